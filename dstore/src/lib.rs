@@ -1,0 +1,19 @@
+//! The data store of the PMIx library: what values are, how they are packed, where they lie.
+//!
+//! * [`model`]: namespaces, ranks, keys, values, infos and statuses.
+//! * [`codec`]: the packing of values on the wire, in the forms that released libraries speak.
+//! * [`maps`]: the node and process maps of a job and their compressed forms.
+//! * [`job`]: what a host registered about a job, sorted into realms.
+//! * [`rules`]: which realm answers a `PMIx_Get`.
+//! * [`modex`]: what the ranks of a job published.
+//! * [`segment`]: both of these as position-independent files that every process of a node maps.
+//!
+//! This crate knows nothing of sockets, of the C interface, or of who hosts the server.
+
+pub mod codec;
+pub mod job;
+pub mod maps;
+pub mod model;
+pub mod modex;
+pub mod rules;
+pub mod segment;

@@ -1,0 +1,1 @@
+//! The node and process maps of a job and their compressed forms.

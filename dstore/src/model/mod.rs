@@ -1,0 +1,17 @@
+//! The data model: the nouns of the PMIx standard as Rust types.
+
+mod data_type;
+pub mod keys;
+mod names;
+mod status;
+mod value;
+mod value_ref;
+
+pub use data_type::DataType;
+pub use names::{Key, KeyRef, NameError, Nspace, Proc, Rank};
+pub use status::{Result, Status};
+pub use value::{
+    App, Coord, DataArray, Device, DeviceDistance, Endpoint, Envar, Geometry, Info, InfoFlags, Kval, Pdata, ProcInfo,
+    Query, Regattr, Scope, Value,
+};
+pub use value_ref::ValueRef;

@@ -1,0 +1,275 @@
+//! Names of things: namespaces, ranks, processes and keys.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Longest namespace in bytes, without the terminating NUL (`PMIX_MAX_NSLEN`).
+pub const NSPACE_LEN_MAX: usize = 255;
+/// Longest key in bytes, without the terminating NUL (`PMIX_MAX_KEYLEN`).
+pub const KEY_LEN_MAX: usize = 511;
+
+/// Why a name was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameError {
+    /// The name has more bytes than the standard allows.
+    TooLong {
+        /// Bytes given.
+        len: usize,
+        /// Bytes allowed.
+        len_max: usize,
+    },
+    /// The name holds a NUL byte.
+    HoldsNul,
+}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NameError::TooLong { len, len_max } => write!(f, "name of {len} bytes, at most {len_max} are allowed"),
+            NameError::HoldsNul => f.write_str("name holds a NUL byte"),
+        }
+    }
+}
+
+impl std::error::Error for NameError {}
+
+fn check(bytes: &[u8], len_max: usize) -> Result<(), NameError> {
+    if bytes.len() > len_max {
+        return Err(NameError::TooLong { len: bytes.len(), len_max });
+    }
+    if bytes.contains(&0) {
+        return Err(NameError::HoldsNul);
+    }
+    Ok(())
+}
+
+/// A namespace: the name of a job. At most 255 bytes; cheap to clone.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Nspace(Arc<[u8]>);
+
+impl Nspace {
+    /// A namespace of these bytes, which need not be UTF-8.
+    pub fn new(bytes: impl AsRef<[u8]>) -> Result<Nspace, NameError> {
+        let bytes = bytes.as_ref();
+        check(bytes, NSPACE_LEN_MAX)?;
+        Ok(Nspace(bytes.into()))
+    }
+
+    /// The bytes of the name, without a NUL.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Whether the name is empty: an unset namespace.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Display for Nspace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.0))
+    }
+}
+
+impl fmt::Debug for Nspace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", String::from_utf8_lossy(&self.0))
+    }
+}
+
+impl Borrow<[u8]> for Nspace {
+    fn borrow(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// The rank of a process in its namespace, or one of the special ranks.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Rank(pub u32);
+
+impl Rank {
+    /// `PMIX_RANK_UNDEF`: no rank given.
+    pub const UNDEF: Rank = Rank(u32::MAX);
+    /// `PMIX_RANK_WILDCARD`: all ranks of the namespace, or its job-level data.
+    pub const WILDCARD: Rank = Rank(u32::MAX - 1);
+    /// `PMIX_RANK_LOCAL_NODE`: all ranks of the node.
+    pub const LOCAL_NODE: Rank = Rank(u32::MAX - 2);
+    /// `PMIX_RANK_INVALID`.
+    pub const INVALID: Rank = Rank(u32::MAX - 3);
+    /// `PMIX_RANK_LOCAL_PEERS`: the ranks of the namespace on the node.
+    pub const LOCAL_PEERS: Rank = Rank(u32::MAX - 4);
+    /// `PMIX_RANK_VALID`: ranks below this one are those of processes.
+    pub const VALID_MAX: Rank = Rank(u32::MAX - 50);
+
+    /// Whether this is the rank of one process.
+    pub fn is_process(self) -> bool {
+        self < Rank::VALID_MAX
+    }
+}
+
+impl fmt::Display for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Rank::UNDEF => f.write_str("undef"),
+            Rank::WILDCARD => f.write_str("wildcard"),
+            Rank::LOCAL_NODE => f.write_str("local-node"),
+            Rank::INVALID => f.write_str("invalid"),
+            Rank::LOCAL_PEERS => f.write_str("local-peers"),
+            Rank(rank) => write!(f, "{rank}"),
+        }
+    }
+}
+
+impl fmt::Debug for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A process: namespace and rank (`pmix_proc_t`).
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Proc {
+    /// Its namespace.
+    pub nspace: Nspace,
+    /// Its rank, or a special rank that stands for several processes.
+    pub rank: Rank,
+}
+
+impl Proc {
+    /// The process `rank` of `nspace`.
+    pub fn new(nspace: Nspace, rank: Rank) -> Proc {
+        Proc { nspace, rank }
+    }
+
+    /// Whether this process, possibly a wildcard, stands for `other`.
+    pub fn covers(&self, other: &Proc) -> bool {
+        self.nspace == other.nspace && (self.rank == Rank::WILDCARD || self.rank == other.rank)
+    }
+}
+
+impl fmt::Display for Proc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.nspace, self.rank)
+    }
+}
+
+impl fmt::Debug for Proc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The key of a value. At most 511 bytes, no NUL, not necessarily UTF-8.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(Box<[u8]>);
+
+impl Key {
+    /// A key of these bytes.
+    pub fn new(bytes: impl AsRef<[u8]>) -> Result<Key, NameError> {
+        let bytes = bytes.as_ref();
+        check(bytes, KEY_LEN_MAX)?;
+        Ok(Key(bytes.into()))
+    }
+
+    /// The bytes of the key, without a NUL.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Whether this is the key `name`.
+    pub fn is(&self, name: &str) -> bool {
+        *self.0 == *name.as_bytes()
+    }
+
+    /// Whether the key is reserved for the standard: it begins with `pmix`.
+    pub fn is_reserved(&self) -> bool {
+        self.0.starts_with(b"pmix")
+    }
+}
+
+/// A key from a constant of [`keys`](super::keys), or another literal.
+///
+/// # Panics
+/// Where the literal is longer than 511 bytes or holds a NUL.
+impl From<&'static str> for Key {
+    fn from(name: &'static str) -> Key {
+        match Key::new(name) {
+            Ok(key) => key,
+            Err(error) => panic!("key literal {name:?}: {error}"),
+        }
+    }
+}
+
+impl Borrow<[u8]> for Key {
+    fn borrow(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.0))
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", String::from_utf8_lossy(&self.0))
+    }
+}
+
+/// A key being looked up: its text and the hash of it, computed once for all stores that are asked.
+#[derive(Clone, Copy)]
+pub struct KeyRef<'a> {
+    text: &'a [u8],
+    hash: u64,
+}
+
+impl<'a> KeyRef<'a> {
+    /// The key `text`, which the caller has cut at its NUL.
+    pub fn new(text: &'a [u8]) -> KeyRef<'a> {
+        KeyRef { text, hash: xxh3_64(text) }
+    }
+
+    /// The bytes of the key.
+    pub fn text(&self) -> &'a [u8] {
+        self.text
+    }
+
+    /// The hash of the key: xxh3 of its bytes with seed 0. Part of the segment format.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// Whether the key is reserved for the standard: it begins with `pmix`.
+    pub fn is_reserved(&self) -> bool {
+        self.text.starts_with(b"pmix")
+    }
+
+    /// Whether this is the key `name`.
+    pub fn is(&self, name: &str) -> bool {
+        self.text == name.as_bytes()
+    }
+}
+
+impl<'a> From<&'a Key> for KeyRef<'a> {
+    fn from(key: &'a Key) -> KeyRef<'a> {
+        KeyRef::new(key.as_bytes())
+    }
+}
+
+impl<'a> From<&'a str> for KeyRef<'a> {
+    fn from(name: &'a str) -> KeyRef<'a> {
+        KeyRef::new(name.as_bytes())
+    }
+}
+
+impl fmt::Debug for KeyRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", String::from_utf8_lossy(self.text))
+    }
+}

@@ -1,0 +1,502 @@
+//! Values and the structures that they can hold.
+
+use std::ffi::{CStr, CString};
+
+use super::{DataType, Key, Nspace, Proc, Rank, Status};
+
+/// A value of any PMIx type (`pmix_value_t`).
+///
+/// The variant keeps the exact PMIx type: a Get gives back the type that was put or registered. Strings are C
+/// strings, `None` being the NULL pointer, which the wire tells from the empty string.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// No value.
+    Undef,
+    /// A truth value.
+    Bool(bool),
+    /// One byte.
+    Byte(u8),
+    /// A C string or NULL.
+    String(Option<CString>),
+    /// `size_t`.
+    Size(u64),
+    /// `pid_t`.
+    Pid(i32),
+    /// C `int`.
+    Int(i32),
+    /// `int8_t`.
+    Int8(i8),
+    /// `int16_t`.
+    Int16(i16),
+    /// `int32_t`.
+    Int32(i32),
+    /// `int64_t`.
+    Int64(i64),
+    /// C `unsigned int`.
+    Uint(u32),
+    /// `uint8_t`.
+    Uint8(u8),
+    /// `uint16_t`.
+    Uint16(u16),
+    /// `uint32_t`.
+    Uint32(u32),
+    /// `uint64_t`.
+    Uint64(u64),
+    /// C `float`.
+    Float(f32),
+    /// C `double`.
+    Double(f64),
+    /// `struct timeval`.
+    Timeval {
+        /// Seconds.
+        sec: i64,
+        /// Microseconds.
+        usec: i64,
+    },
+    /// `time_t`, seconds since 1970.
+    Time(i64),
+    /// A status.
+    Status(Status),
+    /// A rank.
+    Rank(Rank),
+    /// A process, or NULL.
+    Proc(Proc),
+    /// A namespace.
+    ProcNspace(Nspace),
+    /// Bytes. An empty one has size 0.
+    ByteObject(Vec<u8>),
+    /// A string compressed by the sender: 4 bytes of original length, then a zlib stream.
+    CompressedString(Vec<u8>),
+    /// Bytes compressed by the sender, in the same form.
+    CompressedByteObject(Vec<u8>),
+    /// A node or process map in one of its compressed forms, with its final NUL where the form has one.
+    Regex(Vec<u8>),
+    /// A data buffer handed over whole: the packed bytes.
+    DataBuffer(Vec<u8>),
+    /// An internal buffer on the wire: its buffer type byte and its bytes.
+    Buffer {
+        /// 1 not described, 2 fully described.
+        kind: u8,
+        /// The packed bytes.
+        bytes: Vec<u8>,
+    },
+    /// An address of the process that made the value; meaningless elsewhere. The wire carries none of it.
+    Pointer(usize),
+    /// A code or bit mask of one of the small enumerations: PERSIST, SCOPE, DATA_RANGE, COMMAND, INFO_DIRECTIVES,
+    /// DATA_TYPE, PROC_STATE, JOB_STATE, LINK_STATE, ALLOC_DIRECTIVE, RESBLOCK_DIRECTIVE, ALLOC_INHERIT, IOF_CHANNEL,
+    /// DEVTYPE, LOCTYPE, STOR_MEDIUM, STOR_ACCESS, STOR_PERSIST, STOR_ACCESS_TYPE.
+    Code {
+        /// Which enumeration.
+        ty: DataType,
+        /// The code, zero-extended.
+        bits: u64,
+    },
+    /// An environment variable to set.
+    Envar(Envar),
+    /// An array of one type.
+    DataArray(Box<DataArray>),
+    /// A value in an array of values.
+    Value(Box<Value>),
+    /// A key with a value and directives.
+    Info(Box<Info>),
+    /// A published value and its publisher.
+    Pdata(Box<Pdata>),
+    /// A key with a value.
+    Kval(Box<Kval>),
+    /// An application to spawn.
+    App(Box<App>),
+    /// A query.
+    Query(Box<Query>),
+    /// What is known of a process.
+    ProcInfo(Box<ProcInfo>),
+    /// The description of an attribute.
+    Regattr(Box<Regattr>),
+    /// Fabric coordinates.
+    Coord(Box<Coord>),
+    /// Fabric coordinates of a device.
+    Geometry(Box<Geometry>),
+    /// The distance of a device from the process.
+    DeviceDistance(Box<DeviceDistance>),
+    /// A device.
+    Device(Box<Device>),
+    /// A fabric endpoint.
+    Endpoint(Box<Endpoint>),
+    /// A set of processing units in hwloc's list form, `None` when unbound. `source` names the library.
+    Cpuset {
+        /// `hwloc`, or `None`.
+        source: Option<CString>,
+        /// The list form.
+        list: Option<CString>,
+    },
+    /// A number of devices of a type.
+    ResourceUnit {
+        /// Device type mask.
+        ty: u64,
+        /// How many.
+        count: u64,
+    },
+    /// A process of a node by its process id.
+    NodePid {
+        /// The node's name.
+        hostname: Option<CString>,
+        /// The node's number.
+        nodeid: u32,
+        /// Process id.
+        pid: i32,
+    },
+}
+
+impl Value {
+    /// A string value. A string with a NUL inside is cut there, as C would read it.
+    pub fn string(text: impl AsRef<[u8]>) -> Value {
+        let bytes = text.as_ref();
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        Value::String(CString::new(&bytes[..end]).ok())
+    }
+
+    /// An array of infos.
+    pub fn infos(infos: impl IntoIterator<Item = Info>) -> Value {
+        let items = infos.into_iter().map(|info| Value::Info(Box::new(info))).collect();
+        Value::DataArray(Box::new(DataArray { ty: DataType::INFO, items }))
+    }
+
+    /// The PMIx type of the value.
+    pub fn data_type(&self) -> DataType {
+        match self {
+            Value::Undef => DataType::UNDEF,
+            Value::Bool(_) => DataType::BOOL,
+            Value::Byte(_) => DataType::BYTE,
+            Value::String(_) => DataType::STRING,
+            Value::Size(_) => DataType::SIZE,
+            Value::Pid(_) => DataType::PID,
+            Value::Int(_) => DataType::INT,
+            Value::Int8(_) => DataType::INT8,
+            Value::Int16(_) => DataType::INT16,
+            Value::Int32(_) => DataType::INT32,
+            Value::Int64(_) => DataType::INT64,
+            Value::Uint(_) => DataType::UINT,
+            Value::Uint8(_) => DataType::UINT8,
+            Value::Uint16(_) => DataType::UINT16,
+            Value::Uint32(_) => DataType::UINT32,
+            Value::Uint64(_) => DataType::UINT64,
+            Value::Float(_) => DataType::FLOAT,
+            Value::Double(_) => DataType::DOUBLE,
+            Value::Timeval { .. } => DataType::TIMEVAL,
+            Value::Time(_) => DataType::TIME,
+            Value::Status(_) => DataType::STATUS,
+            Value::Rank(_) => DataType::PROC_RANK,
+            Value::Proc(_) => DataType::PROC,
+            Value::ProcNspace(_) => DataType::PROC_NSPACE,
+            Value::ByteObject(_) => DataType::BYTE_OBJECT,
+            Value::CompressedString(_) => DataType::COMPRESSED_STRING,
+            Value::CompressedByteObject(_) => DataType::COMPRESSED_BYTE_OBJECT,
+            Value::Regex(_) => DataType::REGEX,
+            Value::DataBuffer(_) => DataType::DATA_BUFFER,
+            Value::Buffer { .. } => DataType::BUFFER,
+            Value::Pointer(_) => DataType::POINTER,
+            Value::Code { ty, .. } => *ty,
+            Value::Envar(_) => DataType::ENVAR,
+            Value::DataArray(_) => DataType::DATA_ARRAY,
+            Value::Value(_) => DataType::VALUE,
+            Value::Info(_) => DataType::INFO,
+            Value::Pdata(_) => DataType::PDATA,
+            Value::Kval(_) => DataType::KVAL,
+            Value::App(_) => DataType::APP,
+            Value::Query(_) => DataType::QUERY,
+            Value::ProcInfo(_) => DataType::PROC_INFO,
+            Value::Regattr(_) => DataType::REGATTR,
+            Value::Coord(_) => DataType::COORD,
+            Value::Geometry(_) => DataType::GEOMETRY,
+            Value::DeviceDistance(_) => DataType::DEVICE_DIST,
+            Value::Device(_) => DataType::DEVICE,
+            Value::Endpoint(_) => DataType::ENDPOINT,
+            Value::Cpuset { .. } => DataType::PROC_CPUSET,
+            Value::ResourceUnit { .. } => DataType::RESOURCE_UNIT,
+            Value::NodePid { .. } => DataType::NODE_PID,
+        }
+    }
+
+    /// The value as an unsigned number, whichever integer type it has; negative numbers give `None`.
+    pub fn as_u64(&self) -> Option<u64> {
+        match *self {
+            Value::Byte(n) | Value::Uint8(n) => Some(n.into()),
+            Value::Size(n) | Value::Uint64(n) => Some(n),
+            Value::Uint(n) | Value::Uint32(n) => Some(n.into()),
+            Value::Uint16(n) => Some(n.into()),
+            Value::Int(n) | Value::Int32(n) | Value::Pid(n) => n.try_into().ok(),
+            Value::Int8(n) => n.try_into().ok(),
+            Value::Int16(n) => n.try_into().ok(),
+            Value::Int64(n) | Value::Time(n) => n.try_into().ok(),
+            Value::Rank(Rank(n)) => Some(n.into()),
+            Value::Code { bits, .. } => Some(bits),
+            _ => None,
+        }
+    }
+
+    /// The value as an unsigned 32-bit number, if it is a number that fits.
+    pub fn as_u32(&self) -> Option<u32> {
+        self.as_u64()?.try_into().ok()
+    }
+
+    /// Truth of a directive: booleans as they are; a directive given without a value (`UNDEF`) is meant as true;
+    /// a string is true unless it says `false`, `no` or `0`; numbers unless zero.
+    pub fn is_true(&self) -> bool {
+        match self {
+            Value::Undef => true,
+            Value::Bool(flag) => *flag,
+            Value::String(Some(text)) => !matches!(text.to_bytes(), b"false" | b"False" | b"no" | b"0" | b"f" | b"n"),
+            other => other.as_u64().is_none_or(|n| n != 0),
+        }
+    }
+
+    /// The string, if the value is one and not NULL.
+    pub fn as_c_str(&self) -> Option<&CStr> {
+        match self {
+            Value::String(Some(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The bytes of a string (without NUL), if the value is one and not NULL.
+    pub fn as_text(&self) -> Option<&[u8]> {
+        self.as_c_str().map(CStr::to_bytes)
+    }
+
+    /// The infos of an array of infos; nothing for any other value.
+    pub fn iter_infos(&self) -> impl Iterator<Item = &Info> {
+        let items = match self {
+            Value::DataArray(array) => array.items.as_slice(),
+            _ => &[],
+        };
+        items.iter().filter_map(|item| match item {
+            Value::Info(info) => Some(&**info),
+            _ => None,
+        })
+    }
+}
+
+/// An array of values of one type (`pmix_data_array_t`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct DataArray {
+    /// Type of every item.
+    pub ty: DataType,
+    /// The items, each of type `ty`.
+    pub items: Vec<Value>,
+}
+
+/// Flags of an info (`pmix_info_directives_t`).
+pub struct InfoFlags;
+
+impl InfoFlags {
+    /// `PMIX_INFO_REQD`: the directive must be honoured.
+    pub const REQUIRED: u32 = 1;
+    /// `PMIX_INFO_ARRAY_END`: last of an array.
+    pub const ARRAY_END: u32 = 2;
+    /// `PMIX_INFO_REQD_PROCESSED`: a required directive that has been honoured.
+    pub const REQUIRED_PROCESSED: u32 = 4;
+    /// `PMIX_INFO_QUALIFIER`: qualifies the first info of its array.
+    pub const QUALIFIER: u32 = 8;
+    /// `PMIX_INFO_PERSISTENT`.
+    pub const PERSISTENT: u32 = 16;
+}
+
+/// A key with a value and directives (`pmix_info_t`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Info {
+    /// The key.
+    pub key: Key,
+    /// [`InfoFlags`].
+    pub flags: u32,
+    /// The value.
+    pub value: Value,
+}
+
+impl Info {
+    /// An info without flags.
+    pub fn new(key: impl Into<Key>, value: Value) -> Info {
+        Info { key: key.into(), flags: 0, value }
+    }
+}
+
+/// A key with a value, as stores hand it over (`pmix_kval_t`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kval {
+    /// The key.
+    pub key: Key,
+    /// The value.
+    pub value: Value,
+}
+
+/// A published value and who published it (`pmix_pdata_t`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pdata {
+    /// The publisher.
+    pub proc: Proc,
+    /// The key.
+    pub key: Key,
+    /// The value.
+    pub value: Value,
+}
+
+/// An environment variable and how to add to it (`pmix_envar_t`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Envar {
+    /// Name.
+    pub name: Option<CString>,
+    /// Value.
+    pub value: Option<CString>,
+    /// Separator when adding to a list.
+    pub separator: u8,
+}
+
+/// An application to spawn (`pmix_app_t`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct App {
+    /// Program.
+    pub cmd: Option<CString>,
+    /// Arguments, the program's name first.
+    pub argv: Vec<CString>,
+    /// Environment, `NAME=value`.
+    pub env: Vec<CString>,
+    /// Working directory.
+    pub cwd: Option<CString>,
+    /// Number of processes.
+    pub maxprocs: i32,
+    /// Attributes.
+    pub infos: Vec<Info>,
+}
+
+/// A query (`pmix_query_t`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Query {
+    /// What is asked.
+    pub keys: Vec<CString>,
+    /// What narrows it.
+    pub qualifiers: Vec<Info>,
+}
+
+/// What is known of a process (`pmix_proc_info_t`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProcInfo {
+    /// Who.
+    pub proc: Proc,
+    /// On which host.
+    pub hostname: Option<CString>,
+    /// Running what.
+    pub executable: Option<CString>,
+    /// Process id.
+    pub pid: i32,
+    /// Exit code; not carried by the wire.
+    pub exit_code: i32,
+    /// `pmix_proc_state_t`.
+    pub state: u8,
+}
+
+/// The description of an attribute (`pmix_regattr_t`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Regattr {
+    /// Name, such as `PMIX_JOB_SIZE`.
+    pub name: Option<CString>,
+    /// Key, such as `pmix.job.size`.
+    pub key: Key,
+    /// Type of its value.
+    pub ty: DataType,
+    /// Lines of text.
+    pub description: Vec<CString>,
+}
+
+/// Fabric coordinates (`pmix_coord_t`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Coord {
+    /// `pmix_coord_view_t`.
+    pub view: u8,
+    /// One number per dimension.
+    pub coords: Vec<u32>,
+}
+
+/// Fabric coordinates of a device (`pmix_geometry_t`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Geometry {
+    /// Index of the fabric.
+    pub fabric: u64,
+    /// Device's unique name.
+    pub uuid: Option<CString>,
+    /// Device's name in the operating system.
+    pub osname: Option<CString>,
+    /// Its coordinates.
+    pub coordinates: Vec<Coord>,
+}
+
+/// The distance of a device from a process (`pmix_device_distance_t`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceDistance {
+    /// Device's unique name.
+    pub uuid: Option<CString>,
+    /// Device's name in the operating system.
+    pub osname: Option<CString>,
+    /// `pmix_device_type_t`.
+    pub ty: u64,
+    /// Smallest distance.
+    pub min: u16,
+    /// Largest distance.
+    pub max: u16,
+}
+
+/// A device (`pmix_device_t`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Device {
+    /// Device's unique name.
+    pub uuid: Option<CString>,
+    /// Device's name in the operating system.
+    pub osname: Option<CString>,
+    /// `pmix_device_type_t`.
+    pub ty: u64,
+}
+
+/// A fabric endpoint (`pmix_endpoint_t`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Endpoint {
+    /// Device's unique name.
+    pub uuid: Option<CString>,
+    /// Device's name in the operating system.
+    pub osname: Option<CString>,
+    /// The endpoint.
+    pub bytes: Vec<u8>,
+}
+
+/// Who may read a put value (`pmix_scope_t`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Scope {
+    /// Processes of the same node.
+    Local = 1,
+    /// Processes of other nodes.
+    Remote = 2,
+    /// Everybody.
+    Global = 3,
+    /// Only the process itself.
+    Internal = 4,
+}
+
+impl Scope {
+    /// The scope of a `pmix_scope_t`, if it is one that data can be put with.
+    pub fn from_code(code: u8) -> Option<Scope> {
+        Some(match code {
+            1 => Scope::Local,
+            2 => Scope::Remote,
+            3 => Scope::Global,
+            4 => Scope::Internal,
+            _ => return None,
+        })
+    }
+
+    /// Whether ranks of the same node may read it.
+    pub fn is_local(self) -> bool {
+        matches!(self, Scope::Local | Scope::Global)
+    }
+
+    /// Whether ranks of other nodes may read it.
+    pub fn is_remote(self) -> bool {
+        matches!(self, Scope::Remote | Scope::Global)
+    }
+}

@@ -1,0 +1,184 @@
+//! Values as they lie in a store: borrowed, and decoded only as far as their type needs.
+
+use std::ffi::CStr;
+
+use super::{DataType, Rank, Result, Status, Value};
+use crate::codec;
+
+/// A value read from a store, borrowed from it.
+///
+/// Numbers and strings are ready to use; structures are decoded by [`ValueRef::to_value`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ValueRef<'a> {
+    /// A value of up to eight bytes.
+    Scalar {
+        /// Its type, one with a [`DataType::scalar_width`].
+        ty: DataType,
+        /// The bytes of the C type, little-endian, zero-extended.
+        bits: u64,
+    },
+    /// A C string, or NULL.
+    Str(Option<&'a CStr>),
+    /// Bytes of unknown meaning.
+    Bytes {
+        /// BYTE_OBJECT, REGEX, COMPRESSED_STRING, COMPRESSED_BYTE_OBJECT or DATA_BUFFER.
+        ty: DataType,
+        /// The bytes.
+        bytes: &'a [u8],
+    },
+    /// A structure in the store's own packing: [`codec::pack_stored`].
+    Packed {
+        /// Its type.
+        ty: DataType,
+        /// The packed bytes.
+        bytes: &'a [u8],
+    },
+    /// A structure in the heap of this process.
+    Owned(&'a Value),
+}
+
+impl DataType {
+    /// The size in bytes of the C type, for types whose values are one number of up to eight bytes.
+    pub fn scalar_width(self) -> Option<usize> {
+        Some(match self {
+            DataType::BOOL
+            | DataType::BYTE
+            | DataType::INT8
+            | DataType::UINT8
+            | DataType::PERSIST
+            | DataType::SCOPE
+            | DataType::DATA_RANGE
+            | DataType::COMMAND
+            | DataType::PROC_STATE
+            | DataType::JOB_STATE
+            | DataType::LINK_STATE
+            | DataType::ALLOC_DIRECTIVE
+            | DataType::RESBLOCK_DIRECTIVE
+            | DataType::ALLOC_INHERIT => 1,
+            DataType::INT16
+            | DataType::UINT16
+            | DataType::DATA_TYPE
+            | DataType::IOF_CHANNEL
+            | DataType::LOCTYPE
+            | DataType::STOR_ACCESS_TYPE => 2,
+            DataType::PID
+            | DataType::INT
+            | DataType::INT32
+            | DataType::UINT
+            | DataType::UINT32
+            | DataType::FLOAT
+            | DataType::STATUS
+            | DataType::PROC_RANK
+            | DataType::INFO_DIRECTIVES => 4,
+            DataType::SIZE
+            | DataType::INT64
+            | DataType::UINT64
+            | DataType::DOUBLE
+            | DataType::TIME
+            | DataType::POINTER
+            | DataType::DEVTYPE
+            | DataType::STOR_MEDIUM
+            | DataType::STOR_ACCESS
+            | DataType::STOR_PERSIST => 8,
+            _ => return None,
+        })
+    }
+}
+
+impl Value {
+    /// The value of a type with a [`DataType::scalar_width`]: the inverse of [`Value::scalar_bits`].
+    pub fn from_scalar(ty: DataType, bits: u64) -> Option<Value> {
+        let width = ty.scalar_width()?;
+        Some(match ty {
+            DataType::BOOL => Value::Bool(bits & 0xff != 0),
+            DataType::BYTE => Value::Byte(bits as u8),
+            DataType::SIZE => Value::Size(bits),
+            DataType::PID => Value::Pid(bits as i32),
+            DataType::INT => Value::Int(bits as i32),
+            DataType::INT8 => Value::Int8(bits as i8),
+            DataType::INT16 => Value::Int16(bits as i16),
+            DataType::INT32 => Value::Int32(bits as i32),
+            DataType::INT64 => Value::Int64(bits as i64),
+            DataType::UINT => Value::Uint(bits as u32),
+            DataType::UINT8 => Value::Uint8(bits as u8),
+            DataType::UINT16 => Value::Uint16(bits as u16),
+            DataType::UINT32 => Value::Uint32(bits as u32),
+            DataType::UINT64 => Value::Uint64(bits),
+            DataType::FLOAT => Value::Float(f32::from_bits(bits as u32)),
+            DataType::DOUBLE => Value::Double(f64::from_bits(bits)),
+            DataType::TIME => Value::Time(bits as i64),
+            DataType::STATUS => Value::Status(Status(bits as i32)),
+            DataType::PROC_RANK => Value::Rank(Rank(bits as u32)),
+            DataType::POINTER => Value::Pointer(bits as usize),
+            ty => Value::Code { ty, bits: if width == 8 { bits } else { bits & ((1 << (8 * width)) - 1) } },
+        })
+    }
+
+    /// The bytes of a number as its C type holds them, little-endian, zero-extended to eight.
+    pub fn scalar_bits(&self) -> Option<u64> {
+        Some(match *self {
+            Value::Bool(flag) => flag.into(),
+            Value::Byte(n) | Value::Uint8(n) => n.into(),
+            Value::Size(n) | Value::Uint64(n) => n,
+            Value::Pid(n) | Value::Int(n) | Value::Int32(n) | Value::Status(Status(n)) => u64::from(n as u32),
+            Value::Int8(n) => u64::from(n as u8),
+            Value::Int16(n) => u64::from(n as u16),
+            Value::Int64(n) | Value::Time(n) => n as u64,
+            Value::Uint(n) | Value::Uint32(n) | Value::Rank(Rank(n)) => n.into(),
+            Value::Uint16(n) => n.into(),
+            Value::Float(n) => n.to_bits().into(),
+            Value::Double(n) => n.to_bits(),
+            Value::Pointer(address) => address as u64,
+            Value::Code { bits, .. } => bits,
+            _ => return None,
+        })
+    }
+}
+
+impl<'a> From<&'a Value> for ValueRef<'a> {
+    fn from(value: &'a Value) -> ValueRef<'a> {
+        if let Some(bits) = value.scalar_bits() {
+            return ValueRef::Scalar { ty: value.data_type(), bits };
+        }
+        match value {
+            Value::String(text) => ValueRef::Str(text.as_deref()),
+            Value::ByteObject(bytes)
+            | Value::Regex(bytes)
+            | Value::CompressedString(bytes)
+            | Value::CompressedByteObject(bytes)
+            | Value::DataBuffer(bytes) => ValueRef::Bytes { ty: value.data_type(), bytes },
+            other => ValueRef::Owned(other),
+        }
+    }
+}
+
+impl ValueRef<'_> {
+    /// The type of the value.
+    pub fn data_type(&self) -> DataType {
+        match self {
+            ValueRef::Scalar { ty, .. } | ValueRef::Bytes { ty, .. } | ValueRef::Packed { ty, .. } => *ty,
+            ValueRef::Str(_) => DataType::STRING,
+            ValueRef::Owned(value) => value.data_type(),
+        }
+    }
+
+    /// A copy that stands on its own.
+    ///
+    /// # Errors
+    /// `UNPACK_FAILURE` or what else the codec says where a packed structure does not decode.
+    pub fn to_value(&self) -> Result<Value> {
+        Ok(match *self {
+            ValueRef::Scalar { ty, bits } => Value::from_scalar(ty, bits).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?,
+            ValueRef::Str(text) => Value::String(text.map(CStr::to_owned)),
+            ValueRef::Bytes { ty, bytes } => match ty {
+                DataType::REGEX => Value::Regex(bytes.to_vec()),
+                DataType::COMPRESSED_STRING => Value::CompressedString(bytes.to_vec()),
+                DataType::COMPRESSED_BYTE_OBJECT => Value::CompressedByteObject(bytes.to_vec()),
+                DataType::DATA_BUFFER => Value::DataBuffer(bytes.to_vec()),
+                _ => Value::ByteObject(bytes.to_vec()),
+            },
+            ValueRef::Packed { ty, bytes } => codec::unpack_stored(ty, bytes)?,
+            ValueRef::Owned(value) => value.clone(),
+        })
+    }
+}

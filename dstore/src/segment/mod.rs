@@ -1,0 +1,1 @@
+//! Published data as files that every process of a node maps.

@@ -1,0 +1,1 @@
+//! `libpmix.so.2`: the C interface of the PMIx library.

@@ -1,0 +1,1 @@
+//! Tests of the PMIx library against real peers: helpers they share.
