@@ -1,1 +1,32 @@
-//! The client side of the PMIx library.
+//! The client side of a PMIx library: one process's view of its job.
+//!
+//! * [`Client`]: what a process may ask and tell; [`instance`] holds the one of this process.
+//! * [`Link`]: how requests reach the server, and [`Channel`](channel::Channel), the link over a socket.
+//! * [`Environment`]: what a launched process finds in its environment.
+//! * [`get`]: what a `PMIx_Get` asks for; [`events`]: handlers and what they are called with.
+//! * [`wire`]: the messages of the protocol as typed structures, for both ends.
+//! * [`Operation`]: a call that is run either blocking or with a callback.
+//!
+//! A Get is answered on the calling thread from this process's own values, from the mapped segments, and from what
+//! the server said before, in this order; only then does it become a request.
+
+pub mod channel;
+mod client;
+mod commit;
+pub mod env;
+pub mod events;
+pub mod get;
+pub mod instance;
+mod link;
+mod operation;
+mod ops;
+mod resolve;
+pub mod wire;
+
+pub use client::Client;
+pub use env::Environment;
+pub use events::{Event, EventDone, EventHandler, HandlerId};
+pub use get::{GetOptions, GetRequest};
+pub use link::{Job, Link, ReplyFn};
+pub use operation::{Done, Operation};
+pub use ops::Answer;

@@ -1,0 +1,6 @@
+//! The link over a socket.
+
+/// The link over a socket.
+pub struct Channel {
+    _private: (),
+}

@@ -1,0 +1,1 @@
+//! What this process put, and what of it the server has.

@@ -1,0 +1,129 @@
+//! What a `PMIx_Get` asks for.
+
+use std::time::Duration;
+
+use pmix_dstore::model::{DataType, Info, Rank, Scope, Value, ValueRef, keys};
+use pmix_dstore::rules::Selector;
+
+/// A `PMIx_Get`: whose value, which one, and how.
+pub struct GetRequest<'a> {
+    /// The namespace; `None` (or empty) is the caller's own.
+    pub nspace: Option<&'a [u8]>,
+    /// The rank; `UNDEF` asks for a key that is unique in the namespace.
+    pub rank: Rank,
+    /// The key, cut at its NUL; `None` asks for all values of the rank as an array of infos.
+    pub key: Option<&'a [u8]>,
+    /// What the infos said.
+    pub options: GetOptions<'a>,
+    /// The infos themselves, made only where the request goes to the server.
+    pub infos: &'a dyn Fn() -> Vec<Info>,
+}
+
+/// The infos of a `PMIx_Get`, as far as the library itself obeys them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GetOptions<'a> {
+    /// `PMIX_OPTIONAL`: do not ask the server.
+    pub optional: bool,
+    /// `PMIX_IMMEDIATE`: the server answers from what it has.
+    pub immediate: bool,
+    /// `PMIX_TIMEOUT`; zero means none and is `None` here.
+    pub timeout: Option<Duration>,
+    /// `PMIX_GET_REFRESH_CACHE`: ask the server even where a value is known.
+    pub refresh: bool,
+    /// `PMIX_GET_POINTER_VALUES`.
+    pub pointer_values: bool,
+    /// `PMIX_GET_STATIC_VALUES`.
+    pub static_values: bool,
+    /// `PMIX_DATA_SCOPE`.
+    pub scope: Option<Scope>,
+    /// Where to look, beside key and rank.
+    pub selector: Selector<'a>,
+}
+
+impl<'a> GetOptions<'a> {
+    /// Takes note of one info. Keys that mean nothing here are passed over.
+    pub fn apply(&mut self, key: &[u8], value: ValueRef<'a>) {
+        let Ok(text) = std::str::from_utf8(key) else { return };
+        match text {
+            keys::OPTIONAL => self.optional = is_true(value),
+            keys::IMMEDIATE => self.immediate = is_true(value),
+            keys::TIMEOUT => self.timeout = seconds(value),
+            keys::GET_REFRESH_CACHE => self.refresh = is_true(value),
+            keys::GET_POINTER_VALUES => self.pointer_values = is_true(value),
+            keys::GET_STATIC_VALUES => self.static_values = is_true(value),
+            keys::DATA_SCOPE => self.scope = number(value).and_then(|n| Scope::from_code(n.try_into().ok()?)),
+            keys::SESSION_INFO => self.selector.session = is_true(value),
+            keys::JOB_INFO => self.selector.job = is_true(value),
+            keys::APP_INFO => self.selector.app = is_true(value),
+            keys::NODE_INFO => self.selector.node = is_true(value),
+            keys::APPNUM => self.selector.appnum = number(value).and_then(|n| n.try_into().ok()),
+            keys::NODEID => self.selector.nodeid = number(value).and_then(|n| n.try_into().ok()),
+            keys::HOSTNAME => {
+                if let ValueRef::Str(Some(name)) = value {
+                    self.selector.hostname = Some(name.to_bytes());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Options from owned infos.
+    pub fn from_infos(infos: &'a [Info]) -> GetOptions<'a> {
+        let mut options = GetOptions::default();
+        for info in infos {
+            options.apply(info.key.as_bytes(), ValueRef::from(&info.value));
+        }
+        options
+    }
+}
+
+/// The `PMIX_TIMEOUT` among infos.
+pub(crate) fn timeout_of(infos: &[Info]) -> Option<Duration> {
+    infos.iter().find(|info| info.key.is(keys::TIMEOUT)).and_then(|info| seconds(ValueRef::from(&info.value)))
+}
+
+/// Truth of a directive, as [`Value::is_true`] has it.
+fn is_true(value: ValueRef<'_>) -> bool {
+    match value {
+        ValueRef::Scalar { ty: DataType::BOOL, bits } => bits & 0xff != 0,
+        ValueRef::Owned(value) => value.is_true(),
+        other => other.to_value().is_ok_and(|value| value.is_true()),
+    }
+}
+
+fn number(value: ValueRef<'_>) -> Option<u64> {
+    match value {
+        ValueRef::Scalar { ty, bits } => Value::from_scalar(ty, bits)?.as_u64(),
+        ValueRef::Owned(value) => value.as_u64(),
+        _ => None,
+    }
+}
+
+fn seconds(value: ValueRef<'_>) -> Option<Duration> {
+    number(value).filter(|seconds| *seconds > 0).map(Duration::from_secs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn infos_become_options() {
+        let infos = [
+            Info::new(keys::OPTIONAL, Value::Bool(true)),
+            Info::new(keys::IMMEDIATE, Value::Undef),
+            Info::new(keys::TIMEOUT, Value::Int(3)),
+            Info::new(keys::NODE_INFO, Value::Bool(true)),
+            Info::new(keys::HOSTNAME, Value::string("n1")),
+            Info::new(keys::APPNUM, Value::Int(-1)),
+            Info::new(keys::GET_STATIC_VALUES, Value::Bool(false)),
+        ];
+        let options = GetOptions::from_infos(&infos);
+        assert!(options.optional && options.immediate && options.selector.node && !options.static_values);
+        assert_eq!(options.timeout, Some(Duration::from_secs(3)));
+        assert_eq!(options.selector.hostname, Some(&b"n1"[..]));
+        assert_eq!(options.selector.appnum, None);
+        let none = [Info::new(keys::TIMEOUT, Value::Int(0))];
+        assert_eq!(GetOptions::from_infos(&none).timeout, None);
+    }
+}

@@ -1,0 +1,38 @@
+//! How requests reach the server.
+
+use std::time::Instant;
+
+use pmix_dstore::model::Result;
+
+/// Takes the reply to a request: the payload, or why there is none. Called once.
+pub type ReplyFn = Box<dyn FnOnce(Result<Vec<u8>>) + Send>;
+
+/// Work for the thread on which callbacks run.
+pub type Job = Box<dyn FnOnce() + Send>;
+
+/// The way to the server: a socket, or the engine of the same process.
+///
+/// Payloads are those of the wire protocol: a command with its fields one way, the fields of the reply the other.
+/// Every request ends: with its reply, with `ERR_LOST_CONNECTION`, or with `ERR_TIMEOUT` where it has a deadline.
+pub trait Link: Send + Sync {
+    /// Sends a request; `reply` is called on the thread where callbacks run, never inside this call.
+    fn request(&self, payload: Vec<u8>, reply: ReplyFn);
+
+    /// Sends a request and waits for its reply on the calling thread, which may be inside a callback.
+    ///
+    /// # Errors
+    /// `ERR_LOST_CONNECTION`, `ERR_TIMEOUT` after the deadline, `ERR_UNREACH` after [`Link::close`] or in a forked child.
+    fn request_wait(&self, payload: Vec<u8>, deadline: Option<Instant>) -> Result<Vec<u8>>;
+
+    /// Sends a message that has no reply.
+    ///
+    /// # Errors
+    /// As [`Link::request_wait`].
+    fn send(&self, payload: Vec<u8>) -> Result<()>;
+
+    /// Runs `job` on the thread where callbacks run, after those already due and never inside this call.
+    fn defer(&self, job: Job);
+
+    /// Ends the link: requests under way are answered `ERR_LOST_CONNECTION`, later ones `ERR_UNREACH`.
+    fn close(&self);
+}
