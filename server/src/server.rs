@@ -10,7 +10,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use parking_lot::Mutex;
 use pmix_client::Client;
 use pmix_client::wire::{Notification, TAG_NOTIFY};
-use pmix_dstore::codec::{BufferType, Dialect, Module};
+use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::model::{Info, Nspace, Proc, Result, Status};
 
 use crate::Host;
@@ -91,7 +91,7 @@ impl Inner {
         if tag != TAG_NOTIFY {
             return OwnRequests::answer(&self.own, tag, Ok(payload));
         }
-        let dialect = Dialect { module: Module::V41, buffer: BufferType::NonDescribed };
+        let dialect = Dialect::plain(Module::V41);
         let client = self.client.get().and_then(Weak::upgrade);
         if let (Some(client), Ok(notification)) = (client, Notification::decode(dialect, &payload)) {
             client.deliver(notification.into());

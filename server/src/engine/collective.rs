@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use pmix_client::wire::{FenceReply, blob};
-use pmix_dstore::model::{Info, Proc, Rank, Status, Value, keys};
+use pmix_client::wire::blob::{self, Contribution, Origin};
+use pmix_client::wire::reply::FenceReply;
+use pmix_dstore::model::{Info, Kval, Nspace, Proc, Rank, Status, Value, keys};
 
 use super::peers::{Peer, PeerId};
 use super::{Engine, Then, directive, timeout};
@@ -114,10 +115,18 @@ impl Engine {
             self.complete(id, status);
             return;
         }
-        let data = if fence.collect { self.contribution(fence) } else { Vec::new() };
+        let mut failed = fence.status;
+        let data = match fence.collect.then(|| self.contribution(fence)) {
+            None => Vec::new(),
+            Some(Ok(data)) => data,
+            Some(Err(status)) => {
+                failed = status;
+                Vec::new()
+            }
+        };
         let mut infos = fence.infos.clone();
         infos.push(Info::new(keys::SORTED_PROC_ARRAY, Value::Bool(true)));
-        infos.push(Info::new(keys::LOCAL_COLLECTIVE_STATUS, Value::Status(fence.status)));
+        infos.push(Info::new(keys::LOCAL_COLLECTIVE_STATUS, Value::Status(failed)));
         let procs = fence.signature.clone();
         if let Some(fence) = self.collectives.get_mut(&id) {
             fence.at_host = true;
@@ -126,22 +135,23 @@ impl Engine {
     }
 
     /// What this server's participants put for other nodes, in the form that all released servers read.
-    fn contribution(&self, fence: &Collective) -> Vec<u8> {
+    fn contribution(&self, fence: &Collective) -> Result<Vec<u8>, Status> {
         let first_rank = self.first_relative_ranks(&fence.signature);
-        let mut ranks: Vec<(u32, Vec<_>)> = Vec::new();
+        let mut ranks: Vec<(Rank, Vec<Kval>)> = Vec::new();
         for arrival in &fence.arrived {
             let Some(state) = self.nspaces.get(&arrival.proc.nspace) else { continue };
             let first = first_rank.get(&arrival.proc.nspace).copied().unwrap_or(0);
-            let kvals: Vec<_> = state.remote.rank(arrival.proc.rank).collect();
+            let values = state.remote.rank(arrival.proc.rank);
+            let kvals: Vec<_> = values.map(|(key, value)| Kval { key: key.clone(), value: value.clone() }).collect();
             if !kvals.is_empty() {
-                ranks.push((first + arrival.proc.rank.0, kvals));
+                ranks.push((Rank(first + arrival.proc.rank.0), kvals));
             }
         }
-        blob::encode(&ranks)
+        Contribution::encode(super::EXCHANGE, true, &ranks)
     }
 
     /// The relative rank of rank 0 of each participating namespace: with several, they are numbered through.
-    fn first_relative_ranks(&self, procs: &[Proc]) -> HashMap<pmix_dstore::model::Nspace, u32> {
+    fn first_relative_ranks(&self, procs: &[Proc]) -> HashMap<Nspace, u32> {
         let mut first = 0;
         let mut ranks = HashMap::new();
         for nspace in Self::nspaces_of(procs) {
@@ -167,14 +177,14 @@ impl Engine {
     fn store_exchange(&mut self, signature: &[Proc], data: &[u8]) -> Result<(), Status> {
         let nspaces = Self::nspaces_of(signature);
         let first_rank = self.first_relative_ranks(signature);
-        let contributions = blob::decode(data).inspect_err(|status| {
+        let contributions = blob::decode_fence(super::EXCHANGE, data).inspect_err(|status| {
             let line = format!("a fence brought {} bytes that are no contributions: {status}", data.len());
             self.outputs.push_back(super::Output::Log(line));
         })?;
-        for (who, kvals) in contributions {
-            let proc = match who {
-                blob::Who::Proc(proc) => Some(proc),
-                blob::Who::Relative(rank) => {
+        for (origin, kvals) in contributions.into_iter().flat_map(|contribution| contribution.ranks) {
+            let proc = match origin {
+                Origin::Proc(proc) => Some(proc),
+                Origin::Relative(Rank(rank)) => {
                     let owner = nspaces.iter().rev().find(|nspace| first_rank.get(*nspace).is_some_and(|f| *f <= rank));
                     owner.map(|nspace| Proc::new(nspace.clone(), Rank(rank - first_rank[nspace])))
                 }
@@ -198,7 +208,7 @@ impl Engine {
             let shared = self.peers.get(&arrival.peer).is_some_and(|peer| peer.shared);
             let count = self.nspaces.get(&arrival.proc.nspace).and_then(|state| state.shared.count());
             let reply = FenceReply { status, segment_count: count.filter(|_| shared) };
-            self.send(arrival.peer, arrival.tag, |dialect| reply.encode(dialect));
+            self.reply(arrival.peer, arrival.tag, &reply);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use pmix_client::wire::Notification;
+use pmix_client::wire::{Notification, TAG_NOTIFY};
 use pmix_dstore::model::{Info, Nspace, Proc, Status, Value, keys};
 
 use super::peers::{Peer, PeerId};
@@ -39,6 +39,9 @@ struct Cached {
     served: HashSet<PeerId>,
 }
 
+/// What released servers add to each event that they send to a client.
+const SERVER_INTERNAL_NOTIFY: &str = "pmix.srvr.internal.notify";
+
 /// How many events are kept; the oldest goes.
 const CACHE_MAX: usize = 512;
 
@@ -50,19 +53,14 @@ impl EventCache {
 
 impl Engine {
     /// A client wants to hear of events; none named means all.
-    pub(super) fn register_events(&mut self, id: PeerId, tag: u32, codes: Vec<Status>, infos: Vec<Info>) {
+    pub(super) fn register_events(&mut self, id: PeerId, tag: u32, codes: Vec<Status>) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         if codes.is_empty() {
             peer.default_events = true;
         }
         peer.codes.extend(codes.iter().copied());
         let cached = self.cached_for(id);
-        // The environment is asked only where the client says that the event is the environment's.
-        if directive(&infos, keys::EVENT_ENVIRO_LEVEL) {
-            self.upcall(Then::Reply(id, tag, Shape::Status), Upcall::RegisterEvents { codes, infos });
-        } else {
-            self.reply_status(id, tag, Status::SUCCESS);
-        }
+        self.reply_status(id, tag, Status::SUCCESS);
         for notification in cached {
             self.send_event(id, &notification);
         }
@@ -118,7 +116,7 @@ impl Engine {
             return;
         }
         let keep = !directive(&infos, keys::EVENT_DO_NOT_CACHE);
-        infos.push(Info::new(keys::SERVER_INTERNAL_NOTIFY, Value::Bool(true)));
+        infos.push(Info::new(SERVER_INTERNAL_NOTIFY, Value::Bool(true)));
         let notification = Notification { status: code, source: source.clone(), infos, range: Some(range) };
         let mut receivers: Vec<PeerId> = self
             .peers
@@ -140,8 +138,7 @@ impl Engine {
     }
 
     fn send_event(&mut self, id: PeerId, notification: &Notification) {
-        let Some(version) = self.peers.get(&id).map(|peer| peer.version) else { return };
-        self.send(id, pmix_client::wire::TAG_NOTIFY, |dialect| notification.encode(dialect, version));
+        self.send(id, TAG_NOTIFY, |dialect, version| notification.encode(dialect, version));
     }
 }
 

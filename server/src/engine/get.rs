@@ -3,21 +3,20 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use pmix_client::wire::{GetReply, JobInfoReply};
-use pmix_dstore::codec::{BufferType, Dialect, Module, Packer, Unpacker};
-use pmix_dstore::model::{Info, Key, KeyRef, Kval, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_client::wire::reply::GetWriter;
+use pmix_client::wire::{blob, jobinfo};
+use pmix_dstore::codec::Packer;
+use pmix_dstore::model::{Info, Key, KeyRef, Nspace, Proc, Rank, Status, Value, keys};
 use pmix_dstore::rules::{self, Caller, Selector};
 
-use super::peers::PeerId;
-use super::{Engine, Then, directive, timeout};
+use super::nspaces::recipient;
+use super::peers::{Peer, PeerId};
+use super::{EXCHANGE, Engine, Then, directive, timeout};
 use crate::DmodexDone;
 use crate::upcall::Upcall;
 
 /// How long a Get waits for a key of a local rank that has committed others: it may commit again.
 const LATE_KEY_WAIT: Duration = Duration::from_secs(2);
-
-/// The dialect in which servers of one job exchange data.
-const EXCHANGE: Dialect = Dialect { module: Module::V41, buffer: BufferType::NonDescribed };
 
 /// A Get that cannot be answered yet.
 struct WaitingGet {
@@ -55,7 +54,14 @@ impl Waiting {
 
 /// What can be said about a Get now.
 enum Outcome {
-    Reply(GetReply),
+    /// There is no value: the status says why.
+    Nothing(Status),
+    /// The data of the job.
+    Job,
+    /// One value, of the process or realm asked for.
+    One(Key, Value),
+    /// All that the asking process may read of a rank; that brings the job's data along for another namespace.
+    Rank(Rank),
     /// Wait for the rank's commit, at most so long.
     Wait(Option<Duration>, Status),
     /// Ask the host.
@@ -82,7 +88,21 @@ impl Engine {
     fn resolve_get(&mut self, proc: Proc, mut get: WaitingGet, refresh: bool, now: Instant) {
         match self.outcome(&proc, &get, refresh) {
             None => {}
-            Some(Outcome::Reply(reply)) => self.send(get.peer, get.tag, |dialect| reply.encode(dialect)),
+            Some(Outcome::Nothing(status)) => self.reply_status(get.peer, get.tag, status),
+            Some(Outcome::Job) => {
+                let reply = self.get_reply(get.peer, &proc.nspace, true, None);
+                self.send(get.peer, get.tag, |_, _| reply);
+            }
+            Some(Outcome::One(key, value)) => self.send(get.peer, get.tag, |dialect, version| {
+                let mut reply = GetWriter::new(dialect, version, Status::SUCCESS);
+                reply.object(&proc, |object| object.kval(&key, &value))?;
+                Ok(reply.into_bytes())
+            }),
+            Some(Outcome::Rank(rank)) => {
+                let other = self.peers.get(&get.peer).is_some_and(|peer| peer.proc.nspace != proc.nspace);
+                let reply = self.get_reply(get.peer, &proc.nspace, other, Some(rank));
+                self.send(get.peer, get.tag, |_, _| reply);
+            }
             Some(Outcome::Wait(wait, late)) => {
                 let asked = timeout(&get.infos);
                 let wait = match (wait, asked) {
@@ -115,16 +135,13 @@ impl Engine {
         // The server process asks its own engine for what a client would find in its own memory.
         let at_once =
             directive(&get.infos, keys::IMMEDIATE) || directive(&get.infos, keys::OPTIONAL);
-        let status = |status| Some(Outcome::Reply(GetReply { status, objects: Vec::new() }));
+        let status = |status| Some(Outcome::Nothing(status));
         let Some(state) = self.nspaces.get(&proc.nspace) else {
             return if at_once || get.peer == PeerId::OWN { status(Status::ERR_NOT_FOUND) } else { Some(Outcome::Ask) };
         };
         let reserved = get.key.as_ref().is_some_and(Key::is_reserved);
         if reserved || !proc.rank.is_process() {
-            let Some(key) = &get.key else {
-                let kvals = JobInfoReply::of_job(&state.job, peer.version).kvals;
-                return Some(objects(vec![(job_level(&proc.nspace), kvals)]));
-            };
+            let Some(key) = &get.key else { return Some(Outcome::Job) };
             let caller = Caller {
                 rank: (peer.proc.nspace == proc.nspace).then_some(peer.proc.rank),
                 hostname: self.config.hostname.as_bytes(),
@@ -132,7 +149,7 @@ impl Engine {
             let selector = selector(&get.infos);
             let found = rules::find(&*state.job, proc.rank, KeyRef::from(key), &selector, &caller);
             if let Some(value) = found.and_then(|value| value.to_value().ok()) {
-                return Some(objects(vec![(proc.clone(), vec![Kval { key: key.clone(), value }])]));
+                return Some(Outcome::One(key.clone(), value));
             }
             if reserved && !proc.rank.is_process() {
                 // Released servers answer an unknown job-level key with success and nothing.
@@ -141,13 +158,7 @@ impl Engine {
             }
             if !proc.rank.is_process() {
                 let owner = state.visible.ranks().find(|rank| state.visible.get(*rank, key.as_bytes()).is_some());
-                return match owner {
-                    Some(rank) => Some(objects(vec![(
-                        Proc::new(proc.nspace.clone(), rank),
-                        state.visible.rank(rank).map(kval).collect(),
-                    )])),
-                    None => status(Status::ERR_NOT_FOUND),
-                };
+                return Some(owner.map_or(Outcome::Nothing(Status::ERR_NOT_FOUND), Outcome::Rank));
             }
             if reserved && state.visible.get(proc.rank, key.as_bytes()).is_none() {
                 return status(Status::ERR_NOT_FOUND);
@@ -158,12 +169,7 @@ impl Engine {
             None => state.visible.has_rank(proc.rank),
         };
         if found && !(refresh && !state.is_local(proc.rank)) {
-            let mut list = Vec::new();
-            if peer.proc.nspace != proc.nspace {
-                list.push((job_level(&proc.nspace), JobInfoReply::of_job(&state.job, peer.version).kvals));
-            }
-            list.push((proc.clone(), state.visible.rank(proc.rank).map(kval).collect()));
-            return Some(objects(list));
+            return Some(Outcome::Rank(proc.rank));
         }
         if at_once {
             return status(Status::ERR_NOT_FOUND);
@@ -179,6 +185,25 @@ impl Engine {
         }
     }
 
+    /// A reply with a job's data, a rank's, or both.
+    fn get_reply(&self, peer: PeerId, nspace: &Nspace, job: bool, rank: Option<Rank>) -> Result<Vec<u8>, Status> {
+        let (Some(peer), Some(state)) = (self.peers.get(&peer), self.nspaces.get(nspace)) else {
+            return Err(Status::ERR_NOT_FOUND);
+        };
+        let mut reply = GetWriter::new(peer.dialect, peer.version, Status::SUCCESS);
+        if job {
+            let to = recipient(peer, &self.config.hostname);
+            let pack = |object: &mut Packer| jobinfo::pack(object, &state.job, &to, jobinfo::all_ranks(&state.job));
+            reply.object(&Proc::new(nspace.clone(), Rank::WILDCARD), pack)?;
+        }
+        if let Some(rank) = rank {
+            let mut values = state.visible.rank(rank);
+            let pack = |object: &mut Packer| values.try_for_each(|(key, value)| object.kval(key, value));
+            reply.object(&Proc::new(nspace.clone(), rank), pack)?;
+        }
+        Ok(reply.into_bytes())
+    }
+
     /// Whether the maps place a rank on this node.
     fn runs_here(&self, state: &super::NspaceState, rank: Rank) -> bool {
         let own = pmix_dstore::rules::JobLookup::node_row_by_name(&*state.job, self.config.hostname.as_bytes());
@@ -189,10 +214,8 @@ impl Engine {
     pub(super) fn committed(&mut self, proc: &Proc) {
         self.retry_gets(proc);
         if let Some(waiting) = self.gets.served.remove(proc) {
-            let data = self.remote_data(proc);
             for done in waiting {
-                let data = data.clone();
-                self.call(move || done(Status::SUCCESS, data));
+                self.give_remote_data(proc, done);
             }
         }
     }
@@ -248,7 +271,7 @@ impl Engine {
     /// The host brought a remote rank's data.
     pub(super) fn dmodex_answered(&mut self, proc: &Proc, status: Status, data: &[u8]) {
         self.gets.asked.remove(proc);
-        let kvals = if status.is_success() { unpack_kvals(data) } else { Err(status) };
+        let kvals = if status.is_success() { blob::decode_modex(EXCHANGE, data) } else { Err(status) };
         let waiting = self.gets.gets.remove(proc).unwrap_or_default();
         let now = Instant::now();
         match kvals {
@@ -273,41 +296,33 @@ impl Engine {
     pub(super) fn serve_dmodex(&mut self, proc: Proc, done: DmodexDone) -> Status {
         let state = self.nspaces.get(&proc.nspace);
         if let (Some(state), false) = (state, proc.rank.is_process()) {
-            let job = JobInfoReply::of_job(&state.job, super::peers::Peer::own(self.config.me.clone()).version);
-            let data = pack_kvals(job.kvals.iter().map(|kval| (&kval.key, &kval.value)));
-            self.call(move || done(Status::SUCCESS, data));
+            let own = Peer::own(self.config.me.clone());
+            let mut packer = Packer::new(EXCHANGE);
+            let to = recipient(&own, &self.config.hostname);
+            let packed = jobinfo::pack(&mut packer, &state.job, &to, jobinfo::all_ranks(&state.job));
+            let status = packed.err().unwrap_or(Status::SUCCESS);
+            self.call(move || done(status, packer.into_bytes()));
             return Status::SUCCESS;
         }
         let client = state.and_then(|state| state.clients.get(&proc.rank));
         match client {
-            Some(client) if client.committed => {
-                let data = self.remote_data(&proc);
-                self.call(move || done(Status::SUCCESS, data));
-            }
+            Some(client) if client.committed => self.give_remote_data(&proc, done),
             Some(client) if client.gone => self.call(move || done(Status::ERR_NOT_FOUND, Vec::new())),
             _ => self.gets.served.entry(proc).or_default().push(done),
         }
         Status::SUCCESS
     }
 
-    fn remote_data(&self, proc: &Proc) -> Vec<u8> {
-        match self.nspaces.get(&proc.nspace) {
-            Some(state) => pack_kvals(state.remote.rank(proc.rank)),
-            None => Vec::new(),
-        }
+    fn give_remote_data(&mut self, proc: &Proc, done: DmodexDone) {
+        let packed = match self.nspaces.get(&proc.nspace) {
+            Some(state) => blob::encode_modex(EXCHANGE, state.remote.rank(proc.rank)),
+            None => Err(Status::ERR_NOT_FOUND),
+        };
+        self.call(move || match packed {
+            Ok(data) => done(Status::SUCCESS, data),
+            Err(status) => done(status, Vec::new()),
+        });
     }
-}
-
-fn kval((key, value): (&Key, &Value)) -> Kval {
-    Kval { key: key.clone(), value: value.clone() }
-}
-
-fn job_level(nspace: &Nspace) -> Proc {
-    Proc::new(nspace.clone(), Rank::WILDCARD)
-}
-
-fn objects(objects: Vec<(Proc, Vec<Kval>)>) -> Outcome {
-    Outcome::Reply(GetReply { status: Status::SUCCESS, objects })
 }
 
 /// The selectors in a request's infos.
@@ -322,21 +337,4 @@ fn selector(infos: &[Info]) -> Selector<'_> {
         nodeid: find(keys::NODEID).and_then(Value::as_u32),
         hostname: find(keys::HOSTNAME).and_then(Value::as_text),
     }
-}
-
-fn pack_kvals<'a>(kvals: impl Iterator<Item = (&'a Key, &'a Value)>) -> Vec<u8> {
-    let mut packer = Packer::new(EXCHANGE);
-    for (key, value) in kvals {
-        packer.kval(key, value);
-    }
-    packer.into_bytes()
-}
-
-fn unpack_kvals(data: &[u8]) -> Result<Vec<Kval>, Status> {
-    let mut unpacker = Unpacker::new(EXCHANGE, data);
-    let mut kvals = Vec::new();
-    while !unpacker.is_empty() {
-        kvals.push(unpacker.kval()?);
-    }
-    Ok(kvals)
 }

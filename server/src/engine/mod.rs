@@ -16,9 +16,10 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Weak;
 use std::time::{Duration, Instant};
 
-use pmix_client::wire::{Request, StatusReply};
-use pmix_dstore::codec::Dialect;
-use pmix_dstore::model::{Info, Nspace, Proc, Status};
+use pmix_client::wire::reply::StatusReply;
+use pmix_client::wire::{Reply, Request, Version};
+use pmix_dstore::codec::{BufferType, Dialect, Module};
+use pmix_dstore::model::{Info, Nspace, Proc, Result, Status};
 
 pub(crate) use self::nspaces::JobPlan;
 pub(crate) use self::peers::{Peer, PeerId, Transport};
@@ -101,6 +102,9 @@ pub(crate) struct Engine {
     port: u16,
 }
 
+/// The dialect in which the servers of a job exchange data.
+const EXCHANGE: Dialect = Dialect { module: Module::V41, buffer: BufferType::NonDescribed };
+
 /// How long what direct modex brought may wait to be published with more of it.
 const PUBLISH_DELAY: Duration = Duration::from_millis(5);
 
@@ -150,12 +154,9 @@ impl Engine {
         match Request::decode(state.dialect, state.version, payload) {
             Ok(request) => self.request(peer, tag, request, now),
             Err(status) => {
-                self.log(format!(
-                    "dropped {} (PMIx {}): malformed message of {} bytes ({status})",
-                    state.proc,
-                    state.version,
-                    payload.len()
-                ));
+                let (proc, version) = (&state.proc, &state.version_text);
+                let len = payload.len();
+                self.log(format!("dropped {proc} (PMIx {version}): malformed message of {len} bytes ({status})"));
                 self.outputs.push_back(Output::Close(peer));
                 self.disconnected(peer);
             }
@@ -169,7 +170,7 @@ impl Engine {
             Request::Fence { procs, infos } => self.fence(peer, tag, procs, infos, now),
             Request::Get { nspace, rank, infos, key } => self.get(peer, tag, Proc::new(nspace, rank), infos, key, now),
             Request::Finalize => self.finalize_peer(peer, tag),
-            Request::RegisterEvents { codes, infos } => self.register_events(peer, tag, codes, infos),
+            Request::RegisterEvents { codes, .. } => self.register_events(peer, tag, codes),
             Request::DeregisterEvents { codes } => self.deregister_events(peer, &codes),
             Request::Notify { status, range, infos } => self.notify(peer, tag, status, range, infos),
             other => self.service(peer, tag, other),
@@ -240,19 +241,21 @@ impl Engine {
         self.outputs.push_back(Output::Call(Box::new(call)));
     }
 
-    fn dialect(&self, peer: PeerId) -> Option<Dialect> {
-        self.peers.get(&peer).map(|peer| peer.dialect)
+    /// Sends what `encode` makes in the peer's dialect and for its release; nothing where the peer is gone. What
+    /// cannot be told to the peer in its dialect becomes a reply with the reason.
+    fn send(&mut self, id: PeerId, tag: u32, encode: impl FnOnce(Dialect, Version) -> Result<Vec<u8>>) {
+        let Some(peer) = self.peers.get(&id) else { return };
+        let payload = encode(peer.dialect, peer.version)
+            .unwrap_or_else(|status| StatusReply { status }.bytes(peer.dialect));
+        self.outputs.push_back(Output::Send { peer: id, tag, payload });
     }
 
-    /// Sends a payload that `encode` makes in the peer's dialect; nothing where the peer is gone.
-    fn send(&mut self, peer: PeerId, tag: u32, encode: impl FnOnce(Dialect) -> Vec<u8>) {
-        if let Some(dialect) = self.dialect(peer) {
-            self.outputs.push_back(Output::Send { peer, tag, payload: encode(dialect) });
-        }
+    fn reply(&mut self, peer: PeerId, tag: u32, reply: &impl Reply) {
+        self.send(peer, tag, |dialect, version| reply.encode(dialect, version));
     }
 
     fn reply_status(&mut self, peer: PeerId, tag: u32, status: Status) {
-        self.send(peer, tag, |dialect| StatusReply { status }.encode(dialect));
+        self.reply(peer, tag, &StatusReply { status });
     }
 
     /// Another server asks for what a local rank published for other nodes.

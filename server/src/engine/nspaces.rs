@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use pmix_client::wire::{JobInfoReply, Version};
+use pmix_client::wire::jobinfo::{self, Recipient};
 use pmix_dstore::codec::Dialect;
 use pmix_dstore::job::JobData;
-use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, Value, keys};
+use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, keys};
 use pmix_dstore::modex::ModexData;
 
-use super::peers::PeerId;
+use super::peers::{Peer, PeerId};
 use super::{Engine, Output};
 use crate::cleanup::Cleanup;
 use crate::publish::Shared;
@@ -45,7 +45,7 @@ pub(super) struct NspaceState {
     pub remote: ModexData,
     pub shared: Shared,
     /// Job-info replies by dialect and release, made once.
-    job_replies: HashMap<(Dialect, Version), Arc<[u8]>>,
+    job_replies: HashMap<(Dialect, String), Arc<[u8]>>,
 }
 
 impl NspaceState {
@@ -214,19 +214,31 @@ impl Engine {
             self.reply_status(id, tag, Status::ERR_NOT_FOUND);
             return;
         };
-        let (job, dialect, version) = (&state.job, peer.dialect, peer.version);
-        let reply = state.job_replies.entry((dialect, version)).or_insert_with(|| {
-            let mut reply = JobInfoReply::of_job(job, version);
-            reply.push(keys::BFROPS_MODULE, Value::string(version.to_string()));
-            reply.encode(dialect).into()
-        });
-        let payload = reply.to_vec();
-        self.outputs.push_back(Output::Send { peer: id, tag, payload });
+        let of_peer = (peer.dialect, peer.version_text.clone());
+        let payload = match state.job_replies.get(&of_peer) {
+            Some(reply) => Ok(reply.to_vec()),
+            None => {
+                let to = recipient(peer, &self.config.hostname);
+                jobinfo::encode(&state.job, &to, jobinfo::all_ranks(&state.job))
+                    .inspect(|reply| drop(state.job_replies.insert(of_peer, reply.as_slice().into())))
+            }
+        };
+        self.send(id, tag, |_, _| payload);
     }
 
     /// The namespaces of these processes.
     pub(super) fn nspaces_of(procs: &[Proc]) -> Vec<Nspace> {
         let mut seen = HashSet::new();
         procs.iter().filter(|proc| seen.insert(proc.nspace.clone())).map(|proc| proc.nspace.clone()).collect()
+    }
+}
+
+/// A peer as the receiver of a job's data.
+pub(super) fn recipient<'a>(peer: &'a Peer, hostname: &'a str) -> Recipient<'a> {
+    Recipient {
+        dialect: peer.dialect,
+        version: peer.version,
+        version_text: &peer.version_text,
+        hostname: hostname.as_bytes(),
     }
 }

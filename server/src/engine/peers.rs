@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use pmix_client::wire::{Hello, HelloFlag, Version};
-use pmix_dstore::codec::{BufferType, Dialect, Module};
+use pmix_client::wire::{Hello, PeerKind, Version};
+use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::model::{Info, Proc, Status, keys};
 
 use super::{Engine, Output, Then};
@@ -35,7 +35,10 @@ pub(crate) enum Transport {
 pub(crate) struct Peer {
     pub proc: Proc,
     pub dialect: Dialect,
+    /// Its release, as it was understood.
     pub version: Version,
+    /// Its release, as it said.
+    pub version_text: String,
     /// Reads our segments.
     pub shared: bool,
     /// Event codes it asked for.
@@ -53,8 +56,9 @@ impl Peer {
     pub fn own(proc: Proc) -> Peer {
         Peer {
             proc,
-            dialect: Dialect { module: Module::V41, buffer: BufferType::NonDescribed },
-            version: Version::parse(ANNOUNCED_VERSION),
+            dialect: Dialect::plain(Module::V41),
+            version: Version::OURS,
+            version_text: ANNOUNCED_VERSION.to_owned(),
             shared: false,
             codes: HashSet::new(),
             default_events: false,
@@ -78,8 +82,9 @@ impl Engine {
                     peer,
                     Peer {
                         proc: proc.clone(),
-                        dialect: Dialect { module: hello.module, buffer: hello.buffer },
-                        version: Version::parse(&hello.version),
+                        dialect: hello.dialect(),
+                        version: Version::parse(&hello.version).unwrap_or(Version::OURS),
+                        version_text: hello.version,
                         shared,
                         codes: HashSet::new(),
                         default_events: false,
@@ -104,7 +109,7 @@ impl Engine {
 
     /// Who the peer is, or why it is refused.
     fn check_hello(&self, transport: Transport, hello: &Hello) -> Result<Proc, String> {
-        if hello.flag != HelloFlag::CLIENT {
+        if PeerKind::from_flag(hello.flag) != Some(PeerKind::Client) {
             return Err(format!("connections of kind {} (tools, singletons) are not supported", hello.flag));
         }
         let proc = hello.proc.clone().ok_or("no namespace and rank given")?;
@@ -120,16 +125,11 @@ impl Engine {
                 }
             }
             (Transport::Tcp, "native") => {
-                let claimed = <[u8; 8]>::try_from(hello.credential.as_slice()).map_err(|_| "malformed credential")?;
-                let (uid, gid) = claimed.split_at(4);
-                let number = |bytes: &[u8]| bytes.try_into().map_or(u32::MAX, u32::from_ne_bytes);
-                if (number(uid), number(gid)) != (client.uid, client.gid) {
+                let (uid, gid) = Hello::read_native_credential(&hello.credential).ok_or("malformed credential")?;
+                if (uid, gid) != (client.uid, client.gid) {
                     return Err(format!(
-                        "it claims user {} group {}, the client was registered for user {} group {}",
-                        number(uid),
-                        number(gid),
-                        client.uid,
-                        client.gid
+                        "it claims user {uid} group {gid}, the client was registered for user {} group {}",
+                        client.uid, client.gid
                     ));
                 }
             }

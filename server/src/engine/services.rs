@@ -1,6 +1,7 @@
 //! Requests that the server hands up to its host, and what it does of them itself.
 
-use pmix_client::wire::{InfosReply, LookupReply, Request, SpawnReply, StatusReply};
+use pmix_client::wire::reply::{InfosReply, LookupReply, SpawnReply, StatusReply};
+use pmix_client::wire::{Reply, Request};
 use pmix_dstore::model::{Info, Proc, Rank, Status, Value, keys};
 
 use super::peers::PeerId;
@@ -90,7 +91,7 @@ impl Engine {
         if let Some(status) = failed {
             self.reply_status(id, tag, status);
         } else if cleanup && !directive_beyond_cleanup(&directives) {
-            self.send(id, tag, |dialect| InfosReply { status: Status::SUCCESS, infos: Vec::new() }.encode(dialect));
+            self.reply(id, tag, &InfosReply { status: Status::SUCCESS, infos: Some(Vec::new()) });
         } else {
             self.upcall(Then::Reply(id, tag, Shape::Infos), Upcall::JobControl { proc, targets, directives });
         }
@@ -102,13 +103,13 @@ impl Engine {
             (Status::OPERATION_SUCCEEDED, _) | (Status::ERR_NOT_SUPPORTED, Shape::Notify) => Status::SUCCESS,
             (status, _) => status,
         };
-        self.send(id, tag, |dialect| match (shape, answer) {
-            (Shape::Lookup, Answer::Lookup(_, data)) => LookupReply { status, data }.encode(dialect),
+        self.send(id, tag, |dialect, version| match (shape, answer) {
+            (Shape::Lookup, Answer::Lookup(_, data)) => LookupReply { status, data }.encode(dialect, version),
             (Shape::Spawn, Answer::Spawn(_, nspace)) => {
-                SpawnReply { status, nspace, kvals: Vec::new() }.encode(dialect)
+                SpawnReply { status, nspace, kvals: Vec::new() }.encode(dialect, version)
             }
-            (Shape::Infos, Answer::Infos(_, infos)) => InfosReply { status, infos }.encode(dialect),
-            _ => StatusReply { status }.encode(dialect),
+            (Shape::Infos, Answer::Infos(_, infos)) => InfosReply { status, infos: Some(infos) }.encode(dialect, version),
+            _ => StatusReply { status }.encode(dialect, version),
         });
     }
 }

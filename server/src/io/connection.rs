@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv, send};
-use pmix_client::wire::{HEADER_LEN, HELLO_LEN_MAX, Header};
+use pmix_client::wire::{HELLO_LEN_MAX, Header, Hello};
 
 use crate::engine::Transport;
 
@@ -122,20 +122,23 @@ impl Connection {
     /// What is wrong with a length.
     pub fn next(&mut self) -> Result<Option<Incoming>, String> {
         let input = &self.input[self.consumed..];
-        let Some(head) = input.first_chunk::<HEADER_LEN>() else { return Ok(None) };
+        let Some(head) = input.first_chunk::<{ Header::LEN }>() else { return Ok(None) };
         let hello = match self.stage {
             Stage::Hello(_) => true,
             Stage::Asked => return Ok(None),
             Stage::Running => false,
         };
-        let header = if hello { Header::decode_native(head) } else { Header::decode(head) };
-        let len_max = if hello { HELLO_LEN_MAX as u32 } else { MESSAGE_LEN_MAX };
-        if header.len > len_max {
-            return Err(format!("a message claims {} bytes, at most {len_max} are taken", header.len));
-        }
-        let Some(payload) = input[HEADER_LEN..].get(..header.len as usize) else { return Ok(None) };
+        let header = Header::decode(head);
+        let len = if hello {
+            Hello::payload_len(head).map_err(|_| format!("no handshake, or one of more than {HELLO_LEN_MAX} bytes"))?
+        } else if header.len > MESSAGE_LEN_MAX {
+            return Err(format!("a message claims {} bytes, at most {MESSAGE_LEN_MAX} are taken", header.len));
+        } else {
+            header.len as usize
+        };
+        let Some(payload) = input[Header::LEN..].get(..len) else { return Ok(None) };
         let payload = payload.to_vec();
-        self.consumed += HEADER_LEN + payload.len();
+        self.consumed += Header::LEN + len;
         Ok(Some(if hello { Incoming::Hello(payload) } else { Incoming::Message(header.tag, payload) }))
     }
 
