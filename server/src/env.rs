@@ -2,8 +2,8 @@
 
 use pmix_dstore::model::Proc;
 
-use crate::config::{ANNOUNCED_VERSION, Config};
 use crate::STORE_NAME;
+use crate::config::{ANNOUNCED_VERSION, Config};
 
 /// Where peers of each release look for the server's address: the encoders that we speak, without those that would
 /// promise more than the announced release has.
@@ -19,10 +19,8 @@ pub(crate) fn of_client(
     directory: Option<String>,
 ) -> Vec<(String, String)> {
     let uri = format!("{}.{};tcp4://127.0.0.1:{port}", config.me.nspace, config.me.rank);
-    let mut env = vec![
-        ("PMIX_NAMESPACE".to_owned(), proc.nspace.to_string()),
-        ("PMIX_RANK".to_owned(), proc.rank.0.to_string()),
-    ];
+    let mut env =
+        vec![("PMIX_NAMESPACE".to_owned(), proc.nspace.to_string()), ("PMIX_RANK".to_owned(), proc.rank.0.to_string())];
     env.extend(URI_VARIABLES.map(|name| (name.to_owned(), uri.clone())));
     let stores = if directory.is_some() { format!("{STORE_NAME},hash") } else { "hash".to_owned() };
     for (name, value) in [

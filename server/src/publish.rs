@@ -1,6 +1,8 @@
 //! A namespace's shared memory, as the server sees it: what is published, and what is due to be.
 
 use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
@@ -18,10 +20,13 @@ use crate::config::Config;
 /// Who wrote a segment, for `pmixctl inspect`.
 const CREATOR: &str = concat!("pmix-dstore ", env!("CARGO_PKG_VERSION"));
 
+/// The server's socket in the namespace's directory.
+const SOCKET_NAME: &str = "sock";
+
 /// One published modex segment.
 struct Live {
-    /// Its entry in the directory page.
-    entry: u64,
+    /// Its place in the directory.
+    place: u64,
     bytes: u64,
     contents: Vec<(Rank, u32)>,
 }
@@ -29,7 +34,7 @@ struct Live {
 /// What is open for the clients.
 struct Open {
     publisher: Publisher,
-    job: Option<(u64, u64)>,
+    job_bytes: u64,
     live: Vec<Live>,
     /// (rank, key) that stand in a segment: when one of them changes, readers must not keep the old value.
     published: HashSet<(Rank, u32)>,
@@ -120,19 +125,22 @@ impl Shared {
         if !config.shared_memory {
             return (None, Vec::new());
         }
-        let publisher = match Publisher::create(&config.server_tmpdir, &job.nspace, Some(owner)) {
+        let mut publisher = match Publisher::create(&config.server_tmpdir, &job.nspace, Some(owner)) {
             Ok(publisher) => publisher,
             Err(error) => return (None, vec![without_shared_memory(job, &error.to_string())]),
         };
         let mut lines = Vec::new();
-        let listener = listen(&publisher)
-            .inspect_err(|error| {
-                lines.push(format!("{}: {error}; clients connect over TCP", publisher.directory().join("sock").display()));
-            })
-            .ok();
+        let listener = match listen(&mut publisher) {
+            Ok(listener) => Some(listener),
+            Err(error) => {
+                let path = publisher.directory().join(SOCKET_NAME);
+                lines.push(format!("{}: {error}; clients connect over TCP", path.display()));
+                None
+            }
+        };
         self.state = State::Open(Box::new(Open {
             publisher,
-            job: None,
+            job_bytes: 0,
             live: Vec::new(),
             published: HashSet::new(),
             listening: listener.is_some(),
@@ -149,13 +157,9 @@ impl Shared {
             Ok(bytes) => bytes,
             Err(error) => return Some(self.give_up(job, &error.to_string())),
         };
-        let published = match open.job {
-            None => open.publisher.publish(SegmentKind::Job, &bytes),
-            Some((entry, _)) => open.publisher.publish_replacing(SegmentKind::Job, &bytes, entry..=entry),
-        };
-        match published {
-            Ok(count) => {
-                open.job = Some((count - 1, bytes.len() as u64));
+        match open.publisher.publish(SegmentKind::Job, &bytes) {
+            Ok(_) => {
+                open.job_bytes = bytes.len() as u64;
                 None
             }
             Err(error) => Some(self.give_up(job, &error.to_string())),
@@ -197,23 +201,14 @@ impl Shared {
                 Ok(bytes) => bytes,
                 Err(error) => return Some(self.give_up(job, &error)),
             };
-            // The entries of a job segment registered in between are not modex entries and must not be replaced:
-            // the range then starts after it, and what lies before stays live.
-            let first = open.live[merged].entry;
-            let last = open.live[open.live.len() - 1].entry;
-            let job_between = open.job.is_some_and(|(entry, _)| (first..=last).contains(&entry));
-            if job_between {
-                merged = open.live.len();
-                open.publisher.publish(SegmentKind::Modex, &bytes).map(|count| (count, bytes.len()))
-            } else {
-                open.publisher.publish_replacing(SegmentKind::Modex, &bytes, first..=last).map(|c| (c, bytes.len()))
-            }
+            let places = open.live[merged].place..=open.live[open.live.len() - 1].place;
+            open.publisher.publish_replacing(SegmentKind::Modex, &bytes, places).map(|count| (count, bytes.len()))
         };
         match published {
             Ok((count, len)) => {
                 open.published.extend(contents.iter().copied());
                 open.live.truncate(merged);
-                open.live.push(Live { entry: count - 1, bytes: len as u64, contents });
+                open.live.push(Live { place: count - 1, bytes: len as u64, contents });
                 None
             }
             Err(error) => Some(self.give_up(job, &error.to_string())),
@@ -230,9 +225,9 @@ impl Shared {
     /// Adds what is published now to `stats`.
     pub fn add_to(&self, stats: &mut Stats) {
         if let State::Open(open) = &self.state {
-            stats.job_segment_bytes += open.job.map_or(0, |(_, bytes)| bytes);
+            stats.job_segment_bytes += open.job_bytes;
             stats.modex_segment_bytes += open.live.iter().map(|live| live.bytes).sum::<u64>();
-            stats.segments += open.live.len() as u64 + u64::from(open.job.is_some());
+            stats.segments += open.publisher.live().count() as u64;
         }
     }
 }
@@ -241,29 +236,25 @@ fn without_shared_memory(job: &JobData, error: &str) -> String {
     format!("namespace {}: no shared memory, values go over the socket: {error}", job.nspace)
 }
 
-fn build_modex(
-    job: &JobData,
-    visible: &ModexData,
-    keys: &[Key],
-    contents: &[(Rank, u32)],
-) -> Result<Vec<u8>, String> {
+fn build_modex(job: &JobData, visible: &ModexData, keys: &[Key], contents: &[(Rank, u32)]) -> Result<Vec<u8>, String> {
     let mut builder = ModexBuilder::new(job.nspace.clone());
     for (rank, id) in contents {
         let key = &keys[*id as usize];
         if let Some(value) = visible.get(*rank, key.as_bytes()) {
-            builder.add(*rank, key, value);
+            builder.add(*rank, key, value).map_err(|error| error.to_string())?;
         }
     }
     builder.finish(CREATOR).map_err(|error| error.to_string())
 }
 
 /// Binds the namespace's socket in its directory, reached through the directory's descriptor: `sun_path` is short.
-fn listen(publisher: &Publisher) -> std::io::Result<UnixListener> {
-    let path = format!("/proc/self/fd/{}/sock", publisher.dir_fd().as_raw_fd());
+fn listen(publisher: &mut Publisher) -> io::Result<UnixListener> {
+    let path = format!("/proc/self/fd/{}/{SOCKET_NAME}", publisher.dir_fd().as_raw_fd());
     let path = Path::new(&path);
     let listener = UnixListener::bind(path)?;
+    publisher.adopt(SOCKET_NAME).map_err(io::Error::other)?;
     // The outer directory keeps other users out; the secret and the kernel's word do the rest.
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }

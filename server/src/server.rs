@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use parking_lot::Mutex;
-use pmix_client::Client;
 use pmix_client::wire::{Notification, TAG_NOTIFY};
+use pmix_client::{Client, Event};
 use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::model::{Info, Nspace, Proc, Result, Status};
 
@@ -94,7 +94,12 @@ impl Inner {
         let dialect = Dialect::plain(Module::V41);
         let client = self.client.get().and_then(Weak::upgrade);
         if let (Some(client), Ok(notification)) = (client, Notification::decode(dialect, &payload)) {
-            client.deliver(notification.into());
+            client.deliver(Event {
+                status: notification.status,
+                source: notification.source,
+                infos: notification.infos.into(),
+                results: Arc::from([]),
+            });
         }
     }
 }

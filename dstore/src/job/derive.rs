@@ -60,7 +60,8 @@ impl JobData {
         let mut ranks_of: Vec<Vec<u32>> = vec![Vec::new(); self.nodes.len()];
         let mut row_of = std::collections::HashMap::new();
         for rank in 0..self.procs.rows() {
-            let name = self.procs.get(Rank(rank), keys::HOSTNAME.as_bytes()).and_then(Value::as_text).map(<[u8]>::to_vec);
+            let name =
+                self.procs.get(Rank(rank), keys::HOSTNAME.as_bytes()).and_then(Value::as_text).map(<[u8]>::to_vec);
             let nodeid = self.procs.get(Rank(rank), keys::NODEID.as_bytes()).and_then(Value::as_u32);
             if name.is_none() && nodeid.is_none() {
                 continue;

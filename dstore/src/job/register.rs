@@ -157,7 +157,8 @@ impl JobData {
             node.nodeid = info.value.as_u32();
         } else if info.key.is(keys::HOSTNAME_ALIASES) {
             let list = info.value.as_text().unwrap_or_default();
-            node.aliases = list.split(|byte| *byte == b',').filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect();
+            node.aliases =
+                list.split(|byte| *byte == b',').filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect();
         }
         put(&mut node.values, info);
     }

@@ -70,15 +70,7 @@ enum Outcome {
 
 impl Engine {
     /// A client asks for data.
-    pub(super) fn get(
-        &mut self,
-        peer: PeerId,
-        tag: u32,
-        proc: Proc,
-        infos: Vec<Info>,
-        key: Option<Key>,
-        now: Instant,
-    ) {
+    pub(super) fn get(&mut self, peer: PeerId, tag: u32, proc: Proc, infos: Vec<Info>, key: Option<Key>, now: Instant) {
         self.stats.gets += 1;
         let refresh = directive(&infos, keys::GET_REFRESH_CACHE);
         let get = WaitingGet { peer, tag, infos, key, deadline: None, late: Status::ERR_NOT_FOUND };
@@ -133,8 +125,7 @@ impl Engine {
     fn outcome(&self, proc: &Proc, get: &WaitingGet, refresh: bool) -> Option<Outcome> {
         let peer = self.peers.get(&get.peer)?;
         // The server process asks its own engine for what a client would find in its own memory.
-        let at_once =
-            directive(&get.infos, keys::IMMEDIATE) || directive(&get.infos, keys::OPTIONAL);
+        let at_once = directive(&get.infos, keys::IMMEDIATE) || directive(&get.infos, keys::OPTIONAL);
         let status = |status| Some(Outcome::Nothing(status));
         let Some(state) = self.nspaces.get(&proc.nspace) else {
             return if at_once || get.peer == PeerId::OWN { status(Status::ERR_NOT_FOUND) } else { Some(Outcome::Ask) };
@@ -180,7 +171,9 @@ impl Engine {
             Some(_) => Some(Outcome::Wait(None, Status::ERR_NOT_FOUND)),
             None if state.complete && proc.rank.0 >= state.job.size() => status(Status::ERR_NOT_FOUND),
             // A local rank that the host has not registered yet will commit here.
-            None if state.complete && self.runs_here(state, proc.rank) => Some(Outcome::Wait(None, Status::ERR_NOT_FOUND)),
+            None if state.complete && self.runs_here(state, proc.rank) => {
+                Some(Outcome::Wait(None, Status::ERR_NOT_FOUND))
+            }
             None => Some(Outcome::Ask),
         }
     }
@@ -258,7 +251,8 @@ impl Engine {
     pub(super) fn expire_gets(&mut self, now: Instant) {
         let mut late = Vec::new();
         self.gets.gets.retain(|_, gets| {
-            let (expired, rest) = std::mem::take(gets).into_iter().partition(|get| get.deadline.is_some_and(|d| d <= now));
+            let (expired, rest) =
+                std::mem::take(gets).into_iter().partition(|get| get.deadline.is_some_and(|d| d <= now));
             *gets = rest;
             late.extend::<Vec<WaitingGet>>(expired);
             !gets.is_empty()

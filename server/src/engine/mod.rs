@@ -21,11 +21,11 @@ use pmix_client::wire::{Reply, Request, Version};
 use pmix_dstore::codec::{BufferType, Dialect, Module};
 use pmix_dstore::model::{Info, Nspace, Proc, Result, Status};
 
-pub(crate) use self::nspaces::JobPlan;
-pub(crate) use self::peers::{Peer, PeerId, Transport};
 use self::collective::Collective;
 use self::events::EventCache;
+pub(crate) use self::nspaces::JobPlan;
 use self::nspaces::NspaceState;
+pub(crate) use self::peers::{Peer, PeerId, Transport};
 use self::services::Shape;
 use crate::completion::{self, Answer, AnswerSink};
 use crate::config::Config;
@@ -245,8 +245,8 @@ impl Engine {
     /// cannot be told to the peer in its dialect becomes a reply with the reason.
     fn send(&mut self, id: PeerId, tag: u32, encode: impl FnOnce(Dialect, Version) -> Result<Vec<u8>>) {
         let Some(peer) = self.peers.get(&id) else { return };
-        let payload = encode(peer.dialect, peer.version)
-            .unwrap_or_else(|status| StatusReply { status }.bytes(peer.dialect));
+        let payload =
+            encode(peer.dialect, peer.version).unwrap_or_else(|status| StatusReply { status }.bytes(peer.dialect));
         self.outputs.push_back(Output::Send { peer: id, tag, payload });
     }
 

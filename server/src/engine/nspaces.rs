@@ -132,7 +132,7 @@ impl Engine {
         if state.shared.is_listening() {
             self.outputs.push_back(Output::Unlisten(nspace.clone()));
         }
-        self.stats.keep(&state.shared);
+        state.shared.add_to(&mut self.stats);
         drop(state);
         self.fail_gets_of(nspace);
         self.events.forget_nspace(nspace);
@@ -148,8 +148,7 @@ impl Engine {
             Ok(secret) => secret,
             Err(status) => return status,
         };
-        let state =
-            self.nspaces.entry(proc.nspace.clone()).or_insert_with(|| NspaceState::new(proc.nspace.clone()));
+        let state = self.nspaces.entry(proc.nspace.clone()).or_insert_with(|| NspaceState::new(proc.nspace.clone()));
         let client = LocalClient {
             uid,
             gid,

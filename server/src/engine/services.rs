@@ -58,7 +58,7 @@ impl Engine {
             Request::JobControl { targets, directives } => {
                 return self.job_control(id, tag, proc, targets, directives);
             }
-            Request::Monitor { monitor, error, directives } => {
+            Request::Monitor { monitor, status: error, directives } => {
                 (Shape::Infos, Upcall::Monitor { proc, monitor, error, directives })
             }
             _ => return self.reply_status(id, tag, Status::ERR_NOT_SUPPORTED),
@@ -108,7 +108,9 @@ impl Engine {
             (Shape::Spawn, Answer::Spawn(_, nspace)) => {
                 SpawnReply { status, nspace, kvals: Vec::new() }.encode(dialect, version)
             }
-            (Shape::Infos, Answer::Infos(_, infos)) => InfosReply { status, infos: Some(infos) }.encode(dialect, version),
+            (Shape::Infos, Answer::Infos(_, infos)) => {
+                InfosReply { status, infos: Some(infos) }.encode(dialect, version)
+            }
             _ => StatusReply { status }.encode(dialect, version),
         });
     }
