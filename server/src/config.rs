@@ -20,10 +20,6 @@ pub(crate) struct Config {
     pub system_tmpdir: PathBuf,
     /// Whether values may lie in shared memory (`PMIX_DSTORE_SHM=0` turns it off).
     pub shared_memory: bool,
-    /// Effective user and group of the process.
-    pub uid: u32,
-    /// See `uid`.
-    pub gid: u32,
 }
 
 impl Config {
@@ -63,8 +59,6 @@ impl Config {
             server_tmpdir,
             system_tmpdir: PathBuf::from(system_tmpdir),
             shared_memory: variable("PMIX_DSTORE_SHM").as_deref() != Some("0"),
-            uid: nix::unistd::geteuid().as_raw(),
-            gid: nix::unistd::getegid().as_raw(),
         })
     }
 }

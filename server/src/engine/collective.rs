@@ -7,7 +7,7 @@ use pmix_client::wire::blob::{self, Contribution, Origin};
 use pmix_client::wire::reply::FenceReply;
 use pmix_dstore::model::{Info, Kval, Nspace, Proc, Rank, Status, Value, keys};
 
-use super::peers::{Peer, PeerId};
+use super::peers::PeerId;
 use super::{Engine, Then, directive, timeout};
 use crate::upcall::Upcall;
 
@@ -20,8 +20,6 @@ pub(super) struct Collective {
     infos: Vec<Info>,
     collect: bool,
     arrived: Vec<Arrival>,
-    /// How many local processes take part.
-    expected: usize,
     /// The host has been asked; nobody can join any more.
     at_host: bool,
     /// First failure among the local participants.
@@ -53,7 +51,6 @@ impl Engine {
         let id = match open.map(|(id, _)| *id) {
             Some(id) => id,
             None => {
-                let expected = self.local_participants(&signature);
                 let deadline = timeout(&infos).map(|wait| now + wait);
                 self.collective_next += 1;
                 let fence = Collective {
@@ -62,7 +59,6 @@ impl Engine {
                     infos,
                     collect,
                     arrived: Vec::new(),
-                    expected,
                     at_host: false,
                     status: Status::SUCCESS,
                     deadline,
@@ -80,19 +76,21 @@ impl Engine {
         self.advance(id);
     }
 
-    /// How many processes of this node take part.
-    fn local_participants(&self, signature: &[Proc]) -> usize {
-        let mut count = 0;
+    /// How many processes of this node take part: those that can still come, and whether some cannot.
+    fn local_participants(&self, signature: &[Proc]) -> (usize, bool) {
+        let (mut count, mut lost) = (0, false);
         for nspace in Self::nspaces_of(signature) {
             let Some(state) = self.nspaces.get(&nspace) else { continue };
-            let named = signature.iter().filter(|proc| proc.nspace == nspace);
+            let mut named = signature.iter().filter(|proc| proc.nspace == nspace);
             if named.clone().any(|proc| proc.rank == Rank::WILDCARD) {
-                count += state.local_size();
+                count += state.local_alive();
+                lost |= state.local_alive() < state.local_size();
             } else {
-                count += named.filter(|proc| state.is_local(proc.rank)).count();
+                count += named.clone().filter(|proc| state.is_alive(proc.rank)).count();
+                lost |= named.any(|proc| state.is_local(proc.rank) && !state.is_alive(proc.rank));
             }
         }
-        count
+        (count, lost)
     }
 
     /// Whether every participant is a process of this node.
@@ -107,9 +105,15 @@ impl Engine {
     /// Goes on with a fence that may have all its local participants now.
     fn advance(&mut self, id: u64) {
         let Some(fence) = self.collectives.get(&id) else { return };
-        if fence.at_host || fence.arrived.len() < fence.expected {
+        let (expected, lost) = self.local_participants(&fence.signature);
+        if fence.at_host || fence.arrived.len() < expected {
             return;
         }
+        let Some(fence) = self.collectives.get_mut(&id) else { return };
+        if lost && fence.status.is_success() {
+            fence.status = Status::ERR_LOST_CONNECTION;
+        }
+        let Some(fence) = self.collectives.get(&id) else { return };
         if self.all_local(&fence.signature) {
             let status = fence.status;
             self.complete(id, status);
@@ -212,36 +216,31 @@ impl Engine {
         }
     }
 
-    /// A connection is gone: the fences that it was in, or that wait for it, go on without it.
-    pub(super) fn leave_collectives(&mut self, peer: PeerId, gone: &Peer) {
+    /// A connection is gone: its process is in no fence any more.
+    pub(super) fn withdraw(&mut self, peer: PeerId) {
+        for fence in self.collectives.values_mut() {
+            fence.arrived.retain(|arrival| arrival.peer != peer);
+        }
+    }
+
+    /// A process will not come any more: the fences that wait for it go on without it.
+    pub(super) fn leave_collectives(&mut self, gone: &Proc) {
         let concerned: Vec<u64> = self
             .collectives
             .iter()
-            .filter(|(_, fence)| fence.signature.iter().any(|proc| proc.covers(&gone.proc)))
+            .filter(|(_, fence)| !fence.at_host && fence.signature.iter().any(|proc| proc.covers(gone)))
             .map(|(id, _)| *id)
             .collect();
         for id in concerned {
-            let Some(fence) = self.collectives.get_mut(&id) else { continue };
-            let had_arrived = fence.arrived.iter().any(|arrival| arrival.peer == peer);
-            fence.arrived.retain(|arrival| arrival.peer != peer);
-            if fence.at_host || (gone.finalized && !had_arrived) {
+            let Some(fence) = self.collectives.get(&id) else { continue };
+            if fence.arrived.is_empty() {
+                self.collectives.remove(&id);
                 continue;
             }
-            fence.status = Status::ERR_LOST_CONNECTION;
-            fence.expected = fence.expected.saturating_sub(1);
-            let line = format!(
-                "fence of {} with {} of {} local processes: {} is gone",
-                fence.procs.iter().map(Proc::to_string).collect::<Vec<_>>().join(" "),
-                fence.arrived.len(),
-                fence.expected + 1,
-                gone.proc
-            );
-            self.log(line);
-            if self.collectives.get(&id).is_some_and(|fence| fence.expected == 0) {
-                self.collectives.remove(&id);
-            } else {
-                self.advance(id);
-            }
+            let procs = fence.procs.iter().map(Proc::to_string).collect::<Vec<_>>().join(" ");
+            let arrived = fence.arrived.len();
+            self.log(format!("a fence of {procs}, which {arrived} local processes have entered, lost {gone}"));
+            self.advance(id);
         }
     }
 

@@ -11,8 +11,10 @@ mod get;
 mod nspaces;
 mod peers;
 mod services;
+#[cfg(test)]
+mod tests;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Weak;
 use std::time::{Duration, Instant};
 
@@ -81,8 +83,6 @@ enum Then {
     Fence(u64),
     /// Store a rank's data, and answer those who wait for it.
     Dmodex(Proc),
-    /// Nothing: the answer is not awaited.
-    Nothing,
 }
 
 /// The state of a server.
@@ -91,7 +91,8 @@ pub(crate) struct Engine {
     sink: Weak<dyn AnswerSink>,
     nspaces: HashMap<Nspace, NspaceState>,
     peers: HashMap<PeerId, Peer>,
-    collectives: HashMap<u64, Collective>,
+    /// By number: of two that a process may join, it joins the older.
+    collectives: BTreeMap<u64, Collective>,
     collective_next: u64,
     upcalls: HashMap<u64, Then>,
     gets: get::Waiting,
@@ -117,7 +118,7 @@ impl Engine {
             sink,
             nspaces: HashMap::new(),
             peers: HashMap::from([(PeerId::OWN, own)]),
-            collectives: HashMap::new(),
+            collectives: BTreeMap::new(),
             collective_next: 0,
             upcalls: HashMap::new(),
             gets: get::Waiting::default(),
@@ -127,11 +128,6 @@ impl Engine {
             first_fork: None,
             port,
         }
-    }
-
-    /// The settings.
-    pub fn config(&self) -> &Config {
-        &self.config
     }
 
     /// Figures for reports.
@@ -180,7 +176,7 @@ impl Engine {
     /// The host answered an upcall, or it was answered by its return value.
     pub fn answer(&mut self, id: u64, answer: Answer) {
         match self.upcalls.remove(&id) {
-            None | Some(Then::Nothing) => {}
+            None => {}
             Some(Then::Admit(peer)) => self.admit(peer, answer.status()),
             Some(Then::Reply(peer, tag, shape)) => self.reply_answer(peer, tag, shape, answer),
             Some(Then::Finalized(peer, tag)) => self.finalized(peer, tag, answer.status()),

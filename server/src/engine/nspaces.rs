@@ -39,6 +39,8 @@ pub(super) struct NspaceState {
     /// Registered with data, so that what is not there is not known.
     pub complete: bool,
     pub clients: BTreeMap<Rank, LocalClient>,
+    /// Clients that the host has deregistered.
+    deregistered: usize,
     /// What this node's processes may read: local ranks' local buffers, other ranks' remote ones.
     pub visible: ModexData,
     /// Local ranks' remote buffers: what other nodes may read.
@@ -55,6 +57,7 @@ impl NspaceState {
             job: Arc::new(JobData::new(nspace)),
             complete: false,
             clients: BTreeMap::new(),
+            deregistered: 0,
             visible: ModexData::default(),
             remote: ModexData::default(),
             shared: Shared::default(),
@@ -67,9 +70,20 @@ impl NspaceState {
         self.clients.contains_key(&rank)
     }
 
+    /// Whether it does and may still take part in something.
+    pub fn is_alive(&self, rank: Rank) -> bool {
+        self.clients.get(&rank).is_some_and(|client| !client.gone)
+    }
+
     /// The processes of this node, as far as the host has said.
     pub fn local_size(&self) -> usize {
-        (self.nlocal as usize).max(self.clients.len())
+        (self.nlocal as usize).max(self.clients.len() + self.deregistered)
+    }
+
+    /// Those of them that may still take part in something.
+    pub fn local_alive(&self) -> usize {
+        let gone = self.clients.values().filter(|client| client.gone).count();
+        self.local_size() - self.deregistered - gone
     }
 }
 
@@ -159,7 +173,10 @@ impl Engine {
             gone: false,
             cleanup: Cleanup::default(),
         };
-        state.clients.insert(proc.rank, client);
+        if state.clients.insert(proc.rank, client).is_none() {
+            // A rank that comes back, as one that the host starts again does, is not counted twice.
+            state.deregistered = state.deregistered.saturating_sub(1);
+        }
         Status::SUCCESS
     }
 
@@ -167,6 +184,7 @@ impl Engine {
     pub fn deregister_client(&mut self, proc: &Proc) -> Status {
         let Some(state) = self.nspaces.get_mut(&proc.nspace) else { return Status::SUCCESS };
         if let Some(client) = state.clients.remove(&proc.rank) {
+            state.deregistered += 1;
             client.cleanup.run(client.uid);
             self.rank_is_gone(proc);
         }
@@ -179,6 +197,7 @@ impl Engine {
             client.gone = true;
         }
         self.fail_gets_for(proc);
+        self.leave_collectives(proc);
     }
 
     /// Removes what a process registered for removal.

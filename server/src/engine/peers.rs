@@ -77,6 +77,7 @@ impl Engine {
                 let nspace = self.nspaces.get_mut(&proc.nspace);
                 let Some(client) = nspace.and_then(|state| state.clients.get_mut(&proc.rank)) else { return };
                 client.connections += 1;
+                client.gone = false;
                 let object = client.object;
                 self.peers.insert(
                     peer,
@@ -174,7 +175,7 @@ impl Engine {
     pub fn disconnected(&mut self, id: PeerId) {
         let Some(peer) = self.forget_connection(id) else { return };
         self.gets.forget_peer(id);
-        self.leave_collectives(id, &peer);
+        self.withdraw(id);
         if peer.finalized {
             self.run_cleanup_of(&peer.proc);
             return;

@@ -40,7 +40,7 @@ const TOKEN_TCP: u64 = 1;
 const TOKEN_FIRST: u64 = 2;
 
 enum Source {
-    Listener(Nspace, UnixListener),
+    Listener(UnixListener),
     Peer(Box<Connection>),
 }
 
@@ -155,7 +155,7 @@ impl Loop {
 
     fn accept_unix(&mut self, token: u64) {
         loop {
-            let Some(Source::Listener(_, listener)) = self.sources.get(&token) else { return };
+            let Some(Source::Listener(listener)) = self.sources.get(&token) else { return };
             match listener.accept() {
                 Ok((stream, _)) => match getsockopt(&stream, sockopt::PeerCredentials) {
                     Ok(credentials) => {
@@ -183,7 +183,7 @@ impl Loop {
     fn watch_listeners(&self, flags: EpollFlags) {
         let _ = self.epoll.modify(&self.tcp, &mut EpollEvent::new(flags, TOKEN_TCP));
         for (token, source) in &self.sources {
-            if let Source::Listener(_, listener) = source {
+            if let Source::Listener(listener) = source {
                 let _ = self.epoll.modify(listener, &mut EpollEvent::new(flags, *token));
             }
         }
@@ -294,13 +294,13 @@ impl Loop {
                 match self.epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, token)) {
                     Ok(()) => {
                         self.listeners.insert(nspace.clone(), token);
-                        self.sources.insert(token, Source::Listener(nspace, listener));
+                        self.sources.insert(token, Source::Listener(listener));
                     }
                     Err(error) => self.inner.log(&format!("namespace {nspace}: its socket cannot be watched: {error}")),
                 }
             }
             Output::Unlisten(nspace) => {
-                if let Some(Source::Listener(_, listener)) =
+                if let Some(Source::Listener(listener)) =
                     self.listeners.remove(&nspace).and_then(|token| self.sources.remove(&token))
                 {
                     let _ = self.epoll.delete(&listener);
