@@ -246,11 +246,11 @@ impl Server {
         }
         self.inner.wake();
         let thread = self.thread.lock().take();
-        if !self.inner.is_own_thread() {
-            if let Some(thread) = thread {
-                // A panic of the thread has been reported by its own message.
-                let _ = thread.join();
-            }
+        if !self.inner.is_own_thread()
+            && let Some(thread) = thread
+        {
+            // A panic of the thread has been reported by its own message.
+            let _ = thread.join();
         }
         self.inner.engine.lock().shut_down();
         Status::SUCCESS

@@ -68,10 +68,10 @@ impl Engine {
 
     /// Lets what is dirty in a namespace be published soon, together with what comes until then.
     pub(super) fn publish_soon(&mut self, nspace: &Nspace, now: Instant) {
-        if let Some(state) = self.nspaces.get_mut(nspace) {
-            if state.shared.is_dirty() {
-                state.shared.due.get_or_insert(now + PUBLISH_DELAY);
-            }
+        if let Some(state) = self.nspaces.get_mut(nspace)
+            && state.shared.is_dirty()
+        {
+            state.shared.due.get_or_insert(now + PUBLISH_DELAY);
         }
     }
 

@@ -159,7 +159,7 @@ impl Engine {
             Some(key) => state.visible.get(proc.rank, key.as_bytes()).is_some(),
             None => state.visible.has_rank(proc.rank),
         };
-        if found && !(refresh && !state.is_local(proc.rank)) {
+        if found && (!refresh || state.is_local(proc.rank)) {
             return Some(Outcome::Rank(proc.rank));
         }
         if at_once {

@@ -190,10 +190,10 @@ impl Engine {
     /// Removes a peer from the tables; it is no participant, waiter or receiver any more.
     fn forget_connection(&mut self, id: PeerId) -> Option<Peer> {
         let peer = self.peers.remove(&id)?;
-        if let Some(state) = self.nspaces.get_mut(&peer.proc.nspace) {
-            if let Some(client) = state.clients.get_mut(&peer.proc.rank) {
-                client.connections = client.connections.saturating_sub(1);
-            }
+        if let Some(state) = self.nspaces.get_mut(&peer.proc.nspace)
+            && let Some(client) = state.clients.get_mut(&peer.proc.rank)
+        {
+            client.connections = client.connections.saturating_sub(1);
         }
         Some(peer)
     }
