@@ -109,8 +109,7 @@ pub struct Caller<'a> {
 fn class_of(key: &KeyRef<'_>) -> Option<Realm> {
     let text = key.text().strip_prefix(b"pmix.")?;
     const fn tail(key: &'static str) -> &'static [u8] {
-        let (_, tail) = key.as_bytes().split_at(5);
-        tail
+        key.as_bytes().split_at(5).1
     }
     macro_rules! classes {
         ($($realm:ident: $($key:ident)+;)+) => {

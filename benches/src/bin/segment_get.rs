@@ -128,7 +128,7 @@ fn nanoseconds(spread: u32, lookup: &dyn Fn(u32) -> Option<u64>) -> (f64, f64) {
             let started = Instant::now();
             for _ in 0..LOOKUPS {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let rank = ((state >> 33) * u64::from(spread) >> 31) as u32;
+                let rank = (((state >> 33) * u64::from(spread)) >> 31) as u32;
                 let found = lookup(rank).unwrap_or_else(|| panic!("rank {rank} has no value"));
                 state ^= black_box(found) & 1;
             }

@@ -1,5 +1,8 @@
 //! Replays what released libraries were recorded to say: every message decodes, and encodes to the same bytes again.
 
+mod job;
+mod malformed;
+mod memory;
 mod message;
 mod vectors;
 
