@@ -5,6 +5,7 @@ use std::mem::offset_of;
 use rkyv::Archive;
 
 use super::header::{FORMAT_VERSION, Header};
+use super::page::{PageEntry, PageHeader};
 
 /// An array in the file.
 #[derive(Archive, Clone, Copy, Debug, Default, PartialEq)]
@@ -301,6 +302,9 @@ pub(super) const LAYOUT: &[StructLayout] = layouts! {
     ShapeEntry { field_first, field_count }
     FieldEntry { key, ty, form, offset, len }
     PlaceEntry { pos, len, shape }
+    PageHeader { magic, version, page_len, number, entry_len, creator_pid, nspace_len, reserved, count, retired, reserved2,
+        nspace }
+    PageEntry { kind, flags, file, len, content_hash, replaces_first, replaces_last, place, reserved }
 };
 
 /// Identity of the layout: FNV-1a over version, rkyv options, and names, sizes and offsets of every struct, so that
