@@ -9,7 +9,7 @@ use super::toc::{ColumnToc, DictEntry, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE
 use crate::model::{DataType, ValueRef};
 
 /// Reads a column.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Column {
     key: u32,
     realm: u32,
@@ -25,10 +25,16 @@ pub(super) struct Column {
 }
 
 /// Where the number of a row comes from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 enum Source {
+    #[default]
     None,
-    Formula { start: u64, step: u64, divisor: u32, modulus: u32 },
+    Formula {
+        start: u64,
+        step: u64,
+        divisor: u32,
+        modulus: u32,
+    },
     Dense(Table),
 }
 
@@ -71,6 +77,31 @@ impl Column {
         };
         let sparse = table(toc.sparse, size_of::<SparseEntry>(), "sparse values")?;
         Ok(Column { key: toc.key, realm: toc.realm, ty, rows: toc.rows, source, mask, presence, dictionary, sparse })
+    }
+
+    /// What the column is made of, in words.
+    pub(super) fn form(&self) -> String {
+        let mut form = match self.source {
+            Source::None => String::from("no rows"),
+            Source::Formula { start, step, divisor, modulus } => {
+                let step = step as i64;
+                format!("{start} + ((row / {divisor}) % {modulus}) * {step}")
+            }
+            Source::Dense(table) => {
+                format!("{} numbers of {} bytes", table.count(), table.span().1 / table.count().max(1))
+            }
+        };
+        form.insert_str(0, &format!("{}: ", self.ty));
+        for (table, what) in [
+            (self.presence, "words of presence"),
+            (self.dictionary, "different values"),
+            (self.sparse, "sparse values"),
+        ] {
+            if table.count() != 0 {
+                form.push_str(&format!(", {} {what}", table.count()));
+            }
+        }
+        form
     }
 
     /// Whether this is the column of the key `key` in `realm`.
