@@ -1,5 +1,10 @@
 //! The link over a socket.
 
+mod frame;
+mod mux;
+
+pub use mux::{Incoming, Mux, Sink};
+
 /// The link over a socket.
 pub struct Channel {
     _private: (),
