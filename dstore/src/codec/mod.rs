@@ -1,13 +1,50 @@
 //! The packing of values on the wire, in the forms that released PMIx libraries speak.
+//!
+//! A payload is a sequence of *pack operations*. Each is a count and that many values of one type, back to back; in a
+//! fully described buffer it also carries tags. [`Packer`] writes operations, [`Unpacker`] reads them; [`Dialect`]
+//! says in which of the released forms. There are two families, with fixed and with flexible integers, and one older
+//! dialect with a few habits of its own.
+//!
+//! Everything that reads here takes untrusted bytes: no input panics, nesting is bounded by [`DEPTH_MAX`], and what is
+//! allocated grows with the bytes that were really received, never with a count that they claim.
+
+mod dialect;
+mod int;
+mod pack;
+mod text;
+mod unpack;
+mod zlib;
+
+#[cfg(test)]
+mod tests;
+
+pub use dialect::{BufferType, Dialect, Module};
+pub use pack::Packer;
+pub use unpack::Unpacker;
+pub use zlib::{compress, decompress, expand};
 
 use crate::model::{DataType, Result, Status, Value};
 
+/// Values nested deeper than this are neither packed nor unpacked.
+pub const DEPTH_MAX: u8 = 32;
+
 /// Packs a structure for a store: the flexible encoding, not described, without its type tag.
-pub fn pack_stored(_value: &Value) -> Result<Vec<u8>> {
-    Err(Status::ERR_NOT_SUPPORTED)
+///
+/// # Errors
+/// `UNKNOWN_DATA_TYPE` for a value that holds something without a packed form; `PACK_FAILURE` beyond [`DEPTH_MAX`].
+pub fn pack_stored(value: &Value) -> Result<Vec<u8>> {
+    let mut packer = Packer::new(Dialect::STORED);
+    packer.bare(value)?;
+    Ok(packer.into_bytes())
 }
 
 /// Unpacks what [`pack_stored`] packed.
-pub fn unpack_stored(_ty: DataType, _bytes: &[u8]) -> Result<Value> {
-    Err(Status::ERR_NOT_SUPPORTED)
+///
+/// # Errors
+/// `UNPACK_FAILURE`, `UNPACK_READ_PAST_END_OF_BUFFER` or `UNKNOWN_DATA_TYPE` where the bytes are not the packed form
+/// of a value of this type, and nothing more.
+pub fn unpack_stored(ty: DataType, bytes: &[u8]) -> Result<Value> {
+    let mut unpacker = Unpacker::new(Dialect::STORED, bytes);
+    let value = unpacker.bare(ty)?;
+    if unpacker.is_empty() { Ok(value) } else { Err(Status::ERR_UNPACK_FAILURE) }
 }

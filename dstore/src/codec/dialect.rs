@@ -1,0 +1,117 @@
+//! Which of the released packings a buffer has.
+
+use crate::model::DataType;
+
+/// An encoder of released libraries, by the name that the handshake carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Module {
+    /// `v20`, since release 2.0: fixed integers and a few habits of its own.
+    V20,
+    /// `v21`, since 2.1: fixed integers.
+    V21,
+    /// `v3`, since 3.0: as `v21`, with more types.
+    V3,
+    /// `v4`, since 4.0: flexible integers.
+    V4,
+    /// `v41`, since 4.1: the newest of releases 4.1 to 5.0.
+    V41,
+    /// `v51`, since 6.0.
+    V51,
+    /// `v61`, since 6.1.
+    V61,
+}
+
+impl Module {
+    /// All encoders, oldest first.
+    pub const ALL: [Module; 7] =
+        [Module::V20, Module::V21, Module::V3, Module::V4, Module::V41, Module::V51, Module::V61];
+
+    /// The encoder of this name.
+    pub fn from_name(name: &[u8]) -> Option<Module> {
+        Module::ALL.into_iter().find(|module| module.name().as_bytes() == name)
+    }
+
+    /// The name, as in the handshake.
+    pub fn name(self) -> &'static str {
+        match self {
+            Module::V20 => "v20",
+            Module::V21 => "v21",
+            Module::V3 => "v3",
+            Module::V4 => "v4",
+            Module::V41 => "v41",
+            Module::V51 => "v51",
+            Module::V61 => "v61",
+        }
+    }
+
+    /// Whether integers are packed in as few bytes as they need.
+    pub fn is_flexible(self) -> bool {
+        self >= Module::V4
+    }
+
+    /// Whether peers with this encoder can unpack values of a type.
+    pub fn knows(self, ty: DataType) -> bool {
+        let since = match ty.0 {
+            29 | 44 => return false,
+            0..=43 => Module::V20,
+            45 | 46 => Module::V3,
+            47..=59 => Module::V4,
+            60 | 65..=69 => Module::V41,
+            61..=64 => return false,
+            70..=72 => Module::V51,
+            73 | 75 => Module::V61,
+            _ => return false,
+        };
+        self >= since
+    }
+}
+
+/// Whether a buffer carries type tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum BufferType {
+    /// No tags beside those that values need.
+    NonDescribed = 1,
+    /// Every pack operation carries the types of its count and of its values.
+    Described = 2,
+}
+
+impl BufferType {
+    /// The buffer type of a code in the handshake or in a packed buffer.
+    pub fn from_code(code: u8) -> Option<BufferType> {
+        match code {
+            1 => Some(BufferType::NonDescribed),
+            2 => Some(BufferType::Described),
+            _ => None,
+        }
+    }
+}
+
+/// The form of a buffer, as two peers agreed on it in their handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Dialect {
+    /// The encoder.
+    pub module: Module,
+    /// Whether buffers are described.
+    pub buffer: BufferType,
+}
+
+impl Dialect {
+    /// The form of packed values in our own stores: flexible, able to hold every type, not described.
+    pub const STORED: Dialect = Dialect { module: Module::V61, buffer: BufferType::NonDescribed };
+
+    /// An encoder with non-described buffers, the default of release builds.
+    pub fn plain(module: Module) -> Dialect {
+        Dialect { module, buffer: BufferType::NonDescribed }
+    }
+
+    /// Whether integers are packed in as few bytes as they need.
+    pub fn is_flexible(self) -> bool {
+        self.module.is_flexible()
+    }
+
+    /// Whether buffers carry type tags.
+    pub fn is_described(self) -> bool {
+        self.buffer == BufferType::Described
+    }
+}

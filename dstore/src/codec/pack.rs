@@ -1,0 +1,702 @@
+//! Writing packed buffers.
+
+use std::ffi::{CStr, CString};
+
+use super::{DEPTH_MAX, Dialect, Module, int, text, zlib};
+use crate::model::{
+    App, Coord, DataArray, DataType, Info, Key, Kval, Pdata, Proc, Query, Rank, Regattr, Result, Scope, Status, Value,
+    ValueRef,
+};
+
+/// Writes pack operations into a buffer.
+///
+/// Each method of the first group is one operation (one count, one or more values). A method that fails leaves the
+/// buffer as it was, so that a caller may leave out what a peer's encoder does not know.
+#[derive(Clone, Debug)]
+pub struct Packer {
+    dialect: Dialect,
+    expand: bool,
+    out: Vec<u8>,
+}
+
+/// Bytes of the widths that integers have.
+const W16: usize = 2;
+const W32: usize = 4;
+const W64: usize = 8;
+
+impl Packer {
+    /// An empty buffer.
+    pub fn new(dialect: Dialect) -> Packer {
+        Packer { dialect, expand: false, out: Vec::new() }
+    }
+
+    /// An empty buffer that will hold nested data of this one: same dialect, same treatment of compressed strings.
+    pub fn nested(&self) -> Packer {
+        Packer { dialect: self.dialect, expand: self.expand, out: Vec::new() }
+    }
+
+    /// From now on compressed strings are packed as plain ones, for peers that break on them.
+    pub fn expanding(mut self, expand: bool) -> Packer {
+        self.expand = expand;
+        self
+    }
+
+    /// The form in which this packs.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// Bytes packed so far.
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Whether nothing is packed yet.
+    pub fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+
+    /// What was packed.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.out
+    }
+
+    /// What was packed, by value.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.out
+    }
+
+    /// Empties the buffer and keeps its memory, for packing many nested buffers one after the other.
+    pub fn clear(&mut self) {
+        self.out.clear();
+    }
+
+    // ---- pack operations -------------------------------------------------------------------------------------
+
+    /// One operation with any number of values of one type.
+    ///
+    /// # Errors
+    /// `TYPE_MISMATCH` where a value has another type; `UNKNOWN_DATA_TYPE` where the encoder does not know the type or
+    /// one inside it; `PACK_FAILURE` for lengths or depths that cannot be packed.
+    pub fn pack(&mut self, ty: DataType, values: &[Value]) -> Result<()> {
+        self.op(ty, values.len(), |packer| packer.put_items(ty, values, DEPTH_MAX))
+    }
+
+    /// A command of the protocol.
+    pub fn command(&mut self, command: u8) {
+        self.code(DataType::COMMAND, command.into());
+    }
+
+    /// A status.
+    pub fn status(&mut self, status: Status) {
+        self.head(DataType::STATUS, 1);
+        self.signed(status.0.into(), W32);
+    }
+
+    /// Several statuses in one operation.
+    ///
+    /// # Errors
+    /// `PACK_FAILURE` for more than 2^31 of them.
+    pub fn statuses(&mut self, statuses: &[Status]) -> Result<()> {
+        self.op(DataType::STATUS, statuses.len(), |packer| {
+            statuses.iter().for_each(|status| packer.signed(status.0.into(), W32));
+            Ok(())
+        })
+    }
+
+    /// A `size_t`.
+    pub fn size(&mut self, size: u64) {
+        self.head(DataType::SIZE, 1);
+        self.put_size(size);
+    }
+
+    /// An `int32_t`.
+    pub fn int32(&mut self, number: i32) {
+        self.head(DataType::INT32, 1);
+        self.signed(number.into(), W32);
+    }
+
+    /// A `uint32_t`.
+    pub fn uint32(&mut self, number: u32) {
+        self.head(DataType::UINT32, 1);
+        self.unsigned(number.into(), W32);
+    }
+
+    /// A `uint64_t`.
+    pub fn uint64(&mut self, number: u64) {
+        self.head(DataType::UINT64, 1);
+        self.unsigned(number, W64);
+    }
+
+    /// A time, in seconds since 1970.
+    pub fn time(&mut self, seconds: i64) {
+        self.head(DataType::TIME, 1);
+        self.unsigned(seconds as u64, W64);
+    }
+
+    /// A byte.
+    pub fn byte(&mut self, byte: u8) {
+        self.head(DataType::BYTE, 1);
+        self.out.push(byte);
+    }
+
+    /// A truth value.
+    pub fn bool(&mut self, flag: bool) {
+        self.head(DataType::BOOL, 1);
+        self.out.push(flag.into());
+    }
+
+    /// A rank.
+    pub fn rank(&mut self, rank: Rank) {
+        self.head(DataType::PROC_RANK, 1);
+        self.unsigned(rank.0.into(), W32);
+    }
+
+    /// A scope.
+    pub fn scope(&mut self, scope: Scope) {
+        self.code(DataType::SCOPE, scope as u64);
+    }
+
+    /// One code of a small enumeration, such as a `DATA_RANGE`.
+    pub fn code(&mut self, ty: DataType, bits: u64) {
+        self.head(ty, 1);
+        self.put_code(ty, bits);
+    }
+
+    /// A string without its NUL, or NULL. A NUL inside ends it, as C would read it.
+    ///
+    /// # Errors
+    /// `PACK_FAILURE` for a string of 2 GiB.
+    pub fn string(&mut self, string: Option<&[u8]>) -> Result<()> {
+        self.op(DataType::STRING, 1, |packer| packer.put_bytes_as_string(string))
+    }
+
+    /// A C string, or NULL.
+    ///
+    /// # Errors
+    /// As [`Packer::string`].
+    pub fn c_string(&mut self, string: Option<&CStr>) -> Result<()> {
+        self.string(string.map(CStr::to_bytes))
+    }
+
+    /// Several strings in one operation.
+    ///
+    /// # Errors
+    /// As [`Packer::string`].
+    pub fn strings<S: AsRef<[u8]>>(&mut self, strings: &[S]) -> Result<()> {
+        self.op(DataType::STRING, strings.len(), |packer| {
+            strings.iter().try_for_each(|string| packer.put_bytes_as_string(Some(string.as_ref())))
+        })
+    }
+
+    /// A process.
+    pub fn proc(&mut self, proc: &Proc) {
+        self.head(DataType::PROC, 1);
+        self.put_proc(proc);
+    }
+
+    /// An array of processes as messages carry it: the number, then, unless it is zero, the processes.
+    ///
+    /// # Errors
+    /// `PACK_FAILURE` for more than 2^31 of them.
+    pub fn procs(&mut self, procs: &[Proc]) -> Result<()> {
+        self.size(procs.len() as u64);
+        if procs.is_empty() { Ok(()) } else { self.procs_uncounted(procs) }
+    }
+
+    /// Processes in one operation, also when there are none.
+    ///
+    /// # Errors
+    /// As [`Packer::procs`].
+    pub fn procs_uncounted(&mut self, procs: &[Proc]) -> Result<()> {
+        self.op(DataType::PROC, procs.len(), |packer| {
+            procs.iter().for_each(|proc| packer.put_proc(proc));
+            Ok(())
+        })
+    }
+
+    /// An info.
+    ///
+    /// # Errors
+    /// As [`Packer::pack`].
+    pub fn info(&mut self, info: &Info) -> Result<()> {
+        self.op(DataType::INFO, 1, |packer| packer.put_info(info, DEPTH_MAX))
+    }
+
+    /// An array of infos as messages carry it: the number, then, unless it is zero, the infos.
+    ///
+    /// # Errors
+    /// As [`Packer::pack`].
+    pub fn infos(&mut self, infos: &[Info]) -> Result<()> {
+        let start = self.out.len();
+        self.size(infos.len() as u64);
+        if infos.is_empty() {
+            return Ok(());
+        }
+        let packed = self.op(DataType::INFO, infos.len(), |packer| {
+            infos.iter().try_for_each(|info| packer.put_info(info, DEPTH_MAX))
+        });
+        packed.inspect_err(|_| self.out.truncate(start))
+    }
+
+    /// A key with its value.
+    ///
+    /// # Errors
+    /// As [`Packer::pack`].
+    pub fn kval(&mut self, key: &Key, value: &Value) -> Result<()> {
+        self.op(DataType::KVAL, 1, |packer| {
+            packer.put_bytes_as_string(Some(key.as_bytes()))?;
+            packer.put_tagged(value, DEPTH_MAX)
+        })
+    }
+
+    /// A key with a value as it lies in a store.
+    ///
+    /// # Errors
+    /// As [`Packer::pack`]; what [`ValueRef::to_value`] says of a damaged value.
+    pub fn kval_ref(&mut self, key: &[u8], value: ValueRef<'_>) -> Result<()> {
+        self.op(DataType::KVAL, 1, |packer| {
+            packer.put_bytes_as_string(Some(key))?;
+            packer.put_ref(value)
+        })
+    }
+
+    /// A key with an array of infos.
+    ///
+    /// # Errors
+    /// As [`Packer::pack`].
+    pub fn kval_infos<'a>(
+        &mut self,
+        key: &str,
+        infos: impl ExactSizeIterator<Item = (&'a [u8], ValueRef<'a>)>,
+    ) -> Result<()> {
+        self.op(DataType::KVAL, 1, |packer| {
+            packer.put_bytes_as_string(Some(key.as_bytes()))?;
+            packer.tag(DataType::DATA_ARRAY);
+            packer.put_array_head(DataType::INFO, infos.len())?;
+            for (key, value) in infos {
+                packer.put_bytes_as_string(Some(key))?;
+                packer.unsigned(0, W32);
+                packer.put_info_ref(value)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// A key with a byte object.
+    ///
+    /// # Errors
+    /// `PACK_FAILURE` for a key that is too long.
+    pub fn kval_bytes(&mut self, key: &str, bytes: &[u8]) -> Result<()> {
+        self.kval_ref(key.as_bytes(), ValueRef::Bytes { ty: DataType::BYTE_OBJECT, bytes })
+    }
+
+    /// A value with its type.
+    ///
+    /// # Errors
+    /// As [`Packer::pack`].
+    pub fn value(&mut self, value: &Value) -> Result<()> {
+        self.op(DataType::VALUE, 1, |packer| packer.put_tagged(value, DEPTH_MAX))
+    }
+
+    /// A byte object.
+    pub fn byte_object(&mut self, bytes: &[u8]) {
+        self.head(DataType::BYTE_OBJECT, 1);
+        self.put_sized(bytes);
+    }
+
+    /// A nested buffer of the same buffer type.
+    pub fn buffer(&mut self, bytes: &[u8]) {
+        self.head(DataType::BUFFER, 1);
+        self.out.push(self.dialect.buffer as u8);
+        self.put_sized(bytes);
+    }
+
+    /// Bytes that are packed already, as they are.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// A value without count, tags or type: what a type's encoding is inside of others.
+    ///
+    /// # Errors
+    /// As [`Packer::pack`].
+    pub fn bare(&mut self, value: &Value) -> Result<()> {
+        let start = self.out.len();
+        self.put(value, DEPTH_MAX).inspect_err(|_| self.out.truncate(start))
+    }
+
+    // ---- parts of an operation -------------------------------------------------------------------------------
+
+    fn op(&mut self, ty: DataType, count: usize, values: impl FnOnce(&mut Packer) -> Result<()>) -> Result<()> {
+        let count = i32::try_from(count).map_err(|_| Status::ERR_PACK_FAILURE)?;
+        if !self.dialect.module.knows(ty) {
+            return Err(Status::ERR_UNKNOWN_DATA_TYPE);
+        }
+        let start = self.out.len();
+        self.head(ty, count);
+        values(self).inspect_err(|_| self.out.truncate(start))
+    }
+
+    fn head(&mut self, ty: DataType, count: i32) {
+        let described = self.dialect.is_described();
+        if described {
+            self.tag(DataType::INT32);
+        }
+        self.signed(count.into(), W32);
+        if described {
+            // The v20 encoder knew the command as a plain number.
+            let command = self.dialect.module == Module::V20 && ty == DataType::COMMAND;
+            self.tag(if command { DataType::UINT32 } else { ty });
+        }
+    }
+
+    fn tag(&mut self, ty: DataType) {
+        self.unsigned(ty.0.into(), W16);
+    }
+
+    fn unsigned(&mut self, number: u64, width: usize) {
+        if self.dialect.is_flexible() {
+            int::write_flexible(&mut self.out, number);
+        } else {
+            self.out.extend_from_slice(&number.to_be_bytes()[W64 - width..]);
+        }
+    }
+
+    fn signed(&mut self, number: i64, width: usize) {
+        if self.dialect.is_flexible() {
+            int::write_flexible(&mut self.out, int::fold(number));
+        } else {
+            self.out.extend_from_slice(&number.to_be_bytes()[W64 - width..]);
+        }
+    }
+
+    /// SIZE: the older encoders say before it which real type it has.
+    fn put_size(&mut self, size: u64) {
+        if !self.dialect.is_flexible() {
+            self.tag(DataType::UINT64);
+        }
+        self.unsigned(size, W64);
+    }
+
+    /// INT and UINT: both as a signed number of 32 bits.
+    fn put_int(&mut self, number: i32) {
+        if !self.dialect.is_flexible() {
+            self.tag(DataType::INT32);
+        }
+        self.signed(number.into(), W32);
+    }
+
+    fn put_pid(&mut self, pid: i32) {
+        self.tag(DataType::UINT32);
+        self.unsigned(u64::from(pid as u32), W32);
+    }
+
+    fn put_bytes_as_string(&mut self, string: Option<&[u8]>) -> Result<()> {
+        let Some(bytes) = string else {
+            self.signed(0, W32);
+            return Ok(());
+        };
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        let len = i32::try_from(end + 1).map_err(|_| Status::ERR_PACK_FAILURE)?;
+        self.signed(len.into(), W32);
+        self.out.extend_from_slice(&bytes[..end]);
+        self.out.push(0);
+        Ok(())
+    }
+
+    fn put_string(&mut self, string: &Option<CString>) -> Result<()> {
+        self.put_bytes_as_string(string.as_deref().map(CStr::to_bytes))
+    }
+
+    fn put_sized(&mut self, bytes: &[u8]) {
+        self.put_size(bytes.len() as u64);
+        self.out.extend_from_slice(bytes);
+    }
+
+    fn put_proc(&mut self, proc: &Proc) {
+        let nspace = proc.nspace.as_bytes();
+        // A namespace has at most 255 bytes and no NUL: it needs none of the checks of other strings.
+        self.signed(nspace.len() as i64 + 1, W32);
+        self.out.extend_from_slice(nspace);
+        self.out.push(0);
+        self.unsigned(proc.rank.0.into(), W32);
+    }
+
+    fn put_code(&mut self, ty: DataType, bits: u64) {
+        match ty.scalar_width() {
+            None | Some(1) => self.out.push(bits as u8),
+            Some(width) => self.unsigned(bits, width),
+        }
+    }
+
+    fn put_regex(&mut self, bytes: &[u8]) -> Result<()> {
+        self.out.extend_from_slice(bytes);
+        match text::regex_len(bytes) {
+            Some(len) if len == bytes.len() => Ok(()),
+            None if !bytes.contains(&0) => {
+                self.out.push(0);
+                Ok(())
+            }
+            // Without a length of its own it could not be read back.
+            _ => Err(Status::ERR_PACK_FAILURE),
+        }
+    }
+
+    /// A type tag and its value.
+    fn put_tagged(&mut self, value: &Value, depth: u8) -> Result<()> {
+        self.tag(self.tag_of(value)?);
+        self.put(value, depth)
+    }
+
+    /// The tag under which a value goes out.
+    fn tag_of(&self, value: &Value) -> Result<DataType> {
+        let ty = value.data_type();
+        self.known(if self.expand && ty == DataType::COMPRESSED_STRING { DataType::STRING } else { ty })
+    }
+
+    fn known(&self, ty: DataType) -> Result<DataType> {
+        if self.dialect.module.knows(ty) { Ok(ty) } else { Err(Status::ERR_UNKNOWN_DATA_TYPE) }
+    }
+
+    /// A type tag and its value, in the form that infos have.
+    fn put_info_value(&mut self, value: &Value, depth: u8) -> Result<()> {
+        let ty = self.tag_of(value)?;
+        self.put_info_tag(ty);
+        self.put(value, depth)
+    }
+
+    fn put_info_tag(&mut self, ty: DataType) {
+        match self.dialect.module {
+            Module::V20 => self.put_int(ty.0.into()),
+            _ => self.tag(ty),
+        }
+    }
+
+    fn put_info(&mut self, info: &Info, depth: u8) -> Result<()> {
+        self.put_bytes_as_string(Some(info.key.as_bytes()))?;
+        self.unsigned(info.flags.into(), W32);
+        self.put_info_value(&info.value, depth)
+    }
+
+    fn put_infos(&mut self, infos: &[Info], depth: u8) -> Result<()> {
+        self.put_size(infos.len() as u64);
+        infos.iter().try_for_each(|info| self.put_info(info, depth))
+    }
+
+    fn put_ref(&mut self, value: ValueRef<'_>) -> Result<()> {
+        self.put_ref_as(value, Packer::tag)
+    }
+
+    fn put_info_ref(&mut self, value: ValueRef<'_>) -> Result<()> {
+        self.put_ref_as(value, Packer::put_info_tag)
+    }
+
+    /// A type tag, written by `tag`, and a value as it lies in a store.
+    fn put_ref_as(&mut self, value: ValueRef<'_>, tag: fn(&mut Packer, DataType)) -> Result<()> {
+        match value {
+            ValueRef::Str(string) => {
+                tag(self, DataType::STRING);
+                self.put_bytes_as_string(string.map(CStr::to_bytes))
+            }
+            ValueRef::Bytes { ty: DataType::BYTE_OBJECT, bytes } => {
+                tag(self, DataType::BYTE_OBJECT);
+                self.put_sized(bytes);
+                Ok(())
+            }
+            ValueRef::Owned(value) => {
+                let ty = self.tag_of(value)?;
+                tag(self, ty);
+                self.put(value, DEPTH_MAX)
+            }
+            other => {
+                let value = other.to_value()?;
+                let ty = self.tag_of(&value)?;
+                tag(self, ty);
+                self.put(&value, DEPTH_MAX)
+            }
+        }
+    }
+
+    fn put_array_head(&mut self, ty: DataType, count: usize) -> Result<()> {
+        let ty = self.known(ty)?;
+        self.tag(ty);
+        self.put_size(if ty == DataType::UNDEF { 0 } else { count as u64 });
+        let empty = count == 0 || ty == DataType::UNDEF;
+        if self.dialect.module == Module::V20 && self.dialect.is_described() && !empty {
+            // The v20 encoder packs the elements as it packs those of an operation.
+            self.tag(ty);
+        }
+        Ok(())
+    }
+
+    fn put_array(&mut self, array: &DataArray, depth: u8) -> Result<()> {
+        let plain = self.expand && array.ty == DataType::COMPRESSED_STRING;
+        let ty = if plain { DataType::STRING } else { array.ty };
+        self.put_array_head(ty, array.items.len())?;
+        if ty == DataType::UNDEF { Ok(()) } else { self.put_items(array.ty, &array.items, depth) }
+    }
+
+    /// Values of one type back to back.
+    fn put_items(&mut self, ty: DataType, items: &[Value], depth: u8) -> Result<()> {
+        if ty == DataType::POINTER && !items.is_empty() {
+            // However many they are, addresses mean nothing elsewhere and one byte stands for all.
+            self.out.push(1);
+            return Ok(());
+        }
+        for item in items {
+            if item.data_type() != ty {
+                return Err(Status::ERR_TYPE_MISMATCH);
+            }
+            self.put(item, depth)?;
+        }
+        Ok(())
+    }
+
+    /// A value without its type.
+    fn put(&mut self, value: &Value, depth: u8) -> Result<()> {
+        let depth = depth.checked_sub(1).ok_or(Status::ERR_PACK_FAILURE)?;
+        match value {
+            Value::Undef => {}
+            Value::Bool(flag) => self.out.push((*flag).into()),
+            Value::Byte(byte) | Value::Uint8(byte) => self.out.push(*byte),
+            Value::Int8(byte) => self.out.push(*byte as u8),
+            Value::String(string) => self.put_string(string)?,
+            Value::Size(size) => self.put_size(*size),
+            Value::Pid(pid) => self.put_pid(*pid),
+            Value::Int(number) => self.put_int(*number),
+            Value::Uint(number) => self.put_int(*number as i32),
+            Value::Int16(number) => self.signed((*number).into(), W16),
+            Value::Int32(number) | Value::Status(Status(number)) => self.signed((*number).into(), W32),
+            Value::Int64(number) => self.signed(*number, W64),
+            Value::Uint16(number) => self.unsigned((*number).into(), W16),
+            Value::Uint32(number) | Value::Rank(Rank(number)) => self.unsigned((*number).into(), W32),
+            Value::Uint64(number) => self.unsigned(*number, W64),
+            Value::Float(number) => self.put_bytes_as_string(Some(text::from_float(*number).as_bytes()))?,
+            Value::Double(number) => self.put_bytes_as_string(Some(text::from_double(*number).as_bytes()))?,
+            Value::Timeval { sec, usec } => {
+                self.signed(*sec, W64);
+                self.signed(*usec, W64);
+            }
+            Value::Time(seconds) => self.unsigned(*seconds as u64, W64),
+            Value::Proc(proc) => self.put_proc(proc),
+            Value::ProcNspace(nspace) => self.put_bytes_as_string(Some(nspace.as_bytes()))?,
+            Value::CompressedString(bytes) if self.expand => {
+                let text = zlib::expand_string(bytes)?;
+                self.put_bytes_as_string(Some(text.to_bytes()))?;
+            }
+            Value::ByteObject(bytes)
+            | Value::CompressedString(bytes)
+            | Value::CompressedByteObject(bytes)
+            | Value::DataBuffer(bytes) => self.put_sized(bytes),
+            Value::Regex(bytes) => self.put_regex(bytes)?,
+            Value::Buffer { kind, bytes } => {
+                self.out.push(*kind);
+                self.put_sized(bytes);
+            }
+            Value::Pointer(_) => self.out.push(1),
+            Value::Code { ty, bits } => self.put_code(*ty, *bits),
+            Value::Envar(envar) => {
+                self.put_string(&envar.name)?;
+                self.put_string(&envar.value)?;
+                self.out.push(envar.separator);
+            }
+            Value::DataArray(array) => self.put_array(array, depth)?,
+            Value::Value(value) => self.put_tagged(value, depth)?,
+            Value::Info(info) => self.put_info(info, depth)?,
+            Value::Pdata(pdata) => self.put_pdata(pdata, depth)?,
+            Value::Kval(kval) => self.put_kval(kval, depth)?,
+            Value::App(app) => self.put_app(app, depth)?,
+            Value::Query(query) => self.put_query(query, depth)?,
+            Value::ProcInfo(info) => {
+                self.put_proc(&info.proc);
+                self.put_string(&info.hostname)?;
+                self.put_string(&info.executable)?;
+                self.put_pid(info.pid);
+                self.out.push(info.state);
+            }
+            Value::Regattr(regattr) => self.put_regattr(regattr)?,
+            Value::Coord(coord) => self.put_coord(coord),
+            Value::Geometry(geometry) => {
+                self.put_size(geometry.fabric);
+                self.put_string(&geometry.uuid)?;
+                self.put_string(&geometry.osname)?;
+                self.put_size(geometry.coordinates.len() as u64);
+                geometry.coordinates.iter().for_each(|coord| self.put_coord(coord));
+            }
+            Value::DeviceDistance(distance) => {
+                self.put_string(&distance.uuid)?;
+                self.put_string(&distance.osname)?;
+                self.unsigned(distance.ty, W64);
+                self.unsigned(distance.min.into(), W16);
+                self.unsigned(distance.max.into(), W16);
+            }
+            Value::Device(device) => {
+                self.put_string(&device.uuid)?;
+                self.put_string(&device.osname)?;
+                self.unsigned(device.ty, W64);
+            }
+            Value::Endpoint(endpoint) => {
+                self.put_string(&endpoint.uuid)?;
+                self.put_string(&endpoint.osname)?;
+                self.put_sized(&endpoint.bytes);
+            }
+            Value::Cpuset { list, .. } => self.put_string(list)?,
+            Value::ResourceUnit { ty, count } => {
+                self.unsigned(*ty, W64);
+                self.put_size(*count);
+            }
+            Value::NodePid { hostname, nodeid, pid } => {
+                self.put_string(hostname)?;
+                self.unsigned((*nodeid).into(), W32);
+                self.put_pid(*pid);
+            }
+        }
+        Ok(())
+    }
+
+    fn put_pdata(&mut self, pdata: &Pdata, depth: u8) -> Result<()> {
+        self.put_proc(&pdata.proc);
+        self.put_bytes_as_string(Some(pdata.key.as_bytes()))?;
+        self.put_tagged(&pdata.value, depth)
+    }
+
+    fn put_kval(&mut self, kval: &Kval, depth: u8) -> Result<()> {
+        self.put_bytes_as_string(Some(kval.key.as_bytes()))?;
+        self.put_tagged(&kval.value, depth)
+    }
+
+    fn put_app(&mut self, app: &App, depth: u8) -> Result<()> {
+        let count = |strings: &[CString]| i32::try_from(strings.len()).map_err(|_| Status::ERR_PACK_FAILURE);
+        self.put_string(&app.cmd)?;
+        self.put_int(count(&app.argv)?);
+        app.argv.iter().try_for_each(|arg| self.put_bytes_as_string(Some(arg.to_bytes())))?;
+        self.signed(count(&app.env)?.into(), W32);
+        app.env.iter().try_for_each(|entry| self.put_bytes_as_string(Some(entry.to_bytes())))?;
+        self.put_string(&app.cwd)?;
+        self.put_int(app.maxprocs);
+        self.put_infos(&app.infos, depth)
+    }
+
+    fn put_query(&mut self, query: &Query, depth: u8) -> Result<()> {
+        let count = i32::try_from(query.keys.len()).map_err(|_| Status::ERR_PACK_FAILURE)?;
+        self.signed(count.into(), W32);
+        query.keys.iter().try_for_each(|key| self.put_bytes_as_string(Some(key.to_bytes())))?;
+        self.put_infos(&query.qualifiers, depth)
+    }
+
+    fn put_regattr(&mut self, regattr: &Regattr) -> Result<()> {
+        let count = i32::try_from(regattr.description.len()).map_err(|_| Status::ERR_PACK_FAILURE)?;
+        self.put_string(&regattr.name)?;
+        self.put_bytes_as_string(Some(regattr.key.as_bytes()))?;
+        self.tag(regattr.ty);
+        self.signed(count.into(), W32);
+        regattr.description.iter().try_for_each(|line| self.put_bytes_as_string(Some(line.to_bytes())))
+    }
+
+    fn put_coord(&mut self, coord: &Coord) {
+        self.out.push(coord.view);
+        self.put_size(coord.coords.len() as u64);
+        coord.coords.iter().for_each(|number| self.unsigned((*number).into(), W32));
+    }
+}
