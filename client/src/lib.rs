@@ -19,6 +19,7 @@ pub mod instance;
 mod link;
 mod operation;
 mod ops;
+mod overlay;
 mod resolve;
 
 pub use client::Client;

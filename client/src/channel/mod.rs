@@ -1,5 +1,6 @@
 //! The link over a socket.
 
+mod connect;
 mod frame;
 mod mux;
 
