@@ -1,1 +1,18 @@
-//! The server side of the PMIx library.
+//! The server side of the PMIx library, embedded in a resource manager's daemon or in a launcher.
+//!
+//! * [`Server`]: what a host calls: register namespaces and clients, prepare their environment, ask for a rank's data.
+//! * [`Host`]: what the server asks its host (the upcalls of the standard's server module).
+//! * [`Completion`]: how a host answers an upcall, from any thread at any time.
+//!
+//! Inside, an engine that does no I/O turns messages, host answers and ticks into messages, upcalls and callbacks;
+//! one thread moves the bytes and makes the calls. The values of a namespace lie in segments of
+//! [`pmix_dstore`], which the clients of the node map.
+#![forbid(unsafe_code)]
+
+mod completion;
+mod host;
+mod server;
+
+pub use completion::{Answer, Completion};
+pub use host::Host;
+pub use server::{DmodexDone, OpDone, Server, Stats};

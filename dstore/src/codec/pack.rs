@@ -239,6 +239,34 @@ impl Packer {
         packed.inspect_err(|_| self.out.truncate(start))
     }
 
+    /// Applications in one operation.
+    ///
+    /// # Errors
+    /// As [`Packer::pack`].
+    pub fn apps(&mut self, apps: &[App]) -> Result<()> {
+        self.op(DataType::APP, apps.len(), |packer| apps.iter().try_for_each(|app| packer.put_app(app, DEPTH_MAX)))
+    }
+
+    /// Queries in one operation.
+    ///
+    /// # Errors
+    /// As [`Packer::pack`].
+    pub fn queries(&mut self, queries: &[Query]) -> Result<()> {
+        self.op(DataType::QUERY, queries.len(), |packer| {
+            queries.iter().try_for_each(|query| packer.put_query(query, DEPTH_MAX))
+        })
+    }
+
+    /// Published values in one operation.
+    ///
+    /// # Errors
+    /// As [`Packer::pack`].
+    pub fn pdata(&mut self, pdata: &[Pdata]) -> Result<()> {
+        self.op(DataType::PDATA, pdata.len(), |packer| {
+            pdata.iter().try_for_each(|pdata| packer.put_pdata(pdata, DEPTH_MAX))
+        })
+    }
+
     /// A key with its value.
     ///
     /// # Errors

@@ -1,1 +1,146 @@
 //! The node and process maps of a job and their compressed forms.
+//!
+//! A host describes where its ranks run by two texts: the **node map**, names separated by `,`, and the **process
+//! map**, one field per node separated by `;`, each a list of ranks and ranges (`0-3,8`). It hands them to
+//! [`generate_regex`] and [`generate_ppn`] and passes the results on at registration, possibly through a library of
+//! another release. So we write one form and read them all:
+//!
+//! | form | written by |
+//! |---|---|
+//! | `raw:` and the text itself | us; stock 4.2; later releases for short texts |
+//! | `blob:` NUL `component=zlib:` NUL `size=<decimal>:` NUL and that many bytes: length, then a zlib stream | stock 5.0 and later for long texts |
+//! | `pmix[...]` with numbered names run together | stock 3.2 |
+//! | the text itself | stock 3.2 where nothing was gained |
+//!
+//! All parsers here take text that may come from elsewhere: what a map expands to is bounded.
+
+mod blob;
+mod nodes;
+mod ranks;
+
+use std::borrow::Cow;
+
+use crate::model::{Result, Status};
+
+pub use nodes::{NODE_BYTES_MAX, NODE_COUNT_MAX};
+pub use ranks::RANK_COUNT_MAX;
+
+const RAW: &[u8] = b"raw:";
+const NATIVE: &[u8] = b"pmix[";
+
+/// The form of a node map that `PMIx_generate_regex` returns: `raw:`, the map, a NUL.
+///
+/// A map that is in this form already is returned as it is. Takes time in proportion to its length.
+///
+/// # Errors
+/// `BAD_PARAM` where the map holds a NUL.
+pub fn generate_regex(nodes: &[u8]) -> Result<Vec<u8>> {
+    raw_form(nodes)
+}
+
+/// The form of a process map that `PMIx_generate_ppn` returns: `raw:`, the map, a NUL.
+///
+/// A map that is in this form already is returned as it is. Takes time in proportion to its length.
+///
+/// # Errors
+/// `BAD_PARAM` where the map holds a NUL.
+pub fn generate_ppn(ppn: &[u8]) -> Result<Vec<u8>> {
+    raw_form(ppn)
+}
+
+/// The names of a node map in any form, in their order, without NULs. An empty map has no names.
+///
+/// # Errors
+/// `BAD_PARAM` where the map is malformed or expands to more than [`NODE_COUNT_MAX`] names or [`NODE_BYTES_MAX`] bytes.
+pub fn parse_nodes(map: &[u8]) -> Result<Vec<Vec<u8>>> {
+    match plain(map)? {
+        Form::Native(body) => nodes::parse_native(&body),
+        Form::Text(text) => nodes::parse_list(&text),
+    }
+}
+
+/// The ranks of each node of a process map in any form, nodes and ranks in their order.
+///
+/// A node without ranks has an empty list; an empty map has no nodes.
+///
+/// # Errors
+/// `BAD_PARAM` where the map is malformed, names a rank that no process can have, or expands to more than
+/// [`RANK_COUNT_MAX`] ranks.
+pub fn parse_ppn(map: &[u8]) -> Result<Vec<Vec<u32>>> {
+    match plain(map)? {
+        Form::Native(text) | Form::Text(text) => ranks::parse(&text),
+    }
+}
+
+/// A map without its envelope.
+enum Form<'a> {
+    /// What stood between `pmix[` and its final `]`.
+    Native(Cow<'a, [u8]>),
+    /// Plain text.
+    Text(Cow<'a, [u8]>),
+}
+
+fn raw_form(text: &[u8]) -> Result<Vec<u8>> {
+    if text.contains(&0) {
+        return Err(Status::ERR_BAD_PARAM);
+    }
+    let text = text.strip_prefix(RAW).unwrap_or(text);
+    Ok([RAW, text, b"\0"].concat())
+}
+
+fn plain(map: &[u8]) -> Result<Form<'_>> {
+    match blob::inflate(map)? {
+        Some(text) => Ok(match open(until_nul(&text))? {
+            Form::Native(body) => Form::Native(Cow::Owned(body.into_owned())),
+            Form::Text(text) => Form::Text(Cow::Owned(text.into_owned())),
+        }),
+        None => open(until_nul(map)),
+    }
+}
+
+fn open(text: &[u8]) -> Result<Form<'_>> {
+    if let Some(text) = text.strip_prefix(RAW) {
+        return Ok(Form::Text(Cow::Borrowed(text)));
+    }
+    match text.strip_prefix(NATIVE) {
+        Some(body) => match body.strip_suffix(b"]") {
+            Some(body) => Ok(Form::Native(Cow::Borrowed(body))),
+            None => Err(Status::ERR_BAD_PARAM),
+        },
+        None => Ok(Form::Text(Cow::Borrowed(text))),
+    }
+}
+
+fn until_nul(text: &[u8]) -> &[u8] {
+    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+    &text[..end]
+}
+
+/// A decimal number of at most 18 digits.
+fn number(digits: &[u8]) -> Result<u64> {
+    if digits.is_empty() || digits.len() > 18 {
+        return Err(Status::ERR_BAD_PARAM);
+    }
+    digits.iter().try_fold(0u64, |sum, byte| match byte {
+        b'0'..=b'9' => Ok(sum * 10 + u64::from(byte - b'0')),
+        _ => Err(Status::ERR_BAD_PARAM),
+    })
+}
+
+/// A range `a-b`, or `a` for one number, as first and last.
+fn range(text: &[u8]) -> Result<(u64, u64)> {
+    let (first, last) = match text.iter().position(|byte| *byte == b'-') {
+        Some(dash) => (number(&text[..dash])?, number(&text[dash + 1..])?),
+        None => {
+            let only = number(text)?;
+            (only, only)
+        }
+    };
+    if first > last {
+        return Err(Status::ERR_BAD_PARAM);
+    }
+    Ok((first, last))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,37 @@
+//! The ranks of a process map.
+
+use super::range;
+use crate::job::ProcTable;
+use crate::model::{Result, Status};
+
+/// Most ranks that a process map may expand to.
+pub const RANK_COUNT_MAX: usize = 1 << 24;
+
+/// The ranks of each node of `0-3,8;4-7`.
+pub(super) fn parse(text: &[u8]) -> Result<Vec<Vec<u32>>> {
+    let mut count = 0usize;
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    text.split(|byte| *byte == b';').map(|field| parse_node(field, &mut count)).collect()
+}
+
+fn parse_node(field: &[u8], count: &mut usize) -> Result<Vec<u32>> {
+    let mut ranks = Vec::new();
+    if field.is_empty() {
+        return Ok(ranks);
+    }
+    for text in field.split(|byte| *byte == b',') {
+        let (first, last) = range(text)?;
+        if last > u64::from(ProcTable::RANK_MAX) {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        let (first, last) = (first as u32, last as u32);
+        *count += (last - first) as usize + 1;
+        if *count > RANK_COUNT_MAX {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        ranks.extend(first..=last);
+    }
+    Ok(ranks)
+}

@@ -1,0 +1,136 @@
+use std::io::Write;
+
+use flate2::{Compression, write::ZlibEncoder};
+
+use super::*;
+
+fn names(list: &str) -> Vec<Vec<u8>> {
+    list.split(',').map(|name| name.as_bytes().to_vec()).collect()
+}
+
+fn blob(text: &[u8]) -> Vec<u8> {
+    let mut encoder = ZlibEncoder::new((text.len() as u32).to_ne_bytes().to_vec(), Compression::best());
+    encoder.write_all(text).unwrap();
+    let body = encoder.finish().unwrap();
+    [format!("blob:\0component=zlib:\0size={}:\0", body.len()).as_bytes(), &body].concat()
+}
+
+/// Whether a map was refused as malformed. (A million names wrongly returned are not to be printed.)
+fn refused<T: PartialEq>(result: Result<T>) -> bool {
+    result == Err(Status::ERR_BAD_PARAM)
+}
+
+#[test]
+fn writes_the_form_of_stock_4_2() {
+    for text in ["node0", "odin001,odin002,odin003,odin010,odin011,thor0", "10.0.0.1,10.0.0.2", ""] {
+        let expected = format!("raw:{text}\0").into_bytes();
+        assert_eq!(generate_regex(text.as_bytes()).unwrap(), expected);
+        assert_eq!(generate_regex(&expected[..expected.len() - 1]).unwrap(), expected);
+    }
+    for text in ["0,1,2,3;4,5,6,7", "0-3;4-7"] {
+        assert_eq!(generate_ppn(text.as_bytes()).unwrap(), format!("raw:{text}\0").into_bytes());
+    }
+    assert_eq!(generate_regex(b"a\0b"), Err(Status::ERR_BAD_PARAM));
+}
+
+#[test]
+fn reads_raw_and_plain_nodes() {
+    for list in ["node0", "odin001,odin002,odin003,odin010,odin011,thor0", "10.0.0.1,10.0.0.2", "n1-ib,n2-ib"] {
+        assert_eq!(parse_nodes(&generate_regex(list.as_bytes()).unwrap()).unwrap(), names(list));
+        assert_eq!(parse_nodes(list.as_bytes()).unwrap(), names(list));
+    }
+    assert_eq!(parse_nodes(b"").unwrap(), Vec::<Vec<u8>>::new());
+    assert_eq!(parse_nodes(b"raw:\0").unwrap(), Vec::<Vec<u8>>::new());
+}
+
+#[test]
+fn reads_native_nodes() {
+    for (map, list) in [
+        ("pmix[node[1:0]]", "node0"),
+        ("pmix[odin[3:1-3,10-11],thor[1:0]]", "odin001,odin002,odin003,odin010,odin011,thor0"),
+        ("pmix[a[2:28]n01,a[2:99,28]n02]", "a28n01,a99n02,a28n02"),
+        ("pmix[nid[5:1-2,5]x]", "nid00001x,nid00002x,nid00005x"),
+        ("pmix[[2:1-3]]", "01,02,03"),
+        ("pmix[10.0.0.1,10.0.0.2]", "10.0.0.1,10.0.0.2"),
+        ("pmix[n1-ib,n2-ib]", "n1-ib,n2-ib"),
+        ("pmix[n[1:9-11]]", "n9,n10,n11"),
+    ] {
+        assert_eq!(parse_nodes(map.as_bytes()).unwrap(), names(list), "{map}");
+    }
+    assert!(parse_nodes(b"pmix[]").unwrap().is_empty());
+}
+
+#[test]
+fn reads_ranks() {
+    let halves = vec![vec![0, 1, 2, 3], vec![4, 5, 6, 7]];
+    for map in ["raw:0,1,2,3;4,5,6,7\0", "raw:0-3;4-7", "pmix[0-3;4-7]", "0,1,2-3;4-7"] {
+        assert_eq!(parse_ppn(map.as_bytes()).unwrap(), halves, "{map}");
+    }
+    assert_eq!(parse_ppn(b"0;1;2").unwrap(), vec![vec![0], vec![1], vec![2]]);
+    assert_eq!(parse_ppn(b"0,2,4;1,3,5").unwrap(), vec![vec![0, 2, 4], vec![1, 3, 5]]);
+    assert_eq!(parse_ppn(b"8,1-2;;0").unwrap(), vec![vec![8, 1, 2], vec![], vec![0]]);
+    assert!(parse_ppn(b"raw:").unwrap().is_empty());
+}
+
+#[test]
+fn reads_compressed_maps() {
+    let list = (0..400).map(|n| format!("some-long-node-name-{n:03}")).collect::<Vec<_>>().join(",");
+    assert_eq!(parse_nodes(&blob(list.as_bytes())).unwrap(), names(&list));
+    assert_eq!(parse_ppn(&blob(b"0-3;4-7")).unwrap(), vec![vec![0, 1, 2, 3], vec![4, 5, 6, 7]]);
+}
+
+#[test]
+fn refuses_damaged_compression() {
+    let good = blob(b"node0,node1");
+    for len in b"blob:\0".len()..good.len() {
+        assert!(refused(parse_nodes(&good[..len])), "cut at {len}");
+    }
+    let mut lying = good.clone();
+    let at = b"blob:\0component=zlib:\0size=23:\0".len();
+    lying[at..at + 4].copy_from_slice(&u32::MAX.to_ne_bytes());
+    assert!(refused(parse_nodes(&lying)));
+    let mut short = good.clone();
+    short[at..at + 4].copy_from_slice(&5u32.to_ne_bytes());
+    assert!(refused(parse_nodes(&short)));
+    let other = String::from_utf8_lossy(&good[..22]).replace("zlib", "zstd").into_bytes();
+    assert!(refused(parse_nodes(&[&other, &good[22..]].concat())));
+}
+
+#[test]
+fn refuses_hostile_ranges() {
+    for map in [
+        "0-4294967295",
+        "0-4294967294",
+        "1-16777217",
+        "0-9000000,0-9000000",
+        "4-2",
+        "1-",
+        "-1",
+        "1,,2",
+        "a",
+        "0-99999999999999999999",
+        "raw:0 ",
+        "pmix[0-3",
+    ] {
+        assert!(refused(parse_ppn(map.as_bytes())), "{map}");
+    }
+    for map in [
+        "pmix[n[1:0-4294967295]]",
+        "pmix[n[1:0-999999999999999999]]",
+        "pmix[n[1:0-1000000],m[1:0-1000000]]",
+        "pmix[n[9999:0-9]]",
+        "pmix[n[1:3-1]]",
+        "pmix[n[1:]]",
+        "pmix[n[1]]",
+        "pmix[n[x:1]]",
+        "pmix[n[1:1]",
+        "pmix[n1]]",
+        "pmix[n[[1:1]]]",
+        "pmix[n",
+    ] {
+        assert!(refused(parse_nodes(map.as_bytes())), "{map}");
+    }
+    // A long prefix in front of a long range is bounded by bytes.
+    let map = format!("pmix[{}[6:0-999999]]", "n".repeat(1000));
+    assert!(refused(parse_nodes(map.as_bytes())));
+}

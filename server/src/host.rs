@@ -1,0 +1,156 @@
+//! The upcalls: what a server asks of the program that hosts it.
+
+use std::ffi::CStr;
+
+use pmix_dstore::model::{App, Info, Key, Nspace, Pdata, Proc, Query, Status};
+
+use crate::Completion;
+
+/// What a host offers to its server: the standard's `pmix_server_module_t`.
+///
+/// Each upcall is answered in one of three ways, as in C: it returns `SUCCESS`, and the completion is called once,
+/// from any thread, before or after the upcall returned; it returns `OPERATION_SUCCEEDED`, and is done, without a
+/// callback; or it returns an error, and has failed. What a host does not offer answers `ERR_NOT_SUPPORTED`.
+///
+/// Upcalls come one at a time, on the server's thread, with no lock held: a host may call every function of
+/// [`Server`](crate::Server) from inside.
+#[allow(unused_variables)]
+pub trait Host: Send + Sync {
+    /// A client has connected. Answered by the return value alone: `SUCCESS` or `OPERATION_SUCCEEDED` lets it in,
+    /// an error turns it away.
+    fn client_connected(&self, proc: &Proc, object: usize, infos: &[Info]) -> Status {
+        Status::OPERATION_SUCCEEDED
+    }
+
+    /// A client called finalize; it is let go when this is answered.
+    fn client_finalized(&self, proc: &Proc, object: usize, done: Completion<Status>) -> Status {
+        Status::OPERATION_SUCCEEDED
+    }
+
+    /// A client asks to abort `procs`, or its whole job where there are none.
+    fn abort(
+        &self,
+        proc: &Proc,
+        object: usize,
+        status: i32,
+        message: Option<&CStr>,
+        procs: &[Proc],
+        done: Completion<Status>,
+    ) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+
+    /// All local participants have entered a fence that reaches other servers. `data` is this server's contribution;
+    /// the answer is the concatenation of all servers' contributions, in any order.
+    fn fence_nb(&self, procs: &[Proc], infos: &[Info], data: Vec<u8>, done: Completion<(Status, Vec<u8>)>) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+
+    /// A client wants what a process of another server published: the answer is what
+    /// [`Server::dmodex_request`](crate::Server::dmodex_request) gives there.
+    fn direct_modex(&self, proc: &Proc, infos: &[Info], done: Completion<(Status, Vec<u8>)>) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+
+    /// Publish values for other jobs.
+    fn publish(&self, proc: &Proc, infos: &[Info], done: Completion<Status>) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+
+    /// Look up published values.
+    fn lookup(&self, proc: &Proc, keys: &[Key], infos: &[Info], done: Completion<(Status, Vec<Pdata>)>) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+
+    /// Withdraw published values; all of the process's where there are no keys.
+    fn unpublish(&self, proc: &Proc, keys: &[Key], infos: &[Info], done: Completion<Status>) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+
+    /// Start new processes; the answer names their namespace.
+    fn spawn(
+        &self,
+        proc: &Proc,
+        infos: &[Info],
+        apps: &[App],
+        done: Completion<(Status, Option<Nspace>)>,
+    ) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+
+    /// Processes of several servers connect.
+    fn connect(&self, procs: &[Proc], infos: &[Info], done: Completion<Status>) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+
+    /// Processes of several servers disconnect.
+    fn disconnect(&self, procs: &[Proc], infos: &[Info], done: Completion<Status>) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+
+    /// Clients want to hear of events that only the environment sees.
+    fn register_events(&self, codes: &[Status], infos: &[Info], done: Completion<Status>) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+
+    /// No client wants to hear of these events any more.
+    fn deregister_events(&self, codes: &[Status], done: Completion<Status>) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+
+    /// A client reports an event that concerns processes of other servers.
+    fn notify_event(
+        &self,
+        code: Status,
+        source: &Proc,
+        range: u8,
+        infos: &[Info],
+        done: Completion<Status>,
+    ) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+
+    /// Answer queries.
+    fn query(&self, proc: &Proc, queries: &[Query], done: Completion<(Status, Vec<Info>)>) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+
+    /// Log `data`. There is no answer.
+    fn log(&self, proc: &Proc, data: &[Info], directives: &[Info]) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+
+    /// Change an allocation.
+    fn allocate(
+        &self,
+        proc: &Proc,
+        directive: u8,
+        infos: &[Info],
+        done: Completion<(Status, Vec<Info>)>,
+    ) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+
+    /// Control processes: what the server does not do itself.
+    fn job_control(
+        &self,
+        proc: &Proc,
+        targets: &[Proc],
+        directives: &[Info],
+        done: Completion<(Status, Vec<Info>)>,
+    ) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+
+    /// Watch processes.
+    fn monitor(
+        &self,
+        proc: &Proc,
+        monitor: &Info,
+        error: Status,
+        directives: &[Info],
+        done: Completion<(Status, Vec<Info>)>,
+    ) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+}
