@@ -71,18 +71,16 @@ impl Overlay {
         self.filter[(hash >> 6 & (WORDS - 1)) as usize].fetch_or(1 << (hash & 63), Ordering::Relaxed);
     }
 
-    /// Hands a value to `take`; gives `take` back where there is none.
-    pub fn get<R, F: FnOnce(&Value) -> R>(&self, nspace: &[u8], rank: Rank, key: &KeyRef<'_>, take: F) -> Result<R, F> {
+    /// Hands a value to `take`, if it is here.
+    #[inline]
+    pub fn get<R>(&self, nspace: &[u8], rank: Rank, key: &KeyRef<'_>, take: impl FnOnce(&Value) -> R) -> Option<R> {
         let hash = mix(nspace, rank, key);
         if self.filter[(hash >> 6 & (WORDS - 1)) as usize].load(Ordering::Relaxed) & 1 << (hash & 63) == 0 {
-            return Err(take);
+            return None;
         }
         let entries = self.entries.read();
-        let entry = entries.get(&hash).and_then(|bucket| bucket.iter().find(|e| e.is(nspace, rank, key.text())));
-        match entry {
-            Some(entry) => Ok(take(&entry.value)),
-            None => Err(take),
-        }
+        let entry = entries.get(&hash)?.iter().find(|entry| entry.is(nspace, rank, key.text()))?;
+        Some(take(&entry.value))
     }
 
     /// All values of a rank, in the order of their keys.
@@ -151,7 +149,7 @@ mod tests {
     use super::*;
 
     fn get(overlay: &Overlay, nspace: &Nspace, rank: u32, key: &str) -> Option<Value> {
-        overlay.get(nspace.as_bytes(), Rank(rank), &KeyRef::from(key), Value::clone).ok()
+        overlay.get(nspace.as_bytes(), Rank(rank), &KeyRef::from(key), Value::clone)
     }
 
     #[test]

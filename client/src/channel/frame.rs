@@ -1,14 +1,13 @@
 //! Framing: a header of sixteen bytes, then the payload.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
-use std::os::fd::AsRawFd;
 
-/// Bytes of a header.
-pub const HEADER_LEN: usize = 16;
+use crate::wire::Header;
+
 /// Bytes asked from the socket at once.
 const CHUNK_LEN: usize = 64 * 1024;
 
@@ -19,15 +18,6 @@ pub struct Frame {
     pub tag: u32,
     /// What it says.
     pub payload: Vec<u8>,
-}
-
-/// The header of a message from the peer with this index.
-pub fn header(index: i32, tag: u32, len: u32) -> [u8; HEADER_LEN] {
-    let mut bytes = [0; HEADER_LEN];
-    bytes[..4].copy_from_slice(&index.to_be_bytes());
-    bytes[4..8].copy_from_slice(&tag.to_be_bytes());
-    bytes[8..12].copy_from_slice(&len.to_be_bytes());
-    bytes
 }
 
 /// Cuts what comes from a socket into messages.
@@ -67,11 +57,11 @@ impl Frames {
     pub fn take(&mut self) -> Vec<Frame> {
         let mut frames = Vec::new();
         let mut rest = self.received.as_slice();
-        while let Some((header, body)) = rest.split_first_chunk::<HEADER_LEN>() {
-            let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-            let len = word(8) as usize;
+        while let Some((header, body)) = rest.split_first_chunk::<{ Header::LEN }>() {
+            let header = Header::decode(header);
+            let len = header.len as usize;
             let Some(payload) = body.get(..len) else { break };
-            frames.push(Frame { tag: word(4), payload: payload.to_vec() });
+            frames.push(Frame { tag: header.tag, payload: payload.to_vec() });
             rest = &body[len..];
         }
         let used = self.received.len() - rest.len();
@@ -91,6 +81,10 @@ impl Frames {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn header(index: i32, tag: u32, len: u32) -> [u8; Header::LEN] {
+        Header { index, tag, len }.encode()
+    }
 
     #[test]
     fn messages_are_cut_wherever_the_bytes_were() {

@@ -21,13 +21,10 @@ use nix::sys::socket::{MsgFlags, Shutdown, sendmsg, shutdown};
 use parking_lot::{Condvar, Mutex};
 use pmix_dstore::model::{Result, Status};
 
-use super::frame::{Frames, header};
+use super::frame::Frames;
+use crate::wire::{Header, TAG_FIRST, TAG_NOTIFY};
 use crate::{Job, ReplyFn};
 
-/// The tag of event notifications.
-const TAG_NOTIFY: u32 = 0;
-/// Tags up to here are not those of requests.
-const TAG_RESERVED_MAX: u32 = 100;
 /// Notifications that may wait for the callback thread; more are dropped.
 const NOTIFICATIONS_MAX: usize = 4096;
 
@@ -81,7 +78,7 @@ struct State {
     notifications_due: usize,
     thread_wanted: bool,
     lost: bool,
-    /// The loss of the connection is expected: nobody is told.
+    /// The connection is being closed: its end is no news.
     ending: bool,
 }
 
@@ -107,7 +104,7 @@ impl Mux {
         let state = State {
             wire: Some(Arc::new(Wire { socket, kick })),
             reader: Some(Frames::new()),
-            tag_last: TAG_RESERVED_MAX,
+            tag_last: TAG_FIRST - 1,
             ..State::default()
         };
         Ok(Arc::new(Mux {
@@ -174,13 +171,6 @@ impl Mux {
         if state.wire.is_some() {
             state.due.push_back(Due::Job(job));
             self.changed.notify_all();
-        }
-    }
-
-    /// From now on the end of the connection is no news to anybody.
-    pub fn expect_end(&self) {
-        if self.same_process().is_ok() {
-            self.state.lock().ending = true;
         }
     }
 
@@ -267,7 +257,7 @@ impl Mux {
     }
 
     fn enqueue(&self, state: &mut State, tag: u32, payload: &[u8]) {
-        state.outgoing.extend(header(self.index, tag, payload.len() as u32));
+        state.outgoing.extend(Header { index: self.index, tag, len: payload.len() as u32 }.encode());
         state.outgoing.extend(payload);
         state.flush();
         if state.lost {
@@ -348,7 +338,7 @@ impl Mux {
 impl State {
     fn next_tag(&mut self) -> u32 {
         loop {
-            self.tag_last = self.tag_last.checked_add(1).unwrap_or(TAG_RESERVED_MAX + 1);
+            self.tag_last = self.tag_last.checked_add(1).unwrap_or(TAG_FIRST);
             if !self.waiting.contains_key(&self.tag_last) {
                 return self.tag_last;
             }

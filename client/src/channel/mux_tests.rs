@@ -22,7 +22,7 @@ impl Peer {
     }
 
     fn write(&mut self, tag: u32, payload: &[u8]) {
-        self.0.write_all(&header(0, tag, payload.len() as u32)).unwrap();
+        self.0.write_all(&Header { index: 0, tag, len: payload.len() as u32 }.encode()).unwrap();
         self.0.write_all(payload).unwrap();
     }
 }
