@@ -199,11 +199,11 @@ fn relative_form<'a>(
 ) -> Result<Vec<u8>> {
     let mut body = Packer::new(dialect);
     body.byte(if collected { COLLECTED } else { 0 } | if key_map.is_some() { KEY_MAP } else { 0 });
-    if let Some(KeyMap { names, .. }) = key_map {
-        if !names.is_empty() {
-            body.uint32(names.len() as u32);
-            body.strings(names)?;
-        }
+    if let Some(KeyMap { names, .. }) = key_map
+        && !names.is_empty()
+    {
+        body.uint32(names.len() as u32);
+        body.strings(names)?;
     }
     let mut object = body.nested();
     for (rank, kvals) in ranks {

@@ -208,7 +208,8 @@ impl Hello {
         let [buffer] = fields.array()?;
         hello.buffer = BufferType::from_code(buffer).ok_or(Status::ERR_UNPACK_FAILURE)?;
         hello.gds = fields.text()?;
-        if !fields.0.is_empty() {
+        // Debian's 4.2.2 sends one NUL too many after the store's name.
+        if fields.0.iter().any(|byte| *byte != 0) {
             hello.infos = Unpacker::new(hello.dialect(), fields.0).infos()?;
         }
         Ok(hello)

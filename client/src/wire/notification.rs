@@ -14,7 +14,8 @@ pub struct Notification {
     pub source: Proc,
     /// What is said about it.
     pub infos: Vec<Info>,
-    /// Who was meant to hear of it. Not sent to clients before 4.0, nor with events that a server had cached.
+    /// Who was meant to hear of it. Servers before 4.0 do not send it, nor do later ones with events that they had
+    /// cached for a peer that connects; no client needs it.
     pub range: Option<u8>,
 }
 
@@ -29,7 +30,7 @@ impl Notification {
         packer.status(self.status);
         packer.proc(&self.source);
         packer.infos(&self.infos)?;
-        if let Some(range) = self.range.filter(|_| to.takes_notification_range()) {
+        if let Some(range) = self.range {
             packer.code(DataType::DATA_RANGE, range.into());
         }
         Ok(packer.into_bytes())

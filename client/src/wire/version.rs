@@ -39,11 +39,6 @@ impl Version {
         self >= Version::new(3, 0, 0)
     }
 
-    /// Whether a client expects the range at the end of a notification.
-    pub fn takes_notification_range(self) -> bool {
-        self >= Version::new(4, 0, 0)
-    }
-
     /// Whether a client takes session values as an array. Older ones want them as plain job-level values.
     pub fn reads_session_arrays(self) -> bool {
         self >= Version::new(4, 2, 0)
