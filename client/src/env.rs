@@ -182,7 +182,7 @@ mod tests {
             assert_eq!((env.module, env.server_version.as_str()), (module, version));
             let server = env.server.as_ref().unwrap();
             assert_eq!(server.proc.to_string(), "prte.host:5");
-            assert_eq!(server.address, "127.0.0.1:4711".parse().unwrap());
+            assert_eq!(server.address, SocketAddr::from(([127, 0, 0, 1], 4711)));
             assert_eq!(env.proc().to_string(), "prte.job@1:3");
         }
     }

@@ -60,7 +60,11 @@ impl Local {
 
     /// Finds a value and hands it to what is in `take`, which is left there where there is no value.
     #[inline]
-    pub fn find<R, F: FnOnce(ValueRef<'_>) -> R>(&self, wanted: &Wanted<'_>, take: &mut Option<F>) -> Option<Result<R>> {
+    pub fn find<R, F: FnOnce(ValueRef<'_>) -> R>(
+        &self,
+        wanted: &Wanted<'_>,
+        take: &mut Option<F>,
+    ) -> Option<Result<R>> {
         let Wanted { nspace, rank, key, selector } = *wanted;
         let own = self.overlay.get(nspace, rank, &key, |value| hand(value.into(), take));
         if let Some(result) = own {

@@ -143,7 +143,9 @@ fn answer(_: &Inner, reply: InfosReply) -> Result<Answer> {
 impl Inner {
     /// Keeps what the server told of another job.
     fn learn(&self, nspace: Nspace, kvals: Vec<pmix_dstore::model::Kval>) -> Result<()> {
-        self.local.known.add_job(jobinfo::from_kvals(nspace, self.link.dialect(), kvals)?, true);
+        if self.keeps() {
+            self.local.known.add_job(jobinfo::from_kvals(nspace, self.link.dialect(), kvals)?, true);
+        }
         Ok(())
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use pmix_dstore::job::JobData;
-use pmix_dstore::model::{Info, Key, KeyRef, Kval, NameError, Nspace, Proc, Rank, Result, Status, Value, ValueRef, keys};
+use pmix_dstore::model::{
+    Info, Key, KeyRef, Kval, NameError, Nspace, Proc, Rank, Result, Status, Value, ValueRef, keys,
+};
 use pmix_dstore::rules::{self, Selector};
 
 use crate::client::{Client, Inner, Standing};
@@ -27,9 +29,7 @@ impl Client {
         if let Some(result) = self.inner.find(request, &mut take) {
             return result;
         }
-        let question = self.inner.question(request)?;
-        let reply = self.inner.link.request_wait(question.payload(&self.inner)?, deadline(request.options.timeout));
-        self.inner.answer(&question, reply, &mut take)
+        self.inner.ask_value(request, &mut take)
     }
 
     /// Gets a value without blocking.
@@ -45,6 +45,11 @@ impl Client {
             return Ok(());
         }
         let question = self.inner.question(request)?;
+        if !question.asks {
+            let value = self.inner.answer_alone(&question, &mut Some(to_value))??;
+            self.inner.link.defer(Box::new(move || done(Ok(value))));
+            return Ok(());
+        }
         let payload = question.payload(&self.inner)?;
         let inner = Arc::clone(&self.inner);
         let reply = move |reply| done(inner.answer(&question, reply, &mut Some(to_value)).and_then(|value| value));
@@ -61,6 +66,8 @@ struct Question {
     key: Option<Key>,
     infos: Vec<Info>,
     refresh: bool,
+    /// Whether the server may be asked.
+    asks: bool,
 }
 
 impl Question {
@@ -79,7 +86,11 @@ impl Question {
 impl Inner {
     /// The local answer to a Get, if there is one.
     #[inline]
-    fn find<R, F: FnOnce(ValueRef<'_>) -> R>(&self, request: &GetRequest<'_>, take: &mut Option<F>) -> Option<Result<R>> {
+    fn find<R, F: FnOnce(ValueRef<'_>) -> R>(
+        &self,
+        request: &GetRequest<'_>,
+        take: &mut Option<F>,
+    ) -> Option<Result<R>> {
         let key = KeyRef::new(request.key.filter(|_| !request.options.refresh)?);
         let nspace = request.nspace.filter(|nspace| !nspace.is_empty()).unwrap_or(self.me.nspace.as_bytes());
         let wanted = Wanted { nspace, rank: request.rank, key, selector: &request.options.selector };
@@ -96,25 +107,38 @@ impl Inner {
             None => self.me.nspace.clone(),
         };
         let key = request.key.map(Key::new).transpose().map_err(name)?;
-        if key.is_none() && (options.optional || self.standing == Standing::Singleton) {
-            // Answered from what is here, whatever that is.
-            return Err(Status::ERR_NOT_FOUND);
-        }
-        if options.optional || self.standing == Standing::Singleton {
-            return Err(Status::ERR_NOT_FOUND);
-        }
+        let mut asks = !options.optional && self.standing != Standing::Singleton;
         let mut infos = (request.infos)();
         if key.as_ref().is_some_and(Key::is_reserved) && self.local.is_own(nspace.as_bytes()) && !options.refresh {
             // What the host registered of the own job is here. The host may still learn more, so that the server is
             // asked what it has by now; but nothing will come that could be waited for.
-            if options.immediate && self.local.is_whole(nspace.as_bytes()) {
-                return Err(Status::ERR_NOT_FOUND);
-            }
+            asks &= !options.immediate || !self.local.is_whole(nspace.as_bytes());
             if !options.immediate {
                 infos.push(Info::new(keys::IMMEDIATE, Value::Bool(true)));
             }
         }
-        Ok(Question { nspace, rank: request.rank, key, infos, refresh: options.refresh })
+        Ok(Question { nspace, rank: request.rank, key, infos, refresh: options.refresh, asks })
+    }
+
+    /// Asks the server, where it may be asked.
+    #[cold]
+    fn ask_value<R, F: FnOnce(ValueRef<'_>) -> R>(&self, request: &GetRequest<'_>, take: &mut Option<F>) -> Result<R> {
+        let question = self.question(request)?;
+        if !question.asks {
+            return self.answer_alone(&question, take);
+        }
+        let reply = self.link.request_wait(question.payload(self)?, deadline(request.options.timeout));
+        self.answer(&question, reply, take)
+    }
+
+    /// The answer without the server: there is none, but for a question for all values of a rank.
+    fn answer_alone<R, F: FnOnce(ValueRef<'_>) -> R>(&self, question: &Question, take: &mut Option<F>) -> Result<R> {
+        let none = Err(Status::ERR_NOT_FOUND);
+        if question.key.is_some() {
+            return none;
+        }
+        let all = self.all(question, Vec::new());
+        if all.iter_infos().next().is_none() { none } else { hand((&all).into(), take).unwrap_or(none) }
     }
 
     /// Makes the answer of the server's reply, and keeps what will be asked for again.
@@ -148,8 +172,9 @@ impl Inner {
             let direct = kvals.iter().find(|kval| kval.key == *key && is_asked).map(|kval| kval.value.clone());
             let data = jobinfo::from_kvals(proc.nspace, self.link.dialect(), kvals)?;
             if self.keeps() && question.is_general(&options) {
-                // A server that speaks of another job at all tells everything of it.
-                self.local.known.add_job(data.clone(), !self.local.is_own(data.nspace.as_bytes()));
+                // With the values of a rank of another job come all of the job, so that it can be read here from now on.
+                let is_whole = question.rank.is_process() && !self.local.is_own(data.nspace.as_bytes());
+                self.local.known.add_job(data.clone(), is_whole);
             }
             if let Some(value) = direct {
                 return hand((&value).into(), take).unwrap_or(Err(Status::ERR_NOT_FOUND));
@@ -178,7 +203,7 @@ impl Inner {
     }
 
     /// Whether replies are worth keeping: not where the link leads into this very process.
-    fn keeps(&self) -> bool {
+    pub(crate) fn keeps(&self) -> bool {
         self.standing != Standing::Linked
     }
 
@@ -198,6 +223,9 @@ impl Inner {
             if proc.nspace == question.nspace && proc.rank == question.rank {
                 kvals.into_iter().for_each(|Kval { key, value }| add(key, value));
             }
+        }
+        for (key, value) in self.local.known.rank(question.nspace.as_bytes(), question.rank) {
+            add(key, value);
         }
         if let Some(job) = self.local.job.as_ref().filter(|job| job.nspace == question.nspace) {
             for (key, value) in job.procs.row(question.rank) {

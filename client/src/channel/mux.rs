@@ -142,8 +142,7 @@ impl Mux {
         let mut state = self.state.lock();
         if let Err(status) = self.writable(&state, payload) {
             state.due.push_back(Due::Reply(reply, Err(status)));
-            self.changed.notify_all();
-            return;
+            return self.rouse(&state);
         }
         let tag = state.next_tag();
         state.waiting.insert(tag, Waiting::Callback(reply));
@@ -170,7 +169,7 @@ impl Mux {
         let mut state = self.state.lock();
         if state.wire.is_some() {
             state.due.push_back(Due::Job(job));
-            self.changed.notify_all();
+            self.rouse(&state);
         }
     }
 
@@ -210,8 +209,8 @@ impl Mux {
             state.thread_wanted = false;
             state.lose();
             if let Some(wire) = state.wire.take() {
+                // Wakes the driver, too.
                 let _ = shutdown(wire.socket.as_raw_fd(), Shutdown::Both);
-                let _ = wire.kick.write(1);
             }
             self.changed.notify_all();
         }
@@ -260,13 +259,17 @@ impl Mux {
         state.outgoing.extend(Header { index: self.index, tag, len: payload.len() as u32 }.encode());
         state.outgoing.extend(payload);
         state.flush();
-        if state.lost {
-            self.changed.notify_all();
-        } else if !state.outgoing.is_empty()
-            && state.reader.is_none()
+        if state.lost || !state.outgoing.is_empty() {
+            self.rouse(state);
+        }
+    }
+
+    /// Makes everybody who waits look again: sleepers, and the driver in its poll.
+    fn rouse(&self, state: &State) {
+        self.changed.notify_all();
+        if state.reader.is_none()
             && let Some(wire) = &state.wire
         {
-            // The driver polls without knowing that there is something to write.
             let _ = wire.kick.write(1);
         }
     }

@@ -288,6 +288,21 @@ fn close_inside_a_callback_does_not_wait_for_itself() {
 }
 
 #[test]
+fn a_job_wakes_the_callback_thread_out_of_its_poll() {
+    let (mux, mut peer, incoming) = pair();
+    mux.start_thread().unwrap();
+    peer.write(0, b"somebody listens");
+    incoming.recv().unwrap();
+    // By now, or soon, the callback thread drives.
+    for _ in 0..100 {
+        let (sender, ran) = channel();
+        mux.defer(Box::new(move || sender.send(()).unwrap()));
+        ran.recv().unwrap();
+    }
+    mux.close();
+}
+
+#[test]
 fn a_forked_child_is_refused_and_disturbs_nobody() {
     let (mut mux, mut peer, _) = pair();
     let parent = mux.pid;

@@ -5,18 +5,15 @@ use std::sync::{Arc, Weak};
 
 use pmix_dstore::model::{Info, Key, Status, Value};
 
-use super::registry::{Handler, Registry};
+use super::registry::Handler;
 use super::{Event, HandlerId};
 use crate::Link;
 
-/// What runs a chain: who defers its steps, and who forgets its handlers.
-#[derive(Clone)]
+/// What runs a chain.
 pub struct Runner {
     /// Where handlers run.
     pub link: Weak<dyn Link>,
-    /// Whose handlers they are.
-    pub registry: Arc<Registry>,
-    /// Takes handlers away that were for one event: tells the server of codes without users.
+    /// Takes a handler away that was for one event.
     pub retire: Arc<dyn Fn(HandlerId) + Send + Sync>,
 }
 

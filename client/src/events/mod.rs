@@ -1,5 +1,6 @@
 //! Events: handlers, the chain along which an event passes them, and what is kept for handlers yet to come.
 
+mod calls;
 mod chain;
 mod directives;
 mod registry;
@@ -8,8 +9,8 @@ use std::sync::Arc;
 
 use pmix_dstore::model::{Info, Proc, Status};
 
-pub use chain::EventDone;
 pub(crate) use chain::Chain;
+pub use chain::EventDone;
 pub(crate) use registry::Registry;
 
 /// The number of a registered handler.

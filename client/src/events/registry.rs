@@ -157,7 +157,8 @@ impl Handler {
     /// The infos of an event as this handler gets them.
     pub fn infos(&self, infos: &Arc<[Info]>) -> Arc<[Info]> {
         use pmix_dstore::model::keys;
-        let own = [(keys::EVENT_HDLR_NAME, &self.directives.name), (keys::EVENT_RETURN_OBJECT, &self.directives.object)];
+        let own =
+            [(keys::EVENT_HDLR_NAME, &self.directives.name), (keys::EVENT_RETURN_OBJECT, &self.directives.object)];
         let own: Vec<_> = own.into_iter().filter_map(|(key, value)| Some(Info::new(key, value.clone()?))).collect();
         if own.is_empty() { Arc::clone(infos) } else { infos.iter().cloned().chain(own).collect() }
     }
