@@ -8,7 +8,7 @@ use super::bytes::{Table, slice_at, u32_at, u64_at};
 use super::checked::CheckedSegment;
 use super::column::Column;
 use super::header::{RawHeader, SegmentError, SegmentKind};
-use super::key_table::KeyTable;
+use super::key_table::{FoundKey, KeyTable};
 use super::region::Region;
 use super::toc::{APPNUMS_ARE_ROWS, ArchivedJobToc, IdRow, JobToc, NO_ID, NODE_IDS_ARE_ROWS, NameSlot};
 use crate::model::{KeyRef, ValueRef};
@@ -71,9 +71,8 @@ impl JobReader {
     pub fn keys(&self) -> impl Iterator<Item = (KeyRef<'_>, RealmMask)> {
         let bytes = self.segment.bytes();
         (0..self.keys.count()).filter_map(move |id| {
-            let key = KeyRef::new(self.keys.text(bytes, id)?);
-            let (_, realms) = self.keys.find(bytes, &key)?;
-            Some((key, realms))
+            let key = self.keys.by_id(bytes, id)?;
+            Some((KeyRef::new(self.keys.text(bytes, key)?), key.realms(bytes)?))
         })
     }
 
@@ -101,23 +100,24 @@ impl JobReader {
 
 /// A key found in a job segment.
 #[derive(Clone, Copy, Debug)]
-pub struct JobKey(u32);
+pub struct JobKey(FoundKey);
 
 impl JobLookup for JobReader {
     type Key<'a> = JobKey;
 
     #[inline]
     fn find_key<'a>(&self, key: KeyRef<'a>) -> Option<(JobKey, RealmMask)> {
-        let (id, realms) = self.keys.find(self.segment.bytes(), &key)?;
-        Some((JobKey(id), realms))
+        let bytes = self.segment.bytes();
+        let key = self.keys.find(bytes, &key)?;
+        Some((JobKey(key), key.realms(bytes)?))
     }
 
     #[inline]
     fn value(&self, realm: Realm, row: u32, key: JobKey) -> Option<ValueRef<'_>> {
         let bytes = self.segment.bytes();
-        let column = self.columns.get(self.keys.column(bytes, key.0, realm as usize)? as usize)?;
+        let column = self.columns.get(key.0.column(bytes, realm as usize)? as usize)?;
         // A damaged key table must not lead to the values of another key.
-        if !column.is_of(key.0, realm as u32) {
+        if !column.is_of(key.0.id(bytes)?, realm as u32) {
             return None;
         }
         column.value(bytes, self.heap(), row)

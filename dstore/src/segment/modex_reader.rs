@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use super::bytes::{Table, slice_at, u16_at, u32_at, u64_at};
 use super::checked::{CheckedSegment, number_mask, payload};
 use super::header::{RawHeader, SegmentError, SegmentKind};
-use super::key_table::KeyTable;
+use super::key_table::{FoundKey, KeyTable};
 use super::region::Region;
 use super::toc::{
     ArchivedModexToc, FIELD_FIXED, FIELD_NUMBER, FIELD_VARIABLE, FieldEntry, ModexToc, NO_ID, NULL_LEN, PLACE_SORTED,
@@ -102,7 +102,7 @@ impl ModexReader {
     /// The keys of the segment.
     pub fn keys(&self) -> impl Iterator<Item = KeyRef<'_>> {
         let bytes = self.segment.bytes();
-        (0..self.keys.count()).filter_map(move |id| self.keys.text(bytes, id).map(KeyRef::new))
+        (0..self.keys.count()).filter_map(move |id| self.key(bytes, id))
     }
 
     /// The value of `key` of a rank, if the segment has it.
@@ -112,9 +112,9 @@ impl ModexReader {
             return None;
         }
         let bytes = self.segment.bytes();
-        let (id, _) = self.keys.find(bytes, key)?;
+        let key = self.keys.find(bytes, key)?;
         let (record, shape) = self.record(rank)?;
-        let field = self.field(shape, id)?;
+        let field = self.field(shape, key)?;
         self.field_value(record, field)
     }
 
@@ -126,7 +126,7 @@ impl ModexReader {
             (0..count).filter_map(move |index| {
                 let field = self.fields.at(first.checked_add(index)?)?;
                 let key = u32_at(bytes, field + offset_of!(FieldEntry, key))?;
-                Some((KeyRef::new(self.keys.text(bytes, key)?), self.field_value(record, field)?))
+                Some((self.key(bytes, key)?, self.field_value(record, field)?))
             })
         })
     }
@@ -226,12 +226,18 @@ impl ModexReader {
         (u64::from(first) + u64::from(count) <= self.fields.count() as u64).then_some((first as usize, count as usize))
     }
 
-    /// Position of the field of key `id` in a shape: where the key's hint says, else by binary search.
+    fn key<'a>(&self, bytes: &'a [u8], id: u32) -> Option<KeyRef<'a>> {
+        let key = self.keys.by_id(bytes, id)?;
+        self.keys.text(bytes, key).map(KeyRef::new)
+    }
+
+    /// Position of the field of a key in a shape: where the key's hint says, else by binary search.
     #[inline]
-    fn field(&self, shape: usize, id: u32) -> Option<usize> {
+    fn field(&self, shape: usize, key: FoundKey) -> Option<usize> {
         let bytes = self.segment.bytes();
+        let id = key.id(bytes)?;
         let (first, count) = self.shape_fields(shape)?;
-        if let Some(hint) = self.keys.column(bytes, id, 0).filter(|hint| (*hint as usize) < count) {
+        if let Some(hint) = key.column(bytes, 0).filter(|hint| (*hint as usize) < count) {
             let field = self.fields.at(first + hint as usize)?;
             if u32_at(bytes, field + offset_of!(FieldEntry, key))? == id {
                 return Some(field);

@@ -66,7 +66,8 @@ pub(super) struct PageEntry {
     pub(super) content_hash: u64,
     pub(super) replaces_first: u64,
     pub(super) replaces_last: u64,
-    pub(super) reserved: [u64; 2],
+    pub(super) place: u64,
+    pub(super) reserved: u64,
 }
 
 /// `replaces_first` and `replaces_last` are meant.
@@ -83,17 +84,14 @@ pub struct Entry {
     pub len: u64,
     /// The segment's content hash.
     pub content_hash: u64,
-    /// First and last place in the order of the segments that this one stands for.
+    /// Place of the segment in the order from old to new among those of its kind: the entry's own number, or, where it
+    /// replaces segments with newer ones behind them, the place of the newest that it replaces.
+    pub place: u64,
+    /// First and last place of the segments that this one replaces.
     pub replaces: Option<(u64, u64)>,
 }
 
 impl Entry {
-    /// Place of entry number `index` in the order from old to new: its own number, or that of the newest segment which
-    /// it replaces. Replacing goes by these places, so that a merged segment can itself be merged.
-    pub fn place(&self, index: u64) -> u64 {
-        self.replaces.map_or(index, |(_, last)| last)
-    }
-
     /// Whether this entry replaces one of `kind` at `place`.
     pub fn does_replace(&self, kind: SegmentKind, place: u64) -> bool {
         self.kind == kind && self.replaces.is_some_and(|(first, last)| (first..=last).contains(&place))
@@ -107,6 +105,7 @@ impl Entry {
             file: u64::from_le(raw.file),
             len: u64::from_le(raw.len),
             content_hash: u64::from_le(raw.content_hash),
+            place: u64::from_le(raw.place),
             replaces: (flags & ENTRY_REPLACES != 0).then_some(replaces),
         })
     }
@@ -122,7 +121,8 @@ impl Entry {
             content_hash: self.content_hash.to_le(),
             replaces_first: first.to_le(),
             replaces_last: last.to_le(),
-            reserved: [0; 2],
+            place: self.place.to_le(),
+            reserved: 0,
         }
     }
 }

@@ -104,10 +104,10 @@ impl std::error::Error for PublishError {
 pub struct LiveSegment {
     /// What it holds.
     pub kind: SegmentKind,
-    /// First place in the order from old to new that it stands for.
-    pub first: u64,
-    /// Last such place. Ranges of [`Publisher::publish_replacing`] are made of these.
-    pub last: u64,
+    /// Its place in the order from old to new: one less than the count that [`Publisher::publish`] answered, also after
+    /// replacing, unless newer ones stay behind the replaced ones. Ranges of [`Publisher::publish_replacing`] are made of
+    /// these.
+    pub place: u64,
     /// Its length in bytes.
     pub len: u64,
 }
@@ -220,7 +220,7 @@ impl Publisher {
     /// What could not be written; readers see nothing of it.
     pub fn publish(&mut self, kind: SegmentKind, bytes: &[u8]) -> Result<u64, PublishError> {
         let older = self.live.iter().filter(|other| kind == SegmentKind::Job && other.segment.kind == kind);
-        let replaces = older.map(|other| (other.segment.first, other.segment.last)).reduce(|a, b| (a.0, b.1));
+        let replaces = older.map(|other| (other.segment.place, other.segment.place)).reduce(|a, b| (a.0, b.1));
         self.publish_entry(kind, bytes, replaces)
     }
 
@@ -236,7 +236,7 @@ impl Publisher {
         places: RangeInclusive<u64>,
     ) -> Result<u64, PublishError> {
         let (first, last) = (*places.start(), *places.end());
-        let is_there = |live: &Published| live.segment.kind == kind && places.contains(&live.segment.last);
+        let is_there = |live: &Published| live.segment.kind == kind && places.contains(&live.segment.place);
         if !self.live.iter().any(is_there) {
             return Err(PublishError::Range { first, last });
         }
@@ -314,19 +314,23 @@ impl Publisher {
         let name = segment_name(self.next_file);
         let (_, id) = self.write_file(&name, bytes)?;
         let len = bytes.len() as u64;
-        let entry = Entry { kind, file: self.next_file, len, content_hash: header.content_hash, replaces };
-        self.next_file += 1;
         let index = self.count;
+        let place = match replaces {
+            // Newer ones stay behind the replaced ones, and behind the new one.
+            Some((_, last)) if self.live.iter().any(|l| l.segment.kind == kind && l.segment.place > last) => last,
+            _ => index,
+        };
+        let entry = Entry { kind, file: self.next_file, len, content_hash: header.content_hash, place, replaces };
+        self.next_file += 1;
         self.count += 1;
         self.pages[number as usize].write_entry(index % PAGE_CAPACITY, &entry);
         if let Some(count) = NonZeroU64::new(self.count) {
             self.pages[0].publish(count);
         }
-        let (first, last) = replaces.unwrap_or((index, index));
         let (replaced, mut live): (Vec<_>, Vec<_>) =
-            self.live.drain(..).partition(|other| entry.does_replace(other.segment.kind, other.segment.last));
-        live.push(Published { segment: LiveSegment { kind, first, last, len }, name, id });
-        live.sort_by_key(|live| live.segment.last);
+            self.live.drain(..).partition(|other| entry.does_replace(other.segment.kind, other.segment.place));
+        live.push(Published { segment: LiveSegment { kind, place, len }, name, id });
+        live.sort_by_key(|live| live.segment.place);
         self.live = live;
         // Only now, when readers can learn where the data is instead.
         for old in replaced {

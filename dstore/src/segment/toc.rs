@@ -5,6 +5,7 @@ use std::mem::offset_of;
 use rkyv::Archive;
 
 use super::header::{FORMAT_VERSION, Header};
+use super::page::{PageEntry, PageHeader};
 
 /// An array in the file.
 #[derive(Archive, Clone, Copy, Debug, Default, PartialEq)]
@@ -26,8 +27,8 @@ pub(super) struct Extent {
 pub(super) struct KeysToc {
     /// Open-addressed table of [`KeySlot`]s; a power of two of them.
     pub(super) slots: Extent,
-    /// [`KeyEntry`] per key.
-    pub(super) entries: Extent,
+    /// Per key id the index of its slot, of 4 bytes.
+    pub(super) ids: Extent,
     /// The texts, each with a NUL behind it.
     pub(super) text: Extent,
 }
@@ -143,29 +144,24 @@ pub(super) const PLACE_TABLE: u32 = 1;
 /// The index is that of the rank in `ranks`.
 pub(super) const PLACE_SORTED: u32 = 2;
 
-/// A slot of the key table.
+/// A slot of the key table: all about one key in one cache line.
 #[repr(C)]
 pub(super) struct KeySlot {
     /// xxh3 of the key.
     pub(super) hash: u64,
-    /// Key id, [`NO_ID`] for an empty slot.
-    pub(super) id: u32,
-    /// Realms that hold the key, one bit per realm code; zero in modex segments.
-    pub(super) realms: u32,
-}
-
-/// A key.
-#[repr(C)]
-pub(super) struct KeyEntry {
     /// Where its text begins in the text region.
     pub(super) text_pos: u32,
     /// Length of the text without its NUL.
     pub(super) text_len: u32,
+    /// Key id, [`NO_ID`] for an empty slot.
+    pub(super) id: u32,
+    /// Realms that hold the key, one bit per realm code; zero in modex segments.
+    pub(super) realms: u32,
     /// Column per realm, [`NO_ID`] for none. In modex segments the first is where in the field list of a shape to look
     /// first, the others are [`NO_ID`].
     pub(super) columns: [u32; 5],
     /// Zero.
-    pub(super) reserved: u32,
+    pub(super) reserved: [u32; 5],
 }
 
 /// A variable value that several rows may share.
@@ -263,8 +259,7 @@ pub(super) const NO_ID: u32 = u32::MAX;
 /// Length of a NULL string.
 pub(super) const NULL_LEN: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<KeySlot>() == 16);
-const _: () = assert!(size_of::<KeyEntry>() == 32);
+const _: () = assert!(size_of::<KeySlot>() == 64);
 const _: () = assert!(size_of::<DictEntry>() == 16);
 const _: () = assert!(size_of::<SparseEntry>() == 24);
 const _: () = assert!(size_of::<NameSlot>() == 24);
@@ -293,14 +288,13 @@ pub(super) const LAYOUT: &[StructLayout] = layouts! {
     Header { magic, format_version, header_len, features, features_optional, fingerprint, kind, nspace_len, total_len,
         content_hash, meta_hash, toc_pos, toc_len, reserved, creator, nspace }
     ArchivedExtent { pos, count, width, reserved }
-    ArchivedKeysToc { slots, entries, text }
+    ArchivedKeysToc { slots, ids, text }
     ArchivedColumnToc { key, realm, ty, rows, source, reserved, start, step, divisor, modulus, numbers, presence,
         dictionary, sparse }
     ArchivedJobToc { columns, keys, rows, proc_count, flags, reserved, node_names, node_ids, appnums, heap }
     ArchivedModexToc { keys, first_rank, last_rank, rank_step, placement, stride, rank_count, shapes, fields, shape_ids,
         ranks, places, records }
-    KeySlot { hash, id, realms }
-    KeyEntry { text_pos, text_len, columns, reserved }
+    KeySlot { hash, text_pos, text_len, id, realms, columns, reserved }
     DictEntry { pos, len, reserved }
     SparseEntry { row, ty, value, len, reserved }
     NameSlot { hash, pos, len, row }
@@ -308,6 +302,9 @@ pub(super) const LAYOUT: &[StructLayout] = layouts! {
     ShapeEntry { field_first, field_count }
     FieldEntry { key, ty, form, offset, len }
     PlaceEntry { pos, len, shape }
+    PageHeader { magic, version, page_len, number, entry_len, creator_pid, nspace_len, reserved, count, retired, reserved2,
+        nspace }
+    PageEntry { kind, flags, file, len, content_hash, replaces_first, replaces_last, place, reserved }
 };
 
 /// Identity of the layout: FNV-1a over version, rkyv options, and names, sizes and offsets of every struct, so that
@@ -370,7 +367,7 @@ macro_rules! native {
 }
 
 native!(ArchivedExtent => Extent { pos, count, width, reserved; });
-native!(ArchivedKeysToc => KeysToc {; slots, entries, text });
+native!(ArchivedKeysToc => KeysToc {; slots, ids, text });
 native!(ArchivedColumnToc => ColumnToc { key, realm, ty, rows, source, reserved, start, step, divisor, modulus;
     numbers, presence, dictionary, sparse });
 native!(ArchivedModexToc => ModexToc { first_rank, last_rank, rank_step, placement, stride, rank_count;

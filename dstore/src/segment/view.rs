@@ -382,7 +382,7 @@ impl Refresher {
         if let Some(new) = entry.as_ref().filter(|new| new.replaces.is_some()) {
             let entries = &self.entries;
             self.live.retain(|other| match &entries[*other].entry {
-                Some(known) => !new.does_replace(known.kind, known.place(*other as u64)),
+                Some(known) => !new.does_replace(known.kind, known.place),
                 None => false,
             });
         }
@@ -402,9 +402,9 @@ impl Refresher {
                 (SegmentKind::Job, Attached::Job(segment)) => job = Some(Arc::clone(segment)),
                 (SegmentKind::Job, _) => job = None,
                 (SegmentKind::Modex, Attached::Modex(segment)) => {
-                    modex.push((entry.place(*index as u64), Some(Arc::clone(segment))));
+                    modex.push((entry.place, Some(Arc::clone(segment))));
                 }
-                (SegmentKind::Modex, _) => modex.push((entry.place(*index as u64), None)),
+                (SegmentKind::Modex, _) => modex.push((entry.place, None)),
             }
         }
         if !is_complete {

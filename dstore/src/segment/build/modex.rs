@@ -17,7 +17,11 @@ use crate::segment::toc::{
 /// Collects published values and lays them into a modex segment.
 pub struct ModexBuilder {
     nspace: Nspace,
-    keys: HashMap<Key, u32>,
+    /// The keys in the order in which they appeared.
+    keys: Vec<Key>,
+    key_ids: HashMap<Key, u32>,
+    /// Id of the key that was added last.
+    key_last: usize,
     cells: Vec<Cell>,
     arena: Vec<u8>,
 }
@@ -37,7 +41,14 @@ struct Cell {
 impl ModexBuilder {
     /// Nothing yet of the ranks of `nspace`.
     pub fn new(nspace: Nspace) -> ModexBuilder {
-        ModexBuilder { nspace, keys: HashMap::new(), cells: Vec::new(), arena: Vec::new() }
+        ModexBuilder {
+            nspace,
+            keys: Vec::new(),
+            key_ids: HashMap::new(),
+            key_last: 0,
+            cells: Vec::new(),
+            arena: Vec::new(),
+        }
     }
 
     /// Adds a value; of two values of one key of one rank the later one stays.
@@ -54,16 +65,24 @@ impl ModexBuilder {
                 (pos, bytes.len() as u32)
             }
         };
-        let id = match self.keys.get(key) {
-            Some(id) => *id,
-            None => {
-                let id = self.keys.len() as u32;
-                self.keys.insert(key.clone(), id);
-                id
-            }
-        };
+        let id = self.key_id(key);
         self.cells.push(Cell { rank: rank.0, key: id, ty: value.data_type(), value: number, len });
         Ok(())
+    }
+
+    /// The id of a key in the order of appearance. Most ranks publish the same keys in the same order, so the key that
+    /// came after the last one is tried before the map.
+    fn key_id(&mut self, key: &Key) -> u32 {
+        let next = if self.key_last + 1 < self.keys.len() { self.key_last + 1 } else { 0 };
+        let id = match self.keys.get(next) {
+            Some(other) if other == key => next as u32,
+            _ => *self.key_ids.entry(key.clone()).or_insert_with(|| {
+                self.keys.push(key.clone());
+                self.keys.len() as u32 - 1
+            }),
+        };
+        self.key_last = id as usize;
+        id
     }
 
     /// Adds all values of a rank.
@@ -89,21 +108,21 @@ impl ModexBuilder {
     /// # Errors
     /// A rank whose values take 4 GiB or more.
     pub fn finish(mut self, creator: &str) -> Result<Vec<u8>, BuildError> {
-        let mut keys: Vec<(Key, u32)> = std::mem::take(&mut self.keys).into_iter().collect();
+        let mut keys: Vec<(&Key, usize)> = self.keys.iter().enumerate().map(|(id, key)| (key, id)).collect();
         keys.sort_unstable();
         let mut ids = vec![0; keys.len()];
-        keys.iter().enumerate().for_each(|(id, (_, old))| ids[*old as usize] = id as u32);
+        keys.iter().enumerate().for_each(|(id, (_, old))| ids[*old] = id as u32);
         self.cells.iter_mut().for_each(|cell| cell.key = ids[cell.key as usize]);
         // Stable, so that the last of equal ones is the latest.
         self.cells.sort_by_key(|cell| (cell.rank, cell.key));
-        let mut cells: Vec<Cell> = Vec::with_capacity(self.cells.len());
-        for cell in &self.cells {
-            match cells.last_mut() {
-                Some(last) if (last.rank, last.key) == (cell.rank, cell.key) => *last = *cell,
-                _ => cells.push(*cell),
+        self.cells.dedup_by(|later, kept| {
+            let is_again = (later.rank, later.key) == (kept.rank, kept.key);
+            if is_again {
+                *kept = *later;
             }
-        }
-        let ranks: Vec<&[Cell]> = cells.chunk_by(|a, b| a.rank == b.rank).collect();
+            is_again
+        });
+        let ranks: Vec<&[Cell]> = self.cells.chunk_by(|a, b| a.rank == b.rank).collect();
         let (shapes, shape_of) = shapes_of(&ranks)?;
 
         let mut writer = Writer::new();
@@ -116,6 +135,7 @@ impl ModexBuilder {
             .collect();
         toc.keys = write_keys(&mut writer, &rows)?;
         (toc.shapes, toc.fields) = write_shapes(&mut writer, &shapes);
+        writer.reserve(self.arena.len() + 24 * self.cells.len());
         let plan = Plan { ranks: &ranks, shapes: &shapes, shape_of: &shape_of, arena: &self.arena };
         plan.write_records(&mut writer, &mut toc)?;
         writer.finish(SegmentKind::Modex, &self.nspace, creator, &toc)
@@ -169,9 +189,15 @@ fn shapes_of(ranks: &[&[Cell]]) -> Result<(Vec<Shape>, Vec<u32>), BuildError> {
     let mut shape_of = Vec::with_capacity(ranks.len());
     let mut signature = Vec::new();
     for cells in ranks {
+        let as_before = shape_of.last().filter(|id: &&u32| {
+            let before: &Vec<(u32, DataType)> = &signatures[**id as usize];
+            before.len() == cells.len() && before.iter().zip(*cells).all(|(a, b)| *a == (b.key, b.ty))
+        });
         signature.clear();
-        signature.extend(cells.iter().map(|cell| (cell.key, cell.ty)));
-        let id = match ids.get(&signature) {
+        if as_before.is_none() {
+            signature.extend(cells.iter().map(|cell| (cell.key, cell.ty)));
+        }
+        let id = match as_before.or_else(|| ids.get(&signature)) {
             Some(id) => *id,
             None => {
                 let id = signatures.len() as u32;

@@ -32,6 +32,11 @@ impl Writer {
         self.bytes.resize(self.bytes.len().next_multiple_of(align), 0);
     }
 
+    /// Makes room for `len` more bytes at once.
+    pub(super) fn reserve(&mut self, len: usize) {
+        self.bytes.reserve(len);
+    }
+
     /// Adds zeros up to the position `pos`.
     pub(super) fn fill_to(&mut self, pos: u64) {
         self.bytes.resize(pos as usize, 0);
