@@ -68,7 +68,7 @@ fn main() -> Result<()> {
     client.publish(vec![Info::new(pmix_dstore::model::Key::new(&key).expect("short"), Value::Int(7))]).wait()?;
     client.fence(&[], Vec::new()).wait()?;
     let last = format!("published-by-{}", size - 1);
-    let found = client.lookup(vec![pmix_dstore::model::Key::new(&last).expect("short")], Vec::new()).wait()?;
+    let found = client.lookup(vec![std::ffi::CString::new(last).expect("no NUL")], Vec::new()).wait()?;
     assert_eq!((found[0].proc.rank, &found[0].value), (Rank(size - 1), &Value::Int(7)));
     client.finalize(&[])?;
     println!("{me}: done");

@@ -1,5 +1,6 @@
 //! Calls that the server answers alone: publish and lookup, spawn and connect, queries, logs and job control.
 
+use std::ffi::CString;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::unistd::geteuid;
@@ -29,8 +30,12 @@ impl Client {
     }
 
     /// Looks published keys up: what was found, with publishers.
-    pub fn lookup(&self, keys: Vec<Key>, infos: Vec<Info>) -> Operation<Vec<Pdata>> {
+    pub fn lookup(&self, keys: Vec<CString>, infos: Vec<Info>) -> Operation<Vec<Pdata>> {
         let timeout = timeout_of(&infos);
+        let keys = match names(keys) {
+            Ok(keys) => keys,
+            Err(status) => return Operation::ready(&self.inner.link, Err(status)),
+        };
         let request = Request::Lookup { uid: geteuid().as_raw(), keys, infos };
         self.inner.ask(request, timeout, |_, reply: LookupReply| match reply.status {
             Status::ERR_PARTIAL_SUCCESS if !reply.data.is_empty() => Ok(reply.data),
@@ -39,8 +44,12 @@ impl Client {
     }
 
     /// Takes published keys back; none given means all of this process.
-    pub fn unpublish(&self, keys: Vec<Key>, infos: Vec<Info>) -> Operation<()> {
+    pub fn unpublish(&self, keys: Vec<CString>, infos: Vec<Info>) -> Operation<()> {
         let timeout = timeout_of(&infos);
+        let keys = match names(keys) {
+            Ok(keys) => keys,
+            Err(status) => return Operation::ready(&self.inner.link, Err(status)),
+        };
         self.inner.ask(Request::Unpublish { uid: geteuid().as_raw(), keys, infos }, timeout, done)
     }
 
@@ -121,6 +130,10 @@ impl Client {
         let timeout = timeout_of(&infos);
         self.inner.ask(Request::ValidateCredential { credential, infos }, timeout, answer)
     }
+}
+
+fn names(keys: Vec<CString>) -> Result<Vec<Key>> {
+    keys.into_iter().map(|key| Key::new(key.into_bytes()).map_err(|_| Status::ERR_BAD_PARAM)).collect()
 }
 
 fn done(_: &Inner, reply: StatusReply) -> Result<()> {

@@ -40,7 +40,7 @@ impl Client {
     ///
     /// # Errors
     /// `ERR_INVALID_NAMESPACE` where nobody knows the job.
-    pub fn resolve_nodes(&self, nspace: Option<&Nspace>) -> Result<Option<CString>> {
+    pub fn resolve_nodes(&self, nspace: Option<&Nspace>) -> Result<Option<Vec<u8>>> {
         let inner = &self.inner;
         let nspace = nspace.filter(|nspace| !nspace.is_empty()).unwrap_or(&inner.me.nspace);
         let nodes = match inner.local.with_job(nspace, nodes, nodes) {
@@ -48,7 +48,7 @@ impl Client {
             _ if inner.standing == Standing::Singleton => return Err(Status::ERR_INVALID_NAMESPACE),
             _ => return inner.ask_nodes(nspace),
         };
-        Ok((!nodes.is_empty()).then(|| CString::new(nodes).unwrap_or_default()))
+        Ok((!nodes.is_empty()).then_some(nodes))
     }
 }
 
@@ -118,14 +118,13 @@ impl Inner {
         Ok(ranks.into_iter().map(|rank| Proc::new(nspace.clone(), rank)).collect())
     }
 
-    fn ask_nodes(&self, nspace: &Nspace) -> Result<Option<CString>> {
+    fn ask_nodes(&self, nspace: &Nspace) -> Result<Option<Vec<u8>>> {
         if self.link.server_version() >= RESOLVES {
             let request = Request::ResolveNodes { nspace: Some(nspace.clone()) };
             let reply: NodesReply = self.decode(&self.link.request_wait(self.encode(&request)?, None)?)?;
-            return reply.status.ok().map(|()| reply.nodes);
+            return reply.status.ok().map(|()| reply.nodes.map(CString::into_bytes));
         }
-        let list = self.ask_text(nspace, Rank::WILDCARD, Vec::new(), keys::NODE_LIST)?;
-        Ok(list.and_then(|list| CString::new(list).ok()))
+        self.ask_text(nspace, Rank::WILDCARD, Vec::new(), keys::NODE_LIST)
     }
 
     /// A text that the server has of a job; a job without it is one that the server does not know.
