@@ -456,6 +456,17 @@ fn a_rank_that_dies_in_a_fence_holds_nobody() {
 }
 
 #[test]
+fn a_rank_that_entered_and_died_does_not_count_for_another() {
+    let mut bench = Bench::new(0, 1, 3);
+    bench.fence(0, 10, everybody(), Vec::new());
+    bench.lose(0);
+    bench.fence(1, 10, everybody(), Vec::new());
+    assert_eq!(bench.status(1, 10), None, "rank 2 is still to come");
+    bench.fence(2, 10, everybody(), Vec::new());
+    assert_eq!(bench.status(1, 10), Some(Status::ERR_LOST_CONNECTION));
+}
+
+#[test]
 fn a_fence_times_out_and_says_who_is_missing() {
     let mut bench = Bench::new(0, 1, 2);
     bench.fence(0, 10, everybody(), vec![Info::new(keys::TIMEOUT, Value::Int(1))]);
