@@ -547,7 +547,9 @@ impl Packer {
     }
 
     fn put_array_head(&mut self, ty: DataType, count: usize) -> Result<()> {
-        let ty = self.known(ty)?;
+        if count > 0 {
+            self.known(ty)?;
+        }
         self.tag(ty);
         self.put_size(if ty == DataType::UNDEF { 0 } else { count as u64 });
         let empty = count == 0 || ty == DataType::UNDEF;
