@@ -4,6 +4,7 @@
 //! * [`Link`]: how requests reach the server, and [`Channel`](channel::Channel), the link over a socket.
 //! * [`Environment`]: what a launched process finds in its environment.
 //! * [`get`]: what a `PMIx_Get` asks for; [`events`]: handlers and what they are called with.
+//! * [`wire`]: the messages of the protocol as typed structures, for both ends.
 //! * [`Operation`]: a call that is run either blocking or with a callback.
 //!
 //! A Get is answered on the calling thread from this process's own values, from the mapped segments, and from what
@@ -16,10 +17,16 @@ pub mod env;
 pub mod events;
 pub mod get;
 pub mod instance;
+mod known;
 mod link;
+mod local;
 mod operation;
 mod ops;
+mod overlay;
+mod question;
 mod resolve;
+mod singleton;
+pub mod wire;
 
 pub use client::Client;
 pub use env::Environment;

@@ -109,9 +109,7 @@ pub struct Caller<'a> {
 fn class_of(key: &KeyRef<'_>) -> Option<Realm> {
     let text = key.text().strip_prefix(b"pmix.")?;
     const fn tail(key: &'static str) -> &'static [u8] {
-        match key.as_bytes().split_at(5) {
-            (_, tail) => tail,
-        }
+        key.as_bytes().split_at(5).1
     }
     macro_rules! classes {
         ($($realm:ident: $($key:ident)+;)+) => {
@@ -207,10 +205,11 @@ fn node_row<S: JobLookup>(store: &S, rank: Rank, selector: &Selector<'_>, caller
     if let Some(name) = selector.hostname {
         return store.node_row_by_name(name);
     }
-    if selector.node && rank.is_process() {
-        if let Some(row) = node_row_of(store, rank) {
-            return Some(row);
-        }
+    if selector.node
+        && rank.is_process()
+        && let Some(row) = node_row_of(store, rank)
+    {
+        return Some(row);
     }
     caller.rank.and_then(|rank| node_row_of(store, rank)).or_else(|| store.node_row_by_name(caller.hostname))
 }

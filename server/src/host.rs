@@ -68,13 +68,7 @@ pub trait Host: Send + Sync {
     }
 
     /// Start new processes; the answer names their namespace.
-    fn spawn(
-        &self,
-        proc: &Proc,
-        infos: &[Info],
-        apps: &[App],
-        done: Completion<(Status, Option<Nspace>)>,
-    ) -> Status {
+    fn spawn(&self, proc: &Proc, infos: &[Info], apps: &[App], done: Completion<(Status, Option<Nspace>)>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }
 
@@ -99,14 +93,7 @@ pub trait Host: Send + Sync {
     }
 
     /// A client reports an event that concerns processes of other servers.
-    fn notify_event(
-        &self,
-        code: Status,
-        source: &Proc,
-        range: u8,
-        infos: &[Info],
-        done: Completion<Status>,
-    ) -> Status {
+    fn notify_event(&self, code: Status, source: &Proc, range: u8, infos: &[Info], done: Completion<Status>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }
 
@@ -121,13 +108,7 @@ pub trait Host: Send + Sync {
     }
 
     /// Change an allocation.
-    fn allocate(
-        &self,
-        proc: &Proc,
-        directive: u8,
-        infos: &[Info],
-        done: Completion<(Status, Vec<Info>)>,
-    ) -> Status {
+    fn allocate(&self, proc: &Proc, directive: u8, infos: &[Info], done: Completion<(Status, Vec<Info>)>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }
 

@@ -9,10 +9,24 @@
 //! [`pmix_dstore`], which the clients of the node map.
 #![forbid(unsafe_code)]
 
+mod cleanup;
 mod completion;
+mod config;
+mod engine;
+mod env;
 mod host;
+mod io;
+mod link;
+mod publish;
+mod secret;
 mod server;
+mod upcall;
 
 pub use completion::{Answer, Completion};
 pub use host::Host;
+/// The name of our data store in the handshake and in `PMIX_GDS_MODULE`.
+const STORE_NAME: &str = "pmix-dstore";
+/// The name of our way to prove who a client is: its secret, over the Unix socket.
+const SECURITY_NAME: &str = "pmix-dstore";
+
 pub use server::{DmodexDone, OpDone, Server, Stats};

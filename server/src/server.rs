@@ -1,12 +1,24 @@
 //! What a host calls.
 
-use std::sync::Arc;
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
 
-use pmix_client::Client;
-use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use parking_lot::Mutex;
+use pmix_client::wire::{Notification, TAG_NOTIFY};
+use pmix_client::{Client, Event};
+use pmix_dstore::codec::{Dialect, Module};
+use pmix_dstore::model::{Info, Nspace, Proc, Result, Status};
 
 use crate::Host;
+use crate::completion::{Answer, AnswerSink};
+use crate::config::Config;
+use crate::engine::{Engine, JobPlan};
+use crate::io::Loop;
+use crate::link::{OwnLink, OwnRequests};
 
 /// Called once, on the server's thread, when an operation is done.
 pub type OpDone = Box<dyn FnOnce(Status) + Send>;
@@ -17,11 +29,11 @@ pub type DmodexDone = Box<dyn FnOnce(Status, Vec<u8>) + Send>;
 /// Figures about a server, for reports.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
-    /// Bytes of the job segments that are published now.
+    /// Bytes of the job segments published.
     pub job_segment_bytes: u64,
-    /// Bytes of the modex segments that are published now.
+    /// Bytes of the modex segments published.
     pub modex_segment_bytes: u64,
-    /// How many segments are published now.
+    /// How many segments are published.
     pub segments: u64,
     /// Clients that connected and read shared memory.
     pub clients_shared: u64,
@@ -35,75 +47,218 @@ pub struct Stats {
     pub wireup: Option<Duration>,
 }
 
+/// What the API, the thread and the process's own client share.
+pub(crate) struct Inner {
+    pub engine: Mutex<Engine>,
+    pub host: Arc<dyn Host>,
+    pub wake: EventFd,
+    pub own: Mutex<OwnRequests>,
+    pub stop: AtomicBool,
+    client: OnceLock<Weak<Client>>,
+    thread: OnceLock<ThreadId>,
+}
+
+impl Inner {
+    /// Feeds the engine and lets the server's thread do what comes of it.
+    pub fn feed<R>(&self, feed: impl FnOnce(&mut Engine) -> R) -> R {
+        let result = feed(&mut self.engine.lock());
+        self.wake();
+        result
+    }
+
+    /// Wakes the server's thread.
+    pub fn wake(&self) {
+        // The counter cannot be full in practice, and then the thread is awake already.
+        let _ = self.wake.write(1);
+    }
+
+    /// Whether this is the server's thread: inside an upcall or a callback.
+    pub fn is_own_thread(&self) -> bool {
+        self.thread.get() == Some(&thread::current().id())
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// One line for the administrator: something has gone wrong.
+    pub fn log(&self, line: &str) {
+        eprintln!("pmix-dstore server {}: {line}", std::process::id());
+    }
+
+    /// A message for the process's own client: a reply or an event.
+    pub fn own_message(&self, tag: u32, payload: Vec<u8>) {
+        if tag != TAG_NOTIFY {
+            return OwnRequests::answer(&self.own, tag, Ok(payload));
+        }
+        let dialect = Dialect::plain(Module::V41);
+        let client = self.client.get().and_then(Weak::upgrade);
+        if let (Some(client), Ok(notification)) = (client, Notification::decode(dialect, &payload)) {
+            client.deliver(Event {
+                status: notification.status,
+                source: notification.source,
+                infos: notification.infos.into(),
+                results: Arc::from([]),
+            });
+        }
+    }
+}
+
+impl AnswerSink for Inner {
+    fn answer(&self, id: u64, answer: Answer) {
+        self.feed(|engine| engine.answer(id, answer));
+    }
+}
+
 /// A PMIx server.
 pub struct Server {
-    _private: (),
+    inner: Arc<Inner>,
+    client: Arc<Client>,
+    me: Proc,
+    hostname: String,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Server {
     /// Starts a server: its listener, its thread, and its own client face.
     ///
     /// `infos` are the attributes of `PMIx_server_init`.
+    ///
+    /// # Errors
+    /// `BAD_PARAM` for attributes of a wrong type, `OUT_OF_RESOURCE` where there are no descriptors or threads.
     pub fn init(host: Arc<dyn Host>, infos: &[Info]) -> Result<Arc<Server>> {
-        let _ = (host, infos);
-        Err(Status::ERR_NOT_SUPPORTED)
+        let config = Config::read(infos)?;
+        let failed = |_| Status::ERR_OUT_OF_RESOURCE;
+        let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
+        let port = tcp.local_addr().map_err(failed)?.port();
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        let wake = EventFd::from_flags(flags).map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
+        let (me, hostname) = (config.me.clone(), config.hostname.clone());
+        let inner = Arc::new_cyclic(|inner: &Weak<Inner>| Inner {
+            engine: Mutex::new(Engine::new(config, port, inner.clone())),
+            host,
+            wake,
+            own: Mutex::default(),
+            stop: AtomicBool::new(false),
+            client: OnceLock::new(),
+            thread: OnceLock::new(),
+        });
+        let link = Arc::new(OwnLink(Arc::downgrade(&inner)));
+        let client = Arc::new(Client::with_link(me.clone(), hostname.clone().into_bytes(), link));
+        // Set once, here.
+        let _ = inner.client.set(Arc::downgrade(&client));
+        let serving = Loop::new(inner.clone(), tcp).map_err(failed)?;
+        let own = inner.clone();
+        let thread = thread::Builder::new()
+            .name("pmix-server".into())
+            .spawn(move || {
+                let _ = own.thread.set(thread::current().id());
+                drop(own);
+                serving.run();
+            })
+            .map_err(failed)?;
+        Ok(Arc::new(Server { inner, client, me, hostname, thread: Mutex::new(Some(thread)) }))
     }
 
     /// The server process as a client of itself: every client call works there.
     pub fn client(&self) -> Arc<Client> {
-        unreachable!("a server that could not be started")
+        self.client.clone()
+    }
+
+    /// The server's own name.
+    pub fn me(&self) -> &Proc {
+        &self.me
+    }
+
+    /// Feeds the engine; with `done` the result comes by it, on the server's thread, never before this returns.
+    fn operate(&self, done: Option<OpDone>, operation: impl FnOnce(&mut Engine) -> Status) -> Status {
+        if self.inner.is_stopped() {
+            return Status::ERR_INIT;
+        }
+        self.inner.feed(|engine| {
+            let status = operation(engine);
+            match done {
+                Some(done) => {
+                    engine.defer(Box::new(move || done(status)));
+                    Status::SUCCESS
+                }
+                None if status.is_success() => Status::OPERATION_SUCCEEDED,
+                None => status,
+            }
+        })
     }
 
     /// Registers a job with all that is known of it; again with more, or `PMIX_REGISTER_NODATA`.
     ///
     /// With `done`: answers `SUCCESS` and calls it later. Without: `OPERATION_SUCCEEDED`.
     pub fn register_nspace(&self, nspace: Nspace, nlocal: i32, infos: Vec<Info>, done: Option<OpDone>) -> Status {
-        let _ = (nspace, nlocal, infos, done);
-        Status::ERR_NOT_SUPPORTED
+        let known = self.inner.engine.lock().job(&nspace);
+        // Reading a large job takes its time: not under the lock that the clients' requests need.
+        match JobPlan::read(&nspace, nlocal, &infos, known, &self.hostname) {
+            Ok(plan) => self.operate(done, |engine| engine.register_nspace(plan)),
+            Err(status) => status,
+        }
     }
 
     /// Forgets a job and all that belongs to it.
     pub fn deregister_nspace(&self, nspace: &Nspace, done: Option<OpDone>) -> Status {
-        let _ = (nspace, done);
-        Status::ERR_NOT_SUPPORTED
+        self.operate(done, |engine| engine.deregister_nspace(nspace))
     }
 
     /// Registers a process that will be started on this node. `object` comes back in upcalls.
     pub fn register_client(&self, proc: Proc, uid: u32, gid: u32, object: usize, done: Option<OpDone>) -> Status {
-        let _ = (proc, uid, gid, object, done);
-        Status::ERR_NOT_SUPPORTED
+        self.operate(done, |engine| engine.register_client(&proc, uid, gid, object))
     }
 
     /// Forgets a process.
     pub fn deregister_client(&self, proc: &Proc, done: Option<OpDone>) -> Status {
-        let _ = (proc, done);
-        Status::ERR_NOT_SUPPORTED
+        self.operate(done, |engine| engine.deregister_client(proc))
     }
 
     /// The environment variables that a registered client must be started with.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` for a process that was not registered.
     pub fn setup_fork(&self, proc: &Proc) -> Result<Vec<(String, String)>> {
-        let _ = proc;
-        Err(Status::ERR_NOT_SUPPORTED)
+        if self.inner.is_stopped() {
+            return Err(Status::ERR_INIT);
+        }
+        self.inner.feed(|engine| engine.setup_fork(proc))
     }
 
     /// Asks for what a local process published for other nodes, on behalf of another server; waits for its commit.
     pub fn dmodex_request(&self, proc: Proc, done: DmodexDone) -> Status {
-        let _ = (proc, done);
-        Status::ERR_NOT_SUPPORTED
+        if self.inner.is_stopped() {
+            return Status::ERR_INIT;
+        }
+        self.inner.feed(|engine| engine.dmodex_request(proc, done))
     }
 
     /// Figures for reports.
     pub fn stats(&self) -> Stats {
-        Stats::default()
+        self.inner.engine.lock().stats()
     }
 
     /// Stops: clients see a lost connection, files are removed, the thread ends.
     pub fn finalize(&self) -> Status {
-        Status::ERR_NOT_SUPPORTED
+        if self.inner.stop.swap(true, Ordering::AcqRel) {
+            return Status::ERR_INIT;
+        }
+        self.inner.wake();
+        let thread = self.thread.lock().take();
+        if !self.inner.is_own_thread()
+            && let Some(thread) = thread
+        {
+            // A panic of the thread has been reported by its own message.
+            let _ = thread.join();
+        }
+        self.inner.engine.lock().shut_down();
+        Status::SUCCESS
     }
+}
 
-    /// The server's own name.
-    pub fn me(&self) -> Proc {
-        Proc::new(Nspace::new("").unwrap_or_else(|_| unreachable!()), Rank::UNDEF)
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.finalize();
     }
 }

@@ -239,6 +239,34 @@ impl Packer {
         packed.inspect_err(|_| self.out.truncate(start))
     }
 
+    /// Applications in one operation.
+    ///
+    /// # Errors
+    /// As [`Packer::pack`].
+    pub fn apps(&mut self, apps: &[App]) -> Result<()> {
+        self.op(DataType::APP, apps.len(), |packer| apps.iter().try_for_each(|app| packer.put_app(app, DEPTH_MAX)))
+    }
+
+    /// Queries in one operation.
+    ///
+    /// # Errors
+    /// As [`Packer::pack`].
+    pub fn queries(&mut self, queries: &[Query]) -> Result<()> {
+        self.op(DataType::QUERY, queries.len(), |packer| {
+            queries.iter().try_for_each(|query| packer.put_query(query, DEPTH_MAX))
+        })
+    }
+
+    /// Published values in one operation.
+    ///
+    /// # Errors
+    /// As [`Packer::pack`].
+    pub fn pdata(&mut self, pdata: &[Pdata]) -> Result<()> {
+        self.op(DataType::PDATA, pdata.len(), |packer| {
+            pdata.iter().try_for_each(|pdata| packer.put_pdata(pdata, DEPTH_MAX))
+        })
+    }
+
     /// A key with its value.
     ///
     /// # Errors
@@ -519,7 +547,9 @@ impl Packer {
     }
 
     fn put_array_head(&mut self, ty: DataType, count: usize) -> Result<()> {
-        let ty = self.known(ty)?;
+        if count > 0 {
+            self.known(ty)?;
+        }
         self.tag(ty);
         self.put_size(if ty == DataType::UNDEF { 0 } else { count as u64 });
         let empty = count == 0 || ty == DataType::UNDEF;

@@ -1,5 +1,9 @@
 //! Tests of the codec: every type in every dialect, edge values, malformed input.
 
+mod encoding;
+mod generated;
+mod malformed;
+
 use std::ffi::CString;
 
 use super::{BufferType, Dialect, Module, Packer, Unpacker, compress};

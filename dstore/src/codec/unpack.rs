@@ -178,6 +178,16 @@ impl<'a> Unpacker<'a> {
         self.take_key()
     }
 
+    /// A string that is a key, or NULL.
+    pub fn optional_key(&mut self) -> Result<Option<Key>> {
+        self.bytes()?.map(|text| Key::new(text).map_err(|_| MALFORMED)).transpose()
+    }
+
+    /// A string that is a namespace, or NULL.
+    pub fn optional_nspace(&mut self) -> Result<Option<Nspace>> {
+        self.bytes()?.map(|text| Nspace::new(text).map_err(|_| MALFORMED)).transpose()
+    }
+
     /// A string that is a namespace; NULL is read as empty.
     pub fn nspace(&mut self) -> Result<Nspace> {
         self.head(DataType::STRING, 1)?;

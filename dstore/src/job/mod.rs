@@ -3,6 +3,11 @@
 //! The server fills it from `PMIx_server_register_nspace` and builds the job segment from it; a client without
 //! shared memory fills it from the server's job-info reply. Both are read by the same [`rules`](crate::rules).
 
+mod derive;
+mod register;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use crate::model::{Key, KeyRef, Nspace, Rank, Result, Status, Value, ValueRef};

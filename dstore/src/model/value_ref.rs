@@ -177,6 +177,7 @@ impl ValueRef<'_> {
                 DataType::DATA_BUFFER => Value::DataBuffer(bytes.to_vec()),
                 _ => Value::ByteObject(bytes.to_vec()),
             },
+            ValueRef::Packed { ty: DataType::UNDEF, .. } => Value::Undef,
             ValueRef::Packed { ty, bytes } => codec::unpack_stored(ty, bytes)?,
             ValueRef::Owned(value) => value.clone(),
         })

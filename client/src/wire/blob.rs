@@ -1,0 +1,286 @@
+//! What servers give each other in fences and direct modex.
+//!
+//! A fence joins the contributions of all nodes, in any order; each is a packed byte object and so tells where it
+//! ends. There are two forms: that of releases 3.2 to 5.0, which our servers write, and that of 6.x. Both are read.
+//! A direct modex answers with the bare values of one rank.
+
+use std::collections::HashMap;
+
+use pmix_dstore::codec::{Dialect, Packer, Unpacker, compress, decompress};
+use pmix_dstore::model::{Key, Kval, Proc, Rank, Result, Status, Value};
+
+/// Bit of the info byte: data was collected.
+const COLLECTED: u8 = 1;
+/// Bit of the info byte: keys are numbers into a list of names.
+const KEY_MAP: u8 = 2;
+
+/// Whose values they are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// In the form up to 5.0: the rank, or with several namespaces the rank counted through all of them in the order
+    /// in which the fence lists them.
+    Relative(Rank),
+    /// In the form of 6.x: the process.
+    Proc(Proc),
+}
+
+/// In which form a contribution is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Releases 3.2 to 5.0.
+    Relative {
+        /// Whether keys are numbers into a list of names.
+        key_map: bool,
+    },
+    /// Releases 6.x.
+    Procs {
+        /// Whether the body is compressed.
+        compressed: bool,
+    },
+}
+
+/// What one node contributes to a fence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contribution {
+    /// In which form it is.
+    pub form: Form,
+    /// Whether data was collected. Contributions to one fence must agree.
+    pub collected: bool,
+    /// The values of each local rank that has any.
+    pub ranks: Vec<(Origin, Vec<Kval>)>,
+}
+
+impl Contribution {
+    /// The contribution in the form up to 5.0, with a key map where that is shorter.
+    ///
+    /// # Errors
+    /// `BAD_PARAM` where an origin is not relative; `UNKNOWN_DATA_TYPE` where a value is not known to the encoder.
+    pub fn encode(dialect: Dialect, collected: bool, ranks: &[(Rank, Vec<Kval>)]) -> Result<Vec<u8>> {
+        let key_map = KeyMap::of(dialect, ranks.iter().flat_map(|(_, kvals)| kvals))?;
+        let ranks = ranks.iter().map(|(rank, kvals)| (*rank, kvals.as_slice()));
+        relative_form(dialect, collected, key_map.is_worth_it().then_some(&key_map), ranks)
+    }
+
+    /// The contribution in the form that it says it has.
+    ///
+    /// # Errors
+    /// `BAD_PARAM` where an origin does not fit the form; `UNKNOWN_DATA_TYPE` where a value is not known to the encoder.
+    pub fn encode_again(&self, dialect: Dialect) -> Result<Vec<u8>> {
+        match self.form {
+            Form::Relative { key_map } => {
+                let ranks = self.ranks.iter().map(|(origin, kvals)| match origin {
+                    Origin::Relative(rank) => Ok((*rank, kvals.as_slice())),
+                    Origin::Proc(_) => Err(Status::ERR_BAD_PARAM),
+                });
+                let ranks: Vec<_> = ranks.collect::<Result<_>>()?;
+                let names = KeyMap::of(dialect, self.ranks.iter().flat_map(|(_, kvals)| kvals))?;
+                relative_form(dialect, self.collected, key_map.then_some(&names), ranks.into_iter())
+            }
+            Form::Procs { compressed } => self.proc_form(dialect, compressed),
+        }
+    }
+
+    fn proc_form(&self, dialect: Dialect, compressed: bool) -> Result<Vec<u8>> {
+        let mut body = Packer::new(dialect);
+        body.byte(self.collected.into());
+        let mut object = body.nested();
+        for (origin, kvals) in &self.ranks {
+            let Origin::Proc(proc) = origin else {
+                return Err(Status::ERR_BAD_PARAM);
+            };
+            object.clear();
+            object.proc(proc);
+            kvals.iter().try_for_each(|kval| object.kval(&kval.key, &kval.value))?;
+            body.byte_object(object.as_bytes());
+        }
+        let mut envelope = body.nested();
+        envelope.bool(compressed);
+        match compressed {
+            true => envelope.byte_object(&compress(body.as_bytes())?),
+            false => envelope.byte_object(body.as_bytes()),
+        }
+        let mut out = body.nested();
+        out.byte_object(envelope.as_bytes());
+        Ok(out.into_bytes())
+    }
+}
+
+/// All contributions that a host returned from a fence, in either form. No bytes are no contributions.
+///
+/// # Errors
+/// Malformed bytes.
+pub fn decode_fence(dialect: Dialect, bytes: &[u8]) -> Result<Vec<Contribution>> {
+    let mut unpacker = Unpacker::new(dialect, bytes);
+    let mut contributions = Vec::new();
+    while !unpacker.is_empty() {
+        let envelope = unpacker.byte_object()?;
+        let envelope = unpacker.nested(envelope);
+        // Without tags the forms cannot be told apart by their first fields. One that reads to its end as the older
+        // form is of that form: the 6.x form has a second envelope where the older one has a rank.
+        let contribution = read_relative(envelope.clone()).or_else(|error| {
+            read_procs(envelope).map_err(|other| if other == Status::ERR_UNKNOWN_DATA_TYPE { other } else { error })
+        })?;
+        contributions.push(contribution);
+    }
+    Ok(contributions)
+}
+
+fn read_relative(mut from: Unpacker<'_>) -> Result<Contribution> {
+    let info = from.byte()?;
+    if info & !(COLLECTED | KEY_MAP) != 0 {
+        return Err(Status::ERR_UNPACK_FAILURE);
+    }
+    let mut names = None;
+    if info & KEY_MAP != 0 {
+        let mut list = Vec::new();
+        if !from.is_empty() {
+            let count = from.uint32()? as usize;
+            for name in from.strings(count)? {
+                list.push(Key::new(name.to_bytes()).map_err(|_| Status::ERR_UNPACK_FAILURE)?);
+            }
+        }
+        names = Some(list);
+    }
+    let mut ranks = Vec::new();
+    while !from.is_empty() {
+        let bytes = from.byte_object()?;
+        let mut object = from.nested(bytes);
+        let rank = object.rank()?;
+        let kvals = match &names {
+            None => object.kvals()?,
+            Some(names) => kvals_by_number(object, names)?,
+        };
+        ranks.push((Origin::Relative(rank), kvals));
+    }
+    if info & COLLECTED == 0 && !ranks.is_empty() {
+        return Err(Status::ERR_UNPACK_FAILURE);
+    }
+    Ok(Contribution { form: Form::Relative { key_map: names.is_some() }, collected: info & COLLECTED != 0, ranks })
+}
+
+fn kvals_by_number(mut object: Unpacker<'_>, names: &[Key]) -> Result<Vec<Kval>> {
+    let mut kvals = Vec::new();
+    while !object.is_empty() {
+        let number = object.uint32()? as usize;
+        let key = names.get(number).ok_or(Status::ERR_UNPACK_FAILURE)?.clone();
+        kvals.push(Kval { key, value: object.value()? });
+    }
+    Ok(kvals)
+}
+
+fn read_procs(mut from: Unpacker<'_>) -> Result<Contribution> {
+    let compressed = from.bool()?;
+    let body = from.byte_object()?;
+    if !from.is_empty() {
+        return Err(Status::ERR_UNPACK_FAILURE);
+    }
+    let expanded;
+    let mut body = from.nested(if compressed {
+        expanded = decompress(body)?;
+        &expanded
+    } else {
+        body
+    });
+    let collected = body.byte()? & COLLECTED != 0;
+    let mut ranks = Vec::new();
+    while !body.is_empty() {
+        let bytes = body.byte_object()?;
+        let mut object = body.nested(bytes);
+        ranks.push((Origin::Proc(object.proc()?), object.kvals()?));
+    }
+    Ok(Contribution { form: Form::Procs { compressed }, collected, ranks })
+}
+
+fn relative_form<'a>(
+    dialect: Dialect,
+    collected: bool,
+    key_map: Option<&KeyMap<'_>>,
+    ranks: impl Iterator<Item = (Rank, &'a [Kval])>,
+) -> Result<Vec<u8>> {
+    let mut body = Packer::new(dialect);
+    body.byte(if collected { COLLECTED } else { 0 } | if key_map.is_some() { KEY_MAP } else { 0 });
+    if let Some(KeyMap { names, .. }) = key_map
+        && !names.is_empty()
+    {
+        body.uint32(names.len() as u32);
+        body.strings(names)?;
+    }
+    let mut object = body.nested();
+    for (rank, kvals) in ranks {
+        object.clear();
+        object.rank(rank);
+        for kval in kvals {
+            match key_map.and_then(|map| map.numbers.get(kval.key.as_bytes())) {
+                Some(number) => {
+                    object.uint32(*number);
+                    object.value(&kval.value)?;
+                }
+                None => object.kval(&kval.key, &kval.value)?,
+            }
+        }
+        body.byte_object(object.as_bytes());
+    }
+    let mut out = body.nested();
+    out.byte_object(body.as_bytes());
+    Ok(out.into_bytes())
+}
+
+/// The names of keys, and their numbers, in the order in which they first come.
+struct KeyMap<'a> {
+    names: Vec<&'a [u8]>,
+    numbers: HashMap<&'a [u8], u32>,
+    bytes_plain: usize,
+    bytes_mapped: usize,
+}
+
+impl<'a> KeyMap<'a> {
+    fn of(dialect: Dialect, kvals: impl Iterator<Item = &'a Kval>) -> Result<KeyMap<'a>> {
+        let mut map = KeyMap { names: Vec::new(), numbers: HashMap::new(), bytes_plain: 0, bytes_mapped: 0 };
+        let mut uses: Vec<usize> = Vec::new();
+        for kval in kvals {
+            let name = kval.key.as_bytes();
+            let next = map.names.len() as u32;
+            let number = *map.numbers.entry(name).or_insert(next);
+            if number == next {
+                map.names.push(name);
+                uses.push(0);
+            }
+            uses[number as usize] += 1;
+        }
+        let mut scratch = Packer::new(dialect);
+        for (number, (name, uses)) in map.names.iter().zip(uses).enumerate() {
+            scratch.clear();
+            scratch.string(Some(name))?;
+            let name_len = scratch.len();
+            scratch.clear();
+            scratch.uint32(number as u32);
+            map.bytes_plain += name_len * uses;
+            map.bytes_mapped += name_len + scratch.len() * uses;
+        }
+        Ok(map)
+    }
+
+    fn is_worth_it(&self) -> bool {
+        self.bytes_plain > self.bytes_mapped
+    }
+}
+
+/// The answer of a direct modex: the values of one rank.
+///
+/// # Errors
+/// `UNKNOWN_DATA_TYPE` where a value is not known to the encoder.
+pub fn encode_modex<'a>(dialect: Dialect, kvals: impl Iterator<Item = (&'a Key, &'a Value)>) -> Result<Vec<u8>> {
+    let mut packer = Packer::new(dialect);
+    for (key, value) in kvals {
+        packer.kval(key, value)?;
+    }
+    Ok(packer.into_bytes())
+}
+
+/// The values of a direct modex.
+///
+/// # Errors
+/// Malformed bytes.
+pub fn decode_modex(dialect: Dialect, bytes: &[u8]) -> Result<Vec<Kval>> {
+    Unpacker::new(dialect, bytes).kvals()
+}

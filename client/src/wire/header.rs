@@ -1,0 +1,41 @@
+//! The header before every message after the handshake.
+
+/// Tag of event notifications, server to client.
+pub const TAG_NOTIFY: u32 = 0;
+/// Tag of heartbeats, client to server; they have no payload.
+pub const TAG_HEARTBEAT: u32 = 1;
+/// Tag of forwarded output, server to client.
+pub const TAG_IOF: u32 = 2;
+/// Tag of a connection's first request; smaller ones are reserved.
+pub const TAG_FIRST: u32 = 101;
+
+/// The header of a message: 16 bytes, big-endian, the last four of them unused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The index that the server gave the client in the handshake; 0 from servers. Receivers do not need it.
+    pub index: i32,
+    /// What the message belongs to: a reply has its request's tag.
+    pub tag: u32,
+    /// Bytes of payload after the header.
+    pub len: u32,
+}
+
+impl Header {
+    /// Bytes of a header.
+    pub const LEN: usize = 16;
+
+    /// The header's bytes.
+    pub fn encode(&self) -> [u8; Header::LEN] {
+        let mut bytes = [0; Header::LEN];
+        bytes[..4].copy_from_slice(&self.index.to_be_bytes());
+        bytes[4..8].copy_from_slice(&self.tag.to_be_bytes());
+        bytes[8..12].copy_from_slice(&self.len.to_be_bytes());
+        bytes
+    }
+
+    /// The header of these bytes.
+    pub fn decode(bytes: &[u8; Header::LEN]) -> Header {
+        let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        Header { index: word(0) as i32, tag: word(4), len: word(8) }
+    }
+}

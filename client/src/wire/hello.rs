@@ -1,0 +1,346 @@
+//! The handshake: the first message of a connection and the answers to it.
+//!
+//! Its fields are C strings and big-endian words; only the header and the native credential are in the sender's own
+//! byte order. From then on both sides use the encoder and the buffer type that it names.
+
+use pmix_dstore::codec::{BufferType, Dialect, Module, Packer, Unpacker};
+use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status};
+
+/// Longest handshake message in bytes, without its header.
+pub const HELLO_LEN_MAX: usize = 131_072;
+
+/// Bytes of a namespace in the answer to a tool, NUL-padded.
+const NSPACE_FIELD_LEN: usize = 256;
+
+/// What kind of peer connects: the flag of the handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum PeerKind {
+    /// A process that a server launched.
+    Client = 0,
+    /// A tool of releases 2.x.
+    LegacyTool = 1,
+    /// A launcher of releases 2.x.
+    LegacyLauncher = 2,
+    /// A tool that wants an id.
+    Tool = 3,
+    /// A tool with an id of its own choice.
+    ToolWithId = 4,
+    /// A tool that a server launched.
+    ToolClient = 5,
+    /// A launcher that wants an id.
+    Launcher = 6,
+    /// A launcher with an id of its own choice.
+    LauncherWithId = 7,
+    /// A launcher that a server launched.
+    LauncherClient = 8,
+    /// A process that nobody launched.
+    Singleton = 9,
+    /// A scheduler.
+    Scheduler = 10,
+}
+
+impl PeerKind {
+    const ALL: [PeerKind; 11] = [
+        PeerKind::Client,
+        PeerKind::LegacyTool,
+        PeerKind::LegacyLauncher,
+        PeerKind::Tool,
+        PeerKind::ToolWithId,
+        PeerKind::ToolClient,
+        PeerKind::Launcher,
+        PeerKind::LauncherWithId,
+        PeerKind::LauncherClient,
+        PeerKind::Singleton,
+        PeerKind::Scheduler,
+    ];
+
+    /// The kind of a flag.
+    pub fn from_flag(flag: u8) -> Option<PeerKind> {
+        PeerKind::ALL.get(usize::from(flag)).copied()
+    }
+
+    /// Whether the message tells uid and gid in clear.
+    pub fn tells_ids(self) -> bool {
+        self != PeerKind::Client
+    }
+
+    /// Whether the message tells namespace and rank.
+    pub fn tells_proc(self) -> bool {
+        !matches!(self, PeerKind::LegacyTool | PeerKind::LegacyLauncher | PeerKind::Tool | PeerKind::Launcher)
+    }
+
+    /// Whether the server gives the peer its namespace and rank.
+    pub fn wants_id(self) -> bool {
+        matches!(self, PeerKind::Tool | PeerKind::Launcher)
+    }
+}
+
+/// The first message of a connection.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hello {
+    /// Security module: `native`, `munge`, `none` or our own.
+    pub psec: String,
+    /// Its credential.
+    pub credential: Vec<u8>,
+    /// The flag: a [`PeerKind`].
+    pub flag: u8,
+    /// Effective uid and gid; present unless the peer is a client.
+    pub uid_gid: Option<(u32, u32)>,
+    /// Who connects; absent for peers that are given an id.
+    pub proc: Option<Proc>,
+    /// Release of the peer's library.
+    pub version: String,
+    /// The encoder of everything that follows.
+    pub module: Module,
+    /// The buffer type of everything that follows.
+    pub buffer: BufferType,
+    /// The data store that the peer uses with this server.
+    pub gds: String,
+    /// What else the peer tells; released clients before 6.0 tell nothing.
+    pub infos: Vec<Info>,
+}
+
+impl Hello {
+    /// The form of everything that follows on this connection.
+    pub fn dialect(&self) -> Dialect {
+        Dialect { module: self.module, buffer: self.buffer }
+    }
+
+    /// The credential of the `native` security module.
+    pub fn native_credential(uid: u32, gid: u32) -> Vec<u8> {
+        [uid.to_ne_bytes(), gid.to_ne_bytes()].concat()
+    }
+
+    /// Uid and gid of a credential of the `native` security module.
+    pub fn read_native_credential(credential: &[u8]) -> Option<(u32, u32)> {
+        let (uid, gid) = credential.split_first_chunk::<4>()?;
+        Some((u32::from_ne_bytes(*uid), u32::from_ne_bytes(gid.try_into().ok()?)))
+    }
+
+    /// The whole message, its header included.
+    ///
+    /// # Errors
+    /// `BAD_PARAM` where fields and flag do not fit together or a name holds a NUL; what packing the infos says.
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        let kind = PeerKind::from_flag(self.flag).ok_or(Status::ERR_BAD_PARAM)?;
+        if kind.tells_ids() != self.uid_gid.is_some() || kind.tells_proc() != self.proc.is_some() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        let mut out = vec![0; 16];
+        put_str(&mut out, self.psec.as_bytes())?;
+        let len = u32::try_from(self.credential.len()).map_err(|_| Status::ERR_BAD_PARAM)?;
+        out.extend_from_slice(&len.to_be_bytes());
+        out.extend_from_slice(&self.credential);
+        out.push(self.flag);
+        if let Some((uid, gid)) = self.uid_gid {
+            out.extend_from_slice(&uid.to_be_bytes());
+            out.extend_from_slice(&gid.to_be_bytes());
+        }
+        if let Some(proc) = &self.proc {
+            put_str(&mut out, proc.nspace.as_bytes())?;
+            out.extend_from_slice(&proc.rank.0.to_be_bytes());
+        }
+        put_str(&mut out, self.version.as_bytes())?;
+        put_str(&mut out, self.module.name().as_bytes())?;
+        out.push(self.buffer as u8);
+        put_str(&mut out, self.gds.as_bytes())?;
+        if !self.infos.is_empty() {
+            let mut packer = Packer::new(self.dialect());
+            packer.infos(&self.infos)?;
+            out.extend_from_slice(packer.as_bytes());
+        }
+        let len = out.len() - 16;
+        if len > HELLO_LEN_MAX {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        out[..4].copy_from_slice(&(-1i32).to_ne_bytes());
+        out[4..8].copy_from_slice(&u32::MAX.to_ne_bytes());
+        out[8..12].copy_from_slice(&(len as u32).to_ne_bytes());
+        Ok(out)
+    }
+
+    /// How many bytes follow a handshake's header.
+    ///
+    /// # Errors
+    /// `BAD_PARAM` where the header announces more than [`HELLO_LEN_MAX`], as one of a foreign byte order does.
+    pub fn payload_len(header: &[u8; 16]) -> Result<usize> {
+        let len = u32::from_ne_bytes([header[8], header[9], header[10], header[11]]) as usize;
+        if len > HELLO_LEN_MAX { Err(Status::ERR_BAD_PARAM) } else { Ok(len) }
+    }
+
+    /// The message of these bytes, which follow its header.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED` for an unknown encoder or an unknown kind of peer; otherwise the bytes are malformed.
+    pub fn decode(payload: &[u8]) -> Result<Hello> {
+        let mut fields = Fields(payload);
+        let psec = fields.text()?;
+        let len = fields.word()? as usize;
+        let credential = fields.bytes(len)?.to_vec();
+        let [flag] = fields.array()?;
+        let kind = PeerKind::from_flag(flag).ok_or(Status::ERR_NOT_SUPPORTED)?;
+        let uid_gid = if kind.tells_ids() { Some((fields.word()?, fields.word()?)) } else { None };
+        let proc = if kind.tells_proc() {
+            let nspace = Nspace::new(fields.c_str()?).map_err(|_| Status::ERR_UNPACK_FAILURE)?;
+            Some(Proc::new(nspace, Rank(fields.word()?)))
+        } else {
+            None
+        };
+        let version = fields.text()?;
+        let mut hello = Hello {
+            psec,
+            credential,
+            flag,
+            uid_gid,
+            proc,
+            version,
+            module: Module::V20,
+            buffer: BufferType::NonDescribed,
+            gds: "ds12,hash".into(),
+            infos: Vec::new(),
+        };
+        if fields.0.is_empty() {
+            // A 2.0 peer has nothing more to say.
+            return Ok(hello);
+        }
+        hello.module = Module::from_name(fields.c_str()?).ok_or(Status::ERR_NOT_SUPPORTED)?;
+        let [buffer] = fields.array()?;
+        hello.buffer = BufferType::from_code(buffer).ok_or(Status::ERR_UNPACK_FAILURE)?;
+        hello.gds = fields.text()?;
+        // Debian's 4.2.2 sends one NUL too many after the store's name.
+        if fields.0.iter().any(|byte| *byte != 0) {
+            hello.infos = Unpacker::new(hello.dialect(), fields.0).infos()?;
+        }
+        Ok(hello)
+    }
+}
+
+/// The answer to a client, and from release 5.0 on to a singleton.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientReply {
+    /// 0, or why the connection is refused.
+    pub status: Status,
+    /// The index for the headers of this client; only sent with status 0.
+    pub index: u32,
+}
+
+impl ClientReply {
+    /// Bytes of the answer where the status is 0; the status alone takes 4.
+    pub const LEN: usize = 8;
+
+    /// The answer's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = self.status.0.to_be_bytes().to_vec();
+        if self.status == Status::SUCCESS {
+            out.extend_from_slice(&self.index.to_be_bytes());
+        }
+        out
+    }
+
+    /// The answer of these bytes.
+    ///
+    /// # Errors
+    /// `UNPACK_READ_PAST_END_OF_BUFFER` where it is not complete.
+    pub fn decode(bytes: &[u8]) -> Result<ClientReply> {
+        let mut fields = Fields(bytes);
+        let status = Status(fields.word()? as i32);
+        let index = if status == Status::SUCCESS { fields.word()? } else { 0 };
+        Ok(ClientReply { status, index })
+    }
+}
+
+/// The answer to a tool, launcher or scheduler, and up to release 4.2 to a singleton, that is not refused.
+///
+/// A refusal is the status alone: 4 bytes, big-endian.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolReply {
+    /// The id that the server gave the peer, where [`PeerKind::wants_id`].
+    pub assigned: Option<Proc>,
+    /// The server's own id.
+    pub server: Proc,
+    /// 0, or what the security module says.
+    pub security: Status,
+}
+
+impl ToolReply {
+    /// Bytes of the answer to this kind of peer, unless it is refused.
+    pub fn len(kind: PeerKind) -> usize {
+        4 + (NSPACE_FIELD_LEN + 4) * (1 + usize::from(kind.wants_id())) + 4
+    }
+
+    /// The answer's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Status::SUCCESS.0.to_be_bytes().to_vec();
+        for proc in self.assigned.iter().chain([&self.server]) {
+            let start = out.len();
+            out.extend_from_slice(proc.nspace.as_bytes());
+            out.resize(start + NSPACE_FIELD_LEN, 0);
+            out.extend_from_slice(&proc.rank.0.to_be_bytes());
+        }
+        out.extend_from_slice(&self.security.0.to_be_bytes());
+        out
+    }
+
+    /// The answer of these bytes to a peer of this kind.
+    ///
+    /// # Errors
+    /// The status of a refusal; otherwise the bytes are malformed or not complete.
+    pub fn decode(kind: PeerKind, bytes: &[u8]) -> Result<ToolReply> {
+        let mut fields = Fields(bytes);
+        let status = Status(fields.word()? as i32);
+        if status != Status::SUCCESS {
+            return Err(status);
+        }
+        let assigned = if kind.wants_id() { Some(fields.proc()?) } else { None };
+        Ok(ToolReply { assigned, server: fields.proc()?, security: Status(fields.word()? as i32) })
+    }
+}
+
+fn put_str(out: &mut Vec<u8>, text: &[u8]) -> Result<()> {
+    if text.contains(&0) {
+        return Err(Status::ERR_BAD_PARAM);
+    }
+    out.extend_from_slice(text);
+    out.push(0);
+    Ok(())
+}
+
+/// The fields of a handshake that have not been read yet.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn bytes(&mut self, len: usize) -> Result<&'a [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(len).ok_or(Status::ERR_UNPACK_READ_PAST_END_OF_BUFFER)?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+
+    fn array<const LEN: usize>(&mut self) -> Result<[u8; LEN]> {
+        let (bytes, rest) = self.0.split_first_chunk().ok_or(Status::ERR_UNPACK_READ_PAST_END_OF_BUFFER)?;
+        self.0 = rest;
+        Ok(*bytes)
+    }
+
+    fn word(&mut self) -> Result<u32> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    fn c_str(&mut self) -> Result<&'a [u8]> {
+        let end = self.0.iter().position(|byte| *byte == 0).ok_or(Status::ERR_UNPACK_READ_PAST_END_OF_BUFFER)?;
+        let text = self.bytes(end)?;
+        self.bytes(1)?;
+        Ok(text)
+    }
+
+    fn text(&mut self) -> Result<String> {
+        String::from_utf8(self.c_str()?.to_vec()).map_err(|_| Status::ERR_UNPACK_FAILURE)
+    }
+
+    fn proc(&mut self) -> Result<Proc> {
+        let field = self.bytes(NSPACE_FIELD_LEN)?;
+        let name = field.split(|byte| *byte == 0).next().unwrap_or_default();
+        let nspace = Nspace::new(name).map_err(|_| Status::ERR_UNPACK_FAILURE)?;
+        Ok(Proc::new(nspace, Rank(self.word()?)))
+    }
+}

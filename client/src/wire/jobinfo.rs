@@ -1,0 +1,350 @@
+//! A job's data as the reply to a job-info request, and back.
+//!
+//! The reply is a list of keys with values. Most are job-level values; session, nodes, applications and ranks come
+//! under keys of their own, as arrays of infos or, for ranks, as a nested buffer. The reply also carries the data of
+//! another job in the replies to `Get` of a wildcard rank, `Spawn` and `Connect`.
+
+use std::collections::HashMap;
+
+use pmix_dstore::codec::{Dialect, Packer, Unpacker};
+use pmix_dstore::job::{JobData, Node, Values};
+use pmix_dstore::model::{DataType, Info, Key, Kval, Nspace, Rank, Result, Status, Value, ValueRef, keys};
+
+use super::{Version, packer};
+
+/// Session values come in an array that begins with the session's id; this stands for "the one session".
+const SESSION_DEFAULT: u32 = u32::MAX;
+
+/// Ranks up to this one are taken from any reply; higher ones only from replies of a size to match, because a rank
+/// costs memory for all ranks below it.
+const RANK_FREE_MAX: usize = 1 << 16;
+/// So many ranks more for each byte of the reply.
+const RANKS_PER_BYTE: usize = 16;
+
+/// Who gets a reply.
+#[derive(Clone, Copy, Debug)]
+pub struct Recipient<'a> {
+    /// The form of its buffers.
+    pub dialect: Dialect,
+    /// Its release.
+    pub version: Version,
+    /// Its release as its handshake told it: it is told back to it.
+    pub version_text: &'a str,
+    /// The name of its node: some old releases get the values of their own node once more.
+    pub hostname: &'a [u8],
+}
+
+/// The reply for one client.
+///
+/// Values that the client's encoder does not know are left out. `ranks` says whose process-level values are sent;
+/// clients ask for what they miss.
+///
+/// # Errors
+/// `PACK_FAILURE` for values that are too long.
+pub fn encode(job: &JobData, to: &Recipient<'_>, ranks: impl Iterator<Item = Rank>) -> Result<Vec<u8>> {
+    let mut packer = packer(to.dialect, to.version);
+    packer.string(Some(job.nspace.as_bytes()))?;
+    pack(&mut packer, job, to, ranks)?;
+    Ok(packer.into_bytes())
+}
+
+/// Packs what follows the namespace in a job-info reply, also for the other replies that carry a job's data.
+///
+/// # Errors
+/// As [`encode`].
+pub fn pack(packer: &mut Packer, job: &JobData, to: &Recipient<'_>, ranks: impl Iterator<Item = Rank>) -> Result<()> {
+    for (key, value) in &job.job {
+        if !is_map(key, value) {
+            put_known(packer, key, value)?;
+        }
+    }
+    if !job.job.contains_key(keys::BFROPS_MODULE.as_bytes()) {
+        packer.kval(&keys::BFROPS_MODULE.into(), &Value::string(to.version_text))?;
+    }
+    if to.version.reads_session_arrays() {
+        put_session(packer, &job.session)?;
+    } else {
+        job.session.iter().try_for_each(|(key, value)| put_known(packer, key, value))?;
+    }
+    for node in &job.nodes {
+        put_node(packer, node, to)?;
+    }
+    for (appnum, values) in &job.apps {
+        let first = Value::Uint32(*appnum);
+        put_realm(packer, keys::APP_INFO_ARRAY, &[(keys::APPNUM, &first)], values)?;
+    }
+    let mut row = packer.nested();
+    for rank in ranks {
+        row.clear();
+        row.rank(rank);
+        let empty = row.len();
+        job.procs.row(rank).try_for_each(|(key, value)| put_known(&mut row, key, value))?;
+        if row.len() > empty {
+            packer.kval_bytes(keys::PROC_BLOB, row.as_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+/// Every rank of which the server has values, for [`encode`].
+pub fn all_ranks(job: &JobData) -> impl Iterator<Item = Rank> + use<> {
+    (0..job.procs.rows()).map(Rank)
+}
+
+/// The maps from which nodes and ranks were made are not sent: what they say is sent expanded.
+fn is_map(key: &Key, value: &Value) -> bool {
+    value.data_type() == DataType::REGEX || key.is(keys::NODE_MAP) || key.is(keys::PROC_MAP)
+}
+
+/// Packs a value unless the peer's encoder does not know its type.
+fn put_known(packer: &mut Packer, key: &Key, value: &Value) -> Result<()> {
+    match packer.kval(key, value) {
+        Err(Status::ERR_UNKNOWN_DATA_TYPE) => Ok(()),
+        other => other,
+    }
+}
+
+fn put_session(packer: &mut Packer, session: &Values) -> Result<()> {
+    if session.is_empty() {
+        return Ok(());
+    }
+    let default = Value::Uint32(SESSION_DEFAULT);
+    let id = session.get(keys::SESSION_ID.as_bytes()).unwrap_or(&default);
+    put_realm(packer, keys::SESSION_INFO_ARRAY, &[(keys::SESSION_ID, id)], session)
+}
+
+fn put_node(packer: &mut Packer, node: &Node, to: &Recipient<'_>) -> Result<()> {
+    let hostname = (!node.hostname.is_empty()).then(|| Value::string(&node.hostname));
+    let nodeid = node.nodeid.map(Value::Uint32);
+    let mut first = Vec::new();
+    first.extend(hostname.as_ref().map(|name| (keys::HOSTNAME, name)));
+    first.extend(nodeid.as_ref().map(|id| (keys::NODEID, id)));
+    if to.version.reads_node_arrays() || node.hostname.is_empty() {
+        return put_realm(packer, keys::NODE_INFO_ARRAY, &first, &node.values);
+    }
+    let name = Key::new(&node.hostname).map_err(|_| Status::ERR_PACK_FAILURE)?;
+    let infos = Value::infos(
+        realm(&first, &node.values)
+            .filter_map(|(key, value)| Some(Info { key: Key::new(key).ok()?, flags: 0, value: value.clone() })),
+    );
+    put_known(packer, &name, &infos)?;
+    if node.hostname == to.hostname {
+        node.values.iter().try_for_each(|(key, value)| put_known(packer, key, value))?;
+    }
+    Ok(())
+}
+
+/// The values of a realm, those of `first` before the others.
+fn realm<'a>(
+    first: &'a [(&'static str, &'a Value)],
+    values: &'a Values,
+) -> impl Iterator<Item = (&'a [u8], &'a Value)> {
+    let others = values.iter().filter(|(key, _)| !first.iter().any(|(name, _)| key.is(name)));
+    first
+        .iter()
+        .map(|(name, value)| (name.as_bytes(), *value))
+        .chain(others.map(|(key, value)| (key.as_bytes(), value)))
+}
+
+/// Packs the values of a realm as an array of infos.
+fn put_realm(packer: &mut Packer, key: &str, first: &[(&'static str, &Value)], values: &Values) -> Result<()> {
+    let infos: Vec<_> = realm(first, values).map(|(key, value)| (key, ValueRef::from(value))).collect();
+    match packer.kval_infos(key, infos.iter().copied()) {
+        Err(Status::ERR_UNKNOWN_DATA_TYPE) => {}
+        other => return other,
+    }
+    let known: Vec<_> = infos.into_iter().filter(|(_, value)| packer.nested().kval_ref(b"", *value).is_ok()).collect();
+    packer.kval_infos(key, known.into_iter())
+}
+
+/// The job of a job-info reply.
+///
+/// # Errors
+/// Malformed bytes.
+pub fn decode(dialect: Dialect, bytes: &[u8]) -> Result<JobData> {
+    let mut unpacker = Unpacker::new(dialect, bytes);
+    let nspace = unpacker.nspace()?;
+    let mut reader = Reader::new(nspace, dialect, bytes.len());
+    while !unpacker.is_empty() {
+        reader.take(unpacker.kval()?)?;
+    }
+    Ok(reader.job)
+}
+
+/// The job whose data came as a list of keys with values, in a reply to `Get`, `Spawn` or `Connect`.
+///
+/// # Errors
+/// Malformed bytes in a nested buffer.
+pub fn from_kvals(nspace: Nspace, dialect: Dialect, kvals: Vec<Kval>) -> Result<JobData> {
+    let bytes: usize = kvals.iter().map(|kval| size_of::<Kval>() + heap_len(&kval.value)).sum();
+    let mut reader = Reader::new(nspace, dialect, bytes);
+    kvals.into_iter().try_for_each(|kval| reader.take(kval))?;
+    Ok(reader.job)
+}
+
+fn heap_len(value: &Value) -> usize {
+    match value {
+        Value::ByteObject(bytes) => bytes.len(),
+        Value::DataArray(array) => array.items.len() * size_of::<Info>(),
+        _ => 0,
+    }
+}
+
+/// Collects the parts of a job.
+struct Reader {
+    job: JobData,
+    dialect: Dialect,
+    rank_end: usize,
+    nodes_by_name: HashMap<Vec<u8>, usize>,
+    nodes_by_id: HashMap<u32, usize>,
+}
+
+impl Reader {
+    fn new(nspace: Nspace, dialect: Dialect, bytes: usize) -> Reader {
+        Reader {
+            job: JobData::new(nspace),
+            dialect,
+            rank_end: RANK_FREE_MAX.saturating_add(bytes.saturating_mul(RANKS_PER_BYTE)),
+            nodes_by_name: HashMap::new(),
+            nodes_by_id: HashMap::new(),
+        }
+    }
+
+    fn take(&mut self, Kval { key, value }: Kval) -> Result<()> {
+        match (key.as_bytes(), value) {
+            (name, Value::ByteObject(bytes)) if name == keys::PROC_BLOB.as_bytes() => self.take_proc_blob(&bytes),
+            (name, Value::ByteObject(bytes)) if name == keys::MAP_BLOB.as_bytes() => self.take_map_blob(&bytes),
+            (_, value @ Value::DataArray(_)) => self.take_array(key, value),
+            (_, value) => {
+                self.job.job.insert(key, value);
+                Ok(())
+            }
+        }
+    }
+
+    fn take_array(&mut self, key: Key, value: Value) -> Result<()> {
+        let realm = key.as_bytes();
+        if realm == keys::SESSION_INFO_ARRAY.as_bytes() {
+            let default = Value::Uint32(SESSION_DEFAULT);
+            for info in into_infos(value) {
+                match info.value {
+                    Value::DataArray(_) => self.take_array(info.key, info.value)?,
+                    id if info.key.is(keys::SESSION_ID) && id == default => {}
+                    other => drop(self.job.session.insert(info.key, other)),
+                }
+            }
+        } else if realm == keys::JOB_INFO_ARRAY.as_bytes() {
+            into_infos(value).into_iter().try_for_each(|Info { key, value, .. }| self.take(Kval { key, value }))?;
+        } else if realm == keys::NODE_INFO_ARRAY.as_bytes() {
+            self.take_node(None, into_infos(value));
+        } else if realm == keys::APP_INFO_ARRAY.as_bytes() {
+            let infos = into_infos(value);
+            let appnum = infos.iter().find(|info| info.key.is(keys::APPNUM)).and_then(|info| info.value.as_u32());
+            let app = self.job.apps.entry(appnum.unwrap_or(0)).or_default();
+            app.extend(infos.into_iter().map(|info| (info.key, info.value)));
+        } else if realm == keys::PROC_INFO_ARRAY.as_bytes() {
+            let infos = into_infos(value);
+            let rank = infos.iter().find(|info| info.key.is(keys::RANK)).and_then(|info| info.value.as_u32());
+            let rank = Rank(rank.ok_or(Status::ERR_UNPACK_FAILURE)?);
+            infos.into_iter().try_for_each(|info| self.set(rank, info.key, info.value))?;
+        } else if realm == keys::QUALIFIED_VALUE.as_bytes() {
+            // Values under qualifiers have no place in job data.
+        } else if !key.is_reserved() && value.iter_infos().any(|info| info.key.is(keys::LOCAL_PEERS)) {
+            // As old servers name the values of a node.
+            let name = realm.to_vec();
+            self.take_node(Some(name), into_infos(value));
+        } else {
+            self.job.job.insert(key, value);
+        }
+        Ok(())
+    }
+
+    fn take_node(&mut self, name: Option<Vec<u8>>, infos: Vec<Info>) {
+        let find = |key: &str| infos.iter().find(|info| info.key.is(key)).map(|info| &info.value);
+        let name = find(keys::HOSTNAME).and_then(Value::as_text).map(<[u8]>::to_vec).or(name);
+        let nodeid = find(keys::NODEID).and_then(Value::as_u32);
+        let aliases = find(keys::HOSTNAME_ALIASES).and_then(Value::as_text).unwrap_or_default().to_vec();
+        let row = self.node_row(name, nodeid);
+        let node = &mut self.job.nodes[row];
+        node.values.extend(infos.into_iter().map(|info| (info.key, info.value)));
+        for alias in aliases.split(|byte| *byte == b',').filter(|alias| !alias.is_empty()) {
+            if !node.aliases.iter().any(|known| known == alias) {
+                node.aliases.push(alias.to_vec());
+            }
+        }
+    }
+
+    /// The row of the node of this name or number, which is made where it is not there yet.
+    fn node_row(&mut self, name: Option<Vec<u8>>, nodeid: Option<u32>) -> usize {
+        let by_name = name.as_ref().and_then(|name| self.nodes_by_name.get(name));
+        let row = match by_name.or_else(|| nodeid.and_then(|id| self.nodes_by_id.get(&id))) {
+            Some(row) => *row,
+            None => {
+                self.job.nodes.push(Node::default());
+                self.job.nodes.len() - 1
+            }
+        };
+        let node = &mut self.job.nodes[row];
+        if let Some(name) = name {
+            if node.hostname.is_empty() {
+                node.values.entry(keys::HOSTNAME.into()).or_insert_with(|| Value::string(&name));
+                node.hostname.clone_from(&name);
+            }
+            self.nodes_by_name.insert(name, row);
+        }
+        if let Some(nodeid) = nodeid {
+            node.nodeid = Some(nodeid);
+            self.nodes_by_id.insert(nodeid, row);
+        }
+        row
+    }
+
+    fn take_proc_blob(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut blob = Unpacker::new(self.dialect, bytes);
+        let rank = blob.rank()?;
+        while !blob.is_empty() {
+            let Kval { key, value } = blob.kval()?;
+            self.set(rank, key, value)?;
+        }
+        Ok(())
+    }
+
+    /// Which ranks run on which nodes, as old servers tell it.
+    fn take_map_blob(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut blob = Unpacker::new(self.dialect, bytes);
+        blob.size()?;
+        while !blob.is_empty() {
+            let Kval { key, value } = blob.kval()?;
+            let name = key.as_bytes();
+            let row = self.node_row(Some(name.to_vec()), None);
+            for rank in value.as_text().unwrap_or_default().split(|byte| *byte == b',') {
+                let Some(rank) = std::str::from_utf8(rank).ok().and_then(|rank| rank.parse().ok()).map(Rank) else {
+                    continue;
+                };
+                if self.job.procs.get(rank, keys::HOSTNAME.as_bytes()).is_none() {
+                    self.set(rank, keys::HOSTNAME.into(), Value::string(name))?;
+                }
+            }
+            self.job.nodes[row].values.entry(keys::LOCAL_PEERS.into()).or_insert(value);
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, rank: Rank, key: Key, value: Value) -> Result<()> {
+        if rank.0 as usize >= self.rank_end {
+            return Err(Status::ERR_UNPACK_FAILURE);
+        }
+        self.job.procs.set(rank, key, value)
+    }
+}
+
+fn into_infos(value: Value) -> Vec<Info> {
+    let Value::DataArray(array) = value else {
+        return Vec::new();
+    };
+    let infos = array.items.into_iter().filter_map(|item| match item {
+        Value::Info(info) => Some(*info),
+        _ => None,
+    });
+    infos.collect()
+}

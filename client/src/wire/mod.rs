@@ -1,0 +1,41 @@
+//! The messages of the protocol that PMIx clients and servers speak, as typed structures with encode and decode.
+//!
+//! Nothing here reads a socket: bytes in, structures out, and back. The same types serve both ends, so a test may let
+//! them talk to each other, and recorded exchanges of released libraries decode and encode to the same bytes.
+//!
+//! * [`Header`]: the 16 bytes before every message after the handshake.
+//! * [`Hello`], [`ClientReply`], [`ToolReply`]: the handshake.
+//! * [`Request`]: what a client asks; [`reply`]: what a server answers.
+//! * [`Notification`], [`IoDelivery`]: what a server sends unasked.
+//! * [`jobinfo`]: a job's data as the reply to a job-info request.
+//! * [`blob`]: what servers exchange in fences and direct modex.
+//!
+//! All decoders take untrusted bytes. They read what they know and ignore what a newer peer appended.
+
+pub mod blob;
+mod command;
+mod header;
+mod hello;
+pub mod jobinfo;
+mod notification;
+pub mod reply;
+mod request;
+mod version;
+
+#[cfg(test)]
+mod tests;
+
+pub use command::Command;
+pub use header::{Header, TAG_FIRST, TAG_HEARTBEAT, TAG_IOF, TAG_NOTIFY};
+pub use hello::{ClientReply, HELLO_LEN_MAX, Hello, PeerKind, ToolReply};
+pub use notification::{IoDelivery, Notification};
+pub use reply::Reply;
+pub use request::Request;
+pub use version::Version;
+
+use pmix_dstore::codec::{Dialect, Packer};
+
+/// A packer for what goes to a peer of this version: compressed strings are expanded where it would break on them.
+pub fn packer(dialect: Dialect, to: Version) -> Packer {
+    Packer::new(dialect).expanding(!to.reads_compressed_strings())
+}

@@ -1,0 +1,99 @@
+//! What a server sends without being asked.
+
+use pmix_dstore::codec::{Dialect, Unpacker};
+use pmix_dstore::model::{DataType, Info, Proc, Result, Status};
+
+use super::{Command, Version, packer};
+
+/// An event, on [`TAG_NOTIFY`](super::TAG_NOTIFY).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Notification {
+    /// The event's code.
+    pub status: Status,
+    /// Who caused it.
+    pub source: Proc,
+    /// What is said about it.
+    pub infos: Vec<Info>,
+    /// Who was meant to hear of it. Servers before 4.0 do not send it, nor do later ones with events that they had
+    /// cached for a peer that connects; no client needs it.
+    pub range: Option<u8>,
+}
+
+impl Notification {
+    /// The payload for a client of this version.
+    ///
+    /// # Errors
+    /// `UNKNOWN_DATA_TYPE` where an info holds what the client's encoder does not know.
+    pub fn encode(&self, dialect: Dialect, to: Version) -> Result<Vec<u8>> {
+        let mut packer = packer(dialect, to);
+        packer.command(Command::NOTIFY.0);
+        packer.status(self.status);
+        packer.proc(&self.source);
+        packer.infos(&self.infos)?;
+        if let Some(range) = self.range {
+            packer.code(DataType::DATA_RANGE, range.into());
+        }
+        Ok(packer.into_bytes())
+    }
+
+    /// The notification of a payload.
+    ///
+    /// # Errors
+    /// Malformed bytes.
+    pub fn decode(dialect: Dialect, bytes: &[u8]) -> Result<Notification> {
+        let mut unpacker = Unpacker::new(dialect, bytes);
+        unpacker.command()?;
+        Ok(Notification {
+            status: unpacker.status()?,
+            source: unpacker.proc()?,
+            infos: unpacker.infos()?,
+            range: if unpacker.is_empty() { None } else { Some(unpacker.code(DataType::DATA_RANGE)? as u8) },
+        })
+    }
+}
+
+/// Output of a process, on [`TAG_IOF`](super::TAG_IOF).
+#[derive(Clone, Debug, PartialEq)]
+pub struct IoDelivery {
+    /// Whose output.
+    pub source: Proc,
+    /// Which channel: 1 input, 2 output, 4 errors, 8 diagnostics.
+    pub channel: u16,
+    /// The id that the receiver gave its handler; 0 is a tool's default one.
+    pub handler: u64,
+    /// What is said about it.
+    pub infos: Vec<Info>,
+    /// The bytes; none at the end of the stream.
+    pub data: Vec<u8>,
+}
+
+impl IoDelivery {
+    /// The payload.
+    ///
+    /// # Errors
+    /// `UNKNOWN_DATA_TYPE` where an info holds what the client's encoder does not know.
+    pub fn encode(&self, dialect: Dialect, to: Version) -> Result<Vec<u8>> {
+        let mut packer = packer(dialect, to);
+        packer.proc(&self.source);
+        packer.code(DataType::IOF_CHANNEL, self.channel.into());
+        packer.size(self.handler);
+        packer.infos(&self.infos)?;
+        packer.byte_object(&self.data);
+        Ok(packer.into_bytes())
+    }
+
+    /// The output of a payload.
+    ///
+    /// # Errors
+    /// Malformed bytes.
+    pub fn decode(dialect: Dialect, bytes: &[u8]) -> Result<IoDelivery> {
+        let mut unpacker = Unpacker::new(dialect, bytes);
+        Ok(IoDelivery {
+            source: unpacker.proc()?,
+            channel: unpacker.code(DataType::IOF_CHANNEL)? as u16,
+            handler: unpacker.size()?,
+            infos: unpacker.infos()?,
+            data: unpacker.byte_object()?.to_vec(),
+        })
+    }
+}

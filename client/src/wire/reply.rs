@@ -1,0 +1,483 @@
+//! What a server answers.
+//!
+//! Whatever a request would be answered with, a server may answer with a status alone: when it refuses, and when a
+//! host says at once that it is done. So every reply but the one to a job-info request begins with its status, and
+//! what follows may be missing.
+
+use std::ffi::CString;
+
+use pmix_dstore::codec::{Dialect, Module, Packer, Unpacker};
+use pmix_dstore::model::{Info, Kval, Nspace, Pdata, Proc, Result, Status};
+
+use super::{Version, packer};
+
+/// A reply, with its way to the wire and back.
+pub trait Reply: Sized {
+    /// The payload for a client of this version.
+    ///
+    /// # Errors
+    /// `UNKNOWN_DATA_TYPE` where a value has a type that the client's encoder does not know.
+    fn encode(&self, dialect: Dialect, to: Version) -> Result<Vec<u8>>;
+
+    /// The reply of a payload from a server of this version.
+    ///
+    /// # Errors
+    /// Malformed bytes. A reply that says that the request failed is no error here.
+    fn decode(dialect: Dialect, from: Version, bytes: &[u8]) -> Result<Self>;
+}
+
+/// Answers `Abort`, `Commit`, `Finalize`, `Publish`, `Unpublish`, `Disconnect`, `Notify`, `RegisterEvents`, `Log`,
+/// `IoPush`, `IoDeregister`, `GroupLeave`, `GroupDestruct` and `ResourceBlock`; and any other request in short form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatusReply {
+    /// How it went.
+    pub status: Status,
+}
+
+impl StatusReply {
+    /// The payload; a status alone is the same for every version and cannot fail.
+    pub fn bytes(self, dialect: Dialect) -> Vec<u8> {
+        let mut packer = Packer::new(dialect);
+        packer.status(self.status);
+        packer.into_bytes()
+    }
+}
+
+impl Reply for StatusReply {
+    fn encode(&self, dialect: Dialect, _to: Version) -> Result<Vec<u8>> {
+        Ok(self.bytes(dialect))
+    }
+
+    fn decode(dialect: Dialect, _from: Version, bytes: &[u8]) -> Result<StatusReply> {
+        Ok(StatusReply { status: Unpacker::new(dialect, bytes).status()? })
+    }
+}
+
+/// Answers `JobInfo` and `JobInfoFallback`, without a status. What it says is read and written by
+/// [`jobinfo`](super::jobinfo).
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobInfoReply {
+    /// The client's namespace.
+    pub nspace: Nspace,
+    /// Job-level values and, under keys of their own, those of other realms.
+    pub kvals: Vec<Kval>,
+}
+
+impl Reply for JobInfoReply {
+    fn encode(&self, dialect: Dialect, to: Version) -> Result<Vec<u8>> {
+        let mut packer = packer(dialect, to);
+        packer.string(Some(self.nspace.as_bytes()))?;
+        put_kvals(&mut packer, &self.kvals)?;
+        Ok(packer.into_bytes())
+    }
+
+    fn decode(dialect: Dialect, _from: Version, bytes: &[u8]) -> Result<JobInfoReply> {
+        let mut unpacker = Unpacker::new(dialect, bytes);
+        Ok(JobInfoReply { nspace: unpacker.nspace()?, kvals: unpacker.kvals()? })
+    }
+}
+
+/// Answers `Fence`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FenceReply {
+    /// How it went.
+    pub status: Status,
+    /// How many entries the namespace's directory page has now, for clients that read our segments.
+    pub segment_count: Option<u64>,
+}
+
+impl Reply for FenceReply {
+    fn encode(&self, dialect: Dialect, _to: Version) -> Result<Vec<u8>> {
+        let mut packer = Packer::new(dialect);
+        packer.status(self.status);
+        if let Some(count) = self.segment_count {
+            packer.uint64(count);
+        }
+        Ok(packer.into_bytes())
+    }
+
+    fn decode(dialect: Dialect, _from: Version, bytes: &[u8]) -> Result<FenceReply> {
+        let mut unpacker = Unpacker::new(dialect, bytes);
+        // What else may follow is for clients of the server's own data store.
+        Ok(FenceReply { status: unpacker.status()?, segment_count: unpacker.uint64().ok() })
+    }
+}
+
+/// Answers `Get`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GetReply {
+    /// How it went. An unknown job-level key is no error: then there are no objects.
+    pub status: Status,
+    /// Values by the process, or with a wildcard rank the job, that they belong to.
+    pub objects: Vec<(Proc, Vec<Kval>)>,
+}
+
+impl Reply for GetReply {
+    fn encode(&self, dialect: Dialect, to: Version) -> Result<Vec<u8>> {
+        let mut writer = GetWriter::new(dialect, to, self.status);
+        for (proc, kvals) in &self.objects {
+            writer.object(proc, |object| put_kvals(object, kvals))?;
+        }
+        Ok(writer.into_bytes())
+    }
+
+    fn decode(dialect: Dialect, _from: Version, bytes: &[u8]) -> Result<GetReply> {
+        let mut unpacker = Unpacker::new(dialect, bytes);
+        let status = unpacker.status()?;
+        let objects = get_objects(unpacker.clone()).or_else(|error| {
+            // Released servers answer a request that had to wait in their own encoder, not in the client's.
+            let other = Dialect { module: Module::V41, ..dialect };
+            if dialect.is_flexible() { Err(error) } else { get_objects(Unpacker::new(other, unpacker.rest())) }
+        })?;
+        Ok(GetReply { status, objects })
+    }
+}
+
+fn get_objects(mut from: Unpacker<'_>) -> Result<Vec<(Proc, Vec<Kval>)>> {
+    let mut objects = Vec::new();
+    while !from.is_empty() {
+        let bytes = from.byte_object()?;
+        let mut object = from.nested(bytes);
+        objects.push((object.proc()?, object.kvals()?));
+    }
+    Ok(objects)
+}
+
+/// Writes a [`GetReply`] straight from a store.
+pub struct GetWriter {
+    reply: Packer,
+    object: Packer,
+}
+
+impl GetWriter {
+    /// A reply without objects.
+    pub fn new(dialect: Dialect, to: Version, status: Status) -> GetWriter {
+        let mut reply = packer(dialect, to);
+        reply.status(status);
+        GetWriter { object: reply.nested(), reply }
+    }
+
+    /// Adds the values of a process, or with a wildcard rank of a job: `values` packs them as kvals.
+    ///
+    /// # Errors
+    /// Those of `values`; then the object is left out.
+    pub fn object(&mut self, proc: &Proc, values: impl FnOnce(&mut Packer) -> Result<()>) -> Result<()> {
+        self.object.clear();
+        self.object.proc(proc);
+        values(&mut self.object)?;
+        self.reply.byte_object(self.object.as_bytes());
+        Ok(())
+    }
+
+    /// The payload.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.reply.into_bytes()
+    }
+}
+
+/// Answers `Lookup`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LookupReply {
+    /// How it went.
+    pub status: Status,
+    /// What was found.
+    pub data: Vec<Pdata>,
+}
+
+impl Reply for LookupReply {
+    fn encode(&self, dialect: Dialect, to: Version) -> Result<Vec<u8>> {
+        let mut packer = packer(dialect, to);
+        packer.status(self.status);
+        if self.status == Status::SUCCESS || !self.data.is_empty() {
+            packer.size(self.data.len() as u64);
+        }
+        if !self.data.is_empty() {
+            packer.pdata(&self.data)?;
+        }
+        Ok(packer.into_bytes())
+    }
+
+    fn decode(dialect: Dialect, _from: Version, bytes: &[u8]) -> Result<LookupReply> {
+        let mut unpacker = Unpacker::new(dialect, bytes);
+        let status = unpacker.status()?;
+        let data = match if unpacker.is_empty() { 0 } else { unpacker.count()? } {
+            0 => Vec::new(),
+            count => unpacker.pdata(count)?,
+        };
+        Ok(LookupReply { status, data })
+    }
+}
+
+/// Answers `Query`, `Allocate`, `JobControl`, `Monitor`, `ValidateCredential`, `FabricRegister`, `FabricUpdate` and
+/// `SessionControl`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InfosReply {
+    /// How it went.
+    pub status: Status,
+    /// What is answered; `None` in the short form.
+    pub infos: Option<Vec<Info>>,
+}
+
+impl Reply for InfosReply {
+    fn encode(&self, dialect: Dialect, to: Version) -> Result<Vec<u8>> {
+        let mut packer = packer(dialect, to);
+        packer.status(self.status);
+        if let Some(infos) = &self.infos {
+            packer.infos(infos)?;
+        }
+        Ok(packer.into_bytes())
+    }
+
+    fn decode(dialect: Dialect, _from: Version, bytes: &[u8]) -> Result<InfosReply> {
+        let mut unpacker = Unpacker::new(dialect, bytes);
+        let status = unpacker.status()?;
+        Ok(InfosReply { status, infos: if unpacker.is_empty() { None } else { Some(unpacker.infos()?) } })
+    }
+}
+
+/// Answers `Spawn`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SpawnReply {
+    /// How it went.
+    pub status: Status,
+    /// The new job; `None` in the short form.
+    pub nspace: Option<Nspace>,
+    /// What the server knows of it already, as in a job-info reply.
+    pub kvals: Vec<Kval>,
+}
+
+impl Reply for SpawnReply {
+    fn encode(&self, dialect: Dialect, to: Version) -> Result<Vec<u8>> {
+        let mut packer = packer(dialect, to);
+        packer.status(self.status);
+        if let Some(nspace) = &self.nspace {
+            packer.string(Some(nspace.as_bytes()))?;
+            put_kvals(&mut packer, &self.kvals)?;
+        }
+        Ok(packer.into_bytes())
+    }
+
+    fn decode(dialect: Dialect, _from: Version, bytes: &[u8]) -> Result<SpawnReply> {
+        let mut unpacker = Unpacker::new(dialect, bytes);
+        let status = unpacker.status()?;
+        let nspace = if unpacker.is_empty() { None } else { unpacker.optional_nspace()? };
+        Ok(SpawnReply { status, nspace, kvals: unpacker.kvals()? })
+    }
+}
+
+/// Answers `Connect`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConnectReply {
+    /// How it went.
+    pub status: Status,
+    /// What is known of every other job that takes part, as in a job-info reply.
+    pub jobs: Vec<(Nspace, Vec<Kval>)>,
+}
+
+impl Reply for ConnectReply {
+    fn encode(&self, dialect: Dialect, to: Version) -> Result<Vec<u8>> {
+        let mut packer = packer(dialect, to);
+        packer.status(self.status);
+        let mut job = packer.nested();
+        for (nspace, kvals) in &self.jobs {
+            job.clear();
+            job.string(Some(nspace.as_bytes()))?;
+            put_kvals(&mut job, kvals)?;
+            packer.byte_object(job.as_bytes());
+        }
+        Ok(packer.into_bytes())
+    }
+
+    fn decode(dialect: Dialect, _from: Version, bytes: &[u8]) -> Result<ConnectReply> {
+        let mut unpacker = Unpacker::new(dialect, bytes);
+        let status = unpacker.status()?;
+        let mut jobs = Vec::new();
+        while !unpacker.is_empty() {
+            let bytes = unpacker.byte_object()?;
+            let mut job = unpacker.nested(bytes);
+            jobs.push((job.nspace()?, job.kvals()?));
+        }
+        Ok(ConnectReply { status, jobs })
+    }
+}
+
+/// Answers `GetCredential`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CredentialReply {
+    /// How it went.
+    pub status: Status,
+    /// The credential and what is said about it; `None` in the short form.
+    pub credential: Option<(Vec<u8>, Vec<Info>)>,
+}
+
+impl Reply for CredentialReply {
+    fn encode(&self, dialect: Dialect, to: Version) -> Result<Vec<u8>> {
+        let mut packer = packer(dialect, to);
+        packer.status(self.status);
+        if let Some((credential, infos)) = &self.credential {
+            packer.byte_object(credential);
+            packer.infos(infos)?;
+        }
+        Ok(packer.into_bytes())
+    }
+
+    fn decode(dialect: Dialect, _from: Version, bytes: &[u8]) -> Result<CredentialReply> {
+        let mut unpacker = Unpacker::new(dialect, bytes);
+        let status = unpacker.status()?;
+        if unpacker.is_empty() {
+            return Ok(CredentialReply { status, credential: None });
+        }
+        let credential = unpacker.byte_object()?.to_vec();
+        Ok(CredentialReply { status, credential: Some((credential, unpacker.infos()?)) })
+    }
+}
+
+/// Answers `IoPull`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IoPullReply {
+    /// How it went.
+    pub status: Status,
+    /// The server's id of the handler; `None` in the short form.
+    pub handler: Option<u64>,
+}
+
+impl Reply for IoPullReply {
+    fn encode(&self, dialect: Dialect, _to: Version) -> Result<Vec<u8>> {
+        let mut packer = Packer::new(dialect);
+        packer.status(self.status);
+        if let Some(handler) = self.handler {
+            packer.size(handler);
+        }
+        Ok(packer.into_bytes())
+    }
+
+    fn decode(dialect: Dialect, _from: Version, bytes: &[u8]) -> Result<IoPullReply> {
+        let mut unpacker = Unpacker::new(dialect, bytes);
+        let status = unpacker.status()?;
+        Ok(IoPullReply { status, handler: if unpacker.is_empty() { None } else { Some(unpacker.size()?) } })
+    }
+}
+
+/// What a group came to be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// Its members.
+    pub members: Vec<Proc>,
+    /// The context id given to it, where one was asked for.
+    pub context: Option<u64>,
+    /// What is said about it; to and from 6.x only.
+    pub infos: Vec<Info>,
+}
+
+/// Answers `GroupConstruct`.
+///
+/// The form changed in 6.0, and released servers do not adapt it to the client: between different releases the context
+/// id is lost. [`Reply::encode`] takes the client's version, [`Reply::decode`] the server's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupReply {
+    /// How it went.
+    pub status: Status,
+    /// The group; `None` in the short form.
+    pub group: Option<Group>,
+}
+
+/// What stands for no context id where there must be one.
+const NO_CONTEXT: u64 = u64::MAX;
+
+impl Reply for GroupReply {
+    fn encode(&self, dialect: Dialect, to: Version) -> Result<Vec<u8>> {
+        let mut packer = packer(dialect, to);
+        packer.status(self.status);
+        let Some(group) = &self.group else {
+            return Ok(packer.into_bytes());
+        };
+        packer.procs(&group.members)?;
+        if !to.has_long_group_reply() {
+            packer.size(group.context.unwrap_or(NO_CONTEXT));
+            return Ok(packer.into_bytes());
+        }
+        packer.bool(group.context.is_some());
+        if let Some(context) = group.context {
+            packer.size(context);
+        }
+        packer.size(group.infos.len() as u64);
+        group.infos.iter().try_for_each(|info| packer.info(info))?;
+        Ok(packer.into_bytes())
+    }
+
+    fn decode(dialect: Dialect, from: Version, bytes: &[u8]) -> Result<GroupReply> {
+        let mut unpacker = Unpacker::new(dialect, bytes);
+        let status = unpacker.status()?;
+        if unpacker.is_empty() {
+            return Ok(GroupReply { status, group: None });
+        }
+        let mut group = Group { members: unpacker.procs()?, context: None, infos: Vec::new() };
+        if from.has_long_group_reply() {
+            if unpacker.bool()? {
+                group.context = Some(unpacker.size()?);
+            }
+            for _ in 0..unpacker.count()? {
+                group.infos.push(unpacker.info()?);
+            }
+        } else {
+            group.context = Some(unpacker.size()?).filter(|context| *context != NO_CONTEXT);
+        }
+        Ok(GroupReply { status, group: Some(group) })
+    }
+}
+
+/// Answers `ResolvePeers`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PeersReply {
+    /// How it went.
+    pub status: Status,
+    /// The processes; `None` in the short form.
+    pub procs: Option<Vec<Proc>>,
+}
+
+impl Reply for PeersReply {
+    fn encode(&self, dialect: Dialect, _to: Version) -> Result<Vec<u8>> {
+        let mut packer = Packer::new(dialect);
+        packer.status(self.status);
+        if let Some(procs) = &self.procs {
+            packer.procs(procs)?;
+        }
+        Ok(packer.into_bytes())
+    }
+
+    fn decode(dialect: Dialect, _from: Version, bytes: &[u8]) -> Result<PeersReply> {
+        let mut unpacker = Unpacker::new(dialect, bytes);
+        let status = unpacker.status()?;
+        Ok(PeersReply { status, procs: if unpacker.is_empty() { None } else { Some(unpacker.procs()?) } })
+    }
+}
+
+/// Answers `ResolveNodes`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodesReply {
+    /// How it went.
+    pub status: Status,
+    /// Node names, separated by commas; `None` in the short form.
+    pub nodes: Option<CString>,
+}
+
+impl Reply for NodesReply {
+    fn encode(&self, dialect: Dialect, _to: Version) -> Result<Vec<u8>> {
+        let mut packer = Packer::new(dialect);
+        packer.status(self.status);
+        if let Some(nodes) = &self.nodes {
+            packer.c_string(Some(nodes))?;
+        }
+        Ok(packer.into_bytes())
+    }
+
+    fn decode(dialect: Dialect, _from: Version, bytes: &[u8]) -> Result<NodesReply> {
+        let mut unpacker = Unpacker::new(dialect, bytes);
+        let status = unpacker.status()?;
+        Ok(NodesReply { status, nodes: if unpacker.is_empty() { None } else { unpacker.string()? } })
+    }
+}
+
+fn put_kvals(packer: &mut Packer, kvals: &[Kval]) -> Result<()> {
+    kvals.iter().try_for_each(|kval| packer.kval(&kval.key, &kval.value))
+}

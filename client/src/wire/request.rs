@@ -1,0 +1,637 @@
+//! What clients and tools ask a server.
+
+use std::ffi::CString;
+
+use pmix_dstore::codec::{Dialect, Packer, Unpacker};
+use pmix_dstore::model::{App, DataType, Info, Key, Kval, Nspace, Proc, Query, Rank, Result, Status, Value};
+
+use super::{Command, Version};
+
+/// A request. What it is answered with is said in [`reply`](super::reply).
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    /// All that is known of the client's job. Answer: `JobInfoReply`.
+    JobInfo,
+    /// Abort processes. Answer: `StatusReply`.
+    Abort {
+        /// Exit status.
+        status: Status,
+        /// What to print.
+        message: Option<CString>,
+        /// Whom; empty for the whole job.
+        procs: Vec<Proc>,
+    },
+    /// Take over what the client put. Answer: `StatusReply`.
+    Commit {
+        /// Per scope, by its code, the values. Released clients send local, then remote; global values in both.
+        parts: Vec<(u8, Vec<Kval>)>,
+    },
+    /// Meet other processes. Answer: `FenceReply`.
+    Fence {
+        /// Who takes part.
+        procs: Vec<Proc>,
+        /// Directives.
+        infos: Vec<Info>,
+    },
+    /// Data of a process or of a job. Answer: `GetReply`.
+    Get {
+        /// Of which namespace.
+        nspace: Nspace,
+        /// Of which rank.
+        rank: Rank,
+        /// Directives and qualifiers.
+        infos: Vec<Info>,
+        /// Which value; `None` for all.
+        key: Option<Key>,
+    },
+    /// The client leaves. Answer: `StatusReply`.
+    Finalize,
+    /// Publish data. Answer: `StatusReply`.
+    Publish {
+        /// Effective uid of the publisher.
+        uid: u32,
+        /// Data and directives.
+        infos: Vec<Info>,
+    },
+    /// Look up published data. Answer: `LookupReply`.
+    Lookup {
+        /// Effective uid of who asks.
+        uid: u32,
+        /// Which values.
+        keys: Vec<Key>,
+        /// Directives.
+        infos: Vec<Info>,
+    },
+    /// Take published data back. Answer: `StatusReply`.
+    Unpublish {
+        /// Effective uid of the publisher.
+        uid: u32,
+        /// Which values; none for all.
+        keys: Vec<Key>,
+        /// Directives.
+        infos: Vec<Info>,
+    },
+    /// Start a job. Answer: `SpawnReply`.
+    Spawn {
+        /// Directives for the job.
+        infos: Vec<Info>,
+        /// Its applications.
+        apps: Vec<App>,
+    },
+    /// Connect processes. Answer: `ConnectReply`.
+    Connect {
+        /// Who takes part.
+        procs: Vec<Proc>,
+        /// Directives.
+        infos: Vec<Info>,
+        /// Endpoint and job data, one operation each; to and from 6.x only.
+        extra: Vec<Info>,
+    },
+    /// Disconnect processes. Answer: `StatusReply`.
+    Disconnect {
+        /// Who takes part.
+        procs: Vec<Proc>,
+        /// Directives.
+        infos: Vec<Info>,
+    },
+    /// An event has happened. Answer: `StatusReply`.
+    Notify {
+        /// The event's code.
+        status: Status,
+        /// Who is to hear of it (`pmix_data_range_t`).
+        range: u8,
+        /// What is said about it.
+        infos: Vec<Info>,
+    },
+    /// Tell me of events. Answer: `StatusReply`.
+    RegisterEvents {
+        /// Which; none for all.
+        codes: Vec<Status>,
+        /// Directives.
+        infos: Vec<Info>,
+    },
+    /// Tell me no more of events. There is no answer.
+    DeregisterEvents {
+        /// Which; [`Request::DEFAULT_HANDLER`] for a handler of all.
+        codes: Vec<Status>,
+    },
+    /// Ask the host. Answer: `InfosReply`.
+    Query {
+        /// What.
+        queries: Vec<Query>,
+    },
+    /// Log data. Answer: `StatusReply`.
+    Log {
+        /// When, in seconds since 1970, 0 where not asked for; not sent to servers before 3.0.
+        timestamp: Option<i64>,
+        /// What.
+        data: Vec<Info>,
+        /// Directives.
+        directives: Vec<Info>,
+    },
+    /// Ask for, extend or release an allocation. Answer: `InfosReply`.
+    Allocate {
+        /// `pmix_alloc_directive_t`.
+        directive: u8,
+        /// What.
+        infos: Vec<Info>,
+    },
+    /// Act on processes. Answer: `InfosReply`.
+    JobControl {
+        /// Whom.
+        targets: Vec<Proc>,
+        /// What.
+        directives: Vec<Info>,
+    },
+    /// Watch a process. Answer: `InfosReply`.
+    Monitor {
+        /// How.
+        monitor: Info,
+        /// The event's code when it fails.
+        status: Status,
+        /// Directives.
+        directives: Vec<Info>,
+    },
+    /// Give me a credential. Answer: `CredentialReply`.
+    GetCredential {
+        /// Directives.
+        infos: Vec<Info>,
+    },
+    /// Check a credential. Answer: `InfosReply`.
+    ValidateCredential {
+        /// The credential.
+        credential: Vec<u8>,
+        /// Directives.
+        infos: Vec<Info>,
+    },
+    /// Send me the output of processes. Answer: `IoPullReply`.
+    IoPull {
+        /// Whose.
+        procs: Vec<Proc>,
+        /// Directives.
+        infos: Vec<Info>,
+        /// Which channels.
+        channels: u16,
+        /// The client's id of its handler.
+        handler: Option<u64>,
+    },
+    /// Give input to processes. Answer: `StatusReply`.
+    IoPush {
+        /// Whom.
+        targets: Vec<Proc>,
+        /// Directives.
+        infos: Vec<Info>,
+        /// The bytes; `None` at the end of the stream.
+        data: Option<Vec<u8>>,
+    },
+    /// Form a group. Answer: `GroupReply`.
+    GroupConstruct {
+        /// The group's name.
+        group: Option<CString>,
+        /// Its members.
+        procs: Vec<Proc>,
+        /// Directives.
+        infos: Vec<Info>,
+    },
+    /// Leave a group. Answer: `StatusReply`.
+    GroupLeave {
+        /// The group's name.
+        group: Option<CString>,
+        /// Directives.
+        infos: Vec<Info>,
+    },
+    /// Dissolve a group. Answer: `StatusReply`.
+    GroupDestruct {
+        /// The group's name.
+        group: Option<CString>,
+        /// Its members.
+        procs: Vec<Proc>,
+        /// Directives.
+        infos: Vec<Info>,
+    },
+    /// Send me no more output. Answer: `StatusReply`.
+    IoDeregister {
+        /// Directives.
+        infos: Vec<Info>,
+        /// The server's id of the handler.
+        handler: u64,
+    },
+    /// Tell me of fabrics. Answer: `InfosReply`.
+    FabricRegister {
+        /// Directives.
+        infos: Vec<Info>,
+    },
+    /// Tell me again of a fabric. Answer: `InfosReply`.
+    FabricUpdate {
+        /// The fabric's index.
+        index: u64,
+    },
+    /// Define a resource block. Answer: `StatusReply`.
+    ResourceBlock {
+        /// `pmix_resource_block_directive_t`.
+        directive: u8,
+        /// Its name.
+        block: Option<CString>,
+        /// Device type masks and how many of each.
+        units: Vec<(u64, u64)>,
+        /// Directives.
+        infos: Vec<Info>,
+    },
+    /// Act on a session. Answer: `InfosReply`.
+    SessionControl {
+        /// Which.
+        session: u32,
+        /// What.
+        infos: Vec<Info>,
+    },
+    /// The processes of a node. Answer: `PeersReply`.
+    ResolvePeers {
+        /// Which node; `None` for all.
+        node: Option<CString>,
+        /// Of which job; `None` for all.
+        nspace: Option<Nspace>,
+    },
+    /// The nodes of a job. Answer: `NodesReply`.
+    ResolveNodes {
+        /// Which job; `None` for all.
+        nspace: Option<Nspace>,
+    },
+    /// As [`Request::JobInfo`], from a client that cannot use the data store it named. Answer: `JobInfoReply`.
+    JobInfoFallback {
+        /// The data store to use instead.
+        store: Option<CString>,
+    },
+    /// A request that this library does not know; it is answered with `NOT_SUPPORTED`.
+    Unknown {
+        /// Its number.
+        command: u8,
+        /// Its fields.
+        rest: Vec<u8>,
+    },
+}
+
+impl Request {
+    /// The code that deregisters a handler of all events.
+    pub const DEFAULT_HANDLER: Status = Status(i32::MIN);
+
+    /// Which request it is.
+    pub fn command(&self) -> Command {
+        match self {
+            Request::JobInfo => Command::JOB_INFO,
+            Request::Abort { .. } => Command::ABORT,
+            Request::Commit { .. } => Command::COMMIT,
+            Request::Fence { .. } => Command::FENCE,
+            Request::Get { .. } => Command::GET,
+            Request::Finalize => Command::FINALIZE,
+            Request::Publish { .. } => Command::PUBLISH,
+            Request::Lookup { .. } => Command::LOOKUP,
+            Request::Unpublish { .. } => Command::UNPUBLISH,
+            Request::Spawn { .. } => Command::SPAWN,
+            Request::Connect { .. } => Command::CONNECT,
+            Request::Disconnect { .. } => Command::DISCONNECT,
+            Request::Notify { .. } => Command::NOTIFY,
+            Request::RegisterEvents { .. } => Command::REGISTER_EVENTS,
+            Request::DeregisterEvents { .. } => Command::DEREGISTER_EVENTS,
+            Request::Query { .. } => Command::QUERY,
+            Request::Log { .. } => Command::LOG,
+            Request::Allocate { .. } => Command::ALLOCATE,
+            Request::JobControl { .. } => Command::JOB_CONTROL,
+            Request::Monitor { .. } => Command::MONITOR,
+            Request::GetCredential { .. } => Command::GET_CREDENTIAL,
+            Request::ValidateCredential { .. } => Command::VALIDATE_CREDENTIAL,
+            Request::IoPull { .. } => Command::IO_PULL,
+            Request::IoPush { .. } => Command::IO_PUSH,
+            Request::GroupConstruct { .. } => Command::GROUP_CONSTRUCT,
+            Request::GroupLeave { .. } => Command::GROUP_LEAVE,
+            Request::GroupDestruct { .. } => Command::GROUP_DESTRUCT,
+            Request::IoDeregister { .. } => Command::IO_DEREGISTER,
+            Request::FabricRegister { .. } => Command::FABRIC_REGISTER,
+            Request::FabricUpdate { .. } => Command::FABRIC_UPDATE,
+            Request::ResourceBlock { .. } => Command::RESOURCE_BLOCK,
+            Request::SessionControl { .. } => Command::SESSION_CONTROL,
+            Request::ResolvePeers { .. } => Command::RESOLVE_PEERS,
+            Request::ResolveNodes { .. } => Command::RESOLVE_NODES,
+            Request::JobInfoFallback { .. } => Command::JOB_INFO_FALLBACK,
+            Request::Unknown { command, .. } => Command(*command),
+        }
+    }
+
+    /// Whether the server answers it.
+    pub fn has_reply(&self) -> bool {
+        self.command() != Command::DEREGISTER_EVENTS
+    }
+
+    /// The payload for a server of this version.
+    ///
+    /// # Errors
+    /// `UNKNOWN_DATA_TYPE` where a value has a type that the encoder does not know; `PACK_FAILURE` for values that are
+    /// too long or nested too deeply.
+    pub fn encode(&self, dialect: Dialect, to: Version) -> Result<Vec<u8>> {
+        let mut packer = Packer::new(dialect);
+        packer.command(self.command().0);
+        self.pack(&mut packer, to)?;
+        Ok(packer.into_bytes())
+    }
+
+    /// The fields after the command.
+    fn pack(&self, packer: &mut Packer, to: Version) -> Result<()> {
+        match self {
+            Request::JobInfo | Request::Finalize => Ok(()),
+            Request::Abort { status, message, procs } => {
+                packer.status(*status);
+                packer.c_string(message.as_deref())?;
+                packer.procs(procs)
+            }
+            Request::Commit { parts } => {
+                let mut values = packer.nested();
+                for (scope, kvals) in parts {
+                    values.clear();
+                    kvals.iter().try_for_each(|kval| values.kval(&kval.key, &kval.value))?;
+                    packer.code(DataType::SCOPE, (*scope).into());
+                    packer.buffer(values.as_bytes());
+                }
+                Ok(())
+            }
+            Request::Fence { procs, infos } | Request::Disconnect { procs, infos } => {
+                packer.procs(procs)?;
+                packer.infos(infos)
+            }
+            Request::Connect { procs, infos, extra } => {
+                packer.procs(procs)?;
+                packer.infos(infos)?;
+                let extra = if to.takes_connect_data() { extra.as_slice() } else { &[] };
+                extra.iter().try_for_each(|info| packer.info(info))
+            }
+            Request::Get { nspace, rank, infos, key } => {
+                packer.string(Some(nspace.as_bytes()))?;
+                packer.rank(*rank);
+                packer.infos(infos)?;
+                key.iter().try_for_each(|key| packer.string(Some(key.as_bytes())))
+            }
+            Request::Publish { uid, infos } => {
+                packer.uint32(*uid);
+                packer.infos(infos)
+            }
+            Request::Lookup { uid, keys, infos } | Request::Unpublish { uid, keys, infos } => {
+                packer.uint32(*uid);
+                packer.size(keys.len() as u64);
+                keys.iter().try_for_each(|key| packer.string(Some(key.as_bytes())))?;
+                packer.infos(infos)
+            }
+            Request::Spawn { infos, apps } => {
+                packer.infos(infos)?;
+                packer.size(apps.len() as u64);
+                if apps.is_empty() { Ok(()) } else { packer.apps(apps) }
+            }
+            Request::Notify { status, range, infos } => {
+                packer.status(*status);
+                packer.code(DataType::DATA_RANGE, (*range).into());
+                packer.infos(infos)
+            }
+            Request::RegisterEvents { codes, infos } => {
+                packer.size(codes.len() as u64);
+                if !codes.is_empty() {
+                    packer.statuses(codes)?;
+                }
+                packer.infos(infos)
+            }
+            Request::DeregisterEvents { codes } => {
+                codes.iter().for_each(|code| packer.status(*code));
+                Ok(())
+            }
+            Request::Query { queries } => {
+                packer.size(queries.len() as u64);
+                if queries.is_empty() { Ok(()) } else { packer.queries(queries) }
+            }
+            Request::Log { timestamp, data, directives } => {
+                if to.takes_log_timestamp() {
+                    packer.time(timestamp.unwrap_or(0));
+                }
+                packer.infos(data)?;
+                packer.infos(directives)
+            }
+            Request::Allocate { directive, infos } => {
+                packer.code(DataType::ALLOC_DIRECTIVE, (*directive).into());
+                packer.infos(infos)
+            }
+            Request::JobControl { targets, directives } => {
+                packer.procs(targets)?;
+                packer.infos(directives)
+            }
+            Request::Monitor { monitor, status, directives } => {
+                packer.info(monitor)?;
+                packer.status(*status);
+                packer.infos(directives)
+            }
+            Request::GetCredential { infos } | Request::FabricRegister { infos } => packer.infos(infos),
+            Request::ValidateCredential { credential, infos } => {
+                packer.byte_object(credential);
+                packer.infos(infos)
+            }
+            Request::IoPull { procs, infos, channels, handler } => {
+                packer.procs(procs)?;
+                packer.infos(infos)?;
+                packer.code(DataType::IOF_CHANNEL, (*channels).into());
+                handler.iter().for_each(|handler| packer.size(*handler));
+                Ok(())
+            }
+            Request::IoPush { targets, infos, data } => {
+                packer.procs(targets)?;
+                packer.infos(infos)?;
+                data.iter().for_each(|data| packer.byte_object(data));
+                Ok(())
+            }
+            Request::GroupConstruct { group, procs, infos } => {
+                packer.c_string(group.as_deref())?;
+                packer.procs(procs)?;
+                packer.infos(infos)
+            }
+            Request::GroupLeave { group, infos } => {
+                packer.c_string(group.as_deref())?;
+                packer.infos(infos)
+            }
+            Request::GroupDestruct { group, procs, infos } => {
+                packer.c_string(group.as_deref())?;
+                packer.size(procs.len() as u64);
+                // Unlike elsewhere the array is there even when it is empty.
+                packer.procs_uncounted(procs)?;
+                packer.infos(infos)
+            }
+            Request::IoDeregister { infos, handler } => {
+                packer.infos(infos)?;
+                packer.size(*handler);
+                Ok(())
+            }
+            Request::FabricUpdate { index } => {
+                packer.size(*index);
+                Ok(())
+            }
+            Request::ResourceBlock { directive, block, units, infos } => {
+                packer.code(DataType::RESBLOCK_DIRECTIVE, (*directive).into());
+                packer.c_string(block.as_deref())?;
+                packer.size(units.len() as u64);
+                if !units.is_empty() {
+                    let units: Vec<_> =
+                        units.iter().map(|(ty, count)| Value::ResourceUnit { ty: *ty, count: *count }).collect();
+                    packer.pack(DataType::RESOURCE_UNIT, &units)?;
+                }
+                packer.infos(infos)
+            }
+            Request::SessionControl { session, infos } => {
+                packer.uint32(*session);
+                packer.infos(infos)
+            }
+            Request::ResolvePeers { node, nspace } => {
+                packer.c_string(node.as_deref())?;
+                packer.string(nspace.as_ref().map(Nspace::as_bytes))
+            }
+            Request::ResolveNodes { nspace } => packer.string(nspace.as_ref().map(Nspace::as_bytes)),
+            Request::JobInfoFallback { store } => packer.c_string(store.as_deref()),
+            Request::Unknown { rest, .. } => {
+                packer.raw(rest);
+                Ok(())
+            }
+        }
+    }
+
+    /// The request of a payload that a client of this version sent.
+    ///
+    /// # Errors
+    /// `UNKNOWN_DATA_TYPE` for a request with a value that this library cannot read, which is to be refused;
+    /// otherwise the bytes are malformed.
+    pub fn decode(dialect: Dialect, _peer: Version, bytes: &[u8]) -> Result<Request> {
+        let mut unpacker = Unpacker::new(dialect, bytes);
+        let from = &mut unpacker;
+        Ok(match Command(from.command()?) {
+            Command::JOB_INFO => Request::JobInfo,
+            Command::ABORT => Request::Abort { status: from.status()?, message: from.string()?, procs: from.procs()? },
+            Command::COMMIT => {
+                let mut parts = Vec::new();
+                while !from.is_empty() {
+                    let scope = from.code(DataType::SCOPE)? as u8;
+                    parts.push((scope, from.buffer()?.kvals()?));
+                }
+                Request::Commit { parts }
+            }
+            Command::FENCE => Request::Fence { procs: from.procs()?, infos: from.infos()? },
+            Command::GET => Request::Get {
+                nspace: from.nspace()?,
+                rank: from.rank()?,
+                infos: from.infos()?,
+                key: if from.is_empty() { None } else { from.optional_key()? },
+            },
+            Command::FINALIZE => Request::Finalize,
+            Command::PUBLISH => Request::Publish { uid: from.uint32()?, infos: from.infos()? },
+            Command::LOOKUP => Request::Lookup { uid: from.uint32()?, keys: keys(from)?, infos: from.infos()? },
+            Command::UNPUBLISH => Request::Unpublish { uid: from.uint32()?, keys: keys(from)?, infos: from.infos()? },
+            Command::SPAWN => {
+                let infos = from.infos()?;
+                let apps = match from.count()? {
+                    0 => Vec::new(),
+                    count => from.apps(count)?,
+                };
+                Request::Spawn { infos, apps }
+            }
+            Command::CONNECT => {
+                let (procs, infos) = (from.procs()?, from.infos()?);
+                let mut extra = Vec::new();
+                while !from.is_empty() {
+                    extra.push(from.info()?);
+                }
+                Request::Connect { procs, infos, extra }
+            }
+            Command::DISCONNECT => Request::Disconnect { procs: from.procs()?, infos: from.infos()? },
+            Command::NOTIFY => Request::Notify {
+                status: from.status()?,
+                range: from.code(DataType::DATA_RANGE)? as u8,
+                infos: from.infos()?,
+            },
+            Command::REGISTER_EVENTS => {
+                let codes = match from.count()? {
+                    0 => Vec::new(),
+                    count => from.statuses(count)?,
+                };
+                Request::RegisterEvents { codes, infos: from.infos()? }
+            }
+            Command::DEREGISTER_EVENTS => {
+                let mut codes = Vec::new();
+                while !from.is_empty() {
+                    codes.push(from.status()?);
+                }
+                Request::DeregisterEvents { codes }
+            }
+            Command::QUERY => {
+                let queries = match from.count()? {
+                    0 => Vec::new(),
+                    count => from.queries(count)?,
+                };
+                Request::Query { queries }
+            }
+            Command::LOG => {
+                Request::Log { timestamp: Some(from.time()?), data: from.infos()?, directives: from.infos()? }
+            }
+            Command::ALLOCATE => {
+                Request::Allocate { directive: from.code(DataType::ALLOC_DIRECTIVE)? as u8, infos: from.infos()? }
+            }
+            Command::JOB_CONTROL => Request::JobControl { targets: from.procs()?, directives: from.infos()? },
+            Command::MONITOR => {
+                Request::Monitor { monitor: from.info()?, status: from.status()?, directives: from.infos()? }
+            }
+            Command::GET_CREDENTIAL => Request::GetCredential { infos: from.infos()? },
+            Command::VALIDATE_CREDENTIAL => {
+                Request::ValidateCredential { credential: from.byte_object()?.to_vec(), infos: from.infos()? }
+            }
+            Command::IO_PULL => Request::IoPull {
+                procs: from.procs()?,
+                infos: from.infos()?,
+                channels: from.code(DataType::IOF_CHANNEL)? as u16,
+                handler: if from.is_empty() { None } else { Some(from.size()?) },
+            },
+            Command::IO_PUSH => Request::IoPush {
+                targets: from.procs()?,
+                infos: from.infos()?,
+                data: if from.is_empty() { None } else { Some(from.byte_object()?.to_vec()) },
+            },
+            Command::GROUP_CONSTRUCT => {
+                Request::GroupConstruct { group: from.string()?, procs: from.procs()?, infos: from.infos()? }
+            }
+            Command::GROUP_LEAVE => Request::GroupLeave { group: from.string()?, infos: from.infos()? },
+            Command::GROUP_DESTRUCT => {
+                let group = from.string()?;
+                let count = from.count()?;
+                Request::GroupDestruct { group, procs: from.procs_uncounted(count)?, infos: from.infos()? }
+            }
+            Command::IO_DEREGISTER => Request::IoDeregister { infos: from.infos()?, handler: from.size()? },
+            Command::FABRIC_REGISTER => Request::FabricRegister { infos: from.infos()? },
+            Command::FABRIC_UPDATE => Request::FabricUpdate { index: from.size()? },
+            Command::RESOURCE_BLOCK => {
+                let directive = from.code(DataType::RESBLOCK_DIRECTIVE)? as u8;
+                let block = from.string()?;
+                let units = match from.count()? {
+                    0 => Vec::new(),
+                    count => from.unpack(DataType::RESOURCE_UNIT, count)?,
+                };
+                let units = units.iter().filter_map(|unit| match unit {
+                    Value::ResourceUnit { ty, count } => Some((*ty, *count)),
+                    _ => None,
+                });
+                Request::ResourceBlock { directive, block, units: units.collect(), infos: from.infos()? }
+            }
+            Command::SESSION_CONTROL => Request::SessionControl { session: from.uint32()?, infos: from.infos()? },
+            Command::RESOLVE_PEERS => Request::ResolvePeers { node: from.string()?, nspace: from.optional_nspace()? },
+            Command::RESOLVE_NODES => Request::ResolveNodes { nspace: from.optional_nspace()? },
+            Command::JOB_INFO_FALLBACK => Request::JobInfoFallback { store: from.string()? },
+            Command(command) => Request::Unknown { command, rest: from.rest().to_vec() },
+        })
+    }
+}
+
+/// Keys that each are an operation of their own.
+fn keys(from: &mut Unpacker<'_>) -> Result<Vec<Key>> {
+    let count = from.count()?;
+    let mut keys = Vec::new();
+    for _ in 0..count {
+        keys.push(from.key()?);
+    }
+    Ok(keys)
+}

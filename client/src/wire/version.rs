@@ -1,0 +1,72 @@
+//! Releases of PMIx libraries, and what is different between them on the wire.
+
+use std::fmt;
+
+/// The release of a peer's library. Alphas and release candidates count as the release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Version {
+    /// Major number.
+    pub major: u32,
+    /// Minor number.
+    pub minor: u32,
+    /// Release number.
+    pub release: u32,
+}
+
+impl Version {
+    /// The release whose protocol this library speaks and announces.
+    pub const OURS: Version = Version::new(4, 2, 2);
+
+    /// The release `major.minor.release`.
+    pub const fn new(major: u32, minor: u32, release: u32) -> Version {
+        Version { major, minor, release }
+    }
+
+    /// The release of a text such as `4.2.2rc2`, `v6.1.0` or `7.0.0a1`; what is missing counts as 0.
+    pub fn parse(text: &str) -> Option<Version> {
+        let text = text.trim().trim_start_matches('v');
+        let mut numbers = text.split('.').map(|part| {
+            let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+            part[..digits].parse().ok()
+        });
+        let major = numbers.next()??;
+        let mut next = || numbers.next().flatten().unwrap_or(0);
+        Some(Version { major, minor: next(), release: next() })
+    }
+
+    /// Whether a server expects the time in a log request.
+    pub fn takes_log_timestamp(self) -> bool {
+        self >= Version::new(3, 0, 0)
+    }
+
+    /// Whether a client takes session values as an array. Older ones want them as plain job-level values.
+    pub fn reads_session_arrays(self) -> bool {
+        self >= Version::new(4, 2, 0)
+    }
+
+    /// Whether a client takes node values under the node array's key. Older ones want the hostname as the key.
+    pub fn reads_node_arrays(self) -> bool {
+        self >= Version::new(3, 1, 100)
+    }
+
+    /// Whether a peer survives a compressed string. Releases before 5.0 crash on one.
+    pub fn reads_compressed_strings(self) -> bool {
+        self.major >= 5
+    }
+
+    /// Whether the reply to a group's construction says if there is a context id, and carries infos.
+    pub fn has_long_group_reply(self) -> bool {
+        self.major >= 6
+    }
+
+    /// Whether connect requests may carry endpoint and job data.
+    pub fn takes_connect_data(self) -> bool {
+        self.major >= 6
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.release)
+    }
+}

@@ -1,0 +1,80 @@
+//! Every recorded message, cut short and with single bytes changed: no decoder may panic or allocate out of proportion.
+
+use std::collections::HashSet;
+
+use pmix_client::wire::{Command, jobinfo};
+
+use crate::message::{Form, Message};
+use crate::{all_messages, memory};
+
+/// Heap bytes that decoding and encoding again may take for each byte of a message. Small values in arrays and nested
+/// messages weigh most: a value takes some 40 bytes, an info with its key more, and vectors grow by doubling.
+const HEAP_PER_BYTE: usize = 256;
+/// Heap bytes that any message may take.
+const HEAP_BASE: usize = 64 * 1024;
+/// A compressed body may expand by this, and what it holds then weighs as above.
+const HEAP_PER_BYTE_COMPRESSED: usize = 1040 * HEAP_PER_BYTE;
+
+/// Tries bytes as a message of the kind of `message`.
+fn try_bytes(message: &Message, bytes: &[u8]) {
+    let per_byte = if message.form == Form::Fence { HEAP_PER_BYTE_COMPRESSED } else { HEAP_PER_BYTE };
+    let limit = HEAP_BASE + bytes.len() * per_byte;
+    let (_, peak) = memory::peak(|| message.recode(bytes).is_ok());
+    assert!(peak <= limit, "{} {:?}: {peak} bytes for {}: {bytes:02x?}", message.exchange, message.form, bytes.len());
+    if message.form == Form::Reply(Command::JOB_INFO) {
+        let _ = jobinfo::decode(message.dialect, bytes);
+    }
+}
+
+/// The places that are not in the middle of a long run of equal bytes; of long messages only some.
+fn places(bytes: &[u8]) -> impl Iterator<Item = usize> {
+    let step = 1 + bytes.len() / 1024;
+    (0..bytes.len())
+        .step_by(step)
+        .filter(|&at| at < 8 || at + 8 > bytes.len() || bytes[at - 8..at + 8].iter().any(|b| *b != bytes[at]))
+}
+
+/// Recorded messages, each kind and content once.
+fn distinct() -> Vec<Message> {
+    let mut seen = HashSet::new();
+    let mut messages = all_messages();
+    messages.retain(|message| seen.insert((message.form, message.dialect, message.bytes.clone())));
+    messages
+}
+
+#[test]
+fn cut_messages_are_refused_or_read_as_far_as_they_go() {
+    for message in distinct() {
+        places(&message.bytes).for_each(|len| try_bytes(&message, &message.bytes[..len]));
+    }
+}
+
+#[test]
+fn changed_bytes_do_no_harm() {
+    for message in distinct() {
+        let mut bytes = message.bytes.clone();
+        for at in places(&message.bytes) {
+            let original = bytes[at];
+            for changed in [original ^ 1, original ^ 0x80, original.wrapping_add(1), 0, 0x7f, 0xff] {
+                bytes[at] = changed;
+                try_bytes(&message, &bytes);
+            }
+            bytes[at] = original;
+        }
+    }
+}
+
+#[test]
+fn inserted_counts_do_no_harm() {
+    // A flexible number of nearly 2^63 and a fixed one of nearly 2^31, put where any field may begin.
+    let huge: [&[u8]; 2] = [&[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f], &[0x7f, 0xff, 0xff, 0xfe]];
+    for message in distinct() {
+        for at in places(&message.bytes) {
+            for count in huge {
+                let (before, after) = message.bytes.split_at(at);
+                try_bytes(&message, &[before, count, after].concat());
+                try_bytes(&message, &[before, count, &after[after.len().min(count.len())..]].concat());
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Builds the job segment from what the host registered.
+
+use std::collections::BTreeMap;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::BuildError;
+use super::column::PlannedColumn;
+use super::keys::{KeyRow, write_keys};
+use super::writer::{Heap, Writer};
+use crate::job::{JobData, Values};
+use crate::model::{Key, Value};
+use crate::rules::{Realm, RealmMask};
+use crate::segment::header::SegmentKind;
+use crate::segment::toc::{APPNUMS_ARE_ROWS, Extent, IdRow, JobToc, NO_ID, NODE_IDS_ARE_ROWS, NameSlot};
+
+/// Builds the job segment of `job`; `creator` names the program for `pmixctl inspect`.
+///
+/// Equal data give equal bytes.
+///
+/// # Errors
+/// A value that cannot be stored.
+pub fn build_job(job: &JobData, creator: &str) -> Result<Vec<u8>, BuildError> {
+    let (keys, columns, heap) = plan(job)?;
+    let node_ids = first_rows(job.nodes.iter().map(|node| node.nodeid));
+    let appnums = first_rows(job.apps.keys().map(|appnum| Some(*appnum)));
+
+    let mut writer = Writer::new();
+    let keys = write_keys(&mut writer, &keys)?;
+    let columns = columns.iter().map(|(_, column)| column.write(&mut writer)).collect();
+    let mut toc = JobToc {
+        columns,
+        keys,
+        rows: [1, 1, job.apps.len() as u32, job.nodes.len() as u32, job.procs.rows()],
+        proc_count: job.size(),
+        ..JobToc::default()
+    };
+    toc.flags |= write_ids(&mut writer, &node_ids, job.nodes.len(), NODE_IDS_ARE_ROWS, &mut toc.node_ids);
+    toc.flags |= write_ids(&mut writer, &appnums, job.apps.len(), APPNUMS_ARE_ROWS, &mut toc.appnums);
+    let mut heap = heap;
+    toc.node_names = write_names(&mut writer, job, &mut heap);
+    toc.heap = heap.write(&mut writer);
+    writer.finish(SegmentKind::Job, &job.nspace, creator, &toc)
+}
+
+type Planned<'a> = (Vec<KeyRow<'a>>, Vec<(Realm, PlannedColumn)>, Heap);
+
+/// Sorts out all values: the keys in text order, which are their ids, and a column for each key of each realm.
+fn plan(job: &JobData) -> Result<Planned<'_>, BuildError> {
+    let mut ids: BTreeMap<&Key, u32> = BTreeMap::new();
+    let tables = job.apps.values().chain(job.nodes.iter().map(|node| &node.values));
+    for values in [&job.session, &job.job].into_iter().chain(tables) {
+        ids.extend(values.keys().map(|key| (key, 0)));
+    }
+    ids.extend(job.procs.columns().map(|(key, _)| (key, 0)));
+    ids.values_mut().enumerate().for_each(|(id, slot)| *slot = id as u32);
+
+    let mut keys: Vec<KeyRow<'_>> = ids.keys().map(|key| KeyRow { key, realms: 0, columns: [NO_ID; 5] }).collect();
+    let mut columns: Vec<(Realm, PlannedColumn)> = Vec::new();
+    let mut heap = Heap::default();
+    let mut add = |realm: Realm, id: u32, column: PlannedColumn| {
+        let row = &mut keys[id as usize];
+        row.realms = RealmMask(row.realms).with(realm).0;
+        row.columns[realm as usize] = columns.len() as u32;
+        columns.push((realm, column));
+    };
+    for (realm, rows) in [
+        (Realm::Session, vec![&job.session]),
+        (Realm::Job, vec![&job.job]),
+        (Realm::App, job.apps.values().collect()),
+        (Realm::Node, job.nodes.iter().map(|node| &node.values).collect()),
+    ] {
+        for (key, cells) in transposed(&rows) {
+            let id = ids[key];
+            let column = PlannedColumn::plan((id, key), realm as u32, cells.iter().copied(), &mut heap)?;
+            add(realm, id, column);
+        }
+    }
+    for (key, cells) in job.procs.columns() {
+        let id = ids[key];
+        let cells = cells.iter().map(Option::as_ref);
+        let column = PlannedColumn::plan((id, key), Realm::Proc as u32, cells, &mut heap)?;
+        add(Realm::Proc, id, column);
+    }
+    Ok((keys, columns, heap))
+}
+
+/// Rows of values as columns, each with one cell per row.
+fn transposed<'a>(rows: &[&'a Values]) -> BTreeMap<&'a Key, Vec<Option<&'a Value>>> {
+    let mut columns: BTreeMap<&Key, Vec<Option<&Value>>> = BTreeMap::new();
+    for (row, values) in rows.iter().enumerate() {
+        for (key, value) in values.iter() {
+            let cells = columns.entry(key).or_insert_with(|| vec![None; rows.len()]);
+            cells[row] = Some(value);
+        }
+    }
+    columns
+}
+
+/// The first row of each id.
+fn first_rows(ids: impl Iterator<Item = Option<u32>>) -> BTreeMap<u32, u32> {
+    let mut rows = BTreeMap::new();
+    for (row, id) in ids.enumerate() {
+        if let Some(id) = id {
+            rows.entry(id).or_insert(row as u32);
+        }
+    }
+    rows
+}
+
+/// Writes the rows of ids; nothing but the flag, which is returned, where every row's id is its number.
+fn write_ids(writer: &mut Writer, ids: &BTreeMap<u32, u32>, rows: usize, flag: u32, extent: &mut Extent) -> u32 {
+    if ids.len() == rows && ids.iter().all(|(id, row)| id == row) {
+        return flag;
+    }
+    *extent = writer.region(ids.len(), size_of::<IdRow>(), |writer| {
+        for (id, row) in ids {
+            writer.put_u32(*id);
+            writer.put_u32(*row);
+        }
+    });
+    0
+}
+
+/// Writes the table of node names and aliases; of two nodes with one name the first is found.
+fn write_names(writer: &mut Writer, job: &JobData, heap: &mut Heap) -> Extent {
+    let names = job.nodes.iter().enumerate().flat_map(|(row, node)| {
+        let all = std::iter::once(&node.hostname).chain(&node.aliases);
+        all.map(move |name| (name.as_slice(), row as u32))
+    });
+    let count = names.clone().count();
+    let slot_count = if count == 0 { 0 } else { (count * 2).next_power_of_two() };
+    let mut slots: Vec<Option<(u64, &[u8], u32)>> = vec![None; slot_count];
+    for (name, row) in names {
+        let hash = xxh3_64(name);
+        let mut index = hash as usize & (slot_count - 1);
+        let mut known = false;
+        while let Some((_, other, _)) = slots[index] {
+            known = other == name;
+            if known {
+                break;
+            }
+            index = (index + 1) & (slot_count - 1);
+        }
+        if !known {
+            slots[index] = Some((hash, name, row));
+        }
+    }
+    writer.region(slot_count, size_of::<NameSlot>(), |writer| {
+        for slot in slots {
+            let (hash, name, row) = slot.unwrap_or((0, b"", NO_ID));
+            writer.put_u64(hash);
+            writer.put_u64(if slot.is_some() { heap.intern(name, false) } else { 0 });
+            writer.put_u32(name.len() as u32);
+            writer.put_u32(row);
+        }
+    })
+}

@@ -1,0 +1,425 @@
+//! Builds a modex segment from published values.
+
+use std::collections::HashMap;
+
+use super::BuildError;
+use super::keys::{KeyRow, write_keys};
+use super::stored::{Stored, is_aligned};
+use super::writer::Writer;
+use crate::model::{DataType, Key, Nspace, Rank, Value};
+use crate::segment::checked::number_mask;
+use crate::segment::header::SegmentKind;
+use crate::segment::toc::{
+    Extent, FIELD_FIXED, FIELD_NUMBER, FIELD_VARIABLE, FieldEntry, ModexToc, NO_ID, NULL_LEN, PLACE_SORTED,
+    PLACE_STRIDE, PLACE_TABLE, PlaceEntry, ShapeEntry,
+};
+
+/// Collects published values and lays them into a modex segment.
+pub struct ModexBuilder {
+    nspace: Nspace,
+    /// The keys in the order in which they appeared.
+    keys: Vec<Key>,
+    key_ids: HashMap<Key, u32>,
+    /// Id of the key that was added last.
+    key_last: usize,
+    cells: Vec<Cell>,
+    arena: Vec<u8>,
+}
+
+/// One value of one rank.
+#[derive(Clone, Copy)]
+struct Cell {
+    rank: u32,
+    key: u32,
+    ty: DataType,
+    /// The number, or where the bytes are in the arena.
+    value: u64,
+    /// Length of the bytes, [`NULL_LEN`] for a NULL string.
+    len: u32,
+}
+
+impl ModexBuilder {
+    /// Nothing yet of the ranks of `nspace`.
+    pub fn new(nspace: Nspace) -> ModexBuilder {
+        ModexBuilder {
+            nspace,
+            keys: Vec::new(),
+            key_ids: HashMap::new(),
+            key_last: 0,
+            cells: Vec::new(),
+            arena: Vec::new(),
+        }
+    }
+
+    /// Adds a value; of two values of one key of one rank the later one stays.
+    ///
+    /// # Errors
+    /// A value that cannot be stored. What was added before stays.
+    pub fn add(&mut self, rank: Rank, key: &Key, value: &Value) -> Result<(), BuildError> {
+        let (number, len) = match Stored::of(key, value)? {
+            Stored::Number(bits) => (bits, 0),
+            Stored::Null => (0, NULL_LEN),
+            Stored::Bytes(bytes) => {
+                let pos = self.arena.len() as u64;
+                self.arena.extend_from_slice(&bytes);
+                (pos, bytes.len() as u32)
+            }
+        };
+        let id = self.key_id(key);
+        self.cells.push(Cell { rank: rank.0, key: id, ty: value.data_type(), value: number, len });
+        Ok(())
+    }
+
+    /// The id of a key in the order of appearance. Most ranks publish the same keys in the same order, so the key that
+    /// came after the last one is tried before the map.
+    fn key_id(&mut self, key: &Key) -> u32 {
+        let next = if self.key_last + 1 < self.keys.len() { self.key_last + 1 } else { 0 };
+        let id = match self.keys.get(next) {
+            Some(other) if other == key => next as u32,
+            _ => *self.key_ids.entry(key.clone()).or_insert_with(|| {
+                self.keys.push(key.clone());
+                self.keys.len() as u32 - 1
+            }),
+        };
+        self.key_last = id as usize;
+        id
+    }
+
+    /// Adds all values of a rank.
+    ///
+    /// # Errors
+    /// As [`ModexBuilder::add`].
+    pub fn add_rank<'a>(
+        &mut self,
+        rank: Rank,
+        values: impl IntoIterator<Item = (&'a Key, &'a Value)>,
+    ) -> Result<(), BuildError> {
+        values.into_iter().try_for_each(|(key, value)| self.add(rank, key, value))
+    }
+
+    /// Whether nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
+    /// Builds the segment; `creator` names the program for `pmixctl inspect`. Equal data give equal bytes, in whatever
+    /// order they were added.
+    ///
+    /// # Errors
+    /// A rank whose values take 4 GiB or more.
+    pub fn finish(mut self, creator: &str) -> Result<Vec<u8>, BuildError> {
+        let mut keys: Vec<(&Key, usize)> = self.keys.iter().enumerate().map(|(id, key)| (key, id)).collect();
+        keys.sort_unstable();
+        let mut ids = vec![0; keys.len()];
+        keys.iter().enumerate().for_each(|(id, (_, old))| ids[*old] = id as u32);
+        self.cells.iter_mut().for_each(|cell| cell.key = ids[cell.key as usize]);
+        // Stable, so that the last of equal ones is the latest.
+        self.cells.sort_by_key(|cell| (cell.rank, cell.key));
+        self.cells.dedup_by(|later, kept| {
+            let is_again = (later.rank, later.key) == (kept.rank, kept.key);
+            if is_again {
+                *kept = *later;
+            }
+            is_again
+        });
+        let ranks: Vec<&[Cell]> = self.cells.chunk_by(|a, b| a.rank == b.rank).collect();
+        let (shapes, shape_of) = shapes_of(&ranks)?;
+
+        let mut writer = Writer::new();
+        let mut toc = ModexToc { rank_count: ranks.len() as u64, rank_step: 1, ..ModexToc::default() };
+        let hints = hints(&shapes, keys.len());
+        let rows: Vec<KeyRow<'_>> = keys
+            .iter()
+            .zip(&hints)
+            .map(|((key, _), hint)| KeyRow { key, realms: 0, columns: [*hint, NO_ID, NO_ID, NO_ID, NO_ID] })
+            .collect();
+        toc.keys = write_keys(&mut writer, &rows)?;
+        (toc.shapes, toc.fields) = write_shapes(&mut writer, &shapes);
+        writer.reserve(self.arena.len() + 24 * self.cells.len());
+        let plan = Plan { ranks: &ranks, shapes: &shapes, shape_of: &shape_of, arena: &self.arena };
+        plan.write_records(&mut writer, &mut toc)?;
+        writer.finish(SegmentKind::Modex, &self.nspace, creator, &toc)
+    }
+}
+
+/// A list of fields that records of several ranks share.
+struct Shape {
+    fields: Vec<Field>,
+    /// Bytes up to where variable values begin.
+    fixed_len: u64,
+}
+
+struct Field {
+    key: u32,
+    ty: DataType,
+    form: u16,
+    offset: u32,
+    len: u32,
+}
+
+fn write_shapes(writer: &mut Writer, shapes: &[Shape]) -> (Extent, Extent) {
+    let shape_table = writer.region(shapes.len(), size_of::<ShapeEntry>(), |writer| {
+        let mut first = 0;
+        for shape in shapes {
+            writer.put_u32(first);
+            writer.put_u32(shape.fields.len() as u32);
+            first += shape.fields.len() as u32;
+        }
+    });
+    let count = shapes.iter().map(|shape| shape.fields.len()).sum();
+    let fields = writer.region(count, size_of::<FieldEntry>(), |writer| {
+        for field in shapes.iter().flat_map(|shape| &shape.fields) {
+            writer.put_u32(field.key);
+            writer.put(&field.ty.0.to_le_bytes());
+            writer.put(&field.form.to_le_bytes());
+            writer.put_u32(field.offset);
+            writer.put_u32(field.len);
+        }
+    });
+    (shape_table, fields)
+}
+
+/// Groups ranks by their lists of (key, type) and places the fields of each group: first numbers and the offsets of
+/// variable values, then values of one length in all ranks, then the variable ones.
+fn shapes_of(ranks: &[&[Cell]]) -> Result<(Vec<Shape>, Vec<u32>), BuildError> {
+    let mut ids: HashMap<Vec<(u32, DataType)>, u32> = HashMap::new();
+    // Per shape and field: the length that all ranks have, if they have one.
+    let mut lens: Vec<Vec<Option<u32>>> = Vec::new();
+    let mut signatures: Vec<Vec<(u32, DataType)>> = Vec::new();
+    let mut shape_of = Vec::with_capacity(ranks.len());
+    let mut signature = Vec::new();
+    for cells in ranks {
+        let as_before = shape_of.last().filter(|id: &&u32| {
+            let before: &Vec<(u32, DataType)> = &signatures[**id as usize];
+            before.len() == cells.len() && before.iter().zip(*cells).all(|(a, b)| *a == (b.key, b.ty))
+        });
+        signature.clear();
+        if as_before.is_none() {
+            signature.extend(cells.iter().map(|cell| (cell.key, cell.ty)));
+        }
+        let id = match as_before.or_else(|| ids.get(&signature)) {
+            Some(id) => *id,
+            None => {
+                let id = signatures.len() as u32;
+                ids.insert(signature.clone(), id);
+                signatures.push(signature.clone());
+                lens.push(cells.iter().map(|cell| (cell.len != NULL_LEN).then_some(cell.len)).collect());
+                id
+            }
+        };
+        for (len, cell) in lens[id as usize].iter_mut().zip(*cells) {
+            if *len != Some(cell.len) {
+                *len = None;
+            }
+        }
+        shape_of.push(id);
+    }
+    let shapes = signatures.iter().zip(&lens).map(|(signature, lens)| place_fields(signature, lens));
+    Ok((shapes.collect::<Result<_, _>>()?, shape_of))
+}
+
+fn place_fields(signature: &[(u32, DataType)], lens: &[Option<u32>]) -> Result<Shape, BuildError> {
+    let mut offset: u64 = 0;
+    let mut fields: Vec<Field> = Vec::with_capacity(signature.len());
+    for ((key, ty), len) in signature.iter().zip(lens) {
+        let form = match (number_mask(*ty), len) {
+            (Some(_), _) => FIELD_NUMBER,
+            (None, Some(_)) => FIELD_FIXED,
+            (None, None) => FIELD_VARIABLE,
+        };
+        fields.push(Field { key: *key, ty: *ty, form, offset: 0, len: len.unwrap_or(0) });
+    }
+    for field in fields.iter_mut().filter(|field| field.form != FIELD_FIXED) {
+        field.offset = record_offset(offset)?;
+        offset += 8;
+    }
+    for field in fields.iter_mut().filter(|field| field.form == FIELD_FIXED) {
+        field.offset = record_offset(offset)?;
+        offset += value_room(field.ty, field.len);
+    }
+    Ok(Shape { fields, fixed_len: offset })
+}
+
+/// An offset in a record, which 32 bits must hold.
+fn record_offset(offset: u64) -> Result<u32, BuildError> {
+    let len_max = u64::from(u32::MAX) - 1;
+    match u32::try_from(offset) {
+        Ok(small) if offset <= len_max => Ok(small),
+        _ => Err(BuildError::TooLarge { what: "bytes of one rank's values", len: offset, len_max }),
+    }
+}
+
+/// Bytes that a value takes in a record, its NUL and the gap to the next multiple of eight included.
+fn value_room(ty: DataType, len: u32) -> u64 {
+    let nul = u64::from(!is_aligned(ty));
+    (u64::from(len) + nul).next_multiple_of(8)
+}
+
+/// Per key where in the first shape that has it its field is: most segments have one shape.
+fn hints(shapes: &[Shape], keys: usize) -> Vec<u32> {
+    let mut hints = vec![NO_ID; keys];
+    for shape in shapes {
+        for (index, field) in shape.fields.iter().enumerate() {
+            let hint = &mut hints[field.key as usize];
+            if *hint == NO_ID {
+                *hint = index as u32;
+            }
+        }
+    }
+    hints
+}
+
+/// Everything that the records are written from.
+struct Plan<'a> {
+    ranks: &'a [&'a [Cell]],
+    shapes: &'a [Shape],
+    shape_of: &'a [u32],
+    arena: &'a [u8],
+}
+
+impl Plan<'_> {
+    fn record_len(&self, index: usize) -> u64 {
+        let shape = &self.shapes[self.shape_of[index] as usize];
+        let cells = self.ranks[index].iter().zip(&shape.fields);
+        let variable = cells.filter(|(cell, field)| field.form == FIELD_VARIABLE && cell.len != NULL_LEN);
+        shape.fixed_len + variable.map(|(cell, _)| value_room(cell.ty, cell.len)).sum::<u64>()
+    }
+
+    /// Chooses the placement that costs least at a lookup and wastes little room, and writes the records.
+    fn write_records(&self, writer: &mut Writer, toc: &mut ModexToc) -> Result<(), BuildError> {
+        let (Some(first), Some(last)) = (self.ranks.first(), self.ranks.last()) else {
+            toc.first_rank = 1;
+            return Ok(());
+        };
+        (toc.first_rank, toc.last_rank) = (first[0].rank, last[0].rank);
+        toc.rank_step = self.common_step();
+        let lens: Vec<u64> = (0..self.ranks.len()).map(|index| self.record_len(index)).collect();
+        for len in &lens {
+            record_offset(*len)?;
+        }
+        let indices = (u64::from(toc.last_rank) - u64::from(toc.first_rank)) / u64::from(toc.rank_step) + 1;
+        let longest = lens.iter().copied().max().unwrap_or(0).max(8);
+        let total: u64 = lens.iter().sum();
+        // Whole cache lines where that costs little: a record then begins on a line of its own.
+        let lines = longest.next_multiple_of(64);
+        let stride = if (lines - longest) * 8 <= longest { lines } else { longest };
+        if indices * stride <= total + total / 4 {
+            self.write_strided(writer, toc, indices, stride);
+        } else {
+            self.write_placed(writer, toc, indices, &lens);
+        }
+        Ok(())
+    }
+
+    /// The largest distance of which all distances between ranks are multiples.
+    fn common_step(&self) -> u32 {
+        let gcd = |mut a: u32, mut b: u32| {
+            while b != 0 {
+                (a, b) = (b, a % b);
+            }
+            a
+        };
+        let step = self.ranks.windows(2).fold(0, |step, pair| gcd(step, pair[1][0].rank - pair[0][0].rank));
+        step.max(1)
+    }
+
+    fn write_strided(&self, writer: &mut Writer, toc: &mut ModexToc, indices: u64, stride: u64) {
+        toc.placement = PLACE_STRIDE;
+        toc.stride = stride;
+        let slots = self.by_index(toc, indices);
+        if self.shapes.len() > 1 || slots.iter().any(Option::is_none) {
+            let width = match self.shapes.len() {
+                0..0xff => 1,
+                0xff..0xffff => 2,
+                _ => 4,
+            };
+            toc.shape_ids = writer.region(slots.len(), width, |writer| {
+                for slot in &slots {
+                    let id = slot.map_or(u32::MAX, |index| self.shape_of[index]);
+                    writer.put(&id.to_le_bytes()[..width]);
+                }
+            });
+        }
+        toc.records = writer.region((indices * stride) as usize, 1, |writer| {
+            let start = writer.pos();
+            for (index, slot) in slots.iter().enumerate() {
+                if let Some(index) = slot {
+                    self.write_record(writer, *index);
+                }
+                writer.fill_to(start + (index as u64 + 1) * stride);
+            }
+        });
+    }
+
+    fn write_placed(&self, writer: &mut Writer, toc: &mut ModexToc, indices: u64, lens: &[u64]) {
+        let mut pos: u64 = 0;
+        let place_of: Vec<u64> = lens
+            .iter()
+            .map(|len| {
+                pos += len;
+                pos - len
+            })
+            .collect();
+        // A table by rank where no more than three quarters of it are empty, else a list of ranks.
+        let is_table = indices <= self.ranks.len() as u64 * 4;
+        let slots: Vec<Option<usize>> = if is_table {
+            toc.placement = PLACE_TABLE;
+            self.by_index(toc, indices)
+        } else {
+            toc.placement = PLACE_SORTED;
+            toc.ranks = writer.region(self.ranks.len(), 4, |writer| {
+                self.ranks.iter().for_each(|cells| writer.put_u32(cells[0].rank));
+            });
+            (0..self.ranks.len()).map(Some).collect()
+        };
+        toc.places = writer.region(slots.len(), size_of::<PlaceEntry>(), |writer| {
+            for slot in slots {
+                let (pos, len, shape) =
+                    slot.map_or((0, 0, NO_ID), |index| (place_of[index], lens[index] as u32, self.shape_of[index]));
+                writer.put_u64(pos);
+                writer.put_u32(len);
+                writer.put_u32(shape);
+            }
+        });
+        toc.records = writer.region(pos as usize, 1, |writer| {
+            (0..self.ranks.len()).for_each(|index| self.write_record(writer, index));
+        });
+    }
+
+    /// Per index of the table the rank's place in `ranks`.
+    fn by_index(&self, toc: &ModexToc, indices: u64) -> Vec<Option<usize>> {
+        let mut slots = vec![None; indices as usize];
+        for (index, cells) in self.ranks.iter().enumerate() {
+            slots[((cells[0].rank - toc.first_rank) / toc.rank_step) as usize] = Some(index);
+        }
+        slots
+    }
+
+    /// Writes the record of one rank: the fixed part, then the variable values.
+    fn write_record(&self, writer: &mut Writer, index: usize) {
+        let shape = &self.shapes[self.shape_of[index] as usize];
+        let cells = || self.ranks[index].iter().zip(&shape.fields);
+        let start = writer.pos();
+        let mut variable_pos = shape.fixed_len;
+        for (cell, field) in cells().filter(|(_, field)| field.form != FIELD_FIXED) {
+            if field.form == FIELD_NUMBER {
+                writer.put_u64(cell.value);
+            } else if cell.len == NULL_LEN {
+                writer.put_u32(0);
+                writer.put_u32(NULL_LEN);
+            } else {
+                writer.put_u32(variable_pos as u32);
+                writer.put_u32(cell.len);
+                variable_pos += value_room(cell.ty, cell.len);
+            }
+        }
+        for form in [FIELD_FIXED, FIELD_VARIABLE] {
+            for (cell, _) in cells().filter(|(cell, field)| field.form == form && cell.len != NULL_LEN) {
+                let end = writer.pos() + value_room(cell.ty, cell.len);
+                writer.put(&self.arena[cell.value as usize..][..cell.len as usize]);
+                writer.fill_to(end);
+            }
+        }
+        debug_assert_eq!(writer.pos() - start, variable_pos, "a record has the length it was planned with");
+    }
+}

@@ -1,0 +1,95 @@
+//! A segment whose header and table of contents have been checked.
+
+use std::ffi::CStr;
+
+use rkyv::api::high::HighValidator;
+use rkyv::bytecheck::CheckBytes;
+use rkyv::{Portable, rancor};
+
+use super::bytes::slice_at;
+use super::header::{RawHeader, SegmentError, SegmentKind};
+use super::region::Region;
+use super::toc::NULL_LEN;
+use crate::model::{DataType, ValueRef};
+
+/// The bytes of a segment with a checked header.
+pub(super) struct CheckedSegment {
+    bytes: &'static [u8],
+    header: RawHeader,
+    kind: SegmentKind,
+    /// Keeps the bytes where they are; dropped with them.
+    _region: Box<dyn Region>,
+}
+
+impl CheckedSegment {
+    /// Checks the header of a region.
+    ///
+    /// # Errors
+    /// What is wrong with the header.
+    pub(super) fn open(region: Box<dyn Region>) -> Result<CheckedSegment, SegmentError> {
+        let bytes = region.bytes();
+        // SAFETY: the trait's contract: bytes stay the same at the same address while the region lives, and it lives
+        // as long as this struct, which hands the slice out for its own lifetime only.
+        let bytes: &'static [u8] = unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
+        let header = RawHeader::read(bytes).ok_or(SegmentError::Short { len: bytes.len() as u64 })?;
+        let kind = header.check(bytes)?;
+        Ok(CheckedSegment { bytes, header, kind, _region: region })
+    }
+
+    /// All bytes of the segment.
+    #[inline]
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.bytes
+    }
+
+    /// The header.
+    pub(super) fn header(&self) -> &RawHeader {
+        &self.header
+    }
+
+    /// The table of contents, of a segment of kind `kind`.
+    ///
+    /// # Errors
+    /// Another kind of segment, or an archive that does not validate.
+    pub(super) fn toc<T>(&self, kind: SegmentKind) -> Result<&T, SegmentError>
+    where
+        T: Portable + for<'a> CheckBytes<HighValidator<'a, rancor::Error>>,
+    {
+        if self.kind != kind {
+            return Err(SegmentError::Kind { found: self.kind as u32 });
+        }
+        // The root is the last object of the table of contents. Only these bytes are validated, so no relative pointer
+        // in them can lead anywhere else.
+        let toc = slice_at(self.bytes, self.header.toc_pos, self.header.toc_len)
+            .ok_or(SegmentError::Extent("table of contents"))?;
+        rkyv::access::<T, rancor::Error>(toc).map_err(|error| SegmentError::Archive(error.to_string()))
+    }
+}
+
+/// The variable value of `len` bytes at `pos`; `None` where it does not lie in the file or is no value of its type.
+#[inline]
+pub(super) fn payload(bytes: &[u8], ty: DataType, pos: u64, len: u32) -> Option<ValueRef<'_>> {
+    if ty == DataType::STRING {
+        if len == NULL_LEN {
+            return Some(ValueRef::Str(None));
+        }
+        let text = slice_at(bytes, pos, u64::from(len) + 1)?;
+        return CStr::from_bytes_with_nul(text).ok().map(|text| ValueRef::Str(Some(text)));
+    }
+    let bytes = slice_at(bytes, pos, len.into())?;
+    match ty {
+        DataType::BYTE_OBJECT
+        | DataType::REGEX
+        | DataType::COMPRESSED_STRING
+        | DataType::COMPRESSED_BYTE_OBJECT
+        | DataType::DATA_BUFFER => Some(ValueRef::Bytes { ty, bytes }),
+        _ if ty.scalar_width().is_some() => None,
+        _ => Some(ValueRef::Packed { ty, bytes }),
+    }
+}
+
+/// The bits that a number of type `ty` can have; `None` for other types.
+#[inline]
+pub(super) fn number_mask(ty: DataType) -> Option<u64> {
+    ty.scalar_width().map(|width| u64::MAX >> (64 - 8 * width))
+}

@@ -1,0 +1,136 @@
+//! A column: the values of one key in one realm.
+
+use std::mem::offset_of;
+
+use super::bytes::{Table, u32_at, u64_at};
+use super::checked::{number_mask, payload};
+use super::header::SegmentError;
+use super::toc::{ColumnToc, DictEntry, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SparseEntry};
+use crate::model::{DataType, ValueRef};
+
+/// Reads a column.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Column {
+    key: u32,
+    realm: u32,
+    ty: DataType,
+    rows: u32,
+    source: Source,
+    /// Bits that a number of the column may have; 0 where the numbers are indices of the dictionary.
+    mask: u64,
+    /// Empty where every row has a value.
+    presence: Table,
+    dictionary: Table,
+    sparse: Table,
+}
+
+/// Where the number of a row comes from.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    None,
+    Formula { start: u64, step: u64, divisor: u32, modulus: u32 },
+    Dense(Table),
+}
+
+impl Column {
+    /// Checks the extents of a column against a file of `len` bytes.
+    ///
+    /// # Errors
+    /// An extent outside the file, or a description that means nothing.
+    pub(super) fn check(toc: &ColumnToc, len: usize) -> Result<Column, SegmentError> {
+        let table = |extent, width, what| Table::check(extent, len, width).ok_or(SegmentError::Extent(what));
+        let source = match toc.source {
+            SOURCE_NONE => Source::None,
+            SOURCE_FORMULA => {
+                let small = |number: u64| u32::try_from(number).map_err(|_| SegmentError::Extent("formula"));
+                let (divisor, modulus) = (small(toc.divisor)?, small(toc.modulus)?);
+                if divisor == 0 {
+                    return Err(SegmentError::Extent("formula"));
+                }
+                Source::Formula { start: toc.start, step: toc.step, divisor, modulus }
+            }
+            SOURCE_DENSE => {
+                let width = toc.numbers.width as usize;
+                if !matches!(width, 1 | 2 | 4 | 8) || toc.numbers.count < u64::from(toc.rows) {
+                    return Err(SegmentError::Extent("numbers"));
+                }
+                Source::Dense(table(toc.numbers, width, "numbers")?)
+            }
+            _ => return Err(SegmentError::Extent("source of a column")),
+        };
+        let ty = DataType(u16::try_from(toc.ty).map_err(|_| SegmentError::Extent("type of a column"))?);
+        let presence = table(toc.presence, 8, "presence")?;
+        if presence.count() != 0 && presence.count() < (toc.rows as usize).div_ceil(64) {
+            return Err(SegmentError::Extent("presence"));
+        }
+        let dictionary = table(toc.dictionary, size_of::<DictEntry>(), "dictionary")?;
+        let mask = match number_mask(ty) {
+            Some(mask) if dictionary.count() == 0 => mask,
+            None => 0,
+            Some(_) => return Err(SegmentError::Extent("dictionary of numbers")),
+        };
+        let sparse = table(toc.sparse, size_of::<SparseEntry>(), "sparse values")?;
+        Ok(Column { key: toc.key, realm: toc.realm, ty, rows: toc.rows, source, mask, presence, dictionary, sparse })
+    }
+
+    /// Whether this is the column of the key `key` in `realm`.
+    #[inline]
+    pub(super) fn is_of(&self, key: u32, realm: u32) -> bool {
+        self.key == key && self.realm == realm
+    }
+
+    /// The value of a row; `heap` is the heap region of the segment `bytes`.
+    #[inline]
+    pub(super) fn value<'a>(&self, bytes: &'a [u8], heap: &'a [u8], row: u32) -> Option<ValueRef<'a>> {
+        if row < self.rows && (self.presence.count() == 0 || self.presence.bit(bytes, row as usize)) {
+            let number = match self.source {
+                Source::Dense(table) => table.number(bytes, row as usize)?,
+                Source::Formula { start, step, divisor, modulus } => {
+                    let mut n = row;
+                    // Divisions are the dearest part of a formula; most formulas have one of them or none.
+                    if divisor != 1 {
+                        n /= divisor;
+                    }
+                    if modulus != 0 {
+                        n %= modulus;
+                    }
+                    start.wrapping_add(step.wrapping_mul(n.into()))
+                }
+                Source::None => return self.sparse_value(bytes, heap, row),
+            };
+            if self.mask != 0 {
+                return Some(ValueRef::Scalar { ty: self.ty, bits: number & self.mask });
+            }
+            let entry = self.dictionary.at(usize::try_from(number).ok()?)?;
+            let pos = u64_at(bytes, entry + offset_of!(DictEntry, pos))?;
+            let len = u32_at(bytes, entry + offset_of!(DictEntry, len))?;
+            return payload(heap, self.ty, pos, len);
+        }
+        self.sparse_value(bytes, heap, row)
+    }
+
+    /// The value of a row that is not of the column's type.
+    fn sparse_value<'a>(&self, bytes: &'a [u8], heap: &'a [u8], row: u32) -> Option<ValueRef<'a>> {
+        let (mut low, mut high) = (0, self.sparse.count());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let entry = self.sparse.at(middle)?;
+            let found = u32_at(bytes, entry + offset_of!(SparseEntry, row))?;
+            match found.cmp(&row) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Greater => high = middle,
+                std::cmp::Ordering::Equal => {
+                    let ty = u32_at(bytes, entry + offset_of!(SparseEntry, ty))?;
+                    let ty = DataType(u16::try_from(ty).ok()?);
+                    let value = u64_at(bytes, entry + offset_of!(SparseEntry, value))?;
+                    if let Some(mask) = number_mask(ty) {
+                        return Some(ValueRef::Scalar { ty, bits: value & mask });
+                    }
+                    let len = u32_at(bytes, entry + offset_of!(SparseEntry, len))?;
+                    return payload(heap, ty, value, len);
+                }
+            }
+        }
+        None
+    }
+}

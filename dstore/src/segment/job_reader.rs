@@ -1,0 +1,175 @@
+//! Reads a job segment.
+
+use std::mem::offset_of;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::bytes::{Table, slice_at, u32_at, u64_at};
+use super::checked::CheckedSegment;
+use super::column::Column;
+use super::header::{RawHeader, SegmentError, SegmentKind};
+use super::key_table::{FoundKey, KeyTable};
+use super::region::Region;
+use super::toc::{APPNUMS_ARE_ROWS, ArchivedJobToc, IdRow, JobToc, NO_ID, NODE_IDS_ARE_ROWS, NameSlot};
+use crate::model::{KeyRef, ValueRef};
+use crate::rules::{JobLookup, Realm, RealmMask};
+
+/// A job segment: what the host registered about a job.
+pub struct JobReader {
+    segment: CheckedSegment,
+    keys: KeyTable,
+    columns: Box<[Column]>,
+    rows: [u32; 5],
+    proc_count: u32,
+    flags: u32,
+    node_names: Table,
+    node_ids: Table,
+    appnums: Table,
+    heap: Table,
+}
+
+impl JobReader {
+    /// Opens a job segment, checking its header, its table of contents and the extents of all its regions. The cost is
+    /// in proportion to the number of columns.
+    ///
+    /// # Errors
+    /// Why the segment cannot be read.
+    pub fn open(region: Box<dyn Region>) -> Result<JobReader, SegmentError> {
+        let segment = CheckedSegment::open(region)?;
+        let toc = JobToc::from(segment.toc::<ArchivedJobToc>(SegmentKind::Job)?);
+        let len = segment.bytes().len();
+        let table = |extent, width, what| Table::check(extent, len, width).ok_or(SegmentError::Extent(what));
+        let node_names = table(toc.node_names, size_of::<NameSlot>(), "node names")?;
+        if node_names.count() != 0 && !node_names.count().is_power_of_two() {
+            return Err(SegmentError::Extent("node names are no power of two"));
+        }
+        Ok(JobReader {
+            keys: KeyTable::check(toc.keys, len)?,
+            columns: toc.columns.iter().map(|column| Column::check(column, len)).collect::<Result<_, _>>()?,
+            rows: toc.rows,
+            proc_count: toc.proc_count,
+            flags: toc.flags,
+            node_names,
+            node_ids: table(toc.node_ids, size_of::<IdRow>(), "node ids")?,
+            appnums: table(toc.appnums, size_of::<IdRow>(), "application numbers")?,
+            heap: table(toc.heap, 1, "heap")?,
+            segment,
+        })
+    }
+
+    /// The segment's header.
+    pub fn header(&self) -> &RawHeader {
+        self.segment.header()
+    }
+
+    /// Rows of a realm: applications, nodes, ranks that have values.
+    pub fn rows(&self, realm: Realm) -> u32 {
+        self.rows[realm as usize]
+    }
+
+    /// The keys with the realms that hold them.
+    pub fn keys(&self) -> impl Iterator<Item = (KeyRef<'_>, RealmMask)> {
+        let bytes = self.segment.bytes();
+        (0..self.keys.count()).filter_map(move |id| {
+            let key = self.keys.by_id(bytes, id)?;
+            Some((KeyRef::new(self.keys.text(bytes, key)?), key.realms(bytes)?))
+        })
+    }
+
+    #[inline]
+    fn heap(&self) -> &[u8] {
+        let (pos, len) = self.heap.span();
+        self.segment.bytes().get(pos..pos + len).unwrap_or(&[])
+    }
+
+    fn row_of_id(&self, table: &Table, id: u32) -> Option<u32> {
+        let bytes = self.segment.bytes();
+        let (mut low, mut high) = (0, table.count());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let entry = table.at(middle)?;
+            match u32_at(bytes, entry + offset_of!(IdRow, id))?.cmp(&id) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Greater => high = middle,
+                std::cmp::Ordering::Equal => return u32_at(bytes, entry + offset_of!(IdRow, row)),
+            }
+        }
+        None
+    }
+}
+
+/// A key found in a job segment.
+#[derive(Clone, Copy, Debug)]
+pub struct JobKey(FoundKey);
+
+impl JobLookup for JobReader {
+    type Key<'a> = JobKey;
+
+    #[inline]
+    fn find_key<'a>(&self, key: KeyRef<'a>) -> Option<(JobKey, RealmMask)> {
+        let bytes = self.segment.bytes();
+        let key = self.keys.find(bytes, &key)?;
+        Some((JobKey(key), key.realms(bytes)?))
+    }
+
+    #[inline]
+    fn value(&self, realm: Realm, row: u32, key: JobKey) -> Option<ValueRef<'_>> {
+        let bytes = self.segment.bytes();
+        let column = self.columns.get(key.0.column(bytes, realm as usize)? as usize)?;
+        // A damaged key table must not lead to the values of another key.
+        if !column.is_of(key.0.id(bytes)?, realm as u32) {
+            return None;
+        }
+        column.value(bytes, self.heap(), row)
+    }
+
+    fn app_row(&self, appnum: u32) -> Option<u32> {
+        if self.flags & APPNUMS_ARE_ROWS != 0 {
+            return (appnum < self.rows(Realm::App)).then_some(appnum);
+        }
+        self.row_of_id(&self.appnums, appnum)
+    }
+
+    #[inline]
+    fn node_row_by_id(&self, nodeid: u32) -> Option<u32> {
+        if self.flags & NODE_IDS_ARE_ROWS != 0 {
+            return (nodeid < self.rows(Realm::Node)).then_some(nodeid);
+        }
+        self.row_of_id(&self.node_ids, nodeid)
+    }
+
+    fn node_row_by_name(&self, name: &[u8]) -> Option<u32> {
+        let bytes = self.segment.bytes();
+        let hash = xxh3_64(name);
+        let count = self.node_names.count();
+        let mut index = hash as usize;
+        for _ in 0..count {
+            let slot = self.node_names.at(index & (count - 1))?;
+            let row = u32_at(bytes, slot + offset_of!(NameSlot, row))?;
+            if row == NO_ID {
+                return None;
+            }
+            if u64_at(bytes, slot + offset_of!(NameSlot, hash))? == hash {
+                let pos = u64_at(bytes, slot + offset_of!(NameSlot, pos))?;
+                let len = u32_at(bytes, slot + offset_of!(NameSlot, len))?;
+                if slice_at(self.heap(), pos, len.into())? == name {
+                    return Some(row);
+                }
+            }
+            index = index.wrapping_add(1);
+        }
+        None
+    }
+
+    fn app_count(&self) -> u32 {
+        self.rows(Realm::App)
+    }
+
+    fn node_count(&self) -> u32 {
+        self.rows(Realm::Node)
+    }
+
+    fn proc_count(&self) -> u32 {
+        self.proc_count
+    }
+}

@@ -1,0 +1,80 @@
+//! Where the bytes of a segment come from, apart from what they mean.
+
+use std::fs::File;
+
+use memmap2::{Advice, Mmap};
+
+/// The bytes of one segment.
+///
+/// # Safety
+/// [`Region::bytes`] answers the same bytes at the same address, with the same length, as long as the region lives,
+/// also when the region itself is moved.
+pub unsafe trait Region: Send + Sync {
+    /// All bytes; the first lies on an address that is a multiple of 64.
+    fn bytes(&self) -> &[u8];
+}
+
+/// A file mapped read-only.
+pub struct MappedRegion(Mmap);
+
+impl MappedRegion {
+    /// As many bytes as are made present at once when a region is mapped; the rest comes page by page.
+    const POPULATE_LEN_MAX: usize = 4 << 20;
+
+    /// Maps the first `len` bytes of `file`, which the caller has seen to hold as many.
+    ///
+    /// # Errors
+    /// What the kernel says to the mapping.
+    pub fn map(file: &File, len: usize) -> std::io::Result<MappedRegion> {
+        // SAFETY: the bytes of a published segment do not change and its file does not shrink: it belongs to the
+        // server (the caller checked the owner), which writes it once, before its entry is published, and afterwards
+        // only unlinks it. This is one of the stated assumptions of the format.
+        let map = unsafe { memmap2::MmapOptions::new().len(len).map(file)? };
+        // A page that was not touched costs microseconds at its first lookup. Where the kernel knows no such advice,
+        // that is what happens: no error.
+        let first = len.min(Self::POPULATE_LEN_MAX);
+        let _ = map.advise_range(Advice::PopulateRead, 0, first);
+        if len > first {
+            // The table of contents is at the end.
+            let last = (len - 1) & !0xfff;
+            let _ = map.advise_range(Advice::PopulateRead, last, len - last);
+        }
+        Ok(MappedRegion(map))
+    }
+}
+
+// SAFETY: a mapping stays where it is until it is dropped, however its handle moves.
+unsafe impl Region for MappedRegion {
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// A copy in the heap.
+pub struct HeapRegion {
+    chunks: Box<[Chunk]>,
+    len: usize,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Chunk([u8; 64]);
+
+impl HeapRegion {
+    /// A copy of `bytes` at an aligned address.
+    pub fn new(bytes: &[u8]) -> HeapRegion {
+        let mut chunks = vec![Chunk([0; 64]); bytes.len().div_ceil(64)].into_boxed_slice();
+        for (chunk, part) in chunks.iter_mut().zip(bytes.chunks(64)) {
+            chunk.0[..part.len()].copy_from_slice(part);
+        }
+        HeapRegion { chunks, len: bytes.len() }
+    }
+}
+
+// SAFETY: the boxed chunks stay where they are and are never changed after `new`.
+unsafe impl Region for HeapRegion {
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the chunks are `repr(C)` arrays without padding, `len` was covered by them in `new`.
+        unsafe { std::slice::from_raw_parts(self.chunks.as_ptr().cast(), self.len) }
+    }
+}

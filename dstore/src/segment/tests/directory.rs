@@ -1,0 +1,332 @@
+//! Publisher and view over real files.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use super::round_trip::{assert_same, build_modex};
+use crate::job::JobData;
+use crate::model::{Key, KeyRef, Nspace, Rank, Value, keys};
+use crate::modex::ModexData;
+use crate::rules::{JobLookup, Realm};
+use crate::segment::{AttachError, NamespaceView, PAGE_CAPACITY, PublishError, Publisher, SegmentKind, build_job};
+
+fn nspace() -> Nspace {
+    Nspace::new("slurm.pmix.1234.0/with a slash").expect("a short namespace")
+}
+
+fn uid() -> u32 {
+    nix::unistd::geteuid().as_raw()
+}
+
+fn tmpdir() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+fn create(tmp: &Path) -> Publisher {
+    Publisher::create(tmp, &nspace(), None).expect("a directory")
+}
+
+fn attach(publisher: &Publisher) -> NamespaceView {
+    NamespaceView::attach(publisher.directory(), uid()).expect("an attached view")
+}
+
+fn job_of_size(size: u32) -> Vec<u8> {
+    let mut job = JobData::new(nspace());
+    job.job.insert(Key::from(keys::JOB_SIZE), Value::Uint32(size));
+    build_job(&job, "test").expect("a segment")
+}
+
+/// A segment with the number `value` under `key` for each of `ranks`.
+fn numbers(ranks: &[u32], key: &'static str, value: u32) -> Vec<u8> {
+    let mut data = ModexData::default();
+    for rank in ranks {
+        data.set(Rank(*rank), Key::from(key), Value::Uint32(value));
+    }
+    build_modex(&nspace(), &data)
+}
+
+#[track_caller]
+fn assert_modex(view: &NamespaceView, rank: u32, key: &str, value: Option<u32>) {
+    let value = value.map(Value::Uint32);
+    assert_same(value.as_ref().map(Into::into), view.modex(Rank(rank), &KeyRef::from(key)), (rank, key));
+}
+
+fn files_of(directory: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(directory).expect("the directory");
+    let mut names: Vec<String> =
+        names.map(|entry| entry.expect("an entry").file_name().into_string().expect("ASCII")).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_is_published_is_found_at_once() {
+    let tmp = tmpdir();
+    let mut publisher = create(tmp.path());
+    let view = attach(&publisher);
+    assert_eq!(view.nspace(), &nspace());
+    assert!(view.job().is_none());
+    assert_modex(&view, 0, "a", None);
+    assert_eq!(publisher.publish(SegmentKind::Job, &job_of_size(7)).expect("room"), 1);
+    assert_eq!(view.job().expect("the job").proc_count(), 7);
+    assert_eq!(publisher.publish(SegmentKind::Modex, &numbers(&[0, 1], "a", 1)).expect("room"), 2);
+    assert_modex(&view, 1, "a", Some(1));
+    assert_eq!(publisher.publish(SegmentKind::Modex, &numbers(&[1, 2], "a", 2)).expect("room"), 3);
+    assert_modex(&view, 0, "a", Some(1));
+    assert_modex(&view, 1, "a", Some(2));
+    assert_modex(&view, 2, "a", Some(2));
+    assert_eq!(view.count(), 3);
+    let stats = view.stats();
+    assert_eq!((stats.entries, stats.segments_live, stats.segments_missing), (3, 3, 0));
+    assert_eq!(stats.bytes_live, publisher.bytes_live());
+}
+
+#[test]
+fn values_stay_valid_when_their_segment_is_replaced() {
+    let tmp = tmpdir();
+    let mut publisher = create(tmp.path());
+    let view = attach(&publisher);
+    publisher.publish(SegmentKind::Job, &job_of_size(7)).expect("room");
+    let job = view.job().expect("the job");
+    let (key, _) = job.find_key(KeyRef::from(keys::JOB_SIZE)).expect("the key");
+    let old = job.value(Realm::Job, 0, key);
+    publisher.publish(SegmentKind::Job, &job_of_size(8)).expect("room");
+    assert_eq!(view.job().expect("the job").proc_count(), 8);
+    assert_eq!(job.proc_count(), 7);
+    assert_same(Some((&Value::Uint32(7)).into()), old, "old value");
+    assert_eq!(publisher.live().count(), 1);
+    assert_eq!(files_of(publisher.directory()), ["page-0", "segment-1"]);
+}
+
+#[test]
+fn merged_segments_stand_where_the_newest_that_they_replace_stood() {
+    let tmp = tmpdir();
+    let mut publisher = create(tmp.path());
+    let view = attach(&publisher);
+    for value in 0..4 {
+        publisher.publish(SegmentKind::Modex, &numbers(&[0, value], "a", value)).expect("room");
+    }
+    // Places 0 to 2 become one segment; place 3 stays newer although its entry is older.
+    publisher.publish_replacing(SegmentKind::Modex, &numbers(&[0, 1, 2], "a", 12), 0..=2).expect("room");
+    let late = attach(&publisher);
+    for view in [&view, &late] {
+        assert_modex(view, 0, "a", Some(3));
+        assert_modex(view, 1, "a", Some(12));
+    }
+    let places: Vec<u64> = publisher.live().map(|live| live.place).collect();
+    assert_eq!(places, [2, 3]);
+    // A merged segment is merged again.
+    let count = publisher.publish_replacing(SegmentKind::Modex, &numbers(&[0, 1, 2, 3], "a", 99), 2..=3).expect("room");
+    let places: Vec<u64> = publisher.live().map(|live| live.place).collect();
+    assert_eq!(places, [count - 1], "nothing newer stays behind");
+    let late = attach(&publisher);
+    for view in [&view, &late] {
+        assert_modex(view, 0, "a", Some(99));
+        assert_eq!(view.stats().segments_live, 1);
+    }
+    assert_eq!(publisher.live().count(), 1);
+    assert_eq!(late.stats().segments_mapped, 1);
+    assert!(matches!(
+        publisher.publish_replacing(SegmentKind::Modex, &numbers(&[0], "a", 1), 7..=9),
+        Err(PublishError::Range { first: 7, last: 9 })
+    ));
+}
+
+#[test]
+fn a_merge_replaces_segments_of_its_kind_only() {
+    let tmp = tmpdir();
+    let mut publisher = create(tmp.path());
+    publisher.publish(SegmentKind::Modex, &numbers(&[0], "a", 1)).expect("room");
+    publisher.publish(SegmentKind::Job, &job_of_size(5)).expect("room");
+    publisher.publish(SegmentKind::Modex, &numbers(&[1], "a", 2)).expect("room");
+    publisher.publish_replacing(SegmentKind::Modex, &numbers(&[0, 1], "a", 3), 0..=2).expect("room");
+    let view = attach(&publisher);
+    assert_eq!(view.job().expect("the job").proc_count(), 5);
+    assert_modex(&view, 1, "a", Some(3));
+}
+
+#[test]
+fn full_pages_have_successors() {
+    let tmp = tmpdir();
+    let mut publisher = create(tmp.path());
+    let early = attach(&publisher);
+    let total = PAGE_CAPACITY * 2 + 3;
+    for value in 0..total {
+        let bytes = numbers(&[0], "a", value as u32);
+        let first = value.saturating_sub(1);
+        if value == 0 {
+            publisher.publish(SegmentKind::Modex, &bytes).expect("room");
+        } else {
+            publisher.publish_replacing(SegmentKind::Modex, &bytes, first..=first).expect("room");
+        }
+        if value % 97 == 0 {
+            assert_modex(&early, 0, "a", Some(value as u32));
+        }
+    }
+    assert_eq!(publisher.count(), total);
+    assert_eq!(files_of(publisher.directory()).len(), 4, "three pages and one segment");
+    let late = attach(&publisher);
+    for view in [&early, &late] {
+        assert_modex(view, 0, "a", Some(total as u32 - 1));
+    }
+    assert_eq!(late.stats().segments_mapped, 1);
+}
+
+#[test]
+fn modes_do_not_depend_on_the_umask() {
+    let tmp = tmpdir();
+    let old = nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
+    let mut publisher = create(tmp.path());
+    publisher.publish(SegmentKind::Job, &job_of_size(1)).expect("room");
+    nix::sys::stat::umask(old);
+    let mode = |path: &Path| std::fs::metadata(path).expect("a file").permissions().mode() & 0o7777;
+    assert_eq!(mode(publisher.directory()), 0o755);
+    assert_eq!(mode(publisher.directory().parent().expect("the outer directory")), 0o700);
+    for name in files_of(publisher.directory()) {
+        assert_eq!(mode(&publisher.directory().join(name)), 0o444);
+    }
+}
+
+#[test]
+fn retiring_removes_what_is_ours_and_nothing_else() {
+    let tmp = tmpdir();
+    let mut publisher = create(tmp.path());
+    publisher.publish(SegmentKind::Job, &job_of_size(1)).expect("room");
+    publisher.publish(SegmentKind::Modex, &numbers(&[0], "a", 1)).expect("room");
+    std::fs::write(publisher.directory().join("sock"), "").expect("room");
+    publisher.adopt("sock").expect("the file is there");
+    let view = attach(&publisher);
+    let outer = publisher.directory().parent().expect("the outer directory").to_owned();
+    assert!(!view.is_retired());
+    publisher.retire();
+    assert!(view.is_retired());
+    assert!(!outer.exists());
+    // What is mapped stays readable.
+    assert_eq!(view.job().expect("the job").proc_count(), 1);
+    assert_modex(&view, 0, "a", Some(1));
+
+    let mut publisher = create(tmp.path());
+    publisher.publish(SegmentKind::Modex, &numbers(&[0], "a", 1)).expect("room");
+    let directory = publisher.directory().to_owned();
+    let swapped = directory.join("segment-0");
+    // Made while ours is still there: a file system may give a freed inode number to the next file.
+    let other = tmp.path().join("other");
+    std::fs::write(&other, "somebody else's").expect("room");
+    std::fs::rename(&other, &swapped).expect("the same file system");
+    drop(publisher);
+    assert_eq!(std::fs::read(&swapped).expect("not removed"), b"somebody else's");
+    assert_eq!(files_of(&directory), ["segment-0"]);
+}
+
+#[test]
+fn a_namespace_used_again_gets_another_directory() {
+    let tmp = tmpdir();
+    let first = create(tmp.path());
+    let second = create(tmp.path());
+    assert_ne!(first.directory(), second.directory());
+    let view = attach(&first);
+    first.retire();
+    assert!(view.is_retired());
+    assert!(!attach(&second).is_retired());
+}
+
+#[test]
+fn foreign_or_odd_files_are_refused() {
+    let tmp = tmpdir();
+    let mut publisher = create(tmp.path());
+    publisher.publish(SegmentKind::Modex, &numbers(&[0], "a", 1)).expect("room");
+    let directory = publisher.directory().to_owned();
+    let refused = NamespaceView::attach(&directory, uid() + 1).err();
+    assert!(matches!(refused, Some(AttachError::File { .. })), "{refused:?}");
+    let link = tmp.path().join("link");
+    std::os::unix::fs::symlink(&directory, &link).expect("room");
+    let refused = NamespaceView::attach(&link, uid()).err();
+    assert!(matches!(refused, Some(AttachError::Open { .. })), "{refused:?}");
+    let refused = NamespaceView::attach(&tmp.path().join("nowhere"), uid()).err();
+    assert!(matches!(refused, Some(AttachError::Open { .. })), "{refused:?}");
+
+    let segment = directory.join("segment-0");
+    let good = std::fs::read(&segment).expect("the segment");
+    let replace = |change: &dyn Fn(&PathBuf)| {
+        std::fs::remove_file(&segment).expect("the segment");
+        change(&segment);
+    };
+    let assert_missing = |what: &str| {
+        let view = NamespaceView::attach(&directory, uid()).expect("the page is good");
+        assert_modex(&view, 0, "a", None);
+        assert_eq!(view.stats().segments_missing, 1, "{what}");
+        let error = view.last_error().expect("a reason");
+        assert!(error.to_string().contains("segment-0"), "{what}: {error}");
+    };
+    replace(&|path| std::fs::write(path, &good[..good.len() - 1]).expect("room"));
+    assert_missing("cut");
+    replace(&|path| {
+        std::fs::write(path, &good).expect("room");
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o664)).expect("our own file");
+    });
+    assert_missing("writable by others");
+    replace(&|path| std::os::unix::fs::symlink("/dev/zero", path).expect("room"));
+    assert_missing("a link");
+    replace(&|path| {
+        nix::unistd::mkfifo(path, nix::sys::stat::Mode::from_bits_truncate(0o400)).expect("room");
+    });
+    assert_missing("a pipe");
+    replace(&|path| std::fs::write(path, vec![0; good.len()]).expect("room"));
+    assert_missing("zeros");
+    let other = Nspace::new("another").expect("a short namespace");
+    let mut data = ModexData::default();
+    data.set(Rank(0), Key::from("a"), Value::Uint32(1));
+    let mut foreign = build_modex(&other, &data);
+    foreign.resize(good.len(), 0);
+    replace(&|path| std::fs::write(path, &foreign).expect("room"));
+    assert_missing("of another namespace");
+}
+
+#[test]
+fn a_missing_segment_hides_what_is_older_than_it() {
+    let tmp = tmpdir();
+    let mut publisher = create(tmp.path());
+    publisher.publish(SegmentKind::Modex, &numbers(&[0, 1], "a", 1)).expect("room");
+    publisher.publish(SegmentKind::Modex, &numbers(&[1], "a", 2)).expect("room");
+    publisher.publish(SegmentKind::Modex, &numbers(&[2], "a", 3)).expect("room");
+    std::fs::remove_file(publisher.directory().join("segment-1")).expect("our own file");
+    let view = attach(&publisher);
+    assert_modex(&view, 2, "a", Some(3));
+    // The lost segment may have had a newer value of either rank.
+    assert_modex(&view, 1, "a", None);
+    assert_modex(&view, 0, "a", None);
+}
+
+#[test]
+fn only_segments_of_the_namespace_are_published() {
+    let tmp = tmpdir();
+    let mut publisher = create(tmp.path());
+    let good = job_of_size(1);
+    let mut other = JobData::new(Nspace::new("another").expect("a short namespace"));
+    other.job.insert(Key::from(keys::JOB_SIZE), Value::Uint32(1));
+    let other = build_job(&other, "test").expect("a segment");
+    for (kind, bytes) in [
+        (SegmentKind::Modex, good.as_slice()),
+        (SegmentKind::Job, &good[..good.len() - 1]),
+        (SegmentKind::Job, &good[..3]),
+        (SegmentKind::Job, &other),
+    ] {
+        let refused = publisher.publish(kind, bytes);
+        assert!(matches!(refused, Err(PublishError::NotASegment(_))), "{refused:?}");
+    }
+    assert_eq!(publisher.count(), 0);
+    assert_eq!(files_of(publisher.directory()), ["page-0"]);
+}
+
+#[test]
+fn the_outer_directory_belongs_to_the_owner_where_we_are_root() {
+    let tmp = tmpdir();
+    let publisher = Publisher::create(tmp.path(), &nspace(), Some((4321, 8765))).expect("a directory");
+    let inner = std::fs::metadata(publisher.directory()).expect("the inner directory");
+    let outer = publisher.directory().parent().expect("the outer directory");
+    let outer = std::fs::metadata(outer).expect("the outer directory");
+    let expected = if uid() == 0 { (4321, 8765) } else { (uid(), outer.gid()) };
+    assert_eq!((outer.uid(), outer.gid()), expected);
+    assert_eq!(inner.uid(), uid());
+    assert_eq!(outer.mode() & 0o7777, 0o700);
+}

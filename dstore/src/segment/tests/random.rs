@@ -1,0 +1,225 @@
+//! Seeded random data.
+
+use std::ffi::CString;
+
+use crate::job::{JobData, Node, Values};
+use crate::model::{DataType, Key, Nspace, Rank, Status, Value, keys};
+use crate::modex::ModexData;
+
+/// xorshift64*: a seed replays a run.
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 8
+    }
+
+    /// A number below `end`.
+    pub(super) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    /// True once in `n` times.
+    pub(super) fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    pub(super) fn bytes(&mut self, len_max: u64) -> Vec<u8> {
+        let len = self.below(len_max + 1);
+        (0..len).map(|_| self.next() as u8).collect()
+    }
+
+    fn text(&mut self, len_max: u64) -> CString {
+        let bytes: Vec<u8> = self.bytes(len_max).into_iter().map(|byte| byte % 26 + b'a').collect();
+        CString::new(bytes).expect("letters hold no NUL")
+    }
+
+    /// A value of any type that needs no codec.
+    pub(super) fn value(&mut self) -> Value {
+        let bits = self.next() >> self.below(60);
+        match self.below(24) {
+            0 => Value::Undef,
+            1 => Value::Bool(bits & 1 != 0),
+            2 => Value::Byte(bits as u8),
+            3 => Value::Size(bits),
+            4 => Value::Pid(bits as i32),
+            5 => Value::Int(bits as i32 - 7),
+            6 => Value::Int8(bits as i8),
+            7 => Value::Int16(bits as i16),
+            8 => Value::Int64(-(bits as i64)),
+            9 => Value::Uint16(bits as u16),
+            10 => Value::Uint64(bits),
+            11 => Value::Float(bits as f32),
+            12 => Value::Double(-(bits as f64)),
+            13 => Value::Time(bits as i64),
+            14 => Value::Status(Status(-(bits as i32 & 0xff))),
+            15 => Value::Rank(Rank(bits as u32)),
+            16 => Value::Code { ty: DataType::SCOPE, bits: bits & 3 },
+            17 => Value::Code { ty: DataType::DEVTYPE, bits },
+            18 => Value::String(None),
+            19 => Value::Regex(self.bytes(40)),
+            20 => Value::CompressedString(self.bytes(80)),
+            21 => Value::DataBuffer(self.bytes(9)),
+            22 => Value::ByteObject(self.bytes(200)),
+            _ => Value::String(Some(self.text(30))),
+        }
+    }
+
+    /// A value of one type or, now and then, of another.
+    fn mostly(&mut self, ty: u64) -> Value {
+        match ty {
+            _ if self.one_in(20) => self.value(),
+            0 => Value::Uint32(self.below(70_000) as u32),
+            1 => Value::Uint16(self.below(300) as u16),
+            2 => Value::String(Some(self.text(4))),
+            3 => Value::ByteObject(self.bytes(3)),
+            4 => Value::Int(self.below(5) as i32 - 2),
+            _ => Value::Uint64(self.next() << 8),
+        }
+    }
+}
+
+/// Keys that the tests ask for; some of them are in no store.
+pub(super) fn key_pool() -> Vec<Key> {
+    let reserved = [
+        keys::RANK,
+        keys::GLOBAL_RANK,
+        keys::LOCAL_RANK,
+        keys::NODEID,
+        keys::HOSTNAME,
+        keys::APPNUM,
+        keys::APP_RANK,
+        keys::LOCAL_PEERS,
+        keys::LOCAL_SIZE,
+        keys::NODE_SIZE,
+        keys::JOB_SIZE,
+        keys::UNIV_SIZE,
+        keys::JOBID,
+        keys::SESSION_ID,
+        keys::APP_SIZE,
+        keys::WDIR,
+        keys::CPUSET,
+        keys::LOCALITY_STRING,
+        keys::NODE_LIST,
+        keys::MAX_PROCS,
+    ];
+    let mut all: Vec<Key> = reserved.into_iter().map(Key::from).collect();
+    for text in ["btl.tcp.6.1", "k", "", "a key with spaces", "pmix.unknown.reserved"] {
+        all.push(Key::from(text));
+    }
+    all.push(Key::new([b'x'; 511]).expect("the longest key"));
+    all.push(Key::new([0xff, 0xfe, 1]).expect("not UTF-8"));
+    all
+}
+
+fn values(random: &mut Random, pool: &[Key], count: u64) -> Values {
+    let mut values = Values::new();
+    for _ in 0..random.below(count + 1) {
+        let key = pool[random.below(pool.len() as u64) as usize].clone();
+        values.insert(key, random.value());
+    }
+    values
+}
+
+/// A job of any shape: placement in blocks, in turn or at random, columns full, thin or of mixed types.
+pub(super) fn job(seed: u64) -> JobData {
+    let random = &mut Random::new(seed);
+    let pool = key_pool();
+    let nspace = Nspace::new(format!("job/{seed}")).expect("a short namespace");
+    let mut job = JobData::new(nspace);
+    job.session = values(random, &pool, 6);
+    job.job = values(random, &pool, 12);
+    let nodes = random.below(9);
+    let ids = random.below(4);
+    for row in 0..nodes {
+        let mut node = Node { hostname: format!("node{row:03}").into_bytes(), ..Node::default() };
+        node.nodeid = match ids {
+            0 => Some(row as u32),
+            1 => Some(1000 - 3 * row as u32),
+            2 if random.one_in(2) => Some(random.below(4) as u32),
+            _ => None,
+        };
+        if random.one_in(3) {
+            node.aliases = vec![format!("n{row}").into_bytes(), b"shared-alias".to_vec()];
+        }
+        node.values = values(random, &pool, 8);
+        job.nodes.push(node);
+    }
+    for _ in 0..random.below(4) {
+        let appnum = random.below(5) as u32;
+        job.apps.insert(appnum, values(random, &pool, 6));
+    }
+    let ranks = random.below(300) as u32;
+    procs(random, &mut job, ranks, nodes as u32, &pool);
+    job
+}
+
+fn procs(random: &mut Random, job: &mut JobData, ranks: u32, nodes: u32, pool: &[Key]) {
+    let per_node = ranks.div_ceil(nodes.max(1)).max(1);
+    let by_turn = random.one_in(2);
+    for rank in 0..ranks {
+        let (node, local) =
+            if by_turn { (rank % nodes.max(1), rank / nodes.max(1)) } else { (rank / per_node, rank % per_node) };
+        let mut set = |key: &'static str, value| {
+            job.procs.set(Rank(rank), Key::from(key), value).expect("a rank of a process");
+        };
+        set(keys::RANK, Value::Rank(Rank(rank)));
+        set(keys::LOCAL_RANK, Value::Uint16(local as u16));
+        if nodes != 0 {
+            set(keys::NODEID, Value::Uint32(job.nodes[node as usize % nodes as usize].nodeid.unwrap_or(node)));
+            set(keys::HOSTNAME, Value::string(format!("node{node:03}")));
+        }
+        set(keys::APPNUM, Value::Uint32(u32::from(rank > ranks / 2)));
+    }
+    for key in pool {
+        let ty = random.below(6);
+        let share = [1, 1, 2, 10, 100][random.below(5) as usize];
+        if random.one_in(2) {
+            continue;
+        }
+        for rank in 0..ranks {
+            if random.one_in(share) {
+                let value = random.mostly(ty);
+                job.procs.set(Rank(rank), key.clone(), value).expect("a rank of a process");
+            }
+        }
+    }
+}
+
+/// Published values of some ranks: one shape or many, dense, in steps or scattered, of equal or differing lengths.
+pub(super) fn modex(seed: u64) -> ModexData {
+    let random = &mut Random::new(seed);
+    let pool = key_pool();
+    let mut data = ModexData::default();
+    let ranks = random.below(120) as u32;
+    let first = [0, 17, 4_000_000_000][random.below(3) as usize];
+    let step = [1, 1, 4, 0][random.below(4) as usize];
+    let is_uniform = random.one_in(2);
+    let same_len = random.one_in(2);
+    let kinds: Vec<u64> = pool.iter().map(|_| random.below(6)).collect();
+    for index in 0..ranks {
+        let rank = match step {
+            0 => random.next() as u32,
+            step => first + index * step,
+        };
+        for (key, kind) in pool.iter().zip(&kinds) {
+            if !is_uniform && random.one_in(8) {
+                continue;
+            }
+            let value = match kind {
+                0 if same_len => Value::ByteObject(vec![index as u8; 64]),
+                1 if same_len => Value::string(format!("{index:08}")),
+                kind => random.mostly(*kind),
+            };
+            data.set(Rank(rank), key.clone(), value);
+        }
+    }
+    data
+}

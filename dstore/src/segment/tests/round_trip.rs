@@ -1,0 +1,198 @@
+//! Every lookup gives in a segment what it gives in the heap.
+
+use super::random::{self, Random, key_pool};
+use crate::job::JobData;
+use crate::model::{Key, KeyRef, Nspace, Rank, Value, ValueRef, keys};
+use crate::modex::ModexData;
+use crate::rules::{Caller, JobLookup, Realm, Selector, find};
+use crate::segment::{HeapRegion, JobReader, ModexBuilder, ModexReader, build_job};
+
+/// Structures are owned in the heap and packed in a segment; everything else is the same thing.
+#[track_caller]
+pub(super) fn assert_same(heap: Option<ValueRef<'_>>, segment: Option<ValueRef<'_>>, what: impl std::fmt::Debug) {
+    match (heap, segment) {
+        (Some(ValueRef::Owned(value)), Some(packed @ ValueRef::Packed { .. })) => {
+            assert_eq!(packed.to_value().as_ref(), Ok(value), "{what:?}");
+        }
+        (heap, segment) => assert_eq!(heap, segment, "{what:?}"),
+    }
+}
+
+pub(super) fn open_job(bytes: &[u8]) -> JobReader {
+    JobReader::open(Box::new(HeapRegion::new(bytes))).expect("a segment that was just built")
+}
+
+pub(super) fn open_modex(bytes: &[u8]) -> ModexReader {
+    ModexReader::open(Box::new(HeapRegion::new(bytes))).expect("a segment that was just built")
+}
+
+pub(super) fn build_modex(nspace: &Nspace, data: &ModexData) -> Vec<u8> {
+    let mut builder = ModexBuilder::new(nspace.clone());
+    for rank in data.ranks() {
+        builder.add_rank(rank, data.rank(rank)).expect("storable values");
+    }
+    builder.finish("test").expect("a segment")
+}
+
+fn assert_rows_same(job: &JobData, reader: &JobReader) {
+    let rows = [1, 1, job.apps.len() as u32, job.nodes.len() as u32, job.procs.rows() + 2];
+    let appnums: Vec<u32> = job.apps.keys().copied().collect();
+    for key in key_pool() {
+        for realm in Realm::ALL {
+            for row in 0..rows[realm as usize] {
+                // Applications have other rows here than in the heap, where the number itself is the row.
+                let heap_row = if realm == Realm::App { appnums[row as usize] } else { row };
+                let expected = job.value(realm, heap_row, KeyRef::from(&key));
+                let found = reader.find_key(KeyRef::from(&key)).and_then(|(id, realms)| {
+                    let value = reader.value(realm, row, id);
+                    assert!(value.is_none() || realms.has(realm), "{realm:?} of {key}");
+                    value
+                });
+                assert_same(expected, found, (realm, row, &key));
+            }
+        }
+    }
+}
+
+#[test]
+fn job_values_are_the_same_in_every_realm_and_row() {
+    for seed in 0..60 {
+        let job = random::job(seed);
+        let bytes = build_job(&job, "test").expect("a segment");
+        assert_rows_same(&job, &open_job(&bytes));
+        assert_eq!(bytes, build_job(&job, "test").expect("a segment"), "equal data give equal bytes");
+    }
+}
+
+#[test]
+fn the_rules_find_the_same_values() {
+    for seed in 100..160 {
+        let job = random::job(seed);
+        let reader = open_job(&build_job(&job, "test").expect("a segment"));
+        assert_eq!(job.node_count(), reader.node_count());
+        assert_eq!(job.app_count(), reader.app_count());
+        assert_eq!(job.proc_count(), reader.proc_count());
+        let random = &mut Random::new(seed);
+        let names: Vec<Vec<u8>> = job
+            .nodes
+            .iter()
+            .flat_map(|node| std::iter::once(node.hostname.clone()).chain(node.aliases.clone()))
+            .chain([b"no-such-node".to_vec(), Vec::new()])
+            .collect();
+        for _ in 0..4000 {
+            let pool = key_pool();
+            let key = KeyRef::from(&pool[random.below(pool.len() as u64) as usize]);
+            let rank = match random.below(6) {
+                0 => Rank::WILDCARD,
+                1 => Rank::UNDEF,
+                _ => Rank(random.below(330) as u32),
+            };
+            let mut name = || names[random.below(names.len() as u64) as usize].as_slice();
+            let (hostname, other) = (name(), name());
+            let selector = Selector {
+                session: random.one_in(8),
+                job: random.one_in(8),
+                app: random.one_in(8),
+                node: random.one_in(6),
+                appnum: random.one_in(8).then(|| random.below(6) as u32),
+                nodeid: random.one_in(8).then(|| 1000 - random.below(9) as u32 * 3),
+                hostname: random.one_in(8).then_some(other),
+            };
+            let caller = Caller { rank: (!random.one_in(4)).then(|| Rank(random.below(300) as u32)), hostname };
+            assert_same(
+                find(&job, rank, key, &selector, &caller),
+                find(&reader, rank, key, &selector, &caller),
+                (seed, rank, key, selector, caller),
+            );
+        }
+    }
+}
+
+#[test]
+fn modex_values_are_the_same_for_every_rank_and_key() {
+    let mut placements = std::collections::BTreeSet::new();
+    for seed in 0..80 {
+        let data = random::modex(seed);
+        let nspace = Nspace::new("modex").expect("a short namespace");
+        let bytes = build_modex(&nspace, &data);
+        assert_eq!(bytes, build_modex(&nspace, &data), "equal data give equal bytes");
+        let reader = open_modex(&bytes);
+        placements.insert(reader.placement_name());
+        let mut ranks: Vec<Rank> = data.ranks().collect();
+        ranks.sort();
+        assert_eq!(reader.ranks().collect::<Vec<_>>(), ranks);
+        let neighbours = ranks.iter().flat_map(|rank| [rank.0.wrapping_sub(1), rank.0.wrapping_add(1)]).map(Rank);
+        let odd = [Rank(0), Rank(1), Rank::WILDCARD, Rank::UNDEF];
+        for rank in ranks.iter().copied().chain(neighbours).chain(odd) {
+            for key in key_pool() {
+                let expected = data.get(rank, key.as_bytes()).map(ValueRef::from);
+                assert_same(expected, reader.get(rank, &KeyRef::from(&key)), (seed, rank, &key));
+            }
+            let all: Vec<Key> = reader.rank(rank).map(|(key, _)| Key::new(key.text()).expect("a key")).collect();
+            let expected: Vec<Key> = data.rank(rank).map(|(key, _)| key.clone()).collect();
+            assert_eq!(all, expected, "{seed} {rank}");
+        }
+    }
+    assert_eq!(placements.into_iter().collect::<Vec<_>>(), ["sorted", "stride", "table"], "all forms were tried");
+}
+
+#[test]
+fn a_value_added_again_replaces_the_first() {
+    let nspace = Nspace::new("again").expect("a short namespace");
+    let mut builder = ModexBuilder::new(nspace);
+    let key = Key::from("k");
+    builder.add(Rank(3), &key, &Value::Uint32(1)).expect("a number");
+    builder.add(Rank(3), &key, &Value::string("two")).expect("a string");
+    let reader = open_modex(&builder.finish("test").expect("a segment"));
+    let found = reader.get(Rank(3), &KeyRef::from("k")).expect("the value").to_value();
+    assert_eq!(found, Ok(Value::string("two")));
+    assert_eq!(reader.rank_count(), 1);
+}
+
+#[test]
+fn an_empty_modex_segment_finds_nothing() {
+    let nspace = Nspace::new("empty").expect("a short namespace");
+    let reader = open_modex(&ModexBuilder::new(nspace).finish("test").expect("a segment"));
+    for rank in [Rank(0), Rank(1), Rank::WILDCARD, Rank::UNDEF] {
+        assert_eq!(reader.get(rank, &KeyRef::from("k")), None);
+        assert_eq!(reader.rank(rank).count(), 0);
+    }
+    assert_eq!(reader.ranks().count(), 0);
+}
+
+#[test]
+fn what_a_formula_gives_takes_no_room() {
+    let mut job = JobData::new(Nspace::new("formula").expect("a short namespace"));
+    let ranks = 100_000;
+    for rank in 0..ranks {
+        let mut set = |key: &'static str, value| job.procs.set(Rank(rank), Key::from(key), value).expect("a rank");
+        set(keys::RANK, Value::Rank(Rank(rank)));
+        set(keys::NODEID, Value::Uint32(rank / 64));
+        set(keys::LOCAL_RANK, Value::Uint16((rank % 64) as u16));
+        set(keys::NODE_RANK, Value::Uint16((rank / 1000 % 7) as u16));
+        set(keys::GLOBAL_RANK, Value::Int(5 - rank as i32));
+        set(keys::APPNUM, Value::Uint32(3));
+    }
+    let bytes = build_job(&job, "test").expect("a segment");
+    assert!(bytes.len() < 4096, "{} bytes for six formulas", bytes.len());
+    let reader = open_job(&bytes);
+    for (key, column) in job.procs.columns() {
+        let (id, _) = reader.find_key(KeyRef::from(key)).expect("a registered key");
+        for (rank, value) in column.iter().enumerate() {
+            assert_same(value.as_ref().map(ValueRef::from), reader.value(Realm::Proc, rank as u32, id), (key, rank));
+        }
+    }
+}
+
+#[test]
+fn equal_strings_are_stored_once() {
+    let mut job = JobData::new(Nspace::new("strings").expect("a short namespace"));
+    let name = "a-rather-long-name-of-a-node-in-a-cluster-somewhere";
+    for rank in 0..1000 {
+        let text = format!("{name}-{}", [2, 0, 1, 1][rank as usize % 4]);
+        job.procs.set(Rank(rank), Key::from(keys::HOSTNAME), Value::string(text)).expect("a rank");
+    }
+    let bytes = build_job(&job, "test").expect("a segment");
+    let count = bytes.windows(name.len()).filter(|window| *window == name.as_bytes()).count();
+    assert_eq!(count, 3);
+}

@@ -1,0 +1,437 @@
+//! All segments of one namespace as a reader sees them.
+
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use nix::sys::stat::fstat;
+
+use super::files::{FileError, check_owner, open_directory, open_file};
+use super::header::{SegmentError, SegmentKind};
+use super::job_reader::JobReader;
+use super::modex_reader::ModexReader;
+use super::page::{Entry, PAGE_CAPACITY, PAGES_MAX, PageMap, page_name, segment_name};
+use super::region::MappedRegion;
+use super::sync::{AtomicPtr, Mutex, Ordering};
+use crate::model::{KeyRef, Nspace, Rank, ValueRef};
+
+/// Why a namespace's directory, or a segment in it, cannot be used. The caller works on over the socket.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum AttachError {
+    /// A file or directory could not be opened or mapped.
+    Open {
+        /// Which one.
+        path: PathBuf,
+        /// The system's error number.
+        errno: i32,
+    },
+    /// A file or directory is not what it must be: type, owner, mode, length.
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The directory page is none, or of another layout.
+    Page {
+        /// Which one.
+        path: PathBuf,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// A segment was refused.
+    Segment {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        error: SegmentError,
+    },
+    /// The namespace was deregistered.
+    Retired,
+}
+
+impl fmt::Display for AttachError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AttachError::Open { path, errno } => {
+                write!(f, "{}: {}", path.display(), std::io::Error::from_raw_os_error(*errno))
+            }
+            AttachError::File { path, what } => write!(f, "{}: {what}", path.display()),
+            AttachError::Page { path, what } => write!(f, "{}: unusable directory page: {what}", path.display()),
+            AttachError::Segment { path, error } => write!(f, "{}: {error}", path.display()),
+            AttachError::Retired => f.write_str("the namespace was deregistered"),
+        }
+    }
+}
+
+impl std::error::Error for AttachError {}
+
+/// What a view has mapped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ViewStats {
+    /// Entries of the directory that have been read.
+    pub entries: u64,
+    /// Segments that lookups use.
+    pub segments_live: u64,
+    /// Bytes of these.
+    pub bytes_live: u64,
+    /// Segments mapped, with those that were replaced since.
+    pub segments_mapped: u64,
+    /// Bytes of these.
+    pub bytes_mapped: u64,
+    /// Segments that could not be attached; what they hold is asked over the socket.
+    pub segments_missing: u64,
+    /// How often the set of segments was renewed.
+    pub refreshes: u64,
+}
+
+/// The segments of a namespace: attached once, renewed when the directory page says so, valid until dropped.
+///
+/// [`NamespaceView::job`] and [`NamespaceView::modex`] load two words and compare; only when the count of the page has
+/// moved do they attach what is new. Values borrow from the view: nothing is unmapped before it is dropped.
+pub struct NamespaceView {
+    /// The set that lookups use; one of `refresher.sets`.
+    current: AtomicPtr<SegmentSet>,
+    page: PageMap,
+    path: PathBuf,
+    directory: OwnedFd,
+    server_uid: u32,
+    nspace: Nspace,
+    refresher: Mutex<Refresher>,
+}
+
+/// An immutable set of segments.
+struct SegmentSet {
+    /// Count of the page that this set answers.
+    count: u64,
+    job: Option<Arc<JobReader>>,
+    /// Newest first. Ends where a segment could not be attached: an older value must not hide a newer one.
+    modex: Box<[Arc<ModexReader>]>,
+}
+
+/// What only the refreshing thread touches.
+#[derive(Default)]
+struct Refresher {
+    /// Pages after the first.
+    pages: Vec<PageMap>,
+    /// Every entry read so far.
+    entries: Vec<KnownEntry>,
+    /// Indices of those that no other replaces.
+    live: Vec<usize>,
+    /// Every set that was current once: a lookup on another thread may still read from it. A set is a few words per live
+    /// segment; the segments themselves are shared between sets.
+    sets: Vec<Arc<SegmentSet>>,
+    missing: u64,
+    last_error: Option<AttachError>,
+}
+
+struct KnownEntry {
+    /// `None` for a kind that this build does not know.
+    entry: Option<Entry>,
+    segment: Attached,
+}
+
+enum Attached {
+    Not,
+    Job(Arc<JobReader>),
+    Modex(Arc<ModexReader>),
+}
+
+impl NamespaceView {
+    /// A file that is gone means that the page has been rewritten since: as often as this it is read again.
+    const ATTEMPTS_MAX: u32 = 16;
+
+    /// Attaches the namespace whose inner directory is `directory`. It, the page and the segments must be owned by
+    /// `server_uid` and writable by nobody else.
+    ///
+    /// A segment that cannot be attached is no error here: its values are then not found, and [`NamespaceView::last_error`]
+    /// tells why.
+    ///
+    /// # Errors
+    /// Where directory or page cannot be used.
+    pub fn attach(directory: &Path, server_uid: u32) -> Result<NamespaceView, AttachError> {
+        let at = |error: FileError| file_error(directory.to_owned(), error);
+        let fd = open_directory(directory).map_err(|errno| at(errno.into()))?;
+        let stat = fstat(&fd).map_err(|errno| at(errno.into()))?;
+        check_owner(&stat, server_uid).map_err(at)?;
+        let page = open_page(directory, &fd, server_uid, 0)?;
+        if page.is_retired() {
+            return Err(AttachError::Retired);
+        }
+        let nspace =
+            page.nspace().ok_or_else(|| AttachError::Page { path: directory.join(page_name(0)), what: "namespace" })?;
+        let empty = Arc::new(SegmentSet { count: 0, job: None, modex: Box::default() });
+        let current = AtomicPtr::new(Arc::as_ptr(&empty).cast_mut());
+        let refresher = Refresher { sets: vec![empty], ..Refresher::default() };
+        let view = NamespaceView {
+            current,
+            page,
+            path: directory.to_owned(),
+            directory: fd,
+            server_uid,
+            nspace,
+            refresher: Mutex::new(refresher),
+        };
+        view.refresh();
+        Ok(view)
+    }
+
+    /// The namespace, as the page names it.
+    pub fn nspace(&self) -> &Nspace {
+        &self.nspace
+    }
+
+    /// The job segment, if there is one that could be attached.
+    #[inline]
+    pub fn job(&self) -> Option<&JobReader> {
+        self.set().job.as_deref()
+    }
+
+    /// The newest value that the segments have of `key` of a rank.
+    #[inline]
+    pub fn modex(&self, rank: Rank, key: &KeyRef<'_>) -> Option<ValueRef<'_>> {
+        self.set().modex.iter().find_map(|segment| segment.get(rank, key))
+    }
+
+    /// Whether the namespace was deregistered. What is mapped can still be read.
+    #[inline]
+    pub fn is_retired(&self) -> bool {
+        self.page.is_retired()
+    }
+
+    /// Entries that the directory has now.
+    #[inline]
+    pub fn count(&self) -> u64 {
+        self.page.count()
+    }
+
+    /// The directory, to reach the server's socket in it.
+    pub fn dir_fd(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+
+    /// The path by which the directory was attached.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Why a segment was not attached at the last refresh.
+    pub fn last_error(&self) -> Option<AttachError> {
+        self.refresher.lock().last_error.clone()
+    }
+
+    /// What is mapped.
+    pub fn stats(&self) -> ViewStats {
+        let refresher = self.refresher.lock();
+        let mut stats = ViewStats {
+            entries: refresher.entries.len() as u64,
+            segments_missing: refresher.missing,
+            refreshes: refresher.sets.len() as u64 - 1,
+            ..ViewStats::default()
+        };
+        for (index, known) in refresher.entries.iter().enumerate() {
+            let len = match &known.segment {
+                Attached::Not => continue,
+                Attached::Job(segment) => segment.header().total_len,
+                Attached::Modex(segment) => segment.header().total_len,
+            };
+            stats.segments_mapped += 1;
+            stats.bytes_mapped += len;
+            if refresher.live.binary_search(&index).is_ok() {
+                stats.segments_live += 1;
+                stats.bytes_live += len;
+            }
+        }
+        stats
+    }
+
+    /// The set for the page's present count.
+    #[inline]
+    fn set(&self) -> &SegmentSet {
+        let set = self.loaded();
+        if set.count == self.page.count() {
+            return set;
+        }
+        self.refresh();
+        self.loaded()
+    }
+
+    #[inline]
+    fn loaded(&self) -> &SegmentSet {
+        // SET: pairs with the release store in `refresh`.
+        let set = self.current.load(Ordering::Acquire);
+        // SAFETY: `current` points into one of `refresher.sets`, which are complete before they get there, are
+        // never changed afterwards, and live as long as the view.
+        unsafe { &*set }
+    }
+
+    /// Attaches what is new in the directory. Lookups do this themselves; a caller that knows that something is new, such
+    /// as a fence, may do it before.
+    #[cold]
+    pub fn refresh(&self) {
+        let mut refresher = self.refresher.lock();
+        for attempt in 1..=Self::ATTEMPTS_MAX {
+            let count = self.page.count();
+            if count == self.loaded().count && attempt == 1 {
+                return;
+            }
+            refresher.missing = 0;
+            refresher.last_error = None;
+            let is_complete = self.read_entries(&mut refresher, count);
+            self.attach_live(&mut refresher);
+            // Files of replaced segments vanish after the entry that replaces them has appeared.
+            if refresher.missing != 0 && self.page.count() != count && attempt < Self::ATTEMPTS_MAX {
+                continue;
+            }
+            let set = Arc::new(refresher.set(count, is_complete));
+            // SET: pairs with the acquire load in `loaded`.
+            self.current.store(Arc::as_ptr(&set).cast_mut(), Ordering::Release);
+            refresher.sets.push(set);
+            return;
+        }
+    }
+
+    /// Reads the entries up to `count` that are not known yet and marks those that others replace. Tells whether all of
+    /// them could be read.
+    fn read_entries(&self, refresher: &mut Refresher, count: u64) -> bool {
+        if count > PAGES_MAX * PAGE_CAPACITY {
+            refresher.last_error =
+                Some(AttachError::Page { path: self.path.join(page_name(0)), what: "impossible count" });
+            return false;
+        }
+        while (refresher.entries.len() as u64) < count {
+            let index = refresher.entries.len() as u64;
+            let entry = match index / PAGE_CAPACITY {
+                0 => self.page.entry(index),
+                number => {
+                    if refresher.pages.len() < number as usize {
+                        match open_page(&self.path, &self.directory, self.server_uid, number) {
+                            Ok(page) => refresher.pages.push(page),
+                            Err(error) => {
+                                refresher.last_error = Some(error);
+                                return false;
+                            }
+                        }
+                    }
+                    refresher.pages[number as usize - 1].entry(index % PAGE_CAPACITY)
+                }
+            };
+            refresher.add(index, entry);
+        }
+        true
+    }
+
+    /// Attaches every live entry that is not attached yet.
+    fn attach_live(&self, refresher: &mut Refresher) {
+        for index in refresher.live.clone() {
+            let known = &refresher.entries[index];
+            let Some(entry) = known.entry.clone() else { continue };
+            if !matches!(known.segment, Attached::Not) {
+                continue;
+            }
+            match self.attach_segment(&entry) {
+                Ok(segment) => refresher.entries[index].segment = segment,
+                Err(error) => {
+                    refresher.missing += 1;
+                    refresher.last_error = Some(error);
+                }
+            }
+        }
+    }
+
+    fn attach_segment(&self, entry: &Entry) -> Result<Attached, AttachError> {
+        let name = segment_name(entry.file);
+        let path = || self.path.join(&name);
+        let (file, stat) =
+            open_file(&self.directory, &name, self.server_uid).map_err(|error| file_error(path(), error))?;
+        if stat.st_size as u64 != entry.len {
+            return Err(AttachError::File { path: path(), what: "its length is not that of the entry" });
+        }
+        if entry.len < super::HEADER_LEN as u64 {
+            return Err(AttachError::Segment { path: path(), error: SegmentError::Short { len: entry.len } });
+        }
+        let region = MappedRegion::map(&file, entry.len as usize)
+            .map_err(|error| AttachError::Open { path: path(), errno: error.raw_os_error().unwrap_or(0) })?;
+        let refused = |error| AttachError::Segment { path: path(), error };
+        let (segment, of_nspace) = match entry.kind {
+            SegmentKind::Job => {
+                let reader = JobReader::open(Box::new(region)).map_err(refused)?;
+                let of_nspace = reader.header().nspace == self.nspace.as_bytes();
+                (Attached::Job(Arc::new(reader)), of_nspace)
+            }
+            SegmentKind::Modex => {
+                let reader = ModexReader::open(Box::new(region)).map_err(refused)?;
+                let of_nspace = reader.header().nspace == self.nspace.as_bytes();
+                (Attached::Modex(Arc::new(reader)), of_nspace)
+            }
+        };
+        if !of_nspace {
+            return Err(refused(SegmentError::OtherNspace));
+        }
+        Ok(segment)
+    }
+}
+
+impl Refresher {
+    /// Adds entry `index` and marks what it replaces.
+    fn add(&mut self, index: u64, entry: Option<Entry>) {
+        debug_assert_eq!(index, self.entries.len() as u64, "entries are read in order");
+        if let Some(new) = entry.as_ref().filter(|new| new.replaces.is_some()) {
+            let entries = &self.entries;
+            self.live.retain(|other| match &entries[*other].entry {
+                Some(known) => !new.does_replace(known.kind, known.place),
+                None => false,
+            });
+        }
+        self.live.push(self.entries.len());
+        self.entries.push(KnownEntry { entry, segment: Attached::Not });
+    }
+
+    /// The set of the live segments.
+    fn set(&self, count: u64, is_complete: bool) -> SegmentSet {
+        let mut job = None;
+        let mut modex: Vec<(u64, Option<Arc<ModexReader>>)> = Vec::new();
+        for index in &self.live {
+            let known = &self.entries[*index];
+            let Some(entry) = known.entry.as_ref() else { continue };
+            match (entry.kind, &known.segment) {
+                // The newest one holds all.
+                (SegmentKind::Job, Attached::Job(segment)) => job = Some(Arc::clone(segment)),
+                (SegmentKind::Job, _) => job = None,
+                (SegmentKind::Modex, Attached::Modex(segment)) => {
+                    modex.push((entry.place, Some(Arc::clone(segment))));
+                }
+                (SegmentKind::Modex, _) => modex.push((entry.place, None)),
+            }
+        }
+        if !is_complete {
+            // Entries that could not be read may hold anything, and newer than all that is known.
+            return SegmentSet { count, job: None, modex: Box::default() };
+        }
+        modex.sort_by_key(|(place, _)| std::cmp::Reverse(*place));
+        SegmentSet { count, job, modex: modex.into_iter().map_while(|(_, segment)| segment).collect() }
+    }
+}
+
+fn open_page(path: &Path, directory: &OwnedFd, uid: u32, number: u64) -> Result<PageMap, AttachError> {
+    let path = path.join(page_name(number));
+    let (file, _) = open_file(directory, &page_name(number), uid).map_err(|error| file_error(path.clone(), error))?;
+    PageMap::open(&file, number).map_err(|error| match error {
+        Ok(what) => AttachError::Page { path, what },
+        Err(error) => AttachError::Open { path, errno: error.raw_os_error().unwrap_or(0) },
+    })
+}
+
+fn file_error(path: PathBuf, error: FileError) -> AttachError {
+    match error {
+        FileError::Errno(errno) => AttachError::Open { path, errno: errno_code(errno) },
+        FileError::Wrong(what) => AttachError::File { path, what },
+    }
+}
+
+fn errno_code(errno: Errno) -> i32 {
+    errno as i32
+}

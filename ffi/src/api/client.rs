@@ -1,0 +1,77 @@
+//! Starting and ending: `PMIx_Init` and its companions.
+
+use std::ffi::{CStr, c_char, c_int};
+
+use pmix_client::instance;
+use pmix_dstore::model::Status;
+
+use super::{c_text, client, procs};
+use crate::callback::fill;
+use crate::convert::{array, text};
+use crate::entry::{entry, status_entry};
+use crate::types::*;
+
+/// What `PMIx_Get_version` answers.
+///
+/// The form is that of the stock library, because programs parse it: Open MPI's component refuses a string whose first
+/// character is below `3` (a letter is above), and others look for the word `OpenPMIx` and read the release behind it. The
+/// release is the one whose interface this is. The part behind `repo rev` tells us from the stock library, so that
+/// nobody compares that one with itself.
+const VERSION: &CStr = match CStr::from_bytes_with_nul(
+    concat!(
+        "OpenPMIx 4.2.2, repo rev: pmix-dstore-",
+        env!("CARGO_PKG_VERSION"),
+        " (PMIx Standard: 4.2, Stable ABI: 0.0, Provisional ABI: 0.0)\0"
+    )
+    .as_bytes(),
+) {
+    Ok(version) => version,
+    Err(_) => c"",
+};
+
+status_entry! {
+    /// `PMIx_Init`: connects this process to its server; counted.
+    fn PMIx_Init(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize) {
+        let me = instance::init(&array::read(info, ninfo)?)?;
+        if proc.is_null() { Ok(()) } else { fill(&me, proc) }
+    }
+
+    /// `PMIx_Finalize`: undoes one [`PMIx_Init`].
+    fn PMIx_Finalize(info: *const pmix_info_t, ninfo: usize) {
+        if instance::count() == 0 {
+            // As the stock library: finalizing what is not initialised is no error.
+            return Ok(());
+        }
+        instance::finalize(&array::read(info, ninfo)?)
+    }
+
+    /// `PMIx_Abort`: asks the host to abort processes, or the whole job where none are named.
+    fn PMIx_Abort(status: c_int, msg: *const c_char, targets: *mut pmix_proc_t, ntargets: usize) {
+        client()?.abort(Status(status), text::string(msg), &procs(targets, ntargets)?)
+    }
+}
+
+entry! {
+    /// `PMIx_Initialized`: 1 where this process is, 0 where not.
+    fn PMIx_Initialized() -> c_int {
+        c_int::from(instance::count() > 0)
+    }
+
+    /// `PMIx_Get_version`: which library this is.
+    fn PMIx_Get_version() -> *const c_char {
+        c_text(VERSION)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_passes_the_hosts_checks() {
+        let version = VERSION.to_bytes();
+        assert!(version[0] >= b'3');
+        assert!(version.starts_with(b"OpenPMIx 4.2.2"));
+        assert!(version.windows(11).any(|part| part == b"pmix-dstore"));
+    }
+}

@@ -1,0 +1,161 @@
+//! Exchanging data: put, commit, fence, get, and who runs where.
+
+use std::ffi::{c_char, c_void};
+
+use pmix_client::{GetOptions, GetRequest};
+use pmix_dstore::model::{Info, Proc, Rank, Result, Scope, Status};
+
+use super::{client, present, procs, writable};
+use crate::callback::{Callback, start};
+use crate::convert::array::CArray;
+use crate::convert::object::Object;
+use crate::convert::{array, text, value};
+use crate::entry::{entry, status_entry};
+use crate::memory::copy_text;
+use crate::types::*;
+
+/// Reads what a Get asks for and hands it to `run`. Only a request that goes to the server makes infos of the infos.
+///
+/// # Safety
+/// The pointer rules of the crate for the arguments of `PMIx_Get`.
+#[inline]
+unsafe fn with_request<R>(
+    proc: *const pmix_proc_t,
+    key: *const c_char,
+    info: *const pmix_info_t,
+    ninfo: usize,
+    run: impl FnOnce(&GetRequest<'_>) -> Result<R>,
+) -> Result<R> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (nspace, rank) = if proc.is_null() {
+            (None, Rank::UNDEF)
+        } else {
+            (Some(text::nspace_text((&raw const (*proc).nspace).cast())?), Rank((*proc).rank))
+        };
+        let key = if key.is_null() { None } else { Some(text::key_text(key)?) };
+        let mut options = GetOptions::default();
+        let ninfo = if info.is_null() { 0 } else { ninfo };
+        for index in 0..ninfo {
+            let at = info.add(index);
+            let Some(directive) = value::borrow(&raw const (*at).value) else { continue };
+            options.apply(text::key_text((&raw const (*at).key).cast())?, directive);
+        }
+        let infos = || -> Vec<Info> { array::read(info, ninfo).unwrap_or_default() };
+        run(&GetRequest { nspace, rank, key, options, infos: &infos })
+    }
+}
+
+status_entry! {
+    /// `PMIx_Put`: offers a value; the next commit sends it.
+    fn PMIx_Put(scope: pmix_scope_t, key: *const c_char, val: *mut pmix_value_t) {
+        let client = client()?;
+        let scope = Scope::from_code(scope).ok_or(Status::ERR_BAD_PARAM)?;
+        client.put(scope, text::key(key)?, pmix_value_t::read(present(val)?)?)
+    }
+
+    /// `PMIx_Store_internal`: keeps a value for this process alone.
+    fn PMIx_Store_internal(proc: *const pmix_proc_t, key: *const c_char, val: *mut pmix_value_t) {
+        let client = client()?;
+        client.store_internal(&pmix_proc_t::read(present(proc)?)?, text::key(key)?, pmix_value_t::read(present(val)?)?)
+    }
+
+    /// `PMIx_Commit`: sends what was put.
+    fn PMIx_Commit() {
+        client()?.commit()
+    }
+
+    /// `PMIx_Fence`: a barrier, with an exchange of data where asked for.
+    fn PMIx_Fence(members: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize) {
+        client()?.fence(&procs(members, nprocs)?, array::read(info, ninfo)?).wait()
+    }
+
+    /// `PMIx_Fence_nb`.
+    fn PMIx_Fence_nb(
+        members: *const pmix_proc_t,
+        nprocs: usize,
+        info: *const pmix_info_t,
+        ninfo: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) {
+        start(client()?.fence(&procs(members, nprocs)?, array::read(info, ninfo)?), cbfunc, cbdata)
+    }
+
+    /// `PMIx_Get`: a value, in memory that the caller frees, or in the caller's with `PMIX_GET_STATIC_VALUES`.
+    fn PMIx_Get(
+        proc: *const pmix_proc_t,
+        key: *const c_char,
+        info: *const pmix_info_t,
+        ninfo: usize,
+        val: *mut *mut pmix_value_t,
+    ) {
+        let client = client()?;
+        let val = writable(val)?;
+        with_request(proc, key, info, ninfo, |request| {
+            if request.options.static_values && !request.options.pointer_values {
+                let at = writable(*val)?;
+                return client.get(request, |found| {
+                    at.write_bytes(0, 1);
+                    value::write_ref(found, at)
+                })?;
+            }
+            *val = client.get(request, value::allocate_ref)??;
+            Ok(())
+        })
+    }
+
+    /// `PMIx_Get_nb`.
+    fn PMIx_Get_nb(
+        proc: *const pmix_proc_t,
+        key: *const c_char,
+        info: *const pmix_info_t,
+        ninfo: usize,
+        cbfunc: Option<pmix_value_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) {
+        let client = client()?;
+        let callback = Callback::new(cbfunc, cbdata);
+        if !callback.is_some() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        with_request(proc, key, info, ninfo, |request| {
+            client.get_nb(request, Box::new(move |result| callback.call(result)))
+        })
+    }
+
+    /// `PMIx_Resolve_peers`: the processes of a job on a node.
+    fn PMIx_Resolve_peers(
+        nodename: *const c_char,
+        nspace: *const c_char,
+        procs: *mut *mut pmix_proc_t,
+        nprocs: *mut usize,
+    ) {
+        let client = client()?;
+        let (procs, nprocs) = (writable(procs)?, writable(nprocs)?);
+        (*procs, *nprocs) = (std::ptr::null_mut(), 0);
+        let nspace = if nspace.is_null() { None } else { Some(text::nspace(nspace)?) };
+        let peers: Vec<Proc> = client.resolve_peers(text::string(nodename).map(|name| name.to_bytes()), nspace.as_ref())?;
+        (*procs, *nprocs) = CArray::<pmix_proc_t>::new(&peers)?.into_raw();
+        Ok(())
+    }
+
+    /// `PMIx_Resolve_nodes`: the nodes of a job.
+    fn PMIx_Resolve_nodes(nspace: *const c_char, nodelist: *mut *mut c_char) {
+        let client = client()?;
+        let nodelist = writable(nodelist)?;
+        *nodelist = std::ptr::null_mut();
+        let nspace = if nspace.is_null() { None } else { Some(text::nspace(nspace)?) };
+        if let Some(nodes) = client.resolve_nodes(nspace.as_ref())? {
+            *nodelist = copy_text(&nodes)?;
+        }
+        Ok(())
+    }
+}
+
+entry! {
+    /// `PMIx_Progress`: lets the library work on the calling thread where the caller asked to drive it.
+    ///
+    /// Blocking calls drive the connection themselves and everything else has its own thread, so nothing waits for it.
+    fn PMIx_Progress() {}
+}

@@ -1,0 +1,133 @@
+//! Events: handlers of C code, and notifying others.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use pmix_client::{Event, EventDone, EventHandler, HandlerId};
+use pmix_dstore::model::{Info, Result, Status};
+
+use super::{client, procs};
+use crate::callback::{Callback, start};
+use crate::convert::array::{self, CArray};
+use crate::entry::{guard, status_entry};
+use crate::registry::{Registry, from_cbdata, to_cbdata};
+use crate::types::*;
+
+/// What a handler of C code was called with; it may look at it until it is done.
+struct Arguments {
+    source: CArray<pmix_proc_t>,
+    infos: CArray<pmix_info_t>,
+    results: CArray<pmix_info_t>,
+}
+
+impl Arguments {
+    fn new(event: &Event) -> Result<Arguments> {
+        Ok(Arguments {
+            source: CArray::new(std::slice::from_ref(&event.source))?,
+            infos: CArray::new(&event.infos)?,
+            results: CArray::new(&event.results)?,
+        })
+    }
+}
+
+/// Handlers that have been called and are not done.
+static RUNNING: Registry<(EventDone, Arc<Arguments>)> = Registry::new();
+
+/// A handler of C code. Without a function every event is passed on.
+fn handler(function: Option<pmix_notification_fn_t>) -> EventHandler {
+    Arc::new(move |id: HandlerId, event: Event, done: EventDone| {
+        let Some(function) = function else { return done.finish(Status::SUCCESS, Vec::new()) };
+        let arguments = match Arguments::new(&event) {
+            Ok(arguments) => Arc::new(arguments),
+            Err(status) => return done.finish(status, Vec::new()),
+        };
+        // One share stays here: a handler may say that it is done and go on reading until it returns.
+        let running = RUNNING.keep((done, arguments.clone()));
+        // SAFETY: the handler was registered for this; its arguments live until it returned and is done.
+        unsafe {
+            function(
+                id,
+                event.status.0,
+                arguments.source.as_ptr(),
+                arguments.infos.as_ptr(),
+                arguments.infos.len(),
+                arguments.results.as_ptr(),
+                arguments.results.len(),
+                Some(handler_done),
+                to_cbdata(running),
+            )
+        }
+    })
+}
+
+/// Called by a handler that is done.
+unsafe extern "C" fn handler_done(
+    status: pmix_status_t,
+    results: *mut pmix_info_t,
+    nresults: usize,
+    cbfunc: Option<pmix_op_cbfunc_t>,
+    thiscbdata: *mut c_void,
+    notification_cbdata: *mut c_void,
+) {
+    guard("end of an event handler", || {
+        // SAFETY: the handler passes infos that stay until its own callback.
+        let results: Result<Vec<Info>> = unsafe { array::read(results, nresults) };
+        Callback::new(cbfunc, thiscbdata).call(Status::SUCCESS);
+        if let Some((done, _arguments)) = RUNNING.take(from_cbdata(notification_cbdata)) {
+            done.finish(Status(status), results.unwrap_or_default());
+        }
+    })
+}
+
+status_entry! {
+    /// `PMIx_Register_event_handler`: with a callback for the handler's number; without one it blocks and answers the
+    /// number itself.
+    fn PMIx_Register_event_handler(
+        codes: *mut pmix_status_t,
+        ncodes: usize,
+        info: *mut pmix_info_t,
+        ninfo: usize,
+        evhdlr: Option<pmix_notification_fn_t>,
+        cbfunc: Option<pmix_hdlr_reg_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) {
+        let ncodes = if codes.is_null() { 0 } else { ncodes };
+        let codes = (0..ncodes).map(|index| Status(*codes.add(index))).collect();
+        let operation = client()?.register_event_handler(codes, array::read(info, ninfo)?, handler(evhdlr));
+        let callback = Callback::new(cbfunc, cbdata);
+        if callback.is_some() {
+            return operation.start(Box::new(move |result| callback.call(result)));
+        }
+        // Any code but success travels as an error, and this one is the handler's number.
+        match i32::try_from(operation.wait()?) {
+            Ok(number) => Status(number).ok(),
+            Err(_) => Err(Status::ERR_EVENT_REGISTRATION),
+        }
+    }
+
+    /// `PMIx_Deregister_event_handler`: blocks without a callback.
+    fn PMIx_Deregister_event_handler(
+        evhdlr_ref: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) {
+        let operation = client()?.deregister_event_handler(evhdlr_ref);
+        if cbfunc.is_some() { start(operation, cbfunc, cbdata) } else { operation.wait() }
+    }
+
+    /// `PMIx_Notify_event`: blocks without a callback. Without a source the caller is meant.
+    fn PMIx_Notify_event(
+        status: pmix_status_t,
+        source: *const pmix_proc_t,
+        range: pmix_data_range_t,
+        info: *const pmix_info_t,
+        ninfo: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) {
+        let client = client()?;
+        let source = procs(source, 1)?.pop().unwrap_or_else(|| client.me().clone());
+        let operation = client.notify_event(Status(status), source, range, array::read(info, ninfo)?);
+        if cbfunc.is_some() { start(operation, cbfunc, cbdata) } else { operation.wait() }
+    }
+}

@@ -1,0 +1,284 @@
+//! Helpers for values, infos and their arrays.
+
+use std::cmp::Ordering;
+use std::ffi::{c_char, c_void};
+
+use pmix_dstore::codec;
+use pmix_dstore::model::{DataType, InfoFlags, Result, Status, Value};
+
+use super::{present, writable};
+use crate::convert::object::{Object, destroy_any, element_size, read_any, write_any};
+use crate::convert::{array, text, value};
+use crate::entry::{entry, status_entry};
+use crate::memory::{copy_bytes, copy_string_or_null, zeroed};
+use crate::types::*;
+
+status_entry! {
+    /// `PMIx_Value_load`: fills a value with a copy of what `data` points to, as the type says.
+    ///
+    /// A string is itself `data`. NULL leaves the value empty, or true for a directive of type BOOL. Types that a value
+    /// cannot hold are accepted and leave it empty, as in the stock library.
+    fn PMIx_Value_load(val: *mut pmix_value_t, data: *const c_void, type_: pmix_data_type_t) {
+        value::load(writable(val)?, data, DataType(type_))
+    }
+
+    /// `PMIx_Value_unload`: copies what a value holds.
+    ///
+    /// Numbers, PROC and TIMEVAL go to the memory that `*data` points to, strings and other structures to new memory;
+    /// the bytes of a byte object are shared with the value.
+    fn PMIx_Value_unload(val: *mut pmix_value_t, data: *mut *mut c_void, sz: *mut usize) {
+        value::unload(present(val)?, writable(data)?, writable(sz)?)
+    }
+
+    /// `PMIx_Value_xfer`: copies a value into another one, whose former contents are not freed.
+    fn PMIx_Value_xfer(dest: *mut pmix_value_t, src: *const pmix_value_t) {
+        value::transfer(writable(dest)?, present(src)?)
+    }
+
+    /// `PMIx_Info_load`: fills an info; a key that is too long is cut.
+    fn PMIx_Info_load(info: *mut pmix_info_t, key: *const c_char, data: *const c_void, type_: pmix_data_type_t) {
+        let info = writable(info)?;
+        let key = text::string(present(key)?).unwrap_or_default();
+        info.write_bytes(0, 1);
+        text::write_name((&raw mut (*info).key).cast(), size_of::<pmix_key_t>(), key.to_bytes());
+        value::load(&raw mut (*info).value, data, DataType(type_))
+    }
+
+    /// `PMIx_Info_xfer`: copies an info. A persistent one shares its value.
+    fn PMIx_Info_xfer(dest: *mut pmix_info_t, src: *const pmix_info_t) {
+        transfer_info(writable(dest)?, present(src)?)
+    }
+
+    /// `PMIx_Data_copy`: a copy of one object, in new memory.
+    fn PMIx_Data_copy(dest: *mut *mut c_void, src: *mut c_void, type_: pmix_data_type_t) {
+        let ty = DataType(type_);
+        let dest = writable(dest)?;
+        if ty == DataType::STRING {
+            // A string is itself the object here.
+            *dest = copy_string_or_null(text::string(src.cast()))?.cast();
+            return Ok(());
+        }
+        let copied = read_any(ty, present(src)?)?;
+        let size = element_size(ty).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
+        let copy = zeroed::<u8>(size)?.cast::<c_void>();
+        if let Err(status) = write_any(&copied, copy) {
+            destroy_any(ty, copy);
+            crate::memory::free(copy);
+            return Err(status);
+        }
+        *dest = copy;
+        Ok(())
+    }
+
+    /// `PMIx_Data_load`: hands packed bytes over to a buffer.
+    fn PMIx_Data_load(buffer: *mut pmix_data_buffer_t, payload: *mut pmix_byte_object_t) {
+        let (buffer, payload) = (writable(buffer)?, writable(payload)?);
+        let (base, size) = ((*payload).bytes, (*payload).size);
+        pmix_data_buffer_t::destroy(buffer);
+        *buffer = pmix_data_buffer_t {
+            base_ptr: base,
+            pack_ptr: base.wrapping_add(size),
+            unpack_ptr: base,
+            bytes_allocated: size,
+            bytes_used: size,
+        };
+        *payload = pmix_byte_object_t { bytes: std::ptr::null_mut(), size: 0 };
+        Ok(())
+    }
+
+    /// `PMIx_Data_unload`: takes the bytes out of a buffer that have not been unpacked.
+    fn PMIx_Data_unload(buffer: *mut pmix_data_buffer_t, payload: *mut pmix_byte_object_t) {
+        let (buffer, payload) = (writable(buffer)?, writable(payload)?);
+        *payload = pmix_byte_object_t { bytes: copy_bytes(unread(buffer))?, size: unread(buffer).len() };
+        pmix_data_buffer_t::destroy(buffer);
+        Ok(())
+    }
+
+    /// `PMIx_Data_embed`: a buffer of copies of packed bytes, in place of what it held.
+    fn PMIx_Data_embed(buffer: *mut pmix_data_buffer_t, payload: *const pmix_byte_object_t) {
+        let buffer = writable(buffer)?;
+        let bytes = pmix_byte_object_t::read(present(payload)?)?;
+        pmix_data_buffer_t::destroy(buffer);
+        pmix_data_buffer_t::write(&bytes, buffer)
+    }
+
+    /// `PMIx_Data_copy_payload`: adds what `src` still holds to `dest`.
+    fn PMIx_Data_copy_payload(dest: *mut pmix_data_buffer_t, src: *mut pmix_data_buffer_t) {
+        let (dest, src) = (writable(dest)?, writable(src)?);
+        let mut bytes = pmix_data_buffer_t::read(dest)?;
+        let unpacked = if (*dest).base_ptr.is_null() { 0 } else { (*dest).unpack_ptr.addr() - (*dest).base_ptr.addr() };
+        bytes.extend_from_slice(unread(src));
+        pmix_data_buffer_t::destroy(dest);
+        pmix_data_buffer_t::write(&bytes, dest)?;
+        (*dest).unpack_ptr = (*dest).base_ptr.wrapping_add(unpacked);
+        Ok(())
+    }
+}
+
+entry! {
+    /// `PMIx_Value_destruct`: frees what a value holds.
+    fn PMIx_Value_destruct(val: *mut pmix_value_t) {
+        if !val.is_null() {
+            pmix_value_t::destroy(val);
+        }
+    }
+
+    /// `PMIx_Data_array_destruct`: frees what an array holds.
+    fn PMIx_Data_array_destruct(d: *mut pmix_data_array_t) {
+        if !d.is_null() {
+            pmix_data_array_t::destroy(d);
+        }
+    }
+
+    /// `PMIx_Value_compare`: a `pmix_value_cmp_t`.
+    fn PMIx_Value_compare(v1: *mut pmix_value_t, v2: *mut pmix_value_t) -> pmix_value_cmp_t {
+        if v1.is_null() || v2.is_null() {
+            return COMPARISON_NOT_AVAILABLE;
+        }
+        match (pmix_value_t::read(v1), pmix_value_t::read(v2)) {
+            (Ok(one), Ok(other)) => compare(&one, &other),
+            _ => COMPARISON_NOT_AVAILABLE,
+        }
+    }
+}
+
+entry! {
+    /// `PMIx_Data_compress`: whether the bytes were compressed. As in the stock library few bytes are not worth it.
+    fn PMIx_Data_compress(
+        inbytes: *const u8,
+        size: usize,
+        outbytes: *mut *mut u8,
+        nbytes: *mut usize,
+    ) -> bool {
+        if outbytes.is_null() || nbytes.is_null() || size < COMPRESS_LEN_MIN {
+            return false;
+        }
+        let compressed = codec::compress(array::bytes(inbytes.cast(), size));
+        compressed.is_ok_and(|bytes| bytes.len() < size && give_bytes(&bytes, outbytes, nbytes))
+    }
+
+    /// `PMIx_Data_decompress`: whether the bytes were expanded.
+    fn PMIx_Data_decompress(
+        inbytes: *const u8,
+        size: usize,
+        outbytes: *mut *mut u8,
+        nbytes: *mut usize,
+    ) -> bool {
+        if outbytes.is_null() || nbytes.is_null() {
+            return false;
+        }
+        let expanded = codec::decompress(array::bytes(inbytes.cast(), size));
+        expanded.is_ok_and(|bytes| give_bytes(&bytes, outbytes, nbytes))
+    }
+}
+
+/// Fewer bytes than these are not compressed.
+const COMPRESS_LEN_MIN: usize = 4096;
+
+/// Gives C code a copy of bytes; tells whether there was memory for it.
+///
+/// # Safety
+/// The pointers are writable.
+unsafe fn give_bytes(bytes: &[u8], out: *mut *mut u8, len: *mut usize) -> bool {
+    let Ok(copy) = copy_bytes(bytes) else { return false };
+    // SAFETY: the caller's promise.
+    unsafe {
+        out.write(copy.cast());
+        len.write(bytes.len());
+    }
+    true
+}
+
+/// `PMIX_EQUAL`.
+const EQUAL: pmix_value_cmp_t = 0;
+/// `PMIX_VALUE1_GREATER`.
+const FIRST_GREATER: pmix_value_cmp_t = 1;
+/// `PMIX_VALUE2_GREATER`.
+const SECOND_GREATER: pmix_value_cmp_t = 2;
+/// `PMIX_VALUE_TYPE_DIFFERENT`.
+const TYPE_DIFFERENT: pmix_value_cmp_t = 3;
+/// `PMIX_VALUE_COMPARISON_NOT_AVAIL`.
+const COMPARISON_NOT_AVAILABLE: pmix_value_cmp_t = 5;
+
+fn compare(one: &Value, other: &Value) -> pmix_value_cmp_t {
+    if one.data_type() != other.data_type() {
+        return TYPE_DIFFERENT;
+    }
+    let order = match (one, other) {
+        (Value::Float(a), Value::Float(b)) => a.partial_cmp(b),
+        (Value::Double(a), Value::Double(b)) => a.partial_cmp(b),
+        (Value::Int(a) | Value::Int32(a) | Value::Pid(a), Value::Int(b) | Value::Int32(b) | Value::Pid(b)) => {
+            Some(a.cmp(b))
+        }
+        (Value::Int8(a), Value::Int8(b)) => Some(a.cmp(b)),
+        (Value::Int16(a), Value::Int16(b)) => Some(a.cmp(b)),
+        (Value::Int64(a) | Value::Time(a), Value::Int64(b) | Value::Time(b)) => Some(a.cmp(b)),
+        (Value::Status(a), Value::Status(b)) => Some(a.cmp(b)),
+        (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
+        (Value::Timeval { sec: a, usec: c }, Value::Timeval { sec: b, usec: d }) => Some((a, c).cmp(&(b, d))),
+        (Value::ByteObject(a), Value::ByteObject(b)) => Some(a.len().cmp(&b.len()).then_with(|| a.cmp(b))),
+        _ => match (one.scalar_bits(), other.scalar_bits()) {
+            (Some(a), Some(b)) => Some(a.cmp(&b)),
+            _ if one == other => Some(Ordering::Equal),
+            _ => None,
+        },
+    };
+    match order {
+        Some(Ordering::Equal) => EQUAL,
+        Some(Ordering::Greater) => FIRST_GREATER,
+        Some(Ordering::Less) => SECOND_GREATER,
+        None => COMPARISON_NOT_AVAILABLE,
+    }
+}
+
+/// Copies an info over one whose former contents do not count.
+///
+/// # Errors
+/// What copying the value says.
+///
+/// # Safety
+/// `dest` is writable and `src` initialised.
+pub(super) unsafe fn transfer_info(dest: *mut pmix_info_t, src: *const pmix_info_t) -> Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let key = text::key_text((&raw const (*src).key).cast())?;
+        dest.write_bytes(0, 1);
+        text::write_name((&raw mut (*dest).key).cast(), size_of::<pmix_key_t>(), key);
+        (*dest).flags = (*src).flags;
+        if (*src).flags & InfoFlags::PERSISTENT != 0 {
+            (*dest).value = (*src).value;
+            return Ok(());
+        }
+        value::transfer(&raw mut (*dest).value, &raw const (*src).value)
+    }
+}
+
+/// The bytes of a buffer that have not been unpacked.
+///
+/// # Safety
+/// `buffer` is an initialised buffer that stays unchanged for `'a`.
+unsafe fn unread<'a>(buffer: *const pmix_data_buffer_t) -> &'a [u8] {
+    // SAFETY: the caller's promise; a buffer's pointers are ordered.
+    unsafe {
+        let start = (*buffer).unpack_ptr;
+        if (*buffer).base_ptr.is_null() || start.is_null() {
+            return &[];
+        }
+        let len = ((*buffer).base_ptr.addr() + (*buffer).bytes_used).saturating_sub(start.addr());
+        array::bytes(start, len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_compare_by_type_and_order() {
+        assert_eq!(compare(&Value::Int(1), &Value::Uint(1)), TYPE_DIFFERENT);
+        assert_eq!(compare(&Value::Int(-1), &Value::Int(1)), SECOND_GREATER);
+        assert_eq!(compare(&Value::string("b"), &Value::string("a")), FIRST_GREATER);
+        assert_eq!(compare(&Value::Size(7), &Value::Size(7)), EQUAL);
+        assert_eq!(compare(&Value::Double(f64::NAN), &Value::Double(1.0)), COMPARISON_NOT_AVAILABLE);
+    }
+}

@@ -1,0 +1,174 @@
+//! Functions of the interface that the library does not have. `docs/missing.md` lists them.
+
+use std::ffi::{c_char, c_void};
+
+use crate::entry::not_supported;
+use crate::types::*;
+
+not_supported! {
+    /// `PMIx_Allocation_request` (query-log-alloc-jobctrl-monitor).
+    fn PMIx_Allocation_request(directive: pmix_alloc_directive_t, info: *mut pmix_info_t, ninfo: usize, results: *mut *mut pmix_info_t, nresults: *mut usize);
+
+    /// `PMIx_Allocation_request_nb` (query-log-alloc-jobctrl-monitor).
+    fn PMIx_Allocation_request_nb(directive: pmix_alloc_directive_t, info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<pmix_info_cbfunc_t>, cbdata: *mut c_void);
+
+    /// `PMIx_Process_monitor` (query-log-alloc-jobctrl-monitor).
+    fn PMIx_Process_monitor(monitor: *const pmix_info_t, error: pmix_status_t, directives: *const pmix_info_t, ndirs: usize, results: *mut *mut pmix_info_t, nresults: *mut usize);
+
+    /// `PMIx_Process_monitor_nb` (query-log-alloc-jobctrl-monitor).
+    fn PMIx_Process_monitor_nb(monitor: *const pmix_info_t, error: pmix_status_t, directives: *const pmix_info_t, ndirs: usize, cbfunc: Option<pmix_info_cbfunc_t>, cbdata: *mut c_void);
+
+    /// `PMIx_Compute_distances` (topology-fabric).
+    fn PMIx_Compute_distances(topo: *mut pmix_topology_t, cpuset: *mut pmix_cpuset_t, info: *mut pmix_info_t, ninfo: usize, distances: *mut *mut pmix_device_distance_t, ndist: *mut usize);
+
+    /// `PMIx_Compute_distances_nb` (topology-fabric).
+    fn PMIx_Compute_distances_nb(topo: *mut pmix_topology_t, cpuset: *mut pmix_cpuset_t, info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<pmix_device_dist_cbfunc_t>, cbdata: *mut c_void);
+
+    /// `PMIx_Fabric_deregister` (topology-fabric).
+    fn PMIx_Fabric_deregister(fabric: *mut pmix_fabric_t);
+
+    /// `PMIx_Fabric_deregister_nb` (topology-fabric).
+    fn PMIx_Fabric_deregister_nb(fabric: *mut pmix_fabric_t, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+
+    /// `PMIx_Fabric_register` (topology-fabric).
+    fn PMIx_Fabric_register(fabric: *mut pmix_fabric_t, directives: *const pmix_info_t, ndirs: usize);
+
+    /// `PMIx_Fabric_register_nb` (topology-fabric).
+    fn PMIx_Fabric_register_nb(fabric: *mut pmix_fabric_t, directives: *const pmix_info_t, ndirs: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+
+    /// `PMIx_Fabric_update` (topology-fabric).
+    fn PMIx_Fabric_update(fabric: *mut pmix_fabric_t);
+
+    /// `PMIx_Fabric_update_nb` (topology-fabric).
+    fn PMIx_Fabric_update_nb(fabric: *mut pmix_fabric_t, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+
+    /// `PMIx_Get_cpuset` (topology-fabric).
+    fn PMIx_Get_cpuset(cpuset: *mut pmix_cpuset_t, ref_: pmix_bind_envelope_t);
+
+    /// `PMIx_Get_relative_locality` (topology-fabric).
+    fn PMIx_Get_relative_locality(locality1: *const c_char, locality2: *const c_char, locality: *mut pmix_locality_t);
+
+    /// `PMIx_Load_topology` (topology-fabric).
+    fn PMIx_Load_topology(topo: *mut pmix_topology_t);
+
+    /// `PMIx_Parse_cpuset_string` (topology-fabric).
+    fn PMIx_Parse_cpuset_string(cpuset_string: *const c_char, cpuset: *mut pmix_cpuset_t);
+
+    /// `PMIx_Data_pack` (data-buffer).
+    fn PMIx_Data_pack(target: *const pmix_proc_t, buffer: *mut pmix_data_buffer_t, src: *mut c_void, num_vals: i32, type_: pmix_data_type_t);
+
+    /// `PMIx_Data_print` (data-buffer).
+    fn PMIx_Data_print(output: *mut *mut c_char, prefix: *mut c_char, src: *mut c_void, type_: pmix_data_type_t);
+
+    /// `PMIx_Data_unpack` (data-buffer).
+    fn PMIx_Data_unpack(source: *const pmix_proc_t, buffer: *mut pmix_data_buffer_t, dest: *mut c_void, max_num_values: *mut i32, type_: pmix_data_type_t);
+
+    /// `PMIx_Get_credential` (security).
+    fn PMIx_Get_credential(info: *const pmix_info_t, ninfo: usize, credential: *mut pmix_byte_object_t);
+
+    /// `PMIx_Get_credential_nb` (security).
+    fn PMIx_Get_credential_nb(info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_credential_cbfunc_t>, cbdata: *mut c_void);
+
+    /// `PMIx_Validate_credential` (security).
+    fn PMIx_Validate_credential(cred: *const pmix_byte_object_t, info: *const pmix_info_t, ninfo: usize, results: *mut *mut pmix_info_t, nresults: *mut usize);
+
+    /// `PMIx_Validate_credential_nb` (security).
+    fn PMIx_Validate_credential_nb(cred: *const pmix_byte_object_t, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_validation_cbfunc_t>, cbdata: *mut c_void);
+
+    /// `PMIx_Group_construct` (groups).
+    fn PMIx_Group_construct(grp: *const c_char, procs: *const pmix_proc_t, nprocs: usize, directives: *const pmix_info_t, ndirs: usize, results: *mut *mut pmix_info_t, nresults: *mut usize);
+
+    /// `PMIx_Group_construct_nb` (groups).
+    fn PMIx_Group_construct_nb(grp: *const c_char, procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_info_cbfunc_t>, cbdata: *mut c_void);
+
+    /// `PMIx_Group_destruct` (groups).
+    fn PMIx_Group_destruct(grp: *const c_char, info: *const pmix_info_t, ninfo: usize);
+
+    /// `PMIx_Group_destruct_nb` (groups).
+    fn PMIx_Group_destruct_nb(grp: *const c_char, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+
+    /// `PMIx_Group_invite` (groups).
+    fn PMIx_Group_invite(grp: *const c_char, procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize, results: *mut *mut pmix_info_t, nresult: *mut usize);
+
+    /// `PMIx_Group_invite_nb` (groups).
+    fn PMIx_Group_invite_nb(grp: *const c_char, procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_info_cbfunc_t>, cbdata: *mut c_void);
+
+    /// `PMIx_Group_join` (groups).
+    fn PMIx_Group_join(grp: *const c_char, leader: *const pmix_proc_t, opt: pmix_group_opt_t, info: *const pmix_info_t, ninfo: usize, results: *mut *mut pmix_info_t, nresult: *mut usize);
+
+    /// `PMIx_Group_join_nb` (groups).
+    fn PMIx_Group_join_nb(grp: *const c_char, leader: *const pmix_proc_t, opt: pmix_group_opt_t, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_info_cbfunc_t>, cbdata: *mut c_void);
+
+    /// `PMIx_Group_leave` (groups).
+    fn PMIx_Group_leave(grp: *const c_char, info: *const pmix_info_t, ninfo: usize);
+
+    /// `PMIx_Group_leave_nb` (groups).
+    fn PMIx_Group_leave_nb(grp: *const c_char, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+
+    /// `PMIx_IOF_deregister` (iof).
+    fn PMIx_IOF_deregister(iofhdlr: usize, directives: *const pmix_info_t, ndirs: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+
+    /// `PMIx_IOF_pull` (iof).
+    fn PMIx_IOF_pull(procs: *const pmix_proc_t, nprocs: usize, directives: *const pmix_info_t, ndirs: usize, channel: pmix_iof_channel_t, cbfunc: Option<pmix_iof_cbfunc_t>, regcbfunc: Option<pmix_hdlr_reg_cbfunc_t>, regcbdata: *mut c_void);
+
+    /// `PMIx_IOF_push` (iof).
+    fn PMIx_IOF_push(targets: *const pmix_proc_t, ntargets: usize, bo: *mut pmix_byte_object_t, directives: *const pmix_info_t, ndirs: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+
+    /// `PMIx_server_IOF_deliver` (iof).
+    fn PMIx_server_IOF_deliver(source: *const pmix_proc_t, channel: pmix_iof_channel_t, bo: *const pmix_byte_object_t, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+
+    /// `PMIx_Register_attributes` (server).
+    fn PMIx_Register_attributes(function: *mut c_char, attrs: *mut *mut c_char);
+
+    /// `PMIx_server_collect_inventory` (server).
+    fn PMIx_server_collect_inventory(directives: *mut pmix_info_t, ndirs: usize, cbfunc: Option<pmix_info_cbfunc_t>, cbdata: *mut c_void);
+
+    /// `PMIx_server_define_process_set` (server).
+    fn PMIx_server_define_process_set(members: *const pmix_proc_t, nmembers: usize, pset_name: *const c_char);
+
+    /// `PMIx_server_delete_process_set` (server).
+    fn PMIx_server_delete_process_set(pset_name: *mut c_char);
+
+    /// `PMIx_server_deliver_inventory` (server).
+    fn PMIx_server_deliver_inventory(info: *mut pmix_info_t, ninfo: usize, directives: *mut pmix_info_t, ndirs: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+
+    /// `PMIx_server_deregister_resources` (server).
+    fn PMIx_server_deregister_resources(info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+
+    /// `PMIx_server_generate_cpuset_string` (server).
+    fn PMIx_server_generate_cpuset_string(cpuset: *const pmix_cpuset_t, cpuset_string: *mut *mut c_char);
+
+    /// `PMIx_server_generate_locality_string` (server).
+    fn PMIx_server_generate_locality_string(cpuset: *const pmix_cpuset_t, locality: *mut *mut c_char);
+
+    /// `PMIx_server_register_resources` (server).
+    fn PMIx_server_register_resources(info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+
+    /// `PMIx_server_setup_application` (server).
+    fn PMIx_server_setup_application(nspace: *const c_char, info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<pmix_setup_application_cbfunc_t>, cbdata: *mut c_void);
+
+    /// `PMIx_server_setup_local_support` (server).
+    fn PMIx_server_setup_local_support(nspace: *const c_char, info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+
+    /// `PMIx_tool_attach_to_server` (tool).
+    fn PMIx_tool_attach_to_server(myproc: *mut pmix_proc_t, server: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize);
+
+    /// `PMIx_tool_connect_to_server` (tool).
+    fn PMIx_tool_connect_to_server(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize);
+
+    /// `PMIx_tool_disconnect` (tool).
+    fn PMIx_tool_disconnect(server: *const pmix_proc_t);
+
+    /// `PMIx_tool_finalize` (tool).
+    fn PMIx_tool_finalize();
+
+    /// `PMIx_tool_get_servers` (tool).
+    fn PMIx_tool_get_servers(servers: *mut *mut pmix_proc_t, nservers: *mut usize);
+
+    /// `PMIx_tool_init` (tool).
+    fn PMIx_tool_init(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize);
+
+    /// `PMIx_tool_set_server` (tool).
+    fn PMIx_tool_set_server(server: *const pmix_proc_t, info: *mut pmix_info_t, ninfo: usize);
+
+}

@@ -1,0 +1,63 @@
+//! The functions of the interface, a few lines each: translate, call, translate back.
+
+pub mod client;
+pub mod data;
+pub mod events;
+pub mod helpers;
+pub mod info_list;
+pub mod missing;
+pub mod publish;
+pub mod query;
+pub mod server;
+pub mod spawn;
+pub mod strings;
+pub mod topology;
+
+use std::ffi::c_char;
+
+use pmix_client::{Client, instance};
+use pmix_dstore::model::{Proc, Result, Status};
+
+use crate::convert::array;
+use crate::types::pmix_proc_t;
+
+/// The client of this process.
+///
+/// # Errors
+/// `INIT` where the process is not initialised.
+fn client() -> Result<&'static Client> {
+    instance::current().ok_or(Status::ERR_INIT)
+}
+
+/// The processes of an array; none for NULL, as the functions that take processes mean the whole namespace then.
+///
+/// # Errors
+/// `BAD_PARAM` for a namespace that is too long.
+///
+/// # Safety
+/// `procs` is NULL or an array of `count` processes.
+unsafe fn procs(procs: *const pmix_proc_t, count: usize) -> Result<Vec<Proc>> {
+    // SAFETY: the caller's promise.
+    if procs.is_null() { Ok(Vec::new()) } else { unsafe { array::read(procs, count) } }
+}
+
+/// A pointer that must not be NULL.
+///
+/// # Errors
+/// `BAD_PARAM`.
+fn present<T>(pointer: *const T) -> Result<*const T> {
+    if pointer.is_null() { Err(Status::ERR_BAD_PARAM) } else { Ok(pointer) }
+}
+
+/// An out parameter that must not be NULL.
+///
+/// # Errors
+/// `BAD_PARAM`.
+fn writable<T>(pointer: *mut T) -> Result<*mut T> {
+    if pointer.is_null() { Err(Status::ERR_BAD_PARAM) } else { Ok(pointer) }
+}
+
+/// A C string of the library's own.
+fn c_text(text: &'static std::ffi::CStr) -> *const c_char {
+    text.as_ptr()
+}

@@ -1,0 +1,75 @@
+//! Questions and requests to the host: queries, logs, job control.
+
+use std::ffi::c_void;
+
+use super::{client, present, procs};
+use crate::callback::{hand_over, start, start_answer};
+use crate::convert::array;
+use crate::entry::status_entry;
+use crate::types::*;
+
+status_entry! {
+    /// `PMIx_Query_info`.
+    fn PMIx_Query_info(
+        queries: *mut pmix_query_t,
+        nqueries: usize,
+        results: *mut *mut pmix_info_t,
+        nresults: *mut usize,
+    ) {
+        let answer = client()?.query(array::read(present(queries)?, nqueries)?).wait()?;
+        hand_over(answer, results, nresults)
+    }
+
+    /// `PMIx_Query_info_nb`.
+    fn PMIx_Query_info_nb(
+        queries: *mut pmix_query_t,
+        nqueries: usize,
+        cbfunc: Option<pmix_info_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) {
+        start_answer(client()?.query(array::read(present(queries)?, nqueries)?), cbfunc, cbdata)
+    }
+
+    /// `PMIx_Log`.
+    fn PMIx_Log(data: *const pmix_info_t, ndata: usize, directives: *const pmix_info_t, ndirs: usize) {
+        client()?.log(array::read(present(data)?, ndata)?, array::read(directives, ndirs)?).wait()
+    }
+
+    /// `PMIx_Log_nb`.
+    fn PMIx_Log_nb(
+        data: *const pmix_info_t,
+        ndata: usize,
+        directives: *const pmix_info_t,
+        ndirs: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) {
+        start(client()?.log(array::read(present(data)?, ndata)?, array::read(directives, ndirs)?), cbfunc, cbdata)
+    }
+
+    /// `PMIx_Job_control`.
+    fn PMIx_Job_control(
+        targets: *const pmix_proc_t,
+        ntargets: usize,
+        directives: *const pmix_info_t,
+        ndirs: usize,
+        results: *mut *mut pmix_info_t,
+        nresults: *mut usize,
+    ) {
+        let answer = client()?.job_control(procs(targets, ntargets)?, array::read(directives, ndirs)?).wait()?;
+        hand_over(answer, results, nresults)
+    }
+
+    /// `PMIx_Job_control_nb`.
+    fn PMIx_Job_control_nb(
+        targets: *const pmix_proc_t,
+        ntargets: usize,
+        directives: *const pmix_info_t,
+        ndirs: usize,
+        cbfunc: Option<pmix_info_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) {
+        let operation = client()?.job_control(procs(targets, ntargets)?, array::read(directives, ndirs)?);
+        start_answer(operation, cbfunc, cbdata)
+    }
+}

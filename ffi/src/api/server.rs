@@ -1,0 +1,171 @@
+//! What a host calls.
+
+use std::ffi::{c_char, c_void};
+use std::sync::Arc;
+
+use libc::{gid_t, uid_t};
+use parking_lot::RwLock;
+use pmix_dstore::maps;
+use pmix_dstore::model::{Result, Status};
+use pmix_server::{OpDone, Server};
+
+use super::{present, writable};
+use crate::callback::Callback;
+use crate::convert::object::Object;
+use crate::convert::{array, text};
+use crate::entry::{entry, status_entry};
+use crate::environment;
+use crate::host::CHost;
+use crate::memory::copy_bytes;
+use crate::types::*;
+
+/// The server of this process and how often it was started.
+static SERVER: RwLock<Option<(Arc<Server>, usize)>> = RwLock::new(None);
+
+/// The server of this process.
+///
+/// # Errors
+/// `INIT` where there is none.
+fn server() -> Result<Arc<Server>> {
+    SERVER.read().as_ref().map(|(server, _)| server.clone()).ok_or(Status::ERR_INIT)
+}
+
+/// A callback for the end of an operation; without one the operation blocks.
+fn done(cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void) -> Option<OpDone> {
+    let callback = Callback::new(cbfunc, cbdata);
+    callback.is_some().then(|| Box::new(move |status| callback.call(status)) as OpDone)
+}
+
+/// The result of an operation that was told to block where it was given no callback: success is success then.
+fn blocking(status: Status, cbfunc: Option<pmix_op_cbfunc_t>) -> Result<()> {
+    if cbfunc.is_none() && status == Status::OPERATION_SUCCEEDED { Ok(()) } else { status.ok() }
+}
+
+status_entry! {
+    /// `PMIx_server_init`: starts the server of this process; counted.
+    fn PMIx_server_init(module: *mut pmix_server_module_t, info: *mut pmix_info_t, ninfo: usize) {
+        let mut server = SERVER.write();
+        if let Some((_, count)) = &mut *server {
+            *count += 1;
+            return Ok(());
+        }
+        let host = Arc::new(CHost::new(module));
+        *server = Some((Server::init(host, &array::read(info, ninfo)?)?, 1));
+        Ok(())
+    }
+
+    /// `PMIx_server_finalize`: undoes one [`PMIx_server_init`].
+    fn PMIx_server_finalize() {
+        let ended = {
+            let mut server = SERVER.write();
+            match &mut *server {
+                None => return Err(Status::ERR_INIT),
+                Some((_, count)) if *count > 1 => {
+                    *count -= 1;
+                    return Ok(());
+                }
+                last => last.take(),
+            }
+        };
+        // Outside the lock: what the server's thread still calls back may come here again.
+        ended.map_or(Ok(()), |(server, _)| server.finalize().ok())
+    }
+
+    /// `PMIx_server_register_nspace`: what is known of a job.
+    fn PMIx_server_register_nspace(
+        nspace: *const c_char,
+        nlocalprocs: i32,
+        info: *mut pmix_info_t,
+        ninfo: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) {
+        let infos = array::read(info, ninfo)?;
+        let status = server()?.register_nspace(text::nspace(nspace)?, nlocalprocs, infos, done(cbfunc, cbdata));
+        blocking(status, cbfunc)
+    }
+
+    /// `PMIx_server_register_client`: a process that will be started on this node.
+    fn PMIx_server_register_client(
+        proc: *const pmix_proc_t,
+        uid: uid_t,
+        gid: gid_t,
+        server_object: *mut c_void,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) {
+        let proc = pmix_proc_t::read(present(proc)?)?;
+        blocking(server()?.register_client(proc, uid, gid, server_object.expose_provenance(), done(cbfunc, cbdata)), cbfunc)
+    }
+
+    /// `PMIx_server_setup_fork`: puts into an environment what a client needs to find its server.
+    fn PMIx_server_setup_fork(proc: *const pmix_proc_t, env: *mut *mut *mut c_char) {
+        let variables = server()?.setup_fork(&pmix_proc_t::read(present(proc)?)?)?;
+        let env = writable(env)?;
+        for (name, value) in &variables {
+            environment::set(env, name, value)?;
+        }
+        Ok(())
+    }
+
+    /// `PMIx_server_dmodex_request`: what a local process published for other nodes.
+    fn PMIx_server_dmodex_request(
+        proc: *const pmix_proc_t,
+        cbfunc: Option<pmix_dmodex_response_fn_t>,
+        cbdata: *mut c_void,
+    ) {
+        let server = server()?;
+        let callback = Callback::new(cbfunc, cbdata);
+        if !callback.is_some() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        let proc = pmix_proc_t::read(present(proc)?)?;
+        server.dmodex_request(proc, Box::new(move |status, data| callback.call(status, data))).ok()
+    }
+
+    /// `PMIx_generate_regex`: a list of nodes in its short form.
+    fn PMIx_generate_regex(input: *const c_char, regex: *mut *mut c_char) {
+        let regex = writable(regex)?;
+        let map = text::string(present(input)?).unwrap_or_default();
+        *regex = copy_bytes(&maps::generate_regex(map.to_bytes())?)?;
+        Ok(())
+    }
+
+    /// `PMIx_generate_ppn`: the ranks of each node in their short form.
+    fn PMIx_generate_ppn(input: *const c_char, ppn: *mut *mut c_char) {
+        let ppn = writable(ppn)?;
+        let map = text::string(present(input)?).unwrap_or_default();
+        *ppn = copy_bytes(&maps::generate_ppn(map.to_bytes())?)?;
+        Ok(())
+    }
+}
+
+entry! {
+    /// `PMIx_server_deregister_nspace`: forgets a job.
+    fn PMIx_server_deregister_nspace(
+        nspace: *const c_char,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) {
+        let server = server().and_then(|server| Ok((server, text::nspace(nspace)?)));
+        finish(server.map(|(server, nspace)| server.deregister_nspace(&nspace, done(cbfunc, cbdata))), cbfunc, cbdata);
+    }
+
+    /// `PMIx_server_deregister_client`: forgets a process.
+    fn PMIx_server_deregister_client(
+        proc: *const pmix_proc_t,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) {
+        let server = server().and_then(|server| Ok((server, pmix_proc_t::read(present(proc)?)?)));
+        finish(server.map(|(server, proc)| server.deregister_client(&proc, done(cbfunc, cbdata))), cbfunc, cbdata);
+    }
+}
+
+/// Ends a function that answers nothing: its caller hears of failure through the callback alone.
+fn finish(started: Result<Status>, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void) {
+    match started {
+        Ok(Status::SUCCESS) => {}
+        Ok(status) | Err(status) => Callback::new(cbfunc, cbdata).call(status),
+    }
+}

@@ -1,0 +1,168 @@
+//! The names of codes and attributes.
+
+use std::ffi::c_char;
+
+use pmix_dstore::model::{DataType, InfoFlags};
+
+use super::c_text;
+use crate::convert::object::Object;
+use crate::convert::text;
+use crate::entry::entry;
+use crate::memory::copy_text;
+use crate::types::*;
+use crate::{attributes, strings};
+
+entry! {
+    /// `PMIx_Error_string`.
+    fn PMIx_Error_string(status: pmix_status_t) -> *const c_char {
+        c_text(strings::error(status))
+    }
+
+    /// `PMIx_Proc_state_string`.
+    fn PMIx_Proc_state_string(state: pmix_proc_state_t) -> *const c_char {
+        c_text(strings::proc_state(state))
+    }
+
+    /// `PMIx_Scope_string`.
+    fn PMIx_Scope_string(scope: pmix_scope_t) -> *const c_char {
+        c_text(strings::scope(scope))
+    }
+
+    /// `PMIx_Persistence_string`.
+    fn PMIx_Persistence_string(persist: pmix_persistence_t) -> *const c_char {
+        c_text(strings::persistence(persist))
+    }
+
+    /// `PMIx_Data_range_string`.
+    fn PMIx_Data_range_string(range: pmix_data_range_t) -> *const c_char {
+        c_text(strings::data_range(range))
+    }
+
+    /// `PMIx_Data_type_string`.
+    fn PMIx_Data_type_string(type_: pmix_data_type_t) -> *const c_char {
+        c_text(strings::data_type(type_))
+    }
+
+    /// `PMIx_Alloc_directive_string`.
+    fn PMIx_Alloc_directive_string(directive: pmix_alloc_directive_t) -> *const c_char {
+        c_text(strings::alloc_directive(directive))
+    }
+
+    /// `PMIx_IOF_channel_string`. Unlike the stock library's, the text stays as it is when another one is asked for.
+    fn PMIx_IOF_channel_string(channel: pmix_iof_channel_t) -> *const c_char {
+        c_text(strings::iof_channel(channel))
+    }
+
+    /// `PMIx_Job_state_string`.
+    fn PMIx_Job_state_string(state: pmix_job_state_t) -> *const c_char {
+        c_text(strings::job_state(state))
+    }
+
+    /// `PMIx_Link_state_string`.
+    fn PMIx_Link_state_string(state: pmix_link_state_t) -> *const c_char {
+        c_text(strings::link_state(state))
+    }
+
+    /// `PMIx_Device_type_string`.
+    fn PMIx_Device_type_string(type_: pmix_device_type_t) -> *const c_char {
+        c_text(strings::device_type(type_))
+    }
+
+    /// `PMIx_Value_comparison_string`.
+    fn PMIx_Value_comparison_string(cmp: pmix_value_cmp_t) -> *const c_char {
+        c_text(strings::value_comparison(cmp))
+    }
+
+    /// `PMIx_Get_attribute_string`: the key of an attribute's name; an unknown name comes back as it is.
+    fn PMIx_Get_attribute_string(attribute: *const c_char) -> *const c_char {
+        let known = text::string(attribute).and_then(attributes::key_of);
+        known.map_or(attribute, c_text)
+    }
+
+    /// `PMIx_Get_attribute_name`: the name of the attribute with a key; an unknown key comes back as it is.
+    fn PMIx_Get_attribute_name(attrstring: *const c_char) -> *const c_char {
+        let known = text::string(attrstring).and_then(attributes::name_of);
+        known.map_or(attrstring, c_text)
+    }
+
+    /// `PMIx_Info_directives_string`, which the caller frees.
+    fn PMIx_Info_directives_string(directives: pmix_info_directives_t) -> *mut c_char {
+        heap_text(directives_text(directives))
+    }
+
+    /// `PMIx_Value_string`: type and value, which the caller frees.
+    fn PMIx_Value_string(value: *const pmix_value_t) -> *mut c_char {
+        if value.is_null() { std::ptr::null_mut() } else { heap_text(value_text(value)) }
+    }
+
+    /// `PMIx_Info_string`: key, directives and value, which the caller frees.
+    fn PMIx_Info_string(info: *const pmix_info_t) -> *mut c_char {
+        if info.is_null() {
+            return std::ptr::null_mut();
+        }
+        let key = text::key_text((&raw const (*info).key).cast()).unwrap_or_default();
+        heap_text(format!(
+            " KEY: {}\n \t Data type: PMIX_INFO_DIRECTIVES\tValue: {}\n \t{}",
+            String::from_utf8_lossy(key),
+            directives_text((*info).flags),
+            value_text(&raw const (*info).value)
+        ))
+    }
+}
+
+/// A text in memory that C code frees; NULL where there is none left.
+fn heap_text(text: String) -> *mut c_char {
+    copy_text(text.replace('\0', "").as_bytes()).unwrap_or(std::ptr::null_mut())
+}
+
+fn directives_text(flags: u32) -> String {
+    if flags & InfoFlags::QUALIFIER != 0 {
+        return "QUALIFIER".into();
+    }
+    let mut text = String::from(if flags & InfoFlags::REQUIRED != 0 { "REQUIRED" } else { "OPTIONAL" });
+    if flags & InfoFlags::REQUIRED_PROCESSED != 0 {
+        text.push_str(":PROCESSED");
+    }
+    if flags & InfoFlags::ARRAY_END != 0 {
+        text.push_str(":END");
+    }
+    text
+}
+
+/// A value as the stock library prints it: numbers and strings alike, structures in a form of our own.
+///
+/// # Safety
+/// `value` points to an initialised value.
+unsafe fn value_text(value: *const pmix_value_t) -> String {
+    use pmix_dstore::model::Value;
+    // SAFETY: the caller's promise.
+    let (ty, value) = unsafe { (DataType((*value).type_), pmix_value_t::read(value)) };
+    let shown = match &value {
+        Ok(Value::Bool(flag)) => (if *flag { "TRUE" } else { "FALSE" }).to_owned(),
+        Ok(Value::String(Some(text))) => text.to_string_lossy().into_owned(),
+        Ok(Value::String(None)) => "NULL".to_owned(),
+        Ok(Value::Status(status)) => strings::error(status.0).to_string_lossy().into_owned(),
+        Ok(Value::Float(number)) => format!("{number:.6}"),
+        Ok(Value::Double(number)) => format!("{number:.6}"),
+        Ok(Value::ByteObject(bytes)) => format!("SIZE: {}", bytes.len()),
+        Ok(Value::Int(n) | Value::Int32(n) | Value::Pid(n)) => n.to_string(),
+        Ok(Value::Int8(n)) => n.to_string(),
+        Ok(Value::Int16(n)) => n.to_string(),
+        Ok(Value::Int64(n) | Value::Time(n)) => n.to_string(),
+        Ok(value) => value.as_u64().map_or_else(|| format!("{value:?}"), |number| number.to_string()),
+        Err(status) => format!("{status}"),
+    };
+    format!(" PMIX_VALUE:  Data type: {}\tValue: {shown}", strings::data_type(ty.0).to_string_lossy())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directives_read_as_in_the_stock_library() {
+        assert_eq!(directives_text(0), "OPTIONAL");
+        assert_eq!(directives_text(7), "REQUIRED:PROCESSED:END");
+        assert_eq!(directives_text(9), "QUALIFIER");
+    }
+}

@@ -1,0 +1,208 @@
+//! The callbacks that C code passes, with their data.
+
+use std::ffi::{c_char, c_void};
+use std::ptr;
+
+use pmix_client::{Answer, Operation};
+use pmix_dstore::model::{Info, Nspace, Pdata, Result, Status, Value};
+
+use crate::convert::array::CArray;
+use crate::convert::object::Object;
+use crate::entry::code;
+use crate::registry::{Registry, from_cbdata, to_cbdata};
+use crate::types::*;
+
+/// A function of C code and the data that it wants back.
+#[derive(Clone, Copy)]
+pub struct Callback<F> {
+    function: Option<F>,
+    data: *mut c_void,
+}
+
+// SAFETY: that callbacks come on other threads, and get their data there, is the contract of the C interface.
+unsafe impl<F> Send for Callback<F> {}
+// SAFETY: as for Send; the pair itself is never changed.
+unsafe impl<F> Sync for Callback<F> {}
+
+impl<F> Callback<F> {
+    /// The pair. Without a function nothing will be called.
+    pub fn new(function: Option<F>, data: *mut c_void) -> Callback<F> {
+        Callback { function, data }
+    }
+
+    /// Whether there is a function to call.
+    pub fn is_some(&self) -> bool {
+        self.function.is_some()
+    }
+}
+
+impl Callback<pmix_op_cbfunc_t> {
+    /// Calls it with a status.
+    pub fn call(self, status: Status) {
+        if let Some(function) = self.function {
+            // SAFETY: the caller of the entry point passed function and data for this.
+            unsafe { function(status.0, self.data) }
+        }
+    }
+}
+
+impl Callback<pmix_release_cbfunc_t> {
+    /// Tells C code that its memory is not needed any more.
+    pub fn release(self) {
+        if let Some(function) = self.function {
+            // SAFETY: C code passed function and data for this.
+            unsafe { function(self.data) }
+        }
+    }
+}
+
+impl Callback<pmix_hdlr_reg_cbfunc_t> {
+    /// Calls it with the number of what was registered.
+    pub fn call(self, result: Result<usize>) {
+        if let Some(function) = self.function {
+            // SAFETY: the caller of the entry point passed function and data for this.
+            unsafe { function(code(result), result.unwrap_or(usize::MAX), self.data) }
+        }
+    }
+}
+
+impl Callback<pmix_value_cbfunc_t> {
+    /// Calls it with a value that it may use until it returns.
+    pub fn call(self, result: Result<Value>) {
+        let Some(function) = self.function else { return };
+        let array = result.and_then(|value| CArray::<pmix_value_t>::new(&[value]));
+        let value = array.as_ref().map_or(ptr::null_mut(), CArray::as_ptr);
+        // SAFETY: the caller of the entry point passed function and data for this; the value outlives the call.
+        unsafe { function(code(array.as_ref().map_err(|status| *status)), value, self.data) }
+    }
+}
+
+impl Callback<pmix_lookup_cbfunc_t> {
+    /// Calls it with published values that it may use until it returns.
+    pub fn call(self, result: Result<Vec<Pdata>>) {
+        let Some(function) = self.function else { return };
+        let array = result.and_then(|found| CArray::<pmix_pdata_t>::new(&found));
+        let (data, count) = array.as_ref().map_or((ptr::null_mut(), 0), |array| (array.as_ptr(), array.len()));
+        // SAFETY: the caller of the entry point passed function and data for this; the values outlive the call.
+        unsafe { function(code(array.as_ref().map_err(|status| *status)), data, count, self.data) }
+    }
+}
+
+impl Callback<pmix_spawn_cbfunc_t> {
+    /// Calls it with the name of the new job.
+    pub fn call(self, result: Result<Nspace>) {
+        let Some(function) = self.function else { return };
+        let mut name: pmix_nspace_t = [0; 256];
+        if let Ok(nspace) = &result {
+            // SAFETY: the buffer has the size of a namespace.
+            unsafe { crate::convert::text::write_name(name.as_mut_ptr(), name.len(), nspace.as_bytes()) }
+        }
+        // SAFETY: the caller of the entry point passed function and data for this; the name outlives the call.
+        unsafe { function(code(result), name.as_mut_ptr(), self.data) }
+    }
+}
+
+impl Callback<pmix_info_cbfunc_t> {
+    /// Calls it with infos that it may use until it calls the release function.
+    pub fn call(self, result: Result<Answer>) {
+        let Some(function) = self.function else { return };
+        let status = result.as_ref().map_or_else(|status| *status, |answer| answer.status);
+        let infos = result.map(|answer| answer.infos).unwrap_or_default();
+        let (status, array) = match CArray::<pmix_info_t>::new(&infos) {
+            Ok(array) => (status, array),
+            Err(failure) => (failure, CArray::default()),
+        };
+        let (items, count) = (array.as_ptr(), array.len());
+        if array.is_empty() {
+            // SAFETY: as below.
+            unsafe { function(status.0, items, count, self.data, None, ptr::null_mut()) }
+        } else {
+            let release = to_cbdata(RELEASABLE.keep(array));
+            // SAFETY: the caller of the entry point passed function and data for this; the infos live until released.
+            unsafe { function(status.0, items, count, self.data, Some(release_infos), release) }
+        }
+    }
+}
+
+impl Callback<pmix_dmodex_response_fn_t> {
+    /// Calls it with packed data that it may use until it returns.
+    pub fn call(self, status: Status, mut data: Vec<u8>) {
+        let Some(function) = self.function else { return };
+        let bytes = if data.is_empty() { ptr::null_mut() } else { data.as_mut_ptr().cast::<c_char>() };
+        // SAFETY: the caller of the entry point passed function and data for this; the bytes outlive the call.
+        unsafe { function(status.0, bytes, data.len(), self.data) }
+    }
+}
+
+/// Infos that C code has and releases.
+static RELEASABLE: Registry<CArray<pmix_info_t>> = Registry::new();
+
+/// Frees infos that a callback was given.
+unsafe extern "C" fn release_infos(cbdata: *mut c_void) {
+    crate::entry::guard("release of infos", || drop(RELEASABLE.take(from_cbdata(cbdata))));
+}
+
+/// Starts an operation without a result for C code.
+///
+/// # Errors
+/// Where it cannot be started; the callback is not called then.
+pub fn start(operation: Operation<()>, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void) -> Result<()> {
+    let callback = Callback::new(cbfunc, cbdata);
+    operation.start(Box::new(move |result| callback.call(Status(code(result)))))
+}
+
+/// Starts an operation whose result is infos.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_answer(
+    operation: Operation<Answer>,
+    cbfunc: Option<pmix_info_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> Result<()> {
+    let callback = Callback::new(cbfunc, cbdata);
+    operation.start(Box::new(move |result| callback.call(result)))
+}
+
+/// Hands infos over to C code through a pair of out parameters, either of which may be NULL.
+///
+/// # Errors
+/// `NOMEM`; the answer's status where it is not success: the infos are handed over then, too.
+///
+/// # Safety
+/// The pointers are NULL or writable.
+pub unsafe fn hand_over(answer: Answer, results: *mut *mut pmix_info_t, count: *mut usize) -> Result<()> {
+    if results.is_null() || count.is_null() {
+        return answer.status.ok();
+    }
+    let (items, len) = CArray::<pmix_info_t>::new(&answer.infos)?.into_raw();
+    // SAFETY: not NULL, hence writable by the caller's promise.
+    unsafe {
+        results.write(items);
+        count.write(len);
+    }
+    answer.status.ok()
+}
+
+/// The C form of infos, kept alive by its owner.
+///
+/// # Errors
+/// `NOMEM`, and what writing an info says.
+pub fn c_infos(infos: &[Info]) -> Result<CArray<pmix_info_t>> {
+    CArray::new(infos)
+}
+
+/// Fills a C structure that the caller provides and whose former contents do not count.
+///
+/// # Errors
+/// What writing the structure says.
+///
+/// # Safety
+/// `at` is writable.
+pub unsafe fn fill<T: Object>(model: &T::Model, at: *mut T) -> Result<()> {
+    // SAFETY: zeroed here, as `Object::write` wants it.
+    unsafe {
+        at.write_bytes(0, 1);
+        T::write(model, at)
+    }
+}

@@ -1,0 +1,125 @@
+//! Arrays of structures: those that C code passes, and those handed to C code.
+
+use std::ffi::c_char;
+use std::slice;
+
+use pmix_dstore::model::{Result, Status};
+
+use super::object::Object;
+use crate::memory::{free, zeroed};
+
+/// The bytes of a C array; none for NULL.
+///
+/// # Safety
+/// `at` is NULL or readable for `len` bytes during `'a`.
+pub unsafe fn bytes<'a>(at: *const c_char, len: usize) -> &'a [u8] {
+    if at.is_null() || len == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { slice::from_raw_parts(at.cast(), len) }
+}
+
+/// Reads the structures of an array; none for NULL with a count of zero.
+///
+/// # Errors
+/// `BAD_PARAM` for NULL with a count, and what reading a structure says.
+///
+/// # Safety
+/// `items` is NULL or an array of `count` initialised structures.
+pub unsafe fn read<T: Object>(items: *const T, count: usize) -> Result<Vec<T::Model>> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    if items.is_null() {
+        return Err(Status::ERR_BAD_PARAM);
+    }
+    // SAFETY: the caller's promise.
+    (0..count).map(|index| unsafe { T::read(items.add(index)) }).collect()
+}
+
+/// An array from `malloc` of the structures; NULL for none.
+///
+/// # Errors
+/// `NOMEM`, and what writing a structure says; nothing is left allocated then.
+pub fn write<T: Object>(models: &[T::Model]) -> Result<*mut T> {
+    Ok(CArray::<T>::new(models)?.into_raw().0)
+}
+
+/// Frees an array of structures with what they hold.
+///
+/// # Safety
+/// `items` is NULL or an array from `malloc` of `count` structures, not used again.
+pub unsafe fn free_array<T: Object>(items: *mut T, count: usize) {
+    if items.is_null() {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        for index in 0..count {
+            T::destroy(items.add(index));
+        }
+        free(items);
+    }
+}
+
+/// An array from `malloc` that is freed with its contents when dropped.
+pub struct CArray<T: Object> {
+    items: *mut T,
+    count: usize,
+}
+
+// SAFETY: the array is owned and its memory is plain heap memory, free of ties to a thread.
+unsafe impl<T: Object> Send for CArray<T> {}
+// SAFETY: a shared array gives away its address and count, which do not change.
+unsafe impl<T: Object> Sync for CArray<T> {}
+
+impl<T: Object> CArray<T> {
+    /// An array of these structures.
+    ///
+    /// # Errors
+    /// `NOMEM`, and what writing a structure says.
+    pub fn new(models: &[T::Model]) -> Result<CArray<T>> {
+        let array: CArray<T> = CArray { items: zeroed(models.len())?, count: models.len() };
+        for (index, model) in models.iter().enumerate() {
+            // SAFETY: the array is zeroed and has an element for every model.
+            unsafe { T::write(model, array.items.add(index)) }?;
+        }
+        Ok(array)
+    }
+
+    /// The first structure, or NULL for none.
+    pub fn as_ptr(&self) -> *mut T {
+        self.items
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Hands the array over to C code, which frees it.
+    pub fn into_raw(self) -> (*mut T, usize) {
+        let raw = (self.items, self.count);
+        std::mem::forget(self);
+        raw
+    }
+}
+
+impl<T: Object> Drop for CArray<T> {
+    fn drop(&mut self) {
+        // SAFETY: the array is owned and every element is zeroed or written.
+        unsafe { free_array(self.items, self.count) }
+    }
+}
+
+impl<T: Object> Default for CArray<T> {
+    fn default() -> CArray<T> {
+        CArray { items: std::ptr::null_mut(), count: 0 }
+    }
+}

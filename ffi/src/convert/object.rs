@@ -1,0 +1,664 @@
+//! Every structure of the interface: read into the model, written from it, and its contents freed.
+//!
+//! One `impl` of [`Object`] per structure says all that is known of it. An object that is all zero is a valid empty
+//! one, so that a half-written one can be destroyed.
+
+use std::ffi::{CString, c_char, c_void};
+use std::slice;
+
+use libc::timeval;
+use pmix_dstore::model::{
+    App, Coord, DataArray, DataType, Device, DeviceDistance, Endpoint, Envar, Geometry, Info, InfoFlags, Nspace, Pdata,
+    Proc, ProcInfo, Query, Rank, Regattr, Result, Status, Value,
+};
+
+use super::array;
+use super::text::{self, write_name};
+use crate::memory::{copy_bytes, copy_string_list, copy_string_or_null, free, free_string_list, zeroed};
+use crate::types::*;
+
+/// A C structure and what it is in the model.
+pub trait Object: Sized {
+    /// Its form in the model.
+    type Model;
+
+    /// Reads the structure.
+    ///
+    /// # Errors
+    /// `BAD_PARAM` for names that are too long, `UNKNOWN_DATA_TYPE` or `NOT_SUPPORTED` for values of types that are.
+    ///
+    /// # Safety
+    /// `at` points to an initialised structure whose pointers are valid or NULL.
+    unsafe fn read(at: *const Self) -> Result<Self::Model>;
+
+    /// Writes the structure; what it holds comes from `malloc`.
+    ///
+    /// # Errors
+    /// `NOMEM`, or `NOT_SUPPORTED` for values that have no C form. The structure can be destroyed then, too.
+    ///
+    /// # Safety
+    /// `at` points to zeroed memory for one structure.
+    unsafe fn write(model: &Self::Model, at: *mut Self) -> Result<()>;
+
+    /// Frees what the structure holds and leaves it empty.
+    ///
+    /// # Safety
+    /// `at` points to a structure whose contents come from `malloc`.
+    unsafe fn destroy(at: *mut Self);
+}
+
+/// Implements [`Object`] for one structure from three bodies, in which `at` may be dereferenced.
+macro_rules! object {
+    ($c:ty as $model:ty; read($r:ident) $read:block write($m:ident, $w:ident) $write:block destroy($d:ident) $destroy:block) => {
+        impl Object for $c {
+            type Model = $model;
+
+            #[allow(unused_unsafe)]
+            unsafe fn read($r: *const Self) -> Result<$model> {
+                // SAFETY: the promise of `Object::read`, which holds for the objects inside, too.
+                unsafe { $read }
+            }
+
+            #[allow(unused_unsafe)]
+            unsafe fn write($m: &$model, $w: *mut Self) -> Result<()> {
+                // SAFETY: the promise of `Object::write`.
+                unsafe { $write }
+            }
+
+            #[allow(unused_unsafe, unused_variables)]
+            unsafe fn destroy($d: *mut Self) {
+                // SAFETY: the promise of `Object::destroy`.
+                unsafe { $destroy }
+            }
+        }
+    };
+}
+
+object! { *mut c_char as Option<CString>;
+    read(at) { Ok(text::owned_string(*at)) }
+    write(string, at) {
+        *at = copy_string_or_null(string.as_deref())?;
+        Ok(())
+    }
+    destroy(at) {
+        free(*at);
+        *at = std::ptr::null_mut();
+    }
+}
+
+object! { timeval as (i64, i64);
+    read(at) { Ok(((*at).tv_sec, (*at).tv_usec)) }
+    write(time, at) {
+        *at = timeval { tv_sec: time.0, tv_usec: time.1 };
+        Ok(())
+    }
+    destroy(at) {}
+}
+
+object! { pmix_nspace_t as Nspace;
+    read(at) { text::nspace(at.cast()) }
+    write(nspace, at) {
+        write_name(at.cast(), size_of::<pmix_nspace_t>(), nspace.as_bytes());
+        Ok(())
+    }
+    destroy(at) {}
+}
+
+object! { pmix_proc_t as Proc;
+    read(at) { Ok(Proc::new(text::nspace((&raw const (*at).nspace).cast())?, Rank((*at).rank))) }
+    write(proc, at) {
+        pmix_nspace_t::write(&proc.nspace, &raw mut (*at).nspace)?;
+        (*at).rank = proc.rank.0;
+        Ok(())
+    }
+    destroy(at) {}
+}
+
+object! { pmix_byte_object_t as Vec<u8>;
+    read(at) { Ok(array::bytes((*at).bytes, (*at).size).to_vec()) }
+    write(bytes, at) {
+        (*at).bytes = copy_bytes(bytes)?;
+        (*at).size = bytes.len();
+        Ok(())
+    }
+    destroy(at) {
+        free((*at).bytes);
+        (*at).bytes = std::ptr::null_mut();
+        (*at).size = 0;
+    }
+}
+
+object! { pmix_envar_t as Envar;
+    read(at) {
+        Ok(Envar {
+            name: text::owned_string((*at).envar),
+            value: text::owned_string((*at).value),
+            separator: (*at).separator as u8,
+        })
+    }
+    write(envar, at) {
+        (*at).envar = copy_string_or_null(envar.name.as_deref())?;
+        (*at).value = copy_string_or_null(envar.value.as_deref())?;
+        (*at).separator = envar.separator as c_char;
+        Ok(())
+    }
+    destroy(at) {
+        <*mut c_char>::destroy(&raw mut (*at).envar);
+        <*mut c_char>::destroy(&raw mut (*at).value);
+    }
+}
+
+object! { pmix_info_t as Info;
+    read(at) {
+        Ok(Info {
+            key: text::key((&raw const (*at).key).cast())?,
+            flags: (*at).flags,
+            value: pmix_value_t::read(&raw const (*at).value)?,
+        })
+    }
+    write(info, at) {
+        write_name((&raw mut (*at).key).cast(), size_of::<pmix_key_t>(), info.key.as_bytes());
+        (*at).flags = info.flags & !InfoFlags::PERSISTENT;
+        pmix_value_t::write(&info.value, &raw mut (*at).value)
+    }
+    destroy(at) {
+        // A persistent info shares its value with another one, which owns it. What is written here never does.
+        if (*at).flags & InfoFlags::PERSISTENT == 0 {
+            pmix_value_t::destroy(&raw mut (*at).value);
+        }
+    }
+}
+
+object! { pmix_pdata_t as Pdata;
+    read(at) {
+        Ok(Pdata {
+            proc: pmix_proc_t::read(&raw const (*at).proc)?,
+            key: text::key((&raw const (*at).key).cast())?,
+            value: pmix_value_t::read(&raw const (*at).value)?,
+        })
+    }
+    write(pdata, at) {
+        pmix_proc_t::write(&pdata.proc, &raw mut (*at).proc)?;
+        write_name((&raw mut (*at).key).cast(), size_of::<pmix_key_t>(), pdata.key.as_bytes());
+        pmix_value_t::write(&pdata.value, &raw mut (*at).value)
+    }
+    destroy(at) { pmix_value_t::destroy(&raw mut (*at).value) }
+}
+
+object! { pmix_app_t as App;
+    read(at) {
+        Ok(App {
+            cmd: text::owned_string((*at).cmd),
+            argv: text::string_list((*at).argv),
+            env: text::string_list((*at).env),
+            cwd: text::owned_string((*at).cwd),
+            maxprocs: (*at).maxprocs,
+            infos: array::read((*at).info, (*at).ninfo)?,
+        })
+    }
+    write(app, at) {
+        (*at).cmd = copy_string_or_null(app.cmd.as_deref())?;
+        (*at).argv = copy_string_list(&app.argv)?;
+        (*at).env = copy_string_list(&app.env)?;
+        (*at).cwd = copy_string_or_null(app.cwd.as_deref())?;
+        (*at).maxprocs = app.maxprocs;
+        (*at).info = array::write(&app.infos)?;
+        (*at).ninfo = app.infos.len();
+        Ok(())
+    }
+    destroy(at) {
+        <*mut c_char>::destroy(&raw mut (*at).cmd);
+        destroy_list(&raw mut (*at).argv);
+        destroy_list(&raw mut (*at).env);
+        <*mut c_char>::destroy(&raw mut (*at).cwd);
+        destroy_array(&raw mut (*at).info, &raw mut (*at).ninfo);
+    }
+}
+
+object! { pmix_query_t as Query;
+    read(at) {
+        Ok(Query { keys: text::string_list((*at).keys), qualifiers: array::read((*at).qualifiers, (*at).nqual)? })
+    }
+    write(query, at) {
+        (*at).keys = copy_string_list(&query.keys)?;
+        (*at).qualifiers = array::write(&query.qualifiers)?;
+        (*at).nqual = query.qualifiers.len();
+        Ok(())
+    }
+    destroy(at) {
+        destroy_list(&raw mut (*at).keys);
+        destroy_array(&raw mut (*at).qualifiers, &raw mut (*at).nqual);
+    }
+}
+
+object! { pmix_proc_info_t as ProcInfo;
+    read(at) {
+        Ok(ProcInfo {
+            proc: pmix_proc_t::read(&raw const (*at).proc)?,
+            hostname: text::owned_string((*at).hostname),
+            executable: text::owned_string((*at).executable_name),
+            pid: (*at).pid,
+            exit_code: (*at).exit_code,
+            state: (*at).state,
+        })
+    }
+    write(info, at) {
+        pmix_proc_t::write(&info.proc, &raw mut (*at).proc)?;
+        (*at).hostname = copy_string_or_null(info.hostname.as_deref())?;
+        (*at).executable_name = copy_string_or_null(info.executable.as_deref())?;
+        (*at).pid = info.pid;
+        (*at).exit_code = info.exit_code;
+        (*at).state = info.state;
+        Ok(())
+    }
+    destroy(at) {
+        <*mut c_char>::destroy(&raw mut (*at).hostname);
+        <*mut c_char>::destroy(&raw mut (*at).executable_name);
+    }
+}
+
+object! { pmix_regattr_t as Regattr;
+    read(at) {
+        Ok(Regattr {
+            name: text::owned_string((*at).name),
+            key: text::key((&raw const (*at).string).cast())?,
+            ty: DataType((*at).type_),
+            description: text::string_list((*at).description),
+        })
+    }
+    write(regattr, at) {
+        (*at).name = copy_string_or_null(regattr.name.as_deref())?;
+        write_name((&raw mut (*at).string).cast(), size_of::<pmix_key_t>(), regattr.key.as_bytes());
+        (*at).type_ = regattr.ty.0;
+        (*at).description = copy_string_list(&regattr.description)?;
+        Ok(())
+    }
+    destroy(at) {
+        <*mut c_char>::destroy(&raw mut (*at).name);
+        destroy_list(&raw mut (*at).description);
+    }
+}
+
+object! { pmix_coord_t as Coord;
+    read(at) {
+        let coords = if (*at).coord.is_null() { &[] } else { slice::from_raw_parts((*at).coord, (*at).dims) };
+        Ok(Coord { view: (*at).view, coords: coords.to_vec() })
+    }
+    write(coord, at) {
+        let numbers = zeroed::<u32>(coord.coords.len())?;
+        if !numbers.is_null() {
+            numbers.copy_from_nonoverlapping(coord.coords.as_ptr(), coord.coords.len());
+        }
+        *at = pmix_coord_t { view: coord.view, coord: numbers, dims: coord.coords.len() };
+        Ok(())
+    }
+    destroy(at) {
+        free((*at).coord);
+        (*at).coord = std::ptr::null_mut();
+        (*at).dims = 0;
+    }
+}
+
+object! { pmix_geometry_t as Geometry;
+    read(at) {
+        Ok(Geometry {
+            fabric: (*at).fabric as u64,
+            uuid: text::owned_string((*at).uuid),
+            osname: text::owned_string((*at).osname),
+            coordinates: array::read((*at).coordinates, (*at).ncoords)?,
+        })
+    }
+    write(geometry, at) {
+        (*at).fabric = geometry.fabric as usize;
+        (*at).uuid = copy_string_or_null(geometry.uuid.as_deref())?;
+        (*at).osname = copy_string_or_null(geometry.osname.as_deref())?;
+        (*at).coordinates = array::write(&geometry.coordinates)?;
+        (*at).ncoords = geometry.coordinates.len();
+        Ok(())
+    }
+    destroy(at) {
+        <*mut c_char>::destroy(&raw mut (*at).uuid);
+        <*mut c_char>::destroy(&raw mut (*at).osname);
+        destroy_array(&raw mut (*at).coordinates, &raw mut (*at).ncoords);
+    }
+}
+
+object! { pmix_device_distance_t as DeviceDistance;
+    read(at) {
+        Ok(DeviceDistance {
+            uuid: text::owned_string((*at).uuid),
+            osname: text::owned_string((*at).osname),
+            ty: (*at).type_,
+            min: (*at).mindist,
+            max: (*at).maxdist,
+        })
+    }
+    write(distance, at) {
+        (*at).uuid = copy_string_or_null(distance.uuid.as_deref())?;
+        (*at).osname = copy_string_or_null(distance.osname.as_deref())?;
+        (*at).type_ = distance.ty;
+        (*at).mindist = distance.min;
+        (*at).maxdist = distance.max;
+        Ok(())
+    }
+    destroy(at) {
+        <*mut c_char>::destroy(&raw mut (*at).uuid);
+        <*mut c_char>::destroy(&raw mut (*at).osname);
+    }
+}
+
+object! { pmix_device_t as Device;
+    read(at) {
+        Ok(Device {
+            uuid: text::owned_string((*at).uuid),
+            osname: text::owned_string((*at).osname),
+            ty: (*at).type_,
+        })
+    }
+    write(device, at) {
+        (*at).uuid = copy_string_or_null(device.uuid.as_deref())?;
+        (*at).osname = copy_string_or_null(device.osname.as_deref())?;
+        (*at).type_ = device.ty;
+        Ok(())
+    }
+    destroy(at) {
+        <*mut c_char>::destroy(&raw mut (*at).uuid);
+        <*mut c_char>::destroy(&raw mut (*at).osname);
+    }
+}
+
+object! { pmix_endpoint_t as Endpoint;
+    read(at) {
+        Ok(Endpoint {
+            uuid: text::owned_string((*at).uuid),
+            osname: text::owned_string((*at).osname),
+            bytes: pmix_byte_object_t::read(&raw const (*at).endpt)?,
+        })
+    }
+    write(endpoint, at) {
+        (*at).uuid = copy_string_or_null(endpoint.uuid.as_deref())?;
+        (*at).osname = copy_string_or_null(endpoint.osname.as_deref())?;
+        pmix_byte_object_t::write(&endpoint.bytes, &raw mut (*at).endpt)
+    }
+    destroy(at) {
+        <*mut c_char>::destroy(&raw mut (*at).uuid);
+        <*mut c_char>::destroy(&raw mut (*at).osname);
+        pmix_byte_object_t::destroy(&raw mut (*at).endpt);
+    }
+}
+
+object! { pmix_data_buffer_t as Vec<u8>;
+    read(at) { Ok(array::bytes((*at).base_ptr, (*at).bytes_used).to_vec()) }
+    write(bytes, at) {
+        let base = copy_bytes(bytes)?;
+        *at = pmix_data_buffer_t {
+            base_ptr: base,
+            pack_ptr: base.wrapping_add(bytes.len()),
+            unpack_ptr: base,
+            bytes_allocated: bytes.len(),
+            bytes_used: bytes.len(),
+        };
+        Ok(())
+    }
+    destroy(at) {
+        free((*at).base_ptr);
+        at.write_bytes(0, 1);
+    }
+}
+
+object! { pmix_resource_unit_t as (u64, u64);
+    read(at) { Ok(((*at).type_, (*at).count as u64)) }
+    write(unit, at) {
+        *at = pmix_resource_unit_t { type_: unit.0, count: unit.1 as usize };
+        Ok(())
+    }
+    destroy(at) {}
+}
+
+object! { pmix_node_pid_t as (Option<CString>, u32, i32);
+    read(at) { Ok((text::owned_string((*at).hostname), (*at).nodeid, (*at).pid)) }
+    write(process, at) {
+        (*at).hostname = copy_string_or_null(process.0.as_deref())?;
+        (*at).nodeid = process.1;
+        (*at).pid = process.2;
+        Ok(())
+    }
+    destroy(at) { <*mut c_char>::destroy(&raw mut (*at).hostname) }
+}
+
+object! { pmix_data_array_t as DataArray;
+    read(at) {
+        let (ty, base) = (DataType((*at).type_), (*at).array.cast_const());
+        if base.is_null() || (*at).size == 0 {
+            return Ok(DataArray { ty, items: Vec::new() });
+        }
+        let width = element_size(ty).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
+        let items = (0..(*at).size).map(|index| read_any(ty, base.byte_add(index * width)));
+        Ok(DataArray { ty, items: items.collect::<Result<_>>()? })
+    }
+    write(array, at) {
+        (*at).type_ = array.ty.0;
+        if array.items.is_empty() {
+            return Ok(());
+        }
+        let width = element_size(array.ty).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
+        let bytes = array.items.len().checked_mul(width).ok_or(Status::ERR_NOMEM)?;
+        (*at).array = zeroed::<u8>(bytes)?.cast();
+        (*at).size = array.items.len();
+        for (index, item) in array.items.iter().enumerate() {
+            if item.data_type() != array.ty {
+                return Err(Status::ERR_TYPE_MISMATCH);
+            }
+            write_any(item, (*at).array.byte_add(index * width))?;
+        }
+        Ok(())
+    }
+    destroy(at) {
+        let ty = DataType((*at).type_);
+        if let (Some(width), false) = (element_size(ty), (*at).array.is_null()) {
+            for index in 0..(*at).size {
+                destroy_any(ty, (*at).array.byte_add(index * width));
+            }
+        }
+        free((*at).array);
+        (*at).array = std::ptr::null_mut();
+        (*at).size = 0;
+    }
+}
+
+// Statistics have no form in the model: nothing in the library makes or sends them. Values that hold them can still
+// be destroyed.
+object! { pmix_proc_stats_t as ();
+    read(_at) { Err(Status::ERR_NOT_SUPPORTED) }
+    write(_model, _at) { Err(Status::ERR_NOT_SUPPORTED) }
+    destroy(at) {
+        <*mut c_char>::destroy(&raw mut (*at).node);
+        <*mut c_char>::destroy(&raw mut (*at).cmd);
+    }
+}
+object! { pmix_disk_stats_t as ();
+    read(_at) { Err(Status::ERR_NOT_SUPPORTED) }
+    write(_model, _at) { Err(Status::ERR_NOT_SUPPORTED) }
+    destroy(at) { <*mut c_char>::destroy(&raw mut (*at).disk) }
+}
+object! { pmix_net_stats_t as ();
+    read(_at) { Err(Status::ERR_NOT_SUPPORTED) }
+    write(_model, _at) { Err(Status::ERR_NOT_SUPPORTED) }
+    destroy(at) { <*mut c_char>::destroy(&raw mut (*at).net_interface) }
+}
+object! { pmix_node_stats_t as ();
+    read(_at) { Err(Status::ERR_NOT_SUPPORTED) }
+    write(_model, _at) { Err(Status::ERR_NOT_SUPPORTED) }
+    destroy(at) {
+        <*mut c_char>::destroy(&raw mut (*at).node);
+        destroy_array(&raw mut (*at).diskstats, &raw mut (*at).ndiskstats);
+        destroy_array(&raw mut (*at).netstats, &raw mut (*at).nnetstats);
+    }
+}
+
+/// Frees a list of strings inside a structure and forgets it.
+///
+/// # Safety
+/// As [`free_string_list`].
+unsafe fn destroy_list(list: *mut *mut *mut c_char) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        free_string_list(*list);
+        *list = std::ptr::null_mut();
+    }
+}
+
+/// Frees an array inside a structure and forgets it.
+///
+/// # Safety
+/// `*items` is NULL or an array from `malloc` of `*count` structures.
+unsafe fn destroy_array<T: Object>(items: *mut *mut T, count: *mut usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        array::free_array(*items, *count);
+        *items = std::ptr::null_mut();
+        *count = 0;
+    }
+}
+
+/// From one table: how a structure of a type is read, written, destroyed, and how large it is.
+macro_rules! structures {
+    ($($ty:ident: $c:ty, $read:expr, $pattern:pat => $model:expr;)+) => {
+        /// The size of an element of an array of this type.
+        pub fn element_size(ty: DataType) -> Option<usize> {
+            match ty {
+                $(DataType::$ty => Some(size_of::<$c>()),)+
+                DataType::PROC_STATS => Some(size_of::<pmix_proc_stats_t>()),
+                DataType::DISK_STATS => Some(size_of::<pmix_disk_stats_t>()),
+                DataType::NET_STATS => Some(size_of::<pmix_net_stats_t>()),
+                DataType::NODE_STATS => Some(size_of::<pmix_node_stats_t>()),
+                ty => ty.scalar_width(),
+            }
+        }
+
+        /// Reads an object of any type.
+        ///
+        /// # Errors
+        /// As [`Object::read`].
+        ///
+        /// # Safety
+        /// `at` points to an initialised object of the type's C form.
+        pub unsafe fn read_any(ty: DataType, at: *const c_void) -> Result<Value> {
+            // SAFETY: the caller's promise, by type.
+            unsafe {
+                match ty {
+                    $(DataType::$ty => <$c as Object>::read(at.cast()).map($read),)+
+                    DataType::TOPO | DataType::PROC_CPUSET => Err(Status::ERR_NOT_SUPPORTED),
+                    ty => Value::from_scalar(ty, read_bits(ty, at)?).ok_or(Status::ERR_UNKNOWN_DATA_TYPE),
+                }
+            }
+        }
+
+        /// Writes an object of any type.
+        ///
+        /// # Errors
+        /// As [`Object::write`].
+        ///
+        /// # Safety
+        /// `at` points to zeroed memory of the type's [`element_size`].
+        pub unsafe fn write_any(value: &Value, at: *mut c_void) -> Result<()> {
+            // SAFETY: the caller's promise, by type.
+            unsafe {
+                match value {
+                    $($pattern => <$c as Object>::write($model, at.cast()),)+
+                    value => write_bits(value.data_type(), value.scalar_bits().ok_or(Status::ERR_NOT_SUPPORTED)?, at),
+                }
+            }
+        }
+
+        /// Frees what an object of any type holds.
+        ///
+        /// # Safety
+        /// `at` points to an object of the type's C form whose contents come from `malloc`.
+        pub unsafe fn destroy_any(ty: DataType, at: *mut c_void) {
+            // SAFETY: the caller's promise, by type.
+            unsafe {
+                match ty {
+                    $(DataType::$ty => <$c as Object>::destroy(at.cast()),)+
+                    DataType::PROC_STATS => pmix_proc_stats_t::destroy(at.cast()),
+                    DataType::DISK_STATS => pmix_disk_stats_t::destroy(at.cast()),
+                    DataType::NET_STATS => pmix_net_stats_t::destroy(at.cast()),
+                    DataType::NODE_STATS => pmix_node_stats_t::destroy(at.cast()),
+                    _ => {}
+                }
+            }
+        }
+    };
+}
+
+structures! {
+    STRING: *mut c_char, Value::String, Value::String(m) => m;
+    TIMEVAL: timeval, |(sec, usec)| Value::Timeval { sec, usec }, Value::Timeval { sec, usec } => &(*sec, *usec);
+    PROC_NSPACE: pmix_nspace_t, Value::ProcNspace, Value::ProcNspace(m) => m;
+    PROC: pmix_proc_t, Value::Proc, Value::Proc(m) => m;
+    BYTE_OBJECT: pmix_byte_object_t, Value::ByteObject, Value::ByteObject(m) => m;
+    REGEX: pmix_byte_object_t, Value::Regex, Value::Regex(m) => m;
+    COMPRESSED_STRING: pmix_byte_object_t, Value::CompressedString, Value::CompressedString(m) => m;
+    COMPRESSED_BYTE_OBJECT: pmix_byte_object_t, Value::CompressedByteObject, Value::CompressedByteObject(m) => m;
+    ENVAR: pmix_envar_t, Value::Envar, Value::Envar(m) => m;
+    VALUE: pmix_value_t, |m| Value::Value(Box::new(m)), Value::Value(m) => m;
+    INFO: pmix_info_t, |m| Value::Info(Box::new(m)), Value::Info(m) => m;
+    PDATA: pmix_pdata_t, |m| Value::Pdata(Box::new(m)), Value::Pdata(m) => m;
+    APP: pmix_app_t, |m| Value::App(Box::new(m)), Value::App(m) => m;
+    QUERY: pmix_query_t, |m| Value::Query(Box::new(m)), Value::Query(m) => m;
+    PROC_INFO: pmix_proc_info_t, |m| Value::ProcInfo(Box::new(m)), Value::ProcInfo(m) => m;
+    REGATTR: pmix_regattr_t, |m| Value::Regattr(Box::new(m)), Value::Regattr(m) => m;
+    COORD: pmix_coord_t, |m| Value::Coord(Box::new(m)), Value::Coord(m) => m;
+    GEOMETRY: pmix_geometry_t, |m| Value::Geometry(Box::new(m)), Value::Geometry(m) => m;
+    DEVICE_DIST: pmix_device_distance_t, |m| Value::DeviceDistance(Box::new(m)), Value::DeviceDistance(m) => m;
+    DEVICE: pmix_device_t, |m| Value::Device(Box::new(m)), Value::Device(m) => m;
+    ENDPOINT: pmix_endpoint_t, |m| Value::Endpoint(Box::new(m)), Value::Endpoint(m) => m;
+    DATA_BUFFER: pmix_data_buffer_t, Value::DataBuffer, Value::DataBuffer(m) => m;
+    DATA_ARRAY: pmix_data_array_t, |m| Value::DataArray(Box::new(m)), Value::DataArray(m) => m;
+    RESOURCE_UNIT: pmix_resource_unit_t, |(ty, count)| Value::ResourceUnit { ty, count },
+        Value::ResourceUnit { ty, count } => &(*ty, *count);
+    NODE_PID: pmix_node_pid_t, |(hostname, nodeid, pid)| Value::NodePid { hostname, nodeid, pid },
+        Value::NodePid { hostname, nodeid, pid } => &(hostname.clone(), *nodeid, *pid);
+}
+
+/// Reads a number of the width of its type, zero-extended; any truth value but zero is 1.
+///
+/// # Errors
+/// `UNKNOWN_DATA_TYPE` where the type is not a number.
+///
+/// # Safety
+/// `at` points to an initialised number of the type's width.
+pub unsafe fn read_bits(ty: DataType, at: *const c_void) -> Result<u64> {
+    let width = ty.scalar_width().ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
+    // SAFETY: the widths are 1, 2, 4 and 8, and the caller vouches for that many bytes.
+    let bits = unsafe {
+        match width {
+            1 => u64::from(at.cast::<u8>().read()),
+            2 => u64::from(at.cast::<u16>().read_unaligned()),
+            4 => u64::from(at.cast::<u32>().read_unaligned()),
+            _ => at.cast::<u64>().read_unaligned(),
+        }
+    };
+    Ok(if ty == DataType::BOOL { u64::from(bits != 0) } else { bits })
+}
+
+/// Writes a number in the width of its type.
+///
+/// # Errors
+/// `UNKNOWN_DATA_TYPE` where the type is not a number.
+///
+/// # Safety
+/// `at` has room for a number of the type's width.
+pub unsafe fn write_bits(ty: DataType, bits: u64, at: *mut c_void) -> Result<()> {
+    let width = ty.scalar_width().ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
+    // SAFETY: the widths are 1, 2, 4 and 8, and the caller vouches for that many bytes.
+    unsafe {
+        match width {
+            1 => at.cast::<u8>().write(bits as u8),
+            2 => at.cast::<u16>().write_unaligned(bits as u16),
+            4 => at.cast::<u32>().write_unaligned(bits as u32),
+            _ => at.cast::<u64>().write_unaligned(bits),
+        }
+    }
+    Ok(())
+}

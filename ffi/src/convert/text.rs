@@ -1,0 +1,132 @@
+//! Strings and names of C code.
+//!
+//! Callers pass short strings where the interface says `pmix_key_t`, so that no byte behind the NUL may be read.
+
+use std::ffi::{CStr, CString, c_char};
+
+use pmix_dstore::model::{Key, Nspace, Result, Status};
+
+/// Longest namespace, without its NUL.
+const NSPACE_LEN_MAX: usize = 255;
+/// Longest key, without its NUL.
+const KEY_LEN_MAX: usize = 511;
+
+/// The bytes before the NUL.
+///
+/// # Errors
+/// `BAD_PARAM` for NULL and for a string longer than `len_max`.
+///
+/// # Safety
+/// `text` is NULL or readable up to its NUL or `len_max + 1` bytes, and stays so for `'a`.
+unsafe fn bounded<'a>(text: *const c_char, len_max: usize) -> Result<&'a [u8]> {
+    if text.is_null() {
+        return Err(Status::ERR_BAD_PARAM);
+    }
+    // SAFETY: strnlen reads up to the NUL and at most `len_max + 1` bytes, which the caller vouches for.
+    let len = unsafe { libc::strnlen(text, len_max + 1) };
+    if len > len_max {
+        return Err(Status::ERR_BAD_PARAM);
+    }
+    // SAFETY: strnlen has just read these bytes.
+    Ok(unsafe { std::slice::from_raw_parts(text.cast(), len) })
+}
+
+/// The text of a key.
+///
+/// # Errors
+/// `BAD_PARAM` for NULL and for more than 511 bytes.
+///
+/// # Safety
+/// `key` is NULL or readable up to its NUL or 512 bytes for `'a`.
+pub unsafe fn key_text<'a>(key: *const c_char) -> Result<&'a [u8]> {
+    // SAFETY: the caller's promise.
+    unsafe { bounded(key, KEY_LEN_MAX) }
+}
+
+/// A key, copied.
+///
+/// # Errors
+/// As [`key_text`].
+///
+/// # Safety
+/// As [`key_text`].
+pub unsafe fn key(key: *const c_char) -> Result<Key> {
+    // SAFETY: the caller's promise.
+    Key::new(unsafe { key_text(key) }?).map_err(|_| Status::ERR_BAD_PARAM)
+}
+
+/// The text of a namespace.
+///
+/// # Errors
+/// `BAD_PARAM` for NULL and for more than 255 bytes.
+///
+/// # Safety
+/// `nspace` is NULL or readable up to its NUL or 256 bytes for `'a`.
+pub unsafe fn nspace_text<'a>(nspace: *const c_char) -> Result<&'a [u8]> {
+    // SAFETY: the caller's promise.
+    unsafe { bounded(nspace, NSPACE_LEN_MAX) }
+}
+
+/// A namespace, copied.
+///
+/// # Errors
+/// As [`nspace_text`].
+///
+/// # Safety
+/// As [`nspace_text`].
+pub unsafe fn nspace(nspace: *const c_char) -> Result<Nspace> {
+    // SAFETY: the caller's promise.
+    Nspace::new(unsafe { nspace_text(nspace) }?).map_err(|_| Status::ERR_BAD_PARAM)
+}
+
+/// A string, or `None` for NULL.
+///
+/// # Safety
+/// `text` is NULL or a C string that stays for `'a`.
+pub unsafe fn string<'a>(text: *const c_char) -> Option<&'a CStr> {
+    // SAFETY: not NULL, hence a C string by the caller's promise.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
+}
+
+/// A string, copied, or `None` for NULL.
+///
+/// # Safety
+/// `text` is NULL or a C string.
+pub unsafe fn owned_string(text: *const c_char) -> Option<CString> {
+    // SAFETY: the caller's promise.
+    unsafe { string(text) }.map(CStr::to_owned)
+}
+
+/// The strings of a NULL-terminated array, none for NULL.
+///
+/// # Safety
+/// `list` is NULL or an array of C strings with a NULL at its end.
+pub unsafe fn string_list(list: *const *mut c_char) -> Vec<CString> {
+    let mut strings = Vec::new();
+    if list.is_null() {
+        return strings;
+    }
+    let mut at = list;
+    // SAFETY: the caller's array ends with a NULL, which ends the walk.
+    while let Some(text) = unsafe { owned_string(*at) } {
+        strings.push(text);
+        // SAFETY: not the end yet.
+        at = unsafe { at.add(1) };
+    }
+    strings
+}
+
+/// Writes a name into a buffer of `capacity` bytes and clears what is behind it.
+///
+/// A name that does not fit with its NUL is cut; the model's names fit their buffers.
+///
+/// # Safety
+/// `at` has room for `capacity` bytes, at least one.
+pub unsafe fn write_name(at: *mut c_char, capacity: usize, name: &[u8]) {
+    let len = name.len().min(capacity - 1);
+    // SAFETY: `len` bytes and the zeros behind them are within the buffer.
+    unsafe {
+        std::ptr::copy_nonoverlapping(name.as_ptr().cast(), at, len);
+        at.add(len).write_bytes(0, capacity - len);
+    }
+}

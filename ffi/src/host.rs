@@ -1,0 +1,421 @@
+//! The upcalls: the host's C module as a [`Host`].
+//!
+//! What an upcall is given stays until its callback has come, or until it returned where it wants no callback. The
+//! `cbdata` that a host sees is the number of the upcall: a callback that comes twice finds nothing the second time.
+
+use std::any::Any;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ptr;
+use std::sync::Arc;
+
+use pmix_dstore::model::{App, Info, Key, Nspace, Pdata, Proc, Query, Result, Status};
+use pmix_server::{Completion, Host};
+
+use crate::callback::Callback;
+use crate::convert::array::{self, CArray};
+use crate::convert::object::Object;
+use crate::entry::guard;
+use crate::memory::{copy_string_list, free_string_list};
+use crate::registry::{Registry, from_cbdata, to_cbdata};
+use crate::types::*;
+
+/// A host's module, copied: the host may free its own after `PMIx_server_init`.
+pub struct CHost {
+    module: Option<pmix_server_module_t>,
+}
+
+// SAFETY: the module is a set of function pointers; that they are called on the server's thread is their contract.
+unsafe impl Send for CHost {}
+// SAFETY: as for Send; the copy is never changed.
+unsafe impl Sync for CHost {}
+
+/// Runs an upcall: `SUCCESS` keeps its arguments until the callback, anything else lets them go.
+macro_rules! upcall {
+    ($self:ident.$slot:ident, $done:expr, $arguments:expr, |$function:ident, $args:ident, $cbdata:ident| $call:expr) => {{
+        let Some($function) = $self.slots().and_then(|slots| slots.$slot) else { return Status::ERR_NOT_SUPPORTED };
+        let $args = match $arguments {
+            Ok(arguments) => Arc::new(arguments),
+            Err(status) => return status,
+        };
+        let number = $done.id() as usize;
+        // One share stays here: a host may answer inside the upcall and go on reading until it returns.
+        ARGUMENTS.keep_as(number, Kept($args.clone()));
+        let $cbdata = to_cbdata(number);
+        // SAFETY: the host gave the function for this upcall; its arguments live until it is answered.
+        let status = Status(unsafe { $call });
+        if status != Status::SUCCESS {
+            ARGUMENTS.take(number);
+        }
+        status
+    }};
+}
+
+impl CHost {
+    /// A host with this module, or one that answers nothing where it is NULL.
+    ///
+    /// # Safety
+    /// `module` is NULL or points to at least the 28 slots that every release has.
+    pub unsafe fn new(module: *const pmix_server_module_t) -> CHost {
+        // SAFETY: not NULL, and the structure declares no more slots than the caller promises.
+        CHost { module: (!module.is_null()).then(|| unsafe { module.read() }) }
+    }
+
+    fn slots(&self) -> Option<&pmix_server_module_t> {
+        self.module.as_ref()
+    }
+}
+
+/// The arguments of an upcall, whatever they are.
+struct Kept(#[allow(dead_code, reason = "kept for its Drop")] Arc<dyn Any + Send + Sync>);
+
+/// The arguments of upcalls that have not been answered, by the number of the upcall.
+static ARGUMENTS: Registry<Kept> = Registry::new();
+
+/// The data of log upcalls, which have no number of their own.
+static LOGS: Registry<Kept> = Registry::new();
+
+/// Keys as an array of C strings.
+struct CKeys(*mut *mut c_char);
+
+// SAFETY: the array is owned and its memory is plain heap memory, free of ties to a thread.
+unsafe impl Send for CKeys {}
+// SAFETY: shared keys give away their address, which does not change.
+unsafe impl Sync for CKeys {}
+
+impl CKeys {
+    fn new(keys: &[Key]) -> Result<CKeys> {
+        let strings: Result<Vec<CString>> =
+            keys.iter().map(|key| CString::new(key.as_bytes()).map_err(|_| Status::ERR_BAD_PARAM)).collect();
+        Ok(CKeys(copy_string_list(&strings?)?))
+    }
+}
+
+impl Drop for CKeys {
+    fn drop(&mut self) {
+        // SAFETY: the array is owned and comes from malloc.
+        unsafe { free_string_list(self.0) }
+    }
+}
+
+fn one<T: Object>(model: &T::Model) -> Result<CArray<T>> {
+    CArray::new(std::slice::from_ref(model))
+}
+
+fn c_codes(codes: &[Status]) -> Vec<pmix_status_t> {
+    codes.iter().map(|code| code.0).collect()
+}
+
+type Procs = CArray<pmix_proc_t>;
+type Infos = CArray<pmix_info_t>;
+
+impl Host for CHost {
+    fn client_connected(&self, proc: &Proc, object: usize, infos: &[Info]) -> Status {
+        let Some(slots) = self.slots() else { return Status::OPERATION_SUCCEEDED };
+        let arguments = one::<pmix_proc_t>(proc).and_then(|proc| Ok((proc, Infos::new(infos)?)));
+        let (proc, infos) = match arguments {
+            Ok(arguments) => arguments,
+            Err(status) => return status,
+        };
+        let object = ptr::with_exposed_provenance_mut(object);
+        if let Some(function) = slots.client_connected2 {
+            // A host may call back before it returns, later or never: its return value alone counts.
+            // SAFETY: the host gave the function for this; what it is given lives until it returns.
+            return Status(unsafe {
+                function(proc.as_ptr(), object, infos.as_ptr(), infos.len(), Some(ignored_done), ptr::null_mut())
+            });
+        }
+        match slots.client_connected {
+            // As released servers do: without a callback, the return value is the answer.
+            // SAFETY: the host gave the function for this; what it is given lives until it returns.
+            Some(function) => Status(unsafe { function(proc.as_ptr(), object, None, ptr::null_mut()) }),
+            None => Status::OPERATION_SUCCEEDED,
+        }
+    }
+
+    fn client_finalized(&self, proc: &Proc, object: usize, done: Completion<Status>) -> Status {
+        if self.slots().is_none_or(|slots| slots.client_finalized.is_none()) {
+            return Status::OPERATION_SUCCEEDED;
+        }
+        let object = ptr::with_exposed_provenance_mut(object);
+        upcall!(self.client_finalized, done, one::<pmix_proc_t>(proc), |function, proc, cbdata| {
+            function(proc.as_ptr(), object, Some(op_done), cbdata)
+        })
+    }
+
+    fn abort(
+        &self,
+        proc: &Proc,
+        object: usize,
+        status: i32,
+        message: Option<&CStr>,
+        procs: &[Proc],
+        done: Completion<Status>,
+    ) -> Status {
+        let object = ptr::with_exposed_provenance_mut(object);
+        let arguments = || Ok((one::<pmix_proc_t>(proc)?, message.map(CStr::to_owned), Procs::new(procs)?));
+        upcall!(self.abort, done, arguments(), |function, args, cbdata| {
+            let (proc, message, procs) = &*args;
+            let message = message.as_ref().map_or(ptr::null(), |message| message.as_ptr());
+            let status: c_int = status;
+            function(proc.as_ptr(), object, status, message, procs.as_ptr(), procs.len(), Some(op_done), cbdata)
+        })
+    }
+
+    fn fence_nb(&self, procs: &[Proc], infos: &[Info], data: Vec<u8>, done: Completion<(Status, Vec<u8>)>) -> Status {
+        // The blob is handed over: hosts free it when they are through with it.
+        let arguments = || Ok((Procs::new(procs)?, Infos::new(infos)?));
+        let blob = match crate::memory::copy_bytes(&data) {
+            Ok(blob) => blob,
+            Err(status) => return status,
+        };
+        upcall!(self.fence_nb, done, arguments(), |function, args, cbdata| {
+            let (procs, infos) = &*args;
+            function(
+                procs.as_ptr(),
+                procs.len(),
+                infos.as_ptr(),
+                infos.len(),
+                blob,
+                data.len(),
+                Some(modex_done),
+                cbdata,
+            )
+        })
+    }
+
+    fn direct_modex(&self, proc: &Proc, infos: &[Info], done: Completion<(Status, Vec<u8>)>) -> Status {
+        let arguments = || Ok((one::<pmix_proc_t>(proc)?, Infos::new(infos)?));
+        upcall!(self.direct_modex, done, arguments(), |function, args, cbdata| {
+            let (proc, infos) = &*args;
+            function(proc.as_ptr(), infos.as_ptr(), infos.len(), Some(modex_done), cbdata)
+        })
+    }
+
+    fn publish(&self, proc: &Proc, infos: &[Info], done: Completion<Status>) -> Status {
+        let arguments = || Ok((one::<pmix_proc_t>(proc)?, Infos::new(infos)?));
+        upcall!(self.publish, done, arguments(), |function, args, cbdata| {
+            let (proc, infos) = &*args;
+            function(proc.as_ptr(), infos.as_ptr(), infos.len(), Some(op_done), cbdata)
+        })
+    }
+
+    fn lookup(&self, proc: &Proc, keys: &[Key], infos: &[Info], done: Completion<(Status, Vec<Pdata>)>) -> Status {
+        let arguments = || Ok((one::<pmix_proc_t>(proc)?, CKeys::new(keys)?, Infos::new(infos)?));
+        upcall!(self.lookup, done, arguments(), |function, args, cbdata| {
+            let (proc, keys, infos) = &*args;
+            function(proc.as_ptr(), keys.0, infos.as_ptr(), infos.len(), Some(lookup_done), cbdata)
+        })
+    }
+
+    fn unpublish(&self, proc: &Proc, keys: &[Key], infos: &[Info], done: Completion<Status>) -> Status {
+        let arguments = || Ok((one::<pmix_proc_t>(proc)?, CKeys::new(keys)?, Infos::new(infos)?));
+        upcall!(self.unpublish, done, arguments(), |function, args, cbdata| {
+            let (proc, keys, infos) = &*args;
+            function(proc.as_ptr(), keys.0, infos.as_ptr(), infos.len(), Some(op_done), cbdata)
+        })
+    }
+
+    fn spawn(&self, proc: &Proc, infos: &[Info], apps: &[App], done: Completion<(Status, Option<Nspace>)>) -> Status {
+        let arguments = || Ok((one::<pmix_proc_t>(proc)?, Infos::new(infos)?, CArray::<pmix_app_t>::new(apps)?));
+        upcall!(self.spawn, done, arguments(), |function, args, cbdata| {
+            let (proc, infos, apps) = &*args;
+            function(proc.as_ptr(), infos.as_ptr(), infos.len(), apps.as_ptr(), apps.len(), Some(spawn_done), cbdata)
+        })
+    }
+
+    fn connect(&self, procs: &[Proc], infos: &[Info], done: Completion<Status>) -> Status {
+        let arguments = || Ok((Procs::new(procs)?, Infos::new(infos)?));
+        upcall!(self.connect, done, arguments(), |function, args, cbdata| {
+            let (procs, infos) = &*args;
+            function(procs.as_ptr(), procs.len(), infos.as_ptr(), infos.len(), Some(op_done), cbdata)
+        })
+    }
+
+    fn disconnect(&self, procs: &[Proc], infos: &[Info], done: Completion<Status>) -> Status {
+        let arguments = || Ok((Procs::new(procs)?, Infos::new(infos)?));
+        upcall!(self.disconnect, done, arguments(), |function, args, cbdata| {
+            let (procs, infos) = &*args;
+            function(procs.as_ptr(), procs.len(), infos.as_ptr(), infos.len(), Some(op_done), cbdata)
+        })
+    }
+
+    fn register_events(&self, codes: &[Status], infos: &[Info], done: Completion<Status>) -> Status {
+        let arguments = || Ok((c_codes(codes), Infos::new(infos)?));
+        upcall!(self.register_events, done, arguments(), |function, args, cbdata| {
+            let (codes, infos) = &*args;
+            let at = codes.as_ptr().cast_mut();
+            function(at, codes.len(), infos.as_ptr(), infos.len(), Some(op_done), cbdata)
+        })
+    }
+
+    fn deregister_events(&self, codes: &[Status], done: Completion<Status>) -> Status {
+        upcall!(self.deregister_events, done, Ok(c_codes(codes)), |function, codes, cbdata| {
+            function(codes.as_ptr().cast_mut(), codes.len(), Some(op_done), cbdata)
+        })
+    }
+
+    fn notify_event(&self, code: Status, source: &Proc, range: u8, infos: &[Info], done: Completion<Status>) -> Status {
+        let arguments = || Ok((one::<pmix_proc_t>(source)?, Infos::new(infos)?));
+        upcall!(self.notify_event, done, arguments(), |function, args, cbdata| {
+            let (source, infos) = &*args;
+            function(code.0, source.as_ptr(), range, infos.as_ptr(), infos.len(), Some(op_done), cbdata)
+        })
+    }
+
+    fn query(&self, proc: &Proc, queries: &[Query], done: Completion<(Status, Vec<Info>)>) -> Status {
+        let arguments = || Ok((one::<pmix_proc_t>(proc)?, CArray::<pmix_query_t>::new(queries)?));
+        upcall!(self.query, done, arguments(), |function, args, cbdata| {
+            let (proc, queries) = &*args;
+            function(proc.as_ptr(), queries.as_ptr(), queries.len(), Some(infos_done), cbdata)
+        })
+    }
+
+    fn log(&self, proc: &Proc, data: &[Info], directives: &[Info]) -> Status {
+        let Some(function) = self.slots().and_then(|slots| slots.log) else { return Status::ERR_NOT_SUPPORTED };
+        let arguments =
+            one::<pmix_proc_t>(proc).and_then(|proc| Ok((proc, Infos::new(data)?, Infos::new(directives)?)));
+        let args = match arguments {
+            Ok(arguments) => Arc::new(arguments),
+            Err(status) => return status,
+        };
+        let cbdata = to_cbdata(LOGS.keep(Kept(args.clone())));
+        let (proc, data, directives) = &*args;
+        // SAFETY: the host gave the function for this; what it is given lives until it calls back.
+        unsafe {
+            let (items, count) = (data.as_ptr(), data.len());
+            function(proc.as_ptr(), items, count, directives.as_ptr(), directives.len(), Some(log_done), cbdata);
+        }
+        Status::SUCCESS
+    }
+
+    fn allocate(&self, proc: &Proc, directive: u8, infos: &[Info], done: Completion<(Status, Vec<Info>)>) -> Status {
+        let arguments = || Ok((one::<pmix_proc_t>(proc)?, Infos::new(infos)?));
+        upcall!(self.allocate, done, arguments(), |function, args, cbdata| {
+            let (proc, infos) = &*args;
+            function(proc.as_ptr(), directive, infos.as_ptr(), infos.len(), Some(infos_done), cbdata)
+        })
+    }
+
+    fn job_control(
+        &self,
+        proc: &Proc,
+        targets: &[Proc],
+        directives: &[Info],
+        done: Completion<(Status, Vec<Info>)>,
+    ) -> Status {
+        let arguments = || Ok((one::<pmix_proc_t>(proc)?, Procs::new(targets)?, Infos::new(directives)?));
+        upcall!(self.job_control, done, arguments(), |function, args, cbdata| {
+            let (proc, targets, infos) = &*args;
+            function(
+                proc.as_ptr(),
+                targets.as_ptr(),
+                targets.len(),
+                infos.as_ptr(),
+                infos.len(),
+                Some(infos_done),
+                cbdata,
+            )
+        })
+    }
+
+    fn monitor(
+        &self,
+        proc: &Proc,
+        monitor: &Info,
+        error: Status,
+        directives: &[Info],
+        done: Completion<(Status, Vec<Info>)>,
+    ) -> Status {
+        let arguments = || Ok((one::<pmix_proc_t>(proc)?, one::<pmix_info_t>(monitor)?, Infos::new(directives)?));
+        upcall!(self.monitor, done, arguments(), |function, args, cbdata| {
+            let (proc, monitor, infos) = &*args;
+            function(proc.as_ptr(), monitor.as_ptr(), error.0, infos.as_ptr(), infos.len(), Some(infos_done), cbdata)
+        })
+    }
+}
+
+/// Ends an upcall: its arguments go, then the server hears the answer.
+fn answer<T: Into<pmix_server::Answer>>(cbdata: *mut c_void, answer: T) {
+    let number = from_cbdata(cbdata);
+    drop(ARGUMENTS.take(number));
+    Completion::<T>::by_id(number as u64).complete(answer);
+}
+
+unsafe extern "C" fn op_done(status: pmix_status_t, cbdata: *mut c_void) {
+    guard("a host's answer", || answer(cbdata, Status(status)));
+}
+
+unsafe extern "C" fn ignored_done(_status: pmix_status_t, _cbdata: *mut c_void) {}
+
+unsafe extern "C" fn log_done(_status: pmix_status_t, cbdata: *mut c_void) {
+    guard("a host's answer to a log", || drop(LOGS.take(from_cbdata(cbdata))));
+}
+
+unsafe extern "C" fn modex_done(
+    status: pmix_status_t,
+    data: *const c_char,
+    ndata: usize,
+    cbdata: *mut c_void,
+    release_fn: Option<pmix_release_cbfunc_t>,
+    release_cbdata: *mut c_void,
+) {
+    guard("a host's answer to a fence or direct modex", || {
+        // SAFETY: the host's data stays until its release function is called.
+        let bytes = unsafe { array::bytes(data, ndata) }.to_vec();
+        Callback::new(release_fn, release_cbdata).release();
+        answer(cbdata, (Status(status), bytes));
+    });
+}
+
+unsafe extern "C" fn lookup_done(status: pmix_status_t, data: *mut pmix_pdata_t, ndata: usize, cbdata: *mut c_void) {
+    guard("a host's answer to a lookup", || {
+        // SAFETY: the host's data stays until this returns.
+        let found: Result<Vec<Pdata>> = unsafe { read_or_none(data, ndata) };
+        answer(cbdata, combined(status, found));
+    });
+}
+
+unsafe extern "C" fn spawn_done(status: pmix_status_t, nspace: *mut c_char, cbdata: *mut c_void) {
+    guard("a host's answer to a spawn", || {
+        let name = if nspace.is_null() {
+            Ok(None)
+        } else {
+            // SAFETY: the host's name stays until this returns.
+            unsafe { crate::convert::text::nspace(nspace) }.map(Some)
+        };
+        answer(cbdata, combined(status, name));
+    });
+}
+
+unsafe extern "C" fn infos_done(
+    status: pmix_status_t,
+    info: *mut pmix_info_t,
+    ninfo: usize,
+    cbdata: *mut c_void,
+    release_fn: Option<pmix_release_cbfunc_t>,
+    release_cbdata: *mut c_void,
+) {
+    guard("a host's answer", || {
+        // SAFETY: the host's infos stay until its release function is called.
+        let infos: Result<Vec<Info>> = unsafe { read_or_none(info, ninfo) };
+        Callback::new(release_fn, release_cbdata).release();
+        answer(cbdata, combined(status, infos));
+    });
+}
+
+/// Reads an array, which may be NULL whatever its count.
+///
+/// # Safety
+/// As [`array::read`].
+unsafe fn read_or_none<T: Object>(items: *const T, count: usize) -> Result<Vec<T::Model>> {
+    // SAFETY: the caller's promise.
+    if items.is_null() { Ok(Vec::new()) } else { unsafe { array::read(items, count) } }
+}
+
+/// The host's status with what it answered, or why that could not be read.
+fn combined<T: Default>(status: pmix_status_t, answered: Result<T>) -> (Status, T) {
+    match answered {
+        Ok(answered) => (Status(status), answered),
+        Err(failure) => (failure, T::default()),
+    }
+}

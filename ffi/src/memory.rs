@@ -1,0 +1,119 @@
+//! Memory that C code will free: it comes from `malloc` and nowhere else.
+
+use std::ffi::{CStr, CString, c_char};
+use std::ptr;
+
+use pmix_dstore::model::{Result, Status};
+
+/// Room for `count` zeroed objects; NULL for none.
+///
+/// # Errors
+/// `NOMEM` where `malloc` has none left.
+pub fn zeroed<T>(count: usize) -> Result<*mut T> {
+    if count == 0 {
+        return Ok(ptr::null_mut());
+    }
+    // SAFETY: calloc checks the product of its arguments and has no other precondition.
+    let memory = unsafe { libc::calloc(count, size_of::<T>()) };
+    if memory.is_null() { Err(Status::ERR_NOMEM) } else { Ok(memory.cast()) }
+}
+
+/// A copy of `bytes`; NULL for none.
+///
+/// # Errors
+/// `NOMEM`.
+pub fn copy_bytes(bytes: &[u8]) -> Result<*mut c_char> {
+    if bytes.is_empty() {
+        return Ok(ptr::null_mut());
+    }
+    copy_with_tail(bytes, 0)
+}
+
+/// A copy of a string with its NUL.
+///
+/// # Errors
+/// `NOMEM`.
+pub fn copy_string(text: &CStr) -> Result<*mut c_char> {
+    copy_with_tail(text.to_bytes(), 1)
+}
+
+/// A copy of `text` with a NUL behind it.
+///
+/// # Errors
+/// `NOMEM`.
+pub fn copy_text(text: &[u8]) -> Result<*mut c_char> {
+    copy_with_tail(text, 1)
+}
+
+/// A copy of a string, or NULL for `None`.
+///
+/// # Errors
+/// `NOMEM`.
+pub fn copy_string_or_null(text: Option<&CStr>) -> Result<*mut c_char> {
+    text.map_or(Ok(ptr::null_mut()), copy_string)
+}
+
+fn copy_with_tail(bytes: &[u8], zeros: usize) -> Result<*mut c_char> {
+    // SAFETY: malloc has no precondition.
+    let memory = unsafe { libc::malloc(bytes.len() + zeros) }.cast::<u8>();
+    if memory.is_null() {
+        return Err(Status::ERR_NOMEM);
+    }
+    // SAFETY: the new block has room for the bytes and the zeros behind them, and nobody else knows it.
+    unsafe {
+        ptr::copy_nonoverlapping(bytes.as_ptr(), memory, bytes.len());
+        memory.add(bytes.len()).write_bytes(0, zeros);
+    }
+    Ok(memory.cast())
+}
+
+/// A NULL-terminated array of copied strings; NULL for none.
+///
+/// # Errors
+/// `NOMEM`.
+pub fn copy_string_list(strings: &[CString]) -> Result<*mut *mut c_char> {
+    if strings.is_empty() {
+        return Ok(ptr::null_mut());
+    }
+    let list = zeroed::<*mut c_char>(strings.len() + 1)?;
+    for (index, text) in strings.iter().enumerate() {
+        match copy_string(text) {
+            // SAFETY: the list has one element more than there are strings.
+            Ok(copy) => unsafe { list.add(index).write(copy) },
+            Err(status) => {
+                // SAFETY: the list is zeroed behind the strings written so far, so it is terminated.
+                unsafe { free_string_list(list) };
+                return Err(status);
+            }
+        }
+    }
+    Ok(list)
+}
+
+/// Frees what `malloc` gave, or nothing for NULL.
+///
+/// # Safety
+/// `memory` is NULL or comes from `malloc` and is not used again.
+pub unsafe fn free<T>(memory: *mut T) {
+    // SAFETY: the caller's promise is that of free.
+    unsafe { libc::free(memory.cast()) }
+}
+
+/// Frees a NULL-terminated array of strings with its strings.
+///
+/// # Safety
+/// `list` is NULL, or it and its strings come from `malloc` and are not used again.
+pub unsafe fn free_string_list(list: *mut *mut c_char) {
+    if list.is_null() {
+        return;
+    }
+    let mut at = list;
+    // SAFETY: the array ends with a NULL, which ends the walk.
+    unsafe {
+        while !(*at).is_null() {
+            free(*at);
+            at = at.add(1);
+        }
+        free(list);
+    }
+}

@@ -1,0 +1,61 @@
+//! Things that C code holds by number.
+//!
+//! What a callback needs when it comes back travels through C as an opaque `cbdata`. It is a number here and never an
+//! address: a callback that comes twice, or after everything is over, finds nothing and does no harm.
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+
+use parking_lot::Mutex;
+
+/// Things by number.
+pub struct Registry<T> {
+    things: Mutex<(usize, Option<HashMap<usize, T>>)>,
+}
+
+impl<T> Registry<T> {
+    /// A registry of nothing.
+    pub const fn new() -> Registry<T> {
+        Registry { things: Mutex::new((0, None)) }
+    }
+
+    /// Keeps a thing; its number is never 0, so that no C code sees NULL.
+    pub fn keep(&self, thing: T) -> usize {
+        let mut things = self.things.lock();
+        things.0 += 1;
+        let number = things.0;
+        things.1.get_or_insert_default().insert(number, thing);
+        number
+    }
+
+    /// Keeps a thing under a number given by somebody else. Not to be mixed with [`Registry::keep`].
+    pub fn keep_as(&self, number: usize, thing: T) {
+        self.things.lock().1.get_or_insert_default().insert(number, thing);
+    }
+
+    /// Changes a thing, if it is there.
+    pub fn change<R>(&self, number: usize, change: impl FnOnce(&mut T) -> R) -> Option<R> {
+        self.things.lock().1.as_mut()?.get_mut(&number).map(change)
+    }
+
+    /// Takes a thing out, if it is still there.
+    pub fn take(&self, number: usize) -> Option<T> {
+        self.things.lock().1.as_mut()?.remove(&number)
+    }
+}
+
+impl<T> Default for Registry<T> {
+    fn default() -> Registry<T> {
+        Registry::new()
+    }
+}
+
+/// A number as `cbdata`.
+pub fn to_cbdata(number: usize) -> *mut c_void {
+    std::ptr::without_provenance_mut(number)
+}
+
+/// The number in a `cbdata`.
+pub fn from_cbdata(cbdata: *mut c_void) -> usize {
+    cbdata.addr()
+}

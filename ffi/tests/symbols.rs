@@ -1,0 +1,38 @@
+//! The shared library exports the functions of `symbols.txt` and nothing else, under the stock library's name.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The shared library that was built beside this test.
+fn library() -> PathBuf {
+    let mut directory = std::env::current_exe().unwrap();
+    while directory.pop() {
+        let library = directory.join("libpmix.so");
+        if library.exists() {
+            return library;
+        }
+    }
+    panic!("libpmix.so was not built beside the test");
+}
+
+fn output(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).arg(library()).output().unwrap();
+    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn exports_are_the_listed_functions() {
+    let listed: Vec<&str> = include_str!("../symbols.txt").lines().collect();
+    assert!(listed.is_sorted());
+    let table = output("nm", &["-D", "--defined-only"]);
+    let mut exported: Vec<&str> = table.lines().filter_map(|line| line.split(' ').nth(2)).collect();
+    exported.sort_unstable();
+    assert_eq!(exported, listed);
+}
+
+#[test]
+fn soname_is_that_of_the_stock_library() {
+    let dynamic = output("readelf", &["-d"]);
+    assert!(dynamic.lines().any(|line| line.contains("SONAME") && line.contains("[libpmix.so.2]")), "{dynamic}");
+}

@@ -1,0 +1,167 @@
+//! Events: who wants them, who gets them.
+
+use std::collections::{HashSet, VecDeque};
+
+use pmix_client::wire::{Notification, TAG_NOTIFY};
+use pmix_dstore::model::{Info, Nspace, Proc, Status, Value, keys};
+
+use super::peers::{Peer, PeerId};
+use super::services::Shape;
+use super::{Engine, Then, directive};
+use crate::upcall::Upcall;
+
+/// `pmix_data_range_t`: who an event is meant for.
+pub(crate) struct Range;
+
+impl Range {
+    /// Only the resource manager.
+    pub const RM: u8 = 1;
+    /// Processes of this node.
+    pub const LOCAL: u8 = 2;
+    /// Processes of the source's namespace.
+    pub const NAMESPACE: u8 = 3;
+    /// Those named in `PMIX_EVENT_CUSTOM_RANGE`.
+    pub const CUSTOM: u8 = 6;
+    /// Only the source itself.
+    pub const PROC_LOCAL: u8 = 7;
+}
+
+/// Events kept for processes that register later, and who has had them.
+#[derive(Default)]
+pub(super) struct EventCache {
+    events: VecDeque<Cached>,
+}
+
+struct Cached {
+    notification: Notification,
+    range: u8,
+    /// Connections that have had it, or sent it.
+    served: HashSet<PeerId>,
+}
+
+/// What released servers add to each event that they send to a client.
+const SERVER_INTERNAL_NOTIFY: &str = "pmix.srvr.internal.notify";
+
+/// How many events are kept; the oldest goes.
+const CACHE_MAX: usize = 512;
+
+impl EventCache {
+    pub fn forget_nspace(&mut self, nspace: &Nspace) {
+        self.events.retain(|event| event.notification.source.nspace != *nspace);
+    }
+}
+
+impl Engine {
+    /// A client wants to hear of events; none named means all.
+    pub(super) fn register_events(&mut self, id: PeerId, tag: u32, codes: Vec<Status>) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        if codes.is_empty() {
+            peer.default_events = true;
+        }
+        peer.codes.extend(codes.iter().copied());
+        let cached = self.cached_for(id);
+        self.reply_status(id, tag, Status::SUCCESS);
+        for notification in cached {
+            self.send_event(id, &notification);
+        }
+    }
+
+    /// Events from before the registration that the client has not had.
+    fn cached_for(&mut self, id: PeerId) -> Vec<Notification> {
+        let Some(peer) = self.peers.get(&id) else { return Vec::new() };
+        let mut found = Vec::new();
+        for event in &mut self.events.events {
+            if wants(peer, &event.notification, event.range) && event.served.insert(id) {
+                found.push(event.notification.clone());
+            }
+        }
+        found
+    }
+
+    /// A client does not want to hear of these events any more; the smallest code means all.
+    pub(super) fn deregister_events(&mut self, id: PeerId, codes: &[Status]) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        for code in codes {
+            if code.0 == i32::MIN {
+                peer.default_events = false;
+            } else {
+                peer.codes.remove(code);
+            }
+        }
+    }
+
+    /// A client reports an event.
+    pub(super) fn notify(&mut self, id: PeerId, tag: u32, code: Status, range: u8, infos: Vec<Info>) {
+        let Some(source) = self.peers.get(&id).map(|peer| peer.proc.clone()) else { return };
+        self.deliver_event(Some(id), code, &source, range, infos.clone());
+        // What the host itself reports is for its clients; it is not told of it again.
+        if id == PeerId::OWN || range == Range::LOCAL || range == Range::PROC_LOCAL {
+            self.reply_status(id, tag, Status::SUCCESS);
+        } else {
+            let upcall = Upcall::NotifyEvent { code, source, range, infos };
+            self.upcall(Then::Reply(id, tag, Shape::Notify), upcall);
+        }
+    }
+
+    /// Sends an event to the connected processes that want it, `from` excepted, and keeps it for later ones.
+    pub(super) fn deliver_event(
+        &mut self,
+        from: Option<PeerId>,
+        code: Status,
+        source: &Proc,
+        range: u8,
+        mut infos: Vec<Info>,
+    ) {
+        if range == Range::PROC_LOCAL {
+            return;
+        }
+        let keep = !directive(&infos, keys::EVENT_DO_NOT_CACHE);
+        infos.push(Info::new(SERVER_INTERNAL_NOTIFY, Value::Bool(true)));
+        let notification = Notification { status: code, source: source.clone(), infos, range: Some(range) };
+        let mut receivers: Vec<PeerId> = self
+            .peers
+            .iter()
+            .filter(|(id, peer)| Some(**id) != from && wants(peer, &notification, range))
+            .map(|(id, _)| *id)
+            .collect();
+        receivers.sort();
+        for id in &receivers {
+            self.send_event(*id, &notification);
+        }
+        if keep {
+            if self.events.events.len() == CACHE_MAX {
+                self.events.events.pop_front();
+            }
+            let served = receivers.into_iter().chain(from).collect();
+            self.events.events.push_back(Cached { notification, range, served });
+        }
+    }
+
+    fn send_event(&mut self, id: PeerId, notification: &Notification) {
+        self.send(id, TAG_NOTIFY, |dialect, version| notification.encode(dialect, version));
+    }
+}
+
+/// Whether a peer wants an event that is sent to `range`.
+fn wants(peer: &Peer, event: &Notification, range: u8) -> bool {
+    let non_default = directive(&event.infos, keys::EVENT_NON_DEFAULT);
+    let asked = peer.codes.contains(&event.status) || (peer.default_events && !non_default);
+    if !peer.admitted || !asked {
+        return false;
+    }
+    match range {
+        Range::RM => peer.proc.nspace.is_empty(),
+        Range::NAMESPACE => peer.proc.nspace == event.source.nspace,
+        Range::CUSTOM => {
+            let named = event.infos.iter().find(|info| info.key.is(keys::EVENT_CUSTOM_RANGE)).map(|info| &info.value);
+            match named {
+                Some(Value::Proc(proc)) => proc.covers(&peer.proc),
+                Some(Value::DataArray(array)) => {
+                    array.items.iter().any(|item| matches!(item, Value::Proc(proc) if proc.covers(&peer.proc)))
+                }
+                _ => false,
+            }
+        }
+        _ => true,
+    }
+}

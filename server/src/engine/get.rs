@@ -1,0 +1,334 @@
+//! Get requests over the socket, and direct modex in both directions.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use pmix_client::wire::reply::GetWriter;
+use pmix_client::wire::{blob, jobinfo};
+use pmix_dstore::codec::Packer;
+use pmix_dstore::model::{Info, Key, KeyRef, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_dstore::rules::{self, Caller, Selector};
+
+use super::nspaces::recipient;
+use super::peers::{Peer, PeerId};
+use super::{EXCHANGE, Engine, Then, directive, timeout};
+use crate::DmodexDone;
+use crate::upcall::Upcall;
+
+/// How long a Get waits for a key of a local rank that has committed others: it may commit again.
+const LATE_KEY_WAIT: Duration = Duration::from_secs(2);
+
+/// A Get that cannot be answered yet.
+struct WaitingGet {
+    peer: PeerId,
+    tag: u32,
+    infos: Vec<Info>,
+    key: Option<Key>,
+    deadline: Option<Instant>,
+    /// What the answer is when the deadline passes.
+    late: Status,
+}
+
+/// All that waits for some process's data.
+#[derive(Default)]
+pub(super) struct Waiting {
+    gets: HashMap<Proc, Vec<WaitingGet>>,
+    /// Other servers' requests for a local rank's data.
+    served: HashMap<Proc, Vec<DmodexDone>>,
+    /// Requests at the host, by process: one at a time.
+    asked: HashMap<Proc, ()>,
+}
+
+impl Waiting {
+    pub fn deadline(&self) -> Option<Instant> {
+        self.gets.values().flatten().filter_map(|get| get.deadline).min()
+    }
+
+    pub fn forget_peer(&mut self, peer: PeerId) {
+        self.gets.retain(|_, gets| {
+            gets.retain(|get| get.peer != peer);
+            !gets.is_empty()
+        });
+    }
+}
+
+/// What can be said about a Get now.
+enum Outcome {
+    /// There is no value: the status says why.
+    Nothing(Status),
+    /// The data of the job.
+    Job,
+    /// One value, of the process or realm asked for.
+    One(Key, Value),
+    /// All that the asking process may read of a rank; that brings the job's data along for another namespace.
+    Rank(Rank),
+    /// Wait for the rank's commit, at most so long.
+    Wait(Option<Duration>, Status),
+    /// Ask the host.
+    Ask,
+}
+
+impl Engine {
+    /// A client asks for data.
+    pub(super) fn get(&mut self, peer: PeerId, tag: u32, proc: Proc, infos: Vec<Info>, key: Option<Key>, now: Instant) {
+        self.stats.gets += 1;
+        let refresh = directive(&infos, keys::GET_REFRESH_CACHE);
+        let get = WaitingGet { peer, tag, infos, key, deadline: None, late: Status::ERR_NOT_FOUND };
+        self.resolve_get(proc, get, refresh, now);
+    }
+
+    fn resolve_get(&mut self, proc: Proc, mut get: WaitingGet, refresh: bool, now: Instant) {
+        match self.outcome(&proc, &get, refresh) {
+            None => {}
+            Some(Outcome::Nothing(status)) => self.reply_status(get.peer, get.tag, status),
+            Some(Outcome::Job) => {
+                let reply = self.get_reply(get.peer, &proc.nspace, true, None);
+                self.send(get.peer, get.tag, |_, _| reply);
+            }
+            Some(Outcome::One(key, value)) => self.send(get.peer, get.tag, |dialect, version| {
+                let mut reply = GetWriter::new(dialect, version, Status::SUCCESS);
+                reply.object(&proc, |object| object.kval(&key, &value))?;
+                Ok(reply.into_bytes())
+            }),
+            Some(Outcome::Rank(rank)) => {
+                let other = self.peers.get(&get.peer).is_some_and(|peer| peer.proc.nspace != proc.nspace);
+                let reply = self.get_reply(get.peer, &proc.nspace, other, Some(rank));
+                self.send(get.peer, get.tag, |_, _| reply);
+            }
+            Some(Outcome::Wait(wait, late)) => {
+                let asked = timeout(&get.infos);
+                let wait = match (wait, asked) {
+                    (Some(a), Some(b)) => Some(a.min(b)),
+                    (a, b) => a.or(b),
+                };
+                get.late = if asked.is_some() && wait == asked { Status::ERR_TIMEOUT } else { late };
+                get.deadline = get.deadline.or(wait.map(|wait| now + wait));
+                self.gets.gets.entry(proc).or_default().push(get);
+            }
+            Some(Outcome::Ask) => {
+                let asked = timeout(&get.infos);
+                get.late = Status::ERR_TIMEOUT;
+                get.deadline = asked.map(|wait| now + wait);
+                let mut infos = get.infos.clone();
+                if let Some(key) = &get.key {
+                    infos.push(Info::new(keys::REQUIRED_KEY, Value::string(key.as_bytes())));
+                }
+                self.gets.gets.entry(proc.clone()).or_default().push(get);
+                if self.gets.asked.insert(proc.clone(), ()).is_none() {
+                    self.upcall(Then::Dmodex(proc.clone()), Upcall::DirectModex { proc, infos });
+                }
+            }
+        }
+    }
+
+    /// What can be said now; `None` where nobody listens any more.
+    fn outcome(&self, proc: &Proc, get: &WaitingGet, refresh: bool) -> Option<Outcome> {
+        let peer = self.peers.get(&get.peer)?;
+        // The server process asks its own engine for what a client would find in its own memory.
+        let at_once = directive(&get.infos, keys::IMMEDIATE) || directive(&get.infos, keys::OPTIONAL);
+        let status = |status| Some(Outcome::Nothing(status));
+        let Some(state) = self.nspaces.get(&proc.nspace) else {
+            return if at_once || get.peer == PeerId::OWN { status(Status::ERR_NOT_FOUND) } else { Some(Outcome::Ask) };
+        };
+        let reserved = get.key.as_ref().is_some_and(Key::is_reserved);
+        if reserved || !proc.rank.is_process() {
+            let Some(key) = &get.key else { return Some(Outcome::Job) };
+            let caller = Caller {
+                rank: (peer.proc.nspace == proc.nspace).then_some(peer.proc.rank),
+                hostname: self.config.hostname.as_bytes(),
+            };
+            let selector = selector(&get.infos);
+            let found = rules::find(&*state.job, proc.rank, KeyRef::from(key), &selector, &caller);
+            if let Some(value) = found.and_then(|value| value.to_value().ok()) {
+                return Some(Outcome::One(key.clone(), value));
+            }
+            if reserved && !proc.rank.is_process() {
+                // Released servers answer an unknown job-level key with success and nothing.
+                let wild = proc.rank == Rank::WILDCARD && state.complete;
+                return status(if wild { Status::SUCCESS } else { Status::ERR_NOT_FOUND });
+            }
+            if !proc.rank.is_process() {
+                let owner = state.visible.ranks().find(|rank| state.visible.get(*rank, key.as_bytes()).is_some());
+                return Some(owner.map_or(Outcome::Nothing(Status::ERR_NOT_FOUND), Outcome::Rank));
+            }
+            if reserved && state.visible.get(proc.rank, key.as_bytes()).is_none() {
+                return status(Status::ERR_NOT_FOUND);
+            }
+        }
+        let found = match &get.key {
+            Some(key) => state.visible.get(proc.rank, key.as_bytes()).is_some(),
+            None => state.visible.has_rank(proc.rank),
+        };
+        if found && (!refresh || state.is_local(proc.rank)) {
+            return Some(Outcome::Rank(proc.rank));
+        }
+        if at_once {
+            return status(Status::ERR_NOT_FOUND);
+        }
+        match state.clients.get(&proc.rank) {
+            Some(client) if client.gone => status(Status::ERR_NOT_FOUND),
+            Some(client) if client.committed => Some(Outcome::Wait(Some(LATE_KEY_WAIT), Status::ERR_NOT_FOUND)),
+            Some(_) => Some(Outcome::Wait(None, Status::ERR_NOT_FOUND)),
+            None if state.complete && proc.rank.0 >= state.job.size() => status(Status::ERR_NOT_FOUND),
+            // A local rank that the host has not registered yet will commit here.
+            None if state.complete && self.runs_here(state, proc.rank) => {
+                Some(Outcome::Wait(None, Status::ERR_NOT_FOUND))
+            }
+            None => Some(Outcome::Ask),
+        }
+    }
+
+    /// A reply with a job's data, a rank's, or both.
+    fn get_reply(&self, peer: PeerId, nspace: &Nspace, job: bool, rank: Option<Rank>) -> Result<Vec<u8>, Status> {
+        let (Some(peer), Some(state)) = (self.peers.get(&peer), self.nspaces.get(nspace)) else {
+            return Err(Status::ERR_NOT_FOUND);
+        };
+        let mut reply = GetWriter::new(peer.dialect, peer.version, Status::SUCCESS);
+        if job {
+            let to = recipient(peer, &self.config.hostname);
+            let pack = |object: &mut Packer| jobinfo::pack(object, &state.job, &to, jobinfo::all_ranks(&state.job));
+            reply.object(&Proc::new(nspace.clone(), Rank::WILDCARD), pack)?;
+        }
+        if let Some(rank) = rank {
+            let mut values = state.visible.rank(rank);
+            let pack = |object: &mut Packer| values.try_for_each(|(key, value)| object.kval(key, value));
+            reply.object(&Proc::new(nspace.clone(), rank), pack)?;
+        }
+        Ok(reply.into_bytes())
+    }
+
+    /// Whether the maps place a rank on this node.
+    fn runs_here(&self, state: &super::NspaceState, rank: Rank) -> bool {
+        let own = pmix_dstore::rules::JobLookup::node_row_by_name(&*state.job, self.config.hostname.as_bytes());
+        own.is_some() && rules::node_row_of(&*state.job, rank) == own && state.clients.len() < state.nlocal as usize
+    }
+
+    /// A local rank has committed.
+    pub(super) fn committed(&mut self, proc: &Proc) {
+        self.retry_gets(proc);
+        if let Some(waiting) = self.gets.served.remove(proc) {
+            for done in waiting {
+                self.give_remote_data(proc, done);
+            }
+        }
+    }
+
+    /// Looks again at the Gets that wait for a process; those that still must wait keep their deadlines.
+    fn retry_gets(&mut self, proc: &Proc) {
+        let now = Instant::now();
+        for get in self.gets.gets.remove(proc).unwrap_or_default() {
+            self.resolve_get(proc.clone(), get, false, now);
+        }
+    }
+
+    /// A namespace became known: looks again at what waits for its processes.
+    pub(super) fn retry_gets_of(&mut self, nspace: &Nspace) {
+        let procs: Vec<Proc> = self.gets.gets.keys().filter(|proc| proc.nspace == *nspace).cloned().collect();
+        for proc in procs.iter().filter(|proc| !self.gets.asked.contains_key(*proc)).cloned().collect::<Vec<_>>() {
+            self.retry_gets(&proc);
+        }
+    }
+
+    /// A process will not commit any more: who waits for it is told.
+    pub(super) fn fail_gets_for(&mut self, proc: &Proc) {
+        for get in self.gets.gets.remove(proc).unwrap_or_default() {
+            self.reply_status(get.peer, get.tag, Status::ERR_NOT_FOUND);
+        }
+        for done in self.gets.served.remove(proc).unwrap_or_default() {
+            self.call(move || done(Status::ERR_NOT_FOUND, Vec::new()));
+        }
+    }
+
+    /// A namespace is gone.
+    pub(super) fn fail_gets_of(&mut self, nspace: &Nspace) {
+        let waiting = self.gets.gets.keys().chain(self.gets.served.keys());
+        let procs: Vec<Proc> = waiting.filter(|proc| proc.nspace == *nspace).cloned().collect();
+        for proc in procs {
+            self.fail_gets_for(&proc);
+        }
+    }
+
+    pub(super) fn expire_gets(&mut self, now: Instant) {
+        let mut late = Vec::new();
+        self.gets.gets.retain(|_, gets| {
+            let (expired, rest) =
+                std::mem::take(gets).into_iter().partition(|get| get.deadline.is_some_and(|d| d <= now));
+            *gets = rest;
+            late.extend::<Vec<WaitingGet>>(expired);
+            !gets.is_empty()
+        });
+        for get in late {
+            self.reply_status(get.peer, get.tag, get.late);
+        }
+    }
+
+    /// The host brought a remote rank's data.
+    pub(super) fn dmodex_answered(&mut self, proc: &Proc, status: Status, data: &[u8]) {
+        self.gets.asked.remove(proc);
+        let kvals = if status.is_success() { blob::decode_modex(EXCHANGE, data) } else { Err(status) };
+        let waiting = self.gets.gets.remove(proc).unwrap_or_default();
+        let now = Instant::now();
+        match kvals {
+            Ok(kvals) => {
+                self.store_remote(&proc.nspace, proc.rank, kvals);
+                self.publish_soon(&proc.nspace, now);
+                for mut get in waiting {
+                    // What the host brought is all there is now: what is missing is not asked for again.
+                    get.infos.push(Info::new(keys::IMMEDIATE, Value::Bool(true)));
+                    self.resolve_get(proc.clone(), get, false, now);
+                }
+            }
+            Err(status) => {
+                for get in waiting {
+                    self.reply_status(get.peer, get.tag, status);
+                }
+            }
+        }
+    }
+
+    /// Another server's host asks for a local rank's data: waits for the registration and the commit.
+    pub(super) fn serve_dmodex(&mut self, proc: Proc, done: DmodexDone) -> Status {
+        let state = self.nspaces.get(&proc.nspace);
+        if let (Some(state), false) = (state, proc.rank.is_process()) {
+            let own = Peer::own(self.config.me.clone());
+            let mut packer = Packer::new(EXCHANGE);
+            let to = recipient(&own, &self.config.hostname);
+            let packed = jobinfo::pack(&mut packer, &state.job, &to, jobinfo::all_ranks(&state.job));
+            let status = packed.err().unwrap_or(Status::SUCCESS);
+            self.call(move || done(status, packer.into_bytes()));
+            return Status::SUCCESS;
+        }
+        let client = state.and_then(|state| state.clients.get(&proc.rank));
+        match client {
+            Some(client) if client.committed => self.give_remote_data(&proc, done),
+            Some(client) if client.gone => self.call(move || done(Status::ERR_NOT_FOUND, Vec::new())),
+            _ => self.gets.served.entry(proc).or_default().push(done),
+        }
+        Status::SUCCESS
+    }
+
+    fn give_remote_data(&mut self, proc: &Proc, done: DmodexDone) {
+        let packed = match self.nspaces.get(&proc.nspace) {
+            Some(state) => blob::encode_modex(EXCHANGE, state.remote.rank(proc.rank)),
+            None => Err(Status::ERR_NOT_FOUND),
+        };
+        self.call(move || match packed {
+            Ok(data) => done(Status::SUCCESS, data),
+            Err(status) => done(status, Vec::new()),
+        });
+    }
+}
+
+/// The selectors in a request's infos.
+fn selector(infos: &[Info]) -> Selector<'_> {
+    let find = |key: &str| infos.iter().find(|info| info.key.is(key)).map(|info| &info.value);
+    Selector {
+        session: directive(infos, keys::SESSION_INFO),
+        job: directive(infos, keys::JOB_INFO),
+        app: directive(infos, keys::APP_INFO),
+        node: directive(infos, keys::NODE_INFO),
+        appnum: find(keys::APPNUM).and_then(Value::as_u32),
+        nodeid: find(keys::NODEID).and_then(Value::as_u32),
+        hostname: find(keys::HOSTNAME).and_then(Value::as_text),
+    }
+}

@@ -1,0 +1,272 @@
+//! The protocol engine: messages, host answers and ticks in; messages, upcalls and callbacks out. No I/O.
+//!
+//! One [`Engine`] is behind one lock. Whoever feeds it (the server's thread, or a thread of the host in an API call)
+//! leaves [`Output`]s; the server's thread performs them in order, outside the lock. So an upcall may call back into
+//! the server, and a run of the engine replays from its inputs.
+
+mod collective;
+mod data;
+mod events;
+mod get;
+mod nspaces;
+mod peers;
+mod services;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Weak;
+use std::time::{Duration, Instant};
+
+use pmix_client::wire::reply::StatusReply;
+use pmix_client::wire::{Reply, Request, Version};
+use pmix_dstore::codec::{BufferType, Dialect, Module};
+use pmix_dstore::model::{Info, Nspace, Proc, Result, Status};
+
+use self::collective::Collective;
+use self::events::EventCache;
+pub(crate) use self::nspaces::JobPlan;
+use self::nspaces::NspaceState;
+pub(crate) use self::peers::{Peer, PeerId, Transport};
+use self::services::Shape;
+use crate::completion::{self, Answer, AnswerSink};
+use crate::config::Config;
+use crate::upcall::Upcall;
+use crate::{DmodexDone, Stats};
+
+/// Something that the server's thread has to do.
+pub(crate) enum Output {
+    /// Answer a handshake; with an error the connection is closed.
+    Admit {
+        /// Whose.
+        peer: PeerId,
+        /// The result.
+        status: Status,
+    },
+    /// Send a message.
+    Send {
+        /// To whom.
+        peer: PeerId,
+        /// The request's tag, or a reserved one.
+        tag: u32,
+        /// The payload.
+        payload: Vec<u8>,
+    },
+    /// Drop a connection.
+    Close(PeerId),
+    /// Listen on the Unix socket of a namespace.
+    Listen(Nspace, std::os::unix::net::UnixListener),
+    /// Stop listening there.
+    Unlisten(Nspace),
+    /// Ask the host.
+    Upcall {
+        /// The upcall's number.
+        id: u64,
+        /// What is asked.
+        upcall: Upcall,
+    },
+    /// Call back into the host or into this process's client.
+    Call(Box<dyn FnOnce() + Send>),
+    /// Tell the administrator.
+    Log(String),
+}
+
+/// What to do when the host answers an upcall.
+enum Then {
+    /// Let the client in.
+    Admit(PeerId),
+    /// Reply to a request in the shape that its command has.
+    Reply(PeerId, u32, Shape),
+    /// Reply to finalize.
+    Finalized(PeerId, u32),
+    /// Store what the exchange brought, and release the participants.
+    Fence(u64),
+    /// Store a rank's data, and answer those who wait for it.
+    Dmodex(Proc),
+}
+
+/// The state of a server.
+pub(crate) struct Engine {
+    config: Config,
+    sink: Weak<dyn AnswerSink>,
+    nspaces: HashMap<Nspace, NspaceState>,
+    peers: HashMap<PeerId, Peer>,
+    /// By number: of two that a process may join, it joins the older.
+    collectives: BTreeMap<u64, Collective>,
+    collective_next: u64,
+    upcalls: HashMap<u64, Then>,
+    gets: get::Waiting,
+    events: EventCache,
+    outputs: VecDeque<Output>,
+    stats: Stats,
+    first_fork: Option<Instant>,
+    port: u16,
+}
+
+/// The dialect in which the servers of a job exchange data.
+const EXCHANGE: Dialect = Dialect { module: Module::V41, buffer: BufferType::NonDescribed };
+
+/// How long what direct modex brought may wait to be published with more of it.
+const PUBLISH_DELAY: Duration = Duration::from_millis(5);
+
+impl Engine {
+    /// A server that listens on TCP `port`. `sink` takes the host's answers.
+    pub fn new(config: Config, port: u16, sink: Weak<dyn AnswerSink>) -> Engine {
+        let own = Peer::own(config.me.clone());
+        Engine {
+            config,
+            sink,
+            nspaces: HashMap::new(),
+            peers: HashMap::from([(PeerId::OWN, own)]),
+            collectives: BTreeMap::new(),
+            collective_next: 0,
+            upcalls: HashMap::new(),
+            gets: get::Waiting::default(),
+            events: EventCache::default(),
+            outputs: VecDeque::new(),
+            stats: Stats::default(),
+            first_fork: None,
+            port,
+        }
+    }
+
+    /// Figures for reports.
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.stats.clone();
+        for state in self.nspaces.values() {
+            state.shared.add_to(&mut stats);
+        }
+        stats
+    }
+
+    /// What is to be done, in order.
+    pub fn take_outputs(&mut self) -> VecDeque<Output> {
+        std::mem::take(&mut self.outputs)
+    }
+
+    /// A message of a peer, with the tag that a reply needs.
+    pub fn message(&mut self, peer: PeerId, tag: u32, payload: &[u8], now: Instant) {
+        let Some(state) = self.peers.get(&peer) else { return };
+        match Request::decode(state.dialect, state.version, payload) {
+            Ok(request) => self.request(peer, tag, request, now),
+            Err(status) => {
+                let (proc, version) = (&state.proc, &state.version_text);
+                let len = payload.len();
+                self.log(format!("dropped {proc} (PMIx {version}): malformed message of {len} bytes ({status})"));
+                self.outputs.push_back(Output::Close(peer));
+                self.disconnected(peer);
+            }
+        }
+    }
+
+    fn request(&mut self, peer: PeerId, tag: u32, request: Request, now: Instant) {
+        match request {
+            Request::JobInfo => self.job_info(peer, tag),
+            Request::Commit { parts } => self.commit(peer, tag, parts),
+            Request::Fence { procs, infos } => self.fence(peer, tag, procs, infos, now),
+            Request::Get { nspace, rank, infos, key } => self.get(peer, tag, Proc::new(nspace, rank), infos, key, now),
+            Request::Finalize => self.finalize_peer(peer, tag),
+            Request::RegisterEvents { codes, .. } => self.register_events(peer, tag, codes),
+            Request::DeregisterEvents { codes } => self.deregister_events(peer, &codes),
+            Request::Notify { status, range, infos } => self.notify(peer, tag, status, range, infos),
+            other => self.service(peer, tag, other),
+        }
+    }
+
+    /// The host answered an upcall, or it was answered by its return value.
+    pub fn answer(&mut self, id: u64, answer: Answer) {
+        match self.upcalls.remove(&id) {
+            None => {}
+            Some(Then::Admit(peer)) => self.admit(peer, answer.status()),
+            Some(Then::Reply(peer, tag, shape)) => self.reply_answer(peer, tag, shape, answer),
+            Some(Then::Finalized(peer, tag)) => self.finalized(peer, tag, answer.status()),
+            Some(Then::Fence(id)) => match answer {
+                Answer::Data(status, data) => self.fence_answered(id, status, &data),
+                other => self.fence_answered(id, other.status(), &[]),
+            },
+            Some(Then::Dmodex(proc)) => match answer {
+                Answer::Data(status, data) => self.dmodex_answered(&proc, status, &data),
+                other => self.dmodex_answered(&proc, other.status(), &[]),
+            },
+        }
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: Instant) {
+        self.expire_gets(now);
+        self.expire_collectives(now);
+        self.publish_due(now);
+    }
+
+    /// When the engine wants its next tick.
+    pub fn deadline(&self) -> Option<Instant> {
+        let publish = self.nspaces.values().filter_map(|state| state.shared.due).min();
+        [self.gets.deadline(), self.collective_deadline(), publish].into_iter().flatten().min()
+    }
+
+    /// Runs `job` on the server's thread, after what is due already.
+    pub fn defer(&mut self, job: Box<dyn FnOnce() + Send>) {
+        self.outputs.push_back(Output::Call(job));
+    }
+
+    /// The reply to one of this process's own requests, where it is there already.
+    pub fn take_own_reply(&mut self, tag: u32) -> Option<Vec<u8>> {
+        crate::link::take_own_reply(&mut self.outputs, tag)
+    }
+
+    /// Forgets everything: directories and files of all namespaces are removed.
+    pub fn shut_down(&mut self) {
+        let nspaces: Vec<Nspace> = self.nspaces.keys().cloned().collect();
+        for nspace in nspaces {
+            self.deregister_nspace(&nspace);
+        }
+        self.outputs.clear();
+    }
+
+    fn upcall(&mut self, then: Then, upcall: Upcall) {
+        let id = completion::open(self.sink.clone());
+        self.upcalls.insert(id, then);
+        self.outputs.push_back(Output::Upcall { id, upcall });
+    }
+
+    fn log(&mut self, line: String) {
+        self.outputs.push_back(Output::Log(line));
+    }
+
+    fn call(&mut self, call: impl FnOnce() + Send + 'static) {
+        self.outputs.push_back(Output::Call(Box::new(call)));
+    }
+
+    /// Sends what `encode` makes in the peer's dialect and for its release; nothing where the peer is gone. What
+    /// cannot be told to the peer in its dialect becomes a reply with the reason.
+    fn send(&mut self, id: PeerId, tag: u32, encode: impl FnOnce(Dialect, Version) -> Result<Vec<u8>>) {
+        let Some(peer) = self.peers.get(&id) else { return };
+        let payload =
+            encode(peer.dialect, peer.version).unwrap_or_else(|status| StatusReply { status }.bytes(peer.dialect));
+        self.outputs.push_back(Output::Send { peer: id, tag, payload });
+    }
+
+    fn reply(&mut self, peer: PeerId, tag: u32, reply: &impl Reply) {
+        self.send(peer, tag, |dialect, version| reply.encode(dialect, version));
+    }
+
+    fn reply_status(&mut self, peer: PeerId, tag: u32, status: Status) {
+        self.reply(peer, tag, &StatusReply { status });
+    }
+
+    /// Another server asks for what a local rank published for other nodes.
+    pub fn dmodex_request(&mut self, proc: Proc, done: DmodexDone) -> Status {
+        self.serve_dmodex(proc, done)
+    }
+}
+
+/// The value of a boolean directive: absent is false.
+fn directive(infos: &[Info], key: &str) -> bool {
+    infos.iter().any(|info| info.key.is(key) && info.value.is_true())
+}
+
+/// `PMIX_TIMEOUT` in seconds; absent and zero are no timeout.
+fn timeout(infos: &[Info]) -> Option<Duration> {
+    let info = infos.iter().find(|info| info.key.is(pmix_dstore::model::keys::TIMEOUT))?;
+    info.value.as_u64().filter(|seconds| *seconds > 0).map(Duration::from_secs)
+}

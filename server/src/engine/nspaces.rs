@@ -1,0 +1,262 @@
+//! Namespaces and the clients registered in them.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use pmix_client::wire::jobinfo::{self, Recipient};
+use pmix_dstore::codec::Dialect;
+use pmix_dstore::job::JobData;
+use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, keys};
+use pmix_dstore::modex::ModexData;
+
+use super::peers::{Peer, PeerId};
+use super::{Engine, Output};
+use crate::cleanup::Cleanup;
+use crate::publish::Shared;
+use crate::secret::Secret;
+
+/// A process of this node that the host registered.
+pub(super) struct LocalClient {
+    pub uid: u32,
+    pub gid: u32,
+    pub object: usize,
+    pub secret: Secret,
+    /// Connections open now: a rank may run two programs, one after the other or at once.
+    pub connections: u32,
+    /// Has committed at least once.
+    pub committed: bool,
+    /// Died, or was deregistered: will not commit any more.
+    pub gone: bool,
+    /// What it wants removed when it ends.
+    pub cleanup: Cleanup,
+}
+
+/// One namespace.
+pub(super) struct NspaceState {
+    /// How many of its processes run on this node.
+    pub nlocal: u32,
+    pub job: Arc<JobData>,
+    /// Registered with data, so that what is not there is not known.
+    pub complete: bool,
+    pub clients: BTreeMap<Rank, LocalClient>,
+    /// Clients that the host has deregistered.
+    deregistered: usize,
+    /// What this node's processes may read: local ranks' local buffers, other ranks' remote ones.
+    pub visible: ModexData,
+    /// Local ranks' remote buffers: what other nodes may read.
+    pub remote: ModexData,
+    pub shared: Shared,
+    /// Job-info replies by dialect and release, made once.
+    job_replies: HashMap<(Dialect, String), Arc<[u8]>>,
+}
+
+impl NspaceState {
+    fn new(nspace: Nspace) -> NspaceState {
+        NspaceState {
+            nlocal: 0,
+            job: Arc::new(JobData::new(nspace)),
+            complete: false,
+            clients: BTreeMap::new(),
+            deregistered: 0,
+            visible: ModexData::default(),
+            remote: ModexData::default(),
+            shared: Shared::default(),
+            job_replies: HashMap::new(),
+        }
+    }
+
+    /// Whether a process of the namespace runs on this node.
+    pub fn is_local(&self, rank: Rank) -> bool {
+        self.clients.contains_key(&rank)
+    }
+
+    /// Whether it does and may still take part in something.
+    pub fn is_alive(&self, rank: Rank) -> bool {
+        self.clients.get(&rank).is_some_and(|client| !client.gone)
+    }
+
+    /// The processes of this node, as far as the host has said.
+    pub fn local_size(&self) -> usize {
+        (self.nlocal as usize).max(self.clients.len() + self.deregistered)
+    }
+
+    /// Those of them that may still take part in something.
+    pub fn local_alive(&self) -> usize {
+        let gone = self.clients.values().filter(|client| client.gone).count();
+        self.local_size() - self.deregistered - gone
+    }
+}
+
+/// A registration, read and derived outside the lock.
+pub(crate) struct JobPlan {
+    nspace: Nspace,
+    nlocal: i32,
+    job: Option<JobData>,
+}
+
+impl JobPlan {
+    /// Reads a host's infos about a job; `known` is what was registered before.
+    pub fn read(
+        nspace: &Nspace,
+        nlocal: i32,
+        infos: &[Info],
+        known: Option<Arc<JobData>>,
+        hostname: &str,
+    ) -> Result<JobPlan> {
+        let no_data = infos.iter().any(|info| info.key.is(keys::REGISTER_NODATA) && info.value.is_true());
+        let job = if no_data {
+            None
+        } else {
+            let mut job = known.map_or_else(|| JobData::new(nspace.clone()), |job| (*job).clone());
+            job.register(infos, hostname.as_bytes())?;
+            Some(job)
+        };
+        Ok(JobPlan { nspace: nspace.clone(), nlocal, job })
+    }
+}
+
+impl Engine {
+    /// What is registered of a namespace.
+    pub fn job(&self, nspace: &Nspace) -> Option<Arc<JobData>> {
+        self.nspaces.get(nspace).map(|state| state.job.clone())
+    }
+
+    /// Carries out a registration.
+    pub fn register_nspace(&mut self, plan: JobPlan) -> Status {
+        let state = self.nspaces.entry(plan.nspace.clone()).or_insert_with(|| NspaceState::new(plan.nspace.clone()));
+        // A second registration of more data may not repeat how many processes are local.
+        state.nlocal = state.nlocal.max(u32::try_from(plan.nlocal).unwrap_or(0));
+        if let Some(job) = plan.job {
+            state.job = Arc::new(job);
+            state.complete = true;
+            state.job_replies.clear();
+            let line = state.shared.publish_job(&state.job);
+            self.outputs.extend(line.map(Output::Log));
+        }
+        self.retry_gets_of(&plan.nspace);
+        Status::SUCCESS
+    }
+
+    /// Forgets a namespace and all that belongs to it.
+    pub fn deregister_nspace(&mut self, nspace: &Nspace) -> Status {
+        let Some(state) = self.nspaces.remove(nspace) else { return Status::SUCCESS };
+        for client in state.clients.values() {
+            client.cleanup.run(client.uid);
+        }
+        if state.shared.is_listening() {
+            self.outputs.push_back(Output::Unlisten(nspace.clone()));
+        }
+        state.shared.add_to(&mut self.stats);
+        drop(state);
+        self.fail_gets_of(nspace);
+        self.events.forget_nspace(nspace);
+        Status::SUCCESS
+    }
+
+    /// Registers a process that will be started on this node.
+    pub fn register_client(&mut self, proc: &Proc, uid: u32, gid: u32, object: usize) -> Status {
+        if !proc.rank.is_process() || proc.nspace.is_empty() {
+            return Status::ERR_BAD_PARAM;
+        }
+        let secret = match Secret::new() {
+            Ok(secret) => secret,
+            Err(status) => return status,
+        };
+        let state = self.nspaces.entry(proc.nspace.clone()).or_insert_with(|| NspaceState::new(proc.nspace.clone()));
+        let client = LocalClient {
+            uid,
+            gid,
+            object,
+            secret,
+            connections: 0,
+            committed: false,
+            gone: false,
+            cleanup: Cleanup::default(),
+        };
+        if state.clients.insert(proc.rank, client).is_none() {
+            // A rank that comes back, as one that the host starts again does, is not counted twice.
+            state.deregistered = state.deregistered.saturating_sub(1);
+        }
+        Status::SUCCESS
+    }
+
+    /// Forgets a process. Its connections stay until it closes them; its secret opens no new ones.
+    pub fn deregister_client(&mut self, proc: &Proc) -> Status {
+        let Some(state) = self.nspaces.get_mut(&proc.nspace) else { return Status::SUCCESS };
+        if let Some(client) = state.clients.remove(&proc.rank) {
+            state.deregistered += 1;
+            client.cleanup.run(client.uid);
+            self.rank_is_gone(proc);
+        }
+        Status::SUCCESS
+    }
+
+    /// A local rank will not commit any more: who waits for it is told.
+    pub(super) fn rank_is_gone(&mut self, proc: &Proc) {
+        if let Some(client) = self.nspaces.get_mut(&proc.nspace).and_then(|state| state.clients.get_mut(&proc.rank)) {
+            client.gone = true;
+        }
+        self.fail_gets_for(proc);
+        self.leave_collectives(proc);
+    }
+
+    /// Removes what a process registered for removal.
+    pub(super) fn run_cleanup_of(&mut self, proc: &Proc) {
+        let Some(state) = self.nspaces.get_mut(&proc.nspace) else { return };
+        let Some(client) = state.clients.get_mut(&proc.rank) else { return };
+        if client.connections == 0 {
+            std::mem::take(&mut client.cleanup).run(client.uid);
+        }
+    }
+
+    /// The environment of a client; makes the namespace's directory and socket on the first call.
+    pub fn setup_fork(&mut self, proc: &Proc) -> Result<Vec<(String, String)>> {
+        let state = self.nspaces.get_mut(&proc.nspace).ok_or(Status::ERR_NOT_FOUND)?;
+        let client = state.clients.get(&proc.rank).ok_or(Status::ERR_NOT_FOUND)?;
+        self.first_fork.get_or_insert_with(std::time::Instant::now);
+        let secret = client.secret.text().to_owned();
+        let (uid, gid) = (client.uid, client.gid);
+        let (listener, lines) = state.shared.open(&self.config, &state.job, &state.visible, (uid, gid));
+        let directory = state.shared.directory().map(|directory| directory.to_string_lossy().into_owned());
+        self.outputs.extend(lines.into_iter().map(Output::Log));
+        if let Some(listener) = listener {
+            self.outputs.push_back(Output::Listen(proc.nspace.clone(), listener));
+        }
+        Ok(crate::env::of_client(&self.config, proc, self.port, &secret, directory))
+    }
+
+    /// A client asks for the job's data.
+    pub(super) fn job_info(&mut self, id: PeerId, tag: u32) {
+        let Some(peer) = self.peers.get(&id) else { return };
+        let Some(state) = self.nspaces.get_mut(&peer.proc.nspace) else {
+            self.reply_status(id, tag, Status::ERR_NOT_FOUND);
+            return;
+        };
+        let of_peer = (peer.dialect, peer.version_text.clone());
+        let payload = match state.job_replies.get(&of_peer) {
+            Some(reply) => Ok(reply.to_vec()),
+            None => {
+                let to = recipient(peer, &self.config.hostname);
+                jobinfo::encode(&state.job, &to, jobinfo::all_ranks(&state.job))
+                    .inspect(|reply| drop(state.job_replies.insert(of_peer, reply.as_slice().into())))
+            }
+        };
+        self.send(id, tag, |_, _| payload);
+    }
+
+    /// The namespaces of these processes.
+    pub(super) fn nspaces_of(procs: &[Proc]) -> Vec<Nspace> {
+        let mut seen = HashSet::new();
+        procs.iter().filter(|proc| seen.insert(proc.nspace.clone())).map(|proc| proc.nspace.clone()).collect()
+    }
+}
+
+/// A peer as the receiver of a job's data.
+pub(super) fn recipient<'a>(peer: &'a Peer, hostname: &'a str) -> Recipient<'a> {
+    Recipient {
+        dialect: peer.dialect,
+        version: peer.version,
+        version_text: &peer.version_text,
+        hostname: hostname.as_bytes(),
+    }
+}

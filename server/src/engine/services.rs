@@ -1,0 +1,134 @@
+//! Requests that the server hands up to its host, and what it does of them itself.
+
+use pmix_client::wire::reply::{InfosReply, LookupReply, SpawnReply, StatusReply};
+use pmix_client::wire::{Reply, Request};
+use pmix_dstore::model::{Info, Proc, Rank, Status, Value, keys};
+
+use super::peers::PeerId;
+use super::{Engine, Then};
+use crate::completion::Answer;
+use crate::upcall::Upcall;
+
+/// The shape of a command's reply.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Shape {
+    /// A bare status.
+    Status,
+    /// A bare status; a host that does not want events is no failure.
+    Notify,
+    /// Status and infos.
+    Infos,
+    /// Status and published values.
+    Lookup,
+    /// Status and a namespace.
+    Spawn,
+}
+
+impl Engine {
+    /// Everything that is neither data nor a collective nor an event.
+    pub(super) fn service(&mut self, id: PeerId, tag: u32, request: Request) {
+        let Some(proc) = self.peers.get(&id).map(|peer| peer.proc.clone()) else { return };
+        let (shape, upcall) = match request {
+            Request::Abort { status, message, procs } => {
+                let object = self.object_of(&proc);
+                (Shape::Status, Upcall::Abort { proc, object, status, message, procs })
+            }
+            Request::Publish { uid, mut infos } => {
+                infos.push(user(uid));
+                (Shape::Status, Upcall::Publish { proc, infos })
+            }
+            Request::Lookup { uid, keys, mut infos } => {
+                infos.push(user(uid));
+                (Shape::Lookup, Upcall::Lookup { proc, keys, infos })
+            }
+            Request::Unpublish { uid, keys, mut infos } => {
+                infos.push(user(uid));
+                (Shape::Status, Upcall::Unpublish { proc, keys, infos })
+            }
+            Request::Spawn { infos, apps } => (Shape::Spawn, Upcall::Spawn { proc, infos, apps }),
+            Request::Query { queries } => (Shape::Infos, Upcall::Query { proc, queries }),
+            Request::Log { timestamp, data, mut directives } => {
+                if let Some(time) = timestamp.filter(|time| *time > 0) {
+                    directives.push(Info::new(keys::LOG_TIMESTAMP, Value::Time(time)));
+                }
+                directives.push(Info::new(keys::LOG_SOURCE, Value::Proc(proc.clone())));
+                (Shape::Status, Upcall::Log { proc, data, directives })
+            }
+            Request::Allocate { directive, infos } => (Shape::Infos, Upcall::Allocate { proc, directive, infos }),
+            Request::JobControl { targets, directives } => {
+                return self.job_control(id, tag, proc, targets, directives);
+            }
+            Request::Monitor { monitor, status: error, directives } => {
+                (Shape::Infos, Upcall::Monitor { proc, monitor, error, directives })
+            }
+            _ => return self.reply_status(id, tag, Status::ERR_NOT_SUPPORTED),
+        };
+        self.upcall(Then::Reply(id, tag, shape), upcall);
+    }
+
+    fn object_of(&self, proc: &Proc) -> usize {
+        let client = self.nspaces.get(&proc.nspace).and_then(|state| state.clients.get(&proc.rank));
+        client.map_or(0, |client| client.object)
+    }
+
+    /// Clean-up directives are the server's own business; everything else is the host's.
+    fn job_control(&mut self, id: PeerId, tag: u32, proc: Proc, targets: Vec<Proc>, directives: Vec<Info>) {
+        let everybody = targets.is_empty();
+        let mut cleanup = false;
+        let mut failed = None;
+        if let Some(state) = self.nspaces.get_mut(&proc.nspace) {
+            let of_target = |rank: &Rank| {
+                everybody && *rank == proc.rank
+                    || targets.iter().any(|t| t.nspace == proc.nspace && (t.rank == Rank::WILDCARD || t.rank == *rank))
+            };
+            for (_, client) in state.clients.iter_mut().filter(|(rank, _)| of_target(rank)) {
+                match client.cleanup.take(&directives) {
+                    Ok(any) => cleanup |= any,
+                    Err(status) => failed = Some(status),
+                }
+            }
+        }
+        if let Some(status) = failed {
+            self.reply_status(id, tag, status);
+        } else if cleanup && !directive_beyond_cleanup(&directives) {
+            self.reply(id, tag, &InfosReply { status: Status::SUCCESS, infos: Some(Vec::new()) });
+        } else {
+            self.upcall(Then::Reply(id, tag, Shape::Infos), Upcall::JobControl { proc, targets, directives });
+        }
+    }
+
+    /// Replies to a request with what the host answered.
+    pub(super) fn reply_answer(&mut self, id: PeerId, tag: u32, shape: Shape, answer: Answer) {
+        let status = match (answer.status(), shape) {
+            (Status::OPERATION_SUCCEEDED, _) | (Status::ERR_NOT_SUPPORTED, Shape::Notify) => Status::SUCCESS,
+            (status, _) => status,
+        };
+        self.send(id, tag, |dialect, version| match (shape, answer) {
+            (Shape::Lookup, Answer::Lookup(_, data)) => LookupReply { status, data }.encode(dialect, version),
+            (Shape::Spawn, Answer::Spawn(_, nspace)) => {
+                SpawnReply { status, nspace, kvals: Vec::new() }.encode(dialect, version)
+            }
+            (Shape::Infos, Answer::Infos(_, infos)) => {
+                InfosReply { status, infos: Some(infos) }.encode(dialect, version)
+            }
+            _ => StatusReply { status }.encode(dialect, version),
+        });
+    }
+}
+
+/// Who asks, by user: hosts check it.
+fn user(uid: u32) -> Info {
+    Info::new(keys::USERID, Value::Uint32(uid))
+}
+
+/// Whether anything but clean-up is asked.
+fn directive_beyond_cleanup(directives: &[Info]) -> bool {
+    const CLEANUP: [&str; 5] = [
+        keys::REGISTER_CLEANUP,
+        keys::REGISTER_CLEANUP_DIR,
+        keys::CLEANUP_RECURSIVE,
+        keys::CLEANUP_IGNORE,
+        keys::CLEANUP_LEAVE_TOPDIR,
+    ];
+    directives.iter().any(|info| !CLEANUP.iter().any(|key| info.key.is(key)))
+}

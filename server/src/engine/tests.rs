@@ -1,0 +1,666 @@
+//! The engine fed by hand: scripted peers, several servers, hosts that answer late or never.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use pmix_client::wire::reply::{FenceReply, GetReply, StatusReply};
+use pmix_client::wire::{Hello, Notification, PeerKind, Reply, Request, TAG_NOTIFY, Version, blob};
+use pmix_dstore::codec::{BufferType, Dialect, Module};
+use pmix_dstore::model::{Info, Key, KeyRef, Kval, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_dstore::segment::NamespaceView;
+
+use super::{Engine, JobPlan, Output, PeerId, Transport};
+use crate::completion::{Answer, AnswerSink};
+use crate::config::Config;
+use crate::upcall::Upcall;
+
+struct NoSink;
+impl AnswerSink for NoSink {
+    fn answer(&self, _id: u64, _answer: Answer) {}
+}
+
+/// A server with its scripted peers.
+struct Bench {
+    engine: Engine,
+    now: Instant,
+    sent: Vec<(PeerId, u32, Vec<u8>)>,
+    upcalls: Vec<(u64, Upcall)>,
+    closed: Vec<PeerId>,
+    log: Vec<String>,
+}
+
+const PLAIN: Dialect = Dialect { module: Module::V41, buffer: BufferType::NonDescribed };
+const NODES: [&str; 2] = ["nodeA", "nodeB"];
+
+fn nspace() -> Nspace {
+    Nspace::new("job").unwrap()
+}
+
+fn proc(rank: u32) -> Proc {
+    Proc::new(nspace(), Rank(rank))
+}
+
+fn everybody() -> Vec<Proc> {
+    vec![Proc::new(nspace(), Rank::WILDCARD)]
+}
+
+fn peer(rank: u32) -> PeerId {
+    PeerId(rank + 100)
+}
+
+fn collect() -> Vec<Info> {
+    vec![Info::new(keys::COLLECT_DATA, Value::Bool(true))]
+}
+
+impl Bench {
+    /// The server of `node`, one of `nodes` with `per_node` ranks each, its ranks connected.
+    fn new(node: usize, nodes: usize, per_node: u32) -> Bench {
+        let mut bench = Bench::without_clients(node, nodes, per_node);
+        for rank in bench.local_ranks(node, per_node) {
+            assert_eq!(bench.engine.register_client(&proc(rank), 1000, 1000, 7), Status::SUCCESS);
+            bench.connect(rank);
+        }
+        bench
+    }
+
+    fn without_clients(node: usize, nodes: usize, per_node: u32) -> Bench {
+        Bench::in_directory(node, nodes, per_node, None)
+    }
+
+    /// With a directory: one that has shared memory there.
+    fn in_directory(node: usize, nodes: usize, per_node: u32, directory: Option<&Path>) -> Bench {
+        let config = Config {
+            me: Proc::new(Nspace::new("server").unwrap(), Rank(node as u32)),
+            hostname: NODES[node].to_owned(),
+            server_tmpdir: directory.unwrap_or(Path::new("/nonexistent")).to_owned(),
+            system_tmpdir: "/tmp".into(),
+            shared_memory: directory.is_some(),
+        };
+        let sink: Weak<dyn AnswerSink> = Weak::<NoSink>::new();
+        let mut bench = Bench {
+            engine: Engine::new(config, 1, sink),
+            now: Instant::now(),
+            sent: Vec::new(),
+            upcalls: Vec::new(),
+            closed: Vec::new(),
+            log: Vec::new(),
+        };
+        let ranks: Vec<String> = (0..nodes as u32)
+            .map(|n| (n * per_node..(n + 1) * per_node).map(|r| r.to_string()).collect::<Vec<_>>().join(","))
+            .collect();
+        let infos = [
+            Info::new(keys::NODE_MAP, Value::string(NODES[..nodes].join(","))),
+            Info::new(keys::PROC_MAP, Value::string(ranks.join(";"))),
+        ];
+        let plan = JobPlan::read(&nspace(), per_node as i32, &infos, None, NODES[node]).unwrap();
+        assert_eq!(bench.engine.register_nspace(plan), Status::SUCCESS);
+        bench.drain();
+        bench
+    }
+
+    fn local_ranks(&self, node: usize, per_node: u32) -> std::ops::Range<u32> {
+        node as u32 * per_node..(node as u32 + 1) * per_node
+    }
+
+    fn hello(rank: u32) -> Hello {
+        Hello {
+            psec: "native".into(),
+            credential: Hello::native_credential(1000, 1000),
+            flag: PeerKind::Client as u8,
+            uid_gid: None,
+            proc: Some(proc(rank)),
+            version: "4.2.2".into(),
+            module: Module::V41,
+            buffer: BufferType::NonDescribed,
+            gds: "hash".into(),
+            infos: Vec::new(),
+        }
+    }
+
+    fn connect(&mut self, rank: u32) {
+        self.engine.hello(peer(rank), Transport::Tcp, Bench::hello(rank));
+        self.drain();
+        self.answer_last(Answer::Op(Status::SUCCESS));
+    }
+
+    /// Collects what the engine wants done.
+    fn drain(&mut self) {
+        loop {
+            let outputs = self.engine.take_outputs();
+            if outputs.is_empty() {
+                return;
+            }
+            for output in outputs {
+                match output {
+                    Output::Send { peer, tag, payload } => self.sent.push((peer, tag, payload)),
+                    Output::Upcall { id, upcall } => self.upcalls.push((id, upcall)),
+                    Output::Close(peer) => self.closed.push(peer),
+                    Output::Log(line) => self.log.push(line),
+                    Output::Call(call) => call(),
+                    Output::Admit { .. } | Output::Listen(..) | Output::Unlisten(_) => {}
+                }
+            }
+        }
+    }
+
+    fn answer_last(&mut self, answer: Answer) -> Upcall {
+        let (id, upcall) = self.upcalls.pop().expect("an upcall to answer");
+        self.engine.answer(id, answer);
+        self.drain();
+        upcall
+    }
+
+    fn request(&mut self, rank: u32, tag: u32, request: Request) {
+        let payload = request.encode(PLAIN, Version::OURS).unwrap();
+        self.engine.message(peer(rank), tag, &payload, self.now);
+        self.drain();
+    }
+
+    fn put(&mut self, rank: u32, scope: u8, key: &'static str, value: u32) {
+        let kval = Kval { key: Key::from(key), value: Value::Uint32(value) };
+        self.request(rank, 50, Request::Commit { parts: vec![(scope, vec![kval])] });
+        assert_eq!(self.status(rank, 50), Some(Status::SUCCESS));
+    }
+
+    fn fence(&mut self, rank: u32, tag: u32, procs: Vec<Proc>, infos: Vec<Info>) {
+        self.request(rank, tag, Request::Fence { procs, infos });
+    }
+
+    fn get(&mut self, rank: u32, tag: u32, of: u32, key: &'static str, infos: Vec<Info>) {
+        let key = Some(Key::from(key));
+        self.request(rank, tag, Request::Get { nspace: nspace(), rank: Rank(of), infos, key });
+    }
+
+    /// Takes the reply to a request out of what was sent.
+    fn reply(&mut self, rank: u32, tag: u32) -> Option<Vec<u8>> {
+        let position = self.sent.iter().position(|(to, of, _)| (*to, *of) == (peer(rank), tag))?;
+        Some(self.sent.remove(position).2)
+    }
+
+    fn status(&mut self, rank: u32, tag: u32) -> Option<Status> {
+        let bytes = self.reply(rank, tag)?;
+        Some(StatusReply::decode(PLAIN, Version::OURS, &bytes).unwrap().status)
+    }
+
+    /// The value in the reply to a Get, or its status.
+    fn value(&mut self, rank: u32, tag: u32, key: &str) -> Option<Result<u32, Status>> {
+        let bytes = self.reply(rank, tag)?;
+        let reply = GetReply::decode(PLAIN, Version::OURS, &bytes).unwrap();
+        let kvals = reply.objects.iter().flat_map(|(_, kvals)| kvals);
+        let found = kvals.filter(|kval| kval.key.is(key)).filter_map(|kval| kval.value.as_u32()).next();
+        Some(found.ok_or(reply.status))
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now += time;
+        self.engine.tick(self.now);
+        self.drain();
+    }
+
+    fn lose(&mut self, rank: u32) {
+        self.engine.disconnected(peer(rank));
+        self.drain();
+    }
+}
+
+#[test]
+fn a_fence_of_one_node_asks_nobody() {
+    let mut bench = Bench::new(0, 1, 3);
+    for rank in 0..3 {
+        assert_eq!(bench.status(0, 10), None);
+        bench.fence(rank, 10, everybody(), Vec::new());
+    }
+    for rank in 0..3 {
+        assert_eq!(bench.status(rank, 10), Some(Status::SUCCESS));
+    }
+    assert!(bench.upcalls.is_empty());
+}
+
+#[test]
+fn a_rank_that_runs_ahead_enters_the_next_fence() {
+    let mut bench = Bench::new(0, 2, 2);
+    bench.fence(0, 10, everybody(), Vec::new());
+    bench.fence(0, 11, everybody(), Vec::new());
+    bench.fence(1, 10, everybody(), Vec::new());
+    assert_eq!(bench.upcalls.len(), 1, "the second fence lacks rank 1");
+    bench.answer_last(Answer::Data(Status::SUCCESS, Vec::new()));
+    assert_eq!(bench.status(0, 10), Some(Status::SUCCESS));
+    assert_eq!(bench.status(1, 10), Some(Status::SUCCESS));
+    assert_eq!(bench.status(0, 11), None);
+}
+
+#[test]
+fn fences_of_other_participants_are_other_fences() {
+    let mut bench = Bench::new(0, 1, 3);
+    bench.fence(0, 10, vec![proc(0), proc(1)], Vec::new());
+    bench.fence(2, 10, everybody(), Vec::new());
+    bench.fence(1, 10, vec![proc(1), proc(0)], Vec::new());
+    assert_eq!(bench.status(0, 10), Some(Status::SUCCESS));
+    assert_eq!(bench.status(1, 10), Some(Status::SUCCESS));
+    assert_eq!(bench.status(2, 10), None);
+    bench.fence(1, 11, vec![proc(0), proc(2)], Vec::new());
+    assert_eq!(bench.status(1, 11), Some(Status::ERR_BAD_PARAM), "rank 1 is not in it");
+}
+
+/// Lets two servers exchange the fence that both have handed up.
+fn exchange(a: &mut Bench, b: &mut Bench) {
+    let mut all = Vec::new();
+    for bench in [&*a, &*b] {
+        match &bench.upcalls.last().expect("a fence at the host").1 {
+            Upcall::Fence { data, .. } => all.extend_from_slice(data),
+            other => panic!("{other:?}"),
+        }
+    }
+    a.answer_last(Answer::Data(Status::SUCCESS, all.clone()));
+    b.answer_last(Answer::Data(Status::SUCCESS, all));
+}
+
+#[test]
+fn a_collecting_fence_brings_other_nodes_values_by_scope() {
+    let (mut a, mut b) = (Bench::new(0, 2, 1), Bench::new(1, 2, 1));
+    for (bench, rank) in [(&mut a, 0), (&mut b, 1)] {
+        bench.put(rank, 1, "local", rank);
+        bench.put(rank, 2, "remote", rank + 10);
+        bench.put(rank, 3, "global", rank + 20);
+        bench.fence(rank, 10, everybody(), collect());
+    }
+    exchange(&mut a, &mut b);
+    assert_eq!(a.status(0, 10), Some(Status::SUCCESS));
+    let now = vec![Info::new(keys::IMMEDIATE, Value::Bool(true))];
+    for (of, key, expected) in [
+        (1, "global", Ok(21)),
+        (1, "remote", Ok(11)),
+        (1, "local", Err(Status::ERR_NOT_FOUND)),
+        (0, "global", Ok(20)),
+        (0, "local", Ok(0)),
+        (0, "remote", Err(Status::ERR_NOT_FOUND)),
+    ] {
+        a.get(0, 20, of, key, now.clone());
+        assert_eq!(a.value(0, 20, key), Some(expected), "{key} of rank {of}");
+    }
+}
+
+#[test]
+fn a_fence_of_some_then_of_all_gives_the_newest_everywhere() {
+    let (mut a, mut b) = (Bench::new(0, 2, 2), Bench::new(1, 2, 2));
+    let some = vec![proc(0), proc(2)];
+    a.put(0, 3, "key", 1);
+    b.put(2, 3, "key", 2);
+    a.fence(0, 10, some.clone(), collect());
+    b.fence(2, 10, some, collect());
+    exchange(&mut a, &mut b);
+    a.put(0, 3, "key", 3);
+    a.put(1, 3, "key", 4);
+    for rank in 0..2 {
+        a.fence(rank, 11, everybody(), collect());
+        b.fence(rank + 2, 11, everybody(), collect());
+    }
+    exchange(&mut a, &mut b);
+    for (of, expected) in [(0, 3), (1, 4), (2, 2)] {
+        a.get(1, 20, of, "key", Vec::new());
+        assert_eq!(a.value(1, 20, "key"), Some(Ok(expected)), "rank {of} on node A");
+        b.get(3, 20, of, "key", Vec::new());
+        assert_eq!(b.value(3, 20, "key"), Some(Ok(expected)), "rank {of} on node B");
+    }
+}
+
+#[test]
+fn garbage_from_the_exchange_fails_the_fence_and_is_told() {
+    let mut bench = Bench::new(0, 2, 1);
+    bench.fence(0, 10, everybody(), collect());
+    bench.answer_last(Answer::Data(Status::SUCCESS, vec![7, 200, 1, 2]));
+    assert_ne!(bench.status(0, 10), Some(Status::SUCCESS));
+    assert!(bench.log.iter().any(|line| line.contains("fence")), "{:?}", bench.log);
+}
+
+#[test]
+fn a_get_waits_for_the_commit_of_a_local_rank() {
+    let mut bench = Bench::new(0, 1, 2);
+    bench.get(0, 20, 1, "key", Vec::new());
+    assert_eq!(bench.value(0, 20, "key"), None);
+    bench.put(1, 3, "key", 5);
+    assert_eq!(bench.value(0, 20, "key"), Some(Ok(5)));
+    bench.get(0, 21, 1, "other", Vec::new());
+    assert_eq!(bench.value(0, 21, "other"), None, "it may commit again");
+    bench.pass(Duration::from_secs(3));
+    assert_eq!(bench.value(0, 21, "other"), Some(Err(Status::ERR_NOT_FOUND)));
+}
+
+#[test]
+fn a_get_ends_by_its_timeout_or_the_ranks_death() {
+    let mut bench = Bench::new(0, 1, 3);
+    bench.get(0, 20, 1, "key", vec![Info::new(keys::TIMEOUT, Value::Int(5))]);
+    bench.get(0, 21, 2, "key", Vec::new());
+    bench.get(0, 22, 1, "key", vec![Info::new(keys::IMMEDIATE, Value::Bool(true))]);
+    assert_eq!(bench.value(0, 22, "key"), Some(Err(Status::ERR_NOT_FOUND)));
+    bench.pass(Duration::from_secs(4));
+    assert_eq!(bench.value(0, 20, "key"), None);
+    bench.pass(Duration::from_secs(2));
+    assert_eq!(bench.value(0, 20, "key"), Some(Err(Status::ERR_TIMEOUT)));
+    bench.lose(2);
+    assert_eq!(bench.value(0, 21, "key"), Some(Err(Status::ERR_NOT_FOUND)));
+    assert!(bench.log.iter().any(|line| line.contains("job:2")), "{:?}", bench.log);
+}
+
+#[test]
+fn direct_modex_is_asked_once_and_kept() {
+    let (mut a, mut b) = (Bench::new(0, 2, 2), Bench::new(1, 2, 2));
+    a.get(0, 20, 2, "key", Vec::new());
+    a.get(1, 20, 2, "key", Vec::new());
+    assert_eq!(a.upcalls.len(), 1);
+    let answers = Arc::new(Mutex::new(Vec::new()));
+    let answered = answers.clone();
+    let done = Box::new(move |status, data| answered.lock().unwrap().push((status, data)));
+    assert_eq!(b.engine.dmodex_request(proc(2), done), Status::SUCCESS);
+    b.drain();
+    assert!(answers.lock().unwrap().is_empty(), "rank 2 has not committed");
+    b.put(2, 1, "hidden", 1);
+    b.put(2, 2, "key", 9);
+    let (status, data) = answers.lock().unwrap().pop().expect("the commit answers");
+    assert_eq!(status, Status::SUCCESS);
+    // The request was answered by the first commit, before `key` was put: as with released servers.
+    let answered = answers.clone();
+    let done = Box::new(move |status, data| answered.lock().unwrap().push((status, data)));
+    b.engine.dmodex_request(proc(2), done);
+    b.drain();
+    let (_, whole) = answers.lock().unwrap().pop().expect("committed ranks are answered at once");
+    assert!(whole.len() > data.len());
+    a.answer_last(Answer::Data(Status::SUCCESS, whole));
+    for rank in 0..2 {
+        assert_eq!(a.value(rank, 20, "key"), Some(Ok(9)));
+    }
+    a.get(0, 21, 2, "key", Vec::new());
+    assert_eq!(a.value(0, 21, "key"), Some(Ok(9)));
+    a.get(0, 22, 2, "hidden", vec![Info::new(keys::IMMEDIATE, Value::Bool(true))]);
+    assert_eq!(a.value(0, 22, "hidden"), Some(Err(Status::ERR_NOT_FOUND)));
+    assert!(a.upcalls.is_empty());
+}
+
+#[test]
+fn a_host_without_direct_modex_is_an_answer() {
+    let mut bench = Bench::new(0, 2, 1);
+    bench.get(0, 20, 1, "key", Vec::new());
+    bench.answer_last(Answer::Op(Status::ERR_NOT_SUPPORTED));
+    assert_eq!(bench.value(0, 20, "key"), Some(Err(Status::ERR_NOT_SUPPORTED)));
+}
+
+#[test]
+fn who_is_not_who_he_says_is_turned_away() {
+    let mut bench = Bench::without_clients(0, 1, 2);
+    bench.engine.register_client(&proc(0), 1000, 1000, 0);
+    let secret = bench.engine.nspaces[&nspace()].clients[&Rank(0)].secret.text().to_owned();
+    let unix = |secret: &str| Hello { psec: "pmix-dstore".into(), credential: secret.into(), ..Bench::hello(0) };
+    let cases = [
+        (Transport::Tcp, Hello { credential: Hello::native_credential(1001, 1000), ..Bench::hello(0) }, false),
+        (Transport::Tcp, Bench::hello(1), false),
+        (Transport::Tcp, Hello { psec: "none".into(), ..Bench::hello(0) }, false),
+        (Transport::Tcp, unix(&secret), false),
+        (Transport::Unix { uid: 1000 }, unix("0000"), false),
+        (Transport::Unix { uid: 1001 }, unix(&secret), false),
+        (Transport::Unix { uid: 1000 }, Bench::hello(0), false),
+        (Transport::Unix { uid: 1000 }, unix(&secret), true),
+        (Transport::Tcp, Bench::hello(0), true),
+    ];
+    for (number, (transport, hello, allowed)) in cases.into_iter().enumerate() {
+        let id = PeerId(200 + number as u32);
+        bench.engine.hello(id, transport, hello);
+        bench.drain();
+        assert_eq!(bench.closed.contains(&id), !allowed, "case {number}: {:?}", bench.log);
+        assert_eq!(!bench.upcalls.is_empty(), allowed, "case {number}");
+        bench.upcalls.clear();
+    }
+    bench.engine.deregister_client(&proc(0));
+    bench.engine.hello(PeerId(300), Transport::Unix { uid: 1000 }, unix(&secret));
+    bench.drain();
+    assert!(bench.closed.contains(&PeerId(300)), "a secret ends with its client");
+}
+
+#[test]
+fn an_event_reaches_those_who_want_it_once() {
+    let mut bench = Bench::new(0, 1, 3);
+    let code = Status(-3456);
+    for rank in 0..2 {
+        bench.request(rank, 30, Request::RegisterEvents { codes: vec![code], infos: Vec::new() });
+        assert_eq!(bench.status(rank, 30), Some(Status::SUCCESS));
+    }
+    bench.request(0, 31, Request::Notify { status: code, range: 3, infos: Vec::new() });
+    bench.answer_last(Answer::Op(Status::ERR_NOT_SUPPORTED));
+    assert_eq!(bench.status(0, 31), Some(Status::SUCCESS));
+    let event = Notification::decode(PLAIN, &bench.reply(1, TAG_NOTIFY).expect("rank 1 hears")).unwrap();
+    assert_eq!((event.status, event.source), (code, proc(0)));
+    assert!(bench.reply(0, TAG_NOTIFY).is_none(), "not the originator");
+    assert!(bench.reply(2, TAG_NOTIFY).is_none(), "not who did not ask");
+    bench.request(2, 32, Request::RegisterEvents { codes: vec![code], infos: Vec::new() });
+    assert!(bench.reply(2, TAG_NOTIFY).is_some(), "who registers later gets what was kept");
+    bench.request(1, 33, Request::RegisterEvents { codes: vec![code], infos: Vec::new() });
+    assert!(bench.reply(1, TAG_NOTIFY).is_none(), "but nobody gets it twice");
+    bench.request(1, 0, Request::DeregisterEvents { codes: vec![code] });
+    bench.request(0, 34, Request::Notify { status: code, range: 2, infos: Vec::new() });
+    assert!(bench.reply(1, TAG_NOTIFY).is_none());
+    assert!(bench.upcalls.is_empty(), "the local range is not the host's business");
+}
+
+#[test]
+fn a_rank_that_dies_in_a_fence_holds_nobody() {
+    let mut bench = Bench::new(0, 1, 3);
+    bench.fence(0, 10, everybody(), Vec::new());
+    bench.fence(1, 10, everybody(), Vec::new());
+    bench.lose(2);
+    for rank in 0..2 {
+        let status = bench.status(rank, 10).expect("released");
+        assert_eq!(status, Status::ERR_LOST_CONNECTION);
+    }
+    assert!(bench.log.iter().any(|line| line.contains("job:2")), "{:?}", bench.log);
+}
+
+#[test]
+fn a_rank_that_entered_and_died_does_not_count_for_another() {
+    let mut bench = Bench::new(0, 1, 3);
+    bench.fence(0, 10, everybody(), Vec::new());
+    bench.lose(0);
+    bench.fence(1, 10, everybody(), Vec::new());
+    assert_eq!(bench.status(1, 10), None, "rank 2 is still to come");
+    bench.fence(2, 10, everybody(), Vec::new());
+    assert_eq!(bench.status(1, 10), Some(Status::ERR_LOST_CONNECTION));
+}
+
+#[test]
+fn a_fence_times_out_and_says_who_is_missing() {
+    let mut bench = Bench::new(0, 1, 2);
+    bench.fence(0, 10, everybody(), vec![Info::new(keys::TIMEOUT, Value::Int(1))]);
+    bench.pass(Duration::from_secs(2));
+    assert_eq!(bench.status(0, 10), Some(Status::ERR_TIMEOUT));
+    assert!(bench.log.iter().any(|line| line.contains("job:1")), "{:?}", bench.log);
+}
+
+#[test]
+fn a_malformed_message_costs_its_sender_the_connection() {
+    let mut bench = Bench::new(0, 1, 2);
+    bench.engine.message(peer(0), 10, &[2, 3, 255, 255, 255], bench.now);
+    bench.drain();
+    assert_eq!(bench.closed, [peer(0)]);
+    bench.get(1, 20, 1, "key", vec![Info::new(keys::IMMEDIATE, Value::Bool(true))]);
+    assert!(bench.value(1, 20, "key").is_some(), "the others are served on");
+}
+
+#[test]
+fn a_deregistered_namespace_lets_its_waiters_go() {
+    let mut bench = Bench::new(0, 1, 2);
+    bench.get(0, 20, 1, "key", Vec::new());
+    bench.engine.deregister_nspace(&nspace());
+    bench.drain();
+    assert_eq!(bench.value(0, 20, "key"), Some(Err(Status::ERR_NOT_FOUND)));
+}
+
+/// Puts, fences, gets and deaths in an order that a seed decides: nobody who lives waits for ever.
+#[test]
+fn no_order_of_deaths_leaves_anybody_waiting() {
+    for seed in 0..500_u64 {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut random = move |below: u32| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state % u64::from(below)) as u32
+        };
+        let mut bench = Bench::new(0, 1, 4);
+        let mut alive = [true; 4];
+        let mut waiting: Vec<(u32, u32)> = Vec::new();
+        for tag in 1000..1040 {
+            let rank = random(4);
+            if !alive[rank as usize] || waiting.iter().any(|(waiter, _)| *waiter == rank) {
+                continue;
+            }
+            match random(8) {
+                0 => {
+                    alive[rank as usize] = false;
+                    bench.lose(rank);
+                }
+                1..=3 => {
+                    bench.fence(rank, tag, everybody(), Vec::new());
+                    waiting.push((rank, tag));
+                }
+                4 | 5 => bench.put(rank, 3, "key", tag),
+                _ => {
+                    bench.get(rank, tag, random(4), "key", Vec::new());
+                    waiting.push((rank, tag));
+                }
+            }
+            waiting.retain(|(rank, tag)| bench.reply(*rank, *tag).is_none());
+        }
+        for rank in 0..4 {
+            if alive[rank as usize] && !waiting.iter().any(|(waiter, _)| *waiter == rank) {
+                bench.lose(rank);
+                alive[rank as usize] = false;
+            }
+        }
+        bench.pass(Duration::from_secs(3));
+        waiting.retain(|(rank, tag)| bench.reply(*rank, *tag).is_none());
+        // Those still waiting may wait for each other: a fence for a Get, the Get for a commit that cannot come.
+        for (rank, _) in waiting.clone() {
+            bench.lose(rank);
+            waiting.retain(|(rank, tag)| bench.reply(*rank, *tag).is_none());
+        }
+        assert!(bench.engine.collectives.is_empty(), "seed {seed}: a fence is left over");
+        assert!(bench.engine.gets.deadline().is_none(), "seed {seed}: a Get is left over");
+    }
+}
+
+/// Attaches as a client of the namespace would.
+fn attach(bench: &mut Bench, rank: u32) -> NamespaceView {
+    let env = bench.engine.setup_fork(&proc(rank)).unwrap();
+    bench.drain();
+    let (_, directory) = env.iter().find(|(name, _)| name == "PMIX_DSTORE_SEGMENTS").expect("shared memory");
+    NamespaceView::attach(Path::new(directory), nix::unistd::geteuid().as_raw()).unwrap()
+}
+
+fn read(view: &NamespaceView, rank: u32, key: &str) -> Option<u32> {
+    view.modex(Rank(rank), &KeyRef::from(key)).and_then(|value| value.to_value().ok()?.as_u32())
+}
+
+/// Puts of some ranks, again and again, with a fence now and then: readers see the newest after each fence, through
+/// all the merges.
+#[test]
+fn segments_hold_the_newest_of_every_rank() {
+    const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
+    let directory = tempfile::tempdir().unwrap();
+    let mut bench = Bench::in_directory(0, 1, 4, Some(directory.path()));
+    for rank in 0..4 {
+        bench.engine.register_client(&proc(rank), 1000, 1000, 0);
+        bench.connect(rank);
+    }
+    let view = attach(&mut bench, 0);
+    let mut model: HashMap<(u32, &str), u32> = HashMap::new();
+    let mut state = 88_172_645_463_325_252_u64;
+    for round in 0..200_u32 {
+        for _ in 0..round % 7 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let (rank, key) = ((state % 4) as u32, KEYS[(state >> 8) as usize % 5]);
+            bench.put(rank, 3, key, round);
+            model.insert((rank, key), round);
+        }
+        for rank in 0..4 {
+            bench.fence(rank, 1000 + round, everybody(), collect());
+        }
+        for rank in 0..4 {
+            assert_eq!(bench.status(rank, 1000 + round), Some(Status::SUCCESS));
+            for key in KEYS {
+                assert_eq!(read(&view, rank, key), model.get(&(rank, key)).copied(), "round {round} rank {rank} {key}");
+            }
+        }
+    }
+    let stats = bench.engine.stats();
+    assert!(stats.segments <= 8, "merging keeps segments few: {stats:?}");
+    bench.engine.deregister_nspace(&nspace());
+    assert!(view.is_retired());
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "nothing is left behind");
+}
+
+#[test]
+fn a_value_put_again_is_published_with_its_commit() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut bench = Bench::in_directory(0, 1, 2, Some(directory.path()));
+    for rank in 0..2 {
+        bench.engine.register_client(&proc(rank), 1000, 1000, 0);
+        bench.connect(rank);
+    }
+    let view = attach(&mut bench, 0);
+    bench.put(1, 3, "key", 1);
+    assert_eq!(read(&view, 1, "key"), None, "the first commit waits for a fence");
+    for rank in 0..2 {
+        bench.fence(rank, 10, everybody(), Vec::new());
+    }
+    assert_eq!(read(&view, 1, "key"), Some(1));
+    bench.put(1, 3, "key", 2);
+    assert_eq!(read(&view, 1, "key"), Some(2), "a reader must not keep the old value");
+    bench.put(1, 2, "hidden", 3);
+    for rank in 0..2 {
+        bench.fence(rank, 11, everybody(), collect());
+    }
+    assert_eq!(read(&view, 1, "hidden"), None, "remote-only values of local ranks stay out");
+}
+
+#[test]
+fn what_direct_modex_brings_is_published_a_little_later() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut bench = Bench::in_directory(0, 2, 1, Some(directory.path()));
+    bench.engine.register_client(&proc(0), 1000, 1000, 0);
+    bench.connect(0);
+    let view = attach(&mut bench, 0);
+    bench.get(0, 20, 1, "key", Vec::new());
+    let kval = Kval { key: Key::from("key"), value: Value::Uint32(6) };
+    let data = blob::encode_modex(PLAIN, [(&kval.key, &kval.value)].into_iter()).unwrap();
+    bench.answer_last(Answer::Data(Status::SUCCESS, data));
+    assert_eq!(bench.value(0, 20, "key"), Some(Ok(6)));
+    assert!(bench.engine.deadline().is_some());
+    bench.pass(Duration::from_secs(1));
+    assert_eq!(read(&view, 1, "key"), Some(6));
+}
+
+#[test]
+fn without_room_everything_goes_over_the_socket() {
+    let mut bench = Bench::in_directory(0, 1, 1, Some(Path::new("/proc/no such directory")));
+    bench.engine.register_client(&proc(0), 1000, 1000, 0);
+    let env = bench.engine.setup_fork(&proc(0)).unwrap();
+    bench.drain();
+    assert!(!env.iter().any(|(name, _)| name.starts_with("PMIX_DSTORE")), "{env:?}");
+    assert!(env.contains(&("PMIX_GDS_MODULE".into(), "hash".into())));
+    assert_eq!(bench.log.len(), 1, "{:?}", bench.log);
+    bench.connect(0);
+    bench.put(0, 3, "key", 4);
+    bench.get(0, 20, 0, "key", Vec::new());
+    assert_eq!(bench.value(0, 20, "key"), Some(Ok(4)));
+}
+
+#[test]
+fn the_reply_to_a_fence_is_short() {
+    let mut bench = Bench::new(0, 1, 1);
+    bench.fence(0, 10, everybody(), Vec::new());
+    let bytes = bench.reply(0, 10).unwrap();
+    assert_eq!(FenceReply::decode(PLAIN, Version::OURS, &bytes).unwrap().segment_count, None);
+    assert!(bytes.len() < 8, "{bytes:?}");
+}

@@ -1,0 +1,43 @@
+//! The environment that a client is started with.
+
+use pmix_dstore::model::Proc;
+
+use crate::STORE_NAME;
+use crate::config::{ANNOUNCED_VERSION, Config};
+
+/// Where peers of each release look for the server's address: the encoders that we speak, without those that would
+/// promise more than the announced release has.
+const URI_VARIABLES: [&str; 5] =
+    ["PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI21", "PMIX_SERVER_URI2"];
+
+/// The variables of `proc`. `directory` is the namespace's directory where it has one.
+pub(crate) fn of_client(
+    config: &Config,
+    proc: &Proc,
+    port: u16,
+    secret: &str,
+    directory: Option<String>,
+) -> Vec<(String, String)> {
+    let uri = format!("{}.{};tcp4://127.0.0.1:{port}", config.me.nspace, config.me.rank);
+    let mut env =
+        vec![("PMIX_NAMESPACE".to_owned(), proc.nspace.to_string()), ("PMIX_RANK".to_owned(), proc.rank.0.to_string())];
+    env.extend(URI_VARIABLES.map(|name| (name.to_owned(), uri.clone())));
+    let stores = if directory.is_some() { format!("{STORE_NAME},hash") } else { "hash".to_owned() };
+    for (name, value) in [
+        // Released clients know `native` and pass over our own name, which only counts on the Unix socket.
+        ("PMIX_SECURITY_MODE", "native".to_owned()),
+        ("PMIX_BFROP_BUFFER_TYPE", "PMIX_BFROP_BUFFER_NON_DESC".to_owned()),
+        ("PMIX_GDS_MODULE", stores),
+        ("PMIX_SERVER_TMPDIR", config.server_tmpdir.to_string_lossy().into_owned()),
+        ("PMIX_SYSTEM_TMPDIR", config.system_tmpdir.to_string_lossy().into_owned()),
+        ("PMIX_HOSTNAME", config.hostname.clone()),
+        ("PMIX_VERSION", ANNOUNCED_VERSION.to_owned()),
+    ] {
+        env.push((name.to_owned(), value));
+    }
+    if let Some(directory) = directory {
+        env.push(("PMIX_DSTORE_SEGMENTS".to_owned(), directory));
+        env.push(("PMIX_DSTORE_SECRET".to_owned(), secret.to_owned()));
+    }
+    env
+}

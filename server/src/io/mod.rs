@@ -1,0 +1,393 @@
+//! The server's thread: sockets, upcalls and callbacks.
+
+mod connection;
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::socket::{getsockopt, sockopt};
+use pmix_client::wire::{ClientReply, Header, Hello, TAG_HEARTBEAT, TAG_NOTIFY};
+use pmix_dstore::model::{Nspace, Status};
+
+use self::connection::{Connection, Incoming, Read, Socket, Stage};
+use crate::completion;
+use crate::engine::{Output, PeerId, Transport};
+use crate::server::Inner;
+use crate::upcall::Upcall;
+
+/// How long a new connection may take for its first message.
+const HELLO_WAIT: Duration = Duration::from_secs(30);
+/// With more than this queued for a peer, events for it are dropped; replies never are.
+const QUEUE_MAX: usize = 16 << 20;
+/// A peer that takes nothing for so long is dropped.
+const STUCK_MAX: Duration = Duration::from_secs(300);
+/// How long to leave new connections alone when there are no descriptors left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long replies may take to leave when the server ends.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+// Whom an epoll event is about.
+const TOKEN_WAKE: u64 = 0;
+const TOKEN_TCP: u64 = 1;
+const TOKEN_FIRST: u64 = 2;
+
+enum Source {
+    Listener(UnixListener),
+    Peer(Box<Connection>),
+}
+
+/// What the thread owns.
+pub(crate) struct Loop {
+    inner: Arc<Inner>,
+    epoll: Epoll,
+    tcp: TcpListener,
+    sources: BTreeMap<u64, Source>,
+    listeners: HashMap<Nspace, u64>,
+    token_next: u64,
+    accept_again: Option<Instant>,
+    events_dropped: u64,
+}
+
+impl Loop {
+    /// Sets up the thread's epoll with the wake-up descriptor and the TCP listener.
+    pub fn new(inner: Arc<Inner>, tcp: TcpListener) -> io::Result<Loop> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        epoll.add(inner.wake.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, TOKEN_WAKE))?;
+        tcp.set_nonblocking(true)?;
+        epoll.add(&tcp, EpollEvent::new(EpollFlags::EPOLLIN, TOKEN_TCP))?;
+        Ok(Loop {
+            inner,
+            epoll,
+            tcp,
+            sources: BTreeMap::new(),
+            listeners: HashMap::new(),
+            token_next: TOKEN_FIRST,
+            accept_again: None,
+            events_dropped: 0,
+        })
+    }
+
+    /// Runs until the server is finalized.
+    pub fn run(mut self) {
+        let mut events = [EpollEvent::empty(); 64];
+        loop {
+            self.perform();
+            if self.inner.stop.load(Ordering::Acquire) {
+                self.last_words();
+                return;
+            }
+            let now = Instant::now();
+            // Rounded up, so that the deadline has passed when we look.
+            let timeout = match self.deadline() {
+                None => EpollTimeout::NONE,
+                Some(deadline) => {
+                    let wait = deadline.saturating_duration_since(now) + Duration::from_millis(1);
+                    EpollTimeout::try_from(wait).unwrap_or(EpollTimeout::MAX)
+                }
+            };
+            let count = match self.epoll.wait(&mut events, timeout) {
+                Ok(count) => count,
+                Err(Errno::EINTR) => 0,
+                Err(error) => {
+                    self.inner.log(&format!("epoll: {error}; the server stops"));
+                    return;
+                }
+            };
+            for event in &events[..count] {
+                self.handle(event.data(), event.events());
+                self.perform();
+            }
+            self.housekeeping(Instant::now());
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let engine = self.inner.engine.lock().deadline();
+        let connections = self.sources.values().filter_map(|source| match source {
+            Source::Peer(connection) => match connection.stage {
+                Stage::Hello(deadline) => Some(deadline),
+                _ => connection.stuck_since.map(|since| since + STUCK_MAX),
+            },
+            Source::Listener(..) => None,
+        });
+        connections.chain(engine).chain(self.accept_again).min()
+    }
+
+    fn handle(&mut self, token: u64, flags: EpollFlags) {
+        match token {
+            TOKEN_WAKE => {
+                // Whatever woke us is in the engine's outputs.
+                let _ = self.inner.wake.read();
+            }
+            TOKEN_TCP => self.accept_tcp(),
+            token if matches!(self.sources.get(&token), Some(Source::Listener(..))) => self.accept_unix(token),
+            token => {
+                if flags.contains(EpollFlags::EPOLLOUT) {
+                    self.flush(token);
+                }
+                if flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR) {
+                    self.receive(token);
+                }
+            }
+        }
+    }
+
+    fn accept_tcp(&mut self) {
+        loop {
+            match self.tcp.accept() {
+                Ok((stream, _)) => {
+                    // Without it small replies may wait for the peer's acknowledgements.
+                    let _ = stream.set_nodelay(true);
+                    self.add(Socket::Tcp(stream), Transport::Tcp);
+                }
+                Err(error) => return self.accept_failed(&error),
+            }
+        }
+    }
+
+    fn accept_unix(&mut self, token: u64) {
+        loop {
+            let Some(Source::Listener(listener)) = self.sources.get(&token) else { return };
+            match listener.accept() {
+                Ok((stream, _)) => match getsockopt(&stream, sockopt::PeerCredentials) {
+                    Ok(credentials) => {
+                        let uid = credentials.uid();
+                        self.add(Socket::Unix(stream), Transport::Unix { uid });
+                    }
+                    Err(error) => self.inner.log(&format!("a connection without credentials: {error}")),
+                },
+                Err(error) => return self.accept_failed(&error),
+            }
+        }
+    }
+
+    /// Out of descriptors: leave the listeners alone for a moment, as they would wake us at once again.
+    fn accept_failed(&mut self, error: &io::Error) {
+        if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS)) {
+            if self.accept_again.is_none() {
+                self.inner.log(&format!("cannot take new connections for now: {error}"));
+                self.watch_listeners(EpollFlags::empty());
+            }
+            self.accept_again = Some(Instant::now() + ACCEPT_PAUSE);
+        }
+    }
+
+    fn watch_listeners(&self, flags: EpollFlags) {
+        let _ = self.epoll.modify(&self.tcp, &mut EpollEvent::new(flags, TOKEN_TCP));
+        for (token, source) in &self.sources {
+            if let Source::Listener(listener) = source {
+                let _ = self.epoll.modify(listener, &mut EpollEvent::new(flags, *token));
+            }
+        }
+    }
+
+    fn add(&mut self, socket: Socket, transport: Transport) {
+        let token = self.token_next;
+        if self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, token)).is_err() {
+            return;
+        }
+        self.token_next += 1;
+        let connection = Connection::new(socket, transport, Instant::now() + HELLO_WAIT);
+        self.sources.insert(token, Source::Peer(Box::new(connection)));
+    }
+
+    fn peer(&mut self, token: u64) -> Option<&mut Connection> {
+        match self.sources.get_mut(&token)? {
+            Source::Peer(connection) => Some(connection),
+            Source::Listener(..) => None,
+        }
+    }
+
+    fn receive(&mut self, token: u64) {
+        let Some(connection) = self.peer(token) else { return };
+        let read = connection.read();
+        self.dispatch(token);
+        if let Read::End(why) = read {
+            if let Some(why) = why {
+                self.inner.log(&format!("connection {token}: {why}"));
+            }
+            self.drop_peer(token);
+        }
+    }
+
+    /// Hands the whole messages that have come to the engine.
+    fn dispatch(&mut self, token: u64) {
+        while let Some(connection) = self.peer(token) {
+            let transport = connection.transport;
+            match connection.next() {
+                Ok(None) => return,
+                Ok(Some(Incoming::Hello(payload))) => match Hello::decode(&payload) {
+                    Ok(hello) => {
+                        connection.stage = Stage::Asked;
+                        self.inner.engine.lock().hello(PeerId(token as u32), transport, hello);
+                    }
+                    Err(status) => {
+                        self.inner.log(&format!("refused a connection: malformed handshake ({status})"));
+                        return self.drop_peer(token);
+                    }
+                },
+                Ok(Some(Incoming::Message(TAG_HEARTBEAT, _))) => {}
+                Ok(Some(Incoming::Message(tag, payload))) => {
+                    self.inner.engine.lock().message(PeerId(token as u32), tag, &payload, Instant::now());
+                }
+                Err(why) => {
+                    self.inner.log(&format!("dropped connection {token}: {why}"));
+                    return self.drop_peer(token);
+                }
+            }
+        }
+    }
+
+    fn drop_peer(&mut self, token: u64) {
+        if let Some(Source::Peer(connection)) = self.sources.remove(&token) {
+            let _ = self.epoll.delete(&connection.socket);
+            self.inner.engine.lock().disconnected(PeerId(token as u32));
+        }
+    }
+
+    fn flush(&mut self, token: u64) {
+        let now = Instant::now();
+        let Some(connection) = self.peer(token) else { return };
+        let was_stuck = connection.stuck_since.is_some();
+        match connection.flush(now) {
+            Ok(more) if more == was_stuck => {}
+            Ok(more) => {
+                let flags = if more { EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT } else { EpollFlags::EPOLLIN };
+                if let Some(Source::Peer(connection)) = self.sources.get(&token) {
+                    let _ = self.epoll.modify(&connection.socket, &mut EpollEvent::new(flags, token));
+                }
+            }
+            Err(_) => self.drop_peer(token),
+        }
+    }
+
+    /// Does what the engine wants done, until nothing is left.
+    fn perform(&mut self) {
+        loop {
+            let outputs = self.inner.engine.lock().take_outputs();
+            if outputs.is_empty() {
+                return;
+            }
+            for output in outputs {
+                self.perform_one(output);
+            }
+        }
+    }
+
+    fn perform_one(&mut self, output: Output) {
+        match output {
+            Output::Send { peer: PeerId::OWN, tag, payload } => self.inner.own_message(tag, payload),
+            Output::Send { peer, tag, payload } => self.send(peer, tag, payload),
+            Output::Admit { peer, status } => self.admit(peer, status),
+            Output::Close(peer) => self.drop_peer(u64::from(peer.0)),
+            Output::Listen(nspace, listener) => {
+                let token = self.token_next;
+                self.token_next += 1;
+                match self.epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, token)) {
+                    Ok(()) => {
+                        self.listeners.insert(nspace.clone(), token);
+                        self.sources.insert(token, Source::Listener(listener));
+                    }
+                    Err(error) => self.inner.log(&format!("namespace {nspace}: its socket cannot be watched: {error}")),
+                }
+            }
+            Output::Unlisten(nspace) => {
+                if let Some(Source::Listener(listener)) =
+                    self.listeners.remove(&nspace).and_then(|token| self.sources.remove(&token))
+                {
+                    let _ = self.epoll.delete(&listener);
+                }
+            }
+            Output::Upcall { id, upcall } => self.upcall(id, upcall),
+            Output::Call(call) => call(),
+            Output::Log(line) => self.inner.log(&line),
+        }
+    }
+
+    fn upcall(&mut self, id: u64, upcall: Upcall) {
+        let at_once = upcall.answered_at_once();
+        let status = upcall.call(&*self.inner.host, id);
+        // Success means "later" unless the return value is the whole answer.
+        if (status != Status::SUCCESS || at_once) && completion::close(id) {
+            self.inner.engine.lock().answer(id, status.into());
+        }
+    }
+
+    fn admit(&mut self, peer: PeerId, status: Status) {
+        let token = u64::from(peer.0);
+        let Some(connection) = self.peer(token) else { return };
+        connection.stage = Stage::Running;
+        connection.queue(ClientReply { status, index: peer.0 }.encode().to_vec());
+        self.flush(token);
+        if status.is_success() {
+            // A peer may send its first request before it has read our answer.
+            self.dispatch(token);
+        } else {
+            self.drop_peer(token);
+        }
+    }
+
+    fn send(&mut self, peer: PeerId, tag: u32, payload: Vec<u8>) {
+        let token = u64::from(peer.0);
+        let Some(connection) = self.peer(token) else { return };
+        if tag == TAG_NOTIFY && connection.queued() > QUEUE_MAX {
+            self.events_dropped += 1;
+            if self.events_dropped.is_power_of_two() {
+                let dropped = self.events_dropped;
+                self.inner.log(&format!("connection {token} does not read: {dropped} events dropped so far"));
+            }
+            return;
+        }
+        let header = Header { index: 0, tag, len: payload.len() as u32 };
+        let mut bytes = header.encode().to_vec();
+        bytes.extend_from_slice(&payload);
+        connection.queue(bytes);
+        self.flush(token);
+    }
+
+    fn housekeeping(&mut self, now: Instant) {
+        if self.accept_again.is_some_and(|again| again <= now) {
+            self.accept_again = None;
+            self.watch_listeners(EpollFlags::EPOLLIN);
+        }
+        let expired: Vec<u64> = self
+            .sources
+            .iter()
+            .filter(|(_, source)| match source {
+                Source::Peer(connection) => match connection.stage {
+                    Stage::Hello(deadline) => deadline <= now,
+                    _ => connection.stuck_since.is_some_and(|since| since + STUCK_MAX <= now),
+                },
+                Source::Listener(..) => false,
+            })
+            .map(|(token, _)| *token)
+            .collect();
+        for token in expired {
+            self.inner.log(&format!("dropped connection {token}: it says or takes nothing"));
+            self.drop_peer(token);
+        }
+        self.inner.engine.lock().tick(now);
+    }
+
+    /// Gives replies that are under way a moment to leave.
+    fn last_words(&mut self) {
+        let end = Instant::now() + LAST_WORDS;
+        let tokens: Vec<u64> = self.sources.keys().copied().collect();
+        for token in tokens {
+            while let Some(connection) = self.peer(token) {
+                match connection.flush(Instant::now()) {
+                    Ok(true) if Instant::now() < end => std::thread::sleep(Duration::from_millis(1)),
+                    _ => break,
+                }
+            }
+        }
+    }
+}

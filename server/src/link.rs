@@ -1,0 +1,139 @@
+//! The server process as a client of itself.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use pmix_client::wire::Version;
+use pmix_client::{Job, Link, ReplyFn};
+use pmix_dstore::codec::{Dialect, Module};
+use pmix_dstore::model::{Result, Status};
+
+use crate::engine::{Output, PeerId};
+use crate::server::Inner;
+
+/// Who takes a reply.
+enum Taker {
+    /// A callback.
+    Function(ReplyFn),
+    /// A thread that waits.
+    Thread(Sender<Result<Vec<u8>>>),
+}
+
+/// The requests of the server process that are not answered yet.
+#[derive(Default)]
+pub(crate) struct OwnRequests {
+    tag: u32,
+    waiting: HashMap<u32, Taker>,
+}
+
+impl OwnRequests {
+    fn open(&mut self, taker: Taker) -> u32 {
+        // Zero to 100 are reserved tags.
+        self.tag = self.tag.checked_add(1).unwrap_or_default().max(101);
+        self.waiting.insert(self.tag, taker);
+        self.tag
+    }
+
+    /// Hands a reply to who waits for it.
+    pub fn answer(requests: &Mutex<OwnRequests>, tag: u32, reply: Result<Vec<u8>>) {
+        let taker = requests.lock().waiting.remove(&tag);
+        match taker {
+            Some(Taker::Function(function)) => function(reply),
+            // A thread that gave up waiting is no failure.
+            Some(Taker::Thread(sender)) => drop(sender.send(reply)),
+            None => {}
+        }
+    }
+}
+
+/// The way from the server process's client calls into its own engine.
+pub(crate) struct OwnLink(pub Weak<Inner>);
+
+impl OwnLink {
+    fn inner(&self) -> Result<Arc<Inner>> {
+        self.0.upgrade().filter(|inner| !inner.is_stopped()).ok_or(Status::ERR_UNREACH)
+    }
+}
+
+impl Link for OwnLink {
+    fn request(&self, payload: Vec<u8>, reply: ReplyFn) {
+        match self.inner() {
+            Ok(inner) => {
+                let tag = inner.own.lock().open(Taker::Function(reply));
+                inner.feed(|engine| engine.message(PeerId::OWN, tag, &payload, Instant::now()));
+            }
+            Err(status) => reply(Err(status)),
+        }
+    }
+
+    fn request_wait(&self, payload: Vec<u8>, deadline: Option<Instant>) -> Result<Vec<u8>> {
+        let inner = self.inner()?;
+        let (sender, receiver) = channel();
+        let tag = inner.own.lock().open(Taker::Thread(sender));
+        // Most requests are answered at once, without a hand-over to the server's thread and back.
+        let at_once = {
+            let mut engine = inner.engine.lock();
+            engine.message(PeerId::OWN, tag, &payload, Instant::now());
+            engine.take_own_reply(tag)
+        };
+        inner.wake();
+        if let Some(reply) = at_once {
+            inner.own.lock().waiting.remove(&tag);
+            return Ok(reply);
+        }
+        if inner.is_own_thread() {
+            // Inside an upcall the answer could never come: this thread is the one that would bring it.
+            inner.own.lock().waiting.remove(&tag);
+            return Err(Status::ERR_WOULD_BLOCK);
+        }
+        let result = match deadline {
+            None => receiver.recv().map_err(|_| Status::ERR_LOST_CONNECTION),
+            Some(deadline) => {
+                receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())).map_err(|error| match error {
+                    RecvTimeoutError::Timeout => Status::ERR_TIMEOUT,
+                    RecvTimeoutError::Disconnected => Status::ERR_LOST_CONNECTION,
+                })
+            }
+        };
+        inner.own.lock().waiting.remove(&tag);
+        result?
+    }
+
+    fn send(&self, payload: Vec<u8>) -> Result<()> {
+        self.inner()?.feed(|engine| engine.message(PeerId::OWN, 0, &payload, Instant::now()));
+        Ok(())
+    }
+
+    fn defer(&self, job: Job) {
+        match self.inner() {
+            Ok(inner) => inner.feed(|engine| engine.defer(job)),
+            // The server has ended: the callback still has to come, and there is only this thread left.
+            Err(_) => drop(thread::Builder::new().name("pmix-callback".into()).spawn(job)),
+        }
+    }
+
+    fn dialect(&self) -> Dialect {
+        // The engine's own peer of this process: see `Peer::own`.
+        Dialect::plain(Module::V41)
+    }
+
+    fn server_version(&self) -> Version {
+        Version::OURS
+    }
+
+    fn close(&self) {}
+}
+
+/// Finds the reply to one of the process's own requests among the outputs.
+pub(crate) fn take_own_reply(outputs: &mut std::collections::VecDeque<Output>, tag: u32) -> Option<Vec<u8>> {
+    let is_reply = |output: &Output| matches!(output, Output::Send { peer: PeerId::OWN, tag: t, .. } if *t == tag);
+    let position = outputs.iter().position(is_reply)?;
+    match outputs.remove(position)? {
+        Output::Send { payload, .. } => Some(payload),
+        _ => None,
+    }
+}

@@ -1,0 +1,260 @@
+//! A namespace's shared memory, as the server sees it: what is published, and what is due to be.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use pmix_dstore::job::JobData;
+use pmix_dstore::model::{Key, Rank};
+use pmix_dstore::modex::ModexData;
+use pmix_dstore::segment::{ModexBuilder, Publisher, SegmentKind, build_job};
+
+use crate::Stats;
+use crate::config::Config;
+
+/// Who wrote a segment, for `pmixctl inspect`.
+const CREATOR: &str = concat!("pmix-dstore ", env!("CARGO_PKG_VERSION"));
+
+/// The server's socket in the namespace's directory.
+const SOCKET_NAME: &str = "sock";
+
+/// One published modex segment.
+struct Live {
+    /// Its place in the directory.
+    place: u64,
+    bytes: u64,
+    contents: Vec<(Rank, u32)>,
+}
+
+/// What is open for the clients.
+struct Open {
+    publisher: Publisher,
+    job_bytes: u64,
+    live: Vec<Live>,
+    /// (rank, key) that stand in a segment: when one of them changes, readers must not keep the old value.
+    published: HashSet<(Rank, u32)>,
+    listening: bool,
+}
+
+#[derive(Default)]
+enum State {
+    /// No client yet.
+    #[default]
+    New,
+    Open(Box<Open>),
+    /// There was no room, or the user does not want it: everything goes over the socket.
+    Off,
+}
+
+/// The shared memory of one namespace.
+#[derive(Default)]
+pub(crate) struct Shared {
+    state: State,
+    key_ids: HashMap<Key, u32>,
+    keys: Vec<Key>,
+    dirty: Vec<(Rank, u32)>,
+    /// When what is dirty should be published at the latest.
+    pub due: Option<Instant>,
+}
+
+impl Shared {
+    fn key_id(&mut self, key: &Key) -> u32 {
+        if let Some(id) = self.key_ids.get(key) {
+            return *id;
+        }
+        let id = self.keys.len() as u32;
+        self.keys.push(key.clone());
+        self.key_ids.insert(key.clone(), id);
+        id
+    }
+
+    /// Notes that a value changed; tells whether readers may hold the old one from a segment.
+    pub fn note(&mut self, rank: Rank, key: &Key) -> bool {
+        if matches!(self.state, State::Off) {
+            return false;
+        }
+        let id = self.key_id(key);
+        self.dirty.push((rank, id));
+        matches!(&self.state, State::Open(open) if open.published.contains(&(rank, id)))
+    }
+
+    /// Whether something waits to be published.
+    pub fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// The directory that clients are told, while there is one.
+    pub fn directory(&self) -> Option<PathBuf> {
+        match &self.state {
+            State::Open(open) => Some(open.publisher.directory().to_owned()),
+            _ => None,
+        }
+    }
+
+    /// Whether the namespace has its own socket.
+    pub fn is_listening(&self) -> bool {
+        matches!(&self.state, State::Open(open) if open.listening)
+    }
+
+    /// How many entries the directory page has.
+    pub fn count(&self) -> Option<u64> {
+        match &self.state {
+            State::Open(open) => Some(open.publisher.count()),
+            _ => None,
+        }
+    }
+
+    /// Makes the namespace's directory, on the first call; its job segment, what is visible already, and its socket.
+    /// Returns the socket, and lines for the log.
+    pub fn open(
+        &mut self,
+        config: &Config,
+        job: &JobData,
+        visible: &ModexData,
+        owner: (u32, u32),
+    ) -> (Option<UnixListener>, Vec<String>) {
+        if !matches!(self.state, State::New) {
+            return (None, Vec::new());
+        }
+        self.state = State::Off;
+        if !config.shared_memory {
+            return (None, Vec::new());
+        }
+        let mut publisher = match Publisher::create(&config.server_tmpdir, &job.nspace, Some(owner)) {
+            Ok(publisher) => publisher,
+            Err(error) => return (None, vec![without_shared_memory(job, &error.to_string())]),
+        };
+        let mut lines = Vec::new();
+        let listener = match listen(&mut publisher) {
+            Ok(listener) => Some(listener),
+            Err(error) => {
+                let path = publisher.directory().join(SOCKET_NAME);
+                lines.push(format!("{}: {error}; clients connect over TCP", path.display()));
+                None
+            }
+        };
+        self.state = State::Open(Box::new(Open {
+            publisher,
+            job_bytes: 0,
+            live: Vec::new(),
+            published: HashSet::new(),
+            listening: listener.is_some(),
+        }));
+        lines.extend(self.publish_job(job));
+        lines.extend(self.flush(job, visible));
+        (listener.filter(|_| self.directory().is_some()), lines)
+    }
+
+    /// Publishes the job's data; it replaces what was published of it before.
+    pub fn publish_job(&mut self, job: &JobData) -> Option<String> {
+        let State::Open(open) = &mut self.state else { return None };
+        let bytes = match build_job(job, CREATOR) {
+            Ok(bytes) => bytes,
+            Err(error) => return Some(self.give_up(job, &error.to_string())),
+        };
+        match open.publisher.publish(SegmentKind::Job, &bytes) {
+            Ok(_) => {
+                open.job_bytes = bytes.len() as u64;
+                None
+            }
+            Err(error) => Some(self.give_up(job, &error.to_string())),
+        }
+    }
+
+    /// Publishes what is dirty. Segments are merged geometrically: each live one is more than twice as large as what
+    /// follows it, so that readers look through about log2 of them.
+    pub fn flush(&mut self, job: &JobData, visible: &ModexData) -> Option<String> {
+        self.due = None;
+        let State::Open(open) = &mut self.state else {
+            // Before the first client nothing is lost: opening publishes what is noted.
+            return None;
+        };
+        if self.dirty.is_empty() {
+            return None;
+        }
+        let mut contents = std::mem::take(&mut self.dirty);
+        contents.sort_unstable();
+        contents.dedup();
+        let bytes = match build_modex(job, visible, &self.keys, &contents) {
+            Ok(bytes) => bytes,
+            Err(error) => return Some(self.give_up(job, &error)),
+        };
+        let mut weight = bytes.len() as u64;
+        let mut merged = open.live.len();
+        while merged > 0 && open.live[merged - 1].bytes <= 2 * weight {
+            merged -= 1;
+            weight += open.live[merged].bytes;
+        }
+        let published = if merged == open.live.len() {
+            open.publisher.publish(SegmentKind::Modex, &bytes).map(|count| (count, bytes.len()))
+        } else {
+            let fresh: HashSet<(Rank, u32)> = contents.iter().copied().collect();
+            contents.extend(open.live[merged..].iter().flat_map(|live| &live.contents).filter(|c| !fresh.contains(c)));
+            contents.sort_unstable();
+            contents.dedup();
+            let bytes = match build_modex(job, visible, &self.keys, &contents) {
+                Ok(bytes) => bytes,
+                Err(error) => return Some(self.give_up(job, &error)),
+            };
+            let places = open.live[merged].place..=open.live[open.live.len() - 1].place;
+            open.publisher.publish_replacing(SegmentKind::Modex, &bytes, places).map(|count| (count, bytes.len()))
+        };
+        match published {
+            Ok((count, len)) => {
+                open.published.extend(contents.iter().copied());
+                open.live.truncate(merged);
+                open.live.push(Live { place: count - 1, bytes: len as u64, contents });
+                None
+            }
+            Err(error) => Some(self.give_up(job, &error.to_string())),
+        }
+    }
+
+    /// Turns shared memory off for the namespace: the page is marked retired, and its readers turn to the socket.
+    fn give_up(&mut self, job: &JobData, error: &str) -> String {
+        self.state = State::Off;
+        self.dirty = Vec::new();
+        without_shared_memory(job, error)
+    }
+
+    /// Adds what is published now to `stats`.
+    pub fn add_to(&self, stats: &mut Stats) {
+        if let State::Open(open) = &self.state {
+            stats.job_segment_bytes += open.job_bytes;
+            stats.modex_segment_bytes += open.live.iter().map(|live| live.bytes).sum::<u64>();
+            stats.segments += open.publisher.live().count() as u64;
+        }
+    }
+}
+
+fn without_shared_memory(job: &JobData, error: &str) -> String {
+    format!("namespace {}: no shared memory, values go over the socket: {error}", job.nspace)
+}
+
+fn build_modex(job: &JobData, visible: &ModexData, keys: &[Key], contents: &[(Rank, u32)]) -> Result<Vec<u8>, String> {
+    let mut builder = ModexBuilder::new(job.nspace.clone());
+    for (rank, id) in contents {
+        let key = &keys[*id as usize];
+        if let Some(value) = visible.get(*rank, key.as_bytes()) {
+            builder.add(*rank, key, value).map_err(|error| error.to_string())?;
+        }
+    }
+    builder.finish(CREATOR).map_err(|error| error.to_string())
+}
+
+/// Binds the namespace's socket in its directory, reached through the directory's descriptor: `sun_path` is short.
+fn listen(publisher: &mut Publisher) -> io::Result<UnixListener> {
+    let path = format!("/proc/self/fd/{}/{SOCKET_NAME}", publisher.dir_fd().as_raw_fd());
+    let path = Path::new(&path);
+    let listener = UnixListener::bind(path)?;
+    publisher.adopt(SOCKET_NAME).map_err(io::Error::other)?;
+    // The outer directory keeps other users out; the secret and the kernel's word do the rest.
+    fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}

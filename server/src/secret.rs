@@ -1,0 +1,38 @@
+//! The secret of one rank: what its process shows to prove that this server's host started it.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+
+use pmix_dstore::model::{Result, Status};
+
+/// 32 random bytes, as 64 hex digits.
+#[derive(Clone)]
+pub(crate) struct Secret(String);
+
+impl Secret {
+    /// A new secret from the kernel.
+    pub fn new() -> Result<Secret> {
+        let mut bytes = [0; 32];
+        let mut source = File::open("/dev/urandom").map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
+        source.read_exact(&mut bytes).map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
+        Ok(Secret(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+    }
+
+    /// The hex digits.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether `shown` is the secret, in time that does not tell how much of it was right.
+    pub fn is(&self, shown: &[u8]) -> bool {
+        let own = self.0.as_bytes();
+        shown.len() == own.len() && own.iter().zip(shown).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}

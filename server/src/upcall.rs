@@ -1,0 +1,65 @@
+//! An upcall with its arguments, to be made when no lock is held.
+
+use std::ffi::CString;
+
+use pmix_dstore::model::{App, Info, Key, Proc, Query, Status};
+
+use crate::{Completion, Host};
+
+/// One question to the host. The fields are the arguments of the method of the same name in [`Host`].
+#[derive(Debug)]
+pub(crate) enum Upcall {
+    ClientConnected { proc: Proc, object: usize, infos: Vec<Info> },
+    ClientFinalized { proc: Proc, object: usize },
+    Abort { proc: Proc, object: usize, status: Status, message: Option<CString>, procs: Vec<Proc> },
+    Fence { procs: Vec<Proc>, infos: Vec<Info>, data: Vec<u8> },
+    DirectModex { proc: Proc, infos: Vec<Info> },
+    Publish { proc: Proc, infos: Vec<Info> },
+    Lookup { proc: Proc, keys: Vec<Key>, infos: Vec<Info> },
+    Unpublish { proc: Proc, keys: Vec<Key>, infos: Vec<Info> },
+    Spawn { proc: Proc, infos: Vec<Info>, apps: Vec<App> },
+    NotifyEvent { code: Status, source: Proc, range: u8, infos: Vec<Info> },
+    Query { proc: Proc, queries: Vec<Query> },
+    Log { proc: Proc, data: Vec<Info>, directives: Vec<Info> },
+    Allocate { proc: Proc, directive: u8, infos: Vec<Info> },
+    JobControl { proc: Proc, targets: Vec<Proc>, directives: Vec<Info> },
+    Monitor { proc: Proc, monitor: Info, error: Status, directives: Vec<Info> },
+}
+
+impl Upcall {
+    /// Asks the host; the answer to the upcall `id` may come later.
+    pub fn call(self, host: &dyn Host, id: u64) -> Status {
+        match self {
+            Upcall::ClientConnected { proc, object, infos } => host.client_connected(&proc, object, &infos),
+            Upcall::ClientFinalized { proc, object } => host.client_finalized(&proc, object, Completion::by_id(id)),
+            Upcall::Abort { proc, object, status, message, procs } => {
+                host.abort(&proc, object, status.0, message.as_deref(), &procs, Completion::by_id(id))
+            }
+            Upcall::Fence { procs, infos, data } => host.fence_nb(&procs, &infos, data, Completion::by_id(id)),
+            Upcall::DirectModex { proc, infos } => host.direct_modex(&proc, &infos, Completion::by_id(id)),
+            Upcall::Publish { proc, infos } => host.publish(&proc, &infos, Completion::by_id(id)),
+            Upcall::Lookup { proc, keys, infos } => host.lookup(&proc, &keys, &infos, Completion::by_id(id)),
+            Upcall::Unpublish { proc, keys, infos } => host.unpublish(&proc, &keys, &infos, Completion::by_id(id)),
+            Upcall::Spawn { proc, infos, apps } => host.spawn(&proc, &infos, &apps, Completion::by_id(id)),
+            Upcall::NotifyEvent { code, source, range, infos } => {
+                host.notify_event(code, &source, range, &infos, Completion::by_id(id))
+            }
+            Upcall::Query { proc, queries } => host.query(&proc, &queries, Completion::by_id(id)),
+            Upcall::Log { proc, data, directives } => host.log(&proc, &data, &directives),
+            Upcall::Allocate { proc, directive, infos } => {
+                host.allocate(&proc, directive, &infos, Completion::by_id(id))
+            }
+            Upcall::JobControl { proc, targets, directives } => {
+                host.job_control(&proc, &targets, &directives, Completion::by_id(id))
+            }
+            Upcall::Monitor { proc, monitor, error, directives } => {
+                host.monitor(&proc, &monitor, error, &directives, Completion::by_id(id))
+            }
+        }
+    }
+
+    /// Whether the return value is the whole answer, so that success does not mean "later".
+    pub fn answered_at_once(&self) -> bool {
+        matches!(self, Upcall::ClientConnected { .. } | Upcall::Log { .. })
+    }
+}
