@@ -83,23 +83,30 @@ impl Column {
     pub(super) fn form(&self) -> String {
         let mut form = match self.source {
             Source::None => String::from("no rows"),
+            Source::Formula { start, step: 0, .. } => format!("{start} in all rows"),
             Source::Formula { start, step, divisor, modulus } => {
-                let step = step as i64;
-                format!("{start} + ((row / {divisor}) % {modulus}) * {step}")
+                let mut row = String::from("row");
+                if divisor != 1 {
+                    row = format!("(row / {divisor})");
+                }
+                if modulus != 0 {
+                    row = format!("({row} % {modulus})");
+                }
+                format!("{start} + {} * {row}", step as i64)
             }
             Source::Dense(table) => {
                 format!("{} numbers of {} bytes", table.count(), table.span().1 / table.count().max(1))
             }
         };
         form.insert_str(0, &format!("{}: ", self.ty));
-        for (table, what) in [
-            (self.presence, "words of presence"),
-            (self.dictionary, "different values"),
-            (self.sparse, "sparse values"),
-        ] {
-            if table.count() != 0 {
-                form.push_str(&format!(", {} {what}", table.count()));
-            }
+        if self.dictionary.count() != 0 {
+            form.push_str(&format!(" as index of {} values", self.dictionary.count()));
+        }
+        if self.presence.count() != 0 {
+            form.push_str(", some without a value");
+        }
+        if self.sparse.count() != 0 {
+            form.push_str(&format!(", {} sparse values", self.sparse.count()));
         }
         form
     }

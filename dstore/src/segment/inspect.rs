@@ -91,7 +91,7 @@ impl Report {
 
     fn write(&self, text: &mut String, depth: usize) {
         let indent = "  ".repeat(depth);
-        let mut line = |name: &str, part: &Report| match part {
+        let line = |text: &mut String, name: &str, part: &Report| match part {
             Report::Map(_) | Report::List(_) => {
                 let _ = writeln!(text, "{indent}{name}:");
                 part.write(text, depth + 1);
@@ -101,9 +101,12 @@ impl Report {
             Report::Text(words) => drop(writeln!(text, "{indent}{name}: {words}")),
         };
         match self {
-            Report::Map(parts) => parts.iter().for_each(|(name, part)| line(name, part)),
-            Report::List(items) => items.iter().for_each(|item| line("-", item)),
-            single => line("-", single),
+            Report::Map(parts) => parts.iter().for_each(|(name, part)| line(text, name, part)),
+            Report::List(items) => items.iter().for_each(|item| match item {
+                Report::Text(words) => drop(writeln!(text, "{indent}- {words}")),
+                item => item.write(text, depth + 1),
+            }),
+            single => line(text, "-", single),
         }
     }
 }
