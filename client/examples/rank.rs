@@ -44,7 +44,8 @@ fn main() -> Result<()> {
     let optional = [Info::new(keys::OPTIONAL, Value::Bool(true))];
     assert_eq!(get(&client, Rank(0), "nobody-has-this", &optional), Err(Status::ERR_NOT_FOUND));
 
-    // Put again: the others see it after the next fence.
+    // Put again, when everybody has read: the others see it after the next fence.
+    client.fence(&[], Vec::new()).wait()?;
     client.put(Scope::Global, "rank-number".into(), Value::Uint32(me.rank.0 + 100))?;
     client.commit()?;
     let (done, fenced) = channel();
@@ -53,7 +54,11 @@ fn main() -> Result<()> {
     for rank in 0..size {
         assert_eq!(get(&client, Rank(rank), "rank-number", &[])?, Value::Uint32(rank + 100));
     }
-    println!("{me}: peers {:?}, nodes {:?}", client.resolve_peers(None, None), client.resolve_nodes(None));
+    println!(
+        "{me}: peers {:?}, nodes {:?}",
+        client.resolve_peers(None, None),
+        client.resolve_nodes(None).map(|nodes| nodes.map(|nodes| String::from_utf8_lossy(&nodes).into_owned()))
+    );
 
     if me.rank == Rank(0) {
         let infos = vec![Info::new("ev.extra", Value::string("payload"))];
