@@ -1,73 +1,165 @@
 //! One process's view of its job.
 
 use std::ffi::CStr;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
 
-use pmix_dstore::model::{Info, Key, Proc, Result, Scope, Status, Value, ValueRef};
+use parking_lot::Mutex;
+use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, Result, Scope, Status, Value, keys};
+use pmix_dstore::segment::NamespaceView;
 
-use crate::{Done, Environment, Event, EventHandler, GetRequest, HandlerId, Link, Operation};
+use crate::channel::{Channel, Incoming, Offline, Sink};
+use crate::commit::Puts;
+use crate::events::Registry;
+use crate::get::timeout_of;
+use crate::local::Local;
+use crate::operation::{Operation, deadline, outcome};
+use crate::overlay::Origin;
+use crate::wire::reply::{FenceReply, StatusReply};
+use crate::wire::{Notification, Reply, Request, jobinfo};
+use crate::{Environment, Event, Link, singleton};
+
+/// The name of our data store in the handshake.
+const OUR_STORE: &str = "pmix-dstore";
+/// The data store that every server has: everything over the socket.
+const ANY_STORE: &str = "hash";
+/// A server may be busy with thousands of processes; one that says nothing for so long says nothing any more.
+const CONNECT_TIME: Duration = Duration::from_secs(300);
+/// So long is waited for the answer to a farewell.
+const FAREWELL_TIME: Duration = Duration::from_secs(10);
 
 /// One process's view of its job.
 ///
 /// Any method may be called from any thread, also inside callbacks.
+#[derive(Clone)]
 pub struct Client {
-    me: Proc,
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// How this process came to its link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Launched by a server, and connected to it.
+    Launched,
+    /// The link was handed in: the process is its own server.
+    Linked,
+    /// Nobody's.
+    Singleton,
+}
+
+pub(crate) struct Inner {
+    pub(crate) me: Proc,
+    pub(crate) standing: Standing,
+    pub(crate) link: Arc<dyn Link>,
+    /// The server is ours: commits need not repeat what it has.
+    is_our_server: bool,
+    pub(crate) local: Local,
+    puts: Mutex<Puts>,
+    pub(crate) registry: Arc<Registry>,
+    is_final: AtomicBool,
 }
 
 impl Client {
     /// Connects a process that a server launched, as its environment says.
     ///
-    /// `infos` are those of `PMIx_Init`.
+    /// A process that nobody launched gets a client, too: [`Client::is_singleton`]. `infos` are those of `PMIx_Init`;
+    /// a `PMIX_TIMEOUT` among them bounds the time.
     ///
     /// # Errors
-    /// `ERR_UNREACH` where no server answers or none is named; `ERR_DATA_VALUE_NOT_FOUND` without a rank;
-    /// `ERR_INVALID_CRED`, `ERR_HANDSHAKE_FAILED` or what else the server refuses the connection with.
-    pub fn connect(_env: &Environment, _infos: &[Info]) -> Result<Client> {
-        Err(Status::ERR_NOT_SUPPORTED)
+    /// `ERR_UNREACH` where the server does not answer; `ERR_TIMEOUT`; `ERR_INVALID_CRED`, `ERR_HANDSHAKE_FAILED` or
+    /// what else the server refuses with.
+    pub fn connect(env: &Environment, infos: &[Info]) -> Result<Client> {
+        let me = env.proc();
+        if env.nspace.is_none() || env.server.is_none() && env.directory.is_none() {
+            let local = Local::new(me.clone(), env.hostname.clone(), None, Some(singleton::job(&me, &env.hostname)));
+            return Ok(Client::new(me, Standing::Singleton, Arc::new(Offline::new()?), false, local));
+        }
+        // Attached before the handshake, which must name our store only if this worked.
+        let view = attach(env, &me.nspace);
+        let store = if view.is_some() { OUR_STORE } else { ANY_STORE };
+        let late = Instant::now() + timeout_of(infos).unwrap_or(CONNECT_TIME);
+        let client: Arc<OnceLock<Weak<Inner>>> = Arc::default();
+        let channel = Channel::connect(env, &me, store, late, sink(Arc::clone(&client)))?;
+        let job = match view.as_ref().and_then(NamespaceView::job) {
+            Some(_) => None,
+            None => Some(job_info(&channel, &me, late).inspect_err(|_| channel.close())?),
+        };
+        let local = Local::new(me.clone(), env.hostname.clone(), view, job);
+        let connected = Client::new(me, Standing::Launched, Arc::new(channel), env.directory.is_some(), local);
+        // Nobody else sets it.
+        let _ = client.set(Arc::downgrade(&connected.inner));
+        Ok(connected)
     }
 
-    /// The client of a process that is its own server (or reaches it some other way).
-    pub fn with_link(me: Proc, _hostname: Vec<u8>, _link: Arc<dyn Link>) -> Client {
-        Client { me }
+    /// The client of a process that is its own server, or reaches one some other way.
+    ///
+    /// It keeps nothing of what the link says, which is assumed to know what is new.
+    pub fn with_link(me: Proc, hostname: Vec<u8>, link: Arc<dyn Link>) -> Client {
+        let local = Local::new(me.clone(), hostname, None, None);
+        Client::new(me, Standing::Linked, link, true, local)
+    }
+
+    fn new(me: Proc, standing: Standing, link: Arc<dyn Link>, is_our_server: bool, local: Local) -> Client {
+        let inner = Inner {
+            me,
+            standing,
+            link,
+            is_our_server,
+            local,
+            puts: Mutex::default(),
+            registry: Arc::default(),
+            is_final: AtomicBool::new(false),
+        };
+        Client { inner: Arc::new(inner) }
     }
 
     /// This process.
     pub fn me(&self) -> &Proc {
-        &self.me
+        &self.inner.me
     }
 
-    /// Gets a value and hands it to `take`, borrowed from where it lies.
-    ///
-    /// `take` must not call the client again.
-    ///
-    /// # Errors
-    /// `ERR_NOT_FOUND`, `ERR_TIMEOUT`, `ERR_BAD_PARAM` for a name that is too long, what the server answers.
-    pub fn get<R>(&self, _request: &GetRequest<'_>, _take: impl FnOnce(ValueRef<'_>) -> R) -> Result<R> {
-        Err(Status::ERR_NOT_SUPPORTED)
+    /// Whether the process has no server. It reads and stores values of its own, and a fence of it is over at once.
+    pub fn is_singleton(&self) -> bool {
+        self.inner.standing == Standing::Singleton
     }
 
-    /// Gets a value without blocking.
-    ///
-    /// # Errors
-    /// Where the request cannot be started; then `done` is not called.
-    pub fn get_nb(&self, _request: &GetRequest<'_>, _done: Done<Value>) -> Result<()> {
-        Err(Status::ERR_NOT_SUPPORTED)
+    /// The mapped segments of the own namespace, where there are any.
+    pub fn view(&self) -> Option<&NamespaceView> {
+        self.inner.local.view.as_ref()
     }
 
-    /// Puts a value for other processes to get after the next [`Client::commit`]. Reserved keys are dropped.
+    /// Puts a value for other processes to get after the next [`Client::commit`].
+    ///
+    /// Reserved keys are dropped, as released libraries do: MPI libraries put some. Qualified values are kept.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` for an empty key.
-    pub fn put(&self, _scope: Scope, _key: Key, _value: Value) -> Result<()> {
-        Err(Status::ERR_NOT_SUPPORTED)
+    pub fn put(&self, scope: Scope, key: Key, value: Value) -> Result<()> {
+        if key.as_bytes().is_empty() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        if key.is_reserved() && !key.is(keys::QUALIFIED_VALUE) {
+            return Ok(());
+        }
+        let me = &self.inner.me;
+        self.inner.local.overlay.set(&me.nspace, me.rank, key.clone(), value.clone(), Origin::Own);
+        if scope != Scope::Internal {
+            self.inner.puts.lock().put(key, scope, value);
+        }
+        Ok(())
     }
 
     /// Stores a value of some process for this process alone.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` for an empty key.
-    pub fn store_internal(&self, _proc: &Proc, _key: Key, _value: Value) -> Result<()> {
-        Err(Status::ERR_NOT_SUPPORTED)
+    pub fn store_internal(&self, proc: &Proc, key: Key, value: Value) -> Result<()> {
+        if key.as_bytes().is_empty() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        self.inner.local.overlay.set(&proc.nspace, proc.rank, key, value, Origin::Own);
+        Ok(())
     }
 
     /// Sends what was put to the server.
@@ -75,52 +167,165 @@ impl Client {
     /// # Errors
     /// What the server answers; `ERR_LOST_CONNECTION`.
     pub fn commit(&self) -> Result<()> {
-        Err(Status::ERR_NOT_SUPPORTED)
+        let inner = &self.inner;
+        if inner.standing == Standing::Singleton {
+            return Ok(());
+        }
+        // Held over the request: a commit of another thread must not overtake this one with older values.
+        let mut puts = inner.puts.lock();
+        let parts = puts.parts(inner.is_our_server);
+        if parts.is_empty() && inner.is_our_server {
+            return Ok(());
+        }
+        let parts = parts.into_iter().map(|(scope, kvals)| (scope as u8, kvals)).collect();
+        inner.status_of(&Request::Commit { parts }, None)?;
+        puts.committed();
+        Ok(())
     }
 
     /// A barrier of `procs`; none given means the whole of the caller's namespace.
-    pub fn fence(&self, _procs: &[Proc], _infos: Vec<Info>) -> Operation<()> {
-        Operation::refused()
+    pub fn fence(&self, procs: &[Proc], infos: Vec<Info>) -> Operation<()> {
+        if self.inner.standing == Standing::Singleton {
+            return Operation::ready(&self.inner.link, Ok(()));
+        }
+        let procs = match procs {
+            [] => vec![Proc::new(self.inner.me.nspace.clone(), Rank::WILDCARD)],
+            procs => procs.to_vec(),
+        };
+        let timeout = timeout_of(&infos);
+        self.inner.ask(Request::Fence { procs, infos }, timeout, |inner, reply: FenceReply| {
+            outcome(reply.status)?;
+            inner.after_fence();
+            Ok(())
+        })
     }
 
     /// Asks the host to abort `procs` (none: the caller's whole job) and waits for its answer.
     ///
     /// # Errors
     /// What the host answers.
-    pub fn abort(&self, _status: Status, _message: Option<&CStr>, _procs: &[Proc]) -> Result<()> {
-        Err(Status::ERR_NOT_SUPPORTED)
-    }
-
-    /// Registers a handler for `codes`, for all events where there are none.
-    ///
-    /// `infos` are the directives of `PMIx_Register_event_handler`.
-    pub fn register_event_handler(
-        &self,
-        _codes: Vec<Status>,
-        _infos: Vec<Info>,
-        _handler: EventHandler,
-    ) -> Operation<HandlerId> {
-        Operation::refused()
-    }
-
-    /// Takes a handler away.
-    pub fn deregister_event_handler(&self, _id: HandlerId) -> Operation<()> {
-        Operation::refused()
-    }
-
-    /// Tells others, and the own handlers, of an event. `range` is a `pmix_data_range_t`.
-    pub fn notify_event(&self, _status: Status, _source: Proc, _range: u8, _infos: Vec<Info>) -> Operation<()> {
-        Operation::refused()
+    pub fn abort(&self, status: Status, message: Option<&CStr>, procs: &[Proc]) -> Result<()> {
+        let message = message.map(CStr::to_owned);
+        self.inner.status_of(&Request::Abort { status, message, procs: procs.to_vec() }, None)
     }
 
     /// Runs the handlers for an event that came from the server.
-    pub fn deliver(&self, _event: Event) {}
+    pub fn deliver(&self, event: Event) {
+        self.inner.deliver(event);
+    }
 
     /// Tells the server that this process is done, and ends the connection.
     ///
+    /// With `PMIX_EMBED_BARRIER` a fence of the namespace comes first.
+    ///
     /// # Errors
-    /// What the server answers. The connection is ended in any case.
-    pub fn finalize(&self, _infos: &[Info]) -> Result<()> {
-        Err(Status::ERR_NOT_SUPPORTED)
+    /// What the server or the fence answers. The connection is ended in any case.
+    pub fn finalize(&self, infos: &[Info]) -> Result<()> {
+        let inner = &self.inner;
+        let mut result = Ok(());
+        if infos.iter().any(|info| info.key.is(keys::EMBED_BARRIER) && info.value.is_true()) {
+            result = self.fence(&[], Vec::new()).wait();
+        }
+        inner.is_final.store(true, Ordering::Release);
+        if inner.standing == Standing::Launched {
+            let farewell = inner.status_by(&Request::Finalize, Some(Instant::now() + FAREWELL_TIME));
+            // Servers before 4.0 hang up instead of answering; and nobody can do anything about one that is gone.
+            result = match farewell {
+                Err(Status::ERR_LOST_CONNECTION | Status::ERR_TIMEOUT | Status::ERR_UNREACH) => result,
+                answered => result.and(answered),
+            };
+        }
+        inner.link.close();
+        result
     }
+}
+
+impl Inner {
+    /// An operation that sends a request and makes its result of the decoded reply.
+    pub(crate) fn ask<Y: Reply + 'static, T: Send + 'static>(
+        self: &Arc<Inner>,
+        request: Request,
+        timeout: Option<Duration>,
+        finish: impl FnOnce(&Inner, Y) -> Result<T> + Send + 'static,
+    ) -> Operation<T> {
+        let payload = match self.encode(&request) {
+            Ok(payload) => payload,
+            Err(status) => return Operation::ready(&self.link, Err(status)),
+        };
+        let inner = Arc::clone(self);
+        Operation::ask(&self.link, payload, timeout, move |reply| {
+            let reply = inner.decode(&reply?)?;
+            finish(&inner, reply)
+        })
+    }
+
+    pub(crate) fn encode(&self, request: &Request) -> Result<Vec<u8>> {
+        request.encode(self.link.dialect(), self.link.server_version())
+    }
+
+    pub(crate) fn decode<Y: Reply>(&self, payload: &[u8]) -> Result<Y> {
+        Y::decode(self.link.dialect(), self.link.server_version(), payload)
+    }
+
+    /// Sends a request and waits for the status that answers it.
+    pub(crate) fn status_of(&self, request: &Request, timeout: Option<Duration>) -> Result<()> {
+        self.status_by(request, deadline(timeout))
+    }
+
+    fn status_by(&self, request: &Request, deadline: Option<Instant>) -> Result<()> {
+        let payload = self.link.request_wait(self.encode(request)?, deadline)?;
+        outcome(self.decode::<StatusReply>(&payload)?.status)
+    }
+
+    /// What others published is new: read it at the next Get, and make that Get find everything mapped.
+    fn after_fence(&self) {
+        self.local.known.forget_ranks();
+        self.local.overlay.forget_refreshed();
+        if let Some(view) = &self.local.view {
+            view.refresh();
+        }
+    }
+
+    fn take_incoming(self: &Arc<Inner>, incoming: Incoming) {
+        if self.is_final.load(Ordering::Acquire) {
+            return;
+        }
+        match incoming {
+            Incoming::Notification(payload) => {
+                // What cannot be read is not for us.
+                if let Ok(event) = Notification::decode(self.link.dialect(), &payload) {
+                    self.deliver(Event::new(event.status, event.source, event.infos));
+                }
+            }
+            Incoming::Lost => self.deliver(Event::new(Status::ERR_LOST_CONNECTION, self.me.clone(), Vec::new())),
+        }
+    }
+}
+
+/// Hands what comes unasked to the client, once it is there. It cannot come before: callbacks are not run yet.
+fn sink(client: Arc<OnceLock<Weak<Inner>>>) -> Sink {
+    Arc::new(move |incoming| {
+        if let Some(inner) = client.get().and_then(Weak::upgrade) {
+            inner.take_incoming(incoming);
+        }
+    })
+}
+
+/// Attaches the segments that our server named, if it did and they may be used.
+fn attach(env: &Environment, nspace: &Nspace) -> Option<NamespaceView> {
+    use std::os::unix::fs::MetadataExt;
+
+    let directory = env.directory.as_ref().filter(|_| env.shared_memory)?;
+    // The server's own environment names the directory; whose it is, is who the server is.
+    let uid = std::fs::symlink_metadata(directory).ok()?.uid();
+    let view = NamespaceView::attach(directory, uid).ok()?;
+    Some(view).filter(|view| view.nspace() == nspace)
+}
+
+/// Asks for all that the server knows of the own job.
+fn job_info(channel: &Channel, me: &Proc, deadline: Instant) -> Result<pmix_dstore::job::JobData> {
+    let request = Request::JobInfo.encode(channel.dialect(), channel.server_version())?;
+    let payload = channel.request_wait(request, Some(deadline))?;
+    let job = jobinfo::decode(channel.dialect(), &payload)?;
+    if job.nspace == me.nspace { Ok(job) } else { Err(Status::ERR_INVALID_NAMESPACE) }
 }

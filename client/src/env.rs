@@ -1,13 +1,230 @@
 //! What a launched process finds in its environment.
 
+use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use pmix_dstore::codec::{BufferType, Module};
+use pmix_dstore::model::{Nspace, Proc, Rank, Result, Status};
+
+/// The URI variables in the order in which they are tried: the encoder that each stands for, and the release that is
+/// meant where `PMIX_VERSION` is missing.
+const URI_VARIABLES: [(&str, Module, &str); 5] = [
+    ("PMIX_SERVER_URI41", Module::V41, "4.1.0"),
+    ("PMIX_SERVER_URI4", Module::V4, "4.0.0"),
+    ("PMIX_SERVER_URI3", Module::V3, "3.0.0"),
+    ("PMIX_SERVER_URI21", Module::V21, "2.1.0"),
+    ("PMIX_SERVER_URI2", Module::V20, "2.0.0"),
+];
+
+/// Where a server listens, and who it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerUri {
+    /// The server.
+    pub proc: Proc,
+    /// Its address.
+    pub address: SocketAddr,
+}
+
 /// What a launched process finds in its environment.
+#[derive(Clone, Debug)]
 pub struct Environment {
-    _private: (),
+    /// `PMIX_NAMESPACE`. Without it the process is a singleton.
+    pub nspace: Option<Nspace>,
+    /// `PMIX_RANK`.
+    pub rank: Option<Rank>,
+    /// The server, by the first of the URI variables that is set.
+    pub server: Option<ServerUri>,
+    /// The encoder that the URI variable stands for.
+    pub module: Module,
+    /// `PMIX_BFROP_BUFFER_TYPE`.
+    pub buffer: BufferType,
+    /// The release of the server: `PMIX_VERSION`, or what the URI variable implies.
+    pub server_version: String,
+    /// `PMIX_SECURITY_MODE`: how the server lets itself be convinced, by its own priority.
+    pub security: Option<Vec<String>>,
+    /// `PMIX_HOSTNAME`, or the name of this machine up to its first dot.
+    pub hostname: Vec<u8>,
+    /// `PMIX_SERVER_TMPDIR`.
+    pub server_tmpdir: PathBuf,
+    /// `PMIX_SYSTEM_TMPDIR`.
+    pub system_tmpdir: PathBuf,
+    /// `PMIX_DSTORE_SEGMENTS`, set by our own server: the namespace's directory with segments and socket.
+    pub directory: Option<PathBuf>,
+    /// `PMIX_DSTORE_SECRET`, set by our own server: 64 hex digits.
+    pub secret: Option<String>,
+    /// Whether segments may be mapped: `PMIX_DSTORE_SHM` is not `0`.
+    pub shared_memory: bool,
 }
 
 impl Environment {
     /// The environment of this process.
-    pub fn from_process() -> Environment {
-        Environment { _private: () }
+    ///
+    /// # Errors
+    /// As [`Environment::from_lookup`].
+    pub fn from_process() -> Result<Environment> {
+        Environment::from_lookup(|name| std::env::var_os(name))
+    }
+
+    /// An environment in which `lookup` finds a variable by its name.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for a namespace, rank or URI that cannot be one; `ERR_DATA_VALUE_NOT_FOUND` for a namespace
+    /// without a rank.
+    pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Environment> {
+        let text = |name: &str| lookup(name).and_then(|value| value.into_string().ok());
+        let nspace = match lookup("PMIX_NAMESPACE") {
+            Some(name) => Some(Nspace::new(name.as_bytes()).map_err(|_| Status::ERR_BAD_PARAM)?),
+            None => None,
+        };
+        let rank = match lookup("PMIX_RANK") {
+            Some(rank) => Some(parse_rank(rank.as_bytes()).ok_or(Status::ERR_BAD_PARAM)?),
+            None => None,
+        };
+        if nspace.is_some() && rank.is_none() {
+            return Err(Status::ERR_DATA_VALUE_NOT_FOUND);
+        }
+        let variable = URI_VARIABLES.iter().find_map(|variable| Some((lookup(variable.0)?, variable)));
+        let (server, module, implied) = match variable {
+            Some((uri, (_, module, implied))) => {
+                (Some(parse_uri(uri.as_bytes()).ok_or(Status::ERR_BAD_PARAM)?), *module, *implied)
+            }
+            None => (None, Module::V41, "4.1.0"),
+        };
+        let described = text("PMIX_BFROP_BUFFER_TYPE").is_some_and(|kind| kind == "PMIX_BFROP_BUFFER_FULLY_DESC");
+        let tmpdir = ["TMPDIR", "TEMP", "TMP"].iter().find_map(|name| lookup(name));
+        let tmpdir = PathBuf::from(tmpdir.unwrap_or_else(|| "/tmp".into()));
+        let path = |name: &str| lookup(name).map_or_else(|| tmpdir.clone(), PathBuf::from);
+        Ok(Environment {
+            nspace,
+            rank,
+            server,
+            module,
+            buffer: if described { BufferType::Described } else { BufferType::NonDescribed },
+            server_version: text("PMIX_VERSION").unwrap_or_else(|| implied.into()),
+            security: text("PMIX_SECURITY_MODE").map(|list| list.split(',').map(str::to_string).collect()),
+            hostname: lookup("PMIX_HOSTNAME").map_or_else(own_hostname, OsString::into_vec),
+            server_tmpdir: path("PMIX_SERVER_TMPDIR"),
+            system_tmpdir: path("PMIX_SYSTEM_TMPDIR"),
+            directory: lookup("PMIX_DSTORE_SEGMENTS").map(PathBuf::from),
+            secret: text("PMIX_DSTORE_SECRET"),
+            shared_memory: text("PMIX_DSTORE_SHM").is_none_or(|value| value != "0"),
+        })
+    }
+
+    /// The process that this environment names.
+    ///
+    /// Without a namespace it is a singleton: a job of its own, named after the machine and the process.
+    pub fn proc(&self) -> Proc {
+        match (&self.nspace, self.rank) {
+            (Some(nspace), Some(rank)) => Proc::new(nspace.clone(), rank),
+            _ => {
+                let mut name = b"singleton.".to_vec();
+                name.extend_from_slice(&self.hostname[..self.hostname.len().min(200)]);
+                name.extend_from_slice(format!(".{}", std::process::id()).as_bytes());
+                name.retain(|byte| *byte != 0);
+                Proc::new(Nspace::new(name).expect("shorter than the limit, and without a NUL"), Rank(0))
+            }
+        }
+    }
+}
+
+/// A rank as decimal digits.
+fn parse_rank(text: &[u8]) -> Option<Rank> {
+    std::str::from_utf8(text).ok()?.trim().parse().ok().map(Rank)
+}
+
+/// Reads `<nspace>.<rank>;tcp4://<host>:<port>` or the same with `tcp6`. A namespace may hold dots.
+fn parse_uri(uri: &[u8]) -> Option<ServerUri> {
+    let semicolon = uri.iter().position(|byte| *byte == b';')?;
+    let (name, place) = (&uri[..semicolon], std::str::from_utf8(&uri[semicolon + 1..]).ok()?);
+    let dot = name.iter().rposition(|byte| *byte == b'.')?;
+    let proc = Proc::new(Nspace::new(&name[..dot]).ok()?, parse_rank(&name[dot + 1..])?);
+    let place = place.strip_prefix("tcp4://").or_else(|| place.strip_prefix("tcp6://"))?;
+    let (host, port) = place.rsplit_once(':')?;
+    let host: IpAddr = host.trim_start_matches('[').trim_end_matches(']').parse().ok()?;
+    Some(ServerUri { proc, address: SocketAddr::new(host, port.trim().parse().ok()?) })
+}
+
+/// This machine's name, up to its first dot.
+fn own_hostname() -> Vec<u8> {
+    let name = nix::unistd::gethostname().map(OsString::into_vec).unwrap_or_default();
+    let end = name.iter().position(|byte| *byte == b'.').filter(|end| *end > 0).unwrap_or(name.len());
+    name[..end].to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    fn environment(variables: &[(&str, &str)]) -> Result<Environment> {
+        let variables: HashMap<_, _> = variables.iter().copied().collect();
+        Environment::from_lookup(|name| variables.get(name).map(OsString::from))
+    }
+
+    #[test]
+    fn the_best_uri_variable_decides_server_and_encoder() {
+        let base = [("PMIX_NAMESPACE", "prte.job@1"), ("PMIX_RANK", "3")];
+        let uri = "prte.host.5;tcp4://127.0.0.1:4711";
+        for (names, module, version) in [
+            (&["PMIX_SERVER_URI2", "PMIX_SERVER_URI41", "PMIX_SERVER_URI61"][..], Module::V41, "4.1.0"),
+            (&["PMIX_SERVER_URI4", "PMIX_SERVER_URI3"], Module::V4, "4.0.0"),
+            (&["PMIX_SERVER_URI3", "PMIX_SERVER_URI21"], Module::V3, "3.0.0"),
+            (&["PMIX_SERVER_URI21", "PMIX_SERVER_URI2"], Module::V21, "2.1.0"),
+            (&["PMIX_SERVER_URI2"], Module::V20, "2.0.0"),
+        ] {
+            let mut variables = base.to_vec();
+            variables.extend(names.iter().map(|name| (*name, uri)));
+            let env = environment(&variables).unwrap();
+            assert_eq!((env.module, env.server_version.as_str()), (module, version));
+            let server = env.server.as_ref().unwrap();
+            assert_eq!(server.proc.to_string(), "prte.host:5");
+            assert_eq!(server.address, SocketAddr::from(([127, 0, 0, 1], 4711)));
+            assert_eq!(env.proc().to_string(), "prte.job@1:3");
+        }
+    }
+
+    #[test]
+    fn addresses_of_both_families_are_read() {
+        let address = |uri: &str| parse_uri(uri.as_bytes()).map(|uri| uri.address.to_string());
+        assert_eq!(address("a.0;tcp4://10.0.0.1:80"), Some("10.0.0.1:80".into()));
+        assert_eq!(address("a.0;tcp6://::1:80"), Some("[::1]:80".into()));
+        assert_eq!(address("a.0;tcp6://[::1]:80"), Some("[::1]:80".into()));
+        for broken in
+            ["", "a.0", "a;tcp4://10.0.0.1:80", "a.0;usock://x", "a.0;tcp4://10.0.0.1", "a.x;tcp4://10.0.0.1:1"]
+        {
+            assert_eq!(address(broken), None, "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_or_broken_is_told() {
+        assert_eq!(environment(&[("PMIX_NAMESPACE", "a")]).err(), Some(Status::ERR_DATA_VALUE_NOT_FOUND));
+        assert_eq!(environment(&[("PMIX_NAMESPACE", "a"), ("PMIX_RANK", "x")]).err(), Some(Status::ERR_BAD_PARAM));
+        let alone = environment(&[("PMIX_HOSTNAME", "n1")]).unwrap();
+        assert!(alone.nspace.is_none() && alone.server.is_none());
+        assert_eq!(alone.proc().to_string(), format!("singleton.n1.{}:0", std::process::id()));
+    }
+
+    #[test]
+    fn settings_have_their_defaults() {
+        let env = environment(&[("TEMP", "/t"), ("PMIX_SERVER_TMPDIR", "/s")]).unwrap();
+        assert_eq!((env.server_tmpdir, env.system_tmpdir), ("/s".into(), "/t".into()));
+        assert_eq!(env.buffer, BufferType::NonDescribed);
+        assert!(env.shared_memory && env.security.is_none() && !env.hostname.contains(&b'.'));
+        let env = environment(&[
+            ("PMIX_BFROP_BUFFER_TYPE", "PMIX_BFROP_BUFFER_FULLY_DESC"),
+            ("PMIX_DSTORE_SHM", "0"),
+            ("PMIX_SECURITY_MODE", "munge,native"),
+            ("PMIX_VERSION", "4.2.2"),
+        ])
+        .unwrap();
+        assert_eq!(env.buffer, BufferType::Described);
+        assert!(!env.shared_memory);
+        assert_eq!(env.security.unwrap(), ["munge", "native"]);
+        assert_eq!(env.server_version, "4.2.2");
     }
 }

@@ -17,10 +17,15 @@ pub mod env;
 pub mod events;
 pub mod get;
 pub mod instance;
+mod known;
 mod link;
+mod local;
 mod operation;
 mod ops;
+mod overlay;
+mod question;
 mod resolve;
+mod singleton;
 pub mod wire;
 
 pub use client::Client;

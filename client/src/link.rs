@@ -2,7 +2,10 @@
 
 use std::time::Instant;
 
+use pmix_dstore::codec::Dialect;
 use pmix_dstore::model::Result;
+
+use crate::wire::Version;
 
 /// Takes the reply to a request: the payload, or why there is none. Called once.
 pub type ReplyFn = Box<dyn FnOnce(Result<Vec<u8>>) + Send>;
@@ -32,6 +35,12 @@ pub trait Link: Send + Sync {
 
     /// Runs `job` on the thread where callbacks run, after those already due and never inside this call.
     fn defer(&self, job: Job);
+
+    /// The form of payloads, both ways.
+    fn dialect(&self) -> Dialect;
+
+    /// The release of the server's library.
+    fn server_version(&self) -> Version;
 
     /// Ends the link: requests under way are answered `ERR_LOST_CONNECTION`, later ones `ERR_UNREACH`.
     fn close(&self);

@@ -1,10 +1,17 @@
 //! Calls that the server answers alone: publish and lookup, spawn and connect, queries, logs and job control.
 
 use std::ffi::CString;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use pmix_dstore::model::{App, Info, Nspace, Pdata, Proc, Query, Status};
+use nix::unistd::geteuid;
+use pmix_dstore::model::{App, Info, Key, Nspace, Pdata, Proc, Query, Result, Status, keys};
 
-use crate::{Client, Operation};
+use crate::Operation;
+use crate::client::{Client, Inner};
+use crate::get::timeout_of;
+use crate::operation::outcome;
+use crate::wire::reply::{ConnectReply, CredentialReply, InfosReply, LookupReply, SpawnReply, StatusReply};
+use crate::wire::{Request, jobinfo};
 
 /// A reply that carries infos beside its status, which may be one of partial success.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,47 +24,141 @@ pub struct Answer {
 
 impl Client {
     /// Publishes the infos that are not directives.
-    pub fn publish(&self, _infos: Vec<Info>) -> Operation<()> {
-        Operation::refused()
+    pub fn publish(&self, infos: Vec<Info>) -> Operation<()> {
+        let timeout = timeout_of(&infos);
+        self.inner.ask(Request::Publish { uid: geteuid().as_raw(), infos }, timeout, done)
     }
 
     /// Looks published keys up: what was found, with publishers.
-    pub fn lookup(&self, _keys: Vec<CString>, _infos: Vec<Info>) -> Operation<Vec<Pdata>> {
-        Operation::refused()
+    pub fn lookup(&self, keys: Vec<CString>, infos: Vec<Info>) -> Operation<Vec<Pdata>> {
+        let timeout = timeout_of(&infos);
+        let keys = match names(keys) {
+            Ok(keys) => keys,
+            Err(status) => return Operation::ready(&self.inner.link, Err(status)),
+        };
+        let request = Request::Lookup { uid: geteuid().as_raw(), keys, infos };
+        self.inner.ask(request, timeout, |_, reply: LookupReply| match reply.status {
+            Status::ERR_PARTIAL_SUCCESS if !reply.data.is_empty() => Ok(reply.data),
+            status => outcome(status).map(|()| reply.data),
+        })
     }
 
     /// Takes published keys back; none given means all of this process.
-    pub fn unpublish(&self, _keys: Vec<CString>, _infos: Vec<Info>) -> Operation<()> {
-        Operation::refused()
+    pub fn unpublish(&self, keys: Vec<CString>, infos: Vec<Info>) -> Operation<()> {
+        let timeout = timeout_of(&infos);
+        let keys = match names(keys) {
+            Ok(keys) => keys,
+            Err(status) => return Operation::ready(&self.inner.link, Err(status)),
+        };
+        self.inner.ask(Request::Unpublish { uid: geteuid().as_raw(), keys, infos }, timeout, done)
     }
 
     /// Starts a new job.
-    pub fn spawn(&self, _infos: Vec<Info>, _apps: Vec<App>) -> Operation<Nspace> {
-        Operation::refused()
+    pub fn spawn(&self, infos: Vec<Info>, apps: Vec<App>) -> Operation<Nspace> {
+        let timeout = timeout_of(&infos);
+        self.inner.ask(Request::Spawn { infos, apps }, timeout, |inner, reply: SpawnReply| {
+            outcome(reply.status)?;
+            let nspace = reply.nspace.ok_or(Status::ERR_NOT_FOUND)?;
+            if !reply.kvals.is_empty() {
+                inner.learn(nspace.clone(), reply.kvals)?;
+            }
+            Ok(nspace)
+        })
     }
 
     /// Connects processes of several jobs, which then know each other's job-level data.
-    pub fn connect_procs(&self, _procs: Vec<Proc>, _infos: Vec<Info>) -> Operation<()> {
-        Operation::refused()
+    pub fn connect_procs(&self, procs: Vec<Proc>, infos: Vec<Info>) -> Operation<()> {
+        let timeout = timeout_of(&infos);
+        let request = Request::Connect { procs, infos, extra: Vec::new() };
+        self.inner.ask(request, timeout, |inner, reply: ConnectReply| {
+            outcome(reply.status)?;
+            reply.jobs.into_iter().try_for_each(|(nspace, kvals)| inner.learn(nspace, kvals))
+        })
     }
 
     /// Ends what [`Client::connect_procs`] began.
-    pub fn disconnect_procs(&self, _procs: Vec<Proc>, _infos: Vec<Info>) -> Operation<()> {
-        Operation::refused()
+    pub fn disconnect_procs(&self, procs: Vec<Proc>, infos: Vec<Info>) -> Operation<()> {
+        let timeout = timeout_of(&infos);
+        self.inner.ask(Request::Disconnect { procs, infos }, timeout, done)
     }
 
     /// Asks the host.
-    pub fn query(&self, _queries: Vec<Query>) -> Operation<Answer> {
-        Operation::refused()
+    pub fn query(&self, queries: Vec<Query>) -> Operation<Answer> {
+        let timeout = queries.iter().find_map(|query| timeout_of(&query.qualifiers));
+        self.inner.ask(Request::Query { queries }, timeout, answer)
     }
 
-    /// Logs.
-    pub fn log(&self, _data: Vec<Info>, _directives: Vec<Info>) -> Operation<()> {
-        Operation::refused()
+    /// Logs. The time is told where `PMIX_LOG_GENERATE_TIMESTAMP` asks for it.
+    pub fn log(&self, data: Vec<Info>, directives: Vec<Info>) -> Operation<()> {
+        let wants_time =
+            directives.iter().any(|info| info.key.is(keys::LOG_GENERATE_TIMESTAMP) && info.value.is_true());
+        let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() as i64);
+        let timestamp = Some(if wants_time { now() } else { 0 });
+        let timeout = timeout_of(&directives);
+        self.inner.ask(Request::Log { timestamp, data, directives }, timeout, done)
     }
 
-    /// Asks the host to act on jobs or processes.
-    pub fn job_control(&self, _targets: Vec<Proc>, _directives: Vec<Info>) -> Operation<Answer> {
-        Operation::refused()
+    /// Asks the host to act on jobs or processes; no targets means the own job.
+    pub fn job_control(&self, targets: Vec<Proc>, directives: Vec<Info>) -> Operation<Answer> {
+        let timeout = timeout_of(&directives);
+        self.inner.ask(Request::JobControl { targets, directives }, timeout, answer)
+    }
+
+    /// Asks the host for resources. `directive` is a `pmix_alloc_directive_t`.
+    pub fn allocate(&self, directive: u8, infos: Vec<Info>) -> Operation<Answer> {
+        let timeout = timeout_of(&infos);
+        self.inner.ask(Request::Allocate { directive, infos }, timeout, answer)
+    }
+
+    /// Asks the host to watch a process; `status` is the code of the event when it fails.
+    pub fn monitor(&self, monitor: Info, status: Status, directives: Vec<Info>) -> Operation<Answer> {
+        let timeout = timeout_of(&directives);
+        self.inner.ask(Request::Monitor { monitor, status, directives }, timeout, answer)
+    }
+
+    /// Asks the host for a credential: its bytes, and what is said about it.
+    pub fn get_credential(&self, infos: Vec<Info>) -> Operation<(Vec<u8>, Vec<Info>)> {
+        let timeout = timeout_of(&infos);
+        self.inner.ask(Request::GetCredential { infos }, timeout, |_, reply: CredentialReply| {
+            outcome(reply.status)?;
+            reply.credential.ok_or(Status::ERR_NOT_FOUND)
+        })
+    }
+
+    /// Asks the host whether a credential is good.
+    pub fn validate_credential(&self, credential: Vec<u8>, infos: Vec<Info>) -> Operation<Answer> {
+        let timeout = timeout_of(&infos);
+        self.inner.ask(Request::ValidateCredential { credential, infos }, timeout, answer)
+    }
+}
+
+fn names(keys: Vec<CString>) -> Result<Vec<Key>> {
+    keys.into_iter().map(|key| Key::new(key.into_bytes()).map_err(|_| Status::ERR_BAD_PARAM)).collect()
+}
+
+fn done(_: &Inner, reply: StatusReply) -> Result<()> {
+    outcome(reply.status)
+}
+
+fn answer(_: &Inner, reply: InfosReply) -> Result<Answer> {
+    let status = match reply.status {
+        Status::OPERATION_SUCCEEDED => Status::SUCCESS,
+        status => status,
+    };
+    match status {
+        Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS | Status::QUERY_PARTIAL_SUCCESS => {
+            Ok(Answer { status, infos: reply.infos.unwrap_or_default() })
+        }
+        failed => Err(failed),
+    }
+}
+
+impl Inner {
+    /// Keeps what the server told of another job.
+    fn learn(&self, nspace: Nspace, kvals: Vec<pmix_dstore::model::Kval>) -> Result<()> {
+        if self.keeps() {
+            self.local.known.add_job(jobinfo::from_kvals(nspace, self.link.dialect(), kvals)?, true);
+        }
+        Ok(())
     }
 }

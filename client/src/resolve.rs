@@ -1,24 +1,192 @@
 //! Which processes run on a node, and which nodes a job has.
 
-use pmix_dstore::model::{Nspace, Proc, Result, Status};
+use std::ffi::CString;
 
-use crate::Client;
+use pmix_dstore::model::{Info, Key, KeyRef, Nspace, Proc, Rank, Result, Status, Value, ValueRef, keys};
+use pmix_dstore::rules::{JobLookup, Realm, node_row_of};
+
+use crate::client::{Client, Inner, Standing};
+use crate::wire::reply::{GetReply, NodesReply, PeersReply};
+use crate::wire::{Request, Version};
+
+/// Servers from this release on resolve peers and nodes themselves; older ones are asked for the values.
+const RESOLVES: Version = Version::new(6, 0, 0);
 
 impl Client {
-    /// The processes of a job on a node; without a node on all of its nodes, without a namespace of the own job.
+    /// The processes of a job that run on a node. Without a node it is the caller's, without a namespace the own job.
     ///
     /// # Errors
     /// `ERR_INVALID_NAMESPACE` where nobody knows the job; `ERR_DATA_VALUE_NOT_FOUND` where it is not known who runs
     /// on the node. A node that is not one of the job's has no processes.
-    pub fn resolve_peers(&self, _node: Option<&[u8]>, _nspace: Option<&Nspace>) -> Result<Vec<Proc>> {
-        Err(Status::ERR_NOT_SUPPORTED)
+    pub fn resolve_peers(&self, node: Option<&[u8]>, nspace: Option<&Nspace>) -> Result<Vec<Proc>> {
+        let inner = &self.inner;
+        let nspace = nspace.filter(|nspace| !nspace.is_empty()).unwrap_or(&inner.me.nspace);
+        let caller = inner.local.caller(inner.local.is_own(nspace.as_bytes()));
+        let local = inner.local.with_job(
+            nspace,
+            |job| peers(job, node, caller.rank, caller.hostname),
+            |job| peers(job, node, caller.rank, caller.hostname),
+        );
+        let ranks = match local {
+            Some(Some(ranks)) => ranks?,
+            _ if inner.standing == Standing::Singleton => return Err(Status::ERR_INVALID_NAMESPACE),
+            // The job is not known here, or nothing of its nodes.
+            _ => return inner.ask_peers(node, nspace),
+        };
+        Ok(ranks.into_iter().map(|rank| Proc::new(nspace.clone(), rank)).collect())
     }
 
-    /// The names of a job's nodes, comma between them; `None` where it has none.
+    /// The names of a job's nodes, comma between them; `None` where it has none. Without a namespace it is the own job.
     ///
     /// # Errors
     /// `ERR_INVALID_NAMESPACE` where nobody knows the job.
-    pub fn resolve_nodes(&self, _nspace: Option<&Nspace>) -> Result<Option<Vec<u8>>> {
-        Err(Status::ERR_NOT_SUPPORTED)
+    pub fn resolve_nodes(&self, nspace: Option<&Nspace>) -> Result<Option<Vec<u8>>> {
+        let inner = &self.inner;
+        let nspace = nspace.filter(|nspace| !nspace.is_empty()).unwrap_or(&inner.me.nspace);
+        let nodes = match inner.local.with_job(nspace, nodes, nodes) {
+            Some(Some(nodes)) => nodes,
+            _ if inner.standing == Standing::Singleton => return Err(Status::ERR_INVALID_NAMESPACE),
+            _ => return inner.ask_nodes(nspace),
+        };
+        Ok((!nodes.is_empty()).then_some(nodes))
+    }
+}
+
+/// The ranks of a job on a node; `None` where nothing is known of its nodes.
+fn peers<S: JobLookup>(job: &S, node: Option<&[u8]>, me: Option<Rank>, here: &[u8]) -> Option<Result<Vec<Rank>>> {
+    if job.node_count() == 0 {
+        return None;
+    }
+    let row = match node {
+        Some(name) => job.node_row_by_name(name),
+        None => me.and_then(|rank| node_row_of(job, rank)).or_else(|| job.node_row_by_name(here)),
+    };
+    let Some(row) = row else { return Some(Ok(Vec::new())) };
+    let listed = job.find_key(KeyRef::from(keys::LOCAL_PEERS)).and_then(|(key, _)| job.value(Realm::Node, row, key));
+    if let Some(ValueRef::Str(list)) = listed {
+        let ranks = list.map_or(Some(Vec::new()), |list| ranks(list.to_bytes()));
+        return Some(ranks.ok_or(Status::ERR_DATA_VALUE_NOT_FOUND));
+    }
+    let all = (0..job.proc_count()).map(Rank).filter(|rank| node_row_of(job, *rank) == Some(row));
+    let derived: Vec<_> = all.collect();
+    Some(if derived.is_empty() { Err(Status::ERR_DATA_VALUE_NOT_FOUND) } else { Ok(derived) })
+}
+
+/// The names of a job's nodes; `None` where nothing is known of them.
+fn nodes<S: JobLookup>(job: &S) -> Option<Vec<u8>> {
+    let text = |realm, row, key: &str| {
+        let (key, realms) = job.find_key(KeyRef::from(key))?;
+        match job.value(realm, row, key).filter(|_| realms.has(realm))? {
+            ValueRef::Str(text) => text.map(|text| text.to_bytes()),
+            _ => None,
+        }
+    };
+    if job.node_count() == 0 {
+        return text(Realm::Job, 0, keys::NODE_LIST).map(<[u8]>::to_vec);
+    }
+    let names: Vec<_> = (0..job.node_count()).filter_map(|row| text(Realm::Node, row, keys::HOSTNAME)).collect();
+    Some(names.join(&b','))
+}
+
+/// The ranks of a list such as `0,2-4`; `None` for something else.
+fn ranks(list: &[u8]) -> Option<Vec<Rank>> {
+    /// A range in a list must not cost more than a job may have.
+    const RANKS_MAX: usize = 1 << 24;
+    let mut ranks = Vec::new();
+    for item in std::str::from_utf8(list).ok()?.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+        let (first, last) = item.split_once('-').unwrap_or((item, item));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        if last < first || (last - first) as usize >= RANKS_MAX - ranks.len().min(RANKS_MAX) {
+            return None;
+        }
+        ranks.extend((first..=last).map(Rank));
+    }
+    Some(ranks)
+}
+
+impl Inner {
+    fn ask_peers(&self, node: Option<&[u8]>, nspace: &Nspace) -> Result<Vec<Proc>> {
+        let node = node.map(CString::new).transpose().map_err(|_| Status::ERR_BAD_PARAM)?;
+        if self.link.server_version() >= RESOLVES {
+            let request = Request::ResolvePeers { node, nspace: Some(nspace.clone()) };
+            let reply: PeersReply = self.decode(&self.link.request_wait(self.encode(&request)?, None)?)?;
+            return reply.status.ok().map(|()| reply.procs.unwrap_or_default());
+        }
+        let infos = vec![Info::new(keys::NODE_INFO, Value::Bool(true)), Info::new(keys::HOSTNAME, Value::String(node))];
+        let list = self.ask_text(nspace, Rank::UNDEF, infos, keys::LOCAL_PEERS)?;
+        let ranks = ranks(list.as_deref().unwrap_or_default()).ok_or(Status::ERR_DATA_VALUE_NOT_FOUND)?;
+        Ok(ranks.into_iter().map(|rank| Proc::new(nspace.clone(), rank)).collect())
+    }
+
+    fn ask_nodes(&self, nspace: &Nspace) -> Result<Option<Vec<u8>>> {
+        if self.link.server_version() >= RESOLVES {
+            let request = Request::ResolveNodes { nspace: Some(nspace.clone()) };
+            let reply: NodesReply = self.decode(&self.link.request_wait(self.encode(&request)?, None)?)?;
+            return reply.status.ok().map(|()| reply.nodes.map(CString::into_bytes));
+        }
+        self.ask_text(nspace, Rank::WILDCARD, Vec::new(), keys::NODE_LIST)
+    }
+
+    /// A text that the server has of a job; a job without it is one that the server does not know.
+    fn ask_text(&self, nspace: &Nspace, rank: Rank, infos: Vec<Info>, key: &'static str) -> Result<Option<Vec<u8>>> {
+        let request = Request::Get { nspace: nspace.clone(), rank, infos, key: Some(Key::from(key)) };
+        let reply: GetReply = self.decode(&self.link.request_wait(self.encode(&request)?, None)?)?;
+        match reply.status {
+            Status::ERR_NOT_FOUND => return Err(Status::ERR_INVALID_NAMESPACE),
+            status => status.ok()?,
+        }
+        let mut kvals = reply.objects.into_iter().flat_map(|(_, kvals)| kvals).filter(|kval| kval.key.is(key));
+        let value = kvals.next().ok_or(Status::ERR_INVALID_NAMESPACE)?.value;
+        Ok(value.as_text().map(<[u8]>::to_vec))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_dstore::job::{JobData, Node};
+
+    use super::*;
+
+    fn node(name: &str, list: Option<Value>) -> Node {
+        let mut values = vec![(Key::from(keys::HOSTNAME), Value::string(name))];
+        values.extend(list.map(|list| (Key::from(keys::LOCAL_PEERS), list)));
+        Node { hostname: name.into(), values: values.into_iter().collect(), ..Node::default() }
+    }
+
+    #[test]
+    fn lists_of_ranks_are_read() {
+        let numbers =
+            |list: &str| ranks(list.as_bytes()).map(|ranks| ranks.iter().map(|rank| rank.0).collect::<Vec<_>>());
+        assert_eq!(numbers("0,2-4, 9"), Some(vec![0, 2, 3, 4, 9]));
+        assert_eq!(numbers(""), Some(vec![]));
+        for broken in ["a", "4-2", "0-4294967295", "0-16777215,5-16777215", "1-"] {
+            assert_eq!(numbers(broken), None, "{broken}");
+        }
+    }
+
+    #[test]
+    fn peers_come_from_the_list_or_are_derived() {
+        let mut job = JobData::new(Nspace::new("job").unwrap());
+        assert_eq!(peers(&job, None, Some(Rank(0)), b"a"), None);
+        assert_eq!(nodes(&job), None);
+        job.nodes = vec![
+            node("a", Some(Value::string("0,1"))),
+            node("b", None),
+            node("c", None),
+            node("d", Some(Value::String(None))),
+        ];
+        for rank in 2..4 {
+            job.procs.set(Rank(rank), keys::HOSTNAME.into(), Value::string("b")).unwrap();
+        }
+        let of =
+            |node: Option<&str>, me: Option<u32>| peers(&job, node.map(str::as_bytes), me.map(Rank), b"a").unwrap();
+        assert_eq!(of(Some("a"), None), Ok(vec![Rank(0), Rank(1)]));
+        assert_eq!(of(None, None), Ok(vec![Rank(0), Rank(1)]));
+        assert_eq!(of(Some("b"), None), Ok(vec![Rank(2), Rank(3)]));
+        assert_eq!(of(None, Some(3)), Ok(vec![Rank(2), Rank(3)]));
+        assert_eq!(of(Some("c"), None), Err(Status::ERR_DATA_VALUE_NOT_FOUND));
+        assert_eq!(of(Some("d"), None), Ok(vec![]));
+        assert_eq!(of(Some("elsewhere"), None), Ok(vec![]));
+        assert_eq!(nodes(&job), Some(b"a,b,c,d".to_vec()));
     }
 }

@@ -7,7 +7,9 @@ use std::thread;
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use pmix_client::wire::Version;
 use pmix_client::{Job, Link, ReplyFn};
+use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::model::{Result, Status};
 
 use crate::engine::{Output, PeerId};
@@ -112,6 +114,15 @@ impl Link for OwnLink {
             // The server has ended: the callback still has to come, and there is only this thread left.
             Err(_) => drop(thread::Builder::new().name("pmix-callback".into()).spawn(job)),
         }
+    }
+
+    fn dialect(&self) -> Dialect {
+        // The engine's own peer of this process: see `Peer::own`.
+        Dialect::plain(Module::V41)
+    }
+
+    fn server_version(&self) -> Version {
+        Version::OURS
     }
 
     fn close(&self) {}

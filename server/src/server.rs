@@ -1,5 +1,6 @@
 //! What a host calls.
 
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -7,6 +8,7 @@ use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::signal::{SigSet, SigmaskHow};
 use parking_lot::Mutex;
 use pmix_client::wire::{Notification, TAG_NOTIFY};
 use pmix_client::{Client, Event};
@@ -83,7 +85,8 @@ impl Inner {
 
     /// One line for the administrator: something has gone wrong.
     pub fn log(&self, line: &str) {
-        eprintln!("pmix-dstore server {}: {line}", std::process::id());
+        // A daemon may have closed its stderr; there is nowhere else to complain.
+        let _ = writeln!(io::stderr(), "pmix-dstore server {}: {line}", std::process::id());
     }
 
     /// A message for the process's own client: a reply or an event.
@@ -149,14 +152,15 @@ impl Server {
         let _ = inner.client.set(Arc::downgrade(&client));
         let serving = Loop::new(inner.clone(), tcp).map_err(failed)?;
         let own = inner.clone();
-        let thread = thread::Builder::new()
-            .name("pmix-server".into())
-            .spawn(move || {
-                let _ = own.thread.set(thread::current().id());
-                drop(own);
-                serving.run();
-            })
-            .map_err(failed)?;
+        // The host's signals are for the host's threads: ours is born with all of them blocked.
+        let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK).map_err(|_| Status::ERROR)?;
+        let thread = thread::Builder::new().name("pmix-server".into()).spawn(move || {
+            let _ = own.thread.set(thread::current().id());
+            drop(own);
+            serving.run();
+        });
+        mask.thread_set_mask().map_err(|_| Status::ERROR)?;
+        let thread = thread.map_err(failed)?;
         Ok(Arc::new(Server { inner, client, me, hostname, thread: Mutex::new(Some(thread)) }))
     }
 

@@ -5,6 +5,8 @@
 
 mod derive;
 mod register;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 

@@ -1,12 +1,15 @@
 //! The engine fed by hand: scripted peers, several servers, hosts that answer late or never.
 
+use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use pmix_client::wire::reply::{FenceReply, GetReply, StatusReply};
-use pmix_client::wire::{Hello, Notification, PeerKind, Reply, Request, TAG_NOTIFY, Version};
+use pmix_client::wire::{Hello, Notification, PeerKind, Reply, Request, TAG_NOTIFY, Version, blob};
 use pmix_dstore::codec::{BufferType, Dialect, Module};
-use pmix_dstore::model::{Info, Key, Kval, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_dstore::model::{Info, Key, KeyRef, Kval, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_dstore::segment::NamespaceView;
 
 use super::{Engine, JobPlan, Output, PeerId, Transport};
 use crate::completion::{Answer, AnswerSink};
@@ -63,12 +66,17 @@ impl Bench {
     }
 
     fn without_clients(node: usize, nodes: usize, per_node: u32) -> Bench {
+        Bench::in_directory(node, nodes, per_node, None)
+    }
+
+    /// With a directory: one that has shared memory there.
+    fn in_directory(node: usize, nodes: usize, per_node: u32, directory: Option<&Path>) -> Bench {
         let config = Config {
             me: Proc::new(Nspace::new("server").unwrap(), Rank(node as u32)),
             hostname: NODES[node].to_owned(),
-            server_tmpdir: "/nonexistent".into(),
+            server_tmpdir: directory.unwrap_or(Path::new("/nonexistent")).to_owned(),
             system_tmpdir: "/tmp".into(),
-            shared_memory: false,
+            shared_memory: directory.is_some(),
         };
         let sink: Weak<dyn AnswerSink> = Weak::<NoSink>::new();
         let mut bench = Bench {
@@ -448,6 +456,17 @@ fn a_rank_that_dies_in_a_fence_holds_nobody() {
 }
 
 #[test]
+fn a_rank_that_entered_and_died_does_not_count_for_another() {
+    let mut bench = Bench::new(0, 1, 3);
+    bench.fence(0, 10, everybody(), Vec::new());
+    bench.lose(0);
+    bench.fence(1, 10, everybody(), Vec::new());
+    assert_eq!(bench.status(1, 10), None, "rank 2 is still to come");
+    bench.fence(2, 10, everybody(), Vec::new());
+    assert_eq!(bench.status(1, 10), Some(Status::ERR_LOST_CONNECTION));
+}
+
+#[test]
 fn a_fence_times_out_and_says_who_is_missing() {
     let mut bench = Bench::new(0, 1, 2);
     bench.fence(0, 10, everybody(), vec![Info::new(keys::TIMEOUT, Value::Int(1))]);
@@ -527,6 +546,114 @@ fn no_order_of_deaths_leaves_anybody_waiting() {
         assert!(bench.engine.collectives.is_empty(), "seed {seed}: a fence is left over");
         assert!(bench.engine.gets.deadline().is_none(), "seed {seed}: a Get is left over");
     }
+}
+
+/// Attaches as a client of the namespace would.
+fn attach(bench: &mut Bench, rank: u32) -> NamespaceView {
+    let env = bench.engine.setup_fork(&proc(rank)).unwrap();
+    bench.drain();
+    let (_, directory) = env.iter().find(|(name, _)| name == "PMIX_DSTORE_SEGMENTS").expect("shared memory");
+    NamespaceView::attach(Path::new(directory), nix::unistd::geteuid().as_raw()).unwrap()
+}
+
+fn read(view: &NamespaceView, rank: u32, key: &str) -> Option<u32> {
+    view.modex(Rank(rank), &KeyRef::from(key)).and_then(|value| value.to_value().ok()?.as_u32())
+}
+
+/// Puts of some ranks, again and again, with a fence now and then: readers see the newest after each fence, through
+/// all the merges.
+#[test]
+fn segments_hold_the_newest_of_every_rank() {
+    const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
+    let directory = tempfile::tempdir().unwrap();
+    let mut bench = Bench::in_directory(0, 1, 4, Some(directory.path()));
+    for rank in 0..4 {
+        bench.engine.register_client(&proc(rank), 1000, 1000, 0);
+        bench.connect(rank);
+    }
+    let view = attach(&mut bench, 0);
+    let mut model: HashMap<(u32, &str), u32> = HashMap::new();
+    let mut state = 88_172_645_463_325_252_u64;
+    for round in 0..200_u32 {
+        for _ in 0..round % 7 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let (rank, key) = ((state % 4) as u32, KEYS[(state >> 8) as usize % 5]);
+            bench.put(rank, 3, key, round);
+            model.insert((rank, key), round);
+        }
+        for rank in 0..4 {
+            bench.fence(rank, 1000 + round, everybody(), collect());
+        }
+        for rank in 0..4 {
+            assert_eq!(bench.status(rank, 1000 + round), Some(Status::SUCCESS));
+            for key in KEYS {
+                assert_eq!(read(&view, rank, key), model.get(&(rank, key)).copied(), "round {round} rank {rank} {key}");
+            }
+        }
+    }
+    let stats = bench.engine.stats();
+    assert!(stats.segments <= 8, "merging keeps segments few: {stats:?}");
+    bench.engine.deregister_nspace(&nspace());
+    assert!(view.is_retired());
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "nothing is left behind");
+}
+
+#[test]
+fn a_value_put_again_is_published_with_its_commit() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut bench = Bench::in_directory(0, 1, 2, Some(directory.path()));
+    for rank in 0..2 {
+        bench.engine.register_client(&proc(rank), 1000, 1000, 0);
+        bench.connect(rank);
+    }
+    let view = attach(&mut bench, 0);
+    bench.put(1, 3, "key", 1);
+    assert_eq!(read(&view, 1, "key"), None, "the first commit waits for a fence");
+    for rank in 0..2 {
+        bench.fence(rank, 10, everybody(), Vec::new());
+    }
+    assert_eq!(read(&view, 1, "key"), Some(1));
+    bench.put(1, 3, "key", 2);
+    assert_eq!(read(&view, 1, "key"), Some(2), "a reader must not keep the old value");
+    bench.put(1, 2, "hidden", 3);
+    for rank in 0..2 {
+        bench.fence(rank, 11, everybody(), collect());
+    }
+    assert_eq!(read(&view, 1, "hidden"), None, "remote-only values of local ranks stay out");
+}
+
+#[test]
+fn what_direct_modex_brings_is_published_a_little_later() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut bench = Bench::in_directory(0, 2, 1, Some(directory.path()));
+    bench.engine.register_client(&proc(0), 1000, 1000, 0);
+    bench.connect(0);
+    let view = attach(&mut bench, 0);
+    bench.get(0, 20, 1, "key", Vec::new());
+    let kval = Kval { key: Key::from("key"), value: Value::Uint32(6) };
+    let data = blob::encode_modex(PLAIN, [(&kval.key, &kval.value)].into_iter()).unwrap();
+    bench.answer_last(Answer::Data(Status::SUCCESS, data));
+    assert_eq!(bench.value(0, 20, "key"), Some(Ok(6)));
+    assert!(bench.engine.deadline().is_some());
+    bench.pass(Duration::from_secs(1));
+    assert_eq!(read(&view, 1, "key"), Some(6));
+}
+
+#[test]
+fn without_room_everything_goes_over_the_socket() {
+    let mut bench = Bench::in_directory(0, 1, 1, Some(Path::new("/proc/no such directory")));
+    bench.engine.register_client(&proc(0), 1000, 1000, 0);
+    let env = bench.engine.setup_fork(&proc(0)).unwrap();
+    bench.drain();
+    assert!(!env.iter().any(|(name, _)| name.starts_with("PMIX_DSTORE")), "{env:?}");
+    assert!(env.contains(&("PMIX_GDS_MODULE".into(), "hash".into())));
+    assert_eq!(bench.log.len(), 1, "{:?}", bench.log);
+    bench.connect(0);
+    bench.put(0, 3, "key", 4);
+    bench.get(0, 20, 0, "key", Vec::new());
+    assert_eq!(bench.value(0, 20, "key"), Some(Ok(4)));
 }
 
 #[test]

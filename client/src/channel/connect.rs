@@ -1,0 +1,214 @@
+//! Reaching the server: dialling, and the first bytes both ways.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt, socket, sockopt};
+use pmix_dstore::model::{Result, Status};
+
+/// The server's socket in a namespace's directory.
+const SOCKET_NAME: &str = "sock";
+
+/// A socket that is connected and has not been used.
+pub enum Socket {
+    /// To the server in whose directory the socket lies.
+    Unix(UnixStream),
+    /// To any server.
+    Tcp(TcpStream),
+}
+
+/// A namespace's directory, held open.
+pub struct Directory {
+    file: File,
+    /// Whose it is: the server's.
+    pub uid: u32,
+}
+
+impl Directory {
+    /// Opens the directory that our server named.
+    ///
+    /// # Errors
+    /// Where it cannot be opened, or is none.
+    pub fn open(path: &Path) -> io::Result<Directory> {
+        let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+        let uid = file.metadata()?.uid();
+        Ok(Directory { file, uid })
+    }
+
+    /// Connects to the server's socket in this directory, and makes sure that the server is whose directory it is.
+    ///
+    /// # Errors
+    /// Where nobody listens, or somebody else, or the server accepts nobody until the deadline.
+    pub fn dial(&self, deadline: Instant) -> io::Result<Socket> {
+        // The path of a socket is at most 107 bytes long, that of the directory may be longer.
+        let path = format!("/proc/self/fd/{}/{SOCKET_NAME}", self.file.as_raw_fd());
+        let address = UnixAddr::new(path.as_str())?;
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let socket = UnixStream::from(socket(AddressFamily::Unix, SockType::Stream, flags, None)?);
+        loop {
+            match connect(socket.as_raw_fd(), &address) {
+                Ok(()) => break,
+                // The queue of the listener is full; there is nothing to poll for.
+                Err(Errno::EAGAIN) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(1)),
+                Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        socket.set_nonblocking(false)?;
+        let peer = getsockopt(&socket, sockopt::PeerCredentials)?;
+        if peer.uid() != self.uid {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        Ok(Socket::Unix(socket))
+    }
+}
+
+/// Connects over TCP.
+///
+/// # Errors
+/// Where nobody listens, or nothing is heard until the deadline.
+pub fn dial_tcp(address: SocketAddr, deadline: Instant) -> io::Result<Socket> {
+    let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+    let socket = TcpStream::connect_timeout(&address, left)?;
+    // Requests are small and somebody waits for each.
+    socket.set_nodelay(true)?;
+    Ok(Socket::Tcp(socket))
+}
+
+impl Socket {
+    /// Introduces this process with `hello` and hears what the server says to a launched client: the index that later
+    /// headers carry.
+    ///
+    /// # Errors
+    /// `ERR_UNREACH` where the server hangs up, which is how it refuses; `ERR_TIMEOUT` after the deadline;
+    /// `ERR_HANDSHAKE_FAILED` where it asks for more than this library can say; the status with which it refuses.
+    pub fn introduce(mut self, hello: &[u8], deadline: Instant) -> Result<(OwnedFd, i32)> {
+        self.exchange(|socket| socket.write_all(hello), deadline)?;
+        match Status(self.word(deadline)?) {
+            Status::SUCCESS => {}
+            Status::ERR_READY_FOR_HANDSHAKE => return Err(Status::ERR_HANDSHAKE_FAILED),
+            refused => return Err(refused),
+        }
+        let index = self.word(deadline)?;
+        self.limit(None).map_err(|_| Status::ERR_UNREACH)?;
+        let socket = match self {
+            Socket::Unix(socket) => socket.into(),
+            Socket::Tcp(socket) => socket.into(),
+        };
+        Ok((socket, index))
+    }
+
+    fn word(&mut self, deadline: Instant) -> Result<i32> {
+        let mut bytes = [0; 4];
+        let mut have = 0;
+        while have < bytes.len() {
+            let got = self.exchange(|socket| socket.read(&mut bytes[have..]), deadline)?;
+            if got == 0 {
+                return Err(Status::ERR_UNREACH);
+            }
+            have += got;
+        }
+        Ok(i32::from_be_bytes(bytes))
+    }
+
+    fn exchange<T>(
+        &mut self,
+        mut action: impl FnMut(&mut dyn ReadWrite) -> io::Result<T>,
+        deadline: Instant,
+    ) -> Result<T> {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Status::ERR_TIMEOUT);
+            }
+            self.limit(Some(left)).map_err(|_| Status::ERR_UNREACH)?;
+            let result = match self {
+                Socket::Unix(socket) => action(socket),
+                Socket::Tcp(socket) => action(socket),
+            };
+            match result {
+                Ok(result) => return Ok(result),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(Status::ERR_TIMEOUT),
+                Err(_) => return Err(Status::ERR_UNREACH),
+            }
+        }
+    }
+
+    fn limit(&self, left: Option<Duration>) -> io::Result<()> {
+        match self {
+            Socket::Unix(socket) => socket.set_read_timeout(left).and_then(|()| socket.set_write_timeout(left)),
+            Socket::Tcp(socket) => socket.set_read_timeout(left).and_then(|()| socket.set_write_timeout(left)),
+        }
+    }
+}
+
+trait ReadWrite: Read + Write {}
+impl<T: Read + Write> ReadWrite for T {}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::os::unix::net::UnixListener;
+    use std::thread;
+
+    use super::*;
+
+    fn in_a_minute() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
+
+    /// A server that reads `heard` bytes and says `said`, then hangs up.
+    fn introduce_to(heard: usize, said: &'static [u8], deadline: Instant) -> Result<i32> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = thread::spawn(move || {
+            let (mut peer, _) = listener.accept().unwrap();
+            let mut bytes = vec![0; heard];
+            peer.read_exact(&mut bytes).unwrap();
+            for byte in said {
+                peer.write_all(&[*byte]).unwrap();
+            }
+            // Whoever timed out hangs up first.
+            if said.is_empty() && heard > 0 {
+                let _ = peer.read(&mut [0]);
+            }
+            bytes
+        });
+        let result = dial_tcp(address, in_a_minute()).unwrap().introduce(b"hello", deadline);
+        let result = result.map(|(_, index)| index);
+        assert_eq!(server.join().unwrap(), &b"hello"[..heard]);
+        result
+    }
+
+    #[test]
+    fn the_server_welcomes_refuses_hangs_up_or_stays_silent() {
+        assert_eq!(introduce_to(5, &[0, 0, 0, 0, 0, 0, 1, 2], in_a_minute()), Ok(258));
+        assert_eq!(introduce_to(5, &[0xff, 0xff, 0xff, 0xf4], in_a_minute()), Err(Status::ERR_INVALID_CRED));
+        assert_eq!(introduce_to(5, &[0xff, 0xff, 0xff, 0xf2], in_a_minute()), Err(Status::ERR_HANDSHAKE_FAILED));
+        assert_eq!(introduce_to(5, &[0, 0, 0, 0, 0, 0], in_a_minute()), Err(Status::ERR_UNREACH));
+        let soon = Instant::now() + Duration::from_millis(10);
+        assert_eq!(introduce_to(5, &[], soon), Err(Status::ERR_TIMEOUT));
+    }
+
+    #[test]
+    fn a_socket_is_reached_in_a_directory_with_a_long_name() {
+        let temporary = tempfile::tempdir().unwrap();
+        let long = temporary.path().join("x".repeat(120)).join("y".repeat(120));
+        std::fs::create_dir_all(&long).unwrap();
+        let directory = Directory::open(&long).unwrap();
+        assert!(directory.dial(in_a_minute()).is_err());
+        let _listener = UnixListener::bind(format!("/proc/self/fd/{}/sock", directory.file.as_raw_fd())).unwrap();
+        assert!(directory.dial(in_a_minute()).is_ok());
+        let stranger = Directory { uid: directory.uid + 1, ..directory };
+        assert_eq!(stranger.dial(in_a_minute()).err().map(|error| error.kind()), Some(io::ErrorKind::PermissionDenied));
+    }
+}

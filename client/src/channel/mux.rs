@@ -1,0 +1,445 @@
+//! Many callers on one socket: requests and replies by tag, and who drives.
+//!
+//! Nobody owns the socket for good. Whoever waits while nobody drives takes the *driver token* (the reader of
+//! [`State`]), polls and receives on its own thread, and hands the others what is theirs; leaving, it wakes them, and
+//! one of them takes the token. The callback thread, started by the first call that needs it, is one more such
+//! waiter: it waits for callbacks to run, and runs them with the token free and no lock held. So a blocking call inside
+//! a callback drives the socket itself, and one outside never waits for a callback to return.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::IoSlice;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::signal::SigSet;
+use nix::sys::socket::{MsgFlags, Shutdown, sendmsg, shutdown};
+use parking_lot::{Condvar, Mutex};
+use pmix_dstore::model::{Result, Status};
+
+use super::frame::Frames;
+use crate::wire::{Header, TAG_FIRST, TAG_NOTIFY};
+use crate::{Job, ReplyFn};
+
+/// Notifications that may wait for the callback thread; more are dropped.
+const NOTIFICATIONS_MAX: usize = 4096;
+
+/// What the socket brings unasked.
+#[derive(Debug, PartialEq)]
+pub enum Incoming {
+    /// The payload of an event notification.
+    Notification(Vec<u8>),
+    /// The connection is lost.
+    Lost,
+}
+
+/// Takes what comes unasked, on the callback thread.
+pub type Sink = Arc<dyn Fn(Incoming) + Send + Sync>;
+
+/// The descriptors of a connection; closed when the last one that uses them lets go.
+struct Wire {
+    socket: OwnedFd,
+    /// Wakes the driver out of its poll: there is something to write, or the connection ends.
+    kick: EventFd,
+}
+
+/// A request whose reply has not come.
+enum Waiting {
+    /// A thread waits for it.
+    Caller,
+    /// A callback wants it.
+    Callback(ReplyFn),
+}
+
+/// What the callback thread has to do next.
+enum Due {
+    Job(Job),
+    Reply(ReplyFn, Result<Vec<u8>>),
+    Incoming(Incoming),
+}
+
+#[derive(Default)]
+struct State {
+    /// `None` after close.
+    wire: Option<Arc<Wire>>,
+    /// The driver token; `None` while somebody drives.
+    reader: Option<Frames>,
+    tag_last: u32,
+    waiting: HashMap<u32, Waiting>,
+    /// Replies for threads that wait.
+    arrived: HashMap<u32, Result<Vec<u8>>>,
+    /// Messages not yet written, the first of them perhaps in part.
+    outgoing: VecDeque<u8>,
+    due: VecDeque<Due>,
+    notifications_due: usize,
+    thread_wanted: bool,
+    lost: bool,
+    /// The connection is being closed: its end is no news.
+    ending: bool,
+}
+
+/// A connection that any number of threads use.
+pub struct Mux {
+    state: Mutex<State>,
+    changed: Condvar,
+    sink: Sink,
+    index: i32,
+    /// A forked child has another one, and must leave socket and locks alone.
+    pid: u32,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Mux {
+    /// A connection over `socket`, which has been through its handshake; `index` is what it gave this peer.
+    ///
+    /// # Errors
+    /// `ERR_SYS_LIMITS_FILES` without a descriptor to spare.
+    pub fn new(socket: OwnedFd, index: i32, sink: Sink) -> Result<Arc<Mux>> {
+        let kick = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
+            .map_err(|_| Status::ERR_SYS_LIMITS_FILES)?;
+        let state = State {
+            wire: Some(Arc::new(Wire { socket, kick })),
+            reader: Some(Frames::new()),
+            tag_last: TAG_FIRST - 1,
+            ..State::default()
+        };
+        Ok(Arc::new(Mux {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            sink,
+            index,
+            pid: std::process::id(),
+            thread: Mutex::new(None),
+        }))
+    }
+
+    /// Sends a request and waits for its reply.
+    pub fn request_wait(&self, payload: &[u8], deadline: Option<Instant>) -> Result<Vec<u8>> {
+        self.same_process()?;
+        let tag = self.post(payload, Some(Waiting::Caller))?;
+        let reply = self.wait(deadline, |state| state.arrived.remove(&tag));
+        reply.unwrap_or_else(|| {
+            let mut state = self.state.lock();
+            state.waiting.remove(&tag);
+            // It may have come between the deadline and the lock.
+            state.arrived.remove(&tag).unwrap_or(Err(Status::ERR_TIMEOUT))
+        })
+    }
+
+    /// Sends a request whose reply goes to a callback.
+    pub fn request(self: &Arc<Mux>, payload: &[u8], reply: ReplyFn) {
+        if self.same_process().is_err() {
+            // A forked child has no callback thread, and nothing that could start one.
+            return reply(Err(Status::ERR_UNREACH));
+        }
+        if self.start_thread().is_err() {
+            return reply(Err(Status::ERR_OUT_OF_RESOURCE));
+        }
+        let mut state = self.state.lock();
+        if let Err(status) = self.writable(&state, payload) {
+            state.due.push_back(Due::Reply(reply, Err(status)));
+            return self.rouse(&state);
+        }
+        let tag = state.next_tag();
+        state.waiting.insert(tag, Waiting::Callback(reply));
+        self.enqueue(&mut state, tag, payload);
+    }
+
+    /// Sends a message without a reply.
+    pub fn send(&self, payload: &[u8]) -> Result<()> {
+        self.same_process()?;
+        self.post(payload, None)?;
+        self.wait(None, |state| match (state.lost, state.outgoing.is_empty()) {
+            (true, _) => Some(Err(Status::ERR_LOST_CONNECTION)),
+            (_, true) => Some(Ok(())),
+            _ => None,
+        })
+        .unwrap_or(Ok(()))
+    }
+
+    /// Runs `job` on the callback thread. After [`Mux::close`] it is dropped.
+    pub fn defer(self: &Arc<Mux>, job: Job) {
+        if self.same_process().is_err() || self.start_thread().is_err() {
+            return;
+        }
+        let mut state = self.state.lock();
+        if state.wire.is_some() {
+            state.due.push_back(Due::Job(job));
+            self.rouse(&state);
+        }
+    }
+
+    /// Starts the callback thread, if it does not run yet.
+    pub fn start_thread(self: &Arc<Mux>) -> Result<()> {
+        {
+            let mut state = self.state.lock();
+            if state.thread_wanted || state.wire.is_none() {
+                return Ok(());
+            }
+            state.thread_wanted = true;
+        }
+        let mux = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("pmix".into()).spawn(move || {
+            // The application's signals are for its own threads.
+            let _ = SigSet::all().thread_set_mask();
+            mux.run_callbacks();
+        });
+        match thread {
+            Ok(thread) => *self.thread.lock() = Some(thread),
+            Err(_) => {
+                self.state.lock().thread_wanted = false;
+                return Err(Status::ERR_OUT_OF_RESOURCE);
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes the connection and ends the callback thread. Replies not yet come are `ERR_LOST_CONNECTION`.
+    pub fn close(&self) {
+        if self.same_process().is_err() {
+            return;
+        }
+        {
+            let mut state = self.state.lock();
+            state.ending = true;
+            state.thread_wanted = false;
+            state.lose();
+            if let Some(wire) = state.wire.take() {
+                // Wakes the driver, too.
+                let _ = shutdown(wire.socket.as_raw_fd(), Shutdown::Both);
+            }
+            self.changed.notify_all();
+        }
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+        {
+            let _ = thread.join();
+        }
+        // What was due when the thread ended: replies must be told, the rest has nobody to hear it.
+        let due = std::mem::take(&mut self.state.lock().due);
+        for item in due {
+            if let Due::Reply(reply, result) = item {
+                reply(result);
+            }
+        }
+    }
+
+    fn same_process(&self) -> Result<()> {
+        if std::process::id() == self.pid { Ok(()) } else { Err(Status::ERR_UNREACH) }
+    }
+
+    fn writable(&self, state: &State, payload: &[u8]) -> Result<()> {
+        if state.wire.is_none() {
+            return Err(Status::ERR_UNREACH);
+        }
+        if state.lost {
+            return Err(Status::ERR_LOST_CONNECTION);
+        }
+        u32::try_from(payload.len()).map(drop).map_err(|_| Status::ERR_BAD_PARAM)
+    }
+
+    /// Queues a message and writes as much as goes without waiting.
+    fn post(&self, payload: &[u8], waiting: Option<Waiting>) -> Result<u32> {
+        let mut state = self.state.lock();
+        self.writable(&state, payload)?;
+        let tag = state.next_tag();
+        if let Some(waiting) = waiting {
+            state.waiting.insert(tag, waiting);
+        }
+        self.enqueue(&mut state, tag, payload);
+        Ok(tag)
+    }
+
+    fn enqueue(&self, state: &mut State, tag: u32, payload: &[u8]) {
+        state.outgoing.extend(Header { index: self.index, tag, len: payload.len() as u32 }.encode());
+        state.outgoing.extend(payload);
+        state.flush();
+        if state.lost || !state.outgoing.is_empty() {
+            self.rouse(state);
+        }
+    }
+
+    /// Makes everybody who waits look again: sleepers, and the driver in its poll.
+    fn rouse(&self, state: &State) {
+        self.changed.notify_all();
+        if state.reader.is_none()
+            && let Some(wire) = &state.wire
+        {
+            let _ = wire.kick.write(1);
+        }
+    }
+
+    /// Waits until `ready` gives something, and drives the socket while nobody else does. `None` after the deadline.
+    fn wait<T>(&self, deadline: Option<Instant>, mut ready: impl FnMut(&mut State) -> Option<T>) -> Option<T> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(result) = ready(&mut state) {
+                // Whoever sleeps may have to drive from here on.
+                self.changed.notify_all();
+                return Some(result);
+            }
+            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                self.changed.notify_all();
+                return None;
+            }
+            let wire = state.wire.clone().filter(|_| !state.lost);
+            let token = wire.and_then(|wire| Some((wire, state.reader.take()?)));
+            let Some((wire, mut frames)) = token else {
+                match deadline {
+                    Some(deadline) => drop(self.changed.wait_until(&mut state, deadline)),
+                    None => self.changed.wait(&mut state),
+                }
+                continue;
+            };
+            let has_output = !state.outgoing.is_empty();
+            drop(state);
+            let alive = turn(&wire, &mut frames, has_output, deadline);
+            state = self.state.lock();
+            let mut news = false;
+            for frame in frames.take() {
+                news = true;
+                state.accept(frame.tag, frame.payload);
+            }
+            state.flush();
+            if !alive {
+                state.lose();
+            }
+            state.reader = Some(frames);
+            if news || state.lost || has_output && state.outgoing.is_empty() {
+                self.changed.notify_all();
+            }
+        }
+    }
+
+    /// The callback thread.
+    fn run_callbacks(&self) {
+        loop {
+            let due = self.wait(None, |state| match state.thread_wanted {
+                false => Some(None),
+                true => state.due.pop_front().map(Some),
+            });
+            match due.flatten() {
+                None => return,
+                Some(Due::Job(job)) => job(),
+                Some(Due::Reply(reply, result)) => reply(result),
+                Some(Due::Incoming(incoming)) => {
+                    if matches!(incoming, Incoming::Notification(_)) {
+                        self.state.lock().notifications_due -= 1;
+                    }
+                    (self.sink)(incoming);
+                }
+            }
+        }
+    }
+}
+
+impl State {
+    fn next_tag(&mut self) -> u32 {
+        loop {
+            self.tag_last = self.tag_last.checked_add(1).unwrap_or(TAG_FIRST);
+            if !self.waiting.contains_key(&self.tag_last) {
+                return self.tag_last;
+            }
+        }
+    }
+
+    /// Sorts one message in. What nobody waits for is dropped.
+    fn accept(&mut self, tag: u32, payload: Vec<u8>) {
+        if tag == TAG_NOTIFY {
+            if self.notifications_due < NOTIFICATIONS_MAX && !self.ending {
+                self.notifications_due += 1;
+                self.due.push_back(Due::Incoming(Incoming::Notification(payload)));
+            }
+            return;
+        }
+        let Some(waiting) = self.waiting.remove(&tag) else { return };
+        // A reply always holds something; an empty one is how a released server says that it is going.
+        let lost = payload.is_empty();
+        let result = if lost { Err(Status::ERR_LOST_CONNECTION) } else { Ok(payload) };
+        self.settle(tag, waiting, result);
+        if lost {
+            self.lose();
+        }
+    }
+
+    fn settle(&mut self, tag: u32, waiting: Waiting, result: Result<Vec<u8>>) {
+        match waiting {
+            Waiting::Caller => drop(self.arrived.insert(tag, result)),
+            Waiting::Callback(reply) => self.due.push_back(Due::Reply(reply, result)),
+        }
+    }
+
+    /// The connection is gone: everybody who waits is told, once.
+    fn lose(&mut self) {
+        if self.lost {
+            return;
+        }
+        self.lost = true;
+        self.outgoing = VecDeque::new();
+        let waiting = std::mem::take(&mut self.waiting);
+        for (tag, waiting) in waiting {
+            self.settle(tag, waiting, Err(Status::ERR_LOST_CONNECTION));
+        }
+        if !self.ending {
+            self.due.push_back(Due::Incoming(Incoming::Lost));
+        }
+    }
+
+    /// Writes what goes without waiting.
+    fn flush(&mut self) {
+        let Some(wire) = self.wire.clone() else { return };
+        while !self.outgoing.is_empty() && !self.lost {
+            let (first, second) = self.outgoing.as_slices();
+            let parts = [IoSlice::new(first), IoSlice::new(second)];
+            let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+            match sendmsg::<()>(wire.socket.as_raw_fd(), &parts, &[], flags, None) {
+                Ok(len) => drop(self.outgoing.drain(..len)),
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN | Errno::ENOBUFS) => return,
+                // What the peer sent before it went may still be unread, replies among it: the reader says when it ends.
+                Err(_) => self.outgoing.clear(),
+            }
+        }
+        if self.outgoing.is_empty() && self.outgoing.capacity() > 1 << 20 {
+            self.outgoing = VecDeque::new();
+        }
+    }
+}
+
+/// One turn at the socket, without the lock: waits for it and takes what it has. `false` where the peer is gone.
+fn turn(wire: &Wire, frames: &mut Frames, has_output: bool, deadline: Option<Instant>) -> bool {
+    let mut interest = PollFlags::POLLIN;
+    if has_output {
+        interest |= PollFlags::POLLOUT;
+    }
+    let mut fds = [PollFd::new(wire.socket.as_fd(), interest), PollFd::new(wire.kick.as_fd(), PollFlags::POLLIN)];
+    match poll(&mut fds, poll_timeout(deadline)) {
+        Ok(0) | Err(Errno::EINTR) => return true,
+        Ok(_) => {}
+        Err(_) => return false,
+    }
+    if fds[1].any().unwrap_or(true) {
+        let _ = wire.kick.read();
+    }
+    let readable = PollFlags::POLLIN | PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
+    if fds[0].revents().is_none_or(|events| events.intersects(readable)) {
+        return frames.fill(wire.socket.as_fd()).is_ok();
+    }
+    true
+}
+
+/// The time to a deadline in whole milliseconds, rounded up so that waking once is enough.
+pub(super) fn poll_timeout(deadline: Option<Instant>) -> PollTimeout {
+    let Some(deadline) = deadline else { return PollTimeout::NONE };
+    let left = deadline.saturating_duration_since(Instant::now()) + Duration::from_micros(999);
+    PollTimeout::try_from(left.as_millis()).unwrap_or(PollTimeout::MAX)
+}
+
+#[cfg(test)]
+#[path = "mux_tests.rs"]
+mod tests;

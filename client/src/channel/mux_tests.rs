@@ -1,0 +1,328 @@
+//! The multiplexer against a scripted peer at the other end of a socket pair.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+use super::*;
+
+struct Peer(UnixStream);
+
+impl Peer {
+    /// One message: tag and payload.
+    fn read(&mut self) -> (u32, Vec<u8>) {
+        let mut header = [0; 16];
+        self.0.read_exact(&mut header).unwrap();
+        let word = |at: usize| u32::from_be_bytes(header[at..at + 4].try_into().unwrap());
+        assert_eq!(word(0), 7, "the index given in the handshake");
+        let mut payload = vec![0; word(8) as usize];
+        self.0.read_exact(&mut payload).unwrap();
+        (word(4), payload)
+    }
+
+    fn write(&mut self, tag: u32, payload: &[u8]) {
+        self.0.write_all(&Header { index: 0, tag, len: payload.len() as u32 }.encode()).unwrap();
+        self.0.write_all(payload).unwrap();
+    }
+}
+
+fn pair() -> (Arc<Mux>, Peer, Receiver<Incoming>) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let (sender, receiver) = channel();
+    let mux = Mux::new(ours.into(), 7, Arc::new(move |incoming| sender.send(incoming).unwrap())).unwrap();
+    (mux, Peer(theirs), receiver)
+}
+
+#[test]
+fn callers_get_their_own_replies_in_any_order() {
+    let (mux, mut peer, _) = pair();
+    thread::scope(|scope| {
+        let callers: Vec<_> = (0..4u8)
+            .map(|n| {
+                let mux = &mux;
+                scope.spawn(move || mux.request_wait(&[n], None))
+            })
+            .collect();
+        let mut requests: Vec<_> = (0..4).map(|_| peer.read()).collect();
+        requests.sort();
+        assert_eq!(requests.iter().map(|(tag, _)| *tag).collect::<Vec<_>>(), [101, 102, 103, 104]);
+        for (tag, payload) in requests.into_iter().rev() {
+            peer.write(1, b"heartbeat");
+            peer.write(tag, &[payload[0] + 100]);
+        }
+        let replies: Vec<_> = callers.into_iter().map(|caller| caller.join().unwrap()).collect();
+        assert_eq!(replies, [Ok(vec![100]), Ok(vec![101]), Ok(vec![102]), Ok(vec![103])]);
+    });
+    assert!(mux.thread.lock().is_none(), "blocking calls need no thread");
+}
+
+#[test]
+fn a_passed_deadline_leaves_the_connection_usable() {
+    let (mux, mut peer, _) = pair();
+    let soon = Instant::now() + Duration::from_millis(5);
+    assert_eq!(mux.request_wait(b"slow", Some(soon)), Err(Status::ERR_TIMEOUT));
+    let (late, _) = peer.read();
+    peer.write(late, b"too late");
+    let next = thread::spawn(move || {
+        let (tag, _) = peer.read();
+        peer.write(tag, b"in time");
+        peer
+    });
+    assert_eq!(mux.request_wait(b"quick", None), Ok(b"in time".to_vec()));
+    drop(next.join().unwrap());
+}
+
+#[test]
+fn a_sleeping_caller_honours_its_deadline_too() {
+    let (mux, mut peer, _) = pair();
+    thread::scope(|scope| {
+        let driver = scope.spawn(|| mux.request_wait(b"driver", None));
+        let (tag, _) = peer.read();
+        let soon = Instant::now() + Duration::from_millis(5);
+        assert_eq!(mux.request_wait(b"sleeper", Some(soon)), Err(Status::ERR_TIMEOUT));
+        peer.write(tag, b"done");
+        assert_eq!(driver.join().unwrap(), Ok(b"done".to_vec()));
+    });
+}
+
+#[test]
+fn a_leaving_driver_hands_on() {
+    let (mux, mut peer, _) = pair();
+    thread::scope(|scope| {
+        let first = scope.spawn(|| mux.request_wait(b"first", None));
+        let (first_tag, _) = peer.read();
+        let second = scope.spawn(|| mux.request_wait(b"second", None));
+        let (second_tag, _) = peer.read();
+        peer.write(first_tag, b"1");
+        assert_eq!(first.join().unwrap(), Ok(b"1".to_vec()));
+        peer.write(second_tag, b"2");
+        assert_eq!(second.join().unwrap(), Ok(b"2".to_vec()));
+    });
+}
+
+#[test]
+fn callbacks_and_notifications_run_in_the_order_of_their_arrival() {
+    let (mux, mut peer, incoming) = pair();
+    let (sender, replies) = channel();
+    mux.request(b"please", Box::new(move |reply| sender.send((reply, thread::current().id())).unwrap()));
+    let (tag, _) = peer.read();
+    peer.write(0, b"before");
+    peer.write(tag, b"reply");
+    peer.write(0, b"after");
+    assert_eq!(incoming.recv().unwrap(), Incoming::Notification(b"before".to_vec()));
+    let (reply, callback_thread) = replies.recv().unwrap();
+    assert_eq!(reply, Ok(b"reply".to_vec()));
+    assert_ne!(callback_thread, thread::current().id());
+    assert_eq!(incoming.recv().unwrap(), Incoming::Notification(b"after".to_vec()));
+    mux.close();
+}
+
+#[test]
+fn notifications_wait_for_somebody_to_hear_them_and_are_bounded() {
+    let (mux, mut peer, incoming) = pair();
+    let server = thread::spawn(move || {
+        let (tag, _) = peer.read();
+        for n in 0..NOTIFICATIONS_MAX + 10 {
+            peer.write(0, &n.to_be_bytes());
+        }
+        peer.write(tag, b"reply");
+        peer
+    });
+    assert_eq!(mux.request_wait(b"blocking", None), Ok(b"reply".to_vec()));
+    assert_eq!(incoming.try_recv().ok(), None);
+    mux.start_thread().unwrap();
+    for n in 0..NOTIFICATIONS_MAX {
+        assert_eq!(incoming.recv().unwrap(), Incoming::Notification(n.to_be_bytes().to_vec()));
+    }
+    drop(server.join().unwrap());
+    assert_eq!(incoming.recv().unwrap(), Incoming::Lost);
+    mux.close();
+}
+
+#[test]
+fn a_callback_may_block_on_requests_and_on_other_threads() {
+    let (mux, mut peer, _) = pair();
+    let (go, gone) = channel();
+    let (sender, result) = channel();
+    let inner = Arc::clone(&mux);
+    mux.request(
+        b"outer",
+        Box::new(move |_| {
+            let inside = inner.request_wait(b"inside", None);
+            // Only another thread's blocking call, made meanwhile, lets this callback go on.
+            let other: Result<Vec<u8>> = gone.recv().unwrap();
+            sender.send((inside, other)).unwrap();
+        }),
+    );
+    let (tag, _) = peer.read();
+    peer.write(tag, b"outer reply");
+    let (tag, payload) = peer.read();
+    assert_eq!(payload, b"inside");
+    peer.write(tag, b"inside reply");
+    let server = thread::spawn(move || {
+        let (tag, _) = peer.read();
+        peer.write(tag, b"other reply");
+        peer
+    });
+    go.send(mux.request_wait(b"other", None)).unwrap();
+    assert_eq!(result.recv().unwrap(), (Ok(b"inside reply".to_vec()), Ok(b"other reply".to_vec())));
+    drop(server.join().unwrap());
+    mux.close();
+}
+
+#[test]
+fn a_peer_that_writes_before_it_reads_is_no_deadlock() {
+    let (mux, mut peer, incoming) = pair();
+    const LEN: usize = 4 << 20;
+    let server = thread::spawn(move || {
+        peer.write(0, &vec![1; LEN]);
+        let (tag, payload) = peer.read();
+        peer.write(tag, &payload.len().to_be_bytes());
+        let (_, payload) = peer.read();
+        (payload.len(), peer)
+    });
+    assert_eq!(mux.request_wait(&vec![2; LEN], None), Ok(LEN.to_be_bytes().to_vec()));
+    mux.send(&vec![3; LEN]).unwrap();
+    let (sent, peer) = server.join().unwrap();
+    assert_eq!(sent, LEN);
+    mux.start_thread().unwrap();
+    assert_eq!(incoming.recv().unwrap(), Incoming::Notification(vec![1; LEN]));
+    drop(peer);
+    mux.close();
+}
+
+#[test]
+fn a_large_request_of_another_thread_is_written_by_the_driver() {
+    let (mux, mut peer, _) = pair();
+    const LEN: usize = 4 << 20;
+    thread::scope(|scope| {
+        let driver = scope.spawn(|| mux.request_wait(b"driver", None));
+        let (driver_tag, _) = peer.read();
+        let large = scope.spawn(|| mux.request_wait(&vec![4; LEN], None));
+        let (large_tag, payload) = peer.read();
+        assert_eq!(payload.len(), LEN);
+        peer.write(large_tag, b"large");
+        peer.write(driver_tag, b"small");
+        assert_eq!(large.join().unwrap(), Ok(b"large".to_vec()));
+        assert_eq!(driver.join().unwrap(), Ok(b"small".to_vec()));
+    });
+}
+
+#[test]
+fn everybody_hears_that_the_connection_is_lost() {
+    let (mux, mut peer, incoming) = pair();
+    let (sender, reply) = channel();
+    mux.request(b"callback", Box::new(move |reply| sender.send(reply).unwrap()));
+    thread::scope(|scope| {
+        let caller = scope.spawn(|| mux.request_wait(b"caller", None));
+        peer.read();
+        peer.read();
+        drop(peer);
+        assert_eq!(caller.join().unwrap(), Err(Status::ERR_LOST_CONNECTION));
+    });
+    assert_eq!(reply.recv().unwrap(), Err(Status::ERR_LOST_CONNECTION));
+    assert_eq!(incoming.recv().unwrap(), Incoming::Lost);
+    assert_eq!(mux.request_wait(b"later", None), Err(Status::ERR_LOST_CONNECTION));
+    assert_eq!(mux.send(b"later"), Err(Status::ERR_LOST_CONNECTION));
+    mux.close();
+    assert_eq!(incoming.try_recv().ok(), None);
+}
+
+#[test]
+fn an_empty_reply_is_the_end() {
+    let (mux, mut peer, incoming) = pair();
+    let server = thread::spawn(move || {
+        let (tag, _) = peer.read();
+        peer.write(tag, b"");
+        peer
+    });
+    assert_eq!(mux.request_wait(b"caller", None), Err(Status::ERR_LOST_CONNECTION));
+    mux.start_thread().unwrap();
+    assert_eq!(incoming.recv().unwrap(), Incoming::Lost);
+    drop(server.join().unwrap());
+    mux.close();
+}
+
+#[test]
+fn replies_written_before_the_peer_went_still_arrive() {
+    let (mux, mut peer, _) = pair();
+    let server = thread::spawn(move || {
+        let (tag, _) = peer.read();
+        peer.write(tag, b"last words");
+    });
+    assert_eq!(mux.request_wait(b"caller", None), Ok(b"last words".to_vec()));
+    server.join().unwrap();
+}
+
+#[test]
+fn close_answers_what_is_under_way_and_ends_the_thread() {
+    let (mux, mut peer, incoming) = pair();
+    let (sender, reply) = channel();
+    mux.request(b"callback", Box::new(move |reply| sender.send(reply).unwrap()));
+    thread::scope(|scope| {
+        let caller = scope.spawn(|| mux.request_wait(b"caller", None));
+        peer.read();
+        peer.read();
+        mux.close();
+        assert_eq!(caller.join().unwrap(), Err(Status::ERR_LOST_CONNECTION));
+    });
+    assert_eq!(reply.recv().unwrap(), Err(Status::ERR_LOST_CONNECTION));
+    assert_eq!(incoming.try_recv().ok(), None, "an end that was asked for is no event");
+    assert_eq!(mux.request_wait(b"later", None), Err(Status::ERR_UNREACH));
+    assert_eq!(peer.0.read(&mut [0; 1]).unwrap(), 0, "the socket is closed");
+    assert_eq!(Arc::strong_count(&mux), 1, "the thread is gone");
+}
+
+#[test]
+fn close_inside_a_callback_does_not_wait_for_itself() {
+    let (mux, _peer, _) = pair();
+    let (sender, closed) = channel();
+    let inner = Arc::clone(&mux);
+    mux.defer(Box::new(move || {
+        inner.close();
+        sender.send(()).unwrap();
+    }));
+    closed.recv().unwrap();
+    assert_eq!(mux.request_wait(b"later", None), Err(Status::ERR_UNREACH));
+}
+
+#[test]
+fn a_job_wakes_the_callback_thread_out_of_its_poll() {
+    let (mux, mut peer, incoming) = pair();
+    mux.start_thread().unwrap();
+    peer.write(0, b"somebody listens");
+    incoming.recv().unwrap();
+    // By now, or soon, the callback thread drives.
+    for _ in 0..100 {
+        let (sender, ran) = channel();
+        mux.defer(Box::new(move || sender.send(()).unwrap()));
+        ran.recv().unwrap();
+    }
+    mux.close();
+}
+
+#[test]
+fn a_forked_child_is_refused_and_disturbs_nobody() {
+    let (mut mux, mut peer, _) = pair();
+    let parent = mux.pid;
+    Arc::get_mut(&mut mux).unwrap().pid = parent + 1;
+    assert_eq!(mux.request_wait(b"child", None), Err(Status::ERR_UNREACH));
+    assert_eq!(mux.send(b"child"), Err(Status::ERR_UNREACH));
+    mux.close();
+    Arc::get_mut(&mut mux).unwrap().pid = parent;
+    let server = thread::spawn(move || {
+        let (tag, payload) = peer.read();
+        peer.write(tag, &payload);
+        peer
+    });
+    assert_eq!(mux.request_wait(b"parent", None), Ok(b"parent".to_vec()));
+    drop(server.join().unwrap());
+}
+
+#[test]
+fn tags_wrap_and_skip_those_in_use() {
+    let mut state = State { tag_last: u32::MAX - 1, ..State::default() };
+    state.waiting.insert(101, Waiting::Caller);
+    assert_eq!([state.next_tag(), state.next_tag(), state.next_tag()], [u32::MAX, 102, 103]);
+}

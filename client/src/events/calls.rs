@@ -1,0 +1,156 @@
+//! Registering handlers and telling of events.
+
+use std::sync::{Arc, Weak};
+
+use pmix_dstore::model::{Info, Proc, Result, Status, Value, keys};
+
+use super::chain::Runner;
+use super::directives::Directives;
+use super::registry::{DEFAULT_CODE, Handler, Registered};
+use super::{Chain, Event, EventHandler, HandlerId, range};
+use crate::client::{Client, Inner, Standing};
+use crate::operation::{Operation, outcome};
+use crate::wire::Request;
+use crate::wire::reply::StatusReply;
+
+/// With this info a server marks events that have been through it.
+const SEEN_BY_SERVER: &str = "pmix.srvr.internal.notify";
+
+impl Client {
+    /// Registers a handler for `codes`, for all events where there are none.
+    ///
+    /// `infos` are the directives of `PMIx_Register_event_handler`. From now on there is a thread on which callbacks run.
+    /// The handler may be called before the operation is done.
+    pub fn register_event_handler(
+        &self,
+        codes: Vec<Status>,
+        infos: Vec<Info>,
+        handler: EventHandler,
+    ) -> Operation<HandlerId> {
+        let inner = &self.inner;
+        let added = Directives::read(infos).and_then(|directives| inner.registry.add(codes, directives, handler));
+        let Registered { handler, mut new_codes } = match added {
+            Ok(registered) => registered,
+            Err(status) => return Operation::ready(&inner.link, Err(status)),
+        };
+        // From now on somebody must listen to the server.
+        inner.link.defer(Box::new(|| {}));
+        let stays_here = handler.directives.range == range::PROC_LOCAL || inner.standing == Standing::Singleton;
+        if stays_here || new_codes.is_empty() {
+            inner.replay(&handler);
+            return Operation::ready(&inner.link, Ok(handler.id));
+        }
+        // A handler for all events is registered by naming none.
+        new_codes.retain(|code| *code != DEFAULT_CODE);
+        let infos = handler.directives.for_server.clone();
+        let payload = match inner.encode(&Request::RegisterEvents { codes: new_codes, infos }) {
+            Ok(payload) => payload,
+            Err(status) => {
+                inner.registry.remove(handler.id);
+                return Operation::ready(&inner.link, Err(status));
+            }
+        };
+        let registering = Arc::clone(inner);
+        Operation::ask(&inner.link, payload, None, move |reply| {
+            let result = reply.and_then(|reply| outcome(registering.decode::<StatusReply>(&reply)?.status));
+            match result {
+                Ok(()) => registering.replay(&handler),
+                Err(_) => drop(registering.registry.remove(handler.id)),
+            }
+            result.map(|()| handler.id)
+        })
+    }
+
+    /// Takes a handler away. It is not called any more once this has returned, but a call may be under way.
+    pub fn deregister_event_handler(&self, id: HandlerId) -> Operation<()> {
+        Operation::ready(&self.inner.link, self.inner.retire(id))
+    }
+
+    /// Tells others, and the own handlers, of an event. `range` is a `pmix_data_range_t`.
+    ///
+    /// The server does not send the event back; the own handlers run when it has taken it.
+    pub fn notify_event(&self, status: Status, source: Proc, range: u8, infos: Vec<Info>) -> Operation<()> {
+        let inner = &self.inner;
+        let event = Event::new(status, source, infos);
+        if range == range::PROC_LOCAL || status == Status::ERR_LOST_CONNECTION {
+            inner.notify_here(event);
+            return Operation::ready(&inner.link, Ok(()));
+        }
+        if inner.standing == Standing::Singleton {
+            return Operation::ready(&inner.link, Err(Status::ERR_UNREACH));
+        }
+        let payload = match inner.encode(&Request::Notify { status, range, infos: event.infos.to_vec() }) {
+            Ok(payload) => payload,
+            Err(status) => return Operation::ready(&inner.link, Err(status)),
+        };
+        let telling = Arc::clone(inner);
+        Operation::ask(&inner.link, payload, None, move |reply| {
+            telling.deliver(event);
+            outcome(telling.decode::<StatusReply>(&reply?)?.status)
+        })
+    }
+
+    /// Tells handlers in this process, present and future, that a programming model is in use, if the infos of
+    /// `PMIx_Init` name one.
+    pub fn declare_model(&self, infos: &[Info]) {
+        const MODEL: [&str; 4] =
+            [keys::PROGRAMMING_MODEL, keys::MODEL_LIBRARY_NAME, keys::MODEL_LIBRARY_VERSION, keys::THREADING_MODEL];
+        let told = infos.iter().filter(|info| MODEL.iter().any(|key| info.key.is(key)));
+        let mut told: Vec<_> = told.cloned().collect();
+        if !told.is_empty() {
+            told.push(Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)));
+            self.inner.notify_here(Event::new(Status::MODEL_DECLARED, self.me().clone(), told));
+        }
+    }
+}
+
+impl Inner {
+    /// Runs the handlers for an event that came from the server or was made here.
+    pub(crate) fn deliver(self: &Arc<Inner>, mut event: Event) {
+        if event.infos.iter().any(|info| info.key.is(SEEN_BY_SERVER)) {
+            event.infos = event.infos.iter().filter(|info| !info.key.is(SEEN_BY_SERVER)).cloned().collect();
+        }
+        let handlers = self.registry.matching(&event, &self.me);
+        Chain::new(event, handlers, self.runner()).proceed();
+    }
+
+    /// An event for this process alone; kept where nobody hears it yet.
+    fn notify_here(self: &Arc<Inner>, event: Event) {
+        let handlers = self.registry.matching(&event, &self.me);
+        let may_keep = !event.infos.iter().any(|info| info.key.is(keys::EVENT_DO_NOT_CACHE) && info.value.is_true());
+        if handlers.is_empty() {
+            if may_keep {
+                self.registry.keep(event);
+            }
+            return;
+        }
+        Chain::new(event, handlers, self.runner()).proceed();
+    }
+
+    /// Lets a new handler hear what was kept for it.
+    fn replay(self: &Arc<Inner>, handler: &Arc<Handler>) {
+        for event in self.registry.kept_for(handler, &self.me) {
+            Chain::new(event, [Arc::clone(handler)].into(), self.runner()).proceed();
+        }
+    }
+
+    /// Takes a handler away, and tells the server of codes that nobody hears any more.
+    fn retire(&self, id: HandlerId) -> Result<()> {
+        let codes = self.registry.remove(id);
+        if codes.is_empty() || self.standing == Standing::Singleton {
+            return Ok(());
+        }
+        self.link.send(self.encode(&Request::DeregisterEvents { codes })?)
+    }
+
+    fn runner(self: &Arc<Inner>) -> Runner {
+        let inner = Arc::downgrade(self);
+        let retire = move |id| {
+            if let Some(inner) = Weak::upgrade(&inner) {
+                // Where the connection is lost there is nobody to tell.
+                let _ = inner.retire(id);
+            }
+        };
+        Runner { link: Arc::downgrade(&self.link), retire: Arc::new(retire) }
+    }
+}

@@ -1,0 +1,96 @@
+//! An event on its way: one handler after the other, each when the one before is done.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+
+use pmix_dstore::model::{Info, Key, Status, Value};
+
+use super::registry::Handler;
+use super::{Event, HandlerId};
+use crate::Link;
+
+/// What runs a chain.
+pub struct Runner {
+    /// Where handlers run.
+    pub link: Weak<dyn Link>,
+    /// Takes a handler away that was for one event.
+    pub retire: Arc<dyn Fn(HandlerId) + Send + Sync>,
+}
+
+/// An event and the handlers that have not seen it yet.
+pub struct Chain {
+    event: Event,
+    results: Vec<Info>,
+    handlers: VecDeque<Arc<Handler>>,
+    runner: Runner,
+}
+
+impl Chain {
+    /// The way of an event along these handlers.
+    pub fn new(event: Event, handlers: VecDeque<Arc<Handler>>, runner: Runner) -> Chain {
+        Chain { event, results: Vec::new(), handlers, runner }
+    }
+
+    /// Goes on with the next handler, on the thread where callbacks run.
+    pub fn proceed(self) {
+        if self.handlers.is_empty() {
+            return;
+        }
+        if let Some(link) = self.runner.link.upgrade() {
+            link.defer(Box::new(move || self.step()));
+        }
+    }
+
+    /// Calls the next handler that is still there.
+    fn step(mut self) {
+        while let Some(handler) = self.handlers.pop_front() {
+            if !handler.take_turn() {
+                continue;
+            }
+            if handler.directives.is_oneshot {
+                (self.runner.retire)(handler.id);
+            }
+            let event = Event {
+                status: self.event.status,
+                source: self.event.source.clone(),
+                infos: handler.infos(&self.event.infos),
+                results: self.results.as_slice().into(),
+            };
+            let done = EventDone { chain: Some((self, Arc::clone(&handler))) };
+            return (handler.call)(handler.id, event, done);
+        }
+    }
+}
+
+/// How a handler says that it is done; the chain goes on with the next handler.
+///
+/// May be called inside the handler or later from any thread. Dropping it is as if the handler had returned success.
+pub struct EventDone {
+    chain: Option<(Chain, Arc<Handler>)>,
+}
+
+impl EventDone {
+    /// Done: `PMIX_EVENT_ACTION_COMPLETE` ends the chain, with any other status it goes on. Later handlers see the
+    /// status and `results`.
+    pub fn finish(mut self, status: Status, results: Vec<Info>) {
+        self.pass_on(status, results);
+    }
+
+    fn pass_on(&mut self, status: Status, results: Vec<Info>) {
+        let Some((mut chain, handler)) = self.chain.take() else { return };
+        if status == Status::EVENT_ACTION_COMPLETE {
+            return;
+        }
+        let name = handler.directives.name.as_ref().and_then(|name| Key::new(name.as_text()?).ok());
+        let name = name.unwrap_or_else(|| "UNKNOWN".into());
+        chain.results.push(Info::new(name, Value::Status(status)));
+        chain.results.extend(results);
+        chain.proceed();
+    }
+}
+
+impl Drop for EventDone {
+    fn drop(&mut self) {
+        self.pass_on(Status::SUCCESS, Vec::new());
+    }
+}

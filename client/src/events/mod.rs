@@ -1,0 +1,66 @@
+//! Events: handlers, the chain along which an event passes them, and what is kept for handlers yet to come.
+
+mod calls;
+mod chain;
+mod directives;
+mod registry;
+
+use std::sync::Arc;
+
+use pmix_dstore::model::{Info, Proc, Status};
+
+pub(crate) use chain::Chain;
+pub use chain::EventDone;
+pub(crate) use registry::Registry;
+
+/// The number of a registered handler.
+pub type HandlerId = usize;
+
+/// An event on its way along the chain of handlers.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// The code of the event.
+    pub status: Status,
+    /// Who caused or reported it.
+    pub source: Proc,
+    /// What came with it; a handler also gets its own name (`PMIX_EVENT_HDLR_NAME`) and object
+    /// (`PMIX_EVENT_RETURN_OBJECT`) here, if it was registered with them.
+    pub infos: Arc<[Info]>,
+    /// What the handlers before this one returned: for each its name with its status, then its infos.
+    pub results: Arc<[Info]>,
+}
+
+impl Event {
+    /// An event that no handler has seen.
+    pub fn new(status: Status, source: Proc, infos: Vec<Info>) -> Event {
+        Event { status, source, infos: infos.into(), results: Arc::new([]) }
+    }
+}
+
+/// A handler: called on the thread where callbacks run, outside every lock.
+///
+/// It tells by [`EventDone::finish`] when it is done, inside the call or later.
+pub type EventHandler = Arc<dyn Fn(HandlerId, Event, EventDone) + Send + Sync>;
+
+/// Who hears of an event (`pmix_data_range_t`).
+pub mod range {
+    /// Not said.
+    pub const UNDEF: u8 = 0;
+    /// Only the host.
+    pub const RM: u8 = 1;
+    /// Processes of the same node.
+    pub const LOCAL: u8 = 2;
+    /// Processes of the same namespace.
+    pub const NAMESPACE: u8 = 3;
+    /// All processes of the session.
+    pub const SESSION: u8 = 4;
+    /// Everybody.
+    pub const GLOBAL: u8 = 5;
+    /// The processes named in `PMIX_EVENT_CUSTOM_RANGE`.
+    pub const CUSTOM: u8 = 6;
+    /// Only this process.
+    pub const PROC_LOCAL: u8 = 7;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,236 @@
+//! The handlers of this process, and events kept for handlers yet to come.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use pmix_dstore::model::{Info, Proc, Result, Status};
+
+use super::directives::{Addressees, Directives, Place};
+use super::{Event, EventHandler, HandlerId};
+
+/// Events kept for handlers yet to come; the oldest makes room.
+const KEPT_MAX: usize = 512;
+/// The code under which handlers for all events are counted; the server knows them by it, too.
+pub const DEFAULT_CODE: Status = Status(i32::MIN);
+
+/// A registered handler.
+pub struct Handler {
+    /// Its number.
+    pub id: HandlerId,
+    /// What it is called for; empty for everything.
+    pub codes: Vec<Status>,
+    /// How it was registered.
+    pub directives: Directives,
+    /// What to call.
+    pub call: EventHandler,
+    is_live: AtomicBool,
+}
+
+impl Handler {
+    /// Whether it is to be called now. A handler for one event answers yes once.
+    pub fn take_turn(&self) -> bool {
+        match self.directives.is_oneshot {
+            true => self.is_live.swap(false, Ordering::AcqRel),
+            false => self.is_live.load(Ordering::Acquire),
+        }
+    }
+
+    fn wants(&self, event: &Event, addressees: &Addressees, me: &Proc) -> bool {
+        let for_code = match self.codes.is_empty() {
+            true => !addressees.skips_default,
+            false => self.codes.contains(&event.status),
+        };
+        for_code
+            && self.directives.wants_source(&event.source, me)
+            && self.directives.wants_affected(&addressees.affected)
+    }
+
+    fn is_named(&self, name: &[u8]) -> bool {
+        self.directives.name.as_ref().and_then(|value| value.as_text()) == Some(name)
+    }
+}
+
+/// Handlers in the order in which an event passes them.
+#[derive(Default)]
+struct Handlers {
+    first: Option<Arc<Handler>>,
+    /// Handlers for one code, for several, for all.
+    categories: [Vec<Arc<Handler>>; 3],
+    last: Option<Arc<Handler>>,
+    id_next: HandlerId,
+    /// How many handlers there are for a code.
+    users: HashMap<Status, usize>,
+    kept: VecDeque<Event>,
+}
+
+/// The handlers of this process.
+#[derive(Default)]
+pub struct Registry {
+    handlers: Mutex<Handlers>,
+}
+
+/// A registration that has been made.
+pub struct Registered {
+    /// The handler.
+    pub handler: Arc<Handler>,
+    /// Codes that no other handler is for; [`DEFAULT_CODE`] for all codes.
+    pub new_codes: Vec<Status>,
+}
+
+impl Registry {
+    /// Adds a handler.
+    ///
+    /// # Errors
+    /// `ERR_EVENT_REGISTRATION` where its place is taken, or named by a handler that is not there.
+    pub fn add(&self, mut codes: Vec<Status>, directives: Directives, call: EventHandler) -> Result<Registered> {
+        let mut handlers = self.handlers.lock();
+        codes.dedup();
+        let id = handlers.id_next;
+        let handler = Arc::new(Handler { id, codes, directives, call, is_live: AtomicBool::new(true) });
+        handlers.insert(Arc::clone(&handler))?;
+        handlers.id_next += 1;
+        let mut new_codes = Vec::new();
+        for code in handler.codes_counted() {
+            let users = handlers.users.entry(code).or_default();
+            if *users == 0 {
+                new_codes.push(code);
+            }
+            *users += 1;
+        }
+        Ok(Registered { handler, new_codes })
+    }
+
+    /// Takes a handler away: the codes that no handler is for any more. Unknown numbers are passed over.
+    pub fn remove(&self, id: HandlerId) -> Vec<Status> {
+        let mut handlers = self.handlers.lock();
+        let Some(handler) = handlers.take(id) else { return Vec::new() };
+        handler.is_live.store(false, Ordering::Release);
+        let mut unused = Vec::new();
+        for code in handler.codes_counted() {
+            if let Some(users) = handlers.users.get_mut(&code) {
+                *users -= 1;
+                if *users == 0 {
+                    handlers.users.remove(&code);
+                    unused.push(code);
+                }
+            }
+        }
+        unused
+    }
+
+    /// The handlers to call for an event, in order.
+    pub fn matching(&self, event: &Event, me: &Proc) -> VecDeque<Arc<Handler>> {
+        let addressees = Addressees::read(&event.infos);
+        if !addressees.targets.is_empty() && !addressees.targets.iter().any(|target| target.covers(me)) {
+            return VecDeque::new();
+        }
+        let handlers = self.handlers.lock();
+        handlers.all().filter(|handler| handler.wants(event, &addressees, me)).cloned().collect()
+    }
+
+    /// Keeps an event for a handler yet to come.
+    pub fn keep(&self, event: Event) {
+        let mut handlers = self.handlers.lock();
+        if handlers.kept.len() == KEPT_MAX {
+            handlers.kept.pop_front();
+        }
+        handlers.kept.push_back(event);
+    }
+
+    /// The kept events that a new handler wants; they are not kept any longer.
+    pub fn kept_for(&self, handler: &Handler, me: &Proc) -> Vec<Event> {
+        let mut handlers = self.handlers.lock();
+        let wanted = |event: &Event| handler.wants(event, &Addressees::read(&event.infos), me);
+        let (wanted, kept) = std::mem::take(&mut handlers.kept).into_iter().partition::<Vec<_>, _>(wanted);
+        handlers.kept = kept.into();
+        wanted
+    }
+}
+
+impl Handler {
+    fn codes_counted(&self) -> Vec<Status> {
+        if self.codes.is_empty() { vec![DEFAULT_CODE] } else { self.codes.clone() }
+    }
+
+    /// The infos of an event as this handler gets them.
+    pub fn infos(&self, infos: &Arc<[Info]>) -> Arc<[Info]> {
+        use pmix_dstore::model::keys;
+        let own =
+            [(keys::EVENT_HDLR_NAME, &self.directives.name), (keys::EVENT_RETURN_OBJECT, &self.directives.object)];
+        let own: Vec<_> = own.into_iter().filter_map(|(key, value)| Some(Info::new(key, value.clone()?))).collect();
+        if own.is_empty() { Arc::clone(infos) } else { infos.iter().cloned().chain(own).collect() }
+    }
+}
+
+impl Handlers {
+    fn all(&self) -> impl Iterator<Item = &Arc<Handler>> {
+        self.first.iter().chain(self.categories.iter().flatten()).chain(&self.last)
+    }
+
+    fn insert(&mut self, handler: Arc<Handler>) -> Result<()> {
+        const TAKEN: Status = Status::ERR_EVENT_REGISTRATION;
+        match handler.directives.place {
+            Place::FirstOverall if self.first.is_some() => return Err(TAKEN),
+            Place::LastOverall if self.last.is_some() => return Err(TAKEN),
+            Place::FirstOverall => {
+                self.first = Some(handler);
+                return Ok(());
+            }
+            Place::LastOverall => {
+                self.last = Some(handler);
+                return Ok(());
+            }
+            _ => {}
+        }
+        let named = |slot: &Option<Arc<Handler>>, name: &[u8]| slot.as_ref().is_some_and(|other| other.is_named(name));
+        let category = match handler.codes.len() {
+            1 => &self.categories[0],
+            0 => &self.categories[2],
+            _ => &self.categories[1],
+        };
+        let starts = category.first().is_some_and(|other| other.directives.place == Place::First);
+        let ends = category.last().is_some_and(|other| other.directives.place == Place::Last);
+        let end = category.len();
+        let at = match &handler.directives.place {
+            Place::First if starts => return Err(TAKEN),
+            Place::Last if ends => return Err(TAKEN),
+            Place::First => 0,
+            Place::Last => end,
+            Place::Append => end - usize::from(ends),
+            // One that is always last does not let a newer one slip behind it, nor one that is always first before it.
+            Place::Before(name) => match category.iter().position(|other| other.is_named(name)) {
+                Some(at) => at,
+                None if named(&self.last, name) => end,
+                None => return Err(TAKEN),
+            },
+            Place::After(name) => match category.iter().position(|other| other.is_named(name)) {
+                Some(at) => at + 1,
+                None if named(&self.first, name) => 0,
+                None => return Err(TAKEN),
+            },
+            _ => usize::from(starts),
+        };
+        let index = match handler.codes.len() {
+            1 => 0,
+            0 => 2,
+            _ => 1,
+        };
+        self.categories[index].insert(at, handler);
+        Ok(())
+    }
+
+    fn take(&mut self, id: HandlerId) -> Option<Arc<Handler>> {
+        if let Some(handler) = self.first.take_if(|handler| handler.id == id) {
+            return Some(handler);
+        }
+        if let Some(handler) = self.last.take_if(|handler| handler.id == id) {
+            return Some(handler);
+        }
+        self.categories.iter_mut().find_map(|category| {
+            let at = category.iter().position(|handler| handler.id == id)?;
+            Some(category.remove(at))
+        })
+    }
+}

@@ -1,0 +1,198 @@
+//! What the server said of jobs and ranks when it was asked: kept, so that it is asked once.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::RwLock;
+use pmix_dstore::job::JobData;
+use pmix_dstore::model::{Key, KeyRef, Kval, Nspace, Rank, Value, ValueRef};
+use pmix_dstore::modex::ModexData;
+use pmix_dstore::rules::{self, Caller, Selector};
+
+/// What is known of one namespace.
+struct Namespace {
+    job: JobData,
+    /// Whether the server told of the job as a whole, so that what is not here does not exist.
+    is_whole: bool,
+    modex: ModexData,
+}
+
+/// What the server said, by namespace.
+#[derive(Default)]
+pub struct Known {
+    /// A Get that finds nothing here must not take the lock to learn that there is nothing at all.
+    has_any: AtomicBool,
+    namespaces: RwLock<HashMap<Nspace, Namespace>>,
+}
+
+impl Known {
+    /// Keeps what was said of a job, beside what was known of it.
+    pub fn add_job(&self, job: JobData, is_whole: bool) {
+        self.with(job.nspace.clone(), |namespace| {
+            namespace.is_whole |= is_whole;
+            merge(&mut namespace.job, job);
+        });
+    }
+
+    /// Keeps values of a rank.
+    pub fn add_rank(&self, nspace: &Nspace, rank: Rank, kvals: &[Kval]) {
+        self.with(nspace.clone(), |namespace| {
+            for Kval { key, value } in kvals {
+                namespace.modex.set(rank, key.clone(), value.clone());
+            }
+        });
+    }
+
+    /// Forgets what ranks published: a fence has made it old.
+    pub fn forget_ranks(&self) {
+        if self.has_any.load(Ordering::Relaxed) {
+            for namespace in self.namespaces.write().values_mut() {
+                namespace.modex = ModexData::default();
+            }
+        }
+    }
+
+    /// Hands a value to `take`, if it is here.
+    pub fn get<R>(
+        &self,
+        nspace: &[u8],
+        rank: Rank,
+        key: KeyRef<'_>,
+        selector: &Selector<'_>,
+        caller: &Caller<'_>,
+        take: impl FnOnce(ValueRef<'_>) -> R,
+    ) -> Option<R> {
+        if !self.has_any.load(Ordering::Relaxed) {
+            return None;
+        }
+        let namespaces = self.namespaces.read();
+        let namespace = namespaces.get(nspace)?;
+        let modex = &namespace.modex;
+        let published = match rank {
+            Rank::UNDEF if !key.is_reserved() => modex.ranks().find_map(|rank| modex.get(rank, key.text())),
+            rank => modex.get(rank, key.text()),
+        };
+        let found = published.map(ValueRef::from);
+        Some(take(found.or_else(|| rules::find(&namespace.job, rank, key, selector, caller))?))
+    }
+
+    /// Hands a job to `take`, if it is known as a whole.
+    pub fn job<R>(&self, nspace: &[u8], take: impl FnOnce(&JobData) -> R) -> Option<R> {
+        if !self.has_any.load(Ordering::Relaxed) {
+            return None;
+        }
+        let namespaces = self.namespaces.read();
+        let namespace = namespaces.get(nspace).filter(|namespace| namespace.is_whole)?;
+        Some(take(&namespace.job))
+    }
+
+    /// What a rank published, as far as the server said it.
+    pub fn rank(&self, nspace: &[u8], rank: Rank) -> Vec<(Key, Value)> {
+        let namespaces = self.namespaces.read();
+        let published = namespaces.get(nspace).into_iter().flat_map(|namespace| namespace.modex.rank(rank));
+        published.map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    fn with(&self, nspace: Nspace, change: impl FnOnce(&mut Namespace)) {
+        let mut namespaces = self.namespaces.write();
+        change(namespaces.entry(nspace.clone()).or_insert_with(|| Namespace {
+            job: JobData::new(nspace),
+            is_whole: false,
+            modex: ModexData::default(),
+        }));
+        self.has_any.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Adds what is known of a job from two sources; the newer one wins.
+fn merge(job: &mut JobData, newer: JobData) {
+    job.session.extend(newer.session);
+    job.job.extend(newer.job);
+    for (appnum, values) in newer.apps {
+        job.apps.entry(appnum).or_default().extend(values);
+    }
+    for node in newer.nodes {
+        let is_same = |old: &pmix_dstore::job::Node| match (&old.nodeid, &node.nodeid) {
+            _ if !node.hostname.is_empty() => old.hostname == node.hostname,
+            (Some(old), Some(new)) => old == new,
+            _ => false,
+        };
+        match job.nodes.iter_mut().find(|old| is_same(old)) {
+            Some(old) => {
+                old.nodeid = node.nodeid.or(old.nodeid);
+                old.aliases.extend(node.aliases);
+                old.values.extend(node.values);
+            }
+            None => job.nodes.push(node),
+        }
+    }
+    for (key, cells) in newer.procs.columns() {
+        for (rank, value) in (0..).zip(cells) {
+            if let Some(value) = value {
+                // A rank that the newer job could hold, this one can hold, too.
+                let _ = job.procs.set(Rank(rank), key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_dstore::model::keys;
+
+    use super::*;
+
+    fn get(known: &Known, nspace: &str, rank: Rank, key: &str) -> Option<Value> {
+        let caller = Caller { rank: None, hostname: b"here" };
+        let take = |value: ValueRef<'_>| value.to_value().unwrap();
+        known.get(nspace.as_bytes(), rank, key.into(), &Selector::default(), &caller, take)
+    }
+
+    #[test]
+    fn jobs_and_ranks_are_known_by_namespace_until_a_fence() {
+        let known = Known::default();
+        assert_eq!(get(&known, "other", Rank(0), "key"), None);
+        let other = Nspace::new("other").unwrap();
+        let mut job = JobData::new(other.clone());
+        job.job.insert(keys::JOB_SIZE.into(), Value::Uint32(4));
+        known.add_job(job, false);
+        known.add_rank(&other, Rank(1), &[Kval { key: "key".into(), value: Value::Int(1) }]);
+        assert_eq!(get(&known, "other", Rank::WILDCARD, keys::JOB_SIZE), Some(Value::Uint32(4)));
+        assert_eq!(get(&known, "other", Rank(1), keys::JOB_SIZE), Some(Value::Uint32(4)));
+        assert_eq!(get(&known, "other", Rank(1), "key"), Some(Value::Int(1)));
+        assert_eq!(get(&known, "other", Rank::UNDEF, "key"), Some(Value::Int(1)));
+        assert_eq!(get(&known, "other", Rank(2), "key"), None);
+        assert_eq!(get(&known, "unknown", Rank(1), "key"), None);
+        known.forget_ranks();
+        assert_eq!(get(&known, "other", Rank(1), "key"), None);
+        assert_eq!(get(&known, "other", Rank(1), keys::JOB_SIZE), Some(Value::Uint32(4)));
+    }
+
+    #[test]
+    fn a_second_reply_adds_to_the_first() {
+        let known = Known::default();
+        let other = Nspace::new("other").unwrap();
+        let node = |name: &str, key: &'static str, value: i32| pmix_dstore::job::Node {
+            hostname: name.into(),
+            values: [(key.into(), Value::Int(value))].into(),
+            ..Default::default()
+        };
+        let mut first = JobData::new(other.clone());
+        first.nodes = vec![node("a", "pmix.x", 1), node("b", "pmix.x", 2)];
+        first.procs.set(Rank(0), "pmix.r".into(), Value::Int(0)).unwrap();
+        let mut second = JobData::new(other);
+        second.nodes = vec![node("b", "pmix.y", 3), node("c", "pmix.y", 4)];
+        second.procs.set(Rank(2), "pmix.r".into(), Value::Int(2)).unwrap();
+        known.add_job(first, false);
+        assert!(known.job(b"other", |_| ()).is_none());
+        known.add_job(second, true);
+        known
+            .job(b"other", |job| {
+                assert_eq!(job.nodes.len(), 3);
+                assert_eq!(job.nodes[1].values.len(), 2);
+                assert_eq!(job.procs.get(Rank(0), b"pmix.r"), Some(&Value::Int(0)));
+                assert_eq!(job.procs.get(Rank(2), b"pmix.r"), Some(&Value::Int(2)));
+            })
+            .unwrap();
+    }
+}

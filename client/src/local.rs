@@ -1,0 +1,162 @@
+//! The local read path: a Get that is answered on the calling thread.
+//!
+//! In order: the overlay of own values, the mapped segments of the own namespace (or its data in the heap where there
+//! are none), what the server said before. Only the first and the last know locks, and only where they may hold the
+//! value: both have a filter that is asked first.
+
+use pmix_dstore::codec;
+use pmix_dstore::job::JobData;
+use pmix_dstore::model::{DataType, KeyRef, Nspace, Proc, Rank, Result, Value, ValueRef};
+use pmix_dstore::rules::{self, Caller, JobLookup, Selector};
+use pmix_dstore::segment::NamespaceView;
+
+use crate::known::Known;
+use crate::overlay::Overlay;
+
+/// Values that this process can read without asking anybody.
+pub struct Local {
+    me: Proc,
+    hostname: Vec<u8>,
+    /// Own values.
+    pub overlay: Overlay,
+    /// The mapped segments of the own namespace.
+    pub view: Option<NamespaceView>,
+    /// The own job where no segment holds it.
+    pub job: Option<JobData>,
+    /// What the server said.
+    pub known: Known,
+}
+
+/// Which value is wanted.
+#[derive(Clone, Copy)]
+pub struct Wanted<'a> {
+    /// Of which namespace.
+    pub nspace: &'a [u8],
+    /// Of which rank.
+    pub rank: Rank,
+    /// Which one.
+    pub key: KeyRef<'a>,
+    /// Where to look, beside these.
+    pub selector: &'a Selector<'a>,
+}
+
+impl Local {
+    /// Nothing to read yet but what `view` and `job` hold.
+    pub fn new(me: Proc, hostname: Vec<u8>, view: Option<NamespaceView>, job: Option<JobData>) -> Local {
+        Local { me, hostname, overlay: Overlay::new(), view, job, known: Known::default() }
+    }
+
+    /// Whether `nspace` is the own namespace.
+    #[inline]
+    pub fn is_own(&self, nspace: &[u8]) -> bool {
+        nspace == self.me.nspace.as_bytes()
+    }
+
+    /// Whether all that the host registered of a namespace can be read here.
+    pub fn is_whole(&self, nspace: &[u8]) -> bool {
+        let own = self.job.is_some() || self.view.as_ref().is_some_and(|view| view.job().is_some());
+        if self.is_own(nspace) { own } else { self.known.job(nspace, |_| ()).is_some() }
+    }
+
+    /// Finds a value and hands it to what is in `take`, which is left there where there is no value.
+    #[inline]
+    pub fn find<R, F: FnOnce(ValueRef<'_>) -> R>(
+        &self,
+        wanted: &Wanted<'_>,
+        take: &mut Option<F>,
+    ) -> Option<Result<R>> {
+        let Wanted { nspace, rank, key, selector } = *wanted;
+        let own = self.overlay.get(nspace, rank, &key, |value| hand(value.into(), take));
+        if let Some(result) = own {
+            return result;
+        }
+        let is_own = self.is_own(nspace);
+        if is_own && let Some(value) = self.find_own(wanted) {
+            return hand(value, take);
+        }
+        let known = self.known.get(nspace, rank, key, selector, &self.caller(is_own), |value| hand(value, take));
+        match known {
+            Some(result) => result,
+            None if rank == Rank::UNDEF => self.find_anywhere(wanted, is_own, take),
+            None => None,
+        }
+    }
+
+    /// A value of the own namespace in its segments, or in the heap where there are none.
+    #[inline]
+    fn find_own(&self, wanted: &Wanted<'_>) -> Option<ValueRef<'_>> {
+        let Wanted { rank, key, selector, .. } = *wanted;
+        let caller = self.caller(true);
+        if let Some(view) = &self.view {
+            if !key.is_reserved()
+                && rank.is_process()
+                && let Some(value) = view.modex(rank, &key)
+            {
+                return Some(value);
+            }
+            if let Some(job) = view.job() {
+                return rules::find(job, rank, key, selector, &caller);
+            }
+        }
+        rules::find(self.job.as_ref()?, rank, key, selector, &caller)
+    }
+
+    /// A key asked for without a rank: one that a single rank of the namespace has, or one of the caller itself.
+    #[cold]
+    fn find_anywhere<R, F: FnOnce(ValueRef<'_>) -> R>(
+        &self,
+        wanted: &Wanted<'_>,
+        is_own: bool,
+        take: &mut Option<F>,
+    ) -> Option<Result<R>> {
+        if wanted.key.is_reserved() {
+            let own = Wanted { rank: self.me.rank, ..*wanted };
+            return hand(self.find_own(&own).filter(|_| is_own)?, take);
+        }
+        if let Some(rank) = self.overlay.unique(wanted.nspace, &wanted.key) {
+            return self.overlay.get(wanted.nspace, rank, &wanted.key, |value| hand(value.into(), take))?;
+        }
+        let view = self.view.as_ref().filter(|_| is_own)?;
+        let size = view.job().map_or(0, |job| job.proc_count());
+        let value = (0..size).find_map(|rank| view.modex(Rank(rank), &wanted.key))?;
+        hand(value, take)
+    }
+
+    /// Who asks, for the rules.
+    #[inline]
+    pub fn caller(&self, is_own: bool) -> Caller<'_> {
+        Caller { rank: is_own.then_some(self.me.rank), hostname: &self.hostname }
+    }
+
+    /// Reads the data of a job with `heap` or `mapped`, wherever it is; `None` where it is not known as a whole.
+    pub fn with_job<R>(
+        &self,
+        nspace: &Nspace,
+        mapped: impl FnOnce(&pmix_dstore::segment::JobReader) -> R,
+        heap: impl FnOnce(&JobData) -> R,
+    ) -> Option<R> {
+        if !self.is_own(nspace.as_bytes()) {
+            return self.known.job(nspace.as_bytes(), heap);
+        }
+        match (self.view.as_ref().and_then(NamespaceView::job), &self.job) {
+            (Some(job), _) => Some(mapped(job)),
+            (None, Some(job)) => Some(heap(job)),
+            (None, None) => None,
+        }
+    }
+}
+
+/// Hands a value over as users see it: a compressed string as the string that it stands for.
+#[inline]
+pub fn hand<R, F: FnOnce(ValueRef<'_>) -> R>(value: ValueRef<'_>, take: &mut Option<F>) -> Option<Result<R>> {
+    let take = take.take()?;
+    Some(match value {
+        ValueRef::Bytes { ty: DataType::COMPRESSED_STRING, bytes } => expand(bytes).map(|value| take((&value).into())),
+        value => Ok(take(value)),
+    })
+}
+
+#[cold]
+fn expand(bytes: &[u8]) -> Result<Value> {
+    Ok(codec::expand(&Value::CompressedString(bytes.to_vec()))?.unwrap_or(Value::Undef))
+}

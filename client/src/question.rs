@@ -1,0 +1,237 @@
+//! A Get that only the server can answer.
+
+use std::sync::Arc;
+
+use pmix_dstore::job::JobData;
+use pmix_dstore::model::{
+    Info, Key, KeyRef, Kval, NameError, Nspace, Proc, Rank, Result, Status, Value, ValueRef, keys,
+};
+use pmix_dstore::rules::{self, Selector};
+
+use crate::client::{Client, Inner, Standing};
+use crate::get::{GetOptions, GetRequest};
+use crate::local::{Wanted, hand};
+use crate::operation::{Done, deadline};
+use crate::overlay::Origin;
+use crate::wire::reply::GetReply;
+use crate::wire::{Request, jobinfo};
+
+impl Client {
+    /// Gets a value and hands it to `take`, borrowed from where it lies.
+    ///
+    /// `take` must not call the client again.
+    ///
+    /// # Errors
+    /// `ERR_NOT_FOUND`, `ERR_TIMEOUT`, `ERR_BAD_PARAM` for a name that is too long, what the server answers.
+    #[inline]
+    pub fn get<R>(&self, request: &GetRequest<'_>, take: impl FnOnce(ValueRef<'_>) -> R) -> Result<R> {
+        let mut take = Some(take);
+        if let Some(result) = self.inner.find(request, &mut take) {
+            return result;
+        }
+        self.inner.ask_value(request, &mut take)
+    }
+
+    /// Gets a value without blocking.
+    ///
+    /// # Errors
+    /// `ERR_NOT_FOUND` where it is known without the server that there is none; where the request cannot be started.
+    /// Then `done` is not called.
+    pub fn get_nb(&self, request: &GetRequest<'_>, done: Done<Value>) -> Result<()> {
+        let to_value = |value: ValueRef<'_>| value.to_value();
+        if let Some(result) = self.inner.find(request, &mut Some(to_value)) {
+            let value = result??;
+            self.inner.link.defer(Box::new(move || done(Ok(value))));
+            return Ok(());
+        }
+        let question = self.inner.question(request)?;
+        if !question.asks {
+            let value = self.inner.answer_alone(&question, &mut Some(to_value))??;
+            self.inner.link.defer(Box::new(move || done(Ok(value))));
+            return Ok(());
+        }
+        let payload = question.payload(&self.inner)?;
+        let inner = Arc::clone(&self.inner);
+        let reply = move |reply| done(inner.answer(&question, reply, &mut Some(to_value)).and_then(|value| value));
+        self.inner.link.request(payload, Box::new(reply));
+        Ok(())
+    }
+}
+
+/// A Get that only the server can answer.
+struct Question {
+    nspace: Nspace,
+    rank: Rank,
+    /// `None` for all values of the rank.
+    key: Option<Key>,
+    infos: Vec<Info>,
+    refresh: bool,
+    /// Whether the server may be asked.
+    asks: bool,
+}
+
+impl Question {
+    fn payload(&self, inner: &Inner) -> Result<Vec<u8>> {
+        let Question { nspace, rank, key, infos, .. } = self;
+        inner.encode(&Request::Get { nspace: nspace.clone(), rank: *rank, infos: infos.clone(), key: key.clone() })
+    }
+
+    /// Whether the answer holds beside this question: one that is narrowed to a node or an application does not.
+    fn is_general(&self, options: &GetOptions<'_>) -> bool {
+        let Selector { app, node, appnum, nodeid, hostname, .. } = options.selector;
+        !app && !node && appnum.is_none() && nodeid.is_none() && hostname.is_none()
+    }
+}
+
+impl Inner {
+    /// The local answer to a Get, if there is one.
+    #[inline]
+    fn find<R, F: FnOnce(ValueRef<'_>) -> R>(
+        &self,
+        request: &GetRequest<'_>,
+        take: &mut Option<F>,
+    ) -> Option<Result<R>> {
+        let key = KeyRef::new(request.key.filter(|_| !request.options.refresh)?);
+        let nspace = request.nspace.filter(|nspace| !nspace.is_empty()).unwrap_or(self.me.nspace.as_bytes());
+        let wanted = Wanted { nspace, rank: request.rank, key, selector: &request.options.selector };
+        self.local.find(&wanted, take)
+    }
+
+    /// The question to ask, where the server may be asked.
+    #[cold]
+    fn question(&self, request: &GetRequest<'_>) -> Result<Question> {
+        let options = &request.options;
+        let name = |_: NameError| Status::ERR_BAD_PARAM;
+        let nspace = match request.nspace.filter(|nspace| !nspace.is_empty()) {
+            Some(nspace) => Nspace::new(nspace).map_err(name)?,
+            None => self.me.nspace.clone(),
+        };
+        let key = request.key.map(Key::new).transpose().map_err(name)?;
+        let mut asks = !options.optional && self.standing != Standing::Singleton;
+        let mut infos = (request.infos)();
+        if key.as_ref().is_some_and(Key::is_reserved) && self.local.is_own(nspace.as_bytes()) && !options.refresh {
+            // What the host registered of the own job is here. The host may still learn more, so that the server is
+            // asked what it has by now; but nothing will come that could be waited for.
+            asks &= !options.immediate || !self.local.is_whole(nspace.as_bytes());
+            if !options.immediate {
+                infos.push(Info::new(keys::IMMEDIATE, Value::Bool(true)));
+            }
+        }
+        Ok(Question { nspace, rank: request.rank, key, infos, refresh: options.refresh, asks })
+    }
+
+    /// Asks the server, where it may be asked.
+    #[cold]
+    fn ask_value<R, F: FnOnce(ValueRef<'_>) -> R>(&self, request: &GetRequest<'_>, take: &mut Option<F>) -> Result<R> {
+        let question = self.question(request)?;
+        if !question.asks {
+            return self.answer_alone(&question, take);
+        }
+        let reply = self.link.request_wait(question.payload(self)?, deadline(request.options.timeout));
+        self.answer(&question, reply, take)
+    }
+
+    /// The answer without the server: there is none, but for a question for all values of a rank.
+    fn answer_alone<R, F: FnOnce(ValueRef<'_>) -> R>(&self, question: &Question, take: &mut Option<F>) -> Result<R> {
+        let none = Err(Status::ERR_NOT_FOUND);
+        if question.key.is_some() {
+            return none;
+        }
+        let all = self.all(question, Vec::new());
+        if all.iter_infos().next().is_none() { none } else { hand((&all).into(), take).unwrap_or(none) }
+    }
+
+    /// Makes the answer of the server's reply, and keeps what will be asked for again.
+    #[cold]
+    fn answer<R, F: FnOnce(ValueRef<'_>) -> R>(
+        &self,
+        question: &Question,
+        reply: Result<Vec<u8>>,
+        take: &mut Option<F>,
+    ) -> Result<R> {
+        let GetReply { status, objects } = self.decode(&reply?)?;
+        status.ok()?;
+        let options = GetOptions::from_infos(&question.infos);
+        let Some(key) = &question.key else {
+            let all = self.all(question, objects);
+            return hand((&all).into(), take).unwrap_or(Err(Status::ERR_NOT_FOUND));
+        };
+        let mut job = JobData::new(question.nspace.clone());
+        for (proc, kvals) in objects {
+            let is_asked = proc.nspace == question.nspace;
+            if proc.rank.is_process() {
+                let value = kvals.iter().find(|kval| kval.key == *key && is_asked);
+                let value = value.filter(|_| proc.rank == question.rank || question.rank == Rank::UNDEF);
+                let result = value.and_then(|kval| hand((&kval.value).into(), take));
+                self.keep_rank(question, &proc, &kvals);
+                if let Some(result) = result {
+                    return result;
+                }
+                continue;
+            }
+            let direct = kvals.iter().find(|kval| kval.key == *key && is_asked).map(|kval| kval.value.clone());
+            let data = jobinfo::from_kvals(proc.nspace, self.link.dialect(), kvals)?;
+            if self.keeps() && question.is_general(&options) {
+                // With the values of a rank of another job come all of the job, so that it can be read here from now on.
+                let is_whole = question.rank.is_process() && !self.local.is_own(data.nspace.as_bytes());
+                self.local.known.add_job(data.clone(), is_whole);
+            }
+            if let Some(value) = direct {
+                return hand((&value).into(), take).unwrap_or(Err(Status::ERR_NOT_FOUND));
+            }
+            if is_asked {
+                job = data;
+            }
+        }
+        let caller = self.local.caller(self.local.is_own(question.nspace.as_bytes()));
+        let value = rules::find(&job, question.rank, key.into(), &options.selector, &caller);
+        value.and_then(|value| hand(value, take)).unwrap_or(Err(Status::ERR_NOT_FOUND))
+    }
+
+    /// Keeps what the server said of a rank.
+    fn keep_rank(&self, question: &Question, proc: &Proc, kvals: &[Kval]) {
+        if !self.keeps() {
+            return;
+        }
+        self.local.known.add_rank(&proc.nspace, proc.rank, kvals);
+        if question.refresh && self.local.is_own(proc.nspace.as_bytes()) && self.local.view.is_some() {
+            // The segments are asked before what is kept, and still hold the older values.
+            for Kval { key, value } in kvals {
+                self.local.overlay.set(&proc.nspace, proc.rank, key.clone(), value.clone(), Origin::Refreshed);
+            }
+        }
+    }
+
+    /// Whether replies are worth keeping: not where the link leads into this very process.
+    pub(crate) fn keeps(&self) -> bool {
+        self.standing != Standing::Linked
+    }
+
+    /// All values of a rank as an array of infos: own ones first, then those that the server told.
+    fn all(&self, question: &Question, objects: Vec<(Proc, Vec<Kval>)>) -> Value {
+        let mut infos: Vec<Info> = Vec::new();
+        let mut add = |key: Key, value: Value| {
+            if !infos.iter().any(|info| info.key == key) {
+                let value = pmix_dstore::codec::expand(&value).ok().flatten().unwrap_or(value);
+                infos.push(Info { key, flags: 0, value });
+            }
+        };
+        for (key, value) in self.local.overlay.rank(question.nspace.as_bytes(), question.rank) {
+            add(key, value);
+        }
+        for (proc, kvals) in objects {
+            if proc.nspace == question.nspace && proc.rank == question.rank {
+                kvals.into_iter().for_each(|Kval { key, value }| add(key, value));
+            }
+        }
+        for (key, value) in self.local.known.rank(question.nspace.as_bytes(), question.rank) {
+            add(key, value);
+        }
+        if let Some(job) = self.local.job.as_ref().filter(|job| job.nspace == question.nspace) {
+            for (key, value) in job.procs.row(question.rank) {
+                add(key.clone(), value.clone());
+            }
+        }
+        Value::infos(infos)
+    }
+}
