@@ -45,7 +45,10 @@ pub struct Stats {
     pub gets: u64,
     /// Fences completed.
     pub fences: u64,
-    /// From the first registration of a client's environment to the end of the latest fence.
+    /// From the first environment made for a client to the latest connection of one.
+    pub connected: Option<Duration>,
+    /// From the first environment made for a client to the end of the first fence that collected data, or of the
+    /// first fence while none has.
     pub wireup: Option<Duration>,
 }
 
