@@ -36,3 +36,20 @@ fn soname_is_that_of_the_stock_library() {
     let dynamic = output("readelf", &["-d"]);
     assert!(dynamic.lines().any(|line| line.contains("SONAME") && line.contains("[libpmix.so.2]")), "{dynamic}");
 }
+
+#[test]
+fn missing_functions_are_documented() {
+    let document = include_str!("../../docs/missing.md");
+    let source = include_str!("../src/api/missing.rs");
+    let documented: Vec<&str> = document
+        .lines()
+        .filter(|line| line.ends_with("| `PMIX_ERR_NOT_SUPPORTED` |"))
+        .filter_map(|line| line.split('`').nth(1))
+        .collect();
+    let missing: Vec<&str> = source
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("fn "))
+        .filter_map(|line| line.split('(').next())
+        .collect();
+    assert_eq!(documented, missing);
+}

@@ -1,5 +1,6 @@
 //! What a host calls.
 
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -7,6 +8,7 @@ use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::signal::{SigSet, SigmaskHow};
 use parking_lot::Mutex;
 use pmix_client::wire::{Notification, TAG_NOTIFY};
 use pmix_client::{Client, Event};
@@ -16,7 +18,7 @@ use pmix_dstore::model::{Info, Nspace, Proc, Result, Status};
 use crate::Host;
 use crate::completion::{Answer, AnswerSink};
 use crate::config::Config;
-use crate::engine::{Engine, JobPlan};
+use crate::engine::{Engine, JobPlan, PeerId};
 use crate::io::Loop;
 use crate::link::{OwnLink, OwnRequests};
 
@@ -43,7 +45,10 @@ pub struct Stats {
     pub gets: u64,
     /// Fences completed.
     pub fences: u64,
-    /// From the first registration of a client's environment to the end of the latest fence.
+    /// From the first environment made for a client to the latest connection of one.
+    pub connected: Option<Duration>,
+    /// From the first environment made for a client to the end of the first fence that collected data, or of the
+    /// first fence while none has.
     pub wireup: Option<Duration>,
 }
 
@@ -83,7 +88,8 @@ impl Inner {
 
     /// One line for the administrator: something has gone wrong.
     pub fn log(&self, line: &str) {
-        eprintln!("pmix-dstore server {}: {line}", std::process::id());
+        // A daemon may have closed its stderr; there is nowhere else to complain.
+        let _ = writeln!(io::stderr(), "pmix-dstore server {}: {line}", std::process::id());
     }
 
     /// A message for the process's own client: a reply or an event.
@@ -149,14 +155,15 @@ impl Server {
         let _ = inner.client.set(Arc::downgrade(&client));
         let serving = Loop::new(inner.clone(), tcp).map_err(failed)?;
         let own = inner.clone();
-        let thread = thread::Builder::new()
-            .name("pmix-server".into())
-            .spawn(move || {
-                let _ = own.thread.set(thread::current().id());
-                drop(own);
-                serving.run();
-            })
-            .map_err(failed)?;
+        // The host's signals are for the host's threads: ours is born with all of them blocked.
+        let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK).map_err(|_| Status::ERROR)?;
+        let thread = thread::Builder::new().name("pmix-server".into()).spawn(move || {
+            let _ = own.thread.set(thread::current().id());
+            drop(own);
+            serving.run();
+        });
+        mask.thread_set_mask().map_err(|_| Status::ERROR)?;
+        let thread = thread.map_err(failed)?;
         Ok(Arc::new(Server { inner, client, me, hostname, thread: Mutex::new(Some(thread)) }))
     }
 
@@ -232,6 +239,26 @@ impl Server {
             return Status::ERR_INIT;
         }
         self.inner.feed(|engine| engine.dmodex_request(proc, done))
+    }
+
+    /// Tells the clients of this node, and the process's own handlers, of an event that `source` caused or reported.
+    ///
+    /// The host is not told: it is the one who tells. `range` is a `pmix_data_range_t`.
+    pub fn notify_event(
+        &self,
+        code: Status,
+        source: Proc,
+        range: u8,
+        infos: Vec<Info>,
+        done: Option<OpDone>,
+    ) -> Status {
+        let client = self.client.clone();
+        self.operate(done, |engine| {
+            engine.deliver_event(Some(PeerId::OWN), code, &source, range, infos.clone());
+            let event = Event::new(code, source, infos);
+            engine.defer(Box::new(move || client.deliver(event)));
+            Status::SUCCESS
+        })
     }
 
     /// Figures for reports.

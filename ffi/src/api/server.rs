@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use libc::{gid_t, uid_t};
 use parking_lot::RwLock;
+use pmix_client::instance;
 use pmix_dstore::maps;
 use pmix_dstore::model::{Result, Status};
 use pmix_server::{OpDone, Server};
@@ -19,56 +20,70 @@ use crate::host::CHost;
 use crate::memory::copy_bytes;
 use crate::types::*;
 
-/// The server of this process and how often it was started.
-static SERVER: RwLock<Option<(Arc<Server>, usize)>> = RwLock::new(None);
+/// The server of this process.
+struct Running {
+    server: Arc<Server>,
+    /// How often it was started.
+    count: usize,
+    /// Whether its own client is the one of the process.
+    is_client: bool,
+}
+
+static SERVER: RwLock<Option<Running>> = RwLock::new(None);
 
 /// The server of this process.
 ///
 /// # Errors
 /// `INIT` where there is none.
-fn server() -> Result<Arc<Server>> {
-    SERVER.read().as_ref().map(|(server, _)| server.clone()).ok_or(Status::ERR_INIT)
+pub(super) fn server() -> Result<Arc<Server>> {
+    SERVER.read().as_ref().map(|running| running.server.clone()).ok_or(Status::ERR_INIT)
 }
 
 /// A callback for the end of an operation; without one the operation blocks.
-fn done(cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void) -> Option<OpDone> {
+pub(super) fn done(cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void) -> Option<OpDone> {
     let callback = Callback::new(cbfunc, cbdata);
     callback.is_some().then(|| Box::new(move |status| callback.call(status)) as OpDone)
 }
 
 /// The result of an operation that was told to block where it was given no callback: success is success then.
-fn blocking(status: Status, cbfunc: Option<pmix_op_cbfunc_t>) -> Result<()> {
+pub(super) fn blocking(status: Status, cbfunc: Option<pmix_op_cbfunc_t>) -> Result<()> {
     if cbfunc.is_none() && status == Status::OPERATION_SUCCEEDED { Ok(()) } else { status.ok() }
 }
 
 status_entry! {
     /// `PMIx_server_init`: starts the server of this process; counted.
     fn PMIx_server_init(module: *mut pmix_server_module_t, info: *mut pmix_info_t, ninfo: usize) {
-        let mut server = SERVER.write();
-        if let Some((_, count)) = &mut *server {
-            *count += 1;
+        let mut running = SERVER.write();
+        if let Some(running) = &mut *running {
+            running.count += 1;
             return Ok(());
         }
-        let host = Arc::new(CHost::new(module));
-        *server = Some((Server::init(host, &array::read(info, ninfo)?)?, 1));
+        let server = Server::init(Arc::new(CHost::new(module)), &array::read(info, ninfo)?)?;
+        // A process that was somebody's client before stays that client.
+        let is_client = instance::install((*server.client()).clone()).is_ok();
+        *running = Some(Running { server, count: 1, is_client });
         Ok(())
     }
 
     /// `PMIx_server_finalize`: undoes one [`PMIx_server_init`].
     fn PMIx_server_finalize() {
         let ended = {
-            let mut server = SERVER.write();
-            match &mut *server {
+            let mut running = SERVER.write();
+            match &mut *running {
                 None => return Err(Status::ERR_INIT),
-                Some((_, count)) if *count > 1 => {
-                    *count -= 1;
+                Some(running) if running.count > 1 => {
+                    running.count -= 1;
                     return Ok(());
                 }
                 last => last.take(),
             }
         };
         // Outside the lock: what the server's thread still calls back may come here again.
-        ended.map_or(Ok(()), |(server, _)| server.finalize().ok())
+        let Some(ended) = ended else { return Ok(()) };
+        if ended.is_client {
+            instance::finalize(&[])?;
+        }
+        ended.server.finalize().ok()
     }
 
     /// `PMIx_server_register_nspace`: what is known of a job.

@@ -1,0 +1,62 @@
+# The targets of daily work. Each works in a fresh clone and again after that.
+#
+#   make demo                 an MPI program on 4 ranks under pmixrun, with this project's libpmix.so.2
+#   make test                 all tests, against Debian's own Open MPI, Slurm and libpmix too
+#   make check                formatting, lints and documentation
+#   make install PREFIX=DIR   lib/, include/, bin/
+#   make deps                 installs missing Debian packages, or names them
+#   make clean
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+
+CARGO ?= cargo
+PREFIX ?= /usr/local
+# Where files are put before they are packed; usual in packaging.
+DESTDIR ?=
+
+target := $(or $(CARGO_TARGET_DIR),target)
+release := $(target)/release
+root := $(DESTDIR)$(abspath $(PREFIX))
+
+.PHONY: build
+build: deps-build
+	$(CARGO) build --release -p pmix-ffi -p pmix-tools
+	ln -sfn libpmix.so $(release)/libpmix.so.2
+
+.PHONY: demo
+demo: deps-run build
+	.ci/demo $(release)
+
+.PHONY: test
+test: deps-test build
+	$(CARGO) build -p pmix-ffi -p pmix-tools
+	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) test --workspace
+
+.PHONY: check
+check: deps-build
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+
+# libpmix.so is the name that Slurm's plugin opens and that the linker looks for.
+.PHONY: install
+install: build
+	install -d $(root)/lib/pkgconfig $(root)/include $(root)/bin
+	install -m 755 $(release)/libpmix.so $(root)/lib/libpmix.so.2
+	ln -sfn libpmix.so.2 $(root)/lib/libpmix.so
+	install -m 644 ffi/include/*.h $(root)/include/
+	sed 's|@PREFIX@|$(abspath $(PREFIX))|g' ffi/pmix.pc.in > $(root)/lib/pkgconfig/pmix.pc
+	chmod 644 $(root)/lib/pkgconfig/pmix.pc
+	install -m 755 $(release)/pmixrun $(release)/pmixctl $(root)/bin/
+
+# What is needed to build, to run MPI programs, and for the tests; each list holds the one before.
+.PHONY: deps deps-build deps-run deps-test
+deps: deps-test
+deps-build deps-run deps-test:
+	.ci/deps $(@:deps-%=%)
+
+.PHONY: clean
+clean:
+	$(CARGO) clean

@@ -1,0 +1,1478 @@
+/* A small resource manager: hosts one or two PMIx servers on this machine and starts ranks of one program.
+ *
+ *   host [-n RANKS_PER_SERVER] [-s SERVERS] [options] PROGRAM [ARGS...]
+ *
+ *   --map block|cyclic     which ranks a server has (default block)
+ *   --rank-lib DIR[,DIR]   LD_LIBRARY_PATH of the ranks, taking turns by rank (default: as it is)
+ *   --env NAME=VALUE       sets a variable for the ranks (repeatable)
+ *   --answer MODE          how upcalls are answered: later (from the main thread), inline (the callback is called
+ *                          inside the upcall) or mixed, which takes turns
+ *   --events WAY           how the notify_event upcall is answered: at-once (default) by its return value, or callback,
+ *                          which Debian's 4.2.2 cannot bear: it frees what the callback needs before it is called
+ *   --nspace NAME          the job's namespace
+ *   --timeout SECONDS      ends everything after this long (default 60)
+ *
+ * With two servers each is a process of its own; they are the nodes nodeA and nodeB of the job. The processes exchange
+ * fence data, direct modex requests, events, published keys and aborts over a socket pair, as the daemons of a resource
+ * manager do. A log goes to stderr, a line per upcall, each beginning with "host S:". The exit status is that of the
+ * first rank that failed, 128 + N for signal N, or the status given to PMIx_Abort.
+ */
+#include "common.h"
+
+#include <pmix_server.h>
+
+#include <dirent.h>
+#include <ftw.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <time.h>
+
+extern char **environ;
+
+enum answer { ANSWER_LATER, ANSWER_INLINE, ANSWER_MIXED };
+
+static struct {
+    int ranks_per_server;
+    int servers;
+    bool cyclic;
+    char *rank_libs[8];
+    int rank_lib_count;
+    char *env[32];
+    int env_count;
+    enum answer answer;
+    bool event_callback;
+    const char *nspace;
+    int timeout;
+    char **command;
+} options = { .ranks_per_server = 2, .servers = 1, .nspace = "test-job", .timeout = 60 };
+
+static layout_t layout;
+static int me;           /* number of this server */
+static int peer_fd = -1; /* socket to the other server */
+static char tmpdir[256];
+
+__attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
+{
+    char text[1900], line[1930];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    int len = snprintf(line, sizeof(line), "host %d: %s\n", me, text);
+    ssize_t written = write(STDERR_FILENO, line, len);
+    (void) written;
+}
+
+__attribute__((noreturn)) static void fail(const char *what, pmix_status_t status)
+{
+    note("%s failed: %s (%d)", what, PMIx_Error_string(status), status);
+    _exit(71);
+}
+
+/* ---- work for the main thread ---------------------------------------------------------------------------------- */
+
+typedef struct work {
+    void (*run)(void *);
+    void *argument;
+    struct work *next;
+} work_t;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static work_t *work_first, **work_last = &work_first;
+static int wake_fds[2];
+
+static void post(void (*run)(void *), void *argument)
+{
+    work_t *work = need(calloc(1, sizeof(*work)));
+    work->run = run;
+    work->argument = argument;
+    pthread_mutex_lock(&lock);
+    *work_last = work;
+    work_last = &work->next;
+    pthread_mutex_unlock(&lock);
+    ssize_t written = write(wake_fds[1], "", 1);
+    (void) written;
+}
+
+static void run_posted(void)
+{
+    for (;;) {
+        pthread_mutex_lock(&lock);
+        work_t *work = work_first;
+        if (work != NULL) {
+            work_first = work->next;
+            if (work_first == NULL) {
+                work_last = &work_first;
+            }
+        }
+        pthread_mutex_unlock(&lock);
+        if (work == NULL) {
+            return;
+        }
+        work->run(work->argument);
+        free(work);
+    }
+}
+
+/* Runs what answers an upcall: now or on the main thread, as the options say. */
+static void answer(void (*run)(void *), void *argument)
+{
+    static int turn;
+    bool now = options.answer == ANSWER_INLINE ||
+               (options.answer == ANSWER_MIXED && __atomic_fetch_add(&turn, 1, __ATOMIC_RELAXED) % 2 == 0);
+    if (now) {
+        run(argument);
+    } else {
+        post(run, argument);
+    }
+}
+
+typedef struct {
+    pmix_op_cbfunc_t cbfunc;
+    void *cbdata;
+    pmix_status_t status;
+} op_t;
+
+static void finish_op(void *argument)
+{
+    op_t *op = argument;
+    op->cbfunc(op->status, op->cbdata);
+    free(op);
+}
+
+static void answer_op(pmix_op_cbfunc_t cbfunc, void *cbdata, pmix_status_t status)
+{
+    if (cbfunc == NULL) {
+        return;
+    }
+    op_t *op = need(calloc(1, sizeof(*op)));
+    *op = (op_t) { cbfunc, cbdata, status };
+    answer(finish_op, op);
+}
+
+/* ---- messages between the two servers -------------------------------------------------------------------------- */
+
+enum { MSG_FENCE, MSG_GET, MSG_GOT, MSG_EVENT, MSG_PUBLISH, MSG_UNPUBLISH, MSG_ABORT };
+
+typedef struct {
+    uint8_t *bytes;
+    size_t len, at;
+} message_t;
+
+static void put_bytes(message_t *m, const void *bytes, size_t len)
+{
+    m->bytes = need(realloc(m->bytes, m->len + len + 1));
+    memcpy(m->bytes + m->len, bytes, len);
+    m->len += len;
+}
+
+static void put_number(message_t *m, uint64_t number) { put_bytes(m, &number, sizeof(number)); }
+
+static void put_block(message_t *m, const void *bytes, size_t len)
+{
+    put_number(m, len);
+    put_bytes(m, bytes, len);
+}
+
+static void put_text(message_t *m, const char *text) { put_block(m, text, strlen(text) + 1); }
+
+static const void *take_bytes(message_t *m, size_t len)
+{
+    if (m->len - m->at < len) {
+        note("short message from the other server");
+        _exit(72);
+    }
+    const void *bytes = m->bytes + m->at;
+    m->at += len;
+    return bytes;
+}
+
+static uint64_t take_number(message_t *m)
+{
+    uint64_t number;
+    memcpy(&number, take_bytes(m, sizeof(number)), sizeof(number));
+    return number;
+}
+
+static const void *take_block(message_t *m, size_t *len)
+{
+    *len = take_number(m);
+    return take_bytes(m, *len);
+}
+
+static const char *take_text(message_t *m)
+{
+    size_t len;
+    return take_block(m, &len);
+}
+
+/* Only the types that the test programs send between nodes. */
+static void put_value(message_t *m, const pmix_value_t *value)
+{
+    put_number(m, value->type);
+    switch (value->type) {
+    case PMIX_STRING: put_text(m, value->data.string ? value->data.string : ""); break;
+    case PMIX_BYTE_OBJECT: put_block(m, value->data.bo.bytes, value->data.bo.size); break;
+    case PMIX_PROC:
+        put_text(m, value->data.proc->nspace);
+        put_number(m, value->data.proc->rank);
+        break;
+    default: put_bytes(m, &value->data, sizeof(uint64_t));
+    }
+}
+
+static bool can_carry(const pmix_value_t *value)
+{
+    switch (value->type) {
+    case PMIX_STRING: case PMIX_BYTE_OBJECT: case PMIX_PROC: case PMIX_BOOL: case PMIX_INT: case PMIX_UINT32:
+    case PMIX_UINT64: case PMIX_STATUS: case PMIX_PROC_RANK: case PMIX_UINT16: return true;
+    default: return false;
+    }
+}
+
+static pmix_value_t take_value(message_t *m)
+{
+    pmix_value_t value;
+    memset(&value, 0, sizeof(value));
+    value.type = take_number(m);
+    size_t len;
+    const void *bytes;
+    switch (value.type) {
+    case PMIX_STRING: value.data.string = copy_text(take_text(m)); break;
+    case PMIX_BYTE_OBJECT:
+        bytes = take_block(m, &len);
+        value = value_bytes(bytes, len);
+        break;
+    case PMIX_PROC:
+        value.data.proc = need(calloc(1, sizeof(pmix_proc_t)));
+        strncpy(value.data.proc->nspace, take_text(m), PMIX_MAX_NSLEN);
+        value.data.proc->rank = take_number(m);
+        break;
+    default: memcpy(&value.data, take_bytes(m, sizeof(uint64_t)), sizeof(uint64_t));
+    }
+    return value;
+}
+
+static void write_all(const void *bytes, size_t len)
+{
+    const char *at = bytes;
+    while (len > 0) {
+        ssize_t n = send(peer_fd, at, len, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return; /* the other server is gone; its end is noticed elsewhere */
+        }
+        at += n;
+        len -= n;
+    }
+}
+
+static void send_message(int kind, message_t *m)
+{
+    static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER;
+    if (peer_fd >= 0) {
+        uint64_t head[2] = { kind, m->len };
+        pthread_mutex_lock(&sending);
+        write_all(head, sizeof(head));
+        write_all(m->bytes, m->len);
+        pthread_mutex_unlock(&sending);
+    }
+    free(m->bytes);
+}
+
+/* ---- fences ---------------------------------------------------------------------------------------------------- */
+
+/* A fence that one of the two sides has entered. Fences of the same processes are matched in order. */
+typedef struct fence {
+    char *signature;
+    bool mine;
+    char *data;
+    size_t len;
+    pmix_modex_cbfunc_t cbfunc;
+    pmix_op_cbfunc_t op_cbfunc; /* of connect and disconnect, which exchange no data */
+    void *cbdata;
+    struct fence *next;
+} fence_t;
+
+static fence_t *fences;
+
+static char *signature_of(const char *what, const pmix_proc_t *procs, size_t count)
+{
+    size_t len = strlen(what) + 1;
+    char *text = copy_text(what);
+    for (size_t i = 0; i < count; i++) {
+        char part[PMIX_MAX_NSLEN + 32];
+        int part_len = snprintf(part, sizeof(part), " %s:%u", procs[i].nspace, procs[i].rank);
+        text = need(realloc(text, len + part_len));
+        memcpy(text + len - 1, part, part_len + 1);
+        len += part_len;
+    }
+    return text;
+}
+
+static bool involves_peer(const pmix_proc_t *procs, size_t count)
+{
+    if (options.servers == 1) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(procs[i].nspace, options.nspace) != 0) {
+            continue;
+        }
+        if (procs[i].rank == PMIX_RANK_WILDCARD ||
+            (procs[i].rank < (pmix_rank_t) layout.rank_count && layout.node_of[procs[i].rank] != me)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void free_data(void *data) { free(data); }
+
+/* Ends my side of a fence with the contributions of both servers, the first server's first. */
+static void finish_fence(fence_t *mine, fence_t *theirs)
+{
+    if (mine->op_cbfunc != NULL) {
+        mine->op_cbfunc(PMIX_SUCCESS, mine->cbdata);
+    } else {
+        size_t len = mine->len + (theirs ? theirs->len : 0);
+        char *both = need(malloc(len + 1));
+        fence_t *first = me == 0 ? mine : theirs, *second = me == 0 ? theirs : mine;
+        size_t at = 0;
+        for (int i = 0; i < 2; i++) {
+            fence_t *part = i == 0 ? first : second;
+            if (part != NULL && part->len > 0) {
+                memcpy(both + at, part->data, part->len);
+                at += part->len;
+            }
+        }
+        mine->cbfunc(PMIX_SUCCESS, len ? both : NULL, len, mine->cbdata, free_data, both);
+    }
+    fence_t *ended[2] = { mine, theirs };
+    for (int i = 0; i < 2; i++) {
+        if (ended[i] != NULL) {
+            free(ended[i]->signature);
+            free(ended[i]->data);
+            free(ended[i]);
+        }
+    }
+}
+
+/* Adds one side of a fence; ends the fence when the other side is there. */
+static void enter_fence(fence_t *fence)
+{
+    pthread_mutex_lock(&lock);
+    fence_t **at = &fences;
+    while (*at != NULL && ((*at)->mine == fence->mine || strcmp((*at)->signature, fence->signature) != 0)) {
+        at = &(*at)->next;
+    }
+    fence_t *other = *at;
+    if (other != NULL) {
+        *at = other->next;
+    } else {
+        *at = fence;
+        fence->next = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    if (other != NULL) {
+        finish_fence(fence->mine ? fence : other, fence->mine ? other : fence);
+    }
+}
+
+static void start_fence(void *argument)
+{
+    fence_t *fence = argument;
+    message_t m = { 0 };
+    put_text(&m, fence->signature);
+    put_block(&m, fence->data, fence->len);
+    send_message(MSG_FENCE, &m);
+    enter_fence(fence);
+}
+
+static void end_own_fence(void *argument) { finish_fence(argument, NULL); }
+
+static pmix_status_t collective(const char *what, const pmix_proc_t *procs, size_t count, const char *data, size_t len,
+                                pmix_modex_cbfunc_t cbfunc, pmix_op_cbfunc_t op_cbfunc, void *cbdata)
+{
+    fence_t *fence = need(calloc(1, sizeof(*fence)));
+    fence->signature = signature_of(what, procs, count);
+    fence->mine = true;
+    fence->data = need(malloc(len + 1));
+    memcpy(fence->data, data, len);
+    fence->len = len;
+    fence->cbfunc = cbfunc;
+    fence->op_cbfunc = op_cbfunc;
+    fence->cbdata = cbdata;
+    note("%s, %zu bytes", fence->signature, len);
+    answer(involves_peer(procs, count) ? start_fence : end_own_fence, fence);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t fence_nb(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[], size_t ninfo,
+                              char *data, size_t ndata, pmix_modex_cbfunc_t cbfunc, void *cbdata)
+{
+    (void) info;
+    (void) ninfo;
+    return collective("fence", procs, nprocs, ndata ? data : "", ndata, cbfunc, NULL, cbdata);
+}
+
+static pmix_status_t connect_procs(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[], size_t ninfo,
+                                   pmix_op_cbfunc_t cbfunc, void *cbdata)
+{
+    (void) info;
+    (void) ninfo;
+    return collective("connect", procs, nprocs, "", 0, NULL, cbfunc, cbdata);
+}
+
+static pmix_status_t disconnect_procs(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[], size_t ninfo,
+                                      pmix_op_cbfunc_t cbfunc, void *cbdata)
+{
+    (void) info;
+    (void) ninfo;
+    return collective("disconnect", procs, nprocs, "", 0, NULL, cbfunc, cbdata);
+}
+
+/* ---- direct modex ---------------------------------------------------------------------------------------------- */
+
+#define REQUEST_COUNT_MAX 4096
+static struct {
+    pmix_modex_cbfunc_t cbfunc;
+    void *cbdata;
+} requests[REQUEST_COUNT_MAX];
+static uint64_t request_count;
+
+static void refuse_request(void *argument)
+{
+    uint64_t id = (uintptr_t) argument;
+    requests[id].cbfunc(PMIX_ERR_NOT_FOUND, NULL, 0, requests[id].cbdata, NULL, NULL);
+}
+
+static pmix_status_t direct_modex(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
+                                  pmix_modex_cbfunc_t cbfunc, void *cbdata)
+{
+    const char *key = "";
+    for (size_t i = 0; i < ninfo; i++) {
+        if (strcmp(info[i].key, PMIX_REQUIRED_KEY) == 0) {
+            key = info[i].value.data.string;
+        }
+    }
+    note("direct modex %s:%u %s", proc->nspace, proc->rank, key);
+    pthread_mutex_lock(&lock);
+    uint64_t id = request_count++;
+    pthread_mutex_unlock(&lock);
+    if (id >= REQUEST_COUNT_MAX) {
+        return PMIX_ERR_OUT_OF_RESOURCE;
+    }
+    requests[id].cbfunc = cbfunc;
+    requests[id].cbdata = cbdata;
+    if (!involves_peer(proc, 1)) {
+        answer(refuse_request, (void *) (uintptr_t) id);
+        return PMIX_SUCCESS;
+    }
+    message_t m = { 0 };
+    put_number(&m, id);
+    put_text(&m, proc->nspace);
+    put_number(&m, proc->rank);
+    send_message(MSG_GET, &m);
+    return PMIX_SUCCESS;
+}
+
+/* The local server's answer to a request of the other one. */
+static void request_done(pmix_status_t status, char *data, size_t len, void *argument)
+{
+    message_t m = { 0 };
+    put_number(&m, (uintptr_t) argument);
+    put_number(&m, (uint64_t) (int64_t) status);
+    put_block(&m, data ? data : "", data ? len : 0);
+    send_message(MSG_GOT, &m);
+}
+
+/* ---- published keys: each server knows all ----------------------------------------------------------------------- */
+
+typedef struct published {
+    pmix_proc_t proc;
+    char *key;
+    pmix_value_t value;
+    struct published *next;
+} published_t;
+
+typedef struct lookup {
+    char **keys;
+    size_t key_count;
+    bool wait;
+    time_t until;
+    pmix_lookup_cbfunc_t cbfunc;
+    void *cbdata;
+    struct lookup *next;
+} lookup_t;
+
+static published_t *published;
+static lookup_t *lookups;
+
+/* Answers a lookup if it can be answered now. */
+static bool try_lookup(lookup_t *lookup)
+{
+    pmix_pdata_t *found = need(calloc(lookup->key_count, sizeof(*found)));
+    size_t count = 0;
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < lookup->key_count; i++) {
+        for (published_t *item = published; item != NULL; item = item->next) {
+            if (strcmp(item->key, lookup->keys[i]) == 0) {
+                found[count].proc = item->proc;
+                strncpy(found[count].key, item->key, PMIX_MAX_KEYLEN);
+                found[count++].value = item->value; /* lent for the time of the callback */
+                break;
+            }
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    bool expired = lookup->until != 0 && time(NULL) >= lookup->until;
+    bool done = count == lookup->key_count || !lookup->wait || expired;
+    if (done) {
+        pmix_status_t status = count == lookup->key_count ? PMIX_SUCCESS
+                               : count > 0                ? PMIX_ERR_PARTIAL_SUCCESS
+                               : expired                  ? PMIX_ERR_TIMEOUT
+                                                          : PMIX_ERR_NOT_FOUND;
+        lookup->cbfunc(status, found, count, lookup->cbdata);
+    }
+    free(found);
+    return done;
+}
+
+static void free_lookup(lookup_t *lookup)
+{
+    for (size_t i = 0; i < lookup->key_count; i++) {
+        free(lookup->keys[i]);
+    }
+    free(lookup->keys);
+    free(lookup);
+}
+
+/* Called on the main thread only, which owns the list of waiting lookups. */
+static void try_lookups(void *unused)
+{
+    (void) unused;
+    for (lookup_t **at = &lookups; *at != NULL;) {
+        lookup_t *lookup = *at;
+        if (try_lookup(lookup)) {
+            *at = lookup->next;
+            free_lookup(lookup);
+        } else {
+            at = &lookup->next;
+        }
+    }
+}
+
+static void start_lookup(void *argument)
+{
+    lookup_t *lookup = argument;
+    if (try_lookup(lookup)) {
+        free_lookup(lookup);
+    } else {
+        lookup->next = lookups;
+        lookups = lookup;
+    }
+}
+
+static bool remember(const pmix_proc_t *proc, const char *key, pmix_value_t value)
+{
+    pthread_mutex_lock(&lock);
+    for (published_t *item = published; item != NULL; item = item->next) {
+        if (strcmp(item->key, key) == 0) {
+            pthread_mutex_unlock(&lock);
+            return false;
+        }
+    }
+    published_t *item = need(calloc(1, sizeof(*item)));
+    item->proc = *proc;
+    item->key = copy_text(key);
+    item->value = value;
+    item->next = published;
+    published = item;
+    pthread_mutex_unlock(&lock);
+    post(try_lookups, NULL);
+    return true;
+}
+
+static bool forget(const char *key)
+{
+    bool found = false;
+    pthread_mutex_lock(&lock);
+    for (published_t **at = &published; *at != NULL;) {
+        if (strcmp((*at)->key, key) == 0) {
+            *at = (*at)->next; /* what it held may be lent; the program is short */
+            found = true;
+        } else {
+            at = &(*at)->next;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+static pmix_status_t publish(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo, pmix_op_cbfunc_t cbfunc,
+                             void *cbdata)
+{
+    pmix_status_t status = PMIX_SUCCESS;
+    for (size_t i = 0; i < ninfo; i++) {
+        if (strncmp(info[i].key, "pmix", 4) == 0) {
+            continue;
+        }
+        note("publish %s by %u", info[i].key, proc->rank);
+        if (!can_carry(&info[i].value)) {
+            status = PMIX_ERR_NOT_SUPPORTED;
+            continue;
+        }
+        /* Through a message, which makes the copy; the same bytes then go to the other server. */
+        message_t m = { 0 };
+        put_text(&m, info[i].key);
+        put_text(&m, proc->nspace);
+        put_number(&m, proc->rank);
+        size_t start = m.len;
+        put_value(&m, &info[i].value);
+        m.at = start;
+        if (remember(proc, info[i].key, take_value(&m))) {
+            send_message(MSG_PUBLISH, &m);
+        } else {
+            free(m.bytes);
+            status = PMIX_ERR_DUPLICATE_KEY;
+        }
+    }
+    answer_op(cbfunc, cbdata, status);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t lookup(const pmix_proc_t *proc, char **keys, const pmix_info_t info[], size_t ninfo,
+                            pmix_lookup_cbfunc_t cbfunc, void *cbdata)
+{
+    lookup_t *lookup = need(calloc(1, sizeof(*lookup)));
+    while (keys != NULL && keys[lookup->key_count] != NULL) {
+        lookup->key_count++;
+    }
+    lookup->keys = need(calloc(lookup->key_count + 1, sizeof(char *)));
+    for (size_t i = 0; i < lookup->key_count; i++) {
+        lookup->keys[i] = copy_text(keys[i]);
+    }
+    for (size_t i = 0; i < ninfo; i++) {
+        if (strcmp(info[i].key, PMIX_WAIT) == 0) {
+            lookup->wait = true;
+        } else if (strcmp(info[i].key, PMIX_TIMEOUT) == 0) {
+            lookup->until = time(NULL) + info[i].value.data.integer;
+        }
+    }
+    note("lookup %s by %u%s", lookup->key_count ? keys[0] : "nothing", proc->rank, lookup->wait ? ", waits" : "");
+    lookup->cbfunc = cbfunc;
+    lookup->cbdata = cbdata;
+    post(start_lookup, lookup);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t unpublish(const pmix_proc_t *proc, char **keys, const pmix_info_t info[], size_t ninfo,
+                               pmix_op_cbfunc_t cbfunc, void *cbdata)
+{
+    (void) info;
+    (void) ninfo;
+    pmix_status_t status = PMIX_SUCCESS;
+    for (size_t i = 0; keys != NULL && keys[i] != NULL; i++) {
+        note("unpublish %s by %u", keys[i], proc->rank);
+        message_t m = { 0 };
+        put_text(&m, keys[i]);
+        send_message(MSG_UNPUBLISH, &m);
+        if (!forget(keys[i])) {
+            status = PMIX_ERR_NOT_FOUND;
+        }
+    }
+    answer_op(cbfunc, cbdata, status);
+    return PMIX_SUCCESS;
+}
+
+/* ---- ranks ----------------------------------------------------------------------------------------------------- */
+
+static pid_t pids[RANK_COUNT_MAX]; /* of local ranks, by rank */
+static int exit_status = -1;       /* of the first failure */
+static time_t kill_at;             /* when to stop asking politely */
+
+static void end_ranks(void *argument)
+{
+    if (exit_status < 0) {
+        exit_status = (int) (intptr_t) argument;
+    }
+    if (kill_at == 0) {
+        kill_at = time(NULL) + 2;
+    }
+    for (int rank = 0; rank < layout.rank_count; rank++) {
+        if (pids[rank] > 0) {
+            kill(pids[rank], SIGTERM);
+        }
+    }
+}
+
+/* Ends the ranks of both servers. */
+static void end_job(int status)
+{
+    message_t m = { 0 };
+    put_number(&m, status);
+    send_message(MSG_ABORT, &m);
+    post(end_ranks, (void *) (intptr_t) status);
+}
+
+static void start_rank(int rank)
+{
+    pmix_proc_t proc = proc_of(options.nspace, rank);
+    size_t count = 0;
+    while (environ[count] != NULL) {
+        count++;
+    }
+    char **env = need(calloc(count + 1, sizeof(char *)));
+    for (size_t i = 0; i < count; i++) {
+        env[i] = copy_text(environ[i]);
+    }
+    pmix_status_t status = PMIx_server_setup_fork(&proc, &env);
+    if (status != PMIX_SUCCESS) {
+        fail("PMIx_server_setup_fork", status);
+    }
+    note("start rank %d", rank);
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    if (pid < 0) {
+        note("fork: %s", strerror(errno));
+        _exit(71);
+    }
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) {
+            _exit(71);
+        }
+        environ = env;
+        for (int i = 0; i < options.env_count; i++) {
+            putenv(options.env[i]);
+        }
+        if (options.rank_lib_count > 0) {
+            setenv("LD_LIBRARY_PATH", options.rank_libs[rank % options.rank_lib_count], 1);
+        }
+        execvp(options.command[0], options.command);
+        fprintf(stderr, "%s: %s\n", options.command[0], strerror(errno));
+        _exit(127);
+    }
+    pids[rank] = pid;
+}
+
+/* Collects ended ranks; returns how many still run. */
+static int collect_ranks(void)
+{
+    int running = 0;
+    for (int rank = 0; rank < layout.rank_count; rank++) {
+        if (pids[rank] <= 0) {
+            continue;
+        }
+        int state;
+        if (waitpid(pids[rank], &state, WNOHANG) == 0) {
+            running++;
+            if (kill_at != 0 && time(NULL) >= kill_at) {
+                kill(pids[rank], SIGKILL);
+            }
+            continue;
+        }
+        pids[rank] = 0;
+        int code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+        note("rank %d ended with status %d", rank, code);
+        if (code != 0 && exit_status < 0) {
+            end_job(code);
+            run_posted();
+        }
+    }
+    return running;
+}
+
+/* ---- the other upcalls ------------------------------------------------------------------------------------------- */
+
+static pmix_status_t client_connected(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t cbfunc, void *cbdata)
+{
+    note("connected %u object %s", proc->rank, (uintptr_t) object == proc->rank + 1u ? "right" : "WRONG");
+    answer_op(cbfunc, cbdata, PMIX_SUCCESS);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t client_finalized(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t cbfunc, void *cbdata)
+{
+    note("finalized %u object %s", proc->rank, (uintptr_t) object == proc->rank + 1u ? "right" : "WRONG");
+    answer_op(cbfunc, cbdata, PMIX_SUCCESS);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t abort_procs(const pmix_proc_t *proc, void *object, int status, const char msg[],
+                                 pmix_proc_t procs[], size_t nprocs, pmix_op_cbfunc_t cbfunc, void *cbdata)
+{
+    (void) object;
+    (void) procs;
+    note("abort by %u status %d message %s procs %zu", proc->rank, status, msg ? msg : "-", nprocs);
+    answer_op(cbfunc, cbdata, PMIX_SUCCESS);
+    end_job(status & 0xff);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t notify_event(pmix_status_t code, const pmix_proc_t *source, pmix_data_range_t range,
+                                  pmix_info_t info[], size_t ninfo, pmix_op_cbfunc_t cbfunc, void *cbdata)
+{
+    note("event %d from %u range %d", code, source->rank, range);
+    if (range != PMIX_RANGE_LOCAL && range != PMIX_RANGE_PROC_LOCAL) {
+        message_t m = { 0 };
+        put_number(&m, (uint64_t) (int64_t) code);
+        put_text(&m, source->nspace);
+        put_number(&m, source->rank);
+        size_t count = 0;
+        for (size_t i = 0; i < ninfo; i++) {
+            count += can_carry(&info[i].value);
+        }
+        put_number(&m, count);
+        for (size_t i = 0; i < ninfo; i++) {
+            if (can_carry(&info[i].value)) {
+                put_text(&m, info[i].key);
+                put_value(&m, &info[i].value);
+            }
+        }
+        send_message(MSG_EVENT, &m);
+    }
+    if (!options.event_callback) {
+        return PMIX_OPERATION_SUCCEEDED;
+    }
+    answer_op(cbfunc, cbdata, PMIX_SUCCESS);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t register_events(pmix_status_t *codes, size_t ncodes, const pmix_info_t info[], size_t ninfo,
+                                     pmix_op_cbfunc_t cbfunc, void *cbdata)
+{
+    (void) codes;
+    (void) info;
+    (void) ninfo;
+    note("register %zu events", ncodes);
+    answer_op(cbfunc, cbdata, PMIX_SUCCESS);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t deregister_events(pmix_status_t *codes, size_t ncodes, pmix_op_cbfunc_t cbfunc, void *cbdata)
+{
+    (void) codes;
+    note("deregister %zu events", ncodes);
+    answer_op(cbfunc, cbdata, PMIX_SUCCESS);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t query(pmix_proc_t *proc, pmix_query_t *queries, size_t nqueries, pmix_info_cbfunc_t cbfunc,
+                           void *cbdata)
+{
+    (void) cbfunc;
+    (void) cbdata;
+    note("query %s by %u", nqueries > 0 && queries[0].keys ? queries[0].keys[0] : "nothing", proc->rank);
+    return PMIX_ERR_NOT_SUPPORTED;
+}
+
+static void log_data(const pmix_proc_t *client, const pmix_info_t data[], size_t ndata, const pmix_info_t directives[],
+                     size_t ndirs, pmix_op_cbfunc_t cbfunc, void *cbdata)
+{
+    (void) directives;
+    (void) ndirs;
+    for (size_t i = 0; i < ndata; i++) {
+        const char *text = data[i].value.type == PMIX_STRING ? data[i].value.data.string : "(not a string)";
+        note("log %s %s by %u", data[i].key, text, client->rank);
+    }
+    answer_op(cbfunc, cbdata, PMIX_SUCCESS);
+}
+
+typedef struct {
+    pmix_info_cbfunc_t cbfunc;
+    void *cbdata;
+} info_op_t;
+
+static void finish_info_op(void *argument)
+{
+    info_op_t *op = argument;
+    op->cbfunc(PMIX_SUCCESS, NULL, 0, op->cbdata, NULL, NULL);
+    free(op);
+}
+
+static pmix_status_t job_control(const pmix_proc_t *requestor, const pmix_proc_t targets[], size_t ntargets,
+                                 const pmix_info_t directives[], size_t ndirs, pmix_info_cbfunc_t cbfunc, void *cbdata)
+{
+    (void) targets;
+    note("job control %s on %zu by %u", ndirs > 0 ? directives[0].key : "nothing", ntargets, requestor->rank);
+    info_op_t *op = need(calloc(1, sizeof(*op)));
+    *op = (info_op_t) { cbfunc, cbdata };
+    answer(finish_info_op, op);
+    return PMIX_SUCCESS;
+}
+
+static pmix_server_module_t module = {
+    .client_connected = client_connected,
+    .client_finalized = client_finalized,
+    .abort = abort_procs,
+    .fence_nb = fence_nb,
+    .direct_modex = direct_modex,
+    .publish = publish,
+    .lookup = lookup,
+    .unpublish = unpublish,
+    .connect = connect_procs,
+    .disconnect = disconnect_procs,
+    .register_events = register_events,
+    .deregister_events = deregister_events,
+    .notify_event = notify_event,
+    .query = query,
+    .log = log_data,
+    .job_control = job_control,
+};
+
+/* ---- what the other server says ---------------------------------------------------------------------------------- */
+
+typedef struct {
+    int kind;
+    message_t m;
+} received_t;
+
+static void notified(pmix_status_t status, void *argument)
+{
+    (void) status;
+    infos_t *infos = argument;
+    free(infos); /* the few strings inside may still be in use by handlers */
+}
+
+static void handle_message(void *argument)
+{
+    received_t *received = argument;
+    message_t *m = &received->m;
+    size_t len;
+    pmix_proc_t proc;
+    pmix_status_t status;
+    const char *text;
+    switch (received->kind) {
+    case MSG_FENCE: {
+        fence_t *fence = need(calloc(1, sizeof(*fence)));
+        fence->signature = copy_text(take_text(m));
+        const void *data = take_block(m, &len);
+        fence->data = need(malloc(len + 1));
+        memcpy(fence->data, data, len);
+        fence->len = len;
+        enter_fence(fence);
+        break;
+    }
+    case MSG_GET: {
+        uint64_t id = take_number(m);
+        text = take_text(m);
+        proc = proc_of(text, take_number(m));
+        status = PMIx_server_dmodex_request(&proc, request_done, (void *) (uintptr_t) id);
+        if (status != PMIX_SUCCESS) {
+            request_done(status, NULL, 0, (void *) (uintptr_t) id);
+        }
+        break;
+    }
+    case MSG_GOT: {
+        uint64_t id = take_number(m);
+        status = (pmix_status_t) (int64_t) take_number(m);
+        const void *data = take_block(m, &len);
+        char *copy = need(malloc(len + 1));
+        memcpy(copy, data, len);
+        requests[id].cbfunc(status, len ? copy : NULL, len, requests[id].cbdata, free_data, copy);
+        break;
+    }
+    case MSG_EVENT: {
+        status = (pmix_status_t) (int64_t) take_number(m);
+        text = take_text(m);
+        proc = proc_of(text, take_number(m));
+        infos_t *infos = need(calloc(1, sizeof(*infos)));
+        for (uint64_t count = take_number(m); count > 0; count--) {
+            const char *key = take_text(m);
+            add(infos, key, take_value(m));
+        }
+        pmix_status_t rc = PMIx_Notify_event(status, &proc, PMIX_RANGE_LOCAL, infos->items, infos->count, notified, infos);
+        if (rc != PMIX_SUCCESS && rc != PMIX_OPERATION_SUCCEEDED) {
+            note("PMIx_Notify_event: %s", PMIx_Error_string(rc));
+        }
+        break;
+    }
+    case MSG_PUBLISH:
+        text = take_text(m);
+        proc = proc_of(take_text(m), 0);
+        proc.rank = take_number(m);
+        remember(&proc, text, take_value(m));
+        break;
+    case MSG_UNPUBLISH: forget(take_text(m)); break;
+    case MSG_ABORT: end_ranks((void *) (intptr_t) take_number(m)); break;
+    default: note("unknown message %d", received->kind);
+    }
+    free(m->bytes);
+    free(received);
+}
+
+static bool read_all(void *bytes, size_t len)
+{
+    char *at = bytes;
+    while (len > 0) {
+        ssize_t n = read(peer_fd, at, len);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return false;
+        }
+        at += n;
+        len -= n;
+    }
+    return true;
+}
+
+/* Reads all the time, so that two servers that send to each other never wait for each other. */
+static void *read_messages(void *unused)
+{
+    uint64_t head[2];
+    while (read_all(head, sizeof(head))) {
+        received_t *received = need(calloc(1, sizeof(*received)));
+        received->kind = head[0];
+        received->m.bytes = need(malloc(head[1] + 1));
+        received->m.len = head[1];
+        if (!read_all(received->m.bytes, head[1])) {
+            break;
+        }
+        post(handle_message, received);
+    }
+    return unused;
+}
+
+/* ---- registration ------------------------------------------------------------------------------------------------ */
+
+static char *ranks_of_node(int node, const char *separator)
+{
+    char *text = need(calloc(layout.rank_count + 1, 12));
+    size_t len = 0;
+    for (int rank = 0; rank < layout.rank_count; rank++) {
+        if (layout.node_of[rank] == node) {
+            len += sprintf(text + len, "%s%d", len ? separator : "", rank);
+        }
+    }
+    return text;
+}
+
+static int first_rank_of(int node)
+{
+    int rank = 0;
+    while (layout.node_of[rank] != node) {
+        rank++;
+    }
+    return rank;
+}
+
+static void lay_out(void)
+{
+    layout.node_count = options.servers;
+    layout.rank_count = options.servers * options.ranks_per_server;
+    char hostname[256];
+    gethostname(hostname, sizeof(hostname));
+    for (int node = 0; node < layout.node_count; node++) {
+        char name[] = "nodeA";
+        name[4] += node;
+        layout.nodes[node] = copy_text(options.servers == 1 ? hostname : name);
+    }
+    for (int rank = 0; rank < layout.rank_count; rank++) {
+        int node = options.cyclic ? rank % options.servers : rank / options.ranks_per_server;
+        layout.node_of[rank] = node;
+        layout.local_rank_of[rank] = layout.local_count[node]++;
+    }
+}
+
+/* Tells the ranks what they should find. */
+static void export_layout(void)
+{
+    char nodes[1024] = "", *map = need(calloc(layout.rank_count + layout.node_count, 12));
+    for (int node = 0; node < layout.node_count; node++) {
+        char *ranks = ranks_of_node(node, ",");
+        snprintf(nodes + strlen(nodes), sizeof(nodes) - strlen(nodes), "%s%s", node ? "," : "", layout.nodes[node]);
+        sprintf(map + strlen(map), "%s%s", node ? ";" : "", ranks);
+        free(ranks);
+    }
+    setenv("TEST_NODES", nodes, 1);
+    setenv("TEST_MAP", map, 1);
+    setenv("TEST_NSPACE", options.nspace, 1);
+    free(map);
+}
+
+static void add_text(infos_t *list, const char *key, const char *text) { add(list, key, value_string(text)); }
+
+static void add_session(infos_t *infos)
+{
+    infos_t session = { 0 };
+    add(&session, PMIX_SESSION_ID, value_uint32(42));
+    add(&session, PMIX_UNIV_SIZE, value_uint32(layout.rank_count + 3));
+    add(&session, PMIX_MAX_PROCS, value_uint32(layout.rank_count + 4));
+    add_text(&session, PMIX_CLUSTER_ID, "test-cluster");
+    add_text(&session, PMIX_ALLOCATED_NODELIST, getenv("TEST_NODES"));
+    add(infos, PMIX_SESSION_INFO_ARRAY, value_infos(&session));
+}
+
+static void add_job(infos_t *infos)
+{
+    char *regex, *ppn;
+    pmix_status_t status = PMIx_generate_regex(getenv("TEST_NODES"), &regex);
+    if (status != PMIX_SUCCESS) {
+        fail("PMIx_generate_regex", status);
+    }
+    status = PMIx_generate_ppn(getenv("TEST_MAP"), &ppn);
+    if (status != PMIX_SUCCESS) {
+        fail("PMIx_generate_ppn", status);
+    }
+    add_text(infos, PMIX_NODE_MAP, regex);
+    add_text(infos, PMIX_PROC_MAP, ppn);
+    free(regex);
+    free(ppn);
+    add_text(infos, PMIX_SERVER_NSPACE, "test-host");
+    add(infos, PMIX_SERVER_RANK, value_rank(me));
+    add_text(infos, PMIX_NSPACE, options.nspace);
+    add_text(infos, PMIX_JOBID, "job-7");
+    add(infos, PMIX_JOB_SIZE, value_uint32(layout.rank_count));
+    add(infos, PMIX_UNIV_SIZE, value_uint32(layout.rank_count + 3));
+    add(infos, PMIX_MAX_PROCS, value_uint32(layout.rank_count + 2));
+    add(infos, PMIX_NPROC_OFFSET, value_uint32(0));
+    add(infos, PMIX_NUM_NODES, value_uint32(layout.node_count));
+    add(infos, PMIX_JOB_NUM_APPS, value_uint32(1));
+    add_text(infos, PMIX_MAPBY, options.cyclic ? "node" : "slot");
+    add_text(infos, PMIX_RANKBY, options.cyclic ? "node" : "slot");
+    add_text(infos, PMIX_BINDTO, "none");
+    add(infos, PMIX_HOSTNAME_KEEP_FQDN, value_bool(true));
+    /* Of the caller's own node; some hosts give them here rather than in a node array. */
+    char *peers = ranks_of_node(me, ",");
+    add(infos, PMIX_NODEID, value_uint32(me));
+    add(infos, PMIX_NODE_SIZE, value_uint32(layout.local_count[me]));
+    add(infos, PMIX_LOCAL_SIZE, value_uint32(layout.local_count[me]));
+    add_text(infos, PMIX_LOCAL_PEERS, peers);
+    add(infos, PMIX_LOCALLDR, value_rank(first_rank_of(me)));
+    add_text(infos, PMIX_TMPDIR, tmpdir);
+    add_text(infos, PMIX_NSDIR, tmpdir);
+    free(peers);
+}
+
+static void add_app(infos_t *infos)
+{
+    infos_t app = { 0 };
+    char cwd[1024];
+    add(&app, PMIX_APPNUM, value_uint32(0));
+    add(&app, PMIX_APP_SIZE, value_uint32(layout.rank_count));
+    add(&app, PMIX_APPLDR, value_rank(0));
+    add_text(&app, PMIX_WDIR, getcwd(cwd, sizeof(cwd)) ? cwd : "/");
+    add_text(&app, PMIX_APP_ARGV, options.command[0]);
+    add(infos, PMIX_APP_INFO_ARRAY, value_infos(&app));
+}
+
+static void add_nodes(infos_t *infos)
+{
+    for (int number = 0; number < layout.node_count; number++) {
+        infos_t node = { 0 };
+        char *peers = ranks_of_node(number, ",");
+        char alias[300];
+        snprintf(alias, sizeof(alias), "%s-alias", layout.nodes[number]);
+        add(&node, PMIX_NODEID, value_uint32(number));
+        add_text(&node, PMIX_HOSTNAME, layout.nodes[number]);
+        add_text(&node, PMIX_HOSTNAME_ALIASES, alias);
+        add(&node, PMIX_LOCAL_SIZE, value_uint32(layout.local_count[number]));
+        add(&node, PMIX_NODE_SIZE, value_uint32(layout.local_count[number]));
+        add(&node, PMIX_LOCALLDR, value_rank(first_rank_of(number)));
+        add_text(&node, PMIX_LOCAL_PEERS, peers);
+        add(&node, PMIX_AVAIL_PHYS_MEMORY, value_uint64(1000000ull * (number + 1)));
+        add(infos, PMIX_NODE_INFO_ARRAY, value_infos(&node));
+        free(peers);
+    }
+}
+
+static void add_procs(infos_t *infos)
+{
+    for (int rank = 0; rank < layout.rank_count; rank++) {
+        infos_t proc = { 0 };
+        int node = layout.node_of[rank];
+        add(&proc, PMIX_RANK, value_rank(rank));
+        add(&proc, PMIX_APPNUM, value_uint32(0));
+        add(&proc, PMIX_APP_RANK, value_rank(rank));
+        add(&proc, PMIX_GLOBAL_RANK, value_rank(rank));
+        add(&proc, PMIX_LOCAL_RANK, value_uint16(layout.local_rank_of[rank]));
+        add(&proc, PMIX_NODE_RANK, value_uint16(layout.local_rank_of[rank]));
+        add(&proc, PMIX_NODEID, value_uint32(node));
+        add_text(&proc, PMIX_HOSTNAME, layout.nodes[node]);
+        add(&proc, PMIX_REINCARNATION, value_uint32(0));
+        add(&proc, PMIX_SPAWNED, value_bool(false));
+        if (node == me) {
+            char text[300];
+            snprintf(text, sizeof(text), "NM0:CR%d", layout.local_rank_of[rank]);
+            add_text(&proc, PMIX_LOCALITY_STRING, text);
+            snprintf(text, sizeof(text), "%s/%d", tmpdir, rank);
+            add_text(&proc, PMIX_PROCDIR, text);
+        }
+        add(infos, PMIX_PROC_INFO_ARRAY, value_infos(&proc));
+    }
+}
+
+/* ---- one server ---------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool done;
+    pmix_status_t status;
+} waiter_t;
+
+static void wake(pmix_status_t status, void *argument)
+{
+    waiter_t *waiter = argument;
+    pthread_mutex_lock(&waiter->mutex);
+    waiter->status = status;
+    waiter->done = true;
+    pthread_cond_signal(&waiter->changed);
+    pthread_mutex_unlock(&waiter->mutex);
+}
+
+/* Waits for the callback of a call that returned PMIX_SUCCESS. After an abort it gives up after some seconds: Debian's
+ * 4.2.2 now and then deadlocks with itself when ranks die while it answers one. */
+static void wait_for(const char *what, pmix_status_t returned, waiter_t *waiter)
+{
+    if (returned == PMIX_SUCCESS) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += exit_status < 0 ? options.timeout : 4;
+        int rc = 0;
+        pthread_mutex_lock(&waiter->mutex);
+        while (!waiter->done && rc == 0) {
+            rc = pthread_cond_timedwait(&waiter->changed, &waiter->mutex, &until);
+        }
+        bool done = waiter->done;
+        pthread_mutex_unlock(&waiter->mutex);
+        if (!done) {
+            note("%s: no answer", what);
+            _exit(exit_status < 0 ? 124 : exit_status);
+        }
+        returned = waiter->status;
+    }
+    if (returned != PMIX_SUCCESS && returned != PMIX_OPERATION_SUCCEEDED) {
+        fail(what, returned);
+    }
+}
+
+#define WAITER { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, PMIX_SUCCESS }
+
+static int serve(void)
+{
+    pmix_status_t status;
+    if (pipe(wake_fds) != 0) {
+        note("pipe: %s", strerror(errno));
+        return 71;
+    }
+    snprintf(tmpdir + strlen(tmpdir), sizeof(tmpdir) - strlen(tmpdir), "/%d", me);
+    mkdir(tmpdir, 0755);
+
+    infos_t infos = { 0 };
+    add_text(&infos, PMIX_SERVER_NSPACE, "test-host");
+    add(&infos, PMIX_SERVER_RANK, value_rank(me));
+    add_text(&infos, PMIX_SERVER_TMPDIR, tmpdir);
+    add_text(&infos, PMIX_SYSTEM_TMPDIR, tmpdir);
+    add_text(&infos, PMIX_HOSTNAME, layout.nodes[me]);
+    status = PMIx_server_init(&module, infos.items, infos.count);
+    if (status != PMIX_SUCCESS) {
+        fail("PMIx_server_init", status);
+    }
+    free_infos(&infos);
+    note("library %s", PMIx_Get_version());
+    pthread_t reader;
+    if (peer_fd >= 0 && pthread_create(&reader, NULL, read_messages, NULL) != 0) {
+        note("no thread");
+        return 71;
+    }
+
+    add_session(&infos);
+    add_job(&infos);
+    add_app(&infos);
+    add_nodes(&infos);
+    add_procs(&infos);
+    waiter_t registered = WAITER;
+    status = PMIx_server_register_nspace(options.nspace, layout.local_count[me], infos.items, infos.count, wake,
+                                         &registered);
+    wait_for("PMIx_server_register_nspace", status, &registered);
+    free_infos(&infos);
+
+    for (int rank = 0; rank < layout.rank_count; rank++) {
+        if (layout.node_of[rank] == me) {
+            pmix_proc_t proc = proc_of(options.nspace, rank);
+            waiter_t waiter = WAITER;
+            status = PMIx_server_register_client(&proc, getuid(), getgid(), (void *) (uintptr_t) (rank + 1), wake, &waiter);
+            wait_for("PMIx_server_register_client", status, &waiter);
+        }
+    }
+    for (int rank = 0; rank < layout.rank_count; rank++) {
+        if (layout.node_of[rank] == me) {
+            start_rank(rank);
+        }
+    }
+    while (collect_ranks() > 0) {
+        struct pollfd wakeup = { .fd = wake_fds[0], .events = POLLIN };
+        if (poll(&wakeup, 1, 10) > 0) {
+            char dropped[64];
+            ssize_t got = read(wake_fds[0], dropped, sizeof(dropped));
+            (void) got;
+        }
+        run_posted();
+        try_lookups(NULL);
+    }
+    run_posted();
+
+    /* The other server may still need this one's data: go when both are through. */
+    if (peer_fd >= 0) {
+        shutdown(peer_fd, SHUT_WR);
+        for (bool open = true; open;) {
+            open = pthread_tryjoin_np(reader, NULL) != 0;
+            run_posted();
+            usleep(2000);
+        }
+    }
+    for (int rank = 0; rank < layout.rank_count; rank++) {
+        if (layout.node_of[rank] == me) {
+            pmix_proc_t proc = proc_of(options.nspace, rank);
+            waiter_t waiter = WAITER;
+            PMIx_server_deregister_client(&proc, wake, &waiter);
+            wait_for("PMIx_server_deregister_client", PMIX_SUCCESS, &waiter);
+        }
+    }
+    waiter_t waiter = WAITER;
+    PMIx_server_deregister_nspace(options.nspace, wake, &waiter);
+    wait_for("PMIx_server_deregister_nspace", PMIX_SUCCESS, &waiter);
+    status = PMIx_server_finalize();
+    if (status != PMIX_SUCCESS) {
+        fail("PMIx_server_finalize", status);
+    }
+    int code = exit_status < 0 ? 0 : exit_status;
+    note("exit %d", code);
+    return code;
+}
+
+/* ---- command line -------------------------------------------------------------------------------------------------- */
+
+static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *where)
+{
+    (void) info;
+    (void) kind;
+    (void) where;
+    remove(path);
+    return 0;
+}
+
+static void timed_out(int signal)
+{
+    (void) signal;
+    static const char text[] = "host: timed out\n";
+    ssize_t written = write(STDERR_FILENO, text, sizeof(text) - 1);
+    (void) written;
+    _exit(124);
+}
+
+__attribute__((noreturn)) static void usage(void)
+{
+    fprintf(stderr, "usage: host [-n RANKS_PER_SERVER] [-s SERVERS] [--map block|cyclic] [--rank-lib DIR[,DIR]] "
+                    "[--env NAME=VALUE] [--answer later|inline|mixed] [--events at-once|callback] "
+                    "[--nspace NAME] [--timeout S] PROGRAM [ARGS...]\n");
+    exit(64);
+}
+
+static void read_options(int argc, char **argv)
+{
+    int at = 1;
+    for (; at < argc && argv[at][0] == '-'; at += 2) {
+        const char *name = argv[at];
+        if (strcmp(name, "--") == 0) {
+            at++;
+            break;
+        }
+        if (at + 1 >= argc) {
+            usage();
+        }
+        char *value = argv[at + 1];
+        if (strcmp(name, "-n") == 0) {
+            options.ranks_per_server = atoi(value);
+        } else if (strcmp(name, "-s") == 0) {
+            options.servers = atoi(value);
+        } else if (strcmp(name, "--map") == 0) {
+            options.cyclic = strcmp(value, "cyclic") == 0;
+        } else if (strcmp(name, "--rank-lib") == 0) {
+            for (char *lib = strtok(value, ","); lib != NULL && options.rank_lib_count < 8; lib = strtok(NULL, ",")) {
+                options.rank_libs[options.rank_lib_count++] = lib;
+            }
+        } else if (strcmp(name, "--env") == 0 && options.env_count < 32) {
+            options.env[options.env_count++] = value;
+        } else if (strcmp(name, "--answer") == 0) {
+            options.answer = strcmp(value, "inline") == 0  ? ANSWER_INLINE
+                             : strcmp(value, "mixed") == 0 ? ANSWER_MIXED
+                                                           : ANSWER_LATER;
+        } else if (strcmp(name, "--events") == 0) {
+            options.event_callback = strcmp(value, "callback") == 0;
+        } else if (strcmp(name, "--nspace") == 0) {
+            options.nspace = value;
+        } else if (strcmp(name, "--timeout") == 0) {
+            options.timeout = atoi(value);
+        } else {
+            usage();
+        }
+    }
+    options.command = argv + at;
+    if (at >= argc || options.servers < 1 || options.servers > 2 || options.ranks_per_server < 1 ||
+        options.servers * options.ranks_per_server > RANK_COUNT_MAX) {
+        usage();
+    }
+}
+
+int main(int argc, char **argv)
+{
+    read_options(argc, argv);
+    lay_out();
+    export_layout();
+    signal(SIGALRM, timed_out);
+    signal(SIGPIPE, SIG_IGN);
+    alarm(options.timeout);
+    const char *base = getenv("TMPDIR");
+    snprintf(tmpdir, sizeof(tmpdir), "%s/pmix-host-XXXXXX", base ? base : "/tmp");
+    if (mkdtemp(tmpdir) == NULL) {
+        fprintf(stderr, "host: %s: %s\n", tmpdir, strerror(errno));
+        return 71;
+    }
+    char top[sizeof(tmpdir)];
+    strcpy(top, tmpdir);
+
+    pid_t other = 0;
+    if (options.servers == 2) {
+        int fds[2];
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) {
+            fprintf(stderr, "host: socketpair: %s\n", strerror(errno));
+            return 71;
+        }
+        other = fork();
+        if (other < 0) {
+            fprintf(stderr, "host: fork: %s\n", strerror(errno));
+            return 71;
+        }
+        me = other == 0 ? 1 : 0;
+        peer_fd = fds[me];
+        close(fds[1 - me]);
+        if (me == 1) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            alarm(options.timeout);
+            return serve();
+        }
+    }
+    int code = serve();
+    if (other > 0) {
+        int state;
+        waitpid(other, &state, 0);
+        int other_code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+        code = code != 0 ? code : other_code;
+    }
+    nftw(top, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    return code;
+}

@@ -1,0 +1,200 @@
+/* Gets in a loop, to be counted by strace or timed.
+ *
+ *   latency [--gets N] [--plant] [--time] [--threads]
+ *
+ * Every rank puts a key and enters a collecting fence. Then each rank does N Gets (default 10000), taking turns among
+ * job keys, values of each rank, keys that peers put, and optional misses; all were asked for once before. A failed
+ * close of the descriptor -70001 marks the begin in a trace of system calls, -70002 the end.
+ *
+ *   --plant      one system call (getppid) is made among the Gets, which a count must notice
+ *   --time       measures instead: prints the median of each kind in nanoseconds, and for pmixrun's report a line
+ *                "pmixrun-report: get_median_ns=N"
+ *   --threads    prints how many threads the process has after all this
+ */
+#include "common.h"
+
+#include <dirent.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+static pmix_proc_t me;
+static uint32_t job_size;
+static pmix_info_t optional;
+
+enum kind { JOB_KEY, SESSION_KEY, PROC_NUMBER, PROC_TEXT, PEER_KEY, PEER_BYTES, MISS, RESERVED_MISS, KINDS };
+
+static const char *kind_names[KINDS] = { "job size",       "universe size",  "local rank of a peer", "host of a peer",
+                                         "key of a peer",  "bytes of a peer", "optional miss",        "reserved miss" };
+
+__attribute__((noreturn)) static void fail(const char *what, pmix_status_t status)
+{
+    say("rank %u: %s: %s (%d)", me.rank, what, PMIx_Error_string(status), status);
+    _exit(1);
+}
+
+/* One Get of a kind; `turn` chooses the peer. Fails the program if the outcome is not the right one. */
+static void get_one(enum kind kind, uint32_t turn)
+{
+    static const char *keys[KINDS] = { PMIX_JOB_SIZE, PMIX_UNIV_SIZE, PMIX_LOCAL_RANK, PMIX_HOSTNAME,
+                                       "t.key",       "t.bytes",      "no.such.key",   PMIX_CREDENTIAL };
+    /* Filled by hand: to clear 256 bytes of namespace each time is not what is measured. */
+    static pmix_proc_t proc;
+    if (proc.nspace[0] == 0) {
+        proc = me;
+    }
+    proc.rank = kind == JOB_KEY || kind == SESSION_KEY || kind == RESERVED_MISS ? PMIX_RANK_WILDCARD : turn % job_size;
+    bool missing = kind == MISS || kind == RESERVED_MISS;
+    pmix_value_t *value = NULL;
+    pmix_status_t status = PMIx_Get(&proc, keys[kind], missing ? &optional : NULL, missing, &value);
+    if (missing ? status != PMIX_ERR_NOT_FOUND : status != PMIX_SUCCESS) {
+        fail(kind_names[kind], status);
+    }
+    if (kind == PEER_KEY && (value->type != PMIX_UINT32 || value->data.uint32 != 100 + proc.rank)) {
+        fail("wrong value of a peer", PMIX_ERROR);
+    }
+    if (value != NULL) {
+        PMIX_VALUE_RELEASE(value);
+    }
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *) a, y = *(const double *) b;
+    return (x > y) - (x < y);
+}
+
+static double now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1e9 + now.tv_nsec;
+}
+
+/* The median over batches of the time of one Get. */
+static double median_of(enum kind kind, int gets)
+{
+    enum { BATCH = 50, BATCHES_MAX = 1000 };
+    static double times[BATCHES_MAX];
+    int batches = gets / BATCH < BATCHES_MAX ? gets / BATCH : BATCHES_MAX;
+    if (batches < 1) {
+        batches = 1;
+    }
+    for (int batch = 0; batch < batches; batch++) {
+        double start = now_ns();
+        for (int i = 0; i < BATCH; i++) {
+            get_one(kind, me.rank + 1 + i);
+        }
+        times[batch] = (now_ns() - start) / BATCH;
+    }
+    qsort(times, batches, sizeof(times[0]), compare);
+    return times[batches / 2];
+}
+
+static int count_threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    int count = 0;
+    for (struct dirent *entry; tasks != NULL && (entry = readdir(tasks)) != NULL;) {
+        count += entry->d_name[0] != '.';
+    }
+    if (tasks != NULL) {
+        closedir(tasks);
+    }
+    return count;
+}
+
+int main(int argc, char **argv)
+{
+    int gets = 10000;
+    bool plant = false, timing = false, threads = false;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--gets") == 0 && i + 1 < argc) {
+            gets = atoi(argv[++i]);
+        } else if (strcmp(argv[i], "--plant") == 0) {
+            plant = true;
+        } else if (strcmp(argv[i], "--time") == 0) {
+            timing = true;
+        } else if (strcmp(argv[i], "--threads") == 0) {
+            threads = true;
+        } else {
+            fprintf(stderr, "usage: latency [--gets N] [--plant] [--time] [--threads]\n");
+            return 64;
+        }
+    }
+    alarm(120);
+    pmix_status_t status = PMIx_Init(&me, NULL, 0);
+    if (status != PMIX_SUCCESS) {
+        fail("PMIx_Init", status);
+    }
+    strcpy(optional.key, PMIX_OPTIONAL);
+    optional.value = value_bool(true);
+    pmix_value_t *size;
+    pmix_proc_t job = proc_of(me.nspace, PMIX_RANK_WILDCARD);
+    status = PMIx_Get(&job, PMIX_JOB_SIZE, NULL, 0, &size);
+    if (status != PMIX_SUCCESS) {
+        fail("job size", status);
+    }
+    job_size = size->data.uint32;
+    PMIX_VALUE_RELEASE(size);
+
+    pmix_value_t value = value_uint32(100 + me.rank);
+    status = PMIx_Put(PMIX_GLOBAL, "t.key", &value);
+    char bytes[128] = "128 bytes";
+    value = value_bytes(bytes, sizeof(bytes));
+    if (status == PMIX_SUCCESS) {
+        status = PMIx_Put(PMIX_GLOBAL, "t.bytes", &value);
+    }
+    free_value(&value);
+    if (status == PMIX_SUCCESS) {
+        status = PMIx_Commit();
+    }
+    pmix_info_t collect = { .key = PMIX_COLLECT_DATA, .value = value_bool(true) };
+    if (status == PMIX_SUCCESS) {
+        status = PMIx_Fence(NULL, 0, &collect, 1);
+    }
+    if (status != PMIX_SUCCESS) {
+        fail("putting keys", status);
+    }
+    for (uint32_t turn = 0; turn < job_size; turn++) {
+        for (enum kind kind = 0; kind < KINDS; kind++) {
+            get_one(kind, turn);
+        }
+    }
+
+    if (timing) {
+        double all[KINDS];
+        for (enum kind kind = 0; kind < KINDS; kind++) {
+            all[kind] = median_of(kind, gets);
+            if (me.rank == 0) {
+                say("%-22s %8.0f ns", kind_names[kind], all[kind]);
+            }
+        }
+        qsort(all, KINDS, sizeof(all[0]), compare);
+        if (me.rank == 0) {
+            say("pmixrun-report: get_median_ns=%.0f", all[KINDS / 2]);
+        }
+    } else {
+        syscall(SYS_close, -70001);
+        for (int i = 0; i < gets; i++) {
+            if (plant && i == gets / 2) {
+                syscall(SYS_getppid);
+            }
+            get_one(i % KINDS, i / KINDS);
+        }
+        syscall(SYS_close, -70002);
+    }
+    if (threads) {
+        say("rank %u: %d threads", me.rank, count_threads());
+    }
+    status = PMIx_Fence(NULL, 0, NULL, 0);
+    if (status == PMIX_SUCCESS) {
+        status = PMIx_Finalize(NULL, 0);
+    }
+    if (status != PMIX_SUCCESS) {
+        fail("ending", status);
+    }
+    if (!timing) {
+        say("rank %u: %d gets done", me.rank, gets);
+    }
+    return 0;
+}
