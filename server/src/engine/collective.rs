@@ -207,7 +207,10 @@ impl Engine {
             self.publish(&nspace);
         }
         self.stats.fences += 1;
-        self.stats.wireup = self.first_fork.map(|start| start.elapsed()).or(self.stats.wireup);
+        if self.stats.wireup.is_none() || (fence.collect && !self.collected) {
+            self.stats.wireup = self.first_fork.map(|start| start.elapsed());
+            self.collected |= fence.collect;
+        }
         for arrival in fence.arrived {
             let shared = self.peers.get(&arrival.peer).is_some_and(|peer| peer.shared);
             let count = self.nspaces.get(&arrival.proc.nspace).and_then(|state| state.shared.count());

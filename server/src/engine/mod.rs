@@ -100,6 +100,8 @@ pub(crate) struct Engine {
     outputs: VecDeque<Output>,
     stats: Stats,
     first_fork: Option<Instant>,
+    /// A fence has collected data: the wire-up is over.
+    collected: bool,
     port: u16,
 }
 
@@ -126,6 +128,7 @@ impl Engine {
             outputs: VecDeque::new(),
             stats: Stats::default(),
             first_fork: None,
+            collected: false,
             port,
         }
     }

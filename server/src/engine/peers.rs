@@ -146,6 +146,7 @@ impl Engine {
         peer.admitted = allowed;
         let proc = peer.proc.clone();
         let status = if allowed { Status::SUCCESS } else { status };
+        self.stats.connected = self.first_fork.map(|start| start.elapsed());
         self.outputs.push_back(Output::Admit { peer: id, status });
         if !allowed {
             self.log(format!("refused {proc}: the host answered {status}"));
