@@ -18,7 +18,7 @@ use pmix_dstore::model::{Info, Nspace, Proc, Result, Status};
 use crate::Host;
 use crate::completion::{Answer, AnswerSink};
 use crate::config::Config;
-use crate::engine::{Engine, JobPlan};
+use crate::engine::{Engine, JobPlan, PeerId};
 use crate::io::Loop;
 use crate::link::{OwnLink, OwnRequests};
 
@@ -239,6 +239,26 @@ impl Server {
             return Status::ERR_INIT;
         }
         self.inner.feed(|engine| engine.dmodex_request(proc, done))
+    }
+
+    /// Tells the clients of this node, and the process's own handlers, of an event that `source` caused or reported.
+    ///
+    /// The host is not told: it is the one who tells. `range` is a `pmix_data_range_t`.
+    pub fn notify_event(
+        &self,
+        code: Status,
+        source: Proc,
+        range: u8,
+        infos: Vec<Info>,
+        done: Option<OpDone>,
+    ) -> Status {
+        let client = self.client.clone();
+        self.operate(done, |engine| {
+            engine.deliver_event(Some(PeerId::OWN), code, &source, range, infos.clone());
+            let event = Event::new(code, source, infos);
+            engine.defer(Box::new(move || client.deliver(event)));
+            Status::SUCCESS
+        })
     }
 
     /// Figures for reports.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The type of a value. The numbers are those of the standard's `PMIX_*` type constants.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DataType(pub u16);
 
 impl DataType {

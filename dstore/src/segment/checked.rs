@@ -16,7 +16,7 @@ use crate::model::{DataType, ValueRef};
 pub(super) struct CheckedSegment {
     bytes: &'static [u8],
     header: RawHeader,
-    kind: SegmentKind,
+    kind: Option<SegmentKind>,
     /// Keeps the bytes where they are; dropped with them.
     _region: Box<dyn Region>,
 }
@@ -27,12 +27,23 @@ impl CheckedSegment {
     /// # Errors
     /// What is wrong with the header.
     pub(super) fn open(region: Box<dyn Region>) -> Result<CheckedSegment, SegmentError> {
+        let mut segment = CheckedSegment::open_damaged(region)?;
+        segment.kind = Some(segment.header.check(segment.bytes)?);
+        Ok(segment)
+    }
+
+    /// Takes a region for the segment that its header says it is, for the inspector: nothing but what keeps reads within
+    /// the bytes is required.
+    ///
+    /// # Errors
+    /// Fewer bytes than a header.
+    pub(super) fn open_damaged(region: Box<dyn Region>) -> Result<CheckedSegment, SegmentError> {
         let bytes = region.bytes();
         // SAFETY: the trait's contract: bytes stay the same at the same address while the region lives, and it lives
         // as long as this struct, which hands the slice out for its own lifetime only.
         let bytes: &'static [u8] = unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
         let header = RawHeader::read(bytes).ok_or(SegmentError::Short { len: bytes.len() as u64 })?;
-        let kind = header.check(bytes)?;
+        let kind = SegmentKind::from_code(header.kind);
         Ok(CheckedSegment { bytes, header, kind, _region: region })
     }
 
@@ -55,14 +66,25 @@ impl CheckedSegment {
     where
         T: Portable + for<'a> CheckBytes<HighValidator<'a, rancor::Error>>,
     {
-        if self.kind != kind {
-            return Err(SegmentError::Kind { found: self.kind as u32 });
+        if self.kind != Some(kind) {
+            return Err(SegmentError::Kind { found: self.header.kind });
         }
         // The root is the last object of the table of contents. Only these bytes are validated, so no relative pointer
         // in them can lead anywhere else.
         let toc = slice_at(self.bytes, self.header.toc_pos, self.header.toc_len)
             .ok_or(SegmentError::Extent("table of contents"))?;
         rkyv::access::<T, rancor::Error>(toc).map_err(|error| SegmentError::Archive(error.to_string()))
+    }
+}
+
+/// The checked part of a segment or, where `judge` lets its error pass, an empty one.
+pub(super) fn or_empty<T: Default>(
+    checked: Result<T, SegmentError>,
+    judge: &mut dyn FnMut(SegmentError) -> Result<(), SegmentError>,
+) -> Result<T, SegmentError> {
+    match checked {
+        Ok(part) => Ok(part),
+        Err(error) => judge(error).map(|()| T::default()),
     }
 }
 

@@ -9,7 +9,7 @@ use super::toc::{ColumnToc, DictEntry, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE
 use crate::model::{DataType, ValueRef};
 
 /// Reads a column.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Column {
     key: u32,
     realm: u32,
@@ -25,10 +25,16 @@ pub(super) struct Column {
 }
 
 /// Where the number of a row comes from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 enum Source {
+    #[default]
     None,
-    Formula { start: u64, step: u64, divisor: u32, modulus: u32 },
+    Formula {
+        start: u64,
+        step: u64,
+        divisor: u32,
+        modulus: u32,
+    },
     Dense(Table),
 }
 
@@ -71,6 +77,38 @@ impl Column {
         };
         let sparse = table(toc.sparse, size_of::<SparseEntry>(), "sparse values")?;
         Ok(Column { key: toc.key, realm: toc.realm, ty, rows: toc.rows, source, mask, presence, dictionary, sparse })
+    }
+
+    /// What the column is made of, in words.
+    pub(super) fn form(&self) -> String {
+        let mut form = match self.source {
+            Source::None => String::from("no rows"),
+            Source::Formula { start, step: 0, .. } => format!("{start} in all rows"),
+            Source::Formula { start, step, divisor, modulus } => {
+                let mut row = String::from("row");
+                if divisor != 1 {
+                    row = format!("(row / {divisor})");
+                }
+                if modulus != 0 {
+                    row = format!("({row} % {modulus})");
+                }
+                format!("{start} + {} * {row}", step as i64)
+            }
+            Source::Dense(table) => {
+                format!("{} numbers of {} bytes", table.count(), table.span().1 / table.count().max(1))
+            }
+        };
+        form.insert_str(0, &format!("{}: ", self.ty));
+        if self.dictionary.count() != 0 {
+            form.push_str(&format!(" as index of {} values", self.dictionary.count()));
+        }
+        if self.presence.count() != 0 {
+            form.push_str(", some without a value");
+        }
+        if self.sparse.count() != 0 {
+            form.push_str(&format!(", {} sparse values", self.sparse.count()));
+        }
+        form
     }
 
     /// Whether this is the column of the key `key` in `realm`.

@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::bytes::{Table, slice_at, u32_at, u64_at};
-use super::checked::CheckedSegment;
+use super::checked::{CheckedSegment, or_empty};
 use super::column::Column;
 use super::header::{RawHeader, SegmentError, SegmentKind};
 use super::key_table::{FoundKey, KeyTable};
@@ -35,26 +35,64 @@ impl JobReader {
     /// # Errors
     /// Why the segment cannot be read.
     pub fn open(region: Box<dyn Region>) -> Result<JobReader, SegmentError> {
-        let segment = CheckedSegment::open(region)?;
+        JobReader::of(CheckedSegment::open(region)?, &mut Err)
+    }
+
+    /// Reads what can be read of a damaged segment; `problem` is told what cannot.
+    ///
+    /// # Errors
+    /// A table of contents that is none.
+    pub(super) fn open_damaged(
+        region: Box<dyn Region>,
+        mut problem: impl FnMut(SegmentError),
+    ) -> Result<JobReader, SegmentError> {
+        JobReader::of(CheckedSegment::open_damaged(region)?, &mut |error| {
+            problem(error);
+            Ok(())
+        })
+    }
+
+    /// Checks all extents. Where `judge` lets an error pass, the part is taken as empty.
+    fn of(
+        segment: CheckedSegment,
+        judge: &mut dyn FnMut(SegmentError) -> Result<(), SegmentError>,
+    ) -> Result<JobReader, SegmentError> {
         let toc = JobToc::from(segment.toc::<ArchivedJobToc>(SegmentKind::Job)?);
         let len = segment.bytes().len();
-        let table = |extent, width, what| Table::check(extent, len, width).ok_or(SegmentError::Extent(what));
-        let node_names = table(toc.node_names, size_of::<NameSlot>(), "node names")?;
+        let mut columns = Vec::with_capacity(toc.columns.len());
+        for column in &toc.columns {
+            columns.push(or_empty(Column::check(column, len), judge)?);
+        }
+        let mut table = |extent, width, what| {
+            or_empty(Table::check(extent, len, width).ok_or(SegmentError::Extent(what)), &mut *judge)
+        };
+        let mut node_names = table(toc.node_names, size_of::<NameSlot>(), "node names")?;
+        let node_ids = table(toc.node_ids, size_of::<IdRow>(), "node ids")?;
+        let appnums = table(toc.appnums, size_of::<IdRow>(), "application numbers")?;
+        let heap = table(toc.heap, 1, "heap")?;
         if node_names.count() != 0 && !node_names.count().is_power_of_two() {
-            return Err(SegmentError::Extent("node names are no power of two"));
+            judge(SegmentError::Extent("node names are no power of two"))?;
+            node_names = Table::default();
         }
         Ok(JobReader {
-            keys: KeyTable::check(toc.keys, len)?,
-            columns: toc.columns.iter().map(|column| Column::check(column, len)).collect::<Result<_, _>>()?,
+            keys: or_empty(KeyTable::check(toc.keys, len), judge)?,
+            columns: columns.into(),
             rows: toc.rows,
             proc_count: toc.proc_count,
             flags: toc.flags,
             node_names,
-            node_ids: table(toc.node_ids, size_of::<IdRow>(), "node ids")?,
-            appnums: table(toc.appnums, size_of::<IdRow>(), "application numbers")?,
-            heap: table(toc.heap, 1, "heap")?,
+            node_ids,
+            appnums,
+            heap,
             segment,
         })
+    }
+
+    /// What the column of a key in a realm is made of, in words.
+    pub(super) fn column_form(&self, key: &KeyRef<'_>, realm: Realm) -> Option<String> {
+        let bytes = self.segment.bytes();
+        let column = self.keys.find(bytes, key)?.column(bytes, realm as usize)?;
+        self.columns.get(column as usize).map(Column::form)
     }
 
     /// The segment's header.

@@ -9,7 +9,7 @@ use crate::model::KeyRef;
 use crate::rules::RealmMask;
 
 /// Reads the key table of a segment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct KeyTable {
     slots: Table,
     ids: Table,

@@ -19,6 +19,7 @@ mod checked;
 mod column;
 mod files;
 mod header;
+mod inspect;
 mod job_reader;
 mod key_table;
 mod modex_reader;
@@ -37,6 +38,7 @@ pub use build::{BuildError, ModexBuilder, build_job};
 pub use header::{
     CREATOR_LEN, FEATURES_KNOWN, FORMAT_VERSION, HEADER_LEN, MAGIC, RawHeader, SegmentError, SegmentKind, content_hash,
 };
+pub use inspect::{InspectOptions, Report, inspect_directory, inspect_segment, layout_text};
 pub use job_reader::{JobKey, JobReader};
 pub use modex_reader::ModexReader;
 pub use page::{Entry, PAGE_CAPACITY, PAGE_LEN, page_name, segment_name};

@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use super::bytes::{Table, slice_at, u16_at, u32_at, u64_at};
-use super::checked::{CheckedSegment, number_mask, payload};
+use super::checked::{CheckedSegment, number_mask, or_empty, payload};
 use super::header::{RawHeader, SegmentError, SegmentKind};
 use super::key_table::{FoundKey, KeyTable};
 use super::region::Region;
@@ -40,17 +40,45 @@ impl ModexReader {
     /// # Errors
     /// Why the segment cannot be read.
     pub fn open(region: Box<dyn Region>) -> Result<ModexReader, SegmentError> {
-        let segment = CheckedSegment::open(region)?;
+        ModexReader::of(CheckedSegment::open(region)?, &mut Err)
+    }
+
+    /// Reads what can be read of a damaged segment; `problem` is told what cannot.
+    ///
+    /// # Errors
+    /// A table of contents that is none.
+    pub(super) fn open_damaged(
+        region: Box<dyn Region>,
+        mut problem: impl FnMut(SegmentError),
+    ) -> Result<ModexReader, SegmentError> {
+        ModexReader::of(CheckedSegment::open_damaged(region)?, &mut |error| {
+            problem(error);
+            Ok(())
+        })
+    }
+
+    /// Checks all extents. Where `judge` lets an error pass, the part is taken as empty.
+    fn of(
+        segment: CheckedSegment,
+        judge: &mut dyn FnMut(SegmentError) -> Result<(), SegmentError>,
+    ) -> Result<ModexReader, SegmentError> {
         let toc = ModexToc::from(segment.toc::<ArchivedModexToc>(SegmentKind::Modex)?);
         let len = segment.bytes().len();
-        let table = |extent, width, what| Table::check(extent, len, width).ok_or(SegmentError::Extent(what));
+        let keys = or_empty(KeyTable::check(toc.keys, len), judge)?;
+        let mut table = |extent, width, what| {
+            or_empty(Table::check(extent, len, width).ok_or(SegmentError::Extent(what)), &mut *judge)
+        };
         let places = table(toc.places, size_of::<PlaceEntry>(), "places")?;
+        let shapes = table(toc.shapes, size_of::<ShapeEntry>(), "shapes")?;
+        let fields = table(toc.fields, size_of::<FieldEntry>(), "fields")?;
+        let records = table(toc.records, 1, "records")?;
         let placement = match toc.placement {
             PLACE_STRIDE => {
-                let width = if toc.shape_ids.count == 0 { 1 } else { toc.shape_ids.width as usize };
-                if !matches!(width, 1 | 2 | 4) {
-                    return Err(SegmentError::Extent("shape ids"));
-                }
+                let width = match toc.shape_ids.width {
+                    _ if toc.shape_ids.count == 0 => 1,
+                    width @ (1 | 2 | 4) => width as usize,
+                    _ => return Err(SegmentError::Extent("shape ids")),
+                };
                 let shape_ids = table(toc.shape_ids, width, "shape ids")?;
                 Placement::Stride { stride: toc.stride, shape_ids, none: u64::MAX >> (64 - 8 * width) }
             }
@@ -62,15 +90,15 @@ impl ModexReader {
             return Err(SegmentError::Extent("rank step"));
         }
         Ok(ModexReader {
-            keys: KeyTable::check(toc.keys, len)?,
+            keys,
             first_rank: toc.first_rank,
             last_rank: toc.last_rank,
             rank_step: toc.rank_step,
             placement,
             rank_count: toc.rank_count,
-            shapes: table(toc.shapes, size_of::<ShapeEntry>(), "shapes")?,
-            fields: table(toc.fields, size_of::<FieldEntry>(), "fields")?,
-            records: table(toc.records, 1, "records")?,
+            shapes,
+            fields,
+            records,
             segment,
         })
     }

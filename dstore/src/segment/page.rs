@@ -13,6 +13,7 @@ use std::num::NonZeroU64;
 
 use memmap2::{MmapOptions, MmapRaw};
 
+use super::bytes::{u32_at, u64_at};
 use super::header::SegmentKind;
 use super::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::model::Nspace;
@@ -95,6 +96,22 @@ impl Entry {
     /// Whether this entry replaces one of `kind` at `place`.
     pub fn does_replace(&self, kind: SegmentKind, place: u64) -> bool {
         self.kind == kind && self.replaces.is_some_and(|(first, last)| (first..=last).contains(&place))
+    }
+
+    /// Entry `index` of a page that was read into memory; `None` where it is outside or of an unknown kind.
+    pub(super) fn in_page(page: &[u8], index: u64) -> Option<Entry> {
+        let first = PAGE_HEADER_LEN.checked_add(usize::try_from(index).ok()?.checked_mul(size_of::<PageEntry>())?)?;
+        let word = |offset: usize| u64_at(page, first + offset);
+        let half = |offset: usize| u32_at(page, first + offset);
+        let replaces = (word(offset_of!(PageEntry, replaces_first))?, word(offset_of!(PageEntry, replaces_last))?);
+        Some(Entry {
+            kind: SegmentKind::from_code(half(offset_of!(PageEntry, kind))?)?,
+            file: word(offset_of!(PageEntry, file))?,
+            len: word(offset_of!(PageEntry, len))?,
+            content_hash: word(offset_of!(PageEntry, content_hash))?,
+            place: word(offset_of!(PageEntry, place))?,
+            replaces: (half(offset_of!(PageEntry, flags))? & ENTRY_REPLACES != 0).then_some(replaces),
+        })
     }
 
     fn read(raw: &PageEntry) -> Option<Entry> {

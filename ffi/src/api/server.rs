@@ -35,18 +35,18 @@ static SERVER: RwLock<Option<Running>> = RwLock::new(None);
 ///
 /// # Errors
 /// `INIT` where there is none.
-fn server() -> Result<Arc<Server>> {
+pub(super) fn server() -> Result<Arc<Server>> {
     SERVER.read().as_ref().map(|running| running.server.clone()).ok_or(Status::ERR_INIT)
 }
 
 /// A callback for the end of an operation; without one the operation blocks.
-fn done(cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void) -> Option<OpDone> {
+pub(super) fn done(cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void) -> Option<OpDone> {
     let callback = Callback::new(cbfunc, cbdata);
     callback.is_some().then(|| Box::new(move |status| callback.call(status)) as OpDone)
 }
 
 /// The result of an operation that was told to block where it was given no callback: success is success then.
-fn blocking(status: Status, cbfunc: Option<pmix_op_cbfunc_t>) -> Result<()> {
+pub(super) fn blocking(status: Status, cbfunc: Option<pmix_op_cbfunc_t>) -> Result<()> {
     if cbfunc.is_none() && status == Status::OPERATION_SUCCEEDED { Ok(()) } else { status.ok() }
 }
 

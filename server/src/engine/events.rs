@@ -104,7 +104,7 @@ impl Engine {
     }
 
     /// Sends an event to the connected processes that want it, `from` excepted, and keeps it for later ones.
-    pub(super) fn deliver_event(
+    pub(crate) fn deliver_event(
         &mut self,
         from: Option<PeerId>,
         code: Status,

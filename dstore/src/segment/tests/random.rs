@@ -3,7 +3,7 @@
 use std::ffi::CString;
 
 use crate::job::{JobData, Node, Values};
-use crate::model::{DataType, Key, Nspace, Rank, Status, Value, keys};
+use crate::model::{DataType, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 use crate::modex::ModexData;
 
 /// xorshift64*: a seed replays a run.
@@ -41,10 +41,10 @@ impl Random {
         CString::new(bytes).expect("letters hold no NUL")
     }
 
-    /// A value of any type that needs no codec.
+    /// A value of any kind: numbers, strings, bytes, structures.
     pub(super) fn value(&mut self) -> Value {
         let bits = self.next() >> self.below(60);
-        match self.below(24) {
+        match self.below(27) {
             0 => Value::Undef,
             1 => Value::Bool(bits & 1 != 0),
             2 => Value::Byte(bits as u8),
@@ -68,6 +68,9 @@ impl Random {
             20 => Value::CompressedString(self.bytes(80)),
             21 => Value::DataBuffer(self.bytes(9)),
             22 => Value::ByteObject(self.bytes(200)),
+            23 => Value::Timeval { sec: bits as i64, usec: 7 },
+            24 => Value::Proc(Proc::new(Nspace::new("other").expect("a short namespace"), Rank(bits as u32))),
+            25 => Value::infos([Info::new(keys::RANK, Value::Rank(Rank(bits as u32))), Info::new("x", Value::Undef)]),
             _ => Value::String(Some(self.text(30))),
         }
     }

@@ -1,0 +1,230 @@
+//! Damaged segments: an error, a miss or a value of the key's type; never a panic, never a read outside.
+
+use super::random::{self, Random, key_pool};
+use super::round_trip::build_modex;
+use crate::job::JobData;
+use crate::model::{DataType, Key, KeyRef, Nspace, Rank, Value, keys};
+use crate::modex::ModexData;
+use crate::rules::{Caller, JobLookup, Realm, Selector, find};
+use crate::segment::checked::CheckedSegment;
+use crate::segment::header::sign;
+use crate::segment::toc::{ArchivedModexToc, Extent, ModexToc};
+use crate::segment::{
+    HEADER_LEN, HeapRegion, InspectOptions, JobReader, ModexReader, RawHeader, SegmentError, SegmentKind, build_job,
+    inspect_segment,
+};
+
+const CONTENT_HASH: usize = std::mem::offset_of!(crate::segment::header::Header, content_hash);
+const FEW: InspectOptions = InspectOptions { rows_max: 2, bytes_max: 4 };
+
+/// Opens the bytes as both kinds of segment and asks for everything.
+fn exercise(bytes: &[u8], mut found: impl FnMut(&Key, DataType)) {
+    let pool = key_pool();
+    let nothing = Selector::default();
+    if let Ok(reader) = JobReader::open(Box::new(HeapRegion::new(bytes))) {
+        let caller = Caller { rank: Some(Rank(1)), hostname: b"node000" };
+        for key in &pool {
+            let key_ref = KeyRef::from(key);
+            for rank in [Rank(0), Rank(1), Rank(2), Rank(63), Rank(64), Rank(299), Rank(1 << 30), Rank::WILDCARD] {
+                let _ = find(&reader, rank, key_ref, &nothing, &caller).map(|value| value.to_value());
+            }
+            let Some((handle, _)) = reader.find_key(key_ref) else { continue };
+            for realm in Realm::ALL {
+                for row in [0, 1, 2, 3, 7, 63, 64, 65, 128, 299, u32::MAX] {
+                    if let Some(value) = reader.value(realm, row, handle) {
+                        found(key, value.data_type());
+                        let _ = value.to_value();
+                    }
+                }
+            }
+        }
+        for node in 0..9u32 {
+            let _ = reader.node_row_by_name(format!("node{node:03}").as_bytes());
+            let _ = (reader.node_row_by_id(node), reader.node_row_by_id(1000 - 3 * node), reader.app_row(node));
+        }
+        let _ = reader.keys().count();
+    }
+    if let Ok(reader) = ModexReader::open(Box::new(HeapRegion::new(bytes))) {
+        let odd = [0, 1, 17, 18, 21, 4_000_000_000, 4_000_000_001, u32::MAX].map(Rank);
+        let ranks: Vec<Rank> = reader.ranks().take(100).chain(odd).collect();
+        for rank in ranks {
+            for key in &pool {
+                if let Some(value) = reader.get(rank, &KeyRef::from(key)) {
+                    found(key, value.data_type());
+                    let _ = value.to_value();
+                }
+            }
+            let _ = reader.rank(rank).count();
+        }
+    }
+}
+
+/// Segments of both kinds and several forms.
+fn samples() -> Vec<Vec<u8>> {
+    let nspace = Nspace::new("damage").expect("a short namespace");
+    let jobs = [3, 4, 8].map(|seed| build_job(&random::job(seed), "test").expect("a segment"));
+    let modex = (0..).map(|seed| build_modex(&nspace, &random::modex(seed)));
+    jobs.into_iter().chain(modex.filter(|bytes| (2000..30_000).contains(&bytes.len())).take(4)).collect()
+}
+
+fn open_any(bytes: &[u8]) -> Result<(), SegmentError> {
+    let job = JobReader::open(Box::new(HeapRegion::new(bytes)));
+    let modex = ModexReader::open(Box::new(HeapRegion::new(bytes)));
+    match (job, modex) {
+        (Ok(_), _) | (_, Ok(_)) => Ok(()),
+        (Err(SegmentError::Kind { .. }), Err(error)) | (Err(error), _) => Err(error),
+    }
+}
+
+fn toc_pos(bytes: &[u8]) -> usize {
+    RawHeader::read(bytes).expect("a header").toc_pos as usize
+}
+
+#[test]
+fn any_changed_byte_of_header_or_contents_is_noticed() {
+    for good in samples() {
+        assert_eq!(open_any(&good), Ok(()));
+        for at in (0..HEADER_LEN).chain(toc_pos(&good)..good.len()) {
+            // The content hash is for the inspector.
+            if (CONTENT_HASH..CONTENT_HASH + 8).contains(&at) {
+                continue;
+            }
+            let mut bad = good.clone();
+            bad[at] ^= 1 << (at % 8);
+            assert!(open_any(&bad).is_err(), "byte {at}");
+        }
+    }
+}
+
+#[test]
+fn the_inspector_notices_any_changed_byte() {
+    let nspace = Nspace::new("damage").expect("a short namespace");
+    let mut data = ModexData::default();
+    data.set(Rank(3), Key::from("k"), Value::ByteObject(vec![1, 2, 3]));
+    data.set(Rank(4), Key::from("l"), Value::string("text"));
+    let good = &build_modex(&nspace, &data);
+    let is_good = |bytes: &[u8]| {
+        let report = inspect_segment(bytes, &FEW);
+        report.get("content hash matches") == Some(&true.into()) && report.get("problems").is_none()
+    };
+    assert!(is_good(good));
+    for at in 0..good.len() {
+        let mut bad = good.clone();
+        bad[at] ^= 0x10;
+        assert!(!is_good(&bad), "byte {at}");
+    }
+}
+
+#[test]
+fn a_cut_segment_is_refused() {
+    for good in samples() {
+        for len in (0..good.len()).step_by(13) {
+            let error = open_any(&good[..len]).expect_err("cut");
+            assert!(matches!(error, SegmentError::Short { .. } | SegmentError::Length { .. }), "{len}: {error}");
+            if len % 5 == 0 {
+                let _ = inspect_segment(&good[..len], &FEW).to_text();
+            }
+        }
+    }
+}
+
+#[test]
+fn no_lie_in_the_contents_leads_outside() {
+    let mut opened = 0;
+    for good in samples() {
+        let lies = [0, 1, 3, 0xff, u32::MAX, u32::MAX - 1, 1 << 31, good.len() as u32, good.len() as u32 + 1];
+        let fields = (64..HEADER_LEN / 4).step_by(4).chain((toc_pos(&good)..good.len()).step_by(4));
+        for at in fields {
+            let lie = lies[(at / 4) % lies.len()];
+            let mut bad = good.clone();
+            bad[at..at + 4].copy_from_slice(&lie.to_le_bytes());
+            // A liar knows how to compute a hash.
+            sign(&mut bad);
+            opened += usize::from(open_any(&bad).is_ok());
+            exercise(&bad, |_, _| {});
+            if at % 64 == 0 {
+                let _ = inspect_segment(&bad, &FEW).to_text();
+            }
+        }
+    }
+    assert!(opened > 100, "{opened} of the lies were not seen through at once");
+}
+
+#[test]
+fn no_random_bytes_lead_outside() {
+    let random = &mut Random::new(77);
+    for good in samples() {
+        for _ in 0..150 {
+            let mut bad = good.clone();
+            for _ in 0..=random.below(20) {
+                let at = HEADER_LEN as u64 + random.below((good.len() - HEADER_LEN) as u64);
+                let len = 1 + random.below(8) as usize;
+                let byte = [0, 0xff, 0x7f, random.next() as u8][random.below(4) as usize];
+                let end = (at as usize + len).min(good.len());
+                bad[at as usize..end].fill(byte);
+            }
+            sign(&mut bad);
+            exercise(&bad, |_, _| {});
+        }
+    }
+}
+
+#[test]
+fn damaged_data_keep_their_types() {
+    let mut job = JobData::new(Nspace::new("types").expect("a short namespace"));
+    let random = &mut Random::new(5);
+    for rank in 0..200 {
+        let mut set = |key: &'static str, value| job.procs.set(Rank(rank), Key::from(key), value).expect("a rank");
+        set(keys::LOCAL_RANK, Value::Uint16(random.next() as u16));
+        set(keys::HOSTNAME, Value::string(format!("n{}", random.below(9))));
+        set("k", Value::ByteObject(random.bytes(40)));
+        set(keys::RANK, Value::Rank(Rank(rank)));
+    }
+    let mut data = ModexData::default();
+    for (rank, _) in (0..200).zip(0..) {
+        for (key, value) in job.procs.row(Rank(rank)) {
+            data.set(Rank(rank), key.clone(), value.clone());
+        }
+    }
+    let types = |key: &Key| job.procs.get(Rank(0), key.as_bytes()).map(Value::data_type);
+    let modex = build_modex(&job.nspace, &data);
+    // Which key a slot of the key table is and which type a field of a shape has no second place says. Everywhere else
+    // a changed bit gives a miss or another value of the same type.
+    let segment = CheckedSegment::open(Box::new(HeapRegion::new(&modex))).expect("a segment");
+    let toc = ModexToc::from(segment.toc::<ArchivedModexToc>(SegmentKind::Modex).expect("contents"));
+    let said_once = [toc.keys.slots, toc.fields];
+    for (good, said_once) in [(build_job(&job, "test").expect("a segment"), &[][..]), (modex, &said_once)] {
+        let end = toc_pos(&good);
+        for _ in 0..1000 {
+            let mut bad = good.clone();
+            let at = HEADER_LEN + random.below((end - HEADER_LEN) as u64) as usize;
+            let is_in = |extent: &Extent| {
+                (extent.pos..extent.pos + extent.count * u64::from(extent.width)).contains(&(at as u64))
+            };
+            if said_once.iter().any(is_in) {
+                continue;
+            }
+            bad[at] ^= 1 << random.below(8);
+            exercise(&bad, |key, ty| assert_eq!(Some(ty), types(key), "{key} after byte {at}"));
+        }
+    }
+}
+
+#[test]
+fn a_key_table_without_an_empty_slot_is_searched_once_around() {
+    let good = &samples()[0];
+    let reader = JobReader::open(Box::new(HeapRegion::new(good))).expect("a segment");
+    let missing = KeyRef::new(b"certainly not there");
+    assert!(reader.find_key(missing).is_none());
+    let mut bad = good.clone();
+    // Slots are the first region; an empty one has all bits of its id set.
+    for slot in bad[HEADER_LEN..toc_pos(good)].chunks_exact_mut(64) {
+        if slot[16..20] == [0xff; 4] && slot[24..44] == [0xff; 20] {
+            slot[16..20].fill(0);
+        }
+    }
+    assert_ne!(&bad, good);
+    let reader = JobReader::open(Box::new(HeapRegion::new(&bad))).expect("header and contents are good");
+    assert!(reader.find_key(missing).is_none());
+    assert!(reader.find_key(KeyRef::from(keys::RANK)).is_some());
+}

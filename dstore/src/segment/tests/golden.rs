@@ -1,0 +1,102 @@
+//! The format does not change by accident.
+//!
+//! The files in `tests/data` were written by this test with `PMIX_DSTORE_BLESS=1`. A difference is a decision about
+//! compatibility: a new format version and new files beside the old ones, which stay to be refused or read.
+
+use std::path::PathBuf;
+
+use super::round_trip::{assert_same, build_modex, open_job, open_modex};
+use crate::job::{JobData, Node};
+use crate::model::{Info, Key, KeyRef, Nspace, Rank, Value, keys};
+use crate::modex::ModexData;
+use crate::rules::{JobLookup, Realm};
+use crate::segment::{InspectOptions, build_job, inspect_segment, layout_text};
+
+#[track_caller]
+fn assert_golden(name: &str, bytes: &[u8]) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
+    if std::env::var_os("PMIX_DSTORE_BLESS").is_some() {
+        std::fs::write(&path, bytes).expect("room for the file");
+    }
+    let golden = std::fs::read(&path).expect("the golden file");
+    if golden != bytes {
+        let (golden, bytes) = (String::from_utf8_lossy(&golden), String::from_utf8_lossy(bytes));
+        assert_eq!(golden, bytes, "{name}");
+    }
+}
+
+/// A small job with every form of column.
+fn job() -> JobData {
+    let mut job = JobData::new(Nspace::new("golden").expect("a short namespace"));
+    job.session.insert(Key::from(keys::SESSION_ID), Value::Uint32(7));
+    job.job.insert(Key::from(keys::JOB_SIZE), Value::Uint32(8));
+    job.job.insert(Key::from(keys::JOBID), Value::string("golden.0"));
+    let infos = [Info::new(keys::RANK, Value::Rank(Rank(3))), Info::new("odd", Value::Undef)];
+    job.job.insert(Key::from("an.array"), Value::infos(infos));
+    job.apps.insert(2, [(Key::from(keys::APP_SIZE), Value::Uint32(8))].into());
+    for row in 0..2u32 {
+        let hostname = format!("node{row}");
+        job.nodes.push(Node {
+            nodeid: Some(10 + row),
+            hostname: hostname.clone().into_bytes(),
+            aliases: vec![format!("alias{row}").into_bytes()],
+            values: [(Key::from(keys::HOSTNAME), Value::string(hostname))].into(),
+        });
+    }
+    for rank in 0..8u32 {
+        let mut set = |key: &'static str, value| job.procs.set(Rank(rank), Key::from(key), value).expect("a rank");
+        set(keys::RANK, Value::Rank(Rank(rank)));
+        set(keys::NODEID, Value::Uint32(10 + rank / 4));
+        set(keys::LOCAL_RANK, Value::Uint16(rank as u16 % 4));
+        set(keys::HOSTNAME, Value::string(format!("node{}", rank / 4)));
+        set("dense", Value::Int(i32::from([3i8, -1, 4, -1, 5, -9, 2, 6][rank as usize])));
+        if rank == 5 {
+            set("one", Value::ByteObject(vec![1, 2, 3]));
+            set("dense", Value::String(None));
+        }
+    }
+    job
+}
+
+fn modex(varying: bool) -> ModexData {
+    let mut data = ModexData::default();
+    for rank in 0..4u32 {
+        let len = if varying { 40 * rank as usize * rank as usize } else { 5 };
+        data.set(Rank(rank), Key::from("blob"), Value::ByteObject(vec![rank as u8; len]));
+        data.set(Rank(rank), Key::from("port"), Value::Uint16(1000 + rank as u16));
+        data.set(Rank(rank), Key::from("uri"), Value::string(format!("tcp://{rank}")));
+    }
+    data
+}
+
+#[test]
+fn job_segments_are_as_they_were() {
+    let bytes = build_job(&job(), "golden").expect("a segment");
+    assert_golden("job-v1.segment", &bytes);
+    assert_golden("job-v1.txt", inspect_segment(&bytes, &InspectOptions::default()).to_text().as_bytes());
+    let reader = open_job(&bytes);
+    let job = job();
+    for (key, column) in job.procs.columns() {
+        let (handle, _) = reader.find_key(KeyRef::from(key)).expect("a registered key");
+        for (rank, value) in column.iter().enumerate() {
+            let found = reader.value(Realm::Proc, rank as u32, handle);
+            assert_same(value.as_ref().map(Into::into), found, (key, rank));
+        }
+    }
+}
+
+#[test]
+fn modex_segments_are_as_they_were() {
+    let nspace = Nspace::new("golden").expect("a short namespace");
+    for (name, varying) in [("modex-stride-v1", false), ("modex-table-v1", true)] {
+        let bytes = build_modex(&nspace, &modex(varying));
+        assert_golden(&format!("{name}.segment"), &bytes);
+        assert_golden(&format!("{name}.txt"), inspect_segment(&bytes, &InspectOptions::default()).to_text().as_bytes());
+        assert_eq!(open_modex(&bytes).rank_count(), 4);
+    }
+}
+
+#[test]
+fn the_layout_is_as_it_was() {
+    assert_golden("layout-v1.txt", layout_text().as_bytes());
+}
