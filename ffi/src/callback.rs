@@ -124,6 +124,35 @@ impl Callback<pmix_info_cbfunc_t> {
     }
 }
 
+impl Callback<pmix_credential_cbfunc_t> {
+    /// Calls it with a credential and what belongs to it, which it may use until it returns.
+    pub fn call(self, result: Result<(Vec<u8>, Vec<Info>)>) {
+        let Some(function) = self.function else { return };
+        let arrays = result.and_then(|(credential, infos)| {
+            Ok((CArray::<pmix_byte_object_t>::new(&[credential])?, CArray::<pmix_info_t>::new(&infos)?))
+        });
+        let status = code(arrays.as_ref().map_err(|status| *status));
+        let (credential, infos) = arrays.unwrap_or_default();
+        // SAFETY: the caller of the entry point passed function and data for this; the arrays outlive the call.
+        unsafe { function(status, credential.as_ptr(), infos.as_ptr(), infos.len(), self.data) }
+    }
+}
+
+impl Callback<pmix_validation_cbfunc_t> {
+    /// Calls it with infos that it may use until it returns.
+    pub fn call(self, result: Result<Answer>) {
+        let Some(function) = self.function else { return };
+        let status = result.as_ref().map_or_else(|status| *status, |answer| answer.status);
+        let infos = result.map(|answer| answer.infos).unwrap_or_default();
+        let (status, infos) = match CArray::<pmix_info_t>::new(&infos) {
+            Ok(infos) => (status, infos),
+            Err(failure) => (failure, CArray::default()),
+        };
+        // SAFETY: the caller of the entry point passed function and data for this; the infos outlive the call.
+        unsafe { function(status.0, infos.as_ptr(), infos.len(), self.data) }
+    }
+}
+
 impl Callback<pmix_dmodex_response_fn_t> {
     /// Calls it with packed data that it may use until it returns.
     pub fn call(self, status: Status, mut data: Vec<u8>) {

@@ -18,6 +18,17 @@ pub fn zeroed<T>(count: usize) -> Result<*mut T> {
     if memory.is_null() { Err(Status::ERR_NOMEM) } else { Ok(memory.cast()) }
 }
 
+/// Room for one object, not initialised.
+///
+/// # Errors
+/// `NOMEM` where `malloc` has none left.
+#[inline]
+pub fn reserve<T>() -> Result<*mut T> {
+    // SAFETY: malloc has no precondition.
+    let memory = unsafe { libc::malloc(size_of::<T>()) };
+    if memory.is_null() { Err(Status::ERR_NOMEM) } else { Ok(memory.cast()) }
+}
+
 /// A copy of `bytes`; NULL for none.
 ///
 /// # Errors

@@ -28,21 +28,25 @@ unsafe fn with_request<R>(
 ) -> Result<R> {
     // SAFETY: the caller's promise.
     unsafe {
-        let (nspace, rank) = if proc.is_null() {
-            (None, Rank::UNDEF)
-        } else {
-            (Some(text::nspace_text((&raw const (*proc).nspace).cast())?), Rank((*proc).rank))
-        };
-        let key = if key.is_null() { None } else { Some(text::key_text(key)?) };
-        let mut options = GetOptions::default();
         let ninfo = if info.is_null() { 0 } else { ninfo };
+        let infos = || -> Vec<Info> { array::read(info, ninfo).unwrap_or_default() };
+        // Filled in place: what is written here in small pieces is read in large ones, which is slow if copied first.
+        let mut request =
+            GetRequest { nspace: None, rank: Rank::UNDEF, key: None, options: GetOptions::default(), infos: &infos };
+        if !proc.is_null() {
+            request.nspace = Some(text::nspace_text((&raw const (*proc).nspace).cast())?);
+            request.rank = Rank((*proc).rank);
+        }
+        if !key.is_null() {
+            request.key = Some(text::key_text(key)?);
+        }
         for index in 0..ninfo {
             let at = info.add(index);
-            let Some(directive) = value::borrow(&raw const (*at).value) else { continue };
-            options.apply(text::key_text((&raw const (*at).key).cast())?, directive);
+            if let Some(directive) = value::borrow(&raw const (*at).value) {
+                request.options.apply(text::key_text((&raw const (*at).key).cast())?, directive);
+            }
         }
-        let infos = || -> Vec<Info> { array::read(info, ninfo).unwrap_or_default() };
-        run(&GetRequest { nspace, rank, key, options, infos: &infos })
+        run(&request)
     }
 }
 
@@ -95,10 +99,7 @@ status_entry! {
         with_request(proc, key, info, ninfo, |request| {
             if request.options.static_values && !request.options.pointer_values {
                 let at = writable(*val)?;
-                return client.get(request, |found| {
-                    at.write_bytes(0, 1);
-                    value::write_ref(found, at)
-                })?;
+                return client.get(request, |found| value::write_ref(found, at))?;
             }
             *val = client.get(request, value::allocate_ref)??;
             Ok(())

@@ -6,18 +6,6 @@ use crate::entry::not_supported;
 use crate::types::*;
 
 not_supported! {
-    /// `PMIx_Allocation_request` (query-log-alloc-jobctrl-monitor).
-    fn PMIx_Allocation_request(directive: pmix_alloc_directive_t, info: *mut pmix_info_t, ninfo: usize, results: *mut *mut pmix_info_t, nresults: *mut usize);
-
-    /// `PMIx_Allocation_request_nb` (query-log-alloc-jobctrl-monitor).
-    fn PMIx_Allocation_request_nb(directive: pmix_alloc_directive_t, info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<pmix_info_cbfunc_t>, cbdata: *mut c_void);
-
-    /// `PMIx_Process_monitor` (query-log-alloc-jobctrl-monitor).
-    fn PMIx_Process_monitor(monitor: *const pmix_info_t, error: pmix_status_t, directives: *const pmix_info_t, ndirs: usize, results: *mut *mut pmix_info_t, nresults: *mut usize);
-
-    /// `PMIx_Process_monitor_nb` (query-log-alloc-jobctrl-monitor).
-    fn PMIx_Process_monitor_nb(monitor: *const pmix_info_t, error: pmix_status_t, directives: *const pmix_info_t, ndirs: usize, cbfunc: Option<pmix_info_cbfunc_t>, cbdata: *mut c_void);
-
     /// `PMIx_Compute_distances` (topology-fabric).
     fn PMIx_Compute_distances(topo: *mut pmix_topology_t, cpuset: *mut pmix_cpuset_t, info: *mut pmix_info_t, ninfo: usize, distances: *mut *mut pmix_device_distance_t, ndist: *mut usize);
 
@@ -62,18 +50,6 @@ not_supported! {
 
     /// `PMIx_Data_unpack` (data-buffer).
     fn PMIx_Data_unpack(source: *const pmix_proc_t, buffer: *mut pmix_data_buffer_t, dest: *mut c_void, max_num_values: *mut i32, type_: pmix_data_type_t);
-
-    /// `PMIx_Get_credential` (security).
-    fn PMIx_Get_credential(info: *const pmix_info_t, ninfo: usize, credential: *mut pmix_byte_object_t);
-
-    /// `PMIx_Get_credential_nb` (security).
-    fn PMIx_Get_credential_nb(info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_credential_cbfunc_t>, cbdata: *mut c_void);
-
-    /// `PMIx_Validate_credential` (security).
-    fn PMIx_Validate_credential(cred: *const pmix_byte_object_t, info: *const pmix_info_t, ninfo: usize, results: *mut *mut pmix_info_t, nresults: *mut usize);
-
-    /// `PMIx_Validate_credential_nb` (security).
-    fn PMIx_Validate_credential_nb(cred: *const pmix_byte_object_t, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_validation_cbfunc_t>, cbdata: *mut c_void);
 
     /// `PMIx_Group_construct` (groups).
     fn PMIx_Group_construct(grp: *const c_char, procs: *const pmix_proc_t, nprocs: usize, directives: *const pmix_info_t, ndirs: usize, results: *mut *mut pmix_info_t, nresults: *mut usize);

@@ -8,6 +8,7 @@ pub mod info_list;
 pub mod missing;
 pub mod publish;
 pub mod query;
+pub mod security;
 pub mod server;
 pub mod spawn;
 pub mod strings;

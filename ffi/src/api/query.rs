@@ -2,9 +2,12 @@
 
 use std::ffi::c_void;
 
+use pmix_dstore::model::Status;
+
 use super::{client, present, procs};
 use crate::callback::{hand_over, start, start_answer};
 use crate::convert::array;
+use crate::convert::object::Object;
 use crate::entry::status_entry;
 use crate::types::*;
 
@@ -71,5 +74,57 @@ status_entry! {
     ) {
         let operation = client()?.job_control(procs(targets, ntargets)?, array::read(directives, ndirs)?);
         start_answer(operation, cbfunc, cbdata)
+    }
+
+    /// `PMIx_Allocation_request`.
+    fn PMIx_Allocation_request(
+        directive: pmix_alloc_directive_t,
+        info: *mut pmix_info_t,
+        ninfo: usize,
+        results: *mut *mut pmix_info_t,
+        nresults: *mut usize,
+    ) {
+        let answer = client()?.allocate(directive, array::read(info, ninfo)?).wait()?;
+        hand_over(answer, results, nresults)
+    }
+
+    /// `PMIx_Allocation_request_nb`.
+    fn PMIx_Allocation_request_nb(
+        directive: pmix_alloc_directive_t,
+        info: *mut pmix_info_t,
+        ninfo: usize,
+        cbfunc: Option<pmix_info_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) {
+        start_answer(client()?.allocate(directive, array::read(info, ninfo)?), cbfunc, cbdata)
+    }
+
+    /// `PMIx_Process_monitor`.
+    fn PMIx_Process_monitor(
+        monitor: *const pmix_info_t,
+        error: pmix_status_t,
+        directives: *const pmix_info_t,
+        ndirs: usize,
+        results: *mut *mut pmix_info_t,
+        nresults: *mut usize,
+    ) {
+        let client = client()?;
+        let monitor = pmix_info_t::read(present(monitor)?)?;
+        let answer = client.monitor(monitor, Status(error), array::read(directives, ndirs)?).wait()?;
+        hand_over(answer, results, nresults)
+    }
+
+    /// `PMIx_Process_monitor_nb`.
+    fn PMIx_Process_monitor_nb(
+        monitor: *const pmix_info_t,
+        error: pmix_status_t,
+        directives: *const pmix_info_t,
+        ndirs: usize,
+        cbfunc: Option<pmix_info_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) {
+        let client = client()?;
+        let monitor = pmix_info_t::read(present(monitor)?)?;
+        start_answer(client.monitor(monitor, Status(error), array::read(directives, ndirs)?), cbfunc, cbdata)
     }
 }

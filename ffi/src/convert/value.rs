@@ -5,9 +5,9 @@ use std::ffi::c_void;
 use pmix_dstore::model::{DataArray, DataType, Result, Status, Value, ValueRef};
 
 use super::array;
-use super::object::{Object, destroy_any, element_size, read_any, read_bits, write_any, write_bits};
+use super::object::{Object, destroy_any, element_size, read_any, read_bits, write_any};
 use super::text;
-use crate::memory::{copy_bytes, copy_string_or_null, free, zeroed};
+use crate::memory::{copy_bytes, copy_string_or_null, free, reserve, zeroed};
 use crate::types::*;
 
 /// How a value holds its data.
@@ -147,47 +147,62 @@ pub unsafe fn borrow<'a>(value: *const pmix_value_t) -> Option<ValueRef<'a>> {
     }
 }
 
-/// Writes a value from a store; numbers cost no allocation, strings and bytes one.
+/// Writes a value from a store over whatever is there; numbers cost no allocation, strings and bytes one.
 ///
 /// # Errors
 /// `NOMEM`, and what decoding a packed structure says.
 ///
 /// # Safety
-/// `at` points to zeroed memory for one value.
+/// `at` has room for one value.
+#[inline]
 pub unsafe fn write_ref(value: ValueRef<'_>, at: *mut pmix_value_t) -> Result<()> {
-    // SAFETY: the caller's promise; each member is written where the type's member lies.
-    unsafe {
-        let data = &raw mut (*at).data;
-        match value {
-            ValueRef::Scalar { ty, bits } => {
-                write_bits(ty, bits, data.cast())?;
-                (*at).type_ = ty.0;
-            }
-            ValueRef::Str(string) => {
-                (*data).string = copy_string_or_null(string)?;
-                (*at).type_ = DataType::STRING.0;
-            }
-            ValueRef::Bytes { ty, bytes } if ty != DataType::DATA_BUFFER => {
-                (*data).bo = pmix_byte_object_t { bytes: copy_bytes(bytes)?, size: bytes.len() };
-                (*at).type_ = ty.0;
-            }
-            ValueRef::Owned(value) => return pmix_value_t::write(value, at),
-            packed => return pmix_value_t::write(&packed.to_value()?, at),
+    let (ty, words) = match value {
+        // The bytes of a number are the first ones of the union: bits are little-endian, as the machine is.
+        ValueRef::Scalar { ty, bits } => (ty, [bits, 0, 0]),
+        ValueRef::Str(string) => (DataType::STRING, [copy_string_or_null(string)?.expose_provenance() as u64, 0, 0]),
+        ValueRef::Bytes { ty, bytes } if ty != DataType::DATA_BUFFER => {
+            (ty, [copy_bytes(bytes)?.expose_provenance() as u64, bytes.len() as u64, 0])
         }
-    }
+        // SAFETY: the caller's promise.
+        structure => return unsafe { write_structure(structure, at) },
+    };
+    // SAFETY: the caller's promise.
+    unsafe { at.write(pmix_value_t { type_: ty.0, data: pmix_value_data { words } }) };
     Ok(())
 }
+
+/// # Safety
+/// As [`write_ref`].
+#[cold]
+unsafe fn write_structure(value: ValueRef<'_>, at: *mut pmix_value_t) -> Result<()> {
+    // SAFETY: the caller's promise; zeroed here, as `Object::write` wants it.
+    unsafe {
+        at.write_bytes(0, 1);
+        let written = match value {
+            ValueRef::Owned(value) => pmix_value_t::write(value, at),
+            packed => packed.to_value().and_then(|value| pmix_value_t::write(&value, at)),
+        };
+        if written.is_err() {
+            pmix_value_t::destroy(at);
+        }
+        written
+    }
+}
+
+const _: () = assert!(cfg!(target_endian = "little"), "numbers are written into the union by their first bytes");
 
 /// A value from `malloc`, which C code frees.
 ///
 /// # Errors
 /// As [`write_ref`].
+#[inline]
 pub fn allocate_ref(value: ValueRef<'_>) -> Result<*mut pmix_value_t> {
-    let at = zeroed::<pmix_value_t>(1)?;
-    // SAFETY: new, zeroed, and freed here where writing fails.
+    // Not calloc: every byte is written, and glibc's calloc passes its thread's cache by.
+    let at = reserve::<pmix_value_t>()?;
+    // SAFETY: new memory for one value, freed where writing fails; nothing is left in it then.
     unsafe {
         if let Err(status) = write_ref(value, at) {
-            array::free_array(at, 1);
+            free(at);
             return Err(status);
         }
     }

@@ -1,92 +1,95 @@
-//! Binding of ranks to cores, by hwloc's picture of the machine.
+//! Which rank runs where on the node.
+
+use std::fmt::Write;
 
 use hwlocality::Topology;
 use hwlocality::cpu::binding::CpuBindingFlags;
 use hwlocality::cpu::cpuset::CpuSet;
 use hwlocality::object::types::ObjectType;
 
-use super::job::Place;
+use super::args::BindTo;
 
-/// The levels that Open MPI compares, by the names that it knows.
-const LEVELS: [(ObjectType, &str); 7] = [
-    (ObjectType::NUMANode, "NM"),
-    (ObjectType::Package, "SK"),
-    (ObjectType::L3Cache, "L3"),
-    (ObjectType::L2Cache, "L2"),
-    (ObjectType::L1Cache, "L1"),
-    (ObjectType::Core, "CR"),
-    (ObjectType::PU, "HT"),
-];
-
-/// The cores that this process may use, to be given to ranks in turn.
-pub struct Cores {
+/// The node's cores, where ranks are bound to them.
+pub(super) struct Binding {
     topology: Topology,
-    own: CpuSet,
+    /// Cores in the order in which they are given to ranks; empty where ranks run anywhere.
     cores: Vec<CpuSet>,
 }
 
-impl Cores {
-    /// Finds the cores.
-    ///
-    /// # Errors
-    /// A message where hwloc cannot tell.
-    pub fn find() -> Result<Cores, String> {
-        let topology = Topology::new().map_err(|error| format!("hwloc finds no topology: {error}"))?;
-        let own = topology
-            .cpu_binding(CpuBindingFlags::THREAD)
-            .map_err(|error| format!("hwloc cannot tell the own binding: {error}"))?;
-        let usable = |ty| -> Vec<CpuSet> {
-            let sets = topology.objects_with_type(ty).filter_map(|object| object.cpuset());
-            sets.map(|set| &*set & &own).filter(|set| !set.is_empty()).collect()
+impl Binding {
+    /// Looks at the node.
+    pub fn new(bind_to: BindTo) -> Result<Binding, String> {
+        let topology = Topology::new().map_err(|error| format!("the node's topology cannot be read: {error}"))?;
+        let cores = match bind_to {
+            BindTo::None => Vec::new(),
+            BindTo::Core => topology
+                .objects_with_type(ObjectType::Core)
+                .filter_map(|core| core.cpuset().map(|set| set.clone_target()))
+                .collect(),
         };
-        let mut cores = usable(ObjectType::Core);
-        if cores.is_empty() {
-            // Some virtual machines tell of processing units only.
-            cores = usable(ObjectType::PU);
+        if bind_to == BindTo::Core && cores.is_empty() {
+            return Err("--bind-to core: no cores are known on this node".into());
         }
-        if cores.is_empty() {
-            return Err("hwloc finds no core to bind to".into());
-        }
-        Ok(Cores { topology, own, cores })
+        Ok(Binding { topology, cores })
     }
 
-    fn of(&self, rank: u32) -> &CpuSet {
-        &self.cores[rank as usize % self.cores.len()]
+    /// Processing units of the node: what fits on it without sharing.
+    pub fn slots(&self) -> u32 {
+        u32::try_from(self.topology.objects_with_type(ObjectType::PU).count()).unwrap_or(u32::MAX)
     }
 
-    /// What the job's data say of a rank.
-    pub fn place(&self, rank: u32) -> Place {
-        let set = self.of(rank);
-        let levels = LEVELS.into_iter().filter_map(|(ty, name)| {
-            let objects = self.topology.objects_with_type(ty);
-            let around = objects.filter(|object| object.cpuset().is_some_and(|cpuset| cpuset.intersects(set)));
-            let list = list_form(around.map(|object| object.logical_index()));
-            (!list.is_empty()).then(|| format!("{name}{list}"))
-        });
-        Place {
-            cpuset: Some(list_form(set.iter_set().map(usize::from))),
-            locality: Some(levels.collect::<Vec<_>>().join(":")),
+    fn core(&self, rank: u32) -> Option<&CpuSet> {
+        match self.cores.len() {
+            0 => None,
+            count => self.cores.get(rank as usize % count),
         }
     }
 
-    /// Runs `start` bound to a rank's core: what it starts inherits the binding.
-    ///
-    /// # Errors
-    /// A message where the kernel does not allow it.
+    /// The processing units of a rank in hwloc's list form, where it is bound.
+    pub fn cpuset_list(&self, rank: u32) -> Option<String> {
+        let core = self.core(rank)?;
+        Some(ranges(core.iter_set().map(usize::from)))
+    }
+
+    /// Where a rank is in the node, in the form that MPI libraries compare: levels with the numbers of their objects.
+    pub fn locality(&self, rank: u32) -> Option<String> {
+        const LEVELS: [(ObjectType, &str); 7] = [
+            (ObjectType::NUMANode, "NM"),
+            (ObjectType::Package, "SK"),
+            (ObjectType::L3Cache, "L3"),
+            (ObjectType::L2Cache, "L2"),
+            (ObjectType::L1Cache, "L1"),
+            (ObjectType::Core, "CR"),
+            (ObjectType::PU, "HT"),
+        ];
+        let core = self.core(rank)?;
+        let mut text = String::new();
+        for (level, name) in LEVELS {
+            let objects = self.topology.objects_with_type(level);
+            let mine = objects.filter(|object| object.cpuset().is_some_and(|set| set.intersects(core)));
+            let list = ranges(mine.map(|object| object.logical_index()));
+            if !list.is_empty() {
+                // Writing to a string does not fail.
+                let _ = write!(text, "{}{name}{list}", if text.is_empty() { "" } else { ":" });
+            }
+        }
+        Some(text)
+    }
+
+    /// Runs `start` with the calling thread bound as the rank shall be: what it starts inherits that.
     pub fn bound<R>(&self, rank: u32, start: impl FnOnce() -> R) -> Result<R, String> {
-        let bind = |set: &CpuSet| {
-            let flags = CpuBindingFlags::THREAD;
-            self.topology.bind_cpu(set, flags).map_err(|error| format!("binding to processors {set}: {error}"))
-        };
-        bind(self.of(rank))?;
+        let Some(core) = self.core(rank) else { return Ok(start()) };
+        let failed = |error: &dyn std::fmt::Display| format!("rank {rank} cannot be bound to its core: {error}");
+        let before = self.topology.cpu_binding(CpuBindingFlags::THREAD).map_err(|error| failed(&error))?;
+        self.topology.bind_cpu(core, CpuBindingFlags::THREAD).map_err(|error| failed(&error))?;
         let result = start();
-        bind(&self.own)?;
+        self.topology.bind_cpu(&before, CpuBindingFlags::THREAD).map_err(|error| failed(&error))?;
         Ok(result)
     }
 }
 
-/// Ascending numbers as `0-2,5`.
-fn list_form(numbers: impl Iterator<Item = usize>) -> String {
+/// Ascending numbers as a list of ranges: `0-3,8`.
+fn ranges(numbers: impl Iterator<Item = usize>) -> String {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for number in numbers {
         match runs.last_mut() {
@@ -94,8 +97,8 @@ fn list_form(numbers: impl Iterator<Item = usize>) -> String {
             _ => runs.push((number, number)),
         }
     }
-    let run = |(first, last)| if first == last { format!("{first}") } else { format!("{first}-{last}") };
-    runs.into_iter().map(run).collect::<Vec<_>>().join(",")
+    let text = runs.iter().map(|(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") });
+    text.collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -103,27 +106,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_in_list_form() {
-        let form = |numbers: &[usize]| list_form(numbers.iter().copied());
-        assert_eq!(form(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
-        assert_eq!(form(&[4]), "4");
-        assert_eq!(form(&[]), "");
+    fn lists_of_ranges() {
+        assert_eq!(ranges([].into_iter()), "");
+        assert_eq!(ranges([3].into_iter()), "3");
+        assert_eq!(ranges([0, 1, 2, 5, 7, 8].into_iter()), "0-2,5,7-8");
     }
 
     #[test]
-    fn a_bound_thread_comes_back() {
-        let cores = Cores::find().unwrap();
-        let count = cores.cores.len() as u32;
-        let now = || cores.topology.cpu_binding(CpuBindingFlags::THREAD).unwrap();
-        let before = now();
-        // One more than there are cores: the first is used again.
-        for rank in 0..=count {
-            let inside = cores.bound(rank, now).unwrap();
-            assert_eq!(inside, cores.cores[(rank % count) as usize]);
-            let place = cores.place(rank);
-            assert_eq!(place.cpuset, Some(list_form(inside.iter_set().map(usize::from))));
-            assert!(place.locality.is_some_and(|locality| locality.contains("HT")));
-        }
-        assert_eq!(now(), before);
+    fn ranks_go_round_the_cores() {
+        let binding = Binding::new(BindTo::Core).unwrap();
+        let count = binding.cores.len() as u32;
+        assert_eq!(binding.cpuset_list(0), binding.cpuset_list(count));
+        assert!(binding.locality(0).is_some_and(|text| text.contains("CR")));
+        assert_eq!(Binding::new(BindTo::None).unwrap().cpuset_list(0), None);
     }
 }

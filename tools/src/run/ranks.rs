@@ -1,136 +1,88 @@
-//! The processes of the job: starting them, telling them to end, and how they ended.
+//! Starting ranks.
 
-use std::ffi::OsString;
-use std::fs::File;
-use std::io;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use nix::sys::prctl;
-use nix::sys::signal::{SigSet, Signal, killpg};
-use nix::unistd::{Pid, getpid, getppid};
+use nix::sys::signal::{SigSet, Signal};
 
-/// How one rank is started.
-pub struct Start<'a> {
-    /// Program and arguments.
-    pub command: &'a [OsString],
-    /// Variables to set.
-    pub env: &'a [(String, String)],
-    /// Working directory.
-    pub wdir: &'a Path,
-    /// Whether it gets a pipe as standard input, rather than nothing.
-    pub stdin: bool,
+/// A rank that was started.
+pub(super) struct Started {
+    /// Its process.
+    pub child: Child,
+    /// The launcher's ends of its streams; standard input only of rank 0.
+    pub stdin: Option<OwnedFd>,
+    pub stdout: Option<OwnedFd>,
+    pub stderr: Option<OwnedFd>,
 }
 
-/// A started rank.
-pub struct Rank {
-    /// Its rank.
-    pub rank: u32,
-    child: Child,
-    ended: Option<ExitStatus>,
-}
-
-/// The ends of a rank's streams that stay here.
-pub struct Streams {
-    /// Where its standard input comes from, if it has one.
-    pub stdin: Option<File>,
-    /// Its standard output.
-    pub stdout: File,
-    /// Its standard error.
-    pub stderr: File,
-}
-
-/// What an environment inherited from another PMIx launcher would wrongly tell a rank.
-fn is_foreign(name: &str) -> bool {
-    name.starts_with("PMIX_") && !name.starts_with("PMIX_MCA_") && name != "PMIX_DSTORE_SHM"
-}
-
-impl Rank {
-    /// Starts a rank in a process group of its own. It is killed when this process dies.
-    ///
-    /// # Errors
-    /// What `fork` or `exec` said; a missing program is `NotFound`.
-    pub fn start(rank: u32, start: &Start<'_>) -> io::Result<(Rank, Streams)> {
-        let mut command = Command::new(&start.command[0]);
-        command.args(&start.command[1..]).current_dir(start.wdir).process_group(0);
-        for (name, _) in std::env::vars_os() {
-            if name.to_str().is_some_and(is_foreign) {
-                command.env_remove(name);
-            }
+/// The program's file, searched in `PATH` unless it has a directory in its name.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub(super) fn find_program(program: &OsStr) -> Result<PathBuf, String> {
+    let shown = program.to_string_lossy();
+    if program.as_encoded_bytes().contains(&b'/') {
+        let path = Path::new(program);
+        let meta = path.metadata().map_err(|error| format!("{shown}: {error}"))?;
+        if meta.is_dir() {
+            return Err(format!("{shown} is a directory"));
         }
-        command.envs(start.env.iter().map(|(name, value)| (name, value)));
-        command.stdin(if start.stdin { Stdio::piped() } else { Stdio::null() });
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let launcher = getpid();
-        let prepare = move || -> io::Result<()> {
-            prctl::set_pdeathsig(Signal::SIGKILL)?;
-            // It may have died before the line above.
-            if getppid() != launcher {
-                return Err(io::Error::other("pmixrun has ended"));
-            }
-            // Signals that are blocked here, to be read from a descriptor, are not meant to be blocked there.
+        if meta.permissions().mode() & 0o111 == 0 {
+            return Err(format!("{shown} is not executable (chmod +x it?)"));
+        }
+        return Ok(path.to_owned());
+    }
+    let is_program =
+        |path: &PathBuf| path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&search).map(|directory| directory.join(program)).find(is_program);
+    found.ok_or_else(|| {
+        let here = Path::new(program).exists();
+        let hint = if here { format!(" (it is in this directory: ./{shown}?)") } else { String::new() };
+        format!("{shown}: no such program in PATH{hint}")
+    })
+}
+
+/// Starts a rank in a process group of its own, which ends with the launcher.
+///
+/// # Errors
+/// Why the program cannot be started.
+pub(super) fn start(
+    program: &Path,
+    name: &OsStr,
+    args: &[OsString],
+    env: Vec<(String, String)>,
+    with_stdin: bool,
+) -> Result<Started, String> {
+    let launcher = nix::unistd::getpid();
+    let mut command = Command::new(program);
+    command.arg0(name).args(args).envs(env).process_group(0);
+    // MPI libraries do not take an unknown launcher's word that they were launched; this one they take (see the docs).
+    command.env("JSM_JSRUN_PORT", "pmixrun");
+    command.stdin(if with_stdin { Stdio::piped() } else { Stdio::null() });
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    // SAFETY: between fork and exec only async-signal-safe system calls are made: sigprocmask, prctl, getppid. The
+    // closure allocates nothing and takes no lock.
+    unsafe {
+        command.pre_exec(move || {
             SigSet::empty().thread_set_mask()?;
-            Ok(())
-        };
-        // SAFETY: the closure runs between fork and exec and calls prctl, getppid and sigprocmask only, which are
-        // async-signal-safe; its error allocates only where exec is not reached anyway.
-        let mut child = unsafe { command.pre_exec(prepare) }.spawn()?;
-        let file = |fd: OwnedFd| File::from(fd);
-        let stdin = child.stdin.take().map(|pipe| file(pipe.into()));
-        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let (Some(stdout), Some(stderr)) = (stdout, stderr) else {
-            return Err(io::Error::other("the process has no pipes"));
-        };
-        let streams = Streams { stdin, stdout: file(stdout.into()), stderr: file(stderr.into()) };
-        Ok((Rank { rank, child, ended: None }, streams))
+            prctl::set_pdeathsig(Signal::SIGKILL)?;
+            // The launcher may have gone before the request was made.
+            if nix::unistd::getppid() == launcher { Ok(()) } else { Err(nix::errno::Errno::ESRCH.into()) }
+        });
     }
-
-    /// Its process id.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Whether it has not been seen to end.
-    pub fn is_running(&self) -> bool {
-        self.ended.is_none()
-    }
-
-    /// How it ended, the first time that this is known.
-    pub fn poll_end(&mut self) -> Option<ExitStatus> {
-        if self.ended.is_some() {
-            return None;
-        }
-        // An error means that somebody else took its status, which no part of this program does.
-        self.ended = self.child.try_wait().ok().flatten();
-        self.ended
-    }
-
-    /// Sends a signal to the rank and what it started.
-    pub fn signal(&self, signal: Signal) {
-        if self.is_running() {
-            // Ended meanwhile: it is about to be noticed.
-            let _ = killpg(Pid::from_raw(self.pid() as i32), signal);
-        }
-    }
-}
-
-/// The exit status of a shell for a process that ended so.
-pub fn shell_status(status: ExitStatus) -> u8 {
-    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-    code as u8
-}
-
-/// In words, how a process ended.
-pub fn describe(status: ExitStatus) -> String {
-    match status.signal() {
-        Some(number) => match Signal::try_from(number) {
-            Ok(signal) => format!("was killed by signal {number} ({signal})"),
-            Err(_) => format!("was killed by signal {number}"),
-        },
-        None => format!("exited with status {}", status.code().unwrap_or(0)),
-    }
+    let mut child = command.spawn().map_err(|error| format!("cannot start {}: {error}", program.display()))?;
+    Ok(Started {
+        stdin: child.stdin.take().map(OwnedFd::from),
+        stdout: child.stdout.take().map(OwnedFd::from),
+        stderr: child.stderr.take().map(OwnedFd::from),
+        child,
+    })
 }
 
 #[cfg(test)]
@@ -138,25 +90,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_is_told_as_a_shell_does() {
-        for (raw, status, words) in [
-            (0, 0, "exited with status 0"),
-            (3 << 8, 3, "exited with status 3"),
-            (9, 137, "was killed by signal 9 (SIGKILL)"),
-            (11, 139, "was killed by signal 11 (SIGSEGV)"),
-        ] {
-            let ended = ExitStatus::from_raw(raw);
-            assert_eq!((shell_status(ended), describe(ended).as_str()), (status, words));
-        }
-    }
-
-    #[test]
-    fn another_launchers_variables_are_not_passed_on() {
-        for name in ["PMIX_RANK", "PMIX_NAMESPACE", "PMIX_SERVER_URI4", "PMIX_DSTORE_SECRET"] {
-            assert!(is_foreign(name), "{name}");
-        }
-        for name in ["PMIX_MCA_gds", "PMIX_DSTORE_SHM", "PATH", "OMPI_MCA_btl"] {
-            assert!(!is_foreign(name), "{name}");
+    fn programs_are_found_or_their_absence_is_explained() {
+        assert!(find_program(OsStr::new("sh")).is_ok());
+        assert!(find_program(OsStr::new("/bin/sh")).is_ok());
+        for (program, word) in
+            [("no-such-program", "no such program"), ("/etc", "directory"), ("/etc/passwd", "not executable")]
+        {
+            let error = find_program(OsStr::new(program)).unwrap_err();
+            assert!(error.contains(word), "{error}");
         }
     }
 }

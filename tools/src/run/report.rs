@@ -1,125 +1,92 @@
-//! What pmixrun tells about a run when asked.
+//! What `pmixrun --report` tells.
 
-use std::fmt::Write;
+use std::collections::BTreeMap;
+use std::fs;
 use std::time::Duration;
 
 use pmix_server::Stats;
 use serde_json::json;
 
-use super::options::ReportForm;
-use super::output::Figure;
+use super::args::{Args, Report};
 
-/// Figures about a run.
-#[derive(Clone, Debug)]
-pub struct Report {
-    /// Number of ranks.
-    pub ranks: u32,
-    /// From the first fork until all ranks had been forked.
-    pub forking: Duration,
-    /// From the first fork until all had ended.
-    pub total: Duration,
-    /// The server's figures at the end.
-    pub stats: Stats,
-    /// What the ranks printed for the report.
-    pub figures: Vec<Figure>,
+/// How a job ended.
+#[derive(Debug, Default)]
+pub(super) struct Ended {
+    /// The launcher's exit status.
+    pub exit_status: i32,
+    /// From the first fork to the end of the last rank.
+    pub runtime: Duration,
+    /// From the first fork to the last one.
+    pub forked: Duration,
+    /// The PMIx libraries that ranks had mapped when they connected, with the number of ranks.
+    pub libraries: BTreeMap<String, u32>,
 }
 
-impl Report {
-    /// The report in a form, with its line ends.
-    pub fn render(&self, form: ReportForm) -> String {
-        match form {
-            ReportForm::Text => self.text(),
-            ReportForm::Json => self.json() + "\n",
+/// Prints or writes the report.
+pub(super) fn print(args: &Args, stats: &Stats, ended: &Ended) {
+    let text = match args.report {
+        Some(Report::Json) => as_json(args, stats, ended),
+        _ => as_text(args, stats, ended),
+    };
+    match &args.report_to {
+        None => eprint!("{text}"),
+        Some(path) => {
+            if let Err(error) = fs::write(path, text) {
+                eprintln!("pmixrun: cannot write the report to {}: {error}", path.display());
+            }
         }
-    }
-
-    fn text(&self) -> String {
-        let stats = &self.stats;
-        let wireup = stats.wireup.map_or("no fence".into(), milliseconds);
-        let mut text = String::new();
-        let mut line = |name: &str, value: String| {
-            // Writing to a String does not fail.
-            let _ = writeln!(text, "pmixrun: {name:<34} {value}");
-        };
-        line("ranks", self.ranks.to_string());
-        line("all forked after", milliseconds(self.forking));
-        line("first fork to last fence done", wireup);
-        line("first fork to last exit", milliseconds(self.total));
-        line("fences", stats.fences.to_string());
-        line("job segment", format!("{} bytes", stats.job_segment_bytes));
-        line("modex segments", format!("{} bytes", stats.modex_segment_bytes));
-        line("segments", stats.segments.to_string());
-        line("clients on shared memory", stats.clients_shared.to_string());
-        line("clients on the socket alone", stats.clients_socket.to_string());
-        line("gets answered over the socket", stats.gets.to_string());
-        for figure in &self.figures {
-            line(&figure.name.replace('_', " "), figure.value.to_string());
-        }
-        text
-    }
-
-    fn json(&self) -> String {
-        let stats = &self.stats;
-        let seconds = |duration: Duration| duration.as_secs_f64();
-        let figures: serde_json::Map<_, _> =
-            self.figures.iter().map(|figure| (figure.name.clone(), json!(figure.value))).collect();
-        json!({
-            "ranks": self.ranks,
-            "forking_seconds": seconds(self.forking),
-            "wireup_seconds": stats.wireup.map(seconds),
-            "total_seconds": seconds(self.total),
-            "fences": stats.fences,
-            "job_segment_bytes": stats.job_segment_bytes,
-            "modex_segment_bytes": stats.modex_segment_bytes,
-            "segments": stats.segments,
-            "clients_shared": stats.clients_shared,
-            "clients_socket": stats.clients_socket,
-            "gets_over_socket": stats.gets,
-            "figures": figures,
-        })
-        .to_string()
     }
 }
 
-fn milliseconds(duration: Duration) -> String {
-    format!("{:.1} ms", duration.as_secs_f64() * 1e3)
+fn ms(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn as_json(args: &Args, stats: &Stats, ended: &Ended) -> String {
+    let report = json!({
+        "ranks": args.ranks,
+        "exit_status": ended.exit_status,
+        "forked_ms": ms(ended.forked),
+        "connected_ms": stats.connected.map(ms),
+        "wireup_ms": stats.wireup.map(ms),
+        "runtime_ms": ms(ended.runtime),
+        "fences": stats.fences,
+        "gets_over_socket": stats.gets,
+        "clients_shared_memory": stats.clients_shared,
+        "clients_socket_only": stats.clients_socket,
+        "segments": stats.segments,
+        "job_segment_bytes": stats.job_segment_bytes,
+        "modex_segment_bytes": stats.modex_segment_bytes,
+        "libraries": ended.libraries,
+    });
+    format!("{report}\n")
+}
 
-    fn report() -> Report {
-        Report {
-            ranks: 4,
-            forking: Duration::from_millis(3),
-            total: Duration::from_millis(250),
-            stats: Stats {
-                clients_shared: 4,
-                modex_segment_bytes: 4096,
-                wireup: Some(Duration::from_millis(120)),
-                ..Stats::default()
-            },
-            figures: vec![Figure { name: "get_median_ns".into(), value: 210.0 }],
-        }
+fn as_text(args: &Args, stats: &Stats, ended: &Ended) -> String {
+    let time = |time: Option<Duration>| time.map_or("-".to_owned(), |time| format!("{:.3} ms", ms(time)));
+    let mut lines = vec![
+        format!("pmixrun report: {} ranks, exit status {}", args.ranks, ended.exit_status),
+        format!("  all forked            {}", time(Some(ended.forked))),
+        format!("  all connected         {}", time(stats.connected)),
+        format!(
+            "  wired up              {}   (first fork to the end of the first collecting fence)",
+            time(stats.wireup)
+        ),
+        format!("  ran                   {}", time(Some(ended.runtime))),
+        format!("  fences                {}", stats.fences),
+        format!(
+            "  clients               {} in shared memory, {} over the socket only",
+            stats.clients_shared, stats.clients_socket
+        ),
+        format!("  Gets over the socket  {}", stats.gets),
+        format!(
+            "  store                 {} segments: job {} bytes, modex {} bytes",
+            stats.segments, stats.job_segment_bytes, stats.modex_segment_bytes
+        ),
+    ];
+    for (library, ranks) in &ended.libraries {
+        lines.push(format!("  PMIx library          {library} ({ranks} ranks)"));
     }
-
-    #[test]
-    fn text_has_a_line_per_figure() {
-        let text = report().render(ReportForm::Text);
-        for part in ["last fence done      120.0 ms", "modex segments                     4096 bytes", "get median ns"]
-        {
-            assert!(text.contains(part), "{part} is missing in\n{text}");
-        }
-    }
-
-    #[test]
-    fn json_is_one_line_for_scripts() {
-        let text = report().render(ReportForm::Json);
-        assert_eq!(text.lines().count(), 1);
-        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(value["clients_shared"], 4);
-        assert_eq!(value["wireup_seconds"], 0.12);
-        assert_eq!(value["figures"]["get_median_ns"], 210.0);
-    }
+    lines.push(String::new());
+    lines.join("\n")
 }
