@@ -1,0 +1,210 @@
+//! The command line of `pmixrun`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lexopt::prelude::*;
+
+/// What `pmixrun --help` prints.
+pub const HELP: &str = "\
+Start the ranks of a parallel program on this node and serve them as their PMIx server.
+
+Usage: pmixrun -n N [OPTIONS] PROGRAM [ARGS...]
+
+  -n, --np N             number of ranks
+      --bind-to WHAT     core: each rank on a core of its own, round-robin; none (default)
+      --tag-output       begin each line with the rank that printed it
+      --timeout SECONDS  end the job after so long, with exit status 124
+      --grace SECONDS    how long ranks that are told to end may take before they are killed (default 2)
+      --tmpdir DIR       where the job keeps its files (default: TMPDIR or /tmp)
+      --report           print wire-up times, store sizes and the PMIx libraries in use, on stderr
+      --json             the same as one line of JSON
+      --report-to FILE   write the report to FILE instead
+  -h, --help             this text
+      --version          the version
+
+The exit status is that of the first rank that failed, 128 + N for one killed by signal N.
+Standard input goes to rank 0. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on to all ranks.
+";
+
+/// Where ranks may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BindTo {
+    /// Anywhere.
+    None,
+    /// Each on its own core.
+    Core,
+}
+
+/// The form of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// For people.
+    Text,
+    /// For scripts.
+    Json,
+}
+
+/// What to run and how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Args {
+    /// Number of ranks.
+    pub ranks: u32,
+    /// Binding.
+    pub bind_to: BindTo,
+    /// Tag each line of output.
+    pub tag_output: bool,
+    /// End the job after so long.
+    pub timeout: Option<Duration>,
+    /// Between SIGTERM and SIGKILL.
+    pub grace: Duration,
+    /// Where the job keeps its files.
+    pub tmpdir: PathBuf,
+    /// Report at the end.
+    pub report: Option<Report>,
+    /// Where to, if not to stderr.
+    pub report_to: Option<PathBuf>,
+    /// The program.
+    pub program: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+}
+
+/// What a command line asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Run a job.
+    Run(Box<Args>),
+    /// Print the help.
+    Help,
+    /// Print the version.
+    Version,
+}
+
+/// More ranks than this on one node are a mistake.
+const RANKS_MAX: u32 = 65_536;
+
+impl Command {
+    /// Reads a command line, without the program's own name.
+    ///
+    /// # Errors
+    /// What is wrong, in words, with what to do about it.
+    pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, String> {
+        let mut parser = lexopt::Parser::from_args(args);
+        let mut ranks = None;
+        let tmpdir = std::env::var_os("TMPDIR").filter(|dir| !dir.is_empty()).unwrap_or_else(|| "/tmp".into());
+        let mut run = Args {
+            ranks: 0,
+            bind_to: BindTo::None,
+            tag_output: false,
+            timeout: None,
+            grace: Duration::from_secs(2),
+            tmpdir: tmpdir.into(),
+            report: None,
+            report_to: None,
+            program: OsString::new(),
+            args: Vec::new(),
+        };
+        let words = |error: lexopt::Error| format!("{error}; see pmixrun --help");
+        while let Some(arg) = parser.next().map_err(words)? {
+            match arg {
+                Short('h') | Long("help") => return Ok(Command::Help),
+                Long("version") => return Ok(Command::Version),
+                Short('n' | 'c') | Long("np" | "n") => {
+                    let text = parser.value().map_err(words)?;
+                    let text = text.to_string_lossy();
+                    let count = text.parse::<u32>().ok().filter(|n| (1..=RANKS_MAX).contains(n));
+                    ranks = Some(count.ok_or(format!("-n {text}: the number of ranks goes from 1 to {RANKS_MAX}"))?);
+                }
+                Long("bind-to") => {
+                    let text = parser.value().map_err(words)?;
+                    run.bind_to = match text.to_string_lossy().as_ref() {
+                        "core" => BindTo::Core,
+                        "none" => BindTo::None,
+                        other => return Err(format!("--bind-to {other}: it is either core or none")),
+                    };
+                }
+                Long("tag-output") => run.tag_output = true,
+                Long("timeout") => run.timeout = Some(seconds(&mut parser, "--timeout")?),
+                Long("grace") => run.grace = seconds(&mut parser, "--grace")?,
+                Long("tmpdir") => run.tmpdir = parser.value().map_err(words)?.into(),
+                Long("report") => run.report = run.report.or(Some(Report::Text)),
+                Long("json") => run.report = Some(Report::Json),
+                Long("report-to") => {
+                    run.report_to = Some(parser.value().map_err(words)?.into());
+                    run.report = run.report.or(Some(Report::Text));
+                }
+                Value(program) => {
+                    run.program = program;
+                    run.args = parser.raw_args().map_err(words)?.collect();
+                    break;
+                }
+                other => return Err(words(other.unexpected())),
+            }
+        }
+        if run.program.is_empty() {
+            return Err("no program given; usage: pmixrun -n N [OPTIONS] PROGRAM [ARGS...]".into());
+        }
+        run.ranks = ranks.ok_or("the number of ranks is missing: pmixrun -n N PROGRAM")?;
+        Ok(Command::Run(Box::new(run)))
+    }
+}
+
+fn seconds(parser: &mut lexopt::Parser, name: &str) -> Result<Duration, String> {
+    let text = parser.value().map_err(|error| error.to_string())?;
+    let text = text.to_string_lossy();
+    let seconds = text.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or(format!("{name} {text}: a number of seconds is expected"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Command, String> {
+        Command::parse(line.split_whitespace().map(OsString::from))
+    }
+
+    fn run(line: &str) -> Args {
+        match parse(line) {
+            Ok(Command::Run(args)) => *args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn options_end_at_the_program() {
+        let args = run("-n 4 --tag-output --bind-to core prog -n 7 --report");
+        assert_eq!((args.ranks, args.bind_to, args.tag_output), (4, BindTo::Core, true));
+        assert_eq!(args.program, "prog");
+        assert_eq!(args.args, ["-n", "7", "--report"]);
+        assert_eq!(args.report, None);
+    }
+
+    #[test]
+    fn reports() {
+        assert_eq!(run("-n 1 --report prog").report, Some(Report::Text));
+        assert_eq!(run("-n 1 --json prog").report, Some(Report::Json));
+        assert_eq!(run("--json -n1 --report --timeout 0.5 prog").report, Some(Report::Json));
+        assert_eq!(run("-n 1 --timeout 0.5 prog").timeout, Some(Duration::from_millis(500)));
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        for (line, word) in [
+            ("-n 0 prog", "from 1 to"),
+            ("-n -3 prog", "from 1 to"),
+            ("-n x prog", "from 1 to"),
+            ("-n 99999999 prog", "from 1 to"),
+            ("prog", "missing"),
+            ("-n 2", "no program"),
+            ("-n 2 --bind-to socket prog", "core or none"),
+            ("-n 2 --nonsense prog", "--nonsense"),
+            ("-n 2 --timeout soon prog", "number of seconds"),
+        ] {
+            let error = parse(line).expect_err(line);
+            assert!(error.contains(word), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! What the launcher offers to its server.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use pmix_dstore::model::{Info, Key, Pdata, Proc, Status, Value, keys};
+use pmix_server::{Completion, Host};
+
+/// What the server's thread tells the launcher's.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// A rank has connected.
+    Connected(u32),
+    /// A rank has called finalize.
+    Finalized(u32),
+    /// A rank asks to end the job.
+    Abort {
+        /// Who.
+        rank: u32,
+        /// The exit status that it wants.
+        status: i32,
+        /// What it says.
+        message: Option<CString>,
+    },
+}
+
+/// The receiving end of the events, with a descriptor to poll.
+pub(super) struct Events {
+    receiver: Receiver<Event>,
+    /// Readable while there may be events.
+    pub wake: Arc<EventFd>,
+    published: Arc<Mutex<Published>>,
+}
+
+impl Events {
+    /// What has come.
+    pub fn take(&self) -> impl Iterator<Item = Event> {
+        // Reading clears the wake-up; whatever comes after that wakes again.
+        let _ = self.wake.read();
+        self.receiver.try_iter()
+    }
+
+    /// Answers the lookups whose time is over; tells when to come again.
+    pub fn expire(&self, now: Instant) -> Option<Instant> {
+        let (late, next) = lock(&self.published).expire(now);
+        for done in late {
+            done.complete((Status::ERR_TIMEOUT, Vec::new()));
+        }
+        next
+    }
+}
+
+type Lookup = Completion<(Status, Vec<Pdata>)>;
+
+/// A lookup that waits for its keys.
+struct WaitingLookup {
+    keys: Vec<Key>,
+    deadline: Option<Instant>,
+    done: Lookup,
+}
+
+/// Published values and who waits for some.
+#[derive(Default)]
+struct Published {
+    values: HashMap<Key, (Proc, Value, bool)>,
+    waiting: Vec<WaitingLookup>,
+}
+
+impl Published {
+    fn has_all(&self, keys: &[Key]) -> bool {
+        keys.iter().all(|key| self.values.contains_key(key))
+    }
+
+    /// The values of `keys` that are there; those meant for one reader are gone with it.
+    fn read(&mut self, keys: &[Key]) -> Vec<Pdata> {
+        let mut found = Vec::new();
+        for key in keys {
+            if let Some((proc, value, once)) = self.values.get(key).cloned() {
+                if once {
+                    self.values.remove(key);
+                }
+                found.push(Pdata { proc, key: key.clone(), value });
+            }
+        }
+        found
+    }
+
+    /// Lookups that can be answered now, with their answers.
+    fn ready(&mut self) -> Vec<(Lookup, Vec<Pdata>)> {
+        let (ready, waiting) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|lookup| self.has_all(&lookup.keys));
+        self.waiting = waiting;
+        let ready: Vec<WaitingLookup> = ready;
+        ready.into_iter().map(|lookup| (lookup.done, self.read(&lookup.keys))).collect()
+    }
+
+    fn expire(&mut self, now: Instant) -> (Vec<Lookup>, Option<Instant>) {
+        let is_late = |lookup: &WaitingLookup| lookup.deadline.is_some_and(|deadline| deadline <= now);
+        let (late, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut self.waiting).into_iter().partition(is_late);
+        self.waiting = waiting;
+        let next = self.waiting.iter().filter_map(|lookup| lookup.deadline).min();
+        (late.into_iter().map(|lookup| lookup.done).collect(), next)
+    }
+}
+
+/// Data under a lock stays good when a thread panics: every change is whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The launcher as a host.
+pub(super) struct RunHost {
+    sender: Mutex<Sender<Event>>,
+    wake: Arc<EventFd>,
+    published: Arc<Mutex<Published>>,
+}
+
+impl RunHost {
+    /// A host, and where its events come out.
+    pub fn new() -> Result<(RunHost, Events), String> {
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        let wake = Arc::new(EventFd::from_flags(flags).map_err(|error| format!("eventfd: {error}"))?);
+        let (sender, receiver) = channel();
+        let published = Arc::default();
+        let events = Events { receiver, wake: Arc::clone(&wake), published: Arc::clone(&published) };
+        Ok((RunHost { sender: Mutex::new(sender), wake, published }, events))
+    }
+
+    fn tell(&self, event: Event) {
+        // The launcher ends before its server only when it ends altogether.
+        let _ = lock(&self.sender).send(event);
+        let _ = self.wake.write(1);
+    }
+
+    fn answer_ready(&self) {
+        let ready = lock(&self.published).ready();
+        for (done, data) in ready {
+            done.complete((Status::SUCCESS, data));
+        }
+    }
+}
+
+fn directive<'a>(infos: &'a [Info], key: &str) -> Option<&'a Value> {
+    infos.iter().find(|info| info.key.is(key)).map(|info| &info.value)
+}
+
+/// Infos of a publication that are not values.
+const DIRECTIVES: [&str; 4] = [keys::USERID, keys::GRPID, keys::RANGE, keys::PERSISTENCE];
+/// `PMIX_PERSIST_FIRST_READ`.
+const FIRST_READ: u64 = 1;
+
+impl Host for RunHost {
+    // The ranks were registered with their number as their object.
+
+    fn client_connected(&self, _proc: &Proc, object: usize, _infos: &[Info]) -> Status {
+        self.tell(Event::Connected(object as u32));
+        Status::SUCCESS
+    }
+
+    fn client_finalized(&self, _proc: &Proc, object: usize, _done: Completion<Status>) -> Status {
+        self.tell(Event::Finalized(object as u32));
+        Status::OPERATION_SUCCEEDED
+    }
+
+    fn abort(
+        &self,
+        _proc: &Proc,
+        object: usize,
+        status: i32,
+        message: Option<&CStr>,
+        procs: &[Proc],
+        _done: Completion<Status>,
+    ) -> Status {
+        if procs.iter().any(|proc| proc.rank.is_process()) {
+            // A job of one application stands and falls as a whole.
+            return Status::ERR_PARAM_VALUE_NOT_SUPPORTED;
+        }
+        self.tell(Event::Abort { rank: object as u32, status, message: message.map(CStr::to_owned) });
+        Status::OPERATION_SUCCEEDED
+    }
+
+    fn publish(&self, proc: &Proc, infos: &[Info], _done: Completion<Status>) -> Status {
+        let once = directive(infos, keys::PERSISTENCE).and_then(Value::as_u64) == Some(FIRST_READ);
+        let values = || infos.iter().filter(|info| !DIRECTIVES.iter().any(|key| info.key.is(key)));
+        let mut published = lock(&self.published);
+        if values().any(|info| published.values.contains_key(&info.key)) {
+            return Status::ERR_DUPLICATE_KEY;
+        }
+        for info in values() {
+            published.values.insert(info.key.clone(), (proc.clone(), info.value.clone(), once));
+        }
+        drop(published);
+        self.answer_ready();
+        Status::OPERATION_SUCCEEDED
+    }
+
+    fn lookup(&self, _proc: &Proc, keys: &[Key], infos: &[Info], done: Lookup) -> Status {
+        let wait = directive(infos, pmix_dstore::model::keys::WAIT).is_some_and(Value::is_true);
+        let seconds = directive(infos, pmix_dstore::model::keys::TIMEOUT).and_then(Value::as_u64).filter(|s| *s > 0);
+        let mut published = lock(&self.published);
+        if wait && !published.has_all(keys) {
+            let deadline = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+            published.waiting.push(WaitingLookup { keys: keys.to_vec(), deadline, done });
+            drop(published);
+            // The launcher's loop must learn of the deadline.
+            let _ = self.wake.write(1);
+            return Status::SUCCESS;
+        }
+        let data = published.read(keys);
+        drop(published);
+        done.complete((if data.is_empty() { Status::ERR_NOT_FOUND } else { Status::SUCCESS }, data));
+        Status::SUCCESS
+    }
+
+    fn unpublish(&self, proc: &Proc, keys: &[Key], _infos: &[Info], _done: Completion<Status>) -> Status {
+        let mine = |key: &Key, owner: &Proc| owner == proc && (keys.is_empty() || keys.contains(key));
+        lock(&self.published).values.retain(|key, (owner, ..)| !mine(key, owner));
+        Status::OPERATION_SUCCEEDED
+    }
+
+    fn notify_event(
+        &self,
+        _code: Status,
+        _source: &Proc,
+        _range: u8,
+        _infos: &[Info],
+        _done: Completion<Status>,
+    ) -> Status {
+        // All processes are this server's clients, and have had the event.
+        Status::OPERATION_SUCCEEDED
+    }
+
+    fn log(&self, proc: &Proc, data: &[Info], _directives: &[Info]) -> Status {
+        let mut any = false;
+        for info in data {
+            let bytes = match &info.value {
+                Value::ByteObject(bytes) => bytes,
+                other => match other.as_text() {
+                    Some(text) => text,
+                    None => continue,
+                },
+            };
+            let text = String::from_utf8_lossy(bytes);
+            if info.key.is(keys::LOG_STDOUT) {
+                print!("{text}");
+            } else if info.key.is(keys::LOG_STDERR) || info.key.is(keys::LOG_MSG) {
+                eprint!("{text}");
+            } else if info.key.is(keys::LOG_SYSLOG) || info.key.is(keys::LOG_LOCAL_SYSLOG) {
+                eprintln!("pmixrun: rank {} logs: {text}", proc.rank);
+            } else {
+                continue;
+            }
+            any = true;
+        }
+        if any { Status::OPERATION_SUCCEEDED } else { Status::ERR_NOT_SUPPORTED }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmix_dstore::model::{Nspace, Rank};
+
+    fn me() -> Proc {
+        Proc::new(Nspace::new("job").unwrap(), Rank(0))
+    }
+
+    #[test]
+    fn published_values_are_found_once_or_for_ever() {
+        let (host, _events) = RunHost::new().unwrap();
+        let publish = |infos: &[Info]| host.publish(&me(), infos, Completion::by_id(0));
+        assert_eq!(publish(&[Info::new("a", Value::Int(1))]), Status::OPERATION_SUCCEEDED);
+        assert_eq!(publish(&[Info::new("a", Value::Int(2))]), Status::ERR_DUPLICATE_KEY);
+        let once = Value::Code { ty: pmix_dstore::model::DataType::PERSIST, bits: FIRST_READ };
+        publish(&[Info::new("b", Value::Int(3)), Info::new(keys::PERSISTENCE, once)]);
+        let mut published = lock(&host.published);
+        let keys = [Key::from("a"), Key::from("b"), Key::from("c")];
+        assert_eq!(published.read(&keys).len(), 2);
+        assert_eq!(published.read(&keys).len(), 1);
+    }
+
+    #[test]
+    fn a_lookup_waits_for_its_key_or_its_time() {
+        let (host, events) = RunHost::new().unwrap();
+        let keys = [Key::from("later")];
+        let wait = [Info::new(keys::WAIT, Value::Bool(true)), Info::new(keys::TIMEOUT, Value::Int(5))];
+        assert_eq!(host.lookup(&me(), &keys, &wait, Completion::by_id(0)), Status::SUCCESS);
+        assert!(events.expire(Instant::now()).is_some());
+        assert_eq!(events.expire(Instant::now() + Duration::from_secs(6)), None);
+        host.lookup(&me(), &keys, &wait, Completion::by_id(0));
+        host.publish(&me(), &[Info::new("later", Value::Int(1))], Completion::by_id(0));
+        assert!(lock(&host.published).waiting.is_empty());
+    }
+
+    #[test]
+    fn a_job_is_aborted_as_a_whole() {
+        let (host, events) = RunHost::new().unwrap();
+        let abort = |procs: &[Proc]| host.abort(&me(), 3, 7, Some(c"no"), procs, Completion::by_id(0));
+        assert_eq!(abort(&[me()]), Status::ERR_PARAM_VALUE_NOT_SUPPORTED);
+        assert_eq!(abort(&[]), Status::OPERATION_SUCCEEDED);
+        assert!(matches!(events.take().next(), Some(Event::Abort { rank: 3, status: 7, .. })));
+    }
+}

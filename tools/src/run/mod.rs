@@ -1,0 +1,76 @@
+//! `pmixrun`: a job on one node, with the server embedded in the launcher.
+
+pub mod args;
+mod binding;
+mod directories;
+mod host;
+mod job;
+mod output;
+mod ranks;
+mod report;
+mod supervise;
+
+use std::sync::Arc;
+
+use pmix_dstore::model::{Info, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_server::Server;
+
+use self::args::Args;
+use self::binding::Binding;
+use self::directories::Directories;
+use self::host::RunHost;
+use self::job::Job;
+
+/// Exit status of a job that could not be started.
+const EXIT_SETUP: i32 = 125;
+
+/// Runs a job to its end; gives the exit status.
+pub fn run(args: &Args) -> i32 {
+    match set_up_and_run(args) {
+        Ok(status) => status,
+        Err(message) => {
+            eprintln!("pmixrun: {message}");
+            EXIT_SETUP
+        }
+    }
+}
+
+fn set_up_and_run(args: &Args) -> Result<i32, String> {
+    let program = ranks::find_program(&args.program)?;
+    let binding = Binding::new(args.bind_to)?;
+    let directories = Directories::create(&args.tmpdir, args.ranks)?;
+    let job = Job::new(args, &binding, &directories)?;
+    let (host, events) = RunHost::new()?;
+    let server_infos = [
+        Info::new(keys::SERVER_NSPACE, Value::string(job.server.nspace.as_bytes())),
+        Info::new(keys::SERVER_RANK, Value::Rank(job.server.rank)),
+        Info::new(keys::SERVER_TMPDIR, Value::string(directories.top().as_os_str().as_encoded_bytes())),
+        Info::new(keys::HOSTNAME, Value::string(&job.hostname)),
+    ];
+    let server =
+        Server::init(Arc::new(host), &server_infos).map_err(|status| format!("the server did not start: {status}"))?;
+    check("register the job", server.register_nspace(job.nspace.clone(), args.ranks as i32, job.infos(), None))?;
+    let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+    for rank in 0..args.ranks {
+        let proc = Proc::new(job.nspace.clone(), Rank(rank));
+        check("register a rank", server.register_client(proc, uid, gid, rank as usize, None))?;
+    }
+    let ended = supervise::supervise(args, &program, &job, &binding, &server, events)?;
+    if args.report.is_some() {
+        report::print(args, &server.stats(), &ended);
+    }
+    server.finalize();
+    Ok(ended.exit_status)
+}
+
+fn check(what: &str, status: Status) -> Result<(), String> {
+    match status {
+        Status::SUCCESS | Status::OPERATION_SUCCEEDED => Ok(()),
+        status => Err(format!("cannot {what}: {status}")),
+    }
+}
+
+/// A namespace from text that is known to be short.
+fn nspace(text: String) -> Result<Nspace, String> {
+    Nspace::new(&text).map_err(|error| format!("namespace {text}: {error}"))
+}

@@ -1,0 +1,103 @@
+//! Starting ranks.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use nix::sys::prctl;
+use nix::sys::signal::{SigSet, Signal};
+
+/// A rank that was started.
+pub(super) struct Started {
+    /// Its process.
+    pub child: Child,
+    /// The launcher's ends of its streams; standard input only of rank 0.
+    pub stdin: Option<OwnedFd>,
+    pub stdout: Option<OwnedFd>,
+    pub stderr: Option<OwnedFd>,
+}
+
+/// The program's file, searched in `PATH` unless it has a directory in its name.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub(super) fn find_program(program: &OsStr) -> Result<PathBuf, String> {
+    let shown = program.to_string_lossy();
+    if program.as_encoded_bytes().contains(&b'/') {
+        let path = Path::new(program);
+        let meta = path.metadata().map_err(|error| format!("{shown}: {error}"))?;
+        if meta.is_dir() {
+            return Err(format!("{shown} is a directory"));
+        }
+        if meta.permissions().mode() & 0o111 == 0 {
+            return Err(format!("{shown} is not executable (chmod +x it?)"));
+        }
+        return Ok(path.to_owned());
+    }
+    let is_program =
+        |path: &PathBuf| path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&search).map(|directory| directory.join(program)).find(is_program);
+    found.ok_or_else(|| {
+        let here = Path::new(program).exists();
+        let hint = if here { format!(" (it is in this directory: ./{shown}?)") } else { String::new() };
+        format!("{shown}: no such program in PATH{hint}")
+    })
+}
+
+/// Starts a rank in a process group of its own, which ends with the launcher.
+///
+/// # Errors
+/// Why the program cannot be started.
+pub(super) fn start(
+    program: &Path,
+    name: &OsStr,
+    args: &[OsString],
+    env: Vec<(String, String)>,
+    with_stdin: bool,
+) -> Result<Started, String> {
+    let launcher = nix::unistd::getpid();
+    let mut command = Command::new(program);
+    command.arg0(name).args(args).envs(env).process_group(0);
+    // MPI libraries do not take an unknown launcher's word that they were launched; this one they take (see the docs).
+    command.env("JSM_JSRUN_PORT", "pmixrun");
+    command.stdin(if with_stdin { Stdio::piped() } else { Stdio::null() });
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    // SAFETY: between fork and exec only async-signal-safe system calls are made: sigprocmask, prctl, getppid. The
+    // closure allocates nothing and takes no lock.
+    unsafe {
+        command.pre_exec(move || {
+            SigSet::empty().thread_set_mask()?;
+            prctl::set_pdeathsig(Signal::SIGKILL)?;
+            // The launcher may have gone before the request was made.
+            if nix::unistd::getppid() == launcher { Ok(()) } else { Err(nix::errno::Errno::ESRCH.into()) }
+        });
+    }
+    let mut child = command.spawn().map_err(|error| format!("cannot start {}: {error}", program.display()))?;
+    Ok(Started {
+        stdin: child.stdin.take().map(OwnedFd::from),
+        stdout: child.stdout.take().map(OwnedFd::from),
+        stderr: child.stderr.take().map(OwnedFd::from),
+        child,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_or_their_absence_is_explained() {
+        assert!(find_program(OsStr::new("sh")).is_ok());
+        assert!(find_program(OsStr::new("/bin/sh")).is_ok());
+        for (program, word) in
+            [("no-such-program", "no such program"), ("/etc", "directory"), ("/etc/passwd", "not executable")]
+        {
+            let error = find_program(OsStr::new(program)).unwrap_err();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What `pmixrun --report` tells.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use pmix_server::Stats;
+use serde_json::json;
+
+use super::args::{Args, Report};
+
+/// How a job ended.
+#[derive(Debug, Default)]
+pub(super) struct Ended {
+    /// The launcher's exit status.
+    pub exit_status: i32,
+    /// From the first fork to the end of the last rank.
+    pub runtime: Duration,
+    /// From the first fork to the last one.
+    pub forked: Duration,
+    /// The PMIx libraries that ranks had mapped when they connected, with the number of ranks.
+    pub libraries: BTreeMap<String, u32>,
+}
+
+/// Prints or writes the report.
+pub(super) fn print(args: &Args, stats: &Stats, ended: &Ended) {
+    let text = match args.report {
+        Some(Report::Json) => as_json(args, stats, ended),
+        _ => as_text(args, stats, ended),
+    };
+    match &args.report_to {
+        None => eprint!("{text}"),
+        Some(path) => {
+            if let Err(error) = fs::write(path, text) {
+                eprintln!("pmixrun: cannot write the report to {}: {error}", path.display());
+            }
+        }
+    }
+}
+
+fn ms(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}
+
+fn as_json(args: &Args, stats: &Stats, ended: &Ended) -> String {
+    let report = json!({
+        "ranks": args.ranks,
+        "exit_status": ended.exit_status,
+        "forked_ms": ms(ended.forked),
+        "connected_ms": stats.connected.map(ms),
+        "wireup_ms": stats.wireup.map(ms),
+        "runtime_ms": ms(ended.runtime),
+        "fences": stats.fences,
+        "gets_over_socket": stats.gets,
+        "clients_shared_memory": stats.clients_shared,
+        "clients_socket_only": stats.clients_socket,
+        "segments": stats.segments,
+        "job_segment_bytes": stats.job_segment_bytes,
+        "modex_segment_bytes": stats.modex_segment_bytes,
+        "libraries": ended.libraries,
+    });
+    format!("{report}\n")
+}
+
+fn as_text(args: &Args, stats: &Stats, ended: &Ended) -> String {
+    let time = |time: Option<Duration>| time.map_or("-".to_owned(), |time| format!("{:.3} ms", ms(time)));
+    let mut lines = vec![
+        format!("pmixrun report: {} ranks, exit status {}", args.ranks, ended.exit_status),
+        format!("  all forked            {}", time(Some(ended.forked))),
+        format!("  all connected         {}", time(stats.connected)),
+        format!(
+            "  wired up              {}   (first fork to the end of the first collecting fence)",
+            time(stats.wireup)
+        ),
+        format!("  ran                   {}", time(Some(ended.runtime))),
+        format!("  fences                {}", stats.fences),
+        format!(
+            "  clients               {} in shared memory, {} over the socket only",
+            stats.clients_shared, stats.clients_socket
+        ),
+        format!("  Gets over the socket  {}", stats.gets),
+        format!(
+            "  store                 {} segments: job {} bytes, modex {} bytes",
+            stats.segments, stats.job_segment_bytes, stats.modex_segment_bytes
+        ),
+    ];
+    for (library, ranks) in &ended.libraries {
+        lines.push(format!("  PMIx library          {library} ({ranks} ranks)"));
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}

@@ -1,0 +1,405 @@
+//! The life of a job: starting its ranks, passing on what goes in and out, ending it as a whole.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal, killpg};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{Pid, read, write};
+use pmix_dstore::model::{Proc, Rank};
+use pmix_server::Server;
+
+use super::args::Args;
+use super::binding::Binding;
+use super::host::{Event, Events};
+use super::job::Job;
+use super::output::{Lines, Stream};
+use super::ranks::{self, Started};
+use super::report::Ended;
+
+/// Exit status of a job that took too long, as of `timeout(1)`.
+const EXIT_TIMEOUT: i32 = 124;
+/// Signals that are passed on to the ranks.
+const FORWARDED: [Signal; 5] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
+/// Bytes moved at once.
+const CHUNK: usize = 1 << 16;
+
+/// One of a rank's output streams while it is open.
+struct Output {
+    fd: OwnedFd,
+    lines: Lines,
+}
+
+/// One rank.
+struct RankState {
+    pid: Pid,
+    running: bool,
+    connected: bool,
+    finalized: bool,
+    outputs: Vec<Output>,
+}
+
+/// What a polled descriptor is.
+#[derive(Clone, Copy)]
+enum Source {
+    Signals,
+    Events,
+    Stdin,
+    RankStdin,
+    Output(usize),
+}
+
+struct Supervisor<'a> {
+    args: &'a Args,
+    signals: SignalFd,
+    events: Events,
+    ranks: Vec<RankState>,
+    /// Rank 0's standard input, while somebody may read it.
+    rank_stdin: Option<OwnedFd>,
+    /// What was read for it and is not written yet.
+    stdin_pending: Vec<u8>,
+    stdin_open: bool,
+    /// The job's exit status, once something has gone wrong.
+    failure: Option<i32>,
+    /// When ranks that were told to end are killed.
+    kill_at: Option<Instant>,
+    timeout_at: Option<Instant>,
+    libraries: BTreeMap<String, u32>,
+}
+
+/// Starts the ranks and stays with them until the last one has ended.
+pub(super) fn supervise(
+    args: &Args,
+    program: &Path,
+    job: &Job,
+    binding: &Binding,
+    server: &Server,
+    events: Events,
+) -> Result<Ended, String> {
+    let mut mask = SigSet::empty();
+    mask.add(Signal::SIGCHLD);
+    FORWARDED.iter().for_each(|signal| mask.add(*signal));
+    mask.thread_block().map_err(|error| format!("cannot block signals: {error}"))?;
+    let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
+        .map_err(|error| format!("signalfd: {error}"))?;
+    let started = Instant::now();
+    let mut supervisor = Supervisor {
+        args,
+        signals,
+        events,
+        ranks: Vec::new(),
+        rank_stdin: None,
+        stdin_pending: Vec::new(),
+        stdin_open: true,
+        failure: None,
+        kill_at: None,
+        timeout_at: args.timeout.map(|time| started + time),
+        libraries: BTreeMap::new(),
+    };
+    if let Err(message) = supervisor.start(program, job, binding, server) {
+        supervisor.signal_all(Signal::SIGKILL);
+        supervisor.run();
+        return Err(message);
+    }
+    let forked = started.elapsed();
+    supervisor.run();
+    Ok(Ended {
+        exit_status: supervisor.failure.unwrap_or(0),
+        runtime: started.elapsed(),
+        forked,
+        libraries: supervisor.libraries,
+    })
+}
+
+impl Supervisor<'_> {
+    fn start(&mut self, program: &Path, job: &Job, binding: &Binding, server: &Server) -> Result<(), String> {
+        for rank in 0..self.args.ranks {
+            let proc = Proc::new(job.nspace.clone(), Rank(rank));
+            let env = server.setup_fork(&proc).map_err(|status| format!("no environment for rank {rank}: {status}"))?;
+            let start = || ranks::start(program, &self.args.program, &self.args.args, env, rank == 0);
+            let Started { child, stdin, stdout, stderr } = binding.bound(rank, start)??;
+            let streams = [(stdout, Stream::Out), (stderr, Stream::Err)];
+            let outputs = streams.into_iter().filter_map(|(fd, stream)| {
+                Some(Output { fd: fd?, lines: Lines::new(rank, stream, self.args.tag_output) })
+            });
+            let outputs: Vec<Output> = outputs.collect();
+            self.rank_stdin = self.rank_stdin.take().or(stdin);
+            let pid = Pid::from_raw(child.id() as i32);
+            self.ranks.push(RankState { pid, running: true, connected: false, finalized: false, outputs });
+            let nonblocking = self.ranks[rank as usize].outputs.iter().map(|output| output.fd.as_fd());
+            for fd in nonblocking.chain(self.rank_stdin.as_ref().map(AsFd::as_fd)) {
+                fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|error| format!("pipe: {error}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&mut self) {
+        while self.ranks.iter().any(|rank| rank.running) {
+            self.turn();
+        }
+        // What ranks have printed is in the pipes; what their children print later is not waited for.
+        for index in 0..self.ranks.len() {
+            self.pass_output(index);
+            self.close_outputs(index);
+        }
+    }
+
+    fn deadline(&self, now: Instant) -> Option<Instant> {
+        [self.kill_at, self.timeout_at, self.events.expire(now)].into_iter().flatten().min()
+    }
+
+    fn turn(&mut self) {
+        let now = Instant::now();
+        let wait = match self.deadline(now) {
+            None => PollTimeout::NONE,
+            Some(deadline) => {
+                let wait = deadline.saturating_duration_since(now) + Duration::from_millis(1);
+                PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX)
+            }
+        };
+        for source in self.poll(wait) {
+            match source {
+                Source::Signals => self.take_signals(),
+                Source::Events => self.take_events(),
+                Source::Stdin => self.read_stdin(),
+                Source::RankStdin => self.write_stdin(),
+                Source::Output(rank) => self.pass_output(rank),
+            }
+        }
+        let now = Instant::now();
+        if self.timeout_at.is_some_and(|at| at <= now) {
+            self.timeout_at = None;
+            let seconds = self.args.timeout.unwrap_or_default().as_secs_f64();
+            self.fail(EXIT_TIMEOUT, &format!("the job has run for {seconds} s, which is its limit"));
+        }
+        if self.kill_at.is_some_and(|at| at <= now) {
+            self.kill_at = None;
+            self.signal_all(Signal::SIGKILL);
+        }
+    }
+
+    fn poll(&self, wait: PollTimeout) -> Vec<Source> {
+        let stdin = std::io::stdin();
+        let mut fds: Vec<(Source, BorrowedFd<'_>, PollFlags)> = vec![
+            (Source::Signals, self.signals.as_fd(), PollFlags::POLLIN),
+            (Source::Events, self.events.wake.as_fd(), PollFlags::POLLIN),
+        ];
+        if let Some(rank_stdin) = &self.rank_stdin {
+            if self.stdin_pending.is_empty() && self.stdin_open {
+                fds.push((Source::Stdin, stdin.as_fd(), PollFlags::POLLIN));
+            }
+            if !self.stdin_pending.is_empty() {
+                fds.push((Source::RankStdin, rank_stdin.as_fd(), PollFlags::POLLOUT));
+            }
+        }
+        for (index, rank) in self.ranks.iter().enumerate() {
+            let outputs = rank.outputs.iter();
+            fds.extend(outputs.map(|output| (Source::Output(index), output.fd.as_fd(), PollFlags::POLLIN)));
+        }
+        let mut polled: Vec<PollFd<'_>> = fds.iter().map(|(_, fd, flags)| PollFd::new(*fd, *flags)).collect();
+        match poll(&mut polled, wait) {
+            Ok(_) => {}
+            Err(Errno::EINTR) => return Vec::new(),
+            Err(error) => {
+                // Nothing can be supervised any more: what remains is to end the job.
+                eprintln!("pmixrun: poll: {error}");
+                self.signal_all(Signal::SIGKILL);
+                return vec![Source::Signals];
+            }
+        }
+        let ready = polled.iter().zip(&fds).filter(|(fd, _)| fd.any().unwrap_or(false));
+        ready.map(|(_, (source, ..))| *source).collect()
+    }
+
+    fn take_signals(&mut self) {
+        let mut ended = false;
+        while let Ok(Some(info)) = self.signals.read_signal() {
+            match Signal::try_from(info.ssi_signo as i32) {
+                Ok(Signal::SIGCHLD) => ended = true,
+                Ok(signal) => self.forward(signal),
+                Err(_) => {}
+            }
+        }
+        if ended {
+            // What the server was told before a rank ended explains its end.
+            self.take_events();
+            self.reap();
+        }
+    }
+
+    /// Passes a signal on; those that mean an end are given a deadline.
+    fn forward(&mut self, signal: Signal) {
+        if matches!(signal, Signal::SIGUSR1 | Signal::SIGUSR2) {
+            return self.signal_all(signal);
+        }
+        if self.failure.is_some() && signal == Signal::SIGINT {
+            // Asked a second time, or while the job is ending anyway.
+            return self.signal_all(Signal::SIGKILL);
+        }
+        eprintln!("pmixrun: {signal}: ending the job");
+        self.failure.get_or_insert(128 + signal as i32);
+        self.kill_at.get_or_insert(Instant::now() + self.args.grace);
+        self.signal_all(signal);
+    }
+
+    fn signal_all(&self, signal: Signal) {
+        for rank in self.ranks.iter().filter(|rank| rank.running) {
+            // A rank that is ending just now does not mind.
+            let _ = killpg(rank.pid, signal);
+        }
+    }
+
+    fn take_events(&mut self) {
+        let events: Vec<Event> = self.events.take().collect();
+        for event in events {
+            match event {
+                Event::Connected(rank) => {
+                    let Some(state) = self.ranks.get_mut(rank as usize) else { continue };
+                    (state.connected, state.finalized) = (true, false);
+                    if self.args.report.is_some()
+                        && let Some(library) = pmix_library(state.pid)
+                    {
+                        *self.libraries.entry(library).or_default() += 1;
+                    }
+                }
+                Event::Finalized(rank) => {
+                    if let Some(state) = self.ranks.get_mut(rank as usize) {
+                        state.finalized = true;
+                    }
+                }
+                Event::Abort { rank, status, message } => {
+                    let said = message.map_or(String::new(), |text| format!(": {}", text.to_string_lossy()));
+                    let status = if status == 0 { 1 } else { status & 0xff };
+                    let who = self.name(rank as usize);
+                    self.fail(status, &format!("{who} called abort with status {status}{said}"));
+                }
+            }
+        }
+    }
+
+    fn reap(&mut self) {
+        for index in 0..self.ranks.len() {
+            if !self.ranks[index].running {
+                continue;
+            }
+            let status = match waitpid(self.ranks[index].pid, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) => continue,
+                Ok(status) => status,
+                Err(_) => WaitStatus::Exited(self.ranks[index].pid, 0),
+            };
+            self.ranks[index].running = false;
+            self.pass_output(index);
+            let who = self.name(index);
+            let state = &self.ranks[index];
+            match status {
+                WaitStatus::Exited(_, 0) if state.connected && !state.finalized => {
+                    self.fail(1, &format!("{who} exited without finalizing"));
+                }
+                WaitStatus::Exited(_, 0) => {}
+                WaitStatus::Exited(_, code) => self.fail(code, &format!("{who} exited with status {code}")),
+                WaitStatus::Signaled(_, signal, _) => {
+                    let number = signal as i32;
+                    self.fail(128 + number, &format!("{who} was killed by signal {number} ({signal})"));
+                }
+                _ => self.ranks[index].running = true,
+            }
+        }
+    }
+
+    fn name(&self, rank: usize) -> String {
+        format!("rank {rank} (pid {})", self.ranks[rank].pid)
+    }
+
+    /// The job has failed: the first failure is told and decides the exit status; the other ranks are told to end.
+    fn fail(&mut self, status: i32, what: &str) {
+        if self.failure.is_some() {
+            return;
+        }
+        self.failure = Some(status);
+        let others = self.ranks.iter().filter(|rank| rank.running).count();
+        let ending = if others == 0 { String::new() } else { format!("; ending the other ranks ({others})") };
+        eprintln!("pmixrun: {what}{ending}");
+        self.kill_at = Some(Instant::now() + self.args.grace);
+        self.signal_all(Signal::SIGTERM);
+    }
+
+    fn pass_output(&mut self, rank: usize) {
+        let mut buffer = vec![0; CHUNK];
+        let outputs = &mut self.ranks[rank].outputs;
+        outputs.retain_mut(|output| {
+            loop {
+                match read(&output.fd, &mut buffer) {
+                    Ok(0) => {
+                        let rest = output.lines.finish();
+                        // Where nobody reads our output there is nothing more to do about it.
+                        let _ = output.lines.write(&rest);
+                        return false;
+                    }
+                    Ok(len) => {
+                        let lines = output.lines.take(&buffer[..len]);
+                        if output.lines.write(&lines).is_err() {
+                            // Nobody reads our output any more; the rank is to notice that as without us.
+                            return false;
+                        }
+                    }
+                    Err(Errno::EAGAIN) => return true,
+                    Err(Errno::EINTR) => {}
+                    Err(_) => return false,
+                }
+            }
+        });
+    }
+
+    fn close_outputs(&mut self, rank: usize) {
+        for mut output in self.ranks[rank].outputs.drain(..) {
+            let rest = output.lines.finish();
+            let _ = output.lines.write(&rest);
+        }
+    }
+
+    fn read_stdin(&mut self) {
+        let mut buffer = vec![0; CHUNK];
+        match read(std::io::stdin().as_fd(), &mut buffer) {
+            Ok(0) | Err(_) => {
+                // Rank 0 sees the end of its input.
+                self.stdin_open = false;
+                self.rank_stdin = None;
+            }
+            Ok(len) => {
+                buffer.truncate(len);
+                self.stdin_pending = buffer;
+                self.write_stdin();
+            }
+        }
+    }
+
+    fn write_stdin(&mut self) {
+        let Some(fd) = &self.rank_stdin else { return };
+        match write(fd, &self.stdin_pending) {
+            Ok(len) => {
+                self.stdin_pending.drain(..len);
+            }
+            Err(Errno::EAGAIN | Errno::EINTR) => {}
+            Err(_) => {
+                // Rank 0 has closed its input.
+                self.stdin_pending.clear();
+                self.rank_stdin = None;
+            }
+        }
+    }
+}
+
+/// The PMIx library that a process has mapped.
+fn pmix_library(pid: Pid) -> Option<String> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    let path =
+        maps.lines().find_map(|line| Some(&line[line.find('/')?..]).filter(|path| path.contains("/libpmix.so")))?;
+    Some(path.to_owned())
+}
