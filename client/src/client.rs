@@ -329,3 +329,7 @@ fn job_info(channel: &Channel, me: &Proc, deadline: Instant) -> Result<pmix_dsto
     let job = jobinfo::decode(channel.dialect(), &payload)?;
     if job.nspace == me.nspace { Ok(job) } else { Err(Status::ERR_INVALID_NAMESPACE) }
 }
+
+#[cfg(test)]
+#[path = "client_tests.rs"]
+mod tests;

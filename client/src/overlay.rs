@@ -48,7 +48,7 @@ impl Overlay {
 
     /// Stores a value in place of the one before.
     pub fn set(&self, nspace: &Nspace, rank: Rank, key: Key, value: Value, origin: Origin) {
-        let hash = mix(nspace.as_bytes(), rank, &KeyRef::from(&key));
+        let hash = mix(rank, &KeyRef::from(&key));
         let mut entries = self.entries.write();
         let bucket = entries.entry(hash).or_default();
         let place = bucket.iter_mut().find(|entry| entry.is(nspace.as_bytes(), rank, key.as_bytes()));
@@ -74,7 +74,7 @@ impl Overlay {
     /// Hands a value to `take`, if it is here.
     #[inline]
     pub fn get<R>(&self, nspace: &[u8], rank: Rank, key: &KeyRef<'_>, take: impl FnOnce(&Value) -> R) -> Option<R> {
-        let hash = mix(nspace, rank, key);
+        let hash = mix(rank, key);
         if self.filter[(hash >> 6 & (WORDS - 1)) as usize].load(Ordering::Relaxed) & 1 << (hash & 63) == 0 {
             return None;
         }
@@ -116,12 +116,10 @@ impl Entry {
     }
 }
 
-/// One number for namespace, rank and key.
-fn mix(nspace: &[u8], rank: Rank, key: &KeyRef<'_>) -> u64 {
-    let nspace = KeyRef::new(nspace).hash();
-    let mixed =
-        (key.hash() ^ nspace.rotate_left(32)).wrapping_add(u64::from(rank.0).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    mixed ^ mixed >> 29
+/// One number for rank and key. Namespaces are not worth hashing: a process has values of few of them.
+#[inline]
+fn mix(rank: Rank, key: &KeyRef<'_>) -> u64 {
+    key.hash().wrapping_add(u64::from(rank.0).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 /// A hasher for numbers that are hashes.

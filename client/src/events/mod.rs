@@ -61,6 +61,3 @@ pub mod range {
     /// Only this process.
     pub const PROC_LOCAL: u8 = 7;
 }
-
-#[cfg(test)]
-mod tests;

@@ -175,7 +175,10 @@ impl Publisher {
             return Err(PublishError::NetworkFileSystem { path: server_tmpdir.to_owned(), fs });
         }
         let outer_name = unused_name(nspace);
-        let outer_path = server_tmpdir.join(&outer_name);
+        // Clients have other working directories.
+        let outer_path = std::path::absolute(server_tmpdir)
+            .map_err(|error| PublishError::Io { action: "find", path: server_tmpdir.to_owned(), error })?
+            .join(&outer_name);
         let path = outer_path.join(INNER_NAME);
         let (outer, outer_id) =
             make_directory(&tmpdir, &outer_name, 0o700).map_err(|errno| io("make directory", &outer_path, errno))?;

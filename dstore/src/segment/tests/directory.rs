@@ -133,6 +133,32 @@ fn merged_segments_stand_where_the_newest_that_they_replace_stood() {
 }
 
 #[test]
+fn a_key_is_found_without_its_rank() {
+    let tmp = tmpdir();
+    let mut publisher = create(tmp.path());
+    let view = attach(&publisher);
+    publisher.publish(SegmentKind::Modex, &numbers(&[7, 9], "a", 1)).expect("room");
+    publisher.publish(SegmentKind::Modex, &numbers(&[5, 7], "b", 2)).expect("room");
+    publisher.publish(SegmentKind::Modex, &numbers(&[8, 7], "a", 3)).expect("room");
+    let any = |key| view.modex_any(&KeyRef::new(key)).map(|(rank, value)| (rank.0, value.to_value()));
+    assert_eq!(any(b"a"), Some((7, Ok(Value::Uint32(3)))));
+    assert_eq!(any(b"b"), Some((5, Ok(Value::Uint32(2)))));
+    assert_eq!(any(b"c"), None);
+}
+
+#[test]
+fn the_directory_is_named_by_an_absolute_path() {
+    let tmp = tmpdir();
+    let here = std::env::current_dir().expect("a working directory");
+    let up = "../".repeat(here.components().count() - 1);
+    let relative = PathBuf::from(format!("{up}{}", tmp.path().display()).replace("//", "/"));
+    assert!(relative.is_relative());
+    let publisher = create(&relative);
+    assert!(publisher.directory().is_absolute());
+    attach(&publisher);
+}
+
+#[test]
 fn a_merge_replaces_segments_of_its_kind_only() {
     let tmp = tmpdir();
     let mut publisher = create(tmp.path());

@@ -1,0 +1,519 @@
+//! A client against a scripted server: what it asks, what it keeps, and what it makes of answers.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use pmix_dstore::codec::{BufferType, Dialect, Module};
+use pmix_dstore::job::{JobData, Node};
+use pmix_dstore::model::{DataType, Kval};
+use pmix_dstore::rules::Selector;
+
+use super::*;
+use crate::wire::Version;
+use crate::wire::reply::{ConnectReply, GetReply, LookupReply};
+use crate::{Answer, EventHandler, GetOptions, GetRequest, Job, ReplyFn};
+
+const DIALECT: Dialect = Dialect { module: Module::V41, buffer: BufferType::NonDescribed };
+const VERSION: Version = Version::OURS;
+
+/// A server that has its answers ready, and remembers what it was asked.
+struct Script {
+    answers: Mutex<VecDeque<Result<Vec<u8>>>>,
+    asked: Mutex<Vec<Request>>,
+    callbacks: Sender<Job>,
+}
+
+impl Script {
+    fn take(&self, payload: &[u8]) -> Result<Vec<u8>> {
+        self.asked.lock().push(Request::decode(DIALECT, VERSION, payload).unwrap());
+        self.answers.lock().pop_front().expect("an answer is ready")
+    }
+}
+
+impl Link for Script {
+    fn request(&self, payload: Vec<u8>, reply: ReplyFn) {
+        let answer = self.take(&payload);
+        self.callbacks.send(Box::new(move || reply(answer))).unwrap();
+    }
+
+    fn request_wait(&self, payload: Vec<u8>, _deadline: Option<Instant>) -> Result<Vec<u8>> {
+        self.take(&payload)
+    }
+
+    fn send(&self, payload: Vec<u8>) -> Result<()> {
+        self.asked.lock().push(Request::decode(DIALECT, VERSION, &payload).unwrap());
+        Ok(())
+    }
+
+    fn defer(&self, job: Job) {
+        self.callbacks.send(job).unwrap();
+    }
+
+    fn dialect(&self) -> Dialect {
+        DIALECT
+    }
+
+    fn server_version(&self) -> Version {
+        VERSION
+    }
+
+    fn close(&self) {}
+}
+
+struct Stage {
+    client: Client,
+    script: Arc<Script>,
+}
+
+fn nspace(name: &str) -> Nspace {
+    Nspace::new(name).unwrap()
+}
+
+/// A rank of a job of four on two nodes, without shared memory, under a released server.
+fn stage() -> Stage {
+    stage_with(false)
+}
+
+fn stage_with(is_our_server: bool) -> Stage {
+    let (callbacks, jobs) = channel::<Job>();
+    thread::spawn(move || jobs.into_iter().for_each(|job| job()));
+    let script = Arc::new(Script { answers: Mutex::default(), asked: Mutex::default(), callbacks });
+    let mut job = JobData::new(nspace("job"));
+    job.job.insert(keys::JOB_SIZE.into(), Value::Uint32(4));
+    for (name, list) in [("n0", "0,1"), ("n1", "2,3")] {
+        let values = [(keys::LOCAL_PEERS.into(), Value::string(list)), (keys::HOSTNAME.into(), Value::string(name))];
+        job.nodes.push(Node { hostname: name.into(), values: values.into(), ..Node::default() });
+    }
+    for rank in 0..4 {
+        let name = if rank < 2 { "n0" } else { "n1" };
+        job.procs.set(Rank(rank), keys::HOSTNAME.into(), Value::string(name)).unwrap();
+        job.procs.set(Rank(rank), keys::LOCAL_RANK.into(), Value::Uint16(rank as u16 % 2)).unwrap();
+        job.procs.set(Rank(rank), "host.key".into(), Value::Uint32(rank)).unwrap();
+    }
+    let me = Proc::new(nspace("job"), Rank(1));
+    let local = Local::new(me.clone(), b"n0".to_vec(), None, Some(job));
+    let link: Arc<dyn Link> = Arc::clone(&script) as Arc<dyn Link>;
+    Stage { client: Client::new(me, Standing::Launched, link, is_our_server, local), script }
+}
+
+impl Stage {
+    fn answers<Y: Reply>(&self, reply: Y) {
+        self.script.answers.lock().push_back(Ok(reply.encode(DIALECT, VERSION).unwrap()));
+    }
+
+    fn answers_status(&self, status: Status) {
+        self.answers(StatusReply { status });
+    }
+
+    fn answers_values(&self, objects: &[(&str, Rank, &[(&str, Value)])]) {
+        let objects = objects.iter().map(|(name, rank, values)| {
+            let kvals = values.iter().map(|(key, value)| Kval { key: Key::new(key).unwrap(), value: value.clone() });
+            (Proc::new(nspace(name), *rank), kvals.collect())
+        });
+        self.answers(GetReply { status: Status::SUCCESS, objects: objects.collect() });
+    }
+
+    fn asked(&self) -> Vec<Request> {
+        std::mem::take(&mut self.script.asked.lock())
+    }
+
+    fn get_of(&self, name: Option<&str>, rank: Rank, key: Option<&str>, infos: &[Info]) -> Result<Value> {
+        let request = GetRequest {
+            nspace: name.map(str::as_bytes),
+            rank,
+            key: key.map(str::as_bytes),
+            options: GetOptions::from_infos(infos),
+            infos: &|| infos.to_vec(),
+        };
+        self.client.get(&request, |value| value.to_value())?
+    }
+
+    fn get(&self, rank: u32, key: &str) -> Result<Value> {
+        self.get_of(None, Rank(rank), Some(key), &[])
+    }
+}
+
+fn flag(key: &'static str) -> Info {
+    Info::new(key, Value::Bool(true))
+}
+
+#[test]
+fn own_job_data_is_read_without_the_server() {
+    let stage = stage();
+    assert_eq!(stage.get_of(None, Rank::WILDCARD, Some(keys::JOB_SIZE), &[]), Ok(Value::Uint32(4)));
+    assert_eq!(stage.get(2, keys::JOB_SIZE), Ok(Value::Uint32(4)), "a job-level key with a rank");
+    assert_eq!(stage.get(3, keys::HOSTNAME), Ok(Value::string("n1")));
+    assert_eq!(stage.get_of(None, Rank::WILDCARD, Some(keys::LOCAL_PEERS), &[]), Ok(Value::string("0,1")));
+    let elsewhere = [flag(keys::NODE_INFO), Info::new(keys::HOSTNAME, Value::string("n1"))];
+    assert_eq!(stage.get_of(None, Rank::WILDCARD, Some(keys::LOCAL_PEERS), &elsewhere), Ok(Value::string("2,3")));
+    assert_eq!(stage.get(3, "host.key"), Ok(Value::Uint32(3)), "a key of the host's own");
+    assert_eq!(stage.get_of(None, Rank::UNDEF, Some(keys::LOCAL_RANK), &[]), Ok(Value::Uint16(1)), "the caller's own");
+    assert_eq!(stage.get_of(Some("job"), Rank(0), Some(keys::LOCAL_RANK), &[]), Ok(Value::Uint16(0)));
+    assert_eq!(stage.asked(), []);
+}
+
+#[test]
+fn misses_that_end_here() {
+    let stage = stage();
+    let not_found = Err(Status::ERR_NOT_FOUND);
+    assert_eq!(stage.get_of(None, Rank(0), Some("key"), &[flag(keys::OPTIONAL)]), not_found);
+    assert_eq!(stage.get_of(None, Rank(0), Some("pmix.nothing"), &[flag(keys::OPTIONAL)]), not_found);
+    assert_eq!(stage.get_of(None, Rank(0), Some("pmix.nothing"), &[flag(keys::IMMEDIATE)]), not_found);
+    assert_eq!(stage.get_of(None, Rank(0), Some(&"x".repeat(512)), &[]), Err(Status::ERR_BAD_PARAM));
+    assert_eq!(stage.asked(), []);
+}
+
+#[test]
+fn one_request_brings_all_of_a_rank_until_the_next_fence() {
+    let stage = stage();
+    let values = [("one", Value::Int(1)), ("two", Value::string("2"))];
+    stage.answers_values(&[("job", Rank(2), &values)]);
+    let timeout = Info::new(keys::TIMEOUT, Value::Int(5));
+    assert_eq!(stage.get_of(None, Rank(2), Some("one"), std::slice::from_ref(&timeout)), Ok(Value::Int(1)));
+    let asked = Request::Get { nspace: nspace("job"), rank: Rank(2), infos: vec![timeout], key: Some("one".into()) };
+    assert_eq!(stage.asked(), [asked]);
+    assert_eq!(stage.get(2, "two"), Ok(Value::string("2")));
+    assert_eq!(stage.get_of(None, Rank::UNDEF, Some("two"), &[]), Ok(Value::string("2")));
+    assert_eq!(stage.asked(), []);
+
+    stage.answers(FenceReply { status: Status::SUCCESS, segment_count: None });
+    stage.client.fence(&[], vec![flag(keys::COLLECT_DATA)]).wait().unwrap();
+    let everybody = vec![Proc::new(nspace("job"), Rank::WILDCARD)];
+    assert_eq!(stage.asked(), [Request::Fence { procs: everybody, infos: vec![flag(keys::COLLECT_DATA)] }]);
+    stage.answers_values(&[("job", Rank(2), &[("two", Value::string("3"))])]);
+    assert_eq!(stage.get(2, "two"), Ok(Value::string("3")));
+}
+
+#[test]
+fn a_key_that_the_reply_does_not_hold_is_not_found() {
+    let stage = stage();
+    stage.answers_values(&[("job", Rank(2), &[("other", Value::Int(1))])]);
+    assert_eq!(stage.get(2, "key"), Err(Status::ERR_NOT_FOUND));
+    stage.answers_values(&[]);
+    assert_eq!(stage.get(2, "key"), Err(Status::ERR_NOT_FOUND));
+    stage.answers_status(Status::ERR_TIMEOUT);
+    assert_eq!(stage.get(2, "key"), Err(Status::ERR_TIMEOUT));
+    stage.script.answers.lock().push_back(Err(Status::ERR_LOST_CONNECTION));
+    assert_eq!(stage.get(2, "key"), Err(Status::ERR_LOST_CONNECTION));
+    stage.script.answers.lock().push_back(Ok(vec![0xff; 3]));
+    assert!(stage.get(2, "key").is_err());
+    assert_eq!(stage.asked().len(), 5);
+}
+
+#[test]
+fn the_server_need_not_wait_for_reserved_keys_of_the_own_job() {
+    let stage = stage();
+    stage.answers_values(&[("job", Rank::WILDCARD, &[("pmix.late", Value::Int(1))])]);
+    assert_eq!(stage.get_of(None, Rank::WILDCARD, Some("pmix.late"), &[]), Ok(Value::Int(1)));
+    let Request::Get { infos, .. } = &stage.asked()[0] else { panic!("a Get") };
+    assert_eq!(infos, &[flag(keys::IMMEDIATE)]);
+    assert_eq!(stage.get_of(None, Rank::WILDCARD, Some("pmix.late"), &[]), Ok(Value::Int(1)));
+    assert_eq!(stage.asked(), []);
+}
+
+#[test]
+fn another_job_is_asked_for_once() {
+    let stage = stage();
+    let job = [(keys::JOB_SIZE, Value::Uint32(9))];
+    stage.answers_values(&[("other", Rank::WILDCARD, &job), ("other", Rank(0), &[("key", Value::Int(1))])]);
+    assert_eq!(stage.get_of(Some("other"), Rank(0), Some("key"), &[]), Ok(Value::Int(1)));
+    assert_eq!(stage.asked().len(), 1);
+    assert_eq!(stage.get_of(Some("other"), Rank::WILDCARD, Some(keys::JOB_SIZE), &[]), Ok(Value::Uint32(9)));
+    assert_eq!(stage.get_of(Some("other"), Rank(3), Some(keys::JOB_SIZE), &[]), Ok(Value::Uint32(9)));
+    assert_eq!(stage.asked(), []);
+}
+
+#[test]
+fn an_answer_for_one_node_is_not_kept_for_all() {
+    let stage = stage();
+    let node = |name: &str| [flag(keys::NODE_INFO), Info::new(keys::HOSTNAME, Value::string(name))];
+    for list in ["0", "1"] {
+        stage.answers_values(&[("other", Rank::WILDCARD, &[(keys::LOCAL_PEERS, Value::string(list))])]);
+        let value = stage.get_of(Some("other"), Rank::WILDCARD, Some(keys::LOCAL_PEERS), &node(list));
+        assert_eq!(value, Ok(Value::string(list)));
+    }
+    assert_eq!(stage.asked().len(), 2);
+}
+
+#[test]
+fn a_refresh_asks_again_and_replaces() {
+    let stage = stage();
+    for n in 1..=2 {
+        stage.answers_values(&[("job", Rank(2), &[("key", Value::Int(n))])]);
+        let value = stage.get_of(None, Rank(2), Some("key"), &[flag(keys::GET_REFRESH_CACHE)]);
+        assert_eq!(value, Ok(Value::Int(n)));
+        assert_eq!(stage.get(2, "key"), Ok(Value::Int(n)));
+    }
+    assert_eq!(stage.asked().len(), 2);
+}
+
+#[test]
+fn compressed_strings_are_expanded() {
+    let stage = stage();
+    let compressed = Value::CompressedString(pmix_dstore::codec::compress(&[b'x'; 5000]).unwrap());
+    // Our own packer would expand it for a client of this release; a server of another make need not.
+    let reply = GetReply {
+        status: Status::SUCCESS,
+        objects: vec![(Proc::new(nspace("job"), Rank(2)), vec![Kval { key: "key".into(), value: compressed }])],
+    };
+    for _ in 0..2 {
+        let payload = reply.encode(DIALECT, Version::new(6, 1, 0)).unwrap();
+        stage.script.answers.lock().push_back(Ok(payload));
+        assert_eq!(stage.get(2, "key"), Ok(Value::string([b'x'; 5000])));
+    }
+    assert_eq!(stage.asked().len(), 1, "kept as it came, expanded at each Get");
+}
+
+#[test]
+fn own_values_come_first() {
+    let stage = stage();
+    stage.client.put(Scope::Remote, "key".into(), Value::Int(1)).unwrap();
+    assert_eq!(stage.get(1, "key"), Ok(Value::Int(1)));
+    let peer = Proc::new(nspace("job"), Rank(0));
+    stage.client.store_internal(&peer, keys::HOSTNAME.into(), Value::string("renamed")).unwrap();
+    assert_eq!(stage.get(0, keys::HOSTNAME), Ok(Value::string("renamed")));
+    assert_eq!(stage.get_of(None, Rank::UNDEF, Some("key"), &[]), Ok(Value::Int(1)));
+    assert_eq!(stage.client.put(Scope::Global, "".into(), Value::Int(1)), Err(Status::ERR_BAD_PARAM));
+    assert_eq!(stage.asked(), []);
+}
+
+#[test]
+fn all_values_of_a_rank_come_as_infos() {
+    let stage = stage();
+    stage.client.put(Scope::Local, "mine".into(), Value::Int(1)).unwrap();
+    stage.answers_values(&[("job", Rank(1), &[("mine", Value::Int(0)), ("sent", Value::Int(2))])]);
+    let all = stage.get_of(None, Rank(1), None, &[]).unwrap();
+    assert_eq!(all.data_type(), DataType::DATA_ARRAY);
+    let keys: Vec<_> = all.iter_infos().map(|info| (info.key.to_string(), info.value.clone())).collect();
+    assert_eq!(keys[..2], [("mine".into(), Value::Int(1)), ("sent".into(), Value::Int(2))]);
+    assert!(keys.iter().any(|(key, _)| key == keys::HOSTNAME));
+    let local = stage.get_of(None, Rank(1), None, &[flag(keys::OPTIONAL)]).unwrap();
+    assert!(local.iter_infos().count() >= 3);
+}
+
+#[test]
+fn a_get_may_call_back() {
+    let stage = stage();
+    let (sender, values) = channel();
+    let get = |rank, key: &'static str| {
+        let sender = sender.clone();
+        let request = GetRequest {
+            nspace: None,
+            rank: Rank(rank),
+            key: Some(key.as_bytes()),
+            options: GetOptions { selector: Selector::default(), ..GetOptions::default() },
+            infos: &Vec::new,
+        };
+        stage.client.get_nb(&request, Box::new(move |value| sender.send(value).unwrap())).unwrap();
+        values.recv().unwrap()
+    };
+    assert_eq!(get(0, keys::HOSTNAME), Ok(Value::string("n0")));
+    stage.answers_values(&[("job", Rank(2), &[("key", Value::Int(1))])]);
+    assert_eq!(get(2, "key"), Ok(Value::Int(1)));
+    assert_eq!(get(2, "key"), Ok(Value::Int(1)));
+    stage.answers_status(Status::ERR_NOT_FOUND);
+    assert_eq!(get(3, "key"), Err(Status::ERR_NOT_FOUND));
+    assert_eq!(stage.asked().len(), 2);
+}
+
+#[test]
+fn released_servers_are_told_everything_at_each_commit() {
+    let stage = stage();
+    stage.answers_status(Status::SUCCESS);
+    stage.client.commit().unwrap();
+    stage.client.put(Scope::Global, "a".into(), Value::Int(1)).unwrap();
+    stage.client.put(Scope::Internal, "b".into(), Value::Int(1)).unwrap();
+    stage.client.put(Scope::Global, keys::HOSTNAME.into(), Value::Int(1)).unwrap();
+    for _ in 0..2 {
+        stage.answers_status(Status::SUCCESS);
+        stage.client.commit().unwrap();
+    }
+    let kval = || vec![Kval { key: "a".into(), value: Value::Int(1) }];
+    let full = Request::Commit { parts: vec![(1, kval()), (2, kval())] };
+    assert_eq!(stage.asked(), [Request::Commit { parts: vec![] }, full.clone(), full]);
+    assert_eq!(stage.get(1, keys::HOSTNAME), Ok(Value::string("n0")), "a reserved key is not put");
+}
+
+#[test]
+fn our_server_is_told_what_is_new() {
+    let stage = stage_with(true);
+    stage.client.commit().unwrap();
+    stage.client.put(Scope::Local, "a".into(), Value::Int(1)).unwrap();
+    stage.answers_status(Status::ERR_NOMEM);
+    assert_eq!(stage.client.commit(), Err(Status::ERR_NOMEM));
+    stage.answers_status(Status::SUCCESS);
+    stage.client.commit().unwrap();
+    stage.client.commit().unwrap();
+    assert_eq!(stage.asked().len(), 2, "once refused, once taken");
+}
+
+#[test]
+fn operations_give_what_the_server_answers() {
+    let stage = stage();
+    let other = nspace("other");
+    let kvals = vec![Kval { key: keys::JOB_SIZE.into(), value: Value::Uint32(2) }];
+    stage.answers(ConnectReply { status: Status::SUCCESS, jobs: vec![(other.clone(), kvals)] });
+    stage.client.connect_procs(vec![Proc::new(other, Rank::WILDCARD)], Vec::new()).wait().unwrap();
+    assert_eq!(stage.get_of(Some("other"), Rank::WILDCARD, Some(keys::JOB_SIZE), &[]), Ok(Value::Uint32(2)));
+
+    // A host that is done at once answers with a status alone.
+    stage.answers_status(Status::OPERATION_SUCCEEDED);
+    let answer = stage.client.job_control(Vec::new(), Vec::new()).wait();
+    assert_eq!(answer, Ok(Answer { status: Status::SUCCESS, infos: Vec::new() }));
+    stage.answers(LookupReply { status: Status::ERR_NOT_FOUND, data: Vec::new() });
+    assert_eq!(stage.client.lookup(vec![c"key".into()], Vec::new()).wait(), Err(Status::ERR_NOT_FOUND));
+    let (sender, result) = channel();
+    stage.answers_status(Status::ERR_NOT_SUPPORTED);
+    stage.client.publish(Vec::new()).start(Box::new(move |result| sender.send(result).unwrap())).unwrap();
+    assert_eq!(result.recv().unwrap(), Err(Status::ERR_NOT_SUPPORTED));
+}
+
+/// A handler that sends what it is called with, and says `status`.
+fn reporter(name: &'static str, status: Status, calls: &Sender<(&'static str, Event)>) -> EventHandler {
+    let calls = calls.clone();
+    Arc::new(move |_, event, done| {
+        calls.send((name, event)).unwrap();
+        done.finish(status, vec![Info::new("result", Value::string(name))]);
+    })
+}
+
+fn names(calls: &Receiver<(&'static str, Event)>, count: usize) -> Vec<&'static str> {
+    (0..count).map(|_| calls.recv().unwrap().0).collect()
+}
+
+#[test]
+fn an_event_passes_single_then_multi_then_default_handlers() {
+    let stage = stage();
+    let (sender, calls) = channel();
+    let (code, other) = (Status(-3001), Status(-3002));
+    let register = |codes: &[Status], infos: Vec<Info>, name, status| {
+        let answers = stage.script.answers.lock().len();
+        if answers == 0 {
+            stage.answers_status(Status::SUCCESS);
+        }
+        stage.client.register_event_handler(codes.to_vec(), infos, reporter(name, status, &sender)).wait()
+    };
+    let named = |name: &str| Info::new(keys::EVENT_HDLR_NAME, Value::string(name));
+    let go_on = Status::EVENT_NO_ACTION_TAKEN;
+    register(&[], vec![], "default", go_on).unwrap();
+    register(&[code, other], vec![], "multi", go_on).unwrap();
+    register(&[code], vec![named("older")], "older", go_on).unwrap();
+    register(&[code], vec![], "newer", go_on).unwrap();
+    register(&[code], vec![flag(keys::EVENT_HDLR_APPEND)], "appended", go_on).unwrap();
+    let before = Info::new(keys::EVENT_HDLR_BEFORE, Value::string("older"));
+    register(&[code], vec![before], "before older", go_on).unwrap();
+    register(&[other, code], vec![flag(keys::EVENT_HDLR_LAST)], "last", go_on).unwrap();
+    register(&[code], vec![flag(keys::EVENT_HDLR_FIRST)], "first", go_on).unwrap();
+    let refused = Err(Status::ERR_EVENT_REGISTRATION);
+    assert_eq!(register(&[code], vec![flag(keys::EVENT_HDLR_FIRST)], "second first", go_on), refused);
+    let after = Info::new(keys::EVENT_HDLR_AFTER, Value::string("nobody"));
+    assert_eq!(register(&[code], vec![after], "after nobody", go_on), refused);
+    // The server hears of each code once.
+    let registered = stage.asked().into_iter().map(|request| match request {
+        Request::RegisterEvents { codes, .. } => codes,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(registered.collect::<Vec<_>>(), [vec![], vec![code, other]]);
+
+    let source = Proc::new(nspace("job"), Rank(3));
+    stage.client.deliver(Event::new(code, source.clone(), vec![flag("pmix.srvr.internal.notify")]));
+    let order = ["first", "newer", "before older", "older", "appended", "multi", "default", "last"];
+    let seen: Vec<_> = order.iter().map(|_| calls.recv().unwrap()).collect();
+    assert_eq!(seen.iter().map(|(name, _)| *name).collect::<Vec<_>>(), order);
+    let older = &seen[3].1;
+    assert_eq!(*older.infos, [named("older")]);
+    assert_eq!(older.results.len(), 6);
+    assert_eq!(older.results[0], Info::new("UNKNOWN", Value::Status(go_on)));
+    assert_eq!(older.results[1], Info::new("result", Value::string("first")));
+    assert_eq!(older.source, source);
+
+    stage.client.deliver(Event::new(other, source.clone(), vec![flag(keys::EVENT_NON_DEFAULT)]));
+    assert_eq!(names(&calls, 2), ["multi", "last"]);
+    let elsewhere = Value::Proc(Proc::new(nspace("job"), Rank(0)));
+    stage.client.deliver(Event::new(other, source.clone(), vec![Info::new(keys::EVENT_CUSTOM_RANGE, elsewhere)]));
+    stage.client.deliver(Event::new(Status(-3003), source, vec![]));
+    assert_eq!(names(&calls, 1), ["default"], "the one for somebody else was not heard");
+}
+
+#[test]
+fn a_handler_may_end_the_chain_and_be_taken_away() {
+    let stage = stage();
+    let (sender, calls) = channel();
+    let code = Status(-3001);
+    let me = || Proc::new(nspace("job"), Rank(1));
+    stage.answers_status(Status::SUCCESS);
+    let late = reporter("late", Status::SUCCESS, &sender);
+    let late = stage.client.register_event_handler(vec![code], vec![], late).wait().unwrap();
+    let ending = reporter("ending", Status::EVENT_ACTION_COMPLETE, &sender);
+    let ending = stage.client.register_event_handler(vec![code], vec![], ending).wait().unwrap();
+    let once = reporter("once", Status::SUCCESS, &sender);
+    let once = stage.client.register_event_handler(vec![code], vec![flag(keys::EVENT_ONESHOT)], once).wait();
+    assert!(once.is_ok());
+    stage.client.deliver(Event::new(code, me(), vec![]));
+    assert_eq!(names(&calls, 2), ["once", "ending"]);
+    stage.client.deliver(Event::new(code, me(), vec![]));
+    assert_eq!(names(&calls, 1), ["ending"]);
+    stage.client.deregister_event_handler(ending).wait().unwrap();
+    stage.client.deliver(Event::new(code, me(), vec![]));
+    assert_eq!(names(&calls, 1), ["late"]);
+    stage.asked();
+    stage.client.deregister_event_handler(late).wait().unwrap();
+    stage.client.deregister_event_handler(late).wait().unwrap();
+    assert_eq!(stage.asked(), [Request::DeregisterEvents { codes: vec![code] }]);
+}
+
+#[test]
+fn a_handler_that_the_server_refuses_is_not_there() {
+    let stage = stage();
+    let (sender, calls) = channel();
+    stage.answers_status(Status::ERR_NOT_SUPPORTED);
+    let handler = reporter("refused", Status::SUCCESS, &sender);
+    let refused = stage.client.register_event_handler(vec![Status(-1)], vec![], handler).wait();
+    assert_eq!(refused, Err(Status::ERR_NOT_SUPPORTED));
+    stage.answers_status(Status::SUCCESS);
+    let handler = reporter("taken", Status::SUCCESS, &sender);
+    stage.client.register_event_handler(vec![Status(-2)], vec![], handler).wait().unwrap();
+    for code in [-1, -2] {
+        stage.client.deliver(Event::new(Status(code), stage.client.me().clone(), vec![]));
+    }
+    assert_eq!(names(&calls, 1), ["taken"]);
+}
+
+#[test]
+fn notifying_reaches_the_server_and_the_own_handlers() {
+    let stage = stage();
+    let (sender, calls) = channel();
+    let me = stage.client.me().clone();
+    stage.answers_status(Status::SUCCESS);
+    let handler = reporter("own", Status::SUCCESS, &sender);
+    stage.client.register_event_handler(vec![Status(-1)], vec![], handler).wait().unwrap();
+    stage.asked();
+    stage.answers_status(Status::SUCCESS);
+    let range = crate::events::range::GLOBAL;
+    stage.client.notify_event(Status(-1), me.clone(), range, vec![flag("why")]).wait().unwrap();
+    assert_eq!(stage.asked(), [Request::Notify { status: Status(-1), range, infos: vec![flag("why")] }]);
+    assert_eq!(names(&calls, 1), ["own"]);
+    stage.client.notify_event(Status(-1), me, crate::events::range::PROC_LOCAL, vec![]).wait().unwrap();
+    assert_eq!(names(&calls, 1), ["own"]);
+    assert_eq!(stage.asked(), []);
+}
+
+#[test]
+fn a_declared_model_waits_for_its_handler() {
+    let stage = stage();
+    let (sender, calls) = channel();
+    let model = Info::new(keys::PROGRAMMING_MODEL, Value::string("MPI"));
+    stage.client.declare_model(&[flag("unrelated")]);
+    stage.client.declare_model(&[model.clone(), flag("unrelated")]);
+    stage.answers_status(Status::SUCCESS);
+    let default = reporter("default", Status::SUCCESS, &sender);
+    stage.client.register_event_handler(vec![], vec![], default).wait().unwrap();
+    stage.answers_status(Status::SUCCESS);
+    let handler = reporter("model", Status::SUCCESS, &sender);
+    stage.client.register_event_handler(vec![Status::MODEL_DECLARED], vec![], handler).wait().unwrap();
+    let (name, event) = calls.recv().unwrap();
+    assert_eq!((name, &event.source), ("model", stage.client.me()));
+    assert_eq!(*event.infos, [model, flag(keys::EVENT_NON_DEFAULT)]);
+    assert!(calls.try_recv().is_err());
+}
