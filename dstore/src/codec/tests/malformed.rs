@@ -49,6 +49,11 @@ fn bare_tag(code: u16) -> Vec<u8> {
 fn counts_and_tags_must_be_those_expected() {
     assert_eq!(Unpacker::new(V41, &[]).command(), Err(ENDED));
     assert_eq!(Unpacker::new(V41, &[4, 0, 0]).command(), Err(MALFORMED), "two where one is expected");
+    let three = [6, 2, 4, 6];
+    let numbers = [Value::Int16(1), Value::Int16(2), Value::Int16(3)];
+    assert_eq!(Unpacker::new(V41, &three).unpack_all(DataType::INT16).as_deref(), Ok(numbers.as_slice()));
+    assert_eq!(Unpacker::new(V41, &three).unpack(DataType::INT16, 3).as_deref(), Ok(numbers.as_slice()));
+    assert_eq!(Unpacker::new(V41, &three).unpack(DataType::INT16, 2), Err(MALFORMED));
     assert_eq!(Unpacker::new(V41, &[1, 0]).command(), Err(MALFORMED), "minus one");
     assert_eq!(Unpacker::new(DESCRIBED, &[9, 2, 0x22, 7]).command(), Ok(7));
     assert_eq!(Unpacker::new(DESCRIBED, &[8, 2, 0x22, 7]).command(), Err(Status::ERR_TYPE_MISMATCH));
