@@ -101,8 +101,10 @@ status_entry! {
                 let at = writable(*val)?;
                 return client.get(request, |found| value::write_ref(found, at))?;
             }
-            *val = client.get(request, value::allocate_ref)??;
-            Ok(())
+            let result = client.get(request, value::allocate_ref).and_then(|copied| copied);
+            // As the stock library does: callers look at the pointer as well as at the status.
+            *val = result.unwrap_or(std::ptr::null_mut());
+            result.map(drop)
         })
     }
 
