@@ -233,7 +233,10 @@ fn an_answer_for_one_node_is_not_kept_for_all() {
         let value = stage.get_of(Some("other"), Rank::WILDCARD, Some(keys::LOCAL_PEERS), &node(list));
         assert_eq!(value, Ok(Value::string(list)));
     }
-    assert_eq!(stage.asked().len(), 2);
+    stage.answers_status(Status::ERR_NOT_FOUND);
+    let general = stage.get_of(Some("other"), Rank::WILDCARD, Some(keys::LOCAL_PEERS), &[]);
+    assert_eq!(general, Err(Status::ERR_NOT_FOUND));
+    assert_eq!(stage.asked().len(), 3);
 }
 
 #[test]
