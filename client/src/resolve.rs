@@ -81,8 +81,12 @@ fn nodes<S: JobLookup>(job: &S) -> Option<Vec<u8>> {
             _ => None,
         }
     };
+    // Servers name the nodes in the order of the host's map there; their descriptions may come in another.
+    if let Some(list) = text(Realm::Job, 0, keys::NODE_LIST).filter(|list| !list.is_empty()) {
+        return Some(list.to_vec());
+    }
     if job.node_count() == 0 {
-        return text(Realm::Job, 0, keys::NODE_LIST).map(<[u8]>::to_vec);
+        return None;
     }
     let names: Vec<_> = (0..job.node_count()).filter_map(|row| text(Realm::Node, row, keys::HOSTNAME)).collect();
     Some(names.join(&b','))

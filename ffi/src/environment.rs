@@ -71,13 +71,13 @@ mod tests {
 
     #[test]
     fn variables_are_added_and_replaced() {
-        let start = [c"A=1".to_owned(), c"AB=2".to_owned()];
+        let start = [c"AB=2".to_owned(), c"A=1".to_owned()];
         let mut env = copy_string_list(&start).unwrap();
         // SAFETY: the array comes from malloc.
         unsafe {
             set(&raw mut env, "A", "9").unwrap();
             set(&raw mut env, "C", "").unwrap();
-            assert_eq!(string_list(env), [c"A=9".to_owned(), c"AB=2".to_owned(), c"C=".to_owned()]);
+            assert_eq!(string_list(env), [c"AB=2".to_owned(), c"A=9".to_owned(), c"C=".to_owned()]);
             free_string_list(env);
             let mut none = std::ptr::null_mut();
             set(&raw mut none, "A", "1").unwrap();

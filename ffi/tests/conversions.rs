@@ -226,6 +226,8 @@ fn loading_copies_and_unloading_gives_back() {
             assert_eq!(pmix_value_t::read(&raw const loaded).unwrap(), original);
             let (mut data, mut size) = (at, 0);
             assert_eq!(PMIx_Value_unload(&raw mut loaded, &raw mut data, &raw mut size), 0, "{original:?}");
+            let in_place = ty.scalar_width().is_some() || matches!(ty, DataType::TIMEVAL | DataType::PROC);
+            assert_eq!(data == at, in_place, "{original:?}");
             if !data.is_null() && ty != DataType::BYTE_OBJECT && element_size(ty) == Some(size) {
                 assert_eq!(read_any(ty, data).unwrap(), original);
                 if data != at {

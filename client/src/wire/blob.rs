@@ -54,10 +54,22 @@ impl Contribution {
     /// The contribution in the form up to 5.0, with a key map where that is shorter.
     ///
     /// # Errors
-    /// `BAD_PARAM` where an origin is not relative; `UNKNOWN_DATA_TYPE` where a value is not known to the encoder.
+    /// `UNKNOWN_DATA_TYPE` where a value is not known to the encoder.
     pub fn encode(dialect: Dialect, collected: bool, ranks: &[(Rank, Vec<Kval>)]) -> Result<Vec<u8>> {
-        let key_map = KeyMap::of(dialect, ranks.iter().flat_map(|(_, kvals)| kvals))?;
-        let ranks = ranks.iter().map(|(rank, kvals)| (*rank, kvals.as_slice()));
+        let ranks: Vec<_> = ranks.iter().map(|(rank, kvals)| (*rank, borrowed(kvals))).collect();
+        Contribution::encode_borrowed(dialect, collected, &ranks)
+    }
+
+    /// As [`Contribution::encode`], from values that lie elsewhere.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn encode_borrowed(
+        dialect: Dialect,
+        collected: bool,
+        ranks: &[(Rank, Vec<(&Key, &Value)>)],
+    ) -> Result<Vec<u8>> {
+        let key_map = KeyMap::of(dialect, ranks.iter().flat_map(|(_, values)| values.iter().map(|(key, _)| *key)))?;
         relative_form(dialect, collected, key_map.is_worth_it().then_some(&key_map), ranks)
     }
 
@@ -69,12 +81,13 @@ impl Contribution {
         match self.form {
             Form::Relative { key_map } => {
                 let ranks = self.ranks.iter().map(|(origin, kvals)| match origin {
-                    Origin::Relative(rank) => Ok((*rank, kvals.as_slice())),
+                    Origin::Relative(rank) => Ok((*rank, borrowed(kvals))),
                     Origin::Proc(_) => Err(Status::ERR_BAD_PARAM),
                 });
                 let ranks: Vec<_> = ranks.collect::<Result<_>>()?;
-                let names = KeyMap::of(dialect, self.ranks.iter().flat_map(|(_, kvals)| kvals))?;
-                relative_form(dialect, self.collected, key_map.then_some(&names), ranks.into_iter())
+                let names =
+                    KeyMap::of(dialect, self.ranks.iter().flat_map(|(_, kvals)| kvals.iter().map(|kval| &kval.key)))?;
+                relative_form(dialect, self.collected, key_map.then_some(&names), &ranks)
             }
             Form::Procs { compressed } => self.proc_form(dialect, compressed),
         }
@@ -191,11 +204,15 @@ fn read_procs(mut from: Unpacker<'_>) -> Result<Contribution> {
     Ok(Contribution { form: Form::Procs { compressed }, collected, ranks })
 }
 
-fn relative_form<'a>(
+fn borrowed(kvals: &[Kval]) -> Vec<(&Key, &Value)> {
+    kvals.iter().map(|kval| (&kval.key, &kval.value)).collect()
+}
+
+fn relative_form(
     dialect: Dialect,
     collected: bool,
     key_map: Option<&KeyMap<'_>>,
-    ranks: impl Iterator<Item = (Rank, &'a [Kval])>,
+    ranks: &[(Rank, Vec<(&Key, &Value)>)],
 ) -> Result<Vec<u8>> {
     let mut body = Packer::new(dialect);
     body.byte(if collected { COLLECTED } else { 0 } | if key_map.is_some() { KEY_MAP } else { 0 });
@@ -206,16 +223,16 @@ fn relative_form<'a>(
         body.strings(names)?;
     }
     let mut object = body.nested();
-    for (rank, kvals) in ranks {
+    for (rank, values) in ranks {
         object.clear();
-        object.rank(rank);
-        for kval in kvals {
-            match key_map.and_then(|map| map.numbers.get(kval.key.as_bytes())) {
+        object.rank(*rank);
+        for (key, value) in values {
+            match key_map.and_then(|map| map.numbers.get(key.as_bytes())) {
                 Some(number) => {
                     object.uint32(*number);
-                    object.value(&kval.value)?;
+                    object.value(value)?;
                 }
-                None => object.kval(&kval.key, &kval.value)?,
+                None => object.kval(key, value)?,
             }
         }
         body.byte_object(object.as_bytes());
@@ -234,11 +251,11 @@ struct KeyMap<'a> {
 }
 
 impl<'a> KeyMap<'a> {
-    fn of(dialect: Dialect, kvals: impl Iterator<Item = &'a Kval>) -> Result<KeyMap<'a>> {
+    fn of(dialect: Dialect, keys: impl Iterator<Item = &'a Key>) -> Result<KeyMap<'a>> {
         let mut map = KeyMap { names: Vec::new(), numbers: HashMap::new(), bytes_plain: 0, bytes_mapped: 0 };
         let mut uses: Vec<usize> = Vec::new();
-        for kval in kvals {
-            let name = kval.key.as_bytes();
+        for key in keys {
+            let name = key.as_bytes();
             let next = map.names.len() as u32;
             let number = *map.numbers.entry(name).or_insert(next);
             if number == next {

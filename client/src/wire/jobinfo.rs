@@ -48,6 +48,20 @@ pub fn encode(job: &JobData, to: &Recipient<'_>, ranks: impl Iterator<Item = Ran
     Ok(packer.into_bytes())
 }
 
+/// The reply for one client, with all ranks where that is not longer than `len_max`, otherwise with those of `local`.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_within(
+    job: &JobData,
+    to: &Recipient<'_>,
+    len_max: usize,
+    local: impl Iterator<Item = Rank>,
+) -> Result<Vec<u8>> {
+    let reply = encode(job, to, all_ranks(job))?;
+    if reply.len() > len_max { encode(job, to, local) } else { Ok(reply) }
+}
+
 /// Packs what follows the namespace in a job-info reply, also for the other replies that carry a job's data.
 ///
 /// # Errors
@@ -55,7 +69,7 @@ pub fn encode(job: &JobData, to: &Recipient<'_>, ranks: impl Iterator<Item = Ran
 pub fn pack(packer: &mut Packer, job: &JobData, to: &Recipient<'_>, ranks: impl Iterator<Item = Rank>) -> Result<()> {
     for (key, value) in &job.job {
         if !is_map(key, value) {
-            put_known(packer, key, value)?;
+            packer.kval_if_known(key, value)?;
         }
     }
     if !job.job.contains_key(keys::BFROPS_MODULE.as_bytes()) {
@@ -64,7 +78,7 @@ pub fn pack(packer: &mut Packer, job: &JobData, to: &Recipient<'_>, ranks: impl 
     if to.version.reads_session_arrays() {
         put_session(packer, &job.session)?;
     } else {
-        job.session.iter().try_for_each(|(key, value)| put_known(packer, key, value))?;
+        put_plain(packer, &job.session)?;
     }
     for node in &job.nodes {
         put_node(packer, node, to)?;
@@ -78,7 +92,7 @@ pub fn pack(packer: &mut Packer, job: &JobData, to: &Recipient<'_>, ranks: impl 
         row.clear();
         row.rank(rank);
         let empty = row.len();
-        job.procs.row(rank).try_for_each(|(key, value)| put_known(&mut row, key, value))?;
+        job.procs.row(rank).try_for_each(|(key, value)| row.kval_if_known(key, value).map(drop))?;
         if row.len() > empty {
             packer.kval_bytes(keys::PROC_BLOB, row.as_bytes())?;
         }
@@ -96,12 +110,9 @@ fn is_map(key: &Key, value: &Value) -> bool {
     value.data_type() == DataType::REGEX || key.is(keys::NODE_MAP) || key.is(keys::PROC_MAP)
 }
 
-/// Packs a value unless the peer's encoder does not know its type.
-fn put_known(packer: &mut Packer, key: &Key, value: &Value) -> Result<()> {
-    match packer.kval(key, value) {
-        Err(Status::ERR_UNKNOWN_DATA_TYPE) => Ok(()),
-        other => other,
-    }
+/// Packs the values of a realm as if they were the job's.
+fn put_plain(packer: &mut Packer, values: &Values) -> Result<()> {
+    values.iter().try_for_each(|(key, value)| packer.kval_if_known(key, value).map(drop))
 }
 
 fn put_session(packer: &mut Packer, session: &Values) -> Result<()> {
@@ -127,9 +138,9 @@ fn put_node(packer: &mut Packer, node: &Node, to: &Recipient<'_>) -> Result<()> 
         realm(&first, &node.values)
             .filter_map(|(key, value)| Some(Info { key: Key::new(key).ok()?, flags: 0, value: value.clone() })),
     );
-    put_known(packer, &name, &infos)?;
+    packer.kval_if_known(&name, &infos)?;
     if node.hostname == to.hostname {
-        node.values.iter().try_for_each(|(key, value)| put_known(packer, key, value))?;
+        put_plain(packer, &node.values)?;
     }
     Ok(())
 }

@@ -10,8 +10,10 @@ use pmix_client::wire::blob::{self, Contribution, Origin};
 
 use message::{Form, Message, messages};
 
+const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/vectors");
+
 fn all_messages() -> Vec<Message> {
-    vectors::all().iter().flat_map(messages).collect()
+    vectors::all(VECTORS).iter().flat_map(messages).collect()
 }
 
 /// Messages that do not come back byte for byte, and why.
@@ -47,7 +49,7 @@ fn recorded_messages_come_back_byte_for_byte() {
 
 #[test]
 fn every_exchange_is_here() {
-    let exchanges = vectors::all();
+    let exchanges = vectors::all(VECTORS);
     assert_eq!(exchanges.len(), 361);
     let (requests, replies) =
         all_messages().into_iter().fold((0, 0), |(requests, replies), message| match message.form {

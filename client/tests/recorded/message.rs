@@ -13,7 +13,7 @@ use pmix_client::wire::{
 use pmix_dstore::codec::{BufferType, Dialect, Module};
 use pmix_dstore::model::{Result, Status};
 
-use crate::vectors::{Exchange, Sender};
+use super::vectors::{Exchange, Sender};
 
 /// What kind of message it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

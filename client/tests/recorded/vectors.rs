@@ -32,9 +32,8 @@ impl Exchange {
     }
 }
 
-/// Every recorded exchange.
-pub fn all() -> Vec<Exchange> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/vectors");
+/// Every recorded exchange in a directory.
+pub fn all(directory: impl AsRef<Path>) -> Vec<Exchange> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "txt"));
     files.sort();

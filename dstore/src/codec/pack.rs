@@ -278,6 +278,17 @@ impl Packer {
         })
     }
 
+    /// A key with its value, unless the encoder does not know a type in it; tells whether it was packed.
+    ///
+    /// # Errors
+    /// `PACK_FAILURE` for lengths or depths that cannot be packed.
+    pub fn kval_if_known(&mut self, key: &Key, value: &Value) -> Result<bool> {
+        match self.kval(key, value) {
+            Err(Status::ERR_UNKNOWN_DATA_TYPE) => Ok(false),
+            other => other.map(|()| true),
+        }
+    }
+
     /// A key with a value as it lies in a store.
     ///
     /// # Errors

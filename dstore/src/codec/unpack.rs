@@ -68,6 +68,15 @@ impl<'a> Unpacker<'a> {
         self.take_items(ty, count, DEPTH_MAX)
     }
 
+    /// One operation with as many values of a type as it has.
+    ///
+    /// # Errors
+    /// As [`Unpacker::unpack`].
+    pub fn unpack_all(&mut self, ty: DataType) -> Result<Vec<Value>> {
+        let count = self.open_head(ty)?;
+        self.take_items(ty, count, DEPTH_MAX)
+    }
+
     /// A command of the protocol.
     ///
     /// # Errors
@@ -293,7 +302,13 @@ impl<'a> Unpacker<'a> {
 
     // ---- parts of an operation -------------------------------------------------------------------------------
 
+    /// The count and, in described buffers, the tags at the start of an operation, whose count is the one expected.
     fn head(&mut self, ty: DataType, count: usize) -> Result<()> {
+        if self.open_head(ty)? == count { Ok(()) } else { Err(MALFORMED) }
+    }
+
+    /// As [`Unpacker::head`]; gives the count.
+    fn open_head(&mut self, ty: DataType) -> Result<usize> {
         if self.is_empty() {
             return Err(ENDED);
         }
@@ -301,9 +316,7 @@ impl<'a> Unpacker<'a> {
         if described && self.take_tag()? != DataType::INT32 {
             return Err(Status::ERR_TYPE_MISMATCH);
         }
-        if usize::try_from(self.take_i32()?) != Ok(count) {
-            return Err(MALFORMED);
-        }
+        let count = self.take_count_i32()?;
         if described {
             let tag = self.take_tag()?;
             let v20_command = ty == DataType::COMMAND && self.dialect.module == Module::V20;
@@ -311,7 +324,7 @@ impl<'a> Unpacker<'a> {
                 return Err(Status::ERR_TYPE_MISMATCH);
             }
         }
-        Ok(())
+        Ok(count)
     }
 
     /// Reads `count` items. What a count claims is only believed as items are really read.

@@ -263,9 +263,19 @@ fn map_bytes(value: &Value) -> Result<&[u8]> {
     }
 }
 
-/// The realm of a value that a host passed outside any array.
+/// The realm of a value that a host passed outside any array: as stock servers sort them, since stock clients look for
+/// them there only.
 fn loose_realm(key: &Key) -> Realm {
-    const SESSION: [&str; 3] = [keys::SESSION_ID, keys::CLUSTER_ID, keys::UNIV_SIZE];
+    const SESSION: [&str; 8] = [
+        keys::SESSION_ID,
+        keys::CLUSTER_ID,
+        keys::UNIV_SIZE,
+        keys::TMPDIR,
+        keys::TDIR_RMCLEAN,
+        keys::HOSTNAME_KEEP_FQDN,
+        keys::RM_NAME,
+        keys::RM_VERSION,
+    ];
     const NODE: [&str; 11] = [
         keys::HOSTNAME,
         keys::HOSTNAME_ALIASES,

@@ -81,6 +81,14 @@ fn what_the_host_says_is_kept_with_its_type() {
 }
 
 #[test]
+fn loose_values_are_sorted_as_stock_servers_do() {
+    let job = job(&[info(keys::TMPDIR, Value::string("/t")), info(keys::NSDIR, Value::string("/t/n"))]);
+    assert!(job.session.contains_key(keys::TMPDIR.as_bytes()));
+    assert!(job.job.contains_key(keys::NSDIR.as_bytes()));
+    assert_eq!(get(&job, Rank::WILDCARD, keys::TMPDIR), Some(Value::string("/t")));
+}
+
+#[test]
 fn arrays_nest_in_any_order() {
     let app = |number: u32, size: u32, first: u32| {
         let proc = array(

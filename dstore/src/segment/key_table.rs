@@ -96,7 +96,7 @@ impl FoundKey {
         u32_at(bytes, self.0 + offset_of!(KeySlot, realms)).map(|realms| RealmMask(realms as u8))
     }
 
-    /// The column of the key in realm `index`, or in a modex segment (index 0) where to look first.
+    /// The column of the key in realm `index`, or in a modex segment where to look first (0) and the lowest rank (1).
     #[inline]
     pub(super) fn column(self, bytes: &[u8], index: usize) -> Option<u32> {
         let column = u32_at(bytes, self.0 + offset_of!(KeySlot, columns) + 4 * index)?;

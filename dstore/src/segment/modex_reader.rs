@@ -146,6 +146,12 @@ impl ModexReader {
         self.field_value(record, field)
     }
 
+    /// The lowest rank that has a value of `key` here.
+    pub fn first_rank_with(&self, key: &KeyRef<'_>) -> Option<Rank> {
+        let bytes = self.segment.bytes();
+        self.keys.find(bytes, key)?.column(bytes, 1).map(Rank)
+    }
+
     /// All values of a rank, in the order of the key ids.
     pub fn rank(&self, rank: Rank) -> impl Iterator<Item = (KeyRef<'_>, ValueRef<'_>)> {
         let bytes = self.segment.bytes();

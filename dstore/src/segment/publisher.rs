@@ -175,7 +175,10 @@ impl Publisher {
             return Err(PublishError::NetworkFileSystem { path: server_tmpdir.to_owned(), fs });
         }
         let outer_name = unused_name(nspace);
-        let outer_path = server_tmpdir.join(&outer_name);
+        // Clients have other working directories.
+        let outer_path = std::path::absolute(server_tmpdir)
+            .map_err(|error| PublishError::Io { action: "find", path: server_tmpdir.to_owned(), error })?
+            .join(&outer_name);
         let path = outer_path.join(INNER_NAME);
         let (outer, outer_id) =
             make_directory(&tmpdir, &outer_name, 0o700).map_err(|errno| io("make directory", &outer_path, errno))?;
@@ -498,4 +501,17 @@ fn network_file_system_name(magic: u32) -> Option<&'static str> {
         0x7461_636f => "OCFS2",
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::network_file_system_name;
+
+    #[test]
+    fn network_file_systems_are_told_from_local_ones() {
+        let local = [libc::TMPFS_MAGIC, libc::EXT4_SUPER_MAGIC, libc::XFS_SUPER_MAGIC, libc::OVERLAYFS_SUPER_MAGIC];
+        assert!(local.iter().all(|magic| network_file_system_name(*magic as u32).is_none()));
+        assert_eq!(network_file_system_name(libc::NFS_SUPER_MAGIC as u32), Some("NFS"));
+        assert_eq!(network_file_system_name(libc::SMB_SUPER_MAGIC as u32), Some("SMB"));
+    }
 }

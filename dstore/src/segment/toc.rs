@@ -158,7 +158,7 @@ pub(super) struct KeySlot {
     /// Realms that hold the key, one bit per realm code; zero in modex segments.
     pub(super) realms: u32,
     /// Column per realm, [`NO_ID`] for none. In modex segments the first is where in the field list of a shape to look
-    /// first, the others are [`NO_ID`].
+    /// first, the second the lowest rank that has the key, the others [`NO_ID`].
     pub(super) columns: [u32; 5],
     /// Zero.
     pub(super) reserved: [u32; 5],

@@ -100,6 +100,8 @@ pub struct NamespaceView {
     directory: OwnedFd,
     server_uid: u32,
     nspace: Nspace,
+    /// The process that attached.
+    pid: u32,
     refresher: Mutex<Refresher>,
 }
 
@@ -173,6 +175,7 @@ impl NamespaceView {
             directory: fd,
             server_uid,
             nspace,
+            pid: std::process::id(),
             refresher: Mutex::new(refresher),
         };
         view.refresh();
@@ -194,6 +197,14 @@ impl NamespaceView {
     #[inline]
     pub fn modex(&self, rank: Rank, key: &KeyRef<'_>) -> Option<ValueRef<'_>> {
         self.set().modex.iter().find_map(|segment| segment.get(rank, key))
+    }
+
+    /// The value of `key` of the lowest rank that published it: what a Get without a rank asks for. Costs no more than
+    /// one lookup for each segment.
+    pub fn modex_any(&self, key: &KeyRef<'_>) -> Option<(Rank, ValueRef<'_>)> {
+        let segments = &self.set().modex;
+        let rank = segments.iter().filter_map(|segment| segment.first_rank_with(key)).min()?;
+        Some((rank, segments.iter().find_map(|segment| segment.get(rank, key))?))
     }
 
     /// Whether the namespace was deregistered. What is mapped can still be read.
@@ -272,7 +283,10 @@ impl NamespaceView {
     /// as a fence, may do it before.
     #[cold]
     pub fn refresh(&self) {
-        let mut refresher = self.refresher.lock();
+        // In the child of a fork a thread that is not there may hold the lock for ever; what is mapped still answers.
+        let is_at_home = std::process::id() == self.pid;
+        let refresher = if is_at_home { Some(self.refresher.lock()) } else { self.refresher.try_lock() };
+        let Some(mut refresher) = refresher else { return };
         for attempt in 1..=Self::ATTEMPTS_MAX {
             let count = self.page.count();
             if count == self.loaded().count && attempt == 1 {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pmix_client::{Event, EventDone, EventHandler, HandlerId};
 use pmix_dstore::model::{Info, Result, Status};
 
-use super::server::{blocking, done, server};
+use super::server::{done, server};
 use super::{client, procs};
 use crate::callback::{Callback, start};
 use crate::convert::array::{self, CArray};
@@ -131,8 +131,10 @@ status_entry! {
         let infos = array::read(info, ninfo)?;
         // A host speaks for others: it tells its clients who was the source.
         if let Ok(server) = server() {
-            let status = server.notify_event(Status(status), source, range, infos, done(cbfunc, cbdata));
-            return blocking(status, cbfunc);
+            return match server.notify_event(Status(status), source, range, infos, done(cbfunc, cbdata)) {
+                Status::OPERATION_SUCCEEDED => Ok(()),
+                status => status.ok(),
+            };
         }
         let operation = client.notify_event(Status(status), source, range, infos);
         if cbfunc.is_some() { start(operation, cbfunc, cbdata) } else { operation.wait() }

@@ -45,11 +45,6 @@ pub(super) fn done(cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void) -> Opt
     callback.is_some().then(|| Box::new(move |status| callback.call(status)) as OpDone)
 }
 
-/// The result of an operation that was told to block where it was given no callback: success is success then.
-pub(super) fn blocking(status: Status, cbfunc: Option<pmix_op_cbfunc_t>) -> Result<()> {
-    if cbfunc.is_none() && status == Status::OPERATION_SUCCEEDED { Ok(()) } else { status.ok() }
-}
-
 status_entry! {
     /// `PMIx_server_init`: starts the server of this process; counted.
     fn PMIx_server_init(module: *mut pmix_server_module_t, info: *mut pmix_info_t, ninfo: usize) {
@@ -81,12 +76,13 @@ status_entry! {
         // Outside the lock: what the server's thread still calls back may come here again.
         let Some(ended) = ended else { return Ok(()) };
         if ended.is_client {
-            instance::finalize(&[])?;
+            super::client::finalize(&[])?;
         }
         ended.server.finalize().ok()
     }
 
-    /// `PMIx_server_register_nspace`: what is known of a job.
+    /// `PMIx_server_register_nspace`: what is known of a job. Without a callback it blocks and answers
+    /// `OPERATION_SUCCEEDED`.
     fn PMIx_server_register_nspace(
         nspace: *const c_char,
         nlocalprocs: i32,
@@ -96,11 +92,11 @@ status_entry! {
         cbdata: *mut c_void,
     ) {
         let infos = array::read(info, ninfo)?;
-        let status = server()?.register_nspace(text::nspace(nspace)?, nlocalprocs, infos, done(cbfunc, cbdata));
-        blocking(status, cbfunc)
+        server()?.register_nspace(text::nspace(nspace)?, nlocalprocs, infos, done(cbfunc, cbdata)).ok()
     }
 
-    /// `PMIx_server_register_client`: a process that will be started on this node.
+    /// `PMIx_server_register_client`: a process that will be started on this node. Without a callback it blocks and
+    /// answers `OPERATION_SUCCEEDED`.
     fn PMIx_server_register_client(
         proc: *const pmix_proc_t,
         uid: uid_t,
@@ -110,7 +106,7 @@ status_entry! {
         cbdata: *mut c_void,
     ) {
         let proc = pmix_proc_t::read(present(proc)?)?;
-        blocking(server()?.register_client(proc, uid, gid, server_object.expose_provenance(), done(cbfunc, cbdata)), cbfunc)
+        server()?.register_client(proc, uid, gid, server_object.expose_provenance(), done(cbfunc, cbdata)).ok()
     }
 
     /// `PMIx_server_setup_fork`: puts into an environment what a client needs to find its server.

@@ -1,6 +1,7 @@
 //! Bytes that no library packs.
 
 use super::*;
+use crate::codec::zlib::decompress_within;
 use crate::codec::{DEPTH_MAX, decompress, expand};
 
 const V41: Dialect = Dialect { module: Module::V41, buffer: BufferType::NonDescribed };
@@ -49,6 +50,11 @@ fn bare_tag(code: u16) -> Vec<u8> {
 fn counts_and_tags_must_be_those_expected() {
     assert_eq!(Unpacker::new(V41, &[]).command(), Err(ENDED));
     assert_eq!(Unpacker::new(V41, &[4, 0, 0]).command(), Err(MALFORMED), "two where one is expected");
+    let three = [6, 2, 4, 6];
+    let numbers = [Value::Int16(1), Value::Int16(2), Value::Int16(3)];
+    assert_eq!(Unpacker::new(V41, &three).unpack_all(DataType::INT16).as_deref(), Ok(numbers.as_slice()));
+    assert_eq!(Unpacker::new(V41, &three).unpack(DataType::INT16, 3).as_deref(), Ok(numbers.as_slice()));
+    assert_eq!(Unpacker::new(V41, &three).unpack(DataType::INT16, 2), Err(MALFORMED));
     assert_eq!(Unpacker::new(V41, &[1, 0]).command(), Err(MALFORMED), "minus one");
     assert_eq!(Unpacker::new(DESCRIBED, &[9, 2, 0x22, 7]).command(), Ok(7));
     assert_eq!(Unpacker::new(DESCRIBED, &[8, 2, 0x22, 7]).command(), Err(Status::ERR_TYPE_MISMATCH));
@@ -121,6 +127,8 @@ fn claimed_counts_are_not_believed() {
 fn compressed_data_must_be_what_it_claims() {
     let good = compress(&[7; 5000]).unwrap();
     let with_len = |len: u32| [&len.to_ne_bytes(), &good[4..]].concat();
+    assert_eq!(decompress_within(&good, 5000), Ok(vec![7; 5000]));
+    assert_eq!(decompress_within(&good, 4999), Err(MALFORMED), "more than is allowed");
     assert_eq!(decompress(&with_len(4999)), Err(MALFORMED));
     assert_eq!(decompress(&with_len(5001)), Err(MALFORMED));
     assert_eq!(decompress(&with_len(u32::MAX)), Err(MALFORMED));

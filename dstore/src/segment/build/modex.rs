@@ -128,10 +128,12 @@ impl ModexBuilder {
         let mut writer = Writer::new();
         let mut toc = ModexToc { rank_count: ranks.len() as u64, rank_step: 1, ..ModexToc::default() };
         let hints = hints(&shapes, keys.len());
+        let mut first_ranks = vec![NO_ID; keys.len()];
+        self.cells.iter().rev().for_each(|cell| first_ranks[cell.key as usize] = cell.rank);
         let rows: Vec<KeyRow<'_>> = keys
             .iter()
-            .zip(&hints)
-            .map(|((key, _), hint)| KeyRow { key, realms: 0, columns: [*hint, NO_ID, NO_ID, NO_ID, NO_ID] })
+            .zip(hints.iter().zip(&first_ranks))
+            .map(|((key, _), (hint, rank))| KeyRow { key, realms: 0, columns: [*hint, *rank, NO_ID, NO_ID, NO_ID] })
             .collect();
         toc.keys = write_keys(&mut writer, &rows)?;
         (toc.shapes, toc.fields) = write_shapes(&mut writer, &shapes);
