@@ -140,6 +140,61 @@ fn a_directory_without_a_listener_means_tcp() {
 }
 
 #[test]
+fn an_outer_jobs_server_that_refuses_is_passed_over() {
+    let outer = tempfile::tempdir().unwrap();
+    let (refusing, listener) = (Listener::unix(outer.path()), Listener::tcp());
+    let path = outer.path().to_str().unwrap();
+    let more = [("PMIX_DSTORE_SEGMENTS", path), ("PMIX_DSTORE_SECRET", "00ff")];
+    let env = environment(Some(&listener.uri()), &more);
+    let server = std::thread::spawn(move || {
+        drop(refusing.accept());
+        let mut peer = listener.accept();
+        peer.welcome(1);
+        peer.serve(|peer, request| match request {
+            Request::JobInfo => Some(peer.job_info("job", 2)),
+            _ => Some(success(peer)),
+        });
+    });
+    let client = Client::connect(&env, &[]).unwrap();
+    assert_eq!(job_size(&client), Ok(Value::Uint32(2)));
+    client.finalize(&[]).unwrap();
+    server.join().unwrap();
+}
+
+#[test]
+fn a_forked_child_reads_on_and_leaves_the_connection_alone() {
+    let listener = Listener::tcp();
+    let env = environment(Some(&listener.uri()), &[]);
+    let server = std::thread::spawn(move || {
+        let mut peer = listener.accept();
+        peer.welcome(1);
+        peer.serve(|peer, request| match request {
+            Request::JobInfo => Some(peer.job_info("job", 2)),
+            _ => Some(success(peer)),
+        });
+        peer.indices.len()
+    });
+    let client = Client::connect(&env, &[]).unwrap();
+    client.commit().unwrap();
+    // SAFETY: the child allocates, which glibc allows after a fork, and ends without returning to the test harness.
+    match unsafe { nix::unistd::fork() }.unwrap() {
+        nix::unistd::ForkResult::Child => {
+            let reads = job_size(&client) == Ok(Value::Uint32(2));
+            let refused = client.commit() == Err(Status::ERR_UNREACH) && client.finalize(&[]) == Ok(());
+            // SAFETY: ends the process at once.
+            unsafe { libc::_exit(i32::from(!(reads && refused))) }
+        }
+        nix::unistd::ForkResult::Parent { child } => {
+            let ended = nix::sys::wait::waitpid(child, None).unwrap();
+            assert_eq!(ended, nix::sys::wait::WaitStatus::Exited(child, 0));
+        }
+    }
+    client.commit().unwrap();
+    client.finalize(&[]).unwrap();
+    assert_eq!(server.join().unwrap(), 4, "job info, two commits and a farewell, all of them the parent's");
+}
+
+#[test]
 fn a_server_that_is_not_there_refuses_or_stays_silent() {
     let timeout = [Info::new(keys::TIMEOUT, Value::Int(1))];
     let connect = |env: &Environment| Client::connect(env, &timeout).err();
