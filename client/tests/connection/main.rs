@@ -4,12 +4,15 @@ mod server;
 
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Mutex;
 
-use pmix_client::wire::Request;
-use pmix_client::wire::reply::{Reply, StatusReply};
+use pmix_client::wire::reply::{FenceReply, Reply, StatusReply};
+use pmix_client::wire::{Command, Request};
 use pmix_client::{Client, Environment, GetOptions, GetRequest};
 use pmix_dstore::codec::{BufferType, Module};
-use pmix_dstore::model::{Info, Rank, Result, Scope, Status, Value, keys};
+use pmix_dstore::job::JobData;
+use pmix_dstore::model::{Info, Nspace, Rank, Result, Scope, Status, Value, keys};
+use pmix_dstore::segment::{ModexBuilder, Publisher, SegmentKind, build_job};
 
 use server::{Listener, Peer};
 
@@ -23,15 +26,19 @@ fn environment(uri: Option<&str>, more: &[(&str, &str)]) -> Environment {
     Environment::from_lookup(find).unwrap()
 }
 
-fn job_size(client: &Client) -> Result<Value> {
+fn get(client: &Client, rank: Rank, key: &str, infos: &[Info]) -> Result<Value> {
     let request = GetRequest {
         nspace: None,
-        rank: Rank::WILDCARD,
-        key: Some(keys::JOB_SIZE.as_bytes()),
-        options: GetOptions::default(),
-        infos: &Vec::new,
+        rank,
+        key: Some(key.as_bytes()),
+        options: GetOptions::from_infos(infos),
+        infos: &|| infos.to_vec(),
     };
     client.get(&request, |value| value.to_value())?
+}
+
+fn job_size(client: &Client) -> Result<Value> {
+    get(client, Rank::WILDCARD, keys::JOB_SIZE, &[])
 }
 
 fn success(peer: &Peer) -> Vec<u8> {
@@ -117,6 +124,73 @@ fn our_server_is_reached_in_its_directory_with_the_secret() {
     let hello = server.join().unwrap();
     assert_eq!((hello.psec.as_str(), hello.credential.as_slice()), ("pmix-dstore", &b"00ff"[..]));
     assert_eq!(hello.gds, "hash", "our store is named only where its page could be attached");
+}
+
+#[test]
+fn segments_are_read_without_a_message() {
+    let temporary = tempfile::tempdir().unwrap();
+    let nspace = Nspace::new("job").unwrap();
+    let mut publisher = Publisher::create(temporary.path(), &nspace, None).unwrap();
+    let mut job = JobData::new(nspace.clone());
+    job.job.insert(keys::JOB_SIZE.into(), Value::Uint32(12));
+    publisher.publish(SegmentKind::Job, &build_job(&job, "test").unwrap()).unwrap();
+    let modex = move |value: i32| {
+        let mut builder = ModexBuilder::new(nspace.clone());
+        builder.add(Rank(5), &"key".into(), &Value::Int(value)).unwrap();
+        builder.finish("test").unwrap()
+    };
+    publisher.publish(SegmentKind::Modex, &modex(1)).unwrap();
+    let listener = Listener::unix(publisher.directory());
+    let more = [("PMIX_DSTORE_SEGMENTS", publisher.directory().to_str().unwrap()), ("PMIX_DSTORE_SECRET", "00ff")];
+    let with_segments = environment(None, &more);
+    let without = environment(None, &[&more[..], &[("PMIX_DSTORE_SHM", "0")]].concat());
+
+    let (fenced, published) = std::sync::mpsc::channel();
+    let server = std::thread::spawn(move || {
+        let publisher = Mutex::new(publisher);
+        let mut asked = Vec::new();
+        let mut names = Vec::new();
+        for _ in 0..2 {
+            let mut peer = listener.accept();
+            peer.welcome(1);
+            names.push(peer.hello.gds.clone());
+            let requests = Mutex::new(Vec::new());
+            peer.serve(|peer, request| {
+                requests.lock().unwrap().push(request.command());
+                match request {
+                    Request::JobInfo => Some(peer.job_info("job", 12)),
+                    Request::Fence { .. } => {
+                        let count = publisher.lock().unwrap().publish(SegmentKind::Modex, &modex(2)).unwrap();
+                        let reply = FenceReply { status: Status::SUCCESS, segment_count: Some(count) };
+                        fenced.send(()).unwrap();
+                        Some(reply.encode(peer.dialect(), peer.version()).unwrap())
+                    }
+                    _ => Some(success(peer)),
+                }
+            });
+            asked.extend(requests.into_inner().unwrap());
+        }
+        (names, asked)
+    });
+    let client = Client::connect(&with_segments, &[]).unwrap();
+    assert_eq!(client.view().map(|view| view.count()), Some(2));
+    assert_eq!(job_size(&client), Ok(Value::Uint32(12)));
+    assert_eq!(get(&client, Rank(5), "key", &[]), Ok(Value::Int(1)));
+    assert_eq!(get(&client, Rank::UNDEF, "key", &[]), Ok(Value::Int(1)));
+    client.fence(&[], Vec::new()).wait().unwrap();
+    published.recv().unwrap();
+    assert_eq!(get(&client, Rank(5), "key", &[]), Ok(Value::Int(2)));
+    let optional = [Info::new(keys::OPTIONAL, Value::Bool(true))];
+    assert_eq!(get(&client, Rank(6), "key", &optional), Err(Status::ERR_NOT_FOUND));
+    client.finalize(&[]).unwrap();
+    assert_eq!(get(&client, Rank(5), "key", &[]), Ok(Value::Int(2)), "what is mapped is read on");
+
+    let client = Client::connect(&without, &[]).unwrap();
+    assert!(client.view().is_none());
+    client.finalize(&[]).unwrap();
+    let (names, asked) = server.join().unwrap();
+    assert_eq!(names, ["pmix-dstore", "hash"]);
+    assert_eq!(asked, [Command::FENCE, Command::FINALIZE, Command::JOB_INFO, Command::FINALIZE]);
 }
 
 #[test]
