@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{
-    Info, Key, KeyRef, Kval, NameError, Nspace, Proc, Rank, Result, Status, Value, ValueRef, keys,
+    Info, KEY_LEN_MAX, Key, KeyRef, Kval, NameError, Nspace, Proc, Rank, Result, Status, Value, ValueRef, keys,
 };
 use pmix_dstore::rules::{self, Selector};
 
@@ -28,6 +28,10 @@ impl Client {
         let mut take = Some(take);
         if let Some(result) = self.inner.find(request, &mut take) {
             return result;
+        }
+        // A miss that ends here is common, too: MPI libraries ask for many keys that a host may not have.
+        if request.key.is_some_and(|key| key.len() <= KEY_LEN_MAX) && !self.inner.may_ask(request) {
+            return Err(Status::ERR_NOT_FOUND);
         }
         self.inner.ask_value(request, &mut take)
     }
@@ -97,6 +101,26 @@ impl Inner {
         self.local.find(&wanted, take)
     }
 
+    /// Whether the server may be asked for what is not here.
+    #[inline]
+    fn may_ask(&self, request: &GetRequest<'_>) -> bool {
+        let options = &request.options;
+        match self.standing {
+            Standing::Singleton => false,
+            // The link leads into this very process: that is what an optional Get means here.
+            Standing::Linked => true,
+            Standing::Launched if options.optional => false,
+            Standing::Launched => {
+                // What the host registered of the own job is here. The host may still learn more, so that the server
+                // is asked what it has by now, unless the caller does not want that either.
+                let nspace = request.nspace.filter(|nspace| !nspace.is_empty()).unwrap_or(self.me.nspace.as_bytes());
+                let reserved = request.key.is_some_and(|key| key.starts_with(b"pmix"));
+                let settled = reserved && options.immediate && !options.refresh && self.local.is_own(nspace);
+                !(settled && self.local.is_whole(nspace))
+            }
+        }
+    }
+
     /// The question to ask, where the server may be asked.
     #[cold]
     fn question(&self, request: &GetRequest<'_>) -> Result<Question> {
@@ -107,15 +131,12 @@ impl Inner {
             None => self.me.nspace.clone(),
         };
         let key = request.key.map(Key::new).transpose().map_err(name)?;
-        let mut asks = !options.optional && self.standing != Standing::Singleton;
+        let asks = self.may_ask(request);
         let mut infos = (request.infos)();
-        if key.as_ref().is_some_and(Key::is_reserved) && self.local.is_own(nspace.as_bytes()) && !options.refresh {
-            // What the host registered of the own job is here. The host may still learn more, so that the server is
-            // asked what it has by now; but nothing will come that could be waited for.
-            asks &= !options.immediate || !self.local.is_whole(nspace.as_bytes());
-            if !options.immediate {
-                infos.push(Info::new(keys::IMMEDIATE, Value::Bool(true)));
-            }
+        let own_reserved = key.as_ref().is_some_and(Key::is_reserved) && self.local.is_own(nspace.as_bytes());
+        if own_reserved && !options.refresh && !options.immediate {
+            // Nothing will come that could be waited for.
+            infos.push(Info::new(keys::IMMEDIATE, Value::Bool(true)));
         }
         Ok(Question { nspace, rank: request.rank, key, infos, refresh: options.refresh, asks })
     }

@@ -4,6 +4,8 @@
 //! node-level keys with the wildcard. The server uses these rules for what it answers over the socket, the client for
 //! what it reads itself.
 
+use xxhash_rust::const_xxh3::xxh3_64;
+
 use crate::model::{KeyRef, Rank, ValueRef, keys};
 
 /// The level at which a value is stored.
@@ -96,6 +98,15 @@ pub struct Selector<'a> {
     pub hostname: Option<&'a [u8]>,
 }
 
+impl Selector<'_> {
+    /// Whether nothing was said.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        let named = self.appnum.is_some() | self.nodeid.is_some() | self.hostname.is_some();
+        !(self.session | self.job | self.app | self.node | named)
+    }
+}
+
 /// Who asks: what "my node" and "my application" mean.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'a> {
@@ -105,32 +116,131 @@ pub struct Caller<'a> {
     pub hostname: &'a [u8],
 }
 
-/// The realm that the standard gives a reserved key, where it gives one.
-fn class_of(key: &KeyRef<'_>) -> Option<Realm> {
-    let text = key.text().strip_prefix(b"pmix.")?;
-    const fn tail(key: &'static str) -> &'static [u8] {
-        key.as_bytes().split_at(5).1
-    }
-    macro_rules! classes {
-        ($($realm:ident: $($key:ident)+;)+) => {
-            $($(const $key: &[u8] = tail(keys::$key);)+)+
-            match text {
-                $($($key)|+ => Some(Realm::$realm),)+
-                _ => None,
+/// The realms that the standard gives reserved keys.
+const CLASS_KEYS: &[(Realm, &[&str])] = &[
+    (Realm::Session, &[keys::SESSION_ID, keys::CLUSTER_ID, keys::UNIV_SIZE, keys::RM_NAME, keys::RM_VERSION]),
+    (
+        Realm::Job,
+        &[
+            keys::JOBID,
+            keys::JOB_SIZE,
+            keys::JOB_NUM_APPS,
+            keys::NPROC_OFFSET,
+            keys::MAX_PROCS,
+            keys::NUM_SLOTS,
+            keys::NUM_NODES,
+            keys::NODE_MAP,
+            keys::PROC_MAP,
+            keys::NODE_MAP_RAW,
+            keys::PROC_MAP_RAW,
+            keys::ANL_MAP,
+            keys::NODE_LIST,
+            keys::ALLOCATED_NODELIST,
+            keys::NUM_ALLOCATED_NODES,
+            keys::NSDIR,
+            keys::MAPBY,
+            keys::RANKBY,
+            keys::BINDTO,
+            keys::SERVER_NSPACE,
+            keys::SERVER_RANK,
+        ],
+    ),
+    (
+        Realm::App,
+        &[
+            keys::APP_SIZE,
+            keys::APPLDR,
+            keys::APP_ARGV,
+            keys::WDIR,
+            keys::APP_MAP_TYPE,
+            keys::APP_MAP_REGEX,
+            keys::PSET_NAMES,
+        ],
+    ),
+    (
+        Realm::Node,
+        &[
+            keys::LOCAL_SIZE,
+            keys::LOCAL_PEERS,
+            keys::LOCALLDR,
+            keys::LOCAL_CPUSETS,
+            keys::LOCAL_PROCS,
+            keys::NODE_SIZE,
+            keys::AVAIL_PHYS_MEMORY,
+            keys::HOSTNAME_ALIASES,
+            keys::NODE_OVERSUBSCRIBED,
+        ],
+    ),
+    (
+        Realm::Proc,
+        &[
+            keys::RANK,
+            keys::GLOBAL_RANK,
+            keys::APP_RANK,
+            keys::LOCAL_RANK,
+            keys::NODE_RANK,
+            keys::PACKAGE_RANK,
+            keys::APPNUM,
+            keys::PROCDIR,
+            keys::CPUSET,
+            keys::CPUSET_BITMAP,
+            keys::LOCALITY_STRING,
+            keys::PROC_PID,
+            keys::REINCARNATION,
+            keys::SPAWNED,
+            keys::PARENT_ID,
+            keys::EXIT_CODE,
+            keys::HOSTNAME,
+            keys::NODEID,
+        ],
+    ),
+];
+
+/// A reserved key and its realm.
+#[derive(Clone, Copy)]
+struct Class {
+    hash: u64,
+    key: &'static str,
+    realm: Realm,
+}
+
+/// Slots of the table of classes: a power of two, several times as many as there are keys.
+const CLASS_SLOTS: usize = 256;
+
+/// The classes as an open-addressed table by the key's hash, made by the compiler: every Get asks it.
+static CLASSES: [Option<Class>; CLASS_SLOTS] = classes();
+
+const fn classes() -> [Option<Class>; CLASS_SLOTS] {
+    let mut slots = [None; CLASS_SLOTS];
+    let mut group = 0;
+    while group < CLASS_KEYS.len() {
+        let (realm, keys) = CLASS_KEYS[group];
+        let mut index = 0;
+        while index < keys.len() {
+            let class = Class { hash: xxh3_64(keys[index].as_bytes()), key: keys[index], realm };
+            let mut slot = class.hash as usize % CLASS_SLOTS;
+            while slots[slot].is_some() {
+                slot = (slot + 1) % CLASS_SLOTS;
             }
-        };
+            slots[slot] = Some(class);
+            index += 1;
+        }
+        group += 1;
     }
-    classes! {
-        Session: SESSION_ID CLUSTER_ID UNIV_SIZE RM_NAME RM_VERSION;
-        Job: JOBID JOB_SIZE JOB_NUM_APPS NPROC_OFFSET MAX_PROCS NUM_SLOTS NUM_NODES NODE_MAP PROC_MAP NODE_MAP_RAW
-            PROC_MAP_RAW ANL_MAP NODE_LIST ALLOCATED_NODELIST NUM_ALLOCATED_NODES NSDIR MAPBY RANKBY BINDTO
-            SERVER_NSPACE SERVER_RANK;
-        App: APP_SIZE APPLDR APP_ARGV WDIR APP_MAP_TYPE APP_MAP_REGEX PSET_NAMES;
-        Node: LOCAL_SIZE LOCAL_PEERS LOCALLDR LOCAL_CPUSETS LOCAL_PROCS NODE_SIZE AVAIL_PHYS_MEMORY HOSTNAME_ALIASES
-            NODE_OVERSUBSCRIBED;
-        Proc: RANK GLOBAL_RANK APP_RANK LOCAL_RANK NODE_RANK PACKAGE_RANK APPNUM PROCDIR CPUSET CPUSET_BITMAP
-            LOCALITY_STRING PROC_PID REINCARNATION SPAWNED PARENT_ID EXIT_CODE HOSTNAME NODEID;
+    slots
+}
+
+/// The realm that the standard gives a reserved key, where it gives one.
+#[inline]
+fn class_of(key: &KeyRef<'_>) -> Option<Realm> {
+    let mut slot = key.hash() as usize % CLASS_SLOTS;
+    while let Some(class) = &CLASSES[slot] {
+        if class.hash == key.hash() && class.key.as_bytes() == key.text() {
+            return Some(class.realm);
+        }
+        slot = (slot + 1) % CLASS_SLOTS;
     }
+    None
 }
 
 /// Finds the value of `key` for `rank` in the data of one job.
@@ -145,6 +255,39 @@ pub fn find<'s, S: JobLookup>(
     caller: &Caller<'_>,
 ) -> Option<ValueRef<'s>> {
     let (handle, realms) = store.find_key(key)?;
+    if selector.is_empty() {
+        // What most Gets are, without the detours: a value of the process named, or of the job.
+        match class_of(&key) {
+            Some(Realm::Proc) if rank.is_process() => {
+                return if realms.has(Realm::Proc) { store.value(Realm::Proc, rank.0, handle) } else { None };
+            }
+            Some(Realm::Job) if realms.has(Realm::Job) => {
+                let value = store.value(Realm::Job, 0, handle);
+                if value.is_some() {
+                    return value;
+                }
+            }
+            None if rank.is_process() && realms.has(Realm::Proc) => {
+                let value = store.value(Realm::Proc, rank.0, handle);
+                if value.is_some() {
+                    return value;
+                }
+            }
+            _ => {}
+        }
+    }
+    find_by_order(store, rank, (key, handle, realms), selector, caller)
+}
+
+/// Asks the realms that may answer one after the other.
+#[inline(never)]
+fn find_by_order<'s, S: JobLookup>(
+    store: &'s S,
+    rank: Rank,
+    (key, handle, realms): (KeyRef<'_>, S::Key<'_>, RealmMask),
+    selector: &Selector<'_>,
+    caller: &Caller<'_>,
+) -> Option<ValueRef<'s>> {
     let look = |realm: Realm| -> Option<ValueRef<'s>> {
         if !realms.has(realm) {
             return None;
@@ -234,5 +377,55 @@ fn proc_number<S: JobLookup>(store: &S, rank: Rank, key: &str) -> Option<u32> {
     match store.value(Realm::Proc, rank.0, handle)? {
         ValueRef::Scalar { bits, .. } => u32::try_from(bits).ok(),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{JobData, Node};
+    use crate::model::{Key, Nspace, Value};
+
+    #[test]
+    fn every_classified_key_has_its_realm_and_no_other_key_has_one() {
+        for (realm, keys) in CLASS_KEYS {
+            for key in *keys {
+                assert_eq!(class_of(&KeyRef::from(*key)), Some(*realm), "{key}");
+                assert_eq!(class_of(&KeyRef::new(&key.as_bytes()[1..])), None, "{key}");
+            }
+        }
+        assert_eq!(class_of(&KeyRef::from("btl.tcp.6.1")), None);
+        assert_eq!(class_of(&KeyRef::from("")), None);
+        assert!(CLASSES.iter().flatten().count() < CLASS_SLOTS / 2, "searches end soon");
+    }
+
+    #[test]
+    fn the_short_way_finds_what_the_order_of_realms_gives() {
+        let keys =
+            [keys::LOCAL_RANK, keys::JOB_SIZE, keys::UNIV_SIZE, keys::LOCAL_SIZE, keys::APP_SIZE, "unclassified"];
+        // Each subset of the realms holds all keys once.
+        for mask in 0..=RealmMask::ALL.0 {
+            let holds = |realm| RealmMask(mask).has(realm);
+            let values = |realm: Realm| -> crate::job::Values {
+                let value = Value::Uint32(realm as u32);
+                keys.iter().filter(|_| holds(realm)).map(|key| (Key::from(*key), value.clone())).collect()
+            };
+            let mut job = JobData::new(Nspace::new("rules").expect("a short namespace"));
+            job.session = values(Realm::Session);
+            job.job = values(Realm::Job);
+            job.apps.insert(0, values(Realm::App));
+            job.nodes.push(Node { hostname: b"here".to_vec(), values: values(Realm::Node), ..Node::default() });
+            for (key, value) in values(Realm::Proc) {
+                job.procs.set(Rank(1), key, value).expect("a rank");
+            }
+            let caller = Caller { rank: Some(Rank(0)), hostname: b"here" };
+            let nothing = Selector::default();
+            for key in keys.map(KeyRef::from) {
+                for rank in [Rank(0), Rank(1), Rank::WILDCARD, Rank::UNDEF] {
+                    let by_order = find_by_order(&job, rank, (key, key, RealmMask::ALL), &nothing, &caller);
+                    assert_eq!(find(&job, rank, key, &nothing, &caller), by_order, "{key:?} {rank} {mask:#b}");
+                }
+            }
+        }
     }
 }

@@ -140,3 +140,21 @@ macro_rules! not_supported {
 }
 
 pub(crate) use {entry, not_supported, status_entry};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_ends_at_the_boundary() {
+        assert_eq!(guard_status("PMIx_Test", || panic!("on purpose")), Status::ERROR.0);
+        assert!(guard("PMIx_Test", || -> *mut u8 { panic!("{}", "on purpose") }).is_null());
+        assert!(!guard("PMIx_Test", || -> bool { panic!("on purpose") }));
+    }
+
+    #[test]
+    fn statuses_are_results() {
+        assert_eq!(guard_status("PMIx_Test", || Ok(())), 0);
+        assert_eq!(guard_status("PMIx_Test", || Err(Status::ERR_NOT_FOUND)), -46);
+    }
+}

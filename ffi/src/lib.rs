@@ -3,6 +3,7 @@
 //! * [`api`]: the functions, grouped as in the standard; [`entry`] writes them.
 //! * [`host`]: the upcalls, the other way round.
 //! * [`types`]: the structures; [`convert`]: between them and the model; [`memory`]: what C code frees.
+//! * [`pinned`]: values that C code only points to.
 //! * [`callback`], [`registry`]: functions of C code, and what waits for them.
 //!
 //! # Pointer rules
@@ -23,6 +24,7 @@ pub mod entry;
 pub mod environment;
 pub mod host;
 pub mod memory;
+pub mod pinned;
 pub mod registry;
 pub mod strings;
 pub mod types;

@@ -59,3 +59,21 @@ pub fn to_cbdata(number: usize) -> *mut c_void {
 pub fn from_cbdata(cbdata: *mut c_void) -> usize {
     cbdata.addr()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn things_are_taken_once() {
+        static THINGS: Registry<&str> = Registry::new();
+        let number = THINGS.keep("thing");
+        assert_ne!(number, 0);
+        assert_eq!(from_cbdata(to_cbdata(number)), number);
+        assert_eq!(THINGS.change(number, |thing| thing.len()), Some(5));
+        assert_eq!(THINGS.take(number), Some("thing"));
+        assert_eq!(THINGS.take(number), None);
+        THINGS.keep_as(77, "other");
+        assert_eq!(THINGS.take(77), Some("other"));
+    }
+}

@@ -82,6 +82,8 @@ fn a_directory_is_printed_with_its_segments() {
     assert!(text.contains("1: modex segment-1, ") && text.contains(", replaced\n"), "{text}");
     assert!(text.contains("place 2, replaces 1 to 1, live\n"), "{text}");
     assert!(text.contains("k: Uint32(3)") && !text.contains("k: Uint32(2)"), "{text}");
+    let outer = publisher.directory().parent().expect("the outer directory");
+    assert_eq!(stdout(&pmixctl(&[path("inspect"), outer])), text);
     std::fs::remove_file(publisher.directory().join("segment-0")).expect("our own file");
     let output = pmixctl(&[path("inspect"), publisher.directory()]);
     assert_eq!(output.status.code(), Some(1));

@@ -9,6 +9,9 @@ pub const TAG_IOF: u32 = 2;
 /// Tag of a connection's first request; smaller ones are reserved.
 pub const TAG_FIRST: u32 = 101;
 
+/// Longest payload in bytes that released clients from 6.1 on accept; older ones have no such limit.
+pub const MESSAGE_LEN_MAX: usize = 32 << 20;
+
 /// The header of a message: 16 bytes, big-endian, the last four of them unused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {

@@ -48,6 +48,20 @@ pub fn encode(job: &JobData, to: &Recipient<'_>, ranks: impl Iterator<Item = Ran
     Ok(packer.into_bytes())
 }
 
+/// The reply for one client, with all ranks where that is not longer than `len_max`, otherwise with those of `local`.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_within(
+    job: &JobData,
+    to: &Recipient<'_>,
+    len_max: usize,
+    local: impl Iterator<Item = Rank>,
+) -> Result<Vec<u8>> {
+    let reply = encode(job, to, all_ranks(job))?;
+    if reply.len() > len_max { encode(job, to, local) } else { Ok(reply) }
+}
+
 /// Packs what follows the namespace in a job-info reply, also for the other replies that carry a job's data.
 ///
 /// # Errors

@@ -117,6 +117,25 @@ fn requests_come_back_in_every_dialect() {
 }
 
 #[test]
+fn damaged_requests_do_no_harm() {
+    for dialect in dialects() {
+        for request in requests() {
+            let mut bytes = request.encode(dialect, V6).unwrap();
+            for at in 0..bytes.len() {
+                // Cut short it may still be a request with less to say, but never the same one.
+                assert_ne!(Request::decode(dialect, V6, &bytes[..at]).as_ref(), Ok(&request));
+                let original = bytes[at];
+                for changed in [original ^ 1, original ^ 0x80, 0, 0xff] {
+                    bytes[at] = changed;
+                    let _ = Request::decode(dialect, V6, &bytes);
+                }
+                bytes[at] = original;
+            }
+        }
+    }
+}
+
+#[test]
 fn every_request_has_its_number() {
     let mut numbers: Vec<u8> = requests().iter().map(|request| request.command().0).collect();
     numbers.dedup();
@@ -425,7 +444,12 @@ fn job_data_comes_back() {
         let bytes = jobinfo::encode(&job, &recipient(dialect, V6), jobinfo::all_ranks(&job)).unwrap();
         assert_eq!(jobinfo::decode(dialect, &bytes).as_ref(), Ok(&job), "{dialect:?}");
     }
-    // Only some ranks.
+    // Too long with all ranks, so with the local ones only.
+    let all = jobinfo::encode(&job, &recipient(V41, V6), jobinfo::all_ranks(&job)).unwrap();
+    let within = |len_max| jobinfo::encode_within(&job, &recipient(V41, V6), len_max, [Rank(1)].into_iter()).unwrap();
+    assert_eq!(within(all.len()), all);
+    assert_eq!(within(all.len() - 1), jobinfo::encode(&job, &recipient(V41, V6), [Rank(1)].into_iter()).unwrap());
+    // Only some ranks, one of them unknown.
     let bytes = jobinfo::encode(&job, &recipient(V41, V6), [Rank(1), Rank(9)].into_iter()).unwrap();
     let read = jobinfo::decode(V41, &bytes).unwrap();
     assert_eq!(read.procs.get(Rank(1), keys::GLOBAL_RANK.as_bytes()), Some(&Value::Uint32(1)));

@@ -3,6 +3,7 @@
 mod encoding;
 mod generated;
 mod malformed;
+mod stock;
 
 use std::ffi::CString;
 

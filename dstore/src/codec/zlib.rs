@@ -13,6 +13,8 @@ use crate::model::{Result, Status, Value};
 const PREFIX_LEN: usize = 4;
 /// Deflate cannot expand by more than about 1032; a claim above this ratio is a lie.
 const RATIO_MAX: usize = 1040;
+/// Nothing that is really exchanged expands to more bytes than this.
+const EXPANDED_LEN_MAX: usize = 256 << 20;
 
 /// Compresses bytes as strongly as released libraries do.
 ///
@@ -29,11 +31,16 @@ pub fn compress(bytes: &[u8]) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// `UNPACK_FAILURE` where the bytes are damaged, expand to another length than they claim, or claim more than a zlib
-/// stream of their size can hold.
+/// stream of their size can hold or than 256 MiB.
 pub fn decompress(bytes: &[u8]) -> Result<Vec<u8>> {
+    decompress_within(bytes, EXPANDED_LEN_MAX)
+}
+
+/// As [`decompress`], of what expands to at most `len_max` bytes.
+pub(super) fn decompress_within(bytes: &[u8], len_max: usize) -> Result<Vec<u8>> {
     let (prefix, stream) = bytes.split_first_chunk::<PREFIX_LEN>().ok_or(Status::ERR_UNPACK_FAILURE)?;
     let len = u32::from_ne_bytes(*prefix) as usize;
-    if len > stream.len().saturating_mul(RATIO_MAX) {
+    if len > len_max.min(stream.len().saturating_mul(RATIO_MAX)) {
         return Err(Status::ERR_UNPACK_FAILURE);
     }
     let mut expanded = Vec::new();

@@ -8,7 +8,7 @@ mod value;
 mod value_ref;
 
 pub use data_type::DataType;
-pub use names::{Key, KeyRef, NameError, Nspace, Proc, Rank};
+pub use names::{KEY_LEN_MAX, Key, KeyRef, NSPACE_LEN_MAX, NameError, Nspace, Proc, Rank};
 pub use status::{Result, Status};
 pub use value::{
     App, Coord, DataArray, Device, DeviceDistance, Endpoint, Envar, Geometry, Info, InfoFlags, Kval, Pdata, ProcInfo,

@@ -9,6 +9,7 @@
 
 use std::fs::File;
 use std::mem::offset_of;
+#[cfg(feature = "builder")]
 use std::num::NonZeroU64;
 
 use memmap2::{MmapOptions, MmapRaw};

@@ -502,3 +502,16 @@ fn network_file_system_name(magic: u32) -> Option<&'static str> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::network_file_system_name;
+
+    #[test]
+    fn network_file_systems_are_told_from_local_ones() {
+        let local = [libc::TMPFS_MAGIC, libc::EXT4_SUPER_MAGIC, libc::XFS_SUPER_MAGIC, libc::OVERLAYFS_SUPER_MAGIC];
+        assert!(local.iter().all(|magic| network_file_system_name(*magic as u32).is_none()));
+        assert_eq!(network_file_system_name(libc::NFS_SUPER_MAGIC as u32), Some("NFS"));
+        assert_eq!(network_file_system_name(libc::SMB_SUPER_MAGIC as u32), Some("SMB"));
+    }
+}

@@ -3,12 +3,13 @@
 use std::ffi::{CStr, c_char, c_int};
 
 use pmix_client::instance;
-use pmix_dstore::model::Status;
+use pmix_dstore::model::{Info, Result, Status};
 
 use super::{c_text, client, procs};
 use crate::callback::fill;
 use crate::convert::{array, text};
 use crate::entry::{entry, status_entry};
+use crate::pinned;
 use crate::types::*;
 
 /// What `PMIx_Get_version` answers.
@@ -42,7 +43,7 @@ status_entry! {
             // As the stock library: finalizing what is not initialised is no error.
             return Ok(());
         }
-        instance::finalize(&array::read(info, ninfo)?)
+        finalize(&array::read(info, ninfo)?)
     }
 
     /// `PMIx_Abort`: asks the host to abort processes, or the whole job where none are named.
@@ -61,6 +62,18 @@ entry! {
     fn PMIx_Get_version() -> *const c_char {
         c_text(VERSION)
     }
+}
+
+/// Undoes one initialisation; with the last one go the values that callers point to.
+///
+/// # Errors
+/// What the server answers.
+pub(super) fn finalize(infos: &[Info]) -> Result<()> {
+    let result = instance::finalize(infos);
+    if instance::count() == 0 {
+        pinned::clear();
+    }
+    result
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::convert::object::Object;
 use crate::convert::{array, text, value};
 use crate::entry::{entry, status_entry};
 use crate::memory::copy_text;
+use crate::pinned;
 use crate::types::*;
 
 /// Reads what a Get asks for and hands it to `run`. Only a request that goes to the server makes infos of the infos.
@@ -86,7 +87,8 @@ status_entry! {
         start(client()?.fence(&procs(members, nprocs)?, array::read(info, ninfo)?), cbfunc, cbdata)
     }
 
-    /// `PMIx_Get`: a value, in memory that the caller frees, or in the caller's with `PMIX_GET_STATIC_VALUES`.
+    /// `PMIx_Get`: a value, in memory that the caller frees; in the caller's own with `PMIX_GET_STATIC_VALUES`; in the
+    /// library's with `PMIX_GET_POINTER_VALUES`.
     fn PMIx_Get(
         proc: *const pmix_proc_t,
         key: *const c_char,
@@ -101,8 +103,11 @@ status_entry! {
                 let at = writable(*val)?;
                 return client.get(request, |found| value::write_ref(found, at))?;
             }
-            *val = client.get(request, value::allocate_ref)??;
-            Ok(())
+            let give = if request.options.pointer_values { pinned::pointer_to } else { value::allocate_ref };
+            let result = client.get(request, give).and_then(|copied| copied);
+            // As the stock library does: callers look at the pointer as well as at the status.
+            *val = result.unwrap_or(std::ptr::null_mut());
+            result.map(drop)
         })
     }
 

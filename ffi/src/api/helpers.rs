@@ -6,6 +6,7 @@ use std::ffi::{c_char, c_void};
 use pmix_dstore::codec;
 use pmix_dstore::model::{DataType, InfoFlags, Result, Status, Value};
 
+use super::buffer::append;
 use super::{present, writable};
 use crate::convert::object::{Object, destroy_any, element_size, read_any, write_any};
 use crate::convert::{array, text, value};
@@ -105,13 +106,7 @@ status_entry! {
     /// `PMIx_Data_copy_payload`: adds what `src` still holds to `dest`.
     fn PMIx_Data_copy_payload(dest: *mut pmix_data_buffer_t, src: *mut pmix_data_buffer_t) {
         let (dest, src) = (writable(dest)?, writable(src)?);
-        let mut bytes = pmix_data_buffer_t::read(dest)?;
-        let unpacked = if (*dest).base_ptr.is_null() { 0 } else { (*dest).unpack_ptr.addr() - (*dest).base_ptr.addr() };
-        bytes.extend_from_slice(unread(src));
-        pmix_data_buffer_t::destroy(dest);
-        pmix_data_buffer_t::write(&bytes, dest)?;
-        (*dest).unpack_ptr = (*dest).base_ptr.wrapping_add(unpacked);
-        Ok(())
+        append(dest, unread(src))
     }
 }
 
@@ -257,7 +252,7 @@ pub(super) unsafe fn transfer_info(dest: *mut pmix_info_t, src: *const pmix_info
 ///
 /// # Safety
 /// `buffer` is an initialised buffer that stays unchanged for `'a`.
-unsafe fn unread<'a>(buffer: *const pmix_data_buffer_t) -> &'a [u8] {
+pub(super) unsafe fn unread<'a>(buffer: *const pmix_data_buffer_t) -> &'a [u8] {
     // SAFETY: the caller's promise; a buffer's pointers are ordered.
     unsafe {
         let start = (*buffer).unpack_ptr;

@@ -42,15 +42,6 @@ not_supported! {
     /// `PMIx_Parse_cpuset_string` (topology-fabric).
     fn PMIx_Parse_cpuset_string(cpuset_string: *const c_char, cpuset: *mut pmix_cpuset_t);
 
-    /// `PMIx_Data_pack` (data-buffer).
-    fn PMIx_Data_pack(target: *const pmix_proc_t, buffer: *mut pmix_data_buffer_t, src: *mut c_void, num_vals: i32, type_: pmix_data_type_t);
-
-    /// `PMIx_Data_print` (data-buffer).
-    fn PMIx_Data_print(output: *mut *mut c_char, prefix: *mut c_char, src: *mut c_void, type_: pmix_data_type_t);
-
-    /// `PMIx_Data_unpack` (data-buffer).
-    fn PMIx_Data_unpack(source: *const pmix_proc_t, buffer: *mut pmix_data_buffer_t, dest: *mut c_void, max_num_values: *mut i32, type_: pmix_data_type_t);
-
     /// `PMIx_Group_construct` (groups).
     fn PMIx_Group_construct(grp: *const c_char, procs: *const pmix_proc_t, nprocs: usize, directives: *const pmix_info_t, ndirs: usize, results: *mut *mut pmix_info_t, nresults: *mut usize);
 

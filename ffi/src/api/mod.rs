@@ -1,5 +1,6 @@
 //! The functions of the interface, a few lines each: translate, call, translate back.
 
+pub mod buffer;
 pub mod client;
 pub mod data;
 pub mod events;

@@ -76,7 +76,7 @@ status_entry! {
         // Outside the lock: what the server's thread still calls back may come here again.
         let Some(ended) = ended else { return Ok(()) };
         if ended.is_client {
-            instance::finalize(&[])?;
+            super::client::finalize(&[])?;
         }
         ended.server.finalize().ok()
     }

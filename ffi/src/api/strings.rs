@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use pmix_dstore::model::{DataType, InfoFlags};
+use pmix_dstore::model::{DataType, InfoFlags, Value};
 
 use super::c_text;
 use crate::convert::object::Object;
@@ -129,30 +129,33 @@ fn directives_text(flags: u32) -> String {
     text
 }
 
-/// A value as the stock library prints it: numbers and strings alike, structures in a form of our own.
+/// A value with its type, as the stock library prints it.
 ///
 /// # Safety
 /// `value` points to an initialised value.
 unsafe fn value_text(value: *const pmix_value_t) -> String {
-    use pmix_dstore::model::Value;
     // SAFETY: the caller's promise.
     let (ty, value) = unsafe { (DataType((*value).type_), pmix_value_t::read(value)) };
-    let shown = match &value {
-        Ok(Value::Bool(flag)) => (if *flag { "TRUE" } else { "FALSE" }).to_owned(),
-        Ok(Value::String(Some(text))) => text.to_string_lossy().into_owned(),
-        Ok(Value::String(None)) => "NULL".to_owned(),
-        Ok(Value::Status(status)) => strings::error(status.0).to_string_lossy().into_owned(),
-        Ok(Value::Float(number)) => format!("{number:.6}"),
-        Ok(Value::Double(number)) => format!("{number:.6}"),
-        Ok(Value::ByteObject(bytes)) => format!("SIZE: {}", bytes.len()),
-        Ok(Value::Int(n) | Value::Int32(n) | Value::Pid(n)) => n.to_string(),
-        Ok(Value::Int8(n)) => n.to_string(),
-        Ok(Value::Int16(n)) => n.to_string(),
-        Ok(Value::Int64(n) | Value::Time(n)) => n.to_string(),
-        Ok(value) => value.as_u64().map_or_else(|| format!("{value:?}"), |number| number.to_string()),
-        Err(status) => format!("{status}"),
-    };
+    let shown = value.map_or_else(|status| status.to_string(), |value| shown(&value));
     format!(" PMIX_VALUE:  Data type: {}\tValue: {shown}", strings::data_type(ty.0).to_string_lossy())
+}
+
+/// A value as a text: numbers and strings as the stock library prints them, structures in a form of our own.
+pub(super) fn shown(value: &Value) -> String {
+    match value {
+        Value::Bool(flag) => (if *flag { "TRUE" } else { "FALSE" }).to_owned(),
+        Value::String(Some(text)) => text.to_string_lossy().into_owned(),
+        Value::String(None) => "NULL".to_owned(),
+        Value::Status(status) => strings::error(status.0).to_string_lossy().into_owned(),
+        Value::Float(number) => format!("{number:.6}"),
+        Value::Double(number) => format!("{number:.6}"),
+        Value::ByteObject(bytes) => format!("SIZE: {}", bytes.len()),
+        Value::Int(n) | Value::Int32(n) | Value::Pid(n) => n.to_string(),
+        Value::Int8(n) => n.to_string(),
+        Value::Int16(n) => n.to_string(),
+        Value::Int64(n) | Value::Time(n) => n.to_string(),
+        value => value.as_u64().map_or_else(|| format!("{value:?}"), |number| number.to_string()),
+    }
 }
 
 #[cfg(test)]

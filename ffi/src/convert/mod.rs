@@ -3,7 +3,7 @@
 //! * [`text`]: strings and names, read to their NUL and no further.
 //! * [`object`]: every structure of the interface: reading, writing, and freeing what it holds.
 //! * [`value`]: `pmix_value_t`, which holds any of them, also borrowed for the paths that must not allocate.
-//! * [`array`]: arrays of structures: those C code passes, and those handed to C code.
+//! * [`mod@array`]: arrays of structures: those C code passes, and those handed to C code.
 
 pub mod array;
 pub mod object;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use pmix_client::wire::blob::{self, Contribution, Origin};
 use pmix_client::wire::reply::FenceReply;
-use pmix_dstore::model::{Info, Kval, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 
 use super::peers::PeerId;
 use super::{Engine, Then, directive, timeout};
@@ -141,17 +141,16 @@ impl Engine {
     /// What this server's participants put for other nodes, in the form that all released servers read.
     fn contribution(&self, fence: &Collective) -> Result<Vec<u8>, Status> {
         let first_rank = self.first_relative_ranks(&fence.signature);
-        let mut ranks: Vec<(Rank, Vec<Kval>)> = Vec::new();
+        let mut ranks: Vec<(Rank, Vec<(&Key, &Value)>)> = Vec::new();
         for arrival in &fence.arrived {
             let Some(state) = self.nspaces.get(&arrival.proc.nspace) else { continue };
             let first = first_rank.get(&arrival.proc.nspace).copied().unwrap_or(0);
-            let values = state.remote.rank(arrival.proc.rank);
-            let kvals: Vec<_> = values.map(|(key, value)| Kval { key: key.clone(), value: value.clone() }).collect();
-            if !kvals.is_empty() {
-                ranks.push((Rank(first + arrival.proc.rank.0), kvals));
+            let values: Vec<_> = state.remote.rank(arrival.proc.rank).collect();
+            if !values.is_empty() {
+                ranks.push((Rank(first + arrival.proc.rank.0), values));
             }
         }
-        Contribution::encode(super::EXCHANGE, true, &ranks)
+        Contribution::encode_borrowed(super::EXCHANGE, true, &ranks)
     }
 
     /// The relative rank of rank 0 of each participating namespace: with several, they are numbered through.

@@ -191,7 +191,9 @@ impl Engine {
         }
         if let Some(rank) = rank {
             let mut values = state.visible.rank(rank);
-            let pack = |object: &mut Packer| values.try_for_each(|(key, value)| object.kval(key, value));
+            // An old client misses values of types that came after it, not the whole answer.
+            let pack_one = |object: &mut Packer, (key, value)| object.kval_if_known(key, value).map(drop);
+            let pack = |object: &mut Packer| values.try_for_each(|kval| pack_one(object, kval));
             reply.object(&Proc::new(nspace.clone(), rank), pack)?;
         }
         Ok(reply.into_bytes())

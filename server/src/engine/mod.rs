@@ -105,8 +105,9 @@ pub(crate) struct Engine {
     port: u16,
 }
 
-/// The dialect in which the servers of a job exchange data.
-const EXCHANGE: Dialect = Dialect { module: Module::V41, buffer: BufferType::NonDescribed };
+/// The dialect in which the servers of a job exchange data. The newest encoder packs what older ones know in the same
+/// bytes, and values of newer types, which clients of 6.x put, too.
+const EXCHANGE: Dialect = Dialect { module: Module::V61, buffer: BufferType::NonDescribed };
 
 /// How long what direct modex brought may wait to be published with more of it.
 const PUBLISH_DELAY: Duration = Duration::from_millis(5);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use pmix_client::wire::MESSAGE_LEN_MAX;
 use pmix_client::wire::jobinfo::{self, Recipient};
 use pmix_dstore::codec::Dialect;
 use pmix_dstore::job::JobData;
@@ -237,7 +238,8 @@ impl Engine {
             Some(reply) => Ok(reply.to_vec()),
             None => {
                 let to = recipient(peer, &self.config.hostname);
-                jobinfo::encode(&state.job, &to, jobinfo::all_ranks(&state.job))
+                let local = state.clients.keys().copied();
+                jobinfo::encode_within(&state.job, &to, MESSAGE_LEN_MAX, local)
                     .inspect(|reply| drop(state.job_replies.insert(of_peer, reply.as_slice().into())))
             }
         };

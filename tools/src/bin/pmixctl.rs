@@ -98,7 +98,10 @@ fn inspect(paths: &[PathBuf], json: bool, options: &InspectOptions) -> ExitCode 
 fn report_of(path: &Path, options: &InspectOptions) -> std::io::Result<Report> {
     let kind = std::fs::metadata(path)?;
     if kind.is_dir() {
-        inspect_directory(path, options)
+        // The outer directory of a namespace does as well.
+        let inner = path.join("s");
+        let is_outer = !path.join("page-0").exists() && inner.join("page-0").exists();
+        inspect_directory(if is_outer { &inner } else { path }, options)
     } else if kind.is_file() {
         Ok(inspect_segment(&std::fs::read(path)?, options))
     } else {

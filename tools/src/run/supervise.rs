@@ -228,8 +228,6 @@ impl Supervisor<'_> {
             }
         }
         if ended {
-            // What the server was told before a rank ended explains its end.
-            self.take_events();
             self.reap();
         }
     }
@@ -296,6 +294,8 @@ impl Supervisor<'_> {
             };
             self.ranks[index].running = false;
             self.pass_output(index);
+            // What the server was told before the rank ended explains its end.
+            self.take_events();
             let who = self.name(index);
             let state = &self.ranks[index];
             match status {

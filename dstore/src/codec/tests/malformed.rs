@@ -1,6 +1,7 @@
 //! Bytes that no library packs.
 
 use super::*;
+use crate::codec::zlib::decompress_within;
 use crate::codec::{DEPTH_MAX, decompress, expand};
 
 const V41: Dialect = Dialect { module: Module::V41, buffer: BufferType::NonDescribed };
@@ -126,6 +127,8 @@ fn claimed_counts_are_not_believed() {
 fn compressed_data_must_be_what_it_claims() {
     let good = compress(&[7; 5000]).unwrap();
     let with_len = |len: u32| [&len.to_ne_bytes(), &good[4..]].concat();
+    assert_eq!(decompress_within(&good, 5000), Ok(vec![7; 5000]));
+    assert_eq!(decompress_within(&good, 4999), Err(MALFORMED), "more than is allowed");
     assert_eq!(decompress(&with_len(4999)), Err(MALFORMED));
     assert_eq!(decompress(&with_len(5001)), Err(MALFORMED));
     assert_eq!(decompress(&with_len(u32::MAX)), Err(MALFORMED));

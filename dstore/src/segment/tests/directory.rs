@@ -3,12 +3,16 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use super::random::Random;
 use super::round_trip::{assert_same, build_modex};
 use crate::job::JobData;
 use crate::model::{Key, KeyRef, Nspace, Rank, Value, keys};
 use crate::modex::ModexData;
 use crate::rules::{JobLookup, Realm};
-use crate::segment::{AttachError, NamespaceView, PAGE_CAPACITY, PublishError, Publisher, SegmentKind, build_job};
+use crate::segment::{
+    AttachError, InspectOptions, NamespaceView, PAGE_CAPACITY, PublishError, Publisher, SegmentKind, build_job,
+    inspect_directory,
+};
 
 fn nspace() -> Nspace {
     Nspace::new("slurm.pmix.1234.0/with a slash").expect("a short namespace")
@@ -306,6 +310,45 @@ fn foreign_or_odd_files_are_refused() {
     foreign.resize(good.len(), 0);
     replace(&|path| std::fs::write(path, &foreign).expect("room"));
     assert_missing("of another namespace");
+}
+
+#[test]
+fn a_damaged_page_leads_nowhere() {
+    let tmp = tmpdir();
+    let mut publisher = create(tmp.path());
+    publisher.publish(SegmentKind::Job, &job_of_size(5)).expect("room");
+    for value in 0..4 {
+        publisher.publish(SegmentKind::Modex, &numbers(&[value], "a", value)).expect("room");
+    }
+    publisher.publish_replacing(SegmentKind::Modex, &numbers(&[1, 2], "a", 9), 2..=3).expect("room");
+    let directory = publisher.directory().to_owned();
+    let page = directory.join("page-0");
+    let good = std::fs::read(&page).expect("the page");
+    let random = &mut Random::new(9);
+    let mut attached = 0;
+    for round in 0..600 {
+        let mut bad = good.clone();
+        let lies = [0, 1, 2, 6, 7, 1016, 1017, 5000, 4096 * 1016 + 1, u64::MAX, random.next()];
+        for _ in 0..=random.below(3) {
+            // Header and entries, a word each time; one round in four leaves the header alone.
+            let words = if round % 4 == 0 { 64..64 + 6 * 8 } else { 0..64 + 8 * 8 };
+            let at = 8 * (words.start + random.below(words.end - words.start)) as usize;
+            let lie = lies[random.below(lies.len() as u64) as usize];
+            bad[at..at + 8].copy_from_slice(&lie.to_le_bytes());
+        }
+        // A new file: the old one is mapped.
+        std::fs::remove_file(&page).expect("our own file");
+        std::fs::write(&page, &bad).expect("room");
+        let _ = inspect_directory(&directory, &InspectOptions { rows_max: 1, bytes_max: 1 });
+        let Ok(view) = NamespaceView::attach(&directory, uid()) else { continue };
+        attached += 1;
+        for rank in 0..5 {
+            let value = view.modex(Rank(rank), &KeyRef::from("a")).map(|value| value.to_value());
+            assert!(matches!(value, None | Some(Ok(Value::Uint32(_)))), "{value:?}");
+        }
+        let _ = (view.job().map(JobLookup::proc_count), view.stats(), view.last_error(), view.is_retired());
+    }
+    assert!(attached > 100, "{attached}");
 }
 
 #[test]

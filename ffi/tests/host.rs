@@ -1,0 +1,144 @@
+//! A host's C module as the server sees it: what it is called with, and how its answers come back.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr;
+use std::sync::Mutex;
+
+use pmix::convert::object::Object;
+use pmix::host::CHost;
+use pmix::types::*;
+use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, Status, Value};
+use pmix_server::{Completion, Host};
+
+fn proc(rank: u32) -> Proc {
+    Proc::new(Nspace::new("job").unwrap(), Rank(rank))
+}
+
+fn host(fill: impl FnOnce(&mut pmix_server_module_t)) -> CHost {
+    // SAFETY: a module of NULL slots, which is a valid one.
+    unsafe {
+        let mut module: pmix_server_module_t = std::mem::zeroed();
+        fill(&mut module);
+        CHost::new(&raw const module)
+    }
+}
+
+#[test]
+fn empty_slots_are_not_supported() {
+    // SAFETY: NULL is allowed.
+    for host in [host(|_| {}), unsafe { CHost::new(ptr::null()) }] {
+        assert_eq!(host.client_connected(&proc(0), 0, &[]), Status::OPERATION_SUCCEEDED);
+        assert_eq!(host.client_finalized(&proc(0), 0, Completion::by_id(900)), Status::OPERATION_SUCCEEDED);
+        assert_eq!(host.publish(&proc(0), &[], Completion::by_id(901)), Status::ERR_NOT_SUPPORTED);
+        assert_eq!(host.fence_nb(&[], &[], vec![1], Completion::by_id(902)), Status::ERR_NOT_SUPPORTED);
+        assert_eq!(host.query(&proc(0), &[], Completion::by_id(903)), Status::ERR_NOT_SUPPORTED);
+        assert_eq!(host.log(&proc(0), &[], &[]), Status::ERR_NOT_SUPPORTED);
+    }
+}
+
+#[test]
+fn connection_is_answered_by_the_return_value_alone() {
+    unsafe extern "C" fn connected(
+        _proc: *const pmix_proc_t,
+        object: *mut c_void,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        _cbdata: *mut c_void,
+    ) -> pmix_status_t {
+        assert!(cbfunc.is_none());
+        assert_eq!(object.addr(), 0x50);
+        0
+    }
+    unsafe extern "C" fn connected2(
+        proc: *const pmix_proc_t,
+        _object: *mut c_void,
+        info: *mut pmix_info_t,
+        ninfo: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) -> pmix_status_t {
+        // SAFETY: what the library passes.
+        unsafe {
+            assert_eq!(pmix_proc_t::read(proc).unwrap().rank, Rank(7));
+            assert_eq!(ninfo, 1);
+            assert_eq!(pmix_info_t::read(info).unwrap(), Info::new("k", Value::Int(1)));
+            // Hosts do this; nothing may come of it.
+            cbfunc.unwrap()(-1, cbdata);
+            cbfunc.unwrap()(-1, cbdata);
+        }
+        Status::ERR_NO_PERMISSIONS.0
+    }
+    let old = host(|module| module.client_connected = Some(connected));
+    assert_eq!(old.client_connected(&proc(7), 0x50, &[]), Status::SUCCESS);
+    let both = host(|module| {
+        module.client_connected = Some(connected);
+        module.client_connected2 = Some(connected2);
+    });
+    let infos = [Info::new("k", Value::Int(1))];
+    assert_eq!(both.client_connected(&proc(7), 0x50, &infos), Status::ERR_NO_PERMISSIONS);
+}
+
+/// What the lookup below was called with: the keys' address, the callback and its data.
+static LATER: Mutex<Option<(usize, usize, usize)>> = Mutex::new(None);
+
+#[test]
+fn arguments_stay_until_the_answer_and_answers_count_once() {
+    unsafe extern "C" fn lookup(
+        _proc: *const pmix_proc_t,
+        keys: *mut *mut c_char,
+        _info: *const pmix_info_t,
+        _ninfo: usize,
+        cbfunc: Option<pmix_lookup_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) -> pmix_status_t {
+        let function = cbfunc.unwrap() as usize;
+        *LATER.lock().unwrap() = Some((keys.expose_provenance(), function, cbdata.addr()));
+        0
+    }
+    let host = host(|module| module.lookup = Some(lookup));
+    let keys = [Key::from("one"), Key::from("two")];
+    assert_eq!(host.lookup(&proc(1), &keys, &[], Completion::by_id(700)), Status::SUCCESS);
+    let (keys, function, cbdata) = LATER.lock().unwrap().take().unwrap();
+    assert_eq!(cbdata, 700);
+    // SAFETY: the keys stay until the callback, which is of the type it was passed as.
+    unsafe {
+        let keys: *mut *mut c_char = ptr::with_exposed_provenance_mut(keys);
+        assert_eq!(CStr::from_ptr(*keys.add(1)), c"two");
+        assert!((*keys.add(2)).is_null());
+        let done: pmix_lookup_cbfunc_t = std::mem::transmute(function);
+        done(Status::ERR_NOT_FOUND.0, ptr::null_mut(), 0, ptr::without_provenance_mut(cbdata));
+        done(Status::ERR_NOT_FOUND.0, ptr::null_mut(), 0, ptr::without_provenance_mut(cbdata));
+    }
+}
+
+static RELEASED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+#[test]
+fn data_of_the_host_is_copied_and_released() {
+    unsafe extern "C" fn release(cbdata: *mut c_void) {
+        RELEASED.lock().unwrap().push(cbdata.addr());
+    }
+    unsafe extern "C" fn fence(
+        procs: *const pmix_proc_t,
+        nprocs: usize,
+        _info: *const pmix_info_t,
+        _ninfo: usize,
+        data: *mut c_char,
+        ndata: usize,
+        cbfunc: Option<pmix_modex_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) -> pmix_status_t {
+        // SAFETY: what the library passes; the data is the host's to free.
+        unsafe {
+            let answer = cbfunc.unwrap();
+            answer(0, data, ndata, cbdata, Some(release), ptr::without_provenance_mut(ndata));
+            libc::free(data.cast());
+            // Still there: this has not returned yet.
+            assert_eq!(pmix_proc_t::read(procs.add(nprocs - 1)).unwrap(), proc(2));
+        }
+        0
+    }
+    let host = host(|module| module.fence_nb = Some(fence));
+    let status = host.fence_nb(&[proc(1), proc(2)], &[], vec![5; 33], Completion::by_id(800));
+    assert_eq!(status, Status::SUCCESS);
+    assert_eq!(*RELEASED.lock().unwrap(), [33]);
+}
