@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, Result, Scope, Status, Value, keys};
 use pmix_dstore::segment::NamespaceView;
 
-use crate::channel::{Channel, Incoming, Offline, Sink};
+use crate::channel::{ANY_STORE, Channel, Incoming, OUR_STORE, Offline, Sink};
 use crate::commit::Puts;
 use crate::events::Registry;
 use crate::get::timeout_of;
@@ -20,10 +20,6 @@ use crate::wire::reply::{FenceReply, StatusReply};
 use crate::wire::{Notification, Reply, Request, jobinfo};
 use crate::{Environment, Event, Link, singleton};
 
-/// The name of our data store in the handshake.
-const OUR_STORE: &str = "pmix-dstore";
-/// The data store that every server has: everything over the socket.
-const ANY_STORE: &str = "hash";
 /// A server may be busy with thousands of processes; one that says nothing for so long says nothing any more.
 const CONNECT_TIME: Duration = Duration::from_secs(300);
 /// So long is waited for the answer to a farewell.
@@ -75,18 +71,24 @@ impl Client {
             let local = Local::new(me.clone(), env.hostname.clone(), None, Some(singleton::job(&me, &env.hostname)));
             return Ok(Client::new(me, Standing::Singleton, Arc::new(Offline::new()?), false, local));
         }
+        let late = Instant::now() + timeout_of(infos).unwrap_or(CONNECT_TIME);
+        let client: Arc<OnceLock<Weak<Inner>>> = Arc::default();
+        let sink = sink(Arc::clone(&client));
         // Attached before the handshake, which must name our store only if this worked.
         let view = attach(env, &me.nspace);
         let store = if view.is_some() { OUR_STORE } else { ANY_STORE };
-        let late = Instant::now() + timeout_of(infos).unwrap_or(CONNECT_TIME);
-        let client: Arc<OnceLock<Weak<Inner>>> = Arc::default();
-        let channel = Channel::connect(env, &me, store, late, sink(Arc::clone(&client)))?;
+        let ours = Channel::connect_ours(env, &me, store, late, &sink);
+        let is_our_server = ours.is_some();
+        let (channel, view) = match ours {
+            Some(channel) => (channel, view),
+            None => (Channel::connect_any(env, &me, late, &sink)?, None),
+        };
         let job = match view.as_ref().and_then(NamespaceView::job) {
             Some(_) => None,
             None => Some(job_info(&channel, &me, late).inspect_err(|_| channel.close())?),
         };
         let local = Local::new(me.clone(), env.hostname.clone(), view, job);
-        let connected = Client::new(me, Standing::Launched, Arc::new(channel), env.directory.is_some(), local);
+        let connected = Client::new(me, Standing::Launched, Arc::new(channel), is_our_server, local);
         // Nobody else sets it.
         let _ = client.set(Arc::downgrade(&connected.inner));
         Ok(connected)

@@ -225,6 +225,26 @@ fn another_job_is_asked_for_once() {
 }
 
 #[test]
+fn one_value_of_another_job_is_not_the_whole_job() {
+    let stage = stage();
+    let other = nspace("other");
+    stage.answers_values(&[("other", Rank::WILDCARD, &[(keys::JOB_SIZE, Value::Uint32(2))])]);
+    assert_eq!(stage.get_of(Some("other"), Rank::WILDCARD, Some(keys::JOB_SIZE), &[]), Ok(Value::Uint32(2)));
+    stage.answers_values(&[("other", Rank::WILDCARD, &[(keys::NODE_LIST, Value::string("n7,n8"))])]);
+    assert_eq!(stage.client.resolve_nodes(Some(&other)), Ok(Some(b"n7,n8".to_vec())));
+    stage.answers_values(&[("other", Rank::UNDEF, &[(keys::LOCAL_PEERS, Value::string("0,1"))])]);
+    let peers = stage.client.resolve_peers(Some(b"n7"), Some(&other)).unwrap();
+    assert_eq!(peers, [0, 1].map(|rank| Proc::new(other.clone(), Rank(rank))));
+    stage.answers_status(Status::ERR_NOT_FOUND);
+    let unknown = nspace("unknown");
+    assert_eq!(stage.client.resolve_peers(None, Some(&unknown)), Err(Status::ERR_INVALID_NAMESPACE));
+    assert_eq!(stage.asked().len(), 4);
+    assert_eq!(stage.client.resolve_nodes(None), Ok(Some(b"n0,n1".to_vec())));
+    assert_eq!(stage.client.resolve_peers(None, None).unwrap().len(), 2);
+    assert_eq!(stage.asked(), []);
+}
+
+#[test]
 fn an_answer_for_one_node_is_not_kept_for_all() {
     let stage = stage();
     let node = |name: &str| [flag(keys::NODE_INFO), Info::new(keys::HOSTNAME, Value::string(name))];
@@ -233,7 +253,10 @@ fn an_answer_for_one_node_is_not_kept_for_all() {
         let value = stage.get_of(Some("other"), Rank::WILDCARD, Some(keys::LOCAL_PEERS), &node(list));
         assert_eq!(value, Ok(Value::string(list)));
     }
-    assert_eq!(stage.asked().len(), 2);
+    stage.answers_status(Status::ERR_NOT_FOUND);
+    let general = stage.get_of(Some("other"), Rank::WILDCARD, Some(keys::LOCAL_PEERS), &[]);
+    assert_eq!(general, Err(Status::ERR_NOT_FOUND));
+    assert_eq!(stage.asked().len(), 3);
 }
 
 #[test]
@@ -361,6 +384,8 @@ fn operations_give_what_the_server_answers() {
     stage.answers_status(Status::OPERATION_SUCCEEDED);
     let answer = stage.client.job_control(Vec::new(), Vec::new()).wait();
     assert_eq!(answer, Ok(Answer { status: Status::SUCCESS, infos: Vec::new() }));
+    stage.answers_status(Status::OPERATION_SUCCEEDED);
+    assert_eq!(stage.client.publish(Vec::new()).wait(), Ok(()));
     stage.answers(LookupReply { status: Status::ERR_NOT_FOUND, data: Vec::new() });
     assert_eq!(stage.client.lookup(vec![c"key".into()], Vec::new()).wait(), Err(Status::ERR_NOT_FOUND));
     let (sender, result) = channel();
@@ -461,6 +486,37 @@ fn a_handler_may_end_the_chain_and_be_taken_away() {
     stage.client.deregister_event_handler(late).wait().unwrap();
     stage.client.deregister_event_handler(late).wait().unwrap();
     assert_eq!(stage.asked(), [Request::DeregisterEvents { codes: vec![code] }]);
+}
+
+#[test]
+fn a_handler_that_is_gone_misses_events_on_their_way() {
+    let stage = stage();
+    let (sender, calls) = channel();
+    let (code, me) = (Status(-3001), stage.client.me().clone());
+    let mut register = |name, infos| {
+        if name == "gone" {
+            stage.answers_status(Status::SUCCESS);
+        }
+        let handler = reporter(name, Status::SUCCESS, &sender);
+        stage.client.register_event_handler(vec![code], infos, handler).wait().unwrap()
+    };
+    let gone = register("gone", vec![]);
+    register("stays", vec![]);
+    register("once", vec![flag(keys::EVENT_ONESHOT)]);
+    // Both events have their handlers before any of these runs.
+    let (go, gate) = channel::<()>();
+    stage.script.defer(Box::new(move || gate.recv().unwrap()));
+    stage.client.deliver(Event::new(code, me.clone(), vec![]));
+    stage.client.deliver(Event::new(code, me, vec![]));
+    stage.client.deregister_event_handler(gone).wait().unwrap();
+    go.send(()).unwrap();
+    let mut names = names(&calls, 3);
+    names.sort_unstable();
+    assert_eq!(names, ["once", "stays", "stays"]);
+    let (sender, idle) = channel();
+    stage.script.defer(Box::new(move || sender.send(()).unwrap()));
+    idle.recv().unwrap();
+    assert!(calls.try_recv().is_err());
 }
 
 #[test]

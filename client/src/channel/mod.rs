@@ -21,7 +21,11 @@ pub use mux::{Incoming, Sink};
 pub use offline::Offline;
 
 /// How our own server lets itself be convinced: by the secret that it put into the environment.
-pub const OUR_SECURITY: &str = "pmix-dstore";
+const OUR_SECURITY: &str = "pmix-dstore";
+/// The name of our data store in the handshake.
+pub(crate) const OUR_STORE: &str = "pmix-dstore";
+/// The data store that every server has: everything over the socket.
+pub(crate) const ANY_STORE: &str = "hash";
 
 /// The link over a socket.
 pub struct Channel {
@@ -31,50 +35,52 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Connects to the server of a launched process: over the socket in the namespace's directory where the
-    /// environment names one, otherwise over TCP. `store` is the data store to be used with it.
+    /// Connects to our own server, over the socket in the namespace's directory; `None` where the environment names none
+    /// or nobody listens there.
+    ///
+    /// Whoever listens may still refuse: the variables of an outer job may have been left in the environment of an inner
+    /// one. `store` is the data store to be used.
+    pub fn connect_ours(env: &Environment, me: &Proc, store: &str, deadline: Instant, sink: &Sink) -> Option<Channel> {
+        let (path, secret) = (env.directory.as_ref()?, env.secret.as_ref()?);
+        let socket = Directory::open(path).and_then(|directory| directory.dial(deadline)).ok()?;
+        let hello = hello(env, me, store, OUR_SECURITY, secret.as_bytes().into());
+        Channel::introduce(env, socket, &hello, deadline, sink).ok()
+    }
+
+    /// Connects to the server that the environment names, of whatever make, over TCP.
     ///
     /// # Errors
     /// `ERR_UNREACH` where no server is named, none listens, or it hangs up; `ERR_TIMEOUT` after the deadline;
     /// `ERR_INIT` where the server wants to be convinced in a way that this library does not know; what it refuses
     /// with.
-    pub fn connect(env: &Environment, me: &Proc, store: &str, deadline: Instant, sink: Sink) -> Result<Channel> {
-        let mut hello = Hello {
-            psec: OUR_SECURITY.into(),
-            credential: Vec::new(),
-            flag: PeerKind::Client as u8,
-            uid_gid: None,
-            proc: Some(me.clone()),
-            version: Version::OURS.to_string(),
-            module: env.module,
-            buffer: env.buffer,
-            gds: store.into(),
-            infos: Vec::new(),
-        };
-        let version = Version::parse(&env.server_version).unwrap_or(Version::OURS);
-        let socket = match dial_directory(env, deadline) {
-            Some((socket, secret)) => {
-                hello.credential = secret.into();
-                socket
-            }
-            None => {
-                let server = env.server.as_ref().ok_or(Status::ERR_UNREACH)?;
-                let socket = dial_tcp(server.address, deadline).map_err(|_| Status::ERR_UNREACH)?;
-                let (psec, credential) = credential(env)?;
-                (hello.psec, hello.credential) = (psec.into(), credential);
-                socket
-            }
-        };
+    pub fn connect_any(env: &Environment, me: &Proc, deadline: Instant, sink: &Sink) -> Result<Channel> {
+        let server = env.server.as_ref().ok_or(Status::ERR_UNREACH)?;
+        let (security, credential) = credential(env)?;
+        let socket = dial_tcp(server.address, deadline).map_err(|_| Status::ERR_UNREACH)?;
+        Channel::introduce(env, socket, &hello(env, me, ANY_STORE, security, credential), deadline, sink)
+    }
+
+    fn introduce(env: &Environment, socket: Socket, hello: &Hello, deadline: Instant, sink: &Sink) -> Result<Channel> {
         let (socket, index) = socket.introduce(&hello.encode()?, deadline)?;
-        Ok(Channel { mux: Mux::new(socket, index, sink)?, dialect: hello.dialect(), version })
+        let version = Version::parse(&env.server_version).unwrap_or(Version::OURS);
+        Ok(Channel { mux: Mux::new(socket, index, Arc::clone(sink))?, dialect: hello.dialect(), version })
     }
 }
 
-/// The server's socket in the namespace's directory, and the secret to say there.
-fn dial_directory(env: &Environment, deadline: Instant) -> Option<(Socket, &str)> {
-    let (path, secret) = (env.directory.as_ref()?, env.secret.as_ref()?);
-    let socket = Directory::open(path).and_then(|directory| directory.dial(deadline)).ok()?;
-    Some((socket, secret))
+/// How a launched client introduces itself.
+fn hello(env: &Environment, me: &Proc, store: &str, security: &str, credential: Vec<u8>) -> Hello {
+    Hello {
+        psec: security.into(),
+        credential,
+        flag: PeerKind::Client as u8,
+        uid_gid: None,
+        proc: Some(me.clone()),
+        version: Version::OURS.to_string(),
+        module: env.module,
+        buffer: env.buffer,
+        gds: store.into(),
+        infos: Vec::new(),
+    }
 }
 
 /// What convinces a server of another kind: the best of its modules that this library knows.

@@ -70,7 +70,47 @@ fn a_passed_deadline_leaves_the_connection_usable() {
         peer
     });
     assert_eq!(mux.request_wait(b"quick", None), Ok(b"in time".to_vec()));
+    assert!(mux.state.lock().arrived.is_empty(), "the late reply is kept for nobody");
     drop(next.join().unwrap());
+}
+
+#[test]
+fn a_driver_that_gives_up_hands_on() {
+    let (mux, mut peer, _) = pair();
+    thread::scope(|scope| {
+        let driver = scope.spawn(|| mux.request_wait(b"driver", Some(Instant::now() + Duration::from_millis(50))));
+        peer.read();
+        let sleeper = scope.spawn(|| mux.request_wait(b"sleeper", None));
+        let (tag, _) = peer.read();
+        assert_eq!(driver.join().unwrap(), Err(Status::ERR_TIMEOUT));
+        peer.write(tag, b"done");
+        assert_eq!(sleeper.join().unwrap(), Ok(b"done".to_vec()));
+    });
+}
+
+#[test]
+fn a_callback_thread_that_leaves_for_a_job_hands_on() {
+    let (mux, mut peer, incoming) = pair();
+    mux.start_thread().unwrap();
+    peer.write(0, b"somebody listens");
+    incoming.recv().unwrap();
+    thread::scope(|scope| {
+        let caller = scope.spawn(|| mux.request_wait(b"caller", None));
+        let (tag, _) = peer.read();
+        // By now the caller sleeps; if it does not, this test is only weaker.
+        thread::sleep(Duration::from_millis(20));
+        let (start, started) = channel();
+        let (go, gone) = channel::<()>();
+        mux.defer(Box::new(move || {
+            start.send(()).unwrap();
+            gone.recv().unwrap();
+        }));
+        started.recv().unwrap();
+        peer.write(tag, b"while the job runs");
+        assert_eq!(caller.join().unwrap(), Ok(b"while the job runs".to_vec()));
+        go.send(()).unwrap();
+    });
+    mux.close();
 }
 
 #[test]
@@ -223,6 +263,9 @@ fn everybody_hears_that_the_connection_is_lost() {
     });
     assert_eq!(reply.recv().unwrap(), Err(Status::ERR_LOST_CONNECTION));
     assert_eq!(incoming.recv().unwrap(), Incoming::Lost);
+    for _ in 0..1000 {
+        assert!(mux.state.lock().reader.is_some(), "nobody drives a dead connection");
+    }
     assert_eq!(mux.request_wait(b"later", None), Err(Status::ERR_LOST_CONNECTION));
     assert_eq!(mux.send(b"later"), Err(Status::ERR_LOST_CONNECTION));
     mux.close();

@@ -33,8 +33,14 @@ const VERSION: &CStr = match CStr::from_bytes_with_nul(
 status_entry! {
     /// `PMIx_Init`: connects this process to its server; counted.
     fn PMIx_Init(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize) {
-        let me = instance::init(&array::read(info, ninfo)?)?;
-        if proc.is_null() { Ok(()) } else { fill(&me, proc) }
+        let result = instance::init(&array::read(info, ninfo)?);
+        // A process that nobody launched has a name, too, although the call fails.
+        if let Some(client) = instance::current()
+            && !proc.is_null()
+        {
+            fill(client.me(), proc)?;
+        }
+        result.map(drop)
     }
 
     /// `PMIx_Finalize`: undoes one [`PMIx_Init`].
