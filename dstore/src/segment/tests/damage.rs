@@ -152,9 +152,13 @@ fn no_lie_in_the_contents_leads_outside() {
 
 #[test]
 fn no_random_bytes_lead_outside() {
-    let random = &mut Random::new(77);
+    // Another seed and more rounds for a longer hunt: `PMIX_DSTORE_FUZZ=<seed>,<rounds>`.
+    let wish = std::env::var("PMIX_DSTORE_FUZZ").unwrap_or_default();
+    let mut numbers = wish.split(',').map_while(|number| number.parse().ok());
+    let random = &mut Random::new(numbers.next().unwrap_or(77));
+    let rounds = numbers.next().unwrap_or(150);
     for good in samples() {
-        for _ in 0..150 {
+        for _ in 0..rounds {
             let mut bad = good.clone();
             for _ in 0..=random.below(20) {
                 let at = HEADER_LEN as u64 + random.below((good.len() - HEADER_LEN) as u64);
@@ -165,6 +169,9 @@ fn no_random_bytes_lead_outside() {
             }
             sign(&mut bad);
             exercise(&bad, |_, _| {});
+            if random.one_in(16) {
+                let _ = inspect_segment(&bad, &FEW).to_text();
+            }
         }
     }
 }
@@ -227,4 +234,62 @@ fn a_key_table_without_an_empty_slot_is_searched_once_around() {
     let reader = JobReader::open(Box::new(HeapRegion::new(&bad))).expect("header and contents are good");
     assert!(reader.find_key(missing).is_none());
     assert!(reader.find_key(KeyRef::from(keys::RANK)).is_some());
+}
+
+#[test]
+fn a_key_never_gets_the_column_of_another() {
+    let mut job = JobData::new(Nspace::new("columns").expect("a short namespace"));
+    for (key, value) in [("first", 1), ("second", 2)] {
+        job.procs.set(Rank(0), Key::from(key), Value::Uint32(value)).expect("a rank");
+    }
+    job.job.insert(Key::from("first"), Value::Uint32(3));
+    let good = build_job(&job, "test").expect("a segment");
+    let slot = |key: &str| {
+        let hash = KeyRef::from(key).hash().to_le_bytes();
+        HEADER_LEN + 64 * good[HEADER_LEN..].chunks(64).position(|slot| slot.starts_with(&hash)).expect("its slot")
+    };
+    let get = |bytes: &[u8], realm, key: &str| {
+        let reader = JobReader::open(Box::new(HeapRegion::new(bytes))).expect("header and contents are good");
+        let (handle, _) = reader.find_key(KeyRef::from(key))?;
+        reader.value(realm, 0, handle).map(|value| value.to_value())
+    };
+    // Of another key, then of another realm of the same key.
+    for (from, to) in [(slot("second") + 24 + 16, slot("first") + 24 + 16), (slot("first") + 28, slot("first") + 40)] {
+        let mut bad = good.clone();
+        bad.copy_within(from..from + 4, to);
+        assert_ne!(bad, good);
+        assert_eq!(get(&bad, Realm::Proc, "first"), None);
+        assert_eq!(get(&bad, Realm::Proc, "second"), Some(Ok(Value::Uint32(2))));
+        assert_eq!(get(&bad, Realm::Job, "first"), Some(Ok(Value::Uint32(3))));
+    }
+    assert_eq!(get(&good, Realm::Proc, "first"), Some(Ok(Value::Uint32(1))));
+}
+
+#[test]
+fn a_node_is_not_found_by_the_hash_of_its_name_alone() {
+    let mut job = JobData::new(Nspace::new("names").expect("a short namespace"));
+    job.nodes.push(crate::job::Node { hostname: b"node-of-the-test".to_vec(), ..Default::default() });
+    let good = build_job(&job, "test").expect("a segment");
+    let at = good.windows(16).position(|window| window == b"node-of-the-test").expect("the name");
+    let mut bad = good.clone();
+    bad[at] = b'N';
+    for (bytes, row) in [(good, Some(0)), (bad, None)] {
+        let reader = JobReader::open(Box::new(HeapRegion::new(&bytes))).expect("header and contents are good");
+        assert_eq!(reader.node_row_by_name(b"node-of-the-test"), row);
+    }
+}
+
+#[test]
+fn a_string_with_a_nul_inside_is_no_string() {
+    let mut data = ModexData::default();
+    data.set(Rank(0), Key::from("k"), Value::string("abcdefgh"));
+    let good = build_modex(&Nspace::new("nul").expect("a short namespace"), &data);
+    let at = good.windows(8).position(|window| window == b"abcdefgh").expect("the string");
+    // Inside, and missing at the end.
+    for (damage, byte) in [(at + 3, 0), (at + 8, b'!')] {
+        let mut bad = good.clone();
+        bad[damage] = byte;
+        let reader = ModexReader::open(Box::new(HeapRegion::new(&bad))).expect("header and contents are good");
+        assert_eq!(reader.get(Rank(0), &KeyRef::from("k")), None);
+    }
 }

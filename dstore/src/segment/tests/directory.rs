@@ -295,7 +295,9 @@ fn foreign_or_odd_files_are_refused() {
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o664)).expect("our own file");
     });
     assert_missing("writable by others");
-    replace(&|path| std::os::unix::fs::symlink("/dev/zero", path).expect("room"));
+    let elsewhere = tmp.path().join("elsewhere");
+    std::fs::write(&elsewhere, &good).expect("room");
+    replace(&|path| std::os::unix::fs::symlink(&elsewhere, path).expect("room"));
     assert_missing("a link");
     replace(&|path| {
         nix::unistd::mkfifo(path, nix::sys::stat::Mode::from_bits_truncate(0o400)).expect("room");
