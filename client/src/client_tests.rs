@@ -61,6 +61,9 @@ impl Link for Script {
     fn close(&self) {}
 }
 
+/// Values of a rank of a namespace, as a server tells them.
+type Object<'a> = (&'a str, Rank, &'a [(&'a str, Value)]);
+
 struct Stage {
     client: Client,
     script: Arc<Script>,
@@ -106,7 +109,7 @@ impl Stage {
         self.answers(StatusReply { status });
     }
 
-    fn answers_values(&self, objects: &[(&str, Rank, &[(&str, Value)])]) {
+    fn answers_values(&self, objects: &[Object<'_>]) {
         let objects = objects.iter().map(|(name, rank, values)| {
             let kvals = values.iter().map(|(key, value)| Kval { key: Key::new(key).unwrap(), value: value.clone() });
             (Proc::new(nspace(name), *rank), kvals.collect())
@@ -493,7 +496,7 @@ fn a_handler_that_is_gone_misses_events_on_their_way() {
     let stage = stage();
     let (sender, calls) = channel();
     let (code, me) = (Status(-3001), stage.client.me().clone());
-    let mut register = |name, infos| {
+    let register = |name, infos| {
         if name == "gone" {
             stage.answers_status(Status::SUCCESS);
         }

@@ -883,7 +883,7 @@ static void log_data(const pmix_proc_t *client, const pmix_info_t data[], size_t
     (void) ndirs;
     for (size_t i = 0; i < ndata; i++) {
         const char *text = data[i].value.type == PMIX_STRING ? data[i].value.data.string : "(not a string)";
-        note("log %s %s by %u", data[i].key, text, client->rank);
+        note("log %s by %u: %.*s", data[i].key, client->rank, (int) strcspn(text, "\n"), text);
     }
     answer_op(cbfunc, cbdata, PMIX_SUCCESS);
 }

@@ -1,1 +1,14 @@
-//! Tests of the PMIx library against real peers: helpers they share.
+//! Tests of the PMIx library against real peers: what the tests share.
+//!
+//! * [`Library`]: the library under test is a parameter; the same programs run with ours and with Debian's.
+//! * [`program`]: the C programs of `tests/programs`, compiled once against the stock headers.
+//! * [`Run`]: a command with a deadline, after which its whole process group is killed.
+//!
+//! A test prints nothing and passes, or fails with the command and all that it printed.
+#![forbid(unsafe_code)]
+
+mod build;
+mod run;
+
+pub use build::{Library, Profile, pmixrun, program, repository};
+pub use run::{Ended, Run};

@@ -10,7 +10,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::{Pid, read, write};
 use pmix_dstore::model::{Proc, Rank};
 use pmix_server::Server;
@@ -273,6 +273,12 @@ impl Supervisor<'_> {
                     }
                 }
                 Event::Abort { rank, status, message } => {
+                    // MPI ranks abort when they hear that another one has died: that death is the first failure.
+                    for index in (0..self.ranks.len()).filter(|index| *index != rank as usize) {
+                        if self.ranks[index].running && was_killed(self.ranks[index].pid) {
+                            self.reap_one(index);
+                        }
+                    }
                     let said = message.map_or(String::new(), |text| format!(": {}", text.to_string_lossy()));
                     let status = if status == 0 { 1 } else { status & 0xff };
                     let who = self.name(rank as usize);
@@ -284,32 +290,33 @@ impl Supervisor<'_> {
 
     fn reap(&mut self) {
         for index in 0..self.ranks.len() {
-            if !self.ranks[index].running {
-                continue;
+            if self.ranks[index].running {
+                self.reap_one(index);
             }
-            let status = match waitpid(self.ranks[index].pid, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) => continue,
-                Ok(status) => status,
-                Err(_) => WaitStatus::Exited(self.ranks[index].pid, 0),
-            };
-            self.ranks[index].running = false;
-            self.pass_output(index);
-            // What the server was told before the rank ended explains its end.
-            self.take_events();
-            let who = self.name(index);
-            let state = &self.ranks[index];
-            match status {
-                WaitStatus::Exited(_, 0) if state.connected && !state.finalized => {
-                    self.fail(1, &format!("{who} exited without finalizing"));
-                }
-                WaitStatus::Exited(_, 0) => {}
-                WaitStatus::Exited(_, code) => self.fail(code, &format!("{who} exited with status {code}")),
-                WaitStatus::Signaled(_, signal, _) => {
-                    let number = signal as i32;
-                    self.fail(128 + number, &format!("{who} was killed by signal {number} ({signal})"));
-                }
-                _ => self.ranks[index].running = true,
+        }
+    }
+
+    fn reap_one(&mut self, index: usize) {
+        let status = match waitpid(self.ranks[index].pid, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) => return,
+            Ok(status) => status,
+            Err(_) => WaitStatus::Exited(self.ranks[index].pid, 0),
+        };
+        self.ranks[index].running = false;
+        self.pass_output(index);
+        let who = self.name(index);
+        let state = &self.ranks[index];
+        match status {
+            WaitStatus::Exited(_, 0) if state.connected && !state.finalized => {
+                self.fail(1, &format!("{who} exited without finalizing"));
             }
+            WaitStatus::Exited(_, 0) => {}
+            WaitStatus::Exited(_, code) => self.fail(code, &format!("{who} exited with status {code}")),
+            WaitStatus::Signaled(_, signal, _) => {
+                let number = signal as i32;
+                self.fail(128 + number, &format!("{who} was killed by signal {number} ({signal})"));
+            }
+            _ => self.ranks[index].running = true,
         }
     }
 
@@ -394,6 +401,12 @@ impl Supervisor<'_> {
             }
         }
     }
+}
+
+/// Whether a process has been killed by a signal; its status is left to be collected.
+fn was_killed(pid: Pid) -> bool {
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    matches!(waitid(Id::Pid(pid), flags), Ok(WaitStatus::Signaled(..)))
 }
 
 /// The PMIx library that a process has mapped.

@@ -1,0 +1,189 @@
+//! What the tests run: our library and launcher in both profiles, the stock library, compiled C programs.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+/// How our own code is compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Profile {
+    /// For development.
+    Debug,
+    /// As it is installed.
+    Release,
+}
+
+impl Profile {
+    fn directory_name(self) -> &'static str {
+        match self {
+            Profile::Debug => "debug",
+            Profile::Release => "release",
+        }
+    }
+}
+
+/// A `libpmix.so.2` to run programs with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Library {
+    /// This project's.
+    Ours(Profile),
+    /// Debian's.
+    Stock,
+}
+
+impl Library {
+    /// Ours as the tests are to have it: as installed when `make test` has built that, otherwise as these tests are.
+    pub fn ours() -> Library {
+        if std::env::var_os("PMIX_TEST_RELEASE").is_some() || !cfg!(debug_assertions) {
+            Library::Ours(Profile::Release)
+        } else {
+            Library::Ours(Profile::Debug)
+        }
+    }
+
+    /// The directory for `LD_LIBRARY_PATH`: it holds `libpmix.so.2`, and `libpmix.so` as Slurm opens it.
+    pub fn directory(self) -> PathBuf {
+        match self {
+            Library::Ours(profile) => {
+                let built = built(profile).join("libpmix.so");
+                once(&format!("lib-{}", profile.directory_name()), |directory| {
+                    fs::create_dir_all(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+                    for name in ["libpmix.so.2", "libpmix.so"] {
+                        link(&built, &directory.join(name));
+                    }
+                })
+            }
+            Library::Stock => stock_variable("libdir"),
+        }
+    }
+
+    /// The file that a process of this library has mapped.
+    pub fn file(self) -> PathBuf {
+        let file = self.directory().join("libpmix.so.2");
+        file.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+    }
+
+    /// What `PMIx_Get_version` of this library says about itself.
+    pub fn is_named_in(self, version: &str) -> bool {
+        version.contains("pmix-dstore") == (self != Library::Stock)
+    }
+}
+
+/// The root of the project.
+pub fn repository() -> &'static Path {
+    static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {
+        let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+        tests.parent().unwrap_or(tests).to_owned()
+    });
+    &ROOT
+}
+
+/// Our launcher.
+pub fn pmixrun() -> PathBuf {
+    let Library::Ours(profile) = Library::ours() else { unreachable!("our library is ours") };
+    built(profile).join("pmixrun")
+}
+
+/// The compiled `tests/programs/NAME.c`. `ring` is an MPI program, the others are linked to libpmix.
+pub fn program(name: &str) -> PathBuf {
+    once(&format!("program-{name}"), |output| {
+        let source = repository().join("tests/programs").join(name).with_extension("c");
+        // A name of its own: another test binary may be compiling the same.
+        let made = output.with_extension(std::process::id().to_string());
+        let mut command = Command::new(if name == "ring" { "mpicc" } else { "cc" });
+        command.args(["-O1", "-g", "-Wall", "-Wextra", "-Werror"]).arg(&source).arg("-o").arg(&made);
+        if name != "ring" {
+            command.arg(format!("-I{}", stock_variable("includedir").display()));
+            command.arg(format!("-L{}", stock_variable("libdir").display()));
+            command.args(["-lpmix", "-lpthread"]);
+        }
+        succeed(&mut command);
+        fs::rename(&made, output).unwrap_or_else(|error| panic!("{}: {error}", output.display()));
+    })
+}
+
+/// Where cargo puts what it builds.
+fn target() -> &'static Path {
+    static TARGET: LazyLock<PathBuf> = LazyLock::new(|| {
+        let own = std::env::current_exe().expect("a test knows its own file");
+        // target/PROFILE/deps/FILE
+        own.ancestors().nth(3).expect("cargo puts tests three levels deep").to_owned()
+    });
+    &TARGET
+}
+
+/// The directory with our library and tools in a profile, built now unless `make test` has.
+fn built(profile: Profile) -> PathBuf {
+    if let (Profile::Release, Some(directory)) = (profile, std::env::var_os("PMIX_TEST_RELEASE")) {
+        return directory.into();
+    }
+    let directory = target().join(profile.directory_name());
+    once(&format!("build-{}", profile.directory_name()), |_| {
+        let mut command = Command::new(env!("CARGO"));
+        command.current_dir(repository()).args(["build", "-p", "pmix-ffi", "-p", "pmix-tools"]);
+        command.arg("--target-dir").arg(target());
+        if profile == Profile::Release {
+            command.arg("--release");
+        }
+        succeed(&mut command);
+    });
+    directory
+}
+
+/// A path for `name` among the tests' own files; `make` runs before this process first gets it.
+fn once(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
+    static MADE: LazyLock<Mutex<HashMap<String, PathBuf>>> = LazyLock::new(Mutex::default);
+    {
+        let made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(path) = made.get(name) {
+            return path.clone();
+        }
+    }
+    // One thread makes, of all that ask; what is made may ask for something else itself.
+    static MAKING: LazyLock<Mutex<HashMap<String, &'static Mutex<()>>>> = LazyLock::new(Mutex::default);
+    let turn = *MAKING
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .entry(name.to_owned())
+        .or_insert_with(|| Box::leak(Box::default()));
+    let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(path) = MADE.lock().unwrap_or_else(PoisonError::into_inner).get(name) {
+        return path.clone();
+    }
+    let directory = target().join("pmix-tests");
+    fs::create_dir_all(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let path = directory.join(name);
+    make(&path);
+    MADE.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), path.clone());
+    path
+}
+
+/// Makes or replaces a symbolic link.
+fn link(to: &Path, at: &Path) {
+    let made = at.with_extension(format!("{}.new", std::process::id()));
+    let linked = symlink(to, &made).and_then(|()| fs::rename(&made, at));
+    linked.unwrap_or_else(|error| panic!("{}: {error}", at.display()));
+}
+
+/// A variable of the stock library's package.
+fn stock_variable(name: &str) -> PathBuf {
+    let output = succeed(Command::new("pkg-config").arg(format!("--variable={name}")).arg("pmix"));
+    output.trim().into()
+}
+
+fn succeed(command: &mut Command) -> String {
+    let output =
+        command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; `make deps` installs what is needed"));
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}{}",
+        output.status,
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+    text(&output.stdout)
+}

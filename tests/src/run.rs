@@ -1,0 +1,168 @@
+//! Commands with a deadline.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io::Read;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+use crate::Library;
+
+/// A test that takes this long hangs: machines that build at the same time are slow, but not that slow.
+const DEADLINE: Duration = Duration::from_secs(120);
+/// How long output is read after the command has ended: what it left behind may keep its pipes open.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// A command to be run in a process group of its own.
+#[derive(Debug)]
+pub struct Run {
+    command: Command,
+    words: Vec<OsString>,
+}
+
+impl Run {
+    /// A program to run with a library, in an environment that holds no other PMIx or Slurm job.
+    pub fn new(program: impl AsRef<Path>, library: Library) -> Run {
+        let program = program.as_ref();
+        let mut command = Command::new(program);
+        for (name, _) in std::env::vars_os() {
+            let foreign =
+                name.to_str().is_none_or(|name| ["PMIX_", "OMPI_", "SLURM_"].iter().any(|p| name.starts_with(p)));
+            if foreign {
+                command.env_remove(name);
+            }
+        }
+        command.env("LD_LIBRARY_PATH", library.directory());
+        // More ranks than processors must not spin; mpirun does not like to be root, as containers are.
+        command.env("OMPI_MCA_mpi_yield_when_idle", "1");
+        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        Run { command, words: vec![program.into()] }
+    }
+
+    /// Adds an argument.
+    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Run {
+        self.words.push(arg.as_ref().to_owned());
+        self.command.arg(arg);
+        self
+    }
+
+    /// Adds arguments, separated by blanks.
+    pub fn args(self, args: &str) -> Run {
+        args.split_whitespace().fold(self, Run::arg)
+    }
+
+    /// Sets a variable.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Run {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Runs the command to its end, with `input` as its standard input.
+    ///
+    /// # Panics
+    /// When the command cannot be started, or is still running at the deadline; its process group is then killed.
+    pub fn with_input(mut self, input: &'static [u8]) -> Ended {
+        self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let mut child = match self.command.spawn() {
+            Ok(child) => child,
+            Err(error) => panic!("{}: {error}", self.words[0].display()),
+        };
+        let group = Pid::from_raw(child.id() as i32);
+        if let Some(mut stdin) = child.stdin.take() {
+            // A program that does not read its input ends this with an error, which is its own matter.
+            thread::spawn(move || std::io::Write::write_all(&mut stdin, input));
+        }
+        let (stdout, stderr) = (collect(child.stdout.take()), collect(child.stderr.take()));
+        let deadline = Instant::now() + DEADLINE;
+        let status = loop {
+            match child.try_wait() {
+                Ok(Some(status)) => break Some(status),
+                Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(5)),
+                Ok(None) => break None,
+                Err(error) => panic!("waiting for {}: {error}", self.words[0].display()),
+            }
+        };
+        // What is left of the group: everything after a deadline, nothing otherwise.
+        let left = killpg(group, Signal::SIGKILL).is_ok();
+        let stdout = stdout.recv_timeout(DRAIN).unwrap_or_default();
+        let stderr = stderr.recv_timeout(DRAIN).unwrap_or_default();
+        let Some(status) = status else {
+            let _ = child.wait();
+            let status = ExitStatus::from_raw(Signal::SIGKILL as i32);
+            panic!("still running after {DEADLINE:?}: {}", Ended { words: self.words, status, stdout, stderr, left });
+        };
+        Ended { words: self.words, status, stdout, stderr, left }
+    }
+
+    /// Runs the command to its end, without input.
+    ///
+    /// # Panics
+    /// As [`Run::with_input`].
+    pub fn run(self) -> Ended {
+        self.with_input(b"")
+    }
+
+    /// Runs the command and asserts that it exits with status 0.
+    ///
+    /// # Panics
+    /// As [`Run::with_input`], and where it fails.
+    pub fn succeed(self) -> Ended {
+        let ended = self.run();
+        assert_eq!(ended.code(), 0, "{ended}");
+        ended
+    }
+}
+
+fn collect(source: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
+    let (done, collected) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut source) = source {
+            // What was read before an error is worth showing all the same.
+            let _ = source.read_to_end(&mut bytes);
+        }
+        // Nobody waits any more after the deadline.
+        let _ = done.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    collected
+}
+
+/// A command that has ended, with what it printed.
+#[derive(Debug)]
+pub struct Ended {
+    words: Vec<OsString>,
+    status: ExitStatus,
+    /// Its standard output.
+    pub stdout: String,
+    /// Its standard error.
+    pub stderr: String,
+    /// Whether processes of its group were left behind.
+    pub left: bool,
+}
+
+impl Ended {
+    /// The exit status as a shell has it.
+    pub fn code(&self) -> i32 {
+        self.status.code().unwrap_or_else(|| 128 + self.status.signal().unwrap_or(0))
+    }
+
+    /// How many lines of the output hold `text`.
+    pub fn count(&self, text: &str) -> usize {
+        self.stdout.lines().filter(|line| line.contains(text)).count()
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<_> = self.words.iter().map(|word| word.to_string_lossy()).collect();
+        writeln!(f, "{}: {}", words.join(" "), self.status)?;
+        write!(f, "--- stdout\n{}--- stderr\n{}---", self.stdout, self.stderr)
+    }
+}

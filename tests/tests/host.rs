@@ -1,0 +1,163 @@
+//! A C host with one or two servers, its ranks doing the checks of `tests/programs/client.c`, in every combination of
+//! our library and Debian's on the two sides.
+
+use pmix_tests::{Ended, Library, Profile, Run, program};
+
+/// One run of the host.
+struct Case {
+    servers: u32,
+    ranks_per_server: u32,
+    host: Library,
+    /// Taking turns by rank.
+    ranks: Vec<Library>,
+    host_args: &'static str,
+    client_args: &'static str,
+}
+
+impl Case {
+    fn new(servers: u32, ranks_per_server: u32, host: Library, ranks: &[Library]) -> Case {
+        Case { servers, ranks_per_server, host, ranks: ranks.to_vec(), host_args: "", client_args: "--reput" }
+    }
+
+    fn host_args(self, host_args: &'static str) -> Case {
+        Case { host_args, ..self }
+    }
+
+    fn client_args(self, client_args: &'static str) -> Case {
+        Case { client_args, ..self }
+    }
+
+    fn size(&self) -> u32 {
+        self.servers * self.ranks_per_server
+    }
+
+    fn run(&self) -> Ended {
+        let libraries: Vec<_> = self.ranks.iter().map(|library| library.directory().display().to_string()).collect();
+        Run::new(program("host"), self.host)
+            .args(&format!("-s {} -n {} --timeout 100 {}", self.servers, self.ranks_per_server, self.host_args))
+            .arg("--rank-lib")
+            .arg(libraries.join(","))
+            .arg(program("client"))
+            .args(self.client_args)
+            .run()
+    }
+
+    /// Runs; asserts that every rank passed all checks and that the host saw what it should.
+    fn pass(&self) {
+        let ended = self.run();
+        assert_eq!(ended.code(), 0, "{ended}");
+        assert_eq!(ended.count("FAIL"), 0, "{ended}");
+        assert_eq!(ended.count(" checks, 0 failed"), self.size() as usize, "{ended}");
+        let told = |text: &str| ended.stderr.lines().filter(|line| line.contains(text)).count();
+        for event in ["connected", "finalized"] {
+            for rank in 0..self.size() {
+                assert_eq!(told(&format!(": {event} {rank} object right")), 1, "{event} {rank}: {ended}");
+            }
+        }
+        for line in ended.stderr.lines().filter(|line| line.contains(": library ")) {
+            assert!(self.host.is_named_in(line), "{ended}");
+        }
+        assert!(!ended.left, "processes were left behind: {ended}");
+        if self.host != Library::Stock && self.ranks.iter().all(|library| *library != Library::Stock) {
+            // Ours is quiet while all is well. (What ranks log is printed by the host or the server.)
+            let unasked =
+                ended.stderr.lines().find(|line| !line.starts_with("host ") && !line.starts_with("logged by "));
+            assert_eq!(unasked, None, "{ended}");
+        }
+    }
+}
+
+fn ours() -> Library {
+    Library::ours()
+}
+
+const STRICT: &str = "--strict --reput";
+
+#[test]
+fn stock_server_and_stock_clients_bear_the_programs_out() {
+    for (servers, ranks) in [(1, 2), (2, 2)] {
+        Case::new(servers, ranks, Library::Stock, &[Library::Stock]).pass();
+    }
+}
+
+#[test]
+fn our_clients_under_a_stock_server() {
+    for ranks in [1, 2, 4] {
+        Case::new(1, ranks, Library::Stock, &[ours()]).client_args(STRICT).pass();
+    }
+}
+
+#[test]
+fn our_clients_under_two_stock_servers() {
+    Case::new(2, 2, Library::Stock, &[ours()]).client_args(STRICT).pass();
+    Case::new(2, 2, Library::Stock, &[ours()]).host_args("--map cyclic").client_args(STRICT).pass();
+}
+
+#[test]
+fn stock_clients_under_our_server() {
+    for ranks in [1, 2, 4] {
+        Case::new(1, ranks, ours(), &[Library::Stock]).pass();
+    }
+}
+
+#[test]
+fn stock_clients_under_two_of_our_servers() {
+    Case::new(2, 2, ours(), &[Library::Stock]).pass();
+    Case::new(2, 3, ours(), &[Library::Stock]).host_args("--map cyclic").pass();
+}
+
+#[test]
+fn both_ends_ours() {
+    for ranks in [1, 2, 4] {
+        Case::new(1, ranks, ours(), &[ours()]).client_args(STRICT).pass();
+    }
+}
+
+#[test]
+fn both_ends_ours_over_two_servers() {
+    for (ranks, map) in [(1, ""), (2, ""), (3, "--map cyclic")] {
+        Case::new(2, ranks, ours(), &[ours()]).host_args(map).client_args(STRICT).pass();
+    }
+}
+
+#[test]
+fn our_server_takes_answers_of_every_kind() {
+    for answers in ["--answer inline --events callback", "--answer mixed --events callback", "--answer later"] {
+        Case::new(2, 2, ours(), &[ours()]).host_args(answers).client_args(STRICT).pass();
+    }
+}
+
+#[test]
+fn a_job_of_both_libraries() {
+    Case::new(1, 4, ours(), &[ours(), Library::Stock]).pass();
+    Case::new(2, 2, ours(), &[ours(), Library::Stock]).pass();
+    // A stock server remembers one store per job: when its clients differ in that, be they all stock, some crash.
+    let hash = "--env PMIX_MCA_gds=hash";
+    Case::new(1, 4, Library::Stock, &[ours(), Library::Stock]).host_args(hash).pass();
+}
+
+#[test]
+fn without_shared_memory() {
+    Case::new(1, 3, ours(), &[ours()]).host_args("--env PMIX_DSTORE_SHM=0").client_args("--strict").pass();
+}
+
+#[test]
+fn builds_of_different_optimisation() {
+    let (debug, release) = (Library::Ours(Profile::Debug), Library::Ours(Profile::Release));
+    Case::new(1, 2, release, &[debug]).client_args(STRICT).pass();
+    Case::new(1, 2, debug, &[release]).client_args(STRICT).pass();
+}
+
+#[test]
+fn an_abort_ends_the_job_with_its_status() {
+    let combinations = [(ours(), ours()), (ours(), Library::Stock), (Library::Stock, ours())];
+    for (host, ranks) in combinations {
+        for (servers, aborts) in [(1, "--abort 1"), (2, "--abort 3")] {
+            let ended = Case::new(servers, 2, host, &[ranks]).client_args(aborts).run();
+            assert_eq!(ended.code(), 7, "{ended}");
+            assert_eq!(ended.count("FAIL"), 0, "{ended}");
+            let told = ended.stderr.contains("status 7 message the test asked for it procs 0");
+            assert!(told, "{ended}");
+        }
+    }
+}
