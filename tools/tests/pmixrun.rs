@@ -90,8 +90,12 @@ fn the_first_failure_decides() {
 
 #[test]
 fn ranks_that_do_not_end_are_killed() {
-    let script = "trap '' TERM; [ $PMIX_RANK != 0 ] || exit 4; while :; do sleep 1; done";
-    assert_fails(&["-n", "2", "--grace", "0.2", "sh", "-c", script], 4, &["ending the other ranks (1)"]);
+    let directory = tempfile::tempdir().unwrap();
+    let ready = directory.path().join("ready").display().to_string();
+    let script = "trap '' TERM; if [ $PMIX_RANK = 0 ]; then while [ ! -e $0 ]; do sleep 0.02; done; exit 4; fi; \
+                  : > $0; while :; do sleep 1; done";
+    let told = ["exited with status 4", "ending the other ranks (1)"];
+    assert_fails(&["-n", "2", "--grace", "0.2", "sh", "-c", script, &ready], 4, &told);
 }
 
 #[test]
