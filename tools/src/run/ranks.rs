@@ -48,6 +48,13 @@ pub(super) fn find_program(program: &OsStr) -> Result<PathBuf, String> {
     })
 }
 
+/// Whether a variable tells of the PMIx server of another launcher, inside which this one runs. A client would believe
+/// any of them; what users set to steer the library is passed on.
+fn is_foreign(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name.starts_with(b"PMIX_") && !name.starts_with(b"PMIX_MCA_") && name != b"PMIX_DSTORE_SHM"
+}
+
 /// Starts a rank in a process group of its own, which ends with the launcher.
 ///
 /// # Errors
@@ -61,7 +68,11 @@ pub(super) fn start(
 ) -> Result<Started, String> {
     let launcher = nix::unistd::getpid();
     let mut command = Command::new(program);
-    command.arg0(name).args(args).envs(env).process_group(0);
+    command.arg0(name).args(args).process_group(0);
+    std::env::vars_os().map(|(name, _)| name).filter(|name| is_foreign(name)).for_each(|name| {
+        command.env_remove(name);
+    });
+    command.envs(env);
     // MPI libraries do not take an unknown launcher's word that they were launched; this one they take (see the docs).
     command.env("JSM_JSRUN_PORT", "pmixrun");
     command.stdin(if with_stdin { Stdio::piped() } else { Stdio::null() });
@@ -88,6 +99,16 @@ pub(super) fn start(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_steers_the_library_is_not_foreign() {
+        for name in ["PMIX_RANK", "PMIX_SERVER_URI61", "PMIX_DSTORE_SECRET"] {
+            assert!(is_foreign(OsStr::new(name)), "{name}");
+        }
+        for name in ["PMIX_MCA_gds", "PMIX_DSTORE_SHM", "OMPI_MCA_btl", "PATH"] {
+            assert!(!is_foreign(OsStr::new(name)), "{name}");
+        }
+    }
 
     #[test]
     fn programs_are_found_or_their_absence_is_explained() {
