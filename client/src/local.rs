@@ -7,7 +7,7 @@
 use pmix_dstore::codec;
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{DataType, KeyRef, Nspace, Proc, Rank, Result, Value, ValueRef};
-use pmix_dstore::rules::{self, Caller, JobLookup, Selector};
+use pmix_dstore::rules::{self, Caller, Selector};
 use pmix_dstore::segment::NamespaceView;
 
 use crate::known::Known;
@@ -117,8 +117,7 @@ impl Local {
             return self.overlay.get(wanted.nspace, rank, &wanted.key, |value| hand(value.into(), take))?;
         }
         let view = self.view.as_ref().filter(|_| is_own)?;
-        let size = view.job().map_or(0, |job| job.proc_count());
-        let value = (0..size).find_map(|rank| view.modex(Rank(rank), &wanted.key))?;
+        let (_, value) = view.modex_any(&wanted.key)?;
         hand(value, take)
     }
 

@@ -109,7 +109,8 @@ impl Inner {
             Standing::Singleton => false,
             // The link leads into this very process: that is what an optional Get means here.
             Standing::Linked => true,
-            Standing::Launched if options.optional => false,
+            // What was published is here, unless shared memory failed us.
+            Standing::Launched if options.optional => self.local.view.as_ref().is_some_and(|view| !view.is_complete()),
             Standing::Launched => {
                 // What the host registered of the own job is here. The host may still learn more, so that the server
                 // is asked what it has by now, unless the caller does not want that either.

@@ -110,6 +110,8 @@ struct SegmentSet {
     /// Count of the page that this set answers.
     count: u64,
     job: Option<Arc<JobReader>>,
+    /// Whether all live segments are in it.
+    is_complete: bool,
     /// Newest first. Ends where a segment could not be attached: an older value must not hide a newer one.
     modex: Box<[Arc<ModexReader>]>,
 }
@@ -165,7 +167,7 @@ impl NamespaceView {
         }
         let nspace =
             page.nspace().ok_or_else(|| AttachError::Page { path: directory.join(page_name(0)), what: "namespace" })?;
-        let empty = Arc::new(SegmentSet { count: 0, job: None, modex: Box::default() });
+        let empty = Arc::new(SegmentSet { count: 0, job: None, is_complete: true, modex: Box::default() });
         let current = AtomicPtr::new(Arc::as_ptr(&empty).cast_mut());
         let refresher = Refresher { sets: vec![empty], ..Refresher::default() };
         let view = NamespaceView {
@@ -193,21 +195,35 @@ impl NamespaceView {
         self.set().job.as_deref()
     }
 
-    /// The newest value that the segments have of `key` of a rank.
+    /// The newest value that the segments have of `key` of a rank; nothing once the namespace is retired, when newer ones
+    /// come over the socket only.
     #[inline]
     pub fn modex(&self, rank: Rank, key: &KeyRef<'_>) -> Option<ValueRef<'_>> {
+        if self.page.is_retired() {
+            return None;
+        }
         self.set().modex.iter().find_map(|segment| segment.get(rank, key))
     }
 
     /// The value of `key` of the lowest rank that published it: what a Get without a rank asks for. Costs no more than
     /// one lookup for each segment.
     pub fn modex_any(&self, key: &KeyRef<'_>) -> Option<(Rank, ValueRef<'_>)> {
+        if self.page.is_retired() {
+            return None;
+        }
         let segments = &self.set().modex;
         let rank = segments.iter().filter_map(|segment| segment.first_rank_with(key)).min()?;
         Some((rank, segments.iter().find_map(|segment| segment.get(rank, key))?))
     }
 
-    /// Whether the namespace was deregistered. What is mapped can still be read.
+    /// Whether what is published is here as a whole, so that a miss means that there is nothing. Otherwise (a segment could
+    /// not be attached, the server gave the directory up) even an optional Get has to ask the server.
+    pub fn is_complete(&self) -> bool {
+        !self.page.is_retired() && self.set().is_complete
+    }
+
+    /// Whether the namespace was deregistered, or the server gave its directory up. The job segment can still be read,
+    /// and so can values that were borrowed.
     #[inline]
     pub fn is_retired(&self) -> bool {
         self.page.is_retired()
@@ -423,10 +439,11 @@ impl Refresher {
         }
         if !is_complete {
             // Entries that could not be read may hold anything, and newer than all that is known.
-            return SegmentSet { count, job: None, modex: Box::default() };
+            return SegmentSet { count, job: None, is_complete: false, modex: Box::default() };
         }
         modex.sort_by_key(|(place, _)| std::cmp::Reverse(*place));
-        SegmentSet { count, job, modex: modex.into_iter().map_while(|(_, segment)| segment).collect() }
+        let is_complete = self.missing == 0;
+        SegmentSet { count, job, is_complete, modex: modex.into_iter().map_while(|(_, segment)| segment).collect() }
     }
 }
 

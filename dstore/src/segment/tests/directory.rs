@@ -227,13 +227,16 @@ fn retiring_removes_what_is_ours_and_nothing_else() {
     publisher.adopt("sock").expect("the file is there");
     let view = attach(&publisher);
     let outer = publisher.directory().parent().expect("the outer directory").to_owned();
-    assert!(!view.is_retired());
+    let borrowed = view.modex(Rank(0), &KeyRef::from("a"));
+    assert!(!view.is_retired() && view.is_complete());
     publisher.retire();
-    assert!(view.is_retired());
+    assert!(view.is_retired() && !view.is_complete());
     assert!(!outer.exists());
-    // What is mapped stays readable.
+    // What is mapped stays, but newer values would not come any more.
     assert_eq!(view.job().expect("the job").proc_count(), 1);
-    assert_modex(&view, 0, "a", Some(1));
+    assert_same(Some((&Value::Uint32(1)).into()), borrowed, "borrowed before");
+    assert_modex(&view, 0, "a", None);
+    assert_eq!(view.modex_any(&KeyRef::from("a")), None);
 
     let mut publisher = create(tmp.path());
     publisher.publish(SegmentKind::Modex, &numbers(&[0], "a", 1)).expect("room");
@@ -285,6 +288,7 @@ fn foreign_or_odd_files_are_refused() {
         let view = NamespaceView::attach(&directory, uid()).expect("the page is good");
         assert_modex(&view, 0, "a", None);
         assert_eq!(view.stats().segments_missing, 1, "{what}");
+        assert!(!view.is_complete());
         let error = view.last_error().expect("a reason");
         assert!(error.to_string().contains("segment-0"), "{what}: {error}");
     };
