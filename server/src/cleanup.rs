@@ -113,10 +113,12 @@ impl Cleanup {
                 Some(stat) if !is_directory(&stat) => {
                     let _ = unlinkat(&directory, name, UnlinkatFlags::NoRemoveDir);
                 }
-                Some(_) if recursive && depth < DEPTH_MAX => {
-                    if self.empty(&directory, name, &path, recursive, uid, depth + 1) {
-                        let _ = unlinkat(&directory, name, UnlinkatFlags::RemoveDir);
-                    }
+                Some(_)
+                    if recursive
+                        && depth < DEPTH_MAX
+                        && self.empty(&directory, name, &path, recursive, uid, depth + 1) =>
+                {
+                    let _ = unlinkat(&directory, name, UnlinkatFlags::RemoveDir);
                 }
                 _ => {}
             }
