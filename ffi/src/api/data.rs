@@ -99,15 +99,22 @@ status_entry! {
         let client = client()?;
         let val = writable(val)?;
         with_request(proc, key, info, ninfo, |request| {
+            // The copy is carried out by the closure itself: a result within a result would be copied once more.
             if request.options.static_values && !request.options.pointer_values {
                 let at = writable(*val)?;
-                return client.get(request, |found| value::write_ref(found, at))?;
+                let mut written = Ok(());
+                client.get(request, |found| written = value::write_ref(found, at))?;
+                return written;
             }
-            let give = if request.options.pointer_values { pinned::pointer_to } else { value::allocate_ref };
-            let result = client.get(request, give).and_then(|copied| copied);
             // As the stock library does: callers look at the pointer as well as at the status.
-            *val = result.unwrap_or(std::ptr::null_mut());
-            result.map(drop)
+            *val = std::ptr::null_mut();
+            let give = if request.options.pointer_values { pinned::pointer_to } else { value::allocate_ref };
+            let mut given = Ok(());
+            client.get(request, |found| match give(found) {
+                Ok(copy) => *val = copy,
+                Err(status) => given = Err(status),
+            })?;
+            given
         })
     }
 

@@ -304,6 +304,8 @@ impl Supervisor<'_> {
         };
         self.ranks[index].running = false;
         self.pass_output(index);
+        // Its finalize may have been told since the events were last taken.
+        self.take_events();
         let who = self.name(index);
         let state = &self.ranks[index];
         match status {

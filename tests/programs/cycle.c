@@ -1,0 +1,147 @@
+/* Starts and stops the library many times in one process: nothing of it may remain.
+ *
+ *   cycle client N      as a rank of a job: init, put, commit, fence, get, event handler, finalize, N times
+ *   cycle server N      as a host: init, register a namespace and a client, deregister, finalize, N times
+ *
+ * After the first cycle and after the last it counts open descriptors, threads, mappings of files, and environment
+ * variables, and prints "before: ..." and "after: ...", which the test compares. Exit status 0 if every call
+ * succeeded.
+ */
+#include "common.h"
+
+#include <pmix_server.h>
+
+#include <dirent.h>
+#include <signal.h>
+#include <pthread.h>
+
+extern char **environ;
+
+static void expect(const char *what, pmix_status_t status)
+{
+    if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED) {
+        say("%s: %s (%d)", what, PMIx_Error_string(status), status);
+        exit(1);
+    }
+}
+
+static int count_entries(const char *path)
+{
+    DIR *directory = opendir(path);
+    int count = 0;
+    for (struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
+        count += entry->d_name[0] != '.';
+    }
+    if (directory != NULL) {
+        closedir(directory);
+    }
+    return count;
+}
+
+static int count_shared_mappings(void)
+{
+    char line[4096];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    int count = 0;
+    while (maps != NULL && fgets(line, sizeof(line), maps) != NULL) {
+        count += strstr(line, "pmix-dstore-") != NULL;
+    }
+    if (maps != NULL) {
+        fclose(maps);
+    }
+    return count;
+}
+
+static void count_all(const char *when)
+{
+    int variables = 0, handled = 0;
+    while (environ[variables] != NULL) {
+        variables++;
+    }
+    for (int number = 1; number < 32; number++) {
+        struct sigaction action;
+        handled += sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_DFL;
+    }
+    say("%s: %d descriptors, %d threads, %d segments, %d variables, %d signals handled", when,
+        count_entries("/proc/self/fd"), count_entries("/proc/self/task"), count_shared_mappings(), variables, handled);
+}
+
+static void on_event(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+                     pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *cbdata)
+{
+    (void) id, (void) status, (void) source, (void) info, (void) ninfo, (void) results, (void) nresults;
+    if (done != NULL) {
+        done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
+    }
+}
+
+static void cycle_client(int cycle)
+{
+    pmix_proc_t me;
+    expect("PMIx_Init", PMIx_Init(&me, NULL, 0));
+    pmix_value_t value = value_uint32(100 + cycle);
+    expect("PMIx_Put", PMIx_Put(PMIX_GLOBAL, "t.cycle", &value));
+    expect("PMIx_Commit", PMIx_Commit());
+    pmix_info_t collect = { .key = PMIX_COLLECT_DATA, .value = value_bool(true) };
+    expect("PMIx_Fence", PMIx_Fence(NULL, 0, &collect, 1));
+    pmix_value_t *found;
+    expect("PMIx_Get", PMIx_Get(&me, "t.cycle", NULL, 0, &found));
+    if (found->type != PMIX_UINT32 || found->data.uint32 != 100u + cycle) {
+        say("cycle %d found %u", cycle, found->data.uint32);
+        exit(1);
+    }
+    PMIX_VALUE_RELEASE(found);
+    pmix_status_t code = PMIX_EXTERNAL_ERR_BASE - 6;
+    /* Blocking, as there is no callback; the id is the result. */
+    pmix_status_t id = PMIx_Register_event_handler(&code, 1, NULL, 0, on_event, NULL, NULL);
+    if (id < 0) {
+        expect("PMIx_Register_event_handler", id);
+    }
+    expect("PMIx_Finalize", PMIx_Finalize(NULL, 0));
+}
+
+static void cycle_server(void)
+{
+    pmix_server_module_t module = { 0 };
+    infos_t infos = { 0 };
+    add(&infos, PMIX_SERVER_TMPDIR, value_string(getenv("TMPDIR")));
+    expect("PMIx_server_init", PMIx_server_init(&module, infos.items, infos.count));
+    free_infos(&infos);
+    pmix_proc_t proc = proc_of("cycle-job", 0);
+    add(&infos, PMIX_JOB_SIZE, value_uint32(1));
+    expect("PMIx_server_register_nspace",
+           PMIx_server_register_nspace(proc.nspace, 1, infos.items, infos.count, NULL, NULL));
+    free_infos(&infos);
+    expect("PMIx_server_register_client", PMIx_server_register_client(&proc, getuid(), getgid(), NULL, NULL, NULL));
+    char **env = NULL;
+    expect("PMIx_server_setup_fork", PMIx_server_setup_fork(&proc, &env));
+    for (int i = 0; env != NULL && env[i] != NULL; i++) {
+        free(env[i]);
+    }
+    free(env);
+    PMIx_server_deregister_client(&proc, NULL, NULL);
+    PMIx_server_deregister_nspace(proc.nspace, NULL, NULL);
+    expect("PMIx_server_finalize", PMIx_server_finalize());
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 3) {
+        fprintf(stderr, "usage: cycle client|server N\n");
+        return 64;
+    }
+    alarm(100);
+    bool server = strcmp(argv[1], "server") == 0;
+    int cycles = atoi(argv[2]);
+    for (int cycle = 0; cycle < cycles; cycle++) {
+        if (server) {
+            cycle_server();
+        } else {
+            cycle_client(cycle);
+        }
+        if (cycle == 0 || cycle == cycles - 1) {
+            count_all(cycle == 0 ? "before" : "after");
+        }
+    }
+    return 0;
+}

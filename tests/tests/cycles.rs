@@ -1,0 +1,54 @@
+//! Starting and stopping the library many times in one process leaves nothing behind that grows.
+
+use pmix_tests::{Ended, Library, Run, pmixrun, program};
+
+/// The counts after `when`, without the segments: how many are mapped depends on how the server merged them.
+fn counts(ended: &Ended, when: &str) -> Vec<(Vec<String>, u32)> {
+    let lines = ended.stdout.lines().filter_map(|line| line.strip_prefix(when));
+    lines
+        .map(|line| {
+            let (segments, others): (Vec<_>, Vec<_>) = line
+                .trim_start_matches(": ")
+                .split(", ")
+                .map(str::to_owned)
+                .partition(|part| part.contains("segments"));
+            let segments = segments[0].split(' ').next().and_then(|number| number.parse().ok());
+            (others, segments.expect("a number of segments"))
+        })
+        .collect()
+}
+
+fn assert_nothing_grew(ended: &Ended, processes: usize) {
+    let (mut before, mut after) = (counts(ended, "before"), counts(ended, "after"));
+    assert_eq!((before.len(), after.len()), (processes, processes), "{ended}");
+    before.sort();
+    after.sort();
+    for ((before, _), (after, segments)) in before.iter().zip(&after) {
+        assert_eq!(before, after, "{ended}");
+        // Of one cycle: the job, the directory, and a few that hold what was put.
+        assert!(*segments < 12, "{ended}");
+    }
+}
+
+#[test]
+fn a_client_starts_and_stops() {
+    for library in [Library::ours(), Library::Stock] {
+        let run = Run::new(pmixrun(), library).args("-n 2").arg(program("cycle"));
+        assert_nothing_grew(&run.args("client 30").succeed(), 2);
+    }
+    // Not under Debian's server: it may count a connection that has just ended as a participant of the next cycle's
+    // fence, and then gives all ranks PARTIAL_SUCCESS, also to its own clients.
+}
+
+#[test]
+fn a_server_starts_and_stops() {
+    // Debian's 4.2.2 aborts in its second cycle.
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let run = Run::new(program("cycle"), Library::ours()).env("TMPDIR", directory.path());
+    let ended = run.args("server 30").succeed();
+    let grown = counts(&ended, "after");
+    assert_eq!(grown, counts(&ended, "before"), "{ended}");
+    assert_eq!(grown[0].1, 0, "{ended}");
+    let left = std::fs::read_dir(directory.path()).expect("the directory").count();
+    assert_eq!(left, 0, "files are left: {ended}");
+}
