@@ -1,6 +1,7 @@
 //! One process's view of its job.
 
 use std::ffi::CStr;
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
@@ -81,7 +82,9 @@ impl Client {
         let is_our_server = ours.is_some();
         let (channel, view) = match ours {
             Some(channel) => (channel, view),
-            None => (Channel::connect_any(env, &me, late, &sink)?, None),
+            None => {
+                (Channel::connect_any(env, &me, late, &sink).inspect_err(|status| refused(env, &me, *status))?, None)
+            }
         };
         let job = match view.as_ref().and_then(NamespaceView::job) {
             Some(_) => None,
@@ -311,6 +314,18 @@ fn sink(client: Arc<OnceLock<Weak<Inner>>>) -> Sink {
             inner.take_incoming(incoming);
         }
     })
+}
+
+/// Says on stderr why there is no connection: the process goes on without its server, or ends, and nobody else knows why.
+fn refused(env: &Environment, me: &Proc, status: Status) {
+    let place =
+        env.server.as_ref().map_or_else(|| "the server".into(), |uri| format!("{} at {}", uri.proc, uri.address));
+    let version = &env.server_version;
+    // A process may have closed its stderr.
+    let _ = writeln!(
+        std::io::stderr(),
+        "pmix-dstore client {me}: no connection to {place} (release {version}): {status}; is its job still running?"
+    );
 }
 
 /// Attaches the segments that our server named, if it did and they may be used.

@@ -4,7 +4,8 @@
 //! line on standard error, instead of ending somebody's MPI process. With `PMIX_DSTORE_TRACE=1` in the environment
 //! every call is named on standard error, with what it answered.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
+use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::LazyLock;
 
@@ -80,12 +81,17 @@ pub fn code<T>(result: Result<T>) -> pmix_status_t {
 fn report_panic(name: &str, panic: &(dyn std::any::Any + Send)) {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
-    eprintln!("pmix-dstore: {name} failed inside the library: {text}; it answers PMIX_ERROR");
+    say(format_args!("pmix-dstore: {name} failed inside the library: {text}; it answers PMIX_ERROR"));
 }
 
 #[cold]
 fn trace(name: &str, answer: &dyn Debug) {
-    eprintln!("pmix-dstore[{}]: {name} -> {answer:?}", std::process::id());
+    say(format_args!("pmix-dstore[{}]: {name} -> {answer:?}", std::process::id()));
+}
+
+/// Writes a line to standard error. A process may have closed it; then there is nobody to tell, and nothing to fail.
+fn say(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Writes entry points that answer something else than a status.

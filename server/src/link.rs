@@ -20,7 +20,19 @@ enum Taker {
     /// A callback.
     Function(ReplyFn),
     /// A thread that waits.
-    Thread(Sender<Result<Vec<u8>>>),
+    Thread(Sender<Reply>),
+}
+
+type Reply = Result<Vec<u8>, Status>;
+
+impl Taker {
+    fn take(self, reply: Reply) {
+        match self {
+            Taker::Function(function) => function(reply),
+            // A thread that gave up waiting is no failure.
+            Taker::Thread(sender) => drop(sender.send(reply)),
+        }
+    }
 }
 
 /// The requests of the server process that are not answered yet.
@@ -28,24 +40,45 @@ enum Taker {
 pub(crate) struct OwnRequests {
     tag: u32,
     waiting: HashMap<u32, Taker>,
+    /// The server has ended: nothing will be answered any more.
+    closed: bool,
 }
 
 impl OwnRequests {
-    fn open(&mut self, taker: Taker) -> u32 {
+    /// Numbers a request; gives its taker back where there will be no reply.
+    fn open(&mut self, taker: Taker) -> Result<u32, Taker> {
+        if self.closed {
+            return Err(taker);
+        }
         // Zero to 100 are reserved tags.
         self.tag = self.tag.checked_add(1).unwrap_or_default().max(101);
         self.waiting.insert(self.tag, taker);
-        self.tag
+        Ok(self.tag)
+    }
+
+    /// Whether nobody waits.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// The server has ended: whoever waits is told.
+    pub fn close(requests: &Mutex<OwnRequests>) {
+        let waiting = {
+            let mut requests = requests.lock();
+            requests.closed = true;
+            std::mem::take(&mut requests.waiting)
+        };
+        for taker in waiting.into_values() {
+            taker.take(Err(Status::ERR_LOST_CONNECTION));
+        }
     }
 
     /// Hands a reply to who waits for it.
-    pub fn answer(requests: &Mutex<OwnRequests>, tag: u32, reply: Result<Vec<u8>>) {
+    pub fn answer(requests: &Mutex<OwnRequests>, tag: u32, reply: Reply) {
         let taker = requests.lock().waiting.remove(&tag);
-        match taker {
-            Some(Taker::Function(function)) => function(reply),
-            // A thread that gave up waiting is no failure.
-            Some(Taker::Thread(sender)) => drop(sender.send(reply)),
-            None => {}
+        if let Some(taker) = taker {
+            taker.take(reply);
         }
     }
 }
@@ -64,7 +97,10 @@ impl Link for OwnLink {
         match self.inner() {
             Ok(inner) => {
                 let tag = inner.own.lock().open(Taker::Function(reply));
-                inner.feed(|engine| engine.message(PeerId::OWN, tag, &payload, Instant::now()));
+                match tag {
+                    Ok(tag) => inner.feed(|engine| engine.message(PeerId::OWN, tag, &payload, Instant::now())),
+                    Err(taker) => taker.take(Err(Status::ERR_UNREACH)),
+                }
             }
             Err(status) => reply(Err(status)),
         }
@@ -73,7 +109,7 @@ impl Link for OwnLink {
     fn request_wait(&self, payload: Vec<u8>, deadline: Option<Instant>) -> Result<Vec<u8>> {
         let inner = self.inner()?;
         let (sender, receiver) = channel();
-        let tag = inner.own.lock().open(Taker::Thread(sender));
+        let tag = inner.own.lock().open(Taker::Thread(sender)).map_err(|_| Status::ERR_UNREACH)?;
         // Most requests are answered at once, without a hand-over to the server's thread and back.
         let at_once = {
             let mut engine = inner.engine.lock();

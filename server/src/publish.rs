@@ -38,7 +38,6 @@ struct Open {
     live: Vec<Live>,
     /// (rank, key) that stand in a segment: when one of them changes, readers must not keep the old value.
     published: HashSet<(Rank, u32)>,
-    listening: bool,
 }
 
 #[derive(Default)]
@@ -96,11 +95,6 @@ impl Shared {
         }
     }
 
-    /// Whether the namespace has its own socket.
-    pub fn is_listening(&self) -> bool {
-        matches!(&self.state, State::Open(open) if open.listening)
-    }
-
     /// How many entries the directory page has.
     pub fn count(&self) -> Option<u64> {
         match &self.state {
@@ -138,13 +132,8 @@ impl Shared {
                 None
             }
         };
-        self.state = State::Open(Box::new(Open {
-            publisher,
-            job_bytes: 0,
-            live: Vec::new(),
-            published: HashSet::new(),
-            listening: listener.is_some(),
-        }));
+        self.state =
+            State::Open(Box::new(Open { publisher, job_bytes: 0, live: Vec::new(), published: HashSet::new() }));
         lines.extend(self.publish_job(job));
         lines.extend(self.flush(job, visible));
         (listener.filter(|_| self.directory().is_some()), lines)

@@ -18,7 +18,7 @@ use pmix_dstore::model::{Info, Nspace, Proc, Result, Status};
 use crate::Host;
 use crate::completion::{Answer, AnswerSink};
 use crate::config::Config;
-use crate::engine::{Engine, JobPlan, PeerId};
+use crate::engine::{Engine, JobPlan, Output, PeerId};
 use crate::io::Loop;
 use crate::link::{OwnLink, OwnRequests};
 
@@ -279,7 +279,15 @@ impl Server {
             // A panic of the thread has been reported by its own message.
             let _ = thread.join();
         }
-        self.inner.engine.lock().shut_down();
+        let rest = self.inner.engine.lock().shut_down();
+        for output in rest {
+            match output {
+                Output::CleanUp((uid, gid), cleanup) => cleanup.run(uid, gid),
+                Output::Call(call) => call(),
+                _ => {}
+            }
+        }
+        OwnRequests::close(&self.inner.own);
         Status::SUCCESS
     }
 }
@@ -287,5 +295,43 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.finalize();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use pmix_dstore::model::{Key, Pdata};
+
+    use super::*;
+    use crate::Completion;
+
+    /// A host that never answers.
+    struct Silent;
+
+    impl Host for Silent {
+        fn lookup(&self, _: &Proc, _: &[Key], _: &[Info], _: Completion<(Status, Vec<Pdata>)>) -> Status {
+            Status::SUCCESS
+        }
+    }
+
+    #[test]
+    fn finalize_ends_calls_of_the_servers_own_process_that_wait() {
+        let server = Server::init(Arc::new(Silent), &[]).unwrap();
+        let client = server.client();
+        let (sender, receiver) = channel();
+        let waiting = thread::spawn(move || {
+            sender.send(()).unwrap();
+            client.lookup(vec![c"never".into()], Vec::new()).wait().map(drop)
+        });
+        receiver.recv().unwrap();
+        while server.inner.own.lock().is_empty() {
+            thread::yield_now();
+        }
+        server.finalize();
+        assert_eq!(waiting.join().unwrap(), Err(Status::ERR_LOST_CONNECTION));
+        let later = server.client().lookup(vec![c"never".into()], Vec::new()).wait();
+        assert_eq!(later.map(drop), Err(Status::ERR_UNREACH));
     }
 }

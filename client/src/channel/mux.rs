@@ -9,6 +9,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -323,17 +324,16 @@ impl Mux {
                 false => Some(None),
                 true => state.due.pop_front().map(Some),
             });
-            match due.flatten() {
-                None => return,
-                Some(Due::Job(job)) => job(),
-                Some(Due::Reply(reply, result)) => reply(result),
-                Some(Due::Incoming(incoming)) => {
-                    if matches!(incoming, Incoming::Notification(_)) {
-                        self.state.lock().notifications_due -= 1;
-                    }
-                    (self.sink)(incoming);
-                }
+            let Some(due) = due.flatten() else { return };
+            if matches!(due, Due::Incoming(Incoming::Notification(_))) {
+                self.state.lock().notifications_due -= 1;
             }
+            // A callback that panics has said so; those after it still have to come.
+            let _ = catch_unwind(AssertUnwindSafe(|| match due {
+                Due::Job(job) => job(),
+                Due::Reply(reply, result) => reply(result),
+                Due::Incoming(incoming) => (self.sink)(incoming),
+            }));
         }
     }
 }

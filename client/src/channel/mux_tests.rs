@@ -364,6 +364,51 @@ fn a_forked_child_is_refused_and_disturbs_nobody() {
 }
 
 #[test]
+fn callbacks_after_one_that_panics_still_come() {
+    let (mux, _peer, _) = pair();
+    mux.defer(Box::new(|| panic!("on purpose")));
+    let (sender, ran) = channel();
+    mux.defer(Box::new(move || sender.send(()).unwrap()));
+    ran.recv().unwrap();
+    mux.close();
+}
+
+#[test]
+fn many_threads_and_callbacks_share_a_connection() {
+    const THREADS: u32 = 4;
+    const CALLS: u32 = 300;
+    let (mux, mut peer, _incoming) = pair();
+    let server = thread::spawn(move || {
+        for n in 0..THREADS * CALLS * 2 {
+            let (tag, payload) = peer.read();
+            if n % 7 == 0 {
+                peer.write(0, b"noise");
+            }
+            peer.write(tag, &payload);
+        }
+        peer
+    });
+    let (sender, echoes) = channel();
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (mux, sender) = (&mux, sender.clone());
+            scope.spawn(move || {
+                for call in 0..CALLS {
+                    let payload = (thread * CALLS + call).to_be_bytes();
+                    let sender = sender.clone();
+                    mux.request(&payload, Box::new(move |echo| sender.send(echo == Ok(payload.to_vec())).unwrap()));
+                    assert_eq!(mux.request_wait(&payload, None), Ok(payload.to_vec()));
+                }
+            });
+        }
+    });
+    drop(sender);
+    assert!((0..THREADS * CALLS).all(|_| echoes.recv().unwrap()));
+    mux.close();
+    drop(server.join().unwrap());
+}
+
+#[test]
 fn tags_wrap_and_skip_those_in_use() {
     let mut state = State { tag_last: u32::MAX - 1, ..State::default() };
     state.waiting.insert(101, Waiting::Caller);

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::model::{Result, Status};
 
@@ -16,7 +17,7 @@ use crate::{Job, Link, ReplyFn};
 pub struct Offline {
     mux: Arc<Mux>,
     /// The other end of the socket, where nobody is.
-    _nobody: OwnedFd,
+    nobody: Mutex<Option<OwnedFd>>,
 }
 
 impl Offline {
@@ -26,7 +27,7 @@ impl Offline {
     /// `ERR_SYS_LIMITS_FILES` without descriptors to spare.
     pub fn new() -> Result<Offline> {
         let (socket, nobody) = UnixStream::pair().map_err(|_| Status::ERR_SYS_LIMITS_FILES)?;
-        Ok(Offline { mux: Mux::new(socket.into(), 0, Arc::new(|_| {}))?, _nobody: nobody.into() })
+        Ok(Offline { mux: Mux::new(socket.into(), 0, Arc::new(|_| {}))?, nobody: Mutex::new(Some(nobody.into())) })
     }
 }
 
@@ -57,5 +58,6 @@ impl Link for Offline {
 
     fn close(&self) {
         self.mux.close();
+        *self.nobody.lock() = None;
     }
 }

@@ -45,13 +45,13 @@ impl Engine {
         signature.sort();
         signature.dedup();
         let collect = directive(&infos, keys::COLLECT_DATA);
+        let deadline = timeout(&infos).map(|wait| now + wait);
         let open = self.collectives.iter().find(|(_, fence)| {
-            !fence.at_host && fence.signature == signature && !fence.arrived.iter().any(|other| other.peer == peer)
+            !fence.at_host && fence.signature == signature && !fence.arrived.iter().any(|other| other.proc == proc)
         });
         let id = match open.map(|(id, _)| *id) {
             Some(id) => id,
             None => {
-                let deadline = timeout(&infos).map(|wait| now + wait);
                 self.collective_next += 1;
                 let fence = Collective {
                     procs,
@@ -68,6 +68,8 @@ impl Engine {
             }
         };
         let Some(fence) = self.collectives.get_mut(&id) else { return };
+        // Whoever is the first to give up waiting ends it for all.
+        fence.deadline = fence.deadline.into_iter().chain(deadline).min();
         if fence.collect != collect {
             // All local participants must agree, as the exchange of released servers demands.
             fence.status = Status::ERR_BAD_PARAM;
@@ -243,6 +245,16 @@ impl Engine {
             let arrived = fence.arrived.len();
             self.log(format!("a fence of {procs}, which {arrived} local processes have entered, lost {gone}"));
             self.advance(id);
+        }
+    }
+
+    /// A namespace is gone: there will be no fence with it.
+    pub(super) fn end_fences_of(&mut self, nspace: &Nspace) {
+        let of_nspace = |fence: &Collective| fence.signature.iter().any(|proc| proc.nspace == *nspace);
+        let ended: Vec<u64> =
+            self.collectives.iter().filter(|(_, fence)| of_nspace(fence)).map(|(id, _)| *id).collect();
+        for id in ended {
+            self.complete(id, Status::ERR_NOT_FOUND);
         }
     }
 

@@ -137,6 +137,15 @@ impl Engine {
         }
     }
 
+    /// Tells the handlers of the server's own process. What follows from it for clients is the host's decision.
+    pub(super) fn tell_host_process(&mut self, code: Status, source: &Proc, infos: Vec<Info>) {
+        let range = Range::PROC_LOCAL;
+        let notification = Notification { status: code, source: source.clone(), infos, range: Some(range) };
+        if self.peers.get(&PeerId::OWN).is_some_and(|own| wants(own, &notification, range)) {
+            self.send_event(PeerId::OWN, &notification);
+        }
+    }
+
     fn send_event(&mut self, id: PeerId, notification: &Notification) {
         self.send(id, TAG_NOTIFY, |dialect, version| notification.encode(dialect, version));
     }

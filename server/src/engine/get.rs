@@ -169,6 +169,7 @@ impl Engine {
             Some(client) if client.gone => status(Status::ERR_NOT_FOUND),
             Some(client) if client.committed => Some(Outcome::Wait(Some(LATE_KEY_WAIT), Status::ERR_NOT_FOUND)),
             Some(_) => Some(Outcome::Wait(None, Status::ERR_NOT_FOUND)),
+            None if state.has_left(proc.rank) => status(Status::ERR_NOT_FOUND),
             None if state.complete && proc.rank.0 >= state.job.size() => status(Status::ERR_NOT_FOUND),
             // A local rank that the host has not registered yet will commit here.
             None if state.complete && self.runs_here(state, proc.rank) => {
@@ -303,6 +304,11 @@ impl Engine {
         let client = state.and_then(|state| state.clients.get(&proc.rank));
         match client {
             Some(client) if client.committed => self.give_remote_data(&proc, done),
+            // What a process published outlives it.
+            None if state.is_some_and(|state| state.remote.has_rank(proc.rank)) => self.give_remote_data(&proc, done),
+            None if state.is_some_and(|state| state.has_left(proc.rank)) => {
+                self.call(move || done(Status::ERR_NOT_FOUND, Vec::new()));
+            }
             Some(client) if client.gone => self.call(move || done(Status::ERR_NOT_FOUND, Vec::new())),
             _ => self.gets.served.entry(proc).or_default().push(done),
         }

@@ -29,6 +29,7 @@ pub(crate) use self::nspaces::JobPlan;
 use self::nspaces::NspaceState;
 pub(crate) use self::peers::{Peer, PeerId, Transport};
 use self::services::Shape;
+use crate::cleanup::Cleanup;
 use crate::completion::{self, Answer, AnswerSink};
 use crate::config::Config;
 use crate::upcall::Upcall;
@@ -67,6 +68,8 @@ pub(crate) enum Output {
     },
     /// Call back into the host or into this process's client.
     Call(Box<dyn FnOnce() + Send>),
+    /// Remove what a process of this user and group asked to have removed.
+    CleanUp((u32, u32), Cleanup),
     /// Tell the administrator.
     Log(String),
 }
@@ -197,9 +200,11 @@ impl Engine {
 
     /// Time has passed.
     pub fn tick(&mut self, now: Instant) {
-        self.expire_gets(now);
-        self.expire_collectives(now);
-        self.publish_due(now);
+        if self.deadline().is_some_and(|deadline| deadline <= now) {
+            self.expire_gets(now);
+            self.expire_collectives(now);
+            self.publish_due(now);
+        }
     }
 
     /// When the engine wants its next tick.
@@ -218,13 +223,17 @@ impl Engine {
         crate::link::take_own_reply(&mut self.outputs, tag)
     }
 
-    /// Forgets everything: directories and files of all namespaces are removed.
-    pub fn shut_down(&mut self) {
+    /// Forgets everything: directories and files of all namespaces are removed. What is left to be done is for the
+    /// caller, who holds the lock now.
+    pub fn shut_down(&mut self) -> VecDeque<Output> {
         let nspaces: Vec<Nspace> = self.nspaces.keys().cloned().collect();
         for nspace in nspaces {
             self.deregister_nspace(&nspace);
         }
-        self.outputs.clear();
+        for id in std::mem::take(&mut self.upcalls).into_keys() {
+            completion::close(id);
+        }
+        self.take_outputs()
     }
 
     fn upcall(&mut self, then: Then, upcall: Upcall) {

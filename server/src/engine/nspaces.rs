@@ -1,6 +1,6 @@
 //! Namespaces and the clients registered in them.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use pmix_client::wire::MESSAGE_LEN_MAX;
@@ -23,7 +23,7 @@ pub(super) struct LocalClient {
     pub object: usize,
     pub secret: Secret,
     /// Connections open now: a rank may run two programs, one after the other or at once.
-    pub connections: u32,
+    pub connections: BTreeSet<PeerId>,
     /// Has committed at least once.
     pub committed: bool,
     /// Died, or was deregistered: will not commit any more.
@@ -41,7 +41,9 @@ pub(super) struct NspaceState {
     pub complete: bool,
     pub clients: BTreeMap<Rank, LocalClient>,
     /// Clients that the host has deregistered.
-    deregistered: usize,
+    deregistered: BTreeSet<Rank>,
+    /// What is to be removed when the job has ended, by the user that asked for it.
+    pub cleanup: BTreeMap<(u32, u32), Cleanup>,
     /// What this node's processes may read: local ranks' local buffers, other ranks' remote ones.
     pub visible: ModexData,
     /// Local ranks' remote buffers: what other nodes may read.
@@ -58,7 +60,8 @@ impl NspaceState {
             job: Arc::new(JobData::new(nspace)),
             complete: false,
             clients: BTreeMap::new(),
-            deregistered: 0,
+            deregistered: BTreeSet::new(),
+            cleanup: BTreeMap::new(),
             visible: ModexData::default(),
             remote: ModexData::default(),
             shared: Shared::default(),
@@ -66,9 +69,14 @@ impl NspaceState {
         }
     }
 
-    /// Whether a process of the namespace runs on this node.
+    /// Whether a process of the namespace runs, or ran, on this node.
     pub fn is_local(&self, rank: Rank) -> bool {
-        self.clients.contains_key(&rank)
+        self.clients.contains_key(&rank) || self.has_left(rank)
+    }
+
+    /// Whether it ran here, and the host has deregistered it.
+    pub fn has_left(&self, rank: Rank) -> bool {
+        self.deregistered.contains(&rank)
     }
 
     /// Whether it does and may still take part in something.
@@ -78,13 +86,13 @@ impl NspaceState {
 
     /// The processes of this node, as far as the host has said.
     pub fn local_size(&self) -> usize {
-        (self.nlocal as usize).max(self.clients.len() + self.deregistered)
+        (self.nlocal as usize).max(self.clients.len() + self.deregistered.len())
     }
 
     /// Those of them that may still take part in something.
     pub fn local_alive(&self) -> usize {
         let gone = self.clients.values().filter(|client| client.gone).count();
-        self.local_size() - self.deregistered - gone
+        self.local_size() - self.deregistered.len() - gone
     }
 }
 
@@ -141,20 +149,26 @@ impl Engine {
     /// Forgets a namespace and all that belongs to it.
     pub fn deregister_nspace(&mut self, nspace: &Nspace) -> Status {
         let Some(state) = self.nspaces.remove(nspace) else { return Status::SUCCESS };
-        for client in state.clients.values() {
-            client.cleanup.run(client.uid);
-        }
-        if state.shared.is_listening() {
-            self.outputs.push_back(Output::Unlisten(nspace.clone()));
-        }
         state.shared.add_to(&mut self.stats);
-        drop(state);
+        self.end_fences_of(nspace);
         self.fail_gets_of(nspace);
         self.events.forget_nspace(nspace);
+        // The next job of this name is none of their business.
+        let left: BTreeSet<PeerId> =
+            self.peers.iter().filter(|(_, peer)| peer.proc.nspace == *nspace).map(|(id, _)| *id).collect();
+        for id in left.into_iter().filter(|id| *id != PeerId::OWN) {
+            self.forget_connection(id);
+            self.outputs.push_back(Output::Close(id));
+        }
+        self.outputs.push_back(Output::Unlisten(nspace.clone()));
+        let of_clients = state.clients.into_values().map(|client| ((client.uid, client.gid), client.cleanup));
+        for (user, cleanup) in of_clients.chain(state.cleanup) {
+            self.clean_up(user, cleanup);
+        }
         Status::SUCCESS
     }
 
-    /// Registers a process that will be started on this node.
+    /// Registers a process that will be started on this node; again with other particulars.
     pub fn register_client(&mut self, proc: &Proc, uid: u32, gid: u32, object: usize) -> Status {
         if !proc.rank.is_process() || proc.nspace.is_empty() {
             return Status::ERR_BAD_PARAM;
@@ -164,20 +178,24 @@ impl Engine {
             Err(status) => return status,
         };
         let state = self.nspaces.entry(proc.nspace.clone()).or_insert_with(|| NspaceState::new(proc.nspace.clone()));
+        if let Some(client) = state.clients.get_mut(&proc.rank) {
+            // What its connections and what it published mean does not change.
+            (client.uid, client.gid, client.object, client.gone) = (uid, gid, object, false);
+            return Status::SUCCESS;
+        }
         let client = LocalClient {
             uid,
             gid,
             object,
             secret,
-            connections: 0,
+            connections: BTreeSet::new(),
             committed: false,
             gone: false,
             cleanup: Cleanup::default(),
         };
-        if state.clients.insert(proc.rank, client).is_none() {
-            // A rank that comes back, as one that the host starts again does, is not counted twice.
-            state.deregistered = state.deregistered.saturating_sub(1);
-        }
+        state.clients.insert(proc.rank, client);
+        // A rank that comes back, as one that the host starts again does, is not counted twice.
+        state.deregistered.remove(&proc.rank);
         Status::SUCCESS
     }
 
@@ -185,8 +203,8 @@ impl Engine {
     pub fn deregister_client(&mut self, proc: &Proc) -> Status {
         let Some(state) = self.nspaces.get_mut(&proc.nspace) else { return Status::SUCCESS };
         if let Some(client) = state.clients.remove(&proc.rank) {
-            state.deregistered += 1;
-            client.cleanup.run(client.uid);
+            state.deregistered.insert(proc.rank);
+            self.clean_up((client.uid, client.gid), client.cleanup);
             self.rank_is_gone(proc);
         }
         Status::SUCCESS
@@ -201,12 +219,17 @@ impl Engine {
         self.leave_collectives(proc);
     }
 
-    /// Removes what a process registered for removal.
-    pub(super) fn run_cleanup_of(&mut self, proc: &Proc) {
+    /// Removes what a process registered for its own end.
+    pub(super) fn clean_up_after(&mut self, proc: &Proc) {
         let Some(state) = self.nspaces.get_mut(&proc.nspace) else { return };
         let Some(client) = state.clients.get_mut(&proc.rank) else { return };
-        if client.connections == 0 {
-            std::mem::take(&mut client.cleanup).run(client.uid);
+        let (user, cleanup) = ((client.uid, client.gid), std::mem::take(&mut client.cleanup));
+        self.clean_up(user, cleanup);
+    }
+
+    fn clean_up(&mut self, user: (u32, u32), cleanup: Cleanup) {
+        if !cleanup.is_empty() {
+            self.outputs.push_back(Output::CleanUp(user, cleanup));
         }
     }
 

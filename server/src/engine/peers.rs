@@ -76,8 +76,7 @@ impl Engine {
                 let shared = hello.gds == crate::STORE_NAME;
                 let nspace = self.nspaces.get_mut(&proc.nspace);
                 let Some(client) = nspace.and_then(|state| state.clients.get_mut(&proc.rank)) else { return };
-                client.connections += 1;
-                client.gone = false;
+                client.connections.insert(peer);
                 let object = client.object;
                 self.peers.insert(
                     peer,
@@ -93,11 +92,6 @@ impl Engine {
                         admitted: false,
                     },
                 );
-                if shared {
-                    self.stats.clients_shared += 1;
-                } else {
-                    self.stats.clients_socket += 1;
-                }
                 self.upcall(Then::Admit(peer), Upcall::ClientConnected { proc, object, infos: hello.infos });
             }
             Err(why) => {
@@ -144,11 +138,21 @@ impl Engine {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let allowed = status == Status::SUCCESS || status == Status::OPERATION_SUCCEEDED;
         peer.admitted = allowed;
-        let proc = peer.proc.clone();
+        let (proc, shared) = (peer.proc.clone(), peer.shared);
         let status = if allowed { Status::SUCCESS } else { status };
         self.stats.connected = self.first_fork.map(|start| start.elapsed());
         self.outputs.push_back(Output::Admit { peer: id, status });
-        if !allowed {
+        if allowed {
+            if shared {
+                self.stats.clients_shared += 1;
+            } else {
+                self.stats.clients_socket += 1;
+            }
+            let state = self.nspaces.get_mut(&proc.nspace);
+            if let Some(client) = state.and_then(|state| state.clients.get_mut(&proc.rank)) {
+                client.gone = false;
+            }
+        } else {
             self.log(format!("refused {proc}: the host answered {status}"));
             self.forget_connection(id);
         }
@@ -156,7 +160,9 @@ impl Engine {
 
     /// A client calls finalize.
     pub(super) fn finalize_peer(&mut self, id: PeerId, tag: u32) {
-        let Some(peer) = self.peers.get(&id) else { return };
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        // From now on: a client need not wait for the host's answer before it closes.
+        peer.finalized = true;
         let proc = peer.proc.clone();
         let object = self.nspaces.get(&proc.nspace).and_then(|state| state.clients.get(&proc.rank)).map(|c| c.object);
         match object {
@@ -166,36 +172,36 @@ impl Engine {
     }
 
     pub(super) fn finalized(&mut self, id: PeerId, tag: u32, status: Status) {
-        let Some(peer) = self.peers.get_mut(&id) else { return };
-        peer.finalized = true;
         let status = if status == Status::OPERATION_SUCCEEDED { Status::SUCCESS } else { status };
         self.reply_status(id, tag, status);
     }
 
     /// A connection is gone.
     pub fn disconnected(&mut self, id: PeerId) {
-        let Some(peer) = self.forget_connection(id) else { return };
-        self.gets.forget_peer(id);
-        self.withdraw(id);
-        if peer.finalized {
-            self.run_cleanup_of(&peer.proc);
-            return;
+        let Some((peer, was_last)) = self.forget_connection(id) else { return };
+        if !peer.finalized {
+            self.log(format!("lost the connection to {} before it called finalize", peer.proc));
+            // Another program may run under the same rank.
+            if was_last {
+                self.rank_is_gone(&peer.proc);
+            }
+            let affected = Info::new(keys::EVENT_AFFECTED_PROC, pmix_dstore::model::Value::Proc(peer.proc.clone()));
+            self.tell_host_process(Status::ERR_LOST_CONNECTION, &peer.proc, vec![affected]);
         }
-        self.log(format!("lost the connection to {} before it called finalize", peer.proc));
-        self.rank_is_gone(&peer.proc);
-        self.run_cleanup_of(&peer.proc);
-        let affected = Info::new(keys::EVENT_AFFECTED_PROC, pmix_dstore::model::Value::Proc(peer.proc.clone()));
-        self.deliver_event(None, Status::ERR_LOST_CONNECTION, &peer.proc, super::events::Range::LOCAL, vec![affected]);
+        if was_last {
+            self.clean_up_after(&peer.proc);
+        }
     }
 
-    /// Removes a peer from the tables; it is no participant, waiter or receiver any more.
-    fn forget_connection(&mut self, id: PeerId) -> Option<Peer> {
+    /// Removes a peer from the tables; it is no participant, waiter or receiver any more. Tells too whether it was
+    /// the last connection of its registered client, which may have been registered anew since.
+    pub(super) fn forget_connection(&mut self, id: PeerId) -> Option<(Peer, bool)> {
         let peer = self.peers.remove(&id)?;
-        if let Some(state) = self.nspaces.get_mut(&peer.proc.nspace)
-            && let Some(client) = state.clients.get_mut(&peer.proc.rank)
-        {
-            client.connections = client.connections.saturating_sub(1);
-        }
-        Some(peer)
+        self.gets.forget_peer(id);
+        self.withdraw(id);
+        let state = self.nspaces.get_mut(&peer.proc.nspace);
+        let client = state.and_then(|state| state.clients.get_mut(&peer.proc.rank));
+        let was_last = client.is_some_and(|client| client.connections.remove(&id) && client.connections.is_empty());
+        Some((peer, was_last))
     }
 }

@@ -4,8 +4,10 @@ use pmix_client::wire::reply::{InfosReply, LookupReply, SpawnReply, StatusReply}
 use pmix_client::wire::{Reply, Request};
 use pmix_dstore::model::{Info, Proc, Rank, Status, Value, keys};
 
+use super::nspaces::NspaceState;
 use super::peers::PeerId;
 use super::{Engine, Then};
+use crate::cleanup::Cleanup;
 use crate::completion::Answer;
 use crate::upcall::Upcall;
 
@@ -73,24 +75,14 @@ impl Engine {
 
     /// Clean-up directives are the server's own business; everything else is the host's.
     fn job_control(&mut self, id: PeerId, tag: u32, proc: Proc, targets: Vec<Proc>, directives: Vec<Info>) {
-        let everybody = targets.is_empty();
-        let mut cleanup = false;
-        let mut failed = None;
+        let asked = match Cleanup::read(&directives) {
+            Ok(asked) => asked,
+            Err(status) => return self.reply_status(id, tag, status),
+        };
         if let Some(state) = self.nspaces.get_mut(&proc.nspace) {
-            let of_target = |rank: &Rank| {
-                everybody && *rank == proc.rank
-                    || targets.iter().any(|t| t.nspace == proc.nspace && (t.rank == Rank::WILDCARD || t.rank == *rank))
-            };
-            for (_, client) in state.clients.iter_mut().filter(|(rank, _)| of_target(rank)) {
-                match client.cleanup.take(&directives) {
-                    Ok(any) => cleanup |= any,
-                    Err(status) => failed = Some(status),
-                }
-            }
+            note_cleanup(state, &proc, &targets, &asked);
         }
-        if let Some(status) = failed {
-            self.reply_status(id, tag, status);
-        } else if cleanup && !directive_beyond_cleanup(&directives) {
+        if !asked.is_empty() && !directive_beyond_cleanup(&directives) {
             self.reply(id, tag, &InfosReply { status: Status::SUCCESS, infos: Some(Vec::new()) });
         } else {
             self.upcall(Then::Reply(id, tag, Shape::Infos), Upcall::JobControl { proc, targets, directives });
@@ -113,6 +105,22 @@ impl Engine {
             }
             _ => StatusReply { status }.encode(dialect, version),
         });
+    }
+}
+
+/// Notes what is to be removed: with the end of each process named, or, where none or all are named, of the job.
+fn note_cleanup(state: &mut NspaceState, proc: &Proc, targets: &[Proc], asked: &Cleanup) {
+    let Some(user) = state.clients.get(&proc.rank).map(|client| (client.uid, client.gid)) else { return };
+    let mut targets = targets.iter().filter(|target| target.nspace == proc.nspace).peekable();
+    if targets.peek().is_none() {
+        state.cleanup.entry(user).or_default().add(asked);
+    }
+    for target in targets {
+        if target.rank == Rank::WILDCARD {
+            state.cleanup.entry(user).or_default().add(asked);
+        } else if let Some(client) = state.clients.get_mut(&target.rank) {
+            client.cleanup.add(asked);
+        }
     }
 }
 

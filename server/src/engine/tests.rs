@@ -139,6 +139,7 @@ impl Bench {
                     Output::Close(peer) => self.closed.push(peer),
                     Output::Log(line) => self.log.push(line),
                     Output::Call(call) => call(),
+                    Output::CleanUp((uid, gid), cleanup) => cleanup.run(uid, gid),
                     Output::Admit { .. } | Output::Listen(..) | Output::Unlisten(_) => {}
                 }
             }
@@ -663,4 +664,172 @@ fn the_reply_to_a_fence_is_short() {
     let bytes = bench.reply(0, 10).unwrap();
     assert_eq!(FenceReply::decode(PLAIN, Version::OURS, &bytes).unwrap().segment_count, None);
     assert!(bytes.len() < 8, "{bytes:?}");
+}
+
+/// Connects another program under a rank.
+fn connect_as(bench: &mut Bench, id: PeerId, rank: u32) {
+    bench.engine.hello(id, Transport::Tcp, Bench::hello(rank));
+    bench.drain();
+    bench.answer_last(Answer::Op(Status::SUCCESS));
+}
+
+#[test]
+fn a_client_that_closes_before_the_host_has_answered_its_finalize_is_not_lost() {
+    let mut bench = Bench::new(0, 1, 2);
+    bench.request(0, 10, Request::Finalize);
+    bench.lose(0);
+    assert!(bench.log.is_empty(), "{:?}", bench.log);
+    assert!(matches!(bench.upcalls.pop(), Some((_, Upcall::ClientFinalized { .. }))));
+}
+
+#[test]
+fn a_rank_with_another_program_still_running_is_not_gone() {
+    let mut bench = Bench::new(0, 1, 3);
+    connect_as(&mut bench, PeerId(900), 0);
+    bench.engine.disconnected(PeerId(900));
+    bench.drain();
+    for rank in 0..2 {
+        bench.fence(rank, 10, everybody(), Vec::new());
+    }
+    assert_eq!(bench.status(0, 10), None, "rank 2 is still to come");
+    bench.fence(2, 10, everybody(), Vec::new());
+    assert_eq!(bench.status(0, 10), Some(Status::SUCCESS));
+}
+
+#[test]
+fn two_programs_of_a_rank_count_once() {
+    let mut bench = Bench::new(0, 1, 2);
+    connect_as(&mut bench, PeerId(900), 0);
+    bench.fence(0, 10, everybody(), Vec::new());
+    let payload = Request::Fence { procs: everybody(), infos: Vec::new() }.encode(PLAIN, Version::OURS).unwrap();
+    bench.engine.message(PeerId(900), 10, &payload, bench.now);
+    bench.drain();
+    assert_eq!(bench.status(0, 10), None, "rank 1 is still to come");
+}
+
+#[test]
+fn a_deregistered_namespace_ends_its_fences_and_connections() {
+    let mut bench = Bench::new(0, 1, 2);
+    bench.fence(0, 10, everybody(), Vec::new());
+    bench.engine.deregister_nspace(&nspace());
+    bench.drain();
+    assert_eq!(bench.status(0, 10), Some(Status::ERR_NOT_FOUND));
+    bench.closed.sort();
+    assert_eq!(bench.closed, [peer(0), peer(1)]);
+    // The next job of the name: the old one's connections mean nothing to it.
+    for rank in 0..2 {
+        bench.engine.register_client(&proc(rank), 1000, 1000, 0);
+        connect_as(&mut bench, PeerId(900 + rank), rank);
+    }
+    let payload = Request::Commit { parts: vec![(3, vec![Kval { key: Key::from("old"), value: Value::Int(1) }])] };
+    bench.engine.message(peer(1), 10, &payload.encode(PLAIN, Version::OURS).unwrap(), bench.now);
+    bench.lose(1);
+    assert!(bench.engine.nspaces[&nspace()].is_alive(Rank(1)));
+    assert!(!bench.engine.nspaces[&nspace()].visible.has_rank(Rank(1)));
+}
+
+#[test]
+fn a_client_registered_anew_is_not_touched_by_its_old_connection() {
+    let mut bench = Bench::new(0, 1, 2);
+    bench.engine.deregister_client(&proc(1));
+    bench.engine.register_client(&proc(1), 1000, 1000, 0);
+    connect_as(&mut bench, PeerId(900), 1);
+    bench.lose(1);
+    assert!(bench.engine.nspaces[&nspace()].is_alive(Rank(1)));
+}
+
+#[test]
+fn registering_a_client_again_keeps_its_secret_and_connections() {
+    let mut bench = Bench::new(0, 1, 1);
+    bench.put(0, 3, "key", 1);
+    let before = bench.engine.nspaces[&nspace()].clients[&Rank(0)].secret.text().to_owned();
+    bench.engine.register_client(&proc(0), 1000, 1000, 8);
+    let client = &bench.engine.nspaces[&nspace()].clients[&Rank(0)];
+    assert_eq!((client.secret.text(), client.committed, client.object), (before.as_str(), true, 8));
+    assert_eq!(client.connections.len(), 1);
+}
+
+#[test]
+fn what_a_deregistered_rank_published_is_there_and_nothing_else_comes() {
+    let mut bench = Bench::new(0, 2, 2);
+    bench.put(1, 3, "key", 5);
+    bench.engine.deregister_client(&proc(1));
+    bench.get(0, 20, 1, "key", Vec::new());
+    assert_eq!(bench.value(0, 20, "key"), Some(Ok(5)));
+    bench.get(0, 21, 1, "other", Vec::new());
+    assert_eq!(bench.value(0, 21, "other"), Some(Err(Status::ERR_NOT_FOUND)));
+    let answers = Arc::new(Mutex::new(Vec::new()));
+    bench.engine.deregister_client(&proc(0));
+    for rank in 0..2 {
+        let answered = answers.clone();
+        let done = Box::new(move |status, data: Vec<u8>| answered.lock().unwrap().push((status, data.is_empty())));
+        bench.engine.dmodex_request(proc(rank), done);
+    }
+    bench.drain();
+    assert_eq!(*answers.lock().unwrap(), [(Status::ERR_NOT_FOUND, true), (Status::SUCCESS, false)]);
+}
+
+#[test]
+fn another_rank_that_registers_does_not_stand_in_for_one_that_left() {
+    let mut bench = Bench::without_clients(0, 1, 3);
+    bench.engine.register_client(&proc(0), 1000, 1000, 0);
+    bench.engine.deregister_client(&proc(0));
+    for rank in 1..3 {
+        bench.engine.register_client(&proc(rank), 1000, 1000, 0);
+        bench.connect(rank);
+        bench.fence(rank, 10, everybody(), Vec::new());
+    }
+    assert_eq!(bench.status(1, 10), Some(Status::ERR_LOST_CONNECTION), "the fence is over, without rank 0");
+}
+
+#[test]
+fn what_is_to_go_with_the_job_stays_until_the_job_has_ended() {
+    let top = tempfile::tempdir().unwrap();
+    let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+    let mut bench = Bench::without_clients(0, 1, 2);
+    for rank in 0..2 {
+        bench.engine.register_client(&proc(rank), uid, gid, 0);
+        let hello = Hello { credential: Hello::native_credential(uid, gid), ..Bench::hello(rank) };
+        bench.engine.hello(peer(rank), Transport::Tcp, hello);
+        bench.drain();
+        bench.answer_last(Answer::Op(Status::SUCCESS));
+    }
+    let cases = [("own", vec![proc(0)]), ("none", vec![]), ("all", everybody())];
+    for (name, targets) in cases.clone() {
+        let file = top.path().join(name);
+        std::fs::write(&file, "").unwrap();
+        let directives = vec![Info::new(keys::REGISTER_CLEANUP, Value::string(file.to_str().unwrap()))];
+        bench.request(0, 10, Request::JobControl { targets, directives });
+        assert_eq!(bench.status(0, 10), Some(Status::SUCCESS));
+    }
+    let left = || cases.iter().filter(|(name, _)| top.path().join(name).exists()).count();
+    bench.request(0, 11, Request::Finalize);
+    bench.answer_last(Answer::Op(Status::SUCCESS));
+    bench.lose(0);
+    assert!(!top.path().join("own").exists());
+    assert_eq!(left(), 2, "rank 1 may use what belongs to the job");
+    bench.engine.deregister_nspace(&nspace());
+    bench.drain();
+    assert_eq!(left(), 0);
+}
+
+#[test]
+fn a_lost_client_is_the_hosts_news_and_not_the_other_clients() {
+    let mut bench = Bench::new(0, 1, 2);
+    let register = Request::RegisterEvents { codes: Vec::new(), infos: Vec::new() };
+    bench.request(1, 10, register.clone());
+    bench.engine.message(PeerId::OWN, 200, &register.encode(PLAIN, Version::OURS).unwrap(), bench.now);
+    bench.lose(0);
+    assert!(bench.reply(1, TAG_NOTIFY).is_none(), "applications abort when they hear of it");
+    let told = |(to, tag, _): &(PeerId, u32, Vec<u8>)| (*to, *tag) == (PeerId::OWN, TAG_NOTIFY);
+    assert!(bench.sent.iter().any(told));
+}
+
+#[test]
+fn the_shortest_timeout_of_a_fences_participants_counts() {
+    let mut bench = Bench::new(0, 1, 3);
+    bench.fence(0, 10, everybody(), Vec::new());
+    bench.fence(1, 10, everybody(), vec![Info::new(keys::TIMEOUT, Value::Int(1))]);
+    bench.pass(Duration::from_secs(2));
+    assert_eq!(bench.status(1, 10), Some(Status::ERR_TIMEOUT));
 }

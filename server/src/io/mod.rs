@@ -308,11 +308,17 @@ impl Loop {
             }
             Output::Upcall { id, upcall } => self.upcall(id, upcall),
             Output::Call(call) => call(),
+            Output::CleanUp((uid, gid), cleanup) => cleanup.run(uid, gid),
             Output::Log(line) => self.inner.log(&line),
         }
     }
 
     fn upcall(&mut self, id: u64, upcall: Upcall) {
+        if self.inner.is_stopped() {
+            // The host has ended the server, perhaps inside the callback before this.
+            completion::close(id);
+            return;
+        }
         let at_once = upcall.answered_at_once();
         let status = upcall.call(&*self.inner.host, id);
         // Success means "later" unless the return value is the whole answer.

@@ -1,0 +1,69 @@
+//! The client of a process: counted, found, and gone after the last finalize.
+//!
+//! One test, because there is one instance: this process is nobody's, so that no server is needed.
+
+use std::collections::BTreeSet;
+
+use pmix_client::instance;
+use pmix_client::{Client, Environment, GetOptions, GetRequest};
+use pmix_dstore::model::{Proc, Rank, Scope, Status, Value};
+
+fn get(client: &Client, key: &str) -> Result<Value, Status> {
+    let request = GetRequest {
+        nspace: None,
+        rank: client.me().rank,
+        key: Some(key.as_bytes()),
+        options: GetOptions::default(),
+        infos: &Vec::new,
+    };
+    client.get(&request, |value| value.to_value())?
+}
+
+fn open_descriptors() -> BTreeSet<String> {
+    let entries = std::fs::read_dir("/proc/self/fd").unwrap();
+    let targets = entries.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    targets.map(|target| target.to_string_lossy().into_owned()).filter(|target| !target.ends_with("/fd")).collect()
+}
+
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").unwrap().count()
+}
+
+#[test]
+fn the_instance_is_counted_and_can_come_again() {
+    let (descriptors, threads_before) = (open_descriptors(), threads());
+    assert!(instance::current().is_none());
+    assert_eq!(instance::finalize(&[]), Err(Status::ERR_INIT));
+
+    for round in 0..3 {
+        assert_eq!(instance::init(&[]), Err(Status::ERR_UNREACH), "nobody launched this process");
+        let client = instance::current().expect("it is initialised nevertheless");
+        client.put(Scope::Internal, "round".into(), Value::Int(round)).unwrap();
+        // The second library of the process counts, and sees the same.
+        assert_eq!(instance::init(&[]).as_ref(), Ok(client.me()));
+        assert_eq!(instance::count(), 2);
+        let handler = std::sync::Arc::new(|_, _, _| {});
+        client.register_event_handler(vec![Status(-1)], Vec::new(), handler).wait().unwrap();
+        assert_eq!(instance::finalize(&[]), Ok(()));
+        assert_eq!(get(instance::current().unwrap(), "round"), Ok(Value::Int(round)));
+        assert_eq!(instance::finalize(&[]), Ok(()));
+        assert_eq!(instance::count(), 0);
+        assert!(instance::current().is_none());
+        assert_eq!(get(client, "round"), Ok(Value::Int(round)), "a call that races with the last finalize");
+        assert_eq!(instance::finalize(&[]), Err(Status::ERR_INIT));
+    }
+
+    let env = Environment::from_lookup(|_| None).unwrap();
+    let client = || Client::connect(&env, &[]).unwrap();
+    let me: Proc = client().me().clone();
+    assert_eq!(instance::install(client()), Ok(()));
+    assert_eq!(instance::install(client()), Err(Status::ERR_EXISTS));
+    assert_eq!(instance::init(&[]), Ok(me.clone()));
+    assert_eq!((instance::finalize(&[]), instance::finalize(&[])), (Ok(()), Ok(())));
+    assert_eq!(me.rank, Rank(0));
+    // A thread that has been joined may still be listed for a moment.
+    while threads() != threads_before {
+        std::thread::yield_now();
+    }
+    assert_eq!(open_descriptors(), descriptors, "no descriptor stays");
+}
