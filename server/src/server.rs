@@ -199,6 +199,10 @@ impl Server {
     ///
     /// With `done`: answers `SUCCESS` and calls it later. Without: `OPERATION_SUCCEEDED`.
     pub fn register_nspace(&self, nspace: Nspace, nlocal: i32, infos: Vec<Info>, done: Option<OpDone>) -> Status {
+        if nspace.is_empty() {
+            // Everywhere else the empty name means the caller's own namespace.
+            return Status::ERR_BAD_PARAM;
+        }
         let known = self.inner.engine.lock().job(&nspace);
         // Reading a large job takes its time: not under the lock that the clients' requests need.
         match JobPlan::read(&nspace, nlocal, &infos, known, &self.hostname) {
