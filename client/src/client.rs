@@ -1,6 +1,7 @@
 //! One process's view of its job.
 
 use std::ffi::CStr;
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
@@ -320,7 +321,9 @@ fn refused(env: &Environment, me: &Proc, status: Status) {
     let place =
         env.server.as_ref().map_or_else(|| "the server".into(), |uri| format!("{} at {}", uri.proc, uri.address));
     let version = &env.server_version;
-    eprintln!(
+    // A process may have closed its stderr.
+    let _ = writeln!(
+        std::io::stderr(),
         "pmix-dstore client {me}: no connection to {place} (release {version}): {status}; is its job still running?"
     );
 }

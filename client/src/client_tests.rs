@@ -559,6 +559,26 @@ fn notifying_reaches_the_server_and_the_own_handlers() {
 }
 
 #[test]
+fn a_handler_for_this_process_alone_is_no_matter_of_the_servers() {
+    let stage = stage();
+    let (sender, calls) = channel();
+    let here = Value::Code { ty: DataType::DATA_RANGE, bits: crate::events::range::PROC_LOCAL.into() };
+    let infos = vec![Info::new(keys::RANGE, here)];
+    let handler = reporter("here", Status::SUCCESS, &sender);
+    let id = stage.client.register_event_handler(vec![Status(-1)], infos, handler).wait().unwrap();
+    assert_eq!(stage.asked(), []);
+    stage.answers_status(Status::SUCCESS);
+    let handler = reporter("anywhere", Status::SUCCESS, &sender);
+    stage.client.register_event_handler(vec![Status(-1)], vec![], handler).wait().unwrap();
+    assert_eq!(stage.asked().len(), 1, "the server was not told of the code before");
+    stage.client.deliver(Event::new(Status(-1), Proc::new(nspace("job"), Rank(0)), vec![]));
+    stage.client.deliver(Event::new(Status(-1), stage.client.me().clone(), vec![]));
+    assert_eq!(names(&calls, 3), ["anywhere", "anywhere", "here"]);
+    stage.client.deregister_event_handler(id).wait().unwrap();
+    assert_eq!(stage.asked(), [], "another handler is still there for the code");
+}
+
+#[test]
 fn a_declared_model_waits_for_its_handler() {
     let stage = stage();
     let (sender, calls) = channel();

@@ -1590,12 +1590,6 @@ static inline bool pmixds_same_nspace(const char *a, const char *b)
     return a == NULL || b == NULL || a[0] == '\0' || b[0] == '\0' || strncmp(a, b, PMIX_MAX_NSLEN) == 0;
 }
 
-static inline bool pmixds_rank_invalid(pmix_rank_t rank)
-{
-    return rank != PMIX_RANK_UNDEF && rank != PMIX_RANK_WILDCARD && rank != PMIX_RANK_LOCAL_NODE
-           && rank != PMIX_RANK_LOCAL_PEERS && rank > PMIX_RANK_VALID;
-}
-
 #define PMIX_LOAD_KEY(a, b) pmixds_load_name((a), PMIX_MAX_KEYLEN, (b))
 #define PMIX_CHECK_KEY(a, b) pmixds_same_name((a)->key, (b), PMIX_MAX_KEYLEN)
 #define PMIX_CHECK_RESERVED_KEY(a) (strncmp((a), "pmix", 4) == 0)
@@ -1611,7 +1605,7 @@ static inline bool pmixds_rank_invalid(pmix_rank_t rank)
 #define PMIX_CHECK_RANK(a, b) ((a) == (b) || (a) == PMIX_RANK_WILDCARD || (b) == PMIX_RANK_WILDCARD)
 #define PMIX_CHECK_PROCID(a, b) \
     (PMIX_CHECK_NSPACE((a)->nspace, (b)->nspace) && PMIX_CHECK_RANK((a)->rank, (b)->rank))
-#define PMIX_PROCID_INVALID(a) (PMIX_NSPACE_INVALID((a)->nspace) || pmixds_rank_invalid((a)->rank))
+#define PMIX_PROCID_INVALID(a) (PMIX_NSPACE_INVALID((a)->nspace) || (a)->rank == PMIX_RANK_INVALID)
 
 /* A namespace of several clusters is "cluster:namespace". */
 static inline void pmixds_join_nspace(char *target, const char *cluster, const char *nspace)
@@ -1777,7 +1771,7 @@ static inline char **pmix_argv_copy(char **argv)
     return copy;
 }
 
-/* Sets a variable in an environment, or takes it away where value is NULL. */
+/* Sets a variable in an environment; without a value to nothing, or takes it away from the process's own. */
 static inline pmix_status_t pmix_setenv(const char *name, const char *value, bool overwrite, char ***env)
 {
     extern char **environ;
@@ -1794,7 +1788,7 @@ static inline pmix_status_t pmix_setenv(const char *name, const char *value, boo
     }
     for (n = 0; n < pmix_argv_count(*env); n++) {
         if (strncmp((*env)[n], name, len) == 0 && (*env)[n][len] == '=') {
-            if (value != NULL && !overwrite) {
+            if (!overwrite) {
                 return PMIX_ERR_EXISTS;
             }
             rest = pmix_argv_count(*env) - n;
@@ -1803,9 +1797,7 @@ static inline pmix_status_t pmix_setenv(const char *name, const char *value, boo
             break;
         }
     }
-    if (value == NULL) {
-        return PMIX_SUCCESS;
-    }
+    value = value == NULL ? "" : value;
     entry = (char *) malloc(len + strlen(value) + 2);
     if (entry == NULL) {
         return PMIX_ERR_OUT_OF_RESOURCE;
@@ -1868,7 +1860,6 @@ static inline pmix_status_t pmix_setenv(const char *name, const char *value, boo
         case PMIX_DOUBLE: (n) = (t) ((m)->data.dval); break;            \
         case PMIX_PID: (n) = (t) ((m)->data.pid); break;                \
         case PMIX_PROC_RANK: (n) = (t) ((m)->data.rank); break;         \
-        case PMIX_STATUS: (n) = (t) ((m)->data.status); break;          \
         default: (s) = PMIX_ERR_BAD_PARAM; break;                       \
         }                                                               \
     } while (0)

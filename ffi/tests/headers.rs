@@ -54,17 +54,37 @@ fn headers_are_valid_cpp() {
     compile("c++", "empty.cpp", &own_headers(), &["-std=c++17", "-Wall", "-Wextra", "-Werror"]);
 }
 
-#[test]
-fn macros_work() {
+/// The shared library under its own name, in a directory for the linker and the loader.
+fn library() -> tempfile::TempDir {
     let mut library = std::env::current_exe().unwrap();
     while !library.join("libpmix.so").exists() {
         assert!(library.pop(), "libpmix.so was not built beside the test");
     }
     let soname = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(library.join("libpmix.so"), soname.path().join("libpmix.so.2")).unwrap();
+    soname
+}
+
+/// What a program says that is compiled with these headers and runs with our library.
+fn said_by(source: &str, include: &Path, options: &[&str]) -> String {
+    let soname = library();
     let search = format!("-L{}", soname.path().display());
-    let options: Vec<&str> = STRICT.iter().copied().chain([search.as_str(), "-l:libpmix.so.2"]).collect();
-    let (_directory, program) = compile("cc", "macros.c", &own_headers(), &options);
-    let said = run(Command::new(program).env("LD_LIBRARY_PATH", soname.path()));
+    let options: Vec<&str> = options.iter().copied().chain([search.as_str(), "-l:libpmix.so.2"]).collect();
+    let (_directory, program) = compile("cc", source, include, &options);
+    run(Command::new(program).env("LD_LIBRARY_PATH", soname.path()))
+}
+
+#[test]
+fn macros_work() {
+    let said = said_by("macros.c", &own_headers(), STRICT);
     assert!(said.contains("pmix-dstore"), "{said}");
+}
+
+#[test]
+fn macros_answer_as_those_of_the_stock_headers() {
+    let ours = said_by("macro_answers.c", &own_headers(), STRICT);
+    assert_eq!(ours, include_str!("macro_answers.expected"));
+    if Path::new(STOCK_HEADERS).join("pmix.h").exists() {
+        assert_eq!(ours, said_by("macro_answers.c", Path::new(STOCK_HEADERS), &["-std=gnu11", "-w"]));
+    }
 }

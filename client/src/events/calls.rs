@@ -35,8 +35,7 @@ impl Client {
         };
         // From now on somebody must listen to the server.
         inner.link.defer(Box::new(|| {}));
-        let stays_here = handler.directives.range == range::PROC_LOCAL || inner.standing == Standing::Singleton;
-        if stays_here || new_codes.is_empty() {
+        if new_codes.is_empty() || inner.standing == Standing::Singleton {
             inner.replay(&handler);
             return Operation::ready(&inner.link, Ok(handler.id));
         }

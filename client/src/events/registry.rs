@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use pmix_dstore::model::{Info, Proc, Result, Status};
 
 use super::directives::{Addressees, Directives, Place};
-use super::{Event, EventHandler, HandlerId};
+use super::{Event, EventHandler, HandlerId, range};
 
 /// Events kept for handlers yet to come; the oldest makes room.
 const KEPT_MAX: usize = 512;
@@ -60,7 +60,7 @@ struct Handlers {
     categories: [Vec<Arc<Handler>>; 3],
     last: Option<Arc<Handler>>,
     id_next: HandlerId,
-    /// How many handlers there are for a code.
+    /// How many handlers there are for whose sake the server tells us of a code.
     users: HashMap<Status, usize>,
     kept: VecDeque<Event>,
 }
@@ -75,7 +75,7 @@ pub struct Registry {
 pub struct Registered {
     /// The handler.
     pub handler: Arc<Handler>,
-    /// Codes that no other handler is for; [`DEFAULT_CODE`] for all codes.
+    /// Codes that the server does not tell us of yet; [`DEFAULT_CODE`] for all codes.
     pub new_codes: Vec<Status>,
 }
 
@@ -102,7 +102,7 @@ impl Registry {
         Ok(Registered { handler, new_codes })
     }
 
-    /// Takes a handler away: the codes that no handler is for any more. Unknown numbers are passed over.
+    /// Takes a handler away: the codes that the server need not tell us of any more. Unknown numbers are passed over.
     pub fn remove(&self, id: HandlerId) -> Vec<Status> {
         let mut handlers = self.handlers.lock();
         let Some(handler) = handlers.take(id) else { return Vec::new() };
@@ -150,8 +150,13 @@ impl Registry {
 }
 
 impl Handler {
+    /// The codes that the server has to tell us of for this handler's sake.
     fn codes_counted(&self) -> Vec<Status> {
-        if self.codes.is_empty() { vec![DEFAULT_CODE] } else { self.codes.clone() }
+        match self.codes.as_slice() {
+            _ if self.directives.range == range::PROC_LOCAL => Vec::new(),
+            [] => vec![DEFAULT_CODE],
+            codes => codes.to_vec(),
+        }
     }
 
     /// The infos of an event as this handler gets them.
