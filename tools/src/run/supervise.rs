@@ -10,7 +10,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, read, write};
 use pmix_dstore::model::{Proc, Rank};
 use pmix_server::Server;
@@ -25,6 +25,9 @@ use super::report::Ended;
 
 /// Exit status of a job that took too long, as of `timeout(1)`.
 const EXIT_TIMEOUT: i32 = 124;
+/// How long an abort waits for news of a rank that was killed: MPI ranks abort when they hear that another one has
+/// died, which may be before the launcher is told so.
+const ABORT_DELAY: Duration = Duration::from_millis(100);
 /// Signals that are passed on to the ranks.
 const FORWARDED: [Signal; 5] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
 /// Bytes moved at once.
@@ -55,6 +58,14 @@ enum Source {
     Output(usize),
 }
 
+/// What a rank that called abort wants.
+struct PendingAbort {
+    until: Instant,
+    rank: usize,
+    status: i32,
+    what: String,
+}
+
 struct Supervisor<'a> {
     args: &'a Args,
     signals: SignalFd,
@@ -67,6 +78,8 @@ struct Supervisor<'a> {
     stdin_open: bool,
     /// The job's exit status, once something has gone wrong.
     failure: Option<i32>,
+    /// A rank's wish to abort, while it is not known whether it only follows another rank's death.
+    abort: Option<PendingAbort>,
     /// When ranks that were told to end are killed.
     kill_at: Option<Instant>,
     timeout_at: Option<Instant>,
@@ -98,6 +111,7 @@ pub(super) fn supervise(
         stdin_pending: Vec::new(),
         stdin_open: true,
         failure: None,
+        abort: None,
         kill_at: None,
         timeout_at: args.timeout.map(|time| started + time),
         libraries: BTreeMap::new(),
@@ -152,7 +166,8 @@ impl Supervisor<'_> {
     }
 
     fn deadline(&self, now: Instant) -> Option<Instant> {
-        [self.kill_at, self.timeout_at, self.events.expire(now)].into_iter().flatten().min()
+        let abort = self.abort.as_ref().map(|abort| abort.until);
+        [self.kill_at, self.timeout_at, abort, self.events.expire(now)].into_iter().flatten().min()
     }
 
     fn turn(&mut self) {
@@ -174,6 +189,9 @@ impl Supervisor<'_> {
             }
         }
         let now = Instant::now();
+        if self.abort.as_ref().is_some_and(|abort| abort.until <= now) {
+            self.finish_abort();
+        }
         if self.timeout_at.is_some_and(|at| at <= now) {
             self.timeout_at = None;
             let seconds = self.args.timeout.unwrap_or_default().as_secs_f64();
@@ -273,16 +291,12 @@ impl Supervisor<'_> {
                     }
                 }
                 Event::Abort { rank, status, message } => {
-                    // MPI ranks abort when they hear that another one has died: that death is the first failure.
-                    for index in (0..self.ranks.len()).filter(|index| *index != rank as usize) {
-                        if self.ranks[index].running && was_killed(self.ranks[index].pid) {
-                            self.reap_one(index);
-                        }
-                    }
                     let said = message.map_or(String::new(), |text| format!(": {}", text.to_string_lossy()));
-                    let status = if status == 0 { 1 } else { status & 0xff };
-                    let who = self.name(rank as usize);
-                    self.fail(status, &format!("{who} called abort with status {status}{said}"));
+                    // What a shell would take for success is none for an abort.
+                    let status = if status & 0xff == 0 { 1 } else { status & 0xff };
+                    let what = format!("{} called abort with status {status}{said}", self.name(rank as usize));
+                    let until = Instant::now() + ABORT_DELAY;
+                    self.abort.get_or_insert(PendingAbort { until, rank: rank as usize, status, what });
                 }
             }
         }
@@ -306,6 +320,10 @@ impl Supervisor<'_> {
         self.pass_output(index);
         // Its finalize may have been told since the events were last taken.
         self.take_events();
+        let killed = matches!(status, WaitStatus::Signaled(..));
+        if self.abort.as_ref().is_some_and(|abort| !killed || abort.rank == index) {
+            self.finish_abort();
+        }
         let who = self.name(index);
         let state = &self.ranks[index];
         match status {
@@ -319,6 +337,13 @@ impl Supervisor<'_> {
                 self.fail(128 + number, &format!("{who} was killed by signal {number} ({signal})"));
             }
             _ => self.ranks[index].running = true,
+        }
+    }
+
+    /// The abort that a rank asked for is the first failure, if there has been none.
+    fn finish_abort(&mut self) {
+        if let Some(abort) = self.abort.take() {
+            self.fail(abort.status, &abort.what);
         }
     }
 
@@ -403,12 +428,6 @@ impl Supervisor<'_> {
             }
         }
     }
-}
-
-/// Whether a process has been killed by a signal; its status is left to be collected.
-fn was_killed(pid: Pid) -> bool {
-    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-    matches!(waitid(Id::Pid(pid), flags), Ok(WaitStatus::Signaled(..)))
 }
 
 /// The PMIx library that a process has mapped.
