@@ -826,6 +826,15 @@ fn a_lost_client_is_the_hosts_news_and_not_the_other_clients() {
 }
 
 #[test]
+fn a_timeout_beyond_all_clocks_is_harmless() {
+    let mut bench = Bench::new(0, 1, 2);
+    let ages = vec![Info::new(keys::TIMEOUT, Value::Uint64(u64::MAX))];
+    bench.fence(0, 10, everybody(), ages.clone());
+    bench.get(0, 11, 1, "key", ages);
+    assert_eq!(bench.status(0, 10), None);
+}
+
+#[test]
 fn the_shortest_timeout_of_a_fences_participants_counts() {
     let mut bench = Bench::new(0, 1, 3);
     bench.fence(0, 10, everybody(), Vec::new());
