@@ -123,6 +123,12 @@ fn a_killed_rank_ends_the_job() {
     assert!(!ended.left, "{ended}");
 }
 
+/// Asserts that all ranks were served by a library.
+fn assert_served(ended: &Ended, size: usize, server: Library) {
+    let expected = if server == Library::Stock { 0 } else { size };
+    assert_eq!(ended.count("under a server that offers pmix-dstore"), expected, "{server:?}: {ended}");
+}
+
 /// Each side's library, with ours on one side at least.
 fn sides() -> [(Library, Library); 3] {
     [(Library::ours(), Library::ours()), (Library::Stock, Library::ours()), (Library::ours(), Library::Stock)]
@@ -138,6 +144,7 @@ fn mpirun_with_our_library_on_either_side() {
             .arg(program("ring"))
             .succeed();
         assert_ring(&ended, 4, &[(ranks, 4)]);
+        assert_served(&ended, 4, server);
     }
 }
 
@@ -154,5 +161,6 @@ fn srun_with_our_library_on_either_side() {
         }
         let ended = run.args("srun --mpi=pmix -n 4").arg(program("ring")).succeed();
         assert_ring(&ended, 4, &[(ranks, 4)]);
+        assert_served(&ended, 4, server);
     }
 }
