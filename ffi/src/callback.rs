@@ -213,14 +213,6 @@ pub unsafe fn hand_over(answer: Answer, results: *mut *mut pmix_info_t, count: *
     answer.status.ok()
 }
 
-/// The C form of infos, kept alive by its owner.
-///
-/// # Errors
-/// `NOMEM`, and what writing an info says.
-pub fn c_infos(infos: &[Info]) -> Result<CArray<pmix_info_t>> {
-    CArray::new(infos)
-}
-
 /// Fills a C structure that the caller provides and whose former contents do not count.
 ///
 /// # Errors

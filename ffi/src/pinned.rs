@@ -1,7 +1,7 @@
 //! Values that belong to the library and that C code only points to: `PMIX_GET_POINTER_VALUES`.
 //!
-//! A caller may keep such a pointer until the library is finalized, and frees nothing. Each distinct value is made once,
-//! however often and under however many keys it is asked for, so that asking again costs no memory.
+//! A caller may keep such a pointer until the library is finalized, and frees nothing. Each distinct value is made
+//! once, however often and under however many keys it is asked for, so that asking again costs no memory.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -197,7 +197,10 @@ pub struct pmix_proc_info_t {
     pub exit_code: c_int,
     pub state: pmix_proc_state_t,
 }
-layout!(pmix_proc_info_t, 296, 8; proc @ 0, hostname @ 264, executable_name @ 272, pid @ 280, exit_code @ 284, state @ 288);
+layout!(
+    pmix_proc_info_t, 296, 8;
+    proc @ 0, hostname @ 264, executable_name @ 272, pid @ 280, exit_code @ 284, state @ 288
+);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -311,7 +314,14 @@ pub struct pmix_server_module_t {
     pub fabric: Option<pmix_server_fabric_fn_t>,
     pub client_connected2: Option<pmix_server_client_connected2_fn_t>,
 }
-layout!(pmix_server_module_t, 224, 8; client_connected @ 0, client_finalized @ 8, abort @ 16, fence_nb @ 24, direct_modex @ 32, publish @ 40, lookup @ 48, unpublish @ 56, spawn @ 64, connect @ 72, disconnect @ 80, register_events @ 88, deregister_events @ 96, listener @ 104, notify_event @ 112, query @ 120, tool_connected @ 128, log @ 136, allocate @ 144, job_control @ 152, monitor @ 160, get_credential @ 168, validate_credential @ 176, iof_pull @ 184, push_stdin @ 192, group @ 200, fabric @ 208, client_connected2 @ 216);
+layout!(
+    pmix_server_module_t, 224, 8;
+    client_connected @ 0, client_finalized @ 8, abort @ 16, fence_nb @ 24, direct_modex @ 32, publish @ 40, lookup @ 48,
+    unpublish @ 56, spawn @ 64, connect @ 72, disconnect @ 80, register_events @ 88, deregister_events @ 96,
+    listener @ 104, notify_event @ 112, query @ 120, tool_connected @ 128, log @ 136, allocate @ 144, job_control @ 152,
+    monitor @ 160, get_credential @ 168, validate_credential @ 176, iof_pull @ 184, push_stdin @ 192, group @ 200,
+    fabric @ 208, client_connected2 @ 216
+);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -332,7 +342,11 @@ pub struct pmix_proc_stats_t {
     pub processor: u16,
     pub sample_time: timeval,
 }
-layout!(pmix_proc_stats_t, 352, 8; node @ 0, proc @ 8, pid @ 268, cmd @ 272, state @ 280, time @ 288, percent_cpu @ 304, priority @ 308, num_threads @ 312, pss @ 316, vsize @ 320, rss @ 324, peak_vsize @ 328, processor @ 332, sample_time @ 336);
+layout!(
+    pmix_proc_stats_t, 352, 8;
+    node @ 0, proc @ 8, pid @ 268, cmd @ 272, state @ 280, time @ 288, percent_cpu @ 304, priority @ 308,
+    num_threads @ 312, pss @ 316, vsize @ 320, rss @ 324, peak_vsize @ 328, processor @ 332, sample_time @ 336
+);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -350,7 +364,12 @@ pub struct pmix_disk_stats_t {
     pub milliseconds_io: u64,
     pub weighted_milliseconds_io: u64,
 }
-layout!(pmix_disk_stats_t, 96, 8; disk @ 0, num_reads_completed @ 8, num_reads_merged @ 16, num_sectors_read @ 24, milliseconds_reading @ 32, num_writes_completed @ 40, num_writes_merged @ 48, num_sectors_written @ 56, milliseconds_writing @ 64, num_ios_in_progress @ 72, milliseconds_io @ 80, weighted_milliseconds_io @ 88);
+layout!(
+    pmix_disk_stats_t, 96, 8;
+    disk @ 0, num_reads_completed @ 8, num_reads_merged @ 16, num_sectors_read @ 24, milliseconds_reading @ 32,
+    num_writes_completed @ 40, num_writes_merged @ 48, num_sectors_written @ 56, milliseconds_writing @ 64,
+    num_ios_in_progress @ 72, milliseconds_io @ 80, weighted_milliseconds_io @ 88
+);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -363,7 +382,11 @@ pub struct pmix_net_stats_t {
     pub num_packets_sent: u64,
     pub num_send_errs: u64,
 }
-layout!(pmix_net_stats_t, 56, 8; net_interface @ 0, num_bytes_recvd @ 8, num_packets_recvd @ 16, num_recv_errs @ 24, num_bytes_sent @ 32, num_packets_sent @ 40, num_send_errs @ 48);
+layout!(
+    pmix_net_stats_t, 56, 8;
+    net_interface @ 0, num_bytes_recvd @ 8, num_packets_recvd @ 16, num_recv_errs @ 24, num_bytes_sent @ 32,
+    num_packets_sent @ 40, num_send_errs @ 48
+);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -386,7 +409,12 @@ pub struct pmix_node_stats_t {
     pub netstats: *mut pmix_net_stats_t,
     pub nnetstats: usize,
 }
-layout!(pmix_node_stats_t, 104, 8; node @ 0, la @ 8, la5 @ 12, la15 @ 16, total_mem @ 20, free_mem @ 24, buffers @ 28, cached @ 32, swap_cached @ 36, swap_total @ 40, swap_free @ 44, mapped @ 48, sample_time @ 56, diskstats @ 72, ndiskstats @ 80, netstats @ 88, nnetstats @ 96);
+layout!(
+    pmix_node_stats_t, 104, 8;
+    node @ 0, la @ 8, la5 @ 12, la15 @ 16, total_mem @ 20, free_mem @ 24, buffers @ 28, cached @ 32, swap_cached @ 36,
+    swap_total @ 40, swap_free @ 44, mapped @ 48, sample_time @ 56, diskstats @ 72, ndiskstats @ 80, netstats @ 88,
+    nnetstats @ 96
+);
 
 pub type pmix_release_cbfunc_t = unsafe extern "C" fn(cbdata: *mut c_void);
 pub type pmix_modex_cbfunc_t = unsafe extern "C" fn(

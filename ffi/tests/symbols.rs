@@ -38,6 +38,12 @@ fn soname_is_that_of_the_stock_library() {
 }
 
 #[test]
+fn library_stays_loaded_for_its_threads() {
+    let dynamic = output("readelf", &["-d"]);
+    assert!(dynamic.lines().any(|line| line.contains("FLAGS_1") && line.contains("NODELETE")), "{dynamic}");
+}
+
+#[test]
 fn missing_functions_are_documented() {
     let document = include_str!("../../docs/missing.md");
     let source = include_str!("../src/api/missing.rs");

@@ -1,7 +1,8 @@
 /* An MPI program that shows whether a job was wired up: a token goes round all ranks, a sum over all is right, and
  * every rank names the hosts of all of them.
  *
- * With RING_LIBRARY=1 in the environment every rank prints which libpmix.so it has mapped, from /proc/self/maps.
+ * With RING_LIBRARY=1 in the environment every rank prints which libpmix.so it has mapped, from /proc/self/maps, and
+ * which data stores its server offers, which tells the servers apart.
  * With RING_ABORT=R rank R calls MPI_Abort with status 3; with RING_DIE=R it kills itself.
  */
 #include <mpi.h>
@@ -92,7 +93,8 @@ int main(int argc, char **argv)
     }
     puts(line);
     if (getenv("RING_LIBRARY") != NULL) {
-        printf("rank %d: library %s\n", rank, mapped_library());
+        const char *stores = getenv("PMIX_GDS_MODULE");
+        printf("rank %d: library %s under a server that offers %s\n", rank, mapped_library(), stores ? stores : "nothing");
     }
     fflush(stdout);
     free(names);

@@ -123,29 +123,44 @@ fn a_killed_rank_ends_the_job() {
     assert!(!ended.left, "{ended}");
 }
 
-#[test]
-fn mpirun_with_our_library_on_both_sides() {
-    let ended = Run::new("mpirun", Library::ours())
-        .env("RING_LIBRARY", "1")
-        .args("--oversubscribe -np 4")
-        .arg(program("ring"))
-        .succeed();
-    assert_ring(&ended, 4, &[(Library::ours(), 4)]);
+/// Asserts that all ranks were served by a library.
+fn assert_served(ended: &Ended, size: usize, server: Library) {
+    let expected = if server == Library::Stock { 0 } else { size };
+    assert_eq!(ended.count("under a server that offers pmix-dstore"), expected, "{server:?}: {ended}");
+}
+
+/// Each side's library, with ours on one side at least.
+fn sides() -> [(Library, Library); 3] {
+    [(Library::ours(), Library::ours()), (Library::Stock, Library::ours()), (Library::ours(), Library::Stock)]
 }
 
 #[test]
-fn srun_with_our_library_on_both_sides() {
+fn mpirun_with_our_library_on_either_side() {
+    for (server, ranks) in sides() {
+        let ended = Run::new("mpirun", server)
+            .env("RING_LIBRARY", "1")
+            .args("--oversubscribe -np 4 env")
+            .arg(format!("LD_LIBRARY_PATH={}", ranks.directory().display()))
+            .arg(program("ring"))
+            .succeed();
+        assert_ring(&ended, 4, &[(ranks, 4)]);
+        assert_served(&ended, 4, server);
+    }
+}
+
+#[test]
+fn srun_with_our_library_on_either_side() {
     if !geteuid().is_root() {
         eprintln!("left out: starting Slurm's daemons takes root");
         return;
     }
-    let library = Library::ours();
-    let ended = Run::new(repository().join("tests/slurm/one-node.sh"), library)
-        .env("RING_LIBRARY", "1")
-        .arg("--lib")
-        .arg(library.directory())
-        .args("srun --mpi=pmix -n 4")
-        .arg(program("ring"))
-        .succeed();
-    assert_ring(&ended, 4, &[(library, 4)]);
+    for (server, ranks) in sides() {
+        let mut run = Run::new(repository().join("tests/slurm/one-node.sh"), ranks).env("RING_LIBRARY", "1");
+        if server != Library::Stock {
+            run = run.arg("--lib").arg(server.directory());
+        }
+        let ended = run.args("srun --mpi=pmix -n 4").arg(program("ring")).succeed();
+        assert_ring(&ended, 4, &[(ranks, 4)]);
+        assert_served(&ended, 4, server);
+    }
 }

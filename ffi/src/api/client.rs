@@ -15,8 +15,8 @@ use crate::types::*;
 /// What `PMIx_Get_version` answers.
 ///
 /// The form is that of the stock library, because programs parse it: Open MPI's component refuses a string whose first
-/// character is below `3` (a letter is above), and others look for the word `OpenPMIx` and read the release behind it. The
-/// release is the one whose interface this is. The part behind `repo rev` tells us from the stock library, so that
+/// character is below `3` (a letter is above), and others look for the word `OpenPMIx` and read the release behind it.
+/// The release is the one whose interface this is. The part behind `repo rev` tells us from the stock library, so that
 /// nobody compares that one with itself.
 const VERSION: &CStr = match CStr::from_bytes_with_nul(
     concat!(

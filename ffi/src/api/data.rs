@@ -1,6 +1,6 @@
 //! Exchanging data: put, commit, fence, get, and who runs where.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 
 use pmix_client::{GetOptions, GetRequest};
 use pmix_dstore::model::{Info, Proc, Rank, Result, Scope, Status};
@@ -148,7 +148,8 @@ status_entry! {
         let (procs, nprocs) = (writable(procs)?, writable(nprocs)?);
         (*procs, *nprocs) = (std::ptr::null_mut(), 0);
         let nspace = if nspace.is_null() { None } else { Some(text::nspace(nspace)?) };
-        let peers: Vec<Proc> = client.resolve_peers(text::string(nodename).map(|name| name.to_bytes()), nspace.as_ref())?;
+        let node = text::string(nodename).map(CStr::to_bytes);
+        let peers: Vec<Proc> = client.resolve_peers(node, nspace.as_ref())?;
         (*procs, *nprocs) = CArray::<pmix_proc_t>::new(&peers)?.into_raw();
         Ok(())
     }

@@ -7,10 +7,24 @@ use crate::types::*;
 
 not_supported! {
     /// `PMIx_Compute_distances` (topology-fabric).
-    fn PMIx_Compute_distances(topo: *mut pmix_topology_t, cpuset: *mut pmix_cpuset_t, info: *mut pmix_info_t, ninfo: usize, distances: *mut *mut pmix_device_distance_t, ndist: *mut usize);
+    fn PMIx_Compute_distances(
+        topo: *mut pmix_topology_t,
+        cpuset: *mut pmix_cpuset_t,
+        info: *mut pmix_info_t,
+        ninfo: usize,
+        distances: *mut *mut pmix_device_distance_t,
+        ndist: *mut usize,
+    );
 
     /// `PMIx_Compute_distances_nb` (topology-fabric).
-    fn PMIx_Compute_distances_nb(topo: *mut pmix_topology_t, cpuset: *mut pmix_cpuset_t, info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<pmix_device_dist_cbfunc_t>, cbdata: *mut c_void);
+    fn PMIx_Compute_distances_nb(
+        topo: *mut pmix_topology_t,
+        cpuset: *mut pmix_cpuset_t,
+        info: *mut pmix_info_t,
+        ninfo: usize,
+        cbfunc: Option<pmix_device_dist_cbfunc_t>,
+        cbdata: *mut c_void,
+    );
 
     /// `PMIx_Fabric_deregister` (topology-fabric).
     fn PMIx_Fabric_deregister(fabric: *mut pmix_fabric_t);
@@ -22,7 +36,13 @@ not_supported! {
     fn PMIx_Fabric_register(fabric: *mut pmix_fabric_t, directives: *const pmix_info_t, ndirs: usize);
 
     /// `PMIx_Fabric_register_nb` (topology-fabric).
-    fn PMIx_Fabric_register_nb(fabric: *mut pmix_fabric_t, directives: *const pmix_info_t, ndirs: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+    fn PMIx_Fabric_register_nb(
+        fabric: *mut pmix_fabric_t,
+        directives: *const pmix_info_t,
+        ndirs: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    );
 
     /// `PMIx_Fabric_update` (topology-fabric).
     fn PMIx_Fabric_update(fabric: *mut pmix_fabric_t);
@@ -43,52 +63,148 @@ not_supported! {
     fn PMIx_Parse_cpuset_string(cpuset_string: *const c_char, cpuset: *mut pmix_cpuset_t);
 
     /// `PMIx_Group_construct` (groups).
-    fn PMIx_Group_construct(grp: *const c_char, procs: *const pmix_proc_t, nprocs: usize, directives: *const pmix_info_t, ndirs: usize, results: *mut *mut pmix_info_t, nresults: *mut usize);
+    fn PMIx_Group_construct(
+        grp: *const c_char,
+        procs: *const pmix_proc_t,
+        nprocs: usize,
+        directives: *const pmix_info_t,
+        ndirs: usize,
+        results: *mut *mut pmix_info_t,
+        nresults: *mut usize,
+    );
 
     /// `PMIx_Group_construct_nb` (groups).
-    fn PMIx_Group_construct_nb(grp: *const c_char, procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_info_cbfunc_t>, cbdata: *mut c_void);
+    fn PMIx_Group_construct_nb(
+        grp: *const c_char,
+        procs: *const pmix_proc_t,
+        nprocs: usize,
+        info: *const pmix_info_t,
+        ninfo: usize,
+        cbfunc: Option<pmix_info_cbfunc_t>,
+        cbdata: *mut c_void,
+    );
 
     /// `PMIx_Group_destruct` (groups).
     fn PMIx_Group_destruct(grp: *const c_char, info: *const pmix_info_t, ninfo: usize);
 
     /// `PMIx_Group_destruct_nb` (groups).
-    fn PMIx_Group_destruct_nb(grp: *const c_char, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+    fn PMIx_Group_destruct_nb(
+        grp: *const c_char,
+        info: *const pmix_info_t,
+        ninfo: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    );
 
     /// `PMIx_Group_invite` (groups).
-    fn PMIx_Group_invite(grp: *const c_char, procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize, results: *mut *mut pmix_info_t, nresult: *mut usize);
+    fn PMIx_Group_invite(
+        grp: *const c_char,
+        procs: *const pmix_proc_t,
+        nprocs: usize,
+        info: *const pmix_info_t,
+        ninfo: usize,
+        results: *mut *mut pmix_info_t,
+        nresult: *mut usize,
+    );
 
     /// `PMIx_Group_invite_nb` (groups).
-    fn PMIx_Group_invite_nb(grp: *const c_char, procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_info_cbfunc_t>, cbdata: *mut c_void);
+    fn PMIx_Group_invite_nb(
+        grp: *const c_char,
+        procs: *const pmix_proc_t,
+        nprocs: usize,
+        info: *const pmix_info_t,
+        ninfo: usize,
+        cbfunc: Option<pmix_info_cbfunc_t>,
+        cbdata: *mut c_void,
+    );
 
     /// `PMIx_Group_join` (groups).
-    fn PMIx_Group_join(grp: *const c_char, leader: *const pmix_proc_t, opt: pmix_group_opt_t, info: *const pmix_info_t, ninfo: usize, results: *mut *mut pmix_info_t, nresult: *mut usize);
+    fn PMIx_Group_join(
+        grp: *const c_char,
+        leader: *const pmix_proc_t,
+        opt: pmix_group_opt_t,
+        info: *const pmix_info_t,
+        ninfo: usize,
+        results: *mut *mut pmix_info_t,
+        nresult: *mut usize,
+    );
 
     /// `PMIx_Group_join_nb` (groups).
-    fn PMIx_Group_join_nb(grp: *const c_char, leader: *const pmix_proc_t, opt: pmix_group_opt_t, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_info_cbfunc_t>, cbdata: *mut c_void);
+    fn PMIx_Group_join_nb(
+        grp: *const c_char,
+        leader: *const pmix_proc_t,
+        opt: pmix_group_opt_t,
+        info: *const pmix_info_t,
+        ninfo: usize,
+        cbfunc: Option<pmix_info_cbfunc_t>,
+        cbdata: *mut c_void,
+    );
 
     /// `PMIx_Group_leave` (groups).
     fn PMIx_Group_leave(grp: *const c_char, info: *const pmix_info_t, ninfo: usize);
 
     /// `PMIx_Group_leave_nb` (groups).
-    fn PMIx_Group_leave_nb(grp: *const c_char, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+    fn PMIx_Group_leave_nb(
+        grp: *const c_char,
+        info: *const pmix_info_t,
+        ninfo: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    );
 
     /// `PMIx_IOF_deregister` (iof).
-    fn PMIx_IOF_deregister(iofhdlr: usize, directives: *const pmix_info_t, ndirs: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+    fn PMIx_IOF_deregister(
+        iofhdlr: usize,
+        directives: *const pmix_info_t,
+        ndirs: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    );
 
     /// `PMIx_IOF_pull` (iof).
-    fn PMIx_IOF_pull(procs: *const pmix_proc_t, nprocs: usize, directives: *const pmix_info_t, ndirs: usize, channel: pmix_iof_channel_t, cbfunc: Option<pmix_iof_cbfunc_t>, regcbfunc: Option<pmix_hdlr_reg_cbfunc_t>, regcbdata: *mut c_void);
+    fn PMIx_IOF_pull(
+        procs: *const pmix_proc_t,
+        nprocs: usize,
+        directives: *const pmix_info_t,
+        ndirs: usize,
+        channel: pmix_iof_channel_t,
+        cbfunc: Option<pmix_iof_cbfunc_t>,
+        regcbfunc: Option<pmix_hdlr_reg_cbfunc_t>,
+        regcbdata: *mut c_void,
+    );
 
     /// `PMIx_IOF_push` (iof).
-    fn PMIx_IOF_push(targets: *const pmix_proc_t, ntargets: usize, bo: *mut pmix_byte_object_t, directives: *const pmix_info_t, ndirs: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+    fn PMIx_IOF_push(
+        targets: *const pmix_proc_t,
+        ntargets: usize,
+        bo: *mut pmix_byte_object_t,
+        directives: *const pmix_info_t,
+        ndirs: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    );
 
     /// `PMIx_server_IOF_deliver` (iof).
-    fn PMIx_server_IOF_deliver(source: *const pmix_proc_t, channel: pmix_iof_channel_t, bo: *const pmix_byte_object_t, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+    fn PMIx_server_IOF_deliver(
+        source: *const pmix_proc_t,
+        channel: pmix_iof_channel_t,
+        bo: *const pmix_byte_object_t,
+        info: *const pmix_info_t,
+        ninfo: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    );
 
     /// `PMIx_Register_attributes` (server).
     fn PMIx_Register_attributes(function: *mut c_char, attrs: *mut *mut c_char);
 
     /// `PMIx_server_collect_inventory` (server).
-    fn PMIx_server_collect_inventory(directives: *mut pmix_info_t, ndirs: usize, cbfunc: Option<pmix_info_cbfunc_t>, cbdata: *mut c_void);
+    fn PMIx_server_collect_inventory(
+        directives: *mut pmix_info_t,
+        ndirs: usize,
+        cbfunc: Option<pmix_info_cbfunc_t>,
+        cbdata: *mut c_void,
+    );
 
     /// `PMIx_server_define_process_set` (server).
     fn PMIx_server_define_process_set(members: *const pmix_proc_t, nmembers: usize, pset_name: *const c_char);
@@ -97,10 +213,22 @@ not_supported! {
     fn PMIx_server_delete_process_set(pset_name: *mut c_char);
 
     /// `PMIx_server_deliver_inventory` (server).
-    fn PMIx_server_deliver_inventory(info: *mut pmix_info_t, ninfo: usize, directives: *mut pmix_info_t, ndirs: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+    fn PMIx_server_deliver_inventory(
+        info: *mut pmix_info_t,
+        ninfo: usize,
+        directives: *mut pmix_info_t,
+        ndirs: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    );
 
     /// `PMIx_server_deregister_resources` (server).
-    fn PMIx_server_deregister_resources(info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+    fn PMIx_server_deregister_resources(
+        info: *mut pmix_info_t,
+        ninfo: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    );
 
     /// `PMIx_server_generate_cpuset_string` (server).
     fn PMIx_server_generate_cpuset_string(cpuset: *const pmix_cpuset_t, cpuset_string: *mut *mut c_char);
@@ -109,16 +237,38 @@ not_supported! {
     fn PMIx_server_generate_locality_string(cpuset: *const pmix_cpuset_t, locality: *mut *mut c_char);
 
     /// `PMIx_server_register_resources` (server).
-    fn PMIx_server_register_resources(info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+    fn PMIx_server_register_resources(
+        info: *mut pmix_info_t,
+        ninfo: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    );
 
     /// `PMIx_server_setup_application` (server).
-    fn PMIx_server_setup_application(nspace: *const c_char, info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<pmix_setup_application_cbfunc_t>, cbdata: *mut c_void);
+    fn PMIx_server_setup_application(
+        nspace: *const c_char,
+        info: *mut pmix_info_t,
+        ninfo: usize,
+        cbfunc: Option<pmix_setup_application_cbfunc_t>,
+        cbdata: *mut c_void,
+    );
 
     /// `PMIx_server_setup_local_support` (server).
-    fn PMIx_server_setup_local_support(nspace: *const c_char, info: *mut pmix_info_t, ninfo: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
+    fn PMIx_server_setup_local_support(
+        nspace: *const c_char,
+        info: *mut pmix_info_t,
+        ninfo: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    );
 
     /// `PMIx_tool_attach_to_server` (tool).
-    fn PMIx_tool_attach_to_server(myproc: *mut pmix_proc_t, server: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize);
+    fn PMIx_tool_attach_to_server(
+        myproc: *mut pmix_proc_t,
+        server: *mut pmix_proc_t,
+        info: *mut pmix_info_t,
+        ninfo: usize,
+    );
 
     /// `PMIx_tool_connect_to_server` (tool).
     fn PMIx_tool_connect_to_server(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize);

@@ -2,7 +2,7 @@
 
 mod connection;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::AsFd;
@@ -23,10 +23,10 @@ use crate::engine::{Output, PeerId, Transport};
 use crate::server::Inner;
 use crate::upcall::Upcall;
 
+/// Messages of one peer that are handed on before the replies to them leave and others have their turn.
+const BURST: usize = 64;
 /// How long a new connection may take for its first message.
 const HELLO_WAIT: Duration = Duration::from_secs(30);
-/// With more than this queued for a peer, events for it are dropped; replies never are.
-const QUEUE_MAX: usize = 16 << 20;
 /// A peer that takes nothing for so long is dropped.
 const STUCK_MAX: Duration = Duration::from_secs(300);
 /// How long to leave new connections alone when there are no descriptors left.
@@ -53,6 +53,8 @@ pub(crate) struct Loop {
     listeners: HashMap<Nspace, u64>,
     token_next: u64,
     accept_again: Option<Instant>,
+    /// Connections with whole messages that have not been handed on yet.
+    waiting: BTreeSet<u64>,
     events_dropped: u64,
 }
 
@@ -71,6 +73,7 @@ impl Loop {
             listeners: HashMap::new(),
             token_next: TOKEN_FIRST,
             accept_again: None,
+            waiting: BTreeSet::new(),
             events_dropped: 0,
         })
     }
@@ -87,6 +90,7 @@ impl Loop {
             let now = Instant::now();
             // Rounded up, so that the deadline has passed when we look.
             let timeout = match self.deadline() {
+                _ if !self.waiting.is_empty() => EpollTimeout::ZERO,
                 None => EpollTimeout::NONE,
                 Some(deadline) => {
                     let wait = deadline.saturating_duration_since(now) + Duration::from_millis(1);
@@ -103,6 +107,10 @@ impl Loop {
             };
             for event in &events[..count] {
                 self.handle(event.data(), event.events());
+                self.perform();
+            }
+            for token in std::mem::take(&mut self.waiting) {
+                self.dispatch(token, BURST);
                 self.perform();
             }
             self.housekeeping(Instant::now());
@@ -207,9 +215,14 @@ impl Loop {
     }
 
     fn receive(&mut self, token: u64) {
+        if self.waiting.contains(&token) {
+            // What has come before is first: no more is taken in than is handed on.
+            return;
+        }
         let Some(connection) = self.peer(token) else { return };
         let read = connection.read();
-        self.dispatch(token);
+        let ended = matches!(read, Read::End(_));
+        self.dispatch(token, if ended { usize::MAX } else { BURST });
         if let Read::End(why) = read {
             if let Some(why) = why {
                 self.inner.log(&format!("connection {token}: {why}"));
@@ -218,9 +231,11 @@ impl Loop {
         }
     }
 
-    /// Hands the whole messages that have come to the engine.
-    fn dispatch(&mut self, token: u64) {
-        while let Some(connection) = self.peer(token) {
+    /// Hands whole messages that have come to the engine, so many at most; the others wait for the next turn, those
+    /// of a peer that does not take its replies until it does.
+    fn dispatch(&mut self, token: u64, burst: usize) {
+        for _ in 0..burst {
+            let Some(connection) = self.peer(token).filter(|connection| !connection.is_full()) else { return };
             let transport = connection.transport;
             match connection.next() {
                 Ok(None) => return,
@@ -244,6 +259,7 @@ impl Loop {
                 }
             }
         }
+        self.waiting.insert(token);
     }
 
     fn drop_peer(&mut self, token: u64) {
@@ -256,16 +272,18 @@ impl Loop {
     fn flush(&mut self, token: u64) {
         let now = Instant::now();
         let Some(connection) = self.peer(token) else { return };
-        let was_stuck = connection.stuck_since.is_some();
-        match connection.flush(now) {
-            Ok(more) if more == was_stuck => {}
-            Ok(more) => {
-                let flags = if more { EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT } else { EpollFlags::EPOLLIN };
-                if let Some(Source::Peer(connection)) = self.sources.get(&token) {
-                    let _ = self.epoll.modify(&connection.socket, &mut EpollEvent::new(flags, token));
-                }
-            }
-            Err(_) => self.drop_peer(token),
+        let was_full = connection.is_full();
+        if connection.flush(now).is_err() {
+            return self.drop_peer(token);
+        }
+        if was_full && !connection.is_full() {
+            self.waiting.insert(token);
+        }
+        let Some(connection) = self.peer(token) else { return };
+        if let Some(flags) = connection.watch()
+            && let Some(Source::Peer(connection)) = self.sources.get(&token)
+        {
+            let _ = self.epoll.modify(&connection.socket, &mut EpollEvent::new(flags, token));
         }
     }
 
@@ -335,7 +353,7 @@ impl Loop {
         self.flush(token);
         if status.is_success() {
             // A peer may send its first request before it has read our answer.
-            self.dispatch(token);
+            self.dispatch(token, BURST);
         } else {
             self.drop_peer(token);
         }
@@ -344,7 +362,7 @@ impl Loop {
     fn send(&mut self, peer: PeerId, tag: u32, payload: Vec<u8>) {
         let token = u64::from(peer.0);
         let Some(connection) = self.peer(token) else { return };
-        if tag == TAG_NOTIFY && connection.queued() > QUEUE_MAX {
+        if tag == TAG_NOTIFY && connection.is_full() {
             self.events_dropped += 1;
             if self.events_dropped.is_power_of_two() {
                 let dropped = self.events_dropped;

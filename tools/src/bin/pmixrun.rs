@@ -1,22 +1,28 @@
 //! Starts the ranks of a parallel program on this node and serves them.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use pmix_tools::run::{self, args};
 
+/// Prints; a reader that has gone is no failure.
+fn print(text: &str) {
+    let _ = io::stdout().write_all(text.as_bytes());
+}
+
 fn main() -> ExitCode {
     match args::Command::parse(std::env::args_os().skip(1)) {
         Ok(args::Command::Help) => {
-            print!("{}", args::HELP);
+            print(args::HELP);
             ExitCode::SUCCESS
         }
         Ok(args::Command::Version) => {
-            println!("pmixrun {}", env!("CARGO_PKG_VERSION"));
+            print(concat!("pmixrun ", env!("CARGO_PKG_VERSION"), "\n"));
             ExitCode::SUCCESS
         }
         Ok(args::Command::Run(args)) => ExitCode::from(u8::try_from(run::run(&args)).unwrap_or(1)),
         Err(message) => {
-            eprintln!("pmixrun: {message}");
+            run::complain(&message);
             ExitCode::from(2)
         }
     }

@@ -1,6 +1,7 @@
 //! The job's directories: where ranks and the server keep files, removed at the end.
 
 use std::fs::{self, DirBuilder};
+use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -17,13 +18,20 @@ impl Directories {
     pub fn create(tmpdir: &Path, ranks: u32) -> Result<Directories, String> {
         let tmpdir = std::path::absolute(tmpdir).map_err(|error| format!("{}: {error}", tmpdir.display()))?;
         let owner = std::process::id();
+        let create = |path: &Path| DirBuilder::new().mode(0o700).create(path);
         let make = |path: &Path| {
-            let made = DirBuilder::new().mode(0o700).create(path);
-            made.map_err(|error| format!("cannot make the job's directory {}: {error}", path.display()))
+            create(path).map_err(|error| format!("cannot make the job's directory {}: {error}", path.display()))
         };
-        let top = (0..1000).map(|n| tmpdir.join(format!("pmixrun.{owner}.{n}"))).find(|path| !path.exists());
-        let top = top.ok_or_else(|| format!("{}: too many left-over directories of pmixrun", tmpdir.display()))?;
-        make(&top)?;
+        // Names that are taken are passed over, whatever has taken them.
+        let mut number = 0;
+        let top = loop {
+            let top = tmpdir.join(format!("pmixrun.{owner}.{number}"));
+            match create(&top) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists && number < 1000 => number += 1,
+                Err(error) => return Err(format!("cannot make the job's directory {}: {error}", top.display())),
+                Ok(()) => break top,
+            }
+        };
         let directories = Directories { job: top.join("job"), top, owner };
         make(&directories.job)?;
         for rank in 0..ranks {
@@ -54,7 +62,7 @@ impl Drop for Directories {
             return;
         }
         if let Err(error) = fs::remove_dir_all(&self.top) {
-            eprintln!("pmixrun: cannot remove {}: {error}", self.top.display());
+            super::complain(&format!("cannot remove {}: {error}", self.top.display()));
         }
     }
 }

@@ -10,6 +10,8 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use pmix_dstore::model::{Info, Key, Pdata, Proc, Status, Value, keys};
 use pmix_server::{Completion, Host};
 
+use super::output::Stream;
+
 /// What the server's thread tells the launcher's.
 #[derive(Debug)]
 pub(super) enum Event {
@@ -17,6 +19,8 @@ pub(super) enum Event {
     Connected(u32),
     /// A rank has called finalize.
     Finalized(u32),
+    /// A rank has something printed.
+    Print(Stream, Vec<u8>),
     /// A rank asks to end the job.
     Abort {
         /// Who.
@@ -203,7 +207,7 @@ impl Host for RunHost {
         let seconds = directive(infos, pmix_dstore::model::keys::TIMEOUT).and_then(Value::as_u64).filter(|s| *s > 0);
         let mut published = lock(&self.published);
         if wait && !published.has_all(keys) {
-            let deadline = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+            let deadline = seconds.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
             published.waiting.push(WaitingLookup { keys: keys.to_vec(), deadline, done });
             drop(published);
             // The launcher's loop must learn of the deadline.
@@ -244,13 +248,15 @@ impl Host for RunHost {
                     None => continue,
                 },
             };
-            let text = String::from_utf8_lossy(bytes);
+            // The launcher's loop prints: this thread must not wait for who reads it.
             if info.key.is(keys::LOG_STDOUT) {
-                print!("{text}");
+                self.tell(Event::Print(Stream::Out, bytes.to_vec()));
             } else if info.key.is(keys::LOG_STDERR) || info.key.is(keys::LOG_MSG) {
-                eprint!("{text}");
+                self.tell(Event::Print(Stream::Err, bytes.to_vec()));
             } else if info.key.is(keys::LOG_SYSLOG) || info.key.is(keys::LOG_LOCAL_SYSLOG) {
-                eprintln!("pmixrun: rank {} logs: {text}", proc.rank);
+                let text = String::from_utf8_lossy(bytes);
+                let line = format!("pmixrun: rank {} logs: {text}\n", proc.rank);
+                self.tell(Event::Print(Stream::Err, line.into_bytes()));
             } else {
                 continue;
             }

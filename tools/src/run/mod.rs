@@ -10,6 +10,7 @@ mod ranks;
 mod report;
 mod supervise;
 
+use std::io::{self, Write};
 use std::sync::Arc;
 
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Status, Value, keys};
@@ -29,15 +30,22 @@ pub fn run(args: &Args) -> i32 {
     match set_up_and_run(args) {
         Ok(status) => status,
         Err(message) => {
-            eprintln!("pmixrun: {message}");
+            complain(&message);
             EXIT_SETUP
         }
     }
 }
 
+/// Tells the user something; where stderr is closed there is nobody to tell.
+pub fn complain(message: &str) {
+    let _ = writeln!(io::stderr(), "pmixrun: {message}");
+}
+
 fn set_up_and_run(args: &Args) -> Result<i32, String> {
     let program = ranks::find_program(&args.program)?;
     let binding = Binding::new(args.bind_to)?;
+    // From here on a signal ends the job and not the launcher, who has to tidy up.
+    let signals = supervise::block_signals()?;
     let directories = Directories::create(&args.tmpdir, args.ranks)?;
     let job = Job::new(args, &binding, &directories)?;
     let (host, events) = RunHost::new()?;
@@ -55,7 +63,7 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
         let proc = Proc::new(job.nspace.clone(), Rank(rank));
         check("register a rank", server.register_client(proc, uid, gid, rank as usize, None))?;
     }
-    let ended = supervise::supervise(args, &program, &job, &binding, &server, events)?;
+    let ended = supervise::supervise(args, &program, &job, &binding, &server, events, signals)?;
     if args.report.is_some() {
         report::print(args, &server.stats(), &ended);
     }

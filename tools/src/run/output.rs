@@ -1,6 +1,12 @@
-//! What ranks print: whole lines, so that ranks do not mix within one.
+//! What ranks print: whole lines, so that ranks do not mix within one, and no waiting for who reads them.
 
-use std::io::{self, Write};
+use std::io::{Stderr, Stdout, stderr, stdout};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::LazyLock;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd::write;
 
 /// Which of a rank's streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +19,6 @@ pub(super) enum Stream {
 
 /// A rank's unfinished line and its tag.
 pub(super) struct Lines {
-    stream: Stream,
     tag: String,
     pending: Vec<u8>,
 }
@@ -29,7 +34,7 @@ impl Lines {
             Stream::Err => "stderr",
         };
         let tag = if tagged { format!("[{rank}]<{name}>: ") } else { String::new() };
-        Lines { stream, tag, pending: Vec::new() }
+        Lines { tag, pending: Vec::new() }
     }
 
     /// Takes bytes; the whole lines among them are returned, ready to be written.
@@ -61,19 +66,89 @@ impl Lines {
         let tag = self.tag.as_bytes();
         lines.split_inclusive(|byte| *byte == b'\n').flat_map(|line| [tag, line].concat()).collect()
     }
-
-    /// Writes bytes to the launcher's stream of the same kind.
-    pub fn write(&self, bytes: &[u8]) -> io::Result<()> {
-        match self.stream {
-            Stream::Out => write_all(&mut io::stdout().lock(), bytes),
-            Stream::Err => write_all(&mut io::stderr().lock(), bytes),
-        }
-    }
 }
 
-fn write_all(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
-    to.write_all(bytes)?;
-    to.flush()
+/// One of the launcher's own streams, with what waits to be written to it.
+///
+/// The launcher must hear signals and keep its time limit also when nobody reads what it writes. The descriptor is
+/// shared with other processes and stays as it is; instead no more is written than a pipe that polls as writable takes.
+pub(super) struct Sink {
+    stream: Stream,
+    queue: Vec<u8>,
+    /// Bytes at the front of `queue` that are written.
+    written: usize,
+    /// Nobody reads it any more.
+    closed: bool,
+}
+
+/// With more than this queued, ranks are not asked for more.
+const QUEUE_LEN_MAX: usize = 1 << 18;
+/// `PIPE_BUF`: a pipe that polls as writable takes so much at once.
+const WRITE_LEN_MAX: usize = 4096;
+
+impl Sink {
+    /// The launcher's stream of a kind.
+    pub fn new(stream: Stream) -> Sink {
+        Sink { stream, queue: Vec::new(), written: 0, closed: false }
+    }
+
+    /// The descriptor, to poll it.
+    pub fn fd(&self) -> BorrowedFd<'static> {
+        static STDOUT: LazyLock<Stdout> = LazyLock::new(stdout);
+        static STDERR: LazyLock<Stderr> = LazyLock::new(stderr);
+        match self.stream {
+            Stream::Out => STDOUT.as_fd(),
+            Stream::Err => STDERR.as_fd(),
+        }
+    }
+
+    /// Queues bytes, and writes what goes without waiting.
+    pub fn write(&mut self, bytes: &[u8]) {
+        if !self.closed {
+            self.queue.extend_from_slice(bytes);
+            self.flush();
+        }
+    }
+
+    /// Writes what goes without waiting.
+    pub fn flush(&mut self) {
+        while self.is_waiting() {
+            let end = self.queue.len().min(self.written + WRITE_LEN_MAX);
+            let mut polled = [PollFd::new(self.fd(), PollFlags::POLLOUT)];
+            match poll(&mut polled, PollTimeout::ZERO).and_then(|ready| match ready {
+                0 => Err(Errno::EAGAIN),
+                _ => write(self.fd(), &self.queue[self.written..end]),
+            }) {
+                Ok(len) => self.written += len,
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => break,
+                Err(_) => {
+                    self.closed = true;
+                    self.written = self.queue.len();
+                }
+            }
+        }
+        // What is done with goes in large pieces.
+        if !self.is_waiting() || self.written >= QUEUE_LEN_MAX {
+            self.queue.drain(..self.written);
+            self.written = 0;
+        }
+    }
+
+    /// Whether something is left to be written.
+    pub fn is_waiting(&self) -> bool {
+        self.written < self.queue.len()
+    }
+
+    /// Whether ranks have to wait with more.
+    pub fn is_full(&self) -> bool {
+        self.queue.len() - self.written > QUEUE_LEN_MAX
+    }
+
+    /// Whether nobody reads it any more.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,9 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use libc::rlim_t;
 use nix::sys::prctl;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 
 /// A rank that was started.
@@ -55,6 +57,15 @@ fn is_foreign(name: &OsStr) -> bool {
     name.starts_with(b"PMIX_") && !name.starts_with(b"PMIX_MCA_") && name != b"PMIX_DSTORE_SHM"
 }
 
+/// Raises the limit of descriptors where it is too low for the pipes and connections of so many ranks. Answers the
+/// limits from before, which ranks are to have, where they were changed.
+pub(super) fn allow_descriptors(ranks: u32) -> Option<(rlim_t, rlim_t)> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
+    let needed = (64 + 5 * rlim_t::from(ranks)).min(hard);
+    // Where it cannot be raised, the rank that finds no descriptor tells.
+    (soft < needed && setrlimit(Resource::RLIMIT_NOFILE, needed, hard).is_ok()).then_some((soft, hard))
+}
+
 /// Starts a rank in a process group of its own, which ends with the launcher.
 ///
 /// # Errors
@@ -65,6 +76,7 @@ pub(super) fn start(
     args: &[OsString],
     env: Vec<(String, String)>,
     with_stdin: bool,
+    limit: Option<(rlim_t, rlim_t)>,
 ) -> Result<Started, String> {
     let launcher = nix::unistd::getpid();
     let mut command = Command::new(program);
@@ -77,11 +89,14 @@ pub(super) fn start(
     command.env("JSM_JSRUN_PORT", "pmixrun");
     command.stdin(if with_stdin { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    // SAFETY: between fork and exec only async-signal-safe system calls are made: sigprocmask, prctl, getppid. The
-    // closure allocates nothing and takes no lock.
+    // SAFETY: between fork and exec only async-signal-safe system calls are made: sigprocmask, setrlimit, prctl,
+    // getppid. The closure allocates nothing and takes no lock.
     unsafe {
         command.pre_exec(move || {
             SigSet::empty().thread_set_mask()?;
+            if let Some((soft, hard)) = limit {
+                setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?;
+            }
             prctl::set_pdeathsig(Signal::SIGKILL)?;
             // The launcher may have gone before the request was made.
             if nix::unistd::getppid() == launcher { Ok(()) } else { Err(nix::errno::Errno::ESRCH.into()) }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{self, Write};
 use std::time::Duration;
 
 use pmix_server::Stats;
@@ -29,10 +30,11 @@ pub(super) fn print(args: &Args, stats: &Stats, ended: &Ended) {
         _ => as_text(args, stats, ended),
     };
     match &args.report_to {
-        None => eprint!("{text}"),
+        // Where stderr is closed there is nobody to tell.
+        None => drop(io::stderr().write_all(text.as_bytes())),
         Some(path) => {
             if let Err(error) = fs::write(path, text) {
-                eprintln!("pmixrun: cannot write the report to {}: {error}", path.display());
+                super::complain(&format!("cannot write the report to {}: {error}", path.display()));
             }
         }
     }

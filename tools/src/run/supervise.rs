@@ -10,29 +10,36 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, read, write};
-use pmix_dstore::model::{Proc, Rank};
+use pmix_dstore::model::{Nspace, Proc, Rank};
 use pmix_server::Server;
 
 use super::args::Args;
 use super::binding::Binding;
 use super::host::{Event, Events};
 use super::job::Job;
-use super::output::{Lines, Stream};
+use super::output::{Lines, Sink, Stream};
 use super::ranks::{self, Started};
 use super::report::Ended;
 
 /// Exit status of a job that took too long, as of `timeout(1)`.
 const EXIT_TIMEOUT: i32 = 124;
+/// How long an abort waits for news of a rank that was killed: MPI ranks abort when they hear that another one has
+/// died, which may be before the launcher is told so.
+const ABORT_DELAY: Duration = Duration::from_millis(100);
 /// Signals that are passed on to the ranks.
-const FORWARDED: [Signal; 5] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
-/// Bytes moved at once.
+const FORWARDED: [Signal; 6] =
+    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
+/// Bytes moved at once, so that a rank that never stops printing keeps the launcher from nothing.
 const CHUNK: usize = 1 << 16;
+/// What a pipe may hold when the rank that wrote to it has ended.
+const PIPE_LEN_MAX: usize = 1 << 20;
 
 /// One of a rank's output streams while it is open.
 struct Output {
     fd: OwnedFd,
+    stream: Stream,
     lines: Lines,
 }
 
@@ -53,10 +60,23 @@ enum Source {
     Stdin,
     RankStdin,
     Output(usize),
+    Sink(Stream),
+}
+
+/// What a rank that called abort wants.
+struct PendingAbort {
+    until: Instant,
+    rank: usize,
+    status: i32,
+    what: String,
 }
 
 struct Supervisor<'a> {
     args: &'a Args,
+    server: &'a Server,
+    nspace: &'a Nspace,
+    stdout: Sink,
+    stderr: Sink,
     signals: SignalFd,
     events: Events,
     ranks: Vec<RankState>,
@@ -67,10 +87,24 @@ struct Supervisor<'a> {
     stdin_open: bool,
     /// The job's exit status, once something has gone wrong.
     failure: Option<i32>,
+    /// A rank's wish to abort, while it is not known whether it only follows another rank's death.
+    abort: Option<PendingAbort>,
     /// When ranks that were told to end are killed.
     kill_at: Option<Instant>,
     timeout_at: Option<Instant>,
+    /// When what the ranks have printed need not be passed on any more: the job was ended from outside.
+    write_until: Option<Instant>,
     libraries: BTreeMap<String, u32>,
+}
+
+/// Blocks the signals that the launcher takes from a descriptor; gives the descriptor.
+pub(super) fn block_signals() -> Result<SignalFd, String> {
+    let mut mask = SigSet::empty();
+    mask.add(Signal::SIGCHLD);
+    FORWARDED.iter().for_each(|signal| mask.add(*signal));
+    mask.thread_block().map_err(|error| format!("cannot block signals: {error}"))?;
+    SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
+        .map_err(|error| format!("signalfd: {error}"))
 }
 
 /// Starts the ranks and stays with them until the last one has ended.
@@ -81,16 +115,15 @@ pub(super) fn supervise(
     binding: &Binding,
     server: &Server,
     events: Events,
+    signals: SignalFd,
 ) -> Result<Ended, String> {
-    let mut mask = SigSet::empty();
-    mask.add(Signal::SIGCHLD);
-    FORWARDED.iter().for_each(|signal| mask.add(*signal));
-    mask.thread_block().map_err(|error| format!("cannot block signals: {error}"))?;
-    let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
-        .map_err(|error| format!("signalfd: {error}"))?;
     let started = Instant::now();
     let mut supervisor = Supervisor {
         args,
+        server,
+        nspace: &job.nspace,
+        stdout: Sink::new(Stream::Out),
+        stderr: Sink::new(Stream::Err),
         signals,
         events,
         ranks: Vec::new(),
@@ -98,11 +131,13 @@ pub(super) fn supervise(
         stdin_pending: Vec::new(),
         stdin_open: true,
         failure: None,
+        abort: None,
         kill_at: None,
-        timeout_at: args.timeout.map(|time| started + time),
+        timeout_at: args.timeout.and_then(|time| started.checked_add(time)),
+        write_until: None,
         libraries: BTreeMap::new(),
     };
-    if let Err(message) = supervisor.start(program, job, binding, server) {
+    if let Err(message) = supervisor.start(program, binding) {
         supervisor.signal_all(Signal::SIGKILL);
         supervisor.run();
         return Err(message);
@@ -118,15 +153,17 @@ pub(super) fn supervise(
 }
 
 impl Supervisor<'_> {
-    fn start(&mut self, program: &Path, job: &Job, binding: &Binding, server: &Server) -> Result<(), String> {
+    fn start(&mut self, program: &Path, binding: &Binding) -> Result<(), String> {
+        let limit = ranks::allow_descriptors(self.args.ranks);
         for rank in 0..self.args.ranks {
-            let proc = Proc::new(job.nspace.clone(), Rank(rank));
-            let env = server.setup_fork(&proc).map_err(|status| format!("no environment for rank {rank}: {status}"))?;
-            let start = || ranks::start(program, &self.args.program, &self.args.args, env, rank == 0);
+            let proc = Proc::new(self.nspace.clone(), Rank(rank));
+            let env =
+                self.server.setup_fork(&proc).map_err(|status| format!("no environment for rank {rank}: {status}"))?;
+            let start = || ranks::start(program, &self.args.program, &self.args.args, env, rank == 0, limit);
             let Started { child, stdin, stdout, stderr } = binding.bound(rank, start)??;
             let streams = [(stdout, Stream::Out), (stderr, Stream::Err)];
             let outputs = streams.into_iter().filter_map(|(fd, stream)| {
-                Some(Output { fd: fd?, lines: Lines::new(rank, stream, self.args.tag_output) })
+                Some(Output { fd: fd?, stream, lines: Lines::new(rank, stream, self.args.tag_output) })
             });
             let outputs: Vec<Output> = outputs.collect();
             self.rank_stdin = self.rank_stdin.take().or(stdin);
@@ -146,13 +183,49 @@ impl Supervisor<'_> {
         }
         // What ranks have printed is in the pipes; what their children print later is not waited for.
         for index in 0..self.ranks.len() {
-            self.pass_output(index);
+            self.pass_output(index, PIPE_LEN_MAX);
             self.close_outputs(index);
+        }
+        self.take_events();
+        self.write_rest();
+    }
+
+    /// Waits until what is to be printed is printed; a signal or the time limit ends that.
+    fn write_rest(&mut self) {
+        while self.stdout.is_waiting() || self.stderr.is_waiting() {
+            let sinks = [&self.stdout, &self.stderr].into_iter().filter(|sink| sink.is_waiting());
+            let mut polled: Vec<_> = sinks.map(|sink| PollFd::new(sink.fd(), PollFlags::POLLOUT)).collect();
+            polled.push(PollFd::new(self.signals.as_fd(), PollFlags::POLLIN));
+            let now = Instant::now();
+            let end = [self.timeout_at, self.write_until].into_iter().flatten().min();
+            let limit = end.map(|at| at.saturating_duration_since(now) + Duration::from_millis(1));
+            let wait = limit.map_or(PollTimeout::NONE, |wait| PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX));
+            let polled = poll(&mut polled, wait);
+            let is_end = |signal| !matches!(signal, Signal::SIGCHLD | Signal::SIGUSR1 | Signal::SIGUSR2);
+            let late = end.is_some_and(|at| at <= Instant::now());
+            if late || self.next_signal().is_some_and(is_end) || polled.is_err_and(|error| error != Errno::EINTR) {
+                return;
+            }
+            self.stdout.flush();
+            self.stderr.flush();
         }
     }
 
+    fn sink(&mut self, stream: Stream) -> &mut Sink {
+        match stream {
+            Stream::Out => &mut self.stdout,
+            Stream::Err => &mut self.stderr,
+        }
+    }
+
+    /// Tells the user something, after what ranks have said before.
+    fn say(&mut self, message: &str) {
+        self.stderr.write(format!("pmixrun: {message}\n").as_bytes());
+    }
+
     fn deadline(&self, now: Instant) -> Option<Instant> {
-        [self.kill_at, self.timeout_at, self.events.expire(now)].into_iter().flatten().min()
+        let abort = self.abort.as_ref().map(|abort| abort.until);
+        [self.kill_at, self.timeout_at, abort, self.events.expire(now)].into_iter().flatten().min()
     }
 
     fn turn(&mut self) {
@@ -170,12 +243,17 @@ impl Supervisor<'_> {
                 Source::Events => self.take_events(),
                 Source::Stdin => self.read_stdin(),
                 Source::RankStdin => self.write_stdin(),
-                Source::Output(rank) => self.pass_output(rank),
+                Source::Output(rank) => self.pass_output(rank, CHUNK),
+                Source::Sink(stream) => self.sink(stream).flush(),
             }
         }
         let now = Instant::now();
+        if self.abort.as_ref().is_some_and(|abort| abort.until <= now) {
+            self.finish_abort();
+        }
         if self.timeout_at.is_some_and(|at| at <= now) {
             self.timeout_at = None;
+            self.write_until = now.checked_add(self.args.grace);
             let seconds = self.args.timeout.unwrap_or_default().as_secs_f64();
             self.fail(EXIT_TIMEOUT, &format!("the job has run for {seconds} s, which is its limit"));
         }
@@ -185,7 +263,7 @@ impl Supervisor<'_> {
         }
     }
 
-    fn poll(&self, wait: PollTimeout) -> Vec<Source> {
+    fn poll(&mut self, wait: PollTimeout) -> Vec<Source> {
         let stdin = std::io::stdin();
         let mut fds: Vec<(Source, BorrowedFd<'_>, PollFlags)> = vec![
             (Source::Signals, self.signals.as_fd(), PollFlags::POLLIN),
@@ -200,8 +278,14 @@ impl Supervisor<'_> {
             }
         }
         for (index, rank) in self.ranks.iter().enumerate() {
-            let outputs = rank.outputs.iter();
+            let full = |stream| if stream == Stream::Out { self.stdout.is_full() } else { self.stderr.is_full() };
+            let outputs = rank.outputs.iter().filter(|output| !full(output.stream));
             fds.extend(outputs.map(|output| (Source::Output(index), output.fd.as_fd(), PollFlags::POLLIN)));
+        }
+        for (stream, sink) in [(Stream::Out, &self.stdout), (Stream::Err, &self.stderr)] {
+            if sink.is_waiting() {
+                fds.push((Source::Sink(stream), sink.fd(), PollFlags::POLLOUT));
+            }
         }
         let mut polled: Vec<PollFd<'_>> = fds.iter().map(|(_, fd, flags)| PollFd::new(*fd, *flags)).collect();
         match poll(&mut polled, wait) {
@@ -209,7 +293,7 @@ impl Supervisor<'_> {
             Err(Errno::EINTR) => return Vec::new(),
             Err(error) => {
                 // Nothing can be supervised any more: what remains is to end the job.
-                eprintln!("pmixrun: poll: {error}");
+                self.say(&format!("poll: {error}"));
                 self.signal_all(Signal::SIGKILL);
                 return vec![Source::Signals];
             }
@@ -220,16 +304,20 @@ impl Supervisor<'_> {
 
     fn take_signals(&mut self) {
         let mut ended = false;
-        while let Ok(Some(info)) = self.signals.read_signal() {
-            match Signal::try_from(info.ssi_signo as i32) {
-                Ok(Signal::SIGCHLD) => ended = true,
-                Ok(signal) => self.forward(signal),
-                Err(_) => {}
+        while let Some(signal) = self.next_signal() {
+            match signal {
+                Signal::SIGCHLD => ended = true,
+                signal => self.forward(signal),
             }
         }
         if ended {
             self.reap();
         }
+    }
+
+    fn next_signal(&self) -> Option<Signal> {
+        let info = self.signals.read_signal().ok()??;
+        Signal::try_from(info.ssi_signo as i32).ok()
     }
 
     /// Passes a signal on; those that mean an end are given a deadline.
@@ -241,9 +329,10 @@ impl Supervisor<'_> {
             // Asked a second time, or while the job is ending anyway.
             return self.signal_all(Signal::SIGKILL);
         }
-        eprintln!("pmixrun: {signal}: ending the job");
+        self.say(&format!("{signal}: ending the job"));
         self.failure.get_or_insert(128 + signal as i32);
-        self.kill_at.get_or_insert(Instant::now() + self.args.grace);
+        self.write_until = Instant::now().checked_add(self.args.grace);
+        self.kill_at = self.kill_at.or_else(|| Instant::now().checked_add(self.args.grace));
         self.signal_all(signal);
     }
 
@@ -272,17 +361,14 @@ impl Supervisor<'_> {
                         state.finalized = true;
                     }
                 }
+                Event::Print(stream, text) => self.sink(stream).write(&text),
                 Event::Abort { rank, status, message } => {
-                    // MPI ranks abort when they hear that another one has died: that death is the first failure.
-                    for index in (0..self.ranks.len()).filter(|index| *index != rank as usize) {
-                        if self.ranks[index].running && was_killed(self.ranks[index].pid) {
-                            self.reap_one(index);
-                        }
-                    }
                     let said = message.map_or(String::new(), |text| format!(": {}", text.to_string_lossy()));
-                    let status = if status == 0 { 1 } else { status & 0xff };
-                    let who = self.name(rank as usize);
-                    self.fail(status, &format!("{who} called abort with status {status}{said}"));
+                    // What a shell would take for success is none for an abort.
+                    let status = if status & 0xff == 0 { 1 } else { status & 0xff };
+                    let what = format!("{} called abort with status {status}{said}", self.name(rank as usize));
+                    let until = Instant::now() + ABORT_DELAY;
+                    self.abort.get_or_insert(PendingAbort { until, rank: rank as usize, status, what });
                 }
             }
         }
@@ -303,9 +389,13 @@ impl Supervisor<'_> {
             Err(_) => WaitStatus::Exited(self.ranks[index].pid, 0),
         };
         self.ranks[index].running = false;
-        self.pass_output(index);
+        self.pass_output(index, PIPE_LEN_MAX);
         // Its finalize may have been told since the events were last taken.
         self.take_events();
+        let killed = matches!(status, WaitStatus::Signaled(..));
+        if self.abort.as_ref().is_some_and(|abort| !killed || abort.rank == index) {
+            self.finish_abort();
+        }
         let who = self.name(index);
         let state = &self.ranks[index];
         match status {
@@ -319,6 +409,17 @@ impl Supervisor<'_> {
                 self.fail(128 + number, &format!("{who} was killed by signal {number} ({signal})"));
             }
             _ => self.ranks[index].running = true,
+        }
+        if !self.ranks[index].running {
+            // Who waits for it is told.
+            self.server.deregister_client(&Proc::new(self.nspace.clone(), Rank(index as u32)), None);
+        }
+    }
+
+    /// The abort that a rank asked for is the first failure, if there has been none.
+    fn finish_abort(&mut self) {
+        if let Some(abort) = self.abort.take() {
+            self.fail(abort.status, &abort.what);
         }
     }
 
@@ -334,26 +435,28 @@ impl Supervisor<'_> {
         self.failure = Some(status);
         let others = self.ranks.iter().filter(|rank| rank.running).count();
         let ending = if others == 0 { String::new() } else { format!("; ending the other ranks ({others})") };
-        eprintln!("pmixrun: {what}{ending}");
-        self.kill_at = Some(Instant::now() + self.args.grace);
+        self.say(&format!("{what}{ending}"));
+        self.kill_at = Instant::now().checked_add(self.args.grace);
         self.signal_all(Signal::SIGTERM);
     }
 
-    fn pass_output(&mut self, rank: usize) {
+    /// Passes on what a rank has printed, about `len_max` bytes of each stream at most.
+    fn pass_output(&mut self, rank: usize, len_max: usize) {
         let mut buffer = vec![0; CHUNK];
-        let outputs = &mut self.ranks[rank].outputs;
+        let mut outputs = std::mem::take(&mut self.ranks[rank].outputs);
         outputs.retain_mut(|output| {
-            loop {
+            let sink = self.sink(output.stream);
+            let mut passed = 0;
+            while passed < len_max {
                 match read(&output.fd, &mut buffer) {
                     Ok(0) => {
-                        let rest = output.lines.finish();
-                        // Where nobody reads our output there is nothing more to do about it.
-                        let _ = output.lines.write(&rest);
+                        sink.write(&output.lines.finish());
                         return false;
                     }
                     Ok(len) => {
-                        let lines = output.lines.take(&buffer[..len]);
-                        if output.lines.write(&lines).is_err() {
+                        passed += len;
+                        sink.write(&output.lines.take(&buffer[..len]));
+                        if sink.is_closed() {
                             // Nobody reads our output any more; the rank is to notice that as without us.
                             return false;
                         }
@@ -363,19 +466,23 @@ impl Supervisor<'_> {
                     Err(_) => return false,
                 }
             }
+            true
         });
+        self.ranks[rank].outputs = outputs;
     }
 
     fn close_outputs(&mut self, rank: usize) {
-        for mut output in self.ranks[rank].outputs.drain(..) {
+        for mut output in std::mem::take(&mut self.ranks[rank].outputs) {
             let rest = output.lines.finish();
-            let _ = output.lines.write(&rest);
+            self.sink(output.stream).write(&rest);
         }
     }
 
     fn read_stdin(&mut self) {
         let mut buffer = vec![0; CHUNK];
         match read(std::io::stdin().as_fd(), &mut buffer) {
+            // Who gave us our input may have made it non-blocking.
+            Err(Errno::EAGAIN | Errno::EINTR) => {}
             Ok(0) | Err(_) => {
                 // Rank 0 sees the end of its input.
                 self.stdin_open = false;
@@ -403,12 +510,6 @@ impl Supervisor<'_> {
             }
         }
     }
-}
-
-/// Whether a process has been killed by a signal; its status is left to be collected.
-fn was_killed(pid: Pid) -> bool {
-    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-    matches!(waitid(Id::Pid(pid), flags), Ok(WaitStatus::Signaled(..)))
 }
 
 /// The PMIx library that a process has mapped.
