@@ -41,6 +41,11 @@ impl Engine {
             self.reply_status(peer, tag, Status::ERR_BAD_PARAM);
             return;
         }
+        if self.nspaces.get(&proc.nspace).is_some_and(|state| state.has_left(proc.rank)) {
+            // What it sent before its end may be read after the host has told of that.
+            self.reply_status(peer, tag, Status::ERR_LOST_CONNECTION);
+            return;
+        }
         let mut signature = procs.clone();
         signature.sort();
         signature.dedup();
@@ -236,11 +241,18 @@ impl Engine {
             .map(|(id, _)| *id)
             .collect();
         for id in concerned {
-            let Some(fence) = self.collectives.get(&id) else { continue };
-            if fence.arrived.is_empty() {
+            let Some(fence) = self.collectives.get_mut(&id) else { continue };
+            // The host may know of its end before its connection does: it must not stand in for one that is still to come.
+            let withdrawn: Vec<Arrival> = fence.arrived.extract_if(.., |arrival| arrival.proc == *gone).collect();
+            let is_empty = fence.arrived.is_empty();
+            for Arrival { peer, tag, .. } in withdrawn {
+                self.reply_status(peer, tag, Status::ERR_LOST_CONNECTION);
+            }
+            if is_empty {
                 self.collectives.remove(&id);
                 continue;
             }
+            let Some(fence) = self.collectives.get(&id) else { continue };
             let procs = fence.procs.iter().map(Proc::to_string).collect::<Vec<_>>().join(" ");
             let arrived = fence.arrived.len();
             self.log(format!("a fence of {procs}, which {arrived} local processes have entered, lost {gone}"));
