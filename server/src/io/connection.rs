@@ -142,6 +142,11 @@ impl Connection {
         Ok(Some(if hello { Incoming::Hello(payload) } else { Incoming::Message(header.tag, payload) }))
     }
 
+    /// Whether the peer has begun its first message and not ended it.
+    pub fn has_half_a_hello(&self) -> bool {
+        matches!(self.stage, Stage::Hello(_)) && !self.input.is_empty()
+    }
+
     /// Bytes that wait to be sent.
     pub fn queued(&self) -> usize {
         self.queued
