@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use pmix_dstore::codec::Packer;
 use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, Result, Scope, Status, Value, keys};
 use pmix_dstore::segment::NamespaceView;
 
@@ -139,13 +140,17 @@ impl Client {
     /// Reserved keys are dropped, as released libraries do: MPI libraries put some. Qualified values are kept.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for an empty key.
+    /// `ERR_BAD_PARAM` for an empty key; what packing says of a value that no commit could send: it would make the
+    /// commits of all other values fail with it.
     pub fn put(&self, scope: Scope, key: Key, value: Value) -> Result<()> {
         if key.as_bytes().is_empty() {
             return Err(Status::ERR_BAD_PARAM);
         }
         if key.is_reserved() && !key.is(keys::QUALIFIED_VALUE) {
             return Ok(());
+        }
+        if scope != Scope::Internal && !matches!(value, Value::ByteObject(_)) {
+            Packer::new(self.inner.link.dialect()).value(&value)?;
         }
         let me = &self.inner.me;
         self.inner.local.overlay.set(&me.nspace, me.rank, key.clone(), value.clone(), Origin::Own);

@@ -10,19 +10,18 @@ use crate::config::{ANNOUNCED_VERSION, Config};
 const URI_VARIABLES: [&str; 5] =
     ["PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI21", "PMIX_SERVER_URI2"];
 
-/// The variables of `proc`. `directory` is the namespace's directory where it has one.
+/// The variables of `proc`. `shared` is the namespace's directory, where it has one, with the process's secret.
 pub(crate) fn of_client(
     config: &Config,
     proc: &Proc,
     port: u16,
-    secret: &str,
-    directory: Option<String>,
+    shared: Option<(String, String)>,
 ) -> Vec<(String, String)> {
     let uri = format!("{}.{};tcp4://127.0.0.1:{port}", config.me.nspace, config.me.rank);
     let mut env =
         vec![("PMIX_NAMESPACE".to_owned(), proc.nspace.to_string()), ("PMIX_RANK".to_owned(), proc.rank.0.to_string())];
     env.extend(URI_VARIABLES.map(|name| (name.to_owned(), uri.clone())));
-    let stores = if directory.is_some() { format!("{STORE_NAME},hash") } else { "hash".to_owned() };
+    let stores = if shared.is_some() { format!("{STORE_NAME},hash") } else { "hash".to_owned() };
     for (name, value) in [
         // Released clients know `native` and pass over our own name, which only counts on the Unix socket.
         ("PMIX_SECURITY_MODE", "native".to_owned()),
@@ -35,9 +34,9 @@ pub(crate) fn of_client(
     ] {
         env.push((name.to_owned(), value));
     }
-    if let Some(directory) = directory {
+    if let Some((directory, secret)) = shared {
         env.push(("PMIX_DSTORE_SEGMENTS".to_owned(), directory));
-        env.push(("PMIX_DSTORE_SECRET".to_owned(), secret.to_owned()));
+        env.push(("PMIX_DSTORE_SECRET".to_owned(), secret));
     }
     env
 }

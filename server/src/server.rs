@@ -207,6 +207,10 @@ impl Server {
     ///
     /// With `done`: answers `SUCCESS` and calls it later. Without: `OPERATION_SUCCEEDED`.
     pub fn register_nspace(&self, nspace: Nspace, nlocal: i32, infos: Vec<Info>, done: Option<OpDone>) -> Status {
+        if nspace.is_empty() {
+            // Everywhere else the empty name means the caller's own namespace.
+            return Status::ERR_BAD_PARAM;
+        }
         let known = self.inner.engine.lock().job(&nspace);
         // Reading a large job takes its time: not under the lock that the clients' requests need.
         match JobPlan::read(&nspace, nlocal, &infos, known, &self.hostname) {
@@ -230,15 +234,16 @@ impl Server {
         self.operate(done, |engine| engine.deregister_client(proc))
     }
 
-    /// The environment variables that a registered client must be started with.
+    /// The environment variables that a client must be started with. One that is registered only later gets
+    /// everything over the socket.
     ///
     /// # Errors
-    /// `NOT_FOUND` for a process that was not registered.
+    /// `ERR_INIT` where the server has ended.
     pub fn setup_fork(&self, proc: &Proc) -> Result<Vec<(String, String)>> {
         if self.inner.is_stopped() {
             return Err(Status::ERR_INIT);
         }
-        self.inner.feed(|engine| engine.setup_fork(proc))
+        Ok(self.inner.feed(|engine| engine.setup_fork(proc)))
     }
 
     /// Asks for what a local process published for other nodes, on behalf of another server; waits for its commit.
@@ -308,9 +313,13 @@ impl Drop for Server {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::net::TcpStream;
     use std::sync::mpsc::channel;
 
-    use pmix_dstore::model::{Key, Pdata};
+    use pmix_client::wire::{Header, Hello, PeerKind, Request, Version};
+    use pmix_dstore::codec::BufferType;
+    use pmix_dstore::model::{Key, Pdata, Rank, Value, keys};
 
     use super::*;
     use crate::Completion;
@@ -347,5 +356,52 @@ mod tests {
         assert_eq!(waiting.join().unwrap(), Err(Status::ERR_LOST_CONNECTION));
         let later = server.client().lookup(vec![c"never".into()], Vec::new()).wait();
         assert_eq!(later.map(drop), Err(Status::ERR_UNREACH));
+    }
+
+    fn resident_bytes() -> u64 {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+        statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+    }
+
+    #[test]
+    fn a_client_that_asks_and_does_not_read_is_not_answered_into_memory() {
+        const REQUESTS: usize = 4000;
+        let server = Server::init(Arc::new(Silent), &[]).unwrap();
+        let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
+        let infos =
+            vec![Info::new("large", Value::string(vec![b'x'; 100_000])), Info::new(keys::JOB_SIZE, Value::Uint32(1))];
+        assert!(server.register_nspace(proc.nspace.clone(), 1, infos, None) == Status::OPERATION_SUCCEEDED);
+        server.register_client(proc.clone(), 0, 0, 0, None);
+        let env = server.setup_fork(&proc).unwrap();
+        let uri = &env.iter().find(|(name, _)| name == "PMIX_SERVER_URI41").unwrap().1;
+        let mut stream = TcpStream::connect(uri.split_once("tcp4://").unwrap().1).unwrap();
+        let hello = Hello {
+            psec: "native".into(),
+            credential: Hello::native_credential(0, 0),
+            flag: PeerKind::Client as u8,
+            uid_gid: None,
+            proc: Some(proc),
+            version: "4.2.2".into(),
+            module: Module::V41,
+            buffer: BufferType::NonDescribed,
+            gds: "hash".into(),
+            infos: Vec::new(),
+        };
+        stream.write_all(&hello.encode().unwrap()).unwrap();
+        let mut reply = [0; 8];
+        stream.read_exact(&mut reply).unwrap();
+        assert_eq!(reply[..4], [0; 4], "let in");
+        let request = Request::JobInfo.encode(Dialect::plain(Module::V41), Version::OURS).unwrap();
+        let header = Header { index: 0, tag: 101, len: request.len() as u32 }.encode();
+        let before = resident_bytes();
+        stream.write_all(&[&header[..], &request].concat().repeat(REQUESTS)).unwrap();
+        for number in 0..REQUESTS {
+            let mut head = [0; Header::LEN];
+            stream.read_exact(&mut head).unwrap();
+            std::io::copy(&mut (&stream).take(u64::from(Header::decode(&head).len)), &mut std::io::sink()).unwrap();
+            if number == 0 {
+                assert!(resident_bytes() < before + (150 << 20), "the replies to come have not been made yet");
+            }
+        }
     }
 }

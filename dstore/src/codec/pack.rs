@@ -278,13 +278,14 @@ impl Packer {
         })
     }
 
-    /// A key with its value, unless the encoder does not know a type in it; tells whether it was packed.
+    /// A key with its value, unless the encoder does not know a type in it, or a compressed string that is to be expanded
+    /// cannot be; tells whether it was packed. One bad value must not take those beside it along.
     ///
     /// # Errors
     /// `PACK_FAILURE` for lengths or depths that cannot be packed.
     pub fn kval_if_known(&mut self, key: &Key, value: &Value) -> Result<bool> {
         match self.kval(key, value) {
-            Err(Status::ERR_UNKNOWN_DATA_TYPE) => Ok(false),
+            Err(Status::ERR_UNKNOWN_DATA_TYPE | Status::ERR_UNPACK_FAILURE) => Ok(false),
             other => other.map(|()| true),
         }
     }

@@ -48,12 +48,13 @@ pub(super) fn done(cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void) -> Opt
 status_entry! {
     /// `PMIx_server_init`: starts the server of this process; counted.
     fn PMIx_server_init(module: *mut pmix_server_module_t, info: *mut pmix_info_t, ninfo: usize) {
+        let infos = array::read(info, ninfo)?;
         let mut running = SERVER.write();
         if let Some(running) = &mut *running {
             running.count += 1;
             return Ok(());
         }
-        let server = Server::init(Arc::new(CHost::new(module)), &array::read(info, ninfo)?)?;
+        let server = Server::init(Arc::new(CHost::new(module)), &infos)?;
         // A process that was somebody's client before stays that client.
         let is_client = instance::install((*server.client()).clone()).is_ok();
         *running = Some(Running { server, count: 1, is_client });
@@ -111,8 +112,8 @@ status_entry! {
 
     /// `PMIx_server_setup_fork`: puts into an environment what a client needs to find its server.
     fn PMIx_server_setup_fork(proc: *const pmix_proc_t, env: *mut *mut *mut c_char) {
-        let variables = server()?.setup_fork(&pmix_proc_t::read(present(proc)?)?)?;
         let env = writable(env)?;
+        let variables = server()?.setup_fork(&pmix_proc_t::read(present(proc)?)?)?;
         for (name, value) in &variables {
             environment::set(env, name, value)?;
         }

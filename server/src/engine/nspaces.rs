@@ -234,19 +234,24 @@ impl Engine {
     }
 
     /// The environment of a client; makes the namespace's directory and socket on the first call.
-    pub fn setup_fork(&mut self, proc: &Proc) -> Result<Vec<(String, String)>> {
-        let state = self.nspaces.get_mut(&proc.nspace).ok_or(Status::ERR_NOT_FOUND)?;
-        let client = state.clients.get(&proc.rank).ok_or(Status::ERR_NOT_FOUND)?;
+    pub fn setup_fork(&mut self, proc: &Proc) -> Vec<(String, String)> {
         self.first_fork.get_or_insert_with(std::time::Instant::now);
-        let secret = client.secret.text().to_owned();
-        let (uid, gid) = (client.uid, client.gid);
-        let (listener, lines) = state.shared.open(&self.config, &state.job, &state.visible, (uid, gid));
+        let found = self.nspaces.get_mut(&proc.nspace).and_then(|state| {
+            let client = state.clients.get(&proc.rank)?;
+            let user = (client.uid, client.gid);
+            Some((client.secret.text().to_owned(), user, state))
+        });
+        let Some((secret, user, state)) = found else {
+            // A host may register the client later; it has no secret yet, and connects without one.
+            return crate::env::of_client(&self.config, proc, self.port, None);
+        };
+        let (listener, lines) = state.shared.open(&self.config, &state.job, &state.visible, user);
         let directory = state.shared.directory().map(|directory| directory.to_string_lossy().into_owned());
         self.outputs.extend(lines.into_iter().map(Output::Log));
         if let Some(listener) = listener {
             self.outputs.push_back(Output::Listen(proc.nspace.clone(), listener));
         }
-        Ok(crate::env::of_client(&self.config, proc, self.port, &secret, directory))
+        crate::env::of_client(&self.config, proc, self.port, directory.map(|directory| (directory, secret)))
     }
 
     /// A client asks for the job's data.

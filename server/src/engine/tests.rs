@@ -551,7 +551,7 @@ fn no_order_of_deaths_leaves_anybody_waiting() {
 
 /// Attaches as a client of the namespace would.
 fn attach(bench: &mut Bench, rank: u32) -> NamespaceView {
-    let env = bench.engine.setup_fork(&proc(rank)).unwrap();
+    let env = bench.engine.setup_fork(&proc(rank));
     bench.drain();
     let (_, directory) = env.iter().find(|(name, _)| name == "PMIX_DSTORE_SEGMENTS").expect("shared memory");
     NamespaceView::attach(Path::new(directory), nix::unistd::geteuid().as_raw()).unwrap()
@@ -646,7 +646,7 @@ fn what_direct_modex_brings_is_published_a_little_later() {
 fn without_room_everything_goes_over_the_socket() {
     let mut bench = Bench::in_directory(0, 1, 1, Some(Path::new("/proc/no such directory")));
     bench.engine.register_client(&proc(0), 1000, 1000, 0);
-    let env = bench.engine.setup_fork(&proc(0)).unwrap();
+    let env = bench.engine.setup_fork(&proc(0));
     bench.drain();
     assert!(!env.iter().any(|(name, _)| name.starts_with("PMIX_DSTORE")), "{env:?}");
     assert!(env.contains(&("PMIX_GDS_MODULE".into(), "hash".into())));
@@ -841,4 +841,16 @@ fn the_shortest_timeout_of_a_fences_participants_counts() {
     bench.fence(1, 10, everybody(), vec![Info::new(keys::TIMEOUT, Value::Int(1))]);
     bench.pass(Duration::from_secs(2));
     assert_eq!(bench.status(1, 10), Some(Status::ERR_TIMEOUT));
+}
+
+#[test]
+fn a_client_may_be_registered_after_its_environment_was_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut bench = Bench::in_directory(0, 1, 1, Some(directory.path()));
+    let env = bench.engine.setup_fork(&proc(0));
+    assert!(env.contains(&("PMIX_RANK".into(), "0".into())));
+    assert!(!env.iter().any(|(name, _)| name.starts_with("PMIX_DSTORE")), "{env:?}");
+    bench.engine.register_client(&proc(0), 1000, 1000, 0);
+    bench.connect(0);
+    bench.put(0, 3, "key", 4);
 }

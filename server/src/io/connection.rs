@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
 use nix::errno::Errno;
+use nix::sys::epoll::EpollFlags;
 use nix::sys::socket::{MsgFlags, recv, send};
 use pmix_client::wire::{HELLO_LEN_MAX, Header, Hello};
 
@@ -54,7 +55,13 @@ pub(super) struct Connection {
     queued: usize,
     /// Since when the peer has taken nothing of what is queued.
     pub stuck_since: Option<Instant>,
+    /// What the connection is watched for.
+    watched: EpollFlags,
 }
+
+/// With more than this queued for a peer, its requests are left unread and events for it are dropped; replies never
+/// are.
+const QUEUE_MAX: usize = 16 << 20;
 
 /// What became of reading.
 pub(super) enum Read {
@@ -88,6 +95,7 @@ impl Connection {
             sent: 0,
             queued: 0,
             stuck_since: None,
+            watched: EpollFlags::EPOLLIN,
         }
     }
 
@@ -147,9 +155,17 @@ impl Connection {
         matches!(self.stage, Stage::Hello(_)) && !self.input.is_empty()
     }
 
-    /// Bytes that wait to be sent.
-    pub fn queued(&self) -> usize {
-        self.queued
+    /// Whether the peer has let too much of what is meant for it lie.
+    pub fn is_full(&self) -> bool {
+        self.queued > QUEUE_MAX
+    }
+
+    /// What the connection must be watched for now, where that is something else than before.
+    pub fn watch(&mut self) -> Option<EpollFlags> {
+        let mut wanted = EpollFlags::empty();
+        wanted.set(EpollFlags::EPOLLIN, !self.is_full());
+        wanted.set(EpollFlags::EPOLLOUT, self.queued > 0);
+        (wanted != std::mem::replace(&mut self.watched, wanted)).then_some(wanted)
     }
 
     /// Queues bytes.
@@ -159,6 +175,9 @@ impl Connection {
     }
 
     /// Sends what the peer takes now; tells whether something is left.
+    ///
+    /// # Errors
+    /// The connection is broken.
     pub fn flush(&mut self, now: Instant) -> io::Result<bool> {
         while let Some(first) = self.output.front() {
             let fd = self.socket.as_fd().as_raw_fd();

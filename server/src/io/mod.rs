@@ -3,7 +3,7 @@
 mod connection;
 mod owner;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::AsFd;
@@ -26,10 +26,10 @@ use crate::engine::{Output, PeerId, Transport};
 use crate::server::Inner;
 use crate::upcall::Upcall;
 
+/// Messages of one peer that are handed on before the replies to them leave and others have their turn.
+const BURST: usize = 64;
 /// How long a new connection may take for its first message.
 const HELLO_WAIT: Duration = Duration::from_secs(30);
-/// With more than this queued for a peer, events for it are dropped; replies never are.
-const QUEUE_MAX: usize = 16 << 20;
 /// A peer that takes nothing for so long is dropped.
 const STUCK_MAX: Duration = Duration::from_secs(300);
 /// How long to leave new connections alone when there are no descriptors left, or too many have said nothing yet.
@@ -62,6 +62,8 @@ pub(crate) struct Loop {
     hellos_max: usize,
     /// Whether the shortage of descriptors was logged that lasts.
     shortage_logged: bool,
+    /// Connections with whole messages that have not been handed on yet.
+    waiting: BTreeSet<u64>,
     events_dropped: u64,
 }
 
@@ -82,6 +84,7 @@ impl Loop {
             accept_again: None,
             hellos_max: hellos_max(),
             shortage_logged: false,
+            waiting: BTreeSet::new(),
             events_dropped: 0,
         })
     }
@@ -98,6 +101,7 @@ impl Loop {
             let now = Instant::now();
             // Rounded up, so that the deadline has passed when we look.
             let timeout = match self.deadline() {
+                _ if !self.waiting.is_empty() => EpollTimeout::ZERO,
                 None => EpollTimeout::NONE,
                 Some(deadline) => {
                     let wait = deadline.saturating_duration_since(now) + Duration::from_millis(1);
@@ -114,6 +118,10 @@ impl Loop {
             };
             for event in &events[..count] {
                 self.handle(event.data(), event.events());
+                self.perform();
+            }
+            for token in std::mem::take(&mut self.waiting) {
+                self.dispatch(token);
                 self.perform();
             }
             self.housekeeping(Instant::now());
@@ -256,10 +264,19 @@ impl Loop {
     }
 
     fn receive(&mut self, token: u64) {
+        if self.waiting.contains(&token) {
+            // What has come before is first: no more is taken in than is handed on.
+            return;
+        }
         let Some(connection) = self.peer(token) else { return };
         let read = connection.read();
         self.dispatch(token);
         if let Read::End(why) = read {
+            // What it said last counts, but its replies must not pile up on the way.
+            while self.waiting.remove(&token) {
+                self.perform();
+                self.dispatch(token);
+            }
             let in_hello = self.peer(token).is_some_and(|connection| connection.has_half_a_hello());
             if let Some(why) = why.or_else(|| in_hello.then(|| "ended within its handshake".to_owned())) {
                 self.inner.log(&format!("connection {token}: {why}"));
@@ -268,9 +285,11 @@ impl Loop {
         }
     }
 
-    /// Hands the whole messages that have come to the engine.
+    /// Hands whole messages that have come to the engine, `BURST` at most; the others wait for the next turn, those
+    /// of a peer that does not take its replies until it does.
     fn dispatch(&mut self, token: u64) {
-        while let Some(connection) = self.peer(token) {
+        for _ in 0..BURST {
+            let Some(connection) = self.peer(token).filter(|connection| !connection.is_full()) else { return };
             let transport = connection.transport;
             match connection.next() {
                 Ok(None) => return,
@@ -300,6 +319,7 @@ impl Loop {
                 }
             }
         }
+        self.waiting.insert(token);
     }
 
     fn drop_peer(&mut self, token: u64) {
@@ -312,16 +332,18 @@ impl Loop {
     fn flush(&mut self, token: u64) {
         let now = Instant::now();
         let Some(connection) = self.peer(token) else { return };
-        let was_stuck = connection.stuck_since.is_some();
-        match connection.flush(now) {
-            Ok(more) if more == was_stuck => {}
-            Ok(more) => {
-                let flags = if more { EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT } else { EpollFlags::EPOLLIN };
-                if let Some(Source::Peer(connection)) = self.sources.get(&token) {
-                    let _ = self.epoll.modify(&connection.socket, &mut EpollEvent::new(flags, token));
-                }
-            }
-            Err(_) => self.drop_peer(token),
+        let was_full = connection.is_full();
+        if connection.flush(now).is_err() {
+            return self.drop_peer(token);
+        }
+        if was_full && !connection.is_full() {
+            self.waiting.insert(token);
+        }
+        let Some(connection) = self.peer(token) else { return };
+        if let Some(flags) = connection.watch()
+            && let Some(Source::Peer(connection)) = self.sources.get(&token)
+        {
+            let _ = self.epoll.modify(&connection.socket, &mut EpollEvent::new(flags, token));
         }
     }
 
@@ -400,7 +422,7 @@ impl Loop {
     fn send(&mut self, peer: PeerId, tag: u32, payload: Vec<u8>) {
         let token = u64::from(peer.0);
         let Some(connection) = self.peer(token) else { return };
-        if tag == TAG_NOTIFY && connection.queued() > QUEUE_MAX {
+        if tag == TAG_NOTIFY && connection.is_full() {
             self.events_dropped += 1;
             if self.events_dropped.is_power_of_two() {
                 let dropped = self.events_dropped;

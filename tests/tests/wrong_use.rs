@@ -1,0 +1,97 @@
+//! Wrong use of the library, by `tests/programs/wrong.c`: the documented status, and nothing crashes or hangs.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use pmix_tests::{Ended, Library, Run, pmixrun, program, repository};
+
+/// Asserts that the program found nothing wrong, in each of its processes, and that the library did not panic.
+fn assert_right(ended: &Ended, mode: &str, processes: usize) {
+    assert_eq!(ended.code(), 0, "{ended}");
+    assert_eq!(ended.count(&format!("{mode} done")), processes, "{ended}");
+    assert_eq!(ended.stderr, "", "{ended}");
+}
+
+/// As a program of its own; nothing may be left of it in the directory for temporary files.
+fn alone(mode: &str) -> Ended {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let ended = Run::new(program("wrong"), Library::ours()).env("TMPDIR", directory.path()).arg(mode).run();
+    assert_right(&ended, mode, 1);
+    let left = fs::read_dir(directory.path()).expect("the directory").count();
+    assert_eq!(left, 0, "files are left: {ended}");
+    for path in ended.stdout.lines().filter_map(|line| line.strip_prefix("segments ")) {
+        let inside = path.strip_prefix(&directory.path().display().to_string());
+        assert!(inside.is_some_and(|inside| !inside.contains("..")), "{path} lies elsewhere: {ended}");
+    }
+    ended
+}
+
+/// As the ranks of a job.
+fn as_ranks(ranks: usize, mode: &str, shared_memory: &str) -> Ended {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let ended = Run::new(pmixrun(), Library::ours())
+        .env("TMPDIR", directory.path())
+        .env("PMIX_DSTORE_SHM", shared_memory)
+        .args(&format!("-n {ranks}"))
+        .arg(program("wrong"))
+        .arg(mode)
+        .run();
+    assert_right(&ended, mode, ranks);
+    let left = fs::read_dir(directory.path()).expect("the directory").count();
+    assert_eq!(left, 0, "files are left: {ended}");
+    ended
+}
+
+/// The functions that were called with NULL.
+fn covered(ended: &Ended) -> BTreeSet<String> {
+    ended.stdout.lines().filter_map(|line| line.strip_prefix("covered ")).map(str::to_owned).collect()
+}
+
+#[test]
+fn null_for_each_pointer() {
+    let mut called = covered(&alone("uninitialised"));
+    called.append(&mut covered(&alone("server")));
+    called.append(&mut covered(&as_ranks(1, "client", "1")));
+    // What is left takes no pointer.
+    let exported = fs::read_to_string(repository().join("ffi/symbols.txt")).expect("the list of symbols");
+    let without_pointers = |name: &&str| {
+        let numbers_only =
+            name.ends_with("_string") && !["Info", "Value", "attribute"].iter().any(|w| name.contains(w));
+        let odd = ["PMIx_Value_comparison_string", "PMIx_Info_directives_string", "PMIx_Get_attribute_name"];
+        let none = ["PMIx_Commit", "PMIx_Info_list_start", "PMIx_Initialized", "PMIx_Progress", "PMIx_Get_version"];
+        let ends = ["PMIx_server_finalize", "PMIx_tool_finalize"];
+        numbers_only || [&odd[..], &none, &ends].concat().contains(name)
+    };
+    let missed: Vec<&str> =
+        exported.lines().filter(|name| !called.contains(*name)).filter(|name| !without_pointers(name)).collect();
+    assert_eq!(missed, Vec::<&str>::new());
+}
+
+#[test]
+fn keys_and_namespaces_too_long_or_odd() {
+    as_ranks(2, "names", "1");
+    as_ranks(2, "names", "0");
+}
+
+#[test]
+fn namespaces_that_a_host_registers() {
+    let ended = alone("hosts");
+    assert_eq!(ended.count("segments "), 11, "{ended}");
+}
+
+#[test]
+fn values_of_every_type_and_of_64_mib() {
+    as_ranks(2, "values", "1");
+    as_ranks(2, "values", "0");
+}
+
+#[test]
+fn initialised_and_finalized_too_often() {
+    as_ranks(2, "twice", "1");
+}
+
+#[test]
+fn calls_of_sixteen_threads() {
+    as_ranks(2, "threads", "1");
+    as_ranks(2, "threads", "0");
+}
