@@ -4,6 +4,8 @@
 //! `PMIX_APP_INFO_ARRAY`, `PMIX_NODE_INFO_ARRAY`, `PMIX_PROC_INFO_ARRAY`) in any order and depth, and pass the same
 //! values loose. A loose value goes where its key belongs: loose node-level values speak of the host's own node.
 
+use std::collections::HashMap;
+
 use super::{JobData, Node, Values};
 use crate::maps;
 use crate::model::{Info, Key, Rank, Result, Status, Value, keys};
@@ -186,18 +188,28 @@ impl JobData {
 
     /// Sorts the node table in the order of the node map; nodes that are not in the map follow.
     fn order_nodes(&mut self, names: &[Vec<u8>]) {
-        let mut old: std::collections::HashMap<Vec<u8>, Node> =
-            std::mem::take(&mut self.nodes).into_iter().map(|node| (node.hostname.clone(), node)).collect();
-        for name in names {
-            match old.remove(name) {
-                Some(node) => self.nodes.push(node),
-                None => {
-                    let values = Values::from([(Key::from(keys::HOSTNAME), Value::string(name))]);
-                    self.nodes.push(Node { hostname: name.clone(), values, ..Node::default() });
-                }
+        let mut old: Vec<Option<Node>> = std::mem::take(&mut self.nodes).into_iter().map(Some).collect();
+        let mut by_name = HashMap::new();
+        // A node of which only the number is known has the name at that place.
+        let mut by_number = HashMap::new();
+        for (row, node) in old.iter().flatten().enumerate() {
+            for name in node.aliases.iter().chain([&node.hostname]).filter(|name| !name.is_empty()) {
+                by_name.insert(name.clone(), row);
+            }
+            if let (true, Some(nodeid)) = (node.hostname.is_empty(), node.nodeid) {
+                by_number.insert(nodeid as usize, row);
             }
         }
-        let mut rest: Vec<Node> = old.into_values().collect();
+        for (number, name) in names.iter().enumerate() {
+            let found = by_name.get(name).or_else(|| by_number.get(&number));
+            let mut node = found.and_then(|row| old[*row].take()).unwrap_or_default();
+            if node.hostname.is_empty() {
+                node.hostname = name.clone();
+                node.values.insert(Key::from(keys::HOSTNAME), Value::string(name));
+            }
+            self.nodes.push(node);
+        }
+        let mut rest: Vec<Node> = old.into_iter().flatten().collect();
         rest.sort_by(|a, b| (a.nodeid, &a.hostname).cmp(&(b.nodeid, &b.hostname)));
         self.nodes.extend(rest);
     }

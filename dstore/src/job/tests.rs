@@ -140,6 +140,26 @@ fn peers_are_reconstructed_from_hostnames() {
 }
 
 #[test]
+fn node_arrays_and_the_node_map_are_brought_together_by_name_alias_or_number() {
+    let node = |mut who: Vec<Info>, size: u32| {
+        who.push(info(keys::NODE_SIZE, Value::Uint32(size)));
+        array(keys::NODE_INFO_ARRAY, who)
+    };
+    let alias =
+        vec![info(keys::HOSTNAME, Value::string("n2.site")), info(keys::HOSTNAME_ALIASES, Value::string("n2,n2-ib"))];
+    let number = |number| vec![info(keys::NODEID, Value::Uint32(number))];
+    let maps = [info(keys::NODE_MAP, Value::string("n1,n2,n3,n4")), info(keys::PROC_MAP, Value::string("0;1;2;3"))];
+    let nodes = [node(number(3), 40), node(number(2), 30), node(alias, 20)];
+    let job = job(&[&nodes[..], &maps].concat());
+    assert_eq!(job.nodes.len(), 4);
+    for (rank, size) in [(0, None), (1, Some(20)), (2, Some(30)), (3, Some(40))] {
+        let found = get_as(&job, Rank::WILDCARD, keys::NODE_SIZE, &Selector::default(), rank);
+        assert_eq!(found, size.map(Value::Uint32), "the node of rank {rank}");
+    }
+    assert_eq!(get(&job, Rank(3), keys::HOSTNAME), Some(Value::string("n4")));
+}
+
+#[test]
 fn registering_again_adds_and_replaces() {
     let mut job = job(&[info(keys::MAPBY, Value::string("core")), info(keys::UNIV_SIZE, Value::Uint32(4))]);
     job.register(&maps(), HOST).unwrap();
