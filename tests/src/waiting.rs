@@ -67,21 +67,9 @@ impl WaitingJob {
     /// # Panics
     /// When the server is gone.
     pub fn server_memory(&self) -> u64 {
-        self.status_of_server("RssAnon:")
-    }
-
-    /// The most bytes that the server has had in memory, its program's files included.
-    ///
-    /// # Panics
-    /// When the server is gone.
-    pub fn server_peak(&self) -> u64 {
-        self.status_of_server("VmHWM:")
-    }
-
-    fn status_of_server(&self, field: &str) -> u64 {
         let pid = self.written("pid");
         let status = fs::read_to_string(format!("/proc/{}/status", pid.trim())).expect("the server is running");
-        let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("a kernel from 4.5 on");
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("a kernel from 4.5 on");
         let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().expect("a number");
         kib * 1024
     }
