@@ -24,6 +24,8 @@ pub(super) struct Collective {
     at_host: bool,
     /// First failure among the local participants.
     status: Status,
+    /// The first participant that was lost has been told of.
+    told_of_loss: bool,
     deadline: Option<Instant>,
 }
 
@@ -66,6 +68,7 @@ impl Engine {
                     arrived: Vec::new(),
                     at_host: false,
                     status: Status::SUCCESS,
+                    told_of_loss: false,
                     deadline,
                 };
                 self.collectives.insert(self.collective_next, fence);
@@ -252,10 +255,11 @@ impl Engine {
                 self.collectives.remove(&id);
                 continue;
             }
-            let Some(fence) = self.collectives.get(&id) else { continue };
-            let procs = fence.procs.iter().map(Proc::to_string).collect::<Vec<_>>().join(" ");
-            let arrived = fence.arrived.len();
-            self.log(format!("a fence of {procs}, which {arrived} local processes have entered, lost {gone}"));
+            let Some(fence) = self.collectives.get_mut(&id) else { continue };
+            if !std::mem::replace(&mut fence.told_of_loss, true) {
+                let (procs, arrived) = (in_words(&fence.procs), fence.arrived.len());
+                self.log(format!("a fence of {procs}, which {arrived} local processes have entered, lost {gone}"));
+            }
             self.advance(id);
         }
     }
@@ -302,10 +306,20 @@ impl Engine {
                 let proc = Proc::new(nspace.clone(), *rank);
                 let takes_part = fence.signature.iter().any(|participant| participant.covers(&proc));
                 if takes_part && !fence.arrived.iter().any(|arrival| arrival.proc == proc) {
-                    missing.push(proc.to_string());
+                    missing.push(proc);
                 }
             }
         }
-        missing.join(" ")
+        in_words(&missing)
     }
+}
+
+/// The first of some processes, and how many more there are.
+fn in_words(procs: &[Proc]) -> String {
+    const NAMED_MAX: usize = 8;
+    let mut words: Vec<String> = procs.iter().take(NAMED_MAX).map(Proc::to_string).collect();
+    if procs.len() > NAMED_MAX {
+        words.push(format!("and {} more", procs.len() - NAMED_MAX));
+    }
+    words.join(" ")
 }

@@ -40,6 +40,8 @@ pub(super) struct NspaceState {
     /// Registered with data, so that what is not there is not known.
     pub complete: bool,
     pub clients: BTreeMap<Rank, LocalClient>,
+    /// How many connections ended without finalize.
+    pub lost: u32,
     /// Clients that the host has deregistered.
     deregistered: BTreeSet<Rank>,
     /// What is to be removed when the job has ended, by the user that asked for it.
@@ -60,6 +62,7 @@ impl NspaceState {
             job: Arc::new(JobData::new(nspace)),
             complete: false,
             clients: BTreeMap::new(),
+            lost: 0,
             deregistered: BTreeSet::new(),
             cleanup: BTreeMap::new(),
             visible: ModexData::default(),

@@ -180,7 +180,7 @@ impl Engine {
     pub fn disconnected(&mut self, id: PeerId) {
         let Some((peer, was_last)) = self.forget_connection(id) else { return };
         if !peer.finalized {
-            self.log(format!("lost the connection to {} before it called finalize", peer.proc));
+            self.tell_of_loss(&peer.proc);
             // Another program may run under the same rank.
             if was_last {
                 self.rank_is_gone(&peer.proc);
@@ -191,6 +191,18 @@ impl Engine {
         if was_last {
             self.clean_up_after(&peer.proc);
         }
+    }
+
+    /// A job that is ended by force loses all its processes at once: not a line for each of them.
+    fn tell_of_loss(&mut self, proc: &Proc) {
+        let Some(state) = self.nspaces.get_mut(&proc.nspace) else { return };
+        state.lost += 1;
+        let more = match state.lost {
+            1 => String::new(),
+            lost if lost.is_power_of_two() => format!("; {lost} of its job so far"),
+            _ => return,
+        };
+        self.log(format!("lost the connection to {proc} before it called finalize{more}"));
     }
 
     /// Removes a peer from the tables; it is no participant, waiter or receiver any more. Tells too whether it was

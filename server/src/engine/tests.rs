@@ -873,3 +873,15 @@ fn a_client_may_be_registered_after_its_environment_was_made() {
     bench.connect(0);
     bench.put(0, 3, "key", 4);
 }
+
+#[test]
+fn a_job_that_is_ended_by_force_does_not_fill_the_log() {
+    let mut bench = Bench::new(0, 1, 100);
+    let all: Vec<Proc> = (0..100).map(proc).collect();
+    bench.fence(0, 10, all, Vec::new());
+    (1..100).for_each(|rank| bench.lose(rank));
+    assert_eq!(bench.status(0, 10), Some(Status::ERR_LOST_CONNECTION));
+    assert!(bench.log.len() < 10, "{:?}", bench.log);
+    assert!(bench.log.iter().all(|line| line.len() < 300), "{:?}", bench.log);
+    assert!(bench.log[0].contains("job:1"));
+}
