@@ -358,7 +358,7 @@ mod tests {
         let address = address(&server, &proc);
         let (go_on, held) = channel::<()>();
         // The server's thread is busy meanwhile.
-        server.register_client(proc, 0, 0, 0, Some(Box::new(move |_| drop(held.recv()))));
+        server.register_client(proc, 0, 0, 0, Some(Box::new(move |_| held.recv().unwrap_or(()))));
         let connect = |_| TcpStream::connect_timeout(&address, Duration::from_secs(10));
         let connected: Result<Vec<TcpStream>, _> = (0..400).map(connect).collect();
         drop(go_on);
