@@ -89,7 +89,7 @@ impl Inner {
     /// One line for the administrator: something has gone wrong.
     pub fn log(&self, line: &str) {
         // A daemon may have closed its stderr; there is nowhere else to complain.
-        let _ = writeln!(io::stderr(), "pmix-dstore server {}: {line}", std::process::id());
+        let _ = writeln!(io::stderr(), "pmix-dstore server {}: {}", std::process::id(), one_line(line));
     }
 
     /// A message for the process's own client: a reply or an event.
@@ -108,6 +108,14 @@ impl Inner {
             });
         }
     }
+}
+
+/// A line that is one line and of bearable length, whatever names of peers are in it.
+fn one_line(text: &str) -> String {
+    /// Longer than any path.
+    const LEN_MAX: usize = 6000;
+    let escaped = |c: char| if c.is_control() { c.escape_default().collect() } else { String::from(c) };
+    text.chars().take(LEN_MAX).map(escaped).collect()
 }
 
 impl AnswerSink for Inner {
@@ -323,6 +331,12 @@ mod tests {
         fn lookup(&self, _: &Proc, _: &[Key], _: &[Info], _: Completion<(Status, Vec<Pdata>)>) -> Status {
             Status::SUCCESS
         }
+    }
+
+    #[test]
+    fn names_of_peers_stay_within_their_log_line() {
+        assert_eq!(one_line("a\nserver 1: b\u{1b}[2J"), "a\\nserver 1: b\\u{1b}[2J");
+        assert_eq!(one_line(&"\n".repeat(100_000)).len(), 12_000);
     }
 
     #[test]

@@ -3,12 +3,15 @@
 //! * [`Library`]: the library under test is a parameter; the same programs run with ours and with Debian's.
 //! * [`program`]: the C programs of `tests/programs`, compiled once against the stock headers.
 //! * [`Run`]: a command with a deadline, after which its whole process group is killed.
+//! * [`WaitingJob`]: a job under our launcher whose ranks wait while a test attacks their server.
 //!
 //! A test prints nothing and passes, or fails with the command and all that it printed.
 #![forbid(unsafe_code)]
 
 mod build;
 mod run;
+mod waiting;
 
 pub use build::{Library, Profile, pmixrun, program, repository};
 pub use run::{Ended, Run};
+pub use waiting::WaitingJob;

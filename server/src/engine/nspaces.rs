@@ -52,7 +52,7 @@ pub(super) struct NspaceState {
     pub remote: ModexData,
     pub shared: Shared,
     /// Job-info replies by dialect and release, made once.
-    job_replies: HashMap<(Dialect, String), Arc<[u8]>>,
+    pub(super) job_replies: HashMap<(Dialect, String), Arc<[u8]>>,
 }
 
 impl NspaceState {

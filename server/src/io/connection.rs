@@ -150,6 +150,11 @@ impl Connection {
         Ok(Some(if hello { Incoming::Hello(payload) } else { Incoming::Message(header.tag, payload) }))
     }
 
+    /// Whether the peer has begun its first message and not ended it.
+    pub fn has_half_a_hello(&self) -> bool {
+        matches!(self.stage, Stage::Hello(_)) && !self.input.is_empty()
+    }
+
     /// Whether the peer has let too much of what is meant for it lie.
     pub fn is_full(&self) -> bool {
         self.queued > QUEUE_MAX

@@ -1,6 +1,7 @@
 //! The server's thread: sockets, upcalls and callbacks.
 
 mod connection;
+mod owner;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -13,11 +14,13 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::socket::{Backlog, getsockopt, listen, sockopt};
 use pmix_client::wire::{ClientReply, Header, Hello, TAG_HEARTBEAT, TAG_NOTIFY};
 use pmix_dstore::model::{Nspace, Status};
 
 use self::connection::{Connection, Incoming, Read, Socket, Stage};
+use self::owner::Owner;
 use crate::completion;
 use crate::engine::{Output, PeerId, Transport};
 use crate::server::Inner;
@@ -29,8 +32,10 @@ const BURST: usize = 64;
 const HELLO_WAIT: Duration = Duration::from_secs(30);
 /// A peer that takes nothing for so long is dropped.
 const STUCK_MAX: Duration = Duration::from_secs(300);
-/// How long to leave new connections alone when there are no descriptors left.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long to leave new connections alone when there are no descriptors left, or too many have said nothing yet.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+/// How long a new connection may say nothing while others wait for its place.
+const CROWDED_WAIT: Duration = Duration::from_secs(1);
 /// How long replies may take to leave when the server ends.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
@@ -53,6 +58,10 @@ pub(crate) struct Loop {
     listeners: HashMap<Nspace, u64>,
     token_next: u64,
     accept_again: Option<Instant>,
+    /// How many connections may be in their handshake at once, so that descriptors remain for all else.
+    hellos_max: usize,
+    /// Whether the shortage of descriptors was logged that lasts.
+    shortage_logged: bool,
     /// Connections with whole messages that have not been handed on yet.
     waiting: BTreeSet<u64>,
     events_dropped: u64,
@@ -75,6 +84,8 @@ impl Loop {
             listeners: HashMap::new(),
             token_next: TOKEN_FIRST,
             accept_again: None,
+            hellos_max: hellos_max(),
+            shortage_logged: false,
             waiting: BTreeSet::new(),
             events_dropped: 0,
         })
@@ -112,7 +123,7 @@ impl Loop {
                 self.perform();
             }
             for token in std::mem::take(&mut self.waiting) {
-                self.dispatch(token, BURST);
+                self.dispatch(token);
                 self.perform();
             }
             self.housekeeping(Instant::now());
@@ -151,7 +162,7 @@ impl Loop {
     }
 
     fn accept_tcp(&mut self) {
-        loop {
+        while self.has_place() {
             match self.tcp.accept() {
                 Ok((stream, _)) => {
                     // Without it small replies may wait for the peer's acknowledgements.
@@ -164,7 +175,7 @@ impl Loop {
     }
 
     fn accept_unix(&mut self, token: u64) {
-        loop {
+        while self.has_place() {
             let Some(Source::Listener(listener)) = self.sources.get(&token) else { return };
             match listener.accept() {
                 Ok((stream, _)) => match getsockopt(&stream, sockopt::PeerCredentials) {
@@ -179,15 +190,53 @@ impl Loop {
         }
     }
 
-    /// Out of descriptors: leave the listeners alone for a moment, as they would wake us at once again.
+    /// Whether another connection may begin its handshake. Where too many are at it, new ones wait before the door.
+    fn has_place(&mut self) -> bool {
+        let free = self.hellos().count() < self.hellos_max;
+        if !free {
+            self.pause_accepting();
+        }
+        free
+    }
+
+    /// The connections in their handshake: who, and when their time is over.
+    fn hellos(&self) -> impl Iterator<Item = (u64, Instant)> {
+        self.sources.iter().filter_map(|(token, source)| match source {
+            Source::Peer(connection) => match connection.stage {
+                Stage::Hello(deadline) => Some((*token, deadline)),
+                _ => None,
+            },
+            Source::Listener(..) => None,
+        })
+    }
+
     fn accept_failed(&mut self, error: &io::Error) {
         if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS)) {
-            if self.accept_again.is_none() {
+            if !std::mem::replace(&mut self.shortage_logged, true) {
                 self.inner.log(&format!("cannot take new connections for now: {error}"));
-                self.watch_listeners(EpollFlags::empty());
             }
-            self.accept_again = Some(Instant::now() + ACCEPT_PAUSE);
+            self.pause_accepting();
+        } else {
+            // All that waited are in.
+            self.shortage_logged = false;
         }
+    }
+
+    /// Leaves the listeners alone for a moment, as they would wake us at once again.
+    fn pause_accepting(&mut self) {
+        self.watch_listeners(EpollFlags::empty());
+        self.accept_again = Some(Instant::now() + ACCEPT_PAUSE);
+    }
+
+    /// Drops who has kept others waiting; one line for all of them.
+    fn make_place(&mut self, now: Instant) {
+        let idle = |deadline: Instant| deadline.saturating_duration_since(now) + CROWDED_WAIT <= HELLO_WAIT;
+        let dropped: Vec<u64> = self.hellos().filter(|(_, deadline)| idle(*deadline)).map(|(token, _)| token).collect();
+        if !dropped.is_empty() {
+            let count = dropped.len();
+            self.inner.log(&format!("dropped {count} connections that said nothing while others waited"));
+        }
+        dropped.into_iter().for_each(|token| self.drop_peer(token));
     }
 
     fn watch_listeners(&self, flags: EpollFlags) {
@@ -223,34 +272,45 @@ impl Loop {
         }
         let Some(connection) = self.peer(token) else { return };
         let read = connection.read();
-        let ended = matches!(read, Read::End(_));
-        self.dispatch(token, if ended { usize::MAX } else { BURST });
+        self.dispatch(token);
         if let Read::End(why) = read {
-            if let Some(why) = why {
+            // What it said last counts, but its replies must not pile up on the way.
+            while self.waiting.remove(&token) {
+                self.perform();
+                self.dispatch(token);
+            }
+            let in_hello = self.peer(token).is_some_and(|connection| connection.has_half_a_hello());
+            if let Some(why) = why.or_else(|| in_hello.then(|| "ended within its handshake".to_owned())) {
                 self.inner.log(&format!("connection {token}: {why}"));
             }
             self.drop_peer(token);
         }
     }
 
-    /// Hands whole messages that have come to the engine, so many at most; the others wait for the next turn, those
+    /// Hands whole messages that have come to the engine, `BURST` at most; the others wait for the next turn, those
     /// of a peer that does not take its replies until it does.
-    fn dispatch(&mut self, token: u64, burst: usize) {
-        for _ in 0..burst {
+    fn dispatch(&mut self, token: u64) {
+        for _ in 0..BURST {
             let Some(connection) = self.peer(token).filter(|connection| !connection.is_full()) else { return };
             let transport = connection.transport;
             match connection.next() {
                 Ok(None) => return,
-                Ok(Some(Incoming::Hello(payload))) => match Hello::decode(&payload) {
-                    Ok(hello) => {
-                        connection.stage = Stage::Asked;
-                        self.inner.engine.lock().hello(PeerId(token as u32), transport, hello);
+                Ok(Some(Incoming::Hello(payload))) => {
+                    let checked = match Hello::decode(&payload) {
+                        Ok(hello) => is_whose_it_says(&connection.socket, &hello).map(|()| hello),
+                        Err(status) => Err(format!("a connection: malformed handshake ({status})")),
+                    };
+                    match checked {
+                        Ok(hello) => {
+                            connection.stage = Stage::Asked;
+                            self.inner.engine.lock().hello(PeerId(token as u32), transport, hello);
+                        }
+                        Err(why) => {
+                            self.inner.log(&format!("refused {why}"));
+                            return self.drop_peer(token);
+                        }
                     }
-                    Err(status) => {
-                        self.inner.log(&format!("refused a connection: malformed handshake ({status})"));
-                        return self.drop_peer(token);
-                    }
-                },
+                }
                 Ok(Some(Incoming::Message(TAG_HEARTBEAT, _))) => {}
                 Ok(Some(Incoming::Message(tag, payload))) => {
                     self.inner.engine.lock().message(PeerId(token as u32), tag, &payload, Instant::now());
@@ -355,7 +415,7 @@ impl Loop {
         self.flush(token);
         if status.is_success() {
             // A peer may send its first request before it has read our answer.
-            self.dispatch(token, BURST);
+            self.dispatch(token);
         } else {
             self.drop_peer(token);
         }
@@ -382,6 +442,7 @@ impl Loop {
     fn housekeeping(&mut self, now: Instant) {
         if self.accept_again.is_some_and(|again| again <= now) {
             self.accept_again = None;
+            self.make_place(now);
             self.watch_listeners(EpollFlags::EPOLLIN);
         }
         let expired: Vec<u64> = self
@@ -416,4 +477,29 @@ impl Loop {
             }
         }
     }
+}
+
+/// A stock peer only claims its user: makes sure that its socket is that user's, or root's, where the kernel knows.
+///
+/// # Errors
+/// Who is refused and why, for the log.
+fn is_whose_it_says(socket: &Socket, hello: &Hello) -> Result<(), String> {
+    let (Socket::Tcp(stream), Some((claimed, _))) = (socket, Hello::read_native_credential(&hello.credential)) else {
+        return Ok(());
+    };
+    let why = match owner::of_peer(stream) {
+        Owner::User(uid) if uid != claimed && uid != 0 => {
+            format!("it claims user {claimed}, its socket is user {uid}'s")
+        }
+        Owner::Closed => "it has closed its end already".to_owned(),
+        Owner::User(_) | Owner::Unknown => return Ok(()),
+    };
+    let who = hello.proc.as_ref().map_or_else(|| "a process without a name".to_owned(), ToString::to_string);
+    Err(format!("{who} (PMIx {}): {why}", hello.version))
+}
+
+/// A quarter of the descriptors that this process may have.
+fn hellos_max() -> usize {
+    let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
+    usize::try_from(limit / 4).unwrap_or(usize::MAX).max(4)
 }

@@ -1,0 +1,112 @@
+//! A job whose ranks wait outside the library while a test does something to their server.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::{Ended, Library, Run, pmixrun, program};
+
+/// Each rank writes its environment, waits until the gate is gone, and then does its Gets as every job does.
+const SCRIPT: &str = r#"
+env | grep ^PMIX_ > "$1.$PMIX_RANK.part" && mv "$1.$PMIX_RANK.part" "$1.$PMIX_RANK"
+echo $PPID > "$1.$PMIX_RANK.part" && mv "$1.$PMIX_RANK.part" "$1.pid"
+while test -e "$1"; do sleep 0.02; done
+exec "$2" --gets 100
+"#;
+
+/// A job that has been started and not begun.
+pub struct WaitingJob {
+    gate: PathBuf,
+    directory: tempfile::TempDir,
+    running: Option<JoinHandle<Ended>>,
+    ranks: u32,
+}
+
+impl WaitingJob {
+    /// Starts `ranks` ranks with our launcher, `limits` being shell commands that come before it (`ulimit`, or `:`).
+    ///
+    /// # Panics
+    /// When the ranks do not come up.
+    pub fn start(ranks: u32, limits: &str) -> WaitingJob {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let gate = directory.path().join("gate");
+        fs::write(&gate, "").expect("the gate");
+        let run = Run::new("/bin/sh", Library::ours())
+            .arg("-c")
+            .arg(format!("{limits}; exec \"$@\""))
+            .arg("sh")
+            .arg(pmixrun())
+            .args(&format!("-n {ranks} --json --tmpdir"))
+            .arg(directory.path())
+            .args("sh -c")
+            .arg(SCRIPT)
+            .arg("rank")
+            .arg(&gate)
+            .arg(program("latency"));
+        let running = thread::spawn(move || run.run());
+        let job = WaitingJob { gate, directory, running: Some(running), ranks };
+        (0..ranks).for_each(|rank| drop(job.written(&rank.to_string())));
+        job
+    }
+
+    /// The launcher's `--tmpdir`.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// What a rank found in its environment.
+    pub fn environment(&self, rank: u32) -> HashMap<String, String> {
+        let text = self.written(&rank.to_string());
+        text.lines().filter_map(|line| line.split_once('=')).map(|(name, value)| (name.into(), value.into())).collect()
+    }
+
+    /// Bytes that the server has allocated and touched.
+    ///
+    /// # Panics
+    /// When the server is gone.
+    pub fn server_memory(&self) -> u64 {
+        let pid = self.written("pid");
+        let status = fs::read_to_string(format!("/proc/{}/status", pid.trim())).expect("the server is running");
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("a kernel from 4.5 on");
+        let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().expect("a number");
+        kib * 1024
+    }
+
+    /// Lets the ranks begin; asserts that all of them do all their Gets.
+    ///
+    /// # Panics
+    /// When they do not.
+    pub fn finish(mut self) -> Ended {
+        fs::remove_file(&self.gate).expect("the gate is there");
+        let running = self.running.take().expect("a job is finished once");
+        let ended = running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        assert_eq!(ended.code(), 0, "{ended}");
+        assert_eq!(ended.count("gets done"), self.ranks as usize, "{ended}");
+        ended
+    }
+
+    fn written(&self, name: &str) -> String {
+        let file = self.gate.with_extension(name);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            match fs::read_to_string(&file) {
+                Ok(text) => return text,
+                Err(error) => assert!(Instant::now() < deadline, "{}: {error}", file.display()),
+            }
+            assert!(!self.running.as_ref().is_some_and(JoinHandle::is_finished), "the job has ended already");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for WaitingJob {
+    fn drop(&mut self) {
+        // A test that fails leaves no ranks behind.
+        let _ = fs::remove_file(&self.gate);
+        if let Some(running) = self.running.take() {
+            let _ = running.join();
+        }
+    }
+}
