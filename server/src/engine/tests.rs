@@ -885,3 +885,19 @@ fn a_job_that_is_ended_by_force_does_not_fill_the_log() {
     assert!(bench.log.iter().all(|line| line.len() < 300), "{:?}", bench.log);
     assert!(bench.log[0].contains("job:1"));
 }
+
+#[test]
+fn peers_of_any_release_do_not_fill_the_memory() {
+    let mut bench = Bench::new(0, 1, 1);
+    for number in 0..100 {
+        let id = PeerId(900 + number);
+        bench.engine.hello(id, Transport::Tcp, Hello { version: format!("4.2.{number}"), ..Bench::hello(0) });
+        bench.drain();
+        bench.answer_last(Answer::Op(Status::SUCCESS));
+        let request = Request::JobInfo.encode(PLAIN, Version::OURS).unwrap();
+        bench.engine.message(id, 101, &request, bench.now);
+        bench.drain();
+    }
+    assert_eq!(bench.sent.len(), 100);
+    assert!(bench.engine.nspaces[&nspace()].job_replies.len() < 10);
+}
