@@ -30,13 +30,19 @@ struct State {
 /// The client of this process while it is initialised.
 ///
 /// The reference stays good for a call that races with the last finalize: the client is kept until the process has been
-/// initialised and finalized once more.
+/// initialised and finalized once more. What may wait uses [`hold`].
 #[inline]
 pub fn current() -> Option<&'static Client> {
     let client = CURRENT.load(Ordering::Acquire);
     // SAFETY: the pointer is null or that of the client in `live`, stored after the client was complete. Finalize moves
     // it to `retired`, where it stays until another client takes its place there.
     unsafe { client.as_ref() }
+}
+
+/// The client of this process while it is initialised, to be kept over a call that may wait for somebody: such a call
+/// may outlast any number of finalizes.
+pub fn hold() -> Option<Client> {
+    STATE.lock().live.as_deref().cloned()
 }
 
 /// Connects on the first call, counts on later ones; gives this process's name.

@@ -33,7 +33,8 @@ impl Client {
         if request.key.is_some_and(|key| key.len() <= KEY_LEN_MAX) && !self.inner.may_ask(request) {
             return Err(Status::ERR_NOT_FOUND);
         }
-        self.inner.ask_value(request, &mut take)
+        // From here on it may take its time, in which others may finalize.
+        Arc::clone(&self.inner).ask_value(request, &mut take)
     }
 
     /// Gets a value without blocking.

@@ -339,6 +339,7 @@ static int count_entries(const char *path)
 }
 
 static uint64_t random_state;
+static int killed;
 
 static uint64_t random_number(uint64_t below)
 {
@@ -360,7 +361,7 @@ static double run_round(int number, double longest)
 {
     char *command[] = { (char *) self, "rank", NULL };
     double start = now(), kill_at[RANK_COUNT];
-    int killed = 0, spared = (int) random_number(RANK_COUNT);
+    int spared = (int) random_number(RANK_COUNT);
     for (int rank = 0; rank < RANK_COUNT; rank++) {
         kill_at[rank] = rank == spared ? 1e30 : start + longest * (double) random_number(1000000) / 1e6;
     }
@@ -431,7 +432,8 @@ static int run_random(int rounds, uint64_t seed)
         complain("%d files are left", left);
     }
     must(PMIx_server_finalize(), "PMIx_server_finalize");
-    say("memory %zu to %zu bytes, %d to %d descriptors", bytes_before, bytes_after, fds_before, fds_after);
+    say("killed %d, memory %zu to %zu bytes, descriptors %d to %d", killed, bytes_before, bytes_after, fds_before,
+        fds_after);
     say("random done");
     return wrong != 0;
 }

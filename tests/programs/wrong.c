@@ -8,6 +8,8 @@
  *   wrong values           values of every type and of 64 MiB, from rank 0 to the others
  *   wrong twice            initialised and finalized too often
  *   wrong threads          16 threads, each with all calls, as a rank
+ *   wrong race             16 threads that call while the process is finalized and initialised again, as a rank of one
+ *   wrong abort            PMIx_Abort of a job with NULL for everything
  *
  * Prints a line for everything that is wrong and "WHAT done" at its end; exit status 0 if nothing was wrong. The first
  * three print "covered NAME" for each function called.
@@ -686,6 +688,63 @@ static void check_threads(void)
     end_client();
 }
 
+static volatile bool racing = true;
+
+static void *one_racer(void *argument)
+{
+    uint32_t number = (uint32_t) (uintptr_t) argument;
+    while (racing) {
+        pmix_value_t value = value_uint32(number);
+        pmix_proc_t *peers = NULL;
+        size_t count = 0;
+        PMIx_Put(PMIX_GLOBAL, "t.race", &value);
+        PMIx_Store_internal(&me, "t.race", &value);
+        PMIx_Commit();
+        if (PMIx_Resolve_peers(NULL, me.nspace, &peers, &count) == PMIX_SUCCESS) {
+            free(peers);
+        }
+        PMIx_Fence(&me, 1, NULL, 0);
+        pmix_status_t code = PMIX_EXTERNAL_ERR_BASE - (int) number;
+        pmix_status_t id = PMIx_Register_event_handler(&code, 1, NULL, 0, on_event, NULL, NULL);
+        PMIx_Notify_event(code, &me, PMIX_RANGE_PROC_LOCAL, NULL, 0, NULL, NULL);
+        PMIx_Deregister_event_handler(id < 0 ? 0 : id, NULL, NULL);
+    }
+    return NULL;
+}
+
+/* Whoever calls while another thread finalizes gets some status. (PMIx_Get takes no lock, which has its price: a Get
+ * must not last from before one finalize to after the next.) */
+static void check_race(void)
+{
+    pthread_t threads[THREAD_COUNT];
+    must(PMIx_Init(&me, NULL, 0), "PMIx_Init");
+    for (uintptr_t i = 0; i < THREAD_COUNT; i++) {
+        if (pthread_create(&threads[i], NULL, one_racer, (void *) i) != 0) {
+            complain("no thread");
+            exit(1);
+        }
+    }
+    for (int i = 0; i < 100; i++) {
+        usleep(1000);
+        must(PMIx_Finalize(NULL, 0), "PMIx_Finalize under calls");
+        pmix_proc_t again;
+        must(PMIx_Init(&again, NULL, 0), "PMIx_Init under calls");
+    }
+    racing = false;
+    for (int i = 0; i < THREAD_COUNT; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    end_client();
+}
+
+static void check_abort(void)
+{
+    must(PMIx_Init(&me, NULL, 0), "PMIx_Init");
+    say("abort done");
+    must(PMIx_Abort(3, NULL, NULL, 1), "PMIx_Abort");
+    usleep(30000000);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -693,7 +752,7 @@ int main(int argc, char **argv)
         void (*run)(void);
     } modes[] = { { "client", as_client }, { "server", as_server }, { "names", check_names },
                   { "hosts", check_hosts }, { "values", check_values }, { "twice", check_twice },
-                  { "threads", check_threads } };
+                  { "threads", check_threads }, { "race", check_race }, { "abort", check_abort } };
     static const int signals[] = { SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGALRM };
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
         signal(signals[i], report_signal);
@@ -714,6 +773,6 @@ int main(int argc, char **argv)
             return wrong != 0;
         }
     }
-    fprintf(stderr, "usage: wrong uninitialised|client|server|names|hosts|values|twice|threads\n");
+    fprintf(stderr, "usage: wrong uninitialised|client|server|names|hosts|values|twice|threads|race|abort\n");
     return 64;
 }

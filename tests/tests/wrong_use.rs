@@ -95,3 +95,15 @@ fn calls_of_sixteen_threads() {
     as_ranks(2, "threads", "1");
     as_ranks(2, "threads", "0");
 }
+
+#[test]
+fn calls_while_another_thread_finalizes() {
+    as_ranks(1, "race", "1");
+}
+
+#[test]
+fn an_abort_without_message_and_processes() {
+    let ended = Run::new(pmixrun(), Library::ours()).args("-n 2").arg(program("wrong")).arg("abort").run();
+    assert_eq!(ended.code(), 3, "{ended}");
+    assert!(ended.stderr.contains("called abort with status 3"), "{ended}");
+}

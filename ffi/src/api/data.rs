@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
-use pmix_client::{GetOptions, GetRequest};
+use pmix_client::{GetOptions, GetRequest, instance};
 use pmix_dstore::model::{Info, Proc, Rank, Result, Scope, Status};
 
 use super::{client, present, procs, writable};
@@ -96,7 +96,8 @@ status_entry! {
         ninfo: usize,
         val: *mut *mut pmix_value_t,
     ) {
-        let client = client()?;
+        // Without a lock, as most Gets end with a load.
+        let client = instance::current().ok_or(Status::ERR_INIT)?;
         let val = writable(val)?;
         with_request(proc, key, info, ninfo, |request| {
             // The copy is carried out by the closure itself: a result within a result would be copied once more.

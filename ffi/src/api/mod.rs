@@ -23,12 +23,12 @@ use pmix_dstore::model::{Proc, Result, Status};
 use crate::convert::array;
 use crate::types::pmix_proc_t;
 
-/// The client of this process.
+/// The client of this process, which stays while the caller has it.
 ///
 /// # Errors
 /// `INIT` where the process is not initialised.
-fn client() -> Result<&'static Client> {
-    instance::current().ok_or(Status::ERR_INIT)
+fn client() -> Result<Client> {
+    instance::hold().ok_or(Status::ERR_INIT)
 }
 
 /// The processes of an array; none for NULL, as the functions that take processes mean the whole namespace then.
