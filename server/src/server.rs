@@ -314,7 +314,7 @@ impl Drop for Server {
 #[cfg(test)]
 mod tests {
     use std::io::Read;
-    use std::net::TcpStream;
+    use std::net::{SocketAddr, TcpStream};
     use std::sync::mpsc::channel;
 
     use pmix_client::wire::{Header, Hello, PeerKind, Request, Version};
@@ -358,6 +358,27 @@ mod tests {
         assert_eq!(later.map(drop), Err(Status::ERR_UNREACH));
     }
 
+    /// Where a server listens for stock clients.
+    fn address(server: &Server, proc: &Proc) -> SocketAddr {
+        let env = server.setup_fork(proc).unwrap();
+        let uri = &env.iter().find(|(name, _)| name == "PMIX_SERVER_URI41").unwrap().1;
+        uri.split_once("tcp4://").unwrap().1.parse().unwrap()
+    }
+
+    #[test]
+    fn all_ranks_of_a_node_may_come_at_once() {
+        let server = Server::init(Arc::new(Silent), &[]).unwrap();
+        let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
+        let address = address(&server, &proc);
+        let (go_on, held) = channel::<()>();
+        // The server's thread is busy meanwhile.
+        server.register_client(proc, 0, 0, 0, Some(Box::new(move |_| held.recv().unwrap_or(()))));
+        let connect = |_| TcpStream::connect_timeout(&address, Duration::from_secs(10));
+        let connected: Result<Vec<TcpStream>, _> = (0..400).map(connect).collect();
+        drop(go_on);
+        assert_eq!(connected.unwrap().len(), 400);
+    }
+
     fn resident_bytes() -> u64 {
         let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
         statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
@@ -372,9 +393,7 @@ mod tests {
             vec![Info::new("large", Value::string(vec![b'x'; 100_000])), Info::new(keys::JOB_SIZE, Value::Uint32(1))];
         assert!(server.register_nspace(proc.nspace.clone(), 1, infos, None) == Status::OPERATION_SUCCEEDED);
         server.register_client(proc.clone(), 0, 0, 0, None);
-        let env = server.setup_fork(&proc).unwrap();
-        let uri = &env.iter().find(|(name, _)| name == "PMIX_SERVER_URI41").unwrap().1;
-        let mut stream = TcpStream::connect(uri.split_once("tcp4://").unwrap().1).unwrap();
+        let mut stream = TcpStream::connect(address(&server, &proc)).unwrap();
         let hello = Hello {
             psec: "native".into(),
             credential: Hello::native_credential(0, 0),

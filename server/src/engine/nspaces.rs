@@ -52,7 +52,7 @@ pub(super) struct NspaceState {
     pub remote: ModexData,
     pub shared: Shared,
     /// Job-info replies by dialect and release, made once.
-    job_replies: HashMap<(Dialect, String), Arc<[u8]>>,
+    pub(super) job_replies: HashMap<(Dialect, String), Arc<[u8]>>,
 }
 
 impl NspaceState {
@@ -98,6 +98,9 @@ impl NspaceState {
         self.local_size() - self.deregistered.len() - gone
     }
 }
+
+/// Job-info replies kept: a peer's release is what it says it is, and may say anything.
+const JOB_REPLIES_MAX: usize = 8;
 
 /// A registration, read and derived outside the lock.
 pub(crate) struct JobPlan {
@@ -197,6 +200,8 @@ impl Engine {
             cleanup: Cleanup::default(),
         };
         state.clients.insert(proc.rank, client);
+        // Large ones tell of the processes of this node only.
+        state.job_replies.clear();
         // A rank that comes back, as one that the host starts again does, is not counted twice.
         state.deregistered.remove(&proc.rank);
         Status::SUCCESS
@@ -270,8 +275,12 @@ impl Engine {
             None => {
                 let to = recipient(peer, &self.config.hostname);
                 let local = state.clients.keys().copied();
-                jobinfo::encode_within(&state.job, &to, MESSAGE_LEN_MAX, local)
-                    .inspect(|reply| drop(state.job_replies.insert(of_peer, reply.as_slice().into())))
+                jobinfo::encode_within(&state.job, &to, MESSAGE_LEN_MAX, local).inspect(|reply| {
+                    if state.job_replies.len() >= JOB_REPLIES_MAX {
+                        state.job_replies.clear();
+                    }
+                    state.job_replies.insert(of_peer, reply.as_slice().into());
+                })
             }
         };
         self.send(id, tag, |_, _| payload);

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::resource::{Resource, getrlimit};
-use nix::sys::socket::{getsockopt, sockopt};
+use nix::sys::socket::{Backlog, getsockopt, listen, sockopt};
 use pmix_client::wire::{ClientReply, Header, Hello, TAG_HEARTBEAT, TAG_NOTIFY};
 use pmix_dstore::model::{Nspace, Status};
 
@@ -73,6 +73,8 @@ impl Loop {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         epoll.add(inner.wake.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, TOKEN_WAKE))?;
         tcp.set_nonblocking(true)?;
+        // All ranks of a node come at once; those for whom there is no room in the queue would try again a second later.
+        listen(&tcp, Backlog::MAXCONN)?;
         epoll.add(&tcp, EpollEvent::new(EpollFlags::EPOLLIN, TOKEN_TCP))?;
         Ok(Loop {
             inner,
