@@ -43,6 +43,11 @@ impl Engine {
             self.reply_status(peer, tag, Status::ERR_BAD_PARAM);
             return;
         }
+        if self.nspaces.get(&proc.nspace).is_some_and(|state| state.has_left(proc.rank)) {
+            // What it sent before its end may be read after the host has told of that.
+            self.reply_status(peer, tag, Status::ERR_LOST_CONNECTION);
+            return;
+        }
         let mut signature = procs.clone();
         signature.sort();
         signature.dedup();
@@ -241,17 +246,21 @@ impl Engine {
             .map(|(id, _)| *id)
             .collect();
         for id in concerned {
-            let Some(fence) = self.collectives.get(&id) else { continue };
-            if fence.arrived.is_empty() {
+            let Some(fence) = self.collectives.get_mut(&id) else { continue };
+            // The host may know of its end before its connection does: it must not stand in for one that is still to come.
+            let withdrawn: Vec<Arrival> = fence.arrived.extract_if(.., |arrival| arrival.proc == *gone).collect();
+            let is_empty = fence.arrived.is_empty();
+            for Arrival { peer, tag, .. } in withdrawn {
+                self.reply_status(peer, tag, Status::ERR_LOST_CONNECTION);
+            }
+            if is_empty {
                 self.collectives.remove(&id);
                 continue;
             }
-            if !fence.told_of_loss {
+            let Some(fence) = self.collectives.get_mut(&id) else { continue };
+            if !std::mem::replace(&mut fence.told_of_loss, true) {
                 let (procs, arrived) = (in_words(&fence.procs), fence.arrived.len());
                 self.log(format!("a fence of {procs}, which {arrived} local processes have entered, lost {gone}"));
-            }
-            if let Some(fence) = self.collectives.get_mut(&id) {
-                fence.told_of_loss = true;
             }
             self.advance(id);
         }

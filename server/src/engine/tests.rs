@@ -468,6 +468,25 @@ fn a_rank_that_entered_and_died_does_not_count_for_another() {
 }
 
 #[test]
+fn a_rank_that_the_host_knows_to_be_dead_does_not_count_for_another() {
+    let mut bench = Bench::new(0, 1, 3);
+    bench.fence(0, 10, everybody(), Vec::new());
+    bench.fence(1, 10, everybody(), Vec::new());
+    // The host tells of its end before its connection does, and before all that it had sent has been read.
+    bench.engine.deregister_client(&proc(1));
+    bench.drain();
+    assert_eq!(bench.status(1, 10), Some(Status::ERR_LOST_CONNECTION));
+    assert_eq!(bench.status(0, 10), None, "rank 2 is still to come");
+    bench.fence(1, 11, everybody(), Vec::new());
+    assert_eq!(bench.status(1, 11), Some(Status::ERR_LOST_CONNECTION));
+    assert_eq!(bench.status(0, 10), None, "rank 2 is still to come");
+    bench.fence(2, 10, everybody(), Vec::new());
+    for rank in [0, 2] {
+        assert_eq!(bench.status(rank, 10), Some(Status::ERR_LOST_CONNECTION));
+    }
+}
+
+#[test]
 fn a_fence_times_out_and_says_who_is_missing() {
     let mut bench = Bench::new(0, 1, 2);
     bench.fence(0, 10, everybody(), vec![Info::new(keys::TIMEOUT, Value::Int(1))]);

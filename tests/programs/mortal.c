@@ -1,0 +1,607 @@
+/* Processes that die, and what becomes of the others.
+ *
+ *   mortal point CALL MOMENT     a job of 4; rank 1 dies in CALL (before, init, commit, fence, get, finalize) at the
+ *                                system call that MOMENT names (connect, send, receive, wait, map)
+ *   mortal random ROUNDS SEED    jobs of 4 in one server, 3 of whose ranks are killed at moments that SEED decides
+ *   mortal orphans               a job of 4 whose server is killed: reads go on, calls that wait end
+ *   mortal rank [CALL MOMENT]    a rank of the first two; under another launcher CALL may also be exit, by which
+ *                                rank 1 ends without PMIx_Finalize, and stay, by which all wait to be killed
+ *   mortal orphan                a rank of the third
+ *
+ * Prints "WHAT done" at the end, a line beforehand for everything that is wrong; exit status 0 if nothing was.
+ * TMPDIR is where the server's files may come; they are gone in the end, but for those of a server that was killed.
+ */
+#include "common.h"
+
+#include <pmix_server.h>
+
+#include <dirent.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <malloc.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define RANK_COUNT 4
+#define ROUND_COUNT 6 /* of values put by each rank */
+
+static pmix_proc_t me;
+static int wrong;
+static const char *self;
+
+__attribute__((format(printf, 1, 2))) static void complain(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    print_line(STDOUT_FILENO, format, args);
+    va_end(args);
+    wrong++;
+}
+
+static void must(pmix_status_t status, const char *what)
+{
+    if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED) {
+        say("rank %u: %s: %s (%d)", me.rank, what, PMIx_Error_string(status), status);
+        exit(1);
+    }
+}
+
+/* ---- a rank ------------------------------------------------------------------------------------------------------ */
+
+/* From here on this process dies at the next of these system calls, before anything of it is done. */
+static void die_at(const char *moment)
+{
+    static const struct {
+        const char *name;
+        int calls[4];
+    } moments[] = {
+        { "connect", { SYS_connect, SYS_connect, SYS_connect, SYS_connect } },
+        { "send", { SYS_sendto, SYS_sendmsg, SYS_writev, SYS_write } },
+        { "receive", { SYS_recvfrom, SYS_recvmsg, SYS_readv, SYS_recvmsg } },
+        { "wait", { SYS_poll, SYS_ppoll, SYS_futex, SYS_epoll_wait } },
+        { "map", { SYS_mmap, SYS_mmap, SYS_mmap, SYS_mmap } },
+    };
+    for (size_t i = 0; i < sizeof(moments) / sizeof(moments[0]); i++) {
+        const int *calls = moments[i].calls;
+        if (strcmp(moment, moments[i].name) != 0) {
+            continue;
+        }
+        /* Of mmap only that of a shared file counts: the C library maps memory and libraries, too. */
+        unsigned flags = strcmp(moment, "map") == 0 ? MAP_SHARED : 0;
+        struct sock_filter filter[] = {
+            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[0], 4, 0),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[1], 3, 0),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[2], 2, 0),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[3], 1, 0),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[3])),
+            BPF_STMT(BPF_ALU | BPF_AND | BPF_K, flags),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, flags, 1, 0),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        };
+        struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+            say("seccomp: %s", strerror(errno));
+            exit(76);
+        }
+        return;
+    }
+    raise(SIGKILL);
+}
+
+static void text_of(char *text, uint32_t rank, int round)
+{
+    int len = sprintf(text, "%u/%d:", rank, round);
+    memset(text + len, 'a' + (int) (rank * 7 + round) % 26, 300);
+    text[len + 300] = '\0';
+}
+
+/* Reads what a rank put in a round. Whether it must be there is the caller's knowledge; that it is right, always. */
+static void check_value(uint32_t rank, int round, bool must_be_there)
+{
+    pmix_proc_t of = me;
+    of.rank = rank;
+    char key[40], expected[400];
+    pmix_value_t *found = NULL;
+    pmix_info_t at_once = { .key = PMIX_IMMEDIATE, .value = value_bool(true) };
+    snprintf(key, sizeof(key), "t.round%d", round);
+    text_of(expected, rank, round);
+    pmix_status_t status = PMIx_Get(&of, key, &at_once, must_be_there ? 0 : 1, &found);
+    if (status != PMIX_SUCCESS) {
+        if (must_be_there) {
+            complain("rank %u: %s of rank %u: %s", me.rank, key, rank, PMIx_Error_string(status));
+        }
+        return;
+    }
+    if (found->type != PMIX_STRING || strcmp(found->data.string, expected) != 0) {
+        complain("rank %u: a wrong value of rank %u", me.rank, rank);
+    }
+    PMIX_VALUE_RELEASE(found);
+    /* A key that is put again and again: the latest value or one after it. */
+    status = PMIx_Get(&of, "t.again", &at_once, must_be_there ? 0 : 1, &found);
+    if (status == PMIX_SUCCESS) {
+        int least = must_be_there ? round : 0;
+        if (found->type != PMIX_INT || found->data.integer < (int) rank * 1000 + least ||
+            found->data.integer > (int) rank * 1000 + round + 1) {
+            complain("rank %u: rank %u put %d, found in round %d", me.rank, rank, found->data.integer, round);
+        }
+        PMIX_VALUE_RELEASE(found);
+    }
+}
+
+static int run_rank(const char *call, const char *moment)
+{
+    alarm(90);
+    const char *number = getenv("PMIX_RANK");
+    bool is_mortal = call != NULL && number != NULL && strcmp(number, "1") == 0;
+#define MAYBE_DIE(name) \
+    if (is_mortal && strcmp(call, name) == 0) \
+    die_at(moment)
+    MAYBE_DIE("before");
+    MAYBE_DIE("init");
+    must(PMIx_Init(&me, NULL, 0), "PMIx_Init");
+    if (is_mortal && strcmp(call, "exit") == 0) {
+        exit(0);
+    }
+    if (call != NULL && strcmp(call, "stay") == 0) {
+        say("staying %d", getpid());
+        pause();
+    }
+    bool complete = true;
+    for (int round = 0; round < ROUND_COUNT; round++) {
+        char key[40], text[400];
+        snprintf(key, sizeof(key), "t.round%d", round);
+        text_of(text, me.rank, round);
+        pmix_value_t value = value_string(text), again = value_int(me.rank * 1000 + round);
+        must(PMIx_Put(PMIX_GLOBAL, key, &value), "PMIx_Put");
+        must(PMIx_Put(PMIX_GLOBAL, "t.again", &again), "PMIx_Put");
+        free_value(&value);
+        if (round == 2) {
+            MAYBE_DIE("commit");
+        }
+        must(PMIx_Commit(), "PMIx_Commit");
+        if (round == 2) {
+            MAYBE_DIE("fence");
+        }
+        pmix_info_t collect = { .key = PMIX_COLLECT_DATA, .value = value_bool(true) };
+        pmix_status_t status = PMIx_Fence(NULL, 0, &collect, 1);
+        if (status != PMIX_SUCCESS) {
+            complete = false;
+            if (status != PMIX_ERR_LOST_CONNECTION) {
+                complain("rank %u: fence: %s", me.rank, PMIx_Error_string(status));
+            }
+        }
+        if (round == 2 && is_mortal && strcmp(call, "get") == 0) {
+            pmix_proc_t of = me;
+            of.rank = 0;
+            pmix_value_t *found = NULL;
+            die_at(moment);
+            PMIx_Get(&of, "t.absent", NULL, 0, &found);
+        }
+        for (uint32_t rank = 0; rank < RANK_COUNT; rank++) {
+            check_value(rank, round, status == PMIX_SUCCESS);
+        }
+    }
+    MAYBE_DIE("finalize");
+    must(PMIx_Finalize(NULL, 0), "PMIx_Finalize");
+    if (is_mortal) {
+        say("rank 1 survived");
+        return 77;
+    }
+    if (call != NULL) {
+        say("rank %u: %s", me.rank, complete ? "all fences complete" : "a fence lost somebody");
+    }
+    return wrong ? 3 : 0;
+}
+
+/* ---- the server -------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    pmix_proc_t proc;
+    pid_t pid; /* 0 when collected */
+    int state;
+} rank_t;
+
+static rank_t ranks[RANK_COUNT];
+
+/* A host that never answers. */
+static pmix_status_t never_answered(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
+                                    pmix_modex_cbfunc_t cbfunc, void *cbdata)
+{
+    (void) proc, (void) info, (void) ninfo, (void) cbfunc, (void) cbdata;
+    return PMIX_SUCCESS;
+}
+
+static void start_server(void)
+{
+    static pmix_server_module_t module = { .direct_modex = never_answered };
+    infos_t infos = { 0 };
+    add(&infos, PMIX_SERVER_TMPDIR, value_string(getenv("TMPDIR")));
+    must(PMIx_server_init(&module, infos.items, infos.count), "PMIx_server_init");
+    free_infos(&infos);
+}
+
+extern char **environ;
+
+static void start_job(int number, char *const *command)
+{
+    pmix_nspace_t nspace = { 0 };
+    snprintf(nspace, sizeof(nspace), "mortal-%d", number);
+    infos_t infos = { 0 };
+    add(&infos, PMIX_JOB_SIZE, value_uint32(RANK_COUNT));
+    add(&infos, PMIX_UNIV_SIZE, value_uint32(RANK_COUNT));
+    add(&infos, PMIX_LOCAL_SIZE, value_uint32(RANK_COUNT));
+    add(&infos, PMIX_LOCAL_PEERS, value_string("0,1,2,3"));
+    must(PMIx_server_register_nspace(nspace, RANK_COUNT, infos.items, infos.count, NULL, NULL), "register_nspace");
+    free_infos(&infos);
+    char **env[RANK_COUNT];
+    for (int rank = 0; rank < RANK_COUNT; rank++) {
+        rank_t *r = &ranks[rank];
+        r->proc = proc_of(nspace, rank);
+        must(PMIx_server_register_client(&r->proc, getuid(), getgid(), NULL, NULL, NULL), "register_client");
+        size_t count = 0;
+        while (environ[count] != NULL) {
+            count++;
+        }
+        env[rank] = need(calloc(count + 1, sizeof(char *)));
+        for (size_t i = 0; i < count; i++) {
+            env[rank][i] = copy_text(environ[i]);
+        }
+        must(PMIx_server_setup_fork(&r->proc, &env[rank]), "setup_fork");
+    }
+    for (int rank = 0; rank < RANK_COUNT; rank++) {
+        ranks[rank].pid = fork();
+        if (ranks[rank].pid == 0) {
+            execve(self, command, env[rank]);
+            _exit(71);
+        }
+        if (ranks[rank].pid < 0) {
+            complain("fork: %s", strerror(errno));
+            exit(1);
+        }
+        for (char **at = env[rank]; *at != NULL; at++) {
+            free(*at);
+        }
+        free(env[rank]);
+    }
+}
+
+/* Collects one rank that has ended, as a host does: its client is deregistered. */
+static bool collect(void)
+{
+    int state;
+    pid_t pid = waitpid(-1, &state, WNOHANG);
+    for (int rank = 0; pid > 0 && rank < RANK_COUNT; rank++) {
+        if (ranks[rank].pid == pid) {
+            ranks[rank].pid = 0;
+            ranks[rank].state = state;
+            PMIx_server_deregister_client(&ranks[rank].proc, NULL, NULL);
+            return true;
+        }
+    }
+    return false;
+}
+
+static int running(void)
+{
+    int count = 0;
+    for (int rank = 0; rank < RANK_COUNT; rank++) {
+        count += ranks[rank].pid != 0;
+    }
+    return count;
+}
+
+static int run_point(char *call, char *moment)
+{
+    start_server();
+    char *command[] = { (char *) self, "rank", call, moment, NULL };
+    start_job(0, command);
+    while (running() > 0) {
+        if (!collect()) {
+            usleep(1000);
+        }
+    }
+    for (int rank = 0; rank < RANK_COUNT; rank++) {
+        int state = ranks[rank].state, expected = strcmp(call, "before") == 0 ? SIGKILL : SIGSYS;
+        if (rank == 1 ? !WIFSIGNALED(state) || WTERMSIG(state) != expected : state != 0) {
+            complain("rank %d ended with state %#x", rank, state);
+        }
+    }
+    PMIx_server_deregister_nspace(ranks[0].proc.nspace, NULL, NULL);
+    must(PMIx_server_finalize(), "PMIx_server_finalize");
+    say("point done");
+    return wrong != 0;
+}
+
+/* ---- random kills ------------------------------------------------------------------------------------------------ */
+
+static int count_entries(const char *path)
+{
+    DIR *directory = opendir(path);
+    int count = 0;
+    for (struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
+        count += entry->d_name[0] != '.';
+    }
+    if (directory != NULL) {
+        closedir(directory);
+    }
+    return count;
+}
+
+static uint64_t random_state;
+
+static uint64_t random_number(uint64_t below)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return random_state % below;
+}
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec + time.tv_nsec / 1e9;
+}
+
+/* One job; returns how long its last rank ran. */
+static double run_round(int number, double longest)
+{
+    char *command[] = { (char *) self, "rank", NULL };
+    double start = now(), kill_at[RANK_COUNT];
+    int killed = 0, spared = (int) random_number(RANK_COUNT);
+    for (int rank = 0; rank < RANK_COUNT; rank++) {
+        kill_at[rank] = rank == spared ? 1e30 : start + longest * (double) random_number(1000000) / 1e6;
+    }
+    start_job(number, command);
+    while (running() > 0) {
+        for (int rank = 0; rank < RANK_COUNT; rank++) {
+            if (ranks[rank].pid != 0 && kill_at[rank] <= now()) {
+                kill(ranks[rank].pid, SIGKILL);
+                kill_at[rank] = 1e30;
+                killed++;
+            }
+        }
+        if (!collect()) {
+            usleep(200);
+        }
+    }
+    for (int rank = 0; rank < RANK_COUNT; rank++) {
+        int state = ranks[rank].state;
+        if (state != 0 && !(WIFSIGNALED(state) && WTERMSIG(state) == SIGKILL && rank != spared)) {
+            complain("round %d: rank %d ended with state %#x", number, rank, state);
+        }
+    }
+    PMIx_server_deregister_nspace(ranks[0].proc.nspace, NULL, NULL);
+    return now() - start;
+}
+
+/* What the server holds, once it has noticed that all are gone. */
+static void settle(int *fds, size_t *bytes, int fds_expected)
+{
+    for (int i = 0; i < 30000; i++) {
+        *fds = count_entries("/proc/self/fd");
+        if (fds_expected == 0 ? i >= 200 : *fds <= fds_expected) {
+            break;
+        }
+        usleep(1000);
+    }
+    usleep(20000);
+    *bytes = mallinfo2().uordblks;
+}
+
+static int run_random(int rounds, uint64_t seed)
+{
+    /* All memory in one arena: the figures of the C library are of one only. */
+    mallopt(M_ARENA_MAX, 1);
+    mallopt(M_MXFAST, 0);
+    random_state = seed * 2654435761u + 88172645463325252u;
+    start_server();
+    int fds_before, fds_after, warm = rounds / 4;
+    size_t bytes_before = 0, bytes_after;
+    /* How long a job takes here and now, so that the moments spread over its life. */
+    double longest = run_round(0, 1e9);
+    for (int round = 1; round <= warm; round++) {
+        run_round(round, longest);
+    }
+    settle(&fds_before, &bytes_before, 0);
+    for (int round = warm + 1; round <= rounds; round++) {
+        run_round(round, longest);
+    }
+    settle(&fds_after, &bytes_after, fds_before);
+    if (fds_after > fds_before) {
+        complain("%d descriptors, %d before", fds_after, fds_before);
+    }
+    if (bytes_after > bytes_before + 4096 + (size_t) (rounds - warm) * 64) {
+        complain("%zu bytes, %zu before", bytes_after, bytes_before);
+    }
+    int left = count_entries(getenv("TMPDIR"));
+    if (left != 0) {
+        complain("%d files are left", left);
+    }
+    must(PMIx_server_finalize(), "PMIx_server_finalize");
+    say("memory %zu to %zu bytes, %d to %d descriptors", bytes_before, bytes_after, fds_before, fds_after);
+    say("random done");
+    return wrong != 0;
+}
+
+/* ---- a server that dies ------------------------------------------------------------------------------------------ */
+
+static volatile int told;
+
+static void on_lost(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+                    pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *cbdata)
+{
+    (void) id, (void) source, (void) info, (void) ninfo, (void) results, (void) nresults;
+    told = status == PMIX_ERR_LOST_CONNECTION ? 1 : -1;
+    done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
+}
+
+static volatile bool server_gone;
+
+static void *read_on(void *unused)
+{
+    int after = 0;
+    (void) unused;
+    while (after < 2000) {
+        after += server_gone;
+        check_value(after % RANK_COUNT, 0, true);
+    }
+    return NULL;
+}
+
+static void expect_lost(pmix_status_t status, const char *what)
+{
+    if (status != PMIX_ERR_LOST_CONNECTION) {
+        complain("rank %u: %s: %s", me.rank, what, PMIx_Error_string(status));
+    }
+}
+
+static void *wait_for_value(void *unused)
+{
+    pmix_proc_t of = me;
+    pmix_value_t *found = NULL;
+    (void) unused;
+    of.rank = RANK_COUNT; /* of nobody: the host has to say, and this one never does */
+    strcpy(of.nspace, "another-job");
+    expect_lost(PMIx_Get(&of, "t.absent", NULL, 0, &found), "a Get that waits");
+    return NULL;
+}
+
+static int run_orphan(void)
+{
+    alarm(60);
+    must(PMIx_Init(&me, NULL, 0), "PMIx_Init");
+    char text[400];
+    text_of(text, me.rank, 0);
+    pmix_value_t value = value_string(text), again = value_int(me.rank * 1000);
+    must(PMIx_Put(PMIX_GLOBAL, "t.round0", &value), "PMIx_Put");
+    must(PMIx_Put(PMIX_GLOBAL, "t.again", &again), "PMIx_Put");
+    must(PMIx_Commit(), "PMIx_Commit");
+    pmix_info_t collect = { .key = PMIX_COLLECT_DATA, .value = value_bool(true) };
+    must(PMIx_Fence(NULL, 0, &collect, 1), "PMIx_Fence");
+    pmix_status_t code = PMIX_ERR_LOST_CONNECTION;
+    if (me.rank == 2 && PMIx_Register_event_handler(&code, 1, NULL, 0, on_lost, NULL, NULL) < 0) {
+        complain("no handler");
+    }
+    pthread_t reader, waiter;
+    pthread_create(&reader, NULL, read_on, NULL);
+    if (me.rank == 3) {
+        pthread_create(&waiter, NULL, wait_for_value, NULL);
+    }
+    say("ready");
+    if (me.rank != 0) {
+        expect_lost(PMIx_Fence(NULL, 0, NULL, 0), "a fence that waits"); /* Rank 0 does not come. */
+    } else {
+        while (kill(getppid(), 0) == 0 && getppid() == (pid_t) atoi(getenv("MORTAL_SERVER"))) {
+            usleep(1000);
+        }
+        pmix_status_t status = PMIx_Fence(NULL, 0, NULL, 0);
+        expect_lost(status, "a fence afterwards");
+    }
+    server_gone = true;
+    again = value_int(me.rank * 1000 + 1);
+    must(PMIx_Put(PMIX_GLOBAL, "t.again", &again), "PMIx_Put afterwards");
+    expect_lost(PMIx_Commit(), "PMIx_Commit afterwards");
+    expect_lost(PMIx_Fence(NULL, 0, NULL, 0), "PMIx_Fence afterwards");
+    pthread_join(reader, NULL);
+    if (me.rank == 3) {
+        pthread_join(waiter, NULL);
+    }
+    while (me.rank == 2 && told == 0) {
+        usleep(1000);
+    }
+    if (told < 0) {
+        complain("the event is another one");
+    }
+    must(PMIx_Finalize(NULL, 0), "PMIx_Finalize");
+    say("orphan done");
+    return wrong ? 3 : 0;
+}
+
+static int run_orphans(void)
+{
+    /* The ranks become this process's children when their server dies. */
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    int out[2];
+    if (pipe(out) != 0) {
+        return 71;
+    }
+    pid_t server = fork();
+    if (server == 0) {
+        char pid[20];
+        snprintf(pid, sizeof(pid), "%d", getpid());
+        setenv("MORTAL_SERVER", pid, 1);
+        dup2(out[1], STDOUT_FILENO);
+        close(out[0]);
+        close(out[1]);
+        start_server();
+        char *command[] = { (char *) self, "orphan", NULL };
+        start_job(0, command);
+        for (;;) {
+            pause();
+        }
+    }
+    close(out[1]);
+    FILE *lines = fdopen(out[0], "r");
+    char line[2048];
+    int ready = 0, done = 0;
+    while (fgets(line, sizeof(line), lines) != NULL) {
+        if (strcmp(line, "ready\n") == 0) {
+            if (++ready == RANK_COUNT) {
+                usleep(100000); /* They enter what they will wait in; if not, they find the server gone, as well. */
+                kill(server, SIGKILL);
+            }
+        } else if (strcmp(line, "orphan done\n") == 0) {
+            done++;
+        } else {
+            complain("%s", strtok(line, "\n"));
+        }
+    }
+    int state;
+    for (pid_t pid; (pid = waitpid(-1, &state, 0)) > 0;) {
+        if (pid != server && state != 0) {
+            complain("a rank ended with state %#x", state);
+        }
+    }
+    if (done != RANK_COUNT) {
+        complain("%d ranks came to their end", done);
+    }
+    say("orphans done");
+    return wrong != 0;
+}
+
+int main(int argc, char **argv)
+{
+    self = argv[0];
+    const char *mode = argc > 1 ? argv[1] : "";
+    if (strcmp(mode, "rank") == 0) {
+        return run_rank(argc > 3 ? argv[2] : NULL, argc > 3 ? argv[3] : NULL);
+    }
+    if (strcmp(mode, "orphan") == 0) {
+        return run_orphan();
+    }
+    alarm(110);
+    if (strcmp(mode, "point") == 0 && argc == 4) {
+        return run_point(argv[2], argv[3]);
+    }
+    if (strcmp(mode, "random") == 0 && argc == 4) {
+        return run_random(atoi(argv[2]), strtoull(argv[3], NULL, 10));
+    }
+    if (strcmp(mode, "orphans") == 0) {
+        return run_orphans();
+    }
+    fprintf(stderr, "usage: mortal point CALL MOMENT | random ROUNDS SEED | orphans | rank [CALL MOMENT]\n");
+    return 64;
+}

@@ -1,0 +1,136 @@
+//! Ranks, launchers and servers that die, by `tests/programs/mortal.c`: nobody waits for ever, nothing read is wrong, and
+//! nothing is left.
+
+use std::fs;
+use std::path::Path;
+
+use pmix_tests::{Ended, Library, Run, pmixrun, program};
+use tempfile::TempDir;
+
+fn directory() -> TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+fn assert_empty(directory: &TempDir, ended: &Ended) {
+    let left = fs::read_dir(directory.path()).expect("the directory").count();
+    assert_eq!(left, 0, "files are left: {ended}");
+}
+
+/// The program as a host of its own ranks.
+fn host(args: &str, directory: &TempDir) -> Ended {
+    let ended = Run::new(program("mortal"), Library::ours()).env("TMPDIR", directory.path()).args(args);
+    // What the C library keeps of freed memory for later would look like a leak.
+    let ended = ended.env("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0").run();
+    assert_eq!(ended.code(), 0, "{ended}");
+    assert!(!ended.left, "processes were left behind: {ended}");
+    ended
+}
+
+/// Rank 1 of four dies in a call, at a system call of it; the host goes on.
+fn dies(call: &str, moment: &str) -> Ended {
+    let directory = directory();
+    let ended = host(&format!("point {call} {moment}"), &directory);
+    assert_eq!(ended.count("point done"), 1, "{ended}");
+    // Who has not finished its last fence is missed by the others, who all hear the same.
+    let verdict = if call == "finalize" { "all fences complete" } else { "a fence lost somebody" };
+    assert_eq!(ended.count(verdict), 3, "{ended}");
+    assert_empty(&directory, &ended);
+    ended
+}
+
+fn assert_named(ended: &Ended) {
+    assert!(ended.stderr.lines().any(|line| line.contains("lost") && line.contains("mortal-0:1")), "{ended}");
+}
+
+#[test]
+fn before_it_connects_and_in_the_handshake() {
+    // Who has not said its name is known to the host alone.
+    dies("before", "anything");
+    for moment in ["connect", "send", "receive", "map"] {
+        dies("init", moment);
+    }
+}
+
+#[test]
+fn in_commit_and_get() {
+    for call in ["commit", "get"] {
+        for moment in ["send", "receive"] {
+            assert_named(&dies(call, moment));
+        }
+    }
+}
+
+#[test]
+fn in_a_fence() {
+    for moment in ["send", "wait", "receive"] {
+        assert_named(&dies("fence", moment));
+    }
+}
+
+#[test]
+fn in_finalize() {
+    assert_named(&dies("finalize", "send"));
+    // Its farewell has been said: its end is no news.
+    dies("finalize", "receive");
+}
+
+#[test]
+fn ranks_at_random_moments() {
+    // 3 of 4 in each job.
+    let directory = directory();
+    let ended = host("random 150 20261120", &directory);
+    assert_eq!(ended.count("random done"), 1, "{ended}");
+    assert_empty(&directory, &ended);
+}
+
+#[test]
+fn a_server_under_its_ranks() {
+    let directory = directory();
+    let ended = host("orphans", &directory);
+    assert_eq!(ended.count("orphans done"), 1, "{ended}");
+}
+
+/// A job of our launcher, which must end it as a whole, say why, and leave nothing.
+fn launched(args: &str, status: i32, said: &str) {
+    let directory = directory();
+    let ended = Run::new(pmixrun(), Library::ours())
+        .env("TMPDIR", directory.path())
+        .args("-n 4")
+        .arg(program("mortal"))
+        .args(args);
+    let ended = ended.run();
+    assert_eq!(ended.code(), status, "{ended}");
+    assert!(ended.stderr.contains("rank 1 (pid ") && ended.stderr.contains(said), "{ended}");
+    assert!(!ended.left, "processes were left behind: {ended}");
+    assert_empty(&directory, &ended);
+}
+
+#[test]
+fn a_job_of_our_launcher_ends_as_a_whole() {
+    launched("rank before anything", 137, "was killed by signal 9");
+    for (call, moment) in [("init", "receive"), ("commit", "receive"), ("fence", "wait"), ("finalize", "send")] {
+        launched(&format!("rank {call} {moment}"), 128 + 31, "was killed by signal 31");
+    }
+    launched("rank exit quietly", 1, "exited without finalizing");
+}
+
+#[test]
+fn a_launcher_takes_its_ranks_along() {
+    let directory = directory();
+    let script = "\"$0\" -n 4 \"$1\" rank stay for-ever > \"$2\" & launcher=$!\n\
+                  while [ $(grep -c staying \"$2\") != 4 ]; do sleep 0.01; done\n\
+                  kill -9 $launcher; wait $launcher\n\
+                  for pid in $(sed -n 's/^staying //p' \"$2\"); do\n\
+                  while [ -e /proc/$pid ] && ! grep -q '^State:.*Z' /proc/$pid/status; do sleep 0.01; done; done";
+    let output = directory.path().join("output");
+    fs::write(&output, "").expect("a file");
+    let ended = Run::new(Path::new("/bin/sh"), Library::ours())
+        .env("TMPDIR", directory.path())
+        .arg("-c")
+        .arg(script)
+        .arg(pmixrun())
+        .arg(program("mortal"))
+        .arg(&output)
+        .succeed();
+    assert_eq!(fs::read_to_string(&output).expect("the output").lines().count(), 4, "{ended}");
+}
