@@ -123,20 +123,19 @@ impl Shared {
             Ok(publisher) => publisher,
             Err(error) => return (None, vec![without_shared_memory(job, &error.to_string())]),
         };
-        let mut lines = Vec::new();
-        let listener = match listen(&mut publisher) {
-            Ok(listener) => Some(listener),
-            Err(error) => {
-                let path = publisher.directory().join(SOCKET_NAME);
-                lines.push(format!("{}: {error}; clients connect over TCP", path.display()));
-                None
-            }
-        };
+        let listener = listen(&mut publisher).map_err(|error| {
+            let path = publisher.directory().join(SOCKET_NAME);
+            format!("{}: {error}; clients connect over TCP", path.display())
+        });
         self.state =
             State::Open(Box::new(Open { publisher, job_bytes: 0, live: Vec::new(), published: HashSet::new() }));
-        lines.extend(self.publish_job(job));
-        lines.extend(self.flush(job, visible));
-        (listener.filter(|_| self.directory().is_some()), lines)
+        let lines: Vec<String> = self.publish_job(job).into_iter().chain(self.flush(job, visible)).collect();
+        match listener {
+            // Whoever is told of no directory looks for no socket in it.
+            _ if self.directory().is_none() => (None, lines),
+            Ok(listener) => (Some(listener), lines),
+            Err(line) => (None, [vec![line], lines].concat()),
+        }
     }
 
     /// Publishes the job's data; it replaces what was published of it before.

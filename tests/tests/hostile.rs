@@ -348,7 +348,7 @@ fn a_peer_that_never_reads_is_not_kept_in_memory() {
     // As many requests as would fill 256 MiB with replies.
     let flood = message(&job_info).repeat((256 * MIB / len) as usize);
     let mut sent = 0;
-    for _ in 0..300 {
+    for _ in 0..1000 {
         match deaf.io().write(&flood[sent..]) {
             Ok(0) => break,
             Ok(count) => sent += count,

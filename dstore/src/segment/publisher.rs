@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat};
+use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat, fstatat, mkdirat};
 use nix::sys::statfs::fstatfs;
 use nix::sys::statvfs::fstatvfs;
@@ -72,11 +73,9 @@ impl fmt::Display for PublishError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PublishError::Io { action, path, error } => write!(f, "{action} {}: {error}", path.display()),
-            PublishError::Full { path, needed, free, error } => write!(
-                f,
-                "write {}: {error}; {needed} bytes are needed, {free} are free; job data is served over the socket",
-                path.display()
-            ),
+            PublishError::Full { path, needed, free, error } => {
+                write!(f, "write {}: {error}; {needed} bytes are needed, {free} are free", path.display())
+            }
             PublishError::NetworkFileSystem { path, fs } => write!(
                 f,
                 "{} is on a {fs} file system; shared memory needs a local one (PMIX_SERVER_TMPDIR)",
@@ -362,6 +361,10 @@ impl Publisher {
 
     /// Writes a new file of the inner directory; a file that could not be written whole is removed.
     fn write_file(&self, name: &str, bytes: &[u8]) -> Result<(File, Identity), PublishError> {
+        if bytes.len() as u64 > getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(soft, _)| soft) {
+            // The attempt would bring the host a signal that ends it.
+            return Err(self.write_error(name, 0, bytes.len() as u64, Errno::EFBIG.into()));
+        }
         let path = || self.path.join(name);
         let io = |action, error: std::io::Error| PublishError::Io { action, path: path(), error };
         let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;

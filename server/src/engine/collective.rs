@@ -107,6 +107,8 @@ impl Engine {
     fn all_local(&self, signature: &[Proc]) -> bool {
         signature.iter().all(|proc| match self.nspaces.get(&proc.nspace) {
             None => false,
+            // Nothing at all is known of how large some jobs of other servers are.
+            Some(state) if state.local_size() == 0 => false,
             Some(state) if proc.rank == Rank::WILDCARD => state.job.size() as usize == state.local_size(),
             Some(state) => state.is_local(proc.rank),
         })

@@ -1,12 +1,13 @@
 //! Get requests over the socket, and direct modex in both directions.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pmix_client::wire::reply::GetWriter;
 use pmix_client::wire::{blob, jobinfo};
 use pmix_dstore::codec::Packer;
-use pmix_dstore::model::{Info, Key, KeyRef, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_dstore::model::{Info, Key, KeyRef, Kval, Nspace, Proc, Rank, Status, Value, keys};
 use pmix_dstore::rules::{self, Caller, Selector};
 
 use super::nspaces::recipient;
@@ -132,7 +133,10 @@ impl Engine {
         };
         let reserved = get.key.as_ref().is_some_and(Key::is_reserved);
         if reserved || !proc.rank.is_process() {
-            let Some(key) = &get.key else { return Some(Outcome::Job) };
+            let unheard = state.foreign && !at_once && get.peer != PeerId::OWN;
+            let Some(key) = &get.key else {
+                return Some(if unheard { Outcome::Ask } else { Outcome::Job });
+            };
             let caller = Caller {
                 rank: (peer.proc.nspace == proc.nspace).then_some(peer.proc.rank),
                 hostname: self.config.hostname.as_bytes(),
@@ -141,6 +145,9 @@ impl Engine {
             let found = rules::find(&*state.job, proc.rank, KeyRef::from(key), &selector, &caller);
             if let Some(value) = found.and_then(|value| value.to_value().ok()) {
                 return Some(Outcome::One(key.clone(), value));
+            }
+            if unheard && reserved {
+                return Some(Outcome::Ask);
             }
             if reserved && !proc.rank.is_process() {
                 // Released servers answer an unknown job-level key with success and nothing.
@@ -273,8 +280,11 @@ impl Engine {
         let now = Instant::now();
         match kvals {
             Ok(kvals) => {
-                self.store_remote(&proc.nspace, proc.rank, kvals);
-                self.publish_soon(&proc.nspace, now);
+                // Nothing brought means that the host has registered the job meanwhile.
+                if !kvals.is_empty() {
+                    self.store_modex(proc, kvals);
+                    self.publish_soon(&proc.nspace, now);
+                }
                 for mut get in waiting {
                     // What the host brought is all there is now: what is missing is not asked for again.
                     get.infos.push(Info::new(keys::IMMEDIATE, Value::Bool(true)));
@@ -285,6 +295,19 @@ impl Engine {
                 for get in waiting {
                     self.reply_status(get.peer, get.tag, status);
                 }
+            }
+        }
+    }
+
+    /// Stores what direct modex brought: of a rank, or, of another server's job, the job's data.
+    fn store_modex(&mut self, proc: &Proc, kvals: Vec<Kval>) {
+        let state = self.known_or_foreign(&proc.nspace);
+        if proc.rank.is_process() {
+            self.store_remote(&proc.nspace, proc.rank, kvals);
+        } else if state.foreign {
+            match jobinfo::from_kvals(proc.nspace.clone(), EXCHANGE, kvals) {
+                Ok(job) => state.job = Arc::new(job),
+                Err(status) => self.log(format!("the data of job {} cannot be read: {status}", proc.nspace)),
             }
         }
     }

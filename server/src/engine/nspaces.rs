@@ -39,6 +39,8 @@ pub(super) struct NspaceState {
     pub job: Arc<JobData>,
     /// Registered with data, so that what is not there is not known.
     pub complete: bool,
+    /// Never registered: a job of other servers, known only by what direct modex brought of it.
+    pub foreign: bool,
     pub clients: BTreeMap<Rank, LocalClient>,
     /// How many connections ended without finalize.
     pub lost: u32,
@@ -61,6 +63,7 @@ impl NspaceState {
             nlocal: 0,
             job: Arc::new(JobData::new(nspace)),
             complete: false,
+            foreign: false,
             clients: BTreeMap::new(),
             lost: 0,
             deregistered: BTreeSet::new(),
@@ -139,6 +142,7 @@ impl Engine {
     /// Carries out a registration.
     pub fn register_nspace(&mut self, plan: JobPlan) -> Status {
         let state = self.nspaces.entry(plan.nspace.clone()).or_insert_with(|| NspaceState::new(plan.nspace.clone()));
+        state.foreign = false;
         // A second registration of more data may not repeat how many processes are local.
         state.nlocal = state.nlocal.max(u32::try_from(plan.nlocal).unwrap_or(0));
         if let Some(job) = plan.job {
@@ -150,6 +154,13 @@ impl Engine {
         }
         self.retry_gets_of(&plan.nspace);
         Status::SUCCESS
+    }
+
+    /// The state of a namespace that may never have been registered here.
+    pub(super) fn known_or_foreign(&mut self, nspace: &Nspace) -> &mut NspaceState {
+        self.nspaces
+            .entry(nspace.clone())
+            .or_insert_with(|| NspaceState { foreign: true, ..NspaceState::new(nspace.clone()) })
     }
 
     /// Forgets a namespace and all that belongs to it.
@@ -184,6 +195,7 @@ impl Engine {
             Err(status) => return status,
         };
         let state = self.nspaces.entry(proc.nspace.clone()).or_insert_with(|| NspaceState::new(proc.nspace.clone()));
+        state.foreign = false;
         if let Some(client) = state.clients.get_mut(&proc.rank) {
             // What its connections and what it published mean does not change.
             (client.uid, client.gid, client.object, client.gone) = (uid, gid, object, false);

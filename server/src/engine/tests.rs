@@ -901,3 +901,47 @@ fn peers_of_any_release_do_not_fill_the_memory() {
     assert_eq!(bench.sent.len(), 100);
     assert!(bench.engine.nspaces[&nspace()].job_replies.len() < 10);
 }
+
+#[test]
+fn another_servers_job_is_known_by_what_direct_modex_brings() {
+    let other = Nspace::new("other").unwrap();
+    let (mut a, mut b) = (Bench::new(0, 1, 1), Bench::without_clients(0, 1, 1));
+    let infos = [Info::new(keys::JOB_SIZE, Value::Uint32(3))];
+    b.engine.register_nspace(JobPlan::read(&other, 1, &infos, None, NODES[0]).unwrap());
+    let ask = |bench: &mut Bench, tag, rank, key: &'static str| {
+        let key = Some(Key::from(key));
+        bench.request(0, tag, Request::Get { nspace: other.clone(), rank, infos: Vec::new(), key });
+    };
+    ask(&mut a, 20, Rank(2), "key");
+    let kval = Kval { key: Key::from("key"), value: Value::Uint32(6) };
+    let data = blob::encode_modex(PLAIN, [(&kval.key, &kval.value)].into_iter()).unwrap();
+    a.answer_last(Answer::Data(Status::SUCCESS, data));
+    assert_eq!(a.value(0, 20, "key"), Some(Ok(6)));
+    ask(&mut a, 21, Rank(2), "key");
+    assert_eq!(a.value(0, 21, "key"), Some(Ok(6)), "and kept");
+    ask(&mut a, 22, Rank::WILDCARD, keys::JOB_SIZE);
+    let answer = Arc::new(Mutex::new(Vec::new()));
+    let answered = answer.clone();
+    let job = Proc::new(other.clone(), Rank::WILDCARD);
+    b.engine.dmodex_request(job, Box::new(move |_, data| *answered.lock().unwrap() = data));
+    b.drain();
+    let data = std::mem::take(&mut *answer.lock().unwrap());
+    a.answer_last(Answer::Data(Status::SUCCESS, data));
+    assert_eq!(a.value(0, 22, keys::JOB_SIZE), Some(Ok(3)));
+    ask(&mut a, 23, Rank::WILDCARD, keys::JOB_SIZE);
+    assert_eq!(a.value(0, 23, keys::JOB_SIZE), Some(Ok(3)));
+    ask(&mut a, 24, Rank::WILDCARD, keys::UNIV_SIZE);
+    a.answer_last(Answer::Data(Status::SUCCESS, Vec::new()));
+    assert_eq!(a.value(0, 24, keys::UNIV_SIZE), Some(Err(Status::ERR_NOT_FOUND)));
+}
+
+#[test]
+fn a_fence_with_a_job_of_which_nothing_is_known_is_the_hosts() {
+    let mut bench = Bench::new(0, 1, 1);
+    let other = Nspace::new("other").unwrap();
+    let infos = [Info::new(keys::REGISTER_NODATA, Value::Bool(true))];
+    bench.engine.register_nspace(JobPlan::read(&other, 0, &infos, None, NODES[0]).unwrap());
+    bench.fence(0, 10, vec![everybody()[0].clone(), Proc::new(other, Rank::WILDCARD)], Vec::new());
+    assert_eq!(bench.status(0, 10), None);
+    assert!(matches!(bench.upcalls.pop(), Some((_, Upcall::Fence { .. }))));
+}

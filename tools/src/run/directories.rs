@@ -61,7 +61,10 @@ impl Drop for Directories {
         if std::process::id() != self.owner {
             return;
         }
-        if let Err(error) = fs::remove_dir_all(&self.top) {
+        // Whoever has removed them already has done what is wanted.
+        if let Err(error) = fs::remove_dir_all(&self.top)
+            && error.kind() != ErrorKind::NotFound
+        {
             super::complain(&format!("cannot remove {}: {error}", self.top.display()));
         }
     }
