@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{self, JoinHandle, ThreadId};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::{SigSet, SigmaskHow};
@@ -267,7 +267,7 @@ impl Server {
     ) -> Status {
         let client = self.client.clone();
         self.operate(done, |engine| {
-            engine.deliver_event(Some(PeerId::OWN), code, &source, range, infos.clone());
+            engine.deliver_event(Some(PeerId::OWN), code, &source, range, infos.clone(), Instant::now());
             let event = Event::new(code, source, infos);
             engine.defer(Box::new(move || client.deliver(event)));
             Status::SUCCESS

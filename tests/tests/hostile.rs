@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{Gid, Uid, getegid, geteuid, setfsgid, setfsuid};
 use pmix_client::wire::{ClientReply, Header, Hello, PeerKind, Request, TAG_FIRST, Version};
 use pmix_dstore::codec::{BufferType, Dialect, Module};
@@ -370,6 +371,9 @@ fn a_thousand_idle_connections_keep_nobody_out() {
     // Connections of both kinds queue before the door of a server that has descriptors for a few of them only.
     let job = WaitingJob::start(RANKS, "ulimit -n 400");
     let target = Target::new(&job.environment(OFFENDER));
+    // This process holds the other ends, and the tests beside this one need some too.
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, hard.min(8192), hard).unwrap();
     let stop = AtomicBool::new(false);
     let mut idle = Vec::new();
     let ended = thread::scope(|scope| {

@@ -133,7 +133,10 @@ fn signals_are_passed_on() {
 
 #[test]
 fn ranks_end_with_a_launcher_that_is_killed() {
-    let mut child = pmixrun(&["-n", "1", "sh", "-c", "echo $$; exec sleep 60"]).stdout(Stdio::piped()).spawn().unwrap();
+    // Killed, it leaves its directory behind.
+    let tmp = tempfile::tempdir().unwrap();
+    let mut command = pmixrun(&["-n", "1", "sh", "-c", "echo $$; exec sleep 60"]);
+    let mut child = command.env("TMPDIR", tmp.path()).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let rank = Pid::from_raw(line.trim().parse().unwrap());

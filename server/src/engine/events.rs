@@ -1,6 +1,7 @@
 //! Events: who wants them, who gets them.
 
 use std::collections::{HashSet, VecDeque};
+use std::time::{Duration, Instant};
 
 use pmix_client::wire::{Notification, TAG_NOTIFY};
 use pmix_dstore::model::{Info, Nspace, Proc, Status, Value, keys};
@@ -35,12 +36,17 @@ pub(super) struct EventCache {
 struct Cached {
     notification: Notification,
     range: u8,
+    /// When it came.
+    since: Instant,
     /// Connections that have had it, or sent it.
     served: HashSet<PeerId>,
 }
 
 /// What released servers add to each event that they send to a client.
 const SERVER_INTERNAL_NOTIFY: &str = "pmix.srvr.internal.notify";
+
+/// How long an event is kept, as released servers do: old ones are no news to a process that starts.
+const KEPT: Duration = Duration::from_secs(120);
 
 /// How many events are kept; the oldest goes.
 const CACHE_MAX: usize = 512;
@@ -53,13 +59,13 @@ impl EventCache {
 
 impl Engine {
     /// A client wants to hear of events; none named means all.
-    pub(super) fn register_events(&mut self, id: PeerId, tag: u32, codes: Vec<Status>) {
+    pub(super) fn register_events(&mut self, id: PeerId, tag: u32, codes: Vec<Status>, now: Instant) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         if codes.is_empty() {
             peer.default_events = true;
         }
         peer.codes.extend(codes.iter().copied());
-        let cached = self.cached_for(id);
+        let cached = self.cached_for(id, now);
         self.reply_status(id, tag, Status::SUCCESS);
         for notification in cached {
             self.send_event(id, &notification);
@@ -67,8 +73,9 @@ impl Engine {
     }
 
     /// Events from before the registration that the client has not had.
-    fn cached_for(&mut self, id: PeerId) -> Vec<Notification> {
+    fn cached_for(&mut self, id: PeerId, now: Instant) -> Vec<Notification> {
         let Some(peer) = self.peers.get(&id) else { return Vec::new() };
+        self.events.events.retain(|event| now.saturating_duration_since(event.since) < KEPT);
         let mut found = Vec::new();
         for event in &mut self.events.events {
             if wants(peer, &event.notification, event.range) && event.served.insert(id) {
@@ -91,9 +98,9 @@ impl Engine {
     }
 
     /// A client reports an event.
-    pub(super) fn notify(&mut self, id: PeerId, tag: u32, code: Status, range: u8, infos: Vec<Info>) {
+    pub(super) fn notify(&mut self, id: PeerId, tag: u32, code: Status, range: u8, infos: Vec<Info>, now: Instant) {
         let Some(source) = self.peers.get(&id).map(|peer| peer.proc.clone()) else { return };
-        self.deliver_event(Some(id), code, &source, range, infos.clone());
+        self.deliver_event(Some(id), code, &source, range, infos.clone(), now);
         // What the host itself reports is for its clients; it is not told of it again.
         if id == PeerId::OWN || range == Range::LOCAL || range == Range::PROC_LOCAL {
             self.reply_status(id, tag, Status::SUCCESS);
@@ -111,6 +118,7 @@ impl Engine {
         source: &Proc,
         range: u8,
         mut infos: Vec<Info>,
+        now: Instant,
     ) {
         if range == Range::PROC_LOCAL {
             return;
@@ -133,7 +141,7 @@ impl Engine {
                 self.events.events.pop_front();
             }
             let served = receivers.into_iter().chain(from).collect();
-            self.events.events.push_back(Cached { notification, range, served });
+            self.events.events.push_back(Cached { notification, range, since: now, served });
         }
     }
 

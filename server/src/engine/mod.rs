@@ -173,9 +173,9 @@ impl Engine {
             Request::Fence { procs, infos } => self.fence(peer, tag, procs, infos, now),
             Request::Get { nspace, rank, infos, key } => self.get(peer, tag, Proc::new(nspace, rank), infos, key, now),
             Request::Finalize => self.finalize_peer(peer, tag),
-            Request::RegisterEvents { codes, .. } => self.register_events(peer, tag, codes),
+            Request::RegisterEvents { codes, .. } => self.register_events(peer, tag, codes, now),
             Request::DeregisterEvents { codes } => self.deregister_events(peer, &codes),
-            Request::Notify { status, range, infos } => self.notify(peer, tag, status, range, infos),
+            Request::Notify { status, range, infos } => self.notify(peer, tag, status, range, infos, now),
             other => self.service(peer, tag, other),
         }
     }

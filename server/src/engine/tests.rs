@@ -945,3 +945,17 @@ fn a_fence_with_a_job_of_which_nothing_is_known_is_the_hosts() {
     assert_eq!(bench.status(0, 10), None);
     assert!(matches!(bench.upcalls.pop(), Some((_, Upcall::Fence { .. }))));
 }
+
+#[test]
+fn old_events_are_no_news() {
+    let mut bench = Bench::new(0, 1, 3);
+    let notify = Request::Notify { status: Status(-3456), range: 2, infos: Vec::new() };
+    bench.request(0, 10, notify);
+    let register = Request::RegisterEvents { codes: vec![Status(-3456)], infos: Vec::new() };
+    bench.pass(Duration::from_secs(60));
+    bench.request(1, 11, register.clone());
+    assert!(bench.reply(1, TAG_NOTIFY).is_some());
+    bench.pass(Duration::from_secs(100));
+    bench.request(2, 11, register);
+    assert!(bench.reply(2, TAG_NOTIFY).is_none());
+}
