@@ -32,7 +32,7 @@ demo: deps-run build
 .PHONY: test
 test: deps-test build
 	$(CARGO) build -p pmix-ffi -p pmix-tools
-	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) test --workspace
+	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) test --workspace --no-fail-fast
 
 .PHONY: check
 check: deps-build
