@@ -50,6 +50,7 @@ install: build
 	sed 's|@PREFIX@|$(abspath $(PREFIX))|g' ffi/pmix.pc.in > $(root)/lib/pkgconfig/pmix.pc
 	chmod 644 $(root)/lib/pkgconfig/pmix.pc
 	install -m 755 $(release)/pmixrun $(release)/pmixctl $(root)/bin/
+	strip --strip-debug $(root)/lib/libpmix.so.2 $(root)/bin/pmixrun $(root)/bin/pmixctl
 
 # What is needed to build, to run MPI programs, and for the tests; each list holds the one before.
 .PHONY: deps deps-build deps-run deps-test
