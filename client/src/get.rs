@@ -19,6 +19,9 @@ pub struct GetRequest<'a> {
     pub infos: &'a dyn Fn() -> Vec<Info>,
 }
 
+/// No timeout in seconds is longer: clocks must not overflow at a caller's word.
+const TIMEOUT_MAX: u64 = 1 << 30;
+
 /// The infos of a `PMIx_Get`, as far as the library itself obeys them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GetOptions<'a> {
@@ -77,8 +80,8 @@ impl<'a> GetOptions<'a> {
     }
 }
 
-/// The `PMIX_TIMEOUT` among infos.
-pub(crate) fn timeout_of(infos: &[Info]) -> Option<Duration> {
+/// The `PMIX_TIMEOUT` among infos; absent and zero are no timeout.
+pub fn timeout_of(infos: &[Info]) -> Option<Duration> {
     infos.iter().find(|info| info.key.is(keys::TIMEOUT)).and_then(|info| seconds(ValueRef::from(&info.value)))
 }
 
@@ -100,7 +103,7 @@ fn number(value: ValueRef<'_>) -> Option<u64> {
 }
 
 fn seconds(value: ValueRef<'_>) -> Option<Duration> {
-    number(value).filter(|seconds| *seconds > 0).map(Duration::from_secs)
+    number(value).filter(|seconds| *seconds > 0).map(|seconds| Duration::from_secs(seconds.min(TIMEOUT_MAX)))
 }
 
 #[cfg(test)]

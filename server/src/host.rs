@@ -73,21 +73,29 @@ pub trait Host: Send + Sync {
     }
 
     /// Processes of several servers connect.
+    ///
+    /// Not asked yet: see `docs/missing.md`.
     fn connect(&self, procs: &[Proc], infos: &[Info], done: Completion<Status>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }
 
     /// Processes of several servers disconnect.
+    ///
+    /// Not asked yet: see `docs/missing.md`.
     fn disconnect(&self, procs: &[Proc], infos: &[Info], done: Completion<Status>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }
 
     /// Clients want to hear of events that only the environment sees.
+    ///
+    /// Not asked yet: see `docs/missing.md`.
     fn register_events(&self, codes: &[Status], infos: &[Info], done: Completion<Status>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }
 
     /// No client wants to hear of these events any more.
+    ///
+    /// Not asked yet: see `docs/missing.md`.
     fn deregister_events(&self, codes: &[Status], done: Completion<Status>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
+use pmix_client::get::timeout_of;
 use pmix_client::wire::blob::{self, Contribution, Origin};
 use pmix_client::wire::reply::FenceReply;
 use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 
 use super::peers::PeerId;
-use super::{Engine, Then, directive, timeout};
+use super::{Engine, Then, directive};
 use crate::upcall::Upcall;
 
 /// One fence that is going on.
@@ -52,7 +53,7 @@ impl Engine {
         signature.sort();
         signature.dedup();
         let collect = directive(&infos, keys::COLLECT_DATA);
-        let deadline = timeout(&infos).map(|wait| now + wait);
+        let deadline = timeout_of(&infos).map(|wait| now + wait);
         let open = self.collectives.iter().find(|(_, fence)| {
             !fence.at_host && fence.signature == signature && !fence.arrived.iter().any(|other| other.proc == proc)
         });

@@ -1,18 +1,19 @@
 //! Get requests over the socket, and direct modex in both directions.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pmix_client::GetOptions;
 use pmix_client::wire::reply::GetWriter;
 use pmix_client::wire::{blob, jobinfo};
 use pmix_dstore::codec::Packer;
 use pmix_dstore::model::{Info, Key, KeyRef, Kval, Nspace, Proc, Rank, Status, Value, keys};
-use pmix_dstore::rules::{self, Caller, Selector};
+use pmix_dstore::rules::{self, Caller, JobLookup};
 
 use super::nspaces::recipient;
 use super::peers::{Peer, PeerId};
-use super::{EXCHANGE, Engine, Then, directive, timeout};
+use super::{EXCHANGE, Engine, Then};
 use crate::DmodexDone;
 use crate::upcall::Upcall;
 
@@ -37,7 +38,7 @@ pub(super) struct Waiting {
     /// Other servers' requests for a local rank's data.
     served: HashMap<Proc, Vec<DmodexDone>>,
     /// Requests at the host, by process: one at a time.
-    asked: HashMap<Proc, ()>,
+    asked: HashSet<Proc>,
 }
 
 impl Waiting {
@@ -73,7 +74,7 @@ impl Engine {
     /// A client asks for data.
     pub(super) fn get(&mut self, peer: PeerId, tag: u32, proc: Proc, infos: Vec<Info>, key: Option<Key>, now: Instant) {
         self.stats.gets += 1;
-        let refresh = directive(&infos, keys::GET_REFRESH_CACHE);
+        let refresh = GetOptions::from_infos(&infos).refresh;
         let get = WaitingGet { peer, tag, infos, key, deadline: None, late: Status::ERR_NOT_FOUND };
         self.resolve_get(proc, get, refresh, now);
     }
@@ -97,7 +98,7 @@ impl Engine {
                 self.send(get.peer, get.tag, |_, _| reply);
             }
             Some(Outcome::Wait(wait, late)) => {
-                let asked = timeout(&get.infos);
+                let asked = GetOptions::from_infos(&get.infos).timeout;
                 let wait = match (wait, asked) {
                     (Some(a), Some(b)) => Some(a.min(b)),
                     (a, b) => a.or(b),
@@ -107,7 +108,7 @@ impl Engine {
                 self.gets.gets.entry(proc).or_default().push(get);
             }
             Some(Outcome::Ask) => {
-                let asked = timeout(&get.infos);
+                let asked = GetOptions::from_infos(&get.infos).timeout;
                 get.late = Status::ERR_TIMEOUT;
                 get.deadline = asked.map(|wait| now + wait);
                 let mut infos = get.infos.clone();
@@ -115,7 +116,7 @@ impl Engine {
                     infos.push(Info::new(keys::REQUIRED_KEY, Value::string(key.as_bytes())));
                 }
                 self.gets.gets.entry(proc.clone()).or_default().push(get);
-                if self.gets.asked.insert(proc.clone(), ()).is_none() {
+                if self.gets.asked.insert(proc.clone()) {
                     self.upcall(Then::Dmodex(proc.clone()), Upcall::DirectModex { proc, infos });
                 }
             }
@@ -126,7 +127,8 @@ impl Engine {
     fn outcome(&self, proc: &Proc, get: &WaitingGet, refresh: bool) -> Option<Outcome> {
         let peer = self.peers.get(&get.peer)?;
         // The server process asks its own engine for what a client would find in its own memory.
-        let at_once = directive(&get.infos, keys::IMMEDIATE) || directive(&get.infos, keys::OPTIONAL);
+        let options = GetOptions::from_infos(&get.infos);
+        let at_once = options.immediate || options.optional;
         let status = |status| Some(Outcome::Nothing(status));
         let Some(state) = self.nspaces.get(&proc.nspace) else {
             return if at_once || get.peer == PeerId::OWN { status(Status::ERR_NOT_FOUND) } else { Some(Outcome::Ask) };
@@ -141,8 +143,7 @@ impl Engine {
                 rank: (peer.proc.nspace == proc.nspace).then_some(peer.proc.rank),
                 hostname: self.config.hostname.as_bytes(),
             };
-            let selector = selector(&get.infos);
-            let found = rules::find(&*state.job, proc.rank, KeyRef::from(key), &selector, &caller);
+            let found = rules::find(&*state.job, proc.rank, KeyRef::from(key), &options.selector, &caller);
             if let Some(value) = found.and_then(|value| value.to_value().ok()) {
                 return Some(Outcome::One(key.clone(), value));
             }
@@ -209,7 +210,7 @@ impl Engine {
 
     /// Whether the maps place a rank on this node.
     fn runs_here(&self, state: &super::NspaceState, rank: Rank) -> bool {
-        let own = pmix_dstore::rules::JobLookup::node_row_by_name(&*state.job, self.config.hostname.as_bytes());
+        let own = state.job.node_row_by_name(self.config.hostname.as_bytes());
         own.is_some() && rules::node_row_of(&*state.job, rank) == own && state.clients.len() < state.nlocal as usize
     }
 
@@ -233,8 +234,8 @@ impl Engine {
 
     /// A namespace became known: looks again at what waits for its processes.
     pub(super) fn retry_gets_of(&mut self, nspace: &Nspace) {
-        let procs: Vec<Proc> = self.gets.gets.keys().filter(|proc| proc.nspace == *nspace).cloned().collect();
-        for proc in procs.iter().filter(|proc| !self.gets.asked.contains_key(*proc)).cloned().collect::<Vec<_>>() {
+        let waiting = self.gets.gets.keys().filter(|proc| proc.nspace == *nspace && !self.gets.asked.contains(*proc));
+        for proc in waiting.cloned().collect::<Vec<_>>() {
             self.retry_gets(&proc);
         }
     }
@@ -347,19 +348,5 @@ impl Engine {
             Ok(data) => done(Status::SUCCESS, data),
             Err(status) => done(status, Vec::new()),
         });
-    }
-}
-
-/// The selectors in a request's infos.
-fn selector(infos: &[Info]) -> Selector<'_> {
-    let find = |key: &str| infos.iter().find(|info| info.key.is(key)).map(|info| &info.value);
-    Selector {
-        session: directive(infos, keys::SESSION_INFO),
-        job: directive(infos, keys::JOB_INFO),
-        app: directive(infos, keys::APP_INFO),
-        node: directive(infos, keys::NODE_INFO),
-        appnum: find(keys::APPNUM).and_then(Value::as_u32),
-        nodeid: find(keys::NODEID).and_then(Value::as_u32),
-        hostname: find(keys::HOSTNAME).and_then(Value::as_text),
     }
 }

@@ -273,16 +273,7 @@ impl Engine {
     }
 }
 
-/// No timeout in seconds is longer: clocks must not overflow at a client's word.
-const TIMEOUT_MAX: u64 = 1 << 30;
-
 /// The value of a boolean directive: absent is false.
 fn directive(infos: &[Info], key: &str) -> bool {
     infos.iter().any(|info| info.key.is(key) && info.value.is_true())
-}
-
-/// `PMIX_TIMEOUT` in seconds; absent and zero are no timeout.
-fn timeout(infos: &[Info]) -> Option<Duration> {
-    let info = infos.iter().find(|info| info.key.is(pmix_dstore::model::keys::TIMEOUT))?;
-    info.value.as_u64().filter(|seconds| *seconds > 0).map(|seconds| Duration::from_secs(seconds.min(TIMEOUT_MAX)))
 }
