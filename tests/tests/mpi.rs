@@ -155,7 +155,7 @@ fn srun_with_our_library_on_either_side() {
         return;
     }
     for (server, ranks) in sides() {
-        let mut run = Run::new(repository().join("tests/slurm/one-node.sh"), ranks).env("RING_LIBRARY", "1");
+        let mut run = Run::new(repository().join("tests/slurm/cluster.sh"), ranks).env("RING_LIBRARY", "1");
         if server != Library::Stock {
             run = run.arg("--lib").arg(server.directory());
         }
