@@ -103,15 +103,17 @@ impl<T: Into<Answer>> Completion<T> {
         self.complete_then(answer, None);
     }
 
-    /// Answers the upcall, and lets the host have `release` called when the answer is not needed any more: on the
-    /// server's thread, since a host may answer with a lock of its own held that its release function takes, too
-    /// (Slurm's collectives do). Where no server waits for the answer, it is called at once.
+    /// Answers the upcall, of which the host wants to hear by `release` that its memory is not needed any more.
+    ///
+    /// That is called on the server's thread, since a host may answer with a lock of its own held that its release
+    /// function takes, too; and before anybody hears the answer, since a host may take nothing new for a collective
+    /// until it is called. Slurm's collectives do both. Where no server waits for the answer, it is called at once.
     pub fn complete_then(self, answer: T, release: Option<Box<dyn FnOnce() + Send>>) {
         let sink = PENDING.lock().remove(&self.id).and_then(|sink| sink.upgrade());
         match sink {
             Some(sink) => {
-                sink.answer(self.id, answer.into());
                 release.into_iter().for_each(|release| sink.defer(release));
+                sink.answer(self.id, answer.into());
             }
             None => release.into_iter().for_each(|release| release()),
         }
@@ -142,7 +144,9 @@ mod tests {
     struct Later(Mutex<Vec<Box<dyn FnOnce() + Send>>>);
 
     impl AnswerSink for Later {
-        fn answer(&self, _id: u64, _answer: Answer) {}
+        fn answer(&self, _id: u64, _answer: Answer) {
+            assert_eq!(self.0.lock().len(), 1, "the host's memory is released before others go on");
+        }
 
         fn defer(&self, job: Box<dyn FnOnce() + Send>) {
             self.0.lock().push(job);
@@ -150,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_release_function_is_called_after_the_answer_once() {
+    fn the_hosts_release_function_is_called_once_and_not_inside_its_answer() {
         let server = Arc::new(Later::default());
         let sink: Arc<dyn AnswerSink> = server.clone();
         let released = || {
