@@ -72,16 +72,12 @@ pub trait Host: Send + Sync {
         Status::ERR_NOT_SUPPORTED
     }
 
-    /// Processes of several servers connect.
-    ///
-    /// Not asked yet: see `docs/missing.md`.
+    /// Processes of several servers connect; the local ones are all there.
     fn connect(&self, procs: &[Proc], infos: &[Info], done: Completion<Status>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }
 
-    /// Processes of several servers disconnect.
-    ///
-    /// Not asked yet: see `docs/missing.md`.
+    /// Processes of several servers disconnect; the local ones are all there.
     fn disconnect(&self, procs: &[Proc], infos: &[Info], done: Completion<Status>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }

@@ -23,7 +23,7 @@ use pmix_client::wire::{Reply, Request, Version};
 use pmix_dstore::codec::{BufferType, Dialect, Module};
 use pmix_dstore::model::{Info, Nspace, Proc, Result, Status};
 
-use self::collective::Collective;
+use self::collective::{Collective, Kind};
 use self::events::EventCache;
 pub(crate) use self::nspaces::JobPlan;
 use self::nspaces::NspaceState;
@@ -83,7 +83,7 @@ enum Then {
     /// Reply to finalize.
     Finalized(PeerId, u32),
     /// Store what the exchange brought, and release the participants.
-    Fence(u64),
+    Collective(u64),
     /// Store a rank's data, and answer those who wait for it.
     Dmodex(Proc),
 }
@@ -170,7 +170,9 @@ impl Engine {
         match request {
             Request::JobInfo => self.job_info(peer, tag),
             Request::Commit { parts } => self.commit(peer, tag, parts),
-            Request::Fence { procs, infos } => self.fence(peer, tag, procs, infos, now),
+            Request::Fence { procs, infos } => self.enter(Kind::Fence, peer, tag, procs, infos, now),
+            Request::Connect { procs, infos, .. } => self.enter(Kind::Connect, peer, tag, procs, infos, now),
+            Request::Disconnect { procs, infos } => self.enter(Kind::Disconnect, peer, tag, procs, infos, now),
             Request::Get { nspace, rank, infos, key } => self.get(peer, tag, Proc::new(nspace, rank), infos, key, now),
             Request::Finalize => self.finalize_peer(peer, tag),
             Request::RegisterEvents { codes, .. } => self.register_events(peer, tag, codes, now),
@@ -187,9 +189,9 @@ impl Engine {
             Some(Then::Admit(peer)) => self.admit(peer, answer.status()),
             Some(Then::Reply(peer, tag, shape)) => self.reply_answer(peer, tag, shape, answer),
             Some(Then::Finalized(peer, tag)) => self.finalized(peer, tag, answer.status()),
-            Some(Then::Fence(id)) => match answer {
-                Answer::Data(status, data) => self.fence_answered(id, status, &data),
-                other => self.fence_answered(id, other.status(), &[]),
+            Some(Then::Collective(id)) => match answer {
+                Answer::Data(status, data) => self.collective_answered(id, status, &data),
+                other => self.collective_answered(id, other.status(), &[]),
             },
             Some(Then::Dmodex(proc)) => match answer {
                 Answer::Data(status, data) => self.dmodex_answered(&proc, status, &data),
