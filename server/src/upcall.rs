@@ -20,6 +20,8 @@ pub(crate) enum Upcall {
     Spawn { proc: Proc, infos: Vec<Info>, apps: Vec<App> },
     Connect { procs: Vec<Proc>, infos: Vec<Info> },
     Disconnect { procs: Vec<Proc>, infos: Vec<Info> },
+    RegisterEvents { codes: Vec<Status>, infos: Vec<Info> },
+    DeregisterEvents { codes: Vec<Status> },
     NotifyEvent { code: Status, source: Proc, range: u8, infos: Vec<Info> },
     Query { proc: Proc, queries: Vec<Query> },
     Log { proc: Proc, data: Vec<Info>, directives: Vec<Info> },
@@ -45,6 +47,8 @@ impl Upcall {
             Upcall::Spawn { proc, infos, apps } => host.spawn(&proc, &infos, &apps, Completion::by_id(id)),
             Upcall::Connect { procs, infos } => host.connect(&procs, &infos, Completion::by_id(id)),
             Upcall::Disconnect { procs, infos } => host.disconnect(&procs, &infos, Completion::by_id(id)),
+            Upcall::RegisterEvents { codes, infos } => host.register_events(&codes, &infos, Completion::by_id(id)),
+            Upcall::DeregisterEvents { codes } => host.deregister_events(&codes, Completion::by_id(id)),
             Upcall::NotifyEvent { code, source, range, infos } => {
                 host.notify_event(code, &source, range, &infos, Completion::by_id(id))
             }

@@ -86,6 +86,10 @@ enum Then {
     Collective(u64),
     /// Store a rank's data, and answer those who wait for it.
     Dmodex(Proc),
+    /// Reply to the registration of events, of which the host was told of these.
+    EventsRegistered(PeerId, u32, Vec<Status>),
+    /// Nobody waits for the answer.
+    Nothing,
 }
 
 /// The state of a server.
@@ -175,7 +179,7 @@ impl Engine {
             Request::Disconnect { procs, infos } => self.enter(Kind::Disconnect, peer, tag, procs, infos, now),
             Request::Get { nspace, rank, infos, key } => self.get(peer, tag, Proc::new(nspace, rank), infos, key, now),
             Request::Finalize => self.finalize_peer(peer, tag),
-            Request::RegisterEvents { codes, .. } => self.register_events(peer, tag, codes, now),
+            Request::RegisterEvents { codes, infos } => self.register_events(peer, tag, codes, infos, now),
             Request::DeregisterEvents { codes } => self.deregister_events(peer, &codes),
             Request::Notify { status, range, infos } => self.notify(peer, tag, status, range, infos, now),
             other => self.service(peer, tag, other),
@@ -185,7 +189,10 @@ impl Engine {
     /// The host answered an upcall, or it was answered by its return value.
     pub fn answer(&mut self, id: u64, answer: Answer) {
         match self.upcalls.remove(&id) {
-            None => {}
+            None | Some(Then::Nothing) => {}
+            Some(Then::EventsRegistered(peer, tag, codes)) => {
+                self.host_registered_events(peer, tag, &codes, answer.status());
+            }
             Some(Then::Admit(peer)) => self.admit(peer, answer.status()),
             Some(Then::Reply(peer, tag, shape)) => self.reply_answer(peer, tag, shape, answer),
             Some(Then::Finalized(peer, tag)) => self.finalized(peer, tag, answer.status()),

@@ -1058,3 +1058,34 @@ fn a_connect_with_a_process_that_dies_fails_for_the_others() {
     assert_eq!(bench.connected(PeerId(500), 10), Some((Status::ERR_LOST_CONNECTION, Vec::new())));
     assert!(bench.log.iter().any(|line| line.starts_with("a connect of ")), "{:?}", bench.log);
 }
+
+#[test]
+fn the_host_hears_of_the_first_and_the_last_who_want_an_event_of_the_environment() {
+    let mut bench = Bench::new(0, 1, 2);
+    let (down, own) = (Status(-231), Status(-3456));
+    let register = Request::RegisterEvents { codes: vec![down, own], infos: collect() };
+    bench.request(0, 10, register.clone());
+    assert_eq!(bench.status(0, 10), None, "the host has not answered");
+    let Upcall::RegisterEvents { codes, infos } = bench.answer_last(Answer::Op(Status::SUCCESS)) else { panic!() };
+    assert_eq!((codes, infos), (vec![down], collect()));
+    assert_eq!(bench.status(0, 10), Some(Status::SUCCESS));
+    bench.request(1, 10, register.clone());
+    assert_eq!(bench.status(1, 10), Some(Status::SUCCESS));
+    bench.request(0, 11, Request::DeregisterEvents { codes: vec![down, own] });
+    assert!(bench.upcalls.is_empty(), "rank 1 still wants it");
+    bench.lose(1);
+    let Upcall::DeregisterEvents { codes } = bench.answer_last(Answer::Op(Status::SUCCESS)) else { panic!() };
+    assert_eq!(codes, [down]);
+
+    // A host that does not take registrations hinders nobody; one that refuses does.
+    bench.request(0, 12, register.clone());
+    bench.answer_last(Answer::Op(Status::ERR_NOT_SUPPORTED));
+    assert_eq!(bench.status(0, 12), Some(Status::SUCCESS));
+    bench.request(0, 13, Request::DeregisterEvents { codes: vec![down] });
+    bench.answer_last(Answer::Op(Status::OPERATION_SUCCEEDED));
+    bench.request(0, 14, register.clone());
+    bench.answer_last(Answer::Op(Status::ERR_NO_PERMISSIONS));
+    assert_eq!(bench.status(0, 14), Some(Status::ERR_NO_PERMISSIONS));
+    bench.request(0, 15, register);
+    assert_eq!(bench.upcalls.len(), 1, "it is asked again");
+}
