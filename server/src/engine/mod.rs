@@ -110,6 +110,7 @@ pub(crate) struct Engine {
     /// A fence has collected data: the wire-up is over.
     collected: bool,
     port: u16,
+    ended: bool,
 }
 
 /// The dialect in which the servers of a job exchange data. The newest encoder packs what older ones know in the same
@@ -138,6 +139,7 @@ impl Engine {
             first_fork: None,
             collected: false,
             port,
+            ended: false,
         }
     }
 
@@ -222,9 +224,20 @@ impl Engine {
         [self.gets.deadline(), self.collective_deadline(), publish].into_iter().flatten().min()
     }
 
-    /// Runs `job` on the server's thread, after what is due already.
+    /// Runs `job` on the server's thread, after what is due already, or where the server is finalized.
     pub fn defer(&mut self, job: Box<dyn FnOnce() + Send>) {
         self.outputs.push_back(Output::Call(job));
+    }
+
+    /// What is left to be done where the server is finalized; after nothing was left, nothing will be done any more.
+    pub fn take_last_outputs(&mut self) -> VecDeque<Output> {
+        self.ended = self.outputs.is_empty();
+        self.take_outputs()
+    }
+
+    /// Whether nothing will be done any more.
+    pub fn is_ended(&self) -> bool {
+        self.ended
     }
 
     /// The reply to one of this process's own requests, where it is there already.
