@@ -122,6 +122,14 @@ impl AnswerSink for Inner {
     fn answer(&self, id: u64, answer: Answer) {
         self.feed(|engine| engine.answer(id, answer));
     }
+
+    fn defer(&self, job: Box<dyn FnOnce() + Send>) {
+        if self.is_stopped() {
+            // Nobody would come to it any more.
+            return job();
+        }
+        self.feed(|engine| engine.defer(job));
+    }
 }
 
 /// A PMIx server.

@@ -19,6 +19,7 @@ use crate::upcall::Upcall;
 struct NoSink;
 impl AnswerSink for NoSink {
     fn answer(&self, _id: u64, _answer: Answer) {}
+    fn defer(&self, _job: Box<dyn FnOnce() + Send>) {}
 }
 
 /// A server with its scripted peers.
