@@ -3,6 +3,7 @@
 #   make demo                 an MPI program on 4 ranks under pmixrun, with this project's libpmix.so.2
 #   make test                 all tests, against Debian's own Open MPI, Slurm and libpmix too
 #   make check                formatting, lints and documentation
+#   make fuzz                 each fuzz target for FUZZ_SECONDS (60); needs a nightly compiler and cargo-fuzz
 #   make install PREFIX=DIR   lib/, include/, bin/
 #   make deps                 installs missing Debian packages, or names them
 #   make clean
@@ -39,6 +40,10 @@ check: deps-build
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+
+.PHONY: fuzz
+fuzz:
+	.ci/fuzz $(or $(FUZZ_SECONDS),60)
 
 # libpmix.so is the name that Slurm's plugin opens and that the linker looks for.
 .PHONY: install
