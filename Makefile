@@ -2,6 +2,7 @@
 #
 #   make demo                 an MPI program on 4 ranks under pmixrun, with this project's libpmix.so.2
 #   make test                 all tests, against Debian's own Open MPI, Slurm and libpmix too
+#   make test-mpirun          of these the ones under Open MPI's mpirun; PMIX_TEST_LARGE=1 makes them larger
 #   make check                formatting, lints and documentation
 <<<<<<< HEAD
 #   make fuzz                 each fuzz target for FUZZ_SECONDS (60); needs a nightly compiler and cargo-fuzz
@@ -43,6 +44,11 @@ test: deps-test build
 .PHONY: loom
 loom: deps-build
 	tests/proof/loom.sh
+
+.PHONY: test-mpirun
+test-mpirun: deps-test build
+	$(CARGO) build -p pmix-ffi -p pmix-tools
+	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) test -p pmix-tests --test mpirun
 
 .PHONY: check
 check: deps-build
