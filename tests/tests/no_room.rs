@@ -186,15 +186,86 @@ fn few_descriptors() {
     }
 }
 
+/// Whose address space is limited.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Limited {
+    Host,
+    Ranks,
+}
+
+/// What becomes of a job of two ranks whose values have this size (`tests/programs/large.c`), where one side may have
+/// so many KiB of address space.
+fn in_space(host: Library, ranks: Library, limited: Limited, kib: u32, size: usize) -> Ended {
+    let directory = directory();
+    let own = |side| if limited == side { kib.to_string() } else { "unlimited".to_owned() };
+    let run =
+        Run::new("/bin/sh", host).arg("-c").arg(format!("ulimit -S -v {}; exec \"$@\"", own(Limited::Host))).arg("sh");
+    let run = match host {
+        Library::Stock => run.arg(program("host")).args("-n 2 --timeout 100"),
+        Library::Ours(_) => run.arg(pmixrun()).args("-n 2 --tmpdir").arg(directory.path()),
+    };
+    run.args("sh -c")
+        .arg(format!(
+            "ulimit -S -v {}; LD_LIBRARY_PATH='{}' exec \"$0\" --size {size}",
+            own(Limited::Ranks),
+            ranks.directory().display()
+        ))
+        .arg(program("large"))
+        .run()
+}
+
+/// Asserts that a job came to its end, or to one that it says: no signal, and one line of the process that had no room.
+/// Tells whether it came to its end.
+fn assert_ended_by_itself(ended: &Ended, case: &str) -> bool {
+    let lines = || ended.stdout.lines().chain(ended.stderr.lines());
+    let forbidden = ["signal", "panicked", "failed inside", "memory allocation of", "still running", "exited on"];
+    let crash = lines().find(|line| forbidden.iter().any(|word| line.contains(word)));
+    assert_eq!(crash, None, "{case}: {ended}");
+    match ended.code() {
+        0 => assert_eq!(ended.count(": done"), RANKS, "{case}: {ended}"),
+        // A rank says which call was refused.
+        3 => assert!(lines().any(|line| line.contains("NO-MEM") || line.contains("OUT-OF-RES")), "{case}: {ended}"),
+        // The launcher has not even begun.
+        125 => assert!(lines().any(|line| line.starts_with("pmixrun: ")), "{case}: {ended}"),
+        // The program or its libraries could not be loaded.
+        127 => assert!(lines().any(|line| line.contains("error while loading")), "{case}: {ended}"),
+        _ => panic!("{case}: {ended}"),
+    }
+    ended.code() == 0
+}
+
+/// From hardly enough to load a program to where all is well with these values: the limits in KiB.
+fn limits(size: usize) -> Vec<u32> {
+    let (first, last) = (16 << 10, (96 << 10) + 16 * (size >> 10) as u32);
+    let steps = std::env::var("PMIX_TEST_SPACES").ok().and_then(|steps| steps.parse().ok()).unwrap_or(3);
+    (0..=steps).map(|step| first + (last - first) / steps * step).collect()
+}
+
+fn scan(host: Library, ranks: Library, limited: &[Limited]) {
+    for size in [1 << 10, 1 << 20, 32 << 20] {
+        for limited in limited {
+            for kib in limits(size) {
+                let case = format!("{limited:?} with {kib} KiB, values of {size} bytes");
+                let well = assert_ended_by_itself(&in_space(host, ranks, *limited, kib, size), &case);
+                assert!(well || kib < *limits(size).last().unwrap_or(&0), "{case}: not enough");
+            }
+        }
+    }
+}
+
 #[test]
 fn little_address_space() {
-    let directory = directory();
-    for limit in [50_000, 100_000, 200_000] {
-        let ended = job(directory.path(), &format!("ulimit -v {limit}"), "", RANKS);
-        assert_served(&ended, RANKS);
-        let ended = job(directory.path(), "", &format!("ulimit -v {limit}"), RANKS);
-        assert_served(&ended, RANKS);
-    }
+    scan(Library::ours(), Library::ours(), &[Limited::Host, Limited::Ranks]);
+}
+
+#[test]
+fn little_address_space_with_stock_clients() {
+    scan(Library::ours(), Library::Stock, &[Limited::Host]);
+}
+
+#[test]
+fn little_address_space_under_a_stock_server() {
+    scan(Library::Stock, Library::ours(), &[Limited::Ranks]);
 }
 
 #[test]
