@@ -2,6 +2,7 @@
 //! once; either way one line says what is missing where. Never a signal.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use nix::unistd::geteuid;
 use pmix_tests::{Ended, Library, Run, pmixrun, program};
@@ -29,22 +30,26 @@ fn job(directory: &Path, before: &str, rank: &str, ranks: usize) -> Ended {
         .run()
 }
 
-/// The same on a file system of its own, mounted with these options where only the job sees it; nothing but a line
-/// where we may not mount.
-fn job_on_tmpfs(options: &str, before: &str, rank: &str) -> Option<Ended> {
+/// Shell commands that mount something at `$DIR` where only the job sees it, and then `before`; nothing but a line where we
+/// may not mount.
+fn mounted(mount: &str, before: &str) -> Option<String> {
     if !geteuid().is_root() {
         eprintln!("skipped: only root can mount");
         return None;
     }
-    let directory = directory();
     // A mount namespace of its own, in which the shell goes on.
     let mount = format!(
         "if test -z \"$UNSHARED\"; then export UNSHARED=1; exec unshare -m sh -c \"$SCRIPT\" sh \"$@\"; fi\n\
-         mount -t tmpfs -o {options} none \"$DIR\" || exit 99\n{before}"
+         mount {mount} none \"$DIR\" || exit 99\n{before}"
     );
     let whole = format!("{mount}\nexec \"$@\"");
-    let ended =
-        job(directory.path(), &format!("export SCRIPT='{}'\n{mount}", whole.replace('\'', r"'\''")), rank, RANKS);
+    Some(format!("export SCRIPT='{}'\n{mount}", whole.replace('\'', r"'\''")))
+}
+
+/// The same as [`job`] on a file system of its own, mounted with these options.
+fn job_on_tmpfs(options: &str, before: &str, rank: &str) -> Option<Ended> {
+    let directory = directory();
+    let ended = job(directory.path(), &mounted(&format!("-t tmpfs -o {options}"), before)?, rank, RANKS);
     assert_ne!(ended.code(), 99, "{ended}");
     Some(ended)
 }
@@ -140,6 +145,79 @@ fn a_directory_that_is_removed_under_us() {
         assert!(ended.code() == 0, "{ended}");
         assert!(told(&ended).len() <= 1, "{ended}");
     }
+}
+
+/// What becomes of a job that publishes twice, after rank 0 has let the shell run `between`; `before` is for the
+/// launcher's shell.
+fn two_publications(directory: &Path, before: &str, between: &str) -> Ended {
+    Run::new("/bin/sh", Library::ours())
+        .env("DIR", directory)
+        .arg("-c")
+        .arg(format!("{before}\nexec \"$@\""))
+        .arg("sh")
+        .arg(pmixrun())
+        .args(&format!("-n {RANKS} --tmpdir"))
+        .arg(directory)
+        .arg(program("large"))
+        .args("--size 100000 --between")
+        .arg(between)
+        .run()
+}
+
+/// Asserts that all values were right, and one line that holds these words.
+fn assert_went_on(ended: &Ended, words: &[&str]) {
+    assert_eq!(ended.code(), 0, "{ended}");
+    assert_eq!(ended.count(": done"), RANKS, "{ended}");
+    assert_told(ended, words);
+}
+
+#[test]
+fn a_file_system_that_fills_up_between_two_fences() {
+    let Some(before) = mounted("-t tmpfs -o size=1m", "") else { return };
+    let fill = "head -c 1048576 /dev/zero > \"$DIR/fill\" 2> /dev/null";
+    let ended = two_publications(directory().path(), &before, fill);
+    assert_went_on(&ended, &["/segment-", "No space left", "bytes are needed", " are free", "socket"]);
+}
+
+#[test]
+fn a_directory_that_takes_no_more_files() {
+    let directory = directory();
+    let chattr = |flag: &str| {
+        // Sockets, which have no such flag, make it fail, but not stop.
+        Command::new("chattr").args(["-R", flag]).arg(directory.path()).output().is_ok_and(|o| o.status.success())
+    };
+    if !chattr("+i") || !chattr("-i") {
+        return eprintln!("skipped: this file system has no immutable directories, or only root may make them");
+    }
+    let ended = two_publications(directory.path(), "", "chattr +i \"$PMIX_DSTORE_SEGMENTS\"");
+    chattr("-i");
+    assert_eq!((ended.code(), ended.count(": done")), (0, RANKS), "{ended}");
+    // Nor can the directory be removed in the end.
+    let told = told(&ended);
+    assert_eq!(told.len(), 2, "{ended}");
+    for (line, words) in told.iter().zip([["/segment-", "socket"], ["cannot remove", "/pmixrun."]]) {
+        assert!(words.iter().all(|word| line.contains(word)), "{ended}");
+        assert!(line.contains("Operation not permitted"), "{ended}");
+    }
+}
+
+#[test]
+fn a_directory_that_a_file_stands_in_for() {
+    let directory = directory();
+    let replace = "rm -rf \"$PMIX_DSTORE_SEGMENTS\"; echo nothing > \"$PMIX_DSTORE_SEGMENTS\"";
+    let ended = two_publications(directory.path(), "", replace);
+    assert_went_on(&ended, &["/segment-", "No such file", "socket"]);
+}
+
+#[test]
+fn a_file_system_whose_files_cannot_be_written() {
+    // Files on hugetlbfs can only be mapped.
+    let Some(before) = mounted("-t hugetlbfs", "") else { return };
+    let ended = two_publications(directory().path(), &before, ":");
+    if ended.code() == 99 {
+        return eprintln!("skipped: this kernel has no hugetlbfs");
+    }
+    assert_went_on(&ended, &["/page-0", "socket"]);
 }
 
 #[test]
