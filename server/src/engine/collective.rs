@@ -167,6 +167,9 @@ impl Engine {
                 Kind::Connect | Kind::Disconnect => Status::ERR_LOST_CONNECTION,
             };
         }
+        if lost {
+            self.tell_of_unheard(id);
+        }
         let Some(collective) = self.collectives.get(&id) else { return };
         if self.all_local(&collective.signature) {
             let status = collective.status;
@@ -196,6 +199,22 @@ impl Engine {
             Kind::Disconnect => Upcall::Disconnect { procs, infos },
         };
         self.upcall(Then::Collective(id), upcall);
+    }
+
+    /// Names those whom a collective lacks because they ended before they were connected: no lost connection told of them.
+    fn tell_of_unheard(&mut self, id: u64) {
+        let Some(collective) = self.collectives.get(&id) else { return };
+        let mut unheard = Vec::new();
+        for nspace in Self::nspaces_of(&collective.signature) {
+            let Some(state) = self.nspaces.get_mut(&nspace) else { continue };
+            let ranks = std::mem::take(&mut state.unheard);
+            unheard.extend(ranks.into_iter().map(|rank| Proc::new(nspace.clone(), rank)));
+        }
+        let (word, procs) = (collective.kind.word(), in_words(&collective.procs));
+        if !unheard.is_empty() {
+            let unheard = in_words(&unheard);
+            self.log(format!("a {word} of {procs} goes on without {unheard}, which ended before it was connected"));
+        }
     }
 
     /// What this server's participants put for other nodes, in the form that all released servers read.
@@ -358,6 +377,9 @@ impl Engine {
                 let (word, arrived) = (collective.kind.word(), collective.arrived.len());
                 let procs = in_words(&collective.procs);
                 self.log(format!("a {word} of {procs}, which {arrived} local processes have entered, lost {gone}"));
+                if let Some(state) = self.nspaces.get_mut(&gone.nspace) {
+                    state.unheard.remove(&gone.rank);
+                }
             }
             self.advance(id);
         }

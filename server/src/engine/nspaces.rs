@@ -29,6 +29,8 @@ pub(super) struct LocalClient {
     pub committed: bool,
     /// There was no memory for something that it committed, or may have committed.
     pub refused: bool,
+    /// Has been let in once.
+    pub has_connected: bool,
     /// Died, or was deregistered: will not commit any more.
     pub gone: bool,
     /// What it wants removed when it ends.
@@ -49,6 +51,8 @@ pub(super) struct NspaceState {
     pub lost: u32,
     /// Clients that the host has deregistered.
     deregistered: BTreeSet<Rank>,
+    /// Those of them that never connected and of whom nothing has been said yet.
+    pub unheard: BTreeSet<Rank>,
     /// What is to be removed when the job has ended, by the user that asked for it.
     pub cleanup: BTreeMap<(u32, u32), Cleanup>,
     /// What this node's processes may read: local ranks' local buffers, other ranks' remote ones.
@@ -70,6 +74,7 @@ impl NspaceState {
             clients: BTreeMap::new(),
             lost: 0,
             deregistered: BTreeSet::new(),
+            unheard: BTreeSet::new(),
             cleanup: BTreeMap::new(),
             visible: ModexData::default(),
             remote: ModexData::default(),
@@ -219,6 +224,7 @@ impl Engine {
             connections: BTreeSet::new(),
             committed: false,
             refused: false,
+            has_connected: false,
             gone: false,
             cleanup: Cleanup::default(),
         };
@@ -227,6 +233,7 @@ impl Engine {
         state.job_replies.clear();
         // A rank that comes back, as one that the host starts again does, is not counted twice.
         state.deregistered.remove(&proc.rank);
+        state.unheard.remove(&proc.rank);
         Status::SUCCESS
     }
 
@@ -235,6 +242,9 @@ impl Engine {
         let Some(state) = self.nspaces.get_mut(&proc.nspace) else { return Status::SUCCESS };
         if let Some(client) = state.clients.remove(&proc.rank) {
             state.deregistered.insert(proc.rank);
+            if !client.has_connected {
+                state.unheard.insert(proc.rank);
+            }
             self.clean_up((client.uid, client.gid), client.cleanup);
             self.rank_is_gone(proc);
         }

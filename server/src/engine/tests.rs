@@ -847,6 +847,9 @@ fn another_rank_that_registers_does_not_stand_in_for_one_that_left() {
         bench.fence(rank, 10, everybody(), Vec::new());
     }
     assert_eq!(bench.status(1, 10), Some(Status::ERR_PARTIAL_SUCCESS), "the fence is over, without rank 0");
+    assert!(bench.log[0].contains("goes on without job:0, which ended before"), "{:?}", bench.log);
+    (1..3).for_each(|rank| bench.fence(rank, 11, everybody(), Vec::new()));
+    assert_eq!(bench.log.len(), 1, "{:?}", bench.log);
 }
 
 #[test]
