@@ -9,6 +9,7 @@ use pmix_client::wire::reply::{ConnectWriter, FenceReply};
 use pmix_client::wire::{MESSAGE_LEN_MAX, jobinfo};
 use pmix_dstore::codec::Dialect;
 use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_dstore::room;
 
 use super::nspaces::recipient;
 use super::peers::{Peer, PeerId};
@@ -259,7 +260,7 @@ impl Engine {
         let nspaces = Self::nspaces_of(signature);
         let first_rank = self.first_relative_ranks(signature);
         let contributions = blob::decode_fence(super::EXCHANGE, data).inspect_err(|status| {
-            let line = format!("a fence brought {} bytes that are no contributions: {status}", data.len());
+            let line = format!("a fence brought {} bytes that cannot be read: {status}", data.len());
             self.outputs.push_back(super::Output::Log(line));
         })?;
         for (origin, kvals) in contributions.into_iter().flat_map(|contribution| contribution.ranks) {
@@ -271,7 +272,7 @@ impl Engine {
                 }
             };
             if let Some(proc) = proc {
-                self.store_remote(&proc.nspace, proc.rank, kvals);
+                self.store_remote(&proc.nspace, proc.rank, kvals)?;
             }
         }
         Ok(())
@@ -319,7 +320,7 @@ impl Engine {
                 let others = nspaces.iter().filter(|nspace| **nspace != proc.nspace && status.is_success());
                 self.connect_reply(to, status, others)
             });
-            let reply = reply.clone();
+            let reply = reply.as_ref().map_err(|status| *status).and_then(|reply| room::copy(reply));
             self.send(*peer, *tag, |_, _| reply);
         }
     }

@@ -7,8 +7,9 @@ use pmix_client::wire::MESSAGE_LEN_MAX;
 use pmix_client::wire::jobinfo::{self, Recipient};
 use pmix_dstore::codec::Dialect;
 use pmix_dstore::job::JobData;
-use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, keys};
+use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, Value, keys};
 use pmix_dstore::modex::ModexData;
+use pmix_dstore::room;
 
 use super::peers::{Peer, PeerId};
 use super::{Engine, Output};
@@ -26,6 +27,8 @@ pub(super) struct LocalClient {
     pub connections: BTreeSet<PeerId>,
     /// Has committed at least once.
     pub committed: bool,
+    /// There was no memory for something that it committed, or may have committed.
+    pub refused: bool,
     /// Has been let in once.
     pub has_connected: bool,
     /// Died, or was deregistered: will not commit any more.
@@ -58,7 +61,7 @@ pub(super) struct NspaceState {
     pub remote: ModexData,
     pub shared: Shared,
     /// Job-info replies by dialect and release, made once.
-    pub(super) job_replies: HashMap<(Dialect, String), Arc<[u8]>>,
+    pub(super) job_replies: HashMap<(Dialect, String), Vec<u8>>,
 }
 
 impl NspaceState {
@@ -130,7 +133,14 @@ impl JobPlan {
         let job = if no_data {
             None
         } else {
-            let mut job = known.map_or_else(|| JobData::new(nspace.clone()), |job| (*job).clone());
+            let mut job = match known {
+                Some(job) => {
+                    // Numbers and short texts, most of them.
+                    room::expect(job.procs.rows() as usize * job.procs.columns().count() * 2 * size_of::<Value>())?;
+                    (*job).clone()
+                }
+                None => JobData::new(nspace.clone()),
+            };
             job.register(infos, hostname.as_bytes())?;
             Some(job)
         };
@@ -213,6 +223,7 @@ impl Engine {
             secret,
             connections: BTreeSet::new(),
             committed: false,
+            refused: false,
             has_connected: false,
             gone: false,
             cleanup: Cleanup::default(),
@@ -293,7 +304,7 @@ impl Engine {
         };
         let of_peer = (peer.dialect, peer.version_text.clone());
         let payload = match state.job_replies.get(&of_peer) {
-            Some(reply) => Ok(reply.to_vec()),
+            Some(reply) => room::copy(reply),
             None => {
                 let to = recipient(peer, &self.config.hostname);
                 let local = state.clients.keys().copied();
@@ -301,7 +312,9 @@ impl Engine {
                     if state.job_replies.len() >= JOB_REPLIES_MAX {
                         state.job_replies.clear();
                     }
-                    state.job_replies.insert(of_peer, reply.as_slice().into());
+                    if let Ok(copy) = room::copy(reply) {
+                        state.job_replies.insert(of_peer, copy);
+                    }
                 })
             }
         };
