@@ -13,6 +13,7 @@ use std::mem::offset_of;
 use std::num::NonZeroU64;
 
 use memmap2::{MmapOptions, MmapRaw};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::bytes::{u32_at, u64_at};
 use super::header::SegmentKind;
@@ -22,7 +23,7 @@ use crate::model::Nspace;
 /// First eight bytes of every page.
 pub const PAGE_MAGIC: [u8; 8] = *b"PMIXDPAG";
 /// Version of the page's layout.
-pub const PAGE_VERSION: u32 = 1;
+pub const PAGE_VERSION: u32 = 2;
 /// Length of a page file.
 pub const PAGE_LEN: usize = 65536;
 /// Length of the page's header; the entries follow.
@@ -43,7 +44,7 @@ pub(super) struct PageHeader {
     pub(super) creator_pid: u32,
     pub(super) nspace_len: u32,
     pub(super) reserved: [u8; 32],
-    /// Entries of all pages that are complete; only the first page's is used.
+    /// Entries of all pages that are complete, as [`counted`] has them; only the first page's is used.
     pub(super) count: AtomicU64,
     /// 1 when the namespace was deregistered; only the first page's is used.
     pub(super) retired: AtomicU32,
@@ -59,7 +60,6 @@ const _: () = assert!(PAGE_CAPACITY == 1016);
 
 /// One entry as it lies in the page, numbers little-endian.
 #[repr(C)]
-#[derive(Clone, Copy)]
 pub(super) struct PageEntry {
     pub(super) kind: u32,
     pub(super) flags: u32,
@@ -69,7 +69,8 @@ pub(super) struct PageEntry {
     pub(super) replaces_first: u64,
     pub(super) replaces_last: u64,
     pub(super) place: u64,
-    pub(super) reserved: u64,
+    /// xxh3-64 of all before it, seeded with the entry's position in the page.
+    pub(super) check: u64,
 }
 
 /// `replaces_first` and `replaces_last` are meant.
@@ -99,50 +100,71 @@ impl Entry {
         self.kind == kind && self.replaces.is_some_and(|(first, last)| (first..=last).contains(&place))
     }
 
-    /// Entry `index` of a page that was read into memory; `None` where it is outside or of an unknown kind.
-    pub(super) fn in_page(page: &[u8], index: u64) -> Option<Entry> {
-        let first = PAGE_HEADER_LEN.checked_add(usize::try_from(index).ok()?.checked_mul(size_of::<PageEntry>())?)?;
-        let word = |offset: usize| u64_at(page, first + offset);
-        let half = |offset: usize| u32_at(page, first + offset);
+    /// Entry `index` of a page that was read into memory; [`None`] where it is of an unknown kind.
+    ///
+    /// # Errors
+    /// Where it is outside, or damaged.
+    pub(super) fn in_page(page: &[u8], index: u64) -> Result<Option<Entry>, DamagedEntry> {
+        let first = usize::try_from(index).ok().and_then(|index| index.checked_mul(size_of::<PageEntry>()));
+        let first = first.and_then(|first| first.checked_add(PAGE_HEADER_LEN)).ok_or(DamagedEntry)?;
+        let bytes = page.get(first..).and_then(<[u8]>::first_chunk).ok_or(DamagedEntry)?;
+        Entry::read(bytes, first)
+    }
+
+    /// The entry of these bytes, which are at position `pos` of a page.
+    fn read(bytes: &[u8; size_of::<PageEntry>()], pos: usize) -> Result<Option<Entry>, DamagedEntry> {
+        let word = |offset: usize| u64_at(bytes, offset).map_err(|_| DamagedEntry);
+        let half = |offset: usize| u32_at(bytes, offset).map_err(|_| DamagedEntry);
+        let (checked, _) = bytes.split_at(offset_of!(PageEntry, check));
+        if word(offset_of!(PageEntry, check))? != xxh3_64_with_seed(checked, pos as u64) {
+            return Err(DamagedEntry);
+        }
+        let Some(kind) = SegmentKind::from_code(half(offset_of!(PageEntry, kind))?) else { return Ok(None) };
         let replaces = (word(offset_of!(PageEntry, replaces_first))?, word(offset_of!(PageEntry, replaces_last))?);
-        Some(Entry {
-            kind: SegmentKind::from_code(half(offset_of!(PageEntry, kind))?)?,
+        Ok(Some(Entry {
+            kind,
             file: word(offset_of!(PageEntry, file))?,
             len: word(offset_of!(PageEntry, len))?,
             content_hash: word(offset_of!(PageEntry, content_hash))?,
             place: word(offset_of!(PageEntry, place))?,
             replaces: (half(offset_of!(PageEntry, flags))? & ENTRY_REPLACES != 0).then_some(replaces),
-        })
+        }))
     }
 
-    fn read(raw: &PageEntry) -> Option<Entry> {
-        let flags = u32::from_le(raw.flags);
-        let replaces = (u64::from_le(raw.replaces_first), u64::from_le(raw.replaces_last));
-        Some(Entry {
-            kind: SegmentKind::from_code(u32::from_le(raw.kind))?,
-            file: u64::from_le(raw.file),
-            len: u64::from_le(raw.len),
-            content_hash: u64::from_le(raw.content_hash),
-            place: u64::from_le(raw.place),
-            replaces: (flags & ENTRY_REPLACES != 0).then_some(replaces),
-        })
-    }
-
+    /// The bytes of the entry at position `pos` of a page.
     #[cfg(feature = "builder")]
-    fn raw(&self) -> PageEntry {
+    fn bytes(&self, pos: usize) -> [u8; size_of::<PageEntry>()] {
         let (first, last) = self.replaces.unwrap_or((0, 0));
-        PageEntry {
-            kind: (self.kind as u32).to_le(),
-            flags: if self.replaces.is_some() { ENTRY_REPLACES.to_le() } else { 0 },
-            file: self.file.to_le(),
-            len: self.len.to_le(),
-            content_hash: self.content_hash.to_le(),
-            replaces_first: first.to_le(),
-            replaces_last: last.to_le(),
-            place: self.place.to_le(),
-            reserved: 0,
-        }
+        let flags = if self.replaces.is_some() { ENTRY_REPLACES } else { 0 };
+        let mut bytes = [0; size_of::<PageEntry>()];
+        let mut put = |offset: usize, field: &[u8]| bytes[offset..offset + field.len()].copy_from_slice(field);
+        put(offset_of!(PageEntry, kind), &(self.kind as u32).to_le_bytes());
+        put(offset_of!(PageEntry, flags), &flags.to_le_bytes());
+        put(offset_of!(PageEntry, file), &self.file.to_le_bytes());
+        put(offset_of!(PageEntry, len), &self.len.to_le_bytes());
+        put(offset_of!(PageEntry, content_hash), &self.content_hash.to_le_bytes());
+        put(offset_of!(PageEntry, replaces_first), &first.to_le_bytes());
+        put(offset_of!(PageEntry, replaces_last), &last.to_le_bytes());
+        put(offset_of!(PageEntry, place), &self.place.to_le_bytes());
+        let (checked, check) = bytes.split_at_mut(offset_of!(PageEntry, check));
+        check.copy_from_slice(&xxh3_64_with_seed(checked, pos as u64).to_le_bytes());
+        bytes
     }
+}
+
+/// An entry that is not as it was written: it may have said anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DamagedEntry;
+
+/// The word that says that there are `count` entries: 32 bits of the number, and 32 bits of a check.
+pub(super) fn counted(count: u64) -> u64 {
+    count & 0xffff_ffff | (count + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) & 0xffff_ffff_0000_0000
+}
+
+/// The number of entries that the word says; [`None`] where nothing that the server stores looks like that.
+pub(super) fn count_of(word: u64) -> Option<u64> {
+    let count = word & 0xffff_ffff;
+    (counted(count) == word && count <= PAGES_MAX * PAGE_CAPACITY).then_some(count)
 }
 
 /// Name of the file of page `number`.
@@ -220,7 +242,7 @@ impl PageMap {
         unsafe { &*self.map.as_ptr().add(offset_of!(PageHeader, retired)).cast::<AtomicU32>() }
     }
 
-    /// Entries published so far; all of them can be read after this.
+    /// The word of how many entries were published so far, which [`count_of`] reads; all of them can be read after this.
     #[inline]
     pub(super) fn count(&self) -> u64 {
         // PUBLISH: pairs with the release store in `PageWriter::publish`.
@@ -234,16 +256,19 @@ impl PageMap {
         self.retired_word().load(Ordering::Acquire) != 0
     }
 
-    /// Entry `index` of this page, which a count loaded before covers; `None` for an entry of an unknown kind.
-    pub(super) fn entry(&self, index: u64) -> Option<Entry> {
+    /// Entry `index` of this page, which a count loaded before covers; [`None`] for one of an unknown kind.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub(super) fn entry(&self, index: u64) -> Result<Option<Entry>, DamagedEntry> {
         if index >= PAGE_CAPACITY {
-            return None;
+            return Err(DamagedEntry);
         }
         let offset = PAGE_HEADER_LEN + index as usize * size_of::<PageEntry>();
-        // SAFETY: within the mapping and aligned. The caller has loaded a count that covers the entry, so its bytes
-        // were written before and never change.
-        let raw = unsafe { self.map.as_ptr().add(offset).cast::<PageEntry>().read() };
-        Entry::read(&raw)
+        // SAFETY: within the mapping. The caller has loaded a count that covers the entry, so its bytes were written
+        // before and never change.
+        let bytes = unsafe { self.map.as_ptr().add(offset).cast::<[u8; size_of::<PageEntry>()]>().read() };
+        Entry::read(&bytes, offset)
     }
 }
 
@@ -267,6 +292,7 @@ impl PageWriter {
         put(offset_of!(PageHeader, entry_len), &(size_of::<PageEntry>() as u32).to_le_bytes());
         put(offset_of!(PageHeader, creator_pid), &std::process::id().to_le_bytes());
         put(offset_of!(PageHeader, nspace_len), &(nspace.as_bytes().len() as u32).to_le_bytes());
+        put(offset_of!(PageHeader, count), &counted(0).to_le_bytes());
         put(offset_of!(PageHeader, nspace), nspace.as_bytes());
         bytes
     }
@@ -284,15 +310,16 @@ impl PageWriter {
     pub(super) fn write_entry(&mut self, index: u64, entry: &Entry) {
         assert!(index < PAGE_CAPACITY, "the page has room for the entry");
         let offset = PAGE_HEADER_LEN + index as usize * size_of::<PageEntry>();
-        // SAFETY: within the writable mapping and aligned; no reader looks at it before the count covers it, and this
-        // process writes through `&mut self`.
-        unsafe { self.page.map.as_mut_ptr().add(offset).cast::<PageEntry>().write(entry.raw()) };
+        let bytes = entry.bytes(offset);
+        // SAFETY: within the writable mapping; no reader looks at it before the count covers it, and this process writes
+        // through `&mut self`.
+        unsafe { self.page.map.as_mut_ptr().add(offset).cast::<[u8; size_of::<PageEntry>()]>().write(bytes) };
     }
 
     /// Makes all entries below `count` known. Of the first page only.
     pub(super) fn publish(&self, count: NonZeroU64) {
         // PUBLISH: pairs with the acquire load in `PageMap::count`.
-        self.page.count_word().store(count.get().to_le(), Ordering::Release);
+        self.page.count_word().store(counted(count.get()).to_le(), Ordering::Release);
     }
 
     /// Says that the namespace is gone. Of the first page only.

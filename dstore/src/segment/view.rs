@@ -9,10 +9,10 @@ use nix::errno::Errno;
 use nix::sys::stat::fstat;
 
 use super::files::{FileError, check_owner, open_directory, open_file};
-use super::header::{SegmentError, SegmentKind};
+use super::header::{RawHeader, SegmentError, SegmentKind};
 use super::job_reader::JobReader;
 use super::modex_reader::ModexReader;
-use super::page::{Entry, PAGE_CAPACITY, PAGES_MAX, PageMap, page_name, segment_name};
+use super::page::{Entry, PAGE_CAPACITY, PageMap, count_of, page_name, segment_name};
 use super::region::MappedRegion;
 use super::sync::{AtomicPtr, Mutex, Ordering};
 use crate::model::{KeyRef, Nspace, Rank, ValueRef};
@@ -107,7 +107,7 @@ pub struct NamespaceView {
 
 /// An immutable set of segments.
 struct SegmentSet {
-    /// Count of the page that this set answers.
+    /// The page's word of its count that this set answers.
     count: u64,
     job: Option<Arc<JobReader>>,
     /// Whether all live segments are in it.
@@ -144,6 +144,23 @@ enum Attached {
     Modex(Arc<ModexReader>),
 }
 
+impl Attached {
+    fn is_damaged(&self) -> bool {
+        match self {
+            Attached::Not => false,
+            Attached::Job(segment) => segment.is_damaged(),
+            Attached::Modex(segment) => segment.is_damaged(),
+        }
+    }
+}
+
+impl SegmentSet {
+    /// Whether a lookup has met damage in one of the segments.
+    fn is_damaged(&self) -> bool {
+        self.job.as_ref().is_some_and(|job| job.is_damaged()) || self.modex.iter().any(|segment| segment.is_damaged())
+    }
+}
+
 impl NamespaceView {
     /// A file that is gone means that the page has been rewritten since: as often as this it is read again.
     const ATTEMPTS_MAX: u32 = 16;
@@ -167,7 +184,7 @@ impl NamespaceView {
         }
         let nspace =
             page.nspace().ok_or_else(|| AttachError::Page { path: directory.join(page_name(0)), what: "namespace" })?;
-        let empty = Arc::new(SegmentSet { count: 0, job: None, is_complete: true, modex: Box::default() });
+        let empty = Arc::new(SegmentSet { count: 0, job: None, is_complete: false, modex: Box::default() });
         let current = AtomicPtr::new(Arc::as_ptr(&empty).cast_mut());
         let refresher = Refresher { sets: vec![empty], ..Refresher::default() };
         let view = NamespaceView {
@@ -189,37 +206,45 @@ impl NamespaceView {
         &self.nspace
     }
 
-    /// The job segment, if there is one that could be attached.
+    /// The job segment, if there is one that could be attached. Whoever looks something up in it asks afterwards whether
+    /// [`JobReader::is_damaged`].
     #[inline]
     pub fn job(&self) -> Option<&JobReader> {
-        self.set().job.as_deref()
+        self.set().job.as_deref().filter(|job| !job.is_damaged())
     }
 
     /// The newest value that the segments have of `key` of a rank; nothing once the namespace is retired, when newer ones
-    /// come over the socket only.
+    /// come over the socket only, and nothing where a damaged segment may have a newer one.
     #[inline]
     pub fn modex(&self, rank: Rank, key: &KeyRef<'_>) -> Option<ValueRef<'_>> {
         if self.page.is_retired() {
             return None;
         }
-        self.set().modex.iter().find_map(|segment| segment.get(rank, key))
+        for segment in &self.set().modex {
+            let value = segment.get(rank, key);
+            if value.is_some() || segment.is_damaged() {
+                return value;
+            }
+        }
+        None
     }
 
     /// The value of `key` of the lowest rank that published it: what a Get without a rank asks for. Costs no more than
-    /// one lookup for each segment.
+    /// two lookups for each segment.
     pub fn modex_any(&self, key: &KeyRef<'_>) -> Option<(Rank, ValueRef<'_>)> {
-        if self.page.is_retired() {
-            return None;
-        }
         let segments = &self.set().modex;
         let rank = segments.iter().filter_map(|segment| segment.first_rank_with(key)).min()?;
-        Some((rank, segments.iter().find_map(|segment| segment.get(rank, key))?))
+        let value = self.modex(rank, key)?;
+        // A damaged one may have a lower rank.
+        (!segments.iter().any(|segment| segment.is_damaged())).then_some((rank, value))
     }
 
     /// Whether what is published is here as a whole, so that a miss means that there is nothing. Otherwise (a segment could
-    /// not be attached, the server gave the directory up) even an optional Get has to ask the server.
+    /// not be attached, a lookup has met damage, the server gave the directory up) even an optional Get has to ask the
+    /// server.
     pub fn is_complete(&self) -> bool {
-        !self.page.is_retired() && self.set().is_complete
+        let set = self.set();
+        !self.page.is_retired() && set.is_complete && !set.is_damaged()
     }
 
     /// Whether the namespace was deregistered, or the server gave its directory up. The job segment can still be read,
@@ -229,10 +254,10 @@ impl NamespaceView {
         self.page.is_retired()
     }
 
-    /// Entries that the directory has now.
+    /// Entries that the directory has now; none where that cannot be read.
     #[inline]
     pub fn count(&self) -> u64 {
-        self.page.count()
+        count_of(self.page.count()).unwrap_or(0)
     }
 
     /// The directory, to reach the server's socket in it.
@@ -245,9 +270,13 @@ impl NamespaceView {
         &self.path
     }
 
-    /// Why a segment was not attached at the last refresh.
+    /// Why a segment was not attached at the last refresh, or is not believed any more.
     pub fn last_error(&self) -> Option<AttachError> {
-        self.refresher.lock().last_error.clone()
+        let refresher = self.refresher.lock();
+        let damaged = refresher.entries.iter().find(|known| known.segment.is_damaged());
+        let path = damaged.and_then(|known| known.entry.as_ref()).map(|entry| self.path.join(segment_name(entry.file)));
+        let damage = path.map(|path| AttachError::Segment { path, error: SegmentError::Table });
+        refresher.last_error.clone().or(damage)
     }
 
     /// What is mapped.
@@ -324,14 +353,14 @@ impl NamespaceView {
         }
     }
 
-    /// Reads the entries up to `count` that are not known yet and marks those that others replace. Tells whether all of
+    /// Reads the entries up to those that the word `count` says that are not known yet and marks those that others replace. Tells whether all of
     /// them could be read.
     fn read_entries(&self, refresher: &mut Refresher, count: u64) -> bool {
-        if count > PAGES_MAX * PAGE_CAPACITY {
-            refresher.last_error =
-                Some(AttachError::Page { path: self.path.join(page_name(0)), what: "impossible count" });
+        let damaged = |what| Some(AttachError::Page { path: self.path.join(page_name(0)), what });
+        let Some(count) = count_of(count) else {
+            refresher.last_error = damaged("impossible count");
             return false;
-        }
+        };
         while (refresher.entries.len() as u64) < count {
             let index = refresher.entries.len() as u64;
             let entry = match index / PAGE_CAPACITY {
@@ -348,6 +377,10 @@ impl NamespaceView {
                     }
                     refresher.pages[number as usize - 1].entry(index % PAGE_CAPACITY)
                 }
+            };
+            let Ok(entry) = entry else {
+                refresher.last_error = damaged("damaged entry");
+                return false;
             };
             refresher.add(index, entry);
         }
@@ -386,22 +419,26 @@ impl NamespaceView {
         let region = MappedRegion::map(&file, entry.len as usize)
             .map_err(|error| AttachError::Open { path: path(), errno: error.raw_os_error().unwrap_or(0) })?;
         let refused = |error| AttachError::Segment { path: path(), error };
-        let (segment, of_nspace) = match entry.kind {
+        let is_meant = |header: &RawHeader| {
+            if header.nspace != self.nspace.as_bytes() {
+                return Err(refused(SegmentError::OtherNspace));
+            }
+            // Another incarnation of the file, or another file of the same length.
+            if header.content_hash != entry.content_hash {
+                return Err(refused(SegmentError::OtherSegment));
+            }
+            Ok(())
+        };
+        match entry.kind {
             SegmentKind::Job => {
                 let reader = JobReader::open(Box::new(region)).map_err(refused)?;
-                let of_nspace = reader.header().nspace == self.nspace.as_bytes();
-                (Attached::Job(Arc::new(reader)), of_nspace)
+                is_meant(reader.header()).map(|()| Attached::Job(Arc::new(reader)))
             }
             SegmentKind::Modex => {
                 let reader = ModexReader::open(Box::new(region)).map_err(refused)?;
-                let of_nspace = reader.header().nspace == self.nspace.as_bytes();
-                (Attached::Modex(Arc::new(reader)), of_nspace)
+                is_meant(reader.header()).map(|()| Attached::Modex(Arc::new(reader)))
             }
-        };
-        if !of_nspace {
-            return Err(refused(SegmentError::OtherNspace));
         }
-        Ok(segment)
     }
 }
 

@@ -115,8 +115,11 @@ fn write_ids(writer: &mut Writer, ids: &BTreeMap<u32, u32>, rows: usize, flag: u
     }
     *extent = writer.region(ids.len(), size_of::<IdRow>(), |writer| {
         for (id, row) in ids {
+            let start = writer.pos();
             writer.put_u32(*id);
             writer.put_u32(*row);
+            writer.put_check(start);
+            writer.put_u32(0);
         }
     });
     0
@@ -149,10 +152,13 @@ fn write_names(writer: &mut Writer, job: &JobData, heap: &mut Heap) -> Extent {
     writer.region(slot_count, size_of::<NameSlot>(), |writer| {
         for slot in slots {
             let (hash, name, row) = slot.unwrap_or((0, b"", NO_ID));
+            let start = writer.pos();
             writer.put_u64(hash);
             writer.put_u64(if slot.is_some() { heap.intern(name, false) } else { 0 });
             writer.put_u32(name.len() as u32);
             writer.put_u32(row);
+            writer.put_check(start);
+            writer.put_u32(0);
         }
     })
 }

@@ -348,13 +348,85 @@ fn a_damaged_page_leads_nowhere() {
         let _ = inspect_directory(&directory, &InspectOptions { rows_max: 1, bytes_max: 1 });
         let Ok(view) = NamespaceView::attach(&directory, uid()) else { continue };
         attached += 1;
-        for rank in 0..5 {
-            let value = view.modex(Rank(rank), &KeyRef::from("a")).map(|value| value.to_value());
-            assert!(matches!(value, None | Some(Ok(Value::Uint32(_)))), "{value:?}");
+        for (rank, right) in [Some(0), Some(9), Some(9), Some(3), None].into_iter().enumerate() {
+            let value = view.modex(Rank(rank as u32), &KeyRef::from("a")).map(|value| value.to_value());
+            let right = right.map(|number| Ok(Value::Uint32(number)));
+            // A miss that is none makes its reader ask the server.
+            assert!(value == right || value.is_none() && !view.is_complete(), "round {round}: {value:?}");
         }
         let _ = (view.job().map(JobLookup::proc_count), view.stats(), view.last_error(), view.is_retired());
     }
     assert!(attached > 100, "{attached}");
+}
+
+#[test]
+fn swapped_segments_are_refused() {
+    let tmp = tmpdir();
+    let mut publisher = create(tmp.path());
+    publisher.publish(SegmentKind::Job, &job_of_size(1)).expect("room");
+    publisher.publish(SegmentKind::Modex, &numbers(&[0], "a", 1)).expect("room");
+    publisher.publish(SegmentKind::Modex, &numbers(&[0], "a", 2)).expect("room");
+    let directory = publisher.directory().to_owned();
+    let early = attach(&publisher);
+    assert_modex(&early, 0, "a", Some(2));
+    let newest = directory.join("segment-2");
+    let good = std::fs::read(&newest).expect("the segment");
+    // The same length: an older value, the job's data, and a value of another incarnation of the namespace.
+    let padded = |mut bytes: Vec<u8>| {
+        bytes.resize(good.len(), 0);
+        bytes
+    };
+    let swaps = [
+        (std::fs::read(directory.join("segment-1")).expect("the segment"), "not the segment that"),
+        (padded(std::fs::read(directory.join("segment-0")).expect("the segment")), "the header says"),
+        (numbers(&[0], "a", 3), "not the segment that"),
+    ];
+    for (bytes, why) in swaps {
+        let other = tmp.path().join("other");
+        std::fs::write(&other, padded(bytes)).expect("room");
+        std::fs::rename(&other, &newest).expect("the same file system");
+        let late = attach(&publisher);
+        assert_modex(&late, 0, "a", None);
+        assert!(!late.is_complete());
+        let error = late.last_error().expect("a reason").to_string();
+        assert!(error.contains("segment-2") && error.contains(why), "{error}");
+        assert_modex(&early, 0, "a", Some(2));
+    }
+}
+
+#[test]
+fn damage_under_a_reader_is_noticed() {
+    let tmp = tmpdir();
+    let mut publisher = create(tmp.path());
+    publisher.publish(SegmentKind::Modex, &numbers(&[0, 1], "a", 1)).expect("room");
+    publisher.publish(SegmentKind::Modex, &numbers(&[0], "a", 2)).expect("room");
+    publisher.publish(SegmentKind::Job, &job_of_size(7)).expect("room");
+    let view = attach(&publisher);
+    assert_modex(&view, 0, "a", Some(2));
+    assert!(view.is_complete());
+    let flip = |name: &str, key: &str| {
+        let path = publisher.directory().join(name);
+        let bytes = std::fs::read(&path).expect("the segment");
+        let hash = KeyRef::from(key).hash().to_le_bytes();
+        let slot = bytes.windows(8).position(|window| window == hash).expect("its slot");
+        let file = std::fs::OpenOptions::new().write(true).open(&path);
+        // Not where we are not root: the files may not be written.
+        let Ok(file) = file else { return false };
+        std::os::unix::fs::FileExt::write_at(&file, &[bytes[slot + 24] ^ 1], slot as u64 + 24).expect("room");
+        true
+    };
+    if !flip("segment-1", "a") {
+        return;
+    }
+    // Not the older value of the segment behind it.
+    assert_modex(&view, 0, "a", None);
+    assert!(!view.is_complete());
+    let error = view.last_error().expect("a reason").to_string();
+    assert!(error.ends_with("segment-1: a table is damaged"), "{error}");
+    let job = view.job().expect("the job");
+    assert!(flip("segment-2", keys::JOB_SIZE));
+    assert!(job.find_key(KeyRef::from(keys::JOB_SIZE)).is_none() && job.is_damaged());
+    assert!(view.job().is_none());
 }
 
 #[test]
