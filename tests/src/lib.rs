@@ -4,14 +4,18 @@
 //! * [`program`]: the C programs of `tests/programs`, compiled once against the stock headers.
 //! * [`Run`]: a command with a deadline, after which its whole process group is killed.
 //! * [`WaitingJob`]: a job under our launcher whose ranks wait while a test attacks their server.
+//! * [`Traces`]: what a test leaves behind, which must be nothing: files, processes, harmed canaries.
+//! * [`Living`]: what a process that a test attacks holds before and after.
 //!
 //! A test prints nothing and passes, or fails with the command and all that it printed.
 #![forbid(unsafe_code)]
 
 mod build;
 mod run;
+mod traces;
 mod waiting;
 
 pub use build::{Library, Profile, pmixrun, program, repository};
 pub use run::{Ended, Run};
+pub use traces::{Living, Traces};
 pub use waiting::WaitingJob;

@@ -14,6 +14,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use crate::Library;
+use crate::traces::{MARK, Traces};
 
 /// A test that takes this long hangs: machines that build at the same time are slow, but not that slow.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -44,6 +45,12 @@ impl Run {
         command.env("OMPI_MCA_mpi_yield_when_idle", "1");
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         Run { command, words: vec![program.into()] }
+    }
+
+    /// Makes the command one of a test whose traces are looked for: gives it the test's directory for temporary files, and
+    /// a mark that its descendants inherit.
+    pub fn traced(self, traces: &Traces) -> Run {
+        self.env("TMPDIR", traces.directory()).env(MARK, traces.mark())
     }
 
     /// Adds an argument.

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::{Ended, Library, Run, pmixrun, program};
+use crate::{Ended, Library, Run, Traces, pmixrun, program};
 
 /// Each rank writes its environment, waits until the gate is gone, and then does its Gets as every job does.
 const SCRIPT: &str = r#"
@@ -19,7 +19,7 @@ exec "$2" --gets 100
 /// A job that has been started and not begun.
 pub struct WaitingJob {
     gate: PathBuf,
-    directory: tempfile::TempDir,
+    traces: Traces,
     running: Option<JoinHandle<Ended>>,
     ranks: u32,
 }
@@ -30,30 +30,36 @@ impl WaitingJob {
     /// # Panics
     /// When the ranks do not come up.
     pub fn start(ranks: u32, limits: &str) -> WaitingJob {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let gate = directory.path().join("gate");
+        let traces = Traces::begin();
+        let gate = traces.own().join("gate");
         fs::write(&gate, "").expect("the gate");
         let run = Run::new("/bin/sh", Library::ours())
+            .traced(&traces)
             .arg("-c")
             .arg(format!("{limits}; exec \"$@\""))
             .arg("sh")
             .arg(pmixrun())
             .args(&format!("-n {ranks} --json --tmpdir"))
-            .arg(directory.path())
+            .arg(traces.directory())
             .args("sh -c")
             .arg(SCRIPT)
             .arg("rank")
             .arg(&gate)
             .arg(program("latency"));
         let running = thread::spawn(move || run.run());
-        let job = WaitingJob { gate, directory, running: Some(running), ranks };
+        let job = WaitingJob { gate, traces, running: Some(running), ranks };
         (0..ranks).for_each(|rank| drop(job.written(&rank.to_string())));
         job
     }
 
     /// The launcher's `--tmpdir`.
-    pub fn directory(&self) -> &Path {
-        self.directory.path()
+    pub fn directory(&self) -> PathBuf {
+        self.traces.directory()
+    }
+
+    /// The process of the launcher, which is the server's.
+    pub fn server(&self) -> u32 {
+        self.written("pid").trim().parse().expect("a number")
     }
 
     /// What a rank found in its environment.
@@ -67,14 +73,13 @@ impl WaitingJob {
     /// # Panics
     /// When the server is gone.
     pub fn server_memory(&self) -> u64 {
-        let pid = self.written("pid");
-        let status = fs::read_to_string(format!("/proc/{}/status", pid.trim())).expect("the server is running");
+        let status = fs::read_to_string(format!("/proc/{}/status", self.server())).expect("the server is running");
         let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("a kernel from 4.5 on");
         let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().expect("a number");
         kib * 1024
     }
 
-    /// Lets the ranks begin; asserts that all of them do all their Gets.
+    /// Lets the ranks begin; asserts that all of them do all their Gets and that nothing is left of the job.
     ///
     /// # Panics
     /// When they do not.
@@ -84,6 +89,7 @@ impl WaitingJob {
         let ended = running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         assert_eq!(ended.code(), 0, "{ended}");
         assert_eq!(ended.count("gets done"), self.ranks as usize, "{ended}");
+        self.traces.assert_none_left(&ended);
         ended
     }
 

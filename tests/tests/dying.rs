@@ -4,21 +4,11 @@
 use std::fs;
 use std::path::Path;
 
-use pmix_tests::{Ended, Library, Run, pmixrun, program};
-use tempfile::TempDir;
-
-fn directory() -> TempDir {
-    tempfile::tempdir().expect("a temporary directory")
-}
-
-fn assert_empty(directory: &TempDir, ended: &Ended) {
-    let left = fs::read_dir(directory.path()).expect("the directory").count();
-    assert_eq!(left, 0, "files are left: {ended}");
-}
+use pmix_tests::{Ended, Library, Run, Traces, pmixrun, program};
 
 /// The program as a host of its own ranks.
-fn host(args: &str, directory: &TempDir) -> Ended {
-    let ended = Run::new(program("mortal"), Library::ours()).env("TMPDIR", directory.path()).args(args);
+fn host(args: &str, traces: &Traces) -> Ended {
+    let ended = Run::new(program("mortal"), Library::ours()).traced(traces).args(args);
     // What the C library keeps of freed memory for later would look like a leak.
     let ended = ended.env("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0").run();
     assert_eq!(ended.code(), 0, "{ended}");
@@ -28,13 +18,13 @@ fn host(args: &str, directory: &TempDir) -> Ended {
 
 /// Rank 1 of four dies in a call, at a system call of it; the host goes on.
 fn dies(call: &str, moment: &str) -> Ended {
-    let directory = directory();
-    let ended = host(&format!("point {call} {moment}"), &directory);
+    let traces = Traces::begin();
+    let ended = host(&format!("point {call} {moment}"), &traces);
     assert_eq!(ended.count("point done"), 1, "{ended}");
     // Who has not finished its last fence is missed by the others, who all hear the same.
     let verdict = if call == "finalize" { "all fences complete" } else { "a fence lost somebody" };
     assert_eq!(ended.count(verdict), 3, "{ended}");
-    assert_empty(&directory, &ended);
+    traces.assert_none_left(&ended);
     ended
 }
 
@@ -77,32 +67,28 @@ fn in_finalize() {
 #[test]
 fn ranks_at_random_moments() {
     // 3 of 4 in each job.
-    let directory = directory();
-    let ended = host("random 150 20261120", &directory);
+    let traces = Traces::begin();
+    let ended = host("random 150 20261120", &traces);
     assert_eq!(ended.count("random done"), 1, "{ended}");
-    assert_empty(&directory, &ended);
+    traces.assert_none_left(&ended);
 }
 
 #[test]
 fn a_server_under_its_ranks() {
-    let directory = directory();
-    let ended = host("orphans", &directory);
+    let traces = Traces::begin();
+    let ended = host("orphans", &traces);
     assert_eq!(ended.count("orphans done"), 1, "{ended}");
 }
 
 /// A job of our launcher, which must end it as a whole, say why, and leave nothing.
 fn launched(args: &str, status: i32, said: &str) {
-    let directory = directory();
-    let ended = Run::new(pmixrun(), Library::ours())
-        .env("TMPDIR", directory.path())
-        .args("-n 4")
-        .arg(program("mortal"))
-        .args(args);
+    let traces = Traces::begin();
+    let ended = Run::new(pmixrun(), Library::ours()).traced(&traces).args("-n 4").arg(program("mortal")).args(args);
     let ended = ended.run();
     assert_eq!(ended.code(), status, "{ended}");
     assert!(ended.stderr.contains("rank 1 (pid ") && ended.stderr.contains(said), "{ended}");
     assert!(!ended.left, "processes were left behind: {ended}");
-    assert_empty(&directory, &ended);
+    traces.assert_none_left(&ended);
 }
 
 #[test]
@@ -116,16 +102,16 @@ fn a_job_of_our_launcher_ends_as_a_whole() {
 
 #[test]
 fn a_launcher_takes_its_ranks_along() {
-    let directory = directory();
+    let traces = Traces::begin();
     let script = "\"$0\" -n 4 \"$1\" rank stay for-ever > \"$2\" & launcher=$!\n\
                   while [ $(grep -c staying \"$2\") != 4 ]; do sleep 0.01; done\n\
                   kill -9 $launcher; wait $launcher\n\
                   for pid in $(sed -n 's/^staying //p' \"$2\"); do\n\
                   while [ -e /proc/$pid ] && ! grep -q '^State:.*Z' /proc/$pid/status; do sleep 0.01; done; done";
-    let output = directory.path().join("output");
+    let output = traces.own().join("output");
     fs::write(&output, "").expect("a file");
     let ended = Run::new(Path::new("/bin/sh"), Library::ours())
-        .env("TMPDIR", directory.path())
+        .traced(&traces)
         .arg("-c")
         .arg(script)
         .arg(pmixrun())

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use pmix_tests::{Ended, Library, Run, pmixrun, program, repository};
+use pmix_tests::{Ended, Library, Run, Traces, pmixrun, program, repository};
 
 /// Asserts that the program found nothing wrong, in each of its processes, and that the library did not panic.
 fn assert_right(ended: &Ended, mode: &str, processes: usize) {
@@ -14,13 +14,12 @@ fn assert_right(ended: &Ended, mode: &str, processes: usize) {
 
 /// As a program of its own; nothing may be left of it in the directory for temporary files.
 fn alone(mode: &str) -> Ended {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let ended = Run::new(program("wrong"), Library::ours()).env("TMPDIR", directory.path()).arg(mode).run();
+    let traces = Traces::begin();
+    let ended = Run::new(program("wrong"), Library::ours()).traced(&traces).arg(mode).run();
     assert_right(&ended, mode, 1);
-    let left = fs::read_dir(directory.path()).expect("the directory").count();
-    assert_eq!(left, 0, "files are left: {ended}");
+    traces.assert_none_left(&ended);
     for path in ended.stdout.lines().filter_map(|line| line.strip_prefix("segments ")) {
-        let inside = path.strip_prefix(&directory.path().display().to_string());
+        let inside = path.strip_prefix(&traces.directory().display().to_string());
         assert!(inside.is_some_and(|inside| !inside.contains("..")), "{path} lies elsewhere: {ended}");
     }
     ended
@@ -28,17 +27,16 @@ fn alone(mode: &str) -> Ended {
 
 /// As the ranks of a job.
 fn as_ranks(ranks: usize, mode: &str, shared_memory: &str) -> Ended {
-    let directory = tempfile::tempdir().expect("a temporary directory");
+    let traces = Traces::begin();
     let ended = Run::new(pmixrun(), Library::ours())
-        .env("TMPDIR", directory.path())
+        .traced(&traces)
         .env("PMIX_DSTORE_SHM", shared_memory)
         .args(&format!("-n {ranks}"))
         .arg(program("wrong"))
         .arg(mode)
         .run();
     assert_right(&ended, mode, ranks);
-    let left = fs::read_dir(directory.path()).expect("the directory").count();
-    assert_eq!(left, 0, "files are left: {ended}");
+    traces.assert_none_left(&ended);
     ended
 }
 
@@ -103,7 +101,10 @@ fn calls_while_another_thread_finalizes() {
 
 #[test]
 fn an_abort_without_message_and_processes() {
-    let ended = Run::new(pmixrun(), Library::ours()).args("-n 2").arg(program("wrong")).arg("abort").run();
+    let traces = Traces::begin();
+    let ended =
+        Run::new(pmixrun(), Library::ours()).traced(&traces).args("-n 2").arg(program("wrong")).arg("abort").run();
     assert_eq!(ended.code(), 3, "{ended}");
     assert!(ended.stderr.contains("called abort with status 3"), "{ended}");
+    traces.assert_none_left(&ended);
 }

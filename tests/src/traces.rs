@@ -1,0 +1,342 @@
+//! What a test leaves behind: files, processes, and what processes that live on hold.
+//!
+//! A test takes [`Traces`] when it begins, runs its commands with [`Run::traced`](crate::Run::traced), and asserts in
+//! the end that nothing is left. The commands have a directory for temporary files of their own; around and in it lie
+//! canaries, which nobody may touch. They also have a variable in their environment that all their descendants
+//! inherit, by which processes are found wherever they have got to, without those of other tests.
+//!
+//! [`Living`] is for the process that a test attacks and that lives on: it may hold no more afterwards than before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fmt::{Debug, Display, Write};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// The variable by which processes of a test are found.
+pub(crate) const MARK: &str = "TRACED_BY";
+/// How long something may take to be gone. Whoever is killed is not gone at once, and machines are slow; what is left for
+/// so long is left for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs `attempt` until it answers nothing; gives its last answer when it is too late.
+fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let answer = attempt()?;
+        if Instant::now() >= deadline {
+            return Some(answer);
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// What there was before a test, and where and how it is found afterwards.
+#[derive(Debug)]
+pub struct Traces {
+    /// Holds the canaries, the directory for temporary files, and the test's own directory.
+    home: TempDir,
+    mark: String,
+    canaries: BTreeMap<PathBuf, Canary>,
+    elsewhere: BTreeSet<PathBuf>,
+}
+
+impl Traces {
+    /// Lays out the directories and the canaries.
+    ///
+    /// # Panics
+    /// When that fails.
+    pub fn begin() -> Traces {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let mark = format!("{}.{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let home = tempfile::Builder::new().prefix("traces-").tempdir().expect("a temporary directory");
+        let mut traces = Traces { home, mark, canaries: BTreeMap::new(), elsewhere: elsewhere() };
+        for directory in [traces.directory(), traces.own()] {
+            fs::create_dir(directory).expect("a directory");
+        }
+        for place in [traces.home.path().to_owned(), traces.directory()] {
+            // Some have names that the library and the launcher would give: it is theirs by more than its name.
+            for name in ["canary", "pmixrun.1.0/job/canary", "pmix-dstore-canary-0/0/segment-0"] {
+                let file = place.join(name);
+                fs::create_dir_all(file.parent().unwrap_or(&place)).expect("a directory");
+                fs::write(&file, "alive").expect("a canary");
+            }
+            symlink("canary", place.join("canary-link")).expect("a canary");
+        }
+        traces.canaries = traces.look_at_canaries();
+        traces
+    }
+
+    /// The directory for temporary files: the `TMPDIR` of the test's commands.
+    pub fn directory(&self) -> PathBuf {
+        self.home.path().join("tmp")
+    }
+
+    /// A directory for files of the test itself, in which anything may be left.
+    pub fn own(&self) -> PathBuf {
+        self.home.path().join("own")
+    }
+
+    /// The value of the variable [`MARK`] in the test's commands.
+    pub(crate) fn mark(&self) -> &str {
+        &self.mark
+    }
+
+    /// The running processes of this test: their numbers and command lines.
+    pub fn processes(&self) -> BTreeMap<u32, String> {
+        let marked = format!("{MARK}={}", self.mark);
+        let mut found = BTreeMap::new();
+        for entry in fs::read_dir("/proc").expect("/proc").flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            // Those of other users and those that end meanwhile cannot be read, and are not ours.
+            let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+            if environment.split(|byte| *byte == 0).any(|variable| variable == marked.as_bytes()) {
+                let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+                found.insert(pid, String::from_utf8_lossy(&words).replace('\0', " "));
+            }
+        }
+        found
+    }
+
+    /// Asserts that no process and no file of this test remains and that the canaries are untouched. What is ending just
+    /// now is waited for. `context` is shown otherwise: what the command printed, as a rule.
+    ///
+    /// # Panics
+    /// When something remains or a canary is not what it was.
+    pub fn assert_none_left(&self, context: impl Display) {
+        let processes = patiently(|| Some(self.processes()).filter(|found| !found.is_empty()));
+        assert!(processes.is_none(), "processes are left: {processes:?}\n{context}");
+        let files = patiently(|| Some(self.files()).filter(|found| !found.is_empty()));
+        assert!(files.is_none(), "files are left: {files:?}\n{context}");
+        assert_same("canaries", &self.canaries, &self.look_at_canaries(), &context);
+    }
+
+    /// New files among the canaries, and those elsewhere that have our names.
+    fn files(&self) -> BTreeSet<PathBuf> {
+        let mut found: BTreeSet<PathBuf> =
+            self.look_at_canaries().into_keys().filter(|path| !self.canaries.contains_key(path)).collect();
+        // Those of other tests go, too, if one waits.
+        found.extend(elsewhere().difference(&self.elsewhere).cloned());
+        found
+    }
+
+    fn look_at_canaries(&self) -> BTreeMap<PathBuf, Canary> {
+        let mut seen = BTreeMap::new();
+        let ours = [self.directory(), self.own()];
+        let mut directories = vec![self.home.path().to_owned(), self.directory()];
+        while let Some(directory) = directories.pop() {
+            for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+                let path = entry.path();
+                // They change by what is in them.
+                if ours.contains(&path) {
+                    continue;
+                }
+                let Some(canary) = Canary::look(&path) else { continue };
+                if canary.is_directory() {
+                    directories.push(path.clone());
+                }
+                seen.insert(path, canary);
+            }
+        }
+        seen
+    }
+}
+
+/// Files with names of ours in the directories that all processes of this machine share.
+fn elsewhere() -> BTreeSet<PathBuf> {
+    let is_ours = |name: &OsString| [&b"pmixrun."[..], b"pmix-dstore-"].iter().any(|p| name.as_bytes().starts_with(p));
+    let shared = [std::env::temp_dir(), "/dev/shm".into()];
+    let entries = shared.iter().flat_map(fs::read_dir).flatten().flatten();
+    entries.filter(|entry| is_ours(&entry.file_name())).map(|entry| entry.path()).collect()
+}
+
+/// Everything about a file that somebody might change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Canary {
+    inode: u64,
+    mode: u32,
+    owner: (u32, u32),
+    modified: (i64, i64),
+    changed: (i64, i64),
+    content: Vec<u8>,
+}
+
+impl Canary {
+    fn look(path: &Path) -> Option<Canary> {
+        let status = fs::symlink_metadata(path).ok()?;
+        let content = if status.is_symlink() {
+            fs::read_link(path).ok()?.into_os_string().as_bytes().to_vec()
+        } else if status.is_file() {
+            fs::read(path).ok()?
+        } else {
+            Vec::new()
+        };
+        Some(Canary {
+            inode: status.ino(),
+            mode: status.mode(),
+            owner: (status.uid(), status.gid()),
+            modified: (status.mtime(), status.mtime_nsec()),
+            changed: (status.ctime(), status.ctime_nsec()),
+            content,
+        })
+    }
+
+    fn is_directory(&self) -> bool {
+        self.mode & 0o170_000 == 0o040_000
+    }
+}
+
+/// A process that lives on while it is attacked: a server, as a rule.
+#[derive(Debug)]
+pub struct Living {
+    pid: u32,
+    before: Held,
+}
+
+impl Living {
+    /// Remembers what the process `pid` holds now.
+    pub fn watch(pid: u32) -> Living {
+        Living { pid, before: Held::by(pid) }
+    }
+
+    /// Asserts that the process holds no more descriptors, threads and mappings of files than before. It is given time to
+    /// notice that its peers have gone.
+    ///
+    /// # Panics
+    /// When it holds more, or is gone.
+    pub fn assert_holds_no_more(&self) {
+        let more = patiently(|| Held::by(self.pid).more_than(&self.before));
+        assert!(more.is_none(), "process {} holds more than before:\n{}", self.pid, more.unwrap_or_default());
+    }
+}
+
+/// How much of what a process holds.
+#[derive(Debug)]
+struct Held(BTreeMap<String, usize>);
+
+impl Held {
+    fn by(pid: u32) -> Held {
+        let process = PathBuf::from(format!("/proc/{pid}"));
+        let mut held = BTreeMap::new();
+        let mut count = |what: String| *held.entry(what).or_default() += 1;
+        let descriptors = fs::read_dir(process.join("fd")).unwrap_or_else(|error| panic!("process {pid}: {error}"));
+        for target in descriptors.flatten().filter_map(|entry| fs::read_link(entry.path()).ok()) {
+            let target = target.to_string_lossy().into_owned();
+            // Sockets and pipes have numbers of their own.
+            let kind = target.split_once(":[").map_or(target.as_str(), |(kind, _)| kind);
+            count(format!("descriptor {kind}"));
+        }
+        for _ in fs::read_dir(process.join("task")).into_iter().flatten() {
+            count("thread".into());
+        }
+        let maps = fs::read_to_string(process.join("maps")).unwrap_or_default();
+        for path in maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..])) {
+            count(format!("mapping {path}"));
+        }
+        Held(held)
+    }
+
+    /// What there is more of than before, a line for each.
+    fn more_than(&self, before: &Held) -> Option<String> {
+        let mut lines = String::new();
+        for (what, count) in &self.0 {
+            let earlier = before.0.get(what).copied().unwrap_or(0);
+            if *count > earlier {
+                // Writing to a string does not fail.
+                let _ = writeln!(lines, "{what}: {earlier} before, {count} now");
+            }
+        }
+        Some(lines).filter(|lines| !lines.is_empty())
+    }
+}
+
+/// Asserts that two maps are equal, and says in what they are not.
+fn assert_same<T: PartialEq + Debug>(
+    what: &str,
+    before: &BTreeMap<PathBuf, T>,
+    after: &BTreeMap<PathBuf, T>,
+    context: &impl Display,
+) {
+    for (path, then) in before {
+        let now = after.get(path);
+        assert!(now == Some(then), "{what}: {} was {then:?} and is {now:?}\n{context}", path.display());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::{Library, Run};
+
+    fn shell(traces: &Traces, script: &str) {
+        Run::new("/bin/sh", Library::ours()).traced(traces).arg("-c").arg(script).succeed();
+    }
+
+    #[test]
+    fn what_is_touched_or_left_is_found() {
+        let traces = Traces::begin();
+        shell(&traces, "echo > $TMPDIR/passing; rm $TMPDIR/passing");
+        traces.assert_none_left("");
+        let look = || traces.look_at_canaries();
+        for script in [
+            "cd $TMPDIR/..; echo dead > canary",
+            "cd $TMPDIR/..; touch -r canary x; echo ALIVE > canary; touch -r x canary; rm x",
+            "cd $TMPDIR; chmod 600 canary",
+            "cd $TMPDIR; ln -sf /etc/passwd canary-link",
+            "cd $TMPDIR; rm pmixrun.1.0/job/canary",
+        ] {
+            let before = look();
+            shell(&traces, script);
+            assert_ne!(before, look(), "{script}");
+        }
+        assert!(catch_unwind(AssertUnwindSafe(|| traces.assert_none_left(""))).is_err());
+        let traces = Traces::begin();
+        assert_eq!(traces.files(), BTreeSet::new());
+        shell(&traces, "cd $TMPDIR; mkdir -p new/deep; touch pmixrun.1.0/job/new ../new");
+        let found = ["new", "new/deep", "pmixrun.1.0/job/new", "../new"];
+        let found: Vec<_> = found.iter().map(|name| traces.directory().join(name).canonicalize().unwrap()).collect();
+        assert_eq!(traces.files().into_iter().collect::<Vec<_>>().len(), found.len());
+        assert!(found.iter().all(|path| traces.files().contains(path)));
+    }
+
+    #[test]
+    fn processes_are_found_wherever_they_are() {
+        let (traces, other) = (Traces::begin(), Traces::begin());
+        let gate = traces.own().join("gate");
+        fs::write(&gate, "").unwrap();
+        // In a session and a group of its own, with a parent that has ended, and with nothing of ours open.
+        let stay = "touch \"$0.there\"; while test -e \"$0\"; do sleep 0.01; done";
+        let script = "setsid sh -c \"$1\" \"$0\" < /dev/null > /dev/null 2>&1 & \
+                      until test -e \"$0.there\"; do sleep 0.01; done";
+        Run::new("/bin/sh", Library::ours()).traced(&traces).arg("-c").arg(script).arg(&gate).arg(stay).succeed();
+        assert!(!traces.processes().is_empty());
+        assert_eq!(other.processes(), BTreeMap::new());
+        fs::remove_file(&gate).unwrap();
+        traces.assert_none_left("");
+    }
+
+    #[test]
+    fn what_a_process_holds_is_counted() {
+        let traces = Traces::begin();
+        let file = traces.own().join("file");
+        fs::write(&file, "content").unwrap();
+        let before = Held::by(std::process::id());
+        let open = (fs::File::open(&file).unwrap(), fs::File::open(&file).unwrap());
+        let more = Held::by(std::process::id()).more_than(&before).unwrap();
+        assert!(more.contains(&format!("descriptor {}: 0 before, 2 now", file.display())), "{more}");
+        drop(open);
+        // Other tests of this process open files, too.
+        assert!(
+            patiently(|| Held::by(std::process::id()).more_than(&before).filter(|m| m.contains("/own/file"))).is_none()
+        );
+    }
+}
