@@ -1,14 +1,10 @@
 //! All segments of one namespace as a reader sees them.
 
 use std::fmt;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use nix::errno::Errno;
-use nix::sys::stat::fstat;
-
-use super::files::{FileError, check_owner, open_directory, open_file};
+use super::files::{Directory, FileError, open_file};
 use super::header::{RawHeader, SegmentError, SegmentKind};
 use super::job_reader::JobReader;
 use super::modex_reader::ModexReader;
@@ -51,6 +47,22 @@ pub enum AttachError {
     },
     /// The namespace was deregistered.
     Retired,
+}
+
+impl AttachError {
+    /// What is wrong with a file or directory.
+    pub(super) fn of_file(path: PathBuf, error: FileError) -> AttachError {
+        match error {
+            FileError::Errno(errno) => AttachError::Open { path, errno: errno as i32 },
+            FileError::Wrong(what) => AttachError::File { path, what },
+        }
+    }
+
+    /// Whether this is nothing to tell anybody: a directory that is not there, as in a container that has another one, or
+    /// a namespace that is over.
+    pub fn is_usual(&self) -> bool {
+        matches!(self, AttachError::Open { .. } | AttachError::Retired)
+    }
 }
 
 impl fmt::Display for AttachError {
@@ -96,9 +108,7 @@ pub struct NamespaceView {
     /// The set that lookups use; one of `refresher.sets`.
     current: AtomicPtr<SegmentSet>,
     page: PageMap,
-    path: PathBuf,
-    directory: OwnedFd,
-    server_uid: u32,
+    directory: Arc<Directory>,
     nspace: Nspace,
     /// The process that attached.
     pid: u32,
@@ -165,34 +175,30 @@ impl NamespaceView {
     /// A file that is gone means that the page has been rewritten since: as often as this it is read again.
     const ATTEMPTS_MAX: u32 = 16;
 
-    /// Attaches the namespace whose inner directory is `directory`. It, the page and the segments must be owned by
-    /// `server_uid` and writable by nobody else.
+    /// Attaches the namespace whose inner directory is `directory`. The page and the segments must be owned by its owner
+    /// and writable by nobody else.
     ///
     /// A segment that cannot be attached is no error here: its values are then not found, and [`NamespaceView::last_error`]
     /// tells why.
     ///
     /// # Errors
-    /// Where directory or page cannot be used.
-    pub fn attach(directory: &Path, server_uid: u32) -> Result<NamespaceView, AttachError> {
-        let at = |error: FileError| file_error(directory.to_owned(), error);
-        let fd = open_directory(directory).map_err(|errno| at(errno.into()))?;
-        let stat = fstat(&fd).map_err(|errno| at(errno.into()))?;
-        check_owner(&stat, server_uid).map_err(at)?;
-        let page = open_page(directory, &fd, server_uid, 0)?;
+    /// Where the page cannot be used.
+    pub fn attach(directory: impl Into<Arc<Directory>>) -> Result<NamespaceView, AttachError> {
+        let directory = directory.into();
+        let page = open_page(&directory, 0)?;
         if page.is_retired() {
             return Err(AttachError::Retired);
         }
-        let nspace =
-            page.nspace().ok_or_else(|| AttachError::Page { path: directory.join(page_name(0)), what: "namespace" })?;
+        let nspace = page
+            .nspace()
+            .ok_or_else(|| AttachError::Page { path: directory.path().join(page_name(0)), what: "namespace" })?;
         let empty = Arc::new(SegmentSet { count: 0, job: None, is_complete: false, modex: Box::default() });
         let current = AtomicPtr::new(Arc::as_ptr(&empty).cast_mut());
         let refresher = Refresher { sets: vec![empty], ..Refresher::default() };
         let view = NamespaceView {
             current,
             page,
-            path: directory.to_owned(),
-            directory: fd,
-            server_uid,
+            directory,
             nspace,
             pid: std::process::id(),
             refresher: Mutex::new(refresher),
@@ -260,21 +266,13 @@ impl NamespaceView {
         count_of(self.page.count()).unwrap_or(0)
     }
 
-    /// The directory, to reach the server's socket in it.
-    pub fn dir_fd(&self) -> BorrowedFd<'_> {
-        self.directory.as_fd()
-    }
-
-    /// The path by which the directory was attached.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Why a segment was not attached at the last refresh, or is not believed any more.
     pub fn last_error(&self) -> Option<AttachError> {
         let refresher = self.refresher.lock();
         let damaged = refresher.entries.iter().find(|known| known.segment.is_damaged());
-        let path = damaged.and_then(|known| known.entry.as_ref()).map(|entry| self.path.join(segment_name(entry.file)));
+        let path = damaged
+            .and_then(|known| known.entry.as_ref())
+            .map(|entry| self.directory.path().join(segment_name(entry.file)));
         let damage = path.map(|path| AttachError::Segment { path, error: SegmentError::Table });
         refresher.last_error.clone().or(damage)
     }
@@ -356,7 +354,7 @@ impl NamespaceView {
     /// Reads the entries up to those that the word `count` says that are not known yet and marks those that others replace. Tells whether all of
     /// them could be read.
     fn read_entries(&self, refresher: &mut Refresher, count: u64) -> bool {
-        let damaged = |what| Some(AttachError::Page { path: self.path.join(page_name(0)), what });
+        let damaged = |what| Some(AttachError::Page { path: self.directory.path().join(page_name(0)), what });
         let Some(count) = count_of(count) else {
             refresher.last_error = damaged("impossible count");
             return false;
@@ -367,7 +365,7 @@ impl NamespaceView {
                 0 => self.page.entry(index),
                 number => {
                     if refresher.pages.len() < number as usize {
-                        match open_page(&self.path, &self.directory, self.server_uid, number) {
+                        match open_page(&self.directory, number) {
                             Ok(page) => refresher.pages.push(page),
                             Err(error) => {
                                 refresher.last_error = Some(error);
@@ -407,9 +405,8 @@ impl NamespaceView {
 
     fn attach_segment(&self, entry: &Entry) -> Result<Attached, AttachError> {
         let name = segment_name(entry.file);
-        let path = || self.path.join(&name);
-        let (file, stat) =
-            open_file(&self.directory, &name, self.server_uid).map_err(|error| file_error(path(), error))?;
+        let path = || self.directory.path().join(&name);
+        let (file, stat) = open_file(&self.directory, &name).map_err(|error| AttachError::of_file(path(), error))?;
         if stat.st_size as u64 != entry.len {
             return Err(AttachError::File { path: path(), what: "its length is not that of the entry" });
         }
@@ -484,22 +481,12 @@ impl Refresher {
     }
 }
 
-fn open_page(path: &Path, directory: &OwnedFd, uid: u32, number: u64) -> Result<PageMap, AttachError> {
-    let path = path.join(page_name(number));
-    let (file, _) = open_file(directory, &page_name(number), uid).map_err(|error| file_error(path.clone(), error))?;
+fn open_page(directory: &Directory, number: u64) -> Result<PageMap, AttachError> {
+    let name = page_name(number);
+    let path = || directory.path().join(&name);
+    let (file, _) = open_file(directory, &name).map_err(|error| AttachError::of_file(path(), error))?;
     PageMap::open(&file, number).map_err(|error| match error {
-        Ok(what) => AttachError::Page { path, what },
-        Err(error) => AttachError::Open { path, errno: error.raw_os_error().unwrap_or(0) },
+        Ok(what) => AttachError::Page { path: path(), what },
+        Err(error) => AttachError::Open { path: path(), errno: error.raw_os_error().unwrap_or(0) },
     })
-}
-
-fn file_error(path: PathBuf, error: FileError) -> AttachError {
-    match error {
-        FileError::Errno(errno) => AttachError::Open { path, errno: errno_code(errno) },
-        FileError::Wrong(what) => AttachError::File { path, what },
-    }
-}
-
-fn errno_code(errno: Errno) -> i32 {
-    errno as i32
 }

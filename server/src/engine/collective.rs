@@ -8,6 +8,7 @@ use pmix_client::wire::blob::{self, Contribution, Origin};
 use pmix_client::wire::reply::FenceReply;
 use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 
+use super::bounds::FENCES_MAX;
 use super::peers::PeerId;
 use super::{Engine, Then, directive};
 use crate::upcall::Upcall;
@@ -59,6 +60,9 @@ impl Engine {
         });
         let id = match open.map(|(id, _)| *id) {
             Some(id) => id,
+            None if self.collectives.len() >= FENCES_MAX && self.fences_of(peer) >= FENCES_MAX => {
+                return self.refuse(peer, tag, "fences that are not over");
+            }
             None => {
                 self.collective_next += 1;
                 let fence = Collective {
@@ -231,11 +235,19 @@ impl Engine {
         }
     }
 
+    /// How many fences a connection has entered that are not over.
+    fn fences_of(&self, peer: PeerId) -> usize {
+        let is_in = |fence: &&Collective| fence.arrived.iter().any(|arrival| arrival.peer == peer);
+        self.collectives.values().filter(is_in).count()
+    }
+
     /// A connection is gone: its process is in no fence any more.
     pub(super) fn withdraw(&mut self, peer: PeerId) {
         for fence in self.collectives.values_mut() {
             fence.arrived.retain(|arrival| arrival.peer != peer);
         }
+        // A fence that nobody is in any more is none.
+        self.collectives.retain(|_, fence| fence.at_host || !fence.arrived.is_empty());
     }
 
     /// A process will not come any more: the fences that wait for it go on without it.

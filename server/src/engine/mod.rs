@@ -4,6 +4,7 @@
 //! leaves [`Output`]s; the server's thread performs them in order, outside the lock. So an upcall may call back into
 //! the server, and a run of the engine replays from its inputs.
 
+mod bounds;
 mod collective;
 mod data;
 mod events;
@@ -19,7 +20,7 @@ use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 use pmix_client::wire::reply::StatusReply;
-use pmix_client::wire::{Reply, Request, Version};
+use pmix_client::wire::{Reply, Request, TAG_NOTIFY, Version};
 use pmix_dstore::codec::{BufferType, Dialect, Module};
 use pmix_dstore::model::{Info, Nspace, Proc, Result, Status};
 
@@ -155,13 +156,19 @@ impl Engine {
     pub fn message(&mut self, peer: PeerId, tag: u32, payload: &[u8], now: Instant) {
         let Some(state) = self.peers.get(&peer) else { return };
         match Request::decode(state.dialect, state.version, payload) {
-            Ok(request) => self.request(peer, tag, request, now),
+            // The only request without a reply.
+            Ok(request @ Request::DeregisterEvents { .. }) => self.request(peer, tag, request, now),
+            Ok(request) => {
+                if self.open_request(peer, tag, payload.len()) {
+                    self.request(peer, tag, request, now);
+                }
+            }
             Err(status) => {
                 let (proc, version) = (&state.proc, &state.version_text);
                 let len = payload.len();
                 self.log(format!("dropped {proc} (PMIx {version}): malformed message of {len} bytes ({status})"));
                 self.outputs.push_back(Output::Close(peer));
-                self.disconnected(peer);
+                self.lose(peer);
             }
         }
     }
@@ -253,7 +260,10 @@ impl Engine {
     /// Sends what `encode` makes in the peer's dialect and for its release; nothing where the peer is gone. What
     /// cannot be told to the peer in its dialect becomes a reply with the reason.
     fn send(&mut self, id: PeerId, tag: u32, encode: impl FnOnce(Dialect, Version) -> Result<Vec<u8>>) {
-        let Some(peer) = self.peers.get(&id) else { return };
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        if tag != TAG_NOTIFY {
+            peer.unanswered.answered(tag);
+        }
         let payload =
             encode(peer.dialect, peer.version).unwrap_or_else(|status| StatusReply { status }.bytes(peer.dialect));
         self.outputs.push_back(Output::Send { peer: id, tag, payload });

@@ -9,7 +9,7 @@ use pmix_client::wire::reply::{FenceReply, GetReply, StatusReply};
 use pmix_client::wire::{Hello, Notification, PeerKind, Reply, Request, TAG_NOTIFY, Version, blob};
 use pmix_dstore::codec::{BufferType, Dialect, Module};
 use pmix_dstore::model::{Info, Key, KeyRef, Kval, Nspace, Proc, Rank, Status, Value, keys};
-use pmix_dstore::segment::NamespaceView;
+use pmix_dstore::segment::{Directory, NamespaceView};
 
 use super::{Engine, JobPlan, Output, PeerId, Transport};
 use crate::completion::{Answer, AnswerSink};
@@ -573,7 +573,8 @@ fn attach(bench: &mut Bench, rank: u32) -> NamespaceView {
     let env = bench.engine.setup_fork(&proc(rank));
     bench.drain();
     let (_, directory) = env.iter().find(|(name, _)| name == "PMIX_DSTORE_SEGMENTS").expect("shared memory");
-    NamespaceView::attach(Path::new(directory), nix::unistd::geteuid().as_raw()).unwrap()
+    let (_, id) = env.iter().find(|(name, _)| name == "PMIX_DSTORE_INODE").expect("shared memory");
+    NamespaceView::attach(Directory::open(Path::new(directory), id.parse().unwrap()).unwrap()).unwrap()
 }
 
 fn read(view: &NamespaceView, rank: u32, key: &str) -> Option<u32> {

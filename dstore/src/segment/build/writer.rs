@@ -68,7 +68,7 @@ impl Writer {
         Extent { pos, count: count as u64, width: width as u32, reserved: 0 }
     }
 
-    /// Ends an entry that began at `start` with its check.
+    /// Ends an entry that began at `start`, at most 64 bytes ago, with its check.
     pub(super) fn put_check(&mut self, start: u64) {
         let check = check_of(&self.bytes[start as usize..], start);
         self.put_u32(check);

@@ -10,8 +10,8 @@ use crate::model::{Key, KeyRef, Nspace, Rank, Value, keys};
 use crate::modex::ModexData;
 use crate::rules::{JobLookup, Realm};
 use crate::segment::{
-    AttachError, InspectOptions, NamespaceView, PAGE_CAPACITY, PublishError, Publisher, SegmentKind, build_job,
-    inspect_directory,
+    AttachError, Directory, FileId, InspectOptions, NamespaceView, PAGE_CAPACITY, PublishError, Publisher, SegmentKind,
+    build_job, inspect_directory,
 };
 
 fn nspace() -> Nspace {
@@ -31,7 +31,7 @@ fn create(tmp: &Path) -> Publisher {
 }
 
 fn attach(publisher: &Publisher) -> NamespaceView {
-    NamespaceView::attach(publisher.directory(), uid()).expect("an attached view")
+    attach_path(publisher.directory()).expect("an attached view")
 }
 
 fn job_of_size(size: u32) -> Vec<u8> {
@@ -47,6 +47,13 @@ fn numbers(ranks: &[u32], key: &'static str, value: u32) -> Vec<u8> {
         data.set(Rank(*rank), Key::from(key), Value::Uint32(value));
     }
     build_modex(&nspace(), &data)
+}
+
+/// Attaches what has this path now.
+pub(super) fn attach_path(path: &Path) -> Result<NamespaceView, AttachError> {
+    let error = |error: std::io::Error| error.raw_os_error().unwrap_or(0);
+    let id = FileId::of(path).map_err(|e| AttachError::Open { path: path.to_owned(), errno: error(e) })?;
+    NamespaceView::attach(Directory::open(path, id)?)
 }
 
 #[track_caller]
@@ -269,13 +276,25 @@ fn foreign_or_odd_files_are_refused() {
     let mut publisher = create(tmp.path());
     publisher.publish(SegmentKind::Modex, &numbers(&[0], "a", 1)).expect("room");
     let directory = publisher.directory().to_owned();
-    let refused = NamespaceView::attach(&directory, uid() + 1).err();
+    let other = FileId::of(tmp.path()).expect("a directory");
+    let refused = Directory::open(&directory, other).err();
     assert!(matches!(refused, Some(AttachError::File { .. })), "{refused:?}");
+    std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o775)).expect("our own directory");
+    let refused = attach_path(&directory).err();
+    assert!(matches!(refused, Some(AttachError::File { .. })), "{refused:?}");
+    std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o755)).expect("our own directory");
+    if uid() == 0 {
+        // The files are then another user's than the directory.
+        std::os::unix::fs::chown(&directory, Some(65_534), None).expect("we are root");
+        let refused = attach_path(&directory).err();
+        assert!(matches!(refused, Some(AttachError::File { .. })), "{refused:?}");
+        std::os::unix::fs::chown(&directory, Some(0), None).expect("we are root");
+    }
     let link = tmp.path().join("link");
     std::os::unix::fs::symlink(&directory, &link).expect("room");
-    let refused = NamespaceView::attach(&link, uid()).err();
+    let refused = attach_path(&link).err();
     assert!(matches!(refused, Some(AttachError::Open { .. })), "{refused:?}");
-    let refused = NamespaceView::attach(&tmp.path().join("nowhere"), uid()).err();
+    let refused = attach_path(&tmp.path().join("nowhere")).err();
     assert!(matches!(refused, Some(AttachError::Open { .. })), "{refused:?}");
 
     let segment = directory.join("segment-0");
@@ -285,7 +304,7 @@ fn foreign_or_odd_files_are_refused() {
         change(&segment);
     };
     let assert_missing = |what: &str| {
-        let view = NamespaceView::attach(&directory, uid()).expect("the page is good");
+        let view = attach_path(&directory).expect("the page is good");
         assert_modex(&view, 0, "a", None);
         assert_eq!(view.stats().segments_missing, 1, "{what}");
         assert!(!view.is_complete());
@@ -346,7 +365,7 @@ fn a_damaged_page_leads_nowhere() {
         std::fs::remove_file(&page).expect("our own file");
         std::fs::write(&page, &bad).expect("room");
         let _ = inspect_directory(&directory, &InspectOptions { rows_max: 1, bytes_max: 1 });
-        let Ok(view) = NamespaceView::attach(&directory, uid()) else { continue };
+        let Ok(view) = attach_path(&directory) else { continue };
         attached += 1;
         for (rank, right) in [Some(0), Some(9), Some(9), Some(3), None].into_iter().enumerate() {
             let value = view.modex(Rank(rank as u32), &KeyRef::from("a")).map(|value| value.to_value());
