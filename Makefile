@@ -3,6 +3,7 @@
 #   make demo                 an MPI program on 4 ranks under pmixrun, with this project's libpmix.so.2
 #   make test                 all tests, against Debian's own Open MPI, Slurm and libpmix too
 #   make check                formatting, lints and documentation
+#   make loom                 the publication protocol in every order of the memory model
 #   make install PREFIX=DIR   lib/, include/, bin/
 #   make deps                 installs missing Debian packages, or names them
 #   make clean
@@ -33,6 +34,11 @@ demo: deps-run build
 test: deps-test build
 	$(CARGO) build -p pmix-ffi -p pmix-tools
 	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) test --workspace --no-fail-fast
+
+# Tools of proof: docs/reliability.md tells what they found. Each says what it needs where that is missing.
+.PHONY: loom
+loom: deps-build
+	tests/proof/loom.sh
 
 .PHONY: check
 check: deps-build

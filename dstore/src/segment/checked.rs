@@ -1,6 +1,7 @@
 //! A segment whose header and table of contents have been checked.
 
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rkyv::api::high::HighValidator;
 use rkyv::bytecheck::CheckBytes;
@@ -9,7 +10,6 @@ use rkyv::{Portable, rancor};
 use super::bytes::{Miss, Read, slice_at};
 use super::header::{RawHeader, SegmentError, SegmentKind};
 use super::region::Region;
-use super::sync::{AtomicBool, Ordering};
 use super::toc::NULL_LEN;
 use crate::model::{DataType, ValueRef};
 

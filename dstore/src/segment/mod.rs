@@ -22,13 +22,15 @@ mod header;
 mod inspect;
 mod job_reader;
 mod key_table;
+#[cfg(all(test, loom))]
+mod model;
 mod modex_reader;
 mod page;
 #[cfg(feature = "builder")]
 mod publisher;
 mod region;
 mod sync;
-#[cfg(all(test, feature = "builder"))]
+#[cfg(all(test, feature = "builder", not(loom)))]
 mod tests;
 mod toc;
 mod view;

@@ -12,12 +12,11 @@ use std::mem::offset_of;
 #[cfg(feature = "builder")]
 use std::num::NonZeroU64;
 
-use memmap2::{MmapOptions, MmapRaw};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::bytes::{u32_at, u64_at};
 use super::header::SegmentKind;
-use super::sync::{AtomicU32, AtomicU64, Ordering};
+use super::sync::{Ordering, PageMemory};
 use crate::model::Nspace;
 
 /// First eight bytes of every page.
@@ -29,11 +28,11 @@ pub const PAGE_LEN: usize = 65536;
 /// Length of the page's header; the entries follow.
 pub const PAGE_HEADER_LEN: usize = 512;
 /// Entries of one page.
-pub const PAGE_CAPACITY: u64 = ((PAGE_LEN - PAGE_HEADER_LEN) / size_of::<PageEntry>()) as u64;
+pub const PAGE_CAPACITY: u64 = super::sync::PAGE_CAPACITY;
 /// As many pages as a reader follows: a count above this is damage.
 pub const PAGES_MAX: u64 = 4096;
 
-/// The header of a page.
+/// The header of a page, by which its bytes are laid out; `count` and `retired` are accessed as atomics only.
 #[repr(C)]
 pub(super) struct PageHeader {
     pub(super) magic: [u8; 8],
@@ -45,9 +44,9 @@ pub(super) struct PageHeader {
     pub(super) nspace_len: u32,
     pub(super) reserved: [u8; 32],
     /// Entries of all pages that are complete, as [`counted`] has them; only the first page's is used.
-    pub(super) count: AtomicU64,
+    pub(super) count: u64,
     /// 1 when the namespace was deregistered; only the first page's is used.
-    pub(super) retired: AtomicU32,
+    pub(super) retired: u32,
     pub(super) reserved2: [u8; 180],
     pub(super) nspace: [u8; 256],
 }
@@ -56,10 +55,12 @@ const _: () = assert!(size_of::<PageHeader>() == PAGE_HEADER_LEN);
 // The words that change have a cache line of their own.
 const _: () = assert!(offset_of!(PageHeader, count) == 64);
 const _: () = assert!(size_of::<PageEntry>() == 64);
+#[cfg(not(loom))]
 const _: () = assert!(PAGE_CAPACITY == 1016);
 
 /// One entry as it lies in the page, numbers little-endian.
 #[repr(C)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct PageEntry {
     pub(super) kind: u32,
     pub(super) flags: u32,
@@ -105,51 +106,78 @@ impl Entry {
     /// # Errors
     /// Where it is outside, or damaged.
     pub(super) fn in_page(page: &[u8], index: u64) -> Result<Option<Entry>, DamagedEntry> {
-        let first = usize::try_from(index).ok().and_then(|index| index.checked_mul(size_of::<PageEntry>()));
-        let first = first.and_then(|first| first.checked_add(PAGE_HEADER_LEN)).ok_or(DamagedEntry)?;
-        let bytes = page.get(first..).and_then(<[u8]>::first_chunk).ok_or(DamagedEntry)?;
-        Entry::read(bytes, first)
-    }
-
-    /// The entry of these bytes, which are at position `pos` of a page.
-    fn read(bytes: &[u8; size_of::<PageEntry>()], pos: usize) -> Result<Option<Entry>, DamagedEntry> {
-        let word = |offset: usize| u64_at(bytes, offset).map_err(|_| DamagedEntry);
-        let half = |offset: usize| u32_at(bytes, offset).map_err(|_| DamagedEntry);
-        let (checked, _) = bytes.split_at(offset_of!(PageEntry, check));
-        if word(offset_of!(PageEntry, check))? != xxh3_64_with_seed(checked, pos as u64) {
+        if index >= PAGE_CAPACITY {
             return Err(DamagedEntry);
         }
-        let Some(kind) = SegmentKind::from_code(half(offset_of!(PageEntry, kind))?) else { return Ok(None) };
-        let replaces = (word(offset_of!(PageEntry, replaces_first))?, word(offset_of!(PageEntry, replaces_last))?);
-        Ok(Some(Entry {
-            kind,
+        let pos = position(index);
+        let bytes = page.get(pos..).ok_or(DamagedEntry)?;
+        let word = |offset: usize| u64_at(bytes, offset).map(u64::to_le).map_err(|_| DamagedEntry);
+        let half = |offset: usize| u32_at(bytes, offset).map(u32::to_le).map_err(|_| DamagedEntry);
+        let raw = PageEntry {
+            kind: half(offset_of!(PageEntry, kind))?,
+            flags: half(offset_of!(PageEntry, flags))?,
             file: word(offset_of!(PageEntry, file))?,
             len: word(offset_of!(PageEntry, len))?,
             content_hash: word(offset_of!(PageEntry, content_hash))?,
+            replaces_first: word(offset_of!(PageEntry, replaces_first))?,
+            replaces_last: word(offset_of!(PageEntry, replaces_last))?,
             place: word(offset_of!(PageEntry, place))?,
-            replaces: (half(offset_of!(PageEntry, flags))? & ENTRY_REPLACES != 0).then_some(replaces),
+            check: word(offset_of!(PageEntry, check))?,
+        };
+        Entry::read(&raw, pos)
+    }
+
+    /// The entry at position `pos` of a page.
+    fn read(raw: &PageEntry, pos: usize) -> Result<Option<Entry>, DamagedEntry> {
+        if u64::from_le(raw.check) != raw.check_at(pos) {
+            return Err(DamagedEntry);
+        }
+        let Some(kind) = SegmentKind::from_code(u32::from_le(raw.kind)) else { return Ok(None) };
+        let flags = u32::from_le(raw.flags);
+        let replaces = (u64::from_le(raw.replaces_first), u64::from_le(raw.replaces_last));
+        Ok(Some(Entry {
+            kind,
+            file: u64::from_le(raw.file),
+            len: u64::from_le(raw.len),
+            content_hash: u64::from_le(raw.content_hash),
+            place: u64::from_le(raw.place),
+            replaces: (flags & ENTRY_REPLACES != 0).then_some(replaces),
         }))
     }
 
-    /// The bytes of the entry at position `pos` of a page.
+    /// What lies in a page at position `pos`.
     #[cfg(feature = "builder")]
-    fn bytes(&self, pos: usize) -> [u8; size_of::<PageEntry>()] {
+    fn raw(&self, pos: usize) -> PageEntry {
         let (first, last) = self.replaces.unwrap_or((0, 0));
-        let flags = if self.replaces.is_some() { ENTRY_REPLACES } else { 0 };
-        let mut bytes = [0; size_of::<PageEntry>()];
-        let mut put = |offset: usize, field: &[u8]| bytes[offset..offset + field.len()].copy_from_slice(field);
-        put(offset_of!(PageEntry, kind), &(self.kind as u32).to_le_bytes());
-        put(offset_of!(PageEntry, flags), &flags.to_le_bytes());
-        put(offset_of!(PageEntry, file), &self.file.to_le_bytes());
-        put(offset_of!(PageEntry, len), &self.len.to_le_bytes());
-        put(offset_of!(PageEntry, content_hash), &self.content_hash.to_le_bytes());
-        put(offset_of!(PageEntry, replaces_first), &first.to_le_bytes());
-        put(offset_of!(PageEntry, replaces_last), &last.to_le_bytes());
-        put(offset_of!(PageEntry, place), &self.place.to_le_bytes());
-        let (checked, check) = bytes.split_at_mut(offset_of!(PageEntry, check));
-        check.copy_from_slice(&xxh3_64_with_seed(checked, pos as u64).to_le_bytes());
-        bytes
+        let mut raw = PageEntry {
+            kind: (self.kind as u32).to_le(),
+            flags: if self.replaces.is_some() { ENTRY_REPLACES.to_le() } else { 0 },
+            file: self.file.to_le(),
+            len: self.len.to_le(),
+            content_hash: self.content_hash.to_le(),
+            replaces_first: first.to_le(),
+            replaces_last: last.to_le(),
+            place: self.place.to_le(),
+            check: 0,
+        };
+        raw.check = raw.check_at(pos).to_le();
+        raw
     }
+}
+
+impl PageEntry {
+    /// The check of the entry at position `pos` of a page.
+    fn check_at(&self, pos: usize) -> u64 {
+        let halves = [self.kind, self.flags].map(u32::to_ne_bytes);
+        let words = [self.file, self.len, self.content_hash, self.replaces_first, self.replaces_last, self.place];
+        let bytes = [halves.as_flattened(), words.map(u64::to_ne_bytes).as_flattened()].concat();
+        xxh3_64_with_seed(&bytes, pos as u64)
+    }
+}
+
+/// Position in a page of its entry `index`.
+fn position(index: u64) -> usize {
+    PAGE_HEADER_LEN + index as usize * size_of::<PageEntry>()
 }
 
 /// An entry that is not as it was written: it may have said anything.
@@ -178,10 +206,8 @@ pub fn segment_name(number: u64) -> String {
 }
 
 /// A mapped page.
-///
-/// Nothing of it is ever borrowed as a slice: bytes beyond the published entries may change at any time.
 pub(super) struct PageMap {
-    map: MmapRaw,
+    memory: PageMemory,
 }
 
 impl PageMap {
@@ -194,9 +220,8 @@ impl PageMap {
         if len != PAGE_LEN as u64 {
             return Err(Ok("length"));
         }
-        let map = MmapOptions::new().len(PAGE_LEN).map_raw_read_only(file).map_err(Err)?;
-        let page = PageMap { map };
-        let header: [u8; 32] = page.copy(0);
+        let memory = PageMemory::read_only(file).map_err(Err)?;
+        let header: [u8; 32] = memory.constant(0);
         let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         if header[..8] != PAGE_MAGIC {
             return Err(Ok("magic"));
@@ -211,49 +236,29 @@ impl PageMap {
         if u64::from(word(offset_of!(PageHeader, number))) != number {
             return Err(Ok("number"));
         }
-        Ok(page)
+        Ok(PageMap { memory })
     }
 
     /// The namespace that the page names.
     pub(super) fn nspace(&self) -> Option<Nspace> {
-        let len = u32::from_le_bytes(self.copy(offset_of!(PageHeader, nspace_len)));
-        let bytes: [u8; 256] = self.copy(offset_of!(PageHeader, nspace));
+        let len = u32::from_le_bytes(self.memory.constant(offset_of!(PageHeader, nspace_len)));
+        let bytes: [u8; 256] = self.memory.constant(offset_of!(PageHeader, nspace));
         Nspace::new(bytes.get(..len as usize)?).ok()
-    }
-
-    /// Bytes of the header that never change.
-    fn copy<const N: usize>(&self, offset: usize) -> [u8; N] {
-        assert!(offset + N <= PAGE_HEADER_LEN && !(64..72).contains(&offset), "constant part of the header");
-        // SAFETY: within the mapping, which is PAGE_LEN long; the bytes were written before the page got its name or
-        // its first count, and never change.
-        unsafe { self.map.as_ptr().add(offset).cast::<[u8; N]>().read() }
-    }
-
-    #[inline]
-    fn count_word(&self) -> &AtomicU64 {
-        // SAFETY: an aligned word within the mapping, which lives as long as `self`; it is accessed as an atomic only,
-        // by every process. Loads of an atomic in read-only memory are allowed; `PageWriter` alone stores.
-        unsafe { &*self.map.as_ptr().add(offset_of!(PageHeader, count)).cast::<AtomicU64>() }
-    }
-
-    #[inline]
-    fn retired_word(&self) -> &AtomicU32 {
-        // SAFETY: as in `count_word`.
-        unsafe { &*self.map.as_ptr().add(offset_of!(PageHeader, retired)).cast::<AtomicU32>() }
     }
 
     /// The word of how many entries were published so far, which [`count_of`] reads; all of them can be read after this.
     #[inline]
     pub(super) fn count(&self) -> u64 {
         // PUBLISH: pairs with the release store in `PageWriter::publish`.
-        u64::from_le(self.count_word().load(Ordering::Acquire))
+        u64::from_le(self.memory.count().load(Ordering::Acquire))
     }
 
     /// Whether the namespace was deregistered.
     #[inline]
     pub(super) fn is_retired(&self) -> bool {
-        // RETIRE: pairs with the release store in `PageWriter::retire`. Nothing is read after it that depends on it.
-        self.retired_word().load(Ordering::Acquire) != 0
+        // RETIRE: pairs with the release store in `PageWriter::retire`. Who sees it sees the last count, too, and reads no
+        // job segment that was replaced.
+        self.memory.retired().load(Ordering::Acquire) != 0
     }
 
     /// Entry `index` of this page, which a count loaded before covers; [`None`] for one of an unknown kind.
@@ -264,18 +269,14 @@ impl PageMap {
         if index >= PAGE_CAPACITY {
             return Err(DamagedEntry);
         }
-        let offset = PAGE_HEADER_LEN + index as usize * size_of::<PageEntry>();
-        // SAFETY: within the mapping. The caller has loaded a count that covers the entry, so its bytes were written
-        // before and never change.
-        let bytes = unsafe { self.map.as_ptr().add(offset).cast::<[u8; size_of::<PageEntry>()]>().read() };
-        Entry::read(&bytes, offset)
+        Entry::read(&self.memory.entry(index), position(index))
     }
 }
 
 /// The server's side of a page.
 #[cfg(feature = "builder")]
 pub(super) struct PageWriter {
-    page: PageMap,
+    memory: PageMemory,
 }
 
 #[cfg(feature = "builder")]
@@ -302,29 +303,23 @@ impl PageWriter {
     /// # Errors
     /// What the kernel says to the mapping.
     pub(super) fn map(file: &File) -> std::io::Result<PageWriter> {
-        let map = MmapOptions::new().len(PAGE_LEN).map_raw(file)?;
-        Ok(PageWriter { page: PageMap { map } })
+        Ok(PageWriter { memory: PageMemory::writable(file)? })
     }
 
     /// Writes entry `index` of this page, which no published count covers yet.
     pub(super) fn write_entry(&mut self, index: u64, entry: &Entry) {
-        assert!(index < PAGE_CAPACITY, "the page has room for the entry");
-        let offset = PAGE_HEADER_LEN + index as usize * size_of::<PageEntry>();
-        let bytes = entry.bytes(offset);
-        // SAFETY: within the writable mapping; no reader looks at it before the count covers it, and this process writes
-        // through `&mut self`.
-        unsafe { self.page.map.as_mut_ptr().add(offset).cast::<[u8; size_of::<PageEntry>()]>().write(bytes) };
+        self.memory.write_entry(index, entry.raw(position(index)));
     }
 
     /// Makes all entries below `count` known. Of the first page only.
     pub(super) fn publish(&self, count: NonZeroU64) {
         // PUBLISH: pairs with the acquire load in `PageMap::count`.
-        self.page.count_word().store(counted(count.get()).to_le(), Ordering::Release);
+        self.memory.count().store(counted(count.get()).to_le(), Ordering::Release);
     }
 
     /// Says that the namespace is gone. Of the first page only.
     pub(super) fn retire(&self) {
         // RETIRE: pairs with the acquire load in `PageMap::is_retired`.
-        self.page.retired_word().store(1u32.to_le(), Ordering::Release);
+        self.memory.retired().store(1u32.to_le(), Ordering::Release);
     }
 }

@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat};
@@ -22,7 +23,6 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::files::{FileId, kind_of};
 use super::header::{RawHeader, SegmentError, SegmentKind};
 use super::page::{Entry, PAGE_CAPACITY, PAGES_MAX, PageWriter, page_name, segment_name};
-use super::sync::{AtomicU64, Ordering};
 use crate::model::Nspace;
 
 /// Why a directory could not be made or a segment not be published. Nothing of it is left behind.

@@ -10,7 +10,7 @@ use super::job_reader::JobReader;
 use super::modex_reader::ModexReader;
 use super::page::{Entry, PAGE_CAPACITY, PageMap, count_of, page_name, segment_name};
 use super::region::MappedRegion;
-use super::sync::{AtomicPtr, Mutex, Ordering};
+use super::sync::{AtomicPtr, Complete, Mutex, Ordering};
 use crate::model::{KeyRef, Nspace, Rank, ValueRef};
 
 /// Why a namespace's directory, or a segment in it, cannot be used. The caller works on over the socket.
@@ -106,7 +106,7 @@ pub struct ViewStats {
 /// moved do they attach what is new. Values borrow from the view: nothing is unmapped before it is dropped.
 pub struct NamespaceView {
     /// The set that lookups use; one of `refresher.sets`.
-    current: AtomicPtr<SegmentSet>,
+    current: AtomicPtr<Complete<SegmentSet>>,
     page: PageMap,
     directory: Arc<Directory>,
     nspace: Nspace,
@@ -137,7 +137,7 @@ struct Refresher {
     live: Vec<usize>,
     /// Every set that was current once: a lookup on another thread may still read from it. A set is a few words per live
     /// segment; the segments themselves are shared between sets.
-    sets: Vec<Arc<SegmentSet>>,
+    sets: Vec<Arc<Complete<SegmentSet>>>,
     missing: u64,
     last_error: Option<AttachError>,
 }
@@ -192,7 +192,8 @@ impl NamespaceView {
         let nspace = page
             .nspace()
             .ok_or_else(|| AttachError::Page { path: directory.path().join(page_name(0)), what: "namespace" })?;
-        let empty = Arc::new(SegmentSet { count: 0, job: None, is_complete: false, modex: Box::default() });
+        let empty = SegmentSet { count: 0, job: None, is_complete: false, modex: Box::default() };
+        let empty = Arc::new(Complete::new(empty));
         let current = AtomicPtr::new(Arc::as_ptr(&empty).cast_mut());
         let refresher = Refresher { sets: vec![empty], ..Refresher::default() };
         let view = NamespaceView {
@@ -319,7 +320,7 @@ impl NamespaceView {
         let set = self.current.load(Ordering::Acquire);
         // SAFETY: `current` points into one of `refresher.sets`, which are complete before they get there, are
         // never changed afterwards, and live as long as the view.
-        unsafe { &*set }
+        unsafe { &*set }.get()
     }
 
     /// Attaches what is new in the directory. Lookups do this themselves; a caller that knows that something is new, such
@@ -343,7 +344,7 @@ impl NamespaceView {
             if refresher.missing != 0 && self.page.count() != count && attempt < Self::ATTEMPTS_MAX {
                 continue;
             }
-            let set = Arc::new(refresher.set(count, is_complete));
+            let set = Arc::new(Complete::new(refresher.set(count, is_complete)));
             // SET: pairs with the acquire load in `loaded`.
             self.current.store(Arc::as_ptr(&set).cast_mut(), Ordering::Release);
             refresher.sets.push(set);

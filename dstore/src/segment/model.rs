@@ -1,0 +1,154 @@
+//! The publication protocol under loom: publisher and views as they are, in every order that the memory model allows.
+//!
+//! One thread publishes, others attach and look up. The directory is a real one for each order that is tried; its pages
+//! hold two entries, so that the second page is in the models, too.
+
+use std::path::Path;
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU32, Ordering};
+use loom::thread::{Builder, JoinHandle};
+
+use super::{Directory, FileId, ModexBuilder, NamespaceView, Publisher, SegmentKind, build_job};
+use crate::job::JobData;
+use crate::model::{Key, KeyRef, Nspace, Rank, Value, ValueRef, keys};
+use crate::modex::ModexData;
+use crate::rules::JobLookup;
+
+/// Stack of a model's thread in words: building and checking segments takes more than loom's 32 KiB.
+const STACK: usize = 1 << 17;
+
+fn nspace() -> Nspace {
+    Nspace::new("model").expect("a short namespace")
+}
+
+fn job(size: u32) -> Vec<u8> {
+    let mut job = JobData::new(nspace());
+    job.job.insert(Key::from(keys::JOB_SIZE), Value::Uint32(size));
+    build_job(&job, "model").expect("a segment")
+}
+
+fn modex(version: u32) -> Vec<u8> {
+    let mut data = ModexData::default();
+    data.set(Rank(0), Key::from("version"), Value::Uint32(version));
+    let mut builder = ModexBuilder::new(nspace());
+    builder.add_rank(Rank(0), data.rank(Rank(0))).expect("storable values");
+    builder.finish("model").expect("a segment")
+}
+
+fn spawn(run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    Builder::new().stack_size(STACK).spawn(run).expect("a thread of the model")
+}
+
+/// Runs `body` in each order with a directory of its own.
+fn check(name: &str, body: impl Fn(Publisher, NamespaceView) + Clone + Send + Sync + 'static) {
+    let tmp = tempfile::tempdir_in("/dev/shm").expect("a temporary directory");
+    let path = tmp.path().to_owned();
+    let orders = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let counted = std::sync::Arc::clone(&orders);
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = model.preemption_bound.or(Some(3));
+    model.check(move || {
+        counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let (path, body) = (path.clone(), body.clone());
+        let world = spawn(move || {
+            let mut publisher = Publisher::create(&path, &nspace(), None).expect("a directory");
+            publisher.publish(SegmentKind::Job, &job(1)).expect("room");
+            let view = attach(publisher.directory());
+            body(publisher, view);
+        });
+        world.join().expect("nothing wrong was seen");
+    });
+    println!("{name}: {} orders", orders.load(std::sync::atomic::Ordering::Relaxed));
+}
+
+fn attach(directory: &Path) -> NamespaceView {
+    let directory = FileId::of(directory).map(|id| Directory::open(directory, id));
+    NamespaceView::attach(directory.expect("it is there").expect("it is ours")).expect("an attached view")
+}
+
+/// The version that a view finds, if it finds any.
+fn version(view: &NamespaceView) -> Option<u32> {
+    match view.modex(Rank(0), &KeyRef::from("version"))? {
+        ValueRef::Scalar { bits, .. } => Some(bits as u32),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Looks up: nothing older than what was known to be published, or seen, is found.
+fn read(view: &NamespaceView, known: &AtomicU32, times: u32) {
+    let mut floor = 0;
+    for _ in 0..times {
+        floor = known.load(Ordering::Acquire).max(floor);
+        let found = version(view);
+        assert!(found.is_none_or(|found| found >= floor), "{found:?} after {floor}");
+        // Nothing is found where a file was gone before the count that tells so has arrived; the view knows it.
+        assert!(found.is_some() || floor == 0 || view.last_error().is_some(), "lost {floor}");
+        floor = floor.max(found.unwrap_or(0));
+    }
+}
+
+#[test]
+fn two_threads_of_a_view_see_what_is_published() {
+    check("two threads of a view", |mut publisher, view| {
+        let (view, known) = (Arc::new(view), Arc::new(AtomicU32::new(0)));
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                let (view, known) = (Arc::clone(&view), Arc::clone(&known));
+                spawn(move || read(&view, &known, 1))
+            })
+            .collect();
+        publisher.publish(SegmentKind::Modex, &modex(1)).expect("room");
+        known.store(1, Ordering::Release);
+        readers.into_iter().for_each(|reader| reader.join().expect("a reader"));
+    });
+}
+
+#[test]
+fn a_replaced_segment_is_not_missed() {
+    check("replaced segments", |mut publisher, view| {
+        let known = Arc::new(AtomicU32::new(0));
+        let reader = spawn({
+            let known = Arc::clone(&known);
+            move || read(&view, &known, 2)
+        });
+        let first = publisher.publish(SegmentKind::Modex, &modex(1)).expect("room") - 1;
+        known.store(1, Ordering::Release);
+        publisher.publish_replacing(SegmentKind::Modex, &modex(2), first..=first).expect("room");
+        known.store(2, Ordering::Release);
+        reader.join().expect("a reader");
+    });
+}
+
+#[test]
+fn who_attaches_sees_all_that_was_known_before() {
+    check("attaching", |mut publisher, early| {
+        drop(early);
+        let known = Arc::new(AtomicU32::new(0));
+        let reader = spawn({
+            let (known, directory) = (Arc::clone(&known), publisher.directory().to_owned());
+            move || read(&attach(&directory), &known, 2)
+        });
+        for next in 1..=2 {
+            publisher.publish(SegmentKind::Modex, &modex(next)).expect("room");
+            known.store(next, Ordering::Release);
+        }
+        reader.join().expect("a reader");
+    });
+}
+
+#[test]
+fn who_sees_that_a_directory_is_given_up_knows_all_that_was_in_it() {
+    check("giving up", |mut publisher, view| {
+        let reader = spawn(move || {
+            if view.is_retired() {
+                assert_eq!(view.count(), 2);
+                // Its file may be gone; the one before it must not be read any more.
+                assert!(view.job().is_none_or(|job| job.proc_count() == 2));
+            }
+        });
+        publisher.publish(SegmentKind::Job, &job(2)).expect("room");
+        publisher.retire();
+        reader.join().expect("a reader");
+    });
+}
