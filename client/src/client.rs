@@ -242,6 +242,8 @@ impl Client {
             result = self.fence(&[], Vec::new()).wait();
         }
         inner.is_final.store(true, Ordering::Release);
+        // The code of the handlers may be gone from memory soon.
+        inner.registry.close();
         if inner.standing == Standing::Launched {
             let farewell = inner.status_by(&Request::Finalize, Some(Instant::now() + FAREWELL_TIME));
             // Servers before 4.0 hang up instead of answering; and nobody can do anything about one that is gone.

@@ -14,7 +14,7 @@ use super::peers::PeerId;
 const REQUESTS_MAX: usize = 65_536;
 /// Bytes of them; one request alone may have more.
 const REQUEST_BYTES_MAX: usize = 16 << 20;
-/// Fences that one connection has entered and that are not over.
+/// Fences and connects that one connection has entered and that are not over.
 pub(super) const FENCES_MAX: usize = 1024;
 /// Event codes that one connection has registered for.
 pub(super) const CODES_MAX: usize = 65_536;
@@ -46,7 +46,13 @@ impl Unanswered {
         true
     }
 
-    /// A reply has gone out.
+    /// A request that was not taken in is about to be refused: its reply is not that of another one with its tag.
+    fn refused(&mut self, tag: u32) {
+        self.count += 1;
+        self.lens.entry(tag).or_default().push_front(0);
+    }
+
+    /// A reply goes out.
     pub fn answered(&mut self, tag: u32) {
         let Some(lens) = self.lens.get_mut(&tag) else { return };
         if let Some(len) = lens.pop_front() {
@@ -66,6 +72,7 @@ impl Engine {
         if peer.unanswered.add(tag, len) {
             return true;
         }
+        peer.unanswered.refused(tag);
         self.refuse(id, tag, "requests that are not answered yet");
         false
     }

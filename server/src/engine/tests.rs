@@ -5,12 +5,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use pmix_client::wire::reply::{FenceReply, GetReply, StatusReply};
+use pmix_client::wire::reply::{ConnectReply, FenceReply, GetReply, StatusReply};
 use pmix_client::wire::{Hello, Notification, PeerKind, Reply, Request, TAG_NOTIFY, Version, blob};
 use pmix_dstore::codec::{BufferType, Dialect, Module};
 use pmix_dstore::model::{Info, Key, KeyRef, Kval, Nspace, Proc, Rank, Status, Value, keys};
 use pmix_dstore::segment::{Directory, NamespaceView};
 
+use super::events::Range;
 use super::{Engine, JobPlan, Output, PeerId, Transport};
 use crate::completion::{Answer, AnswerSink};
 use crate::config::Config;
@@ -19,6 +20,7 @@ use crate::upcall::Upcall;
 struct NoSink;
 impl AnswerSink for NoSink {
     fn answer(&self, _id: u64, _answer: Answer) {}
+    fn defer(&self, _job: Box<dyn FnOnce() + Send>) {}
 }
 
 /// A server with its scripted peers.
@@ -898,6 +900,7 @@ fn peers_of_any_release_do_not_fill_the_memory() {
         let request = Request::JobInfo.encode(PLAIN, Version::OURS).unwrap();
         bench.engine.message(id, 101, &request, bench.now);
         bench.drain();
+        bench.engine.disconnected(id);
     }
     assert_eq!(bench.sent.len(), 100);
     assert!(bench.engine.nspaces[&nspace()].job_replies.len() < 10);
@@ -959,4 +962,209 @@ fn old_events_are_no_news() {
     bench.pass(Duration::from_secs(100));
     bench.request(2, 11, register);
     assert!(bench.reply(2, TAG_NOTIFY).is_none());
+}
+
+/// A namespace of one process on this node, connected as a peer of its own.
+fn lone_job(bench: &mut Bench, name: &'static str, id: PeerId) -> Proc {
+    let proc = Proc::new(Nspace::new(name).unwrap(), Rank(0));
+    let infos = [Info::new(keys::NODE_MAP, Value::string(NODES[0])), Info::new(keys::PROC_MAP, Value::string("0"))];
+    bench.engine.register_nspace(JobPlan::read(&proc.nspace, 1, &infos, None, NODES[0]).unwrap());
+    bench.engine.register_client(&proc, 1000, 1000, 0);
+    bench.engine.hello(id, Transport::Tcp, Hello { proc: Some(proc.clone()), ..Bench::hello(0) });
+    bench.drain();
+    bench.answer_last(Answer::Op(Status::SUCCESS));
+    proc
+}
+
+impl Bench {
+    fn enter_as(&mut self, id: PeerId, tag: u32, request: &Request) {
+        let payload = request.encode(PLAIN, Version::OURS).unwrap();
+        self.engine.message(id, tag, &payload, self.now);
+        self.drain();
+    }
+
+    /// Takes the reply to a connect: its status, and the jobs with their sizes.
+    fn connected(&mut self, id: PeerId, tag: u32) -> Option<(Status, Vec<(Nspace, u32)>)> {
+        let position = self.sent.iter().position(|(to, of, _)| (*to, *of) == (id, tag))?;
+        let bytes = self.sent.remove(position).2;
+        let reply = ConnectReply::decode(PLAIN, Version::OURS, &bytes).unwrap();
+        let size = |kvals: &[Kval]| kvals.iter().find(|kval| kval.key.is(keys::JOB_SIZE))?.value.as_u32();
+        let jobs = reply.jobs.into_iter().map(|(nspace, kvals)| (nspace, size(&kvals).expect("a job's size")));
+        Some((reply.status, jobs.collect()))
+    }
+}
+
+#[test]
+fn jobs_that_connect_on_one_node_are_told_of_each_other() {
+    let mut bench = Bench::new(0, 1, 2);
+    let child = lone_job(&mut bench, "child", PeerId(500));
+    let procs = vec![proc(0), proc(1), Proc::new(child.nspace.clone(), Rank::WILDCARD)];
+    let connect = Request::Connect { procs: procs.clone(), infos: Vec::new(), extra: Vec::new() };
+    bench.request(0, 10, connect.clone());
+    bench.enter_as(PeerId(500), 10, &connect);
+    assert_eq!(bench.connected(peer(0), 10), None, "rank 1 is not there");
+    // A fence of the same processes is another matter.
+    bench.fence(1, 9, procs.clone(), Vec::new());
+    assert_eq!(bench.connected(peer(0), 10), None);
+    bench.request(1, 10, connect);
+    for rank in 0..2 {
+        assert_eq!(bench.connected(peer(rank), 10), Some((Status::SUCCESS, vec![(child.nspace.clone(), 1)])));
+    }
+    assert_eq!(bench.connected(PeerId(500), 10), Some((Status::SUCCESS, vec![(nspace(), 2)])));
+    assert!(bench.upcalls.is_empty(), "the host is not asked");
+
+    let disconnect = Request::Disconnect { procs, infos: Vec::new() };
+    bench.request(0, 11, disconnect.clone());
+    bench.enter_as(PeerId(500), 11, &disconnect);
+    assert_eq!(bench.status(0, 11), None);
+    bench.request(1, 11, disconnect);
+    assert_eq!(bench.status(0, 11), Some(Status::SUCCESS));
+    assert_eq!(bench.status(1, 11), Some(Status::SUCCESS));
+}
+
+#[test]
+fn a_connect_across_servers_is_the_hosts() {
+    let mut bench = Bench::new(0, 1, 2);
+    let other = Nspace::new("other").unwrap();
+    let procs = vec![everybody()[0].clone(), Proc::new(other.clone(), Rank(0))];
+    let connect = Request::Connect { procs: procs.clone(), infos: Vec::new(), extra: Vec::new() };
+    for rank in 0..2 {
+        bench.request(rank, 10, connect.clone());
+    }
+    // The host makes the other job known before it answers.
+    let infos = [Info::new(keys::JOB_SIZE, Value::Uint32(5))];
+    bench.engine.register_nspace(JobPlan::read(&other, 0, &infos, None, NODES[0]).unwrap());
+    let Upcall::Connect { infos, .. } = bench.answer_last(Answer::Op(Status::SUCCESS)) else { panic!("a connect") };
+    assert_eq!(
+        infos.iter().map(|info| info.key.to_string()).collect::<Vec<_>>(),
+        [keys::SORTED_PROC_ARRAY, keys::LOCAL_COLLECTIVE_STATUS]
+    );
+    for rank in 0..2 {
+        assert_eq!(bench.connected(peer(rank), 10), Some((Status::SUCCESS, vec![(other.clone(), 5)])));
+    }
+    for rank in 0..2 {
+        bench.request(rank, 11, Request::Disconnect { procs: procs.clone(), infos: Vec::new() });
+    }
+    assert!(matches!(bench.answer_last(Answer::Op(Status::ERR_NOT_SUPPORTED)), Upcall::Disconnect { .. }));
+    assert_eq!(bench.status(0, 11), Some(Status::ERR_NOT_SUPPORTED));
+}
+
+#[test]
+fn a_connect_with_a_process_that_dies_fails_for_the_others() {
+    let mut bench = Bench::new(0, 1, 2);
+    let child = lone_job(&mut bench, "child", PeerId(500));
+    let procs = vec![everybody()[0].clone(), Proc::new(child.nspace, Rank::WILDCARD)];
+    let connect = Request::Connect { procs, infos: Vec::new(), extra: Vec::new() };
+    bench.request(0, 10, connect.clone());
+    bench.enter_as(PeerId(500), 10, &connect);
+    bench.lose(1);
+    assert_eq!(bench.connected(peer(0), 10), Some((Status::ERR_LOST_CONNECTION, Vec::new())));
+    assert_eq!(bench.connected(PeerId(500), 10), Some((Status::ERR_LOST_CONNECTION, Vec::new())));
+    assert!(bench.log.iter().any(|line| line.starts_with("a connect of ")), "{:?}", bench.log);
+}
+
+#[test]
+fn the_host_hears_of_the_first_and_the_last_who_want_an_event_of_the_environment() {
+    let mut bench = Bench::new(0, 1, 2);
+    let (down, own) = (Status(-231), Status(-3456));
+    let register = Request::RegisterEvents { codes: vec![down, own], infos: collect() };
+    bench.request(0, 10, register.clone());
+    assert_eq!(bench.status(0, 10), None, "the host has not answered");
+    let Upcall::RegisterEvents { codes, infos } = bench.answer_last(Answer::Op(Status::SUCCESS)) else { panic!() };
+    assert_eq!((codes, infos), (vec![down], collect()));
+    assert_eq!(bench.status(0, 10), Some(Status::SUCCESS));
+    bench.request(1, 10, register.clone());
+    assert_eq!(bench.status(1, 10), Some(Status::SUCCESS));
+    bench.request(0, 11, Request::DeregisterEvents { codes: vec![down, own] });
+    assert!(bench.upcalls.is_empty(), "rank 1 still wants it");
+    bench.lose(1);
+    let Upcall::DeregisterEvents { codes } = bench.answer_last(Answer::Op(Status::SUCCESS)) else { panic!() };
+    assert_eq!(codes, [down]);
+
+    // A host that does not take registrations hinders nobody; one that refuses does.
+    bench.request(0, 12, register.clone());
+    bench.answer_last(Answer::Op(Status::ERR_NOT_SUPPORTED));
+    assert_eq!(bench.status(0, 12), Some(Status::SUCCESS));
+    bench.request(0, 13, Request::DeregisterEvents { codes: vec![down] });
+    bench.answer_last(Answer::Op(Status::OPERATION_SUCCEEDED));
+    bench.request(0, 14, register.clone());
+    bench.answer_last(Answer::Op(Status::ERR_NO_PERMISSIONS));
+    assert_eq!(bench.status(0, 14), Some(Status::ERR_NO_PERMISSIONS));
+    bench.request(0, 15, register);
+    assert_eq!(bench.upcalls.len(), 1, "it is asked again");
+}
+
+#[test]
+fn what_one_connection_has_open_is_bounded() {
+    let mut bench = Bench::new(0, 1, 2);
+    let refused = |bench: &mut Bench| {
+        let sent = std::mem::take(&mut bench.sent);
+        let too_many = StatusReply { status: Status::ERR_OUT_OF_RESOURCE }.bytes(PLAIN);
+        sent.iter().filter(|(id, _, payload)| *id == peer(0) && *payload == too_many).count()
+    };
+    let told = |bench: &mut Bench| std::mem::take(&mut bench.log).len();
+    // Gets that wait for the other rank's commit; an answer makes room.
+    for tag in 0..70_000 {
+        bench.get(0, 1000 + tag, 1, "late", Vec::new());
+    }
+    assert_eq!((refused(&mut bench), told(&mut bench)), (70_000 - 65_536, 1));
+    bench.put(1, 3, "late", 1);
+    bench.sent.clear();
+    bench.get(0, 7, 1, "late", Vec::new());
+    assert_eq!((refused(&mut bench), told(&mut bench)), (0, 0));
+    // Few that are large, under one tag.
+    let large = || vec![Info::new("large", Value::ByteObject(vec![0; 5 << 20]))];
+    for _ in 0..6 {
+        bench.get(0, 8, 1, "never", large());
+    }
+    assert_eq!(refused(&mut bench), 3);
+    bench.engine.disconnected(peer(0));
+    bench.drain();
+    assert_eq!(bench.engine.deadline(), None, "nothing waits any more");
+
+    let mut bench = Bench::new(0, 1, 2);
+    for other in 0..1100 {
+        let procs = vec![proc(0), Proc::new(nspace(), Rank(1000 + other)), proc(1)];
+        bench.fence(0, 2000 + other, procs, Vec::new());
+    }
+    assert_eq!((refused(&mut bench), told(&mut bench)), (1100 - 1024, 1));
+    let codes = |first: i32| (first..first + 40_000).map(Status).collect();
+    bench.request(0, 5, Request::RegisterEvents { codes: codes(-1_000_000), infos: Vec::new() });
+    assert_eq!(refused(&mut bench), 0);
+    bench.request(0, 6, Request::RegisterEvents { codes: codes(-2_000_000), infos: Vec::new() });
+    assert_eq!(refused(&mut bench), 1);
+    for number in 0..5000 {
+        let path = Value::string(format!("/tmp/no such file {number}"));
+        let directives = vec![Info::new(keys::REGISTER_CLEANUP, path)];
+        bench.request(0, 10_000 + number, Request::JobControl { targets: Vec::new(), directives });
+    }
+    assert_eq!(refused(&mut bench), 5000 - 4096);
+    assert!(told(&mut bench) == 0, "a connection is told of once");
+    bench.engine.disconnected(peer(0));
+    bench.drain();
+    assert!(bench.engine.collectives.is_empty());
+    bench.log.clear();
+    for number in 0..70 {
+        bench.engine.hello(PeerId(900 + number), Transport::Tcp, Bench::hello(0));
+        bench.drain();
+    }
+    assert_eq!((bench.log.len(), bench.closed.len()), (6, 6));
+}
+
+#[test]
+fn events_are_kept_by_bytes_too() {
+    let mut bench = Bench::new(0, 1, 2);
+    let event = |len: usize| Request::Notify {
+        status: Status(-3000),
+        range: Range::LOCAL,
+        infos: vec![Info::new("large", Value::ByteObject(vec![0; len]))],
+    };
+    for (tag, len) in (0..8).zip([1 << 20; 8]) {
+        bench.request(0, tag, event(len));
+    }
+    bench.request(0, 9, event(5 << 20));
+    bench.sent.clear();
+    bench.request(1, 10, Request::RegisterEvents { codes: vec![Status(-3000)], infos: Vec::new() });
+    let events = bench.sent.iter().filter(|(_, tag, _)| *tag == TAG_NOTIFY).count();
+    assert_eq!(events, 3, "as many as 4 MiB hold, and none that is larger alone");
 }
