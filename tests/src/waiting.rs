@@ -122,21 +122,12 @@ impl WaitingJob {
     ///
     /// # Panics
     /// When they do not.
-    pub fn finish(self) -> Ended {
-        self.finish_among_others(|| {})
-    }
-
-    /// As [`WaitingJob::finish`], where `clean_up` removes what others have left before anybody looks.
-    ///
-    /// # Panics
-    /// As [`WaitingJob::finish`].
-    pub fn finish_among_others(mut self, clean_up: impl FnOnce()) -> Ended {
+    pub fn finish(mut self) -> Ended {
         fs::remove_file(&self.gate).expect("the gate is there");
         let running = self.running.take().expect("a job is finished once");
         let ended = running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         assert_eq!(ended.code(), 0, "{ended}");
         assert_eq!(ended.count("gets done"), self.done as usize, "{ended}");
-        clean_up();
         self.traces.assert_none_left(&ended);
         ended
     }
