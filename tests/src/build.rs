@@ -87,15 +87,19 @@ pub fn pmixrun() -> PathBuf {
     built(profile).join("pmixrun")
 }
 
-/// The compiled `tests/programs/NAME.c`. `ring` is an MPI program, the others are linked to libpmix.
+/// The programs for which `mpicc` is the compiler.
+const MPI_PROGRAMS: [&str; 2] = ["ring", "mpi"];
+
+/// The compiled `tests/programs/NAME.c`: an MPI program, or one that is linked to libpmix.
 pub fn program(name: &str) -> PathBuf {
     once(&format!("program-{name}"), |output| {
         let source = repository().join("tests/programs").join(name).with_extension("c");
         // A name of its own: another test binary may be compiling the same.
         let made = output.with_extension(std::process::id().to_string());
-        let mut command = Command::new(if name == "ring" { "mpicc" } else { "cc" });
+        let is_mpi = MPI_PROGRAMS.contains(&name);
+        let mut command = Command::new(if is_mpi { "mpicc" } else { "cc" });
         command.args(["-O1", "-g", "-Wall", "-Wextra", "-Werror"]).arg(&source).arg("-o").arg(&made);
-        if name != "ring" {
+        if !is_mpi {
             command.arg(format!("-I{}", stock_variable("includedir").display()));
             command.arg(format!("-L{}", stock_variable("libdir").display()));
             command.args(["-lpmix", "-lpthread"]);

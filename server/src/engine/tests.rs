@@ -1168,3 +1168,16 @@ fn events_are_kept_by_bytes_too() {
     let events = bench.sent.iter().filter(|(_, tag, _)| *tag == TAG_NOTIFY).count();
     assert_eq!(events, 3, "as many as 4 MiB hold, and none that is larger alone");
 }
+
+#[test]
+fn the_host_itself_waits_for_nobody() {
+    let mut bench = Bench::new(0, 2, 1);
+    for (tag, of) in [(10, 0), (11, 1)] {
+        let (rank, key) = (Rank(of), Some(Key::from("key")));
+        bench.enter_as(PeerId::OWN, tag, &Request::Get { nspace: nspace(), rank, infos: Vec::new(), key });
+        let position = bench.sent.iter().position(|(to, of, _)| (*to, *of) == (PeerId::OWN, tag));
+        let bytes = bench.sent.remove(position.expect("an answer at once")).2;
+        assert_eq!(StatusReply::decode(PLAIN, Version::OURS, &bytes).unwrap().status, Status::ERR_NOT_FOUND);
+    }
+    assert!(bench.upcalls.is_empty(), "it may be the thread on which it would be answered");
+}
