@@ -164,7 +164,11 @@ impl Engine {
         }
         let Some(collective) = self.collectives.get_mut(&id) else { return };
         if lost && collective.status.is_success() {
-            collective.status = Status::ERR_LOST_CONNECTION;
+            collective.status = match collective.kind {
+                // As released servers say it.
+                Kind::Fence => Status::ERR_PARTIAL_SUCCESS,
+                Kind::Connect | Kind::Disconnect => Status::ERR_LOST_CONNECTION,
+            };
         }
         let Some(collective) = self.collectives.get(&id) else { return };
         if self.all_local(&collective.signature) {
