@@ -73,12 +73,12 @@ impl Engine {
             return true;
         }
         peer.unanswered.refused(tag);
-        self.refuse(id, tag, "requests that are not answered yet");
+        self.refuse_more(id, tag, "requests that are not answered yet");
         false
     }
 
     /// Refuses a request because its connection has too much open; tells the log of the first one.
-    pub(super) fn refuse(&mut self, id: PeerId, tag: u32, what: &str) {
+    pub(super) fn refuse_more(&mut self, id: PeerId, tag: u32, what: &str) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         if !std::mem::replace(&mut peer.unanswered.is_told, true) {
             let proc = peer.proc.clone();

@@ -1,6 +1,7 @@
 //! Events: who wants them, who gets them.
 
 use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pmix_client::wire::{Notification, TAG_NOTIFY, Version};
@@ -36,7 +37,7 @@ pub(super) struct EventCache {
 }
 
 struct Cached {
-    notification: Notification,
+    notification: Arc<Notification>,
     range: u8,
     /// About as many bytes as it takes.
     len: usize,
@@ -95,7 +96,7 @@ impl Engine {
         of_host.dedup();
         let Some(peer) = self.peers.get_mut(&id) else { return };
         if id != PeerId::OWN && peer.codes.len() + codes.len() > CODES_MAX {
-            return self.refuse(id, tag, "event codes");
+            return self.refuse_more(id, tag, "event codes");
         }
         if codes.is_empty() {
             peer.default_events = true;
@@ -148,7 +149,7 @@ impl Engine {
     }
 
     /// Events from before the registration that the client has not had.
-    fn cached_for(&mut self, id: PeerId, now: Instant) -> Vec<Notification> {
+    fn cached_for(&mut self, id: PeerId, now: Instant) -> Vec<Arc<Notification>> {
         let Some(peer) = self.peers.get(&id) else { return Vec::new() };
         self.events.retain(|event| now.saturating_duration_since(event.since) < KEPT);
         let mut found = Vec::new();
@@ -177,7 +178,11 @@ impl Engine {
     /// A client reports an event.
     pub(super) fn notify(&mut self, id: PeerId, tag: u32, code: Status, range: u8, infos: Vec<Info>, now: Instant) {
         let Some(source) = self.peers.get(&id).map(|peer| peer.proc.clone()) else { return };
-        self.deliver_event(Some(id), code, &source, range, infos.clone(), now);
+        let copies = match Info::copies(&infos) {
+            Ok(copies) => copies,
+            Err(status) => return self.reply_status(id, tag, status),
+        };
+        self.deliver_event(Some(id), code, &source, range, copies, now);
         // What the host itself reports is for its clients; it is not told of it again.
         if id == PeerId::OWN || range == Range::LOCAL || range == Range::PROC_LOCAL {
             self.reply_status(id, tag, Status::SUCCESS);
@@ -217,7 +222,13 @@ impl Engine {
             let served = receivers.into_iter().chain(from).collect();
             // What cannot be packed nobody will be sent.
             if let Ok(packed) = notification.encode(EXCHANGE, Version::OURS) {
-                self.events.keep(Cached { notification, range, len: packed.len(), since: now, served });
+                self.events.keep(Cached {
+                    notification: notification.into(),
+                    range,
+                    len: packed.len(),
+                    since: now,
+                    served,
+                });
             }
         }
     }

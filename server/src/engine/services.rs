@@ -83,7 +83,7 @@ impl Engine {
         if let Some(state) = self.nspaces.get_mut(&proc.nspace)
             && !note_cleanup(state, &proc, &targets, &asked)
         {
-            return self.refuse(id, tag, "paths to be removed at its end");
+            return self.refuse_more(id, tag, "paths to be removed at its end");
         }
         if !asked.is_empty() && !directive_beyond_cleanup(&directives) {
             self.reply(id, tag, &InfosReply { status: Status::SUCCESS, infos: Some(Vec::new()) });

@@ -99,8 +99,8 @@ fn any_changed_byte_of_header_or_contents_is_noticed() {
 fn the_inspector_notices_any_changed_byte() {
     let nspace = Nspace::new("damage").expect("a short namespace");
     let mut data = ModexData::default();
-    data.set(Rank(3), Key::from("k"), Value::ByteObject(vec![1, 2, 3]));
-    data.set(Rank(4), Key::from("l"), Value::string("text"));
+    data.set(Rank(3), Key::from("k"), Value::ByteObject(vec![1, 2, 3])).unwrap();
+    data.set(Rank(4), Key::from("l"), Value::string("text")).unwrap();
     let good = &build_modex(&nspace, &data);
     let is_good = |bytes: &[u8]| {
         let report = inspect_segment(bytes, &FEW);
@@ -292,7 +292,7 @@ fn a_table_of_another_segment_gives_nothing() {
     let build = |order: [u32; 2]| {
         let mut data = ModexData::default();
         for (rank, number) in order.into_iter().zip([10, 900]) {
-            data.set(Rank(rank), Key::from("k"), Value::string("x".repeat(number)));
+            data.set(Rank(rank), Key::from("k"), Value::string("x".repeat(number))).expect("room");
         }
         build_modex(&nspace, &data)
     };
@@ -389,7 +389,7 @@ fn a_node_is_not_found_by_the_hash_of_its_name_alone() {
 #[test]
 fn a_string_with_a_nul_inside_is_no_string() {
     let mut data = ModexData::default();
-    data.set(Rank(0), Key::from("k"), Value::string("abcdefgh"));
+    data.set(Rank(0), Key::from("k"), Value::string("abcdefgh")).unwrap();
     let good = build_modex(&Nspace::new("nul").expect("a short namespace"), &data);
     let at = good.windows(8).position(|window| window == b"abcdefgh").expect("the string");
     // Inside, and missing at the end.
