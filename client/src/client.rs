@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use pmix_dstore::codec::Packer;
 use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, Result, Scope, Status, Value, keys};
+use pmix_dstore::room;
 use pmix_dstore::segment::NamespaceView;
 
 use crate::channel::{ANY_STORE, Channel, Incoming, OUR_STORE, Offline, Sink};
@@ -66,8 +67,9 @@ impl Client {
     ///
     /// # Errors
     /// `ERR_UNREACH` where the server does not answer; `ERR_TIMEOUT`; `ERR_INVALID_CRED`, `ERR_HANDSHAKE_FAILED` or
-    /// what else the server refuses with.
+    /// what else the server refuses with; `ERR_NOMEM`.
     pub fn connect(env: &Environment, infos: &[Info]) -> Result<Client> {
+        room::hold()?;
         let me = env.proc();
         if env.nspace.is_none() || env.server.is_none() && env.directory.is_none() {
             let local = Local::new(me.clone(), env.hostname.clone(), None, Some(singleton::job(&me, &env.hostname)));
@@ -140,7 +142,7 @@ impl Client {
     /// Reserved keys are dropped, as released libraries do: MPI libraries put some. Qualified values are kept.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for an empty key; what packing says of a value that no commit could send, `ERR_OUT_OF_RESOURCE`
+    /// `ERR_BAD_PARAM` for an empty key; `ERR_NOMEM`; what packing says of a value that no commit could send, `ERR_OUT_OF_RESOURCE`
     /// of one with which the next commit would be too long: it would make the commits of all other values fail with it.
     pub fn put(&self, scope: Scope, key: Key, value: Value) -> Result<()> {
         if key.as_bytes().is_empty() {
@@ -150,8 +152,9 @@ impl Client {
             return Ok(());
         }
         let inner = &self.inner;
+        let value = Arc::new(value);
         if scope != Scope::Internal {
-            let len = match &value {
+            let len = match &*value {
                 Value::ByteObject(bytes) => bytes.len(),
                 value => {
                     let mut packer = Packer::new(inner.link.dialect());
@@ -159,10 +162,9 @@ impl Client {
                     packer.len()
                 }
             };
-            inner.puts.lock().put(key.clone(), scope, &value, len, inner.is_our_server)?;
+            inner.puts.lock().put(key.clone(), scope, Arc::clone(&value), len, inner.is_our_server)?;
         }
-        inner.local.overlay.set(&inner.me.nspace, inner.me.rank, key, value, Origin::Own);
-        Ok(())
+        inner.local.overlay.set(&inner.me.nspace, inner.me.rank, key, value, Origin::Own)
     }
 
     /// Stores a value of some process for this process alone.
@@ -173,8 +175,7 @@ impl Client {
         if key.as_bytes().is_empty() {
             return Err(Status::ERR_BAD_PARAM);
         }
-        self.inner.local.overlay.set(&proc.nspace, proc.rank, key, value, Origin::Own);
-        Ok(())
+        self.inner.local.overlay.set(&proc.nspace, proc.rank, key, value, Origin::Own)
     }
 
     /// Sends what was put to the server.
@@ -188,12 +189,13 @@ impl Client {
         }
         // Held over the request: a commit of another thread must not overtake this one with older values.
         let mut puts = inner.puts.lock();
-        let parts = puts.parts(inner.is_our_server);
+        let parts = puts.parts(inner.is_our_server)?;
         if parts.is_empty() && inner.is_our_server {
             return Ok(());
         }
-        let parts = parts.into_iter().map(|(scope, kvals)| (scope as u8, kvals)).collect();
-        inner.status_of(&Request::Commit { parts }, None)?;
+        let payload = Request::encode_commit(inner.link.dialect(), &parts)?;
+        drop(parts);
+        inner.status_to(payload, None)?;
         puts.committed();
         Ok(())
     }
@@ -271,7 +273,7 @@ impl Inner {
         };
         let inner = Arc::clone(self);
         Operation::ask(&self.link, payload, timeout, move |reply| {
-            let reply = inner.decode(&reply?)?;
+            let reply = inner.decode_and_drop(reply?)?;
             finish(&inner, reply)
         })
     }
@@ -284,14 +286,23 @@ impl Inner {
         Y::decode(self.link.dialect(), self.link.server_version(), payload)
     }
 
+    /// As [`Inner::decode`]; the payload is gone before what was read of it is copied elsewhere.
+    pub(crate) fn decode_and_drop<Y: Reply>(&self, payload: Vec<u8>) -> Result<Y> {
+        self.decode(&payload)
+    }
+
     /// Sends a request and waits for the status that answers it.
     pub(crate) fn status_of(&self, request: &Request, timeout: Option<Duration>) -> Result<()> {
         self.status_by(request, deadline(timeout))
     }
 
     fn status_by(&self, request: &Request, deadline: Option<Instant>) -> Result<()> {
-        let payload = self.link.request_wait(self.encode(request)?, deadline)?;
-        outcome(self.decode::<StatusReply>(&payload)?.status)
+        self.status_to(self.encode(request)?, deadline)
+    }
+
+    fn status_to(&self, payload: Vec<u8>, deadline: Option<Instant>) -> Result<()> {
+        let reply = self.link.request_wait(payload, deadline)?;
+        outcome(self.decode::<StatusReply>(&reply)?.status)
     }
 
     /// What others published is new: read it at the next Get, and make that Get find everything mapped.

@@ -157,5 +157,5 @@ pub fn hand<R, F: FnOnce(ValueRef<'_>) -> R>(value: ValueRef<'_>, take: &mut Opt
 
 #[cold]
 fn expand(bytes: &[u8]) -> Result<Value> {
-    Ok(codec::expand(&Value::CompressedString(bytes.to_vec()))?.unwrap_or(Value::Undef))
+    Ok(Value::String(Some(codec::expand_string(bytes)?)))
 }

@@ -38,10 +38,14 @@ fn assert_named(ended: &Ended) {
 
 #[test]
 fn before_it_connects_and_in_the_handshake() {
-    // Who has not said its name is known to the host alone.
-    dies("before", "anything");
+    // Its name is said where it is missed.
+    let named = |ended: Ended| {
+        let line = ended.stderr.lines().find(|line| line.contains("a fence of") && line.contains("mortal-0:1"));
+        assert!(line.is_some(), "{ended}");
+    };
+    named(dies("before", "anything"));
     for moment in ["connect", "send", "receive", "map"] {
-        dies("init", moment);
+        named(dies("init", moment));
     }
 }
 

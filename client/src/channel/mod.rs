@@ -1,7 +1,6 @@
 //! The link over a socket.
 
 mod connect;
-mod frame;
 mod mux;
 mod offline;
 
@@ -97,15 +96,15 @@ fn credential(env: &Environment) -> Result<(&'static str, Vec<u8>)> {
 
 impl Link for Channel {
     fn request(&self, payload: Vec<u8>, reply: ReplyFn) {
-        self.mux.request(&payload, reply);
+        self.mux.request(payload, reply);
     }
 
     fn request_wait(&self, payload: Vec<u8>, deadline: Option<Instant>) -> Result<Vec<u8>> {
-        self.mux.request_wait(&payload, deadline)
+        self.mux.request_wait(payload, deadline)
     }
 
     fn send(&self, payload: Vec<u8>) -> Result<()> {
-        self.mux.send(&payload)
+        self.mux.send(payload)
     }
 
     fn defer(&self, job: Job) {

@@ -9,6 +9,7 @@ use pmix_client::wire::reply::{ConnectWriter, FenceReply};
 use pmix_client::wire::{MESSAGE_LEN_MAX, jobinfo};
 use pmix_dstore::codec::Dialect;
 use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_dstore::room;
 
 use super::nspaces::recipient;
 use super::peers::{Peer, PeerId};
@@ -166,6 +167,9 @@ impl Engine {
                 Kind::Connect | Kind::Disconnect => Status::ERR_LOST_CONNECTION,
             };
         }
+        if lost {
+            self.tell_of_unheard(id);
+        }
         let Some(collective) = self.collectives.get(&id) else { return };
         if self.all_local(&collective.signature) {
             let status = collective.status;
@@ -195,6 +199,22 @@ impl Engine {
             Kind::Disconnect => Upcall::Disconnect { procs, infos },
         };
         self.upcall(Then::Collective(id), upcall);
+    }
+
+    /// Names those whom a collective lacks because they ended before they were connected: no lost connection told of them.
+    fn tell_of_unheard(&mut self, id: u64) {
+        let Some(collective) = self.collectives.get(&id) else { return };
+        let mut unheard = Vec::new();
+        for nspace in Self::nspaces_of(&collective.signature) {
+            let Some(state) = self.nspaces.get_mut(&nspace) else { continue };
+            let ranks = std::mem::take(&mut state.unheard);
+            unheard.extend(ranks.into_iter().map(|rank| Proc::new(nspace.clone(), rank)));
+        }
+        let (word, procs) = (collective.kind.word(), in_words(&collective.procs));
+        if !unheard.is_empty() {
+            let unheard = in_words(&unheard);
+            self.log(format!("a {word} of {procs} goes on without {unheard}, which ended before it was connected"));
+        }
     }
 
     /// What this server's participants put for other nodes, in the form that all released servers read.
@@ -240,7 +260,7 @@ impl Engine {
         let nspaces = Self::nspaces_of(signature);
         let first_rank = self.first_relative_ranks(signature);
         let contributions = blob::decode_fence(super::EXCHANGE, data).inspect_err(|status| {
-            let line = format!("a fence brought {} bytes that are no contributions: {status}", data.len());
+            let line = format!("a fence brought {} bytes that cannot be read: {status}", data.len());
             self.outputs.push_back(super::Output::Log(line));
         })?;
         for (origin, kvals) in contributions.into_iter().flat_map(|contribution| contribution.ranks) {
@@ -252,7 +272,7 @@ impl Engine {
                 }
             };
             if let Some(proc) = proc {
-                self.store_remote(&proc.nspace, proc.rank, kvals);
+                self.store_remote(&proc.nspace, proc.rank, kvals)?;
             }
         }
         Ok(())
@@ -300,7 +320,7 @@ impl Engine {
                 let others = nspaces.iter().filter(|nspace| **nspace != proc.nspace && status.is_success());
                 self.connect_reply(to, status, others)
             });
-            let reply = reply.clone();
+            let reply = reply.as_ref().map_err(|status| *status).and_then(|reply| room::copy(reply));
             self.send(*peer, *tag, |_, _| reply);
         }
     }
@@ -357,6 +377,9 @@ impl Engine {
                 let (word, arrived) = (collective.kind.word(), collective.arrived.len());
                 let procs = in_words(&collective.procs);
                 self.log(format!("a {word} of {procs}, which {arrived} local processes have entered, lost {gone}"));
+                if let Some(state) = self.nspaces.get_mut(&gone.nspace) {
+                    state.unheard.remove(&gone.rank);
+                }
             }
             self.advance(id);
         }

@@ -1,6 +1,7 @@
 //! Events: who wants them, who gets them.
 
 use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pmix_client::wire::{Notification, TAG_NOTIFY};
@@ -34,7 +35,7 @@ pub(super) struct EventCache {
 }
 
 struct Cached {
-    notification: Notification,
+    notification: Arc<Notification>,
     range: u8,
     /// When it came.
     since: Instant,
@@ -115,7 +116,7 @@ impl Engine {
     }
 
     /// Events from before the registration that the client has not had.
-    fn cached_for(&mut self, id: PeerId, now: Instant) -> Vec<Notification> {
+    fn cached_for(&mut self, id: PeerId, now: Instant) -> Vec<Arc<Notification>> {
         let Some(peer) = self.peers.get(&id) else { return Vec::new() };
         self.events.events.retain(|event| now.saturating_duration_since(event.since) < KEPT);
         let mut found = Vec::new();
@@ -144,7 +145,11 @@ impl Engine {
     /// A client reports an event.
     pub(super) fn notify(&mut self, id: PeerId, tag: u32, code: Status, range: u8, infos: Vec<Info>, now: Instant) {
         let Some(source) = self.peers.get(&id).map(|peer| peer.proc.clone()) else { return };
-        self.deliver_event(Some(id), code, &source, range, infos.clone(), now);
+        let copies = match Info::copies(&infos) {
+            Ok(copies) => copies,
+            Err(status) => return self.reply_status(id, tag, status),
+        };
+        self.deliver_event(Some(id), code, &source, range, copies, now);
         // What the host itself reports is for its clients; it is not told of it again.
         if id == PeerId::OWN || range == Range::LOCAL || range == Range::PROC_LOCAL {
             self.reply_status(id, tag, Status::SUCCESS);
@@ -185,7 +190,7 @@ impl Engine {
                 self.events.events.pop_front();
             }
             let served = receivers.into_iter().chain(from).collect();
-            self.events.events.push_back(Cached { notification, range, since: now, served });
+            self.events.events.push_back(Cached { notification: notification.into(), range, since: now, served });
         }
     }
 

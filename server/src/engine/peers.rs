@@ -77,6 +77,7 @@ impl Engine {
                 let nspace = self.nspaces.get_mut(&proc.nspace);
                 let Some(client) = nspace.and_then(|state| state.clients.get_mut(&proc.rank)) else { return };
                 client.connections.insert(peer);
+                client.has_connected = true;
                 let object = client.object;
                 self.peers.insert(
                     peer,

@@ -208,6 +208,28 @@ impl Bench {
 }
 
 #[test]
+fn what_a_refused_commit_held_is_not_waited_for() {
+    let mut bench = Bench::new(0, 1, 2);
+    bench.get(1, 101, 0, "k", Vec::new());
+    bench.engine.refuse(peer(0), 50, 1 << 20, false);
+    bench.drain();
+    assert_eq!((bench.status(0, 50), bench.value(1, 101, "k")), (Some(Status::ERR_NOMEM), None));
+    assert!(bench.log.pop().is_some_and(|line| line.contains("1048576 bytes from job:0")), "{:?}", bench.log);
+    bench.engine.refuse(peer(0), 51, 1 << 20, true);
+    bench.drain();
+    assert_eq!(bench.status(0, 51), Some(Status::ERR_NOMEM));
+    assert_eq!(bench.value(1, 101, "k"), Some(Err(Status::ERR_NOMEM)));
+    bench.get(1, 102, 0, "k", Vec::new());
+    assert_eq!(bench.value(1, 102, "k"), Some(Err(Status::ERR_NOMEM)));
+    // It tries again with success.
+    bench.put(0, 1, "k", 7);
+    bench.get(1, 103, 0, "k", Vec::new());
+    assert_eq!(bench.value(1, 103, "k"), Some(Ok(7)));
+    bench.get(1, 104, 0, "later", Vec::new());
+    assert_eq!(bench.value(1, 104, "later"), None);
+}
+
+#[test]
 fn a_fence_of_one_node_asks_nobody() {
     let mut bench = Bench::new(0, 1, 3);
     for rank in 0..3 {
@@ -825,6 +847,9 @@ fn another_rank_that_registers_does_not_stand_in_for_one_that_left() {
         bench.fence(rank, 10, everybody(), Vec::new());
     }
     assert_eq!(bench.status(1, 10), Some(Status::ERR_PARTIAL_SUCCESS), "the fence is over, without rank 0");
+    assert!(bench.log[0].contains("goes on without job:0, which ended before"), "{:?}", bench.log);
+    (1..3).for_each(|rank| bench.fence(rank, 11, everybody(), Vec::new()));
+    assert_eq!(bench.log.len(), 1, "{:?}", bench.log);
 }
 
 #[test]

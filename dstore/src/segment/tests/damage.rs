@@ -100,8 +100,8 @@ fn any_changed_byte_of_header_or_contents_is_noticed() {
 fn the_inspector_notices_any_changed_byte() {
     let nspace = Nspace::new("damage").expect("a short namespace");
     let mut data = ModexData::default();
-    data.set(Rank(3), Key::from("k"), Value::ByteObject(vec![1, 2, 3]));
-    data.set(Rank(4), Key::from("l"), Value::string("text"));
+    data.set(Rank(3), Key::from("k"), Value::ByteObject(vec![1, 2, 3])).unwrap();
+    data.set(Rank(4), Key::from("l"), Value::string("text")).unwrap();
     let good = &build_modex(&nspace, &data);
     let is_good = |bytes: &[u8]| {
         let report = inspect_segment(bytes, &FEW);
@@ -190,7 +190,7 @@ fn damaged_data_keep_their_types() {
     let mut data = ModexData::default();
     for (rank, _) in (0..200).zip(0..) {
         for (key, value) in job.procs.row(Rank(rank)) {
-            data.set(Rank(rank), key.clone(), value.clone());
+            data.set(Rank(rank), key.clone(), value.clone()).unwrap();
         }
     }
     let types = |key: &Key| job.procs.get(Rank(0), key.as_bytes()).map(Value::data_type);
@@ -282,7 +282,7 @@ fn a_node_is_not_found_by_the_hash_of_its_name_alone() {
 #[test]
 fn a_string_with_a_nul_inside_is_no_string() {
     let mut data = ModexData::default();
-    data.set(Rank(0), Key::from("k"), Value::string("abcdefgh"));
+    data.set(Rank(0), Key::from("k"), Value::string("abcdefgh")).unwrap();
     let good = build_modex(&Nspace::new("nul").expect("a short namespace"), &data);
     let at = good.windows(8).position(|window| window == b"abcdefgh").expect("the string");
     // Inside, and missing at the end.

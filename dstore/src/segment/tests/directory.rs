@@ -44,7 +44,7 @@ fn job_of_size(size: u32) -> Vec<u8> {
 fn numbers(ranks: &[u32], key: &'static str, value: u32) -> Vec<u8> {
     let mut data = ModexData::default();
     for rank in ranks {
-        data.set(Rank(*rank), Key::from(key), Value::Uint32(value));
+        data.set(Rank(*rank), Key::from(key), Value::Uint32(value)).unwrap();
     }
     build_modex(&nspace(), &data)
 }
@@ -311,7 +311,7 @@ fn foreign_or_odd_files_are_refused() {
     assert_missing("zeros");
     let other = Nspace::new("another").expect("a short namespace");
     let mut data = ModexData::default();
-    data.set(Rank(0), Key::from("a"), Value::Uint32(1));
+    data.set(Rank(0), Key::from("a"), Value::Uint32(1)).unwrap();
     let mut foreign = build_modex(&other, &data);
     foreign.resize(good.len(), 0);
     replace(&|path| std::fs::write(path, &foreign).expect("room"));

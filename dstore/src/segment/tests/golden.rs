@@ -62,9 +62,9 @@ fn modex(varying: bool) -> ModexData {
     let mut data = ModexData::default();
     for rank in 0..4u32 {
         let len = if varying { 40 * rank as usize * rank as usize } else { 5 };
-        data.set(Rank(rank), Key::from("blob"), Value::ByteObject(vec![rank as u8; len]));
-        data.set(Rank(rank), Key::from("port"), Value::Uint16(1000 + rank as u16));
-        data.set(Rank(rank), Key::from("uri"), Value::string(format!("tcp://{rank}")));
+        data.set(Rank(rank), Key::from("blob"), Value::ByteObject(vec![rank as u8; len])).unwrap();
+        data.set(Rank(rank), Key::from("port"), Value::Uint16(1000 + rank as u16)).unwrap();
+        data.set(Rank(rank), Key::from("uri"), Value::string(format!("tcp://{rank}"))).unwrap();
     }
     data
 }
