@@ -140,8 +140,8 @@ impl Client {
     /// Reserved keys are dropped, as released libraries do: MPI libraries put some. Qualified values are kept.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for an empty key; what packing says of a value that no commit could send: it would make the
-    /// commits of all other values fail with it.
+    /// `ERR_BAD_PARAM` for an empty key; what packing says of a value that no commit could send, `ERR_OUT_OF_RESOURCE`
+    /// of one with which the next commit would be too long: it would make the commits of all other values fail with it.
     pub fn put(&self, scope: Scope, key: Key, value: Value) -> Result<()> {
         if key.as_bytes().is_empty() {
             return Err(Status::ERR_BAD_PARAM);
@@ -149,14 +149,19 @@ impl Client {
         if key.is_reserved() && !key.is(keys::QUALIFIED_VALUE) {
             return Ok(());
         }
-        if scope != Scope::Internal && !matches!(value, Value::ByteObject(_)) {
-            Packer::new(self.inner.link.dialect()).value(&value)?;
-        }
-        let me = &self.inner.me;
-        self.inner.local.overlay.set(&me.nspace, me.rank, key.clone(), value.clone(), Origin::Own);
+        let inner = &self.inner;
         if scope != Scope::Internal {
-            self.inner.puts.lock().put(key, scope, value);
+            let len = match &value {
+                Value::ByteObject(bytes) => bytes.len(),
+                value => {
+                    let mut packer = Packer::new(inner.link.dialect());
+                    packer.value(value)?;
+                    packer.len()
+                }
+            };
+            inner.puts.lock().put(key.clone(), scope, &value, len, inner.is_our_server)?;
         }
+        inner.local.overlay.set(&inner.me.nspace, inner.me.rank, key, value, Origin::Own);
         Ok(())
     }
 
@@ -237,6 +242,8 @@ impl Client {
             result = self.fence(&[], Vec::new()).wait();
         }
         inner.is_final.store(true, Ordering::Release);
+        // The code of the handlers may be gone from memory soon.
+        inner.registry.close();
         if inner.standing == Standing::Launched {
             let farewell = inner.status_by(&Request::Finalize, Some(Instant::now() + FAREWELL_TIME));
             // Servers before 4.0 hang up instead of answering; and nobody can do anything about one that is gone.

@@ -2,12 +2,21 @@
 
 use std::collections::HashMap;
 
-use pmix_dstore::model::{Key, Kval, Scope, Value};
+use pmix_dstore::model::{Key, Kval, Result, Scope, Status, Value};
+
+use crate::wire::REQUEST_LEN_MAX;
+
+/// What a commit needs beside its keys and values, generously.
+const COMMIT_OVERHEAD: usize = 1 << 10;
+/// What a value needs beside its key and itself, generously.
+const VALUE_OVERHEAD: usize = 64;
 
 struct Put {
     key: Key,
     scope: Scope,
     value: Value,
+    /// Bytes of a commit that it fills.
+    len: usize,
     /// The server does not have it yet.
     is_new: bool,
 }
@@ -17,21 +26,42 @@ struct Put {
 pub struct Puts {
     puts: Vec<Put>,
     by_key: HashMap<Key, usize>,
+    /// Bytes of a commit that all of them fill.
+    len: usize,
+    /// The same of those that the server does not have yet.
+    new_len: usize,
 }
 
 /// What a commit sends: values for readers on the same node, then values for readers elsewhere.
 pub type Parts = Vec<(Scope, Vec<Kval>)>;
 
 impl Puts {
-    /// Notes a put. The scope must not be internal.
-    pub fn put(&mut self, key: Key, scope: Scope, value: Value) {
-        match self.by_key.get(&key) {
-            Some(&place) => self.puts[place] = Put { key, scope, value, is_new: true },
+    /// Notes a put of a value of `value_len` packed bytes. The scope must not be internal.
+    ///
+    /// # Errors
+    /// `ERR_OUT_OF_RESOURCE` where the next commit would be too long to be sent; what was put before it can be.
+    pub fn put(&mut self, key: Key, scope: Scope, value: &Value, value_len: usize, only_new: bool) -> Result<()> {
+        let readers = usize::from(scope.is_local()) + usize::from(scope.is_remote());
+        let len = value_len.saturating_add(key.as_bytes().len() + VALUE_OVERHEAD).saturating_mul(readers);
+        let place = self.by_key.get(&key).copied();
+        let (old_len, old_new_len) = match place.map(|place| &self.puts[place]) {
+            Some(old) => (old.len, if old.is_new { old.len } else { 0 }),
+            None => (0, 0),
+        };
+        let (all, new) = ((self.len - old_len).saturating_add(len), (self.new_len - old_new_len).saturating_add(len));
+        if (if only_new { new } else { all }).saturating_add(COMMIT_OVERHEAD) > REQUEST_LEN_MAX {
+            return Err(Status::ERR_OUT_OF_RESOURCE);
+        }
+        (self.len, self.new_len) = (all, new);
+        let put = Put { key, scope, value: value.clone(), len, is_new: true };
+        match place {
+            Some(place) => self.puts[place] = put,
             None => {
-                self.by_key.insert(key.clone(), self.puts.len());
-                self.puts.push(Put { key, scope, value, is_new: true });
+                self.by_key.insert(put.key.clone(), self.puts.len());
+                self.puts.push(put);
             }
         }
+        Ok(())
     }
 
     /// What to send: everything, as released servers expect at each commit, or only what is new.
@@ -47,6 +77,7 @@ impl Puts {
 
     /// The server has everything.
     pub fn committed(&mut self) {
+        self.new_len = 0;
         for put in &mut self.puts {
             put.is_new = false;
         }
@@ -57,6 +88,10 @@ impl Puts {
 mod tests {
     use super::*;
 
+    fn put(puts: &mut Puts, key: &'static str, scope: Scope, value: i32) {
+        puts.put(key.into(), scope, &Value::Int(value), 8, true).unwrap();
+    }
+
     fn keys(parts: &Parts) -> Vec<(Scope, Vec<String>)> {
         parts.iter().map(|(scope, kvals)| (*scope, kvals.iter().map(|kval| kval.key.to_string()).collect())).collect()
     }
@@ -65,9 +100,9 @@ mod tests {
     fn a_global_key_goes_to_both_readers() {
         let mut puts = Puts::default();
         assert_eq!(puts.parts(false), []);
-        puts.put("r".into(), Scope::Remote, Value::Int(1));
-        puts.put("g".into(), Scope::Global, Value::Int(2));
-        puts.put("l".into(), Scope::Local, Value::Int(3));
+        put(&mut puts, "r", Scope::Remote, 1);
+        put(&mut puts, "g", Scope::Global, 2);
+        put(&mut puts, "l", Scope::Local, 3);
         let expected =
             vec![(Scope::Local, vec!["g".to_string(), "l".into()]), (Scope::Remote, vec!["r".into(), "g".into()])];
         assert_eq!(keys(&puts.parts(false)), expected);
@@ -77,15 +112,37 @@ mod tests {
     #[test]
     fn later_commits_repeat_all_or_send_what_is_new() {
         let mut puts = Puts::default();
-        puts.put("a".into(), Scope::Local, Value::Int(1));
-        puts.put("b".into(), Scope::Remote, Value::Int(2));
+        put(&mut puts, "a", Scope::Local, 1);
+        put(&mut puts, "b", Scope::Remote, 2);
         puts.committed();
-        puts.put("b".into(), Scope::Remote, Value::Int(3));
+        put(&mut puts, "b", Scope::Remote, 3);
         assert_eq!(keys(&puts.parts(true)), [(Scope::Remote, vec!["b".to_string()])]);
         let all = puts.parts(false);
         assert_eq!(keys(&all), [(Scope::Local, vec!["a".to_string()]), (Scope::Remote, vec!["b".into()])]);
         assert_eq!(all[1].1[0].value, Value::Int(3));
         puts.committed();
         assert_eq!(puts.parts(true), []);
+    }
+
+    #[test]
+    fn what_a_commit_cannot_send_is_not_put() {
+        const MIB: usize = 1 << 20;
+        let mut puts = Puts::default();
+        let put = |puts: &mut Puts, key: &'static str, scope, mib: usize, only_new| {
+            puts.put(key.into(), scope, &Value::Int(0), mib * MIB, only_new)
+        };
+        let full = Err(Status::ERR_OUT_OF_RESOURCE);
+        assert_eq!(put(&mut puts, "whole", Scope::Local, 1024, true), full);
+        assert_eq!(put(&mut puts, "twice", Scope::Global, 512, true), full, "for both readers");
+        assert_eq!(put(&mut puts, "a", Scope::Local, 600, true), Ok(()));
+        assert_eq!(put(&mut puts, "b", Scope::Local, 600, true), full);
+        assert_eq!(put(&mut puts, "a", Scope::Local, 700, true), Ok(()), "in place of the former");
+        assert_eq!(put(&mut puts, "b", Scope::Remote, 323, true), Ok(()));
+        assert_eq!(keys(&puts.parts(true)).len(), 2);
+        puts.committed();
+        assert_eq!(put(&mut puts, "c", Scope::Local, 1023, true), Ok(()), "to a server that has the others");
+        assert_eq!(put(&mut puts, "c", Scope::Local, 1, false), full, "to one that is sent everything");
+        assert_eq!(put(&mut puts, "a", Scope::Local, usize::MAX / MIB, true), full);
+        assert_eq!(puts.parts(false)[0].1.len(), 2);
     }
 }

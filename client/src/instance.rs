@@ -1,48 +1,83 @@
 //! The client of this process: counted, and found without a lock.
-//!
-//! This is the one module of the crate with `unsafe`: [`current`] is on the path of every Get, and must cost no more
-//! than a load.
 
+use std::cell::Cell;
+use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 use pmix_dstore::model::{Info, Proc, Result, Status};
 
+use crate::current::{Current, InUse, Slot};
 use crate::{Client, Environment};
 
-/// The client while there is one; it belongs to [`STATE`].
-static CURRENT: AtomicPtr<Client> = AtomicPtr::new(std::ptr::null_mut());
+/// The client while there is one.
+static CURRENT: Current<Client> = Current::new();
 /// How often the process is initialised, for those who only ask.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-static STATE: Mutex<State> = Mutex::new(State { is_changing: false, count: 0, live: None, retired: None });
+static STATE: Mutex<State> = Mutex::new(State { is_changing: false, count: 0 });
 static CHANGED: Condvar = Condvar::new();
 
 struct State {
     /// Somebody connects or says farewell, with the lock free: callbacks that run meanwhile may come here.
     is_changing: bool,
     count: usize,
-    live: Option<Arc<Client>>,
-    /// The one before: a call that raced with the last finalize may still use it.
-    retired: Option<Arc<Client>>,
 }
 
-/// The client of this process while it is initialised.
-///
-/// The reference stays good for a call that races with the last finalize: the client is kept until the process has been
-/// initialised and finalized once more. What may wait uses [`hold`].
+thread_local! {
+    /// Where this thread says that it uses the client, once it has done so. To find it costs no more than a load.
+    static SLOT: Cell<*const Slot<Client>> = const { Cell::new(ptr::null()) };
+    /// The same, until the thread ends.
+    static OWN_SLOT: OwnSlot = OwnSlot(CURRENT.new_slot());
+}
+
+struct OwnSlot(Arc<Slot<Client>>);
+
+impl Drop for OwnSlot {
+    fn drop(&mut self) {
+        SLOT.set(ptr::null());
+        CURRENT.forget_slot(&self.0);
+    }
+}
+
+/// The client while it is used.
+enum Using<'a> {
+    /// As the thread's slot says.
+    Said(InUse<'a, Client>),
+    Counted(Client),
+}
+
+/// Runs `run` with the client of this process, if it is initialised. The client stays for so long, whoever finalizes.
 #[inline]
-pub fn current() -> Option<&'static Client> {
-    let client = CURRENT.load(Ordering::Acquire);
-    // SAFETY: the pointer is null or that of the client in `live`, stored after the client was complete. Finalize moves
-    // it to `retired`, where it stays until another client takes its place there.
-    unsafe { client.as_ref() }
+pub fn with_current<R>(run: impl FnOnce(&Client) -> R) -> Option<R> {
+    // SAFETY: what the pointer names is this thread's `OWN_SLOT`, which resets the pointer when it goes.
+    let slot = unsafe { SLOT.get().as_ref() };
+    let using = match slot {
+        // SAFETY: the slot is one of `CURRENT`'s and this thread's; it is free; it is forgotten when the thread ends.
+        Some(slot) if slot.is_free() => Using::Said(unsafe { CURRENT.enter(slot) }?),
+        _ => Using::Counted(hold_and_get_slot()?),
+    };
+    let client: &Client = match &using {
+        Using::Said(client) => client,
+        Using::Counted(client) => client,
+    };
+    Some(run(client))
+}
+
+/// The client, counted: a thread's first time, or one within another, or one at the thread's very end.
+#[cold]
+fn hold_and_get_slot() -> Option<Client> {
+    if SLOT.get().is_null() && CURRENT.is_set() {
+        // Where the thread is ending, its slot may be gone already, and each time is the first.
+        let _ = OWN_SLOT.try_with(|own| SLOT.set(Arc::as_ptr(&own.0)));
+    }
+    hold()
 }
 
 /// The client of this process while it is initialised, to be kept over a call that may wait for somebody: such a call
 /// may outlast any number of finalizes.
 pub fn hold() -> Option<Client> {
-    STATE.lock().live.as_deref().cloned()
+    CURRENT.hold().as_deref().cloned()
 }
 
 /// Connects on the first call, counts on later ones; gives this process's name.
@@ -65,12 +100,14 @@ pub fn init(infos: &[Info]) -> Result<Proc> {
         let client = client?;
         let (me, is_singleton) = (client.me().clone(), client.is_singleton());
         client.declare_model(infos);
-        state.set(client);
+        let gone = set(&mut state, client);
+        drop(state);
+        drop(gone);
         return if is_singleton { Err(Status::ERR_UNREACH) } else { Ok(me) };
     }
     state.count += 1;
     COUNT.store(state.count, Ordering::Relaxed);
-    let client = state.live.as_ref().ok_or(Status::ERR_INIT)?;
+    let client = hold().ok_or(Status::ERR_INIT)?;
     client.declare_model(infos);
     Ok(client.me().clone())
 }
@@ -84,7 +121,9 @@ pub fn install(client: Client) -> Result<()> {
     if state.count > 0 || state.is_changing {
         return Err(Status::ERR_EXISTS);
     }
-    state.set(client);
+    let gone = set(&mut state, client);
+    drop(state);
+    drop(gone);
     Ok(())
 }
 
@@ -102,17 +141,18 @@ pub fn finalize(infos: &[Info]) -> Result<()> {
         COUNT.store(state.count, Ordering::Relaxed);
         return Ok(());
     }
-    let client = state.live.as_ref().ok_or(Status::ERR_INIT)?.as_ref().clone();
+    let client = hold().ok_or(Status::ERR_INIT)?;
     state.is_changing = true;
     drop(state);
     let result = client.finalize(infos);
+    let gone = CURRENT.take();
     let mut state = STATE.lock();
-    CURRENT.store(std::ptr::null_mut(), Ordering::Release);
     COUNT.store(0, Ordering::Relaxed);
     state.count = 0;
-    state.retired = state.live.take();
     state.is_changing = false;
     CHANGED.notify_all();
+    drop(state);
+    drop(gone);
     result
 }
 
@@ -121,12 +161,9 @@ pub fn count() -> usize {
     COUNT.load(Ordering::Relaxed)
 }
 
-impl State {
-    fn set(&mut self, client: Client) {
-        let client = Arc::new(client);
-        CURRENT.store(Arc::as_ptr(&client).cast_mut(), Ordering::Release);
-        self.live = Some(client);
-        self.count = 1;
-        COUNT.store(1, Ordering::Relaxed);
-    }
+/// Gives what nobody uses any more of the clients before, to be dropped outside the lock.
+fn set(state: &mut State, client: Client) -> Vec<Arc<Client>> {
+    state.count = 1;
+    COUNT.store(1, Ordering::Relaxed);
+    CURRENT.set(client)
 }

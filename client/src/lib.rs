@@ -13,6 +13,7 @@
 pub mod channel;
 mod client;
 mod commit;
+mod current;
 pub mod env;
 pub mod events;
 pub mod get;

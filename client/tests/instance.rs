@@ -32,12 +32,12 @@ fn threads() -> usize {
 #[test]
 fn the_instance_is_counted_and_can_come_again() {
     let (descriptors, threads_before) = (open_descriptors(), threads());
-    assert!(instance::current().is_none());
+    assert!(instance::with_current(|_| ()).is_none() && instance::hold().is_none());
     assert_eq!(instance::finalize(&[]), Err(Status::ERR_INIT));
 
     for round in 0..3 {
         assert_eq!(instance::init(&[]), Err(Status::ERR_UNREACH), "nobody launched this process");
-        let client = instance::current().expect("it is initialised nevertheless");
+        let client = instance::hold().expect("it is initialised nevertheless");
         client.put(Scope::Internal, "round".into(), Value::Int(round)).unwrap();
         // The second library of the process counts, and sees the same.
         assert_eq!(instance::init(&[]).as_ref(), Ok(client.me()));
@@ -45,11 +45,13 @@ fn the_instance_is_counted_and_can_come_again() {
         let handler = std::sync::Arc::new(|_, _, _| {});
         client.register_event_handler(vec![Status(-1)], Vec::new(), handler).wait().unwrap();
         assert_eq!(instance::finalize(&[]), Ok(()));
-        assert_eq!(get(instance::current().unwrap(), "round"), Ok(Value::Int(round)));
+        // One use within another.
+        let found = instance::with_current(|_| instance::with_current(|client| get(client, "round")));
+        assert_eq!(found, Some(Some(Ok(Value::Int(round)))));
         assert_eq!(instance::finalize(&[]), Ok(()));
         assert_eq!(instance::count(), 0);
-        assert!(instance::current().is_none());
-        assert_eq!(get(client, "round"), Ok(Value::Int(round)), "a call that races with the last finalize");
+        assert!(instance::with_current(|_| ()).is_none() && instance::hold().is_none());
+        assert_eq!(get(&client, "round"), Ok(Value::Int(round)), "a call that outlasts the last finalize");
         assert_eq!(instance::finalize(&[]), Err(Status::ERR_INIT));
     }
 

@@ -335,9 +335,21 @@ impl Host for CHost {
 
 /// Ends an upcall: its arguments go, then the server hears the answer.
 fn answer<T: Into<pmix_server::Answer>>(cbdata: *mut c_void, answer: T) {
+    answer_and_release(cbdata, answer, None, ptr::null_mut());
+}
+
+/// The same for an answer in memory of the host's that has been copied.
+fn answer_and_release<T: Into<pmix_server::Answer>>(
+    cbdata: *mut c_void,
+    answer: T,
+    release_fn: Option<pmix_release_cbfunc_t>,
+    release_cbdata: *mut c_void,
+) {
     let number = from_cbdata(cbdata);
     drop(ARGUMENTS.take(number));
-    Completion::<T>::by_id(number as u64).complete(answer);
+    let callback = Callback::new(release_fn, release_cbdata);
+    let release = callback.is_some().then(|| Box::new(move || callback.release()) as Box<dyn FnOnce() + Send>);
+    Completion::<T>::by_id(number as u64).complete_then(answer, release);
 }
 
 unsafe extern "C" fn op_done(status: pmix_status_t, cbdata: *mut c_void) {
@@ -361,8 +373,7 @@ unsafe extern "C" fn modex_done(
     guard("a host's answer to a fence or direct modex", || {
         // SAFETY: the host's data stays until its release function is called.
         let bytes = unsafe { array::bytes(data, ndata) }.to_vec();
-        Callback::new(release_fn, release_cbdata).release();
-        answer(cbdata, (Status(status), bytes));
+        answer_and_release(cbdata, (Status(status), bytes), release_fn, release_cbdata);
     });
 }
 
@@ -397,8 +408,7 @@ unsafe extern "C" fn infos_done(
     guard("a host's answer", || {
         // SAFETY: the host's infos stay until its release function is called.
         let infos: Result<Vec<Info>> = unsafe { read_or_none(info, ninfo) };
-        Callback::new(release_fn, release_cbdata).release();
-        answer(cbdata, combined(status, infos));
+        answer_and_release(cbdata, combined(status, infos), release_fn, release_cbdata);
     });
 }
 

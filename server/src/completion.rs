@@ -69,6 +69,9 @@ impl From<(Status, Vec<Info>)> for Answer {
 /// Who waits for answers: a server.
 pub(crate) trait AnswerSink: Send + Sync {
     fn answer(&self, id: u64, answer: Answer);
+
+    /// Runs `job` on the server's thread, outside every upcall.
+    fn defer(&self, job: Box<dyn FnOnce() + Send>);
 }
 
 /// The upcalls without an answer, by their number, with the server that made them.
@@ -97,9 +100,22 @@ impl<T: Into<Answer>> Completion<T> {
 
     /// Answers the upcall.
     pub fn complete(self, answer: T) {
-        let sink = PENDING.lock().remove(&self.id);
-        if let Some(sink) = sink.and_then(|sink| sink.upgrade()) {
-            sink.answer(self.id, answer.into());
+        self.complete_then(answer, None);
+    }
+
+    /// Answers the upcall, of which the host wants to hear by `release` that its memory is not needed any more.
+    ///
+    /// That is called on the server's thread, since a host may answer with a lock of its own held that its release
+    /// function takes, too; and before anybody hears the answer, since a host may take nothing new for a collective
+    /// until it is called. Slurm's collectives do both. Where no server waits for the answer, it is called at once.
+    pub fn complete_then(self, answer: T, release: Option<Box<dyn FnOnce() + Send>>) {
+        let sink = PENDING.lock().remove(&self.id).and_then(|sink| sink.upgrade());
+        match sink {
+            Some(sink) => {
+                release.into_iter().for_each(|release| sink.defer(release));
+                sink.answer(self.id, answer.into());
+            }
+            None => release.into_iter().for_each(|release| release()),
         }
     }
 }
@@ -114,4 +130,49 @@ pub(crate) fn open(sink: Weak<dyn AnswerSink>) -> u64 {
 /// Stops waiting for the answer of an upcall that was answered by its return value; tells whether it was awaited.
 pub(crate) fn close(id: u64) -> bool {
     PENDING.lock().remove(&id).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    /// A server whose thread comes to its jobs when the test says so.
+    #[derive(Default)]
+    struct Later(Mutex<Vec<Box<dyn FnOnce() + Send>>>);
+
+    impl AnswerSink for Later {
+        fn answer(&self, _id: u64, _answer: Answer) {
+            assert_eq!(self.0.lock().len(), 1, "the host's memory is released before others go on");
+        }
+
+        fn defer(&self, job: Box<dyn FnOnce() + Send>) {
+            self.0.lock().push(job);
+        }
+    }
+
+    #[test]
+    fn the_hosts_release_function_is_called_once_and_not_inside_its_answer() {
+        let server = Arc::new(Later::default());
+        let sink: Arc<dyn AnswerSink> = server.clone();
+        let released = || {
+            let flag = Arc::new(AtomicBool::new(false));
+            let set = flag.clone();
+            (flag, Some(Box::new(move || set.store(true, Ordering::Relaxed)) as Box<dyn FnOnce() + Send>))
+        };
+
+        let id = open(Arc::downgrade(&sink));
+        let (first, release) = released();
+        Completion::<(Status, Vec<u8>)>::by_id(id).complete_then((Status::SUCCESS, Vec::new()), release);
+        assert!(!first.load(Ordering::Relaxed), "called while the host answers");
+        server.0.lock().drain(..).for_each(|job| job());
+        assert!(first.load(Ordering::Relaxed));
+
+        // A second answer, which nobody waits for, is the host's memory all the same.
+        let (second, release) = released();
+        Completion::<(Status, Vec<u8>)>::by_id(id).complete_then((Status::SUCCESS, Vec::new()), release);
+        assert!(second.load(Ordering::Relaxed) && server.0.lock().is_empty());
+    }
 }

@@ -72,30 +72,22 @@ pub trait Host: Send + Sync {
         Status::ERR_NOT_SUPPORTED
     }
 
-    /// Processes of several servers connect.
-    ///
-    /// Not asked yet: see `docs/missing.md`.
+    /// Processes of several servers connect; the local ones are all there.
     fn connect(&self, procs: &[Proc], infos: &[Info], done: Completion<Status>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }
 
-    /// Processes of several servers disconnect.
-    ///
-    /// Not asked yet: see `docs/missing.md`.
+    /// Processes of several servers disconnect; the local ones are all there.
     fn disconnect(&self, procs: &[Proc], infos: &[Info], done: Completion<Status>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }
 
-    /// Clients want to hear of events that only the environment sees.
-    ///
-    /// Not asked yet: see `docs/missing.md`.
+    /// The first client wants to hear of these events, which only the environment sees.
     fn register_events(&self, codes: &[Status], infos: &[Info], done: Completion<Status>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }
 
-    /// No client wants to hear of these events any more.
-    ///
-    /// Not asked yet: see `docs/missing.md`.
+    /// No client wants to hear of these events any more. Nobody waits for the answer.
     fn deregister_events(&self, codes: &[Status], done: Completion<Status>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }

@@ -145,11 +145,16 @@ impl Link for OwnLink {
     }
 
     fn defer(&self, job: Job) {
-        match self.inner() {
-            Ok(inner) => inner.feed(|engine| engine.defer(job)),
-            // The server has ended: the callback still has to come, and there is only this thread left.
-            Err(_) => drop(thread::Builder::new().name("pmix-callback".into()).spawn(job)),
+        if let Some(inner) = self.0.upgrade() {
+            let mut engine = inner.engine.lock();
+            if !engine.is_ended() {
+                engine.defer(job);
+                drop(engine);
+                return inner.wake();
+            }
         }
+        // The server has ended: the callback still has to come, and there is only this thread left.
+        drop(thread::Builder::new().name("pmix-callback".into()).spawn(job));
     }
 
     fn dialect(&self) -> Dialect {

@@ -122,6 +122,14 @@ impl AnswerSink for Inner {
     fn answer(&self, id: u64, answer: Answer) {
         self.feed(|engine| engine.answer(id, answer));
     }
+
+    fn defer(&self, job: Box<dyn FnOnce() + Send>) {
+        if self.is_stopped() {
+            // Nobody would come to it any more.
+            return job();
+        }
+        self.feed(|engine| engine.defer(job));
+    }
 }
 
 /// A PMIx server.
@@ -279,11 +287,14 @@ impl Server {
         self.inner.engine.lock().stats()
     }
 
-    /// Stops: clients see a lost connection, files are removed, the thread ends.
+    /// Stops: clients see a lost connection, files are removed, the thread ends. Once this has returned nothing of the
+    /// host's is called any more.
     pub fn finalize(&self) -> Status {
         if self.inner.stop.swap(true, Ordering::AcqRel) {
             return Status::ERR_INIT;
         }
+        // The own client's link is this server, which cannot fail to hear it.
+        let _ = self.client.finalize(&[]);
         self.inner.wake();
         let thread = self.thread.lock().take();
         if !self.inner.is_own_thread()
@@ -292,16 +303,22 @@ impl Server {
             // A panic of the thread has been reported by its own message.
             let _ = thread.join();
         }
-        let rest = self.inner.engine.lock().shut_down();
-        for output in rest {
-            match output {
-                Output::CleanUp((uid, gid), cleanup) => cleanup.run(uid, gid),
-                Output::Call(call) => call(),
-                _ => {}
+        let mut rest = self.inner.engine.lock().shut_down();
+        OwnRequests::close(&self.inner.own);
+        loop {
+            for output in rest {
+                match output {
+                    Output::CleanUp((uid, gid), cleanup) => cleanup.run(uid, gid),
+                    Output::Call(call) => call(),
+                    _ => {}
+                }
+            }
+            // What these calls have led to.
+            rest = self.inner.engine.lock().take_last_outputs();
+            if rest.is_empty() {
+                return Status::SUCCESS;
             }
         }
-        OwnRequests::close(&self.inner.own);
-        Status::SUCCESS
     }
 }
 
@@ -377,6 +394,33 @@ mod tests {
         let connected: Result<Vec<TcpStream>, _> = (0..400).map(connect).collect();
         drop(go_on);
         assert_eq!(connected.unwrap().len(), 400);
+    }
+
+    #[test]
+    fn no_handler_is_called_after_finalize() {
+        let server = Server::init(Arc::new(Silent), &[]).unwrap();
+        let (called, calls) = channel();
+        let handler = Arc::new(move |_, _: Event, _| {
+            // Long enough for a finalize that does not wait for it.
+            thread::sleep(Duration::from_millis(100));
+            let _ = called.send(());
+        });
+        server.client().register_event_handler(Vec::new(), Vec::new(), handler).wait().unwrap();
+        let (go_on, held) = channel::<()>();
+        let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
+        // The server's thread is busy, and has an event to tell of after that.
+        server.register_client(proc, 0, 0, 0, Some(Box::new(move |_| held.recv().unwrap_or(()))));
+        server.notify_event(Status(-3456), server.me().clone(), 2, Vec::new(), None);
+        thread::scope(|scope| {
+            let ending = scope.spawn(|| server.finalize());
+            while !server.inner.is_stopped() {
+                thread::yield_now();
+            }
+            drop(go_on);
+            assert_eq!(ending.join().unwrap(), Status::SUCCESS);
+        });
+        let left = calls.try_iter().count();
+        assert!(calls.recv_timeout(Duration::from_millis(200)).is_err(), "called after finalize, {left} times before");
     }
 
     fn resident_bytes() -> u64 {

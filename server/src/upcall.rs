@@ -18,6 +18,10 @@ pub(crate) enum Upcall {
     Lookup { proc: Proc, keys: Vec<Key>, infos: Vec<Info> },
     Unpublish { proc: Proc, keys: Vec<Key>, infos: Vec<Info> },
     Spawn { proc: Proc, infos: Vec<Info>, apps: Vec<App> },
+    Connect { procs: Vec<Proc>, infos: Vec<Info> },
+    Disconnect { procs: Vec<Proc>, infos: Vec<Info> },
+    RegisterEvents { codes: Vec<Status>, infos: Vec<Info> },
+    DeregisterEvents { codes: Vec<Status> },
     NotifyEvent { code: Status, source: Proc, range: u8, infos: Vec<Info> },
     Query { proc: Proc, queries: Vec<Query> },
     Log { proc: Proc, data: Vec<Info>, directives: Vec<Info> },
@@ -41,6 +45,10 @@ impl Upcall {
             Upcall::Lookup { proc, keys, infos } => host.lookup(&proc, &keys, &infos, Completion::by_id(id)),
             Upcall::Unpublish { proc, keys, infos } => host.unpublish(&proc, &keys, &infos, Completion::by_id(id)),
             Upcall::Spawn { proc, infos, apps } => host.spawn(&proc, &infos, &apps, Completion::by_id(id)),
+            Upcall::Connect { procs, infos } => host.connect(&procs, &infos, Completion::by_id(id)),
+            Upcall::Disconnect { procs, infos } => host.disconnect(&procs, &infos, Completion::by_id(id)),
+            Upcall::RegisterEvents { codes, infos } => host.register_events(&codes, &infos, Completion::by_id(id)),
+            Upcall::DeregisterEvents { codes } => host.deregister_events(&codes, Completion::by_id(id)),
             Upcall::NotifyEvent { code, source, range, infos } => {
                 host.notify_event(code, &source, range, &infos, Completion::by_id(id))
             }

@@ -516,6 +516,15 @@ static void check_values(void)
         free(value.data.bo.bytes);
     }
     /* What no commit could send is refused, and does no harm to the others. */
+    if (me.rank == 0) {
+        pmix_value_t value = { .type = PMIX_BYTE_OBJECT, .data.bo.size = (size_t) 1 << 30 };
+        value.data.bo.bytes = need(calloc(1, value.data.bo.size));
+        pmix_status_t status = PMIx_Put(PMIX_LOCAL, "t.gigantic", &value);
+        free(value.data.bo.bytes);
+        if (status != PMIX_ERR_OUT_OF_RESOURCE) {
+            complain("PMIx_Put of 1 GiB: %s", PMIx_Error_string(status));
+        }
+    }
     uint32_t number = 1;
     pmix_data_array_t arrays[40];
     for (int depth = 0; depth < 40; depth++) {
@@ -690,10 +699,34 @@ static void check_threads(void)
 
 static volatile bool racing = true;
 
+/* Gets that are answered at once, and some that wait for the server or for a value that does not come. */
+static void *one_reader(void *argument)
+{
+    uint32_t number = (uint32_t) (uintptr_t) argument;
+    pmix_proc_t job = proc_of(me.nspace, PMIX_RANK_WILDCARD);
+    for (unsigned turn = 0; racing; turn++) {
+        pmix_value_t *found = NULL;
+        bool waits = number == 0 && turn % 64 == 0;
+        pmix_status_t status = PMIx_Get(waits ? &me : &job, waits ? "t.never" : PMIX_JOB_SIZE, NULL, 0, &found);
+        if (status == PMIX_SUCCESS) {
+            if (waits || found->type != PMIX_UINT32 || found->data.uint32 != 1) {
+                complain("reader %u: a wrong value", number);
+            }
+            PMIX_VALUE_RELEASE(found);
+        } else {
+            usleep(100); /* There is nothing to do, and others have. */
+        }
+    }
+    return NULL;
+}
+
 static void *one_racer(void *argument)
 {
     uint32_t number = (uint32_t) (uintptr_t) argument;
     while (racing) {
+        if (!PMIx_Initialized()) {
+            usleep(100);
+        }
         pmix_value_t value = value_uint32(number);
         pmix_proc_t *peers = NULL;
         size_t count = 0;
@@ -712,28 +745,29 @@ static void *one_racer(void *argument)
     return NULL;
 }
 
-/* Whoever calls while another thread finalizes gets some status. (PMIx_Get takes no lock, which has its price: a Get
- * must not last from before one finalize to after the next.) */
+/* Whoever calls while another thread finalizes gets some status. */
 static void check_race(void)
 {
     pthread_t threads[THREAD_COUNT];
     must(PMIx_Init(&me, NULL, 0), "PMIx_Init");
     for (uintptr_t i = 0; i < THREAD_COUNT; i++) {
-        if (pthread_create(&threads[i], NULL, one_racer, (void *) i) != 0) {
+        if (pthread_create(&threads[i], NULL, i % 4 == 0 ? one_reader : one_racer, (void *) i) != 0) {
             complain("no thread");
             exit(1);
         }
     }
     for (int i = 0; i < 100; i++) {
-        usleep(1000);
+        usleep(i % 4 * 500);
         must(PMIx_Finalize(NULL, 0), "PMIx_Finalize under calls");
         pmix_proc_t again;
         must(PMIx_Init(&again, NULL, 0), "PMIx_Init under calls");
     }
     racing = false;
+    must(PMIx_Finalize(NULL, 0), "PMIx_Finalize under calls"); /* It ends those that wait. */
     for (int i = 0; i < THREAD_COUNT; i++) {
         pthread_join(threads[i], NULL);
     }
+    must(PMIx_Init(&me, NULL, 0), "PMIx_Init");
     end_client();
 }
 

@@ -154,13 +154,30 @@ fn srun_with_our_library_on_either_side() {
         eprintln!("left out: starting Slurm's daemons takes root");
         return;
     }
+    // Four ranks on one node, on two in turn, unevenly on three; each with the modex in a fence and direct.
+    let layouts = ["-N 1 -n 4", "-N 2 --ntasks-per-node=2 -m cyclic", "-N 3 -n 4 -m block"];
+    let steps: Vec<String> = ["0", "1"]
+        .iter()
+        .flat_map(|modex| layouts.map(|layout| format!("OMPI_MCA_pmix_base_async_modex={modex} srun {layout} \"$0\"")))
+        .collect();
     for (server, ranks) in sides() {
-        let mut run = Run::new(repository().join("tests/slurm/one-node.sh"), ranks).env("RING_LIBRARY", "1");
+        let mut run = Run::new(repository().join("tests/slurm/cluster.sh"), ranks)
+            .env("RING_LIBRARY", "1")
+            // Debian's Slurm ends a fence of the other kind on each node alone, whatever the library.
+            .env("SLURM_PMIX_FENCE", "ring")
+            .args("--nodes 3");
         if server != Library::Stock {
             run = run.arg("--lib").arg(server.directory());
         }
-        let ended = run.args("srun --mpi=pmix -n 4").arg(program("ring")).succeed();
-        assert_ring(&ended, 4, &[(ranks, 4)]);
-        assert_served(&ended, 4, server);
+        let ended = run.args("bash -ec").arg(steps.join("\n")).arg(program("ring")).succeed();
+        assert_eq!(ended.count("ring of 4 ranks done"), steps.len(), "{ended}");
+        assert_eq!(ended.count("FAIL"), 0, "{ended}");
+        let library = format!("library {}", ranks.file().display());
+        assert_eq!(ended.count(&library), 4 * steps.len(), "{ranks:?}: {ended}");
+        assert_served(&ended, 4 * steps.len(), server);
+        for node in ["n0", "n1", "n2"] {
+            assert!(ended.count(&format!(" of 4 on {node};")) >= 2, "{ended}");
+        }
+        assert!(!ended.left, "{ended}");
     }
 }

@@ -23,7 +23,7 @@ use parking_lot::{Condvar, Mutex};
 use pmix_dstore::model::{Result, Status};
 
 use super::frame::Frames;
-use crate::wire::{Header, TAG_FIRST, TAG_NOTIFY};
+use crate::wire::{Header, REQUEST_LEN_MAX, TAG_FIRST, TAG_NOTIFY};
 use crate::{Job, ReplyFn};
 
 /// Notifications that may wait for the callback thread; more are dropped.
@@ -241,7 +241,8 @@ impl Mux {
         if state.lost {
             return Err(Status::ERR_LOST_CONNECTION);
         }
-        u32::try_from(payload.len()).map(drop).map_err(|_| Status::ERR_BAD_PARAM)
+        // The server would hang up, and everything else would fail with this.
+        if payload.len() <= REQUEST_LEN_MAX { Ok(()) } else { Err(Status::ERR_OUT_OF_RESOURCE) }
     }
 
     /// Queues a message and writes as much as goes without waiting.

@@ -120,6 +120,12 @@ impl Registry {
         unused
     }
 
+    /// Takes all handlers away: none is called any more, neither for events that come nor for those on their way.
+    pub fn close(&self) {
+        let handlers = std::mem::take(&mut *self.handlers.lock());
+        handlers.all().for_each(|handler| handler.is_live.store(false, Ordering::Release));
+    }
+
     /// The handlers to call for an event, in order.
     pub fn matching(&self, event: &Event, me: &Proc) -> VecDeque<Arc<Handler>> {
         let addressees = Addressees::read(&event.infos);

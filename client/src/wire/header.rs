@@ -12,6 +12,9 @@ pub const TAG_FIRST: u32 = 101;
 /// Longest payload in bytes that released clients from 6.1 on accept; older ones have no such limit.
 pub const MESSAGE_LEN_MAX: usize = 32 << 20;
 
+/// Longest payload in bytes of a request. A server of ours hangs up on who claims more; so clients refuse to send it.
+pub const REQUEST_LEN_MAX: usize = 1 << 30;
+
 /// The header of a message: 16 bytes, big-endian, the last four of them unused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {

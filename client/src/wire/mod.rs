@@ -26,7 +26,7 @@ mod version;
 mod tests;
 
 pub use command::Command;
-pub use header::{Header, MESSAGE_LEN_MAX, TAG_FIRST, TAG_HEARTBEAT, TAG_IOF, TAG_NOTIFY};
+pub use header::{Header, MESSAGE_LEN_MAX, REQUEST_LEN_MAX, TAG_FIRST, TAG_HEARTBEAT, TAG_IOF, TAG_NOTIFY};
 pub use hello::{ClientReply, HELLO_LEN_MAX, Hello, PeerKind, ToolReply};
 pub use notification::{IoDelivery, Notification};
 pub use reply::Reply;

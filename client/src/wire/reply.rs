@@ -276,16 +276,11 @@ pub struct ConnectReply {
 
 impl Reply for ConnectReply {
     fn encode(&self, dialect: Dialect, to: Version) -> Result<Vec<u8>> {
-        let mut packer = packer(dialect, to);
-        packer.status(self.status);
-        let mut job = packer.nested();
+        let mut writer = ConnectWriter::new(dialect, to, self.status);
         for (nspace, kvals) in &self.jobs {
-            job.clear();
-            job.string(Some(nspace.as_bytes()))?;
-            put_kvals(&mut job, kvals)?;
-            packer.byte_object(job.as_bytes());
+            writer.job(nspace, |job| put_kvals(job, kvals))?;
         }
-        Ok(packer.into_bytes())
+        Ok(writer.into_bytes())
     }
 
     fn decode(dialect: Dialect, _from: Version, bytes: &[u8]) -> Result<ConnectReply> {
@@ -298,6 +293,38 @@ impl Reply for ConnectReply {
             jobs.push((job.nspace()?, job.kvals()?));
         }
         Ok(ConnectReply { status, jobs })
+    }
+}
+
+/// Writes a [`ConnectReply`] straight from a store.
+pub struct ConnectWriter {
+    reply: Packer,
+    job: Packer,
+}
+
+impl ConnectWriter {
+    /// A reply that tells of no job.
+    pub fn new(dialect: Dialect, to: Version, status: Status) -> ConnectWriter {
+        let mut reply = packer(dialect, to);
+        reply.status(status);
+        ConnectWriter { job: reply.nested(), reply }
+    }
+
+    /// Adds a job: `values` packs what is known of it as kvals.
+    ///
+    /// # Errors
+    /// Those of `values`; then the job is left out.
+    pub fn job(&mut self, nspace: &Nspace, values: impl FnOnce(&mut Packer) -> Result<()>) -> Result<()> {
+        self.job.clear();
+        self.job.string(Some(nspace.as_bytes()))?;
+        values(&mut self.job)?;
+        self.reply.byte_object(self.job.as_bytes());
+        Ok(())
+    }
+
+    /// The payload.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.reply.into_bytes()
     }
 }
 

@@ -35,7 +35,7 @@ status_entry! {
     fn PMIx_Init(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize) {
         let result = instance::init(&array::read(info, ninfo)?);
         // A process that nobody launched has a name, too, although the call fails.
-        if let Some(client) = instance::current()
+        if let Some(client) = instance::hold()
             && !proc.is_null()
         {
             fill(client.me(), proc)?;

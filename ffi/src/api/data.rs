@@ -97,26 +97,28 @@ status_entry! {
         val: *mut *mut pmix_value_t,
     ) {
         // Without a lock, as most Gets end with a load.
-        let client = instance::current().ok_or(Status::ERR_INIT)?;
-        let val = writable(val)?;
-        with_request(proc, key, info, ninfo, |request| {
-            // The copy is carried out by the closure itself: a result within a result would be copied once more.
-            if request.options.static_values && !request.options.pointer_values {
-                let at = writable(*val)?;
-                let mut written = Ok(());
-                client.get(request, |found| written = value::write_ref(found, at))?;
-                return written;
-            }
-            // As the stock library does: callers look at the pointer as well as at the status.
-            *val = std::ptr::null_mut();
-            let give = if request.options.pointer_values { pinned::pointer_to } else { value::allocate_ref };
-            let mut given = Ok(());
-            client.get(request, |found| match give(found) {
-                Ok(copy) => *val = copy,
-                Err(status) => given = Err(status),
-            })?;
-            given
-        })
+        let done = instance::with_current(|client| {
+            let val = writable(val)?;
+            with_request(proc, key, info, ninfo, |request| {
+                // The copy is carried out by the closure itself: a result within a result would be copied once more.
+                if request.options.static_values && !request.options.pointer_values {
+                    let at = writable(*val)?;
+                    let mut written = Ok(());
+                    client.get(request, |found| written = value::write_ref(found, at))?;
+                    return written;
+                }
+                // As the stock library does: callers look at the pointer as well as at the status.
+                *val = std::ptr::null_mut();
+                let give = if request.options.pointer_values { pinned::pointer_to } else { value::allocate_ref };
+                let mut given = Ok(());
+                client.get(request, |found| match give(found) {
+                    Ok(copy) => *val = copy,
+                    Err(status) => given = Err(status),
+                })?;
+                given
+            })
+        });
+        done.unwrap_or(Err(Status::ERR_INIT))
     }
 
     /// `PMIx_Get_nb`.

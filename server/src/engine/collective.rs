@@ -1,24 +1,50 @@
-//! Fences: gathering the local participants, exchanging through the host, releasing them.
+//! Fences, connects and disconnects: gathering the local participants, exchanging through the host, releasing them.
 
 use std::collections::HashMap;
 use std::time::Instant;
 
 use pmix_client::get::timeout_of;
 use pmix_client::wire::blob::{self, Contribution, Origin};
-use pmix_client::wire::reply::FenceReply;
+use pmix_client::wire::reply::{ConnectWriter, FenceReply};
+use pmix_client::wire::{MESSAGE_LEN_MAX, jobinfo};
+use pmix_dstore::codec::Dialect;
 use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 
-use super::peers::PeerId;
+use super::nspaces::recipient;
+use super::peers::{Peer, PeerId};
 use super::{Engine, Then, directive};
 use crate::upcall::Upcall;
 
-/// One fence that is going on.
+/// What its participants do together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Wait for each other, and bring what they have put.
+    Fence,
+    /// Come to know each other's jobs.
+    Connect,
+    /// End what a connect began.
+    Disconnect,
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Kind::Fence => "fence",
+            Kind::Connect => "connect",
+            Kind::Disconnect => "disconnect",
+        }
+    }
+}
+
+/// One collective that is going on.
 pub(super) struct Collective {
-    /// The participants, as the first one named them: relative ranks follow this order.
+    kind: Kind,
+    /// The participants, as the first one named them.
     procs: Vec<Proc>,
-    /// The participants, sorted: what tells one fence from another.
+    /// The participants, sorted: what tells one collective of a kind from another.
     signature: Vec<Proc>,
     infos: Vec<Info>,
+    /// A fence that brings what the participants have put.
     collect: bool,
     arrived: Vec<Arrival>,
     /// The host has been asked; nobody can join any more.
@@ -37,8 +63,16 @@ struct Arrival {
 }
 
 impl Engine {
-    /// A client enters a fence.
-    pub(super) fn fence(&mut self, peer: PeerId, tag: u32, procs: Vec<Proc>, infos: Vec<Info>, now: Instant) {
+    /// A client enters a collective.
+    pub(super) fn enter(
+        &mut self,
+        kind: Kind,
+        peer: PeerId,
+        tag: u32,
+        procs: Vec<Proc>,
+        infos: Vec<Info>,
+        now: Instant,
+    ) {
         let Some(proc) = self.peers.get(&peer).map(|peer| peer.proc.clone()) else { return };
         if !procs.iter().any(|participant| participant.covers(&proc)) {
             self.reply_status(peer, tag, Status::ERR_BAD_PARAM);
@@ -52,16 +86,18 @@ impl Engine {
         let mut signature = procs.clone();
         signature.sort();
         signature.dedup();
-        let collect = directive(&infos, keys::COLLECT_DATA);
+        let collect = kind == Kind::Fence && directive(&infos, keys::COLLECT_DATA);
         let deadline = timeout_of(&infos).map(|wait| now + wait);
-        let open = self.collectives.iter().find(|(_, fence)| {
-            !fence.at_host && fence.signature == signature && !fence.arrived.iter().any(|other| other.proc == proc)
+        let open = self.collectives.iter().find(|(_, other)| {
+            let same = other.kind == kind && other.signature == signature;
+            same && !other.at_host && !other.arrived.iter().any(|arrival| arrival.proc == proc)
         });
         let id = match open.map(|(id, _)| *id) {
             Some(id) => id,
             None => {
                 self.collective_next += 1;
-                let fence = Collective {
+                let collective = Collective {
+                    kind,
                     procs,
                     signature,
                     infos,
@@ -72,18 +108,18 @@ impl Engine {
                     told_of_loss: false,
                     deadline,
                 };
-                self.collectives.insert(self.collective_next, fence);
+                self.collectives.insert(self.collective_next, collective);
                 self.collective_next
             }
         };
-        let Some(fence) = self.collectives.get_mut(&id) else { return };
+        let Some(collective) = self.collectives.get_mut(&id) else { return };
         // Whoever is the first to give up waiting ends it for all.
-        fence.deadline = fence.deadline.into_iter().chain(deadline).min();
-        if fence.collect != collect {
+        collective.deadline = collective.deadline.into_iter().chain(deadline).min();
+        if collective.collect != collect {
             // All local participants must agree, as the exchange of released servers demands.
-            fence.status = Status::ERR_BAD_PARAM;
+            collective.status = Status::ERR_BAD_PARAM;
         }
-        fence.arrived.push(Arrival { peer, tag, proc });
+        collective.arrived.push(Arrival { peer, tag, proc });
         self.advance(id);
     }
 
@@ -115,25 +151,25 @@ impl Engine {
         })
     }
 
-    /// Goes on with a fence that may have all its local participants now.
+    /// Goes on with a collective that may have all its local participants now.
     fn advance(&mut self, id: u64) {
-        let Some(fence) = self.collectives.get(&id) else { return };
-        let (expected, lost) = self.local_participants(&fence.signature);
-        if fence.at_host || fence.arrived.len() < expected {
+        let Some(collective) = self.collectives.get(&id) else { return };
+        let (expected, lost) = self.local_participants(&collective.signature);
+        if collective.at_host || collective.arrived.len() < expected {
             return;
         }
-        let Some(fence) = self.collectives.get_mut(&id) else { return };
-        if lost && fence.status.is_success() {
-            fence.status = Status::ERR_LOST_CONNECTION;
+        let Some(collective) = self.collectives.get_mut(&id) else { return };
+        if lost && collective.status.is_success() {
+            collective.status = Status::ERR_LOST_CONNECTION;
         }
-        let Some(fence) = self.collectives.get(&id) else { return };
-        if self.all_local(&fence.signature) {
-            let status = fence.status;
+        let Some(collective) = self.collectives.get(&id) else { return };
+        if self.all_local(&collective.signature) {
+            let status = collective.status;
             self.complete(id, status);
             return;
         }
-        let mut failed = fence.status;
-        let data = match fence.collect.then(|| self.contribution(fence)) {
+        let mut failed = collective.status;
+        let data = match collective.collect.then(|| self.contribution(collective)) {
             None => Vec::new(),
             Some(Ok(data)) => data,
             Some(Err(status)) => {
@@ -141,14 +177,20 @@ impl Engine {
                 Vec::new()
             }
         };
-        let mut infos = fence.infos.clone();
+        let kind = collective.kind;
+        let mut infos = collective.infos.clone();
         infos.push(Info::new(keys::SORTED_PROC_ARRAY, Value::Bool(true)));
         infos.push(Info::new(keys::LOCAL_COLLECTIVE_STATUS, Value::Status(failed)));
-        let procs = fence.signature.clone();
-        if let Some(fence) = self.collectives.get_mut(&id) {
-            fence.at_host = true;
+        let procs = collective.signature.clone();
+        if let Some(collective) = self.collectives.get_mut(&id) {
+            collective.at_host = true;
         }
-        self.upcall(Then::Fence(id), Upcall::Fence { procs, infos, data });
+        let upcall = match kind {
+            Kind::Fence => Upcall::Fence { procs, infos, data },
+            Kind::Connect => Upcall::Connect { procs, infos },
+            Kind::Disconnect => Upcall::Disconnect { procs, infos },
+        };
+        self.upcall(Then::Collective(id), upcall);
     }
 
     /// What this server's participants put for other nodes, in the form that all released servers read.
@@ -178,13 +220,13 @@ impl Engine {
         ranks
     }
 
-    /// The exchange is over.
-    pub(super) fn fence_answered(&mut self, id: u64, status: Status, data: &[u8]) {
-        let Some(fence) = self.collectives.get(&id) else { return };
+    /// The host's part is over: for a collecting fence, `data` is what all servers contributed.
+    pub(super) fn collective_answered(&mut self, id: u64, status: Status, data: &[u8]) {
+        let Some(collective) = self.collectives.get(&id) else { return };
         let status = if status == Status::OPERATION_SUCCEEDED { Status::SUCCESS } else { status };
         let mut result = status;
-        if status.is_success() && fence.collect && !data.is_empty() {
-            result = self.store_exchange(&fence.signature.clone(), data).err().unwrap_or(Status::SUCCESS);
+        if status.is_success() && collective.collect && !data.is_empty() {
+            result = self.store_exchange(&collective.signature.clone(), data).err().unwrap_or(Status::SUCCESS);
         }
         self.complete(id, result);
     }
@@ -214,7 +256,19 @@ impl Engine {
 
     /// Publishes what is new and releases the participants.
     fn complete(&mut self, id: u64, status: Status) {
-        let Some(fence) = self.collectives.remove(&id) else { return };
+        let Some(collective) = self.collectives.remove(&id) else { return };
+        match collective.kind {
+            Kind::Fence => self.complete_fence(collective, status),
+            Kind::Connect => self.complete_connect(&collective, status),
+            Kind::Disconnect => {
+                for arrival in collective.arrived {
+                    self.reply_status(arrival.peer, arrival.tag, status);
+                }
+            }
+        }
+    }
+
+    fn complete_fence(&mut self, fence: Collective, status: Status) {
         for nspace in Self::nspaces_of(&fence.signature) {
             self.publish(&nspace);
         }
@@ -231,26 +285,62 @@ impl Engine {
         }
     }
 
-    /// A connection is gone: its process is in no fence any more.
-    pub(super) fn withdraw(&mut self, peer: PeerId) {
-        for fence in self.collectives.values_mut() {
-            fence.arrived.retain(|arrival| arrival.peer != peer);
+    /// Tells each participant of the other jobs that take part. Those of one job and release get the same bytes.
+    fn complete_connect(&mut self, connect: &Collective, status: Status) {
+        let nspaces = Self::nspaces_of(&connect.signature);
+        let mut replies: HashMap<(&Nspace, Dialect, String), Result<Vec<u8>, Status>> = HashMap::new();
+        for Arrival { peer, tag, proc } in &connect.arrived {
+            let Some(to) = self.peers.get(peer) else { continue };
+            let of_peer = (&proc.nspace, to.dialect, to.version_text.clone());
+            let reply = replies.entry(of_peer).or_insert_with(|| {
+                let others = nspaces.iter().filter(|nspace| **nspace != proc.nspace && status.is_success());
+                self.connect_reply(to, status, others)
+            });
+            let reply = reply.clone();
+            self.send(*peer, *tag, |_, _| reply);
         }
     }
 
-    /// A process will not come any more: the fences that wait for it go on without it.
+    /// The reply to a connect: what is known here of the jobs `others`. A job of other servers alone may not be.
+    fn connect_reply<'a>(
+        &self,
+        to: &Peer,
+        status: Status,
+        others: impl Iterator<Item = &'a Nspace> + Clone,
+    ) -> Result<Vec<u8>, Status> {
+        let recipient = recipient(to, &self.config.hostname);
+        let write = |with_ranks: bool| {
+            let mut reply = ConnectWriter::new(to.dialect, to.version, status);
+            for (nspace, state) in others.clone().filter_map(|nspace| Some((nspace, self.nspaces.get(nspace)?))) {
+                let ranks = jobinfo::all_ranks(&state.job).filter(|_| with_ranks);
+                reply.job(nspace, |job| jobinfo::pack(job, &state.job, &recipient, ranks))?;
+            }
+            Ok(reply.into_bytes())
+        };
+        // Clients ask for what they miss of the ranks of a job that is too large for one message.
+        write(true).and_then(|reply| if reply.len() > MESSAGE_LEN_MAX { write(false) } else { Ok(reply) })
+    }
+
+    /// A connection is gone: its process takes part in nothing any more.
+    pub(super) fn withdraw(&mut self, peer: PeerId) {
+        for collective in self.collectives.values_mut() {
+            collective.arrived.retain(|arrival| arrival.peer != peer);
+        }
+    }
+
+    /// A process will not come any more: what waits for it goes on without it.
     pub(super) fn leave_collectives(&mut self, gone: &Proc) {
         let concerned: Vec<u64> = self
             .collectives
             .iter()
-            .filter(|(_, fence)| !fence.at_host && fence.signature.iter().any(|proc| proc.covers(gone)))
+            .filter(|(_, other)| !other.at_host && other.signature.iter().any(|proc| proc.covers(gone)))
             .map(|(id, _)| *id)
             .collect();
         for id in concerned {
-            let Some(fence) = self.collectives.get_mut(&id) else { continue };
+            let Some(collective) = self.collectives.get_mut(&id) else { continue };
             // The host may know of its end before its connection does: it must not stand in for one that is still to come.
-            let withdrawn: Vec<Arrival> = fence.arrived.extract_if(.., |arrival| arrival.proc == *gone).collect();
-            let is_empty = fence.arrived.is_empty();
+            let withdrawn: Vec<Arrival> = collective.arrived.extract_if(.., |arrival| arrival.proc == *gone).collect();
+            let is_empty = collective.arrived.is_empty();
             for Arrival { peer, tag, .. } in withdrawn {
                 self.reply_status(peer, tag, Status::ERR_LOST_CONNECTION);
             }
@@ -258,20 +348,21 @@ impl Engine {
                 self.collectives.remove(&id);
                 continue;
             }
-            let Some(fence) = self.collectives.get_mut(&id) else { continue };
-            if !std::mem::replace(&mut fence.told_of_loss, true) {
-                let (procs, arrived) = (in_words(&fence.procs), fence.arrived.len());
-                self.log(format!("a fence of {procs}, which {arrived} local processes have entered, lost {gone}"));
+            let Some(collective) = self.collectives.get_mut(&id) else { continue };
+            if !std::mem::replace(&mut collective.told_of_loss, true) {
+                let (word, arrived) = (collective.kind.word(), collective.arrived.len());
+                let procs = in_words(&collective.procs);
+                self.log(format!("a {word} of {procs}, which {arrived} local processes have entered, lost {gone}"));
             }
             self.advance(id);
         }
     }
 
-    /// A namespace is gone: there will be no fence with it.
-    pub(super) fn end_fences_of(&mut self, nspace: &Nspace) {
-        let of_nspace = |fence: &Collective| fence.signature.iter().any(|proc| proc.nspace == *nspace);
+    /// A namespace is gone: there will be no collective with it.
+    pub(super) fn end_collectives_of(&mut self, nspace: &Nspace) {
+        let of_nspace = |collective: &Collective| collective.signature.iter().any(|proc| proc.nspace == *nspace);
         let ended: Vec<u64> =
-            self.collectives.iter().filter(|(_, fence)| of_nspace(fence)).map(|(id, _)| *id).collect();
+            self.collectives.iter().filter(|(_, other)| of_nspace(other)).map(|(id, _)| *id).collect();
         for id in ended {
             self.complete(id, Status::ERR_NOT_FOUND);
         }
@@ -281,34 +372,34 @@ impl Engine {
         let late: Vec<u64> = self
             .collectives
             .iter()
-            .filter(|(_, fence)| fence.deadline.is_some_and(|deadline| deadline <= now))
+            .filter(|(_, other)| other.deadline.is_some_and(|deadline| deadline <= now))
             .map(|(id, _)| *id)
             .collect();
         for id in late {
-            if let Some(fence) = self.collectives.get(&id) {
-                let missing = self.missing(fence);
-                self.log(format!("a fence timed out; missing: {missing}"));
+            if let Some(collective) = self.collectives.get(&id) {
+                let (word, missing) = (collective.kind.word(), self.missing(collective));
+                self.log(format!("a {word} timed out; missing: {missing}"));
             }
             self.complete(id, Status::ERR_TIMEOUT);
         }
     }
 
     pub(super) fn collective_deadline(&self) -> Option<Instant> {
-        self.collectives.values().filter_map(|fence| fence.deadline).min()
+        self.collectives.values().filter_map(|collective| collective.deadline).min()
     }
 
     /// The local participants that have not arrived, in words.
-    fn missing(&self, fence: &Collective) -> String {
-        if fence.at_host {
+    fn missing(&self, collective: &Collective) -> String {
+        if collective.at_host {
             return "the answer of the host".into();
         }
         let mut missing = Vec::new();
-        for nspace in Self::nspaces_of(&fence.signature) {
+        for nspace in Self::nspaces_of(&collective.signature) {
             let Some(state) = self.nspaces.get(&nspace) else { continue };
             for rank in state.clients.keys() {
                 let proc = Proc::new(nspace.clone(), *rank);
-                let takes_part = fence.signature.iter().any(|participant| participant.covers(&proc));
-                if takes_part && !fence.arrived.iter().any(|arrival| arrival.proc == proc) {
+                let takes_part = collective.signature.iter().any(|participant| participant.covers(&proc));
+                if takes_part && !collective.arrived.iter().any(|arrival| arrival.proc == proc) {
                     missing.push(proc);
                 }
             }

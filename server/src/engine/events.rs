@@ -58,17 +58,59 @@ impl EventCache {
 }
 
 impl Engine {
-    /// A client wants to hear of events; none named means all.
-    pub(super) fn register_events(&mut self, id: PeerId, tag: u32, codes: Vec<Status>, now: Instant) {
+    /// A client wants to hear of events; none named means all. Of those that only the environment sees the host hears
+    /// when the first client wants them.
+    pub(super) fn register_events(&mut self, id: PeerId, tag: u32, codes: Vec<Status>, infos: Vec<Info>, now: Instant) {
+        let mut of_host = self.unwanted(codes.iter().copied());
+        of_host.dedup();
         let Some(peer) = self.peers.get_mut(&id) else { return };
         if codes.is_empty() {
             peer.default_events = true;
         }
-        peer.codes.extend(codes.iter().copied());
+        peer.codes.extend(codes);
+        if of_host.is_empty() {
+            self.events_registered(id, tag, now);
+        } else {
+            let then = Then::EventsRegistered(id, tag, of_host.clone());
+            self.upcall(then, Upcall::RegisterEvents { codes: of_host, infos });
+        }
+    }
+
+    /// The host will tell of the events `codes`, or not. One that takes no registrations may still report them, and so
+    /// may clients.
+    pub(super) fn host_registered_events(&mut self, id: PeerId, tag: u32, codes: &[Status], status: Status) {
+        match status {
+            Status::SUCCESS | Status::OPERATION_SUCCEEDED | Status::ERR_NOT_SUPPORTED => {
+                self.events_registered(id, tag, Instant::now());
+            }
+            failed => {
+                if let Some(peer) = self.peers.get_mut(&id) {
+                    peer.codes.retain(|code| !codes.contains(code));
+                }
+                self.reply_status(id, tag, failed);
+            }
+        }
+    }
+
+    fn events_registered(&mut self, id: PeerId, tag: u32, now: Instant) {
         let cached = self.cached_for(id, now);
         self.reply_status(id, tag, Status::SUCCESS);
         for notification in cached {
             self.send_event(id, &notification);
+        }
+    }
+
+    /// Those of some codes that only the environment sees and that no client wants to hear of.
+    fn unwanted(&self, codes: impl Iterator<Item = Status>) -> Vec<Status> {
+        let system = Status::EVENT_SYS_OTHER.0..=Status::EVENT_SYS_BASE.0;
+        codes.filter(|code| system.contains(&code.0) && !self.peers.values().any(|p| p.codes.contains(code))).collect()
+    }
+
+    /// A client does not want to hear of some events any more: the host is told of those that nobody else wants.
+    pub(super) fn release_events(&mut self, codes: impl Iterator<Item = Status>) {
+        let codes = self.unwanted(codes);
+        if !codes.is_empty() {
+            self.upcall(Then::Nothing, Upcall::DeregisterEvents { codes });
         }
     }
 
@@ -88,13 +130,15 @@ impl Engine {
     /// A client does not want to hear of these events any more; the smallest code means all.
     pub(super) fn deregister_events(&mut self, id: PeerId, codes: &[Status]) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
+        let mut released = Vec::new();
         for code in codes {
             if code.0 == i32::MIN {
                 peer.default_events = false;
-            } else {
-                peer.codes.remove(code);
+            } else if peer.codes.remove(code) {
+                released.push(*code);
             }
         }
+        self.release_events(released.into_iter());
     }
 
     /// A client reports an event.

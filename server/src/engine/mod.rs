@@ -23,7 +23,7 @@ use pmix_client::wire::{Reply, Request, Version};
 use pmix_dstore::codec::{BufferType, Dialect, Module};
 use pmix_dstore::model::{Info, Nspace, Proc, Result, Status};
 
-use self::collective::Collective;
+use self::collective::{Collective, Kind};
 use self::events::EventCache;
 pub(crate) use self::nspaces::JobPlan;
 use self::nspaces::NspaceState;
@@ -83,9 +83,13 @@ enum Then {
     /// Reply to finalize.
     Finalized(PeerId, u32),
     /// Store what the exchange brought, and release the participants.
-    Fence(u64),
+    Collective(u64),
     /// Store a rank's data, and answer those who wait for it.
     Dmodex(Proc),
+    /// Reply to the registration of events, of which the host was told of these.
+    EventsRegistered(PeerId, u32, Vec<Status>),
+    /// Nobody waits for the answer.
+    Nothing,
 }
 
 /// The state of a server.
@@ -106,6 +110,7 @@ pub(crate) struct Engine {
     /// A fence has collected data: the wire-up is over.
     collected: bool,
     port: u16,
+    ended: bool,
 }
 
 /// The dialect in which the servers of a job exchange data. The newest encoder packs what older ones know in the same
@@ -134,6 +139,7 @@ impl Engine {
             first_fork: None,
             collected: false,
             port,
+            ended: false,
         }
     }
 
@@ -170,10 +176,12 @@ impl Engine {
         match request {
             Request::JobInfo => self.job_info(peer, tag),
             Request::Commit { parts } => self.commit(peer, tag, parts),
-            Request::Fence { procs, infos } => self.fence(peer, tag, procs, infos, now),
+            Request::Fence { procs, infos } => self.enter(Kind::Fence, peer, tag, procs, infos, now),
+            Request::Connect { procs, infos, .. } => self.enter(Kind::Connect, peer, tag, procs, infos, now),
+            Request::Disconnect { procs, infos } => self.enter(Kind::Disconnect, peer, tag, procs, infos, now),
             Request::Get { nspace, rank, infos, key } => self.get(peer, tag, Proc::new(nspace, rank), infos, key, now),
             Request::Finalize => self.finalize_peer(peer, tag),
-            Request::RegisterEvents { codes, .. } => self.register_events(peer, tag, codes, now),
+            Request::RegisterEvents { codes, infos } => self.register_events(peer, tag, codes, infos, now),
             Request::DeregisterEvents { codes } => self.deregister_events(peer, &codes),
             Request::Notify { status, range, infos } => self.notify(peer, tag, status, range, infos, now),
             other => self.service(peer, tag, other),
@@ -183,13 +191,16 @@ impl Engine {
     /// The host answered an upcall, or it was answered by its return value.
     pub fn answer(&mut self, id: u64, answer: Answer) {
         match self.upcalls.remove(&id) {
-            None => {}
+            None | Some(Then::Nothing) => {}
+            Some(Then::EventsRegistered(peer, tag, codes)) => {
+                self.host_registered_events(peer, tag, &codes, answer.status());
+            }
             Some(Then::Admit(peer)) => self.admit(peer, answer.status()),
             Some(Then::Reply(peer, tag, shape)) => self.reply_answer(peer, tag, shape, answer),
             Some(Then::Finalized(peer, tag)) => self.finalized(peer, tag, answer.status()),
-            Some(Then::Fence(id)) => match answer {
-                Answer::Data(status, data) => self.fence_answered(id, status, &data),
-                other => self.fence_answered(id, other.status(), &[]),
+            Some(Then::Collective(id)) => match answer {
+                Answer::Data(status, data) => self.collective_answered(id, status, &data),
+                other => self.collective_answered(id, other.status(), &[]),
             },
             Some(Then::Dmodex(proc)) => match answer {
                 Answer::Data(status, data) => self.dmodex_answered(&proc, status, &data),
@@ -213,9 +224,20 @@ impl Engine {
         [self.gets.deadline(), self.collective_deadline(), publish].into_iter().flatten().min()
     }
 
-    /// Runs `job` on the server's thread, after what is due already.
+    /// Runs `job` on the server's thread, after what is due already, or where the server is finalized.
     pub fn defer(&mut self, job: Box<dyn FnOnce() + Send>) {
         self.outputs.push_back(Output::Call(job));
+    }
+
+    /// What is left to be done where the server is finalized; after nothing was left, nothing will be done any more.
+    pub fn take_last_outputs(&mut self) -> VecDeque<Output> {
+        self.ended = self.outputs.is_empty();
+        self.take_outputs()
+    }
+
+    /// Whether nothing will be done any more.
+    pub fn is_ended(&self) -> bool {
+        self.ended
     }
 
     /// The reply to one of this process's own requests, where it is there already.

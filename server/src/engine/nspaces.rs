@@ -167,7 +167,7 @@ impl Engine {
     pub fn deregister_nspace(&mut self, nspace: &Nspace) -> Status {
         let Some(state) = self.nspaces.remove(nspace) else { return Status::SUCCESS };
         state.shared.add_to(&mut self.stats);
-        self.end_fences_of(nspace);
+        self.end_collectives_of(nspace);
         self.fail_gets_of(nspace);
         self.events.forget_nspace(nspace);
         // The next job of this name is none of their business.

@@ -211,6 +211,7 @@ impl Engine {
         let peer = self.peers.remove(&id)?;
         self.gets.forget_peer(id);
         self.withdraw(id);
+        self.release_events(peer.codes.iter().copied());
         let state = self.nspaces.get_mut(&peer.proc.nspace);
         let client = state.and_then(|state| state.clients.get_mut(&peer.proc.rank));
         let was_last = client.is_some_and(|client| client.connections.remove(&id) && client.connections.is_empty());

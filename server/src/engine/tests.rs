@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use pmix_client::wire::reply::{FenceReply, GetReply, StatusReply};
+use pmix_client::wire::reply::{ConnectReply, FenceReply, GetReply, StatusReply};
 use pmix_client::wire::{Hello, Notification, PeerKind, Reply, Request, TAG_NOTIFY, Version, blob};
 use pmix_dstore::codec::{BufferType, Dialect, Module};
 use pmix_dstore::model::{Info, Key, KeyRef, Kval, Nspace, Proc, Rank, Status, Value, keys};
@@ -19,6 +19,7 @@ use crate::upcall::Upcall;
 struct NoSink;
 impl AnswerSink for NoSink {
     fn answer(&self, _id: u64, _answer: Answer) {}
+    fn defer(&self, _job: Box<dyn FnOnce() + Send>) {}
 }
 
 /// A server with its scripted peers.
@@ -958,4 +959,134 @@ fn old_events_are_no_news() {
     bench.pass(Duration::from_secs(100));
     bench.request(2, 11, register);
     assert!(bench.reply(2, TAG_NOTIFY).is_none());
+}
+
+/// A namespace of one process on this node, connected as a peer of its own.
+fn lone_job(bench: &mut Bench, name: &'static str, id: PeerId) -> Proc {
+    let proc = Proc::new(Nspace::new(name).unwrap(), Rank(0));
+    let infos = [Info::new(keys::NODE_MAP, Value::string(NODES[0])), Info::new(keys::PROC_MAP, Value::string("0"))];
+    bench.engine.register_nspace(JobPlan::read(&proc.nspace, 1, &infos, None, NODES[0]).unwrap());
+    bench.engine.register_client(&proc, 1000, 1000, 0);
+    bench.engine.hello(id, Transport::Tcp, Hello { proc: Some(proc.clone()), ..Bench::hello(0) });
+    bench.drain();
+    bench.answer_last(Answer::Op(Status::SUCCESS));
+    proc
+}
+
+impl Bench {
+    fn enter_as(&mut self, id: PeerId, tag: u32, request: &Request) {
+        let payload = request.encode(PLAIN, Version::OURS).unwrap();
+        self.engine.message(id, tag, &payload, self.now);
+        self.drain();
+    }
+
+    /// Takes the reply to a connect: its status, and the jobs with their sizes.
+    fn connected(&mut self, id: PeerId, tag: u32) -> Option<(Status, Vec<(Nspace, u32)>)> {
+        let position = self.sent.iter().position(|(to, of, _)| (*to, *of) == (id, tag))?;
+        let bytes = self.sent.remove(position).2;
+        let reply = ConnectReply::decode(PLAIN, Version::OURS, &bytes).unwrap();
+        let size = |kvals: &[Kval]| kvals.iter().find(|kval| kval.key.is(keys::JOB_SIZE))?.value.as_u32();
+        let jobs = reply.jobs.into_iter().map(|(nspace, kvals)| (nspace, size(&kvals).expect("a job's size")));
+        Some((reply.status, jobs.collect()))
+    }
+}
+
+#[test]
+fn jobs_that_connect_on_one_node_are_told_of_each_other() {
+    let mut bench = Bench::new(0, 1, 2);
+    let child = lone_job(&mut bench, "child", PeerId(500));
+    let procs = vec![proc(0), proc(1), Proc::new(child.nspace.clone(), Rank::WILDCARD)];
+    let connect = Request::Connect { procs: procs.clone(), infos: Vec::new(), extra: Vec::new() };
+    bench.request(0, 10, connect.clone());
+    bench.enter_as(PeerId(500), 10, &connect);
+    assert_eq!(bench.connected(peer(0), 10), None, "rank 1 is not there");
+    // A fence of the same processes is another matter.
+    bench.fence(1, 9, procs.clone(), Vec::new());
+    assert_eq!(bench.connected(peer(0), 10), None);
+    bench.request(1, 10, connect);
+    for rank in 0..2 {
+        assert_eq!(bench.connected(peer(rank), 10), Some((Status::SUCCESS, vec![(child.nspace.clone(), 1)])));
+    }
+    assert_eq!(bench.connected(PeerId(500), 10), Some((Status::SUCCESS, vec![(nspace(), 2)])));
+    assert!(bench.upcalls.is_empty(), "the host is not asked");
+
+    let disconnect = Request::Disconnect { procs, infos: Vec::new() };
+    bench.request(0, 11, disconnect.clone());
+    bench.enter_as(PeerId(500), 11, &disconnect);
+    assert_eq!(bench.status(0, 11), None);
+    bench.request(1, 11, disconnect);
+    assert_eq!(bench.status(0, 11), Some(Status::SUCCESS));
+    assert_eq!(bench.status(1, 11), Some(Status::SUCCESS));
+}
+
+#[test]
+fn a_connect_across_servers_is_the_hosts() {
+    let mut bench = Bench::new(0, 1, 2);
+    let other = Nspace::new("other").unwrap();
+    let procs = vec![everybody()[0].clone(), Proc::new(other.clone(), Rank(0))];
+    let connect = Request::Connect { procs: procs.clone(), infos: Vec::new(), extra: Vec::new() };
+    for rank in 0..2 {
+        bench.request(rank, 10, connect.clone());
+    }
+    // The host makes the other job known before it answers.
+    let infos = [Info::new(keys::JOB_SIZE, Value::Uint32(5))];
+    bench.engine.register_nspace(JobPlan::read(&other, 0, &infos, None, NODES[0]).unwrap());
+    let Upcall::Connect { infos, .. } = bench.answer_last(Answer::Op(Status::SUCCESS)) else { panic!("a connect") };
+    assert_eq!(
+        infos.iter().map(|info| info.key.to_string()).collect::<Vec<_>>(),
+        [keys::SORTED_PROC_ARRAY, keys::LOCAL_COLLECTIVE_STATUS]
+    );
+    for rank in 0..2 {
+        assert_eq!(bench.connected(peer(rank), 10), Some((Status::SUCCESS, vec![(other.clone(), 5)])));
+    }
+    for rank in 0..2 {
+        bench.request(rank, 11, Request::Disconnect { procs: procs.clone(), infos: Vec::new() });
+    }
+    assert!(matches!(bench.answer_last(Answer::Op(Status::ERR_NOT_SUPPORTED)), Upcall::Disconnect { .. }));
+    assert_eq!(bench.status(0, 11), Some(Status::ERR_NOT_SUPPORTED));
+}
+
+#[test]
+fn a_connect_with_a_process_that_dies_fails_for_the_others() {
+    let mut bench = Bench::new(0, 1, 2);
+    let child = lone_job(&mut bench, "child", PeerId(500));
+    let procs = vec![everybody()[0].clone(), Proc::new(child.nspace, Rank::WILDCARD)];
+    let connect = Request::Connect { procs, infos: Vec::new(), extra: Vec::new() };
+    bench.request(0, 10, connect.clone());
+    bench.enter_as(PeerId(500), 10, &connect);
+    bench.lose(1);
+    assert_eq!(bench.connected(peer(0), 10), Some((Status::ERR_LOST_CONNECTION, Vec::new())));
+    assert_eq!(bench.connected(PeerId(500), 10), Some((Status::ERR_LOST_CONNECTION, Vec::new())));
+    assert!(bench.log.iter().any(|line| line.starts_with("a connect of ")), "{:?}", bench.log);
+}
+
+#[test]
+fn the_host_hears_of_the_first_and_the_last_who_want_an_event_of_the_environment() {
+    let mut bench = Bench::new(0, 1, 2);
+    let (down, own) = (Status(-231), Status(-3456));
+    let register = Request::RegisterEvents { codes: vec![down, own], infos: collect() };
+    bench.request(0, 10, register.clone());
+    assert_eq!(bench.status(0, 10), None, "the host has not answered");
+    let Upcall::RegisterEvents { codes, infos } = bench.answer_last(Answer::Op(Status::SUCCESS)) else { panic!() };
+    assert_eq!((codes, infos), (vec![down], collect()));
+    assert_eq!(bench.status(0, 10), Some(Status::SUCCESS));
+    bench.request(1, 10, register.clone());
+    assert_eq!(bench.status(1, 10), Some(Status::SUCCESS));
+    bench.request(0, 11, Request::DeregisterEvents { codes: vec![down, own] });
+    assert!(bench.upcalls.is_empty(), "rank 1 still wants it");
+    bench.lose(1);
+    let Upcall::DeregisterEvents { codes } = bench.answer_last(Answer::Op(Status::SUCCESS)) else { panic!() };
+    assert_eq!(codes, [down]);
+
+    // A host that does not take registrations hinders nobody; one that refuses does.
+    bench.request(0, 12, register.clone());
+    bench.answer_last(Answer::Op(Status::ERR_NOT_SUPPORTED));
+    assert_eq!(bench.status(0, 12), Some(Status::SUCCESS));
+    bench.request(0, 13, Request::DeregisterEvents { codes: vec![down] });
+    bench.answer_last(Answer::Op(Status::OPERATION_SUCCEEDED));
+    bench.request(0, 14, register.clone());
+    bench.answer_last(Answer::Op(Status::ERR_NO_PERMISSIONS));
+    assert_eq!(bench.status(0, 14), Some(Status::ERR_NO_PERMISSIONS));
+    bench.request(0, 15, register);
+    assert_eq!(bench.upcalls.len(), 1, "it is asked again");
 }

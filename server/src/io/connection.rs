@@ -10,7 +10,7 @@ use std::time::Instant;
 use nix::errno::Errno;
 use nix::sys::epoll::EpollFlags;
 use nix::sys::socket::{MsgFlags, recv, send};
-use pmix_client::wire::{HELLO_LEN_MAX, Header, Hello};
+use pmix_client::wire::{HELLO_LEN_MAX, Header, Hello, REQUEST_LEN_MAX};
 
 use crate::engine::Transport;
 
@@ -80,9 +80,6 @@ pub(super) enum Incoming {
 /// Read at most so much at once, so that one peer does not starve the others.
 const READ_MAX: usize = 1 << 18;
 
-/// No message may claim more than this.
-const MESSAGE_LEN_MAX: u32 = 1 << 30;
-
 impl Connection {
     pub fn new(socket: Socket, transport: Transport, hello_deadline: Instant) -> Connection {
         Connection {
@@ -139,8 +136,8 @@ impl Connection {
         let header = Header::decode(head);
         let len = if hello {
             Hello::payload_len(head).map_err(|_| format!("no handshake, or one of more than {HELLO_LEN_MAX} bytes"))?
-        } else if header.len > MESSAGE_LEN_MAX {
-            return Err(format!("a message claims {} bytes, at most {MESSAGE_LEN_MAX} are taken", header.len));
+        } else if header.len as usize > REQUEST_LEN_MAX {
+            return Err(format!("a message claims {} bytes, at most {REQUEST_LEN_MAX} are taken", header.len));
         } else {
             header.len as usize
         };

@@ -1,0 +1,320 @@
+/* What MPI programs ask of a launcher: one kind of program for each first argument.
+ *
+ *   hello                    only its line
+ *   collectives              allreduce, alltoall, ring
+ *   apps N                   one of N applications of a job: says which
+ *   spawn N TIMES            spawns N processes TIMES times, each time merges with them and lets them go
+ *   spawn-multiple           spawns two applications at once, 2 and 1 processes
+ *   rendezvous               the first half accepts the second one, by a published name
+ *   serve FILE, visit FILE   the same between two jobs; the name of the port is published, FILE says when
+ *   visit-file FILE, serve-file FILE   the same without a name server: FILE holds the port
+ *   unpublish                publishes twice, takes back, looks up what is not there
+ *   abort CODE               rank 1 calls MPI_Abort
+ *   exit CODE                rank 1 ends without MPI_Finalize
+ *   crash                    rank 1 is ended by a signal
+ *   early CODE               rank 1 ends before MPI_Init
+ *
+ * Every process prints "rank R of N: library DEV:INO daemon DEV:INO": which libpmix it and its parent have mapped.
+ */
+#include <mpi.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int failures, rank, size;
+static char role[64];
+
+static void check(int holds, const char *what)
+{
+    if (!holds) {
+        printf("%s rank %d: FAIL %s\n", role, rank, what);
+        fflush(stdout);
+        failures++;
+    }
+}
+
+/* Device and inode of the libpmix that a process has mapped, or "none". */
+static void mapped_library(pid_t pid, char *text, size_t len)
+{
+    char path[64], line[4096];
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int) pid);
+    snprintf(text, len, "none");
+    FILE *maps = fopen(path, "r");
+    while (maps != NULL && fgets(line, sizeof(line), maps) != NULL) {
+        if (strstr(line, "/libpmix.so") != NULL) {
+            unsigned major, minor;
+            unsigned long inode;
+            if (sscanf(line, "%*s %*s %*s %x:%x %lu", &major, &minor, &inode) == 3) {
+                snprintf(text, len, "%u:%u:%lu", major, minor, inode);
+            }
+            break;
+        }
+    }
+    if (maps != NULL) {
+        fclose(maps);
+    }
+}
+
+static void introduce(void)
+{
+    char own[64], daemon[64];
+    mapped_library(getpid(), own, sizeof(own));
+    mapped_library(getppid(), daemon, sizeof(daemon));
+    printf("%s rank %d of %d: library %s daemon %s\n", role, rank, size, own, daemon);
+    fflush(stdout);
+}
+
+/* All of a communicator hear of each other. */
+static void check_collectives(MPI_Comm comm, const char *what)
+{
+    int me, count;
+    MPI_Comm_rank(comm, &me);
+    MPI_Comm_size(comm, &count);
+    long mine = me + 1, sum = 0;
+    MPI_Allreduce(&mine, &sum, 1, MPI_LONG, MPI_SUM, comm);
+    check(sum == (long) count * (count + 1) / 2, what);
+    int *out = malloc((size_t) count * sizeof(int)), *in = malloc((size_t) count * sizeof(int));
+    for (int peer = 0; peer < count; peer++) {
+        out[peer] = me * 1000 + peer;
+        in[peer] = -1;
+    }
+    MPI_Alltoall(out, 1, MPI_INT, in, 1, MPI_INT, comm);
+    for (int peer = 0; peer < count; peer++) {
+        check(in[peer] == peer * 1000 + me, what);
+    }
+    free(out);
+    free(in);
+    long token = 0;
+    if (count > 1) {
+        MPI_Sendrecv(&mine, 1, MPI_LONG, (me + 1) % count, 7, &token, 1, MPI_LONG, (me + count - 1) % count, 7, comm,
+                     MPI_STATUS_IGNORE);
+        check(token == (me + count - 1) % count + 1, what);
+    }
+}
+
+/* Merges with the other side of an intercommunicator, of `expected` processes in all, and leaves it again. */
+static void meet(MPI_Comm other, int high, int expected, const char *what)
+{
+    MPI_Comm all;
+    int count;
+    MPI_Intercomm_merge(other, high, &all);
+    MPI_Comm_size(all, &count);
+    check(count == expected, what);
+    check_collectives(all, what);
+    MPI_Comm_free(&all);
+    MPI_Comm_disconnect(&other);
+}
+
+static void be_child(MPI_Comm parent, int argc, char **argv)
+{
+    int parents;
+    snprintf(role, sizeof(role), "child %s", argc > 2 ? argv[2] : "?");
+    MPI_Comm_remote_size(parent, &parents);
+    meet(parent, 1, parents + size, "children and parents");
+}
+
+/* Launchers start children in the daemon's environment: these get the library of their parents. */
+static char **child_arguments(char *program, char *which)
+{
+    static char library[8192];
+    const char *path = getenv("LD_LIBRARY_PATH");
+    snprintf(library, sizeof(library), "LD_LIBRARY_PATH=%s", path != NULL ? path : "");
+    char **arguments = calloc(5, sizeof(char *));
+    arguments[0] = library;
+    arguments[1] = program;
+    arguments[2] = "child";
+    arguments[3] = which;
+    return arguments;
+}
+
+static void spawn(char *program, int count, int times)
+{
+    char **arguments = child_arguments(program, "spawned");
+    for (int time = 0; time < times; time++) {
+        MPI_Comm children;
+        int remote;
+        int *errors = malloc((size_t) count * sizeof(int));
+        MPI_Comm_spawn("env", arguments, count, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, errors);
+        MPI_Comm_remote_size(children, &remote);
+        check(remote == count, "number of children");
+        free(errors);
+        meet(children, 0, size + count, "parents and children");
+    }
+    free(arguments);
+}
+
+static void spawn_multiple(char *program)
+{
+    char **arguments[] = {child_arguments(program, "first"), child_arguments(program, "second")};
+    char *programs[] = {"env", "env"};
+    int counts[] = {2, 1}, errors[3];
+    MPI_Info infos[] = {MPI_INFO_NULL, MPI_INFO_NULL};
+    MPI_Comm children;
+    MPI_Comm_spawn_multiple(2, programs, arguments, counts, infos, 0, MPI_COMM_WORLD, &children, errors);
+    meet(children, 0, size + 3, "parents and two kinds of children");
+    free(arguments[0]);
+    free(arguments[1]);
+}
+
+static void accept_or_connect(int accepts, const char *port, MPI_Comm half, int expected)
+{
+    MPI_Comm other;
+    if (accepts) {
+        MPI_Comm_accept(port, MPI_INFO_NULL, 0, half, &other);
+    } else {
+        MPI_Comm_connect(port, MPI_INFO_NULL, 0, half, &other);
+    }
+    meet(other, !accepts, expected, accepts ? "those that accepted" : "those that connected");
+}
+
+static void rendezvous(void)
+{
+    static char name[] = "mpi.c half";
+    char port[MPI_MAX_PORT_NAME] = "";
+    MPI_Comm half;
+    int accepts = rank < (size + 1) / 2;
+    MPI_Comm_split(MPI_COMM_WORLD, accepts, rank, &half);
+    if (rank == 0) {
+        MPI_Open_port(MPI_INFO_NULL, port);
+        MPI_Publish_name(name, MPI_INFO_NULL, port);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    int first;
+    MPI_Comm_rank(half, &first);
+    if (!accepts && first == 0) {
+        MPI_Lookup_name(name, MPI_INFO_NULL, port);
+    }
+    accept_or_connect(accepts, port, half, size);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        MPI_Unpublish_name(name, MPI_INFO_NULL, port);
+        MPI_Close_port(port);
+    }
+    MPI_Comm_free(&half);
+}
+
+static void write_file(const char *path, const char *text)
+{
+    char part[4096];
+    snprintf(part, sizeof(part), "%s.part", path);
+    FILE *file = fopen(part, "w");
+    if (file == NULL || fputs(text, file) < 0 || fclose(file) != 0 || rename(part, path) != 0) {
+        perror(path);
+        MPI_Abort(MPI_COMM_WORLD, 9);
+    }
+}
+
+static void read_file(const char *path, char *text, int len)
+{
+    FILE *file;
+    while ((file = fopen(path, "r")) == NULL) {
+        usleep(10000);
+    }
+    check(fgets(text, len, file) != NULL, "file of the port");
+    fclose(file);
+}
+
+/* One of two jobs, of the same size. */
+static void between_jobs(int accepts, int by_name, const char *path)
+{
+    static char name[] = "mpi.c job";
+    char port[MPI_MAX_PORT_NAME] = "", word[MPI_MAX_PORT_NAME];
+    MPI_Info global;
+    MPI_Info_create(&global);
+    MPI_Info_set(global, "ompi_global_scope", "true");
+    if (rank == 0 && accepts) {
+        MPI_Open_port(MPI_INFO_NULL, port);
+        if (by_name) {
+            MPI_Publish_name(name, global, port);
+        }
+        write_file(path, by_name ? "published\n" : port);
+    } else if (rank == 0) {
+        read_file(path, by_name ? word : port, MPI_MAX_PORT_NAME);
+        if (by_name) {
+            MPI_Lookup_name(name, global, port);
+        }
+    }
+    accept_or_connect(accepts, port, MPI_COMM_WORLD, 2 * size);
+    if (rank == 0 && accepts) {
+        if (by_name) {
+            MPI_Unpublish_name(name, global, port);
+        }
+        MPI_Close_port(port);
+    }
+    MPI_Info_free(&global);
+}
+
+static void unpublish(void)
+{
+    static char name[] = "mpi.c name";
+    char port[MPI_MAX_PORT_NAME] = "", found[MPI_MAX_PORT_NAME] = "";
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (rank == 0) {
+        MPI_Open_port(MPI_INFO_NULL, port);
+        check(MPI_Publish_name(name, MPI_INFO_NULL, port) == MPI_SUCCESS, "publish");
+        check(MPI_Lookup_name(name, MPI_INFO_NULL, found) == MPI_SUCCESS && strcmp(port, found) == 0, "lookup");
+        check(MPI_Unpublish_name(name, MPI_INFO_NULL, port) == MPI_SUCCESS, "unpublish");
+        check(MPI_Lookup_name(name, MPI_INFO_NULL, found) != MPI_SUCCESS, "lookup of what is gone");
+        check(MPI_Publish_name(name, MPI_INFO_NULL, port) == MPI_SUCCESS, "publish again");
+        check(MPI_Unpublish_name(name, MPI_INFO_NULL, port) == MPI_SUCCESS, "unpublish again");
+        MPI_Close_port(port);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static int rank_by_launcher(void)
+{
+    const char *text = getenv("OMPI_COMM_WORLD_RANK");
+    return text != NULL ? atoi(text) : -1;
+}
+
+int main(int argc, char **argv)
+{
+    const char *kind = argc > 1 ? argv[1] : "hello";
+    int number = argc > 2 ? atoi(argv[2]) : 0;
+    if (strcmp(kind, "early") == 0 && rank_by_launcher() == 1) {
+        exit(number);
+    }
+    MPI_Init(&argc, &argv);
+    MPI_Comm parent;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_get_parent(&parent);
+    snprintf(role, sizeof(role), "%s", kind);
+    introduce();
+    if (parent != MPI_COMM_NULL) {
+        be_child(parent, argc, argv);
+    } else if (strcmp(kind, "collectives") == 0) {
+        check_collectives(MPI_COMM_WORLD, "all");
+    } else if (strcmp(kind, "apps") == 0) {
+        int *appnum, found;
+        MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &appnum, &found);
+        check(found, "MPI_APPNUM");
+        printf("rank %d is of application %d of %d\n", rank, found ? *appnum : -1, number);
+        check_collectives(MPI_COMM_WORLD, "all applications");
+    } else if (strcmp(kind, "spawn") == 0) {
+        spawn(argv[0], number, argc > 3 ? atoi(argv[3]) : 1);
+    } else if (strcmp(kind, "spawn-multiple") == 0) {
+        spawn_multiple(argv[0]);
+    } else if (strcmp(kind, "rendezvous") == 0) {
+        rendezvous();
+    } else if (strncmp(kind, "serve", 5) == 0 || strncmp(kind, "visit", 5) == 0) {
+        between_jobs(kind[0] == 's', strstr(kind, "-file") == NULL, argv[2]);
+    } else if (strcmp(kind, "unpublish") == 0) {
+        unpublish();
+    } else if (strcmp(kind, "abort") == 0 && rank == 1) {
+        MPI_Abort(MPI_COMM_WORLD, number);
+    } else if (strcmp(kind, "exit") == 0 && rank == 1) {
+        exit(number);
+    } else if (strcmp(kind, "crash") == 0 && rank == 1) {
+        raise(SIGSEGV);
+    }
+    if (failures == 0) {
+        printf("%s rank %d done\n", role, rank);
+    }
+    MPI_Finalize();
+    return failures != 0;
+}

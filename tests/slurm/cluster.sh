@@ -1,0 +1,160 @@
+#!/usr/bin/env bash
+# Runs a command under a Slurm that lives in a temporary directory and ends with the command.
+#
+#   cluster.sh [--nodes N] [--lib DIR] COMMAND ARGS...
+#
+# The nodes n0, n1 ... are namespaces of this machine: each has its own host name, network address and /dev/shm. The
+# command finds `srun` and friends configured by SLURM_CONF, and the daemons' files and logs in the directory of that
+# file (`slurmd.n0.log`, `slurmd.n0.pid`, `spool.n0`, `tmp.n0`). With --lib, the daemons see DIR's libpmix.so in the place where
+# Slurm's plugin opens Debian's, by a bind mount that only they and the command see.
+# Needs root and the packages slurm-wlm and munge; ends only what it started.
+set -euo pipefail
+
+# One node's daemon, in namespaces of its own; ends with it.
+run_node() {
+    local name=$1 address=$2 dir=$3
+    hostname "$name"
+    mount -t tmpfs -o size=1g,mode=1777 tmpfs /dev/shm
+    ip link set lo up
+    for _ in $(seq 100); do
+        ip link show eth0 >/dev/null 2>&1 && break
+        sleep 0.05
+    done
+    ip addr add "$address/16" dev eth0
+    ip link set eth0 up
+    exec slurmd -D -N "$name" >"$dir/slurmd.$name.out.log" 2>&1
+}
+
+if [ "${1:-}" = --node ]; then
+    shift
+    run_node "$@"
+fi
+if [ "${1:-}" != --inside ]; then
+    # Namespaces of our own: of mounts for what is bound, of the network so that two runs do not meet on ports, of
+    # processes so that whatever the daemons started ends with us.
+    exec unshare --mount --net --uts --pid --fork --kill-child --mount-proc --propagation private -- \
+        "$0" --inside "$@"
+fi
+shift
+
+lib=
+nodes=1
+while :; do
+    case "${1:-}" in
+    --lib) lib=$(realpath "$2") ;;
+    --nodes) nodes=$2 ;;
+    *) break ;;
+    esac
+    shift 2
+done
+
+dir=$(mktemp -d "${TMPDIR:-/tmp}/pmix-slurm.XXXXXX")
+chmod 755 "$dir"
+pids=()
+finish() {
+    status=$?
+    trap - EXIT INT TERM
+    for ((i = ${#pids[@]} - 1; i >= 0; i--)); do
+        kill "${pids[i]}" 2>/dev/null || true
+    done
+    for pid in "${pids[@]}"; do
+        for _ in $(seq 100); do
+            kill -0 "$pid" 2>/dev/null || break
+            sleep 0.1
+        done
+        kill -9 "$pid" 2>/dev/null || true
+        # Collected here, or else the shell reports it.
+        wait "$pid" 2>/dev/null || true
+    done
+    if [ "$status" -ne 0 ]; then
+        tail -n 30 "$dir"/*.log >&2 || true
+    fi
+    rm -rf "$dir"
+    exit "$status"
+}
+trap finish EXIT INT TERM
+
+# The controller and the command are on a host of their own, `login`, at the bridge that all nodes hang on.
+hostname login
+ip link set lo up
+ip link add bridge type bridge
+ip addr add 10.255.0.1/16 dev bridge
+ip link set bridge up
+{
+    echo "127.0.0.1 localhost"
+    echo "10.255.0.1 login"
+    for ((i = 0; i < nodes; i++)); do
+        echo "10.255.1.$i n$i"
+    done
+} >"$dir/hosts"
+mount --bind "$dir/hosts" /etc/hosts
+if [ -n "$lib" ]; then
+    mount --bind "$lib/libpmix.so" "$(realpath /usr/lib/"$(uname -m)"-linux-gnu/pmix2/lib/libpmix.so)"
+fi
+
+mkdir -m 755 "$dir/munge"
+head -c 1024 /dev/urandom >"$dir/munge/key"
+chmod 400 "$dir/munge/key"
+munged --foreground --force --key-file="$dir/munge/key" --socket="$dir/munge/socket" --pid-file="$dir/munge/pid" \
+    --log-file="$dir/munge/log" --seed-file="$dir/munge/seed" >"$dir/munge.log" 2>&1 &
+pids+=($!)
+
+mkdir -p "$dir/state"
+cat >"$dir/slurm.conf" <<CONF
+ClusterName=test
+SlurmctldHost=login(10.255.0.1)
+SlurmUser=root
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket=$dir/munge/socket
+StateSaveLocation=$dir/state
+SlurmdSpoolDir=$dir/spool.%n
+TmpFS=$dir/tmp.%n
+SlurmctldPidFile=$dir/slurmctld.pid
+SlurmdPidFile=$dir/slurmd.%n.pid
+SlurmctldLogFile=$dir/slurmctld.log
+SlurmdLogFile=$dir/slurmd.%n.log
+SlurmdDebug=info
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/none
+MpiDefault=pmix
+ReturnToService=2
+KillWait=2
+SlurmdParameters=config_overrides
+CONF
+for ((i = 0; i < nodes; i++)); do
+    echo "NodeName=n$i NodeAddr=10.255.1.$i CPUs=64 RealMemory=1000 State=UNKNOWN"
+done >>"$dir/slurm.conf"
+echo "PartitionName=all Nodes=n[0-$((nodes - 1))] Default=YES MaxTime=INFINITE State=UP" >>"$dir/slurm.conf"
+chmod 644 "$dir/slurm.conf"
+export SLURM_CONF=$dir/slurm.conf
+
+slurmctld -D >"$dir/slurmctld.out.log" 2>&1 &
+pids+=($!)
+for ((i = 0; i < nodes; i++)); do
+    unshare --mount --net --uts --propagation private -- "$0" --node "n$i" "10.255.1.$i" "$dir" &
+    pids+=($!)
+    mkdir -p "$dir/spool.n$i"
+    mkdir -m 1777 "$dir/tmp.n$i"
+    # The other end belongs to the node as soon as that has a network of its own.
+    until [ "$(readlink "/proc/$!/ns/net")" != "$(readlink /proc/self/ns/net)" ]; do
+        sleep 0.01
+    done
+    ip link add "veth$i" type veth peer name eth0 netns "$!"
+    ip link set "veth$i" master bridge up
+done
+
+idle() { [ "$(sinfo -h -N -o %T 2>/dev/null | grep -cx idle)" -eq "$nodes" ]; }
+for _ in $(seq 200); do
+    idle && break
+    sleep 0.1
+done
+if ! idle; then
+    echo "cluster.sh: Slurm's nodes did not become idle within 20 s" >&2
+    exit 1
+fi
+"$@"
