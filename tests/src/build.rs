@@ -87,13 +87,18 @@ pub fn pmixrun() -> PathBuf {
     built(profile).join("pmixrun")
 }
 
-/// The compiled `tests/programs/NAME.c`. `ring` is an MPI program, the others are linked to libpmix.
+/// The compiled `tests/programs/NAME.c`. `ring` is an MPI program, the others are linked to libpmix; `CC` may name another
+/// compiler for these.
 pub fn program(name: &str) -> PathBuf {
     once(&format!("program-{name}"), |output| {
         let source = repository().join("tests/programs").join(name).with_extension("c");
         // A name of its own: another test binary may be compiling the same.
         let made = output.with_extension(std::process::id().to_string());
-        let mut command = Command::new(if name == "ring" { "mpicc" } else { "cc" });
+        let compiler = match name {
+            "ring" => "mpicc".into(),
+            _ => std::env::var_os("CC").unwrap_or("cc".into()),
+        };
+        let mut command = Command::new(compiler);
         command.args(["-O1", "-g", "-Wall", "-Wextra", "-Werror"]).arg(&source).arg("-o").arg(&made);
         if name != "ring" {
             command.arg(format!("-I{}", stock_variable("includedir").display()));
