@@ -2,8 +2,13 @@
 #
 #   make demo                 an MPI program on 4 ranks under pmixrun, with this project's libpmix.so.2
 #   make test                 all tests, against Debian's own Open MPI, Slurm and libpmix too
+#   make test-mpirun          of these the ones under Open MPI's mpirun; PMIX_TEST_LARGE=1 makes them larger
 #   make check                formatting, lints and documentation
+<<<<<<< HEAD
+#   make fuzz                 each fuzz target for FUZZ_SECONDS (60); needs a nightly compiler and cargo-fuzz
+=======
 #   make loom                 the publication protocol in every order of the memory model
+>>>>>>> main
 #   make install PREFIX=DIR   lib/, include/, bin/
 #   make deps                 installs missing Debian packages, or names them
 #   make clean
@@ -40,11 +45,20 @@ test: deps-test build
 loom: deps-build
 	tests/proof/loom.sh
 
+.PHONY: test-mpirun
+test-mpirun: deps-test build
+	$(CARGO) build -p pmix-ffi -p pmix-tools
+	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) test -p pmix-tests --test mpirun
+
 .PHONY: check
 check: deps-build
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+
+.PHONY: fuzz
+fuzz:
+	.ci/fuzz $(or $(FUZZ_SECONDS),60)
 
 # libpmix.so is the name that Slurm's plugin opens and that the linker looks for.
 .PHONY: install

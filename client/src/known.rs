@@ -126,12 +126,10 @@ fn merge(job: &mut JobData, newer: JobData) {
             None => job.nodes.push(node),
         }
     }
-    for (key, cells) in newer.procs.columns() {
-        for (rank, value) in (0..).zip(cells) {
-            if let Some(value) = value {
-                // A rank that the newer job could hold, this one can hold, too.
-                let _ = job.procs.set(Rank(rank), key.clone(), value.clone());
-            }
+    for (key, values) in newer.procs.columns() {
+        for (rank, value) in values.iter() {
+            // A rank that the newer job could hold, this one can hold, too.
+            let _ = job.procs.set(rank, key.clone(), value.clone());
         }
     }
 }

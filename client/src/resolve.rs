@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 
+use pmix_dstore::maps::{NODE_BYTES_MAX, NODE_COUNT_MAX};
 use pmix_dstore::model::{Info, Key, KeyRef, Nspace, Proc, Rank, Result, Status, Value, ValueRef, keys};
 use pmix_dstore::rules::{JobLookup, Realm, node_row_of};
 
@@ -11,6 +12,9 @@ use crate::wire::{Request, Version};
 
 /// Servers from this release on resolve peers and nodes themselves; older ones are asked for the values.
 const RESOLVES: Version = Version::new(6, 0, 0);
+
+/// More ranks than this are not looked through: a wrong size or range must not cost more than a job may have.
+const RANKS_MAX: usize = 1 << 24;
 
 impl Client {
     /// The processes of a job that run on a node. Without a node it is the caller's, without a namespace the own job.
@@ -67,6 +71,9 @@ fn peers<S: JobLookup>(job: &S, node: Option<&[u8]>, me: Option<Rank>, here: &[u
         let ranks = list.map_or(Some(Vec::new()), |list| ranks(list.to_bytes()));
         return Some(ranks.ok_or(Status::ERR_DATA_VALUE_NOT_FOUND));
     }
+    if job.proc_count() as usize > RANKS_MAX {
+        return Some(Err(Status::ERR_DATA_VALUE_NOT_FOUND));
+    }
     let all = (0..job.proc_count()).map(Rank).filter(|rank| node_row_of(job, *rank) == Some(row));
     let derived: Vec<_> = all.collect();
     Some(if derived.is_empty() { Err(Status::ERR_DATA_VALUE_NOT_FOUND) } else { Ok(derived) })
@@ -85,17 +92,16 @@ fn nodes<S: JobLookup>(job: &S) -> Option<Vec<u8>> {
     if let Some(list) = text(Realm::Job, 0, keys::NODE_LIST).filter(|list| !list.is_empty()) {
         return Some(list.to_vec());
     }
-    if job.node_count() == 0 {
+    if !(1..=NODE_COUNT_MAX).contains(&(job.node_count() as usize)) {
         return None;
     }
     let names: Vec<_> = (0..job.node_count()).filter_map(|row| text(Realm::Node, row, keys::HOSTNAME)).collect();
-    Some(names.join(&b','))
+    // A damaged segment may give one long name to all of them.
+    (names.iter().map(|name| name.len()).sum::<usize>() <= NODE_BYTES_MAX).then(|| names.join(&b','))
 }
 
 /// The ranks of a list such as `0,2-4`; `None` for something else.
 fn ranks(list: &[u8]) -> Option<Vec<Rank>> {
-    /// A range in a list must not cost more than a job may have.
-    const RANKS_MAX: usize = 1 << 24;
     let mut ranks = Vec::new();
     for item in std::str::from_utf8(list).ok()?.split(',').map(str::trim).filter(|item| !item.is_empty()) {
         let (first, last) = item.split_once('-').unwrap_or((item, item));
@@ -192,5 +198,15 @@ mod tests {
         assert_eq!(of(Some("d"), None), Ok(vec![]));
         assert_eq!(of(Some("elsewhere"), None), Ok(vec![]));
         assert_eq!(nodes(&job), Some(b"a,b,c,d".to_vec()));
+    }
+
+    #[test]
+    fn a_size_that_no_job_has_is_not_counted_through() {
+        let mut job = JobData::new(Nspace::new("job").unwrap());
+        job.nodes = vec![node("a", None)];
+        job.job.insert(keys::JOB_SIZE.into(), Value::Uint32(u32::MAX));
+        assert_eq!(peers(&job, Some(b"a"), None, b"a"), Some(Err(Status::ERR_DATA_VALUE_NOT_FOUND)));
+        job.nodes = vec![node(&"a".repeat(1 << 20), None); 65];
+        assert_eq!(nodes(&job), None);
     }
 }

@@ -1,39 +1,160 @@
-//! Writes the recorded messages as corpora: `cargo run --bin seeds` in this folder, before fuzzing.
+//! Writes what the targets begin with, from the recorded messages: `cargo run --example seeds -- DIRECTORY`.
 
-mod input;
-
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use input::message::{Form, messages};
-use pmix_client::wire::Command;
+use pmix_client::wire::reply::JobInfoReply;
+use pmix_client::wire::{Command, Reply, Request};
+use pmix_dstore::codec::{self, Dialect, Packer};
+use pmix_dstore::maps;
+use pmix_dstore::model::{Kval, Value};
+use pmix_dstore::segment::build_job;
+use pmix_fuzz::message::{Form, Message, messages};
+use pmix_fuzz::samples::{self, build_modex};
+use pmix_fuzz::{DIALECTS, input, selector, vectors};
 
-/// Longer messages only slow the fuzzer down.
-const LEN_MAX: usize = 4096;
+/// Longer inputs only slow the fuzzer down.
+const LEN_MAX: usize = samples::SEGMENT_LEN_MAX;
+
+/// The inputs of each target.
+type Seeds = BTreeMap<&'static str, BTreeSet<Vec<u8>>>;
 
 fn main() -> std::io::Result<()> {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
-    for target in ["message", "job_info", "value"] {
-        fs::create_dir_all(corpus.join(target))?;
-    }
+    let Some(corpus) = std::env::args_os().nth(1) else {
+        eprintln!("usage: seeds DIRECTORY");
+        std::process::exit(64);
+    };
+    let mut seeds = Seeds::new();
     let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vectors");
-    let mut seeds: HashMap<Vec<u8>, &str> = HashMap::new();
-    for message in
-        input::vectors::all(vectors).iter().flat_map(messages).filter(|message| message.bytes.len() <= LEN_MAX)
-    {
-        let module = pmix_dstore::codec::Module::ALL.iter().position(|module| *module == message.dialect.module);
-        if message.form == Form::Reply(Command::JOB_INFO) && !message.dialect.is_described() {
-            let input = [&[module.unwrap_or(0) as u8], message.bytes.as_slice()].concat();
-            seeds.insert(input, "job_info");
-        }
-        seeds.insert(input::write(&message), "message");
+    for message in vectors::all(vectors).iter().flat_map(messages) {
+        of_message(&mut seeds, &message);
     }
-    // One packed array of infos for each family of encoders.
-    seeds.insert(vec![39, 8, 24, 1, 4, b'k', 0, 0, 3, 4, b'v', 0], "value");
-    seeds.insert(vec![24, 4, 0, 0, 0, 2, b'k', 0, 0, 0, 0, 0, 0, 1, 1], "value");
-    for (number, (input, target)) in seeds.into_iter().enumerate() {
-        fs::write(corpus.join(target).join(format!("recorded-{number}")), input)?;
+    of_texts(&mut seeds);
+    of_segments(&mut seeds);
+    for (target, mut inputs) in seeds {
+        inputs.retain(|input| input.len() <= LEN_MAX);
+        let directory = Path::new(&corpus).join(target);
+        fs::create_dir_all(&directory)?;
+        println!("{target}: {} inputs", inputs.len());
+        for (number, input) in inputs.into_iter().enumerate() {
+            fs::write(directory.join(format!("seed-{number}")), input)?;
+        }
     }
     Ok(())
+}
+
+fn add(seeds: &mut Seeds, target: &'static str, head: &[u8], bytes: &[u8]) {
+    seeds.entry(target).or_default().insert([head, bytes].concat());
+}
+
+/// What a recorded message gives, itself and what is in it.
+fn of_message(seeds: &mut Seeds, message: &Message) {
+    let Message { dialect, bytes, .. } = message;
+    let form = selector(*dialect);
+    add(seeds, "message", &[], &input::write(message));
+    match message.form {
+        Form::Hello => add(seeds, "hello", &[0], &bytes[16..]),
+        Form::ClientReply => add(seeds, "hello", &[1], bytes),
+        Form::ToolReply(kind) => add(seeds, "hello", &[2 + 6 * kind as u8], bytes),
+        Form::Fence => add(seeds, "blob", &[form], bytes),
+        Form::Modex => add(seeds, "blob", &[form + DIALECTS], bytes),
+        Form::Request => {
+            if let Ok(Request::Commit { parts }) = Request::decode(*dialect, message.client, bytes) {
+                for (_, kvals) in parts {
+                    of_kvals(seeds, *dialect, &kvals);
+                    let mut packer = Packer::new(*dialect);
+                    if kvals.iter().all(|Kval { key, value }| packer.kval(key, value).is_ok()) {
+                        add(seeds, "segment", &[2, form], packer.as_bytes());
+                        add(seeds, "segment", &[2, form + DIALECTS], packer.as_bytes());
+                    }
+                }
+            }
+        }
+        Form::Reply(Command::JOB_INFO) => {
+            add(seeds, "job_info", &[form], bytes);
+            add(seeds, "segment", &[3, form], bytes);
+            if let Ok(reply) = JobInfoReply::decode(*dialect, message.server, bytes) {
+                of_kvals(seeds, *dialect, &reply.kvals);
+                let mut packer = Packer::new(*dialect);
+                if reply.kvals.iter().all(|Kval { key, value }| packer.kval(key, value).is_ok()) {
+                    add(seeds, "blob", &[form + 2 * DIALECTS], packer.as_bytes());
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn of_kvals(seeds: &mut Seeds, dialect: Dialect, kvals: &[Kval]) {
+    for Kval { value, .. } in kvals {
+        let ty = value.data_type().0 as u8;
+        let mut packer = Packer::new(dialect);
+        if packer.bare(value).is_ok() {
+            add(seeds, "value", &[ty, selector(dialect)], packer.as_bytes());
+        }
+        packer.clear();
+        if packer.value(value).is_ok() {
+            add(seeds, "value", &[0, selector(dialect) + DIALECTS], packer.as_bytes());
+        }
+        if let Ok(stored) = codec::pack_stored(value) {
+            add(seeds, "value", &[ty, 2 * DIALECTS], &stored);
+        }
+    }
+}
+
+/// What is read as text, and what is compressed.
+fn of_texts(seeds: &mut Seeds) {
+    let compressed = |text: &[u8]| {
+        let body = codec::compress(text).expect("short enough");
+        [format!("blob:\0component=zlib:\0size={}:\0", body.len()).as_bytes(), &body].concat()
+    };
+    for map in ["node0,node1", "pmix[odin[3:1-3,10-11],thor[1:0]]", "pmix[[2:1-3]x,n]", "10.0.0.1,n1-ib"] {
+        add(seeds, "maps", &[2], map.as_bytes());
+        add(seeds, "maps", &[2], &compressed(map.as_bytes()));
+        add(seeds, "maps", &[2], &maps::generate_regex(map.as_bytes()).expect("no NUL"));
+    }
+    for map in ["0-3;4-7", "pmix[0,2;1,3]", "8,1-2;;0"] {
+        add(seeds, "maps", &[3], map.as_bytes());
+        add(seeds, "maps", &[3], &compressed(map.as_bytes()));
+        add(seeds, "maps", &[3], &maps::generate_ppn(map.as_bytes()).expect("no NUL"));
+    }
+    let text = Value::string("a text that is long enough to be worth it: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
+    let text = codec::compress(text.as_text().unwrap_or_default()).expect("short enough");
+    add(seeds, "blob", &[3 * DIALECTS], &text);
+    for ty in [42, 59] {
+        add(seeds, "value", &[ty, 2 * DIALECTS], &text);
+    }
+    // One packed array of infos for each family of encoders.
+    add(seeds, "value", &[39, 8], &[24, 1, 4, b'k', 0, 0, 3, 4, b'v', 0]);
+    add(seeds, "value", &[24, 4], &[0, 0, 0, 2, b'k', 0, 0, 0, 0, 0, 0, 1, 1]);
+    add(seeds, "hello", &[3], &[0, 0, 0, 1, 0, 0, 0, 101, 0, 0, 0, 9, 0, 0, 0, 0]);
+    let uri = "prte.host.5;tcp4://127.0.0.1:4711";
+    for (name, uri) in [("URI41", uri), ("URI2", "a.0;tcp6://[::1]:80"), ("URI4", "a.0;tcp6://::1:80")] {
+        let lines = format!(
+            "PMIX_NAMESPACE=job@1\nPMIX_RANK=3\nPMIX_SERVER_{name}={uri}\nPMIX_VERSION=4.2.2\nPMIX_DSTORE_SHM=0\n\
+             PMIX_BFROP_BUFFER_TYPE=PMIX_BFROP_BUFFER_FULLY_DESC\nPMIX_SECURITY_MODE=munge,native\nTMPDIR=/t"
+        );
+        add(seeds, "hello", &[4], lines.as_bytes());
+    }
+    for version in ["4.2.2rc2", "v6.1.0", "7.0.0a1"] {
+        add(seeds, "hello", &[5], version.as_bytes());
+    }
+}
+
+/// Segments of both kinds and several forms, and what is done to them.
+fn of_segments(seeds: &mut Seeds) {
+    for job in samples::jobs() {
+        add(seeds, "segment", &[0], &build_job(&job, "fuzz").expect("a segment"));
+    }
+    for data in samples::modexes() {
+        add(seeds, "segment", &[0], &build_modex(&samples::nspace(), &data));
+    }
+    for which in 0..12 {
+        add(seeds, "segment", &[1, which, 7 * which, 0], b"damage");
+    }
+    // Nothing, then the count of the page, an entry, and a byte of a segment.
+    add(seeds, "segment", &[4], &[]);
+    add(seeds, "segment", &[4], &[0, 64, 0, 0, 3]);
+    add(seeds, "segment", &[4], &[1, 64, 0, 0, 1, 1, 68, 0, 0, 0, 4, 0, 2, 0, 255]);
 }

@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int failures, rank, size;
@@ -44,11 +45,12 @@ static void mapped_library(pid_t pid, char *text, size_t len)
     snprintf(text, len, "none");
     FILE *maps = fopen(path, "r");
     while (maps != NULL && fgets(line, sizeof(line), maps) != NULL) {
-        if (strstr(line, "/libpmix.so") != NULL) {
-            unsigned major, minor;
-            unsigned long inode;
-            if (sscanf(line, "%*s %*s %*s %x:%x %lu", &major, &minor, &inode) == 3) {
-                snprintf(text, len, "%u:%u:%lu", major, minor, inode);
+        char *file = strchr(line, '/');
+        if (file != NULL && strstr(file, "/libpmix.so") != NULL) {
+            struct stat found;
+            file[strcspn(file, "\n")] = 0;
+            if (stat(file, &found) == 0) {
+                snprintf(text, len, "%lu:%lu", (unsigned long) found.st_dev, (unsigned long) found.st_ino);
             }
             break;
         }

@@ -87,20 +87,21 @@ pub fn pmixrun() -> PathBuf {
     built(profile).join("pmixrun")
 }
 
-/// The compiled `tests/programs/NAME.c`. `ring` is an MPI program, the others are linked to libpmix; `CC` may name another
-/// compiler for these.
+/// The programs for which `mpicc` is the compiler.
+const MPI_PROGRAMS: [&str; 2] = ["ring", "mpi"];
+
+/// The compiled `tests/programs/NAME.c`: an MPI program, or one that is linked to libpmix, for which `CC` may name another
+/// compiler than `cc`.
 pub fn program(name: &str) -> PathBuf {
     once(&format!("program-{name}"), |output| {
         let source = repository().join("tests/programs").join(name).with_extension("c");
         // A name of its own: another test binary may be compiling the same.
         let made = output.with_extension(std::process::id().to_string());
-        let compiler = match name {
-            "ring" => "mpicc".into(),
-            _ => std::env::var_os("CC").unwrap_or("cc".into()),
-        };
-        let mut command = Command::new(compiler);
+        let is_mpi = MPI_PROGRAMS.contains(&name);
+        let compiler = if is_mpi { Some("mpicc".into()) } else { std::env::var_os("CC") };
+        let mut command = Command::new(compiler.unwrap_or("cc".into()));
         command.args(["-O1", "-g", "-Wall", "-Wextra", "-Werror"]).arg(&source).arg("-o").arg(&made);
-        if name != "ring" {
+        if !is_mpi {
             command.arg(format!("-I{}", stock_variable("includedir").display()));
             command.arg(format!("-L{}", stock_variable("libdir").display()));
             command.args(["-lpmix", "-lpthread"]);

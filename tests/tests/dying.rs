@@ -93,7 +93,7 @@ fn launched(args: &str, status: i32, said: &str) {
 
 #[test]
 fn a_job_of_our_launcher_ends_as_a_whole() {
-    launched("rank before anything", 137, "was killed by signal 9");
+    launched("rank before anything", 137, "was killed by signal 9 (SIGKILL) before it was connected");
     for (call, moment) in [("init", "receive"), ("commit", "receive"), ("fence", "wait"), ("finalize", "send")] {
         launched(&format!("rank {call} {moment}"), 128 + 31, "was killed by signal 31");
     }
@@ -101,7 +101,7 @@ fn a_job_of_our_launcher_ends_as_a_whole() {
 }
 
 #[test]
-fn a_launcher_takes_its_ranks_along() {
+fn a_launcher_takes_its_ranks_along_and_the_next_one_its_files() {
     let traces = Traces::begin();
     let script = "\"$0\" -n 4 \"$1\" rank stay for-ever > \"$2\" & launcher=$!\n\
                   while [ $(grep -c staying \"$2\") != 4 ]; do sleep 0.01; done\n\
@@ -119,4 +119,7 @@ fn a_launcher_takes_its_ranks_along() {
         .arg(&output)
         .succeed();
     assert_eq!(fs::read_to_string(&output).expect("the output").lines().count(), 4, "{ended}");
+    // What it has left is the next one's to remove, and nothing else is.
+    Run::new(pmixrun(), Library::ours()).traced(&traces).args("-n 1 true").succeed();
+    traces.assert_none_left(&ended);
 }

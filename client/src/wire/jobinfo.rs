@@ -15,8 +15,8 @@ use super::{Version, packer};
 /// Session values come in an array that begins with the session's id; this stands for "the one session".
 const SESSION_DEFAULT: u32 = u32::MAX;
 
-/// Ranks up to this one are taken from any reply; higher ones only from replies of a size to match, because a rank
-/// costs memory for all ranks below it.
+/// Ranks up to this one are taken from any reply; higher ones only from replies of a size to match, because there are
+/// things that go over all ranks below the highest.
 const RANK_FREE_MAX: usize = 1 << 16;
 /// So many ranks more for each byte of the reply.
 const RANKS_PER_BYTE: usize = 16;
@@ -102,7 +102,7 @@ pub fn pack(packer: &mut Packer, job: &JobData, to: &Recipient<'_>, ranks: impl 
 
 /// Every rank of which the server has values, for [`encode`].
 pub fn all_ranks(job: &JobData) -> impl Iterator<Item = Rank> + use<> {
-    (0..job.procs.rows()).map(Rank)
+    job.procs.ranks().into_iter()
 }
 
 /// The maps from which nodes and ranks were made are not sent: what they say is sent expanded.

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 
 use pmix_client::wire::{Command, jobinfo};
+use pmix_dstore::codec::{Dialect, Module, Packer};
+use pmix_dstore::model::{Key, Rank, Value, keys};
 
 use crate::message::{Form, Message};
 use crate::{all_messages, memory};
@@ -77,4 +79,21 @@ fn inserted_counts_do_no_harm() {
             }
         }
     }
+}
+
+#[test]
+fn a_high_rank_under_many_keys_costs_no_more_than_its_bytes() {
+    let dialect = Dialect::plain(Module::V41);
+    let mut row = Packer::new(dialect);
+    row.rank(Rank(65_000));
+    (0..200).for_each(|number| row.kval(&Key::new(format!("k{number}")).unwrap(), &Value::Bool(true)).unwrap());
+    let mut reply = row.nested();
+    reply.string(Some(b"job")).unwrap();
+    reply.kval_bytes(keys::PROC_BLOB, row.as_bytes()).unwrap();
+    let bytes = reply.into_bytes();
+    let (job, peak) = memory::peak(|| jobinfo::decode(dialect, &bytes).unwrap());
+    assert_eq!(job.procs.row(Rank(65_000)).count(), 200);
+    assert!(peak <= HEAP_BASE + bytes.len() * HEAP_PER_BYTE, "{peak} bytes for {}", bytes.len());
+    let (ranks, peak) = memory::peak(|| jobinfo::all_ranks(&job).count());
+    assert!(ranks == 1 && peak <= 2 * HEAP_BASE, "{ranks} ranks, {peak} bytes");
 }

@@ -4,14 +4,17 @@
 //! shared memory fills it from the server's job-info reply. Both are read by the same [`rules`](crate::rules).
 
 mod derive;
+mod procs;
 mod register;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
-use crate::model::{Key, KeyRef, Nspace, Rank, Result, Status, Value, ValueRef};
+use crate::model::{Key, KeyRef, Nspace, Rank, Value, ValueRef};
 use crate::rules::{JobLookup, Realm, RealmMask};
+
+pub use procs::{Column, ProcTable};
 
 /// Values of one realm instance by key, in a stable order.
 pub type Values = BTreeMap<Key, Value>;
@@ -27,56 +30,6 @@ pub struct Node {
     pub aliases: Vec<Vec<u8>>,
     /// All node-level values, hostname, aliases and node id included.
     pub values: Values,
-}
-
-/// Process-level values as columns: one per key, indexed by rank.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ProcTable {
-    columns: BTreeMap<Key, Vec<Option<Value>>>,
-    rows: u32,
-}
-
-impl ProcTable {
-    /// Ranks above this are refused: a wrong rank must not cost gigabytes.
-    pub const RANK_MAX: u32 = 1 << 28;
-
-    /// One more than the highest rank that has a value.
-    pub fn rows(&self) -> u32 {
-        self.rows
-    }
-
-    /// Sets the value of `key` for `rank`.
-    ///
-    /// # Errors
-    /// `BAD_PARAM` for a special rank or one above [`ProcTable::RANK_MAX`].
-    pub fn set(&mut self, rank: Rank, key: Key, value: Value) -> Result<()> {
-        if rank.0 > Self::RANK_MAX {
-            return Err(Status::ERR_BAD_PARAM);
-        }
-        let column = self.columns.entry(key).or_default();
-        let row = rank.0 as usize;
-        if column.len() <= row {
-            column.resize(row + 1, None);
-        }
-        column[row] = Some(value);
-        self.rows = self.rows.max(rank.0 + 1);
-        Ok(())
-    }
-
-    /// The value of `key` for `rank`.
-    pub fn get(&self, rank: Rank, key: &[u8]) -> Option<&Value> {
-        self.columns.get(key)?.get(rank.0 as usize)?.as_ref()
-    }
-
-    /// The columns in key order; a column may be shorter than [`ProcTable::rows`].
-    pub fn columns(&self) -> impl Iterator<Item = (&Key, &[Option<Value>])> {
-        self.columns.iter().map(|(key, cells)| (key, cells.as_slice()))
-    }
-
-    /// The values of one rank in key order.
-    pub fn row(&self, rank: Rank) -> impl Iterator<Item = (&Key, &Value)> {
-        self.columns.iter().filter_map(move |(key, cells)| Some((key, cells.get(rank.0 as usize)?.as_ref()?)))
-    }
 }
 
 /// All that is registered about one job.

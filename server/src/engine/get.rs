@@ -126,16 +126,17 @@ impl Engine {
     /// What can be said now; `None` where nobody listens any more.
     fn outcome(&self, proc: &Proc, get: &WaitingGet, refresh: bool) -> Option<Outcome> {
         let peer = self.peers.get(&get.peer)?;
-        // The server process asks its own engine for what a client would find in its own memory.
         let options = GetOptions::from_infos(&get.infos);
-        let at_once = options.immediate || options.optional;
+        // The server process asks its own engine for what a client would find in its own memory, and may be the one
+        // thread on which the host could answer.
+        let at_once = options.immediate || options.optional || get.peer == PeerId::OWN;
         let status = |status| Some(Outcome::Nothing(status));
         let Some(state) = self.nspaces.get(&proc.nspace) else {
-            return if at_once || get.peer == PeerId::OWN { status(Status::ERR_NOT_FOUND) } else { Some(Outcome::Ask) };
+            return if at_once { status(Status::ERR_NOT_FOUND) } else { Some(Outcome::Ask) };
         };
         let reserved = get.key.as_ref().is_some_and(Key::is_reserved);
         if reserved || !proc.rank.is_process() {
-            let unheard = state.foreign && !at_once && get.peer != PeerId::OWN;
+            let unheard = state.foreign && !at_once;
             let Some(key) = &get.key else {
                 return Some(if unheard { Outcome::Ask } else { Outcome::Job });
             };

@@ -1090,3 +1090,16 @@ fn the_host_hears_of_the_first_and_the_last_who_want_an_event_of_the_environment
     bench.request(0, 15, register);
     assert_eq!(bench.upcalls.len(), 1, "it is asked again");
 }
+
+#[test]
+fn the_host_itself_waits_for_nobody() {
+    let mut bench = Bench::new(0, 2, 1);
+    for (tag, of) in [(10, 0), (11, 1)] {
+        let (rank, key) = (Rank(of), Some(Key::from("key")));
+        bench.enter_as(PeerId::OWN, tag, &Request::Get { nspace: nspace(), rank, infos: Vec::new(), key });
+        let position = bench.sent.iter().position(|(to, of, _)| (*to, *of) == (PeerId::OWN, tag));
+        let bytes = bench.sent.remove(position.expect("an answer at once")).2;
+        assert_eq!(StatusReply::decode(PLAIN, Version::OURS, &bytes).unwrap().status, Status::ERR_NOT_FOUND);
+    }
+    assert!(bench.upcalls.is_empty(), "it may be the thread on which it would be answered");
+}

@@ -1,30 +1,61 @@
-//! Values in every dialect: what unpacks packs again, and comes back.
+//! Values, packed by peers and stored: what unpacks packs again, comes back, and takes no more heap than its bytes
+//! justify.
 //!
-//! Input: the type, the dialect, then the packed value.
+//! Input: the type, dialect and form, then the packed value.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pmix_dstore::codec::{BufferType, Dialect, Module, Packer, Unpacker};
-use pmix_dstore::model::DataType;
+use pmix_dstore::codec::{self, Dialect, Packer, Unpacker};
+use pmix_dstore::model::{DataType, Result, Value, ValueRef};
+use pmix_fuzz::{DIALECTS, bounded, dialect};
+
+/// Heap bytes for each byte of a value: an array of small structures weighs most, and vectors grow by doubling.
+const HEAP_PER_BYTE: usize = 512;
+/// What is compressed may expand by this.
+const EXPANSION: usize = 1040;
 
 fuzz_target!(|input: &[u8]| {
-    let [ty, selector, bytes @ ..] = input else {
-        return;
-    };
-    let module = Module::ALL[usize::from(selector / 2) % Module::ALL.len()];
-    let buffer = if selector % 2 == 0 { BufferType::NonDescribed } else { BufferType::Described };
-    let dialect = Dialect { module, buffer };
+    let [ty, selector, bytes @ ..] = input else { return };
     let ty = DataType((*ty).into());
-    let Ok(value) = Unpacker::new(dialect, bytes).bare(ty) else {
-        return;
+    let dialect = dialect(*selector);
+    bounded(bytes.len(), HEAP_PER_BYTE, || match selector / DIALECTS % 3 {
+        0 => recode(dialect, bytes, |from| from.bare(ty), |to, value| to.bare(value)),
+        1 => recode(dialect, bytes, |from| from.value(), |to, value| to.value(value)),
+        _ => stored(ty, bytes),
+    });
+    let compressed = match ty {
+        DataType::COMPRESSED_STRING => Value::CompressedString(bytes.to_vec()),
+        DataType::COMPRESSED_BYTE_OBJECT => Value::CompressedByteObject(bytes.to_vec()),
+        _ => return,
     };
-    let mut packer = Packer::new(dialect);
+    bounded(bytes.len(), 4 * EXPANSION, || drop(codec::expand(&compressed)));
+});
+
+/// A value between peers.
+fn recode(
+    dialect: Dialect,
+    bytes: &[u8],
+    unpack: impl Fn(&mut Unpacker<'_>) -> Result<Value>,
+    pack: impl Fn(&mut Packer, &Value) -> Result<()>,
+) {
+    let Ok(value) = unpack(&mut Unpacker::new(dialect, bytes)) else { return };
+    let mut once = Packer::new(dialect);
     // A peer may send what its encoder does not know; then it does not pack.
-    if packer.bare(&value).is_err() {
+    if pack(&mut once, &value).is_err() {
         return;
     }
+    let value = unpack(&mut Unpacker::new(dialect, once.as_bytes())).expect("what was packed unpacks");
     let mut again = Packer::new(dialect);
-    let value = Unpacker::new(dialect, packer.as_bytes()).bare(ty).unwrap();
-    again.bare(&value).unwrap();
-    assert_eq!(packer.as_bytes(), again.as_bytes());
-});
+    pack(&mut again, &value).expect("and packs");
+    assert_eq!(once.as_bytes(), again.as_bytes());
+}
+
+/// A value in a segment.
+fn stored(ty: DataType, bytes: &[u8]) {
+    let Ok(value) = codec::unpack_stored(ty, bytes) else { return };
+    assert_eq!(value.data_type(), ty);
+    let once = codec::pack_stored(&value).expect("what is stored can be stored");
+    let value = ValueRef::Packed { ty, bytes: &once }.to_value().expect("what was packed unpacks");
+    assert_eq!(value.data_type(), ty);
+    assert_eq!(codec::pack_stored(&value).as_ref(), Ok(&once));
+}

@@ -5,12 +5,15 @@ use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use super::abandoned::{self, Alive, PREFIX};
+
 /// A directory of the session with one for the job and one for each rank in it.
 pub(super) struct Directories {
     top: PathBuf,
     job: PathBuf,
     /// The process that made them removes them; a forked one does not.
     owner: u32,
+    _alive: Alive,
 }
 
 impl Directories {
@@ -22,17 +25,26 @@ impl Directories {
         let make = |path: &Path| {
             create(path).map_err(|error| format!("cannot make the job's directory {}: {error}", path.display()))
         };
+        abandoned::sweep(&tmpdir);
         // Names that are taken are passed over, whatever has taken them.
         let mut number = 0;
         let top = loop {
-            let top = tmpdir.join(format!("pmixrun.{owner}.{number}"));
+            let top = tmpdir.join(format!("{PREFIX}{owner}.{number}"));
             match create(&top) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists && number < 1000 => number += 1,
                 Err(error) => return Err(format!("cannot make the job's directory {}: {error}", top.display())),
                 Ok(()) => break top,
             }
         };
-        let directories = Directories { job: top.join("job"), top, owner };
+        let alive = match Alive::begin(&top) {
+            Ok(alive) => alive,
+            Err(error) => {
+                // Without it nobody could tell whose it was; there is nothing else in it yet.
+                let _ = fs::remove_dir_all(&top);
+                return Err(format!("cannot make the job's directory {}: {error}", top.display()));
+            }
+        };
+        let directories = Directories { job: top.join("job"), top, owner, _alive: alive };
         make(&directories.job)?;
         for rank in 0..ranks {
             make(&directories.rank(rank))?;

@@ -406,7 +406,9 @@ impl Supervisor<'_> {
             WaitStatus::Exited(_, code) => self.fail(code, &format!("{who} exited with status {code}")),
             WaitStatus::Signaled(_, signal, _) => {
                 let number = signal as i32;
-                self.fail(128 + number, &format!("{who} was killed by signal {number} ({signal})"));
+                // Its server has not heard of a rank that did not come so far.
+                let when = if state.connected { "" } else { " before it was connected (PMIx_Init)" };
+                self.fail(128 + number, &format!("{who} was killed by signal {number} ({signal}){when}"));
             }
             _ => self.ranks[index].running = true,
         }

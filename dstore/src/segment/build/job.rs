@@ -76,9 +76,9 @@ fn plan(job: &JobData) -> Result<Planned<'_>, BuildError> {
             add(realm, id, column);
         }
     }
-    for (key, cells) in job.procs.columns() {
+    for (key, values) in job.procs.columns() {
         let id = ids[key];
-        let cells = cells.iter().map(Option::as_ref);
+        let cells = (0..values.rows()).map(|row| values.get(row));
         let column = PlannedColumn::plan((id, key), Realm::Proc as u32, cells, &mut heap)?;
         add(Realm::Proc, id, column);
     }

@@ -78,9 +78,9 @@ fn job_segments_are_as_they_were() {
     let job = job();
     for (key, column) in job.procs.columns() {
         let (handle, _) = reader.find_key(KeyRef::from(key)).expect("a registered key");
-        for (rank, value) in column.iter().enumerate() {
-            let found = reader.value(Realm::Proc, rank as u32, handle);
-            assert_same(value.as_ref().map(Into::into), found, (key, rank));
+        for rank in 0..column.rows() {
+            let found = reader.value(Realm::Proc, rank, handle);
+            assert_same(column.get(rank).map(Into::into), found, (key, rank));
         }
     }
 }

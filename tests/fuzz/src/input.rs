@@ -1,21 +1,16 @@
-//! How a message lies in the input of a fuzz target.
-#![allow(dead_code)]
+//! How a message lies in the input of the target `message`.
 
-#[path = "../../client/tests/recorded/message.rs"]
-pub mod message;
-#[path = "../../client/tests/recorded/vectors.rs"]
-pub mod vectors;
-
-use message::{Form, Message};
 use pmix_client::wire::{Command, PeerKind, Version};
-use pmix_dstore::codec::{BufferType, Dialect, Module};
+
+use crate::message::{Form, Message};
+use crate::{dialect, selector};
 
 /// No server before 3.0: it would get requests that ours does not decode.
 const VERSIONS: [(u32, u32); 5] = [(3, 0), (3, 2), (4, 2), (5, 0), (6, 1)];
 
 /// The message of an input.
 pub fn read(input: &[u8]) -> Option<Message> {
-    let [form, command, module, buffer, client, server, bytes @ ..] = input else {
+    let [form, command, peers_form, client, server, bytes @ ..] = input else {
         return None;
     };
     let version = |selector: u8| {
@@ -37,10 +32,7 @@ pub fn read(input: &[u8]) -> Option<Message> {
     Some(Message {
         exchange: String::new(),
         form,
-        dialect: Dialect {
-            module: Module::ALL[usize::from(*module) % Module::ALL.len()],
-            buffer: if buffer % 2 == 0 { BufferType::NonDescribed } else { BufferType::Described },
-        },
+        dialect: dialect(*peers_form),
         client: version(*client),
         server: version(*server),
         bytes: bytes.to_vec(),
@@ -61,11 +53,8 @@ pub fn write(message: &Message) -> Vec<u8> {
         Form::Fence => (8, 0),
         Form::Modex => (9, 0),
     };
-    let module = Module::ALL.iter().position(|module| *module == message.dialect.module).unwrap();
-    let described = message.dialect.is_described();
     let version = |version: Version| VERSIONS.iter().rposition(|(major, _)| *major <= version.major).unwrap_or(0) as u8;
-    let mut input =
-        vec![form, command, module as u8, described.into(), version(message.client), version(message.server)];
+    let mut input = vec![form, command, selector(message.dialect), version(message.client), version(message.server)];
     input.extend_from_slice(&message.bytes);
     input
 }

@@ -1,0 +1,45 @@
+//! What the fuzz targets have in common.
+
+pub mod input;
+#[path = "../../../client/tests/recorded/memory.rs"]
+pub mod memory;
+#[path = "../../../client/tests/recorded/message.rs"]
+pub mod message;
+#[allow(dead_code)]
+#[path = "../../../dstore/src/segment/tests/random.rs"]
+mod random;
+mod region;
+pub mod samples;
+#[path = "../../../client/tests/recorded/vectors.rs"]
+pub mod vectors;
+
+use pmix_dstore::codec::{BufferType, Dialect, Module};
+// By these names the shared modules know them.
+use pmix_dstore::{job, model, modex};
+
+pub use region::{Exact, sign};
+
+/// How many selectors [`dialect`] tells apart.
+pub const DIALECTS: u8 = 2 * Module::ALL.len() as u8;
+
+/// Heap bytes that may be taken whatever the input is.
+const HEAP_BASE: usize = 256 * 1024;
+
+/// The dialect that a byte of the input chooses.
+pub fn dialect(selector: u8) -> Dialect {
+    let module = Module::ALL[usize::from(selector / 2) % Module::ALL.len()];
+    Dialect { module, buffer: if selector % 2 == 0 { BufferType::NonDescribed } else { BufferType::Described } }
+}
+
+/// The byte that chooses a dialect.
+pub fn selector(dialect: Dialect) -> u8 {
+    let module = Module::ALL.iter().position(|module| *module == dialect.module).expect("one of all");
+    2 * module as u8 + u8::from(dialect.is_described())
+}
+
+/// Runs `work` and fails where it had more heap in use at once than `per_byte` for each of the `len` bytes of input.
+pub fn bounded<T>(len: usize, per_byte: usize, work: impl FnOnce() -> T) -> T {
+    let (result, peak) = memory::peak(work);
+    assert!(peak <= HEAP_BASE + len * per_byte, "{peak} heap bytes for {len} bytes of input");
+    result
+}

@@ -1,0 +1,304 @@
+//! Open MPI's mpirun and its ranks, unmodified, with our library on both sides or on one: what MPI programs ask of a
+//! launcher, and how they end when they fail.
+//!
+//! `make test-mpirun` runs these alone. With `PMIX_TEST_LARGE=1` they are larger: up to 32 ranks, many more runs.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::thread;
+
+use pmix_tests::{Ended, Library, Run, Traces, program};
+
+/// Whose library serves, and whose the ranks have.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    server: Library,
+    ranks: Library,
+}
+
+/// All that have our library on one side at least.
+fn pairs() -> [Pair; 3] {
+    let (ours, stock) = (Library::ours(), Library::Stock);
+    [Pair { server: ours, ranks: ours }, Pair { server: ours, ranks: stock }, Pair { server: stock, ranks: ours }]
+}
+
+fn is_large() -> bool {
+    std::env::var_os("PMIX_TEST_LARGE").is_some_and(|value| value == "1")
+}
+
+/// A number for every day, and one for thorough runs.
+fn times(small: usize, large: usize) -> usize {
+    if is_large() { large } else { small }
+}
+
+/// Device and inode of a library, as `tests/programs/mpi.c` prints them.
+fn identity(library: Library) -> String {
+    let file = fs::metadata(library.file()).expect("the library is there");
+    format!("{}:{}", file.dev(), file.ino())
+}
+
+impl Pair {
+    /// The program `mpi` with the ranks' library.
+    fn program(self) -> [PathBuf; 3] {
+        let library = format!("LD_LIBRARY_PATH={}", self.ranks.directory().display());
+        ["env".into(), library.into(), program("mpi")]
+    }
+
+    fn mpirun(self, traces: &Traces) -> Run {
+        Run::new("mpirun", self.server).traced(traces).arg("--oversubscribe")
+    }
+
+    /// A job of `size` ranks of the program `mpi`; `args` say what it does.
+    fn job(self, traces: &Traces, size: usize, args: &str) -> Run {
+        let run = self.mpirun(traces).args(&format!("-np {size}"));
+        self.program().iter().fold(run, Run::arg).args(args)
+    }
+
+    /// Asserts that a job ended well and said nothing on stderr, and that its `count` processes, children and all, had
+    /// these libraries mapped.
+    fn assert_well(self, ended: &Ended, count: usize) {
+        assert_eq!(ended.code(), 0, "{self:?}: {ended}");
+        assert_eq!(ended.stderr, "", "{self:?}: {ended}");
+        self.assert_mapped(ended, count);
+        assert_eq!(ended.count(" done"), count, "{self:?}: {ended}");
+        assert_eq!(ended.count("FAIL"), 0, "{self:?}: {ended}");
+    }
+
+    fn assert_mapped(self, ended: &Ended, count: usize) {
+        let mapped = format!(": library {} daemon {}", identity(self.ranks), identity(self.server));
+        assert_eq!(ended.count(&mapped), count, "{self:?}: {ended}");
+    }
+}
+
+/// Runs a job in each pair, and asserts that it ends well, is of `count` processes, and leaves nothing.
+fn runs_well(size: usize, args: &str, count: usize) {
+    for pair in pairs() {
+        let traces = Traces::begin();
+        let ended = pair.job(&traces, size, args).run();
+        pair.assert_well(&ended, count);
+        traces.assert_none_left(&ended);
+    }
+}
+
+#[test]
+fn collectives() {
+    for size in if is_large() { vec![2, 8, 32] } else { vec![2, 8] } {
+        runs_well(size, "collectives", size);
+    }
+}
+
+#[test]
+fn several_applications_in_one_job() {
+    for pair in pairs() {
+        let traces = Traces::begin();
+        let mut run = pair.mpirun(&traces);
+        for (number, size) in [2, 1, 3].into_iter().enumerate() {
+            run = if number > 0 { run.arg(":") } else { run };
+            run = pair.program().iter().fold(run.args(&format!("-np {size}")), Run::arg).args("apps 3");
+        }
+        let ended = run.run();
+        pair.assert_well(&ended, 6);
+        for (application, size) in [(0, 2), (1, 1), (2, 3)] {
+            assert_eq!(ended.count(&format!("is of application {application} of 3")), size, "{ended}");
+        }
+        traces.assert_none_left(&ended);
+    }
+}
+
+#[test]
+fn spawned_children() {
+    runs_well(2, "spawn 2 3", 2 + 3 * 2);
+    runs_well(4, "spawn 4 1", 4 + 4);
+    if is_large() {
+        runs_well(8, "spawn 8 5", 8 + 5 * 8);
+        runs_well(32, "spawn 32 1", 32 + 32);
+    }
+}
+
+#[test]
+fn children_of_two_kinds() {
+    runs_well(2, "spawn-multiple", 2 + 3);
+    if is_large() {
+        runs_well(32, "spawn-multiple", 32 + 3);
+    }
+}
+
+#[test]
+fn halves_of_a_job_that_meet_by_a_published_name() {
+    runs_well(times(4, 32), "rendezvous", times(4, 32));
+    runs_well(2, "unpublish", 2);
+}
+
+/// Starts a name server with the library that `$1` names, and two jobs that meet by its help.
+const TWO_JOBS: &str = r#"
+dir=$1 serve=$2 visit=$3 size=$4; shift 4
+ompi-server --no-daemonize -r "$dir/uri" & server=$!
+until test -s "$dir/uri"; do sleep 0.02; done
+job() { mpirun --oversubscribe --ompi-server "file:$dir/uri" -np "$size" "$@" "$dir/port"; }
+job "$@" "$serve" & first=$!
+job "$@" "$visit" && echo "$visit: well"
+wait $first && echo "$serve: well"
+kill $server
+wait $server
+rm -f "$dir/uri" "$dir/port"
+"#;
+
+#[test]
+fn two_jobs_that_meet() {
+    let size = times(2, 8);
+    for pair in pairs() {
+        // By a name at the name server; with a port that they know otherwise.
+        for (serve, visit) in [("serve", "visit"), ("serve-file", "visit-file")] {
+            let traces = Traces::begin();
+            let run = Run::new("/bin/sh", pair.server).traced(&traces).arg("-c").arg(TWO_JOBS).arg("two-jobs");
+            let run = run.arg(traces.own()).args(&format!("{serve} {visit} {size}"));
+            let ended = pair.program().iter().fold(run, Run::arg).run();
+            pair.assert_mapped(&ended, 2 * size);
+            assert_eq!(ended.count(" done"), 2 * size, "{pair:?}: {ended}");
+            assert_eq!(ended.count(": well"), 2, "{pair:?}: {ended}");
+            assert_eq!(ended.stderr, "", "{pair:?}: {ended}");
+            traces.assert_none_left(&ended);
+        }
+    }
+}
+
+#[test]
+fn singletons() {
+    for library in [Library::ours(), Library::Stock] {
+        for (args, expected) in [("hello", 0), ("spawn 2 2", 4), ("spawn-multiple", 3)] {
+            if library == Library::Stock && expected == 0 {
+                continue;
+            }
+            let traces = Traces::begin();
+            let run = Run::new(program("mpi"), library).traced(&traces).env("OMPI_MCA_rmaps_base_oversubscribe", "1");
+            let ended = run.args(args).run();
+            assert_eq!((ended.code(), ended.stderr.as_str()), (0, ""), "{ended}");
+            assert_eq!(ended.count(&format!(" of 1: library {} ", identity(library))), 1, "{ended}");
+            assert_eq!(ended.count("FAIL"), 0, "{ended}");
+            // What children print may be lost when the singleton, whose daemon passes it on, ends first.
+            assert!(ended.count("child ") <= 2 * expected, "{ended}");
+            traces.assert_none_left(&ended);
+        }
+    }
+}
+
+#[test]
+fn programs_without_mpi() {
+    for pair in pairs() {
+        let traces = Traces::begin();
+        let ended = pair.mpirun(&traces).args("-np 4 echo hello").run();
+        assert_eq!((ended.code(), ended.stderr.as_str()), (0, ""), "{pair:?}: {ended}");
+        assert_eq!(ended.count("hello"), 4, "{pair:?}: {ended}");
+        traces.assert_none_left(&ended);
+    }
+}
+
+/// Runs a job that fails in some pairs, and asserts that it ends as with the stock library on both sides: with status
+/// `code`, with `reason` on stderr and no complaint of the libraries, and that it leaves nothing.
+///
+/// The stock server crashes now and then while a job is ended: jobs under it have more than one try.
+fn fails_in(pairs: &[Pair], run: impl Fn(Pair, &Traces) -> Run, code: i32, reason: &str) {
+    for &pair in pairs {
+        let mut tries = if pair.server == Library::Stock { 5 } else { 1 };
+        let ended = loop {
+            let traces = Traces::begin();
+            let ended = run(pair, &traces).run();
+            tries -= 1;
+            if ended.code() == code || tries == 0 {
+                traces.assert_none_left(&ended);
+                break ended;
+            }
+        };
+        assert_eq!(ended.code(), code, "{pair:?}: {ended}");
+        assert!(ended.stderr.contains(reason), "{pair:?}: {ended}");
+        for complaint in ["PMIX ERROR", "ORTE_ERROR_LOG", "failed inside the library", "panicked"] {
+            assert!(!ended.stderr.contains(complaint), "{pair:?}: {ended}");
+        }
+    }
+}
+
+/// As [`fails_in`], in each pair.
+fn fails(run: impl Fn(Pair, &Traces) -> Run, code: i32, reason: &str) {
+    fails_in(&pairs(), run, code, reason);
+}
+
+/// The stock server locks itself up while a job is aborted, often enough to be left out.
+#[test]
+fn a_rank_that_aborts() {
+    let run = |pair: Pair, traces: &Traces| pair.job(traces, times(4, 32), "abort 7");
+    fails_in(&pairs()[..2], run, 7, "MPI_ABORT was invoked on rank 1");
+}
+
+#[test]
+fn a_rank_that_exits_without_finalize() {
+    fails(|pair, traces| pair.job(traces, 2, "exit 3"), 3, "1 process returned\na non-zero exit code");
+    fails(|pair, traces| pair.job(traces, 2, "exit 0"), 1, "exited without calling \"finalize\"");
+}
+
+#[test]
+fn a_rank_that_crashes() {
+    fails(|pair, traces| pair.job(traces, 2, "crash"), 139, "exited on signal 11 (Segmentation fault)");
+}
+
+#[test]
+fn a_rank_that_exits_before_it_begins() {
+    fails(|pair, traces| pair.job(traces, 2, "early 4"), 4, "1 process returned\na non-zero exit code");
+}
+
+#[test]
+fn a_program_that_is_missing() {
+    let run = |pair: Pair, traces: &Traces| pair.mpirun(traces).args("-np 2 /nonexistent/program");
+    fails(run, 132, "could not access\nor execute an executable");
+}
+
+#[test]
+fn a_program_without_mpi_that_fails() {
+    fails(|pair, traces| pair.mpirun(traces).args("-np 2 sh -c").arg("exit 3"), 3, "returned\na non-zero exit code");
+}
+
+/// Under a stock server the others wait for ever.
+#[test]
+fn a_rank_that_is_gone_before_the_others_begin_holds_nobody() {
+    let [both, server, _] = pairs();
+    for pair in [both, server] {
+        let traces = Traces::begin();
+        let script = "[ $OMPI_COMM_WORLD_RANK = 1 ] || sleep 1; exec \"$@\"";
+        let run = pair.mpirun(&traces).args("-np 2 sh -c").arg(script).arg("late");
+        let ended = pair.program().iter().fold(run, Run::arg).args("early 0").run();
+        assert_eq!(ended.code(), 1, "{pair:?}: {ended}");
+        traces.assert_none_left(&ended);
+    }
+}
+
+/// Without an exchange at the start, ranks ask for each other's values before those are there. Under a stock server most
+/// such jobs fail.
+#[test]
+fn values_that_are_asked_for_before_they_are_put() {
+    let [both, server, _] = pairs();
+    for pair in [both, server] {
+        for _ in 0..times(3, 50) {
+            let traces = Traces::begin();
+            let run = pair.mpirun(&traces).args("--mca pmix_base_async_modex 1 -np 8");
+            let ended = pair.program().iter().fold(run, Run::arg).args("collectives").run();
+            pair.assert_well(&ended, 8);
+            traces.assert_none_left(&ended);
+        }
+    }
+}
+
+#[test]
+fn jobs_in_a_row_and_at_once_leave_nothing() {
+    let pair = pairs()[0];
+    let traces = Traces::begin();
+    for _ in 0..times(5, 200) {
+        pair.assert_well(&pair.job(&traces, 2, "hello").run(), 2);
+    }
+    traces.assert_none_left("jobs in a row");
+    thread::scope(|scope| {
+        for _ in 0..times(4, 20) {
+            scope.spawn(|| pair.assert_well(&pair.job(&traces, 2, "collectives").run(), 2));
+        }
+    });
+    traces.assert_none_left("jobs at once");
+}
