@@ -1,25 +1,24 @@
 #!/usr/bin/env bash
-# The tests under AddressSanitizer (with leak detection) or ThreadSanitizer (with an instrumented standard library): of
-# all crates, and those of tests/tests that run C programs on the library as client, as server and as both.
+# The tests under AddressSanitizer (with leak detection) or ThreadSanitizer (with an instrumented standard library): those
+# of all crates, and those of tests/tests that run C programs on the library as client, as server and as both. Then a
+# fault is planted, which must be reported.
 #
 #   tests/proof/sanitizer.sh address|thread [clean]
 . "$(dirname "$0")/common.sh"
 
 sanitizer=${1:-}
+build_std=()
 case $sanitizer in
 address)
-    build=()
-    runtime=asan
-    # What the stock library leaks on the other side of a test is not ours.
-    export LSAN_OPTIONS=suppressions=$PWD/tests/proof/address.supp:print_suppressions=0
-    export ASAN_OPTIONS=detect_stack_use_after_return=1
     need_nightly
+    runtime=asan
+    export ASAN_OPTIONS=detect_stack_use_after_return=1
     ;;
 thread)
-    build=(-Zbuild-std)
-    runtime=tsan
-    export TSAN_OPTIONS=suppressions=$PWD/tests/proof/thread.supp:halt_on_error=1:print_suppressions=0
     need_nightly rust-src
+    runtime=tsan
+    build_std=(-Zbuild-std)
+    export TSAN_OPTIONS=halt_on_error=1
     ;;
 *)
     echo "usage: $0 address|thread [clean]" >&2
@@ -27,25 +26,47 @@ thread)
     ;;
 esac
 
-sysroot=$(rustup run nightly rustc --print sysroot)
-export RUSTFLAGS="-Zsanitizer=$sanitizer"
-export PROOF_SANITIZER=$sanitizer
-export PROOF_RUNTIME=$sysroot/lib/rustlib/$proof_triple/lib/librustc-nightly_rt.$runtime.a
-export CC=$PWD/tests/proof/cc
-export PMIX_TEST_PATIENCE=10
-export PMIX_TEST_RELEASE=$proof_target/$sanitizer/$proof_triple/debug
-
 # An explicit target leaves build scripts and procedural macros as they are.
-options=("${build[@]}" --target "$proof_triple" --target-dir "$proof_target/$sanitizer")
-crates=(-p pmix-dstore -p pmix-client -p pmix-server -p pmix-ffi -p pmix-tools)
-cargo +nightly build "${options[@]}" -p pmix-ffi -p pmix-tools
-cargo +nightly test "${options[@]}" --no-fail-fast "${crates[@]}"
-cargo +nightly test "${options[@]}" --no-fail-fast -p pmix-tests "${real_peers[@]}"
+sanitized=("${build_std[@]}" --target "$proof_triple" --target-dir "$proof_target/$sanitizer")
+nightly() {
+    RUSTFLAGS="-Zsanitizer=$sanitizer" cargo +nightly "$1" "${sanitized[@]}" "${@:2}"
+}
+
+# The harness itself is an ordinary program; library, launcher and C programs are not.
+real_peers() {
+    PROOF_SANITIZER=$sanitizer \
+        PROOF_RUNTIME=$(rustup run nightly rustc --print sysroot)/lib/rustlib/$proof_triple/lib/librustc-nightly_rt.$runtime.a \
+        CC=$PWD/tests/proof/cc \
+        PMIX_TEST_PATIENCE=10 \
+        PMIX_TEST_RELEASE=$proof_target/$sanitizer/$proof_triple/debug \
+        cargo test --target-dir "$proof_target/harness-$sanitizer" --no-fail-fast -p pmix-tests "$@"
+}
+
+# How much memory a message may take is counted by an allocator of the test's own, and needs no second opinion on threads.
+skip=()
+[ "$sanitizer" = thread ] && skip=(--skip malformed:: --skip cost_of_job_info)
+nightly test --no-fail-fast -p pmix-dstore -p pmix-client -p pmix-server -p pmix-ffi -- "${skip[@]}"
+nightly build -p pmix-ffi -p pmix-tools
+case $sanitizer in
+address)
+    # Names are not looked up: the helper process that does it would count as left behind. What the stock library on the
+    # other side leaks is not ours.
+    LSAN_OPTIONS=suppressions=$PWD/tests/proof/leaks.supp:print_suppressions=0 ASAN_OPTIONS=$ASAN_OPTIONS:symbolize=0 \
+        real_peers --test host -- --skip builds_of_different
+    # These programs let go of nothing that they are given.
+    ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 real_peers --test wrong_use --test dying --test cycles
+    ;;
+thread)
+    # Of the stock library nothing is known but that it is not instrumented.
+    real_peers --test host -- both_ends_ours our_server_takes without_shared_memory
+    real_peers --test wrong_use
+    ;;
+esac
 [ "${2:-}" = clean ] && exit
 
 copy=$(planted_copy)
 view=dstore/src/segment/view.rs
-stress=(cargo +nightly test "${options[@]}" -p pmix-dstore --lib segment::tests)
+stress=(nightly test -p pmix-dstore --lib segment::tests::stress)
 case $sanitizer in
 address)
     expect_found "a set of segments that is freed while lookups use it" $view '/sets\.push(set);/d' \
