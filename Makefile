@@ -4,12 +4,9 @@
 #   make test                 all tests, against Debian's own Open MPI, Slurm and libpmix too
 #   make test-mpirun          of these the ones under Open MPI's mpirun; PMIX_TEST_LARGE=1 makes them larger
 #   make check                formatting, lints and documentation
-<<<<<<< HEAD
 #   make fuzz                 each fuzz target for FUZZ_SECONDS (60); needs a nightly compiler and cargo-fuzz
-=======
 #   make loom                 the publication protocol in every order of the memory model
 #   make asan tsan valgrind miri   the tests under checkers of memory and threads; asan, tsan and miri want nightly Rust
->>>>>>> main
 #   make install PREFIX=DIR   lib/, include/, bin/
 #   make deps                 installs missing Debian packages, or names them
 #   make clean

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use pmix_dstore::codec::Packer;
-use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, Result, Scope, Status, Value, keys};
-use pmix_dstore::segment::NamespaceView;
+use pmix_dstore::model::{Info, Key, Proc, Rank, Result, Scope, Status, Value, keys};
+use pmix_dstore::room;
+use pmix_dstore::segment::{AttachError, Directory, NamespaceView};
 
 use crate::channel::{ANY_STORE, Channel, Incoming, OUR_STORE, Offline, Sink};
 use crate::commit::Puts;
@@ -56,6 +57,8 @@ pub(crate) struct Inner {
     puts: Mutex<Puts>,
     pub(crate) registry: Arc<Registry>,
     is_final: AtomicBool,
+    /// It was told that a segment is not used.
+    is_told: AtomicBool,
 }
 
 impl Client {
@@ -66,8 +69,9 @@ impl Client {
     ///
     /// # Errors
     /// `ERR_UNREACH` where the server does not answer; `ERR_TIMEOUT`; `ERR_INVALID_CRED`, `ERR_HANDSHAKE_FAILED` or
-    /// what else the server refuses with.
+    /// what else the server refuses with; `ERR_NOMEM`.
     pub fn connect(env: &Environment, infos: &[Info]) -> Result<Client> {
+        room::hold()?;
         let me = env.proc();
         if env.nspace.is_none() || env.server.is_none() && env.directory.is_none() {
             let local = Local::new(me.clone(), env.hostname.clone(), None, Some(singleton::job(&me, &env.hostname)));
@@ -77,9 +81,10 @@ impl Client {
         let client: Arc<OnceLock<Weak<Inner>>> = Arc::default();
         let sink = sink(Arc::clone(&client));
         // Attached before the handshake, which must name our store only if this worked.
-        let view = attach(env, &me.nspace);
+        let directory = directory(env, &me);
+        let view = directory.clone().filter(|_| env.shared_memory).and_then(|directory| attach(directory, &me));
         let store = if view.is_some() { OUR_STORE } else { ANY_STORE };
-        let ours = Channel::connect_ours(env, &me, store, late, &sink);
+        let ours = directory.and_then(|ours| Channel::connect_ours(env, &ours, &me, store, late, &sink));
         let is_our_server = ours.is_some();
         let (channel, view) = match ours {
             Some(channel) => (channel, view),
@@ -95,6 +100,7 @@ impl Client {
         let connected = Client::new(me, Standing::Launched, Arc::new(channel), is_our_server, local);
         // Nobody else sets it.
         let _ = client.set(Arc::downgrade(&connected.inner));
+        connected.inner.tell_of_damage();
         Ok(connected)
     }
 
@@ -116,6 +122,7 @@ impl Client {
             puts: Mutex::default(),
             registry: Arc::default(),
             is_final: AtomicBool::new(false),
+            is_told: AtomicBool::new(false),
         };
         Client { inner: Arc::new(inner) }
     }
@@ -140,7 +147,7 @@ impl Client {
     /// Reserved keys are dropped, as released libraries do: MPI libraries put some. Qualified values are kept.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for an empty key; what packing says of a value that no commit could send, `ERR_OUT_OF_RESOURCE`
+    /// `ERR_BAD_PARAM` for an empty key; `ERR_NOMEM`; what packing says of a value that no commit could send, `ERR_OUT_OF_RESOURCE`
     /// of one with which the next commit would be too long: it would make the commits of all other values fail with it.
     pub fn put(&self, scope: Scope, key: Key, value: Value) -> Result<()> {
         if key.as_bytes().is_empty() {
@@ -150,8 +157,9 @@ impl Client {
             return Ok(());
         }
         let inner = &self.inner;
+        let value = Arc::new(value);
         if scope != Scope::Internal {
-            let len = match &value {
+            let len = match &*value {
                 Value::ByteObject(bytes) => bytes.len(),
                 value => {
                     let mut packer = Packer::new(inner.link.dialect());
@@ -159,10 +167,9 @@ impl Client {
                     packer.len()
                 }
             };
-            inner.puts.lock().put(key.clone(), scope, &value, len, inner.is_our_server)?;
+            inner.puts.lock().put(key.clone(), scope, Arc::clone(&value), len, inner.is_our_server)?;
         }
-        inner.local.overlay.set(&inner.me.nspace, inner.me.rank, key, value, Origin::Own);
-        Ok(())
+        inner.local.overlay.set(&inner.me.nspace, inner.me.rank, key, value, Origin::Own)
     }
 
     /// Stores a value of some process for this process alone.
@@ -173,8 +180,7 @@ impl Client {
         if key.as_bytes().is_empty() {
             return Err(Status::ERR_BAD_PARAM);
         }
-        self.inner.local.overlay.set(&proc.nspace, proc.rank, key, value, Origin::Own);
-        Ok(())
+        self.inner.local.overlay.set(&proc.nspace, proc.rank, key, value, Origin::Own)
     }
 
     /// Sends what was put to the server.
@@ -188,12 +194,13 @@ impl Client {
         }
         // Held over the request: a commit of another thread must not overtake this one with older values.
         let mut puts = inner.puts.lock();
-        let parts = puts.parts(inner.is_our_server);
+        let parts = puts.parts(inner.is_our_server)?;
         if parts.is_empty() && inner.is_our_server {
             return Ok(());
         }
-        let parts = parts.into_iter().map(|(scope, kvals)| (scope as u8, kvals)).collect();
-        inner.status_of(&Request::Commit { parts }, None)?;
+        let payload = Request::encode_commit(inner.link.dialect(), &parts)?;
+        drop(parts);
+        inner.status_to(payload, None)?;
         puts.committed();
         Ok(())
     }
@@ -271,7 +278,7 @@ impl Inner {
         };
         let inner = Arc::clone(self);
         Operation::ask(&self.link, payload, timeout, move |reply| {
-            let reply = inner.decode(&reply?)?;
+            let reply = inner.decode_and_drop(reply?)?;
             finish(&inner, reply)
         })
     }
@@ -284,14 +291,23 @@ impl Inner {
         Y::decode(self.link.dialect(), self.link.server_version(), payload)
     }
 
+    /// As [`Inner::decode`]; the payload is gone before what was read of it is copied elsewhere.
+    pub(crate) fn decode_and_drop<Y: Reply>(&self, payload: Vec<u8>) -> Result<Y> {
+        self.decode(&payload)
+    }
+
     /// Sends a request and waits for the status that answers it.
     pub(crate) fn status_of(&self, request: &Request, timeout: Option<Duration>) -> Result<()> {
         self.status_by(request, deadline(timeout))
     }
 
     fn status_by(&self, request: &Request, deadline: Option<Instant>) -> Result<()> {
-        let payload = self.link.request_wait(self.encode(request)?, deadline)?;
-        outcome(self.decode::<StatusReply>(&payload)?.status)
+        self.status_to(self.encode(request)?, deadline)
+    }
+
+    fn status_to(&self, payload: Vec<u8>, deadline: Option<Instant>) -> Result<()> {
+        let reply = self.link.request_wait(payload, deadline)?;
+        outcome(self.decode::<StatusReply>(&reply)?.status)
     }
 
     /// What others published is new: read it at the next Get, and make that Get find everything mapped.
@@ -300,6 +316,17 @@ impl Inner {
         self.local.overlay.forget_refreshed();
         if let Some(view) = &self.local.view {
             view.refresh();
+        }
+        self.tell_of_damage();
+    }
+
+    /// Says on stderr, once, that a segment is not used, where that is the work of damage.
+    pub(crate) fn tell_of_damage(&self) {
+        let view = self.local.view.as_ref().filter(|view| !view.is_complete());
+        if let Some(error) = view.and_then(NamespaceView::last_error).filter(|error| !error.is_usual())
+            && !self.is_told.swap(true, Ordering::Relaxed)
+        {
+            without_segments(&self.me, &error);
         }
     }
 
@@ -340,15 +367,24 @@ fn refused(env: &Environment, me: &Proc, status: Status) {
     );
 }
 
-/// Attaches the segments that our server named, if it did and they may be used.
-fn attach(env: &Environment, nspace: &Nspace) -> Option<NamespaceView> {
-    use std::os::unix::fs::MetadataExt;
+/// Opens the directory that our server named, if it did and the directory is the one that it made.
+fn directory(env: &Environment, me: &Proc) -> Option<Arc<Directory>> {
+    let opened = Directory::open(env.directory.as_ref()?, env.directory_id?);
+    opened.inspect_err(|error| without_segments(me, error)).ok().map(Arc::new)
+}
 
-    let directory = env.directory.as_ref().filter(|_| env.shared_memory)?;
-    // The server's own environment names the directory; whose it is, is who the server is.
-    let uid = std::fs::symlink_metadata(directory).ok()?.uid();
-    let view = NamespaceView::attach(directory, uid).ok()?;
-    Some(view).filter(|view| view.nspace() == nspace)
+/// Attaches the segments in the server's directory, if they may be used.
+fn attach(directory: Arc<Directory>, me: &Proc) -> Option<NamespaceView> {
+    let view = NamespaceView::attach(directory).inspect_err(|error| without_segments(me, error)).ok()?;
+    Some(view).filter(|view| *view.nspace() == me.nspace)
+}
+
+/// Says on stderr that segments are not used and why, where that is not how it should be.
+fn without_segments(me: &Proc, error: &AttachError) {
+    if !error.is_usual() {
+        // A process may have closed its stderr.
+        let _ = writeln!(std::io::stderr(), "pmix-dstore client {me}: {error}; values come over the socket");
+    }
 }
 
 /// Asks for all that the server knows of the own job.

@@ -1,8 +1,10 @@
 //! What this process put, and what of it the server has.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use pmix_dstore::model::{Key, Kval, Result, Scope, Status, Value};
+use pmix_dstore::model::{Key, Result, Scope, Status, Value};
+use pmix_dstore::room;
 
 use crate::wire::REQUEST_LEN_MAX;
 
@@ -14,7 +16,7 @@ const VALUE_OVERHEAD: usize = 64;
 struct Put {
     key: Key,
     scope: Scope,
-    value: Value,
+    value: Arc<Value>,
     /// Bytes of a commit that it fills.
     len: usize,
     /// The server does not have it yet.
@@ -33,14 +35,16 @@ pub struct Puts {
 }
 
 /// What a commit sends: values for readers on the same node, then values for readers elsewhere.
-pub type Parts = Vec<(Scope, Vec<Kval>)>;
+pub type Parts<'a> = Vec<(Scope, Vec<(&'a Key, &'a Value)>)>;
 
 impl Puts {
     /// Notes a put of a value of `value_len` packed bytes. The scope must not be internal.
     ///
     /// # Errors
-    /// `ERR_OUT_OF_RESOURCE` where the next commit would be too long to be sent; what was put before it can be.
-    pub fn put(&mut self, key: Key, scope: Scope, value: &Value, value_len: usize, only_new: bool) -> Result<()> {
+    /// `ERR_OUT_OF_RESOURCE` where the next commit would be too long to be sent; what was put before it can be; `ERR_NOMEM`.
+    pub fn put(&mut self, key: Key, scope: Scope, value: Arc<Value>, value_len: usize, only_new: bool) -> Result<()> {
+        room::reserve(&mut self.puts, 1)?;
+        room::reserve_entries(&mut self.by_key, 1)?;
         let readers = usize::from(scope.is_local()) + usize::from(scope.is_remote());
         let len = value_len.saturating_add(key.as_bytes().len() + VALUE_OVERHEAD).saturating_mul(readers);
         let place = self.by_key.get(&key).copied();
@@ -53,7 +57,7 @@ impl Puts {
             return Err(Status::ERR_OUT_OF_RESOURCE);
         }
         (self.len, self.new_len) = (all, new);
-        let put = Put { key, scope, value: value.clone(), len, is_new: true };
+        let put = Put { key, scope, value, len, is_new: true };
         match place {
             Some(place) => self.puts[place] = put,
             None => {
@@ -65,14 +69,23 @@ impl Puts {
     }
 
     /// What to send: everything, as released servers expect at each commit, or only what is new.
-    pub fn parts(&self, only_new: bool) -> Parts {
-        let part = |scope: Scope, belongs: fn(Scope) -> bool| {
-            let puts = self.puts.iter().filter(|put| belongs(put.scope) && (put.is_new || !only_new));
-            let kvals: Vec<_> = puts.map(|put| Kval { key: put.key.clone(), value: put.value.clone() }).collect();
-            (scope, kvals)
-        };
-        let parts = [part(Scope::Local, Scope::is_local), part(Scope::Remote, Scope::is_remote)];
-        parts.into_iter().filter(|(_, kvals)| !kvals.is_empty()).collect()
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn parts(&self, only_new: bool) -> Result<Parts<'_>> {
+        let mut parts = Parts::new();
+        for (scope, belongs) in
+            [(Scope::Local, Scope::is_local as fn(Scope) -> bool), (Scope::Remote, Scope::is_remote)]
+        {
+            let mut part = Vec::new();
+            for put in self.puts.iter().filter(|put| belongs(put.scope) && (put.is_new || !only_new)) {
+                room::push(&mut part, (&put.key, &*put.value))?;
+            }
+            if !part.is_empty() {
+                parts.push((scope, part));
+            }
+        }
+        Ok(parts)
     }
 
     /// The server has everything.
@@ -89,24 +102,25 @@ mod tests {
     use super::*;
 
     fn put(puts: &mut Puts, key: &'static str, scope: Scope, value: i32) {
-        puts.put(key.into(), scope, &Value::Int(value), 8, true).unwrap();
+        puts.put(key.into(), scope, Value::Int(value).into(), 8, true).unwrap();
     }
 
-    fn keys(parts: &Parts) -> Vec<(Scope, Vec<String>)> {
-        parts.iter().map(|(scope, kvals)| (*scope, kvals.iter().map(|kval| kval.key.to_string()).collect())).collect()
+    fn keys(puts: &Puts, only_new: bool) -> Vec<(Scope, Vec<String>)> {
+        let parts = puts.parts(only_new).unwrap();
+        parts.iter().map(|(scope, kvals)| (*scope, kvals.iter().map(|(key, _)| key.to_string()).collect())).collect()
     }
 
     #[test]
     fn a_global_key_goes_to_both_readers() {
         let mut puts = Puts::default();
-        assert_eq!(puts.parts(false), []);
+        assert_eq!(keys(&puts, false), []);
         put(&mut puts, "r", Scope::Remote, 1);
         put(&mut puts, "g", Scope::Global, 2);
         put(&mut puts, "l", Scope::Local, 3);
         let expected =
             vec![(Scope::Local, vec!["g".to_string(), "l".into()]), (Scope::Remote, vec!["r".into(), "g".into()])];
-        assert_eq!(keys(&puts.parts(false)), expected);
-        assert_eq!(keys(&puts.parts(true)), expected);
+        assert_eq!(keys(&puts, false), expected);
+        assert_eq!(keys(&puts, true), expected);
     }
 
     #[test]
@@ -116,12 +130,12 @@ mod tests {
         put(&mut puts, "b", Scope::Remote, 2);
         puts.committed();
         put(&mut puts, "b", Scope::Remote, 3);
-        assert_eq!(keys(&puts.parts(true)), [(Scope::Remote, vec!["b".to_string()])]);
-        let all = puts.parts(false);
-        assert_eq!(keys(&all), [(Scope::Local, vec!["a".to_string()]), (Scope::Remote, vec!["b".into()])]);
-        assert_eq!(all[1].1[0].value, Value::Int(3));
+        assert_eq!(keys(&puts, true), [(Scope::Remote, vec!["b".to_string()])]);
+        let all = puts.parts(false).unwrap();
+        assert_eq!(all[1].1[0].1, &Value::Int(3));
+        assert_eq!(keys(&puts, false), [(Scope::Local, vec!["a".to_string()]), (Scope::Remote, vec!["b".into()])]);
         puts.committed();
-        assert_eq!(puts.parts(true), []);
+        assert_eq!(keys(&puts, true), []);
     }
 
     #[test]
@@ -129,7 +143,7 @@ mod tests {
         const MIB: usize = 1 << 20;
         let mut puts = Puts::default();
         let put = |puts: &mut Puts, key: &'static str, scope, mib: usize, only_new| {
-            puts.put(key.into(), scope, &Value::Int(0), mib * MIB, only_new)
+            puts.put(key.into(), scope, Value::Int(0).into(), mib * MIB, only_new)
         };
         let full = Err(Status::ERR_OUT_OF_RESOURCE);
         assert_eq!(put(&mut puts, "whole", Scope::Local, 1024, true), full);
@@ -138,11 +152,11 @@ mod tests {
         assert_eq!(put(&mut puts, "b", Scope::Local, 600, true), full);
         assert_eq!(put(&mut puts, "a", Scope::Local, 700, true), Ok(()), "in place of the former");
         assert_eq!(put(&mut puts, "b", Scope::Remote, 323, true), Ok(()));
-        assert_eq!(keys(&puts.parts(true)).len(), 2);
+        assert_eq!(keys(&puts, true).len(), 2);
         puts.committed();
         assert_eq!(put(&mut puts, "c", Scope::Local, 1023, true), Ok(()), "to a server that has the others");
         assert_eq!(put(&mut puts, "c", Scope::Local, 1, false), full, "to one that is sent everything");
         assert_eq!(put(&mut puts, "a", Scope::Local, usize::MAX / MIB, true), full);
-        assert_eq!(puts.parts(false)[0].1.len(), 2);
+        assert_eq!(puts.parts(false).unwrap()[0].1.len(), 2);
     }
 }

@@ -1,11 +1,12 @@
 //! What the server said of jobs and ranks when it was asked: kept, so that it is asked once.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
 use pmix_dstore::job::JobData;
-use pmix_dstore::model::{Key, KeyRef, Kval, Nspace, Rank, Value, ValueRef};
+use pmix_dstore::model::{Key, KeyRef, Nspace, Rank, Result, Value, ValueRef};
 use pmix_dstore::modex::ModexData;
 use pmix_dstore::rules::{self, Caller, Selector};
 
@@ -27,20 +28,23 @@ pub struct Known {
 
 impl Known {
     /// Keeps what was said of a job, beside what was known of it.
-    pub fn add_job(&self, job: JobData, is_whole: bool) {
+    ///
+    /// # Errors
+    /// `NOMEM`; a part of it may be kept.
+    pub fn add_job(&self, job: JobData, is_whole: bool) -> Result<()> {
         self.with(job.nspace.clone(), |namespace| {
+            merge(&mut namespace.job, job)?;
             namespace.is_whole |= is_whole;
-            merge(&mut namespace.job, job);
-        });
+            Ok(())
+        })
     }
 
-    /// Keeps values of a rank.
-    pub fn add_rank(&self, nspace: &Nspace, rank: Rank, kvals: &[Kval]) {
-        self.with(nspace.clone(), |namespace| {
-            for Kval { key, value } in kvals {
-                namespace.modex.set(rank, key.clone(), value.clone());
-            }
-        });
+    /// Keeps a value of a rank.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn add(&self, nspace: &Nspace, rank: Rank, key: Key, value: Arc<Value>) -> Result<()> {
+        self.with(nspace.clone(), |namespace| namespace.modex.set(rank, key, value).map(drop))
     }
 
     /// Forgets what ranks published: a fence has made it old.
@@ -87,25 +91,29 @@ impl Known {
     }
 
     /// What a rank published, as far as the server said it.
-    pub fn rank(&self, nspace: &[u8], rank: Rank) -> Vec<(Key, Value)> {
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn rank(&self, nspace: &[u8], rank: Rank) -> Result<Vec<(Key, Value)>> {
         let namespaces = self.namespaces.read();
         let published = namespaces.get(nspace).into_iter().flat_map(|namespace| namespace.modex.rank(rank));
-        published.map(|(key, value)| (key.clone(), value.clone())).collect()
+        published.map(|(key, value)| Ok((key.clone(), value.copy()?))).collect()
     }
 
-    fn with(&self, nspace: Nspace, change: impl FnOnce(&mut Namespace)) {
+    fn with(&self, nspace: Nspace, change: impl FnOnce(&mut Namespace) -> Result<()>) -> Result<()> {
         let mut namespaces = self.namespaces.write();
-        change(namespaces.entry(nspace.clone()).or_insert_with(|| Namespace {
+        let changed = change(namespaces.entry(nspace.clone()).or_insert_with(|| Namespace {
             job: JobData::new(nspace),
             is_whole: false,
             modex: ModexData::default(),
         }));
         self.has_any.store(true, Ordering::Relaxed);
+        changed
     }
 }
 
 /// Adds what is known of a job from two sources; the newer one wins.
-fn merge(job: &mut JobData, newer: JobData) {
+fn merge(job: &mut JobData, newer: JobData) -> Result<()> {
     job.session.extend(newer.session);
     job.job.extend(newer.job);
     for (appnum, values) in newer.apps {
@@ -128,10 +136,10 @@ fn merge(job: &mut JobData, newer: JobData) {
     }
     for (key, values) in newer.procs.columns() {
         for (rank, value) in values.iter() {
-            // A rank that the newer job could hold, this one can hold, too.
-            let _ = job.procs.set(rank, key.clone(), value.clone());
+            job.procs.set(rank, key.clone(), value.copy()?)?;
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -153,8 +161,8 @@ mod tests {
         let other = Nspace::new("other").unwrap();
         let mut job = JobData::new(other.clone());
         job.job.insert(keys::JOB_SIZE.into(), Value::Uint32(4));
-        known.add_job(job, false);
-        known.add_rank(&other, Rank(1), &[Kval { key: "key".into(), value: Value::Int(1) }]);
+        known.add_job(job, false).unwrap();
+        known.add(&other, Rank(1), "key".into(), Value::Int(1).into()).unwrap();
         assert_eq!(get(&known, "other", Rank::WILDCARD, keys::JOB_SIZE), Some(Value::Uint32(4)));
         assert_eq!(get(&known, "other", Rank(1), keys::JOB_SIZE), Some(Value::Uint32(4)));
         assert_eq!(get(&known, "other", Rank(1), "key"), Some(Value::Int(1)));
@@ -181,9 +189,9 @@ mod tests {
         let mut second = JobData::new(other);
         second.nodes = vec![node("b", "pmix.y", 3), node("c", "pmix.y", 4)];
         second.procs.set(Rank(2), "pmix.r".into(), Value::Int(2)).unwrap();
-        known.add_job(first, false);
+        known.add_job(first, false).unwrap();
         assert!(known.job(b"other", |_| ()).is_none());
-        known.add_job(second, true);
+        known.add_job(second, true).unwrap();
         known
             .job(b"other", |job| {
                 assert_eq!(job.nodes.len(), 3);

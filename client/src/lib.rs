@@ -16,6 +16,7 @@ mod commit;
 mod current;
 pub mod env;
 pub mod events;
+pub mod framing;
 pub mod get;
 pub mod instance;
 mod known;

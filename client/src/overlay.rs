@@ -3,10 +3,12 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
-use pmix_dstore::model::{Key, KeyRef, Nspace, Rank, Value};
+use pmix_dstore::model::{Key, KeyRef, Nspace, Rank, Result, Value};
+use pmix_dstore::room;
 
 /// Words of the filter.
 const FILTER_WORDS: usize = 256;
@@ -25,7 +27,7 @@ struct Entry {
     nspace: Nspace,
     rank: Rank,
     key: Key,
-    value: Value,
+    value: Arc<Value>,
     origin: Origin,
 }
 
@@ -47,14 +49,26 @@ impl Overlay {
     }
 
     /// Stores a value in place of the one before.
-    pub fn set(&self, nspace: &Nspace, rank: Rank, key: Key, value: Value, origin: Origin) {
+    ///
+    /// # Errors
+    /// `NOMEM`; the one before is still there.
+    pub fn set(
+        &self,
+        nspace: &Nspace,
+        rank: Rank,
+        key: Key,
+        value: impl Into<Arc<Value>>,
+        origin: Origin,
+    ) -> Result<()> {
+        let value = value.into();
         let hash = mix(rank, &KeyRef::from(&key));
         let mut entries = self.entries.write();
+        room::reserve_entries(&mut entries, 1)?;
         let bucket = entries.entry(hash).or_default();
         let place = bucket.iter_mut().find(|entry| entry.is(nspace.as_bytes(), rank, key.as_bytes()));
         match place {
             // Own values are never shadowed by what the server says of them.
-            Some(entry) if entry.origin == Origin::Own && origin == Origin::Refreshed => return,
+            Some(entry) if entry.origin == Origin::Own && origin == Origin::Refreshed => return Ok(()),
             Some(entry) => {
                 if entry.origin == Origin::Refreshed {
                     self.refreshed.fetch_sub(1, Ordering::Relaxed);
@@ -69,6 +83,7 @@ impl Overlay {
         }
         // Relaxed is enough: who learned of the value by other means sees this bit too, and the lock orders the rest.
         self.filter[(hash >> 6 & (WORDS - 1)) as usize].fetch_or(1 << (hash & 63), Ordering::Relaxed);
+        Ok(())
     }
 
     /// Hands a value to `take`, if it is here.
@@ -84,7 +99,7 @@ impl Overlay {
     }
 
     /// All values of a rank, in the order of their keys.
-    pub fn rank(&self, nspace: &[u8], rank: Rank) -> Vec<(Key, Value)> {
+    pub fn rank(&self, nspace: &[u8], rank: Rank) -> Vec<(Key, Arc<Value>)> {
         let entries = self.entries.read();
         let of_rank = entries.values().flatten().filter(|e| e.nspace.as_bytes() == nspace && e.rank == rank);
         let mut values: Vec<_> = of_rank.map(|entry| (entry.key.clone(), entry.value.clone())).collect();
@@ -156,10 +171,10 @@ mod tests {
         let overlay = Overlay::new();
         assert_eq!(get(&overlay, &a, 0, "k"), None);
         for rank in 0..300 {
-            overlay.set(&a, Rank(rank), "k".into(), Value::Uint32(rank), Origin::Own);
-            overlay.set(&a, Rank(rank), "l".into(), Value::Uint32(rank + 1000), Origin::Own);
+            overlay.set(&a, Rank(rank), "k".into(), Value::Uint32(rank), Origin::Own).unwrap();
+            overlay.set(&a, Rank(rank), "l".into(), Value::Uint32(rank + 1000), Origin::Own).unwrap();
         }
-        overlay.set(&b, Rank(7), "k".into(), Value::Bool(true), Origin::Own);
+        overlay.set(&b, Rank(7), "k".into(), Value::Bool(true), Origin::Own).unwrap();
         for rank in 0..300 {
             assert_eq!(get(&overlay, &a, rank, "k"), Some(Value::Uint32(rank)));
             assert_eq!(get(&overlay, &a, rank, "l"), Some(Value::Uint32(rank + 1000)));
@@ -176,11 +191,11 @@ mod tests {
     fn a_value_is_replaced_and_a_refreshed_one_goes_with_the_fence() {
         let nspace = Nspace::new("a").unwrap();
         let overlay = Overlay::new();
-        overlay.set(&nspace, Rank(0), "own".into(), Value::Int(1), Origin::Own);
-        overlay.set(&nspace, Rank(0), "own".into(), Value::Int(2), Origin::Own);
-        overlay.set(&nspace, Rank(0), "own".into(), Value::Int(3), Origin::Refreshed);
-        overlay.set(&nspace, Rank(1), "peer".into(), Value::Int(4), Origin::Refreshed);
-        overlay.set(&nspace, Rank(1), "peer".into(), Value::Int(5), Origin::Refreshed);
+        overlay.set(&nspace, Rank(0), "own".into(), Value::Int(1), Origin::Own).unwrap();
+        overlay.set(&nspace, Rank(0), "own".into(), Value::Int(2), Origin::Own).unwrap();
+        overlay.set(&nspace, Rank(0), "own".into(), Value::Int(3), Origin::Refreshed).unwrap();
+        overlay.set(&nspace, Rank(1), "peer".into(), Value::Int(4), Origin::Refreshed).unwrap();
+        overlay.set(&nspace, Rank(1), "peer".into(), Value::Int(5), Origin::Refreshed).unwrap();
         assert_eq!(get(&overlay, &nspace, 0, "own"), Some(Value::Int(2)));
         assert_eq!(get(&overlay, &nspace, 1, "peer"), Some(Value::Int(5)));
         overlay.forget_refreshed();

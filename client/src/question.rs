@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use pmix_dstore::job::JobData;
+use pmix_dstore::codec;
 use pmix_dstore::model::{
     Info, KEY_LEN_MAX, Key, KeyRef, Kval, NameError, Nspace, Proc, Rank, Result, Status, Value, ValueRef, keys,
 };
+use pmix_dstore::room;
 use pmix_dstore::rules::{self, Selector};
 
 use crate::client::{Client, Inner, Standing};
@@ -150,6 +151,7 @@ impl Inner {
         if !question.asks {
             return self.answer_alone(&question, take);
         }
+        self.tell_of_damage();
         let reply = self.link.request_wait(question.payload(self)?, deadline(request.options.timeout));
         self.answer(&question, reply, take)
     }
@@ -160,7 +162,7 @@ impl Inner {
         if question.key.is_some() {
             return none;
         }
-        let all = self.all(question, Vec::new());
+        let all = self.all(question, Vec::new())?;
         if all.iter_infos().next().is_none() { none } else { hand((&all).into(), take).unwrap_or(none) }
     }
 
@@ -172,56 +174,62 @@ impl Inner {
         reply: Result<Vec<u8>>,
         take: &mut Option<F>,
     ) -> Result<R> {
-        let GetReply { status, objects } = self.decode(&reply?)?;
+        let GetReply { status, objects } = self.decode_and_drop(reply?)?;
         status.ok()?;
         let options = GetOptions::from_infos(&question.infos);
         let Some(key) = &question.key else {
-            let all = self.all(question, objects);
+            let all = self.all(question, objects)?;
             return hand((&all).into(), take).unwrap_or(Err(Status::ERR_NOT_FOUND));
         };
-        let mut job = JobData::new(question.nspace.clone());
+        let mut jobs = Vec::new();
+        let mut found = None;
         for (proc, kvals) in objects {
             let is_asked = proc.nspace == question.nspace;
+            let value = kvals.iter().find(|kval| kval.key == *key && is_asked);
             if proc.rank.is_process() {
-                let value = kvals.iter().find(|kval| kval.key == *key && is_asked);
                 let value = value.filter(|_| proc.rank == question.rank || question.rank == Rank::UNDEF);
-                let result = value.and_then(|kval| hand((&kval.value).into(), take));
-                self.keep_rank(question, &proc, &kvals);
-                if let Some(result) = result {
-                    return result;
-                }
-                continue;
+                found = value.and_then(|kval| hand((&kval.value).into(), take));
+                self.keep_rank(question, &proc, kvals);
+            } else {
+                found = value.and_then(|kval| hand((&kval.value).into(), take));
+                jobs.push(jobinfo::from_kvals(proc.nspace, self.link.dialect(), kvals)?);
             }
-            let direct = kvals.iter().find(|kval| kval.key == *key && is_asked).map(|kval| kval.value.clone());
-            let data = jobinfo::from_kvals(proc.nspace, self.link.dialect(), kvals)?;
-            if self.keeps() && question.is_general(&options) {
-                // With the values of a rank of another job come all of the job, so that it can be read here from now on.
-                let is_whole = question.rank.is_process() && !self.local.is_own(data.nspace.as_bytes());
-                self.local.known.add_job(data.clone(), is_whole);
-            }
-            if let Some(value) = direct {
-                return hand((&value).into(), take).unwrap_or(Err(Status::ERR_NOT_FOUND));
-            }
-            if is_asked {
-                job = data;
+            if found.is_some() {
+                break;
             }
         }
-        let caller = self.local.caller(self.local.is_own(question.nspace.as_bytes()));
-        let value = rules::find(&job, question.rank, key.into(), &options.selector, &caller);
-        value.and_then(|value| hand(value, take)).unwrap_or(Err(Status::ERR_NOT_FOUND))
+        if found.is_none()
+            && let Some(job) = jobs.iter().rfind(|job| job.nspace == question.nspace)
+        {
+            let caller = self.local.caller(self.local.is_own(question.nspace.as_bytes()));
+            let value = rules::find(job, question.rank, key.into(), &options.selector, &caller);
+            found = value.and_then(|value| hand(value, take));
+        }
+        if self.keeps() && question.is_general(&options) {
+            for job in jobs {
+                // With the values of a rank of another job come all of the job, so that it can be read here from now on.
+                let is_whole = question.rank.is_process() && !self.local.is_own(job.nspace.as_bytes());
+                // What there is no room for will be asked for again.
+                let _ = self.local.known.add_job(job, is_whole);
+            }
+        }
+        found.unwrap_or(Err(Status::ERR_NOT_FOUND))
     }
 
-    /// Keeps what the server said of a rank.
-    fn keep_rank(&self, question: &Question, proc: &Proc, kvals: &[Kval]) {
+    /// Keeps what the server said of a rank. What there is no room for will be asked for again.
+    fn keep_rank(&self, question: &Question, proc: &Proc, kvals: Vec<Kval>) {
         if !self.keeps() {
             return;
         }
-        self.local.known.add_rank(&proc.nspace, proc.rank, kvals);
-        if question.refresh && self.local.is_own(proc.nspace.as_bytes()) && self.local.view.is_some() {
-            // The segments are asked before what is kept, and still hold the older values.
-            for Kval { key, value } in kvals {
-                self.local.overlay.set(&proc.nspace, proc.rank, key.clone(), value.clone(), Origin::Refreshed);
+        // The segments are asked before what is kept, and still hold the older values.
+        let refreshes = question.refresh && self.local.is_own(proc.nspace.as_bytes()) && self.local.view.is_some();
+        for Kval { key, value } in kvals {
+            let value = Arc::new(value);
+            if refreshes {
+                let overlay = &self.local.overlay;
+                let _ = overlay.set(&proc.nspace, proc.rank, key.clone(), Arc::clone(&value), Origin::Refreshed);
             }
+            let _ = self.local.known.add(&proc.nspace, proc.rank, key, value);
         }
     }
 
@@ -231,30 +239,35 @@ impl Inner {
     }
 
     /// All values of a rank as an array of infos: own ones first, then those that the server told.
-    fn all(&self, question: &Question, objects: Vec<(Proc, Vec<Kval>)>) -> Value {
+    fn all(&self, question: &Question, objects: Vec<(Proc, Vec<Kval>)>) -> Result<Value> {
         let mut infos: Vec<Info> = Vec::new();
         let mut add = |key: Key, value: Value| {
-            if !infos.iter().any(|info| info.key == key) {
-                let value = pmix_dstore::codec::expand(&value).ok().flatten().unwrap_or(value);
-                infos.push(Info { key, flags: 0, value });
+            if infos.iter().any(|info| info.key == key) {
+                return Ok(());
             }
+            let value = match codec::expand(&value) {
+                Ok(expanded) => expanded.unwrap_or(value),
+                Err(Status::ERR_NOMEM) => return Err(Status::ERR_NOMEM),
+                Err(_) => value,
+            };
+            room::push(&mut infos, Info { key, flags: 0, value })
         };
         for (key, value) in self.local.overlay.rank(question.nspace.as_bytes(), question.rank) {
-            add(key, value);
+            add(key, value.copy()?)?;
         }
         for (proc, kvals) in objects {
             if proc.nspace == question.nspace && proc.rank == question.rank {
-                kvals.into_iter().for_each(|Kval { key, value }| add(key, value));
+                kvals.into_iter().try_for_each(|Kval { key, value }| add(key, value))?;
             }
         }
-        for (key, value) in self.local.known.rank(question.nspace.as_bytes(), question.rank) {
-            add(key, value);
+        for (key, value) in self.local.known.rank(question.nspace.as_bytes(), question.rank)? {
+            add(key, value)?;
         }
         if let Some(job) = self.local.job.as_ref().filter(|job| job.nspace == question.nspace) {
             for (key, value) in job.procs.row(question.rank) {
-                add(key.clone(), value.clone());
+                add(key.clone(), value.copy()?)?;
             }
         }
-        Value::infos(infos)
+        Ok(Value::infos(infos))
     }
 }

@@ -7,6 +7,7 @@
 //! * [`rules`]: which realm answers a `PMIx_Get`.
 //! * [`modex`]: what the ranks of a job published.
 //! * [`segment`]: both of these as position-independent files that every process of a node maps.
+//! * [`room`]: memory that may not be there.
 //!
 //! This crate knows nothing of sockets, of the C interface, or of who hosts the server.
 
@@ -15,5 +16,6 @@ pub mod job;
 pub mod maps;
 pub mod model;
 pub mod modex;
+pub mod room;
 pub mod rules;
 pub mod segment;

@@ -1,20 +1,27 @@
 //! What the ranks of a job published, in the heap of one process.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
-use crate::model::{Key, Rank, Value};
+use crate::model::{Key, Rank, Result, Value};
+use crate::room;
 
 /// Published values of the ranks of one job, each rank's in key order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModexData {
-    ranks: HashMap<Rank, BTreeMap<Key, Value>>,
+    ranks: HashMap<Rank, BTreeMap<Key, Arc<Value>>>,
 }
 
 impl ModexData {
-    /// Stores a value; tells whether that changed anything.
-    pub fn set(&mut self, rank: Rank, key: Key, value: Value) -> bool {
+    /// Stores a value, which others may hold as well; tells whether that changed anything.
+    ///
+    /// # Errors
+    /// `NOMEM`; then nothing is changed.
+    pub fn set(&mut self, rank: Rank, key: Key, value: impl Into<Arc<Value>>) -> Result<bool> {
+        let value = value.into();
+        room::reserve_entries(&mut self.ranks, 1)?;
         let values = self.ranks.entry(rank).or_default();
-        match values.get_mut(key.as_bytes()) {
+        Ok(match values.get_mut(key.as_bytes()) {
             Some(old) if *old == value => false,
             Some(old) => {
                 *old = value;
@@ -24,17 +31,22 @@ impl ModexData {
                 values.insert(key, value);
                 true
             }
-        }
+        })
     }
 
     /// The value of one key of one rank.
     pub fn get(&self, rank: Rank, key: &[u8]) -> Option<&Value> {
+        self.shared(rank, key).map(|value| &**value)
+    }
+
+    /// As [`ModexData::get`], to be held elsewhere, too.
+    pub fn shared(&self, rank: Rank, key: &[u8]) -> Option<&Arc<Value>> {
         self.ranks.get(&rank)?.get(key)
     }
 
     /// All values of a rank, in key order; nothing for a rank that published nothing.
     pub fn rank(&self, rank: Rank) -> impl Iterator<Item = (&Key, &Value)> {
-        self.ranks.get(&rank).into_iter().flatten()
+        self.ranks.get(&rank).into_iter().flatten().map(|(key, value)| (key, &**value))
     }
 
     /// Whether anything is stored for the rank.

@@ -9,6 +9,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use pmix_dstore::model::{App, Info, Key, Nspace, Pdata, Proc, Query, Result, Status};
+use pmix_dstore::room;
 use pmix_server::{Completion, Host};
 
 use crate::callback::Callback;
@@ -372,8 +373,8 @@ unsafe extern "C" fn modex_done(
 ) {
     guard("a host's answer to a fence or direct modex", || {
         // SAFETY: the host's data stays until its release function is called.
-        let bytes = unsafe { array::bytes(data, ndata) }.to_vec();
-        answer_and_release(cbdata, (Status(status), bytes), release_fn, release_cbdata);
+        let bytes = room::copy(unsafe { array::bytes(data, ndata) });
+        answer_and_release(cbdata, combined(status, bytes), release_fn, release_cbdata);
     });
 }
 

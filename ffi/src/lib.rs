@@ -16,6 +16,10 @@
 //! * callbacks may be called from any thread, with the data they were passed with;
 //! * memory that the library is to free, or gives away to be freed, comes from `malloc`.
 
+/// Small allocations have a reserve; large ones may fail.
+#[global_allocator]
+static ALLOCATOR: pmix_dstore::room::Allocator = pmix_dstore::room::Allocator;
+
 pub mod api;
 pub mod attributes;
 pub mod callback;

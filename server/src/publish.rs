@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use pmix_dstore::job::JobData;
-use pmix_dstore::model::{Key, Rank};
+use pmix_dstore::model::{Key, Rank, Result};
 use pmix_dstore::modex::ModexData;
-use pmix_dstore::segment::{ModexBuilder, Publisher, SegmentKind, build_job};
+use pmix_dstore::room;
+use pmix_dstore::segment::{FileId, ModexBuilder, Publisher, SegmentKind, build_job};
 
 use crate::Stats;
 use crate::config::Config;
@@ -72,12 +73,28 @@ impl Shared {
         id
     }
 
+    /// Makes room for one [`Shared::note`].
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn make_room(&mut self) -> Result<()> {
+        room::reserve_entries(&mut self.key_ids, 1)?;
+        room::reserve(&mut self.keys, 1)?;
+        room::reserve(&mut self.dirty, 1)
+    }
+
     /// Notes that a value changed; tells whether readers may hold the old one from a segment.
     pub fn note(&mut self, rank: Rank, key: &Key) -> bool {
         if matches!(self.state, State::Off) {
             return false;
         }
         let id = self.key_id(key);
+        if self.dirty.len() == self.dirty.capacity() {
+            // Whoever commits a value again and again takes no more room for it.
+            self.dirty.sort_unstable();
+            self.dirty.dedup();
+            self.dirty.reserve(self.dirty.len().max(64));
+        }
         self.dirty.push((rank, id));
         matches!(&self.state, State::Open(open) if open.published.contains(&(rank, id)))
     }
@@ -87,10 +104,10 @@ impl Shared {
         !self.dirty.is_empty()
     }
 
-    /// The directory that clients are told, while there is one.
-    pub fn directory(&self) -> Option<PathBuf> {
+    /// The directory that clients are told, while there is one, and which one it is.
+    pub fn directory(&self) -> Option<(PathBuf, FileId)> {
         match &self.state {
-            State::Open(open) => Some(open.publisher.directory().to_owned()),
+            State::Open(open) => Some((open.publisher.directory().to_owned(), open.publisher.directory_id())),
             _ => None,
         }
     }
@@ -168,6 +185,9 @@ impl Shared {
         let mut contents = std::mem::take(&mut self.dirty);
         contents.sort_unstable();
         contents.dedup();
+        if open.published.try_reserve(contents.len()).is_err() {
+            return Some(self.give_up(job, "out of memory"));
+        }
         let bytes = match build_modex(job, visible, &self.keys, &contents) {
             Ok(bytes) => bytes,
             Err(error) => return Some(self.give_up(job, &error)),
@@ -181,8 +201,13 @@ impl Shared {
         let published = if merged == open.live.len() {
             open.publisher.publish(SegmentKind::Modex, &bytes).map(|count| (count, bytes.len()))
         } else {
-            let fresh: HashSet<(Rank, u32)> = contents.iter().copied().collect();
-            contents.extend(open.live[merged..].iter().flat_map(|live| &live.contents).filter(|c| !fresh.contains(c)));
+            // It will be built anew, with more.
+            drop(bytes);
+            let older = open.live[merged..].iter().map(|live| live.contents.len()).sum();
+            if room::reserve(&mut contents, older).is_err() {
+                return Some(self.give_up(job, "out of memory"));
+            }
+            contents.extend(open.live[merged..].iter().flat_map(|live| &live.contents));
             contents.sort_unstable();
             contents.dedup();
             let bytes = match build_modex(job, visible, &self.keys, &contents) {

@@ -14,6 +14,7 @@ use pmix_client::wire::{Notification, TAG_NOTIFY};
 use pmix_client::{Client, Event};
 use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::model::{Info, Nspace, Proc, Result, Status};
+use pmix_dstore::room;
 
 use crate::Host;
 use crate::completion::{Answer, AnswerSink};
@@ -147,8 +148,9 @@ impl Server {
     /// `infos` are the attributes of `PMIx_server_init`.
     ///
     /// # Errors
-    /// `BAD_PARAM` for attributes of a wrong type, `OUT_OF_RESOURCE` where there are no descriptors or threads.
+    /// `BAD_PARAM` for attributes of a wrong type, `OUT_OF_RESOURCE` where there are no descriptors or threads, `NOMEM`.
     pub fn init(host: Arc<dyn Host>, infos: &[Info]) -> Result<Arc<Server>> {
+        room::hold()?;
         let config = Config::read(infos)?;
         let failed = |_| Status::ERR_OUT_OF_RESOURCE;
         let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
@@ -274,8 +276,12 @@ impl Server {
         done: Option<OpDone>,
     ) -> Status {
         let client = self.client.clone();
+        let copies = match Info::copies(&infos) {
+            Ok(copies) => copies,
+            Err(status) => return status,
+        };
         self.operate(done, |engine| {
-            engine.deliver_event(Some(PeerId::OWN), code, &source, range, infos.clone(), Instant::now());
+            engine.deliver_event(Some(PeerId::OWN), code, &source, range, copies, Instant::now());
             let event = Event::new(code, source, infos);
             engine.defer(Box::new(move || client.deliver(event)));
             Status::SUCCESS

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use pmix_client::wire::blob::{self, Contribution};
 use pmix_client::wire::reply::JobInfoReply;
-use pmix_client::wire::{Command, Reply, Request};
-use pmix_dstore::codec::{self, Dialect, Packer};
+use pmix_client::wire::{Command, Reply, Request, Version};
+use pmix_dstore::codec::{self, BufferType, Dialect, Module, Packer};
 use pmix_dstore::maps;
-use pmix_dstore::model::{Kval, Value};
+use pmix_dstore::model::{Info, Key, Kval, Nspace, Proc, Rank, Status, Value, keys};
 use pmix_dstore::segment::build_job;
 use pmix_fuzz::message::{Form, Message, messages};
 use pmix_fuzz::samples::{self, build_modex};
@@ -32,6 +33,7 @@ fn main() -> std::io::Result<()> {
     }
     of_texts(&mut seeds);
     of_segments(&mut seeds);
+    of_engine(&mut seeds);
     for (target, mut inputs) in seeds {
         inputs.retain(|input| input.len() <= LEN_MAX);
         let directory = Path::new(&corpus).join(target);
@@ -60,6 +62,9 @@ fn of_message(seeds: &mut Seeds, message: &Message) {
         Form::Fence => add(seeds, "blob", &[form], bytes),
         Form::Modex => add(seeds, "blob", &[form + DIALECTS], bytes),
         Form::Request => {
+            if let Some(whom) = ENGINE_PEERS.iter().position(|peer| peer == dialect) {
+                add(seeds, "engine", &[], &step(0, whom as u8 + 1, bytes));
+            }
             if let Ok(Request::Commit { parts }) = Request::decode(*dialect, message.client, bytes) {
                 for (_, kvals) in parts {
                     of_kvals(seeds, *dialect, &kvals);
@@ -139,6 +144,58 @@ fn of_texts(seeds: &mut Seeds) {
     }
     for version in ["4.2.2rc2", "v6.1.0", "7.0.0a1"] {
         add(seeds, "hello", &[5], version.as_bytes());
+    }
+}
+
+/// The dialects of the first peers of the target `engine`.
+const ENGINE_PEERS: [Dialect; 3] = [
+    Dialect { module: Module::V41, buffer: BufferType::NonDescribed },
+    Dialect { module: Module::V61, buffer: BufferType::NonDescribed },
+    Dialect { module: Module::V3, buffer: BufferType::Described },
+];
+
+/// One step of the target `engine`.
+fn step(action: u8, whom: u8, bytes: &[u8]) -> Vec<u8> {
+    [&[action, whom, bytes.len().min(255) as u8], bytes].concat()
+}
+
+/// What the ranks of a node do in their lives.
+fn of_engine(seeds: &mut Seeds) {
+    let nspace = Nspace::new("job").expect("a short namespace");
+    let of_all = |request: Request| -> Vec<u8> {
+        let encode = |dialect| request.encode(dialect, Version::OURS).expect("every encoder knows it");
+        (1..).zip(ENGINE_PEERS).flat_map(|(whom, dialect)| step(0, whom, &encode(dialect))).collect()
+    };
+    let everybody = vec![Proc::new(nspace.clone(), Rank::WILDCARD)];
+    let collect = vec![Info::new(keys::COLLECT_DATA, Value::Bool(true)), Info::new(keys::TIMEOUT, Value::Int(9))];
+    let kval = Kval { key: Key::from("key"), value: Value::string("value") };
+    let commit = of_all(Request::Commit { parts: vec![(3, vec![kval.clone()]), (1, vec![kval.clone()])] });
+    let fence = of_all(Request::Fence { procs: everybody.clone(), infos: collect.clone() });
+    let get = |rank, key: &'static str| {
+        let key = Some(Key::from(key));
+        of_all(Request::Get { nspace: nspace.clone(), rank: Rank(rank), infos: Vec::new(), key })
+    };
+    let codes = vec![Status(-3456)];
+    let events = of_all(Request::RegisterEvents { codes: codes.clone(), infos: Vec::new() });
+    let notify = of_all(Request::Notify { status: codes[0], range: 3, infos: Vec::new() });
+    let connect = of_all(Request::Connect { procs: everybody, infos: collect, extra: Vec::new() });
+    let brought = Contribution::encode(Dialect::STORED, true, &[(Rank(4), vec![kval.clone()])]).expect("storable");
+    let brought = step(6, 0, &[&[1, 0], brought.as_slice()].concat());
+    let values = blob::encode_modex(Dialect::STORED, [(&kval.key, &kval.value)].into_iter()).expect("storable");
+    let values = step(6, 0, &[&[1, 0], values.as_slice()].concat());
+    let (fork, time, loss) = (step(14, 0, &[]), step(9, 3, &[]), step(10, 1, &[]));
+    for scene in [
+        vec![&fork, &commit, &fence, &brought, &commit],
+        vec![&fence, &time, &time],
+        vec![&fence, &loss, &commit, &loss],
+        vec![&events, &notify, &loss, &notify],
+        vec![&connect, &brought],
+    ] {
+        let scene: Vec<u8> = scene.into_iter().flatten().copied().collect();
+        add(seeds, "engine", &scene, &get(4, "key"));
+        add(seeds, "engine", &[scene.clone(), get(4, "key")].concat(), &values);
+        add(seeds, "engine", &[get(1, "late"), scene.clone()].concat(), &step(13, 0, &[0]));
+        add(seeds, "engine", &scene, &of_all(Request::Finalize));
     }
 }
 

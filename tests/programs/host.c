@@ -8,7 +8,9 @@
  *   --answer MODE          how upcalls are answered: later (from the main thread), inline (the callback is called
  *                          inside the upcall) or mixed, which takes turns
  *   --events WAY           how the notify_event upcall is answered: at-once (default) by its return value, or callback,
- *                          which Debian's 4.2.2 cannot bear: it frees what the callback needs before it is called
+ *                          which Debian's 4.2.2 cannot bear: it frees what the callback needs before it is called,
+ *                          or echo: as at-once, after another event was made of it inside the upcall, which Debian's
+ *                          4.2.2 cannot bear either: it stands still
  *   --nspace NAME          the job's namespace
  *   --timeout SECONDS      ends everything after this long (default 60)
  *
@@ -46,7 +48,7 @@ static struct {
     char *env[32];
     int env_count;
     enum answer answer;
-    bool event_callback;
+    bool event_callback, event_echo;
     const char *nspace;
     int timeout;
     char **command;
@@ -852,6 +854,10 @@ static pmix_status_t notify_event(pmix_status_t code, const pmix_proc_t *source,
         }
         send_message(MSG_EVENT, &m);
     }
+    if (options.event_echo) {
+        pmix_status_t status = PMIx_Notify_event(code - 1, source, PMIX_RANGE_LOCAL, NULL, 0, NULL, NULL);
+        note("echo %d: %s", code - 1, PMIx_Error_string(status));
+    }
     if (!options.event_callback) {
         return PMIX_OPERATION_SUCCEEDED;
     }
@@ -1435,6 +1441,7 @@ static void read_options(int argc, char **argv)
                                                            : ANSWER_LATER;
         } else if (strcmp(name, "--events") == 0) {
             options.event_callback = strcmp(value, "callback") == 0;
+            options.event_echo = strcmp(value, "echo") == 0;
         } else if (strcmp(name, "--nspace") == 0) {
             options.nspace = value;
         } else if (strcmp(name, "--timeout") == 0) {

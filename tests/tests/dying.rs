@@ -6,11 +6,15 @@ use std::path::Path;
 
 use pmix_tests::{Ended, Library, Run, Traces, pmixrun, program};
 
+/// The program as a host.
+fn mortal(traces: &Traces) -> Run {
+    // What the C library keeps of freed memory for later would look like a leak.
+    Run::new(program("mortal"), Library::ours()).traced(traces).env("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0")
+}
+
 /// The program as a host of its own ranks.
 fn host(args: &str, traces: &Traces) -> Ended {
-    let ended = Run::new(program("mortal"), Library::ours()).traced(traces).args(args);
-    // What the C library keeps of freed memory for later would look like a leak.
-    let ended = ended.env("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0").run();
+    let ended = mortal(traces).args(args).run();
     assert_eq!(ended.code(), 0, "{ended}");
     assert!(!ended.left, "processes were left behind: {ended}");
     ended
@@ -22,7 +26,7 @@ fn dies(call: &str, moment: &str) -> Ended {
     let ended = host(&format!("point {call} {moment}"), &traces);
     assert_eq!(ended.count("point done"), 1, "{ended}");
     // Who has not finished its last fence is missed by the others, who all hear the same.
-    let verdict = if call == "finalize" { "all fences complete" } else { "a fence lost somebody" };
+    let verdict = if call == "finalize" { "all fences complete: " } else { "a fence lost somebody: PARTIAL SUCCESS" };
     assert_eq!(ended.count(verdict), 3, "{ended}");
     traces.assert_none_left(&ended);
     ended
@@ -34,10 +38,14 @@ fn assert_named(ended: &Ended) {
 
 #[test]
 fn before_it_connects_and_in_the_handshake() {
-    // Who has not said its name is known to the host alone.
-    dies("before", "anything");
+    // Its name is said where it is missed.
+    let named = |ended: Ended| {
+        let line = ended.stderr.lines().find(|line| line.contains("a fence of") && line.contains("mortal-0:1"));
+        assert!(line.is_some(), "{ended}");
+    };
+    named(dies("before", "anything"));
     for moment in ["connect", "send", "receive", "map"] {
-        dies("init", moment);
+        named(dies("init", moment));
     }
 }
 
@@ -64,13 +72,38 @@ fn in_finalize() {
     dies("finalize", "receive");
 }
 
-#[test]
-fn ranks_at_random_moments() {
-    // 3 of 4 in each job.
+/// One server with many jobs, 3 of 4 ranks of each of which are killed at some moment, as the seed decides; tells how many
+/// that were. The server itself looks whether it grows.
+fn random(rounds: u32, seed: u64, ranks: Library) -> u32 {
     let traces = Traces::begin();
-    let ended = host("random 150 20261120", &traces);
+    let run = mortal(&traces).args(&format!("random {rounds} {seed}"));
+    let ended = run.env("MORTAL_RANK_LIBRARY", ranks.directory()).env("PMIX_MCA_gds", "hash").run();
+    assert_eq!(ended.code(), 0, "{ended}");
     assert_eq!(ended.count("random done"), 1, "{ended}");
     traces.assert_none_left(&ended);
+    // In the same job nobody hears anything else.
+    let broken = ended.count("a fence lost somebody");
+    assert_eq!(ended.count("a fence lost somebody: PARTIAL SUCCESS"), broken, "{ended}");
+    let killed = ended.stdout.lines().find_map(|line| line.strip_prefix("killed ")?.split(',').next()?.parse().ok());
+    let figures = ended.stdout.lines().find(|line| line.starts_with("killed ")).unwrap_or_default();
+    println!("seed {seed}: {figures}");
+    killed.unwrap_or_else(|| panic!("no figures: {ended}"))
+}
+
+#[test]
+fn ranks_at_random_moments() {
+    // All in one go take too long for every day.
+    let wanted = std::env::var("PMIX_TEST_KILLS").map_or(300, |text| text.parse().expect("a number"));
+    let (mut killed, mut seed) = (0, 20_261_120);
+    while killed < wanted {
+        killed += random(150, seed, Library::ours());
+        seed += 1;
+    }
+}
+
+#[test]
+fn ranks_of_the_stock_library_at_random_moments() {
+    random(60, 20_261_120, Library::Stock);
 }
 
 #[test]

@@ -197,19 +197,30 @@ fn programs_without_mpi() {
 /// Runs a job that fails in some pairs, and asserts that it ends as with the stock library on both sides: with status
 /// `code`, with `reason` on stderr and no complaint of the libraries, and that it leaves nothing.
 ///
-/// The stock server crashes now and then while a job is ended: jobs under it have more than one try.
+/// Two failings of others have more than one try: the stock server crashes now and then while a job is ended, and mpirun
+/// sometimes frees a help text before it has copied it (`orte_rml_oob_send_buffer_nb` to itself), and says so.
 fn fails_in(pairs: &[Pair], run: impl Fn(Pair, &Traces) -> Run, code: i32, reason: &str) {
+    const TRIES: u32 = 5;
     for &pair in pairs {
-        let mut tries = if pair.server == Library::Stock { 5 } else { 1 };
-        let ended = loop {
+        let attempt = || {
             let traces = Traces::begin();
             let ended = run(pair, &traces).run();
-            tries -= 1;
-            if ended.code() == code || tries == 0 {
+            let is_excused = match ended.code() == code {
+                true => ended.stderr.contains("orte/util/show_help.c"),
+                false => pair.server == Library::Stock,
+            };
+            if !is_excused {
                 traces.assert_none_left(&ended);
-                break ended;
             }
+            (ended, is_excused)
         };
+        let mut ended = attempt();
+        for _ in 1..TRIES {
+            if ended.1 {
+                ended = attempt();
+            }
+        }
+        let (ended, _) = ended;
         assert_eq!(ended.code(), code, "{pair:?}: {ended}");
         assert!(ended.stderr.contains(reason), "{pair:?}: {ended}");
         for complaint in ["PMIX ERROR", "ORTE_ERROR_LOG", "failed inside the library", "panicked"] {

@@ -2,6 +2,7 @@
 //! once; either way one line says what is missing where. Never a signal.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use nix::unistd::geteuid;
 use pmix_tests::{Ended, Library, Run, pmixrun, program};
@@ -29,22 +30,26 @@ fn job(directory: &Path, before: &str, rank: &str, ranks: usize) -> Ended {
         .run()
 }
 
-/// The same on a file system of its own, mounted with these options where only the job sees it; nothing but a line
-/// where we may not mount.
-fn job_on_tmpfs(options: &str, before: &str, rank: &str) -> Option<Ended> {
+/// Shell commands that mount something at `$DIR` where only the job sees it, and then `before`; nothing but a line where we
+/// may not mount.
+fn mounted(mount: &str, before: &str) -> Option<String> {
     if !geteuid().is_root() {
         eprintln!("skipped: only root can mount");
         return None;
     }
-    let directory = directory();
     // A mount namespace of its own, in which the shell goes on.
     let mount = format!(
         "if test -z \"$UNSHARED\"; then export UNSHARED=1; exec unshare -m sh -c \"$SCRIPT\" sh \"$@\"; fi\n\
-         mount -t tmpfs -o {options} none \"$DIR\" || exit 99\n{before}"
+         mount {mount} none \"$DIR\" || exit 99\n{before}"
     );
     let whole = format!("{mount}\nexec \"$@\"");
-    let ended =
-        job(directory.path(), &format!("export SCRIPT='{}'\n{mount}", whole.replace('\'', r"'\''")), rank, RANKS);
+    Some(format!("export SCRIPT='{}'\n{mount}", whole.replace('\'', r"'\''")))
+}
+
+/// The same as [`job`] on a file system of its own, mounted with these options.
+fn job_on_tmpfs(options: &str, before: &str, rank: &str) -> Option<Ended> {
+    let directory = directory();
+    let ended = job(directory.path(), &mounted(&format!("-t tmpfs -o {options}"), before)?, rank, RANKS);
     assert_ne!(ended.code(), 99, "{ended}");
     Some(ended)
 }
@@ -142,6 +147,79 @@ fn a_directory_that_is_removed_under_us() {
     }
 }
 
+/// What becomes of a job that publishes twice, after rank 0 has let the shell run `between`; `before` is for the
+/// launcher's shell.
+fn two_publications(directory: &Path, before: &str, between: &str) -> Ended {
+    Run::new("/bin/sh", Library::ours())
+        .env("DIR", directory)
+        .arg("-c")
+        .arg(format!("{before}\nexec \"$@\""))
+        .arg("sh")
+        .arg(pmixrun())
+        .args(&format!("-n {RANKS} --tmpdir"))
+        .arg(directory)
+        .arg(program("large"))
+        .args("--size 100000 --between")
+        .arg(between)
+        .run()
+}
+
+/// Asserts that all values were right, and one line that holds these words.
+fn assert_went_on(ended: &Ended, words: &[&str]) {
+    assert_eq!(ended.code(), 0, "{ended}");
+    assert_eq!(ended.count(": done"), RANKS, "{ended}");
+    assert_told(ended, words);
+}
+
+#[test]
+fn a_file_system_that_fills_up_between_two_fences() {
+    let Some(before) = mounted("-t tmpfs -o size=1m", "") else { return };
+    let fill = "head -c 1048576 /dev/zero > \"$DIR/fill\" 2> /dev/null";
+    let ended = two_publications(directory().path(), &before, fill);
+    assert_went_on(&ended, &["/segment-", "No space left", "bytes are needed", " are free", "socket"]);
+}
+
+#[test]
+fn a_directory_that_takes_no_more_files() {
+    let directory = directory();
+    let chattr = |flag: &str| {
+        // Sockets, which have no such flag, make it fail, but not stop.
+        Command::new("chattr").args(["-R", flag]).arg(directory.path()).output().is_ok_and(|o| o.status.success())
+    };
+    if !chattr("+i") || !chattr("-i") {
+        return eprintln!("skipped: this file system has no immutable directories, or only root may make them");
+    }
+    let ended = two_publications(directory.path(), "", "chattr +i \"$PMIX_DSTORE_SEGMENTS\"");
+    chattr("-i");
+    assert_eq!((ended.code(), ended.count(": done")), (0, RANKS), "{ended}");
+    // Nor can the directory be removed in the end.
+    let told = told(&ended);
+    assert_eq!(told.len(), 2, "{ended}");
+    for (line, words) in told.iter().zip([["/segment-", "socket"], ["cannot remove", "/pmixrun."]]) {
+        assert!(words.iter().all(|word| line.contains(word)), "{ended}");
+        assert!(line.contains("Operation not permitted"), "{ended}");
+    }
+}
+
+#[test]
+fn a_directory_that_a_file_stands_in_for() {
+    let directory = directory();
+    let replace = "rm -rf \"$PMIX_DSTORE_SEGMENTS\"; echo nothing > \"$PMIX_DSTORE_SEGMENTS\"";
+    let ended = two_publications(directory.path(), "", replace);
+    assert_went_on(&ended, &["/segment-", "No such file", "socket"]);
+}
+
+#[test]
+fn a_file_system_whose_files_cannot_be_written() {
+    // Files on hugetlbfs can only be mapped.
+    let Some(before) = mounted("-t hugetlbfs", "") else { return };
+    let ended = two_publications(directory().path(), &before, ":");
+    if ended.code() == 99 {
+        return eprintln!("skipped: this kernel has no hugetlbfs");
+    }
+    assert_went_on(&ended, &["/page-0", "socket"]);
+}
+
 #[test]
 fn a_directory_that_is_named_from_where_the_launcher_is() {
     let directory = directory();
@@ -186,15 +264,86 @@ fn few_descriptors() {
     }
 }
 
+/// Whose address space is limited.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Limited {
+    Host,
+    Ranks,
+}
+
+/// What becomes of a job of two ranks whose values have this size (`tests/programs/large.c`), where one side may have
+/// so many KiB of address space.
+fn in_space(host: Library, ranks: Library, limited: Limited, kib: u32, size: usize) -> Ended {
+    let directory = directory();
+    let own = |side| if limited == side { kib.to_string() } else { "unlimited".to_owned() };
+    let run =
+        Run::new("/bin/sh", host).arg("-c").arg(format!("ulimit -S -v {}; exec \"$@\"", own(Limited::Host))).arg("sh");
+    let run = match host {
+        Library::Stock => run.arg(program("host")).args("-n 2 --timeout 100"),
+        Library::Ours(_) => run.arg(pmixrun()).args("-n 2 --tmpdir").arg(directory.path()),
+    };
+    run.args("sh -c")
+        .arg(format!(
+            "ulimit -S -v {}; LD_LIBRARY_PATH='{}' exec \"$0\" --size {size}",
+            own(Limited::Ranks),
+            ranks.directory().display()
+        ))
+        .arg(program("large"))
+        .run()
+}
+
+/// Asserts that a job came to its end, or to one that it says: no signal, and one line of the process that had no room.
+/// Tells whether it came to its end.
+fn assert_ended_by_itself(ended: &Ended, case: &str) -> bool {
+    let lines = || ended.stdout.lines().chain(ended.stderr.lines());
+    let forbidden = ["signal", "panicked", "failed inside", "memory allocation of", "still running", "exited on"];
+    let crash = lines().find(|line| forbidden.iter().any(|word| line.contains(word)));
+    assert_eq!(crash, None, "{case}: {ended}");
+    match ended.code() {
+        0 => assert_eq!(ended.count(": done"), RANKS, "{case}: {ended}"),
+        // A rank says which call was refused.
+        3 => assert!(lines().any(|line| line.contains("NO-MEM") || line.contains("OUT-OF-RES")), "{case}: {ended}"),
+        // The launcher has not even begun.
+        125 => assert!(lines().any(|line| line.starts_with("pmixrun: ")), "{case}: {ended}"),
+        // The program or its libraries could not be loaded.
+        127 => assert!(lines().any(|line| line.contains("error while loading")), "{case}: {ended}"),
+        _ => panic!("{case}: {ended}"),
+    }
+    ended.code() == 0
+}
+
+/// From hardly enough to load a program to where all is well with these values: the limits in KiB.
+fn limits(size: usize) -> Vec<u32> {
+    let (first, last) = (16 << 10, (96 << 10) + 16 * (size >> 10) as u32);
+    let steps = std::env::var("PMIX_TEST_SPACES").ok().and_then(|steps| steps.parse().ok()).unwrap_or(3);
+    (0..=steps).map(|step| first + (last - first) / steps * step).collect()
+}
+
+fn scan(host: Library, ranks: Library, limited: &[Limited]) {
+    for size in [1 << 10, 1 << 20, 32 << 20] {
+        for limited in limited {
+            for kib in limits(size) {
+                let case = format!("{limited:?} with {kib} KiB, values of {size} bytes");
+                let well = assert_ended_by_itself(&in_space(host, ranks, *limited, kib, size), &case);
+                assert!(well || kib < *limits(size).last().unwrap_or(&0), "{case}: not enough");
+            }
+        }
+    }
+}
+
 #[test]
 fn little_address_space() {
-    let directory = directory();
-    for limit in [50_000, 100_000, 200_000] {
-        let ended = job(directory.path(), &format!("ulimit -v {limit}"), "", RANKS);
-        assert_served(&ended, RANKS);
-        let ended = job(directory.path(), "", &format!("ulimit -v {limit}"), RANKS);
-        assert_served(&ended, RANKS);
-    }
+    scan(Library::ours(), Library::ours(), &[Limited::Host, Limited::Ranks]);
+}
+
+#[test]
+fn little_address_space_with_stock_clients() {
+    scan(Library::ours(), Library::Stock, &[Limited::Host]);
+}
+
+#[test]
+fn little_address_space_under_a_stock_server() {
+    scan(Library::Stock, Library::ours(), &[Limited::Ranks]);
 }
 
 #[test]

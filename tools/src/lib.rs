@@ -4,3 +4,7 @@
 //!   manager does.
 
 pub mod run;
+
+/// Small allocations have a reserve; large ones may fail.
+#[global_allocator]
+static ALLOCATOR: pmix_dstore::room::Allocator = pmix_dstore::room::Allocator;

@@ -7,7 +7,6 @@
 //! a callback drives the socket itself, and one outside never waits for a callback to return.
 
 use std::collections::{HashMap, VecDeque};
-use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -18,11 +17,12 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::SigSet;
-use nix::sys::socket::{MsgFlags, Shutdown, sendmsg, shutdown};
+use nix::sys::socket::{Shutdown, shutdown};
 use parking_lot::{Condvar, Mutex};
 use pmix_dstore::model::{Result, Status};
+use pmix_dstore::room;
 
-use super::frame::Frames;
+use crate::framing::{CHUNK_LEN, Frames, Outbox};
 use crate::wire::{Header, REQUEST_LEN_MAX, TAG_FIRST, TAG_NOTIFY};
 use crate::{Job, ReplyFn};
 
@@ -48,6 +48,12 @@ struct Wire {
     kick: EventFd,
 }
 
+/// What the driver reads with.
+struct Reader {
+    frames: Frames,
+    chunk: Box<[u8]>,
+}
+
 /// A request whose reply has not come.
 enum Waiting {
     /// A thread waits for it.
@@ -68,13 +74,13 @@ struct State {
     /// `None` after close.
     wire: Option<Arc<Wire>>,
     /// The driver token; `None` while somebody drives.
-    reader: Option<Frames>,
+    reader: Option<Reader>,
     tag_last: u32,
     waiting: HashMap<u32, Waiting>,
     /// Replies for threads that wait.
     arrived: HashMap<u32, Result<Vec<u8>>>,
-    /// Messages not yet written, the first of them perhaps in part.
-    outgoing: VecDeque<u8>,
+    /// Messages not yet written.
+    outgoing: Outbox,
     due: VecDeque<Due>,
     notifications_due: usize,
     thread_wanted: bool,
@@ -104,7 +110,7 @@ impl Mux {
             .map_err(|_| Status::ERR_SYS_LIMITS_FILES)?;
         let state = State {
             wire: Some(Arc::new(Wire { socket, kick })),
-            reader: Some(Frames::new()),
+            reader: Some(Reader { frames: Frames::new(), chunk: room::filled(0, CHUNK_LEN)?.into_boxed_slice() }),
             tag_last: TAG_FIRST - 1,
             ..State::default()
         };
@@ -119,9 +125,9 @@ impl Mux {
     }
 
     /// Sends a request and waits for its reply.
-    pub fn request_wait(&self, payload: &[u8], deadline: Option<Instant>) -> Result<Vec<u8>> {
+    pub fn request_wait(&self, payload: impl Into<Vec<u8>>, deadline: Option<Instant>) -> Result<Vec<u8>> {
         self.same_process()?;
-        let tag = self.post(payload, Some(Waiting::Caller))?;
+        let tag = self.post(payload.into(), Some(Waiting::Caller))?;
         let reply = self.wait(deadline, |state| state.arrived.remove(&tag));
         reply.unwrap_or_else(|| {
             let mut state = self.state.lock();
@@ -132,7 +138,8 @@ impl Mux {
     }
 
     /// Sends a request whose reply goes to a callback.
-    pub fn request(self: &Arc<Mux>, payload: &[u8], reply: ReplyFn) {
+    pub fn request(self: &Arc<Mux>, payload: impl Into<Vec<u8>>, reply: ReplyFn) {
+        let payload = payload.into();
         if self.same_process().is_err() {
             // A forked child has no callback thread, and nothing that could start one.
             return reply(Err(Status::ERR_UNREACH));
@@ -141,7 +148,7 @@ impl Mux {
             return reply(Err(Status::ERR_OUT_OF_RESOURCE));
         }
         let mut state = self.state.lock();
-        if let Err(status) = self.writable(&state, payload) {
+        if let Err(status) = self.writable(&state, &payload) {
             state.due.push_back(Due::Reply(reply, Err(status)));
             return self.rouse(&state);
         }
@@ -151,9 +158,9 @@ impl Mux {
     }
 
     /// Sends a message without a reply.
-    pub fn send(&self, payload: &[u8]) -> Result<()> {
+    pub fn send(&self, payload: impl Into<Vec<u8>>) -> Result<()> {
         self.same_process()?;
-        self.post(payload, None)?;
+        self.post(payload.into(), None)?;
         self.wait(None, |state| match (state.lost, state.outgoing.is_empty()) {
             (true, _) => Some(Err(Status::ERR_LOST_CONNECTION)),
             (_, true) => Some(Ok(())),
@@ -246,9 +253,9 @@ impl Mux {
     }
 
     /// Queues a message and writes as much as goes without waiting.
-    fn post(&self, payload: &[u8], waiting: Option<Waiting>) -> Result<u32> {
+    fn post(&self, payload: Vec<u8>, waiting: Option<Waiting>) -> Result<u32> {
         let mut state = self.state.lock();
-        self.writable(&state, payload)?;
+        self.writable(&state, &payload)?;
         let tag = state.next_tag();
         if let Some(waiting) = waiting {
             state.waiting.insert(tag, waiting);
@@ -257,9 +264,8 @@ impl Mux {
         Ok(tag)
     }
 
-    fn enqueue(&self, state: &mut State, tag: u32, payload: &[u8]) {
-        state.outgoing.extend(Header { index: self.index, tag, len: payload.len() as u32 }.encode());
-        state.outgoing.extend(payload);
+    fn enqueue(&self, state: &mut State, tag: u32, payload: Vec<u8>) {
+        state.outgoing.push(Header { index: self.index, tag, len: payload.len() as u32 }, payload);
         state.flush();
         if state.lost || !state.outgoing.is_empty() {
             self.rouse(state);
@@ -291,7 +297,7 @@ impl Mux {
             }
             let wire = state.wire.clone().filter(|_| !state.lost);
             let token = wire.and_then(|wire| Some((wire, state.reader.take()?)));
-            let Some((wire, mut frames)) = token else {
+            let Some((wire, mut reader)) = token else {
                 match deadline {
                     Some(deadline) => drop(self.changed.wait_until(&mut state, deadline)),
                     None => self.changed.wait(&mut state),
@@ -300,10 +306,10 @@ impl Mux {
             };
             let has_output = !state.outgoing.is_empty();
             drop(state);
-            let alive = turn(&wire, &mut frames, has_output, deadline);
+            let alive = turn(&wire, &mut reader, has_output, deadline);
             state = self.state.lock();
             let mut news = false;
-            for frame in frames.take() {
+            while let Ok(Some(frame)) = reader.frames.next(u32::MAX) {
                 news = true;
                 state.accept(frame.tag, frame.payload);
             }
@@ -311,7 +317,7 @@ impl Mux {
             if !alive {
                 state.lose();
             }
-            state.reader = Some(frames);
+            state.reader = Some(reader);
             if news || state.lost || has_output && state.outgoing.is_empty() {
                 self.changed.notify_all();
             }
@@ -350,9 +356,12 @@ impl State {
     }
 
     /// Sorts one message in. What nobody waits for is dropped.
-    fn accept(&mut self, tag: u32, payload: Vec<u8>) {
+    fn accept(&mut self, tag: u32, payload: Result<Vec<u8>>) {
         if tag == TAG_NOTIFY {
-            if self.notifications_due < NOTIFICATIONS_MAX && !self.ending {
+            if let Ok(payload) = payload
+                && self.notifications_due < NOTIFICATIONS_MAX
+                && !self.ending
+            {
                 self.notifications_due += 1;
                 self.due.push_back(Due::Incoming(Incoming::Notification(payload)));
             }
@@ -360,8 +369,8 @@ impl State {
         }
         let Some(waiting) = self.waiting.remove(&tag) else { return };
         // A reply always holds something; an empty one is how a released server says that it is going.
-        let lost = payload.is_empty();
-        let result = if lost { Err(Status::ERR_LOST_CONNECTION) } else { Ok(payload) };
+        let lost = payload.as_ref().is_ok_and(Vec::is_empty);
+        let result = if lost { Err(Status::ERR_LOST_CONNECTION) } else { payload };
         self.settle(tag, waiting, result);
         if lost {
             self.lose();
@@ -381,7 +390,7 @@ impl State {
             return;
         }
         self.lost = true;
-        self.outgoing = VecDeque::new();
+        self.outgoing.clear();
         let waiting = std::mem::take(&mut self.waiting);
         for (tag, waiting) in waiting {
             self.settle(tag, waiting, Err(Status::ERR_LOST_CONNECTION));
@@ -395,25 +404,18 @@ impl State {
     fn flush(&mut self) {
         let Some(wire) = self.wire.clone() else { return };
         while !self.outgoing.is_empty() && !self.lost {
-            let (first, second) = self.outgoing.as_slices();
-            let parts = [IoSlice::new(first), IoSlice::new(second)];
-            let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-            match sendmsg::<()>(wire.socket.as_raw_fd(), &parts, &[], flags, None) {
-                Ok(len) => drop(self.outgoing.drain(..len)),
-                Err(Errno::EINTR) => {}
+            match self.outgoing.write(wire.socket.as_fd()) {
+                Ok(_) => {}
                 Err(Errno::EAGAIN | Errno::ENOBUFS) => return,
                 // What the peer sent before it went may still be unread, replies among it: the reader says when it ends.
                 Err(_) => self.outgoing.clear(),
             }
         }
-        if self.outgoing.is_empty() && self.outgoing.capacity() > 1 << 20 {
-            self.outgoing = VecDeque::new();
-        }
     }
 }
 
 /// One turn at the socket, without the lock: waits for it and takes what it has. `false` where the peer is gone.
-fn turn(wire: &Wire, frames: &mut Frames, has_output: bool, deadline: Option<Instant>) -> bool {
+fn turn(wire: &Wire, reader: &mut Reader, has_output: bool, deadline: Option<Instant>) -> bool {
     let mut interest = PollFlags::POLLIN;
     if has_output {
         interest |= PollFlags::POLLOUT;
@@ -429,7 +431,10 @@ fn turn(wire: &Wire, frames: &mut Frames, has_output: bool, deadline: Option<Ins
     }
     let readable = PollFlags::POLLIN | PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
     if fds[0].revents().is_none_or(|events| events.intersects(readable)) {
-        return frames.fill(wire.socket.as_fd()).is_ok();
+        return match reader.frames.fill(wire.socket.as_fd(), &mut reader.chunk) {
+            Ok(len) => len > 0,
+            Err(error) => error == Errno::EAGAIN,
+        };
     }
     true
 }

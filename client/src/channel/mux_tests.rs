@@ -41,7 +41,7 @@ fn callers_get_their_own_replies_in_any_order() {
         let callers: Vec<_> = (0..4u8)
             .map(|n| {
                 let mux = &mux;
-                scope.spawn(move || mux.request_wait(&[n], None))
+                scope.spawn(move || mux.request_wait([n], None))
             })
             .collect();
         let mut requests: Vec<_> = (0..4).map(|_| peer.read()).collect();
@@ -222,8 +222,8 @@ fn a_peer_that_writes_before_it_reads_is_no_deadlock() {
         let (_, payload) = peer.read();
         (payload.len(), peer)
     });
-    assert_eq!(mux.request_wait(&vec![2; LEN], None), Ok(LEN.to_be_bytes().to_vec()));
-    mux.send(&vec![3; LEN]).unwrap();
+    assert_eq!(mux.request_wait(vec![2; LEN], None), Ok(LEN.to_be_bytes().to_vec()));
+    mux.send(vec![3; LEN]).unwrap();
     let (sent, peer) = server.join().unwrap();
     assert_eq!(sent, LEN);
     mux.start_thread().unwrap();
@@ -239,7 +239,7 @@ fn a_large_request_of_another_thread_is_written_by_the_driver() {
     thread::scope(|scope| {
         let driver = scope.spawn(|| mux.request_wait(b"driver", None));
         let (driver_tag, _) = peer.read();
-        let large = scope.spawn(|| mux.request_wait(&vec![4; LEN], None));
+        let large = scope.spawn(|| mux.request_wait(vec![4; LEN], None));
         let (large_tag, payload) = peer.read();
         assert_eq!(payload.len(), LEN);
         peer.write(large_tag, b"large");
@@ -396,8 +396,8 @@ fn many_threads_and_callbacks_share_a_connection() {
                 for call in 0..CALLS {
                     let payload = (thread * CALLS + call).to_be_bytes();
                     let sender = sender.clone();
-                    mux.request(&payload, Box::new(move |echo| sender.send(echo == Ok(payload.to_vec())).unwrap()));
-                    assert_eq!(mux.request_wait(&payload, None), Ok(payload.to_vec()));
+                    mux.request(payload, Box::new(move |echo| sender.send(echo == Ok(payload.to_vec())).unwrap()));
+                    assert_eq!(mux.request_wait(payload, None), Ok(payload.to_vec()));
                 }
             });
         }

@@ -1,14 +1,54 @@
-//! The atomics, the lock and the barrier of this module, in one place, so that a model checker can take theirs.
+//! The atomics, the lock and the barrier of this module, in one place, so that a model checker can take theirs: with
+//! `--cfg loom` (`tests/proof/current`) they are those of [loom](https://docs.rs/loom).
 
 pub(super) use std::sync::Arc;
+
+#[cfg(loom)]
+pub(super) use loom::sync::atomic::{AtomicPtr, Ordering};
+#[cfg(loom)]
+pub(super) use modelled::{Mutex, barrier_of_many, barrier_of_one, prepare};
+
+#[cfg(not(loom))]
+pub(super) use parking_lot::Mutex;
+#[cfg(not(loom))]
 pub(super) use std::sync::atomic::{AtomicPtr, Ordering};
 
-pub(super) use parking_lot::Mutex;
-
+#[cfg(not(loom))]
 pub(super) use barrier::{barrier_of_many, barrier_of_one, prepare};
+
+/// The same for the model: the barrier is a fence on both sides, which is what the kernel's amounts to.
+#[cfg(loom)]
+mod modelled {
+    use loom::sync::MutexGuard;
+    use loom::sync::atomic::{Ordering, fence};
+
+    pub(in super::super) struct Mutex<T>(loom::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(in super::super) fn new(value: T) -> Mutex<T> {
+            Mutex(loom::sync::Mutex::new(value))
+        }
+
+        pub(in super::super) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().expect("nobody panics with the lock")
+        }
+    }
+
+    pub(in super::super) fn prepare() {}
+
+    pub(in super::super) fn barrier_of_many() {
+        fence(Ordering::SeqCst); // MANY
+    }
+
+    pub(in super::super) fn barrier_of_one() -> bool {
+        fence(Ordering::SeqCst); // ONE
+        true
+    }
+}
 
 /// A barrier between two accesses to memory that costs those who need it often nothing, and those who need it seldom a
 /// system call: the kernel makes all threads of the process pass one. Where it does not know how, both sides fence.
+#[cfg(not(loom))]
 mod barrier {
     use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
 

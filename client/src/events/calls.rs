@@ -78,7 +78,8 @@ impl Client {
         if inner.standing == Standing::Singleton {
             return Operation::ready(&inner.link, Err(Status::ERR_UNREACH));
         }
-        let payload = match inner.encode(&Request::Notify { status, range, infos: event.infos.to_vec() }) {
+        let request = Info::copies(&event.infos).map(|infos| Request::Notify { status, range, infos });
+        let payload = match request.and_then(|request| inner.encode(&request)) {
             Ok(payload) => payload,
             Err(status) => return Operation::ready(&inner.link, Err(status)),
         };

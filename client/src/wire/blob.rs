@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use pmix_dstore::codec::{Dialect, Packer, Unpacker, compress, decompress};
 use pmix_dstore::model::{Key, Kval, Proc, Rank, Result, Status, Value};
+use pmix_dstore::room;
 
 /// Bit of the info byte: data was collected.
 const COLLECTED: u8 = 1;
@@ -96,24 +97,23 @@ impl Contribution {
     fn proc_form(&self, dialect: Dialect, compressed: bool) -> Result<Vec<u8>> {
         let mut body = Packer::new(dialect);
         body.byte(self.collected.into());
-        let mut object = body.nested();
         for (origin, kvals) in &self.ranks {
             let Origin::Proc(proc) = origin else {
                 return Err(Status::ERR_BAD_PARAM);
             };
-            object.clear();
-            object.proc(proc);
-            kvals.iter().try_for_each(|kval| object.kval(&kval.key, &kval.value))?;
-            body.byte_object(object.as_bytes());
-        }
-        let mut envelope = body.nested();
-        envelope.bool(compressed);
-        match compressed {
-            true => envelope.byte_object(&compress(body.as_bytes())?),
-            false => envelope.byte_object(body.as_bytes()),
+            body.byte_object_of(|object| {
+                object.proc(proc);
+                kvals.iter().try_for_each(|kval| object.kval(&kval.key, &kval.value))
+            })?;
         }
         let mut out = body.nested();
-        out.byte_object(envelope.as_bytes());
+        out.byte_object_of(|envelope| {
+            envelope.bool(compressed);
+            match compressed {
+                true => envelope.byte_object(&compress(body.as_bytes())?),
+                false => envelope.byte_object(body.as_bytes()),
+            }
+        })?;
         Ok(out.into_bytes())
     }
 }
@@ -133,7 +133,7 @@ pub fn decode_fence(dialect: Dialect, bytes: &[u8]) -> Result<Vec<Contribution>>
         let contribution = read_relative(envelope.clone()).or_else(|error| {
             read_procs(envelope).map_err(|other| if other == Status::ERR_UNKNOWN_DATA_TYPE { other } else { error })
         })?;
-        contributions.push(contribution);
+        room::push(&mut contributions, contribution)?;
     }
     Ok(contributions)
 }
@@ -149,7 +149,7 @@ fn read_relative(mut from: Unpacker<'_>) -> Result<Contribution> {
         if !from.is_empty() {
             let count = from.uint32()? as usize;
             for name in from.strings(count)? {
-                list.push(Key::new(name.to_bytes()).map_err(|_| Status::ERR_UNPACK_FAILURE)?);
+                room::push(&mut list, Key::new(name.to_bytes()).map_err(|_| Status::ERR_UNPACK_FAILURE)?)?;
             }
         }
         names = Some(list);
@@ -163,7 +163,7 @@ fn read_relative(mut from: Unpacker<'_>) -> Result<Contribution> {
             None => object.kvals()?,
             Some(names) => kvals_by_number(object, names)?,
         };
-        ranks.push((Origin::Relative(rank), kvals));
+        room::push(&mut ranks, (Origin::Relative(rank), kvals))?;
     }
     if info & COLLECTED == 0 && !ranks.is_empty() {
         return Err(Status::ERR_UNPACK_FAILURE);
@@ -176,7 +176,7 @@ fn kvals_by_number(mut object: Unpacker<'_>, names: &[Key]) -> Result<Vec<Kval>>
     while !object.is_empty() {
         let number = object.uint32()? as usize;
         let key = names.get(number).ok_or(Status::ERR_UNPACK_FAILURE)?.clone();
-        kvals.push(Kval { key, value: object.value()? });
+        room::push(&mut kvals, Kval { key, value: object.value()? })?;
     }
     Ok(kvals)
 }
@@ -199,7 +199,7 @@ fn read_procs(mut from: Unpacker<'_>) -> Result<Contribution> {
     while !body.is_empty() {
         let bytes = body.byte_object()?;
         let mut object = body.nested(bytes);
-        ranks.push((Origin::Proc(object.proc()?), object.kvals()?));
+        room::push(&mut ranks, (Origin::Proc(object.proc()?), object.kvals()?))?;
     }
     Ok(Contribution { form: Form::Procs { compressed }, collected, ranks })
 }
@@ -214,7 +214,17 @@ fn relative_form(
     key_map: Option<&KeyMap<'_>>,
     ranks: &[(Rank, Vec<(&Key, &Value)>)],
 ) -> Result<Vec<u8>> {
-    let mut body = Packer::new(dialect);
+    let mut out = Packer::new(dialect);
+    out.byte_object_of(|body| relative_body(body, collected, key_map, ranks))?;
+    Ok(out.into_bytes())
+}
+
+fn relative_body(
+    body: &mut Packer,
+    collected: bool,
+    key_map: Option<&KeyMap<'_>>,
+    ranks: &[(Rank, Vec<(&Key, &Value)>)],
+) -> Result<()> {
     body.byte(if collected { COLLECTED } else { 0 } | if key_map.is_some() { KEY_MAP } else { 0 });
     if let Some(KeyMap { names, .. }) = key_map
         && !names.is_empty()
@@ -222,24 +232,18 @@ fn relative_form(
         body.uint32(names.len() as u32);
         body.strings(names)?;
     }
-    let mut object = body.nested();
-    for (rank, values) in ranks {
-        object.clear();
-        object.rank(*rank);
-        for (key, value) in values {
-            match key_map.and_then(|map| map.numbers.get(key.as_bytes())) {
+    ranks.iter().try_for_each(|(rank, values)| {
+        body.byte_object_of(|object| {
+            object.rank(*rank);
+            values.iter().try_for_each(|(key, value)| match key_map.and_then(|map| map.numbers.get(key.as_bytes())) {
                 Some(number) => {
                     object.uint32(*number);
-                    object.value(value)?;
+                    object.value(value)
                 }
-                None => object.kval(key, value)?,
-            }
-        }
-        body.byte_object(object.as_bytes());
-    }
-    let mut out = body.nested();
-    out.byte_object(body.as_bytes());
-    Ok(out.into_bytes())
+                None => object.kval(key, value),
+            })
+        })
+    })
 }
 
 /// The names of keys, and their numbers, in the order in which they first come.

@@ -2,6 +2,7 @@
 
 use pmix_dstore::codec::{Dialect, Unpacker};
 use pmix_dstore::model::{DataType, Info, Proc, Result, Status};
+use pmix_dstore::room;
 
 use super::{Command, Version, packer};
 
@@ -78,7 +79,7 @@ impl IoDelivery {
         packer.code(DataType::IOF_CHANNEL, self.channel.into());
         packer.size(self.handler);
         packer.infos(&self.infos)?;
-        packer.byte_object(&self.data);
+        packer.byte_object(&self.data)?;
         Ok(packer.into_bytes())
     }
 
@@ -93,7 +94,7 @@ impl IoDelivery {
             channel: unpacker.code(DataType::IOF_CHANNEL)? as u16,
             handler: unpacker.size()?,
             infos: unpacker.infos()?,
-            data: unpacker.byte_object()?.to_vec(),
+            data: room::copy(unpacker.byte_object()?)?,
         })
     }
 }

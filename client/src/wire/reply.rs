@@ -8,6 +8,7 @@ use std::ffi::CString;
 
 use pmix_dstore::codec::{Dialect, Module, Packer, Unpacker};
 use pmix_dstore::model::{Info, Kval, Nspace, Pdata, Proc, Result, Status};
+use pmix_dstore::room;
 
 use super::{Version, packer};
 
@@ -138,7 +139,7 @@ fn get_objects(mut from: Unpacker<'_>) -> Result<Vec<(Proc, Vec<Kval>)>> {
     while !from.is_empty() {
         let bytes = from.byte_object()?;
         let mut object = from.nested(bytes);
-        objects.push((object.proc()?, object.kvals()?));
+        room::push(&mut objects, (object.proc()?, object.kvals()?))?;
     }
     Ok(objects)
 }
@@ -146,7 +147,6 @@ fn get_objects(mut from: Unpacker<'_>) -> Result<Vec<(Proc, Vec<Kval>)>> {
 /// Writes a [`GetReply`] straight from a store.
 pub struct GetWriter {
     reply: Packer,
-    object: Packer,
 }
 
 impl GetWriter {
@@ -154,7 +154,7 @@ impl GetWriter {
     pub fn new(dialect: Dialect, to: Version, status: Status) -> GetWriter {
         let mut reply = packer(dialect, to);
         reply.status(status);
-        GetWriter { object: reply.nested(), reply }
+        GetWriter { reply }
     }
 
     /// Adds the values of a process, or with a wildcard rank of a job: `values` packs them as kvals.
@@ -162,11 +162,10 @@ impl GetWriter {
     /// # Errors
     /// Those of `values`; then the object is left out.
     pub fn object(&mut self, proc: &Proc, values: impl FnOnce(&mut Packer) -> Result<()>) -> Result<()> {
-        self.object.clear();
-        self.object.proc(proc);
-        values(&mut self.object)?;
-        self.reply.byte_object(self.object.as_bytes());
-        Ok(())
+        self.reply.byte_object_of(|object| {
+            object.proc(proc);
+            values(object)
+        })
     }
 
     /// The payload.
@@ -290,7 +289,7 @@ impl Reply for ConnectReply {
         while !unpacker.is_empty() {
             let bytes = unpacker.byte_object()?;
             let mut job = unpacker.nested(bytes);
-            jobs.push((job.nspace()?, job.kvals()?));
+            room::push(&mut jobs, (job.nspace()?, job.kvals()?))?;
         }
         Ok(ConnectReply { status, jobs })
     }
@@ -299,7 +298,6 @@ impl Reply for ConnectReply {
 /// Writes a [`ConnectReply`] straight from a store.
 pub struct ConnectWriter {
     reply: Packer,
-    job: Packer,
 }
 
 impl ConnectWriter {
@@ -307,7 +305,7 @@ impl ConnectWriter {
     pub fn new(dialect: Dialect, to: Version, status: Status) -> ConnectWriter {
         let mut reply = packer(dialect, to);
         reply.status(status);
-        ConnectWriter { job: reply.nested(), reply }
+        ConnectWriter { reply }
     }
 
     /// Adds a job: `values` packs what is known of it as kvals.
@@ -315,11 +313,10 @@ impl ConnectWriter {
     /// # Errors
     /// Those of `values`; then the job is left out.
     pub fn job(&mut self, nspace: &Nspace, values: impl FnOnce(&mut Packer) -> Result<()>) -> Result<()> {
-        self.job.clear();
-        self.job.string(Some(nspace.as_bytes()))?;
-        values(&mut self.job)?;
-        self.reply.byte_object(self.job.as_bytes());
-        Ok(())
+        self.reply.byte_object_of(|job| {
+            job.string(Some(nspace.as_bytes()))?;
+            values(job)
+        })
     }
 
     /// The payload.
@@ -342,7 +339,7 @@ impl Reply for CredentialReply {
         let mut packer = packer(dialect, to);
         packer.status(self.status);
         if let Some((credential, infos)) = &self.credential {
-            packer.byte_object(credential);
+            packer.byte_object(credential)?;
             packer.infos(infos)?;
         }
         Ok(packer.into_bytes())
@@ -354,7 +351,7 @@ impl Reply for CredentialReply {
         if unpacker.is_empty() {
             return Ok(CredentialReply { status, credential: None });
         }
-        let credential = unpacker.byte_object()?.to_vec();
+        let credential = room::copy(unpacker.byte_object()?)?;
         Ok(CredentialReply { status, credential: Some((credential, unpacker.infos()?)) })
     }
 }
@@ -444,7 +441,7 @@ impl Reply for GroupReply {
                 group.context = Some(unpacker.size()?);
             }
             for _ in 0..unpacker.count()? {
-                group.infos.push(unpacker.info()?);
+                room::push(&mut group.infos, unpacker.info()?)?;
             }
         } else {
             group.context = Some(unpacker.size()?).filter(|context| *context != NO_CONTEXT);

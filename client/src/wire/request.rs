@@ -3,7 +3,8 @@
 use std::ffi::CString;
 
 use pmix_dstore::codec::{Dialect, Packer, Unpacker};
-use pmix_dstore::model::{App, DataType, Info, Key, Kval, Nspace, Proc, Query, Rank, Result, Status, Value};
+use pmix_dstore::model::{App, DataType, Info, Key, Kval, Nspace, Proc, Query, Rank, Result, Scope, Status, Value};
+use pmix_dstore::room;
 
 use super::{Command, Version};
 
@@ -333,6 +334,24 @@ impl Request {
         Ok(packer.into_bytes())
     }
 
+    /// The payload of [`Request::Commit`], from values that lie elsewhere.
+    ///
+    /// # Errors
+    /// As [`Request::encode`].
+    pub fn encode_commit(dialect: Dialect, parts: &[(Scope, Vec<(&Key, &Value)>)]) -> Result<Vec<u8>> {
+        let mut packer = Packer::new(dialect);
+        packer.command(Command::COMMIT.0);
+        for (scope, kvals) in parts {
+            pack_part(&mut packer, *scope as u8, kvals.iter().copied())?;
+        }
+        Ok(packer.into_bytes())
+    }
+
+    /// Whether these bytes begin a [`Request::Commit`].
+    pub fn is_commit(dialect: Dialect, bytes: &[u8]) -> bool {
+        Unpacker::new(dialect, bytes).command() == Ok(Command::COMMIT.0)
+    }
+
     /// The fields after the command.
     fn pack(&self, packer: &mut Packer, to: Version) -> Result<()> {
         match self {
@@ -342,16 +361,9 @@ impl Request {
                 packer.c_string(message.as_deref())?;
                 packer.procs(procs)
             }
-            Request::Commit { parts } => {
-                let mut values = packer.nested();
-                for (scope, kvals) in parts {
-                    values.clear();
-                    kvals.iter().try_for_each(|kval| values.kval(&kval.key, &kval.value))?;
-                    packer.code(DataType::SCOPE, (*scope).into());
-                    packer.buffer(values.as_bytes());
-                }
-                Ok(())
-            }
+            Request::Commit { parts } => parts.iter().try_for_each(|(scope, kvals)| {
+                pack_part(packer, *scope, kvals.iter().map(|kval| (&kval.key, &kval.value)))
+            }),
             Request::Fence { procs, infos } | Request::Disconnect { procs, infos } => {
                 packer.procs(procs)?;
                 packer.infos(infos)
@@ -395,10 +407,7 @@ impl Request {
                 }
                 packer.infos(infos)
             }
-            Request::DeregisterEvents { codes } => {
-                codes.iter().for_each(|code| packer.status(*code));
-                Ok(())
-            }
+            Request::DeregisterEvents { codes } => codes.iter().try_for_each(|code| packer.statuses(&[*code])),
             Request::Query { queries } => {
                 packer.size(queries.len() as u64);
                 if queries.is_empty() { Ok(()) } else { packer.queries(queries) }
@@ -425,7 +434,7 @@ impl Request {
             }
             Request::GetCredential { infos } | Request::FabricRegister { infos } => packer.infos(infos),
             Request::ValidateCredential { credential, infos } => {
-                packer.byte_object(credential);
+                packer.byte_object(credential)?;
                 packer.infos(infos)
             }
             Request::IoPull { procs, infos, channels, handler } => {
@@ -438,8 +447,7 @@ impl Request {
             Request::IoPush { targets, infos, data } => {
                 packer.procs(targets)?;
                 packer.infos(infos)?;
-                data.iter().for_each(|data| packer.byte_object(data));
-                Ok(())
+                data.iter().try_for_each(|data| packer.byte_object(data))
             }
             Request::GroupConstruct { group, procs, infos } => {
                 packer.c_string(group.as_deref())?;
@@ -487,10 +495,7 @@ impl Request {
             }
             Request::ResolveNodes { nspace } => packer.string(nspace.as_ref().map(Nspace::as_bytes)),
             Request::JobInfoFallback { store } => packer.c_string(store.as_deref()),
-            Request::Unknown { rest, .. } => {
-                packer.raw(rest);
-                Ok(())
-            }
+            Request::Unknown { rest, .. } => packer.raw(rest),
         }
     }
 
@@ -509,7 +514,7 @@ impl Request {
                 let mut parts = Vec::new();
                 while !from.is_empty() {
                     let scope = from.code(DataType::SCOPE)? as u8;
-                    parts.push((scope, from.buffer()?.kvals()?));
+                    room::push(&mut parts, (scope, from.buffer()?.kvals()?))?;
                 }
                 Request::Commit { parts }
             }
@@ -536,7 +541,7 @@ impl Request {
                 let (procs, infos) = (from.procs()?, from.infos()?);
                 let mut extra = Vec::new();
                 while !from.is_empty() {
-                    extra.push(from.info()?);
+                    room::push(&mut extra, from.info()?)?;
                 }
                 Request::Connect { procs, infos, extra }
             }
@@ -556,7 +561,7 @@ impl Request {
             Command::DEREGISTER_EVENTS => {
                 let mut codes = Vec::new();
                 while !from.is_empty() {
-                    codes.push(from.status()?);
+                    room::push(&mut codes, from.status()?)?;
                 }
                 Request::DeregisterEvents { codes }
             }
@@ -579,7 +584,7 @@ impl Request {
             }
             Command::GET_CREDENTIAL => Request::GetCredential { infos: from.infos()? },
             Command::VALIDATE_CREDENTIAL => {
-                Request::ValidateCredential { credential: from.byte_object()?.to_vec(), infos: from.infos()? }
+                Request::ValidateCredential { credential: room::copy(from.byte_object()?)?, infos: from.infos()? }
             }
             Command::IO_PULL => Request::IoPull {
                 procs: from.procs()?,
@@ -590,7 +595,7 @@ impl Request {
             Command::IO_PUSH => Request::IoPush {
                 targets: from.procs()?,
                 infos: from.infos()?,
-                data: if from.is_empty() { None } else { Some(from.byte_object()?.to_vec()) },
+                data: if from.is_empty() { None } else { Some(room::copy(from.byte_object()?)?) },
             },
             Command::GROUP_CONSTRUCT => {
                 Request::GroupConstruct { group: from.string()?, procs: from.procs()?, infos: from.infos()? }
@@ -621,9 +626,15 @@ impl Request {
             Command::RESOLVE_PEERS => Request::ResolvePeers { node: from.string()?, nspace: from.optional_nspace()? },
             Command::RESOLVE_NODES => Request::ResolveNodes { nspace: from.optional_nspace()? },
             Command::JOB_INFO_FALLBACK => Request::JobInfoFallback { store: from.string()? },
-            Command(command) => Request::Unknown { command, rest: from.rest().to_vec() },
+            Command(command) => Request::Unknown { command, rest: room::copy(from.rest())? },
         })
     }
+}
+
+/// Packs the values for one scope of a commit.
+fn pack_part<'a>(packer: &mut Packer, scope: u8, mut kvals: impl Iterator<Item = (&'a Key, &'a Value)>) -> Result<()> {
+    packer.code(DataType::SCOPE, scope.into());
+    packer.buffer_of(|values| kvals.try_for_each(|(key, value)| values.kval(key, value)))
 }
 
 /// Keys that each are an operation of their own.
@@ -631,7 +642,7 @@ fn keys(from: &mut Unpacker<'_>) -> Result<Vec<Key>> {
     let count = from.count()?;
     let mut keys = Vec::new();
     for _ in 0..count {
-        keys.push(from.key()?);
+        room::push(&mut keys, from.key()?)?;
     }
     Ok(keys)
 }

@@ -400,9 +400,9 @@ fn fence_contributions_of_both_forms_mix() {
     body.byte(3);
     body.uint32(1);
     body.strings(&["only"]).unwrap();
-    body.byte_object(object.as_bytes());
+    body.byte_object(object.as_bytes()).unwrap();
     let mut envelope = Packer::new(V41);
-    envelope.byte_object(body.as_bytes());
+    envelope.byte_object(body.as_bytes()).unwrap();
     assert!(blob::decode_fence(V41, envelope.as_bytes()).is_err());
 }
 
@@ -546,7 +546,7 @@ fn ranks_out_of_proportion_are_refused() {
     packer.kval(&"node".into(), &Value::string("134217728")).unwrap();
     let mut map = Packer::new(V41);
     map.size(1);
-    map.raw(packer.as_bytes());
+    map.raw(packer.as_bytes()).unwrap();
     let kvals = vec![kval(keys::MAP_BLOB, Value::ByteObject(map.into_bytes()))];
     assert_eq!(jobinfo::from_kvals(nspace("job"), V41, kvals), Err(Status::ERR_UNPACK_FAILURE));
 }

@@ -21,7 +21,7 @@ mod tests;
 pub use dialect::{BufferType, Dialect, Module};
 pub use pack::Packer;
 pub use unpack::Unpacker;
-pub use zlib::{compress, decompress, expand};
+pub use zlib::{compress, decompress, expand, expand_string};
 
 use crate::model::{DataType, Result, Status, Value};
 
@@ -31,7 +31,8 @@ pub const DEPTH_MAX: u8 = 32;
 /// Packs a structure for a store: the flexible encoding, not described, without its type tag.
 ///
 /// # Errors
-/// `UNKNOWN_DATA_TYPE` for a value that holds something without a packed form; `PACK_FAILURE` beyond [`DEPTH_MAX`].
+/// `UNKNOWN_DATA_TYPE` for a value that holds something without a packed form; `PACK_FAILURE` beyond [`DEPTH_MAX`];
+/// `NOMEM`.
 pub fn pack_stored(value: &Value) -> Result<Vec<u8>> {
     let mut packer = Packer::new(Dialect::STORED);
     packer.bare(value)?;

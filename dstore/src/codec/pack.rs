@@ -7,11 +7,13 @@ use crate::model::{
     App, Coord, DataArray, DataType, Info, Key, Kval, Pdata, Proc, Query, Rank, Regattr, Result, Scope, Status, Value,
     ValueRef,
 };
+use crate::room;
 
 /// Writes pack operations into a buffer.
 ///
 /// Each method of the first group is one operation (one count, one or more values). A method that fails leaves the
-/// buffer as it was, so that a caller may leave out what a peer's encoder does not know.
+/// buffer as it was, so that a caller may leave out what a peer's encoder does not know. Methods whose operations may
+/// be long fail with `ERR_NOMEM` where there is no room; those that cannot fail write a few bytes.
 #[derive(Clone, Debug)]
 pub struct Packer {
     dialect: Dialect,
@@ -23,6 +25,9 @@ pub struct Packer {
 const W16: usize = 2;
 const W32: usize = 4;
 const W64: usize = 8;
+
+/// Room that is left by every operation that can fail, for what is written until the next one.
+const SLACK: usize = 1024;
 
 impl Packer {
     /// An empty buffer.
@@ -99,8 +104,10 @@ impl Packer {
     /// `PACK_FAILURE` for more than 2^31 of them.
     pub fn statuses(&mut self, statuses: &[Status]) -> Result<()> {
         self.op(DataType::STATUS, statuses.len(), |packer| {
-            statuses.iter().for_each(|status| packer.signed(status.0.into(), W32));
-            Ok(())
+            statuses.iter().try_for_each(|status| {
+                packer.signed(status.0.into(), W32);
+                packer.make_room(0)
+            })
         })
     }
 
@@ -210,8 +217,10 @@ impl Packer {
     /// As [`Packer::procs`].
     pub fn procs_uncounted(&mut self, procs: &[Proc]) -> Result<()> {
         self.op(DataType::PROC, procs.len(), |packer| {
-            procs.iter().for_each(|proc| packer.put_proc(proc));
-            Ok(())
+            procs.iter().try_for_each(|proc| {
+                packer.put_proc(proc);
+                packer.make_room(0)
+            })
         })
     }
 
@@ -340,21 +349,37 @@ impl Packer {
     }
 
     /// A byte object.
-    pub fn byte_object(&mut self, bytes: &[u8]) {
-        self.head(DataType::BYTE_OBJECT, 1);
-        self.put_sized(bytes);
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn byte_object(&mut self, bytes: &[u8]) -> Result<()> {
+        self.op(DataType::BYTE_OBJECT, 1, |packer| packer.put_sized(bytes))
     }
 
-    /// A nested buffer of the same buffer type.
-    pub fn buffer(&mut self, bytes: &[u8]) {
-        self.head(DataType::BUFFER, 1);
-        self.out.push(self.dialect.buffer as u8);
-        self.put_sized(bytes);
+    /// A byte object that holds what `values` packs.
+    ///
+    /// # Errors
+    /// Those of `values`, and `NOMEM`.
+    pub fn byte_object_of(&mut self, values: impl FnOnce(&mut Packer) -> Result<()>) -> Result<()> {
+        self.framed(DataType::BYTE_OBJECT, values)
+    }
+
+    /// A nested buffer of the same buffer type that holds what `values` packs.
+    ///
+    /// # Errors
+    /// As [`Packer::byte_object_of`].
+    pub fn buffer_of(&mut self, values: impl FnOnce(&mut Packer) -> Result<()>) -> Result<()> {
+        self.framed(DataType::BUFFER, values)
     }
 
     /// Bytes that are packed already, as they are.
-    pub fn raw(&mut self, bytes: &[u8]) {
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn raw(&mut self, bytes: &[u8]) -> Result<()> {
+        self.make_room(bytes.len())?;
         self.out.extend_from_slice(bytes);
+        Ok(())
     }
 
     /// A value without count, tags or type: what a type's encoding is inside of others.
@@ -368,12 +393,35 @@ impl Packer {
 
     // ---- parts of an operation -------------------------------------------------------------------------------
 
+    /// Makes room for `len` bytes, and for what may follow them before the next call.
+    #[inline]
+    fn make_room(&mut self, len: usize) -> Result<()> {
+        room::reserve(&mut self.out, len.saturating_add(SLACK))
+    }
+
+    /// An operation that is known only when its contents are packed: they are packed where it will stand, and moved up.
+    fn framed(&mut self, ty: DataType, values: impl FnOnce(&mut Packer) -> Result<()>) -> Result<()> {
+        let start = self.out.len();
+        let packed = values(self).and_then(|()| self.make_room(0));
+        packed.inspect_err(|_| self.out.truncate(start))?;
+        let end = self.out.len();
+        self.head(ty, 1);
+        if ty == DataType::BUFFER {
+            self.out.push(self.dialect.buffer as u8);
+        }
+        self.put_size((end - start) as u64);
+        let head_len = self.out.len() - end;
+        self.out[start..].rotate_right(head_len);
+        Ok(())
+    }
+
     fn op(&mut self, ty: DataType, count: usize, values: impl FnOnce(&mut Packer) -> Result<()>) -> Result<()> {
         let count = i32::try_from(count).map_err(|_| Status::ERR_PACK_FAILURE)?;
         if !self.dialect.module.knows(ty) {
             return Err(Status::ERR_UNKNOWN_DATA_TYPE);
         }
         let start = self.out.len();
+        self.make_room(0)?;
         self.head(ty, count);
         values(self).inspect_err(|_| self.out.truncate(start))
     }
@@ -439,6 +487,7 @@ impl Packer {
         };
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
         let len = i32::try_from(end + 1).map_err(|_| Status::ERR_PACK_FAILURE)?;
+        self.make_room(end)?;
         self.signed(len.into(), W32);
         self.out.extend_from_slice(&bytes[..end]);
         self.out.push(0);
@@ -449,9 +498,11 @@ impl Packer {
         self.put_bytes_as_string(string.as_deref().map(CStr::to_bytes))
     }
 
-    fn put_sized(&mut self, bytes: &[u8]) {
+    fn put_sized(&mut self, bytes: &[u8]) -> Result<()> {
+        self.make_room(bytes.len())?;
         self.put_size(bytes.len() as u64);
         self.out.extend_from_slice(bytes);
+        Ok(())
     }
 
     fn put_proc(&mut self, proc: &Proc) {
@@ -471,6 +522,7 @@ impl Packer {
     }
 
     fn put_regex(&mut self, bytes: &[u8]) -> Result<()> {
+        self.make_room(bytes.len())?;
         self.out.extend_from_slice(bytes);
         match text::regex_len(bytes) {
             Some(len) if len == bytes.len() => Ok(()),
@@ -541,8 +593,7 @@ impl Packer {
             }
             ValueRef::Bytes { ty: DataType::BYTE_OBJECT, bytes } => {
                 tag(self, DataType::BYTE_OBJECT);
-                self.put_sized(bytes);
-                Ok(())
+                self.put_sized(bytes)
             }
             ValueRef::Owned(value) => {
                 let ty = self.tag_of(value)?;
@@ -598,6 +649,7 @@ impl Packer {
     /// A value without its type.
     fn put(&mut self, value: &Value, depth: u8) -> Result<()> {
         let depth = depth.checked_sub(1).ok_or(Status::ERR_PACK_FAILURE)?;
+        self.make_room(0)?;
         match value {
             Value::Undef => {}
             Value::Bool(flag) => self.out.push((*flag).into()),
@@ -630,11 +682,11 @@ impl Packer {
             Value::ByteObject(bytes)
             | Value::CompressedString(bytes)
             | Value::CompressedByteObject(bytes)
-            | Value::DataBuffer(bytes) => self.put_sized(bytes),
+            | Value::DataBuffer(bytes) => self.put_sized(bytes)?,
             Value::Regex(bytes) => self.put_regex(bytes)?,
             Value::Buffer { kind, bytes } => {
                 self.out.push(*kind);
-                self.put_sized(bytes);
+                self.put_sized(bytes)?;
             }
             Value::Pointer(_) => self.out.push(1),
             Value::Code { ty, bits } => self.put_code(*ty, *bits),
@@ -658,13 +710,13 @@ impl Packer {
                 self.out.push(info.state);
             }
             Value::Regattr(regattr) => self.put_regattr(regattr)?,
-            Value::Coord(coord) => self.put_coord(coord),
+            Value::Coord(coord) => self.put_coord(coord)?,
             Value::Geometry(geometry) => {
                 self.put_size(geometry.fabric);
                 self.put_string(&geometry.uuid)?;
                 self.put_string(&geometry.osname)?;
                 self.put_size(geometry.coordinates.len() as u64);
-                geometry.coordinates.iter().for_each(|coord| self.put_coord(coord));
+                geometry.coordinates.iter().try_for_each(|coord| self.put_coord(coord))?;
             }
             Value::DeviceDistance(distance) => {
                 self.put_string(&distance.uuid)?;
@@ -681,7 +733,7 @@ impl Packer {
             Value::Endpoint(endpoint) => {
                 self.put_string(&endpoint.uuid)?;
                 self.put_string(&endpoint.osname)?;
-                self.put_sized(&endpoint.bytes);
+                self.put_sized(&endpoint.bytes)?;
             }
             Value::Cpuset { list, .. } => self.put_string(list)?,
             Value::ResourceUnit { ty, count } => {
@@ -736,9 +788,12 @@ impl Packer {
         regattr.description.iter().try_for_each(|line| self.put_bytes_as_string(Some(line.to_bytes())))
     }
 
-    fn put_coord(&mut self, coord: &Coord) {
+    fn put_coord(&mut self, coord: &Coord) -> Result<()> {
         self.out.push(coord.view);
         self.put_size(coord.coords.len() as u64);
-        coord.coords.iter().for_each(|number| self.unsigned((*number).into(), W32));
+        coord.coords.iter().try_for_each(|number| {
+            self.unsigned((*number).into(), W32);
+            self.make_room(0)
+        })
     }
 }

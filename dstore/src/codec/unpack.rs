@@ -7,6 +7,7 @@ use crate::model::{
     App, Coord, DataArray, DataType, Device, DeviceDistance, Endpoint, Envar, Geometry, Info, Key, Kval, Nspace, Pdata,
     Proc, ProcInfo, Query, Rank, Regattr, Result, Status, Value,
 };
+use crate::room;
 
 /// Reads pack operations from received bytes.
 ///
@@ -268,7 +269,7 @@ impl<'a> Unpacker<'a> {
     pub fn kvals(&mut self) -> Result<Vec<Kval>> {
         let mut kvals = Vec::new();
         while !self.is_empty() {
-            kvals.push(self.kval()?);
+            room::push(&mut kvals, self.kval()?)?;
         }
         Ok(kvals)
     }
@@ -329,9 +330,9 @@ impl<'a> Unpacker<'a> {
 
     /// Reads `count` items. What a count claims is only believed as items are really read.
     fn collect<T>(&mut self, count: usize, item: impl Fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {
-        let mut items = Vec::with_capacity(count.min(RESERVE_MAX).min(self.rest.len()));
+        let mut items = room::vec(count.min(RESERVE_MAX).min(self.rest.len()))?;
         for _ in 0..count {
-            items.push(item(self)?);
+            room::push(&mut items, item(self)?)?;
         }
         Ok(items)
     }
@@ -443,10 +444,7 @@ impl<'a> Unpacker<'a> {
     }
 
     fn take_string(&mut self) -> Result<Option<CString>> {
-        let Some(text) = self.take_str()? else {
-            return Ok(None);
-        };
-        CString::new(text).map(Some).map_err(|_| MALFORMED)
+        self.take_str()?.map(room::c_string).transpose()
     }
 
     fn take_some_string(&mut self) -> Result<CString> {
@@ -479,7 +477,7 @@ impl<'a> Unpacker<'a> {
 
     fn take_regex(&mut self) -> Result<Vec<u8>> {
         let len = text::regex_len(self.rest).ok_or(ENDED)?;
-        Ok(self.take_bytes(len)?.to_vec())
+        room::copy(self.take_bytes(len)?)
     }
 
     /// A type tag and its value.
@@ -562,6 +560,8 @@ impl<'a> Unpacker<'a> {
     /// A value of a type.
     fn take(&mut self, ty: DataType, depth: u8) -> Result<Value> {
         let depth = depth.checked_sub(1).ok_or(MALFORMED)?;
+        // Many small values are a large one.
+        room::check()?;
         Ok(match ty {
             DataType::UNDEF => Value::Undef,
             DataType::BOOL => Value::Bool(self.take_byte()? != 0),
@@ -595,8 +595,8 @@ impl<'a> Unpacker<'a> {
             DataType::APP => Value::App(Box::new(self.take_app(depth)?)),
             DataType::INFO => Value::Info(Box::new(self.take_info(depth)?)),
             DataType::PDATA => Value::Pdata(Box::new(self.take_pdata(depth)?)),
-            DataType::BUFFER => Value::Buffer { kind: self.take_byte()?, bytes: self.take_sized()?.to_vec() },
-            DataType::BYTE_OBJECT => Value::ByteObject(self.take_sized()?.to_vec()),
+            DataType::BUFFER => Value::Buffer { kind: self.take_byte()?, bytes: room::copy(self.take_sized()?)? },
+            DataType::BYTE_OBJECT => Value::ByteObject(room::copy(self.take_sized()?)?),
             DataType::KVAL => Value::Kval(Box::new(self.take_kval(depth)?)),
             DataType::POINTER => {
                 self.take_byte()?;
@@ -613,8 +613,8 @@ impl<'a> Unpacker<'a> {
             DataType::DATA_ARRAY => Value::DataArray(Box::new(self.take_array(depth)?)),
             DataType::PROC_RANK => Value::Rank(Rank(self.take_u32()?)),
             DataType::QUERY => Value::Query(Box::new(self.take_query(depth)?)),
-            DataType::COMPRESSED_STRING => Value::CompressedString(self.take_sized()?.to_vec()),
-            DataType::COMPRESSED_BYTE_OBJECT => Value::CompressedByteObject(self.take_sized()?.to_vec()),
+            DataType::COMPRESSED_STRING => Value::CompressedString(room::copy(self.take_sized()?)?),
+            DataType::COMPRESSED_BYTE_OBJECT => Value::CompressedByteObject(room::copy(self.take_sized()?)?),
             DataType::ENVAR => Value::Envar(Envar {
                 name: self.take_string()?,
                 value: self.take_string()?,
@@ -654,10 +654,10 @@ impl<'a> Unpacker<'a> {
             DataType::ENDPOINT => Value::Endpoint(Box::new(Endpoint {
                 uuid: self.take_string()?,
                 osname: self.take_string()?,
-                bytes: self.take_sized()?.to_vec(),
+                bytes: room::copy(self.take_sized()?)?,
             })),
             DataType::PROC_NSPACE => Value::ProcNspace(self.take_nspace()?),
-            DataType::DATA_BUFFER => Value::DataBuffer(self.take_sized()?.to_vec()),
+            DataType::DATA_BUFFER => Value::DataBuffer(room::copy(self.take_sized()?)?),
             DataType::RESOURCE_UNIT => Value::ResourceUnit { ty: self.take_unsigned(W64)?, count: self.take_size()? },
             DataType::NODE_PID => {
                 Value::NodePid { hostname: self.take_string()?, nodeid: self.take_u32()?, pid: self.take_pid()? }

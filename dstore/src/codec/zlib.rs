@@ -1,13 +1,14 @@
 //! Compressed values: four bytes of original length in the sender's own byte order, then a zlib stream.
 
 use std::ffi::CString;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 
 use crate::model::{Result, Status, Value};
+use crate::room;
 
 /// Bytes of the original length before the stream.
 const PREFIX_LEN: usize = 4;
@@ -15,23 +16,41 @@ const PREFIX_LEN: usize = 4;
 const RATIO_MAX: usize = 1040;
 /// Nothing that is really exchanged expands to more bytes than this.
 const EXPANDED_LEN_MAX: usize = 256 << 20;
+/// So much room is made before anything is expanded; more comes with what is really there.
+const ROOM_AT_ONCE: usize = 64 << 10;
 
 /// Compresses bytes as strongly as released libraries do.
 ///
 /// # Errors
-/// `BAD_PARAM` for more bytes than the length prefix can tell.
+/// `BAD_PARAM` for more bytes than the length prefix can tell; `NOMEM`.
 pub fn compress(bytes: &[u8]) -> Result<Vec<u8>> {
     let len = u32::try_from(bytes.len()).map_err(|_| Status::ERR_BAD_PARAM)?;
-    let mut encoder = ZlibEncoder::new(len.to_ne_bytes().to_vec(), Compression::best());
-    encoder.write_all(bytes).map_err(|_| Status::ERR_PACK_FAILURE)?;
-    encoder.finish().map_err(|_| Status::ERR_PACK_FAILURE)
+    let mut encoder = ZlibEncoder::new(Growing(len.to_ne_bytes().to_vec()), Compression::best());
+    encoder.write_all(bytes).and_then(|()| encoder.finish()).map(|out| out.0).map_err(|error| match error.kind() {
+        ErrorKind::OutOfMemory => Status::ERR_NOMEM,
+        _ => Status::ERR_PACK_FAILURE,
+    })
+}
+
+/// A vector that may find no room to grow.
+struct Growing(Vec<u8>);
+
+impl Write for Growing {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        room::extend(&mut self.0, bytes).map_err(|_| ErrorKind::OutOfMemory)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Expands what [`compress`], or another library on a machine of the same byte order, compressed.
 ///
 /// # Errors
 /// `UNPACK_FAILURE` where the bytes are damaged, expand to another length than they claim, or claim more than a zlib
-/// stream of their size can hold or than 256 MiB.
+/// stream of their size can hold or than 256 MiB; `NOMEM`.
 pub fn decompress(bytes: &[u8]) -> Result<Vec<u8>> {
     decompress_within(bytes, EXPANDED_LEN_MAX)
 }
@@ -43,11 +62,13 @@ pub(super) fn decompress_within(bytes: &[u8], len_max: usize) -> Result<Vec<u8>>
     if len > len_max.min(stream.len().saturating_mul(RATIO_MAX)) {
         return Err(Status::ERR_UNPACK_FAILURE);
     }
-    let mut expanded = Vec::new();
+    // Most of what is exchanged is small, and a claim need not be true.
+    let mut expanded = room::vec(len.min(ROOM_AT_ONCE) + 1)?;
     // One byte more than claimed, to notice a stream that holds more.
     let read = ZlibDecoder::new(stream).take(len as u64 + 1).read_to_end(&mut expanded);
     match read {
         Ok(read) if read == len => Ok(expanded),
+        Err(error) if error.kind() == ErrorKind::OutOfMemory => Err(Status::ERR_NOMEM),
         _ => Err(Status::ERR_UNPACK_FAILURE),
     }
 }
@@ -65,6 +86,11 @@ pub fn expand(value: &Value) -> Result<Option<Value>> {
 }
 
 /// The string of a COMPRESSED_STRING, which is compressed without its NUL.
-pub(super) fn expand_string(bytes: &[u8]) -> Result<CString> {
-    CString::new(decompress(bytes)?).map_err(|_| Status::ERR_UNPACK_FAILURE)
+///
+/// # Errors
+/// As [`expand`].
+pub fn expand_string(bytes: &[u8]) -> Result<CString> {
+    let mut text = decompress(bytes)?;
+    room::push(&mut text, 0)?;
+    CString::from_vec_with_nul(text).map_err(|_| Status::ERR_UNPACK_FAILURE)
 }

@@ -4,6 +4,7 @@
 
 use super::JobData;
 use crate::model::{Key, Rank, Result, Value, keys};
+use crate::room;
 
 impl JobData {
     /// Notes for each rank of a process map on which node it runs: `ranks[row]` are those of the node `row`.
@@ -26,7 +27,9 @@ impl JobData {
     }
 
     /// Fills in all that follows from what is there.
-    pub(super) fn derive(&mut self) {
+    pub(super) fn derive(&mut self) -> Result<()> {
+        // Lists of the ranks of each node, as numbers and as text.
+        room::expect(self.procs.rows() as usize * 64)?;
         for (row, node) in self.nodes.iter_mut().enumerate() {
             let nodeid = *node.nodeid.get_or_insert(row as u32);
             node.values.entry(Key::from(keys::NODEID)).or_insert(Value::Uint32(nodeid));
@@ -42,13 +45,13 @@ impl JobData {
             for (local_rank, rank) in ranks.iter().enumerate() {
                 let local_rank = Value::Uint16(u16::try_from(local_rank).unwrap_or(u16::MAX));
                 // A rank beyond the table's bound cannot have come in through a map either.
-                let _ = self.default_proc(Rank(*rank), keys::LOCAL_RANK, local_rank.clone());
-                let _ = self.default_proc(Rank(*rank), keys::NODE_RANK, local_rank);
+                self.default_proc(Rank(*rank), keys::LOCAL_RANK, local_rank.clone())?;
+                self.default_proc(Rank(*rank), keys::NODE_RANK, local_rank)?;
             }
         }
         let placed: usize = peers.iter().map(Vec::len).sum();
         self.derive_job(placed as u32);
-        self.derive_ranks();
+        self.derive_ranks()
     }
 
     /// Local peers of nodes for which only the ranks' hostnames or node numbers are known.
@@ -110,7 +113,7 @@ impl JobData {
         }
     }
 
-    fn derive_ranks(&mut self) {
+    fn derive_ranks(&mut self) -> Result<()> {
         let offset = self.job.get(keys::NPROC_OFFSET.as_bytes()).and_then(Value::as_u32).unwrap_or(0);
         let one_app = self.apps.len() <= 1;
         for rank in 0..self.procs.rows() {
@@ -118,13 +121,14 @@ impl JobData {
                 continue;
             }
             // The bound was checked when the row was made.
-            let _ = self.default_proc(Rank(rank), keys::RANK, Value::Rank(Rank(rank)));
-            let _ = self.default_proc(Rank(rank), keys::GLOBAL_RANK, Value::Rank(Rank(rank.saturating_add(offset))));
+            self.default_proc(Rank(rank), keys::RANK, Value::Rank(Rank(rank)))?;
+            self.default_proc(Rank(rank), keys::GLOBAL_RANK, Value::Rank(Rank(rank.saturating_add(offset))))?;
             if one_app {
-                let _ = self.default_proc(Rank(rank), keys::APPNUM, Value::Uint32(0));
-                let _ = self.default_proc(Rank(rank), keys::APP_RANK, Value::Rank(Rank(rank)));
+                self.default_proc(Rank(rank), keys::APPNUM, Value::Uint32(0))?;
+                self.default_proc(Rank(rank), keys::APP_RANK, Value::Rank(Rank(rank)))?;
             }
         }
+        Ok(())
     }
 
     fn default_proc(&mut self, rank: Rank, key: &'static str, value: Value) -> Result<()> {

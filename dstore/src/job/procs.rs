@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Key, Rank, Result, Status, Value};
+use crate::room;
 
 /// Process-level values as columns: one per key, indexed by rank.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,12 +36,12 @@ impl ProcTable {
     /// Sets the value of `key` for `rank`.
     ///
     /// # Errors
-    /// `BAD_PARAM` for a special rank or one above [`ProcTable::RANK_MAX`].
+    /// `BAD_PARAM` for a special rank or one above [`ProcTable::RANK_MAX`]; `NOMEM`.
     pub fn set(&mut self, rank: Rank, key: Key, value: Value) -> Result<()> {
         if rank.0 > Self::RANK_MAX {
             return Err(Status::ERR_BAD_PARAM);
         }
-        self.columns.entry(key).or_default().set(rank.0, value);
+        self.columns.entry(key).or_default().set(rank.0, value)?;
         self.rows = self.rows.max(rank.0 + 1);
         Ok(())
     }
@@ -81,26 +82,31 @@ impl Column {
     /// Above that one in so many has a value.
     const DENSE_SHARE: usize = 4;
 
-    fn set(&mut self, row: u32, value: Value) {
+    fn set(&mut self, row: u32, value: Value) -> Result<()> {
+        room::check()?;
         if row as usize >= dense_len_max(self.filled) {
             self.apart.insert(row, value);
-            return;
+            return Ok(());
         }
-        self.set_dense(row, value);
+        self.set_dense(row, value)?;
         while let Some(next) =
             self.apart.first_entry().filter(|next| (*next.key() as usize) < dense_len_max(self.filled))
         {
             let (row, value) = next.remove_entry();
-            self.set_dense(row, value);
+            self.set_dense(row, value)?;
         }
+        Ok(())
     }
 
-    fn set_dense(&mut self, row: u32, value: Value) {
+    fn set_dense(&mut self, row: u32, value: Value) -> Result<()> {
         let row = row as usize;
         if self.dense.len() <= row {
+            let more = row + 1 - self.dense.len();
+            room::reserve(&mut self.dense, more)?;
             self.dense.resize(row + 1, None);
         }
         self.filled += usize::from(self.dense[row].replace(value).is_none());
+        Ok(())
     }
 
     /// The value of a rank.

@@ -32,15 +32,14 @@ impl JobData {
     ///
     /// # Errors
     /// `BAD_PARAM` for an array without the key that says whose it is or with a wrong type for it, or for maps that
-    /// do not parse or do not fit each other.
+    /// do not parse or do not fit each other; `NOMEM`, and then a part of it may be taken in.
     pub fn register(&mut self, infos: &[Info], hostname: &[u8]) -> Result<()> {
         let mut maps = Maps::default();
         for info in infos {
             self.take(info, Place::Loose, hostname, &mut maps, 0)?;
         }
         self.take_maps(&maps)?;
-        self.derive();
-        Ok(())
+        self.derive()
     }
 
     fn take(&mut self, info: &Info, place: Place, hostname: &[u8], maps: &mut Maps, depth: usize) -> Result<()> {
@@ -75,12 +74,12 @@ impl JobData {
             return Ok(());
         }
         match place {
-            Place::Session => put(&mut self.session, info),
-            Place::Job => put(&mut self.job, info),
+            Place::Session => put(&mut self.session, info)?,
+            Place::Job => put(&mut self.job, info)?,
             Place::Loose => match loose_realm(key) {
-                Realm::Session => put(&mut self.session, info),
-                Realm::Node => maps.own_node.push(info.clone()),
-                _ => put(&mut self.job, info),
+                Realm::Session => put(&mut self.session, info)?,
+                Realm::Node => maps.own_node.push(info.copy()?),
+                _ => put(&mut self.job, info)?,
             },
         }
         if maps.own_hostname.is_empty() {
@@ -99,7 +98,7 @@ impl JobData {
             if is_array(&info.key) {
                 self.take(info, Place::Loose, hostname, maps, depth + 1)?;
             } else {
-                put(self.apps.entry(appnum).or_default(), info);
+                put(self.apps.entry(appnum).or_default(), info)?;
             }
         }
         Ok(())
@@ -116,7 +115,7 @@ impl JobData {
             if is_array(&info.key) {
                 self.take(info, Place::Loose, hostname, maps, depth + 1)?;
             } else {
-                self.set_node_value(row, info);
+                self.set_node_value(row, info)?;
             }
         }
         Ok(())
@@ -128,7 +127,7 @@ impl JobData {
             if is_array(&info.key) {
                 self.take(info, Place::Loose, hostname, maps, depth + 1)?;
             } else {
-                self.procs.set(Rank(rank), info.key.clone(), info.value.clone())?;
+                self.procs.set(Rank(rank), info.key.clone(), info.value.copy()?)?;
             }
         }
         Ok(())
@@ -153,7 +152,7 @@ impl JobData {
         row
     }
 
-    fn set_node_value(&mut self, row: usize, info: &Info) {
+    fn set_node_value(&mut self, row: usize, info: &Info) -> Result<()> {
         let node = &mut self.nodes[row];
         if info.key.is(keys::NODEID) {
             node.nodeid = info.value.as_u32();
@@ -162,7 +161,7 @@ impl JobData {
             node.aliases =
                 list.split(|byte| *byte == b',').filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect();
         }
-        put(&mut node.values, info);
+        put(&mut node.values, info)
     }
 
     /// Brings the maps, and the loose values about the host's own node, into the node table.
@@ -180,7 +179,7 @@ impl JobData {
         if !maps.own_node.is_empty() {
             let row = self.own_node_row(&maps.own_hostname);
             for info in &maps.own_node {
-                self.set_node_value(row, info);
+                self.set_node_value(row, info)?;
             }
         }
         Ok(())
@@ -245,8 +244,9 @@ struct Maps {
     own_hostname: Vec<u8>,
 }
 
-fn put(values: &mut Values, info: &Info) {
-    values.insert(info.key.clone(), info.value.clone());
+fn put(values: &mut Values, info: &Info) -> Result<()> {
+    values.insert(info.key.clone(), info.value.copy()?);
+    Ok(())
 }
 
 fn find<'a>(array: &'a Value, key: &str) -> Option<&'a Value> {

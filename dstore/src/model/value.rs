@@ -2,7 +2,8 @@
 
 use std::ffi::{CStr, CString};
 
-use super::{DataType, Key, Nspace, Proc, Rank, Status};
+use super::{DataType, Key, Nspace, Proc, Rank, Result, Status};
+use crate::room;
 
 /// A value of any PMIx type (`pmix_value_t`).
 ///
@@ -160,6 +161,35 @@ impl Value {
         Value::DataArray(Box::new(DataArray { ty: DataType::INFO, items }))
     }
 
+    /// A copy, where there is room for one.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn copy(&self) -> Result<Value> {
+        room::check()?;
+        Ok(match self {
+            Value::String(Some(text)) => Value::String(Some(room::copy_c_str(text)?)),
+            Value::ByteObject(bytes) => Value::ByteObject(room::copy(bytes)?),
+            Value::CompressedString(bytes) => Value::CompressedString(room::copy(bytes)?),
+            Value::CompressedByteObject(bytes) => Value::CompressedByteObject(room::copy(bytes)?),
+            Value::Regex(bytes) => Value::Regex(room::copy(bytes)?),
+            Value::DataBuffer(bytes) => Value::DataBuffer(room::copy(bytes)?),
+            Value::Buffer { kind, bytes } => Value::Buffer { kind: *kind, bytes: room::copy(bytes)? },
+            Value::DataArray(array) => {
+                let mut items = room::vec(array.items.len())?;
+                for item in &array.items {
+                    items.push(item.copy()?);
+                }
+                Value::DataArray(Box::new(DataArray { ty: array.ty, items }))
+            }
+            Value::Value(value) => Value::Value(Box::new(value.copy()?)),
+            Value::Info(info) => Value::Info(Box::new(info.copy()?)),
+            Value::Kval(kval) => Value::Kval(Box::new(Kval { key: kval.key.clone(), value: kval.value.copy()? })),
+            // Names and numbers.
+            other => other.clone(),
+        })
+    }
+
     /// The PMIx type of the value.
     pub fn data_type(&self) -> DataType {
         match self {
@@ -315,6 +345,26 @@ impl Info {
     /// An info without flags.
     pub fn new(key: impl Into<Key>, value: Value) -> Info {
         Info { key: key.into(), flags: 0, value }
+    }
+
+    /// A copy, where there is room for one.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn copy(&self) -> Result<Info> {
+        Ok(Info { key: self.key.clone(), flags: self.flags, value: self.value.copy()? })
+    }
+
+    /// Copies of infos, where there is room for them.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn copies(infos: &[Info]) -> Result<Vec<Info>> {
+        let mut copies = room::vec(infos.len())?;
+        for info in infos {
+            copies.push(info.copy()?);
+        }
+        Ok(copies)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 
 use super::{DataType, Rank, Result, Status, Value};
-use crate::codec;
+use crate::{codec, room};
 
 /// A value read from a store, borrowed from it.
 ///
@@ -165,21 +165,24 @@ impl ValueRef<'_> {
     /// A copy that stands on its own.
     ///
     /// # Errors
-    /// `UNPACK_FAILURE` or what else the codec says where a packed structure does not decode.
+    /// `UNPACK_FAILURE` or what else the codec says where a packed structure does not decode; `NOMEM`.
     pub fn to_value(&self) -> Result<Value> {
         Ok(match *self {
             ValueRef::Scalar { ty, bits } => Value::from_scalar(ty, bits).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?,
-            ValueRef::Str(text) => Value::String(text.map(CStr::to_owned)),
-            ValueRef::Bytes { ty, bytes } => match ty {
-                DataType::REGEX => Value::Regex(bytes.to_vec()),
-                DataType::COMPRESSED_STRING => Value::CompressedString(bytes.to_vec()),
-                DataType::COMPRESSED_BYTE_OBJECT => Value::CompressedByteObject(bytes.to_vec()),
-                DataType::DATA_BUFFER => Value::DataBuffer(bytes.to_vec()),
-                _ => Value::ByteObject(bytes.to_vec()),
-            },
+            ValueRef::Str(text) => Value::String(text.map(room::copy_c_str).transpose()?),
+            ValueRef::Bytes { ty, bytes } => {
+                let bytes = room::copy(bytes)?;
+                match ty {
+                    DataType::REGEX => Value::Regex(bytes),
+                    DataType::COMPRESSED_STRING => Value::CompressedString(bytes),
+                    DataType::COMPRESSED_BYTE_OBJECT => Value::CompressedByteObject(bytes),
+                    DataType::DATA_BUFFER => Value::DataBuffer(bytes),
+                    _ => Value::ByteObject(bytes),
+                }
+            }
             ValueRef::Packed { ty: DataType::UNDEF, .. } => Value::Undef,
             ValueRef::Packed { ty, bytes } => codec::unpack_stored(ty, bytes)?,
-            ValueRef::Owned(value) => value.clone(),
+            ValueRef::Owned(value) => value.copy()?,
         })
     }
 }

@@ -6,6 +6,7 @@ use std::ffi::{c_char, c_void};
 
 use pmix_dstore::codec::{Dialect, Module, Packer, Unpacker};
 use pmix_dstore::model::{DataType, Result, Status, Value};
+use pmix_dstore::room;
 
 use super::helpers::unread;
 use super::strings::shown;
@@ -35,10 +36,12 @@ status_entry! {
         let count = usize::try_from(num_vals).map_err(|_| Status::ERR_BAD_PARAM)?;
         let width = element_size(ty).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
         let source = if count == 0 { src.cast_const() } else { present(src)? };
-        let values: Result<Vec<Value>> =
-            (0..count).map(|index| read_any(ty, source.wrapping_byte_add(index * width))).collect();
+        let mut values = room::vec(count)?;
+        for index in 0..count {
+            values.push(read_any(ty, source.wrapping_byte_add(index * width))?);
+        }
         let mut packer = Packer::new(dialect());
-        packer.pack(ty, &values?)?;
+        packer.pack(ty, &values)?;
         append(buffer, packer.as_bytes())
     }
 
@@ -56,21 +59,21 @@ status_entry! {
         let (buffer, dest, count) = (writable(buffer)?, writable(dest)?, writable(max_num_values)?);
         let ty = DataType(type_);
         let width = element_size(ty).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
-        let room = usize::try_from(*count).map_err(|_| Status::ERR_BAD_PARAM)?;
-        if room == 0 {
+        let places = usize::try_from(*count).map_err(|_| Status::ERR_BAD_PARAM)?;
+        if places == 0 {
             return Err(Status::ERR_UNPACK_INADEQUATE_SPACE);
         }
         *count = 0;
         let mut unpacker = Unpacker::new(dialect(), unread(buffer));
         let values: Vec<Value> = unpacker.unpack_all(ty)?;
         let rest = unpacker.rest().len();
-        for (index, value) in values.iter().take(room).enumerate() {
+        for (index, value) in values.iter().take(places).enumerate() {
             let at = dest.byte_add(index * width);
             at.cast::<u8>().write_bytes(0, width);
             write_any(value, at)?;
             *count += 1;
         }
-        if values.len() > room {
+        if values.len() > places {
             return Err(Status::ERR_UNPACK_INADEQUATE_SPACE);
         }
         (*buffer).unpack_ptr = (*buffer).base_ptr.wrapping_add((*buffer).bytes_used - rest);
@@ -82,7 +85,7 @@ status_entry! {
         let (output, ty) = (writable(output)?, DataType(type_));
         let value = match ty {
             // A string is itself the object here.
-            DataType::STRING => Value::String(text::owned_string(src.cast())),
+            DataType::STRING => Value::String(text::owned_string(src.cast())?),
             ty => read_any(ty, present(src)?)?,
         };
         let prefix = text::string(prefix).map_or(" ".into(), |prefix| prefix.to_string_lossy());

@@ -70,13 +70,13 @@ status_entry! {
         cbdata: *mut c_void,
     ) {
         let callback = Callback::new(cbfunc, cbdata);
-        let operation = client()?.lookup(text::string_list(writable(keys)?), array::read(info, ninfo)?);
+        let operation = client()?.lookup(text::string_list(writable(keys)?)?, array::read(info, ninfo)?);
         operation.start(Box::new(move |result| callback.call(result)))
     }
 
     /// `PMIx_Unpublish`.
     fn PMIx_Unpublish(keys: *mut *mut c_char, info: *const pmix_info_t, ninfo: usize) {
-        client()?.unpublish(text::string_list(keys), array::read(info, ninfo)?).wait()
+        client()?.unpublish(text::string_list(keys)?, array::read(info, ninfo)?).wait()
     }
 
     /// `PMIx_Unpublish_nb`.
@@ -87,6 +87,6 @@ status_entry! {
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        start(client()?.unpublish(text::string_list(keys), array::read(info, ninfo)?), cbfunc, cbdata)
+        start(client()?.unpublish(text::string_list(keys)?, array::read(info, ninfo)?), cbfunc, cbdata)
     }
 }

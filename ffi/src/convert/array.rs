@@ -4,6 +4,7 @@ use std::ffi::c_char;
 use std::slice;
 
 use pmix_dstore::model::{Result, Status};
+use pmix_dstore::room;
 
 use super::object::Object;
 use crate::memory::{free, zeroed};
@@ -23,7 +24,7 @@ pub unsafe fn bytes<'a>(at: *const c_char, len: usize) -> &'a [u8] {
 /// Reads the structures of an array; none for NULL with a count of zero.
 ///
 /// # Errors
-/// `BAD_PARAM` for NULL with a count, and what reading a structure says.
+/// `BAD_PARAM` for NULL with a count, `NOMEM`, and what reading a structure says.
 ///
 /// # Safety
 /// `items` is NULL or an array of `count` initialised structures.
@@ -34,8 +35,12 @@ pub unsafe fn read<T: Object>(items: *const T, count: usize) -> Result<Vec<T::Mo
     if items.is_null() {
         return Err(Status::ERR_BAD_PARAM);
     }
-    // SAFETY: the caller's promise.
-    (0..count).map(|index| unsafe { T::read(items.add(index)) }).collect()
+    let mut models = room::vec(count)?;
+    for index in 0..count {
+        // SAFETY: the caller's promise.
+        models.push(unsafe { T::read(items.add(index)) }?);
+    }
+    Ok(models)
 }
 
 /// An array from `malloc` of the structures; NULL for none.

@@ -11,6 +11,7 @@ use pmix_dstore::model::{
     App, Coord, DataArray, DataType, Device, DeviceDistance, Endpoint, Envar, Geometry, Info, InfoFlags, Nspace, Pdata,
     Proc, ProcInfo, Query, Rank, Regattr, Result, Status, Value,
 };
+use pmix_dstore::room;
 
 use super::array;
 use super::text::{self, write_name};
@@ -75,7 +76,7 @@ macro_rules! object {
 }
 
 object! { *mut c_char as Option<CString>;
-    read(at) { Ok(text::owned_string(*at)) }
+    read(at) { text::owned_string(*at) }
     write(string, at) {
         *at = copy_string_or_null(string.as_deref())?;
         Ok(())
@@ -115,7 +116,7 @@ object! { pmix_proc_t as Proc;
 }
 
 object! { pmix_byte_object_t as Vec<u8>;
-    read(at) { Ok(array::bytes((*at).bytes, (*at).size).to_vec()) }
+    read(at) { room::copy(array::bytes((*at).bytes, (*at).size)) }
     write(bytes, at) {
         (*at).bytes = copy_bytes(bytes)?;
         (*at).size = bytes.len();
@@ -131,8 +132,8 @@ object! { pmix_byte_object_t as Vec<u8>;
 object! { pmix_envar_t as Envar;
     read(at) {
         Ok(Envar {
-            name: text::owned_string((*at).envar),
-            value: text::owned_string((*at).value),
+            name: text::owned_string((*at).envar)?,
+            value: text::owned_string((*at).value)?,
             separator: (*at).separator as u8,
         })
     }
@@ -188,10 +189,10 @@ object! { pmix_pdata_t as Pdata;
 object! { pmix_app_t as App;
     read(at) {
         Ok(App {
-            cmd: text::owned_string((*at).cmd),
-            argv: text::string_list((*at).argv),
-            env: text::string_list((*at).env),
-            cwd: text::owned_string((*at).cwd),
+            cmd: text::owned_string((*at).cmd)?,
+            argv: text::string_list((*at).argv)?,
+            env: text::string_list((*at).env)?,
+            cwd: text::owned_string((*at).cwd)?,
             maxprocs: (*at).maxprocs,
             infos: array::read((*at).info, (*at).ninfo)?,
         })
@@ -217,7 +218,7 @@ object! { pmix_app_t as App;
 
 object! { pmix_query_t as Query;
     read(at) {
-        Ok(Query { keys: text::string_list((*at).keys), qualifiers: array::read((*at).qualifiers, (*at).nqual)? })
+        Ok(Query { keys: text::string_list((*at).keys)?, qualifiers: array::read((*at).qualifiers, (*at).nqual)? })
     }
     write(query, at) {
         (*at).keys = copy_string_list(&query.keys)?;
@@ -235,8 +236,8 @@ object! { pmix_proc_info_t as ProcInfo;
     read(at) {
         Ok(ProcInfo {
             proc: pmix_proc_t::read(&raw const (*at).proc)?,
-            hostname: text::owned_string((*at).hostname),
-            executable: text::owned_string((*at).executable_name),
+            hostname: text::owned_string((*at).hostname)?,
+            executable: text::owned_string((*at).executable_name)?,
             pid: (*at).pid,
             exit_code: (*at).exit_code,
             state: (*at).state,
@@ -260,10 +261,10 @@ object! { pmix_proc_info_t as ProcInfo;
 object! { pmix_regattr_t as Regattr;
     read(at) {
         Ok(Regattr {
-            name: text::owned_string((*at).name),
+            name: text::owned_string((*at).name)?,
             key: text::key((&raw const (*at).string).cast())?,
             ty: DataType((*at).type_),
-            description: text::string_list((*at).description),
+            description: text::string_list((*at).description)?,
         })
     }
     write(regattr, at) {
@@ -282,7 +283,7 @@ object! { pmix_regattr_t as Regattr;
 object! { pmix_coord_t as Coord;
     read(at) {
         let coords = if (*at).coord.is_null() { &[] } else { slice::from_raw_parts((*at).coord, (*at).dims) };
-        Ok(Coord { view: (*at).view, coords: coords.to_vec() })
+        Ok(Coord { view: (*at).view, coords: room::collect(coords.iter().copied())? })
     }
     write(coord, at) {
         let numbers = zeroed::<u32>(coord.coords.len())?;
@@ -303,8 +304,8 @@ object! { pmix_geometry_t as Geometry;
     read(at) {
         Ok(Geometry {
             fabric: (*at).fabric as u64,
-            uuid: text::owned_string((*at).uuid),
-            osname: text::owned_string((*at).osname),
+            uuid: text::owned_string((*at).uuid)?,
+            osname: text::owned_string((*at).osname)?,
             coordinates: array::read((*at).coordinates, (*at).ncoords)?,
         })
     }
@@ -326,8 +327,8 @@ object! { pmix_geometry_t as Geometry;
 object! { pmix_device_distance_t as DeviceDistance;
     read(at) {
         Ok(DeviceDistance {
-            uuid: text::owned_string((*at).uuid),
-            osname: text::owned_string((*at).osname),
+            uuid: text::owned_string((*at).uuid)?,
+            osname: text::owned_string((*at).osname)?,
             ty: (*at).type_,
             min: (*at).mindist,
             max: (*at).maxdist,
@@ -350,8 +351,8 @@ object! { pmix_device_distance_t as DeviceDistance;
 object! { pmix_device_t as Device;
     read(at) {
         Ok(Device {
-            uuid: text::owned_string((*at).uuid),
-            osname: text::owned_string((*at).osname),
+            uuid: text::owned_string((*at).uuid)?,
+            osname: text::owned_string((*at).osname)?,
             ty: (*at).type_,
         })
     }
@@ -370,8 +371,8 @@ object! { pmix_device_t as Device;
 object! { pmix_endpoint_t as Endpoint;
     read(at) {
         Ok(Endpoint {
-            uuid: text::owned_string((*at).uuid),
-            osname: text::owned_string((*at).osname),
+            uuid: text::owned_string((*at).uuid)?,
+            osname: text::owned_string((*at).osname)?,
             bytes: pmix_byte_object_t::read(&raw const (*at).endpt)?,
         })
     }
@@ -388,7 +389,7 @@ object! { pmix_endpoint_t as Endpoint;
 }
 
 object! { pmix_data_buffer_t as Vec<u8>;
-    read(at) { Ok(array::bytes((*at).base_ptr, (*at).bytes_used).to_vec()) }
+    read(at) { room::copy(array::bytes((*at).base_ptr, (*at).bytes_used)) }
     write(bytes, at) {
         let base = copy_bytes(bytes)?;
         *at = pmix_data_buffer_t {
@@ -416,7 +417,7 @@ object! { pmix_resource_unit_t as (u64, u64);
 }
 
 object! { pmix_node_pid_t as (Option<CString>, u32, i32);
-    read(at) { Ok((text::owned_string((*at).hostname), (*at).nodeid, (*at).pid)) }
+    read(at) { Ok((text::owned_string((*at).hostname)?, (*at).nodeid, (*at).pid)) }
     write(process, at) {
         (*at).hostname = copy_string_or_null(process.0.as_deref())?;
         (*at).nodeid = process.1;

@@ -5,6 +5,7 @@
 use std::ffi::{CStr, CString, c_char};
 
 use pmix_dstore::model::{Key, Nspace, Result, Status};
+use pmix_dstore::room;
 
 /// Longest namespace, without its NUL.
 const NSPACE_LEN_MAX: usize = 255;
@@ -90,30 +91,36 @@ pub unsafe fn string<'a>(text: *const c_char) -> Option<&'a CStr> {
 
 /// A string, copied, or `None` for NULL.
 ///
+/// # Errors
+/// `NOMEM`.
+///
 /// # Safety
 /// `text` is NULL or a C string.
-pub unsafe fn owned_string(text: *const c_char) -> Option<CString> {
+pub unsafe fn owned_string(text: *const c_char) -> Result<Option<CString>> {
     // SAFETY: the caller's promise.
-    unsafe { string(text) }.map(CStr::to_owned)
+    unsafe { string(text) }.map(room::copy_c_str).transpose()
 }
 
 /// The strings of a NULL-terminated array, none for NULL.
 ///
+/// # Errors
+/// `NOMEM`.
+///
 /// # Safety
 /// `list` is NULL or an array of C strings with a NULL at its end.
-pub unsafe fn string_list(list: *const *mut c_char) -> Vec<CString> {
+pub unsafe fn string_list(list: *const *mut c_char) -> Result<Vec<CString>> {
     let mut strings = Vec::new();
     if list.is_null() {
-        return strings;
+        return Ok(strings);
     }
     let mut at = list;
     // SAFETY: the caller's array ends with a NULL, which ends the walk.
-    while let Some(text) = unsafe { owned_string(*at) } {
-        strings.push(text);
+    while let Some(text) = unsafe { owned_string(*at) }? {
+        room::push(&mut strings, text)?;
         // SAFETY: not the end yet.
         at = unsafe { at.add(1) };
     }
-    strings
+    Ok(strings)
 }
 
 /// Writes a name into a buffer of `capacity` bytes and clears what is behind it.

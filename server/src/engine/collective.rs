@@ -9,7 +9,9 @@ use pmix_client::wire::reply::{ConnectWriter, FenceReply};
 use pmix_client::wire::{MESSAGE_LEN_MAX, jobinfo};
 use pmix_dstore::codec::Dialect;
 use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_dstore::room;
 
+use super::bounds::FENCES_MAX;
 use super::nspaces::recipient;
 use super::peers::{Peer, PeerId};
 use super::{Engine, Then, directive};
@@ -94,6 +96,9 @@ impl Engine {
         });
         let id = match open.map(|(id, _)| *id) {
             Some(id) => id,
+            None if self.collectives.len() >= FENCES_MAX && self.fences_of(peer) >= FENCES_MAX => {
+                return self.refuse_more(peer, tag, "collectives that are not over");
+            }
             None => {
                 self.collective_next += 1;
                 let collective = Collective {
@@ -160,7 +165,14 @@ impl Engine {
         }
         let Some(collective) = self.collectives.get_mut(&id) else { return };
         if lost && collective.status.is_success() {
-            collective.status = Status::ERR_LOST_CONNECTION;
+            collective.status = match collective.kind {
+                // As released servers say it.
+                Kind::Fence => Status::ERR_PARTIAL_SUCCESS,
+                Kind::Connect | Kind::Disconnect => Status::ERR_LOST_CONNECTION,
+            };
+        }
+        if lost {
+            self.tell_of_unheard(id);
         }
         let Some(collective) = self.collectives.get(&id) else { return };
         if self.all_local(&collective.signature) {
@@ -191,6 +203,22 @@ impl Engine {
             Kind::Disconnect => Upcall::Disconnect { procs, infos },
         };
         self.upcall(Then::Collective(id), upcall);
+    }
+
+    /// Names those whom a collective lacks because they ended before they were connected: no lost connection told of them.
+    fn tell_of_unheard(&mut self, id: u64) {
+        let Some(collective) = self.collectives.get(&id) else { return };
+        let mut unheard = Vec::new();
+        for nspace in Self::nspaces_of(&collective.signature) {
+            let Some(state) = self.nspaces.get_mut(&nspace) else { continue };
+            let ranks = std::mem::take(&mut state.unheard);
+            unheard.extend(ranks.into_iter().map(|rank| Proc::new(nspace.clone(), rank)));
+        }
+        let (word, procs) = (collective.kind.word(), in_words(&collective.procs));
+        if !unheard.is_empty() {
+            let unheard = in_words(&unheard);
+            self.log(format!("a {word} of {procs} goes on without {unheard}, which ended before it was connected"));
+        }
     }
 
     /// What this server's participants put for other nodes, in the form that all released servers read.
@@ -236,7 +264,7 @@ impl Engine {
         let nspaces = Self::nspaces_of(signature);
         let first_rank = self.first_relative_ranks(signature);
         let contributions = blob::decode_fence(super::EXCHANGE, data).inspect_err(|status| {
-            let line = format!("a fence brought {} bytes that are no contributions: {status}", data.len());
+            let line = format!("a fence brought {} bytes that cannot be read: {status}", data.len());
             self.outputs.push_back(super::Output::Log(line));
         })?;
         for (origin, kvals) in contributions.into_iter().flat_map(|contribution| contribution.ranks) {
@@ -248,7 +276,7 @@ impl Engine {
                 }
             };
             if let Some(proc) = proc {
-                self.store_remote(&proc.nspace, proc.rank, kvals);
+                self.store_remote(&proc.nspace, proc.rank, kvals)?;
             }
         }
         Ok(())
@@ -296,7 +324,7 @@ impl Engine {
                 let others = nspaces.iter().filter(|nspace| **nspace != proc.nspace && status.is_success());
                 self.connect_reply(to, status, others)
             });
-            let reply = reply.clone();
+            let reply = reply.as_ref().map_err(|status| *status).and_then(|reply| room::copy(reply));
             self.send(*peer, *tag, |_, _| reply);
         }
     }
@@ -321,11 +349,19 @@ impl Engine {
         write(true).and_then(|reply| if reply.len() > MESSAGE_LEN_MAX { write(false) } else { Ok(reply) })
     }
 
+    /// How many collectives a connection has entered that are not over.
+    fn fences_of(&self, peer: PeerId) -> usize {
+        let is_in = |fence: &&Collective| fence.arrived.iter().any(|arrival| arrival.peer == peer);
+        self.collectives.values().filter(is_in).count()
+    }
+
     /// A connection is gone: its process takes part in nothing any more.
     pub(super) fn withdraw(&mut self, peer: PeerId) {
         for collective in self.collectives.values_mut() {
             collective.arrived.retain(|arrival| arrival.peer != peer);
         }
+        // What nobody takes part in any more is over.
+        self.collectives.retain(|_, collective| collective.at_host || !collective.arrived.is_empty());
     }
 
     /// A process will not come any more: what waits for it goes on without it.
@@ -353,6 +389,9 @@ impl Engine {
                 let (word, arrived) = (collective.kind.word(), collective.arrived.len());
                 let procs = in_words(&collective.procs);
                 self.log(format!("a {word} of {procs}, which {arrived} local processes have entered, lost {gone}"));
+                if let Some(state) = self.nspaces.get_mut(&gone.nspace) {
+                    state.unheard.remove(&gone.rank);
+                }
             }
             self.advance(id);
         }

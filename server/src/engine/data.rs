@@ -1,16 +1,18 @@
 //! Commits, and the publication of what ranks put.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use pmix_dstore::codec;
-use pmix_dstore::model::{Kval, Nspace, Rank, Scope, Status, Value};
+use pmix_dstore::model::{Key, Kval, Nspace, Rank, Result, Scope, Status, Value};
 
+use super::nspaces::NspaceState;
 use super::peers::PeerId;
 use super::{Engine, Output, PUBLISH_DELAY};
 
 impl Engine {
     /// A client commits: its local and its remote buffer, each whole or what changed.
-    pub(super) fn commit(&mut self, id: PeerId, tag: u32, parts: Vec<(u8, Vec<Kval>)>) {
+    pub(super) fn commit(&mut self, id: PeerId, tag: u32, parts: Vec<(u8, Vec<Kval>)>, len: usize) {
         let Some(peer) = self.peers.get(&id) else { return };
         let proc = peer.proc.clone();
         let Some(state) = self.nspaces.get_mut(&proc.nspace) else {
@@ -18,44 +20,49 @@ impl Engine {
             return;
         };
         let mut stale = false;
+        let mut stored: Result<()> = Ok(());
         for (scope, kvals) in parts {
             let Some(scope) = Scope::from_code(scope) else {
                 self.reply_status(id, tag, Status::ERR_BAD_PARAM);
                 return;
             };
-            for Kval { key, value } in kvals {
-                let value = expanded(value);
-                if scope.is_remote() {
-                    state.remote.set(proc.rank, key.clone(), value.clone());
-                }
-                if scope.is_local() && state.visible.set(proc.rank, key.clone(), value) {
-                    stale |= state.shared.note(proc.rank, &key);
-                }
-            }
+            stored = stored.and_then(|()| {
+                kvals.into_iter().try_for_each(|Kval { key, value }| {
+                    stale |= state.store(proc.rank, key, expanded(value)?, scope)?;
+                    Ok(())
+                })
+            });
         }
         if let Some(client) = state.clients.get_mut(&proc.rank) {
             client.committed = true;
+            client.refused = false;
         }
         // A value that was put again is seen by the node's readers once the commit is answered.
         if stale {
             self.publish(&proc.nspace);
         }
-        self.reply_status(id, tag, Status::SUCCESS);
+        match stored {
+            Ok(()) => self.reply_status(id, tag, Status::SUCCESS),
+            // What was stored stays: the same commit may come again.
+            Err(_) => self.refuse(id, tag, len, true),
+        }
         self.committed(&proc);
     }
 
     /// Stores what another node's rank published, and notes it for publication.
-    pub(super) fn store_remote(&mut self, nspace: &Nspace, rank: Rank, kvals: Vec<Kval>) {
-        let Some(state) = self.nspaces.get_mut(nspace) else { return };
+    ///
+    /// # Errors
+    /// `NOMEM`; a part of it may be stored.
+    pub(super) fn store_remote(&mut self, nspace: &Nspace, rank: Rank, kvals: Vec<Kval>) -> Result<()> {
+        let Some(state) = self.nspaces.get_mut(nspace) else { return Ok(()) };
         // The node's own ranks are known better here: their local buffers, and no remote-only keys.
         if state.is_local(rank) {
-            return;
+            return Ok(());
         }
-        for Kval { key, value } in kvals {
-            if state.visible.set(rank, key.clone(), expanded(value)) {
-                state.shared.note(rank, &key);
-            }
-        }
+        kvals.into_iter().try_for_each(|Kval { key, value }| {
+            state.store(rank, key, expanded(value)?, Scope::Local)?;
+            Ok(())
+        })
     }
 
     /// Publishes what is dirty in a namespace.
@@ -88,13 +95,34 @@ impl Engine {
     }
 }
 
+impl NspaceState {
+    /// Stores a value for the readers that its scope names; tells whether readers of segments may hold an older one.
+    fn store(&mut self, rank: Rank, key: Key, value: Value, scope: Scope) -> Result<bool> {
+        let mut value = Arc::new(value);
+        // A global value comes once for each of both; it is kept once.
+        let other = if scope.is_local() { &self.remote } else { &self.visible };
+        if let Some(same) = other.shared(rank, key.as_bytes()).filter(|same| **same == value) {
+            value = Arc::clone(same);
+        }
+        if scope.is_remote() {
+            self.remote.set(rank, key.clone(), Arc::clone(&value))?;
+        }
+        if !scope.is_local() {
+            return Ok(false);
+        }
+        self.shared.make_room()?;
+        Ok(self.visible.set(rank, key.clone(), value)? && self.shared.note(rank, &key))
+    }
+}
+
 /// A string that its sender compressed, as a string: 4.x readers crash on the compressed form.
-fn expanded(value: Value) -> Value {
+fn expanded(value: Value) -> Result<Value> {
     match value {
-        Value::CompressedString(bytes) => match codec::decompress(&bytes) {
-            Ok(text) => Value::string(text),
-            Err(_) => Value::CompressedString(bytes),
+        Value::CompressedString(bytes) => match codec::expand_string(&bytes) {
+            Ok(text) => Ok(Value::String(Some(text))),
+            Err(Status::ERR_NOMEM) => Err(Status::ERR_NOMEM),
+            Err(_) => Ok(Value::CompressedString(bytes)),
         },
-        other => other,
+        other => Ok(other),
     }
 }

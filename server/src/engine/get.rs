@@ -145,8 +145,10 @@ impl Engine {
                 hostname: self.config.hostname.as_bytes(),
             };
             let found = rules::find(&*state.job, proc.rank, KeyRef::from(key), &options.selector, &caller);
-            if let Some(value) = found.and_then(|value| value.to_value().ok()) {
-                return Some(Outcome::One(key.clone(), value));
+            match found.map(|value| value.to_value()) {
+                Some(Ok(value)) => return Some(Outcome::One(key.clone(), value)),
+                Some(Err(Status::ERR_NOMEM)) => return status(Status::ERR_NOMEM),
+                _ => {}
             }
             if unheard && reserved {
                 return Some(Outcome::Ask);
@@ -175,6 +177,7 @@ impl Engine {
             return status(Status::ERR_NOT_FOUND);
         }
         match state.clients.get(&proc.rank) {
+            Some(client) if client.refused => status(Status::ERR_NOMEM),
             Some(client) if client.gone => status(Status::ERR_NOT_FOUND),
             Some(client) if client.committed => Some(Outcome::Wait(Some(LATE_KEY_WAIT), Status::ERR_NOT_FOUND)),
             Some(_) => Some(Outcome::Wait(None, Status::ERR_NOT_FOUND)),
@@ -226,7 +229,7 @@ impl Engine {
     }
 
     /// Looks again at the Gets that wait for a process; those that still must wait keep their deadlines.
-    fn retry_gets(&mut self, proc: &Proc) {
+    pub(super) fn retry_gets(&mut self, proc: &Proc) {
         let now = Instant::now();
         for get in self.gets.gets.remove(proc).unwrap_or_default() {
             self.resolve_get(proc.clone(), get, false, now);
@@ -278,15 +281,13 @@ impl Engine {
     pub(super) fn dmodex_answered(&mut self, proc: &Proc, status: Status, data: &[u8]) {
         self.gets.asked.remove(proc);
         let kvals = if status.is_success() { blob::decode_modex(EXCHANGE, data) } else { Err(status) };
+        // Nothing brought means that the host has registered the job meanwhile.
+        let stored = kvals.and_then(|kvals| if kvals.is_empty() { Ok(()) } else { self.store_modex(proc, kvals) });
         let waiting = self.gets.gets.remove(proc).unwrap_or_default();
         let now = Instant::now();
-        match kvals {
-            Ok(kvals) => {
-                // Nothing brought means that the host has registered the job meanwhile.
-                if !kvals.is_empty() {
-                    self.store_modex(proc, kvals);
-                    self.publish_soon(&proc.nspace, now);
-                }
+        self.publish_soon(&proc.nspace, now);
+        match stored {
+            Ok(()) => {
                 for mut get in waiting {
                     // What the host brought is all there is now: what is missing is not asked for again.
                     get.infos.push(Info::new(keys::IMMEDIATE, Value::Bool(true)));
@@ -302,16 +303,17 @@ impl Engine {
     }
 
     /// Stores what direct modex brought: of a rank, or, of another server's job, the job's data.
-    fn store_modex(&mut self, proc: &Proc, kvals: Vec<Kval>) {
+    fn store_modex(&mut self, proc: &Proc, kvals: Vec<Kval>) -> Result<(), Status> {
         let state = self.known_or_foreign(&proc.nspace);
         if proc.rank.is_process() {
-            self.store_remote(&proc.nspace, proc.rank, kvals);
+            return self.store_remote(&proc.nspace, proc.rank, kvals);
         } else if state.foreign {
             match jobinfo::from_kvals(proc.nspace.clone(), EXCHANGE, kvals) {
                 Ok(job) => state.job = Arc::new(job),
                 Err(status) => self.log(format!("the data of job {} cannot be read: {status}", proc.nspace)),
             }
         }
+        Ok(())
     }
 
     /// Another server's host asks for a local rank's data: waits for the registration and the commit.

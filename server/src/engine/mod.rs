@@ -4,6 +4,7 @@
 //! leaves [`Output`]s; the server's thread performs them in order, outside the lock. So an upcall may call back into
 //! the server, and a run of the engine replays from its inputs.
 
+mod bounds;
 mod collective;
 mod data;
 mod events;
@@ -19,7 +20,7 @@ use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 use pmix_client::wire::reply::StatusReply;
-use pmix_client::wire::{Reply, Request, Version};
+use pmix_client::wire::{Reply, Request, TAG_NOTIFY, Version};
 use pmix_dstore::codec::{BufferType, Dialect, Module};
 use pmix_dstore::model::{Info, Nspace, Proc, Result, Status};
 
@@ -109,6 +110,8 @@ pub(crate) struct Engine {
     first_fork: Option<Instant>,
     /// A fence has collected data: the wire-up is over.
     collected: bool,
+    /// Messages for which there was no memory.
+    refused: u64,
     port: u16,
     ended: bool,
 }
@@ -138,6 +141,7 @@ impl Engine {
             stats: Stats::default(),
             first_fork: None,
             collected: false,
+            refused: 0,
             port,
             ended: false,
         }
@@ -161,21 +165,52 @@ impl Engine {
     pub fn message(&mut self, peer: PeerId, tag: u32, payload: &[u8], now: Instant) {
         let Some(state) = self.peers.get(&peer) else { return };
         match Request::decode(state.dialect, state.version, payload) {
-            Ok(request) => self.request(peer, tag, request, now),
+            // The only request without a reply.
+            Ok(request @ Request::DeregisterEvents { .. }) => self.request(peer, tag, request, payload.len(), now),
+            Ok(request) => {
+                if self.open_request(peer, tag, payload.len()) {
+                    self.request(peer, tag, request, payload.len(), now);
+                }
+            }
+            Err(Status::ERR_NOMEM) => {
+                let is_commit = Request::is_commit(state.dialect, payload);
+                self.refuse(peer, tag, payload.len(), is_commit);
+            }
             Err(status) => {
                 let (proc, version) = (&state.proc, &state.version_text);
                 let len = payload.len();
                 self.log(format!("dropped {proc} (PMIx {version}): malformed message of {len} bytes ({status})"));
                 self.outputs.push_back(Output::Close(peer));
-                self.disconnected(peer);
+                self.lose(peer);
             }
         }
     }
 
-    fn request(&mut self, peer: PeerId, tag: u32, request: Request, now: Instant) {
+    /// There is no memory for a message of a peer, or for what it asks: it is told so in its reply, and goes on. Where it is, or
+    /// may be, a commit, those who wait for its values are told so as well: released clients do not look at the answer to a
+    /// commit.
+    pub fn refuse(&mut self, peer: PeerId, tag: u32, len: usize, is_commit: bool) {
+        let Some(state) = self.peers.get(&peer) else { return };
+        let proc = state.proc.clone();
+        let status = Status::ERR_NOMEM;
+        self.refused += 1;
+        // Who is out of memory has other worries than a full log.
+        if self.refused.is_power_of_two() {
+            let count = self.refused;
+            self.log(format!("out of memory: refused a message of {len} bytes from {proc}; {count} refused so far"));
+        }
+        self.reply_status(peer, tag, status);
+        let nspace = self.nspaces.get_mut(&proc.nspace).filter(|_| is_commit);
+        if let Some(client) = nspace.and_then(|state| state.clients.get_mut(&proc.rank)) {
+            client.refused = true;
+            self.retry_gets(&proc);
+        }
+    }
+
+    fn request(&mut self, peer: PeerId, tag: u32, request: Request, len: usize, now: Instant) {
         match request {
             Request::JobInfo => self.job_info(peer, tag),
-            Request::Commit { parts } => self.commit(peer, tag, parts),
+            Request::Commit { parts } => self.commit(peer, tag, parts, len),
             Request::Fence { procs, infos } => self.enter(Kind::Fence, peer, tag, procs, infos, now),
             Request::Connect { procs, infos, .. } => self.enter(Kind::Connect, peer, tag, procs, infos, now),
             Request::Disconnect { procs, infos } => self.enter(Kind::Disconnect, peer, tag, procs, infos, now),
@@ -275,9 +310,16 @@ impl Engine {
     /// Sends what `encode` makes in the peer's dialect and for its release; nothing where the peer is gone. What
     /// cannot be told to the peer in its dialect becomes a reply with the reason.
     fn send(&mut self, id: PeerId, tag: u32, encode: impl FnOnce(Dialect, Version) -> Result<Vec<u8>>) {
-        let Some(peer) = self.peers.get(&id) else { return };
-        let payload =
-            encode(peer.dialect, peer.version).unwrap_or_else(|status| StatusReply { status }.bytes(peer.dialect));
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        if tag != TAG_NOTIFY {
+            peer.unanswered.answered(tag);
+        }
+        let payload = match encode(peer.dialect, peer.version) {
+            Ok(payload) => payload,
+            // An event that the peer cannot be told is none.
+            Err(_) if tag == TAG_NOTIFY => return,
+            Err(status) => StatusReply { status }.bytes(peer.dialect),
+        };
         self.outputs.push_back(Output::Send { peer: id, tag, payload });
     }
 

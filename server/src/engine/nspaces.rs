@@ -7,12 +7,14 @@ use pmix_client::wire::MESSAGE_LEN_MAX;
 use pmix_client::wire::jobinfo::{self, Recipient};
 use pmix_dstore::codec::Dialect;
 use pmix_dstore::job::JobData;
-use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, keys};
+use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, Value, keys};
 use pmix_dstore::modex::ModexData;
+use pmix_dstore::room;
 
 use super::peers::{Peer, PeerId};
 use super::{Engine, Output};
 use crate::cleanup::Cleanup;
+use crate::env::SharedEnv;
 use crate::publish::Shared;
 use crate::secret::Secret;
 
@@ -26,6 +28,10 @@ pub(super) struct LocalClient {
     pub connections: BTreeSet<PeerId>,
     /// Has committed at least once.
     pub committed: bool,
+    /// There was no memory for something that it committed, or may have committed.
+    pub refused: bool,
+    /// Has been let in once.
+    pub has_connected: bool,
     /// Died, or was deregistered: will not commit any more.
     pub gone: bool,
     /// What it wants removed when it ends.
@@ -46,6 +52,8 @@ pub(super) struct NspaceState {
     pub lost: u32,
     /// Clients that the host has deregistered.
     deregistered: BTreeSet<Rank>,
+    /// Those of them that never connected and of whom nothing has been said yet.
+    pub unheard: BTreeSet<Rank>,
     /// What is to be removed when the job has ended, by the user that asked for it.
     pub cleanup: BTreeMap<(u32, u32), Cleanup>,
     /// What this node's processes may read: local ranks' local buffers, other ranks' remote ones.
@@ -54,7 +62,7 @@ pub(super) struct NspaceState {
     pub remote: ModexData,
     pub shared: Shared,
     /// Job-info replies by dialect and release, made once.
-    pub(super) job_replies: HashMap<(Dialect, String), Arc<[u8]>>,
+    pub(super) job_replies: HashMap<(Dialect, String), Vec<u8>>,
 }
 
 impl NspaceState {
@@ -67,6 +75,7 @@ impl NspaceState {
             clients: BTreeMap::new(),
             lost: 0,
             deregistered: BTreeSet::new(),
+            unheard: BTreeSet::new(),
             cleanup: BTreeMap::new(),
             visible: ModexData::default(),
             remote: ModexData::default(),
@@ -125,7 +134,14 @@ impl JobPlan {
         let job = if no_data {
             None
         } else {
-            let mut job = known.map_or_else(|| JobData::new(nspace.clone()), |job| (*job).clone());
+            let mut job = match known {
+                Some(job) => {
+                    // Numbers and short texts, most of them.
+                    room::expect(job.procs.rows() as usize * job.procs.columns().count() * 2 * size_of::<Value>())?;
+                    (*job).clone()
+                }
+                None => JobData::new(nspace.clone()),
+            };
             job.register(infos, hostname.as_bytes())?;
             Some(job)
         };
@@ -208,6 +224,8 @@ impl Engine {
             secret,
             connections: BTreeSet::new(),
             committed: false,
+            refused: false,
+            has_connected: false,
             gone: false,
             cleanup: Cleanup::default(),
         };
@@ -216,6 +234,7 @@ impl Engine {
         state.job_replies.clear();
         // A rank that comes back, as one that the host starts again does, is not counted twice.
         state.deregistered.remove(&proc.rank);
+        state.unheard.remove(&proc.rank);
         Status::SUCCESS
     }
 
@@ -224,6 +243,9 @@ impl Engine {
         let Some(state) = self.nspaces.get_mut(&proc.nspace) else { return Status::SUCCESS };
         if let Some(client) = state.clients.remove(&proc.rank) {
             state.deregistered.insert(proc.rank);
+            if !client.has_connected {
+                state.unheard.insert(proc.rank);
+            }
             self.clean_up((client.uid, client.gid), client.cleanup);
             self.rank_is_gone(proc);
         }
@@ -266,12 +288,12 @@ impl Engine {
             return crate::env::of_client(&self.config, proc, self.port, None);
         };
         let (listener, lines) = state.shared.open(&self.config, &state.job, &state.visible, user);
-        let directory = state.shared.directory().map(|directory| directory.to_string_lossy().into_owned());
+        let shared = state.shared.directory().map(|(directory, id)| SharedEnv { directory, id, secret });
         self.outputs.extend(lines.into_iter().map(Output::Log));
         if let Some(listener) = listener {
             self.outputs.push_back(Output::Listen(proc.nspace.clone(), listener));
         }
-        crate::env::of_client(&self.config, proc, self.port, directory.map(|directory| (directory, secret)))
+        crate::env::of_client(&self.config, proc, self.port, shared)
     }
 
     /// A client asks for the job's data.
@@ -283,7 +305,7 @@ impl Engine {
         };
         let of_peer = (peer.dialect, peer.version_text.clone());
         let payload = match state.job_replies.get(&of_peer) {
-            Some(reply) => Ok(reply.to_vec()),
+            Some(reply) => room::copy(reply),
             None => {
                 let to = recipient(peer, &self.config.hostname);
                 let local = state.clients.keys().copied();
@@ -291,7 +313,9 @@ impl Engine {
                     if state.job_replies.len() >= JOB_REPLIES_MAX {
                         state.job_replies.clear();
                     }
-                    state.job_replies.insert(of_peer, reply.as_slice().into());
+                    if let Ok(copy) = room::copy(reply) {
+                        state.job_replies.insert(of_peer, copy);
+                    }
                 })
             }
         };

@@ -1,15 +1,14 @@
 //! One connection: bytes in, messages out of them; messages in, bytes out.
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::TcpStream;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
 use nix::errno::Errno;
 use nix::sys::epoll::EpollFlags;
-use nix::sys::socket::{MsgFlags, recv, send};
+use pmix_client::framing::{CHUNK_LEN, Frame, Frames, Outbox};
 use pmix_client::wire::{HELLO_LEN_MAX, Header, Hello, REQUEST_LEN_MAX};
 
 use crate::engine::Transport;
@@ -45,14 +44,8 @@ pub(super) struct Connection {
     pub socket: Socket,
     pub transport: Transport,
     pub stage: Stage,
-    input: Vec<u8>,
-    /// Bytes at the front of `input` that are done with.
-    consumed: usize,
-    output: VecDeque<Vec<u8>>,
-    /// Bytes of the first of `output` that are sent.
-    sent: usize,
-    /// Bytes queued.
-    queued: usize,
+    input: Frames,
+    pub output: Outbox,
     /// Since when the peer has taken nothing of what is queued.
     pub stuck_since: Option<Instant>,
     /// What the connection is watched for.
@@ -71,10 +64,12 @@ pub(super) enum Read {
     End(Option<String>),
 }
 
-/// One part of the input: a handshake, or a message with its tag.
+/// One part of the input.
 pub(super) enum Incoming {
+    /// A handshake.
     Hello(Vec<u8>),
-    Message(u32, Vec<u8>),
+    /// A message.
+    Message(Frame),
 }
 
 /// Read at most so much at once, so that one peer does not starve the others.
@@ -86,11 +81,8 @@ impl Connection {
             socket,
             transport,
             stage: Stage::Hello(hello_deadline),
-            input: Vec::new(),
-            consumed: 0,
-            output: VecDeque::new(),
-            sent: 0,
-            queued: 0,
+            input: Frames::new(),
+            output: Outbox::default(),
             stuck_since: None,
             watched: EpollFlags::EPOLLIN,
         }
@@ -98,23 +90,18 @@ impl Connection {
 
     /// Reads what is there. Memory grows with what has come, never with what a length claims.
     pub fn read(&mut self) -> Read {
-        self.input.drain(..self.consumed);
-        self.consumed = 0;
-        let mut chunk = [0; 1 << 14];
+        let mut chunk = [0; CHUNK_LEN];
         let mut total = 0;
         while total < READ_MAX {
-            match recv(self.socket.as_fd().as_raw_fd(), &mut chunk, MsgFlags::MSG_DONTWAIT) {
-                Ok(0) => return Read::End(None),
+            match self.input.fill(self.socket.as_fd(), &mut chunk) {
+                Ok(0) | Err(Errno::ECONNRESET) => return Read::End(None),
                 Ok(len) => {
-                    self.input.extend_from_slice(&chunk[..len]);
                     total += len;
                     if len < chunk.len() {
                         break;
                     }
                 }
                 Err(Errno::EAGAIN) => break,
-                Err(Errno::EINTR) => {}
-                Err(Errno::ECONNRESET) => return Read::End(None),
                 Err(error) => return Read::End(Some(error.desc().to_owned())),
             }
         }
@@ -126,49 +113,42 @@ impl Connection {
     /// # Errors
     /// What is wrong with a length.
     pub fn next(&mut self) -> Result<Option<Incoming>, String> {
-        let input = &self.input[self.consumed..];
-        let Some(head) = input.first_chunk::<{ Header::LEN }>() else { return Ok(None) };
-        let hello = match self.stage {
-            Stage::Hello(_) => true,
-            Stage::Asked => return Ok(None),
-            Stage::Running => false,
-        };
-        let header = Header::decode(head);
-        let len = if hello {
-            Hello::payload_len(head).map_err(|_| format!("no handshake, or one of more than {HELLO_LEN_MAX} bytes"))?
-        } else if header.len as usize > REQUEST_LEN_MAX {
-            return Err(format!("a message claims {} bytes, at most {REQUEST_LEN_MAX} are taken", header.len));
-        } else {
-            header.len as usize
-        };
-        let Some(payload) = input[Header::LEN..].get(..len) else { return Ok(None) };
-        let payload = payload.to_vec();
-        self.consumed += Header::LEN + len;
-        Ok(Some(if hello { Incoming::Hello(payload) } else { Incoming::Message(header.tag, payload) }))
+        match self.stage {
+            Stage::Hello(_) => {
+                let Some((head, rest)) = self.input.unread().split_first_chunk::<{ Header::LEN }>() else {
+                    return Ok(None);
+                };
+                let len = Hello::payload_len(head)
+                    .map_err(|_| format!("no handshake, or one of more than {HELLO_LEN_MAX} bytes"))?;
+                let Some(payload) = rest.get(..len).map(<[u8]>::to_vec) else { return Ok(None) };
+                self.input.skip(Header::LEN + len);
+                Ok(Some(Incoming::Hello(payload)))
+            }
+            Stage::Asked => Ok(None),
+            Stage::Running => {
+                let next = self.input.next(REQUEST_LEN_MAX as u32);
+                let refused = |len| format!("a message claims {len} bytes, at most {REQUEST_LEN_MAX} are taken");
+                next.map(|frame| frame.map(Incoming::Message)).map_err(refused)
+            }
+        }
     }
 
     /// Whether the peer has begun its first message and not ended it.
     pub fn has_half_a_hello(&self) -> bool {
-        matches!(self.stage, Stage::Hello(_)) && !self.input.is_empty()
+        matches!(self.stage, Stage::Hello(_)) && !self.input.unread().is_empty()
     }
 
     /// Whether the peer has let too much of what is meant for it lie.
     pub fn is_full(&self) -> bool {
-        self.queued > QUEUE_MAX
+        self.output.len() > QUEUE_MAX
     }
 
     /// What the connection must be watched for now, where that is something else than before.
     pub fn watch(&mut self) -> Option<EpollFlags> {
         let mut wanted = EpollFlags::empty();
         wanted.set(EpollFlags::EPOLLIN, !self.is_full());
-        wanted.set(EpollFlags::EPOLLOUT, self.queued > 0);
+        wanted.set(EpollFlags::EPOLLOUT, !self.output.is_empty());
         (wanted != std::mem::replace(&mut self.watched, wanted)).then_some(wanted)
-    }
-
-    /// Queues bytes.
-    pub fn queue(&mut self, bytes: Vec<u8>) {
-        self.queued += bytes.len();
-        self.output.push_back(bytes);
     }
 
     /// Sends what the peer takes now; tells whether something is left.
@@ -176,23 +156,13 @@ impl Connection {
     /// # Errors
     /// The connection is broken.
     pub fn flush(&mut self, now: Instant) -> io::Result<bool> {
-        while let Some(first) = self.output.front() {
-            let fd = self.socket.as_fd().as_raw_fd();
-            match send(fd, &first[self.sent..], MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL) {
-                Ok(len) => {
-                    self.stuck_since = None;
-                    self.sent += len;
-                    self.queued -= len;
-                    if self.sent == first.len() {
-                        self.output.pop_front();
-                        self.sent = 0;
-                    }
-                }
+        while !self.output.is_empty() {
+            match self.output.write(self.socket.as_fd()) {
+                Ok(_) => self.stuck_since = None,
                 Err(Errno::EAGAIN) => {
                     self.stuck_since.get_or_insert(now);
                     return Ok(true);
                 }
-                Err(Errno::EINTR) => {}
                 Err(error) => return Err(error.into()),
             }
         }

@@ -16,6 +16,7 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::socket::{Backlog, getsockopt, listen, sockopt};
+use pmix_client::framing::Frame;
 use pmix_client::wire::{ClientReply, Header, Hello, TAG_HEARTBEAT, TAG_NOTIFY};
 use pmix_dstore::model::{Nspace, Status};
 
@@ -311,9 +312,13 @@ impl Loop {
                         }
                     }
                 }
-                Ok(Some(Incoming::Message(TAG_HEARTBEAT, _))) => {}
-                Ok(Some(Incoming::Message(tag, payload))) => {
-                    self.inner.engine.lock().message(PeerId(token as u32), tag, &payload, Instant::now());
+                Ok(Some(Incoming::Message(Frame { tag: TAG_HEARTBEAT, .. }))) => {}
+                Ok(Some(Incoming::Message(Frame { tag, len, payload }))) => {
+                    let mut engine = self.inner.engine.lock();
+                    match payload {
+                        Ok(payload) => engine.message(PeerId(token as u32), tag, &payload, Instant::now()),
+                        Err(_) => engine.refuse(PeerId(token as u32), tag, len as usize, true),
+                    }
                 }
                 Err(why) => {
                     self.inner.log(&format!("dropped connection {token}: {why}"));
@@ -411,7 +416,7 @@ impl Loop {
         let token = u64::from(peer.0);
         let Some(connection) = self.peer(token) else { return };
         connection.stage = Stage::Running;
-        connection.queue(ClientReply { status, index: peer.0 }.encode().to_vec());
+        connection.output.push_bare(ClientReply { status, index: peer.0 }.encode().to_vec());
         self.flush(token);
         if status.is_success() {
             // A peer may send its first request before it has read our answer.
@@ -433,9 +438,7 @@ impl Loop {
             return;
         }
         let header = Header { index: 0, tag, len: payload.len() as u32 };
-        let mut bytes = header.encode().to_vec();
-        bytes.extend_from_slice(&payload);
-        connection.queue(bytes);
+        connection.output.push(header, payload);
         self.flush(token);
     }
 

@@ -257,7 +257,7 @@ fn committed(dialect: Dialect, apart: bool, bytes: &[u8]) {
         // What cannot be stored is refused when it is put.
         if codec::pack_stored(&value).is_ok() {
             let rank = if apart { number as u32 % 3 * 1000 } else { number as u32 / 4 };
-            data.set(Rank(rank), key, value);
+            data.set(Rank(rank), key, value).expect("memory");
         }
     }
     if data.ranks().next().is_none() {

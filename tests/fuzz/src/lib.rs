@@ -22,8 +22,8 @@ pub use region::{Exact, sign};
 /// How many selectors [`dialect`] tells apart.
 pub const DIALECTS: u8 = 2 * Module::ALL.len() as u8;
 
-/// Heap bytes that may be taken whatever the input is.
-const HEAP_BASE: usize = 256 * 1024;
+/// Heap bytes that may be taken whatever the input is: what compresses has tables.
+const HEAP_BASE: usize = 512 * 1024;
 
 /// The dialect that a byte of the input chooses.
 pub fn dialect(selector: u8) -> Dialect {

@@ -104,7 +104,10 @@ fn operations() {
     assert_eq!(packed(V41, |packer| packer.string(Some(b"ab\0c")).unwrap()), [2, 6, b'a', b'b', 0]);
     assert_eq!(packed(V41, |packer| packer.procs(&[]).unwrap()), [2, 0]);
     assert_eq!(packed(V41, |packer| packer.procs_uncounted(&[]).unwrap()), [0]);
-    assert_eq!(packed(V41_DESCRIBED, |packer| packer.buffer(&[5])), [9, 2, 26, 2, 1, 5]);
+    assert_eq!(
+        packed(V41_DESCRIBED, |packer| packer.buffer_of(|packer| packer.raw(&[5])).unwrap()),
+        [9, 2, 26, 2, 1, 5]
+    );
     assert_eq!(packed(V41, |packer| packer.scope(Scope::Remote)), [2, 2]);
 }
 
@@ -141,7 +144,7 @@ fn typed_methods_write_what_the_general_one_writes() {
         assert_eq!(typed(&|p| p.bool(true)), general(DataType::BOOL, &[Value::Bool(true)]));
         assert_eq!(typed(&|p| p.time(9)), general(DataType::TIME, &[Value::Time(9)]));
         assert_eq!(
-            typed(&|p| p.byte_object(b"xy")),
+            typed(&|p| p.byte_object(b"xy").unwrap()),
             general(DataType::BYTE_OBJECT, &[Value::ByteObject(b"xy".into())])
         );
         for value in samples() {

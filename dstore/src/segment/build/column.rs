@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::BuildError;
 use super::stored::{Stored, is_aligned};
 use super::writer::{Heap, Writer, width_of};
+use super::{BuildError, reserve};
 use crate::model::{DataType, Key, Value};
+use crate::room;
+use crate::segment::bytes::{LINE_LEN, per_line};
 use crate::segment::checked::number_mask;
 use crate::segment::toc::{
     ColumnToc, DictEntry, Extent, NULL_LEN, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SparseEntry,
@@ -58,6 +60,9 @@ impl PlannedColumn {
             sparse: Vec::new(),
         };
         let mut indices: HashMap<(u64, u32), u64> = HashMap::new();
+        let count = cells.clone().count();
+        reserve(&mut column.present, count)?;
+        reserve(&mut column.numbers, count)?;
         let mut rows = 0;
         let mut absent = false;
         for (row, cell) in cells.enumerate() {
@@ -68,14 +73,17 @@ impl PlannedColumn {
                 let place = match Stored::of(key.1, value)? {
                     Stored::Number(bits) => (bits, 0),
                     Stored::Null => (0, NULL_LEN),
-                    Stored::Bytes(bytes) => (heap.intern(&bytes, is_aligned(value.data_type())), bytes.len() as u32),
+                    Stored::Bytes(bytes) => (heap.intern(&bytes, is_aligned(value.data_type()))?, bytes.len() as u32),
                 };
                 if value.data_type() != ty {
+                    reserve(&mut column.sparse, 1)?;
                     column.sparse.push(SparseValue { row, ty: value.data_type(), value: place.0, len: place.1 });
                 } else if number_mask(ty).is_some() {
                     number = Some(place.0);
                 } else {
                     let next = column.dictionary.len() as u64;
+                    reserve(&mut column.dictionary, 1)?;
+                    room::reserve_entries(&mut indices, 1).map_err(|_| BuildError::NoMemory { needed: 32 * next })?;
                     let index = *indices.entry(place).or_insert(next);
                     if index == next {
                         column.dictionary.push(place);
@@ -93,21 +101,23 @@ impl PlannedColumn {
         if !absent || column.present.iter().all(|present| *present) {
             column.present = Vec::new();
         }
-        column.prefer_sparse();
+        column.prefer_sparse()?;
         Ok(column)
     }
 
     /// Moves all values to the side table where that takes less room: a few rows of many.
-    fn prefer_sparse(&mut self) {
+    fn prefer_sparse(&mut self) -> Result<(), BuildError> {
         if self.present.is_empty() {
-            return;
+            return Ok(());
         }
         let count = self.present.iter().filter(|present| **present).count();
         let width = width_of(self.numbers.iter().copied().max().unwrap_or(0));
-        let dense = self.rows as usize * width + self.rows.div_ceil(64) as usize * 8;
+        let lines = |count: usize, width| count.div_ceil(per_line(width)) * LINE_LEN;
+        let dense = lines(self.rows as usize, width) + lines(self.rows.div_ceil(64) as usize, 8);
         if count * size_of::<SparseEntry>() >= dense {
-            return;
+            return Ok(());
         }
+        reserve(&mut self.sparse, count)?;
         for (row, _) in self.present.iter().enumerate().filter(|(_, present)| **present) {
             let number = self.numbers[row];
             let (value, len) = match self.dictionary.get(number as usize) {
@@ -121,10 +131,14 @@ impl PlannedColumn {
         self.numbers = Vec::new();
         self.present = Vec::new();
         self.dictionary = Vec::new();
+        Ok(())
     }
 
     /// Writes the column's regions.
-    pub(super) fn write(&self, writer: &mut Writer) -> ColumnToc {
+    ///
+    /// # Errors
+    /// There is no memory for them.
+    pub(super) fn write(&self, writer: &mut Writer) -> Result<ColumnToc, BuildError> {
         let mut toc = ColumnToc {
             key: self.key,
             realm: self.realm,
@@ -143,35 +157,34 @@ impl PlannedColumn {
                 }
                 None => {
                     toc.source = SOURCE_DENSE;
-                    toc.numbers = writer.numbers(&self.numbers);
+                    toc.numbers = writer.numbers(&self.numbers)?;
                 }
             }
         }
-        toc.presence = writer.region(self.present.len().div_ceil(64), 8, |writer| {
-            for chunk in self.present.chunks(64) {
-                let word = chunk.iter().enumerate().fold(0, |word, (bit, set)| word | u64::from(*set) << bit);
-                writer.put_u64(word);
-            }
-        });
+        let words = self.present.chunks(64);
+        let word = |bits: &[bool]| bits.iter().enumerate().fold(0, |word, (bit, set)| word | u64::from(*set) << bit);
+        toc.presence = writer.lines(words.map(word), 8)?;
         toc.dictionary = writer.region(self.dictionary.len(), size_of::<DictEntry>(), |writer| {
             for (place, len) in &self.dictionary {
+                let start = writer.pos();
                 writer.put_u64(*place);
                 writer.put_u32(*len);
-                writer.put_u32(0);
+                writer.put_check(start);
             }
-        });
-        toc.sparse = self.write_sparse(writer);
-        toc
+        })?;
+        toc.sparse = self.write_sparse(writer)?;
+        Ok(toc)
     }
 
-    fn write_sparse(&self, writer: &mut Writer) -> Extent {
+    fn write_sparse(&self, writer: &mut Writer) -> Result<Extent, BuildError> {
         writer.region(self.sparse.len(), size_of::<SparseEntry>(), |writer| {
             for entry in &self.sparse {
+                let start = writer.pos();
                 writer.put_u32(entry.row);
                 writer.put_u32(entry.ty.0.into());
                 writer.put_u64(entry.value);
                 writer.put_u32(entry.len);
-                writer.put_u32(0);
+                writer.put_check(start);
             }
         })
     }

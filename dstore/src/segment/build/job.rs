@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::BuildError;
 use super::column::PlannedColumn;
 use super::keys::{KeyRow, write_keys};
 use super::writer::{Heap, Writer};
+use super::{BuildError, reserve, vec_for};
 use crate::job::{JobData, Values};
 use crate::model::{Key, Value};
 use crate::rules::{Realm, RealmMask};
@@ -27,7 +27,7 @@ pub fn build_job(job: &JobData, creator: &str) -> Result<Vec<u8>, BuildError> {
 
     let mut writer = Writer::new();
     let keys = write_keys(&mut writer, &keys)?;
-    let columns = columns.iter().map(|(_, column)| column.write(&mut writer)).collect();
+    let columns = columns.iter().map(|(_, column)| column.write(&mut writer)).collect::<Result<_, _>>()?;
     let mut toc = JobToc {
         columns,
         keys,
@@ -35,11 +35,11 @@ pub fn build_job(job: &JobData, creator: &str) -> Result<Vec<u8>, BuildError> {
         proc_count: job.size(),
         ..JobToc::default()
     };
-    toc.flags |= write_ids(&mut writer, &node_ids, job.nodes.len(), NODE_IDS_ARE_ROWS, &mut toc.node_ids);
-    toc.flags |= write_ids(&mut writer, &appnums, job.apps.len(), APPNUMS_ARE_ROWS, &mut toc.appnums);
+    toc.flags |= write_ids(&mut writer, &node_ids, job.nodes.len(), NODE_IDS_ARE_ROWS, &mut toc.node_ids)?;
+    toc.flags |= write_ids(&mut writer, &appnums, job.apps.len(), APPNUMS_ARE_ROWS, &mut toc.appnums)?;
     let mut heap = heap;
-    toc.node_names = write_names(&mut writer, job, &mut heap);
-    toc.heap = heap.write(&mut writer);
+    toc.node_names = write_names(&mut writer, job, &mut heap)?;
+    toc.heap = heap.write(&mut writer)?;
     writer.finish(SegmentKind::Job, &job.nspace, creator, &toc)
 }
 
@@ -70,7 +70,7 @@ fn plan(job: &JobData) -> Result<Planned<'_>, BuildError> {
         (Realm::App, job.apps.values().collect()),
         (Realm::Node, job.nodes.iter().map(|node| &node.values).collect()),
     ] {
-        for (key, cells) in transposed(&rows) {
+        for (key, cells) in transposed(&rows)? {
             let id = ids[key];
             let column = PlannedColumn::plan((id, key), realm as u32, cells.iter().copied(), &mut heap)?;
             add(realm, id, column);
@@ -86,15 +86,19 @@ fn plan(job: &JobData) -> Result<Planned<'_>, BuildError> {
 }
 
 /// Rows of values as columns, each with one cell per row.
-fn transposed<'a>(rows: &[&'a Values]) -> BTreeMap<&'a Key, Vec<Option<&'a Value>>> {
+fn transposed<'a>(rows: &[&'a Values]) -> Result<BTreeMap<&'a Key, Vec<Option<&'a Value>>>, BuildError> {
     let mut columns: BTreeMap<&Key, Vec<Option<&Value>>> = BTreeMap::new();
     for (row, values) in rows.iter().enumerate() {
         for (key, value) in values.iter() {
-            let cells = columns.entry(key).or_insert_with(|| vec![None; rows.len()]);
+            let cells = columns.entry(key).or_default();
+            if cells.is_empty() {
+                reserve(cells, rows.len())?;
+                cells.resize(rows.len(), None);
+            }
             cells[row] = Some(value);
         }
     }
-    columns
+    Ok(columns)
 }
 
 /// The first row of each id.
@@ -109,28 +113,38 @@ fn first_rows(ids: impl Iterator<Item = Option<u32>>) -> BTreeMap<u32, u32> {
 }
 
 /// Writes the rows of ids; nothing but the flag, which is returned, where every row's id is its number.
-fn write_ids(writer: &mut Writer, ids: &BTreeMap<u32, u32>, rows: usize, flag: u32, extent: &mut Extent) -> u32 {
+fn write_ids(
+    writer: &mut Writer,
+    ids: &BTreeMap<u32, u32>,
+    rows: usize,
+    flag: u32,
+    extent: &mut Extent,
+) -> Result<u32, BuildError> {
     if ids.len() == rows && ids.iter().all(|(id, row)| id == row) {
-        return flag;
+        return Ok(flag);
     }
     *extent = writer.region(ids.len(), size_of::<IdRow>(), |writer| {
         for (id, row) in ids {
+            let start = writer.pos();
             writer.put_u32(*id);
             writer.put_u32(*row);
+            writer.put_check(start);
+            writer.put_u32(0);
         }
-    });
-    0
+    })?;
+    Ok(0)
 }
 
 /// Writes the table of node names and aliases; of two nodes with one name the first is found.
-fn write_names(writer: &mut Writer, job: &JobData, heap: &mut Heap) -> Extent {
+fn write_names(writer: &mut Writer, job: &JobData, heap: &mut Heap) -> Result<Extent, BuildError> {
     let names = job.nodes.iter().enumerate().flat_map(|(row, node)| {
         let all = std::iter::once(&node.hostname).chain(&node.aliases);
         all.map(move |name| (name.as_slice(), row as u32))
     });
     let count = names.clone().count();
     let slot_count = if count == 0 { 0 } else { (count * 2).next_power_of_two() };
-    let mut slots: Vec<Option<(u64, &[u8], u32)>> = vec![None; slot_count];
+    let mut slots: Vec<Option<(u64, &[u8], u32)>> = vec_for(slot_count)?;
+    slots.resize(slot_count, None);
     for (name, row) in names {
         let hash = xxh3_64(name);
         let mut index = hash as usize & (slot_count - 1);
@@ -146,13 +160,20 @@ fn write_names(writer: &mut Writer, job: &JobData, heap: &mut Heap) -> Extent {
             slots[index] = Some((hash, name, row));
         }
     }
+    let mut places: Vec<u64> = vec_for(slot_count)?;
+    for slot in &slots {
+        places.push(slot.map_or(Ok(0), |(_, name, _)| heap.intern(name, false))?);
+    }
     writer.region(slot_count, size_of::<NameSlot>(), |writer| {
-        for slot in slots {
+        for (slot, place) in slots.into_iter().zip(places) {
             let (hash, name, row) = slot.unwrap_or((0, b"", NO_ID));
+            let start = writer.pos();
             writer.put_u64(hash);
-            writer.put_u64(if slot.is_some() { heap.intern(name, false) } else { 0 });
+            writer.put_u64(place);
             writer.put_u32(name.len() as u32);
             writer.put_u32(row);
+            writer.put_check(start);
+            writer.put_u32(0);
         }
     })
 }

@@ -1,7 +1,7 @@
 //! Writes the key table.
 
-use super::BuildError;
 use super::writer::Writer;
+use super::{BuildError, vec_for};
 use crate::model::{Key, KeyRef};
 use crate::segment::toc::{KeySlot, KeysToc, NO_ID};
 
@@ -26,8 +26,9 @@ pub(super) fn write_keys(writer: &mut Writer, rows: &[KeyRow<'_>]) -> Result<Key
     }
     // Half empty, so that a search for a key that is not there ends soon.
     let slot_count = if rows.is_empty() { 0 } else { (rows.len() * 2).next_power_of_two() };
-    let mut slots: Vec<Option<(u64, u32)>> = vec![None; slot_count];
-    let mut slot_of = Vec::with_capacity(rows.len());
+    let mut slots: Vec<Option<(u64, u32)>> = vec_for(slot_count)?;
+    slots.resize(slot_count, None);
+    let mut slot_of = vec_for(rows.len())?;
     for (id, row) in rows.iter().enumerate() {
         let hash = KeyRef::from(row.key).hash();
         let mut index = hash as usize & (slot_count - 1);
@@ -49,21 +50,23 @@ pub(super) fn write_keys(writer: &mut Writer, rows: &[KeyRow<'_>]) -> Result<Key
     let slots = writer.region(slot_count, size_of::<KeySlot>(), |writer| {
         for slot in slots {
             let row = slot.map(|(_, id)| &rows[id as usize]);
+            let start = writer.pos();
             writer.put_u64(slot.map_or(0, |(hash, _)| hash));
             writer.put_u32(slot.map_or(0, |(_, id)| text_pos[id as usize]));
             writer.put_u32(row.map_or(0, |row| row.key.as_bytes().len() as u32));
             writer.put_u32(slot.map_or(NO_ID, |(_, id)| id));
             writer.put_u32(row.map_or(0, |row| row.realms.into()));
             row.map_or([NO_ID; 5], |row| row.columns).iter().for_each(|column| writer.put_u32(*column));
-            writer.put(&[0; 20]);
+            writer.put_check(start);
+            writer.put(&[0; 16]);
         }
-    });
-    let ids = writer.region(rows.len(), 4, |writer| slot_of.iter().for_each(|slot| writer.put_u32(*slot)));
+    })?;
+    let ids = writer.region(rows.len(), 4, |writer| slot_of.iter().for_each(|slot| writer.put_u32(*slot)))?;
     let text = writer.region(text_len as usize, 1, |writer| {
         for row in rows {
             writer.put(row.key.as_bytes());
             writer.put(&[0]);
         }
-    });
+    })?;
     Ok(KeysToc { slots, ids, text })
 }

@@ -13,6 +13,7 @@ pub use job::build_job;
 pub use modex::ModexBuilder;
 
 use crate::model::{DataType, Key, Status};
+use crate::room;
 
 /// Why a segment could not be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +39,11 @@ pub enum BuildError {
     },
     /// The table of contents could not be archived.
     Archive(String),
+    /// There is not enough memory.
+    NoMemory {
+        /// So many bytes were asked for.
+        needed: u64,
+    },
 }
 
 impl fmt::Display for BuildError {
@@ -46,8 +52,22 @@ impl fmt::Display for BuildError {
             BuildError::Pack { key, ty, status } => write!(f, "value of {key}, type {ty}, cannot be packed: {status}"),
             BuildError::TooLarge { what, len, len_max } => write!(f, "{what}: {len}, at most {len_max} are possible"),
             BuildError::Archive(what) => write!(f, "table of contents: {what}"),
+            BuildError::NoMemory { needed } => write!(f, "out of memory: {needed} bytes are needed"),
         }
     }
 }
 
 impl std::error::Error for BuildError {}
+
+/// Makes room for `more` items of a vector.
+fn reserve<T>(vec: &mut Vec<T>, more: usize) -> Result<(), BuildError> {
+    let needed = (vec.len() + more) * size_of::<T>();
+    room::reserve(vec, more).map_err(|_| BuildError::NoMemory { needed: needed as u64 })
+}
+
+/// An empty vector with room for `len` items.
+fn vec_for<T>(len: usize) -> Result<Vec<T>, BuildError> {
+    let mut vec = Vec::new();
+    reserve(&mut vec, len)?;
+    Ok(vec)
+}

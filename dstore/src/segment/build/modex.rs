@@ -2,16 +2,17 @@
 
 use std::collections::HashMap;
 
-use super::BuildError;
 use super::keys::{KeyRow, write_keys};
 use super::stored::{Stored, is_aligned};
 use super::writer::Writer;
+use super::{BuildError, reserve, vec_for};
 use crate::model::{DataType, Key, Nspace, Rank, Value};
+use crate::room;
 use crate::segment::checked::number_mask;
 use crate::segment::header::SegmentKind;
 use crate::segment::toc::{
     Extent, FIELD_FIXED, FIELD_NUMBER, FIELD_VARIABLE, FieldEntry, ModexToc, NO_ID, NULL_LEN, PLACE_SORTED,
-    PLACE_STRIDE, PLACE_TABLE, PlaceEntry, ShapeEntry,
+    PLACE_STRIDE, PLACE_TABLE, PlaceEntry, ShapeEntry, VariableEntry,
 };
 
 /// Collects published values and lays them into a modex segment.
@@ -61,11 +62,13 @@ impl ModexBuilder {
             Stored::Null => (0, NULL_LEN),
             Stored::Bytes(bytes) => {
                 let pos = self.arena.len() as u64;
+                reserve(&mut self.arena, bytes.len())?;
                 self.arena.extend_from_slice(&bytes);
                 (pos, bytes.len() as u32)
             }
         };
         let id = self.key_id(key);
+        reserve(&mut self.cells, 1)?;
         self.cells.push(Cell { rank: rank.0, key: id, ty: value.data_type(), value: number, len });
         Ok(())
     }
@@ -106,8 +109,11 @@ impl ModexBuilder {
     /// order they were added.
     ///
     /// # Errors
-    /// A rank whose values take 4 GiB or more.
+    /// A rank whose values take 4 GiB or more; too little memory.
     pub fn finish(mut self, creator: &str) -> Result<Vec<u8>, BuildError> {
+        // Tables of a few words for each value and rank.
+        let tables = self.cells.len() * 64;
+        room::expect(tables).map_err(|_| BuildError::NoMemory { needed: tables as u64 })?;
         let mut keys: Vec<(&Key, usize)> = self.keys.iter().enumerate().map(|(id, key)| (key, id)).collect();
         keys.sort_unstable();
         let mut ids = vec![0; keys.len()];
@@ -136,8 +142,7 @@ impl ModexBuilder {
             .map(|((key, _), (hint, rank))| KeyRow { key, realms: 0, columns: [*hint, *rank, NO_ID, NO_ID, NO_ID] })
             .collect();
         toc.keys = write_keys(&mut writer, &rows)?;
-        (toc.shapes, toc.fields) = write_shapes(&mut writer, &shapes);
-        writer.reserve(self.arena.len() + 24 * self.cells.len());
+        (toc.shapes, toc.fields) = write_shapes(&mut writer, &shapes)?;
         let plan = Plan { ranks: &ranks, shapes: &shapes, shape_of: &shape_of, arena: &self.arena };
         plan.write_records(&mut writer, &mut toc)?;
         writer.finish(SegmentKind::Modex, &self.nspace, creator, &toc)
@@ -159,26 +164,32 @@ struct Field {
     len: u32,
 }
 
-fn write_shapes(writer: &mut Writer, shapes: &[Shape]) -> (Extent, Extent) {
+fn write_shapes(writer: &mut Writer, shapes: &[Shape]) -> Result<(Extent, Extent), BuildError> {
     let shape_table = writer.region(shapes.len(), size_of::<ShapeEntry>(), |writer| {
         let mut first = 0;
         for shape in shapes {
+            let start = writer.pos();
             writer.put_u32(first);
             writer.put_u32(shape.fields.len() as u32);
+            writer.put_check(start);
+            writer.put_u32(0);
             first += shape.fields.len() as u32;
         }
-    });
+    })?;
     let count = shapes.iter().map(|shape| shape.fields.len()).sum();
     let fields = writer.region(count, size_of::<FieldEntry>(), |writer| {
         for field in shapes.iter().flat_map(|shape| &shape.fields) {
+            let start = writer.pos();
             writer.put_u32(field.key);
             writer.put(&field.ty.0.to_le_bytes());
             writer.put(&field.form.to_le_bytes());
             writer.put_u32(field.offset);
             writer.put_u32(field.len);
+            writer.put_check(start);
+            writer.put_u32(0);
         }
-    });
-    (shape_table, fields)
+    })?;
+    Ok((shape_table, fields))
 }
 
 /// Groups ranks by their lists of (key, type) and places the fields of each group: first numbers and the offsets of
@@ -233,7 +244,7 @@ fn place_fields(signature: &[(u32, DataType)], lens: &[Option<u32>]) -> Result<S
     }
     for field in fields.iter_mut().filter(|field| field.form != FIELD_FIXED) {
         field.offset = record_offset(offset)?;
-        offset += 8;
+        offset += if field.form == FIELD_NUMBER { 8 } else { size_of::<VariableEntry>() as u64 };
     }
     for field in fields.iter_mut().filter(|field| field.form == FIELD_FIXED) {
         field.offset = record_offset(offset)?;
@@ -306,11 +317,10 @@ impl Plan<'_> {
         let lines = longest.next_multiple_of(64);
         let stride = if (lines - longest) * 8 <= longest { lines } else { longest };
         if indices * stride <= total + total / 4 {
-            self.write_strided(writer, toc, indices, stride);
+            self.write_strided(writer, toc, indices, stride)
         } else {
-            self.write_placed(writer, toc, indices, &lens);
+            self.write_placed(writer, toc, indices, &lens)
         }
-        Ok(())
     }
 
     /// The largest distance of which all distances between ranks are multiples.
@@ -325,22 +335,24 @@ impl Plan<'_> {
         step.max(1)
     }
 
-    fn write_strided(&self, writer: &mut Writer, toc: &mut ModexToc, indices: u64, stride: u64) {
+    fn write_strided(
+        &self,
+        writer: &mut Writer,
+        toc: &mut ModexToc,
+        indices: u64,
+        stride: u64,
+    ) -> Result<(), BuildError> {
         toc.placement = PLACE_STRIDE;
         toc.stride = stride;
-        let slots = self.by_index(toc, indices);
+        let slots = self.by_index(toc, indices)?;
         if self.shapes.len() > 1 || slots.iter().any(Option::is_none) {
             let width = match self.shapes.len() {
                 0..0xff => 1,
                 0xff..0xffff => 2,
                 _ => 4,
             };
-            toc.shape_ids = writer.region(slots.len(), width, |writer| {
-                for slot in &slots {
-                    let id = slot.map_or(u32::MAX, |index| self.shape_of[index]);
-                    writer.put(&id.to_le_bytes()[..width]);
-                }
-            });
+            let id = |slot: &Option<usize>| slot.map_or(u64::MAX, |index| self.shape_of[index].into());
+            toc.shape_ids = writer.lines(slots.iter().map(id), width)?;
         }
         toc.records = writer.region((indices * stride) as usize, 1, |writer| {
             let start = writer.pos();
@@ -350,10 +362,17 @@ impl Plan<'_> {
                 }
                 writer.fill_to(start + (index as u64 + 1) * stride);
             }
-        });
+        })?;
+        Ok(())
     }
 
-    fn write_placed(&self, writer: &mut Writer, toc: &mut ModexToc, indices: u64, lens: &[u64]) {
+    fn write_placed(
+        &self,
+        writer: &mut Writer,
+        toc: &mut ModexToc,
+        indices: u64,
+        lens: &[u64],
+    ) -> Result<(), BuildError> {
         let mut pos: u64 = 0;
         let place_of: Vec<u64> = lens
             .iter()
@@ -366,35 +385,42 @@ impl Plan<'_> {
         let is_table = indices <= self.ranks.len() as u64 * 4;
         let slots: Vec<Option<usize>> = if is_table {
             toc.placement = PLACE_TABLE;
-            self.by_index(toc, indices)
+            self.by_index(toc, indices)?
         } else {
             toc.placement = PLACE_SORTED;
-            toc.ranks = writer.region(self.ranks.len(), 4, |writer| {
-                self.ranks.iter().for_each(|cells| writer.put_u32(cells[0].rank));
-            });
             (0..self.ranks.len()).map(Some).collect()
         };
+        let (first_rank, rank_step) = (toc.first_rank, toc.rank_step);
         toc.places = writer.region(slots.len(), size_of::<PlaceEntry>(), |writer| {
-            for slot in slots {
-                let (pos, len, shape) =
-                    slot.map_or((0, 0, NO_ID), |index| (place_of[index], lens[index] as u32, self.shape_of[index]));
+            for (at, slot) in slots.into_iter().enumerate() {
+                let (pos, len, shape, rank) = match slot {
+                    Some(index) => {
+                        (place_of[index], lens[index] as u32, self.shape_of[index], self.ranks[index][0].rank)
+                    }
+                    None => (0, 0, NO_ID, first_rank + at as u32 * rank_step),
+                };
+                let start = writer.pos();
                 writer.put_u64(pos);
                 writer.put_u32(len);
                 writer.put_u32(shape);
+                writer.put_u32(rank);
+                writer.put_check(start);
             }
-        });
+        })?;
         toc.records = writer.region(pos as usize, 1, |writer| {
             (0..self.ranks.len()).for_each(|index| self.write_record(writer, index));
-        });
+        })?;
+        Ok(())
     }
 
     /// Per index of the table the rank's place in `ranks`.
-    fn by_index(&self, toc: &ModexToc, indices: u64) -> Vec<Option<usize>> {
-        let mut slots = vec![None; indices as usize];
+    fn by_index(&self, toc: &ModexToc, indices: u64) -> Result<Vec<Option<usize>>, BuildError> {
+        let mut slots = vec_for(indices as usize)?;
+        slots.resize(indices as usize, None);
         for (index, cells) in self.ranks.iter().enumerate() {
             slots[((cells[0].rank - toc.first_rank) / toc.rank_step) as usize] = Some(index);
         }
-        slots
+        Ok(slots)
     }
 
     /// Writes the record of one rank: the fixed part, then the variable values.
@@ -406,12 +432,14 @@ impl Plan<'_> {
         for (cell, field) in cells().filter(|(_, field)| field.form != FIELD_FIXED) {
             if field.form == FIELD_NUMBER {
                 writer.put_u64(cell.value);
-            } else if cell.len == NULL_LEN {
-                writer.put_u32(0);
-                writer.put_u32(NULL_LEN);
-            } else {
-                writer.put_u32(variable_pos as u32);
-                writer.put_u32(cell.len);
+                continue;
+            }
+            let entry = writer.pos();
+            writer.put_u32(if cell.len == NULL_LEN { 0 } else { variable_pos as u32 });
+            writer.put_u32(cell.len);
+            writer.put_check(entry);
+            writer.put_u32(0);
+            if cell.len != NULL_LEN {
                 variable_pos += value_room(cell.ty, cell.len);
             }
         }

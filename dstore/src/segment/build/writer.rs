@@ -6,11 +6,17 @@ use rkyv::api::high::HighSerializer;
 use rkyv::rancor;
 use rkyv::ser::allocator::ArenaHandle;
 use rkyv::util::AlignedVec;
+use xxhash_rust::xxh3::xxh3_64;
 
-use super::BuildError;
+use super::{BuildError, reserve};
 use crate::model::Nspace;
+use crate::room;
+use crate::segment::bytes::{LINE_LEN, LINE_PAYLOAD, check_of, per_line};
 use crate::segment::header::{self, HEADER_LEN, SegmentKind};
 use crate::segment::toc::Extent;
+
+/// What larger regions lie on: a cache line.
+const ALIGN_MAX: usize = 64;
 
 /// A segment under construction: the header's place, then regions one after the other.
 pub(super) struct Writer {
@@ -33,8 +39,11 @@ impl Writer {
     }
 
     /// Makes room for `len` more bytes at once.
-    pub(super) fn reserve(&mut self, len: usize) {
-        self.bytes.reserve(len);
+    ///
+    /// # Errors
+    /// There is none.
+    pub(super) fn reserve(&mut self, len: usize) -> Result<(), BuildError> {
+        reserve(&mut self.bytes, len)
     }
 
     /// Adds zeros up to the position `pos`.
@@ -56,29 +65,67 @@ impl Writer {
 
     /// A region of `count` items of `width` bytes, written by `fill`, at a multiple of 64 bytes when it is larger than
     /// a cache line.
-    pub(super) fn region(&mut self, count: usize, width: usize, fill: impl FnOnce(&mut Writer)) -> Extent {
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub(super) fn region(
+        &mut self,
+        count: usize,
+        width: usize,
+        fill: impl FnOnce(&mut Writer),
+    ) -> Result<Extent, BuildError> {
         if count == 0 {
-            return Extent { width: width as u32, ..Extent::default() };
+            return Ok(Extent { width: width as u32, ..Extent::default() });
         }
-        self.align(if count * width > 64 { 64 } else { 8 });
+        self.reserve(count * width + ALIGN_MAX)?;
+        self.align(if count * width > 64 { ALIGN_MAX } else { 8 });
         let pos = self.pos();
         fill(self);
         debug_assert_eq!(self.pos() - pos, (count * width) as u64, "a region has the length it says");
-        Extent { pos, count: count as u64, width: width as u32, reserved: 0 }
+        Ok(Extent { pos, count: count as u64, width: width as u32, reserved: 0 })
     }
 
-    /// An array of numbers in the narrowest of 1, 2, 4 and 8 bytes that holds all of them.
-    pub(super) fn numbers(&mut self, numbers: &[u64]) -> Extent {
-        let width = width_of(numbers.iter().copied().max().unwrap_or(0));
-        self.region(numbers.len(), width, |writer| {
-            writer.bytes.reserve(numbers.len() * width);
-            match width {
-                1 => writer.bytes.extend(numbers.iter().map(|n| *n as u8)),
-                2 => numbers.iter().for_each(|n| writer.bytes.extend_from_slice(&(*n as u16).to_le_bytes())),
-                4 => numbers.iter().for_each(|n| writer.bytes.extend_from_slice(&(*n as u32).to_le_bytes())),
-                _ => numbers.iter().for_each(|n| writer.bytes.extend_from_slice(&n.to_le_bytes())),
+    /// Ends an entry that began at `start`, at most 64 bytes ago, with its check.
+    pub(super) fn put_check(&mut self, start: u64) {
+        let check = check_of(&self.bytes[start as usize..], start);
+        self.put_u32(check);
+    }
+
+    /// Numbers of `width` bytes in lines, each with its check.
+    ///
+    /// # Errors
+    /// As [`Writer::region`].
+    pub(super) fn lines(
+        &mut self,
+        numbers: impl ExactSizeIterator<Item = u64>,
+        width: usize,
+    ) -> Result<Extent, BuildError> {
+        let count = numbers.len();
+        if count == 0 {
+            return Ok(Extent { width: width as u32, ..Extent::default() });
+        }
+        let per_line = per_line(width);
+        self.reserve((count.div_ceil(per_line) + 1) * LINE_LEN)?;
+        self.align(LINE_LEN);
+        let pos = self.pos();
+        for (index, number) in numbers.enumerate() {
+            self.put(&number.to_le_bytes()[..width]);
+            if (index + 1) % per_line == 0 || index + 1 == count {
+                let start = pos + (index / per_line * LINE_LEN) as u64;
+                self.fill_to(start + LINE_PAYLOAD as u64);
+                self.put_check(start);
             }
-        })
+        }
+        Ok(Extent { pos, count: count as u64, width: width as u32, reserved: 0 })
+    }
+
+    /// Numbers in the narrowest of 1, 2, 4 and 8 bytes that holds all of them.
+    ///
+    /// # Errors
+    /// As [`Writer::region`].
+    pub(super) fn numbers(&mut self, numbers: &[u64]) -> Result<Extent, BuildError> {
+        let width = width_of(numbers.iter().copied().max().unwrap_or(0));
+        self.lines(numbers.iter().copied(), width)
     }
 
     /// Appends the table of contents and fills the header.
@@ -93,7 +140,8 @@ impl Writer {
         T: for<'a> rkyv::Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, rancor::Error>>,
     {
         let archive = rkyv::to_bytes::<rancor::Error>(toc).map_err(|error| BuildError::Archive(error.to_string()))?;
-        self.align(64);
+        self.reserve(archive.len() + ALIGN_MAX)?;
+        self.align(ALIGN_MAX);
         let toc_pos = self.bytes.len();
         self.put(&archive);
         header::fill(&mut self.bytes, kind, nspace, creator, toc_pos);
@@ -117,16 +165,26 @@ pub(super) fn width_of(number: u64) -> usize {
 #[derive(Default)]
 pub(super) struct Heap {
     bytes: Vec<u8>,
-    places: HashMap<Box<[u8]>, [Option<u64>; 2]>,
+    /// Where bytes of this hash, and aligned or not, lie, and how many they are.
+    places: HashMap<(u64, bool), (u64, usize)>,
 }
 
 impl Heap {
     /// Stores bytes unless they are there already; `aligned` ones lie on a multiple of eight, others are texts and have
     /// a NUL behind them. Answers where they are.
-    pub(super) fn intern(&mut self, bytes: &[u8], aligned: bool) -> u64 {
-        if let Some(Some(pos)) = self.places.get(bytes).map(|places| places[usize::from(aligned)]) {
-            return pos;
+    ///
+    /// # Errors
+    /// There is no memory for them.
+    pub(super) fn intern(&mut self, bytes: &[u8], aligned: bool) -> Result<u64, BuildError> {
+        let hash = (xxh3_64(bytes), aligned);
+        if let Some((pos, len)) = self.places.get(&hash)
+            && self.bytes.get(*pos as usize..*pos as usize + len) == Some(bytes)
+        {
+            return Ok(*pos);
         }
+        reserve(&mut self.bytes, bytes.len() + 8)?;
+        let entries = self.places.len() as u64 + 1;
+        room::reserve_entries(&mut self.places, 1).map_err(|_| BuildError::NoMemory { needed: 32 * entries })?;
         if aligned {
             self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
         }
@@ -135,12 +193,16 @@ impl Heap {
         if !aligned {
             self.bytes.push(0);
         }
-        self.places.entry(bytes.into()).or_default()[usize::from(aligned)] = Some(pos);
-        pos
+        // Of two with one hash the first is found again.
+        self.places.entry(hash).or_insert((pos, bytes.len()));
+        Ok(pos)
     }
 
     /// Writes the heap as a region.
-    pub(super) fn write(&self, writer: &mut Writer) -> Extent {
+    ///
+    /// # Errors
+    /// As [`Writer::region`].
+    pub(super) fn write(&self, writer: &mut Writer) -> Result<Extent, BuildError> {
         writer.region(self.bytes.len(), 1, |writer| writer.put(&self.bytes))
     }
 }

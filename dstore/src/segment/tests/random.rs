@@ -221,7 +221,7 @@ pub(super) fn modex(seed: u64) -> ModexData {
                 1 if same_len => Value::string(format!("{index:08}")),
                 kind => random.mostly(*kind),
             };
-            data.set(Rank(rank), key.clone(), value);
+            data.set(Rank(rank), key.clone(), value).unwrap();
         }
     }
     data

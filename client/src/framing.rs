@@ -1,0 +1,304 @@
+//! Messages on a socket: a header of sixteen bytes, then the payload. Both ends cut and queue them here.
+//!
+//! A large payload is received where it stays and sent from where it was made. Memory grows with the bytes that came, not with
+//! what a header claims; where there is none left, a payload is passed over and the rest of the stream goes on.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, recv, sendmsg};
+use pmix_dstore::model::Result;
+use pmix_dstore::room;
+
+use crate::wire::Header;
+
+/// Bytes that are asked from a socket at once.
+pub const CHUNK_LEN: usize = 64 * 1024;
+
+/// A message as it came.
+#[derive(Debug, PartialEq)]
+pub struct Frame {
+    /// What it answers, or one of the reserved tags.
+    pub tag: u32,
+    /// How long its payload is.
+    pub len: u32,
+    /// What it says; `ERR_NOMEM` where there was no room for it.
+    pub payload: Result<Vec<u8>>,
+}
+
+/// A message of which a part has come.
+struct Partial {
+    header: Header,
+    /// Nothing any more after an error.
+    payload: Result<Vec<u8>>,
+    /// Bytes that are still to come.
+    left: usize,
+}
+
+impl Partial {
+    /// Takes what belongs to the payload; gives back the rest.
+    fn take_in<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let (own, rest) = bytes.split_at(self.left.min(bytes.len()));
+        let len = self.header.len as usize;
+        if let Ok(payload) = &mut self.payload {
+            // Twice as much as has come, or all that will come.
+            let wanted = len.min(2 * (payload.len() + own.len())) - payload.len();
+            let has_room = payload.capacity() - payload.len() >= own.len();
+            match if has_room { Ok(()) } else { room::reserve_exact(payload, wanted) } {
+                Ok(()) => payload.extend_from_slice(own),
+                Err(status) => self.payload = Err(status),
+            }
+        }
+        self.left -= own.len();
+        rest
+    }
+}
+
+/// Cuts what comes from a socket into messages.
+#[derive(Default)]
+pub struct Frames {
+    received: Vec<u8>,
+    /// Bytes at the front of `received` that are done with.
+    done: usize,
+    /// The message in front of what was received.
+    partial: Option<Partial>,
+}
+
+impl Frames {
+    /// Nothing received yet.
+    pub fn new() -> Frames {
+        Frames::default()
+    }
+
+    /// Takes what the socket has, as much as `chunk` holds at most and without waiting: how many bytes that were.
+    ///
+    /// # Errors
+    /// What the socket says, `EAGAIN` among it. No bytes mean that the peer has closed.
+    pub fn fill(&mut self, socket: BorrowedFd<'_>, chunk: &mut [u8]) -> nix::Result<usize> {
+        loop {
+            match recv(socket.as_raw_fd(), chunk, MsgFlags::MSG_DONTWAIT) {
+                Err(Errno::EINTR) => {}
+                Err(error) => return Err(error),
+                Ok(len) => {
+                    self.take_in(&chunk[..len]);
+                    return Ok(len);
+                }
+            }
+        }
+    }
+
+    fn take_in(&mut self, bytes: &[u8]) {
+        let rest = self.partial.as_mut().map_or(bytes, |partial| partial.take_in(bytes));
+        self.received.drain(..self.done);
+        self.done = 0;
+        self.received.extend_from_slice(rest);
+    }
+
+    /// What has been received and belongs to no message yet: a handshake has headers of another kind.
+    pub fn unread(&self) -> &[u8] {
+        &self.received[self.done..]
+    }
+
+    /// Takes so many of the [`Frames::unread`] bytes away.
+    pub fn skip(&mut self, len: usize) {
+        self.done = (self.done + len).min(self.received.len());
+    }
+
+    /// The next message, when it is whole.
+    ///
+    /// # Errors
+    /// The length of a message that claims more than `len_max`.
+    pub fn next(&mut self, len_max: u32) -> Result<Option<Frame>, u32> {
+        if self.partial.is_none() {
+            let Some((head, body)) = self.unread().split_first_chunk::<{ Header::LEN }>() else { return Ok(None) };
+            let header = Header::decode(head);
+            let len = header.len as usize;
+            if header.len > len_max {
+                return Err(header.len);
+            }
+            if body.len() < len && len < CHUNK_LEN {
+                // It will be whole soon, and is copied only once then.
+                return Ok(None);
+            }
+            let mut partial = Partial { header, payload: Ok(Vec::new()), left: len };
+            let rest = partial.take_in(body).len();
+            self.skip(self.unread().len() - rest);
+            self.partial = Some(partial);
+        }
+        let whole = self.partial.take_if(|partial| partial.left == 0);
+        Ok(whole.map(|Partial { header, payload, .. }| Frame { tag: header.tag, len: header.len, payload }))
+    }
+}
+
+/// One message on its way out.
+struct Outgoing {
+    head: [u8; Header::LEN],
+    /// Bytes of the header: a handshake's answer has none.
+    head_len: usize,
+    payload: Vec<u8>,
+}
+
+/// Messages that wait to be written, the first of them perhaps in part.
+#[derive(Default)]
+pub struct Outbox {
+    messages: VecDeque<Outgoing>,
+    /// Bytes of the first one that are written.
+    sent: usize,
+    /// Bytes that are not written.
+    queued: usize,
+}
+
+impl Outbox {
+    /// Adds a message. The header's length must be that of the payload.
+    pub fn push(&mut self, header: Header, payload: Vec<u8>) {
+        self.add(Outgoing { head: header.encode(), head_len: Header::LEN, payload });
+    }
+
+    /// Adds bytes that are no message.
+    pub fn push_bare(&mut self, bytes: Vec<u8>) {
+        self.add(Outgoing { head: [0; Header::LEN], head_len: 0, payload: bytes });
+    }
+
+    fn add(&mut self, message: Outgoing) {
+        self.queued += message.head_len + message.payload.len();
+        self.messages.push_back(message);
+    }
+
+    /// Bytes that are not written.
+    pub fn len(&self) -> usize {
+        self.queued
+    }
+
+    /// Whether all is written.
+    pub fn is_empty(&self) -> bool {
+        self.queued == 0
+    }
+
+    /// Forgets what is not written.
+    pub fn clear(&mut self) {
+        *self = Outbox::default();
+    }
+
+    /// Writes what the socket takes now, at most the rest of the first message: how many bytes that were.
+    ///
+    /// # Errors
+    /// What the socket says, `EAGAIN` among it.
+    pub fn write(&mut self, socket: BorrowedFd<'_>) -> nix::Result<usize> {
+        let Some(first) = self.messages.front() else { return Ok(0) };
+        let head = first.head[..first.head_len].get(self.sent..).unwrap_or_default();
+        let payload = &first.payload[self.sent.saturating_sub(first.head_len)..];
+        let parts = [IoSlice::new(head), IoSlice::new(payload)];
+        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+        let len = loop {
+            match sendmsg::<()>(socket.as_raw_fd(), &parts, &[], flags, None) {
+                Err(Errno::EINTR) => {}
+                other => break other?,
+            }
+        };
+        self.queued -= len;
+        self.sent += len;
+        if self.sent == first.head_len + first.payload.len() {
+            self.messages.pop_front();
+            self.sent = 0;
+        }
+        Ok(len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use pmix_dstore::model::Status;
+
+    use super::*;
+
+    fn header(tag: u32, len: usize) -> Header {
+        Header { index: 0, tag, len: len as u32 }
+    }
+
+    fn all(frames: &mut Frames) -> Vec<(u32, Vec<u8>)> {
+        let next = || frames.next(u32::MAX).unwrap();
+        std::iter::from_fn(next).map(|frame| (frame.tag, frame.payload.unwrap())).collect()
+    }
+
+    #[test]
+    fn messages_are_cut_wherever_the_bytes_were() {
+        let long = vec![7; CHUNK_LEN + 3];
+        let sent = [(101, b"first".to_vec()), (0, Vec::new()), (102, long), (103, b"last".to_vec())];
+        let mut bytes = Vec::new();
+        for (tag, payload) in &sent {
+            bytes.extend_from_slice(&header(*tag, payload.len()).encode());
+            bytes.extend_from_slice(payload);
+        }
+        for piece in (1..70).chain([1000, CHUNK_LEN, bytes.len()]) {
+            let mut frames = Frames::new();
+            let mut found = Vec::new();
+            for part in bytes.chunks(piece) {
+                frames.take_in(part);
+                found.extend(all(&mut frames));
+            }
+            assert_eq!(found, sent, "in pieces of {piece}");
+            assert!(frames.unread().is_empty());
+        }
+    }
+
+    #[test]
+    fn a_claimed_length_reserves_nothing_and_may_be_too_much() {
+        let mut frames = Frames::new();
+        frames.take_in(&header(101, u32::MAX as usize).encode());
+        assert_eq!(frames.next(1 << 30), Err(u32::MAX));
+        assert_eq!(frames.next(u32::MAX), Ok(None));
+        frames.take_in(&[1; 100]);
+        assert_eq!(frames.next(u32::MAX), Ok(None));
+        let partial = frames.partial.unwrap();
+        assert!(partial.payload.unwrap().capacity() < 1000);
+    }
+
+    #[test]
+    fn what_there_is_no_room_for_is_passed_over() {
+        let mut frames = Frames::new();
+        frames.take_in(&header(101, CHUNK_LEN).encode());
+        assert_eq!(frames.next(u32::MAX), Ok(None));
+        frames.partial.as_mut().unwrap().payload = Err(Status::ERR_NOMEM);
+        frames.take_in(&vec![1; CHUNK_LEN]);
+        frames.take_in(&header(102, 1).encode());
+        frames.take_in(&[2]);
+        let refused = Frame { tag: 101, len: CHUNK_LEN as u32, payload: Err(Status::ERR_NOMEM) };
+        assert_eq!(frames.next(u32::MAX), Ok(Some(refused)));
+        assert_eq!(all(&mut frames), [(102, vec![2])]);
+    }
+
+    #[test]
+    fn what_is_queued_leaves_in_order_however_little_the_socket_takes() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut outbox = Outbox::default();
+        let mut expected = b"bare".to_vec();
+        outbox.push_bare(b"bare".to_vec());
+        for (tag, len) in [(101, 3_000_000), (102, 0), (103, 5)] {
+            outbox.push(header(tag, len), vec![tag as u8; len]);
+            expected.extend_from_slice(&header(tag, len).encode());
+            expected.extend_from_slice(&vec![tag as u8; len]);
+        }
+        assert_eq!(outbox.len(), expected.len());
+        let mut received = Vec::new();
+        let mut chunk = vec![0; 1 << 16];
+        while !outbox.is_empty() {
+            match outbox.write(ours.as_fd()) {
+                Ok(_) => {}
+                Err(Errno::EAGAIN) => {
+                    let len = theirs.read(&mut chunk).unwrap();
+                    received.extend_from_slice(&chunk[..len]);
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        drop(ours);
+        theirs.read_to_end(&mut received).unwrap();
+        assert!(received == expected);
+    }
+}

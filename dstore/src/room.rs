@@ -1,0 +1,338 @@
+//! Memory that may not be there.
+//!
+//! Rust ends a process whose allocation fails. This library lives in other people's processes, with `ulimit -v` or a
+//! host that has filled its address space around it, so two things stand against that:
+//!
+//! * What a peer, a caller's value or the size of the job makes large is allocated by the functions of this module.
+//!   Where there is no room they answer `ERR_NOMEM`, which ends one call or one request.
+//! * Everything else is small, and [`Allocator`] has a reserve for it: a piece of address space that is given up when a
+//!   small allocation fails for the first time. From then on the functions here refuse, so that whatever is going on ends soon,
+//!   until the reserve could be had again.
+//!
+//! Only code that takes more than the whole reserve in small pieces, and calls nothing of this module meanwhile, may
+//! still end the process.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::hash::{BuildHasher, Hash};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+
+use crate::model::{Result, Status};
+
+/// Allocations up to this many bytes may use the reserve.
+pub const SMALL_MAX: usize = 256 << 10;
+/// Bytes of address space in reserve; they are never touched and cost no memory.
+const RESERVE_LEN: usize = 1 << 20;
+/// So much is enough to go on with.
+const RESERVE_LEN_MIN: usize = RESERVE_LEN / 2;
+
+/// The reserve of this process.
+static RESERVE: Reserve = Reserve::new();
+
+/// The system's allocator with a reserve for small allocations, once [`hold`] was called.
+///
+/// Libraries and programs that end in C or in a user's hands name it as their `#[global_allocator]`.
+pub struct Allocator;
+
+/// Tries again with the reserve what was too little memory for the first time.
+#[cold]
+#[inline(never)]
+fn again(len: usize, allocate: impl FnOnce() -> *mut u8) -> *mut u8 {
+    if len <= SMALL_MAX && RESERVE.give_up() { allocate() } else { ptr::null_mut() }
+}
+
+// SAFETY: every block comes from `System` and goes back to it with the layout it was asked for.
+unsafe impl GlobalAlloc for Allocator {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        let memory = unsafe { System.alloc(layout) };
+        if memory.is_null() {
+            // SAFETY: the caller's promise.
+            return again(layout.size(), || unsafe { System.alloc(layout) });
+        }
+        memory
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        let memory = unsafe { System.alloc_zeroed(layout) };
+        if memory.is_null() {
+            // SAFETY: the caller's promise.
+            return again(layout.size(), || unsafe { System.alloc_zeroed(layout) });
+        }
+        memory
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, old: *mut u8, layout: Layout, len: usize) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        let memory = unsafe { System.realloc(old, layout, len) };
+        if memory.is_null() {
+            // SAFETY: the caller's promise; a reallocation that failed has left the old block as it was.
+            return again(len, || unsafe { System.realloc(old, layout, len) });
+        }
+        memory
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+/// A piece of address space, or the memory of having given it up.
+struct Reserve {
+    address: AtomicPtr<libc::c_void>,
+    /// Zero while the reserve is not there, and while somebody takes or leaves it.
+    len: AtomicUsize,
+    /// It was given up.
+    spent: AtomicBool,
+}
+
+impl Reserve {
+    const fn new() -> Reserve {
+        let address = AtomicPtr::new(ptr::null_mut());
+        Reserve { address, len: AtomicUsize::new(0), spent: AtomicBool::new(false) }
+    }
+
+    /// Takes the reserve, unless it is there already.
+    fn hold(&self) -> Result<()> {
+        if !self.address.load(Ordering::Acquire).is_null() {
+            return Ok(());
+        }
+        let mut len = RESERVE_LEN;
+        let reserve = loop {
+            match map(len) {
+                Some(reserve) => break reserve.as_ptr(),
+                None if len / 2 < RESERVE_LEN_MIN => return Err(Status::ERR_NOMEM),
+                None => len /= 2,
+            }
+        };
+        match self.address.compare_exchange(ptr::null_mut(), reserve, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => {
+                self.spent.store(false, Ordering::Release);
+                // From here on it can be given up.
+                self.len.store(len, Ordering::Release);
+            }
+            // Another thread was faster.
+            Err(_) => unmap(reserve, len),
+        }
+        Ok(())
+    }
+
+    /// Gives the reserve up; tells whether there was one.
+    fn give_up(&self) -> bool {
+        let len = self.len.swap(0, Ordering::AcqRel);
+        if len != 0 {
+            self.spent.store(true, Ordering::Release);
+            unmap(self.address.swap(ptr::null_mut(), Ordering::AcqRel), len);
+        }
+        len != 0
+    }
+
+    #[inline]
+    fn check(&self) -> Result<()> {
+        if self.spent.load(Ordering::Relaxed) { self.hold() } else { Ok(()) }
+    }
+}
+
+fn map(len: usize) -> Option<NonNull<libc::c_void>> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping at an address of the kernel's choice harms nobody.
+    let reserve = unsafe { libc::mmap(ptr::null_mut(), len, libc::PROT_NONE, flags, -1, 0) };
+    if reserve == libc::MAP_FAILED { None } else { NonNull::new(reserve) }
+}
+
+fn unmap(reserve: *mut libc::c_void, len: usize) {
+    // SAFETY: the caller has taken this mapping out of the reserve, or never put it there; nobody uses its bytes.
+    unsafe { libc::munmap(reserve, len) };
+}
+
+/// Takes the reserve, unless this process has it already.
+///
+/// # Errors
+/// `ERR_NOMEM`: there is not even room for that.
+pub fn hold() -> Result<()> {
+    RESERVE.hold()
+}
+
+/// Whether new work may be begun: not while the reserve is given up and cannot be had back.
+///
+/// # Errors
+/// `ERR_NOMEM`.
+#[inline]
+pub fn check() -> Result<()> {
+    RESERVE.check()
+}
+
+/// Makes room for `more` items: as a vector grows where that is possible, for exactly these where not.
+///
+/// # Errors
+/// `ERR_NOMEM`; the vector is as before.
+#[inline]
+pub fn reserve<T>(vec: &mut Vec<T>, more: usize) -> Result<()> {
+    if vec.capacity() - vec.len() >= more { Ok(()) } else { grow(vec, more) }
+}
+
+#[cold]
+#[inline(never)]
+fn grow<T>(vec: &mut Vec<T>, more: usize) -> Result<()> {
+    check()?;
+    vec.try_reserve(more).or_else(|_| vec.try_reserve_exact(more)).map_err(|_| Status::ERR_NOMEM)
+}
+
+/// Makes room for exactly `more` items.
+///
+/// # Errors
+/// `ERR_NOMEM`; the vector is as before.
+#[inline]
+pub fn reserve_exact<T>(vec: &mut Vec<T>, more: usize) -> Result<()> {
+    check()?;
+    vec.try_reserve_exact(more).map_err(|_| Status::ERR_NOMEM)
+}
+
+/// Adds an item.
+///
+/// # Errors
+/// As [`reserve`].
+#[inline]
+pub fn push<T>(vec: &mut Vec<T>, item: T) -> Result<()> {
+    reserve(vec, 1)?;
+    vec.push(item);
+    Ok(())
+}
+
+/// Adds bytes.
+///
+/// # Errors
+/// As [`reserve`].
+#[inline]
+pub fn extend(vec: &mut Vec<u8>, bytes: &[u8]) -> Result<()> {
+    reserve(vec, bytes.len())?;
+    vec.extend_from_slice(bytes);
+    Ok(())
+}
+
+/// An empty vector with room for exactly `len` items.
+///
+/// # Errors
+/// `ERR_NOMEM`.
+#[inline]
+pub fn vec<T>(len: usize) -> Result<Vec<T>> {
+    let mut vec = Vec::new();
+    reserve_exact(&mut vec, len)?;
+    Ok(vec)
+}
+
+/// A vector of `len` equal items.
+///
+/// # Errors
+/// `ERR_NOMEM`.
+pub fn filled<T: Clone>(item: T, len: usize) -> Result<Vec<T>> {
+    let mut all = vec(len)?;
+    all.resize(len, item);
+    Ok(all)
+}
+
+/// A vector of what `items` brings, whose number is known.
+///
+/// # Errors
+/// `ERR_NOMEM`.
+pub fn collect<T>(items: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>> {
+    let mut all = vec(items.len())?;
+    all.extend(items);
+    Ok(all)
+}
+
+/// A copy of bytes.
+///
+/// # Errors
+/// `ERR_NOMEM`.
+#[inline]
+pub fn copy(bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut copy = vec(bytes.len())?;
+    copy.extend_from_slice(bytes);
+    Ok(copy)
+}
+
+/// A string of bytes that hold no NUL.
+///
+/// # Errors
+/// `ERR_NOMEM`; `ERR_UNPACK_FAILURE` for a NUL inside.
+pub fn c_string(text: &[u8]) -> Result<CString> {
+    let mut copy = vec(text.len() + 1)?;
+    copy.extend_from_slice(text);
+    copy.push(0);
+    CString::from_vec_with_nul(copy).map_err(|_| Status::ERR_UNPACK_FAILURE)
+}
+
+/// A copy of a string.
+///
+/// # Errors
+/// `ERR_NOMEM`.
+pub fn copy_c_str(text: &CStr) -> Result<CString> {
+    c_string(text.to_bytes())
+}
+
+/// Sees whether there is room for tables of so many bytes together, which are made right after this.
+///
+/// # Errors
+/// `ERR_NOMEM`.
+pub fn expect(len: usize) -> Result<()> {
+    vec::<u8>(len).map(drop)
+}
+
+/// Makes room for `more` entries of a map.
+///
+/// # Errors
+/// `ERR_NOMEM`; the map is as before.
+#[inline]
+pub fn reserve_entries<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S>, more: usize) -> Result<()> {
+    check()?;
+    map.try_reserve(more).map_err(|_| Status::ERR_NOMEM)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_had_is_an_error() {
+        assert_eq!(vec::<u64>(usize::MAX / 16).map(drop), Err(Status::ERR_NOMEM));
+        assert_eq!(vec::<u64>(usize::MAX).map(drop), Err(Status::ERR_NOMEM));
+        let mut bytes = b"as before".to_vec();
+        assert_eq!(reserve(&mut bytes, isize::MAX as usize), Err(Status::ERR_NOMEM));
+        assert_eq!(bytes, b"as before");
+        let mut map = HashMap::from([(1, 2)]);
+        assert_eq!(reserve_entries(&mut map, usize::MAX / 64), Err(Status::ERR_NOMEM));
+        assert_eq!(map[&1], 2);
+    }
+
+    #[test]
+    fn copies_are_equal() {
+        assert_eq!(copy(b"bytes"), Ok(b"bytes".to_vec()));
+        assert_eq!(c_string(b"text"), Ok(c"text".to_owned()));
+        assert_eq!(c_string(b"te\0xt"), Err(Status::ERR_UNPACK_FAILURE));
+        assert_eq!(collect([1, 2].into_iter()), Ok(vec![1, 2]));
+        assert_eq!(filled(7, 2), Ok(vec![7, 7]));
+    }
+
+    #[test]
+    fn a_reserve_is_given_up_once_and_taken_back_by_the_next_check() {
+        let reserve = Reserve::new();
+        assert!(!reserve.give_up());
+        reserve.hold().unwrap();
+        reserve.hold().unwrap();
+        assert!(reserve.give_up());
+        assert!(!reserve.give_up());
+        assert!(reserve.spent.load(Ordering::Relaxed));
+        reserve.check().unwrap();
+        assert!(!reserve.spent.load(Ordering::Relaxed));
+        assert!(reserve.give_up());
+    }
+}
