@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use pmix_dstore::codec::Packer;
-use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, Result, Scope, Status, Value, keys};
+use pmix_dstore::model::{Info, Key, Proc, Rank, Result, Scope, Status, Value, keys};
 use pmix_dstore::room;
-use pmix_dstore::segment::NamespaceView;
+use pmix_dstore::segment::{AttachError, Directory, NamespaceView};
 
 use crate::channel::{ANY_STORE, Channel, Incoming, OUR_STORE, Offline, Sink};
 use crate::commit::Puts;
@@ -57,6 +57,8 @@ pub(crate) struct Inner {
     puts: Mutex<Puts>,
     pub(crate) registry: Arc<Registry>,
     is_final: AtomicBool,
+    /// It was told that a segment is not used.
+    is_told: AtomicBool,
 }
 
 impl Client {
@@ -79,9 +81,10 @@ impl Client {
         let client: Arc<OnceLock<Weak<Inner>>> = Arc::default();
         let sink = sink(Arc::clone(&client));
         // Attached before the handshake, which must name our store only if this worked.
-        let view = attach(env, &me.nspace);
+        let directory = directory(env, &me);
+        let view = directory.clone().filter(|_| env.shared_memory).and_then(|directory| attach(directory, &me));
         let store = if view.is_some() { OUR_STORE } else { ANY_STORE };
-        let ours = Channel::connect_ours(env, &me, store, late, &sink);
+        let ours = directory.and_then(|ours| Channel::connect_ours(env, &ours, &me, store, late, &sink));
         let is_our_server = ours.is_some();
         let (channel, view) = match ours {
             Some(channel) => (channel, view),
@@ -97,6 +100,7 @@ impl Client {
         let connected = Client::new(me, Standing::Launched, Arc::new(channel), is_our_server, local);
         // Nobody else sets it.
         let _ = client.set(Arc::downgrade(&connected.inner));
+        connected.inner.tell_of_damage();
         Ok(connected)
     }
 
@@ -118,6 +122,7 @@ impl Client {
             puts: Mutex::default(),
             registry: Arc::default(),
             is_final: AtomicBool::new(false),
+            is_told: AtomicBool::new(false),
         };
         Client { inner: Arc::new(inner) }
     }
@@ -312,6 +317,17 @@ impl Inner {
         if let Some(view) = &self.local.view {
             view.refresh();
         }
+        self.tell_of_damage();
+    }
+
+    /// Says on stderr, once, that a segment is not used, where that is the work of damage.
+    pub(crate) fn tell_of_damage(&self) {
+        let view = self.local.view.as_ref().filter(|view| !view.is_complete());
+        if let Some(error) = view.and_then(NamespaceView::last_error).filter(|error| !error.is_usual())
+            && !self.is_told.swap(true, Ordering::Relaxed)
+        {
+            without_segments(&self.me, &error);
+        }
     }
 
     fn take_incoming(self: &Arc<Inner>, incoming: Incoming) {
@@ -351,15 +367,24 @@ fn refused(env: &Environment, me: &Proc, status: Status) {
     );
 }
 
-/// Attaches the segments that our server named, if it did and they may be used.
-fn attach(env: &Environment, nspace: &Nspace) -> Option<NamespaceView> {
-    use std::os::unix::fs::MetadataExt;
+/// Opens the directory that our server named, if it did and the directory is the one that it made.
+fn directory(env: &Environment, me: &Proc) -> Option<Arc<Directory>> {
+    let opened = Directory::open(env.directory.as_ref()?, env.directory_id?);
+    opened.inspect_err(|error| without_segments(me, error)).ok().map(Arc::new)
+}
 
-    let directory = env.directory.as_ref().filter(|_| env.shared_memory)?;
-    // The server's own environment names the directory; whose it is, is who the server is.
-    let uid = std::fs::symlink_metadata(directory).ok()?.uid();
-    let view = NamespaceView::attach(directory, uid).ok()?;
-    Some(view).filter(|view| view.nspace() == nspace)
+/// Attaches the segments in the server's directory, if they may be used.
+fn attach(directory: Arc<Directory>, me: &Proc) -> Option<NamespaceView> {
+    let view = NamespaceView::attach(directory).inspect_err(|error| without_segments(me, error)).ok()?;
+    Some(view).filter(|view| *view.nspace() == me.nspace)
+}
+
+/// Says on stderr that segments are not used and why, where that is not how it should be.
+fn without_segments(me: &Proc, error: &AttachError) {
+    if !error.is_usual() {
+        // A process may have closed its stderr.
+        let _ = writeln!(std::io::stderr(), "pmix-dstore client {me}: {error}; values come over the socket");
+    }
 }
 
 /// Asks for all that the server knows of the own job.

@@ -6,7 +6,7 @@ use std::thread;
 
 use pmix_dstore::codec::{BufferType, Dialect, Module};
 use pmix_dstore::job::{JobData, Node};
-use pmix_dstore::model::{DataType, Kval};
+use pmix_dstore::model::{DataType, Kval, Nspace};
 use pmix_dstore::rules::Selector;
 
 use super::*;

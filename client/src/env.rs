@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use pmix_dstore::codec::{BufferType, Module};
 use pmix_dstore::model::{Nspace, Proc, Rank, Result, Status};
+use pmix_dstore::segment::FileId;
 
 /// The URI variables in the order in which they are tried: the encoder that each stands for, and the release that is
 /// meant where `PMIX_VERSION` is missing.
@@ -52,6 +53,8 @@ pub struct Environment {
     pub system_tmpdir: PathBuf,
     /// `PMIX_DSTORE_SEGMENTS`, set by our own server: the namespace's directory with segments and socket.
     pub directory: Option<PathBuf>,
+    /// `PMIX_DSTORE_INODE`, set by our own server: which directory that is, whoever has its name now.
+    pub directory_id: Option<FileId>,
     /// `PMIX_DSTORE_SECRET`, set by our own server: 64 hex digits.
     pub secret: Option<String>,
     /// Whether segments may be mapped: `PMIX_DSTORE_SHM` is not `0`.
@@ -108,6 +111,7 @@ impl Environment {
             server_tmpdir: path("PMIX_SERVER_TMPDIR"),
             system_tmpdir: path("PMIX_SYSTEM_TMPDIR"),
             directory: lookup("PMIX_DSTORE_SEGMENTS").map(PathBuf::from),
+            directory_id: text("PMIX_DSTORE_INODE").and_then(|id| id.parse().ok()),
             secret: text("PMIX_DSTORE_SECRET"),
             shared_memory: text("PMIX_DSTORE_SHM").is_none_or(|value| value != "0"),
         })

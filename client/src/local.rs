@@ -95,7 +95,9 @@ impl Local {
                 return Some(value);
             }
             if let Some(job) = view.job() {
-                return rules::find(job, rank, key, selector, &caller);
+                let value = rules::find(job, rank, key, selector, &caller);
+                // The rules may have looked for something else instead of what is damaged.
+                return value.filter(|_| !job.is_damaged());
             }
         }
         rules::find(self.job.as_ref()?, rank, key, selector, &caller)
@@ -138,7 +140,8 @@ impl Local {
             return self.known.job(nspace.as_bytes(), heap);
         }
         match (self.view.as_ref().and_then(NamespaceView::job), &self.job) {
-            (Some(job), _) => Some(mapped(job)),
+            // What a damaged one says is for the server to say.
+            (Some(job), _) => Some(mapped(job)).filter(|_| !job.is_damaged()),
             (None, Some(job)) => Some(heap(job)),
             (None, None) => None,
         }

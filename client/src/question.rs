@@ -151,6 +151,7 @@ impl Inner {
         if !question.asks {
             return self.answer_alone(&question, take);
         }
+        self.tell_of_damage();
         let reply = self.link.request_wait(question.payload(self)?, deadline(request.options.timeout));
         self.answer(&question, reply, take)
     }

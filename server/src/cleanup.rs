@@ -57,7 +57,12 @@ impl Cleanup {
 
     /// Whether nothing is asked for.
     pub fn is_empty(&self) -> bool {
-        self.files.is_empty() && self.directories.is_empty() && self.ignore.is_empty()
+        self.len() == 0
+    }
+
+    /// How many paths there are.
+    pub fn len(&self) -> usize {
+        self.files.len() + self.directories.len() + self.ignore.len()
     }
 
     /// Adds what else is asked for; the later word about a directory counts.

@@ -1,6 +1,9 @@
 //! The environment that a client is started with.
 
+use std::path::PathBuf;
+
 use pmix_dstore::model::Proc;
+use pmix_dstore::segment::FileId;
 
 use crate::STORE_NAME;
 use crate::config::{ANNOUNCED_VERSION, Config};
@@ -10,13 +13,15 @@ use crate::config::{ANNOUNCED_VERSION, Config};
 const URI_VARIABLES: [&str; 5] =
     ["PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI21", "PMIX_SERVER_URI2"];
 
-/// The variables of `proc`. `shared` is the namespace's directory, where it has one, with the process's secret.
-pub(crate) fn of_client(
-    config: &Config,
-    proc: &Proc,
-    port: u16,
-    shared: Option<(String, String)>,
-) -> Vec<(String, String)> {
+/// What leads a client into its namespace's directory.
+pub(crate) struct SharedEnv {
+    pub directory: PathBuf,
+    pub id: FileId,
+    pub secret: String,
+}
+
+/// The variables of `proc`; `shared` where its namespace has a directory.
+pub(crate) fn of_client(config: &Config, proc: &Proc, port: u16, shared: Option<SharedEnv>) -> Vec<(String, String)> {
     let uri = format!("{}.{};tcp4://127.0.0.1:{port}", config.me.nspace, config.me.rank);
     let mut env =
         vec![("PMIX_NAMESPACE".to_owned(), proc.nspace.to_string()), ("PMIX_RANK".to_owned(), proc.rank.0.to_string())];
@@ -34,8 +39,9 @@ pub(crate) fn of_client(
     ] {
         env.push((name.to_owned(), value));
     }
-    if let Some((directory, secret)) = shared {
-        env.push(("PMIX_DSTORE_SEGMENTS".to_owned(), directory));
+    if let Some(SharedEnv { directory, id, secret }) = shared {
+        env.push(("PMIX_DSTORE_SEGMENTS".to_owned(), directory.to_string_lossy().into_owned()));
+        env.push(("PMIX_DSTORE_INODE".to_owned(), id.to_string()));
         env.push(("PMIX_DSTORE_SECRET".to_owned(), secret));
     }
     env

@@ -13,7 +13,7 @@ use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Key, Rank, Result};
 use pmix_dstore::modex::ModexData;
 use pmix_dstore::room;
-use pmix_dstore::segment::{ModexBuilder, Publisher, SegmentKind, build_job};
+use pmix_dstore::segment::{FileId, ModexBuilder, Publisher, SegmentKind, build_job};
 
 use crate::Stats;
 use crate::config::Config;
@@ -89,6 +89,12 @@ impl Shared {
             return false;
         }
         let id = self.key_id(key);
+        if self.dirty.len() == self.dirty.capacity() {
+            // Whoever commits a value again and again takes no more room for it.
+            self.dirty.sort_unstable();
+            self.dirty.dedup();
+            self.dirty.reserve(self.dirty.len().max(64));
+        }
         self.dirty.push((rank, id));
         matches!(&self.state, State::Open(open) if open.published.contains(&(rank, id)))
     }
@@ -98,10 +104,10 @@ impl Shared {
         !self.dirty.is_empty()
     }
 
-    /// The directory that clients are told, while there is one.
-    pub fn directory(&self) -> Option<PathBuf> {
+    /// The directory that clients are told, while there is one, and which one it is.
+    pub fn directory(&self) -> Option<(PathBuf, FileId)> {
         match &self.state {
-            State::Open(open) => Some(open.publisher.directory().to_owned()),
+            State::Open(open) => Some((open.publisher.directory().to_owned(), open.publisher.directory_id())),
             _ => None,
         }
     }

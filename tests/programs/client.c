@@ -1,10 +1,11 @@
 /* Checks of the client side, run as the ranks of a job that tests/programs/host.c or another launcher started.
  *
- *   client [--strict] [--reput] [--no-publish] [--abort RANK]
+ *   client [--strict] [--reput] [--no-publish] [--echo] [--abort RANK]
  *
  *   --strict     what Debian's stock library is known to get wrong counts as a failure too
  *   --reput      adds the part that puts keys again: a fence of two ranks, then of all, then all read the newest value
  *   --abort R    rank R aborts with status 7 instead of the checks; the others wait in a fence
+ *   --echo       the host echoes events, as its --events echo has it: everybody hears the echo, too
  *   --no-publish leaves out publish and lookup, for launchers that have no store for them
  *
  * What is to be found (nodes, ranks of each node) comes from TEST_NODES, TEST_MAP and TEST_NSPACE. One line per failed
@@ -19,7 +20,7 @@
 static pmix_proc_t me;
 static layout_t layout;
 static bool have_layout;
-static bool strict, reput, publishing = true;
+static bool strict, reput, publishing = true, echoing;
 static int abort_rank = -1;
 static int checks, failures;
 
@@ -672,6 +673,10 @@ static void check_resolve(void)
 
 #define TEST_EVENT (PMIX_EXTERNAL_ERR_BASE - 5)
 
+/* What a host that echoes makes of it. */
+#define ECHO_EVENT (TEST_EVENT - 1)
+
+static bool echo_arrived;
 static struct {
     bool arrived;
     pmix_status_t code;
@@ -685,14 +690,18 @@ static void on_event(size_t id, pmix_status_t status, const pmix_proc_t *source,
     (void) id;
     (void) results;
     (void) nresults;
-    event.code = status;
-    event.source = source->rank;
-    for (size_t i = 0; i < ninfo; i++) {
-        if (strcmp(info[i].key, "t.number") == 0 && info[i].value.type == PMIX_INT) {
-            event.number = info[i].value.data.integer;
+    if (status == ECHO_EVENT) {
+        set_flag(&echo_arrived);
+    } else {
+        event.code = status;
+        event.source = source->rank;
+        for (size_t i = 0; i < ninfo; i++) {
+            if (strcmp(info[i].key, "t.number") == 0 && info[i].value.type == PMIX_INT) {
+                event.number = info[i].value.data.integer;
+            }
         }
+        set_flag(&event.arrived);
     }
-    set_flag(&event.arrived);
     if (done != NULL) {
         done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
     }
@@ -700,11 +709,11 @@ static void on_event(size_t id, pmix_status_t status, const pmix_proc_t *source,
 
 static void check_events(void)
 {
-    pmix_status_t code = TEST_EVENT;
+    pmix_status_t codes[2] = { TEST_EVENT, ECHO_EVENT };
     outcome_t handler = { 0 };
     infos_t infos = { 0 };
     add(&infos, PMIX_EVENT_HDLR_NAME, value_string("test-handler"));
-    PMIx_Register_event_handler(&code, 1, infos.items, infos.count, on_event, registered, &handler);
+    PMIx_Register_event_handler(codes, 2, infos.items, infos.count, on_event, registered, &handler);
     check(wait_until(&handler.done) && handler.status == PMIX_SUCCESS, "PMIx_Register_event_handler: %s",
           name_of(handler.status));
     free_infos(&infos);
@@ -722,10 +731,44 @@ static void check_events(void)
         check(event.code == TEST_EVENT && event.source == sender && event.number == 17, "event %d from %u with %d",
               event.code, event.source, event.number);
     }
+    check(!echoing || wait_until(&echo_arrived), "the echo of the event did not arrive");
     must("fence", fence(NULL, 0, false));
     outcome_t gone = { 0 };
     pmix_status_t status = settled(PMIx_Deregister_event_handler(handler.id, op_done, &gone), &gone);
     check(status == PMIX_SUCCESS, "PMIx_Deregister_event_handler: %s", name_of(status));
+}
+
+/* An event that only the environment sees: the host hears that somebody wants it. */
+static void check_environment_event(void)
+{
+    pmix_status_t code = PMIX_EVENT_NODE_DOWN;
+    outcome_t handler = { 0 }, gone = { 0 };
+    PMIx_Register_event_handler(&code, 1, NULL, 0, on_event, registered, &handler);
+    check(wait_until(&handler.done) && handler.status == PMIX_SUCCESS, "PMIx_Register_event_handler for a node: %s",
+          name_of(handler.status));
+    must("fence", fence(NULL, 0, false));
+    pmix_status_t status = settled(PMIx_Deregister_event_handler(handler.id, op_done, &gone), &gone);
+    check(status == PMIX_SUCCESS, "PMIx_Deregister_event_handler for a node: %s", name_of(status));
+    must("fence", fence(NULL, 0, false));
+}
+
+/* ---- connect --------------------------------------------------------------------------------------------------------- */
+
+static void check_connect(void)
+{
+    pmix_proc_t all = proc_of(me.nspace, PMIX_RANK_WILDCARD);
+    must("PMIx_Connect", PMIx_Connect(&all, 1, NULL, 0));
+    must("PMIx_Disconnect", PMIx_Disconnect(&all, 1, NULL, 0));
+    pmix_proc_t *named = need(calloc(job_size, sizeof(*named)));
+    for (pmix_rank_t rank = 0; rank < job_size; rank++) {
+        named[rank] = proc_of(me.nspace, (me.rank + rank) % job_size);
+    }
+    outcome_t connected = { 0 }, disconnected = { 0 };
+    pmix_status_t status = settled(PMIx_Connect_nb(named, job_size, NULL, 0, op_done, &connected), &connected);
+    check(status == PMIX_SUCCESS, "PMIx_Connect_nb: %s", name_of(status));
+    status = settled(PMIx_Disconnect_nb(named, job_size, NULL, 0, op_done, &disconnected), &disconnected);
+    check(status == PMIX_SUCCESS, "PMIx_Disconnect_nb: %s", name_of(status));
+    free(named);
 }
 
 /* ---- smaller things --------------------------------------------------------------------------------------------------- */
@@ -923,10 +966,12 @@ int main(int argc, char **argv)
             reput = true;
         } else if (strcmp(argv[i], "--no-publish") == 0) {
             publishing = false;
+        } else if (strcmp(argv[i], "--echo") == 0) {
+            echoing = true;
         } else if (strcmp(argv[i], "--abort") == 0 && i + 1 < argc) {
             abort_rank = atoi(argv[++i]);
         } else {
-            fprintf(stderr, "usage: client [--strict] [--reput] [--no-publish] [--abort RANK]\n");
+            fprintf(stderr, "usage: client [--strict] [--reput] [--no-publish] [--echo] [--abort RANK]\n");
             return 64;
         }
     }
@@ -954,6 +999,8 @@ int main(int argc, char **argv)
     check_timeout();
     check_nonblocking();
     check_events();
+    check_environment_event();
+    check_connect();
     check_store_internal();
     check_reserved_put();
     check_log();

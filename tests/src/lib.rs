@@ -4,6 +4,7 @@
 //! * [`program`]: the C programs of `tests/programs`, compiled once against the stock headers.
 //! * [`Run`]: a command with a deadline, after which its whole process group is killed.
 //! * [`WaitingJob`]: a job under our launcher whose ranks wait while a test attacks their server.
+//! * [`peers`]: connections to a server that say what they like.
 //! * [`Traces`]: what a test leaves behind, which must be nothing: files, processes, harmed canaries.
 //! * [`Living`]: what a process that a test attacks holds before and after.
 //!
@@ -11,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod build;
+pub mod peers;
 mod run;
 mod traces;
 mod waiting;

@@ -9,11 +9,25 @@ use std::time::{Duration, Instant};
 use crate::{Ended, Library, Run, Traces, pmixrun, program};
 
 /// Each rank writes its environment, waits until the gate is gone, and then does its Gets as every job does.
-const SCRIPT: &str = r#"
-env | grep ^PMIX_ > "$1.$PMIX_RANK.part" && mv "$1.$PMIX_RANK.part" "$1.$PMIX_RANK"
-echo $PPID > "$1.$PMIX_RANK.part" && mv "$1.$PMIX_RANK.part" "$1.pid"
+const WAIT_AND_WORK: &str = r#"
 while test -e "$1"; do sleep 0.02; done
 exec "$2" --gets 100
+"#;
+/// Each rank publishes, says so, waits until the gate is gone, and reads; then another program of the rank reads again.
+const READ_TWICE: &str = r#"
+"$3" "$1" && exec "$3"
+"#;
+/// The last rank ends at once, the others when the gate is gone.
+const LEAVE: &str = r#"
+test "$PMIX_RANK" = 0 || exit 0
+while test -e "$1"; do sleep 0.02; done
+echo gets done
+"#;
+
+/// What comes before.
+const INTRODUCTION: &str = r#"
+env | grep ^PMIX_ > "$1.$PMIX_RANK.part" && mv "$1.$PMIX_RANK.part" "$1.$PMIX_RANK"
+echo $PPID > "$1.$PMIX_RANK.part" && mv "$1.$PMIX_RANK.part" "$1.pid"
 "#;
 
 /// A job that has been started and not begun.
@@ -21,7 +35,8 @@ pub struct WaitingJob {
     gate: PathBuf,
     traces: Traces,
     running: Option<JoinHandle<Ended>>,
-    ranks: u32,
+    /// How many programs say that they have done their Gets.
+    done: u32,
 }
 
 impl WaitingJob {
@@ -30,6 +45,29 @@ impl WaitingJob {
     /// # Panics
     /// When the ranks do not come up.
     pub fn start(ranks: u32, limits: &str) -> WaitingJob {
+        WaitingJob::of(ranks, limits, WAIT_AND_WORK, ranks)
+    }
+
+    /// Starts `ranks` ranks that have attached the segments and published, and will read when the job goes on: the same
+    /// process once more, and then a new one.
+    ///
+    /// # Panics
+    /// When the ranks do not come up.
+    pub fn reading(ranks: u32) -> WaitingJob {
+        let job = WaitingJob::of(ranks, ":", READ_TWICE, 2 * ranks);
+        (0..ranks).for_each(|rank| drop(job.written(&format!("{rank}.ready"))));
+        job
+    }
+
+    /// Starts two ranks, the second of which ends at once.
+    ///
+    /// # Panics
+    /// When the ranks do not come up.
+    pub fn left_by_one() -> WaitingJob {
+        WaitingJob::of(2, ":", LEAVE, 1)
+    }
+
+    fn of(ranks: u32, limits: &str, script: &str, done: u32) -> WaitingJob {
         let traces = Traces::begin();
         let gate = traces.own().join("gate");
         fs::write(&gate, "").expect("the gate");
@@ -42,12 +80,13 @@ impl WaitingJob {
             .args(&format!("-n {ranks} --json --tmpdir"))
             .arg(traces.directory())
             .args("sh -c")
-            .arg(SCRIPT)
+            .arg([INTRODUCTION, script].concat())
             .arg("rank")
             .arg(&gate)
-            .arg(program("latency"));
+            .arg(program("latency"))
+            .arg(program("reader"));
         let running = thread::spawn(move || run.run());
-        let job = WaitingJob { gate, traces, running: Some(running), ranks };
+        let job = WaitingJob { gate, traces, running: Some(running), done };
         (0..ranks).for_each(|rank| drop(job.written(&rank.to_string())));
         job
     }
@@ -88,7 +127,7 @@ impl WaitingJob {
         let running = self.running.take().expect("a job is finished once");
         let ended = running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         assert_eq!(ended.code(), 0, "{ended}");
-        assert_eq!(ended.count("gets done"), self.ranks as usize, "{ended}");
+        assert_eq!(ended.count("gets done"), self.done as usize, "{ended}");
         self.traces.assert_none_left(&ended);
         ended
     }

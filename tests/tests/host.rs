@@ -128,6 +128,27 @@ fn our_server_takes_answers_of_every_kind() {
 }
 
 #[test]
+fn our_hosts_may_tell_of_events_where_they_hear_of_one() {
+    for ranks in [ours(), Library::Stock] {
+        Case::new(1, 3, ours(), &[ranks]).host_args("--events echo").client_args("--echo").pass();
+    }
+}
+
+#[test]
+fn our_hosts_hear_which_events_of_the_environment_are_wanted() {
+    for (servers, ranks) in [(1, ours()), (1, Library::Stock), (2, ours())] {
+        let ended = Case::new(servers, 2, ours(), &[ranks]).run();
+        for told in [": register 1 events", ": deregister 1 events"] {
+            let count = ended.stderr.lines().filter(|line| line.contains(told)).count();
+            assert_eq!(count, servers as usize, "{told}: {ended}");
+        }
+        let asked = |what: &str| ended.stderr.lines().filter(|line| line.contains(what)).count() as u32;
+        // Whose processes are all on one node, connect without the host.
+        assert_eq!(asked(": connect test-job:"), if servers == 1 { 0 } else { 2 * servers }, "{ended}");
+    }
+}
+
+#[test]
 fn a_job_of_both_libraries() {
     Case::new(1, 4, ours(), &[ours(), Library::Stock]).pass();
     Case::new(2, 2, ours(), &[ours(), Library::Stock]).pass();

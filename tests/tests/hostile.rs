@@ -2,171 +2,24 @@
 //!
 //! Each test attacks the server of a job whose ranks wait; then the ranks do their work.
 
-use std::collections::HashMap;
 use std::fs;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::io::ErrorKind;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::unistd::{Gid, Uid, getegid, geteuid, setfsgid, setfsuid};
-use pmix_client::wire::{ClientReply, Header, Hello, PeerKind, Request, TAG_FIRST, Version};
-use pmix_dstore::codec::{BufferType, Dialect, Module};
+use pmix_client::wire::{ClientReply, Header, PeerKind, Request, TAG_FIRST, Version};
 use pmix_dstore::model::{Info, Key, Kval, Nspace, Proc, Rank, Status, Value};
-use pmix_tests::{Ended, Library, Run, WaitingJob, pmixrun, program};
+use pmix_tests::peers::{NOBODY, PLAIN, Peer, Target, WAYS, Way, as_nobody, log, message};
+use pmix_tests::{Library, Run, WaitingJob, pmixrun, program};
 
-const NOBODY: u32 = 65_534;
-const PLAIN: Dialect = Dialect { module: Module::V41, buffer: BufferType::NonDescribed };
 /// The last rank of each job is the one that misbehaves; its connections may be lost, and it comes back.
 const RANKS: u32 = 3;
 const OFFENDER: u32 = RANKS - 1;
-
-/// A way to the server.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Way {
-    Tcp,
-    Unix,
-}
-
-const WAYS: [Way; 2] = [Way::Tcp, Way::Unix];
-
-enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-/// The attacked server, as the environment of a rank names it.
-struct Target {
-    proc: Proc,
-    address: SocketAddr,
-    socket: std::path::PathBuf,
-    secret: String,
-}
-
-impl Target {
-    fn new(environment: &HashMap<String, String>) -> Target {
-        let uri = &environment["PMIX_SERVER_URI41"];
-        let (_, address) = uri.split_once(";tcp4://").expect("an address");
-        let nspace = Nspace::new(&environment["PMIX_NAMESPACE"]).expect("a namespace");
-        Target {
-            proc: Proc::new(nspace, Rank(environment["PMIX_RANK"].parse().expect("a rank"))),
-            address: address.parse().expect("an address"),
-            socket: Path::new(&environment["PMIX_DSTORE_SEGMENTS"]).join("sock"),
-            secret: environment["PMIX_DSTORE_SECRET"].clone(),
-        }
-    }
-
-    fn hello(&self, way: Way) -> Hello {
-        let (psec, credential) = match way {
-            Way::Tcp => ("native", Hello::native_credential(geteuid().as_raw(), getegid().as_raw())),
-            Way::Unix => ("pmix-dstore", self.secret.clone().into_bytes()),
-        };
-        Hello {
-            psec: psec.into(),
-            credential,
-            flag: PeerKind::Client as u8,
-            uid_gid: None,
-            proc: Some(self.proc.clone()),
-            version: "4.2.2".into(),
-            module: PLAIN.module,
-            buffer: PLAIN.buffer,
-            gds: "hash".into(),
-            infos: Vec::new(),
-        }
-    }
-
-    fn connect(&self, way: Way) -> Peer {
-        let stream = match way {
-            Way::Tcp => Stream::Tcp(TcpStream::connect(self.address).expect("the server listens")),
-            Way::Unix => Stream::Unix(UnixStream::connect(&self.socket).expect("the server listens")),
-        };
-        Peer { stream }
-    }
-
-    /// A connection that the server has let in.
-    fn let_in(&self, way: Way) -> Peer {
-        let mut peer = self.connect(way);
-        peer.say(&self.hello(way).encode().unwrap());
-        let mut welcome = [0; ClientReply::LEN];
-        peer.io().read_exact(&mut welcome).expect("the server lets the client in");
-        assert_eq!(welcome[..4], [0; 4]);
-        peer
-    }
-
-    /// Says `bytes` in a new connection and nothing more; tells what the server says until it hangs up.
-    fn say(&self, way: Way, bytes: &[u8]) -> Vec<u8> {
-        let mut peer = self.connect(way);
-        peer.say(bytes);
-        peer.end()
-    }
-}
-
-/// One connection to the server.
-struct Peer {
-    stream: Stream,
-}
-
-trait ReadWrite: Read + Write {}
-impl<T: Read + Write> ReadWrite for T {}
-
-impl Peer {
-    fn io(&mut self) -> &mut dyn ReadWrite {
-        match &mut self.stream {
-            Stream::Tcp(stream) => stream,
-            Stream::Unix(stream) => stream,
-        }
-    }
-
-    fn say(&mut self, bytes: &[u8]) {
-        match self.io().write_all(bytes) {
-            // The server has hung up while we spoke.
-            Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {}
-            result => result.expect("bytes are sent"),
-        }
-    }
-
-    /// Says that there is nothing more to come, and hears the server out.
-    fn end(mut self) -> Vec<u8> {
-        // The server may have hung up already.
-        let _ = match &self.stream {
-            Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
-            Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
-        };
-        let mut heard = Vec::new();
-        match self.io().read_to_end(&mut heard) {
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
-            result => drop(result.expect("the server hangs up")),
-        }
-        heard
-    }
-
-    /// Asks and hears the reply.
-    fn ask(&mut self, request: &[u8]) -> Vec<u8> {
-        self.say(&message(request));
-        let mut header = [0; Header::LEN];
-        self.io().read_exact(&mut header).expect("a reply");
-        let mut reply = vec![0; Header::decode(&header).len as usize];
-        self.io().read_exact(&mut reply).expect("a reply");
-        reply
-    }
-}
-
-fn stream_of(peer: &Peer) -> &UnixStream {
-    match &peer.stream {
-        Stream::Unix(stream) => stream,
-        Stream::Tcp(_) => unreachable!("it came over the Unix socket"),
-    }
-}
-
-fn message(payload: &[u8]) -> Vec<u8> {
-    let header = Header { index: 0, tag: TAG_FIRST, len: payload.len() as u32 };
-    [&header.encode(), payload].concat()
-}
 
 fn encode(request: &Request) -> Vec<u8> {
     request.encode(PLAIN, Version::OURS).unwrap()
@@ -179,27 +32,6 @@ fn start() -> (WaitingJob, Target, Peer) {
     let target = Target::new(&job.environment(OFFENDER));
     let anchor = target.let_in(Way::Unix);
     (job, target, anchor)
-}
-
-/// The server's log.
-fn log(ended: &Ended) -> Vec<&str> {
-    ended.stderr.lines().filter(|line| line.starts_with("pmix-dstore server ")).collect()
-}
-
-/// Runs `action` in a thread whose files and TCP sockets are another user's, if we may; or says that it was skipped.
-fn as_nobody<T: Send>(action: impl FnOnce() -> T + Send) -> Option<T> {
-    if !geteuid().is_root() {
-        eprintln!("skipped: only root can be another user");
-        return None;
-    }
-    Some(thread::scope(|scope| {
-        let other = scope.spawn(|| {
-            setfsgid(Gid::from_raw(NOBODY));
-            setfsuid(Uid::from_raw(NOBODY));
-            action()
-        });
-        other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    }))
 }
 
 #[test]
@@ -345,7 +177,7 @@ fn a_peer_that_never_reads_is_not_kept_in_memory() {
     let len = witness.ask(&job_info).len() as u64;
     let before = job.server_memory();
     let mut deaf = target.let_in(Way::Unix);
-    stream_of(&deaf).set_nonblocking(true).unwrap();
+    deaf.set_nonblocking(true);
     // As many requests as would fill 256 MiB with replies.
     let flood = message(&job_info).repeat((256 * MIB / len) as usize);
     let mut sent = 0;
@@ -414,6 +246,65 @@ fn another_ranks_secret_is_refused() {
     let log = log(&ended);
     assert_eq!(log.len(), 4, "{ended}");
     assert!(log.iter().all(|line| line.contains("wrong secret")), "{ended}");
+}
+
+#[test]
+fn a_secret_ends_with_its_process() {
+    let job = WaitingJob::left_by_one();
+    let target = Target::new(&job.environment(1));
+    let hello = target.hello(Way::Unix).encode().unwrap();
+    // The launcher notices its end a moment after it; who is let in until then says farewell.
+    let mut welcomes = 0;
+    loop {
+        let mut peer = target.connect(Way::Unix);
+        peer.say(&hello);
+        if peer.io().read_exact(&mut [0; ClientReply::LEN]).is_err() {
+            break;
+        }
+        peer.ask(&encode(&Request::Finalize));
+        welcomes += 1;
+        assert!(welcomes < 10_000, "the secret is good for ever");
+        thread::sleep(Duration::from_millis(5));
+    }
+    // Its number and its rank do not open another door.
+    assert_eq!(target.say(Way::Tcp, &target.hello(Way::Tcp).encode().unwrap()), b"");
+    let ended = job.finish();
+    let refused = log(&ended).into_iter().filter(|line| line.contains("no such client registered")).count();
+    assert_eq!(refused, 2, "{ended}");
+}
+
+#[test]
+fn a_directory_that_another_user_puts_in_the_place_of_ours_is_not_used() {
+    let job = WaitingJob::start(RANKS, ":");
+    let target = Target::new(&job.environment(OFFENDER));
+    let inner = target.socket.parent().unwrap().to_owned();
+    let outer = inner.parent().unwrap().to_owned();
+    let parent = outer.parent().unwrap().to_owned();
+    // Where all may rename, as in a temporary directory without the sticky bit.
+    for directory in parent.ancestors().take_while(|directory| directory.starts_with(job.directory())) {
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    fs::set_permissions(job.directory().parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
+    let away = parent.join("away");
+    let theirs = as_nobody(|| {
+        fs::rename(&outer, &away).unwrap();
+        fs::create_dir_all(&inner).unwrap();
+        fs::set_permissions(&inner, fs::Permissions::from_mode(0o755)).unwrap();
+        let here = fs::File::open(&inner).unwrap();
+        let short = format!("/proc/self/fd/{}/sock", std::os::fd::AsRawFd::as_raw_fd(&here));
+        let listener = UnixListener::bind(short).unwrap();
+        fs::set_permissions(inner.join("sock"), fs::Permissions::from_mode(0o666)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        listener
+    });
+    let Some(theirs) = theirs else {
+        job.finish();
+        return;
+    };
+    let ended = job.finish();
+    assert!(theirs.accept().is_err(), "a client has dialled them");
+    let told = ended.stderr.lines().filter(|line| line.contains("not the directory that the server made"));
+    assert_eq!(told.count(), RANKS as usize, "{ended}");
 }
 
 #[test]

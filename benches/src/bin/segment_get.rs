@@ -11,7 +11,7 @@ use std::time::Instant;
 use pmix_dstore::job::{JobData, Node};
 use pmix_dstore::model::{Key, KeyRef, Nspace, Rank, Value, ValueRef, keys};
 use pmix_dstore::rules::{Caller, JobLookup, Realm, Selector, find};
-use pmix_dstore::segment::{ModexBuilder, NamespaceView, Publisher, SegmentKind, build_job};
+use pmix_dstore::segment::{Directory, ModexBuilder, NamespaceView, Publisher, SegmentKind, build_job};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let ranks: u32 = std::env::args().nth(1).map_or(Ok(65536), |text| text.parse())?;
@@ -41,9 +41,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     publisher.publish(SegmentKind::Job, &job_bytes)?;
     publisher.publish(SegmentKind::Modex, &modex_bytes)?;
     println!("publish both: {:?}", started.elapsed());
-    let uid = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(publisher.directory())?);
     let started = Instant::now();
-    let view = NamespaceView::attach(publisher.directory(), uid)?;
+    let view = NamespaceView::attach(Directory::open(publisher.directory(), publisher.directory_id())?)?;
     println!("attach: {:?}\n", started.elapsed());
 
     let caller = Caller { rank: Some(Rank(1)), hostname: b"node00000" };

@@ -1,17 +1,15 @@
 //! Reaching the server: dialling, and the first bytes both ways.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt, socket, sockopt};
 use pmix_dstore::model::{Result, Status};
+use pmix_dstore::segment::Directory;
 
 /// The server's socket in a namespace's directory.
 const SOCKET_NAME: &str = "sock";
@@ -24,51 +22,31 @@ pub enum Socket {
     Tcp(TcpStream),
 }
 
-/// A namespace's directory, held open.
-pub struct Directory {
-    file: File,
-    /// Whose it is: the server's.
-    pub uid: u32,
-}
-
-impl Directory {
-    /// Opens the directory that our server named.
-    ///
-    /// # Errors
-    /// Where it cannot be opened, or is none.
-    pub fn open(path: &Path) -> io::Result<Directory> {
-        let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-        let uid = file.metadata()?.uid();
-        Ok(Directory { file, uid })
-    }
-
-    /// Connects to the server's socket in this directory, and makes sure that the server is whose directory it is.
-    ///
-    /// # Errors
-    /// Where nobody listens, or somebody else, or the server accepts nobody until the deadline.
-    pub fn dial(&self, deadline: Instant) -> io::Result<Socket> {
-        // The path of a socket is at most 107 bytes long, that of the directory may be longer.
-        let path = format!("/proc/self/fd/{}/{SOCKET_NAME}", self.file.as_raw_fd());
-        let address = UnixAddr::new(path.as_str())?;
-        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let socket = UnixStream::from(socket(AddressFamily::Unix, SockType::Stream, flags, None)?);
-        loop {
-            match connect(socket.as_raw_fd(), &address) {
-                Ok(()) => break,
-                // The queue of the listener is full; there is nothing to poll for.
-                Err(Errno::EAGAIN) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(1)),
-                Err(Errno::EINTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+/// Connects to the server's socket in its directory, and makes sure that the server is whose directory it is.
+///
+/// # Errors
+/// Where nobody listens, or somebody else, or the server accepts nobody until the deadline.
+pub fn dial(directory: &Directory, deadline: Instant) -> io::Result<Socket> {
+    // The path of a socket is at most 107 bytes long, that of the directory may be longer.
+    let path = format!("/proc/self/fd/{}/{SOCKET_NAME}", directory.as_fd().as_raw_fd());
+    let address = UnixAddr::new(path.as_str())?;
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = UnixStream::from(socket(AddressFamily::Unix, SockType::Stream, flags, None)?);
+    loop {
+        match connect(socket.as_raw_fd(), &address) {
+            Ok(()) => break,
+            // The queue of the listener is full; there is nothing to poll for.
+            Err(Errno::EAGAIN) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(1)),
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
         }
-        socket.set_nonblocking(false)?;
-        let peer = getsockopt(&socket, sockopt::PeerCredentials)?;
-        if peer.uid() != self.uid {
-            return Err(io::ErrorKind::PermissionDenied.into());
-        }
-        Ok(Socket::Unix(socket))
     }
+    socket.set_nonblocking(false)?;
+    let peer = getsockopt(&socket, sockopt::PeerCredentials)?;
+    if peer.uid() != directory.uid() {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    Ok(Socket::Unix(socket))
 }
 
 /// Connects over TCP.
@@ -157,8 +135,12 @@ impl<T: Read + Write> ReadWrite for T {}
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
+    use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixListener;
     use std::thread;
+
+    use nix::unistd::geteuid;
+    use pmix_dstore::segment::FileId;
 
     use super::*;
 
@@ -204,11 +186,17 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let long = temporary.path().join("x".repeat(120)).join("y".repeat(120));
         std::fs::create_dir_all(&long).unwrap();
-        let directory = Directory::open(&long).unwrap();
-        assert!(directory.dial(in_a_minute()).is_err());
-        let _listener = UnixListener::bind(format!("/proc/self/fd/{}/sock", directory.file.as_raw_fd())).unwrap();
-        assert!(directory.dial(in_a_minute()).is_ok());
-        let stranger = Directory { uid: directory.uid + 1, ..directory };
-        assert_eq!(stranger.dial(in_a_minute()).err().map(|error| error.kind()), Some(io::ErrorKind::PermissionDenied));
+        std::fs::set_permissions(&long, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let directory = Directory::open(&long, FileId::of(&long).unwrap()).unwrap();
+        assert!(dial(&directory, in_a_minute()).is_err());
+        let _listener = UnixListener::bind(format!("/proc/self/fd/{}/sock", directory.as_fd().as_raw_fd())).unwrap();
+        assert!(dial(&directory, in_a_minute()).is_ok());
+        if geteuid().is_root() {
+            // Whoever listens is not whose directory it is.
+            std::os::unix::fs::chown(&long, Some(65_534), None).unwrap();
+            let theirs = Directory::open(&long, FileId::of(&long).unwrap()).unwrap();
+            let refused = dial(&theirs, in_a_minute()).err().map(|error| error.kind());
+            assert_eq!(refused, Some(io::ErrorKind::PermissionDenied));
+        }
     }
 }

@@ -10,11 +10,12 @@ use std::time::Instant;
 use nix::unistd::{getegid, geteuid};
 use pmix_dstore::codec::Dialect;
 use pmix_dstore::model::{Proc, Result, Status};
+use pmix_dstore::segment::Directory;
 
 use crate::wire::{Hello, PeerKind, Version};
 use crate::{Environment, Job, Link, ReplyFn};
 
-use connect::{Directory, Socket, dial_tcp};
+use connect::{Socket, dial, dial_tcp};
 use mux::Mux;
 pub use mux::{Incoming, Sink};
 pub use offline::Offline;
@@ -34,14 +35,20 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Connects to our own server, over the socket in the namespace's directory; `None` where the environment names none
-    /// or nobody listens there.
+    /// Connects to our own server, over the socket in the namespace's directory; `None` where nobody listens there.
     ///
     /// Whoever listens may still refuse: the variables of an outer job may have been left in the environment of an inner
     /// one. `store` is the data store to be used.
-    pub fn connect_ours(env: &Environment, me: &Proc, store: &str, deadline: Instant, sink: &Sink) -> Option<Channel> {
-        let (path, secret) = (env.directory.as_ref()?, env.secret.as_ref()?);
-        let socket = Directory::open(path).and_then(|directory| directory.dial(deadline)).ok()?;
+    pub fn connect_ours(
+        env: &Environment,
+        directory: &Directory,
+        me: &Proc,
+        store: &str,
+        deadline: Instant,
+        sink: &Sink,
+    ) -> Option<Channel> {
+        let secret = env.secret.as_ref()?;
+        let socket = dial(directory, deadline).ok()?;
         let hello = hello(env, me, store, OUR_SECURITY, secret.as_bytes().into());
         Channel::introduce(env, socket, &hello, deadline, sink).ok()
     }

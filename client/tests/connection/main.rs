@@ -12,7 +12,7 @@ use pmix_client::{Client, Environment, GetOptions, GetRequest};
 use pmix_dstore::codec::{BufferType, Module};
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Info, Nspace, Rank, Result, Scope, Status, Value, keys};
-use pmix_dstore::segment::{ModexBuilder, Publisher, SegmentKind, build_job};
+use pmix_dstore::segment::{FileId, ModexBuilder, Publisher, SegmentKind, build_job};
 
 use server::{Listener, Peer};
 
@@ -101,7 +101,8 @@ fn our_server_is_reached_in_its_directory_with_the_secret() {
     std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o755)).unwrap();
     let listener = Listener::unix(&directory);
     let path = directory.to_str().unwrap();
-    let more = [("PMIX_DSTORE_SEGMENTS", path), ("PMIX_DSTORE_SECRET", "00ff")];
+    let id = FileId::of(path.as_ref()).unwrap().to_string();
+    let more = [("PMIX_DSTORE_SEGMENTS", path), ("PMIX_DSTORE_INODE", &id), ("PMIX_DSTORE_SECRET", "00ff")];
     // Nobody listens where the URI points.
     let env = environment(Some("server.0;tcp4://127.0.0.1:1"), &more);
     let server = std::thread::spawn(move || {
@@ -141,7 +142,8 @@ fn segments_are_read_without_a_message() {
     };
     publisher.publish(SegmentKind::Modex, &modex(1)).unwrap();
     let listener = Listener::unix(publisher.directory());
-    let more = [("PMIX_DSTORE_SEGMENTS", publisher.directory().to_str().unwrap()), ("PMIX_DSTORE_SECRET", "00ff")];
+    let (path, id) = (publisher.directory().to_str().unwrap().to_owned(), publisher.directory_id().to_string());
+    let more = [("PMIX_DSTORE_SEGMENTS", &*path), ("PMIX_DSTORE_INODE", &id), ("PMIX_DSTORE_SECRET", "00ff")];
     let with_segments = environment(None, &more);
     let without = environment(None, &[&more[..], &[("PMIX_DSTORE_SHM", "0")]].concat());
 
@@ -198,7 +200,8 @@ fn a_directory_without_a_listener_means_tcp() {
     let directory = tempfile::tempdir().unwrap();
     let listener = Listener::tcp();
     let path = directory.path().to_str().unwrap();
-    let more = [("PMIX_DSTORE_SEGMENTS", path), ("PMIX_DSTORE_SECRET", "00ff")];
+    let id = FileId::of(path.as_ref()).unwrap().to_string();
+    let more = [("PMIX_DSTORE_SEGMENTS", path), ("PMIX_DSTORE_INODE", &id), ("PMIX_DSTORE_SECRET", "00ff")];
     let env = environment(Some(&listener.uri()), &more);
     let server = std::thread::spawn(move || {
         let mut peer = listener.accept();
@@ -214,11 +217,47 @@ fn a_directory_without_a_listener_means_tcp() {
 }
 
 #[test]
+fn another_directory_of_the_same_name_is_neither_read_nor_dialled() {
+    let temporary = tempfile::tempdir().unwrap();
+    let nspace = Nspace::new("job").unwrap();
+    let mut publisher = Publisher::create(temporary.path(), &nspace, None).unwrap();
+    let mut job = JobData::new(nspace);
+    job.job.insert(keys::JOB_SIZE.into(), Value::Uint32(666));
+    publisher.publish(SegmentKind::Job, &build_job(&job, "test").unwrap()).unwrap();
+    let (theirs, ours) = (Listener::unix(publisher.directory()), Listener::tcp());
+    let path = publisher.directory().to_str().unwrap().to_owned();
+    // The one that the server made is another one, or it has told nothing of it.
+    let id = FileId::of(temporary.path()).unwrap().to_string();
+    for id in [Some(("PMIX_DSTORE_INODE", &*id)), Some(("PMIX_DSTORE_INODE", "1")), None] {
+        let mut more = vec![("PMIX_DSTORE_SEGMENTS", &*path), ("PMIX_DSTORE_SECRET", "00ff")];
+        more.extend(id);
+        let env = environment(Some(&ours.uri()), &more);
+        let client = std::thread::scope(|scope| {
+            let client = scope.spawn(|| {
+                let client = Client::connect(&env, &[]).unwrap();
+                assert_eq!(job_size(&client), Ok(Value::Uint32(2)));
+                client.finalize(&[]).unwrap();
+            });
+            let mut peer = ours.accept();
+            peer.welcome(1);
+            peer.serve(|peer, request| match request {
+                Request::JobInfo => Some(peer.job_info("job", 2)),
+                _ => Some(success(peer)),
+            });
+            client.join()
+        });
+        client.unwrap();
+    }
+    assert!(!theirs.is_dialled());
+}
+
+#[test]
 fn an_outer_jobs_server_that_refuses_is_passed_over() {
     let outer = tempfile::tempdir().unwrap();
     let (refusing, listener) = (Listener::unix(outer.path()), Listener::tcp());
     let path = outer.path().to_str().unwrap();
-    let more = [("PMIX_DSTORE_SEGMENTS", path), ("PMIX_DSTORE_SECRET", "00ff")];
+    let id = FileId::of(path.as_ref()).unwrap().to_string();
+    let more = [("PMIX_DSTORE_SEGMENTS", path), ("PMIX_DSTORE_INODE", &id), ("PMIX_DSTORE_SECRET", "00ff")];
     let env = environment(Some(&listener.uri()), &more);
     let server = std::thread::spawn(move || {
         drop(refusing.accept());

@@ -48,6 +48,14 @@ impl Listener {
         }
     }
 
+    /// Whether somebody has connected who has not been accepted.
+    pub fn is_dialled(&self) -> bool {
+        match self {
+            Listener::Tcp(listener) => listener.set_nonblocking(true).is_ok() && listener.accept().is_ok(),
+            Listener::Unix(listener) => listener.set_nonblocking(true).is_ok() && listener.accept().is_ok(),
+        }
+    }
+
     pub fn accept(&self) -> Peer {
         let mut stream: Box<dyn Stream> = match self {
             Listener::Tcp(listener) => Box::new(listener.accept().unwrap().0),

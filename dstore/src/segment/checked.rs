@@ -1,12 +1,13 @@
 //! A segment whose header and table of contents have been checked.
 
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rkyv::api::high::HighValidator;
 use rkyv::bytecheck::CheckBytes;
 use rkyv::{Portable, rancor};
 
-use super::bytes::slice_at;
+use super::bytes::{Miss, Read, slice_at};
 use super::header::{RawHeader, SegmentError, SegmentKind};
 use super::region::Region;
 use super::toc::NULL_LEN;
@@ -17,6 +18,8 @@ pub(super) struct CheckedSegment {
     bytes: &'static [u8],
     header: RawHeader,
     kind: Option<SegmentKind>,
+    /// A lookup has met damage.
+    is_damaged: AtomicBool,
     /// Keeps the bytes where they are; dropped with them.
     _region: Box<dyn Region>,
 }
@@ -44,13 +47,35 @@ impl CheckedSegment {
         let bytes: &'static [u8] = unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
         let header = RawHeader::read(bytes).ok_or(SegmentError::Short { len: bytes.len() as u64 })?;
         let kind = SegmentKind::from_code(header.kind);
-        Ok(CheckedSegment { bytes, header, kind, _region: region })
+        Ok(CheckedSegment { bytes, header, kind, is_damaged: AtomicBool::new(false), _region: region })
     }
 
     /// All bytes of the segment.
     #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
         self.bytes
+    }
+
+    /// What a lookup found, if anything; remembers where it met damage.
+    #[inline]
+    pub(super) fn found<T>(&self, read: Read<T>) -> Option<T> {
+        match read {
+            Ok(found) => Some(found),
+            Err(Miss::Absent) => None,
+            Err(Miss::Damaged) => self.met_damage(),
+        }
+    }
+
+    #[cold]
+    fn met_damage<T>(&self) -> Option<T> {
+        self.is_damaged.store(true, Ordering::Relaxed);
+        None
+    }
+
+    /// Whether a lookup has met damage: what the segment says from then on is not to be believed.
+    #[inline]
+    pub(super) fn is_damaged(&self) -> bool {
+        self.is_damaged.load(Ordering::Relaxed)
     }
 
     /// The header.
@@ -72,7 +97,7 @@ impl CheckedSegment {
         // The root is the last object of the table of contents. Only these bytes are validated, so no relative pointer
         // in them can lead anywhere else.
         let toc = slice_at(self.bytes, self.header.toc_pos, self.header.toc_len)
-            .ok_or(SegmentError::Extent("table of contents"))?;
+            .map_err(|_| SegmentError::Extent("table of contents"))?;
         rkyv::access::<T, rancor::Error>(toc).map_err(|error| SegmentError::Archive(error.to_string()))
     }
 }
@@ -88,15 +113,18 @@ pub(super) fn or_empty<T: Default>(
     }
 }
 
-/// The variable value of `len` bytes at `pos`; `None` where it does not lie in the file or is no value of its type.
+/// The variable value of `len` bytes at `pos`.
+///
+/// # Errors
+/// It does not lie in the region or is no value of its type.
 #[inline]
-pub(super) fn payload(bytes: &[u8], ty: DataType, pos: u64, len: u32) -> Option<ValueRef<'_>> {
+pub(super) fn payload(bytes: &[u8], ty: DataType, pos: u64, len: u32) -> Read<ValueRef<'_>> {
     if ty == DataType::STRING {
         if len == NULL_LEN {
-            return Some(ValueRef::Str(None));
+            return Ok(ValueRef::Str(None));
         }
         let text = slice_at(bytes, pos, u64::from(len) + 1)?;
-        return CStr::from_bytes_with_nul(text).ok().map(|text| ValueRef::Str(Some(text)));
+        return CStr::from_bytes_with_nul(text).map(|text| ValueRef::Str(Some(text))).map_err(|_| Miss::Damaged);
     }
     let bytes = slice_at(bytes, pos, len.into())?;
     match ty {
@@ -104,9 +132,9 @@ pub(super) fn payload(bytes: &[u8], ty: DataType, pos: u64, len: u32) -> Option<
         | DataType::REGEX
         | DataType::COMPRESSED_STRING
         | DataType::COMPRESSED_BYTE_OBJECT
-        | DataType::DATA_BUFFER => Some(ValueRef::Bytes { ty, bytes }),
-        _ if ty.scalar_width().is_some() => None,
-        _ => Some(ValueRef::Packed { ty, bytes }),
+        | DataType::DATA_BUFFER => Ok(ValueRef::Bytes { ty, bytes }),
+        _ if ty.scalar_width().is_some() => Err(Miss::Damaged),
+        _ => Ok(ValueRef::Packed { ty, bytes }),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 
-use super::bytes::{Table, u32_at, u64_at};
+use super::bytes::{Lines, Miss, Read, Table, u32_at, u64_at};
 use super::checked::{number_mask, payload};
 use super::header::SegmentError;
 use super::toc::{ColumnToc, DictEntry, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SparseEntry};
@@ -19,7 +19,7 @@ pub(super) struct Column {
     /// Bits that a number of the column may have; 0 where the numbers are indices of the dictionary.
     mask: u64,
     /// Empty where every row has a value.
-    presence: Table,
+    presence: Lines,
     dictionary: Table,
     sparse: Table,
 }
@@ -35,7 +35,7 @@ enum Source {
         divisor: u32,
         modulus: u32,
     },
-    Dense(Table),
+    Dense(Lines),
 }
 
 impl Column {
@@ -45,6 +45,7 @@ impl Column {
     /// An extent outside the file, or a description that means nothing.
     pub(super) fn check(toc: &ColumnToc, len: usize) -> Result<Column, SegmentError> {
         let table = |extent, width, what| Table::check(extent, len, width).ok_or(SegmentError::Extent(what));
+        let lines = |extent, what| Lines::check(extent, len).ok_or(SegmentError::Extent(what));
         let source = match toc.source {
             SOURCE_NONE => Source::None,
             SOURCE_FORMULA => {
@@ -56,17 +57,17 @@ impl Column {
                 Source::Formula { start: toc.start, step: toc.step, divisor, modulus }
             }
             SOURCE_DENSE => {
-                let width = toc.numbers.width as usize;
-                if !matches!(width, 1 | 2 | 4 | 8) || toc.numbers.count < u64::from(toc.rows) {
+                if toc.numbers.count < u64::from(toc.rows) {
                     return Err(SegmentError::Extent("numbers"));
                 }
-                Source::Dense(table(toc.numbers, width, "numbers")?)
+                Source::Dense(lines(toc.numbers, "numbers")?)
             }
             _ => return Err(SegmentError::Extent("source of a column")),
         };
         let ty = DataType(u16::try_from(toc.ty).map_err(|_| SegmentError::Extent("type of a column"))?);
-        let presence = table(toc.presence, 8, "presence")?;
-        if presence.count() != 0 && presence.count() < (toc.rows as usize).div_ceil(64) {
+        let presence = lines(toc.presence, "presence")?;
+        let is_short = presence.width() != 8 || presence.count() < (toc.rows as usize).div_ceil(64);
+        if presence.count() != 0 && is_short {
             return Err(SegmentError::Extent("presence"));
         }
         let dictionary = table(toc.dictionary, size_of::<DictEntry>(), "dictionary")?;
@@ -94,9 +95,7 @@ impl Column {
                 }
                 format!("{start} + {} * {row}", step as i64)
             }
-            Source::Dense(table) => {
-                format!("{} numbers of {} bytes", table.count(), table.span().1 / table.count().max(1))
-            }
+            Source::Dense(lines) => format!("{} numbers of {} bytes", lines.count(), lines.width()),
         };
         form.insert_str(0, &format!("{}: ", self.ty));
         if self.dictionary.count() != 0 {
@@ -119,10 +118,10 @@ impl Column {
 
     /// The value of a row; `heap` is the heap region of the segment `bytes`.
     #[inline]
-    pub(super) fn value<'a>(&self, bytes: &'a [u8], heap: &'a [u8], row: u32) -> Option<ValueRef<'a>> {
-        if row < self.rows && (self.presence.count() == 0 || self.presence.bit(bytes, row as usize)) {
+    pub(super) fn value<'a>(&self, bytes: &'a [u8], heap: &'a [u8], row: u32) -> Read<ValueRef<'a>> {
+        if row < self.rows && (self.presence.count() == 0 || self.presence.bit(bytes, row as usize)?) {
             let number = match self.source {
-                Source::Dense(table) => table.number(bytes, row as usize)?,
+                Source::Dense(lines) => lines.number(bytes, row as usize)?,
                 Source::Formula { start, step, divisor, modulus } => {
                     let mut n = row;
                     // Divisions are the dearest part of a formula; most formulas have one of them or none.
@@ -137,9 +136,10 @@ impl Column {
                 Source::None => return self.sparse_value(bytes, heap, row),
             };
             if self.mask != 0 {
-                return Some(ValueRef::Scalar { ty: self.ty, bits: number & self.mask });
+                return Ok(ValueRef::Scalar { ty: self.ty, bits: number & self.mask });
             }
-            let entry = self.dictionary.at(usize::try_from(number).ok()?)?;
+            let index = usize::try_from(number).map_err(|_| Miss::Damaged)?;
+            let entry = self.dictionary.entry::<{ offset_of!(DictEntry, check) }>(bytes, index)?;
             let pos = u64_at(bytes, entry + offset_of!(DictEntry, pos))?;
             let len = u32_at(bytes, entry + offset_of!(DictEntry, len))?;
             return payload(heap, self.ty, pos, len);
@@ -148,27 +148,17 @@ impl Column {
     }
 
     /// The value of a row that is not of the column's type.
-    fn sparse_value<'a>(&self, bytes: &'a [u8], heap: &'a [u8], row: u32) -> Option<ValueRef<'a>> {
-        let (mut low, mut high) = (0, self.sparse.count());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let entry = self.sparse.at(middle)?;
-            let found = u32_at(bytes, entry + offset_of!(SparseEntry, row))?;
-            match found.cmp(&row) {
-                std::cmp::Ordering::Less => low = middle + 1,
-                std::cmp::Ordering::Greater => high = middle,
-                std::cmp::Ordering::Equal => {
-                    let ty = u32_at(bytes, entry + offset_of!(SparseEntry, ty))?;
-                    let ty = DataType(u16::try_from(ty).ok()?);
-                    let value = u64_at(bytes, entry + offset_of!(SparseEntry, value))?;
-                    if let Some(mask) = number_mask(ty) {
-                        return Some(ValueRef::Scalar { ty, bits: value & mask });
-                    }
-                    let len = u32_at(bytes, entry + offset_of!(SparseEntry, len))?;
-                    return payload(heap, ty, value, len);
-                }
-            }
+    fn sparse_value<'a>(&self, bytes: &'a [u8], heap: &'a [u8], row: u32) -> Read<ValueRef<'a>> {
+        let all = (0, self.sparse.count());
+        let entry =
+            self.sparse.search::<{ offset_of!(SparseEntry, check) }>(bytes, all, offset_of!(SparseEntry, row), row)?;
+        let ty = u32_at(bytes, entry + offset_of!(SparseEntry, ty))?;
+        let ty = DataType(u16::try_from(ty).map_err(|_| Miss::Damaged)?);
+        let value = u64_at(bytes, entry + offset_of!(SparseEntry, value))?;
+        if let Some(mask) = number_mask(ty) {
+            return Ok(ValueRef::Scalar { ty, bits: value & mask });
         }
-        None
+        let len = u32_at(bytes, entry + offset_of!(SparseEntry, len))?;
+        payload(heap, ty, value, len)
     }
 }

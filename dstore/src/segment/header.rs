@@ -13,7 +13,7 @@ use crate::model::Nspace;
 /// First eight bytes of every segment.
 pub const MAGIC: [u8; 8] = *b"PMIXDSEG";
 /// Version of the format that this build writes and reads.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 /// Length of the header; the first region follows.
 pub const HEADER_LEN: usize = 512;
 /// Feature bits that this build knows. A segment with another bit in `features` is refused.
@@ -126,6 +126,10 @@ pub enum SegmentError {
     Extent(&'static str),
     /// The segment is of another namespace.
     OtherNspace,
+    /// The segment is not the one that the directory page means: an older one, or one of another directory.
+    OtherSegment,
+    /// A table was changed after it was written; noticed by a lookup.
+    Table,
 }
 
 impl fmt::Display for SegmentError {
@@ -149,6 +153,8 @@ impl fmt::Display for SegmentError {
             SegmentError::Archive(what) => write!(f, "table of contents: {what}"),
             SegmentError::Extent(what) => write!(f, "region out of bounds: {what}"),
             SegmentError::OtherNspace => f.write_str("segment of another namespace"),
+            SegmentError::OtherSegment => f.write_str("not the segment that the directory page means"),
+            SegmentError::Table => f.write_str("a table is damaged"),
         }
     }
 }
@@ -196,21 +202,21 @@ impl RawHeader {
         let header = bytes.get(..HEADER_LEN)?;
         let creator = header.get(offset_of!(Header, creator)..)?.get(..CREATOR_LEN)?;
         let creator_len = creator.iter().position(|byte| *byte == 0).unwrap_or(CREATOR_LEN);
-        let nspace_len = u32_at(header, offset_of!(Header, nspace_len))?;
+        let nspace_len = u32_at(header, offset_of!(Header, nspace_len)).ok()?;
         let nspace = header.get(offset_of!(Header, nspace)..)?;
         Some(RawHeader {
             magic_ok: header.starts_with(&MAGIC),
-            format_version: u32_at(header, offset_of!(Header, format_version))?,
-            header_len: u32_at(header, offset_of!(Header, header_len))?,
-            features: u64_at(header, offset_of!(Header, features))?,
-            features_optional: u64_at(header, offset_of!(Header, features_optional))?,
-            fingerprint: u64_at(header, offset_of!(Header, fingerprint))?,
-            kind: u32_at(header, offset_of!(Header, kind))?,
-            total_len: u64_at(header, offset_of!(Header, total_len))?,
-            content_hash: u64_at(header, offset_of!(Header, content_hash))?,
-            meta_hash: u64_at(header, offset_of!(Header, meta_hash))?,
-            toc_pos: u64_at(header, offset_of!(Header, toc_pos))?,
-            toc_len: u64_at(header, offset_of!(Header, toc_len))?,
+            format_version: u32_at(header, offset_of!(Header, format_version)).ok()?,
+            header_len: u32_at(header, offset_of!(Header, header_len)).ok()?,
+            features: u64_at(header, offset_of!(Header, features)).ok()?,
+            features_optional: u64_at(header, offset_of!(Header, features_optional)).ok()?,
+            fingerprint: u64_at(header, offset_of!(Header, fingerprint)).ok()?,
+            kind: u32_at(header, offset_of!(Header, kind)).ok()?,
+            total_len: u64_at(header, offset_of!(Header, total_len)).ok()?,
+            content_hash: u64_at(header, offset_of!(Header, content_hash)).ok()?,
+            meta_hash: u64_at(header, offset_of!(Header, meta_hash)).ok()?,
+            toc_pos: u64_at(header, offset_of!(Header, toc_pos)).ok()?,
+            toc_len: u64_at(header, offset_of!(Header, toc_len)).ok()?,
             creator: creator[..creator_len].to_vec(),
             nspace_len,
             nspace: nspace[..nspace.len().min(nspace_len as usize)].to_vec(),
@@ -259,7 +265,7 @@ impl RawHeader {
 /// The hash of header and table of contents, the two hash fields taken as zero; `None` where the position of the
 /// table of contents is outside.
 pub(super) fn meta_hash(bytes: &[u8], toc_pos: u64) -> Option<u64> {
-    let toc = slice_at(bytes, toc_pos, (bytes.len() as u64).checked_sub(toc_pos)?)?;
+    let toc = slice_at(bytes, toc_pos, (bytes.len() as u64).checked_sub(toc_pos)?).ok()?;
     let mut hasher = Xxh3::new();
     hash_header(&mut hasher, bytes, true)?;
     hasher.update(toc);

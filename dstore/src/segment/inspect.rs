@@ -12,7 +12,9 @@ use super::bytes::{slice_at, u32_at, u64_at};
 use super::header::{RawHeader, SegmentKind, content_hash};
 use super::job_reader::JobReader;
 use super::modex_reader::ModexReader;
-use super::page::{Entry, PAGE_CAPACITY, PAGE_MAGIC, PAGES_MAX, PageHeader, page_name, segment_name};
+use super::page::{
+    DamagedEntry, Entry, PAGE_CAPACITY, PAGE_MAGIC, PAGES_MAX, PageHeader, count_of, page_name, segment_name,
+};
 use super::region::HeapRegion;
 use super::toc::LAYOUT;
 use crate::model::{KeyRef, Rank, ValueRef};
@@ -142,17 +144,27 @@ pub fn inspect_segment(bytes: &[u8], options: &InspectOptions) -> Report {
     report.add("header", header_report(&header));
     report.add("content hash matches", is_intact);
     let region = Box::new(HeapRegion::new(bytes));
+    let mut tables_damaged = false;
     let problem = |error: super::SegmentError| problems.push(error.to_string());
     match SegmentKind::from_code(header.kind) {
         Some(SegmentKind::Job) => match JobReader::open_damaged(region, problem) {
-            Ok(reader) => report.add("job", job_report(&reader, options)),
+            Ok(reader) => {
+                report.add("job", job_report(&reader, options));
+                tables_damaged = reader.is_damaged();
+            }
             Err(error) => problems.push(error.to_string()),
         },
         Some(SegmentKind::Modex) => match ModexReader::open_damaged(region, problem) {
-            Ok(reader) => report.add("modex", modex_report(&reader, options)),
+            Ok(reader) => {
+                report.add("modex", modex_report(&reader, options));
+                tables_damaged = reader.is_damaged();
+            }
             Err(error) => problems.push(error.to_string()),
         },
         None => {}
+    }
+    if tables_damaged {
+        problems.push(super::SegmentError::Table.to_string());
     }
     problems.dedup();
     if !problems.is_empty() {
@@ -249,8 +261,8 @@ pub fn inspect_directory(path: &Path, options: &InspectOptions) -> std::io::Resu
     let mut report = Report::map();
     let first = read_file(&path.join(page_name(0)))?;
     report.add("page", page_report(&first));
-    let count = u64_at(&first, offset_of!(PageHeader, count)).unwrap_or(0);
-    let mut entries: Vec<Option<Entry>> = Vec::new();
+    let count = u64_at(&first, offset_of!(PageHeader, count)).ok().and_then(count_of).unwrap_or(0);
+    let mut entries: Vec<Result<Option<Entry>, DamagedEntry>> = Vec::new();
     let mut problems = Vec::new();
     for number in 0..count.div_ceil(PAGE_CAPACITY).min(PAGES_MAX) {
         let page = match number {
@@ -271,11 +283,19 @@ pub fn inspect_directory(path: &Path, options: &InspectOptions) -> std::io::Resu
     let mut list = Vec::new();
     let mut segments = Report::map();
     for (index, entry) in entries.iter().enumerate() {
-        let Some(entry) = entry else {
-            list.push(Report::from(format!("{index}: of an unknown kind")));
-            continue;
+        let entry = match entry {
+            Ok(Some(entry)) => entry,
+            Ok(None) => {
+                list.push(Report::from(format!("{index}: of an unknown kind")));
+                continue;
+            }
+            Err(DamagedEntry) => {
+                list.push(Report::from(format!("{index}: damaged")));
+                problems.push(Report::from(format!("entry {index}: damaged")));
+                continue;
+            }
         };
-        let later = entries[index + 1..].iter().flatten();
+        let later = entries[index + 1..].iter().flatten().flatten();
         let is_replaced = later.clone().any(|new| new.does_replace(entry.kind, entry.place));
         let name = segment_name(entry.file);
         let mut line = format!("{index}: {} {name}, {} bytes, place {}", entry.kind.name(), entry.len, entry.place);
@@ -316,7 +336,10 @@ fn page_report(page: &[u8]) -> Report {
     let len = number(offset_of!(PageHeader, nspace_len)).min(256);
     let nspace = slice_at(page, offset_of!(PageHeader, nspace) as u64, len.into()).unwrap_or(&[]);
     report.add("namespace", text(nspace));
-    report.add("count", u64_at(page, offset_of!(PageHeader, count)).unwrap_or(0));
+    match u64_at(page, offset_of!(PageHeader, count)).ok().and_then(count_of) {
+        Some(count) => report.add("count", count),
+        None => report.add("count", "damaged"),
+    }
     report.add("retired", number(offset_of!(PageHeader, retired)) != 0);
     report
 }

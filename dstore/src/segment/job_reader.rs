@@ -4,7 +4,7 @@ use std::mem::offset_of;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::bytes::{Table, slice_at, u32_at, u64_at};
+use super::bytes::{Miss, Read, Table, slice_at, u32_at, u64_at};
 use super::checked::{CheckedSegment, or_empty};
 use super::column::Column;
 use super::header::{RawHeader, SegmentError, SegmentKind};
@@ -91,7 +91,7 @@ impl JobReader {
     /// What the column of a key in a realm is made of, in words.
     pub(super) fn column_form(&self, key: &KeyRef<'_>, realm: Realm) -> Option<String> {
         let bytes = self.segment.bytes();
-        let column = self.keys.find(bytes, key)?.column(bytes, realm as usize)?;
+        let column = self.keys.find(bytes, key).and_then(|key| key.column(bytes, realm as usize)).ok()?;
         self.columns.get(column as usize).map(Column::form)
     }
 
@@ -105,13 +105,20 @@ impl JobReader {
         self.rows[realm as usize]
     }
 
+    /// Whether a lookup has met damage. What it and later ones say is then not to be believed.
+    #[inline]
+    pub fn is_damaged(&self) -> bool {
+        self.segment.is_damaged()
+    }
+
     /// The keys with the realms that hold them.
     pub fn keys(&self) -> impl Iterator<Item = (KeyRef<'_>, RealmMask)> {
         let bytes = self.segment.bytes();
-        (0..self.keys.count()).filter_map(move |id| {
+        let key = move |id| {
             let key = self.keys.by_id(bytes, id)?;
-            Some((KeyRef::new(self.keys.text(bytes, key)?), key.realms(bytes)?))
-        })
+            Ok((KeyRef::new(self.keys.text(bytes, key)?), key.realms(bytes)?))
+        };
+        (0..self.keys.count()).filter_map(move |id| self.segment.found(key(id)))
     }
 
     #[inline]
@@ -120,19 +127,51 @@ impl JobReader {
         self.segment.bytes().get(pos..pos + len).unwrap_or(&[])
     }
 
-    fn row_of_id(&self, table: &Table, id: u32) -> Option<u32> {
+    fn row_of_id(&self, table: &Table, id: u32) -> Read<u32> {
         let bytes = self.segment.bytes();
-        let (mut low, mut high) = (0, table.count());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let entry = table.at(middle)?;
-            match u32_at(bytes, entry + offset_of!(IdRow, id))?.cmp(&id) {
-                std::cmp::Ordering::Less => low = middle + 1,
-                std::cmp::Ordering::Greater => high = middle,
-                std::cmp::Ordering::Equal => return u32_at(bytes, entry + offset_of!(IdRow, row)),
+        let all = (0, table.count());
+        let entry = table.search::<{ offset_of!(IdRow, check) }>(bytes, all, offset_of!(IdRow, id), id)?;
+        u32_at(bytes, entry + offset_of!(IdRow, row))
+    }
+
+    fn row_of_name(&self, name: &[u8]) -> Read<u32> {
+        let bytes = self.segment.bytes();
+        let hash = xxh3_64(name);
+        let count = self.node_names.count();
+        let mut index = hash as usize;
+        for _ in 0..count {
+            let slot = self.node_names.entry::<{ offset_of!(NameSlot, check) }>(bytes, index & (count - 1))?;
+            let row = u32_at(bytes, slot + offset_of!(NameSlot, row))?;
+            if row == NO_ID {
+                return Err(Miss::Absent);
             }
+            if u64_at(bytes, slot + offset_of!(NameSlot, hash))? == hash {
+                let pos = u64_at(bytes, slot + offset_of!(NameSlot, pos))?;
+                let len = u32_at(bytes, slot + offset_of!(NameSlot, len))?;
+                let text = slice_at(self.heap(), pos, len.into())?;
+                if text == name {
+                    return Ok(row);
+                }
+                // Another name of the same hash, or what is left of this one.
+                if xxh3_64(text) != hash {
+                    return Err(Miss::Damaged);
+                }
+            }
+            index = index.wrapping_add(1);
         }
-        None
+        Err(Miss::Absent)
+    }
+
+    #[inline]
+    fn column_value(&self, realm: Realm, row: u32, key: FoundKey) -> Read<ValueRef<'_>> {
+        let bytes = self.segment.bytes();
+        let column = key.column(bytes, realm as usize)?;
+        let column = self.columns.get(column as usize).ok_or(Miss::Damaged)?;
+        // A damaged key table must not lead to the values of another key.
+        if !column.is_of(key.id(bytes)?, realm as u32) {
+            return Err(Miss::Damaged);
+        }
+        column.value(bytes, self.heap(), row)
     }
 }
 
@@ -146,26 +185,20 @@ impl JobLookup for JobReader {
     #[inline]
     fn find_key<'a>(&self, key: KeyRef<'a>) -> Option<(JobKey, RealmMask)> {
         let bytes = self.segment.bytes();
-        let key = self.keys.find(bytes, &key)?;
-        Some((JobKey(key), key.realms(bytes)?))
+        let found = self.keys.find(bytes, &key).and_then(|key| Ok((JobKey(key), key.realms(bytes)?)));
+        self.segment.found(found)
     }
 
     #[inline]
     fn value(&self, realm: Realm, row: u32, key: JobKey) -> Option<ValueRef<'_>> {
-        let bytes = self.segment.bytes();
-        let column = self.columns.get(key.0.column(bytes, realm as usize)? as usize)?;
-        // A damaged key table must not lead to the values of another key.
-        if !column.is_of(key.0.id(bytes)?, realm as u32) {
-            return None;
-        }
-        column.value(bytes, self.heap(), row)
+        self.segment.found(self.column_value(realm, row, key.0))
     }
 
     fn app_row(&self, appnum: u32) -> Option<u32> {
         if self.flags & APPNUMS_ARE_ROWS != 0 {
             return (appnum < self.rows(Realm::App)).then_some(appnum);
         }
-        self.row_of_id(&self.appnums, appnum)
+        self.segment.found(self.row_of_id(&self.appnums, appnum))
     }
 
     #[inline]
@@ -173,30 +206,11 @@ impl JobLookup for JobReader {
         if self.flags & NODE_IDS_ARE_ROWS != 0 {
             return (nodeid < self.rows(Realm::Node)).then_some(nodeid);
         }
-        self.row_of_id(&self.node_ids, nodeid)
+        self.segment.found(self.row_of_id(&self.node_ids, nodeid))
     }
 
     fn node_row_by_name(&self, name: &[u8]) -> Option<u32> {
-        let bytes = self.segment.bytes();
-        let hash = xxh3_64(name);
-        let count = self.node_names.count();
-        let mut index = hash as usize;
-        for _ in 0..count {
-            let slot = self.node_names.at(index & (count - 1))?;
-            let row = u32_at(bytes, slot + offset_of!(NameSlot, row))?;
-            if row == NO_ID {
-                return None;
-            }
-            if u64_at(bytes, slot + offset_of!(NameSlot, hash))? == hash {
-                let pos = u64_at(bytes, slot + offset_of!(NameSlot, pos))?;
-                let len = u32_at(bytes, slot + offset_of!(NameSlot, len))?;
-                if slice_at(self.heap(), pos, len.into())? == name {
-                    return Some(row);
-                }
-            }
-            index = index.wrapping_add(1);
-        }
-        None
+        self.segment.found(self.row_of_name(name))
     }
 
     fn app_count(&self) -> u32 {

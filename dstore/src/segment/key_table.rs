@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 
-use super::bytes::{Table, slice_at, u32_at, u64_at};
+use super::bytes::{Miss, Read, Table, slice_at, u32_at, u64_at};
 use super::header::SegmentError;
 use super::toc::{KeySlot, KeysToc, NO_ID};
 use crate::model::KeyRef;
@@ -39,40 +39,53 @@ impl KeyTable {
 
     /// Finds a key. The hash leads to it, the text is compared.
     #[inline]
-    pub(super) fn find(&self, bytes: &[u8], key: &KeyRef<'_>) -> Option<FoundKey> {
+    pub(super) fn find(&self, bytes: &[u8], key: &KeyRef<'_>) -> Read<FoundKey> {
         let count = self.slots.count();
         let mask = count.wrapping_sub(1);
         let mut index = key.hash() as usize;
-        // At most once around: a damaged table may have no empty slot.
+        // At most once around: a table that means harm may have no empty slot.
         for _ in 0..count {
-            let found = FoundKey(self.slots.at(index & mask)?);
+            let found = self.slot(bytes, index & mask)?;
             if found.id(bytes)? == NO_ID {
-                return None;
+                return Err(Miss::Absent);
             }
             let hash = u64_at(bytes, found.0 + offset_of!(KeySlot, hash))?;
-            if hash == key.hash() && self.text(bytes, found)? == key.text() {
-                return Some(found);
+            if hash == key.hash() {
+                let text = self.text(bytes, found)?;
+                if text == key.text() {
+                    return Ok(found);
+                }
+                // Another key of the same hash, or what is left of this one.
+                if KeyRef::new(text).hash() != hash {
+                    return Err(Miss::Damaged);
+                }
             }
             index = index.wrapping_add(1);
         }
-        None
+        Err(Miss::Absent)
+    }
+
+    #[inline]
+    fn slot(&self, bytes: &[u8], index: usize) -> Read<FoundKey> {
+        self.slots.entry::<{ offset_of!(KeySlot, check) }>(bytes, index).map(FoundKey)
     }
 
     /// The key of an id.
-    pub(super) fn by_id(&self, bytes: &[u8], id: u32) -> Option<FoundKey> {
-        let slot = self.ids.number(bytes, id as usize)?;
-        self.slots.at(usize::try_from(slot).ok()?).map(FoundKey)
+    pub(super) fn by_id(&self, bytes: &[u8], id: u32) -> Read<FoundKey> {
+        let slot = u32_at(bytes, self.ids.at(id as usize)?)?;
+        let found = self.slot(bytes, slot as usize)?;
+        if found.id(bytes)? == id { Ok(found) } else { Err(Miss::Damaged) }
     }
 
     /// The text of a key.
     #[inline]
-    pub(super) fn text<'a>(&self, bytes: &'a [u8], key: FoundKey) -> Option<&'a [u8]> {
+    pub(super) fn text<'a>(&self, bytes: &'a [u8], key: FoundKey) -> Read<&'a [u8]> {
         let pos = u32_at(bytes, key.0 + offset_of!(KeySlot, text_pos))?;
         let len = u32_at(bytes, key.0 + offset_of!(KeySlot, text_len))?;
         let (first, text_len) = self.text.span();
         let end = u64::from(pos) + u64::from(len);
         if end > text_len as u64 {
-            return None;
+            return Err(Miss::Damaged);
         }
         slice_at(bytes, first as u64 + u64::from(pos), len.into())
     }
@@ -86,20 +99,22 @@ impl KeyTable {
 impl FoundKey {
     /// The key's id.
     #[inline]
-    pub(super) fn id(self, bytes: &[u8]) -> Option<u32> {
+    pub(super) fn id(self, bytes: &[u8]) -> Read<u32> {
         u32_at(bytes, self.0 + offset_of!(KeySlot, id))
     }
 
     /// The realms that hold the key.
     #[inline]
-    pub(super) fn realms(self, bytes: &[u8]) -> Option<RealmMask> {
+    pub(super) fn realms(self, bytes: &[u8]) -> Read<RealmMask> {
         u32_at(bytes, self.0 + offset_of!(KeySlot, realms)).map(|realms| RealmMask(realms as u8))
     }
 
     /// The column of the key in realm `index`, or in a modex segment where to look first (0) and the lowest rank (1).
     #[inline]
-    pub(super) fn column(self, bytes: &[u8], index: usize) -> Option<u32> {
-        let column = u32_at(bytes, self.0 + offset_of!(KeySlot, columns) + 4 * index)?;
-        (column != NO_ID).then_some(column)
+    pub(super) fn column(self, bytes: &[u8], index: usize) -> Read<u32> {
+        match u32_at(bytes, self.0 + offset_of!(KeySlot, columns) + 4 * index)? {
+            NO_ID => Err(Miss::Absent),
+            column => Ok(column),
+        }
     }
 }

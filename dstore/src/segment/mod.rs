@@ -37,6 +37,7 @@ mod view;
 
 #[cfg(feature = "builder")]
 pub use build::{BuildError, ModexBuilder, build_job};
+pub use files::{Directory, FileId};
 pub use header::{
     CREATOR_LEN, FEATURES_KNOWN, FORMAT_VERSION, HEADER_LEN, MAGIC, RawHeader, SegmentError, SegmentKind, content_hash,
 };

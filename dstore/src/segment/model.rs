@@ -9,7 +9,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread::{Builder, JoinHandle};
 
-use super::{ModexBuilder, NamespaceView, Publisher, SegmentKind, build_job};
+use super::{Directory, FileId, ModexBuilder, NamespaceView, Publisher, SegmentKind, build_job};
 use crate::job::JobData;
 use crate::model::{Key, KeyRef, Nspace, Rank, Value, ValueRef, keys};
 use crate::modex::ModexData;
@@ -63,7 +63,8 @@ fn check(name: &str, body: impl Fn(Publisher, NamespaceView) + Clone + Send + Sy
 }
 
 fn attach(directory: &Path) -> NamespaceView {
-    NamespaceView::attach(directory, nix::unistd::geteuid().as_raw()).expect("an attached view")
+    let directory = FileId::of(directory).map(|id| Directory::open(directory, id));
+    NamespaceView::attach(directory.expect("it is there").expect("it is ours")).expect("an attached view")
 }
 
 /// The version that a view finds, if it finds any.

@@ -2,14 +2,14 @@
 
 use std::mem::offset_of;
 
-use super::bytes::{Table, slice_at, u16_at, u32_at, u64_at};
+use super::bytes::{Lines, Miss, Read, Table, slice_at, u16_at, u32_at, u64_at, verify};
 use super::checked::{CheckedSegment, number_mask, or_empty, payload};
 use super::header::{RawHeader, SegmentError, SegmentKind};
 use super::key_table::{FoundKey, KeyTable};
 use super::region::Region;
 use super::toc::{
     ArchivedModexToc, FIELD_FIXED, FIELD_NUMBER, FIELD_VARIABLE, FieldEntry, ModexToc, NO_ID, NULL_LEN, PLACE_SORTED,
-    PLACE_STRIDE, PLACE_TABLE, PlaceEntry, ShapeEntry,
+    PLACE_STRIDE, PLACE_TABLE, PlaceEntry, ShapeEntry, VariableEntry,
 };
 use crate::model::{DataType, KeyRef, Rank, ValueRef};
 
@@ -27,11 +27,20 @@ pub struct ModexReader {
     records: Table,
 }
 
+/// All that a rank has here.
+#[derive(Clone, Copy)]
+struct Record<'a> {
+    bytes: &'a [u8],
+    /// Position in the file.
+    pos: usize,
+    shape: usize,
+}
+
 /// How the record of a rank is found.
 enum Placement {
-    Stride { stride: u64, shape_ids: Table, none: u64 },
+    Stride { stride: u64, shape_ids: Lines, none: u64 },
     Table(Table),
-    Sorted { ranks: Table, places: Table },
+    Sorted(Table),
 }
 
 impl ModexReader {
@@ -74,16 +83,13 @@ impl ModexReader {
         let records = table(toc.records, 1, "records")?;
         let placement = match toc.placement {
             PLACE_STRIDE => {
-                let width = match toc.shape_ids.width {
-                    _ if toc.shape_ids.count == 0 => 1,
-                    width @ (1 | 2 | 4) => width as usize,
-                    _ => return Err(SegmentError::Extent("shape ids")),
-                };
-                let shape_ids = table(toc.shape_ids, width, "shape ids")?;
-                Placement::Stride { stride: toc.stride, shape_ids, none: u64::MAX >> (64 - 8 * width) }
+                let lines = Lines::check(toc.shape_ids, len).ok_or(SegmentError::Extent("shape ids"));
+                let shape_ids = or_empty(lines, judge)?;
+                let none = u64::MAX >> (64 - 8 * shape_ids.width().max(1));
+                Placement::Stride { stride: toc.stride, shape_ids, none }
             }
             PLACE_TABLE => Placement::Table(places),
-            PLACE_SORTED => Placement::Sorted { ranks: table(toc.ranks, 4, "ranks")?, places },
+            PLACE_SORTED => Placement::Sorted(places),
             _ => return Err(SegmentError::Extent("placement")),
         };
         if toc.rank_step == 0 {
@@ -123,45 +129,57 @@ impl ModexReader {
         match self.placement {
             Placement::Stride { .. } => "stride",
             Placement::Table(_) => "table",
-            Placement::Sorted { .. } => "sorted",
+            Placement::Sorted(_) => "sorted",
         }
     }
 
     /// The keys of the segment.
     pub fn keys(&self) -> impl Iterator<Item = KeyRef<'_>> {
         let bytes = self.segment.bytes();
-        (0..self.keys.count()).filter_map(move |id| self.key(bytes, id))
+        (0..self.keys.count()).filter_map(move |id| self.segment.found(self.key(bytes, id)))
+    }
+
+    /// Whether a lookup has met damage: what the segment lacks may be there, and newer than what others have.
+    #[inline]
+    pub fn is_damaged(&self) -> bool {
+        self.segment.is_damaged()
     }
 
     /// The value of `key` of a rank, if the segment has it.
     #[inline]
     pub fn get(&self, rank: Rank, key: &KeyRef<'_>) -> Option<ValueRef<'_>> {
+        self.segment.found(self.read(rank, key))
+    }
+
+    #[inline]
+    fn read(&self, rank: Rank, key: &KeyRef<'_>) -> Read<ValueRef<'_>> {
         if rank.0 < self.first_rank || rank.0 > self.last_rank {
-            return None;
+            return Err(Miss::Absent);
         }
         let bytes = self.segment.bytes();
         let key = self.keys.find(bytes, key)?;
-        let (record, shape) = self.record(rank)?;
-        let field = self.field(shape, key)?;
+        let record = self.record(rank)?;
+        let field = self.field(record.shape, key)?;
         self.field_value(record, field)
     }
 
     /// The lowest rank that has a value of `key` here.
     pub fn first_rank_with(&self, key: &KeyRef<'_>) -> Option<Rank> {
         let bytes = self.segment.bytes();
-        self.keys.find(bytes, key)?.column(bytes, 1).map(Rank)
+        self.segment.found(self.keys.find(bytes, key).and_then(|key| key.column(bytes, 1))).map(Rank)
     }
 
     /// All values of a rank, in the order of the key ids.
     pub fn rank(&self, rank: Rank) -> impl Iterator<Item = (KeyRef<'_>, ValueRef<'_>)> {
         let bytes = self.segment.bytes();
-        let found = self.record(rank).and_then(|(record, shape)| Some((record, self.shape_fields(shape)?)));
-        found.into_iter().flat_map(move |(record, (first, count))| {
-            (0..count).filter_map(move |index| {
-                let field = self.fields.at(first.checked_add(index)?)?;
+        let found = self.record(rank).and_then(|record| Ok((record, self.shape_fields(record.shape)?)));
+        self.segment.found(found).into_iter().flat_map(move |(record, (first, count))| {
+            let value = move |index: usize| {
+                let field = self.field_at(first.checked_add(index).ok_or(Miss::Damaged)?)?;
                 let key = u32_at(bytes, field + offset_of!(FieldEntry, key))?;
-                Some((self.key(bytes, key)?, self.field_value(record, field)?))
-            })
+                Ok((self.key(bytes, key)?, self.field_value(record, field)?))
+            };
+            (0..count).filter_map(move |index| self.segment.found(value(index)))
         })
     }
 
@@ -169,150 +187,152 @@ impl ModexReader {
     pub fn ranks(&self) -> impl Iterator<Item = Rank> {
         let bytes = self.segment.bytes();
         let count = match &self.placement {
-            Placement::Sorted { ranks, .. } => ranks.count(),
             // Not more than there are records for, whatever the table of contents says.
             Placement::Stride { stride, .. } => {
                 let indices = u64::from(self.last_rank.saturating_sub(self.first_rank) / self.rank_step) + 1;
                 indices.min(self.records.count() as u64 / (*stride).max(8)) as usize
             }
-            Placement::Table(places) => places.count(),
+            Placement::Table(places) | Placement::Sorted(places) => places.count(),
+        };
+        let rank = move |index: usize| match &self.placement {
+            Placement::Sorted(places) => u32_at(bytes, place_at(places, bytes, index)? + offset_of!(PlaceEntry, rank)),
+            _ => {
+                let distance = u32::try_from(index).ok().and_then(|index| index.checked_mul(self.rank_step));
+                distance.and_then(|distance| distance.checked_add(self.first_rank)).ok_or(Miss::Damaged)
+            }
         };
         (0..count).filter_map(move |index| {
-            let rank = match &self.placement {
-                Placement::Sorted { ranks, .. } => u32::try_from(ranks.number(bytes, index)?).ok()?,
-                _ => u32::try_from(index).ok()?.checked_mul(self.rank_step)?.checked_add(self.first_rank)?,
-            };
-            self.record(Rank(rank)).map(|_| Rank(rank))
+            let rank = rank(index).and_then(|rank| self.record(Rank(rank)).map(|_| Rank(rank)));
+            self.segment.found(rank)
         })
     }
 
     /// The record of a rank and its shape.
     #[inline]
-    fn record(&self, rank: Rank) -> Option<(&[u8], usize)> {
+    fn record(&self, rank: Rank) -> Read<Record<'_>> {
         let bytes = self.segment.bytes();
-        let mut index = rank.0.checked_sub(self.first_rank)?;
-        if rank.0 > self.last_rank {
-            return None;
+        if rank.0 < self.first_rank || rank.0 > self.last_rank {
+            return Err(Miss::Absent);
         }
-        if self.rank_step != 1 && !matches!(self.placement, Placement::Sorted { .. }) {
+        let mut index = rank.0 - self.first_rank;
+        if self.rank_step != 1 && !matches!(self.placement, Placement::Sorted(_)) {
             if !index.is_multiple_of(self.rank_step) {
-                return None;
+                return Err(Miss::Absent);
             }
             index /= self.rank_step;
         }
-        let places = match &self.placement {
+        let place = match &self.placement {
             Placement::Stride { stride, shape_ids, none } => {
                 let shape = match shape_ids.count() {
                     0 => 0,
                     _ => shape_ids.number(bytes, index as usize)?,
                 };
                 if shape == *none {
-                    return None;
+                    return Err(Miss::Absent);
                 }
-                let record = self.record_bytes(u64::from(index).checked_mul(*stride)?, *stride)?;
-                return Some((record, shape as usize));
+                let pos = u64::from(index).checked_mul(*stride).ok_or(Miss::Damaged)?;
+                return self.record_at(pos, *stride, shape as usize);
             }
-            Placement::Table(places) => places,
-            Placement::Sorted { ranks, places } => {
-                index = self.index_of(ranks, rank)?;
-                places
+            Placement::Table(places) => place_at(places, bytes, index as usize)?,
+            Placement::Sorted(places) => {
+                let all = (0, places.count());
+                places.search::<PLACE_CHECKED>(bytes, all, offset_of!(PlaceEntry, rank), rank.0)?
             }
         };
-        let place = places.at(index as usize)?;
         let shape = u32_at(bytes, place + offset_of!(PlaceEntry, shape))?;
         if shape == NO_ID {
-            return None;
+            return Err(Miss::Absent);
         }
         let pos = u64_at(bytes, place + offset_of!(PlaceEntry, pos))?;
         let len = u32_at(bytes, place + offset_of!(PlaceEntry, len))?;
-        Some((self.record_bytes(pos, len.into())?, shape as usize))
+        self.record_at(pos, len.into(), shape as usize)
     }
 
     #[inline]
-    fn record_bytes(&self, pos: u64, len: u64) -> Option<&[u8]> {
+    fn record_at(&self, pos: u64, len: u64, shape: usize) -> Read<Record<'_>> {
         let (first, all) = self.records.span();
-        if pos.checked_add(len)? > all as u64 {
-            return None;
+        if pos.checked_add(len).is_none_or(|end| end > all as u64) {
+            return Err(Miss::Damaged);
         }
-        slice_at(self.segment.bytes(), first as u64 + pos, len)
-    }
-
-    fn index_of(&self, ranks: &Table, rank: Rank) -> Option<u32> {
-        let bytes = self.segment.bytes();
-        let (mut low, mut high) = (0, ranks.count());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            match ranks.number(bytes, middle)?.cmp(&rank.0.into()) {
-                std::cmp::Ordering::Less => low = middle + 1,
-                std::cmp::Ordering::Greater => high = middle,
-                std::cmp::Ordering::Equal => return u32::try_from(middle).ok(),
-            }
-        }
-        None
+        let bytes = slice_at(self.segment.bytes(), first as u64 + pos, len)?;
+        Ok(Record { bytes, pos: first + pos as usize, shape })
     }
 
     #[inline]
-    fn shape_fields(&self, shape: usize) -> Option<(usize, usize)> {
+    fn shape_fields(&self, shape: usize) -> Read<(usize, usize)> {
         let bytes = self.segment.bytes();
-        let entry = self.shapes.at(shape)?;
+        let entry = self.shapes.entry::<{ offset_of!(ShapeEntry, check) }>(bytes, shape)?;
         let first = u32_at(bytes, entry + offset_of!(ShapeEntry, field_first))?;
         let count = u32_at(bytes, entry + offset_of!(ShapeEntry, field_count))?;
-        (u64::from(first) + u64::from(count) <= self.fields.count() as u64).then_some((first as usize, count as usize))
+        if u64::from(first) + u64::from(count) > self.fields.count() as u64 {
+            return Err(Miss::Damaged);
+        }
+        Ok((first as usize, count as usize))
     }
 
-    fn key<'a>(&self, bytes: &'a [u8], id: u32) -> Option<KeyRef<'a>> {
+    #[inline]
+    fn field_at(&self, index: usize) -> Read<usize> {
+        self.fields.entry::<FIELD_CHECKED>(self.segment.bytes(), index)
+    }
+
+    fn key<'a>(&self, bytes: &'a [u8], id: u32) -> Read<KeyRef<'a>> {
         let key = self.keys.by_id(bytes, id)?;
         self.keys.text(bytes, key).map(KeyRef::new)
     }
 
     /// Position of the field of a key in a shape: where the key's hint says, else by binary search.
     #[inline]
-    fn field(&self, shape: usize, key: FoundKey) -> Option<usize> {
+    fn field(&self, shape: usize, key: FoundKey) -> Read<usize> {
         let bytes = self.segment.bytes();
         let id = key.id(bytes)?;
         let (first, count) = self.shape_fields(shape)?;
-        if let Some(hint) = key.column(bytes, 0).filter(|hint| (*hint as usize) < count) {
+        if let Ok(hint) = key.column(bytes, 0)
+            && (hint as usize) < count
+        {
             let field = self.fields.at(first + hint as usize)?;
             if u32_at(bytes, field + offset_of!(FieldEntry, key))? == id {
-                return Some(field);
+                return self.field_at(first + hint as usize);
             }
         }
-        let (mut low, mut high) = (0, count);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let field = self.fields.at(first + middle)?;
-            match u32_at(bytes, field + offset_of!(FieldEntry, key))?.cmp(&id) {
-                std::cmp::Ordering::Less => low = middle + 1,
-                std::cmp::Ordering::Greater => high = middle,
-                std::cmp::Ordering::Equal => return Some(field),
-            }
-        }
-        None
+        self.fields.search::<FIELD_CHECKED>(bytes, (first, first + count), offset_of!(FieldEntry, key), id)
     }
 
     #[inline]
-    fn field_value<'a>(&'a self, record: &'a [u8], field: usize) -> Option<ValueRef<'a>> {
+    fn field_value<'a>(&'a self, record: Record<'a>, field: usize) -> Read<ValueRef<'a>> {
         let bytes = self.segment.bytes();
+        let Record { bytes: record, pos, .. } = record;
         let ty = DataType(u16_at(bytes, field + offset_of!(FieldEntry, ty))?);
         let offset = u32_at(bytes, field + offset_of!(FieldEntry, offset))?;
         match u16_at(bytes, field + offset_of!(FieldEntry, form))? {
             FIELD_NUMBER => {
-                let bits = u64_at(record, offset as usize)? & number_mask(ty)?;
-                Some(ValueRef::Scalar { ty, bits })
+                let bits = u64_at(record, offset as usize)? & number_mask(ty).ok_or(Miss::Damaged)?;
+                Ok(ValueRef::Scalar { ty, bits })
             }
             FIELD_FIXED => {
                 let len = u32_at(bytes, field + offset_of!(FieldEntry, len))?;
                 if len == NULL_LEN {
-                    return None;
+                    return Err(Miss::Damaged);
                 }
                 payload(record, ty, offset.into(), len)
             }
             FIELD_VARIABLE => {
-                let start = u32_at(record, offset as usize)?;
-                let len = u32_at(record, offset as usize + 4)?;
+                // Its check is seeded with its position in the file, not in the record.
+                verify::<{ offset_of!(VariableEntry, check) }>(bytes, pos + offset as usize)?;
+                let start = u32_at(record, offset as usize + offset_of!(VariableEntry, start))?;
+                let len = u32_at(record, offset as usize + offset_of!(VariableEntry, len))?;
                 payload(record, ty, start.into(), len)
             }
-            _ => None,
+            _ => Err(Miss::Damaged),
         }
     }
+}
+
+/// Bytes of an entry before its check.
+const PLACE_CHECKED: usize = offset_of!(PlaceEntry, check);
+const FIELD_CHECKED: usize = offset_of!(FieldEntry, check);
+
+/// Position of the good place at `index`.
+#[inline]
+fn place_at(places: &Table, bytes: &[u8], index: usize) -> Read<usize> {
+    places.entry::<PLACE_CHECKED>(bytes, index)
 }

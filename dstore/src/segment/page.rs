@@ -12,6 +12,8 @@ use std::mem::offset_of;
 #[cfg(feature = "builder")]
 use std::num::NonZeroU64;
 
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
 use super::bytes::{u32_at, u64_at};
 use super::header::SegmentKind;
 use super::sync::{Ordering, PageMemory};
@@ -20,7 +22,7 @@ use crate::model::Nspace;
 /// First eight bytes of every page.
 pub const PAGE_MAGIC: [u8; 8] = *b"PMIXDPAG";
 /// Version of the page's layout.
-pub const PAGE_VERSION: u32 = 1;
+pub const PAGE_VERSION: u32 = 2;
 /// Length of a page file.
 pub const PAGE_LEN: usize = 65536;
 /// Length of the page's header; the entries follow.
@@ -41,7 +43,7 @@ pub(super) struct PageHeader {
     pub(super) creator_pid: u32,
     pub(super) nspace_len: u32,
     pub(super) reserved: [u8; 32],
-    /// Entries of all pages that are complete; only the first page's is used.
+    /// Entries of all pages that are complete, as [`counted`] has them; only the first page's is used.
     pub(super) count: u64,
     /// 1 when the namespace was deregistered; only the first page's is used.
     pub(super) retired: u32,
@@ -68,7 +70,8 @@ pub(super) struct PageEntry {
     pub(super) replaces_first: u64,
     pub(super) replaces_last: u64,
     pub(super) place: u64,
-    pub(super) reserved: u64,
+    /// xxh3-64 of all before it, seeded with the entry's position in the page.
+    pub(super) check: u64,
 }
 
 /// `replaces_first` and `replaces_last` are meant.
@@ -98,39 +101,55 @@ impl Entry {
         self.kind == kind && self.replaces.is_some_and(|(first, last)| (first..=last).contains(&place))
     }
 
-    /// Entry `index` of a page that was read into memory; `None` where it is outside or of an unknown kind.
-    pub(super) fn in_page(page: &[u8], index: u64) -> Option<Entry> {
-        let first = PAGE_HEADER_LEN.checked_add(usize::try_from(index).ok()?.checked_mul(size_of::<PageEntry>())?)?;
-        let word = |offset: usize| u64_at(page, first + offset);
-        let half = |offset: usize| u32_at(page, first + offset);
-        let replaces = (word(offset_of!(PageEntry, replaces_first))?, word(offset_of!(PageEntry, replaces_last))?);
-        Some(Entry {
-            kind: SegmentKind::from_code(half(offset_of!(PageEntry, kind))?)?,
+    /// Entry `index` of a page that was read into memory; [`None`] where it is of an unknown kind.
+    ///
+    /// # Errors
+    /// Where it is outside, or damaged.
+    pub(super) fn in_page(page: &[u8], index: u64) -> Result<Option<Entry>, DamagedEntry> {
+        if index >= PAGE_CAPACITY {
+            return Err(DamagedEntry);
+        }
+        let pos = position(index);
+        let bytes = page.get(pos..).ok_or(DamagedEntry)?;
+        let word = |offset: usize| u64_at(bytes, offset).map(u64::to_le).map_err(|_| DamagedEntry);
+        let half = |offset: usize| u32_at(bytes, offset).map(u32::to_le).map_err(|_| DamagedEntry);
+        let raw = PageEntry {
+            kind: half(offset_of!(PageEntry, kind))?,
+            flags: half(offset_of!(PageEntry, flags))?,
             file: word(offset_of!(PageEntry, file))?,
             len: word(offset_of!(PageEntry, len))?,
             content_hash: word(offset_of!(PageEntry, content_hash))?,
+            replaces_first: word(offset_of!(PageEntry, replaces_first))?,
+            replaces_last: word(offset_of!(PageEntry, replaces_last))?,
             place: word(offset_of!(PageEntry, place))?,
-            replaces: (half(offset_of!(PageEntry, flags))? & ENTRY_REPLACES != 0).then_some(replaces),
-        })
+            check: word(offset_of!(PageEntry, check))?,
+        };
+        Entry::read(&raw, pos)
     }
 
-    fn read(raw: &PageEntry) -> Option<Entry> {
+    /// The entry at position `pos` of a page.
+    fn read(raw: &PageEntry, pos: usize) -> Result<Option<Entry>, DamagedEntry> {
+        if u64::from_le(raw.check) != raw.check_at(pos) {
+            return Err(DamagedEntry);
+        }
+        let Some(kind) = SegmentKind::from_code(u32::from_le(raw.kind)) else { return Ok(None) };
         let flags = u32::from_le(raw.flags);
         let replaces = (u64::from_le(raw.replaces_first), u64::from_le(raw.replaces_last));
-        Some(Entry {
-            kind: SegmentKind::from_code(u32::from_le(raw.kind))?,
+        Ok(Some(Entry {
+            kind,
             file: u64::from_le(raw.file),
             len: u64::from_le(raw.len),
             content_hash: u64::from_le(raw.content_hash),
             place: u64::from_le(raw.place),
             replaces: (flags & ENTRY_REPLACES != 0).then_some(replaces),
-        })
+        }))
     }
 
+    /// What lies in a page at position `pos`.
     #[cfg(feature = "builder")]
-    fn raw(&self) -> PageEntry {
+    fn raw(&self, pos: usize) -> PageEntry {
         let (first, last) = self.replaces.unwrap_or((0, 0));
-        PageEntry {
+        let mut raw = PageEntry {
             kind: (self.kind as u32).to_le(),
             flags: if self.replaces.is_some() { ENTRY_REPLACES.to_le() } else { 0 },
             file: self.file.to_le(),
@@ -139,9 +158,41 @@ impl Entry {
             replaces_first: first.to_le(),
             replaces_last: last.to_le(),
             place: self.place.to_le(),
-            reserved: 0,
-        }
+            check: 0,
+        };
+        raw.check = raw.check_at(pos).to_le();
+        raw
     }
+}
+
+impl PageEntry {
+    /// The check of the entry at position `pos` of a page.
+    fn check_at(&self, pos: usize) -> u64 {
+        let halves = [self.kind, self.flags].map(u32::to_ne_bytes);
+        let words = [self.file, self.len, self.content_hash, self.replaces_first, self.replaces_last, self.place];
+        let bytes = [halves.as_flattened(), words.map(u64::to_ne_bytes).as_flattened()].concat();
+        xxh3_64_with_seed(&bytes, pos as u64)
+    }
+}
+
+/// Position in a page of its entry `index`.
+fn position(index: u64) -> usize {
+    PAGE_HEADER_LEN + index as usize * size_of::<PageEntry>()
+}
+
+/// An entry that is not as it was written: it may have said anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DamagedEntry;
+
+/// The word that says that there are `count` entries: 32 bits of the number, and 32 bits of a check.
+pub(super) fn counted(count: u64) -> u64 {
+    count & 0xffff_ffff | (count + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) & 0xffff_ffff_0000_0000
+}
+
+/// The number of entries that the word says; [`None`] where nothing that the server stores looks like that.
+pub(super) fn count_of(word: u64) -> Option<u64> {
+    let count = word & 0xffff_ffff;
+    (counted(count) == word && count <= PAGES_MAX * PAGE_CAPACITY).then_some(count)
 }
 
 /// Name of the file of page `number`.
@@ -195,7 +246,7 @@ impl PageMap {
         Nspace::new(bytes.get(..len as usize)?).ok()
     }
 
-    /// Entries published so far; all of them can be read after this.
+    /// The word of how many entries were published so far, which [`count_of`] reads; all of them can be read after this.
     #[inline]
     pub(super) fn count(&self) -> u64 {
         // PUBLISH: pairs with the release store in `PageWriter::publish`.
@@ -210,12 +261,15 @@ impl PageMap {
         self.memory.retired().load(Ordering::Acquire) != 0
     }
 
-    /// Entry `index` of this page, which a count loaded before covers; `None` for an entry of an unknown kind.
-    pub(super) fn entry(&self, index: u64) -> Option<Entry> {
+    /// Entry `index` of this page, which a count loaded before covers; [`None`] for one of an unknown kind.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub(super) fn entry(&self, index: u64) -> Result<Option<Entry>, DamagedEntry> {
         if index >= PAGE_CAPACITY {
-            return None;
+            return Err(DamagedEntry);
         }
-        Entry::read(&self.memory.entry(index))
+        Entry::read(&self.memory.entry(index), position(index))
     }
 }
 
@@ -239,6 +293,7 @@ impl PageWriter {
         put(offset_of!(PageHeader, entry_len), &(size_of::<PageEntry>() as u32).to_le_bytes());
         put(offset_of!(PageHeader, creator_pid), &std::process::id().to_le_bytes());
         put(offset_of!(PageHeader, nspace_len), &(nspace.as_bytes().len() as u32).to_le_bytes());
+        put(offset_of!(PageHeader, count), &counted(0).to_le_bytes());
         put(offset_of!(PageHeader, nspace), nspace.as_bytes());
         bytes
     }
@@ -253,13 +308,13 @@ impl PageWriter {
 
     /// Writes entry `index` of this page, which no published count covers yet.
     pub(super) fn write_entry(&mut self, index: u64, entry: &Entry) {
-        self.memory.write_entry(index, entry.raw());
+        self.memory.write_entry(index, entry.raw(position(index)));
     }
 
     /// Makes all entries below `count` known. Of the first page only.
     pub(super) fn publish(&self, count: NonZeroU64) {
         // PUBLISH: pairs with the acquire load in `PageMap::count`.
-        self.memory.count().store(count.get().to_le(), Ordering::Release);
+        self.memory.count().store(counted(count.get()).to_le(), Ordering::Release);
     }
 
     /// Says that the namespace is gone. Of the first page only.

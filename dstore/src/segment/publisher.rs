@@ -14,13 +14,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat};
 use nix::sys::resource::{Resource, getrlimit};
-use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat, fstatat, mkdirat};
+use nix::sys::stat::{Mode, SFlag, fchmod, fstat, fstatat, mkdirat};
 use nix::sys::statfs::fstatfs;
 use nix::sys::statvfs::fstatvfs;
 use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, geteuid, unlinkat};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::files::kind_of;
+use super::files::{FileId, kind_of};
 use super::header::{RawHeader, SegmentError, SegmentKind};
 use super::page::{Entry, PAGE_CAPACITY, PAGES_MAX, PageWriter, page_name, segment_name};
 use crate::model::Nspace;
@@ -121,15 +121,15 @@ pub struct Publisher {
     inner: OwnedFd,
     outer_name: String,
     path: PathBuf,
-    outer_id: Identity,
-    inner_id: Identity,
+    outer_id: FileId,
+    inner_id: FileId,
     /// The pages; the first one's count and retired word are those of the directory.
     pages: Vec<PageWriter>,
     count: u64,
     next_file: u64,
     live: Vec<Published>,
     /// Files to remove: pages, and what [`Publisher::adopt`] was told.
-    others: Vec<(String, Identity)>,
+    others: Vec<(String, FileId)>,
     pid: u32,
     is_retired: bool,
 }
@@ -137,20 +137,7 @@ pub struct Publisher {
 struct Published {
     segment: LiveSegment,
     name: String,
-    id: Identity,
-}
-
-/// Which file a name stood for when we made it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Identity {
-    device: u64,
-    inode: u64,
-}
-
-impl From<&FileStat> for Identity {
-    fn from(stat: &FileStat) -> Identity {
-        Identity { device: stat.st_dev, inode: stat.st_ino }
-    }
+    id: FileId,
 }
 
 const INNER_NAME: &str = "s";
@@ -255,6 +242,11 @@ impl Publisher {
         &self.path
     }
 
+    /// Which directory that is: `PMIX_DSTORE_INODE` of the clients.
+    pub fn directory_id(&self) -> FileId {
+        self.inner_id
+    }
+
     /// The inner directory, to make the server's socket in it.
     pub fn dir_fd(&self) -> BorrowedFd<'_> {
         self.inner.as_fd()
@@ -281,7 +273,7 @@ impl Publisher {
             path: self.path.join(name),
             error: errno.into(),
         })?;
-        self.others.push((name.to_owned(), Identity::from(&stat)));
+        self.others.push((name.to_owned(), FileId::from(&stat)));
         Ok(())
     }
 
@@ -360,7 +352,7 @@ impl Publisher {
     }
 
     /// Writes a new file of the inner directory; a file that could not be written whole is removed.
-    fn write_file(&self, name: &str, bytes: &[u8]) -> Result<(File, Identity), PublishError> {
+    fn write_file(&self, name: &str, bytes: &[u8]) -> Result<(File, FileId), PublishError> {
         if bytes.len() as u64 > getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(soft, _)| soft) {
             // The attempt would bring the host a signal that ends it.
             return Err(self.write_error(name, 0, bytes.len() as u64, Errno::EFBIG.into()));
@@ -371,7 +363,7 @@ impl Publisher {
         let fd = openat(&self.inner, name, flags, Mode::from_bits_truncate(0o600));
         let fd = fd.map_err(|errno| self.write_error(name, 0, bytes.len() as u64, errno.into()))?;
         let stat = fstat(&fd).map_err(|errno| io("look at", errno.into()))?;
-        let id = Identity::from(&stat);
+        let id = FileId::from(&stat);
         let mut file = File::from(fd);
         let written = write_all(&mut file, bytes)
             .map_err(|(written, error)| self.write_error(name, written, bytes.len() as u64, error))
@@ -449,7 +441,7 @@ fn unused_name(nspace: &Nspace) -> String {
 }
 
 /// Makes a directory and opens it; nothing is left behind on failure.
-fn make_directory(parent: &OwnedFd, name: &str, mode: u32) -> Result<(OwnedFd, Identity), Errno> {
+fn make_directory(parent: &OwnedFd, name: &str, mode: u32) -> Result<(OwnedFd, FileId), Errno> {
     // 0700 first, whatever the mode: nobody gets in before it is complete.
     mkdirat(parent, name, Mode::from_bits_truncate(0o700))?;
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -459,7 +451,7 @@ fn make_directory(parent: &OwnedFd, name: &str, mode: u32) -> Result<(OwnedFd, I
             return Err(Errno::EPERM);
         }
         fchmod(&fd, Mode::from_bits_truncate(mode))?;
-        Ok((fd, Identity::from(&stat)))
+        Ok((fd, FileId::from(&stat)))
     });
     if made.is_err() {
         // Empty, and a directory: whoever's it is, nothing of value goes with it.
@@ -469,9 +461,9 @@ fn make_directory(parent: &OwnedFd, name: &str, mode: u32) -> Result<(OwnedFd, I
 }
 
 /// Removes a file or directory if its name still stands for the one that we made.
-fn remove(parent: &OwnedFd, name: &str, id: Identity, flags: UnlinkatFlags) {
+fn remove(parent: &OwnedFd, name: &str, id: FileId, flags: UnlinkatFlags) {
     let name = OsStr::from_bytes(name.as_bytes());
-    let is_ours = fstatat(parent, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok_and(|stat| Identity::from(&stat) == id);
+    let is_ours = fstatat(parent, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok_and(|stat| FileId::from(&stat) == id);
     if is_ours {
         // Nothing can be done about a failure, and nothing depends on it.
         let _ = unlinkat(parent, name, flags);

@@ -57,9 +57,9 @@ pub(super) struct ColumnToc {
     pub(super) divisor: u64,
     /// See `start`.
     pub(super) modulus: u64,
-    /// Dense numbers of 1, 2, 4 or 8 bytes, one per row.
+    /// Dense numbers of 1, 2, 4 or 8 bytes in lines, one per row.
     pub(super) numbers: Extent,
-    /// 64-bit words, one bit per row: 1 where the column has a value. Empty where all rows have one.
+    /// 64-bit words in lines, one bit per row: 1 where the column has a value. Empty where all rows have one.
     pub(super) presence: Extent,
     /// [`DictEntry`]s; where there are any, the number of a row is an index into them.
     pub(super) dictionary: Extent,
@@ -127,11 +127,10 @@ pub(super) struct ModexToc {
     pub(super) shapes: Extent,
     /// [`FieldEntry`]s of all shapes.
     pub(super) fields: Extent,
-    /// Shape per index, of 1, 2 or 4 bytes, all bits set where the rank has no record; empty where all have shape 0.
+    /// Shape per index, of 1, 2 or 4 bytes in lines, all bits set where the rank has no record; empty where all have
+    /// shape 0.
     pub(super) shape_ids: Extent,
-    /// Ranks in ascending order, for [`PLACE_SORTED`].
-    pub(super) ranks: Extent,
-    /// [`PlaceEntry`] per index, for [`PLACE_TABLE`] and [`PLACE_SORTED`].
+    /// [`PlaceEntry`] per index, for [`PLACE_TABLE`]; in ascending order of ranks, for [`PLACE_SORTED`].
     pub(super) places: Extent,
     /// The records.
     pub(super) records: Extent,
@@ -141,7 +140,7 @@ pub(super) struct ModexToc {
 pub(super) const PLACE_STRIDE: u32 = 0;
 /// The place of record `index = (rank - first_rank) / rank_step` is in `places`.
 pub(super) const PLACE_TABLE: u32 = 1;
-/// The index is that of the rank in `ranks`.
+/// The index is that of the entry of the rank in `places`.
 pub(super) const PLACE_SORTED: u32 = 2;
 
 /// A slot of the key table: all about one key in one cache line.
@@ -160,8 +159,10 @@ pub(super) struct KeySlot {
     /// Column per realm, [`NO_ID`] for none. In modex segments the first is where in the field list of a shape to look
     /// first, the second the lowest rank that has the key, the others [`NO_ID`].
     pub(super) columns: [u32; 5],
+    /// Of all before it, as in every entry below.
+    pub(super) check: u32,
     /// Zero.
-    pub(super) reserved: [u32; 5],
+    pub(super) reserved: [u32; 4],
 }
 
 /// A variable value that several rows may share.
@@ -171,8 +172,8 @@ pub(super) struct DictEntry {
     pub(super) pos: u64,
     /// Length without the NUL of a string; [`NULL_LEN`] for a NULL string.
     pub(super) len: u32,
-    /// Zero.
-    pub(super) reserved: u32,
+    /// Check.
+    pub(super) check: u32,
 }
 
 /// A value of a row whose type is not that of the column.
@@ -186,8 +187,8 @@ pub(super) struct SparseEntry {
     pub(super) value: u64,
     /// Length of a variable value, as in [`DictEntry`]; 0 for a number.
     pub(super) len: u32,
-    /// Zero.
-    pub(super) reserved: u32,
+    /// Check.
+    pub(super) check: u32,
 }
 
 /// A slot of the table of node names.
@@ -201,6 +202,10 @@ pub(super) struct NameSlot {
     pub(super) len: u32,
     /// Row of the node, [`NO_ID`] for an empty slot.
     pub(super) row: u32,
+    /// Check.
+    pub(super) check: u32,
+    /// Zero.
+    pub(super) reserved: u32,
 }
 
 /// A number and the row that it names.
@@ -210,6 +215,10 @@ pub(super) struct IdRow {
     pub(super) id: u32,
     /// The row.
     pub(super) row: u32,
+    /// Check.
+    pub(super) check: u32,
+    /// Zero.
+    pub(super) reserved: u32,
 }
 
 /// A list of fields that records of several ranks share.
@@ -219,6 +228,10 @@ pub(super) struct ShapeEntry {
     pub(super) field_first: u32,
     /// Number of its fields.
     pub(super) field_count: u32,
+    /// Check.
+    pub(super) check: u32,
+    /// Zero.
+    pub(super) reserved: u32,
 }
 
 /// A field of a record.
@@ -230,10 +243,27 @@ pub(super) struct FieldEntry {
     pub(super) ty: u16,
     /// [`FIELD_NUMBER`], [`FIELD_FIXED`] or [`FIELD_VARIABLE`].
     pub(super) form: u16,
-    /// Offset in the record of the number, of the bytes, or of the pair (offset in the record u32, length u32).
+    /// Offset in the record of the number, of the bytes, or of the [`VariableEntry`].
     pub(super) offset: u32,
     /// Length of the bytes, for [`FIELD_FIXED`]; a string's NUL is not counted.
     pub(super) len: u32,
+    /// Check.
+    pub(super) check: u32,
+    /// Zero.
+    pub(super) reserved: u32,
+}
+
+/// Where in a record a value of [`FIELD_VARIABLE`] is.
+#[repr(C)]
+pub(super) struct VariableEntry {
+    /// Offset in the record.
+    pub(super) start: u32,
+    /// Length in bytes; [`NULL_LEN`] for a NULL string.
+    pub(super) len: u32,
+    /// Check.
+    pub(super) check: u32,
+    /// Zero.
+    pub(super) reserved: u32,
 }
 
 /// A number of eight bytes.
@@ -252,6 +282,10 @@ pub(super) struct PlaceEntry {
     pub(super) len: u32,
     /// Shape, [`NO_ID`] where the rank has no record.
     pub(super) shape: u32,
+    /// The rank.
+    pub(super) rank: u32,
+    /// Check.
+    pub(super) check: u32,
 }
 
 /// No key, column, row or shape.
@@ -262,11 +296,12 @@ pub(super) const NULL_LEN: u32 = u32::MAX;
 const _: () = assert!(size_of::<KeySlot>() == 64);
 const _: () = assert!(size_of::<DictEntry>() == 16);
 const _: () = assert!(size_of::<SparseEntry>() == 24);
-const _: () = assert!(size_of::<NameSlot>() == 24);
-const _: () = assert!(size_of::<IdRow>() == 8);
-const _: () = assert!(size_of::<ShapeEntry>() == 8);
-const _: () = assert!(size_of::<FieldEntry>() == 16);
-const _: () = assert!(size_of::<PlaceEntry>() == 16);
+const _: () = assert!(size_of::<NameSlot>() == 32);
+const _: () = assert!(size_of::<IdRow>() == 16);
+const _: () = assert!(size_of::<ShapeEntry>() == 16);
+const _: () = assert!(size_of::<FieldEntry>() == 24);
+const _: () = assert!(size_of::<VariableEntry>() == 16);
+const _: () = assert!(size_of::<PlaceEntry>() == 24);
 
 // The options of rkyv are shared by a whole build, and any crate in it can switch one on. These lines do not compile
 // where the options are not those of the format: little-endian, aligned, 64-bit relative pointers.
@@ -293,18 +328,19 @@ pub(super) const LAYOUT: &[StructLayout] = layouts! {
         dictionary, sparse }
     ArchivedJobToc { columns, keys, rows, proc_count, flags, reserved, node_names, node_ids, appnums, heap }
     ArchivedModexToc { keys, first_rank, last_rank, rank_step, placement, stride, rank_count, shapes, fields, shape_ids,
-        ranks, places, records }
-    KeySlot { hash, text_pos, text_len, id, realms, columns, reserved }
-    DictEntry { pos, len, reserved }
-    SparseEntry { row, ty, value, len, reserved }
-    NameSlot { hash, pos, len, row }
-    IdRow { id, row }
-    ShapeEntry { field_first, field_count }
-    FieldEntry { key, ty, form, offset, len }
-    PlaceEntry { pos, len, shape }
+        places, records }
+    KeySlot { hash, text_pos, text_len, id, realms, columns, check, reserved }
+    DictEntry { pos, len, check }
+    SparseEntry { row, ty, value, len, check }
+    NameSlot { hash, pos, len, row, check, reserved }
+    IdRow { id, row, check, reserved }
+    ShapeEntry { field_first, field_count, check, reserved }
+    FieldEntry { key, ty, form, offset, len, check, reserved }
+    VariableEntry { start, len, check, reserved }
+    PlaceEntry { pos, len, shape, rank, check }
     PageHeader { magic, version, page_len, number, entry_len, creator_pid, nspace_len, reserved, count, retired, reserved2,
         nspace }
-    PageEntry { kind, flags, file, len, content_hash, replaces_first, replaces_last, place, reserved }
+    PageEntry { kind, flags, file, len, content_hash, replaces_first, replaces_last, place, check }
 };
 
 /// Identity of the layout: FNV-1a over version, rkyv options, and names, sizes and offsets of every struct, so that
@@ -371,7 +407,7 @@ native!(ArchivedKeysToc => KeysToc {; slots, ids, text });
 native!(ArchivedColumnToc => ColumnToc { key, realm, ty, rows, source, reserved, start, step, divisor, modulus;
     numbers, presence, dictionary, sparse });
 native!(ArchivedModexToc => ModexToc { first_rank, last_rank, rank_step, placement, stride, rank_count;
-    keys, shapes, fields, shape_ids, ranks, places, records });
+    keys, shapes, fields, shape_ids, places, records });
 
 impl From<&ArchivedJobToc> for JobToc {
     fn from(archived: &ArchivedJobToc) -> JobToc {

@@ -1,18 +1,14 @@
 //! All segments of one namespace as a reader sees them.
 
 use std::fmt;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use nix::errno::Errno;
-use nix::sys::stat::fstat;
-
-use super::files::{FileError, check_owner, open_directory, open_file};
-use super::header::{SegmentError, SegmentKind};
+use super::files::{Directory, FileError, open_file};
+use super::header::{RawHeader, SegmentError, SegmentKind};
 use super::job_reader::JobReader;
 use super::modex_reader::ModexReader;
-use super::page::{Entry, PAGE_CAPACITY, PAGES_MAX, PageMap, page_name, segment_name};
+use super::page::{Entry, PAGE_CAPACITY, PageMap, count_of, page_name, segment_name};
 use super::region::MappedRegion;
 use super::sync::{AtomicPtr, Complete, Mutex, Ordering};
 use crate::model::{KeyRef, Nspace, Rank, ValueRef};
@@ -51,6 +47,22 @@ pub enum AttachError {
     },
     /// The namespace was deregistered.
     Retired,
+}
+
+impl AttachError {
+    /// What is wrong with a file or directory.
+    pub(super) fn of_file(path: PathBuf, error: FileError) -> AttachError {
+        match error {
+            FileError::Errno(errno) => AttachError::Open { path, errno: errno as i32 },
+            FileError::Wrong(what) => AttachError::File { path, what },
+        }
+    }
+
+    /// Whether this is nothing to tell anybody: a directory that is not there, as in a container that has another one, or
+    /// a namespace that is over.
+    pub fn is_usual(&self) -> bool {
+        matches!(self, AttachError::Open { .. } | AttachError::Retired)
+    }
 }
 
 impl fmt::Display for AttachError {
@@ -96,9 +108,7 @@ pub struct NamespaceView {
     /// The set that lookups use; one of `refresher.sets`.
     current: AtomicPtr<Complete<SegmentSet>>,
     page: PageMap,
-    path: PathBuf,
-    directory: OwnedFd,
-    server_uid: u32,
+    directory: Arc<Directory>,
     nspace: Nspace,
     /// The process that attached.
     pid: u32,
@@ -107,7 +117,7 @@ pub struct NamespaceView {
 
 /// An immutable set of segments.
 struct SegmentSet {
-    /// Count of the page that this set answers.
+    /// The page's word of its count that this set answers.
     count: u64,
     job: Option<Arc<JobReader>>,
     /// Whether all live segments are in it.
@@ -144,39 +154,52 @@ enum Attached {
     Modex(Arc<ModexReader>),
 }
 
+impl Attached {
+    fn is_damaged(&self) -> bool {
+        match self {
+            Attached::Not => false,
+            Attached::Job(segment) => segment.is_damaged(),
+            Attached::Modex(segment) => segment.is_damaged(),
+        }
+    }
+}
+
+impl SegmentSet {
+    /// Whether a lookup has met damage in one of the segments.
+    fn is_damaged(&self) -> bool {
+        self.job.as_ref().is_some_and(|job| job.is_damaged()) || self.modex.iter().any(|segment| segment.is_damaged())
+    }
+}
+
 impl NamespaceView {
     /// A file that is gone means that the page has been rewritten since: as often as this it is read again.
     const ATTEMPTS_MAX: u32 = 16;
 
-    /// Attaches the namespace whose inner directory is `directory`. It, the page and the segments must be owned by
-    /// `server_uid` and writable by nobody else.
+    /// Attaches the namespace whose inner directory is `directory`. The page and the segments must be owned by its owner
+    /// and writable by nobody else.
     ///
     /// A segment that cannot be attached is no error here: its values are then not found, and [`NamespaceView::last_error`]
     /// tells why.
     ///
     /// # Errors
-    /// Where directory or page cannot be used.
-    pub fn attach(directory: &Path, server_uid: u32) -> Result<NamespaceView, AttachError> {
-        let at = |error: FileError| file_error(directory.to_owned(), error);
-        let fd = open_directory(directory).map_err(|errno| at(errno.into()))?;
-        let stat = fstat(&fd).map_err(|errno| at(errno.into()))?;
-        check_owner(&stat, server_uid).map_err(at)?;
-        let page = open_page(directory, &fd, server_uid, 0)?;
+    /// Where the page cannot be used.
+    pub fn attach(directory: impl Into<Arc<Directory>>) -> Result<NamespaceView, AttachError> {
+        let directory = directory.into();
+        let page = open_page(&directory, 0)?;
         if page.is_retired() {
             return Err(AttachError::Retired);
         }
-        let nspace =
-            page.nspace().ok_or_else(|| AttachError::Page { path: directory.join(page_name(0)), what: "namespace" })?;
-        let empty = SegmentSet { count: 0, job: None, is_complete: true, modex: Box::default() };
+        let nspace = page
+            .nspace()
+            .ok_or_else(|| AttachError::Page { path: directory.path().join(page_name(0)), what: "namespace" })?;
+        let empty = SegmentSet { count: 0, job: None, is_complete: false, modex: Box::default() };
         let empty = Arc::new(Complete::new(empty));
         let current = AtomicPtr::new(Arc::as_ptr(&empty).cast_mut());
         let refresher = Refresher { sets: vec![empty], ..Refresher::default() };
         let view = NamespaceView {
             current,
             page,
-            path: directory.to_owned(),
-            directory: fd,
-            server_uid,
+            directory,
             nspace,
             pid: std::process::id(),
             refresher: Mutex::new(refresher),
@@ -190,37 +213,45 @@ impl NamespaceView {
         &self.nspace
     }
 
-    /// The job segment, if there is one that could be attached.
+    /// The job segment, if there is one that could be attached. Whoever looks something up in it asks afterwards whether
+    /// [`JobReader::is_damaged`].
     #[inline]
     pub fn job(&self) -> Option<&JobReader> {
-        self.set().job.as_deref()
+        self.set().job.as_deref().filter(|job| !job.is_damaged())
     }
 
     /// The newest value that the segments have of `key` of a rank; nothing once the namespace is retired, when newer ones
-    /// come over the socket only.
+    /// come over the socket only, and nothing where a damaged segment may have a newer one.
     #[inline]
     pub fn modex(&self, rank: Rank, key: &KeyRef<'_>) -> Option<ValueRef<'_>> {
         if self.page.is_retired() {
             return None;
         }
-        self.set().modex.iter().find_map(|segment| segment.get(rank, key))
+        for segment in &self.set().modex {
+            let value = segment.get(rank, key);
+            if value.is_some() || segment.is_damaged() {
+                return value;
+            }
+        }
+        None
     }
 
     /// The value of `key` of the lowest rank that published it: what a Get without a rank asks for. Costs no more than
-    /// one lookup for each segment.
+    /// two lookups for each segment.
     pub fn modex_any(&self, key: &KeyRef<'_>) -> Option<(Rank, ValueRef<'_>)> {
-        if self.page.is_retired() {
-            return None;
-        }
         let segments = &self.set().modex;
         let rank = segments.iter().filter_map(|segment| segment.first_rank_with(key)).min()?;
-        Some((rank, segments.iter().find_map(|segment| segment.get(rank, key))?))
+        let value = self.modex(rank, key)?;
+        // A damaged one may have a lower rank.
+        (!segments.iter().any(|segment| segment.is_damaged())).then_some((rank, value))
     }
 
     /// Whether what is published is here as a whole, so that a miss means that there is nothing. Otherwise (a segment could
-    /// not be attached, the server gave the directory up) even an optional Get has to ask the server.
+    /// not be attached, a lookup has met damage, the server gave the directory up) even an optional Get has to ask the
+    /// server.
     pub fn is_complete(&self) -> bool {
-        !self.page.is_retired() && self.set().is_complete
+        let set = self.set();
+        !self.page.is_retired() && set.is_complete && !set.is_damaged()
     }
 
     /// Whether the namespace was deregistered, or the server gave its directory up. The job segment can still be read,
@@ -230,25 +261,21 @@ impl NamespaceView {
         self.page.is_retired()
     }
 
-    /// Entries that the directory has now.
+    /// Entries that the directory has now; none where that cannot be read.
     #[inline]
     pub fn count(&self) -> u64 {
-        self.page.count()
+        count_of(self.page.count()).unwrap_or(0)
     }
 
-    /// The directory, to reach the server's socket in it.
-    pub fn dir_fd(&self) -> BorrowedFd<'_> {
-        self.directory.as_fd()
-    }
-
-    /// The path by which the directory was attached.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Why a segment was not attached at the last refresh.
+    /// Why a segment was not attached at the last refresh, or is not believed any more.
     pub fn last_error(&self) -> Option<AttachError> {
-        self.refresher.lock().last_error.clone()
+        let refresher = self.refresher.lock();
+        let damaged = refresher.entries.iter().find(|known| known.segment.is_damaged());
+        let path = damaged
+            .and_then(|known| known.entry.as_ref())
+            .map(|entry| self.directory.path().join(segment_name(entry.file)));
+        let damage = path.map(|path| AttachError::Segment { path, error: SegmentError::Table });
+        refresher.last_error.clone().or(damage)
     }
 
     /// What is mapped.
@@ -325,21 +352,21 @@ impl NamespaceView {
         }
     }
 
-    /// Reads the entries up to `count` that are not known yet and marks those that others replace. Tells whether all of
+    /// Reads the entries up to those that the word `count` says that are not known yet and marks those that others replace. Tells whether all of
     /// them could be read.
     fn read_entries(&self, refresher: &mut Refresher, count: u64) -> bool {
-        if count > PAGES_MAX * PAGE_CAPACITY {
-            refresher.last_error =
-                Some(AttachError::Page { path: self.path.join(page_name(0)), what: "impossible count" });
+        let damaged = |what| Some(AttachError::Page { path: self.directory.path().join(page_name(0)), what });
+        let Some(count) = count_of(count) else {
+            refresher.last_error = damaged("impossible count");
             return false;
-        }
+        };
         while (refresher.entries.len() as u64) < count {
             let index = refresher.entries.len() as u64;
             let entry = match index / PAGE_CAPACITY {
                 0 => self.page.entry(index),
                 number => {
                     if refresher.pages.len() < number as usize {
-                        match open_page(&self.path, &self.directory, self.server_uid, number) {
+                        match open_page(&self.directory, number) {
                             Ok(page) => refresher.pages.push(page),
                             Err(error) => {
                                 refresher.last_error = Some(error);
@@ -349,6 +376,10 @@ impl NamespaceView {
                     }
                     refresher.pages[number as usize - 1].entry(index % PAGE_CAPACITY)
                 }
+            };
+            let Ok(entry) = entry else {
+                refresher.last_error = damaged("damaged entry");
+                return false;
             };
             refresher.add(index, entry);
         }
@@ -375,9 +406,8 @@ impl NamespaceView {
 
     fn attach_segment(&self, entry: &Entry) -> Result<Attached, AttachError> {
         let name = segment_name(entry.file);
-        let path = || self.path.join(&name);
-        let (file, stat) =
-            open_file(&self.directory, &name, self.server_uid).map_err(|error| file_error(path(), error))?;
+        let path = || self.directory.path().join(&name);
+        let (file, stat) = open_file(&self.directory, &name).map_err(|error| AttachError::of_file(path(), error))?;
         if stat.st_size as u64 != entry.len {
             return Err(AttachError::File { path: path(), what: "its length is not that of the entry" });
         }
@@ -387,22 +417,26 @@ impl NamespaceView {
         let region = MappedRegion::map(&file, entry.len as usize)
             .map_err(|error| AttachError::Open { path: path(), errno: error.raw_os_error().unwrap_or(0) })?;
         let refused = |error| AttachError::Segment { path: path(), error };
-        let (segment, of_nspace) = match entry.kind {
+        let is_meant = |header: &RawHeader| {
+            if header.nspace != self.nspace.as_bytes() {
+                return Err(refused(SegmentError::OtherNspace));
+            }
+            // Another incarnation of the file, or another file of the same length.
+            if header.content_hash != entry.content_hash {
+                return Err(refused(SegmentError::OtherSegment));
+            }
+            Ok(())
+        };
+        match entry.kind {
             SegmentKind::Job => {
                 let reader = JobReader::open(Box::new(region)).map_err(refused)?;
-                let of_nspace = reader.header().nspace == self.nspace.as_bytes();
-                (Attached::Job(Arc::new(reader)), of_nspace)
+                is_meant(reader.header()).map(|()| Attached::Job(Arc::new(reader)))
             }
             SegmentKind::Modex => {
                 let reader = ModexReader::open(Box::new(region)).map_err(refused)?;
-                let of_nspace = reader.header().nspace == self.nspace.as_bytes();
-                (Attached::Modex(Arc::new(reader)), of_nspace)
+                is_meant(reader.header()).map(|()| Attached::Modex(Arc::new(reader)))
             }
-        };
-        if !of_nspace {
-            return Err(refused(SegmentError::OtherNspace));
         }
-        Ok(segment)
     }
 }
 
@@ -448,22 +482,12 @@ impl Refresher {
     }
 }
 
-fn open_page(path: &Path, directory: &OwnedFd, uid: u32, number: u64) -> Result<PageMap, AttachError> {
-    let path = path.join(page_name(number));
-    let (file, _) = open_file(directory, &page_name(number), uid).map_err(|error| file_error(path.clone(), error))?;
+fn open_page(directory: &Directory, number: u64) -> Result<PageMap, AttachError> {
+    let name = page_name(number);
+    let path = || directory.path().join(&name);
+    let (file, _) = open_file(directory, &name).map_err(|error| AttachError::of_file(path(), error))?;
     PageMap::open(&file, number).map_err(|error| match error {
-        Ok(what) => AttachError::Page { path, what },
-        Err(error) => AttachError::Open { path, errno: error.raw_os_error().unwrap_or(0) },
+        Ok(what) => AttachError::Page { path: path(), what },
+        Err(error) => AttachError::Open { path: path(), errno: error.raw_os_error().unwrap_or(0) },
     })
-}
-
-fn file_error(path: PathBuf, error: FileError) -> AttachError {
-    match error {
-        FileError::Errno(errno) => AttachError::Open { path, errno: errno_code(errno) },
-        FileError::Wrong(what) => AttachError::File { path, what },
-    }
-}
-
-fn errno_code(errno: Errno) -> i32 {
-    errno as i32
 }

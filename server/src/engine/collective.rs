@@ -11,6 +11,7 @@ use pmix_dstore::codec::Dialect;
 use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 use pmix_dstore::room;
 
+use super::bounds::FENCES_MAX;
 use super::nspaces::recipient;
 use super::peers::{Peer, PeerId};
 use super::{Engine, Then, directive};
@@ -95,6 +96,9 @@ impl Engine {
         });
         let id = match open.map(|(id, _)| *id) {
             Some(id) => id,
+            None if self.collectives.len() >= FENCES_MAX && self.fences_of(peer) >= FENCES_MAX => {
+                return self.refuse_more(peer, tag, "collectives that are not over");
+            }
             None => {
                 self.collective_next += 1;
                 let collective = Collective {
@@ -345,11 +349,19 @@ impl Engine {
         write(true).and_then(|reply| if reply.len() > MESSAGE_LEN_MAX { write(false) } else { Ok(reply) })
     }
 
+    /// How many collectives a connection has entered that are not over.
+    fn fences_of(&self, peer: PeerId) -> usize {
+        let is_in = |fence: &&Collective| fence.arrived.iter().any(|arrival| arrival.peer == peer);
+        self.collectives.values().filter(is_in).count()
+    }
+
     /// A connection is gone: its process takes part in nothing any more.
     pub(super) fn withdraw(&mut self, peer: PeerId) {
         for collective in self.collectives.values_mut() {
             collective.arrived.retain(|arrival| arrival.peer != peer);
         }
+        // What nobody takes part in any more is over.
+        self.collectives.retain(|_, collective| collective.at_host || !collective.arrived.is_empty());
     }
 
     /// A process will not come any more: what waits for it goes on without it.

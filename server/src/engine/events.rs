@@ -4,12 +4,13 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pmix_client::wire::{Notification, TAG_NOTIFY};
+use pmix_client::wire::{Notification, TAG_NOTIFY, Version};
 use pmix_dstore::model::{Info, Nspace, Proc, Status, Value, keys};
 
+use super::bounds::CODES_MAX;
 use super::peers::{Peer, PeerId};
 use super::services::Shape;
-use super::{Engine, Then, directive};
+use super::{EXCHANGE, Engine, Then, directive};
 use crate::upcall::Upcall;
 
 /// `pmix_data_range_t`: who an event is meant for.
@@ -32,11 +33,14 @@ impl Range {
 #[derive(Default)]
 pub(super) struct EventCache {
     events: VecDeque<Cached>,
+    bytes: usize,
 }
 
 struct Cached {
     notification: Arc<Notification>,
     range: u8,
+    /// About as many bytes as it takes.
+    len: usize,
     /// When it came.
     since: Instant,
     /// Connections that have had it, or sent it.
@@ -49,12 +53,38 @@ const SERVER_INTERNAL_NOTIFY: &str = "pmix.srvr.internal.notify";
 /// How long an event is kept, as released servers do: old ones are no news to a process that starts.
 const KEPT: Duration = Duration::from_secs(120);
 
-/// How many events are kept; the oldest goes.
+/// How many events are kept, and how many bytes of them; the oldest goes.
 const CACHE_MAX: usize = 512;
+const CACHE_BYTES_MAX: usize = 4 << 20;
 
 impl EventCache {
     pub fn forget_nspace(&mut self, nspace: &Nspace) {
-        self.events.retain(|event| event.notification.source.nspace != *nspace);
+        self.retain(|event| event.notification.source.nspace != *nspace);
+    }
+
+    /// A connection is gone.
+    pub fn forget_peer(&mut self, peer: PeerId) {
+        for event in &mut self.events {
+            event.served.remove(&peer);
+        }
+    }
+
+    fn retain(&mut self, keep: impl Fn(&Cached) -> bool) {
+        self.events.retain(keep);
+        self.bytes = self.events.iter().map(|event| event.len).sum();
+    }
+
+    /// Keeps an event, unless it is larger than all that may be kept.
+    fn keep(&mut self, event: Cached) {
+        if event.len > CACHE_BYTES_MAX {
+            return;
+        }
+        self.bytes += event.len;
+        self.events.push_back(event);
+        while self.events.len() > CACHE_MAX || self.bytes > CACHE_BYTES_MAX {
+            let Some(oldest) = self.events.pop_front() else { return };
+            self.bytes -= oldest.len;
+        }
     }
 }
 
@@ -65,6 +95,9 @@ impl Engine {
         let mut of_host = self.unwanted(codes.iter().copied());
         of_host.dedup();
         let Some(peer) = self.peers.get_mut(&id) else { return };
+        if id != PeerId::OWN && peer.codes.len() + codes.len() > CODES_MAX {
+            return self.refuse_more(id, tag, "event codes");
+        }
         if codes.is_empty() {
             peer.default_events = true;
         }
@@ -118,7 +151,7 @@ impl Engine {
     /// Events from before the registration that the client has not had.
     fn cached_for(&mut self, id: PeerId, now: Instant) -> Vec<Arc<Notification>> {
         let Some(peer) = self.peers.get(&id) else { return Vec::new() };
-        self.events.events.retain(|event| now.saturating_duration_since(event.since) < KEPT);
+        self.events.retain(|event| now.saturating_duration_since(event.since) < KEPT);
         let mut found = Vec::new();
         for event in &mut self.events.events {
             if wants(peer, &event.notification, event.range) && event.served.insert(id) {
@@ -186,11 +219,17 @@ impl Engine {
             self.send_event(*id, &notification);
         }
         if keep {
-            if self.events.events.len() == CACHE_MAX {
-                self.events.events.pop_front();
-            }
             let served = receivers.into_iter().chain(from).collect();
-            self.events.events.push_back(Cached { notification: notification.into(), range, since: now, served });
+            // What cannot be packed nobody will be sent.
+            if let Ok(packed) = notification.encode(EXCHANGE, Version::OURS) {
+                self.events.keep(Cached {
+                    notification: notification.into(),
+                    range,
+                    len: packed.len(),
+                    since: now,
+                    served,
+                });
+            }
         }
     }
 

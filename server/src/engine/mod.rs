@@ -4,6 +4,7 @@
 //! leaves [`Output`]s; the server's thread performs them in order, outside the lock. So an upcall may call back into
 //! the server, and a run of the engine replays from its inputs.
 
+mod bounds;
 mod collective;
 mod data;
 mod events;
@@ -164,7 +165,13 @@ impl Engine {
     pub fn message(&mut self, peer: PeerId, tag: u32, payload: &[u8], now: Instant) {
         let Some(state) = self.peers.get(&peer) else { return };
         match Request::decode(state.dialect, state.version, payload) {
-            Ok(request) => self.request(peer, tag, request, payload.len(), now),
+            // The only request without a reply.
+            Ok(request @ Request::DeregisterEvents { .. }) => self.request(peer, tag, request, payload.len(), now),
+            Ok(request) => {
+                if self.open_request(peer, tag, payload.len()) {
+                    self.request(peer, tag, request, payload.len(), now);
+                }
+            }
             Err(Status::ERR_NOMEM) => {
                 let is_commit = Request::is_commit(state.dialect, payload);
                 self.refuse(peer, tag, payload.len(), is_commit);
@@ -174,7 +181,7 @@ impl Engine {
                 let len = payload.len();
                 self.log(format!("dropped {proc} (PMIx {version}): malformed message of {len} bytes ({status})"));
                 self.outputs.push_back(Output::Close(peer));
-                self.disconnected(peer);
+                self.lose(peer);
             }
         }
     }
@@ -303,7 +310,10 @@ impl Engine {
     /// Sends what `encode` makes in the peer's dialect and for its release; nothing where the peer is gone. What
     /// cannot be told to the peer in its dialect becomes a reply with the reason.
     fn send(&mut self, id: PeerId, tag: u32, encode: impl FnOnce(Dialect, Version) -> Result<Vec<u8>>) {
-        let Some(peer) = self.peers.get(&id) else { return };
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        if tag != TAG_NOTIFY {
+            peer.unanswered.answered(tag);
+        }
         let payload = match encode(peer.dialect, peer.version) {
             Ok(payload) => payload,
             // An event that the peer cannot be told is none.

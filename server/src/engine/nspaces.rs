@@ -14,6 +14,7 @@ use pmix_dstore::room;
 use super::peers::{Peer, PeerId};
 use super::{Engine, Output};
 use crate::cleanup::Cleanup;
+use crate::env::SharedEnv;
 use crate::publish::Shared;
 use crate::secret::Secret;
 
@@ -287,12 +288,12 @@ impl Engine {
             return crate::env::of_client(&self.config, proc, self.port, None);
         };
         let (listener, lines) = state.shared.open(&self.config, &state.job, &state.visible, user);
-        let directory = state.shared.directory().map(|directory| directory.to_string_lossy().into_owned());
+        let shared = state.shared.directory().map(|(directory, id)| SharedEnv { directory, id, secret });
         self.outputs.extend(lines.into_iter().map(Output::Log));
         if let Some(listener) = listener {
             self.outputs.push_back(Output::Listen(proc.nspace.clone(), listener));
         }
-        crate::env::of_client(&self.config, proc, self.port, directory.map(|directory| (directory, secret)))
+        crate::env::of_client(&self.config, proc, self.port, shared)
     }
 
     /// A client asks for the job's data.

@@ -6,6 +6,7 @@ use pmix_client::wire::{Hello, PeerKind, Version};
 use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::model::{Info, Proc, Status, keys};
 
+use super::bounds::{CONNECTIONS_MAX, Unanswered};
 use super::{Engine, Output, Then};
 use crate::config::ANNOUNCED_VERSION;
 use crate::upcall::Upcall;
@@ -49,6 +50,8 @@ pub(crate) struct Peer {
     pub finalized: bool,
     /// The handshake is answered.
     pub admitted: bool,
+    /// What it has asked and not been told.
+    pub(super) unanswered: Unanswered,
 }
 
 impl Peer {
@@ -64,6 +67,7 @@ impl Peer {
             default_events: false,
             finalized: false,
             admitted: true,
+            unanswered: Unanswered::default(),
         }
     }
 }
@@ -91,6 +95,7 @@ impl Engine {
                         default_events: false,
                         finalized: false,
                         admitted: false,
+                        unanswered: Unanswered::default(),
                     },
                 );
                 self.upcall(Then::Admit(peer), Upcall::ClientConnected { proc, object, infos: hello.infos });
@@ -111,6 +116,9 @@ impl Engine {
         let proc = hello.proc.clone().ok_or("no namespace and rank given")?;
         let state = self.nspaces.get(&proc.nspace).ok_or("unknown namespace")?;
         let client = state.clients.get(&proc.rank).ok_or("no such client registered")?;
+        if client.connections.len() >= CONNECTIONS_MAX {
+            return Err(format!("it has {CONNECTIONS_MAX} connections already"));
+        }
         match (transport, hello.psec.as_str()) {
             (Transport::Unix { uid }, psec) if psec == crate::SECURITY_NAME => {
                 if uid != client.uid && uid != 0 {
@@ -179,9 +187,17 @@ impl Engine {
 
     /// A connection is gone.
     pub fn disconnected(&mut self, id: PeerId) {
+        if let Some(peer) = self.peers.get(&id).filter(|peer| !peer.finalized) {
+            let proc = peer.proc.clone();
+            self.tell_of_loss(&proc);
+        }
+        self.lose(id);
+    }
+
+    /// As [`Engine::disconnected`], of one that the log has been told of.
+    pub(super) fn lose(&mut self, id: PeerId) {
         let Some((peer, was_last)) = self.forget_connection(id) else { return };
         if !peer.finalized {
-            self.tell_of_loss(&peer.proc);
             // Another program may run under the same rank.
             if was_last {
                 self.rank_is_gone(&peer.proc);
@@ -211,6 +227,7 @@ impl Engine {
     pub(super) fn forget_connection(&mut self, id: PeerId) -> Option<(Peer, bool)> {
         let peer = self.peers.remove(&id)?;
         self.gets.forget_peer(id);
+        self.events.forget_peer(id);
         self.withdraw(id);
         self.release_events(peer.codes.iter().copied());
         let state = self.nspaces.get_mut(&peer.proc.nspace);

@@ -4,6 +4,7 @@ use pmix_client::wire::reply::{InfosReply, LookupReply, SpawnReply, StatusReply}
 use pmix_client::wire::{Reply, Request};
 use pmix_dstore::model::{Info, Proc, Rank, Status, Value, keys};
 
+use super::bounds::CLEANUP_PATHS_MAX;
 use super::nspaces::NspaceState;
 use super::peers::PeerId;
 use super::{Engine, Then};
@@ -79,8 +80,10 @@ impl Engine {
             Ok(asked) => asked,
             Err(status) => return self.reply_status(id, tag, status),
         };
-        if let Some(state) = self.nspaces.get_mut(&proc.nspace) {
-            note_cleanup(state, &proc, &targets, &asked);
+        if let Some(state) = self.nspaces.get_mut(&proc.nspace)
+            && !note_cleanup(state, &proc, &targets, &asked)
+        {
+            return self.refuse_more(id, tag, "paths to be removed at its end");
         }
         if !asked.is_empty() && !directive_beyond_cleanup(&directives) {
             self.reply(id, tag, &InfosReply { status: Status::SUCCESS, infos: Some(Vec::new()) });
@@ -108,20 +111,30 @@ impl Engine {
     }
 }
 
-/// Notes what is to be removed: with the end of each process named, or, where none or all are named, of the job.
-fn note_cleanup(state: &mut NspaceState, proc: &Proc, targets: &[Proc], asked: &Cleanup) {
-    let Some(user) = state.clients.get(&proc.rank).map(|client| (client.uid, client.gid)) else { return };
+/// Notes what is to be removed: with the end of each process named, or, where none or all are named, of the job. Tells
+/// whether there was room for all of it.
+fn note_cleanup(state: &mut NspaceState, proc: &Proc, targets: &[Proc], asked: &Cleanup) -> bool {
+    let Some(user) = state.clients.get(&proc.rank).map(|client| (client.uid, client.gid)) else { return true };
     let mut targets = targets.iter().filter(|target| target.nspace == proc.nspace).peekable();
+    let mut has_room = true;
+    let mut add = |cleanup: &mut Cleanup| {
+        if cleanup.len() + asked.len() <= CLEANUP_PATHS_MAX {
+            cleanup.add(asked);
+        } else {
+            has_room = false;
+        }
+    };
     if targets.peek().is_none() {
-        state.cleanup.entry(user).or_default().add(asked);
+        add(state.cleanup.entry(user).or_default());
     }
     for target in targets {
         if target.rank == Rank::WILDCARD {
-            state.cleanup.entry(user).or_default().add(asked);
+            add(state.cleanup.entry(user).or_default());
         } else if let Some(client) = state.clients.get_mut(&target.rank) {
-            client.cleanup.add(asked);
+            add(&mut client.cleanup);
         }
     }
+    has_room
 }
 
 /// Who asks, by user: hosts check it.

@@ -9,8 +9,9 @@ use pmix_client::wire::reply::{ConnectReply, FenceReply, GetReply, StatusReply};
 use pmix_client::wire::{Hello, Notification, PeerKind, Reply, Request, TAG_NOTIFY, Version, blob};
 use pmix_dstore::codec::{BufferType, Dialect, Module};
 use pmix_dstore::model::{Info, Key, KeyRef, Kval, Nspace, Proc, Rank, Status, Value, keys};
-use pmix_dstore::segment::NamespaceView;
+use pmix_dstore::segment::{Directory, NamespaceView};
 
+use super::events::Range;
 use super::{Engine, JobPlan, Output, PeerId, Transport};
 use crate::completion::{Answer, AnswerSink};
 use crate::config::Config;
@@ -621,7 +622,8 @@ fn attach(bench: &mut Bench, rank: u32) -> NamespaceView {
     let env = bench.engine.setup_fork(&proc(rank));
     bench.drain();
     let (_, directory) = env.iter().find(|(name, _)| name == "PMIX_DSTORE_SEGMENTS").expect("shared memory");
-    NamespaceView::attach(Path::new(directory), nix::unistd::geteuid().as_raw()).unwrap()
+    let (_, id) = env.iter().find(|(name, _)| name == "PMIX_DSTORE_INODE").expect("shared memory");
+    NamespaceView::attach(Directory::open(Path::new(directory), id.parse().unwrap()).unwrap()).unwrap()
 }
 
 fn read(view: &NamespaceView, rank: u32, key: &str) -> Option<u32> {
@@ -948,6 +950,7 @@ fn peers_of_any_release_do_not_fill_the_memory() {
         let request = Request::JobInfo.encode(PLAIN, Version::OURS).unwrap();
         bench.engine.message(id, 101, &request, bench.now);
         bench.drain();
+        bench.engine.disconnected(id);
     }
     assert_eq!(bench.sent.len(), 100);
     assert!(bench.engine.nspaces[&nspace()].job_replies.len() < 10);
@@ -1139,6 +1142,81 @@ fn the_host_hears_of_the_first_and_the_last_who_want_an_event_of_the_environment
     assert_eq!(bench.status(0, 14), Some(Status::ERR_NO_PERMISSIONS));
     bench.request(0, 15, register);
     assert_eq!(bench.upcalls.len(), 1, "it is asked again");
+}
+
+#[test]
+fn what_one_connection_has_open_is_bounded() {
+    let mut bench = Bench::new(0, 1, 2);
+    let refused = |bench: &mut Bench| {
+        let sent = std::mem::take(&mut bench.sent);
+        let too_many = StatusReply { status: Status::ERR_OUT_OF_RESOURCE }.bytes(PLAIN);
+        sent.iter().filter(|(id, _, payload)| *id == peer(0) && *payload == too_many).count()
+    };
+    let told = |bench: &mut Bench| std::mem::take(&mut bench.log).len();
+    // Gets that wait for the other rank's commit; an answer makes room.
+    for tag in 0..70_000 {
+        bench.get(0, 1000 + tag, 1, "late", Vec::new());
+    }
+    assert_eq!((refused(&mut bench), told(&mut bench)), (70_000 - 65_536, 1));
+    bench.put(1, 3, "late", 1);
+    bench.sent.clear();
+    bench.get(0, 7, 1, "late", Vec::new());
+    assert_eq!((refused(&mut bench), told(&mut bench)), (0, 0));
+    // Few that are large, under one tag.
+    let large = || vec![Info::new("large", Value::ByteObject(vec![0; 5 << 20]))];
+    for _ in 0..6 {
+        bench.get(0, 8, 1, "never", large());
+    }
+    assert_eq!(refused(&mut bench), 3);
+    bench.engine.disconnected(peer(0));
+    bench.drain();
+    assert_eq!(bench.engine.deadline(), None, "nothing waits any more");
+
+    let mut bench = Bench::new(0, 1, 2);
+    for other in 0..1100 {
+        let procs = vec![proc(0), Proc::new(nspace(), Rank(1000 + other)), proc(1)];
+        bench.fence(0, 2000 + other, procs, Vec::new());
+    }
+    assert_eq!((refused(&mut bench), told(&mut bench)), (1100 - 1024, 1));
+    let codes = |first: i32| (first..first + 40_000).map(Status).collect();
+    bench.request(0, 5, Request::RegisterEvents { codes: codes(-1_000_000), infos: Vec::new() });
+    assert_eq!(refused(&mut bench), 0);
+    bench.request(0, 6, Request::RegisterEvents { codes: codes(-2_000_000), infos: Vec::new() });
+    assert_eq!(refused(&mut bench), 1);
+    for number in 0..5000 {
+        let path = Value::string(format!("/tmp/no such file {number}"));
+        let directives = vec![Info::new(keys::REGISTER_CLEANUP, path)];
+        bench.request(0, 10_000 + number, Request::JobControl { targets: Vec::new(), directives });
+    }
+    assert_eq!(refused(&mut bench), 5000 - 4096);
+    assert!(told(&mut bench) == 0, "a connection is told of once");
+    bench.engine.disconnected(peer(0));
+    bench.drain();
+    assert!(bench.engine.collectives.is_empty());
+    bench.log.clear();
+    for number in 0..70 {
+        bench.engine.hello(PeerId(900 + number), Transport::Tcp, Bench::hello(0));
+        bench.drain();
+    }
+    assert_eq!((bench.log.len(), bench.closed.len()), (6, 6));
+}
+
+#[test]
+fn events_are_kept_by_bytes_too() {
+    let mut bench = Bench::new(0, 1, 2);
+    let event = |len: usize| Request::Notify {
+        status: Status(-3000),
+        range: Range::LOCAL,
+        infos: vec![Info::new("large", Value::ByteObject(vec![0; len]))],
+    };
+    for (tag, len) in (0..8).zip([1 << 20; 8]) {
+        bench.request(0, tag, event(len));
+    }
+    bench.request(0, 9, event(5 << 20));
+    bench.sent.clear();
+    bench.request(1, 10, Request::RegisterEvents { codes: vec![Status(-3000)], infos: Vec::new() });
+    let events = bench.sent.iter().filter(|(_, tag, _)| *tag == TAG_NOTIFY).count();
+    assert_eq!(events, 3, "as many as 4 MiB hold, and none that is larger alone");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use super::writer::{Heap, Writer, width_of};
 use super::{BuildError, reserve};
 use crate::model::{DataType, Key, Value};
 use crate::room;
+use crate::segment::bytes::{LINE_LEN, per_line};
 use crate::segment::checked::number_mask;
 use crate::segment::toc::{
     ColumnToc, DictEntry, Extent, NULL_LEN, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SparseEntry,
@@ -111,7 +112,8 @@ impl PlannedColumn {
         }
         let count = self.present.iter().filter(|present| **present).count();
         let width = width_of(self.numbers.iter().copied().max().unwrap_or(0));
-        let dense = self.rows as usize * width + self.rows.div_ceil(64) as usize * 8;
+        let lines = |count: usize, width| count.div_ceil(per_line(width)) * LINE_LEN;
+        let dense = lines(self.rows as usize, width) + lines(self.rows.div_ceil(64) as usize, 8);
         if count * size_of::<SparseEntry>() >= dense {
             return Ok(());
         }
@@ -159,17 +161,15 @@ impl PlannedColumn {
                 }
             }
         }
-        toc.presence = writer.region(self.present.len().div_ceil(64), 8, |writer| {
-            for chunk in self.present.chunks(64) {
-                let word = chunk.iter().enumerate().fold(0, |word, (bit, set)| word | u64::from(*set) << bit);
-                writer.put_u64(word);
-            }
-        })?;
+        let words = self.present.chunks(64);
+        let word = |bits: &[bool]| bits.iter().enumerate().fold(0, |word, (bit, set)| word | u64::from(*set) << bit);
+        toc.presence = writer.lines(words.map(word), 8)?;
         toc.dictionary = writer.region(self.dictionary.len(), size_of::<DictEntry>(), |writer| {
             for (place, len) in &self.dictionary {
+                let start = writer.pos();
                 writer.put_u64(*place);
                 writer.put_u32(*len);
-                writer.put_u32(0);
+                writer.put_check(start);
             }
         })?;
         toc.sparse = self.write_sparse(writer)?;
@@ -179,11 +179,12 @@ impl PlannedColumn {
     fn write_sparse(&self, writer: &mut Writer) -> Result<Extent, BuildError> {
         writer.region(self.sparse.len(), size_of::<SparseEntry>(), |writer| {
             for entry in &self.sparse {
+                let start = writer.pos();
                 writer.put_u32(entry.row);
                 writer.put_u32(entry.ty.0.into());
                 writer.put_u64(entry.value);
                 writer.put_u32(entry.len);
-                writer.put_u32(0);
+                writer.put_check(start);
             }
         })
     }

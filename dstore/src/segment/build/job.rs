@@ -125,8 +125,11 @@ fn write_ids(
     }
     *extent = writer.region(ids.len(), size_of::<IdRow>(), |writer| {
         for (id, row) in ids {
+            let start = writer.pos();
             writer.put_u32(*id);
             writer.put_u32(*row);
+            writer.put_check(start);
+            writer.put_u32(0);
         }
     })?;
     Ok(0)
@@ -164,10 +167,13 @@ fn write_names(writer: &mut Writer, job: &JobData, heap: &mut Heap) -> Result<Ex
     writer.region(slot_count, size_of::<NameSlot>(), |writer| {
         for (slot, place) in slots.into_iter().zip(places) {
             let (hash, name, row) = slot.unwrap_or((0, b"", NO_ID));
+            let start = writer.pos();
             writer.put_u64(hash);
             writer.put_u64(place);
             writer.put_u32(name.len() as u32);
             writer.put_u32(row);
+            writer.put_check(start);
+            writer.put_u32(0);
         }
     })
 }

@@ -50,13 +50,15 @@ pub(super) fn write_keys(writer: &mut Writer, rows: &[KeyRow<'_>]) -> Result<Key
     let slots = writer.region(slot_count, size_of::<KeySlot>(), |writer| {
         for slot in slots {
             let row = slot.map(|(_, id)| &rows[id as usize]);
+            let start = writer.pos();
             writer.put_u64(slot.map_or(0, |(hash, _)| hash));
             writer.put_u32(slot.map_or(0, |(_, id)| text_pos[id as usize]));
             writer.put_u32(row.map_or(0, |row| row.key.as_bytes().len() as u32));
             writer.put_u32(slot.map_or(NO_ID, |(_, id)| id));
             writer.put_u32(row.map_or(0, |row| row.realms.into()));
             row.map_or([NO_ID; 5], |row| row.columns).iter().for_each(|column| writer.put_u32(*column));
-            writer.put(&[0; 20]);
+            writer.put_check(start);
+            writer.put(&[0; 16]);
         }
     })?;
     let ids = writer.region(rows.len(), 4, |writer| slot_of.iter().for_each(|slot| writer.put_u32(*slot)))?;

@@ -12,7 +12,7 @@ use crate::segment::checked::number_mask;
 use crate::segment::header::SegmentKind;
 use crate::segment::toc::{
     Extent, FIELD_FIXED, FIELD_NUMBER, FIELD_VARIABLE, FieldEntry, ModexToc, NO_ID, NULL_LEN, PLACE_SORTED,
-    PLACE_STRIDE, PLACE_TABLE, PlaceEntry, ShapeEntry,
+    PLACE_STRIDE, PLACE_TABLE, PlaceEntry, ShapeEntry, VariableEntry,
 };
 
 /// Collects published values and lays them into a modex segment.
@@ -168,19 +168,25 @@ fn write_shapes(writer: &mut Writer, shapes: &[Shape]) -> Result<(Extent, Extent
     let shape_table = writer.region(shapes.len(), size_of::<ShapeEntry>(), |writer| {
         let mut first = 0;
         for shape in shapes {
+            let start = writer.pos();
             writer.put_u32(first);
             writer.put_u32(shape.fields.len() as u32);
+            writer.put_check(start);
+            writer.put_u32(0);
             first += shape.fields.len() as u32;
         }
     })?;
     let count = shapes.iter().map(|shape| shape.fields.len()).sum();
     let fields = writer.region(count, size_of::<FieldEntry>(), |writer| {
         for field in shapes.iter().flat_map(|shape| &shape.fields) {
+            let start = writer.pos();
             writer.put_u32(field.key);
             writer.put(&field.ty.0.to_le_bytes());
             writer.put(&field.form.to_le_bytes());
             writer.put_u32(field.offset);
             writer.put_u32(field.len);
+            writer.put_check(start);
+            writer.put_u32(0);
         }
     })?;
     Ok((shape_table, fields))
@@ -238,7 +244,7 @@ fn place_fields(signature: &[(u32, DataType)], lens: &[Option<u32>]) -> Result<S
     }
     for field in fields.iter_mut().filter(|field| field.form != FIELD_FIXED) {
         field.offset = record_offset(offset)?;
-        offset += 8;
+        offset += if field.form == FIELD_NUMBER { 8 } else { size_of::<VariableEntry>() as u64 };
     }
     for field in fields.iter_mut().filter(|field| field.form == FIELD_FIXED) {
         field.offset = record_offset(offset)?;
@@ -345,12 +351,8 @@ impl Plan<'_> {
                 0xff..0xffff => 2,
                 _ => 4,
             };
-            toc.shape_ids = writer.region(slots.len(), width, |writer| {
-                for slot in &slots {
-                    let id = slot.map_or(u32::MAX, |index| self.shape_of[index]);
-                    writer.put(&id.to_le_bytes()[..width]);
-                }
-            })?;
+            let id = |slot: &Option<usize>| slot.map_or(u64::MAX, |index| self.shape_of[index].into());
+            toc.shape_ids = writer.lines(slots.iter().map(id), width)?;
         }
         toc.records = writer.region((indices * stride) as usize, 1, |writer| {
             let start = writer.pos();
@@ -386,18 +388,23 @@ impl Plan<'_> {
             self.by_index(toc, indices)?
         } else {
             toc.placement = PLACE_SORTED;
-            toc.ranks = writer.region(self.ranks.len(), 4, |writer| {
-                self.ranks.iter().for_each(|cells| writer.put_u32(cells[0].rank));
-            })?;
             (0..self.ranks.len()).map(Some).collect()
         };
+        let (first_rank, rank_step) = (toc.first_rank, toc.rank_step);
         toc.places = writer.region(slots.len(), size_of::<PlaceEntry>(), |writer| {
-            for slot in slots {
-                let (pos, len, shape) =
-                    slot.map_or((0, 0, NO_ID), |index| (place_of[index], lens[index] as u32, self.shape_of[index]));
+            for (at, slot) in slots.into_iter().enumerate() {
+                let (pos, len, shape, rank) = match slot {
+                    Some(index) => {
+                        (place_of[index], lens[index] as u32, self.shape_of[index], self.ranks[index][0].rank)
+                    }
+                    None => (0, 0, NO_ID, first_rank + at as u32 * rank_step),
+                };
+                let start = writer.pos();
                 writer.put_u64(pos);
                 writer.put_u32(len);
                 writer.put_u32(shape);
+                writer.put_u32(rank);
+                writer.put_check(start);
             }
         })?;
         toc.records = writer.region(pos as usize, 1, |writer| {
@@ -425,12 +432,14 @@ impl Plan<'_> {
         for (cell, field) in cells().filter(|(_, field)| field.form != FIELD_FIXED) {
             if field.form == FIELD_NUMBER {
                 writer.put_u64(cell.value);
-            } else if cell.len == NULL_LEN {
-                writer.put_u32(0);
-                writer.put_u32(NULL_LEN);
-            } else {
-                writer.put_u32(variable_pos as u32);
-                writer.put_u32(cell.len);
+                continue;
+            }
+            let entry = writer.pos();
+            writer.put_u32(if cell.len == NULL_LEN { 0 } else { variable_pos as u32 });
+            writer.put_u32(cell.len);
+            writer.put_check(entry);
+            writer.put_u32(0);
+            if cell.len != NULL_LEN {
                 variable_pos += value_room(cell.ty, cell.len);
             }
         }

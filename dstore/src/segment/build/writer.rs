@@ -11,6 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::{BuildError, reserve};
 use crate::model::Nspace;
 use crate::room;
+use crate::segment::bytes::{LINE_LEN, LINE_PAYLOAD, check_of, per_line};
 use crate::segment::header::{self, HEADER_LEN, SegmentKind};
 use crate::segment::toc::Extent;
 
@@ -84,18 +85,47 @@ impl Writer {
         Ok(Extent { pos, count: count as u64, width: width as u32, reserved: 0 })
     }
 
-    /// An array of numbers in the narrowest of 1, 2, 4 and 8 bytes that holds all of them.
+    /// Ends an entry that began at `start`, at most 64 bytes ago, with its check.
+    pub(super) fn put_check(&mut self, start: u64) {
+        let check = check_of(&self.bytes[start as usize..], start);
+        self.put_u32(check);
+    }
+
+    /// Numbers of `width` bytes in lines, each with its check.
+    ///
+    /// # Errors
+    /// As [`Writer::region`].
+    pub(super) fn lines(
+        &mut self,
+        numbers: impl ExactSizeIterator<Item = u64>,
+        width: usize,
+    ) -> Result<Extent, BuildError> {
+        let count = numbers.len();
+        if count == 0 {
+            return Ok(Extent { width: width as u32, ..Extent::default() });
+        }
+        let per_line = per_line(width);
+        self.reserve((count.div_ceil(per_line) + 1) * LINE_LEN)?;
+        self.align(LINE_LEN);
+        let pos = self.pos();
+        for (index, number) in numbers.enumerate() {
+            self.put(&number.to_le_bytes()[..width]);
+            if (index + 1) % per_line == 0 || index + 1 == count {
+                let start = pos + (index / per_line * LINE_LEN) as u64;
+                self.fill_to(start + LINE_PAYLOAD as u64);
+                self.put_check(start);
+            }
+        }
+        Ok(Extent { pos, count: count as u64, width: width as u32, reserved: 0 })
+    }
+
+    /// Numbers in the narrowest of 1, 2, 4 and 8 bytes that holds all of them.
     ///
     /// # Errors
     /// As [`Writer::region`].
     pub(super) fn numbers(&mut self, numbers: &[u64]) -> Result<Extent, BuildError> {
         let width = width_of(numbers.iter().copied().max().unwrap_or(0));
-        self.region(numbers.len(), width, |writer| match width {
-            1 => writer.bytes.extend(numbers.iter().map(|n| *n as u8)),
-            2 => numbers.iter().for_each(|n| writer.bytes.extend_from_slice(&(*n as u16).to_le_bytes())),
-            4 => numbers.iter().for_each(|n| writer.bytes.extend_from_slice(&(*n as u32).to_le_bytes())),
-            _ => numbers.iter().for_each(|n| writer.bytes.extend_from_slice(&n.to_le_bytes())),
-        })
+        self.lines(numbers.iter().copied(), width)
     }
 
     /// Appends the table of contents and fills the header.

@@ -10,8 +10,8 @@ use crate::model::{Key, KeyRef, Nspace, Rank, Value, keys};
 use crate::modex::ModexData;
 use crate::rules::{JobLookup, Realm};
 use crate::segment::{
-    AttachError, InspectOptions, NamespaceView, PAGE_CAPACITY, PublishError, Publisher, SegmentKind, build_job,
-    inspect_directory,
+    AttachError, Directory, FileId, InspectOptions, NamespaceView, PAGE_CAPACITY, PublishError, Publisher, SegmentKind,
+    build_job, inspect_directory,
 };
 
 fn nspace() -> Nspace {
@@ -31,7 +31,7 @@ fn create(tmp: &Path) -> Publisher {
 }
 
 fn attach(publisher: &Publisher) -> NamespaceView {
-    NamespaceView::attach(publisher.directory(), uid()).expect("an attached view")
+    attach_path(publisher.directory()).expect("an attached view")
 }
 
 fn job_of_size(size: u32) -> Vec<u8> {
@@ -47,6 +47,13 @@ fn numbers(ranks: &[u32], key: &'static str, value: u32) -> Vec<u8> {
         data.set(Rank(*rank), Key::from(key), Value::Uint32(value)).unwrap();
     }
     build_modex(&nspace(), &data)
+}
+
+/// Attaches what has this path now.
+pub(super) fn attach_path(path: &Path) -> Result<NamespaceView, AttachError> {
+    let error = |error: std::io::Error| error.raw_os_error().unwrap_or(0);
+    let id = FileId::of(path).map_err(|e| AttachError::Open { path: path.to_owned(), errno: error(e) })?;
+    NamespaceView::attach(Directory::open(path, id)?)
 }
 
 #[track_caller]
@@ -269,13 +276,25 @@ fn foreign_or_odd_files_are_refused() {
     let mut publisher = create(tmp.path());
     publisher.publish(SegmentKind::Modex, &numbers(&[0], "a", 1)).expect("room");
     let directory = publisher.directory().to_owned();
-    let refused = NamespaceView::attach(&directory, uid() + 1).err();
+    let other = FileId::of(tmp.path()).expect("a directory");
+    let refused = Directory::open(&directory, other).err();
     assert!(matches!(refused, Some(AttachError::File { .. })), "{refused:?}");
+    std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o775)).expect("our own directory");
+    let refused = attach_path(&directory).err();
+    assert!(matches!(refused, Some(AttachError::File { .. })), "{refused:?}");
+    std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o755)).expect("our own directory");
+    if uid() == 0 {
+        // The files are then another user's than the directory.
+        std::os::unix::fs::chown(&directory, Some(65_534), None).expect("we are root");
+        let refused = attach_path(&directory).err();
+        assert!(matches!(refused, Some(AttachError::File { .. })), "{refused:?}");
+        std::os::unix::fs::chown(&directory, Some(0), None).expect("we are root");
+    }
     let link = tmp.path().join("link");
     std::os::unix::fs::symlink(&directory, &link).expect("room");
-    let refused = NamespaceView::attach(&link, uid()).err();
+    let refused = attach_path(&link).err();
     assert!(matches!(refused, Some(AttachError::Open { .. })), "{refused:?}");
-    let refused = NamespaceView::attach(&tmp.path().join("nowhere"), uid()).err();
+    let refused = attach_path(&tmp.path().join("nowhere")).err();
     assert!(matches!(refused, Some(AttachError::Open { .. })), "{refused:?}");
 
     let segment = directory.join("segment-0");
@@ -285,7 +304,7 @@ fn foreign_or_odd_files_are_refused() {
         change(&segment);
     };
     let assert_missing = |what: &str| {
-        let view = NamespaceView::attach(&directory, uid()).expect("the page is good");
+        let view = attach_path(&directory).expect("the page is good");
         assert_modex(&view, 0, "a", None);
         assert_eq!(view.stats().segments_missing, 1, "{what}");
         assert!(!view.is_complete());
@@ -346,15 +365,87 @@ fn a_damaged_page_leads_nowhere() {
         std::fs::remove_file(&page).expect("our own file");
         std::fs::write(&page, &bad).expect("room");
         let _ = inspect_directory(&directory, &InspectOptions { rows_max: 1, bytes_max: 1 });
-        let Ok(view) = NamespaceView::attach(&directory, uid()) else { continue };
+        let Ok(view) = attach_path(&directory) else { continue };
         attached += 1;
-        for rank in 0..5 {
-            let value = view.modex(Rank(rank), &KeyRef::from("a")).map(|value| value.to_value());
-            assert!(matches!(value, None | Some(Ok(Value::Uint32(_)))), "{value:?}");
+        for (rank, right) in [Some(0), Some(9), Some(9), Some(3), None].into_iter().enumerate() {
+            let value = view.modex(Rank(rank as u32), &KeyRef::from("a")).map(|value| value.to_value());
+            let right = right.map(|number| Ok(Value::Uint32(number)));
+            // A miss that is none makes its reader ask the server.
+            assert!(value == right || value.is_none() && !view.is_complete(), "round {round}: {value:?}");
         }
         let _ = (view.job().map(JobLookup::proc_count), view.stats(), view.last_error(), view.is_retired());
     }
     assert!(attached > 100, "{attached}");
+}
+
+#[test]
+fn swapped_segments_are_refused() {
+    let tmp = tmpdir();
+    let mut publisher = create(tmp.path());
+    publisher.publish(SegmentKind::Job, &job_of_size(1)).expect("room");
+    publisher.publish(SegmentKind::Modex, &numbers(&[0], "a", 1)).expect("room");
+    publisher.publish(SegmentKind::Modex, &numbers(&[0], "a", 2)).expect("room");
+    let directory = publisher.directory().to_owned();
+    let early = attach(&publisher);
+    assert_modex(&early, 0, "a", Some(2));
+    let newest = directory.join("segment-2");
+    let good = std::fs::read(&newest).expect("the segment");
+    // The same length: an older value, the job's data, and a value of another incarnation of the namespace.
+    let padded = |mut bytes: Vec<u8>| {
+        bytes.resize(good.len(), 0);
+        bytes
+    };
+    let swaps = [
+        (std::fs::read(directory.join("segment-1")).expect("the segment"), "not the segment that"),
+        (padded(std::fs::read(directory.join("segment-0")).expect("the segment")), "the header says"),
+        (numbers(&[0], "a", 3), "not the segment that"),
+    ];
+    for (bytes, why) in swaps {
+        let other = tmp.path().join("other");
+        std::fs::write(&other, padded(bytes)).expect("room");
+        std::fs::rename(&other, &newest).expect("the same file system");
+        let late = attach(&publisher);
+        assert_modex(&late, 0, "a", None);
+        assert!(!late.is_complete());
+        let error = late.last_error().expect("a reason").to_string();
+        assert!(error.contains("segment-2") && error.contains(why), "{error}");
+        assert_modex(&early, 0, "a", Some(2));
+    }
+}
+
+#[test]
+fn damage_under_a_reader_is_noticed() {
+    let tmp = tmpdir();
+    let mut publisher = create(tmp.path());
+    publisher.publish(SegmentKind::Modex, &numbers(&[0, 1], "a", 1)).expect("room");
+    publisher.publish(SegmentKind::Modex, &numbers(&[0], "a", 2)).expect("room");
+    publisher.publish(SegmentKind::Job, &job_of_size(7)).expect("room");
+    let view = attach(&publisher);
+    assert_modex(&view, 0, "a", Some(2));
+    assert!(view.is_complete());
+    let flip = |name: &str, key: &str| {
+        let path = publisher.directory().join(name);
+        let bytes = std::fs::read(&path).expect("the segment");
+        let hash = KeyRef::from(key).hash().to_le_bytes();
+        let slot = bytes.windows(8).position(|window| window == hash).expect("its slot");
+        let file = std::fs::OpenOptions::new().write(true).open(&path);
+        // Not where we are not root: the files may not be written.
+        let Ok(file) = file else { return false };
+        std::os::unix::fs::FileExt::write_at(&file, &[bytes[slot + 24] ^ 1], slot as u64 + 24).expect("room");
+        true
+    };
+    if !flip("segment-1", "a") {
+        return;
+    }
+    // Not the older value of the segment behind it.
+    assert_modex(&view, 0, "a", None);
+    assert!(!view.is_complete());
+    let error = view.last_error().expect("a reason").to_string();
+    assert!(error.ends_with("segment-1: a table is damaged"), "{error}");
+    let job = view.job().expect("the job");
+    assert!(flip("segment-2", keys::JOB_SIZE));
+    assert!(job.find_key(KeyRef::from(keys::JOB_SIZE)).is_none() && job.is_damaged());
+    assert!(view.job().is_none());
 }
 
 #[test]

@@ -10,7 +10,9 @@ use crate::job::{JobData, Node};
 use crate::model::{Info, Key, KeyRef, Nspace, Rank, Value, keys};
 use crate::modex::ModexData;
 use crate::rules::{JobLookup, Realm};
-use crate::segment::{InspectOptions, build_job, inspect_segment, layout_text};
+use crate::segment::{
+    HeapRegion, InspectOptions, JobReader, ModexReader, SegmentError, build_job, inspect_segment, layout_text,
+};
 
 #[track_caller]
 fn assert_golden(name: &str, bytes: &[u8]) {
@@ -72,8 +74,8 @@ fn modex(varying: bool) -> ModexData {
 #[test]
 fn job_segments_are_as_they_were() {
     let bytes = build_job(&job(), "golden").expect("a segment");
-    assert_golden("job-v1.segment", &bytes);
-    assert_golden("job-v1.txt", inspect_segment(&bytes, &InspectOptions::default()).to_text().as_bytes());
+    assert_golden("job-v2.segment", &bytes);
+    assert_golden("job-v2.txt", inspect_segment(&bytes, &InspectOptions::default()).to_text().as_bytes());
     let reader = open_job(&bytes);
     let job = job();
     for (key, column) in job.procs.columns() {
@@ -88,7 +90,7 @@ fn job_segments_are_as_they_were() {
 #[test]
 fn modex_segments_are_as_they_were() {
     let nspace = Nspace::new("golden").expect("a short namespace");
-    for (name, varying) in [("modex-stride-v1", false), ("modex-table-v1", true)] {
+    for (name, varying) in [("modex-stride-v2", false), ("modex-table-v2", true)] {
         let bytes = build_modex(&nspace, &modex(varying));
         assert_golden(&format!("{name}.segment"), &bytes);
         assert_golden(&format!("{name}.txt"), inspect_segment(&bytes, &InspectOptions::default()).to_text().as_bytes());
@@ -97,6 +99,18 @@ fn modex_segments_are_as_they_were() {
 }
 
 #[test]
+fn segments_of_older_versions_are_refused() {
+    for name in ["job-v1", "modex-stride-v1", "modex-table-v1"] {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/{name}.segment"));
+        let bytes = std::fs::read(&path).expect("the golden file");
+        let job = JobReader::open(Box::new(HeapRegion::new(&bytes))).err();
+        let modex = ModexReader::open(Box::new(HeapRegion::new(&bytes))).err();
+        let refused = Some(SegmentError::Version { found: 1 });
+        assert_eq!((&job, &modex), (&refused, &refused), "{name}");
+    }
+}
+
+#[test]
 fn the_layout_is_as_it_was() {
-    assert_golden("layout-v1.txt", layout_text().as_bytes());
+    assert_golden("layout-v2.txt", layout_text().as_bytes());
 }

@@ -4,10 +4,11 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
+use super::directory::attach_path;
 use super::round_trip::build_modex;
 use crate::model::{Key, KeyRef, Nspace, Rank, Value, ValueRef};
 use crate::modex::ModexData;
-use crate::segment::{NamespaceView, PublishError, Publisher, SegmentKind};
+use crate::segment::{PublishError, Publisher, SegmentKind};
 
 const DIRECTORY: &str = "PMIX_DSTORE_TEST_DIRECTORY";
 
@@ -35,17 +36,13 @@ fn directory() -> Option<PathBuf> {
     std::env::var_os(DIRECTORY).map(PathBuf::from)
 }
 
-fn uid() -> u32 {
-    nix::unistd::geteuid().as_raw()
-}
-
 /// In the second process: finds the value, says where, and waits to be killed. Alone it does nothing.
 #[test]
 fn reader_process() {
     let Some(directory) = directory() else { return };
     // Something else first, so that the same address would be an accident.
     let _shift = memmap2::MmapOptions::new().len(1 << 20).map_anon().expect("a megabyte");
-    let view = NamespaceView::attach(&directory, uid()).expect("an attached view");
+    let view = attach_path(&directory).expect("an attached view");
     let value = view.modex(Rank(1), &KeyRef::from("bytes"));
     let Some(ValueRef::Bytes { bytes, .. }) = value else { panic!("{value:?}: {:?}", view.last_error()) };
     assert!(bytes.iter().all(|byte| *byte == 0x5a));
@@ -60,7 +57,7 @@ fn another_process_reads_at_another_address_and_harms_nobody_when_killed() {
     let tmp = tempfile::tempdir().expect("a temporary directory");
     let mut publisher = Publisher::create(tmp.path(), &nspace(), None).expect("a directory");
     publisher.publish(SegmentKind::Modex, &segment(100_000)).expect("room");
-    let view = NamespaceView::attach(publisher.directory(), uid()).expect("an attached view");
+    let view = attach_path(publisher.directory()).expect("an attached view");
     let value = view.modex(Rank(1), &KeyRef::from("bytes"));
     let Some(ValueRef::Bytes { bytes, .. }) = value else { panic!("{value:?}") };
     let mut child = start("reader_process", publisher.directory());
@@ -94,7 +91,7 @@ fn limited_process() {
     assert!(matches!(refused, PublishError::Full { needed, .. } if needed == bytes.len() as u64), "{text}");
     assert!(!publisher.directory().join("segment-1").exists());
     assert_eq!(publisher.count(), 1);
-    let view = NamespaceView::attach(publisher.directory(), uid()).expect("an attached view");
+    let view = attach_path(publisher.directory()).expect("an attached view");
     assert!(view.modex(Rank(1), &KeyRef::from("bytes")).is_some());
     // What fits still goes.
     publisher.publish(SegmentKind::Modex, &segment(20)).expect("room");
@@ -136,7 +133,7 @@ fn forking_process() {
     assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
     assert_eq!(status, 0);
     assert!(publisher.directory().join("page-0").exists());
-    assert!(!NamespaceView::attach(publisher.directory(), uid()).expect("attached").is_retired());
+    assert!(!attach_path(publisher.directory()).expect("attached").is_retired());
     println!("\nstill there");
 }
 

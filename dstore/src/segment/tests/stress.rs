@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use super::directory::attach_path;
 use super::round_trip::build_modex;
 use crate::job::JobData;
 use crate::model::{Key, KeyRef, Nspace, Rank, Value, ValueRef, keys};
@@ -56,8 +57,7 @@ fn readers_see_every_publication_and_never_an_older_value() {
     publisher.publish(SegmentKind::Job, &job(1)).expect("room");
     publisher.publish(SegmentKind::Modex, &segment(1)).expect("room");
     let (published, done) = (AtomicU32::new(1), AtomicBool::new(false));
-    let uid = nix::unistd::geteuid().as_raw();
-    let shared = NamespaceView::attach(publisher.directory(), uid).expect("an attached view");
+    let shared = attach_path(publisher.directory()).expect("an attached view");
     let directory = publisher.directory().to_owned();
     let last = 1300;
     std::thread::scope(|scope| {
@@ -67,12 +67,12 @@ fn readers_see_every_publication_and_never_an_older_value() {
                 scope.spawn(move || match index {
                     // Two threads share a view, one has its own, one attaches again and again.
                     0 | 1 => read(shared, published, done),
-                    2 => read(&NamespaceView::attach(directory, uid).expect("attached"), published, done),
+                    2 => read(&attach_path(directory).expect("attached"), published, done),
                     _ => {
                         let once = AtomicBool::new(true);
                         let mut seen = 0;
                         while !done.load(Ordering::Relaxed) {
-                            let view = NamespaceView::attach(directory, uid).expect("attached");
+                            let view = attach_path(directory).expect("attached");
                             seen = read(&view, published, &once);
                         }
                         seen

@@ -1,0 +1,89 @@
+//! What one connection may have open at the server.
+//!
+//! A client that may come in may still mean harm, or have lost its way in a loop: whatever it does must not pile up here.
+//! The bounds are so large that no program that waits for answers at all meets them. `docs/architecture.md` lists them.
+
+use std::collections::{HashMap, VecDeque};
+
+use pmix_dstore::model::Status;
+
+use super::Engine;
+use super::peers::PeerId;
+
+/// Requests of one connection that are not answered yet.
+const REQUESTS_MAX: usize = 65_536;
+/// Bytes of them; one request alone may have more.
+const REQUEST_BYTES_MAX: usize = 16 << 20;
+/// Fences and connects that one connection has entered and that are not over.
+pub(super) const FENCES_MAX: usize = 1024;
+/// Event codes that one connection has registered for.
+pub(super) const CODES_MAX: usize = 65_536;
+/// Connections of one process at a time.
+pub(super) const CONNECTIONS_MAX: usize = 64;
+/// Paths that are to be removed at the end of one process, or of one user's processes of a job.
+pub(super) const CLEANUP_PATHS_MAX: usize = 4096;
+
+/// The requests of a connection that are not answered yet.
+#[derive(Default)]
+pub(super) struct Unanswered {
+    count: usize,
+    bytes: usize,
+    /// The lengths by tag: nothing keeps a peer from giving one tag to several.
+    lens: HashMap<u32, VecDeque<usize>>,
+    /// The log has been told of a refusal.
+    is_told: bool,
+}
+
+impl Unanswered {
+    /// Takes a request of `len` bytes in; not where there are too many.
+    fn add(&mut self, tag: u32, len: usize) -> bool {
+        if self.count >= REQUESTS_MAX || self.count > 0 && self.bytes + len > REQUEST_BYTES_MAX {
+            return false;
+        }
+        self.count += 1;
+        self.bytes += len;
+        self.lens.entry(tag).or_default().push_back(len);
+        true
+    }
+
+    /// A request that was not taken in is about to be refused: its reply is not that of another one with its tag.
+    fn refused(&mut self, tag: u32) {
+        self.count += 1;
+        self.lens.entry(tag).or_default().push_front(0);
+    }
+
+    /// A reply goes out.
+    pub fn answered(&mut self, tag: u32) {
+        let Some(lens) = self.lens.get_mut(&tag) else { return };
+        if let Some(len) = lens.pop_front() {
+            self.count -= 1;
+            self.bytes -= len;
+        }
+        if lens.is_empty() {
+            self.lens.remove(&tag);
+        }
+    }
+}
+
+impl Engine {
+    /// Counts a request of `len` bytes that will be answered; refuses it where its connection has too many open.
+    pub(super) fn open_request(&mut self, id: PeerId, tag: u32, len: usize) -> bool {
+        let Some(peer) = self.peers.get_mut(&id).filter(|_| id != PeerId::OWN) else { return true };
+        if peer.unanswered.add(tag, len) {
+            return true;
+        }
+        peer.unanswered.refused(tag);
+        self.refuse_more(id, tag, "requests that are not answered yet");
+        false
+    }
+
+    /// Refuses a request because its connection has too much open; tells the log of the first one.
+    pub(super) fn refuse_more(&mut self, id: PeerId, tag: u32, what: &str) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        if !std::mem::replace(&mut peer.unanswered.is_told, true) {
+            let proc = peer.proc.clone();
+            self.log(format!("{proc} has too many {what}; more are refused"));
+        }
+        self.reply_status(id, tag, Status::ERR_OUT_OF_RESOURCE);
+    }
+}

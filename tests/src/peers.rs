@@ -1,0 +1,244 @@
+//! Peers of a server that say what they like: for tests that attack it.
+
+use std::collections::HashMap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use nix::unistd::{Gid, Uid, getegid, geteuid, setfsgid, setfsuid};
+use pmix_client::wire::{ClientReply, Header, Hello, PeerKind, TAG_FIRST};
+use pmix_dstore::codec::{BufferType, Dialect, Module};
+use pmix_dstore::model::{Nspace, Proc, Rank};
+
+use crate::Ended;
+
+/// The user and group that attack as somebody else.
+pub const NOBODY: u32 = 65_534;
+/// The dialect of a [`Peer`] that does not ask for another one.
+pub const PLAIN: Dialect = Dialect { module: Module::V41, buffer: BufferType::NonDescribed };
+
+/// A way to the server.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Way {
+    /// Over loopback.
+    Tcp,
+    /// Over the socket in the namespace's directory.
+    Unix,
+}
+
+/// Both.
+pub const WAYS: [Way; 2] = [Way::Tcp, Way::Unix];
+
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// The attacked server, as the environment of a rank names it.
+pub struct Target {
+    /// The client.
+    pub proc: Proc,
+    address: SocketAddr,
+    /// The socket in the namespace's directory.
+    pub socket: PathBuf,
+    /// The client's secret.
+    pub secret: String,
+}
+
+impl Target {
+    /// As the environment of one of its clients names it.
+    ///
+    /// # Panics
+    /// For an environment that names none.
+    pub fn new(environment: &HashMap<String, String>) -> Target {
+        let uri = &environment["PMIX_SERVER_URI41"];
+        let (_, address) = uri.split_once(";tcp4://").expect("an address");
+        let nspace = Nspace::new(&environment["PMIX_NAMESPACE"]).expect("a namespace");
+        Target {
+            proc: Proc::new(nspace, Rank(environment["PMIX_RANK"].parse().expect("a rank"))),
+            address: address.parse().expect("an address"),
+            socket: Path::new(&environment["PMIX_DSTORE_SEGMENTS"]).join("sock"),
+            secret: environment["PMIX_DSTORE_SECRET"].clone(),
+        }
+    }
+
+    /// How the client would introduce itself.
+    pub fn hello(&self, way: Way) -> Hello {
+        let (psec, credential) = match way {
+            Way::Tcp => ("native", Hello::native_credential(geteuid().as_raw(), getegid().as_raw())),
+            Way::Unix => ("pmix-dstore", self.secret.clone().into_bytes()),
+        };
+        Hello {
+            psec: psec.into(),
+            credential,
+            flag: PeerKind::Client as u8,
+            uid_gid: None,
+            proc: Some(self.proc.clone()),
+            version: "4.2.2".into(),
+            module: PLAIN.module,
+            buffer: PLAIN.buffer,
+            gds: "hash".into(),
+            infos: Vec::new(),
+        }
+    }
+
+    /// A new connection.
+    ///
+    /// # Panics
+    /// When the server does not listen.
+    pub fn connect(&self, way: Way) -> Peer {
+        let stream = match way {
+            Way::Tcp => Stream::Tcp(TcpStream::connect(self.address).expect("the server listens")),
+            Way::Unix => Stream::Unix(UnixStream::connect(&self.socket).expect("the server listens")),
+        };
+        Peer { stream }
+    }
+
+    /// A connection that the server has let in.
+    ///
+    /// # Panics
+    /// When the server does not let it in.
+    pub fn let_in(&self, way: Way) -> Peer {
+        self.introduce(way, &self.hello(way))
+    }
+
+    /// A connection that the server has let in after this first message.
+    ///
+    /// # Panics
+    /// When the server does not let it in.
+    pub fn introduce(&self, way: Way, hello: &Hello) -> Peer {
+        let mut peer = self.connect(way);
+        peer.say(&hello.encode().expect("a first message"));
+        let mut welcome = [0; ClientReply::LEN];
+        peer.io().read_exact(&mut welcome).expect("the server lets the client in");
+        assert_eq!(welcome[..4], [0; 4]);
+        peer
+    }
+
+    /// Says `bytes` in a new connection and nothing more; tells what the server says until it hangs up.
+    ///
+    /// # Panics
+    /// When the server does not listen.
+    pub fn say(&self, way: Way, bytes: &[u8]) -> Vec<u8> {
+        let mut peer = self.connect(way);
+        peer.say(bytes);
+        peer.end()
+    }
+}
+
+/// One connection to the server.
+pub struct Peer {
+    stream: Stream,
+}
+
+/// Both ways.
+pub trait ReadWrite: Read + Write {}
+impl<T: Read + Write> ReadWrite for T {}
+
+impl Peer {
+    /// Its bytes.
+    pub fn io(&mut self) -> &mut dyn ReadWrite {
+        match &mut self.stream {
+            Stream::Tcp(stream) => stream,
+            Stream::Unix(stream) => stream,
+        }
+    }
+
+    /// Sends bytes; a server that has hung up is no failure.
+    ///
+    /// # Panics
+    /// When they cannot be sent.
+    pub fn say(&mut self, bytes: &[u8]) {
+        match self.io().write_all(bytes) {
+            // The server has hung up while we spoke.
+            Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {}
+            result => result.expect("bytes are sent"),
+        }
+    }
+
+    /// Says that there is nothing more to come, and hears the server out.
+    ///
+    /// # Panics
+    /// When the connection breaks otherwise than by its end.
+    pub fn end(mut self) -> Vec<u8> {
+        // The server may have hung up already.
+        let _ = match &self.stream {
+            Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
+        };
+        let mut heard = Vec::new();
+        match self.io().read_to_end(&mut heard) {
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
+            result => drop(result.expect("the server hangs up")),
+        }
+        heard
+    }
+
+    /// Asks and hears the reply.
+    ///
+    /// # Panics
+    /// When the server hangs up.
+    pub fn ask(&mut self, request: &[u8]) -> Vec<u8> {
+        self.say(&message(request));
+        self.hear().expect("a reply").1
+    }
+
+    /// The next message with its tag; none when the server has hung up.
+    pub fn hear(&mut self) -> Option<(u32, Vec<u8>)> {
+        let mut header = [0; Header::LEN];
+        self.io().read_exact(&mut header).ok()?;
+        let header = Header::decode(&header);
+        let mut payload = vec![0; header.len as usize];
+        self.io().read_exact(&mut payload).ok()?;
+        Some((header.tag, payload))
+    }
+
+    /// Whether reading and writing wait.
+    ///
+    /// # Panics
+    /// When the system does not do it.
+    pub fn set_nonblocking(&self, nonblocking: bool) {
+        match &self.stream {
+            Stream::Tcp(stream) => stream.set_nonblocking(nonblocking),
+            Stream::Unix(stream) => stream.set_nonblocking(nonblocking),
+        }
+        .expect("a socket");
+    }
+}
+
+/// A request as a message, with the first tag that there is.
+pub fn message(payload: &[u8]) -> Vec<u8> {
+    tagged(TAG_FIRST, payload)
+}
+
+/// A request as a message.
+pub fn tagged(tag: u32, payload: &[u8]) -> Vec<u8> {
+    let header = Header { index: 0, tag, len: payload.len() as u32 };
+    [&header.encode(), payload].concat()
+}
+
+/// The lines that the server of a job has logged.
+pub fn log(ended: &Ended) -> Vec<&str> {
+    ended.stderr.lines().filter(|line| line.starts_with("pmix-dstore server ")).collect()
+}
+
+/// Runs `action` in a thread whose files and TCP sockets are another user's, if we may; or says that it was skipped.
+///
+/// # Panics
+/// As `action`.
+pub fn as_nobody<T: Send>(action: impl FnOnce() -> T + Send) -> Option<T> {
+    if !geteuid().is_root() {
+        eprintln!("skipped: only root can be another user");
+        return None;
+    }
+    Some(thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            setfsgid(Gid::from_raw(NOBODY));
+            setfsuid(Uid::from_raw(NOBODY));
+            action()
+        });
+        other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }))
+}

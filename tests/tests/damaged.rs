@@ -1,0 +1,188 @@
+//! Segments damaged under the ranks of a job: what is read is right, whoever had attached them before and whoever does
+//! afterwards, and those who refuse them say why.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+
+use pmix_dstore::model::{Key, Nspace, Rank, Value};
+use pmix_dstore::segment::{HEADER_LEN, ModexBuilder, RawHeader};
+use pmix_tests::peers::NOBODY;
+use pmix_tests::{Ended, WaitingJob};
+
+const RANKS: u32 = 2;
+
+/// A job whose ranks have attached and read, and its segments.
+fn start() -> (WaitingJob, PathBuf, Vec<PathBuf>) {
+    let job = WaitingJob::reading(RANKS);
+    let directory = PathBuf::from(&job.environment(0)["PMIX_DSTORE_SEGMENTS"]);
+    let mut segments: Vec<PathBuf> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    segments.retain(|path| path.file_name().unwrap().to_str().unwrap().starts_with("segment-"));
+    segments.sort();
+    assert_eq!(segments.len(), 2, "one of the job, one of what ranks published");
+    (job, directory, segments)
+}
+
+/// The lines of clients that do not use their segments.
+fn refusals(ended: &Ended) -> Vec<&str> {
+    ended.stderr.lines().filter(|line| line.contains("pmix-dstore client ")).collect()
+}
+
+/// Changes bytes of a file in place, under those who have mapped it.
+fn change(path: &Path, change: impl Fn(&mut [u8])) {
+    let before = fs::read(path).unwrap();
+    let mut after = before.clone();
+    change(&mut after);
+    let mode = fs::metadata(path).unwrap().mode();
+    fs::set_permissions(path, fs::Permissions::from_mode(mode | 0o200)).unwrap();
+    let file = OpenOptions::new().write(true).open(path).unwrap();
+    for (at, (before, after)) in before.iter().zip(&after).enumerate().filter(|(_, (before, after))| before != after) {
+        assert_ne!(before, after);
+        file.write_all_at(&[*after], at as u64).unwrap();
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o7777)).unwrap();
+}
+
+/// Puts another file in the place of one.
+fn replace(path: &Path, bytes: &[u8]) {
+    let other = path.with_extension("new");
+    fs::write(&other, bytes).unwrap();
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o444)).unwrap();
+    fs::rename(&other, path).unwrap();
+}
+
+/// The readers after the damage, and those of them that have said so: all new ones, and old ones where `by_all`.
+fn assert_told(ended: &Ended, why: &str, by_all: bool) {
+    let told = refusals(ended);
+    let expected = if by_all { 2 * RANKS } else { RANKS } as usize;
+    assert_eq!(told.len(), expected, "{ended}");
+    assert!(told.iter().all(|line| line.contains(why)), "{ended}");
+}
+
+#[test]
+fn flipped_bytes_of_tables() {
+    let (job, _, segments) = start();
+    for segment in &segments {
+        change(segment, |bytes| {
+            // Key tables come first; a slot is 64 bytes, and its number at 16 decides whose values are found.
+            let keys = RawHeader::read(bytes).unwrap().toc_pos.min(HEADER_LEN as u64 + 64 * 4) as usize;
+            (HEADER_LEN..keys).step_by(64).for_each(|slot| bytes[slot + 16] ^= 1);
+        });
+    }
+    assert_told(&job.finish(), "a table is damaged", true);
+}
+
+#[test]
+fn flipped_bytes_of_headers() {
+    let (job, _, segments) = start();
+    for segment in &segments {
+        change(segment, |bytes| bytes[100] ^= 0x10);
+    }
+    assert_told(&job.finish(), "header or table of contents are damaged", false);
+}
+
+#[test]
+fn another_version_and_another_layout() {
+    for (at, why) in [(8, "format version"), (32, "layout fingerprint")] {
+        let (job, _, segments) = start();
+        for segment in &segments {
+            change(segment, |bytes| bytes[at] ^= 0x40);
+        }
+        assert_told(&job.finish(), why, false);
+    }
+}
+
+#[test]
+fn a_damaged_page() {
+    // Its count, under those who have read it, and an entry.
+    for (at, why, by_all) in [(64, "impossible count", true), (512 + 16, "damaged entry", false)] {
+        let (job, directory, _) = start();
+        change(&directory.join("page-0"), |bytes| bytes[at] ^= 1);
+        assert_told(&job.finish(), why, by_all);
+    }
+}
+
+#[test]
+fn cut_files() {
+    for keep in [0, 100, HEADER_LEN, 3000] {
+        let (job, _, segments) = start();
+        for segment in &segments {
+            // Not in place: that is between the server's user and the kernel.
+            let bytes = fs::read(segment).unwrap();
+            replace(segment, &bytes[..keep.min(bytes.len() - 1)]);
+        }
+        assert_told(&job.finish(), "its length is not that of the entry", false);
+    }
+}
+
+#[test]
+fn missing_files() {
+    let (job, _, segments) = start();
+    for segment in &segments {
+        fs::remove_file(segment).unwrap();
+    }
+    // A file that is gone is what a reader meets that comes late; nobody is told.
+    assert_eq!(refusals(&job.finish()), [""; 0]);
+}
+
+#[test]
+fn another_owner() {
+    let (job, _, segments) = start();
+    for segment in &segments {
+        match chown(segment, Some(NOBODY), None) {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                eprintln!("skipped: only root can give files away");
+                job.finish();
+                return;
+            }
+            result => result.unwrap(),
+        }
+    }
+    assert_told(&job.finish(), "owned by another user than the server's", false);
+}
+
+#[test]
+fn swapped_files() {
+    // The one in place of the other: the lengths differ, and where they are made equal, the headers.
+    let (job, _, segments) = start();
+    let (of_job, of_modex) = (fs::read(&segments[0]).unwrap(), fs::read(&segments[1]).unwrap());
+    replace(&segments[0], &of_modex);
+    replace(&segments[1], &of_job);
+    assert_told(&job.finish(), "its length is not that of the entry", false);
+
+    let (job, _, segments) = start();
+    let (mut of_job, len) = (fs::read(&segments[0]).unwrap(), fs::metadata(&segments[1]).unwrap().len());
+    of_job.resize(len as usize, 0);
+    replace(&segments[1], &of_job);
+    assert_told(&job.finish(), "the header says", false);
+
+    // A value of right type and length that another incarnation of the job had, and another job.
+    for (own, why) in [(true, "not the segment that the directory page means"), (false, "segment of another namespace")]
+    {
+        let (job, _, segments) = start();
+        let bytes = fs::read(&segments[1]).unwrap();
+        let own_name = RawHeader::read(&bytes).unwrap().nspace;
+        let mut other_name = own_name.clone();
+        other_name[0] ^= 1;
+        let mut builder = ModexBuilder::new(Nspace::new(if own { own_name } else { other_name }).unwrap());
+        for rank in 0..RANKS {
+            let blob = Value::ByteObject(vec![7; 40 + 900 * rank as usize]);
+            builder.add(Rank(rank), &Key::from("r.bytes"), &blob).unwrap();
+            builder.add(Rank(rank), &Key::from("r.number"), &Value::Uint32(7)).unwrap();
+        }
+        let forged = builder.finish("forger").unwrap();
+        assert_eq!(forged.len(), bytes.len());
+        replace(&segments[1], &forged);
+        assert_told(&job.finish(), why, false);
+    }
+}
+
+#[test]
+fn a_file_that_may_be_written_by_others() {
+    let (job, _, segments) = start();
+    for segment in &segments {
+        File::open(segment).unwrap().set_permissions(fs::Permissions::from_mode(0o464)).unwrap();
+    }
+    assert_told(&job.finish(), "group or others may write it", false);
+}

@@ -1,0 +1,99 @@
+//! Clients that may come in, and then ask without end, or never read: what piles up for them is bounded, and others are
+//! served meanwhile.
+
+use pmix_client::wire::reply::StatusReply;
+use pmix_client::wire::{Request, TAG_FIRST, TAG_NOTIFY, Version};
+use pmix_dstore::model::{Info, Key, Proc, Rank, Status, Value};
+use pmix_tests::WaitingJob;
+use pmix_tests::peers::{PLAIN, Peer, Target, Way, log, tagged};
+
+const RANKS: u32 = 3;
+const OFFENDER: u32 = RANKS - 1;
+const MIB: u64 = 1 << 20;
+
+fn encode(request: &Request) -> Vec<u8> {
+    request.encode(PLAIN, Version::OURS).unwrap()
+}
+
+fn is_refusal(reply: &[u8]) -> bool {
+    reply == StatusReply { status: Status::ERR_OUT_OF_RESOURCE }.bytes(PLAIN)
+}
+
+fn job() -> (WaitingJob, Target, Peer) {
+    let job = WaitingJob::start(RANKS, ":");
+    let target = Target::new(&job.environment(OFFENDER));
+    let anchor = target.let_in(Way::Unix);
+    (job, target, anchor)
+}
+
+#[test]
+fn unanswered_requests_are_bounded() {
+    let (job, target, mut witness) = job();
+    let mut offender = target.let_in(Way::Unix);
+    let before = job.server_memory();
+    // A key that no rank will put before the job goes on.
+    let get = encode(&Request::Get {
+        nspace: target.proc.nspace.clone(),
+        rank: Rank(0),
+        infos: Vec::new(),
+        key: Some(Key::from("never")),
+    });
+    for tag in 0..65_536 {
+        offender.say(&tagged(TAG_FIRST + tag, &get));
+    }
+    for tag in 70_000..70_100 {
+        offender.say(&tagged(tag, &get));
+        let (of, reply) = offender.hear().expect("a refusal");
+        assert!(of == tag && is_refusal(&reply), "{of}: {reply:?}");
+    }
+    assert!(!is_refusal(&witness.ask(&encode(&Request::JobInfo))), "another connection");
+    let grown = job.server_memory().saturating_sub(before);
+    assert!(grown < 64 * MIB, "the server has grown by {grown} bytes");
+    drop(offender);
+    let ended = job.finish();
+    assert_eq!(log(&ended).iter().filter(|line| line.contains("more are refused")).count(), 1, "{ended}");
+}
+
+#[test]
+fn events_for_who_never_reads_are_dropped() {
+    let (job, target, mut witness) = job();
+    let event = Status(-3001);
+    let mut deaf = target.let_in(Way::Unix);
+    deaf.ask(&encode(&Request::RegisterEvents { codes: vec![event], infos: Vec::new() }));
+    let mut offender = target.let_in(Way::Unix);
+    let before = job.server_memory();
+    let infos = vec![Info::new("large", Value::ByteObject(vec![7; 1 << 16]))];
+    // To processes of this node only, which is no affair of the host.
+    let notify = encode(&Request::Notify { status: event, range: 2, infos });
+    for _ in 0..2048 {
+        assert!(!is_refusal(&offender.ask(&notify)));
+    }
+    let job_info = encode(&Request::JobInfo);
+    assert!(!witness.ask(&job_info).is_empty());
+    let grown = job.server_memory().saturating_sub(before);
+    assert!(grown < 64 * MIB, "the server has grown by {grown} bytes for 128 MiB of events");
+    // It was not thrown out: what was kept for it is there.
+    assert_eq!(deaf.hear().map(|(tag, _)| tag), Some(TAG_NOTIFY));
+    drop((deaf, offender));
+    let ended = job.finish();
+    let told = log(&ended).iter().filter(|line| line.contains("does not read")).count();
+    assert!((1..=11).contains(&told), "a line for each power of two: {ended}");
+}
+
+#[test]
+fn connections_of_one_process_are_bounded() {
+    let (job, target, _anchor) = job();
+    let held: Vec<Peer> = (0..63).map(|_| target.let_in(Way::Unix)).collect();
+    for way in [Way::Unix, Way::Tcp] {
+        assert_eq!(target.say(way, &target.hello(way).encode().unwrap()), b"", "{way:?}");
+    }
+    let other = Target::new(&job.environment(0));
+    let mut theirs = other.let_in(Way::Unix);
+    let fence = Request::Fence { procs: vec![Proc::new(other.proc.nspace.clone(), Rank(0))], infos: Vec::new() };
+    assert!(!is_refusal(&theirs.ask(&encode(&fence))));
+    theirs.ask(&encode(&Request::Finalize));
+    drop((held, theirs));
+    let ended = job.finish();
+    let refused = log(&ended).iter().filter(|line| line.contains("it has 64 connections already")).count();
+    assert_eq!(refused, 2, "{ended}");
+}

@@ -1,0 +1,204 @@
+//! Each byte of what released clients were recorded to say, changed and said to a live server over a connection that it
+//! has let in.
+//!
+//! A sample of the mutants is sent, chosen by a seed; `PMIX_TEST_MUTANTS=all` sends all of them, `PMIX_TEST_MUTANTS=<seed>`
+//! another sample.
+
+#[allow(dead_code)]
+#[path = "../../client/tests/recorded/message.rs"]
+mod message;
+#[allow(dead_code)]
+#[path = "../../client/tests/recorded/vectors.rs"]
+mod vectors;
+
+use message::{Form, Message, messages};
+use pmix_client::wire::{ClientReply, Header, Hello, Request, TAG_FIRST, TAG_NOTIFY, Version};
+use pmix_dstore::codec::Dialect;
+use pmix_dstore::model::{Info, Key, Proc, Value, keys};
+use pmix_tests::WaitingJob;
+use pmix_tests::peers::{Peer, Target, Way, log, tagged};
+
+const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/vectors");
+const RANKS: u32 = 3;
+const OFFENDER: u32 = RANKS - 1;
+/// Mutants of a sample.
+const SAMPLE: u64 = 3000;
+/// The tag of the question whether the server still listens.
+const ALIVE: u32 = 0x7fff_fff0;
+const MIB: u64 = 1 << 20;
+
+/// What a byte becomes: each bit changed, and all of them the same.
+fn values(byte: u8) -> impl Iterator<Item = u8> {
+    (0..8).map(move |bit| byte ^ 1 << bit).chain([0, 0xff]).filter(move |value| *value != byte)
+}
+
+/// A generator that a seed determines.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+/// One recorded message of a client, and how the client would have introduced itself.
+struct Original {
+    name: String,
+    bytes: Vec<u8>,
+    dialect: Dialect,
+    version: String,
+    is_hello: bool,
+}
+
+/// The recorded messages of clients. Those about a job are about this one, so that they lead as far as they can.
+fn originals(target: &Target) -> Vec<Original> {
+    let own = |message: &Message| {
+        let mut request = Request::decode(message.dialect, message.client, &message.bytes).ok()?;
+        match &mut request {
+            Request::Get { nspace, .. } => *nspace = target.proc.nspace.clone(),
+            Request::Fence { procs, .. } => {
+                procs.iter_mut().for_each(|proc| *proc = Proc::new(target.proc.nspace.clone(), proc.rank));
+            }
+            _ => return None,
+        }
+        request.encode(message.dialect, message.client).ok()
+    };
+    let mut originals = Vec::new();
+    for message in vectors::all(VECTORS).iter().flat_map(messages) {
+        let bytes = match message.form {
+            Form::Hello => message.bytes.clone(),
+            Form::Request => tagged(TAG_FIRST, &own(&message).unwrap_or_else(|| message.bytes.clone())),
+            _ => continue,
+        };
+        let Message { exchange, dialect, client, form, .. } = message;
+        let version = client.to_string();
+        originals.push(Original { name: exchange, bytes, dialect, version, is_hello: form == Form::Hello });
+    }
+    originals
+}
+
+/// Whether these bytes, if they are a request at all, ask for what any client may ask for and what ends the whole test.
+fn is_forbidden(original: &Original, bytes: &[u8]) -> bool {
+    let version = Version::parse(&original.version).unwrap();
+    let request = bytes.get(Header::LEN..).map(|payload| Request::decode(original.dialect, version, payload));
+    matches!(request, Some(Ok(Request::Abort { .. } | Request::JobControl { .. } | Request::Spawn { .. })))
+}
+
+/// The offender: its present connection, and how often it has been thrown out.
+struct Offender<'a> {
+    target: &'a Target,
+    peer: Option<(Peer, Dialect, String)>,
+    sent: u64,
+    connections: u64,
+    dropped: u64,
+}
+
+impl Offender<'_> {
+    /// Sends a mutant in a connection of the original's dialect, and asks whether the server still listens.
+    fn send(&mut self, original: &Original, bytes: &[u8]) {
+        self.sent += 1;
+        if original.is_hello {
+            // Its lengths may claim more than comes.
+            self.connections += 1;
+            let heard = self.target.say(Way::Tcp, bytes);
+            assert!(heard.is_empty() || heard.len() == ClientReply::LEN, "{}: {heard:?}", original.name);
+            return;
+        }
+        let fits = |(_, dialect, version): &(Peer, Dialect, String)| {
+            *dialect == original.dialect && *version == original.version
+        };
+        let mut peer = match self.peer.take().filter(fits) {
+            Some((peer, ..)) => peer,
+            None => self.connect(original),
+        };
+        peer.say(bytes);
+        if bytes[8..12] != original.bytes[8..12] {
+            // The rest of what the header claims will not come.
+            let _ = peer.end();
+            return;
+        }
+        let version = Version::parse(&original.version).unwrap();
+        let immediate = vec![Info::new(keys::IMMEDIATE, Value::Bool(true))];
+        let (nspace, rank) = (self.target.proc.nspace.clone(), self.target.proc.rank);
+        let question = Request::Get { nspace, rank, infos: immediate, key: Some(Key::from("no.such.key")) };
+        peer.say(&tagged(ALIVE, &question.encode(original.dialect, version).unwrap()));
+        loop {
+            match peer.hear() {
+                Some((ALIVE, _)) => break,
+                Some((TAG_NOTIFY | 0.., _)) => {}
+                None => {
+                    self.dropped += 1;
+                    return;
+                }
+            }
+        }
+        self.peer = Some((peer, original.dialect, original.version.clone()));
+    }
+
+    fn connect(&mut self, original: &Original) -> Peer {
+        self.connections += 1;
+        let hello = Hello {
+            module: original.dialect.module,
+            buffer: original.dialect.buffer,
+            version: original.version.clone(),
+            ..self.target.hello(Way::Unix)
+        };
+        self.target.introduce(Way::Unix, &hello)
+    }
+}
+
+#[test]
+fn every_mutation_of_recorded_messages() {
+    let wish = std::env::var("PMIX_TEST_MUTANTS").unwrap_or_default();
+    let job = WaitingJob::start(RANKS, ":");
+    let target = Target::new(&job.environment(OFFENDER));
+    let _anchor = target.let_in(Way::Unix);
+    let originals = originals(&target);
+    assert!(originals.len() > 280, "{} messages", originals.len());
+    let mut offender = Offender { target: &target, peer: None, sent: 0, connections: 0, dropped: 0 };
+    let mut send = |original: &Original, at: usize, value: u8| {
+        let mut bytes = original.bytes.clone();
+        bytes[at] = value;
+        if !is_forbidden(original, &bytes) {
+            offender.send(original, &bytes);
+        }
+    };
+    // Whatever is allocated once is allocated before the measurement.
+    originals.iter().for_each(|original| send(original, original.bytes.len() - 1, 0));
+    let before = job.server_memory();
+    if wish == "all" {
+        for original in &originals {
+            for (at, byte) in original.bytes.iter().enumerate() {
+                values(*byte).for_each(|value| send(original, at, value));
+            }
+        }
+    } else {
+        let random = &mut Random(wish.parse().unwrap_or(0x5eed));
+        for _ in 0..SAMPLE {
+            let original = &originals[random.below(originals.len() as u64) as usize];
+            let at = random.below(original.bytes.len() as u64) as usize;
+            let nth = random.below(9) as usize;
+            values(original.bytes[at]).nth(nth).into_iter().for_each(|value| send(original, at, value));
+        }
+    }
+    let grown = job.server_memory().saturating_sub(before);
+    let Offender { sent, connections, dropped, peer, .. } = offender;
+    drop(peer);
+    assert!(grown < 32 * MIB, "the server has grown by {grown} bytes");
+    let ended = job.finish();
+    // Each connection that was thrown out has a line, and no connection has two.
+    let lines = log(&ended);
+    let count = |what: &str| lines.iter().filter(|line| line.contains(what)).count() as u64;
+    assert!(count("malformed message") >= dropped, "{dropped} of {connections} were dropped: {ended}");
+    assert!(lines.len() as u64 <= connections + 40, "{connections} connections: {ended}");
+    println!(
+        "{sent} mutants of {} messages in {connections} connections, {dropped} of which were dropped; the server has \
+         grown by {} KiB and logged {} lines",
+        originals.len(),
+        grown / 1024,
+        lines.len()
+    );
+}
