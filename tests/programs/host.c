@@ -423,7 +423,9 @@ static pmix_status_t fence_nb(const pmix_proc_t procs[], size_t nprocs, const pm
 {
     (void) info;
     (void) ninfo;
-    return collective("fence", procs, nprocs, ndata ? data : "", ndata, cbfunc, NULL, cbdata);
+    pmix_status_t status = collective("fence", procs, nprocs, ndata ? data : "", ndata, cbfunc, NULL, cbdata);
+    free(data); /* handed over */
+    return status;
 }
 
 static pmix_status_t connect_procs(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[], size_t ninfo,
@@ -517,6 +519,8 @@ typedef struct lookup {
 } lookup_t;
 
 static published_t *published;
+/* What they held may be lent; the program is short. */
+static published_t *forgotten;
 static lookup_t *lookups;
 
 /* Answers a lookup if it can be answered now. */
@@ -610,7 +614,10 @@ static bool forget(const char *key)
     pthread_mutex_lock(&lock);
     for (published_t **at = &published; *at != NULL;) {
         if (strcmp((*at)->key, key) == 0) {
-            *at = (*at)->next; /* what it held may be lent; the program is short */
+            published_t *item = *at;
+            *at = item->next;
+            item->next = forgotten;
+            forgotten = item;
             found = true;
         } else {
             at = &(*at)->next;
@@ -765,6 +772,10 @@ static void start_rank(int rank)
         _exit(127);
     }
     pids[rank] = pid;
+    for (size_t i = 0; env[i] != NULL; i++) {
+        free(env[i]);
+    }
+    free(env);
 }
 
 /* Collects ended ranks; returns how many still run. */
@@ -943,11 +954,19 @@ typedef struct {
     message_t m;
 } received_t;
 
+/* An event from the other server. */
+typedef struct event {
+    infos_t infos;
+    struct event *next;
+} event_t;
+
+/* Handlers may still use the few strings of past events. */
+static event_t *events;
+
 static void notified(pmix_status_t status, void *argument)
 {
     (void) status;
-    infos_t *infos = argument;
-    free(infos); /* the few strings inside may still be in use by handlers */
+    (void) argument;
 }
 
 static void handle_message(void *argument)
@@ -992,12 +1011,15 @@ static void handle_message(void *argument)
         status = (pmix_status_t) (int64_t) take_number(m);
         text = take_text(m);
         proc = proc_of(text, take_number(m));
-        infos_t *infos = need(calloc(1, sizeof(*infos)));
+        event_t *event = need(calloc(1, sizeof(*event)));
+        event->next = events;
+        events = event;
+        infos_t *infos = &event->infos;
         for (uint64_t count = take_number(m); count > 0; count--) {
             const char *key = take_text(m);
             add(infos, key, take_value(m));
         }
-        pmix_status_t rc = PMIx_Notify_event(status, &proc, PMIX_RANGE_LOCAL, infos->items, infos->count, notified, infos);
+        pmix_status_t rc = PMIx_Notify_event(status, &proc, PMIX_RANGE_LOCAL, infos->items, infos->count, notified, NULL);
         if (rc != PMIX_SUCCESS && rc != PMIX_OPERATION_SUCCEEDED) {
             note("PMIx_Notify_event: %s", PMIx_Error_string(rc));
         }
