@@ -1289,6 +1289,39 @@ static void wait_for(const char *what, pmix_status_t returned, waiter_t *waiter)
 
 #define WAITER { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, PMIX_SUCCESS }
 
+#define TEST_VARIABLE "PMIX_MCA_host_test"
+static size_t variables;
+
+static void job_set_up(pmix_status_t status, pmix_info_t info[], size_t ninfo, void *provided, pmix_op_cbfunc_t done,
+                       void *cbdata)
+{
+    for (size_t i = 0; i < ninfo; i++) {
+        const pmix_value_t *value = &info[i].value;
+        variables += strcmp(info[i].key, PMIX_SET_ENVAR) == 0 && value->type == PMIX_ENVAR
+                     && strcmp(value->data.envar.envar, TEST_VARIABLE) == 0 && strcmp(value->data.envar.value, "1") == 0;
+    }
+    if (done != NULL) {
+        done(PMIX_SUCCESS, cbdata);
+    }
+    wake(status, provided);
+}
+
+/* What launchers do for a job beside registering it. */
+static void setup_job(void)
+{
+    waiter_t waiter = WAITER;
+    setenv(TEST_VARIABLE, "1", 1);
+    pmix_status_t status = PMIx_server_setup_application(options.nspace, NULL, 0, job_set_up, &waiter);
+    wait_for("PMIx_server_setup_application", status, &waiter);
+    unsetenv(TEST_VARIABLE);
+    pmix_status_t local = PMIx_server_setup_local_support(options.nspace, NULL, 0, NULL, NULL);
+    pmix_proc_t all = proc_of(options.nspace, PMIX_RANK_WILDCARD);
+    pmix_status_t defined = PMIx_server_define_process_set(&all, 1, "everybody");
+    char name[] = "everybody";
+    pmix_status_t deleted = PMIx_server_delete_process_set(name);
+    note("set up: %zu variables, %d %d %d", variables, local, defined, deleted);
+}
+
 static int serve(void)
 {
     pmix_status_t status;
@@ -1328,6 +1361,7 @@ static int serve(void)
     wait_for("PMIx_server_register_nspace", status, &registered);
     free_infos(&infos);
 
+    setup_job();
     for (int rank = 0; rank < layout.rank_count; rank++) {
         if (layout.node_of[rank] == me) {
             pmix_proc_t proc = proc_of(options.nspace, rank);
