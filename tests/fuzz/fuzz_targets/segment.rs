@@ -356,6 +356,9 @@ fn directory(mut damage: &[u8]) {
         read_view(&view, hit.is_empty().then_some(&third), only_page.then_some([&first, &second, &third]));
     }
     let _ = inspect_directory(&path, &FEW).map(|report| report.to_text());
+    drop(publisher);
+    // Files that are not its own any more the publisher leaves where they are.
+    let _ = path.parent().map(fs::remove_dir_all);
 }
 
 /// What three ranks put one after the other.
