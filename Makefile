@@ -6,6 +6,7 @@
 #   make check                formatting, lints and documentation
 #   make fuzz                 each fuzz target for FUZZ_SECONDS (60); needs a nightly compiler and cargo-fuzz
 #   make loom                 the publication protocol in every order of the memory model
+#   make asan tsan valgrind miri   the tests under checkers of memory and threads; asan, tsan and miri want nightly Rust
 #   make install PREFIX=DIR   lib/, include/, bin/
 #   make deps                 installs missing Debian packages, or names them
 #   make clean
@@ -41,6 +42,18 @@ test: deps-test build
 .PHONY: loom
 loom: deps-build
 	tests/proof/loom.sh
+
+.PHONY: asan tsan
+asan: deps-test
+	tests/proof/sanitizer.sh address
+tsan: deps-test
+	tests/proof/sanitizer.sh thread
+
+.PHONY: valgrind miri
+valgrind: deps-test
+	tests/proof/valgrind.sh
+miri: deps-build
+	tests/proof/miri.sh
 
 .PHONY: test-mpirun
 test-mpirun: deps-test build

@@ -124,6 +124,21 @@ impl Callback<pmix_info_cbfunc_t> {
     }
 }
 
+impl Callback<pmix_setup_application_cbfunc_t> {
+    /// Calls it with infos that it may use until it calls the function that it is given.
+    pub fn call(self, infos: &[Info]) {
+        let Some(function) = self.function else { return };
+        let (status, array) = match CArray::<pmix_info_t>::new(infos) {
+            Ok(array) => (Status::SUCCESS, array),
+            Err(failure) => (failure, CArray::default()),
+        };
+        let (items, count) = (array.as_ptr(), array.len());
+        let release = to_cbdata(RELEASABLE.keep(array));
+        // SAFETY: the caller of the entry point passed function and data for this; the infos live until released.
+        unsafe { function(status.0, items, count, self.data, Some(release_setup), release) }
+    }
+}
+
 impl Callback<pmix_credential_cbfunc_t> {
     /// Calls it with a credential and what belongs to it, which it may use until it returns.
     pub fn call(self, result: Result<(Vec<u8>, Vec<Info>)>) {
@@ -168,6 +183,11 @@ static RELEASABLE: Registry<CArray<pmix_info_t>> = Registry::new();
 
 /// Frees infos that a callback was given.
 unsafe extern "C" fn release_infos(cbdata: *mut c_void) {
+    crate::entry::guard("release of infos", || drop(RELEASABLE.take(from_cbdata(cbdata))));
+}
+
+/// Frees infos that a callback was given, and whose release has a status.
+unsafe extern "C" fn release_setup(_status: pmix_status_t, cbdata: *mut c_void) {
     crate::entry::guard("release of infos", || drop(RELEASABLE.take(from_cbdata(cbdata))));
 }
 

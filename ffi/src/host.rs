@@ -163,20 +163,19 @@ impl Host for CHost {
     }
 
     fn fence_nb(&self, procs: &[Proc], infos: &[Info], data: Vec<u8>, done: Completion<(Status, Vec<u8>)>) -> Status {
-        // The blob is handed over: hosts free it when they are through with it.
-        let arguments = || Ok((Procs::new(procs)?, Infos::new(infos)?));
-        let blob = match crate::memory::copy_bytes(&data) {
-            Ok(blob) => blob,
-            Err(status) => return status,
+        // The blob is handed over: hosts free it when they are through with it. So it is made last, for a host that is there.
+        let arguments = || {
+            let (procs, infos) = (Procs::new(procs)?, Infos::new(infos)?);
+            Ok((procs, infos, crate::memory::copy_bytes(&data)?.expose_provenance()))
         };
         upcall!(self.fence_nb, done, arguments(), |function, args, cbdata| {
-            let (procs, infos) = &*args;
+            let (procs, infos, blob) = &*args;
             function(
                 procs.as_ptr(),
                 procs.len(),
                 infos.as_ptr(),
                 infos.len(),
-                blob,
+                ptr::with_exposed_provenance_mut(*blob),
                 data.len(),
                 Some(modex_done),
                 cbdata,

@@ -9,6 +9,7 @@
 //! [`pmix_dstore`], which the clients of the node map.
 #![forbid(unsafe_code)]
 
+mod application;
 mod cleanup;
 mod completion;
 mod config;
@@ -29,4 +30,4 @@ const STORE_NAME: &str = "pmix-dstore";
 /// The name of our way to prove who a client is: its secret, over the Unix socket.
 const SECURITY_NAME: &str = "pmix-dstore";
 
-pub use server::{DmodexDone, OpDone, Server, Stats};
+pub use server::{DmodexDone, OpDone, Server, SetupDone, Stats};

@@ -1,5 +1,6 @@
 //! What a host calls.
 
+use std::ffi::CString;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,13 +14,14 @@ use parking_lot::Mutex;
 use pmix_client::wire::{Notification, TAG_NOTIFY};
 use pmix_client::{Client, Event};
 use pmix_dstore::codec::{Dialect, Module};
-use pmix_dstore::model::{Info, Nspace, Proc, Result, Status};
+use pmix_dstore::model::{DataArray, DataType, Info, Nspace, Proc, Result, Status, Value, keys};
 use pmix_dstore::room;
 
 use crate::Host;
+use crate::application;
 use crate::completion::{Answer, AnswerSink};
 use crate::config::Config;
-use crate::engine::{Engine, JobPlan, Output, PeerId};
+use crate::engine::{Engine, JobPlan, Output, PeerId, Range};
 use crate::io::Loop;
 use crate::link::{OwnLink, OwnRequests};
 
@@ -28,6 +30,9 @@ pub type OpDone = Box<dyn FnOnce(Status) + Send>;
 
 /// Called once, on the server's thread, with a rank's published data.
 pub type DmodexDone = Box<dyn FnOnce(Status, Vec<u8>) + Send>;
+
+/// Called once, on the server's thread, with what a job is to be started with.
+pub type SetupDone = Box<dyn FnOnce(Vec<Info>) + Send>;
 
 /// Figures about a server, for reports.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -256,6 +261,44 @@ impl Server {
         Ok(self.inner.feed(|engine| engine.setup_fork(proc)))
     }
 
+    /// Collects what a job described by `infos` is to be started with, on every node: variables of this process's
+    /// environment. The host sets them itself.
+    pub fn setup_application(&self, infos: &[Info], done: SetupDone) -> Status {
+        if self.inner.is_stopped() {
+            return Status::ERR_INIT;
+        }
+        let variables = application::variables(infos, std::env::vars_os());
+        self.inner.feed(|engine| engine.defer(Box::new(move || done(variables))));
+        Status::SUCCESS
+    }
+
+    /// Prepares this node for a job with what [`Server::setup_application`] brought where the job was started. What that
+    /// brings is for the host to set: there is nothing else to prepare where there are no networks.
+    pub fn setup_local_support(&self, done: Option<OpDone>) -> Status {
+        self.operate(done, |_| Status::SUCCESS)
+    }
+
+    /// Tells processes of this node, also those that come later, of a set of processes that the host has defined.
+    pub fn define_process_set(&self, name: CString, members: Vec<Proc>) -> Status {
+        let items = members.into_iter().map(Value::Proc).collect();
+        let members = Value::DataArray(Box::new(DataArray { ty: DataType::PROC, items }));
+        self.tell_of_set(Status::PROCESS_SET_DEFINE, name, Some(Info::new(keys::PSET_MEMBERS, members)))
+    }
+
+    /// Tells processes of this node that a set of processes is no more.
+    pub fn delete_process_set(&self, name: CString) -> Status {
+        self.tell_of_set(Status::PROCESS_SET_DELETE, name, None)
+    }
+
+    fn tell_of_set(&self, code: Status, name: CString, members: Option<Info>) -> Status {
+        let mut infos = vec![
+            Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)),
+            Info::new(keys::PSET_NAME, Value::String(Some(name))),
+        ];
+        infos.extend(members);
+        self.notify_event(code, self.me.clone(), Range::LOCAL, infos, None)
+    }
+
     /// Asks for what a local process published for other nodes, on behalf of another server; waits for its commit.
     pub fn dmodex_request(&self, proc: Proc, done: DmodexDone) -> Status {
         if self.inner.is_stopped() {
@@ -342,7 +385,7 @@ mod tests {
 
     use pmix_client::wire::{Header, Hello, PeerKind, Request, Version};
     use pmix_dstore::codec::BufferType;
-    use pmix_dstore::model::{Key, Pdata, Rank, Value, keys};
+    use pmix_dstore::model::{Key, Pdata, Rank};
 
     use super::*;
     use crate::Completion;
@@ -400,6 +443,44 @@ mod tests {
         let connected: Result<Vec<TcpStream>, _> = (0..400).map(connect).collect();
         drop(go_on);
         assert_eq!(connected.unwrap().len(), 400);
+    }
+
+    #[test]
+    fn a_process_set_is_told_of_by_name() {
+        let server = Server::init(Arc::new(Silent), &[]).unwrap();
+        let (told, events) = channel();
+        let handler = Arc::new(move |_, event: Event, _| {
+            let _ = told.send((event.status, event.infos.to_vec()));
+        });
+        let codes = vec![Status::PROCESS_SET_DEFINE, Status::PROCESS_SET_DELETE];
+        server.client().register_event_handler(codes, Vec::new(), handler).wait().unwrap();
+        let member = Proc::new(Nspace::new("job").unwrap(), Rank(3));
+        assert_eq!(server.define_process_set(c"set".into(), vec![member.clone()]), Status::OPERATION_SUCCEEDED);
+        assert_eq!(server.delete_process_set(c"set".into()), Status::OPERATION_SUCCEEDED);
+        let value =
+            |infos: &[Info], key: &str| infos.iter().find(|info| info.key.is(key)).map(|info| info.value.clone());
+        let members = DataArray { ty: DataType::PROC, items: vec![Value::Proc(member)] };
+        for (code, members) in [
+            (Status::PROCESS_SET_DEFINE, Some(Value::DataArray(Box::new(members)))),
+            (Status::PROCESS_SET_DELETE, None),
+        ] {
+            let (status, infos) = events.recv().unwrap();
+            assert_eq!(status, code);
+            assert_eq!(value(&infos, keys::PSET_NAME), Some(Value::string("set")));
+            assert_eq!(value(&infos, keys::PSET_MEMBERS), members);
+        }
+    }
+
+    #[test]
+    fn what_a_job_needs_is_told_once() {
+        let server = Server::init(Arc::new(Silent), &[]).unwrap();
+        let (told, answers) = channel();
+        assert_eq!(server.setup_application(&[], Box::new(move |infos| drop(told.send(infos)))), Status::SUCCESS);
+        assert!(answers.recv().unwrap().iter().all(|info| info.key.is(keys::SET_ENVAR)));
+        assert_eq!(server.setup_local_support(None), Status::OPERATION_SUCCEEDED);
+        server.finalize();
+        assert_eq!(server.setup_application(&[], Box::new(|_| panic!("it has ended"))), Status::ERR_INIT);
+        assert_eq!(server.setup_local_support(None), Status::ERR_INIT);
     }
 
     #[test]

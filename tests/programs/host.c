@@ -423,7 +423,9 @@ static pmix_status_t fence_nb(const pmix_proc_t procs[], size_t nprocs, const pm
 {
     (void) info;
     (void) ninfo;
-    return collective("fence", procs, nprocs, ndata ? data : "", ndata, cbfunc, NULL, cbdata);
+    pmix_status_t status = collective("fence", procs, nprocs, ndata ? data : "", ndata, cbfunc, NULL, cbdata);
+    free(data); /* handed over */
+    return status;
 }
 
 static pmix_status_t connect_procs(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[], size_t ninfo,
@@ -517,6 +519,8 @@ typedef struct lookup {
 } lookup_t;
 
 static published_t *published;
+/* What they held may be lent; the program is short. */
+static published_t *forgotten;
 static lookup_t *lookups;
 
 /* Answers a lookup if it can be answered now. */
@@ -610,7 +614,10 @@ static bool forget(const char *key)
     pthread_mutex_lock(&lock);
     for (published_t **at = &published; *at != NULL;) {
         if (strcmp((*at)->key, key) == 0) {
-            *at = (*at)->next; /* what it held may be lent; the program is short */
+            published_t *item = *at;
+            *at = item->next;
+            item->next = forgotten;
+            forgotten = item;
             found = true;
         } else {
             at = &(*at)->next;
@@ -765,6 +772,10 @@ static void start_rank(int rank)
         _exit(127);
     }
     pids[rank] = pid;
+    for (size_t i = 0; env[i] != NULL; i++) {
+        free(env[i]);
+    }
+    free(env);
 }
 
 /* Collects ended ranks; returns how many still run. */
@@ -943,11 +954,19 @@ typedef struct {
     message_t m;
 } received_t;
 
+/* An event from the other server. */
+typedef struct event {
+    infos_t infos;
+    struct event *next;
+} event_t;
+
+/* Handlers may still use the few strings of past events. */
+static event_t *events;
+
 static void notified(pmix_status_t status, void *argument)
 {
     (void) status;
-    infos_t *infos = argument;
-    free(infos); /* the few strings inside may still be in use by handlers */
+    (void) argument;
 }
 
 static void handle_message(void *argument)
@@ -992,12 +1011,15 @@ static void handle_message(void *argument)
         status = (pmix_status_t) (int64_t) take_number(m);
         text = take_text(m);
         proc = proc_of(text, take_number(m));
-        infos_t *infos = need(calloc(1, sizeof(*infos)));
+        event_t *event = need(calloc(1, sizeof(*event)));
+        event->next = events;
+        events = event;
+        infos_t *infos = &event->infos;
         for (uint64_t count = take_number(m); count > 0; count--) {
             const char *key = take_text(m);
             add(infos, key, take_value(m));
         }
-        pmix_status_t rc = PMIx_Notify_event(status, &proc, PMIX_RANGE_LOCAL, infos->items, infos->count, notified, infos);
+        pmix_status_t rc = PMIx_Notify_event(status, &proc, PMIX_RANGE_LOCAL, infos->items, infos->count, notified, NULL);
         if (rc != PMIX_SUCCESS && rc != PMIX_OPERATION_SUCCEEDED) {
             note("PMIx_Notify_event: %s", PMIx_Error_string(rc));
         }
@@ -1267,6 +1289,39 @@ static void wait_for(const char *what, pmix_status_t returned, waiter_t *waiter)
 
 #define WAITER { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, PMIX_SUCCESS }
 
+#define TEST_VARIABLE "PMIX_MCA_host_test"
+static size_t variables;
+
+static void job_set_up(pmix_status_t status, pmix_info_t info[], size_t ninfo, void *provided, pmix_op_cbfunc_t done,
+                       void *cbdata)
+{
+    for (size_t i = 0; i < ninfo; i++) {
+        const pmix_value_t *value = &info[i].value;
+        variables += strcmp(info[i].key, PMIX_SET_ENVAR) == 0 && value->type == PMIX_ENVAR
+                     && strcmp(value->data.envar.envar, TEST_VARIABLE) == 0 && strcmp(value->data.envar.value, "1") == 0;
+    }
+    if (done != NULL) {
+        done(PMIX_SUCCESS, cbdata);
+    }
+    wake(status, provided);
+}
+
+/* What launchers do for a job beside registering it. */
+static void setup_job(void)
+{
+    waiter_t waiter = WAITER;
+    setenv(TEST_VARIABLE, "1", 1);
+    pmix_status_t status = PMIx_server_setup_application(options.nspace, NULL, 0, job_set_up, &waiter);
+    wait_for("PMIx_server_setup_application", status, &waiter);
+    unsetenv(TEST_VARIABLE);
+    pmix_status_t local = PMIx_server_setup_local_support(options.nspace, NULL, 0, NULL, NULL);
+    pmix_proc_t all = proc_of(options.nspace, PMIX_RANK_WILDCARD);
+    pmix_status_t defined = PMIx_server_define_process_set(&all, 1, "everybody");
+    char name[] = "everybody";
+    pmix_status_t deleted = PMIx_server_delete_process_set(name);
+    note("set up: %zu variables, %d %d %d", variables, local, defined, deleted);
+}
+
 static int serve(void)
 {
     pmix_status_t status;
@@ -1306,6 +1361,7 @@ static int serve(void)
     wait_for("PMIx_server_register_nspace", status, &registered);
     free_infos(&infos);
 
+    setup_job();
     for (int rank = 0; rank < layout.rank_count; rank++) {
         if (layout.node_of[rank] == me) {
             pmix_proc_t proc = proc_of(options.nspace, rank);

@@ -697,14 +697,14 @@ static void check_threads(void)
     end_client();
 }
 
-static volatile bool racing = true;
+static bool racing = true;
 
 /* Gets that are answered at once, and some that wait for the server or for a value that does not come. */
 static void *one_reader(void *argument)
 {
     uint32_t number = (uint32_t) (uintptr_t) argument;
     pmix_proc_t job = proc_of(me.nspace, PMIX_RANK_WILDCARD);
-    for (unsigned turn = 0; racing; turn++) {
+    for (unsigned turn = 0; __atomic_load_n(&racing, __ATOMIC_RELAXED); turn++) {
         pmix_value_t *found = NULL;
         bool waits = number == 0 && turn % 64 == 0;
         pmix_status_t status = PMIx_Get(waits ? &me : &job, waits ? "t.never" : PMIX_JOB_SIZE, NULL, 0, &found);
@@ -723,7 +723,7 @@ static void *one_reader(void *argument)
 static void *one_racer(void *argument)
 {
     uint32_t number = (uint32_t) (uintptr_t) argument;
-    while (racing) {
+    while (__atomic_load_n(&racing, __ATOMIC_RELAXED)) {
         if (!PMIx_Initialized()) {
             usleep(100);
         }
@@ -762,7 +762,7 @@ static void check_race(void)
         pmix_proc_t again;
         must(PMIx_Init(&again, NULL, 0), "PMIx_Init under calls");
     }
-    racing = false;
+    __atomic_store_n(&racing, false, __ATOMIC_RELAXED);
     must(PMIx_Finalize(NULL, 0), "PMIx_Finalize under calls"); /* It ends those that wait. */
     for (int i = 0; i < THREAD_COUNT; i++) {
         pthread_join(threads[i], NULL);

@@ -90,14 +90,16 @@ pub fn pmixrun() -> PathBuf {
 /// The programs for which `mpicc` is the compiler.
 const MPI_PROGRAMS: [&str; 2] = ["ring", "mpi"];
 
-/// The compiled `tests/programs/NAME.c`: an MPI program, or one that is linked to libpmix.
+/// The compiled `tests/programs/NAME.c`: an MPI program, or one that is linked to libpmix, for which `CC` may name another
+/// compiler than `cc`.
 pub fn program(name: &str) -> PathBuf {
     once(&format!("program-{name}"), |output| {
         let source = repository().join("tests/programs").join(name).with_extension("c");
         // A name of its own: another test binary may be compiling the same.
         let made = output.with_extension(std::process::id().to_string());
         let is_mpi = MPI_PROGRAMS.contains(&name);
-        let mut command = Command::new(if is_mpi { "mpicc" } else { "cc" });
+        let compiler = if is_mpi { Some("mpicc".into()) } else { std::env::var_os("CC") };
+        let mut command = Command::new(compiler.unwrap_or("cc".into()));
         command.args(["-O1", "-g", "-Wall", "-Wextra", "-Werror"]).arg(&source).arg("-o").arg(&made);
         if !is_mpi {
             command.arg(format!("-I{}", stock_variable("includedir").display()));

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::{LazyLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,12 @@ use nix::unistd::Pid;
 use crate::Library;
 use crate::traces::{MARK, Traces};
 
-/// A test that takes this long hangs: machines that build at the same time are slow, but not that slow.
-const DEADLINE: Duration = Duration::from_secs(120);
+/// A test that takes this long hangs: machines that build at the same time are slow, but not that slow. Checkers of
+/// memory and threads are slower: for them, `PMIX_TEST_PATIENCE` says how many times as long is waited.
+static DEADLINE: LazyLock<Duration> = LazyLock::new(|| {
+    let patience = std::env::var("PMIX_TEST_PATIENCE").ok().and_then(|times| times.parse().ok());
+    Duration::from_secs(120) * patience.unwrap_or(1)
+});
 /// How long output is read after the command has ended: what it left behind may keep its pipes open.
 const DRAIN: Duration = Duration::from_secs(5);
 
@@ -29,10 +33,15 @@ pub struct Run {
 }
 
 impl Run {
-    /// A program to run with a library, in an environment that holds no other PMIx or Slurm job.
+    /// A program to run with a library, in an environment that holds no other PMIx or Slurm job. `PMIX_TEST_WRAPPER`
+    /// may name a command, with its arguments, to run the program under.
     pub fn new(program: impl AsRef<Path>, library: Library) -> Run {
         let program = program.as_ref();
-        let mut command = Command::new(program);
+        let wrapper = std::env::var("PMIX_TEST_WRAPPER").unwrap_or_default();
+        let mut words: Vec<&OsStr> = wrapper.split_whitespace().map(OsStr::new).collect();
+        words.push(program.as_os_str());
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]);
         for (name, _) in std::env::vars_os() {
             let foreign =
                 name.to_str().is_none_or(|name| ["PMIX_", "OMPI_", "SLURM_"].iter().any(|p| name.starts_with(p)));
@@ -87,7 +96,7 @@ impl Run {
             thread::spawn(move || std::io::Write::write_all(&mut stdin, input));
         }
         let (stdout, stderr) = (collect(child.stdout.take()), collect(child.stderr.take()));
-        let deadline = Instant::now() + DEADLINE;
+        let deadline = Instant::now() + *DEADLINE;
         let status = loop {
             match child.try_wait() {
                 Ok(Some(status)) => break Some(status),
@@ -103,7 +112,11 @@ impl Run {
         let Some(status) = status else {
             let _ = child.wait();
             let status = ExitStatus::from_raw(Signal::SIGKILL as i32);
-            panic!("still running after {DEADLINE:?}: {}", Ended { words: self.words, status, stdout, stderr, left });
+            panic!(
+                "still running after {:?}: {}",
+                *DEADLINE,
+                Ended { words: self.words, status, stdout, stderr, left }
+            );
         };
         Ended { words: self.words, status, stdout, stderr, left }
     }

@@ -54,6 +54,9 @@ impl Case {
                 assert_eq!(told(&format!(": {event} {rank} object right")), 1, "{event} {rank}: {ended}");
             }
         }
+        // What stock servers answer about process sets is left to chance.
+        let set_up = if self.host == Library::Stock { "-157" } else { "-157 -157 -157" };
+        assert_eq!(told(&format!(": set up: 1 variables, {set_up}")), self.servers as usize, "{ended}");
         for line in ended.stderr.lines().filter(|line| line.contains(": library ")) {
             assert!(self.host.is_named_in(line), "{ended}");
         }

@@ -30,7 +30,7 @@ fn job(size: u32) -> Vec<u8> {
 
 fn modex(version: u32) -> Vec<u8> {
     let mut data = ModexData::default();
-    data.set(Rank(0), Key::from("version"), Value::Uint32(version));
+    data.set(Rank(0), Key::from("version"), Value::Uint32(version)).expect("memory");
     let mut builder = ModexBuilder::new(nspace());
     builder.add_rank(Rank(0), data.rank(Rank(0))).expect("storable values");
     builder.finish("model").expect("a segment")

@@ -206,12 +206,6 @@ not_supported! {
         cbdata: *mut c_void,
     );
 
-    /// `PMIx_server_define_process_set` (server).
-    fn PMIx_server_define_process_set(members: *const pmix_proc_t, nmembers: usize, pset_name: *const c_char);
-
-    /// `PMIx_server_delete_process_set` (server).
-    fn PMIx_server_delete_process_set(pset_name: *mut c_char);
-
     /// `PMIx_server_deliver_inventory` (server).
     fn PMIx_server_deliver_inventory(
         info: *mut pmix_info_t,
@@ -238,24 +232,6 @@ not_supported! {
 
     /// `PMIx_server_register_resources` (server).
     fn PMIx_server_register_resources(
-        info: *mut pmix_info_t,
-        ninfo: usize,
-        cbfunc: Option<pmix_op_cbfunc_t>,
-        cbdata: *mut c_void,
-    );
-
-    /// `PMIx_server_setup_application` (server).
-    fn PMIx_server_setup_application(
-        nspace: *const c_char,
-        info: *mut pmix_info_t,
-        ninfo: usize,
-        cbfunc: Option<pmix_setup_application_cbfunc_t>,
-        cbdata: *mut c_void,
-    );
-
-    /// `PMIx_server_setup_local_support` (server).
-    fn PMIx_server_setup_local_support(
-        nspace: *const c_char,
         info: *mut pmix_info_t,
         ninfo: usize,
         cbfunc: Option<pmix_op_cbfunc_t>,

@@ -1,13 +1,13 @@
 //! What a host calls.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::{CString, c_char, c_void};
 use std::sync::Arc;
 
 use libc::{gid_t, uid_t};
 use parking_lot::RwLock;
 use pmix_client::instance;
 use pmix_dstore::maps;
-use pmix_dstore::model::{Result, Status};
+use pmix_dstore::model::{Info, Result, Status};
 use pmix_server::{OpDone, Server};
 
 use super::{present, writable};
@@ -135,6 +135,54 @@ status_entry! {
         server.dmodex_request(proc, Box::new(move |status, data| callback.call(status, data))).ok()
     }
 
+    /// `PMIx_server_setup_application`: what a job is to be started with, for the host to set.
+    fn PMIx_server_setup_application(
+        nspace: *const c_char,
+        info: *mut pmix_info_t,
+        ninfo: usize,
+        cbfunc: Option<pmix_setup_application_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) {
+        let server = server()?;
+        let callback = Callback::new(cbfunc, cbdata);
+        if !callback.is_some() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        text::nspace(nspace)?;
+        let infos = array::read(info, ninfo)?;
+        server.setup_application(&infos, Box::new(move |variables| callback.call(&variables))).ok()
+    }
+
+    /// `PMIx_server_setup_local_support`: prepares this node for a job. Without a callback it blocks and answers
+    /// `OPERATION_SUCCEEDED`.
+    fn PMIx_server_setup_local_support(
+        nspace: *const c_char,
+        info: *mut pmix_info_t,
+        ninfo: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) {
+        let server = server()?;
+        text::nspace(nspace)?;
+        let _: Vec<Info> = array::read(info, ninfo)?;
+        server.setup_local_support(done(cbfunc, cbdata)).ok()
+    }
+
+    /// `PMIx_server_define_process_set`: tells clients of a set of processes. Answers `OPERATION_SUCCEEDED`.
+    fn PMIx_server_define_process_set(members: *const pmix_proc_t, nmembers: usize, pset_name: *const c_char) {
+        let (server, name) = (server()?, set_name(pset_name)?);
+        let members = array::read(members, nmembers)?;
+        if members.is_empty() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        server.define_process_set(name, members).ok()
+    }
+
+    /// `PMIx_server_delete_process_set`: tells clients that a set is no more. Answers `OPERATION_SUCCEEDED`.
+    fn PMIx_server_delete_process_set(pset_name: *mut c_char) {
+        server()?.delete_process_set(set_name(pset_name)?).ok()
+    }
+
     /// `PMIx_generate_regex`: a list of nodes in its short form.
     fn PMIx_generate_regex(input: *const c_char, regex: *mut *mut c_char) {
         let regex = writable(regex)?;
@@ -172,6 +220,16 @@ entry! {
         let server = server().and_then(|server| Ok((server, pmix_proc_t::read(present(proc)?)?)));
         finish(server.map(|(server, proc)| server.deregister_client(&proc, done(cbfunc, cbdata))), cbfunc, cbdata);
     }
+}
+
+/// The name of a process set.
+///
+/// # Safety
+/// `name` is NULL or a string.
+unsafe fn set_name(name: *const c_char) -> Result<CString> {
+    // SAFETY: the caller's promise.
+    let name = unsafe { text::owned_string(name) }?;
+    name.filter(|name| !name.is_empty()).ok_or(Status::ERR_BAD_PARAM)
 }
 
 /// Ends a function that answers nothing: its caller hears of failure through the callback alone.

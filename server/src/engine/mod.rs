@@ -26,6 +26,7 @@ use pmix_dstore::model::{Info, Nspace, Proc, Result, Status};
 
 use self::collective::{Collective, Kind};
 use self::events::EventCache;
+pub(crate) use self::events::Range;
 pub(crate) use self::nspaces::JobPlan;
 use self::nspaces::NspaceState;
 pub(crate) use self::peers::{Peer, PeerId, Transport};

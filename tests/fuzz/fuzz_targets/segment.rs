@@ -366,8 +366,10 @@ fn versions() -> [ModexData; 3] {
     [1, 2, 3].map(|version| {
         let mut data = ModexData::default();
         for rank in 0..3 {
-            data.set(Rank(rank), Key::from("number"), Value::Uint32(version * 100 + rank));
-            data.set(Rank(rank), Key::from("text"), Value::string(format!("version {version} of {rank}")));
+            let text = Value::string(format!("version {version} of {rank}"));
+            for (key, value) in [("number", Value::Uint32(version * 100 + rank)), ("text", text)] {
+                data.set(Rank(rank), Key::from(key), value).expect("room");
+            }
         }
         data
     })

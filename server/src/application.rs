@@ -1,0 +1,61 @@
+//! What the processes of a new job need of the environment of the program that starts it.
+
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use pmix_dstore::model::{Envar, Info, Value, keys};
+
+/// Variables that set parameters of PMIx libraries: every job gets them.
+const OF_PMIX: &[u8] = b"PMIX_MCA_";
+/// Variables that set parameters of Open MPI: its jobs get them, where the host asks for it.
+const OF_OPEN_MPI: &[u8] = b"OMPI_";
+
+/// The variables out of `environment` that a job is to be started with, as `PMIX_SET_ENVAR`.
+///
+/// Networks would add theirs; the library knows none.
+pub(crate) fn variables(infos: &[Info], environment: impl Iterator<Item = (OsString, OsString)>) -> Vec<Info> {
+    let asks = |key: &str| infos.iter().any(|info| info.key.is(key) && info.value.is_true());
+    let is_open_mpi = infos.iter().any(|info| {
+        let names_model = info.key.is(keys::PROGRAMMING_MODEL) || info.key.is(keys::PERSONALITY);
+        names_model && info.value.as_text().is_some_and(|text| text.windows(4).any(|word| word == b"ompi"))
+    });
+    let with_open_mpi = is_open_mpi && (asks(keys::SETUP_APP_ENVARS) || asks(keys::SETUP_APP_ALL));
+    let is_wanted = |name: &[u8]| name.starts_with(OF_PMIX) || (with_open_mpi && name.starts_with(OF_OPEN_MPI));
+    environment
+        .filter(|(name, _)| is_wanted(name.as_bytes()))
+        .filter_map(|(name, value)| {
+            let (name, value) = (CString::new(name.as_bytes()).ok()?, CString::new(value.as_bytes()).ok()?);
+            let envar = Envar { name: Some(name), value: Some(value), separator: b':' };
+            Some(Info::new(keys::SET_ENVAR, Value::Envar(envar)))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(infos: &[Info]) -> Vec<String> {
+        let all = ["PMIX_MCA_gds=hash", "OMPI_MCA_btl=self", "PATH=/bin", "PMIX_RANK=0"];
+        let environment = all.iter().filter_map(|text| text.split_once('='));
+        let found = variables(infos, environment.map(|(name, value)| (name.into(), value.into())));
+        let name = |info: &Info| match &info.value {
+            Value::Envar(Envar { name: Some(name), value: Some(value), separator: b':' }) => {
+                assert!(info.key.is(keys::SET_ENVAR));
+                format!("{}={}", name.to_string_lossy(), value.to_string_lossy())
+            }
+            other => panic!("{other:?}"),
+        };
+        found.iter().map(name).collect()
+    }
+
+    #[test]
+    fn a_job_gets_the_variables_of_its_model_where_the_host_asks() {
+        assert_eq!(names(&[]), ["PMIX_MCA_gds=hash"]);
+        let asks = Info::new(keys::SETUP_APP_ENVARS, Value::Bool(true));
+        let model = Info::new(keys::PERSONALITY, Value::string("prrte,ompi"));
+        assert_eq!(names(std::slice::from_ref(&asks)), ["PMIX_MCA_gds=hash"]);
+        assert_eq!(names(std::slice::from_ref(&model)), ["PMIX_MCA_gds=hash"]);
+        assert_eq!(names(&[model, asks]), ["PMIX_MCA_gds=hash", "OMPI_MCA_btl=self"]);
+    }
+}
