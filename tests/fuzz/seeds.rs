@@ -209,6 +209,7 @@ fn of_segments(seeds: &mut Seeds) {
     }
     for which in 0..12 {
         add(seeds, "segment", &[1, which, 7 * which, 0], b"damage");
+        add(seeds, "segment", &[5, which, 100 * (which % 2), 3 + which, 0, 64, 0xff], &[]);
     }
     // Nothing, then the count of the page, an entry, and a byte of a segment.
     add(seeds, "segment", &[4], &[]);

@@ -6,6 +6,8 @@
 #![allow(dead_code)]
 
 // The engine is no public part of its crate: the server's modules are modules of this target, too.
+#[path = "../../../server/src/application.rs"]
+mod application;
 #[path = "../../../server/src/cleanup.rs"]
 mod cleanup;
 #[path = "../../../server/src/completion.rs"]

@@ -6,17 +6,20 @@
 //! * 1: which segment, which of its values, and what to write over that value;
 //! * 2: packed values that a rank commits, for a modex segment;
 //! * 3: a job-info reply, for a job segment;
-//! * 4: what to write over which file of a directory, and where.
+//! * 4: what to write over which file of a directory, and where;
+//! * 5: which segment, and where and how long it is filled with which byte after it was mapped.
 #![no_main]
 
 use std::collections::HashMap;
 use std::fs;
 use std::ops::Range;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
+use nix::fcntl::OFlag;
+use nix::sys::stat::Mode;
 use pmix_client::wire::{blob, jobinfo};
 use pmix_dstore::codec::{self, Dialect};
 use pmix_dstore::job::JobData;
@@ -24,8 +27,8 @@ use pmix_dstore::model::{Key, KeyRef, Kval, Rank, Value, ValueRef, keys};
 use pmix_dstore::modex::ModexData;
 use pmix_dstore::rules::{Caller, JobLookup, Realm, Selector, find, node_row_of};
 use pmix_dstore::segment::{
-    InspectOptions, JobReader, ModexReader, NamespaceView, Publisher, SegmentKind, build_job, inspect_directory,
-    inspect_segment,
+    Directory, FileId, InspectOptions, JobReader, MappedRegion, ModexReader, NamespaceView, Publisher, SegmentKind,
+    build_job, inspect_directory, inspect_segment,
 };
 use pmix_fuzz::samples::{self, build_modex};
 use pmix_fuzz::{DIALECTS, Exact, bounded, dialect, sign};
@@ -42,7 +45,7 @@ const ODD: [u32; 14] = [0, 1, 2, 3, 7, 17, 63, 64, 65, 299, 4_000_000_000, 4_000
 
 fuzz_target!(|input: &[u8]| {
     let [form, rest @ ..] = input else { return };
-    match (form % 5, rest) {
+    match (form % 6, rest) {
         (0, bytes) => any_segment(bytes),
         (1, [which, first, second, damage @ ..]) => {
             damaged_value(usize::from(*which), usize::from(u16::from_le_bytes([*first, *second])), damage);
@@ -50,6 +53,10 @@ fuzz_target!(|input: &[u8]| {
         (2, [selector, bytes @ ..]) => committed(dialect(*selector), *selector >= DIALECTS, bytes),
         (3, [selector, bytes @ ..]) => registered(dialect(*selector), bytes),
         (4, [damage @ ..]) => directory(damage),
+        (5, [which, low, middle, high, len, byte]) => {
+            let pos = u32::from_le_bytes([*low, *middle, *high, 0]) as usize;
+            damaged_later(usize::from(*which), pos, usize::from(*len), *byte);
+        }
         _ => {}
     }
 });
@@ -231,6 +238,70 @@ fn damaged_value(which: usize, victim: usize, damage: &[u8]) {
     }
 }
 
+/// Damages a segment that is mapped already: what is found is what was put, or its own bytes were hit. (Nobody here
+/// forges checks: that takes more than one byte repeated.)
+fn damaged_later(which: usize, pos: usize, len: usize, byte: u8) {
+    let (jobs, modexes) = known_samples();
+    let judge = |put: &Value, place: Option<&Range<usize>>, hit: &Range<usize>, found: Option<ValueRef<'_>>| {
+        let is_hit = place.is_some_and(|place| place.start < hit.end && hit.start <= place.end);
+        match found {
+            Some(found) if !is_hit => assert_same(put, found, (place, hit)),
+            Some(found) => assert_eq!(found.data_type(), put.data_type()),
+            None => {}
+        }
+    };
+    match which % (jobs.len() + modexes.len()) {
+        job if job < jobs.len() => {
+            let sample = &jobs[job];
+            let file = Mapped::new(&sample.bytes);
+            let reader = JobReader::open(Box::new(file.map())).expect("as built");
+            let hit = file.fill(pos, len, byte);
+            for ((realm, row, key), put, place) in &sample.contents {
+                let found =
+                    reader.find_key(KeyRef::from(key)).and_then(|(handle, _)| reader.value(*realm, *row, handle));
+                judge(put, place.as_ref(), &hit, found);
+            }
+            read_job(&reader, |_, _| {});
+        }
+        other => {
+            let sample = &modexes[other - jobs.len()];
+            let file = Mapped::new(&sample.bytes);
+            let reader = ModexReader::open(Box::new(file.map())).expect("as built");
+            let hit = file.fill(pos, len, byte);
+            for ((rank, key), put, place) in &sample.contents {
+                judge(put, place.as_ref(), &hit, reader.get(*rank, &KeyRef::from(key)));
+            }
+            read_modex(&reader, |_, _, _| {});
+        }
+    }
+}
+
+/// A segment in a file without a name.
+struct Mapped {
+    file: fs::File,
+    len: usize,
+}
+
+impl Mapped {
+    fn new(bytes: &[u8]) -> Mapped {
+        let file = nix::fcntl::open(&std::env::temp_dir(), OFlag::O_TMPFILE | OFlag::O_RDWR, Mode::S_IRUSR);
+        let file = fs::File::from(file.expect("a file in the temporary directory"));
+        file.write_all_at(bytes, 0).expect("room");
+        Mapped { file, len: bytes.len() }
+    }
+
+    fn map(&self) -> MappedRegion {
+        MappedRegion::map(&self.file, self.len).expect("memory")
+    }
+
+    /// Fills some bytes; tells which.
+    fn fill(&self, pos: usize, len: usize, byte: u8) -> Range<usize> {
+        let hit = pos % self.len..(pos % self.len + len).min(self.len);
+        self.file.write_all_at(&vec![byte; hit.len()], hit.start as u64).expect("a file of that length");
+        hit
+    }
+}
+
 fn write_over<K>(sample: &Sample<K>, victim: usize, damage: &[u8]) -> Option<(Vec<u8>, Range<usize>)> {
     let place = sample.contents.iter().cycle().skip(victim % sample.contents.len()).find_map(|(_, _, p)| p.clone())?;
     let hit = place.start..place.end.min(place.start + damage.len());
@@ -331,6 +402,7 @@ fn directory(mut damage: &[u8]) {
     }
     publisher.publish_replacing(SegmentKind::Modex, &build_modex(&nspace, &third), 2..=2).expect("room");
     let path = publisher.directory().to_owned();
+    // The page is damaged before, segments are damaged afterwards: a changed one would not be attached.
     let mut hit: HashMap<&str, Vec<u8>> = HashMap::new();
     while let Some((file, rest)) = damage.split_first()
         && let Some((pos, rest)) = rest.split_first_chunk::<3>()
@@ -344,21 +416,24 @@ fn directory(mut damage: &[u8]) {
         let at = if *file % 6 == 1 { 512 + at % 256 } else { at % bytes.len() };
         bytes[at] = *byte;
     }
-    for (name, bytes) in &mut hit {
-        if name.starts_with("segment") {
-            sign(bytes);
-        }
-        rewrite(&path.join(name), bytes);
+    if let Some(page) = hit.get("page-0") {
+        rewrite(&path.join("page-0"), page);
     }
-    let uid = nix::unistd::geteuid().as_raw();
-    if let Ok(view) = NamespaceView::attach(&path, uid) {
+    let opened = FileId::of(&path).map(|id| Directory::open(&path, id).expect("our own"));
+    if let Ok(view) = NamespaceView::attach(opened.expect("our own")) {
+        for (name, bytes) in hit.iter().filter(|(name, _)| name.starts_with("segment")) {
+            let path = path.join(name);
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("own file");
+            let file = fs::OpenOptions::new().write(true).open(path).expect("own file");
+            file.write_all_at(bytes, 0).expect("as long as before");
+        }
         let only_page = hit.keys().all(|name| name.starts_with("page"));
         read_view(&view, hit.is_empty().then_some(&third), only_page.then_some([&first, &second, &third]));
     }
     let _ = inspect_directory(&path, &FEW).map(|report| report.to_text());
     drop(publisher);
-    // Files that are not its own any more the publisher leaves where they are.
-    let _ = path.parent().map(fs::remove_dir_all);
+    // What is not its own any more it has left.
+    let _ = fs::remove_dir_all(path.parent().expect("the outer directory"));
 }
 
 /// What three ranks put one after the other.
