@@ -120,7 +120,7 @@ struct SegmentSet {
     /// The page's word of its count that this set answers.
     count: u64,
     job: Option<Arc<JobReader>>,
-    /// Whether all live segments are in it.
+    /// Whether all live segments are in it, and were in each set before it.
     is_complete: bool,
     /// Newest first. Ends where a segment could not be attached: an older value must not hide a newer one.
     modex: Box<[Arc<ModexReader>]>,
@@ -139,6 +139,9 @@ struct Refresher {
     /// segment; the segments themselves are shared between sets.
     sets: Vec<Arc<Complete<SegmentSet>>>,
     missing: u64,
+    /// Whether a set was not complete. A lookup in that one may have missed what a later one has, and its thread asks
+    /// only afterwards whether the miss can be believed.
+    was_incomplete: bool,
     last_error: Option<AttachError>,
 }
 
@@ -246,9 +249,9 @@ impl NamespaceView {
         (!segments.iter().any(|segment| segment.is_damaged())).then_some((rank, value))
     }
 
-    /// Whether what is published is here as a whole, so that a miss means that there is nothing. Otherwise (a segment could
-    /// not be attached, a lookup has met damage, the server gave the directory up) even an optional Get has to ask the
-    /// server.
+    /// Whether what is published is here as a whole, and has been all the time, so that a miss before means that there is
+    /// nothing. Otherwise (a segment could not be attached, a lookup has met damage, the server gave the directory up)
+    /// even an optional Get has to ask the server.
     pub fn is_complete(&self) -> bool {
         let set = self.set();
         !self.page.is_retired() && set.is_complete && !set.is_damaged()
@@ -344,7 +347,10 @@ impl NamespaceView {
             if refresher.missing != 0 && self.page.count() != count && attempt < Self::ATTEMPTS_MAX {
                 continue;
             }
-            let set = Arc::new(Complete::new(refresher.set(count, is_complete)));
+            let mut set = refresher.set(count, is_complete);
+            refresher.was_incomplete |= !set.is_complete;
+            set.is_complete &= !refresher.was_incomplete;
+            let set = Arc::new(Complete::new(set));
             // SET: pairs with the acquire load in `loaded`.
             self.current.store(Arc::as_ptr(&set).cast_mut(), Ordering::Release);
             refresher.sets.push(set);
