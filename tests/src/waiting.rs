@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::{Ended, Library, Run, Traces, pmixrun, program};
+use crate::{Ended, Library, Living, Run, Traces, pmixrun, program};
 
 /// Each rank writes its environment, waits until the gate is gone, and then does its Gets as every job does.
 const WAIT_AND_WORK: &str = r#"
@@ -35,6 +35,8 @@ pub struct WaitingJob {
     gate: PathBuf,
     traces: Traces,
     running: Option<JoinHandle<Ended>>,
+    /// What the server held before it was attacked, where that is known.
+    server: Option<Living>,
     /// How many programs say that they have done their Gets.
     done: u32,
 }
@@ -86,7 +88,7 @@ impl WaitingJob {
             .arg(program("latency"))
             .arg(program("reader"));
         let running = thread::spawn(move || run.run());
-        let job = WaitingJob { gate, traces, running: Some(running), done };
+        let job = WaitingJob { gate, traces, running: Some(running), server: None, done };
         (0..ranks).for_each(|rank| drop(job.written(&rank.to_string())));
         job
     }
@@ -99,6 +101,12 @@ impl WaitingJob {
     /// The process of the launcher, which is the server's.
     pub fn server(&self) -> u32 {
         self.written("pid").trim().parse().expect("a number")
+    }
+
+    /// Remembers what the server holds now: descriptors, threads, mappings of files. When the job goes on, after the attack,
+    /// it may hold no more.
+    pub fn watch_server(&mut self) {
+        self.server = Some(Living::watch(self.server()));
     }
 
     /// What a rank found in its environment.
@@ -118,11 +126,13 @@ impl WaitingJob {
         kib * 1024
     }
 
-    /// Lets the ranks begin; asserts that all of them do all their Gets and that nothing is left of the job.
+    /// Lets the ranks begin; asserts that all of them do all their Gets and that nothing is left of the job, nor, in a server
+    /// that is watched, of what came before.
     ///
     /// # Panics
     /// When they do not.
     pub fn finish(mut self) -> Ended {
+        self.server.iter().for_each(Living::assert_holds_no_more);
         fs::remove_file(&self.gate).expect("the gate is there");
         let running = self.running.take().expect("a job is finished once");
         let ended = running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -28,9 +28,10 @@ fn encode(request: &Request) -> Vec<u8> {
 /// A job, its server as the offender reaches it, and a connection that keeps the offender's rank from counting as lost
 /// when others of its connections end: a fence without it would tell the others so.
 fn start() -> (WaitingJob, Target, Peer) {
-    let job = WaitingJob::start(RANKS, ":");
+    let mut job = WaitingJob::start(RANKS, ":");
     let target = Target::new(&job.environment(OFFENDER));
     let anchor = target.let_in(Way::Unix);
+    job.watch_server();
     (job, target, anchor)
 }
 
