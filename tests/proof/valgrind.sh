@@ -20,9 +20,10 @@ real_peers() {
 }
 
 cargo build --target-dir "$target" -p pmix-ffi -p pmix-tools
-# In a child without exec, what belongs to threads that are not there counts as lost.
+# In a child without exec, what belongs to threads that are not there counts as lost. One of the programs that are compiled
+# against the stock headers prints a name that a macro of theirs leaves without its end.
 env "$runner=$memcheck $leaks" cargo test --target-dir "$target" --no-fail-fast -p pmix-client -p pmix-server -p pmix-ffi -- \
-    --skip a_forked_child --skip malformed:: --skip cost_of_job_info
+    --skip a_forked_child --skip malformed:: --skip cost_of_job_info --skip macros_answer
 real_peers "$leaks" --test host -- --skip builds_of_different
 # These programs let go of nothing that they are given.
 real_peers --leak-check=no --test wrong_use
