@@ -162,7 +162,7 @@ fn a_job_of_both_libraries() {
 
 #[test]
 fn without_shared_memory() {
-    Case::new(1, 3, ours(), &[ours()]).host_args("--env PMIX_DSTORE_SHM=0").client_args("--strict").pass();
+    Case::new(1, 3, ours(), &[ours()]).host_args("--env PMIX_DSTORE_SHM=0").client_args("--strict --unshared").pass();
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `pmixrun` with programs that know nothing of PMIx: output, signals, limits, exit status.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::process::{Command, Output, Stdio};
 use std::thread;
@@ -87,6 +88,35 @@ fn a_low_limit_of_descriptors_is_raised_for_the_launcher_only() {
     let output = Command::new("sh").args(["-c", &line]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "64\n".repeat(40));
+}
+
+/// The processors that a line of `/proc/self/status` names.
+fn processors(status: &str) -> BTreeSet<u32> {
+    let list = status.lines().find_map(|line| line.split_once("Cpus_allowed_list:")).expect("a list").1;
+    let range = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        first.parse().expect("a number")..=last.parse::<u32>().expect("a number")
+    };
+    list.trim().split(',').flat_map(range).collect()
+}
+
+#[test]
+fn ranks_that_are_bound_have_a_core_each() {
+    let ours = processors(&std::fs::read_to_string("/proc/self/status").unwrap());
+    let core = |processor: &u32| {
+        let path = format!("/sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list");
+        std::fs::read_to_string(path).unwrap_or(processor.to_string())
+    };
+    let cores = ours.iter().map(core).collect::<BTreeSet<String>>().len();
+    let ranks = (2 * cores).to_string();
+    let output = output(&["-n", &ranks, "--bind-to", "core", "grep", "Cpus_allowed_list", "/proc/self/status"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut times: BTreeMap<BTreeSet<u32>, usize> = BTreeMap::new();
+    text.lines().for_each(|line| *times.entry(processors(line)).or_default() += 1);
+    assert_eq!(times.len(), cores, "{text}");
+    assert!(times.values().all(|count| *count == 2), "each core has two ranks: {text}");
+    assert_eq!(times.keys().map(BTreeSet::len).sum::<usize>(), ours.len(), "and no processor belongs to two: {text}");
 }
 
 #[test]
