@@ -145,16 +145,12 @@ impl Link for OwnLink {
     }
 
     fn defer(&self, job: Job) {
-        if let Some(inner) = self.0.upgrade() {
-            let mut engine = inner.engine.lock();
-            if !engine.is_ended() {
-                engine.defer(job);
-                drop(engine);
-                return inner.wake();
-            }
-        }
+        let left = match self.0.upgrade() {
+            Some(inner) => inner.later(job).err(),
+            None => Some(job),
+        };
         // The server has ended: the callback still has to come, and there is only this thread left.
-        drop(thread::Builder::new().name("pmix-callback".into()).spawn(job));
+        left.into_iter().for_each(|job| drop(thread::Builder::new().name("pmix-callback".into()).spawn(job)));
     }
 
     fn dialect(&self) -> Dialect {

@@ -12,7 +12,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::{SigSet, SigmaskHow};
 use parking_lot::Mutex;
 use pmix_client::wire::{Notification, TAG_NOTIFY};
-use pmix_client::{Client, Event};
+use pmix_client::{Client, Event, Job};
 use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::model::{DataArray, DataType, Info, Nspace, Proc, Result, Status, Value, keys};
 use pmix_dstore::room;
@@ -77,6 +77,18 @@ impl Inner {
         result
     }
 
+    /// Runs `job` on the server's thread, or where the server is finalized; gives it back once nothing is run any more.
+    pub fn later(&self, job: Job) -> Result<(), Job> {
+        let mut engine = self.engine.lock();
+        if engine.is_ended() {
+            return Err(job);
+        }
+        engine.defer(job);
+        drop(engine);
+        self.wake();
+        Ok(())
+    }
+
     /// Wakes the server's thread.
     pub fn wake(&self) {
         // The counter cannot be full in practice, and then the thread is awake already.
@@ -129,12 +141,11 @@ impl AnswerSink for Inner {
         self.feed(|engine| engine.answer(id, answer));
     }
 
-    fn defer(&self, job: Box<dyn FnOnce() + Send>) {
-        if self.is_stopped() {
+    fn defer(&self, job: Job) {
+        if let Err(job) = self.later(job) {
             // Nobody would come to it any more.
-            return job();
+            job();
         }
-        self.feed(|engine| engine.defer(job));
     }
 }
 

@@ -44,7 +44,6 @@ impl JobData {
             }
             for (local_rank, rank) in ranks.iter().enumerate() {
                 let local_rank = Value::Uint16(u16::try_from(local_rank).unwrap_or(u16::MAX));
-                // A rank beyond the table's bound cannot have come in through a map either.
                 self.default_proc(Rank(*rank), keys::LOCAL_RANK, local_rank.clone())?;
                 self.default_proc(Rank(*rank), keys::NODE_RANK, local_rank)?;
             }
@@ -120,7 +119,6 @@ impl JobData {
             if self.procs.row(Rank(rank)).next().is_none() {
                 continue;
             }
-            // The bound was checked when the row was made.
             self.default_proc(Rank(rank), keys::RANK, Value::Rank(Rank(rank)))?;
             self.default_proc(Rank(rank), keys::GLOBAL_RANK, Value::Rank(Rank(rank.saturating_add(offset))))?;
             if one_app {
