@@ -3,6 +3,7 @@
 #   make demo                 an MPI program on 4 ranks under pmixrun, with this project's libpmix.so.2
 #   make test                 all tests, against Debian's own Open MPI, Slurm and libpmix too
 #   make test-mpirun          of these the ones under Open MPI's mpirun; PMIX_TEST_LARGE=1 makes them larger
+#   make test-slurm           of these the ones under Slurm, likewise
 #   make check                formatting, lints and documentation
 #   make fuzz                 each fuzz target for FUZZ_SECONDS (60); needs a nightly compiler and cargo-fuzz
 #   make loom                 the publication protocol in every order of the memory model
@@ -55,10 +56,10 @@ valgrind: deps-test
 miri: deps-build
 	tests/proof/miri.sh
 
-.PHONY: test-mpirun
-test-mpirun: deps-test build
+.PHONY: test-mpirun test-slurm
+test-mpirun test-slurm: deps-test build
 	$(CARGO) build -p pmix-ffi -p pmix-tools
-	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) test -p pmix-tests --test mpirun
+	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) test -p pmix-tests --test $(@:test-%=%)
 
 .PHONY: check
 check: deps-build

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -64,6 +64,13 @@ impl Library {
     pub fn file(self) -> PathBuf {
         let file = self.directory().join("libpmix.so.2");
         file.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+    }
+
+    /// Device and inode of its file, as `tests/programs/mpi.c` prints them.
+    pub fn identity(self) -> String {
+        let file = self.file();
+        let found = fs::metadata(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        format!("{}:{}", found.dev(), found.ino())
     }
 
     /// What `PMIx_Get_version` of this library says about itself.

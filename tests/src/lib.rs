@@ -3,6 +3,7 @@
 //! * [`Library`]: the library under test is a parameter; the same programs run with ours and with Debian's.
 //! * [`program`]: the C programs of `tests/programs`, compiled once against the stock headers.
 //! * [`Run`]: a command with a deadline, after which its whole process group is killed.
+//! * [`Pair`]: whose library serves, and whose the ranks have.
 //! * [`WaitingJob`]: a job under our launcher whose ranks wait while a test attacks their server.
 //! * [`peers`]: connections to a server that say what they like.
 //! * [`Traces`]: what a test leaves behind, which must be nothing: files, processes, harmed canaries.
@@ -12,12 +13,14 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod pair;
 pub mod peers;
 mod run;
 mod traces;
 mod waiting;
 
 pub use build::{Library, Profile, pmixrun, program, repository};
+pub use pair::{Pair, is_large, times};
 pub use run::{Ended, Run};
 pub use traces::{Living, Traces};
 pub use waiting::WaitingJob;

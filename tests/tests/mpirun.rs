@@ -3,77 +3,13 @@
 //!
 //! `make test-mpirun` runs these alone. With `PMIX_TEST_LARGE=1` they are larger: up to 32 ranks, many more runs.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
 use std::thread;
 
-use pmix_tests::{Ended, Library, Run, Traces, program};
-
-/// Whose library serves, and whose the ranks have.
-#[derive(Clone, Copy, Debug)]
-struct Pair {
-    server: Library,
-    ranks: Library,
-}
-
-/// All that have our library on one side at least.
-fn pairs() -> [Pair; 3] {
-    let (ours, stock) = (Library::ours(), Library::Stock);
-    [Pair { server: ours, ranks: ours }, Pair { server: ours, ranks: stock }, Pair { server: stock, ranks: ours }]
-}
-
-fn is_large() -> bool {
-    std::env::var_os("PMIX_TEST_LARGE").is_some_and(|value| value == "1")
-}
-
-/// A number for every day, and one for thorough runs.
-fn times(small: usize, large: usize) -> usize {
-    if is_large() { large } else { small }
-}
-
-/// Device and inode of a library, as `tests/programs/mpi.c` prints them.
-fn identity(library: Library) -> String {
-    let file = fs::metadata(library.file()).expect("the library is there");
-    format!("{}:{}", file.dev(), file.ino())
-}
-
-impl Pair {
-    /// The program `mpi` with the ranks' library.
-    fn program(self) -> [PathBuf; 3] {
-        let library = format!("LD_LIBRARY_PATH={}", self.ranks.directory().display());
-        ["env".into(), library.into(), program("mpi")]
-    }
-
-    fn mpirun(self, traces: &Traces) -> Run {
-        Run::new("mpirun", self.server).traced(traces).arg("--oversubscribe")
-    }
-
-    /// A job of `size` ranks of the program `mpi`; `args` say what it does.
-    fn job(self, traces: &Traces, size: usize, args: &str) -> Run {
-        let run = self.mpirun(traces).args(&format!("-np {size}"));
-        self.program().iter().fold(run, Run::arg).args(args)
-    }
-
-    /// Asserts that a job ended well and said nothing on stderr, and that its `count` processes, children and all, had
-    /// these libraries mapped.
-    fn assert_well(self, ended: &Ended, count: usize) {
-        assert_eq!(ended.code(), 0, "{self:?}: {ended}");
-        assert_eq!(ended.stderr, "", "{self:?}: {ended}");
-        self.assert_mapped(ended, count);
-        assert_eq!(ended.count(" done"), count, "{self:?}: {ended}");
-        assert_eq!(ended.count("FAIL"), 0, "{self:?}: {ended}");
-    }
-
-    fn assert_mapped(self, ended: &Ended, count: usize) {
-        let mapped = format!(": library {} daemon {}", identity(self.ranks), identity(self.server));
-        assert_eq!(ended.count(&mapped), count, "{self:?}: {ended}");
-    }
-}
+use pmix_tests::{Library, Pair, Run, Traces, is_large, program, times};
 
 /// Runs a job in each pair, and asserts that it ends well, is of `count` processes, and leaves nothing.
 fn runs_well(size: usize, args: &str, count: usize) {
-    for pair in pairs() {
+    for pair in Pair::all() {
         let traces = Traces::begin();
         let ended = pair.job(&traces, size, args).run();
         pair.assert_well(&ended, count);
@@ -90,7 +26,7 @@ fn collectives() {
 
 #[test]
 fn several_applications_in_one_job() {
-    for pair in pairs() {
+    for pair in Pair::all() {
         let traces = Traces::begin();
         let mut run = pair.mpirun(&traces);
         for (number, size) in [2, 1, 3].into_iter().enumerate() {
@@ -147,7 +83,7 @@ rm -f "$dir/uri" "$dir/port"
 #[test]
 fn two_jobs_that_meet() {
     let size = times(2, 8);
-    for pair in pairs() {
+    for pair in Pair::all() {
         // By a name at the name server; with a port that they know otherwise.
         for (serve, visit) in [("serve", "visit"), ("serve-file", "visit-file")] {
             let traces = Traces::begin();
@@ -174,7 +110,7 @@ fn singletons() {
             let run = Run::new(program("mpi"), library).traced(&traces).env("OMPI_MCA_rmaps_base_oversubscribe", "1");
             let ended = run.args(args).run();
             assert_eq!((ended.code(), ended.stderr.as_str()), (0, ""), "{ended}");
-            assert_eq!(ended.count(&format!(" of 1: library {} ", identity(library))), 1, "{ended}");
+            assert_eq!(ended.count(&format!(" of 1: library {} ", library.identity())), 1, "{ended}");
             assert_eq!(ended.count("FAIL"), 0, "{ended}");
             // What children print may be lost when the singleton, whose daemon passes it on, ends first.
             assert!(ended.count("child ") <= 2 * expected, "{ended}");
@@ -185,7 +121,7 @@ fn singletons() {
 
 #[test]
 fn programs_without_mpi() {
-    for pair in pairs() {
+    for pair in Pair::all() {
         let traces = Traces::begin();
         let ended = pair.mpirun(&traces).args("-np 4 echo hello").run();
         assert_eq!((ended.code(), ended.stderr.as_str()), (0, ""), "{pair:?}: {ended}");
@@ -231,14 +167,14 @@ fn fails_in(pairs: &[Pair], run: impl Fn(Pair, &Traces) -> Run, code: i32, reaso
 
 /// As [`fails_in`], in each pair.
 fn fails(run: impl Fn(Pair, &Traces) -> Run, code: i32, reason: &str) {
-    fails_in(&pairs(), run, code, reason);
+    fails_in(&Pair::all(), run, code, reason);
 }
 
 /// The stock server locks itself up while a job is aborted, often enough to be left out.
 #[test]
 fn a_rank_that_aborts() {
     let run = |pair: Pair, traces: &Traces| pair.job(traces, times(4, 32), "abort 7");
-    fails_in(&pairs()[..2], run, 7, "MPI_ABORT was invoked on rank 1");
+    fails_in(&Pair::all()[..2], run, 7, "MPI_ABORT was invoked on rank 1");
 }
 
 #[test]
@@ -271,7 +207,7 @@ fn a_program_without_mpi_that_fails() {
 /// Under a stock server the others wait for ever.
 #[test]
 fn a_rank_that_is_gone_before_the_others_begin_holds_nobody() {
-    let [both, server, _] = pairs();
+    let [both, server, _] = Pair::all();
     for pair in [both, server] {
         let traces = Traces::begin();
         let script = "[ $OMPI_COMM_WORLD_RANK = 1 ] || sleep 1; exec \"$@\"";
@@ -286,7 +222,7 @@ fn a_rank_that_is_gone_before_the_others_begin_holds_nobody() {
 /// such jobs fail.
 #[test]
 fn values_that_are_asked_for_before_they_are_put() {
-    let [both, server, _] = pairs();
+    let [both, server, _] = Pair::all();
     for pair in [both, server] {
         for _ in 0..times(3, 50) {
             let traces = Traces::begin();
@@ -300,7 +236,7 @@ fn values_that_are_asked_for_before_they_are_put() {
 
 #[test]
 fn jobs_in_a_row_and_at_once_leave_nothing() {
-    let pair = pairs()[0];
+    let pair = Pair::all()[0];
     let traces = Traces::begin();
     for _ in 0..times(5, 200) {
         pair.assert_well(&pair.job(&traces, 2, "hello").run(), 2);

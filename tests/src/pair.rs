@@ -1,0 +1,71 @@
+//! The library on either side: who serves, and who is served.
+
+use std::path::PathBuf;
+
+use crate::{Ended, Library, Run, Traces, program};
+
+/// Whose library serves, and whose the ranks have.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair {
+    /// The library of the launcher and its daemons.
+    pub server: Library,
+    /// The library of the ranks.
+    pub ranks: Library,
+}
+
+impl Pair {
+    /// All that have our library on one side at least: on both, for the server, for the ranks.
+    pub fn all() -> [Pair; 3] {
+        let (ours, stock) = (Library::ours(), Library::Stock);
+        [Pair { server: ours, ranks: ours }, Pair { server: ours, ranks: stock }, Pair { server: stock, ranks: ours }]
+    }
+
+    /// The program `mpi` with the ranks' library.
+    pub fn program(self) -> [PathBuf; 3] {
+        let library = format!("LD_LIBRARY_PATH={}", self.ranks.directory().display());
+        ["env".into(), library.into(), program("mpi")]
+    }
+
+    /// `mpirun` with the server's library, of any number of ranks.
+    pub fn mpirun(self, traces: &Traces) -> Run {
+        Run::new("mpirun", self.server).traced(traces).arg("--oversubscribe")
+    }
+
+    /// A job of `size` ranks of the program `mpi` under mpirun; `args` say what it does.
+    pub fn job(self, traces: &Traces, size: usize, args: &str) -> Run {
+        let run = self.mpirun(traces).args(&format!("-np {size}"));
+        self.program().iter().fold(run, Run::arg).args(args)
+    }
+
+    /// Asserts that a job of `mpi` ended well and said nothing on stderr, and that its `count` processes, children and
+    /// all, had these libraries mapped.
+    ///
+    /// # Panics
+    /// Where that is not so.
+    pub fn assert_well(self, ended: &Ended, count: usize) {
+        assert_eq!(ended.code(), 0, "{self:?}: {ended}");
+        assert_eq!(ended.stderr, "", "{self:?}: {ended}");
+        self.assert_mapped(ended, count);
+        assert_eq!(ended.count(" done"), count, "{self:?}: {ended}");
+        assert_eq!(ended.count("FAIL"), 0, "{self:?}: {ended}");
+    }
+
+    /// Asserts that `count` processes of `mpi` said that they and the daemon they came from had these libraries mapped.
+    ///
+    /// # Panics
+    /// Where that is not so.
+    pub fn assert_mapped(self, ended: &Ended, count: usize) {
+        let mapped = format!(": library {} daemon {}", self.ranks.identity(), self.server.identity());
+        assert_eq!(ended.count(&mapped), count, "{self:?}: {ended}");
+    }
+}
+
+/// Whether thorough tests are wanted: `PMIX_TEST_LARGE=1`.
+pub fn is_large() -> bool {
+    std::env::var_os("PMIX_TEST_LARGE").is_some_and(|value| value == "1")
+}
+
+/// A number for every day, and one for thorough tests.
+pub fn times<T>(small: T, large: T) -> T {
+    if is_large() { large } else { small }
+}
