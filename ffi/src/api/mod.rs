@@ -6,6 +6,7 @@ pub mod client;
 pub mod data;
 pub mod directives;
 pub mod events;
+pub mod frameworks;
 pub mod helpers;
 pub mod info_list;
 pub mod lifecycle;
