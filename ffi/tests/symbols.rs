@@ -1,4 +1,4 @@
-//! The shared library exports the functions of `symbols.txt` and nothing else, under the stock library's name.
+//! The shared library exports what is in `symbols.txt` and nothing else, under the stock library's name.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -22,7 +22,7 @@ fn output(program: &str, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn exports_are_the_listed_functions() {
+fn exports_are_the_listed_names() {
     let listed: Vec<&str> = include_str!("../symbols.txt").lines().collect();
     assert!(listed.is_sorted());
     let table = output("nm", &["-D", "--defined-only"]);

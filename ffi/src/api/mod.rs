@@ -4,6 +4,7 @@ pub mod buffer;
 pub mod client;
 pub mod data;
 pub mod events;
+pub mod frameworks;
 pub mod helpers;
 pub mod info_list;
 pub mod missing;
