@@ -58,7 +58,8 @@ fn null_for_each_pointer() {
         let odd = ["PMIx_Value_comparison_string", "PMIx_Info_directives_string", "PMIx_Get_attribute_name"];
         let none = ["PMIx_Commit", "PMIx_Info_list_start", "PMIx_Initialized", "PMIx_Progress", "PMIx_Get_version"];
         let ends = ["PMIx_server_finalize", "PMIx_tool_finalize"];
-        numbers_only || [&odd[..], &none, &ends].concat().contains(name)
+        let later = ["PMIx_Check_rank", "PMIx_Rank_valid", "PMIx_Heartbeat", "PMIx_tool_is_connected"];
+        numbers_only || name.ends_with("_create") || [&odd[..], &none, &ends, &later].concat().contains(name)
     };
     let missed: Vec<&str> =
         exported.lines().filter(|name| !called.contains(*name)).filter(|name| !without_pointers(name)).collect();

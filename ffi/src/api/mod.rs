@@ -1,13 +1,19 @@
 //! The functions of the interface, a few lines each: translate, call, translate back.
 
+pub mod argv;
 pub mod buffer;
 pub mod client;
 pub mod data;
+pub mod directives;
 pub mod events;
 pub mod frameworks;
 pub mod helpers;
 pub mod info_list;
+pub mod lifecycle;
+pub mod loading;
 pub mod missing;
+pub mod names;
+pub mod numbers;
 pub mod publish;
 pub mod query;
 pub mod security;
