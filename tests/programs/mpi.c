@@ -16,8 +16,8 @@
  *   early CODE               rank 1 ends before MPI_Init
  *   orphan, early-orphan     rank 1 kills the daemon it came from, after MPI_Init or while the others wait for it in there
  *
- * Every process prints "rank R of N: library DEV:INO daemon DEV:INO on HOST": which libpmix it and its parent have mapped,
- * and where it is.
+ * Every process prints "rank R of N: library DEV:INO daemon DEV:INO offers STORES on HOST": which libpmix it and its
+ * parent have mapped, which data stores its server offers, and where it is.
  */
 #include <mpi.h>
 
@@ -69,7 +69,9 @@ static void introduce(void)
     mapped_library(getpid(), own, sizeof(own));
     mapped_library(getppid(), daemon, sizeof(daemon));
     gethostname(host, sizeof(host) - 1);
-    printf("%s rank %d of %d: library %s daemon %s on %s\n", role, rank, size, own, daemon, host);
+    const char *stores = getenv("PMIX_GDS_MODULE");
+    printf("%s rank %d of %d: library %s daemon %s offers %s on %s\n", role, rank, size, own, daemon,
+           stores ? stores : "nothing", host);
     fflush(stdout);
 }
 
@@ -287,7 +289,7 @@ static void unpublish(void)
 
 static int rank_by_launcher(void)
 {
-    const char *text = getenv("OMPI_COMM_WORLD_RANK");
+    const char *text = getenv("PMIX_RANK");
     return text != NULL ? atoi(text) : -1;
 }
 
