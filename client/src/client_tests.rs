@@ -82,7 +82,8 @@ fn stage() -> Stage {
 fn stage_with(is_our_server: bool) -> Stage {
     let (callbacks, jobs) = channel::<Job>();
     thread::spawn(move || jobs.into_iter().for_each(|job| job()));
-    let script = Arc::new(Script { answers: Mutex::default(), asked: Mutex::default(), is_lost: Mutex::default(), callbacks });
+    let script =
+        Arc::new(Script { answers: Mutex::default(), asked: Mutex::default(), is_lost: Mutex::default(), callbacks });
     let mut job = JobData::new(nspace("job"));
     job.job.insert(keys::JOB_SIZE.into(), Value::Uint32(4));
     for (name, list) in [("n0", "0,1"), ("n1", "2,3")] {
