@@ -16,6 +16,7 @@
  *   --as KIND              what the host is like: plain (default); mpirun, which stores values of its own and registers
  *                          its own namespace without data; or slurm, which does not say who it is and gives some
  *                          values in other types
+ *   --environment WHERE    where a rank's environment is made: parent (default), or child, as slurmstepd does
  *   --nspace NAME          the job's namespace
  *   --timeout SECONDS      ends everything after this long (default 60)
  *
@@ -59,6 +60,7 @@ static struct {
     bool event_callback, event_echo;
     enum connected connected;
     enum kind kind;
+    bool child_environment;
     const char *nspace;
     int timeout;
     char **command;
@@ -795,7 +797,8 @@ static void end_job(int status)
     post(end_ranks, (void *) (intptr_t) status);
 }
 
-static void start_rank(job_t *job, int rank)
+/* What a rank is started with. */
+static char **environment_of(const job_t *job, int rank)
 {
     pmix_proc_t proc = proc_of(job->nspace, rank);
     size_t count = 0;
@@ -810,6 +813,12 @@ static void start_rank(job_t *job, int rank)
     if (status != PMIX_SUCCESS) {
         fail("PMIx_server_setup_fork", status);
     }
+    return env;
+}
+
+static void start_rank(job_t *job, int rank)
+{
+    char **env = options.child_environment ? NULL : environment_of(job, rank);
     note("start rank %d", rank);
     pid_t parent = getpid();
     pid_t pid = fork();
@@ -822,7 +831,7 @@ static void start_rank(job_t *job, int rank)
         if (getppid() != parent) {
             _exit(71);
         }
-        environ = env;
+        environ = env != NULL ? env : environment_of(job, rank);
         setenv("TEST_NODES", job->nodes, 1);
         setenv("TEST_MAP", job->map, 1);
         setenv("TEST_NSPACE", job->nspace, 1);
@@ -837,7 +846,7 @@ static void start_rank(job_t *job, int rank)
         _exit(127);
     }
     job->pids[rank] = pid;
-    for (size_t i = 0; env[i] != NULL; i++) {
+    for (size_t i = 0; env != NULL && env[i] != NULL; i++) {
         free(env[i]);
     }
     free(env);
@@ -1725,7 +1734,8 @@ __attribute__((noreturn)) static void usage(void)
 {
     fprintf(stderr, "usage: host [-n RANKS_PER_SERVER] [-s SERVERS] [--map block|cyclic] [--rank-lib DIR[,DIR]] "
                     "[--env NAME=VALUE] [--answer later|inline|mixed] [--events at-once|callback|echo] "
-                    "[--connected callback|silent|second] [--as plain|mpirun|slurm] [--nspace NAME] [--timeout S] PROGRAM [ARGS...]\n");
+                    "[--connected callback|silent|second] [--as plain|mpirun|slurm] [--environment parent|child] "
+                    "[--nspace NAME] [--timeout S] PROGRAM [ARGS...]\n");
     exit(64);
 }
 
@@ -1769,6 +1779,8 @@ static void read_options(int argc, char **argv)
             options.kind = strcmp(value, "mpirun") == 0  ? KIND_MPIRUN
                            : strcmp(value, "slurm") == 0 ? KIND_SLURM
                                                          : KIND_PLAIN;
+        } else if (strcmp(name, "--environment") == 0) {
+            options.child_environment = strcmp(value, "child") == 0;
         } else if (strcmp(name, "--nspace") == 0) {
             options.nspace = value;
         } else if (strcmp(name, "--timeout") == 0) {

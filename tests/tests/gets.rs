@@ -7,51 +7,53 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 
-use nix::unistd::geteuid;
-use pmix_tests::{Library, Pair, Run, Traces, is_large, plugin, program, repository};
+use pmix_tests::{Cluster, Library, Pair, ROOT, Run, Traces, is_large, plugin};
 
 const STOCK: Pair = Pair { server: Library::Stock, ranks: Library::Stock };
 
-/// Runs the job that `make` makes in a pair; gives what its processes asked and were answered, in alphabetical order.
-fn asked(pair: Pair, make: impl Fn(Pair, &Traces) -> Run) -> Vec<String> {
-    let traces = Traces::begin();
-    let ended = make(pair, &traces).env("GETS_LOG", traces.own().join("log")).succeed();
-    assert_eq!(ended.count("FAIL"), 0, "{pair:?}: {ended}");
+/// Runs a job, which leaves its logs in a directory; gives what its processes asked and were answered, in alphabetical order.
+fn asked(directory: &Path, job: Run) -> Vec<String> {
+    let ended = job.env("LD_PRELOAD", plugin("gets")).env("GETS_LOG", directory.join("gets-log")).succeed();
+    assert_eq!(ended.count("FAIL"), 0, "{ended}");
     let mut lines: Vec<String> = Vec::new();
-    for entry in fs::read_dir(traces.own()).expect("the test's own directory").flatten() {
-        if entry.file_name().to_string_lossy().starts_with("log.") {
-            lines.extend(fs::read_to_string(entry.path()).expect("a log").lines().map(str::to_owned));
-            fs::remove_file(entry.path()).expect("a log");
+    for file in fs::read_dir(directory).expect("a directory of the test").flatten() {
+        if file.file_name().to_string_lossy().starts_with("gets-log.") {
+            lines.extend(fs::read_to_string(file.path()).expect("a log").lines().map(str::to_owned));
+            fs::remove_file(file.path()).expect("a log");
         }
     }
-    traces.assert_none_left(&ended);
     lines.sort();
     lines
 }
 
-/// Asserts that the job that `make` makes asks and is told the same in each pair, and that `processes` of it ask for
-/// something.
-fn assert_same_answers(processes: usize, make: impl Fn(Pair, &Traces) -> Run) {
-    let stock = asked(STOCK, &make);
+/// Asserts that a job asks and is told the same in each pair, and that `processes` of it ask for something.
+fn assert_same_answers(processes: usize, asked: impl Fn(Pair) -> Vec<String>) {
+    let stock = asked(STOCK);
     let asking: BTreeSet<_> =
         stock.iter().filter_map(|line| line.split_once(" PMIx_Get ")).map(|(who, _)| who).collect();
     assert_eq!(asking.len(), processes, "{asking:?}");
     for pair in Pair::all() {
-        let ours = asked(pair, &make);
+        let ours = asked(pair);
         let only_in = |some: &[String], others: &[String]| -> Vec<String> {
             some.iter().filter(|line| !others.contains(line)).cloned().collect()
         };
-        // A difference in how often something is asked shows in the second comparison only.
         let different = (only_in(&stock, &ours), only_in(&ours, &stock));
         assert_eq!(different, (Vec::new(), Vec::new()), "{pair:?}: only with the stock library, only with ours");
+        // The same lines: now also as many of each.
         assert_eq!(stock, ours, "{pair:?}");
     }
 }
 
 /// A job of `size` ranks under mpirun, in which `processes` processes ask.
 fn under_mpirun(size: usize, args: &str, processes: usize) {
-    assert_same_answers(processes, |pair, traces| pair.job(traces, size, args).env("LD_PRELOAD", plugin("gets")));
+    assert_same_answers(processes, |pair| {
+        let traces = Traces::begin();
+        let lines = asked(&traces.own(), pair.job(&traces, size, args));
+        traces.assert_none_left(args);
+        lines
+    });
 }
 
 #[test]
@@ -78,18 +80,11 @@ fn those_that_meet_by_a_name() {
 
 #[test]
 fn ranks_under_slurm() {
-    if !geteuid().is_root() {
-        eprintln!("left out: starting Slurm's daemons takes root");
-        return;
-    }
-    assert_same_answers(4, |Pair { server, ranks }, traces| {
-        let mut run = Run::new(repository().join("tests/slurm/cluster.sh"), ranks).traced(traces).args("--nodes 2");
-        if server != Library::Stock {
-            run = run.arg("--lib").arg(server.directory());
-        }
-        let step = format!("LD_PRELOAD={} srun -N 2 --ntasks-per-node=2 \"$@\"", plugin("gets").display());
+    let Some(cluster) = Cluster::start(2) else { return };
+    assert_same_answers(4, |pair| {
+        let job = cluster.job(pair, ROOT, "-N 2 --ntasks-per-node=2", "collectives");
         // Debian's Slurm ends a fence of the other kind on each node alone, whatever the library.
-        let run = run.env("SLURM_PMIX_FENCE", "ring").args("sh -c").arg(step).arg("step");
-        run.arg(program("mpi")).arg("collectives")
+        asked(&cluster.scratch(), job.env("SLURM_PMIX_FENCE", "ring"))
     });
+    cluster.end();
 }
