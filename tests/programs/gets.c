@@ -6,7 +6,7 @@
  *
  * What differs from run to run is left out of a line: processes are "job N rank R" of their mpirun or step, or "host"; of
  * values that processes make themselves, as addresses with ports, there is the type and, of bytes, the size; a path is
- * "a path".
+ * "a path", and a description of a machine, which may name the process that made it, "of many lines".
  */
 #include "common.h"
 
@@ -100,7 +100,8 @@ static void append_value(line_t *line, const char *key, const pmix_value_t *valu
         break;
     case PMIX_STRING:
         if (is_told && value->data.string != NULL) {
-            append(line, " %s", value->data.string[0] == '/' ? "a path" : value->data.string);
+            const char *text = value->data.string;
+            append(line, " %s", *text == '/' ? "a path" : strchr(text, '\n') != NULL ? "of many lines" : text);
         }
         break;
     default: break;
