@@ -49,6 +49,11 @@ impl Waiting {
         self.deadline
     }
 
+    /// Looks at all that wait.
+    fn find_deadline(&mut self) {
+        self.deadline = self.gets.values().flatten().filter_map(|get| get.deadline).min();
+    }
+
     fn push(&mut self, proc: Proc, get: WaitingGet) {
         self.deadline = self.deadline.into_iter().chain(get.deadline).min();
         self.gets.entry(proc).or_default().push(get);
@@ -59,6 +64,7 @@ impl Waiting {
             gets.retain(|get| get.peer != peer);
             !gets.is_empty()
         });
+        self.find_deadline();
     }
 }
 
@@ -283,7 +289,7 @@ impl Engine {
             late.extend::<Vec<WaitingGet>>(expired);
             !gets.is_empty()
         });
-        self.gets.deadline = self.gets.gets.values().flatten().filter_map(|get| get.deadline).min();
+        self.gets.find_deadline();
         for get in late {
             self.reply_status(get.peer, get.tag, get.late);
         }
