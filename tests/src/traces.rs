@@ -27,7 +27,7 @@ pub(crate) const MARK: &str = "TRACED_BY";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs `attempt` until it answers nothing; gives its last answer when it is too late.
-fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+pub(crate) fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let answer = attempt()?;
