@@ -338,6 +338,8 @@ fn races_on_our_directories_spare_the_canary() {
         let (stop, traces) = (AtomicBool::new(false), Traces::begin());
         let raced = thread::scope(|scope| {
             let attacker = scope.spawn(|| as_nobody(|| race(&shared, &canaries, &stop)));
+            // Also where an assertion fails.
+            let stopping = Stopping(&stop);
             for _ in 0..20 {
                 let ended = Run::new(pmixrun(), Library::ours())
                     .traced(&traces)
@@ -351,7 +353,7 @@ fn races_on_our_directories_spare_the_canary() {
                 let told = mode == 0o777 && ended.code() < 128 && !ended.stderr.is_empty();
                 assert!(served || told, "{ended}");
             }
-            stop.store(true, Ordering::Release);
+            drop(stopping);
             attacker.join().unwrap()
         });
         for name in ["canary", "job/canary", "job/0/canary", "page-0", "sock"] {
@@ -364,6 +366,15 @@ fn races_on_our_directories_spare_the_canary() {
         if raced.is_none() {
             return;
         }
+    }
+}
+
+/// Tells a thread to end when this is dropped.
+struct Stopping<'a>(&'a AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
     }
 }
 

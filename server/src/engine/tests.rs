@@ -373,6 +373,28 @@ fn a_get_ends_by_its_timeout_or_the_ranks_death() {
 }
 
 #[test]
+fn the_first_get_that_may_be_late_wakes_the_server() {
+    let mut bench = Bench::new(0, 1, 2);
+    let begin = bench.now;
+    let at = |seconds| Some(begin + Duration::from_secs(seconds));
+    let within = |seconds| vec![Info::new(keys::TIMEOUT, Value::Int(seconds))];
+    bench.get(0, 20, 1, "key", Vec::new());
+    assert_eq!(bench.engine.deadline(), None);
+    bench.get(0, 21, 1, "key", within(60));
+    bench.get(0, 22, 1, "key", within(5));
+    bench.get(0, 23, 1, "key", within(30));
+    assert_eq!(bench.engine.deadline(), at(5));
+    bench.pass(Duration::from_secs(5));
+    assert_eq!((bench.status(0, 22), bench.status(0, 23)), (Some(Status::ERR_TIMEOUT), None));
+    assert_eq!(bench.engine.deadline(), at(30));
+    // They are answered; the server wakes once for nothing.
+    bench.put(1, 3, "key", 1);
+    assert_eq!(bench.value(0, 21, "key"), Some(Ok(1)));
+    bench.pass(Duration::from_secs(25));
+    assert_eq!(bench.engine.deadline(), None);
+}
+
+#[test]
 fn direct_modex_is_asked_once_and_kept() {
     let (mut a, mut b) = (Bench::new(0, 2, 2), Bench::new(1, 2, 2));
     a.get(0, 20, 2, "key", Vec::new());
