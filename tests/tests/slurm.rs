@@ -156,7 +156,7 @@ fn a_batch_job_with_steps_in_a_row_and_at_once() {
     fs::write(&script, BATCH).expect("a script");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("a script");
     for pair in Pair::all() {
-        for user in [ROOT, USERS[0]] {
+        for &user in times(&USERS[..1], &[ROOT, USERS[0]]) {
             cluster.serve(pair.server);
             let batch = in_a_ring(cluster.command(user, "sbatch", pair.ranks));
             let batch = batch.args("--quiet --wait -N 2 -n 8 -o").arg(&output).arg(&script).arg(program("mpi"));
