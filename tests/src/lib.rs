@@ -4,6 +4,7 @@
 //! * [`program`]: the C programs of `tests/programs`, compiled once against the stock headers.
 //! * [`Run`]: a command with a deadline, after which its whole process group is killed.
 //! * [`Pair`]: whose library serves, and whose the ranks have.
+//! * [`Root`]: another Debian release in a directory, with Open MPI 5.
 //! * [`WaitingJob`]: a job under our launcher whose ranks wait while a test attacks their server.
 //! * [`peers`]: connections to a server that say what they like.
 //! * [`Traces`]: what a test leaves behind, which must be nothing: files, processes, harmed canaries.
@@ -15,12 +16,14 @@
 mod build;
 mod pair;
 pub mod peers;
+mod root;
 mod run;
 mod traces;
 mod waiting;
 
 pub use build::{Library, Profile, pmixrun, program, repository};
 pub use pair::{Pair, is_large, times};
+pub use root::Root;
 pub use run::{Ended, Run};
 pub use traces::{Living, Traces};
 pub use waiting::WaitingJob;
