@@ -6,7 +6,9 @@
 # The nodes n0, n1 ... are namespaces of this machine: each has its own host name, network address and /dev/shm. The
 # command finds `srun` and friends configured by SLURM_CONF, and the daemons' files and logs in the directory of that
 # file (`slurmd.n0.log`, `slurmd.n0.pid`, `spool.n0`, `tmp.n0`). With --lib, the daemons see DIR's libpmix.so in the place where
-# Slurm's plugin opens Debian's, by a bind mount that only they and the command see.
+# Slurm's plugin opens Debian's, by a bind mount that only they and the command see; steps that start later open what
+# the link `opened/libpmix.so` in that directory leads to. Debian's libraries are found in `stock`.
+# There are two users beside those of the machine, `one` and `two`.
 # Needs root and the packages slurm-wlm and munge; ends only what it started.
 set -euo pipefail
 
@@ -39,9 +41,22 @@ finish() {
 trap finish EXIT INT TERM
 
 be_login "$dir/hosts"
+# The numbers are those of USERS in tests/src/cluster.rs.
+for file in passwd group; do
+    cp "/etc/$file" "$dir/$file"
+    mount --bind "$dir/$file" "/etc/$file"
+done
+printf '%s\n' one:x:60001:60001::/: two:x:60002:60002::/: >>/etc/passwd
+printf '%s\n' one:x:60001: two:x:60002: >>/etc/group
+stock=/usr/lib/$(uname -m)-linux-gnu/pmix2/lib
+# Copied, not mounted: the directory is removed in the end with everything that is seen below it.
+mkdir "$dir/stock" "$dir/opened"
+cp -a "$stock"/libpmix.so* "$stock/pmix" "$dir/stock"
+ln -s "$dir"/stock/* "$dir/opened"
 if [ -n "$lib" ]; then
-    mount --bind "$lib/libpmix.so" "$(realpath /usr/lib/"$(uname -m)"-linux-gnu/pmix2/lib/libpmix.so)"
+    ln -sfn "$lib/libpmix.so" "$dir/opened/libpmix.so"
 fi
+mount --bind "$dir/opened" "$stock"
 
 mkdir -m 755 "$dir/munge"
 head -c 1024 /dev/urandom >"$dir/munge/key"

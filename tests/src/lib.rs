@@ -5,6 +5,7 @@
 //! * [`Run`]: a command with a deadline, after which its whole process group is killed.
 //! * [`Pair`]: whose library serves, and whose the ranks have.
 //! * [`Root`]: another Debian release in a directory, with Open MPI 5.
+//! * [`Cluster`]: a Slurm of the test's own, on several nodes.
 //! * [`WaitingJob`]: a job under our launcher whose ranks wait while a test attacks their server.
 //! * [`peers`]: connections to a server that say what they like.
 //! * [`Traces`]: what a test leaves behind, which must be nothing: files, processes, harmed canaries.
@@ -14,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod cluster;
 mod pair;
 pub mod peers;
 mod root;
@@ -22,6 +24,7 @@ mod traces;
 mod waiting;
 
 pub use build::{Library, Profile, pmixrun, program, repository};
+pub use cluster::{Cluster, ROOT, USERS};
 pub use pair::{Pair, is_large, times};
 pub use root::Root;
 pub use run::{Ended, Run};

@@ -70,3 +70,30 @@ fn writable<T>(pointer: *mut T) -> Result<*mut T> {
 fn c_text(text: &'static std::ffi::CStr) -> *const c_char {
     text.as_ptr()
 }
+
+/// What `abi.tsv` lists is there, or else this does not compile.
+mod listed {
+    use super::argv::*;
+    use super::buffer::*;
+    use super::client::*;
+    use super::data::*;
+    use super::directives::*;
+    use super::events::*;
+    use super::frameworks::*;
+    use super::helpers::*;
+    use super::info_list::*;
+    use super::lifecycle::*;
+    use super::loading::*;
+    use super::missing::*;
+    use super::names::*;
+    use super::numbers::*;
+    use super::publish::*;
+    use super::query::*;
+    use super::security::*;
+    use super::server::*;
+    use super::spawn::*;
+    use super::strings::*;
+    use super::topology::*;
+
+    include!(concat!(env!("OUT_DIR"), "/exports.rs"));
+}
