@@ -61,7 +61,7 @@ miri: deps-build
 .PHONY: test-mpirun test-slurm
 test-mpirun test-slurm: deps-test build
 	$(CARGO) build -p pmix-ffi -p pmix-tools
-	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) test -p pmix-tests --test $(@:test-%=%)
+	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) test -p pmix-tests --test '$(@:test-%=%)*'
 
 # The directory is made by debootstrap where it is not there; RELEASE is Debian 13 where it is not named.
 .PHONY: test-openmpi5

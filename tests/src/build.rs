@@ -125,22 +125,37 @@ pub fn pmixrun() -> PathBuf {
 /// The programs for which `mpicc` is the compiler.
 const MPI_PROGRAMS: [&str; 3] = ["ring", "mpi", "wireup"];
 
-/// The compiled `tests/programs/NAME.c`: an MPI program, or one that is linked to libpmix, for which `CC` may name another
-/// compiler than `cc`.
+/// The compiled `tests/programs/NAME.c`: an MPI program, or one that is linked to libpmix if it calls it, for which `CC` may
+/// name another compiler than `cc`.
 pub fn program(name: &str) -> PathBuf {
-    once(&format!("program-{name}"), |output| {
+    let is_mpi = MPI_PROGRAMS.contains(&name);
+    compiled(name, &format!("program-{name}"), is_mpi, |command| {
+        if !is_mpi {
+            command.arg(format!("-L{}", stock_variable("libdir").display()));
+            command.args(["-Wl,--as-needed", "-lpmix", "-lpthread"]);
+        }
+    })
+}
+
+/// The compiled `tests/programs/NAME.c` as a shared object that names no libpmix.
+pub fn plugin(name: &str) -> PathBuf {
+    compiled(name, &format!("plugin-{name}.so"), false, |command| {
+        command.args(["-shared", "-fPIC", "-lpthread"]);
+    })
+}
+
+fn compiled(name: &str, output: &str, is_mpi: bool, link: impl FnOnce(&mut Command)) -> PathBuf {
+    once(output, |output| {
         let source = repository().join("tests/programs").join(name).with_extension("c");
         // A name of its own: another test binary may be compiling the same.
         let made = output.with_extension(std::process::id().to_string());
-        let is_mpi = MPI_PROGRAMS.contains(&name);
         let compiler = if is_mpi { Some("mpicc".into()) } else { std::env::var_os("CC") };
         let mut command = Command::new(compiler.unwrap_or("cc".into()));
         command.args(["-O1", "-g", "-Wall", "-Wextra", "-Werror"]).arg(&source).arg("-o").arg(&made);
         if !is_mpi {
             command.arg(format!("-I{}", stock_variable("includedir").display()));
-            command.arg(format!("-L{}", stock_variable("libdir").display()));
-            command.args(["-lpmix", "-lpthread"]);
         }
+        link(&mut command);
         succeed(&mut command);
         fs::rename(&made, output).unwrap_or_else(|error| panic!("{}: {error}", output.display()));
     })

@@ -183,9 +183,19 @@ impl Cluster {
 
     /// The processes that host servers.
     pub fn slurmstepds(&self) -> Vec<u32> {
+        self.named("slurmstepd")
+    }
+
+    /// The daemons of all nodes.
+    pub fn slurmds(&self) -> Vec<u32> {
+        self.named("slurmd")
+    }
+
+    /// The processes of the cluster that have this name.
+    fn named(&self, wanted: &str) -> Vec<u32> {
         let ours = fs::metadata(format!("/proc/{}/ns/pid", self.inside)).map(|metadata| metadata.ino()).ok();
         let is_one = |pid: &u32| {
-            fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == "slurmstepd")
+            fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == wanted)
                 && fs::metadata(format!("/proc/{pid}/ns/pid")).map(|metadata| metadata.ino()).ok() == ours
         };
         processes().filter(is_one).collect()

@@ -1,7 +1,7 @@
 //! Tests of the PMIx library against real peers: what the tests share.
 //!
 //! * [`Library`]: the library under test is a parameter; the same programs run with ours and with Debian's.
-//! * [`program`]: the C programs of `tests/programs`, compiled once against the stock headers.
+//! * [`program`], [`plugin`]: the C programs of `tests/programs`, compiled once against the stock headers.
 //! * [`Run`]: a command with a deadline, after which its whole process group is killed.
 //! * [`Pair`]: whose library serves, and whose the ranks have.
 //! * [`Root`]: another Debian release in a directory, with Open MPI 5.
@@ -23,7 +23,7 @@ mod run;
 mod traces;
 mod waiting;
 
-pub use build::{Library, Profile, pmixrun, program, repository};
+pub use build::{Library, Profile, plugin, pmixrun, program, repository};
 pub use cluster::{Cluster, ROOT, USERS};
 pub use pair::{Pair, is_large, times};
 pub use root::Root;
