@@ -54,9 +54,7 @@ impl Case {
                 assert_eq!(told(&format!(": {event} {rank} object right")), 1, "{event} {rank}: {ended}");
             }
         }
-        // What stock servers answer about process sets is left to chance.
-        let set_up = if self.host == Library::Stock { "-157" } else { "-157 -157 -157" };
-        assert_eq!(told(&format!(": set up: 1 variables, {set_up}")), self.servers as usize, "{ended}");
+        assert_eq!(told(": set up: 1 variables, -157 -157 -157"), self.servers as usize, "{ended}");
         for line in ended.stderr.lines().filter(|line| line.contains(": library ")) {
             assert!(self.host.is_named_in(line), "{ended}");
         }
@@ -172,12 +170,22 @@ fn builds_of_different_optimisation() {
     Case::new(1, 2, debug, &[release]).client_args(STRICT).pass();
 }
 
+/// The ranks are killed while they wait in a fence, after which the stock server crashes now and then
+/// (`docs/differences.md`): it has more than one try.
 #[test]
 fn an_abort_ends_the_job_with_its_status() {
+    const TRIES: u32 = 5;
+    const SEGMENTATION_FAULT: i32 = 128 + 11;
     let combinations = [(ours(), ours()), (ours(), Library::Stock), (Library::Stock, ours())];
     for (host, ranks) in combinations {
         for (servers, aborts) in [(1, "--abort 1"), (2, "--abort 3")] {
-            let ended = Case::new(servers, 2, host, &[ranks]).client_args(aborts).run();
+            let case = Case::new(servers, 2, host, &[ranks]).client_args(aborts);
+            let mut ended = case.run();
+            for _ in 1..TRIES {
+                if host == Library::Stock && ended.code() == SEGMENTATION_FAULT {
+                    ended = case.run();
+                }
+            }
             assert_eq!(ended.code(), 7, "{ended}");
             assert_eq!(ended.count("FAIL"), 0, "{ended}");
             let told = ended.stderr.contains("status 7 message the test asked for it procs 0");

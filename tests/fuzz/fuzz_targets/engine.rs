@@ -191,7 +191,7 @@ impl Bench {
             version: version.into(),
             module,
             buffer,
-            gds: if form % 2 == 0 { STORE_NAME.into() } else { "hash".into() },
+            gds: if form.is_multiple_of(2) { STORE_NAME.into() } else { "hash".into() },
             infos: Vec::new(),
         });
         // Most hosts let everybody in.
