@@ -59,7 +59,7 @@ miri: deps-build
 .PHONY: test-mpirun test-slurm
 test-mpirun test-slurm: deps-test build
 	$(CARGO) build -p pmix-ffi -p pmix-tools
-	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) test -p pmix-tests --test $(@:test-%=%)
+	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) test -p pmix-tests --test '$(@:test-%=%)*'
 
 .PHONY: check
 check: deps-build

@@ -22,6 +22,7 @@ use crate::application;
 use crate::completion::{Answer, AnswerSink};
 use crate::config::Config;
 use crate::engine::{Engine, JobPlan, Output, PeerId, Range};
+use crate::fork;
 use crate::io::Loop;
 use crate::link::{OwnLink, OwnRequests};
 
@@ -60,7 +61,7 @@ pub struct Stats {
 
 /// What the API, the thread and the process's own client share.
 pub(crate) struct Inner {
-    pub engine: Mutex<Engine>,
+    pub engine: Arc<Mutex<Engine>>,
     pub host: Arc<dyn Host>,
     pub wake: EventFd,
     pub own: Mutex<OwnRequests>,
@@ -106,8 +107,10 @@ impl Inner {
 
     /// One line for the administrator: something has gone wrong.
     pub fn log(&self, line: &str) {
-        // A daemon may have closed its stderr; there is nowhere else to complain.
-        let _ = writeln!(io::stderr(), "pmix-dstore server {}: {}", std::process::id(), one_line(line));
+        let line = format!("pmix-dstore server {}: {}\n", std::process::id(), one_line(line));
+        // In one piece, since the daemons of a job may share a terminal. A daemon may have closed its stderr; there is
+        // nowhere else to complain.
+        let _ = io::stderr().write_all(line.as_bytes());
     }
 
     /// A message for the process's own client: a reply or an event.
@@ -175,7 +178,7 @@ impl Server {
         let wake = EventFd::from_flags(flags).map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
         let (me, hostname) = (config.me.clone(), config.hostname.clone());
         let inner = Arc::new_cyclic(|inner: &Weak<Inner>| Inner {
-            engine: Mutex::new(Engine::new(config, port, inner.clone())),
+            engine: Arc::new(Mutex::new(Engine::new(config, port, inner.clone()))),
             host,
             wake,
             own: Mutex::default(),
@@ -261,7 +264,7 @@ impl Server {
     }
 
     /// The environment variables that a client must be started with. One that is registered only later gets
-    /// everything over the socket.
+    /// everything over the socket. May be called in a forked child, see [`Server::will_fork`].
     ///
     /// # Errors
     /// `ERR_INIT` where the server has ended.
@@ -269,7 +272,18 @@ impl Server {
         if self.inner.is_stopped() {
             return Err(Status::ERR_INIT);
         }
-        Ok(self.inner.feed(|engine| engine.setup_fork(proc)))
+        Ok(fork::setup_fork(&self.inner.engine, proc))
+    }
+
+    /// Before this process forks: a child may ask for the environment of a client. [`Server::has_forked`] is to follow in the
+    /// same thread of the parent.
+    pub fn will_fork(&self) {
+        fork::hold(&self.inner.engine);
+    }
+
+    /// After this process has forked.
+    pub fn has_forked() {
+        fork::let_go();
     }
 
     /// Collects what a job described by `infos` is to be started with, on every node: variables of this process's

@@ -8,13 +8,16 @@
  *   rendezvous               the first half accepts the second one, by a published name
  *   serve FILE, visit FILE   the same between two jobs; the name of the port is published, FILE says when
  *   visit-file FILE, serve-file FILE   the same without a name server: FILE holds the port
+ *   segments PMIXCTL         looks for the addresses of all ranks in the segments of its node
  *   unpublish                publishes twice, takes back, looks up what is not there
  *   abort CODE               rank 1 calls MPI_Abort
  *   exit CODE                rank 1 ends without MPI_Finalize
- *   crash                    rank 1 is ended by a signal
+ *   crash [SIGNAL]           rank 1 is ended by a signal
  *   early CODE               rank 1 ends before MPI_Init
+ *   orphan, early-orphan     rank 1 kills the daemon it came from, after MPI_Init or while the others wait for it in there
  *
- * Every process prints "rank R of N: library DEV:INO daemon DEV:INO": which libpmix it and its parent have mapped.
+ * Every process prints "rank R of N: library DEV:INO daemon DEV:INO offers STORES on HOST": which libpmix it and its
+ * parent have mapped, which data stores its server offers, and where it is.
  */
 #include <mpi.h>
 
@@ -62,10 +65,13 @@ static void mapped_library(pid_t pid, char *text, size_t len)
 
 static void introduce(void)
 {
-    char own[64], daemon[64];
+    char own[64], daemon[64], host[64] = "";
     mapped_library(getpid(), own, sizeof(own));
     mapped_library(getppid(), daemon, sizeof(daemon));
-    printf("%s rank %d of %d: library %s daemon %s\n", role, rank, size, own, daemon);
+    gethostname(host, sizeof(host) - 1);
+    const char *stores = getenv("PMIX_GDS_MODULE");
+    printf("%s rank %d of %d: library %s daemon %s offers %s on %s\n", role, rank, size, own, daemon,
+           stores ? stores : "nothing", host);
     fflush(stdout);
 }
 
@@ -249,6 +255,20 @@ static void between_jobs(int accepts, int by_name, const char *path)
     MPI_Info_free(&global);
 }
 
+/* What the exchange at the start brought can be read without asking the server. */
+static void look_into_segments(const char *pmixctl)
+{
+    char command[4096], line[16384];
+    int addresses = 0;
+    snprintf(command, sizeof(command), "'%s' inspect --all \"$PMIX_DSTORE_SEGMENTS\"", pmixctl);
+    FILE *report = popen(command, "r");
+    while (report != NULL && fgets(line, sizeof(line), report) != NULL) {
+        addresses += strstr(line, "btl.tcp") != NULL && strstr(line, "BYTE_OBJECT") != NULL;
+    }
+    check(report != NULL && pclose(report) == 0, "report about the segments");
+    check(addresses == size, "addresses of all ranks");
+}
+
 static void unpublish(void)
 {
     static char name[] = "mpi.c name";
@@ -269,7 +289,7 @@ static void unpublish(void)
 
 static int rank_by_launcher(void)
 {
-    const char *text = getenv("OMPI_COMM_WORLD_RANK");
+    const char *text = getenv("PMIX_RANK");
     return text != NULL ? atoi(text) : -1;
 }
 
@@ -279,6 +299,10 @@ int main(int argc, char **argv)
     int number = argc > 2 ? atoi(argv[2]) : 0;
     if (strcmp(kind, "early") == 0 && rank_by_launcher() == 1) {
         exit(number);
+    }
+    if (strcmp(kind, "early-orphan") == 0 && rank_by_launcher() == 1) {
+        usleep(300000);
+        kill(getppid(), SIGKILL);
     }
     MPI_Init(&argc, &argv);
     MPI_Comm parent;
@@ -305,6 +329,8 @@ int main(int argc, char **argv)
         rendezvous();
     } else if (strncmp(kind, "serve", 5) == 0 || strncmp(kind, "visit", 5) == 0) {
         between_jobs(kind[0] == 's', strstr(kind, "-file") == NULL, argv[2]);
+    } else if (strcmp(kind, "segments") == 0) {
+        look_into_segments(argv[2]);
     } else if (strcmp(kind, "unpublish") == 0) {
         unpublish();
     } else if (strcmp(kind, "abort") == 0 && rank == 1) {
@@ -312,7 +338,9 @@ int main(int argc, char **argv)
     } else if (strcmp(kind, "exit") == 0 && rank == 1) {
         exit(number);
     } else if (strcmp(kind, "crash") == 0 && rank == 1) {
-        raise(SIGSEGV);
+        raise(number != 0 ? number : SIGSEGV);
+    } else if (strcmp(kind, "orphan") == 0 && rank == 1) {
+        kill(getppid(), SIGKILL);
     }
     if (failures == 0) {
         printf("%s rank %d done\n", role, rank);

@@ -120,7 +120,62 @@ static const struct {
     { "PMIx_server_register_resources", "s Infd" }, { "PMIx_server_deregister_resources", "s Infd" },
     { "PMIx_tool_init", "s pIn" }, { "PMIx_tool_attach_to_server", "s ppIn" },
     { "PMIx_tool_connect_to_server", "s pIn" }, { "PMIx_tool_disconnect", "s P" },
-    { "PMIx_tool_get_servers", "s OO" }, { "PMIx_tool_set_server", "s PIn" },
+    { "PMIx_tool_get_servers", "s OO" }, { "PMIx_tool_set_server", "s PIn" },    /* of later releases */
+    { "PMIx_App_construct", "- x" }, { "PMIx_App_destruct", "- x" }, { "PMIx_App_free", "- xn" },
+    { "PMIx_App_info_create", "- xn" }, { "PMIx_App_release", "- x" }, { "PMIx_App_string", "- x" },
+    { "PMIx_Argv_append_nosize", "s XS" }, { "PMIx_Argv_append_unique_nosize", "s XS" }, { "PMIx_Argv_copy", "- a" },
+    { "PMIx_Argv_count", "- a" }, { "PMIx_Argv_free", "- a" }, { "PMIx_Argv_join", "- a0" },
+    { "PMIx_Argv_prepend_nosize", "s XS" }, { "PMIx_Argv_split", "- s0" }, { "PMIx_Argv_split_inter", "- s00" },
+    { "PMIx_Argv_split_with_empty", "- s0" }, { "PMIx_Byte_object_construct", "- x" },
+    { "PMIx_Byte_object_destruct", "- x" }, { "PMIx_Byte_object_free", "- xn" }, { "PMIx_Byte_object_load", "- xxn" },
+    { "PMIx_Check_key", "- ss" }, { "PMIx_Check_nspace", "- ss" }, { "PMIx_Check_procid", "- pp" },
+    { "PMIx_Check_reserved_key", "- s" }, { "PMIx_Coord_construct", "- x" }, { "PMIx_Coord_destruct", "- x" },
+    { "PMIx_Coord_free", "- xn" }, { "PMIx_Cpuset_construct", "- x" }, { "PMIx_Cpuset_free", "- xn" },
+    { "PMIx_Data_array_construct", "- xnt" }, { "PMIx_Data_array_free", "- x" }, { "PMIx_Data_array_init", "- xt" },
+    { "PMIx_Data_buffer_construct", "- x" }, { "PMIx_Data_buffer_destruct", "- x" },
+    { "PMIx_Data_buffer_load", "- xxn" }, { "PMIx_Data_buffer_release", "- x" },
+    { "PMIx_Data_buffer_unload", "- xxx" }, { "PMIx_Device_construct", "- x" }, { "PMIx_Device_destruct", "- x" },
+    { "PMIx_Device_distance_construct", "- x" }, { "PMIx_Device_distance_destruct", "- x" },
+    { "PMIx_Device_distance_free", "- xn" }, { "PMIx_Device_free", "- xn" }, { "PMIx_Disk_stats_construct", "- x" },
+    { "PMIx_Disk_stats_destruct", "- x" }, { "PMIx_Disk_stats_free", "- xn" }, { "PMIx_Endpoint_construct", "- x" },
+    { "PMIx_Endpoint_destruct", "- x" }, { "PMIx_Endpoint_free", "- xn" }, { "PMIx_Envar_construct", "- x" },
+    { "PMIx_Envar_destruct", "- x" }, { "PMIx_Envar_free", "- xn" }, { "PMIx_Envar_load", "- xxx0" },
+    { "PMIx_Error_code", "- s" }, { "PMIx_Fabric_construct", "- x" }, { "PMIx_Geometry_construct", "- x" },
+    { "PMIx_Geometry_destruct", "- x" }, { "PMIx_Geometry_free", "- xn" }, { "PMIx_Info_construct", "- i" },
+    { "PMIx_Info_destruct", "- i" }, { "PMIx_Info_free", "- in" }, { "PMIx_Info_get_size", "s IO" },
+    { "PMIx_Info_is_end", "- i" }, { "PMIx_Info_is_optional", "- i" }, { "PMIx_Info_is_persistent", "- i" },
+    { "PMIx_Info_is_qualifier", "- i" }, { "PMIx_Info_is_required", "- i" },
+    { "PMIx_Info_list_add_unique", "s LKxt0" }, { "PMIx_Info_list_add_value", "s LKV" },
+    { "PMIx_Info_list_add_value_unique", "s LKV0" }, { "PMIx_Info_list_get_info", "- lxo" },
+    { "PMIx_Info_list_get_size", "- l" }, { "PMIx_Info_list_prepend", "s LKxt" },
+    { "PMIx_Info_list_xfer_unique", "s LI0" }, { "PMIx_Info_optional", "- i" }, { "PMIx_Info_persistent", "- i" },
+    { "PMIx_Info_processed", "- i" }, { "PMIx_Info_qualifier", "- i" }, { "PMIx_Info_required", "- i" },
+    { "PMIx_Info_set_end", "- i" }, { "PMIx_Info_true", "- i" }, { "PMIx_Info_was_processed", "- i" },
+    { "PMIx_Load_key", "- xs" }, { "PMIx_Load_nspace", "- xs" }, { "PMIx_Load_procid", "- ps0" },
+    { "PMIx_Multicluster_nspace_construct", "- xxx" }, { "PMIx_Multicluster_nspace_parse", "- xxx" },
+    { "PMIx_Net_stats_construct", "- x" }, { "PMIx_Net_stats_destruct", "- x" }, { "PMIx_Net_stats_free", "- xn" },
+    { "PMIx_Node_pid_construct", "- x" }, { "PMIx_Node_pid_destruct", "- x" }, { "PMIx_Node_pid_free", "- xn" },
+    { "PMIx_Node_stats_construct", "- x" }, { "PMIx_Node_stats_destruct", "- x" }, { "PMIx_Node_stats_free", "- xn" },
+    { "PMIx_Nspace_invalid", "- s" }, { "PMIx_Pdata_construct", "- x" }, { "PMIx_Pdata_destruct", "- x" },
+    { "PMIx_Pdata_free", "- xn" }, { "PMIx_Pdata_load", "- xpsxt" }, { "PMIx_Pdata_xfer", "- xx" },
+    { "PMIx_Proc_construct", "- p" }, { "PMIx_Proc_destruct", "- p" }, { "PMIx_Proc_free", "- pn" },
+    { "PMIx_Proc_info_construct", "- x" }, { "PMIx_Proc_info_destruct", "- x" }, { "PMIx_Proc_info_free", "- xn" },
+    { "PMIx_Proc_load", "- ps0" }, { "PMIx_Proc_stats_construct", "- x" }, { "PMIx_Proc_stats_destruct", "- x" },
+    { "PMIx_Proc_stats_free", "- xn" }, { "PMIx_Proc_string", "- p" }, { "PMIx_Procid_invalid", "- p" },
+    { "PMIx_Progress_thread_stop", "- in" }, { "PMIx_Query_construct", "- x" }, { "PMIx_Query_destruct", "- x" },
+    { "PMIx_Query_free", "- xn" }, { "PMIx_Query_qualifiers_create", "- xn" }, { "PMIx_Query_release", "- x" },
+    { "PMIx_Regattr_construct", "- x" }, { "PMIx_Regattr_destruct", "- x" }, { "PMIx_Regattr_free", "- xn" },
+    { "PMIx_Regattr_load", "- xssts" }, { "PMIx_Regattr_xfer", "- xx" }, { "PMIx_Regex2_construct", "- x" },
+    { "PMIx_Regex2_destruct", "- x" }, { "PMIx_Regex2_free", "- xn" }, { "PMIx_Resource_block", "s 0SXnin" },
+    { "PMIx_Resource_block_nb", "s 0SXninfd" }, { "PMIx_Resource_unit_construct", "- x" },
+    { "PMIx_Resource_unit_destruct", "- x" }, { "PMIx_Resource_unit_free", "- xn" },
+    { "PMIx_Resource_unit_string", "- x" }, { "PMIx_Session_control", "s 0Infd" }, { "PMIx_Setenv", "s Ss0X" },
+    { "PMIx_Topology_construct", "- x" }, { "PMIx_Topology_free", "- xn" }, { "PMIx_Value_construct", "- x" },
+    { "PMIx_Value_free", "- xn" }, { "PMIx_Value_get_number", "s VXt" }, { "PMIx_Value_get_size", "s VO" },
+    { "PMIx_Value_true", "- x" }, { "PMIx_Xfer_procid", "- pp" }, { "PMIx_generate_regex2", "s SinO" },
+    { "PMIx_parse_regex2", "s XinO" }, { "PMIx_server_IOF_flow_control", "s P00infd" },
+    { "PMIx_server_collect_job_info", "s PnB" }, { "PMIx_server_generate_cpuset", "s SX" },
+    { "PMIx_tool_set_server_module", "s X" },
 };
 
 typedef intptr_t (*any_function)(intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t,
@@ -237,9 +292,7 @@ static void put_own(const char *key)
 {
     pmix_value_t value = value_uint32(7);
     must(PMIx_Put(PMIX_GLOBAL, key, &value), "PMIx_Put");
-    must(PMIx_Commit(), "PMIx_Commit");
-    pmix_info_t collect = { .key = PMIX_COLLECT_DATA, .value = value_bool(true) };
-    must(PMIx_Fence(NULL, 0, &collect, 1), "PMIx_Fence");
+    must(commit_and_collect(), "PMIx_Commit or PMIx_Fence");
 }
 
 static void end_client(void)
@@ -314,9 +367,7 @@ static void check_keys(void)
         snprintf(what, sizeof(what), "a key of %zu characters", cases[i].len);
         expect(PMIx_Put(PMIX_GLOBAL, key, &value), expected, what);
         expect(PMIx_Store_internal(&me, key, &value), expected, what);
-        must(PMIx_Commit(), "PMIx_Commit");
-        pmix_info_t collect = { .key = PMIX_COLLECT_DATA, .value = value_bool(true) };
-        must(PMIx_Fence(NULL, 0, &collect, 1), "PMIx_Fence");
+        must(commit_and_collect(), "PMIx_Commit or PMIx_Fence");
         if (cases[i].len == 0) {
             continue; /* An empty key asks for all values. */
         }
@@ -537,9 +588,7 @@ static void check_values(void)
     if (PMIx_Put(PMIX_GLOBAL, "t.regex", &regex) == PMIX_SUCCESS) {
         complain("a regex that has no end was taken");
     }
-    must(PMIx_Commit(), "PMIx_Commit");
-    pmix_info_t collect = { .key = PMIX_COLLECT_DATA, .value = value_bool(true) };
-    must(PMIx_Fence(NULL, 0, &collect, 1), "PMIx_Fence");
+    must(commit_and_collect(), "PMIx_Commit or PMIx_Fence");
     pmix_proc_t of = me;
     of.rank = 1 - me.rank;
     int found_types = 0;

@@ -68,15 +68,19 @@ impl Library {
 
     /// Device and inode of its file, as `tests/programs/mpi.c` prints them.
     pub fn identity(self) -> String {
-        let file = self.file();
-        let found = fs::metadata(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        format!("{}:{}", found.dev(), found.ino())
+        identity(&self.file())
     }
 
     /// What `PMIx_Get_version` of this library says about itself.
     pub fn is_named_in(self, version: &str) -> bool {
         version.contains("pmix-dstore") == (self != Library::Stock)
     }
+}
+
+/// Device and inode of a file, as `tests/programs/mpi.c` prints them.
+pub(crate) fn identity(file: &Path) -> String {
+    let found = fs::metadata(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    format!("{}:{}", found.dev(), found.ino())
 }
 
 /// The root of the project.
@@ -97,22 +101,37 @@ pub fn pmixrun() -> PathBuf {
 /// The programs for which `mpicc` is the compiler.
 const MPI_PROGRAMS: [&str; 2] = ["ring", "mpi"];
 
-/// The compiled `tests/programs/NAME.c`: an MPI program, or one that is linked to libpmix, for which `CC` may name another
-/// compiler than `cc`.
+/// The compiled `tests/programs/NAME.c`: an MPI program, or one that is linked to libpmix if it calls it, for which `CC` may
+/// name another compiler than `cc`.
 pub fn program(name: &str) -> PathBuf {
-    once(&format!("program-{name}"), |output| {
+    let is_mpi = MPI_PROGRAMS.contains(&name);
+    compiled(name, &format!("program-{name}"), is_mpi, |command| {
+        if !is_mpi {
+            command.arg(format!("-L{}", stock_variable("libdir").display()));
+            command.args(["-Wl,--as-needed", "-lpmix", "-lpthread"]);
+        }
+    })
+}
+
+/// The compiled `tests/programs/NAME.c` as a shared object that names no libpmix.
+pub fn plugin(name: &str) -> PathBuf {
+    compiled(name, &format!("plugin-{name}.so"), false, |command| {
+        command.args(["-shared", "-fPIC", "-lpthread"]);
+    })
+}
+
+fn compiled(name: &str, output: &str, is_mpi: bool, link: impl FnOnce(&mut Command)) -> PathBuf {
+    once(output, |output| {
         let source = repository().join("tests/programs").join(name).with_extension("c");
         // A name of its own: another test binary may be compiling the same.
         let made = output.with_extension(std::process::id().to_string());
-        let is_mpi = MPI_PROGRAMS.contains(&name);
         let compiler = if is_mpi { Some("mpicc".into()) } else { std::env::var_os("CC") };
         let mut command = Command::new(compiler.unwrap_or("cc".into()));
         command.args(["-O1", "-g", "-Wall", "-Wextra", "-Werror"]).arg(&source).arg("-o").arg(&made);
         if !is_mpi {
             command.arg(format!("-I{}", stock_variable("includedir").display()));
-            command.arg(format!("-L{}", stock_variable("libdir").display()));
-            command.args(["-lpmix", "-lpthread"]);
         }
+        link(&mut command);
         succeed(&mut command);
         fs::rename(&made, output).unwrap_or_else(|error| panic!("{}: {error}", output.display()));
     })
@@ -175,7 +194,7 @@ fn once(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
 }
 
 /// Makes or replaces a symbolic link.
-fn link(to: &Path, at: &Path) {
+pub(crate) fn link(to: &Path, at: &Path) {
     let made = at.with_extension(format!("{}.new", std::process::id()));
     let linked = symlink(to, &made).and_then(|()| fs::rename(&made, at));
     linked.unwrap_or_else(|error| panic!("{}: {error}", at.display()));

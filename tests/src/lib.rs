@@ -1,9 +1,10 @@
 //! Tests of the PMIx library against real peers: what the tests share.
 //!
 //! * [`Library`]: the library under test is a parameter; the same programs run with ours and with Debian's.
-//! * [`program`]: the C programs of `tests/programs`, compiled once against the stock headers.
+//! * [`program`], [`plugin`]: the C programs of `tests/programs`, compiled once against the stock headers.
 //! * [`Run`]: a command with a deadline, after which its whole process group is killed.
 //! * [`Pair`]: whose library serves, and whose the ranks have.
+//! * [`Cluster`]: a Slurm of the test's own, on several nodes.
 //! * [`WaitingJob`]: a job under our launcher whose ranks wait while a test attacks their server.
 //! * [`peers`]: connections to a server that say what they like.
 //! * [`Traces`]: what a test leaves behind, which must be nothing: files, processes, harmed canaries.
@@ -13,13 +14,15 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod cluster;
 mod pair;
 pub mod peers;
 mod run;
 mod traces;
 mod waiting;
 
-pub use build::{Library, Profile, pmixrun, program, repository};
+pub use build::{Library, Profile, plugin, pmixrun, program, repository};
+pub use cluster::{Cluster, ROOT, USERS};
 pub use pair::{Pair, is_large, times};
 pub use run::{Ended, Run};
 pub use traces::{Living, Traces};

@@ -129,13 +129,6 @@ fn our_server_takes_answers_of_every_kind() {
 }
 
 #[test]
-fn our_hosts_may_tell_of_events_where_they_hear_of_one() {
-    for ranks in [ours(), Library::Stock] {
-        Case::new(1, 3, ours(), &[ranks]).host_args("--events echo").client_args("--echo").pass();
-    }
-}
-
-#[test]
 fn our_hosts_hear_which_events_of_the_environment_are_wanted() {
     for (servers, ranks) in [(1, ours()), (1, Library::Stock), (2, ours())] {
         let ended = Case::new(servers, 2, ours(), &[ranks]).run();
@@ -161,6 +154,16 @@ fn a_job_of_both_libraries() {
 #[test]
 fn without_shared_memory() {
     Case::new(1, 3, ours(), &[ours()]).host_args("--env PMIX_DSTORE_SHM=0").client_args("--strict --unshared").pass();
+}
+
+/// Slurm asks for a rank's environment in the child that becomes the rank.
+#[test]
+fn environments_may_be_made_in_forked_children() {
+    for servers in [1, 2] {
+        let case = Case::new(servers, 3, ours(), &[ours()]);
+        case.host_args("--environment child").client_args("--strict --reput --shared").pass();
+    }
+    Case::new(1, 3, ours(), &[Library::Stock]).host_args("--environment child").pass();
 }
 
 #[test]

@@ -365,6 +365,11 @@ impl Status {
     pub fn name(self) -> Option<&'static str> {
         NAMES.iter().find(|(code, _)| *code == self.0).map(|(_, name)| *name)
     }
+
+    /// The status with a name, such as `PMIX_ERR_NOT_FOUND`, in letters of either case.
+    pub fn from_name(name: &str) -> Option<Status> {
+        NAMES.iter().find(|(_, known)| known.eq_ignore_ascii_case(name)).map(|(code, _)| Status(*code))
+    }
 }
 
 impl fmt::Debug for Status {
@@ -384,6 +389,7 @@ impl fmt::Display for Status {
 
 impl std::error::Error for Status {}
 
+/// Codes and names; of several names of a code the newest release's comes first.
 const NAMES: &[(i32, &str)] = &[
     (0, "PMIX_SUCCESS"),
     (-1, "PMIX_ERROR"),
@@ -495,11 +501,11 @@ const NAMES: &[(i32, &str)] = &[
     (-334, "PMIX_EVENT_ACTION_COMPLETE"),
     (-3000, "PMIX_EXTERNAL_ERR_BASE"),
     (-2, "PMIX_ERR_SILENT"),
-    (-3, "PMIX_ERR_DEBUGGER_RELEASE"),
+    (-3, "PMIX_DEBUGGER_RELEASE"),
     (-7, "PMIX_ERR_PROC_ABORTED"),
     (-9, "PMIX_ERR_PROC_ABORTING"),
     (-10, "PMIX_ERR_SERVER_FAILED_REQUEST"),
-    (-11, "PMIX_EXISTS"),
+    (-11, "PMIX_ERR_EXISTS"),
     (-13, "PMIX_ERR_HANDSHAKE_FAILED"),
     (-14, "PMIX_ERR_READY_FOR_HANDSHAKE"),
     (-17, "PMIX_ERR_PROC_ENTRY_NOT_FOUND"),
@@ -520,7 +526,7 @@ const NAMES: &[(i32, &str)] = &[
     (-44, "PMIX_ERR_INVALID_NAMESPACE"),
     (-45, "PMIX_ERR_SERVER_NOT_AVAIL"),
     (-48, "PMIX_ERR_NOT_IMPLEMENTED"),
-    (-58, "PMIX_DEBUG_WAITING_FOR_NOTIFY"),
+    (-58, "PMIX_READY_FOR_DEBUG"),
     (-63, "PMIX_ERR_FATAL"),
     (-64, "PMIX_ERR_NOT_AVAILABLE"),
     (-65, "PMIX_ERR_VALUE_OUT_OF_BOUNDS"),
@@ -538,15 +544,15 @@ const NAMES: &[(i32, &str)] = &[
     (-103, "PMIX_ERR_LOST_CONNECTION_TO_CLIENT"),
     (-105, "PMIX_NOTIFY_ALLOC_COMPLETE"),
     (-112, "PMIX_ERR_INVALID_TERMINATION"),
-    (-145, "PMIX_ERR_JOB_TERMINATED"),
+    (-145, "PMIX_EVENT_JOB_END"),
     (-146, "PMIX_ERR_UPDATE_ENDPOINTS"),
     (-148, "PMIX_GDS_ACTION_COMPLETE"),
     (-149, "PMIX_PROC_HAS_CONNECTED"),
     (-150, "PMIX_CONNECT_REQUESTED"),
-    (-231, "PMIX_ERR_NODE_DOWN"),
-    (-232, "PMIX_ERR_NODE_OFFLINE"),
-    (-230, "PMIX_ERR_SYS_BASE"),
-    (-330, "PMIX_ERR_SYS_OTHER"),
+    (-231, "PMIX_EVENT_NODE_DOWN"),
+    (-232, "PMIX_EVENT_NODE_OFFLINE"),
+    (-230, "PMIX_EVENT_SYS_BASE"),
+    (-330, "PMIX_EVENT_SYS_OTHER"),
     (-114, "PMIX_MONITOR_RESUSAGE_UPDATE"),
     (-202, "PMIX_ERR_LOST_PRECISION"),
     (-203, "PMIX_ERR_CHANGE_SIGN"),
@@ -555,4 +561,13 @@ const NAMES: &[(i32, &str)] = &[
     (-196, "PMIX_ERR_DVM_MOD"),
     (-194, "PMIX_ALLOC_TIMEOUT_WARNING"),
     (-195, "PMIX_DVM_IS_READY"),
+    // Older names of some of them.
+    (-3, "PMIX_ERR_DEBUGGER_RELEASE"),
+    (-11, "PMIX_EXISTS"),
+    (-58, "PMIX_DEBUG_WAITING_FOR_NOTIFY"),
+    (-145, "PMIX_ERR_JOB_TERMINATED"),
+    (-230, "PMIX_ERR_SYS_BASE"),
+    (-231, "PMIX_ERR_NODE_DOWN"),
+    (-232, "PMIX_ERR_NODE_OFFLINE"),
+    (-330, "PMIX_ERR_SYS_OTHER"),
 ];
