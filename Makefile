@@ -4,6 +4,8 @@
 #   make test                 all tests, against Debian's own Open MPI, Slurm and libpmix too
 #   make test-mpirun          of these the ones under Open MPI's mpirun; PMIX_TEST_LARGE=1 makes them larger
 #   make test-slurm           of these the ones under Slurm, likewise
+#   make test-openmpi5 ROOT=DIR   ranks under the Open MPI 5 of another Debian release, whose root DIR is or becomes
+#   make bench-wireup         how long jobs take to begin, beside the stock library; BENCH_ARGS="--rounds 30 --json"
 #   make check                formatting, lints and documentation
 #   make fuzz                 each fuzz target for FUZZ_SECONDS (60); needs a nightly compiler and cargo-fuzz
 #   make loom                 the publication protocol in every order of the memory model
@@ -60,6 +62,17 @@ miri: deps-build
 test-mpirun test-slurm: deps-test build
 	$(CARGO) build -p pmix-ffi -p pmix-tools
 	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) test -p pmix-tests --test '$(@:test-%=%)*'
+
+# The directory is made by debootstrap where it is not there; RELEASE is Debian 13 where it is not named.
+.PHONY: test-openmpi5
+test-openmpi5: deps-test build
+	tests/openmpi5/root.sh $(or $(ROOT),$(error ROOT names the directory)) $(or $(RELEASE),trixie)
+	PMIX_TEST_OPENMPI5=$(abspath $(ROOT)) PMIX_TEST_RELEASE=$(abspath $(release)) \
+		$(CARGO) test -p pmix-tests --test openmpi5
+
+.PHONY: bench-wireup
+bench-wireup: deps-test build
+	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) bench -p pmix-benches --bench wireup -- $(BENCH_ARGS)
 
 .PHONY: check
 check: deps-build

@@ -684,7 +684,9 @@ static void check_resolve(void)
     nodes = NULL;
     pmix_nspace_t unknown = "no-such-namespace";
     status = PMIx_Resolve_nodes(unknown, &nodes);
-    check(status != PMIX_SUCCESS, "PMIx_Resolve_nodes of an unknown namespace: %s", name_of(status));
+    check_beyond(status != PMIX_SUCCESS, "PMIx_Resolve_nodes of an unknown namespace: %s, %s", name_of(status),
+                 nodes ? nodes : "NULL");
+    free(nodes);
 }
 
 /* ---- events --------------------------------------------------------------------------------------------------------- */

@@ -1488,11 +1488,12 @@ typedef struct {
 
 /* An event from the other server. */
 typedef struct event {
+    pmix_proc_t source;
     infos_t infos;
     struct event *next;
 } event_t;
 
-/* Handlers may still use the few strings of past events. */
+/* Handlers may still use the few strings of past events, and release 6.1 the source after it was told. */
 static event_t *events;
 
 static void notified(pmix_status_t status, void *argument)
@@ -1546,12 +1547,14 @@ static void handle_message(void *argument)
         event_t *event = need(calloc(1, sizeof(*event)));
         event->next = events;
         events = event;
+        event->source = proc;
         infos_t *infos = &event->infos;
         for (uint64_t count = take_number(m); count > 0; count--) {
             const char *key = take_text(m);
             add(infos, key, take_value(m));
         }
-        pmix_status_t rc = PMIx_Notify_event(status, &proc, PMIX_RANGE_LOCAL, infos->items, infos->count, notified, NULL);
+        pmix_status_t rc = PMIx_Notify_event(status, &event->source, PMIX_RANGE_LOCAL, infos->items, infos->count, notified,
+                                             NULL);
         if (rc != PMIX_SUCCESS && rc != PMIX_OPERATION_SUCCEEDED) {
             note("PMIx_Notify_event: %s", PMIx_Error_string(rc));
         }

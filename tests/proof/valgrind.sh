@@ -13,6 +13,8 @@ leaks="--leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=defi
 runner=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$proof_triple")_RUNNER
 target=$proof_target/valgrind
 export PMIX_TEST_PATIENCE=20
+# hwloc says so on stderr where it cannot ask the processor itself.
+export HWLOC_COMPONENTS=-x86
 # Unoptimised, some of the units take half an hour each.
 export CARGO_PROFILE_DEV_OPT_LEVEL=1
 

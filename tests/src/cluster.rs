@@ -89,7 +89,7 @@ impl Cluster {
     /// When that fails.
     pub fn serve(&self, library: Library) {
         let file = match library {
-            Library::Ours(_) => library.directory().join("libpmix.so"),
+            Library::Ours(_) | Library::Other(_) => library.directory().join("libpmix.so"),
             Library::Stock => self.directory_of(library).join("libpmix.so"),
         };
         link(&file, &self.directory.join("opened/libpmix.so"));
@@ -98,7 +98,7 @@ impl Cluster {
     /// A library's directory as it is found in the cluster.
     pub fn directory_of(&self, library: Library) -> PathBuf {
         match library {
-            Library::Ours(_) => library.directory(),
+            Library::Ours(_) | Library::Other(_) => library.directory(),
             // A copy: its own place holds what is served.
             Library::Stock => self.directory.join("stock"),
         }
