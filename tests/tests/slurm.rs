@@ -44,9 +44,9 @@ const ENDS: [(&str, i32, &str); 3] = [
 
 #[test]
 fn a_rank_that_fails_ends_the_step_as_with_the_stock_library() {
-    let Some(cluster) = Cluster::start(1) else { return };
     let [both, server, ranks] = Pair::all();
     for pair in [both, server, ranks, REFERENCE] {
+        let Some(cluster) = Cluster::start(1) else { return };
         for user in [ROOT, USERS[0]] {
             for (args, code, reason) in ENDS {
                 let ended = run(&cluster, pair, user, "-n 4", args);
@@ -60,8 +60,11 @@ fn a_rank_that_fails_ends_the_step_as_with_the_stock_library() {
             assert_eq!(ring.code(), 137, "{pair:?}: {ring}");
             assert!(ring.stderr.contains("task 1: Killed"), "{pair:?}: {ring}");
         }
+        // A slurmstepd with the stock library crashes in some aborted steps, and leaves their files.
+        if pair.server != Library::Stock {
+            cluster.end();
+        }
     }
-    cluster.end();
 }
 
 #[test]
