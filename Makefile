@@ -4,6 +4,7 @@
 #   make test                 all tests, against Debian's own Open MPI, Slurm and libpmix too
 #   make test-mpirun          of these the ones under Open MPI's mpirun; PMIX_TEST_LARGE=1 makes them larger
 #   make test-slurm           of these the ones under Slurm, likewise
+#   make test-apps            LAMMPS, HPCC and other programs of Debian's under mpirun, for which it installs 41 MB of packages
 #   make check                formatting, lints and documentation
 #   make fuzz                 each fuzz target for FUZZ_SECONDS (60); needs a nightly compiler and cargo-fuzz
 #   make loom                 the publication protocol in every order of the memory model
@@ -61,10 +62,16 @@ test-mpirun test-slurm: deps-test build
 	$(CARGO) build -p pmix-ffi -p pmix-tools
 	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) test -p pmix-tests --test $(@:test-%=%)
 
+# One job at a time, which tells how it went.
+.PHONY: test-apps
+test-apps: deps-apps build
+	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) test -p pmix-tests --test apps -- --test-threads=1 --nocapture
+
 .PHONY: check
 check: deps-build
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy -p pmix-tests --test apps -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 
 .PHONY: fuzz
@@ -83,10 +90,10 @@ install: build
 	install -m 755 $(release)/pmixrun $(release)/pmixctl $(root)/bin/
 	strip --strip-debug $(root)/lib/libpmix.so.2 $(root)/bin/pmixrun $(root)/bin/pmixctl
 
-# What is needed to build, to run MPI programs, and for the tests; each list holds the one before.
-.PHONY: deps deps-build deps-run deps-test
+# What is needed to build, to run MPI programs, for the tests, and for those of test-apps; each list holds the one before.
+.PHONY: deps deps-build deps-run deps-test deps-apps
 deps: deps-test
-deps-build deps-run deps-test:
+deps-build deps-run deps-test deps-apps:
 	.ci/deps $(@:deps-%=%)
 
 .PHONY: clean

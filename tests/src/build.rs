@@ -1,6 +1,7 @@
 //! What the tests run: our library and launcher in both profiles, the stock library, compiled C programs.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
@@ -100,19 +101,28 @@ const MPI_PROGRAMS: [&str; 2] = ["ring", "mpi"];
 /// The compiled `tests/programs/NAME.c`: an MPI program, or one that is linked to libpmix, for which `CC` may name another
 /// compiler than `cc`.
 pub fn program(name: &str) -> PathBuf {
+    if MPI_PROGRAMS.contains(&name) {
+        return compiled(name, "mpicc".into(), &[]);
+    }
+    let include = format!("-I{}", stock_variable("includedir").display());
+    let libraries = format!("-L{}", stock_variable("libdir").display());
+    let compiler = std::env::var_os("CC").unwrap_or("cc".into());
+    compiled(name, compiler, &[&include, &libraries, "-lpmix", "-lpthread"])
+}
+
+/// The compiled `tests/programs/NAME.c` as an object for `LD_PRELOAD`, which brings no library with it.
+pub fn preload(name: &str) -> PathBuf {
+    let include = format!("-I{}", stock_variable("includedir").display());
+    compiled(name, "cc".into(), &["-shared", "-fPIC", &include])
+}
+
+fn compiled(name: &str, compiler: OsString, options: &[&str]) -> PathBuf {
     once(&format!("program-{name}"), |output| {
         let source = repository().join("tests/programs").join(name).with_extension("c");
         // A name of its own: another test binary may be compiling the same.
         let made = output.with_extension(std::process::id().to_string());
-        let is_mpi = MPI_PROGRAMS.contains(&name);
-        let compiler = if is_mpi { Some("mpicc".into()) } else { std::env::var_os("CC") };
-        let mut command = Command::new(compiler.unwrap_or("cc".into()));
-        command.args(["-O1", "-g", "-Wall", "-Wextra", "-Werror"]).arg(&source).arg("-o").arg(&made);
-        if !is_mpi {
-            command.arg(format!("-I{}", stock_variable("includedir").display()));
-            command.arg(format!("-L{}", stock_variable("libdir").display()));
-            command.args(["-lpmix", "-lpthread"]);
-        }
+        let mut command = Command::new(compiler);
+        command.args(["-O1", "-g", "-Wall", "-Wextra", "-Werror"]).arg(&source).arg("-o").arg(&made).args(options);
         succeed(&mut command);
         fs::rename(&made, output).unwrap_or_else(|error| panic!("{}: {error}", output.display()));
     })

@@ -1,7 +1,7 @@
 //! Tests of the PMIx library against real peers: what the tests share.
 //!
 //! * [`Library`]: the library under test is a parameter; the same programs run with ours and with Debian's.
-//! * [`program`]: the C programs of `tests/programs`, compiled once against the stock headers.
+//! * [`program`], [`preload`]: the C programs of `tests/programs`, compiled once against the stock headers.
 //! * [`Run`]: a command with a deadline, after which its whole process group is killed.
 //! * [`Pair`]: whose library serves, and whose the ranks have.
 //! * [`WaitingJob`]: a job under our launcher whose ranks wait while a test attacks their server.
@@ -19,7 +19,7 @@ mod run;
 mod traces;
 mod waiting;
 
-pub use build::{Library, Profile, pmixrun, program, repository};
+pub use build::{Library, Profile, pmixrun, preload, program, repository};
 pub use pair::{Pair, is_large, times};
 pub use run::{Ended, Run};
 pub use traces::{Living, Traces};

@@ -236,16 +236,17 @@ fn values_that_are_asked_for_before_they_are_put() {
 
 #[test]
 fn jobs_in_a_row_and_at_once_leave_nothing() {
-    let pair = Pair::all()[0];
-    let traces = Traces::begin();
-    for _ in 0..times(5, 200) {
-        pair.assert_well(&pair.job(&traces, 2, "hello").run(), 2);
-    }
-    traces.assert_none_left("jobs in a row");
-    thread::scope(|scope| {
-        for _ in 0..times(4, 20) {
-            scope.spawn(|| pair.assert_well(&pair.job(&traces, 2, "collectives").run(), 2));
+    for pair in Pair::all() {
+        let traces = Traces::begin();
+        for _ in 0..times(5, 200) {
+            pair.assert_well(&pair.job(&traces, 2, "hello").run(), 2);
         }
-    });
-    traces.assert_none_left("jobs at once");
+        traces.assert_none_left(format!("{pair:?}: jobs in a row"));
+        thread::scope(|scope| {
+            for _ in 0..times(4, 20) {
+                scope.spawn(|| pair.assert_well(&pair.job(&traces, 2, "collectives").run(), 2));
+            }
+        });
+        traces.assert_none_left(format!("{pair:?}: jobs at once"));
+    }
 }
