@@ -197,6 +197,21 @@ PMIX_EXPORT pmix_status_t PMIx_Validate_credential_nb(const pmix_byte_object_t *
 PMIX_EXPORT const char *PMIx_Value_comparison_string(pmix_value_cmp_t cmp);
 PMIX_EXPORT char *PMIx_Value_string(const pmix_value_t *value);
 
+/* of later releases than 4.2.2 */
+PMIX_EXPORT const char *PMIx_Alloc_inheritance_string(pmix_alloc_inheritance_t inheritance);
+PMIX_EXPORT char *PMIx_App_string(const pmix_app_t *app);
+PMIX_EXPORT pmix_status_t PMIx_Error_code(const char *errname);
+PMIX_EXPORT const char *PMIx_Group_operation_string(pmix_group_operation_t op);
+PMIX_EXPORT pmix_status_t PMIx_Info_get_size(const pmix_info_t *val, size_t *size);
+PMIX_EXPORT char *PMIx_Proc_string(const pmix_proc_t *proc);
+PMIX_EXPORT void PMIx_Progress_thread_stop(const pmix_info_t *info, size_t ninfo);
+PMIX_EXPORT pmix_status_t PMIx_Resource_block(pmix_resource_block_directive_t directive, char *block, const pmix_resource_unit_t *res, size_t nres, const pmix_info_t *info, size_t ninfo);
+PMIX_EXPORT const char *PMIx_Resource_block_directive_string(pmix_resource_block_directive_t directive);
+PMIX_EXPORT pmix_status_t PMIx_Resource_block_nb(pmix_resource_block_directive_t directive, char *block, const pmix_resource_unit_t *res, size_t nres, const pmix_info_t *info, size_t ninfo, pmix_op_cbfunc_t cbfunc, void *cbdata);
+PMIX_EXPORT char *PMIx_Resource_unit_string(const pmix_resource_unit_t *unit);
+PMIX_EXPORT pmix_status_t PMIx_Session_control(uint32_t sessionID, const pmix_info_t directives[], size_t ndirs, pmix_info_cbfunc_t cbfunc, void *cbdata);
+PMIX_EXPORT pmix_status_t PMIx_Value_get_size(const pmix_value_t *val, size_t *size);
+
 /* Sends one heartbeat of this process. */
 #define PMIx_Heartbeat()                                                                      \
     do {                                                                                      \

@@ -29,6 +29,12 @@ impl OnPanic for bool {
     }
 }
 
+impl OnPanic for usize {
+    fn on_panic() -> usize {
+        0
+    }
+}
+
 impl OnPanic for pmix_status_t {
     fn on_panic() -> pmix_status_t {
         Status::ERROR.0

@@ -421,3 +421,36 @@ pub fn value_comparison(code: i32) -> &'static CStr {
         _ => c"UNKNOWN VALUE",
     }
 }
+
+/// `PMIx_Alloc_inheritance_string`.
+pub fn alloc_inheritance(inheritance: u8) -> &'static CStr {
+    match inheritance {
+        1 => c"NONE",
+        2 => c"CHILD",
+        3 => c"DEFAULT",
+        4 => c"CHILD_DEFAULT",
+        _ => c"UNSPECIFIED",
+    }
+}
+
+/// `PMIx_Resource_block_directive_string`.
+pub fn resource_block_directive(directive: u8) -> &'static CStr {
+    match directive {
+        1 => c"DEFINE",
+        2 => c"EXTEND",
+        3 => c"REMOVE",
+        4 => c"DELETE",
+        _ => c"UNSPECIFIED",
+    }
+}
+
+/// `PMIx_Group_operation_string`.
+pub fn group_operation(operation: i32) -> &'static CStr {
+    match operation {
+        0 => c"CONSTRUCT",
+        1 => c"DESTRUCT",
+        2 => c"NONE",
+        3 => c"CANCEL",
+        _ => c"UNKNOWN VALUE",
+    }
+}

@@ -26,6 +26,14 @@ pub type pmix_nspace_t = [c_char; 256];
 /// `PMIX_MAX_KEYLEN + 1` bytes: a key, NUL-terminated.
 pub type pmix_key_t = [c_char; 512];
 pub type pmix_value_cmp_t = c_int;
+/// [`BOOL_TRUE`], [`BOOL_FALSE`] or [`NON_BOOL`].
+pub type pmix_boolean_t = c_int;
+/// `PMIX_BOOL_TRUE`, which is zero.
+pub const BOOL_TRUE: pmix_boolean_t = 0;
+/// `PMIX_BOOL_FALSE`.
+pub const BOOL_FALSE: pmix_boolean_t = 1;
+/// `PMIX_NON_BOOL`.
+pub const NON_BOOL: pmix_boolean_t = 2;
 pub type pmix_group_opt_t = c_int;
 pub type pmix_group_operation_t = c_int;
 pub type pmix_fabric_operation_t = c_int;
@@ -149,6 +157,15 @@ pub struct pmix_byte_object_t {
     pub size: usize,
 }
 layout!(pmix_byte_object_t, 16, 8; bytes @ 0, size @ 8);
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct pmix_regex2_t {
+    pub type_: *mut c_char,
+    pub bytes: *mut u8,
+    pub len: usize,
+}
+layout!(pmix_regex2_t, 24, 8; type_ @ 0, bytes @ 8, len @ 16);
 
 #[repr(C)]
 #[derive(Clone, Copy)]

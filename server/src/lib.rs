@@ -15,6 +15,7 @@ mod completion;
 mod config;
 mod engine;
 mod env;
+mod fork;
 mod host;
 mod io;
 mod link;

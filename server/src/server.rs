@@ -22,6 +22,7 @@ use crate::application;
 use crate::completion::{Answer, AnswerSink};
 use crate::config::Config;
 use crate::engine::{Engine, JobPlan, Output, PeerId, Range};
+use crate::fork;
 use crate::io::Loop;
 use crate::link::{OwnLink, OwnRequests};
 
@@ -60,7 +61,7 @@ pub struct Stats {
 
 /// What the API, the thread and the process's own client share.
 pub(crate) struct Inner {
-    pub engine: Mutex<Engine>,
+    pub engine: Arc<Mutex<Engine>>,
     pub host: Arc<dyn Host>,
     pub wake: EventFd,
     pub own: Mutex<OwnRequests>,
@@ -175,7 +176,7 @@ impl Server {
         let wake = EventFd::from_flags(flags).map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
         let (me, hostname) = (config.me.clone(), config.hostname.clone());
         let inner = Arc::new_cyclic(|inner: &Weak<Inner>| Inner {
-            engine: Mutex::new(Engine::new(config, port, inner.clone())),
+            engine: Arc::new(Mutex::new(Engine::new(config, port, inner.clone()))),
             host,
             wake,
             own: Mutex::default(),
@@ -261,7 +262,7 @@ impl Server {
     }
 
     /// The environment variables that a client must be started with. One that is registered only later gets
-    /// everything over the socket.
+    /// everything over the socket. May be called in a forked child, see [`Server::will_fork`].
     ///
     /// # Errors
     /// `ERR_INIT` where the server has ended.
@@ -269,7 +270,18 @@ impl Server {
         if self.inner.is_stopped() {
             return Err(Status::ERR_INIT);
         }
-        Ok(self.inner.feed(|engine| engine.setup_fork(proc)))
+        Ok(fork::setup_fork(&self.inner.engine, proc))
+    }
+
+    /// Before this process forks: a child may ask for the environment of a client. [`Server::has_forked`] is to follow in the
+    /// same thread of the parent.
+    pub fn will_fork(&self) {
+        fork::hold(&self.inner.engine);
+    }
+
+    /// After this process has forked.
+    pub fn has_forked() {
+        fork::let_go();
     }
 
     /// Collects what a job described by `infos` is to be started with, on every node: variables of this process's

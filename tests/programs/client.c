@@ -1,12 +1,13 @@
 /* Checks of the client side, run as the ranks of a job that tests/programs/host.c or another launcher started.
  *
- *   client [--strict] [--reput] [--no-publish] [--unshared] [--echo] [--abort RANK]
+ *   client [--strict] [--reput] [--no-publish] [--shared | --unshared] [--echo] [--abort RANK]
  *
  *   --strict     what Debian's stock library is known to get wrong counts as a failure too
  *   --reput      adds the part that puts keys again: a fence of two ranks, then of all, then all read the newest value
  *   --abort R    rank R aborts with status 7 instead of the checks; the others wait in a fence
  *   --echo       the host echoes events, as its --events echo has it: everybody hears the echo, too
  *   --no-publish leaves out publish and lookup, for launchers that have no store for them
+ *   --shared     there is shared memory: a segment must be mapped
  *   --unshared   there is no shared memory: no segment may be mapped
  *
  * What is to be found (nodes, ranks of each node) comes from TEST_NODES, TEST_MAP and TEST_NSPACE. One line per failed
@@ -21,7 +22,7 @@
 static pmix_proc_t me;
 static layout_t layout;
 static bool have_layout;
-static bool strict, reput, publishing = true, unshared, echoing;
+static bool strict, reput, publishing = true, shared, unshared, echoing;
 static int abort_rank = -1;
 static int checks, failures;
 
@@ -983,6 +984,8 @@ int main(int argc, char **argv)
             reput = true;
         } else if (strcmp(argv[i], "--no-publish") == 0) {
             publishing = false;
+        } else if (strcmp(argv[i], "--shared") == 0) {
+            shared = true;
         } else if (strcmp(argv[i], "--unshared") == 0) {
             unshared = true;
         } else if (strcmp(argv[i], "--echo") == 0) {
@@ -990,7 +993,8 @@ int main(int argc, char **argv)
         } else if (strcmp(argv[i], "--abort") == 0 && i + 1 < argc) {
             abort_rank = atoi(argv[++i]);
         } else {
-            fprintf(stderr, "usage: client [--strict] [--reput] [--no-publish] [--unshared] [--echo] [--abort RANK]\n");
+            fprintf(stderr, "usage: client [--strict] [--reput] [--no-publish] [--shared | --unshared] [--echo] "
+                            "[--abort RANK]\n");
             return 64;
         }
     }
@@ -1013,6 +1017,7 @@ int main(int argc, char **argv)
     }
     check_misses();
     check_modex();
+    check(!shared || maps_segments(), "a segment is mapped");
     check(!unshared || !maps_segments(), "no segment is mapped");
     check_fence_without_data();
     check_waiting_get();

@@ -2,6 +2,8 @@
  *
  *   cycle client N      as a rank of a job: init, put, commit, fence, get, event handler, finalize, N times
  *   cycle server N      as a host: init, register a namespace and a client, deregister, finalize, N times
+ *   cycle fork N        as a host whose other threads keep the server busy: forks N times, and each child asks for a
+ *                       client's environment, as slurmstepd's do
  *
  * After the first cycle and after the last it counts open descriptors, threads, mappings of files, and environment
  * variables, and prints "before: ..." and "after: ...", which the test compares. Exit status 0 if every call
@@ -14,6 +16,8 @@
 #include <dirent.h>
 #include <signal.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
 
 extern char **environ;
 
@@ -100,37 +104,101 @@ static void cycle_client(int cycle)
     expect("PMIx_Finalize", PMIx_Finalize(NULL, 0));
 }
 
-static void cycle_server(void)
+static void start_server(pmix_proc_t *proc)
 {
     pmix_server_module_t module = { 0 };
     infos_t infos = { 0 };
     add(&infos, PMIX_SERVER_TMPDIR, value_string(getenv("TMPDIR")));
     expect("PMIx_server_init", PMIx_server_init(&module, infos.items, infos.count));
     free_infos(&infos);
-    pmix_proc_t proc = proc_of("cycle-job", 0);
+    *proc = proc_of("cycle-job", 0);
     add(&infos, PMIX_JOB_SIZE, value_uint32(1));
     expect("PMIx_server_register_nspace",
-           PMIx_server_register_nspace(proc.nspace, 1, infos.items, infos.count, NULL, NULL));
+           PMIx_server_register_nspace(proc->nspace, 1, infos.items, infos.count, NULL, NULL));
     free_infos(&infos);
-    expect("PMIx_server_register_client", PMIx_server_register_client(&proc, getuid(), getgid(), NULL, NULL, NULL));
+    expect("PMIx_server_register_client", PMIx_server_register_client(proc, getuid(), getgid(), NULL, NULL, NULL));
+}
+
+static int make_environment(const pmix_proc_t *proc)
+{
     char **env = NULL;
-    expect("PMIx_server_setup_fork", PMIx_server_setup_fork(&proc, &env));
+    int found = 0;
+    expect("PMIx_server_setup_fork", PMIx_server_setup_fork(proc, &env));
     for (int i = 0; env != NULL && env[i] != NULL; i++) {
+        found += strncmp(env[i], "PMIX_DSTORE_SEGMENTS=", 21) == 0;
         free(env[i]);
     }
     free(env);
-    PMIx_server_deregister_client(&proc, NULL, NULL);
-    PMIx_server_deregister_nspace(proc.nspace, NULL, NULL);
+    return found;
+}
+
+static void end_server(const pmix_proc_t *proc)
+{
+    PMIx_server_deregister_client(proc, NULL, NULL);
+    PMIx_server_deregister_nspace(proc->nspace, NULL, NULL);
     expect("PMIx_server_finalize", PMIx_server_finalize());
+}
+
+static void cycle_server(void)
+{
+    pmix_proc_t proc;
+    start_server(&proc);
+    make_environment(&proc);
+    end_server(&proc);
+}
+
+static atomic_bool is_over;
+
+static void op_done(pmix_status_t status, void *cbdata) { (void) status, (void) cbdata; }
+
+static void *be_busy(void *argument)
+{
+    while (!is_over) {
+        PMIx_server_register_client(argument, getuid(), getgid(), NULL, op_done, NULL);
+    }
+    return NULL;
+}
+
+static void fork_often(int forks)
+{
+    enum { BUSY = 2 };
+    pthread_t busy[BUSY];
+    pmix_proc_t proc;
+    start_server(&proc);
+    for (int i = 0; i < BUSY; i++) {
+        pthread_create(&busy[i], NULL, be_busy, &proc);
+    }
+    for (int i = 0; i < forks; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            alarm(10);
+            _exit(make_environment(&proc) == 1 ? 0 : 2);
+        }
+        int state = 0;
+        if (pid < 0 || waitpid(pid, &state, 0) != pid || state != 0) {
+            say("child %d: state %d", i, state);
+            exit(1);
+        }
+    }
+    is_over = true;
+    for (int i = 0; i < BUSY; i++) {
+        pthread_join(busy[i], NULL);
+    }
+    end_server(&proc);
+    say("%d children done", forks);
 }
 
 int main(int argc, char **argv)
 {
     if (argc != 3) {
-        fprintf(stderr, "usage: cycle client|server N\n");
+        fprintf(stderr, "usage: cycle client|server|fork N\n");
         return 64;
     }
     alarm(100);
+    if (strcmp(argv[1], "fork") == 0) {
+        fork_often(atoi(argv[2]));
+        return 0;
+    }
     bool server = strcmp(argv[1], "server") == 0;
     int cycles = atoi(argv[2]);
     for (int cycle = 0; cycle < cycles; cycle++) {

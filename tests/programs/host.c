@@ -11,6 +11,7 @@
  *                          which Debian's 4.2.2 cannot bear: it frees what the callback needs before it is called,
  *                          or echo: as at-once, after another event was made of it inside the upcall, which Debian's
  *                          4.2.2 cannot bear either: it stands still
+ *   --environment WHERE    where a rank's environment is made: parent (default), or child, as slurmstepd does
  *   --nspace NAME          the job's namespace
  *   --timeout SECONDS      ends everything after this long (default 60)
  *
@@ -49,6 +50,7 @@ static struct {
     int env_count;
     enum answer answer;
     bool event_callback, event_echo;
+    bool child_environment;
     const char *nspace;
     int timeout;
     char **command;
@@ -733,7 +735,8 @@ static void end_job(int status)
     post(end_ranks, (void *) (intptr_t) status);
 }
 
-static void start_rank(int rank)
+/* What a rank is started with. */
+static char **environment_of(int rank)
 {
     pmix_proc_t proc = proc_of(options.nspace, rank);
     size_t count = 0;
@@ -748,6 +751,12 @@ static void start_rank(int rank)
     if (status != PMIX_SUCCESS) {
         fail("PMIx_server_setup_fork", status);
     }
+    return env;
+}
+
+static void start_rank(int rank)
+{
+    char **env = options.child_environment ? NULL : environment_of(rank);
     note("start rank %d", rank);
     pid_t parent = getpid();
     pid_t pid = fork();
@@ -760,7 +769,7 @@ static void start_rank(int rank)
         if (getppid() != parent) {
             _exit(71);
         }
-        environ = env;
+        environ = env != NULL ? env : environment_of(rank);
         for (int i = 0; i < options.env_count; i++) {
             putenv(options.env[i]);
         }
@@ -772,7 +781,7 @@ static void start_rank(int rank)
         _exit(127);
     }
     pids[rank] = pid;
-    for (size_t i = 0; env[i] != NULL; i++) {
+    for (size_t i = 0; env != NULL && env[i] != NULL; i++) {
         free(env[i]);
     }
     free(env);
@@ -1440,7 +1449,7 @@ __attribute__((noreturn)) static void usage(void)
 {
     fprintf(stderr, "usage: host [-n RANKS_PER_SERVER] [-s SERVERS] [--map block|cyclic] [--rank-lib DIR[,DIR]] "
                     "[--env NAME=VALUE] [--answer later|inline|mixed] [--events at-once|callback] "
-                    "[--nspace NAME] [--timeout S] PROGRAM [ARGS...]\n");
+                    "[--environment parent|child] [--nspace NAME] [--timeout S] PROGRAM [ARGS...]\n");
     exit(64);
 }
 
@@ -1476,6 +1485,8 @@ static void read_options(int argc, char **argv)
         } else if (strcmp(name, "--events") == 0) {
             options.event_callback = strcmp(value, "callback") == 0;
             options.event_echo = strcmp(value, "echo") == 0;
+        } else if (strcmp(name, "--environment") == 0) {
+            options.child_environment = strcmp(value, "child") == 0;
         } else if (strcmp(name, "--nspace") == 0) {
             options.nspace = value;
         } else if (strcmp(name, "--timeout") == 0) {

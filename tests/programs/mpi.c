@@ -14,7 +14,8 @@
  *   crash                    rank 1 is ended by a signal
  *   early CODE               rank 1 ends before MPI_Init
  *
- * Every process prints "rank R of N: library DEV:INO daemon DEV:INO": which libpmix it and its parent have mapped.
+ * Every process prints "rank R of N: library DEV:INO daemon DEV:INO offers STORES": which libpmix it and its parent
+ * have mapped, and which data stores its server offers.
  */
 #include "mapped.h"
 
@@ -43,7 +44,8 @@ static void introduce(void)
     char own[64], daemon[64];
     mapped_library(getpid(), own, sizeof(own));
     mapped_library(getppid(), daemon, sizeof(daemon));
-    printf("%s rank %d of %d: library %s daemon %s\n", role, rank, size, own, daemon);
+    const char *stores = getenv("PMIX_GDS_MODULE");
+    printf("%s rank %d of %d: library %s daemon %s offers %s\n", role, rank, size, own, daemon, stores ? stores : "nothing");
     fflush(stdout);
 }
 
@@ -247,7 +249,7 @@ static void unpublish(void)
 
 static int rank_by_launcher(void)
 {
-    const char *text = getenv("OMPI_COMM_WORLD_RANK");
+    const char *text = getenv("PMIX_RANK");
     return text != NULL ? atoi(text) : -1;
 }
 

@@ -6,36 +6,14 @@
 # The nodes n0, n1 ... are namespaces of this machine: each has its own host name, network address and /dev/shm. The
 # command finds `srun` and friends configured by SLURM_CONF, and the daemons' files and logs in the directory of that
 # file (`slurmd.n0.log`, `slurmd.n0.pid`, `spool.n0`, `tmp.n0`). With --lib, the daemons see DIR's libpmix.so in the place where
-# Slurm's plugin opens Debian's, by a bind mount that only they and the command see.
+# Slurm's plugin opens Debian's, by a bind mount that only they and the command see; steps that start later open what
+# the link `opened/libpmix.so` in that directory leads to. Debian's libraries are found in `stock`.
+# There are two users beside those of the machine, `one` and `two`.
 # Needs root and the packages slurm-wlm and munge; ends only what it started.
 set -euo pipefail
 
-# One node's daemon, in namespaces of its own; ends with it.
-run_node() {
-    local name=$1 address=$2 dir=$3
-    hostname "$name"
-    mount -t tmpfs -o size=1g,mode=1777 tmpfs /dev/shm
-    ip link set lo up
-    for _ in $(seq 100); do
-        ip link show eth0 >/dev/null 2>&1 && break
-        sleep 0.05
-    done
-    ip addr add "$address/16" dev eth0
-    ip link set eth0 up
-    exec slurmd -D -N "$name" >"$dir/slurmd.$name.out.log" 2>&1
-}
-
-if [ "${1:-}" = --node ]; then
-    shift
-    run_node "$@"
-fi
-if [ "${1:-}" != --inside ]; then
-    # Namespaces of our own: of mounts for what is bound, of the network so that two runs do not meet on ports, of
-    # processes so that whatever the daemons started ends with us.
-    exec unshare --mount --net --uts --pid --fork --kill-child --mount-proc --propagation private -- \
-        "$0" --inside "$@"
-fi
-shift
+# shellcheck source=tests/cluster/hosts.sh
+. "$(dirname "$0")/../cluster/hosts.sh"
 
 lib=
 nodes=1
@@ -50,22 +28,10 @@ done
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/pmix-slurm.XXXXXX")
 chmod 755 "$dir"
-pids=()
 finish() {
     status=$?
     trap - EXIT INT TERM
-    for ((i = ${#pids[@]} - 1; i >= 0; i--)); do
-        kill "${pids[i]}" 2>/dev/null || true
-    done
-    for pid in "${pids[@]}"; do
-        for _ in $(seq 100); do
-            kill -0 "$pid" 2>/dev/null || break
-            sleep 0.1
-        done
-        kill -9 "$pid" 2>/dev/null || true
-        # Collected here, or else the shell reports it.
-        wait "$pid" 2>/dev/null || true
-    done
+    end_processes
     if [ "$status" -ne 0 ]; then
         tail -n 30 "$dir"/*.log >&2 || true
     fi
@@ -74,23 +40,23 @@ finish() {
 }
 trap finish EXIT INT TERM
 
-# The controller and the command are on a host of their own, `login`, at the bridge that all nodes hang on.
-hostname login
-ip link set lo up
-ip link add bridge type bridge
-ip addr add 10.255.0.1/16 dev bridge
-ip link set bridge up
-{
-    echo "127.0.0.1 localhost"
-    echo "10.255.0.1 login"
-    for ((i = 0; i < nodes; i++)); do
-        echo "10.255.1.$i n$i"
-    done
-} >"$dir/hosts"
-mount --bind "$dir/hosts" /etc/hosts
+be_login "$dir/hosts"
+# The numbers are those of USERS in tests/src/cluster.rs.
+for file in passwd group; do
+    cp "/etc/$file" "$dir/$file"
+    mount --bind "$dir/$file" "/etc/$file"
+done
+printf '%s\n' one:x:60001:60001::/: two:x:60002:60002::/: >>/etc/passwd
+printf '%s\n' one:x:60001: two:x:60002: >>/etc/group
+stock=/usr/lib/$(uname -m)-linux-gnu/pmix2/lib
+# Copied, not mounted: the directory is removed in the end with everything that is seen below it.
+mkdir "$dir/stock" "$dir/opened"
+cp -a "$stock"/libpmix.so* "$stock/pmix" "$dir/stock"
+ln -s "$dir"/stock/* "$dir/opened"
 if [ -n "$lib" ]; then
-    mount --bind "$lib/libpmix.so" "$(realpath /usr/lib/"$(uname -m)"-linux-gnu/pmix2/lib/libpmix.so)"
+    ln -sfn "$lib/libpmix.so" "$dir/opened/libpmix.so"
 fi
+mount --bind "$dir/opened" "$stock"
 
 mkdir -m 755 "$dir/munge"
 head -c 1024 /dev/urandom >"$dir/munge/key"
@@ -136,17 +102,11 @@ export SLURM_CONF=$dir/slurm.conf
 slurmctld -D >"$dir/slurmctld.out.log" 2>&1 &
 pids+=($!)
 for ((i = 0; i < nodes; i++)); do
-    unshare --mount --net --uts --propagation private -- "$0" --node "n$i" "10.255.1.$i" "$dir" &
-    pids+=($!)
     mkdir -p "$dir/spool.n$i"
     mkdir -m 1777 "$dir/tmp.n$i"
-    # The other end belongs to the node as soon as that has a network of its own.
-    until [ "$(readlink "/proc/$!/ns/net")" != "$(readlink /proc/self/ns/net)" ]; do
-        sleep 0.01
-    done
-    ip link add "veth$i" type veth peer name eth0 netns "$!"
-    ip link set "veth$i" master bridge up
 done
+# shellcheck disable=SC2016
+start_hosts "$nodes" "" bash -c 'exec slurmd -D -N "$(hostname)" >"$0/slurmd.$(hostname).out.log" 2>&1' "$dir"
 
 idle() { [ "$(sinfo -h -N -o %T 2>/dev/null | grep -cx idle)" -eq "$nodes" ]; }
 for _ in $(seq 200); do

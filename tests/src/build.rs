@@ -69,15 +69,19 @@ impl Library {
 
     /// Device and inode of its file, as `tests/programs/mpi.c` prints them.
     pub fn identity(self) -> String {
-        let file = self.file();
-        let found = fs::metadata(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        format!("{}:{}", found.dev(), found.ino())
+        identity(&self.file())
     }
 
     /// What `PMIx_Get_version` of this library says about itself.
     pub fn is_named_in(self, version: &str) -> bool {
         version.contains("pmix-dstore") == (self != Library::Stock)
     }
+}
+
+/// Device and inode of a file, as `tests/programs/mpi.c` prints them.
+pub(crate) fn identity(file: &Path) -> String {
+    let found = fs::metadata(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    format!("{}:{}", found.dev(), found.ino())
 }
 
 /// The root of the project.
@@ -185,7 +189,7 @@ fn once(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
 }
 
 /// Makes or replaces a symbolic link.
-fn link(to: &Path, at: &Path) {
+pub(crate) fn link(to: &Path, at: &Path) {
     let made = at.with_extension(format!("{}.new", std::process::id()));
     let linked = symlink(to, &made).and_then(|()| fs::rename(&made, at));
     linked.unwrap_or_else(|error| panic!("{}: {error}", at.display()));

@@ -4,6 +4,7 @@
 //! * [`program`], [`preload`]: the C programs of `tests/programs`, compiled once against the stock headers.
 //! * [`Run`]: a command with a deadline, after which its whole process group is killed.
 //! * [`Pair`]: whose library serves, and whose the ranks have.
+//! * [`Cluster`]: a Slurm of the test's own, on several nodes.
 //! * [`WaitingJob`]: a job under our launcher whose ranks wait while a test attacks their server.
 //! * [`peers`]: connections to a server that say what they like.
 //! * [`Traces`]: what a test leaves behind, which must be nothing: files, processes, harmed canaries.
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod cluster;
 mod pair;
 pub mod peers;
 mod run;
@@ -20,6 +22,7 @@ mod traces;
 mod waiting;
 
 pub use build::{Library, Profile, pmixrun, preload, program, repository};
+pub use cluster::{Cluster, ROOT, USERS};
 pub use pair::{Pair, is_large, times};
 pub use run::{Ended, Run};
 pub use traces::{Living, Traces};

@@ -8,12 +8,16 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use nix::unistd::{Gid, Uid, getegid, geteuid, setfsgid, setfsuid};
-use pmix_client::wire::{ClientReply, Header, Hello, PeerKind, TAG_FIRST};
+use pmix_client::wire::{ClientReply, Header, Hello, PeerKind, Request, TAG_FIRST, Version};
 use pmix_dstore::codec::{BufferType, Dialect, Module};
 use pmix_dstore::model::{Nspace, Proc, Rank};
 
-use crate::Ended;
+use crate::{Ended, WaitingJob};
 
+/// The ranks of a job that is [`attacked`].
+pub const RANKS: u32 = 3;
+/// The last of them is the one that misbehaves; its connections may be lost, and it comes back.
+pub const OFFENDER: u32 = RANKS - 1;
 /// The user and group that attack as somebody else.
 pub const NOBODY: u32 = 65_534;
 /// The dialect of a [`Peer`] that does not ask for another one.
@@ -206,6 +210,28 @@ impl Peer {
         }
         .expect("a socket");
     }
+}
+
+/// A job whose ranks wait, its server as the offender reaches it, and a connection that keeps the offender's rank from
+/// counting as lost when others of its connections end: a fence without it would tell the others so. The server may hold no
+/// more after the attack than it does now.
+///
+/// # Panics
+/// As [`WaitingJob::start`].
+pub fn attacked() -> (WaitingJob, Target, Peer) {
+    let mut job = WaitingJob::start(RANKS, ":");
+    let target = Target::new(&job.environment(OFFENDER));
+    let anchor = target.let_in(Way::Unix);
+    job.watch_server();
+    (job, target, anchor)
+}
+
+/// A request as a [`PLAIN`] peer packs it.
+///
+/// # Panics
+/// For a value that cannot be packed.
+pub fn encode(request: &Request) -> Vec<u8> {
+    request.encode(PLAIN, Version::OURS).expect("a request")
 }
 
 /// A request as a message, with the first tag that there is.

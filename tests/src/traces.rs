@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt::{Debug, Display, Write};
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -27,7 +27,7 @@ pub(crate) const MARK: &str = "TRACED_BY";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs `attempt` until it answers nothing; gives its last answer when it is too late.
-fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+pub(crate) fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let answer = attempt()?;
@@ -122,8 +122,14 @@ impl Traces {
     fn files(&self) -> BTreeSet<PathBuf> {
         let mut found: BTreeSet<PathBuf> =
             self.look_at_canaries().into_keys().filter(|path| !self.canaries.contains_key(path)).collect();
-        // Those of other tests go, too, if one waits.
-        found.extend(elsewhere().difference(&self.elsewhere).cloned());
+        let new: Vec<PathBuf> = elsewhere().difference(&self.elsewhere).cloned().collect();
+        if !new.is_empty() {
+            // This test has no process any more. What somebody has open is another's, who may be no test at all.
+            let open = open_files();
+            found.extend(
+                new.into_iter().filter(|path| !open.iter().any(|file| file.starts_with(path.as_os_str().as_bytes()))),
+            );
+        }
         found
     }
 
@@ -147,6 +153,14 @@ impl Traces {
         }
         seen
     }
+}
+
+/// What the processes of this machine have open, as far as they may be looked at.
+fn open_files() -> Vec<Vec<u8>> {
+    let processes = fs::read_dir("/proc").expect("/proc").flatten();
+    let descriptors = processes.flat_map(|process| fs::read_dir(process.path().join("fd"))).flatten().flatten();
+    let files = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok());
+    files.map(|path| path.into_os_string().into_vec()).collect()
 }
 
 /// Files with names of ours in the directories that all processes of this machine share. Of a job's directory, the end of
@@ -220,28 +234,41 @@ impl Living {
     }
 }
 
-/// How much of what a process holds.
+/// How much of what a process holds, and a name for it. Files are told apart by their numbers: a name may be changed or
+/// taken away.
 #[derive(Debug)]
-struct Held(BTreeMap<String, usize>);
+struct Held(BTreeMap<String, (usize, String)>);
 
 impl Held {
     fn by(pid: u32) -> Held {
         let process = PathBuf::from(format!("/proc/{pid}"));
         let mut held = BTreeMap::new();
-        let mut count = |what: String| *held.entry(what).or_default() += 1;
+        let mut count = |what: String, name: &str| {
+            held.entry(what).or_insert_with(|| (0, name.to_owned())).0 += 1;
+        };
         let descriptors = fs::read_dir(process.join("fd")).unwrap_or_else(|error| panic!("process {pid}: {error}"));
-        for target in descriptors.flatten().filter_map(|entry| fs::read_link(entry.path()).ok()) {
-            let target = target.to_string_lossy().into_owned();
-            // Sockets and pipes have numbers of their own.
-            let kind = target.split_once(":[").map_or(target.as_str(), |(kind, _)| kind);
-            count(format!("descriptor {kind}"));
+        for descriptor in descriptors.flatten().map(|entry| entry.path()) {
+            let Ok(target) = fs::read_link(&descriptor) else { continue };
+            let target = target.to_string_lossy();
+            match fs::metadata(&descriptor) {
+                Ok(file) if target.starts_with('/') => {
+                    count(format!("descriptor {}:{}", file.dev(), file.ino()), &format!("descriptor {target}"));
+                }
+                // Sockets and pipes have numbers of their own.
+                _ => {
+                    let kind = format!("descriptor {}", target.split_once(":[").map_or(&*target, |(kind, _)| kind));
+                    count(kind.clone(), &kind);
+                }
+            }
         }
         for _ in fs::read_dir(process.join("task")).into_iter().flatten() {
-            count("thread".into());
+            count("thread".into(), "thread");
         }
         let maps = fs::read_to_string(process.join("maps")).unwrap_or_default();
-        for path in maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..])) {
-            count(format!("mapping {path}"));
+        for (line, at) in maps.lines().filter_map(|line| Some((line, line.find('/')?))) {
+            // Range, rights and offset come before the device's and the file's number.
+            let numbers: Vec<&str> = line[..at].split_whitespace().skip(3).collect();
+            count(format!("mapping {}", numbers.join(":")), &format!("mapping {}", &line[at..]));
         }
         Held(held)
     }
@@ -249,11 +276,11 @@ impl Held {
     /// What there is more of than before, a line for each.
     fn more_than(&self, before: &Held) -> Option<String> {
         let mut lines = String::new();
-        for (what, count) in &self.0 {
-            let earlier = before.0.get(what).copied().unwrap_or(0);
+        for (what, (count, name)) in &self.0 {
+            let earlier = before.0.get(what).map_or(0, |(count, _)| *count);
             if *count > earlier {
                 // Writing to a string does not fail.
-                let _ = writeln!(lines, "{what}: {earlier} before, {count} now");
+                let _ = writeln!(lines, "{name}: {earlier} before, {count} now");
             }
         }
         Some(lines).filter(|lines| !lines.is_empty())
@@ -311,6 +338,19 @@ mod tests {
         let found = ["new", "new/deep", "pmixrun.1.0/job/new", "../new"];
         let found = found.iter().map(|name| traces.directory().join(name).canonicalize().unwrap());
         assert_eq!(files(), found.collect::<BTreeSet<_>>());
+    }
+
+    #[test]
+    fn what_lies_where_all_may_write_is_somebodys_who_has_it_open() {
+        let traces = Traces::begin();
+        let shared = tempfile::Builder::new().prefix("pmix-dstore-traces-").tempdir().unwrap();
+        let job = shared.path().with_file_name("pmix-dstore-traces");
+        let is_found = || traces.files().contains(&job);
+        assert!(is_found());
+        let open = fs::File::create(shared.path().join("file")).unwrap();
+        assert!(!is_found());
+        drop(open);
+        assert!(is_found());
     }
 
     #[test]

@@ -4,22 +4,22 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::{Ended, Library, Living, Run, Traces, pmixrun, program};
 
 /// Each rank writes its environment, waits until the gate is gone, and then does its Gets as every job does.
 const WAIT_AND_WORK: &str = r#"
 while test -e "$1"; do sleep 0.02; done
-exec "$2" --gets 100
+"$2" --gets 100 || exit
 "#;
 /// Each rank publishes, says so, waits until the gate is gone, and reads; then another program of the rank reads again.
 const READ_TWICE: &str = r#"
-"$3" "$1" && exec "$3"
+"$3" "$1" && "$3" || exit
 "#;
 /// The last rank ends at once, the others when the gate is gone.
 const LEAVE: &str = r#"
-test "$PMIX_RANK" = 0 || exit 0
+test "$PMIX_RANK" = 0 || { > "$1.$PMIX_RANK.over"; exit; }
 while test -e "$1"; do sleep 0.02; done
 echo gets done
 "#;
@@ -29,12 +29,18 @@ const INTRODUCTION: &str = r#"
 env | grep ^PMIX_ > "$1.$PMIX_RANK.part" && mv "$1.$PMIX_RANK.part" "$1.$PMIX_RANK"
 echo $PPID > "$1.$PMIX_RANK.part" && mv "$1.$PMIX_RANK.part" "$1.pid"
 "#;
+/// What comes after, where the server is to be looked at when its ranks have gone and the job has not.
+const STAY: &str = r#"
+> "$1.$PMIX_RANK.over"
+while test -e "$1.stay"; do sleep 0.02; done
+"#;
 
 /// A job that has been started and not begun.
 pub struct WaitingJob {
     gate: PathBuf,
     traces: Traces,
     running: Option<JoinHandle<Ended>>,
+    ranks: u32,
     /// What the server held before it was attacked, where that is known.
     server: Option<Living>,
     /// How many programs say that they have done their Gets.
@@ -82,13 +88,13 @@ impl WaitingJob {
             .args(&format!("-n {ranks} --json --tmpdir"))
             .arg(traces.directory())
             .args("sh -c")
-            .arg([INTRODUCTION, script].concat())
+            .arg([INTRODUCTION, script, STAY].concat())
             .arg("rank")
             .arg(&gate)
             .arg(program("latency"))
             .arg(program("reader"));
         let running = thread::spawn(move || run.run());
-        let job = WaitingJob { gate, traces, running: Some(running), server: None, done };
+        let job = WaitingJob { gate, traces, running: Some(running), ranks, server: None, done };
         (0..ranks).for_each(|rank| drop(job.written(&rank.to_string())));
         job
     }
@@ -103,9 +109,13 @@ impl WaitingJob {
         self.written("pid").trim().parse().expect("a number")
     }
 
-    /// Remembers what the server holds now: descriptors, threads, mappings of files. When the job goes on, after the attack,
-    /// it may hold no more.
+    /// Remembers what the server holds now: descriptors, threads, mappings of files. It may hold no more when the job goes
+    /// on, after the attack, nor when the ranks have done their work.
+    ///
+    /// # Panics
+    /// When the test's directory cannot be written to.
     pub fn watch_server(&mut self) {
+        fs::write(self.stay(), "").expect("a file");
         self.server = Some(Living::watch(self.server()));
     }
 
@@ -126,14 +136,32 @@ impl WaitingJob {
         kib * 1024
     }
 
-    /// Lets the ranks begin; asserts that all of them do all their Gets and that nothing is left of the job, nor, in a server
+    /// Lets the ranks begin and waits until they have done their work, while the attack goes on; for a server that is watched.
+    ///
+    /// # Panics
+    /// When they fail.
+    pub fn let_work(&self) {
+        assert!(self.stay().exists(), "the server is not watched");
+        fs::remove_file(&self.gate).expect("the gate is there");
+        (0..self.ranks).for_each(|rank| drop(self.written(&format!("{rank}.over"))));
+    }
+
+    /// Lets the ranks begin if that has not been; asserts that all of them do all their Gets and that nothing is left of the job, nor, in a server
     /// that is watched, of what came before.
     ///
     /// # Panics
     /// When they do not.
     pub fn finish(mut self) -> Ended {
-        self.server.iter().for_each(Living::assert_holds_no_more);
-        fs::remove_file(&self.gate).expect("the gate is there");
+        if let Some(server) = &self.server {
+            if self.gate.exists() {
+                server.assert_holds_no_more();
+                self.let_work();
+            }
+            server.assert_holds_no_more();
+            fs::remove_file(self.stay()).expect("the file is there");
+        } else {
+            fs::remove_file(&self.gate).expect("the gate is there");
+        }
         let running = self.running.take().expect("a job is finished once");
         let ended = running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         assert_eq!(ended.code(), 0, "{ended}");
@@ -142,13 +170,17 @@ impl WaitingJob {
         ended
     }
 
+    /// The file that keeps the job from ending when its ranks have done their work.
+    fn stay(&self) -> PathBuf {
+        self.gate.with_extension("stay")
+    }
+
+    /// What a rank has written to one of its files; waited for as long as the job may run.
     fn written(&self, name: &str) -> String {
         let file = self.gate.with_extension(name);
-        let deadline = Instant::now() + Duration::from_secs(60);
         loop {
-            match fs::read_to_string(&file) {
-                Ok(text) => return text,
-                Err(error) => assert!(Instant::now() < deadline, "{}: {error}", file.display()),
+            if let Ok(text) = fs::read_to_string(&file) {
+                return text;
             }
             assert!(!self.running.as_ref().is_some_and(JoinHandle::is_finished), "the job has ended already");
             thread::sleep(Duration::from_millis(5));
@@ -159,6 +191,7 @@ impl WaitingJob {
 impl Drop for WaitingJob {
     fn drop(&mut self) {
         // A test that fails leaves no ranks behind.
+        let _ = fs::remove_file(self.stay());
         let _ = fs::remove_file(&self.gate);
         if let Some(running) = self.running.take() {
             let _ = running.join();

@@ -1,6 +1,6 @@
 //! Starting and stopping the library many times in one process leaves nothing behind that grows.
 
-use pmix_tests::{Ended, Library, Run, pmixrun, program};
+use pmix_tests::{Ended, Library, Run, pmixrun, program, times};
 
 /// The counts after `when`, without the segments: how many are mapped depends on how the server merged them.
 fn counts(ended: &Ended, when: &str) -> Vec<(Vec<String>, u32)> {
@@ -51,4 +51,12 @@ fn a_server_starts_and_stops() {
     assert_eq!(grown[0].1, 0, "{ended}");
     let left = std::fs::read_dir(directory.path()).expect("the directory").count();
     assert_eq!(left, 0, "files are left: {ended}");
+}
+
+#[test]
+fn a_busy_server_forks() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let run = Run::new(program("cycle"), Library::ours()).env("TMPDIR", directory.path());
+    let ended = run.args(&format!("fork {}", times(300, 5000))).succeed();
+    assert_eq!(ended.count(" children done"), 1, "{ended}");
 }

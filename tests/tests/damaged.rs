@@ -13,9 +13,11 @@ use pmix_tests::{Ended, WaitingJob};
 
 const RANKS: u32 = 2;
 
-/// A job whose ranks have attached and read, and its segments.
+/// A job whose ranks have attached and read, and its segments. Its server, which is asked for what is damaged, may hold no
+/// more afterwards.
 fn start() -> (WaitingJob, PathBuf, Vec<PathBuf>) {
-    let job = WaitingJob::reading(RANKS);
+    let mut job = WaitingJob::reading(RANKS);
+    job.watch_server();
     let directory = PathBuf::from(&job.environment(0)["PMIX_DSTORE_SEGMENTS"]);
     let mut segments: Vec<PathBuf> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     segments.retain(|path| path.file_name().unwrap().to_str().unwrap().starts_with("segment-"));

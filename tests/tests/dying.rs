@@ -1,8 +1,9 @@
 //! Ranks, launchers and servers that die, by `tests/programs/mortal.c`: nobody waits for ever, nothing read is wrong, and
 //! nothing is left.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pmix_tests::{Ended, Library, Run, Traces, pmixrun, program};
 
@@ -109,6 +110,16 @@ fn a_server_under_its_ranks() {
     let traces = Traces::begin();
     let ended = host("orphans", &traces);
     assert_eq!(ended.count("orphans done"), 1, "{ended}");
+    // Its files are removed by who removes the session's.
+    let entries = fs::read_dir(traces.directory()).expect("a directory").flatten().map(|entry| entry.path());
+    let is_of_job = |path: &PathBuf| {
+        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        name.starts_with("pmix-dstore-") && !name.contains("canary")
+    };
+    let left: Vec<PathBuf> = entries.filter(is_of_job).collect();
+    assert_eq!(left.len(), 1, "{left:?}: {ended}");
+    fs::remove_dir_all(&left[0]).expect("a directory");
+    traces.assert_none_left(&ended);
 }
 
 /// A job of our launcher, which must end it as a whole, say why, and leave nothing.

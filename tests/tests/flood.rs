@@ -2,33 +2,19 @@
 //! served meanwhile.
 
 use pmix_client::wire::reply::StatusReply;
-use pmix_client::wire::{Request, TAG_FIRST, TAG_NOTIFY, Version};
+use pmix_client::wire::{Request, TAG_FIRST, TAG_NOTIFY};
 use pmix_dstore::model::{Info, Key, Proc, Rank, Status, Value};
-use pmix_tests::WaitingJob;
-use pmix_tests::peers::{PLAIN, Peer, Target, Way, log, tagged};
+use pmix_tests::peers::{PLAIN, Peer, Target, Way, attacked, encode, log, tagged};
 
-const RANKS: u32 = 3;
-const OFFENDER: u32 = RANKS - 1;
 const MIB: u64 = 1 << 20;
-
-fn encode(request: &Request) -> Vec<u8> {
-    request.encode(PLAIN, Version::OURS).unwrap()
-}
 
 fn is_refusal(reply: &[u8]) -> bool {
     reply == StatusReply { status: Status::ERR_OUT_OF_RESOURCE }.bytes(PLAIN)
 }
 
-fn job() -> (WaitingJob, Target, Peer) {
-    let job = WaitingJob::start(RANKS, ":");
-    let target = Target::new(&job.environment(OFFENDER));
-    let anchor = target.let_in(Way::Unix);
-    (job, target, anchor)
-}
-
 #[test]
 fn unanswered_requests_are_bounded() {
-    let (job, target, mut witness) = job();
+    let (job, target, mut witness) = attacked();
     let mut offender = target.let_in(Way::Unix);
     let before = job.server_memory();
     // A key that no rank will put before the job goes on.
@@ -56,7 +42,7 @@ fn unanswered_requests_are_bounded() {
 
 #[test]
 fn events_for_who_never_reads_are_dropped() {
-    let (job, target, mut witness) = job();
+    let (job, target, mut witness) = attacked();
     let event = Status(-3001);
     let mut deaf = target.let_in(Way::Unix);
     deaf.ask(&encode(&Request::RegisterEvents { codes: vec![event], infos: Vec::new() }));
@@ -82,7 +68,7 @@ fn events_for_who_never_reads_are_dropped() {
 
 #[test]
 fn connections_of_one_process_are_bounded() {
-    let (job, target, _anchor) = job();
+    let (job, target, _anchor) = attacked();
     let held: Vec<Peer> = (0..63).map(|_| target.let_in(Way::Unix)).collect();
     for way in [Way::Unix, Way::Tcp] {
         assert_eq!(target.say(way, &target.hello(way).encode().unwrap()), b"", "{way:?}");

@@ -165,6 +165,16 @@ fn without_shared_memory() {
     Case::new(1, 3, ours(), &[ours()]).host_args("--env PMIX_DSTORE_SHM=0").client_args("--strict --unshared").pass();
 }
 
+/// Slurm asks for a rank's environment in the child that becomes the rank.
+#[test]
+fn environments_may_be_made_in_forked_children() {
+    for servers in [1, 2] {
+        let case = Case::new(servers, 3, ours(), &[ours()]);
+        case.host_args("--environment child").client_args("--strict --reput --shared").pass();
+    }
+    Case::new(1, 3, ours(), &[Library::Stock]).host_args("--environment child").pass();
+}
+
 #[test]
 fn builds_of_different_optimisation() {
     let (debug, release) = (Library::Ours(Profile::Debug), Library::Ours(Profile::Release));

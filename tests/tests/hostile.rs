@@ -12,32 +12,14 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use pmix_client::wire::{ClientReply, Header, PeerKind, Request, TAG_FIRST, Version};
+use pmix_client::wire::{ClientReply, Header, PeerKind, Request, TAG_FIRST};
 use pmix_dstore::model::{Info, Key, Kval, Nspace, Proc, Rank, Status, Value};
-use pmix_tests::peers::{NOBODY, PLAIN, Peer, Target, WAYS, Way, as_nobody, log, message};
-use pmix_tests::{Library, Run, WaitingJob, pmixrun, program};
-
-/// The last rank of each job is the one that misbehaves; its connections may be lost, and it comes back.
-const RANKS: u32 = 3;
-const OFFENDER: u32 = RANKS - 1;
-
-fn encode(request: &Request) -> Vec<u8> {
-    request.encode(PLAIN, Version::OURS).unwrap()
-}
-
-/// A job, its server as the offender reaches it, and a connection that keeps the offender's rank from counting as lost
-/// when others of its connections end: a fence without it would tell the others so.
-fn start() -> (WaitingJob, Target, Peer) {
-    let mut job = WaitingJob::start(RANKS, ":");
-    let target = Target::new(&job.environment(OFFENDER));
-    let anchor = target.let_in(Way::Unix);
-    job.watch_server();
-    (job, target, anchor)
-}
+use pmix_tests::peers::{NOBODY, OFFENDER, RANKS, Target, WAYS, Way, as_nobody, attacked, encode, log, message};
+use pmix_tests::{Library, Run, Traces, WaitingJob, pmixrun, program};
 
 #[test]
 fn garbage_and_halves_cost_one_line_each() {
-    let (job, target, _anchor) = start();
+    let (job, target, _anchor) = attacked();
     let mut attacks = 0;
     for way in WAYS {
         let hello = target.hello(way).encode().unwrap();
@@ -68,7 +50,7 @@ fn garbage_and_halves_cost_one_line_each() {
 
 #[test]
 fn lines_of_the_log_cannot_be_forged() {
-    let (job, target, _anchor) = start();
+    let (job, target, _anchor) = attacked();
     let mut hello = target.hello(Way::Tcp);
     hello.version = "4.2.2\npmix-dstore server 1: all is well\x1b[2J".into();
     hello.proc = Some(Proc::new(Nspace::new("a\nb").unwrap(), Rank(0)));
@@ -81,7 +63,7 @@ fn lines_of_the_log_cannot_be_forged() {
 
 #[test]
 fn every_mutation_of_a_handshake() {
-    let (job, target, _anchor) = start();
+    let (job, target, _anchor) = attacked();
     for way in WAYS {
         let said = target.hello(way);
         let hello = said.encode().unwrap();
@@ -103,7 +85,7 @@ fn every_mutation_of_a_handshake() {
 
 #[test]
 fn every_mutation_of_requests() {
-    let (job, target, _anchor) = start();
+    let (job, target, _anchor) = attacked();
     let procs = vec![target.proc.clone()];
     let infos = || vec![Info::new("pmix.timeout", Value::Int(1))];
     let kvals = vec![Kval { key: "mutant".into(), value: Value::string("text") }];
@@ -140,7 +122,7 @@ fn every_mutation_of_requests() {
 #[test]
 fn lengths_that_claim_gigabytes_cost_no_memory() {
     const MIB: u64 = 1 << 20;
-    let (job, target, _anchor) = start();
+    let (job, target, _anchor) = attacked();
     let get = Request::Get {
         nspace: target.proc.nspace.clone(),
         rank: target.proc.rank,
@@ -177,7 +159,7 @@ fn lengths_that_claim_gigabytes_cost_no_memory() {
 #[test]
 fn a_peer_that_never_reads_is_not_kept_in_memory() {
     const MIB: u64 = 1 << 20;
-    let (job, target, _anchor) = start();
+    let (job, target, _anchor) = attacked();
     let mut witness = target.let_in(Way::Unix);
     let job_info = encode(&Request::JobInfo);
     let len = witness.ask(&job_info).len() as u64;
@@ -207,14 +189,15 @@ fn a_peer_that_never_reads_is_not_kept_in_memory() {
 #[test]
 fn a_thousand_idle_connections_keep_nobody_out() {
     // Connections of both kinds queue before the door of a server that has descriptors for a few of them only.
-    let job = WaitingJob::start(RANKS, "ulimit -n 400");
+    let mut job = WaitingJob::start(RANKS, "ulimit -n 400");
+    job.watch_server();
     let target = Target::new(&job.environment(OFFENDER));
     // This process holds the other ends, and the tests beside this one need some too.
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, hard.min(8192), hard).unwrap();
     let stop = AtomicBool::new(false);
     let mut idle = Vec::new();
-    let ended = thread::scope(|scope| {
+    thread::scope(|scope| {
         for way in WAYS {
             for _ in 0..100 {
                 idle.push(target.connect(way));
@@ -229,19 +212,19 @@ fn a_thousand_idle_connections_keep_nobody_out() {
                     Err(_) => break,
                 }
             }
-            held.len()
         });
-        let ended = job.finish();
+        job.let_work();
         stop.store(true, Ordering::Release);
         others.join().unwrap();
-        ended
     });
+    drop(idle);
+    let ended = job.finish();
     assert!(log(&ended).iter().all(|line| line.contains("said nothing while others waited")), "{ended}");
 }
 
 #[test]
 fn another_ranks_secret_is_refused() {
-    let (job, target, _anchor) = start();
+    let (job, target, _anchor) = attacked();
     let other = Target::new(&job.environment(0));
     let mut hello = target.hello(Way::Unix);
     for credential in [other.secret.as_bytes(), b"", &target.secret.as_bytes()[..63], &[0; 100_000]] {
@@ -256,7 +239,8 @@ fn another_ranks_secret_is_refused() {
 
 #[test]
 fn a_secret_ends_with_its_process() {
-    let job = WaitingJob::left_by_one();
+    let mut job = WaitingJob::left_by_one();
+    job.watch_server();
     let target = Target::new(&job.environment(1));
     let hello = target.hello(Way::Unix).encode().unwrap();
     // The launcher notices its end a moment after it; who is let in until then says farewell.
@@ -281,7 +265,8 @@ fn a_secret_ends_with_its_process() {
 
 #[test]
 fn a_directory_that_another_user_puts_in_the_place_of_ours_is_not_used() {
-    let job = WaitingJob::start(RANKS, ":");
+    let mut job = WaitingJob::start(RANKS, ":");
+    job.watch_server();
     let target = Target::new(&job.environment(OFFENDER));
     let inner = target.socket.parent().unwrap().to_owned();
     let outer = inner.parent().unwrap().to_owned();
@@ -315,7 +300,7 @@ fn a_directory_that_another_user_puts_in_the_place_of_ours_is_not_used() {
 
 #[test]
 fn another_user_is_refused_over_either_way() {
-    let (job, target, _anchor) = start();
+    let (job, target, _anchor) = attacked();
     // The name, the rank and the user's number are no secrets.
     let hello = target.hello(Way::Tcp).encode().unwrap();
     let Some(heard) = as_nobody(|| target.say(Way::Tcp, &hello)) else {
@@ -346,11 +331,12 @@ fn races_on_our_directories_spare_the_canary() {
         for name in ["canary", "job/canary", "job/0/canary", "page-0", "sock"] {
             fs::write(canaries.join(name), name).unwrap();
         }
-        let stop = AtomicBool::new(false);
+        let (stop, traces) = (AtomicBool::new(false), Traces::begin());
         let raced = thread::scope(|scope| {
             let attacker = scope.spawn(|| as_nobody(|| race(&shared, &canaries, &stop)));
             for _ in 0..20 {
                 let ended = Run::new(pmixrun(), Library::ours())
+                    .traced(&traces)
                     .args("-n 2 --tmpdir")
                     .arg(&shared)
                     .arg(program("latency"))
@@ -367,6 +353,10 @@ fn races_on_our_directories_spare_the_canary() {
         for name in ["canary", "job/canary", "job/0/canary", "page-0", "sock"] {
             assert_eq!(fs::read_to_string(canaries.join(name)).unwrap(), name, "a canary");
         }
+        traces.assert_none_left("");
+        // Nothing of ours is left where others cannot take it away.
+        let mut left = fs::read_dir(&shared).unwrap().map(|entry| entry.unwrap());
+        assert!(mode == 0o777 || left.all(|entry| entry.file_type().unwrap().is_symlink()));
         if raced.is_none() {
             return;
         }

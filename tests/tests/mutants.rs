@@ -15,12 +15,9 @@ use message::{Form, Message, messages};
 use pmix_client::wire::{ClientReply, Header, Hello, Request, TAG_FIRST, TAG_NOTIFY, Version};
 use pmix_dstore::codec::Dialect;
 use pmix_dstore::model::{Info, Key, Proc, Value, keys};
-use pmix_tests::WaitingJob;
-use pmix_tests::peers::{Peer, Target, Way, log, tagged};
+use pmix_tests::peers::{Peer, Target, Way, attacked, log, tagged};
 
 const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/vectors");
-const RANKS: u32 = 3;
-const OFFENDER: u32 = RANKS - 1;
 /// Mutants of a sample.
 const SAMPLE: u64 = 3000;
 /// The tag of the question whether the server still listens.
@@ -153,9 +150,7 @@ impl Offender<'_> {
 #[test]
 fn every_mutation_of_recorded_messages() {
     let wish = std::env::var("PMIX_TEST_MUTANTS").unwrap_or_default();
-    let job = WaitingJob::start(RANKS, ":");
-    let target = Target::new(&job.environment(OFFENDER));
-    let _anchor = target.let_in(Way::Unix);
+    let (job, target, _anchor) = attacked();
     let originals = originals(&target);
     assert!(originals.len() > 280, "{} messages", originals.len());
     let mut offender = Offender { target: &target, peer: None, sent: 0, connections: 0, dropped: 0 };

@@ -1,45 +1,49 @@
 //! No room for the job's files, or none of what else a process needs: values go over the socket, or the job ends at
 //! once; either way one line says what is missing where. Never a signal.
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nix::unistd::geteuid;
-use pmix_tests::{Ended, Library, Run, Traces, pmixrun, program};
-use tempfile::TempDir;
+use pmix_tests::{Ended, Library, Run, Traces, WaitingJob, pmixrun, program};
 
 const RANKS: usize = 2;
 
-/// What becomes of a job whose launcher starts after `before`, shell commands for which `$DIR` is the directory of the
+/// What becomes of a job whose launcher starts after `before`, shell commands for which `$TMPDIR` is the directory of the
 /// job's files, and whose ranks start after `rank`.
-fn job(directory: &Path, before: &str, rank: &str, ranks: usize) -> Ended {
-    let script = format!("{before}\nexec \"$@\"");
-    let rank = format!("{rank}\nexec \"$0\" --gets 100");
-    let run = Run::new("/usr/bin/env", Library::ours())
-        .env("DIR", directory)
-        .arg("sh")
-        .arg("-c")
-        .arg(script)
-        .arg("sh")
+fn job(before: &str, rank: &str, ranks: usize) -> Ended {
+    let traces = Traces::begin();
+    job_in(&traces.directory(), before, rank, ranks, &traces)
+}
+
+/// The same with the job's files in another directory.
+fn job_in(directory: &Path, before: &str, rank: &str, ranks: usize, traces: &Traces) -> Ended {
+    let run = shell(before)
         .arg(pmixrun())
         .args(&format!("-n {ranks} --json --tmpdir"))
         .arg(directory)
         .args("sh -c")
-        .arg(rank)
+        .arg(format!("{rank}\nexec \"$0\" --gets 100"))
         .arg(program("latency"));
-    leaving_nothing(run)
+    leaving_nothing(run, traces)
+}
+
+/// A command, which is to be added, after shell commands.
+fn shell(before: &str) -> Run {
+    Run::new("/bin/sh", Library::ours()).arg("-c").arg(format!("{before}\nexec \"$@\"")).arg("sh")
 }
 
 /// What becomes of a command, of which nothing may be left.
-fn leaving_nothing(run: Run) -> Ended {
-    let traces = Traces::begin();
-    let ended = run.traced(&traces).run();
+fn leaving_nothing(run: Run, traces: &Traces) -> Ended {
+    let ended = run.traced(traces).run();
     traces.assert_none_left(&ended);
     ended
 }
 
-/// Shell commands that mount something at `$DIR` where only the job sees it, and then `before`; nothing but a line where we
-/// may not mount.
+/// Shell commands that mount something at `$TMPDIR` where only the job sees it, and then `before`; nothing but a line where
+/// we may not mount.
 fn mounted(mount: &str, before: &str) -> Option<String> {
     if !geteuid().is_root() {
         eprintln!("skipped: only root can mount");
@@ -48,7 +52,7 @@ fn mounted(mount: &str, before: &str) -> Option<String> {
     // A mount namespace of its own, in which the shell goes on.
     let mount = format!(
         "if test -z \"$UNSHARED\"; then export UNSHARED=1; exec unshare -m sh -c \"$SCRIPT\" sh \"$@\"; fi\n\
-         mount {mount} none \"$DIR\" || exit 99\n{before}"
+         mount {mount} none \"$TMPDIR\" || exit 99\n{before}"
     );
     let whole = format!("{mount}\nexec \"$@\"");
     Some(format!("export SCRIPT='{}'\n{mount}", whole.replace('\'', r"'\''")))
@@ -56,14 +60,15 @@ fn mounted(mount: &str, before: &str) -> Option<String> {
 
 /// The same as [`job`] on a file system of its own, mounted with these options.
 fn job_on_tmpfs(options: &str, before: &str, rank: &str) -> Option<Ended> {
-    let directory = directory();
-    let ended = job(directory.path(), &mounted(&format!("-t tmpfs -o {options}"), before)?, rank, RANKS);
+    let ended = job(&mounted(&format!("-t tmpfs -o {options}"), before)?, rank, RANKS);
     assert_ne!(ended.code(), 99, "{ended}");
     Some(ended)
 }
 
-fn directory() -> TempDir {
-    tempfile::tempdir().expect("a temporary directory")
+/// Asserts that nothing is left of a job in a directory that is not the one for temporary files.
+fn assert_empty(directory: &Path) {
+    let left: Vec<_> = fs::read_dir(directory).expect("a directory").flatten().map(|entry| entry.path()).collect();
+    assert_eq!(left, Vec::<PathBuf>::new());
 }
 
 /// The lines of the launcher and its server, without the report.
@@ -96,7 +101,7 @@ fn a_file_system_of_one_mebibyte_is_room_enough() {
 
 #[test]
 fn a_full_file_system() {
-    let Some(ended) = job_on_tmpfs("size=1m", "head -c 1048576 /dev/zero > \"$DIR/fill\"", "") else { return };
+    let Some(ended) = job_on_tmpfs("size=1m", "head -c 1048576 /dev/zero > \"$TMPDIR/fill\"", "") else { return };
     assert_served(&ended, 0);
     assert_told(&ended, &["/page-0: No space left", "65536 bytes are needed", "0 are free", "socket"]);
 }
@@ -104,7 +109,7 @@ fn a_full_file_system() {
 #[test]
 fn however_little_is_free() {
     for free in [4, 16, 64, 68, 76, 84, 92, 100, 120] {
-        let fill = format!("head -c {} /dev/zero > \"$DIR/fill\"", (1024 - free) * 1024);
+        let fill = format!("head -c {} /dev/zero > \"$TMPDIR/fill\"", (1024 - free) * 1024);
         let Some(ended) = job_on_tmpfs("size=1m", &fill, "") else { return };
         assert_eq!(ended.code(), 0, "{ended}");
         assert_eq!(ended.count("gets done"), RANKS, "{ended}");
@@ -126,7 +131,7 @@ fn however_few_files_are_left() {
 
 #[test]
 fn a_file_system_that_fills_up_while_ranks_start() {
-    let Some(ended) = job_on_tmpfs("size=1m", "", "head -c 1048576 /dev/zero >> \"$DIR/fill\" 2> /dev/null") else {
+    let Some(ended) = job_on_tmpfs("size=1m", "", "head -c 1048576 /dev/zero >> \"$TMPDIR/fill\" 2> /dev/null") else {
         return;
     };
     // The job's segment was there before, what the ranks publish does not fit.
@@ -143,33 +148,24 @@ fn a_read_only_file_system() {
 
 #[test]
 fn a_directory_that_is_removed_under_us() {
-    let directory = directory();
-    for what in ["$PMIX_DSTORE_SEGMENTS", "$PMIX_DSTORE_SEGMENTS/..", "$DIR/pmixrun.*"] {
-        let remove = format!(
-            "test \"$PMIX_RANK\" = 1 || rm -rf {what}/* ; test \"$PMIX_RANK\" = 1 || rm -rf {what} 2> /dev/null"
-        );
-        let ended = job(directory.path(), "", &remove, RANKS);
+    // The inner one, the outer one, the launcher's.
+    for what in ["", "/..", "/../.."] {
+        let remove = format!("test \"$PMIX_RANK\" = 1 || rm -rf \"$(realpath \"$PMIX_DSTORE_SEGMENTS{what}\")\"");
+        let ended = job("", &remove, RANKS);
         assert_eq!(ended.count("gets done"), RANKS, "{ended}");
         assert!(ended.code() == 0, "{ended}");
         assert!(told(&ended).len() <= 1, "{ended}");
     }
 }
 
-/// What becomes of a job that publishes twice, after rank 0 has let the shell run `between`; `before` is for the
-/// launcher's shell.
-fn two_publications(directory: &Path, before: &str, between: &str) -> Ended {
-    let run = Run::new("/bin/sh", Library::ours())
-        .env("DIR", directory)
-        .arg("-c")
-        .arg(format!("{before}\nexec \"$@\""))
-        .arg("sh")
+/// A job that publishes twice, after rank 0 has let the shell run `between`; `before` is for the launcher's shell.
+fn two_publications(before: &str, between: &str) -> Run {
+    shell(before)
         .arg(pmixrun())
-        .args(&format!("-n {RANKS} --tmpdir"))
-        .arg(directory)
+        .args(&format!("-n {RANKS}"))
         .arg(program("large"))
         .args("--size 100000 --between")
-        .arg(between);
-    leaving_nothing(run)
+        .arg(between)
 }
 
 /// Asserts that all values were right, and one line that holds these words.
@@ -182,22 +178,24 @@ fn assert_went_on(ended: &Ended, words: &[&str]) {
 #[test]
 fn a_file_system_that_fills_up_between_two_fences() {
     let Some(before) = mounted("-t tmpfs -o size=1m", "") else { return };
-    let fill = "head -c 1048576 /dev/zero > \"$DIR/fill\" 2> /dev/null";
-    let ended = two_publications(directory().path(), &before, fill);
+    let fill = "head -c 1048576 /dev/zero > \"$TMPDIR/fill\" 2> /dev/null";
+    let ended = leaving_nothing(two_publications(&before, fill), &Traces::begin());
     assert_went_on(&ended, &["/segment-", "No space left", "bytes are needed", " are free", "socket"]);
 }
 
 #[test]
 fn a_directory_that_takes_no_more_files() {
-    let directory = directory();
+    let traces = Traces::begin();
+    let directory = traces.own();
     let chattr = |flag: &str| {
         // Sockets, which have no such flag, make it fail, but not stop.
-        Command::new("chattr").args(["-R", flag]).arg(directory.path()).output().is_ok_and(|o| o.status.success())
+        Command::new("chattr").args(["-R", flag]).arg(&directory).output().is_ok_and(|o| o.status.success())
     };
     if !chattr("+i") || !chattr("-i") {
         return eprintln!("skipped: this file system has no immutable directories, or only root may make them");
     }
-    let ended = two_publications(directory.path(), "", "chattr +i \"$PMIX_DSTORE_SEGMENTS\"");
+    let job = two_publications("TMPDIR=$OWN", "chattr +i \"$PMIX_DSTORE_SEGMENTS\"").env("OWN", &directory);
+    let ended = leaving_nothing(job, &traces);
     chattr("-i");
     assert_eq!((ended.code(), ended.count(": done")), (0, RANKS), "{ended}");
     // Nor can the directory be removed in the end.
@@ -207,21 +205,45 @@ fn a_directory_that_takes_no_more_files() {
         assert!(words.iter().all(|word| line.contains(word)), "{ended}");
         assert!(line.contains("Operation not permitted"), "{ended}");
     }
+    // The next launcher removes it: the file by which it knows that it may is the last to go.
+    Run::new(pmixrun(), Library::ours()).traced(&traces).args("-n 1 --tmpdir").arg(&directory).arg("true").succeed();
+    assert_empty(&directory);
 }
 
 #[test]
 fn a_directory_that_a_file_stands_in_for() {
-    let directory = directory();
     let replace = "rm -rf \"$PMIX_DSTORE_SEGMENTS\"; echo nothing > \"$PMIX_DSTORE_SEGMENTS\"";
-    let ended = two_publications(directory.path(), "", replace);
+    let ended = leaving_nothing(two_publications("", replace), &Traces::begin());
     assert_went_on(&ended, &["/segment-", "No such file", "socket"]);
+}
+
+#[test]
+fn a_server_that_has_no_room_holds_nothing_for_that() {
+    type Take = fn(&WaitingJob, &Path);
+    let remove: Take = |_, segments| fs::remove_dir_all(segments).expect("a directory");
+    let stand_in: Take = |_, segments| {
+        fs::remove_dir_all(segments).expect("a directory");
+        fs::write(segments, "nothing").expect("a file");
+    };
+    // As the server sees the file system.
+    let fill: Take = |job, _| {
+        let file = format!("/proc/{}/root{}/fill", job.server(), job.directory().display());
+        assert!(fs::write(file, vec![0; 1 << 20]).is_err(), "there is room");
+    };
+    let tmpfs = mounted("-t tmpfs -o size=1m", "").map(|mount| (mount, fill));
+    for (before, take) in [(":".into(), remove), (":".into(), stand_in)].into_iter().chain(tmpfs) {
+        let mut job = WaitingJob::start(RANKS as u32, &before);
+        job.watch_server();
+        take(&job, Path::new(&job.environment(0)["PMIX_DSTORE_SEGMENTS"]));
+        job.finish();
+    }
 }
 
 #[test]
 fn a_file_system_whose_files_cannot_be_written() {
     // Files on hugetlbfs can only be mapped.
     let Some(before) = mounted("-t hugetlbfs", "") else { return };
-    let ended = two_publications(directory().path(), &before, ":");
+    let ended = leaving_nothing(two_publications(&before, ":"), &Traces::begin());
     if ended.code() == 99 {
         return eprintln!("skipped: this kernel has no hugetlbfs");
     }
@@ -230,43 +252,44 @@ fn a_file_system_whose_files_cannot_be_written() {
 
 #[test]
 fn a_directory_that_is_named_from_where_the_launcher_is() {
-    let directory = directory();
-    let run = Run::new("/bin/sh", Library::ours())
-        .arg("-c")
-        .arg("cd \"$0\" && mkdir relative && exec \"$@\"")
-        .arg(directory.path())
+    let traces = Traces::begin();
+    let relative = traces.own().join("relative");
+    fs::create_dir(&relative).expect("a directory");
+    let run = shell("cd \"$OWN\"")
+        .env("OWN", traces.own())
         .arg(pmixrun())
         .args(&format!("-n {RANKS} --json --tmpdir relative sh -c"))
         .arg("cd / && exec \"$0\" --gets 100")
         .arg(program("latency"));
-    let ended = leaving_nothing(run);
+    let ended = leaving_nothing(run, &traces);
     assert_served(&ended, RANKS);
     assert_eq!(told(&ended), Vec::<&str>::new(), "{ended}");
+    assert_empty(&relative);
 }
 
 #[test]
 fn a_path_of_three_thousand_characters() {
-    let directory = directory();
-    let mut long = PathBuf::from(directory.path());
+    let traces = Traces::begin();
+    let mut long = traces.own();
     while long.as_os_str().len() < 3000 {
         long.push("x".repeat(200));
     }
-    std::fs::create_dir_all(&long).expect("a deep directory");
-    let ended = job(&long, "", "", RANKS);
+    fs::create_dir_all(&long).expect("a deep directory");
+    let ended = job_in(&long, "", "", RANKS, &traces);
     assert_served(&ended, RANKS);
     assert_eq!(told(&ended), Vec::<&str>::new(), "{ended}");
+    assert_empty(&long);
 }
 
 #[test]
 fn few_descriptors() {
-    let directory = directory();
-    let ended = job(directory.path(), "ulimit -n 64", "", RANKS);
+    let ended = job("ulimit -n 64", "", RANKS);
     assert_served(&ended, RANKS);
-    let ended = job(directory.path(), "", "ulimit -n 16", RANKS);
+    let ended = job("", "ulimit -n 16", RANKS);
     assert_served(&ended, RANKS);
     // More ranks than there are descriptors for.
     for limit in [10, 13, 16, 20, 64] {
-        let ended = job(directory.path(), &format!("ulimit -n {limit}"), "", 40);
+        let ended = job(&format!("ulimit -n {limit}"), "", 40);
         assert_eq!(ended.code(), 125, "{ended}");
         assert!(told(&ended).iter().any(|line| line.contains("Too many open files")), "{ended}");
     }
@@ -282,13 +305,12 @@ enum Limited {
 /// What becomes of a job of two ranks whose values have this size (`tests/programs/large.c`), where one side may have
 /// so many KiB of address space.
 fn in_space(host: Library, ranks: Library, limited: Limited, kib: u32, size: usize) -> Ended {
-    let directory = directory();
     let own = |side| if limited == side { kib.to_string() } else { "unlimited".to_owned() };
     let run =
         Run::new("/bin/sh", host).arg("-c").arg(format!("ulimit -S -v {}; exec \"$@\"", own(Limited::Host))).arg("sh");
     let run = match host {
         Library::Stock => run.arg(program("host")).args("-n 2 --timeout 100"),
-        Library::Ours(_) => run.arg(pmixrun()).args("-n 2 --tmpdir").arg(directory.path()),
+        Library::Ours(_) => run.arg(pmixrun()).args("-n 2"),
     };
     let run = run
         .args("sh -c")
@@ -298,8 +320,14 @@ fn in_space(host: Library, ranks: Library, limited: Limited, kib: u32, size: usi
             ranks.directory().display()
         ))
         .arg(program("large"));
-    // What the stock host leaves is its own matter.
-    if host == Library::Stock { run.run() } else { leaving_nothing(run) }
+    let traces = Traces::begin();
+    if host != Library::Stock {
+        return leaving_nothing(run, &traces);
+    }
+    // What files the stock host leaves is its own matter.
+    let ended = run.traced(&traces).run();
+    assert_eq!(traces.processes(), BTreeMap::new(), "{ended}");
+    ended
 }
 
 /// Asserts that a job came to its end, or to one that it says: no signal, and one line of the process that had no room.
@@ -358,10 +386,9 @@ fn little_address_space_under_a_stock_server() {
 
 #[test]
 fn small_files_only() {
-    let directory = directory();
     // In units of 512 bytes: less than the directory's page, and room for that but not for the job's segment.
     for (blocks, file) in [(0, "page-0"), (8, "page-0"), (130, "")] {
-        let ended = job(directory.path(), &format!("ulimit -f {blocks}"), "", RANKS);
+        let ended = job(&format!("ulimit -f {blocks}"), "", RANKS);
         assert_eq!(ended.code(), 0, "{ended}");
         assert_eq!(ended.count("gets done"), RANKS, "{ended}");
         if file.is_empty() {

@@ -51,17 +51,19 @@ fn null_for_each_pointer() {
     called.append(&mut covered(&alone("server")));
     called.append(&mut covered(&as_ranks(1, "client", "1")));
     // What is left takes no pointer.
-    let exported = fs::read_to_string(repository().join("ffi/symbols.txt")).expect("the list of symbols");
+    let table = fs::read_to_string(repository().join("ffi/abi.tsv")).expect("the table of exports");
+    let exported = table.lines().skip(1).filter_map(|line| line.split('\t').next());
+    let functions = exported.filter(|name| name.starts_with("PMIx_"));
     let without_pointers = |name: &&str| {
         let numbers_only =
             name.ends_with("_string") && !["Info", "Value", "attribute"].iter().any(|w| name.contains(w));
         let odd = ["PMIx_Value_comparison_string", "PMIx_Info_directives_string", "PMIx_Get_attribute_name"];
         let none = ["PMIx_Commit", "PMIx_Info_list_start", "PMIx_Initialized", "PMIx_Progress", "PMIx_Get_version"];
         let ends = ["PMIx_server_finalize", "PMIx_tool_finalize"];
-        numbers_only || [&odd[..], &none, &ends].concat().contains(name)
+        let later = ["PMIx_Check_rank", "PMIx_Rank_valid", "PMIx_Heartbeat", "PMIx_tool_is_connected"];
+        numbers_only || name.ends_with("_create") || [&odd[..], &none, &ends, &later].concat().contains(name)
     };
-    let missed: Vec<&str> =
-        exported.lines().filter(|name| !called.contains(*name)).filter(|name| !without_pointers(name)).collect();
+    let missed: Vec<&str> = functions.filter(|name| !called.contains(*name) && !without_pointers(name)).collect();
     assert_eq!(missed, Vec::<&str>::new());
 }
 

@@ -264,4 +264,70 @@ not_supported! {
     /// `PMIx_tool_set_server` (tool).
     fn PMIx_tool_set_server(server: *const pmix_proc_t, info: *mut pmix_info_t, ninfo: usize);
 
+    /// `PMIx_tool_set_server_module` (tools).
+    fn PMIx_tool_set_server_module(module: *mut pmix_server_module_t);
+
+    /// `PMIx_Session_control` (sessions and resources).
+    fn PMIx_Session_control(
+        session_id: u32,
+        directives: *const pmix_info_t,
+        ndirs: usize,
+        cbfunc: Option<pmix_info_cbfunc_t>,
+        cbdata: *mut c_void,
+    );
+
+    /// `PMIx_Resource_block` (sessions and resources).
+    fn PMIx_Resource_block(
+        directive: pmix_resource_block_directive_t,
+        block: *mut c_char,
+        res: *const pmix_resource_unit_t,
+        nres: usize,
+        info: *const pmix_info_t,
+        ninfo: usize,
+    );
+
+    /// `PMIx_Resource_block_nb` (sessions and resources).
+    fn PMIx_Resource_block_nb(
+        directive: pmix_resource_block_directive_t,
+        block: *mut c_char,
+        res: *const pmix_resource_unit_t,
+        nres: usize,
+        info: *const pmix_info_t,
+        ninfo: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    );
+
+    /// `PMIx_server_IOF_flow_control` (I/O forwarding).
+    fn PMIx_server_IOF_flow_control(
+        source: *const pmix_proc_t,
+        channel: pmix_iof_channel_t,
+        xoff: bool,
+        directives: *const pmix_info_t,
+        ndirs: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    );
+
+    /// `PMIx_server_collect_job_info` (server).
+    fn PMIx_server_collect_job_info(procs: *mut pmix_proc_t, nprocs: usize, dbuf: *mut pmix_data_buffer_t);
+
+    /// `PMIx_server_generate_cpuset` (topology-fabric).
+    fn PMIx_server_generate_cpuset(cpuset_string: *const c_char, cpuset: *mut pmix_cpuset_t);
+
+    /// `PMIx_generate_regex2` (maps).
+    fn PMIx_generate_regex2(
+        input: *const c_char,
+        info: *mut pmix_info_t,
+        ninfo: usize,
+        regex: *mut pmix_regex2_t,
+    );
+
+    /// `PMIx_parse_regex2` (maps).
+    fn PMIx_parse_regex2(
+        regex: *const pmix_regex2_t,
+        info: *mut pmix_info_t,
+        ninfo: usize,
+        output: *mut *mut c_char,
+    );
 }

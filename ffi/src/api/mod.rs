@@ -1,12 +1,19 @@
 //! The functions of the interface, a few lines each: translate, call, translate back.
 
+pub mod argv;
 pub mod buffer;
 pub mod client;
 pub mod data;
+pub mod directives;
 pub mod events;
+pub mod frameworks;
 pub mod helpers;
 pub mod info_list;
+pub mod lifecycle;
+pub mod loading;
 pub mod missing;
+pub mod names;
+pub mod numbers;
 pub mod publish;
 pub mod query;
 pub mod security;
@@ -62,4 +69,31 @@ fn writable<T>(pointer: *mut T) -> Result<*mut T> {
 /// A C string of the library's own.
 fn c_text(text: &'static std::ffi::CStr) -> *const c_char {
     text.as_ptr()
+}
+
+/// What `abi.tsv` lists is there, or else this does not compile.
+mod listed {
+    use super::argv::*;
+    use super::buffer::*;
+    use super::client::*;
+    use super::data::*;
+    use super::directives::*;
+    use super::events::*;
+    use super::frameworks::*;
+    use super::helpers::*;
+    use super::info_list::*;
+    use super::lifecycle::*;
+    use super::loading::*;
+    use super::missing::*;
+    use super::names::*;
+    use super::numbers::*;
+    use super::publish::*;
+    use super::query::*;
+    use super::security::*;
+    use super::server::*;
+    use super::spawn::*;
+    use super::strings::*;
+    use super::topology::*;
+
+    include!(concat!(env!("OUT_DIR"), "/exports.rs"));
 }

@@ -2,13 +2,13 @@
 
 use std::ffi::c_void;
 
-use pmix_dstore::model::Status;
+use pmix_dstore::model::{Info, Key, Status, Value, keys};
 
 use super::{client, present, procs};
 use crate::callback::{hand_over, start, start_answer};
 use crate::convert::array;
 use crate::convert::object::Object;
-use crate::entry::status_entry;
+use crate::entry::{entry, status_entry};
 use crate::types::*;
 
 status_entry! {
@@ -126,5 +126,17 @@ status_entry! {
         let client = client()?;
         let monitor = pmix_info_t::read(present(monitor)?)?;
         start_answer(client.monitor(monitor, Status(error), array::read(directives, ndirs)?), cbfunc, cbdata)
+    }
+}
+
+entry! {
+    /// `PMIx_Heartbeat`: tells whoever monitors this process that it lives.
+    fn PMIx_Heartbeat() {
+        if let Ok(client) = client()
+            && let Ok(key) = Key::new(keys::SEND_HEARTBEAT)
+        {
+            // Nobody waits for an answer; who monitors notices what does not come.
+            drop(client.monitor(Info { key, flags: 0, value: Value::Undef }, Status::SUCCESS, Vec::new()));
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! What a host calls.
 
 use std::ffi::{CString, c_char, c_void};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use libc::{gid_t, uid_t};
 use parking_lot::RwLock;
@@ -39,6 +39,19 @@ pub(super) fn server() -> Result<Arc<Server>> {
     SERVER.read().as_ref().map(|running| running.server.clone()).ok_or(Status::ERR_INIT)
 }
 
+/// Before a fork: some hosts prepare a client's environment in the child.
+unsafe extern "C" fn will_fork() {
+    // Whoever starts or ends the server just now has none that a child could ask.
+    if let Some(running) = SERVER.try_read().as_deref().and_then(Option::as_ref) {
+        running.server.will_fork();
+    }
+}
+
+/// After a fork, in the parent.
+unsafe extern "C" fn has_forked() {
+    Server::has_forked();
+}
+
 /// A callback for the end of an operation; without one the operation blocks.
 pub(super) fn done(cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void) -> Option<OpDone> {
     let callback = Callback::new(cbfunc, cbdata);
@@ -58,6 +71,12 @@ status_entry! {
         // A process that was somebody's client before stays that client.
         let is_client = instance::install((*server.client()).clone()).is_ok();
         *running = Some(Running { server, count: 1, is_client });
+        static IS_WATCHED: Once = Once::new();
+        IS_WATCHED.call_once(|| {
+            // SAFETY: the handlers may run in any thread that forks; the system forgets them when it unloads this library.
+            // Where there is no memory for them, a child may find the server locked, as with other libraries.
+            let _ = unsafe { libc::pthread_atfork(Some(will_fork), Some(has_forked), None) };
+        });
         Ok(())
     }
 

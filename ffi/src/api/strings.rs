@@ -1,8 +1,8 @@
 //! The names of codes and attributes.
 
-use std::ffi::c_char;
+use std::ffi::{CString, c_char};
 
-use pmix_dstore::model::{DataType, InfoFlags, Value};
+use pmix_dstore::model::{App, DataType, InfoFlags, Proc, Rank, Status, Value};
 
 use super::c_text;
 use crate::convert::object::Object;
@@ -73,6 +73,55 @@ entry! {
         c_text(strings::value_comparison(cmp))
     }
 
+    /// `PMIx_Alloc_inheritance_string`.
+    fn PMIx_Alloc_inheritance_string(inheritance: pmix_alloc_inheritance_t) -> *const c_char {
+        c_text(strings::alloc_inheritance(inheritance))
+    }
+
+    /// `PMIx_Resource_block_directive_string`.
+    fn PMIx_Resource_block_directive_string(directive: pmix_resource_block_directive_t) -> *const c_char {
+        c_text(strings::resource_block_directive(directive))
+    }
+
+    /// `PMIx_Group_operation_string`.
+    fn PMIx_Group_operation_string(op: pmix_group_operation_t) -> *const c_char {
+        c_text(strings::group_operation(op))
+    }
+
+    /// `PMIx_Error_code`: the status with a name, in letters of either case; the least number there is for no name.
+    fn PMIx_Error_code(errname: *const c_char) -> pmix_status_t {
+        let name = text::string(errname).and_then(|name| name.to_str().ok());
+        name.and_then(Status::from_name).map_or(i32::MIN, |status| status.0)
+    }
+
+    /// `PMIx_Proc_string`: a process by namespace and rank, which the caller frees.
+    fn PMIx_Proc_string(proc: *const pmix_proc_t) -> *mut c_char {
+        if proc.is_null() {
+            return heap_text("[NO-NAME]".into());
+        }
+        match pmix_proc_t::read(proc) {
+            Ok(Proc { nspace, rank }) => heap_text(format!("[{nspace},{}]", rank_text(rank))),
+            Err(_) => std::ptr::null_mut(),
+        }
+    }
+
+    /// `PMIx_Resource_unit_string`: how many of what, which the caller frees.
+    fn PMIx_Resource_unit_string(unit: *const pmix_resource_unit_t) -> *mut c_char {
+        if unit.is_null() {
+            return std::ptr::null_mut();
+        }
+        let name = strings::device_type((*unit).type_).to_string_lossy();
+        heap_text(format!("TYPE: {name}  COUNT: {}", (*unit).count))
+    }
+
+    /// `PMIx_App_string`: an application on several lines, which the caller frees.
+    fn PMIx_App_string(app: *const pmix_app_t) -> *mut c_char {
+        if app.is_null() {
+            return std::ptr::null_mut();
+        }
+        pmix_app_t::read(app).map_or(std::ptr::null_mut(), |read| heap_text(app_text(&read, app)))
+    }
+
     /// `PMIx_Get_attribute_string`: the key of an attribute's name; an unknown name comes back as it is.
     fn PMIx_Get_attribute_string(attribute: *const c_char) -> *const c_char {
         let known = text::string(attribute).and_then(attributes::key_of);
@@ -97,22 +146,73 @@ entry! {
 
     /// `PMIx_Info_string`: key, directives and value, which the caller frees.
     fn PMIx_Info_string(info: *const pmix_info_t) -> *mut c_char {
-        if info.is_null() {
-            return std::ptr::null_mut();
-        }
-        let key = text::key_text((&raw const (*info).key).cast()).unwrap_or_default();
-        heap_text(format!(
-            " KEY: {}\n \t Data type: PMIX_INFO_DIRECTIVES\tValue: {}\n \t{}",
-            String::from_utf8_lossy(key),
-            directives_text((*info).flags),
-            value_text(&raw const (*info).value)
-        ))
+        if info.is_null() { std::ptr::null_mut() } else { heap_text(info_text(info)) }
     }
 }
 
 /// A text in memory that C code frees; NULL where there is none left.
 fn heap_text(text: String) -> *mut c_char {
     copy_text(text.replace('\0', "").as_bytes()).unwrap_or(std::ptr::null_mut())
+}
+
+/// A rank with the names of those that have a meaning of their own.
+fn rank_text(rank: Rank) -> String {
+    match rank {
+        Rank::UNDEF => "UNDEF".into(),
+        Rank::WILDCARD => "WILDCARD".into(),
+        Rank::LOCAL_NODE => "LOCAL_NODE".into(),
+        Rank::LOCAL_PEERS => "LOCAL_PEERS".into(),
+        Rank::INVALID => "INVALID".into(),
+        Rank(rank) => rank.to_string(),
+    }
+}
+
+/// An application, a line for each of its parts.
+///
+/// # Safety
+/// `at` is where `app` was read.
+unsafe fn app_text(app: &App, at: *const pmix_app_t) -> String {
+    let or_null =
+        |text: &Option<CString>| text.as_ref().map_or("NULL".into(), |text| text.to_string_lossy().into_owned());
+    let mut lines = vec![format!("CMD: {}", or_null(&app.cmd))];
+    for (name, strings) in [("ARGV", &app.argv), ("ENV", &app.env)] {
+        lines.push(format!("    {name}:"));
+        if strings.is_empty() {
+            lines.push("        NONE".into());
+        }
+        let numbered = strings.iter().enumerate();
+        lines.extend(numbered.map(|(n, text)| format!("        {name}[{n}]: {}", text.to_string_lossy())));
+    }
+    lines.push(format!("    CWD: {}", or_null(&app.cwd)));
+    lines.push(format!("    MAXPROCS: {}", app.maxprocs));
+    if app.infos.is_empty() {
+        lines.push("    INFO: NONE".into());
+    } else {
+        lines.push("    INFO:".into());
+        for index in 0..app.infos.len() {
+            // SAFETY: the caller's promise: there are as many infos as were read.
+            let info = unsafe { info_text((*at).info.add(index)) };
+            lines.push(format!("        INFO[{index}]: {info}"));
+        }
+    }
+    lines.join("\n")
+}
+
+/// An info: key, directives and value.
+///
+/// # Safety
+/// `info` points to an initialised info.
+unsafe fn info_text(info: *const pmix_info_t) -> String {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let key = text::key_text((&raw const (*info).key).cast()).unwrap_or_default();
+        format!(
+            " KEY: {}\n \t Data type: PMIX_INFO_DIRECTIVES\tValue: {}\n \t{}",
+            String::from_utf8_lossy(key),
+            directives_text((*info).flags),
+            value_text(&raw const (*info).value)
+        )
+    }
 }
 
 fn directives_text(flags: u32) -> String {

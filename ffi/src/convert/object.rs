@@ -467,14 +467,24 @@ object! { pmix_data_array_t as DataArray;
     }
 }
 
-// Statistics have no form in the model: nothing in the library makes or sends them. Values that hold them can still
-// be destroyed.
+// Statistics and maps of the second form have no form in the model: nothing in the library makes or sends them. Values
+// that hold them can still be destroyed.
 object! { pmix_proc_stats_t as ();
     read(_at) { Err(Status::ERR_NOT_SUPPORTED) }
     write(_model, _at) { Err(Status::ERR_NOT_SUPPORTED) }
     destroy(at) {
         <*mut c_char>::destroy(&raw mut (*at).node);
         <*mut c_char>::destroy(&raw mut (*at).cmd);
+    }
+}
+object! { pmix_regex2_t as ();
+    read(_at) { Err(Status::ERR_NOT_SUPPORTED) }
+    write(_model, _at) { Err(Status::ERR_NOT_SUPPORTED) }
+    destroy(at) {
+        <*mut c_char>::destroy(&raw mut (*at).type_);
+        free((*at).bytes);
+        (*at).bytes = std::ptr::null_mut();
+        (*at).len = 0;
     }
 }
 object! { pmix_disk_stats_t as ();

@@ -168,8 +168,20 @@ impl Engine {
             let line = state.shared.publish_job(&state.job);
             self.outputs.extend(line.map(Output::Log));
         }
+        self.open_shared(&plan.nspace);
         self.retry_gets_of(&plan.nspace);
         Status::SUCCESS
+    }
+
+    /// Makes the namespace's directory and socket as soon as there is something to read and somebody of this node to read
+    /// it. Not later, when a client's environment is made: some hosts do that in a forked child (Slurm), and what a child
+    /// opens is not the server's.
+    fn open_shared(&mut self, nspace: &Nspace) {
+        let Some(state) = self.nspaces.get_mut(nspace).filter(|state| state.complete) else { return };
+        let Some(user) = state.clients.values().next().map(|client| (client.uid, client.gid)) else { return };
+        let (listener, lines) = state.shared.open(&self.config, &state.job, &state.visible, user);
+        self.outputs.extend(lines.into_iter().map(Output::Log));
+        self.outputs.extend(listener.map(|listener| Output::Listen(nspace.clone(), listener)));
     }
 
     /// The state of a namespace that may never have been registered here.
@@ -235,6 +247,7 @@ impl Engine {
         // A rank that comes back, as one that the host starts again does, is not counted twice.
         state.deregistered.remove(&proc.rank);
         state.unheard.remove(&proc.rank);
+        self.open_shared(&proc.nspace);
         Status::SUCCESS
     }
 
@@ -275,24 +288,15 @@ impl Engine {
         }
     }
 
-    /// The environment of a client; makes the namespace's directory and socket on the first call.
+    /// The environment of a client. Hosts may ask in a forked child: nothing is made here.
     pub fn setup_fork(&mut self, proc: &Proc) -> Vec<(String, String)> {
         self.first_fork.get_or_insert_with(std::time::Instant::now);
-        let found = self.nspaces.get_mut(&proc.nspace).and_then(|state| {
-            let client = state.clients.get(&proc.rank)?;
-            let user = (client.uid, client.gid);
-            Some((client.secret.text().to_owned(), user, state))
-        });
-        let Some((secret, user, state)) = found else {
+        let shared = self.nspaces.get(&proc.nspace).and_then(|state| {
             // A host may register the client later; it has no secret yet, and connects without one.
-            return crate::env::of_client(&self.config, proc, self.port, None);
-        };
-        let (listener, lines) = state.shared.open(&self.config, &state.job, &state.visible, user);
-        let shared = state.shared.directory().map(|(directory, id)| SharedEnv { directory, id, secret });
-        self.outputs.extend(lines.into_iter().map(Output::Log));
-        if let Some(listener) = listener {
-            self.outputs.push_back(Output::Listen(proc.nspace.clone(), listener));
-        }
+            let secret = state.clients.get(&proc.rank)?.secret.text().to_owned();
+            let (directory, id) = state.shared.directory()?;
+            Some(SharedEnv { directory, id, secret })
+        });
         crate::env::of_client(&self.config, proc, self.port, shared)
     }
 

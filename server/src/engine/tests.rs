@@ -711,6 +711,28 @@ fn what_direct_modex_brings_is_published_a_little_later() {
     assert_eq!(read(&view, 1, "key"), Some(6));
 }
 
+/// Hosts may make the environment in a forked child: what it needs is made before, and in the server's process.
+#[test]
+fn the_directory_is_made_before_environments_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let count = || std::fs::read_dir(directory.path()).unwrap().count();
+    let mut bench = Bench::in_directory(0, 1, 2, Some(directory.path()));
+    // Nobody reads it yet.
+    assert_eq!(count(), 0);
+    for rank in 0..2 {
+        bench.engine.register_client(&proc(rank), 1000, 1000, 0);
+        assert_eq!(count(), 1);
+    }
+    let listening = bench.engine.take_outputs().into_iter().filter(|output| matches!(output, Output::Listen(..)));
+    assert_eq!(listening.count(), 1);
+    for rank in 0..2 {
+        let env = bench.engine.setup_fork(&proc(rank));
+        assert!(env.iter().any(|(name, _)| name == "PMIX_DSTORE_SEGMENTS"), "{env:?}");
+    }
+    assert!(bench.engine.take_outputs().is_empty());
+    assert_eq!(count(), 1);
+}
+
 #[test]
 fn without_room_everything_goes_over_the_socket() {
     let mut bench = Bench::in_directory(0, 1, 1, Some(Path::new("/proc/no such directory")));

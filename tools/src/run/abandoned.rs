@@ -21,6 +21,7 @@ pub(super) const PREFIX: &str = "pmixrun.";
 /// Shows that the launcher of a directory lives.
 pub(super) struct Alive {
     _lock: Flock<File>,
+    lock_name: String,
 }
 
 impl Alive {
@@ -29,8 +30,19 @@ impl Alive {
         let unlocked = top.join("launcher.new");
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unlocked)?;
         let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| error)?;
-        fs::rename(&unlocked, top.join(lock_name()?))?;
-        Ok(Alive { _lock: lock })
+        let lock_name = lock_name()?;
+        fs::rename(&unlocked, top.join(&lock_name))?;
+        Ok(Alive { _lock: lock, lock_name })
+    }
+
+    /// Removes the directory `top`. What cannot be removed, or is not because the launcher is killed, is the next one's.
+    pub fn end(&self, top: &Path) -> io::Result<()> {
+        match empty(&open(top, OFlag::O_DIRECTORY)?, &self.lock_name) {
+            // Somebody has removed the file with the lock.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => fs::remove_dir_all(top),
+            Err(error) => Err(error),
+            Ok(()) => fs::remove_dir(top),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ pub(super) struct Directories {
     job: PathBuf,
     /// The process that made them removes them; a forked one does not.
     owner: u32,
-    _alive: Alive,
+    alive: Alive,
 }
 
 impl Directories {
@@ -44,7 +44,7 @@ impl Directories {
                 return Err(format!("cannot make the job's directory {}: {error}", top.display()));
             }
         };
-        let directories = Directories { job: top.join("job"), top, owner, _alive: alive };
+        let directories = Directories { job: top.join("job"), top, owner, alive };
         make(&directories.job)?;
         for rank in 0..ranks {
             make(&directories.rank(rank))?;
@@ -74,7 +74,7 @@ impl Drop for Directories {
             return;
         }
         // Whoever has removed them already has done what is wanted.
-        if let Err(error) = fs::remove_dir_all(&self.top)
+        if let Err(error) = self.alive.end(&self.top)
             && error.kind() != ErrorKind::NotFound
         {
             super::complain(&format!("cannot remove {}: {error}", self.top.display()));

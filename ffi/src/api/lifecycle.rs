@@ -1,0 +1,321 @@
+//! The life of the interface's structures: construct, destruct, create, free.
+//!
+//! Of each kind there is an array in memory from `malloc`, whose structures are constructed; `destruct` leaves an empty
+//! structure that may be destructed again. NULL is nothing, everywhere.
+
+use std::ptr;
+
+use pmix_dstore::model::Rank;
+
+use crate::convert::array;
+use crate::convert::object::Object;
+use crate::entry::entry;
+use crate::memory::{free, zeroed};
+use crate::types::*;
+
+/// A structure that has a first state.
+trait Construct: Object {
+    /// What is not zero in a structure that is new, where all else is.
+    ///
+    /// # Safety
+    /// `at` points to zeroed memory for one structure.
+    unsafe fn fill(_at: *mut Self) {}
+}
+
+/// Makes a structure a new one, whatever was there.
+///
+/// # Safety
+/// `at` is NULL or writable.
+unsafe fn construct<T: Construct>(at: *mut T) {
+    if !at.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe {
+            at.write_bytes(0, 1);
+            T::fill(at);
+        }
+    }
+}
+
+/// Frees what a structure holds.
+///
+/// # Safety
+/// `at` is NULL or an initialised structure whose contents come from `malloc`.
+unsafe fn destruct<T: Object>(at: *mut T) {
+    if !at.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { T::destroy(at) }
+    }
+}
+
+/// An array of new structures; NULL for none, and where there is no memory.
+fn create<T: Construct>(count: usize) -> *mut T {
+    let Ok(items) = zeroed::<T>(count) else { return ptr::null_mut() };
+    for index in 0..count {
+        // SAFETY: the array is zeroed and has so many elements.
+        unsafe { T::fill(items.add(index)) }
+    }
+    items
+}
+
+/// Writes the four functions of structures.
+macro_rules! lifecycle {
+    ($($ty:ty: $construct:ident $($destruct:ident)?, $create:ident, $free:ident;)+) => {
+        entry! {$(
+            #[doc = concat!("`", stringify!($construct), "`.")]
+            fn $construct(p: *mut $ty) {
+                construct(p);
+            }
+
+            $(
+                #[doc = concat!("`", stringify!($destruct), "`.")]
+                fn $destruct(p: *mut $ty) {
+                    destruct(p);
+                }
+            )?
+
+            #[doc = concat!("`", stringify!($create), "`.")]
+            fn $create(n: usize) -> *mut $ty {
+                create(n)
+            }
+
+            #[doc = concat!("`", stringify!($free), "`.")]
+            fn $free(p: *mut $ty, n: usize) {
+                array::free_array(p, n);
+            }
+        )+}
+    };
+}
+
+lifecycle! {
+    pmix_value_t: PMIx_Value_construct, PMIx_Value_create, PMIx_Value_free;
+    pmix_info_t: PMIx_Info_construct PMIx_Info_destruct, PMIx_Info_create, PMIx_Info_free;
+    pmix_proc_t: PMIx_Proc_construct PMIx_Proc_destruct, PMIx_Proc_create, PMIx_Proc_free;
+    pmix_proc_info_t: PMIx_Proc_info_construct PMIx_Proc_info_destruct, PMIx_Proc_info_create, PMIx_Proc_info_free;
+    pmix_pdata_t: PMIx_Pdata_construct PMIx_Pdata_destruct, PMIx_Pdata_create, PMIx_Pdata_free;
+    pmix_app_t: PMIx_App_construct PMIx_App_destruct, PMIx_App_create, PMIx_App_free;
+    pmix_query_t: PMIx_Query_construct PMIx_Query_destruct, PMIx_Query_create, PMIx_Query_free;
+    pmix_regattr_t: PMIx_Regattr_construct PMIx_Regattr_destruct, PMIx_Regattr_create, PMIx_Regattr_free;
+    pmix_byte_object_t: PMIx_Byte_object_construct PMIx_Byte_object_destruct, PMIx_Byte_object_create,
+        PMIx_Byte_object_free;
+    pmix_endpoint_t: PMIx_Endpoint_construct PMIx_Endpoint_destruct, PMIx_Endpoint_create, PMIx_Endpoint_free;
+    pmix_envar_t: PMIx_Envar_construct PMIx_Envar_destruct, PMIx_Envar_create, PMIx_Envar_free;
+    pmix_geometry_t: PMIx_Geometry_construct PMIx_Geometry_destruct, PMIx_Geometry_create, PMIx_Geometry_free;
+    pmix_device_t: PMIx_Device_construct PMIx_Device_destruct, PMIx_Device_create, PMIx_Device_free;
+    pmix_device_distance_t: PMIx_Device_distance_construct PMIx_Device_distance_destruct, PMIx_Device_distance_create,
+        PMIx_Device_distance_free;
+    pmix_resource_unit_t: PMIx_Resource_unit_construct PMIx_Resource_unit_destruct, PMIx_Resource_unit_create,
+        PMIx_Resource_unit_free;
+    pmix_node_pid_t: PMIx_Node_pid_construct PMIx_Node_pid_destruct, PMIx_Node_pid_create, PMIx_Node_pid_free;
+    pmix_regex2_t: PMIx_Regex2_construct PMIx_Regex2_destruct, PMIx_Regex2_create, PMIx_Regex2_free;
+    pmix_proc_stats_t: PMIx_Proc_stats_construct PMIx_Proc_stats_destruct, PMIx_Proc_stats_create, PMIx_Proc_stats_free;
+    pmix_disk_stats_t: PMIx_Disk_stats_construct PMIx_Disk_stats_destruct, PMIx_Disk_stats_create, PMIx_Disk_stats_free;
+    pmix_net_stats_t: PMIx_Net_stats_construct PMIx_Net_stats_destruct, PMIx_Net_stats_create, PMIx_Net_stats_free;
+    pmix_node_stats_t: PMIx_Node_stats_construct PMIx_Node_stats_destruct, PMIx_Node_stats_create, PMIx_Node_stats_free;
+}
+
+/// Structures that are zero when they are new.
+macro_rules! new_is_zero {
+    ($($ty:ty),+ $(,)?) => {$( impl Construct for $ty {} )+};
+}
+
+new_is_zero! {
+    pmix_value_t, pmix_info_t, pmix_proc_info_t, pmix_pdata_t, pmix_app_t, pmix_query_t, pmix_regattr_t,
+    pmix_byte_object_t, pmix_endpoint_t, pmix_envar_t, pmix_geometry_t, pmix_coord_t, pmix_device_t,
+    pmix_resource_unit_t, pmix_regex2_t, pmix_data_buffer_t, pmix_proc_stats_t, pmix_disk_stats_t, pmix_net_stats_t,
+    pmix_node_stats_t,
+}
+
+impl Construct for pmix_proc_t {
+    unsafe fn fill(at: *mut pmix_proc_t) {
+        // SAFETY: the promise of `fill`.
+        unsafe { (*at).rank = Rank::UNDEF.0 }
+    }
+}
+
+impl Construct for pmix_device_distance_t {
+    unsafe fn fill(at: *mut pmix_device_distance_t) {
+        // SAFETY: the promise of `fill`.
+        unsafe { ((*at).mindist, (*at).maxdist) = (u16::MAX, u16::MAX) }
+    }
+}
+
+impl Construct for pmix_node_pid_t {
+    unsafe fn fill(at: *mut pmix_node_pid_t) {
+        // SAFETY: the promise of `fill`.
+        unsafe { ((*at).nodeid, (*at).pid) = (u32::MAX, -1) }
+    }
+}
+
+entry! {
+    /// `PMIx_Coord_construct`.
+    fn PMIx_Coord_construct(m: *mut pmix_coord_t) {
+        construct(m);
+    }
+
+    /// `PMIx_Coord_destruct`.
+    fn PMIx_Coord_destruct(m: *mut pmix_coord_t) {
+        destruct(m);
+    }
+
+    /// `PMIx_Coord_create`: `number` points of a space of `dims` dimensions, all of them its origin.
+    fn PMIx_Coord_create(dims: usize, number: usize) -> *mut pmix_coord_t {
+        let points = create::<pmix_coord_t>(number);
+        if points.is_null() {
+            return points;
+        }
+        for index in 0..number {
+            let Ok(numbers) = zeroed::<u32>(dims) else {
+                array::free_array(points, number);
+                return ptr::null_mut();
+            };
+            ((*points.add(index)).coord, (*points.add(index)).dims) = (numbers, dims);
+        }
+        points
+    }
+
+    /// `PMIx_Coord_free`.
+    fn PMIx_Coord_free(m: *mut pmix_coord_t, number: usize) {
+        array::free_array(m, number);
+    }
+
+    /// `PMIx_Data_buffer_construct`.
+    fn PMIx_Data_buffer_construct(b: *mut pmix_data_buffer_t) {
+        construct(b);
+    }
+
+    /// `PMIx_Data_buffer_destruct`.
+    fn PMIx_Data_buffer_destruct(b: *mut pmix_data_buffer_t) {
+        destruct(b);
+    }
+
+    /// `PMIx_Data_buffer_create`.
+    fn PMIx_Data_buffer_create() -> *mut pmix_data_buffer_t {
+        create(1)
+    }
+
+    /// `PMIx_Data_buffer_release`.
+    fn PMIx_Data_buffer_release(b: *mut pmix_data_buffer_t) {
+        array::free_array(b, 1);
+    }
+
+    /// `PMIx_App_release`: frees one application.
+    fn PMIx_App_release(p: *mut pmix_app_t) {
+        array::free_array(p, 1);
+    }
+
+    /// `PMIx_App_info_create`: gives an application new infos.
+    fn PMIx_App_info_create(p: *mut pmix_app_t, n: usize) {
+        if !p.is_null() {
+            (*p).info = create(n);
+            (*p).ninfo = if (*p).info.is_null() { 0 } else { n };
+        }
+    }
+
+    /// `PMIx_Query_release`: frees one query.
+    fn PMIx_Query_release(p: *mut pmix_query_t) {
+        array::free_array(p, 1);
+    }
+
+    /// `PMIx_Query_qualifiers_create`: gives a query new qualifiers.
+    fn PMIx_Query_qualifiers_create(p: *mut pmix_query_t, n: usize) {
+        if !p.is_null() {
+            (*p).qualifiers = create(n);
+            (*p).nqual = if (*p).qualifiers.is_null() { 0 } else { n };
+        }
+    }
+
+    /// `PMIx_Fabric_construct`: a fabric that is not registered.
+    fn PMIx_Fabric_construct(p: *mut pmix_fabric_t) {
+        if !p.is_null() {
+            p.write_bytes(0, 1);
+            (*p).index = usize::MAX;
+        }
+    }
+
+    /// `PMIx_Cpuset_construct`.
+    fn PMIx_Cpuset_construct(cpuset: *mut pmix_cpuset_t) {
+        if !cpuset.is_null() {
+            cpuset.write_bytes(0, 1);
+        }
+    }
+
+    /// `PMIx_Cpuset_create`.
+    fn PMIx_Cpuset_create(n: usize) -> *mut pmix_cpuset_t {
+        zeroed(n).unwrap_or(ptr::null_mut())
+    }
+
+    /// `PMIx_Cpuset_free`: frees the array; see [`PMIx_Cpuset_destruct`](super::topology::PMIx_Cpuset_destruct).
+    fn PMIx_Cpuset_free(c: *mut pmix_cpuset_t, _n: usize) {
+        free(c);
+    }
+
+    /// `PMIx_Topology_construct`.
+    fn PMIx_Topology_construct(t: *mut pmix_topology_t) {
+        if !t.is_null() {
+            t.write_bytes(0, 1);
+        }
+    }
+
+    /// `PMIx_Topology_create`.
+    fn PMIx_Topology_create(n: usize) -> *mut pmix_topology_t {
+        zeroed(n).unwrap_or(ptr::null_mut())
+    }
+
+    /// `PMIx_Topology_free`: frees the array; see [`PMIx_Topology_destruct`](super::topology::PMIx_Topology_destruct).
+    fn PMIx_Topology_free(t: *mut pmix_topology_t, _n: usize) {
+        free(t);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_hold_new_structures() {
+        // SAFETY: the arrays are as long as they were made, and freed once.
+        unsafe {
+            assert!(PMIx_Info_create(0).is_null());
+            let procs = PMIx_Proc_create(3);
+            assert!((0..3).all(|index| (*procs.add(index)).rank == u32::MAX));
+            PMIx_Proc_free(procs, 3);
+            let distances = PMIx_Device_distance_create(2);
+            assert_eq!(((*distances.add(1)).mindist, (*distances.add(1)).maxdist), (0xffff, 0xffff));
+            PMIx_Device_distance_free(distances, 2);
+            let points = PMIx_Coord_create(4, 2);
+            assert_eq!((*points.add(1)).dims, 4);
+            assert_eq!(std::slice::from_raw_parts((*points.add(1)).coord, 4), [0; 4]);
+            PMIx_Coord_free(points, 2);
+        }
+    }
+
+    #[test]
+    fn what_is_destructed_is_empty() {
+        // SAFETY: structures on the stack whose contents come from malloc.
+        unsafe {
+            let mut app = std::mem::MaybeUninit::<pmix_app_t>::uninit();
+            let app = app.as_mut_ptr();
+            PMIx_App_construct(app);
+            (*app).cmd = crate::memory::copy_text(b"a.out").unwrap();
+            PMIx_App_info_create(app, 2);
+            assert_eq!((*app).ninfo, 2);
+            for _ in 0..2 {
+                PMIx_App_destruct(app);
+                assert!((*app).cmd.is_null() && (*app).info.is_null() && (*app).ninfo == 0);
+            }
+        }
+    }
+
+    #[test]
+    fn null_is_nothing() {
+        // SAFETY: NULL is allowed everywhere.
+        unsafe {
+            PMIx_Value_construct(ptr::null_mut());
+            PMIx_Info_destruct(ptr::null_mut());
+            PMIx_Query_free(ptr::null_mut(), 3);
+            PMIx_Data_buffer_release(ptr::null_mut());
+            PMIx_Fabric_construct(ptr::null_mut());
+            PMIx_App_info_create(ptr::null_mut(), 1);
+        }
+    }
+}

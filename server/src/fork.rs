@@ -1,0 +1,39 @@
+//! What a forked child may ask.
+//!
+//! Slurm makes a rank's environment in the child that becomes the rank. The server's thread is not there, and whatever it
+//! had locked at that moment would stay locked for ever. So the thread that forks holds the engine meanwhile; in the child
+//! it goes on holding it, and that is what [`setup_fork`] uses there.
+
+use std::cell::RefCell;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
+use pmix_dstore::model::Proc;
+
+use crate::engine::Engine;
+
+thread_local! {
+    /// The engine, while this thread forks and then in the child. There it is never let go of: nobody waits for it, and what
+    /// remains of those who waited when the process was copied is no business of the child's.
+    static HELD: RefCell<Option<ManuallyDrop<ArcMutexGuard<RawMutex, Engine>>>> = const { RefCell::new(None) };
+}
+
+/// Before a fork.
+pub(crate) fn hold(engine: &Arc<Mutex<Engine>>) {
+    let guard = engine.lock_arc();
+    HELD.set(Some(ManuallyDrop::new(guard)));
+}
+
+/// After a fork, in the parent.
+pub(crate) fn let_go() {
+    drop(HELD.take().map(ManuallyDrop::into_inner));
+}
+
+/// The environment of a client, asked for in the process of the server or in a child that it has forked.
+pub(crate) fn setup_fork(engine: &Arc<Mutex<Engine>>, proc: &Proc) -> Vec<(String, String)> {
+    HELD.with_borrow_mut(|held| match held {
+        Some(held) if Arc::ptr_eq(ArcMutexGuard::mutex(held), engine) => held.setup_fork(proc),
+        _ => engine.lock().setup_fork(proc),
+    })
+}

@@ -1,0 +1,241 @@
+//! Debian's Slurm, unmodified, on nodes that are namespaces of this machine.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::{fs, thread};
+
+use nix::unistd::geteuid;
+
+use crate::build::{identity, link};
+use crate::traces::{MARK, patiently};
+use crate::{Ended, Library, Pair, Run, Traces, program, repository};
+
+/// The superuser, whose daemons Slurm's are.
+pub const ROOT: u32 = 0;
+/// The two other users that a cluster knows, each with a group of its own of the same number.
+pub const USERS: [u32; 2] = [60_001, 60_002];
+
+/// What a cluster runs while it is there: it says where its files are and waits. Without a word on its input it fails, and
+/// `cluster.sh` shows the daemons' logs.
+const WAIT: &str = r#"echo "${SLURM_CONF%/*}"; read -r _"#;
+
+/// A Slurm of the test's own (`tests/slurm/cluster.sh`), with a host `login` and the nodes `n0`, `n1` ...
+///
+/// It ends with [`Cluster::end`], and also when it is dropped or the test's process ends; in a failing test its daemons' logs are shown.
+#[derive(Debug)]
+pub struct Cluster {
+    script: Child,
+    input: Option<ChildStdin>,
+    directory: PathBuf,
+    /// A process that is in the namespaces of `login`.
+    inside: u32,
+    /// What the daemons themselves have in their directories.
+    files_of_daemons: Vec<PathBuf>,
+    traces: Traces,
+}
+
+impl Cluster {
+    /// Starts a cluster, or says why that cannot be.
+    ///
+    /// # Panics
+    /// When the daemons do not come up.
+    pub fn start(nodes: usize) -> Option<Cluster> {
+        if !geteuid().is_root() {
+            eprintln!("left out: starting Slurm's daemons takes root");
+            return None;
+        }
+        for daemon in ["slurmctld", "slurmd", "munged"] {
+            if let Err(error) = Command::new(daemon).arg("--version").output() {
+                eprintln!("left out: {daemon} of Debian's slurm-wlm and munge: {error}");
+                return None;
+            }
+        }
+        let traces = Traces::begin();
+        let mut command = Command::new(repository().join("tests/slurm/cluster.sh"));
+        command.args(["--nodes", &nodes.to_string(), "sh", "-c", WAIT]).env(MARK, traces.mark());
+        let mut script = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cluster.sh is started");
+        let mut line = String::new();
+        if let Some(stdout) = script.stdout.take() {
+            BufReader::new(stdout).read_line(&mut line).expect("cluster.sh says where its files are");
+        }
+        assert!(line.ends_with('\n'), "no cluster: its script says on stderr why");
+        let inside = child_of(script.id()).expect("cluster.sh waits for its process 1");
+        let directory = PathBuf::from(line.trim_end());
+        let files_of_daemons = files_of_nodes(&directory);
+        let input = script.stdin.take();
+        let cluster = Cluster { script, input, directory, inside, files_of_daemons, traces };
+        let open_to_all = fs::Permissions::from_mode(0o1777);
+        fs::create_dir(cluster.scratch())
+            .and_then(|()| fs::set_permissions(cluster.scratch(), open_to_all))
+            .expect("a directory");
+        Some(cluster)
+    }
+
+    /// The directory with the daemons' files: `slurmd.n0.log`, `slurmd.n0.pid`, `spool.n0`, `tmp.n0`.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// A directory for files of the test itself and of its programs, of all users; their `TMPDIR`.
+    pub fn scratch(&self) -> PathBuf {
+        self.directory.join("scratch")
+    }
+
+    /// Makes this library the one that Slurm's plugin opens, in all steps that start from now on.
+    ///
+    /// # Panics
+    /// When that fails.
+    pub fn serve(&self, library: Library) {
+        let file = match library {
+            Library::Ours(_) => library.directory().join("libpmix.so"),
+            Library::Stock => self.directory_of(library).join("libpmix.so"),
+        };
+        link(&file, &self.directory.join("opened/libpmix.so"));
+    }
+
+    /// A library's directory as it is found in the cluster.
+    pub fn directory_of(&self, library: Library) -> PathBuf {
+        match library {
+            Library::Ours(_) => library.directory(),
+            // A copy: its own place holds what is served.
+            Library::Stock => self.directory.join("stock"),
+        }
+    }
+
+    fn identity_of(&self, library: Library) -> String {
+        identity(&self.directory_of(library).join("libpmix.so.2"))
+    }
+
+    /// A program on `login`, by a user, with a library for whatever ranks it starts.
+    pub fn command(&self, user: u32, name: impl AsRef<Path>, ranks: Library) -> Run {
+        self.enter(self.inside, user, name, ranks)
+    }
+
+    /// The same in the namespaces of a process of the cluster, such as a rank.
+    pub fn enter(&self, process: u32, user: u32, name: impl AsRef<Path>, ranks: Library) -> Run {
+        Run::new("nsenter", ranks)
+            .traced(&self.traces)
+            .env("SLURM_CONF", self.directory.join("slurm.conf"))
+            .env("LD_LIBRARY_PATH", self.directory_of(ranks))
+            .env("TMPDIR", self.scratch())
+            .args(&format!("--target {process} --mount --net --uts --pid --"))
+            .args(&format!("setpriv --reuid {user} --regid {user} --clear-groups"))
+            .arg(name.as_ref())
+    }
+
+    /// A job of one step, by a user: `srun` with a layout (`-N 2 -n 5`); the program is to follow. Steps with different
+    /// servers do not run at the same time.
+    pub fn srun(&self, pair: Pair, user: u32, layout: &str) -> Run {
+        self.serve(pair.server);
+        self.command(user, "srun", pair.ranks).args("--quiet --mpi=pmix").args(layout)
+    }
+
+    /// The same of the program `mpi`; `args` say what it does.
+    pub fn job(&self, pair: Pair, user: u32, layout: &str, args: &str) -> Run {
+        self.srun(pair, user, layout).arg(program("mpi")).args(args)
+    }
+
+    /// Asserts that a job of `mpi` ended well and said nothing on stderr, and that its `count` ranks and their slurmstepd had
+    /// these libraries mapped.
+    ///
+    /// # Panics
+    /// Where that is not so.
+    pub fn assert_well(&self, pair: Pair, user: u32, ended: &Ended, count: usize) {
+        assert_eq!(ended.code(), 0, "{pair:?}: {ended}");
+        assert_eq!(ended.stderr, "", "{pair:?}: {ended}");
+        self.assert_mapped(pair, user, ended, count);
+        assert_eq!(ended.count(" done"), count, "{pair:?}: {ended}");
+        assert_eq!(ended.count("FAIL"), 0, "{pair:?}: {ended}");
+    }
+
+    /// Asserts that `count` ranks of `mpi` said that they and their slurmstepd had these libraries mapped. What slurmstepd has
+    /// mapped, root alone sees; others see what it offers.
+    ///
+    /// # Panics
+    /// Where that is not so.
+    pub fn assert_mapped(&self, pair: Pair, user: u32, ended: &Ended, count: usize) {
+        let daemon = if user == ROOT { self.identity_of(pair.server) } else { "none".into() };
+        let mapped = format!(": library {} daemon {daemon} offers", self.identity_of(pair.ranks));
+        assert_eq!(ended.count(&mapped), count, "{pair:?}: {ended}");
+        let offered = if pair.server == Library::Stock { 0 } else { count };
+        assert_eq!(ended.count(" offers pmix-dstore"), offered, "{pair:?}: {ended}");
+    }
+
+    /// Files of steps in the spool and temporary directories of all nodes. They go with the steps.
+    pub fn files_of_steps(&self) -> Vec<PathBuf> {
+        let mut files = files_of_nodes(&self.directory);
+        files.retain(|file| !self.files_of_daemons.contains(file));
+        files
+    }
+
+    /// Asserts that nothing is left of the steps that have ended: no file and no slurmstepd.
+    ///
+    /// # Panics
+    /// When something stays.
+    pub fn assert_no_steps(&self, context: impl std::fmt::Display) {
+        let left = patiently(|| Some(self.files_of_steps()).filter(|left| !left.is_empty()));
+        assert!(left.is_none(), "files of steps are left: {left:?}\n{context}");
+        let left = patiently(|| Some(self.slurmstepds()).filter(|left| !left.is_empty()));
+        assert!(left.is_none(), "slurmstepds are left: {left:?}\n{context}");
+    }
+
+    /// The processes that host servers.
+    pub fn slurmstepds(&self) -> Vec<u32> {
+        let ours = fs::metadata(format!("/proc/{}/ns/pid", self.inside)).map(|metadata| metadata.ino()).ok();
+        let is_one = |pid: &u32| {
+            fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == "slurmstepd")
+                && fs::metadata(format!("/proc/{pid}/ns/pid")).map(|metadata| metadata.ino()).ok() == ours
+        };
+        processes().filter(is_one).collect()
+    }
+
+    /// Ends the cluster and asserts that nothing is left of it.
+    ///
+    /// # Panics
+    /// When something is, or when `cluster.sh` fails.
+    pub fn end(mut self) {
+        self.assert_no_steps("the cluster's end");
+        if let Some(mut input) = self.input.take() {
+            input.write_all(b"end\n").expect("the cluster waits");
+        }
+        let status = self.script.wait().expect("cluster.sh ends");
+        assert!(status.success(), "cluster.sh: {status}");
+        assert!(!self.directory.exists(), "{} is left", self.directory.display());
+        self.traces.assert_none_left("the cluster's end");
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        // After `end` this is known already.
+        let _ = self.script.wait();
+        if thread::panicking() {
+            eprintln!("the cluster was in {}", self.directory.display());
+        }
+    }
+}
+
+/// What lies in the spool and temporary directories of all nodes.
+fn files_of_nodes(directory: &Path) -> Vec<PathBuf> {
+    let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_named = |path: &Path, names: &[&str]| {
+        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| names.iter().any(|it| name.starts_with(it)))
+    };
+    let nodes = entries(directory).filter(|path| is_named(path, &["spool.n", "tmp.n"]));
+    // slurmd writes what it knows of credentials now and then.
+    nodes.flat_map(|node| entries(&node)).filter(|path| !is_named(path, &["cred_state"])).collect()
+}
+
+fn processes() -> impl Iterator<Item = u32> {
+    fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+fn child_of(parent: u32) -> Option<u32> {
+    let line = format!("PPid:\t{parent}");
+    processes().find(|pid| {
+        fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|status| status.lines().any(|found| found == line))
+    })
+}
