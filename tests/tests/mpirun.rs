@@ -5,7 +5,7 @@
 
 use std::thread;
 
-use pmix_tests::{Library, Pair, Run, Traces, is_large, program, times};
+use pmix_tests::{Ended, Library, Pair, Run, Traces, is_large, program, times};
 
 /// Runs a job in each pair, and asserts that it ends well, is of `count` processes, and leaves nothing.
 fn runs_well(size: usize, args: &str, count: usize) {
@@ -135,9 +135,9 @@ fn programs_without_mpi() {
 ///
 /// Two failings of others have more than one try: the stock server crashes now and then while a job is ended, and mpirun
 /// sometimes frees a help text before it has copied it (`orte_rml_oob_send_buffer_nb` to itself), and says so.
-fn fails_in(pairs: &[Pair], run: impl Fn(Pair, &Traces) -> Run, code: i32, reason: &str) {
+fn fails_in(pairs: &[Pair], run: impl Fn(Pair, &Traces) -> Run, code: i32, reason: &str) -> Vec<Ended> {
     const TRIES: u32 = 5;
-    for &pair in pairs {
+    let fails = |&pair: &Pair| {
         let attempt = || {
             let traces = Traces::begin();
             let ended = run(pair, &traces).run();
@@ -162,7 +162,9 @@ fn fails_in(pairs: &[Pair], run: impl Fn(Pair, &Traces) -> Run, code: i32, reaso
         for complaint in ["PMIX ERROR", "ORTE_ERROR_LOG", "failed inside the library", "panicked"] {
             assert!(!ended.stderr.contains(complaint), "{pair:?}: {ended}");
         }
-    }
+        ended
+    };
+    pairs.iter().map(fails).collect()
 }
 
 /// As [`fails_in`], in each pair.
@@ -174,7 +176,9 @@ fn fails(run: impl Fn(Pair, &Traces) -> Run, code: i32, reason: &str) {
 #[test]
 fn a_rank_that_aborts() {
     let run = |pair: Pair, traces: &Traces| pair.job(traces, times(4, 32), "abort 7");
-    fails_in(&Pair::all()[..2], run, 7, "MPI_ABORT was invoked on rank 1");
+    for ended in fails_in(&Pair::all()[..2], run, 7, "MPI_ABORT was invoked on rank 1") {
+        assert!(!ended.stderr.contains("pmix-dstore server"), "the rank has said it already: {ended}");
+    }
 }
 
 #[test]
