@@ -60,7 +60,7 @@ miri: deps-build
 .PHONY: test-mpirun test-slurm
 test-mpirun test-slurm: deps-test build
 	$(CARGO) build -p pmix-ffi -p pmix-tools
-	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) test -p pmix-tests --test $(@:test-%=%)
+	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) test -p pmix-tests --test '$(@:test-%=%)*'
 
 # One job at a time, which tells how it went.
 .PHONY: test-apps

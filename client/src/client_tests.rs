@@ -21,6 +21,7 @@ const VERSION: Version = Version::OURS;
 struct Script {
     answers: Mutex<VecDeque<Result<Vec<u8>>>>,
     asked: Mutex<Vec<Request>>,
+    is_lost: Mutex<bool>,
     callbacks: Sender<Job>,
 }
 
@@ -43,7 +44,7 @@ impl Link for Script {
 
     fn send(&self, payload: Vec<u8>) -> Result<()> {
         self.asked.lock().push(Request::decode(DIALECT, VERSION, &payload).unwrap());
-        Ok(())
+        if *self.is_lost.lock() { Err(Status::ERR_LOST_CONNECTION) } else { Ok(()) }
     }
 
     fn defer(&self, job: Job) {
@@ -81,7 +82,8 @@ fn stage() -> Stage {
 fn stage_with(is_our_server: bool) -> Stage {
     let (callbacks, jobs) = channel::<Job>();
     thread::spawn(move || jobs.into_iter().for_each(|job| job()));
-    let script = Arc::new(Script { answers: Mutex::default(), asked: Mutex::default(), callbacks });
+    let script =
+        Arc::new(Script { answers: Mutex::default(), asked: Mutex::default(), is_lost: Mutex::default(), callbacks });
     let mut job = JobData::new(nspace("job"));
     job.job.insert(keys::JOB_SIZE.into(), Value::Uint32(4));
     for (name, list) in [("n0", "0,1"), ("n1", "2,3")] {
@@ -319,6 +321,21 @@ fn all_values_of_a_rank_come_as_infos() {
 }
 
 #[test]
+fn all_values_of_a_rank_are_those_stored_here_where_the_server_has_none() {
+    let stage = stage();
+    let other = Proc::new(nspace("other"), Rank(3));
+    stage.client.store_internal(&other, "mine".into(), Value::Int(1)).unwrap();
+    stage.answers_status(Status::ERR_NOT_FOUND);
+    let all = stage.get_of(Some("other"), Rank(3), None, &[]).unwrap();
+    assert_eq!(all, Value::infos(vec![Info::new("mine", Value::Int(1))]));
+    stage.answers_status(Status::ERR_NOT_FOUND);
+    assert_eq!(stage.get_of(Some("other"), Rank(4), None, &[]), Err(Status::ERR_NOT_FOUND));
+    stage.answers_status(Status::ERR_TIMEOUT);
+    assert_eq!(stage.get_of(Some("other"), Rank(3), None, &[]), Err(Status::ERR_TIMEOUT));
+    assert_eq!(stage.asked().len(), 3);
+}
+
+#[test]
 fn a_get_may_call_back() {
     let stage = stage();
     let (sender, values) = channel();
@@ -519,6 +536,22 @@ fn a_handler_that_is_gone_misses_events_on_their_way() {
     let (sender, idle) = channel();
     stage.script.defer(Box::new(move || sender.send(()).unwrap()));
     idle.recv().unwrap();
+    assert!(calls.try_recv().is_err());
+}
+
+#[test]
+fn a_handler_is_taken_away_when_the_server_is_gone_too() {
+    let stage = stage();
+    let (sender, calls) = channel();
+    stage.answers_status(Status::SUCCESS);
+    let handler = reporter("gone", Status::SUCCESS, &sender);
+    let id = stage.client.register_event_handler(vec![Status(-1)], vec![], handler).wait().unwrap();
+    *stage.script.is_lost.lock() = true;
+    let (done, taken) = channel();
+    // Open MPI waits for the callback, and does not look at what the call itself returns.
+    let started = stage.client.deregister_event_handler(id).start(Box::new(move |result| done.send(result).unwrap()));
+    assert_eq!((started, taken.recv().unwrap()), (Ok(()), Ok(())));
+    stage.client.deliver(Event::new(Status(-1), stage.client.me().clone(), vec![]));
     assert!(calls.try_recv().is_err());
 }
 

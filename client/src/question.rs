@@ -158,11 +158,21 @@ impl Inner {
 
     /// The answer without the server: there is none, but for a question for all values of a rank.
     fn answer_alone<R, F: FnOnce(ValueRef<'_>) -> R>(&self, question: &Question, take: &mut Option<F>) -> Result<R> {
-        let none = Err(Status::ERR_NOT_FOUND);
-        if question.key.is_some() {
-            return none;
+        match question.key {
+            Some(_) => Err(Status::ERR_NOT_FOUND),
+            None => self.answer_all(question, Vec::new(), take),
         }
-        let all = self.all(question, Vec::new())?;
+    }
+
+    /// All values of a rank, of which the server has told `objects`.
+    fn answer_all<R, F: FnOnce(ValueRef<'_>) -> R>(
+        &self,
+        question: &Question,
+        objects: Vec<(Proc, Vec<Kval>)>,
+        take: &mut Option<F>,
+    ) -> Result<R> {
+        let none = Err(Status::ERR_NOT_FOUND);
+        let all = self.all(question, objects)?;
         if all.iter_infos().next().is_none() { none } else { hand((&all).into(), take).unwrap_or(none) }
     }
 
@@ -175,12 +185,15 @@ impl Inner {
         take: &mut Option<F>,
     ) -> Result<R> {
         let GetReply { status, objects } = self.decode_and_drop(reply?)?;
+        let Some(key) = &question.key else {
+            // What the server does not know this process may have stored itself.
+            return match status {
+                Status::ERR_NOT_FOUND => self.answer_alone(question, take),
+                _ => status.ok().and_then(|()| self.answer_all(question, objects, take)),
+            };
+        };
         status.ok()?;
         let options = GetOptions::from_infos(&question.infos);
-        let Some(key) = &question.key else {
-            let all = self.all(question, objects)?;
-            return hand((&all).into(), take).unwrap_or(Err(Status::ERR_NOT_FOUND));
-        };
         let mut jobs = Vec::new();
         let mut found = None;
         for (proc, kvals) in objects {

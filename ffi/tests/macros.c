@@ -162,7 +162,7 @@ static void before_init(void)
     assert(PMIx_Fence(NULL, 0, NULL, 0) == PMIX_ERR_INIT);
     assert(strcmp(PMIx_Get_attribute_string("PMIX_JOB_SIZE"), PMIX_JOB_SIZE) == 0);
     assert(strcmp(PMIx_Scope_string(PMIX_GLOBAL), "SHARE ACROSS ALL NODES") == 0);
-    assert(strcmp(PMIx_Error_string(PMIX_ERR_NOT_FOUND), "NOT-FOUND") == 0);
+    assert(strcmp(PMIx_Error_string(PMIX_ERR_NOT_FOUND), "PMIX_ERR_NOT_FOUND") == 0);
 }
 
 int main(void)

@@ -107,8 +107,10 @@ impl Inner {
 
     /// One line for the administrator: something has gone wrong.
     pub fn log(&self, line: &str) {
-        // A daemon may have closed its stderr; there is nowhere else to complain.
-        let _ = writeln!(io::stderr(), "pmix-dstore server {}: {}", std::process::id(), one_line(line));
+        let line = format!("pmix-dstore server {}: {}\n", std::process::id(), one_line(line));
+        // In one piece, since the daemons of a job may share a terminal. A daemon may have closed its stderr; there is
+        // nowhere else to complain.
+        let _ = io::stderr().write_all(line.as_bytes());
     }
 
     /// A message for the process's own client: a reply or an event.

@@ -113,6 +113,14 @@ static inline pmix_value_t value_bytes(const void *bytes, size_t len)
     return value;
 }
 
+static inline pmix_value_t value_proc(const pmix_proc_t *proc)
+{
+    pmix_value_t value = { .type = PMIX_PROC };
+    value.data.proc = need(malloc(sizeof(*proc)));
+    *value.data.proc = *proc;
+    return value;
+}
+
 /* ---- lists of infos ----------------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -162,6 +170,8 @@ static inline void free_value(pmix_value_t *value)
         free(value->data.string);
     } else if (value->type == PMIX_BYTE_OBJECT) {
         free(value->data.bo.bytes);
+    } else if (value->type == PMIX_PROC) {
+        free(value->data.proc);
     } else if (value->type == PMIX_DATA_ARRAY && value->data.darray->type == PMIX_INFO) {
         infos_t inner = { .items = value->data.darray->array, .count = value->data.darray->size };
         free_infos(&inner);

@@ -11,14 +11,20 @@
  *                          which Debian's 4.2.2 cannot bear: it frees what the callback needs before it is called,
  *                          or echo: as at-once, after another event was made of it inside the upcall, which Debian's
  *                          4.2.2 cannot bear either: it stands still
+ *   --connected WAY        how client_connected is answered: callback (default), which calls back where it can; silent,
+ *                          which never does; or second, by client_connected2 and PMIX_OPERATION_SUCCEEDED
+ *   --as KIND              what the host is like: plain (default); mpirun, which stores values of its own and registers
+ *                          its own namespace without data; or slurm, which does not say who it is and gives some
+ *                          values in other types
  *   --environment WHERE    where a rank's environment is made: parent (default), or child, as slurmstepd does
  *   --nspace NAME          the job's namespace
  *   --timeout SECONDS      ends everything after this long (default 60)
  *
  * With two servers each is a process of its own; they are the nodes nodeA and nodeB of the job. The processes exchange
  * fence data, direct modex requests, events, published keys and aborts over a socket pair, as the daemons of a resource
- * manager do. A log goes to stderr, a line per upcall, each beginning with "host S:". The exit status is that of the
- * first rank that failed, 128 + N for signal N, or the status given to PMIx_Abort.
+ * manager do. What a rank spawns becomes a namespace of its own, NAME-SERVER-NUMBER, its ranks taking turns over the nodes,
+ * or all on the one that PMIX_HOST names. A log goes to stderr, a line per upcall, each beginning with "host S:". The exit
+ * status is that of the first rank that failed, 128 + N for signal N, or the status given to PMIx_Abort.
  */
 #include "common.h"
 
@@ -39,6 +45,8 @@
 extern char **environ;
 
 enum answer { ANSWER_LATER, ANSWER_INLINE, ANSWER_MIXED };
+enum connected { CONNECTED_CALLBACK, CONNECTED_SILENT, CONNECTED_SECOND };
+enum kind { KIND_PLAIN, KIND_MPIRUN, KIND_SLURM };
 
 static struct {
     int ranks_per_server;
@@ -50,13 +58,29 @@ static struct {
     int env_count;
     enum answer answer;
     bool event_callback, event_echo;
+    enum connected connected;
+    enum kind kind;
     bool child_environment;
     const char *nspace;
     int timeout;
     char **command;
 } options = { .ranks_per_server = 2, .servers = 1, .nspace = "test-job", .timeout = 60 };
 
-static layout_t layout;
+/* A namespace: that of the command line, or one that a rank spawned. */
+typedef struct {
+    char nspace[PMIX_MAX_NSLEN + 1];
+    layout_t layout;
+    char *nodes, *map; /* the layout in words */
+    char **command;
+    bool has_parent;
+    pmix_proc_t parent;
+    pid_t pids[RANK_COUNT_MAX]; /* of local ranks, by rank */
+} job_t;
+
+#define JOB_COUNT_MAX 8
+static job_t jobs[JOB_COUNT_MAX];
+static int job_count; /* the last to be written where a job is added */
+
 static int me;           /* number of this server */
 static int peer_fd = -1; /* socket to the other server */
 static char tmpdir[256];
@@ -77,6 +101,42 @@ __attribute__((noreturn)) static void fail(const char *what, pmix_status_t statu
 {
     note("%s failed: %s (%d)", what, PMIx_Error_string(status), status);
     _exit(71);
+}
+
+static job_t *job_of(const char *nspace)
+{
+    int count = __atomic_load_n(&job_count, __ATOMIC_ACQUIRE);
+    for (int i = 0; i < count; i++) {
+        if (strcmp(jobs[i].nspace, nspace) == 0) {
+            return &jobs[i];
+        }
+    }
+    return NULL;
+}
+
+/* What an upcall was given beside its arguments: keys, and what tests look for in them. */
+static const char *told(const pmix_info_t info[], size_t ninfo)
+{
+    static __thread char text[1024];
+    size_t len = snprintf(text, sizeof(text), "given");
+    for (size_t i = 0; i < ninfo && len < sizeof(text); i++) {
+        const pmix_value_t *value = &info[i].value;
+        len += snprintf(text + len, sizeof(text) - len, " %s", info[i].key);
+        if (len >= sizeof(text)) {
+            break;
+        }
+        switch (value->type) {
+        case PMIX_BOOL: len += snprintf(text + len, sizeof(text) - len, "=bool:%d", value->data.flag); break;
+        case PMIX_INT: len += snprintf(text + len, sizeof(text) - len, "=int:%d", value->data.integer); break;
+        case PMIX_UINT32: len += snprintf(text + len, sizeof(text) - len, "=uint32:%u", value->data.uint32); break;
+        case PMIX_STATUS: len += snprintf(text + len, sizeof(text) - len, "=status:%d", value->data.status); break;
+        case PMIX_PROC:
+            len += snprintf(text + len, sizeof(text) - len, "=proc:%s:%u", value->data.proc->nspace, value->data.proc->rank);
+            break;
+        default: break;
+        }
+    }
+    return text;
 }
 
 /* ---- work for the main thread ---------------------------------------------------------------------------------- */
@@ -162,7 +222,7 @@ static void answer_op(pmix_op_cbfunc_t cbfunc, void *cbdata, pmix_status_t statu
 
 /* ---- messages between the two servers -------------------------------------------------------------------------- */
 
-enum { MSG_FENCE, MSG_GET, MSG_GOT, MSG_EVENT, MSG_PUBLISH, MSG_UNPUBLISH, MSG_ABORT };
+enum { MSG_FENCE, MSG_GET, MSG_GOT, MSG_EVENT, MSG_PUBLISH, MSG_UNPUBLISH, MSG_ABORT, MSG_SPAWN, MSG_SPAWNED };
 
 typedef struct {
     uint8_t *bytes;
@@ -328,11 +388,14 @@ static bool involves_peer(const pmix_proc_t *procs, size_t count)
         return false;
     }
     for (size_t i = 0; i < count; i++) {
-        if (strcmp(procs[i].nspace, options.nspace) != 0) {
+        const job_t *job = job_of(procs[i].nspace);
+        if (job == NULL) {
             continue;
         }
-        if (procs[i].rank == PMIX_RANK_WILDCARD ||
-            (procs[i].rank < (pmix_rank_t) layout.rank_count && layout.node_of[procs[i].rank] != me)) {
+        const layout_t *layout = &job->layout;
+        if (procs[i].rank == PMIX_RANK_WILDCARD ? layout->local_count[1 - me] > 0
+                                                : procs[i].rank < (pmix_rank_t) layout->rank_count &&
+                                                      layout->node_of[procs[i].rank] != me) {
             return true;
         }
     }
@@ -403,8 +466,9 @@ static void start_fence(void *argument)
 
 static void end_own_fence(void *argument) { finish_fence(argument, NULL); }
 
-static pmix_status_t collective(const char *what, const pmix_proc_t *procs, size_t count, const char *data, size_t len,
-                                pmix_modex_cbfunc_t cbfunc, pmix_op_cbfunc_t op_cbfunc, void *cbdata)
+static pmix_status_t collective(const char *what, const pmix_proc_t *procs, size_t count, const char *infos,
+                                const char *data, size_t len, pmix_modex_cbfunc_t cbfunc, pmix_op_cbfunc_t op_cbfunc,
+                                void *cbdata)
 {
     fence_t *fence = need(calloc(1, sizeof(*fence)));
     fence->signature = signature_of(what, procs, count);
@@ -415,7 +479,7 @@ static pmix_status_t collective(const char *what, const pmix_proc_t *procs, size
     fence->cbfunc = cbfunc;
     fence->op_cbfunc = op_cbfunc;
     fence->cbdata = cbdata;
-    note("%s, %zu bytes", fence->signature, len);
+    note("%s, %zu bytes, %s", fence->signature, len, infos);
     answer(involves_peer(procs, count) ? start_fence : end_own_fence, fence);
     return PMIX_SUCCESS;
 }
@@ -423,9 +487,8 @@ static pmix_status_t collective(const char *what, const pmix_proc_t *procs, size
 static pmix_status_t fence_nb(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[], size_t ninfo,
                               char *data, size_t ndata, pmix_modex_cbfunc_t cbfunc, void *cbdata)
 {
-    (void) info;
-    (void) ninfo;
-    pmix_status_t status = collective("fence", procs, nprocs, ndata ? data : "", ndata, cbfunc, NULL, cbdata);
+    const char *infos = told(info, ninfo);
+    pmix_status_t status = collective("fence", procs, nprocs, infos, ndata ? data : "", ndata, cbfunc, NULL, cbdata);
     free(data); /* handed over */
     return status;
 }
@@ -433,17 +496,13 @@ static pmix_status_t fence_nb(const pmix_proc_t procs[], size_t nprocs, const pm
 static pmix_status_t connect_procs(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[], size_t ninfo,
                                    pmix_op_cbfunc_t cbfunc, void *cbdata)
 {
-    (void) info;
-    (void) ninfo;
-    return collective("connect", procs, nprocs, "", 0, NULL, cbfunc, cbdata);
+    return collective("connect", procs, nprocs, told(info, ninfo), "", 0, NULL, cbfunc, cbdata);
 }
 
 static pmix_status_t disconnect_procs(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[], size_t ninfo,
                                       pmix_op_cbfunc_t cbfunc, void *cbdata)
 {
-    (void) info;
-    (void) ninfo;
-    return collective("disconnect", procs, nprocs, "", 0, NULL, cbfunc, cbdata);
+    return collective("disconnect", procs, nprocs, told(info, ninfo), "", 0, NULL, cbfunc, cbdata);
 }
 
 /* ---- direct modex ---------------------------------------------------------------------------------------------- */
@@ -637,7 +696,7 @@ static pmix_status_t publish(const pmix_proc_t *proc, const pmix_info_t info[], 
         if (strncmp(info[i].key, "pmix", 4) == 0) {
             continue;
         }
-        note("publish %s by %u", info[i].key, proc->rank);
+        note("publish %s by %u, %s", info[i].key, proc->rank, told(info, ninfo));
         if (!can_carry(&info[i].value)) {
             status = PMIX_ERR_NOT_SUPPORTED;
             continue;
@@ -679,7 +738,7 @@ static pmix_status_t lookup(const pmix_proc_t *proc, char **keys, const pmix_inf
             lookup->until = time(NULL) + info[i].value.data.integer;
         }
     }
-    note("lookup %s by %u%s", lookup->key_count ? keys[0] : "nothing", proc->rank, lookup->wait ? ", waits" : "");
+    note("lookup %s by %u, %s", lookup->key_count ? keys[0] : "nothing", proc->rank, told(info, ninfo));
     lookup->cbfunc = cbfunc;
     lookup->cbdata = cbdata;
     post(start_lookup, lookup);
@@ -689,11 +748,13 @@ static pmix_status_t lookup(const pmix_proc_t *proc, char **keys, const pmix_inf
 static pmix_status_t unpublish(const pmix_proc_t *proc, char **keys, const pmix_info_t info[], size_t ninfo,
                                pmix_op_cbfunc_t cbfunc, void *cbdata)
 {
-    (void) info;
-    (void) ninfo;
     pmix_status_t status = PMIX_SUCCESS;
+    if (keys == NULL || keys[0] == NULL) {
+        note("unpublish nothing by %u, %s", proc->rank, told(info, ninfo));
+        status = PMIX_ERR_BAD_PARAM;
+    }
     for (size_t i = 0; keys != NULL && keys[i] != NULL; i++) {
-        note("unpublish %s by %u", keys[i], proc->rank);
+        note("unpublish %s by %u, %s", keys[i], proc->rank, told(info, ninfo));
         message_t m = { 0 };
         put_text(&m, keys[i]);
         send_message(MSG_UNPUBLISH, &m);
@@ -707,7 +768,6 @@ static pmix_status_t unpublish(const pmix_proc_t *proc, char **keys, const pmix_
 
 /* ---- ranks ----------------------------------------------------------------------------------------------------- */
 
-static pid_t pids[RANK_COUNT_MAX]; /* of local ranks, by rank */
 static int exit_status = -1;       /* of the first failure */
 static time_t kill_at;             /* when to stop asking politely */
 
@@ -719,9 +779,11 @@ static void end_ranks(void *argument)
     if (kill_at == 0) {
         kill_at = time(NULL) + 2;
     }
-    for (int rank = 0; rank < layout.rank_count; rank++) {
-        if (pids[rank] > 0) {
-            kill(pids[rank], SIGTERM);
+    for (int i = 0; i < job_count; i++) {
+        for (int rank = 0; rank < jobs[i].layout.rank_count; rank++) {
+            if (jobs[i].pids[rank] > 0) {
+                kill(jobs[i].pids[rank], SIGTERM);
+            }
         }
     }
 }
@@ -736,9 +798,9 @@ static void end_job(int status)
 }
 
 /* What a rank is started with. */
-static char **environment_of(int rank)
+static char **environment_of(const job_t *job, int rank)
 {
-    pmix_proc_t proc = proc_of(options.nspace, rank);
+    pmix_proc_t proc = proc_of(job->nspace, rank);
     size_t count = 0;
     while (environ[count] != NULL) {
         count++;
@@ -754,9 +816,9 @@ static char **environment_of(int rank)
     return env;
 }
 
-static void start_rank(int rank)
+static void start_rank(job_t *job, int rank)
 {
-    char **env = options.child_environment ? NULL : environment_of(rank);
+    char **env = options.child_environment ? NULL : environment_of(job, rank);
     note("start rank %d", rank);
     pid_t parent = getpid();
     pid_t pid = fork();
@@ -769,18 +831,21 @@ static void start_rank(int rank)
         if (getppid() != parent) {
             _exit(71);
         }
-        environ = env != NULL ? env : environment_of(rank);
+        environ = env != NULL ? env : environment_of(job, rank);
+        setenv("TEST_NODES", job->nodes, 1);
+        setenv("TEST_MAP", job->map, 1);
+        setenv("TEST_NSPACE", job->nspace, 1);
         for (int i = 0; i < options.env_count; i++) {
             putenv(options.env[i]);
         }
         if (options.rank_lib_count > 0) {
             setenv("LD_LIBRARY_PATH", options.rank_libs[rank % options.rank_lib_count], 1);
         }
-        execvp(options.command[0], options.command);
-        fprintf(stderr, "%s: %s\n", options.command[0], strerror(errno));
+        execvp(job->command[0], job->command);
+        fprintf(stderr, "%s: %s\n", job->command[0], strerror(errno));
         _exit(127);
     }
-    pids[rank] = pid;
+    job->pids[rank] = pid;
     for (size_t i = 0; env != NULL && env[i] != NULL; i++) {
         free(env[i]);
     }
@@ -791,24 +856,27 @@ static void start_rank(int rank)
 static int collect_ranks(void)
 {
     int running = 0;
-    for (int rank = 0; rank < layout.rank_count; rank++) {
-        if (pids[rank] <= 0) {
-            continue;
-        }
-        int state;
-        if (waitpid(pids[rank], &state, WNOHANG) == 0) {
-            running++;
-            if (kill_at != 0 && time(NULL) >= kill_at) {
-                kill(pids[rank], SIGKILL);
+    for (int i = 0; i < job_count; i++) {
+        for (int rank = 0; rank < jobs[i].layout.rank_count; rank++) {
+            pid_t *pid = &jobs[i].pids[rank];
+            if (*pid <= 0) {
+                continue;
             }
-            continue;
-        }
-        pids[rank] = 0;
-        int code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
-        note("rank %d ended with status %d", rank, code);
-        if (code != 0 && exit_status < 0) {
-            end_job(code);
-            run_posted();
+            int state;
+            if (waitpid(*pid, &state, WNOHANG) == 0) {
+                running++;
+                if (kill_at != 0 && time(NULL) >= kill_at) {
+                    kill(*pid, SIGKILL);
+                }
+                continue;
+            }
+            *pid = 0;
+            int code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+            note("rank %d ended with status %d", rank, code);
+            if (code != 0 && exit_status < 0) {
+                end_job(code);
+                run_posted();
+            }
         }
     }
     return running;
@@ -818,14 +886,29 @@ static int collect_ranks(void)
 
 static pmix_status_t client_connected(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t cbfunc, void *cbdata)
 {
-    note("connected %u object %s", proc->rank, (uintptr_t) object == proc->rank + 1u ? "right" : "WRONG");
-    answer_op(cbfunc, cbdata, PMIX_SUCCESS);
+    note("connected %u object %s, callback %s", proc->rank, (uintptr_t) object == proc->rank + 1u ? "right" : "WRONG",
+         cbfunc != NULL ? "given" : "none");
+    if (options.connected != CONNECTED_SILENT) {
+        answer_op(cbfunc, cbdata, PMIX_SUCCESS);
+    }
     return PMIX_SUCCESS;
+}
+
+static pmix_status_t client_connected2(const pmix_proc_t *proc, void *object, pmix_info_t info[], size_t ninfo,
+                                       pmix_op_cbfunc_t cbfunc, void *cbdata)
+{
+    (void) info;
+    (void) ninfo;
+    (void) cbfunc;
+    (void) cbdata;
+    note("connected2 %u object %s", proc->rank, (uintptr_t) object == proc->rank + 1u ? "right" : "WRONG");
+    return PMIX_OPERATION_SUCCEEDED;
 }
 
 static pmix_status_t client_finalized(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t cbfunc, void *cbdata)
 {
-    note("finalized %u object %s", proc->rank, (uintptr_t) object == proc->rank + 1u ? "right" : "WRONG");
+    note("finalized %u object %s, callback %s", proc->rank, (uintptr_t) object == proc->rank + 1u ? "right" : "WRONG",
+         cbfunc != NULL ? "given" : "none");
     answer_op(cbfunc, cbdata, PMIX_SUCCESS);
     return PMIX_SUCCESS;
 }
@@ -905,11 +988,13 @@ static pmix_status_t query(pmix_proc_t *proc, pmix_query_t *queries, size_t nque
 static void log_data(const pmix_proc_t *client, const pmix_info_t data[], size_t ndata, const pmix_info_t directives[],
                      size_t ndirs, pmix_op_cbfunc_t cbfunc, void *cbdata)
 {
-    (void) directives;
-    (void) ndirs;
     for (size_t i = 0; i < ndata; i++) {
-        const char *text = data[i].value.type == PMIX_STRING ? data[i].value.data.string : "(not a string)";
-        note("log %s by %u: %.*s", data[i].key, client->rank, (int) strcspn(text, "\n"), text);
+        const pmix_value_t *value = &data[i].value;
+        const char *text = value->type == PMIX_STRING        ? value->data.string
+                           : value->type == PMIX_BYTE_OBJECT ? value->data.bo.bytes
+                                                             : "(neither string nor bytes)";
+        int len = value->type == PMIX_BYTE_OBJECT ? (int) value->data.bo.size : (int) strcspn(text, "\n");
+        note("log %s by %u: %.*s, %s", data[i].key, client->rank, len, text, told(directives, ndirs));
     }
     answer_op(cbfunc, cbdata, PMIX_SUCCESS);
 }
@@ -937,6 +1022,439 @@ static pmix_status_t job_control(const pmix_proc_t *requestor, const pmix_proc_t
     return PMIX_SUCCESS;
 }
 
+/* ---- registration ------------------------------------------------------------------------------------------------ */
+
+static char *ranks_of_node(const layout_t *layout, int node)
+{
+    char *text = need(calloc(layout->rank_count + 1, 12));
+    size_t len = 0;
+    for (int rank = 0; rank < layout->rank_count; rank++) {
+        if (layout->node_of[rank] == node) {
+            len += sprintf(text + len, "%s%d", len ? "," : "", rank);
+        }
+    }
+    return text;
+}
+
+static int first_rank_of(const layout_t *layout, int node)
+{
+    int rank = 0;
+    while (rank < layout->rank_count && layout->node_of[rank] != node) {
+        rank++;
+    }
+    return rank;
+}
+
+/* Lays a job out: over all nodes, in blocks or cyclically, or on one of them. */
+static void lay_out(job_t *job, int rank_count, bool cyclic, int only_node)
+{
+    layout_t *layout = &job->layout;
+    layout->node_count = options.servers;
+    layout->rank_count = rank_count;
+    char hostname[256];
+    gethostname(hostname, sizeof(hostname));
+    for (int node = 0; node < layout->node_count; node++) {
+        char name[] = "nodeA";
+        name[4] += node;
+        layout->nodes[node] = copy_text(options.servers == 1 ? hostname : name);
+    }
+    for (int rank = 0; rank < rank_count; rank++) {
+        int node = only_node >= 0 ? only_node : cyclic ? rank % options.servers : rank / options.ranks_per_server;
+        layout->node_of[rank] = node;
+        layout->local_rank_of[rank] = layout->local_count[node]++;
+    }
+    /* In words, as ranks and the regular expressions of the registration have it. */
+    char nodes[1024] = "", *map = need(calloc(rank_count + layout->node_count, 12));
+    for (int node = 0; node < layout->node_count; node++) {
+        if (layout->local_count[node] == 0) {
+            continue;
+        }
+        char *ranks = ranks_of_node(layout, node);
+        snprintf(nodes + strlen(nodes), sizeof(nodes) - strlen(nodes), "%s%s", *nodes ? "," : "", layout->nodes[node]);
+        sprintf(map + strlen(map), "%s%s", *map ? ";" : "", ranks);
+        free(ranks);
+    }
+    job->nodes = copy_text(nodes);
+    job->map = map;
+}
+
+static void add_text(infos_t *list, const char *key, const char *text) { add(list, key, value_string(text)); }
+
+/* Slurm gives these numbers in types of its own. */
+static pmix_value_t value_leader(const layout_t *layout, int node)
+{
+    int rank = first_rank_of(layout, node);
+    return options.kind == KIND_SLURM ? value_uint32(rank) : value_rank(rank);
+}
+
+static pmix_value_t value_appnum(int number)
+{
+    return options.kind == KIND_SLURM ? value_int(number) : value_uint32(number);
+}
+
+static pmix_value_t value_global(int rank)
+{
+    return options.kind == KIND_SLURM ? value_uint32(rank) : value_rank(rank);
+}
+
+static void add_session(infos_t *infos, const job_t *job)
+{
+    const layout_t *layout = &job->layout;
+    infos_t session = { 0 };
+    add(&session, PMIX_SESSION_ID, value_uint32(42));
+    add(&session, PMIX_UNIV_SIZE, value_uint32(layout->rank_count + 3));
+    add(&session, PMIX_MAX_PROCS, value_uint32(layout->rank_count + 4));
+    add_text(&session, PMIX_CLUSTER_ID, "test-cluster");
+    add_text(&session, PMIX_ALLOCATED_NODELIST, job->nodes);
+    add(infos, PMIX_SESSION_INFO_ARRAY, value_infos(&session));
+}
+
+static void add_job(infos_t *infos, const job_t *job)
+{
+    const layout_t *layout = &job->layout;
+    char *regex, *ppn;
+    pmix_status_t status = PMIx_generate_regex(job->nodes, &regex);
+    if (status != PMIX_SUCCESS) {
+        fail("PMIx_generate_regex", status);
+    }
+    status = PMIx_generate_ppn(job->map, &ppn);
+    if (status != PMIX_SUCCESS) {
+        fail("PMIx_generate_ppn", status);
+    }
+    add_text(infos, PMIX_NODE_MAP, regex);
+    add_text(infos, PMIX_PROC_MAP, ppn);
+    free(regex);
+    free(ppn);
+    if (options.kind != KIND_SLURM) {
+        add_text(infos, PMIX_SERVER_NSPACE, "test-host");
+        add(infos, PMIX_SERVER_RANK, value_rank(me));
+    }
+    if (job->has_parent) {
+        add(infos, PMIX_PARENT_ID, value_proc(&job->parent));
+    }
+    add_text(infos, PMIX_NSPACE, job->nspace);
+    add_text(infos, PMIX_JOBID, "job-7");
+    add(infos, PMIX_JOB_SIZE, value_uint32(layout->rank_count));
+    add(infos, PMIX_UNIV_SIZE, value_uint32(layout->rank_count + 3));
+    add(infos, PMIX_MAX_PROCS, value_uint32(layout->rank_count + 2));
+    add(infos, PMIX_NPROC_OFFSET, value_uint32(0));
+    add(infos, PMIX_NUM_NODES, value_uint32(layout->node_count));
+    add(infos, PMIX_JOB_NUM_APPS, value_uint32(1));
+    add_text(infos, PMIX_MAPBY, options.cyclic ? "node" : "slot");
+    add_text(infos, PMIX_RANKBY, options.cyclic ? "node" : "slot");
+    add_text(infos, PMIX_BINDTO, "none");
+    add(infos, PMIX_HOSTNAME_KEEP_FQDN, value_bool(true));
+    /* Of the caller's own node; some hosts give them here rather than in a node array. */
+    add(infos, PMIX_NODEID, value_uint32(me));
+    add(infos, PMIX_NODE_SIZE, value_uint32(layout->local_count[me]));
+    add(infos, PMIX_LOCAL_SIZE, value_uint32(layout->local_count[me]));
+    if (layout->local_count[me] > 0) {
+        char *peers = ranks_of_node(layout, me);
+        add_text(infos, PMIX_LOCAL_PEERS, peers);
+        add(infos, PMIX_LOCALLDR, value_leader(layout, me));
+        free(peers);
+    }
+    if (options.kind != KIND_MPIRUN) {
+        add_text(infos, PMIX_TMPDIR, tmpdir);
+        add_text(infos, PMIX_NSDIR, tmpdir);
+    }
+}
+
+static void add_app(infos_t *infos, const job_t *job)
+{
+    infos_t app = { 0 };
+    char cwd[1024];
+    add(&app, PMIX_APPNUM, value_appnum(0));
+    add(&app, PMIX_APP_SIZE, value_uint32(job->layout.rank_count));
+    add(&app, PMIX_APPLDR, value_rank(0));
+    add_text(&app, PMIX_WDIR, getcwd(cwd, sizeof(cwd)) ? cwd : "/");
+    add_text(&app, PMIX_APP_ARGV, job->command[0]);
+    add(infos, PMIX_APP_INFO_ARRAY, value_infos(&app));
+}
+
+static void add_nodes(infos_t *infos, const job_t *job)
+{
+    const layout_t *layout = &job->layout;
+    for (int number = 0; number < layout->node_count; number++) {
+        if (layout->local_count[number] == 0) {
+            continue;
+        }
+        infos_t node = { 0 };
+        char *peers = ranks_of_node(layout, number);
+        char alias[300];
+        snprintf(alias, sizeof(alias), "%s-alias", layout->nodes[number]);
+        add(&node, PMIX_NODEID, value_uint32(number));
+        add_text(&node, PMIX_HOSTNAME, layout->nodes[number]);
+        add_text(&node, PMIX_HOSTNAME_ALIASES, alias);
+        add(&node, PMIX_LOCAL_SIZE, value_uint32(layout->local_count[number]));
+        add(&node, PMIX_NODE_SIZE, value_uint32(layout->local_count[number]));
+        add(&node, PMIX_LOCALLDR, value_leader(layout, number));
+        add_text(&node, PMIX_LOCAL_PEERS, peers);
+        add(&node, PMIX_AVAIL_PHYS_MEMORY, value_uint64(1000000ull * (number + 1)));
+        add(infos, PMIX_NODE_INFO_ARRAY, value_infos(&node));
+        free(peers);
+    }
+}
+
+static void add_procs(infos_t *infos, const job_t *job)
+{
+    const layout_t *layout = &job->layout;
+    for (int rank = 0; rank < layout->rank_count; rank++) {
+        infos_t proc = { 0 };
+        int node = layout->node_of[rank];
+        add(&proc, PMIX_RANK, value_rank(rank));
+        add(&proc, PMIX_APPNUM, value_appnum(0));
+        add(&proc, PMIX_APP_RANK, value_rank(rank));
+        add(&proc, PMIX_GLOBAL_RANK, value_global(rank));
+        add(&proc, PMIX_LOCAL_RANK, value_uint16(layout->local_rank_of[rank]));
+        add(&proc, PMIX_NODE_RANK, value_uint16(layout->local_rank_of[rank]));
+        add(&proc, PMIX_NODEID, value_uint32(node));
+        add_text(&proc, PMIX_HOSTNAME, layout->nodes[node]);
+        add(&proc, PMIX_REINCARNATION, value_uint32(0));
+        add(&proc, PMIX_SPAWNED, value_bool(job->has_parent));
+        if (node == me) {
+            char text[300];
+            snprintf(text, sizeof(text), "NM0:CR%d", layout->local_rank_of[rank]);
+            add_text(&proc, PMIX_LOCALITY_STRING, text);
+            if (options.kind != KIND_MPIRUN) {
+                snprintf(text, sizeof(text), "%s/%d", tmpdir, rank);
+                add_text(&proc, PMIX_PROCDIR, text);
+            }
+        }
+        add(infos, PMIX_PROC_INFO_ARRAY, value_infos(&proc));
+    }
+}
+
+/* ---- jobs ------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool done;
+    pmix_status_t status;
+} waiter_t;
+
+static void wake(pmix_status_t status, void *argument)
+{
+    waiter_t *waiter = argument;
+    pthread_mutex_lock(&waiter->mutex);
+    waiter->status = status;
+    waiter->done = true;
+    pthread_cond_signal(&waiter->changed);
+    pthread_mutex_unlock(&waiter->mutex);
+}
+
+/* Waits for the callback of a call that returned PMIX_SUCCESS. After an abort it gives up after some seconds: Debian's
+ * 4.2.2 now and then deadlocks with itself when ranks die while it answers one. */
+static void wait_for(const char *what, pmix_status_t returned, waiter_t *waiter)
+{
+    if (returned == PMIX_SUCCESS) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += exit_status < 0 ? options.timeout : 4;
+        int rc = 0;
+        pthread_mutex_lock(&waiter->mutex);
+        while (!waiter->done && rc == 0) {
+            rc = pthread_cond_timedwait(&waiter->changed, &waiter->mutex, &until);
+        }
+        bool done = waiter->done;
+        pthread_mutex_unlock(&waiter->mutex);
+        if (!done) {
+            note("%s: no answer", what);
+            _exit(exit_status < 0 ? 124 : exit_status);
+        }
+        returned = waiter->status;
+    }
+    if (returned != PMIX_SUCCESS && returned != PMIX_OPERATION_SUCCEEDED) {
+        fail(what, returned);
+    }
+}
+
+#define WAITER { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, PMIX_SUCCESS }
+
+#define TEST_VARIABLE "PMIX_MCA_host_test"
+static size_t variables;
+
+static void job_set_up(pmix_status_t status, pmix_info_t info[], size_t ninfo, void *provided, pmix_op_cbfunc_t done,
+                       void *cbdata)
+{
+    for (size_t i = 0; i < ninfo; i++) {
+        const pmix_value_t *value = &info[i].value;
+        variables += strcmp(info[i].key, PMIX_SET_ENVAR) == 0 && value->type == PMIX_ENVAR
+                     && strcmp(value->data.envar.envar, TEST_VARIABLE) == 0 && strcmp(value->data.envar.value, "1") == 0;
+    }
+    if (done != NULL) {
+        done(PMIX_SUCCESS, cbdata);
+    }
+    wake(status, provided);
+}
+
+/* What launchers do for a job beside registering it. */
+static void setup_job(void)
+{
+    waiter_t waiter = WAITER;
+    setenv(TEST_VARIABLE, "1", 1);
+    pmix_status_t status = PMIx_server_setup_application(options.nspace, NULL, 0, job_set_up, &waiter);
+    wait_for("PMIx_server_setup_application", status, &waiter);
+    unsetenv(TEST_VARIABLE);
+    pmix_status_t local = PMIx_server_setup_local_support(options.nspace, NULL, 0, NULL, NULL);
+    pmix_proc_t all = proc_of(options.nspace, PMIX_RANK_WILDCARD);
+    pmix_status_t defined = PMIx_server_define_process_set(&all, 1, "everybody");
+    char name[] = "everybody";
+    pmix_status_t deleted = PMIx_server_delete_process_set(name);
+    note("set up: %zu variables, %d %d %d", variables, local, defined, deleted);
+}
+
+/* Registers a job and starts its ranks here. */
+static void open_job(job_t *job)
+{
+    infos_t infos = { 0 };
+    const layout_t *layout = &job->layout;
+    add_session(&infos, job);
+    add_job(&infos, job);
+    add_app(&infos, job);
+    add_nodes(&infos, job);
+    add_procs(&infos, job);
+    waiter_t registered = WAITER;
+    pmix_status_t status = PMIx_server_register_nspace(job->nspace, layout->local_count[me], infos.items, infos.count,
+                                                       wake, &registered);
+    wait_for("PMIx_server_register_nspace", status, &registered);
+    free_infos(&infos);
+    if (!job->has_parent) {
+        setup_job();
+    }
+    for (int rank = 0; rank < layout->rank_count; rank++) {
+        if (layout->node_of[rank] == me) {
+            pmix_proc_t proc = proc_of(job->nspace, rank);
+            waiter_t waiter = WAITER;
+            status = PMIx_server_register_client(&proc, getuid(), getgid(), (void *) (uintptr_t) (rank + 1), wake, &waiter);
+            wait_for("PMIx_server_register_client", status, &waiter);
+        }
+    }
+    for (int rank = 0; rank < layout->rank_count; rank++) {
+        if (layout->node_of[rank] == me) {
+            start_rank(job, rank);
+        }
+    }
+}
+
+static void close_job(job_t *job)
+{
+    for (int rank = 0; rank < job->layout.rank_count; rank++) {
+        if (job->layout.node_of[rank] == me) {
+            pmix_proc_t proc = proc_of(job->nspace, rank);
+            waiter_t waiter = WAITER;
+            PMIx_server_deregister_client(&proc, wake, &waiter);
+            wait_for("PMIx_server_deregister_client", PMIX_SUCCESS, &waiter);
+        }
+    }
+    waiter_t waiter = WAITER;
+    PMIx_server_deregister_nspace(job->nspace, wake, &waiter);
+    wait_for("PMIx_server_deregister_nspace", PMIX_SUCCESS, &waiter);
+}
+
+/* ---- spawn ----------------------------------------------------------------------------------------------------- */
+
+/* A spawn that a rank of this server asked for. */
+typedef struct {
+    message_t m; /* all but the name of the namespace */
+    pmix_spawn_cbfunc_t cbfunc;
+    void *cbdata;
+    char *nspace;
+} spawn_t;
+
+/* Opens the job that a message describes. */
+static void open_spawned(message_t *m)
+{
+    if (job_count == JOB_COUNT_MAX) {
+        note("too many jobs");
+        _exit(71);
+    }
+    job_t *job = &jobs[job_count];
+    strncpy(job->nspace, take_text(m), PMIX_MAX_NSLEN);
+    job->has_parent = true;
+    const char *nspace = take_text(m);
+    job->parent = proc_of(nspace, take_number(m));
+    int rank_count = take_number(m);
+    const char *host = take_text(m);
+    size_t argc = take_number(m);
+    job->command = need(calloc(argc + 1, sizeof(char *)));
+    for (size_t i = 0; i < argc; i++) {
+        job->command[i] = copy_text(take_text(m));
+    }
+    int only_node = -1;
+    for (int node = 0; node < options.servers; node++) {
+        only_node = strcmp(host, jobs[0].layout.nodes[node]) == 0 ? node : only_node;
+    }
+    lay_out(job, rank_count, true, only_node);
+    __atomic_store_n(&job_count, job_count + 1, __ATOMIC_RELEASE);
+    note("open %s, %d ranks here", job->nspace, job->layout.local_count[me]);
+    open_job(job);
+}
+
+static void spawned(void *argument)
+{
+    spawn_t *spawn = argument;
+    spawn->cbfunc(PMIX_SUCCESS, spawn->nspace, spawn->cbdata);
+    free(spawn->nspace);
+    free(spawn);
+}
+
+static void start_spawn(void *argument)
+{
+    spawn_t *spawn = argument;
+    static int number;
+    char nspace[PMIX_MAX_NSLEN + 1];
+    snprintf(nspace, sizeof(nspace), "%.200s-%d-%d", options.nspace, me, ++number);
+    spawn->nspace = copy_text(nspace);
+    message_t theirs = { 0 }, own = { 0 };
+    put_number(&theirs, (uintptr_t) spawn);
+    for (int i = 0; i < 2; i++) {
+        message_t *m = i == 0 ? &theirs : &own;
+        put_text(m, nspace);
+        put_bytes(m, spawn->m.bytes, spawn->m.len);
+    }
+    free(spawn->m.bytes);
+    send_message(MSG_SPAWN, &theirs);
+    open_spawned(&own);
+    free(own.bytes);
+    if (peer_fd < 0) {
+        spawned(spawn);
+    }
+}
+
+static pmix_status_t spawn_job(const pmix_proc_t *proc, const pmix_info_t job_info[], size_t ninfo,
+                               const pmix_app_t apps[], size_t napps, pmix_spawn_cbfunc_t cbfunc, void *cbdata)
+{
+    const char *host = "";
+    for (size_t i = 0; i < ninfo; i++) {
+        if (strcmp(job_info[i].key, PMIX_HOST) == 0) {
+            host = job_info[i].value.data.string;
+        }
+    }
+    note("spawn %s by %s:%u, %s", napps == 1 ? apps[0].cmd : "several", proc->nspace, proc->rank, told(job_info, ninfo));
+    if (napps != 1) {
+        return PMIX_ERR_NOT_SUPPORTED;
+    }
+    spawn_t *spawn = need(calloc(1, sizeof(*spawn)));
+    spawn->cbfunc = cbfunc;
+    spawn->cbdata = cbdata;
+    size_t argc = 0;
+    while (apps[0].argv != NULL && apps[0].argv[argc] != NULL) {
+        argc++;
+    }
+    put_text(&spawn->m, proc->nspace);
+    put_number(&spawn->m, proc->rank);
+    put_number(&spawn->m, apps[0].maxprocs);
+    put_text(&spawn->m, host);
+    put_number(&spawn->m, argc);
+    for (size_t i = 0; i < argc; i++) {
+        put_text(&spawn->m, apps[0].argv[i]);
+    }
+    post(start_spawn, spawn);
+    return PMIX_SUCCESS;
+}
+
 static pmix_server_module_t module = {
     .client_connected = client_connected,
     .client_finalized = client_finalized,
@@ -946,6 +1464,7 @@ static pmix_server_module_t module = {
     .publish = publish,
     .lookup = lookup,
     .unpublish = unpublish,
+    .spawn = spawn_job,
     .connect = connect_procs,
     .disconnect = disconnect_procs,
     .register_events = register_events,
@@ -1042,6 +1561,14 @@ static void handle_message(void *argument)
         break;
     case MSG_UNPUBLISH: forget(take_text(m)); break;
     case MSG_ABORT: end_ranks((void *) (intptr_t) take_number(m)); break;
+    case MSG_SPAWN: {
+        message_t reply = { 0 };
+        put_number(&reply, take_number(m));
+        open_spawned(m);
+        send_message(MSG_SPAWNED, &reply);
+        break;
+    }
+    case MSG_SPAWNED: spawned((void *) (uintptr_t) take_number(m)); break;
     default: note("unknown message %d", received->kind);
     }
     free(m->bytes);
@@ -1082,253 +1609,35 @@ static void *read_messages(void *unused)
     return unused;
 }
 
-/* ---- registration ------------------------------------------------------------------------------------------------ */
-
-static char *ranks_of_node(int node, const char *separator)
-{
-    char *text = need(calloc(layout.rank_count + 1, 12));
-    size_t len = 0;
-    for (int rank = 0; rank < layout.rank_count; rank++) {
-        if (layout.node_of[rank] == node) {
-            len += sprintf(text + len, "%s%d", len ? separator : "", rank);
-        }
-    }
-    return text;
-}
-
-static int first_rank_of(int node)
-{
-    int rank = 0;
-    while (layout.node_of[rank] != node) {
-        rank++;
-    }
-    return rank;
-}
-
-static void lay_out(void)
-{
-    layout.node_count = options.servers;
-    layout.rank_count = options.servers * options.ranks_per_server;
-    char hostname[256];
-    gethostname(hostname, sizeof(hostname));
-    for (int node = 0; node < layout.node_count; node++) {
-        char name[] = "nodeA";
-        name[4] += node;
-        layout.nodes[node] = copy_text(options.servers == 1 ? hostname : name);
-    }
-    for (int rank = 0; rank < layout.rank_count; rank++) {
-        int node = options.cyclic ? rank % options.servers : rank / options.ranks_per_server;
-        layout.node_of[rank] = node;
-        layout.local_rank_of[rank] = layout.local_count[node]++;
-    }
-}
-
-/* Tells the ranks what they should find. */
-static void export_layout(void)
-{
-    char nodes[1024] = "", *map = need(calloc(layout.rank_count + layout.node_count, 12));
-    for (int node = 0; node < layout.node_count; node++) {
-        char *ranks = ranks_of_node(node, ",");
-        snprintf(nodes + strlen(nodes), sizeof(nodes) - strlen(nodes), "%s%s", node ? "," : "", layout.nodes[node]);
-        sprintf(map + strlen(map), "%s%s", node ? ";" : "", ranks);
-        free(ranks);
-    }
-    setenv("TEST_NODES", nodes, 1);
-    setenv("TEST_MAP", map, 1);
-    setenv("TEST_NSPACE", options.nspace, 1);
-    free(map);
-}
-
-static void add_text(infos_t *list, const char *key, const char *text) { add(list, key, value_string(text)); }
-
-static void add_session(infos_t *infos)
-{
-    infos_t session = { 0 };
-    add(&session, PMIX_SESSION_ID, value_uint32(42));
-    add(&session, PMIX_UNIV_SIZE, value_uint32(layout.rank_count + 3));
-    add(&session, PMIX_MAX_PROCS, value_uint32(layout.rank_count + 4));
-    add_text(&session, PMIX_CLUSTER_ID, "test-cluster");
-    add_text(&session, PMIX_ALLOCATED_NODELIST, getenv("TEST_NODES"));
-    add(infos, PMIX_SESSION_INFO_ARRAY, value_infos(&session));
-}
-
-static void add_job(infos_t *infos)
-{
-    char *regex, *ppn;
-    pmix_status_t status = PMIx_generate_regex(getenv("TEST_NODES"), &regex);
-    if (status != PMIX_SUCCESS) {
-        fail("PMIx_generate_regex", status);
-    }
-    status = PMIx_generate_ppn(getenv("TEST_MAP"), &ppn);
-    if (status != PMIX_SUCCESS) {
-        fail("PMIx_generate_ppn", status);
-    }
-    add_text(infos, PMIX_NODE_MAP, regex);
-    add_text(infos, PMIX_PROC_MAP, ppn);
-    free(regex);
-    free(ppn);
-    add_text(infos, PMIX_SERVER_NSPACE, "test-host");
-    add(infos, PMIX_SERVER_RANK, value_rank(me));
-    add_text(infos, PMIX_NSPACE, options.nspace);
-    add_text(infos, PMIX_JOBID, "job-7");
-    add(infos, PMIX_JOB_SIZE, value_uint32(layout.rank_count));
-    add(infos, PMIX_UNIV_SIZE, value_uint32(layout.rank_count + 3));
-    add(infos, PMIX_MAX_PROCS, value_uint32(layout.rank_count + 2));
-    add(infos, PMIX_NPROC_OFFSET, value_uint32(0));
-    add(infos, PMIX_NUM_NODES, value_uint32(layout.node_count));
-    add(infos, PMIX_JOB_NUM_APPS, value_uint32(1));
-    add_text(infos, PMIX_MAPBY, options.cyclic ? "node" : "slot");
-    add_text(infos, PMIX_RANKBY, options.cyclic ? "node" : "slot");
-    add_text(infos, PMIX_BINDTO, "none");
-    add(infos, PMIX_HOSTNAME_KEEP_FQDN, value_bool(true));
-    /* Of the caller's own node; some hosts give them here rather than in a node array. */
-    char *peers = ranks_of_node(me, ",");
-    add(infos, PMIX_NODEID, value_uint32(me));
-    add(infos, PMIX_NODE_SIZE, value_uint32(layout.local_count[me]));
-    add(infos, PMIX_LOCAL_SIZE, value_uint32(layout.local_count[me]));
-    add_text(infos, PMIX_LOCAL_PEERS, peers);
-    add(infos, PMIX_LOCALLDR, value_rank(first_rank_of(me)));
-    add_text(infos, PMIX_TMPDIR, tmpdir);
-    add_text(infos, PMIX_NSDIR, tmpdir);
-    free(peers);
-}
-
-static void add_app(infos_t *infos)
-{
-    infos_t app = { 0 };
-    char cwd[1024];
-    add(&app, PMIX_APPNUM, value_uint32(0));
-    add(&app, PMIX_APP_SIZE, value_uint32(layout.rank_count));
-    add(&app, PMIX_APPLDR, value_rank(0));
-    add_text(&app, PMIX_WDIR, getcwd(cwd, sizeof(cwd)) ? cwd : "/");
-    add_text(&app, PMIX_APP_ARGV, options.command[0]);
-    add(infos, PMIX_APP_INFO_ARRAY, value_infos(&app));
-}
-
-static void add_nodes(infos_t *infos)
-{
-    for (int number = 0; number < layout.node_count; number++) {
-        infos_t node = { 0 };
-        char *peers = ranks_of_node(number, ",");
-        char alias[300];
-        snprintf(alias, sizeof(alias), "%s-alias", layout.nodes[number]);
-        add(&node, PMIX_NODEID, value_uint32(number));
-        add_text(&node, PMIX_HOSTNAME, layout.nodes[number]);
-        add_text(&node, PMIX_HOSTNAME_ALIASES, alias);
-        add(&node, PMIX_LOCAL_SIZE, value_uint32(layout.local_count[number]));
-        add(&node, PMIX_NODE_SIZE, value_uint32(layout.local_count[number]));
-        add(&node, PMIX_LOCALLDR, value_rank(first_rank_of(number)));
-        add_text(&node, PMIX_LOCAL_PEERS, peers);
-        add(&node, PMIX_AVAIL_PHYS_MEMORY, value_uint64(1000000ull * (number + 1)));
-        add(infos, PMIX_NODE_INFO_ARRAY, value_infos(&node));
-        free(peers);
-    }
-}
-
-static void add_procs(infos_t *infos)
-{
-    for (int rank = 0; rank < layout.rank_count; rank++) {
-        infos_t proc = { 0 };
-        int node = layout.node_of[rank];
-        add(&proc, PMIX_RANK, value_rank(rank));
-        add(&proc, PMIX_APPNUM, value_uint32(0));
-        add(&proc, PMIX_APP_RANK, value_rank(rank));
-        add(&proc, PMIX_GLOBAL_RANK, value_rank(rank));
-        add(&proc, PMIX_LOCAL_RANK, value_uint16(layout.local_rank_of[rank]));
-        add(&proc, PMIX_NODE_RANK, value_uint16(layout.local_rank_of[rank]));
-        add(&proc, PMIX_NODEID, value_uint32(node));
-        add_text(&proc, PMIX_HOSTNAME, layout.nodes[node]);
-        add(&proc, PMIX_REINCARNATION, value_uint32(0));
-        add(&proc, PMIX_SPAWNED, value_bool(false));
-        if (node == me) {
-            char text[300];
-            snprintf(text, sizeof(text), "NM0:CR%d", layout.local_rank_of[rank]);
-            add_text(&proc, PMIX_LOCALITY_STRING, text);
-            snprintf(text, sizeof(text), "%s/%d", tmpdir, rank);
-            add_text(&proc, PMIX_PROCDIR, text);
-        }
-        add(infos, PMIX_PROC_INFO_ARRAY, value_infos(&proc));
-    }
-}
-
 /* ---- one server ---------------------------------------------------------------------------------------------------- */
 
-typedef struct {
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    bool done;
-    pmix_status_t status;
-} waiter_t;
-
-static void wake(pmix_status_t status, void *argument)
+/* What mpirun does for itself: its namespace, of which it is a local process, and a value of its own. */
+static void be_mpirun(void)
 {
-    waiter_t *waiter = argument;
-    pthread_mutex_lock(&waiter->mutex);
-    waiter->status = status;
-    waiter->done = true;
-    pthread_cond_signal(&waiter->changed);
-    pthread_mutex_unlock(&waiter->mutex);
-}
-
-/* Waits for the callback of a call that returned PMIX_SUCCESS. After an abort it gives up after some seconds: Debian's
- * 4.2.2 now and then deadlocks with itself when ranks die while it answers one. */
-static void wait_for(const char *what, pmix_status_t returned, waiter_t *waiter)
-{
-    if (returned == PMIX_SUCCESS) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec += exit_status < 0 ? options.timeout : 4;
-        int rc = 0;
-        pthread_mutex_lock(&waiter->mutex);
-        while (!waiter->done && rc == 0) {
-            rc = pthread_cond_timedwait(&waiter->changed, &waiter->mutex, &until);
+    infos_t infos = { 0 };
+    add(&infos, PMIX_REGISTER_NODATA, value_bool(true));
+    waiter_t registered = WAITER;
+    pmix_proc_t self = proc_of("test-host", me);
+    pmix_status_t status = PMIx_server_register_nspace(self.nspace, 1, infos.items, infos.count, wake, &registered);
+    wait_for("PMIx_server_register_nspace of its own", status, &registered);
+    free_infos(&infos);
+    pmix_value_t uri = value_string("test-host.uri");
+    status = PMIx_Store_internal(&self, "t.uri", &uri);
+    free_value(&uri);
+    if (status != PMIX_SUCCESS) {
+        fail("PMIx_Store_internal", status);
+    }
+    add(&infos, PMIX_OPTIONAL, value_bool(true));
+    for (int i = 0; i < 2; i++) {
+        const char *key = i == 0 ? "t.uri" : "t.not.stored";
+        pmix_value_t *value = NULL;
+        status = PMIx_Get(&self, key, infos.items, infos.count, &value);
+        note("own %s: %s", key, status == PMIX_SUCCESS ? value->data.string : PMIx_Error_string(status));
+        if (status == PMIX_SUCCESS) {
+            PMIX_VALUE_RELEASE(value);
         }
-        bool done = waiter->done;
-        pthread_mutex_unlock(&waiter->mutex);
-        if (!done) {
-            note("%s: no answer", what);
-            _exit(exit_status < 0 ? 124 : exit_status);
-        }
-        returned = waiter->status;
     }
-    if (returned != PMIX_SUCCESS && returned != PMIX_OPERATION_SUCCEEDED) {
-        fail(what, returned);
-    }
-}
-
-#define WAITER { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, PMIX_SUCCESS }
-
-#define TEST_VARIABLE "PMIX_MCA_host_test"
-static size_t variables;
-
-static void job_set_up(pmix_status_t status, pmix_info_t info[], size_t ninfo, void *provided, pmix_op_cbfunc_t done,
-                       void *cbdata)
-{
-    for (size_t i = 0; i < ninfo; i++) {
-        const pmix_value_t *value = &info[i].value;
-        variables += strcmp(info[i].key, PMIX_SET_ENVAR) == 0 && value->type == PMIX_ENVAR
-                     && strcmp(value->data.envar.envar, TEST_VARIABLE) == 0 && strcmp(value->data.envar.value, "1") == 0;
-    }
-    if (done != NULL) {
-        done(PMIX_SUCCESS, cbdata);
-    }
-    wake(status, provided);
-}
-
-/* What launchers do for a job beside registering it. */
-static void setup_job(void)
-{
-    waiter_t waiter = WAITER;
-    setenv(TEST_VARIABLE, "1", 1);
-    pmix_status_t status = PMIx_server_setup_application(options.nspace, NULL, 0, job_set_up, &waiter);
-    wait_for("PMIx_server_setup_application", status, &waiter);
-    unsetenv(TEST_VARIABLE);
-    pmix_status_t local = PMIx_server_setup_local_support(options.nspace, NULL, 0, NULL, NULL);
-    pmix_proc_t all = proc_of(options.nspace, PMIX_RANK_WILDCARD);
-    pmix_status_t defined = PMIx_server_define_process_set(&all, 1, "everybody");
-    char name[] = "everybody";
-    pmix_status_t deleted = PMIx_server_delete_process_set(name);
-    note("set up: %zu variables, %d %d %d", variables, local, defined, deleted);
+    free_infos(&infos);
 }
 
 static int serve(void)
@@ -1341,49 +1650,33 @@ static int serve(void)
     snprintf(tmpdir + strlen(tmpdir), sizeof(tmpdir) - strlen(tmpdir), "/%d", me);
     mkdir(tmpdir, 0755);
 
+    if (options.connected == CONNECTED_SECOND) {
+        module.client_connected = NULL;
+        module.client_connected2 = client_connected2;
+    }
     infos_t infos = { 0 };
-    add_text(&infos, PMIX_SERVER_NSPACE, "test-host");
-    add(&infos, PMIX_SERVER_RANK, value_rank(me));
+    if (options.kind != KIND_SLURM) {
+        add_text(&infos, PMIX_SERVER_NSPACE, "test-host");
+        add(&infos, PMIX_SERVER_RANK, value_rank(me));
+    }
     add_text(&infos, PMIX_SERVER_TMPDIR, tmpdir);
     add_text(&infos, PMIX_SYSTEM_TMPDIR, tmpdir);
-    add_text(&infos, PMIX_HOSTNAME, layout.nodes[me]);
+    add_text(&infos, PMIX_HOSTNAME, jobs[0].layout.nodes[me]);
     status = PMIx_server_init(&module, infos.items, infos.count);
     if (status != PMIX_SUCCESS) {
         fail("PMIx_server_init", status);
     }
     free_infos(&infos);
     note("library %s", PMIx_Get_version());
+    if (options.kind == KIND_MPIRUN) {
+        be_mpirun();
+    }
     pthread_t reader;
     if (peer_fd >= 0 && pthread_create(&reader, NULL, read_messages, NULL) != 0) {
         note("no thread");
         return 71;
     }
-
-    add_session(&infos);
-    add_job(&infos);
-    add_app(&infos);
-    add_nodes(&infos);
-    add_procs(&infos);
-    waiter_t registered = WAITER;
-    status = PMIx_server_register_nspace(options.nspace, layout.local_count[me], infos.items, infos.count, wake,
-                                         &registered);
-    wait_for("PMIx_server_register_nspace", status, &registered);
-    free_infos(&infos);
-
-    setup_job();
-    for (int rank = 0; rank < layout.rank_count; rank++) {
-        if (layout.node_of[rank] == me) {
-            pmix_proc_t proc = proc_of(options.nspace, rank);
-            waiter_t waiter = WAITER;
-            status = PMIx_server_register_client(&proc, getuid(), getgid(), (void *) (uintptr_t) (rank + 1), wake, &waiter);
-            wait_for("PMIx_server_register_client", status, &waiter);
-        }
-    }
-    for (int rank = 0; rank < layout.rank_count; rank++) {
-        if (layout.node_of[rank] == me) {
-            start_rank(rank);
-        }
-    }
+    open_job(&jobs[0]);
     while (collect_ranks() > 0) {
         struct pollfd wakeup = { .fd = wake_fds[0], .events = POLLIN };
         if (poll(&wakeup, 1, 10) > 0) {
@@ -1405,17 +1698,9 @@ static int serve(void)
             usleep(2000);
         }
     }
-    for (int rank = 0; rank < layout.rank_count; rank++) {
-        if (layout.node_of[rank] == me) {
-            pmix_proc_t proc = proc_of(options.nspace, rank);
-            waiter_t waiter = WAITER;
-            PMIx_server_deregister_client(&proc, wake, &waiter);
-            wait_for("PMIx_server_deregister_client", PMIX_SUCCESS, &waiter);
-        }
+    for (int i = 0; i < job_count; i++) {
+        close_job(&jobs[i]);
     }
-    waiter_t waiter = WAITER;
-    PMIx_server_deregister_nspace(options.nspace, wake, &waiter);
-    wait_for("PMIx_server_deregister_nspace", PMIX_SUCCESS, &waiter);
     status = PMIx_server_finalize();
     if (status != PMIX_SUCCESS) {
         fail("PMIx_server_finalize", status);
@@ -1448,8 +1733,9 @@ static void timed_out(int signal)
 __attribute__((noreturn)) static void usage(void)
 {
     fprintf(stderr, "usage: host [-n RANKS_PER_SERVER] [-s SERVERS] [--map block|cyclic] [--rank-lib DIR[,DIR]] "
-                    "[--env NAME=VALUE] [--answer later|inline|mixed] [--events at-once|callback] "
-                    "[--environment parent|child] [--nspace NAME] [--timeout S] PROGRAM [ARGS...]\n");
+                    "[--env NAME=VALUE] [--answer later|inline|mixed] [--events at-once|callback|echo] "
+                    "[--connected callback|silent|second] [--as plain|mpirun|slurm] [--environment parent|child] "
+                    "[--nspace NAME] [--timeout S] PROGRAM [ARGS...]\n");
     exit(64);
 }
 
@@ -1485,6 +1771,14 @@ static void read_options(int argc, char **argv)
         } else if (strcmp(name, "--events") == 0) {
             options.event_callback = strcmp(value, "callback") == 0;
             options.event_echo = strcmp(value, "echo") == 0;
+        } else if (strcmp(name, "--connected") == 0) {
+            options.connected = strcmp(value, "silent") == 0   ? CONNECTED_SILENT
+                                : strcmp(value, "second") == 0 ? CONNECTED_SECOND
+                                                               : CONNECTED_CALLBACK;
+        } else if (strcmp(name, "--as") == 0) {
+            options.kind = strcmp(value, "mpirun") == 0  ? KIND_MPIRUN
+                           : strcmp(value, "slurm") == 0 ? KIND_SLURM
+                                                         : KIND_PLAIN;
         } else if (strcmp(name, "--environment") == 0) {
             options.child_environment = strcmp(value, "child") == 0;
         } else if (strcmp(name, "--nspace") == 0) {
@@ -1505,8 +1799,10 @@ static void read_options(int argc, char **argv)
 int main(int argc, char **argv)
 {
     read_options(argc, argv);
-    lay_out();
-    export_layout();
+    strncpy(jobs[0].nspace, options.nspace, PMIX_MAX_NSLEN);
+    jobs[0].command = options.command;
+    lay_out(&jobs[0], options.servers * options.ranks_per_server, options.cyclic, -1);
+    job_count = 1;
     signal(SIGALRM, timed_out);
     signal(SIGPIPE, SIG_IGN);
     alarm(options.timeout);

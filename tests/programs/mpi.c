@@ -8,14 +8,16 @@
  *   rendezvous               the first half accepts the second one, by a published name
  *   serve FILE, visit FILE   the same between two jobs; the name of the port is published, FILE says when
  *   visit-file FILE, serve-file FILE   the same without a name server: FILE holds the port
+ *   segments PMIXCTL         looks for the addresses of all ranks in the segments of its node
  *   unpublish                publishes twice, takes back, looks up what is not there
  *   abort CODE               rank 1 calls MPI_Abort
  *   exit CODE                rank 1 ends without MPI_Finalize
- *   crash                    rank 1 is ended by a signal
+ *   crash [SIGNAL]           rank 1 is ended by a signal
  *   early CODE               rank 1 ends before MPI_Init
+ *   orphan, early-orphan     rank 1 kills the daemon it came from, after MPI_Init or while the others wait for it in there
  *
- * Every process prints "rank R of N: library DEV:INO daemon DEV:INO offers STORES": which libpmix it and its parent
- * have mapped, and which data stores its server offers.
+ * Every process prints "rank R of N: library DEV:INO daemon DEV:INO offers STORES on HOST": which libpmix it and its
+ * parent have mapped, which data stores its server offers, and where it is.
  */
 #include "mapped.h"
 
@@ -41,11 +43,13 @@ static void check(int holds, const char *what)
 
 static void introduce(void)
 {
-    char own[64], daemon[64];
+    char own[64], daemon[64], host[64] = "";
     mapped_library(getpid(), own, sizeof(own));
     mapped_library(getppid(), daemon, sizeof(daemon));
+    gethostname(host, sizeof(host) - 1);
     const char *stores = getenv("PMIX_GDS_MODULE");
-    printf("%s rank %d of %d: library %s daemon %s offers %s\n", role, rank, size, own, daemon, stores ? stores : "nothing");
+    printf("%s rank %d of %d: library %s daemon %s offers %s on %s\n", role, rank, size, own, daemon,
+           stores ? stores : "nothing", host);
     fflush(stdout);
 }
 
@@ -229,6 +233,20 @@ static void between_jobs(int accepts, int by_name, const char *path)
     MPI_Info_free(&global);
 }
 
+/* What the exchange at the start brought can be read without asking the server. */
+static void look_into_segments(const char *pmixctl)
+{
+    char command[4096], line[16384];
+    int addresses = 0;
+    snprintf(command, sizeof(command), "'%s' inspect --all \"$PMIX_DSTORE_SEGMENTS\"", pmixctl);
+    FILE *report = popen(command, "r");
+    while (report != NULL && fgets(line, sizeof(line), report) != NULL) {
+        addresses += strstr(line, "btl.tcp") != NULL && strstr(line, "BYTE_OBJECT") != NULL;
+    }
+    check(report != NULL && pclose(report) == 0, "report about the segments");
+    check(addresses == size, "addresses of all ranks");
+}
+
 static void unpublish(void)
 {
     static char name[] = "mpi.c name";
@@ -260,6 +278,10 @@ int main(int argc, char **argv)
     if (strcmp(kind, "early") == 0 && rank_by_launcher() == 1) {
         exit(number);
     }
+    if (strcmp(kind, "early-orphan") == 0 && rank_by_launcher() == 1) {
+        usleep(300000);
+        kill(getppid(), SIGKILL);
+    }
     MPI_Init(&argc, &argv);
     MPI_Comm parent;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -285,6 +307,8 @@ int main(int argc, char **argv)
         rendezvous();
     } else if (strncmp(kind, "serve", 5) == 0 || strncmp(kind, "visit", 5) == 0) {
         between_jobs(kind[0] == 's', strstr(kind, "-file") == NULL, argv[2]);
+    } else if (strcmp(kind, "segments") == 0) {
+        look_into_segments(argv[2]);
     } else if (strcmp(kind, "unpublish") == 0) {
         unpublish();
     } else if (strcmp(kind, "abort") == 0 && rank == 1) {
@@ -292,7 +316,9 @@ int main(int argc, char **argv)
     } else if (strcmp(kind, "exit") == 0 && rank == 1) {
         exit(number);
     } else if (strcmp(kind, "crash") == 0 && rank == 1) {
-        raise(SIGSEGV);
+        raise(number != 0 ? number : SIGSEGV);
+    } else if (strcmp(kind, "orphan") == 0 && rank == 1) {
+        kill(getppid(), SIGKILL);
     }
     if (failures == 0) {
         printf("%s rank %d done\n", role, rank);

@@ -1,7 +1,6 @@
 //! What the tests run: our library and launcher in both profiles, the stock library, compiled C programs.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
@@ -102,31 +101,37 @@ pub fn pmixrun() -> PathBuf {
 /// The programs for which `mpicc` is the compiler.
 const MPI_PROGRAMS: [&str; 2] = ["ring", "mpi"];
 
-/// The compiled `tests/programs/NAME.c`: an MPI program, or one that is linked to libpmix, for which `CC` may name another
-/// compiler than `cc`.
+/// The compiled `tests/programs/NAME.c`: an MPI program, or one that is linked to libpmix if it calls it, for which `CC` may
+/// name another compiler than `cc`.
 pub fn program(name: &str) -> PathBuf {
-    if MPI_PROGRAMS.contains(&name) {
-        return compiled(name, "mpicc".into(), &[]);
-    }
-    let include = format!("-I{}", stock_variable("includedir").display());
-    let libraries = format!("-L{}", stock_variable("libdir").display());
-    let compiler = std::env::var_os("CC").unwrap_or("cc".into());
-    compiled(name, compiler, &[&include, &libraries, "-lpmix", "-lpthread"])
+    let is_mpi = MPI_PROGRAMS.contains(&name);
+    compiled(name, &format!("program-{name}"), is_mpi, |command| {
+        if !is_mpi {
+            command.arg(format!("-L{}", stock_variable("libdir").display()));
+            command.args(["-Wl,--as-needed", "-lpmix", "-lpthread"]);
+        }
+    })
 }
 
-/// The compiled `tests/programs/NAME.c` as an object for `LD_PRELOAD`, which brings no library with it.
-pub fn preload(name: &str) -> PathBuf {
-    let include = format!("-I{}", stock_variable("includedir").display());
-    compiled(name, "cc".into(), &["-shared", "-fPIC", &include])
+/// The compiled `tests/programs/NAME.c` as a shared object that names no libpmix.
+pub fn plugin(name: &str) -> PathBuf {
+    compiled(name, &format!("plugin-{name}.so"), false, |command| {
+        command.args(["-shared", "-fPIC", "-lpthread"]);
+    })
 }
 
-fn compiled(name: &str, compiler: OsString, options: &[&str]) -> PathBuf {
-    once(&format!("program-{name}"), |output| {
+fn compiled(name: &str, output: &str, is_mpi: bool, link: impl FnOnce(&mut Command)) -> PathBuf {
+    once(output, |output| {
         let source = repository().join("tests/programs").join(name).with_extension("c");
         // A name of its own: another test binary may be compiling the same.
         let made = output.with_extension(std::process::id().to_string());
-        let mut command = Command::new(compiler);
-        command.args(["-O1", "-g", "-Wall", "-Wextra", "-Werror"]).arg(&source).arg("-o").arg(&made).args(options);
+        let compiler = if is_mpi { Some("mpicc".into()) } else { std::env::var_os("CC") };
+        let mut command = Command::new(compiler.unwrap_or("cc".into()));
+        command.args(["-O1", "-g", "-Wall", "-Wextra", "-Werror"]).arg(&source).arg("-o").arg(&made);
+        if !is_mpi {
+            command.arg(format!("-I{}", stock_variable("includedir").display()));
+        }
+        link(&mut command);
         succeed(&mut command);
         fs::rename(&made, output).unwrap_or_else(|error| panic!("{}: {error}", output.display()));
     })

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use pmix_tests::{Ended, Pair, Run, Traces, preload, repository};
+use pmix_tests::{Ended, Pair, Run, Traces, plugin, repository};
 
 /// Debian's, for which its packages of modules are.
 const PYTHON: &str = "/usr/bin/python3";
@@ -36,7 +36,7 @@ impl Job {
     /// that is.
     fn script(&self, name: &str, command: &str) -> PathBuf {
         let file = self.directory().join(name);
-        let (library, mapped) = (self.pair.ranks.directory(), preload("mapped"));
+        let (library, mapped) = (self.pair.ranks.directory(), plugin("mapped"));
         let text = format!(
             "#!/bin/sh\nexport LD_LIBRARY_PATH='{}' LD_PRELOAD='{}'\nexec {command} \"$@\"\n",
             library.display(),

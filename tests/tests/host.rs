@@ -131,13 +131,6 @@ fn our_server_takes_answers_of_every_kind() {
 }
 
 #[test]
-fn our_hosts_may_tell_of_events_where_they_hear_of_one() {
-    for ranks in [ours(), Library::Stock] {
-        Case::new(1, 3, ours(), &[ranks]).host_args("--events echo").client_args("--echo").pass();
-    }
-}
-
-#[test]
 fn our_hosts_hear_which_events_of_the_environment_are_wanted() {
     for (servers, ranks) in [(1, ours()), (1, Library::Stock), (2, ours())] {
         let ended = Case::new(servers, 2, ours(), &[ranks]).run();

@@ -5,7 +5,7 @@
 
 use std::thread;
 
-use pmix_tests::{Ended, Library, Pair, Run, Traces, is_large, program, times};
+use pmix_tests::{Library, Pair, Run, Traces, is_large, program, times};
 
 /// Runs a job in each pair, and asserts that it ends well, is of `count` processes, and leaves nothing.
 fn runs_well(size: usize, args: &str, count: usize) {
@@ -130,53 +130,17 @@ fn programs_without_mpi() {
     }
 }
 
-/// Runs a job that fails in some pairs, and asserts that it ends as with the stock library on both sides: with status
-/// `code`, with `reason` on stderr and no complaint of the libraries, and that it leaves nothing.
-///
-/// Two failings of others have more than one try: the stock server crashes now and then while a job is ended, and mpirun
-/// sometimes frees a help text before it has copied it (`orte_rml_oob_send_buffer_nb` to itself), and says so.
-fn fails_in(pairs: &[Pair], run: impl Fn(Pair, &Traces) -> Run, code: i32, reason: &str) -> Vec<Ended> {
-    const TRIES: u32 = 5;
-    let fails = |&pair: &Pair| {
-        let attempt = || {
-            let traces = Traces::begin();
-            let ended = run(pair, &traces).run();
-            let is_excused = match ended.code() == code {
-                true => ended.stderr.contains("orte/util/show_help.c"),
-                false => pair.server == Library::Stock,
-            };
-            if !is_excused {
-                traces.assert_none_left(&ended);
-            }
-            (ended, is_excused)
-        };
-        let mut ended = attempt();
-        for _ in 1..TRIES {
-            if ended.1 {
-                ended = attempt();
-            }
-        }
-        let (ended, _) = ended;
-        assert_eq!(ended.code(), code, "{pair:?}: {ended}");
-        assert!(ended.stderr.contains(reason), "{pair:?}: {ended}");
-        for complaint in ["PMIX ERROR", "ORTE_ERROR_LOG", "failed inside the library", "panicked"] {
-            assert!(!ended.stderr.contains(complaint), "{pair:?}: {ended}");
-        }
-        ended
-    };
-    pairs.iter().map(fails).collect()
-}
-
-/// As [`fails_in`], in each pair.
+/// Asserts that a job fails in each pair as [`Pair::assert_fails`] has it.
 fn fails(run: impl Fn(Pair, &Traces) -> Run, code: i32, reason: &str) {
-    fails_in(&Pair::all(), run, code, reason);
+    Pair::all().iter().for_each(|pair| drop(pair.assert_fails(|traces| run(*pair, traces), code, reason)));
 }
 
 /// The stock server locks itself up while a job is aborted, often enough to be left out.
 #[test]
 fn a_rank_that_aborts() {
-    let run = |pair: Pair, traces: &Traces| pair.job(traces, times(4, 32), "abort 7");
-    for ended in fails_in(&Pair::all()[..2], run, 7, "MPI_ABORT was invoked on rank 1") {
+    for pair in &Pair::all()[..2] {
+        let run = |traces: &Traces| pair.job(traces, times(4, 32), "abort 7");
+        let ended = pair.assert_fails(run, 7, "MPI_ABORT was invoked on rank 1");
         assert!(!ended.stderr.contains("pmix-dstore server"), "the rank has said it already: {ended}");
     }
 }

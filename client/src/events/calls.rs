@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use pmix_dstore::model::{Info, Proc, Result, Status, Value, keys};
+use pmix_dstore::model::{Info, Proc, Status, Value, keys};
 
 use super::chain::Runner;
 use super::directives::Directives;
@@ -60,9 +60,11 @@ impl Client {
         })
     }
 
-    /// Takes a handler away. It is not called any more once this has returned, but a call may be under way.
+    /// Takes a handler away. It is not called any more once this has returned, but a call may be under way. This does not
+    /// fail: callers wait for the operation's end whatever has become of the server.
     pub fn deregister_event_handler(&self, id: HandlerId) -> Operation<()> {
-        Operation::ready(&self.inner.link, self.inner.retire(id))
+        self.inner.retire(id);
+        Operation::ready(&self.inner.link, Ok(()))
     }
 
     /// Tells others, and the own handlers, of an event. `range` is a `pmix_data_range_t`.
@@ -135,20 +137,22 @@ impl Inner {
     }
 
     /// Takes a handler away, and tells the server of codes that nobody hears any more.
-    fn retire(&self, id: HandlerId) -> Result<()> {
+    fn retire(&self, id: HandlerId) {
         let codes = self.registry.remove(id);
         if codes.is_empty() || self.standing == Standing::Singleton {
-            return Ok(());
+            return;
         }
-        self.link.send(self.encode(&Request::DeregisterEvents { codes })?)
+        if let Ok(payload) = self.encode(&Request::DeregisterEvents { codes }) {
+            // Where the connection is lost there is nobody to tell.
+            let _ = self.link.send(payload);
+        }
     }
 
     fn runner(self: &Arc<Inner>) -> Runner {
         let inner = Arc::downgrade(self);
         let retire = move |id| {
             if let Some(inner) = Weak::upgrade(&inner) {
-                // Where the connection is lost there is nobody to tell.
-                let _ = inner.retire(id);
+                inner.retire(id);
             }
         };
         Runner { link: Arc::downgrade(&self.link), retire: Arc::new(retire) }

@@ -89,7 +89,14 @@ impl Packer {
 
     /// A command of the protocol.
     pub fn command(&mut self, command: u8) {
-        self.code(DataType::COMMAND, command.into());
+        match self.dialect.module {
+            // A plain number, as its tag says.
+            Module::V20 => {
+                self.head(DataType::COMMAND, 1);
+                self.unsigned(command.into(), W32);
+            }
+            _ => self.code(DataType::COMMAND, command.into()),
+        }
     }
 
     /// A status.
@@ -407,7 +414,7 @@ impl Packer {
         let end = self.out.len();
         self.head(ty, 1);
         if ty == DataType::BUFFER {
-            self.out.push(self.dialect.buffer as u8);
+            self.put_buffer_type(self.dialect.buffer as u8)?;
         }
         self.put_size((end - start) as u64);
         let head_len = self.out.len() - end;
@@ -551,7 +558,17 @@ impl Packer {
         if self.dialect.module.knows(ty) { Ok(ty) } else { Err(Status::ERR_UNKNOWN_DATA_TYPE) }
     }
 
-    /// A type tag and its value, in the form that infos have.
+    /// What kind of buffer a nested one is. The v20 encoder knows none of another kind than the one it is in.
+    fn put_buffer_type(&mut self, kind: u8) -> Result<()> {
+        match self.dialect.module {
+            Module::V20 if kind == self.dialect.buffer as u8 => {}
+            Module::V20 => return Err(Status::ERR_UNKNOWN_DATA_TYPE),
+            _ => self.out.push(kind),
+        }
+        Ok(())
+    }
+
+    /// A type tag and its value, in the form that infos and published data have.
     fn put_info_value(&mut self, value: &Value, depth: u8) -> Result<()> {
         let ty = self.tag_of(value)?;
         self.put_info_tag(ty);
@@ -685,7 +702,7 @@ impl Packer {
             | Value::DataBuffer(bytes) => self.put_sized(bytes)?,
             Value::Regex(bytes) => self.put_regex(bytes)?,
             Value::Buffer { kind, bytes } => {
-                self.out.push(*kind);
+                self.put_buffer_type(*kind)?;
                 self.put_sized(bytes)?;
             }
             Value::Pointer(_) => self.out.push(1),
@@ -752,7 +769,7 @@ impl Packer {
     fn put_pdata(&mut self, pdata: &Pdata, depth: u8) -> Result<()> {
         self.put_proc(&pdata.proc);
         self.put_bytes_as_string(Some(pdata.key.as_bytes()))?;
-        self.put_tagged(&pdata.value, depth)
+        self.put_info_value(&pdata.value, depth)
     }
 
     fn put_kval(&mut self, kval: &Kval, depth: u8) -> Result<()> {

@@ -84,7 +84,11 @@ impl<'a> Unpacker<'a> {
     /// As [`Unpacker::unpack`]; likewise for the methods below.
     pub fn command(&mut self) -> Result<u8> {
         self.head(DataType::COMMAND, 1)?;
-        self.take_byte()
+        match self.dialect.module {
+            // A plain number. Releases that know commands as bytes send what lies beside theirs in the other three.
+            Module::V20 => self.take_i32().map(|number| number as u8),
+            _ => self.take_byte(),
+        }
     }
 
     /// A status.
@@ -289,7 +293,7 @@ impl<'a> Unpacker<'a> {
     /// A nested buffer, ready to be read. Its buffer type must be that of this one.
     pub fn buffer(&mut self) -> Result<Unpacker<'a>> {
         self.head(DataType::BUFFER, 1)?;
-        if BufferType::from_code(self.take_byte()?) != Some(self.dialect.buffer) {
+        if BufferType::from_code(self.take_buffer_type()?) != Some(self.dialect.buffer) {
             return Err(Status::ERR_TYPE_MISMATCH);
         }
         let bytes = self.take_sized()?;
@@ -487,13 +491,24 @@ impl<'a> Unpacker<'a> {
     }
 
     fn take_info(&mut self, depth: u8) -> Result<Info> {
-        let key = self.take_key()?;
-        let flags = self.take_u32()?;
+        Ok(Info { key: self.take_key()?, flags: self.take_u32()?, value: self.take_info_value(depth)? })
+    }
+
+    /// A type tag and its value, in the form that infos and published data have.
+    fn take_info_value(&mut self, depth: u8) -> Result<Value> {
         let ty = match self.dialect.module {
             Module::V20 => DataType(self.take_int()?.try_into().map_err(|_| MALFORMED)?),
             _ => self.take_tag()?,
         };
-        Ok(Info { key, flags, value: self.take(ty, depth)? })
+        self.take(ty, depth)
+    }
+
+    /// What kind of buffer a nested one is, which the v20 encoder does not say.
+    fn take_buffer_type(&mut self) -> Result<u8> {
+        match self.dialect.module {
+            Module::V20 => Ok(self.dialect.buffer as u8),
+            _ => self.take_byte(),
+        }
     }
 
     fn take_infos(&mut self, depth: u8) -> Result<Vec<Info>> {
@@ -506,7 +521,7 @@ impl<'a> Unpacker<'a> {
     }
 
     fn take_pdata(&mut self, depth: u8) -> Result<Pdata> {
-        Ok(Pdata { proc: self.take_proc()?, key: self.take_key()?, value: self.take_tagged(depth)? })
+        Ok(Pdata { proc: self.take_proc()?, key: self.take_key()?, value: self.take_info_value(depth)? })
     }
 
     fn take_app(&mut self, depth: u8) -> Result<App> {
@@ -595,7 +610,9 @@ impl<'a> Unpacker<'a> {
             DataType::APP => Value::App(Box::new(self.take_app(depth)?)),
             DataType::INFO => Value::Info(Box::new(self.take_info(depth)?)),
             DataType::PDATA => Value::Pdata(Box::new(self.take_pdata(depth)?)),
-            DataType::BUFFER => Value::Buffer { kind: self.take_byte()?, bytes: room::copy(self.take_sized()?)? },
+            DataType::BUFFER => {
+                Value::Buffer { kind: self.take_buffer_type()?, bytes: room::copy(self.take_sized()?)? }
+            }
             DataType::BYTE_OBJECT => Value::ByteObject(room::copy(self.take_sized()?)?),
             DataType::KVAL => Value::Kval(Box::new(self.take_kval(depth)?)),
             DataType::POINTER => {

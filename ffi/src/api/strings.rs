@@ -226,6 +226,9 @@ fn directives_text(flags: u32) -> String {
     if flags & InfoFlags::ARRAY_END != 0 {
         text.push_str(":END");
     }
+    if flags & InfoFlags::PERSISTENT != 0 {
+        text.push_str(":PERSISTENT");
+    }
     text
 }
 
@@ -263,9 +266,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn errors_have_codes_and_names() {
+        // SAFETY: C strings.
+        let code = |name: &std::ffi::CStr| unsafe { PMIx_Error_code(name.as_ptr()) };
+        assert_eq!(code(c"PMIX_ERR_NOT_FOUND"), -46);
+        assert_eq!(code(c"pmix_err_exists"), -11);
+        assert_eq!(code(c"PMIX_EXISTS"), -11);
+        assert_eq!(code(c"NOT-FOUND"), i32::MIN);
+        for status in (-200..=0).map(Status) {
+            let text = strings::error(status.0);
+            if let Some(name) = status.name() {
+                assert_eq!(text.to_str(), Ok(name));
+            }
+        }
+    }
+
+    #[test]
     fn directives_read_as_in_the_stock_library() {
         assert_eq!(directives_text(0), "OPTIONAL");
         assert_eq!(directives_text(7), "REQUIRED:PROCESSED:END");
         assert_eq!(directives_text(9), "QUALIFIER");
+        assert_eq!(directives_text(17), "REQUIRED:PERSISTENT");
     }
 }

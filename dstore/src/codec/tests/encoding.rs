@@ -98,7 +98,7 @@ fn operations() {
     assert_eq!(packed(V41, |packer| packer.command(0)), [2, 0]);
     assert_eq!(packed(V41_DESCRIBED, |packer| packer.command(0)), [9, 2, 0x22, 0]);
     assert_eq!(packed(V3, |packer| packer.command(4)), [0, 0, 0, 1, 4]);
-    assert_eq!(packed(V20_DESCRIBED, |packer| packer.command(4)), [0, 9, 0, 0, 0, 1, 0, 14, 4]);
+    assert_eq!(packed(V20_DESCRIBED, |packer| packer.command(4)), [0, 9, 0, 0, 0, 1, 0, 14, 0, 0, 0, 4]);
     assert_eq!(packed(V41, |packer| packer.string(None).unwrap()), [2, 0]);
     assert_eq!(packed(V41, |packer| packer.string(Some(b"")).unwrap()), [2, 2, 0]);
     assert_eq!(packed(V41, |packer| packer.string(Some(b"ab\0c")).unwrap()), [2, 6, b'a', b'b', 0]);
@@ -114,6 +114,16 @@ fn operations() {
 #[test]
 fn older_encoder_has_its_own_habits() {
     let v20 = Dialect::plain(Module::V20);
+    assert_eq!(packed(v20, |packer| packer.command(4)), [0, 0, 0, 1, 0, 0, 0, 4]);
+    assert_eq!(Unpacker::new(v20, &[0, 0, 0, 1, 0, 0, 2, 12]).command(), Ok(12));
+    let bytes = packed(v20, |packer| packer.buffer_of(|packer| packer.raw(&[5])).unwrap());
+    assert_eq!(bytes, [0, 0, 0, 1, 0, 15, 0, 0, 0, 0, 0, 0, 0, 1, 5]);
+    assert_eq!(Unpacker::new(v20, &bytes).buffer().unwrap().rest(), [5]);
+    let pdata =
+        Pdata { proc: Proc::new(Nspace::new("n").unwrap(), Rank(1)), key: "k".into(), value: Value::Bool(true) };
+    let bytes = packed(v20, |packer| packer.pdata(&[pdata]).unwrap());
+    assert_eq!(bytes[bytes.len() - 7..], [0, 9, 0, 0, 0, 1, 1]);
+    assert_eq!(Unpacker::new(v20, &bytes).pdata(1).map(|pdata| pdata[0].value.clone()), Ok(Value::Bool(true)));
     let info = Info::new("k", Value::Bool(true));
     let bytes = packed(v20, |packer| packer.info(&info).unwrap());
     assert_eq!(bytes, [0, 0, 0, 1, 0, 0, 0, 2, b'k', 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 1, 1]);

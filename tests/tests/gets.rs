@@ -1,0 +1,90 @@
+//! Which values Open MPI's processes ask of libpmix, and what they are answered: with our library as with the stock one.
+//!
+//! `tests/programs/gets.c` stands in front of the library in every process, mpirun too, and writes down each Get with its
+//! answer, and each Put and each value stored. A job does the same with our library on either side as with the stock
+//! library on both, call by call: an answer that Open MPI does not know from the stock library could lead it where nobody
+//! has been. There is no list of exceptions: no job differs.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use pmix_tests::{Cluster, Library, Pair, ROOT, Run, Traces, is_large, plugin};
+
+const STOCK: Pair = Pair { server: Library::Stock, ranks: Library::Stock };
+
+/// Runs a job, which leaves its logs in a directory; gives what its processes asked and were answered, in alphabetical order.
+fn asked(directory: &Path, job: Run) -> Vec<String> {
+    let ended = job.env("LD_PRELOAD", plugin("gets")).env("GETS_LOG", directory.join("gets-log")).succeed();
+    assert_eq!(ended.count("FAIL"), 0, "{ended}");
+    let mut lines: Vec<String> = Vec::new();
+    for file in fs::read_dir(directory).expect("a directory of the test").flatten() {
+        if file.file_name().to_string_lossy().starts_with("gets-log.") {
+            lines.extend(fs::read_to_string(file.path()).expect("a log").lines().map(str::to_owned));
+            fs::remove_file(file.path()).expect("a log");
+        }
+    }
+    lines.sort();
+    lines
+}
+
+/// Asserts that a job asks and is told the same in each pair, and that `processes` of it ask for something.
+fn assert_same_answers(processes: usize, asked: impl Fn(Pair) -> Vec<String>) {
+    let stock = asked(STOCK);
+    let asking: BTreeSet<_> =
+        stock.iter().filter_map(|line| line.split_once(" PMIx_Get ")).map(|(who, _)| who).collect();
+    assert_eq!(asking.len(), processes, "{asking:?}");
+    for pair in Pair::all() {
+        let ours = asked(pair);
+        let only_in = |some: &[String], others: &[String]| -> Vec<String> {
+            some.iter().filter(|line| !others.contains(line)).cloned().collect()
+        };
+        let different = (only_in(&stock, &ours), only_in(&ours, &stock));
+        assert_eq!(different, (Vec::new(), Vec::new()), "{pair:?}: only with the stock library, only with ours");
+        // The same lines: now also as many of each.
+        assert_eq!(stock, ours, "{pair:?}");
+    }
+}
+
+/// A job of `size` ranks under mpirun, in which `processes` processes ask.
+fn under_mpirun(size: usize, args: &str, processes: usize) {
+    assert_same_answers(processes, |pair| {
+        let traces = Traces::begin();
+        let lines = asked(&traces.own(), pair.job(&traces, size, args));
+        traces.assert_none_left(args);
+        lines
+    });
+}
+
+#[test]
+fn ranks() {
+    for size in if is_large() { vec![1, 2, 8, 32] } else { vec![2, 8] } {
+        under_mpirun(size, "collectives", size);
+    }
+}
+
+#[test]
+fn parents_and_children() {
+    under_mpirun(2, "spawn 2 2", 2 + 2 * 2);
+    under_mpirun(2, "spawn-multiple", 2 + 3);
+    if is_large() {
+        under_mpirun(8, "spawn 8 1", 8 + 8);
+    }
+}
+
+#[test]
+fn those_that_meet_by_a_name() {
+    under_mpirun(4, "rendezvous", 4);
+    under_mpirun(2, "unpublish", 2);
+}
+
+#[test]
+fn ranks_under_slurm() {
+    let Some(cluster) = Cluster::start(2) else { return };
+    assert_same_answers(4, |pair| {
+        let job = cluster.job(pair, ROOT, "-N 2 --ntasks-per-node=2", "collectives");
+        // Debian's Slurm ends a fence of the other kind on each node alone, whatever the library.
+        asked(&cluster.scratch(), job.env("SLURM_PMIX_FENCE", "ring"))
+    });
+    cluster.end();
+}

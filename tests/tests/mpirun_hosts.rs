@@ -1,0 +1,201 @@
+//! Open MPI's mpirun on several hosts, which are namespaces of this machine (`tests/openmpi/cluster.sh`): its daemons, each with
+//! a server of its own, exchange what the ranks put over Open MPI's own network. Our library is on both sides or on one.
+//!
+//! Part of `make test-mpirun`. With `PMIX_TEST_LARGE=1` they are larger: 32 ranks, many more runs.
+
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use nix::unistd::geteuid;
+use pmix_tests::{Ended, Library, Pair, Run, Traces, pmixrun, repository, times};
+
+/// Whether hosts can be made; says so where they cannot.
+fn can_make_hosts() -> bool {
+    let is_root = geteuid().is_root();
+    if !is_root {
+        eprintln!("left out: making hosts of namespaces takes root");
+    }
+    is_root
+}
+
+/// A job of the program `mpi` on `hosts` as mpirun's `--host` has them: the host `login`, where mpirun is, and n0, n1 ...
+/// `options` are mpirun's, `args` the program's.
+fn job(pair: Pair, traces: &Traces, hosts: &str, options: &str, args: &str) -> Run {
+    let others = hosts.split(',').filter(|host| !host.starts_with("login")).count();
+    // Like ssh, the agent hands over no environment.
+    let daemon = format!("env LD_LIBRARY_PATH={} orted", pair.server.directory().display());
+    let run = Run::new(repository().join("tests/openmpi/cluster.sh"), pair.server).traced(traces);
+    let run = run.args(&format!("--hosts {others} mpirun --oversubscribe --mca orte_launch_agent")).arg(daemon);
+    let run = run.args(&format!("--host {hosts} {options}"));
+    pair.program().iter().fold(run, Run::arg).args(args)
+}
+
+/// What a job has left on the hosts, as the script says.
+fn left(ended: &Ended) -> Vec<&str> {
+    ended.stderr.lines().filter(|line| line.starts_with("cluster.sh: left")).collect()
+}
+
+/// Runs a job, and asserts that it ends well, is of `count` processes, and leaves nothing on any host.
+fn runs_well(pair: Pair, hosts: &str, options: &str, args: &str, count: usize) -> Ended {
+    let traces = Traces::begin();
+    let mut ended = job(pair, &traces, hosts, options, args).run();
+    // mpirun and the agent both make a process group of the agent; whoever comes second may say so.
+    let is_usual = |line: &&str| !line.contains("plm:rsh: Warning: setpgid(");
+    ended.stderr = ended.stderr.lines().filter(is_usual).flat_map(|line| [line, "\n"]).collect();
+    pair.assert_well(&ended, count);
+    traces.assert_none_left(&ended);
+    ended
+}
+
+/// The number of ranks that said they were on `host`.
+fn ranks_on(ended: &Ended, host: &str) -> usize {
+    ended.stdout.lines().filter(|line| line.contains(": library ") && line.ends_with(&format!(" on {host}"))).count()
+}
+
+/// Two and four daemons; ranks in turn, in blocks, unevenly; without ranks where mpirun is.
+const LAYOUTS: [(&str, &str); 4] = [
+    ("login:2,n0:2", "--map-by slot"),
+    ("login:2,n0:2,n1:2,n2:2", "--map-by node"),
+    ("login:1,n0:4,n1:1,n2:2", "--map-by slot"),
+    ("n0:1,n1:3", "--map-by node"),
+];
+
+/// The hosts of a layout, with the number of ranks of each where all slots are taken.
+fn places(hosts: &str) -> impl Iterator<Item = (&str, usize)> {
+    hosts.split(',').filter_map(|host| host.split_once(':')).map(|(host, slots)| (host, slots.parse().unwrap_or(0)))
+}
+
+/// Daemons in a chain, so that each exchange passes through all of them.
+const CHAIN: &str = "--mca routed_radix 1 --map-by node";
+
+#[test]
+fn daemons_exchange_what_ranks_put() {
+    if !can_make_hosts() {
+        return;
+    }
+    for pair in Pair::all() {
+        for (hosts, mapping) in LAYOUTS {
+            let ended = runs_well(pair, hosts, mapping, "collectives", places(hosts).map(|(_, count)| count).sum());
+            for (host, count) in places(hosts) {
+                assert_eq!(ranks_on(&ended, host), count, "{host}: {ended}");
+            }
+        }
+        let (hosts, size) = times(("login:2,n0:2,n1:2,n2:2", 8), ("login:8,n0:8,n1:8,n2:8", 32));
+        runs_well(pair, hosts, CHAIN, "collectives", size);
+    }
+}
+
+/// Where a stock server asks for values of other hosts before those are put, most jobs fail.
+#[test]
+fn values_of_other_hosts_that_are_asked_for_before_they_are_put() {
+    if !can_make_hosts() {
+        return;
+    }
+    let (hosts, size) = times(("login:2,n0:2,n1:2,n2:2", 8), ("login:8,n0:8,n1:8,n2:8", 32));
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        // The race shows on a machine that has something else to do.
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    spin_loop();
+                }
+            });
+        }
+        let all = scope.spawn(|| {
+            for pair in Pair::all().into_iter().filter(|pair| pair.server != Library::Stock) {
+                for round in 0..times(2, 50) {
+                    let mapping = if round % 2 == 0 { "--map-by node" } else { CHAIN };
+                    let options = format!("--mca pmix_base_async_modex 1 {mapping}");
+                    runs_well(pair, hosts, &options, "collectives", size);
+                }
+            }
+        });
+        let ended = all.join();
+        is_over.store(true, Ordering::Relaxed);
+        ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+}
+
+#[test]
+fn values_of_other_hosts_are_in_shared_memory() {
+    if !can_make_hosts() {
+        return;
+    }
+    let args = format!("segments {}", pmixrun().with_file_name("pmixctl").display());
+    for pair in Pair::all().into_iter().filter(|pair| pair.server != Library::Stock) {
+        runs_well(pair, "login:1,n0:2,n1:1", "--map-by slot", &args, 4);
+    }
+}
+
+/// The children are on hosts that their parents fill not: the daemons place them each for itself, and Open MPI 4.1.4 loses
+/// jobs when these disagree, as they do on hosts that are filled in part.
+#[test]
+fn children_on_other_hosts() {
+    if !can_make_hosts() {
+        return;
+    }
+    let layouts = times(
+        [("login:2,n0:2", 2, "spawn 2 1"), ("login:2,n0:2,n1:2,n2:2", 4, "spawn 4 1")],
+        [("login:8,n0:8", 8, "spawn 8 1"), ("login:8,n0:8,n1:8,n2:8", 16, "spawn 16 1")],
+    );
+    for pair in Pair::all() {
+        for (hosts, size, args) in layouts {
+            let ended = runs_well(pair, hosts, &format!("-np {size}"), args, 2 * size);
+            assert_eq!(ranks_on(&ended, "login"), times(2, 8), "{ended}");
+        }
+        runs_well(pair, "login:2,n0:2,n1:1,n2:2", "-np 4", "spawn-multiple", 4 + 3);
+    }
+}
+
+#[test]
+fn halves_of_a_job_that_meet_by_a_published_name() {
+    if !can_make_hosts() {
+        return;
+    }
+    let (hosts, size) = times(("login:2,n0:2,n1:2,n2:2", 8), ("login:8,n0:8,n1:8,n2:8", 32));
+    for pair in Pair::all() {
+        runs_well(pair, "login:1,n0:1", "", "rendezvous", 2);
+        runs_well(pair, hosts, "--map-by node", "rendezvous", size);
+        runs_well(pair, "login:1,n0:1", "", "unpublish", 2);
+    }
+}
+
+/// Runs a job on four hosts that fails by what rank 1 does on n0, and asserts that it ends as with the stock library.
+fn fails(pairs: &[Pair], args: &str, code: i32, reason: &str) -> Vec<Ended> {
+    let hosts = times("login:2,n0:2,n1:2,n2:2", "login:8,n0:8,n1:8,n2:8");
+    let mut all = Vec::new();
+    for pair in pairs.iter().filter(|_| can_make_hosts()) {
+        for options in times(&[CHAIN][..], &[CHAIN, "--map-by node"]) {
+            all.push(pair.assert_fails(|traces| job(*pair, traces, hosts, options, args), code, reason));
+        }
+    }
+    all
+}
+
+/// The stock server locks itself up while a job is aborted, often enough to be left out.
+#[test]
+fn a_rank_on_another_host_that_aborts() {
+    for ended in fails(&Pair::all()[..2], "abort 7", 7, "MPI_ABORT was invoked on rank 1") {
+        assert!(left(&ended).is_empty(), "{ended}");
+    }
+}
+
+#[test]
+fn a_rank_on_another_host_that_is_killed() {
+    for ended in fails(&Pair::all(), "crash 9", 137, "on node n0 exited on signal 9 (Killed)") {
+        assert!(left(&ended).is_empty(), "{ended}");
+    }
+}
+
+/// The ranks of the daemon end, too. Its files and theirs are left, on its host only: nobody there could remove them.
+#[test]
+fn a_daemon_that_is_killed() {
+    for args in ["orphan", "early-orphan"] {
+        for ended in fails(&Pair::all(), args, 205, "ORTE has lost communication with a remote daemon") {
+            let left = left(&ended);
+            assert!(left.iter().all(|line| line.ends_with(" on n0")), "{ended}");
+        }
+    }
+}
