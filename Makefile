@@ -5,6 +5,8 @@
 #   make test-mpirun          of these the ones under Open MPI's mpirun; PMIX_TEST_LARGE=1 makes them larger
 #   make test-slurm           of these the ones under Slurm, likewise
 #   make test-apps            LAMMPS, HPCC and other programs of Debian's under mpirun, for which it installs 41 MB of packages
+#   make test-openmpi5 ROOT=DIR   ranks under the Open MPI 5 of another Debian release, whose root DIR is or becomes
+#   make bench-wireup         how long jobs take to begin, beside the stock library; BENCH_ARGS="--rounds 30 --json"
 #   make check                formatting, lints and documentation
 #   make fuzz                 each fuzz target for FUZZ_SECONDS (60); needs a nightly compiler and cargo-fuzz
 #   make loom                 the publication protocol in every order of the memory model
@@ -66,6 +68,17 @@ test-mpirun test-slurm: deps-test build
 .PHONY: test-apps
 test-apps: deps-apps build
 	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) test -p pmix-tests --test apps -- --test-threads=1 --nocapture
+
+# The directory is made by debootstrap where it is not there; RELEASE is Debian 13 where it is not named.
+.PHONY: test-openmpi5
+test-openmpi5: deps-test build
+	tests/openmpi5/root.sh $(or $(ROOT),$(error ROOT names the directory)) $(or $(RELEASE),trixie)
+	PMIX_TEST_OPENMPI5=$(abspath $(ROOT)) PMIX_TEST_RELEASE=$(abspath $(release)) \
+		$(CARGO) test -p pmix-tests --test openmpi5
+
+.PHONY: bench-wireup
+bench-wireup: deps-test build
+	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) bench -p pmix-benches --bench wireup -- $(BENCH_ARGS)
 
 .PHONY: check
 check: deps-build

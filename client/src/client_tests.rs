@@ -19,6 +19,7 @@ const VERSION: Version = Version::OURS;
 
 /// A server that has its answers ready, and remembers what it was asked.
 struct Script {
+    version: Version,
     answers: Mutex<VecDeque<Result<Vec<u8>>>>,
     asked: Mutex<Vec<Request>>,
     is_lost: Mutex<bool>,
@@ -27,7 +28,7 @@ struct Script {
 
 impl Script {
     fn take(&self, payload: &[u8]) -> Result<Vec<u8>> {
-        self.asked.lock().push(Request::decode(DIALECT, VERSION, payload).unwrap());
+        self.asked.lock().push(Request::decode(DIALECT, self.version, payload).unwrap());
         self.answers.lock().pop_front().expect("an answer is ready")
     }
 }
@@ -43,7 +44,7 @@ impl Link for Script {
     }
 
     fn send(&self, payload: Vec<u8>) -> Result<()> {
-        self.asked.lock().push(Request::decode(DIALECT, VERSION, &payload).unwrap());
+        self.asked.lock().push(Request::decode(DIALECT, self.version, &payload).unwrap());
         if *self.is_lost.lock() { Err(Status::ERR_LOST_CONNECTION) } else { Ok(()) }
     }
 
@@ -56,7 +57,7 @@ impl Link for Script {
     }
 
     fn server_version(&self) -> Version {
-        VERSION
+        self.version
     }
 
     fn close(&self) {}
@@ -76,14 +77,19 @@ fn nspace(name: &str) -> Nspace {
 
 /// A rank of a job of four on two nodes, without shared memory, under a released server.
 fn stage() -> Stage {
-    stage_with(false)
+    stage_under(VERSION, false)
 }
 
-fn stage_with(is_our_server: bool) -> Stage {
+fn stage_under(version: Version, is_our_server: bool) -> Stage {
     let (callbacks, jobs) = channel::<Job>();
     thread::spawn(move || jobs.into_iter().for_each(|job| job()));
-    let script =
-        Arc::new(Script { answers: Mutex::default(), asked: Mutex::default(), is_lost: Mutex::default(), callbacks });
+    let script = Arc::new(Script {
+        version,
+        answers: Mutex::default(),
+        asked: Mutex::default(),
+        is_lost: Mutex::default(),
+        callbacks,
+    });
     let mut job = JobData::new(nspace("job"));
     job.job.insert(keys::JOB_SIZE.into(), Value::Uint32(4));
     for (name, list) in [("n0", "0,1"), ("n1", "2,3")] {
@@ -104,7 +110,7 @@ fn stage_with(is_our_server: bool) -> Stage {
 
 impl Stage {
     fn answers<Y: Reply>(&self, reply: Y) {
-        self.script.answers.lock().push_back(Ok(reply.encode(DIALECT, VERSION).unwrap()));
+        self.script.answers.lock().push_back(Ok(reply.encode(DIALECT, self.script.version).unwrap()));
     }
 
     fn answers_status(&self, status: Status) {
@@ -250,6 +256,22 @@ fn one_value_of_another_job_is_not_the_whole_job() {
 }
 
 #[test]
+fn servers_resolve_what_their_release_can() {
+    let other = nspace("other");
+    for (version, peers, nodes) in [("5.0.11", false, false), ("6.1.0", true, false), ("7.0.0", true, true)] {
+        let stage = stage_under(Version::parse(version).unwrap(), false);
+        for _ in 0..2 {
+            stage.answers_status(Status::ERR_NOT_FOUND);
+        }
+        let found = stage.client.resolve_peers(Some(b"n7"), Some(&other)).is_ok();
+        assert!(!found && stage.client.resolve_nodes(Some(&other)).is_err(), "{version}");
+        let asked = stage.asked();
+        assert_eq!(matches!(asked[0], Request::ResolvePeers { .. }), peers, "{version}");
+        assert_eq!(matches!(asked[1], Request::ResolveNodes { .. }), nodes, "{version}");
+    }
+}
+
+#[test]
 fn an_answer_for_one_node_is_not_kept_for_all() {
     let stage = stage();
     let node = |name: &str| [flag(keys::NODE_INFO), Info::new(keys::HOSTNAME, Value::string(name))];
@@ -380,7 +402,7 @@ fn released_servers_are_told_everything_at_each_commit() {
 
 #[test]
 fn our_server_is_told_what_is_new() {
-    let stage = stage_with(true);
+    let stage = stage_under(VERSION, true);
     stage.client.commit().unwrap();
     stage.client.put(Scope::Local, "a".into(), Value::Int(1)).unwrap();
     stage.answers_status(Status::ERR_NOMEM);

@@ -10,8 +10,11 @@ use crate::client::{Client, Inner, Standing};
 use crate::wire::reply::{GetReply, NodesReply, PeersReply};
 use crate::wire::{Request, Version};
 
-/// Servers from this release on resolve peers and nodes themselves; older ones are asked for the values.
-const RESOLVES: Version = Version::new(6, 0, 0);
+/// Servers from this release on resolve peers themselves; older ones are asked for the values.
+const RESOLVES_PEERS: Version = Version::new(6, 0, 0);
+
+/// The same for nodes: 6.0 and 6.1 take whatever they had in memory for the namespace.
+const RESOLVES_NODES: Version = Version::new(7, 0, 0);
 
 /// More ranks than this are not looked through: a wrong size or range must not cost more than a job may have.
 const RANKS_MAX: usize = 1 << 24;
@@ -117,7 +120,7 @@ fn ranks(list: &[u8]) -> Option<Vec<Rank>> {
 impl Inner {
     fn ask_peers(&self, node: Option<&[u8]>, nspace: &Nspace) -> Result<Vec<Proc>> {
         let node = node.map(CString::new).transpose().map_err(|_| Status::ERR_BAD_PARAM)?;
-        if self.link.server_version() >= RESOLVES {
+        if self.link.server_version() >= RESOLVES_PEERS {
             let request = Request::ResolvePeers { node, nspace: Some(nspace.clone()) };
             let reply: PeersReply = self.decode(&self.link.request_wait(self.encode(&request)?, None)?)?;
             return reply.status.ok().map(|()| reply.procs.unwrap_or_default());
@@ -129,7 +132,7 @@ impl Inner {
     }
 
     fn ask_nodes(&self, nspace: &Nspace) -> Result<Option<Vec<u8>>> {
-        if self.link.server_version() >= RESOLVES {
+        if self.link.server_version() >= RESOLVES_NODES {
             let request = Request::ResolveNodes { nspace: Some(nspace.clone()) };
             let reply: NodesReply = self.decode(&self.link.request_wait(self.encode(&request)?, None)?)?;
             return reply.status.ok().map(|()| reply.nodes.map(CString::into_bytes));

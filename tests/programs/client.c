@@ -6,7 +6,7 @@
  *   --reput      adds the part that puts keys again: a fence of two ranks, then of all, then all read the newest value
  *   --abort R    rank R aborts with status 7 instead of the checks; the others wait in a fence
  *   --echo       the host echoes events, as its --events echo has it: everybody hears the echo, too
- *   --no-publish leaves out publish and lookup, for launchers that have no store for them
+ *   --no-publish leaves out publish, lookup and log, for launchers that know nothing of these
  *   --shared     there is shared memory: a segment must be mapped
  *   --unshared   there is no shared memory: no segment may be mapped
  *
@@ -684,7 +684,9 @@ static void check_resolve(void)
     nodes = NULL;
     pmix_nspace_t unknown = "no-such-namespace";
     status = PMIx_Resolve_nodes(unknown, &nodes);
-    check(status != PMIX_SUCCESS, "PMIx_Resolve_nodes of an unknown namespace: %s", name_of(status));
+    check_beyond(status != PMIX_SUCCESS, "PMIx_Resolve_nodes of an unknown namespace: %s, %s", name_of(status),
+                 nodes ? nodes : "NULL");
+    free(nodes);
 }
 
 /* ---- events --------------------------------------------------------------------------------------------------------- */
@@ -1028,9 +1030,9 @@ int main(int argc, char **argv)
     check_connect();
     check_store_internal();
     check_reserved_put();
-    check_log();
     check_job_control();
     if (publishing) {
+        check_log();
         check_publish();
     }
     if (reput) {

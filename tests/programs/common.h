@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include <pmix.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -187,6 +188,43 @@ static inline pmix_proc_t proc_of(const char *nspace, pmix_rank_t rank)
     strncpy(proc.nspace, nspace, PMIX_MAX_NSLEN);
     proc.rank = rank;
     return proc;
+}
+
+/* ---- what most ranks do ----------------------------------------------------------------------------------------- */
+
+/* Waits for all ranks, and brings what they have committed. */
+static inline pmix_status_t collecting_fence(void)
+{
+    pmix_info_t collect = { .key = PMIX_COLLECT_DATA, .value = value_bool(true) };
+    return PMIx_Fence(NULL, 0, &collect, 1);
+}
+
+/* All ranks can read what each of them has put. */
+static inline pmix_status_t commit_and_collect(void)
+{
+    pmix_status_t status = PMIx_Commit();
+    return status == PMIX_SUCCESS ? collecting_fence() : status;
+}
+
+/* Ends when all ranks have come so far. */
+static inline pmix_status_t finalize_together(void)
+{
+    pmix_status_t status = PMIx_Fence(NULL, 0, NULL, 0);
+    return status == PMIX_SUCCESS ? PMIx_Finalize(NULL, 0) : status;
+}
+
+/* How much is in a directory: of a process's, say, how many descriptors or threads it has. */
+static inline int count_entries(const char *path)
+{
+    DIR *directory = opendir(path);
+    int count = 0;
+    for (struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
+        count += entry->d_name[0] != '.';
+    }
+    if (directory != NULL) {
+        closedir(directory);
+    }
+    return count;
 }
 
 /* ---- the layout of the job, which the host tells its ranks in the environment ---------------------------------- */

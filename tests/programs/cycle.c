@@ -13,7 +13,6 @@
 
 #include <pmix_server.h>
 
-#include <dirent.h>
 #include <signal.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -27,19 +26,6 @@ static void expect(const char *what, pmix_status_t status)
         say("%s: %s (%d)", what, PMIx_Error_string(status), status);
         exit(1);
     }
-}
-
-static int count_entries(const char *path)
-{
-    DIR *directory = opendir(path);
-    int count = 0;
-    for (struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
-        count += entry->d_name[0] != '.';
-    }
-    if (directory != NULL) {
-        closedir(directory);
-    }
-    return count;
 }
 
 static int count_shared_mappings(void)
@@ -86,8 +72,7 @@ static void cycle_client(int cycle)
     pmix_value_t value = value_uint32(100 + cycle);
     expect("PMIx_Put", PMIx_Put(PMIX_GLOBAL, "t.cycle", &value));
     expect("PMIx_Commit", PMIx_Commit());
-    pmix_info_t collect = { .key = PMIX_COLLECT_DATA, .value = value_bool(true) };
-    expect("PMIx_Fence", PMIx_Fence(NULL, 0, &collect, 1));
+    expect("PMIx_Fence", collecting_fence());
     pmix_value_t *found;
     expect("PMIx_Get", PMIx_Get(&me, "t.cycle", NULL, 0, &found));
     if (found->type != PMIX_UINT32 || found->data.uint32 != 100u + cycle) {

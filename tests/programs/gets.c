@@ -131,9 +131,10 @@ static void begin(line_t *line, const char *function, const char *key, const pmi
     append(line, ":");
 }
 
+/* As a number: libraries have names of their own for it. */
 static void end(line_t *line, pmix_status_t status)
 {
-    append(line, " %s\n", PMIx_Error_string(status));
+    append(line, " %d\n", status);
 }
 
 static void write_line(const line_t *line)
@@ -152,7 +153,7 @@ static void write_line(const line_t *line)
 static void answered(line_t *line, const char *key, pmix_status_t status, const pmix_value_t *value)
 {
     if (status == PMIX_SUCCESS && value != NULL) {
-        append(line, " SUCCESS ");
+        append(line, " %d ", status);
         append_value(line, key != NULL ? key : "", value);
         append(line, "\n");
     } else {

@@ -1484,11 +1484,12 @@ typedef struct {
 
 /* An event from the other server. */
 typedef struct event {
+    pmix_proc_t source;
     infos_t infos;
     struct event *next;
 } event_t;
 
-/* Handlers may still use the few strings of past events. */
+/* Handlers may still use the few strings of past events, and release 6.1 the source after it was told. */
 static event_t *events;
 
 static void notified(pmix_status_t status, void *argument)
@@ -1542,12 +1543,14 @@ static void handle_message(void *argument)
         event_t *event = need(calloc(1, sizeof(*event)));
         event->next = events;
         events = event;
+        event->source = proc;
         infos_t *infos = &event->infos;
         for (uint64_t count = take_number(m); count > 0; count--) {
             const char *key = take_text(m);
             add(infos, key, take_value(m));
         }
-        pmix_status_t rc = PMIx_Notify_event(status, &proc, PMIX_RANGE_LOCAL, infos->items, infos->count, notified, NULL);
+        pmix_status_t rc = PMIx_Notify_event(status, &event->source, PMIX_RANGE_LOCAL, infos->items, infos->count, notified,
+                                             NULL);
         if (rc != PMIX_SUCCESS && rc != PMIX_OPERATION_SUCCEEDED) {
             note("PMIx_Notify_event: %s", PMIx_Error_string(rc));
         }
@@ -1632,7 +1635,8 @@ static void be_mpirun(void)
         const char *key = i == 0 ? "t.uri" : "t.not.stored";
         pmix_value_t *value = NULL;
         status = PMIx_Get(&self, key, infos.items, infos.count, &value);
-        note("own %s: %s", key, status == PMIX_SUCCESS ? value->data.string : PMIx_Error_string(status));
+        const char *missed = status == PMIX_ERR_NOT_FOUND ? "NOT-FOUND" : "another error";
+        note("own %s: %s", key, status == PMIX_SUCCESS ? value->data.string : missed);
         if (status == PMIX_SUCCESS) {
             PMIX_VALUE_RELEASE(value);
         }

@@ -93,8 +93,7 @@ static void exchange(const char *key)
     double put = now_ms();
     must("PMIx_Commit", PMIx_Commit());
     double commit = now_ms();
-    pmix_info_t collect = { .key = PMIX_COLLECT_DATA, .value = value_bool(true) };
-    must("PMIx_Fence", PMIx_Fence(NULL, 0, &collect, 1));
+    must("PMIx_Fence", collecting_fence());
     double fence = now_ms();
     double gets = get_all(key);
     must("second PMIx_Fence", PMIx_Fence(NULL, 0, NULL, 0));

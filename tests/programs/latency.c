@@ -14,7 +14,6 @@
  */
 #include "common.h"
 
-#include <dirent.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -92,19 +91,6 @@ static double median_of(enum kind kind, int gets)
     return times[batches / 2];
 }
 
-static int count_threads(void)
-{
-    DIR *tasks = opendir("/proc/self/task");
-    int count = 0;
-    for (struct dirent *entry; tasks != NULL && (entry = readdir(tasks)) != NULL;) {
-        count += entry->d_name[0] != '.';
-    }
-    if (tasks != NULL) {
-        closedir(tasks);
-    }
-    return count;
-}
-
 /* Takes the addresses of the parent's shared mappings of files that are no code. */
 static void occupy(void)
 {
@@ -171,11 +157,7 @@ int main(int argc, char **argv)
     }
     free_value(&value);
     if (status == PMIX_SUCCESS) {
-        status = PMIx_Commit();
-    }
-    pmix_info_t collect = { .key = PMIX_COLLECT_DATA, .value = value_bool(true) };
-    if (status == PMIX_SUCCESS) {
-        status = PMIx_Fence(NULL, 0, &collect, 1);
+        status = commit_and_collect();
     }
     if (status != PMIX_SUCCESS) {
         fail("putting keys", status);
@@ -209,12 +191,9 @@ int main(int argc, char **argv)
         syscall(SYS_close, -70002);
     }
     if (threads) {
-        say("rank %u: %d threads", me.rank, count_threads());
+        say("rank %u: %d threads", me.rank, count_entries("/proc/self/task"));
     }
-    status = PMIx_Fence(NULL, 0, NULL, 0);
-    if (status == PMIX_SUCCESS) {
-        status = PMIx_Finalize(NULL, 0);
-    }
+    status = finalize_together();
     if (status != PMIX_SUCCESS) {
         fail("ending", status);
     }

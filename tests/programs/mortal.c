@@ -17,7 +17,6 @@
 
 #include <pmix_server.h>
 
-#include <dirent.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <malloc.h>
@@ -177,8 +176,7 @@ static int run_rank(const char *call, const char *moment)
         if (round == 2) {
             MAYBE_DIE("fence");
         }
-        pmix_info_t collect = { .key = PMIX_COLLECT_DATA, .value = value_bool(true) };
-        pmix_status_t status = PMIx_Fence(NULL, 0, &collect, 1);
+        pmix_status_t status = collecting_fence();
         if (status != PMIX_SUCCESS && broken != PMIX_SUCCESS && status != broken) {
             complain("rank %u: fence: %s, before it was %s", me.rank, PMIx_Error_string(status),
                      PMIx_Error_string(broken));
@@ -350,19 +348,6 @@ static int run_point(char *call, char *moment)
 }
 
 /* ---- random kills ------------------------------------------------------------------------------------------------ */
-
-static int count_entries(const char *path)
-{
-    DIR *directory = opendir(path);
-    int count = 0;
-    for (struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
-        count += entry->d_name[0] != '.';
-    }
-    if (directory != NULL) {
-        closedir(directory);
-    }
-    return count;
-}
 
 static uint64_t random_state;
 static int killed;
@@ -563,9 +548,7 @@ static int run_orphan(void)
     pmix_value_t value = value_string(text), again = value_int(me.rank * 1000);
     must(PMIx_Put(PMIX_GLOBAL, "t.round0", &value), "PMIx_Put");
     must(PMIx_Put(PMIX_GLOBAL, "t.again", &again), "PMIx_Put");
-    must(PMIx_Commit(), "PMIx_Commit");
-    pmix_info_t collect = { .key = PMIX_COLLECT_DATA, .value = value_bool(true) };
-    must(PMIx_Fence(NULL, 0, &collect, 1), "PMIx_Fence");
+    must(commit_and_collect(), "PMIx_Commit or PMIx_Fence");
     pmix_status_t code = PMIX_ERR_LOST_CONNECTION;
     if (me.rank == 2 && PMIx_Register_event_handler(&code, 1, NULL, 0, on_lost, NULL, NULL) < 0) {
         complain("no handler");

@@ -88,11 +88,7 @@ static void publish(void)
     }
     free_value(&value);
     if (status == PMIX_SUCCESS) {
-        status = PMIx_Commit();
-    }
-    pmix_info_t collect = { .key = PMIX_COLLECT_DATA, .value = value_bool(true) };
-    if (status == PMIX_SUCCESS) {
-        status = PMIx_Fence(NULL, 0, &collect, 1);
+        status = commit_and_collect();
     }
     if (status != PMIX_SUCCESS) {
         fail("putting keys", me.rank, status);
@@ -122,10 +118,7 @@ int main(int argc, char **argv)
     }
     read_all();
     say("rank %u: gets done", me.rank);
-    status = PMIx_Fence(NULL, 0, NULL, 0);
-    if (status == PMIX_SUCCESS) {
-        status = PMIx_Finalize(NULL, 0);
-    }
+    status = finalize_together();
     if (status != PMIX_SUCCESS) {
         fail("ending", me.rank, status);
     }

@@ -292,9 +292,7 @@ static void put_own(const char *key)
 {
     pmix_value_t value = value_uint32(7);
     must(PMIx_Put(PMIX_GLOBAL, key, &value), "PMIx_Put");
-    must(PMIx_Commit(), "PMIx_Commit");
-    pmix_info_t collect = { .key = PMIX_COLLECT_DATA, .value = value_bool(true) };
-    must(PMIx_Fence(NULL, 0, &collect, 1), "PMIx_Fence");
+    must(commit_and_collect(), "PMIx_Commit or PMIx_Fence");
 }
 
 static void end_client(void)
@@ -369,9 +367,7 @@ static void check_keys(void)
         snprintf(what, sizeof(what), "a key of %zu characters", cases[i].len);
         expect(PMIx_Put(PMIX_GLOBAL, key, &value), expected, what);
         expect(PMIx_Store_internal(&me, key, &value), expected, what);
-        must(PMIx_Commit(), "PMIx_Commit");
-        pmix_info_t collect = { .key = PMIX_COLLECT_DATA, .value = value_bool(true) };
-        must(PMIx_Fence(NULL, 0, &collect, 1), "PMIx_Fence");
+        must(commit_and_collect(), "PMIx_Commit or PMIx_Fence");
         if (cases[i].len == 0) {
             continue; /* An empty key asks for all values. */
         }
@@ -592,9 +588,7 @@ static void check_values(void)
     if (PMIx_Put(PMIX_GLOBAL, "t.regex", &regex) == PMIX_SUCCESS) {
         complain("a regex that has no end was taken");
     }
-    must(PMIx_Commit(), "PMIx_Commit");
-    pmix_info_t collect = { .key = PMIX_COLLECT_DATA, .value = value_bool(true) };
-    must(PMIx_Fence(NULL, 0, &collect, 1), "PMIx_Fence");
+    must(commit_and_collect(), "PMIx_Commit or PMIx_Fence");
     pmix_proc_t of = me;
     of.rank = 1 - me.rank;
     int found_types = 0;

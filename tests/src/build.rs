@@ -32,6 +32,8 @@ pub enum Library {
     Ours(Profile),
     /// Debian's.
     Stock,
+    /// A stock library of another release, in this directory.
+    Other(&'static Path),
 }
 
 impl Library {
@@ -42,6 +44,27 @@ impl Library {
         } else {
             Library::Ours(Profile::Debug)
         }
+    }
+
+    /// The stock libraries of other releases that `PMIX_TEST_PEERS` names: directories that hold a `libpmix.so.2`, colon
+    /// between them. Nothing of this project builds such libraries.
+    ///
+    /// # Panics
+    /// Where one of them holds none.
+    pub fn others() -> &'static [Library] {
+        static OTHERS: LazyLock<Vec<Library>> = LazyLock::new(|| {
+            let named = std::env::var_os("PMIX_TEST_PEERS").unwrap_or_default();
+            let directories = std::env::split_paths(&named).filter(|path| !path.as_os_str().is_empty());
+            let others: Vec<_> = directories.map(|path| Library::Other(Box::leak(path.into_boxed_path()))).collect();
+            others.iter().for_each(|library| drop(library.file()));
+            others
+        });
+        &OTHERS
+    }
+
+    /// Whether it is this project's.
+    pub fn is_ours(self) -> bool {
+        matches!(self, Library::Ours(_))
     }
 
     /// The directory for `LD_LIBRARY_PATH`: it holds `libpmix.so.2`, and `libpmix.so` as Slurm opens it.
@@ -57,6 +80,7 @@ impl Library {
                 })
             }
             Library::Stock => stock_variable("libdir"),
+            Library::Other(directory) => directory.to_owned(),
         }
     }
 
@@ -73,7 +97,7 @@ impl Library {
 
     /// What `PMIx_Get_version` of this library says about itself.
     pub fn is_named_in(self, version: &str) -> bool {
-        version.contains("pmix-dstore") == (self != Library::Stock)
+        version.contains("pmix-dstore") == self.is_ours()
     }
 }
 
@@ -99,7 +123,7 @@ pub fn pmixrun() -> PathBuf {
 }
 
 /// The programs for which `mpicc` is the compiler.
-const MPI_PROGRAMS: [&str; 2] = ["ring", "mpi"];
+const MPI_PROGRAMS: [&str; 3] = ["ring", "mpi", "wireup"];
 
 /// The compiled `tests/programs/NAME.c`: an MPI program, or one that is linked to libpmix if it calls it, for which `CC` may
 /// name another compiler than `cc`.
@@ -166,7 +190,7 @@ fn built(profile: Profile) -> PathBuf {
 }
 
 /// A path for `name` among the tests' own files; `make` runs before this process first gets it.
-fn once(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
+pub(crate) fn once(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
     static MADE: LazyLock<Mutex<HashMap<String, PathBuf>>> = LazyLock::new(Mutex::default);
     {
         let made = MADE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -89,7 +89,7 @@ impl Cluster {
     /// When that fails.
     pub fn serve(&self, library: Library) {
         let file = match library {
-            Library::Ours(_) => library.directory().join("libpmix.so"),
+            Library::Ours(_) | Library::Other(_) => library.directory().join("libpmix.so"),
             Library::Stock => self.directory_of(library).join("libpmix.so"),
         };
         link(&file, &self.directory.join("opened/libpmix.so"));
@@ -98,7 +98,7 @@ impl Cluster {
     /// A library's directory as it is found in the cluster.
     pub fn directory_of(&self, library: Library) -> PathBuf {
         match library {
-            Library::Ours(_) => library.directory(),
+            Library::Ours(_) | Library::Other(_) => library.directory(),
             // A copy: its own place holds what is served.
             Library::Stock => self.directory.join("stock"),
         }
@@ -183,9 +183,19 @@ impl Cluster {
 
     /// The processes that host servers.
     pub fn slurmstepds(&self) -> Vec<u32> {
+        self.named("slurmstepd")
+    }
+
+    /// The daemons of all nodes.
+    pub fn slurmds(&self) -> Vec<u32> {
+        self.named("slurmd")
+    }
+
+    /// The processes of the cluster that have this name.
+    fn named(&self, wanted: &str) -> Vec<u32> {
         let ours = fs::metadata(format!("/proc/{}/ns/pid", self.inside)).map(|metadata| metadata.ino()).ok();
         let is_one = |pid: &u32| {
-            fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == "slurmstepd")
+            fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == wanted)
                 && fs::metadata(format!("/proc/{pid}/ns/pid")).map(|metadata| metadata.ino()).ok() == ours
         };
         processes().filter(is_one).collect()

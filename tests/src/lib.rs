@@ -4,6 +4,7 @@
 //! * [`program`], [`plugin`]: the C programs of `tests/programs`, compiled once against the stock headers.
 //! * [`Run`]: a command with a deadline, after which its whole process group is killed.
 //! * [`Pair`]: whose library serves, and whose the ranks have.
+//! * [`Root`]: another Debian release in a directory, with Open MPI 5.
 //! * [`Cluster`]: a Slurm of the test's own, on several nodes.
 //! * [`WaitingJob`]: a job under our launcher whose ranks wait while a test attacks their server.
 //! * [`peers`]: connections to a server that say what they like.
@@ -17,6 +18,7 @@ mod build;
 mod cluster;
 mod pair;
 pub mod peers;
+mod root;
 mod run;
 mod traces;
 mod waiting;
@@ -24,6 +26,7 @@ mod waiting;
 pub use build::{Library, Profile, plugin, pmixrun, program, repository};
 pub use cluster::{Cluster, ROOT, USERS};
 pub use pair::{Pair, is_large, times};
+pub use root::Root;
 pub use run::{Ended, Run};
 pub use traces::{Living, Traces};
 pub use waiting::WaitingJob;

@@ -309,7 +309,7 @@ fn in_space(host: Library, ranks: Library, limited: Limited, kib: u32, size: usi
     let run =
         Run::new("/bin/sh", host).arg("-c").arg(format!("ulimit -S -v {}; exec \"$@\"", own(Limited::Host))).arg("sh");
     let run = match host {
-        Library::Stock => run.arg(program("host")).args("-n 2 --timeout 100"),
+        Library::Stock | Library::Other(_) => run.arg(program("host")).args("-n 2 --timeout 100"),
         Library::Ours(_) => run.arg(pmixrun()).args("-n 2"),
     };
     let run = run

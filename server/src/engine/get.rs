@@ -39,11 +39,24 @@ pub(super) struct Waiting {
     served: HashMap<Proc, Vec<DmodexDone>>,
     /// Requests at the host, by process: one at a time.
     asked: HashSet<Proc>,
+    /// No Get is late before this. The one whose deadline it was may have its answer: it is asked for with every message,
+    /// while there may be very many Gets.
+    deadline: Option<Instant>,
 }
 
 impl Waiting {
     pub fn deadline(&self) -> Option<Instant> {
-        self.gets.values().flatten().filter_map(|get| get.deadline).min()
+        self.deadline
+    }
+
+    /// Looks at all that wait.
+    fn find_deadline(&mut self) {
+        self.deadline = self.gets.values().flatten().filter_map(|get| get.deadline).min();
+    }
+
+    fn push(&mut self, proc: Proc, get: WaitingGet) {
+        self.deadline = self.deadline.into_iter().chain(get.deadline).min();
+        self.gets.entry(proc).or_default().push(get);
     }
 
     pub fn forget_peer(&mut self, peer: PeerId) {
@@ -51,6 +64,7 @@ impl Waiting {
             gets.retain(|get| get.peer != peer);
             !gets.is_empty()
         });
+        self.find_deadline();
     }
 }
 
@@ -74,13 +88,16 @@ impl Engine {
     /// A client asks for data.
     pub(super) fn get(&mut self, peer: PeerId, tag: u32, proc: Proc, infos: Vec<Info>, key: Option<Key>, now: Instant) {
         self.stats.gets += 1;
-        let refresh = GetOptions::from_infos(&infos).refresh;
         let get = WaitingGet { peer, tag, infos, key, deadline: None, late: Status::ERR_NOT_FOUND };
-        self.resolve_get(proc, get, refresh, now);
+        self.resolve_get(proc, get, true, now);
     }
 
-    fn resolve_get(&mut self, proc: Proc, mut get: WaitingGet, refresh: bool, now: Instant) {
-        match self.outcome(&proc, &get, refresh) {
+    /// Answers a Get or lets it wait; what has been waited for is not to be refreshed any more.
+    fn resolve_get(&mut self, proc: Proc, mut get: WaitingGet, is_new: bool, now: Instant) {
+        let mut options = GetOptions::from_infos(&get.infos);
+        options.refresh &= is_new;
+        let asked = options.timeout;
+        match self.outcome(&proc, &get, &options) {
             None => {}
             Some(Outcome::Nothing(status)) => self.reply_status(get.peer, get.tag, status),
             Some(Outcome::Job) => {
@@ -98,24 +115,22 @@ impl Engine {
                 self.send(get.peer, get.tag, |_, _| reply);
             }
             Some(Outcome::Wait(wait, late)) => {
-                let asked = GetOptions::from_infos(&get.infos).timeout;
                 let wait = match (wait, asked) {
                     (Some(a), Some(b)) => Some(a.min(b)),
                     (a, b) => a.or(b),
                 };
                 get.late = if asked.is_some() && wait == asked { Status::ERR_TIMEOUT } else { late };
                 get.deadline = get.deadline.or(wait.map(|wait| now + wait));
-                self.gets.gets.entry(proc).or_default().push(get);
+                self.gets.push(proc, get);
             }
             Some(Outcome::Ask) => {
-                let asked = GetOptions::from_infos(&get.infos).timeout;
                 get.late = Status::ERR_TIMEOUT;
                 get.deadline = asked.map(|wait| now + wait);
                 let mut infos = get.infos.clone();
                 if let Some(key) = &get.key {
                     infos.push(Info::new(keys::REQUIRED_KEY, Value::string(key.as_bytes())));
                 }
-                self.gets.gets.entry(proc.clone()).or_default().push(get);
+                self.gets.push(proc.clone(), get);
                 if self.gets.asked.insert(proc.clone()) {
                     self.upcall(Then::Dmodex(proc.clone()), Upcall::DirectModex { proc, infos });
                 }
@@ -124,9 +139,8 @@ impl Engine {
     }
 
     /// What can be said now; `None` where nobody listens any more.
-    fn outcome(&self, proc: &Proc, get: &WaitingGet, refresh: bool) -> Option<Outcome> {
+    fn outcome(&self, proc: &Proc, get: &WaitingGet, options: &GetOptions<'_>) -> Option<Outcome> {
         let peer = self.peers.get(&get.peer)?;
-        let options = GetOptions::from_infos(&get.infos);
         // The server process asks its own engine for what a client would find in its own memory, and may be the one
         // thread on which the host could answer.
         let at_once = options.immediate || options.optional || get.peer == PeerId::OWN;
@@ -170,7 +184,7 @@ impl Engine {
             Some(key) => state.visible.get(proc.rank, key.as_bytes()).is_some(),
             None => state.visible.has_rank(proc.rank),
         };
-        if found && (!refresh || state.is_local(proc.rank)) {
+        if found && (!options.refresh || state.is_local(proc.rank)) {
             return Some(Outcome::Rank(proc.rank));
         }
         if at_once {
@@ -264,6 +278,9 @@ impl Engine {
     }
 
     pub(super) fn expire_gets(&mut self, now: Instant) {
+        if self.gets.deadline.is_none_or(|deadline| now < deadline) {
+            return;
+        }
         let mut late = Vec::new();
         self.gets.gets.retain(|_, gets| {
             let (expired, rest) =
@@ -272,6 +289,7 @@ impl Engine {
             late.extend::<Vec<WaitingGet>>(expired);
             !gets.is_empty()
         });
+        self.gets.find_deadline();
         for get in late {
             self.reply_status(get.peer, get.tag, get.late);
         }

@@ -29,7 +29,10 @@ pub(crate) enum Transport {
         uid: u32,
     },
     /// Over TCP on loopback.
-    Tcp,
+    Tcp {
+        /// Whose the socket at the other end is, where the kernel says.
+        owner: Option<u32>,
+    },
 }
 
 /// What is known of a connected peer. Encoder, buffer type and store are the peer's own, not its namespace's.
@@ -128,13 +131,24 @@ impl Engine {
                     return Err("wrong secret".into());
                 }
             }
-            (Transport::Tcp, "native") => {
-                let (uid, gid) = Hello::read_native_credential(&hello.credential).ok_or("malformed credential")?;
-                if (uid, gid) != (client.uid, client.gid) {
-                    return Err(format!(
-                        "it claims user {uid} group {gid}, the client was registered for user {} group {}",
-                        client.uid, client.gid
-                    ));
+            (Transport::Tcp { owner }, "native") => {
+                let claimed = Hello::read_native_credential(&hello.credential).ok_or("malformed credential")?;
+                match owner {
+                    // The kernel's word counts more than the peer's: in a user namespace the same user has other numbers.
+                    Some(owner) if owner == client.uid => {}
+                    Some(owner) if owner != 0 => {
+                        return Err(format!(
+                            "its socket is user {owner}'s, the client was registered for user {}",
+                            client.uid
+                        ));
+                    }
+                    _ if claimed == (client.uid, client.gid) => {}
+                    _ => {
+                        return Err(format!(
+                            "it claims user {} group {}, the client was registered for user {} group {}",
+                            claimed.0, claimed.1, client.uid, client.gid
+                        ));
+                    }
                 }
             }
             (_, psec) => return Err(format!("security module {psec} is not offered here")),

@@ -13,6 +13,9 @@ use pmix_dstore::segment::{Directory, NamespaceView};
 
 use super::events::Range;
 use super::{Engine, JobPlan, Output, PeerId, Transport};
+
+/// Over TCP, from whom the kernel does not say.
+const TCP: Transport = Transport::Tcp { owner: None };
 use crate::completion::{Answer, AnswerSink};
 use crate::config::Config;
 use crate::upcall::Upcall;
@@ -122,7 +125,7 @@ impl Bench {
     }
 
     fn connect(&mut self, rank: u32) {
-        self.engine.hello(peer(rank), Transport::Tcp, Bench::hello(rank));
+        self.engine.hello(peer(rank), TCP, Bench::hello(rank));
         self.drain();
         self.answer_last(Answer::Op(Status::SUCCESS));
     }
@@ -370,6 +373,28 @@ fn a_get_ends_by_its_timeout_or_the_ranks_death() {
 }
 
 #[test]
+fn the_first_get_that_may_be_late_wakes_the_server() {
+    let mut bench = Bench::new(0, 1, 2);
+    let begin = bench.now;
+    let at = |seconds| Some(begin + Duration::from_secs(seconds));
+    let within = |seconds| vec![Info::new(keys::TIMEOUT, Value::Int(seconds))];
+    bench.get(0, 20, 1, "key", Vec::new());
+    assert_eq!(bench.engine.deadline(), None);
+    bench.get(0, 21, 1, "key", within(60));
+    bench.get(0, 22, 1, "key", within(5));
+    bench.get(0, 23, 1, "key", within(30));
+    assert_eq!(bench.engine.deadline(), at(5));
+    bench.pass(Duration::from_secs(5));
+    assert_eq!((bench.status(0, 22), bench.status(0, 23)), (Some(Status::ERR_TIMEOUT), None));
+    assert_eq!(bench.engine.deadline(), at(30));
+    // They are answered; the server wakes once for nothing.
+    bench.put(1, 3, "key", 1);
+    assert_eq!(bench.value(0, 21, "key"), Some(Ok(1)));
+    bench.pass(Duration::from_secs(25));
+    assert_eq!(bench.engine.deadline(), None);
+}
+
+#[test]
 fn direct_modex_is_asked_once_and_kept() {
     let (mut a, mut b) = (Bench::new(0, 2, 2), Bench::new(1, 2, 2));
     a.get(0, 20, 2, "key", Vec::new());
@@ -417,16 +442,24 @@ fn who_is_not_who_he_says_is_turned_away() {
     bench.engine.register_client(&proc(0), 1000, 1000, 0);
     let secret = bench.engine.nspaces[&nspace()].clients[&Rank(0)].secret.text().to_owned();
     let unix = |secret: &str| Hello { psec: "pmix-dstore".into(), credential: secret.into(), ..Bench::hello(0) };
+    let of_user = |uid| Transport::Tcp { owner: Some(uid) };
     let cases = [
-        (Transport::Tcp, Hello { credential: Hello::native_credential(1001, 1000), ..Bench::hello(0) }, false),
-        (Transport::Tcp, Bench::hello(1), false),
-        (Transport::Tcp, Hello { psec: "none".into(), ..Bench::hello(0) }, false),
-        (Transport::Tcp, unix(&secret), false),
+        (TCP, Hello { credential: Hello::native_credential(1001, 1000), ..Bench::hello(0) }, false),
+        (TCP, Hello { credential: Hello::native_credential(1000, 1001), ..Bench::hello(0) }, false),
+        // The kernel knows better than the peer; where it names root, it does not.
+        (of_user(1001), Bench::hello(0), false),
+        (of_user(1000), Hello { credential: Hello::native_credential(0, 0), ..Bench::hello(0) }, true),
+        (of_user(1000), Hello { credential: vec![0; 7], ..Bench::hello(0) }, false),
+        (of_user(0), Bench::hello(0), true),
+        (of_user(0), Hello { credential: Hello::native_credential(0, 0), ..Bench::hello(0) }, false),
+        (TCP, Bench::hello(1), false),
+        (TCP, Hello { psec: "none".into(), ..Bench::hello(0) }, false),
+        (TCP, unix(&secret), false),
         (Transport::Unix { uid: 1000 }, unix("0000"), false),
         (Transport::Unix { uid: 1001 }, unix(&secret), false),
         (Transport::Unix { uid: 1000 }, Bench::hello(0), false),
         (Transport::Unix { uid: 1000 }, unix(&secret), true),
-        (Transport::Tcp, Bench::hello(0), true),
+        (TCP, Bench::hello(0), true),
     ];
     for (number, (transport, hello, allowed)) in cases.into_iter().enumerate() {
         let id = PeerId(200 + number as u32);
@@ -759,7 +792,7 @@ fn the_reply_to_a_fence_is_short() {
 
 /// Connects another program under a rank.
 fn connect_as(bench: &mut Bench, id: PeerId, rank: u32) {
-    bench.engine.hello(id, Transport::Tcp, Bench::hello(rank));
+    bench.engine.hello(id, TCP, Bench::hello(rank));
     bench.drain();
     bench.answer_last(Answer::Op(Status::SUCCESS));
 }
@@ -884,7 +917,7 @@ fn what_is_to_go_with_the_job_stays_until_the_job_has_ended() {
     for rank in 0..2 {
         bench.engine.register_client(&proc(rank), uid, gid, 0);
         let hello = Hello { credential: Hello::native_credential(uid, gid), ..Bench::hello(rank) };
-        bench.engine.hello(peer(rank), Transport::Tcp, hello);
+        bench.engine.hello(peer(rank), TCP, hello);
         bench.drain();
         bench.answer_last(Answer::Op(Status::SUCCESS));
     }
@@ -980,7 +1013,7 @@ fn peers_of_any_release_do_not_fill_the_memory() {
     let mut bench = Bench::new(0, 1, 1);
     for number in 0..100 {
         let id = PeerId(900 + number);
-        bench.engine.hello(id, Transport::Tcp, Hello { version: format!("4.2.{number}"), ..Bench::hello(0) });
+        bench.engine.hello(id, TCP, Hello { version: format!("4.2.{number}"), ..Bench::hello(0) });
         bench.drain();
         bench.answer_last(Answer::Op(Status::SUCCESS));
         let request = Request::JobInfo.encode(PLAIN, Version::OURS).unwrap();
@@ -1056,7 +1089,7 @@ fn lone_job(bench: &mut Bench, name: &'static str, id: PeerId) -> Proc {
     let infos = [Info::new(keys::NODE_MAP, Value::string(NODES[0])), Info::new(keys::PROC_MAP, Value::string("0"))];
     bench.engine.register_nspace(JobPlan::read(&proc.nspace, 1, &infos, None, NODES[0]).unwrap());
     bench.engine.register_client(&proc, 1000, 1000, 0);
-    bench.engine.hello(id, Transport::Tcp, Hello { proc: Some(proc.clone()), ..Bench::hello(0) });
+    bench.engine.hello(id, TCP, Hello { proc: Some(proc.clone()), ..Bench::hello(0) });
     bench.drain();
     bench.answer_last(Answer::Op(Status::SUCCESS));
     proc
@@ -1231,7 +1264,7 @@ fn what_one_connection_has_open_is_bounded() {
     assert!(bench.engine.collectives.is_empty());
     bench.log.clear();
     for number in 0..70 {
-        bench.engine.hello(PeerId(900 + number), Transport::Tcp, Bench::hello(0));
+        bench.engine.hello(PeerId(900 + number), TCP, Bench::hello(0));
         bench.drain();
     }
     assert_eq!((bench.log.len(), bench.closed.len()), (6, 6));

@@ -168,7 +168,7 @@ impl Loop {
                 Ok((stream, _)) => {
                     // Without it small replies may wait for the peer's acknowledgements.
                     let _ = stream.set_nodelay(true);
-                    self.add(Socket::Tcp(stream), Transport::Tcp);
+                    self.add(Socket::Tcp(stream), Transport::Tcp { owner: None });
                 }
                 Err(error) => return self.accept_failed(&error),
             }
@@ -293,16 +293,18 @@ impl Loop {
     fn dispatch(&mut self, token: u64) {
         for _ in 0..BURST {
             let Some(connection) = self.peer(token).filter(|connection| !connection.is_full()) else { return };
-            let transport = connection.transport;
             match connection.next() {
                 Ok(None) => return,
                 Ok(Some(Incoming::Hello(payload))) => {
                     let checked = match Hello::decode(&payload) {
-                        Ok(hello) => is_whose_it_says(&connection.socket, &hello).map(|()| hello),
+                        Ok(hello) => match identify(connection) {
+                            Ok(transport) => Ok((transport, hello)),
+                            Err(why) => Err(format!("{}: {why}", name_of(&hello))),
+                        },
                         Err(status) => Err(format!("a connection: malformed handshake ({status})")),
                     };
                     match checked {
-                        Ok(hello) => {
+                        Ok((transport, hello)) => {
                             connection.stage = Stage::Asked;
                             self.inner.engine.lock().hello(PeerId(token as u32), transport, hello);
                         }
@@ -482,23 +484,23 @@ impl Loop {
     }
 }
 
-/// A stock peer only claims its user: makes sure that its socket is that user's, or root's, where the kernel knows.
+/// Who is at the other end, as far as the kernel knows. A stock peer over TCP only claims its user.
 ///
 /// # Errors
-/// Who is refused and why, for the log.
-fn is_whose_it_says(socket: &Socket, hello: &Hello) -> Result<(), String> {
-    let (Socket::Tcp(stream), Some((claimed, _))) = (socket, Hello::read_native_credential(&hello.credential)) else {
-        return Ok(());
-    };
-    let why = match owner::of_peer(stream) {
-        Owner::User(uid) if uid != claimed && uid != 0 => {
-            format!("it claims user {claimed}, its socket is user {uid}'s")
-        }
-        Owner::Closed => "it has closed its end already".to_owned(),
-        Owner::User(_) | Owner::Unknown => return Ok(()),
-    };
+/// Why the peer is not heard.
+fn identify(connection: &Connection) -> Result<Transport, &'static str> {
+    let Socket::Tcp(stream) = &connection.socket else { return Ok(connection.transport) };
+    match owner::of_peer(stream) {
+        Owner::User(uid) => Ok(Transport::Tcp { owner: Some(uid) }),
+        Owner::Unknown => Ok(Transport::Tcp { owner: None }),
+        Owner::Closed => Err("it has closed its end already"),
+    }
+}
+
+/// The peer by the name that it gives, for the log.
+fn name_of(hello: &Hello) -> String {
     let who = hello.proc.as_ref().map_or_else(|| "a process without a name".to_owned(), ToString::to_string);
-    Err(format!("{who} (PMIx {}): {why}", hello.version))
+    format!("{who} (PMIx {})", hello.version)
 }
 
 /// A quarter of the descriptors that this process may have.

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Makes a root directory with another Debian release and its Open MPI.
+#
+#   tests/openmpi5/root.sh DIRECTORY [RELEASE]     RELEASE is trixie where it is not named
+#
+# Needs root, debootstrap and a Debian archive (MIRROR names another one than deb.debian.org). A directory that holds
+# such a root already is left as it is.
+set -euo pipefail
+
+root=${1:?usage: $0 DIRECTORY [RELEASE]}
+release=${2:-trixie}
+mirror=${MIRROR:-http://deb.debian.org/debian}
+
+if [ -x "$root/usr/bin/mpirun" ] && [ -x "$root/usr/bin/mpicc" ]; then
+    exit 0
+fi
+if [ "$(id -u)" -ne 0 ] || ! command -v debootstrap >/dev/null; then
+    echo "$0: needs root, and debootstrap (apt-get install debootstrap)" >&2
+    exit 1
+fi
+if [ ! -e "$root/etc/apt/sources.list" ]; then
+    debootstrap --variant=minbase "$release" "$root" "$mirror"
+fi
+cp /etc/resolv.conf "$root/etc/resolv.conf"
+# What packages set up may mount or start something: it goes with this mount namespace.
+unshare --mount --propagation private -- sh -euc '
+    mount --rbind /dev "$1/dev"
+    mount -t proc proc "$1/proc"
+    export DEBIAN_FRONTEND=noninteractive LC_ALL=C
+    chroot "$1" apt-get update
+    chroot "$1" apt-get install -y --no-install-recommends openmpi-bin libopenmpi-dev gcc libc6-dev
+    chroot "$1" apt-get clean' sh "$root"
