@@ -1,29 +1,33 @@
-//! How long a job takes to begin: from the start of mpirun until the slowest rank has left `MPI_Init`.
+//! How long a job takes to begin: from the start of mpirun or srun until the slowest rank has left `MPI_Init`.
 //!
-//! `make bench-wireup`, or `cargo bench -p pmix-benches --bench wireup -- [--rounds N] [--ranks N,N...] [--json]`. In each round the
-//! stock library and ours take turns on either side, beginning with another pair each time, so that what else the machine does
-//! meets all of them. Ratios are taken within a round.
+//! `make bench-wireup`, or `cargo bench -p pmix-benches --bench wireup -- [--rounds N] [--ranks N,N...] [--nodes N] [--json]`. In
+//! each round the stock library and ours take turns on either side, beginning with another pair each time, so that what else the
+//! machine does meets all of them. Ratios are taken within a round. With `--nodes` it is steps under Slurm, on so many nodes that
+//! are namespaces of this machine, which takes root.
 
 use std::error::Error;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pmix_tests::{Library, Pair, Traces, program};
+use pmix_tests::{Cluster, Library, Pair, Traces, USERS, program};
 
 struct Options {
     rounds: usize,
     sizes: Vec<usize>,
+    /// Under Slurm, on so many; under mpirun without.
+    nodes: Option<usize>,
     is_json: bool,
 }
 
 impl Options {
     fn read() -> Result<Options, Box<dyn Error>> {
-        let mut options = Options { rounds: 15, sizes: vec![2, 8, 32], is_json: false };
+        let mut options = Options { rounds: 15, sizes: vec![2, 8, 32], nodes: None, is_json: false };
         let mut args = std::env::args().skip(1);
         while let Some(arg) = args.next() {
             let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
             match arg.as_str() {
                 "--rounds" => options.rounds = value()?.parse()?,
                 "--ranks" => options.sizes = value()?.split(',').map(str::parse).collect::<Result<_, _>>()?,
+                "--nodes" => options.nodes = Some(value()?.parse()?),
                 "--json" => options.is_json = true,
                 // Cargo's own.
                 "--bench" => {}
@@ -46,6 +50,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         Pair { server: ours, ranks: stock },
         Pair { server: stock, ranks: ours },
     ];
+    let cluster = match options.nodes.map(Cluster::start) {
+        Some(None) => return Err("no cluster".into()),
+        Some(cluster) => cluster,
+        None => None,
+    };
+    let launcher = match (&cluster, options.nodes) {
+        (Some(cluster), Some(nodes)) => Launcher::Slurm { cluster, nodes },
+        _ => Launcher::Mpirun,
+    };
     let mut rows = Vec::new();
     for &size in &options.sizes {
         let mut times: [Vec<f64>; 4] = Default::default();
@@ -53,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for round in 0..=options.rounds {
             for turn in 0..pairs.len() {
                 let which = (round + turn) % pairs.len();
-                let time = wire_up(pairs[which], size)?;
+                let time = launcher.wire_up(pairs[which], size)?;
                 if round > 0 {
                     times[which].push(time);
                 }
@@ -77,9 +90,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         let rows: Vec<String> = rows.iter().map(Row::json).collect();
         println!("{{\"rounds\":{},\"wireup\":[{}]}}", options.rounds, rows.join(","));
     } else {
-        println!("from the start of mpirun until the last rank has left MPI_Init; {} rounds\n", options.rounds);
+        let start = options.nodes.map_or("mpirun".to_owned(), |nodes| format!("srun on {nodes} nodes"));
+        println!("from the start of {start} until the last rank has left MPI_Init; {} rounds\n", options.rounds);
         println!("| ranks | server | clients | median, ms | p90, ms | of stock |\n|---|---|---|---|---|---|");
         rows.iter().for_each(|row| println!("{}", row.text()));
+    }
+    if let Some(cluster) = cluster {
+        cluster.end();
     }
     Ok(())
 }
@@ -109,17 +126,33 @@ impl Row {
     }
 }
 
-/// Milliseconds that one job took.
-fn wire_up(pair: Pair, size: usize) -> Result<f64, Box<dyn Error>> {
-    let traces = Traces::begin();
-    let library = format!("LD_LIBRARY_PATH={}", pair.ranks.directory().display());
-    let run = pair.mpirun(&traces).args(&format!("-np {size} env")).arg(library).arg(program("wireup"));
-    let started = SystemTime::now().duration_since(UNIX_EPOCH)?;
-    let ended = run.succeed();
-    let times = ended.stdout.lines().filter_map(|line| line.strip_prefix("wired up at "));
-    let times: Vec<u128> = times.map(str::parse).collect::<Result<_, _>>()?;
-    let last = times.iter().max().filter(|_| times.len() == size).ok_or_else(|| ended.to_string())?;
-    Ok(last.saturating_sub(started.as_nanos()) as f64 / 1e6)
+/// Who starts the ranks.
+enum Launcher<'a> {
+    Mpirun,
+    Slurm { cluster: &'a Cluster, nodes: usize },
+}
+
+impl Launcher<'_> {
+    /// Milliseconds that one job took.
+    fn wire_up(&self, pair: Pair, size: usize) -> Result<f64, Box<dyn Error>> {
+        let traces = Traces::begin();
+        let run = match self {
+            Launcher::Mpirun => {
+                let library = format!("LD_LIBRARY_PATH={}", pair.ranks.directory().display());
+                pair.mpirun(&traces).args(&format!("-np {size} env")).arg(library)
+            }
+            // The other kind of fence ends on each node alone, in Debian's Slurm.
+            Launcher::Slurm { cluster, nodes } => {
+                cluster.srun(pair, USERS[0], &format!("-N {nodes} -n {size}")).env("SLURM_PMIX_FENCE", "ring")
+            }
+        };
+        let started = SystemTime::now().duration_since(UNIX_EPOCH)?;
+        let ended = run.arg(program("wireup")).succeed();
+        let times = ended.stdout.lines().filter_map(|line| line.strip_prefix("wired up at "));
+        let times: Vec<u128> = times.map(str::parse).collect::<Result<_, _>>()?;
+        let last = times.iter().max().filter(|_| times.len() == size).ok_or_else(|| ended.to_string())?;
+        Ok(last.saturating_sub(started.as_nanos()) as f64 / 1e6)
+    }
 }
 
 /// The value below which this part of the values lies.

@@ -2,6 +2,7 @@
  *
  *   hello                    only its line
  *   collectives              allreduce, alltoall, ring
+ *   late                     the same, but rank 0 begins when the others have asked for its values
  *   apps N                   one of N applications of a job: says which
  *   spawn N TIMES            spawns N processes TIMES times, each time merges with them and lets them go
  *   spawn-multiple           spawns two applications at once, 2 and 1 processes
@@ -14,7 +15,8 @@
  *   exit CODE                rank 1 ends without MPI_Finalize
  *   crash [SIGNAL]           rank 1 is ended by a signal
  *   early CODE               rank 1 ends before MPI_Init
- *   orphan, early-orphan     rank 1 kills the daemon it came from, after MPI_Init or while the others wait for it in there
+ *   orphan                   rank 1 kills the daemon it came from, while the others wait for it in a barrier
+ *   early-orphan             the same while they wait in MPI_Init
  *
  * Every process prints "rank R of N: library DEV:INO daemon DEV:INO offers STORES on HOST": which libpmix it and its
  * parent have mapped, which data stores its server offers, and where it is.
@@ -300,6 +302,9 @@ int main(int argc, char **argv)
     if (strcmp(kind, "early") == 0 && rank_by_launcher() == 1) {
         exit(number);
     }
+    if (strcmp(kind, "late") == 0 && rank_by_launcher() == 0) {
+        usleep(1000000);
+    }
     if (strcmp(kind, "early-orphan") == 0 && rank_by_launcher() == 1) {
         usleep(300000);
         kill(getppid(), SIGKILL);
@@ -313,7 +318,7 @@ int main(int argc, char **argv)
     introduce();
     if (parent != MPI_COMM_NULL) {
         be_child(parent, argc, argv);
-    } else if (strcmp(kind, "collectives") == 0) {
+    } else if (strcmp(kind, "collectives") == 0 || strcmp(kind, "late") == 0) {
         check_collectives(MPI_COMM_WORLD, "all");
     } else if (strcmp(kind, "apps") == 0) {
         int *appnum, found;
@@ -339,8 +344,12 @@ int main(int argc, char **argv)
         exit(number);
     } else if (strcmp(kind, "crash") == 0 && rank == 1) {
         raise(number != 0 ? number : SIGSEGV);
-    } else if (strcmp(kind, "orphan") == 0 && rank == 1) {
-        kill(getppid(), SIGKILL);
+    } else if (strcmp(kind, "orphan") == 0) {
+        if (rank == 1) {
+            kill(getppid(), SIGKILL);
+            pause();
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
     }
     if (failures == 0) {
         printf("%s rank %d done\n", role, rank);
