@@ -79,6 +79,8 @@ bench-wireup: deps-test build
 check: deps-build
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) fmt --manifest-path tests/fuzz/Cargo.toml --check
+	$(CARGO) clippy --manifest-path tests/fuzz/Cargo.toml --target-dir $(target)/fuzz --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 
 .PHONY: fuzz

@@ -54,10 +54,9 @@ impl Case {
                 assert_eq!(told(&format!(": {event} {rank} object right")), 1, "{event} {rank}: {ended}");
             }
         }
-        // What stock servers answer about process sets is left to chance; 7.0 has no variables.
+        // 7.0 has no variables.
         let set_up = match self.host {
-            Library::Ours(_) => "1 variables, -157 -157 -157",
-            Library::Stock => "1 variables, -157",
+            Library::Ours(_) | Library::Stock => "1 variables, -157 -157 -157",
             Library::Other(_) => "",
         };
         assert_eq!(told(&format!(": set up: {set_up}")), self.servers as usize, "{ended}");
@@ -206,9 +205,19 @@ fn an_abort_ends_the_job_with_its_status() {
     }
 }
 
+/// The ranks are killed while they wait in a fence, after which the stock server crashes now and then
+/// (`docs/differences.md`): it has more than one try.
 fn aborts(host: Library, ranks: Library) {
+    const TRIES: u32 = 5;
+    const SEGMENTATION_FAULT: i32 = 128 + 11;
     for (servers, aborts) in [(1, "--abort 1"), (2, "--abort 3")] {
-        let ended = Case::new(servers, 2, host, &[ranks]).client_args(aborts).run();
+        let case = Case::new(servers, 2, host, &[ranks]).client_args(aborts);
+        let mut ended = case.run();
+        for _ in 1..TRIES {
+            if host == Library::Stock && ended.code() == SEGMENTATION_FAULT {
+                ended = case.run();
+            }
+        }
         assert_eq!(ended.code(), 7, "{ended}");
         assert_eq!(ended.count("FAIL"), 0, "{ended}");
         let told = ended.stderr.contains("status 7 message the test asked for it procs 0");

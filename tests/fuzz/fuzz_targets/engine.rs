@@ -18,6 +18,8 @@ mod config;
 mod engine;
 #[path = "../../../server/src/env.rs"]
 mod env;
+#[path = "../../../server/src/fork.rs"]
+mod fork;
 #[path = "../../../server/src/host.rs"]
 mod host;
 #[path = "../../../server/src/io/mod.rs"]
@@ -191,7 +193,7 @@ impl Bench {
             version: version.into(),
             module,
             buffer,
-            gds: if form % 2 == 0 { STORE_NAME.into() } else { "hash".into() },
+            gds: if form.is_multiple_of(2) { STORE_NAME.into() } else { "hash".into() },
             infos: Vec::new(),
         });
         // Most hosts let everybody in.
@@ -207,7 +209,7 @@ impl Bench {
         self.peer_next += 1;
         let version = Version::parse(&hello.version).unwrap_or(Version::OURS);
         self.peers.insert(id, Connected { dialect: hello.dialect(), version, admitted: false });
-        self.engine.hello(PeerId(id), Transport::Tcp, hello);
+        self.engine.hello(PeerId(id), Transport::Tcp { owner: None }, hello);
     }
 
     /// A peer that is there, chosen by a byte.

@@ -52,7 +52,7 @@ fuzz_target!(|input: &[u8]| {
         }
         (2, [selector, bytes @ ..]) => committed(dialect(*selector), *selector >= DIALECTS, bytes),
         (3, [selector, bytes @ ..]) => registered(dialect(*selector), bytes),
-        (4, [damage @ ..]) => directory(damage),
+        (4, damage) => directory(damage),
         (5, [which, low, middle, high, len, byte]) => {
             let pos = u32::from_le_bytes([*low, *middle, *high, 0]) as usize;
             damaged_later(usize::from(*which), pos, usize::from(*len), *byte);

@@ -28,7 +28,10 @@ const HEAP_BASE: usize = 512 * 1024;
 /// The dialect that a byte of the input chooses.
 pub fn dialect(selector: u8) -> Dialect {
     let module = Module::ALL[usize::from(selector / 2) % Module::ALL.len()];
-    Dialect { module, buffer: if selector % 2 == 0 { BufferType::NonDescribed } else { BufferType::Described } }
+    Dialect {
+        module,
+        buffer: if selector.is_multiple_of(2) { BufferType::NonDescribed } else { BufferType::Described },
+    }
 }
 
 /// The byte that chooses a dialect.
