@@ -1,7 +1,8 @@
 //! Open MPI 5 with its PRRTE, from another Debian release in a directory that `PMIX_TEST_OPENMPI5` names: its mpirun serves
 //! with the stock library of that release, the ranks have ours.
 //!
-//! `make test-openmpi5 ROOT=DIRECTORY` runs these alone, and makes the directory where it is not there.
+//! `make test-openmpi5 ROOT=DIRECTORY` runs these alone, and makes the directory where it is not there. `docs/interop.md` has
+//! what was found.
 
 use pmix_tests::{Ended, Library, Root, Run, Traces, times};
 

@@ -3,20 +3,190 @@
 //!
 //! `make test-slurm` runs these alone. With `PMIX_TEST_LARGE=1` they are larger.
 
-use pmix_tests::{Cluster, Pair, ROOT};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use pmix_tests::{Cluster, Ended, Library, Pair, ROOT, Run, USERS, program, times};
+
+/// The stock library on both sides: how Slurm is without us.
+const REFERENCE: Pair = Pair { server: Library::Stock, ranks: Library::Stock };
+
+/// Debian's Slurm ends a fence of the other kind on each node alone, whatever the library.
+fn in_a_ring(run: Run) -> Run {
+    run.env("SLURM_PMIX_FENCE", "ring")
+}
+
+/// Runs a job of the program `mpi` whose fences, where they leave a node, go round all nodes.
+fn run(cluster: &Cluster, pair: Pair, user: u32, layout: &str, args: &str) -> Ended {
+    in_a_ring(cluster.job(pair, user, layout, args)).run()
+}
 
 #[test]
-fn srun_with_our_library_on_either_side() {
-    let Some(cluster) = Cluster::start(3) else { return };
-    // Four ranks on one node, on two in turn, unevenly on three; each with the modex in a fence and direct.
-    for layout in ["-N 1 -n 4", "-N 2 --ntasks-per-node=2 -m cyclic", "-N 3 -n 4 -m block"] {
-        for modex in ["0", "1"] {
-            for pair in Pair::all() {
-                let job = cluster.job(pair, ROOT, layout, "collectives");
-                // Debian's Slurm ends a fence of the other kind on each node alone, whatever the library.
-                let ended = job.env("SLURM_PMIX_FENCE", "ring").env("OMPI_MCA_pmix_base_async_modex", modex).run();
-                cluster.assert_well(pair, ROOT, &ended, 4);
+fn ranks_on_one_node_of_root_and_of_a_user() {
+    let Some(cluster) = Cluster::start(1) else { return };
+    for pair in Pair::all() {
+        for (user, sizes) in [(ROOT, [1, 4, 32]), (USERS[0], [1, 4, times(8, 32)])] {
+            for size in sizes {
+                let ended = run(&cluster, pair, user, &format!("-n {size}"), "collectives");
+                cluster.assert_well(pair, user, &ended, size);
             }
+        }
+    }
+    cluster.end();
+}
+
+/// How a step ends whose rank 1 does not end as it should: with this status, and with this on stderr.
+const ENDS: [(&str, i32, &str); 3] = [
+    ("abort 7", 7, "MPI_ABORT was invoked on rank 1"),
+    ("exit 3", 3, "task 1: Exited with exit code 3"),
+    ("crash", 139, "task 1: Segmentation fault"),
+];
+
+#[test]
+fn a_rank_that_fails_ends_the_step_as_with_the_stock_library() {
+    let Some(cluster) = Cluster::start(1) else { return };
+    let [both, server, ranks] = Pair::all();
+    for pair in [both, server, ranks, REFERENCE] {
+        for user in [ROOT, USERS[0]] {
+            for (args, code, reason) in ENDS {
+                let ended = run(&cluster, pair, user, "-n 4", args);
+                assert_eq!(ended.code(), code, "{pair:?}: {ended}");
+                assert!(ended.stderr.contains(reason), "{pair:?}: {ended}");
+                assert!(!ended.stderr.contains("failed inside the library"), "{pair:?}: {ended}");
+                cluster.assert_mapped(pair, user, &ended, 4);
+            }
+            // The others wait for a message of the one that is killed, not in the library.
+            let ring = cluster.srun(pair, user, "-n 4").arg(program("ring")).env("RING_DIE", "1").run();
+            assert_eq!(ring.code(), 137, "{pair:?}: {ring}");
+            assert!(ring.stderr.contains("task 1: Killed"), "{pair:?}: {ring}");
+        }
+    }
+    cluster.end();
+}
+
+#[test]
+fn layouts_of_four_nodes() {
+    let Some(cluster) = Cluster::start(4) else { return };
+    let hosts = cluster.scratch().join("hosts");
+    fs::write(&hosts, "n1\nn0\nn0\nn3\nn1\n").expect("a file");
+    let layouts = [
+        (4, "-N 1 -n 4"),
+        (4, "-N 2 -n 4 -m cyclic"),
+        (5, "-N 4 -n 5"),
+        (8, "-N 4 -n 8 -m plane=3"),
+        (times(8, 32), "-N 4 -m cyclic"),
+        (5, "-N 3 -m arbitrary"),
+    ];
+    for pair in Pair::all() {
+        for (size, layout) in layouts {
+            // With all values in a fence at the start, and each when it is asked for.
+            for modex in ["0", "1"] {
+                let job = cluster.job(pair, ROOT, &format!("{layout} -n {size}"), "collectives");
+                let job = in_a_ring(job).env("OMPI_MCA_pmix_base_async_modex", modex);
+                let job = if layout.contains("arbitrary") { job.env("SLURM_HOSTFILE", &hosts) } else { job };
+                cluster.assert_well(pair, ROOT, &job.run(), size);
+            }
+        }
+    }
+    cluster.end();
+}
+
+#[test]
+fn connections_between_the_daemons_of_every_kind() {
+    let Some(cluster) = Cluster::start(4) else { return };
+    for pair in Pair::all() {
+        for modex in ["0", "1"] {
+            for early in ["false", "true"] {
+                let job = in_a_ring(cluster.job(pair, ROOT, "-N 4 -n 6", "collectives"));
+                let job = job.env("SLURM_PMIX_DIRECT_CONN", "true").env("SLURM_PMIX_DIRECT_CONN_EARLY", early);
+                let ended = job.env("OMPI_MCA_pmix_base_async_modex", modex).run();
+                cluster.assert_well(pair, ROOT, &ended, 6);
+            }
+        }
+        // Without them Slurm knows the tree alone, which it ends on each node alone (docs/slurm.md): ranks may crash then.
+        const TRIES: usize = 10;
+        let without = (0..TRIES).map(|_| {
+            let job = in_a_ring(cluster.job(pair, ROOT, "-N 4 -n 6", "collectives"));
+            job.env("SLURM_PMIX_DIRECT_CONN", "false").run()
+        });
+        let ended = without.into_iter().find(|ended| ended.code() == 0).expect("a job that ends well");
+        cluster.assert_mapped(pair, ROOT, &ended, 6);
+        assert_eq!((ended.count(" done"), ended.count("FAIL")), (6, 0), "{ended}");
+        assert!(ended.stderr.contains("Tree-based collective will be used instead"), "{ended}");
+    }
+    cluster.end();
+}
+
+/// How often Slurm's server on this node has been asked for a fence so far.
+fn fences(cluster: &Cluster, node: usize) -> usize {
+    let log = cluster.directory().join(format!("slurmd.n{node}.log"));
+    let log = fs::read(&log).unwrap_or_else(|error| panic!("{}: {error}", log.display()));
+    String::from_utf8_lossy(&log).lines().filter(|line| line.contains("_fencenb_fn:")).count()
+}
+
+#[test]
+fn fences_of_one_node_are_not_the_hosts_and_others_are_asked_for_once_by_each_node() {
+    let Some(cluster) = Cluster::start(4) else { return };
+    let [both, server, ranks] = Pair::all();
+    for pair in [both, server, ranks, REFERENCE] {
+        let asked = |layout: &str, size| {
+            let before: Vec<usize> = (0..4).map(|node| fences(&cluster, node)).collect();
+            let ended = run(&cluster, pair, ROOT, layout, "collectives");
+            cluster.assert_well(pair, ROOT, &ended, size);
+            (0..4).map(|node| fences(&cluster, node) - before[node]).collect::<Vec<_>>()
+        };
+        assert_eq!(asked("-N 1 -n 6", 6), [0; 4], "{pair:?}");
+        // Open MPI has two fences in MPI_Init and one in MPI_Finalize.
+        assert_eq!(asked("-N 4 -n 6", 6), [3; 4], "{pair:?}");
+    }
+    cluster.end();
+}
+
+/// Steps one after the other and then at once, in one job. `$0` is the program.
+const BATCH: &str = r#"#!/bin/sh
+for step in 1 2 3; do srun --quiet --mpi=pmix -N 2 -n 4 "$@" || echo "FAIL in a row: $?"; done
+for step in 1 2 3 4; do srun --quiet --mpi=pmix --exact --mem=10 -N 2 -n 2 "$@" || echo "FAIL at once: $?" & done
+wait
+"#;
+
+#[test]
+fn a_batch_job_with_steps_in_a_row_and_at_once() {
+    let Some(cluster) = Cluster::start(2) else { return };
+    let (script, output) = (cluster.scratch().join("batch"), cluster.scratch().join("output"));
+    fs::write(&script, BATCH).expect("a script");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("a script");
+    for pair in Pair::all() {
+        for &user in times(&USERS[..1], &[ROOT, USERS[0]]) {
+            cluster.serve(pair.server);
+            let batch = in_a_ring(cluster.command(user, "sbatch", pair.ranks));
+            let batch = batch.args("--quiet --wait -N 2 -n 8 -o").arg(&output).arg(&script).arg(program("mpi"));
+            batch.args("collectives").succeed();
+            let ended = cluster.command(ROOT, "cat", pair.ranks).arg(&output).succeed();
+            fs::remove_file(&output).expect("the job's output");
+            cluster.assert_well(pair, user, &ended, 3 * 4 + 4 * 2);
+        }
+    }
+    cluster.end();
+}
+
+/// Rank 1, alone on its node, is killed in a fence that the others enter only after that. Under a stock server nobody hears
+/// of it, since its node's part of the step ends too soon, and the others wait for ever.
+#[test]
+fn a_rank_that_is_killed_in_a_fence_of_several_nodes_holds_nobody() {
+    let Some(cluster) = Cluster::start(2) else { return };
+    let gate = cluster.scratch().join("gate");
+    let dies = r#""$@" & sleep 1; kill -9 $!; wait $!; touch "$0"; exit 137"#;
+    let waits = r#"until test -e "$0"; do sleep 0.05; done; exec "$@""#;
+    let script = format!(r#"if [ "$SLURM_PROCID" = 1 ]; then {dies}; else {waits}; fi"#);
+    let [both, server, _] = Pair::all();
+    for pair in [both, server] {
+        for _ in 0..times(1, 10) {
+            let job = in_a_ring(cluster.srun(pair, ROOT, "-N 2 -n 4 -m cyclic")).args("sh -c").arg(&script);
+            let ended = job.arg(&gate).arg(program("mpi")).arg("collectives").run();
+            assert_eq!(ended.code(), 137, "{pair:?}: {ended}");
+            assert!(ended.stderr.contains("task 1: Exited with exit code 137"), "{pair:?}: {ended}");
+            cluster.assert_no_steps(&ended);
+            fs::remove_file(&gate).expect("the gate");
         }
     }
     cluster.end();

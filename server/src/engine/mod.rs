@@ -109,6 +109,8 @@ pub(crate) struct Engine {
     outputs: VecDeque<Output>,
     stats: Stats,
     first_fork: Option<Instant>,
+    /// Processes that are gone, and when the host's handlers are told.
+    losses: Vec<(Instant, Proc)>,
     /// A fence has collected data: the wire-up is over.
     collected: bool,
     /// Messages for which there was no memory.
@@ -123,6 +125,11 @@ const EXCHANGE: Dialect = Dialect { module: Module::V61, buffer: BufferType::Non
 
 /// How long what direct modex brought may wait to be published with more of it.
 const PUBLISH_DELAY: Duration = Duration::from_millis(5);
+
+/// How long after a process was lost the host's handlers are told, unless it was the last one here. A host ends the job for
+/// it (Slurm does). Until then it has seen itself how the process ended, and a job that comes to its end without the
+/// process is left to do so. Released servers gather events for as long.
+const LOSS_DELAY: Duration = Duration::from_secs(1);
 
 impl Engine {
     /// A server that listens on TCP `port`. `sink` takes the host's answers.
@@ -141,6 +148,7 @@ impl Engine {
             outputs: VecDeque::new(),
             stats: Stats::default(),
             first_fork: None,
+            losses: Vec::new(),
             collected: false,
             refused: 0,
             port,
@@ -182,7 +190,7 @@ impl Engine {
                 let len = payload.len();
                 self.log(format!("dropped {proc} (PMIx {version}): malformed message of {len} bytes ({status})"));
                 self.outputs.push_back(Output::Close(peer));
-                self.lose(peer);
+                self.lose(peer, now);
             }
         }
     }
@@ -251,13 +259,15 @@ impl Engine {
             self.expire_gets(now);
             self.expire_collectives(now);
             self.publish_due(now);
+            self.tell_host_of_losses(now);
         }
     }
 
     /// When the engine wants its next tick.
     pub fn deadline(&self) -> Option<Instant> {
         let publish = self.nspaces.values().filter_map(|state| state.shared.due).min();
-        [self.gets.deadline(), self.collective_deadline(), publish].into_iter().flatten().min()
+        let loss = self.losses.iter().map(|(due, _)| *due).min();
+        [self.gets.deadline(), self.collective_deadline(), publish, loss].into_iter().flatten().min()
     }
 
     /// Runs `job` on the server's thread, after what is due already, or where the server is finalized.

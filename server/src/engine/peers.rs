@@ -1,13 +1,14 @@
 //! Who is connected: handshake, finalize, loss.
 
 use std::collections::HashSet;
+use std::time::Instant;
 
 use pmix_client::wire::{Hello, PeerKind, Version};
 use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::model::{Info, Proc, Status, keys};
 
 use super::bounds::{CONNECTIONS_MAX, Unanswered};
-use super::{Engine, Output, Then};
+use super::{Engine, LOSS_DELAY, Output, Then};
 use crate::config::ANNOUNCED_VERSION;
 use crate::upcall::Upcall;
 
@@ -200,27 +201,39 @@ impl Engine {
     }
 
     /// A connection is gone.
-    pub fn disconnected(&mut self, id: PeerId) {
+    pub fn disconnected(&mut self, id: PeerId, now: Instant) {
         if let Some(peer) = self.peers.get(&id).filter(|peer| !peer.finalized) {
             let proc = peer.proc.clone();
             self.tell_of_loss(&proc);
         }
-        self.lose(id);
+        self.lose(id, now);
     }
 
     /// As [`Engine::disconnected`], of one that the log has been told of.
-    pub(super) fn lose(&mut self, id: PeerId) {
+    pub(super) fn lose(&mut self, id: PeerId, now: Instant) {
         let Some((peer, was_last)) = self.forget_connection(id) else { return };
         if !peer.finalized {
             // Another program may run under the same rank.
             if was_last {
                 self.rank_is_gone(&peer.proc);
             }
-            let affected = Info::new(keys::EVENT_AFFECTED_PROC, pmix_dstore::model::Value::Proc(peer.proc.clone()));
-            self.tell_host_process(Status::ERR_LOST_CONNECTION, &peer.proc, vec![affected]);
+            self.losses.push((now + LOSS_DELAY, peer.proc.clone()));
+            // The host ends its part of the job once nobody is left here, and then hears of nothing any more.
+            if !self.peers.values().any(|other| other.proc.nspace == peer.proc.nspace) {
+                let of_job = self.losses.iter_mut().filter(|(_, proc)| proc.nspace == peer.proc.nspace);
+                of_job.for_each(|(due, _)| *due = now);
+            }
         }
         if was_last {
             self.clean_up_after(&peer.proc);
+        }
+    }
+
+    /// Tells the host of the processes that have been gone for long enough.
+    pub(super) fn tell_host_of_losses(&mut self, now: Instant) {
+        for (_, proc) in self.losses.extract_if(.., |(due, _)| *due <= now).collect::<Vec<_>>() {
+            let affected = Info::new(keys::EVENT_AFFECTED_PROC, pmix_dstore::model::Value::Proc(proc.clone()));
+            self.tell_host_process(Status::ERR_LOST_CONNECTION, &proc, vec![affected]);
         }
     }
 

@@ -12,13 +12,13 @@ use pmix_dstore::model::{Info, Key, KeyRef, Kval, Nspace, Proc, Rank, Status, Va
 use pmix_dstore::segment::{Directory, NamespaceView};
 
 use super::events::Range;
-use super::{Engine, JobPlan, Output, PeerId, Transport};
-
-/// Over TCP, from whom the kernel does not say.
-const TCP: Transport = Transport::Tcp { owner: None };
+use super::{Engine, JobPlan, LOSS_DELAY, Output, PeerId, Transport};
 use crate::completion::{Answer, AnswerSink};
 use crate::config::Config;
 use crate::upcall::Upcall;
+
+/// Over TCP, from whom the kernel does not say.
+const TCP: Transport = Transport::Tcp { owner: None };
 
 struct NoSink;
 impl AnswerSink for NoSink {
@@ -206,7 +206,7 @@ impl Bench {
     }
 
     fn lose(&mut self, rank: u32) {
-        self.engine.disconnected(peer(rank));
+        self.engine.disconnected(peer(rank), self.now);
         self.drain();
     }
 }
@@ -810,7 +810,7 @@ fn a_client_that_closes_before_the_host_has_answered_its_finalize_is_not_lost() 
 fn a_rank_with_another_program_still_running_is_not_gone() {
     let mut bench = Bench::new(0, 1, 3);
     connect_as(&mut bench, PeerId(900), 0);
-    bench.engine.disconnected(PeerId(900));
+    bench.engine.disconnected(PeerId(900), bench.now);
     bench.drain();
     for rank in 0..2 {
         bench.fence(rank, 10, everybody(), Vec::new());
@@ -946,10 +946,25 @@ fn a_lost_client_is_the_hosts_news_and_not_the_other_clients() {
     let register = Request::RegisterEvents { codes: Vec::new(), infos: Vec::new() };
     bench.request(1, 10, register.clone());
     bench.engine.message(PeerId::OWN, 200, &register.encode(PLAIN, Version::OURS).unwrap(), bench.now);
+    let told = |bench: &Bench| {
+        let told = |(to, tag, _): &&(PeerId, u32, Vec<u8>)| (*to, *tag) == (PeerId::OWN, TAG_NOTIFY);
+        bench.sent.iter().filter(told).count()
+    };
     bench.lose(0);
+    bench.pass(LOSS_DELAY / 2);
+    assert_eq!(told(&bench), 0, "the host is given time to see by itself how the process ended");
+    bench.pass(LOSS_DELAY / 2);
+    assert_eq!(told(&bench), 1);
+    bench.pass(LOSS_DELAY);
+    assert_eq!((told(&bench), bench.engine.deadline()), (1, None));
     assert!(bench.reply(1, TAG_NOTIFY).is_none(), "applications abort when they hear of it");
-    let told = |(to, tag, _): &(PeerId, u32, Vec<u8>)| (*to, *tag) == (PeerId::OWN, TAG_NOTIFY);
-    assert!(bench.sent.iter().any(told));
+    // Nothing follows the last one.
+    let mut bench = Bench::new(0, 1, 2);
+    bench.engine.message(PeerId::OWN, 200, &register.encode(PLAIN, Version::OURS).unwrap(), bench.now);
+    bench.lose(0);
+    bench.lose(1);
+    bench.pass(Duration::ZERO);
+    assert_eq!((told(&bench), bench.engine.deadline()), (2, None));
 }
 
 #[test]
@@ -1005,7 +1020,7 @@ fn peers_of_any_release_do_not_fill_the_memory() {
         let request = Request::JobInfo.encode(PLAIN, Version::OURS).unwrap();
         bench.engine.message(id, 101, &request, bench.now);
         bench.drain();
-        bench.engine.disconnected(id);
+        bench.engine.disconnected(id, bench.now);
     }
     assert_eq!(bench.sent.len(), 100);
     assert!(bench.engine.nspaces[&nspace()].job_replies.len() < 10);
@@ -1223,8 +1238,8 @@ fn what_one_connection_has_open_is_bounded() {
         bench.get(0, 8, 1, "never", large());
     }
     assert_eq!(refused(&mut bench), 3);
-    bench.engine.disconnected(peer(0));
-    bench.drain();
+    bench.engine.disconnected(peer(0), bench.now);
+    bench.pass(LOSS_DELAY);
     assert_eq!(bench.engine.deadline(), None, "nothing waits any more");
 
     let mut bench = Bench::new(0, 1, 2);
@@ -1245,7 +1260,7 @@ fn what_one_connection_has_open_is_bounded() {
     }
     assert_eq!(refused(&mut bench), 5000 - 4096);
     assert!(told(&mut bench) == 0, "a connection is told of once");
-    bench.engine.disconnected(peer(0));
+    bench.engine.disconnected(peer(0), bench.now);
     bench.drain();
     assert!(bench.engine.collectives.is_empty());
     bench.log.clear();

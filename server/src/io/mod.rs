@@ -334,7 +334,7 @@ impl Loop {
     fn drop_peer(&mut self, token: u64) {
         if let Some(Source::Peer(connection)) = self.sources.remove(&token) {
             let _ = self.epoll.delete(&connection.socket);
-            self.inner.engine.lock().disconnected(PeerId(token as u32));
+            self.inner.engine.lock().disconnected(PeerId(token as u32), Instant::now());
         }
     }
 
