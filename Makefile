@@ -4,6 +4,7 @@
 #   make test                 all tests, against Debian's own Open MPI, Slurm and libpmix too
 #   make test-mpirun          of these the ones under Open MPI's mpirun; PMIX_TEST_LARGE=1 makes them larger
 #   make test-slurm           of these the ones under Slurm, likewise
+#   make test-apps            LAMMPS, HPCC and other programs of Debian's under mpirun, for which it installs 41 MB of packages
 #   make test-openmpi5 ROOT=DIR   ranks under the Open MPI 5 of another Debian release, whose root DIR is or becomes
 #   make bench-wireup         how long jobs take to begin, beside the stock library; BENCH_ARGS="--rounds 30 --json";
 #                             with --nodes 4 under Slurm, as root
@@ -64,6 +65,11 @@ test-mpirun test-slurm: deps-test build
 	$(CARGO) build -p pmix-ffi -p pmix-tools
 	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) test -p pmix-tests --test '$(@:test-%=%)*'
 
+# One job at a time, which tells how it went.
+.PHONY: test-apps
+test-apps: deps-apps build
+	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) test -p pmix-tests --test apps -- --test-threads=1 --nocapture
+
 # The directory is made by debootstrap where it is not there; RELEASE is Debian 13 where it is not named.
 .PHONY: test-openmpi5
 test-openmpi5: deps-test build
@@ -79,6 +85,7 @@ bench-wireup: deps-test build
 check: deps-build
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy -p pmix-tests --test apps -- -D warnings
 	$(CARGO) fmt --manifest-path tests/fuzz/Cargo.toml --check
 	$(CARGO) clippy --manifest-path tests/fuzz/Cargo.toml --target-dir $(target)/fuzz --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
@@ -99,10 +106,10 @@ install: build
 	install -m 755 $(release)/pmixrun $(release)/pmixctl $(root)/bin/
 	strip --strip-debug $(root)/lib/libpmix.so.2 $(root)/bin/pmixrun $(root)/bin/pmixctl
 
-# What is needed to build, to run MPI programs, and for the tests; each list holds the one before.
-.PHONY: deps deps-build deps-run deps-test
+# What is needed to build, to run MPI programs, for the tests, and for those of test-apps; each list holds the one before.
+.PHONY: deps deps-build deps-run deps-test deps-apps
 deps: deps-test
-deps-build deps-run deps-test:
+deps-build deps-run deps-test deps-apps:
 	.ci/deps $(@:deps-%=%)
 
 .PHONY: clean

@@ -21,13 +21,14 @@
  * Every process prints "rank R of N: library DEV:INO daemon DEV:INO offers STORES on HOST": which libpmix it and its
  * parent have mapped, which data stores its server offers, and where it is.
  */
+#include "mapped.h"
+
 #include <mpi.h>
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static int failures, rank, size;
@@ -39,29 +40,6 @@ static void check(int holds, const char *what)
         printf("%s rank %d: FAIL %s\n", role, rank, what);
         fflush(stdout);
         failures++;
-    }
-}
-
-/* Device and inode of the libpmix that a process has mapped, or "none". */
-static void mapped_library(pid_t pid, char *text, size_t len)
-{
-    char path[64], line[4096];
-    snprintf(path, sizeof(path), "/proc/%d/maps", (int) pid);
-    snprintf(text, len, "none");
-    FILE *maps = fopen(path, "r");
-    while (maps != NULL && fgets(line, sizeof(line), maps) != NULL) {
-        char *file = strchr(line, '/');
-        if (file != NULL && strstr(file, "/libpmix.so") != NULL) {
-            struct stat found;
-            file[strcspn(file, "\n")] = 0;
-            if (stat(file, &found) == 0) {
-                snprintf(text, len, "%lu:%lu", (unsigned long) found.st_dev, (unsigned long) found.st_ino);
-            }
-            break;
-        }
-    }
-    if (maps != NULL) {
-        fclose(maps);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The library on either side: who serves, and who is served.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use crate::{Ended, Library, Run, Traces, program};
@@ -18,6 +19,11 @@ impl Pair {
     pub fn all() -> [Pair; 3] {
         let (ours, stock) = (Library::ours(), Library::Stock);
         [Pair { server: ours, ranks: ours }, Pair { server: ours, ranks: stock }, Pair { server: stock, ranks: ours }]
+    }
+
+    /// The one that the others are measured by.
+    pub fn stock() -> Pair {
+        Pair { server: Library::Stock, ranks: Library::Stock }
     }
 
     /// The program `mpi` with the ranks' library.
@@ -94,6 +100,13 @@ impl Pair {
     pub fn assert_mapped(self, ended: &Ended, count: usize) {
         let mapped = format!(": library {} daemon {}", self.ranks.identity(), self.server.identity());
         assert_eq!(ended.count(&mapped), count, "{self:?}: {ended}");
+    }
+}
+
+impl fmt::Display for Pair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |library| if library == Library::Stock { "stock" } else { "ours" };
+        write!(f, "server {}, ranks {}", name(self.server), name(self.ranks))
     }
 }
 

@@ -30,6 +30,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 pub struct Run {
     command: Command,
     words: Vec<OsString>,
+    input: Vec<u8>,
 }
 
 impl Run {
@@ -53,7 +54,7 @@ impl Run {
         // More ranks than processors must not spin; mpirun does not like to be root, as containers are.
         command.env("OMPI_MCA_mpi_yield_when_idle", "1");
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-        Run { command, words: vec![program.into()] }
+        Run { command, words: vec![program.into()], input: Vec::new() }
     }
 
     /// Makes the command one of a test whose traces are looked for: gives it the test's directory for temporary files, and
@@ -80,11 +81,16 @@ impl Run {
         self
     }
 
-    /// Runs the command to its end, with `input` as its standard input.
+    /// Gives the command a standard input, which is empty otherwise.
+    pub fn input(self, input: Vec<u8>) -> Run {
+        Run { input, ..self }
+    }
+
+    /// Runs the command to its end.
     ///
     /// # Panics
     /// When the command cannot be started, or is still running at the deadline; its process group is then killed.
-    pub fn with_input(mut self, input: &'static [u8]) -> Ended {
+    pub fn run(mut self) -> Ended {
         self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = match self.command.spawn() {
             Ok(child) => child,
@@ -92,8 +98,9 @@ impl Run {
         };
         let group = Pid::from_raw(child.id() as i32);
         if let Some(mut stdin) = child.stdin.take() {
+            let input = std::mem::take(&mut self.input);
             // A program that does not read its input ends this with an error, which is its own matter.
-            thread::spawn(move || std::io::Write::write_all(&mut stdin, input));
+            thread::spawn(move || std::io::Write::write_all(&mut stdin, &input));
         }
         let (stdout, stderr) = (collect(child.stdout.take()), collect(child.stderr.take()));
         let deadline = Instant::now() + *DEADLINE;
@@ -121,18 +128,10 @@ impl Run {
         Ended { words: self.words, status, stdout, stderr, left }
     }
 
-    /// Runs the command to its end, without input.
-    ///
-    /// # Panics
-    /// As [`Run::with_input`].
-    pub fn run(self) -> Ended {
-        self.with_input(b"")
-    }
-
     /// Runs the command and asserts that it exits with status 0.
     ///
     /// # Panics
-    /// As [`Run::with_input`], and where it fails.
+    /// As [`Run::run`], and where it fails.
     pub fn succeed(self) -> Ended {
         let ended = self.run();
         assert_eq!(ended.code(), 0, "{ended}");

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nix::unistd::geteuid;
+use pmix_dstore::model::Status;
 use pmix_tests::{Ended, Library, Run, Traces, WaitingJob, pmixrun, program};
 
 const RANKS: usize = 2;
@@ -340,7 +341,10 @@ fn assert_ended_by_itself(ended: &Ended, case: &str) -> bool {
     match ended.code() {
         0 => assert_eq!(ended.count(": done"), RANKS, "{case}: {ended}"),
         // A rank says which call was refused.
-        3 => assert!(lines().any(|line| line.contains("NO-MEM") || line.contains("OUT-OF-RES")), "{case}: {ended}"),
+        3 => {
+            let refusals = [Status::ERR_NOMEM, Status::ERR_OUT_OF_RESOURCE].map(|status| format!("({})", status.0));
+            assert!(lines().any(|line| refusals.iter().any(|text| line.contains(text))), "{case}: {ended}");
+        }
         // The launcher has not even begun.
         125 => assert!(lines().any(|line| line.starts_with("pmixrun: ")), "{case}: {ended}"),
         // The program or its libraries could not be loaded.

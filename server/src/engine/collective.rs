@@ -388,9 +388,13 @@ impl Engine {
             if !std::mem::replace(&mut collective.told_of_loss, true) {
                 let (word, arrived) = (collective.kind.word(), collective.arrived.len());
                 let procs = in_words(&collective.procs);
-                self.log(format!("a {word} of {procs}, which {arrived} local processes have entered, lost {gone}"));
-                if let Some(state) = self.nspaces.get_mut(&gone.nspace) {
+                let state = self.nspaces.get_mut(&gone.nspace);
+                let is_news = state.is_none_or(|state| {
                     state.unheard.remove(&gone.rank);
+                    !state.aborted
+                });
+                if is_news {
+                    self.log(format!("a {word} of {procs}, which {arrived} local processes have entered, lost {gone}"));
                 }
             }
             self.advance(id);

@@ -50,6 +50,8 @@ pub(super) struct NspaceState {
     pub clients: BTreeMap<Rank, LocalClient>,
     /// How many connections ended without finalize.
     pub lost: u32,
+    /// One of its processes has asked the host to end them all: that they end is no news.
+    pub aborted: bool,
     /// Clients that the host has deregistered.
     deregistered: BTreeSet<Rank>,
     /// Those of them that never connected and of whom nothing has been said yet.
@@ -74,6 +76,7 @@ impl NspaceState {
             foreign: false,
             clients: BTreeMap::new(),
             lost: 0,
+            aborted: false,
             deregistered: BTreeSet::new(),
             unheard: BTreeSet::new(),
             cleanup: BTreeMap::new(),

@@ -239,7 +239,7 @@ impl Engine {
 
     /// A job that is ended by force loses all its processes at once: not a line for each of them.
     fn tell_of_loss(&mut self, proc: &Proc) {
-        let Some(state) = self.nspaces.get_mut(&proc.nspace) else { return };
+        let Some(state) = self.nspaces.get_mut(&proc.nspace).filter(|state| !state.aborted) else { return };
         state.lost += 1;
         let more = match state.lost {
             1 => String::new(),

@@ -34,6 +34,11 @@ impl Engine {
         let (shape, upcall) = match request {
             Request::Abort { status, message, procs } => {
                 let object = self.object_of(&proc);
+                let job = Proc::new(proc.nspace.clone(), Rank::WILDCARD);
+                let is_of_all = procs.is_empty() || procs.contains(&job);
+                if let Some(state) = self.nspaces.get_mut(&proc.nspace).filter(|_| is_of_all) {
+                    state.aborted = true;
+                }
                 (Shape::Status, Upcall::Abort { proc, object, status, message, procs })
             }
             Request::Publish { uid, mut infos } => {

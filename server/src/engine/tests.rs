@@ -968,6 +968,20 @@ fn a_lost_client_is_the_hosts_news_and_not_the_other_clients() {
 }
 
 #[test]
+fn the_end_of_processes_is_no_news_once_one_has_asked_for_it() {
+    let abort = |procs| Request::Abort { status: Status::ERROR, message: None, procs };
+    for (procs, lines) in [(vec![], 0), (everybody(), 0), (vec![proc(1)], 2)] {
+        let mut bench = Bench::new(0, 1, 3);
+        bench.fence(0, 10, everybody(), Vec::new());
+        bench.request(1, 11, abort(procs));
+        bench.answer_last(Answer::Op(Status::SUCCESS));
+        bench.lose(1);
+        // The connection, and the fence that waits for it.
+        assert_eq!(bench.log.len(), lines, "{:?}", bench.log);
+    }
+}
+
+#[test]
 fn a_timeout_beyond_all_clocks_is_harmless() {
     let mut bench = Bench::new(0, 1, 2);
     let ages = vec![Info::new(keys::TIMEOUT, Value::Uint64(u64::MAX))];

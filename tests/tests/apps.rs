@@ -1,0 +1,209 @@
+//! Programs of Debian's, unmodified, under Debian's mpirun, with our library on both sides or on one: what each prints and
+//! writes, as far as it is no time, equals what it prints and writes with the stock library on both sides.
+//!
+//! `make test-apps` runs these, and nothing else does: they take packages that nothing else needs.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hasher};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use pmix_tests::{Ended, Pair, Run, Traces, plugin, repository};
+
+/// Debian's, for which its packages of modules are.
+const PYTHON: &str = "/usr/bin/python3";
+
+/// A job that is being put together, and what it leaves when it has ended.
+struct Job {
+    traces: Traces,
+    pair: Pair,
+}
+
+impl Job {
+    /// Where its ranks run, and leave files.
+    fn directory(&self) -> PathBuf {
+        self.traces.own()
+    }
+
+    /// What the job wrote.
+    fn written(&self, name: &str) -> Vec<u8> {
+        let file = self.directory().join(name);
+        fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+    }
+
+    /// A program that executes `command` and its own arguments, with the ranks' library, and as one that tells which one
+    /// that is.
+    fn script(&self, name: &str, command: &str) -> PathBuf {
+        let file = self.directory().join(name);
+        let (library, mapped) = (self.pair.ranks.directory(), plugin("mapped"));
+        let text = format!(
+            "#!/bin/sh\nexport LD_LIBRARY_PATH='{}' LD_PRELOAD='{}'\nexec {command} \"$@\"\n",
+            library.display(),
+            mapped.display()
+        );
+        let written =
+            fs::write(&file, text).and_then(|()| fs::set_permissions(&file, PermissionsExt::from_mode(0o755)));
+        written.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        file
+    }
+
+    /// `ranks` ranks of a program, whose arguments the caller adds.
+    fn mpirun(&self, ranks: usize, program: impl AsRef<Path>) -> Run {
+        let run = self.pair.mpirun(&self.traces).env("MAPPED_LIST", self.directory().join("mapped"));
+        let run = run.env("PYTHONDONTWRITEBYTECODE", "1");
+        run.args(&format!("-np {ranks} --wdir"))
+            .arg(self.directory())
+            .arg(self.script("rank", ""))
+            .arg(program.as_ref())
+    }
+
+    /// Asserts that each of `count` processes, which are all that there were, and the daemon they came from had the
+    /// library that they were to have.
+    fn assert_mapped(&self, ended: &Ended, count: usize) {
+        let expected = format!("library {} daemon {}", self.pair.ranks.identity(), self.pair.server.identity());
+        let list = String::from_utf8(self.written("mapped")).expect("text");
+        assert_eq!(list.lines().collect::<Vec<_>>(), vec![expected; count], "{:?}: {ended}", self.pair);
+    }
+}
+
+/// Runs a job with the stock library on both sides and then in each pair. It is of `count` processes, and ends well;
+/// what `result` finds that it computed is the same in all of them, and no one says on its standard error what the
+/// stock one does not. Each leaves nothing.
+fn same_as_stock(name: &str, count: usize, run: impl Fn(&Job) -> Run, result: impl Fn(&Ended, &Job) -> String) {
+    let run = |pair| {
+        let job = Job { traces: Traces::begin(), pair };
+        let begun = Instant::now();
+        let ended = run(&job).run();
+        let seconds = begun.elapsed().as_secs_f64();
+        assert_eq!(ended.code(), 0, "{pair:?}: {ended}");
+        job.assert_mapped(&ended, count);
+        let result = result(&ended, &job);
+        job.traces.assert_none_left(&ended);
+        eprintln!("{name}, {count} processes, {pair}: {seconds:.1} s, {} lines of results", result.lines().count());
+        (ended, result)
+    };
+    let (stock, expected) = run(Pair::stock());
+    for pair in Pair::all() {
+        let (ended, result) = run(pair);
+        assert_eq!(result, expected, "{pair:?}: {ended}\nand with the stock library: {stock}");
+        let known = |line: &&str| !stock.stderr.lines().any(|said| said == *line);
+        let more: Vec<_> = ended.stderr.lines().filter(known).collect();
+        assert!(more.is_empty(), "{pair:?} says more than the stock library: {more:?}\n{ended}");
+    }
+}
+
+/// The lines of a text that hold one of `words`.
+fn lines_with(text: &str, words: &[&str]) -> String {
+    text.lines().filter(|line| words.iter().any(|word| line.contains(word))).fold(String::new(), |found, line| {
+        // A line of a table begins with the kind of its times: what has a decimal point in such a line is a time, or made
+        // of one.
+        let is_timed = ["WALL ", "CPU "].iter().any(|kind| line.starts_with(kind));
+        let kept: Vec<_> = line.split_whitespace().filter(|word| !is_timed || !word.contains('.')).collect();
+        found + &kept.join(" ") + "\n"
+    })
+}
+
+/// A file of `tests/apps`.
+fn script(name: &str) -> PathBuf {
+    repository().join("tests/apps").join(name)
+}
+
+#[test]
+fn netpipe() {
+    let run = |job: &Job| job.mpirun(2, "NPopenmpi").args("-i -l 1 -u 4194304 -n 7");
+    same_as_stock("NetPIPE", 2, run, |ended, _| {
+        let checked = lines_with(&ended.stderr, &["Integrity check"]);
+        assert!(checked.lines().count() > 40 && checked.lines().all(|line| line.ends_with(" passed")), "{ended}");
+        checked
+    });
+}
+
+#[test]
+fn hpcc() {
+    let run = |job: &Job| {
+        fs::copy(script("hpccinf.txt"), job.directory().join("hpccinf.txt")).expect("the input is copied");
+        job.mpirun(4, "hpcc")
+    };
+    same_as_stock("HPCC", 4, run, |ended, job| {
+        let output = String::from_utf8(job.written("hpccoutf.txt")).expect("text");
+        assert_eq!(output.lines().filter(|line| *line == "Success=1").count(), 1, "{output}\n{ended}");
+        assert!(!output.contains("FAILED"), "{output}\n{ended}");
+        // The residual of DGEMM is left out, whose matrices are made with the time as their seed.
+        let words =
+            ["Found ", "PASSED", "Node(s) with error", "residual checks", "x-x0", "Validates", "Success", "norm"];
+        lines_with(&output, &words)
+    });
+}
+
+#[test]
+fn lammps() {
+    let run = |job: &Job| job.mpirun(4, "lmp").arg("-in").arg(script("melt.in")).args("-log none");
+    same_as_stock("LAMMPS", 4, run, |ended, job| {
+        // Energy, temperature and pressure to the last bit, and where each atom is in the end.
+        let is_thermo = |line: &&str| line.split_whitespace().all(|word| word.parse::<f64>().is_ok());
+        let thermo: Vec<_> =
+            ended.stdout.lines().skip_while(|line| !line.starts_with("Step ")).skip(1).take_while(is_thermo).collect();
+        assert_eq!(thermo.len(), 5, "{ended}");
+        thermo.join("\n") + "\n" + &String::from_utf8(job.written("final.dump")).expect("text")
+    });
+}
+
+#[test]
+fn mpi4py_messages_and_windows() {
+    let run = |job: &Job| job.mpirun(4, PYTHON).arg(script("messages.py"));
+    same_as_stock("mpi4py", 4, run, |ended, _| ended.stdout.clone());
+}
+
+#[test]
+fn mpi4py_pool_of_spawned_workers() {
+    let run = |job: &Job| job.mpirun(1, PYTHON).arg(script("pool.py")).arg(job.script("worker", PYTHON));
+    // The workers of two pools and their master.
+    same_as_stock("mpi4py pool", 1 + 2 * 3, run, |ended, _| ended.stdout.clone());
+}
+
+#[test]
+fn hdf5() {
+    let run = |job: &Job| job.mpirun(4, PYTHON).arg(script("hdf5.py")).arg("file.h5");
+    same_as_stock("HDF5", 4, run, |ended, job| {
+        let content = job.written("file.h5");
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&content);
+        format!("{}{} bytes of hash {:x}\n", ended.stdout, content.len(), hasher.finish())
+    });
+}
+
+#[test]
+fn scalapack() {
+    // Of each, what it reads and how many tests it is to pass.
+    for (program, input, passed) in [("xdlu", "LU.dat", 240), ("xdqr", "QR.dat", 352), ("xdls", "LS.dat", 1152)] {
+        let tests = Path::new("/usr/lib/x86_64-linux-gnu/scalapack/openmpi-tests");
+        let run = |job: &Job| {
+            fs::copy(tests.join(input), job.directory().join(input)).expect("the input is copied");
+            job.mpirun(4, tests.join(program))
+        };
+        same_as_stock(&format!("ScaLAPACK {program}"), 4, run, |ended, _| {
+            let completed = format!(" {passed} tests completed and passed residual checks.");
+            assert_eq!(ended.count(&completed), 1, "{ended}");
+            assert_eq!(ended.count(" 0 tests completed and failed residual checks."), 1, "{ended}");
+            lines_with(&ended.stdout, &[""])
+        });
+    }
+}
+
+#[test]
+fn mumps() {
+    for (program, input) in [("dsimpletest", "input_simpletest_real"), ("zsimpletest", "input_simpletest_cmplx")] {
+        let tests = Path::new("/usr/lib/mumps");
+        let run = |job: &Job| {
+            // mpirun passes its input on to the first rank.
+            let input = fs::read(tests.join(input)).expect("the package has it");
+            job.mpirun(4, tests.join(program)).input(input)
+        };
+        same_as_stock(&format!("MUMPS {program}"), 4, run, |ended, _| {
+            let solution = lines_with(&ended.stdout, &["Solution is", "INFOG(1) ", "INFOG(2) "]);
+            assert_eq!(solution.matches("Solution is").count(), 1, "{ended}");
+            solution
+        });
+    }
+}
