@@ -20,6 +20,8 @@ thread)
     runtime=tsan
     build_std=(-Zbuild-std)
     export TSAN_OPTIONS=halt_on_error=1:allocator_may_return_null=1
+    # A backtrace of a planned panic takes minutes in an instrumented standard library.
+    export RUST_BACKTRACE=0
     ;;
 *)
     echo "usage: $0 address|thread [clean]" >&2

@@ -177,7 +177,8 @@ mod tests {
         assert_eq!(introduce_to(5, &[0xff, 0xff, 0xff, 0xf4], in_a_minute()), Err(Status::ERR_INVALID_CRED));
         assert_eq!(introduce_to(5, &[0xff, 0xff, 0xff, 0xf2], in_a_minute()), Err(Status::ERR_HANDSHAKE_FAILED));
         assert_eq!(introduce_to(5, &[0, 0, 0, 0, 0, 0], in_a_minute()), Err(Status::ERR_UNREACH));
-        let soon = Instant::now() + Duration::from_millis(10);
+        // Long enough to be heard on a slow machine, too.
+        let soon = Instant::now() + Duration::from_secs(1);
         assert_eq!(introduce_to(5, &[], soon), Err(Status::ERR_TIMEOUT));
     }
 

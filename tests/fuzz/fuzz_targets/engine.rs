@@ -234,7 +234,7 @@ impl Bench {
                 let id = self.peer(whom);
                 if id != PeerId::OWN.0 {
                     self.gone(id);
-                    self.engine.disconnected(PeerId(id));
+                    self.engine.disconnected(PeerId(id), self.now);
                 }
             }
             11 => match Hello::decode(bytes) {
@@ -367,7 +367,7 @@ impl Bench {
         let peers: Vec<u32> = self.peers.keys().copied().filter(|id| *id != PeerId::OWN.0).collect();
         for id in peers {
             self.gone(id);
-            self.engine.disconnected(PeerId(id));
+            self.engine.disconnected(PeerId(id), self.now);
             self.drain();
         }
         for number in 0..3 {
