@@ -168,14 +168,18 @@ fn steps_begin_and_end_again_and_again() {
     cluster.end();
 }
 
-/// How a rank's container is made: its own /tmp, and the directory `$2` is seen in it.
+/// How a rank's container is made: its own /tmp, in which the directories `$3` and `$4` are seen that may lie in the other.
 const CONTAINER: &str = r#"
 set -e
-kind=$1 seen=$2 hidden=$3; shift 3
-mount --rbind "$seen" /mnt
+kind=$1 hidden=$2 seen=$3 built=$4; shift 4
+mount -t tmpfs tmpfs /mnt
+mkdir /mnt/seen /mnt/built
+mount --rbind "$seen" /mnt/seen
+mount --rbind "$built" /mnt/built
 mount -t tmpfs tmpfs /tmp
-mkdir -p "$seen"
-mount --rbind /mnt "$seen"
+mkdir -p "$seen" "$built"
+mount --rbind /mnt/seen "$seen"
+mount --rbind /mnt/built "$built"
 case $kind in
 hidden) mount -t tmpfs tmpfs "$hidden" ;;
 root)
@@ -193,11 +197,14 @@ const KINDS: [&str; 3] = ["seen", "root", "hidden"];
 
 /// Puts a program of ranks into containers of their own.
 fn contained(run: Run, map: &str, kind: &str, seen: &Path, hidden: &Path) -> Run {
+    let programs = program("client");
+    let built = programs.ancestors().nth(2).expect("cargo's directory");
     run.args(&format!("unshare --mount --pid --fork --kill-child --mount-proc --user {map} sh -c"))
         .arg(CONTAINER)
         .args(&format!("sh {kind}"))
-        .arg(seen)
         .arg(hidden)
+        .arg(seen)
+        .arg(built)
 }
 
 /// The program that a rank runs, and what it says in the end: it checks whether there is shared memory where our library may
