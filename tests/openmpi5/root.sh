@@ -3,13 +3,13 @@
 #
 #   tests/openmpi5/root.sh DIRECTORY [RELEASE]     RELEASE is trixie where it is not named
 #
-# Needs root, debootstrap and a Debian archive (MIRROR names another one than deb.debian.org). A directory that holds
-# such a root already is left as it is.
+# Needs root, debootstrap and a Debian archive: MIRROR, or the one that this machine's apt uses. A directory that holds such
+# a root already is left as it is.
 set -euo pipefail
 
 root=${1:?usage: $0 DIRECTORY [RELEASE]}
 release=${2:-trixie}
-mirror=${MIRROR:-http://deb.debian.org/debian}
+mirror=${MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | head -n 1)}
 
 if [ -x "$root/usr/bin/mpirun" ] && [ -x "$root/usr/bin/mpicc" ]; then
     exit 0
