@@ -9,7 +9,7 @@ set -euo pipefail
 
 root=${1:?usage: $0 DIRECTORY [RELEASE]}
 release=${2:-trixie}
-mirror=${MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | head -n 1)}
+mirror=${MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -v security | head -n 1)}
 
 if [ -x "$root/usr/bin/mpirun" ] && [ -x "$root/usr/bin/mpicc" ]; then
     exit 0
