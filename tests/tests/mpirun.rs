@@ -109,7 +109,10 @@ fn singletons() {
             let traces = Traces::begin();
             let run = Run::new(program("mpi"), library).traced(&traces).env("OMPI_MCA_rmaps_base_oversubscribe", "1");
             let ended = run.args(args).run();
-            assert_eq!((ended.code(), ended.stderr.as_str()), (0, ""), "{ended}");
+            // The singleton's daemon goes with it, and takes the children along that have not finalized by then.
+            let taken = |line: &&str| expected > 0 && line.contains(": lost the connection to ");
+            let said: Vec<&str> = ended.stderr.lines().filter(|line| !taken(line)).collect();
+            assert_eq!((ended.code(), said), (0, vec![]), "{ended}");
             assert_eq!(ended.count(&format!(" of 1: library {} ", library.identity())), 1, "{ended}");
             assert_eq!(ended.count("FAIL"), 0, "{ended}");
             // What children print may be lost when the singleton, whose daemon passes it on, ends first.
