@@ -49,7 +49,8 @@ real_peers() {
 # allocator of the test's own, and needs no second opinion on threads.
 skip=(--skip macros_)
 [ "$sanitizer" = thread ] && skip+=(--skip malformed:: --skip cost_of_job_info)
-nightly test --no-fail-fast -p pmix-dstore -p pmix-client -p pmix-server -p pmix-ffi -- "${skip[@]}"
+# Documentation is compiled without the sanitizer, and cannot be linked with what has it.
+nightly test --no-fail-fast --lib --tests -p pmix-dstore -p pmix-client -p pmix-server -p pmix-ffi -- "${skip[@]}"
 nightly build -p pmix-ffi -p pmix-tools
 case $sanitizer in
 address)
