@@ -218,11 +218,12 @@ impl Engine {
                 self.rank_is_gone(&peer.proc);
             }
             self.losses.push((now + LOSS_DELAY, peer.proc.clone()));
-        }
-        // The host ends its part of the job once nobody is left here, and then hears of nothing any more.
-        if !self.losses.is_empty() && !self.peers.values().any(|other| other.proc.nspace == peer.proc.nspace) {
-            let of_job = self.losses.iter_mut().filter(|(_, proc)| proc.nspace == peer.proc.nspace);
-            of_job.for_each(|(due, _)| *due = now);
+            // The host ends its part of the job once nobody is left here, and then hears of nothing any more. Not so where the
+            // last one has finalized: such a process is about to end, and the host would kill it.
+            if !self.peers.values().any(|other| other.proc.nspace == peer.proc.nspace) {
+                let of_job = self.losses.iter_mut().filter(|(_, proc)| proc.nspace == peer.proc.nspace);
+                of_job.for_each(|(due, _)| *due = now);
+            }
         }
         if was_last {
             self.clean_up_after(&peer.proc);
