@@ -201,6 +201,8 @@ impl Engine {
         self.end_collectives_of(nspace);
         self.fail_gets_of(nspace);
         self.events.forget_nspace(nspace);
+        // The host is done with the job, and with what became of its processes.
+        self.losses.retain(|(_, proc)| proc.nspace != *nspace);
         // The next job of this name is none of their business.
         let left: BTreeSet<PeerId> =
             self.peers.iter().filter(|(_, peer)| peer.proc.nspace == *nspace).map(|(id, _)| *id).collect();

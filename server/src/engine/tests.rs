@@ -976,6 +976,13 @@ fn a_lost_client_is_the_hosts_news_and_not_the_other_clients() {
     assert_eq!(told(&bench), 0);
     bench.pass(LOSS_DELAY / 2);
     assert_eq!((told(&bench), bench.engine.deadline()), (1, None));
+    // Nothing is kept of a job that is over.
+    let mut bench = Bench::new(0, 1, 2);
+    bench.connect(0);
+    bench.lose(0);
+    assert!(bench.engine.deadline().is_some());
+    bench.engine.deregister_nspace(&nspace());
+    assert_eq!(bench.engine.deadline(), None);
 }
 
 #[test]
