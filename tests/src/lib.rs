@@ -24,7 +24,7 @@ mod traces;
 mod waiting;
 
 pub use build::{Library, Profile, plugin, pmixrun, program, repository};
-pub use cluster::{Cluster, ROOT, USERS};
+pub use cluster::{Cluster, Down, ROOT, USERS};
 pub use pair::{Pair, is_large, times};
 pub use root::Root;
 pub use run::{Ended, Run};
