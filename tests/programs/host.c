@@ -981,7 +981,10 @@ static pmix_status_t query(pmix_proc_t *proc, pmix_query_t *queries, size_t nque
 {
     (void) cbfunc;
     (void) cbdata;
-    note("query %s by %u", nqueries > 0 && queries[0].keys ? queries[0].keys[0] : "nothing", proc->rank);
+    for (size_t i = 0; i < nqueries; i++) {
+        note("query %s by %u, %s", queries[i].keys ? queries[i].keys[0] : "nothing", proc->rank,
+             told(queries[i].qualifiers, queries[i].nqual));
+    }
     return PMIX_ERR_NOT_SUPPORTED;
 }
 
