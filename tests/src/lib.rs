@@ -25,7 +25,7 @@ mod traces;
 mod waiting;
 
 pub use build::{Library, Profile, plugin, pmixrun, program, program_with, repository};
-pub use cluster::{Cluster, ROOT, USERS};
+pub use cluster::{Cluster, Down, ROOT, USERS};
 pub use pair::{Pair, is_large, times};
 pub use root::Root;
 pub use run::{Ended, Run};
