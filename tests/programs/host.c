@@ -1002,6 +1002,17 @@ static void log_data(const pmix_proc_t *client, const pmix_info_t data[], size_t
     answer_op(cbfunc, cbdata, PMIX_SUCCESS);
 }
 
+#if defined(PMIX_DSTORE) || PMIX_VERSION_MAJOR > 5
+/* The slot of later modules, where both are given. */
+static pmix_status_t log2_data(const pmix_proc_t *client, const pmix_info_t data[], size_t ndata,
+                               const pmix_info_t directives[], size_t ndirs, pmix_op_cbfunc_t cbfunc, void *cbdata)
+{
+    note("log2 by %u", client->rank);
+    log_data(client, data, ndata, directives, ndirs, cbfunc, cbdata);
+    return PMIX_SUCCESS;
+}
+#endif
+
 typedef struct {
     pmix_info_cbfunc_t cbfunc;
     void *cbdata;
@@ -1478,6 +1489,9 @@ static pmix_server_module_t module = {
     .deregister_events = deregister_events,
     .notify_event = notify_event,
     .query = query,
+#if defined(PMIX_DSTORE) || PMIX_VERSION_MAJOR > 5
+    .log2 = log2_data,
+#endif
     .log = log_data,
     .job_control = job_control,
 };
