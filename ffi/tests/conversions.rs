@@ -13,8 +13,8 @@ use pmix::convert::{text, value};
 use pmix::memory::{free, zeroed};
 use pmix::types::*;
 use pmix_dstore::model::{
-    App, Coord, DataArray, DataType, Device, DeviceDistance, Endpoint, Envar, Geometry, Info, InfoFlags, Key, Nspace,
-    Pdata, Proc, ProcInfo, Query, Rank, Regattr, Status, Value, ValueRef,
+    App, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info, InfoFlags,
+    Key, NetStats, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Regattr, Status, Value, ValueRef,
 };
 
 fn c(text: &str) -> Option<CString> {
@@ -29,6 +29,8 @@ fn proc(rank: u32) -> Proc {
 fn values() -> Vec<Value> {
     let info = Info::new("some.key", Value::Uint16(9));
     let coord = Coord { view: 1, coords: vec![3, 4, 5] };
+    let disk = DiskStats { disk: c("sda"), counts: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11] };
+    let net = NetStats { interface: c("eth0"), counts: [1, 2, 3, 4, 5, 6] };
     let mut values = vec![
         Value::Undef,
         Value::Bool(true),
@@ -90,6 +92,33 @@ fn values() -> Vec<Value> {
         Value::Endpoint(Box::new(Endpoint { uuid: c("u"), osname: c("eth0"), bytes: vec![9, 8] })),
         Value::ResourceUnit { ty: 3, count: 4 },
         Value::NodePid { hostname: c("n1"), nodeid: 1, pid: 2 },
+        Value::Regex2 { ty: c("zlib"), bytes: vec![1, 0, 2] },
+        Value::ProcStats(Box::new(ProcStats {
+            node: c("n1"),
+            proc: proc(3),
+            pid: 7,
+            cmd: c("true"),
+            state: b'R',
+            time: (1, 2),
+            percent_cpu: 0.5,
+            priority: -1,
+            num_threads: 4,
+            pss: 1.0,
+            vsize: 2.0,
+            rss: 3.0,
+            peak_vsize: 4.0,
+            processor: 9,
+            sample_time: (3, 4),
+        })),
+        Value::DiskStats(Box::new(disk.clone())),
+        Value::NetStats(Box::new(net.clone())),
+        Value::NodeStats(Box::new(NodeStats {
+            node: None,
+            amounts: [1.5; 11],
+            sample_time: (5, 6),
+            disks: vec![disk; 2],
+            interfaces: vec![net],
+        })),
         Value::DataArray(Box::new(DataArray { ty: DataType::UNDEF, items: Vec::new() })),
         Value::infos([info.clone(), Info { flags: InfoFlags::REQUIRED, ..info }]),
     ];

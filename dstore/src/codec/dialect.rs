@@ -19,10 +19,12 @@ pub enum Module {
     V51,
     /// `v61`, since 6.1.
     V61,
+    /// What no peer of another library speaks: every type, for our stores and for data buffers. What `v61` knows has its form.
+    Own,
 }
 
 impl Module {
-    /// All encoders, oldest first.
+    /// All encoders of released libraries, oldest first.
     pub const ALL: [Module; 7] =
         [Module::V20, Module::V21, Module::V3, Module::V4, Module::V41, Module::V51, Module::V61];
 
@@ -41,6 +43,7 @@ impl Module {
             Module::V41 => "v41",
             Module::V51 => "v51",
             Module::V61 => "v61",
+            Module::Own => "own",
         }
     }
 
@@ -57,9 +60,12 @@ impl Module {
             45 | 46 => Module::V3,
             47..=59 => Module::V4,
             60 | 65..=69 => Module::V41,
-            61..=64 => return false,
+            // Statistics went with release 6.0.
+            61..=64 => return matches!(self, Module::V41 | Module::Own),
             70..=72 => Module::V51,
             73 | 75 => Module::V61,
+            // Of the source of 7.0, whose encoder has the name of 6.1's.
+            74 => Module::Own,
             _ => return false,
         };
         self >= since
@@ -98,7 +104,7 @@ pub struct Dialect {
 
 impl Dialect {
     /// The form of packed values in our own stores: flexible, able to hold every type, not described.
-    pub const STORED: Dialect = Dialect { module: Module::V61, buffer: BufferType::NonDescribed };
+    pub const STORED: Dialect = Dialect { module: Module::Own, buffer: BufferType::NonDescribed };
 
     /// An encoder with non-described buffers, the default of release builds.
     pub fn plain(module: Module) -> Dialect {

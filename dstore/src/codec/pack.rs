@@ -4,8 +4,8 @@ use std::ffi::{CStr, CString};
 
 use super::{DEPTH_MAX, Dialect, Module, int, text, zlib};
 use crate::model::{
-    App, Coord, DataArray, DataType, Info, Key, Kval, Pdata, Proc, Query, Rank, Regattr, Result, Scope, Status, Value,
-    ValueRef,
+    App, Coord, DataArray, DataType, DiskStats, Info, Key, Kval, NetStats, Pdata, Proc, ProcStats, Query, Rank,
+    Regattr, Result, Scope, Status, Value, ValueRef,
 };
 use crate::room;
 
@@ -505,6 +505,15 @@ impl Packer {
         self.put_bytes_as_string(string.as_deref().map(CStr::to_bytes))
     }
 
+    fn put_float(&mut self, number: f32) -> Result<()> {
+        self.put_bytes_as_string(Some(text::from_float(number).as_bytes()))
+    }
+
+    fn put_timeval(&mut self, (sec, usec): (i64, i64)) {
+        self.signed(sec, W64);
+        self.signed(usec, W64);
+    }
+
     fn put_sized(&mut self, bytes: &[u8]) -> Result<()> {
         self.make_room(bytes.len())?;
         self.put_size(bytes.len() as u64);
@@ -683,12 +692,9 @@ impl Packer {
             Value::Uint16(number) => self.unsigned((*number).into(), W16),
             Value::Uint32(number) | Value::Rank(Rank(number)) => self.unsigned((*number).into(), W32),
             Value::Uint64(number) => self.unsigned(*number, W64),
-            Value::Float(number) => self.put_bytes_as_string(Some(text::from_float(*number).as_bytes()))?,
+            Value::Float(number) => self.put_float(*number)?,
             Value::Double(number) => self.put_bytes_as_string(Some(text::from_double(*number).as_bytes()))?,
-            Value::Timeval { sec, usec } => {
-                self.signed(*sec, W64);
-                self.signed(*usec, W64);
-            }
+            Value::Timeval { sec, usec } => self.put_timeval((*sec, *usec)),
             Value::Time(seconds) => self.unsigned(*seconds as u64, W64),
             Value::Proc(proc) => self.put_proc(proc),
             Value::ProcNspace(nspace) => self.put_bytes_as_string(Some(nspace.as_bytes()))?,
@@ -762,6 +768,22 @@ impl Packer {
                 self.unsigned((*nodeid).into(), W32);
                 self.put_pid(*pid);
             }
+            Value::Regex2 { ty, bytes } => {
+                self.put_string(ty)?;
+                self.put_sized(bytes)?;
+            }
+            Value::ProcStats(stats) => self.put_proc_stats(stats)?,
+            Value::DiskStats(stats) => self.put_disk_stats(stats)?,
+            Value::NetStats(stats) => self.put_net_stats(stats)?,
+            Value::NodeStats(stats) => {
+                self.put_string(&stats.node)?;
+                stats.amounts.iter().try_for_each(|amount| self.put_float(*amount))?;
+                self.put_timeval(stats.sample_time);
+                self.put_size(stats.disks.len() as u64);
+                stats.disks.iter().try_for_each(|disk| self.put_disk_stats(disk))?;
+                self.put_size(stats.interfaces.len() as u64);
+                stats.interfaces.iter().try_for_each(|interface| self.put_net_stats(interface))?;
+            }
         }
         Ok(())
     }
@@ -812,5 +834,41 @@ impl Packer {
             self.unsigned((*number).into(), W32);
             self.make_room(0)
         })
+    }
+
+    /// Released libraries send another form than they read: it lacks the virtual memory's peak. This is the one they read,
+    /// which has no place for the share of a processor.
+    fn put_proc_stats(&mut self, stats: &ProcStats) -> Result<()> {
+        self.put_string(&stats.node)?;
+        self.put_proc(&stats.proc);
+        self.put_pid(stats.pid);
+        self.put_string(&stats.cmd)?;
+        self.out.push(stats.state);
+        self.put_timeval(stats.time);
+        self.signed(stats.priority.into(), W32);
+        self.signed((stats.num_threads as i16).into(), W16);
+        for size in [stats.pss, stats.vsize, stats.rss, stats.peak_vsize] {
+            self.put_float(size)?;
+        }
+        self.signed((stats.processor as i16).into(), W16);
+        self.put_timeval(stats.sample_time);
+        match self.dialect.module {
+            Module::Own => self.put_float(stats.percent_cpu),
+            _ => Ok(()),
+        }
+    }
+
+    fn put_disk_stats(&mut self, stats: &DiskStats) -> Result<()> {
+        self.put_named_counts(&stats.disk, &stats.counts)
+    }
+
+    fn put_net_stats(&mut self, stats: &NetStats) -> Result<()> {
+        self.put_named_counts(&stats.interface, &stats.counts)
+    }
+
+    fn put_named_counts(&mut self, name: &Option<CString>, counts: &[u64]) -> Result<()> {
+        self.put_string(name)?;
+        counts.iter().for_each(|count| self.unsigned(*count, W64));
+        self.make_room(0)
     }
 }

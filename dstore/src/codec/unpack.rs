@@ -4,8 +4,8 @@ use std::ffi::CString;
 
 use super::{BufferType, DEPTH_MAX, Dialect, Module, int, text};
 use crate::model::{
-    App, Coord, DataArray, DataType, Device, DeviceDistance, Endpoint, Envar, Geometry, Info, Key, Kval, Nspace, Pdata,
-    Proc, ProcInfo, Query, Rank, Regattr, Result, Status, Value,
+    App, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info, Key, Kval,
+    NetStats, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Regattr, Result, Status, Value,
 };
 use crate::room;
 
@@ -463,6 +463,15 @@ impl<'a> Unpacker<'a> {
         Nspace::new(self.take_str()?.unwrap_or_default()).map_err(|_| MALFORMED)
     }
 
+    fn take_float(&mut self) -> Result<f32> {
+        let text = self.take_str()?.ok_or(MALFORMED)?;
+        text::to_float(text).ok_or(MALFORMED)
+    }
+
+    fn take_timeval(&mut self) -> Result<(i64, i64)> {
+        Ok((self.take_signed(W64)?, self.take_signed(W64)?))
+    }
+
     fn take_sized(&mut self) -> Result<&'a [u8]> {
         let len = self.take_count()?;
         self.take_bytes(len)
@@ -547,6 +556,60 @@ impl<'a> Unpacker<'a> {
         Ok(Coord { view, coords: self.collect(count, Unpacker::take_u32)? })
     }
 
+    fn take_proc_stats(&mut self) -> Result<ProcStats> {
+        let mut stats = ProcStats {
+            node: self.take_string()?,
+            proc: self.take_proc()?,
+            pid: self.take_pid()?,
+            cmd: self.take_string()?,
+            state: self.take_byte()?,
+            time: self.take_timeval()?,
+            percent_cpu: 0.0,
+            priority: self.take_i32()?,
+            num_threads: self.take_signed(W16)? as u16,
+            pss: self.take_float()?,
+            vsize: self.take_float()?,
+            rss: self.take_float()?,
+            peak_vsize: self.take_float()?,
+            processor: self.take_signed(W16)? as u16,
+            sample_time: self.take_timeval()?,
+        };
+        if self.dialect.module == Module::Own {
+            stats.percent_cpu = self.take_float()?;
+        }
+        Ok(stats)
+    }
+
+    fn take_disk_stats(&mut self) -> Result<DiskStats> {
+        Ok(DiskStats { disk: self.take_string()?, counts: self.take_counts()? })
+    }
+
+    fn take_net_stats(&mut self) -> Result<NetStats> {
+        Ok(NetStats { interface: self.take_string()?, counts: self.take_counts()? })
+    }
+
+    fn take_counts<const COUNT: usize>(&mut self) -> Result<[u64; COUNT]> {
+        let mut counts = [0; COUNT];
+        for count in &mut counts {
+            *count = self.take_unsigned(W64)?;
+        }
+        Ok(counts)
+    }
+
+    fn take_node_stats(&mut self) -> Result<NodeStats> {
+        let node = self.take_string()?;
+        let mut amounts = [0.0; 11];
+        for amount in &mut amounts {
+            *amount = self.take_float()?;
+        }
+        let sample_time = self.take_timeval()?;
+        let disk_count = self.take_count()?;
+        let disks = self.collect(disk_count, Unpacker::take_disk_stats)?;
+        let interface_count = self.take_count()?;
+        let interfaces = self.collect(interface_count, Unpacker::take_net_stats)?;
+        Ok(NodeStats { node, amounts, sample_time, disks, interfaces })
+    }
+
     fn take_array(&mut self, depth: u8) -> Result<DataArray> {
         let ty = self.take_tag()?;
         let count = self.take_count()?;
@@ -594,15 +657,15 @@ impl<'a> Unpacker<'a> {
             DataType::UINT16 => Value::Uint16(self.take_unsigned(W16)? as u16),
             DataType::UINT32 => Value::Uint32(self.take_u32()?),
             DataType::UINT64 => Value::Uint64(self.take_unsigned(W64)?),
-            DataType::FLOAT => {
-                let text = self.take_str()?.ok_or(MALFORMED)?;
-                Value::Float(text::to_float(text).ok_or(MALFORMED)?)
-            }
+            DataType::FLOAT => Value::Float(self.take_float()?),
             DataType::DOUBLE => {
                 let text = self.take_str()?.ok_or(MALFORMED)?;
                 Value::Double(text::to_double(text).ok_or(MALFORMED)?)
             }
-            DataType::TIMEVAL => Value::Timeval { sec: self.take_signed(W64)?, usec: self.take_signed(W64)? },
+            DataType::TIMEVAL => {
+                let (sec, usec) = self.take_timeval()?;
+                Value::Timeval { sec, usec }
+            }
             DataType::TIME => Value::Time(self.take_unsigned(W64)? as i64),
             DataType::STATUS => Value::Status(Status(self.take_i32()?)),
             DataType::VALUE => Value::Value(Box::new(self.take_tagged(depth)?)),
@@ -679,6 +742,11 @@ impl<'a> Unpacker<'a> {
             DataType::NODE_PID => {
                 Value::NodePid { hostname: self.take_string()?, nodeid: self.take_u32()?, pid: self.take_pid()? }
             }
+            DataType::REGEX2 => Value::Regex2 { ty: self.take_string()?, bytes: room::copy(self.take_sized()?)? },
+            DataType::PROC_STATS => Value::ProcStats(Box::new(self.take_proc_stats()?)),
+            DataType::DISK_STATS => Value::DiskStats(Box::new(self.take_disk_stats()?)),
+            DataType::NET_STATS => Value::NetStats(Box::new(self.take_net_stats()?)),
+            DataType::NODE_STATS => Value::NodeStats(Box::new(self.take_node_stats()?)),
             DataType::PERSIST
             | DataType::SCOPE
             | DataType::DATA_RANGE

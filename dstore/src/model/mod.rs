@@ -3,6 +3,7 @@
 mod data_type;
 pub mod keys;
 mod names;
+pub mod renamed;
 mod status;
 mod value;
 mod value_ref;
@@ -11,7 +12,7 @@ pub use data_type::DataType;
 pub use names::{KEY_LEN_MAX, Key, KeyRef, NSPACE_LEN_MAX, NameError, Nspace, Proc, Rank};
 pub use status::{Result, Status};
 pub use value::{
-    App, Coord, DataArray, Device, DeviceDistance, Endpoint, Envar, Geometry, Info, InfoFlags, Kval, Pdata, ProcInfo,
-    Query, Regattr, Scope, Value,
+    App, Coord, DataArray, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info, InfoFlags, Kval,
+    NetStats, NodeStats, Pdata, ProcInfo, ProcStats, Query, Regattr, Scope, Value,
 };
 pub use value_ref::ValueRef;

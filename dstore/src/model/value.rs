@@ -145,6 +145,21 @@ pub enum Value {
         /// Process id.
         pid: i32,
     },
+    /// A map in the second form that releases have for it.
+    Regex2 {
+        /// How the bytes are to be read.
+        ty: Option<CString>,
+        /// The map.
+        bytes: Vec<u8>,
+    },
+    /// What a process uses.
+    ProcStats(Box<ProcStats>),
+    /// What a disk does.
+    DiskStats(Box<DiskStats>),
+    /// What a network interface does.
+    NetStats(Box<NetStats>),
+    /// What a node uses.
+    NodeStats(Box<NodeStats>),
 }
 
 impl Value {
@@ -243,6 +258,11 @@ impl Value {
             Value::Cpuset { .. } => DataType::PROC_CPUSET,
             Value::ResourceUnit { .. } => DataType::RESOURCE_UNIT,
             Value::NodePid { .. } => DataType::NODE_PID,
+            Value::Regex2 { .. } => DataType::REGEX2,
+            Value::ProcStats(_) => DataType::PROC_STATS,
+            Value::DiskStats(_) => DataType::DISK_STATS,
+            Value::NetStats(_) => DataType::NET_STATS,
+            Value::NodeStats(_) => DataType::NODE_STATS,
         }
     }
 
@@ -512,6 +532,74 @@ pub struct Endpoint {
     pub osname: Option<CString>,
     /// The endpoint.
     pub bytes: Vec<u8>,
+}
+
+/// What a process uses (`pmix_proc_stats_t`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProcStats {
+    /// The node it runs on.
+    pub node: Option<CString>,
+    /// Who.
+    pub proc: Proc,
+    /// Process id.
+    pub pid: i32,
+    /// Running what.
+    pub cmd: Option<CString>,
+    /// One letter.
+    pub state: u8,
+    /// Processor time, in seconds and microseconds.
+    pub time: (i64, i64),
+    /// Share of a processor; not carried to peers of other libraries.
+    pub percent_cpu: f32,
+    /// Its priority.
+    pub priority: i32,
+    /// Its threads.
+    pub num_threads: u16,
+    /// Its own share of shared memory, MiB.
+    pub pss: f32,
+    /// Virtual memory, MiB.
+    pub vsize: f32,
+    /// Resident memory, MiB.
+    pub rss: f32,
+    /// The most virtual memory it ever had, MiB.
+    pub peak_vsize: f32,
+    /// The processor it ran on last.
+    pub processor: u16,
+    /// When this was seen.
+    pub sample_time: (i64, i64),
+}
+
+/// What a disk does (`pmix_disk_stats_t`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct DiskStats {
+    /// Its name.
+    pub disk: Option<CString>,
+    /// The counts, in the order of the structure.
+    pub counts: [u64; 11],
+}
+
+/// What a network interface does (`pmix_net_stats_t`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct NetStats {
+    /// Its name.
+    pub interface: Option<CString>,
+    /// The counts, in the order of the structure.
+    pub counts: [u64; 6],
+}
+
+/// What a node uses (`pmix_node_stats_t`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeStats {
+    /// Its name.
+    pub node: Option<CString>,
+    /// Loads and sizes of memory, in the order of the structure.
+    pub amounts: [f32; 11],
+    /// When this was seen.
+    pub sample_time: (i64, i64),
+    /// Its disks.
+    pub disks: Vec<DiskStats>,
+    /// Its network interfaces.
+    pub interfaces: Vec<NetStats>,
 }
 
 /// Who may read a put value (`pmix_scope_t`).

@@ -1,6 +1,7 @@
 //! Packing into data buffers and unpacking from them.
 //!
-//! The bytes are those of release 4.2: whoever the other end is, it understands them or is told so by its own library.
+//! The bytes are those of releases 4.2 to 7.0, which agree on all types that they share. Whoever the other end is, it
+//! understands them or is told so by its own library.
 
 use std::ffi::{c_char, c_void};
 
@@ -19,7 +20,7 @@ use crate::strings;
 use crate::types::*;
 
 fn dialect() -> Dialect {
-    Dialect::plain(Module::V41)
+    Dialect::plain(Module::Own)
 }
 
 status_entry! {

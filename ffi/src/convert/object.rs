@@ -8,8 +8,8 @@ use std::slice;
 
 use libc::timeval;
 use pmix_dstore::model::{
-    App, Coord, DataArray, DataType, Device, DeviceDistance, Endpoint, Envar, Geometry, Info, InfoFlags, Nspace, Pdata,
-    Proc, ProcInfo, Query, Rank, Regattr, Result, Status, Value,
+    App, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info, InfoFlags,
+    NetStats, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Regattr, Result, Status, Value,
 };
 use pmix_dstore::room;
 
@@ -467,19 +467,16 @@ object! { pmix_data_array_t as DataArray;
     }
 }
 
-// Statistics and maps of the second form have no form in the model: nothing in the library makes or sends them. Values
-// that hold them can still be destroyed.
-object! { pmix_proc_stats_t as ();
-    read(_at) { Err(Status::ERR_NOT_SUPPORTED) }
-    write(_model, _at) { Err(Status::ERR_NOT_SUPPORTED) }
-    destroy(at) {
-        <*mut c_char>::destroy(&raw mut (*at).node);
-        <*mut c_char>::destroy(&raw mut (*at).cmd);
+object! { pmix_regex2_t as (Option<CString>, Vec<u8>);
+    read(at) {
+        Ok((text::owned_string((*at).type_)?, room::copy(array::bytes((*at).bytes.cast(), (*at).len))?))
     }
-}
-object! { pmix_regex2_t as ();
-    read(_at) { Err(Status::ERR_NOT_SUPPORTED) }
-    write(_model, _at) { Err(Status::ERR_NOT_SUPPORTED) }
+    write(regex, at) {
+        (*at).type_ = copy_string_or_null(regex.0.as_deref())?;
+        (*at).bytes = copy_bytes(&regex.1)?.cast();
+        (*at).len = regex.1.len();
+        Ok(())
+    }
     destroy(at) {
         <*mut c_char>::destroy(&raw mut (*at).type_);
         free((*at).bytes);
@@ -487,19 +484,95 @@ object! { pmix_regex2_t as ();
         (*at).len = 0;
     }
 }
-object! { pmix_disk_stats_t as ();
-    read(_at) { Err(Status::ERR_NOT_SUPPORTED) }
-    write(_model, _at) { Err(Status::ERR_NOT_SUPPORTED) }
+
+object! { pmix_proc_stats_t as ProcStats;
+    read(at) {
+        Ok(ProcStats {
+            node: text::owned_string((*at).node)?,
+            proc: pmix_proc_t::read(&raw const (*at).proc)?,
+            pid: (*at).pid,
+            cmd: text::owned_string((*at).cmd)?,
+            state: (*at).state as u8,
+            time: timeval::read(&raw const (*at).time)?,
+            percent_cpu: (*at).percent_cpu,
+            priority: (*at).priority,
+            num_threads: (*at).num_threads,
+            pss: (*at).pss,
+            vsize: (*at).vsize,
+            rss: (*at).rss,
+            peak_vsize: (*at).peak_vsize,
+            processor: (*at).processor,
+            sample_time: timeval::read(&raw const (*at).sample_time)?,
+        })
+    }
+    write(stats, at) {
+        (*at).node = copy_string_or_null(stats.node.as_deref())?;
+        pmix_proc_t::write(&stats.proc, &raw mut (*at).proc)?;
+        (*at).pid = stats.pid;
+        (*at).cmd = copy_string_or_null(stats.cmd.as_deref())?;
+        (*at).state = stats.state as c_char;
+        timeval::write(&stats.time, &raw mut (*at).time)?;
+        (*at).percent_cpu = stats.percent_cpu;
+        (*at).priority = stats.priority;
+        (*at).num_threads = stats.num_threads;
+        (*at).pss = stats.pss;
+        (*at).vsize = stats.vsize;
+        (*at).rss = stats.rss;
+        (*at).peak_vsize = stats.peak_vsize;
+        (*at).processor = stats.processor;
+        timeval::write(&stats.sample_time, &raw mut (*at).sample_time)
+    }
+    destroy(at) {
+        <*mut c_char>::destroy(&raw mut (*at).node);
+        <*mut c_char>::destroy(&raw mut (*at).cmd);
+    }
+}
+
+object! { pmix_disk_stats_t as DiskStats;
+    read(at) {
+        // The counts follow each other.
+        Ok(DiskStats { disk: text::owned_string((*at).disk)?, counts: (&raw const (*at).num_reads_completed).cast::<[u64; 11]>().read() })
+    }
+    write(stats, at) {
+        (*at).disk = copy_string_or_null(stats.disk.as_deref())?;
+        (&raw mut (*at).num_reads_completed).cast::<[u64; 11]>().write(stats.counts);
+        Ok(())
+    }
     destroy(at) { <*mut c_char>::destroy(&raw mut (*at).disk) }
 }
-object! { pmix_net_stats_t as ();
-    read(_at) { Err(Status::ERR_NOT_SUPPORTED) }
-    write(_model, _at) { Err(Status::ERR_NOT_SUPPORTED) }
+
+object! { pmix_net_stats_t as NetStats;
+    read(at) {
+        Ok(NetStats { interface: text::owned_string((*at).net_interface)?, counts: (&raw const (*at).num_bytes_recvd).cast::<[u64; 6]>().read() })
+    }
+    write(stats, at) {
+        (*at).net_interface = copy_string_or_null(stats.interface.as_deref())?;
+        (&raw mut (*at).num_bytes_recvd).cast::<[u64; 6]>().write(stats.counts);
+        Ok(())
+    }
     destroy(at) { <*mut c_char>::destroy(&raw mut (*at).net_interface) }
 }
-object! { pmix_node_stats_t as ();
-    read(_at) { Err(Status::ERR_NOT_SUPPORTED) }
-    write(_model, _at) { Err(Status::ERR_NOT_SUPPORTED) }
+
+object! { pmix_node_stats_t as NodeStats;
+    read(at) {
+        Ok(NodeStats {
+            node: text::owned_string((*at).node)?,
+            amounts: (&raw const (*at).la).cast::<[f32; 11]>().read(),
+            sample_time: timeval::read(&raw const (*at).sample_time)?,
+            disks: array::read((*at).diskstats, (*at).ndiskstats)?,
+            interfaces: array::read((*at).netstats, (*at).nnetstats)?,
+        })
+    }
+    write(stats, at) {
+        (*at).node = copy_string_or_null(stats.node.as_deref())?;
+        (&raw mut (*at).la).cast::<[f32; 11]>().write(stats.amounts);
+        timeval::write(&stats.sample_time, &raw mut (*at).sample_time)?;
+        (*at).diskstats = array::write(&stats.disks)?;
+        (*at).ndiskstats = stats.disks.len();
+        (*at).netstats = array::write(&stats.interfaces)?;
+        (*at).nnetstats = stats.interfaces.len();
+        Ok(())
+    }
     destroy(at) {
         <*mut c_char>::destroy(&raw mut (*at).node);
         destroy_array(&raw mut (*at).diskstats, &raw mut (*at).ndiskstats);
@@ -539,10 +612,6 @@ macro_rules! structures {
         pub fn element_size(ty: DataType) -> Option<usize> {
             match ty {
                 $(DataType::$ty => Some(size_of::<$c>()),)+
-                DataType::PROC_STATS => Some(size_of::<pmix_proc_stats_t>()),
-                DataType::DISK_STATS => Some(size_of::<pmix_disk_stats_t>()),
-                DataType::NET_STATS => Some(size_of::<pmix_net_stats_t>()),
-                DataType::NODE_STATS => Some(size_of::<pmix_node_stats_t>()),
                 ty => ty.scalar_width(),
             }
         }
@@ -591,10 +660,6 @@ macro_rules! structures {
             unsafe {
                 match ty {
                     $(DataType::$ty => <$c as Object>::destroy(at.cast()),)+
-                    DataType::PROC_STATS => pmix_proc_stats_t::destroy(at.cast()),
-                    DataType::DISK_STATS => pmix_disk_stats_t::destroy(at.cast()),
-                    DataType::NET_STATS => pmix_net_stats_t::destroy(at.cast()),
-                    DataType::NODE_STATS => pmix_node_stats_t::destroy(at.cast()),
                     _ => {}
                 }
             }
@@ -630,6 +695,12 @@ structures! {
         Value::ResourceUnit { ty, count } => &(*ty, *count);
     NODE_PID: pmix_node_pid_t, |(hostname, nodeid, pid)| Value::NodePid { hostname, nodeid, pid },
         Value::NodePid { hostname, nodeid, pid } => &(hostname.clone(), *nodeid, *pid);
+    REGEX2: pmix_regex2_t, |(ty, bytes)| Value::Regex2 { ty, bytes },
+        Value::Regex2 { ty, bytes } => &(ty.clone(), bytes.clone());
+    PROC_STATS: pmix_proc_stats_t, |m| Value::ProcStats(Box::new(m)), Value::ProcStats(m) => m;
+    DISK_STATS: pmix_disk_stats_t, |m| Value::DiskStats(Box::new(m)), Value::DiskStats(m) => m;
+    NET_STATS: pmix_net_stats_t, |m| Value::NetStats(Box::new(m)), Value::NetStats(m) => m;
+    NODE_STATS: pmix_node_stats_t, |m| Value::NodeStats(Box::new(m)), Value::NodeStats(m) => m;
 }
 
 /// Reads a number of the width of its type, zero-extended; any truth value but zero is 1.

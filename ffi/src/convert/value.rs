@@ -48,7 +48,8 @@ fn holding(ty: DataType) -> Holding {
         | DataType::DATA_BUFFER
         | DataType::DEVICE
         | DataType::RESOURCE_UNIT
-        | DataType::NODE_PID => Holding::Pointer,
+        | DataType::NODE_PID
+        | DataType::REGEX2 => Holding::Pointer,
         ty if ty.scalar_width().is_some() => Holding::Inline,
         _ => Holding::Nothing,
     }

@@ -31,7 +31,7 @@ fn ends_inside_a_value_are_noticed() {
 
 #[test]
 fn types_without_a_reader_are_refused() {
-    for code in [29, 44, 56, 61, 62, 63, 64, 74, 76, 200, 0x3fff] {
+    for code in [29, 44, 56, 76, 200, 0x3fff] {
         let mut packer = Packer::new(V41);
         packer.code(DataType::VALUE, 0);
         let mut bytes = vec![2];
