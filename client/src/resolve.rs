@@ -87,7 +87,7 @@ fn peers<S: JobLookup>(job: &S, node: Option<&[u8]>, me: Option<Rank>, here: &[u
 
 /// Whether a node is known to have no ranks of the job.
 fn has_none<S: JobLookup>(job: &S, row: u32) -> bool {
-    let size = job.find_key(KeyRef::from(keys::LOCAL_SIZE)).and_then(|(key, _)| job.value(Realm::Node, row, key));
+    let size = job.find_key(&KeyRef::from(keys::LOCAL_SIZE)).and_then(|(key, _)| job.value(Realm::Node, row, key));
     matches!(size, Some(ValueRef::Scalar { bits: 0, .. }))
 }
 

@@ -7,7 +7,7 @@ use pmix_client::wire::MESSAGE_LEN_MAX;
 use pmix_client::wire::jobinfo::{self, Recipient};
 use pmix_dstore::codec::Dialect;
 use pmix_dstore::job::{JobData, Refused};
-use pmix_dstore::model::{Info, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, Value, keys};
 use pmix_dstore::modex::ModexData;
 use pmix_dstore::room;
 
