@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use programs::{compile, own_headers, run, said_by, written};
+use programs::{compile, linked, own_headers, run, said_by, written};
 use tables::{Row, is_in, table, value_in};
 
 const STOCK_HEADERS: &str = "/usr/lib/x86_64-linux-gnu/pmix2/include";
@@ -190,11 +190,18 @@ fn macros_work() {
     assert!(said.contains("pmix-dstore"), "{said}");
 }
 
+/// The same, compiled with our headers and with Debian's, on our library and on Debian's.
 #[test]
 fn macros_answer_as_those_of_the_stock_headers() {
-    let ours = said_by("macro_answers.c", &own_headers(), STRICT);
-    assert_eq!(ours, include_str!("macro_answers.expected"));
-    if Path::new(STOCK_HEADERS).join("pmix.h").exists() {
-        assert_eq!(ours, said_by("macro_answers.c", Path::new(STOCK_HEADERS), &["-std=gnu11", "-w"]));
+    let expected = include_str!("macro_answers.expected");
+    assert_eq!(said_by("macro_answers.c", &own_headers(), STRICT), expected);
+    let stock = Path::new(STOCK_HEADERS);
+    if stock.join("pmix.h").exists() {
+        for (headers, options) in [(own_headers(), STRICT), (stock.to_owned(), &["-std=gnu11", "-w"])] {
+            assert_eq!(said_by("macro_answers.c", &headers, options), expected);
+            let (_directory, program) = linked("macro_answers.c", &headers, options);
+            let library = stock.with_file_name("lib");
+            assert_eq!(run(Command::new(program).env("LD_LIBRARY_PATH", library)), expected);
+        }
     }
 }

@@ -59,11 +59,16 @@ pub fn library() -> tempfile::TempDir {
     soname
 }
 
-/// What a program says that is compiled with these headers and runs with our library.
-pub fn said_by(name: &str, include: &Path, options: &[&str]) -> String {
+/// Compiles a program of this directory with these headers, against our library.
+pub fn linked(name: &str, include: &Path, options: &[&str]) -> (tempfile::TempDir, PathBuf) {
     let soname = library();
     let search = format!("-L{}", soname.path().display());
     let options: Vec<&str> = options.iter().copied().chain([search.as_str(), "-l:libpmix.so.2"]).collect();
-    let (_directory, program) = compile("cc", &source(name), include, &options);
-    run(Command::new(program).env("LD_LIBRARY_PATH", soname.path()))
+    compile("cc", &source(name), include, &options)
+}
+
+/// What such a program says with our library.
+pub fn said_by(name: &str, include: &Path, options: &[&str]) -> String {
+    let (_directory, program) = linked(name, include, options);
+    run(Command::new(program).env("LD_LIBRARY_PATH", library().path()))
 }
