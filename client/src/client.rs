@@ -16,6 +16,7 @@ use crate::channel::{ANY_STORE, Channel, Incoming, OUR_STORE, Offline, Sink};
 use crate::commit::Puts;
 use crate::events::Registry;
 use crate::get::timeout_of;
+use crate::groups::Groups;
 use crate::local::Local;
 use crate::operation::{Operation, deadline, outcome};
 use crate::overlay::Origin;
@@ -56,6 +57,7 @@ pub(crate) struct Inner {
     pub(crate) local: Local,
     puts: Mutex<Puts>,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) groups: Groups,
     is_final: AtomicBool,
     /// It was told that a segment is not used.
     is_told: AtomicBool,
@@ -121,6 +123,7 @@ impl Client {
             local,
             puts: Mutex::default(),
             registry: Arc::default(),
+            groups: Groups::default(),
             is_final: AtomicBool::new(false),
             is_told: AtomicBool::new(false),
         };
@@ -212,7 +215,7 @@ impl Client {
         }
         let procs = match procs {
             [] => vec![Proc::new(self.inner.me.nspace.clone(), Rank::WILDCARD)],
-            procs => procs.to_vec(),
+            procs => self.inner.members_of(procs.to_vec()),
         };
         let timeout = timeout_of(&infos);
         self.inner.ask(Request::Fence { procs, infos }, timeout, |inner, reply: FenceReply| {

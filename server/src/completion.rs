@@ -8,6 +8,8 @@ use std::sync::{LazyLock, Weak};
 use parking_lot::Mutex;
 use pmix_dstore::model::{Info, Nspace, Pdata, Status};
 
+use crate::host::Credential;
+
 /// What a host answers, in the shapes that the upcalls know.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
@@ -21,6 +23,8 @@ pub enum Answer {
     Spawn(Status, Option<Nspace>),
     /// Status and results.
     Infos(Status, Vec<Info>),
+    /// Status and a credential.
+    Credential(Status, Credential),
 }
 
 impl Answer {
@@ -31,7 +35,8 @@ impl Answer {
             | Answer::Data(status, _)
             | Answer::Lookup(status, _)
             | Answer::Spawn(status, _)
-            | Answer::Infos(status, _) => *status,
+            | Answer::Infos(status, _)
+            | Answer::Credential(status, _) => *status,
         }
     }
 }
@@ -63,6 +68,12 @@ impl From<(Status, Option<Nspace>)> for Answer {
 impl From<(Status, Vec<Info>)> for Answer {
     fn from((status, infos): (Status, Vec<Info>)) -> Answer {
         Answer::Infos(status, infos)
+    }
+}
+
+impl From<(Status, Credential)> for Answer {
+    fn from((status, credential): (Status, Credential)) -> Answer {
+        Answer::Credential(status, credential)
     }
 }
 

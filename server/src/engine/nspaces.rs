@@ -199,6 +199,7 @@ impl Engine {
         let Some(state) = self.nspaces.remove(nspace) else { return Status::SUCCESS };
         state.shared.add_to(&mut self.stats);
         self.end_collectives_of(nspace);
+        self.end_groups_of(nspace);
         self.fail_gets_of(nspace);
         self.events.forget_nspace(nspace);
         // The host is done with the job, and with what became of its processes.

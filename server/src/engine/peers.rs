@@ -216,6 +216,7 @@ impl Engine {
             // Another program may run under the same rank.
             if was_last {
                 self.rank_is_gone(&peer.proc);
+                self.leave_groups(&peer.proc, now);
             }
             self.losses.push((now + LOSS_DELAY, peer.proc.clone()));
             // The host ends its part of the job once nobody is left here, and then hears of nothing any more. Not so where the
