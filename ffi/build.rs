@@ -81,13 +81,18 @@ fn signatures(callbacks: &[Vec<String>]) -> String {
     code
 }
 
-/// The attributes' names with the keys that they stand for.
+/// The attributes' names with the keys that they stand for, and with the newest ones, where these are others.
 fn names(attributes: &[Vec<String>]) -> String {
-    let mut code = String::from("static ATTRIBUTES: &[(&CStr, &CStr)] = &[\n");
+    let mut tables = [String::new(), String::new()];
     for row in attributes {
-        writeln!(code, "    (c{:?}, c{:?}),", row[0], row[1]).expect("a string takes it");
+        let newest = row[4].split("; ").find_map(|other| other.strip_prefix("master: "));
+        let entries = [Some(row[1].as_str()), newest];
+        for (table, key) in tables.iter_mut().zip(entries).filter_map(|(table, key)| Some((table, key?))) {
+            writeln!(table, "    (c{:?}, c{key:?}),", row[0]).expect("a string takes it");
+        }
     }
-    code + "];\n"
+    let [all, newer] = tables;
+    format!("static ATTRIBUTES: &[(&CStr, &CStr)] = &[\n{all}];\nstatic NEWER: &[(&CStr, &CStr)] = &[\n{newer}];\n")
 }
 
 /// The Rust type of a C function.

@@ -2,49 +2,17 @@
 //! was measured in the stock library's headers. Where those are installed, they are asked as well: Debian's, and those
 //! beside the libraries that `PMIX_TEST_PEERS` names.
 
+mod programs;
 mod tables;
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use programs::{compile, linked, own_headers, run, said_by, written};
 use tables::{Row, is_in, table, value_in};
 
-const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const STOCK_HEADERS: &str = "/usr/lib/x86_64-linux-gnu/pmix2/include";
-
-/// Compiles a program into a fresh directory; gives that and the program.
-fn compile(compiler: &str, source: &Path, include: &Path, options: &[&str]) -> (tempfile::TempDir, PathBuf) {
-    let directory = tempfile::tempdir().unwrap();
-    let program = directory.path().join("program");
-    let output = Command::new(compiler)
-        .arg("-I")
-        .arg(include)
-        .arg(source)
-        .args(options)
-        .arg("-o")
-        .arg(&program)
-        .output()
-        .unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{compiler} {options:?} {}: {errors}", source.display());
-    (directory, program)
-}
-
-fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn own_headers() -> PathBuf {
-    Path::new(ROOT).join("include")
-}
-
-/// A program of this directory.
-fn source(name: &str) -> PathBuf {
-    Path::new(ROOT).join("tests").join(name)
-}
 
 /// Headers of the stock library that are installed, with their release as the tables name it.
 fn stock_headers() -> Vec<(PathBuf, &'static str)> {
@@ -82,14 +50,6 @@ const LANGUAGES: [(&str, &str, &[&str]); 4] = [
 
 const INCLUDES: &str =
     "#include <stddef.h>\n#include <stdio.h>\n#include <pmix.h>\n#include <pmix_server.h>\n#include <pmix_tool.h>\n";
-
-/// Writes a generated program with an extension into a fresh directory.
-fn written(code: &str, extension: &str) -> (tempfile::TempDir, PathBuf) {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("generated").with_extension(extension);
-    std::fs::write(&path, code).unwrap();
-    (directory, path)
-}
 
 /// A program that prints every constant, attribute, size and offset of a release, and what it should print. `None` stands
 /// for our own headers, which have all of them.
@@ -224,37 +184,24 @@ fn each_header_stands_alone() {
     }
 }
 
-/// The shared library under its own name, in a directory for the linker and the loader.
-fn library() -> tempfile::TempDir {
-    let mut library = std::env::current_exe().unwrap();
-    while !library.join("libpmix.so").exists() {
-        assert!(library.pop(), "libpmix.so was not built beside the test");
-    }
-    let soname = tempfile::tempdir().unwrap();
-    std::os::unix::fs::symlink(library.join("libpmix.so"), soname.path().join("libpmix.so.2")).unwrap();
-    soname
-}
-
-/// What a program says that is compiled with these headers and runs with our library.
-fn said_by(name: &str, include: &Path, options: &[&str]) -> String {
-    let soname = library();
-    let search = format!("-L{}", soname.path().display());
-    let options: Vec<&str> = options.iter().copied().chain([search.as_str(), "-l:libpmix.so.2"]).collect();
-    let (_directory, program) = compile("cc", &source(name), include, &options);
-    run(Command::new(program).env("LD_LIBRARY_PATH", soname.path()))
-}
-
 #[test]
 fn macros_work() {
     let said = said_by("macros.c", &own_headers(), STRICT);
     assert!(said.contains("pmix-dstore"), "{said}");
 }
 
+/// The same, compiled with our headers and with Debian's, on our library and on Debian's.
 #[test]
 fn macros_answer_as_those_of_the_stock_headers() {
-    let ours = said_by("macro_answers.c", &own_headers(), STRICT);
-    assert_eq!(ours, include_str!("macro_answers.expected"));
-    if Path::new(STOCK_HEADERS).join("pmix.h").exists() {
-        assert_eq!(ours, said_by("macro_answers.c", Path::new(STOCK_HEADERS), &["-std=gnu11", "-w"]));
+    let expected = include_str!("macro_answers.expected");
+    assert_eq!(said_by("macro_answers.c", &own_headers(), STRICT), expected);
+    let stock = Path::new(STOCK_HEADERS);
+    if stock.join("pmix.h").exists() {
+        for (headers, options) in [(own_headers(), STRICT), (stock.to_owned(), &["-std=gnu11", "-w"])] {
+            assert_eq!(said_by("macro_answers.c", &headers, options), expected);
+            let (_directory, program) = linked("macro_answers.c", &headers, options);
+            let library = stock.with_file_name("lib");
+            assert_eq!(run(Command::new(program).env("LD_LIBRARY_PATH", library)), expected);
+        }
     }
 }

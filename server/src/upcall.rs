@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 
-use pmix_dstore::model::{App, Info, Key, Proc, Query, Status};
+use pmix_dstore::model::{App, Info, Key, Proc, Query, Status, renamed};
 
 use crate::{Completion, GroupOperation, Host};
 
@@ -24,6 +24,7 @@ pub(crate) enum Upcall {
     DeregisterEvents { codes: Vec<Status> },
     NotifyEvent { code: Status, source: Proc, range: u8, infos: Vec<Info> },
     Query { proc: Proc, queries: Vec<Query> },
+    ToolConnected { infos: Vec<Info> },
     Log { proc: Proc, data: Vec<Info>, directives: Vec<Info> },
     Allocate { proc: Proc, directive: u8, infos: Vec<Info> },
     JobControl { proc: Proc, targets: Vec<Proc>, directives: Vec<Info> },
@@ -55,7 +56,11 @@ impl Upcall {
             Upcall::NotifyEvent { code, source, range, infos } => {
                 host.notify_event(code, &source, range, &infos, Completion::by_id(id))
             }
-            Upcall::Query { proc, queries } => host.query(&proc, &queries, Completion::by_id(id)),
+            Upcall::Query { proc, mut queries } => {
+                renamed::say_both(&mut queries);
+                host.query(&proc, &queries, Completion::by_id(id))
+            }
+            Upcall::ToolConnected { infos } => host.tool_connected(&infos, Completion::by_id(id)),
             Upcall::Log { proc, data, directives } => host.log(&proc, &data, &directives),
             Upcall::Allocate { proc, directive, infos } => {
                 host.allocate(&proc, directive, &infos, Completion::by_id(id))
