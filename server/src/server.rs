@@ -25,6 +25,7 @@ use crate::engine::{Engine, JobPlan, Output, PeerId, Range};
 use crate::fork;
 use crate::io::Loop;
 use crate::link::{OwnLink, OwnRequests};
+use crate::rendezvous::Rendezvous;
 
 /// Called once, on the server's thread, when an operation is done.
 pub type OpDone = Box<dyn FnOnce(Status) + Send>;
@@ -159,6 +160,8 @@ pub struct Server {
     me: Proc,
     hostname: String,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// How tools find the server.
+    rendezvous: Mutex<Rendezvous>,
 }
 
 impl Server {
@@ -167,7 +170,8 @@ impl Server {
     /// `infos` are the attributes of `PMIx_server_init`.
     ///
     /// # Errors
-    /// `BAD_PARAM` for attributes of a wrong type, `OUT_OF_RESOURCE` where there are no descriptors or threads, `NOMEM`.
+    /// `BAD_PARAM` for attributes of a wrong type, `OUT_OF_RESOURCE` where there are no descriptors or threads, `NOMEM`;
+    /// `INIT` where a rendezvous file that is asked for cannot be written, of which a line is logged.
     pub fn init(host: Arc<dyn Host>, infos: &[Info]) -> Result<Arc<Server>> {
         room::hold()?;
         let config = Config::read(infos)?;
@@ -177,6 +181,7 @@ impl Server {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake = EventFd::from_flags(flags).map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
         let (me, hostname) = (config.me.clone(), config.hostname.clone());
+        let settings = config.clone();
         let inner = Arc::new_cyclic(|inner: &Weak<Inner>| Inner {
             engine: Arc::new(Mutex::new(Engine::new(config, port, inner.clone()))),
             host,
@@ -200,8 +205,15 @@ impl Server {
             serving.run();
         });
         mask.thread_set_mask().map_err(|_| Status::ERROR)?;
-        let thread = thread.map_err(failed)?;
-        Ok(Arc::new(Server { inner, client, me, hostname, thread: Mutex::new(Some(thread)) }))
+        let thread = Mutex::new(Some(thread.map_err(failed)?));
+        let server = Server { inner, client, me, hostname, thread, rendezvous: Mutex::default() };
+        // Whoever reads them finds a server that answers.
+        let rendezvous = Rendezvous::open(&settings, port, |line| server.inner.log(&line));
+        *server.rendezvous.lock() = rendezvous.map_err(|(path, error)| {
+            server.inner.log(&format!("{}: {error}; tools could not find this server", path.display()));
+            Status::ERR_INIT
+        })?;
+        Ok(Arc::new(server))
     }
 
     /// The server process as a client of itself: every client call works there.
@@ -361,14 +373,14 @@ impl Server {
         self.inner.engine.lock().stats()
     }
 
-    /// Stops: clients see a lost connection, files are removed, the thread ends. Once this has returned nothing of the
-    /// host's is called any more.
+    /// Stops: clients see a lost connection, files are removed, the thread ends. What had come until now is heard before that:
+    /// the host's handlers may still be called for the last process that was lost, of which nobody else would tell. Once this has
+    /// returned nothing of the host's is called any more.
     pub fn finalize(&self) -> Status {
         if self.inner.stop.swap(true, Ordering::AcqRel) {
             return Status::ERR_INIT;
         }
-        // The own client's link is this server, which cannot fail to hear it.
-        let _ = self.client.finalize(&[]);
+        *self.rendezvous.lock() = Rendezvous::default();
         self.inner.wake();
         let thread = self.thread.lock().take();
         if !self.inner.is_own_thread()
@@ -377,6 +389,8 @@ impl Server {
             // A panic of the thread has been reported by its own message.
             let _ = thread.join();
         }
+        // The own client's link is this server, which cannot fail to hear it.
+        let _ = self.client.finalize(&[]);
         let mut rest = self.inner.engine.lock().shut_down();
         OwnRequests::close(&self.inner.own);
         loop {
@@ -454,6 +468,28 @@ mod tests {
         let env = server.setup_fork(proc).unwrap();
         let uri = &env.iter().find(|(name, _)| name == "PMIX_SERVER_URI41").unwrap().1;
         uri.split_once("tcp4://").unwrap().1.parse().unwrap()
+    }
+
+    /// The connection of a stock client that has been let in.
+    fn connected(server: &Server, proc: &Proc) -> TcpStream {
+        let mut stream = TcpStream::connect(address(server, proc)).unwrap();
+        let hello = Hello {
+            psec: "native".into(),
+            credential: Hello::native_credential(0, 0),
+            flag: PeerKind::Client as u8,
+            uid_gid: None,
+            proc: Some(proc.clone()),
+            version: "4.2.2".into(),
+            module: Module::V41,
+            buffer: BufferType::NonDescribed,
+            gds: "hash".into(),
+            infos: Vec::new(),
+        };
+        stream.write_all(&hello.encode().unwrap()).unwrap();
+        let mut reply = [0; 8];
+        stream.read_exact(&mut reply).unwrap();
+        assert_eq!(reply[..4], [0; 4], "let in");
+        stream
     }
 
     #[test]
@@ -535,6 +571,37 @@ mod tests {
         assert!(calls.recv_timeout(Duration::from_millis(200)).is_err(), "called after finalize, {left} times before");
     }
 
+    #[test]
+    fn a_process_that_was_lost_before_finalize_is_told_of() {
+        let server = Server::init(Arc::new(Silent), &[]).unwrap();
+        let (told, events) = channel();
+        let handler = Arc::new(move |_, event: Event, _| drop(told.send((event.status, event.source))));
+        server.client().register_event_handler(Vec::new(), Vec::new(), handler).wait().unwrap();
+        let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
+        assert!(server.register_nspace(proc.nspace.clone(), 1, Vec::new(), None) == Status::OPERATION_SUCCEEDED);
+        server.register_client(proc.clone(), 0, 0, 0, None);
+        let stream = connected(&server, &proc);
+        let (go_on, held) = channel::<()>();
+        // The server's thread is busy meanwhile.
+        server.register_client(
+            Proc::new(proc.nspace.clone(), Rank(1)),
+            0,
+            0,
+            0,
+            Some(Box::new(move |_| held.recv().unwrap_or(()))),
+        );
+        drop(stream);
+        thread::scope(|scope| {
+            let ending = scope.spawn(|| server.finalize());
+            while !server.inner.is_stopped() {
+                thread::yield_now();
+            }
+            drop(go_on);
+            assert_eq!(ending.join().unwrap(), Status::SUCCESS);
+        });
+        assert_eq!(events.try_iter().collect::<Vec<_>>(), [(Status::ERR_LOST_CONNECTION, proc)]);
+    }
+
     fn resident_bytes() -> u64 {
         let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
         statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
@@ -549,23 +616,7 @@ mod tests {
             vec![Info::new("large", Value::string(vec![b'x'; 100_000])), Info::new(keys::JOB_SIZE, Value::Uint32(1))];
         assert!(server.register_nspace(proc.nspace.clone(), 1, infos, None) == Status::OPERATION_SUCCEEDED);
         server.register_client(proc.clone(), 0, 0, 0, None);
-        let mut stream = TcpStream::connect(address(&server, &proc)).unwrap();
-        let hello = Hello {
-            psec: "native".into(),
-            credential: Hello::native_credential(0, 0),
-            flag: PeerKind::Client as u8,
-            uid_gid: None,
-            proc: Some(proc),
-            version: "4.2.2".into(),
-            module: Module::V41,
-            buffer: BufferType::NonDescribed,
-            gds: "hash".into(),
-            infos: Vec::new(),
-        };
-        stream.write_all(&hello.encode().unwrap()).unwrap();
-        let mut reply = [0; 8];
-        stream.read_exact(&mut reply).unwrap();
-        assert_eq!(reply[..4], [0; 4], "let in");
+        let mut stream = connected(&server, &proc);
         let request = Request::JobInfo.encode(Dialect::plain(Module::V41), Version::OURS).unwrap();
         let header = Header { index: 0, tag: 101, len: request.len() as u32 }.encode();
         let before = resident_bytes();

@@ -17,7 +17,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::socket::{Backlog, getsockopt, listen, sockopt};
 use pmix_client::framing::Frame;
-use pmix_client::wire::{ClientReply, Header, Hello, TAG_HEARTBEAT, TAG_NOTIFY};
+use pmix_client::wire::{Header, Hello, TAG_HEARTBEAT, TAG_NOTIFY};
 use pmix_dstore::model::{Nspace, Status};
 
 use self::connection::{Connection, Incoming, Read, Socket, Stage};
@@ -98,6 +98,7 @@ impl Loop {
         loop {
             self.perform();
             if self.inner.stop.load(Ordering::Acquire) {
+                self.hear_out();
                 self.last_words();
                 return;
             }
@@ -119,15 +120,34 @@ impl Loop {
                     return;
                 }
             };
-            for event in &events[..count] {
-                self.handle(event.data(), event.events());
-                self.perform();
+            self.take_turn(&events[..count]);
+        }
+    }
+
+    /// Does what has come.
+    fn take_turn(&mut self, events: &[EpollEvent]) {
+        for event in events {
+            self.handle(event.data(), event.events());
+            self.perform();
+        }
+        for token in std::mem::take(&mut self.waiting) {
+            self.dispatch(token);
+            self.perform();
+        }
+        self.housekeeping(Instant::now());
+    }
+
+    /// Hears what had come when the host ended the server, above all who is lost.
+    fn hear_out(&mut self) {
+        let mut events = [EpollEvent::empty(); 64];
+        let end = Instant::now() + LAST_WORDS;
+        while let Ok(count @ 1..) = self.epoll.wait(&mut events, EpollTimeout::ZERO) {
+            self.take_turn(&events[..count]);
+            self.perform();
+            // Who goes on talking is not heard for ever.
+            if Instant::now() >= end {
+                return;
             }
-            for token in std::mem::take(&mut self.waiting) {
-                self.dispatch(token);
-                self.perform();
-            }
-            self.housekeeping(Instant::now());
         }
     }
 
@@ -373,7 +393,7 @@ impl Loop {
         match output {
             Output::Send { peer: PeerId::OWN, tag, payload } => self.inner.own_message(tag, payload),
             Output::Send { peer, tag, payload } => self.send(peer, tag, payload),
-            Output::Admit { peer, status } => self.admit(peer, status),
+            Output::Admit { peer, status, reply } => self.admit(peer, status, reply),
             Output::Close(peer) => self.drop_peer(u64::from(peer.0)),
             Output::Listen(nspace, listener) => {
                 let token = self.token_next;
@@ -414,11 +434,11 @@ impl Loop {
         }
     }
 
-    fn admit(&mut self, peer: PeerId, status: Status) {
+    fn admit(&mut self, peer: PeerId, status: Status, reply: Vec<u8>) {
         let token = u64::from(peer.0);
         let Some(connection) = self.peer(token) else { return };
         connection.stage = Stage::Running;
-        connection.output.push_bare(ClientReply { status, index: peer.0 }.encode().to_vec());
+        connection.output.push_bare(reply);
         self.flush(token);
         if status.is_success() {
             // A peer may send its first request before it has read our answer.
