@@ -302,6 +302,11 @@ impl Host for CHost {
     }
 
     fn tool_connected(&self, infos: &[Info], done: Completion<(Status, Option<Proc>)>) -> Status {
+        if self.slots().is_some_and(|slots| slots.tool_connected2.is_some()) {
+            return upcall!(self.tool_connected2, done, Infos::new(infos), |function, infos, cbdata| {
+                function(infos.as_ptr(), infos.len(), Some(tool_done), cbdata)
+            });
+        }
         upcall!(self.tool_connected, done, Infos::new(infos), |function, infos, cbdata| {
             function(infos.as_ptr(), infos.len(), Some(tool_done), cbdata);
             // The slot has no return value: the answer is its callback.

@@ -7,6 +7,14 @@
 //! Inside, an engine that does no I/O turns messages, host answers and ticks into messages, upcalls and callbacks;
 //! one thread moves the bytes and makes the calls. The values of a namespace lie in segments of
 //! [`pmix_dstore`], which the clients of the node map.
+//!
+//! # A host
+//!
+//! What a launcher of one node does (`server/examples/host.rs`), from the registration of a job to its end:
+//!
+//! ```no_run
+#![doc = include_str!("../examples/host.rs")]
+//! ```
 #![forbid(unsafe_code)]
 
 mod application;

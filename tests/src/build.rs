@@ -131,6 +131,16 @@ pub fn pmixrun() -> PathBuf {
     built(profile).join("pmixrun")
 }
 
+/// A compiled example of a crate of this project.
+pub fn example(package: &str, name: &str) -> PathBuf {
+    once(&format!("example-{name}"), |path| {
+        let mut command = Command::new(env!("CARGO"));
+        command.current_dir(repository()).args(["build", "-p", package, "--example", name]);
+        succeed(command.arg("--target-dir").arg(target()));
+        link(&target().join("debug/examples").join(name), path);
+    })
+}
+
 /// The programs for which `mpicc` is the compiler.
 const MPI_PROGRAMS: [&str; 3] = ["ring", "mpi", "wireup"];
 
