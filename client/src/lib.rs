@@ -27,6 +27,7 @@ pub mod env;
 pub mod events;
 pub mod framing;
 pub mod get;
+mod groups;
 pub mod instance;
 mod known;
 mod link;

@@ -25,7 +25,7 @@ mod run;
 mod traces;
 mod waiting;
 
-pub use build::{Library, Profile, example, plugin, pmixrun, program, program_with, repository};
+pub use build::{Library, Profile, benchmark_program, example, plugin, pmixrun, program, program_with, repository};
 pub use cluster::{Cluster, Down, ROOT, USERS};
 pub use pair::{Pair, is_large, times};
 pub use root::Root;
