@@ -125,6 +125,9 @@ pub fn pmixrun() -> PathBuf {
 /// The programs for which `mpicc` is the compiler.
 const MPI_PROGRAMS: [&str; 3] = ["ring", "mpi", "wireup"];
 
+/// The programs that need what is newer than the stock headers: they are compiled with ours.
+const NEWER_PROGRAMS: [&str; 1] = ["calls"];
+
 /// The compiled `tests/programs/NAME.c`: an MPI program, or one that is linked to libpmix if it calls it, for which `CC` may
 /// name another compiler than `cc`.
 pub fn program(name: &str) -> PathBuf {
@@ -132,7 +135,7 @@ pub fn program(name: &str) -> PathBuf {
     compiled(name, &format!("program-{name}"), is_mpi, |command| {
         if !is_mpi {
             command.arg(format!("-L{}", stock_variable("libdir").display()));
-            command.args(["-Wl,--as-needed", "-lpmix", "-lpthread"]);
+            command.args(["-Wl,--as-needed", "-lpmix", "-lpthread", "-ldl", "-lm"]);
         }
     })
 }
@@ -152,7 +155,9 @@ fn compiled(name: &str, output: &str, is_mpi: bool, link: impl FnOnce(&mut Comma
         let compiler = if is_mpi { Some("mpicc".into()) } else { std::env::var_os("CC") };
         let mut command = Command::new(compiler.unwrap_or("cc".into()));
         command.args(["-O1", "-g", "-Wall", "-Wextra", "-Werror"]).arg(&source).arg("-o").arg(&made);
-        if !is_mpi {
+        if NEWER_PROGRAMS.contains(&name) {
+            command.arg(format!("-I{}", repository().join("ffi/include").display()));
+        } else if !is_mpi {
             command.arg(format!("-I{}", stock_variable("includedir").display()));
         }
         link(&mut command);
