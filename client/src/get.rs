@@ -45,23 +45,37 @@ pub struct GetOptions<'a> {
 
 impl<'a> GetOptions<'a> {
     /// Takes note of one info. Keys that mean nothing here are passed over.
+    #[inline]
     pub fn apply(&mut self, key: &[u8], value: ValueRef<'a>) {
-        let Ok(text) = std::str::from_utf8(key) else { return };
-        match text {
-            keys::OPTIONAL => self.optional = is_true(value),
-            keys::IMMEDIATE => self.immediate = is_true(value),
-            keys::TIMEOUT => self.timeout = seconds(value),
-            keys::GET_REFRESH_CACHE => self.refresh = is_true(value),
-            keys::GET_POINTER_VALUES => self.pointer_values = is_true(value),
-            keys::GET_STATIC_VALUES => self.static_values = is_true(value),
-            keys::DATA_SCOPE => self.scope = number(value).and_then(|n| Scope::from_code(n.try_into().ok()?)),
-            keys::SESSION_INFO => self.selector.session = is_true(value),
-            keys::JOB_INFO => self.selector.job = is_true(value),
-            keys::APP_INFO => self.selector.app = is_true(value),
-            keys::NODE_INFO => self.selector.node = is_true(value),
-            keys::APPNUM => self.selector.appnum = number(value).and_then(|n| n.try_into().ok()),
-            keys::NODEID => self.selector.nodeid = number(value).and_then(|n| n.try_into().ok()),
-            keys::HOSTNAME => {
+        const OPTIONAL: &[u8] = keys::OPTIONAL.as_bytes();
+        const IMMEDIATE: &[u8] = keys::IMMEDIATE.as_bytes();
+        const TIMEOUT: &[u8] = keys::TIMEOUT.as_bytes();
+        const REFRESH_CACHE: &[u8] = keys::GET_REFRESH_CACHE.as_bytes();
+        const POINTER_VALUES: &[u8] = keys::GET_POINTER_VALUES.as_bytes();
+        const STATIC_VALUES: &[u8] = keys::GET_STATIC_VALUES.as_bytes();
+        const DATA_SCOPE: &[u8] = keys::DATA_SCOPE.as_bytes();
+        const SESSION_INFO: &[u8] = keys::SESSION_INFO.as_bytes();
+        const JOB_INFO: &[u8] = keys::JOB_INFO.as_bytes();
+        const APP_INFO: &[u8] = keys::APP_INFO.as_bytes();
+        const NODE_INFO: &[u8] = keys::NODE_INFO.as_bytes();
+        const APPNUM: &[u8] = keys::APPNUM.as_bytes();
+        const NODEID: &[u8] = keys::NODEID.as_bytes();
+        const HOSTNAME: &[u8] = keys::HOSTNAME.as_bytes();
+        match key {
+            OPTIONAL => self.optional = is_true(value),
+            IMMEDIATE => self.immediate = is_true(value),
+            TIMEOUT => self.timeout = seconds(value),
+            REFRESH_CACHE => self.refresh = is_true(value),
+            POINTER_VALUES => self.pointer_values = is_true(value),
+            STATIC_VALUES => self.static_values = is_true(value),
+            DATA_SCOPE => self.scope = number(value).and_then(|n| Scope::from_code(n.try_into().ok()?)),
+            SESSION_INFO => self.selector.session = is_true(value),
+            JOB_INFO => self.selector.job = is_true(value),
+            APP_INFO => self.selector.app = is_true(value),
+            NODE_INFO => self.selector.node = is_true(value),
+            APPNUM => self.selector.appnum = number(value).and_then(|n| n.try_into().ok()),
+            NODEID => self.selector.nodeid = number(value).and_then(|n| n.try_into().ok()),
+            HOSTNAME => {
                 if let ValueRef::Str(Some(name)) = value {
                     self.selector.hostname = Some(name.to_bytes());
                 }
@@ -86,6 +100,7 @@ pub fn timeout_of(infos: &[Info]) -> Option<Duration> {
 }
 
 /// Truth of a directive, as [`Value::is_true`] has it.
+#[inline]
 fn is_true(value: ValueRef<'_>) -> bool {
     match value {
         ValueRef::Scalar { ty: DataType::BOOL, bits } => bits & 0xff != 0,
@@ -94,8 +109,11 @@ fn is_true(value: ValueRef<'_>) -> bool {
     }
 }
 
+#[inline]
 fn number(value: ValueRef<'_>) -> Option<u64> {
     match value {
+        // As most callers have it.
+        ValueRef::Scalar { ty: DataType::UINT32 | DataType::UINT16 | DataType::PROC_RANK, bits } => Some(bits),
         ValueRef::Scalar { ty, bits } => Value::from_scalar(ty, bits)?.as_u64(),
         ValueRef::Owned(value) => value.as_u64(),
         _ => None,

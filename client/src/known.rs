@@ -57,6 +57,7 @@ impl Known {
     }
 
     /// Hands a value to `take`, if it is here.
+    #[inline]
     pub fn get<R>(
         &self,
         nspace: &[u8],
@@ -69,6 +70,20 @@ impl Known {
         if !self.has_any.load(Ordering::Relaxed) {
             return None;
         }
+        self.look_up(nspace, rank, key, selector, caller, take)
+    }
+
+    /// Apart, so that where there is nothing a Get passes by with a load.
+    #[inline(never)]
+    fn look_up<R>(
+        &self,
+        nspace: &[u8],
+        rank: Rank,
+        key: KeyRef<'_>,
+        selector: &Selector<'_>,
+        caller: &Caller<'_>,
+        take: impl FnOnce(ValueRef<'_>) -> R,
+    ) -> Option<R> {
         let namespaces = self.namespaces.read();
         let namespace = namespaces.get(nspace)?;
         let modex = &namespace.modex;
@@ -77,7 +92,7 @@ impl Known {
             rank => modex.get(rank, key.text()),
         };
         let found = published.map(ValueRef::from);
-        Some(take(found.or_else(|| rules::find(&namespace.job, rank, key, selector, caller))?))
+        Some(take(found.or_else(|| rules::find(&namespace.job, rank, &key, selector, caller))?))
     }
 
     /// Hands a job to `take`, if it is known as a whole.

@@ -59,45 +59,41 @@ impl Local {
     }
 
     /// Finds a value and hands it to what is in `take`, which is left there where there is no value.
-    #[inline]
-    pub fn find<R, F: FnOnce(ValueRef<'_>) -> R>(
-        &self,
-        wanted: &Wanted<'_>,
-        take: &mut Option<F>,
-    ) -> Option<Result<R>> {
-        let Wanted { nspace, rank, key, selector } = *wanted;
+    #[inline(always)]
+    pub fn find<R, F: FnOnce(ValueRef<'_>) -> R>(&self, wanted: Wanted<'_>, take: &mut Option<F>) -> Option<Result<R>> {
+        // The fields one by one: a structure that was written in small pieces is slow to copy in large ones.
+        let (nspace, rank, key, selector) = (wanted.nspace, wanted.rank, wanted.key, wanted.selector);
         let own = self.overlay.get(nspace, rank, &key, |value| hand(value.into(), take));
         if let Some(result) = own {
             return result;
         }
         let is_own = self.is_own(nspace);
-        if is_own && let Some(value) = self.find_own(wanted) {
+        if is_own && let Some(value) = self.find_own(rank, &key, selector) {
             return hand(value, take);
         }
         let known = self.known.get(nspace, rank, key, selector, &self.caller(is_own), |value| hand(value, take));
         match known {
             Some(result) => result,
-            None if rank == Rank::UNDEF => self.find_anywhere(wanted, is_own, take),
+            None if rank == Rank::UNDEF => self.find_anywhere(&Wanted { nspace, rank, key, selector }, is_own, take),
             None => None,
         }
     }
 
     /// A value of the own namespace in its segments, or in the heap where there are none.
-    #[inline]
-    fn find_own(&self, wanted: &Wanted<'_>) -> Option<ValueRef<'_>> {
-        let Wanted { rank, key, selector, .. } = *wanted;
+    #[inline(always)]
+    fn find_own(&self, rank: Rank, key: &KeyRef<'_>, selector: &Selector<'_>) -> Option<ValueRef<'_>> {
         let caller = self.caller(true);
         if let Some(view) = &self.view {
             if !key.is_reserved()
                 && rank.is_process()
-                && let Some(value) = view.modex(rank, &key)
+                && let Some(value) = view.modex(rank, key)
             {
                 return Some(value);
             }
             if let Some(job) = view.job() {
                 let value = rules::find(job, rank, key, selector, &caller);
                 // The rules may have looked for something else instead of what is damaged.
-                return value.filter(|_| !job.is_damaged());
+                return if job.is_damaged() { None } else { value };
             }
         }
         rules::find(self.job.as_ref()?, rank, key, selector, &caller)
@@ -112,8 +108,8 @@ impl Local {
         take: &mut Option<F>,
     ) -> Option<Result<R>> {
         if wanted.key.is_reserved() {
-            let own = Wanted { rank: self.me.rank, ..*wanted };
-            return hand(self.find_own(&own).filter(|_| is_own)?, take);
+            let own = self.find_own(self.me.rank, &wanted.key, wanted.selector);
+            return hand(own.filter(|_| is_own)?, take);
         }
         if let Some(rank) = self.overlay.unique(wanted.nspace, &wanted.key) {
             return self.overlay.get(wanted.nspace, rank, &wanted.key, |value| hand(value.into(), take))?;
@@ -124,7 +120,7 @@ impl Local {
     }
 
     /// Who asks, for the rules.
-    #[inline]
+    #[inline(always)]
     pub fn caller(&self, is_own: bool) -> Caller<'_> {
         Caller { rank: is_own.then_some(self.me.rank), hostname: &self.hostname }
     }
@@ -149,7 +145,7 @@ impl Local {
 }
 
 /// Hands a value over as users see it: a compressed string as the string that it stands for.
-#[inline]
+#[inline(always)]
 pub fn hand<R, F: FnOnce(ValueRef<'_>) -> R>(value: ValueRef<'_>, take: &mut Option<F>) -> Option<Result<R>> {
     let take = take.take()?;
     Some(match value {

@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::unistd::geteuid;
-use pmix_dstore::model::{App, Info, Key, Nspace, Pdata, Proc, Query, Result, Status, keys};
+use pmix_dstore::model::{App, Info, Key, Nspace, Pdata, Proc, Query, Result, Status, keys, renamed};
 
 use crate::Operation;
 use crate::client::{Client, Inner};
@@ -83,7 +83,8 @@ impl Client {
     }
 
     /// Asks the host.
-    pub fn query(&self, queries: Vec<Query>) -> Operation<Answer> {
+    pub fn query(&self, mut queries: Vec<Query>) -> Operation<Answer> {
+        renamed::say_both(&mut queries);
         let timeout = queries.iter().find_map(|query| timeout_of(&query.qualifiers));
         self.inner.ask(Request::Query { queries }, timeout, answer)
     }

@@ -91,7 +91,7 @@ impl Question {
 
 impl Inner {
     /// The local answer to a Get, if there is one.
-    #[inline]
+    #[inline(always)]
     fn find<R, F: FnOnce(ValueRef<'_>) -> R>(
         &self,
         request: &GetRequest<'_>,
@@ -100,11 +100,11 @@ impl Inner {
         let key = KeyRef::new(request.key.filter(|_| !request.options.refresh)?);
         let nspace = request.nspace.filter(|nspace| !nspace.is_empty()).unwrap_or(self.me.nspace.as_bytes());
         let wanted = Wanted { nspace, rank: request.rank, key, selector: &request.options.selector };
-        self.local.find(&wanted, take)
+        self.local.find(wanted, take)
     }
 
     /// Whether the server may be asked for what is not here.
-    #[inline]
+    #[inline(always)]
     fn may_ask(&self, request: &GetRequest<'_>) -> bool {
         let options = &request.options;
         match self.standing {
@@ -215,7 +215,7 @@ impl Inner {
             && let Some(job) = jobs.iter().rfind(|job| job.nspace == question.nspace)
         {
             let caller = self.local.caller(self.local.is_own(question.nspace.as_bytes()));
-            let value = rules::find(job, question.rank, key.into(), &options.selector, &caller);
+            let value = rules::find(job, question.rank, &key.into(), &options.selector, &caller);
             found = value.and_then(|value| hand(value, take));
         }
         if self.keeps() && question.is_general(&options) {

@@ -69,7 +69,7 @@ fn peers<S: JobLookup>(job: &S, node: Option<&[u8]>, me: Option<Rank>, here: &[u
         None => me.and_then(|rank| node_row_of(job, rank)).or_else(|| job.node_row_by_name(here)),
     };
     let Some(row) = row else { return Some(Ok(Vec::new())) };
-    let listed = job.find_key(KeyRef::from(keys::LOCAL_PEERS)).and_then(|(key, _)| job.value(Realm::Node, row, key));
+    let listed = job.find_key(&KeyRef::from(keys::LOCAL_PEERS)).and_then(|(key, _)| job.value(Realm::Node, row, key));
     if let Some(ValueRef::Str(list)) = listed {
         let ranks = list.map_or(Some(Vec::new()), |list| ranks(list.to_bytes()));
         return Some(ranks.ok_or(Status::ERR_DATA_VALUE_NOT_FOUND));
@@ -85,7 +85,7 @@ fn peers<S: JobLookup>(job: &S, node: Option<&[u8]>, me: Option<Rank>, here: &[u
 /// The names of a job's nodes; `None` where nothing is known of them.
 fn nodes<S: JobLookup>(job: &S) -> Option<Vec<u8>> {
     let text = |realm, row, key: &str| {
-        let (key, realms) = job.find_key(KeyRef::from(key))?;
+        let (key, realms) = job.find_key(&KeyRef::from(key))?;
         match job.value(realm, row, key).filter(|_| realms.has(realm))? {
             ValueRef::Str(text) => text.map(|text| text.to_bytes()),
             _ => None,

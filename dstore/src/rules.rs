@@ -54,7 +54,13 @@ pub trait JobLookup {
     type Key<'a>: Copy;
 
     /// The store's own handle for a key and the realms that hold it; `None` where no realm does.
-    fn find_key<'a>(&self, key: KeyRef<'a>) -> Option<(Self::Key<'a>, RealmMask)>;
+    fn find_key<'a>(&self, key: &KeyRef<'a>) -> Option<(Self::Key<'a>, RealmMask)>;
+
+    /// The realm that the standard gives a reserved key which has been found, for stores that know it by then.
+    #[inline]
+    fn class(&self, key: &KeyRef<'_>, _found: Self::Key<'_>) -> Option<Realm> {
+        class_of(key)
+    }
 
     /// The value of a key in one instance of a realm: `row` is 0 for session and job, otherwise as
     /// [`JobLookup::app_row`] and [`JobLookup::node_row_by_id`] say, and the rank for processes.
@@ -232,7 +238,7 @@ const fn classes() -> [Option<Class>; CLASS_SLOTS] {
 
 /// The realm that the standard gives a reserved key, where it gives one.
 #[inline]
-fn class_of(key: &KeyRef<'_>) -> Option<Realm> {
+pub(crate) fn class_of(key: &KeyRef<'_>) -> Option<Realm> {
     let mut slot = key.hash() as usize % CLASS_SLOTS;
     while let Some(class) = &CLASSES[slot] {
         if class.hash == key.hash() && class.key.as_bytes() == key.text() {
@@ -247,17 +253,18 @@ fn class_of(key: &KeyRef<'_>) -> Option<Realm> {
 ///
 /// A rank of a process asks for that process; the wildcard and undefined ranks ask for the job. Selectors override
 /// the class of the key.
+#[inline(always)]
 pub fn find<'s, S: JobLookup>(
     store: &'s S,
     rank: Rank,
-    key: KeyRef<'_>,
+    key: &KeyRef<'_>,
     selector: &Selector<'_>,
     caller: &Caller<'_>,
 ) -> Option<ValueRef<'s>> {
     let (handle, realms) = store.find_key(key)?;
     if selector.is_empty() {
         // What most Gets are, without the detours: a value of the process named, or of the job.
-        match class_of(&key) {
+        match store.class(key, handle) {
             Some(Realm::Proc) if rank.is_process() => {
                 return if realms.has(Realm::Proc) { store.value(Realm::Proc, rank.0, handle) } else { None };
             }
@@ -284,7 +291,7 @@ pub fn find<'s, S: JobLookup>(
 fn find_by_order<'s, S: JobLookup>(
     store: &'s S,
     rank: Rank,
-    (key, handle, realms): (KeyRef<'_>, S::Key<'_>, RealmMask),
+    (key, handle, realms): (&KeyRef<'_>, S::Key<'_>, RealmMask),
     selector: &Selector<'_>,
     caller: &Caller<'_>,
 ) -> Option<ValueRef<'s>> {
@@ -313,7 +320,7 @@ fn find_by_order<'s, S: JobLookup>(
     if selector.job {
         return look(Realm::Job).or_else(|| look(Realm::Session));
     }
-    let order: &[Realm] = match class_of(&key) {
+    let order: &[Realm] = match store.class(key, handle) {
         Some(Realm::Session) => &[Realm::Session, Realm::Job],
         Some(Realm::Job) => &[Realm::Job, Realm::Session],
         Some(Realm::App) => &[Realm::App, Realm::Job, Realm::Proc],
@@ -362,7 +369,7 @@ pub fn node_row_of<S: JobLookup>(store: &S, rank: Rank) -> Option<u32> {
     if let Some(row) = proc_number(store, rank, keys::NODEID).and_then(|nodeid| store.node_row_by_id(nodeid)) {
         return Some(row);
     }
-    let (handle, _) = store.find_key(KeyRef::from(keys::HOSTNAME))?;
+    let (handle, _) = store.find_key(&KeyRef::from(keys::HOSTNAME))?;
     match store.value(Realm::Proc, rank.0, handle)? {
         ValueRef::Str(Some(name)) => store.node_row_by_name(name.to_bytes()),
         _ => None,
@@ -370,7 +377,7 @@ pub fn node_row_of<S: JobLookup>(store: &S, rank: Rank) -> Option<u32> {
 }
 
 fn proc_number<S: JobLookup>(store: &S, rank: Rank, key: &str) -> Option<u32> {
-    let (handle, realms) = store.find_key(KeyRef::from(key))?;
+    let (handle, realms) = store.find_key(&KeyRef::from(key))?;
     if !realms.has(Realm::Proc) {
         return None;
     }
@@ -422,8 +429,8 @@ mod tests {
             let nothing = Selector::default();
             for key in keys.map(KeyRef::from) {
                 for rank in [Rank(0), Rank(1), Rank::WILDCARD, Rank::UNDEF] {
-                    let by_order = find_by_order(&job, rank, (key, key, RealmMask::ALL), &nothing, &caller);
-                    assert_eq!(find(&job, rank, key, &nothing, &caller), by_order, "{key:?} {rank} {mask:#b}");
+                    let by_order = find_by_order(&job, rank, (&key, key, RealmMask::ALL), &nothing, &caller);
+                    assert_eq!(find(&job, rank, &key, &nothing, &caller), by_order, "{key:?} {rank} {mask:#b}");
                 }
             }
         }

@@ -1723,7 +1723,16 @@ static inline void pmixds_free_string(char **text)
     *text = NULL;
 }
 
-static inline char *pmixds_copy_string(const char *text) { return text == NULL ? NULL : strdup(text); }
+/* As strdup, which programs of plain C do not see; NULL for NULL. */
+static inline char *pmixds_copy_string(const char *text)
+{
+    size_t size = text == NULL ? 0 : strlen(text) + 1;
+    char *copy = text == NULL ? NULL : (char *) malloc(size);
+    if (copy != NULL) {
+        memcpy(copy, text, size);
+    }
+    return copy;
+}
 
 /* Copies at most len characters and ends the copy with a NUL; dest has room for len + 1. */
 static inline void pmix_strncpy(char *dest, const char *src, size_t len)
@@ -1847,7 +1856,7 @@ static inline void pmix_argv_free(char **argv)
 static inline pmix_status_t pmixds_argv_insert(char ***argv, int at, const char *text)
 {
     int count = pmix_argv_count(*argv);
-    char *copy = strdup(text);
+    char *copy = pmixds_copy_string(text);
     char **grown = (char **) realloc(*argv, (size_t) (count + 2) * sizeof(char *));
     if (copy == NULL || grown == NULL) {
         free(copy);
@@ -1960,6 +1969,10 @@ static inline char **pmix_argv_copy(char **argv)
 static inline pmix_status_t pmix_setenv(const char *name, const char *value, bool overwrite, char ***env)
 {
     extern char **environ;
+#if defined(__STRICT_ANSI__) && !defined(__cplusplus)
+    extern int setenv(const char *, const char *, int);
+    extern int unsetenv(const char *);
+#endif
     size_t len = strlen(name);
     char *entry;
     int n, rest;
@@ -2126,6 +2139,7 @@ static inline pmix_info_t *pmixds_info_create(size_t n)
 #define PMIX_INFO_TRUE(m) (pmix_check_true(&(m)->value) == PMIX_BOOL_TRUE)
 #define PMIX_INFO_LIST_START(p) (p) = PMIx_Info_list_start()
 #define PMIX_INFO_LIST_ADD(r, p, a, v, t) (r) = PMIx_Info_list_add((p), (a), (v), (t))
+#define PMIX_INFO_LIST_PREPEND(r, p, a, v, t) (r) = PMIx_Info_list_prepend((p), (a), (v), (t))
 #define PMIX_INFO_LIST_INSERT(r, p, i) (r) = PMIx_Info_list_insert((p), (i))
 #define PMIX_INFO_LIST_XFER(r, p, a) (r) = PMIx_Info_list_xfer((p), (a))
 #define PMIX_INFO_LIST_CONVERT(r, p, m) (r) = PMIx_Info_list_convert((p), (m))
@@ -2319,6 +2333,14 @@ static inline void pmixds_proc_nothing(const pmix_proc_t *m) { (void) m; }
 #define PMIX_VALUE_FREE(m, n) PMIXDS_FREE(PMIx_Value_destruct, m, n)
 #define PMIX_INFO_FREE(m, n) PMIXDS_FREE(pmixds_info_destruct, m, n)
 
+/* Release 4.2.2 has these as functions, too. */
+static inline void pmix_proc_stats_free(pmix_proc_stats_t *m, size_t n) { PMIXDS_FREE(pmixds_proc_stats_destruct, m, n); }
+static inline void pmix_disk_stats_free(pmix_disk_stats_t *m, size_t n) { PMIXDS_FREE(pmixds_disk_stats_destruct, m, n); }
+static inline void pmix_net_stats_free(pmix_net_stats_t *m, size_t n) { PMIXDS_FREE(pmixds_net_stats_destruct, m, n); }
+static inline void pmix_node_stats_free(pmix_node_stats_t *m, size_t n) { PMIXDS_FREE(pmixds_node_stats_destruct, m, n); }
+static inline void pmix_app_free(pmix_app_t *m, size_t n) { PMIXDS_FREE(pmixds_app_destruct, m, n); }
+static inline void pmix_pdata_free(pmix_pdata_t *m, size_t n) { PMIXDS_FREE(pmixds_pdata_destruct, m, n); }
+
 #define PMIX_COORD_CONSTRUCT(m) PMIXDS_CLEAR(pmix_coord_t, m)
 #define PMIX_COORD_DESTRUCT(m) pmixds_coord_destruct(m)
 #define PMIX_COORD_CREATE(m, n, d) (m) = pmixds_coord_create((n), (d))
@@ -2394,6 +2416,11 @@ static inline void pmixds_proc_nothing(const pmix_proc_t *m) { (void) m; }
 #define PMIX_NODE_PID_DESTRUCT(m) pmixds_node_pid_destruct(m)
 #define PMIX_NODE_PID_CREATE(m, n) PMIXDS_CREATE(pmix_node_pid_t, m, n)
 #define PMIX_NODE_PID_FREE(m, n) PMIXDS_FREE(pmixds_node_pid_destruct, m, n)
+
+#define PMIX_RESOURCE_UNIT_CONSTRUCT(m) PMIXDS_CLEAR(pmix_resource_unit_t, m)
+#define PMIX_RESOURCE_UNIT_DESTRUCT(m) PMIXDS_CLEAR(pmix_resource_unit_t, m)
+#define PMIX_RESOURCE_UNIT_CREATE(m, n) PMIXDS_CREATE(pmix_resource_unit_t, m, n)
+#define PMIX_RESOURCE_UNIT_FREE(m, n) PMIXDS_FREE(PMIX_RESOURCE_UNIT_DESTRUCT, m, n)
 
 #define PMIX_PDATA_CONSTRUCT(m) PMIXDS_CLEAR(pmix_pdata_t, m)
 #define PMIX_PDATA_DESTRUCT(m) pmixds_pdata_destruct(m)
@@ -2591,6 +2618,7 @@ static inline void pmixds_data_array_construct(pmix_data_array_t *m, size_t n, p
 #define PMIX_NODE_PID_STATIC_INIT { .hostname = NULL, .nodeid = 0, .pid = 0 }
 #define PMIX_RESOURCE_UNIT_STATIC_INIT { .type = 0, .count = 0 }
 #define PMIX_BYTE_OBJECT_STATIC_INIT { .bytes = NULL, .size = 0 }
+#define PMIX_REGEX2_STATIC_INIT { .type = NULL, .bytes = NULL, .len = 0 }
 #define PMIX_ENDPOINT_STATIC_INIT { .uuid = NULL, .osname = NULL, .endpt = PMIX_BYTE_OBJECT_STATIC_INIT }
 #define PMIX_ENVAR_STATIC_INIT { .envar = NULL, .value = NULL, .separator = '\0' }
 #define PMIX_DATA_BUFFER_STATIC_INIT \
@@ -2606,6 +2634,22 @@ static inline void pmixds_data_array_construct(pmix_data_array_t *m, size_t n, p
     { .cmd = NULL, .argv = NULL, .env = NULL, .cwd = NULL, .maxprocs = 0, .info = NULL, .ninfo = 0 }
 #define PMIX_QUERY_STATIC_INIT { .keys = NULL, .qualifiers = NULL, .nqual = 0 }
 #define PMIX_REGATTR_STATIC_INIT { .name = NULL, .string = {0}, .type = PMIX_UNDEF, .description = NULL }
+#define PMIX_PROC_STATS_STATIC_INIT                                                                      \
+    { .node = NULL, .proc = PMIX_PROC_STATIC_INIT, .pid = 0, .cmd = NULL, .state = '\0', .time = {0, 0}, \
+      .percent_cpu = 0, .priority = 0, .num_threads = 0, .pss = 0, .vsize = 0, .rss = 0, .peak_vsize = 0, \
+      .processor = 0, .sample_time = {0, 0} }
+#define PMIX_DISK_STATS_STATIC_INIT                                                                        \
+    { .disk = NULL, .num_reads_completed = 0, .num_reads_merged = 0, .num_sectors_read = 0,               \
+      .milliseconds_reading = 0, .num_writes_completed = 0, .num_writes_merged = 0,                       \
+      .num_sectors_written = 0, .milliseconds_writing = 0, .num_ios_in_progress = 0, .milliseconds_io = 0, \
+      .weighted_milliseconds_io = 0 }
+#define PMIX_NET_STATS_STATIC_INIT                                                                         \
+    { .net_interface = NULL, .num_bytes_recvd = 0, .num_packets_recvd = 0, .num_recv_errs = 0,            \
+      .num_bytes_sent = 0, .num_packets_sent = 0, .num_send_errs = 0 }
+#define PMIX_NODE_STATS_STATIC_INIT                                                                        \
+    { .node = NULL, .la = 0, .la5 = 0, .la15 = 0, .total_mem = 0, .free_mem = 0, .buffers = 0,            \
+      .cached = 0, .swap_cached = 0, .swap_total = 0, .swap_free = 0, .mapped = 0, .sample_time = {0, 0}, \
+      .diskstats = NULL, .ndiskstats = 0, .netstats = NULL, .nnetstats = 0 }
 #define PMIX_FABRIC_STATIC_INIT { .name = NULL, .index = 0, .info = NULL, .ninfo = 0, .module = NULL }
 
 #ifdef __cplusplus

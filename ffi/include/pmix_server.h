@@ -42,7 +42,13 @@ typedef pmix_status_t (*pmix_server_fabric_fn_t)(const pmix_proc_t *requestor, p
 typedef void (*pmix_dmodex_response_fn_t)(pmix_status_t status, char *data, size_t sz, void *cbdata);
 typedef void (*pmix_setup_application_cbfunc_t)(pmix_status_t status, pmix_info_t info[], size_t ninfo, void *provided_cbdata, pmix_op_cbfunc_t cbfunc, void *cbdata);
 
-/* What the server asks of its host. Later releases append to this structure; the library reads no more than this. */
+typedef pmix_status_t (*pmix_server_tool_connection2_fn_t)(pmix_info_t *info, size_t ninfo, pmix_tool_connection_cbfunc_t cbfunc, void *cbdata);
+typedef pmix_status_t (*pmix_server_log2_fn_t)(const pmix_proc_t *client, const pmix_info_t data[], size_t ndata, const pmix_info_t directives[], size_t ndirs, pmix_op_cbfunc_t cbfunc, void *cbdata);
+typedef pmix_status_t (*pmix_server_session_control_fn_t)(const pmix_proc_t *requestor, uint32_t sessionID, const pmix_info_t directives[], size_t ndirs, pmix_info_cbfunc_t cbfunc, void *cbdata);
+typedef pmix_status_t (*pmix_server_resource_block_fn_t)(const pmix_proc_t *requestor, pmix_resource_block_directive_t directive, const char *block, const pmix_resource_unit_t *units, size_t nunit, const pmix_info_t *info, size_t ninfo, pmix_op_cbfunc_t cbfunc, void *cbdata);
+
+/* What the server asks of its host. Releases appended to this structure: all have the members up to client_connected2, 6.0
+ * and later the ones behind it, in this order. How many a caller has it says with PMIX_DSTORE_MODULE_SIZE, see below. */
 typedef struct pmix_server_module_4_0_0_t {
     pmix_server_client_connected_fn_t client_connected;
     pmix_server_client_finalized_fn_t client_finalized;
@@ -72,6 +78,10 @@ typedef struct pmix_server_module_4_0_0_t {
     pmix_server_grp_fn_t group;
     pmix_server_fabric_fn_t fabric;
     pmix_server_client_connected2_fn_t client_connected2;
+    pmix_server_tool_connection2_fn_t tool_connected2;
+    pmix_server_log2_fn_t log2;
+    pmix_server_session_control_fn_t session_control;
+    pmix_server_resource_block_fn_t resource_block;
 } pmix_server_module_t;
 
 /* server */
@@ -101,6 +111,36 @@ PMIX_EXPORT pmix_status_t PMIx_server_register_resources(pmix_info_t info[], siz
 PMIX_EXPORT pmix_status_t PMIx_server_setup_application(const pmix_nspace_t nspace, pmix_info_t info[], size_t ninfo, pmix_setup_application_cbfunc_t cbfunc, void *cbdata);
 PMIX_EXPORT pmix_status_t PMIx_server_setup_fork(const pmix_proc_t *proc, char ***env);
 PMIX_EXPORT pmix_status_t PMIx_server_setup_local_support(const pmix_nspace_t nspace, pmix_info_t info[], size_t ninfo, pmix_op_cbfunc_t cbfunc, void *cbdata);
+
+/* Of this library alone (size_t): an info for PMIx_server_init that tells the size of the caller's module. Without it the
+ * library reads what the modules of all releases have. Other libraries pass over it. */
+#define PMIX_DSTORE_MODULE_SIZE "pmix.dstore.modsize"
+
+/* PMIx_server_init, with the size of the module first among its infos. */
+static inline pmix_status_t pmixds_server_init(pmix_server_module_t *module, pmix_info_t info[], size_t ninfo)
+{
+    pmix_status_t rc;
+    pmix_info_t *infos;
+    if (info == NULL && ninfo > 0) {
+        return PMIx_server_init(module, info, ninfo);
+    }
+    infos = (pmix_info_t *) calloc(ninfo + 1, sizeof(pmix_info_t));
+    if (infos == NULL) {
+        return PMIX_ERR_NOMEM;
+    }
+    PMIX_LOAD_KEY(infos[0].key, PMIX_DSTORE_MODULE_SIZE);
+    infos[0].value.type = PMIX_SIZE;
+    infos[0].value.data.size = sizeof(pmix_server_module_t);
+    if (ninfo > 0) {
+        memcpy(infos + 1, info, ninfo * sizeof(pmix_info_t));
+    } else {
+        infos[0].flags = PMIX_INFO_ARRAY_END;
+    }
+    rc = PMIx_server_init(module, infos, ninfo + 1);
+    free(infos);
+    return rc;
+}
+#define PMIx_server_init(module, info, ninfo) pmixds_server_init((module), (info), (ninfo))
 
 /* of later releases than 4.2.2 */
 PMIX_EXPORT pmix_status_t PMIx_generate_regex2(const char *input, pmix_info_t info[], size_t ninfo, pmix_regex2_t *regex);

@@ -3,7 +3,7 @@
 #ifndef PMIX_DSTORE_PMIX_TOOL_H
 #define PMIX_DSTORE_PMIX_TOOL_H
 
-#include <pmix.h>
+#include <pmix_server.h>
 
 #ifdef __cplusplus
 extern "C" {

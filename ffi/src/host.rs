@@ -2,6 +2,10 @@
 //!
 //! What an upcall is given stays until its callback has come, or until it returned where it wants no callback. The
 //! `cbdata` that a host sees is the number of the upcall: a callback that comes twice finds nothing the second time.
+//!
+//! Releases have appended to the module, under one name and without a word about it: it has 28 slots up to 4.2, 29 in
+//! 5.0 and 32 from 6.0 on, where the 29th is another one. So the 28 are read, and what is behind them for a host that
+//! says how large its module is, as one does that is compiled with our headers ([`MODULE_SIZE`]).
 
 use std::any::Any;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -19,6 +23,12 @@ use crate::entry::guard;
 use crate::memory::{copy_string_list, free_string_list};
 use crate::registry::{Registry, from_cbdata, to_cbdata};
 use crate::types::*;
+
+/// `PMIX_DSTORE_MODULE_SIZE` (size_t): an info of `PMIx_server_init` that tells the size of the caller's module.
+pub const MODULE_SIZE: &str = "pmix.dstore.modsize";
+
+/// The size of a module of release 5.0, whose last slot is for the control of sessions.
+const MODULE_SIZE_5_0: usize = 232;
 
 /// A host's module, copied: the host may free its own after `PMIx_server_init`.
 pub struct CHost {
@@ -52,18 +62,39 @@ macro_rules! upcall {
 }
 
 impl CHost {
-    /// A host with this module, or one that answers nothing where it is NULL.
+    /// A host with this module, or one that answers nothing where it is NULL. `size` is what the host says of the
+    /// module, if it does.
     ///
     /// # Safety
-    /// `module` is NULL or points to at least the 28 slots that every release has.
-    pub unsafe fn new(module: *const pmix_server_module_t) -> CHost {
-        // SAFETY: not NULL, and the structure declares no more slots than the caller promises.
-        CHost { module: (!module.is_null()).then(|| unsafe { module.read() }) }
+    /// `module` is NULL or points to at least the 28 slots that every release has, and to `size` bytes.
+    pub unsafe fn new(module: *const pmix_server_module_t, size: Option<usize>) -> CHost {
+        // SAFETY: not NULL, and of the caller's promise no more is used.
+        CHost { module: (!module.is_null()).then(|| unsafe { read_module(module, size.unwrap_or_default()) }) }
     }
 
     fn slots(&self) -> Option<&pmix_server_module_t> {
         self.module.as_ref()
     }
+}
+
+/// The slots of a module that has at least those of every release, and is at least `size` bytes long.
+///
+/// # Safety
+/// As it says.
+unsafe fn read_module(module: *const pmix_server_module_t, size: usize) -> pmix_server_module_t {
+    const COMMON: usize = std::mem::offset_of!(pmix_server_module_t, tool_connected2);
+    let is_whole = size >= size_of::<pmix_server_module_t>();
+    let mut slots = std::mem::MaybeUninit::<pmix_server_module_t>::zeroed();
+    let len = if is_whole { size_of::<pmix_server_module_t>() } else { COMMON };
+    // SAFETY: so many bytes are there, by the caller's promise, and have room.
+    unsafe { ptr::copy_nonoverlapping(module.cast::<u8>(), slots.as_mut_ptr().cast(), len) };
+    // SAFETY: slots that nothing was copied to are zero, which are none.
+    let mut slots = unsafe { slots.assume_init() };
+    if !is_whole && size >= MODULE_SIZE_5_0 {
+        // SAFETY: the module has a slot behind the common ones, by the caller's promise.
+        slots.session_control = unsafe { module.cast::<u8>().add(COMMON).cast::<Option<_>>().read() };
+    }
+    slots
 }
 
 /// The arguments of an upcall, whatever they are.
@@ -271,19 +302,34 @@ impl Host for CHost {
     }
 
     fn log(&self, proc: &Proc, data: &[Info], directives: &[Info]) -> Status {
-        let Some(function) = self.slots().and_then(|slots| slots.log) else { return Status::ERR_NOT_SUPPORTED };
+        let Some((log, log2)) = self.slots().map(|slots| (slots.log, slots.log2)) else {
+            return Status::ERR_NOT_SUPPORTED;
+        };
+        if log.is_none() && log2.is_none() {
+            return Status::ERR_NOT_SUPPORTED;
+        }
         let arguments =
             one::<pmix_proc_t>(proc).and_then(|proc| Ok((proc, Infos::new(data)?, Infos::new(directives)?)));
         let args = match arguments {
             Ok(arguments) => Arc::new(arguments),
             Err(status) => return status,
         };
-        let cbdata = to_cbdata(LOGS.keep(Kept(args.clone())));
+        let number = LOGS.keep(Kept(args.clone()));
+        let cbdata = to_cbdata(number);
         let (proc, data, directives) = &*args;
-        // SAFETY: the host gave the function for this; what it is given lives until it calls back.
-        unsafe {
-            let (items, count) = (data.as_ptr(), data.len());
-            function(proc.as_ptr(), items, count, directives.as_ptr(), directives.len(), Some(log_done), cbdata);
+        let (data, ndata, directives, ndirs) = (data.as_ptr(), data.len(), directives.as_ptr(), directives.len());
+        if let Some(function) = log2 {
+            // SAFETY: the host gave the function for this; what it is given lives until it calls back.
+            let status =
+                Status(unsafe { function(proc.as_ptr(), data, ndata, directives, ndirs, Some(log_done), cbdata) });
+            if status != Status::SUCCESS {
+                drop(LOGS.take(number));
+            }
+            return status;
+        }
+        if let Some(function) = log {
+            // SAFETY: as above.
+            unsafe { function(proc.as_ptr(), data, ndata, directives, ndirs, Some(log_done), cbdata) }
         }
         Status::SUCCESS
     }

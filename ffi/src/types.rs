@@ -1,7 +1,8 @@
 //! The structures and callback types of the C interface.
 //!
-//! Names and members are those of the C headers; sizes and offsets are checked against what was measured in the
-//! releases 4.2.2 to 7.0. All of them agree, except about the server module.
+//! Names and members are those of the C headers. Sizes, offsets and the types of functions are compared at compile time
+//! with the tables of `abi`, which hold what was measured in the releases 4.2.2 to 7.0. All of them agree, except about
+//! the server module.
 
 // Every item here is a C declaration that the standard documents under the same name.
 #![allow(missing_docs, non_camel_case_types)]
@@ -9,17 +10,6 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use libc::{pid_t, timeval};
-
-/// Checks size, alignment and offsets of a structure at compile time.
-macro_rules! layout {
-    ($name:ident, $size:literal, $align:literal; $($field:ident @ $offset:literal),* $(,)?) => {
-        const _: () = assert!(
-            size_of::<$name>() == $size
-                && align_of::<$name>() == $align
-                $(&& std::mem::offset_of!($name, $field) == $offset)*
-        );
-    };
-}
 
 /// `PMIX_MAX_NSLEN + 1` bytes: a namespace, NUL-terminated.
 pub type pmix_nspace_t = [c_char; 256];
@@ -84,7 +74,6 @@ pub struct pmix_coord_t {
     pub coord: *mut u32,
     pub dims: usize,
 }
-layout!(pmix_coord_t, 24, 8; view @ 0, coord @ 8, dims @ 16);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -92,7 +81,6 @@ pub struct pmix_cpuset_t {
     pub source: *mut c_char,
     pub bitmap: *mut c_void,
 }
-layout!(pmix_cpuset_t, 16, 8; source @ 0, bitmap @ 8);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -100,7 +88,6 @@ pub struct pmix_topology_t {
     pub source: *mut c_char,
     pub topology: *mut c_void,
 }
-layout!(pmix_topology_t, 16, 8; source @ 0, topology @ 8);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -111,7 +98,6 @@ pub struct pmix_geometry_t {
     pub coordinates: *mut pmix_coord_t,
     pub ncoords: usize,
 }
-layout!(pmix_geometry_t, 40, 8; fabric @ 0, uuid @ 8, osname @ 16, coordinates @ 24, ncoords @ 32);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -120,7 +106,6 @@ pub struct pmix_device_t {
     pub osname: *mut c_char,
     pub type_: pmix_device_type_t,
 }
-layout!(pmix_device_t, 24, 8; uuid @ 0, osname @ 8, type_ @ 16);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -128,7 +113,6 @@ pub struct pmix_resource_unit_t {
     pub type_: pmix_device_type_t,
     pub count: usize,
 }
-layout!(pmix_resource_unit_t, 16, 8; type_ @ 0, count @ 8);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -139,7 +123,6 @@ pub struct pmix_device_distance_t {
     pub mindist: u16,
     pub maxdist: u16,
 }
-layout!(pmix_device_distance_t, 32, 8; uuid @ 0, osname @ 8, type_ @ 16, mindist @ 24, maxdist @ 26);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -148,7 +131,6 @@ pub struct pmix_node_pid_t {
     pub nodeid: u32,
     pub pid: pid_t,
 }
-layout!(pmix_node_pid_t, 16, 8; hostname @ 0, nodeid @ 8, pid @ 12);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -156,7 +138,6 @@ pub struct pmix_byte_object_t {
     pub bytes: *mut c_char,
     pub size: usize,
 }
-layout!(pmix_byte_object_t, 16, 8; bytes @ 0, size @ 8);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -165,7 +146,6 @@ pub struct pmix_regex2_t {
     pub bytes: *mut u8,
     pub len: usize,
 }
-layout!(pmix_regex2_t, 24, 8; type_ @ 0, bytes @ 8, len @ 16);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -174,7 +154,6 @@ pub struct pmix_endpoint_t {
     pub osname: *mut c_char,
     pub endpt: pmix_byte_object_t,
 }
-layout!(pmix_endpoint_t, 32, 8; uuid @ 0, osname @ 8, endpt @ 16);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -183,7 +162,6 @@ pub struct pmix_envar_t {
     pub value: *mut c_char,
     pub separator: c_char,
 }
-layout!(pmix_envar_t, 24, 8; envar @ 0, value @ 8, separator @ 16);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -194,7 +172,6 @@ pub struct pmix_data_buffer_t {
     pub bytes_allocated: usize,
     pub bytes_used: usize,
 }
-layout!(pmix_data_buffer_t, 40, 8; base_ptr @ 0, pack_ptr @ 8, unpack_ptr @ 16, bytes_allocated @ 24, bytes_used @ 32);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -202,7 +179,6 @@ pub struct pmix_proc_t {
     pub nspace: pmix_nspace_t,
     pub rank: pmix_rank_t,
 }
-layout!(pmix_proc_t, 260, 4; nspace @ 0, rank @ 256);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -214,10 +190,6 @@ pub struct pmix_proc_info_t {
     pub exit_code: c_int,
     pub state: pmix_proc_state_t,
 }
-layout!(
-    pmix_proc_info_t, 296, 8;
-    proc @ 0, hostname @ 264, executable_name @ 272, pid @ 280, exit_code @ 284, state @ 288
-);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -226,7 +198,6 @@ pub struct pmix_data_array_t {
     pub size: usize,
     pub array: *mut c_void,
 }
-layout!(pmix_data_array_t, 24, 8; type_ @ 0, size @ 8, array @ 16);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -234,7 +205,6 @@ pub struct pmix_value_t {
     pub type_: pmix_data_type_t,
     pub data: pmix_value_data,
 }
-layout!(pmix_value_t, 32, 8; type_ @ 0, data @ 8);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -243,7 +213,6 @@ pub struct pmix_info_t {
     pub flags: pmix_info_directives_t,
     pub value: pmix_value_t,
 }
-layout!(pmix_info_t, 552, 8; key @ 0, flags @ 512, value @ 520);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -252,7 +221,6 @@ pub struct pmix_pdata_t {
     pub key: pmix_key_t,
     pub value: pmix_value_t,
 }
-layout!(pmix_pdata_t, 808, 8; proc @ 0, key @ 260, value @ 776);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -265,7 +233,6 @@ pub struct pmix_app_t {
     pub info: *mut pmix_info_t,
     pub ninfo: usize,
 }
-layout!(pmix_app_t, 56, 8; cmd @ 0, argv @ 8, env @ 16, cwd @ 24, maxprocs @ 32, info @ 40, ninfo @ 48);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -274,7 +241,6 @@ pub struct pmix_query_t {
     pub qualifiers: *mut pmix_info_t,
     pub nqual: usize,
 }
-layout!(pmix_query_t, 24, 8; keys @ 0, qualifiers @ 8, nqual @ 16);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -284,7 +250,6 @@ pub struct pmix_regattr_t {
     pub type_: pmix_data_type_t,
     pub description: *mut *mut c_char,
 }
-layout!(pmix_regattr_t, 536, 8; name @ 0, string @ 8, type_ @ 520, description @ 528);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -295,10 +260,9 @@ pub struct pmix_fabric_t {
     pub ninfo: usize,
     pub module: *mut c_void,
 }
-layout!(pmix_fabric_t, 40, 8; name @ 0, index @ 8, info @ 16, ninfo @ 24, module @ 32);
 
-/// The 28 slots that every release of the library has. A host built against an older header passes no more than
-/// these, so nothing behind them is ever read.
+/// What a host is asked. The first 28 slots are those of every release; how many there are behind them, only a host knows
+/// that says so ([`host`](crate::host)).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pmix_server_module_t {
@@ -330,15 +294,11 @@ pub struct pmix_server_module_t {
     pub group: Option<pmix_server_grp_fn_t>,
     pub fabric: Option<pmix_server_fabric_fn_t>,
     pub client_connected2: Option<pmix_server_client_connected2_fn_t>,
+    pub tool_connected2: Option<pmix_server_tool_connection2_fn_t>,
+    pub log2: Option<pmix_server_log2_fn_t>,
+    pub session_control: Option<pmix_server_session_control_fn_t>,
+    pub resource_block: Option<pmix_server_resource_block_fn_t>,
 }
-layout!(
-    pmix_server_module_t, 224, 8;
-    client_connected @ 0, client_finalized @ 8, abort @ 16, fence_nb @ 24, direct_modex @ 32, publish @ 40, lookup @ 48,
-    unpublish @ 56, spawn @ 64, connect @ 72, disconnect @ 80, register_events @ 88, deregister_events @ 96,
-    listener @ 104, notify_event @ 112, query @ 120, tool_connected @ 128, log @ 136, allocate @ 144, job_control @ 152,
-    monitor @ 160, get_credential @ 168, validate_credential @ 176, iof_pull @ 184, push_stdin @ 192, group @ 200,
-    fabric @ 208, client_connected2 @ 216
-);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -359,11 +319,6 @@ pub struct pmix_proc_stats_t {
     pub processor: u16,
     pub sample_time: timeval,
 }
-layout!(
-    pmix_proc_stats_t, 352, 8;
-    node @ 0, proc @ 8, pid @ 268, cmd @ 272, state @ 280, time @ 288, percent_cpu @ 304, priority @ 308,
-    num_threads @ 312, pss @ 316, vsize @ 320, rss @ 324, peak_vsize @ 328, processor @ 332, sample_time @ 336
-);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -381,12 +336,6 @@ pub struct pmix_disk_stats_t {
     pub milliseconds_io: u64,
     pub weighted_milliseconds_io: u64,
 }
-layout!(
-    pmix_disk_stats_t, 96, 8;
-    disk @ 0, num_reads_completed @ 8, num_reads_merged @ 16, num_sectors_read @ 24, milliseconds_reading @ 32,
-    num_writes_completed @ 40, num_writes_merged @ 48, num_sectors_written @ 56, milliseconds_writing @ 64,
-    num_ios_in_progress @ 72, milliseconds_io @ 80, weighted_milliseconds_io @ 88
-);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -399,11 +348,6 @@ pub struct pmix_net_stats_t {
     pub num_packets_sent: u64,
     pub num_send_errs: u64,
 }
-layout!(
-    pmix_net_stats_t, 56, 8;
-    net_interface @ 0, num_bytes_recvd @ 8, num_packets_recvd @ 16, num_recv_errs @ 24, num_bytes_sent @ 32,
-    num_packets_sent @ 40, num_send_errs @ 48
-);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -426,12 +370,6 @@ pub struct pmix_node_stats_t {
     pub netstats: *mut pmix_net_stats_t,
     pub nnetstats: usize,
 }
-layout!(
-    pmix_node_stats_t, 104, 8;
-    node @ 0, la @ 8, la5 @ 12, la15 @ 16, total_mem @ 20, free_mem @ 24, buffers @ 28, cached @ 32, swap_cached @ 36,
-    swap_total @ 40, swap_free @ 44, mapped @ 48, sample_time @ 56, diskstats @ 72, ndiskstats @ 80, netstats @ 88,
-    nnetstats @ 96
-);
 
 pub type pmix_release_cbfunc_t = unsafe extern "C" fn(cbdata: *mut c_void);
 pub type pmix_modex_cbfunc_t = unsafe extern "C" fn(
@@ -719,6 +657,40 @@ pub type pmix_server_fabric_fn_t = unsafe extern "C" fn(
     cbfunc: Option<pmix_info_cbfunc_t>,
     cbdata: *mut c_void,
 ) -> pmix_status_t;
+pub type pmix_server_tool_connection2_fn_t = unsafe extern "C" fn(
+    info: *mut pmix_info_t,
+    ninfo: usize,
+    cbfunc: Option<pmix_tool_connection_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t;
+pub type pmix_server_log2_fn_t = unsafe extern "C" fn(
+    client: *const pmix_proc_t,
+    data: *const pmix_info_t,
+    ndata: usize,
+    directives: *const pmix_info_t,
+    ndirs: usize,
+    cbfunc: Option<pmix_op_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t;
+pub type pmix_server_session_control_fn_t = unsafe extern "C" fn(
+    requestor: *const pmix_proc_t,
+    session_id: u32,
+    directives: *const pmix_info_t,
+    ndirs: usize,
+    cbfunc: Option<pmix_info_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t;
+pub type pmix_server_resource_block_fn_t = unsafe extern "C" fn(
+    requestor: *const pmix_proc_t,
+    directive: pmix_resource_block_directive_t,
+    block: *const c_char,
+    units: *const pmix_resource_unit_t,
+    nunit: usize,
+    info: *const pmix_info_t,
+    ninfo: usize,
+    cbfunc: Option<pmix_op_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t;
 pub type pmix_dmodex_response_fn_t =
     unsafe extern "C" fn(status: pmix_status_t, data: *mut c_char, sz: usize, cbdata: *mut c_void);
 pub type pmix_setup_application_cbfunc_t = unsafe extern "C" fn(
@@ -737,3 +709,10 @@ pub type pmix_iof_cbfunc_t = unsafe extern "C" fn(
     info: *mut pmix_info_t,
     ninfo: usize,
 );
+
+/// The size of a member of a structure.
+const fn member_size<T, M>(_: fn(&T) -> &M) -> usize {
+    size_of::<M>()
+}
+
+include!(concat!(env!("OUT_DIR"), "/layouts.rs"));

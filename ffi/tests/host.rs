@@ -19,14 +19,14 @@ fn host(fill: impl FnOnce(&mut pmix_server_module_t)) -> CHost {
     unsafe {
         let mut module: pmix_server_module_t = std::mem::zeroed();
         fill(&mut module);
-        CHost::new(&raw const module)
+        CHost::new(&raw const module, None)
     }
 }
 
 #[test]
 fn empty_slots_are_not_supported() {
     // SAFETY: NULL is allowed.
-    for host in [host(|_| {}), unsafe { CHost::new(ptr::null()) }] {
+    for host in [host(|_| {}), unsafe { CHost::new(ptr::null(), None) }] {
         assert_eq!(host.client_connected(&proc(0), 0, &[]), Status::OPERATION_SUCCEEDED);
         assert_eq!(host.client_finalized(&proc(0), 0, Completion::by_id(900)), Status::OPERATION_SUCCEEDED);
         assert_eq!(host.publish(&proc(0), &[], Completion::by_id(901)), Status::ERR_NOT_SUPPORTED);
@@ -141,4 +141,71 @@ fn data_of_the_host_is_copied_and_released() {
     let status = host.fence_nb(&[proc(1), proc(2)], &[], vec![5; 33], Completion::by_id(800));
     assert_eq!(status, Status::SUCCESS);
     assert_eq!(*RELEASED.lock().unwrap(), [33]);
+}
+
+#[test]
+fn of_a_module_that_does_not_tell_its_size_the_common_slots_are_read() {
+    // The last bytes before memory that nobody may read: a host compiled against 4.2 may have its module there.
+    const COMMON: usize = 224;
+    let page = 4096;
+    // SAFETY: memory of this test's own, of which the second page is taken away.
+    let end = unsafe {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let map = libc::mmap(ptr::null_mut(), 2 * page, protection, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
+        assert_ne!(map, libc::MAP_FAILED);
+        assert_eq!(libc::mprotect(map.byte_add(page), page, libc::PROT_NONE), 0);
+        map.byte_add(page)
+    };
+    for (size, told) in [(COMMON, None), (COMMON, Some(0)), (COMMON, Some(COMMON)), (COMMON + 8, Some(COMMON + 8))] {
+        // SAFETY: so many bytes lie before the end, and the module has no more.
+        let host = unsafe {
+            let module = end.byte_sub(size).cast::<pmix_server_module_t>();
+            (&raw mut (*module).log).write(Some(logged));
+            (&raw mut (*module).fabric).write(None);
+            CHost::new(module, told)
+        };
+        assert_eq!(host.log(&proc(0), &[], &[]), Status::SUCCESS, "{told:?}");
+    }
+    // SAFETY: it is this test's, and nothing points into it any more.
+    assert_eq!(unsafe { libc::munmap(end.byte_sub(page), 2 * page) }, 0);
+}
+
+#[test]
+fn of_a_module_that_tells_its_size_all_slots_are_read() {
+    // SAFETY: a module of NULL slots, which is a valid one.
+    let mut module: pmix_server_module_t = unsafe { std::mem::zeroed() };
+    module.log = Some(logged);
+    module.log2 = Some(refused);
+    // SAFETY: it is as large as each of these.
+    let host = |told| unsafe { CHost::new(&raw const module, told) };
+    assert_eq!(host(None).log(&proc(0), &[], &[]), Status::SUCCESS);
+    assert_eq!(host(Some(232)).log(&proc(0), &[], &[]), Status::SUCCESS);
+    for told in [size_of::<pmix_server_module_t>(), usize::MAX] {
+        assert_eq!(host(Some(told)).log(&proc(0), &[], &[]), Status::ERR_NO_PERMISSIONS);
+    }
+}
+
+unsafe extern "C" fn logged(
+    _client: *const pmix_proc_t,
+    _data: *const pmix_info_t,
+    _ndata: usize,
+    _directives: *const pmix_info_t,
+    _ndirs: usize,
+    cbfunc: Option<pmix_op_cbfunc_t>,
+    cbdata: *mut c_void,
+) {
+    // SAFETY: what the library passes.
+    unsafe { cbfunc.unwrap()(0, cbdata) }
+}
+
+unsafe extern "C" fn refused(
+    _client: *const pmix_proc_t,
+    _data: *const pmix_info_t,
+    _ndata: usize,
+    _directives: *const pmix_info_t,
+    _ndirs: usize,
+    _cbfunc: Option<pmix_op_cbfunc_t>,
+    _cbdata: *mut c_void,
+) -> pmix_status_t {
+    Status::ERR_NO_PERMISSIONS.0
 }

@@ -35,6 +35,11 @@ static void families(void)
     FAMILY(ENDPOINT, pmix_endpoint_t);
     FAMILY(GEOMETRY, pmix_geometry_t);
     FAMILY(DEVICE_DIST, pmix_device_distance_t);
+    FAMILY(DEVICE, pmix_device_t);
+    FAMILY(NODE_PID, pmix_node_pid_t);
+    FAMILY(RESOURCE_UNIT, pmix_resource_unit_t);
+    FAMILY(TOPOLOGY, pmix_topology_t);
+    FAMILY(CPUSET, pmix_cpuset_t);
     FAMILY(PROC_STATS, pmix_proc_stats_t);
     FAMILY(DISK_STATS, pmix_disk_stats_t);
     FAMILY(NET_STATS, pmix_net_stats_t);
@@ -44,6 +49,83 @@ static void families(void)
     PMIX_COORD_FREE(coords, 2);
     PMIX_DATA_BUFFER_CREATE(buffer);
     PMIX_DATA_BUFFER_RELEASE(buffer);
+}
+
+/* Every static initialiser; what they leave can be destructed. */
+static void initialisers(void)
+{
+    static pmix_coord_t coord = PMIX_COORD_STATIC_INIT;
+    static pmix_cpuset_t cpuset = PMIX_CPUSET_STATIC_INIT;
+    static pmix_topology_t topology = PMIX_TOPOLOGY_STATIC_INIT;
+    static pmix_geometry_t geometry = PMIX_GEOMETRY_STATIC_INIT;
+    static pmix_device_t device = PMIX_DEVICE_STATIC_INIT;
+    static pmix_resource_unit_t unit = PMIX_RESOURCE_UNIT_STATIC_INIT;
+    static pmix_device_distance_t distance = PMIX_DEVICE_DIST_STATIC_INIT;
+    static pmix_node_pid_t node_pid = PMIX_NODE_PID_STATIC_INIT;
+    static pmix_byte_object_t object = PMIX_BYTE_OBJECT_STATIC_INIT;
+    static pmix_regex2_t regex = PMIX_REGEX2_STATIC_INIT;
+    static pmix_endpoint_t endpoint = PMIX_ENDPOINT_STATIC_INIT;
+    static pmix_envar_t envar = PMIX_ENVAR_STATIC_INIT;
+    static pmix_data_buffer_t buffer = PMIX_DATA_BUFFER_STATIC_INIT;
+    static pmix_proc_t proc = PMIX_PROC_STATIC_INIT;
+    static pmix_proc_info_t proc_info = PMIX_PROC_INFO_STATIC_INIT;
+    static pmix_data_array_t array = PMIX_DATA_ARRAY_STATIC_INIT;
+    static pmix_value_t value = PMIX_VALUE_STATIC_INIT;
+    static pmix_info_t info = PMIX_INFO_STATIC_INIT;
+    static pmix_pdata_t pdata = PMIX_LOOKUP_STATIC_INIT;
+    static pmix_app_t app = PMIX_APP_STATIC_INIT;
+    static pmix_query_t query = PMIX_QUERY_STATIC_INIT;
+    static pmix_regattr_t regattr = PMIX_REGATTR_STATIC_INIT;
+    static pmix_fabric_t fabric = PMIX_FABRIC_STATIC_INIT;
+    static pmix_proc_stats_t proc_stats = PMIX_PROC_STATS_STATIC_INIT;
+    static pmix_disk_stats_t disk_stats = PMIX_DISK_STATS_STATIC_INIT;
+    static pmix_net_stats_t net_stats = PMIX_NET_STATS_STATIC_INIT;
+    static pmix_node_stats_t node_stats = PMIX_NODE_STATS_STATIC_INIT;
+    assert(proc.rank == PMIX_RANK_UNDEF && distance.mindist == UINT16_MAX && fabric.module == NULL);
+    assert(regex.len == 0 && unit.count == 0 && node_pid.pid == 0 && proc_stats.processor == 0);
+    PMIX_COORD_DESTRUCT(&coord);
+    PMIX_CPUSET_DESTRUCT(&cpuset);
+    PMIX_TOPOLOGY_DESTRUCT(&topology);
+    PMIX_GEOMETRY_DESTRUCT(&geometry);
+    PMIX_DEVICE_DESTRUCT(&device);
+    PMIX_BYTE_OBJECT_DESTRUCT(&object);
+    PMIX_ENDPOINT_DESTRUCT(&endpoint);
+    PMIX_ENVAR_DESTRUCT(&envar);
+    PMIX_DATA_BUFFER_DESTRUCT(&buffer);
+    PMIX_PROC_INFO_DESTRUCT(&proc_info);
+    PMIX_DATA_ARRAY_DESTRUCT(&array);
+    PMIX_VALUE_DESTRUCT(&value);
+    PMIX_INFO_DESTRUCT(&info);
+    PMIX_PDATA_DESTRUCT(&pdata);
+    PMIX_APP_DESTRUCT(&app);
+    PMIX_QUERY_DESTRUCT(&query);
+    PMIX_REGATTR_DESTRUCT(&regattr);
+    PMIX_DISK_STATS_DESTRUCT(&disk_stats);
+    PMIX_NET_STATS_DESTRUCT(&net_stats);
+    PMIX_NODE_STATS_DESTRUCT(&node_stats);
+}
+
+/* The functions that only release 4.2.2 has beside the macros. */
+static void arrays(void)
+{
+    pmix_proc_stats_t *procs;
+    pmix_disk_stats_t *disks;
+    pmix_net_stats_t *nets;
+    pmix_node_stats_t *nodes;
+    pmix_app_t *apps;
+    pmix_pdata_t *found;
+    PMIX_PROC_STATS_CREATE(procs, 2);
+    PMIX_DISK_STATS_CREATE(disks, 2);
+    PMIX_NET_STATS_CREATE(nets, 2);
+    PMIX_NODE_STATS_CREATE(nodes, 2);
+    PMIX_APP_CREATE(apps, 2);
+    PMIX_PDATA_CREATE(found, 2);
+    pmix_proc_stats_free(procs, 2);
+    pmix_disk_stats_free(disks, 2);
+    pmix_net_stats_free(nets, 2);
+    pmix_node_stats_free(nodes, 2);
+    pmix_app_free(apps, 2);
+    pmix_pdata_free(found, 2);
 }
 
 static void names(void)
@@ -124,11 +206,14 @@ static void infos(void)
     PMIX_INFO_LIST_ADD(rc, list, PMIX_IMMEDIATE, &flag, PMIX_BOOL);
     PMIX_INFO_LIST_XFER(rc, list, &infos[1]);
     assert(rc == PMIX_SUCCESS);
+    PMIX_INFO_LIST_PREPEND(rc, list, PMIX_OPTIONAL, &flag, PMIX_BOOL);
+    assert(rc == PMIX_SUCCESS);
     converted = (pmix_data_array_t *) calloc(1, sizeof(*converted));
     PMIX_INFO_LIST_CONVERT(rc, list, converted);
     PMIX_INFO_LIST_RELEASE(list);
     array = (pmix_info_t *) converted->array;
-    assert(rc == PMIX_SUCCESS && converted->size == 2 && strcmp(array[1].value.data.string, "n1") == 0);
+    assert(rc == PMIX_SUCCESS && converted->size == 3 && strcmp(array[2].value.data.string, "n1") == 0);
+    assert(PMIX_CHECK_KEY(&array[0], PMIX_OPTIONAL));
     PMIX_DATA_ARRAY_FREE(converted);
     PMIX_DATA_ARRAY_CONSTRUCT(&other, 2, PMIX_PROC);
     assert(other.size == 2 && ((pmix_proc_t *) other.array)[1].rank == 0);
@@ -168,6 +253,8 @@ static void before_init(void)
 int main(void)
 {
     families();
+    initialisers();
+    arrays();
     names();
     strings();
     values();

@@ -1,6 +1,8 @@
-//! The shared library exports what is in `abi.tsv` and nothing else, under the stock library's name.
+//! The shared library exports what is in `abi/functions.tsv` and nothing else, under the stock library's name.
 
-use std::path::PathBuf;
+mod tables;
+
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The shared library that was built beside this test.
@@ -21,12 +23,6 @@ fn output(program: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The lines of `abi.tsv`: name, group, releases, callers.
-fn table() -> impl Iterator<Item = [&'static str; 4]> {
-    let columns = |line: &'static str| line.split('\t').collect::<Vec<_>>().try_into().expect("four columns");
-    include_str!("../abi.tsv").lines().skip(1).map(columns)
-}
-
 /// The functions that answer `PMIX_ERR_NOT_SUPPORTED`.
 fn missing() -> Vec<&'static str> {
     let source = include_str!("../src/api/missing.rs").lines();
@@ -35,12 +31,45 @@ fn missing() -> Vec<&'static str> {
 
 #[test]
 fn exports_are_the_listed_names() {
-    let listed: Vec<&str> = table().map(|[name, ..]| name).collect();
+    let listed: Vec<&str> = tables::table("functions").iter().map(|row| row[0]).collect();
     assert!(listed.is_sorted());
     let table = output("nm", &["-D", "--defined-only"]);
     let mut exported: Vec<&str> = table.lines().filter_map(|line| line.split(' ').nth(2)).collect();
     exported.sort_unstable();
     assert_eq!(exported, listed);
+}
+
+/// Debian's libabigail, which compares libraries for distributions, on what the two libraries export. Of types and
+/// prototypes `headers.rs` knows more: Debian's library comes without their description.
+#[test]
+fn what_debians_library_exports_is_there_but_for_its_inside() {
+    let stock = Path::new("/usr/lib/x86_64-linux-gnu/pmix2/lib/libpmix.so.2");
+    let directory = tempfile::tempdir().unwrap();
+    let ours = directory.path().join("libpmix.so.2");
+    // Both without a description of types.
+    let stripped = Command::new("strip").arg(library()).arg("-o").arg(&ours).status().unwrap();
+    assert!(stripped.success());
+    let compared = match Command::new("abidiff").arg(stock).arg(&ours).output() {
+        Ok(compared) if stock.exists() => compared,
+        _ => return eprintln!("left out: Debian's libpmix2 or abigail-tools is not installed"),
+    };
+    // Its lowest two bits tell of wrong use and of failure.
+    assert_eq!(compared.status.code().unwrap() & 3, 0, "{}", String::from_utf8_lossy(&compared.stderr));
+    let report = String::from_utf8(compared.stdout).unwrap();
+    let named = |mark: &str| -> Vec<&str> {
+        report.lines().filter_map(|line| line.trim().strip_prefix(mark)?.split([' ', ',']).next()).collect()
+    };
+    assert_eq!(named("[C] "), [] as [&str; 0], "{report}");
+    let mut added = named("[A] ");
+    added.sort_unstable();
+    let later: Vec<_> = tables::table("functions").iter().filter(|row| row[2] != "4.2.2").map(|row| row[0]).collect();
+    assert_eq!(added, later);
+    // docs/abi.md says what is absent.
+    let document = include_str!("../../docs/abi.md");
+    let absent = named("[D] ");
+    let undocumented = |name: &&&str| !name.starts_with("pmix_") && !document.contains(&format!("`{name}`"));
+    assert_eq!(absent.iter().filter(undocumented).collect::<Vec<_>>(), [] as [&&str; 0]);
+    assert!(document.contains(&format!("{} names", absent.len())), "{} names are absent", absent.len());
 }
 
 #[test]
@@ -72,7 +101,8 @@ fn the_document_has_the_table() {
     let document = std::fs::read_to_string(path).unwrap();
     let missing = missing();
     let mut wanted = String::from("| name | group | since | called by | |\n|---|---|---|---|---|\n");
-    for [name, group, releases, callers] in table() {
+    for row in tables::table("functions") {
+        let (name, group, releases, callers) = (row[0], row[1], row[2], row[3]);
         let state = if missing.contains(&name) { "not supported" } else { "" };
         wanted += &format!("| `{name}` | {group} | {releases} | {callers} | {state} |\n");
     }

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 
-use pmix_dstore::model::{App, Info, Key, Proc, Query, Status};
+use pmix_dstore::model::{App, Info, Key, Proc, Query, Status, renamed};
 
 use crate::{Completion, Host};
 
@@ -52,7 +52,10 @@ impl Upcall {
             Upcall::NotifyEvent { code, source, range, infos } => {
                 host.notify_event(code, &source, range, &infos, Completion::by_id(id))
             }
-            Upcall::Query { proc, queries } => host.query(&proc, &queries, Completion::by_id(id)),
+            Upcall::Query { proc, mut queries } => {
+                renamed::say_both(&mut queries);
+                host.query(&proc, &queries, Completion::by_id(id))
+            }
             Upcall::Log { proc, data, directives } => host.log(&proc, &data, &directives),
             Upcall::Allocate { proc, directive, infos } => {
                 host.allocate(&proc, directive, &infos, Completion::by_id(id))

@@ -9,6 +9,7 @@
  *   store            stores values of its own and reads them
  *   clean-up DIR     has the directory DIR/RANK removed at its end
  *   log              logs bytes
+ *   query            asks which qualifiers two queries take, each in the words of another release
  *   types [leader]   reads numbers whose types the host decided, as --as slurm does; the local leader, too, which stock
  *                    servers work out themselves
  *   miss             asks for what nobody has, of ranks that have committed nothing yet
@@ -331,6 +332,28 @@ static void log_bytes(void)
     free_infos(&data);
 }
 
+static void query(void)
+{
+    static const char *const words[] = { "pmix.qry.quals", "pmix.qry.supqual" };
+    pmix_query_t queries[2];
+    pmix_info_t *results = NULL;
+    size_t count = 0;
+    bool asks = true;
+    for (int i = 0; i < 2; i++) {
+        PMIX_QUERY_CONSTRUCT(&queries[i]);
+        int rc;
+        PMIX_ARGV_APPEND(rc, queries[i].keys, i == 0 ? PMIX_QUERY_NAMESPACES : PMIX_QUERY_QUEUE_LIST);
+        (void) rc;
+        PMIX_QUERY_QUALIFIERS_CREATE(&queries[i], 1);
+        PMIX_INFO_LOAD(&queries[i].qualifiers[0], words[i], &asks, PMIX_BOOL);
+    }
+    pmix_status_t status = PMIx_Query_info(queries, 2, &results, &count);
+    check(status == PMIX_ERR_NOT_SUPPORTED, "PMIx_Query_info: %s", PMIx_Error_string(status));
+    for (int i = 0; i < 2; i++) {
+        PMIX_QUERY_DESTRUCT(&queries[i]);
+    }
+}
+
 static void types(bool with_leader)
 {
     if (with_leader) {
@@ -424,6 +447,8 @@ int main(int argc, char **argv)
         clean_up(argv[2]);
     } else if (strcmp(kind, "log") == 0) {
         log_bytes();
+    } else if (strcmp(kind, "query") == 0) {
+        query();
     } else if (strcmp(kind, "types") == 0) {
         types(argc > 2);
     } else if (strcmp(kind, "miss") == 0) {

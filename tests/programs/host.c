@@ -981,7 +981,10 @@ static pmix_status_t query(pmix_proc_t *proc, pmix_query_t *queries, size_t nque
 {
     (void) cbfunc;
     (void) cbdata;
-    note("query %s by %u", nqueries > 0 && queries[0].keys ? queries[0].keys[0] : "nothing", proc->rank);
+    for (size_t i = 0; i < nqueries; i++) {
+        note("query %s by %u, %s", queries[i].keys ? queries[i].keys[0] : "nothing", proc->rank,
+             told(queries[i].qualifiers, queries[i].nqual));
+    }
     return PMIX_ERR_NOT_SUPPORTED;
 }
 
@@ -998,6 +1001,17 @@ static void log_data(const pmix_proc_t *client, const pmix_info_t data[], size_t
     }
     answer_op(cbfunc, cbdata, PMIX_SUCCESS);
 }
+
+#if defined(PMIX_DSTORE) || PMIX_VERSION_MAJOR > 5
+/* The slot of later modules, where both are given. */
+static pmix_status_t log2_data(const pmix_proc_t *client, const pmix_info_t data[], size_t ndata,
+                               const pmix_info_t directives[], size_t ndirs, pmix_op_cbfunc_t cbfunc, void *cbdata)
+{
+    note("log2 by %u", client->rank);
+    log_data(client, data, ndata, directives, ndirs, cbfunc, cbdata);
+    return PMIX_SUCCESS;
+}
+#endif
 
 typedef struct {
     pmix_info_cbfunc_t cbfunc;
@@ -1475,6 +1489,9 @@ static pmix_server_module_t module = {
     .deregister_events = deregister_events,
     .notify_event = notify_event,
     .query = query,
+#if defined(PMIX_DSTORE) || PMIX_VERSION_MAJOR > 5
+    .log2 = log2_data,
+#endif
     .log = log_data,
     .job_control = job_control,
 };

@@ -2,7 +2,8 @@
  *
  *   hello                    only its line
  *   collectives              allreduce, alltoall, ring
- *   late                     the same, but rank 0 begins when the others have asked for its values
+ *   wait FILE                the same twice; between, FILE.R says that rank R waits outside the library until FILE is gone
+ *   late                     collectives, but rank 0 begins when the others have asked for its values
  *   apps N                   one of N applications of a job: says which
  *   spawn N TIMES            spawns N processes TIMES times, each time merges with them and lets them go
  *   spawn-multiple           spawns two applications at once, 2 and 1 processes
@@ -195,6 +196,17 @@ static void write_file(const char *path, const char *text)
     }
 }
 
+/* Says that this rank has come here, and waits until the file is gone. */
+static void wait_without(const char *path)
+{
+    char here[4096];
+    snprintf(here, sizeof(here), "%s.%d", path, rank);
+    write_file(here, "");
+    while (access(path, F_OK) == 0) {
+        usleep(20000);
+    }
+}
+
 static void read_file(const char *path, char *text, int len)
 {
     FILE *file;
@@ -298,6 +310,10 @@ int main(int argc, char **argv)
         be_child(parent, argc, argv);
     } else if (strcmp(kind, "collectives") == 0 || strcmp(kind, "late") == 0) {
         check_collectives(MPI_COMM_WORLD, "all");
+    } else if (strcmp(kind, "wait") == 0) {
+        check_collectives(MPI_COMM_WORLD, "before");
+        wait_without(argv[2]);
+        check_collectives(MPI_COMM_WORLD, "after");
     } else if (strcmp(kind, "apps") == 0) {
         int *appnum, found;
         MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &appnum, &found);

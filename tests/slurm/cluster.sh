@@ -8,6 +8,7 @@
 # file (`slurmd.n0.log`, `slurmd.n0.pid`, `spool.n0`, `tmp.n0`). With --lib, the daemons see DIR's libpmix.so in the place where
 # Slurm's plugin opens Debian's, by a bind mount that only they and the command see; steps that start later open what
 # the link `opened/libpmix.so` in that directory leads to. Debian's libraries are found in `stock`.
+# A slurmd that ends is started again, as soon as there is no file `slurmd.n0.down` (`slurmd.n1.down` ...).
 # There are two users beside those of the machine, `one` and `two`.
 # Needs root and the packages slurm-wlm and munge; ends only what it started.
 set -euo pipefail
@@ -105,8 +106,22 @@ for ((i = 0; i < nodes; i++)); do
     mkdir -p "$dir/spool.n$i"
     mkdir -m 1777 "$dir/tmp.n$i"
 done
+# What a node ends with: its namespaces outlive a slurmd that is killed. Shells report such a death, which is no news here.
+keep_slurmd() {
+    local files slurmd=
+    files=$1/slurmd.$(hostname)
+    exec 2>/dev/null
+    trap 'kill "$slurmd"; wait "$slurmd"; exit' TERM
+    while :; do
+        slurmd -D -N "$(hostname)" >>"$files.out.log" 2>&1 &
+        slurmd=$!
+        wait "$slurmd"
+        until sleep 0.05 && [ ! -e "$files.down" ]; do :; done
+    done
+}
+export -f keep_slurmd
 # shellcheck disable=SC2016
-start_hosts "$nodes" "" bash -c 'exec slurmd -D -N "$(hostname)" >"$0/slurmd.$(hostname).out.log" 2>&1' "$dir"
+start_hosts "$nodes" "" bash -c 'keep_slurmd "$0"' "$dir"
 
 idle() { [ "$(sinfo -h -N -o %T 2>/dev/null | grep -cx idle)" -eq "$nodes" ]; }
 for _ in $(seq 200); do

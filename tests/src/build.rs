@@ -84,6 +84,15 @@ impl Library {
         }
     }
 
+    /// The headers that come with it.
+    pub fn headers(self) -> PathBuf {
+        match self {
+            Library::Ours(_) => repository().join("ffi/include"),
+            Library::Stock => stock_variable("includedir"),
+            Library::Other(directory) => directory.with_file_name("include"),
+        }
+    }
+
     /// The file that a process of this library has mapped.
     pub fn file(self) -> PathBuf {
         let file = self.directory().join("libpmix.so.2");
@@ -125,29 +134,41 @@ pub fn pmixrun() -> PathBuf {
 /// The programs for which `mpicc` is the compiler.
 const MPI_PROGRAMS: [&str; 3] = ["ring", "mpi", "wireup"];
 
-/// The programs that need what is newer than the stock headers: they are compiled with ours.
-const NEWER_PROGRAMS: [&str; 1] = ["calls"];
-
 /// The compiled `tests/programs/NAME.c`: an MPI program, or one that is linked to libpmix if it calls it, for which `CC` may
 /// name another compiler than `cc`.
 pub fn program(name: &str) -> PathBuf {
     let is_mpi = MPI_PROGRAMS.contains(&name);
-    compiled(name, &format!("program-{name}"), is_mpi, |command| {
+    compiled(name, &format!("program-{name}"), is_mpi, Library::Stock, |command| {
         if !is_mpi {
-            command.arg(format!("-L{}", stock_variable("libdir").display()));
-            command.args(["-Wl,--as-needed", "-lpmix", "-lpthread", "-ldl", "-lm"]);
+            link_to(Library::Stock, command);
         }
     })
 }
 
+/// The same, not an MPI program, compiled with the headers of this library; stock ones of other releases are linked to it, as
+/// their headers need its functions, all others to Debian's.
+pub fn program_with(name: &str, headers: Library) -> PathBuf {
+    let (kind, library) = match headers {
+        Library::Ours(_) => ("ours".into(), Library::Stock),
+        Library::Stock => return program(name),
+        Library::Other(directory) => (directory.to_string_lossy().replace('/', "-"), headers),
+    };
+    compiled(name, &format!("program-{name}-{kind}"), false, headers, |command| link_to(library, command))
+}
+
+fn link_to(library: Library, command: &mut Command) {
+    command.arg(format!("-L{}", library.directory().display()));
+    command.args(["-Wl,--as-needed", "-lpmix", "-lpthread", "-ldl", "-lm"]);
+}
+
 /// The compiled `tests/programs/NAME.c` as a shared object that names no libpmix.
 pub fn plugin(name: &str) -> PathBuf {
-    compiled(name, &format!("plugin-{name}.so"), false, |command| {
+    compiled(name, &format!("plugin-{name}.so"), false, Library::Stock, |command| {
         command.args(["-shared", "-fPIC", "-lpthread"]);
     })
 }
 
-fn compiled(name: &str, output: &str, is_mpi: bool, link: impl FnOnce(&mut Command)) -> PathBuf {
+fn compiled(name: &str, output: &str, is_mpi: bool, headers: Library, link: impl FnOnce(&mut Command)) -> PathBuf {
     once(output, |output| {
         let source = repository().join("tests/programs").join(name).with_extension("c");
         // A name of its own: another test binary may be compiling the same.
@@ -155,10 +176,8 @@ fn compiled(name: &str, output: &str, is_mpi: bool, link: impl FnOnce(&mut Comma
         let compiler = if is_mpi { Some("mpicc".into()) } else { std::env::var_os("CC") };
         let mut command = Command::new(compiler.unwrap_or("cc".into()));
         command.args(["-O1", "-g", "-Wall", "-Wextra", "-Werror"]).arg(&source).arg("-o").arg(&made);
-        if NEWER_PROGRAMS.contains(&name) {
-            command.arg(format!("-I{}", repository().join("ffi/include").display()));
-        } else if !is_mpi {
-            command.arg(format!("-I{}", stock_variable("includedir").display()));
+        if !is_mpi {
+            command.arg(format!("-I{}", headers.headers().display()));
         }
         link(&mut command);
         succeed(&mut command);

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::{fs, thread};
 
-use nix::unistd::geteuid;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, geteuid};
 
 use crate::build::{identity, link};
 use crate::traces::{MARK, patiently};
@@ -16,6 +17,9 @@ use crate::{Ended, Library, Pair, Run, Traces, program, repository};
 pub const ROOT: u32 = 0;
 /// The two other users that a cluster knows, each with a group of its own of the same number.
 pub const USERS: [u32; 2] = [60_001, 60_002];
+
+/// What slurmd logs when the controller has heard that it is there.
+const REGISTERED: &str = "_handle_node_reg_resp:";
 
 /// What a cluster runs while it is there: it says where its files are and waits. Without a word on its input it fails, and
 /// `cluster.sh` shows the daemons' logs.
@@ -191,6 +195,33 @@ impl Cluster {
         self.named("slurmd")
     }
 
+    /// How many lines of a node's log, which its slurmd and its steps write, hold `text` so far.
+    ///
+    /// # Panics
+    /// Where there is no log.
+    pub fn said(&self, node: usize, text: &str) -> usize {
+        let log = self.directory.join(format!("slurmd.n{node}.log"));
+        let log = fs::read(&log).unwrap_or_else(|error| panic!("{}: {error}", log.display()));
+        String::from_utf8_lossy(&log).lines().filter(|line| line.contains(text)).count()
+    }
+
+    /// Kills a node's slurmd, which stays away until [`Down::ends`].
+    ///
+    /// # Panics
+    /// Where it does not run.
+    pub fn kill_slurmd(&self, node: usize) -> Down<'_> {
+        let registered = self.said(node, REGISTERED);
+        let file = self.directory.join(format!("slurmd.n{node}.down"));
+        fs::write(&file, "").expect("a file");
+        let killed = self.slurmds().into_iter().find(|slurmd| {
+            // It was started as `slurmd -D -N n0`.
+            fs::read(format!("/proc/{slurmd}/cmdline"))
+                .is_ok_and(|line| line.ends_with(format!("\0n{node}\0").as_bytes()))
+        });
+        kill(Pid::from_raw(killed.expect("the node's slurmd runs") as i32), Signal::SIGKILL).expect("root may");
+        Down { cluster: self, node, file, registered }
+    }
+
     /// The processes of the cluster that have this name.
     fn named(&self, wanted: &str) -> Vec<u32> {
         let ours = fs::metadata(format!("/proc/{}/ns/pid", self.inside)).map(|metadata| metadata.ino()).ok();
@@ -214,6 +245,29 @@ impl Cluster {
         assert!(status.success(), "cluster.sh: {status}");
         assert!(!self.directory.exists(), "{} is left", self.directory.display());
         self.traces.assert_none_left("the cluster's end");
+    }
+}
+
+/// A node whose slurmd has been killed.
+#[derive(Debug)]
+#[must_use = "a node whose slurmd stays away runs no more steps"]
+pub struct Down<'a> {
+    cluster: &'a Cluster,
+    node: usize,
+    file: PathBuf,
+    /// How often the node had registered before.
+    registered: usize,
+}
+
+impl Down<'_> {
+    /// Lets slurmd be started again, and waits until the controller knows of it.
+    ///
+    /// # Panics
+    /// When it does not come.
+    pub fn ends(self) {
+        fs::remove_file(&self.file).expect("the file that keeps slurmd away");
+        let missing = patiently(|| Some(()).filter(|()| self.cluster.said(self.node, REGISTERED) == self.registered));
+        assert!(missing.is_none(), "no slurmd on node {}", self.node);
     }
 }
 

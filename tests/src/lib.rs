@@ -1,7 +1,8 @@
 //! Tests of the PMIx library against real peers: what the tests share.
 //!
 //! * [`Library`]: the library under test is a parameter; the same programs run with ours and with Debian's.
-//! * [`program`], [`plugin`]: the C programs of `tests/programs`, compiled once against the stock headers.
+//! * [`program`], [`plugin`]: the C programs of `tests/programs`, compiled once against the stock headers;
+//!   [`program_with`]: against others.
 //! * [`Run`]: a command with a deadline, after which its whole process group is killed.
 //! * [`Pair`]: whose library serves, and whose the ranks have.
 //! * [`Root`]: another Debian release in a directory, with Open MPI 5.
@@ -23,8 +24,8 @@ mod run;
 mod traces;
 mod waiting;
 
-pub use build::{Library, Profile, plugin, pmixrun, program, repository};
-pub use cluster::{Cluster, ROOT, USERS};
+pub use build::{Library, Profile, plugin, pmixrun, program, program_with, repository};
+pub use cluster::{Cluster, Down, ROOT, USERS};
 pub use pair::{Pair, is_large, times};
 pub use root::Root;
 pub use run::{Ended, Run};

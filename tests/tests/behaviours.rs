@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use pmix_tests::{Ended, Library, Pair, Run, Traces, plugin, program};
+use pmix_tests::{Ended, Library, Pair, Run, Traces, plugin, program, program_with};
 
 /// A host with the server's library and the arguments `host_args`, whose ranks have theirs and do what `command` says.
 fn hosted(pair: Pair, traces: &Traces, host_args: &str, command: &str) -> Run {
@@ -258,5 +258,28 @@ fn open_mpi_under_another_launcher_knows_its_job_by_a_variable() {
             assert_eq!(ended.count("FAIL"), 0, "{pair:?}: {ended}");
             traces.assert_none_left(&ended);
         }
+    }
+}
+
+/// Of no table: an attribute of queries has another key from 7.0 on, and a host may know the one or the other.
+#[test]
+fn a_host_hears_both_keys_of_a_query_for_qualifiers() {
+    in_pairs(&Pair::all()[..2], "-n 1", "query", 1, |ended| {
+        for (key, first, second) in [("ns", "quals", "supqual"), ("qlst", "supqual", "quals")] {
+            let line = format!("query pmix.qry.{key} by 0, given pmix.qry.{first}=bool:1 pmix.qry.{second}=bool:1");
+            assert_eq!(told(ended, &line), 1, "{line}: {ended}");
+        }
+    });
+}
+
+/// Of no table: our headers tell our library how many slots there are; Debian's reads the slots it knows.
+#[test]
+fn a_host_with_our_headers_is_asked_by_the_later_slots() {
+    for (pair, log2) in [(Pair::all()[0], 1), (Pair::stock(), 0)] {
+        let traces = Traces::begin();
+        let host = Run::new(program_with("host", Library::ours()), pair.server).traced(&traces);
+        let ended = run(pair, &traces, commanded(host, pair, "-n 1", "log"), 1);
+        assert_eq!(told(&ended, "log2 by 0"), log2, "{ended}");
+        assert_eq!(told(&ended, "log pmix.log.msg by 0: help of 0"), 1, "{ended}");
     }
 }

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::fmt::Write;
 use std::fs;
 
-use pmix_tests::{Ended, Library, Run, Traces, program, repository, times};
+use pmix_tests::{Ended, Library, Run, Traces, program_with, repository, times};
 
 /// What the cases of this run come from.
 const SEED: u64 = 1;
@@ -20,7 +20,7 @@ const SHOWN_MAX: usize = 12;
 /// Runs `calls` with a library; what the stock library says on standard error does not count.
 fn run(library: Library, words: &str) -> Ended {
     let traces = Traces::begin();
-    let ended = Run::new(program("calls"), library).traced(&traces).args(words).succeed();
+    let ended = Run::new(program_with("calls", Library::ours()), library).traced(&traces).args(words).succeed();
     assert!(ended.stdout.ends_with("\ndone\n"), "{ended}");
     if library.is_ours() {
         assert_eq!(ended.stderr, "", "{words}");

@@ -72,6 +72,23 @@ fn flipped_bytes_of_tables() {
             (HEADER_LEN..keys).step_by(64).for_each(|slot| bytes[slot + 16] ^= 1);
         });
     }
+    // Who has attached them before has the slots in its own memory.
+    assert_told(&job.finish(), "a table is damaged", false);
+}
+
+#[test]
+fn flipped_bytes_of_names_of_keys() {
+    let (job, _, segments) = start();
+    for segment in &segments {
+        change(segment, |bytes| {
+            let end = RawHeader::read(bytes).unwrap().toc_pos as usize;
+            for name in [&b"pmix."[..], b"r.bytes", b"r.number"] {
+                let found = bytes[..end].windows(name.len()).enumerate().filter(|(_, window)| window == &name);
+                let found: Vec<_> = found.map(|(at, _)| at).collect();
+                found.iter().for_each(|at| bytes[*at] ^= 1);
+            }
+        });
+    }
     assert_told(&job.finish(), "a table is damaged", true);
 }
 

@@ -1,7 +1,7 @@
 //! A C host with one or two servers, its ranks doing the checks of `tests/programs/client.c`, in every combination of
 //! our library and Debian's on the two sides; and, where `PMIX_TEST_PEERS` names such, with libraries of other releases.
 
-use pmix_tests::{Ended, Library, Profile, Run, program};
+use pmix_tests::{Ended, Library, Profile, Run, program_with};
 
 /// One run of the host.
 struct Case {
@@ -10,13 +10,20 @@ struct Case {
     host: Library,
     /// Taking turns by rank.
     ranks: Vec<Library>,
+    /// What host and ranks are compiled with.
+    headers: Library,
     host_args: &'static str,
     client_args: &'static str,
 }
 
 impl Case {
     fn new(servers: u32, ranks_per_server: u32, host: Library, ranks: &[Library]) -> Case {
-        Case { servers, ranks_per_server, host, ranks: ranks.to_vec(), host_args: "", client_args: "--reput" }
+        let headers = Library::Stock;
+        Case { servers, ranks_per_server, host, ranks: ranks.to_vec(), headers, host_args: "", client_args: "--reput" }
+    }
+
+    fn headers(self, headers: Library) -> Case {
+        Case { headers, ..self }
     }
 
     fn host_args(self, host_args: &'static str) -> Case {
@@ -33,11 +40,11 @@ impl Case {
 
     fn run(&self) -> Ended {
         let libraries: Vec<_> = self.ranks.iter().map(|library| library.directory().display().to_string()).collect();
-        Run::new(program("host"), self.host)
+        Run::new(program_with("host", self.headers), self.host)
             .args(&format!("-s {} -n {} --timeout 100 {}", self.servers, self.ranks_per_server, self.host_args))
             .arg("--rank-lib")
             .arg(libraries.join(","))
-            .arg(program("client"))
+            .arg(program_with("client", self.headers))
             .args(self.client_args)
             .run()
     }
@@ -172,6 +179,30 @@ fn libraries_of_other_releases() {
         Case::new(1, 4, other, &[ours(), other]).host_args("--env PMIX_MCA_gds=hash").pass();
         for (host, ranks) in [(other, ours()), (ours(), other)] {
             aborts(host, ranks);
+        }
+    }
+}
+
+/// Ours declare later functions, and these programs are linked to Debian's library: they need none of them.
+#[test]
+fn programs_compiled_with_our_headers() {
+    for host in [ours(), Library::Stock] {
+        for ranks in [ours(), Library::Stock] {
+            Case::new(1, 2, host, &[ranks]).headers(ours()).pass();
+        }
+    }
+}
+
+/// Each runs with the library that its headers come with, and with ours.
+#[test]
+fn programs_compiled_with_headers_of_other_releases() {
+    if Library::others().is_empty() {
+        return eprintln!("left out: PMIX_TEST_PEERS names no libraries of other releases");
+    }
+    for &other in Library::others() {
+        for (host, ranks) in [(ours(), ours()), (other, ours()), (ours(), other), (other, other)] {
+            Case::new(1, 2, host, &[ranks]).headers(other).pass();
+            Case::new(1, 2, host, &[ranks]).headers(ours()).pass();
         }
     }
 }

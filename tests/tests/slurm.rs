@@ -5,11 +5,20 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use pmix_tests::{Cluster, Ended, Library, Pair, ROOT, Run, USERS, program, times};
 
 /// The stock library on both sides: how Slurm is without us.
 const REFERENCE: Pair = Pair { server: Library::Stock, ranks: Library::Stock };
+
+/// Our library on one side at least, and how Slurm is without us.
+fn pairs_and_reference() -> [Pair; 4] {
+    let [both, server, ranks] = Pair::all();
+    [both, server, ranks, REFERENCE]
+}
 
 /// Debian's Slurm ends a fence of the other kind on each node alone, whatever the library.
 fn in_a_ring(run: Run) -> Run {
@@ -48,8 +57,7 @@ const KILLED: i32 = 137;
 #[test]
 fn a_rank_that_fails_ends_the_step_as_with_the_stock_library() {
     const TRIES: u32 = 3;
-    let [both, server, ranks] = Pair::all();
-    for pair in [both, server, ranks, REFERENCE] {
+    for pair in pairs_and_reference() {
         let Some(cluster) = Cluster::start(1) else { return };
         for user in [ROOT, USERS[0]] {
             for (args, code, reason) in ENDS {
@@ -127,23 +135,18 @@ fn connections_between_the_daemons_of_every_kind() {
     cluster.end();
 }
 
-/// How often Slurm's server on this node has been asked for a fence so far.
-fn fences(cluster: &Cluster, node: usize) -> usize {
-    let log = cluster.directory().join(format!("slurmd.n{node}.log"));
-    let log = fs::read(&log).unwrap_or_else(|error| panic!("{}: {error}", log.display()));
-    String::from_utf8_lossy(&log).lines().filter(|line| line.contains("_fencenb_fn:")).count()
-}
+/// What Slurm's server logs when it is asked for a fence.
+const FENCE: &str = "_fencenb_fn:";
 
 #[test]
 fn fences_of_one_node_are_not_the_hosts_and_others_are_asked_for_once_by_each_node() {
     let Some(cluster) = Cluster::start(4) else { return };
-    let [both, server, ranks] = Pair::all();
-    for pair in [both, server, ranks, REFERENCE] {
+    for pair in pairs_and_reference() {
         let asked = |layout: &str, size| {
-            let before: Vec<usize> = (0..4).map(|node| fences(&cluster, node)).collect();
+            let before: Vec<usize> = (0..4).map(|node| cluster.said(node, FENCE)).collect();
             let ended = run(&cluster, pair, ROOT, layout, "collectives");
             cluster.assert_well(pair, ROOT, &ended, size);
-            (0..4).map(|node| fences(&cluster, node) - before[node]).collect::<Vec<_>>()
+            (0..4).map(|node| cluster.said(node, FENCE) - before[node]).collect::<Vec<_>>()
         };
         assert_eq!(asked("-N 1 -n 6", 6), [0; 4], "{pair:?}");
         // Open MPI has two fences in MPI_Init and one in MPI_Finalize.
@@ -197,6 +200,76 @@ fn a_rank_that_is_killed_in_a_fence_of_several_nodes_holds_nobody() {
             assert!(ended.stderr.contains("task 1: Exited with exit code 137"), "{pair:?}: {ended}");
             cluster.assert_no_steps(&ended);
             fs::remove_file(&gate).expect("the gate");
+        }
+    }
+    cluster.end();
+}
+
+/// Waits until the ranks of a job have made their files, `FILE.0`, `FILE.1` ..., and takes these away.
+fn arrived(file: &Path, ranks: usize) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    for rank in 0..ranks {
+        let here = file.with_extension(rank.to_string());
+        while fs::remove_file(&here).is_err() {
+            assert!(Instant::now() < deadline, "rank {rank} has not come");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// The daemons of the step know each other by then; slurmd is needed again for the next step.
+#[test]
+fn a_step_goes_on_when_a_slurmd_is_killed_in_its_middle() {
+    let Some(cluster) = Cluster::start(2) else { return };
+    let gate = cluster.scratch().join("gate");
+    for pair in pairs_and_reference() {
+        for node in [0, 1] {
+            for _ in 0..times(1, 10) {
+                fs::write(&gate, "").expect("the gate");
+                let job = in_a_ring(cluster.job(pair, ROOT, "-N 2 -n 4 -m cyclic", "wait").arg(&gate));
+                let running = thread::spawn(move || job.run());
+                arrived(&gate, 4);
+                let down = cluster.kill_slurmd(node);
+                fs::remove_file(&gate).expect("the gate");
+                let ended = running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                cluster.assert_well(pair, ROOT, &ended, 4);
+                cluster.assert_no_steps(&ended);
+                down.ends();
+            }
+        }
+    }
+    cluster.end();
+}
+
+/// Waits for the gate of its node, and begins.
+const BY_NODES: &str = r#"> "$0.$SLURM_PROCID"; while test -e "$0.n$SLURM_NODEID"; do sleep 0.02; done; exec "$@""#;
+
+/// The first message of a node to another goes through the slurmd there, and Slurm tries for half a minute at least.
+#[test]
+fn a_fence_waits_for_a_slurmd_that_comes_back() {
+    let Some(cluster) = Cluster::start(2) else { return };
+    let gate = cluster.scratch().join("gate");
+    let gates = ["n0", "n1"].map(|node| gate.with_extension(node));
+    for pair in pairs_and_reference() {
+        for _ in 0..times(1, 10) {
+            gates.iter().for_each(|gate| fs::write(gate, "").expect("a gate"));
+            let job = in_a_ring(cluster.srun(pair, ROOT, "-N 2 -n 4 -m cyclic")).args("sh -c").arg(BY_NODES);
+            let job = job.arg(&gate).arg(program("mpi")).arg("collectives");
+            let running = thread::spawn(move || job.run());
+            arrived(&gate, 4);
+            let down = cluster.kill_slurmd(1);
+            // The node that has its slurmd writes to the other one first: had it been written to, it would know a better way.
+            let before = cluster.said(0, FENCE);
+            fs::remove_file(&gates[0]).expect("a gate");
+            while cluster.said(0, FENCE) == before {
+                assert!(!running.is_finished(), "the step has ended: {:?}", running.join());
+                thread::sleep(Duration::from_millis(5));
+            }
+            fs::remove_file(&gates[1]).expect("a gate");
+            down.ends();
+            let ended = running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            cluster.assert_well(pair, ROOT, &ended, 4);
+            cluster.assert_no_steps(&ended);
         }
     }
     cluster.end();

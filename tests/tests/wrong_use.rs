@@ -51,7 +51,7 @@ fn null_for_each_pointer() {
     called.append(&mut covered(&alone("server")));
     called.append(&mut covered(&as_ranks(1, "client", "1")));
     // What is left takes no pointer.
-    let table = fs::read_to_string(repository().join("ffi/abi.tsv")).expect("the table of exports");
+    let table = fs::read_to_string(repository().join("ffi/abi/functions.tsv")).expect("the table of exports");
     let exported = table.lines().skip(1).filter_map(|line| line.split('\t').next());
     let functions = exported.filter(|name| name.starts_with("PMIx_"));
     let without_pointers = |name: &&str| {

@@ -49,11 +49,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let get = |text: &str, rank: u32| {
         let key = KeyRef::new(black_box(text).as_bytes());
         let job = view.job()?;
-        find(job, Rank(rank), key, &Selector::default(), &caller).map(|value| fold(&value))
+        find(job, Rank(rank), &key, &Selector::default(), &caller).map(|value| fold(&value))
     };
     let column = |text: &str, rank: u32| {
         let job = view.job()?;
-        let (key, _) = job.find_key(KeyRef::new(black_box(text).as_bytes()))?;
+        let (key, _) = job.find_key(&KeyRef::new(black_box(text).as_bytes()))?;
         job.value(Realm::Proc, rank, key).map(|value| fold(&value))
     };
     let modex = |text: &str, rank: u32| {

@@ -72,9 +72,9 @@ impl JobData {
 impl JobLookup for JobData {
     type Key<'a> = KeyRef<'a>;
 
-    fn find_key<'a>(&self, key: KeyRef<'a>) -> Option<(KeyRef<'a>, RealmMask)> {
+    fn find_key<'a>(&self, key: &KeyRef<'a>) -> Option<(KeyRef<'a>, RealmMask)> {
         // A heap store has no key table; every realm may hold the key.
-        Some((key, RealmMask::ALL))
+        Some((*key, RealmMask::ALL))
     }
 
     fn value(&self, realm: Realm, row: u32, key: KeyRef<'_>) -> Option<ValueRef<'_>> {

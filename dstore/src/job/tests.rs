@@ -26,7 +26,7 @@ fn get(job: &JobData, rank: Rank, key: &str) -> Option<Value> {
 
 fn get_as(job: &JobData, rank: Rank, key: &str, selector: &Selector<'_>, caller: u32) -> Option<Value> {
     let caller = Caller { rank: Some(Rank(caller)), hostname: HOST };
-    rules::find(job, rank, KeyRef::from(key), selector, &caller).map(|value| value.to_value().unwrap())
+    rules::find(job, rank, &KeyRef::from(key), selector, &caller).map(|value| value.to_value().unwrap())
 }
 
 fn maps() -> [Info; 2] {

@@ -3,6 +3,7 @@
 mod data_type;
 pub mod keys;
 mod names;
+pub mod renamed;
 mod status;
 mod value;
 mod value_ref;

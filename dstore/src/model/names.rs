@@ -231,38 +231,45 @@ pub struct KeyRef<'a> {
 
 impl<'a> KeyRef<'a> {
     /// The key `text`, which the caller has cut at its NUL.
+    #[inline]
     pub fn new(text: &'a [u8]) -> KeyRef<'a> {
         KeyRef { text, hash: xxh3_64(text) }
     }
 
     /// The bytes of the key.
+    #[inline]
     pub fn text(&self) -> &'a [u8] {
         self.text
     }
 
     /// The hash of the key: xxh3 of its bytes with seed 0. Part of the segment format.
+    #[inline]
     pub fn hash(&self) -> u64 {
         self.hash
     }
 
     /// Whether the key is reserved for the standard: it begins with `pmix`.
+    #[inline]
     pub fn is_reserved(&self) -> bool {
         self.text.starts_with(b"pmix")
     }
 
     /// Whether this is the key `name`.
+    #[inline]
     pub fn is(&self, name: &str) -> bool {
         self.text == name.as_bytes()
     }
 }
 
 impl<'a> From<&'a Key> for KeyRef<'a> {
+    #[inline]
     fn from(key: &'a Key) -> KeyRef<'a> {
         KeyRef::new(key.as_bytes())
     }
 }
 
 impl<'a> From<&'a str> for KeyRef<'a> {
+    #[inline]
     fn from(name: &'a str) -> KeyRef<'a> {
         KeyRef::new(name.as_bytes())
     }

@@ -117,7 +117,7 @@ pub(super) fn or_empty<T: Default>(
 ///
 /// # Errors
 /// It does not lie in the region or is no value of its type.
-#[inline]
+#[inline(always)]
 pub(super) fn payload(bytes: &[u8], ty: DataType, pos: u64, len: u32) -> Read<ValueRef<'_>> {
     if ty == DataType::STRING {
         if len == NULL_LEN {

@@ -117,7 +117,7 @@ impl Column {
     }
 
     /// The value of a row; `heap` is the heap region of the segment `bytes`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn value<'a>(&self, bytes: &'a [u8], heap: &'a [u8], row: u32) -> Read<ValueRef<'a>> {
         if row < self.rows && (self.presence.count() == 0 || self.presence.bit(bytes, row as usize)?) {
             let number = match self.source {

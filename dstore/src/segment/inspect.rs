@@ -210,7 +210,7 @@ fn job_report(reader: &JobReader, options: &InspectOptions) -> Report {
         for row in 0..rows.min(options.rows_max) {
             let mut row_report = Report::map();
             for key in &keys {
-                let value = reader.find_key(*key).and_then(|(key, _)| reader.value(realm, row, key));
+                let value = reader.find_key(key).and_then(|(key, _)| reader.value(realm, row, key));
                 if let Some(value) = value {
                     row_report.add(text(key.text()), value_text(&value, options));
                 }

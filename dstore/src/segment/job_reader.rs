@@ -12,7 +12,7 @@ use super::key_table::{FoundKey, KeyTable};
 use super::region::Region;
 use super::toc::{APPNUMS_ARE_ROWS, ArchivedJobToc, IdRow, JobToc, NO_ID, NODE_IDS_ARE_ROWS, NameSlot};
 use crate::model::{KeyRef, ValueRef};
-use crate::rules::{JobLookup, Realm, RealmMask};
+use crate::rules::{self, JobLookup, Realm, RealmMask};
 
 /// A job segment: what the host registered about a job.
 pub struct JobReader {
@@ -75,7 +75,7 @@ impl JobReader {
             node_names = Table::default();
         }
         Ok(JobReader {
-            keys: or_empty(KeyTable::check(toc.keys, len), judge)?,
+            keys: or_empty(KeyTable::check(toc.keys, segment.bytes()), judge)?,
             columns: columns.into(),
             rows: toc.rows,
             proc_count: toc.proc_count,
@@ -91,7 +91,7 @@ impl JobReader {
     /// What the column of a key in a realm is made of, in words.
     pub(super) fn column_form(&self, key: &KeyRef<'_>, realm: Realm) -> Option<String> {
         let bytes = self.segment.bytes();
-        let column = self.keys.find(bytes, key).and_then(|key| key.column(bytes, realm as usize)).ok()?;
+        let column = self.keys.find(bytes, key).and_then(|key| self.keys.column(bytes, key, realm as usize)).ok()?;
         self.columns.get(column as usize).map(Column::form)
     }
 
@@ -115,8 +115,8 @@ impl JobReader {
     pub fn keys(&self) -> impl Iterator<Item = (KeyRef<'_>, RealmMask)> {
         let bytes = self.segment.bytes();
         let key = move |id| {
-            let key = self.keys.by_id(bytes, id)?;
-            Ok((KeyRef::new(self.keys.text(bytes, key)?), key.realms(bytes)?))
+            let (key, text) = self.keys.by_id(bytes, id)?;
+            Ok((KeyRef::new(text), self.keys.realms(bytes, key)?))
         };
         (0..self.keys.count()).filter_map(move |id| self.segment.found(key(id)))
     }
@@ -162,13 +162,13 @@ impl JobReader {
         Err(Miss::Absent)
     }
 
-    #[inline]
+    #[inline(always)]
     fn column_value(&self, realm: Realm, row: u32, key: FoundKey) -> Read<ValueRef<'_>> {
         let bytes = self.segment.bytes();
-        let column = key.column(bytes, realm as usize)?;
+        let column = self.keys.column(bytes, key, realm as usize)?;
         let column = self.columns.get(column as usize).ok_or(Miss::Damaged)?;
         // A damaged key table must not lead to the values of another key.
-        if !column.is_of(key.id(bytes)?, realm as u32) {
+        if !column.is_of(self.keys.id(bytes, key)?, realm as u32) {
             return Err(Miss::Damaged);
         }
         column.value(bytes, self.heap(), row)
@@ -182,14 +182,19 @@ pub struct JobKey(FoundKey);
 impl JobLookup for JobReader {
     type Key<'a> = JobKey;
 
-    #[inline]
-    fn find_key<'a>(&self, key: KeyRef<'a>) -> Option<(JobKey, RealmMask)> {
+    #[inline(always)]
+    fn find_key<'a>(&self, key: &KeyRef<'a>) -> Option<(JobKey, RealmMask)> {
         let bytes = self.segment.bytes();
-        let found = self.keys.find(bytes, &key).and_then(|key| Ok((JobKey(key), key.realms(bytes)?)));
+        let found = self.keys.find(bytes, key).and_then(|key| Ok((JobKey(key), self.keys.realms(bytes, key)?)));
         self.segment.found(found)
     }
 
-    #[inline]
+    #[inline(always)]
+    fn class(&self, key: &KeyRef<'_>, found: JobKey) -> Option<Realm> {
+        self.keys.class(found.0).unwrap_or_else(|| rules::class_of(key))
+    }
+
+    #[inline(always)]
     fn value(&self, realm: Realm, row: u32, key: JobKey) -> Option<ValueRef<'_>> {
         self.segment.found(self.column_value(realm, row, key.0))
     }

@@ -1,4 +1,7 @@
 //! The interned keys of a segment.
+//!
+//! A key table of usual size is read once, when its segment is attached: its good slots are kept in this process's own
+//! memory, where nothing needs a check any more. A large one stays where it is, and each slot is verified at each lookup.
 
 use std::mem::offset_of;
 
@@ -6,115 +9,206 @@ use super::bytes::{Miss, Read, Table, slice_at, u32_at, u64_at};
 use super::header::SegmentError;
 use super::toc::{KeySlot, KeysToc, NO_ID};
 use crate::model::KeyRef;
-use crate::rules::RealmMask;
+use crate::room;
+use crate::rules::{self, Realm, RealmMask};
 
 /// Reads the key table of a segment.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct KeyTable {
     slots: Table,
     ids: Table,
     text: Table,
+    /// The slots, read and verified; none where there are too many, or one is damaged.
+    own: Box<[OwnSlot]>,
 }
 
-/// A key that was found: the position in the file of its slot.
+/// Tables of more slots than this are not copied: every client of a node has its own copy.
+const OWN_SLOTS_MAX: usize = 1024;
+
+/// A slot in this process's memory.
+#[derive(Clone, Copy, Debug)]
+struct OwnSlot {
+    hash: u64,
+    text_pos: u32,
+    text_len: u32,
+    /// [`NO_ID`] in an empty slot.
+    id: u32,
+    realms: RealmMask,
+    /// The realm that the standard gives the key.
+    class: Option<Realm>,
+    columns: [u32; 5],
+}
+
+/// A key that was found: the index of its slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FoundKey(usize);
 
 impl KeyTable {
-    /// Checks the extents of the table against a file of `len` bytes.
+    /// Checks the extents of the table against the file `bytes`.
     ///
     /// # Errors
     /// An extent outside the file or a slot count that is no power of two.
-    pub(super) fn check(toc: KeysToc, len: usize) -> Result<KeyTable, SegmentError> {
-        let table = KeyTable {
+    pub(super) fn check(toc: KeysToc, bytes: &[u8]) -> Result<KeyTable, SegmentError> {
+        let len = bytes.len();
+        let mut table = KeyTable {
             slots: Table::check(toc.slots, len, size_of::<KeySlot>()).ok_or(SegmentError::Extent("key slots"))?,
             ids: Table::check(toc.ids, len, 4).ok_or(SegmentError::Extent("key ids"))?,
             text: Table::check(toc.text, len, 1).ok_or(SegmentError::Extent("key texts"))?,
+            own: Box::default(),
         };
-        if table.slots.count() != 0 && !table.slots.count().is_power_of_two() {
+        let count = table.slots.count();
+        if count != 0 && !count.is_power_of_two() {
             return Err(SegmentError::Extent("key slots are no power of two"));
+        }
+        if count <= OWN_SLOTS_MAX {
+            // Damage is met by who looks for what it hides.
+            table.own = table.copy_slots(bytes).unwrap_or_default();
         }
         Ok(table)
     }
 
-    /// Finds a key. The hash leads to it, the text is compared.
+    /// All slots; `None` where one is damaged, or without memory.
+    fn copy_slots(&self, bytes: &[u8]) -> Option<Box<[OwnSlot]>> {
+        let mut own = room::vec(self.slots.count()).ok()?;
+        for index in 0..self.slots.count() {
+            own.push(self.read_slot(bytes, index).ok()?);
+        }
+        Some(own.into())
+    }
+
+    /// A good slot as it is in the file.
     #[inline]
+    fn read_slot(&self, bytes: &[u8], index: usize) -> Read<OwnSlot> {
+        let pos = self.slots.entry::<{ offset_of!(KeySlot, check) }>(bytes, index)?;
+        let number = |offset: usize| u32_at(bytes, pos + offset);
+        let mut columns = [NO_ID; 5];
+        for (column, realm) in columns.iter_mut().zip(0..) {
+            *column = number(offset_of!(KeySlot, columns) + 4 * realm)?;
+        }
+        let mut slot = OwnSlot {
+            hash: u64_at(bytes, pos + offset_of!(KeySlot, hash))?,
+            text_pos: number(offset_of!(KeySlot, text_pos))?,
+            text_len: number(offset_of!(KeySlot, text_len))?,
+            id: number(offset_of!(KeySlot, id))?,
+            realms: RealmMask(number(offset_of!(KeySlot, realms))? as u8),
+            class: None,
+            columns,
+        };
+        if slot.id != NO_ID {
+            slot.class = rules::class_of(&KeyRef::new(self.text(bytes, &slot)?));
+        }
+        Ok(slot)
+    }
+
+    /// Finds a key. The hash leads to it, the text is compared.
+    #[inline(always)]
     pub(super) fn find(&self, bytes: &[u8], key: &KeyRef<'_>) -> Read<FoundKey> {
-        let count = self.slots.count();
-        let mask = count.wrapping_sub(1);
-        let mut index = key.hash() as usize;
+        if self.own.is_empty() {
+            return self.find_in_file(bytes, key);
+        }
+        let mask = self.own.len() - 1;
+        let mut index = key.hash() as usize & mask;
         // At most once around: a table that means harm may have no empty slot.
-        for _ in 0..count {
-            let found = self.slot(bytes, index & mask)?;
-            if found.id(bytes)? == NO_ID {
+        for _ in 0..=mask {
+            let slot = &self.own[index];
+            if slot.id == NO_ID {
                 return Err(Miss::Absent);
             }
-            let hash = u64_at(bytes, found.0 + offset_of!(KeySlot, hash))?;
-            if hash == key.hash() {
-                let text = self.text(bytes, found)?;
-                if text == key.text() {
-                    return Ok(found);
-                }
-                // Another key of the same hash, or what is left of this one.
-                if KeyRef::new(text).hash() != hash {
-                    return Err(Miss::Damaged);
-                }
+            if slot.hash == key.hash() && self.is_of(bytes, slot, key)? {
+                return Ok(FoundKey(index));
             }
-            index = index.wrapping_add(1);
+            index = (index + 1) & mask;
         }
         Err(Miss::Absent)
     }
 
-    #[inline]
-    fn slot(&self, bytes: &[u8], index: usize) -> Read<FoundKey> {
-        self.slots.entry::<{ offset_of!(KeySlot, check) }>(bytes, index).map(FoundKey)
+    #[cold]
+    fn find_in_file(&self, bytes: &[u8], key: &KeyRef<'_>) -> Read<FoundKey> {
+        let count = self.slots.count();
+        let mask = count.wrapping_sub(1);
+        let mut index = key.hash() as usize & mask;
+        for _ in 0..count {
+            let slot = self.read_slot(bytes, index)?;
+            if slot.id == NO_ID {
+                return Err(Miss::Absent);
+            }
+            if slot.hash == key.hash() && self.is_of(bytes, &slot, key)? {
+                return Ok(FoundKey(index));
+            }
+            index = (index + 1) & mask;
+        }
+        Err(Miss::Absent)
     }
 
-    /// The key of an id.
-    pub(super) fn by_id(&self, bytes: &[u8], id: u32) -> Read<FoundKey> {
-        let slot = u32_at(bytes, self.ids.at(id as usize)?)?;
-        let found = self.slot(bytes, slot as usize)?;
-        if found.id(bytes)? == id { Ok(found) } else { Err(Miss::Damaged) }
+    /// Whether a slot with the hash of `key` is its own.
+    #[inline(always)]
+    fn is_of(&self, bytes: &[u8], slot: &OwnSlot, key: &KeyRef<'_>) -> Read<bool> {
+        let text = self.text(bytes, slot)?;
+        // Another key of the same hash, or what is left of this one.
+        let is_of = text == key.text();
+        if is_of || KeyRef::new(text).hash() == slot.hash { Ok(is_of) } else { Err(Miss::Damaged) }
+    }
+
+    /// The key of an id, with its text.
+    pub(super) fn by_id<'a>(&self, bytes: &'a [u8], id: u32) -> Read<(FoundKey, &'a [u8])> {
+        let index = u32_at(bytes, self.ids.at(id as usize)?)? as usize;
+        let slot = self.read_slot(bytes, index)?;
+        if slot.id == id { Ok((FoundKey(index), self.text(bytes, &slot)?)) } else { Err(Miss::Damaged) }
     }
 
     /// The text of a key.
-    #[inline]
-    pub(super) fn text<'a>(&self, bytes: &'a [u8], key: FoundKey) -> Read<&'a [u8]> {
-        let pos = u32_at(bytes, key.0 + offset_of!(KeySlot, text_pos))?;
-        let len = u32_at(bytes, key.0 + offset_of!(KeySlot, text_len))?;
+    #[inline(always)]
+    fn text<'a>(&self, bytes: &'a [u8], slot: &OwnSlot) -> Read<&'a [u8]> {
         let (first, text_len) = self.text.span();
-        let end = u64::from(pos) + u64::from(len);
+        let end = u64::from(slot.text_pos) + u64::from(slot.text_len);
         if end > text_len as u64 {
             return Err(Miss::Damaged);
         }
-        slice_at(bytes, first as u64 + u64::from(pos), len.into())
+        slice_at(bytes, first as u64 + u64::from(slot.text_pos), slot.text_len.into())
     }
 
     /// Number of keys.
     pub(super) fn count(&self) -> u32 {
         self.ids.count() as u32
     }
-}
 
-impl FoundKey {
-    /// The key's id.
+    /// A number of the slot of a key, which is good.
     #[inline]
-    pub(super) fn id(self, bytes: &[u8]) -> Read<u32> {
-        u32_at(bytes, self.0 + offset_of!(KeySlot, id))
+    fn number(&self, bytes: &[u8], key: FoundKey, offset: usize) -> Read<u32> {
+        u32_at(bytes, self.slots.at(key.0)? + offset)
     }
 
-    /// The realms that hold the key.
+    /// The id of a key.
     #[inline]
-    pub(super) fn realms(self, bytes: &[u8]) -> Read<RealmMask> {
-        u32_at(bytes, self.0 + offset_of!(KeySlot, realms)).map(|realms| RealmMask(realms as u8))
-    }
-
-    /// The column of the key in realm `index`, or in a modex segment where to look first (0) and the lowest rank (1).
-    #[inline]
-    pub(super) fn column(self, bytes: &[u8], index: usize) -> Read<u32> {
-        match u32_at(bytes, self.0 + offset_of!(KeySlot, columns) + 4 * index)? {
-            NO_ID => Err(Miss::Absent),
-            column => Ok(column),
+    pub(super) fn id(&self, bytes: &[u8], key: FoundKey) -> Read<u32> {
+        match self.own.get(key.0) {
+            Some(slot) => Ok(slot.id),
+            None => self.number(bytes, key, offset_of!(KeySlot, id)),
         }
+    }
+
+    /// The realms that hold a key.
+    #[inline]
+    pub(super) fn realms(&self, bytes: &[u8], key: FoundKey) -> Read<RealmMask> {
+        match self.own.get(key.0) {
+            Some(slot) => Ok(slot.realms),
+            None => self.number(bytes, key, offset_of!(KeySlot, realms)).map(|realms| RealmMask(realms as u8)),
+        }
+    }
+
+    /// The realm that the standard gives a key, if it is known without looking further.
+    #[inline]
+    pub(super) fn class(&self, key: FoundKey) -> Option<Option<Realm>> {
+        self.own.get(key.0).map(|slot| slot.class)
+    }
+
+    /// The column of a key in realm `index`, or in a modex segment where to look first (0) and the lowest rank (1).
+    #[inline]
+    pub(super) fn column(&self, bytes: &[u8], key: FoundKey, index: usize) -> Read<u32> {
+        let column = match self.own.get(key.0) {
+            Some(slot) => slot.columns[index],
+            None => self.number(bytes, key, offset_of!(KeySlot, columns) + 4 * index)?,
+        };
+        if column == NO_ID { Err(Miss::Absent) } else { Ok(column) }
     }
 }

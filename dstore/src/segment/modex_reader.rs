@@ -12,6 +12,7 @@ use super::toc::{
     PLACE_STRIDE, PLACE_TABLE, PlaceEntry, ShapeEntry, VariableEntry,
 };
 use crate::model::{DataType, KeyRef, Rank, ValueRef};
+use crate::room;
 
 /// A modex segment: values that some ranks published.
 pub struct ModexReader {
@@ -24,7 +25,35 @@ pub struct ModexReader {
     rank_count: u64,
     shapes: Table,
     fields: Table,
+    /// What the two tables say, read and verified in this process's memory; none where it is much, or damaged.
+    own: Option<Own>,
     records: Table,
+}
+
+/// Shapes and fields of a usual segment. Every client of a node has its own copy of them.
+struct Own {
+    shapes: Box<[Shape]>,
+    fields: Box<[Field]>,
+}
+
+/// Segments with more shapes or fields than this leave them in the file, where each is verified at each lookup.
+const OWN_FIELDS_MAX: usize = 2048;
+
+/// The fields of a record.
+#[derive(Clone, Copy)]
+struct Shape {
+    first: u32,
+    count: u32,
+}
+
+/// A field of a record.
+#[derive(Clone, Copy)]
+struct Field {
+    key: u32,
+    ty: DataType,
+    form: u16,
+    offset: u32,
+    len: u32,
 }
 
 /// All that a rank has here.
@@ -73,7 +102,7 @@ impl ModexReader {
     ) -> Result<ModexReader, SegmentError> {
         let toc = ModexToc::from(segment.toc::<ArchivedModexToc>(SegmentKind::Modex)?);
         let len = segment.bytes().len();
-        let keys = or_empty(KeyTable::check(toc.keys, len), judge)?;
+        let keys = or_empty(KeyTable::check(toc.keys, segment.bytes()), judge)?;
         let mut table = |extent, width, what| {
             or_empty(Table::check(extent, len, width).ok_or(SegmentError::Extent(what)), &mut *judge)
         };
@@ -95,7 +124,7 @@ impl ModexReader {
         if toc.rank_step == 0 {
             return Err(SegmentError::Extent("rank step"));
         }
-        Ok(ModexReader {
+        let mut reader = ModexReader {
             keys,
             first_rank: toc.first_rank,
             last_rank: toc.last_rank,
@@ -104,9 +133,27 @@ impl ModexReader {
             rank_count: toc.rank_count,
             shapes,
             fields,
+            own: None,
             records,
             segment,
-        })
+        };
+        if reader.shapes.count().max(reader.fields.count()) <= OWN_FIELDS_MAX {
+            // Damage is met by who looks for what it hides.
+            reader.own = reader.copy_shapes();
+        }
+        Ok(reader)
+    }
+
+    /// All shapes and fields; `None` where one is damaged, or without memory.
+    fn copy_shapes(&self) -> Option<Own> {
+        let (mut shapes, mut fields) = (room::vec(self.shapes.count()).ok()?, room::vec(self.fields.count()).ok()?);
+        for index in 0..self.shapes.count() {
+            shapes.push(self.shape(index).ok()?);
+        }
+        for index in 0..self.fields.count() {
+            fields.push(self.field_at(index).ok()?);
+        }
+        Some(Own { shapes: shapes.into(), fields: fields.into() })
     }
 
     /// The segment's header.
@@ -146,12 +193,12 @@ impl ModexReader {
     }
 
     /// The value of `key` of a rank, if the segment has it.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, rank: Rank, key: &KeyRef<'_>) -> Option<ValueRef<'_>> {
         self.segment.found(self.read(rank, key))
     }
 
-    #[inline]
+    #[inline(always)]
     fn read(&self, rank: Rank, key: &KeyRef<'_>) -> Read<ValueRef<'_>> {
         if rank.0 < self.first_rank || rank.0 > self.last_rank {
             return Err(Miss::Absent);
@@ -159,25 +206,48 @@ impl ModexReader {
         let bytes = self.segment.bytes();
         let key = self.keys.find(bytes, key)?;
         let record = self.record(rank)?;
-        let field = self.field(record.shape, key)?;
-        self.field_value(record, field)
+        // By reference: a field that is copied in small pieces and read in large ones costs as much as all the rest.
+        match &self.own {
+            Some(own) => {
+                let hint = self.keys.column(bytes, key, 0).unwrap_or(NO_ID);
+                self.field_value(record, own.field(record.shape, self.keys.id(bytes, key)?, hint)?)
+            }
+            None => self.read_in_file(record, key),
+        }
+    }
+
+    #[cold]
+    fn read_in_file<'a>(&'a self, record: Record<'a>, key: FoundKey) -> Read<ValueRef<'a>> {
+        let bytes = self.segment.bytes();
+        let Shape { first, count } = self.shape(record.shape)?;
+        let range = (first as usize, (first + count) as usize);
+        let id = self.keys.id(bytes, key)?;
+        if let Ok(hint) = self.keys.column(bytes, key, 0)
+            && hint < count
+        {
+            let field = self.fields.at((first + hint) as usize)?;
+            if u32_at(bytes, field + offset_of!(FieldEntry, key))? == id {
+                return self.field_value(record, &self.field_at((first + hint) as usize)?);
+            }
+        }
+        let pos = self.fields.search::<FIELD_CHECKED>(bytes, range, offset_of!(FieldEntry, key), id)?;
+        self.field_value(record, &self.field_at((pos - self.fields.span().0) / size_of::<FieldEntry>())?)
     }
 
     /// The lowest rank that has a value of `key` here.
     pub fn first_rank_with(&self, key: &KeyRef<'_>) -> Option<Rank> {
         let bytes = self.segment.bytes();
-        self.segment.found(self.keys.find(bytes, key).and_then(|key| key.column(bytes, 1))).map(Rank)
+        self.segment.found(self.keys.find(bytes, key).and_then(|key| self.keys.column(bytes, key, 1))).map(Rank)
     }
 
     /// All values of a rank, in the order of the key ids.
     pub fn rank(&self, rank: Rank) -> impl Iterator<Item = (KeyRef<'_>, ValueRef<'_>)> {
         let bytes = self.segment.bytes();
-        let found = self.record(rank).and_then(|record| Ok((record, self.shape_fields(record.shape)?)));
-        self.segment.found(found).into_iter().flat_map(move |(record, (first, count))| {
-            let value = move |index: usize| {
-                let field = self.field_at(first.checked_add(index).ok_or(Miss::Damaged)?)?;
-                let key = u32_at(bytes, field + offset_of!(FieldEntry, key))?;
-                Ok((self.key(bytes, key)?, self.field_value(record, field)?))
+        let found = self.record(rank).and_then(|record| Ok((record, self.shape(record.shape)?)));
+        self.segment.found(found).into_iter().flat_map(move |(record, Shape { first, count })| {
+            let value = move |index: u32| {
+                let field = self.field_at((first + index) as usize)?;
+                Ok((self.key(bytes, field.key)?, self.field_value(record, &field)?))
             };
             (0..count).filter_map(move |index| self.segment.found(value(index)))
         })
@@ -208,7 +278,7 @@ impl ModexReader {
     }
 
     /// The record of a rank and its shape.
-    #[inline]
+    #[inline(always)]
     fn record(&self, rank: Rank) -> Read<Record<'_>> {
         let bytes = self.segment.bytes();
         if rank.0 < self.first_rank || rank.0 > self.last_rank {
@@ -248,7 +318,7 @@ impl ModexReader {
         self.record_at(pos, len.into(), shape as usize)
     }
 
-    #[inline]
+    #[inline(always)]
     fn record_at(&self, pos: u64, len: u64, shape: usize) -> Read<Record<'_>> {
         let (first, all) = self.records.span();
         if pos.checked_add(len).is_none_or(|end| end > all as u64) {
@@ -258,72 +328,76 @@ impl ModexReader {
         Ok(Record { bytes, pos: first + pos as usize, shape })
     }
 
-    #[inline]
-    fn shape_fields(&self, shape: usize) -> Read<(usize, usize)> {
+    /// A good shape, whose fields are there.
+    fn shape(&self, index: usize) -> Read<Shape> {
         let bytes = self.segment.bytes();
-        let entry = self.shapes.entry::<{ offset_of!(ShapeEntry, check) }>(bytes, shape)?;
+        let entry = self.shapes.entry::<{ offset_of!(ShapeEntry, check) }>(bytes, index)?;
         let first = u32_at(bytes, entry + offset_of!(ShapeEntry, field_first))?;
         let count = u32_at(bytes, entry + offset_of!(ShapeEntry, field_count))?;
         if u64::from(first) + u64::from(count) > self.fields.count() as u64 {
             return Err(Miss::Damaged);
         }
-        Ok((first as usize, count as usize))
+        Ok(Shape { first, count })
     }
 
-    #[inline]
-    fn field_at(&self, index: usize) -> Read<usize> {
-        self.fields.entry::<FIELD_CHECKED>(self.segment.bytes(), index)
+    /// A good field.
+    fn field_at(&self, index: usize) -> Read<Field> {
+        let bytes = self.segment.bytes();
+        let entry = self.fields.entry::<FIELD_CHECKED>(bytes, index)?;
+        Ok(Field {
+            key: u32_at(bytes, entry + offset_of!(FieldEntry, key))?,
+            ty: DataType(u16_at(bytes, entry + offset_of!(FieldEntry, ty))?),
+            form: u16_at(bytes, entry + offset_of!(FieldEntry, form))?,
+            offset: u32_at(bytes, entry + offset_of!(FieldEntry, offset))?,
+            len: u32_at(bytes, entry + offset_of!(FieldEntry, len))?,
+        })
     }
 
     fn key<'a>(&self, bytes: &'a [u8], id: u32) -> Read<KeyRef<'a>> {
-        let key = self.keys.by_id(bytes, id)?;
-        self.keys.text(bytes, key).map(KeyRef::new)
+        self.keys.by_id(bytes, id).map(|(_, text)| KeyRef::new(text))
     }
 
-    /// Position of the field of a key in a shape: where the key's hint says, else by binary search.
-    #[inline]
-    fn field(&self, shape: usize, key: FoundKey) -> Read<usize> {
-        let bytes = self.segment.bytes();
-        let id = key.id(bytes)?;
-        let (first, count) = self.shape_fields(shape)?;
-        if let Ok(hint) = key.column(bytes, 0)
-            && (hint as usize) < count
-        {
-            let field = self.fields.at(first + hint as usize)?;
-            if u32_at(bytes, field + offset_of!(FieldEntry, key))? == id {
-                return self.field_at(first + hint as usize);
-            }
-        }
-        self.fields.search::<FIELD_CHECKED>(bytes, (first, first + count), offset_of!(FieldEntry, key), id)
-    }
-
-    #[inline]
-    fn field_value<'a>(&'a self, record: Record<'a>, field: usize) -> Read<ValueRef<'a>> {
-        let bytes = self.segment.bytes();
+    #[inline(always)]
+    fn field_value<'a>(&'a self, record: Record<'a>, field: &Field) -> Read<ValueRef<'a>> {
         let Record { bytes: record, pos, .. } = record;
-        let ty = DataType(u16_at(bytes, field + offset_of!(FieldEntry, ty))?);
-        let offset = u32_at(bytes, field + offset_of!(FieldEntry, offset))?;
-        match u16_at(bytes, field + offset_of!(FieldEntry, form))? {
+        let Field { ty, offset, .. } = *field;
+        match field.form {
             FIELD_NUMBER => {
                 let bits = u64_at(record, offset as usize)? & number_mask(ty).ok_or(Miss::Damaged)?;
                 Ok(ValueRef::Scalar { ty, bits })
             }
             FIELD_FIXED => {
-                let len = u32_at(bytes, field + offset_of!(FieldEntry, len))?;
-                if len == NULL_LEN {
+                if field.len == NULL_LEN {
                     return Err(Miss::Damaged);
                 }
-                payload(record, ty, offset.into(), len)
+                payload(record, ty, offset.into(), field.len)
             }
             FIELD_VARIABLE => {
                 // Its check is seeded with its position in the file, not in the record.
-                verify::<{ offset_of!(VariableEntry, check) }>(bytes, pos + offset as usize)?;
+                verify::<{ offset_of!(VariableEntry, check) }>(self.segment.bytes(), pos + offset as usize)?;
                 let start = u32_at(record, offset as usize + offset_of!(VariableEntry, start))?;
                 let len = u32_at(record, offset as usize + offset_of!(VariableEntry, len))?;
                 payload(record, ty, start.into(), len)
             }
             _ => Err(Miss::Damaged),
         }
+    }
+}
+
+impl Own {
+    /// The field of the key `id` in a shape: where `hint` says, else by binary search.
+    #[inline(always)]
+    fn field(&self, shape: usize, id: u32, hint: u32) -> Read<&Field> {
+        let Shape { first, count } = self.shapes.get(shape).ok_or(Miss::Damaged)?;
+        let fields = self.fields.get(*first as usize..).and_then(|fields| fields.get(..*count as usize));
+        let fields = fields.ok_or(Miss::Damaged)?;
+        if let Some(field) = fields.get(hint as usize)
+            && field.key == id
+        {
+            return Ok(field);
+        }
+        let index = fields.binary_search_by_key(&id, |field| field.key).map_err(|_| Miss::Absent)?;
+        Ok(&fields[index])
     }
 }
 

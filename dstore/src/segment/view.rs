@@ -218,14 +218,14 @@ impl NamespaceView {
 
     /// The job segment, if there is one that could be attached. Whoever looks something up in it asks afterwards whether
     /// [`JobReader::is_damaged`].
-    #[inline]
+    #[inline(always)]
     pub fn job(&self) -> Option<&JobReader> {
         self.set().job.as_deref().filter(|job| !job.is_damaged())
     }
 
     /// The newest value that the segments have of `key` of a rank; nothing once the namespace is retired, when newer ones
     /// come over the socket only, and nothing where a damaged segment may have a newer one.
-    #[inline]
+    #[inline(always)]
     pub fn modex(&self, rank: Rank, key: &KeyRef<'_>) -> Option<ValueRef<'_>> {
         if self.page.is_retired() {
             return None;
@@ -252,6 +252,7 @@ impl NamespaceView {
     /// Whether what is published is here as a whole, and has been all the time, so that a miss before means that there is
     /// nothing. Otherwise (a segment could not be attached, a lookup has met damage, the server gave the directory up)
     /// even an optional Get has to ask the server.
+    #[inline]
     pub fn is_complete(&self) -> bool {
         let set = self.set();
         !self.page.is_retired() && set.is_complete && !set.is_damaged()
@@ -307,7 +308,7 @@ impl NamespaceView {
     }
 
     /// The set for the page's present count.
-    #[inline]
+    #[inline(always)]
     fn set(&self) -> &SegmentSet {
         let set = self.loaded();
         if set.count == self.page.count() {
@@ -317,7 +318,7 @@ impl NamespaceView {
         self.loaded()
     }
 
-    #[inline]
+    #[inline(always)]
     fn loaded(&self) -> &SegmentSet {
         // SET: pairs with the release store in `refresh`.
         let set = self.current.load(Ordering::Acquire);

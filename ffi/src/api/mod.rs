@@ -72,8 +72,10 @@ fn c_text(text: &'static std::ffi::CStr) -> *const c_char {
     text.as_ptr()
 }
 
-/// What `abi.tsv` lists is there, or else this does not compile.
+/// What `abi/functions.tsv` lists is there, or else this does not compile.
 mod listed {
+    use std::ffi::{c_char, c_int, c_void};
+
     use super::argv::*;
     use super::buffer::*;
     use super::client::*;
@@ -96,6 +98,7 @@ mod listed {
     use super::spawn::*;
     use super::strings::*;
     use super::topology::*;
+    use crate::types::*;
 
     include!(concat!(env!("OUT_DIR"), "/exports.rs"));
 }

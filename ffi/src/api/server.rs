@@ -16,7 +16,7 @@ use crate::convert::object::Object;
 use crate::convert::{array, text};
 use crate::entry::{entry, status_entry};
 use crate::environment;
-use crate::host::CHost;
+use crate::host::{self, CHost};
 use crate::memory::copy_bytes;
 use crate::types::*;
 
@@ -67,7 +67,9 @@ status_entry! {
             running.count += 1;
             return Ok(());
         }
-        let server = Server::init(Arc::new(CHost::new(module)), &infos)?;
+        let size = infos.iter().find(|info| info.key.as_bytes() == host::MODULE_SIZE.as_bytes());
+        let size = size.and_then(|info| info.value.as_u64());
+        let server = Server::init(Arc::new(CHost::new(module, size.map(|size| size as usize))), &infos)?;
         // A process that was somebody's client before stays that client.
         let is_client = instance::install((*server.client()).clone()).is_ok();
         *running = Some(Running { server, count: 1, is_client });

@@ -158,7 +158,7 @@ impl Engine {
                 rank: (peer.proc.nspace == proc.nspace).then_some(peer.proc.rank),
                 hostname: self.config.hostname.as_bytes(),
             };
-            let found = rules::find(&*state.job, proc.rank, KeyRef::from(key), &options.selector, &caller);
+            let found = rules::find(&*state.job, proc.rank, &KeyRef::from(key), &options.selector, &caller);
             match found.map(|value| value.to_value()) {
                 Some(Ok(value)) => return Some(Outcome::One(key.clone(), value)),
                 Some(Err(Status::ERR_NOMEM)) => return status(Status::ERR_NOMEM),

@@ -27,9 +27,9 @@ fn exercise(bytes: &[u8]) {
         for key in &pool {
             let key_ref = KeyRef::from(key);
             for rank in [Rank(0), Rank(1), Rank(2), Rank(63), Rank(64), Rank(299), Rank(1 << 30), Rank::WILDCARD] {
-                let _ = find(&reader, rank, key_ref, &nothing, &caller).map(|value| value.to_value());
+                let _ = find(&reader, rank, &key_ref, &nothing, &caller).map(|value| value.to_value());
             }
-            let Some((handle, _)) = reader.find_key(key_ref) else { continue };
+            let Some((handle, _)) = reader.find_key(&key_ref) else { continue };
             for realm in Realm::ALL {
                 for row in [0, 1, 2, 3, 7, 63, 64, 65, 128, 299, u32::MAX] {
                     if let Some(value) = reader.value(realm, row, handle) {
@@ -198,7 +198,7 @@ fn answers(bytes: &[u8], ranks: &[Rank]) -> Answers {
         for key in &pool {
             for (realm, rows) in Realm::ALL.into_iter().zip([1, 1, 5, 9, 300]) {
                 for row in (0..rows).step_by(if rows > 9 { 37 } else { 1 }) {
-                    let found = reader.find_key(KeyRef::from(key)).filter(|(_, realms)| realms.has(realm));
+                    let found = reader.find_key(&KeyRef::from(key)).filter(|(_, realms)| realms.has(realm));
                     let found = found.and_then(|(handle, _)| reader.value(realm, row, handle));
                     answers.push((value(found), reader.is_damaged()));
                     if reader.is_damaged() {
@@ -322,7 +322,7 @@ fn a_key_table_without_an_empty_slot_is_searched_once_around() {
     let good = &samples()[0];
     let reader = JobReader::open(Box::new(HeapRegion::new(good))).expect("a segment");
     let missing = KeyRef::new(b"certainly not there");
-    assert!(reader.find_key(missing).is_none());
+    assert!(reader.find_key(&missing).is_none());
     let mut bad = good.clone();
     // Slots are the first region; an empty one has all bits of its id set.
     for at in (HEADER_LEN..toc_pos(good)).step_by(64) {
@@ -336,8 +336,8 @@ fn a_key_table_without_an_empty_slot_is_searched_once_around() {
     }
     assert_ne!(&bad, good);
     let reader = JobReader::open(Box::new(HeapRegion::new(&bad))).expect("header and contents are good");
-    assert!(reader.find_key(missing).is_none() && !reader.is_damaged());
-    assert!(reader.find_key(KeyRef::from(keys::RANK)).is_some());
+    assert!(reader.find_key(&missing).is_none() && !reader.is_damaged());
+    assert!(reader.find_key(&KeyRef::from(keys::RANK)).is_some());
 }
 
 #[test]
@@ -354,7 +354,7 @@ fn a_key_never_gets_the_column_of_another() {
     };
     let get = |bytes: &[u8], realm, key: &str| {
         let reader = JobReader::open(Box::new(HeapRegion::new(bytes))).expect("header and contents are good");
-        let (handle, _) = reader.find_key(KeyRef::from(key))?;
+        let (handle, _) = reader.find_key(&KeyRef::from(key))?;
         reader.value(realm, 0, handle).map(|value| value.to_value())
     };
     // Of another key, then of another realm of the same key.

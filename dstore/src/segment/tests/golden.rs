@@ -79,7 +79,7 @@ fn job_segments_are_as_they_were() {
     let reader = open_job(&bytes);
     let job = job();
     for (key, column) in job.procs.columns() {
-        let (handle, _) = reader.find_key(KeyRef::from(key)).expect("a registered key");
+        let (handle, _) = reader.find_key(&KeyRef::from(key)).expect("a registered key");
         for rank in 0..column.rows() {
             let found = reader.value(Realm::Proc, rank, handle);
             assert_same(column.get(rank).map(Into::into), found, (key, rank));

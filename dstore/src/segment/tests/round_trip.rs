@@ -43,7 +43,7 @@ fn assert_rows_same(job: &JobData, reader: &JobReader) {
                 // Applications have other rows here than in the heap, where the number itself is the row.
                 let heap_row = if realm == Realm::App { appnums[row as usize] } else { row };
                 let expected = job.value(realm, heap_row, KeyRef::from(&key));
-                let found = reader.find_key(KeyRef::from(&key)).and_then(|(id, realms)| {
+                let found = reader.find_key(&KeyRef::from(&key)).and_then(|(id, realms)| {
                     let value = reader.value(realm, row, id);
                     assert!(value.is_none() || realms.has(realm), "{realm:?} of {key}");
                     value
@@ -100,8 +100,8 @@ fn the_rules_find_the_same_values() {
             };
             let caller = Caller { rank: (!random.one_in(4)).then(|| Rank(random.below(300) as u32)), hostname };
             assert_same(
-                find(&job, rank, key, &selector, &caller),
-                find(&reader, rank, key, &selector, &caller),
+                find(&job, rank, &key, &selector, &caller),
+                find(&reader, rank, &key, &selector, &caller),
                 (seed, rank, key, selector, caller),
             );
         }
@@ -177,7 +177,7 @@ fn what_a_formula_gives_takes_no_room() {
     assert!(bytes.len() < 4096, "{} bytes for six formulas", bytes.len());
     let reader = open_job(&bytes);
     for (key, column) in job.procs.columns() {
-        let (id, _) = reader.find_key(KeyRef::from(key)).expect("a registered key");
+        let (id, _) = reader.find_key(&KeyRef::from(key)).expect("a registered key");
         for rank in 0..column.rows() {
             assert_same(column.get(rank).map(ValueRef::from), reader.value(Realm::Proc, rank, id), (key, rank));
         }

@@ -1,0 +1,385 @@
+/* What calls of a client cost, class by class, under benches/programs/host.c.
+ *
+ *   calls [--calls N] [--class NAME] [--count] [--threads T] [--cpu C]
+ *
+ * Every rank puts eight keys of 64 bytes and enters a collecting fence. Then rank 0 makes the calls of each class and
+ * prints a line for it, while the others sleep in the next fence:
+ *
+ *   class NAME MEDIAN P99 MIN      nanoseconds for one call, over batches of 64
+ *
+ * What C callers do with a result, free it, belongs to the call. A class that the library cannot serve is said to be missing.
+ *
+ *   --class NAME   makes these calls only
+ *   --count        under valgrind: has the instructions of each class dumped, which follow a call each that is not counted
+ *   --threads T    calls from so many threads at once, and prints thousands of calls a second of all of them instead
+ *   --cpu C        measures on one processor
+ */
+#define _GNU_SOURCE
+#include <pmix.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#ifdef COUNTED
+#include <valgrind/callgrind.h>
+#endif
+
+enum { KEYS = 8, VALUE_LEN = 64, BATCH = 64, BATCHES_MAX = 4096 };
+
+static pmix_proc_t me;
+static uint32_t job_size, per_node, nodes, servers, clients;
+static pmix_info_t optional, pointer_values, static_values[2], app_info[2], node_by_id[2], node_by_name[2];
+static const char *names[KEYS] = { "bench.0", "bench.1", "bench.2", "bench.3", "bench.4", "bench.5", "bench.6", "bench.7" };
+
+__attribute__((noreturn)) static void fail(const char *what, pmix_status_t status)
+{
+    fprintf(stderr, "rank %u: %s: %s (%d)\n", me.rank, what, PMIx_Error_string(status), status);
+    _exit(1);
+}
+
+/* ---- one call of each class --------------------------------------------------------------------------------------------- */
+
+static void free_value(pmix_value_t *value)
+{
+    if (value->type == PMIX_STRING) {
+        free(value->data.string);
+    } else if (value->type == PMIX_BYTE_OBJECT) {
+        free(value->data.bo.bytes);
+    }
+    free(value);
+}
+
+static bool get(pmix_rank_t rank, const char *key, const pmix_info_t *infos, size_t count)
+{
+    static __thread pmix_proc_t proc;
+    if (proc.nspace[0] == 0) {
+        proc = me;
+    }
+    proc.rank = rank;
+    pmix_value_t *value;
+    pmix_status_t status = PMIx_Get(&proc, key, infos, count, &value);
+    if (status != PMIX_SUCCESS) {
+        return false;
+    }
+    free_value(value);
+    return true;
+}
+
+/* Where the caller owns the storage or the library owns the value there is nothing to free. */
+static bool get_in_place(pmix_rank_t rank, const char *key, const pmix_info_t *infos, size_t count, bool is_static)
+{
+    static __thread pmix_proc_t proc;
+    static __thread pmix_value_t storage;
+    if (proc.nspace[0] == 0) {
+        proc = me;
+    }
+    proc.rank = rank;
+    pmix_value_t *value = is_static ? &storage : NULL;
+    return PMIx_Get(&proc, key, infos, count, &value) == PMIX_SUCCESS;
+}
+
+static bool misses(const char *key)
+{
+    pmix_value_t *value;
+    return PMIx_Get(&me, key, &optional, 1, &value) == PMIX_ERR_NOT_FOUND;
+}
+
+/* A rank on this node, and one on the next server's; turns go around the keys too. */
+static pmix_rank_t local_peer(uint32_t turn) { return me.rank + 1 + turn % (clients - 1); }
+static pmix_rank_t remote_peer(uint32_t turn) { return (1 + turn % (servers - 1)) * per_node + turn % clients; }
+static pmix_rank_t any_rank(uint32_t turn) { return turn * 7 % job_size; }
+
+static bool own_key(uint32_t turn) { return get(me.rank, names[turn % KEYS], NULL, 0); }
+static bool local_key(uint32_t turn) { return get(local_peer(turn), names[turn % KEYS], NULL, 0); }
+static bool remote_key(uint32_t turn) { return get(remote_peer(turn), names[turn % KEYS], NULL, 0); }
+static bool job_key(uint32_t turn) { (void) turn; return get(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, NULL, 0); }
+static bool session_key(uint32_t turn) { (void) turn; return get(PMIX_RANK_WILDCARD, PMIX_UNIV_SIZE, NULL, 0); }
+static bool app_key(uint32_t turn) { (void) turn; return get(PMIX_RANK_WILDCARD, PMIX_APP_SIZE, app_info, 2); }
+static bool node_id_key(uint32_t turn) { (void) turn; return get(PMIX_RANK_WILDCARD, PMIX_LOCAL_PEERS, node_by_id, 2); }
+static bool node_name_key(uint32_t turn) { (void) turn; return get(PMIX_RANK_WILDCARD, PMIX_LOCAL_PEERS, node_by_name, 2); }
+static bool local_peers(uint32_t turn) { (void) turn; return get(PMIX_RANK_WILDCARD, PMIX_LOCAL_PEERS, NULL, 0); }
+static bool rank_number(uint32_t turn) { return get(any_rank(turn), PMIX_LOCAL_RANK, NULL, 0); }
+static bool rank_host(uint32_t turn) { return get(any_rank(turn), PMIX_HOSTNAME, NULL, 0); }
+static bool miss(uint32_t turn) { (void) turn; return misses("no.such.key"); }
+static bool reserved_miss(uint32_t turn) { (void) turn; return misses(PMIX_CREDENTIAL); }
+static bool by_pointer(uint32_t turn) { return get_in_place(local_peer(turn), names[turn % KEYS], &pointer_values, 1, false); }
+static bool scalar_static(uint32_t turn) { return get_in_place(any_rank(turn), PMIX_LOCAL_RANK, static_values, 1, true); }
+static bool static_pointer(uint32_t turn) { return get_in_place(local_peer(turn), names[turn % KEYS], static_values, 2, true); }
+
+static bool resolve_peers(uint32_t turn)
+{
+    char name[16];
+    sprintf(name, "node%05u", turn % nodes);
+    pmix_proc_t *procs;
+    size_t count;
+    if (PMIx_Resolve_peers(name, me.nspace, &procs, &count) != PMIX_SUCCESS || count == 0) {
+        return false;
+    }
+    free(procs);
+    return true;
+}
+
+static bool resolve_nodes(uint32_t turn)
+{
+    (void) turn;
+    char *list;
+    if (PMIx_Resolve_nodes(me.nspace, &list) != PMIX_SUCCESS || list == NULL) {
+        return false;
+    }
+    free(list);
+    return true;
+}
+
+static const struct class {
+    const char *name;
+    bool (*call)(uint32_t turn);
+} classes[] = {
+    { "own-key", own_key },
+    { "local-key", local_key },
+    { "remote-key", remote_key },
+    { "rank-number", rank_number },
+    { "rank-host", rank_host },
+    { "job", job_key },
+    { "session", session_key },
+    { "app", app_key },
+    { "node-by-id", node_id_key },
+    { "node-by-name", node_name_key },
+    { "local-peers", local_peers },
+    { "miss", miss },
+    { "reserved-miss", reserved_miss },
+    { "pointer", by_pointer },
+    { "static-scalar", scalar_static },
+    { "static-pointer", static_pointer },
+    { "resolve-peers", resolve_peers },
+    { "resolve-nodes", resolve_nodes },
+};
+enum { CLASSES = sizeof(classes) / sizeof(classes[0]) };
+
+/* ---- measuring ------------------------------------------------------------------------------------------------------------ */
+
+static double now(void)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    return at.tv_sec * 1e9 + at.tv_nsec;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *) a, y = *(const double *) b;
+    return (x > y) - (x < y);
+}
+
+static void measure(const struct class *class, int calls)
+{
+    static double times[BATCHES_MAX];
+    int batches = calls / BATCH < 1 ? 1 : calls / BATCH > BATCHES_MAX ? BATCHES_MAX : calls / BATCH;
+    uint32_t turn = 0;
+    for (int batch = 0; batch < batches; batch++) {
+        double start = now();
+        for (int i = 0; i < BATCH; i++) {
+            if (!class->call(turn++)) {
+                fail(class->name, PMIX_ERROR);
+            }
+        }
+        times[batch] = (now() - start) / BATCH;
+    }
+    qsort(times, batches, sizeof(times[0]), compare);
+    printf("class %s %.2f %.2f %.2f\n", class->name, times[batches / 2], times[batches * 99 / 100], times[0]);
+    fflush(stdout);
+}
+
+static void count(const struct class *class, int calls)
+{
+#ifdef COUNTED
+    CALLGRIND_ZERO_STATS;
+    for (int turn = 0; turn < calls; turn++) {
+        class->call(turn);
+    }
+    CALLGRIND_DUMP_STATS_AT(class->name);
+#else
+    (void) class, (void) calls;
+    fail("--count wants a program compiled with -DCOUNTED", PMIX_ERR_NOT_SUPPORTED);
+#endif
+}
+
+static const struct class *threaded;
+static int thread_calls;
+
+static void *call_much(void *start)
+{
+    pthread_barrier_wait(start);
+    for (int turn = 0; turn < thread_calls; turn++) {
+        threaded->call(turn);
+    }
+    return NULL;
+}
+
+static void measure_threads(const struct class *class, int calls, int threads)
+{
+    pthread_t ids[threads];
+    pthread_barrier_t start;
+    pthread_barrier_init(&start, NULL, threads + 1);
+    threaded = class;
+    thread_calls = calls;
+    for (int i = 0; i < threads; i++) {
+        if (pthread_create(&ids[i], NULL, call_much, &start) != 0) {
+            fail("pthread_create", PMIX_ERROR);
+        }
+    }
+    pthread_barrier_wait(&start);
+    double begun = now();
+    for (int i = 0; i < threads; i++) {
+        pthread_join(ids[i], NULL);
+    }
+    printf("threads %s %d %.3f\n", class->name, threads, (double) calls * threads / (now() - begun) * 1e6);
+    fflush(stdout);
+}
+
+/* ---- the rank -------------------------------------------------------------------------------------------------------------- */
+
+static void set(pmix_info_t *info, const char *key, pmix_data_type_t type, uint32_t number)
+{
+    strcpy(info->key, key);
+    info->value.type = type;
+    if (type == PMIX_BOOL) {
+        info->value.data.flag = number != 0;
+    } else {
+        info->value.data.uint32 = number;
+    }
+}
+
+static uint32_t number_of(const char *key)
+{
+    pmix_proc_t job = me;
+    job.rank = PMIX_RANK_WILDCARD;
+    pmix_value_t *value;
+    pmix_status_t status = PMIx_Get(&job, key, NULL, 0, &value);
+    if (status != PMIX_SUCCESS || value->type != PMIX_UINT32) {
+        fail(key, status);
+    }
+    uint32_t number = value->data.uint32;
+    free_value(value);
+    return number;
+}
+
+static void barrier(void)
+{
+    pmix_status_t status = PMIx_Fence(NULL, 0, NULL, 0);
+    if (status != PMIX_SUCCESS) {
+        fail("PMIx_Fence", status);
+    }
+}
+
+static uint32_t environment_number(const char *name)
+{
+    const char *text = getenv(name);
+    return text == NULL ? 1 : (uint32_t) atoi(text);
+}
+
+int main(int argc, char **argv)
+{
+    int calls = 20000, threads = 0, cpu = -1;
+    const char *only = NULL;
+    bool counted = false;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--calls") == 0 && i + 1 < argc) {
+            calls = atoi(argv[++i]);
+        } else if (strcmp(argv[i], "--class") == 0 && i + 1 < argc) {
+            only = argv[++i];
+        } else if (strcmp(argv[i], "--threads") == 0 && i + 1 < argc) {
+            threads = atoi(argv[++i]);
+        } else if (strcmp(argv[i], "--cpu") == 0 && i + 1 < argc) {
+            cpu = atoi(argv[++i]);
+        } else if (strcmp(argv[i], "--count") == 0) {
+            counted = true;
+        } else {
+            fprintf(stderr, "usage: calls [--calls N] [--class NAME] [--count] [--threads T] [--cpu C]\n");
+            return 64;
+        }
+    }
+    pmix_status_t status = PMIx_Init(&me, NULL, 0);
+    if (status != PMIX_SUCCESS) {
+        fail("PMIx_Init", status);
+    }
+    job_size = number_of(PMIX_JOB_SIZE);
+    nodes = number_of(PMIX_NUM_NODES);
+    per_node = job_size / nodes;
+    servers = environment_number("BENCH_SERVERS");
+    clients = environment_number("BENCH_CLIENTS");
+    set(&optional, PMIX_OPTIONAL, PMIX_BOOL, 1);
+    set(&pointer_values, PMIX_GET_POINTER_VALUES, PMIX_BOOL, 1);
+    set(&static_values[0], PMIX_GET_STATIC_VALUES, PMIX_BOOL, 1);
+    set(&static_values[1], PMIX_GET_POINTER_VALUES, PMIX_BOOL, 1);
+    set(&app_info[0], PMIX_APP_INFO, PMIX_BOOL, 1);
+    set(&app_info[1], PMIX_APPNUM, PMIX_UINT32, 0);
+    set(&node_by_id[0], PMIX_NODE_INFO, PMIX_BOOL, 1);
+    set(&node_by_id[1], PMIX_NODEID, PMIX_UINT32, nodes - 1);
+    set(&node_by_name[0], PMIX_NODE_INFO, PMIX_BOOL, 1);
+    char name[16];
+    sprintf(name, "node%05u", nodes - 1);
+    set(&node_by_name[1], PMIX_HOSTNAME, PMIX_STRING, 0);
+    node_by_name[1].value.data.string = name;
+
+    char bytes[VALUE_LEN];
+    for (int key = 0; key < KEYS; key++) {
+        memset(bytes, 'a' + key, sizeof(bytes));
+        pmix_value_t value = { .type = PMIX_BYTE_OBJECT, .data.bo = { .bytes = bytes, .size = sizeof(bytes) } };
+        status = PMIx_Put(PMIX_GLOBAL, names[key], &value);
+        if (status != PMIX_SUCCESS) {
+            fail("PMIx_Put", status);
+        }
+    }
+    pmix_info_t collect;
+    memset(&collect, 0, sizeof(collect));
+    set(&collect, PMIX_COLLECT_DATA, PMIX_BOOL, 1);
+    status = PMIx_Commit();
+    if (status == PMIX_SUCCESS) {
+        status = PMIx_Fence(NULL, 0, &collect, 1);
+    }
+    if (status != PMIX_SUCCESS) {
+        fail("PMIx_Fence", status);
+    }
+    if (me.rank == 0) {
+        if (cpu >= 0) {
+            cpu_set_t set;
+            CPU_ZERO(&set);
+            CPU_SET(cpu, &set);
+            sched_setaffinity(0, sizeof(set), &set);
+        }
+        for (int i = 0; i < CLASSES; i++) {
+            const struct class *class = &classes[i];
+            if (only != NULL && strcmp(only, class->name) != 0) {
+                continue;
+            }
+            bool needs_servers = class->call == remote_key;
+            bool needs_clients = class->call == local_key || class->call == by_pointer || class->call == static_pointer;
+            if ((needs_servers && servers < 2) || (needs_clients && clients < 2)) {
+                continue;
+            }
+            /* Once through all that will be asked for. */
+            bool served = true;
+            for (uint32_t turn = 0; served && turn < job_size * KEYS && turn < 4096; turn++) {
+                served = class->call(turn);
+            }
+            if (!served) {
+                printf("missing %s\n", class->name);
+            } else if (counted) {
+                count(class, calls);
+            } else if (threads > 0) {
+                measure_threads(class, calls, threads);
+            } else {
+                measure(class, calls);
+            }
+        }
+    }
+    barrier();
+    PMIx_Finalize(NULL, 0);
+    return 0;
+}

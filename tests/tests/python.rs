@@ -1,0 +1,251 @@
+//! Debian's `python3-pmix`, as host and as client, in every combination of our library and the stock one. What its methods
+//! answer, and what the host is asked, is what it is with the stock library on both sides, but for [`DIFFERENCES`].
+//!
+//! The module has faults of its own, which decide what can be asked of it; `docs/hosts.md` lists them.
+
+use std::sync::LazyLock;
+
+use pmix_tests::{Ended, Library, Pair, Run, Traces, pmixrun, repository};
+
+/// The interpreter that the module is for, whatever else is in the path.
+const PYTHON: &str = "/usr/bin/python3";
+
+/// Methods that no script of ours calls, and why.
+const NOT_CALLED: [(&str, &str); 17] = [
+    ("dmodex_request", "its callback uses Python without Python's lock, and ends the process with every library"),
+    ("group_construct", "groups"),
+    ("group_destruct", "groups"),
+    ("group_invite", "groups"),
+    ("group_join", "groups"),
+    ("group_leave", "groups"),
+    ("load_topology", "topology"),
+    ("get_relative_locality", "topology"),
+    ("parse_cpuset_string", "topology"),
+    ("get_cpuset", "topology"),
+    ("compute_distances", "topology"),
+    ("attach_to_server", "tools"),
+    ("get_servers", "tools"),
+    ("iof_deregister", "tools"),
+    ("iof_pull", "tools"),
+    ("iof_push", "tools"),
+    ("set_server", "tools"),
+];
+
+/// What a host does: jobs of so many ranks, with what each of them does, and what the host does meanwhile.
+const PLAN: [&str; 5] = [
+    "2:begin,data,peers,strings,services,query,requests,jobs,events,credentials,fabric,progress,end",
+    "2:begin,hear,end:notify",
+    "1:begin,put,hold,end:setup",
+    "1:begin,abort,end",
+    // The module frees what nobody allocated: this ends the process with every library.
+    "1:begin,internal,end",
+];
+
+/// On which side our library makes a difference.
+#[derive(Clone, Copy, PartialEq)]
+enum Side {
+    Server,
+    Ranks,
+    Either,
+    /// The server's side, and not the ranks'.
+    OnlyServer,
+}
+
+/// A line, without the process that says it, that is another one with ours.
+struct Difference {
+    ours: Side,
+    stock: &'static str,
+    /// None: there is no such line.
+    instead: Option<&'static str>,
+}
+
+const fn differs(ours: Side, stock: &'static str, instead: &'static str) -> Difference {
+    Difference { ours, stock, instead: Some(instead) }
+}
+
+/// All that differ, and why; `docs/differences.md` has more on each.
+const DIFFERENCES: [Difference; 20] = [
+    // Ours knows more.
+    differs(
+        Side::Either,
+        "get b'pmix.job.size' of None: -46 None",
+        "get b'pmix.job.size' of None: 0 {val_type: 14, value: 2}",
+    ),
+    differs(Side::Server, "get b'pmix.rank' of 0: -46 None", "get b'pmix.rank' of 0: 0 {val_type: 40, value: 0}"),
+    differs(Side::Server, "get b'pmix.rank' of 1: -46 None", "get b'pmix.rank' of 1: 0 {val_type: 40, value: 1}"),
+    // A node that there is not has no processes. (-24 is the namespace's fault, -46 that nothing was found.)
+    differs(Side::Ranks, "resolve_peers nowhere: -24 []", "resolve_peers nowhere: 0 []"),
+    differs(Side::OnlyServer, "resolve_peers nowhere: -24 []", "resolve_peers nowhere: -46 []"),
+    // The host hears who asks.
+    differs(
+        Side::Server,
+        "query: {queries: [{keys: ['py.asked'], qualifiers: []}], source: {nspace: 'pmix-server', rank: PID}}",
+        "query: {queries: [{keys: ['py.asked'], qualifiers: []}], source: {nspace: 'job0', rank: 0}}",
+    ),
+    differs(
+        Side::Server,
+        "query: {queries: [{keys: ['py.asked'], qualifiers: [{key: 'pmix.nspace', val_type: 3, value: 'job0'}]}], source: {nspace: 'pmix-server', rank: PID}}",
+        "query: {queries: [{keys: ['py.asked'], qualifiers: [{key: 'pmix.nspace', val_type: 3, value: 'job0'}]}], source: {nspace: 'job0', rank: 0}}",
+    ),
+    // Another form of map, which both read.
+    differs(Side::Server, "generate_regex: 0 b'pmix[node[1:1-2],other]'", "generate_regex: 0 b'raw:node1,node2,other'"),
+    // Names of constants, as newer stock releases have them.
+    differs(Side::Ranks, "error_string 0: 'SUCCESS'", "error_string 0: 'PMIX_SUCCESS'"),
+    differs(Side::Ranks, "error_string -1: 'ERROR'", "error_string -1: 'PMIX_ERROR'"),
+    differs(Side::Ranks, "error_string -46: 'NOT-FOUND'", "error_string -46: 'PMIX_ERR_NOT_FOUND'"),
+    differs(Side::Ranks, "error_string -47: 'NOT-SUPPORTED'", "error_string -47: 'PMIX_ERR_NOT_SUPPORTED'"),
+    differs(Side::Ranks, "error_string -1366: 'TAKE-NEXT-OPTION'", "error_string -1366: 'PMIX_ERR_TAKE_NEXT_OPTION'"),
+    // Newer stock releases have one more.
+    differs(Side::Ranks, "scope_string 5: 'UNKNOWN SCOPE'", "scope_string 5: 'DELETE FROM LOCAL NODE SCOPE'"),
+    // Not there yet.
+    differs(Side::Ranks, "fabric_register: 0 []", "fabric_register: -47 []"),
+    Difference { ours: Side::Either, stock: "fabric: {op: 0}", instead: None },
+    differs(Side::Server, "get_credential: 0 {bytes: b'secret78', size: 8}", "get_credential: -47 {}"),
+    differs(
+        Side::Server,
+        "validate_credential: 0 [{key: 'pmix.euid', val_type: 14, value: 17}]",
+        "validate_credential: -47 []",
+    ),
+    Difference { ours: Side::Server, stock: "getcredential: {source: {nspace: 'job0', rank: 0}}", instead: None },
+    Difference {
+        ours: Side::Server,
+        stock: "validatecredential: {credential: {bytes: b'secret78', size: 8}, source: {nspace: 'job0', rank: 0}}",
+        instead: None,
+    },
+];
+
+impl Difference {
+    fn applies(&self, pair: Pair) -> bool {
+        let (server, ranks) = (pair.server.is_ours(), pair.ranks.is_ours());
+        match self.ours {
+            Side::Server => server,
+            Side::Ranks => ranks,
+            Side::Either => server || ranks,
+            Side::OnlyServer => server && !ranks,
+        }
+    }
+}
+
+/// Runs the host.
+fn run(pair: Pair, plan: &[&str]) -> Ended {
+    let traces = Traces::begin();
+    let run = Run::new(PYTHON, pair.server)
+        .traced(&traces)
+        // Nothing is left beside the sources.
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .arg(repository().join("tests/python/host.py"))
+        .arg(pair.ranks.directory());
+    let ended = plan.iter().fold(run, Run::arg).succeed();
+    if pair.server.is_ours() {
+        traces.assert_none_left(&ended);
+    }
+    ended
+}
+
+/// What host and clients said, sorted: what they are and the rest of the line. Whether memory that is freed wrongly ends a
+/// process by SIGABRT or by SIGSEGV is chance.
+fn said(ended: &Ended) -> Vec<(&str, String)> {
+    let of_us = |who: &str| who == "host" || who == "upcall" || who.starts_with("job");
+    let lines = ended.stdout.lines().filter_map(|line| line.split_once(' ')).filter(|(who, _)| of_us(who));
+    let mut lines: Vec<_> =
+        lines.map(|(who, line)| (who, line.replace("ended: -6", "crashed").replace("ended: -11", "crashed"))).collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// With the stock library on both sides.
+static STOCK: LazyLock<Ended> = LazyLock::new(|| run(Pair::stock(), &PLAN));
+
+#[test]
+fn module_does_with_ours_what_it_does_with_the_stock_library() {
+    for pair in Pair::all() {
+        let ended = run(pair, &PLAN);
+        let mut expected = Vec::new();
+        let mut used = [false; DIFFERENCES.len()];
+        for (who, line) in said(&STOCK) {
+            if line.starts_with("library: ") {
+                let library = if who == "host" { pair.server } else { pair.ranks };
+                expected.push(format!("{who} library: '{}'", library.identity()));
+                continue;
+            }
+            let differs =
+                |(_, difference): &(usize, &Difference)| difference.applies(pair) && difference.stock == line.as_str();
+            match DIFFERENCES.iter().enumerate().find(differs) {
+                None => expected.push(format!("{who} {line}")),
+                Some((index, difference)) => {
+                    used[index] = true;
+                    expected.extend(difference.instead.map(|line| format!("{who} {line}")));
+                }
+            }
+        }
+        expected.sort_unstable();
+        let found: Vec<_> = said(&ended).iter().map(|(who, line)| format!("{who} {line}")).collect();
+        let missing: Vec<_> = expected.iter().filter(|line| !found.contains(line)).collect();
+        let unexpected: Vec<_> = found.iter().filter(|line| !expected.contains(line)).collect();
+        assert!(
+            missing.is_empty() && unexpected.is_empty() && expected.len() == found.len(),
+            "{pair}: missing {missing:#?}\nunexpected {unexpected:#?}\n{ended}"
+        );
+        for (difference, used) in DIFFERENCES.iter().zip(used) {
+            assert_eq!(used, difference.applies(pair), "{pair}: {:?}", difference.stock);
+        }
+    }
+}
+
+#[test]
+fn a_regex_that_is_no_regex_does_not_end_our_process() {
+    for pair in Pair::all() {
+        let ended = run(pair, &["1:begin,regex,end"]);
+        // The stock library crashes when it packs the value.
+        let status = if pair.ranks.is_ours() { 0 } else { -11 };
+        assert_eq!(ended.count(&format!("host job0.0 ended: {status}")), 1, "{pair}: {ended}");
+    }
+}
+
+#[test]
+fn clients_under_our_launcher_are_answered_where_the_module_as_host_would_not() {
+    let said_under_pmixrun = |ranks: Library| {
+        let traces = Traces::begin();
+        let ended = Run::new(pmixrun(), Library::ours())
+            .traced(&traces)
+            .args("-n 2 env PYTHONDONTWRITEBYTECODE=1")
+            .arg(format!("LD_LIBRARY_PATH={}", ranks.directory().display()))
+            .arg(PYTHON)
+            .arg(repository().join("tests/python/client.py"))
+            .args("begin heeded end")
+            .succeed();
+        traces.assert_none_left(&ended);
+        assert_eq!(ended.count(&format!(" library: '{}'", ranks.identity())), 2, "{ended}");
+        assert_eq!(ended.stderr.matches("a line").count(), 2, "{ended}");
+        // Without the processes, whose names are other ones each time.
+        let lines = ended.stdout.lines().filter_map(|line| line.split_once(' ')).map(|(_, line)| line.to_owned());
+        let mut lines: Vec<_> =
+            lines.filter(|line| !line.starts_with("library") && !line.starts_with("init:")).collect();
+        lines.sort_unstable();
+        lines
+    };
+    let ours = said_under_pmixrun(Library::ours());
+    assert!(ours.iter().any(|line| line == "log: 0"), "{ours:#?}");
+    assert_eq!(ours, said_under_pmixrun(Library::Stock));
+}
+
+#[test]
+fn every_method_of_the_module_is_called() {
+    let list = "import pmix; [print(name) for kind in (pmix.PMIxClient, pmix.PMIxServer, pmix.PMIxTool) \
+                for name in vars(kind) if not name.startswith('__')]";
+    let methods = Run::new(PYTHON, Library::ours()).arg("-Wignore").arg("-c").arg(list).succeed();
+    let scripts: Vec<_> = ["client.py", "host.py"]
+        .map(|name| std::fs::read_to_string(repository().join("tests/python").join(name)).expect("a script"))
+        .into();
+    let mut not_called: Vec<_> = methods.stdout.lines().collect();
+    assert!(not_called.len() >= 85, "{methods}");
+    not_called.retain(|method| {
+        !scripts
+            .iter()
+            .any(|script| script.contains(&format!("\"{method}\"")) || script.contains(&format!("client.{method}")))
+    });
+    not_called.sort_unstable();
+    let mut known: Vec<_> = NOT_CALLED.iter().map(|(method, _)| *method).collect();
+    known.sort_unstable();
+    assert_eq!(not_called, known);
+}
