@@ -140,7 +140,7 @@ fn parse_rank(text: &[u8]) -> Option<Rank> {
 }
 
 /// Reads `<nspace>.<rank>;tcp4://<host>:<port>` or the same with `tcp6`. A namespace may hold dots.
-fn parse_uri(uri: &[u8]) -> Option<ServerUri> {
+pub(crate) fn parse_uri(uri: &[u8]) -> Option<ServerUri> {
     let semicolon = uri.iter().position(|byte| *byte == b';')?;
     let (name, place) = (&uri[..semicolon], std::str::from_utf8(&uri[semicolon + 1..]).ok()?);
     let dot = name.iter().rposition(|byte| *byte == b'.')?;

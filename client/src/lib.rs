@@ -26,6 +26,7 @@ mod operation;
 mod ops;
 mod overlay;
 mod question;
+pub mod rendezvous;
 mod resolve;
 mod singleton;
 pub mod wire;

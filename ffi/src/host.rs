@@ -301,6 +301,14 @@ impl Host for CHost {
         })
     }
 
+    fn tool_connected(&self, infos: &[Info], done: Completion<(Status, Option<Proc>)>) -> Status {
+        upcall!(self.tool_connected, done, Infos::new(infos), |function, infos, cbdata| {
+            function(infos.as_ptr(), infos.len(), Some(tool_done), cbdata);
+            // The slot has no return value: the answer is its callback.
+            Status::SUCCESS.0
+        })
+    }
+
     fn log(&self, proc: &Proc, data: &[Info], directives: &[Info]) -> Status {
         let Some((log, log2)) = self.slots().map(|slots| (slots.log, slots.log2)) else {
             return Status::ERR_NOT_SUPPORTED;
@@ -440,6 +448,14 @@ unsafe extern "C" fn spawn_done(status: pmix_status_t, nspace: *mut c_char, cbda
             // SAFETY: the host's name stays until this returns.
             unsafe { crate::convert::text::nspace(nspace) }.map(Some)
         };
+        answer(cbdata, combined(status, name));
+    });
+}
+
+unsafe extern "C" fn tool_done(status: pmix_status_t, proc: *mut pmix_proc_t, cbdata: *mut c_void) {
+    guard("a host's answer to a tool", || {
+        // SAFETY: the host's name stays until this returns.
+        let name = unsafe { proc.as_ref() }.map(|proc| unsafe { pmix_proc_t::read(proc) }).transpose();
         answer(cbdata, combined(status, name));
     });
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Weak};
 
 use parking_lot::Mutex;
-use pmix_dstore::model::{Info, Nspace, Pdata, Status};
+use pmix_dstore::model::{Info, Nspace, Pdata, Proc, Status};
 
 /// What a host answers, in the shapes that the upcalls know.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +19,8 @@ pub enum Answer {
     Lookup(Status, Vec<Pdata>),
     /// Status and the namespace of what was spawned.
     Spawn(Status, Option<Nspace>),
+    /// Status and the name of a tool.
+    Name(Status, Option<Proc>),
     /// Status and results.
     Infos(Status, Vec<Info>),
 }
@@ -31,6 +33,7 @@ impl Answer {
             | Answer::Data(status, _)
             | Answer::Lookup(status, _)
             | Answer::Spawn(status, _)
+            | Answer::Name(status, _)
             | Answer::Infos(status, _) => *status,
         }
     }
@@ -57,6 +60,12 @@ impl From<(Status, Vec<Pdata>)> for Answer {
 impl From<(Status, Option<Nspace>)> for Answer {
     fn from((status, nspace): (Status, Option<Nspace>)) -> Answer {
         Answer::Spawn(status, nspace)
+    }
+}
+
+impl From<(Status, Option<Proc>)> for Answer {
+    fn from((status, name): (Status, Option<Proc>)) -> Answer {
+        Answer::Name(status, name)
     }
 }
 

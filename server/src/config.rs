@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
+use nix::unistd::geteuid;
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, Value, keys};
+
+use crate::rendezvous::Wanted;
 
 /// The release that peers are told: they branch on it, so it is one that they know.
 pub(crate) const ANNOUNCED_VERSION: &str = "4.2.2";
@@ -18,6 +21,12 @@ pub(crate) struct Config {
     pub server_tmpdir: PathBuf,
     /// The node's temporary directory.
     pub system_tmpdir: PathBuf,
+    /// Where tools are to find the server.
+    pub rendezvous: Wanted,
+    /// Whose process this is.
+    pub uid: u32,
+    /// Whether tools may come of users who have no process here.
+    pub foreign_tools: bool,
     /// Whether values may lie in shared memory (`PMIX_DSTORE_SHM=0` turns it off).
     pub shared_memory: bool,
 }
@@ -51,12 +60,27 @@ impl Config {
         let system_tmpdir =
             text(keys::SYSTEM_TMPDIR)?.or_else(|| variable("PMIX_SYSTEM_TMPDIR")).unwrap_or_else(|| tmp.clone());
         let server_tmpdir = text(keys::SERVER_TMPDIR)?.or_else(|| variable("PMIX_SERVER_TMPDIR")).unwrap_or(tmp);
+        let is_true = |key: &str| find(key).map(Value::is_true);
+        let rendezvous = Wanted {
+            system: is_true(keys::SERVER_SYSTEM_SUPPORT).unwrap_or(false),
+            session: is_true(keys::SERVER_SESSION_SUPPORT).unwrap_or(false),
+            tools: is_true(keys::SERVER_TOOL_SUPPORT).unwrap_or(false),
+            scheduler: is_true(keys::SERVER_SCHEDULER).unwrap_or(false),
+            file: text(keys::LAUNCHER_RENDEZVOUS_FILE)?
+                .or_else(|| variable("PMIX_LAUNCHER_RENDEZVOUS_FILE"))
+                .map(PathBuf::from),
+            report: text(keys::TCP_REPORT_URI)?,
+        };
         // A relative directory must keep its meaning when the host changes its working directory.
         let server_tmpdir = std::path::absolute(server_tmpdir).map_err(|_| Status::ERR_BAD_PARAM)?;
         Ok(Config {
             me: Proc::new(Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?, Rank(rank)),
             hostname,
             server_tmpdir,
+            foreign_tools: is_true(keys::SERVER_ALLOW_FOREIGN_TOOLS)
+                .unwrap_or(rendezvous.system || rendezvous.scheduler),
+            rendezvous,
+            uid: geteuid().as_raw(),
             system_tmpdir: PathBuf::from(system_tmpdir),
             shared_memory: variable("PMIX_DSTORE_SHM").as_deref() != Some("0"),
         })

@@ -10,7 +10,7 @@ use crate::config::{ANNOUNCED_VERSION, Config};
 
 /// Where peers of each release look for the server's address: the encoders that we speak, without those that would
 /// promise more than the announced release has.
-const URI_VARIABLES: [&str; 5] =
+pub(crate) const URI_VARIABLES: [&str; 5] =
     ["PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI21", "PMIX_SERVER_URI2"];
 
 /// What leads a client into its namespace's directory.
@@ -20,9 +20,14 @@ pub(crate) struct SharedEnv {
     pub secret: String,
 }
 
+/// Where the server listens, as peers are told.
+pub(crate) fn uri(config: &Config, port: u16) -> String {
+    format!("{}.{};tcp4://127.0.0.1:{port}", config.me.nspace, config.me.rank)
+}
+
 /// The variables of `proc`; `shared` where its namespace has a directory.
 pub(crate) fn of_client(config: &Config, proc: &Proc, port: u16, shared: Option<SharedEnv>) -> Vec<(String, String)> {
-    let uri = format!("{}.{};tcp4://127.0.0.1:{port}", config.me.nspace, config.me.rank);
+    let uri = uri(config, port);
     let mut env =
         vec![("PMIX_NAMESPACE".to_owned(), proc.nspace.to_string()), ("PMIX_RANK".to_owned(), proc.rank.0.to_string())];
     env.extend(URI_VARIABLES.map(|name| (name.to_owned(), uri.clone())));

@@ -102,6 +102,14 @@ pub trait Host: Send + Sync {
         Status::ERR_NOT_SUPPORTED
     }
 
+    /// A tool has connected: a process that no host launched, or a launcher. `infos` tell its release (`PMIX_VERSION_INFO`), user and
+    /// group (`PMIX_USERID`, which the server has made sure of, `PMIX_GRPID`), its name where it has one (`PMIX_NSPACE`, `PMIX_RANK`),
+    /// and what it says of itself. The answer is its name; what it has already is kept. Without this upcall a tool that has a name
+    /// is let in, and one that has none is not.
+    fn tool_connected(&self, infos: &[Info], done: Completion<(Status, Option<Proc>)>) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+
     /// Log `data`. There is no answer.
     fn log(&self, proc: &Proc, data: &[Info], directives: &[Info]) -> Status {
         Status::ERR_NOT_SUPPORTED

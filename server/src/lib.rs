@@ -20,6 +20,7 @@ mod host;
 mod io;
 mod link;
 mod publish;
+mod rendezvous;
 mod secret;
 mod server;
 mod upcall;

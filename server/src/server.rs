@@ -25,6 +25,7 @@ use crate::engine::{Engine, JobPlan, Output, PeerId, Range};
 use crate::fork;
 use crate::io::Loop;
 use crate::link::{OwnLink, OwnRequests};
+use crate::rendezvous::Rendezvous;
 
 /// Called once, on the server's thread, when an operation is done.
 pub type OpDone = Box<dyn FnOnce(Status) + Send>;
@@ -159,6 +160,8 @@ pub struct Server {
     me: Proc,
     hostname: String,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// How tools find the server.
+    rendezvous: Mutex<Rendezvous>,
 }
 
 impl Server {
@@ -167,7 +170,8 @@ impl Server {
     /// `infos` are the attributes of `PMIx_server_init`.
     ///
     /// # Errors
-    /// `BAD_PARAM` for attributes of a wrong type, `OUT_OF_RESOURCE` where there are no descriptors or threads, `NOMEM`.
+    /// `BAD_PARAM` for attributes of a wrong type, `OUT_OF_RESOURCE` where there are no descriptors or threads, `NOMEM`;
+    /// `INIT` where a rendezvous file that is asked for cannot be written, of which a line is logged.
     pub fn init(host: Arc<dyn Host>, infos: &[Info]) -> Result<Arc<Server>> {
         room::hold()?;
         let config = Config::read(infos)?;
@@ -177,6 +181,7 @@ impl Server {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake = EventFd::from_flags(flags).map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
         let (me, hostname) = (config.me.clone(), config.hostname.clone());
+        let settings = config.clone();
         let inner = Arc::new_cyclic(|inner: &Weak<Inner>| Inner {
             engine: Arc::new(Mutex::new(Engine::new(config, port, inner.clone()))),
             host,
@@ -200,8 +205,15 @@ impl Server {
             serving.run();
         });
         mask.thread_set_mask().map_err(|_| Status::ERROR)?;
-        let thread = thread.map_err(failed)?;
-        Ok(Arc::new(Server { inner, client, me, hostname, thread: Mutex::new(Some(thread)) }))
+        let thread = Mutex::new(Some(thread.map_err(failed)?));
+        let server = Server { inner, client, me, hostname, thread, rendezvous: Mutex::default() };
+        // Whoever reads them finds a server that answers.
+        let rendezvous = Rendezvous::open(&settings, port, |line| server.inner.log(&line));
+        *server.rendezvous.lock() = rendezvous.map_err(|(path, error)| {
+            server.inner.log(&format!("{}: {error}; tools could not find this server", path.display()));
+            Status::ERR_INIT
+        })?;
+        Ok(Arc::new(server))
     }
 
     /// The server process as a client of itself: every client call works there.
@@ -367,6 +379,7 @@ impl Server {
         if self.inner.stop.swap(true, Ordering::AcqRel) {
             return Status::ERR_INIT;
         }
+        *self.rendezvous.lock() = Rendezvous::default();
         // The own client's link is this server, which cannot fail to hear it.
         let _ = self.client.finalize(&[]);
         self.inner.wake();

@@ -24,6 +24,7 @@ pub(crate) enum Upcall {
     DeregisterEvents { codes: Vec<Status> },
     NotifyEvent { code: Status, source: Proc, range: u8, infos: Vec<Info> },
     Query { proc: Proc, queries: Vec<Query> },
+    ToolConnected { infos: Vec<Info> },
     Log { proc: Proc, data: Vec<Info>, directives: Vec<Info> },
     Allocate { proc: Proc, directive: u8, infos: Vec<Info> },
     JobControl { proc: Proc, targets: Vec<Proc>, directives: Vec<Info> },
@@ -56,6 +57,7 @@ impl Upcall {
                 renamed::say_both(&mut queries);
                 host.query(&proc, &queries, Completion::by_id(id))
             }
+            Upcall::ToolConnected { infos } => host.tool_connected(&infos, Completion::by_id(id)),
             Upcall::Log { proc, data, directives } => host.log(&proc, &data, &directives),
             Upcall::Allocate { proc, directive, infos } => {
                 host.allocate(&proc, directive, &infos, Completion::by_id(id))

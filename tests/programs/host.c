@@ -17,6 +17,8 @@
  *                          its own namespace without data; or slurm, which does not say who it is and gives some
  *                          values in other types
  *   --environment WHERE    where a rank's environment is made: parent (default), or child, as slurmstepd does
+ *   --tools WAY            tools find this host by rendezvous files of all kinds; it names them (name), turns them away
+ *                          (refuse) or has no upcall for them (none)
  *   --nspace NAME          the job's namespace
  *   --timeout SECONDS      ends everything after this long (default 60)
  *
@@ -46,6 +48,7 @@ extern char **environ;
 
 enum answer { ANSWER_LATER, ANSWER_INLINE, ANSWER_MIXED };
 enum connected { CONNECTED_CALLBACK, CONNECTED_SILENT, CONNECTED_SECOND };
+enum tools { TOOLS_UNKNOWN, TOOLS_NAME, TOOLS_REFUSE, TOOLS_NONE };
 enum kind { KIND_PLAIN, KIND_MPIRUN, KIND_SLURM };
 
 static struct {
@@ -60,6 +63,7 @@ static struct {
     bool event_callback, event_echo;
     enum connected connected;
     enum kind kind;
+    enum tools tools;
     bool child_environment;
     const char *nspace;
     int timeout;
@@ -988,6 +992,44 @@ static pmix_status_t query(pmix_proc_t *proc, pmix_query_t *queries, size_t nque
     return PMIX_ERR_NOT_SUPPORTED;
 }
 
+typedef struct {
+    pmix_tool_connection_cbfunc_t cbfunc;
+    void *cbdata;
+    pmix_status_t status;
+    pmix_proc_t name;
+} tool_op_t;
+
+static void finish_tool_op(void *argument)
+{
+    tool_op_t *op = argument;
+    op->cbfunc(op->status, &op->name, op->cbdata);
+    free(op);
+}
+
+/* Tools that have no name become tool-1, tool-2 and so on. */
+static void tool_connected(pmix_info_t *info, size_t ninfo, pmix_tool_connection_cbfunc_t cbfunc, void *cbdata)
+{
+    static int number;
+    char nspace[PMIX_MAX_NSLEN + 1] = "";
+    tool_op_t *op = need(calloc(1, sizeof(*op)));
+    for (size_t i = 0; i < ninfo; i++) {
+        if (strcmp(info[i].key, PMIX_NSPACE) == 0) {
+            strncpy(nspace, info[i].value.data.string, PMIX_MAX_NSLEN);
+        } else if (strcmp(info[i].key, PMIX_RANK) == 0) {
+            op->name.rank = info[i].value.data.rank;
+        }
+    }
+    note("tool %s, %s", *nspace ? nspace : "without a name", told(info, ninfo));
+    if (*nspace == '\0') {
+        snprintf(nspace, sizeof(nspace), "tool-%d", ++number);
+    }
+    strcpy(op->name.nspace, nspace);
+    op->cbfunc = cbfunc;
+    op->cbdata = cbdata;
+    op->status = options.tools == TOOLS_REFUSE ? PMIX_ERR_INVALID_CRED : PMIX_SUCCESS;
+    answer(finish_tool_op, op);
+}
+
 static void log_data(const pmix_proc_t *client, const pmix_info_t data[], size_t ndata, const pmix_info_t directives[],
                      size_t ndirs, pmix_op_cbfunc_t cbfunc, void *cbdata)
 {
@@ -1680,6 +1722,12 @@ static int serve(void)
         module.client_connected2 = client_connected2;
     }
     infos_t infos = { 0 };
+    if (options.tools != TOOLS_UNKNOWN) {
+        module.tool_connected = options.tools == TOOLS_NONE ? NULL : tool_connected;
+        add(&infos, PMIX_SERVER_TOOL_SUPPORT, value_bool(true));
+        add(&infos, PMIX_SERVER_SYSTEM_SUPPORT, value_bool(true));
+        add(&infos, PMIX_SERVER_SESSION_SUPPORT, value_bool(true));
+    }
     if (options.kind != KIND_SLURM) {
         add_text(&infos, PMIX_SERVER_NSPACE, "test-host");
         add(&infos, PMIX_SERVER_RANK, value_rank(me));
@@ -1760,7 +1808,7 @@ __attribute__((noreturn)) static void usage(void)
     fprintf(stderr, "usage: host [-n RANKS_PER_SERVER] [-s SERVERS] [--map block|cyclic] [--rank-lib DIR[,DIR]] "
                     "[--env NAME=VALUE] [--answer later|inline|mixed] [--events at-once|callback|echo] "
                     "[--connected callback|silent|second] [--as plain|mpirun|slurm] [--environment parent|child] "
-                    "[--nspace NAME] [--timeout S] PROGRAM [ARGS...]\n");
+                    "[--tools name|refuse|none] [--nspace NAME] [--timeout S] PROGRAM [ARGS...]\n");
     exit(64);
 }
 
@@ -1806,6 +1854,10 @@ static void read_options(int argc, char **argv)
                                                          : KIND_PLAIN;
         } else if (strcmp(name, "--environment") == 0) {
             options.child_environment = strcmp(value, "child") == 0;
+        } else if (strcmp(name, "--tools") == 0) {
+            options.tools = strcmp(value, "refuse") == 0 ? TOOLS_REFUSE
+                            : strcmp(value, "none") == 0 ? TOOLS_NONE
+                                                         : TOOLS_NAME;
         } else if (strcmp(name, "--nspace") == 0) {
             options.nspace = value;
         } else if (strcmp(name, "--timeout") == 0) {

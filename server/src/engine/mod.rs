@@ -14,6 +14,7 @@ mod peers;
 mod services;
 #[cfg(test)]
 mod tests;
+mod tools;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Weak;
@@ -45,6 +46,8 @@ pub(crate) enum Output {
         peer: PeerId,
         /// The result.
         status: Status,
+        /// The answer's bytes.
+        reply: Vec<u8>,
     },
     /// Send a message.
     Send {
@@ -80,6 +83,8 @@ pub(crate) enum Output {
 enum Then {
     /// Let the client in.
     Admit(PeerId),
+    /// Let the tool in.
+    AdmitTool(PeerId),
     /// Reply to a request in the shape that its command has.
     Reply(PeerId, u32, Shape),
     /// Reply to finalize.
@@ -100,6 +105,8 @@ pub(crate) struct Engine {
     sink: Weak<dyn AnswerSink>,
     nspaces: HashMap<Nspace, NspaceState>,
     peers: HashMap<PeerId, Peer>,
+    /// Tools of which the host has not said who they are to be.
+    knocking: HashMap<PeerId, tools::Knocking>,
     /// By number: of two that a process may join, it joins the older.
     collectives: BTreeMap<u64, Collective>,
     collective_next: u64,
@@ -140,6 +147,7 @@ impl Engine {
             sink,
             nspaces: HashMap::new(),
             peers: HashMap::from([(PeerId::OWN, own)]),
+            knocking: HashMap::new(),
             collectives: BTreeMap::new(),
             collective_next: 0,
             upcalls: HashMap::new(),
@@ -240,6 +248,7 @@ impl Engine {
                 self.host_registered_events(peer, tag, &codes, answer.status());
             }
             Some(Then::Admit(peer)) => self.admit(peer, answer.status()),
+            Some(Then::AdmitTool(peer)) => self.admit_tool(peer, answer),
             Some(Then::Reply(peer, tag, shape)) => self.reply_answer(peer, tag, shape, answer),
             Some(Then::Finalized(peer, tag)) => self.finalized(peer, tag, answer.status()),
             Some(Then::Collective(id)) => match answer {

@@ -38,6 +38,23 @@ pub(super) struct LocalClient {
     pub cleanup: Cleanup,
 }
 
+impl LocalClient {
+    fn new(uid: u32, gid: u32, object: usize, secret: Secret) -> LocalClient {
+        LocalClient {
+            uid,
+            gid,
+            object,
+            secret,
+            connections: BTreeSet::new(),
+            committed: false,
+            refused: false,
+            has_connected: false,
+            gone: false,
+            cleanup: Cleanup::default(),
+        }
+    }
+}
+
 /// One namespace.
 pub(super) struct NspaceState {
     /// How many of its processes run on this node.
@@ -48,6 +65,8 @@ pub(super) struct NspaceState {
     /// Never registered: a job of other servers, known only by what direct modex brought of it.
     pub foreign: bool,
     pub clients: BTreeMap<Rank, LocalClient>,
+    /// Made for tools, not registered by the host: it ends with the last of them.
+    pub is_of_tools: bool,
     /// How many connections ended without finalize.
     pub lost: u32,
     /// One of its processes has asked the host to end them all: that they end is no news.
@@ -75,6 +94,7 @@ impl NspaceState {
             complete: false,
             foreign: false,
             clients: BTreeMap::new(),
+            is_of_tools: false,
             lost: 0,
             aborted: false,
             deregistered: BTreeSet::new(),
@@ -161,7 +181,7 @@ impl Engine {
     /// Carries out a registration.
     pub fn register_nspace(&mut self, plan: JobPlan) -> Status {
         let state = self.nspaces.entry(plan.nspace.clone()).or_insert_with(|| NspaceState::new(plan.nspace.clone()));
-        state.foreign = false;
+        (state.foreign, state.is_of_tools) = (false, false);
         // A second registration of more data may not repeat how many processes are local.
         state.nlocal = state.nlocal.max(u32::try_from(plan.nlocal).unwrap_or(0));
         if let Some(job) = plan.job {
@@ -196,13 +216,44 @@ impl Engine {
 
     /// Forgets a namespace and all that belongs to it.
     pub fn deregister_nspace(&mut self, nspace: &Nspace) -> Status {
-        let Some(state) = self.nspaces.remove(nspace) else { return Status::SUCCESS };
-        state.shared.add_to(&mut self.stats);
-        self.end_collectives_of(nspace);
-        self.fail_gets_of(nspace);
         self.events.forget_nspace(nspace);
         // The host is done with the job, and with what became of its processes.
         self.losses.retain(|(_, proc)| proc.nspace != *nspace);
+        self.remove_nspace(nspace);
+        Status::SUCCESS
+    }
+
+    /// Lets a process in that is no client of the host's.
+    ///
+    /// # Errors
+    /// `ERROR` where the system has no random numbers, as [`Secret::new`].
+    pub(super) fn add_tool(&mut self, id: PeerId, proc: &Proc, (uid, gid): (u32, u32)) -> Result<()> {
+        let secret = Secret::new()?;
+        let state = self.nspaces.entry(proc.nspace.clone()).or_insert_with(|| NspaceState {
+            is_of_tools: true,
+            // Nobody will say more of it.
+            complete: true,
+            ..NspaceState::new(proc.nspace.clone())
+        });
+        let client = state.clients.entry(proc.rank).or_insert_with(|| LocalClient::new(uid, gid, 0, secret));
+        client.connections.insert(id);
+        (client.has_connected, client.gone) = (true, false);
+        Ok(())
+    }
+
+    /// A tool is gone: so is what was made for it.
+    pub(super) fn forget_tool(&mut self, proc: &Proc) {
+        let Some(state) = self.nspaces.get(&proc.nspace).filter(|state| state.is_of_tools) else { return };
+        if state.clients.values().all(|client| client.connections.is_empty()) {
+            self.remove_nspace(&proc.nspace);
+        }
+    }
+
+    fn remove_nspace(&mut self, nspace: &Nspace) {
+        let Some(state) = self.nspaces.remove(nspace) else { return };
+        state.shared.add_to(&mut self.stats);
+        self.end_collectives_of(nspace);
+        self.fail_gets_of(nspace);
         // The next job of this name is none of their business.
         let left: BTreeSet<PeerId> =
             self.peers.iter().filter(|(_, peer)| peer.proc.nspace == *nspace).map(|(id, _)| *id).collect();
@@ -215,7 +266,6 @@ impl Engine {
         for (user, cleanup) in of_clients.chain(state.cleanup) {
             self.clean_up(user, cleanup);
         }
-        Status::SUCCESS
     }
 
     /// Registers a process that will be started on this node; again with other particulars.
@@ -228,25 +278,13 @@ impl Engine {
             Err(status) => return status,
         };
         let state = self.nspaces.entry(proc.nspace.clone()).or_insert_with(|| NspaceState::new(proc.nspace.clone()));
-        state.foreign = false;
+        (state.foreign, state.is_of_tools) = (false, false);
         if let Some(client) = state.clients.get_mut(&proc.rank) {
             // What its connections and what it published mean does not change.
             (client.uid, client.gid, client.object, client.gone) = (uid, gid, object, false);
             return Status::SUCCESS;
         }
-        let client = LocalClient {
-            uid,
-            gid,
-            object,
-            secret,
-            connections: BTreeSet::new(),
-            committed: false,
-            refused: false,
-            has_connected: false,
-            gone: false,
-            cleanup: Cleanup::default(),
-        };
-        state.clients.insert(proc.rank, client);
+        state.clients.insert(proc.rank, LocalClient::new(uid, gid, object, secret));
         // Large ones tell of the processes of this node only.
         state.job_replies.clear();
         // A rank that comes back, as one that the host starts again does, is not counted twice.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
-use pmix_client::wire::{Hello, PeerKind, Version};
+use pmix_client::wire::{ClientReply, Hello, PeerKind, Version};
 use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::model::{Info, Proc, Status, keys};
 
@@ -54,6 +54,8 @@ pub(crate) struct Peer {
     pub finalized: bool,
     /// The handshake is answered.
     pub admitted: bool,
+    /// The host has not launched it: it hears nothing of its end.
+    pub is_tool: bool,
     /// What it has asked and not been told.
     pub(super) unanswered: Unanswered,
 }
@@ -71,6 +73,24 @@ impl Peer {
             default_events: false,
             finalized: false,
             admitted: true,
+            is_tool: false,
+            unanswered: Unanswered::default(),
+        }
+    }
+
+    /// A process that said `hello` and has not been answered.
+    pub fn new(proc: Proc, hello: &Hello) -> Peer {
+        Peer {
+            proc,
+            dialect: hello.dialect(),
+            version: Version::parse(&hello.version).unwrap_or(Version::OURS),
+            version_text: hello.version.clone(),
+            shared: false,
+            codes: HashSet::new(),
+            default_events: false,
+            finalized: false,
+            admitted: false,
+            is_tool: false,
             unanswered: Unanswered::default(),
         }
     }
@@ -79,6 +99,9 @@ impl Peer {
 impl Engine {
     /// A peer's first message. Who is not let in is dropped without an answer, as released servers do.
     pub fn hello(&mut self, peer: PeerId, transport: Transport, hello: Hello) {
+        if let Some(kind) = PeerKind::from_flag(hello.flag).filter(|kind| *kind != PeerKind::Client) {
+            return self.tool_hello(peer, transport, kind, hello);
+        }
         match self.check_hello(transport, &hello) {
             Ok(proc) => {
                 let shared = hello.gds == crate::STORE_NAME;
@@ -87,36 +110,22 @@ impl Engine {
                 client.connections.insert(peer);
                 client.has_connected = true;
                 let object = client.object;
-                self.peers.insert(
-                    peer,
-                    Peer {
-                        proc: proc.clone(),
-                        dialect: hello.dialect(),
-                        version: Version::parse(&hello.version).unwrap_or(Version::OURS),
-                        version_text: hello.version,
-                        shared,
-                        codes: HashSet::new(),
-                        default_events: false,
-                        finalized: false,
-                        admitted: false,
-                        unanswered: Unanswered::default(),
-                    },
-                );
+                self.peers.insert(peer, Peer { shared, ..Peer::new(proc.clone(), &hello) });
                 self.upcall(Then::Admit(peer), Upcall::ClientConnected { proc, object, infos: hello.infos });
             }
-            Err(why) => {
-                let who = hello.proc.map_or_else(|| "a process without a name".to_owned(), |proc| proc.to_string());
-                self.log(format!("refused {who} (PMIx {}): {why}", hello.version));
-                self.outputs.push_back(Output::Close(peer));
-            }
+            Err(why) => self.refuse_hello(peer, &hello, &why),
         }
+    }
+
+    /// Drops who is not let in, as released servers do.
+    pub(super) fn refuse_hello(&mut self, peer: PeerId, hello: &Hello, why: &str) {
+        let who = hello.proc.as_ref().map_or_else(|| "a process without a name".to_owned(), Proc::to_string);
+        self.log(format!("refused {who} (PMIx {}): {why}", hello.version));
+        self.outputs.push_back(Output::Close(peer));
     }
 
     /// Who the peer is, or why it is refused.
     fn check_hello(&self, transport: Transport, hello: &Hello) -> Result<Proc, String> {
-        if PeerKind::from_flag(hello.flag) != Some(PeerKind::Client) {
-            return Err(format!("connections of kind {} (tools, singletons) are not supported", hello.flag));
-        }
         let proc = hello.proc.clone().ok_or("no namespace and rank given")?;
         let state = self.nspaces.get(&proc.nspace).ok_or("unknown namespace")?;
         let client = state.clients.get(&proc.rank).ok_or("no such client registered")?;
@@ -165,7 +174,8 @@ impl Engine {
         let (proc, shared) = (peer.proc.clone(), peer.shared);
         let status = if allowed { Status::SUCCESS } else { status };
         self.stats.connected = self.first_fork.map(|start| start.elapsed());
-        self.outputs.push_back(Output::Admit { peer: id, status });
+        let reply = ClientReply { status, index: id.0 }.encode();
+        self.outputs.push_back(Output::Admit { peer: id, status, reply });
         if allowed {
             if shared {
                 self.stats.clients_shared += 1;
@@ -188,8 +198,9 @@ impl Engine {
         // From now on: a client need not wait for the host's answer before it closes.
         peer.finalized = true;
         let proc = peer.proc.clone();
-        let object = self.nspaces.get(&proc.nspace).and_then(|state| state.clients.get(&proc.rank)).map(|c| c.object);
-        match object {
+        let is_launched = !peer.is_tool;
+        let client = self.nspaces.get(&proc.nspace).and_then(|state| state.clients.get(&proc.rank));
+        match client.filter(|_| is_launched).map(|client| client.object) {
             Some(object) => self.upcall(Then::Finalized(id, tag), Upcall::ClientFinalized { proc, object }),
             None => self.finalized(id, tag, Status::SUCCESS),
         }
@@ -202,6 +213,7 @@ impl Engine {
 
     /// A connection is gone.
     pub fn disconnected(&mut self, id: PeerId, now: Instant) {
+        self.knocking.remove(&id);
         if let Some(peer) = self.peers.get(&id).filter(|peer| !peer.finalized) {
             let proc = peer.proc.clone();
             self.tell_of_loss(&proc);
@@ -217,6 +229,11 @@ impl Engine {
             if was_last {
                 self.rank_is_gone(&peer.proc);
             }
+            if peer.is_tool {
+                // No host ends a job for it.
+                self.tell_host_of_loss(&peer.proc);
+                return self.forget_tool(&peer.proc);
+            }
             self.losses.push((now + LOSS_DELAY, peer.proc.clone()));
             // The host ends its part of the job once nobody is left here, and then hears of nothing any more. Not so where the
             // last one has finalized: such a process is about to end, and the host would kill it.
@@ -228,14 +245,21 @@ impl Engine {
         if was_last {
             self.clean_up_after(&peer.proc);
         }
+        if peer.is_tool {
+            self.forget_tool(&peer.proc);
+        }
     }
 
     /// Tells the host of the processes that have been gone for long enough.
     pub(super) fn tell_host_of_losses(&mut self, now: Instant) {
         for (_, proc) in self.losses.extract_if(.., |(due, _)| *due <= now).collect::<Vec<_>>() {
-            let affected = Info::new(keys::EVENT_AFFECTED_PROC, pmix_dstore::model::Value::Proc(proc.clone()));
-            self.tell_host_process(Status::ERR_LOST_CONNECTION, &proc, vec![affected]);
+            self.tell_host_of_loss(&proc);
         }
+    }
+
+    fn tell_host_of_loss(&mut self, proc: &Proc) {
+        let affected = Info::new(keys::EVENT_AFFECTED_PROC, pmix_dstore::model::Value::Proc(proc.clone()));
+        self.tell_host_process(Status::ERR_LOST_CONNECTION, proc, vec![affected]);
     }
 
     /// A job that is ended by force loses all its processes at once: not a line for each of them.

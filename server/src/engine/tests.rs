@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use pmix_client::wire::reply::{ConnectReply, FenceReply, GetReply, StatusReply};
-use pmix_client::wire::{Hello, Notification, PeerKind, Reply, Request, TAG_NOTIFY, Version, blob};
+use pmix_client::wire::{
+    ClientReply, Hello, Notification, PeerKind, Reply, Request, TAG_NOTIFY, ToolReply, Version, blob,
+};
 use pmix_dstore::codec::{BufferType, Dialect, Module};
 use pmix_dstore::model::{Info, Key, KeyRef, Kval, Nspace, Proc, Rank, Status, Value, keys};
 use pmix_dstore::segment::{Directory, NamespaceView};
@@ -15,6 +17,7 @@ use super::events::Range;
 use super::{Engine, JobPlan, LOSS_DELAY, Output, PeerId, Transport};
 use crate::completion::{Answer, AnswerSink};
 use crate::config::Config;
+use crate::rendezvous::Wanted;
 use crate::upcall::Upcall;
 
 /// Over TCP, from whom the kernel does not say.
@@ -81,6 +84,9 @@ impl Bench {
             hostname: NODES[node].to_owned(),
             server_tmpdir: directory.unwrap_or(Path::new("/nonexistent")).to_owned(),
             system_tmpdir: "/tmp".into(),
+            rendezvous: Wanted::default(),
+            uid: 1000,
+            foreign_tools: false,
             shared_memory: directory.is_some(),
         };
         let sink: Weak<dyn AnswerSink> = Weak::<NoSink>::new();
@@ -1332,4 +1338,155 @@ fn the_host_itself_waits_for_nobody() {
         assert_eq!(StatusReply::decode(PLAIN, Version::OURS, &bytes).unwrap().status, Status::ERR_NOT_FOUND);
     }
     assert!(bench.upcalls.is_empty(), "it may be the thread on which it would be answered");
+}
+
+/// A tool that wants a name, of this user, from whom the kernel says.
+fn tool(uid: u32) -> (Hello, Transport) {
+    let hello = Hello {
+        credential: Hello::native_credential(uid, uid),
+        flag: PeerKind::Tool as u8,
+        uid_gid: Some((uid, uid)),
+        proc: None,
+        ..Bench::hello(0)
+    };
+    (hello, Transport::Tcp { owner: Some(uid) })
+}
+
+/// The same with a name of its own.
+fn named_tool(uid: u32, kind: PeerKind, proc: Proc) -> (Hello, Transport) {
+    let (hello, transport) = tool(uid);
+    (Hello { flag: kind as u8, proc: Some(proc), ..hello }, transport)
+}
+
+impl Bench {
+    /// What the server answers to a handshake: the status, and the bytes. `None` where it hangs up.
+    fn knock(
+        &mut self,
+        id: PeerId,
+        (hello, transport): (Hello, Transport),
+        answer: Answer,
+    ) -> Option<(Status, Vec<u8>)> {
+        self.engine.hello(id, transport, hello);
+        let asked = self.engine.take_outputs().into_iter().find_map(|output| match output {
+            Output::Upcall { id, upcall: Upcall::ToolConnected { infos } } => Some((id, infos)),
+            Output::Log(line) => {
+                self.log.push(line);
+                None
+            }
+            _ => None,
+        });
+        let (number, infos) = asked?;
+        let told = |key: &str| infos.iter().filter(|info| info.key.is(key)).count();
+        assert_eq!((told(keys::USERID), told(keys::GRPID), told(keys::VERSION_INFO)), (1, 1, 1), "{infos:?}");
+        self.engine.answer(number, answer);
+        self.engine.take_outputs().into_iter().find_map(|output| match output {
+            Output::Admit { status, reply, .. } => Some((status, reply)),
+            _ => None,
+        })
+    }
+}
+
+#[test]
+fn a_tool_gets_its_name_from_the_host_and_leaves_nothing() {
+    let mut bench = Bench::new(0, 1, 1);
+    let name = Proc::new(Nspace::new("tool").unwrap(), Rank(5));
+    let given = Answer::Name(Status::SUCCESS, Some(name.clone()));
+    let (status, reply) = bench.knock(peer(50), tool(1000), given).unwrap();
+    assert_eq!(status, Status::SUCCESS);
+    let reply = ToolReply::decode(PeerKind::Tool, &reply).unwrap();
+    assert_eq!((reply.assigned, reply.server.nspace.to_string()), (Some(name.clone()), "server".into()));
+    // It reads of itself and of the job, and publishes under its name.
+    bench.request(50, 101, Request::JobInfo);
+    assert!(bench.reply(50, 101).is_some());
+    bench.put(0, 3, "key", 7);
+    bench.get(50, 102, 0, "key", Vec::new());
+    assert_eq!(bench.value(50, 102, "key"), Some(Ok(7)));
+    bench.request(
+        50,
+        103,
+        Request::Get { nspace: name.nspace.clone(), rank: Rank(5), infos: Vec::new(), key: Some("no".into()) },
+    );
+    assert_eq!(bench.value(50, 103, "no"), None, "it may put it yet");
+    bench.request(50, 104, Request::Publish { uid: 1000, infos: Vec::new() });
+    let asked = bench.answer_last(Answer::Op(Status::SUCCESS));
+    assert!(matches!(asked, Upcall::Publish { proc, .. } if proc == name));
+    // The host has not launched it, and hears nothing of its end.
+    bench.request(50, 105, Request::Finalize);
+    assert_eq!(bench.status(50, 105), Some(Status::SUCCESS));
+    assert!(bench.upcalls.is_empty());
+    bench.lose(50);
+    assert!(bench.engine.job(&name.nspace).is_none());
+    assert!(bench.log.is_empty(), "{:?}", bench.log);
+}
+
+#[test]
+fn a_tool_that_the_host_does_not_want_is_hung_up_on() {
+    let mut bench = Bench::new(0, 1, 1);
+    for answer in [
+        Answer::Name(Status::ERR_INVALID_CRED, None),
+        Answer::Op(Status::ERR_INVALID_CRED),
+        // No name that anybody can have; nobody there who could name it.
+        Answer::Name(Status::SUCCESS, None),
+        Answer::Name(Status::SUCCESS, Some(everybody().remove(0))),
+        Answer::Op(Status::ERR_NOT_SUPPORTED),
+    ] {
+        assert_eq!(bench.knock(peer(50), tool(1000), answer), None);
+    }
+    // A tool with a name needs nobody.
+    let silent = || Answer::Op(Status::ERR_NOT_SUPPORTED);
+    let own = Proc::new(Nspace::new("own").unwrap(), Rank(0));
+    let knocked = bench.knock(peer(51), named_tool(1000, PeerKind::ToolWithId, own.clone()), silent());
+    assert_eq!(knocked.map(|(status, _)| status), Some(Status::SUCCESS));
+    assert!(bench.engine.job(&own.nspace).is_some());
+    // One that is gone before the host has answered.
+    bench.engine.hello(peer(52), TCP, tool(1000).0);
+    bench.drain();
+    bench.lose(52);
+    bench.answer_last(Answer::Name(Status::SUCCESS, Some(Proc::new(Nspace::new("late").unwrap(), Rank(0)))));
+    assert!(bench.engine.job(&Nspace::new("late").unwrap()).is_none());
+}
+
+#[test]
+fn tools_are_of_users_who_have_something_here() {
+    let name = || Answer::Name(Status::SUCCESS, Some(Proc::new(Nspace::new("tool").unwrap(), Rank(0))));
+    let mut bench = Bench::without_clients(0, 1, 1);
+    assert!(bench.knock(peer(50), tool(1000), name()).is_some(), "the server's own user");
+    assert!(bench.knock(peer(51), tool(0), name()).is_some(), "root");
+    assert!(bench.knock(peer(52), tool(2000), name()).is_none());
+    assert!(bench.log.pop().is_some_and(|line| line.contains("user 2000's, who has nothing here")));
+    bench.engine.register_client(&proc(0), 2000, 2000, 7);
+    bench.lose(50);
+    bench.lose(51);
+    assert!(bench.knock(peer(53), tool(2000), name()).is_some(), "a user of the job");
+    // What it says of itself must fit together, and to what the kernel says.
+    let (mut liar, transport) = tool(1000);
+    liar.uid_gid = Some((0, 0));
+    assert!(bench.knock(peer(54), (liar, transport), name()).is_none());
+    let (pretender, _) = tool(1000);
+    assert!(bench.knock(peer(54), (pretender, Transport::Tcp { owner: Some(3000) }), name()).is_none());
+    // The names of others are not for the taking.
+    for kind in [PeerKind::ToolWithId, PeerKind::LauncherWithId, PeerKind::Scheduler] {
+        assert!(bench.knock(peer(55), named_tool(2000, kind, proc(0)), name()).is_none());
+    }
+    let of_tool = Proc::new(Nspace::new("tool").unwrap(), Rank(0));
+    assert!(bench.knock(peer(55), named_tool(1000, PeerKind::ToolWithId, of_tool.clone()), name()).is_none());
+    assert!(bench.knock(peer(56), named_tool(2000, PeerKind::ToolWithId, of_tool), name()).is_some());
+    // A tool that the host has launched is a client of its own.
+    assert!(bench.knock(peer(57), named_tool(1000, PeerKind::ToolClient, proc(0)), name()).is_none());
+    assert!(bench.knock(peer(58), named_tool(2000, PeerKind::ToolClient, proc(0)), name()).is_some());
+    assert!(bench.knock(peer(59), named_tool(2000, PeerKind::ToolClient, proc(9)), name()).is_none());
+}
+
+#[test]
+fn singletons_are_answered_as_their_release_expects() {
+    let mut bench = Bench::new(0, 1, 1);
+    let silent = || Answer::Op(Status::ERR_NOT_SUPPORTED);
+    let alone = Proc::new(Nspace::new("singleton.here.1").unwrap(), Rank(0));
+    for (version, len) in [("4.2.2", ToolReply::len(PeerKind::Singleton)), ("5.0.1", ClientReply::LEN)] {
+        let (hello, transport) = named_tool(1000, PeerKind::Singleton, alone.clone());
+        let knocked = bench.knock(peer(50), (Hello { version: version.into(), ..hello }, transport), silent());
+        assert_eq!(knocked.map(|(_, reply)| reply.len()), Some(len), "{version}");
+        bench.lose(50);
+    }
+    assert_eq!(bench.log.len(), 2, "they did not say farewell: {:?}", bench.log);
 }

@@ -17,7 +17,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::socket::{Backlog, getsockopt, listen, sockopt};
 use pmix_client::framing::Frame;
-use pmix_client::wire::{ClientReply, Header, Hello, TAG_HEARTBEAT, TAG_NOTIFY};
+use pmix_client::wire::{Header, Hello, TAG_HEARTBEAT, TAG_NOTIFY};
 use pmix_dstore::model::{Nspace, Status};
 
 use self::connection::{Connection, Incoming, Read, Socket, Stage};
@@ -373,7 +373,7 @@ impl Loop {
         match output {
             Output::Send { peer: PeerId::OWN, tag, payload } => self.inner.own_message(tag, payload),
             Output::Send { peer, tag, payload } => self.send(peer, tag, payload),
-            Output::Admit { peer, status } => self.admit(peer, status),
+            Output::Admit { peer, status, reply } => self.admit(peer, status, reply),
             Output::Close(peer) => self.drop_peer(u64::from(peer.0)),
             Output::Listen(nspace, listener) => {
                 let token = self.token_next;
@@ -414,11 +414,11 @@ impl Loop {
         }
     }
 
-    fn admit(&mut self, peer: PeerId, status: Status) {
+    fn admit(&mut self, peer: PeerId, status: Status, reply: Vec<u8>) {
         let token = u64::from(peer.0);
         let Some(connection) = self.peer(token) else { return };
         connection.stage = Stage::Running;
-        connection.output.push_bare(ClientReply { status, index: peer.0 }.encode().to_vec());
+        connection.output.push_bare(reply);
         self.flush(token);
         if status.is_success() {
             // A peer may send its first request before it has read our answer.

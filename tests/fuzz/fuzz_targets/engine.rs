@@ -28,6 +28,8 @@ mod io;
 mod link;
 #[path = "../../../server/src/publish.rs"]
 mod publish;
+#[path = "../../../server/src/rendezvous.rs"]
+mod rendezvous;
 #[path = "../../../server/src/secret.rs"]
 mod secret;
 #[path = "../../../server/src/server.rs"]
@@ -52,6 +54,7 @@ use completion::{Answer, AnswerSink, Completion};
 use config::Config;
 use engine::{Engine, JobPlan, Output, PeerId, Transport};
 use host::Host;
+use rendezvous::Wanted;
 use server::{DmodexDone, Stats};
 
 const STORE_NAME: &str = "pmix-dstore";
@@ -139,6 +142,9 @@ impl Bench {
             hostname: "nodeA".into(),
             server_tmpdir: std::env::temp_dir(),
             system_tmpdir: "/tmp".into(),
+            rendezvous: Wanted::default(),
+            uid: 1000,
+            foreign_tools: false,
             shared_memory: true,
         };
         let sink: Weak<dyn AnswerSink> = Weak::<NoSink>::new();
@@ -315,7 +321,7 @@ impl Bench {
             }
             for output in outputs {
                 match output {
-                    Output::Admit { peer, status } => {
+                    Output::Admit { peer, status, .. } => {
                         let known = self.peers.get_mut(&peer.0).expect("only who is there is let in");
                         assert!(!known.admitted, "let in twice");
                         known.admitted = status.is_success();

@@ -1,0 +1,134 @@
+//! Tools: processes that come by themselves and are given a name, or bring one.
+
+use pmix_client::wire::{ClientReply, Hello, PeerKind, ToolReply, Version};
+use pmix_dstore::model::{Info, Result, Status, Value, keys};
+
+use super::bounds::CONNECTIONS_MAX;
+use super::peers::{Peer, PeerId, Transport};
+use super::{Engine, Output, Then};
+use crate::completion::Answer;
+use crate::upcall::Upcall;
+
+/// The first release whose singletons are answered like clients.
+const SINGLETON_IS_CLIENT: Version = Version::new(5, 0, 0);
+
+/// A tool of which the host has not said who it is to be.
+pub(super) struct Knocking {
+    kind: PeerKind,
+    hello: Hello,
+    /// User and group.
+    user: (u32, u32),
+}
+
+impl Engine {
+    /// A tool's first message.
+    pub(super) fn tool_hello(&mut self, id: PeerId, transport: Transport, kind: PeerKind, hello: Hello) {
+        let user = match self.check_tool(transport, kind, &hello) {
+            Ok(user) => user,
+            Err(why) => return self.refuse_hello(id, &hello, &why),
+        };
+        let infos = match told_to_host(&hello, user) {
+            Ok(infos) => infos,
+            Err(status) => return self.refuse_hello(id, &hello, &status.to_string()),
+        };
+        self.knocking.insert(id, Knocking { kind, hello, user });
+        self.upcall(Then::AdmitTool(id), Upcall::ToolConnected { infos });
+    }
+
+    /// Whose process the tool is, or why it is refused.
+    fn check_tool(&self, transport: Transport, kind: PeerKind, hello: &Hello) -> Result<(u32, u32), String> {
+        if matches!(kind, PeerKind::LegacyTool | PeerKind::LegacyLauncher) {
+            return Err("tools of releases before 3.0 are not supported".into());
+        }
+        let Transport::Tcp { owner } = transport else {
+            return Err("tools come over TCP".into());
+        };
+        if hello.psec != "native" {
+            return Err(format!("security module {} is not offered here", hello.psec));
+        }
+        let claimed = Hello::read_native_credential(&hello.credential).ok_or("malformed credential")?;
+        if hello.uid_gid != Some(claimed) {
+            return Err("it says that it is somebody else than its credential does".into());
+        }
+        // The kernel's word counts more than the tool's, unless the tool is root's, which may speak for anybody.
+        let user = (owner.filter(|owner| *owner != 0).unwrap_or(claimed.0), claimed.1);
+        let is_root = owner == Some(0) || owner.is_none() && claimed.0 == 0;
+        let state = hello.proc.as_ref().and_then(|proc| Some((proc, self.nspaces.get(&proc.nspace)?)));
+        if let Some((proc, state)) = state {
+            let client = state.clients.get(&proc.rank);
+            if client.is_some_and(|client| client.connections.len() >= CONNECTIONS_MAX) {
+                return Err(format!("it has {CONNECTIONS_MAX} connections already"));
+            }
+            if !state.is_of_tools {
+                let was_launched =
+                    matches!(kind, PeerKind::ToolClient | PeerKind::LauncherClient | PeerKind::Singleton);
+                let client = client.filter(|_| was_launched).ok_or("its namespace is that of a job")?;
+                if user.0 != client.uid && !is_root {
+                    return Err(format!("it is user {}'s, the client was registered for user {}", user.0, client.uid));
+                }
+                return Ok(user);
+            }
+            if client.is_some_and(|client| client.uid != user.0) && !is_root {
+                return Err("another user's tool has its name".into());
+            }
+        }
+        if is_root || self.has_dealings_with(user.0) {
+            Ok(user)
+        } else {
+            Err(format!("it is user {}'s, who has nothing here", user.0))
+        }
+    }
+
+    /// Whether tools of this user may come.
+    fn has_dealings_with(&self, uid: u32) -> bool {
+        let jobs = || self.nspaces.values().filter(|state| !state.is_of_tools);
+        self.config.foreign_tools
+            || uid == self.config.uid
+            || jobs().any(|state| state.clients.values().any(|client| client.uid == uid))
+    }
+
+    /// The host has said who the tool is to be, or that it is not to be let in.
+    pub(super) fn admit_tool(&mut self, id: PeerId, answer: Answer) {
+        let Some(Knocking { kind, hello, user }) = self.knocking.remove(&id) else { return };
+        let given = match answer {
+            // Nobody there to give names.
+            Answer::Op(Status::ERR_NOT_SUPPORTED) => hello.proc.clone().ok_or(Status::ERR_NOT_SUPPORTED),
+            Answer::Name(Status::SUCCESS | Status::OPERATION_SUCCEEDED, name) => {
+                let own = hello.proc.clone().or(name);
+                own.filter(|proc| proc.rank.is_process() && !proc.nspace.is_empty()).ok_or(Status::ERR_BAD_PARAM)
+            }
+            other => Err(other.status()),
+        };
+        let admitted = given.and_then(|proc| self.add_tool(id, &proc, user).map(|()| proc));
+        let proc = match admitted {
+            Ok(proc) => proc,
+            // Not told: tools of release 4.2 take any status for success, and wait for the rest of the answer.
+            Err(status) => return self.refuse_hello(id, &hello, &format!("the host answered {status}")),
+        };
+        let peer = Peer { is_tool: true, admitted: true, ..Peer::new(proc.clone(), &hello) };
+        let status = Status::SUCCESS;
+        let reply = if kind == PeerKind::Singleton && peer.version >= SINGLETON_IS_CLIENT {
+            ClientReply { status, index: id.0 }.encode()
+        } else {
+            let assigned = kind.wants_id().then_some(proc);
+            ToolReply { assigned, server: self.config.me.clone(), security: status }.encode()
+        };
+        self.peers.insert(id, peer);
+        self.outputs.push_back(Output::Admit { peer: id, status, reply });
+    }
+}
+
+/// What the host is told of a tool. What only the server can know is said by nobody else.
+fn told_to_host(hello: &Hello, user: (u32, u32)) -> Result<Vec<Info>> {
+    const OURS: [&str; 5] = [keys::VERSION_INFO, keys::USERID, keys::GRPID, keys::NSPACE, keys::RANK];
+    let mut infos = Info::copies(&hello.infos)?;
+    infos.retain(|info| !OURS.iter().any(|key| info.key.is(key)));
+    infos.push(Info::new(keys::VERSION_INFO, Value::string(hello.version.as_str())));
+    infos.push(Info::new(keys::USERID, Value::Uint32(user.0)));
+    infos.push(Info::new(keys::GRPID, Value::Uint32(user.1)));
+    if let Some(proc) = &hello.proc {
+        infos.push(Info::new(keys::NSPACE, Value::string(proc.nspace.as_bytes())));
+        infos.push(Info::new(keys::RANK, Value::Rank(proc.rank)));
+    }
+    Ok(infos)
+}

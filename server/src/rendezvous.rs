@@ -1,0 +1,264 @@
+//! The files by which tools find this server, and what is told of its address elsewhere.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use nix::unistd::{close, getegid};
+use pmix_client::rendezvous::{Contact, Point};
+use pmix_dstore::segment::FileId;
+
+use crate::config::{ANNOUNCED_VERSION, Config};
+use crate::env;
+
+/// What the host wants.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wanted {
+    /// Tools find the server of the node.
+    pub system: bool,
+    /// Tools find the server of the session.
+    pub session: bool,
+    /// Tools find the server by its process number or its namespace.
+    pub tools: bool,
+    /// The server is the scheduler.
+    pub scheduler: bool,
+    /// A file that the launcher of this process looks at.
+    pub file: Option<PathBuf>,
+    /// Where to report the URI: `-` standard output, `+` standard error, a descriptor's number, or a file.
+    pub report: Option<String>,
+}
+
+/// A server that is there answers on the loopback interface at once.
+const ALIVE_WAIT: Duration = Duration::from_millis(500);
+
+/// The files of a server; they go with it.
+#[derive(Default)]
+pub(crate) struct Rendezvous {
+    files: Vec<(PathBuf, FileId)>,
+    /// Directories that were not there before.
+    directories: Vec<PathBuf>,
+}
+
+impl Rendezvous {
+    /// Writes what is wanted. A file that the server before has left is replaced; that of one that lives stays, and `log`
+    /// hears of it.
+    ///
+    /// # Errors
+    /// The path, with what the system says.
+    pub fn open(config: &Config, port: u16, log: impl Fn(String)) -> Result<Rendezvous, (PathBuf, io::Error)> {
+        let Config { rendezvous: wanted, hostname, server_tmpdir: session, system_tmpdir: system, .. } = config;
+        let uri = env::uri(config, port);
+        let (pid, nspace) = (std::process::id().to_string(), config.me.nspace.to_string());
+        let points = [
+            (wanted.system, system, Point::System),
+            (wanted.scheduler, system, Point::Scheduler),
+            (wanted.session, session, Point::Session),
+            (wanted.tools, session, Point::Server(&pid)),
+            (wanted.tools, session, Point::Server(&nspace)),
+        ];
+        let wanted_points = points.into_iter().filter(|(is_wanted, ..)| *is_wanted);
+        let paths = wanted_points.map(|(_, directory, point)| directory.join(point.file_name(hostname)));
+        let text =
+            format!("{uri}\n{ANNOUNCED_VERSION}\n{pid}\n{}:{}\n{}\n\n", config.uid, getegid(), date(SystemTime::now()));
+        let mut rendezvous = Rendezvous::default();
+        for path in wanted.file.clone().into_iter().chain(paths) {
+            match living(&path) {
+                Some(other) => log(format!("{} is that of process {other}, which lives; it stays", path.display())),
+                None => rendezvous.write(&path, &text).map_err(|error| (path, error))?,
+            }
+        }
+        if let Some(target) = &wanted.report {
+            rendezvous.report(target, &uri).map_err(|error| (target.into(), error))?;
+        }
+        Ok(rendezvous)
+    }
+
+    /// Makes a file at once with its contents, whatever has its name now: nobody reads half of it, and no link is followed.
+    fn write(&mut self, path: &Path, text: &str) -> io::Result<()> {
+        let directory = path.parent().unwrap_or(Path::new("."));
+        self.make_directories(directory)?;
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
+        let new = directory.join(format!(".{name}.{}", std::process::id()));
+        let _ = fs::remove_file(&new);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&new)?;
+        let written = file
+            // Whatever the umask: who may not come in is told so, and what the file says is no secret.
+            .set_permissions(fs::Permissions::from_mode(0o644))
+            .and_then(|()| file.write_all(text.as_bytes()))
+            .and_then(|()| fs::rename(&new, path));
+        if written.is_err() {
+            let _ = fs::remove_file(&new);
+        }
+        written?;
+        self.files.push((path.to_owned(), FileId::of(path)?));
+        Ok(())
+    }
+
+    fn make_directories(&mut self, directory: &Path) -> io::Result<()> {
+        let missing: Vec<&Path> =
+            directory.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()).collect();
+        for path in missing.into_iter().rev() {
+            fs::DirBuilder::new().mode(0o755).create(path)?;
+            self.directories.push(path.to_owned());
+        }
+        Ok(())
+    }
+
+    fn report(&mut self, target: &str, uri: &str) -> io::Result<()> {
+        match target {
+            "-" => writeln!(io::stdout(), "{uri}"),
+            "+" => writeln!(io::stderr(), "{uri}"),
+            _ => match target.parse::<i32>() {
+                Ok(descriptor) => {
+                    let names = env::URI_VARIABLES.join(":");
+                    let path = format!("/proc/self/fd/{descriptor}");
+                    let written =
+                        File::options().write(true).open(path)?.write_all(format!("{names};{uri}\0").as_bytes());
+                    // It is handed over: who reads waits for its end.
+                    let _ = close(descriptor);
+                    written
+                }
+                Err(_) => self.write(&std::path::absolute(target)?, &format!("{uri}\nv{ANNOUNCED_VERSION}\n")),
+            },
+        }
+    }
+}
+
+impl Drop for Rendezvous {
+    fn drop(&mut self) {
+        for (path, id) in &self.files {
+            // Another server may have its own there meanwhile.
+            if FileId::of(path).is_ok_and(|found| found == *id) {
+                let _ = fs::remove_file(path);
+            }
+        }
+        // Who else uses a directory of ours keeps it.
+        self.directories.iter().rev().for_each(|directory| drop(fs::remove_dir(directory)));
+    }
+}
+
+/// The process whose rendezvous file this is, where it is another one and still listens.
+fn living(path: &Path) -> Option<i32> {
+    let Contact { uri, pid, .. } = Contact::read(path).ok()?;
+    let pid = pid.filter(|pid| *pid != std::process::id() as i32)?;
+    let is_there = Path::new(&format!("/proc/{pid}")).exists();
+    (is_there && TcpStream::connect_timeout(&uri.address, ALIVE_WAIT).is_ok()).then_some(pid)
+}
+
+/// A time as `ctime` writes it, in UTC.
+fn date(time: SystemTime) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let (mut year, mut day) = (1970, days);
+    while day >= 365 + u64::from(is_leap(year)) {
+        day -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 0;
+    while day >= lengths[month] {
+        day -= lengths[month];
+        month += 1;
+    }
+    let (weekday, month) = (DAYS[(days % 7) as usize], MONTHS[month]);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{weekday} {month} {:2} {hour:02}:{minute:02}:{second:02} {year}", day + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::sync::Mutex;
+
+    use pmix_dstore::model::{Info, Value, keys};
+
+    use super::*;
+
+    fn config(directory: &Path, flags: &[&'static str]) -> Config {
+        let path = |name: &str| Value::string(directory.join(name).into_os_string().into_encoded_bytes());
+        let mut infos = vec![
+            Info::new(keys::SERVER_TMPDIR, path("session/deep")),
+            Info::new(keys::SYSTEM_TMPDIR, path("")),
+            Info::new(keys::HOSTNAME, Value::string("here")),
+            Info::new(keys::SERVER_NSPACE, Value::string("host")),
+        ];
+        infos.extend(flags.iter().map(|flag| Info::new(*flag, Value::Bool(true))));
+        Config::read(&infos).unwrap()
+    }
+
+    fn names(directory: &Path) -> Vec<String> {
+        let mut found: Vec<String> = fs::read_dir(directory)
+            .map(|entries| entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect())
+            .unwrap_or_default();
+        found.sort();
+        found
+    }
+
+    #[test]
+    fn files_are_there_as_wanted_and_go_with_the_server() {
+        let temporary = tempfile::tempdir().unwrap();
+        let config = config(
+            temporary.path(),
+            &[keys::SERVER_SYSTEM_SUPPORT, keys::SERVER_SESSION_SUPPORT, keys::SERVER_TOOL_SUPPORT],
+        );
+        let rendezvous = Rendezvous::open(&config, 4711, |line| panic!("{line}")).unwrap();
+        assert_eq!(names(temporary.path()), ["pmix.sys.here", "session"]);
+        let session = temporary.path().join("session/deep");
+        let own = format!("pmix.here.tool.{}", std::process::id());
+        assert_eq!(names(&session), ["pmix.here.tool", &own, "pmix.here.tool.host"]);
+        let contact = Contact::read(&session.join(own)).unwrap();
+        assert_eq!((contact.uri.address.port(), contact.version.as_str()), (4711, ANNOUNCED_VERSION));
+        assert_eq!(contact.pid, Some(std::process::id() as i32));
+        drop(rendezvous);
+        assert!(names(temporary.path()).is_empty(), "with the directories that were made for them");
+    }
+
+    #[test]
+    fn a_file_of_a_dead_server_is_replaced_and_that_of_a_living_one_stays() {
+        let temporary = tempfile::tempdir().unwrap();
+        let config = config(temporary.path(), &[keys::SERVER_SYSTEM_SUPPORT]);
+        let path = temporary.path().join("pmix.sys.here");
+        let there = TcpListener::bind("127.0.0.1:0").unwrap();
+        let living = format!("other.0;tcp4://{}\n4.2.2\n1\n0:0\n\n", there.local_addr().unwrap());
+        fs::write(&path, &living).unwrap();
+        let lines = Mutex::new(Vec::new());
+        let log = |line| lines.lock().unwrap().push(line);
+        drop(Rendezvous::open(&config, 1, log).unwrap());
+        assert_eq!(fs::read_to_string(&path).unwrap(), living);
+        assert!(lines.lock().unwrap()[0].contains("process 1, which lives"), "{lines:?}");
+        // The process is there, and listens no more.
+        drop(there);
+        let rendezvous = Rendezvous::open(&config, 1, |line| panic!("{line}")).unwrap();
+        assert!(fs::read_to_string(&path).unwrap().starts_with("host.0;tcp4://127.0.0.1:1\n"));
+        // Somebody else has put theirs there since.
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "theirs").unwrap();
+        drop(rendezvous);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
+    }
+
+    #[test]
+    fn no_link_is_followed() {
+        let temporary = tempfile::tempdir().unwrap();
+        let config = config(temporary.path(), &[keys::SERVER_SYSTEM_SUPPORT]);
+        let precious = temporary.path().join("precious");
+        fs::write(&precious, "mine").unwrap();
+        std::os::unix::fs::symlink(&precious, temporary.path().join("pmix.sys.here")).unwrap();
+        drop(Rendezvous::open(&config, 1, |line| panic!("{line}")).unwrap());
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "mine");
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        let at = |seconds| date(UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(at(0), "Thu Jan  1 00:00:00 1970");
+        assert_eq!(at(951_782_400), "Tue Feb 29 00:00:00 2000");
+        assert_eq!(at(1_795_218_902), "Fri Nov 20 23:55:02 2026");
+    }
+}
