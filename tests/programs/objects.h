@@ -45,6 +45,9 @@ static void put_bytes(const void *bytes, size_t len)
     put(len > 200 ? "...%zu=%016" PRIx64 : "", len, hash);
 }
 
+/* What is longer is told by its length. */
+#define TEXT_SHOWN_MAX 30000
+
 static void put_text(const char *text)
 {
     if (text == NULL) {
@@ -53,11 +56,11 @@ static void put_text(const char *text)
     }
     put("\"");
     size_t len = strlen(text);
-    for (size_t i = 0; i < len && i < 3000; i++) {
+    for (size_t i = 0; i < len && i < TEXT_SHOWN_MAX; i++) {
         unsigned char c = (unsigned char) text[i];
         put(c >= ' ' && c < 0x7f && c != '"' && c != '\\' ? "%c" : "\\x%02x", c);
     }
-    put(len > 3000 ? "\"+%zu" : "\"", len);
+    put(len > TEXT_SHOWN_MAX ? "\"+%zu" : "\"", len);
 }
 
 /* ---- numbers that a seed decides --------------------------------------------------------------------------------- */
@@ -523,7 +526,7 @@ FILL(coord)
 SHOW(coord)
 {
     const pmix_coord_t *coord = object;
-    put("%u%s", coord->view, coord->coord == NULL ? "NULL" : "");
+    put("%u%s", coord->view, coord->coord == NULL && coord->dims > 0 ? "NULL" : "");
     for (size_t i = 0; i < coord->dims && coord->coord != NULL; i++) {
         put(",%u", coord->coord[i]);
     }

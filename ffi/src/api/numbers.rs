@@ -217,10 +217,13 @@ status_entry! {
     /// `PMIX_ERR_CHANGE_SIGN` and `PMIX_ERR_LOST_PRECISION` for numbers that the type does not have.
     fn PMIx_Value_get_number(value: *const pmix_value_t, dest: *mut c_void, type_: pmix_data_type_t) {
         let (value, dest) = (present(value)?, writable(dest)?);
-        if DataType((*value).type_).scalar_width().is_none() {
+        let (from, to) = (DataType((*value).type_), DataType(type_));
+        // What names something is no number of something else.
+        let is_name = |ty| matches!(ty, DataType::PID | DataType::STATUS | DataType::PROC_RANK);
+        if from.scalar_width().is_none() || (from != to && is_name(from) && is_name(to)) {
             return Err(Status::ERR_BAD_PARAM);
         }
-        write_any(&converted(&pmix_value_t::read(value)?, DataType(type_))?, dest)
+        write_any(&converted(&pmix_value_t::read(value)?, to)?, dest)
     }
 
     /// `PMIx_Value_get_size`: the memory that a value takes, with all that it holds.
