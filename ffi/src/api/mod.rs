@@ -8,6 +8,7 @@ pub mod data;
 pub mod directives;
 pub mod events;
 pub mod frameworks;
+pub mod groups;
 pub mod helpers;
 pub mod info_list;
 pub mod lifecycle;
@@ -84,6 +85,7 @@ mod listed {
     use super::directives::*;
     use super::events::*;
     use super::frameworks::*;
+    use super::groups::*;
     use super::helpers::*;
     use super::info_list::*;
     use super::lifecycle::*;
