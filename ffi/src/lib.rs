@@ -29,6 +29,7 @@ pub mod environment;
 pub mod host;
 pub mod memory;
 pub mod pinned;
+pub mod print;
 pub mod registry;
 pub mod strings;
 pub mod types;
