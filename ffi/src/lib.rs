@@ -30,6 +30,7 @@ pub mod host;
 mod hwloc;
 pub mod memory;
 pub mod pinned;
+pub mod print;
 pub mod registry;
 pub mod strings;
 pub mod types;
