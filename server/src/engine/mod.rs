@@ -11,6 +11,7 @@ mod events;
 mod get;
 mod nspaces;
 mod peers;
+mod query;
 mod services;
 #[cfg(test)]
 mod tests;
@@ -87,6 +88,8 @@ enum Then {
     AdmitTool(PeerId),
     /// Reply to a request in the shape that its command has.
     Reply(PeerId, u32, Shape),
+    /// Reply to a query, of which the host was asked a part.
+    Query(Box<query::Asked>),
     /// Reply to finalize.
     Finalized(PeerId, u32),
     /// Store what the exchange brought, and release the participants.
@@ -113,6 +116,7 @@ pub(crate) struct Engine {
     upcalls: HashMap<u64, Then>,
     gets: get::Waiting,
     events: EventCache,
+    psets: query::ProcessSets,
     outputs: VecDeque<Output>,
     stats: Stats,
     first_fork: Option<Instant>,
@@ -153,6 +157,7 @@ impl Engine {
             upcalls: HashMap::new(),
             gets: get::Waiting::default(),
             events: EventCache::default(),
+            psets: query::ProcessSets::new(),
             outputs: VecDeque::new(),
             stats: Stats::default(),
             first_fork: None,
@@ -249,6 +254,7 @@ impl Engine {
             }
             Some(Then::Admit(peer)) => self.admit(peer, answer.status()),
             Some(Then::AdmitTool(peer)) => self.admit_tool(peer, answer),
+            Some(Then::Query(asked)) => self.query_answered(*asked, answer),
             Some(Then::Reply(peer, tag, shape)) => self.reply_answer(peer, tag, shape, answer),
             Some(Then::Finalized(peer, tag)) => self.finalized(peer, tag, answer.status()),
             Some(Then::Collective(id)) => match answer {
