@@ -514,6 +514,8 @@ fn a_handler_may_end_the_chain_and_be_taken_away() {
     let late = stage.client.register_event_handler(vec![code], vec![], late).wait().unwrap();
     let ending = reporter("ending", Status::EVENT_ACTION_COMPLETE, &sender);
     let ending = stage.client.register_event_handler(vec![code], vec![], ending).wait().unwrap();
+    // Slurm takes away the handler 0, which must not be its own.
+    assert_ne!(ending, 0);
     let once = reporter("once", Status::SUCCESS, &sender);
     let once = stage.client.register_event_handler(vec![code], vec![flag(keys::EVENT_ONESHOT)], once).wait();
     assert!(once.is_ok());

@@ -375,15 +375,14 @@ impl Server {
         self.inner.engine.lock().stats()
     }
 
-    /// Stops: clients see a lost connection, files are removed, the thread ends. Once this has returned nothing of the
-    /// host's is called any more.
+    /// Stops: clients see a lost connection, files are removed, the thread ends. What had come until now is heard before that:
+    /// the host's handlers may still be called for the last process that was lost, of which nobody else would tell. Once this has
+    /// returned nothing of the host's is called any more.
     pub fn finalize(&self) -> Status {
         if self.inner.stop.swap(true, Ordering::AcqRel) {
             return Status::ERR_INIT;
         }
         *self.rendezvous.lock() = Rendezvous::default();
-        // The own client's link is this server, which cannot fail to hear it.
-        let _ = self.client.finalize(&[]);
         self.inner.wake();
         let thread = self.thread.lock().take();
         if !self.inner.is_own_thread()
@@ -392,6 +391,8 @@ impl Server {
             // A panic of the thread has been reported by its own message.
             let _ = thread.join();
         }
+        // The own client's link is this server, which cannot fail to hear it.
+        let _ = self.client.finalize(&[]);
         let mut rest = self.inner.engine.lock().shut_down();
         OwnRequests::close(&self.inner.own);
         loop {
@@ -469,6 +470,28 @@ mod tests {
         let env = server.setup_fork(proc).unwrap();
         let uri = &env.iter().find(|(name, _)| name == "PMIX_SERVER_URI41").unwrap().1;
         uri.split_once("tcp4://").unwrap().1.parse().unwrap()
+    }
+
+    /// The connection of a stock client that has been let in.
+    fn connected(server: &Server, proc: &Proc) -> TcpStream {
+        let mut stream = TcpStream::connect(address(server, proc)).unwrap();
+        let hello = Hello {
+            psec: "native".into(),
+            credential: Hello::native_credential(0, 0),
+            flag: PeerKind::Client as u8,
+            uid_gid: None,
+            proc: Some(proc.clone()),
+            version: "4.2.2".into(),
+            module: Module::V41,
+            buffer: BufferType::NonDescribed,
+            gds: "hash".into(),
+            infos: Vec::new(),
+        };
+        stream.write_all(&hello.encode().unwrap()).unwrap();
+        let mut reply = [0; 8];
+        stream.read_exact(&mut reply).unwrap();
+        assert_eq!(reply[..4], [0; 4], "let in");
+        stream
     }
 
     #[test]
@@ -550,6 +573,37 @@ mod tests {
         assert!(calls.recv_timeout(Duration::from_millis(200)).is_err(), "called after finalize, {left} times before");
     }
 
+    #[test]
+    fn a_process_that_was_lost_before_finalize_is_told_of() {
+        let server = Server::init(Arc::new(Silent), &[]).unwrap();
+        let (told, events) = channel();
+        let handler = Arc::new(move |_, event: Event, _| drop(told.send((event.status, event.source))));
+        server.client().register_event_handler(Vec::new(), Vec::new(), handler).wait().unwrap();
+        let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
+        assert!(server.register_nspace(proc.nspace.clone(), 1, Vec::new(), None) == Status::OPERATION_SUCCEEDED);
+        server.register_client(proc.clone(), 0, 0, 0, None);
+        let stream = connected(&server, &proc);
+        let (go_on, held) = channel::<()>();
+        // The server's thread is busy meanwhile.
+        server.register_client(
+            Proc::new(proc.nspace.clone(), Rank(1)),
+            0,
+            0,
+            0,
+            Some(Box::new(move |_| held.recv().unwrap_or(()))),
+        );
+        drop(stream);
+        thread::scope(|scope| {
+            let ending = scope.spawn(|| server.finalize());
+            while !server.inner.is_stopped() {
+                thread::yield_now();
+            }
+            drop(go_on);
+            assert_eq!(ending.join().unwrap(), Status::SUCCESS);
+        });
+        assert_eq!(events.try_iter().collect::<Vec<_>>(), [(Status::ERR_LOST_CONNECTION, proc)]);
+    }
+
     fn resident_bytes() -> u64 {
         let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
         statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
@@ -564,23 +618,7 @@ mod tests {
             vec![Info::new("large", Value::string(vec![b'x'; 100_000])), Info::new(keys::JOB_SIZE, Value::Uint32(1))];
         assert!(server.register_nspace(proc.nspace.clone(), 1, infos, None) == Status::OPERATION_SUCCEEDED);
         server.register_client(proc.clone(), 0, 0, 0, None);
-        let mut stream = TcpStream::connect(address(&server, &proc)).unwrap();
-        let hello = Hello {
-            psec: "native".into(),
-            credential: Hello::native_credential(0, 0),
-            flag: PeerKind::Client as u8,
-            uid_gid: None,
-            proc: Some(proc),
-            version: "4.2.2".into(),
-            module: Module::V41,
-            buffer: BufferType::NonDescribed,
-            gds: "hash".into(),
-            infos: Vec::new(),
-        };
-        stream.write_all(&hello.encode().unwrap()).unwrap();
-        let mut reply = [0; 8];
-        stream.read_exact(&mut reply).unwrap();
-        assert_eq!(reply[..4], [0; 4], "let in");
+        let mut stream = connected(&server, &proc);
         let request = Request::JobInfo.encode(Dialect::plain(Module::V41), Version::OURS).unwrap();
         let header = Header { index: 0, tag: 101, len: request.len() as u32 }.encode();
         let before = resident_bytes();

@@ -59,7 +59,9 @@ struct Handlers {
     /// Handlers for one code, for several, for all.
     categories: [Vec<Arc<Handler>>; 3],
     last: Option<Arc<Handler>>,
-    id_next: HandlerId,
+    /// The newest number. None is 0: Slurm 22.05 takes away what it believes to be its handler under that number, before it
+    /// finalizes the server, and would hear of no loss from then on.
+    id_last: HandlerId,
     /// How many handlers there are for whose sake the server tells us of a code.
     users: HashMap<Status, usize>,
     kept: VecDeque<Event>,
@@ -87,10 +89,10 @@ impl Registry {
     pub fn add(&self, mut codes: Vec<Status>, directives: Directives, call: EventHandler) -> Result<Registered> {
         let mut handlers = self.handlers.lock();
         codes.dedup();
-        let id = handlers.id_next;
+        let id = handlers.id_last + 1;
         let handler = Arc::new(Handler { id, codes, directives, call, is_live: AtomicBool::new(true) });
         handlers.insert(Arc::clone(&handler))?;
-        handlers.id_next += 1;
+        handlers.id_last = id;
         let mut new_codes = Vec::new();
         for code in handler.codes_counted() {
             let users = handlers.users.entry(code).or_default();

@@ -97,10 +97,12 @@ status_entry! {
         };
         // Outside the lock: what the server's thread still calls back may come here again.
         let Some(ended) = ended else { return Ok(()) };
+        // First, since it still tells the process's own handlers what has come.
+        let status = ended.server.finalize();
         if ended.is_client {
             super::client::finalize(&[])?;
         }
-        ended.server.finalize().ok()
+        status.ok()
     }
 
     /// `PMIx_server_register_nspace`: what is known of a job. Without a callback it blocks and answers

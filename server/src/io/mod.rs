@@ -98,6 +98,7 @@ impl Loop {
         loop {
             self.perform();
             if self.inner.stop.load(Ordering::Acquire) {
+                self.hear_out();
                 self.last_words();
                 return;
             }
@@ -119,15 +120,34 @@ impl Loop {
                     return;
                 }
             };
-            for event in &events[..count] {
-                self.handle(event.data(), event.events());
-                self.perform();
+            self.take_turn(&events[..count]);
+        }
+    }
+
+    /// Does what has come.
+    fn take_turn(&mut self, events: &[EpollEvent]) {
+        for event in events {
+            self.handle(event.data(), event.events());
+            self.perform();
+        }
+        for token in std::mem::take(&mut self.waiting) {
+            self.dispatch(token);
+            self.perform();
+        }
+        self.housekeeping(Instant::now());
+    }
+
+    /// Hears what had come when the host ended the server, above all who is lost.
+    fn hear_out(&mut self) {
+        let mut events = [EpollEvent::empty(); 64];
+        let end = Instant::now() + LAST_WORDS;
+        while let Ok(count @ 1..) = self.epoll.wait(&mut events, EpollTimeout::ZERO) {
+            self.take_turn(&events[..count]);
+            self.perform();
+            // Who goes on talking is not heard for ever.
+            if Instant::now() >= end {
+                return;
             }
-            for token in std::mem::take(&mut self.waiting) {
-                self.dispatch(token);
-                self.perform();
-            }
-            self.housekeeping(Instant::now());
         }
     }
 
