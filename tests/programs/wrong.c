@@ -224,7 +224,7 @@ static bool is_left_out(const char *name, enum place place)
     if (strcmp(name, "PMIx_Abort") == 0) {
         return place != UNINITIALISED;
     }
-    if (strcmp(name, "PMIx_Init") == 0) {
+    if (strcmp(name, "PMIx_Init") == 0 || strcmp(name, "PMIx_tool_init") == 0) {
         return place != CLIENT;
     }
     if (strcmp(name, "PMIx_server_init") == 0) {

@@ -147,7 +147,7 @@ fn a_tool_turns_from_server_to_server() {
         let traces = Traces::begin();
         let second = "file:$PMIX_SYSTEM_TMPDIR/../1/pmix.nodeB.tool";
         let words = format!(
-            "--retry 20 --system attach={second} servers publish=first use=test-host:1 servers publish=second \
+            "--file $PMIX_SYSTEM_TMPDIR/pmix.sys.nodeA attach={second} servers publish=first use=test-host:1 servers publish=second \
              leave=test-host:1 servers leave=test-host:1 attach={second} servers"
         );
         let first = format!("[ $TEST_RANK = 0 ] || exit 0; {}", tool(Library::ours(), &words));

@@ -10,7 +10,7 @@ use std::ffi::CString;
 use pmix_client::GetOptions;
 use pmix_client::wire::reply::InfosReply;
 use pmix_dstore::model::{
-    DataArray, DataType, Info, Key, KeyRef, Nspace, Proc, ProcInfo, Query, Rank, Result, Status, Value, keys,
+    DataArray, DataType, Info, Key, KeyRef, Nspace, Proc, ProcInfo, Query, Rank, Status, Value, keys,
 };
 use pmix_dstore::rules::{self, Caller};
 
