@@ -6,6 +6,7 @@
 #   make test-slurm           of these the ones under Slurm, likewise
 #   make test-apps            LAMMPS, HPCC and other programs of Debian's under mpirun, for which it installs 41 MB of packages
 #   make test-openmpi5 ROOT=DIR   ranks under the Open MPI 5 of another Debian release, whose root DIR is or becomes
+#   make bench                what calls and wire-up cost beside the stock library; BENCH_ARGS="--rounds 9 --full --json --plot FILE"
 #   make bench-wireup         how long jobs take to begin, beside the stock library; BENCH_ARGS="--rounds 30 --json";
 #                             with --nodes 4 under Slurm, as root
 #   make check                formatting, lints and documentation
@@ -76,6 +77,10 @@ test-openmpi5: deps-test build
 	tests/openmpi5/root.sh $(or $(ROOT),$(error ROOT names the directory)) $(or $(RELEASE),trixie)
 	PMIX_TEST_OPENMPI5=$(abspath $(ROOT)) PMIX_TEST_RELEASE=$(abspath $(release)) \
 		$(CARGO) test -p pmix-tests --test openmpi5
+
+.PHONY: bench
+bench: deps-test build
+	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) bench -p pmix-benches --bench pmix -- $(BENCH_ARGS)
 
 .PHONY: bench-wireup
 bench-wireup: deps-test build

@@ -72,7 +72,7 @@ static bool get(pmix_rank_t rank, const char *key, const pmix_info_t *infos, siz
 }
 
 /* Where the caller owns the storage or the library owns the value there is nothing to free. */
-static bool get_in_place(pmix_rank_t rank, const char *key, const pmix_info_t *infos, size_t count, bool is_static)
+static bool get_in_place(pmix_rank_t rank, const char *key, const pmix_info_t *infos, size_t count, bool is_static, char first)
 {
     static __thread pmix_proc_t proc;
     static __thread pmix_value_t storage;
@@ -81,7 +81,10 @@ static bool get_in_place(pmix_rank_t rank, const char *key, const pmix_info_t *i
     }
     proc.rank = rank;
     pmix_value_t *value = is_static ? &storage : NULL;
-    return PMIx_Get(&proc, key, infos, count, &value) == PMIX_SUCCESS;
+    if (PMIx_Get(&proc, key, infos, count, &value) != PMIX_SUCCESS) {
+        return false;
+    }
+    return first == 0 || (value->data.bo.size == VALUE_LEN && value->data.bo.bytes[0] == first);
 }
 
 static bool misses(const char *key)
@@ -108,9 +111,9 @@ static bool rank_number(uint32_t turn) { return get(any_rank(turn), PMIX_LOCAL_R
 static bool rank_host(uint32_t turn) { return get(any_rank(turn), PMIX_HOSTNAME, NULL, 0); }
 static bool miss(uint32_t turn) { (void) turn; return misses("no.such.key"); }
 static bool reserved_miss(uint32_t turn) { (void) turn; return misses(PMIX_CREDENTIAL); }
-static bool by_pointer(uint32_t turn) { return get_in_place(local_peer(turn), names[turn % KEYS], &pointer_values, 1, false); }
-static bool scalar_static(uint32_t turn) { return get_in_place(any_rank(turn), PMIX_LOCAL_RANK, static_values, 1, true); }
-static bool static_pointer(uint32_t turn) { return get_in_place(local_peer(turn), names[turn % KEYS], static_values, 2, true); }
+static bool by_pointer(uint32_t turn) { return get_in_place(local_peer(turn), names[turn % KEYS], &pointer_values, 1, false, 'a' + turn % KEYS); }
+static bool scalar_static(uint32_t turn) { return get_in_place(any_rank(turn), PMIX_LOCAL_RANK, static_values, 1, true, 0); }
+static bool static_pointer(uint32_t turn) { return get_in_place(local_peer(turn), names[turn % KEYS], static_values, 2, true, 'a' + turn % KEYS); }
 
 static bool resolve_peers(uint32_t turn)
 {

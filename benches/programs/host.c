@@ -467,6 +467,8 @@ int main(int argc, char **argv)
     setenv("BENCH_SERVERS", number, 1);
     sprintf(number, "%d", clients);
     setenv("BENCH_CLIENTS", number, 1);
+    sprintf(number, "%d", per_node);
+    setenv("BENCH_PER_NODE", number, 1);
     alarm(timeout_s);
     signal(SIGPIPE, SIG_IGN);
     int *fds = need(calloc(servers, sizeof(*fds)));

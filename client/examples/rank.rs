@@ -1,6 +1,6 @@
 //! One rank of a job: what every rank of a parallel program does at its start, with checks.
 //!
-//! Run it under any PMIx server: `mini.py server 2 target/debug/examples/rank`.
+//! Run it under any PMIx server: `pmixrun -n 2 target/debug/examples/rank`.
 
 use std::ffi::CString;
 use std::sync::mpsc::channel;

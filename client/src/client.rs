@@ -1,5 +1,6 @@
 //! One process's view of its job.
 
+use std::any::Any;
 use std::ffi::CStr;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +18,7 @@ use crate::channel::{ANY_STORE, Channel, Incoming, OUR_STORE, Offline, Sink};
 use crate::commit::Puts;
 use crate::events::Registry;
 use crate::get::timeout_of;
+use crate::groups::Groups;
 use crate::local::Local;
 use crate::operation::{Operation, deadline, outcome};
 use crate::overlay::Origin;
@@ -57,7 +59,10 @@ pub(crate) struct Inner {
     pub(crate) local: Local,
     puts: Mutex<Puts>,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) groups: Groups,
     is_final: AtomicBool,
+    /// What lives as long as this and belongs to somebody else.
+    attached: OnceLock<Box<dyn Any + Send + Sync>>,
     /// It was told that a segment is not used.
     is_told: AtomicBool,
 }
@@ -138,7 +143,9 @@ impl Client {
             local,
             puts: Mutex::default(),
             registry: Arc::default(),
+            groups: Groups::default(),
             is_final: AtomicBool::new(false),
+            attached: OnceLock::new(),
             is_told: AtomicBool::new(false),
         };
         Client { inner: Arc::new(inner) }
@@ -152,6 +159,13 @@ impl Client {
     /// Whether the process has no server. It reads and stores values of its own, and a fence of it is over at once.
     pub fn is_singleton(&self) -> bool {
         self.inner.standing == Standing::Singleton
+    }
+
+    /// Something of the caller's that lives as long as the client; made when it is first asked for. `None` where something
+    /// of another type was attached.
+    #[inline]
+    pub fn attached<T: Any + Send + Sync + Default>(&self) -> Option<&T> {
+        self.inner.attached.get_or_init(|| Box::<T>::default()).downcast_ref()
     }
 
     /// The mapped segments of the own namespace, where there are any.
@@ -229,7 +243,7 @@ impl Client {
         }
         let procs = match procs {
             [] => vec![Proc::new(self.inner.me.nspace.clone(), Rank::WILDCARD)],
-            procs => procs.to_vec(),
+            procs => self.inner.members_of(procs.to_vec()),
         };
         let timeout = timeout_of(&infos);
         self.inner.ask(Request::Fence { procs, infos }, timeout, |inner, reply: FenceReply| {

@@ -9,6 +9,15 @@
 //!
 //! A Get is answered on the calling thread from this process's own values, from the mapped segments, and from what
 //! the server said before, in this order; only then does it become a request.
+//!
+//! # A rank
+//!
+//! Processes that a PMIx server launches find it in their environment. What each of them does at its start
+//! (`client/examples/hello.rs`, which the example host of `pmix-server` runs, `pmixrun` or any other):
+//!
+//! ```no_run
+#![doc = include_str!("../examples/hello.rs")]
+//! ```
 
 pub mod channel;
 mod client;
@@ -18,6 +27,7 @@ pub mod env;
 pub mod events;
 pub mod framing;
 pub mod get;
+mod groups;
 pub mod instance;
 mod known;
 mod link;

@@ -69,6 +69,7 @@ impl Client {
     /// Connects processes of several jobs, which then know each other's job-level data.
     pub fn connect_procs(&self, procs: Vec<Proc>, infos: Vec<Info>) -> Operation<()> {
         let timeout = timeout_of(&infos);
+        let procs = self.inner.members_of(procs);
         let request = Request::Connect { procs, infos, extra: Vec::new() };
         self.inner.ask(request, timeout, |inner, reply: ConnectReply| {
             outcome(reply.status)?;
@@ -79,6 +80,7 @@ impl Client {
     /// Ends what [`Client::connect_procs`] began.
     pub fn disconnect_procs(&self, procs: Vec<Proc>, infos: Vec<Info>) -> Operation<()> {
         let timeout = timeout_of(&infos);
+        let procs = self.inner.members_of(procs);
         self.inner.ask(Request::Disconnect { procs, infos }, timeout, done)
     }
 
@@ -137,7 +139,7 @@ fn names(keys: Vec<CString>) -> Result<Vec<Key>> {
     keys.into_iter().map(|key| Key::new(key.into_bytes()).map_err(|_| Status::ERR_BAD_PARAM)).collect()
 }
 
-fn done(_: &Inner, reply: StatusReply) -> Result<()> {
+pub(crate) fn done(_: &Inner, reply: StatusReply) -> Result<()> {
     outcome(reply.status)
 }
 

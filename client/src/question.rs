@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pmix_dstore::codec;
+use pmix_dstore::model::attributes::{Attribute, Typed};
 use pmix_dstore::model::{
     Info, KEY_LEN_MAX, Key, KeyRef, Kval, NameError, Nspace, Proc, Rank, Result, Status, Value, ValueRef, keys,
 };
@@ -36,6 +37,30 @@ impl Client {
         }
         // From here on it may take its time, in which others may finalize.
         Arc::clone(&self.inner).ask_value(request, &mut take)
+    }
+
+    /// Gets a value, copied.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub fn get_value(&self, proc: &Proc, key: &str, infos: &[Info]) -> Result<Value> {
+        let request = GetRequest {
+            nspace: Some(proc.nspace.as_bytes()),
+            rank: proc.rank,
+            key: Some(key.as_bytes()),
+            options: GetOptions::from_infos(infos),
+            infos: &|| infos.to_vec(),
+        };
+        self.get(&request, |value| value.to_value())?
+    }
+
+    /// Gets the value of an attribute; those of a job are at its [`Rank::WILDCARD`](pmix_dstore::model::Rank::WILDCARD).
+    ///
+    /// # Errors
+    /// As [`Client::get`]; `ERR_TYPE_MISMATCH` for a value that is none of the attribute's type.
+    pub fn get_attribute<T: Typed>(&self, proc: &Proc, attribute: Attribute<T>) -> Result<T> {
+        let value = self.get_value(proc, attribute.key(), &[])?;
+        attribute.read(&value).ok_or(Status::ERR_TYPE_MISMATCH)
     }
 
     /// Gets a value without blocking.

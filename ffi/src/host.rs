@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use pmix_dstore::model::{App, Info, Key, Nspace, Pdata, Proc, Query, Result, Status};
 use pmix_dstore::room;
-use pmix_server::{Completion, Host};
+use pmix_server::{Completion, Credential, GroupOperation, Host};
 
 use crate::callback::Callback;
 use crate::convert::array::{self, CArray};
@@ -96,6 +96,10 @@ unsafe fn read_module(module: *const pmix_server_module_t, size: usize) -> pmix_
     }
     slots
 }
+
+/// `PMIX_GROUP_CONSTRUCT` and `PMIX_GROUP_DESTRUCT`.
+const GROUP_CONSTRUCT: pmix_group_operation_t = 0;
+const GROUP_DESTRUCT: pmix_group_operation_t = 1;
 
 /// The arguments of an upcall, whatever they are.
 struct Kept(#[allow(dead_code, reason = "kept for its Drop")] Arc<dyn Any + Send + Sync>);
@@ -302,6 +306,11 @@ impl Host for CHost {
     }
 
     fn tool_connected(&self, infos: &[Info], done: Completion<(Status, Option<Proc>)>) -> Status {
+        if self.slots().is_some_and(|slots| slots.tool_connected2.is_some()) {
+            return upcall!(self.tool_connected2, done, Infos::new(infos), |function, infos, cbdata| {
+                function(infos.as_ptr(), infos.len(), Some(tool_done), cbdata)
+            });
+        }
         upcall!(self.tool_connected, done, Infos::new(infos), |function, infos, cbdata| {
             function(infos.as_ptr(), infos.len(), Some(tool_done), cbdata);
             // The slot has no return value: the answer is its callback.
@@ -384,6 +393,52 @@ impl Host for CHost {
         upcall!(self.monitor, done, arguments(), |function, args, cbdata| {
             let (proc, monitor, infos) = &*args;
             function(proc.as_ptr(), monitor.as_ptr(), error.0, infos.as_ptr(), infos.len(), Some(infos_done), cbdata)
+        })
+    }
+
+    fn get_credential(&self, proc: &Proc, infos: &[Info], done: Completion<(Status, Credential)>) -> Status {
+        let arguments = || Ok((one::<pmix_proc_t>(proc)?, Infos::new(infos)?));
+        upcall!(self.get_credential, done, arguments(), |function, args, cbdata| {
+            let (proc, infos) = &*args;
+            function(proc.as_ptr(), infos.as_ptr(), infos.len(), Some(credential_done), cbdata)
+        })
+    }
+
+    fn validate_credential(
+        &self,
+        proc: &Proc,
+        credential: &[u8],
+        infos: &[Info],
+        done: Completion<(Status, Vec<Info>)>,
+    ) -> Status {
+        let arguments = || {
+            let credential = one::<pmix_byte_object_t>(&room::copy(credential)?)?;
+            Ok((one::<pmix_proc_t>(proc)?, credential, Infos::new(infos)?))
+        };
+        upcall!(self.validate_credential, done, arguments(), |function, args, cbdata| {
+            let (proc, credential, infos) = &*args;
+            let (directives, count) = (infos.as_ptr(), infos.len());
+            function(proc.as_ptr(), credential.as_ptr(), directives, count, Some(validation_done), cbdata)
+        })
+    }
+
+    fn group(
+        &self,
+        operation: GroupOperation,
+        group: &CStr,
+        procs: &[Proc],
+        infos: &[Info],
+        done: Completion<(Status, Vec<Info>)>,
+    ) -> Status {
+        let operation = match operation {
+            GroupOperation::Construct => GROUP_CONSTRUCT,
+            GroupOperation::Destruct => GROUP_DESTRUCT,
+        };
+        let arguments = || Ok((group.to_owned(), Procs::new(procs)?, Infos::new(infos)?));
+        upcall!(self.group, done, arguments(), |function, args, cbdata| {
+            let (group, procs, infos) = &*args;
+            let (name, directives, count) = (group.as_ptr().cast_mut(), infos.as_ptr(), infos.len());
+            function(operation, name, procs.as_ptr(), procs.len(), directives, count, Some(infos_done), cbdata)
         })
     }
 }
@@ -472,6 +527,31 @@ unsafe extern "C" fn infos_done(
         // SAFETY: the host's infos stay until its release function is called.
         let infos: Result<Vec<Info>> = unsafe { read_or_none(info, ninfo) };
         answer_and_release(cbdata, combined(status, infos), release_fn, release_cbdata);
+    });
+}
+
+unsafe extern "C" fn credential_done(
+    status: pmix_status_t,
+    credential: *mut pmix_byte_object_t,
+    info: *mut pmix_info_t,
+    ninfo: usize,
+    cbdata: *mut c_void,
+) {
+    guard("a host's answer", || {
+        // SAFETY: the host's credential and infos stay until this returns.
+        let read = || unsafe {
+            let credential = if credential.is_null() { Vec::new() } else { pmix_byte_object_t::read(credential)? };
+            Ok((credential, read_or_none(info, ninfo)?))
+        };
+        answer(cbdata, combined(status, read()));
+    });
+}
+
+unsafe extern "C" fn validation_done(status: pmix_status_t, info: *mut pmix_info_t, ninfo: usize, cbdata: *mut c_void) {
+    guard("a host's answer", || {
+        // SAFETY: the host's infos stay until this returns.
+        let infos: Result<Vec<Info>> = unsafe { read_or_none(info, ninfo) };
+        answer(cbdata, combined(status, infos));
     });
 }
 

@@ -1,67 +1,246 @@
 //! Values that belong to the library and that C code only points to: `PMIX_GET_POINTER_VALUES`.
 //!
-//! A caller may keep such a pointer until the library is finalized, and frees nothing. Each distinct value is made
-//! once, however often and under however many keys it is asked for, so that asking again costs no memory.
+//! A caller may keep such a pointer until the library is finalized, and frees nothing. What a value points to is the
+//! mapped segment where it is there, and otherwise a copy that is made once for each distinct value; so asking again costs
+//! no memory. Once a value has been asked for, it is found without a lock.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::CStr;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
+use pmix_client::Client;
 use pmix_dstore::codec;
-use pmix_dstore::model::{DataType, Result, ValueRef};
+use pmix_dstore::model::{DataType, Result, Status, ValueRef};
+use pmix_dstore::room;
 
 use crate::convert::array::free_array;
 use crate::convert::value::allocate_ref;
-use crate::types::pmix_value_t;
+use crate::types::{pmix_value_data, pmix_value_t};
+
+/// The values that C code points to, for as long as a client lives.
+#[derive(Default)]
+pub struct Pinned {
+    /// Values whose data are numbers, or lie in mapped segments: by what they consist of.
+    plain: Table,
+    /// All others, by type and by what they hold.
+    copies: Mutex<Copies>,
+}
+
+type Copies = HashMap<DataType, HashMap<Box<[u8]>, Copied>>;
 
 /// A value from `malloc` that is freed at the end.
-struct Pinned(*mut pmix_value_t);
+struct Copied(*mut pmix_value_t);
 
 // SAFETY: the value is owned, and its memory is plain heap memory, free of ties to a thread.
-unsafe impl Send for Pinned {}
+unsafe impl Send for Copied {}
 
-impl Drop for Pinned {
+impl Drop for Copied {
     fn drop(&mut self) {
         // SAFETY: one value from malloc; those who point to it have finalized the library.
         unsafe { free_array(self.0, 1) }
     }
 }
 
-/// The values by type and by what they hold.
-type Values = HashMap<DataType, HashMap<Box<[u8]>, Pinned>>;
-
-static VALUES: Mutex<Option<Values>> = Mutex::new(None);
-
-/// The library's own copy of a value.
-///
-/// # Errors
-/// `NOMEM`, and what packing or decoding a structure says.
-pub fn pointer_to(value: ValueRef<'_>) -> Result<*mut pmix_value_t> {
-    let number;
-    let held: Cow<'_, [u8]> = match value {
-        ValueRef::Scalar { bits, .. } => {
-            number = bits.to_le_bytes();
-            Cow::Borrowed(&number)
-        }
-        // With its NUL, so that the empty string is not NULL.
-        ValueRef::Str(text) => Cow::Borrowed(text.map(CStr::to_bytes_with_nul).unwrap_or_default()),
-        ValueRef::Bytes { bytes, .. } | ValueRef::Packed { bytes, .. } => Cow::Borrowed(bytes),
-        ValueRef::Owned(value) => Cow::Owned(codec::pack_stored(value)?),
-    };
-    let mut values = VALUES.lock();
-    let of_type = values.get_or_insert_default().entry(value.data_type()).or_default();
-    if let Some(pinned) = of_type.get(&*held) {
-        return Ok(pinned.0);
-    }
-    let copy = allocate_ref(value)?;
-    of_type.insert(held.into(), Pinned(copy));
-    Ok(copy)
+/// A value's type and union, where these say everything.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Plain {
+    ty: DataType,
+    words: [u64; 2],
 }
 
-/// Frees all of them: the library has been finalized.
-pub fn clear() {
-    drop(VALUES.lock().take());
+impl Plain {
+    #[inline]
+    fn of(client: &Client, value: ValueRef<'_>) -> Option<Plain> {
+        let is_mapped = |bytes: &[u8]| client.view().is_some_and(|view| view.holds(bytes));
+        let address = |bytes: &[u8]| bytes.as_ptr().expose_provenance() as u64;
+        match value {
+            // The bytes of a number are the first ones of the union.
+            ValueRef::Scalar { ty, bits } => Some(Plain { ty, words: [bits, 0] }),
+            ValueRef::Str(Some(text)) if is_mapped(text.to_bytes_with_nul()) => {
+                Some(Plain { ty: DataType::STRING, words: [address(text.to_bytes_with_nul()), 0] })
+            }
+            ValueRef::Bytes { ty, bytes } if ty != DataType::DATA_BUFFER && is_mapped(bytes) && !bytes.is_empty() => {
+                Some(Plain { ty, words: [address(bytes), bytes.len() as u64] })
+            }
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn to_c(self) -> pmix_value_t {
+        let [first, second] = self.words;
+        pmix_value_t { type_: self.ty.0, data: pmix_value_data { words: [first, second, 0] } }
+    }
+
+    #[inline]
+    fn hash(self) -> usize {
+        let mixed = (self.words[0] ^ u64::from(self.ty.0) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed ^ mixed >> 32) as usize
+    }
+}
+
+/// Pointers to values, open-addressed, found without a lock and added to under one.
+#[derive(Default)]
+struct Table {
+    slots: AtomicPtr<Slots>,
+    /// All that there have been: somebody may still read in those that were outgrown.
+    all: Mutex<Vec<Arc<Slots>>>,
+    count: AtomicUsize,
+}
+
+struct Slots {
+    slots: Box<[AtomicPtr<pmix_value_t>]>,
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        // The newest slots have all of the values.
+        let all = self.all.get_mut();
+        for slot in all.last().iter().flat_map(|newest| &newest.slots) {
+            let value = slot.load(Ordering::Relaxed);
+            if !value.is_null() {
+                // SAFETY: made by `Box::into_raw` in `add`; those who point to it have finalized the library.
+                drop(unsafe { Box::from_raw(value) });
+            }
+        }
+    }
+}
+
+impl Slots {
+    fn new(count: usize) -> Result<Arc<Slots>> {
+        let mut slots = room::vec(count)?;
+        slots.resize_with(count, || AtomicPtr::new(ptr::null_mut()));
+        Ok(Arc::new(Slots { slots: slots.into() }))
+    }
+
+    /// The value, or the slot where it belongs.
+    #[inline]
+    fn find(&self, plain: Plain) -> std::result::Result<*mut pmix_value_t, &AtomicPtr<pmix_value_t>> {
+        let mask = self.slots.len() - 1;
+        let mut index = plain.hash() & mask;
+        // An empty slot ends the search: at most half of them are taken.
+        loop {
+            let value = self.slots[index].load(Ordering::Acquire);
+            if value.is_null() {
+                return Err(&self.slots[index]);
+            }
+            // SAFETY: values stay for as long as the table; they are plain, so that the words are all of the union.
+            let (ty, words) = unsafe { ((*value).type_, (*value).data.words) };
+            if ty == plain.ty.0 && words[..2] == plain.words {
+                return Ok(value);
+            }
+            index = (index + 1) & mask;
+        }
+    }
+}
+
+impl Table {
+    const SLOTS_MIN: usize = 64;
+
+    #[inline]
+    fn pointer_to(&self, plain: Plain) -> Result<*mut pmix_value_t> {
+        // SAFETY: slots that have been here stay in `all`.
+        let slots = unsafe { self.slots.load(Ordering::Acquire).as_ref() };
+        match slots.and_then(|slots| slots.find(plain).ok()) {
+            Some(value) => Ok(value),
+            None => self.add(plain),
+        }
+    }
+
+    #[cold]
+    fn add(&self, plain: Plain) -> Result<*mut pmix_value_t> {
+        let mut all = self.all.lock();
+        let count = self.count.load(Ordering::Relaxed);
+        let capacity = all.last().map_or(0, |slots| slots.slots.len());
+        if let Some(Ok(value)) = all.last().map(|slots| slots.find(plain)) {
+            return Ok(value);
+        }
+        if 2 * (count + 1) > capacity {
+            let larger = Slots::new((2 * capacity).max(Table::SLOTS_MIN))?;
+            room::reserve(&mut all, 1)?;
+            if let Some(old) = all.last() {
+                for slot in &old.slots {
+                    let value = slot.load(Ordering::Relaxed);
+                    if value.is_null() {
+                        continue;
+                    }
+                    // SAFETY: as in `find`.
+                    let (ty, words) = unsafe { (DataType((*value).type_), (*value).data.words) };
+                    if let Err(empty) = larger.find(Plain { ty, words: [words[0], words[1]] }) {
+                        empty.store(value, Ordering::Relaxed);
+                    }
+                }
+            }
+            self.slots.store(Arc::as_ptr(&larger).cast_mut(), Ordering::Release);
+            all.push(larger);
+        }
+        let slots = all.last().ok_or(Status::ERR_NOMEM)?;
+        match slots.find(plain) {
+            Ok(value) => Ok(value),
+            Err(empty) => {
+                let value = Box::into_raw(Box::new(plain.to_c()));
+                empty.store(value, Ordering::Release);
+                self.count.store(count + 1, Ordering::Relaxed);
+                Ok(value)
+            }
+        }
+    }
+}
+
+impl Pinned {
+    /// A pointer to the library's own form of a value.
+    ///
+    /// # Errors
+    /// `NOMEM`, and what packing or decoding a structure says.
+    #[inline]
+    pub fn pointer_to(&self, client: &Client, value: ValueRef<'_>) -> Result<*mut pmix_value_t> {
+        match Plain::of(client, value) {
+            Some(plain) => self.plain.pointer_to(plain),
+            None => self.copy_of(value),
+        }
+    }
+
+    /// Fills the caller's value, whose data stay the library's.
+    ///
+    /// # Errors
+    /// As [`Pinned::pointer_to`].
+    ///
+    /// # Safety
+    /// `at` has room for one value.
+    #[inline]
+    pub unsafe fn fill(&self, client: &Client, value: ValueRef<'_>, at: *mut pmix_value_t) -> Result<()> {
+        let filled = match Plain::of(client, value) {
+            Some(plain) => plain.to_c(),
+            // SAFETY: copies stay for as long as this.
+            None => unsafe { self.copy_of(value)?.read() },
+        };
+        // SAFETY: the caller's promise.
+        unsafe { at.write(filled) };
+        Ok(())
+    }
+
+    #[cold]
+    fn copy_of(&self, value: ValueRef<'_>) -> Result<*mut pmix_value_t> {
+        let held: Cow<'_, [u8]> = match value {
+            ValueRef::Scalar { bits, .. } => Cow::Owned(bits.to_le_bytes().into()),
+            // With its NUL, so that the empty string is not NULL.
+            ValueRef::Str(text) => Cow::Borrowed(text.map(CStr::to_bytes_with_nul).unwrap_or_default()),
+            ValueRef::Bytes { bytes, .. } | ValueRef::Packed { bytes, .. } => Cow::Borrowed(bytes),
+            ValueRef::Owned(value) => Cow::Owned(codec::pack_stored(value)?),
+        };
+        let mut copies = self.copies.lock();
+        let of_type = copies.entry(value.data_type()).or_default();
+        if let Some(pinned) = of_type.get(&*held) {
+            return Ok(pinned.0);
+        }
+        let copy = allocate_ref(value)?;
+        of_type.insert(held.into(), Copied(copy));
+        Ok(copy)
+    }
 }
 
 #[cfg(test)]
@@ -82,13 +261,42 @@ mod tests {
             Value::ByteObject(b"text\0".to_vec()),
             proc,
         ];
-        let pointers: Vec<_> = values.iter().map(|value| pointer_to(ValueRef::from(value)).unwrap()).collect();
+        let pinned = Pinned::default();
+        let pointers: Vec<_> = values.iter().map(|value| pinned.copy_of(ValueRef::from(value)).unwrap()).collect();
         for (index, value) in values.iter().enumerate() {
-            assert_eq!(pointer_to(ValueRef::from(value)).unwrap(), pointers[index]);
+            assert_eq!(pinned.copy_of(ValueRef::from(value)).unwrap(), pointers[index]);
             assert!(!pointers[..index].contains(&pointers[index]), "{value:?}");
             // SAFETY: the pinned value is still there.
             assert_eq!(unsafe { pmix_value_t::read(pointers[index]) }.as_ref(), Ok(value));
         }
-        clear();
+    }
+
+    #[test]
+    fn plain_values_are_one_however_many_there_are() {
+        let table = Table::default();
+        let number = |bits: u64| Plain { ty: DataType::UINT64, words: [bits, 0] };
+        let first: Vec<_> = (0..1000).map(|bits| table.pointer_to(number(bits)).unwrap()).collect();
+        for (bits, pointer) in first.iter().enumerate() {
+            assert_eq!(table.pointer_to(number(bits as u64)), Ok(*pointer));
+            // SAFETY: the value is still there.
+            assert_eq!(unsafe { pmix_value_t::read(*pointer) }, Ok(Value::Uint64(bits as u64)));
+        }
+        let other = Plain { ty: DataType::INT64, words: [1, 0] };
+        assert_ne!(table.pointer_to(other), Ok(first[1]));
+    }
+
+    #[test]
+    fn threads_that_ask_at_once_get_one_value() {
+        let table = Table::default();
+        let ask = || -> Vec<usize> {
+            let plain = |bits| Plain { ty: DataType::UINT64, words: [bits % 3000_u64, 0] };
+            (0..9000).map(|bits| table.pointer_to(plain(bits)).unwrap().expose_provenance()).collect()
+        };
+        let all: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(all.iter().all(|pointers| *pointers == all[0]));
+        assert_eq!(all[0][..3000], all[0][3000..6000]);
     }
 }

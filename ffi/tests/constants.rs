@@ -6,7 +6,7 @@ use std::ffi::CStr;
 
 use pmix::api::strings::{PMIx_Error_code, PMIx_Error_string, PMIx_Get_attribute_name};
 use pmix_dstore::model::renamed::RENAMED;
-use pmix_dstore::model::{Status, keys};
+use pmix_dstore::model::{DataType, Status, attributes, keys};
 
 const KEYS: &str = include_str!("../../dstore/src/model/keys.rs");
 const STATUSES: &str = include_str!("../../dstore/src/model/status.rs");
@@ -107,4 +107,19 @@ fn numbers_that_statuses_have_had_are_those_of_other_statuses() {
         }
     }
     assert_eq!(moved, 2);
+}
+
+#[test]
+fn typed_attributes_are_those_of_the_table() {
+    let mut typed: Vec<(&str, &str, DataType)> = attributes::ALL.to_vec();
+    let codes = tables::table("constants");
+    let code = |name: &str| -> u16 {
+        let row = codes.iter().find(|row| row[0] == name).unwrap_or_else(|| panic!("the type {name}"));
+        row[2].parse().unwrap()
+    };
+    let table = tables::table("attributes");
+    let mut listed: Vec<_> = table.iter().map(|row| (row[0], newest(row), DataType(code(row[2])))).collect();
+    typed.sort_unstable();
+    listed.sort_unstable();
+    assert_eq!(typed, listed);
 }

@@ -176,12 +176,17 @@ fn of_a_module_that_tells_its_size_all_slots_are_read() {
     let mut module: pmix_server_module_t = unsafe { std::mem::zeroed() };
     module.log = Some(logged);
     module.log2 = Some(refused);
+    module.tool_connected = Some(tool_let_in);
+    module.tool_connected2 = Some(tool_refused);
     // SAFETY: it is as large as each of these.
     let host = |told| unsafe { CHost::new(&raw const module, told) };
-    assert_eq!(host(None).log(&proc(0), &[], &[]), Status::SUCCESS);
-    assert_eq!(host(Some(232)).log(&proc(0), &[], &[]), Status::SUCCESS);
+    for told in [None, Some(232)] {
+        assert_eq!(host(told).log(&proc(0), &[], &[]), Status::SUCCESS);
+        assert_eq!(host(told).tool_connected(&[], Completion::by_id(950)), Status::SUCCESS);
+    }
     for told in [size_of::<pmix_server_module_t>(), usize::MAX] {
         assert_eq!(host(Some(told)).log(&proc(0), &[], &[]), Status::ERR_NO_PERMISSIONS);
+        assert_eq!(host(Some(told)).tool_connected(&[], Completion::by_id(951)), Status::ERR_INVALID_CRED);
     }
 }
 
@@ -208,4 +213,21 @@ unsafe extern "C" fn refused(
     _cbdata: *mut c_void,
 ) -> pmix_status_t {
     Status::ERR_NO_PERMISSIONS.0
+}
+
+unsafe extern "C" fn tool_let_in(
+    _info: *mut pmix_info_t,
+    _ninfo: usize,
+    _cbfunc: Option<pmix_tool_connection_cbfunc_t>,
+    _cbdata: *mut c_void,
+) {
+}
+
+unsafe extern "C" fn tool_refused(
+    _info: *mut pmix_info_t,
+    _ninfo: usize,
+    _cbfunc: Option<pmix_tool_connection_cbfunc_t>,
+    _cbdata: *mut c_void,
+) -> pmix_status_t {
+    Status::ERR_INVALID_CRED.0
 }

@@ -90,6 +90,6 @@ static int server(char **argv)
 int main(int argc, char **argv)
 {
     /* Nobody waits for a call that never returns. */
-    alarm(60);
+    alarm(200);
     return argc > 1 ? client() : server(argv);
 }

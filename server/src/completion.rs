@@ -8,6 +8,8 @@ use std::sync::{LazyLock, Weak};
 use parking_lot::Mutex;
 use pmix_dstore::model::{Info, Nspace, Pdata, Proc, Status};
 
+use crate::host::Credential;
+
 /// What a host answers, in the shapes that the upcalls know.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
@@ -23,6 +25,8 @@ pub enum Answer {
     Name(Status, Option<Proc>),
     /// Status and results.
     Infos(Status, Vec<Info>),
+    /// Status and a credential.
+    Credential(Status, Credential),
 }
 
 impl Answer {
@@ -34,7 +38,8 @@ impl Answer {
             | Answer::Lookup(status, _)
             | Answer::Spawn(status, _)
             | Answer::Name(status, _)
-            | Answer::Infos(status, _) => *status,
+            | Answer::Infos(status, _)
+            | Answer::Credential(status, _) => *status,
         }
     }
 }
@@ -72,6 +77,12 @@ impl From<(Status, Option<Proc>)> for Answer {
 impl From<(Status, Vec<Info>)> for Answer {
     fn from((status, infos): (Status, Vec<Info>)) -> Answer {
         Answer::Infos(status, infos)
+    }
+}
+
+impl From<(Status, Credential)> for Answer {
+    fn from((status, credential): (Status, Credential)) -> Answer {
+        Answer::Credential(status, credential)
     }
 }
 

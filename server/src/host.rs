@@ -6,6 +6,18 @@ use pmix_dstore::model::{App, Info, Key, Nspace, Pdata, Proc, Query, Status};
 
 use crate::Completion;
 
+/// What is done with a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupOperation {
+    /// It is formed.
+    Construct,
+    /// It is dissolved.
+    Destruct,
+}
+
+/// A credential and what is said about it.
+pub type Credential = (Vec<u8>, Vec<Info>);
+
 /// What a host offers to its server: the standard's `pmix_server_module_t`.
 ///
 /// Each upcall is answered in one of three ways, as in C: it returns `SUCCESS`, and the completion is called once,
@@ -138,6 +150,36 @@ pub trait Host: Send + Sync {
         monitor: &Info,
         error: Status,
         directives: &[Info],
+        done: Completion<(Status, Vec<Info>)>,
+    ) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+
+    /// Give a process a credential.
+    fn get_credential(&self, proc: &Proc, infos: &[Info], done: Completion<(Status, Credential)>) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+
+    /// Check a credential that a process was shown.
+    fn validate_credential(
+        &self,
+        proc: &Proc,
+        credential: &[u8],
+        infos: &[Info],
+        done: Completion<(Status, Vec<Info>)>,
+    ) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+
+    /// A group is formed or dissolved that has members elsewhere, or wants a context id; the local members are all there.
+    /// The answer to its construction holds the context id (`PMIX_GROUP_CONTEXT_ID`), the same on all servers, where one was
+    /// asked for (`PMIX_GROUP_ASSIGN_CONTEXT_ID`).
+    fn group(
+        &self,
+        operation: GroupOperation,
+        group: &CStr,
+        procs: &[Proc],
+        infos: &[Info],
         done: Completion<(Status, Vec<Info>)>,
     ) -> Status {
         Status::ERR_NOT_SUPPORTED

@@ -7,6 +7,14 @@
 //! Inside, an engine that does no I/O turns messages, host answers and ticks into messages, upcalls and callbacks;
 //! one thread moves the bytes and makes the calls. The values of a namespace lie in segments of
 //! [`pmix_dstore`], which the clients of the node map.
+//!
+//! # A host
+//!
+//! What a launcher of one node does (`server/examples/host.rs`), from the registration of a job to its end:
+//!
+//! ```no_run
+#![doc = include_str!("../examples/host.rs")]
+//! ```
 #![forbid(unsafe_code)]
 
 mod application;
@@ -26,7 +34,7 @@ mod server;
 mod upcall;
 
 pub use completion::{Answer, Completion};
-pub use host::Host;
+pub use host::{Credential, GroupOperation, Host};
 /// The name of our data store in the handshake and in `PMIX_GDS_MODULE`.
 const STORE_NAME: &str = "pmix-dstore";
 /// The name of our way to prove who a client is: its secret, over the Unix socket.

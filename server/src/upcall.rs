@@ -4,7 +4,7 @@ use std::ffi::CString;
 
 use pmix_dstore::model::{App, Info, Key, Proc, Query, Status, renamed};
 
-use crate::{Completion, Host};
+use crate::{Completion, GroupOperation, Host};
 
 /// One question to the host. The fields are the arguments of the method of the same name in [`Host`].
 #[derive(Debug)]
@@ -29,6 +29,9 @@ pub(crate) enum Upcall {
     Allocate { proc: Proc, directive: u8, infos: Vec<Info> },
     JobControl { proc: Proc, targets: Vec<Proc>, directives: Vec<Info> },
     Monitor { proc: Proc, monitor: Info, error: Status, directives: Vec<Info> },
+    GetCredential { proc: Proc, infos: Vec<Info> },
+    ValidateCredential { proc: Proc, credential: Vec<u8>, infos: Vec<Info> },
+    Group { operation: GroupOperation, group: CString, procs: Vec<Proc>, infos: Vec<Info> },
 }
 
 impl Upcall {
@@ -67,6 +70,13 @@ impl Upcall {
             }
             Upcall::Monitor { proc, monitor, error, directives } => {
                 host.monitor(&proc, &monitor, error, &directives, Completion::by_id(id))
+            }
+            Upcall::GetCredential { proc, infos } => host.get_credential(&proc, &infos, Completion::by_id(id)),
+            Upcall::ValidateCredential { proc, credential, infos } => {
+                host.validate_credential(&proc, &credential, &infos, Completion::by_id(id))
+            }
+            Upcall::Group { operation, group, procs, infos } => {
+                host.group(operation, &group, &procs, &infos, Completion::by_id(id))
             }
         }
     }

@@ -165,10 +165,7 @@ class Acts:
         if self.turn(0):
             self.call("notify_event", -3001, {"nspace": NSPACE, "rank": 0}, PMIX_RANGE_NAMESPACE,
                       [said.info("py.about", "this", PMIX_STRING)])
-        # Calls of the module hold Python's lock, events need it: only who sleeps hears.
-        deadline = time.monotonic() + 60
-        while not heard and time.monotonic() < deadline:
-            time.sleep(0.01)
+        self.wait_for(heard, 1)
         said.say(WHO, "heard", heard)
         self.call("deregister_event_handler", result[1])
         self.call("fence", ALL, [])
@@ -183,9 +180,7 @@ class Acts:
 
         self.client.register_event_handler([-3002], [], handler)
         self.hold()
-        deadline = time.monotonic() + 60
-        while not heard and time.monotonic() < deadline:
-            time.sleep(0.01)
+        self.wait_for(heard, 1)
         said.say(WHO, "heard", heard)
 
     def put(self):
@@ -219,6 +214,53 @@ class Acts:
 
     def progress(self):
         self.call("progress")
+
+    def formed(self):
+        self.call("group_construct", "py.group", ALL, [])
+        self.call("fence", [{"nspace": "py.group", "rank": PMIX_RANK_WILDCARD}], [])
+
+    def dissolved(self):
+        self.call("group_destruct", "py.group", [])
+
+    def contexts(self):
+        wanted = [said.info(PMIX_GROUP_ASSIGN_CONTEXT_ID, True, PMIX_BOOL)]
+        for name in ["py.first", "py.second"]:
+            rc, results = self.client.group_construct(name, ALL, wanted)
+            context = [entry["value"] > 0 for entry in results if entry["key"] == "pmix.grp.ctxid"]
+            said.say(WHO, "group_construct with a context id", rc, context)
+        self.call("group_leave", "py.second", [])
+        self.call("group_leave", "py.nobody", [])
+        self.call("group_destruct", "py.first", [])
+        self.call("group_destruct", "py.nobody", [])
+
+    def invited(self):
+        heard = []
+
+        def handler(reference, status, source, information, results):
+            heard.append(status)
+            return PMIX_EVENT_ACTION_COMPLETE, []
+
+        # Who invites waits inside a call, where it could not hear.
+        if int(RANK) == 1:
+            self.client.register_event_handler([PMIX_GROUP_INVITED, PMIX_GROUP_CONSTRUCT_COMPLETE], [], handler)
+        self.client.fence(ALL, [])
+        members = [{"nspace": NSPACE, "rank": rank} for rank in range(2)]
+        if int(RANK) == 0:
+            rc, _ = self.client.group_invite("py.invited", members, [])
+            said.say(WHO, "group_invite", rc)
+        else:
+            self.wait_for(heard, 1)
+            self.call("group_join", "py.invited", PEER, PMIX_GROUP_ACCEPT, [])
+            self.wait_for(heard, 2)
+            said.say(WHO, "heard", heard)
+        self.client.fence(ALL, [])
+
+    @staticmethod
+    def wait_for(heard, count):
+        """Calls of the module hold Python's lock, events need it: only who sleeps hears."""
+        deadline = time.monotonic() + 60
+        while len(heard) < count and time.monotonic() < deadline:
+            time.sleep(0.01)
 
     def heeded(self):
         """What the module's own hosts never answer."""

@@ -131,6 +131,16 @@ pub fn pmixrun() -> PathBuf {
     built(profile).join("pmixrun")
 }
 
+/// A compiled example of a crate of this project.
+pub fn example(package: &str, name: &str) -> PathBuf {
+    once(&format!("example-{name}"), |path| {
+        let mut command = Command::new(env!("CARGO"));
+        command.current_dir(repository()).args(["build", "-p", package, "--example", name]);
+        succeed(command.arg("--target-dir").arg(target()));
+        link(&target().join("debug/examples").join(name), path);
+    })
+}
+
 /// The programs for which `mpicc` is the compiler.
 const MPI_PROGRAMS: [&str; 3] = ["ring", "mpi", "wireup"];
 
@@ -159,6 +169,24 @@ pub fn program_with(name: &str, headers: Library) -> PathBuf {
 fn link_to(library: Library, command: &mut Command) {
     command.arg(format!("-L{}", library.directory().display()));
     command.args(["-Wl,--as-needed", "-lpmix", "-lpthread"]);
+}
+
+/// The compiled `benches/programs/NAME.c`, for any `libpmix.so.2`; with `defines`, a name of its own.
+pub fn benchmark_program(name: &str, defines: &[&str]) -> PathBuf {
+    let output = format!("bench-{name}{}", defines.join(""));
+    let source = repository().join("benches/programs").join(name).with_extension("c");
+    once(&output, |output| {
+        let made = output.with_extension(std::process::id().to_string());
+        let mut command = Command::new("cc");
+        // Namespaces are shorter than their type says, which no compiler can know.
+        command.args(["-O2", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-stringop-overread"]).arg(source);
+        command.arg("-o").arg(&made).args(defines);
+        command.arg(format!("-I{}", repository().join("ffi/include").display()));
+        command.arg(format!("-L{}", stock_variable("libdir").display()));
+        command.args(["-Wl,--as-needed", "-lpmix", "-lpthread"]);
+        succeed(&mut command);
+        fs::rename(&made, output).unwrap_or_else(|error| panic!("{}: {error}", output.display()));
+    })
 }
 
 /// The compiled `tests/programs/NAME.c` as a shared object that names no libpmix.

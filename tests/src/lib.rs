@@ -3,6 +3,7 @@
 //! * [`Library`]: the library under test is a parameter; the same programs run with ours and with Debian's.
 //! * [`program`], [`plugin`]: the C programs of `tests/programs`, compiled once against the stock headers;
 //!   [`program_with`]: against others.
+//! * [`example`]: the Rust examples of the crates.
 //! * [`Run`]: a command with a deadline, after which its whole process group is killed.
 //! * [`Pair`]: whose library serves, and whose the ranks have.
 //! * [`Root`]: another Debian release in a directory, with Open MPI 5.
@@ -24,7 +25,7 @@ mod run;
 mod traces;
 mod waiting;
 
-pub use build::{Library, Profile, plugin, pmixrun, program, program_with, repository};
+pub use build::{Library, Profile, benchmark_program, example, plugin, pmixrun, program, program_with, repository};
 pub use cluster::{Cluster, Down, ROOT, USERS};
 pub use pair::{Pair, is_large, times};
 pub use root::Root;

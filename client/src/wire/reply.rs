@@ -385,7 +385,7 @@ impl Reply for IoPullReply {
 /// What a group came to be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// Its members.
+    /// Its members; not from servers before 4.2.4, nor to clients of theirs.
     pub members: Vec<Proc>,
     /// The context id given to it, where one was asked for.
     pub context: Option<u64>,
@@ -395,7 +395,7 @@ pub struct Group {
 
 /// Answers `GroupConstruct`.
 ///
-/// The form changed in 6.0, and released servers do not adapt it to the client: between different releases the context
+/// The form changed in 4.2.4 and in 6.0, and released servers do not adapt it to the client: between different releases the context
 /// id is lost. [`Reply::encode`] takes the client's version, [`Reply::decode`] the server's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupReply {
@@ -415,7 +415,9 @@ impl Reply for GroupReply {
         let Some(group) = &self.group else {
             return Ok(packer.into_bytes());
         };
-        packer.procs(&group.members)?;
+        if to.names_group_members() {
+            packer.procs(&group.members)?;
+        }
         if !to.has_long_group_reply() {
             packer.size(group.context.unwrap_or(NO_CONTEXT));
             return Ok(packer.into_bytes());
@@ -435,7 +437,8 @@ impl Reply for GroupReply {
         if unpacker.is_empty() {
             return Ok(GroupReply { status, group: None });
         }
-        let mut group = Group { members: unpacker.procs()?, context: None, infos: Vec::new() };
+        let members = if from.names_group_members() { unpacker.procs()? } else { Vec::new() };
+        let mut group = Group { members, context: None, infos: Vec::new() };
         if from.has_long_group_reply() {
             if unpacker.bool()? {
                 group.context = Some(unpacker.size()?);

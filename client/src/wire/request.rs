@@ -205,7 +205,7 @@ pub enum Request {
     GroupDestruct {
         /// The group's name.
         group: Option<CString>,
-        /// Its members.
+        /// Its members; not between clients and servers before 4.2.4.
         procs: Vec<Proc>,
         /// Directives.
         infos: Vec<Info>,
@@ -460,9 +460,11 @@ impl Request {
             }
             Request::GroupDestruct { group, procs, infos } => {
                 packer.c_string(group.as_deref())?;
-                packer.size(procs.len() as u64);
-                // Unlike elsewhere the array is there even when it is empty.
-                packer.procs_uncounted(procs)?;
+                if to.names_group_members() {
+                    packer.size(procs.len() as u64);
+                    // Unlike elsewhere the array is there even when it is empty.
+                    packer.procs_uncounted(procs)?;
+                }
                 packer.infos(infos)
             }
             Request::IoDeregister { infos, handler } => {
@@ -504,7 +506,7 @@ impl Request {
     /// # Errors
     /// `UNKNOWN_DATA_TYPE` for a request with a value that this library cannot read, which is to be refused;
     /// otherwise the bytes are malformed.
-    pub fn decode(dialect: Dialect, _peer: Version, bytes: &[u8]) -> Result<Request> {
+    pub fn decode(dialect: Dialect, peer: Version, bytes: &[u8]) -> Result<Request> {
         let mut unpacker = Unpacker::new(dialect, bytes);
         let from = &mut unpacker;
         Ok(match Command(from.command()?) {
@@ -603,8 +605,14 @@ impl Request {
             Command::GROUP_LEAVE => Request::GroupLeave { group: from.string()?, infos: from.infos()? },
             Command::GROUP_DESTRUCT => {
                 let group = from.string()?;
-                let count = from.count()?;
-                Request::GroupDestruct { group, procs: from.procs_uncounted(count)?, infos: from.infos()? }
+                let procs = match peer.names_group_members() {
+                    true => {
+                        let count = from.count()?;
+                        from.procs_uncounted(count)?
+                    }
+                    false => Vec::new(),
+                };
+                Request::GroupDestruct { group, procs, infos: from.infos()? }
             }
             Command::IO_DEREGISTER => Request::IoDeregister { infos: from.infos()?, handler: from.size()? },
             Command::FABRIC_REGISTER => Request::FabricRegister { infos: from.infos()? },

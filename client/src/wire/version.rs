@@ -54,6 +54,11 @@ impl Version {
         self.major >= 5
     }
 
+    /// Whether groups are named with their members: in the request that dissolves one, and in the reply to its construction.
+    pub fn names_group_members(self) -> bool {
+        self >= Version::new(4, 2, 4)
+    }
+
     /// Whether the reply to a group's construction says if there is a context id, and carries infos.
     pub fn has_long_group_reply(self) -> bool {
         self.major >= 6

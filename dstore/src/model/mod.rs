@@ -1,5 +1,6 @@
 //! The data model: the nouns of the PMIx standard as Rust types.
 
+pub mod attributes;
 mod data_type;
 pub mod keys;
 mod names;

@@ -95,6 +95,12 @@ impl JobReader {
         self.columns.get(column as usize).map(Column::form)
     }
 
+    /// All bytes of the segment.
+    #[inline]
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.segment.bytes()
+    }
+
     /// The segment's header.
     pub fn header(&self) -> &RawHeader {
         self.segment.header()

@@ -156,6 +156,12 @@ impl ModexReader {
         Some(Own { shapes: shapes.into(), fields: fields.into() })
     }
 
+    /// All bytes of the segment.
+    #[inline]
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.segment.bytes()
+    }
+
     /// The segment's header.
     pub fn header(&self) -> &RawHeader {
         self.segment.header()

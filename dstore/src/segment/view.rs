@@ -223,6 +223,18 @@ impl NamespaceView {
         self.set().job.as_deref().filter(|job| !job.is_damaged())
     }
 
+    /// Whether these bytes lie in a segment that lookups use now. They then stay where they are for as long as the view.
+    #[inline]
+    pub fn holds(&self, bytes: &[u8]) -> bool {
+        let set = self.loaded();
+        let at = bytes.as_ptr_range();
+        let is_in = |segment: &[u8]| {
+            let all = segment.as_ptr_range();
+            all.start <= at.start && at.end <= all.end
+        };
+        set.modex.iter().any(|segment| is_in(segment.bytes())) || set.job.as_ref().is_some_and(|job| is_in(job.bytes()))
+    }
+
     /// The newest value that the segments have of `key` of a rank; nothing once the namespace is retired, when newer ones
     /// come over the socket only, and nothing where a damaged segment may have a newer one.
     #[inline(always)]

@@ -9,7 +9,6 @@ use super::{c_text, client, procs};
 use crate::callback::fill;
 use crate::convert::{array, text};
 use crate::entry::{entry, status_entry};
-use crate::pinned;
 use crate::types::*;
 
 /// What `PMIx_Get_version` answers.
@@ -78,11 +77,7 @@ entry! {
 /// # Errors
 /// What the server answers.
 pub(super) fn finalize(infos: &[Info]) -> Result<()> {
-    let result = instance::finalize(infos);
-    if instance::count() == 0 {
-        pinned::clear();
-    }
-    result
+    instance::finalize(infos)
 }
 
 #[cfg(test)]

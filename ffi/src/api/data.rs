@@ -12,7 +12,7 @@ use crate::convert::object::Object;
 use crate::convert::{array, text, value};
 use crate::entry::{entry, status_entry};
 use crate::memory::copy_text;
-use crate::pinned;
+use crate::pinned::Pinned;
 use crate::types::*;
 
 /// Reads what a Get asks for and hands it to `run`. Only a request that goes to the server makes infos of the infos.
@@ -101,7 +101,15 @@ status_entry! {
             let val = writable(val)?;
             with_request(proc, key, info, ninfo, |request| {
                 // The copy is carried out by the closure itself: a result within a result would be copied once more.
-                if request.options.static_values && !request.options.pointer_values {
+                let options = &request.options;
+                if options.static_values && options.pointer_values {
+                    let at = writable(*val)?;
+                    let pinned = client.attached::<Pinned>().ok_or(Status::ERROR)?;
+                    let mut written = Ok(());
+                    client.get(request, |found| written = pinned.fill(client, found, at))?;
+                    return written;
+                }
+                if options.static_values {
                     let at = writable(*val)?;
                     let mut written = Ok(());
                     client.get(request, |found| written = value::write_ref(found, at))?;
@@ -109,9 +117,16 @@ status_entry! {
                 }
                 // As the stock library does: callers look at the pointer as well as at the status.
                 *val = std::ptr::null_mut();
-                let give = if request.options.pointer_values { pinned::pointer_to } else { value::allocate_ref };
                 let mut given = Ok(());
-                client.get(request, |found| match give(found) {
+                if options.pointer_values {
+                    let pinned = client.attached::<Pinned>().ok_or(Status::ERROR)?;
+                    client.get(request, |found| match pinned.pointer_to(client, found) {
+                        Ok(pointer) => *val = pointer,
+                        Err(status) => given = Err(status),
+                    })?;
+                    return given;
+                }
+                client.get(request, |found| match value::allocate_ref(found) {
                     Ok(copy) => *val = copy,
                     Err(status) => given = Err(status),
                 })?;

@@ -7,6 +7,7 @@ pub mod data;
 pub mod directives;
 pub mod events;
 pub mod frameworks;
+pub mod groups;
 pub mod helpers;
 pub mod info_list;
 pub mod lifecycle;
@@ -83,6 +84,7 @@ mod listed {
     use super::directives::*;
     use super::events::*;
     use super::frameworks::*;
+    use super::groups::*;
     use super::helpers::*;
     use super::info_list::*;
     use super::lifecycle::*;

@@ -1,6 +1,7 @@
 //! Fences, connects and disconnects: gathering the local participants, exchanging through the host, releasing them.
 
 use std::collections::HashMap;
+use std::ffi::CString;
 use std::time::Instant;
 
 use pmix_client::get::timeout_of;
@@ -15,10 +16,11 @@ use super::bounds::FENCES_MAX;
 use super::nspaces::recipient;
 use super::peers::{Peer, PeerId};
 use super::{Engine, Then, directive};
+use crate::GroupOperation;
 use crate::upcall::Upcall;
 
 /// What its participants do together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Wait for each other, and bring what they have put.
     Fence,
@@ -26,14 +28,20 @@ pub(super) enum Kind {
     Connect,
     /// End what a connect began.
     Disconnect,
+    /// Form the group of this name.
+    Construct(CString),
+    /// Dissolve it.
+    Destruct(CString),
 }
 
 impl Kind {
-    fn word(self) -> &'static str {
+    fn word(&self) -> &'static str {
         match self {
             Kind::Fence => "fence",
             Kind::Connect => "connect",
             Kind::Disconnect => "disconnect",
+            Kind::Construct(_) => "group construction",
+            Kind::Destruct(_) => "group destruction",
         }
     }
 }
@@ -56,6 +64,35 @@ pub(super) struct Collective {
     /// The first participant that was lost has been told of.
     told_of_loss: bool,
     deadline: Option<Instant>,
+    /// What the host gave a group.
+    context: Option<u64>,
+}
+
+impl Collective {
+    /// The participants, as the first one named them.
+    pub fn procs(&self) -> &[Proc] {
+        &self.procs
+    }
+
+    /// What the first one said about it.
+    pub fn infos(&self) -> &[Info] {
+        &self.infos
+    }
+
+    /// The context id that the host gave a group.
+    pub fn context(&self) -> Option<u64> {
+        self.context
+    }
+
+    /// Whether the host had a part in it.
+    pub fn was_at_host(&self) -> bool {
+        self.at_host
+    }
+
+    /// Who waits for its end, and the tag of the reply.
+    pub fn participants(&self) -> impl Iterator<Item = (PeerId, u32)> + use<> {
+        self.arrived.iter().map(|arrival| (arrival.peer, arrival.tag)).collect::<Vec<_>>().into_iter()
+    }
 }
 
 struct Arrival {
@@ -76,6 +113,10 @@ impl Engine {
         now: Instant,
     ) {
         let Some(proc) = self.peers.get(&peer).map(|peer| peer.proc.clone()) else { return };
+        let procs = match self.members_of(procs) {
+            Ok(procs) => procs,
+            Err(status) => return self.reply_status(peer, tag, status),
+        };
         if !procs.iter().any(|participant| participant.covers(&proc)) {
             self.reply_status(peer, tag, Status::ERR_BAD_PARAM);
             return;
@@ -112,6 +153,7 @@ impl Engine {
                     status: Status::SUCCESS,
                     told_of_loss: false,
                     deadline,
+                    context: None,
                 };
                 self.collectives.insert(self.collective_next, collective);
                 self.collective_next
@@ -146,7 +188,7 @@ impl Engine {
     }
 
     /// Whether every participant is a process of this node.
-    fn all_local(&self, signature: &[Proc]) -> bool {
+    pub(super) fn all_local(&self, signature: &[Proc]) -> bool {
         signature.iter().all(|proc| match self.nspaces.get(&proc.nspace) {
             None => false,
             // Nothing at all is known of how large some jobs of other servers are.
@@ -168,14 +210,16 @@ impl Engine {
             collective.status = match collective.kind {
                 // As released servers say it.
                 Kind::Fence => Status::ERR_PARTIAL_SUCCESS,
-                Kind::Connect | Kind::Disconnect => Status::ERR_LOST_CONNECTION,
+                Kind::Connect | Kind::Disconnect | Kind::Construct(_) | Kind::Destruct(_) => {
+                    Status::ERR_LOST_CONNECTION
+                }
             };
         }
         if lost {
             self.tell_of_unheard(id);
         }
         let Some(collective) = self.collectives.get(&id) else { return };
-        if self.all_local(&collective.signature) {
+        if !self.is_of_host(&collective.kind, &collective.signature, &collective.infos) {
             let status = collective.status;
             self.complete(id, status);
             return;
@@ -189,7 +233,7 @@ impl Engine {
                 Vec::new()
             }
         };
-        let kind = collective.kind;
+        let kind = collective.kind.clone();
         let mut infos = collective.infos.clone();
         infos.push(Info::new(keys::SORTED_PROC_ARRAY, Value::Bool(true)));
         infos.push(Info::new(keys::LOCAL_COLLECTIVE_STATUS, Value::Status(failed)));
@@ -201,6 +245,8 @@ impl Engine {
             Kind::Fence => Upcall::Fence { procs, infos, data },
             Kind::Connect => Upcall::Connect { procs, infos },
             Kind::Disconnect => Upcall::Disconnect { procs, infos },
+            Kind::Construct(group) => Upcall::Group { operation: GroupOperation::Construct, group, procs, infos },
+            Kind::Destruct(group) => Upcall::Group { operation: GroupOperation::Destruct, group, procs, infos },
         };
         self.upcall(Then::Collective(id), upcall);
     }
@@ -259,6 +305,15 @@ impl Engine {
         self.complete(id, result);
     }
 
+    /// The host's part in a group is over.
+    pub(super) fn group_answered(&mut self, id: u64, status: Status, infos: &[Info]) {
+        let context = infos.iter().find(|info| info.key.is(keys::GROUP_CONTEXT_ID));
+        if let Some(collective) = self.collectives.get_mut(&id) {
+            collective.context = context.and_then(|info| info.value.as_u64());
+        }
+        self.collective_answered(id, status, &[]);
+    }
+
     /// Stores what all servers contributed. The own part names local ranks, which are skipped.
     fn store_exchange(&mut self, signature: &[Proc], data: &[u8]) -> Result<(), Status> {
         let nspaces = Self::nspaces_of(signature);
@@ -285,7 +340,9 @@ impl Engine {
     /// Publishes what is new and releases the participants.
     fn complete(&mut self, id: u64, status: Status) {
         let Some(collective) = self.collectives.remove(&id) else { return };
-        match collective.kind {
+        match collective.kind.clone() {
+            Kind::Construct(group) => self.complete_construct(group, collective, status),
+            Kind::Destruct(group) => self.complete_destruct(&group, collective, status),
             Kind::Fence => self.complete_fence(collective, status),
             Kind::Connect => self.complete_connect(&collective, status),
             Kind::Disconnect => {

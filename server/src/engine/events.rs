@@ -205,6 +205,9 @@ impl Engine {
         if range == Range::PROC_LOCAL {
             return;
         }
+        if code == Status::GROUP_CONSTRUCT_COMPLETE {
+            self.note_invited(source, &infos);
+        }
         let keep = !directive(&infos, keys::EVENT_DO_NOT_CACHE);
         infos.push(Info::new(SERVER_INTERNAL_NOTIFY, Value::Bool(true)));
         let notification = Notification { status: code, source: source.clone(), infos, range: Some(range) };

@@ -9,6 +9,7 @@ mod collective;
 mod data;
 mod events;
 mod get;
+mod groups;
 mod nspaces;
 mod peers;
 mod query;
@@ -117,6 +118,7 @@ pub(crate) struct Engine {
     gets: get::Waiting,
     events: EventCache,
     psets: query::ProcessSets,
+    groups: groups::Groups,
     outputs: VecDeque<Output>,
     stats: Stats,
     first_fork: Option<Instant>,
@@ -158,6 +160,7 @@ impl Engine {
             gets: get::Waiting::default(),
             events: EventCache::default(),
             psets: query::ProcessSets::new(),
+            groups: groups::Groups::new(),
             outputs: VecDeque::new(),
             stats: Stats::default(),
             first_fork: None,
@@ -236,6 +239,9 @@ impl Engine {
             Request::Fence { procs, infos } => self.enter(Kind::Fence, peer, tag, procs, infos, now),
             Request::Connect { procs, infos, .. } => self.enter(Kind::Connect, peer, tag, procs, infos, now),
             Request::Disconnect { procs, infos } => self.enter(Kind::Disconnect, peer, tag, procs, infos, now),
+            Request::GroupConstruct { group, procs, infos } => self.construct(peer, tag, group, procs, infos, now),
+            Request::GroupDestruct { group, infos, .. } => self.destruct(peer, tag, group, infos, now),
+            Request::GroupLeave { group, .. } => self.leave_group(peer, tag, group, now),
             Request::Get { nspace, rank, infos, key } => self.get(peer, tag, Proc::new(nspace, rank), infos, key, now),
             Request::Finalize => self.finalize_peer(peer, tag),
             Request::RegisterEvents { codes, infos } => self.register_events(peer, tag, codes, infos, now),
@@ -259,6 +265,7 @@ impl Engine {
             Some(Then::Finalized(peer, tag)) => self.finalized(peer, tag, answer.status()),
             Some(Then::Collective(id)) => match answer {
                 Answer::Data(status, data) => self.collective_answered(id, status, &data),
+                Answer::Infos(status, infos) => self.group_answered(id, status, &infos),
                 other => self.collective_answered(id, other.status(), &[]),
             },
             Some(Then::Dmodex(proc)) => match answer {

@@ -253,6 +253,7 @@ impl Engine {
         let Some(state) = self.nspaces.remove(nspace) else { return };
         state.shared.add_to(&mut self.stats);
         self.end_collectives_of(nspace);
+        self.end_groups_of(nspace);
         self.fail_gets_of(nspace);
         // The next job of this name is none of their business.
         let left: BTreeSet<PeerId> =

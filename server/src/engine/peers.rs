@@ -228,6 +228,7 @@ impl Engine {
             // Another program may run under the same rank.
             if was_last {
                 self.rank_is_gone(&peer.proc);
+                self.leave_groups(&peer.proc, now);
             }
             if peer.is_tool {
                 // No host ends a job for it.

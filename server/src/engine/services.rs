@@ -1,6 +1,6 @@
 //! Requests that the server hands up to its host, and what it does of them itself.
 
-use pmix_client::wire::reply::{InfosReply, LookupReply, SpawnReply, StatusReply};
+use pmix_client::wire::reply::{CredentialReply, InfosReply, LookupReply, SpawnReply, StatusReply};
 use pmix_client::wire::{Reply, Request};
 use pmix_dstore::model::{Info, Proc, Rank, Status, Value, keys};
 
@@ -25,6 +25,8 @@ pub(super) enum Shape {
     Lookup,
     /// Status and a namespace.
     Spawn,
+    /// Status, a credential and infos.
+    Credential,
 }
 
 impl Engine {
@@ -69,6 +71,10 @@ impl Engine {
             Request::Monitor { monitor, status: error, directives } => {
                 (Shape::Infos, Upcall::Monitor { proc, monitor, error, directives })
             }
+            Request::GetCredential { infos } => (Shape::Credential, Upcall::GetCredential { proc, infos }),
+            Request::ValidateCredential { credential, infos } => {
+                (Shape::Infos, Upcall::ValidateCredential { proc, credential, infos })
+            }
             _ => return self.reply_status(id, tag, Status::ERR_NOT_SUPPORTED),
         };
         self.upcall(Then::Reply(id, tag, shape), upcall);
@@ -110,6 +116,10 @@ impl Engine {
             }
             (Shape::Infos, Answer::Infos(_, infos)) => {
                 InfosReply { status, infos: Some(infos) }.encode(dialect, version)
+            }
+            (Shape::Credential, Answer::Credential(_, credential)) => {
+                let credential = Some(credential).filter(|_| status.is_success());
+                CredentialReply { status, credential }.encode(dialect, version)
             }
             _ => StatusReply { status }.encode(dialect, version),
         });

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use pmix_dstore::model::{Info, Key, Pdata, Proc, Status, Value, keys};
-use pmix_server::{Completion, Host};
+use pmix_server::{Completion, GroupOperation, Host};
 
 use super::output::Stream;
 
@@ -121,6 +122,8 @@ pub(super) struct RunHost {
     sender: Mutex<Sender<Event>>,
     wake: Arc<EventFd>,
     published: Arc<Mutex<Published>>,
+    /// The next group's context id.
+    contexts: AtomicU64,
 }
 
 impl RunHost {
@@ -131,7 +134,7 @@ impl RunHost {
         let (sender, receiver) = channel();
         let published = Arc::default();
         let events = Events { receiver, wake: Arc::clone(&wake), published: Arc::clone(&published) };
-        Ok((RunHost { sender: Mutex::new(sender), wake, published }, events))
+        Ok((RunHost { sender: Mutex::new(sender), wake, published, contexts: AtomicU64::new(1) }, events))
     }
 
     fn tell(&self, event: Event) {
@@ -235,6 +238,24 @@ impl Host for RunHost {
         _done: Completion<Status>,
     ) -> Status {
         // All processes are this server's clients, and have had the event.
+        Status::OPERATION_SUCCEEDED
+    }
+
+    fn group(
+        &self,
+        operation: GroupOperation,
+        _group: &CStr,
+        _procs: &[Proc],
+        infos: &[Info],
+        done: Completion<(Status, Vec<Info>)>,
+    ) -> Status {
+        // All processes are this server's clients; what is left to do is to tell groups apart.
+        let wants_context = directive(infos, keys::GROUP_ASSIGN_CONTEXT_ID).is_some_and(Value::is_true);
+        if operation == GroupOperation::Construct && wants_context {
+            let context = self.contexts.fetch_add(1, Ordering::Relaxed);
+            done.complete((Status::SUCCESS, vec![Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context))]));
+            return Status::SUCCESS;
+        }
         Status::OPERATION_SUCCEEDED
     }
 

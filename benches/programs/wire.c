@@ -1,0 +1,169 @@
+/* How a rank gets ready, under benches/programs/host.c: initialisation, a collecting fence, all peers' keys.
+ *
+ *   wire [--exec] [--peers] [--len BYTES] [--keys N] [--fences F]
+ *
+ * Each rank prints what it took, times in milliseconds, memory in KiB:
+ *
+ *   rank INIT READY MEMORY PEERS      READY since the host began, to the end of the fence; PEERS with --peers
+ *   fence N MILLISECONDS              with --fences: rank 0, of fences in which everybody puts one more key
+ *
+ *   --exec     ends at once: what process start costs without PMIx
+ *   --len B    bytes of each of the N values (8 of 128), which no compression makes smaller
+ */
+#define _GNU_SOURCE
+#include <pmix.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static pmix_proc_t me;
+
+__attribute__((noreturn)) static void fail(const char *what, pmix_status_t status)
+{
+    fprintf(stderr, "rank %u: %s: %s (%d)\n", me.rank, what, PMIx_Error_string(status), status);
+    exit(1);
+}
+
+static double now(void)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    return at.tv_sec * 1e3 + at.tv_nsec / 1e6;
+}
+
+/* What of memory this process alone has written. */
+static long private_memory(void)
+{
+    FILE *file = fopen("/proc/self/smaps_rollup", "r");
+    char line[256];
+    long dirty = 0;
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        if (sscanf(line, "Private_Dirty: %ld", &dirty) == 1) {
+            break;
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return dirty;
+}
+
+static void put(int key, char *bytes, size_t len)
+{
+    static uint64_t state = 0x9e3779b97f4a7c15;
+    for (size_t i = 0; i < len; i++) {
+        state = state * 6364136223846793005 + 1442695040888963407 + me.rank;
+        bytes[i] = (char) (state >> 56);
+    }
+    char name[32];
+    snprintf(name, sizeof(name), "bench.%d", key);
+    pmix_value_t value = { .type = PMIX_BYTE_OBJECT, .data.bo = { .bytes = bytes, .size = len } };
+    pmix_status_t status = PMIx_Put(PMIX_GLOBAL, name, &value);
+    if (status != PMIX_SUCCESS) {
+        fail("PMIx_Put", status);
+    }
+}
+
+static void exchange(void)
+{
+    pmix_info_t collect;
+    memset(&collect, 0, sizeof(collect));
+    strcpy(collect.key, PMIX_COLLECT_DATA);
+    collect.value.type = PMIX_BOOL;
+    collect.value.data.flag = true;
+    pmix_status_t status = PMIx_Commit();
+    if (status == PMIX_SUCCESS) {
+        status = PMIx_Fence(NULL, 0, &collect, 1);
+    }
+    if (status != PMIX_SUCCESS) {
+        fail("PMIx_Fence", status);
+    }
+}
+
+static void get(pmix_rank_t rank, const char *key, size_t len)
+{
+    pmix_proc_t proc = me;
+    proc.rank = rank;
+    pmix_value_t *value;
+    pmix_status_t status = PMIx_Get(&proc, key, NULL, 0, &value);
+    if (status != PMIX_SUCCESS || value->type != PMIX_BYTE_OBJECT || value->data.bo.size != len) {
+        fail("PMIx_Get", status);
+    }
+    free(value->data.bo.bytes);
+    free(value);
+}
+
+int main(int argc, char **argv)
+{
+    bool peers = false;
+    size_t len = 128;
+    int keys = 8, fences = 0;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--exec") == 0) {
+            printf("rank 0 %.3f 0 0\n", now() - atof(getenv("BENCH_BEGUN")) * 1e3);
+            return 0;
+        } else if (strcmp(argv[i], "--peers") == 0) {
+            peers = true;
+        } else if (strcmp(argv[i], "--len") == 0 && i + 1 < argc) {
+            len = strtoul(argv[++i], NULL, 10);
+        } else if (strcmp(argv[i], "--keys") == 0 && i + 1 < argc) {
+            keys = atoi(argv[++i]);
+        } else if (strcmp(argv[i], "--fences") == 0 && i + 1 < argc) {
+            fences = atoi(argv[++i]);
+        } else {
+            fprintf(stderr, "usage: wire [--exec] [--peers] [--len BYTES] [--keys N] [--fences F]\n");
+            return 64;
+        }
+    }
+    double begun = atof(getenv("BENCH_BEGUN")) * 1e3;
+    long memory = private_memory();
+    double start = now();
+    pmix_status_t status = PMIx_Init(&me, NULL, 0);
+    if (status != PMIX_SUCCESS) {
+        fail("PMIx_Init", status);
+    }
+    double init = now() - start;
+    char *bytes = malloc(len + 1);
+    if (bytes == NULL) {
+        fail("malloc", PMIX_ERR_NOMEM);
+    }
+    for (int key = 0; key < keys; key++) {
+        put(key, bytes, len);
+    }
+    exchange();
+    double ready = now() - begun, got = 0;
+    memory = private_memory() - memory;
+    uint32_t servers = atoi(getenv("BENCH_SERVERS")), clients = atoi(getenv("BENCH_CLIENTS"));
+    if (peers) {
+        /* Ranks are numbered node by node, and only so many of each node run. */
+        uint32_t per_node = atoi(getenv("BENCH_PER_NODE"));
+        start = now();
+        for (uint32_t server = 0; server < servers; server++) {
+            for (uint32_t client = 0; client < clients; client++) {
+                for (int key = 0; key < keys; key++) {
+                    char name[32];
+                    snprintf(name, sizeof(name), "bench.%d", key);
+                    get(server * per_node + client, name, len);
+                }
+            }
+        }
+        got = now() - start;
+    }
+    for (int fence = 0; fence < fences; fence++) {
+        put(keys + fence, bytes, len);
+        start = now();
+        exchange();
+        if (me.rank == 0) {
+            printf("fence %d %.3f\n", fence, now() - start);
+        }
+    }
+    printf("rank %.3f %.3f %ld %.3f\n", init, ready, memory, got);
+    fflush(stdout);
+    free(bytes);
+    PMIx_Finalize(NULL, 0);
+    return 0;
+}

@@ -1,0 +1,253 @@
+//! Groups: processes that have a name together.
+//!
+//! Forming and dissolving one is a collective of its members; what is here is which groups there are, and what their members
+//! are told. A process may name a group where processes are named, with the wildcard rank for all its members or with the
+//! place of one of them.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString};
+use std::time::Instant;
+
+use pmix_client::wire::reply::{Group as Formed, GroupReply};
+use pmix_dstore::model::{DataArray, DataType, Info, Nspace, Proc, Rank, Status, Value, keys};
+
+use super::bounds::GROUPS_MAX;
+use super::collective::{Collective, Kind};
+use super::events::Range;
+use super::peers::PeerId;
+use super::services::Shape;
+use super::{Engine, Then, directive};
+use crate::upcall::Upcall;
+
+/// The groups that local processes belong to, by name.
+pub(super) type Groups = BTreeMap<CString, Group>;
+
+/// One of them.
+pub(super) struct Group {
+    /// In the order that their places have.
+    members: Vec<Proc>,
+    /// The host has a part in it.
+    is_of_host: bool,
+    /// Members want to hear of others' end.
+    tells_of_end: bool,
+}
+
+impl Engine {
+    /// A client forms a group with others.
+    pub(super) fn construct(
+        &mut self,
+        peer: PeerId,
+        tag: u32,
+        group: Option<CString>,
+        procs: Vec<Proc>,
+        infos: Vec<Info>,
+        now: Instant,
+    ) {
+        let status = match &group {
+            None => Status::ERR_BAD_PARAM,
+            Some(group) if !self.may_name(group) => Status::ERR_BAD_PARAM,
+            // Members that come in later are named by nobody here.
+            Some(_) if infos.iter().any(|info| info.key.is(keys::GROUP_BOOTSTRAP)) => Status::ERR_NOT_SUPPORTED,
+            Some(_) if infos.iter().any(|info| info.key.is(keys::GROUP_ADD_MEMBERS)) => Status::ERR_NOT_SUPPORTED,
+            Some(_) => Status::SUCCESS,
+        };
+        let Some(group) = group.filter(|_| status.is_success()) else {
+            return self.reply_status(peer, tag, status);
+        };
+        if !self.has_room_for_group(peer) {
+            return self.refuse_more(peer, tag, "groups");
+        }
+        let procs = self.each_one(procs);
+        self.enter(Kind::Construct(group), peer, tag, procs, infos, now);
+    }
+
+    /// A client dissolves a group with the other members.
+    pub(super) fn destruct(&mut self, peer: PeerId, tag: u32, group: Option<CString>, infos: Vec<Info>, now: Instant) {
+        let known = group.and_then(|group| Some((self.groups.get(&group)?.members.clone(), group)));
+        match known {
+            Some((members, group)) => self.enter(Kind::Destruct(group), peer, tag, members, infos, now),
+            None => self.reply_status(peer, tag, Status::ERR_NOT_FOUND),
+        }
+    }
+
+    /// A client leaves a group without the others, who are told.
+    pub(super) fn leave_group(&mut self, peer: PeerId, tag: u32, group: Option<CString>, now: Instant) {
+        let Some(proc) = self.peers.get(&peer).map(|peer| peer.proc.clone()) else { return };
+        let Some(name) = group.filter(|name| self.is_member(name, &proc)) else {
+            return self.reply_status(peer, tag, Status::ERR_NOT_FOUND);
+        };
+        let (infos, is_local) = self.without_member(&name, &proc);
+        let code = Status::GROUP_LEFT;
+        match Info::copies(&infos) {
+            Ok(copies) => self.deliver_event(Some(peer), code, &proc, Range::CUSTOM, copies, now),
+            Err(status) => return self.reply_status(peer, tag, status),
+        }
+        if is_local {
+            self.reply_status(peer, tag, Status::SUCCESS);
+        } else {
+            let upcall = Upcall::NotifyEvent { code, source: proc, range: Range::CUSTOM, infos };
+            self.upcall(Then::Reply(peer, tag, Shape::Notify), upcall);
+        }
+    }
+
+    /// A process was lost: its groups go on without it, and tell of it where they were formed so.
+    pub(super) fn leave_groups(&mut self, gone: &Proc, now: Instant) {
+        let of_it: Vec<CString> = self.groups.keys().filter(|name| self.is_member(name, gone)).cloned().collect();
+        for name in of_it {
+            let tells = self.groups.get(&name).is_some_and(|group| group.tells_of_end);
+            let (infos, is_local) = self.without_member(&name, gone);
+            if !tells {
+                continue;
+            }
+            let code = Status::GROUP_MEMBER_FAILED;
+            if let Ok(copies) = Info::copies(&infos) {
+                self.deliver_event(None, code, gone, Range::CUSTOM, copies, now);
+            }
+            if !is_local {
+                let upcall = Upcall::NotifyEvent { code, source: gone.clone(), range: Range::CUSTOM, infos };
+                self.upcall(Then::Nothing, upcall);
+            }
+        }
+    }
+
+    /// Takes a member out of a group. What the others are to be told, and whether they are all on this node.
+    fn without_member(&mut self, name: &CStr, gone: &Proc) -> (Vec<Info>, bool) {
+        let Some(group) = self.groups.get_mut(name) else { return (Vec::new(), true) };
+        group.members.retain(|member| member != gone);
+        let members = group.members.clone();
+        if members.is_empty() {
+            self.groups.remove(name);
+        }
+        let is_local = self.all_local(&members);
+        let others = DataArray { ty: DataType::PROC, items: members.into_iter().map(Value::Proc).collect() };
+        let infos = vec![
+            Info::new(keys::EVENT_AFFECTED_PROC, Value::Proc(gone.clone())),
+            Info::new(keys::GROUP_ID, Value::string(name.to_bytes())),
+            Info::new(keys::EVENT_CUSTOM_RANGE, Value::DataArray(others.into())),
+            Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)),
+        ];
+        (infos, is_local)
+    }
+
+    /// A namespace is gone: no group has members of it any more.
+    pub(super) fn end_groups_of(&mut self, nspace: &Nspace) {
+        for group in self.groups.values_mut() {
+            group.members.retain(|member| member.nspace != *nspace);
+        }
+        self.groups.retain(|_, group| !group.members.is_empty());
+    }
+
+    /// An event says that the processes of a leader's invitation are a group now.
+    pub(super) fn note_invited(&mut self, source: &Proc, infos: &[Info]) {
+        let text = |info: &Info| info.value.as_text().and_then(|text| CString::new(text).ok());
+        let name = infos.iter().find(|info| info.key.is(keys::GROUP_ID)).and_then(text);
+        let members = infos.iter().find(|info| info.key.is(keys::EVENT_CUSTOM_RANGE)).map(|info| &info.value);
+        let members = match members {
+            Some(Value::DataArray(array)) => array.items.iter().filter_map(|item| match item {
+                Value::Proc(proc) => Some(proc.clone()),
+                _ => None,
+            }),
+            _ => return,
+        };
+        let members = self.each_one(members.collect());
+        let Some(name) = name.filter(|name| self.may_name(name)) else { return };
+        // Nobody forms groups of others.
+        if members.contains(source) && self.groups_of(source) < GROUPS_MAX {
+            self.groups.insert(name, Group { members, is_of_host: false, tells_of_end: false });
+        }
+    }
+
+    /// Whether the host has a part in forming or dissolving a group: where some of its members are elsewhere, or it is
+    /// to have a context id, which is the same everywhere.
+    pub(super) fn is_of_host(&self, kind: &Kind, signature: &[Proc], infos: &[Info]) -> bool {
+        match kind {
+            Kind::Construct(_) if directive(infos, keys::GROUP_LOCAL_ONLY) => false,
+            Kind::Construct(_) if directive(infos, keys::GROUP_ASSIGN_CONTEXT_ID) => true,
+            Kind::Destruct(group) if self.groups.get(group).is_some_and(|group| group.is_of_host) => true,
+            _ => !self.all_local(signature),
+        }
+    }
+
+    /// A group is formed, or it is not: its members are told.
+    pub(super) fn complete_construct(&mut self, name: CString, construct: Collective, status: Status) {
+        let (procs, context) = (construct.procs(), construct.context());
+        if status.is_success() {
+            let is_of_host = construct.was_at_host();
+            let tells_of_end = directive(construct.infos(), keys::GROUP_NOTIFY_TERMINATION);
+            self.groups.insert(name, Group { members: procs.to_vec(), is_of_host, tells_of_end });
+        }
+        let formed = Formed { members: procs.to_vec(), context, infos: Vec::new() };
+        let reply = GroupReply { status, group: Some(formed).filter(|_| status.is_success()) };
+        for (peer, tag) in construct.participants() {
+            self.reply(peer, tag, &reply);
+        }
+    }
+
+    /// A group is dissolved, or it is not.
+    pub(super) fn complete_destruct(&mut self, name: &CStr, destruct: Collective, status: Status) {
+        if status.is_success() {
+            self.groups.remove(name);
+        }
+        for (peer, tag) in destruct.participants() {
+            self.reply_status(peer, tag, status);
+        }
+    }
+
+    /// Puts the members of groups in the place of their groups.
+    ///
+    /// # Errors
+    /// `BAD_PARAM` for a place that a group does not have.
+    pub(super) fn members_of(&self, procs: Vec<Proc>) -> Result<Vec<Proc>, Status> {
+        let group_of = |proc: &Proc| {
+            let name = CString::new(proc.nspace.as_bytes()).ok()?;
+            // The name of a job stays its own.
+            self.groups.get(&name).filter(|_| !self.nspaces.contains_key(&proc.nspace))
+        };
+        if self.groups.is_empty() || !procs.iter().any(|proc| group_of(proc).is_some()) {
+            return Ok(procs);
+        }
+        let mut members = Vec::new();
+        for proc in procs {
+            match group_of(&proc) {
+                None => members.push(proc),
+                Some(group) if proc.rank == Rank::WILDCARD => members.extend(group.members.iter().cloned()),
+                Some(group) => {
+                    members.push(group.members.get(proc.rank.0 as usize).ok_or(Status::ERR_BAD_PARAM)?.clone())
+                }
+            }
+        }
+        Ok(members)
+    }
+
+    /// Names each process of jobs whose size is known, so that single ones can leave.
+    fn each_one(&self, procs: Vec<Proc>) -> Vec<Proc> {
+        let size = |proc: &Proc| self.nspaces.get(&proc.nspace).map_or(0, |state| state.job.size());
+        let mut each = Vec::new();
+        for proc in procs {
+            match size(&proc) {
+                size if size > 0 && proc.rank == Rank::WILDCARD => {
+                    each.extend((0..size).map(|rank| Proc::new(proc.nspace.clone(), Rank(rank))));
+                }
+                _ => each.push(proc),
+            }
+        }
+        each
+    }
+
+    fn is_member(&self, name: &CStr, proc: &Proc) -> bool {
+        self.groups.get(name).is_some_and(|group| group.members.contains(proc))
+    }
+
+    /// Whether a group may have this name: one that is no job's.
+    fn may_name(&self, name: &CStr) -> bool {
+        Nspace::new(name.to_bytes()).is_ok_and(|name| !name.is_empty() && !self.nspaces.contains_key(&name))
+    }
+
+    fn groups_of(&self, proc: &Proc) -> usize {
+        self.groups.values().filter(|group| group.members.contains(proc)).count()
+    }
+
+    fn has_room_for_group(&self, peer: PeerId) -> bool {
+        self.peers.get(&peer).is_some_and(|peer| self.groups_of(&peer.proc) < GROUPS_MAX)
+    }
+}

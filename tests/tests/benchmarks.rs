@@ -1,0 +1,103 @@
+//! The programs of `make bench` in small, and how many instructions each kind of call takes.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::process::Command;
+
+use pmix_tests::{Library, Profile, Run, benchmark_program, repository};
+
+/// What the programs of the benchmark say of each call, with one library.
+fn calls(library: Library, shape: &str) -> Vec<String> {
+    let run = Run::new(benchmark_program("host", &[]), library).args(shape);
+    let ended = run.arg(benchmark_program("calls", &[])).args("--calls 256").succeed();
+    let classes = ended.stdout.lines().filter_map(|line| line.strip_prefix("class "));
+    let names: Vec<_> = classes.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect();
+    assert_eq!(ended.stdout.lines().filter(|line| line.starts_with("missing ")).count(), 0, "{ended}");
+    names
+}
+
+#[test]
+fn calls_of_every_kind_are_measured() {
+    let ours = calls(Library::ours(), "--servers 2 --clients 2 --nodes 8 --per-node 4 --infos");
+    assert_eq!(ours.len(), 18, "{ours:?}");
+    assert_eq!(calls(Library::Stock, "--servers 2 --clients 2 --nodes 8 --per-node 4 --infos"), ours);
+    let alone = calls(Library::ours(), "--clients 2");
+    assert_eq!(alone.len(), 17, "there is no rank on another node: {alone:?}");
+}
+
+#[test]
+fn ranks_get_ready_and_read_all_peers() {
+    for library in [Library::ours(), Library::Stock] {
+        let run = Run::new(benchmark_program("host", &[]), library).args("--servers 2 --clients 4 --per-node 6");
+        let ended = run.arg(benchmark_program("wire", &[])).args("--peers --fences 2").succeed();
+        let count = |kind: &str| ended.stdout.lines().filter(|line| line.starts_with(kind)).count();
+        assert_eq!((count("rank "), count("fence "), count("host ")), (8, 2, 3), "{ended}");
+    }
+}
+
+/// Calls that are counted of each kind.
+const COUNTED: u64 = 500;
+/// More than so many in a hundred above the recorded count is a regression.
+const TOLERANCE: u64 = 5;
+
+/// The instructions of each kind of call as callgrind counts them, compared with `benches/instructions.tsv`.
+///
+/// `PMIX_BENCH_COUNTS=write` writes that file. Counts are those of one compiler's code for the installed profile, with the
+/// string functions that the C library takes under valgrind; another compiler's are not compared.
+#[test]
+fn instructions_of_each_call() {
+    let said = |program: &str| {
+        let output = Command::new(program).arg("--version").output().ok()?;
+        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let (Some(compiler), Some(valgrind)) = (said("rustc"), said("valgrind")) else {
+        eprintln!("skipped: valgrind counts the instructions, and is not installed");
+        return;
+    };
+    if Library::ours() != Library::Ours(Profile::Release) {
+        eprintln!("skipped: instructions are counted of the installed profile, which `make test` runs");
+        return;
+    }
+    let own = tempfile::tempdir().unwrap();
+    let counted = "if [ \"$PMIX_RANK\" = 0 ]; then\n\
+        exec valgrind -q --tool=callgrind --callgrind-out-file=\"$OUT\" \"$@\"\nfi\nexec \"$@\"";
+    let run = Run::new(benchmark_program("host", &[]), Library::ours());
+    let run =
+        run.args("--servers 2 --clients 2 --nodes 64 --per-node 16 --infos").arg("/bin/sh").arg("-c").arg(counted);
+    let program = benchmark_program("calls", &["-DCOUNTED"]);
+    let run = run.env("OUT", own.path().join("counts")).arg("sh").arg(program).args("--count --calls");
+    let ended = run.arg(COUNTED.to_string()).succeed();
+
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for file in fs::read_dir(own.path()).unwrap() {
+        let text = fs::read_to_string(file.unwrap().path()).unwrap();
+        let after = |start: &str| text.lines().find_map(|line| line.strip_prefix(start)).map(str::trim);
+        if let (Some(class), Some(total)) = (after("desc: Trigger: Client Request:"), after("summary:")) {
+            counts.insert(class.to_owned(), total.parse::<u64>().unwrap() / COUNTED);
+        }
+    }
+    assert_eq!(counts.len(), 18, "{ended}");
+    let file = repository().join("benches/instructions.tsv");
+    if std::env::var("PMIX_BENCH_COUNTS").is_ok_and(|value| value == "write") {
+        let mut text = format!("# {compiler}; {valgrind}\ncall\tinstructions\n");
+        counts.iter().for_each(|(class, count)| writeln!(text, "{class}\t{count}").unwrap());
+        fs::write(file, text).unwrap();
+        return;
+    }
+    let recorded = fs::read_to_string(file).unwrap();
+    let mut lines = recorded.lines();
+    if lines.next() != Some(format!("# {compiler}; {valgrind}").as_str()) {
+        eprintln!("skipped: the recorded counts are another compiler's or valgrind's; here they are {counts:?}");
+        return;
+    }
+    let recorded: BTreeMap<_, u64> = lines
+        .skip(1)
+        .map(|line| line.split_once('\t').expect("two columns"))
+        .map(|(class, count)| (class.to_owned(), count.parse().unwrap()))
+        .collect();
+    assert!(recorded.keys().eq(counts.keys()), "{recorded:?} {counts:?}");
+    let worse: Vec<_> =
+        counts.iter().filter(|(class, count)| **count * 100 > recorded[*class] * (100 + TOLERANCE)).collect();
+    assert!(worse.is_empty(), "more than before: {worse:?}, recorded {recorded:?}; see the head of this test");
+}

@@ -1,0 +1,60 @@
+//! What `make install` installs: a program is compiled through pkg-config and runs, without a word in its environment.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use pmix_tests::{pmixrun, repository};
+
+/// Runs a command that must succeed; gives what it printed.
+fn said(command: &mut Command) -> String {
+    let ended = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(ended.status.success(), "{command:?}: {}{}", ended.status, String::from_utf8_lossy(&ended.stderr));
+    String::from_utf8(ended.stdout).expect("text")
+}
+
+fn names(directory: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn a_program_finds_the_installed_library_by_pkg_config() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let prefix = directory.path().join("pmix");
+    // As it was built for the tests, and not built again.
+    let tools = pmixrun();
+    let built = tools.parent().expect("a directory");
+    let mut install = Command::new("make");
+    install.current_dir(repository()).args(["-s", "-o", "build", "install"]);
+    said(install.arg(format!("PREFIX={}", prefix.display())).arg(format!("release={}", built.display())));
+    assert_eq!(names(&prefix.join("include")), names(&repository().join("ffi/include")));
+    assert_eq!(names(&prefix.join("bin")), ["pmixctl", "pmixrun"].map(str::to_owned).into());
+    assert_eq!(names(&prefix.join("lib")), ["libpmix.so", "libpmix.so.2", "pkgconfig"].map(str::to_owned).into());
+    assert_eq!(fs::read_link(prefix.join("lib/libpmix.so")).expect("a link"), Path::new("libpmix.so.2"));
+
+    let pkg_config = |question: &[&str]| {
+        let mut command = Command::new("pkg-config");
+        // Debian's own pmix is not looked at.
+        command.env("PKG_CONFIG_LIBDIR", prefix.join("lib/pkgconfig")).env_remove("PKG_CONFIG_PATH");
+        said(command.args(question).arg("pmix")).trim().to_owned()
+    };
+    let header = fs::read_to_string(prefix.join("include/pmix_version.h")).expect("the header");
+    let number = |name: &str| {
+        let define = format!("#define PMIX_VERSION_{name} ");
+        header.lines().find_map(|line| line.strip_prefix(&define)).expect("a number").to_owned()
+    };
+    assert_eq!(pkg_config(&["--modversion"]), ["MAJOR", "MINOR", "RELEASE"].map(number).join("."));
+    assert_eq!(Path::new(&pkg_config(&["--variable=libdir"])), prefix.join("lib"));
+
+    let program = directory.path().join("program");
+    let flags = pkg_config(&["--cflags", "--libs"]);
+    let mut compile = Command::new("cc");
+    compile.args(["-std=c99", "-Wall", "-Wextra", "-Werror"]).arg(repository().join("ffi/tests/macros.c"));
+    said(compile.args(flags.split_whitespace()).arg("-o").arg(&program));
+    let version = said(Command::new(&program).env_remove("LD_LIBRARY_PATH"));
+    assert!(version.contains("pmix-dstore"), "{version}");
+    let needed = said(Command::new("readelf").arg("-d").arg(&program));
+    assert!(needed.contains("[libpmix.so.2]"), "{needed}");
+}
