@@ -3,6 +3,7 @@
 pub mod argv;
 pub mod buffer;
 pub mod client;
+pub mod compare;
 pub mod data;
 pub mod directives;
 pub mod events;
@@ -80,6 +81,7 @@ mod listed {
     use super::argv::*;
     use super::buffer::*;
     use super::client::*;
+    use super::compare::*;
     use super::data::*;
     use super::directives::*;
     use super::events::*;
