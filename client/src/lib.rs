@@ -32,6 +32,7 @@ pub mod instance;
 mod known;
 mod link;
 mod local;
+pub mod locality;
 mod operation;
 mod ops;
 mod overlay;
@@ -39,6 +40,7 @@ mod question;
 pub mod rendezvous;
 mod resolve;
 mod singleton;
+pub mod tool;
 pub mod wire;
 
 pub use client::Client;

@@ -372,7 +372,8 @@ pub fn link_state(code: u8) -> &'static CStr {
 
 /// `PMIx_IOF_channel_string`.
 pub fn iof_channel(code: u16) -> &'static CStr {
-    match code {
+    // Bits that name no channel are passed over.
+    match code & 15 {
         0 => c"NONE",
         1 => c"STDIN ",
         2 => c"STDOUT ",
@@ -388,8 +389,7 @@ pub fn iof_channel(code: u16) -> &'static CStr {
         12 => c"STDERR STDDIAG ",
         13 => c"STDIN STDERR STDDIAG ",
         14 => c"STDOUT STDERR STDDIAG ",
-        15 => c"STDIN STDOUT STDERR STDDIAG ",
-        _ => c"UNKNOWN",
+        _ => c"STDIN STDOUT STDERR STDDIAG ",
     }
 }
 

@@ -168,7 +168,7 @@ pub fn program_with(name: &str, headers: Library) -> PathBuf {
 
 fn link_to(library: Library, command: &mut Command) {
     command.arg(format!("-L{}", library.directory().display()));
-    command.args(["-Wl,--as-needed", "-lpmix", "-lpthread"]);
+    command.args(["-Wl,--as-needed", "-lpmix", "-lpthread", "-ldl", "-lm"]);
 }
 
 /// The compiled `benches/programs/NAME.c`, for any `libpmix.so.2`; with `defines`, a name of its own.

@@ -116,6 +116,16 @@ impl Dialect {
         self.module.is_flexible()
     }
 
+    /// The type that a number of another width may have elsewhere is really packed as, where that is said before it.
+    pub(super) fn real_type(self, ty: DataType) -> Option<DataType> {
+        match ty {
+            DataType::PID => Some(DataType::UINT32),
+            DataType::SIZE if !self.is_flexible() => Some(DataType::UINT64),
+            DataType::INT | DataType::UINT if !self.is_flexible() => Some(DataType::INT32),
+            _ => None,
+        }
+    }
+
     /// Whether buffers carry type tags.
     pub fn is_described(self) -> bool {
         self.buffer == BufferType::Described

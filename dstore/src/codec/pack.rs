@@ -466,25 +466,26 @@ impl Packer {
         }
     }
 
-    /// SIZE: the older encoders say before it which real type it has.
     fn put_size(&mut self, size: u64) {
-        if !self.dialect.is_flexible() {
-            self.tag(DataType::UINT64);
-        }
+        self.real_tag(DataType::SIZE);
         self.unsigned(size, W64);
     }
 
-    /// INT and UINT: both as a signed number of 32 bits.
     fn put_int(&mut self, number: i32) {
-        if !self.dialect.is_flexible() {
-            self.tag(DataType::INT32);
-        }
+        self.real_tag(DataType::INT);
         self.signed(number.into(), W32);
     }
 
     fn put_pid(&mut self, pid: i32) {
-        self.tag(DataType::UINT32);
+        self.real_tag(DataType::PID);
         self.unsigned(u64::from(pid as u32), W32);
+    }
+
+    /// What stands before numbers of a type whose width is the machine's own matter, once for all that stand together.
+    fn real_tag(&mut self, ty: DataType) {
+        if let Some(real) = self.dialect.real_type(ty) {
+            self.tag(real);
+        }
     }
 
     fn put_bytes_as_string(&mut self, string: Option<&[u8]>) -> Result<()> {
@@ -653,23 +654,36 @@ impl Packer {
         let plain = self.expand && array.ty == DataType::COMPRESSED_STRING;
         let ty = if plain { DataType::STRING } else { array.ty };
         self.put_array_head(ty, array.items.len())?;
-        if ty == DataType::UNDEF { Ok(()) } else { self.put_items(array.ty, &array.items, depth) }
+        if ty == DataType::UNDEF || array.items.is_empty() {
+            return Ok(());
+        }
+        self.put_items(array.ty, &array.items, depth)
     }
 
     /// Values of one type back to back.
     fn put_items(&mut self, ty: DataType, items: &[Value], depth: u8) -> Result<()> {
-        if ty == DataType::POINTER && !items.is_empty() {
+        if ty == DataType::POINTER {
             // However many they are, addresses mean nothing elsewhere and one byte stands for all.
             self.out.push(1);
             return Ok(());
         }
-        for item in items {
-            if item.data_type() != ty {
-                return Err(Status::ERR_TYPE_MISMATCH);
-            }
-            self.put(item, depth)?;
+        if items.iter().any(|item| item.data_type() != ty) {
+            return Err(Status::ERR_TYPE_MISMATCH);
         }
-        Ok(())
+        if self.dialect.real_type(ty).is_some() {
+            self.real_tag(ty);
+            return items.iter().try_for_each(|item| {
+                match item {
+                    Value::Size(number) => self.unsigned(*number, W64),
+                    Value::Pid(pid) => self.unsigned(u64::from(*pid as u32), W32),
+                    Value::Int(number) => self.signed((*number).into(), W32),
+                    // An unsigned number goes as the signed one of the same bits.
+                    other => self.signed((other.scalar_bits().unwrap_or_default() as i32).into(), W32),
+                }
+                self.make_room(0)
+            });
+        }
+        items.iter().try_for_each(|item| self.put(item, depth))
     }
 
     /// A value without its type.

@@ -395,7 +395,12 @@ impl<'a> Unpacker<'a> {
 
     /// The number after a tag that says which integer type it really has.
     fn take_by_tag(&mut self) -> Result<i128> {
-        Ok(match self.take_tag()? {
+        let tag = self.take_tag()?;
+        self.take_as(tag)
+    }
+
+    fn take_as(&mut self, real: DataType) -> Result<i128> {
+        Ok(match real {
             DataType::INT8 => i128::from(self.take_byte()? as i8),
             DataType::UINT8 | DataType::BYTE => self.take_byte()?.into(),
             DataType::INT16 => self.take_signed(W16)?.into(),
@@ -627,9 +632,21 @@ impl<'a> Unpacker<'a> {
         match ty {
             DataType::UNDEF => Err(MALFORMED),
             DataType::POINTER if count > POINTERS_MAX => Err(MALFORMED),
-            DataType::POINTER if count > 0 => {
+            DataType::POINTER => {
                 self.take_byte()?;
                 Ok(vec![Value::Pointer(0); count])
+            }
+            // One tag for all of them.
+            _ if self.dialect.real_type(ty).is_some() => {
+                let real = self.take_tag()?;
+                self.collect(count, |unpacker| {
+                    let number = unpacker.take_as(real)?;
+                    let bits = match ty {
+                        DataType::SIZE => number.try_into().map_err(|_| MALFORMED)?,
+                        _ => as_32_bits(number)? as u64,
+                    };
+                    Value::from_scalar(ty, bits).ok_or(MALFORMED)
+                })
             }
             _ => self.collect(count, |unpacker| unpacker.take(ty, depth)),
         }

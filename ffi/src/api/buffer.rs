@@ -3,20 +3,19 @@
 //! The bytes are those of releases 4.2 to 7.0, which agree on all types that they share. Whoever the other end is, it
 //! understands them or is told so by its own library.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 
 use pmix_dstore::codec::{Dialect, Module, Packer, Unpacker};
 use pmix_dstore::model::{DataType, Result, Status, Value};
 use pmix_dstore::room;
 
 use super::helpers::unread;
-use super::strings::shown;
 use super::{client, present, writable};
 use crate::convert::object::{element_size, read_any, write_any};
 use crate::convert::text;
 use crate::entry::status_entry;
 use crate::memory::copy_text;
-use crate::strings;
+use crate::print;
 use crate::types::*;
 
 fn dialect() -> Dialect {
@@ -83,21 +82,16 @@ status_entry! {
 
     /// `PMIx_Data_print`: type and value of an object as a text, which the caller frees.
     fn PMIx_Data_print(output: *mut *mut c_char, prefix: *mut c_char, src: *mut c_void, type_: pmix_data_type_t) {
-        let (output, ty) = (writable(output)?, DataType(type_));
+        let (output, src, ty) = (writable(output)?, present(src)?, DataType(type_));
         let value = match ty {
             // A string is itself the object here.
             DataType::STRING => Value::String(text::owned_string(src.cast())?),
-            ty => read_any(ty, present(src)?)?,
+            ty => read_any(ty, src)?,
         };
-        let prefix = text::string(prefix).map_or(" ".into(), |prefix| prefix.to_string_lossy());
-        let line = match &value {
-            Value::Proc(proc) => format!("{prefix}PROC: {proc}"),
-            value => {
-                let name = strings::data_type(ty.0).to_string_lossy();
-                format!("{prefix}Data type: {name}\tValue: {}", shown(value))
-            }
-        };
-        *output = copy_text(line.replace('\0', "").as_bytes())?;
+        let prefix = text::string(prefix).map_or(print::PREFIX, CStr::to_bytes);
+        let shown = print::object(prefix, &value);
+        // A NUL ends a text.
+        *output = copy_text(shown.split(|byte| *byte == 0).next().unwrap_or_default())?;
         Ok(())
     }
 }

@@ -1,17 +1,16 @@
 //! Helpers for values, infos and their arrays.
 
-use std::cmp::Ordering;
 use std::ffi::{c_char, c_void};
 
 use pmix_dstore::codec;
-use pmix_dstore::model::{DataType, InfoFlags, Result, Status, Value};
+use pmix_dstore::model::{DataType, InfoFlags, Result, Status};
 
 use super::buffer::append;
 use super::{present, writable};
 use crate::convert::object::{Object, destroy_any, element_size, read_any, write_any};
 use crate::convert::{array, text, value};
 use crate::entry::{entry, status_entry};
-use crate::memory::{copy_bytes, copy_string_or_null, zeroed};
+use crate::memory::{copy_bytes, copy_string_or_null, copy_text, zeroed};
 use crate::types::*;
 
 status_entry! {
@@ -53,13 +52,13 @@ status_entry! {
     /// `PMIx_Data_copy`: a copy of one object, in new memory.
     fn PMIx_Data_copy(dest: *mut *mut c_void, src: *mut c_void, type_: pmix_data_type_t) {
         let ty = DataType(type_);
-        let dest = writable(dest)?;
+        let (dest, src) = (writable(dest)?, present(src)?);
         if ty == DataType::STRING {
             // A string is itself the object here.
             *dest = copy_string_or_null(text::string(src.cast()))?.cast();
             return Ok(());
         }
-        let copied = read_any(ty, present(src)?)?;
+        let copied = read_any(ty, src)?;
         let size = element_size(ty).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
         let copy = zeroed::<u8>(size)?.cast::<c_void>();
         if let Err(status) = write_any(&copied, copy) {
@@ -124,17 +123,6 @@ entry! {
             pmix_data_array_t::destroy(d);
         }
     }
-
-    /// `PMIx_Value_compare`: a `pmix_value_cmp_t`.
-    fn PMIx_Value_compare(v1: *mut pmix_value_t, v2: *mut pmix_value_t) -> pmix_value_cmp_t {
-        if v1.is_null() || v2.is_null() {
-            return COMPARISON_NOT_AVAILABLE;
-        }
-        match (pmix_value_t::read(v1), pmix_value_t::read(v2)) {
-            (Ok(one), Ok(other)) => compare(&one, &other),
-            _ => COMPARISON_NOT_AVAILABLE,
-        }
-    }
 }
 
 entry! {
@@ -170,60 +158,18 @@ entry! {
 /// Fewer bytes than these are not compressed.
 const COMPRESS_LEN_MIN: usize = 4096;
 
-/// Gives C code a copy of bytes; tells whether there was memory for it.
+/// Gives C code a copy of bytes, with a NUL behind it; tells whether there was memory for it.
 ///
 /// # Safety
 /// The pointers are writable.
 unsafe fn give_bytes(bytes: &[u8], out: *mut *mut u8, len: *mut usize) -> bool {
-    let Ok(copy) = copy_bytes(bytes) else { return false };
+    let Ok(copy) = copy_text(bytes) else { return false };
     // SAFETY: the caller's promise.
     unsafe {
         out.write(copy.cast());
         len.write(bytes.len());
     }
     true
-}
-
-/// `PMIX_EQUAL`.
-const EQUAL: pmix_value_cmp_t = 0;
-/// `PMIX_VALUE1_GREATER`.
-const FIRST_GREATER: pmix_value_cmp_t = 1;
-/// `PMIX_VALUE2_GREATER`.
-const SECOND_GREATER: pmix_value_cmp_t = 2;
-/// `PMIX_VALUE_TYPE_DIFFERENT`.
-const TYPE_DIFFERENT: pmix_value_cmp_t = 3;
-/// `PMIX_VALUE_COMPARISON_NOT_AVAIL`.
-const COMPARISON_NOT_AVAILABLE: pmix_value_cmp_t = 5;
-
-fn compare(one: &Value, other: &Value) -> pmix_value_cmp_t {
-    if one.data_type() != other.data_type() {
-        return TYPE_DIFFERENT;
-    }
-    let order = match (one, other) {
-        (Value::Float(a), Value::Float(b)) => a.partial_cmp(b),
-        (Value::Double(a), Value::Double(b)) => a.partial_cmp(b),
-        (Value::Int(a) | Value::Int32(a) | Value::Pid(a), Value::Int(b) | Value::Int32(b) | Value::Pid(b)) => {
-            Some(a.cmp(b))
-        }
-        (Value::Int8(a), Value::Int8(b)) => Some(a.cmp(b)),
-        (Value::Int16(a), Value::Int16(b)) => Some(a.cmp(b)),
-        (Value::Int64(a) | Value::Time(a), Value::Int64(b) | Value::Time(b)) => Some(a.cmp(b)),
-        (Value::Status(a), Value::Status(b)) => Some(a.cmp(b)),
-        (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
-        (Value::Timeval { sec: a, usec: c }, Value::Timeval { sec: b, usec: d }) => Some((a, c).cmp(&(b, d))),
-        (Value::ByteObject(a), Value::ByteObject(b)) => Some(a.len().cmp(&b.len()).then_with(|| a.cmp(b))),
-        _ => match (one.scalar_bits(), other.scalar_bits()) {
-            (Some(a), Some(b)) => Some(a.cmp(&b)),
-            _ if one == other => Some(Ordering::Equal),
-            _ => None,
-        },
-    };
-    match order {
-        Some(Ordering::Equal) => EQUAL,
-        Some(Ordering::Greater) => FIRST_GREATER,
-        Some(Ordering::Less) => SECOND_GREATER,
-        None => COMPARISON_NOT_AVAILABLE,
-    }
 }
 
 /// Copies an info over one whose former contents do not count.
@@ -261,19 +207,5 @@ pub(super) unsafe fn unread<'a>(buffer: *const pmix_data_buffer_t) -> &'a [u8] {
         }
         let len = ((*buffer).base_ptr.addr() + (*buffer).bytes_used).saturating_sub(start.addr());
         array::bytes(start, len)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_compare_by_type_and_order() {
-        assert_eq!(compare(&Value::Int(1), &Value::Uint(1)), TYPE_DIFFERENT);
-        assert_eq!(compare(&Value::Int(-1), &Value::Int(1)), SECOND_GREATER);
-        assert_eq!(compare(&Value::string("b"), &Value::string("a")), FIRST_GREATER);
-        assert_eq!(compare(&Value::Size(7), &Value::Size(7)), EQUAL);
-        assert_eq!(compare(&Value::Double(f64::NAN), &Value::Double(1.0)), COMPARISON_NOT_AVAILABLE);
     }
 }

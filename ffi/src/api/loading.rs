@@ -7,6 +7,7 @@ use pmix_dstore::model::{DataType, Result};
 
 use super::argv::PMIx_Argv_append_nosize;
 use super::helpers::{PMIx_Data_load, PMIx_Data_unload, PMIx_Value_load, PMIx_Value_xfer};
+use super::lifecycle::{PMIx_Device_distance_construct, PMIx_Node_pid_construct, PMIx_Proc_construct};
 use super::names::{load_key, load_proc};
 use crate::convert::object::{Object, element_size};
 use crate::convert::text;
@@ -23,8 +24,18 @@ unsafe fn make_array(at: *mut pmix_data_array_t, count: usize, ty: pmix_data_typ
     unsafe {
         *at = pmix_data_array_t { type_: ty, size: 0, array: ptr::null_mut() };
         if let Some(width) = element_size(DataType(ty)) {
-            (*at).array = zeroed::<u8>(count.saturating_mul(width))?.cast();
-            (*at).size = count;
+            let items = zeroed::<u8>(count.saturating_mul(width))?.cast::<c_void>();
+            for index in 0..count {
+                let item = items.byte_add(index * width);
+                // All others are zero when they are new.
+                match DataType(ty) {
+                    DataType::PROC => PMIx_Proc_construct(item.cast()),
+                    DataType::DEVICE_DIST => PMIx_Device_distance_construct(item.cast()),
+                    DataType::NODE_PID => PMIx_Node_pid_construct(item.cast()),
+                    _ => break,
+                }
+            }
+            ((*at).array, (*at).size) = (items, count);
         }
     }
     Ok(())

@@ -50,17 +50,8 @@ not_supported! {
     /// `PMIx_Fabric_update_nb` (topology-fabric).
     fn PMIx_Fabric_update_nb(fabric: *mut pmix_fabric_t, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
 
-    /// `PMIx_Get_cpuset` (topology-fabric).
-    fn PMIx_Get_cpuset(cpuset: *mut pmix_cpuset_t, ref_: pmix_bind_envelope_t);
-
-    /// `PMIx_Get_relative_locality` (topology-fabric).
-    fn PMIx_Get_relative_locality(locality1: *const c_char, locality2: *const c_char, locality: *mut pmix_locality_t);
-
     /// `PMIx_Load_topology` (topology-fabric).
     fn PMIx_Load_topology(topo: *mut pmix_topology_t);
-
-    /// `PMIx_Parse_cpuset_string` (topology-fabric).
-    fn PMIx_Parse_cpuset_string(cpuset_string: *const c_char, cpuset: *mut pmix_cpuset_t);
 
     /// `PMIx_IOF_deregister` (iof).
     fn PMIx_IOF_deregister(
@@ -134,9 +125,6 @@ not_supported! {
         cbdata: *mut c_void,
     );
 
-    /// `PMIx_server_generate_cpuset_string` (server).
-    fn PMIx_server_generate_cpuset_string(cpuset: *const pmix_cpuset_t, cpuset_string: *mut *mut c_char);
-
     /// `PMIx_server_generate_locality_string` (server).
     fn PMIx_server_generate_locality_string(cpuset: *const pmix_cpuset_t, locality: *mut *mut c_char);
 
@@ -147,32 +135,6 @@ not_supported! {
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     );
-
-    /// `PMIx_tool_attach_to_server` (tool).
-    fn PMIx_tool_attach_to_server(
-        myproc: *mut pmix_proc_t,
-        server: *mut pmix_proc_t,
-        info: *mut pmix_info_t,
-        ninfo: usize,
-    );
-
-    /// `PMIx_tool_connect_to_server` (tool).
-    fn PMIx_tool_connect_to_server(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize);
-
-    /// `PMIx_tool_disconnect` (tool).
-    fn PMIx_tool_disconnect(server: *const pmix_proc_t);
-
-    /// `PMIx_tool_finalize` (tool).
-    fn PMIx_tool_finalize();
-
-    /// `PMIx_tool_get_servers` (tool).
-    fn PMIx_tool_get_servers(servers: *mut *mut pmix_proc_t, nservers: *mut usize);
-
-    /// `PMIx_tool_init` (tool).
-    fn PMIx_tool_init(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize);
-
-    /// `PMIx_tool_set_server` (tool).
-    fn PMIx_tool_set_server(server: *const pmix_proc_t, info: *mut pmix_info_t, ninfo: usize);
 
     /// `PMIx_tool_set_server_module` (tools).
     fn PMIx_tool_set_server_module(module: *mut pmix_server_module_t);

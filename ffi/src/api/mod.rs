@@ -3,6 +3,7 @@
 pub mod argv;
 pub mod buffer;
 pub mod client;
+pub mod compare;
 pub mod data;
 pub mod directives;
 pub mod events;
@@ -21,6 +22,7 @@ pub mod security;
 pub mod server;
 pub mod spawn;
 pub mod strings;
+pub mod tool;
 pub mod topology;
 
 use std::ffi::c_char;
@@ -79,6 +81,7 @@ mod listed {
     use super::argv::*;
     use super::buffer::*;
     use super::client::*;
+    use super::compare::*;
     use super::data::*;
     use super::directives::*;
     use super::events::*;
@@ -97,6 +100,7 @@ mod listed {
     use super::server::*;
     use super::spawn::*;
     use super::strings::*;
+    use super::tool::*;
     use super::topology::*;
     use crate::types::*;
 

@@ -1,6 +1,6 @@
 //! What a value says: truth, a number in the type that is wanted, its size.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, CString, c_void};
 
 use pmix_dstore::codec;
 use pmix_dstore::model::{DataType, Result, Status, Value};
@@ -136,6 +136,11 @@ fn text_size(text: Option<&CStr>) -> usize {
     text.map_or(0, CStr::count_bytes) + 1
 }
 
+/// As [`text_size`], of nothing for NULL.
+fn name_size(text: &Option<CString>) -> usize {
+    text.as_deref().map_or(0, |text| text_size(Some(text)))
+}
+
 /// The memory that an object takes: its structure, and what it holds.
 fn object_size(ty: DataType, value: &Value) -> Result<usize> {
     let structure = match ty {
@@ -147,7 +152,22 @@ fn object_size(ty: DataType, value: &Value) -> Result<usize> {
     let held = match value {
         Value::String(text) => text_size(text.as_deref()),
         Value::ByteObject(bytes) | Value::Regex(bytes) | Value::DataBuffer(bytes) => bytes.len(),
-        Value::CompressedString(bytes) | Value::CompressedByteObject(bytes) => codec::decompress(bytes)?.len(),
+        Value::CompressedByteObject(bytes) => codec::decompress(bytes)?.len(),
+        // With its NUL, where there is any text.
+        Value::CompressedString(bytes) => match codec::decompress(bytes)?.len() {
+            0 => 0,
+            len => len + 1,
+        },
+        Value::Regex2 { ty, bytes } => name_size(ty) + bytes.len(),
+        Value::ProcStats(stats) => name_size(&stats.node) + name_size(&stats.cmd),
+        Value::DiskStats(stats) => name_size(&stats.disk),
+        Value::NetStats(stats) => name_size(&stats.interface),
+        Value::NodeStats(stats) => {
+            let disks = stats.disks.iter().map(|disk| size_of::<pmix_disk_stats_t>() + name_size(&disk.disk));
+            let interfaces = &stats.interfaces;
+            let interfaces = interfaces.iter().map(|at| size_of::<pmix_net_stats_t>() + name_size(&at.interface));
+            name_size(&stats.node) + disks.sum::<usize>() + interfaces.sum::<usize>()
+        }
         Value::ProcInfo(info) => text_size(info.hostname.as_deref()) + text_size(info.executable.as_deref()),
         Value::Envar(envar) => text_size(envar.name.as_deref()) + text_size(envar.value.as_deref()),
         Value::Coord(coord) => size_of_val(coord.coords.as_slice()),
@@ -165,7 +185,7 @@ fn object_size(ty: DataType, value: &Value) -> Result<usize> {
             let lines = regattr.description.iter().map(|line| text_size(Some(line)));
             text_size(regattr.name.as_deref()) + lines.sum::<usize>()
         }
-        Value::NodePid { hostname, .. } => hostname.as_deref().map_or(0, |name| text_size(Some(name))),
+        Value::NodePid { hostname, .. } => name_size(hostname),
         Value::Info(info) => info_size(info.key.as_bytes().len(), &info.value)? - size_of::<pmix_info_t>(),
         Value::DataArray(array) => {
             let items = array.items.iter().map(|item| match array.ty {
@@ -197,10 +217,13 @@ status_entry! {
     /// `PMIX_ERR_CHANGE_SIGN` and `PMIX_ERR_LOST_PRECISION` for numbers that the type does not have.
     fn PMIx_Value_get_number(value: *const pmix_value_t, dest: *mut c_void, type_: pmix_data_type_t) {
         let (value, dest) = (present(value)?, writable(dest)?);
-        if DataType((*value).type_).scalar_width().is_none() {
+        let (from, to) = (DataType((*value).type_), DataType(type_));
+        // What names something is no number of something else.
+        let is_name = |ty| matches!(ty, DataType::PID | DataType::STATUS | DataType::PROC_RANK);
+        if from.scalar_width().is_none() || (from != to && is_name(from) && is_name(to)) {
             return Err(Status::ERR_BAD_PARAM);
         }
-        write_any(&converted(&pmix_value_t::read(value)?, DataType(type_))?, dest)
+        write_any(&converted(&pmix_value_t::read(value)?, to)?, dest)
     }
 
     /// `PMIx_Value_get_size`: the memory that a value takes, with all that it holds.

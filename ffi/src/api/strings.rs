@@ -1,8 +1,8 @@
 //! The names of codes and attributes.
 
-use std::ffi::{CString, c_char};
+use std::ffi::c_char;
 
-use pmix_dstore::model::{App, DataType, InfoFlags, Proc, Rank, Status, Value};
+use pmix_dstore::model::{DataType, Proc, Status, Value};
 
 use super::c_text;
 use crate::convert::object::Object;
@@ -10,7 +10,7 @@ use crate::convert::text;
 use crate::entry::entry;
 use crate::memory::copy_text;
 use crate::types::*;
-use crate::{attributes, strings};
+use crate::{attributes, print, strings};
 
 entry! {
     /// `PMIx_Error_string`.
@@ -97,10 +97,12 @@ entry! {
     /// `PMIx_Proc_string`: a process by namespace and rank, which the caller frees.
     fn PMIx_Proc_string(proc: *const pmix_proc_t) -> *mut c_char {
         if proc.is_null() {
-            return heap_text("[NO-NAME]".into());
+            return heap_text("[NO-NAME]");
         }
         match pmix_proc_t::read(proc) {
-            Ok(Proc { nspace, rank }) => heap_text(format!("[{nspace},{}]", rank_text(rank))),
+            Ok(Proc { nspace, rank }) => {
+                heap_text([b"[", nspace.as_bytes(), b",", print::rank(rank).as_bytes(), b"]"].concat())
+            }
             Err(_) => std::ptr::null_mut(),
         }
     }
@@ -119,7 +121,7 @@ entry! {
         if app.is_null() {
             return std::ptr::null_mut();
         }
-        pmix_app_t::read(app).map_or(std::ptr::null_mut(), |read| heap_text(app_text(&read, app)))
+        pmix_app_t::read(app).map_or(std::ptr::null_mut(), |app| heap_text(print::app(&app)))
     }
 
     /// `PMIx_Get_attribute_string`: the key of an attribute's name; an unknown name comes back as it is.
@@ -136,129 +138,38 @@ entry! {
 
     /// `PMIx_Info_directives_string`, which the caller frees.
     fn PMIx_Info_directives_string(directives: pmix_info_directives_t) -> *mut c_char {
-        heap_text(directives_text(directives))
+        heap_text(print::directives(directives))
     }
 
     /// `PMIx_Value_string`: type and value, which the caller frees.
     fn PMIx_Value_string(value: *const pmix_value_t) -> *mut c_char {
-        if value.is_null() { std::ptr::null_mut() } else { heap_text(value_text(value)) }
+        if value.is_null() {
+            return std::ptr::null_mut();
+        }
+        match pmix_value_t::read(value) {
+            Ok(Value::Undef) if (*value).type_ != DataType::UNDEF.0 => {
+                heap_text(print::absent_value(print::PREFIX, DataType((*value).type_)))
+            }
+            Ok(value) => heap_text(print::value(print::PREFIX, &value)),
+            Err(_) => std::ptr::null_mut(),
+        }
     }
 
-    /// `PMIx_Info_string`: key, directives and value, which the caller frees.
+    /// `PMIx_Info_string`: key, directives and value in whole lines, which the caller frees.
     fn PMIx_Info_string(info: *const pmix_info_t) -> *mut c_char {
-        if info.is_null() { std::ptr::null_mut() } else { heap_text(info_text(info)) }
+        if info.is_null() {
+            return std::ptr::null_mut();
+        }
+        pmix_info_t::read(info)
+            .map_or(std::ptr::null_mut(), |info| heap_text([&print::info(print::PREFIX, &info)[..], b"\n"].concat()))
     }
 }
 
 /// A text in memory that C code frees; NULL where there is none left.
-fn heap_text(text: String) -> *mut c_char {
-    copy_text(text.replace('\0', "").as_bytes()).unwrap_or(std::ptr::null_mut())
-}
-
-/// A rank with the names of those that have a meaning of their own.
-fn rank_text(rank: Rank) -> String {
-    match rank {
-        Rank::UNDEF => "UNDEF".into(),
-        Rank::WILDCARD => "WILDCARD".into(),
-        Rank::LOCAL_NODE => "LOCAL_NODE".into(),
-        Rank::LOCAL_PEERS => "LOCAL_PEERS".into(),
-        Rank::INVALID => "INVALID".into(),
-        Rank(rank) => rank.to_string(),
-    }
-}
-
-/// An application, a line for each of its parts.
-///
-/// # Safety
-/// `at` is where `app` was read.
-unsafe fn app_text(app: &App, at: *const pmix_app_t) -> String {
-    let or_null =
-        |text: &Option<CString>| text.as_ref().map_or("NULL".into(), |text| text.to_string_lossy().into_owned());
-    let mut lines = vec![format!("CMD: {}", or_null(&app.cmd))];
-    for (name, strings) in [("ARGV", &app.argv), ("ENV", &app.env)] {
-        lines.push(format!("    {name}:"));
-        if strings.is_empty() {
-            lines.push("        NONE".into());
-        }
-        let numbered = strings.iter().enumerate();
-        lines.extend(numbered.map(|(n, text)| format!("        {name}[{n}]: {}", text.to_string_lossy())));
-    }
-    lines.push(format!("    CWD: {}", or_null(&app.cwd)));
-    lines.push(format!("    MAXPROCS: {}", app.maxprocs));
-    if app.infos.is_empty() {
-        lines.push("    INFO: NONE".into());
-    } else {
-        lines.push("    INFO:".into());
-        for index in 0..app.infos.len() {
-            // SAFETY: the caller's promise: there are as many infos as were read.
-            let info = unsafe { info_text((*at).info.add(index)) };
-            lines.push(format!("        INFO[{index}]: {info}"));
-        }
-    }
-    lines.join("\n")
-}
-
-/// An info: key, directives and value.
-///
-/// # Safety
-/// `info` points to an initialised info.
-unsafe fn info_text(info: *const pmix_info_t) -> String {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let key = text::key_text((&raw const (*info).key).cast()).unwrap_or_default();
-        format!(
-            " KEY: {}\n \t Data type: PMIX_INFO_DIRECTIVES\tValue: {}\n \t{}",
-            String::from_utf8_lossy(key),
-            directives_text((*info).flags),
-            value_text(&raw const (*info).value)
-        )
-    }
-}
-
-fn directives_text(flags: u32) -> String {
-    if flags & InfoFlags::QUALIFIER != 0 {
-        return "QUALIFIER".into();
-    }
-    let mut text = String::from(if flags & InfoFlags::REQUIRED != 0 { "REQUIRED" } else { "OPTIONAL" });
-    if flags & InfoFlags::REQUIRED_PROCESSED != 0 {
-        text.push_str(":PROCESSED");
-    }
-    if flags & InfoFlags::ARRAY_END != 0 {
-        text.push_str(":END");
-    }
-    if flags & InfoFlags::PERSISTENT != 0 {
-        text.push_str(":PERSISTENT");
-    }
-    text
-}
-
-/// A value with its type, as the stock library prints it.
-///
-/// # Safety
-/// `value` points to an initialised value.
-unsafe fn value_text(value: *const pmix_value_t) -> String {
-    // SAFETY: the caller's promise.
-    let (ty, value) = unsafe { (DataType((*value).type_), pmix_value_t::read(value)) };
-    let shown = value.map_or_else(|status| status.to_string(), |value| shown(&value));
-    format!(" PMIX_VALUE:  Data type: {}\tValue: {shown}", strings::data_type(ty.0).to_string_lossy())
-}
-
-/// A value as a text: numbers and strings as the stock library prints them, structures in a form of our own.
-pub(super) fn shown(value: &Value) -> String {
-    match value {
-        Value::Bool(flag) => (if *flag { "TRUE" } else { "FALSE" }).to_owned(),
-        Value::String(Some(text)) => text.to_string_lossy().into_owned(),
-        Value::String(None) => "NULL".to_owned(),
-        Value::Status(status) => strings::error(status.0).to_string_lossy().into_owned(),
-        Value::Float(number) => format!("{number:.6}"),
-        Value::Double(number) => format!("{number:.6}"),
-        Value::ByteObject(bytes) => format!("SIZE: {}", bytes.len()),
-        Value::Int(n) | Value::Int32(n) | Value::Pid(n) => n.to_string(),
-        Value::Int8(n) => n.to_string(),
-        Value::Int16(n) => n.to_string(),
-        Value::Int64(n) | Value::Time(n) => n.to_string(),
-        value => value.as_u64().map_or_else(|| format!("{value:?}"), |number| number.to_string()),
-    }
+fn heap_text(text: impl AsRef<[u8]>) -> *mut c_char {
+    // A NUL ends a text.
+    let text = text.as_ref().split(|byte| *byte == 0).next().unwrap_or_default();
+    copy_text(text).unwrap_or(std::ptr::null_mut())
 }
 
 #[cfg(test)]
@@ -279,13 +190,5 @@ mod tests {
                 assert_eq!(text.to_str(), Ok(name));
             }
         }
-    }
-
-    #[test]
-    fn directives_read_as_in_the_stock_library() {
-        assert_eq!(directives_text(0), "OPTIONAL");
-        assert_eq!(directives_text(7), "REQUIRED:PROCESSED:END");
-        assert_eq!(directives_text(9), "QUALIFIER");
-        assert_eq!(directives_text(17), "REQUIRED:PERSISTENT");
     }
 }

@@ -331,7 +331,8 @@ pub unsafe fn unload(at: *const pmix_value_t, data: *mut *mut c_void, size: *mut
             }
             *data = copy;
         }
-        *size = width;
+        // Of a namespace its text counts.
+        *size = if ty == DataType::PROC_NSPACE { text::nspace_text(source.cast())?.len() } else { width };
     }
     Ok(())
 }

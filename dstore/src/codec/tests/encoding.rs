@@ -291,3 +291,33 @@ fn compressed_values_expand() {
     packer.value(&nested).unwrap();
     assert_eq!(packer.into_bytes(), packed(V3, |packer| packer.value(&plain).unwrap()));
 }
+
+#[test]
+fn numbers_of_the_machines_own_width_have_one_tag_for_all() {
+    let pids = [Value::Pid(1), Value::Pid(-1)];
+    let mut packer = Packer::new(Dialect::plain(Module::V41));
+    packer.pack(DataType::PID, &pids).unwrap();
+    assert_eq!(packer.as_bytes(), [4, 14, 1, 0xff, 0xff, 0xff, 0xff, 0x0f]);
+    let sizes = [Value::Size(1), Value::Size(2)];
+    let mut packer = Packer::new(Dialect::plain(Module::V3));
+    packer.pack(DataType::SIZE, &sizes).unwrap();
+    let [count, tag, first, second] =
+        [&[0, 0, 0, 2][..], &[0, 15], &[0, 0, 0, 0, 0, 0, 0, 1], &[0, 0, 0, 0, 0, 0, 0, 2]];
+    assert_eq!(packer.as_bytes(), [count, tag, first, second].concat());
+    for dialect in dialects() {
+        for (ty, items) in [
+            (DataType::PID, pids.to_vec()),
+            (DataType::SIZE, sizes.to_vec()),
+            (DataType::INT, vec![Value::Int(-5), Value::Int(i32::MAX)]),
+            (DataType::UINT, vec![Value::Uint(5), Value::Uint(u32::MAX)]),
+        ] {
+            let array = Value::DataArray(Box::new(DataArray { ty, items: items.clone() }));
+            let mut packer = Packer::new(dialect);
+            packer.pack(ty, &items).unwrap();
+            packer.value(&array).unwrap();
+            let mut unpacker = Unpacker::new(dialect, packer.as_bytes());
+            assert_eq!(unpacker.unpack_all(ty).as_ref(), Ok(&items), "{dialect:?}");
+            assert_eq!(unpacker.value().as_ref(), Ok(&array), "{dialect:?}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What the library answers to calls that need no peer, beside what stock libraries answer: the same, but for the
+//! differences that `calls.tsv` lists. Each of its lines names the row of `docs/differences.md` that says why; one that begins
+//! with `~` is about what few calls show, and is missed only where there are many.
+//!
+//! Debian's library is always asked; `PMIX_TEST_PEERS` names others.
+
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::fmt::Write;
+use std::fs;
+
+use pmix_tests::{Ended, Library, Run, Traces, is_large, program_with, repository, times};
+
+/// What the cases of this run come from.
+const SEED: u64 = 1;
+/// Cases of one process.
+const CHUNK: usize = 50_000;
+/// So many differences are shown.
+const SHOWN_MAX: usize = 12;
+
+/// Runs `calls` with a library; what the stock library says on standard error does not count.
+fn run(library: Library, words: &str) -> Ended {
+    let traces = Traces::begin();
+    let ended = Run::new(program_with("calls", Library::ours()), library).traced(&traces).args(words).succeed();
+    assert!(ended.stdout.ends_with("\ndone\n"), "{ended}");
+    if library.is_ours() {
+        assert_eq!(ended.stderr, "", "{words}");
+        traces.assert_none_left(&ended);
+    }
+    ended
+}
+
+/// One case, as a line of the program tells it.
+#[derive(Clone, Copy, PartialEq)]
+struct Case<'a> {
+    number: &'a str,
+    what: &'a str,
+    made: &'a str,
+    answers: &'a str,
+}
+
+/// The library's version, and the cases.
+fn cases(ended: &Ended) -> (&str, Vec<Case<'_>>) {
+    let mut lines = ended.stdout.lines();
+    let version = lines.next().unwrap_or_default();
+    let case = |line| -> Option<Case<'_>> {
+        let (head, answers) = str::split_once(line, "]: ")?;
+        let (head, made) = head.split_once(" [")?;
+        let (number, what) = head.split_once(' ')?;
+        Some(Case { number, what, made: made.trim_end(), answers })
+    };
+    (version, lines.take_while(|line| *line != "done").map(|line| case(line).expect(line)).collect())
+}
+
+/// Whether a text is what a pattern says, in which `*` stands for anything.
+fn matches(pattern: &str, text: &str) -> bool {
+    let (begin, rest) = pattern.split_once('*').unwrap_or((pattern, ""));
+    match pattern.contains('*') {
+        false => pattern == text,
+        true => text.strip_prefix(begin).is_some_and(|text| {
+            let ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+            if rest.is_empty() { true } else { ends.into_iter().any(|at| matches(rest, &text[at..])) }
+        }),
+    }
+}
+
+/// A difference that is explained.
+struct Explained {
+    line: String,
+    is_rare: bool,
+    releases: Vec<String>,
+    what: Vec<String>,
+    made: Vec<String>,
+    ours: Vec<String>,
+    stock: Vec<String>,
+    is_used: Cell<bool>,
+}
+
+impl Explained {
+    /// The lines of `calls.tsv`, after a look whether `docs/differences.md` has what they name.
+    fn read() -> Vec<Explained> {
+        let text = fs::read_to_string(repository().join("tests/tests/calls.tsv")).expect("the list");
+        let explanations = fs::read_to_string(repository().join("docs/differences.md")).expect("the explanations");
+        let lines = text.lines().skip(1).map(|line| {
+            let (is_rare, line) = line.strip_prefix('~').map_or((false, line), |line| (true, line));
+            let fields: Vec<&str> = line.split('\t').collect();
+            let [releases, what, made, ours, stock, why] = fields[..] else { panic!("six fields: {line}") };
+            assert!(explanations.contains(&format!("| {why} |")), "docs/differences.md does not have: {why}");
+            let parts = |field: &str, by: char| field.split(by).map(str::to_owned).collect();
+            Explained {
+                line: line.to_owned(),
+                is_rare,
+                releases: parts(releases, ' '),
+                what: parts(what, '|'),
+                made: parts(made, ' '),
+                ours: parts(ours, '|'),
+                stock: parts(stock, '|'),
+                is_used: Cell::new(false),
+            }
+        });
+        lines.collect()
+    }
+
+    /// Whether this is about a release.
+    fn is_of(&self, release: &str) -> bool {
+        self.releases.iter().any(|of| of == "*" || release.starts_with(of))
+    }
+
+    fn explains(&self, ours: Case<'_>, stock: Case<'_>) -> bool {
+        let any = |patterns: &[String], text| patterns.iter().any(|pattern| matches(pattern, text));
+        let made = |name: &String| name == "-" || ours.made.split(' ').any(|made| made == name);
+        any(&self.what, ours.what)
+            && self.made.iter().any(made)
+            && any(&self.ours, ours.answers)
+            && any(&self.stock, stock.answers)
+    }
+}
+
+/// What a comparison came to.
+#[derive(Default)]
+struct Comparison {
+    same: usize,
+    absent: usize,
+    ended: usize,
+    explained: usize,
+    unexplained: usize,
+    shown: String,
+}
+
+impl Comparison {
+    fn add(&mut self, ours: &Ended, stock: &Ended, release: &str, list: &[Explained]) {
+        let ((_, ours), (_, stock)) = (cases(ours), cases(stock));
+        assert_eq!(ours.len(), stock.len());
+        for (ours, stock) in ours.into_iter().zip(stock) {
+            let ends = ["crash", "hang"];
+            assert!(
+                !ends.contains(&ours.answers) && !ours.answers.starts_with("absent"),
+                "{} {}",
+                ours.what,
+                ours.answers
+            );
+            assert_eq!((ours.number, ours.what), (stock.number, stock.what));
+            let explains = |of: &&Explained| of.is_of(release) && of.explains(ours, stock);
+            if ours.answers == stock.answers {
+                self.same += 1;
+            } else if ends.contains(&stock.answers) {
+                self.ended += 1;
+            } else if stock.answers.starts_with("absent ") {
+                self.absent += 1;
+            } else if let Some(explained) = list.iter().find(explains) {
+                explained.is_used.set(true);
+                self.explained += 1;
+            } else {
+                self.unexplained += 1;
+                if self.unexplained <= SHOWN_MAX {
+                    let Case { number, what, made, answers } = ours;
+                    let _ =
+                        write!(self.shown, "\n{number} {what} [{made}]\n  ours  {answers}\n  stock {}", stock.answers);
+                }
+            }
+        }
+    }
+}
+
+/// Compares with all stock libraries what `calls WORDS` says, chunk by chunk.
+fn compare(chunks: &[String]) {
+    let list = Explained::read();
+    let mut releases = HashSet::new();
+    let mut failures = String::new();
+    for library in [Library::Stock].iter().chain(Library::others()) {
+        let mut comparison = Comparison::default();
+        let mut release = String::new();
+        for words in chunks {
+            let (ours, stock) = (run(Library::ours(), words), run(*library, words));
+            let version = cases(&stock).0;
+            release = version.split(' ').nth(1).unwrap_or_default().trim_end_matches(',').to_owned();
+            comparison.add(&ours, &stock, &release, &list);
+        }
+        let Comparison { same, absent, ended, explained, unexplained, shown } = comparison;
+        let counts = format!(
+            "{release}: {same} cases the same, {explained} explained, {absent} of functions it lacks, {ended} that it does \
+             not survive, {unexplained} that nothing explains"
+        );
+        eprintln!("{counts}");
+        if unexplained > 0 {
+            let _ = writeln!(failures, "{counts}{shown}");
+        }
+        releases.insert(release);
+    }
+    assert!(failures.is_empty(), "{failures}");
+    let is_missed = |explained: &&Explained| !explained.is_rare || is_large();
+    let is_asked = |explained: &&Explained| releases.iter().any(|release| explained.is_of(release));
+    let unused = list.iter().filter(is_asked).filter(is_missed).filter(|explained| !explained.is_used.get());
+    let unused: Vec<&str> = unused.map(|explained| explained.line.as_str()).collect();
+    assert_eq!(unused, Vec::<&str>::new(), "differences that are not there any more");
+}
+
+#[test]
+fn calls_are_answered_as_by_stock_libraries() {
+    let count = times(20_000, 1_000_000);
+    let generated = |first: usize| format!("generated {SEED} {first} {}", CHUNK.min(count - first));
+    let mut chunks = vec!["fixed".to_owned()];
+    chunks.extend((0..count).step_by(CHUNK).map(generated));
+    compare(&chunks);
+}
