@@ -256,7 +256,10 @@ impl Server {
         // Reading a large job takes its time: not under the lock that the clients' requests need.
         match JobPlan::read(&nspace, nlocal, &infos, known, &self.hostname) {
             Ok(plan) => self.operate(done, |engine| engine.register_nspace(plan)),
-            Err(status) => status,
+            Err(refused) => {
+                self.inner.log(&format!("job {nspace} is not registered: {refused}"));
+                refused.status
+            }
         }
     }
 
