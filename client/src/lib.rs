@@ -32,6 +32,7 @@ pub mod instance;
 mod known;
 mod link;
 mod local;
+pub mod locality;
 mod operation;
 mod ops;
 mod overlay;

@@ -27,6 +27,7 @@ pub mod convert;
 pub mod entry;
 pub mod environment;
 pub mod host;
+mod hwloc;
 pub mod memory;
 pub mod pinned;
 pub mod print;

@@ -207,6 +207,17 @@ class Acts:
         for name in ["pmix.job.size", "pmix.nobody", "PMIX_JOB_SIZE"]:
             said.call(WHO, f"get_attribute_name {name}", self.client.get_attribute_name, name)
 
+    def places(self):
+        self.call("parse_cpuset_string", "hwloc:0")
+        for other in ["hwloc:NM0:SK0:L30:L21:L11:CR1:HT1", "hwloc:SK1"]:
+            said.call(WHO, f"get_relative_locality {other}", self.client.get_relative_locality,
+                      "hwloc:NM0:SK0:L30:L20:L10:CR0:HT0", other)
+
+    def cpuset(self):
+        rc, cpuset = self.client.get_cpuset(PMIX_CPUBIND_PROCESS)
+        # The module splits the text of the set at its commas.
+        said.say(WHO, "get_cpuset", rc, ",".join(cpuset["cpus"]), sorted(os.sched_getaffinity(0)))
+
     def fabric(self):
         self.call("fabric_update")
         self.call("fabric_deregister")

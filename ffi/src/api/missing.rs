@@ -50,17 +50,8 @@ not_supported! {
     /// `PMIx_Fabric_update_nb` (topology-fabric).
     fn PMIx_Fabric_update_nb(fabric: *mut pmix_fabric_t, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
 
-    /// `PMIx_Get_cpuset` (topology-fabric).
-    fn PMIx_Get_cpuset(cpuset: *mut pmix_cpuset_t, ref_: pmix_bind_envelope_t);
-
-    /// `PMIx_Get_relative_locality` (topology-fabric).
-    fn PMIx_Get_relative_locality(locality1: *const c_char, locality2: *const c_char, locality: *mut pmix_locality_t);
-
     /// `PMIx_Load_topology` (topology-fabric).
     fn PMIx_Load_topology(topo: *mut pmix_topology_t);
-
-    /// `PMIx_Parse_cpuset_string` (topology-fabric).
-    fn PMIx_Parse_cpuset_string(cpuset_string: *const c_char, cpuset: *mut pmix_cpuset_t);
 
     /// `PMIx_IOF_deregister` (iof).
     fn PMIx_IOF_deregister(
@@ -133,9 +124,6 @@ not_supported! {
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     );
-
-    /// `PMIx_server_generate_cpuset_string` (server).
-    fn PMIx_server_generate_cpuset_string(cpuset: *const pmix_cpuset_t, cpuset_string: *mut *mut c_char);
 
     /// `PMIx_server_generate_locality_string` (server).
     fn PMIx_server_generate_locality_string(cpuset: *const pmix_cpuset_t, locality: *mut *mut c_char);

@@ -112,9 +112,9 @@ fn read_job(reader: &JobReader, mut found: impl FnMut((Realm, u32, &Key), ValueR
         let key_ref = KeyRef::from(&key);
         let ranks = ODD.map(Rank).into_iter().chain([Rank::WILDCARD, Rank(1), Rank::WILDCARD]);
         for (rank, selector) in ranks.zip(selectors.iter().cycle()) {
-            find(reader, rank, key_ref, selector, &caller).map(whole);
+            find(reader, rank, &key_ref, selector, &caller).map(whole);
         }
-        let Some((handle, _)) = reader.find_key(key_ref) else { continue };
+        let Some((handle, _)) = reader.find_key(&key_ref) else { continue };
         for realm in Realm::ALL {
             for row in ODD {
                 if let Some(value) = reader.value(realm, row, handle) {
@@ -220,7 +220,7 @@ fn damaged_value(which: usize, victim: usize, damage: &[u8]) {
             let Some((bytes, hit)) = write_over(&jobs[job], victim, damage) else { return };
             let reader = JobReader::open(Box::new(Exact::new(&bytes))).expect("header and contents are good");
             for ((realm, row, key), put, place) in &jobs[job].contents {
-                let (handle, realms) = reader.find_key(KeyRef::from(key)).expect("a key of the segment");
+                let (handle, realms) = reader.find_key(&KeyRef::from(key)).expect("a key of the segment");
                 assert!(realms.has(*realm));
                 judge(put, place.as_ref(), &hit, reader.value(*realm, *row, handle));
             }
@@ -258,7 +258,7 @@ fn damaged_later(which: usize, pos: usize, len: usize, byte: u8) {
             let hit = file.fill(pos, len, byte);
             for ((realm, row, key), put, place) in &sample.contents {
                 let found =
-                    reader.find_key(KeyRef::from(key)).and_then(|(handle, _)| reader.value(*realm, *row, handle));
+                    reader.find_key(&KeyRef::from(key)).and_then(|(handle, _)| reader.value(*realm, *row, handle));
                 judge(put, place.as_ref(), &hit, found);
             }
             read_job(&reader, |_, _| {});
@@ -365,7 +365,7 @@ fn registered(dialect: Dialect, bytes: &[u8]) {
                 let heap_row = if realm == Realm::App { appnums[row as usize] } else { row };
                 let put = job.value(realm, heap_row, KeyRef::from(&key)).and_then(|value| value.to_value().ok());
                 let found =
-                    reader.find_key(KeyRef::from(&key)).and_then(|(handle, _)| reader.value(realm, row, handle));
+                    reader.find_key(&KeyRef::from(&key)).and_then(|(handle, _)| reader.value(realm, row, handle));
                 match (put, found) {
                     (Some(put), Some(found)) => assert_same(&put, found, (realm, row, &key)),
                     (None, None) => {}
