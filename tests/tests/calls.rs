@@ -199,7 +199,7 @@ fn compare(chunks: &[String]) {
 fn calls_are_answered_as_by_stock_libraries() {
     let count = times(20_000, 1_000_000);
     let generated = |first: usize| format!("generated {SEED} {first} {}", CHUNK.min(count - first));
-    let mut chunks = vec!["fixed".to_owned(), "null".to_owned()];
+    let mut chunks = vec!["fixed".to_owned()];
     chunks.extend((0..count).step_by(CHUNK).map(generated));
     compare(&chunks);
 }
