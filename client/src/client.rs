@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use pmix_dstore::codec::Packer;
+use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Info, Key, Proc, Rank, Result, Scope, Status, Value, keys};
 use pmix_dstore::room;
 use pmix_dstore::segment::{AttachError, Directory, NamespaceView};
@@ -115,6 +116,22 @@ impl Client {
     pub fn with_link(me: Proc, hostname: Vec<u8>, link: Arc<dyn Link>) -> Client {
         let local = Local::new(me.clone(), hostname, None, None);
         Client::new(me, Standing::Linked, link, true, local)
+    }
+
+    /// The client of a tool. What its servers say unasked comes to it by `slot`.
+    pub(crate) fn with_servers(
+        me: Proc,
+        standing: Standing,
+        hostname: Vec<u8>,
+        servers: Arc<dyn Link>,
+        job: JobData,
+        slot: &OnceLock<Weak<Inner>>,
+    ) -> Client {
+        let local = Local::new(me.clone(), hostname, None, Some(job));
+        let client = Client::new(me, standing, servers, false, local);
+        // Nobody else sets it.
+        let _ = slot.set(Arc::downgrade(&client.inner));
+        client
     }
 
     fn new(me: Proc, standing: Standing, link: Arc<dyn Link>, is_our_server: bool, local: Local) -> Client {
@@ -361,7 +378,7 @@ impl Inner {
 }
 
 /// Hands what comes unasked to the client, once it is there. It cannot come before: callbacks are not run yet.
-fn sink(client: Arc<OnceLock<Weak<Inner>>>) -> Sink {
+pub(crate) fn sink(client: Arc<OnceLock<Weak<Inner>>>) -> Sink {
     Arc::new(move |incoming| {
         if let Some(inner) = client.get().and_then(Weak::upgrade) {
             inner.take_incoming(incoming);
@@ -402,7 +419,7 @@ fn without_segments(me: &Proc, error: &AttachError) {
 }
 
 /// Asks for all that the server knows of the own job.
-fn job_info(channel: &Channel, me: &Proc, deadline: Instant) -> Result<pmix_dstore::job::JobData> {
+pub(crate) fn job_info(channel: &dyn Link, me: &Proc, deadline: Instant) -> Result<JobData> {
     let request = Request::JobInfo.encode(channel.dialect(), channel.server_version())?;
     let payload = channel.request_wait(request, Some(deadline))?;
     let job = jobinfo::decode(channel.dialect(), &payload)?;

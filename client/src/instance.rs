@@ -9,12 +9,14 @@ use parking_lot::{Condvar, Mutex};
 use pmix_dstore::model::{Info, Proc, Result, Status};
 
 use crate::current::{Current, InUse, Slot};
-use crate::{Client, Environment};
+use crate::{Client, Environment, tool};
 
 /// The client while there is one.
 static CURRENT: Current<Client> = Current::new();
 /// How often the process is initialised, for those who only ask.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// Those of a tool.
+static SERVERS: Mutex<Option<Arc<tool::Servers>>> = Mutex::new(None);
 static STATE: Mutex<State> = Mutex::new(State { is_changing: false, count: 0 });
 static CHANGED: Condvar = Condvar::new();
 
@@ -86,6 +88,29 @@ pub fn hold() -> Option<Client> {
 /// As [`Client::connect`]; `ERR_UNREACH` also where nobody launched the process, which then is initialised nevertheless:
 /// it can read and store values of its own.
 pub fn init(infos: &[Info]) -> Result<Proc> {
+    let me = init_by(infos, || Client::connect(&Environment::from_process()?, infos))?;
+    let is_alone = count() == 1 && hold().is_some_and(|client| client.is_singleton());
+    if is_alone { Err(Status::ERR_UNREACH) } else { Ok(me) }
+}
+
+/// The same for a process that is a tool: see [`tool::connect`].
+///
+/// # Errors
+/// As [`tool::connect`].
+pub fn init_tool(infos: &[Info]) -> Result<Proc> {
+    init_by(infos, || {
+        let (client, servers) = tool::connect(Environment::from_process()?, infos)?;
+        *SERVERS.lock() = Some(servers);
+        Ok(client)
+    })
+}
+
+/// The servers of this process, if it is a tool.
+pub fn servers() -> Option<Arc<tool::Servers>> {
+    SERVERS.lock().clone()
+}
+
+fn init_by(infos: &[Info], connect: impl FnOnce() -> Result<Client>) -> Result<Proc> {
     let mut state = STATE.lock();
     while state.is_changing {
         CHANGED.wait(&mut state);
@@ -93,17 +118,17 @@ pub fn init(infos: &[Info]) -> Result<Proc> {
     if state.count == 0 {
         state.is_changing = true;
         drop(state);
-        let client = Environment::from_process().and_then(|env| Client::connect(&env, infos));
+        let client = connect();
         state = STATE.lock();
         state.is_changing = false;
         CHANGED.notify_all();
         let client = client?;
-        let (me, is_singleton) = (client.me().clone(), client.is_singleton());
+        let me = client.me().clone();
         client.declare_model(infos);
         let gone = set(&mut state, client);
         drop(state);
         drop(gone);
-        return if is_singleton { Err(Status::ERR_UNREACH) } else { Ok(me) };
+        return Ok(me);
     }
     state.count += 1;
     COUNT.store(state.count, Ordering::Relaxed);
@@ -145,6 +170,7 @@ pub fn finalize(infos: &[Info]) -> Result<()> {
     state.is_changing = true;
     drop(state);
     let result = client.finalize(infos);
+    drop(SERVERS.lock().take());
     let gone = CURRENT.take();
     let mut state = STATE.lock();
     COUNT.store(0, Ordering::Relaxed);

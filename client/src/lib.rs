@@ -40,6 +40,7 @@ mod question;
 pub mod rendezvous;
 mod resolve;
 mod singleton;
+pub mod tool;
 pub mod wire;
 
 pub use client::Client;

@@ -74,12 +74,21 @@ fn peers<S: JobLookup>(job: &S, node: Option<&[u8]>, me: Option<Rank>, here: &[u
         let ranks = list.map_or(Some(Vec::new()), |list| ranks(list.to_bytes()));
         return Some(ranks.ok_or(Status::ERR_DATA_VALUE_NOT_FOUND));
     }
+    if has_none(job, row) {
+        return Some(Ok(Vec::new()));
+    }
     if job.proc_count() as usize > RANKS_MAX {
         return Some(Err(Status::ERR_DATA_VALUE_NOT_FOUND));
     }
     let all = (0..job.proc_count()).map(Rank).filter(|rank| node_row_of(job, *rank) == Some(row));
     let derived: Vec<_> = all.collect();
     Some(if derived.is_empty() { Err(Status::ERR_DATA_VALUE_NOT_FOUND) } else { Ok(derived) })
+}
+
+/// Whether a node is known to have no ranks of the job.
+fn has_none<S: JobLookup>(job: &S, row: u32) -> bool {
+    let size = job.find_key(&KeyRef::from(keys::LOCAL_SIZE)).and_then(|(key, _)| job.value(Realm::Node, row, key));
+    matches!(size, Some(ValueRef::Scalar { bits: 0, .. }))
 }
 
 /// The names of a job's nodes; `None` where nothing is known of them.

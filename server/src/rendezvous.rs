@@ -9,7 +9,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::unistd::{close, getegid};
 use pmix_client::rendezvous::{Contact, Point};
-use pmix_dstore::segment::FileId;
 
 use crate::config::{ANNOUNCED_VERSION, Config};
 use crate::env;
@@ -37,7 +36,8 @@ const ALIVE_WAIT: Duration = Duration::from_millis(500);
 /// The files of a server; they go with it.
 #[derive(Default)]
 pub(crate) struct Rendezvous {
-    files: Vec<(PathBuf, FileId)>,
+    /// With what is in them.
+    files: Vec<(PathBuf, String)>,
     /// Directories that were not there before.
     directories: Vec<PathBuf>,
 }
@@ -93,7 +93,7 @@ impl Rendezvous {
             let _ = fs::remove_file(&new);
         }
         written?;
-        self.files.push((path.to_owned(), FileId::of(path)?));
+        self.files.push((path.to_owned(), text.to_owned()));
         Ok(())
     }
 
@@ -129,9 +129,9 @@ impl Rendezvous {
 
 impl Drop for Rendezvous {
     fn drop(&mut self) {
-        for (path, id) in &self.files {
+        for (path, text) in &self.files {
             // Another server may have its own there meanwhile.
-            if FileId::of(path).is_ok_and(|found| found == *id) {
+            if fs::read_to_string(path).is_ok_and(|found| found == *text) {
                 let _ = fs::remove_file(path);
             }
         }

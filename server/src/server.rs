@@ -256,7 +256,10 @@ impl Server {
         // Reading a large job takes its time: not under the lock that the clients' requests need.
         match JobPlan::read(&nspace, nlocal, &infos, known, &self.hostname) {
             Ok(plan) => self.operate(done, |engine| engine.register_nspace(plan)),
-            Err(status) => status,
+            Err(refused) => {
+                self.inner.log(&format!("job {nspace} is not registered: {refused}"));
+                refused.status
+            }
         }
     }
 
@@ -317,6 +320,7 @@ impl Server {
 
     /// Tells processes of this node, also those that come later, of a set of processes that the host has defined.
     pub fn define_process_set(&self, name: CString, members: Vec<Proc>) -> Status {
+        self.inner.engine.lock().set_process_set(name.clone(), Some(members.clone()));
         let items = members.into_iter().map(Value::Proc).collect();
         let members = Value::DataArray(Box::new(DataArray { ty: DataType::PROC, items }));
         self.tell_of_set(Status::PROCESS_SET_DEFINE, name, Some(Info::new(keys::PSET_MEMBERS, members)))
@@ -324,6 +328,7 @@ impl Server {
 
     /// Tells processes of this node that a set of processes is no more.
     pub fn delete_process_set(&self, name: CString) -> Status {
+        self.inner.engine.lock().set_process_set(name.clone(), None);
         self.tell_of_set(Status::PROCESS_SET_DELETE, name, None)
     }
 

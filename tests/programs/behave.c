@@ -342,7 +342,7 @@ static void query(void)
     for (int i = 0; i < 2; i++) {
         PMIX_QUERY_CONSTRUCT(&queries[i]);
         int rc;
-        PMIX_ARGV_APPEND(rc, queries[i].keys, i == 0 ? PMIX_QUERY_NAMESPACES : PMIX_QUERY_QUEUE_LIST);
+        PMIX_ARGV_APPEND(rc, queries[i].keys, i == 0 ? PMIX_QUERY_QUEUE_STATUS : PMIX_QUERY_QUEUE_LIST);
         (void) rc;
         PMIX_QUERY_QUALIFIERS_CREATE(&queries[i], 1);
         PMIX_INFO_LOAD(&queries[i].qualifiers[0], words[i], &asks, PMIX_BOOL);

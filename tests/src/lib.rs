@@ -10,6 +10,7 @@
 //! * [`Cluster`]: a Slurm of the test's own, on several nodes.
 //! * [`WaitingJob`]: a job under our launcher whose ranks wait while a test attacks their server.
 //! * [`peers`]: connections to a server that say what they like.
+//! * [`registry`]: a host that registers what a test says, and what can then be read of it.
 //! * [`Traces`]: what a test leaves behind, which must be nothing: files, processes, harmed canaries.
 //! * [`Living`]: what a process that a test attacks holds before and after.
 //!
@@ -20,6 +21,8 @@ mod build;
 mod cluster;
 mod pair;
 pub mod peers;
+mod random;
+pub mod registry;
 mod root;
 mod run;
 mod traces;
@@ -28,6 +31,7 @@ mod waiting;
 pub use build::{Library, Profile, benchmark_program, example, plugin, pmixrun, program, program_with, repository};
 pub use cluster::{Cluster, Down, ROOT, USERS};
 pub use pair::{Pair, is_large, times};
+pub use random::Random;
 pub use root::Root;
 pub use run::{Ended, Run};
 pub use traces::{Living, Traces};

@@ -265,7 +265,7 @@ fn open_mpi_under_another_launcher_knows_its_job_by_a_variable() {
 #[test]
 fn a_host_hears_both_keys_of_a_query_for_qualifiers() {
     in_pairs(&Pair::all()[..2], "-n 1", "query", 1, |ended| {
-        for (key, first, second) in [("ns", "quals", "supqual"), ("qlst", "supqual", "quals")] {
+        for (key, first, second) in [("qst", "quals", "supqual"), ("qlst", "supqual", "quals")] {
             let line = format!("query pmix.qry.{key} by 0, given pmix.qry.{first}=bool:1 pmix.qry.{second}=bool:1");
             assert_eq!(told(ended, &line), 1, "{line}: {ended}");
         }

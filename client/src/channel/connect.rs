@@ -11,6 +11,8 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, get
 use pmix_dstore::model::{Result, Status};
 use pmix_dstore::segment::Directory;
 
+use crate::wire::{PeerKind, ToolReply};
+
 /// The server's socket in a namespace's directory.
 const SOCKET_NAME: &str = "sock";
 
@@ -76,25 +78,51 @@ impl Socket {
             refused => return Err(refused),
         }
         let index = self.word(deadline)?;
+        Ok((self.into_descriptor()?, index))
+    }
+
+    /// The same for a tool: what the server says to it.
+    ///
+    /// # Errors
+    /// As [`Socket::introduce`].
+    pub fn introduce_tool(mut self, hello: &[u8], kind: PeerKind, deadline: Instant) -> Result<(OwnedFd, ToolReply)> {
+        self.exchange(|socket| socket.write_all(hello), deadline)?;
+        let mut answer = vec![0; ToolReply::len(kind)];
+        let (status, rest) = answer.split_at_mut(4);
+        self.fill(status, deadline)?;
+        if status == [0; 4] {
+            self.fill(rest, deadline)?;
+        }
+        let reply = ToolReply::decode(kind, &answer)?;
+        match reply.security {
+            Status::SUCCESS => Ok((self.into_descriptor()?, reply)),
+            Status::ERR_READY_FOR_HANDSHAKE => Err(Status::ERR_HANDSHAKE_FAILED),
+            refused => Err(refused),
+        }
+    }
+
+    fn into_descriptor(self) -> Result<OwnedFd> {
         self.limit(None).map_err(|_| Status::ERR_UNREACH)?;
-        let socket = match self {
+        Ok(match self {
             Socket::Unix(socket) => socket.into(),
             Socket::Tcp(socket) => socket.into(),
-        };
-        Ok((socket, index))
+        })
     }
 
     fn word(&mut self, deadline: Instant) -> Result<i32> {
         let mut bytes = [0; 4];
-        let mut have = 0;
-        while have < bytes.len() {
-            let got = self.exchange(|socket| socket.read(&mut bytes[have..]), deadline)?;
-            if got == 0 {
-                return Err(Status::ERR_UNREACH);
-            }
-            have += got;
-        }
+        self.fill(&mut bytes, deadline)?;
         Ok(i32::from_be_bytes(bytes))
+    }
+
+    fn fill(&mut self, mut bytes: &mut [u8], deadline: Instant) -> Result<()> {
+        while !bytes.is_empty() {
+            match self.exchange(|socket| socket.read(bytes), deadline)? {
+                0 => return Err(Status::ERR_UNREACH),
+                got => bytes = &mut std::mem::take(&mut bytes)[got..],
+            }
+        }
+        Ok(())
     }
 
     fn exchange<T>(

@@ -9,10 +9,10 @@ use std::time::Instant;
 
 use nix::unistd::{getegid, geteuid};
 use pmix_dstore::codec::Dialect;
-use pmix_dstore::model::{Proc, Result, Status};
+use pmix_dstore::model::{Info, Proc, Result, Status};
 use pmix_dstore::segment::Directory;
 
-use crate::wire::{Hello, PeerKind, Version};
+use crate::wire::{Hello, PeerKind, ToolReply, Version};
 use crate::{Environment, Job, Link, ReplyFn};
 
 use connect::{Socket, dial, dial_tcp};
@@ -64,6 +64,41 @@ impl Channel {
         let (security, credential) = credential(env)?;
         let socket = dial_tcp(server.address, deadline).map_err(|_| Status::ERR_UNREACH)?;
         Channel::introduce(env, socket, &hello(env, me, ANY_STORE, security, credential), deadline, sink)
+    }
+
+    /// Connects a tool to the server that the environment names. `me` is its name, where it has one; `infos` are what it says of
+    /// itself.
+    ///
+    /// # Errors
+    /// As [`Channel::connect_any`].
+    pub fn connect_tool(
+        env: &Environment,
+        kind: PeerKind,
+        me: Option<&Proc>,
+        infos: Vec<Info>,
+        deadline: Instant,
+        sink: &Sink,
+    ) -> Result<(Channel, ToolReply)> {
+        let server = env.server.as_ref().ok_or(Status::ERR_UNREACH)?;
+        let (security, credential) = credential(env)?;
+        let socket = dial_tcp(server.address, deadline).map_err(|_| Status::ERR_UNREACH)?;
+        let hello = Hello {
+            psec: security.into(),
+            credential,
+            flag: kind as u8,
+            uid_gid: Some((geteuid().as_raw(), getegid().as_raw())),
+            proc: me.filter(|_| kind.tells_proc()).cloned(),
+            version: Version::OURS.to_string(),
+            module: env.module,
+            buffer: env.buffer,
+            gds: ANY_STORE.into(),
+            infos,
+        };
+        let (socket, reply) = socket.introduce_tool(&hello.encode()?, kind, deadline)?;
+        let version = Version::parse(&env.server_version).unwrap_or(Version::OURS);
+        // Tools have no index.
+        let mux = Mux::new(socket, -1, Arc::clone(sink))?;
+        Ok((Channel { mux, dialect: hello.dialect(), version }, reply))
     }
 
     fn introduce(env: &Environment, socket: Socket, hello: &Hello, deadline: Instant, sink: &Sink) -> Result<Channel> {

@@ -3,6 +3,7 @@
 //! The server fills it from `PMIx_server_register_nspace` and builds the job segment from it; a client without
 //! shared memory fills it from the server's job-info reply. Both are read by the same [`rules`](crate::rules).
 
+mod check;
 mod derive;
 mod procs;
 mod register;
@@ -11,10 +12,12 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use crate::maps;
 use crate::model::{Key, KeyRef, Nspace, Rank, Value, ValueRef};
 use crate::rules::{JobLookup, Realm, RealmMask};
 
 pub use procs::{Column, ProcTable};
+pub use register::Refused;
 
 /// Values of one realm instance by key, in a stable order.
 pub type Values = BTreeMap<Key, Value>;
@@ -30,6 +33,26 @@ pub struct Node {
     pub aliases: Vec<Vec<u8>>,
     /// All node-level values, hostname, aliases and node id included.
     pub values: Values,
+    /// Whether the host described it, rather than naming it in a map or as the place of a rank.
+    pub is_given: bool,
+    /// Which of the values are derived.
+    pub derived: Vec<&'static str>,
+}
+
+/// Where the ranks of a job run, as the host's maps say.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Maps {
+    /// The nodes in their order.
+    nodes: Option<Vec<Vec<u8>>>,
+    /// The ranks of each of them.
+    procs: Option<Vec<Vec<u32>>>,
+}
+
+/// Which values are derived, beside those of nodes and processes, which know it themselves.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Derived {
+    job: Vec<&'static str>,
+    apps: BTreeMap<u32, Vec<&'static str>>,
 }
 
 /// All that is registered about one job.
@@ -47,6 +70,8 @@ pub struct JobData {
     pub nodes: Vec<Node>,
     /// Process-level values.
     pub procs: ProcTable,
+    maps: Maps,
+    derived: Derived,
 }
 
 impl JobData {
@@ -59,6 +84,8 @@ impl JobData {
             apps: BTreeMap::new(),
             nodes: Vec::new(),
             procs: ProcTable::default(),
+            maps: Maps::default(),
+            derived: Derived::default(),
         }
     }
 
@@ -66,6 +93,14 @@ impl JobData {
     pub fn size(&self) -> u32 {
         let registered = self.job.get(crate::model::keys::JOB_SIZE.as_bytes()).and_then(Value::as_u32);
         registered.unwrap_or_else(|| self.procs.rows())
+    }
+}
+
+/// The ranks in a node's list of local peers; `None` for what is no such list.
+fn peers_of(list: &Value) -> Option<Vec<u32>> {
+    match list {
+        Value::String(None) => Some(Vec::new()),
+        list => maps::parse_ranks(list.as_text()?).ok(),
     }
 }
 

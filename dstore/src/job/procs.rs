@@ -22,6 +22,8 @@ pub struct Column {
     filled: usize,
     /// Ranks above these.
     apart: BTreeMap<u32, Value>,
+    /// Which values are derived: ranges of ranks, from and to, ascending.
+    derived: Vec<(u32, u32)>,
 }
 
 impl ProcTable {
@@ -44,6 +46,37 @@ impl ProcTable {
         self.columns.entry(key).or_default().set(rank.0, value)?;
         self.rows = self.rows.max(rank.0 + 1);
         Ok(())
+    }
+
+    /// Fills in a value that the host did not give. Ranks come in ascending order.
+    pub(super) fn derive(&mut self, rank: Rank, key: &'static str, value: impl FnOnce() -> Value) -> Result<()> {
+        if self.get(rank, key.as_bytes()).is_some() {
+            return Ok(());
+        }
+        self.set(rank, Key::from(key), value())?;
+        let derived = &mut self.columns.entry(Key::from(key)).or_default().derived;
+        match derived.last_mut() {
+            Some((_, last)) if *last + 1 == rank.0 => *last = rank.0,
+            _ => room::push(derived, (rank.0, rank.0))?,
+        }
+        Ok(())
+    }
+
+    /// Takes out all that was derived.
+    pub(super) fn forget_derived(&mut self) {
+        for column in self.columns.values_mut() {
+            for (first, last) in std::mem::take(&mut column.derived) {
+                (first..=last).for_each(|rank| column.unset(rank));
+            }
+        }
+        self.columns.retain(|_, column| !column.is_empty());
+        self.rows = self.columns.values().map(Column::rows).max().unwrap_or(0);
+    }
+
+    /// Takes out a key of all ranks.
+    pub(super) fn remove(&mut self, key: &str) {
+        self.columns.remove(key.as_bytes());
+        self.rows = self.columns.values().map(Column::rows).max().unwrap_or(0);
     }
 
     /// The value of `key` for `rank`.
@@ -84,7 +117,7 @@ impl Column {
 
     fn set(&mut self, row: u32, value: Value) -> Result<()> {
         room::check()?;
-        if row as usize >= dense_len_max(self.filled) {
+        if row as usize >= dense_len_max(self.filled).max(self.dense.len()) {
             self.apart.insert(row, value);
             return Ok(());
         }
@@ -107,6 +140,20 @@ impl Column {
         }
         self.filled += usize::from(self.dense[row].replace(value).is_none());
         Ok(())
+    }
+
+    fn unset(&mut self, row: u32) {
+        match self.dense.get_mut(row as usize) {
+            Some(cell) => self.filled -= usize::from(cell.take().is_some()),
+            None => drop(self.apart.remove(&row)),
+        }
+        while self.dense.last().is_some_and(Option::is_none) {
+            self.dense.pop();
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.dense.is_empty() && self.apart.is_empty()
     }
 
     /// The value of a rank.

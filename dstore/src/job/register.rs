@@ -2,158 +2,285 @@
 //!
 //! Hosts nest the arrays of the standard's server chapter (`PMIX_SESSION_INFO_ARRAY`, `PMIX_JOB_INFO_ARRAY`,
 //! `PMIX_APP_INFO_ARRAY`, `PMIX_NODE_INFO_ARRAY`, `PMIX_PROC_INFO_ARRAY`) in any order and depth, and pass the same
-//! values loose. A loose value goes where its key belongs: loose node-level values speak of the host's own node.
+//! values loose. A loose value goes where its key belongs: loose node-level values speak of the host's own node. A value in
+//! an array belongs to what the array describes, whatever its key: sessions and applications have maps of their own.
 
 use std::collections::HashMap;
+use std::fmt;
 
-use super::{JobData, Node, Values};
+use super::{JobData, Maps, Node, Values, check};
 use crate::maps;
-use crate::model::{Info, Key, Rank, Result, Status, Value, keys};
+use crate::model::{Info, Key, Nspace, Rank, Status, Value, keys};
 use crate::rules::Realm;
-
-/// Where the values of the array being read go.
-#[derive(Clone, Copy)]
-enum Place {
-    /// Not in an array: the key decides.
-    Loose,
-    /// In the array of the session.
-    Session,
-    /// In the array of the job.
-    Job,
-}
 
 /// Nested deeper than this is not data.
 const DEPTH_MAX: usize = 16;
 
+/// Why a registration is refused.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refused {
+    /// What the host is told.
+    pub status: Status,
+    /// The key that is wrong; empty where it is none.
+    pub key: Key,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl Refused {
+    pub(super) fn new(key: impl Into<Key>, why: impl Into<String>) -> Refused {
+        Refused { status: Status::ERR_BAD_PARAM, key: key.into(), why: why.into() }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.key.as_bytes() {
+            b"" => write!(f, "{}", self.why),
+            key => write!(f, "{}: {}", String::from_utf8_lossy(key), self.why),
+        }
+    }
+}
+
+impl From<Status> for Refused {
+    fn from(status: Status) -> Refused {
+        Refused { status, key: Key::from(""), why: status.to_string() }
+    }
+}
+
+impl From<Refused> for Status {
+    fn from(refused: Refused) -> Status {
+        refused.status
+    }
+}
+
+pub(super) type Result<T> = std::result::Result<T, Refused>;
+
 impl JobData {
     /// Takes in what a host registered: `infos` of `PMIx_server_register_nspace`, on the node named `hostname`.
     ///
-    /// Called again for a namespace, it adds and replaces.
+    /// Called again for a namespace, it adds and replaces, and derives anew what follows from other data. Another process
+    /// map makes void all that was said before of who runs where.
     ///
     /// # Errors
-    /// `BAD_PARAM` for an array without the key that says whose it is or with a wrong type for it, or for maps that
-    /// do not parse or do not fit each other; `NOMEM`, and then a part of it may be taken in.
+    /// `BAD_PARAM` for what contradicts itself or has a wrong type or form; `NOMEM`. The data are then good for nothing: who
+    /// wants to go on with what was registered before registers in a copy.
     pub fn register(&mut self, infos: &[Info], hostname: &[u8]) -> Result<()> {
-        let mut maps = Maps::default();
-        for info in infos {
-            self.take(info, Place::Loose, hostname, &mut maps, 0)?;
-        }
-        self.take_maps(&maps)?;
+        self.forget_derived();
+        let mut reader = Reader::new(self, hostname);
+        reader.find_maps(infos.iter(), true, 0)?;
+        reader.forget_places();
+        infos.iter().try_for_each(|info| reader.take(info, Place::Loose))?;
+        reader.bring_together()?;
         self.derive()
     }
+}
 
-    fn take(&mut self, info: &Info, place: Place, hostname: &[u8], maps: &mut Maps, depth: usize) -> Result<()> {
-        if depth > DEPTH_MAX {
-            return Err(Status::ERR_BAD_PARAM);
-        }
-        let key = &info.key;
-        let nested = |this: &mut Self, place, maps: &mut Maps| {
-            info.value.iter_infos().try_for_each(|info| this.take(info, place, hostname, maps, depth + 1))
+/// Where the values of the array being read go.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    /// Not in an array: the key decides.
+    Loose,
+    Session,
+    Job,
+    App(u32),
+    Node(usize),
+    Proc(Rank),
+}
+
+/// What is known only when all infos have been read, beside the job.
+struct Reader<'a> {
+    job: &'a mut JobData,
+    hostname: &'a [u8],
+    maps: Maps,
+    own_node: Vec<Info>,
+    /// Which nodes are in the job's table, by name or alias, and by number.
+    rows_by_name: HashMap<Vec<u8>, usize>,
+    rows_by_id: HashMap<u32, usize>,
+    /// The application whose array is being read.
+    app: Option<u32>,
+    /// What this registration has said of ranks, where it was said by arrays.
+    said: super::ProcTable,
+}
+
+impl<'a> Reader<'a> {
+    fn new(job: &'a mut JobData, hostname: &'a [u8]) -> Reader<'a> {
+        let mut reader = Reader {
+            job,
+            hostname,
+            maps: Maps::default(),
+            own_node: Vec::new(),
+            rows_by_name: HashMap::new(),
+            rows_by_id: HashMap::new(),
+            app: None,
+            said: super::ProcTable::default(),
         };
+        for row in 0..reader.job.nodes.len() {
+            reader.index(row);
+        }
+        reader
+    }
+
+    /// Looks for the job's maps, which decide what of earlier registrations still holds. In the arrays of others lie theirs.
+    fn find_maps<'i>(&mut self, infos: impl Iterator<Item = &'i Info>, is_job: bool, depth: usize) -> Result<()> {
+        for info in infos {
+            let key = &info.key;
+            if depth > DEPTH_MAX {
+                return Err(Refused::new(key.clone(), format!("nested deeper than {DEPTH_MAX}")));
+            }
+            if is_job && (key.is(keys::NODE_MAP) || key.is(keys::NODE_MAP_RAW)) {
+                let names = maps::parse_nodes(check::map_bytes(info)?).map_err(|status| no_map(key, status))?;
+                self.maps.nodes = Some(names);
+            } else if is_job && (key.is(keys::PROC_MAP) || key.is(keys::PROC_MAP_RAW)) {
+                let ranks = maps::parse_ppn(check::map_bytes(info)?).map_err(|status| no_map(key, status))?;
+                self.maps.procs = Some(ranks);
+            }
+            let is_job = key.is(keys::JOB_INFO_ARRAY);
+            if !is_job || !self.is_foreign(&info.value) {
+                self.find_maps(info.value.iter_infos(), is_job, depth + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, info: &Info, place: Place) -> Result<()> {
+        let key = &info.key;
+        check::form(info)?;
         if key.is(keys::SESSION_INFO_ARRAY) {
-            return nested(self, Place::Session, maps);
+            return self.take_all(&info.value, Place::Session);
         }
         if key.is(keys::JOB_INFO_ARRAY) {
-            return nested(self, Place::Job, maps);
+            if self.is_foreign(&info.value) {
+                return Ok(());
+            }
+            return self.take_all(&info.value, Place::Job);
         }
         if key.is(keys::APP_INFO_ARRAY) {
-            return self.take_app(&info.value, hostname, maps, depth);
+            return self.take_app(&info.value);
         }
         if key.is(keys::NODE_INFO_ARRAY) {
-            return self.take_node(&info.value, hostname, maps, depth);
+            return self.take_node(&info.value);
         }
         if key.is(keys::PROC_INFO_ARRAY) || key.is(keys::PROC_DATA) {
-            return self.take_proc(&info.value, hostname, maps, depth);
-        }
-        if key.is(keys::NODE_MAP) || key.is(keys::NODE_MAP_RAW) {
-            maps.nodes = Some(maps::parse_nodes(map_bytes(&info.value)?)?);
-            return Ok(());
-        }
-        if key.is(keys::PROC_MAP) || key.is(keys::PROC_MAP_RAW) {
-            maps.procs = Some(maps::parse_ppn(map_bytes(&info.value)?)?);
-            return Ok(());
+            return self.take_proc(&info.value);
         }
         match place {
-            Place::Session => put(&mut self.session, info)?,
-            Place::Job => put(&mut self.job, info)?,
+            Place::Session => put(&mut self.job.session, info),
+            Place::Job => put(&mut self.job.job, info),
+            Place::App(appnum) => put(self.job.apps.entry(appnum).or_default(), info),
+            Place::Node(row) => self.set_node_value(row, info),
+            Place::Proc(rank) => self.set_proc_value(rank, info),
             Place::Loose => match loose_realm(key) {
-                Realm::Session => put(&mut self.session, info)?,
-                Realm::Node => maps.own_node.push(info.copy()?),
-                _ => put(&mut self.job, info)?,
+                Realm::Session => put(&mut self.job.session, info),
+                Realm::Node => {
+                    self.own_node.push(info.copy()?);
+                    Ok(())
+                }
+                _ => put(&mut self.job.job, info),
             },
         }
-        if maps.own_hostname.is_empty() {
-            maps.own_hostname = hostname.to_vec();
-        }
-        Ok(())
     }
 
-    fn take_app(&mut self, array: &Value, hostname: &[u8], maps: &mut Maps, depth: usize) -> Result<()> {
-        let appnum = match find(array, keys::APPNUM) {
-            Some(value) => value.as_u32().ok_or(Status::ERR_BAD_PARAM)?,
-            // A job of one application may leave its number out.
-            None => 0,
-        };
-        for info in array.iter_infos() {
-            if is_array(&info.key) {
-                self.take(info, Place::Loose, hostname, maps, depth + 1)?;
-            } else {
-                put(self.apps.entry(appnum).or_default(), info)?;
-            }
-        }
-        Ok(())
+    fn take_all(&mut self, array: &Value, place: Place) -> Result<()> {
+        array.iter_infos().try_for_each(|info| self.take(info, place))
     }
 
-    fn take_node(&mut self, array: &Value, hostname: &[u8], maps: &mut Maps, depth: usize) -> Result<()> {
+    /// Whether a job's array speaks of another job of the session.
+    fn is_foreign(&self, array: &Value) -> bool {
+        let nspace = find(array, keys::NSPACE).and_then(Value::as_text).and_then(|name| Nspace::new(name).ok());
+        nspace.is_some_and(|nspace| nspace != self.job.nspace)
+    }
+
+    fn take_app(&mut self, array: &Value) -> Result<()> {
+        // A job of one application may leave its number out.
+        let appnum = find(array, keys::APPNUM).and_then(Value::as_u32).unwrap_or(0);
+        self.job.apps.entry(appnum).or_default();
+        let outer = self.app.replace(appnum);
+        let taken = self.take_all(array, Place::App(appnum));
+        self.app = outer;
+        taken
+    }
+
+    fn take_node(&mut self, array: &Value) -> Result<()> {
         let name = find(array, keys::HOSTNAME).and_then(Value::as_text);
         let nodeid = find(array, keys::NODEID).and_then(Value::as_u32);
-        let row = match (name, nodeid) {
-            (None, None) => return Err(Status::ERR_BAD_PARAM),
-            (name, nodeid) => self.node_entry(name, nodeid),
-        };
-        for info in array.iter_infos() {
-            if is_array(&info.key) {
-                self.take(info, Place::Loose, hostname, maps, depth + 1)?;
-            } else {
-                self.set_node_value(row, info)?;
-            }
+        if name.is_none() && nodeid.is_none() {
+            let why = format!("neither {} nor {} says which node it is", keys::HOSTNAME, keys::NODEID);
+            return Err(Refused::new(keys::NODE_INFO_ARRAY, why));
         }
+        let row = self.node_row(name, nodeid);
+        self.job.nodes[row].is_given = true;
+        self.take_all(array, Place::Node(row))?;
+        self.index(row);
         Ok(())
     }
 
-    fn take_proc(&mut self, array: &Value, hostname: &[u8], maps: &mut Maps, depth: usize) -> Result<()> {
-        let rank = find(array, keys::RANK).and_then(Value::as_u32).ok_or(Status::ERR_BAD_PARAM)?;
-        for info in array.iter_infos() {
-            if is_array(&info.key) {
-                self.take(info, Place::Loose, hostname, maps, depth + 1)?;
-            } else {
-                self.procs.set(Rank(rank), info.key.clone(), info.value.copy()?)?;
-            }
+    fn take_proc(&mut self, array: &Value) -> Result<()> {
+        let rank = match (find(array, keys::RANK), find(array, keys::PROCID)) {
+            (Some(rank), _) => Some(Rank(rank.as_u32().ok_or_else(|| Refused::new(keys::RANK, "is no number"))?)),
+            (None, Some(Value::Proc(proc))) if proc.nspace == self.job.nspace => Some(proc.rank),
+            (None, Some(_)) => return Err(Refused::new(keys::PROCID, "is of another job")),
+            (None, None) => None,
+        };
+        let Some(rank) = rank else {
+            return Err(Refused::new(keys::PROC_INFO_ARRAY, format!("no {} says which process it is", keys::RANK)));
+        };
+        if rank.0 > super::ProcTable::RANK_MAX {
+            return Err(Refused::new(keys::RANK, format!("{rank} is no rank of a process")));
         }
-        Ok(())
+        if let (Some(appnum), None) = (self.app, find(array, keys::APPNUM)) {
+            self.set_proc_value(rank, &Info::new(keys::APPNUM, Value::Uint32(appnum)))?;
+        }
+        self.take_all(array, Place::Proc(rank))
+    }
+
+    fn set_proc_value(&mut self, rank: Rank, info: &Info) -> Result<()> {
+        if let Some(said) = self.said.get(rank, info.key.as_bytes())
+            && *said != info.value
+        {
+            return Err(Refused::new(info.key.clone(), format!("rank {rank} has two values")));
+        }
+        // Only what decides where a rank runs is worth the room.
+        if check::PLACES.iter().any(|key| info.key.is(key)) {
+            self.said.set(rank, info.key.clone(), info.value.copy()?)?;
+        }
+        Ok(self.job.procs.set(rank, info.key.clone(), info.value.copy()?)?)
+    }
+
+    /// Notes the names and the number of a node.
+    fn index(&mut self, row: usize) {
+        let node = &self.job.nodes[row];
+        for name in node.aliases.iter().chain([&node.hostname]).filter(|name| !name.is_empty()) {
+            self.rows_by_name.entry(name.clone()).or_insert(row);
+        }
+        if let Some(nodeid) = node.nodeid {
+            self.rows_by_id.entry(nodeid).or_insert(row);
+        }
     }
 
     /// The row of the node with this name or number, made where there is none.
-    pub(super) fn node_entry(&mut self, name: Option<&[u8]>, nodeid: Option<u32>) -> usize {
-        let found = match (name, nodeid) {
-            (Some(name), _) => self.nodes.iter().position(|node| node.is_named(name)),
-            (None, Some(id)) => self.nodes.iter().position(|node| node.nodeid == Some(id)),
-            (None, None) => None,
-        };
+    fn node_row(&mut self, name: Option<&[u8]>, nodeid: Option<u32>) -> usize {
+        let by_name = name.and_then(|name| self.rows_by_name.get(name));
+        let by_id = || nodeid.and_then(|id| self.rows_by_id.get(&id));
+        // Of a node that is known by its number alone the name may come later.
+        let is_same = |row: &&usize| name.is_none() || self.job.nodes[**row].hostname.is_empty();
+        let found = by_name.or_else(|| by_id().filter(is_same)).copied();
         let row = found.unwrap_or_else(|| {
-            self.nodes.push(Node::default());
-            self.nodes.len() - 1
+            self.job.nodes.push(Node::default());
+            self.job.nodes.len() - 1
         });
-        let node = &mut self.nodes[row];
+        let node = &mut self.job.nodes[row];
         if let (Some(name), true) = (name, node.hostname.is_empty()) {
             node.hostname = name.to_vec();
             node.values.insert(Key::from(keys::HOSTNAME), Value::string(name));
         }
+        node.nodeid = nodeid.or(node.nodeid);
+        self.index(row);
         row
     }
 
     fn set_node_value(&mut self, row: usize, info: &Info) -> Result<()> {
-        let node = &mut self.nodes[row];
+        let node = &mut self.job.nodes[row];
         if info.key.is(keys::NODEID) {
             node.nodeid = info.value.as_u32();
         } else if info.key.is(keys::HOSTNAME_ALIASES) {
@@ -165,83 +292,96 @@ impl JobData {
     }
 
     /// Brings the maps, and the loose values about the host's own node, into the node table.
-    fn take_maps(&mut self, maps: &Maps) -> Result<()> {
-        if let Some(names) = &maps.nodes {
+    fn bring_together(mut self) -> Result<()> {
+        let maps = std::mem::take(&mut self.maps);
+        let is_map_new = maps.nodes.is_some();
+        let known = &mut self.job.maps;
+        known.nodes = maps.nodes.or(known.nodes.take());
+        known.procs = maps.procs.or(known.procs.take());
+        check::maps(known)?;
+        let names = known.nodes.take();
+        if let Some(names) = &names {
             self.order_nodes(names);
         }
-        if let Some(ranks) = &maps.procs {
-            // The process map speaks of the nodes of the node map, which may have come with an earlier registration.
-            if ranks.len() > self.nodes.len() {
-                return Err(Status::ERR_BAD_PARAM);
-            }
-            self.place_ranks(ranks)?;
-        }
-        if !maps.own_node.is_empty() {
-            let row = self.own_node_row(&maps.own_hostname);
-            for info in &maps.own_node {
+        self.job.maps.nodes = names;
+        if !self.own_node.is_empty() {
+            let row = self.own_node_row();
+            let own_node = std::mem::take(&mut self.own_node);
+            self.job.nodes[row].is_given = true;
+            for info in &own_node {
                 self.set_node_value(row, info)?;
             }
         }
-        Ok(())
+        check::sizes(self.job, is_map_new)
+    }
+
+    /// Where another process map has come, what was said earlier of who runs where is void.
+    fn forget_places(&mut self) {
+        let (known, new) = (&self.job.maps.procs, &self.maps.procs);
+        if known.is_none() || new.is_none() || known == new {
+            return;
+        }
+        for key in check::PLACES {
+            self.job.procs.remove(key);
+        }
+        for node in &mut self.job.nodes {
+            for key in [keys::LOCAL_PEERS, keys::LOCAL_SIZE, keys::LOCALLDR] {
+                node.values.remove(key.as_bytes());
+            }
+        }
+        for key in [keys::JOB_SIZE, keys::NUM_NODES, keys::NODE_LIST] {
+            self.job.job.remove(key.as_bytes());
+        }
     }
 
     /// Sorts the node table in the order of the node map; nodes that are not in the map follow.
     fn order_nodes(&mut self, names: &[Vec<u8>]) {
-        let mut old: Vec<Option<Node>> = std::mem::take(&mut self.nodes).into_iter().map(Some).collect();
-        let mut by_name = HashMap::new();
+        let mut old: Vec<Option<Node>> = std::mem::take(&mut self.job.nodes).into_iter().map(Some).collect();
         // A node of which only the number is known has the name at that place.
         let mut by_number = HashMap::new();
         for (row, node) in old.iter().flatten().enumerate() {
-            for name in node.aliases.iter().chain([&node.hostname]).filter(|name| !name.is_empty()) {
-                by_name.insert(name.clone(), row);
-            }
             if let (true, Some(nodeid)) = (node.hostname.is_empty(), node.nodeid) {
                 by_number.insert(nodeid as usize, row);
             }
         }
         for (number, name) in names.iter().enumerate() {
-            let found = by_name.get(name).or_else(|| by_number.get(&number));
+            let found = self.rows_by_name.get(name).or_else(|| by_number.get(&number));
             let mut node = found.and_then(|row| old[*row].take()).unwrap_or_default();
             if node.hostname.is_empty() {
                 node.hostname = name.clone();
-                node.values.insert(Key::from(keys::HOSTNAME), Value::string(name));
+                node.derive(keys::HOSTNAME, || Value::string(name));
             }
-            self.nodes.push(node);
+            self.job.nodes.push(node);
         }
         let mut rest: Vec<Node> = old.into_iter().flatten().collect();
         rest.sort_by(|a, b| (a.nodeid, &a.hostname).cmp(&(b.nodeid, &b.hostname)));
-        self.nodes.extend(rest);
+        self.job.nodes.extend(rest);
+        self.rows_by_name.clear();
+        self.rows_by_id.clear();
+        (0..self.job.nodes.len()).for_each(|row| self.index(row));
     }
 
-    /// The row of the host's own node: by name, by the name up to its first dot on either side, or the only one.
-    fn own_node_row(&mut self, hostname: &[u8]) -> usize {
+    /// The row of the host's own node: by name, by the name up to its first dot on either side, or the only one, if it has
+    /// as many ranks as the host says of its own. A host that has none of them is not in the job's maps.
+    fn own_node_row(&mut self) -> usize {
         fn short(name: &[u8]) -> &[u8] {
             name.split(|byte| *byte == b'.').next().unwrap_or_default()
         }
-        let by_name = self.nodes.iter().position(|node| node.is_named(hostname));
-        let by_short = || self.nodes.iter().position(|node| short(&node.hostname) == short(hostname));
+        let by_name = self.rows_by_name.get(self.hostname).copied();
+        let nodes = &self.job.nodes;
+        let by_short = || nodes.iter().position(|node| short(&node.hostname) == short(self.hostname));
         match by_name.or_else(by_short) {
             Some(row) => row,
-            None if self.nodes.len() == 1 => 0,
-            None => self.node_entry(Some(hostname), None),
+            None if nodes.len() == 1 && self.may_be_own(0) => 0,
+            None => self.node_row(Some(self.hostname), None),
         }
     }
-}
 
-impl Node {
-    /// Whether `name` is this node's name or one of its aliases.
-    pub(super) fn is_named(&self, name: &[u8]) -> bool {
-        self.hostname == name || self.aliases.iter().any(|alias| alias == name)
+    fn may_be_own(&self, row: usize) -> bool {
+        let size = self.own_node.iter().find(|info| info.key.is(keys::LOCAL_SIZE)).and_then(|info| info.value.as_u32());
+        let mapped = self.job.maps.procs.as_ref().and_then(|procs| procs.get(row)).map(Vec::len);
+        size.zip(mapped).is_none_or(|(size, mapped)| size as usize == mapped)
     }
-}
-
-/// What is known only when all infos have been read.
-#[derive(Default)]
-struct Maps {
-    nodes: Option<Vec<Vec<u8>>>,
-    procs: Option<Vec<Vec<u32>>>,
-    own_node: Vec<Info>,
-    own_hostname: Vec<u8>,
 }
 
 fn put(values: &mut Values, info: &Info) -> Result<()> {
@@ -253,25 +393,10 @@ fn find<'a>(array: &'a Value, key: &str) -> Option<&'a Value> {
     array.iter_infos().find(|info| info.key.is(key)).map(|info| &info.value)
 }
 
-fn is_array(key: &Key) -> bool {
-    [
-        keys::SESSION_INFO_ARRAY,
-        keys::JOB_INFO_ARRAY,
-        keys::APP_INFO_ARRAY,
-        keys::NODE_INFO_ARRAY,
-        keys::PROC_INFO_ARRAY,
-        keys::PROC_DATA,
-        keys::NODE_MAP,
-        keys::PROC_MAP,
-    ]
-    .iter()
-    .any(|array| key.is(array))
-}
-
-fn map_bytes(value: &Value) -> Result<&[u8]> {
-    match value {
-        Value::Regex(bytes) | Value::ByteObject(bytes) => Ok(bytes),
-        other => other.as_text().ok_or(Status::ERR_BAD_PARAM),
+fn no_map(key: &Key, status: Status) -> Refused {
+    match status {
+        Status::ERR_NOMEM => status.into(),
+        _ => Refused::new(key.clone(), "no map, or one of more nodes or ranks than there can be"),
     }
 }
 

@@ -187,24 +187,236 @@ fn job_level_keys_are_found_with_a_rank_too() {
     assert_eq!(get(&job, Rank::WILDCARD, keys::LOCAL_RANK), None);
 }
 
+/// Registers what is wrong, and gives the key that is said to be.
+fn refused(infos: &[Info]) -> String {
+    let mut job = JobData::new(Nspace::new("job").unwrap());
+    let refused = job.register(infos, HOST).unwrap_err();
+    assert_eq!(refused.status, Status::ERR_BAD_PARAM);
+    let key = String::from_utf8(refused.key.as_bytes().to_vec()).unwrap();
+    assert!(refused.to_string().starts_with(&format!("{key}: ")), "{refused}");
+    key
+}
+
+fn rank(rank: u32, mut infos: Vec<Info>) -> Info {
+    infos.insert(0, info(keys::RANK, Value::Rank(Rank(rank))));
+    array(keys::PROC_INFO_ARRAY, infos)
+}
+
+fn node(name: &str, mut infos: Vec<Info>) -> Info {
+    infos.insert(0, info(keys::HOSTNAME, Value::string(name)));
+    array(keys::NODE_INFO_ARRAY, infos)
+}
+
 #[test]
-fn nonsense_is_refused() {
-    let refused = |infos: &[Info]| {
-        let mut job = JobData::new(Nspace::new("job").unwrap());
-        job.register(infos, HOST).unwrap_err()
+fn maps_that_lie_are_refused() {
+    let map = |nodes: &str, ranks: &str| {
+        [info(keys::NODE_MAP, Value::string(nodes)), info(keys::PROC_MAP, Value::string(ranks))]
     };
-    let no_rank = array(keys::PROC_INFO_ARRAY, vec![info(keys::HOSTNAME, Value::string("n1"))]);
-    assert_eq!(refused(&[no_rank]), Status::ERR_BAD_PARAM);
-    let no_name = array(keys::NODE_INFO_ARRAY, vec![info(keys::NODE_SIZE, Value::Uint32(1))]);
-    assert_eq!(refused(&[no_name]), Status::ERR_BAD_PARAM);
-    let huge = array(keys::PROC_INFO_ARRAY, vec![info(keys::RANK, Value::Rank(Rank(1 << 30)))]);
-    assert_eq!(refused(&[huge]), Status::ERR_BAD_PARAM);
-    let [nodes, _] = maps();
-    assert_eq!(refused(&[nodes, info(keys::PROC_MAP, Value::string("0;1;2"))]), Status::ERR_BAD_PARAM);
-    assert_eq!(refused(&[info(keys::NODE_MAP, Value::Uint32(1))]), Status::ERR_BAD_PARAM);
-    let mut deep = array(keys::JOB_INFO_ARRAY, Vec::new());
+    assert_eq!(refused(&map("n1,n2", "0;1;2")), keys::PROC_MAP, "more nodes than there are");
+    assert_eq!(refused(&map("n1,n2", "0,1;1,2")), keys::PROC_MAP, "a rank on two nodes");
+    assert_eq!(refused(&map("n1,n2", "0,0;1")), keys::PROC_MAP, "a rank twice on one");
+    assert_eq!(refused(&map("n1,n1", "0;1")), keys::NODE_MAP, "a node twice");
+    assert_eq!(refused(&map("n1", "0-")), keys::PROC_MAP, "no map");
+    assert_eq!(refused(&map("pmix[n", "0")), keys::NODE_MAP, "no map");
+    let [nodes, procs] = maps();
+    assert_eq!(refused(std::slice::from_ref(&procs)), keys::PROC_MAP, "of no nodes");
+    assert_eq!(refused(std::slice::from_ref(&nodes)), keys::PROC_MAP, "nobody runs on the nodes");
+    assert_eq!(refused(&[info(keys::NODE_MAP, Value::Uint32(1))]), keys::NODE_MAP);
+    let elsewhere = rank(0, vec![info(keys::HOSTNAME, Value::string("n2"))]);
+    assert_eq!(refused(&[nodes.clone(), procs.clone(), elsewhere]), keys::HOSTNAME);
+    let others = node("n2", vec![info(keys::LOCAL_PEERS, Value::string("1,3"))]);
+    assert_eq!(refused(&[nodes, procs, others]), keys::LOCAL_PEERS);
+}
+
+#[test]
+fn sizes_that_contradict_each_other_are_refused() {
+    let [nodes, procs] = maps();
+    let beside = |info: Info| refused(&[nodes.clone(), procs.clone(), info]);
+    assert_eq!(beside(info(keys::JOB_SIZE, Value::Uint32(6))), keys::JOB_SIZE);
+    assert_eq!(beside(info(keys::NUM_NODES, Value::Uint32(1))), keys::NUM_NODES);
+    assert_eq!(beside(info(keys::LOCAL_SIZE, Value::Uint32(3))), keys::LOCAL_SIZE);
+    assert_eq!(beside(node("n2", vec![info(keys::LOCAL_SIZE, Value::Uint32(2))])), keys::LOCAL_SIZE);
+    let peers = [info(keys::LOCAL_PEERS, Value::string("0-2")), info(keys::LOCAL_SIZE, Value::Uint32(2))];
+    assert_eq!(refused(&peers), keys::LOCAL_SIZE);
+    let app = |number: u32, size: u32| {
+        let infos = vec![info(keys::APPNUM, Value::Uint32(number)), info(keys::APP_SIZE, Value::Uint32(size))];
+        array(keys::APP_INFO_ARRAY, infos)
+    };
+    let size = info(keys::JOB_SIZE, Value::Uint32(5));
+    assert_eq!(refused(&[nodes.clone(), procs.clone(), size, app(0, 3), app(1, 3)]), keys::APP_SIZE);
+    // Fewer processes than the maps have, and nodes that are not used, are what test hosts of other libraries register.
+    let few = [nodes, procs, info(keys::JOB_SIZE, Value::Uint32(2)), info(keys::NUM_NODES, Value::Uint32(9))];
+    assert_eq!(get(&job(&few), Rank::WILDCARD, keys::JOB_SIZE), Some(Value::Uint32(2)));
+}
+
+#[test]
+fn arrays_and_types_that_are_none_are_refused() {
+    assert_eq!(refused(&[array(keys::PROC_INFO_ARRAY, vec![info("x", Value::Undef)])]), keys::PROC_INFO_ARRAY);
+    assert_eq!(refused(&[array(keys::NODE_INFO_ARRAY, vec![info("x", Value::Undef)])]), keys::NODE_INFO_ARRAY);
+    for key in [
+        keys::SESSION_INFO_ARRAY,
+        keys::JOB_INFO_ARRAY,
+        keys::APP_INFO_ARRAY,
+        keys::NODE_INFO_ARRAY,
+        keys::PROC_INFO_ARRAY,
+        keys::PROC_DATA,
+    ] {
+        assert_eq!(refused(&[array(key, Vec::new())]), key, "an empty array");
+        assert_eq!(refused(&[info(key, Value::Uint32(1))]), key, "no array");
+        assert_eq!(refused(&[array(keys::JOB_INFO_ARRAY, vec![array(key, Vec::new())])]), key, "an empty array inside");
+    }
+    assert_eq!(refused(&[rank(1 << 30, Vec::new())]), keys::RANK);
+    assert_eq!(refused(&[array(keys::PROC_INFO_ARRAY, vec![info(keys::RANK, Value::string("0"))])]), keys::RANK);
+    assert_eq!(refused(&[info(keys::JOB_SIZE, Value::string("4"))]), keys::JOB_SIZE);
+    assert_eq!(refused(&[info(keys::JOB_SIZE, Value::Int(-1))]), keys::JOB_SIZE);
+    assert_eq!(refused(&[info(keys::HOSTNAME, Value::Uint32(4))]), keys::HOSTNAME);
+    assert_eq!(refused(&[info(keys::LOCAL_PEERS, Value::string("0,x"))]), keys::LOCAL_PEERS);
+    let places = |name| rank(0, vec![info(keys::HOSTNAME, Value::string(name))]);
+    assert_eq!(refused(&[places("n1"), places("n2")]), keys::HOSTNAME, "a rank twice");
+    let mut deep = array(keys::JOB_INFO_ARRAY, vec![info("x", Value::Undef)]);
     for _ in 0..100 {
         deep = array(keys::JOB_INFO_ARRAY, vec![deep]);
     }
-    assert_eq!(refused(&[deep]), Status::ERR_BAD_PARAM);
+    assert_eq!(refused(&[deep]), keys::JOB_INFO_ARRAY);
+}
+
+#[test]
+fn keys_that_nobody_has_heard_of_are_kept() {
+    let job = job(&[info("site.colour", Value::string("red")), rank(2, vec![info("site.shape", Value::Byte(3))])]);
+    assert_eq!(get(&job, Rank::WILDCARD, "site.colour"), Some(Value::string("red")));
+    assert_eq!(get(&job, Rank(2), "site.shape"), Some(Value::Byte(3)));
+}
+
+#[test]
+fn another_map_moves_the_ranks() {
+    let [nodes, procs] = maps();
+    let mut job = job(&[
+        nodes,
+        procs,
+        rank(0, vec![info(keys::CPUSET, Value::string("7")), info(keys::LOCAL_RANK, Value::Uint16(0))]),
+        node("n1", vec![info(keys::LOCAL_PEERS, Value::string("0,2")), info(keys::NODE_SIZE, Value::Uint32(8))]),
+        info(keys::JOB_SIZE, Value::Uint32(5)),
+    ]);
+    let other = [info(keys::NODE_MAP, Value::string("n2,n1,n3")), info(keys::PROC_MAP, Value::string("1;2,0;3-5"))];
+    job.register(&other, HOST).unwrap();
+    let wild = Rank::WILDCARD;
+    for (key, value) in [
+        (keys::JOB_SIZE, Value::Uint32(6)),
+        (keys::NUM_NODES, Value::Uint32(3)),
+        (keys::NODE_LIST, Value::string("n2,n1,n3")),
+        (keys::LOCAL_PEERS, Value::string("2,0")),
+        (keys::LOCAL_SIZE, Value::Uint32(2)),
+        (keys::NODE_SIZE, Value::Uint32(8)),
+        (keys::APP_SIZE, Value::Uint32(6)),
+    ] {
+        assert_eq!(get(&job, wild, key), Some(value), "{key}");
+    }
+    for (rank, key, value) in [
+        (0, keys::LOCAL_RANK, Value::Uint16(1)),
+        (0, keys::NODEID, Value::Uint32(1)),
+        (0, keys::CPUSET, Value::string("7")),
+        (1, keys::HOSTNAME, Value::string("n2")),
+        (3, keys::HOSTNAME, Value::string("n3")),
+        (5, keys::APP_RANK, Value::Rank(Rank(5))),
+    ] {
+        assert_eq!(get(&job, Rank(rank), key), Some(value), "{key} of {rank}");
+    }
+    // A smaller one takes away what followed from the larger one.
+    job.register(&[info(keys::NODE_MAP, Value::string("n1")), info(keys::PROC_MAP, Value::string("0"))], HOST).unwrap();
+    assert_eq!(get(&job, wild, keys::JOB_SIZE), Some(Value::Uint32(1)));
+    assert_eq!(get(&job, Rank(5), keys::HOSTNAME), None);
+    assert_eq!(get(&job, Rank(5), keys::RANK), None);
+    assert_eq!(job.nodes.len(), 1);
+    // The same once more changes nothing.
+    let before = job.clone();
+    job.register(&[info(keys::NODE_MAP, Value::string("n1")), info(keys::PROC_MAP, Value::string("0"))], HOST).unwrap();
+    assert_eq!(job, before);
+}
+
+#[test]
+fn maps_of_sessions_and_applications_are_not_the_jobs() {
+    let [nodes, procs] = maps();
+    let app = |number: u32, ranks: &str| {
+        let infos = vec![
+            info(keys::APPNUM, Value::Uint32(number)),
+            info(keys::NODE_MAP, Value::string("n2")),
+            info(keys::PROC_MAP, Value::string(ranks)),
+        ];
+        array(keys::APP_INFO_ARRAY, infos)
+    };
+    let session = array(
+        keys::SESSION_INFO_ARRAY,
+        vec![info(keys::SESSION_ID, Value::Uint32(3)), info(keys::NODE_MAP, Value::string("n0,n1,n2,n3"))],
+    );
+    let job = job(&[session, array(keys::JOB_INFO_ARRAY, vec![nodes.clone(), procs, app(0, "0"), app(1, "1")])]);
+    let wild = Rank::WILDCARD;
+    assert_eq!(get(&job, wild, keys::NODE_LIST), Some(Value::string("n1,n2")));
+    assert_eq!(get(&job, wild, keys::NODE_MAP), Some(nodes.value));
+    let session = Selector { session: true, ..Selector::default() };
+    assert_eq!(get_as(&job, wild, keys::NODE_MAP, &session, 0), Some(Value::string("n0,n1,n2,n3")));
+    let one = Selector { app: true, appnum: Some(1), ..Selector::default() };
+    assert_eq!(get_as(&job, wild, keys::PROC_MAP, &one, 0), Some(Value::string("1")));
+}
+
+#[test]
+fn another_jobs_array_is_not_this_jobs() {
+    let other = vec![info(keys::NSPACE, Value::string("other")), info(keys::JOB_SIZE, Value::Uint32(99))];
+    let own = vec![info(keys::NSPACE, Value::string("job")), info(keys::JOB_SIZE, Value::Uint32(2))];
+    let jobs = vec![array(keys::JOB_INFO_ARRAY, own), array(keys::JOB_INFO_ARRAY, other)];
+    let job = job(&[array(keys::SESSION_INFO_ARRAY, jobs)]);
+    assert_eq!(get(&job, Rank::WILDCARD, keys::JOB_SIZE), Some(Value::Uint32(2)));
+}
+
+#[test]
+fn places_follow_from_what_nodes_say() {
+    let peers = |name: &str, list: &str| node(name, vec![info(keys::LOCAL_PEERS, Value::string(list))]);
+    let job = job(&[peers("n1", "3,0"), peers("n2", "1-2"), node("n3", vec![info(keys::NODE_SIZE, Value::Uint32(1))])]);
+    assert_eq!(get(&job, Rank(2), keys::HOSTNAME), Some(Value::string("n2")));
+    assert_eq!(get(&job, Rank(0), keys::LOCAL_RANK), Some(Value::Uint16(1)));
+    assert_eq!(get(&job, Rank::WILDCARD, keys::LOCALLDR), Some(Value::Rank(Rank(0))));
+    assert_eq!(get(&job, Rank::WILDCARD, keys::JOB_SIZE), Some(Value::Uint32(4)));
+}
+
+#[test]
+fn nodes_have_the_numbers_that_their_ranks_say() {
+    let place = |number, nodeid| rank(number, vec![info(keys::NODEID, Value::Uint32(nodeid))]);
+    let [nodes, procs] = maps();
+    let job = job(&[nodes, procs, place(0, 1), place(2, 1), place(1, 0)]);
+    assert_eq!(get(&job, Rank::WILDCARD, keys::LOCAL_PEERS), Some(Value::string("0,2")));
+    let zero = Selector { nodeid: Some(0), ..Selector::default() };
+    assert_eq!(get_as(&job, Rank::WILDCARD, keys::HOSTNAME, &zero, 0), Some(Value::string("n2")));
+}
+
+#[test]
+fn applications_follow_from_their_ranks() {
+    let of = |number, appnum| rank(number, vec![info(keys::APPNUM, Value::Int(appnum))]);
+    let job = job(&[of(0, 0), of(1, 1), of(2, 0), of(3, 1)]);
+    let app = |appnum, key| {
+        let selector = Selector { app: true, appnum: Some(appnum), ..Selector::default() };
+        get_as(&job, Rank::WILDCARD, key, &selector, 0)
+    };
+    assert_eq!((app(1, keys::APP_SIZE), app(1, keys::APPLDR)), (Some(Value::Uint32(2)), Some(Value::Rank(Rank(1)))));
+    assert_eq!(get(&job, Rank(3), keys::APP_RANK), Some(Value::Rank(Rank(1))));
+    assert_eq!(get(&job, Rank::WILDCARD, keys::JOB_NUM_APPS), Some(Value::Uint32(2)));
+    // What lies in an application's array is of that application.
+    let inside = rank(7, vec![info(keys::LOCAL_RANK, Value::Uint16(0))]);
+    let job = self::job(&[array(keys::APP_INFO_ARRAY, vec![info(keys::APPNUM, Value::Uint32(4)), inside])]);
+    assert_eq!(get(&job, Rank(7), keys::APPNUM), Some(Value::Uint32(4)));
+}
+
+#[test]
+fn a_host_without_ranks_is_not_the_only_node_of_the_job() {
+    let maps = [info(keys::NODE_MAP, Value::string("n7")), info(keys::PROC_MAP, Value::string("0,1"))];
+    let size = |size| info(keys::LOCAL_SIZE, Value::Uint32(size));
+    let elsewhere = job(&[&maps[..], &[size(0)]].concat());
+    assert_eq!(get(&elsewhere, Rank(0), keys::HOSTNAME), Some(Value::string("n7")));
+    assert_eq!(get(&elsewhere, Rank::WILDCARD, keys::NODE_LIST), Some(Value::string("n7")));
+    let n7 = Selector { hostname: Some(b"n7"), ..Selector::default() };
+    assert_eq!(get_as(&elsewhere, Rank::WILDCARD, keys::LOCAL_SIZE, &n7, 0), Some(Value::Uint32(2)));
+    let here = Selector { hostname: Some(HOST), ..Selector::default() };
+    assert_eq!(get_as(&elsewhere, Rank::WILDCARD, keys::LOCAL_SIZE, &here, 0), Some(Value::Uint32(0)));
+    assert_eq!(get_as(&elsewhere, Rank::WILDCARD, keys::LOCAL_PEERS, &here, 0), None);
+    // A host whose node has another name for the job.
+    let renamed = job(&[&maps[..], &[size(2), info(keys::NODE_SIZE, Value::Uint32(4))]].concat());
+    assert_eq!(get_as(&renamed, Rank::WILDCARD, keys::NODE_SIZE, &n7, 0), Some(Value::Uint32(4)));
 }

@@ -5,12 +5,15 @@
 //! [`generate_regex`] and [`generate_ppn`] and passes the results on at registration, possibly through a library of
 //! another release. So we write one form and read them all:
 //!
-//! | form | written by |
-//! |---|---|
-//! | `raw:` and the text itself | us; stock 4.2; later releases for short texts |
-//! | `blob:` NUL `component=zlib:` NUL `size=<decimal>:` NUL and that many bytes: length, then a zlib stream | stock 5.0 and later for long texts |
-//! | `pmix[...]` with numbered names run together | stock 3.2 |
-//! | the text itself | stock 3.2 where nothing was gained |
+//! | form | written by | read by stock |
+//! |---|---|---|
+//! | `raw:` and the text itself | us; stock 4.2 where the next one gains nothing; later releases for short texts | 4.0 and later |
+//! | `pmix[...]` with numbered names, and ranks, run together | stock 3.2 to 4.2 | 3.2 to 6.1 |
+//! | `blob:` NUL `component=zlib:` NUL `size=<decimal>:` NUL and that many bytes: length, then a zlib stream | all of them for long texts | 3.2 and later |
+//! | the text itself | stock 3.2 where nothing was gained | all |
+//!
+//! Hosts pass maps on as strings, which the compressed form is not; `raw:` is the one of the others that all releases read
+//! which are still made. Only `pmix[` has ranges of ranks for stock readers, so that in the others we write each rank.
 //!
 //! All parsers here take text that may come from elsewhere: what a map expands to is bounded.
 
@@ -38,13 +41,18 @@ pub fn generate_regex(nodes: &[u8]) -> Result<Vec<u8>> {
     raw_form(nodes)
 }
 
-/// The form of a process map that `PMIx_generate_ppn` returns: `raw:`, the map, a NUL.
+/// The form of a process map that `PMIx_generate_ppn` returns: `raw:`, the map with its ranges written out, a NUL.
 ///
-/// A map that is in this form already is returned as it is. Takes time in proportion to its length.
+/// Takes time in proportion to the number of ranks. What is no process map stays as it is: registration will refuse it.
 ///
 /// # Errors
-/// `BAD_PARAM` where the map holds a NUL.
+/// `BAD_PARAM` where the map holds a NUL; `NOMEM`.
 pub fn generate_ppn(ppn: &[u8]) -> Result<Vec<u8>> {
+    if ppn.contains(&b'-')
+        && let Ok(nodes) = parse_ppn(ppn)
+    {
+        return raw_form(&ranks::write(&nodes)?);
+    }
     raw_form(ppn)
 }
 
@@ -70,6 +78,15 @@ pub fn parse_ppn(map: &[u8]) -> Result<Vec<Vec<u32>>> {
     match plain(map)? {
         Form::Native(text) | Form::Text(text) => ranks::parse(&text),
     }
+}
+
+/// The ranks of one node: `0-3,8`, with or without blanks between them.
+///
+/// # Errors
+/// As [`parse_ppn`].
+pub(crate) fn parse_ranks(list: &[u8]) -> Result<Vec<u32>> {
+    let text: Vec<u8> = list.iter().copied().filter(|byte| *byte != b' ').collect();
+    ranks::parse_node(&text, &mut 0)
 }
 
 /// A map without its envelope.

@@ -3,6 +3,7 @@
 use super::range;
 use crate::job::ProcTable;
 use crate::model::{Result, Status};
+use crate::room;
 
 /// Most ranks that a process map may expand to.
 pub const RANK_COUNT_MAX: usize = 1 << 24;
@@ -16,7 +17,24 @@ pub(super) fn parse(text: &[u8]) -> Result<Vec<Vec<u32>>> {
     text.split(|byte| *byte == b';').map(|field| parse_node(field, &mut count)).collect()
 }
 
-fn parse_node(field: &[u8], count: &mut usize) -> Result<Vec<u32>> {
+/// The ranks of each node, each of them for itself: `0,1,2,3,8;4,5,6,7`.
+pub(super) fn write(nodes: &[Vec<u32>]) -> Result<Vec<u8>> {
+    // Few ranks have more than seven digits.
+    let len = nodes.iter().map(|ranks| 1 + 8 * ranks.len()).sum();
+    let mut text = Vec::new();
+    room::reserve(&mut text, len)?;
+    for (node, ranks) in nodes.iter().enumerate() {
+        text.extend((node > 0).then_some(b';'));
+        for (turn, rank) in ranks.iter().enumerate() {
+            text.extend((turn > 0).then_some(b','));
+            text.extend_from_slice(rank.to_string().as_bytes());
+        }
+    }
+    Ok(text)
+}
+
+/// The ranks of one node, which are counted with those before.
+pub(super) fn parse_node(field: &[u8], count: &mut usize) -> Result<Vec<u32>> {
     let mut ranks = Vec::new();
     if field.is_empty() {
         return Ok(ranks);

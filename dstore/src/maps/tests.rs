@@ -27,8 +27,16 @@ fn writes_the_form_of_stock_4_2() {
         assert_eq!(generate_regex(text.as_bytes()).unwrap(), expected);
         assert_eq!(generate_regex(&expected[..expected.len() - 1]).unwrap(), expected);
     }
-    for text in ["0,1,2,3;4,5,6,7", "0-3;4-7"] {
-        assert_eq!(generate_ppn(text.as_bytes()).unwrap(), format!("raw:{text}\0").into_bytes());
+    // Stock readers of this form take a range for its first rank. (The second is the standard's own example.)
+    for (text, written) in [
+        ("0,1,2,3;4,5,6,7", "0,1,2,3;4,5,6,7"),
+        ("1-4;2-5;8,10,11,12;6,7,9", "1,2,3,4;2,3,4,5;8,10,11,12;6,7,9"),
+        ("raw:0-1;;9-9", "0,1;;9"),
+        ("pmix[0-1;2]", "0,1;2"),
+        ("", ""),
+        ("no-map", "no-map"),
+    ] {
+        assert_eq!(generate_ppn(text.as_bytes()).unwrap(), format!("raw:{written}\0").into_bytes(), "{text}");
     }
     assert_eq!(generate_regex(b"a\0b"), Err(Status::ERR_BAD_PARAM));
 }

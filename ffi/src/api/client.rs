@@ -68,11 +68,6 @@ entry! {
         c_text(VERSION)
     }
 
-    /// `PMIx_tool_is_connected`: whether this process is a tool that has a server. There are no tools yet.
-    fn PMIx_tool_is_connected() -> bool {
-        false
-    }
-
     /// `PMIx_Progress_thread_stop`: nothing to stop. What a connection's thread does must go on until finalize.
     fn PMIx_Progress_thread_stop(_info: *const pmix_info_t, _ninfo: usize) {}
 }

@@ -136,32 +136,6 @@ not_supported! {
         cbdata: *mut c_void,
     );
 
-    /// `PMIx_tool_attach_to_server` (tool).
-    fn PMIx_tool_attach_to_server(
-        myproc: *mut pmix_proc_t,
-        server: *mut pmix_proc_t,
-        info: *mut pmix_info_t,
-        ninfo: usize,
-    );
-
-    /// `PMIx_tool_connect_to_server` (tool).
-    fn PMIx_tool_connect_to_server(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize);
-
-    /// `PMIx_tool_disconnect` (tool).
-    fn PMIx_tool_disconnect(server: *const pmix_proc_t);
-
-    /// `PMIx_tool_finalize` (tool).
-    fn PMIx_tool_finalize();
-
-    /// `PMIx_tool_get_servers` (tool).
-    fn PMIx_tool_get_servers(servers: *mut *mut pmix_proc_t, nservers: *mut usize);
-
-    /// `PMIx_tool_init` (tool).
-    fn PMIx_tool_init(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize);
-
-    /// `PMIx_tool_set_server` (tool).
-    fn PMIx_tool_set_server(server: *const pmix_proc_t, info: *mut pmix_info_t, ninfo: usize);
-
     /// `PMIx_tool_set_server_module` (tools).
     fn PMIx_tool_set_server_module(module: *mut pmix_server_module_t);
 

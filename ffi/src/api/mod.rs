@@ -22,6 +22,7 @@ pub mod security;
 pub mod server;
 pub mod spawn;
 pub mod strings;
+pub mod tool;
 pub mod topology;
 
 use std::ffi::c_char;
@@ -99,6 +100,7 @@ mod listed {
     use super::server::*;
     use super::spawn::*;
     use super::strings::*;
+    use super::tool::*;
     use super::topology::*;
     use crate::types::*;
 

@@ -12,6 +12,7 @@ mod get;
 mod groups;
 mod nspaces;
 mod peers;
+mod query;
 mod services;
 #[cfg(test)]
 mod tests;
@@ -88,6 +89,8 @@ enum Then {
     AdmitTool(PeerId),
     /// Reply to a request in the shape that its command has.
     Reply(PeerId, u32, Shape),
+    /// Reply to a query, of which the host was asked a part.
+    Query(Box<query::Asked>),
     /// Reply to finalize.
     Finalized(PeerId, u32),
     /// Store what the exchange brought, and release the participants.
@@ -114,6 +117,7 @@ pub(crate) struct Engine {
     upcalls: HashMap<u64, Then>,
     gets: get::Waiting,
     events: EventCache,
+    psets: query::ProcessSets,
     groups: groups::Groups,
     outputs: VecDeque<Output>,
     stats: Stats,
@@ -155,6 +159,7 @@ impl Engine {
             upcalls: HashMap::new(),
             gets: get::Waiting::default(),
             events: EventCache::default(),
+            psets: query::ProcessSets::new(),
             groups: groups::Groups::new(),
             outputs: VecDeque::new(),
             stats: Stats::default(),
@@ -255,6 +260,7 @@ impl Engine {
             }
             Some(Then::Admit(peer)) => self.admit(peer, answer.status()),
             Some(Then::AdmitTool(peer)) => self.admit_tool(peer, answer),
+            Some(Then::Query(asked)) => self.query_answered(*asked, answer),
             Some(Then::Reply(peer, tag, shape)) => self.reply_answer(peer, tag, shape, answer),
             Some(Then::Finalized(peer, tag)) => self.finalized(peer, tag, answer.status()),
             Some(Then::Collective(id)) => match answer {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pmix_client::wire::MESSAGE_LEN_MAX;
 use pmix_client::wire::jobinfo::{self, Recipient};
 use pmix_dstore::codec::Dialect;
-use pmix_dstore::job::JobData;
+use pmix_dstore::job::{JobData, Refused};
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, Value, keys};
 use pmix_dstore::modex::ModexData;
 use pmix_dstore::room;
@@ -152,7 +152,7 @@ impl JobPlan {
         infos: &[Info],
         known: Option<Arc<JobData>>,
         hostname: &str,
-    ) -> Result<JobPlan> {
+    ) -> std::result::Result<JobPlan, Refused> {
         let no_data = infos.iter().any(|info| info.key.is(keys::REGISTER_NODATA) && info.value.is_true());
         let job = if no_data {
             None

@@ -56,7 +56,7 @@ impl Engine {
                 (Shape::Status, Upcall::Unpublish { proc, keys, infos })
             }
             Request::Spawn { infos, apps } => (Shape::Spawn, Upcall::Spawn { proc, infos, apps }),
-            Request::Query { queries } => (Shape::Infos, Upcall::Query { proc, queries }),
+            Request::Query { queries } => return self.query(id, tag, proc, queries),
             Request::Log { timestamp, data, mut directives } => {
                 if let Some(time) = timestamp.filter(|time| *time > 0) {
                     directives.push(Info::new(keys::LOG_TIMESTAMP, Value::Time(time)));

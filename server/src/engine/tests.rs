@@ -6,12 +6,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use pmix_client::wire::reply::{ConnectReply, FenceReply, GetReply, GroupReply, StatusReply};
+use pmix_client::wire::reply::{ConnectReply, FenceReply, GetReply, GroupReply, InfosReply, StatusReply};
 use pmix_client::wire::{
     ClientReply, Hello, Notification, PeerKind, Reply, Request, TAG_NOTIFY, ToolReply, Version, blob,
 };
 use pmix_dstore::codec::{BufferType, Dialect, Module};
-use pmix_dstore::model::{DataArray, DataType, Info, Key, KeyRef, Kval, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_dstore::model::{
+    DataArray, DataType, Info, Key, KeyRef, Kval, Nspace, Proc, Query, Rank, Status, Value, keys,
+};
 use pmix_dstore::segment::{Directory, NamespaceView};
 
 use super::bounds::GROUPS_MAX;
@@ -1661,4 +1663,90 @@ fn an_invitation_that_is_complete_is_a_group() {
         bench.destruct(rank, 11);
     }
     assert_eq!(bench.status(0, 11), Some(Status::SUCCESS));
+}
+
+impl Bench {
+    /// The reply to a query of one key by rank 0, or the status where the host is to answer.
+    fn asked(&mut self, key: &str, qualifiers: Vec<Info>, answer: Answer) -> (Status, Vec<Info>) {
+        let query = Query { keys: vec![CString::new(key).unwrap()], qualifiers };
+        self.request(0, 60, Request::Query { queries: vec![query] });
+        if !self.upcalls.is_empty() {
+            self.answer_last(answer);
+        }
+        let bytes = self.reply(0, 60).expect("a reply");
+        let reply = InfosReply::decode(PLAIN, Version::OURS, &bytes).unwrap();
+        (reply.status, reply.infos.unwrap_or_default())
+    }
+}
+
+#[test]
+fn what_the_host_does_not_answer_is_looked_up_in_what_it_registered() {
+    let mut bench = Bench::new(0, 2, 2);
+    let none = || Answer::Op(Status::ERR_NOT_SUPPORTED);
+    let one = |(status, infos): (Status, Vec<Info>)| {
+        assert_eq!(status, Status::SUCCESS);
+        infos.into_iter().next().map(|info| info.value)
+    };
+    assert_eq!(one(bench.asked(keys::QUERY_NAMESPACES, Vec::new(), none())), Some(Value::string("job")));
+    assert_eq!(one(bench.asked(keys::JOB_SIZE, Vec::new(), none())), Some(Value::Uint32(4)));
+    for (key, ranks) in [(keys::QUERY_PROC_TABLE, 4), (keys::QUERY_LOCAL_PROC_TABLE, 2)] {
+        let job = vec![Info::new(keys::NSPACE, Value::string("job"))];
+        let Some(Value::DataArray(table)) = one(bench.asked(key, job, none())) else { panic!("{key}") };
+        let hosts: Vec<_> = table
+            .items
+            .iter()
+            .map(|item| match item {
+                Value::ProcInfo(info) => (info.proc.rank.0, info.hostname.clone().unwrap().into_string().unwrap()),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let expected: Vec<_> = (0..ranks).map(|rank| (rank, NODES[rank as usize / 2].to_owned())).collect();
+        assert_eq!(hosts, expected, "{key}");
+    }
+    let of_rank = vec![Info::new(keys::RANK, Value::Rank(Rank(3)))];
+    assert_eq!(one(bench.asked(keys::HOSTNAME, of_rank, none())), Some(Value::string("nodeB")));
+    let Some(Value::DataArray(all)) = one(bench.asked(keys::QUERY_NAMESPACE_INFO, Vec::new(), none())) else {
+        panic!()
+    };
+    assert_eq!(all.items.len(), 1);
+    // What nobody knows; what the host says, whatever has been registered.
+    assert_eq!(bench.asked("pmix.nobody", Vec::new(), none()), (Status::ERR_NOT_SUPPORTED, Vec::new()));
+    let said = vec![Info::new(keys::QUERY_NAMESPACES, Value::string("a,b"))];
+    let answer = Answer::Infos(Status::SUCCESS, Info::copies(&said).unwrap());
+    assert_eq!(bench.asked(keys::QUERY_NAMESPACES, Vec::new(), answer), (Status::SUCCESS, said));
+    // Some of what is asked.
+    let keys = [keys::JOB_SIZE, "pmix.nobody"].map(|key| CString::new(key).unwrap()).to_vec();
+    bench.request(0, 61, Request::Query { queries: vec![Query { keys, qualifiers: Vec::new() }] });
+    bench.answer_last(none());
+    let reply = InfosReply::decode(PLAIN, Version::OURS, &bench.reply(0, 61).unwrap()).unwrap();
+    assert_eq!((reply.status, reply.infos.map(|infos| infos.len())), (Status::QUERY_PARTIAL_SUCCESS, Some(1)));
+}
+
+#[test]
+fn process_sets_are_known_without_the_host() {
+    let mut bench = Bench::new(0, 1, 2);
+    bench.engine.set_process_set(c"two".into(), Some(vec![proc(1)]));
+    bench.engine.set_process_set(c"one".into(), Some(everybody()));
+    let names = bench.asked(keys::QUERY_PSET_NAMES, Vec::new(), Answer::Op(Status::ERROR));
+    assert_eq!(names.1[0].value, Value::string("one,two"));
+    assert_eq!(bench.asked(keys::QUERY_NUM_PSETS, Vec::new(), Answer::Op(Status::ERROR)).1[0].value, Value::Size(2));
+    let set = vec![Info::new(keys::PSET_NAME, Value::string("two"))];
+    let members = DataArray { ty: DataType::PROC, items: vec![Value::Proc(proc(1))] };
+    let told = bench.asked(keys::QUERY_PSET_MEMBERSHIP, set, Answer::Op(Status::ERROR));
+    assert_eq!(told.1[0].value, Value::DataArray(Box::new(members)));
+    assert!(bench.upcalls.is_empty());
+    // With something that is the host's.
+    let keys = [keys::QUERY_NUM_PSETS, keys::QUERY_QUEUE_LIST].map(|key| CString::new(key).unwrap()).to_vec();
+    bench.request(0, 61, Request::Query { queries: vec![Query { keys, qualifiers: Vec::new() }] });
+    let asked = bench.answer_last(Answer::Op(Status::ERR_NOT_FOUND));
+    assert!(
+        matches!(asked, Upcall::Query { queries, .. } if queries[0].keys == [CString::new(keys::QUERY_QUEUE_LIST).unwrap()])
+    );
+    let reply = InfosReply::decode(PLAIN, Version::OURS, &bench.reply(0, 61).unwrap()).unwrap();
+    assert_eq!((reply.status, reply.infos.map(|infos| infos.len())), (Status::QUERY_PARTIAL_SUCCESS, Some(1)));
+    // The last one is gone: all of it is the host's again.
+    bench.engine.set_process_set(c"one".into(), None);
+    bench.engine.set_process_set(c"two".into(), None);
+    let gone = bench.asked(keys::QUERY_NUM_PSETS, Vec::new(), Answer::Op(Status::ERR_NOT_SUPPORTED));
+    assert_eq!(gone.0, Status::ERR_NOT_SUPPORTED);
 }

@@ -43,6 +43,7 @@ fn job() -> JobData {
             hostname: hostname.clone().into_bytes(),
             aliases: vec![format!("alias{row}").into_bytes()],
             values: [(Key::from(keys::HOSTNAME), Value::string(hostname))].into(),
+            ..Node::default()
         });
     }
     for rank in 0..8u32 {

@@ -1,0 +1,330 @@
+//! Tools: processes at a server of their own choice, or at several of them in turn.
+//!
+//! A tool is a [`Client`] whose link can be turned to another server ([`Servers`]). Nothing of this costs a launched
+//! client anything.
+
+mod find;
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use pmix_dstore::codec::{BufferType, Dialect, Module};
+use pmix_dstore::job::JobData;
+use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, Value, keys};
+
+use self::find::Wanted;
+use crate::channel::{Channel, Offline, Sink};
+use crate::client::{Client, Inner, Standing, job_info, sink};
+use crate::get::timeout_of;
+use crate::rendezvous::Contact;
+use crate::wire::reply::StatusReply;
+use crate::wire::{PeerKind, Reply, Request, Version};
+use crate::{Environment, Job, Link, ReplyFn};
+
+/// A server that says nothing for so long is none.
+const CONNECT_TIME: Duration = Duration::from_secs(30);
+/// So long is waited for the answer to a farewell.
+const FAREWELL_TIME: Duration = Duration::from_secs(10);
+
+/// The servers of a tool, as one link: that to the server in use.
+pub struct Servers {
+    /// The first is in use.
+    links: Mutex<Vec<(Proc, Arc<dyn Link>)>>,
+    /// What is used where there is none.
+    offline: Offline,
+    env: Environment,
+    me: OnceLock<Proc>,
+    kind: Kind,
+    client: Arc<OnceLock<Weak<Inner>>>,
+    /// The tool began with a server, and says farewell to the one in use itself.
+    is_client: OnceLock<bool>,
+}
+
+/// What the process is, whoever named it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Tool,
+    Launcher,
+}
+
+impl Kind {
+    fn in_handshake(self, has_name: bool, was_launched: bool) -> PeerKind {
+        match (self, has_name, was_launched) {
+            (Kind::Tool, _, true) => PeerKind::ToolClient,
+            (Kind::Tool, true, _) => PeerKind::ToolWithId,
+            (Kind::Tool, false, _) => PeerKind::Tool,
+            (Kind::Launcher, _, true) => PeerKind::LauncherClient,
+            (Kind::Launcher, true, _) => PeerKind::LauncherWithId,
+            (Kind::Launcher, false, _) => PeerKind::Launcher,
+        }
+    }
+}
+
+/// Connects this process as a tool, as `infos` and its environment say: the attributes of `PMIx_tool_init`.
+///
+/// # Errors
+/// `UNREACH` where no server is found or the one that is refuses, unless it is optional; `TIMEOUT`; `BAD_PARAM`; `NOMEM`.
+pub fn connect(env: Environment, infos: &[Info]) -> Result<(Client, Arc<Servers>)> {
+    let wanted = Wanted::read(infos)?;
+    let own = own_name(&env, infos)?;
+    let is_launcher = infos.iter().any(|info| info.key.is(keys::LAUNCHER) && info.value.is_true());
+    let kind = if is_launcher { Kind::Launcher } else { Kind::Tool };
+    let servers = Arc::new(Servers {
+        links: Mutex::default(),
+        offline: Offline::new()?,
+        me: own.clone().map(OnceLock::from).unwrap_or_default(),
+        kind,
+        client: Arc::default(),
+        is_client: OnceLock::new(),
+        env,
+    });
+    if !wanted.nobody {
+        match servers.attach(&wanted, infos, true) {
+            Err(Status::ERR_UNREACH | Status::ERR_TIMEOUT) if wanted.is_optional => {}
+            attached => drop(attached?),
+        }
+    }
+    let me = servers.me.get_or_init(|| name_alone(&servers.env)).clone();
+    let job = servers.job(&me)?;
+    let is_client = *servers.is_client.get_or_init(|| !servers.all().is_empty());
+    let standing = if is_client { Standing::Launched } else { Standing::Singleton };
+    let hostname = servers.env.hostname.clone();
+    let client = Client::with_servers(me, standing, hostname, servers.clone(), job, &servers.client);
+    Ok((client, servers))
+}
+
+/// The name of a tool that has one: from its caller, or from the server that launched it.
+fn own_name(env: &Environment, infos: &[Info]) -> Result<Option<Proc>> {
+    let find = |key: &str| infos.iter().find(|info| info.key.is(key)).map(|info| &info.value);
+    match (find(keys::TOOL_NSPACE), find(keys::TOOL_RANK)) {
+        (Some(nspace), Some(rank)) => {
+            let nspace =
+                Nspace::new(nspace.as_text().ok_or(Status::ERR_BAD_PARAM)?).map_err(|_| Status::ERR_BAD_PARAM)?;
+            let rank = match rank {
+                Value::Rank(rank) => *rank,
+                other => Rank(other.as_u32().ok_or(Status::ERR_BAD_PARAM)?),
+            };
+            Ok(Some(Proc::new(nspace, rank)))
+        }
+        (None, None) => Ok(env.nspace.clone().zip(env.rank).map(|(nspace, rank)| Proc::new(nspace, rank))),
+        _ => Err(Status::ERR_BAD_PARAM),
+    }
+}
+
+/// The name of a tool that nobody has named, in the form that released libraries give it.
+fn name_alone(env: &Environment) -> Proc {
+    let mut name = env.hostname[..env.hostname.len().min(200)].to_vec();
+    name.retain(|byte| *byte != 0);
+    name.extend_from_slice(format!(":{}", std::process::id()).as_bytes());
+    Proc::new(Nspace::new(name).expect("shorter than the limit, and without a NUL"), Rank(0))
+}
+
+/// The encoder that a server of this release knows; the newest that we announce otherwise.
+fn module_for(version: &str) -> Module {
+    match Version::parse(version) {
+        Some(version) if version < Version::new(2, 1, 0) => Module::V20,
+        Some(version) if version < Version::new(3, 0, 0) => Module::V21,
+        Some(version) if version < Version::new(4, 0, 0) => Module::V3,
+        Some(version) if version < Version::new(4, 1, 0) => Module::V4,
+        _ => Module::V41,
+    }
+}
+
+impl Servers {
+    /// Connects to one more server, and uses it where it is the first one or `PMIX_PRIMARY_SERVER` says so.
+    ///
+    /// # Errors
+    /// As [`connect`].
+    pub fn attach_to(&self, infos: &[Info]) -> Result<Proc> {
+        let is_primary = infos.iter().any(|info| info.key.is(keys::PRIMARY_SERVER) && info.value.is_true());
+        self.attach(&Wanted::read(infos)?, infos, is_primary)
+    }
+
+    fn attach(&self, wanted: &Wanted, infos: &[Info], is_primary: bool) -> Result<Proc> {
+        let deadline = Instant::now() + timeout_of(infos).unwrap_or(CONNECT_TIME);
+        let mut left = wanted.retries;
+        let (server, channel) = loop {
+            let found = wanted.find(&self.env).and_then(|contact| self.dial(&contact, wanted, infos, deadline));
+            match found {
+                Err(Status::ERR_UNREACH) if left > 0 && Instant::now() + wanted.delay < deadline => {
+                    left -= 1;
+                    thread::sleep(wanted.delay);
+                }
+                other => break other?,
+            }
+        };
+        let channel: Arc<dyn Link> = Arc::new(channel);
+        // What the server says unasked is heard at once: a tool may wait for nothing else.
+        channel.defer(Box::new(|| {}));
+        let mut links = self.links.lock();
+        let place = if is_primary { 0 } else { links.len() };
+        links.insert(place, (server.clone(), channel));
+        Ok(server)
+    }
+
+    fn dial(&self, contact: &Contact, wanted: &Wanted, infos: &[Info], deadline: Instant) -> Result<(Proc, Channel)> {
+        if self.links.lock().iter().any(|(server, _)| *server == contact.uri.proc) {
+            return Err(Status::ERR_EXISTS);
+        }
+        let me = self.me.get();
+        // By its own server it is known as a client.
+        let was_launched = !wanted.is_particular() && self.env.nspace.is_some() && self.env.server.is_some();
+        let kind = self.kind.in_handshake(me.is_some(), was_launched);
+        let mut env = self.env.clone();
+        env.server = Some(contact.uri.clone());
+        env.server_version.clone_from(&contact.version);
+        env.module = module_for(&contact.version);
+        env.buffer = if was_launched { env.buffer } else { BufferType::NonDescribed };
+        let sink: Sink = sink(Arc::clone(&self.client));
+        let (channel, reply) = Channel::connect_tool(&env, kind, me, told(infos, self.kind)?, deadline, &sink)?;
+        if let Some(assigned) = reply.assigned {
+            self.me.get_or_init(|| assigned);
+        }
+        Ok((reply.server, channel))
+    }
+
+    /// What the server in use knows of this process's job.
+    fn job(&self, me: &Proc) -> Result<JobData> {
+        let link = self.links.lock().first().map(|(_, link)| link.clone());
+        let Some(link) = link else { return Ok(JobData::new(me.nspace.clone())) };
+        match job_info(&*link, me, Instant::now() + CONNECT_TIME) {
+            // Nobody has registered a job of that name.
+            Err(Status::ERR_NOMEM) => Err(Status::ERR_NOMEM),
+            job => Ok(job.unwrap_or_else(|_| JobData::new(me.nspace.clone()))),
+        }
+    }
+
+    /// The servers, the one in use first.
+    pub fn all(&self) -> Vec<Proc> {
+        self.links.lock().iter().map(|(server, _)| server.clone()).collect()
+    }
+
+    /// Uses a server that the tool is connected to. With `PMIX_WAIT_FOR_CONNECTION` it may be connected meanwhile, by another
+    /// thread, until `PMIX_TIMEOUT`.
+    ///
+    /// # Errors
+    /// `UNREACH`, `TIMEOUT`.
+    pub fn choose(&self, server: &Proc, infos: &[Info]) -> Result<()> {
+        let waits = infos.iter().any(|info| info.key.is(keys::WAIT_FOR_CONNECTION) && info.value.is_true());
+        let deadline = Instant::now() + timeout_of(infos).unwrap_or(CONNECT_TIME);
+        loop {
+            let mut links = self.links.lock();
+            if let Some(place) = links.iter().position(|(other, _)| server.covers(other)) {
+                links[..=place].rotate_right(1);
+                return Ok(());
+            }
+            drop(links);
+            match waits {
+                false => return Err(Status::ERR_UNREACH),
+                true if Instant::now() >= deadline => return Err(Status::ERR_TIMEOUT),
+                true => thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+
+    /// Says farewell to a server.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` where the tool is not connected to it.
+    pub fn leave(&self, server: &Proc) -> Result<()> {
+        let mut links = self.links.lock();
+        let place = links.iter().position(|(other, _)| other == server).ok_or(Status::ERR_NOT_FOUND)?;
+        let (_, link) = links.remove(place);
+        drop(links);
+        farewell(&*link);
+        Ok(())
+    }
+
+    fn with<R>(&self, run: impl FnOnce(&dyn Link) -> R) -> R {
+        let link = self.links.lock().first().map(|(_, link)| link.clone());
+        match link {
+            Some(link) => run(&*link),
+            None => run(&self.offline),
+        }
+    }
+}
+
+/// Says farewell, which nobody can do anything about where it is not heard.
+fn farewell(link: &dyn Link) {
+    let request = Request::Finalize.encode(link.dialect(), link.server_version());
+    let answer = request.and_then(|request| link.request_wait(request, Some(Instant::now() + FAREWELL_TIME)));
+    let _ = answer.and_then(|answer| StatusReply::decode(link.dialect(), link.server_version(), &answer));
+    link.close();
+}
+
+/// What the server is told of this process.
+fn told(infos: &[Info], kind: Kind) -> Result<Vec<Info>> {
+    /// What concerns this side alone, or is said by the handshake.
+    const OURS: [&str; 18] = [
+        keys::SERVER_URI,
+        keys::TOOL_ATTACHMENT_FILE,
+        keys::SERVER_PIDINFO,
+        keys::SERVER_NSPACE,
+        keys::CONNECT_TO_SYSTEM,
+        keys::CONNECT_SYSTEM_FIRST,
+        keys::CONNECT_TO_SCHEDULER,
+        keys::TOOL_CONNECT_OPTIONAL,
+        keys::CONNECT_MAX_RETRIES,
+        keys::CONNECT_RETRY_DELAY,
+        keys::SYSTEM_TMPDIR,
+        keys::SERVER_TMPDIR,
+        keys::TOOL_NSPACE,
+        keys::TOOL_RANK,
+        keys::PRIMARY_SERVER,
+        keys::WAIT_FOR_CONNECTION,
+        keys::TIMEOUT,
+        keys::LAUNCHER,
+    ];
+    let mut said = Info::copies(infos)?;
+    said.retain(|info| !OURS.iter().any(|key| info.key.is(key)));
+    said.push(Info::new(keys::PROC_PID, Value::Pid(std::process::id() as i32)));
+    if kind == Kind::Launcher {
+        said.push(Info::new(keys::LAUNCHER, Value::Bool(true)));
+    }
+    let line: Vec<OsString> = std::env::args_os().collect();
+    let line: Vec<Vec<u8>> = line.into_iter().map(OsStringExt::into_vec).collect();
+    let mut line = line.join(&b' ');
+    // A handshake has its bounds.
+    line.truncate(4096);
+    said.push(Info::new(keys::CMD_LINE, Value::string(line)));
+    Ok(said)
+}
+
+impl Link for Servers {
+    fn request(&self, payload: Vec<u8>, reply: ReplyFn) {
+        self.with(|link| link.request(payload, reply));
+    }
+
+    fn request_wait(&self, payload: Vec<u8>, deadline: Option<Instant>) -> Result<Vec<u8>> {
+        self.with(|link| link.request_wait(payload, deadline))
+    }
+
+    fn send(&self, payload: Vec<u8>) -> Result<()> {
+        self.with(|link| link.send(payload))
+    }
+
+    fn defer(&self, job: Job) {
+        self.with(|link| link.defer(job));
+    }
+
+    fn dialect(&self) -> Dialect {
+        self.with(|link| link.dialect())
+    }
+
+    fn server_version(&self) -> Version {
+        self.with(|link| link.server_version())
+    }
+
+    /// The server in use may have heard the farewell already.
+    fn close(&self) {
+        let links = std::mem::take(&mut *self.links.lock());
+        for (place, (_, link)) in links.iter().enumerate() {
+            if place == 0 && self.is_client.get() == Some(&true) { link.close() } else { farewell(&**link) }
+        }
+        self.offline.close();
+    }
+}

@@ -1,0 +1,163 @@
+//! What a host may not register, because it contradicts itself or cannot be understood.
+//!
+//! Not all that looks wrong is: hosts register keys that nobody has heard of, numbers in types of their own, and fewer
+//! processes than their maps have. All that is kept. Only what would make an answer wrong is refused.
+
+use std::collections::HashSet;
+
+use super::register::{Refused, Result};
+use super::{JobData, Maps, Values, peers_of};
+use crate::model::{Info, Value, keys};
+
+/// Keys of a process that say where it runs.
+pub(super) const PLACES: [&str; 4] = [keys::HOSTNAME, keys::NODEID, keys::LOCAL_RANK, keys::NODE_RANK];
+
+const ARRAYS: [&str; 6] = [
+    keys::SESSION_INFO_ARRAY,
+    keys::JOB_INFO_ARRAY,
+    keys::APP_INFO_ARRAY,
+    keys::NODE_INFO_ARRAY,
+    keys::PROC_INFO_ARRAY,
+    keys::PROC_DATA,
+];
+
+/// Numbers that the library reads itself; any type of number will do.
+const NUMBERS: [&str; 17] = [
+    keys::RANK,
+    keys::APPNUM,
+    keys::NODEID,
+    keys::SESSION_ID,
+    keys::JOB_SIZE,
+    keys::LOCAL_SIZE,
+    keys::APP_SIZE,
+    keys::NODE_SIZE,
+    keys::UNIV_SIZE,
+    keys::MAX_PROCS,
+    keys::NUM_NODES,
+    keys::JOB_NUM_APPS,
+    keys::NPROC_OFFSET,
+    keys::GLOBAL_RANK,
+    keys::APP_RANK,
+    keys::LOCAL_RANK,
+    keys::NODE_RANK,
+];
+
+/// Texts that the library reads itself.
+const TEXTS: [&str; 4] = [keys::HOSTNAME, keys::HOSTNAME_ALIASES, keys::LOCAL_PEERS, keys::NODE_LIST];
+
+/// The type of a value.
+pub(super) fn form(info: &Info) -> Result<()> {
+    let is_one_of = |keys: &[&str]| keys.iter().any(|key| info.key.is(key));
+    let of = |what: &str| Err(Refused::new(info.key.clone(), format!("{} is no {what}", info.value.data_type())));
+    if is_one_of(&ARRAYS) {
+        return match &info.value {
+            Value::DataArray(array) if array.items.is_empty() => {
+                Err(Refused::new(info.key.clone(), "the array is empty"))
+            }
+            Value::DataArray(array) if array.items.iter().all(|item| matches!(item, Value::Info(_))) => Ok(()),
+            _ => of("array of infos"),
+        };
+    }
+    if is_one_of(&NUMBERS) && info.value.as_u32().is_none() {
+        return of("number for it");
+    }
+    if is_one_of(&TEXTS) && !matches!(info.value, Value::String(_)) {
+        return of("text");
+    }
+    if info.key.is(keys::LOCAL_PEERS) && peers_of(&info.value).is_none() {
+        return Err(Refused::new(info.key.clone(), "no list of ranks"));
+    }
+    Ok(())
+}
+
+/// The bytes of a map.
+pub(super) fn map_bytes(info: &Info) -> Result<&[u8]> {
+    match &info.value {
+        Value::Regex(bytes) | Value::ByteObject(bytes) => Ok(bytes),
+        other => other
+            .as_text()
+            .ok_or_else(|| Refused::new(info.key.clone(), format!("{} is no map", info.value.data_type()))),
+    }
+}
+
+/// The maps in themselves and beside each other.
+pub(super) fn maps(maps: &Maps) -> Result<()> {
+    let names = maps.nodes.as_deref().unwrap_or_default();
+    let mut known = HashSet::new();
+    if let Some(twice) = names.iter().find(|name| !known.insert(name.as_slice())) {
+        let why = format!("node {} is there twice", String::from_utf8_lossy(twice));
+        return Err(Refused::new(keys::NODE_MAP, why));
+    }
+    let Some(procs) = &maps.procs else { return Ok(()) };
+    if procs.len() > names.len() {
+        // The process map speaks of the nodes of the node map, which may have come with an earlier registration.
+        let why = format!("ranks on {} nodes, but {} has {}", procs.len(), keys::NODE_MAP, names.len());
+        return Err(Refused::new(keys::PROC_MAP, why));
+    }
+    let mut ranks: Vec<u32> = procs.iter().flatten().copied().collect();
+    ranks.sort_unstable();
+    match ranks.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(twice) => Err(Refused::new(keys::PROC_MAP, format!("rank {} is there twice", twice[0]))),
+        None => Ok(()),
+    }
+}
+
+/// Sizes and places that the host gave, beside what the maps say; `is_map_new` where it gave a node map now.
+pub(super) fn sizes(job: &JobData, is_map_new: bool) -> Result<()> {
+    let number = |values: &Values, key: &str| values.get(key.as_bytes()).and_then(Value::as_u32);
+    let job_size = number(&job.job, keys::JOB_SIZE);
+    let names = job.maps.nodes.as_deref().unwrap_or_default();
+    if let Some(said) = number(&job.job, keys::NUM_NODES).filter(|said| (*said as usize) < names.len()) {
+        let why = format!("{said}, but {} has {}", keys::NODE_MAP, names.len());
+        return Err(Refused::new(keys::NUM_NODES, why));
+    }
+    match &job.maps.procs {
+        Some(procs) => {
+            let placed: usize = procs.iter().map(Vec::len).sum();
+            // Fewer processes than the map has may be meant; those it has not are nowhere.
+            if let Some(said) = job_size.filter(|said| *said as usize > placed) {
+                let why = format!("{said}, but {} has {placed} ranks", keys::PROC_MAP);
+                return Err(Refused::new(keys::JOB_SIZE, why));
+            }
+        }
+        None => {
+            let is_placed = |key: &str| job.procs.columns().any(|(column, _)| column.is(key));
+            let has_peers = |values: &Values| values.contains_key(keys::LOCAL_PEERS.as_bytes());
+            let known = is_placed(keys::HOSTNAME) || is_placed(keys::NODEID);
+            if is_map_new && !known && !job.nodes.iter().any(|node| has_peers(&node.values)) {
+                let why = format!("{} says which nodes there are, and nothing who runs on them", keys::NODE_MAP);
+                return Err(Refused::new(keys::PROC_MAP, why));
+            }
+        }
+    }
+    let of_apps: u64 = job.apps.values().filter_map(|app| number(app, keys::APP_SIZE)).map(u64::from).sum();
+    if let Some(size) = job_size.filter(|size| of_apps > u64::from(*size)) {
+        let why = format!("{of_apps} in all applications, but {} is {size}", keys::JOB_SIZE);
+        return Err(Refused::new(keys::APP_SIZE, why));
+    }
+    for (row, node) in job.nodes.iter().enumerate() {
+        let mapped = job.maps.procs.as_ref().filter(|_| row < names.len()).map(|procs| {
+            let mut ranks = procs.get(row).cloned().unwrap_or_default();
+            ranks.sort_unstable();
+            ranks
+        });
+        let said = node.values.get(keys::LOCAL_PEERS.as_bytes()).and_then(peers_of).map(|mut ranks| {
+            ranks.sort_unstable();
+            ranks
+        });
+        let name = String::from_utf8_lossy(&node.hostname);
+        if let (Some(said), Some(mapped)) = (&said, &mapped)
+            && said != mapped
+        {
+            let why = format!("other ranks for node {name} than {} has", keys::PROC_MAP);
+            return Err(Refused::new(keys::LOCAL_PEERS, why));
+        }
+        let count = said.or(mapped).map(|ranks| ranks.len());
+        if let (Some(size), Some(count)) = (number(&node.values, keys::LOCAL_SIZE), count)
+            && size as usize != count
+        {
+            return Err(Refused::new(keys::LOCAL_SIZE, format!("{size} for node {name}, which has {count} ranks")));
+        }
+    }
+    Ok(())
+}

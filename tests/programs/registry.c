@@ -1,0 +1,466 @@
+/* A host that registers what it is told, and answers what can then be read: by itself, and by ranks it starts.
+ *
+ *   registry        the host; does what its standard input says, line by line
+ *   registry ask    a rank; answers the questions of its standard input
+ *
+ * Words are separated by blanks. In names and texts every byte but letters, digits and "._-" is %XX; "-" alone is NULL.
+ * Infos are written one after the other, "KEY TYPE VALUE", with the types below; an array of infos is "KEY ( INFOS )".
+ *
+ *   register NSPACE NLOCAL INFOS   registers a namespace: answers with the status
+ *   client NSPACE RANK             registers a process of this node
+ *   deregister NSPACE              forgets the namespace
+ *   nodemap TEXT, procmap TEXT     the form that the library makes of a map: answers with its bytes, all as %XX
+ *   rank NSPACE RANK LIBDIR NAME=VALUE ...
+ *                                  starts a rank with this library and these variables; the lines up to one that says
+ *                                  "end" are its questions
+ *
+ * Questions, each answered by a line with the status and, where there is one, the value:
+ *
+ *   get NSPACE RANK KEY INFOS      PMIx_Get
+ *   peers NODE NSPACE              PMIx_Resolve_peers
+ *   nodes NSPACE                   PMIx_Resolve_nodes
+ *   store NSPACE RANK INFO         PMIx_Store_internal
+ *   put SCOPE INFO                 PMIx_Put
+ *   commit, fence                  PMIx_Commit, and PMIx_Fence of all with PMIX_COLLECT_DATA
+ */
+#include "common.h"
+
+#include <pmix_server.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+__attribute__((noreturn)) static void fail(const char *what, const char *detail)
+{
+    fprintf(stderr, "registry: %s: %s\n", what, detail);
+    _exit(71);
+}
+
+/* ---- words --------------------------------------------------------------------------------------------------- */
+
+static char *rest; /* of the line being read */
+
+static char *next_word(void)
+{
+    while (*rest == ' ') {
+        rest++;
+    }
+    char *word = rest;
+    while (*rest != ' ' && *rest != '\0') {
+        rest++;
+    }
+    if (*rest == ' ') {
+        *rest++ = '\0';
+    }
+    return word;
+}
+
+/* Takes a word; undoes its %XX in place. NULL for "-". The length is that without the NUL that follows. */
+static char *next_text(size_t *len)
+{
+    char *word = next_word(), *to = word;
+    if (strcmp(word, "-") == 0) {
+        return NULL;
+    }
+    for (const char *from = word; *from != '\0';) {
+        if (*from == '%') {
+            char digits[3] = { from[1], from[2], '\0' };
+            *to++ = (char) strtol(digits, NULL, 16);
+            from += 3;
+        } else {
+            *to++ = *from++;
+        }
+    }
+    *to = '\0';
+    if (len != NULL) {
+        *len = to - word;
+    }
+    return word;
+}
+
+static void print_bytes(const char *bytes, size_t len, bool all)
+{
+    for (size_t i = 0; i < len; i++) {
+        unsigned char byte = bytes[i];
+        bool plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9') ||
+                     byte == '.' || byte == '_' || byte == '-';
+        if (plain && !all) {
+            putchar(byte);
+        } else {
+            printf("%%%02X", byte);
+        }
+    }
+}
+
+static void print_text(const char *text)
+{
+    if (text == NULL) {
+        printf("NULL");
+    } else {
+        print_bytes(text, strlen(text), false);
+    }
+}
+
+/* ---- values --------------------------------------------------------------------------------------------------- */
+
+static infos_t next_infos(void);
+
+static pmix_value_t next_value(void)
+{
+    pmix_value_t value = { .type = PMIX_UNDEF };
+    const char *type = next_word();
+    if (strcmp(type, "(") == 0) {
+        infos_t inner = next_infos();
+        return value_infos(&inner);
+    }
+    if (strcmp(type, "string") == 0) {
+        const char *text = next_text(NULL);
+        value.type = PMIX_STRING;
+        value.data.string = text == NULL ? NULL : copy_text(text);
+        return value;
+    }
+    if (strcmp(type, "regex") == 0 || strcmp(type, "bytes") == 0) {
+        size_t len = 0;
+        const char *bytes = next_text(&len);
+        value = value_bytes(bytes == NULL ? "" : bytes, len);
+        value.type = strcmp(type, "regex") == 0 ? PMIX_REGEX : PMIX_BYTE_OBJECT;
+        return value;
+    }
+    long long number = strtoll(next_word(), NULL, 10);
+    if (strcmp(type, "bool") == 0) {
+        return value_bool(number != 0);
+    } else if (strcmp(type, "uint32") == 0) {
+        return value_uint32(number);
+    } else if (strcmp(type, "uint16") == 0) {
+        return value_uint16(number);
+    } else if (strcmp(type, "uint64") == 0) {
+        return value_uint64(number);
+    } else if (strcmp(type, "int") == 0) {
+        return value_int(number);
+    } else if (strcmp(type, "rank") == 0) {
+        return value_rank(number);
+    } else if (strcmp(type, "size") == 0) {
+        value.type = PMIX_SIZE;
+        value.data.size = number;
+    } else if (strcmp(type, "undef") != 0) {
+        fail("no such type", type);
+    }
+    return value;
+}
+
+static infos_t next_infos(void)
+{
+    infos_t infos = { 0 };
+    for (;;) {
+        char *key = next_text(NULL);
+        if (key == NULL || *key == '\0' || strcmp(key, ")") == 0) {
+            return infos;
+        }
+        bool qualifies = *key == '~';
+        add(&infos, key + qualifies, next_value());
+        infos.items[infos.count - 1].flags = qualifies ? PMIX_INFO_QUALIFIER : 0;
+    }
+}
+
+static void print_value(const pmix_value_t *value);
+
+static int by_key(const void *a, const void *b)
+{
+    return strcmp(((const pmix_info_t *) a)->key, ((const pmix_info_t *) b)->key);
+}
+
+static void print_array(const pmix_data_array_t *array)
+{
+    if (array == NULL || array->type != PMIX_INFO) {
+        printf("array of type %d", array == NULL ? 0 : array->type);
+        return;
+    }
+    pmix_info_t *infos = array->array;
+    qsort(infos, array->size, sizeof(*infos), by_key);
+    printf("(");
+    for (size_t i = 0; i < array->size; i++) {
+        printf(" ");
+        print_text(infos[i].key);
+        printf(" ");
+        print_value(&infos[i].value);
+    }
+    printf(" )");
+}
+
+static void print_value(const pmix_value_t *value)
+{
+    switch (value->type) {
+    case PMIX_UNDEF: printf("undef"); break;
+    case PMIX_BOOL: printf("bool %d", value->data.flag); break;
+    case PMIX_STRING: printf("string "), print_text(value->data.string); break;
+    case PMIX_SIZE: printf("size %zu", value->data.size); break;
+    case PMIX_INT: printf("int %d", value->data.integer); break;
+    case PMIX_UINT16: printf("uint16 %u", value->data.uint16); break;
+    case PMIX_UINT32: printf("uint32 %u", value->data.uint32); break;
+    case PMIX_UINT64: printf("uint64 %lu", value->data.uint64); break;
+    case PMIX_PROC_RANK: printf("rank %u", value->data.rank); break;
+    case PMIX_REGEX:
+    case PMIX_BYTE_OBJECT:
+        printf(value->type == PMIX_REGEX ? "regex " : "bytes ");
+        print_bytes(value->data.bo.bytes, value->data.bo.size, false);
+        break;
+    case PMIX_DATA_ARRAY: print_array(value->data.darray); break;
+    default: printf("type %d", value->type); break;
+    }
+}
+
+/* ---- questions ------------------------------------------------------------------------------------------------- */
+
+static void end_answer(pmix_status_t status) { printf("%s%d\n", "status ", status); }
+
+static void copy_name(pmix_proc_t *proc, const char *nspace, pmix_rank_t rank)
+{
+    *proc = proc_of(nspace == NULL ? "" : nspace, rank);
+}
+
+static void get(void)
+{
+    pmix_proc_t proc;
+    const char *nspace = next_text(NULL);
+    copy_name(&proc, nspace, strtoul(next_word(), NULL, 10));
+    const char *key = next_text(NULL);
+    infos_t infos = next_infos();
+    pmix_value_t *value = NULL;
+    pmix_status_t status = PMIx_Get(&proc, key, infos.items, infos.count, &value);
+    free_infos(&infos);
+    if (status == PMIX_SUCCESS && value != NULL) {
+        print_value(value);
+        printf(" ");
+    }
+    if (value != NULL) {
+        PMIX_VALUE_RELEASE(value);
+    }
+    end_answer(status);
+}
+
+static void peers(void)
+{
+    const char *node = next_text(NULL), *nspace = next_text(NULL);
+    pmix_proc_t *procs = NULL;
+    size_t count = 0;
+    pmix_status_t status = PMIx_Resolve_peers(node, nspace, &procs, &count);
+    for (size_t i = 0; status == PMIX_SUCCESS && i < count; i++) {
+        print_text(procs[i].nspace);
+        printf(":%u ", procs[i].rank);
+    }
+    if (procs != NULL) {
+        PMIX_PROC_FREE(procs, count);
+    }
+    end_answer(status);
+}
+
+static void nodes(void)
+{
+    char *list = NULL;
+    pmix_status_t status = PMIx_Resolve_nodes(next_text(NULL), &list);
+    if (status == PMIX_SUCCESS) {
+        print_text(list);
+        printf(" ");
+    }
+    free(list);
+    end_answer(status);
+}
+
+static void store(void)
+{
+    pmix_proc_t proc;
+    const char *nspace = next_text(NULL);
+    copy_name(&proc, nspace, strtoul(next_word(), NULL, 10));
+    infos_t infos = next_infos();
+    end_answer(PMIx_Store_internal(&proc, infos.items[0].key, &infos.items[0].value));
+    free_infos(&infos);
+}
+
+static void put(void)
+{
+    int scope = atoi(next_word());
+    infos_t infos = next_infos();
+    end_answer(PMIx_Put(scope, infos.items[0].key, &infos.items[0].value));
+    free_infos(&infos);
+}
+
+/* Answers a question; false where it is none. */
+static bool answer(const char *what)
+{
+    if (strcmp(what, "get") == 0) {
+        get();
+    } else if (strcmp(what, "peers") == 0) {
+        peers();
+    } else if (strcmp(what, "nodes") == 0) {
+        nodes();
+    } else if (strcmp(what, "store") == 0) {
+        store();
+    } else if (strcmp(what, "put") == 0) {
+        put();
+    } else if (strcmp(what, "commit") == 0) {
+        end_answer(PMIx_Commit());
+    } else if (strcmp(what, "fence") == 0) {
+        end_answer(collecting_fence());
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static char *next_line(void)
+{
+    static char *line;
+    static size_t room;
+    ssize_t len = getline(&line, &room, stdin);
+    if (len <= 0) {
+        return NULL;
+    }
+    line[strcspn(line, "\n")] = '\0';
+    rest = line;
+    return line;
+}
+
+static int ask(void)
+{
+    pmix_proc_t me;
+    pmix_status_t status = PMIx_Init(&me, NULL, 0);
+    if (status != PMIX_SUCCESS) {
+        fail("PMIx_Init", PMIx_Error_string(status));
+    }
+    while (next_line() != NULL) {
+        const char *what = next_word();
+        if (!answer(what)) {
+            fail("no such question", what);
+        }
+    }
+    fflush(stdout);
+    return PMIx_Finalize(NULL, 0) == PMIX_SUCCESS ? 0 : 1;
+}
+
+/* ---- the host --------------------------------------------------------------------------------------------------- */
+
+static const char *self;
+
+static void register_nspace(void)
+{
+    pmix_proc_t proc;
+    const char *nspace = next_text(NULL);
+    copy_name(&proc, nspace, PMIX_RANK_WILDCARD);
+    int nlocal = atoi(next_word());
+    infos_t infos = next_infos();
+    pmix_status_t status = PMIx_server_register_nspace(proc.nspace, nlocal, infos.items, infos.count, NULL, NULL);
+    free_infos(&infos);
+    end_answer(status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status);
+}
+
+static void register_client(void)
+{
+    pmix_proc_t proc;
+    const char *nspace = next_text(NULL);
+    copy_name(&proc, nspace, strtoul(next_word(), NULL, 10));
+    pmix_status_t status = PMIx_server_register_client(&proc, getuid(), getgid(), NULL, NULL, NULL);
+    end_answer(status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status);
+}
+
+/* How long a map is depends on its form: only one of them ends with its NUL. */
+static void make_map(pmix_status_t (*make)(const char *, char **))
+{
+    char *map = NULL;
+    pmix_status_t status = make(next_text(NULL), &map);
+    if (status == PMIX_SUCCESS) {
+        size_t len = strlen(map) + 1;
+        if (strcmp(map, "blob:") == 0) {
+            len += strlen(map + len) + 1;
+            size_t body = strtoul(map + len + strlen("size="), NULL, 10);
+            len += strlen(map + len) + 1 + body;
+        }
+        print_bytes(map, len, true);
+        printf(" ");
+    }
+    free(map);
+    end_answer(status);
+}
+
+static void start_rank(void)
+{
+    pmix_proc_t proc;
+    const char *nspace = next_text(NULL);
+    copy_name(&proc, nspace, strtoul(next_word(), NULL, 10));
+    char *libraries = copy_text(next_text(NULL));
+    pmix_status_t status;
+    char **env = NULL;
+    for (size_t i = 0; environ[i] != NULL; i++) {
+        PMIX_ARGV_APPEND(status, env, environ[i]);
+    }
+    status = PMIx_server_setup_fork(&proc, &env);
+    if (status != PMIX_SUCCESS) {
+        fail("PMIx_server_setup_fork", PMIx_Error_string(status));
+    }
+    PMIX_SETENV(status, "LD_LIBRARY_PATH", libraries, &env);
+    for (char *name = next_word(); *name != '\0'; name = next_word()) {
+        char *value = strchr(name, '=');
+        *value++ = '\0';
+        PMIX_SETENV(status, name, value, &env);
+    }
+    int questions = memfd_create("questions", MFD_CLOEXEC);
+    char *line;
+    while ((line = next_line()) != NULL && strcmp(line, "end") != 0) {
+        dprintf(questions, "%s\n", line);
+    }
+    lseek(questions, 0, SEEK_SET);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        char *argv[] = { (char *) self, "ask", NULL };
+        dup2(questions, STDIN_FILENO);
+        execve(self, argv, env);
+        _exit(72);
+    }
+    close(questions);
+    int code = 0;
+    if (child < 0 || waitpid(child, &code, 0) != child || code != 0) {
+        fprintf(stderr, "registry: rank %u of %s ended with %#x\n", proc.rank, proc.nspace, code);
+    }
+    PMIX_ARGV_FREE(env);
+    free(libraries);
+    /* Two more blank lines than a rank writes: where its answers end. */
+    printf("rank ended with %d\n", code);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "ask") == 0) {
+        alarm(300);
+        return ask();
+    }
+    self = argv[0];
+    static pmix_server_module_t module;
+    pmix_status_t status = PMIx_server_init(&module, NULL, 0);
+    if (status != PMIX_SUCCESS) {
+        fail("PMIx_server_init", PMIx_Error_string(status));
+    }
+    while (next_line() != NULL) {
+        const char *what = next_word();
+        if (strcmp(what, "register") == 0) {
+            register_nspace();
+        } else if (strcmp(what, "client") == 0) {
+            register_client();
+        } else if (strcmp(what, "deregister") == 0) {
+            PMIx_server_deregister_nspace(next_text(NULL), NULL, NULL);
+        } else if (strcmp(what, "rank") == 0) {
+            start_rank();
+        } else if (strcmp(what, "nodemap") == 0) {
+            make_map(PMIx_generate_regex);
+        } else if (strcmp(what, "procmap") == 0) {
+            make_map(PMIx_generate_ppn);
+        } else if (!answer(what)) {
+            fail("no such order", what);
+        }
+    }
+    fflush(stdout);
+    return PMIx_server_finalize() == PMIX_SUCCESS ? 0 : 1;
+}

@@ -1,0 +1,204 @@
+/* A tool that does what its arguments say, in their order, and says what came of it, a line for each.
+ *
+ *   tool [--pid N] [--uri URI] [--file FILE] [--nspace NAME] [--system] [--first] [--name NSPACE:RANK] [--alone]
+ *        [--optional] [--retry N] [--launcher] WORD...
+ *
+ *   servers          the servers that it is connected to, the one in use first
+ *   attach=URI       connects to one more server; primary=URI also uses it
+ *   use=NSPACE:RANK  uses another server
+ *   leave=NSPACE:RANK
+ *   get=NSPACE:RANK:KEY, publish=KEY, lookup=KEY, query=KEY, event=CODE
+ *   await=CODE       waits for an event of this code, for which handlers are registered first of all
+ *   again            begins and ends once more within
+ */
+#include "common.h"
+
+#include <pmix_tool.h>
+
+#include <dlfcn.h>
+#include <time.h>
+
+static infos_t wanted;
+static volatile int awaited;
+
+static void handler(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+                    pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *cbdata)
+{
+    (void) id;
+    (void) source;
+    (void) info;
+    (void) ninfo;
+    (void) results;
+    (void) nresults;
+    __atomic_store_n(&awaited, status, __ATOMIC_RELEASE);
+    done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
+}
+
+static pmix_proc_t named(const char *text)
+{
+    char nspace[PMIX_MAX_NSLEN + 1] = "";
+    const char *colon = strrchr(text, ':');
+    if (colon != NULL) {
+        strncpy(nspace, text, colon - text);
+    }
+    return proc_of(nspace, colon != NULL ? strtoul(colon + 1, NULL, 10) : 0);
+}
+
+static void read_wanted(int argc, char **argv, int *at)
+{
+    for (; *at < argc && strncmp(argv[*at], "--", 2) == 0; ++*at) {
+        const char *name = argv[*at] + 2, *value = *at + 1 < argc ? argv[*at + 1] : "";
+        bool takes = true;
+        if (strcmp(name, "pid") == 0) {
+            pmix_value_t pid = { .type = PMIX_PID };
+            pid.data.pid = atoi(value);
+            add(&wanted, PMIX_SERVER_PIDINFO, pid);
+        } else if (strcmp(name, "uri") == 0) {
+            add(&wanted, PMIX_SERVER_URI, value_string(value));
+        } else if (strcmp(name, "file") == 0) {
+            add(&wanted, PMIX_TOOL_ATTACHMENT_FILE, value_string(value));
+        } else if (strcmp(name, "nspace") == 0) {
+            add(&wanted, PMIX_SERVER_NSPACE, value_string(value));
+        } else if (strcmp(name, "retry") == 0) {
+            add(&wanted, PMIX_CONNECT_RETRY_DELAY, value_uint32(1));
+            add(&wanted, PMIX_CONNECT_MAX_RETRIES, value_uint32(atoi(value)));
+        } else if (strcmp(name, "name") == 0) {
+            pmix_proc_t proc = named(value);
+            add(&wanted, PMIX_TOOL_NSPACE, value_string(proc.nspace));
+            add(&wanted, PMIX_TOOL_RANK, value_rank(proc.rank));
+        } else {
+            takes = false;
+            const char *key = strcmp(name, "system") == 0     ? PMIX_CONNECT_TO_SYSTEM
+                              : strcmp(name, "first") == 0    ? PMIX_CONNECT_SYSTEM_FIRST
+                              : strcmp(name, "alone") == 0    ? PMIX_TOOL_DO_NOT_CONNECT
+                              : strcmp(name, "optional") == 0 ? PMIX_TOOL_CONNECT_OPTIONAL
+                                                              : PMIX_LAUNCHER;
+            add(&wanted, key, value_bool(true));
+        }
+        *at += takes;
+    }
+}
+
+static void say_servers(void)
+{
+    pmix_proc_t *servers = NULL;
+    size_t count = 0;
+    pmix_status_t status = PMIx_tool_get_servers(&servers, &count);
+    say("servers: %d, %zu, first %s:%u", status, status == PMIX_SUCCESS ? count : 0,
+        status == PMIX_SUCCESS && count > 0 ? servers[0].nspace : "-", status == PMIX_SUCCESS && count > 0 ? servers[0].rank : 0);
+    /* Not in releases before 4.2.9. */
+    bool (*is_connected)(void) = (bool (*)(void)) dlsym(RTLD_DEFAULT, "PMIx_tool_is_connected");
+    if (is_connected != NULL) {
+        say("is connected: %d", is_connected());
+    }
+}
+
+static void attach(const char *uri, bool is_primary)
+{
+    infos_t infos = { 0 };
+    add(&infos, PMIX_SERVER_URI, value_string(uri));
+    add(&infos, PMIX_CONNECT_RETRY_DELAY, value_uint32(1));
+    add(&infos, PMIX_CONNECT_MAX_RETRIES, value_uint32(20));
+    if (is_primary) {
+        add(&infos, PMIX_PRIMARY_SERVER, value_bool(true));
+    }
+    pmix_proc_t me = proc_of("", 0), server = proc_of("", 0);
+    pmix_status_t status = PMIx_tool_attach_to_server(&me, &server, infos.items, infos.count);
+    say("attach: %d, %s:%u", status, server.nspace, server.rank);
+    free_infos(&infos);
+}
+
+static void get(char *text)
+{
+    char *colon = strrchr(text, ':');
+    *colon = '\0';
+    pmix_proc_t proc = named(text);
+    pmix_value_t *value = NULL;
+    pmix_status_t status = PMIx_Get(&proc, colon + 1, NULL, 0, &value);
+    if (status != PMIX_SUCCESS) {
+        say("get %s: %d", colon + 1, status);
+    } else if (value->type == PMIX_STRING) {
+        say("get %s: 0, %s", colon + 1, value->data.string);
+    } else {
+        say("get %s: 0, %u", colon + 1, value->data.uint32);
+    }
+}
+
+static void query(char *key)
+{
+    char *keys[] = { key, NULL };
+    pmix_query_t question = { .keys = keys };
+    pmix_info_t *results = NULL;
+    size_t count = 0;
+    pmix_status_t status = PMIx_Query_info(&question, 1, &results, &count);
+    bool is_text = status == PMIX_SUCCESS && count > 0 && results[0].value.type == PMIX_STRING;
+    say("query %s: %d, %zu, %s", key, status, count, is_text ? results[0].value.data.string : "-");
+}
+
+static void await_event(int code)
+{
+    for (int i = 0; i < 3000 && __atomic_load_n(&awaited, __ATOMIC_ACQUIRE) != code; i++) {
+        usleep(10000);
+    }
+    say("event: %d", __atomic_load_n(&awaited, __ATOMIC_ACQUIRE));
+}
+
+int main(int argc, char **argv)
+{
+    int at = 1;
+    read_wanted(argc, argv, &at);
+    pmix_proc_t me = proc_of("", 0);
+    pmix_status_t status = PMIx_tool_init(&me, wanted.items, wanted.count);
+    say("init: %d", status);
+    if (status != PMIX_SUCCESS) {
+        return 1;
+    }
+    say("me: %s:%u", me.nspace, me.rank);
+    for (int i = at; i < argc; i++) {
+        if (strncmp(argv[i], "await=", 6) == 0) {
+            pmix_status_t code = atoi(argv[i] + 6);
+            say("register: %d", PMIx_Register_event_handler(&code, 1, NULL, 0, handler, NULL, NULL) >= 0);
+        }
+    }
+    for (; at < argc; at++) {
+        char *word = argv[at], *value = strchr(word, '=');
+        value = value != NULL ? value + 1 : word + strlen(word);
+        if (strcmp(word, "servers") == 0) {
+            say_servers();
+        } else if (strncmp(word, "attach=", 7) == 0 || strncmp(word, "primary=", 8) == 0) {
+            attach(value, word[0] == 'p');
+        } else if (strncmp(word, "use=", 4) == 0) {
+            pmix_proc_t server = named(value);
+            say("use: %d", PMIx_tool_set_server(&server, NULL, 0));
+        } else if (strncmp(word, "leave=", 6) == 0) {
+            pmix_proc_t server = named(value);
+            say("leave: %d", PMIx_tool_disconnect(&server));
+        } else if (strncmp(word, "get=", 4) == 0) {
+            get(value);
+        } else if (strncmp(word, "publish=", 8) == 0) {
+            infos_t infos = { 0 };
+            add(&infos, value, value_uint32(77));
+            say("publish: %d", PMIx_Publish(infos.items, infos.count));
+            free_infos(&infos);
+        } else if (strncmp(word, "lookup=", 7) == 0) {
+            pmix_pdata_t data;
+            memset(&data, 0, sizeof(data));
+            strncpy(data.key, value, PMIX_MAX_KEYLEN);
+            pmix_status_t found = PMIx_Lookup(&data, 1, NULL, 0);
+            say("lookup: %d, %u of %s:%u", found, data.value.data.uint32, data.proc.nspace, data.proc.rank);
+        } else if (strncmp(word, "query=", 6) == 0) {
+            query(value);
+        } else if (strncmp(word, "event=", 6) == 0) {
+            say("notify: %d", PMIx_Notify_event(atoi(value), &me, PMIX_RANGE_LOCAL, NULL, 0, NULL, NULL));
+        } else if (strncmp(word, "await=", 6) == 0) {
+            await_event(atoi(value));
+        } else if (strcmp(word, "again") == 0) {
+            pmix_status_t begun = PMIx_tool_init(NULL, NULL, 0);
+            say("again: %d, %d", begun, PMIx_tool_finalize());
+        } else {
+            say("what is %s?", word);
+        }
+    }
+    say("finalize: %d", PMIx_tool_finalize());
+    return 0;
+}

@@ -1,0 +1,59 @@
+//! The program `registry`: a host that does what a script says, and answers for itself and for ranks that it starts.
+//!
+//! What the script may say stands at the head of `tests/programs/registry.c`.
+
+use std::fmt::Write;
+
+use crate::{Ended, Library, Run, program};
+
+/// Runs a script with a library; gives the lines with which it was answered.
+///
+/// # Panics
+/// Where the host fails, or one of its ranks.
+pub fn run(library: Library, script: &str) -> Vec<String> {
+    let ended = ended(library, script);
+    assert_eq!(ended.code(), 0, "{library:?}: {}", ended.stderr);
+    let failed = ended.stderr.lines().find(|line| line.starts_with("registry: "));
+    assert_eq!(failed, None, "{library:?}");
+    ended.stdout.lines().map(str::to_owned).collect()
+}
+
+/// As [`run`], with all that was printed, on standard error too.
+pub fn ended(library: Library, script: &str) -> Ended {
+    Run::new(program("registry"), library).input(script.as_bytes().to_vec()).run()
+}
+
+/// A text as scripts and answers have it.
+pub fn text(text: impl AsRef<[u8]>) -> String {
+    let mut written = String::new();
+    for byte in text.as_ref() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'_' | b'-' => written.push(char::from(*byte)),
+            other => drop(write!(written, "%{other:02X}")),
+        }
+    }
+    // Alone it would stand for no text at all.
+    if written == "-" { "%2D".into() } else { written }
+}
+
+/// The bytes of a text in an answer.
+///
+/// # Panics
+/// For what is no such text.
+pub fn bytes(text: &str) -> Vec<u8> {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        bytes.push(u8::from_str_radix(&part[..2], 16).expect("two digits"));
+        bytes.extend_from_slice(&part.as_bytes()[2..]);
+    }
+    bytes
+}
+
+/// The answer to a question that succeeded, without its status.
+///
+/// # Panics
+/// For one that did not.
+pub fn success(answer: &str) -> &str {
+    answer.strip_suffix("status 0").unwrap_or_else(|| panic!("{answer}")).trim_end()
+}

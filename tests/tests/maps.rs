@@ -1,0 +1,169 @@
+//! Node and process maps, between our library and the stock one: what either makes of a list, either reads.
+//!
+//! `PMIX_TEST_PEERS` may name stock libraries of other releases, which are then asked as well.
+
+use std::collections::HashSet;
+use std::iter;
+
+use pmix_tests::registry::{self, bytes, success, text};
+use pmix_tests::{Library, Random, times};
+
+/// Where the ranks of a job run: nodes with their ranks.
+type Layout = Vec<(String, Vec<u32>)>;
+
+/// Lists that one process is given.
+const CHUNK: usize = 500;
+
+/// Names of nodes as sites give them.
+fn names(random: &mut Random) -> Vec<String> {
+    let count = 1 + random.below(12);
+    let mut names: Vec<String> = Vec::new();
+    while names.len() < count {
+        let prefix = *random.pick(&["n", "node", "odin", "nid", "c", "gpu", "", "R", "x"]);
+        let width = *random.pick(&[0, 0, 2, 3, 5]);
+        let first = *random.pick(&[0, 1, 7, 8, 9, 98, 99, 100, 999, 12345, 99_999_999]);
+        let suffix =
+            *random.pick(&["", "", "", "a", "x", "-ib", "-hsn0", ".cluster", ".site.example.org", "s1b2", "n07"]);
+        let middle = *random.pick(&["", "", "", "r1i2n", "-", "0-", "c0-0c1s", "_"]);
+        for number in (first..).step_by(1 + random.below(3)).take(1 + random.below(6)) {
+            names.push(format!("{prefix}{middle}{number:0width$}{suffix}"));
+        }
+        names.extend(random.one_in(8).then(|| format!("10.0.{}.{}", random.below(256), random.below(256))));
+        names.extend(random.one_in(8).then(|| "login".to_owned()));
+        if random.one_in(4) {
+            random.shuffle(&mut names);
+        }
+    }
+    // A job has a node once; for 5.0 and later also one of two that differ behind their first dot.
+    let mut known = HashSet::new();
+    names.retain(|name| known.insert(name.split('.').next().map(str::to_owned)));
+    names
+}
+
+fn layout(random: &mut Random) -> Layout {
+    let names = names(random);
+    let per_node = 1 + random.below(6);
+    let count = names.len() * per_node;
+    let mut ranks: Vec<u32> = (0..count as u32).collect();
+    match random.below(3) {
+        0 => {}
+        // In turn.
+        1 => ranks.sort_by_key(|rank| (*rank as usize % names.len(), *rank)),
+        _ => random.shuffle(&mut ranks),
+    }
+    let mut rest = ranks.into_iter();
+    let mut nodes: Layout = names.into_iter().map(|name| (name, rest.by_ref().take(per_node).collect())).collect();
+    // Not all have as many.
+    for (_, ranks) in &mut nodes {
+        let left = 1 + random.below(ranks.len());
+        ranks.truncate(if random.one_in(3) { left } else { ranks.len() });
+    }
+    nodes
+}
+
+/// The map of the nodes, and that of the ranks, with ranges where `ranges` says so.
+fn texts(layout: &Layout, ranges: bool) -> (String, String) {
+    let names: Vec<&str> = layout.iter().map(|(name, _)| name.as_str()).collect();
+    let fields = layout.iter().map(|(_, ranks)| {
+        let is_range = ranges
+            && ranks.len() > 1
+            && ranks.is_sorted()
+            && ranks.len() as u32 == ranks[ranks.len() - 1] - ranks[0] + 1;
+        match is_range {
+            true => format!("{}-{}", ranks[0], ranks[ranks.len() - 1]),
+            false => ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(","),
+        }
+    });
+    (names.join(","), fields.collect::<Vec<_>>().join(";"))
+}
+
+/// What a library makes of maps.
+fn generated(library: Library, maps: &[(String, String)]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let script: String =
+        maps.iter().map(|(nodes, ppn)| format!("nodemap {}\nprocmap {}\n", text(nodes), text(ppn))).collect();
+    let answers = registry::run(library, &script);
+    assert_eq!(answers.len(), 2 * maps.len());
+    answers.chunks(2).map(|pair| (bytes(success(&pair[0])), bytes(success(&pair[1])))).collect()
+}
+
+/// What a library reads in maps, of which it is to have these nodes.
+fn read(library: Library, maps: &[(Vec<u8>, Vec<u8>)], layouts: &[Layout]) -> Vec<Layout> {
+    let mut script = String::new();
+    for (number, ((nodes, ppn), layout)) in iter::zip(maps, layouts).enumerate() {
+        // Most hosts call them strings, which only the compressed form is not.
+        let string = number % 2 == 0 && !nodes.starts_with(b"blob:") && !ppn.starts_with(b"blob:");
+        let (ty, end) = if string { ("string", 1) } else { ("regex", 0) };
+        let [nodes, ppn] = [nodes, ppn].map(|map| text(&map[..map.len() - end]));
+        script += &format!("register job{number} 0 pmix.nmap {ty} {nodes} pmix.pmap {ty} {ppn}\nnodes job{number}\n");
+        script.extend(layout.iter().map(|(name, _)| format!("peers {} job{number}\n", text(name))));
+        script += &format!("deregister job{number}\n");
+    }
+    let answers = registry::run(library, &script);
+    let mut answers = answers.iter();
+    let mut next = || answers.next().expect("an answer to each question").as_str();
+    let mut found = Vec::new();
+    for layout in layouts {
+        assert_eq!(next(), "status 0", "a registration");
+        let names = String::from_utf8(bytes(success(next()))).expect("a text");
+        let peers: Vec<Vec<u32>> = layout
+            .iter()
+            .map(|_| next().split(' ').filter_map(|word| word.split_once(':')?.1.parse().ok()).collect())
+            .collect();
+        let mut of_name = iter::zip(layout.iter().map(|(name, _)| name), peers);
+        let in_order =
+            names.split(',').map(|name| (name.to_owned(), of_name.next().map_or(Vec::new(), |(_, ranks)| ranks)));
+        found.push(in_order.collect());
+    }
+    found
+}
+
+#[test]
+fn what_one_library_writes_the_other_reads() {
+    let ours = Library::ours();
+    let stock: Vec<Library> = iter::once(Library::Stock).chain(Library::others().iter().copied()).collect();
+    let mut random = Random::new(1);
+    for _ in 0..times(1, 20) {
+        let layouts: Vec<Layout> = (0..CHUNK).map(|_| layout(&mut random)).collect();
+        let maps: Vec<_> = layouts.iter().map(|layout| texts(layout, random.one_in(2))).collect();
+        let written = generated(ours, &maps);
+        for reader in stock.iter().chain([&ours]) {
+            for (found, layout) in iter::zip(read(*reader, &written, &layouts), &layouts) {
+                assert_eq!(found, *layout, "{reader:?} reads what we wrote");
+            }
+        }
+        // Stock libraries do not read ranges in each form that they write them in.
+        let maps: Vec<_> = layouts.iter().map(|layout| texts(layout, false)).collect();
+        for writer in &stock {
+            let written = generated(*writer, &maps);
+            let own = read(*writer, &written, &layouts);
+            let ours = read(ours, &written, &layouts);
+            for (number, layout) in layouts.iter().enumerate() {
+                // 3.2 and 4.2 run names together over others in between that have no number: the order is lost.
+                let is_disordered = written[number].0.starts_with(b"pmix[") && own[number] != *layout;
+                assert_eq!(ours[number], if is_disordered { &own[number] } else { layout }.clone(), "{writer:?} wrote");
+            }
+        }
+    }
+}
+
+#[test]
+fn large_maps_are_read_by_both() {
+    let per_node = 64;
+    let nodes: Layout = (0..times(256, 16_384))
+        .map(|node| (format!("nid{node:06}"), (node * per_node..(node + 1) * per_node).collect()))
+        .collect();
+    for ranges in [false, true] {
+        let maps = [texts(&nodes, ranges)];
+        let layouts = [nodes.clone()];
+        for (writer, reader) in
+            [(Library::ours(), Library::Stock), (Library::Stock, Library::ours()), (Library::ours(), Library::ours())]
+        {
+            // Of a long text the stock library makes the compressed form, which keeps ranges, and does not expand them.
+            if ranges && writer == Library::Stock {
+                continue;
+            }
+            let written = generated(writer, &maps);
+            assert!(read(reader, &written, &layouts)[0] == nodes, "{writer:?} to {reader:?}, ranges {ranges}");
+        }
+    }
+}
