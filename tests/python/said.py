@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 import sys
 import warnings
 
@@ -31,8 +32,9 @@ def plain(value):
         return "[" + ", ".join(plain(item) for item in value) + "]"
     if isinstance(value, (bytes, bytearray)):
         return "b" + repr(bytes(value).decode("latin-1"))
-    # What identifies a process or a user is another number each time.
-    return re.sub(rf"\b({os.getpid()}|{os.getppid()})\b", "PID", repr(value))
+    # What identifies a process is another number each time, and this machine has its own name.
+    text = re.sub(rf"\b({os.getpid()}|{os.getppid()})\b", "PID", repr(value))
+    return re.sub(rf"\b{re.escape(socket.gethostname())}\b", "HOST", text)
 
 
 def say(who, name, *results):

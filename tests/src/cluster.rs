@@ -222,6 +222,13 @@ impl Cluster {
         Down { cluster: self, node, file, registered }
     }
 
+    /// The processes of this name on the node of another one.
+    pub fn beside(&self, process: u32, name: &str) -> Vec<u32> {
+        let node = |pid: u32| fs::metadata(format!("/proc/{pid}/ns/net")).map(|metadata| metadata.ino()).ok();
+        let here = node(process);
+        self.named(name).into_iter().filter(|pid| here.is_some() && node(*pid) == here).collect()
+    }
+
     /// The processes of the cluster that have this name.
     fn named(&self, wanted: &str) -> Vec<u32> {
         let ours = fs::metadata(format!("/proc/{}/ns/pid", self.inside)).map(|metadata| metadata.ino()).ok();

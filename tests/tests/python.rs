@@ -56,7 +56,7 @@ const fn differs(ours: Side, stock: &'static str, instead: &'static str) -> Diff
 }
 
 /// All that differ, and why; `docs/differences.md` has more on each.
-const DIFFERENCES: [Difference; 19] = [
+const DIFFERENCES: [Difference; 21] = [
     // Ours knows more.
     differs(
         Side::Either,
@@ -65,6 +65,16 @@ const DIFFERENCES: [Difference; 19] = [
     ),
     differs(Side::Server, "get b'pmix.rank' of 0: -46 None", "get b'pmix.rank' of 0: 0 {val_type: 40, value: 0}"),
     differs(Side::Server, "get b'pmix.rank' of 1: -46 None", "get b'pmix.rank' of 1: 0 {val_type: 40, value: 1}"),
+    differs(
+        Side::Server,
+        "get b'pmix.nmap' of 4294967294: -46 None",
+        "get b'pmix.nmap' of 4294967294: 0 {val_type: 3, value: 'raw:HOST'}",
+    ),
+    differs(
+        Side::Server,
+        "get b'pmix.pmap' of 4294967294: -46 None",
+        "get b'pmix.pmap' of 4294967294: 0 {val_type: 3, value: 'raw:0,1'}",
+    ),
     // A node that there is not has no processes. (-24 is the namespace's fault, -46 that nothing was found.)
     differs(Side::Ranks, "resolve_peers nowhere: -24 []", "resolve_peers nowhere: 0 []"),
     differs(Side::OnlyServer, "resolve_peers nowhere: -24 []", "resolve_peers nowhere: -46 []"),
