@@ -11,6 +11,13 @@ use std::sync::LazyLock;
 
 use pmix_dstore::model::{Result, Status};
 
+use crate::convert::text::string;
+
+/// What cpusets with bitmaps of hwloc's name as their source.
+pub const SOURCE: &[u8] = b"hwloc";
+/// Longer numbers than any processor's: a list from elsewhere must not make a bitmap of gigabytes.
+const DIGITS_MAX: usize = 7;
+
 /// The functions of hwloc 2 that are used here.
 pub struct Hwloc {
     alloc: unsafe extern "C" fn() -> *mut c_void,
@@ -87,8 +94,11 @@ impl Hwloc {
     /// A bitmap of a list such as `0-3,8`, which the caller owns.
     ///
     /// # Errors
-    /// `BAD_PARAM` for what is no list; `NOMEM`.
+    /// `BAD_PARAM` for what is no list, or has numbers beyond all processors; `NOMEM`.
     pub fn parse(&self, list: &CStr) -> Result<*mut c_void> {
+        if list.to_bytes().split(|byte| !byte.is_ascii_alphanumeric()).any(|number| number.len() > DIGITS_MAX) {
+            return Err(Status::ERR_BAD_PARAM);
+        }
         let bitmap = self.empty()?;
         // SAFETY: the bitmap is hwloc's and ours alone, the list a C string.
         if unsafe { (self.read)(bitmap, list.as_ptr()) } != 0 {
@@ -127,6 +137,16 @@ impl Hwloc {
         // SAFETY: the caller's promise.
         unsafe { (self.free)(bitmap) }
     }
+}
+
+/// Whether a cpuset's bitmap is hwloc's, by the name of its source.
+///
+/// # Safety
+/// `source` is NULL or a C string.
+pub unsafe fn is_hwlocs(source: *const c_char) -> bool {
+    // SAFETY: the caller's promise.
+    let source = unsafe { string(source) }.map(CStr::to_bytes).unwrap_or_default();
+    source.get(..SOURCE.len()).is_some_and(|start| start.eq_ignore_ascii_case(SOURCE))
 }
 
 /// The processors that a thread of this process may use; 0 is the caller.

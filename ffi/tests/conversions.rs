@@ -90,6 +90,8 @@ fn values() -> Vec<Value> {
         Value::DeviceDistance(Box::new(DeviceDistance { uuid: c("u"), osname: c("eth0"), ty: 4, min: 1, max: 9 })),
         Value::Device(Box::new(Device { uuid: c("u"), osname: c("eth0"), ty: 4 })),
         Value::Endpoint(Box::new(Endpoint { uuid: c("u"), osname: c("eth0"), bytes: vec![9, 8] })),
+        Value::Cpuset { source: c("hwloc"), list: c("0-3,8") },
+        Value::Cpuset { source: c("hwloc"), list: None },
         Value::ResourceUnit { ty: 3, count: 4 },
         Value::NodePid { hostname: c("n1"), nodeid: 1, pid: 2 },
         Value::Regex2 { ty: c("zlib"), bytes: vec![1, 0, 2] },

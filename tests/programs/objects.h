@@ -602,6 +602,31 @@ DISCARD(device)
     free(device->osname);
 }
 
+/* Bitmaps are hwloc's, which the library makes and frees. */
+FILL(cpuset)
+{
+    static const char *const texts[] = { "hwloc:0", "hwloc:0-3,8", "hwloc:1,3,5-63", "hwloc:100-200", "hwloc:0-" };
+    (void) depth;
+    /* Stock libraries write into the text. */
+    char *text = copy_text(texts[below(sizeof(texts) / sizeof(texts[0]))]);
+    PMIx_Parse_cpuset_string(text, object);
+    free(text);
+}
+SHOW(cpuset)
+{
+    const pmix_cpuset_t *cpuset = object;
+    char *text = NULL;
+    if (cpuset->source == NULL || cpuset->bitmap == NULL || PMIx_server_generate_cpuset_string(cpuset, &text) != 0) {
+        put_text(cpuset->source);
+    }
+    put_text(text);
+    free(text);
+}
+DISCARD(cpuset)
+{
+    PMIx_Cpuset_destruct(object);
+}
+
 FILL(endpoint)
 {
     pmix_endpoint_t *endpoint = object;
@@ -880,6 +905,7 @@ static const type_t types[] = {
     POINTER(PMIX_GEOMETRY, "GEOMETRY", pmix_geometry_t, geometry),
     POINTER(PMIX_DEVICE_DIST, "DEVICE_DIST", pmix_device_distance_t, devdist),
     POINTER(PMIX_ENDPOINT, "ENDPOINT", pmix_endpoint_t, endpoint),
+    POINTER(PMIX_PROC_CPUSET, "PROC_CPUSET", pmix_cpuset_t, cpuset),
     POINTER(PMIX_PROC_STATS, "PROC_STATS", pmix_proc_stats_t, pstats),
     POINTER(PMIX_DISK_STATS, "DISK_STATS", pmix_disk_stats_t, dkstats),
     POINTER(PMIX_NET_STATS, "NET_STATS", pmix_net_stats_t, netstats),

@@ -185,6 +185,7 @@ fn object_size(ty: DataType, value: &Value) -> Result<usize> {
             let lines = regattr.description.iter().map(|line| text_size(Some(line)));
             text_size(regattr.name.as_deref()) + lines.sum::<usize>()
         }
+        Value::Cpuset { list, .. } => name_size(list),
         Value::NodePid { hostname, .. } => name_size(hostname),
         Value::Info(info) => info_size(info.key.as_bytes().len(), &info.value)? - size_of::<pmix_info_t>(),
         Value::DataArray(array) => {

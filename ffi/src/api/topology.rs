@@ -6,29 +6,17 @@ use pmix_client::locality::relative_locality;
 use pmix_dstore::model::{Result, Status};
 
 use super::{present, writable};
+use crate::convert::object::Object;
 use crate::convert::text::string;
 use crate::entry::{entry, status_entry};
-use crate::hwloc::{Hwloc, processors_of};
-use crate::memory::{copy_string, copy_text, free};
+use crate::hwloc::{Hwloc, SOURCE, is_hwlocs, processors_of};
+use crate::memory::{copy_string, copy_text};
 use crate::types::*;
 
 /// `PMIX_CPUBIND_PROCESS`.
 const OF_PROCESS: pmix_bind_envelope_t = 0;
 /// `PMIX_CPUBIND_THREAD`.
 const OF_THREAD: pmix_bind_envelope_t = 1;
-
-/// What cpusets with bitmaps of hwloc's name as their source.
-const SOURCE: &[u8] = b"hwloc";
-
-/// Whether a cpuset's bitmap is hwloc's.
-///
-/// # Safety
-/// `source` is NULL or a C string.
-unsafe fn is_hwlocs(source: *const c_char) -> bool {
-    // SAFETY: the caller's promise.
-    let source = unsafe { string(source) }.map(|source| source.to_bytes()).unwrap_or_default();
-    source.get(..SOURCE.len()).is_some_and(|start| start.eq_ignore_ascii_case(SOURCE))
-}
 
 /// Fills a cpuset, whatever it held.
 ///
@@ -49,13 +37,8 @@ unsafe fn fill(cpuset: *mut pmix_cpuset_t, bitmap: *mut std::ffi::c_void) -> Res
 entry! {
     /// `PMIx_Cpuset_destruct`: frees what [`PMIx_Get_cpuset`] or [`PMIx_Parse_cpuset_string`] made.
     fn PMIx_Cpuset_destruct(cpuset: *mut pmix_cpuset_t) {
-        if !cpuset.is_null() && is_hwlocs((*cpuset).source) {
-            let pmix_cpuset_t { source, bitmap } = cpuset.read();
-            if let (false, Ok(hwloc)) = (bitmap.is_null(), Hwloc::get()) {
-                hwloc.free(bitmap);
-            }
-            free(source);
-            cpuset.write_bytes(0, 1);
+        if !cpuset.is_null() {
+            pmix_cpuset_t::destroy(cpuset);
         }
     }
 
@@ -118,6 +101,7 @@ mod tests {
     use std::ptr;
 
     use super::*;
+    use crate::memory::free;
 
     const NONE: pmix_cpuset_t = pmix_cpuset_t { source: ptr::null_mut(), bitmap: ptr::null_mut() };
 
@@ -147,7 +131,12 @@ mod tests {
             }
             assert!(cpuset.source.is_null() && cpuset.bitmap.is_null());
         }
-        for (list, status) in [(c"0-3", Status::ERR_BAD_PARAM), (c"elsewhere:0", Status::ERR_NOT_SUPPORTED)] {
+        for (list, status) in [
+            (c"0-3", Status::ERR_BAD_PARAM),
+            (c"hwloc:0-99999999", Status::ERR_BAD_PARAM),
+            (c"hwloc:0xffffffff", Status::ERR_BAD_PARAM),
+            (c"elsewhere:0", Status::ERR_NOT_SUPPORTED),
+        ] {
             // SAFETY: as above.
             assert_eq!(unsafe { PMIx_Parse_cpuset_string(list.as_ptr(), &mut { NONE }) }, status.0, "{list:?}");
         }

@@ -15,6 +15,7 @@ use pmix_dstore::room;
 
 use super::array;
 use super::text::{self, write_name};
+use crate::hwloc::{Hwloc, is_hwlocs};
 use crate::memory::{copy_bytes, copy_string_list, copy_string_or_null, free, free_string_list, zeroed};
 use crate::types::*;
 
@@ -407,6 +408,37 @@ object! { pmix_data_buffer_t as Vec<u8>;
     }
 }
 
+object! { pmix_cpuset_t as (Option<CString>, Option<CString>);
+    read(at) {
+        let list = match ((*at).bitmap, is_hwlocs((*at).source)) {
+            (bitmap, _) if bitmap.is_null() => None,
+            (_, false) => return Err(Status::ERR_NOT_SUPPORTED),
+            (bitmap, true) => Some(CString::new(Hwloc::get()?.list(bitmap)?).map_err(|_| Status::ERR_BAD_PARAM)?),
+        };
+        Ok((text::owned_string((*at).source)?, list))
+    }
+    write(cpuset, at) {
+        (*at).source = copy_string_or_null(cpuset.0.as_deref())?;
+        if let Some(list) = &cpuset.1 {
+            if !is_hwlocs((*at).source) {
+                return Err(Status::ERR_NOT_SUPPORTED);
+            }
+            (*at).bitmap = Hwloc::get()?.parse(list)?;
+        }
+        Ok(())
+    }
+    destroy(at) {
+        // What another library made is its own; without hwloc there are no bitmaps of it.
+        if is_hwlocs((*at).source) {
+            if let (false, Ok(hwloc)) = ((*at).bitmap.is_null(), Hwloc::get()) {
+                hwloc.free((*at).bitmap);
+            }
+            free((*at).source);
+            at.write_bytes(0, 1);
+        }
+    }
+}
+
 object! { pmix_resource_unit_t as (u64, u64);
     read(at) { Ok(((*at).type_, (*at).count as u64)) }
     write(unit, at) {
@@ -628,7 +660,7 @@ macro_rules! structures {
             unsafe {
                 match ty {
                     $(DataType::$ty => <$c as Object>::read(at.cast()).map($read),)+
-                    DataType::TOPO | DataType::PROC_CPUSET => Err(Status::ERR_NOT_SUPPORTED),
+                    DataType::TOPO => Err(Status::ERR_NOT_SUPPORTED),
                     ty => Value::from_scalar(ty, read_bits(ty, at)?).ok_or(Status::ERR_UNKNOWN_DATA_TYPE),
                 }
             }
@@ -691,6 +723,8 @@ structures! {
     ENDPOINT: pmix_endpoint_t, |m| Value::Endpoint(Box::new(m)), Value::Endpoint(m) => m;
     DATA_BUFFER: pmix_data_buffer_t, Value::DataBuffer, Value::DataBuffer(m) => m;
     DATA_ARRAY: pmix_data_array_t, |m| Value::DataArray(Box::new(m)), Value::DataArray(m) => m;
+    PROC_CPUSET: pmix_cpuset_t, |(source, list)| Value::Cpuset { source, list },
+        Value::Cpuset { source, list } => &(source.clone(), list.clone());
     RESOURCE_UNIT: pmix_resource_unit_t, |(ty, count)| Value::ResourceUnit { ty, count },
         Value::ResourceUnit { ty, count } => &(*ty, *count);
     NODE_PID: pmix_node_pid_t, |(hostname, nodeid, pid)| Value::NodePid { hostname, nodeid, pid },

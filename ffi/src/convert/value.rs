@@ -110,14 +110,14 @@ impl Object for pmix_value_t {
             let data = (&raw mut (*at).data).cast::<c_void>();
             match holding(ty) {
                 Holding::Inline => destroy_any(ty, data),
-                Holding::Pointer if !matches!(ty, DataType::TOPO | DataType::PROC_CPUSET) => {
+                Holding::Pointer if ty != DataType::TOPO => {
                     let object = data.cast::<*mut c_void>().read();
                     if !object.is_null() {
                         destroy_any(ty, object);
                         free(object);
                     }
                 }
-                // A topology or a cpuset belongs to hwloc and whoever loaded it.
+                // A topology belongs to hwloc and whoever loaded it.
                 Holding::Pointer | Holding::Nothing => {}
             }
             at.write_bytes(0, 1);
@@ -228,7 +228,7 @@ pub unsafe fn load(at: *mut pmix_value_t, data: *const c_void, ty: DataType) -> 
             DataType::BOOL if data.is_null() => (*union).bytes[0] = 1,
             _ if data.is_null() => {}
             DataType::STRING => (*union).string = copy_string_or_null(text::string(data.cast()))?,
-            DataType::POINTER | DataType::TOPO | DataType::PROC_CPUSET => (*union).pointer = data.cast_mut(),
+            DataType::POINTER | DataType::TOPO => (*union).pointer = data.cast_mut(),
             _ if holding(ty) == Holding::Nothing => {}
             ty => {
                 let written = read_any(ty, data).and_then(|value| pmix_value_t::write(&value, at));
@@ -252,7 +252,7 @@ pub unsafe fn load(at: *mut pmix_value_t, data: *const c_void, ty: DataType) -> 
 pub unsafe fn transfer(dest: *mut pmix_value_t, src: *const pmix_value_t) -> Result<()> {
     // SAFETY: the caller's promise.
     unsafe {
-        if matches!(DataType((*src).type_), DataType::TOPO | DataType::PROC_CPUSET) {
+        if DataType((*src).type_) == DataType::TOPO {
             // What belongs to hwloc is shared, and never freed here.
             dest.write(src.read());
             return Ok(());
