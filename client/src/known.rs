@@ -105,6 +105,15 @@ impl Known {
         Some(take(&namespace.job))
     }
 
+    /// The jobs that are known as a whole.
+    pub fn jobs(&self) -> Vec<Nspace> {
+        let namespaces = self.namespaces.read();
+        let whole = namespaces.iter().filter(|(_, namespace)| namespace.is_whole);
+        let mut names: Vec<Nspace> = whole.map(|(nspace, _)| nspace.clone()).collect();
+        names.sort();
+        names
+    }
+
     /// What a rank published, as far as the server said it.
     ///
     /// # Errors

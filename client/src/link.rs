@@ -1,8 +1,10 @@
 //! How requests reach the server.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use pmix_dstore::codec::Dialect;
+use pmix_dstore::job::JobData;
 use pmix_dstore::model::Result;
 
 use crate::wire::Version;
@@ -41,6 +43,11 @@ pub trait Link: Send + Sync {
 
     /// The release of the server's library.
     fn server_version(&self) -> Version;
+
+    /// The jobs that the other end has in the memory of this very process.
+    fn jobs(&self) -> Vec<Arc<JobData>> {
+        Vec::new()
+    }
 
     /// Ends the link: requests under way are answered `ERR_LOST_CONNECTION`, later ones `ERR_UNREACH`.
     fn close(&self);

@@ -280,7 +280,9 @@ impl Inner {
     fn all(&self, question: &Question, objects: Vec<(Proc, Vec<Kval>)>) -> Result<Value> {
         let mut infos: Vec<Info> = Vec::new();
         let mut add = |key: Key, value: Value| {
-            if infos.iter().any(|info| info.key == key) {
+            // What carries the values of others is no value of this one.
+            let is_parcel = [keys::PROC_BLOB, keys::MAP_BLOB, keys::BFROPS_MODULE].iter().any(|parcel| key.is(parcel));
+            if is_parcel || infos.iter().any(|info| info.key == key) {
                 return Ok(());
             }
             let value = match codec::expand(&value) {

@@ -1,7 +1,10 @@
 //! Which processes run on a node, and which nodes a job has.
 
+use std::collections::HashSet;
 use std::ffi::CString;
+use std::sync::Arc;
 
+use pmix_dstore::job::JobData;
 use pmix_dstore::maps::{NODE_BYTES_MAX, NODE_COUNT_MAX};
 use pmix_dstore::model::{Info, Key, KeyRef, Nspace, Proc, Rank, Result, Status, Value, ValueRef, keys};
 use pmix_dstore::rules::{JobLookup, Realm, node_row_of};
@@ -20,42 +23,73 @@ const RESOLVES_NODES: Version = Version::new(7, 0, 0);
 const RANKS_MAX: usize = 1 << 24;
 
 impl Client {
-    /// The processes of a job that run on a node. Without a node it is the caller's, without a namespace the own job.
+    /// The processes of a job that run on a node. Without a node it is the caller's, without a namespace all jobs that this
+    /// process knows.
     ///
     /// # Errors
     /// `ERR_INVALID_NAMESPACE` where nobody knows the job; `ERR_DATA_VALUE_NOT_FOUND` where it is not known who runs
     /// on the node. A node that is not one of the job's has no processes.
     pub fn resolve_peers(&self, node: Option<&[u8]>, nspace: Option<&Nspace>) -> Result<Vec<Proc>> {
-        let inner = &self.inner;
-        let nspace = nspace.filter(|nspace| !nspace.is_empty()).unwrap_or(&inner.me.nspace);
-        let caller = inner.local.caller(inner.local.is_own(nspace.as_bytes()));
-        let local = inner.local.with_job(
-            nspace,
-            |job| peers(job, node, caller.rank, caller.hostname),
-            |job| peers(job, node, caller.rank, caller.hostname),
-        );
-        let ranks = match local {
-            Some(Some(ranks)) => ranks?,
-            _ if inner.standing == Standing::Singleton => return Err(Status::ERR_INVALID_NAMESPACE),
-            // The job is not known here, or nothing of its nodes.
-            _ => return inner.ask_peers(node, nspace),
-        };
-        Ok(ranks.into_iter().map(|rank| Proc::new(nspace.clone(), rank)).collect())
+        let procs = self.inner.of_jobs(nspace, |nspace| self.inner.peers_in(node, nspace))?;
+        Ok(procs.into_iter().flatten().collect())
     }
 
-    /// The names of a job's nodes, comma between them; `None` where it has none. Without a namespace it is the own job.
+    /// The names of a job's nodes, comma between them; `None` where it has none. Without a namespace it is all jobs that this
+    /// process knows, each node named once.
     ///
     /// # Errors
     /// `ERR_INVALID_NAMESPACE` where nobody knows the job.
     pub fn resolve_nodes(&self, nspace: Option<&Nspace>) -> Result<Option<Vec<u8>>> {
-        let inner = &self.inner;
-        let nspace = nspace.filter(|nspace| !nspace.is_empty()).unwrap_or(&inner.me.nspace);
-        let nodes = match inner.local.with_job(nspace, nodes, nodes) {
-            Some(Some(nodes)) => nodes,
-            _ if inner.standing == Standing::Singleton => return Err(Status::ERR_INVALID_NAMESPACE),
-            _ => return inner.ask_nodes(nspace),
+        let lists = self.inner.of_jobs(nspace, |nspace| self.inner.nodes_in(nspace))?;
+        let mut known = HashSet::new();
+        let names = lists.iter().flatten().flat_map(|list| list.split(|byte| *byte == b','));
+        let names: Vec<&[u8]> = names.filter(|name| !name.is_empty() && known.insert(*name)).collect();
+        Ok((!names.is_empty()).then(|| names.join(&b',')))
+    }
+}
+
+impl Inner {
+    /// What `resolve` says of a job, or, where none is named, of all that it knows something of.
+    fn of_jobs<T>(&self, nspace: Option<&Nspace>, resolve: impl Fn(&Nspace) -> Result<T>) -> Result<Vec<T>> {
+        if let Some(nspace) = nspace.filter(|nspace| !nspace.is_empty()) {
+            return Ok(vec![resolve(nspace)?]);
+        }
+        let own = resolve(&self.me.nspace);
+        let mut others = self.local.known.jobs();
+        others.extend(self.link.jobs().iter().map(|job| job.nspace.clone()));
+        others.retain(|nspace| *nspace != self.me.nspace);
+        let others: Vec<T> = others.iter().filter_map(|nspace| resolve(nspace).ok()).collect();
+        match own {
+            Err(status) if others.is_empty() => Err(status),
+            own => Ok(own.into_iter().chain(others).collect()),
+        }
+    }
+
+    fn peers_in(&self, node: Option<&[u8]>, nspace: &Nspace) -> Result<Vec<Proc>> {
+        let caller = self.local.caller(self.local.is_own(nspace.as_bytes()));
+        let of = |job: &JobData| peers(job, node, caller.rank, caller.hostname);
+        let local = self.local.with_job(nspace, |job| peers(job, node, caller.rank, caller.hostname), of);
+        let ranks = match local.or_else(|| self.linked(nspace).map(|job| of(&job))) {
+            Some(Some(ranks)) => ranks?,
+            _ if self.standing == Standing::Singleton => return Err(Status::ERR_INVALID_NAMESPACE),
+            // The job is not known here, or nothing of its nodes.
+            _ => return self.ask_peers(node, nspace),
         };
-        Ok((!nodes.is_empty()).then_some(nodes))
+        Ok(ranks.into_iter().map(|rank| Proc::new(nspace.clone(), rank)).collect())
+    }
+
+    fn nodes_in(&self, nspace: &Nspace) -> Result<Option<Vec<u8>>> {
+        let local = self.local.with_job(nspace, nodes, nodes);
+        match local.or_else(|| self.linked(nspace).map(|job| nodes(&*job))) {
+            Some(Some(nodes)) => Ok(Some(nodes)),
+            _ if self.standing == Standing::Singleton => Err(Status::ERR_INVALID_NAMESPACE),
+            _ => self.ask_nodes(nspace),
+        }
+    }
+
+    /// A job that the server has, which is this process.
+    fn linked(&self, nspace: &Nspace) -> Option<Arc<JobData>> {
+        self.link.jobs().into_iter().find(|job| job.nspace == *nspace)
     }
 }
 
@@ -154,7 +188,8 @@ impl Inner {
         let request = Request::Get { nspace: nspace.clone(), rank, infos, key: Some(Key::from(key)) };
         let reply: GetReply = self.decode(&self.link.request_wait(self.encode(&request)?, None)?)?;
         match reply.status {
-            Status::ERR_NOT_FOUND => return Err(Status::ERR_INVALID_NAMESPACE),
+            // So says a server, or a host that cannot ask others.
+            Status::ERR_NOT_FOUND | Status::ERR_NOT_SUPPORTED => return Err(Status::ERR_INVALID_NAMESPACE),
             status => status.ok()?,
         }
         let mut kvals = reply.objects.into_iter().flat_map(|(_, kvals)| kvals).filter(|kval| kval.key.is(key));
@@ -165,7 +200,7 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
-    use pmix_dstore::job::{JobData, Node};
+    use pmix_dstore::job::Node;
 
     use super::*;
 

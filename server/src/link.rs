@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use pmix_client::wire::Version;
 use pmix_client::{Job, Link, ReplyFn};
 use pmix_dstore::codec::{Dialect, Module};
+use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Result, Status};
 
 use crate::engine::{Output, PeerId};
@@ -160,6 +161,10 @@ impl Link for OwnLink {
 
     fn server_version(&self) -> Version {
         Version::OURS
+    }
+
+    fn jobs(&self) -> Vec<Arc<JobData>> {
+        self.inner().map_or(Vec::new(), |inner| inner.engine.lock().jobs())
     }
 
     fn close(&self) {}

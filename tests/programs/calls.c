@@ -3,7 +3,8 @@
  *
  *   calls fixed                        every type, every code, edge values
  *   calls generated SEED FIRST COUNT   calls with arguments that a seed and the number of the case decide
- *   calls null                         NULL for each pointer of each function that needs no peer
+ *   calls null                         NULL for each pointer without which a function can do nothing, in turn, as a host;
+ *                                      functions without a status: for each pointer. ANSWERS is "success", "error", "returned"
  *
  * The first line is the library's version. Others are "NUMBER WHAT [MADE]: ANSWERS", where MADE names what among the
  * arguments libraries are known to treat differently, by the names of types without PMIX_. ANSWERS is "crash" where the library crashed, "hang" where it did not come back, and
@@ -20,19 +21,22 @@
 #include <pmix_server.h>
 
 #include "objects.h"
+#include "shapes.h"
 
 /* ---- cases ------------------------------------------------------------------------------------------------------- */
 
 /* What a child leaves of the case that it is at. */
 typedef struct {
     uint64_t number;
+    /* What comes after the answers are told, in another thread, say, is no answer. */
+    bool is_told;
     char what[200];
 } place_t;
 
 static place_t *place;
 static uint64_t first_case, next_case;
 static jmp_buf absent;
-#define HANG_SECONDS 20
+static unsigned hang_seconds = 10;
 
 static void *library;
 
@@ -83,16 +87,18 @@ __attribute__((format(printf, 4, 5))) static void check(body_t body, intptr_t a,
     vsnprintf(place->what, sizeof(place->what), format, args);
     va_end(args);
     place->number = number;
+    place->is_told = false;
     said_len = 0;
     said[0] = '\0';
     is_inexact = false;
     memset(is_made, 0, sizeof(is_made));
-    alarm(HANG_SECONDS);
+    alarm(hang_seconds);
     if (setjmp(absent) == 0) {
         body(a, b);
     }
     alarm(0);
     print_case(said);
+    place->is_told = true;
 }
 
 /* Runs all cases from `first` on, in children, as many as it takes. */
@@ -113,7 +119,9 @@ static void run_all(void (*cases)(void), uint64_t first)
         if (!is_done) {
             is_inexact = false;
             memset(is_made, 0, sizeof(is_made));
-            print_case(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "hang" : "crash");
+            if (!place->is_told) {
+                print_case(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "hang" : "crash");
+            }
             first = place->number + 1;
         }
     }
@@ -930,9 +938,51 @@ static void fixed(void)
     }
 }
 
-/* ---- main -------------------------------------------------------------------------------------------------------- */
+/* ---- NULL -------------------------------------------------------------------------------------------------------- */
+
+static void *start_list(void) { return LIB(Info_list_start)(); }
+
+static void body_null(intptr_t which, intptr_t null)
+{
+    const char *shape = functions[which].shape;
+    pmix_proc_t me = proc_of("calls", 0);
+    intptr_t a[ARGUMENT_COUNT_MAX] = { 0 };
+    any_function called = (any_function) (uintptr_t) function(functions[which].name);
+    fill_arguments(a, shape + 2, (int) null, &me);
+    intptr_t answer = called(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8]);
+    bool is_success = (pmix_status_t) answer == PMIX_SUCCESS || (pmix_status_t) answer == PMIX_OPERATION_SUCCEEDED;
+    put(shape[0] != 's' ? "returned" : is_success ? "success" : "error");
+}
 
 static pmix_server_module_t no_module;
+
+static void start_server(void)
+{
+    if (LIB(server_init)(&no_module, NULL, 0) != PMIX_SUCCESS) {
+        fprintf(stderr, "PMIx_server_init\n");
+        exit(1);
+    }
+}
+
+/* Functions that wait for a thread of the library's need one, which a child does not have that another process has begun. */
+static void null(void)
+{
+    next_case = 0;
+    hang_seconds = 3;
+    start_server();
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+        const char *shape = functions[i].shape;
+        for (int at = 0; shape[2 + at] != '\0'; at++) {
+            char letter = shape[2 + at];
+            if (is_pointer(letter) && (shape[0] != 's' || letter < 'a')) {
+                check(body_null, (intptr_t) i, at, "%s argument %d", functions[i].name, at + 1);
+            }
+        }
+    }
+    LIB(server_finalize)();
+}
+
+/* ---- main -------------------------------------------------------------------------------------------------------- */
 
 int main(int argc, char **argv)
 {
@@ -942,6 +992,8 @@ int main(int argc, char **argv)
     uint64_t first = 0;
     if (strcmp(mode, "fixed") == 0) {
         cases = fixed;
+    } else if (strcmp(mode, "null") == 0) {
+        cases = null;
     } else if (strcmp(mode, "generated") == 0 && argc == 5) {
         cases = generated;
         generated_seed = strtoull(argv[2], NULL, 10);
@@ -954,9 +1006,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s fixed | generated SEED FIRST COUNT | null; with a libpmix.so.2\n", argv[0]);
         return 64;
     }
-    if (LIB(server_init)(&no_module, NULL, 0) != PMIX_SUCCESS) {
-        fprintf(stderr, "PMIx_server_init\n");
-        return 1;
+    bool is_server = cases != null;
+    if (is_server) {
+        start_server();
     }
     printf("%s\n", LIB(Get_version)());
     if (getenv("CALLS_ALONE") != NULL) {
@@ -965,7 +1017,9 @@ int main(int argc, char **argv)
     } else {
         run_all(cases, first);
     }
-    LIB(server_finalize)();
+    if (is_server) {
+        LIB(server_finalize)();
+    }
     printf("done\n");
     return 0;
 }

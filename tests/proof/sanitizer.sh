@@ -58,6 +58,7 @@ address)
     # other side leaks is not ours.
     LSAN_OPTIONS=suppressions=$PWD/tests/proof/leaks.supp:print_suppressions=0 ASAN_OPTIONS=$ASAN_OPTIONS:symbolize=0 \
         real_peers --test host -- --skip builds_of_different
+    ASAN_OPTIONS=$ASAN_OPTIONS:symbolize=0 real_peers --test calls -- of_one_process
     # These programs let go of nothing that they are given.
     ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 real_peers --test wrong_use --test dying --test cycles
     ;;

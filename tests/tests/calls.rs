@@ -203,3 +203,21 @@ fn calls_are_answered_as_by_stock_libraries() {
     chunks.extend((0..count).step_by(CHUNK).map(generated));
     compare(&chunks);
 }
+
+/// All in one process, for checkers of memory: it lets go of everything that it was given.
+#[test]
+fn calls_of_one_process_answer_the_same() {
+    let count = times(2_000, 20_000);
+    for words in ["fixed".to_owned(), format!("generated {SEED} 0 {count}")] {
+        let traces = Traces::begin();
+        let alone = Run::new(program_with("calls", Library::ours()), Library::ours());
+        let alone = alone.traced(&traces).env("CALLS_ALONE", "1").args(&words).succeed();
+        traces.assert_none_left(&alone);
+        let (alone, apart) = (cases(&alone).1, run(Library::ours(), &words));
+        let differ = alone.into_iter().zip(cases(&apart).1).find(|(alone, apart)| alone.answers != apart.answers);
+        assert!(differ.is_none_or(|(alone, apart)| panic!(
+            "{} {}: {} or {}",
+            alone.number, alone.what, alone.answers, apart.answers
+        )));
+    }
+}

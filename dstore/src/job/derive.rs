@@ -260,6 +260,12 @@ impl JobData {
             let (values, derived) =
                 (self.apps.entry(appnum).or_default(), self.derived.apps.entry(appnum).or_default());
             derive(values, derived, keys::APPNUM, || Value::Uint32(appnum));
+            // What belongs to an application may be loose where there is only one.
+            for key in [keys::APP_SIZE, keys::APPLDR, keys::WDIR, keys::APP_ARGV, keys::PSET_NAMES] {
+                if let (Some(_), Some(value)) = (only, self.job.get(key.as_bytes())) {
+                    derive(values, derived, key, || value.clone());
+                }
+            }
             derive(values, derived, keys::APP_SIZE, || Value::Uint32(last + 1));
             derive(values, derived, keys::APPLDR, || Value::Rank(Rank(leader)));
         }

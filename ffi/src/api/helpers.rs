@@ -70,11 +70,14 @@ status_entry! {
         Ok(())
     }
 
-    /// `PMIx_Data_load`: hands packed bytes over to a buffer.
+    /// `PMIx_Data_load`: hands packed bytes over to a buffer, which is empty without any.
     fn PMIx_Data_load(buffer: *mut pmix_data_buffer_t, payload: *mut pmix_byte_object_t) {
-        let (buffer, payload) = (writable(buffer)?, writable(payload)?);
-        let (base, size) = ((*payload).bytes, (*payload).size);
+        let buffer = writable(buffer)?;
         pmix_data_buffer_t::destroy(buffer);
+        if payload.is_null() {
+            return Ok(());
+        }
+        let (base, size) = ((*payload).bytes, (*payload).size);
         *buffer = pmix_data_buffer_t {
             base_ptr: base,
             pack_ptr: base.wrapping_add(size),
@@ -94,10 +97,10 @@ status_entry! {
         Ok(())
     }
 
-    /// `PMIx_Data_embed`: a buffer of copies of packed bytes, in place of what it held.
+    /// `PMIx_Data_embed`: a buffer of copies of packed bytes, in place of what it held; an empty one without any.
     fn PMIx_Data_embed(buffer: *mut pmix_data_buffer_t, payload: *const pmix_byte_object_t) {
         let buffer = writable(buffer)?;
-        let bytes = pmix_byte_object_t::read(present(payload)?)?;
+        let bytes = if payload.is_null() { Vec::new() } else { pmix_byte_object_t::read(payload)? };
         pmix_data_buffer_t::destroy(buffer);
         pmix_data_buffer_t::write(&bytes, buffer)
     }

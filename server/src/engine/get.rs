@@ -8,6 +8,7 @@ use pmix_client::GetOptions;
 use pmix_client::wire::reply::GetWriter;
 use pmix_client::wire::{blob, jobinfo};
 use pmix_dstore::codec::Packer;
+use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Info, Key, KeyRef, Kval, Nspace, Proc, Rank, Status, Value, keys};
 use pmix_dstore::rules::{self, Caller, JobLookup};
 
@@ -84,6 +85,11 @@ enum Outcome {
     Ask,
 }
 
+/// Whether the host has registered anything of a rank.
+fn has_values(job: &JobData, rank: Rank) -> bool {
+    job.procs.row(rank).next().is_some()
+}
+
 impl Engine {
     /// A client asks for data.
     pub(super) fn get(&mut self, peer: PeerId, tag: u32, proc: Proc, infos: Vec<Info>, key: Option<Key>, now: Instant) {
@@ -111,7 +117,7 @@ impl Engine {
             }),
             Some(Outcome::Rank(rank)) => {
                 let other = self.peers.get(&get.peer).is_some_and(|peer| peer.proc.nspace != proc.nspace);
-                let reply = self.get_reply(get.peer, &proc.nspace, other, Some(rank));
+                let reply = self.get_reply(get.peer, &proc.nspace, other, Some((rank, get.key.is_none())));
                 self.send(get.peer, get.tag, |_, _| reply);
             }
             Some(Outcome::Wait(wait, late)) => {
@@ -182,7 +188,8 @@ impl Engine {
         }
         let found = match &get.key {
             Some(key) => state.visible.get(proc.rank, key.as_bytes()).is_some(),
-            None => state.visible.has_rank(proc.rank),
+            // What the host registered of a rank is there from the beginning: its commit may still be waited for.
+            None => state.visible.has_rank(proc.rank) || at_once && has_values(&state.job, proc.rank),
         };
         if found && (!options.refresh || state.is_local(proc.rank)) {
             return Some(Outcome::Rank(proc.rank));
@@ -205,8 +212,14 @@ impl Engine {
         }
     }
 
-    /// A reply with a job's data, a rank's, or both.
-    fn get_reply(&self, peer: PeerId, nspace: &Nspace, job: bool, rank: Option<Rank>) -> Result<Vec<u8>, Status> {
+    /// A reply with a job's data, a rank's, or both; of a rank also what the host registered of it, where all is asked for.
+    fn get_reply(
+        &self,
+        peer: PeerId,
+        nspace: &Nspace,
+        job: bool,
+        rank: Option<(Rank, bool)>,
+    ) -> Result<Vec<u8>, Status> {
         let (Some(peer), Some(state)) = (self.peers.get(&peer), self.nspaces.get(nspace)) else {
             return Err(Status::ERR_NOT_FOUND);
         };
@@ -216,8 +229,9 @@ impl Engine {
             let pack = |object: &mut Packer| jobinfo::pack(object, &state.job, &to, jobinfo::all_ranks(&state.job));
             reply.object(&Proc::new(nspace.clone(), Rank::WILDCARD), pack)?;
         }
-        if let Some(rank) = rank {
-            let mut values = state.visible.rank(rank);
+        if let Some((rank, is_all)) = rank {
+            let registered = state.job.procs.row(rank).filter(|_| is_all);
+            let mut values = state.visible.rank(rank).chain(registered);
             // An old client misses values of types that came after it, not the whole answer.
             let pack_one = |object: &mut Packer, (key, value)| object.kval_if_known(key, value).map(drop);
             let pack = |object: &mut Packer| values.try_for_each(|kval| pack_one(object, kval));

@@ -178,6 +178,11 @@ impl Engine {
         self.nspaces.get(nspace).map(|state| state.job.clone())
     }
 
+    /// All that are registered with data.
+    pub fn jobs(&self) -> Vec<Arc<JobData>> {
+        self.nspaces.values().filter(|state| state.complete).map(|state| state.job.clone()).collect()
+    }
+
     /// Carries out a registration.
     pub fn register_nspace(&mut self, plan: JobPlan) -> Status {
         let state = self.nspaces.entry(plan.nspace.clone()).or_insert_with(|| NspaceState::new(plan.nspace.clone()));

@@ -1689,6 +1689,8 @@ fn what_the_host_does_not_answer_is_looked_up_in_what_it_registered() {
     };
     assert_eq!(one(bench.asked(keys::QUERY_NAMESPACES, Vec::new(), none())), Some(Value::string("job")));
     assert_eq!(one(bench.asked(keys::JOB_SIZE, Vec::new(), none())), Some(Value::Uint32(4)));
+    let unknown = Answer::Op(Status::ERR_NOT_FOUND);
+    assert_eq!(one(bench.asked(keys::JOB_SIZE, Vec::new(), unknown)), Some(Value::Uint32(4)));
     for (key, ranks) in [(keys::QUERY_PROC_TABLE, 4), (keys::QUERY_LOCAL_PROC_TABLE, 2)] {
         let job = vec![Info::new(keys::NSPACE, Value::string("job"))];
         let Some(Value::DataArray(table)) = one(bench.asked(key, job, none())) else { panic!("{key}") };
