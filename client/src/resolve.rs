@@ -58,6 +58,8 @@ impl Inner {
         let mut others = self.local.known.jobs();
         others.extend(self.link.jobs().iter().map(|job| job.nspace.clone()));
         others.retain(|nspace| *nspace != self.me.nspace);
+        others.sort();
+        others.dedup();
         let others: Vec<T> = others.iter().filter_map(|nspace| resolve(nspace).ok()).collect();
         match own {
             Err(status) if others.is_empty() => Err(status),

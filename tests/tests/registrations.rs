@@ -499,7 +499,7 @@ fn ask(model: &Model, nspace: &str, caller: u32, random: &mut Random) -> Asked {
 
 #[test]
 fn what_is_registered_is_read_as_a_plain_model_says() {
-    let (jobs, count) = times((12, 150), (340, 1000));
+    let (jobs, count) = times((12, 150), (450, 1000));
     let ours = Library::ours().directory();
     let readers = [
         (ours.clone(), "", "ours"),
