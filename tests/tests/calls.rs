@@ -1,6 +1,7 @@
 //! What the library answers to calls that need no peer, beside what stock libraries answer: the same, but for the
-//! differences that `calls.tsv` lists. Each of its lines names the row of `docs/differences.md` that says why; one that begins
-//! with `~` is about what few calls show, and is missed only where there are many.
+//! differences that `calls.tsv` lists, and those of calls with NULL that `nulls.tsv` lists. Each of their lines names the row of
+//! `docs/differences.md` that says why; one that begins with `~` is about what few calls show, and is missed only where there
+//! are many.
 //!
 //! Debian's library is always asked; `PMIX_TEST_PEERS` names others.
 
@@ -77,9 +78,9 @@ struct Explained {
 }
 
 impl Explained {
-    /// The lines of `calls.tsv`, after a look whether `docs/differences.md` has what they name.
-    fn read() -> Vec<Explained> {
-        let text = fs::read_to_string(repository().join("tests/tests/calls.tsv")).expect("the list");
+    /// The lines of a list, after a look whether `docs/differences.md` has what they name.
+    fn read(list: &str) -> Vec<Explained> {
+        let text = fs::read_to_string(repository().join("tests/tests").join(list)).expect("the list");
         let explanations = fs::read_to_string(repository().join("docs/differences.md")).expect("the explanations");
         let lines = text.lines().skip(1).map(|line| {
             let (is_rare, line) = line.strip_prefix('~').map_or((false, line), |line| (true, line));
@@ -163,8 +164,8 @@ impl Comparison {
 }
 
 /// Compares with all stock libraries what `calls WORDS` says, chunk by chunk.
-fn compare(chunks: &[String]) {
-    let list = Explained::read();
+fn compare(chunks: &[String], list: &str) {
+    let list = Explained::read(list);
     let mut releases = HashSet::new();
     let mut failures = String::new();
     for library in [Library::Stock].iter().chain(Library::others()) {
@@ -201,7 +202,13 @@ fn calls_are_answered_as_by_stock_libraries() {
     let generated = |first: usize| format!("generated {SEED} {first} {}", CHUNK.min(count - first));
     let mut chunks = vec!["fixed".to_owned()];
     chunks.extend((0..count).step_by(CHUNK).map(generated));
-    compare(&chunks);
+    compare(&chunks, "calls.tsv");
+}
+
+/// NULL for each pointer in turn, as a host: where a stock library answers an error, so do we.
+#[test]
+fn calls_with_null_are_refused_as_by_stock_libraries() {
+    compare(&["null".to_owned()], "nulls.tsv");
 }
 
 /// All in one process, for checkers of memory: it lets go of everything that it was given.

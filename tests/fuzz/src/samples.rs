@@ -18,7 +18,11 @@ pub fn nspace() -> Nspace {
 /// Jobs of several shapes.
 pub fn jobs() -> Vec<JobData> {
     let is_small = |job: &JobData| build_job(job, "fuzz").expect("a segment").len() < SEGMENT_LEN_MAX;
-    let job = |seed| JobData { nspace: nspace(), ..random::job(seed) };
+    let job = |seed| {
+        let mut job: JobData = random::job(seed);
+        job.nspace = nspace();
+        job
+    };
     (0..).map(job).filter(is_small).take(6).collect()
 }
 
