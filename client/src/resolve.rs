@@ -30,8 +30,11 @@ impl Client {
     /// `ERR_INVALID_NAMESPACE` where nobody knows the job; `ERR_DATA_VALUE_NOT_FOUND` where it is not known who runs
     /// on the node. A node that is not one of the job's has no processes.
     pub fn resolve_peers(&self, node: Option<&[u8]>, nspace: Option<&Nspace>) -> Result<Vec<Proc>> {
-        let procs = self.inner.of_jobs(nspace, |nspace| self.inner.peers_in(node, nspace))?;
-        Ok(procs.into_iter().flatten().collect())
+        let mut procs = self.inner.of_jobs(nspace, |nspace| self.inner.peers_in(node, nspace))?;
+        match &mut procs[..] {
+            [procs] => Ok(std::mem::take(procs)),
+            _ => Ok(procs.into_iter().flatten().collect()),
+        }
     }
 
     /// The names of a job's nodes, comma between them; `None` where it has none. Without a namespace it is all jobs that this
@@ -40,7 +43,10 @@ impl Client {
     /// # Errors
     /// `ERR_INVALID_NAMESPACE` where nobody knows the job.
     pub fn resolve_nodes(&self, nspace: Option<&Nspace>) -> Result<Option<Vec<u8>>> {
-        let lists = self.inner.of_jobs(nspace, |nspace| self.inner.nodes_in(nspace))?;
+        let mut lists = self.inner.of_jobs(nspace, |nspace| self.inner.nodes_in(nspace))?;
+        if lists.len() == 1 {
+            return Ok(lists.pop().flatten().filter(|list| !list.is_empty()));
+        }
         let mut known = HashSet::new();
         let names = lists.iter().flatten().flat_map(|list| list.split(|byte| *byte == b','));
         let names: Vec<&[u8]> = names.filter(|name| !name.is_empty() && known.insert(*name)).collect();

@@ -218,6 +218,11 @@ class Acts:
         # The module splits the text of the set at its commas.
         said.say(WHO, "get_cpuset", rc, ",".join(cpuset["cpus"]), sorted(os.sched_getaffinity(0)))
 
+    def topology(self):
+        self.call("load_topology")
+        # What devices there are is the machine's matter.
+        said.say(WHO, "compute_distances", self.client.compute_distances({"cpus": "hwloc:0"}, [])[0])
+
     def fabric(self):
         self.call("fabric_update")
         self.call("fabric_deregister")

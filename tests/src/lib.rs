@@ -5,6 +5,7 @@
 //!   [`program_with`]: against others.
 //! * [`example`]: the Rust examples of the crates.
 //! * [`Run`]: a command with a deadline, after which its whole process group is killed.
+//! * [`beside_host`]: a script at a host of which it is no rank, as tools are.
 //! * [`Pair`]: whose library serves, and whose the ranks have.
 //! * [`Root`]: another Debian release in a directory, with Open MPI 5.
 //! * [`Cluster`]: a Slurm of the test's own, on several nodes.
@@ -17,6 +18,7 @@
 //! A test prints nothing and passes, or fails with the command and all that it printed.
 #![forbid(unsafe_code)]
 
+mod beside;
 mod build;
 mod cluster;
 mod pair;
@@ -28,6 +30,7 @@ mod run;
 mod traces;
 mod waiting;
 
+pub use beside::beside_host;
 pub use build::{Library, Profile, benchmark_program, example, plugin, pmixrun, program, program_with, repository};
 pub use cluster::{Cluster, Down, ROOT, USERS};
 pub use pair::{Pair, is_large, times};

@@ -1,27 +1,10 @@
 //! Tools under a host: Debian's command-line tools, with their own library, at servers of ours and of the stock library.
 
-use pmix_tests::{Ended, Library, Run, Traces, program};
+use pmix_tests::{Ended, Library, Traces, beside_host, program};
 
 /// The library in each of the two roles of a server.
 fn servers() -> [Library; 2] {
     [Library::ours(), Library::Stock]
-}
-
-/// Runs `script` beside a host, as a process that is none of its ranks: with nothing of PMIx in its environment but the
-/// directories. `$PPID` is the host.
-fn beside_host(server: Library, traces: &Traces, host_args: &str, script: &str) -> Ended {
-    let alone = "TEST_RANK=$PMIX_RANK; unset LD_LIBRARY_PATH $(env | sed -n 's/^\\(PMIX_[A-Z0-9_]*\\)=.*/\\1/p' | grep -v TMPDIR); ";
-    let ended = Run::new(program("host"), server)
-        .traced(traces)
-        .args("-n 1 --timeout 100")
-        .args(host_args)
-        .args("sh -c")
-        .arg(format!("{alone}{script}"))
-        .run();
-    assert_eq!(ended.code(), 0, "{ended}");
-    assert!(ended.stderr.lines().any(|line| line.contains(": library ") && server.is_named_in(line)), "{ended}");
-    traces.assert_none_left(&ended);
-    ended
 }
 
 /// How many lines of the host's log hold `text`.

@@ -14,7 +14,12 @@ pub(super) struct Directories {
     /// The process that made them removes them; a forked one does not.
     owner: u32,
     alive: Alive,
+    /// Address space that is given up before they are removed, which takes some, and may be the end of a launcher without any.
+    room: Vec<u8>,
 }
+
+/// Reading directories takes a buffer of 32 KiB for each level, and the C library asks for its memory in larger pieces.
+const ROOM_TO_REMOVE: usize = 512 << 10;
 
 impl Directories {
     /// Makes them below `tmpdir`, for this user alone.
@@ -25,6 +30,9 @@ impl Directories {
         let make = |path: &Path| {
             create(path).map_err(|error| format!("cannot make the job's directory {}: {error}", path.display()))
         };
+        let mut room = Vec::new();
+        room.try_reserve_exact(ROOM_TO_REMOVE)
+            .map_err(|error| format!("no memory for the job's directories: {error}"))?;
         abandoned::sweep(&tmpdir);
         // Names that are taken are passed over, whatever has taken them.
         let mut number = 0;
@@ -44,7 +52,7 @@ impl Directories {
                 return Err(format!("cannot make the job's directory {}: {error}", top.display()));
             }
         };
-        let directories = Directories { job: top.join("job"), top, owner, alive };
+        let directories = Directories { job: top.join("job"), top, owner, alive, room };
         make(&directories.job)?;
         for rank in 0..ranks {
             make(&directories.rank(rank))?;
@@ -73,6 +81,7 @@ impl Drop for Directories {
         if std::process::id() != self.owner {
             return;
         }
+        self.room = Vec::new();
         // Whoever has removed them already has done what is wanted.
         if let Err(error) = self.alive.end(&self.top)
             && error.kind() != ErrorKind::NotFound

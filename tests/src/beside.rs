@@ -1,0 +1,18 @@
+use crate::{Ended, Library, Run, Traces, program};
+
+/// Runs `script` beside a host, as a process that is none of its ranks: with nothing of PMIx in its environment but the
+/// directories. `$PPID` is the host.
+pub fn beside_host(server: Library, traces: &Traces, host_args: &str, script: &str) -> Ended {
+    let alone = "TEST_RANK=$PMIX_RANK; unset LD_LIBRARY_PATH $(env | sed -n 's/^\\(PMIX_[A-Z0-9_]*\\)=.*/\\1/p' | grep -v TMPDIR); ";
+    let ended = Run::new(program("host"), server)
+        .traced(traces)
+        .args("-n 1 --timeout 100")
+        .args(host_args)
+        .args("sh -c")
+        .arg(format!("{alone}{script}"))
+        .run();
+    assert_eq!(ended.code(), 0, "{ended}");
+    assert!(ended.stderr.lines().any(|line| line.contains(": library ") && server.is_named_in(line)), "{ended}");
+    traces.assert_none_left(&ended);
+    ended
+}
