@@ -26,7 +26,7 @@ echo gets done
 
 /// What comes before.
 const INTRODUCTION: &str = r#"
-env | grep ^PMIX_ > "$1.$PMIX_RANK.part" && mv "$1.$PMIX_RANK.part" "$1.$PMIX_RANK"
+{ env | grep ^PMIX_; echo "PID=$$"; } > "$1.$PMIX_RANK.part" && mv "$1.$PMIX_RANK.part" "$1.$PMIX_RANK"
 echo $PPID > "$1.$PMIX_RANK.part" && mv "$1.$PMIX_RANK.part" "$1.pid"
 "#;
 /// What comes after, where the server is to be looked at when its ranks have gone and the job has not.
@@ -119,7 +119,7 @@ impl WaitingJob {
         self.server = Some(Living::watch(self.server()));
     }
 
-    /// What a rank found in its environment.
+    /// What a rank found in its environment; its process under `PID`.
     pub fn environment(&self, rank: u32) -> HashMap<String, String> {
         let text = self.written(&rank.to_string());
         text.lines().filter_map(|line| line.split_once('=')).map(|(name, value)| (name.into(), value.into())).collect()
