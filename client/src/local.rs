@@ -13,6 +13,7 @@ use pmix_dstore::segment::NamespaceView;
 
 use crate::known::Known;
 use crate::overlay::Overlay;
+use crate::wire::jobinfo;
 
 /// Values that this process can read without asking anybody.
 pub struct Local {
@@ -53,10 +54,10 @@ impl Local {
         nspace == self.me.nspace.as_bytes()
     }
 
-    /// Whether all that the host registered of a namespace can be read here.
-    pub fn is_whole(&self, nspace: &[u8]) -> bool {
-        let own = self.job.is_some() || self.view.as_ref().is_some_and(|view| view.job().is_some());
-        if self.is_own(nspace) { own } else { self.known.job(nspace, |_| ()).is_some() }
+    /// Whether what the host registered of the own namespace under this key can be read here.
+    pub fn is_whole(&self, key: &[u8]) -> bool {
+        let is_mapped = self.view.as_ref().is_some_and(|view| view.job().is_some());
+        is_mapped || (self.job.is_some() && !jobinfo::is_left_out(key))
     }
 
     /// Finds a value and hands it to what is in `take`, which is left there where there is no value.

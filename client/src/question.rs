@@ -7,7 +7,7 @@ use pmix_dstore::model::attributes::{Attribute, Typed};
 use pmix_dstore::model::{
     Info, KEY_LEN_MAX, Key, KeyRef, Kval, NameError, Nspace, Proc, Rank, Result, Status, Value, ValueRef, keys,
 };
-use pmix_dstore::rules::{self, Selector};
+use pmix_dstore::rules;
 use pmix_dstore::{qualified, room};
 
 use crate::client::{Client, Inner, Standing};
@@ -107,10 +107,9 @@ impl Question {
         inner.encode(&Request::Get { nspace: nspace.clone(), rank: *rank, infos: infos.clone(), key: key.clone() })
     }
 
-    /// Whether the answer holds beside this question: one that is narrowed to a node or an application does not.
+    /// Whether the answer holds beside this question: one that is narrowed to a realm, a node or an application does not.
     fn is_general(&self, options: &GetOptions<'_>) -> bool {
-        let Selector { app, node, appnum, nodeid, hostname, .. } = options.selector;
-        !app && !node && appnum.is_none() && nodeid.is_none() && hostname.is_none()
+        options.selector.is_empty()
     }
 }
 
@@ -160,9 +159,9 @@ impl Inner {
                 // What the host registered of the own job is here. The host may still learn more, so that the server
                 // is asked what it has by now, unless the caller does not want that either.
                 let nspace = request.nspace.filter(|nspace| !nspace.is_empty()).unwrap_or(self.me.nspace.as_bytes());
-                let reserved = request.key.is_some_and(|key| key.starts_with(b"pmix"));
-                let settled = reserved && options.immediate && !options.apart && self.local.is_own(nspace);
-                !(settled && self.local.is_whole(nspace))
+                let is_here = |key: &[u8]| key.starts_with(b"pmix") && self.local.is_whole(key);
+                let settled = options.immediate && !options.apart && self.local.is_own(nspace);
+                !(settled && request.key.is_some_and(is_here))
             }
         }
     }

@@ -125,7 +125,19 @@ pub struct Caller<'a> {
 
 /// The realms that the standard gives reserved keys.
 const CLASS_KEYS: &[(Realm, &[&str])] = &[
-    (Realm::Session, &[keys::SESSION_ID, keys::CLUSTER_ID, keys::UNIV_SIZE, keys::RM_NAME, keys::RM_VERSION]),
+    (
+        Realm::Session,
+        &[
+            keys::SESSION_ID,
+            keys::CLUSTER_ID,
+            keys::UNIV_SIZE,
+            keys::TMPDIR,
+            keys::TDIR_RMCLEAN,
+            keys::HOSTNAME_KEEP_FQDN,
+            keys::RM_NAME,
+            keys::RM_VERSION,
+        ],
+    ),
     (
         Realm::Job,
         &[

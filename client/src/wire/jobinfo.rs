@@ -106,9 +106,15 @@ pub fn all_ranks(job: &JobData) -> impl Iterator<Item = Rank> + use<> {
     job.procs.ranks().into_iter()
 }
 
-/// The maps from which nodes and ranks were made are not sent: what they say is sent expanded.
+/// The maps from which nodes and ranks were made are not sent: what they say is sent expanded. Nor are those of sessions and
+/// applications: who misses the job's would find them instead.
 fn is_map(key: &Key, value: &Value) -> bool {
-    value.data_type() == DataType::REGEX || key.is(keys::NODE_MAP) || key.is(keys::PROC_MAP)
+    value.data_type() == DataType::REGEX || is_left_out(key.as_bytes())
+}
+
+/// Whether values of this key are not sent with a job's data.
+pub(crate) fn is_left_out(key: &[u8]) -> bool {
+    key == keys::NODE_MAP.as_bytes() || key == keys::PROC_MAP.as_bytes()
 }
 
 /// Packs the values of a realm as if they were the job's.
@@ -151,7 +157,8 @@ fn realm<'a>(
     first: &'a [(&'static str, &'a Value)],
     values: &'a Values,
 ) -> impl Iterator<Item = (&'a [u8], &'a Value)> {
-    let others = qualified::spread(values.iter()).filter(|(key, _)| !first.iter().any(|(name, _)| key.is(name)));
+    let is_other = |key: &Key, value: &Value| !is_map(key, value) && !first.iter().any(|(name, _)| key.is(name));
+    let others = qualified::spread(values.iter()).filter(move |(key, value)| is_other(key, value));
     first
         .iter()
         .map(|(name, value)| (name.as_bytes(), *value))
