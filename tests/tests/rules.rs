@@ -137,3 +137,63 @@ fn stock_clients_have_qualified_values() {
     }
     told_to(&ranks, &others);
 }
+
+#[test]
+fn jobs_are_of_sessions() {
+    told(&format!(
+        "
+        // The session of a job: the one that it names, the one in whose array it is, the only one.
+        register one 1 pmix.ssn.arr ( pmix.session.id uint32 7 pmix.univ.size uint32 70 site.session string seven ) \\
+            pmix.ssn.arr ( pmix.session.id uint32 8 pmix.univ.size uint32 80 pmix.clid string here \\
+                pmix.job.arr ( pmix.nmap string node9 pmix.pmap string 0 pmix.job.size uint32 1 ) ) \\
+            pmix.job.arr ( pmix.session.id uint32 7 pmix.nmap string node0 pmix.pmap string 0%2C1 )
+        register two 0 pmix.ssn.arr ( pmix.session.id uint32 9 pmix.univ.size uint32 90 ) \\
+            pmix.ssn.arr ( pmix.session.id uint32 7 pmix.clid string there \\
+                pmix.job.arr ( pmix.nmap string node0 pmix.pmap string 2 ) )
+        register three 0 pmix.session.id uint32 7 pmix.nmap string node0 pmix.pmap string 3
+        register four 1 pmix.ssn.arr ( pmix.session.id uint32 8 site.session string eight ) pmix.nmap string node0 pmix.pmap string 0
+        client one 0
+        client four 0
+        rank one 0
+        get one 4294967294 pmix.session.id {OPTIONAL} => uint32 7 status 0
+        get one 4294967294 pmix.job.size {OPTIONAL} => uint32 2 status 0
+        get one 4294967294 pmix.univ.size {OPTIONAL} => uint32 70 status 0
+        get one 4294967294 pmix.univ.size {OPTIONAL} pmix.ssn.info bool 1 => uint32 70 status 0
+        get one 4294967294 pmix.univ.size {OPTIONAL} pmix.ssn.info bool 1 pmix.session.id uint32 7 => uint32 70 status 0
+        // What was told of the session with another job is of this one, too; its own word comes first.
+        get one 4294967294 pmix.clid {OPTIONAL} => string there status 0
+        // Other sessions are the server's to know.
+        get one 4294967294 pmix.univ.size {OPTIONAL} pmix.ssn.info bool 1 pmix.session.id uint32 8 => {NOT_FOUND}
+        get one 4294967294 pmix.univ.size pmix.ssn.info bool 1 pmix.session.id uint32 8 => uint32 80 status 0
+        get one 4294967294 pmix.univ.size pmix.ssn.info bool 1 pmix.session.id uint32 9 => uint32 90 status 0
+        get one 4294967294 pmix.clid pmix.session.id uint32 8 => string here status 0
+        get one 4294967294 site.session pmix.session.id uint32 8 => string eight status 0
+        get one 4294967294 pmix.univ.size pmix.ssn.info bool 1 pmix.session.id uint32 10 => {NOT_FOUND}
+        get one 4294967294 pmix.univ.size {OPTIONAL} => uint32 70 status 0
+        // Other jobs of the session.
+        get two 4294967294 site.session pmix.ssn.info bool 1 => string seven status 0
+        get three 4294967294 pmix.univ.size => uint32 70 status 0
+        get three 3 pmix.hname => string node0 status 0
+        end
+        rank four 0
+        get four 4294967294 pmix.session.id {OPTIONAL} => uint32 8 status 0
+        get four 4294967294 pmix.univ.size {OPTIONAL} => uint32 80 status 0
+        get four 4294967294 site.session {OPTIONAL} pmix.ssn.info bool 1 => string eight status 0
+        end
+        // More of a session comes with a later registration, and the first job reads it; one that is gone has left its word.
+        register five 0 pmix.ssn.arr ( pmix.session.id uint32 7 site.later string word pmix.univ.size uint32 77 )
+        deregister two
+        get one 4294967294 site.later pmix.ssn.info bool 1 => string word status 0
+        get one 4294967294 pmix.clid => string there status 0
+        get one 4294967294 pmix.univ.size => uint32 70 status 0
+        get three 4294967294 pmix.univ.size => uint32 77 status 0
+        get one 4294967294 pmix.univ.size pmix.session.id uint32 8 => uint32 80 status 0
+        query pmix.univ.size pmix.nspace string one pmix.session.id uint32 8 => ( pmix.univ.size uint32 80 ) status 0
+        query pmix.univ.size pmix.nspace string one => ( pmix.univ.size uint32 70 ) status 0
+        rank one 0
+        get one 4294967294 site.later {OPTIONAL} pmix.ssn.info bool 1 => string word status 0
+        query pmix.univ.size pmix.session.id uint32 8 => ( pmix.univ.size uint32 80 ) status 0
+        end
+        "
+    ));
+}
