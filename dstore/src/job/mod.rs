@@ -95,6 +95,18 @@ impl JobData {
         }
     }
 
+    /// All values of one instance of a realm; `row` as [`JobLookup::value`] has it.
+    pub fn values(&self, realm: Realm, row: u32) -> Vec<(&Key, &Value)> {
+        let values = match realm {
+            Realm::Session => Some(&self.session),
+            Realm::Job => Some(&self.job),
+            Realm::App => self.apps.get(&row),
+            Realm::Node => self.nodes.get(row as usize).map(|node| &node.values),
+            Realm::Proc => return self.procs.row(Rank(row)).collect(),
+        };
+        values.into_iter().flatten().collect()
+    }
+
     /// Number of processes: `PMIX_JOB_SIZE` where known, otherwise as many as have a value.
     pub fn size(&self) -> u32 {
         let registered = self.job.get(crate::model::keys::JOB_SIZE.as_bytes()).and_then(Value::as_u32);

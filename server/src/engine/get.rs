@@ -122,11 +122,9 @@ impl Engine {
                 self.send(get.peer, get.tag, |_, _| reply);
             }
             Some(Outcome::Wait(wait, late)) => {
-                let wait = match (wait, asked) {
-                    (Some(a), Some(b)) => Some(a.min(b)),
-                    (a, b) => a.or(b),
-                };
-                get.late = if asked.is_some() && wait == asked { Status::ERR_TIMEOUT } else { late };
+                // A caller's own time is kept to the end.
+                get.late = if asked.is_some() { Status::ERR_TIMEOUT } else { late };
+                let wait = asked.or(wait);
                 get.deadline = get.deadline.or(wait.map(|wait| now + wait));
                 self.gets.push(proc, get);
             }

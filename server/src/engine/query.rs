@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
+use std::time::{Duration, Instant};
 
 use pmix_client::GetOptions;
 use pmix_client::wire::reply::InfosReply;
@@ -41,7 +42,14 @@ impl Engine {
     }
 
     /// A client asks.
-    pub(super) fn query(&mut self, id: PeerId, tag: u32, proc: Proc, queries: Vec<Query>) {
+    pub(super) fn query(
+        &mut self,
+        id: PeerId,
+        tag: u32,
+        proc: Proc,
+        queries: Vec<Query>,
+        (time, now): (Option<Duration>, Instant),
+    ) {
         let mut infos = Vec::new();
         let mut left = Vec::new();
         for Query { keys, qualifiers } in queries {
@@ -60,7 +68,7 @@ impl Engine {
             return self.reply(id, tag, &InfosReply { status: Status::SUCCESS, infos: Some(infos) });
         }
         let asked = Asked { id, tag, proc: proc.clone(), queries: left.clone(), infos };
-        self.upcall(Then::Query(Box::new(asked)), Upcall::Query { proc, queries: left });
+        self.upcall_within(Then::Query(Box::new(asked)), Upcall::Query { proc, queries: left }, time, now);
     }
 
     /// The host has answered a query, or has not.
