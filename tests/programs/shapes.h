@@ -117,7 +117,9 @@ static const struct {
     { "PMIx_Value_true", "- x" }, { "PMIx_Xfer_procid", "- pp" }, { "PMIx_generate_regex2", "s SinO" },
     { "PMIx_parse_regex2", "s XinO" }, { "PMIx_server_IOF_flow_control", "s P00infd" },
     { "PMIx_server_collect_job_info", "s PnB" }, { "PMIx_server_generate_cpuset", "s SX" },
-    { "PMIx_tool_set_server_module", "s X" },
+    { "PMIx_tool_set_server_module", "s X" },    /* without pointers */
+    { "PMIx_Commit", "s " }, { "PMIx_Heartbeat", "- " }, { "PMIx_Initialized", "s " }, { "PMIx_Progress", "- " },
+    { "PMIx_server_finalize", "s " }, { "PMIx_tool_finalize", "s " }, { "PMIx_tool_is_connected", "- " },
 };
 
 typedef intptr_t (*any_function)(intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t,
