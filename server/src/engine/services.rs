@@ -59,7 +59,11 @@ impl Engine {
                 infos.push(user(uid));
                 (Shape::Status, Upcall::Unpublish { proc, keys, infos })
             }
-            Request::Spawn { infos, apps } => (Shape::Spawn, Upcall::Spawn { proc, infos, apps }),
+            Request::Spawn { infos, apps } => {
+                let channels = self.channels_of_spawn(id, &infos);
+                let then = Then::Spawned(id, tag, channels);
+                return self.upcall_within(then, Upcall::Spawn { proc, infos, apps }, time, now);
+            }
             Request::Query { queries } => return self.query(id, tag, proc, queries, (time, now)),
             Request::Log { timestamp, data, mut directives } => {
                 if let Some(time) = timestamp.filter(|time| *time > 0) {
