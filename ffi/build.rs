@@ -84,7 +84,10 @@ fn signatures(callbacks: &[Vec<String>]) -> String {
 /// The attributes' names with the keys that they stand for, and with the newest ones, where these are others.
 fn names(attributes: &[Vec<String>]) -> String {
     let mut tables = [String::new(), String::new()];
+    let mut types = String::new();
     for row in attributes {
+        let ty = row[2].strip_prefix("PMIX_").expect("types have this prefix");
+        writeln!(types, "    DataType::{ty},").expect("a string takes it");
         let newest = row[4].split("; ").find_map(|other| other.strip_prefix("master: "));
         let entries = [Some(row[1].as_str()), newest];
         for (table, key) in tables.iter_mut().zip(entries).filter_map(|(table, key)| Some((table, key?))) {
@@ -92,7 +95,10 @@ fn names(attributes: &[Vec<String>]) -> String {
         }
     }
     let [all, newer] = tables;
-    format!("static ATTRIBUTES: &[(&CStr, &CStr)] = &[\n{all}];\nstatic NEWER: &[(&CStr, &CStr)] = &[\n{newer}];\n")
+    format!(
+        "static ATTRIBUTES: &[(&CStr, &CStr)] = &[\n{all}];\nstatic NEWER: &[(&CStr, &CStr)] = &[\n{newer}];\n\
+         static TYPES: &[DataType] = &[\n{types}];\n"
+    )
 }
 
 /// The Rust type of a C function.

@@ -2,9 +2,19 @@
 
 use std::ffi::CStr;
 
+use pmix_dstore::model::{DataType, Key, Regattr};
+
 /// The key of an attribute's name, such as `pmix.job.size` of `PMIX_JOB_SIZE`.
 pub fn key_of(name: &CStr) -> Option<&'static CStr> {
     ATTRIBUTES.iter().find(|(known, _)| *known == name).map(|(_, key)| *key)
+}
+
+/// What is known of an attribute by its name; an unknown one has its name for a key.
+pub fn described(name: &CStr) -> Regattr {
+    let known = ATTRIBUTES.iter().zip(TYPES).find(|((known, _), _)| *known == name);
+    let (key, ty) = known.map_or((name, DataType::UNDEF), |((_, key), ty)| (*key, *ty));
+    let key = Key::new(key.to_bytes()).unwrap_or_else(|_| Key::from(""));
+    Regattr { name: Some(name.to_owned()), key, ty, description: Vec::new() }
 }
 
 /// The name of the attribute with a key, which may be a newer one ([`renamed`](pmix_dstore::model::renamed)). Where a key
@@ -15,5 +25,5 @@ pub fn name_of(key: &CStr) -> Option<&'static CStr> {
 }
 
 // Every attribute of the releases 4.2.2 to 7.0, in the order of the headers: the table `ATTRIBUTES`; and those that the
-// newest release has another key for: `NEWER`.
+// newest release has another key for: `NEWER`. The types of all: `TYPES`.
 include!(concat!(env!("OUT_DIR"), "/attributes.rs"));

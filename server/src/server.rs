@@ -15,7 +15,7 @@ use pmix_client::output::Format;
 use pmix_client::wire::{FlowControl, IoDelivery, Notification, TAG_FLOW_CONTROL, TAG_IOF, TAG_NOTIFY};
 use pmix_client::{Client, Event, Job};
 use pmix_dstore::codec::{Dialect, Module};
-use pmix_dstore::model::{DataArray, DataType, Info, Nspace, Proc, Result, Status, Value, keys};
+use pmix_dstore::model::{DataArray, DataType, Info, Nspace, Proc, Regattr, Result, Status, Value, keys};
 use pmix_dstore::room;
 
 use crate::Host;
@@ -287,6 +287,38 @@ impl Server {
     /// Forgets a job and all that belongs to it.
     pub fn deregister_nspace(&self, nspace: &Nspace, done: Option<OpDone>) -> Status {
         self.operate(done, |engine| engine.deregister_nspace(nspace))
+    }
+
+    /// Registers values that all jobs have.
+    pub fn register_resources(&self, infos: Vec<Info>, done: Option<OpDone>) -> Status {
+        self.operate(done, |engine| engine.register_resources(infos))
+    }
+
+    /// Takes the values with these keys from all jobs again.
+    pub fn deregister_resources(&self, infos: &[Info], done: Option<OpDone>) -> Status {
+        self.operate(done, |engine| engine.deregister_resources(infos))
+    }
+
+    /// Registers which attributes the host supports in a function, for those who ask.
+    ///
+    /// # Errors
+    /// `ERR_INIT` where the server has ended; `ERR_REPEAT_ATTR_REGISTRATION` for a function that was registered.
+    pub fn register_attributes(&self, function: CString, attributes: Vec<Regattr>) -> Result<()> {
+        match self.operate(None, |engine| engine.register_attributes(function, attributes)) {
+            Status::OPERATION_SUCCEEDED => Ok(()),
+            failed => Err(failed),
+        }
+    }
+
+    /// The data of the jobs that processes are of, packed for another server.
+    ///
+    /// # Errors
+    /// `ERR_INIT` where the server has ended; `ERR_BAD_PARAM` for no processes; `ERR_NOMEM`.
+    pub fn collect_job_info(&self, procs: &[Proc]) -> Result<Vec<u8>> {
+        if self.inner.is_stopped() {
+            return Err(Status::ERR_INIT);
+        }
+        self.inner.engine.lock().collect_job_info(procs)
     }
 
     /// Registers a process that will be started on this node. `object` comes back in upcalls.

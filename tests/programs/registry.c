@@ -11,6 +11,9 @@
  *   register NSPACE NLOCAL INFOS   registers a namespace: answers with the status
  *   client NSPACE RANK             registers a process of this node
  *   deregister NSPACE              forgets the namespace
+ *   resources INFOS, withdraw INFOS
+ *                                  PMIx_server_register_resources, PMIx_server_deregister_resources
+ *   attributes FUNCTION NAME ...   PMIx_Register_attributes
  *   nodemap TEXT, procmap TEXT     the form that the library makes of a map: answers with its bytes, all as %XX
  *   rank NSPACE RANK LIBDIR NAME=VALUE ...
  *                                  starts a rank with this library and these variables; the lines up to one that says
@@ -334,6 +337,14 @@ static void print_array(const pmix_data_array_t *array)
         print_infos(array->array, array->size);
         return;
     }
+    const pmix_regattr_t *attributes = array == NULL ? NULL : array->array;
+    if (array != NULL && array->type == PMIX_REGATTR) {
+        printf("attributes");
+        for (size_t i = 0; i < array->size; i++) {
+            printf(" %s %s %d", attributes[i].name, attributes[i].string, attributes[i].type);
+        }
+        return;
+    }
     for (size_t k = 0; array != NULL && k < sizeof(kinds) / sizeof(kinds[0]); k++) {
         if (kinds[k].type == array->type) {
             printf("array %s %zu", kinds[k].name, array->size);
@@ -543,6 +554,26 @@ static void register_client(void)
     end_answer(status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status);
 }
 
+static void change_resources(pmix_status_t (*change)(pmix_info_t *, size_t, pmix_op_cbfunc_t, void *))
+{
+    infos_t infos = next_infos();
+    pmix_status_t status = change(infos.items, infos.count, NULL, NULL);
+    free_infos(&infos);
+    end_answer(status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status);
+}
+
+static void register_attributes(void)
+{
+    char *function = next_word(), **names = NULL;
+    pmix_status_t status;
+    for (char *name = next_word(); *name != '\0'; name = next_word()) {
+        PMIX_ARGV_APPEND(status, names, name);
+    }
+    status = PMIx_Register_attributes(function, names);
+    PMIX_ARGV_FREE(names);
+    end_answer(status);
+}
+
 /* How long a map is depends on its form: only one of them ends with its NUL. */
 static void make_map(pmix_status_t (*make)(const char *, char **))
 {
@@ -646,6 +677,12 @@ int main(int argc, char **argv)
             PMIx_server_deregister_nspace(next_text(NULL), NULL, NULL);
         } else if (strcmp(what, "rank") == 0) {
             start_rank();
+        } else if (strcmp(what, "resources") == 0) {
+            change_resources(PMIx_server_register_resources);
+        } else if (strcmp(what, "withdraw") == 0) {
+            change_resources(PMIx_server_deregister_resources);
+        } else if (strcmp(what, "attributes") == 0) {
+            register_attributes();
         } else if (strcmp(what, "nodemap") == 0) {
             make_map(PMIx_generate_regex);
         } else if (strcmp(what, "procmap") == 0) {

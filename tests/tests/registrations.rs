@@ -538,86 +538,171 @@ fn what_is_registered_is_read_as_a_plain_model_says() {
     eprintln!("{asked} questions");
 }
 
-/// What the document on resolving says of the library's own answers, sentence by sentence.
-#[test]
-fn peers_and_nodes_are_resolved_as_the_document_says() {
-    told(&format!(
-        "
-        // On node2 nobody runs, node3 is described without a word of who does.
-        register job 1 pmix.job.size uint32 3 \
-            pmix.node.arr ( pmix.hname string node0 pmix.lpeers string 0%2C2 ) \
-            pmix.node.arr ( pmix.hname string node1 pmix.alias string one%2Ceins pmix.lpeers string 1 ) \
-            pmix.node.arr ( pmix.hname string node2 pmix.lpeers string - ) \
-            pmix.node.arr ( pmix.hname string node3 pmix.node.size uint32 4 )
-        // Of this job nothing is known of nodes; and of the next only a map, from which peers are reconstructed.
-        register bare 0 pmix.univ.size uint32 4
-        register mapped 0 pmix.nmap string node0%2Cnode7%2Cnode8 pmix.pmap string 0%3B1%2C2
-        client job 0
+/// The jobs of the examples of the document on resolving. On node2 nobody runs, node3 is described without a word of who does;
+/// of `bare` nothing is known of nodes, of `mapped` only a map.
+const RESOLVED: &str = "
+    register job 1 pmix.job.size uint32 3 \\
+        pmix.node.arr ( pmix.hname string node0 pmix.lpeers string 0%2C2 ) \\
+        pmix.node.arr ( pmix.hname string node1 pmix.alias string one%2Ceins pmix.lpeers string 1 ) \\
+        pmix.node.arr ( pmix.hname string node2 pmix.lpeers string - ) \\
+        pmix.node.arr ( pmix.hname string node3 pmix.node.size uint32 4 )
+    register bare 0 pmix.univ.size uint32 4
+    register mapped 0 pmix.nmap string node0%2Cnode7%2Cnode8 pmix.pmap string 0%3B1%2C2
+    client job 0
+";
 
-        peers node0 job => job:0 job:2 status 0
-        peers nowhere job => status 0
-        peers node0 unknown => {INVALID_NAMESPACE}
-        nodes unknown => {INVALID_NAMESPACE}
-        nodes mapped => node0%2Cnode7%2Cnode8 status 0
-        peers node7 mapped => mapped:1 mapped:2 status 0
-        // A node of the map on which nobody runs.
-        peers node8 mapped => status 0
-        // Without a namespace: all that this process knows.
+/// One example, as the server's process and as a rank see it.
+fn resolved(lines: &str) {
+    told(&format!("{RESOLVED}\n{lines}\nrank job 0\n{lines}\nend"));
+}
+
+#[test]
+fn the_peers_of_a_node_are_those_that_the_host_lists() {
+    resolved("peers node0 job => job:0 job:2 status 0\npeers node1 job => job:1 status 0");
+}
+
+#[test]
+fn a_node_is_found_by_its_other_names() {
+    resolved("peers eins job => job:1 status 0\npeers one job => job:1 status 0");
+}
+
+#[test]
+fn a_node_that_is_not_the_jobs_has_no_peers() {
+    resolved("peers nowhere job => status 0\npeers nowhere mapped => status 0");
+}
+
+#[test]
+fn a_list_of_peers_that_is_null_is_nobody() {
+    resolved("peers node2 job => status 0");
+}
+
+#[test]
+fn without_a_list_or_a_map_the_peers_are_not_known() {
+    resolved(&format!("peers node3 job => {DATA_VALUE_NOT_FOUND}"));
+}
+
+#[test]
+fn peers_are_reconstructed_from_the_process_map() {
+    resolved("peers node7 mapped => mapped:1 mapped:2 status 0\npeers node8 mapped => status 0");
+}
+
+#[test]
+fn a_job_that_nobody_knows_is_an_invalid_namespace() {
+    resolved(&format!("peers node0 unknown => {INVALID_NAMESPACE}\nnodes unknown => {INVALID_NAMESPACE}"));
+}
+
+#[test]
+fn the_nodes_of_a_job_are_those_on_its_list() {
+    resolved("nodes job => node0%2Cnode1%2Cnode2%2Cnode3 status 0\nnodes mapped => node0%2Cnode7%2Cnode8 status 0");
+}
+
+#[test]
+fn without_a_node_it_is_the_callers() {
+    told(&format!("{RESOLVED}\nrank job 0\npeers - job => job:0 job:2 status 0\nend"));
+}
+
+#[test]
+fn without_a_namespace_it_is_all_jobs_that_the_process_knows() {
+    told(&format!(
+        "{RESOLVED}
         peers node0 - => job:0 job:2 mapped:0 status 0
         nodes - => node0%2Cnode1%2Cnode2%2Cnode3%2Cnode7%2Cnode8 status 0
-
         rank job 0
-        // The nodes of the job's own list; its processes on one of them, by name or alias.
-        nodes job => node0%2Cnode1%2Cnode2%2Cnode3 status 0
-        peers node1 job => job:1 status 0
-        peers eins job => job:1 status 0
-        // A list that is NULL: nobody runs there.
-        peers node2 job => status 0
-        // No list at all, and nothing to make one of.
-        peers node3 job => {DATA_VALUE_NOT_FOUND}
-        // A node that is not the job's.
-        peers nowhere job => status 0
-        // A job that nobody knows.
-        peers node0 unknown => {INVALID_NAMESPACE}
-        nodes unknown => {INVALID_NAMESPACE}
-        // No node is the own one; no namespace is all that are known, here the own one.
-        peers - job => job:0 job:2 status 0
         peers - - => job:0 job:2 status 0
         nodes - => node0%2Cnode1%2Cnode2%2Cnode3 status 0
+        end"
+    ));
+}
+
+/// One rule of RFC0009 with its examples, in rank 0 of a job of three on two nodes.
+fn by_rfc0009(lines: &str) {
+    told(&format!(
+        "
+        register job 2 pmix.univ.size uint32 16 pmix.nmap string node0%2Cnode1 pmix.pmap string 0%2C1%3B2 \\
+            pmix.pdata ( pmix.rank rank 0 pmix.appnum uint32 0 ) pmix.pdata ( pmix.rank rank 2 pmix.appnum uint32 1 )
+        register other 0 pmix.job.size uint32 5 pmix.pdata ( pmix.rank rank 3 pmix.cpuset string 7 )
+        client job 0
+        rank job 0
+        {lines}
         end
         "
     ));
 }
 
-/// The rules of RFC0009, with its own examples.
 #[test]
-fn gets_go_by_the_rules_of_rfc0009() {
-    told(&format!(
-        "
-        register job 2 pmix.univ.size uint32 16 pmix.nmap string node0%2Cnode1 pmix.pmap string 0%2C1%3B2 \
-            pmix.pdata ( pmix.rank rank 0 pmix.appnum uint32 0 ) pmix.pdata ( pmix.rank rank 2 pmix.appnum uint32 1 )
-        register other 0 pmix.job.size uint32 5 pmix.pdata ( pmix.rank rank 3 pmix.cpuset string 7 )
-        client job 0
-        rank job 0
-        // Of processes, with their rank.
-        get job 2 pmix.lrank => uint16 0 status 0
-        get job 1 pmix.lrank => uint16 1 status 0
-        get job {WILDCARD} pmix.lrank => {NOT_FOUND}
-        // What differs by process.
-        get job 2 pmix.appnum => uint32 1 status 0
-        get job 0 pmix.local.size => uint32 2 status 0
-        // Of the job, with the wildcard.
-        get job {WILDCARD} pmix.univ.size => uint32 16 status 0
-        // What is put may not begin with pmix, and is not stored; released programs do it, so that it is no error.
-        put 3 pmix.mine uint32 1 => status 0
+fn values_of_a_process_are_marked_with_its_rank() {
+    by_rfc0009("get job 2 pmix.lrank => uint16 0 status 0\nget job 1 pmix.lrank => uint16 1 status 0");
+    by_rfc0009(&format!("get job {WILDCARD} pmix.lrank => {NOT_FOUND}"));
+}
+
+#[test]
+fn values_that_differ_by_process_are_marked_with_its_rank() {
+    by_rfc0009("get job 2 pmix.appnum => uint32 1 status 0\nget job 0 pmix.local.size => uint32 2 status 0");
+}
+
+#[test]
+fn values_of_a_job_are_marked_with_the_wildcard() {
+    by_rfc0009(&format!("get job {WILDCARD} pmix.univ.size => uint32 16 status 0"));
+}
+
+/// Released programs put such keys, so that it is no error.
+#[test]
+fn what_is_put_must_not_begin_with_pmix() {
+    by_rfc0009(&format!(
+        "put 3 pmix.mine uint32 1 => status 0
         put 3 mine uint32 2 => status 0
         commit => status 0
         get job 0 pmix.mine {OPTIONAL} => {NOT_FOUND}
-        get job 0 mine => uint32 2 status 0
-        // With a value of a process of another job comes the job's data: what follows is found without a message.
-        get other {WILDCARD} pmix.job.size {OPTIONAL} => {NOT_FOUND}
-        get other 3 pmix.cpuset => string 7 status 0
-        end
-        "
+        get job 0 mine => uint32 2 status 0"
     ));
+}
+
+#[test]
+fn with_a_value_of_another_job_come_all_of_that_job() {
+    by_rfc0009(&format!(
+        "get other {WILDCARD} pmix.job.size {OPTIONAL} => {NOT_FOUND}
+        get other 3 pmix.cpuset => string 7 status 0"
+    ));
+}
+
+/// A line in the server's log names the job, the key and what is wrong with it; nothing of the job is registered, and
+/// what was registered before is as it was.
+#[test]
+fn a_refused_registration_is_told_with_its_key() {
+    let map = "pmix.nmap string node0%2Cnode1 pmix.pmap string 0%2C1%3B2";
+    let cases = [
+        ("pmix.pmap", "site.a string a pmix.nmap string node0%2Cnode1 pmix.pmap string 0%2C1%3B1".to_owned()),
+        ("pmix.nmap", "site.a string a pmix.nmap string node0%2Cnode0 pmix.pmap string 0%3B1".to_owned()),
+        ("pmix.job.size", format!("site.a string a {map} pmix.job.size uint32 9")),
+        ("pmix.job.size", format!("site.a string a {map} pmix.job.size string 3")),
+        (
+            "pmix.local.size",
+            format!("{map} pmix.node.arr ( pmix.hname string node1 site.a string a pmix.local.size uint32 4 )"),
+        ),
+        ("pmix.pdata", format!("{map} site.a string a pmix.pdata ( site.a string a )")),
+        ("pmix.node.arr", format!("{map} site.a string a pmix.node.arr ( )")),
+        ("pmix.qual.val", format!("{map} site.a string a pmix.qual.val uint32 1")),
+    ];
+    for (index, (key, infos)) in cases.iter().enumerate() {
+        let script = format!(
+            "register bad{index} 1 {infos}
+            get bad{index} {WILDCARD} site.a {OPTIONAL}
+            nodes bad{index}
+            register good 1 {map} site.b uint32 1
+            register good 1 {infos} site.b uint32 2
+            get good {WILDCARD} site.b {OPTIONAL}
+            get good {WILDCARD} site.a {OPTIONAL}"
+        );
+        let script: String = script.lines().map(|line| format!("{}\n", line.trim())).collect();
+        let ended = registry::ended(Library::ours(), &script);
+        let answers: Vec<&str> = ended.stdout.lines().collect();
+        let bad_param = "status -27";
+        let expected = [bad_param, NOT_FOUND, INVALID_NAMESPACE, "status 0", bad_param, "uint32 1 status 0", NOT_FOUND];
+        assert_eq!((ended.code(), &answers[..]), (0, &expected[..]), "{infos}: {}", ended.stderr);
+        for job in [format!("bad{index}"), "good".to_owned()] {
+            let line = format!("job {job} is not registered: {key}: ");
+            let said = ended.stderr.lines().filter(|said| said.contains(&line)).count();
+            assert_eq!(said, 1, "{line}{}", ended.stderr);
+        }
+    }
 }

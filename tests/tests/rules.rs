@@ -264,3 +264,57 @@ fn a_get_waits_as_long_as_it_says() {
         "
     ));
 }
+
+#[test]
+fn what_the_host_registers_for_all_jobs_is_read_of_each() {
+    told(&format!(
+        "
+        register old 1 pmix.nmap string node0 pmix.pmap string 0 site.own string mine
+        resources site.all string word site.own string other site.number uint32 5
+        register new 1 pmix.nmap string node0 pmix.pmap string 0
+        client old 0
+        client new 0
+        rank old 0
+        get old 4294967294 site.all {OPTIONAL} => string word status 0
+        get old 4294967294 site.own {OPTIONAL} => string mine status 0
+        end
+        rank new 0
+        get new 4294967294 site.all {OPTIONAL} => string word status 0
+        get new 4294967294 site.own {OPTIONAL} => string other status 0
+        end
+        resources site.all string newer
+        withdraw site.number undef 0
+        get new 4294967294 site.all => string newer status 0
+        rank new 0
+        get new 4294967294 site.all {OPTIONAL} => string newer status 0
+        get new 4294967294 site.number {OPTIONAL} => {NOT_FOUND}
+        get new 4294967294 site.own {OPTIONAL} => string other status 0
+        end
+        register new 1 site.more uint32 1
+        get new 4294967294 site.all => string newer status 0
+        withdraw site.all undef 0 site.own undef 0
+        get new 4294967294 site.all {OPTIONAL} => {NOT_FOUND}
+        get old 4294967294 site.own {OPTIONAL} => string mine status 0
+        "
+    ));
+}
+
+#[test]
+fn what_is_supported_can_be_asked() {
+    told(
+        "
+        register job 1 pmix.nmap string node0 pmix.pmap string 0
+        client job 0
+        attributes PMIx_Spawn PMIX_TIMEOUT PMIX_MAPBY SITE_OWN
+        attributes PMIx_Spawn PMIX_TIMEOUT => status -171
+        rank job 0
+        query pmix.qry.attrs pmix.host.fns undef 0 => ( pmix.qry.attrs ( pmix.host.fns string PMIx_Spawn ) ) status 0
+        query pmix.qry.attrs pmix.host.attrs string PMIx_Spawn => ( pmix.qry.attrs \\
+            ( PMIx_Spawn attributes PMIX_TIMEOUT pmix.timeout 6 PMIX_MAPBY pmix.mapby 3 SITE_OWN SITE_OWN 0 ) ) status 0
+        query pmix.qry.attrs pmix.client.attrs string PMIx_Finalize => ( pmix.qry.attrs \\
+            ( PMIx_Finalize attributes PMIX_EMBED_BARRIER pmix.embed.barrier 1 ) ) status 0
+        end
+        query pmix.qry.attrs pmix.host.fns undef 0 => ( pmix.qry.attrs ( pmix.host.fns string PMIx_Spawn ) ) status 0
+        ",
+    );
+}

@@ -19,6 +19,7 @@ use crate::rules::{JobLookup, Realm, RealmMask};
 
 pub use procs::{Column, ProcTable};
 pub use register::Refused;
+pub use sessions::Taken;
 
 /// Values of one realm instance by key, in a stable order.
 pub type Values = BTreeMap<Key, Value>;
@@ -54,6 +55,8 @@ struct Maps {
 struct Derived {
     /// What other jobs' registrations said of the session.
     session: BTreeSet<Key>,
+    /// What all jobs have.
+    resources: BTreeSet<Key>,
     job: Vec<&'static str>,
     apps: BTreeMap<u32, Vec<&'static str>>,
 }

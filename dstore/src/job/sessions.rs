@@ -1,8 +1,24 @@
-//! Sessions: several jobs may be of one, and what is registered of it with one of them holds for all. A host may also
-//! speak of sessions to which the job does not belong.
+//! What jobs have in common. Several may be of one session, and what is registered of it with one of them holds for all; a
+//! host may also speak of sessions to which the job does not belong. And what it registers as a resource is all jobs'.
+
+use std::collections::BTreeSet;
 
 use super::{JobData, Values};
 use crate::model::{Key, Value, keys};
+
+/// Values that a job takes over, beside those that were registered with itself.
+pub struct Taken {
+    all: Values,
+    taken: BTreeSet<Key>,
+}
+
+/// `own` with what `all` has beside it, in place of what was `taken` before; `None` where nothing changes.
+fn beside(own: &Values, taken: &BTreeSet<Key>, all: &Values) -> Option<Taken> {
+    let given = || own.iter().filter(|(key, _)| !taken.contains(*key));
+    let new = || all.iter().filter(|(key, _)| !own.contains_key(*key) || taken.contains(*key));
+    let both = given().chain(new()).map(|(key, value)| (key.clone(), value.clone())).collect();
+    (both != *own).then(|| Taken { all: both, taken: new().map(|(key, _)| key.clone()).collect() })
+}
 
 impl JobData {
     /// The number of the session that the job is of.
@@ -23,20 +39,32 @@ impl JobData {
         self.session_id().into_iter().chain(self.other_sessions.keys().copied())
     }
 
-    /// Takes over what others were told of the job's session, beside what was registered with the job itself. `None` where
-    /// it has that already.
-    pub fn with_session(&self, all: &Values) -> Option<(Values, Vec<Key>)> {
-        let is_given = |key: &Key| self.session.contains_key(key) && !self.derived.session.contains(key);
-        let taken: Vec<Key> = all.keys().filter(|key| !is_given(key)).cloned().collect();
-        let given = self.session.iter().filter(|(key, _)| is_given(key));
-        let new = taken.iter().filter_map(|key| all.get_key_value(key));
-        let session: Values = given.chain(new).map(|(key, value)| (key.clone(), value.clone())).collect();
-        (session != self.session).then_some((session, taken))
+    /// What there is to take over of what all jobs were told of this one's session.
+    pub fn beside_session(&self, all: &Values) -> Option<Taken> {
+        beside(&self.session, &self.derived.session, all)
     }
 
-    /// Sets what [`JobData::with_session`] made.
-    pub fn set_session(&mut self, (session, taken): (Values, Vec<Key>)) {
-        self.session = session;
-        self.derived.session = taken.into_iter().collect();
+    /// Takes over what [`JobData::beside_session`] found.
+    pub fn set_session(&mut self, Taken { all, taken }: Taken) {
+        (self.session, self.derived.session) = (all, taken);
+    }
+
+    /// What there is to take over of the values that all jobs have.
+    pub fn beside_resources(&self, all: &Values) -> Option<Taken> {
+        beside(&self.job, &self.derived.resources, all)
+    }
+
+    /// Takes over what [`JobData::beside_resources`] found.
+    pub fn set_resources(&mut self, Taken { all, taken }: Taken) {
+        (self.job, self.derived.resources) = (all, taken);
+    }
+
+    /// Takes out what was taken over.
+    pub(super) fn forget_taken(&mut self) {
+        for (values, taken) in
+            [(&mut self.session, &mut self.derived.session), (&mut self.job, &mut self.derived.resources)]
+        {
+            std::mem::take(taken).iter().for_each(|key| drop(values.remove(key)));
+        }
     }
 }

@@ -53,9 +53,6 @@ not_supported! {
     /// `PMIx_Load_topology` (topology-fabric).
     fn PMIx_Load_topology(topo: *mut pmix_topology_t);
 
-    /// `PMIx_Register_attributes` (server).
-    fn PMIx_Register_attributes(function: *mut c_char, attrs: *mut *mut c_char);
-
     /// `PMIx_server_collect_inventory` (server).
     fn PMIx_server_collect_inventory(
         directives: *mut pmix_info_t,
@@ -74,24 +71,8 @@ not_supported! {
         cbdata: *mut c_void,
     );
 
-    /// `PMIx_server_deregister_resources` (server).
-    fn PMIx_server_deregister_resources(
-        info: *mut pmix_info_t,
-        ninfo: usize,
-        cbfunc: Option<pmix_op_cbfunc_t>,
-        cbdata: *mut c_void,
-    );
-
     /// `PMIx_server_generate_locality_string` (server).
     fn PMIx_server_generate_locality_string(cpuset: *const pmix_cpuset_t, locality: *mut *mut c_char);
-
-    /// `PMIx_server_register_resources` (server).
-    fn PMIx_server_register_resources(
-        info: *mut pmix_info_t,
-        ninfo: usize,
-        cbfunc: Option<pmix_op_cbfunc_t>,
-        cbdata: *mut c_void,
-    );
 
     /// `PMIx_Session_control` (sessions and resources).
     fn PMIx_Session_control(
@@ -123,9 +104,6 @@ not_supported! {
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     );
-
-    /// `PMIx_server_collect_job_info` (server).
-    fn PMIx_server_collect_job_info(procs: *mut pmix_proc_t, nprocs: usize, dbuf: *mut pmix_data_buffer_t);
 
     /// `PMIx_server_generate_cpuset` (topology-fabric).
     fn PMIx_server_generate_cpuset(cpuset_string: *const c_char, cpuset: *mut pmix_cpuset_t);

@@ -10,15 +10,16 @@ use pmix_dstore::maps;
 use pmix_dstore::model::{Info, Proc, Result, Status, Value, keys};
 use pmix_server::{OpDone, Server};
 
-use super::{present, writable};
+use super::buffer::append;
+use super::{present, procs, writable};
 use crate::callback::Callback;
 use crate::convert::object::Object;
 use crate::convert::{array, text};
 use crate::entry::{entry, status_entry};
-use crate::environment;
 use crate::host::{self, CHost};
 use crate::memory::copy_bytes;
 use crate::types::*;
+use crate::{attributes, environment};
 
 /// The server of this process.
 struct Running {
@@ -245,6 +246,46 @@ status_entry! {
     /// `PMIx_server_delete_process_set`: tells clients that a set is no more. Answers `OPERATION_SUCCEEDED`.
     fn PMIx_server_delete_process_set(pset_name: *mut c_char) {
         server()?.delete_process_set(set_name(pset_name)?).ok()
+    }
+
+    /// `PMIx_server_register_resources`: values that all jobs have. Without a callback it blocks and answers
+    /// `OPERATION_SUCCEEDED`.
+    fn PMIx_server_register_resources(
+        info: *mut pmix_info_t,
+        ninfo: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) {
+        server()?.register_resources(array::read(info, ninfo)?, done(cbfunc, cbdata)).ok()
+    }
+
+    /// `PMIx_server_deregister_resources`: takes the values with these keys from all jobs again.
+    fn PMIx_server_deregister_resources(
+        info: *mut pmix_info_t,
+        ninfo: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) {
+        let infos: Vec<Info> = array::read(info, ninfo)?;
+        server()?.deregister_resources(&infos, done(cbfunc, cbdata)).ok()
+    }
+
+    /// `PMIx_server_collect_job_info`: the data of the jobs that processes are of, added to a buffer.
+    fn PMIx_server_collect_job_info(members: *mut pmix_proc_t, nprocs: usize, dbuf: *mut pmix_data_buffer_t) {
+        let (server, dbuf) = (server()?, writable(dbuf)?);
+        append(dbuf, &server.collect_job_info(&procs(present(members)?, nprocs)?)?)
+    }
+
+    /// `PMIx_Register_attributes`: which attributes the host supports in a function, by their names.
+    fn PMIx_Register_attributes(function: *mut c_char, attrs: *mut *mut c_char) {
+        let (server, function) = (server()?, set_name(present(function)?)?);
+        let mut supported = Vec::new();
+        let mut next = attrs.cast_const();
+        while !next.is_null() && !(*next).is_null() {
+            supported.push(attributes::described(text::string(*next).unwrap_or_default()));
+            next = next.add(1);
+        }
+        server.register_attributes(function, supported)
     }
 
     /// `PMIx_generate_regex`: a list of nodes in its short form.

@@ -4,6 +4,7 @@
 //! leaves [`Output`]s; the server's thread performs them in order, outside the lock. So an upcall may call back into
 //! the server, and a run of the engine replays from its inputs.
 
+mod attributes;
 mod bounds;
 mod collective;
 mod data;
@@ -14,6 +15,7 @@ mod nspaces;
 mod output;
 mod peers;
 mod query;
+mod resources;
 mod services;
 #[cfg(test)]
 mod tests;
@@ -26,6 +28,7 @@ use std::time::{Duration, Instant};
 use pmix_client::wire::reply::StatusReply;
 use pmix_client::wire::{Reply, Request, TAG_FLOW_CONTROL, Version};
 use pmix_dstore::codec::{BufferType, Dialect, Module};
+use pmix_dstore::job::Values;
 use pmix_dstore::model::{Info, Nspace, Proc, Result, Status};
 
 use self::collective::{Collective, Kind};
@@ -126,6 +129,9 @@ pub(crate) struct Engine {
     gets: get::Waiting,
     events: EventCache,
     psets: query::ProcessSets,
+    /// Values that all jobs have.
+    resources: Values,
+    host_attributes: attributes::HostAttributes,
     groups: groups::Groups,
     outputs_of_procs: output::Outputs,
     outputs: VecDeque<Output>,
@@ -171,6 +177,8 @@ impl Engine {
             gets: get::Waiting::default(),
             events: EventCache::default(),
             psets: query::ProcessSets::new(),
+            resources: Values::new(),
+            host_attributes: attributes::HostAttributes::new(),
             groups: groups::Groups::new(),
             outputs_of_procs: output::Outputs::default(),
             outputs: VecDeque::new(),

@@ -193,6 +193,7 @@ impl Engine {
             state.job = Arc::new(job);
             state.complete = true;
             let sessions: Vec<u32> = state.job.sessions().collect();
+            self.take_resources(&plan.nspace);
             sessions.into_iter().for_each(|id| self.share_session(id, &plan.nspace));
             self.publish_job(&plan.nspace);
         }
@@ -202,7 +203,7 @@ impl Engine {
     }
 
     /// Lets all that read a job's data have the newest.
-    fn publish_job(&mut self, nspace: &Nspace) {
+    pub(super) fn publish_job(&mut self, nspace: &Nspace) {
         if let Some(state) = self.nspaces.get_mut(nspace) {
             state.job_replies.clear();
             let line = state.shared.publish_job(&state.job);
@@ -221,7 +222,7 @@ impl Engine {
         let mut changed = Vec::new();
         for (nspace, state) in &mut self.nspaces {
             if state.job.session_id() == Some(id)
-                && let Some(session) = state.job.with_session(&all)
+                && let Some(session) = state.job.beside_session(&all)
             {
                 Arc::make_mut(&mut state.job).set_session(session);
                 changed.push(nspace.clone());

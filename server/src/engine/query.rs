@@ -13,6 +13,7 @@ use pmix_client::wire::reply::InfosReply;
 use pmix_dstore::model::{DataArray, DataType, Info, Key, Nspace, Proc, ProcInfo, Query, Rank, Status, Value, keys};
 use pmix_dstore::rules::Caller;
 
+use super::attributes;
 use super::nspaces::NspaceState;
 use super::peers::PeerId;
 use super::{Engine, Then};
@@ -55,7 +56,7 @@ impl Engine {
         for Query { keys, qualifiers } in queries {
             let mut others = Vec::new();
             for key in keys {
-                match self.of_process_sets(&key, &qualifiers) {
+                match self.of_process_sets(&key, &qualifiers).or_else(|| self.of_attributes(&key, &qualifiers)) {
                     Some(info) => infos.push(info),
                     None => others.push(key),
                 }
@@ -102,6 +103,12 @@ impl Engine {
         self.reply(id, tag, &InfosReply { status, infos: Some(infos) });
     }
 
+    /// Which attributes are supported.
+    fn of_attributes(&self, key: &CString, qualifiers: &[Info]) -> Option<Info> {
+        let key = key.to_str().ok().filter(|key| *key == keys::QUERY_ATTRIBUTE_SUPPORT)?;
+        info(key, attributes::support(qualifiers, &self.host_attributes)?)
+    }
+
     /// What is asked of process sets, where there are any.
     fn of_process_sets(&self, key: &CString, qualifiers: &[Info]) -> Option<Info> {
         if self.psets.is_empty() {
@@ -136,6 +143,7 @@ impl Engine {
             None => asker.nspace.clone(),
         };
         let value = match key {
+            keys::QUERY_SUPPORTED_KEYS | keys::QUERY_SUPPORTED_QUALIFIERS => attributes::supported(key)?,
             keys::QUERY_NAMESPACES => list(jobs().map(|(nspace, _)| nspace.as_bytes())),
             keys::QUERY_NAMESPACE_INFO => {
                 let items = jobs().map(|(nspace, state)| {
@@ -198,7 +206,7 @@ fn info(key: &str, value: Value) -> Option<Info> {
 }
 
 /// Names, with commas between them.
-fn list<'a>(names: impl Iterator<Item = &'a [u8]>) -> Value {
+pub(super) fn list<'a>(names: impl Iterator<Item = &'a [u8]>) -> Value {
     Value::string(names.collect::<Vec<_>>().join(&b','))
 }
 

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use pmix_client::wire::reply::{ConnectReply, FenceReply, GetReply, GroupReply, InfosReply, IoPullReply, StatusReply};
 use pmix_client::wire::{
     ClientReply, FlowControl, Hello, IoDelivery, Notification, PeerKind, Reply, Request, TAG_FLOW_CONTROL, TAG_IOF,
-    TAG_NOTIFY, ToolReply, Version, blob,
+    TAG_NOTIFY, ToolReply, Version, blob, jobinfo,
 };
-use pmix_dstore::codec::{BufferType, Dialect, Module};
+use pmix_dstore::codec::{BufferType, Dialect, Module, Unpacker};
+use pmix_dstore::job::JobData;
 use pmix_dstore::model::{
-    DataArray, DataType, Info, InfoFlags, Key, KeyRef, Kval, Nspace, Proc, Query, Rank, Status, Value, keys,
+    DataArray, DataType, Info, InfoFlags, Key, KeyRef, Kval, Nspace, Proc, Query, Rank, Regattr, Status, Value, keys,
 };
 use pmix_dstore::segment::{Directory, NamespaceView};
 
@@ -1959,5 +1960,82 @@ fn who_has_pushed_input_hears_when_no_more_is_wanted() {
             let control = control.map(|payload| FlowControl::decode(PLAIN, &payload).unwrap());
             assert_eq!(control.is_some_and(|control| !control.is_off), told.contains(&rank));
         }
+    }
+}
+
+#[test]
+fn attributes_are_known_of_the_library_and_of_the_host() {
+    let mut bench = Bench::new(0, 1, 1);
+    let none = || Answer::Op(Status::ERR_NOT_SUPPORTED);
+    let described = |name: &str, key: &'static str, ty| Regattr {
+        name: CString::new(name).ok(),
+        key: key.into(),
+        ty,
+        description: vec![c"words".into()],
+    };
+    let spawn = vec![described("PMIX_SPAWN_WHERE", "host.where", DataType::STRING)];
+    assert_eq!(bench.engine.register_attributes(c"PMIx_Spawn".into(), spawn.clone()), Status::SUCCESS);
+    let again = bench.engine.register_attributes(c"PMIx_Spawn".into(), Vec::new());
+    assert_eq!(again, Status::ERR_REPEAT_ATTR_REGISTRATION);
+    assert_eq!(bench.engine.register_attributes(c"PMIx_Log".into(), Vec::new()), Status::SUCCESS);
+
+    let mut ask = |qualifiers: &[(&'static str, Value)]| -> Vec<Info> {
+        let qualifiers = qualifiers.iter().map(|(key, value)| Info::new(*key, value.clone())).collect();
+        let (status, infos) = bench.asked(keys::QUERY_ATTRIBUTE_SUPPORT, qualifiers, none());
+        assert_eq!((status, infos.len()), (Status::SUCCESS, 1));
+        infos[0].value.iter_infos().cloned().collect()
+    };
+    let text = |info: &Info| String::from_utf8_lossy(info.value.as_text().unwrap()).into_owned();
+    let of_host = ask(&[(keys::HOST_FUNCTIONS, Value::Undef)]);
+    assert_eq!(of_host, [Info::new(keys::HOST_FUNCTIONS, Value::string("PMIx_Log,PMIx_Spawn"))]);
+    let regattrs = |attributes: &[Regattr]| {
+        let items = attributes.iter().map(|attribute| Value::Regattr(Box::new(attribute.clone()))).collect();
+        Value::DataArray(Box::new(DataArray { ty: DataType::REGATTR, items }))
+    };
+    let of_spawn = ask(&[(keys::HOST_ATTRIBUTES, Value::string("PMIx_Spawn,PMIx_Get"))]);
+    assert_eq!(of_spawn, [Info::new("PMIx_Spawn", regattrs(&spawn))]);
+    assert_eq!(ask(&[(keys::HOST_ATTRIBUTES, Value::string("all"))]).len(), 2);
+    let get = ask(&[(keys::CLIENT_ATTRIBUTES, Value::string("PMIx_Get"))]);
+    let Value::DataArray(attributes) = &get[0].value else { panic!("{get:?}") };
+    let names = attributes.items.iter().map(|item| match item {
+        Value::Regattr(attribute) => (attribute.name.clone().unwrap(), attribute.key.to_string(), attribute.ty),
+        other => panic!("{other:?}"),
+    });
+    let names: Vec<_> = names.collect();
+    assert!(names.contains(&(c"PMIX_TIMEOUT".into(), keys::TIMEOUT.into(), DataType::INT)), "{names:?}");
+    let functions = ask(&[(keys::SERVER_FUNCTIONS, Value::Undef), (keys::TOOL_FUNCTIONS, Value::Undef)]);
+    assert!(
+        text(&functions[0]).contains("PMIx_server_register_nspace") && text(&functions[1]).contains("PMIx_tool_init")
+    );
+    let everything = ask(&[]);
+    assert!(everything.iter().any(|info| info.key.is(keys::CLIENT_FUNCTIONS)) && everything.len() > 40);
+    assert!(everything.iter().any(|info| info.key.is("PMIx_Spawn") && info.value == regattrs(&spawn)));
+
+    let (status, infos) = bench.asked(keys::QUERY_SUPPORTED_KEYS, Vec::new(), none());
+    assert!(status.is_success() && text(&infos[0]).split(',').any(|key| key == keys::QUERY_PROC_TABLE), "{infos:?}");
+    let (status, infos) = bench.asked(keys::QUERY_SUPPORTED_QUALIFIERS, Vec::new(), none());
+    assert!(status.is_success() && text(&infos[0]).split(',').any(|key| key == keys::SESSION_ID), "{infos:?}");
+    // A host that says itself what it supports has the word.
+    let said = vec![Info::new(keys::QUERY_SUPPORTED_KEYS, Value::string("own"))];
+    let (_, infos) = bench.asked(keys::QUERY_SUPPORTED_KEYS, Vec::new(), Answer::Infos(Status::SUCCESS, said.clone()));
+    assert_eq!(infos, said);
+}
+
+#[test]
+fn what_is_collected_of_jobs_is_read_again() {
+    let bench = Bench::new(0, 2, 2);
+    assert_eq!(bench.engine.collect_job_info(&[]), Err(Status::ERR_BAD_PARAM));
+    let stranger = Proc::new(Nspace::new("stranger").unwrap(), Rank(0));
+    assert_eq!(bench.engine.collect_job_info(std::slice::from_ref(&stranger)), Ok(Vec::new()));
+    let bytes = bench.engine.collect_job_info(&[proc(0), stranger, proc(1)]).unwrap();
+    let mut unpacker = Unpacker::new(EXCHANGE, &bytes);
+    let object = unpacker.byte_object().unwrap();
+    assert!(unpacker.is_empty(), "each job once");
+    let job = jobinfo::decode(EXCHANGE, object).unwrap();
+    let known = bench.engine.job(&nspace()).unwrap();
+    assert_eq!((job.nspace.clone(), job.size()), (nspace(), known.size()));
+    for rank in (0..4).map(Rank) {
+        let hostname = |job: &JobData| job.procs.get(rank, keys::HOSTNAME.as_bytes()).cloned();
+        assert!(hostname(&job).is_some() && hostname(&job) == hostname(&known), "{rank}");
     }
 }

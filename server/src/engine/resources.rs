@@ -1,0 +1,83 @@
+//! What the host registers beside jobs: values that all jobs have, and which attributes it supports. And what it takes of
+//! jobs to other servers.
+
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::sync::Arc;
+
+use pmix_client::wire::jobinfo;
+use pmix_dstore::codec::Packer;
+use pmix_dstore::model::{Info, Nspace, Proc, Regattr, Result, Status, keys};
+
+use super::nspaces::recipient;
+use super::peers::Peer;
+use super::{EXCHANGE, Engine};
+
+/// What the host says of groups is no value of jobs.
+const OF_GROUPS: [&str; 5] =
+    [keys::GROUP_INFO, keys::GROUP_INFO_ARRAY, keys::GROUP_ENDPT_DATA, keys::GROUP_CONTEXT_ID, keys::GROUP_JOB_INFO];
+
+impl Engine {
+    /// Gives all jobs a value each of these, those that are there and those that will be registered.
+    pub fn register_resources(&mut self, infos: Vec<Info>) -> Status {
+        let values = infos.into_iter().filter(|info| !OF_GROUPS.iter().any(|key| info.key.is(key)));
+        self.resources.extend(values.map(|info| (info.key, info.value)));
+        self.share_resources();
+        Status::SUCCESS
+    }
+
+    /// Takes them away again.
+    pub fn deregister_resources(&mut self, infos: &[Info]) -> Status {
+        self.resources.retain(|key, _| !infos.iter().any(|info| info.key == *key));
+        self.share_resources();
+        Status::SUCCESS
+    }
+
+    fn share_resources(&mut self) {
+        let jobs = self.nspaces.iter().filter(|(_, state)| state.complete && !state.is_of_tools);
+        let nspaces: Vec<Nspace> = jobs.map(|(nspace, _)| nspace.clone()).collect();
+        for nspace in nspaces {
+            if self.take_resources(&nspace) {
+                self.publish_job(&nspace);
+            }
+        }
+    }
+
+    /// Gives a job what all jobs have; tells whether that is news.
+    pub(super) fn take_resources(&mut self, nspace: &Nspace) -> bool {
+        let Some(state) = self.nspaces.get_mut(nspace) else { return false };
+        let taken = state.job.beside_resources(&self.resources);
+        taken.map(|taken| Arc::make_mut(&mut state.job).set_resources(taken)).is_some()
+    }
+
+    /// The jobs of these processes, as far as they are known, each as a packed byte object of its name and its values.
+    ///
+    /// # Errors
+    /// `BAD_PARAM` for no processes; `PACK_FAILURE`, `NOMEM`.
+    pub fn collect_job_info(&self, procs: &[Proc]) -> Result<Vec<u8>> {
+        if procs.is_empty() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        let own = Peer::own(self.config.me.clone());
+        let to = recipient(&own, &self.config.hostname);
+        let mut packer = Packer::new(EXCHANGE);
+        let mut seen = BTreeSet::new();
+        for nspace in procs.iter().map(|proc| &proc.nspace).filter(|nspace| seen.insert(*nspace)) {
+            let Some(state) = self.nspaces.get(nspace).filter(|state| state.complete) else { continue };
+            packer.byte_object_of(|object| {
+                object.string(Some(nspace.as_bytes()))?;
+                jobinfo::pack(object, &state.job, &to, jobinfo::all_ranks(&state.job))
+            })?;
+        }
+        Ok(packer.into_bytes())
+    }
+
+    /// The host names the attributes that it supports in a function.
+    pub fn register_attributes(&mut self, function: CString, attributes: Vec<Regattr>) -> Status {
+        if self.host_attributes.contains_key(&function) {
+            return Status::ERR_REPEAT_ATTR_REGISTRATION;
+        }
+        self.host_attributes.insert(function, attributes);
+        Status::SUCCESS
+    }
+}
