@@ -150,8 +150,15 @@ fn measure(library: &PathBuf, is_full: bool) -> Result<Vec<Figure>, Failure> {
     figures.push(("ready after the first fence", "4 servers of 32 ranks".into(), "ms", slowest(&all, 1)));
     figures.push(("all peers' keys", "4 servers of 32 ranks, slowest".into(), "ms", slowest(&all, 3)));
     figures.push(("memory of a rank", "written until the first fence is over".into(), "KiB", slowest(&all, 2)));
-    let volume = host("--servers 4 --clients 8", "wire", "--len 4096 --keys 256")?;
-    figures.push(("ready after the first fence", "4 servers of 8 ranks, 32 MiB".into(), "ms", slowest(&volume, 1)));
+    let volume = host("--servers 4 --clients 8", "wire", "--len 4096 --keys 1 --fences 1 --more 256")?;
+    for (_, fields) in lines(&volume, "fence") {
+        figures.push(("a collecting fence", "4 servers of 8 ranks, 32 MiB".into(), "ms", fields[0]));
+    }
+    let often = lines(&host("--servers 4 --clients 8 --timeout 300", "wire", "--fences 1000")?, "fence");
+    for (name, range) in [("first to tenth", 0..10), ("991st to 1000th", 990..1000)] {
+        let times = often.get(range).unwrap_or_default().iter().map(|(_, fields)| fields[0]);
+        figures.push(("a collecting fence", format!("of 1000, {name}"), "ms", median(&times.collect::<Vec<_>>())));
+    }
 
     let mut registered = |shape: &str, name: &str| -> Result<(), Failure> {
         let said = host(shape, "wire", "")?;

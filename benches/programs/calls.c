@@ -30,12 +30,14 @@
 #include <valgrind/callgrind.h>
 #endif
 
-enum { KEYS = 8, VALUE_LEN = 64, BATCH = 64, BATCHES_MAX = 4096 };
+enum { KEYS = 8, NODE_NAMES = 64, VALUE_LEN = 64, BATCH = 64, BATCHES_MAX = 4096 };
 
 static pmix_proc_t me;
 static uint32_t job_size, per_node, nodes, servers, clients;
 static pmix_info_t optional, pointer_values, static_values[2], app_info[2], node_by_id[2], node_by_name[2];
-static const char *names[KEYS] = { "bench.0", "bench.1", "bench.2", "bench.3", "bench.4", "bench.5", "bench.6", "bench.7" };
+static char node_names[NODE_NAMES][16];
+static const char *names[KEYS] = { "btl.endpoint.0", "btl.endpoint.1", "btl.endpoint.2", "btl.endpoint.3",
+                                   "btl.endpoint.4", "btl.endpoint.5", "btl.endpoint.6", "btl.endpoint.7" };
 
 __attribute__((noreturn)) static void fail(const char *what, pmix_status_t status)
 {
@@ -117,11 +119,9 @@ static bool static_pointer(uint32_t turn) { return get_in_place(local_peer(turn)
 
 static bool resolve_peers(uint32_t turn)
 {
-    char name[16];
-    sprintf(name, "node%05u", turn % nodes);
     pmix_proc_t *procs;
     size_t count;
-    if (PMIx_Resolve_peers(name, me.nspace, &procs, &count) != PMIX_SUCCESS || count == 0) {
+    if (PMIx_Resolve_peers(node_names[turn % (nodes < NODE_NAMES ? nodes : NODE_NAMES)], me.nspace, &procs, &count) != PMIX_SUCCESS || count == 0) {
         return false;
     }
     free(procs);
@@ -333,6 +333,9 @@ int main(int argc, char **argv)
     set(&node_by_id[0], PMIX_NODE_INFO, PMIX_BOOL, 1);
     set(&node_by_id[1], PMIX_NODEID, PMIX_UINT32, nodes - 1);
     set(&node_by_name[0], PMIX_NODE_INFO, PMIX_BOOL, 1);
+    for (uint32_t node = 0; node < NODE_NAMES; node++) {
+        sprintf(node_names[node], "node%05u", node);
+    }
     char name[16];
     sprintf(name, "node%05u", nodes - 1);
     set(&node_by_name[1], PMIX_HOSTNAME, PMIX_STRING, 0);
