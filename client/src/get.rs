@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pmix_dstore::model::{DataType, Info, Rank, Scope, Value, ValueRef, keys};
+use pmix_dstore::model::{DataType, Info, InfoFlags, Rank, Scope, Value, ValueRef, keys};
 use pmix_dstore::rules::Selector;
 
 /// A `PMIx_Get`: whose value, which one, and how.
@@ -39,13 +39,17 @@ pub struct GetOptions<'a> {
     pub static_values: bool,
     /// `PMIX_DATA_SCOPE`.
     pub scope: Option<Scope>,
+    /// It is for one of several values under a key, and the infos tell which.
+    pub qualified: bool,
+    /// The plain look-up does not answer it: it is to be asked anew, or is for one of several values under a key.
+    pub apart: bool,
     /// Where to look, beside key and rank.
     pub selector: Selector<'a>,
 }
 
 impl<'a> GetOptions<'a> {
-    /// Takes note of one info. Keys that mean nothing here are passed over.
-    pub fn apply(&mut self, key: &[u8], value: ValueRef<'a>) {
+    /// Takes note of one info with its [`InfoFlags`]. Keys that mean nothing here are passed over, unless they qualify a value.
+    pub fn apply(&mut self, key: &[u8], flags: u32, value: ValueRef<'a>) {
         const HOSTNAME: &[u8] = keys::HOSTNAME.as_bytes();
         const TIMEOUT: &[u8] = keys::TIMEOUT.as_bytes();
         const DATA_SCOPE: &[u8] = keys::DATA_SCOPE.as_bytes();
@@ -61,22 +65,22 @@ impl<'a> GetOptions<'a> {
                     self.selector.hostname = Some(name.to_bytes());
                 }
             }
-            key => {
-                self.apply_flag(key, || is_true(value));
-            }
+            key if self.apply_flag(key, || is_true(value)) => {}
+            _ if flags & InfoFlags::QUALIFIER != 0 => (self.qualified, self.apart) = (true, true),
+            _ => {}
         }
     }
 
     /// The same for a value that is a number.
     #[inline]
-    pub fn apply_number(&mut self, key: &[u8], ty: DataType, bits: u64) {
+    pub fn apply_number(&mut self, key: &[u8], flags: u32, ty: DataType, bits: u64) {
         const APPNUM: &[u8] = keys::APPNUM.as_bytes();
         const NODEID: &[u8] = keys::NODEID.as_bytes();
         match (ty, key) {
             (DataType::BOOL, key) if self.apply_flag(key, || bits & 0xff != 0) => {}
             (DataType::UINT32 | DataType::PROC_RANK, APPNUM) => self.selector.appnum = bits.try_into().ok(),
             (DataType::UINT32 | DataType::PROC_RANK, NODEID) => self.selector.nodeid = bits.try_into().ok(),
-            (ty, key) => self.apply(key, ValueRef::Scalar { ty, bits }),
+            (ty, key) => self.apply(key, flags, ValueRef::Scalar { ty, bits }),
         }
     }
 
@@ -95,7 +99,10 @@ impl<'a> GetOptions<'a> {
         match key {
             OPTIONAL => self.optional = is_set(),
             IMMEDIATE => self.immediate = is_set(),
-            REFRESH_CACHE => self.refresh = is_set(),
+            REFRESH_CACHE => {
+                self.refresh = is_set();
+                self.apart |= self.refresh;
+            }
             POINTER_VALUES => self.pointer_values = is_set(),
             STATIC_VALUES => self.static_values = is_set(),
             SESSION_INFO => self.selector.session = is_set(),
@@ -111,7 +118,7 @@ impl<'a> GetOptions<'a> {
     pub fn from_infos(infos: &'a [Info]) -> GetOptions<'a> {
         let mut options = GetOptions::default();
         for info in infos {
-            options.apply(info.key.as_bytes(), ValueRef::from(&info.value));
+            options.apply(info.key.as_bytes(), info.flags, ValueRef::from(&info.value));
         }
         options
     }

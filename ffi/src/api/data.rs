@@ -46,9 +46,9 @@ unsafe fn with_request<R>(
             let key = text::key_text((&raw const (*at).key).cast())?;
             // Numbers as what they are: to put them into a value and to look into that takes longer than all the rest.
             if let Some((ty, bits)) = value::borrow_number(&raw const (*at).value) {
-                request.options.apply_number(key, ty, bits);
+                request.options.apply_number(key, (*at).flags, ty, bits);
             } else if let Some(directive) = value::borrow(&raw const (*at).value) {
-                request.options.apply(key, directive);
+                request.options.apply(key, (*at).flags, directive);
             }
         }
         run(&request)
