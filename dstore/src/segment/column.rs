@@ -56,7 +56,7 @@ impl Divisor {
     /// `n` in parts of the number; `n` itself for 0 and 1.
     #[inline]
     fn divide(self, n: u32) -> u32 {
-        if self.reciprocal == 0 { n } else { (u128::from(self.reciprocal) * u128::from(n) >> 64) as u32 }
+        if self.reciprocal == 0 { n } else { ((u128::from(self.reciprocal) * u128::from(n)) >> 64) as u32 }
     }
 
     /// What a division of `n` leaves; `n` itself for 0.
