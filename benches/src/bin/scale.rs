@@ -113,7 +113,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (name, _, what) in COSTS {
         println!("| {name} | {} | {what} |", costs.of(name));
     }
-    let jobs = [(1 << 20, 16_384), (1 << 20, 100_000), (10 << 20, 16_384), (10 << 20, 100_000)];
+    let jobs: [(u32, u32); 4] = [(1 << 20, 16_384), (1 << 20, 100_000), (10 << 20, 16_384), (10 << 20, 100_000)];
     println!("\n| ranks | nodes | register, infos | maps | job segment | server, infos | maps | modex segment |");
     println!("|---|---|---|---|---|---|---|---|");
     for (ranks, nodes) in jobs {
@@ -135,12 +135,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("|---|---|---|---|---|---|---|");
     for (ranks, nodes) in jobs {
         let rank = costs.of("wire_rank") + costs.of("keys") * (costs.of("value") + costs.of("wire_value"));
-        let block = f64::from(ranks) / nodes as f64 * rank;
+        let (block, count) = (f64::from(ranks) / f64::from(nodes) * rank, nodes as usize);
         let exchanges = [
-            ("tree of 2", tree(nodes, block, 2, &costs)),
-            ("tree of 64", tree(nodes, block, 64, &costs)),
-            ("ring", ring(nodes, block, &costs)),
-            ("Bruck", bruck(nodes, block, &costs)),
+            ("tree of 2", tree(count, block, 2, &costs)),
+            ("tree of 64", tree(count, block, 64, &costs)),
+            ("ring", ring(count, block, &costs)),
+            ("Bruck", bruck(count, block, &costs)),
         ];
         for (name, Exchange { ns, sent, received }) in exchanges {
             let (sent, received) = (bytes(sent), bytes(received));
