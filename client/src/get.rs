@@ -53,11 +53,16 @@ impl<'a> GetOptions<'a> {
         const HOSTNAME: &[u8] = keys::HOSTNAME.as_bytes();
         const TIMEOUT: &[u8] = keys::TIMEOUT.as_bytes();
         const DATA_SCOPE: &[u8] = keys::DATA_SCOPE.as_bytes();
+        const SESSION_ID: &[u8] = keys::SESSION_ID.as_bytes();
         const APPNUM: &[u8] = keys::APPNUM.as_bytes();
         const NODEID: &[u8] = keys::NODEID.as_bytes();
         match key {
             TIMEOUT => self.timeout = seconds(value),
             DATA_SCOPE => self.scope = number(value).and_then(|n| Scope::from_code(n.try_into().ok()?)),
+            SESSION_ID => {
+                self.selector.session_id = number(value).and_then(|n| n.try_into().ok());
+                self.selector.session |= self.selector.session_id.is_some();
+            }
             APPNUM => self.selector.appnum = number(value).and_then(|n| n.try_into().ok()),
             NODEID => self.selector.nodeid = number(value).and_then(|n| n.try_into().ok()),
             HOSTNAME => {

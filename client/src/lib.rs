@@ -25,6 +25,7 @@ mod commit;
 mod current;
 pub mod env;
 pub mod events;
+mod everything;
 pub mod framing;
 pub mod get;
 mod groups;
