@@ -258,6 +258,7 @@ status_entry! {
             let val = writable(val)?;
             // Most Gets are of the own job, and say no more than how they want it.
             if !proc.is_null()
+                && !key.is_null()
                 && let Some(flags) = Flags::of(info, ninfo)
                 && client.is_own(&*(&raw const (*proc).nspace).cast())
             {
