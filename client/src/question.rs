@@ -25,7 +25,8 @@ impl Client {
     ///
     /// # Errors
     /// `ERR_NOT_FOUND`, `ERR_TIMEOUT`, `ERR_BAD_PARAM` for a name that is too long, what the server answers.
-    #[inline]
+    // What `take` holds need then not be copied.
+    #[inline(always)]
     pub fn get<R>(&self, request: &GetRequest<'_>, take: impl FnOnce(ValueRef<'_>) -> R) -> Result<R> {
         let mut take = Some(take);
         if let Some(result) = self.inner.find(request, &mut take) {
@@ -37,6 +38,22 @@ impl Client {
         }
         // From here on it may take its time, in which others may finalize.
         Arc::clone(&self.inner).ask_value(request, &mut take)
+    }
+
+    /// The short way of a Get that says nothing but rank and key, for a value of the own namespace: hands it to `take` if it
+    /// is here. Otherwise [`Client::get`] says what there is.
+    #[inline(always)]
+    pub fn get_here<R>(&self, rank: Rank, key: &[u8], take: impl FnOnce(ValueRef<'_>) -> R) -> Option<Result<R>> {
+        self.inner.local.find_plain(rank, &KeyRef::new(key), &mut Some(take))
+    }
+
+    /// Whether what [`Client::get_here`] does not find of a rank does not exist for an optional Get: all that was published
+    /// is here, and nothing is known from elsewhere.
+    #[inline]
+    pub fn is_settled(&self, rank: Rank) -> bool {
+        let local = &self.inner.local;
+        let is_whole = || local.view.as_ref().is_some_and(|view| view.is_complete());
+        self.inner.standing == Standing::Launched && rank != Rank::UNDEF && local.known.is_empty() && is_whole()
     }
 
     /// Gets a value, copied.
