@@ -228,7 +228,7 @@ impl Inner {
             Err(Status::ERR_INVALID_NAMESPACE) => {
                 let nodes = self.ask_nodes(nspace)?.unwrap_or_default();
                 let is_of_job = |node: &CString| nodes.split(|byte| *byte == b',').any(|name| name == node.to_bytes());
-                let size = || self.ask_value(nspace, Rank::UNDEF, infos(), keys::LOCAL_SIZE).ok()?.as_u32();
+                let size = || self.ask_of_job(nspace, Rank::UNDEF, infos(), keys::LOCAL_SIZE).ok()?.as_u32();
                 if node.as_ref().is_none_or(is_of_job) && size() != Some(0) {
                     return Err(Status::ERR_DATA_VALUE_NOT_FOUND);
                 }
@@ -251,12 +251,12 @@ impl Inner {
 
     /// A text that the server has of a job; a job without it is one that the server does not know.
     fn ask_text(&self, nspace: &Nspace, rank: Rank, infos: Vec<Info>, key: &'static str) -> Result<Option<Vec<u8>>> {
-        let value = self.ask_value(nspace, rank, infos, key)?;
+        let value = self.ask_of_job(nspace, rank, infos, key)?;
         Ok(value.as_text().map(<[u8]>::to_vec))
     }
 
     /// The same of any value.
-    fn ask_value(&self, nspace: &Nspace, rank: Rank, infos: Vec<Info>, key: &'static str) -> Result<Value> {
+    fn ask_of_job(&self, nspace: &Nspace, rank: Rank, infos: Vec<Info>, key: &'static str) -> Result<Value> {
         let request = Request::Get { nspace: nspace.clone(), rank, infos, key: Some(Key::from(key)) };
         let reply: GetReply = self.decode(&self.link.request_wait(self.encode(&request)?, None)?)?;
         match reply.status {
