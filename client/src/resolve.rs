@@ -220,22 +220,8 @@ impl Inner {
             let reply: PeersReply = self.decode(&self.link.request_wait(self.encode(&request)?, None)?)?;
             return reply.status.ok().map(|()| reply.procs.unwrap_or_default());
         }
-        let infos = || {
-            vec![Info::new(keys::NODE_INFO, Value::Bool(true)), Info::new(keys::HOSTNAME, Value::String(node.clone()))]
-        };
-        let list = match self.ask_text(nspace, Rank::UNDEF, infos(), keys::LOCAL_PEERS) {
-            // The job may be known, and the node another's or empty: then a list of nodes is there.
-            Err(Status::ERR_INVALID_NAMESPACE) => {
-                let nodes = self.ask_nodes(nspace)?.unwrap_or_default();
-                let is_of_job = |node: &CString| nodes.split(|byte| *byte == b',').any(|name| name == node.to_bytes());
-                let size = || self.ask_of_job(nspace, Rank::UNDEF, infos(), keys::LOCAL_SIZE).ok()?.as_u32();
-                if node.as_ref().is_none_or(is_of_job) && size() != Some(0) {
-                    return Err(Status::ERR_DATA_VALUE_NOT_FOUND);
-                }
-                None
-            }
-            told => told?,
-        };
+        let infos = vec![Info::new(keys::NODE_INFO, Value::Bool(true)), Info::new(keys::HOSTNAME, Value::String(node))];
+        let list = self.ask_text(nspace, Rank::UNDEF, infos, keys::LOCAL_PEERS)?;
         let ranks = ranks(list.as_deref().unwrap_or_default()).ok_or(Status::ERR_DATA_VALUE_NOT_FOUND)?;
         Ok(ranks.into_iter().map(|rank| Proc::new(nspace.clone(), rank)).collect())
     }
@@ -251,12 +237,6 @@ impl Inner {
 
     /// A text that the server has of a job; a job without it is one that the server does not know.
     fn ask_text(&self, nspace: &Nspace, rank: Rank, infos: Vec<Info>, key: &'static str) -> Result<Option<Vec<u8>>> {
-        let value = self.ask_of_job(nspace, rank, infos, key)?;
-        Ok(value.as_text().map(<[u8]>::to_vec))
-    }
-
-    /// The same of any value.
-    fn ask_of_job(&self, nspace: &Nspace, rank: Rank, infos: Vec<Info>, key: &'static str) -> Result<Value> {
         let request = Request::Get { nspace: nspace.clone(), rank, infos, key: Some(Key::from(key)) };
         let reply: GetReply = self.decode(&self.link.request_wait(self.encode(&request)?, None)?)?;
         match reply.status {
@@ -265,7 +245,8 @@ impl Inner {
             status => status.ok()?,
         }
         let mut kvals = reply.objects.into_iter().flat_map(|(_, kvals)| kvals).filter(|kval| kval.key.is(key));
-        Ok(kvals.next().ok_or(Status::ERR_INVALID_NAMESPACE)?.value)
+        let value = kvals.next().ok_or(Status::ERR_INVALID_NAMESPACE)?.value;
+        Ok(value.as_text().map(<[u8]>::to_vec))
     }
 }
 
