@@ -31,6 +31,9 @@ impl Client {
         if let Some(result) = self.inner.find(request, &mut take) {
             return result;
         }
+        if let Some(result) = self.inner.own_fact(request, &mut take) {
+            return result;
+        }
         // A miss that ends here is common, too: MPI libraries ask for many keys that a host may not have.
         if request.key.is_some_and(|key| key.len() <= KEY_LEN_MAX) && !self.inner.may_ask(request) {
             return Err(Status::ERR_NOT_FOUND);
@@ -70,7 +73,8 @@ impl Client {
     /// Then `done` is not called.
     pub fn get_nb(&self, request: &GetRequest<'_>, done: Done<Value>) -> Result<()> {
         let to_value = |value: ValueRef<'_>| value.to_value();
-        if let Some(result) = self.inner.find(request, &mut Some(to_value)) {
+        let found = self.inner.find(request, &mut Some(to_value));
+        if let Some(result) = found.or_else(|| self.inner.own_fact(request, &mut Some(to_value))) {
             let value = result??;
             self.inner.link.defer(Box::new(move || done(Ok(value))));
             return Ok(());
@@ -126,6 +130,27 @@ impl Inner {
         let nspace = request.nspace.filter(|nspace| !nspace.is_empty()).unwrap_or(self.me.nspace.as_bytes());
         let wanted = Wanted { nspace, rank: request.rank, key, selector: &request.options.selector };
         self.local.find(wanted, take)
+    }
+
+    /// What a process knows of itself before anybody tells it: its name, asked for without naming a process, and where its
+    /// server listens, or it itself.
+    fn own_fact<R, F: FnOnce(ValueRef<'_>) -> R>(
+        &self,
+        request: &GetRequest<'_>,
+        take: &mut Option<F>,
+    ) -> Option<Result<R>> {
+        let nspace = request.nspace.filter(|nspace| !nspace.is_empty());
+        let is_own = nspace.is_none_or(|nspace| nspace == self.me.nspace.as_bytes());
+        let key = std::str::from_utf8(request.key.filter(|key| is_own && key.starts_with(b"pmix"))?).ok()?;
+        let uri = || Some(Value::string(self.server_uri.get()?.as_bytes()));
+        let value = match key {
+            keys::PROCID if request.rank == Rank::UNDEF => Value::Proc(self.me.clone()),
+            keys::RANK if request.rank == Rank::INVALID => Value::Rank(self.me.rank),
+            keys::SERVER_URI if [self.me.rank, Rank::UNDEF].contains(&request.rank) => uri()?,
+            keys::MYSERVER_URI if self.standing == Standing::Linked && request.rank == self.me.rank => uri()?,
+            _ => return None,
+        };
+        hand((&value).into(), take)
     }
 
     /// Whether the server may be asked for what is not here.
