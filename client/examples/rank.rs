@@ -6,18 +6,11 @@ use std::ffi::CString;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use pmix_client::{Client, Environment, Event, GetOptions, GetRequest};
-use pmix_dstore::model::{DataType, Info, Key, Rank, Result, Scope, Status, Value, keys};
+use pmix_client::{Client, Environment, Event};
+use pmix_dstore::model::{DataType, Info, Key, Proc, Rank, Result, Scope, Status, Value, keys};
 
 fn get(client: &Client, rank: Rank, key: &str, infos: &[Info]) -> Result<Value> {
-    let request = GetRequest {
-        nspace: None,
-        rank,
-        key: Some(key.as_bytes()),
-        options: GetOptions::from_infos(infos),
-        infos: &|| infos.to_vec(),
-    };
-    client.get(&request, |value| value.to_value())?
+    client.get_value(&Proc::new(client.me().nspace.clone(), rank), key, infos)
 }
 
 fn main() -> Result<()> {

@@ -6,12 +6,14 @@
 
 use pmix_dstore::codec;
 use pmix_dstore::job::JobData;
-use pmix_dstore::model::{DataType, KeyRef, Nspace, Proc, Rank, Result, Value, ValueRef};
+use pmix_dstore::model::{DataType, Info, KeyRef, Nspace, Proc, Rank, Result, Value, ValueRef, keys};
+use pmix_dstore::qualified;
 use pmix_dstore::rules::{self, Caller, Selector};
 use pmix_dstore::segment::NamespaceView;
 
 use crate::known::Known;
 use crate::overlay::Overlay;
+use crate::wire::jobinfo;
 
 /// Values that this process can read without asking anybody.
 pub struct Local {
@@ -52,10 +54,10 @@ impl Local {
         nspace == self.me.nspace.as_bytes()
     }
 
-    /// Whether all that the host registered of a namespace can be read here.
-    pub fn is_whole(&self, nspace: &[u8]) -> bool {
-        let own = self.job.is_some() || self.view.as_ref().is_some_and(|view| view.job().is_some());
-        if self.is_own(nspace) { own } else { self.known.job(nspace, |_| ()).is_some() }
+    /// Whether what the host registered of the own namespace under this key can be read here.
+    pub fn is_whole(&self, key: &[u8]) -> bool {
+        let is_mapped = self.view.as_ref().is_some_and(|view| view.job().is_some());
+        is_mapped || (self.job.is_some() && !jobinfo::is_left_out(key))
     }
 
     /// Finds a value and hands it to what is in `take`, which is left there where there is no value.
@@ -97,6 +99,36 @@ impl Local {
             }
         }
         rules::find(self.job.as_ref()?, rank, key, selector, &caller)
+    }
+
+    /// One of several values under a key, told apart by the qualifiers among `infos`.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn find_qualified(&self, nspace: &[u8], rank: Rank, key: &[u8], infos: &[Info]) -> Result<Option<Value>> {
+        let all = KeyRef::from(keys::QUALIFIED_VALUE);
+        let find = |value: &Value| qualified::find(value, key, infos).map(Value::copy).transpose();
+        if let Some(found) = self.overlay.get(nspace, rank, &all, find).transpose()?.flatten() {
+            return Ok(Some(found));
+        }
+        if self.is_own(nspace) {
+            if let Some(view) = &self.view {
+                let published = view.modex(rank, &all).filter(|_| rank.is_process());
+                if let Some(found) = published.map(|value| find(&value.to_value()?)).transpose()?.flatten() {
+                    return Ok(Some(found));
+                }
+            }
+            let job = (self.view.as_ref().and_then(NamespaceView::job), &self.job);
+            let found = match job {
+                (Some(job), _) => rules::find_qualified(job, rank, key, infos)?.filter(|_| !job.is_damaged()),
+                (None, Some(job)) => rules::find_qualified(job, rank, key, infos)?,
+                (None, None) => None,
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        self.known.qualified(nspace, rank, key, infos)
     }
 
     /// A key asked for without a rank: one that a single rank of the namespace has, or one of the caller itself.

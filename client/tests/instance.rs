@@ -5,18 +5,11 @@
 use std::collections::BTreeSet;
 
 use pmix_client::instance;
-use pmix_client::{Client, Environment, GetOptions, GetRequest};
+use pmix_client::{Client, Environment};
 use pmix_dstore::model::{Proc, Rank, Scope, Status, Value};
 
 fn get(client: &Client, key: &str) -> Result<Value, Status> {
-    let request = GetRequest {
-        nspace: None,
-        rank: client.me().rank,
-        key: Some(key.as_bytes()),
-        options: GetOptions::default(),
-        infos: &Vec::new,
-    };
-    client.get(&request, |value| value.to_value())?
+    client.get_value(client.me(), key, &[])
 }
 
 fn open_descriptors() -> BTreeSet<String> {

@@ -4,8 +4,10 @@
  *   registry ask    a rank; answers the questions of its standard input
  *
  * Words are separated by blanks. In names and texts every byte but letters, digits and "._-" is %XX; "-" alone is NULL.
- * Infos are written one after the other, "KEY TYPE VALUE", with the types below; an array of infos is "KEY ( INFOS )".
+ * Infos are written one after the other, "KEY TYPE VALUE", with the types below; an array of infos is "KEY ( INFOS )", one of
+ * anything else "KEY array TYPE COUNT VALUE VALUE ...". A process is "NSPACE RANK", a distance "UUID NAME MIN MAX".
  *
+ *   init INFOS                     the attributes of the server, if any; the first line
  *   register NSPACE NLOCAL INFOS   registers a namespace: answers with the status
  *   client NSPACE RANK             registers a process of this node
  *   deregister NSPACE              forgets the namespace
@@ -109,46 +111,137 @@ static void print_text(const char *text)
 
 static infos_t next_infos(void);
 
+/* A type by its name in scripts; size is that of an item of an array. */
+typedef struct {
+    const char *name;
+    pmix_data_type_t type;
+    size_t size;
+} kind_t;
+
+static const kind_t kinds[] = {
+    { "undef", PMIX_UNDEF, 0 },
+    { "bool", PMIX_BOOL, sizeof(bool) },
+    { "string", PMIX_STRING, sizeof(char *) },
+    { "size", PMIX_SIZE, sizeof(size_t) },
+    { "pid", PMIX_PID, sizeof(pid_t) },
+    { "int", PMIX_INT, sizeof(int) },
+    { "uint16", PMIX_UINT16, sizeof(uint16_t) },
+    { "uint32", PMIX_UINT32, sizeof(uint32_t) },
+    { "uint64", PMIX_UINT64, sizeof(uint64_t) },
+    { "float", PMIX_FLOAT, sizeof(float) },
+    { "time", PMIX_TIME, sizeof(time_t) },
+    { "status", PMIX_STATUS, sizeof(pmix_status_t) },
+    { "range", PMIX_DATA_RANGE, sizeof(pmix_data_range_t) },
+    { "persistence", PMIX_PERSIST, sizeof(pmix_persistence_t) },
+    { "rank", PMIX_PROC_RANK, sizeof(pmix_rank_t) },
+    { "proc", PMIX_PROC, sizeof(pmix_proc_t) },
+    { "regex", PMIX_REGEX, sizeof(pmix_byte_object_t) },
+    { "bytes", PMIX_BYTE_OBJECT, sizeof(pmix_byte_object_t) },
+    { "cpuset", PMIX_PROC_CPUSET, sizeof(pmix_cpuset_t) },
+    { "distance", PMIX_DEVICE_DIST, sizeof(pmix_device_distance_t) },
+};
+
+static const kind_t *kind_named(const char *name)
+{
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (strcmp(kinds[i].name, name) == 0) {
+            return &kinds[i];
+        }
+    }
+    fail("no such type", name);
+}
+
+static long long next_number(void) { return strtoll(next_word(), NULL, 10); }
+
+static char *next_copy(void)
+{
+    const char *text = next_text(NULL);
+    return text == NULL ? NULL : copy_text(text);
+}
+
+/* Fills in what lies in an array of such items, and in a value of its own behind its pointer. */
+static void next_item(const kind_t *kind, void *item)
+{
+    switch (kind->type) {
+    case PMIX_BOOL: *(bool *) item = next_number() != 0; break;
+    case PMIX_STRING: *(char **) item = next_copy(); break;
+    case PMIX_FLOAT: *(float *) item = strtof(next_word(), NULL); break;
+    case PMIX_PROC: {
+        const char *nspace = next_text(NULL);
+        *(pmix_proc_t *) item = proc_of(nspace, next_number());
+        break;
+    }
+    case PMIX_REGEX:
+    case PMIX_BYTE_OBJECT: {
+        size_t len = 0;
+        const char *bytes = next_text(&len);
+        *(pmix_byte_object_t *) item = value_bytes(bytes == NULL ? "" : bytes, len).data.bo;
+        break;
+    }
+    case PMIX_PROC_CPUSET: {
+        const char *text = next_text(NULL);
+        pmix_status_t status = PMIx_Parse_cpuset_string(text, item);
+        if (status != PMIX_SUCCESS) {
+            fail(text, PMIx_Error_string(status));
+        }
+        break;
+    }
+    case PMIX_DEVICE_DIST: {
+        pmix_device_distance_t *distance = item;
+        *distance = (pmix_device_distance_t){ .type = PMIX_DEVTYPE_NETWORK };
+        distance->uuid = next_copy();
+        distance->osname = next_copy();
+        distance->mindist = next_number();
+        distance->maxdist = next_number();
+        break;
+    }
+    default: {
+        long long number = next_number();
+        /* The numbers are as wide as the type says, and the lowest byte comes first. */
+        memcpy(item, &number, kind->size);
+        break;
+    }
+    }
+}
+
+/* Whether a value holds a pointer to such an item, not the item. */
+static bool is_behind_pointer(pmix_data_type_t type)
+{
+    return type == PMIX_PROC || type == PMIX_PROC_CPUSET;
+}
+
+static pmix_value_t next_array(void)
+{
+    const kind_t *kind = kind_named(next_word());
+    pmix_data_array_t *array = need(calloc(1, sizeof(*array)));
+    array->type = kind->type;
+    array->size = next_number();
+    array->array = need(calloc(array->size, kind->size));
+    for (size_t i = 0; i < array->size; i++) {
+        next_item(kind, (char *) array->array + i * kind->size);
+    }
+    pmix_value_t value = { .type = PMIX_DATA_ARRAY };
+    value.data.darray = array;
+    return value;
+}
+
 static pmix_value_t next_value(void)
 {
-    pmix_value_t value = { .type = PMIX_UNDEF };
     const char *type = next_word();
     if (strcmp(type, "(") == 0) {
         infos_t inner = next_infos();
         return value_infos(&inner);
     }
-    if (strcmp(type, "string") == 0) {
-        const char *text = next_text(NULL);
-        value.type = PMIX_STRING;
-        value.data.string = text == NULL ? NULL : copy_text(text);
-        return value;
+    if (strcmp(type, "array") == 0) {
+        return next_array();
     }
-    if (strcmp(type, "regex") == 0 || strcmp(type, "bytes") == 0) {
-        size_t len = 0;
-        const char *bytes = next_text(&len);
-        value = value_bytes(bytes == NULL ? "" : bytes, len);
-        value.type = strcmp(type, "regex") == 0 ? PMIX_REGEX : PMIX_BYTE_OBJECT;
-        return value;
+    const kind_t *kind = kind_named(type);
+    pmix_value_t value = { .type = kind->type };
+    void *item = &value.data;
+    if (is_behind_pointer(kind->type)) {
+        item = value.data.ptr = need(calloc(1, kind->size));
     }
-    long long number = strtoll(next_word(), NULL, 10);
-    if (strcmp(type, "bool") == 0) {
-        return value_bool(number != 0);
-    } else if (strcmp(type, "uint32") == 0) {
-        return value_uint32(number);
-    } else if (strcmp(type, "uint16") == 0) {
-        return value_uint16(number);
-    } else if (strcmp(type, "uint64") == 0) {
-        return value_uint64(number);
-    } else if (strcmp(type, "int") == 0) {
-        return value_int(number);
-    } else if (strcmp(type, "rank") == 0) {
-        return value_rank(number);
-    } else if (strcmp(type, "size") == 0) {
-        value.type = PMIX_SIZE;
-        value.data.size = number;
-    } else if (strcmp(type, "undef") != 0) {
-        fail("no such type", type);
-    }
+    next_item(kind, item);
     return value;
 }
 
@@ -173,16 +266,11 @@ static int by_key(const void *a, const void *b)
     return strcmp(((const pmix_info_t *) a)->key, ((const pmix_info_t *) b)->key);
 }
 
-static void print_array(const pmix_data_array_t *array)
+static void print_infos(pmix_info_t *infos, size_t count)
 {
-    if (array == NULL || array->type != PMIX_INFO) {
-        printf("array of type %d", array == NULL ? 0 : array->type);
-        return;
-    }
-    pmix_info_t *infos = array->array;
-    qsort(infos, array->size, sizeof(*infos), by_key);
+    qsort(infos, count, sizeof(*infos), by_key);
     printf("(");
-    for (size_t i = 0; i < array->size; i++) {
+    for (size_t i = 0; i < count; i++) {
         printf(" ");
         print_text(infos[i].key);
         printf(" ");
@@ -191,26 +279,87 @@ static void print_array(const pmix_data_array_t *array)
     printf(" )");
 }
 
+static void print_item(pmix_data_type_t type, const void *item)
+{
+    switch (type) {
+    case PMIX_BOOL: printf("%d", *(const bool *) item); break;
+    case PMIX_STRING: print_text(*(char *const *) item); break;
+    case PMIX_SIZE: printf("%zu", *(const size_t *) item); break;
+    case PMIX_INT:
+    case PMIX_PID:
+    case PMIX_STATUS: printf("%d", *(const int *) item); break;
+    case PMIX_UINT16: printf("%u", *(const uint16_t *) item); break;
+    case PMIX_UINT32:
+    case PMIX_PROC_RANK: printf("%u", *(const uint32_t *) item); break;
+    case PMIX_UINT64: printf("%lu", *(const uint64_t *) item); break;
+    case PMIX_FLOAT: printf("%g", *(const float *) item); break;
+    case PMIX_TIME: printf("%ld", *(const time_t *) item); break;
+    case PMIX_DATA_RANGE:
+    case PMIX_PERSIST: printf("%u", *(const uint8_t *) item); break;
+    case PMIX_PROC: {
+        const pmix_proc_t *proc = item;
+        print_text(proc->nspace);
+        printf(" %u", proc->rank);
+        break;
+    }
+    case PMIX_REGEX:
+    case PMIX_BYTE_OBJECT: {
+        const pmix_byte_object_t *object = item;
+        print_bytes(object->bytes, object->size, false);
+        break;
+    }
+    case PMIX_PROC_CPUSET: {
+        char *text = NULL;
+        pmix_status_t status = PMIx_server_generate_cpuset_string(item, &text);
+        print_text(status == PMIX_SUCCESS ? text : PMIx_Error_string(status));
+        free(text);
+        break;
+    }
+    case PMIX_DEVICE_DIST: {
+        const pmix_device_distance_t *distance = item;
+        print_text(distance->uuid);
+        printf(" ");
+        print_text(distance->osname);
+        printf(" %u %u", distance->mindist, distance->maxdist);
+        break;
+    }
+    default: break;
+    }
+}
+
+static void print_array(const pmix_data_array_t *array)
+{
+    if (array != NULL && array->type == PMIX_INFO) {
+        print_infos(array->array, array->size);
+        return;
+    }
+    for (size_t k = 0; array != NULL && k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+        if (kinds[k].type == array->type) {
+            printf("array %s %zu", kinds[k].name, array->size);
+            for (size_t i = 0; i < array->size; i++) {
+                printf(" ");
+                print_item(array->type, (const char *) array->array + i * kinds[k].size);
+            }
+            return;
+        }
+    }
+    printf("array of type %d", array == NULL ? 0 : array->type);
+}
+
 static void print_value(const pmix_value_t *value)
 {
-    switch (value->type) {
-    case PMIX_UNDEF: printf("undef"); break;
-    case PMIX_BOOL: printf("bool %d", value->data.flag); break;
-    case PMIX_STRING: printf("string "), print_text(value->data.string); break;
-    case PMIX_SIZE: printf("size %zu", value->data.size); break;
-    case PMIX_INT: printf("int %d", value->data.integer); break;
-    case PMIX_UINT16: printf("uint16 %u", value->data.uint16); break;
-    case PMIX_UINT32: printf("uint32 %u", value->data.uint32); break;
-    case PMIX_UINT64: printf("uint64 %lu", value->data.uint64); break;
-    case PMIX_PROC_RANK: printf("rank %u", value->data.rank); break;
-    case PMIX_REGEX:
-    case PMIX_BYTE_OBJECT:
-        printf(value->type == PMIX_REGEX ? "regex " : "bytes ");
-        print_bytes(value->data.bo.bytes, value->data.bo.size, false);
-        break;
-    case PMIX_DATA_ARRAY: print_array(value->data.darray); break;
-    default: printf("type %d", value->type); break;
+    if (value->type == PMIX_DATA_ARRAY) {
+        print_array(value->data.darray);
+        return;
     }
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+        if (kinds[k].type == value->type) {
+            printf(value->type == PMIX_UNDEF ? "%s" : "%s ", kinds[k].name);
+            print_item(value->type, is_behind_pointer(value->type) ? value->data.ptr : (const void *) &value->data);
+            return;
+        }
+    }
+    printf("type %d", value->type);
 }
 
 /* ---- questions ------------------------------------------------------------------------------------------------- */
@@ -231,7 +380,7 @@ static void get(void)
     infos_t infos = next_infos();
     pmix_value_t *value = NULL;
     pmix_status_t status = PMIx_Get(&proc, key, infos.items, infos.count, &value);
-    free_infos(&infos);
+    PMIX_INFO_FREE(infos.items, infos.count);
     if (status == PMIX_SUCCESS && value != NULL) {
         print_value(value);
         printf(" ");
@@ -277,7 +426,7 @@ static void store(void)
     copy_name(&proc, nspace, strtoul(next_word(), NULL, 10));
     infos_t infos = next_infos();
     end_answer(PMIx_Store_internal(&proc, infos.items[0].key, &infos.items[0].value));
-    free_infos(&infos);
+    PMIX_INFO_FREE(infos.items, infos.count);
 }
 
 static void put(void)
@@ -285,7 +434,7 @@ static void put(void)
     int scope = atoi(next_word());
     infos_t infos = next_infos();
     end_answer(PMIx_Put(scope, infos.items[0].key, &infos.items[0].value));
-    free_infos(&infos);
+    PMIX_INFO_FREE(infos.items, infos.count);
 }
 
 /* Answers a question; false where it is none. */
@@ -353,7 +502,7 @@ static void register_nspace(void)
     int nlocal = atoi(next_word());
     infos_t infos = next_infos();
     pmix_status_t status = PMIx_server_register_nspace(proc.nspace, nlocal, infos.items, infos.count, NULL, NULL);
-    free_infos(&infos);
+    PMIX_INFO_FREE(infos.items, infos.count);
     end_answer(status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status);
 }
 
@@ -431,6 +580,20 @@ static void start_rank(void)
     printf("rank ended with %d\n", code);
 }
 
+static void init(bool has_attributes)
+{
+    static pmix_server_module_t module;
+    infos_t infos = { 0 };
+    if (has_attributes) {
+        infos = next_infos();
+    }
+    pmix_status_t status = PMIx_server_init(&module, infos.items, infos.count);
+    if (status != PMIX_SUCCESS) {
+        fail("PMIx_server_init", PMIx_Error_string(status));
+    }
+    PMIX_INFO_FREE(infos.items, infos.count);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "ask") == 0) {
@@ -438,13 +601,15 @@ int main(int argc, char **argv)
         return ask();
     }
     self = argv[0];
-    static pmix_server_module_t module;
-    pmix_status_t status = PMIx_server_init(&module, NULL, 0);
-    if (status != PMIX_SUCCESS) {
-        fail("PMIx_server_init", PMIx_Error_string(status));
+    char *line = next_line();
+    const char *what = line == NULL ? "" : next_word();
+    bool has_attributes = strcmp(what, "init") == 0;
+    init(has_attributes);
+    if (has_attributes) {
+        line = next_line();
+        what = line == NULL ? "" : next_word();
     }
-    while (next_line() != NULL) {
-        const char *what = next_word();
+    for (; line != NULL; line = next_line(), what = line == NULL ? "" : next_word()) {
         if (strcmp(what, "register") == 0) {
             register_nspace();
         } else if (strcmp(what, "client") == 0) {

@@ -8,10 +8,10 @@ use std::sync::Mutex;
 
 use pmix_client::wire::reply::{FenceReply, Reply, StatusReply};
 use pmix_client::wire::{Command, Request};
-use pmix_client::{Client, Environment, GetOptions, GetRequest};
+use pmix_client::{Client, Environment};
 use pmix_dstore::codec::{BufferType, Module};
 use pmix_dstore::job::JobData;
-use pmix_dstore::model::{Info, Nspace, Rank, Result, Scope, Status, Value, keys};
+use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Scope, Status, Value, keys};
 use pmix_dstore::segment::{FileId, ModexBuilder, Publisher, SegmentKind, build_job};
 
 use server::{Listener, Peer};
@@ -27,14 +27,7 @@ fn environment(uri: Option<&str>, more: &[(&str, &str)]) -> Environment {
 }
 
 fn get(client: &Client, rank: Rank, key: &str, infos: &[Info]) -> Result<Value> {
-    let request = GetRequest {
-        nspace: None,
-        rank,
-        key: Some(key.as_bytes()),
-        options: GetOptions::from_infos(infos),
-        infos: &|| infos.to_vec(),
-    };
-    client.get(&request, |value| value.to_value())?
+    client.get_value(&Proc::new(client.me().nspace.clone(), rank), key, infos)
 }
 
 fn job_size(client: &Client) -> Result<Value> {

@@ -10,6 +10,17 @@ use super::{JobData, Node, Values, peers_of};
 use crate::model::{Key, Rank, Value, keys};
 use crate::room;
 
+/// What belongs to an application and may be said of the job where that is its only one.
+const OF_APPS: [&str; 7] = [
+    keys::APP_SIZE,
+    keys::APPLDR,
+    keys::WDIR,
+    keys::APP_ARGV,
+    keys::PSET_NAMES,
+    keys::APP_MAP_TYPE,
+    keys::APP_MAP_REGEX,
+];
+
 /// The row of a rank that runs nowhere.
 const NOWHERE: u32 = u32::MAX;
 
@@ -260,8 +271,7 @@ impl JobData {
             let (values, derived) =
                 (self.apps.entry(appnum).or_default(), self.derived.apps.entry(appnum).or_default());
             derive(values, derived, keys::APPNUM, || Value::Uint32(appnum));
-            // What belongs to an application may be loose where there is only one.
-            for key in [keys::APP_SIZE, keys::APPLDR, keys::WDIR, keys::APP_ARGV, keys::PSET_NAMES] {
+            for key in OF_APPS {
                 if let (Some(_), Some(value)) = (only, self.job.get(key.as_bytes())) {
                     derive(values, derived, key, || value.clone());
                 }

@@ -11,6 +11,7 @@ mod events;
 mod get;
 mod groups;
 mod nspaces;
+mod output;
 mod peers;
 mod query;
 mod services;
@@ -23,7 +24,7 @@ use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 use pmix_client::wire::reply::StatusReply;
-use pmix_client::wire::{Reply, Request, TAG_NOTIFY, Version};
+use pmix_client::wire::{Reply, Request, TAG_FLOW_CONTROL, Version};
 use pmix_dstore::codec::{BufferType, Dialect, Module};
 use pmix_dstore::model::{Info, Nspace, Proc, Result, Status};
 
@@ -89,6 +90,10 @@ enum Then {
     AdmitTool(PeerId),
     /// Reply to a request in the shape that its command has.
     Reply(PeerId, u32, Shape),
+    /// Reply to a spawn whose output on these channels the process wants.
+    Spawned(PeerId, u32, u16),
+    /// Reply to a pull of output with this number.
+    Pulled(PeerId, u32, u64),
     /// Reply to a query, of which the host was asked a part.
     Query(Box<query::Asked>),
     /// Reply to finalize.
@@ -119,6 +124,7 @@ pub(crate) struct Engine {
     events: EventCache,
     psets: query::ProcessSets,
     groups: groups::Groups,
+    outputs_of_procs: output::Outputs,
     outputs: VecDeque<Output>,
     stats: Stats,
     first_fork: Option<Instant>,
@@ -161,6 +167,7 @@ impl Engine {
             events: EventCache::default(),
             psets: query::ProcessSets::new(),
             groups: groups::Groups::new(),
+            outputs_of_procs: output::Outputs::default(),
             outputs: VecDeque::new(),
             stats: Stats::default(),
             first_fork: None,
@@ -247,6 +254,11 @@ impl Engine {
             Request::RegisterEvents { codes, infos } => self.register_events(peer, tag, codes, infos, now),
             Request::DeregisterEvents { codes } => self.deregister_events(peer, &codes),
             Request::Notify { status, range, infos } => self.notify(peer, tag, status, range, infos, now),
+            Request::IoPull { procs, infos, channels, handler } => {
+                self.pull_output(peer, tag, procs, infos, channels, handler);
+            }
+            Request::IoDeregister { infos, handler } => self.stop_output(peer, tag, infos, handler),
+            Request::IoPush { targets, infos, data } => self.push_input(peer, tag, targets, infos, data),
             other => self.service(peer, tag, other),
         }
     }
@@ -260,6 +272,8 @@ impl Engine {
             }
             Some(Then::Admit(peer)) => self.admit(peer, answer.status()),
             Some(Then::AdmitTool(peer)) => self.admit_tool(peer, answer),
+            Some(Then::Spawned(peer, tag, channels)) => self.spawned(peer, tag, channels, answer),
+            Some(Then::Pulled(peer, tag, number)) => self.pulled(peer, tag, number, answer.status()),
             Some(Then::Query(asked)) => self.query_answered(*asked, answer),
             Some(Then::Reply(peer, tag, shape)) => self.reply_answer(peer, tag, shape, answer),
             Some(Then::Finalized(peer, tag)) => self.finalized(peer, tag, answer.status()),
@@ -344,13 +358,15 @@ impl Engine {
     /// cannot be told to the peer in its dialect becomes a reply with the reason.
     fn send(&mut self, id: PeerId, tag: u32, encode: impl FnOnce(Dialect, Version) -> Result<Vec<u8>>) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        if tag != TAG_NOTIFY {
+        // Requests have larger tags than what comes unasked.
+        let is_reply = tag > TAG_FLOW_CONTROL;
+        if is_reply {
             peer.unanswered.answered(tag);
         }
         let payload = match encode(peer.dialect, peer.version) {
             Ok(payload) => payload,
             // An event that the peer cannot be told is none.
-            Err(_) if tag == TAG_NOTIFY => return,
+            Err(_) if !is_reply => return,
             Err(status) => StatusReply { status }.bytes(peer.dialect),
         };
         self.outputs.push_back(Output::Send { peer: id, tag, payload });

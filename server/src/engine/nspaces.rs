@@ -222,6 +222,7 @@ impl Engine {
     /// Forgets a namespace and all that belongs to it.
     pub fn deregister_nspace(&mut self, nspace: &Nspace) -> Status {
         self.events.forget_nspace(nspace);
+        self.outputs_of_procs.forget_nspace(nspace);
         // The host is done with the job, and with what became of its processes.
         self.losses.retain(|(_, proc)| proc.nspace != *nspace);
         self.remove_nspace(nspace);

@@ -56,6 +56,8 @@ pub(crate) struct Peer {
     pub admitted: bool,
     /// The host has not launched it: it hears nothing of its end.
     pub is_tool: bool,
+    /// It has had input for others.
+    pub has_pushed: bool,
     /// What it has asked and not been told.
     pub(super) unanswered: Unanswered,
 }
@@ -74,6 +76,7 @@ impl Peer {
             finalized: false,
             admitted: true,
             is_tool: false,
+            has_pushed: false,
             unanswered: Unanswered::default(),
         }
     }
@@ -91,6 +94,7 @@ impl Peer {
             finalized: false,
             admitted: false,
             is_tool: false,
+            has_pushed: false,
             unanswered: Unanswered::default(),
         }
     }
@@ -281,6 +285,7 @@ impl Engine {
         let peer = self.peers.remove(&id)?;
         self.gets.forget_peer(id);
         self.events.forget_peer(id);
+        self.outputs_of_procs.forget_peer(id);
         self.withdraw(id);
         self.release_events(peer.codes.iter().copied());
         let state = self.nspaces.get_mut(&peer.proc.nspace);

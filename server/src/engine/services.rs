@@ -55,7 +55,10 @@ impl Engine {
                 infos.push(user(uid));
                 (Shape::Status, Upcall::Unpublish { proc, keys, infos })
             }
-            Request::Spawn { infos, apps } => (Shape::Spawn, Upcall::Spawn { proc, infos, apps }),
+            Request::Spawn { infos, apps } => {
+                let channels = self.channels_of_spawn(id, &infos);
+                return self.upcall(Then::Spawned(id, tag, channels), Upcall::Spawn { proc, infos, apps });
+            }
             Request::Query { queries } => return self.query(id, tag, proc, queries),
             Request::Log { timestamp, data, mut directives } => {
                 if let Some(time) = timestamp.filter(|time| *time > 0) {

@@ -1,0 +1,371 @@
+//! `docs/coverage.md`, row by row: every attribute of the standard's chapters on reserved keys and on servers.
+//!
+//! The document is the data. Its rows say which test exercises them; those of the tests below go through the rows that name
+//! them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use pmix_tests::registry::{self, text};
+use pmix_tests::{Library, repository};
+
+const WILDCARD: u32 = u32::MAX - 1;
+const OPTIONAL: &str = "pmix.optional bool 1";
+const IMMEDIATE: &str = "pmix.immediate bool 1";
+
+/// A row of the document.
+struct Row {
+    /// Counts the rows: values are told apart by it.
+    number: usize,
+    attribute: String,
+    key: String,
+    /// The type that the standard gives its values.
+    data_type: String,
+    realms: Vec<String>,
+    what: String,
+    tests: Vec<String>,
+}
+
+/// All rows of the document's tables: lines with six cells whose first is an attribute.
+fn rows() -> Vec<Row> {
+    let document = fs::read_to_string(repository().join("docs/coverage.md")).expect("the document");
+    let words = |cell: &str| -> Vec<String> {
+        cell.split(',').map(|word| word.trim().trim_matches('`').to_owned()).filter(|word| !word.is_empty()).collect()
+    };
+    let mut rows = Vec::new();
+    for line in document.lines().filter(|line| line.starts_with("| `PMIX_")) {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let [attribute, key, data_type, realms, what, tests] = cells[..] else { panic!("six cells: {line}") };
+        assert!(cells.iter().all(|cell| !cell.is_empty()), "a cell is empty: {line}");
+        let bare = |cell: &str| cell.trim_matches('`').to_owned();
+        rows.push(Row {
+            number: rows.len(),
+            attribute: bare(attribute),
+            key: bare(key),
+            data_type: bare(data_type),
+            realms: words(realms),
+            what: what.to_owned(),
+            tests: words(tests),
+        });
+    }
+    rows
+}
+
+/// The rows that name a test.
+fn rows_of(test: &str) -> Vec<Row> {
+    let rows: Vec<Row> = rows().into_iter().filter(|row| row.tests.iter().any(|name| name == test)).collect();
+    assert!(!rows.is_empty(), "no row names {test}");
+    rows
+}
+
+/// Strings that the standard gives an attribute, and no release.
+const NO_RELEASE_HAS: [&str; 2] = ["PMIX_PROC_INFO", "PMIX_SERVER_START_TIME"];
+
+#[test]
+fn every_row_names_its_key_and_tests_that_exist() {
+    let rows = rows();
+    let attributes: BTreeSet<&str> = rows.iter().map(|row| row.attribute.as_str()).collect();
+    assert_eq!(attributes.len(), rows.len(), "an attribute has two rows");
+    let document = fs::read_to_string(repository().join("docs/coverage.md")).expect("the document");
+    assert!(document.contains(&format!("{} attributes", rows.len())), "the document counts its {} rows", rows.len());
+    let table = fs::read_to_string(repository().join("ffi/abi/attributes.tsv")).expect("the table");
+    let keys: BTreeMap<&str, &str> = table.lines().filter_map(|line| line.split('\t').collect_pair()).collect();
+    for row in &rows {
+        if !NO_RELEASE_HAS.contains(&row.attribute.as_str()) {
+            assert_eq!(keys.get(row.attribute.as_str()), Some(&row.key.as_str()), "{}", row.attribute);
+        }
+        assert!(row.what.len() > 3, "{} says what becomes of it", row.attribute);
+        for test in &row.tests {
+            let (file, name) = test.split_once(": ").unwrap_or(("tests/tests/coverage.rs", test));
+            let source = fs::read_to_string(repository().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+            assert!(source.contains(&format!("fn {name}(")), "{}: no {name} in {file}", row.attribute);
+        }
+    }
+}
+
+/// The first two of some words.
+trait CollectPair<'a> {
+    fn collect_pair(self) -> Option<(&'a str, &'a str)>;
+}
+
+impl<'a, I: Iterator<Item = &'a str>> CollectPair<'a> for I {
+    fn collect_pair(mut self) -> Option<(&'a str, &'a str)> {
+        Some((self.next()?, self.next()?))
+    }
+}
+
+/* ---- what hosts register ------------------------------------------------------------------------------------------ */
+
+/// What a value belongs to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    Session,
+    Job,
+    App(usize),
+    Node(usize),
+    Proc(usize),
+}
+
+use Place::{App, Job, Node, Proc, Session};
+
+const PLACES: [Place; 10] = [Session, Job, App(0), App(1), Node(0), Node(1), Proc(0), Proc(1), Proc(2), Proc(3)];
+
+/// Numbers of the applications, whose ranks are 0 and 1, 2 and 3.
+const APPNUMS: [u32; 2] = [5, 9];
+/// Names and numbers of the nodes, whose ranks are 0 and 2, 1 and 3.
+const NODES: [(&str, u32); 2] = [("node0", 70), ("node1", 71)];
+const NODE_MAP: &str = "node0,node1";
+const PROC_MAP: &str = "0,2;1,3";
+
+impl Place {
+    fn realm(self) -> &'static str {
+        match self {
+            Session => "session",
+            Job => "job",
+            App(_) => "app",
+            Node(_) => "node",
+            Proc(_) => "proc",
+        }
+    }
+
+    /// A number that no other place has.
+    fn number(self) -> usize {
+        PLACES.iter().position(|place| *place == self).expect("one of them")
+    }
+
+    /// Rank and infos of the Gets that name this place.
+    fn questions(self) -> Vec<(u32, String)> {
+        match self {
+            Session => vec![(WILDCARD, "pmix.ssn.info bool 1".into())],
+            Job => vec![(WILDCARD, "pmix.job.info bool 1".into())],
+            App(app) => vec![
+                (WILDCARD, format!("pmix.app.info bool 1 pmix.appnum uint32 {}", APPNUMS[app])),
+                (2 * app as u32, "pmix.app.info bool 1".into()),
+            ],
+            Node(node) => vec![
+                (WILDCARD, format!("pmix.node.info bool 1 pmix.hname string {}", NODES[node].0)),
+                (node as u32, "pmix.node.info bool 1".into()),
+            ],
+            Proc(rank) => vec![(rank as u32, String::new())],
+        }
+    }
+}
+
+impl Row {
+    fn has(&self, place: Place) -> bool {
+        self.realms.iter().any(|realm| realm == place.realm())
+    }
+
+    /// The realm in which a Get looks that names none, and where a value goes that lies in no array.
+    fn is_main(&self, place: Place) -> bool {
+        self.realms[0] == place.realm()
+    }
+
+    /// A value for a place: no other row and no other place has it, unless the layout of the job says what it is. Numbers of
+    /// registrations without arrays are wider than the standard has them: a Get gives back the type that was registered.
+    fn value(&self, place: Place, is_wide: bool) -> String {
+        let number = self.number * PLACES.len() + place.number();
+        let name = format!("{}.{}", self.attribute, place.number());
+        let of = |ty: &str, number: u32| match ty {
+            "uint16" if is_wide => format!("uint32 {number}"),
+            "uint32" | "rank" if is_wide => format!("uint64 {number}"),
+            _ => format!("{ty} {number}"),
+        };
+        match (self.attribute.as_str(), place) {
+            ("PMIX_NSPACE", _) => "string job".into(),
+            ("PMIX_NODE_MAP" | "PMIX_NODE_MAP_RAW", Job) => format!("string {}", text(NODE_MAP)),
+            ("PMIX_PROC_MAP" | "PMIX_PROC_MAP_RAW", Job) => format!("string {}", text(PROC_MAP)),
+            ("PMIX_JOB_SIZE", _) => of("uint32", 4),
+            ("PMIX_JOB_NUM_APPS" | "PMIX_NUM_NODES", Job) => of("uint32", 2),
+            ("PMIX_APP_SIZE" | "PMIX_LOCAL_SIZE", _) => of("uint32", 2),
+            ("PMIX_LOCAL_PEERS", Node(node)) => format!("string {node}%2C{}", node + 2),
+            ("PMIX_HOSTNAME", Node(node)) => format!("string {}", NODES[node].0),
+            ("PMIX_HOSTNAME", Proc(rank)) => format!("string {}", NODES[rank % 2].0),
+            ("PMIX_NODEID", Node(node)) => of("uint32", NODES[node].1),
+            ("PMIX_NODEID", Proc(rank)) => of("uint32", NODES[rank % 2].1),
+            ("PMIX_APPNUM", App(app)) => of("uint32", APPNUMS[app]),
+            ("PMIX_APPNUM", Proc(rank)) => of("uint32", APPNUMS[rank / 2]),
+            ("PMIX_RANK", Proc(rank)) => format!("rank {rank}"),
+            ("PMIX_PROCID", Proc(rank)) => format!("proc job {rank}"),
+            ("PMIX_LOCAL_PROCS", _) => format!("array proc 2 job {number} other 0"),
+            ("PMIX_DEVICE_DISTANCES", _) => format!("array distance 2 {name} ib0 {number} 7 uuid ib1 8 {number}"),
+            _ => match self.data_type.as_str() {
+                "char*" => format!("string {name}"),
+                "bool" => format!("bool {}", number % 2),
+                "uint16_t" => of("uint16", number as u32),
+                "uint32_t" => of("uint32", number as u32),
+                "uint64_t" => format!("uint64 {}", number + (1 << 40)),
+                "int" => format!("int {number}"),
+                "pid_t" => format!("pid {number}"),
+                "pmix_rank_t" => of("rank", number as u32),
+                "pmix_proc_t" => format!("proc {name} {number}"),
+                "pmix_byte_object_t" => format!("bytes {name}%00%FF"),
+                "pmix_cpuset_t*" => format!("cpuset hwloc%3A{}", place.number()),
+                "pmix_data_array_t" | "pmix_data_array_t*" => format!("array string 2 {name}.1 {name}.2"),
+                other => panic!("{}: no values of {other}", self.attribute),
+            },
+        }
+    }
+}
+
+/// The infos of a place, those first by which it is known.
+fn infos(rows: &[Row], place: Place, is_wide: bool, is_meant: impl Fn(&Row) -> bool) -> String {
+    const FIRST: [&str; 4] = ["PMIX_RANK", "PMIX_APPNUM", "PMIX_HOSTNAME", "PMIX_NODEID"];
+    let mut rows: Vec<&Row> = rows.iter().filter(|row| row.has(place) && is_meant(row)).collect();
+    rows.sort_by_key(|row| FIRST.iter().position(|first| *first == row.attribute).unwrap_or(FIRST.len()));
+    rows.iter().map(|row| format!("{} {} ", row.key, row.value(place, is_wide))).collect()
+}
+
+/// A Get, and what is to be answered.
+struct Asked {
+    attribute: String,
+    question: String,
+    answer: String,
+}
+
+fn ask(row: &Row, (rank, infos): (u32, String), answer: String) -> Asked {
+    // Maps are with the server where there is no shared memory: it may be asked for them, and is not to wait.
+    let how = if matches!(row.attribute.as_str(), "PMIX_NODE_MAP" | "PMIX_PROC_MAP") { IMMEDIATE } else { OPTIONAL };
+    let question = format!("get job {rank} {} {infos} {how}", row.key);
+    Asked { attribute: row.attribute.clone(), question, answer: format!("{answer} status 0") }
+}
+
+/// Registers a job on two nodes and lets rank 0 ask, with shared memory and without. Gives the attributes that were
+/// answered wrongly, and how.
+fn wrong_answers(infos: &str, asked: &[Asked]) -> BTreeMap<String, String> {
+    let mut wrong = BTreeMap::new();
+    let library = text(Library::ours().directory().display().to_string());
+    let readers = ["", "PMIX_DSTORE_SHM=0"];
+    let mut script = format!("init pmix.hname string node0\nregister job 2 {infos}\nclient job 0\n");
+    for variable in readers {
+        script += &format!("rank job 0 {library} {variable}\n");
+        asked.iter().for_each(|asked| script += &format!("{}\n", asked.question));
+        script += "end\n";
+    }
+    let answers = registry::run(Library::ours(), &script);
+    assert_eq!(answers[..2], ["status 0", "status 0"], "{infos}");
+    let mut answers = answers[2..].iter();
+    for variable in readers {
+        for Asked { attribute, question, answer } in asked {
+            let found = answers.next().expect("an answer to each question");
+            if found != answer {
+                wrong.entry(attribute.clone()).or_insert(format!("{question} {variable}: {found}, not {answer}"));
+            }
+        }
+        assert_eq!(answers.next().map(String::as_str), Some("rank ended with 0"));
+    }
+    wrong
+}
+
+/// What a host registers in the arrays of the realms, nested as the chapter has them.
+fn in_arrays(rows: &[Row]) -> String {
+    let of = |place| infos(rows, place, false, |_| true);
+    let proc = |rank| format!("pmix.pdata ( {}) ", of(Proc(rank)));
+    let app = |app| format!("pmix.app.arr ( {}{}{}) ", of(App(app)), proc(2 * app), proc(2 * app + 1));
+    let node = |node| format!("pmix.node.arr ( {}) ", of(Node(node)));
+    let job = format!("pmix.job.arr ( {}{}{}{}{}) ", of(Job), app(0), node(0), app(1), node(1));
+    format!("pmix.ssn.arr ( {}{job}) ", of(Session))
+}
+
+#[test]
+fn registered() {
+    let rows = rows_of("registered");
+    let mut asked = Vec::new();
+    for row in &rows {
+        for place in PLACES.into_iter().filter(|place| row.has(*place)) {
+            let answer = || row.value(place, false);
+            asked.extend(place.questions().into_iter().map(|question| ask(row, question, answer())));
+            // Without a word about the realm: rank 0 is of application 0 and on node 0.
+            match place {
+                Session | Job | Node(0) if row.is_main(place) => {
+                    asked.push(ask(row, (WILDCARD, String::new()), answer()));
+                }
+                App(app) if row.is_main(place) => asked.push(ask(row, (2 * app as u32, String::new()), answer())),
+                _ => {}
+            }
+        }
+    }
+    let wrong = wrong_answers(&in_arrays(&rows), &asked);
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    // Nothing of it is there by itself.
+    let maps = format!("pmix.nmap string {} pmix.pmap string {} ", text(NODE_MAP), text(PROC_MAP));
+    let wrong = wrong_answers(&maps, &asked);
+    let by_itself: Vec<&str> = rows
+        .iter()
+        .filter(|row| !wrong.contains_key(&row.attribute) && !row.tests.iter().any(|name| name == "derived"))
+        .map(|row| row.attribute.as_str())
+        .collect();
+    assert_eq!(by_itself, [""; 0], "answered without having been registered");
+}
+
+#[test]
+fn registered_loose() {
+    let rows = rows_of("registered_loose");
+    // One application, and the node of the host: what is said without an array is said of them. Of processes arrays speak.
+    let is_own = |place: &Place| matches!(place, Session | Job | App(0) | Node(0) | Proc(_));
+    let is_main = |row: &Row, place: Place| row.is_main(place) && !row.attribute.ends_with("_RAW");
+    let mut infos_of_job = String::new();
+    let mut asked = Vec::new();
+    for place in PLACES.into_iter().filter(is_own) {
+        let of_place = infos(&rows, place, true, |row| is_main(row, place));
+        infos_of_job += &match place {
+            Proc(_) => format!("pmix.pdata ( {of_place}) "),
+            _ => of_place,
+        };
+        for row in rows.iter().filter(|row| row.has(place) && is_main(row, place)) {
+            let named = match place {
+                App(_) => vec![(WILDCARD, "pmix.app.info bool 1".to_owned()), (0, String::new())],
+                Session | Job | Node(_) => vec![place.questions().remove(0), (WILDCARD, String::new())],
+                Proc(_) => place.questions(),
+            };
+            asked.extend(named.into_iter().map(|question| ask(row, question, row.value(place, true))));
+        }
+    }
+    let wrong = wrong_answers(&infos_of_job, &asked);
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// What follows from maps and applications, where the host says no more.
+fn derived_value(attribute: &str, place: Place) -> Option<String> {
+    Some(match (attribute, place) {
+        ("PMIX_JOB_SIZE", Job) => "uint32 4".into(),
+        ("PMIX_NUM_NODES" | "PMIX_JOB_NUM_APPS", Job) => "uint32 2".into(),
+        ("PMIX_NODE_LIST", Job) => format!("string {}", text(NODE_MAP)),
+        ("PMIX_APPNUM", App(app)) => format!("uint32 {}", APPNUMS[app]),
+        ("PMIX_APP_SIZE", App(_)) => "uint32 2".into(),
+        ("PMIX_APPLDR", App(app)) => format!("rank {}", 2 * app),
+        ("PMIX_HOSTNAME", Node(node)) => format!("string {}", NODES[node].0),
+        ("PMIX_NODEID", Node(node)) => format!("uint32 {node}"),
+        ("PMIX_LOCAL_SIZE", Node(_)) => "uint32 2".into(),
+        ("PMIX_LOCAL_PEERS", Node(node)) => format!("string {node}%2C{}", node + 2),
+        ("PMIX_LOCALLDR", Node(node)) => format!("rank {node}"),
+        ("PMIX_HOSTNAME", Proc(rank)) => format!("string {}", NODES[rank % 2].0),
+        ("PMIX_NODEID", Proc(rank)) => format!("uint32 {}", rank % 2),
+        ("PMIX_APPNUM", Proc(rank)) => format!("uint32 {}", APPNUMS[rank / 2]),
+        ("PMIX_RANK" | "PMIX_GLOBAL_RANK", Proc(rank)) => format!("rank {rank}"),
+        ("PMIX_APP_RANK", Proc(rank)) => format!("rank {}", rank % 2),
+        ("PMIX_LOCAL_RANK" | "PMIX_NODE_RANK", Proc(rank)) => format!("uint16 {}", rank / 2),
+        _ => return None,
+    })
+}
+
+#[test]
+fn derived() {
+    let rows = rows_of("derived");
+    let proc = |rank: usize| format!("pmix.pdata ( pmix.rank rank {rank} site.key uint32 1 ) ");
+    let app = |app: usize| {
+        format!("pmix.app.arr ( pmix.appnum uint32 {} {}{}) ", APPNUMS[app], proc(2 * app), proc(2 * app + 1))
+    };
+    let maps = format!("pmix.nmap string {} pmix.pmap string {} ", text(NODE_MAP), text(PROC_MAP));
+    let mut asked = Vec::new();
+    for row in &rows {
+        let before = asked.len();
+        for place in PLACES {
+            let Some(answer) = derived_value(&row.attribute, place) else { continue };
+            asked.extend(place.questions().into_iter().map(|question| ask(row, question, answer.clone())));
+        }
+        assert!(asked.len() > before, "{} is not derived", row.attribute);
+    }
+    let wrong = wrong_answers(&format!("{maps}{}{}", app(0), app(1)), &asked);
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
