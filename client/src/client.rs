@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use pmix_dstore::codec::Packer;
 use pmix_dstore::job::JobData;
-use pmix_dstore::model::{Info, Key, Proc, Rank, Result, Scope, Status, Value, keys};
+use pmix_dstore::model::{Info, Key, NSPACE_LEN_MAX, Proc, Rank, Result, Scope, Status, Value, keys};
 use pmix_dstore::room;
 use pmix_dstore::segment::{AttachError, Directory, NamespaceView};
 
@@ -181,6 +181,12 @@ impl Client {
     #[inline]
     pub fn attached<T: Any + Send + Sync + Default>(&self) -> Option<&T> {
         self.inner.attached.get_or_init(|| Box::<T>::default()).downcast_ref()
+    }
+
+    /// Whether a name in a buffer, with a NUL behind it, is that of the own namespace.
+    #[inline]
+    pub fn is_own(&self, name: &[u8; NSPACE_LEN_MAX + 1]) -> bool {
+        self.inner.local.name.is(name)
     }
 
     /// The mapped segments of the own namespace, where there are any.

@@ -1045,8 +1045,9 @@ static void fixed(void)
     for (size_t i = 0; i < CONSTRUCTED_COUNT; i++) {
         seed = i;
         check(body_construct, (intptr_t) i, 0, "construct %s", constructed[i].name);
-        /* Buffers are made one by one. */
-        for (intptr_t count = 0; count < 4 && constructed[i].code != PMIX_DATA_BUFFER; count++) {
+        /* Buffers are made one by one, coordinates with their dimensions. */
+        bool is_created = constructed[i].code != PMIX_DATA_BUFFER && constructed[i].code != PMIX_COORD;
+        for (intptr_t count = 0; count < 4 && is_created; count++) {
             check(body_create, (intptr_t) i, count, "create %s %d", constructed[i].name, (int) count);
         }
     }
