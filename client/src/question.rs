@@ -151,9 +151,21 @@ impl Inner {
         self.local.find(wanted, take)
     }
 
-    /// What a process knows of itself before anybody tells it: its name, asked for without naming a process, and where its
-    /// server listens, or it itself.
+    /// What a process knows of itself before anybody tells it.
+    #[inline(always)]
     fn own_fact<R, F: FnOnce(ValueRef<'_>) -> R>(
+        &self,
+        request: &GetRequest<'_>,
+        take: &mut Option<F>,
+    ) -> Option<Result<R>> {
+        // A miss should cost little.
+        let may_be = matches!(request.rank, Rank::UNDEF | Rank::INVALID) || request.key?.ends_with(b".uri");
+        if may_be { self.own_fact_of(request, take) } else { None }
+    }
+
+    /// Its name, asked for without naming a process, and where its server listens, or it itself.
+    #[cold]
+    fn own_fact_of<R, F: FnOnce(ValueRef<'_>) -> R>(
         &self,
         request: &GetRequest<'_>,
         take: &mut Option<F>,
