@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use pmix_dstore::codec;
 use pmix_dstore::model::attributes::{Attribute, Typed};
 use pmix_dstore::model::{
     Info, KEY_LEN_MAX, Key, KeyRef, Kval, NameError, Nspace, Proc, Rank, Result, Status, Value, ValueRef, keys,
 };
+use pmix_dstore::qualified;
 use pmix_dstore::rules;
-use pmix_dstore::{qualified, room};
 
 use crate::client::{Client, Inner, Standing};
+use crate::everything::Everything;
 use crate::get::{GetOptions, GetRequest};
 use crate::local::{Wanted, hand};
 use crate::operation::{Done, deadline};
@@ -25,10 +25,14 @@ impl Client {
     ///
     /// # Errors
     /// `ERR_NOT_FOUND`, `ERR_TIMEOUT`, `ERR_BAD_PARAM` for a name that is too long, what the server answers.
-    #[inline]
+    // What `take` holds need then not be copied.
+    #[inline(always)]
     pub fn get<R>(&self, request: &GetRequest<'_>, take: impl FnOnce(ValueRef<'_>) -> R) -> Result<R> {
         let mut take = Some(take);
         if let Some(result) = self.inner.find(request, &mut take) {
+            return result;
+        }
+        if let Some(result) = self.inner.own_fact(request, &mut take) {
             return result;
         }
         // A miss that ends here is common, too: MPI libraries ask for many keys that a host may not have.
@@ -37,6 +41,22 @@ impl Client {
         }
         // From here on it may take its time, in which others may finalize.
         Arc::clone(&self.inner).ask_value(request, &mut take)
+    }
+
+    /// The short way of a Get that says nothing but rank and key, for a value of the own namespace: hands it to `take` if it
+    /// is here. Otherwise [`Client::get`] says what there is.
+    #[inline(always)]
+    pub fn get_here<R>(&self, rank: Rank, key: &[u8], take: impl FnOnce(ValueRef<'_>) -> R) -> Option<Result<R>> {
+        self.inner.local.find_plain(rank, &KeyRef::new(key), &mut Some(take))
+    }
+
+    /// Whether what [`Client::get_here`] does not find of a rank does not exist for an optional Get: all that was published
+    /// is here, and nothing is known from elsewhere.
+    #[inline]
+    pub fn is_settled(&self, rank: Rank) -> bool {
+        let local = &self.inner.local;
+        let is_whole = || local.view.as_ref().is_some_and(|view| view.is_complete());
+        self.inner.standing == Standing::Launched && rank != Rank::UNDEF && local.known.is_empty() && is_whole()
     }
 
     /// Gets a value, copied.
@@ -70,7 +90,8 @@ impl Client {
     /// Then `done` is not called.
     pub fn get_nb(&self, request: &GetRequest<'_>, done: Done<Value>) -> Result<()> {
         let to_value = |value: ValueRef<'_>| value.to_value();
-        if let Some(result) = self.inner.find(request, &mut Some(to_value)) {
+        let found = self.inner.find(request, &mut Some(to_value));
+        if let Some(result) = found.or_else(|| self.inner.own_fact(request, &mut Some(to_value))) {
             let value = result??;
             self.inner.link.defer(Box::new(move || done(Ok(value))));
             return Ok(());
@@ -130,6 +151,44 @@ impl Inner {
         self.local.find(wanted, take)
     }
 
+    /// What a process knows of itself before anybody tells it.
+    #[inline(always)]
+    fn own_fact<R, F: FnOnce(ValueRef<'_>) -> R>(
+        &self,
+        request: &GetRequest<'_>,
+        take: &mut Option<F>,
+    ) -> Option<Result<R>> {
+        // A miss should cost little.
+        let may_be = matches!(request.rank, Rank::UNDEF | Rank::INVALID) || request.key?.ends_with(b".uri");
+        if may_be { self.own_fact_of(request, take) } else { None }
+    }
+
+    /// Its name, asked for without naming a process, and where its server listens, or it itself.
+    #[cold]
+    fn own_fact_of<R, F: FnOnce(ValueRef<'_>) -> R>(
+        &self,
+        request: &GetRequest<'_>,
+        take: &mut Option<F>,
+    ) -> Option<Result<R>> {
+        let key = request.key?;
+        let is_asked = |name: &str, rank: Rank| request.rank == rank && key == name.as_bytes();
+        let is_server = self.standing == Standing::Linked;
+        let value = if is_asked(keys::PROCID, Rank::UNDEF) {
+            Value::Proc(self.me.clone())
+        } else if is_asked(keys::RANK, Rank::INVALID) {
+            Value::Rank(self.me.rank)
+        } else if is_asked(keys::SERVER_URI, self.me.rank) || is_server && is_asked(keys::MYSERVER_URI, self.me.rank) {
+            Value::string(self.server_uri.get()?.as_bytes())
+        } else {
+            return None;
+        };
+        let mut nspace = request.nspace.iter().filter(|nspace| !nspace.is_empty());
+        if nspace.any(|nspace| *nspace != self.me.nspace.as_bytes()) {
+            return None;
+        }
+        hand((&value).into(), take)
+    }
+
     /// The local answer to a Get that is for one of several values under a key.
     #[cold]
     fn find_apart<R, F: FnOnce(ValueRef<'_>) -> R>(
@@ -179,7 +238,8 @@ impl Inner {
         let asks = self.may_ask(request);
         let mut infos = (request.infos)();
         let own_reserved = key.as_ref().is_some_and(Key::is_reserved) && self.local.is_own(nspace.as_bytes());
-        if own_reserved && !options.apart && !options.immediate {
+        let all_of_me = key.is_none() && request.rank == self.me.rank && self.local.is_own(nspace.as_bytes());
+        if (own_reserved && !options.apart || all_of_me) && !options.immediate {
             // Nothing will come that could be waited for.
             infos.push(Info::new(keys::IMMEDIATE, Value::Bool(true)));
         }
@@ -305,47 +365,24 @@ impl Inner {
         self.standing != Standing::Linked
     }
 
-    /// All values of a rank as an array of infos: own ones first, then those that the server told.
+    /// All values of a rank as an array of infos: own ones first, then those that the server told, then what lies here.
     fn all(&self, question: &Question, objects: Vec<(Proc, Vec<Kval>)>) -> Result<Value> {
-        let mut infos: Vec<Info> = Vec::new();
-        let mut qualified = None;
-        let mut add = |key: Key, value: Value| {
-            if qualified::is_key(&key) {
-                // Those that were there first are the newer ones.
-                qualified = Some(qualified::merge(Some(&value), qualified.as_ref().unwrap_or(&value))?);
-                return Ok(());
-            }
-            // What carries the values of others is no value of this one.
-            let is_parcel = [keys::PROC_BLOB, keys::MAP_BLOB, keys::BFROPS_MODULE].iter().any(|parcel| key.is(parcel));
-            if is_parcel || infos.iter().any(|info| info.key == key) {
-                return Ok(());
-            }
-            let value = match codec::expand(&value) {
-                Ok(expanded) => expanded.unwrap_or(value),
-                Err(Status::ERR_NOMEM) => return Err(Status::ERR_NOMEM),
-                Err(_) => value,
-            };
-            room::push(&mut infos, Info { key, flags: 0, value })
-        };
-        for (key, value) in self.local.overlay.rank(question.nspace.as_bytes(), question.rank) {
-            add(key, value.copy()?)?;
+        let mut all = Everything::default();
+        let of = Proc::new(question.nspace.clone(), question.rank);
+        for (key, value) in self.local.overlay.rank(of.nspace.as_bytes(), of.rank) {
+            all.add(key, value.copy()?)?;
         }
-        for (proc, kvals) in objects {
-            if proc.nspace == question.nspace && proc.rank == question.rank {
-                kvals.into_iter().try_for_each(|Kval { key, value }| add(key, value))?;
-            }
+        let told: Vec<Kval> =
+            objects.into_iter().filter(|(proc, _)| *proc == of).flat_map(|(_, kvals)| kvals).collect();
+        // Of a job the server tells everything.
+        let is_whole = !of.rank.is_process() && !told.is_empty();
+        told.into_iter().try_for_each(|Kval { key, value }| all.add(key, value))?;
+        for (key, value) in self.local.known.rank(of.nspace.as_bytes(), of.rank)? {
+            all.add(key, value)?;
         }
-        for (key, value) in self.local.known.rank(question.nspace.as_bytes(), question.rank)? {
-            add(key, value)?;
+        if !is_whole {
+            self.local.add_everything(&of, &mut all)?;
         }
-        if let Some(job) = self.local.job.as_ref().filter(|job| job.nspace == question.nspace) {
-            for (key, value) in job.procs.row(question.rank) {
-                add(key.clone(), value.copy()?)?;
-            }
-        }
-        for value in qualified.as_ref().map_or(&[][..], qualified::each) {
-            room::push(&mut infos, Info::new(keys::QUALIFIED_VALUE, value.copy()?))?;
-        }
-        Ok(Value::infos(infos))
+        all.into_value()
     }
 }

@@ -19,7 +19,7 @@ mod services;
 mod tests;
 mod tools;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Weak;
 use std::time::{Duration, Instant};
 
@@ -120,6 +120,9 @@ pub(crate) struct Engine {
     collectives: BTreeMap<u64, Collective>,
     collective_next: u64,
     upcalls: HashMap<u64, Then>,
+    /// When those that wait for the host's answer to one are told that it is late.
+    late: BTreeSet<(Instant, u64)>,
+    deadlines: HashMap<u64, Instant>,
     gets: get::Waiting,
     events: EventCache,
     psets: query::ProcessSets,
@@ -163,6 +166,8 @@ impl Engine {
             collectives: BTreeMap::new(),
             collective_next: 0,
             upcalls: HashMap::new(),
+            late: BTreeSet::new(),
+            deadlines: HashMap::new(),
             gets: get::Waiting::default(),
             events: EventCache::default(),
             psets: query::ProcessSets::new(),
@@ -259,12 +264,15 @@ impl Engine {
             }
             Request::IoDeregister { infos, handler } => self.stop_output(peer, tag, infos, handler),
             Request::IoPush { targets, infos, data } => self.push_input(peer, tag, targets, infos, data),
-            other => self.service(peer, tag, other),
+            other => self.service(peer, tag, other, now),
         }
     }
 
     /// The host answered an upcall, or it was answered by its return value.
     pub fn answer(&mut self, id: u64, answer: Answer) {
+        if let Some(deadline) = self.deadlines.remove(&id) {
+            self.late.remove(&(deadline, id));
+        }
         match self.upcalls.remove(&id) {
             None | Some(Then::Nothing) => {}
             Some(Then::EventsRegistered(peer, tag, codes)) => {
@@ -294,6 +302,7 @@ impl Engine {
         if self.deadline().is_some_and(|deadline| deadline <= now) {
             self.expire_gets(now);
             self.expire_collectives(now);
+            self.expire_upcalls(now);
             self.publish_due(now);
             self.tell_host_of_losses(now);
         }
@@ -303,7 +312,8 @@ impl Engine {
     pub fn deadline(&self) -> Option<Instant> {
         let publish = self.nspaces.values().filter_map(|state| state.shared.due).min();
         let loss = self.losses.iter().map(|(due, _)| *due).min();
-        [self.gets.deadline(), self.collective_deadline(), publish, loss].into_iter().flatten().min()
+        let late = self.late.first().map(|(deadline, _)| *deadline);
+        [self.gets.deadline(), self.collective_deadline(), late, publish, loss].into_iter().flatten().min()
     }
 
     /// Runs `job` on the server's thread, after what is due already, or where the server is finalized.
@@ -340,10 +350,27 @@ impl Engine {
         self.take_outputs()
     }
 
-    fn upcall(&mut self, then: Then, upcall: Upcall) {
+    fn upcall(&mut self, then: Then, upcall: Upcall) -> u64 {
         let id = completion::open(self.sink.clone());
         self.upcalls.insert(id, then);
         self.outputs.push_back(Output::Upcall { id, upcall });
+        id
+    }
+
+    /// As [`Engine::upcall`]; who asked hears of a time-out where the host has not answered within `time`.
+    fn upcall_within(&mut self, then: Then, upcall: Upcall, time: Option<Duration>, now: Instant) {
+        let id = self.upcall(then, upcall);
+        if let Some(time) = time {
+            self.late.insert((now + time, id));
+            self.deadlines.insert(id, now + time);
+        }
+    }
+
+    fn expire_upcalls(&mut self, now: Instant) {
+        while let Some((_, id)) = self.late.first().copied().filter(|(deadline, _)| *deadline <= now) {
+            // An answer that comes later finds nobody.
+            self.answer(id, Answer::Op(Status::ERR_TIMEOUT));
+        }
     }
 
     fn log(&mut self, line: String) {

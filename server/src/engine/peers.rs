@@ -205,7 +205,7 @@ impl Engine {
         let is_launched = !peer.is_tool;
         let client = self.nspaces.get(&proc.nspace).and_then(|state| state.clients.get(&proc.rank));
         match client.filter(|_| is_launched).map(|client| client.object) {
-            Some(object) => self.upcall(Then::Finalized(id, tag), Upcall::ClientFinalized { proc, object }),
+            Some(object) => drop(self.upcall(Then::Finalized(id, tag), Upcall::ClientFinalized { proc, object })),
             None => self.finalized(id, tag, Status::SUCCESS),
         }
     }

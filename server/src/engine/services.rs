@@ -1,5 +1,8 @@
 //! Requests that the server hands up to its host, and what it does of them itself.
 
+use std::time::{Duration, Instant};
+
+use pmix_client::get::timeout_of;
 use pmix_client::wire::reply::{CredentialReply, InfosReply, LookupReply, SpawnReply, StatusReply};
 use pmix_client::wire::{Reply, Request};
 use pmix_dstore::model::{Info, Proc, Rank, Status, Value, keys};
@@ -31,8 +34,9 @@ pub(super) enum Shape {
 
 impl Engine {
     /// Everything that is neither data nor a collective nor an event.
-    pub(super) fn service(&mut self, id: PeerId, tag: u32, request: Request) {
+    pub(super) fn service(&mut self, id: PeerId, tag: u32, request: Request, now: Instant) {
         let Some(proc) = self.peers.get(&id).map(|peer| peer.proc.clone()) else { return };
+        let time = time_for(&request);
         let (shape, upcall) = match request {
             Request::Abort { status, message, procs } => {
                 let object = self.object_of(&proc);
@@ -57,9 +61,10 @@ impl Engine {
             }
             Request::Spawn { infos, apps } => {
                 let channels = self.channels_of_spawn(id, &infos);
-                return self.upcall(Then::Spawned(id, tag, channels), Upcall::Spawn { proc, infos, apps });
+                let then = Then::Spawned(id, tag, channels);
+                return self.upcall_within(then, Upcall::Spawn { proc, infos, apps }, time, now);
             }
-            Request::Query { queries } => return self.query(id, tag, proc, queries),
+            Request::Query { queries } => return self.query(id, tag, proc, queries, (time, now)),
             Request::Log { timestamp, data, mut directives } => {
                 if let Some(time) = timestamp.filter(|time| *time > 0) {
                     directives.push(Info::new(keys::LOG_TIMESTAMP, Value::Time(time)));
@@ -69,7 +74,7 @@ impl Engine {
             }
             Request::Allocate { directive, infos } => (Shape::Infos, Upcall::Allocate { proc, directive, infos }),
             Request::JobControl { targets, directives } => {
-                return self.job_control(id, tag, proc, targets, directives);
+                return self.job_control(id, tag, proc, (targets, directives), (time, now));
             }
             Request::Monitor { monitor, status: error, directives } => {
                 (Shape::Infos, Upcall::Monitor { proc, monitor, error, directives })
@@ -80,7 +85,7 @@ impl Engine {
             }
             _ => return self.reply_status(id, tag, Status::ERR_NOT_SUPPORTED),
         };
-        self.upcall(Then::Reply(id, tag, shape), upcall);
+        self.upcall_within(Then::Reply(id, tag, shape), upcall, time, now);
     }
 
     fn object_of(&self, proc: &Proc) -> usize {
@@ -89,7 +94,14 @@ impl Engine {
     }
 
     /// Clean-up directives are the server's own business; everything else is the host's.
-    fn job_control(&mut self, id: PeerId, tag: u32, proc: Proc, targets: Vec<Proc>, directives: Vec<Info>) {
+    fn job_control(
+        &mut self,
+        id: PeerId,
+        tag: u32,
+        proc: Proc,
+        (targets, directives): (Vec<Proc>, Vec<Info>),
+        (time, now): (Option<Duration>, Instant),
+    ) {
         let asked = match Cleanup::read(&directives) {
             Ok(asked) => asked,
             Err(status) => return self.reply_status(id, tag, status),
@@ -102,7 +114,8 @@ impl Engine {
         if !asked.is_empty() && !directive_beyond_cleanup(&directives) {
             self.reply(id, tag, &InfosReply { status: Status::SUCCESS, infos: Some(Vec::new()) });
         } else {
-            self.upcall(Then::Reply(id, tag, Shape::Infos), Upcall::JobControl { proc, targets, directives });
+            let upcall = Upcall::JobControl { proc, targets, directives };
+            self.upcall_within(Then::Reply(id, tag, Shape::Infos), upcall, time, now);
         }
     }
 
@@ -153,6 +166,25 @@ fn note_cleanup(state: &mut NspaceState, proc: &Proc, targets: &[Proc], asked: &
         }
     }
     has_room
+}
+
+/// How long who asks waits for the host.
+fn time_for(request: &Request) -> Option<Duration> {
+    let infos = match request {
+        Request::Publish { infos, .. }
+        | Request::Lookup { infos, .. }
+        | Request::Unpublish { infos, .. }
+        | Request::Spawn { infos, .. }
+        | Request::Allocate { infos, .. }
+        | Request::GetCredential { infos }
+        | Request::ValidateCredential { infos, .. } => infos,
+        Request::Log { directives, .. }
+        | Request::JobControl { directives, .. }
+        | Request::Monitor { directives, .. } => directives,
+        Request::Query { queries } => return queries.iter().find_map(|query| timeout_of(&query.qualifiers)),
+        _ => return None,
+    };
+    timeout_of(infos)
 }
 
 /// Who asks, by user: hosts check it.

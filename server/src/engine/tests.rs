@@ -412,6 +412,44 @@ fn a_get_ends_by_its_timeout_or_the_ranks_death() {
 }
 
 #[test]
+fn whoever_names_a_time_hears_at_that_time() {
+    let mut a = Bench::new(0, 1, 2);
+    let within = |seconds| vec![Info::new(keys::TIMEOUT, Value::Int(seconds))];
+    a.put(1, 3, "first", 1);
+    // For a key that its rank may still put: to the end of the time, whether longer or shorter than the server waits itself.
+    for (tag, seconds) in [(20, 1), (21, 5)] {
+        a.get(0, tag, 1, "second", within(seconds));
+    }
+    a.get(0, 22, 1, "second", within(0));
+    let requests = [
+        (30, Request::Lookup { uid: 0, keys: vec!["service".into()], infos: within(3) }),
+        (31, Request::Spawn { infos: within(3), apps: Vec::new() }),
+        (32, Request::Query { queries: vec![Query { keys: vec![c"what".into()], qualifiers: within(3) }] }),
+        (33, Request::JobControl { targets: Vec::new(), directives: within(3) }),
+        (34, Request::Lookup { uid: 0, keys: vec!["service".into()], infos: within(0) }),
+    ];
+    requests.into_iter().for_each(|(tag, request)| a.request(0, tag, request));
+    let mut heard = Vec::new();
+    for half_second in 1..=12 {
+        a.pass(Duration::from_millis(500));
+        for tag in (20..40).filter(|tag| !heard.iter().any(|(_, heard, _)| heard == tag)).collect::<Vec<_>>() {
+            heard.extend(a.status(0, tag).map(|status| (half_second, tag, status)));
+        }
+    }
+    let late = Status::ERR_TIMEOUT;
+    let expected =
+        [(2, 20, late), (4, 22, Status::ERR_NOT_FOUND), (6, 30, late), (6, 31, late), (6, 32, late), (6, 33, late)];
+    assert_eq!(heard, [&expected[..], &[(10, 21, late)]].concat());
+    // The host's answers come too late for those, and in time for the one that waits.
+    let upcalls: Vec<u64> = a.upcalls.iter().map(|(id, _)| *id).collect();
+    for id in upcalls {
+        a.engine.answer(id, Answer::Op(Status::ERR_NOT_FOUND));
+    }
+    a.drain();
+    assert_eq!((30..40).filter_map(|tag| a.status(0, tag).map(|_| tag)).collect::<Vec<_>>(), [34]);
+}
+
+#[test]
 fn the_first_get_that_may_be_late_wakes_the_server() {
     let mut bench = Bench::new(0, 1, 2);
     let begin = bench.now;

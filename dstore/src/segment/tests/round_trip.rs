@@ -91,6 +91,7 @@ fn the_rules_find_the_same_values() {
             let (hostname, other) = (name(), name());
             let selector = Selector {
                 session: random.one_in(8),
+                session_id: random.one_in(8).then(|| random.below(6) as u32),
                 job: random.one_in(8),
                 app: random.one_in(8),
                 node: random.one_in(6),
@@ -141,8 +142,8 @@ fn a_value_added_again_replaces_the_first() {
     let nspace = Nspace::new("again").expect("a short namespace");
     let mut builder = ModexBuilder::new(nspace);
     let key = Key::from("k");
-    builder.add(Rank(3), &key, &Value::Uint32(1)).expect("a number");
-    builder.add(Rank(3), &key, &Value::string("two")).expect("a string");
+    let values = [Value::Uint32(1), Value::string("two")];
+    values.iter().for_each(|value| builder.add(Rank(3), &key, value).expect("a storable value"));
     let reader = open_modex(&builder.finish("test").expect("a segment"));
     let found = reader.get(Rank(3), &KeyRef::from("k")).expect("the value").to_value();
     assert_eq!(found, Ok(Value::string("two")));
