@@ -44,9 +44,11 @@ unsafe fn with_request<R>(
         for index in 0..ninfo {
             let at = info.add(index);
             let key = text::key_text((&raw const (*at).key).cast())?;
-            // Numbers as what they are: to put them into a value and to look into that takes longer than all the rest.
+            // As what they are: to put them into a value and to look into that takes longer than all the rest.
             if let Some((ty, bits)) = value::borrow_number(&raw const (*at).value) {
                 request.options.apply_number(key, (*at).flags, ty, bits);
+            } else if (*at).value.type_ == DataType::STRING.0 {
+                request.options.apply_text(key, (*at).flags, text::string((*at).value.data.string));
             } else if let Some(directive) = value::borrow(&raw const (*at).value) {
                 request.options.apply(key, (*at).flags, directive);
             }
