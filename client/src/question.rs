@@ -32,6 +32,9 @@ impl Client {
         if let Some(result) = self.inner.find(request, &mut take) {
             return result;
         }
+        if let Some(result) = self.inner.own_fact(request, &mut take) {
+            return result;
+        }
         // A miss that ends here is common, too: MPI libraries ask for many keys that a host may not have.
         if request.key.is_some_and(|key| key.len() <= KEY_LEN_MAX) && !self.inner.may_ask(request) {
             return Err(Status::ERR_NOT_FOUND);
@@ -87,7 +90,8 @@ impl Client {
     /// Then `done` is not called.
     pub fn get_nb(&self, request: &GetRequest<'_>, done: Done<Value>) -> Result<()> {
         let to_value = |value: ValueRef<'_>| value.to_value();
-        if let Some(result) = self.inner.find(request, &mut Some(to_value)) {
+        let found = self.inner.find(request, &mut Some(to_value));
+        if let Some(result) = found.or_else(|| self.inner.own_fact(request, &mut Some(to_value))) {
             let value = result??;
             self.inner.link.defer(Box::new(move || done(Ok(value))));
             return Ok(());
@@ -145,6 +149,44 @@ impl Inner {
         let nspace = request.nspace.filter(|nspace| !nspace.is_empty()).unwrap_or(self.me.nspace.as_bytes());
         let wanted = Wanted { nspace, rank: request.rank, key, selector: &request.options.selector };
         self.local.find(wanted, take)
+    }
+
+    /// What a process knows of itself before anybody tells it.
+    #[inline(always)]
+    fn own_fact<R, F: FnOnce(ValueRef<'_>) -> R>(
+        &self,
+        request: &GetRequest<'_>,
+        take: &mut Option<F>,
+    ) -> Option<Result<R>> {
+        // A miss should cost little.
+        let may_be = matches!(request.rank, Rank::UNDEF | Rank::INVALID) || request.key?.ends_with(b".uri");
+        if may_be { self.own_fact_of(request, take) } else { None }
+    }
+
+    /// Its name, asked for without naming a process, and where its server listens, or it itself.
+    #[cold]
+    fn own_fact_of<R, F: FnOnce(ValueRef<'_>) -> R>(
+        &self,
+        request: &GetRequest<'_>,
+        take: &mut Option<F>,
+    ) -> Option<Result<R>> {
+        let key = request.key?;
+        let is_asked = |name: &str, rank: Rank| request.rank == rank && key == name.as_bytes();
+        let is_server = self.standing == Standing::Linked;
+        let value = if is_asked(keys::PROCID, Rank::UNDEF) {
+            Value::Proc(self.me.clone())
+        } else if is_asked(keys::RANK, Rank::INVALID) {
+            Value::Rank(self.me.rank)
+        } else if is_asked(keys::SERVER_URI, self.me.rank) || is_server && is_asked(keys::MYSERVER_URI, self.me.rank) {
+            Value::string(self.server_uri.get()?.as_bytes())
+        } else {
+            return None;
+        };
+        let mut nspace = request.nspace.iter().filter(|nspace| !nspace.is_empty());
+        if nspace.any(|nspace| *nspace != self.me.nspace.as_bytes()) {
+            return None;
+        }
+        hand((&value).into(), take)
     }
 
     /// The local answer to a Get that is for one of several values under a key.

@@ -234,8 +234,8 @@ pub fn allocate_ref(value: ValueRef<'_>) -> Result<*mut pmix_value_t> {
 /// `NOMEM`, and what reading the object says.
 ///
 /// # Safety
-/// `at` is writable; `data` is NULL, for STRING a C string, for PROC_NSPACE a namespace, for POINTER any address, and
-/// otherwise an object of the type's C form.
+/// `at` is writable; `data` is NULL, for STRING a C string, for REGEX a map as [`text::map`] reads it, for PROC_NSPACE a
+/// namespace, for POINTER any address, and otherwise an object of the type's C form.
 pub unsafe fn load(at: *mut pmix_value_t, data: *const c_void, ty: DataType) -> Result<()> {
     // SAFETY: the caller's promise.
     unsafe {
@@ -246,6 +246,10 @@ pub unsafe fn load(at: *mut pmix_value_t, data: *const c_void, ty: DataType) -> 
             DataType::BOOL if data.is_null() => (*union).bytes[0] = 1,
             _ if data.is_null() => {}
             DataType::STRING => (*union).string = copy_string_or_null(text::string(data.cast()))?,
+            DataType::REGEX => {
+                let map = text::map(data.cast());
+                (*union).bo = pmix_byte_object_t { bytes: copy_bytes(map)?, size: map.len() };
+            }
             DataType::POINTER | DataType::TOPO => (*union).pointer = data.cast_mut(),
             _ if holding(ty) == Holding::Nothing => {}
             ty => {
