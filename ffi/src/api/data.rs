@@ -120,7 +120,7 @@ unsafe fn copy_here(
             unsafe { *val = copy };
             Some(Status::SUCCESS)
         }
-        (None, _) if is_optional && client.is_settled(rank) => {
+        (None, _) if is_optional && client.is_settled(rank, key) => {
             // SAFETY: the same.
             unsafe { *val = std::ptr::null_mut() };
             Some(Status::ERR_NOT_FOUND)
@@ -156,7 +156,7 @@ unsafe fn place_here(
         });
         match found {
             Some(Ok(())) if is_given => Some(Status::SUCCESS),
-            None if flags.is_optional && client.is_settled(rank) => {
+            None if flags.is_optional && client.is_settled(rank, key) => {
                 if at.is_null() {
                     *val = std::ptr::null_mut();
                 }
