@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use nix::unistd::geteuid;
+use nix::unistd::{getegid, geteuid};
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, Value, keys};
 
 use crate::rendezvous::Wanted;
@@ -25,6 +25,8 @@ pub(crate) struct Config {
     pub rendezvous: Wanted,
     /// Whose process this is.
     pub uid: u32,
+    /// Its group.
+    pub gid: u32,
     /// Whether tools may come of users who have no process here.
     pub foreign_tools: bool,
     /// Whether values may lie in shared memory (`PMIX_DSTORE_SHM=0` turns it off).
@@ -81,6 +83,7 @@ impl Config {
                 .unwrap_or(rendezvous.system || rendezvous.scheduler),
             rendezvous,
             uid: geteuid().as_raw(),
+            gid: getegid().as_raw(),
             system_tmpdir: PathBuf::from(system_tmpdir),
             shared_memory: variable("PMIX_DSTORE_SHM").as_deref() != Some("0"),
         })

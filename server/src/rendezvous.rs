@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use nix::unistd::{close, getegid};
+use nix::unistd::close;
 use pmix_client::rendezvous::{Contact, Point};
 
 use crate::config::{ANNOUNCED_VERSION, Config};
@@ -62,7 +62,7 @@ impl Rendezvous {
         let wanted_points = points.into_iter().filter(|(is_wanted, ..)| *is_wanted);
         let paths = wanted_points.map(|(_, directory, point)| directory.join(point.file_name(hostname)));
         let text =
-            format!("{uri}\n{ANNOUNCED_VERSION}\n{pid}\n{}:{}\n{}\n\n", config.uid, getegid(), date(SystemTime::now()));
+            format!("{uri}\n{ANNOUNCED_VERSION}\n{pid}\n{}:{}\n{}\n\n", config.uid, config.gid, date(SystemTime::now()));
         let mut rendezvous = Rendezvous::default();
         for path in wanted.file.clone().into_iter().chain(paths) {
             match living(&path) {
