@@ -178,7 +178,7 @@ impl Client {
     /// Reserved keys are dropped, as released libraries do: MPI libraries put some. Qualified values are kept.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for an empty key; `ERR_NOMEM`; what packing says of a value that no commit could send, `ERR_OUT_OF_RESOURCE`
+    /// `ERR_BAD_PARAM` for an empty key, or a qualified value that is none; `ERR_NOMEM`; what packing says of a value that no commit could send, `ERR_OUT_OF_RESOURCE`
     /// of one with which the next commit would be too long: it would make the commits of all other values fail with it.
     pub fn put(&self, scope: Scope, key: Key, value: Value) -> Result<()> {
         if key.as_bytes().is_empty() {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use pmix_dstore::model::{Key, Result, Scope, Status, Value};
-use pmix_dstore::room;
+use pmix_dstore::{qualified, room};
 
 use crate::wire::REQUEST_LEN_MAX;
 
@@ -27,7 +27,8 @@ struct Put {
 #[derive(Default)]
 pub struct Puts {
     puts: Vec<Put>,
-    by_key: HashMap<Key, usize>,
+    /// By key; of values with qualifiers by what tells them apart, too.
+    by_name: HashMap<Vec<u8>, usize>,
     /// Bytes of a commit that all of them fill.
     len: usize,
     /// The same of those that the server does not have yet.
@@ -41,13 +42,18 @@ impl Puts {
     /// Notes a put of a value of `value_len` packed bytes. The scope must not be internal.
     ///
     /// # Errors
-    /// `ERR_OUT_OF_RESOURCE` where the next commit would be too long to be sent; what was put before it can be; `ERR_NOMEM`.
+    /// `ERR_OUT_OF_RESOURCE` where the next commit would be too long to be sent; what was put before it can be; `ERR_BAD_PARAM`
+    /// for a qualified value that is none; `ERR_NOMEM`.
     pub fn put(&mut self, key: Key, scope: Scope, value: Arc<Value>, value_len: usize, only_new: bool) -> Result<()> {
         room::reserve(&mut self.puts, 1)?;
-        room::reserve_entries(&mut self.by_key, 1)?;
+        room::reserve_entries(&mut self.by_name, 1)?;
+        let mut name = key.as_bytes().to_vec();
+        if qualified::is_key(&key) {
+            name.extend(qualified::identity(&value)?);
+        }
         let readers = usize::from(scope.is_local()) + usize::from(scope.is_remote());
         let len = value_len.saturating_add(key.as_bytes().len() + VALUE_OVERHEAD).saturating_mul(readers);
-        let place = self.by_key.get(&key).copied();
+        let place = self.by_name.get(&name).copied();
         let (old_len, old_new_len) = match place.map(|place| &self.puts[place]) {
             Some(old) => (old.len, if old.is_new { old.len } else { 0 }),
             None => (0, 0),
@@ -61,7 +67,7 @@ impl Puts {
         match place {
             Some(place) => self.puts[place] = put,
             None => {
-                self.by_key.insert(put.key.clone(), self.puts.len());
+                self.by_name.insert(name, self.puts.len());
                 self.puts.push(put);
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pmix_dstore::model::{DataType, Info, Rank, Scope, Value, ValueRef, keys};
+use pmix_dstore::model::{DataType, Info, InfoFlags, Rank, Scope, Value, ValueRef, keys};
 use pmix_dstore::rules::Selector;
 
 /// A `PMIx_Get`: whose value, which one, and how.
@@ -39,14 +39,18 @@ pub struct GetOptions<'a> {
     pub static_values: bool,
     /// `PMIX_DATA_SCOPE`.
     pub scope: Option<Scope>,
+    /// It is for one of several values under a key, and the infos tell which.
+    pub qualified: bool,
+    /// The plain look-up does not answer it: it is to be asked anew, or is for one of several values under a key.
+    pub apart: bool,
     /// Where to look, beside key and rank.
     pub selector: Selector<'a>,
 }
 
 impl<'a> GetOptions<'a> {
-    /// Takes note of one info. Keys that mean nothing here are passed over.
+    /// Takes note of one info with its [`InfoFlags`]. Keys that mean nothing here are passed over, unless they qualify a value.
     #[inline]
-    pub fn apply(&mut self, key: &[u8], value: ValueRef<'a>) {
+    pub fn apply(&mut self, key: &[u8], flags: u32, value: ValueRef<'a>) {
         const OPTIONAL: &[u8] = keys::OPTIONAL.as_bytes();
         const IMMEDIATE: &[u8] = keys::IMMEDIATE.as_bytes();
         const TIMEOUT: &[u8] = keys::TIMEOUT.as_bytes();
@@ -65,7 +69,10 @@ impl<'a> GetOptions<'a> {
             OPTIONAL => self.optional = is_true(value),
             IMMEDIATE => self.immediate = is_true(value),
             TIMEOUT => self.timeout = seconds(value),
-            REFRESH_CACHE => self.refresh = is_true(value),
+            REFRESH_CACHE => {
+                self.refresh = is_true(value);
+                self.apart |= self.refresh;
+            }
             POINTER_VALUES => self.pointer_values = is_true(value),
             STATIC_VALUES => self.static_values = is_true(value),
             DATA_SCOPE => self.scope = number(value).and_then(|n| Scope::from_code(n.try_into().ok()?)),
@@ -80,6 +87,7 @@ impl<'a> GetOptions<'a> {
                     self.selector.hostname = Some(name.to_bytes());
                 }
             }
+            _ if flags & InfoFlags::QUALIFIER != 0 => (self.qualified, self.apart) = (true, true),
             _ => {}
         }
     }
@@ -88,7 +96,7 @@ impl<'a> GetOptions<'a> {
     pub fn from_infos(infos: &'a [Info]) -> GetOptions<'a> {
         let mut options = GetOptions::default();
         for info in infos {
-            options.apply(info.key.as_bytes(), ValueRef::from(&info.value));
+            options.apply(info.key.as_bytes(), info.flags, ValueRef::from(&info.value));
         }
         options
     }

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
 use pmix_dstore::job::JobData;
-use pmix_dstore::model::{Key, KeyRef, Nspace, Rank, Result, Value, ValueRef};
+use pmix_dstore::model::{Info, Key, KeyRef, Nspace, Rank, Result, Value, ValueRef, keys};
 use pmix_dstore::modex::ModexData;
+use pmix_dstore::qualified;
 use pmix_dstore::rules::{self, Caller, Selector};
 
 /// What is known of one namespace.
@@ -45,6 +46,21 @@ impl Known {
     /// `NOMEM`.
     pub fn add(&self, nspace: &Nspace, rank: Rank, key: Key, value: Arc<Value>) -> Result<()> {
         self.with(nspace.clone(), |namespace| namespace.modex.set(rank, key, value).map(drop))
+    }
+
+    /// Finds the value of a rank that has the qualifiers among `infos`, or one of its job.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn qualified(&self, nspace: &[u8], rank: Rank, key: &[u8], infos: &[Info]) -> Result<Option<Value>> {
+        let namespaces = self.namespaces.read();
+        let Some(Namespace { job, modex, .. }) = namespaces.get(nspace) else { return Ok(None) };
+        let published = modex.get(rank, keys::QUALIFIED_VALUE.as_bytes());
+        let found = published.and_then(|all| qualified::find(all, key, infos));
+        match found {
+            Some(value) => value.copy().map(Some),
+            None => rules::find_qualified(job, rank, key, infos),
+        }
     }
 
     /// Forgets what ranks published: a fence has made it old.
@@ -168,8 +184,6 @@ fn merge(job: &mut JobData, newer: JobData) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use pmix_dstore::model::keys;
-
     use super::*;
 
     fn get(known: &Known, nspace: &str, rank: Rank, key: &str) -> Option<Value> {

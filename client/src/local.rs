@@ -6,7 +6,8 @@
 
 use pmix_dstore::codec;
 use pmix_dstore::job::JobData;
-use pmix_dstore::model::{DataType, KeyRef, Nspace, Proc, Rank, Result, Value, ValueRef};
+use pmix_dstore::model::{DataType, Info, KeyRef, Nspace, Proc, Rank, Result, Value, ValueRef, keys};
+use pmix_dstore::qualified;
 use pmix_dstore::rules::{self, Caller, Selector};
 use pmix_dstore::segment::NamespaceView;
 
@@ -98,6 +99,36 @@ impl Local {
             }
         }
         rules::find(self.job.as_ref()?, rank, key, selector, &caller)
+    }
+
+    /// One of several values under a key, told apart by the qualifiers among `infos`.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn find_qualified(&self, nspace: &[u8], rank: Rank, key: &[u8], infos: &[Info]) -> Result<Option<Value>> {
+        let all = KeyRef::from(keys::QUALIFIED_VALUE);
+        let find = |value: &Value| qualified::find(value, key, infos).map(Value::copy).transpose();
+        if let Some(found) = self.overlay.get(nspace, rank, &all, find).transpose()?.flatten() {
+            return Ok(Some(found));
+        }
+        if self.is_own(nspace) {
+            if let Some(view) = &self.view {
+                let published = view.modex(rank, &all).filter(|_| rank.is_process());
+                if let Some(found) = published.map(|value| find(&value.to_value()?)).transpose()?.flatten() {
+                    return Ok(Some(found));
+                }
+            }
+            let job = (self.view.as_ref().and_then(NamespaceView::job), &self.job);
+            let found = match job {
+                (Some(job), _) => rules::find_qualified(job, rank, key, infos)?.filter(|_| !job.is_damaged()),
+                (None, Some(job)) => rules::find_qualified(job, rank, key, infos)?,
+                (None, None) => None,
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        self.known.qualified(nspace, rank, key, infos)
     }
 
     /// A key asked for without a rank: one that a single rank of the namespace has, or one of the caller itself.

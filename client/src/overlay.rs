@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 use pmix_dstore::model::{Key, KeyRef, Nspace, Rank, Result, Value};
-use pmix_dstore::room;
+use pmix_dstore::{qualified, room};
 
 /// Words of the filter.
 const FILTER_WORDS: usize = 256;
@@ -48,10 +48,10 @@ impl Overlay {
         }
     }
 
-    /// Stores a value in place of the one before.
+    /// Stores a value in place of the one before; an own one with qualifiers beside those with others.
     ///
     /// # Errors
-    /// `NOMEM`; the one before is still there.
+    /// `NOMEM`, `BAD_PARAM` for a qualified value that is none; the one before is still there.
     pub fn set(
         &self,
         nspace: &Nspace,
@@ -60,12 +60,15 @@ impl Overlay {
         value: impl Into<Arc<Value>>,
         origin: Origin,
     ) -> Result<()> {
-        let value = value.into();
+        let mut value = value.into();
         let hash = mix(rank, &KeyRef::from(&key));
         let mut entries = self.entries.write();
         room::reserve_entries(&mut entries, 1)?;
         let bucket = entries.entry(hash).or_default();
         let place = bucket.iter_mut().find(|entry| entry.is(nspace.as_bytes(), rank, key.as_bytes()));
+        if qualified::is_key(&key) && origin == Origin::Own {
+            value = Arc::new(qualified::merge(place.as_deref().map(|entry| &*entry.value), &value)?);
+        }
         match place {
             // Own values are never shadowed by what the server says of them.
             Some(entry) if entry.origin == Origin::Own && origin == Origin::Refreshed => return Ok(()),

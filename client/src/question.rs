@@ -7,8 +7,8 @@ use pmix_dstore::model::attributes::{Attribute, Typed};
 use pmix_dstore::model::{
     Info, KEY_LEN_MAX, Key, KeyRef, Kval, NameError, Nspace, Proc, Rank, Result, Status, Value, ValueRef, keys,
 };
-use pmix_dstore::room;
 use pmix_dstore::rules;
+use pmix_dstore::{qualified, room};
 
 use crate::client::{Client, Inner, Standing};
 use crate::get::{GetOptions, GetRequest};
@@ -121,10 +121,28 @@ impl Inner {
         request: &GetRequest<'_>,
         take: &mut Option<F>,
     ) -> Option<Result<R>> {
-        let key = KeyRef::new(request.key.filter(|_| !request.options.refresh)?);
+        if request.options.apart {
+            return self.find_apart(request, take);
+        }
+        let key = KeyRef::new(request.key?);
         let nspace = request.nspace.filter(|nspace| !nspace.is_empty()).unwrap_or(self.me.nspace.as_bytes());
         let wanted = Wanted { nspace, rank: request.rank, key, selector: &request.options.selector };
         self.local.find(wanted, take)
+    }
+
+    /// The local answer to a Get that is for one of several values under a key.
+    #[cold]
+    fn find_apart<R, F: FnOnce(ValueRef<'_>) -> R>(
+        &self,
+        request: &GetRequest<'_>,
+        take: &mut Option<F>,
+    ) -> Option<Result<R>> {
+        let key = request.key.filter(|_| !request.options.refresh)?;
+        let nspace = request.nspace.filter(|nspace| !nspace.is_empty()).unwrap_or(self.me.nspace.as_bytes());
+        match self.local.find_qualified(nspace, request.rank, key, &(request.infos)()) {
+            Ok(value) => hand((&value?).into(), take),
+            Err(status) => Some(Err(status)),
+        }
     }
 
     /// Whether the server may be asked for what is not here.
@@ -142,7 +160,7 @@ impl Inner {
                 // is asked what it has by now, unless the caller does not want that either.
                 let nspace = request.nspace.filter(|nspace| !nspace.is_empty()).unwrap_or(self.me.nspace.as_bytes());
                 let is_here = |key: &[u8]| key.starts_with(b"pmix") && self.local.is_whole(key);
-                let settled = options.immediate && !options.refresh && self.local.is_own(nspace);
+                let settled = options.immediate && !options.apart && self.local.is_own(nspace);
                 !(settled && request.key.is_some_and(is_here))
             }
         }
@@ -161,7 +179,7 @@ impl Inner {
         let asks = self.may_ask(request);
         let mut infos = (request.infos)();
         let own_reserved = key.as_ref().is_some_and(Key::is_reserved) && self.local.is_own(nspace.as_bytes());
-        if own_reserved && !options.refresh && !options.immediate {
+        if own_reserved && !options.apart && !options.immediate {
             // Nothing will come that could be waited for.
             infos.push(Info::new(keys::IMMEDIATE, Value::Bool(true)));
         }
@@ -222,13 +240,20 @@ impl Inner {
         let mut found = None;
         for (proc, kvals) in objects {
             let is_asked = proc.nspace == question.nspace;
-            let value = kvals.iter().find(|kval| kval.key == *key && is_asked);
+            let value = match options.qualified {
+                false => kvals.iter().find(|kval| kval.key == *key).map(|kval| &kval.value),
+                true => {
+                    let mut all = kvals.iter().filter(|kval| qualified::is_key(&kval.key));
+                    all.find_map(|kval| qualified::find(&kval.value, key.as_bytes(), &question.infos))
+                }
+            };
+            let value = value.filter(|_| is_asked);
             if proc.rank.is_process() {
                 let value = value.filter(|_| proc.rank == question.rank || question.rank == Rank::UNDEF);
-                found = value.and_then(|kval| hand((&kval.value).into(), take));
+                found = value.and_then(|value| hand(value.into(), take));
                 self.keep_rank(question, &proc, kvals);
             } else {
-                found = value.and_then(|kval| hand((&kval.value).into(), take));
+                found = value.and_then(|value| hand(value.into(), take));
                 jobs.push(jobinfo::from_kvals(proc.nspace, self.link.dialect(), kvals)?);
             }
             if found.is_some() {
@@ -239,8 +264,13 @@ impl Inner {
             && let Some(job) = jobs.iter().rfind(|job| job.nspace == question.nspace)
         {
             let caller = self.local.caller(self.local.is_own(question.nspace.as_bytes()));
-            let value = rules::find(job, question.rank, &key.into(), &options.selector, &caller);
-            found = value.and_then(|value| hand(value, take));
+            found = if options.qualified {
+                let value = rules::find_qualified(job, question.rank, key.as_bytes(), &question.infos)?;
+                value.and_then(|value| hand((&value).into(), take))
+            } else {
+                let value = rules::find(job, question.rank, &key.into(), &options.selector, &caller);
+                value.and_then(|value| hand(value, take))
+            };
         }
         if self.keeps() && question.is_general(&options) {
             for job in jobs {
@@ -260,7 +290,7 @@ impl Inner {
         }
         // The segments are asked before what is kept, and still hold the older values.
         let refreshes = question.refresh && self.local.is_own(proc.nspace.as_bytes()) && self.local.view.is_some();
-        for Kval { key, value } in kvals {
+        for Kval { key, value } in qualified::gather(kvals).unwrap_or_default() {
             let value = Arc::new(value);
             if refreshes {
                 let overlay = &self.local.overlay;
@@ -278,7 +308,13 @@ impl Inner {
     /// All values of a rank as an array of infos: own ones first, then those that the server told.
     fn all(&self, question: &Question, objects: Vec<(Proc, Vec<Kval>)>) -> Result<Value> {
         let mut infos: Vec<Info> = Vec::new();
+        let mut qualified = None;
         let mut add = |key: Key, value: Value| {
+            if qualified::is_key(&key) {
+                // Those that were there first are the newer ones.
+                qualified = Some(qualified::merge(Some(&value), qualified.as_ref().unwrap_or(&value))?);
+                return Ok(());
+            }
             // What carries the values of others is no value of this one.
             let is_parcel = [keys::PROC_BLOB, keys::MAP_BLOB, keys::BFROPS_MODULE].iter().any(|parcel| key.is(parcel));
             if is_parcel || infos.iter().any(|info| info.key == key) {
@@ -306,6 +342,9 @@ impl Inner {
             for (key, value) in job.procs.row(question.rank) {
                 add(key.clone(), value.copy()?)?;
             }
+        }
+        for value in qualified.as_ref().map_or(&[][..], qualified::each) {
+            room::push(&mut infos, Info::new(keys::QUALIFIED_VALUE, value.copy()?))?;
         }
         Ok(Value::infos(infos))
     }

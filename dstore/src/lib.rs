@@ -4,6 +4,7 @@
 //! * [`codec`]: the packing of values on the wire, in the forms that released libraries speak.
 //! * [`maps`]: the node and process maps of a job and their compressed forms.
 //! * [`job`]: what a host registered about a job, sorted into realms.
+//! * [`qualified`]: several values under one key, told apart by qualifiers.
 //! * [`rules`]: which realm answers a `PMIx_Get`.
 //! * [`modex`]: what the ranks of a job published.
 //! * [`segment`]: both of these as position-independent files that every process of a node maps.
@@ -16,6 +17,7 @@ pub mod job;
 pub mod maps;
 pub mod model;
 pub mod modex;
+pub mod qualified;
 pub mod room;
 pub mod rules;
 pub mod segment;

@@ -6,7 +6,8 @@
 
 use xxhash_rust::const_xxh3::xxh3_64;
 
-use crate::model::{KeyRef, Rank, ValueRef, keys};
+use crate::model::{Info, KeyRef, Rank, Result, Value, ValueRef, keys};
+use crate::qualified;
 
 /// The level at which a value is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -296,6 +297,22 @@ pub fn find<'s, S: JobLookup>(
         }
     }
     find_by_order(store, rank, (key, handle, realms), selector, caller)
+}
+
+/// Finds the value of `key` that has the qualifiers among `infos`: of the rank, or else of its job.
+///
+/// # Errors
+/// `NOMEM`.
+pub fn find_qualified<S: JobLookup>(job: &S, rank: Rank, key: &[u8], infos: &[Info]) -> Result<Option<Value>> {
+    let Some((handle, realms)) = job.find_key(&KeyRef::from(keys::QUALIFIED_VALUE)) else { return Ok(None) };
+    let of_rank = (Realm::Proc, rank.0);
+    for (realm, row) in Some(of_rank).filter(|_| rank.is_process()).into_iter().chain([(Realm::Job, 0)]) {
+        let Some(all) = job.value(realm, row, handle).filter(|_| realms.has(realm)) else { continue };
+        if let Some(value) = qualified::find(&all.to_value()?, key, infos) {
+            return Ok(Some(value.copy()?));
+        }
+    }
+    Ok(None)
 }
 
 /// Asks the realms that may answer one after the other.

@@ -23,6 +23,48 @@ pub fn ended(library: Library, script: &str) -> Ended {
     Run::new(program("registry"), library).input(script.as_bytes().to_vec()).run()
 }
 
+/// Runs a script whose lines have their answers behind "=>"; a rank's lines are those between "rank" and "end". The ranks are
+/// ours, first with shared memory and then without.
+///
+/// # Panics
+/// Where the host or a rank fails, or an answer is another one.
+pub fn told(script: &str) {
+    told_to(script, &[(Library::ours(), ""), (Library::ours(), " PMIX_DSTORE_SHM=0")]);
+}
+
+/// As [`told`], once for each library of the ranks, with variables of their environment.
+///
+/// # Panics
+/// As there.
+pub fn told_to(script: &str, ranks: &[(Library, &str)]) {
+    let script = script.replace("\\\n", "");
+    let lines: Vec<(&str, Option<&str>)> = script
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with("//"))
+        .map(|line| line.split_once(" => ").map_or((line, None), |(line, answer)| (line, Some(answer))))
+        .collect();
+    for (library, variables) in ranks {
+        let directory = text(library.directory().display().to_string());
+        let spoken = |line: &str| match line.strip_prefix("rank ") {
+            Some(rest) => format!("rank {rest} {directory}{variables}\n"),
+            None => format!("{line}\n"),
+        };
+        let answers = run(Library::ours(), &lines.iter().map(|(line, _)| spoken(line)).collect::<String>());
+        let mut answers = answers.iter();
+        for (line, answer) in &lines {
+            if line.starts_with("rank ") || line.starts_with("deregister ") {
+                continue;
+            }
+            let expected = match *line {
+                "end" => "rank ended with 0",
+                _ => answer.unwrap_or("status 0"),
+            };
+            assert_eq!(answers.next().map(String::as_str), Some(expected), "{library:?}{variables}: {line}");
+        }
+    }
+}
+
 /// A text as scripts and answers have it.
 pub fn text(text: impl AsRef<[u8]>) -> String {
     let mut written = String::new();

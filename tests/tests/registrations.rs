@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use pmix_tests::registry::{self, text};
+use pmix_tests::registry::{self, text, told};
 use pmix_tests::{Library, Random, times};
 
 const WILDCARD: u32 = u32::MAX - 1;
@@ -538,41 +538,11 @@ fn what_is_registered_is_read_as_a_plain_model_says() {
     eprintln!("{asked} questions");
 }
 
-/// Runs a script whose lines have their answers behind "=>"; a rank's lines are those between "rank" and "end".
-fn told(script: &str) {
-    let lines: Vec<(&str, Option<&str>)> = script
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty() && !line.starts_with("//"))
-        .map(|line| line.split_once(" => ").map_or((line, None), |(line, answer)| (line, Some(answer))))
-        .collect();
-    let library = text(Library::ours().directory().display().to_string());
-    for variable in ["", " PMIX_DSTORE_SHM=0"] {
-        let spoken = |line: &str| match line.strip_prefix("rank ") {
-            Some(rest) => format!("rank {rest} {library}{variable}\n"),
-            None => format!("{line}\n"),
-        };
-        let answers = registry::run(Library::ours(), &lines.iter().map(|(line, _)| spoken(line)).collect::<String>());
-        let mut answers = answers.iter();
-        for (line, answer) in &lines {
-            if line.starts_with("rank ") || line.starts_with("deregister ") {
-                continue;
-            }
-            let expected = match *line {
-                "end" => "rank ended with 0",
-                _ => answer.unwrap_or("status 0"),
-            };
-            assert_eq!(answers.next().map(String::as_str), Some(expected), "{line}{variable}");
-        }
-    }
-}
-
 /// What the document on resolving says of the library's own answers, sentence by sentence.
 #[test]
 fn peers_and_nodes_are_resolved_as_the_document_says() {
-    told(
-        &format!(
-            "
+    told(&format!(
+        "
         // On node2 nobody runs, node3 is described without a word of who does.
         register job 1 pmix.job.size uint32 3 \
             pmix.node.arr ( pmix.hname string node0 pmix.lpeers string 0%2C2 ) \
@@ -616,17 +586,14 @@ fn peers_and_nodes_are_resolved_as_the_document_says() {
         nodes - => node0%2Cnode1%2Cnode2%2Cnode3 status 0
         end
         "
-        )
-        .replace("\\\n", ""),
-    );
+    ));
 }
 
 /// The rules of RFC0009, with its own examples.
 #[test]
 fn gets_go_by_the_rules_of_rfc0009() {
-    told(
-        &format!(
-            "
+    told(&format!(
+        "
         register job 2 pmix.univ.size uint32 16 pmix.nmap string node0%2Cnode1 pmix.pmap string 0%2C1%3B2 \
             pmix.pdata ( pmix.rank rank 0 pmix.appnum uint32 0 ) pmix.pdata ( pmix.rank rank 2 pmix.appnum uint32 1 )
         register other 0 pmix.job.size uint32 5 pmix.pdata ( pmix.rank rank 3 pmix.cpuset string 7 )
@@ -652,7 +619,5 @@ fn gets_go_by_the_rules_of_rfc0009() {
         get other 3 pmix.cpuset => string 7 status 0
         end
         "
-        )
-        .replace("\\\n", ""),
-    );
+    ));
 }

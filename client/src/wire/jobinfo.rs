@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use pmix_dstore::codec::{Dialect, Packer, Unpacker};
 use pmix_dstore::job::{JobData, Node, Values};
 use pmix_dstore::model::{DataType, Info, Key, Kval, Nspace, Rank, Result, Status, Value, ValueRef, keys};
+use pmix_dstore::qualified;
 
 use super::{Version, packer};
 
@@ -67,7 +68,7 @@ pub fn encode_within(
 /// # Errors
 /// As [`encode`].
 pub fn pack(packer: &mut Packer, job: &JobData, to: &Recipient<'_>, ranks: impl Iterator<Item = Rank>) -> Result<()> {
-    for (key, value) in &job.job {
+    for (key, value) in qualified::spread(job.job.iter()) {
         if !is_map(key, value) {
             packer.kval_if_known(key, value)?;
         }
@@ -92,7 +93,7 @@ pub fn pack(packer: &mut Packer, job: &JobData, to: &Recipient<'_>, ranks: impl 
         row.clear();
         row.rank(rank);
         let empty = row.len();
-        job.procs.row(rank).try_for_each(|(key, value)| row.kval_if_known(key, value).map(drop))?;
+        qualified::spread(job.procs.row(rank)).try_for_each(|(key, value)| row.kval_if_known(key, value).map(drop))?;
         if row.len() > empty {
             packer.kval_bytes(keys::PROC_BLOB, row.as_bytes())?;
         }
@@ -118,7 +119,7 @@ pub(crate) fn is_left_out(key: &[u8]) -> bool {
 
 /// Packs the values of a realm as if they were the job's.
 fn put_plain(packer: &mut Packer, values: &Values) -> Result<()> {
-    values.iter().try_for_each(|(key, value)| packer.kval_if_known(key, value).map(drop))
+    qualified::spread(values.iter()).try_for_each(|(key, value)| packer.kval_if_known(key, value).map(drop))
 }
 
 fn put_session(packer: &mut Packer, session: &Values) -> Result<()> {
@@ -157,7 +158,7 @@ fn realm<'a>(
     values: &'a Values,
 ) -> impl Iterator<Item = (&'a [u8], &'a Value)> {
     let is_other = |key: &Key, value: &Value| !is_map(key, value) && !first.iter().any(|(name, _)| key.is(name));
-    let others = values.iter().filter(move |(key, value)| is_other(key, value));
+    let others = qualified::spread(values.iter()).filter(move |(key, value)| is_other(key, value));
     first
         .iter()
         .map(|(name, value)| (name.as_bytes(), *value))
@@ -266,7 +267,10 @@ impl Reader {
             let rank = Rank(rank.ok_or(Status::ERR_UNPACK_FAILURE)?);
             infos.into_iter().try_for_each(|info| self.set(rank, info.key, info.value))?;
         } else if realm == keys::QUALIFIED_VALUE.as_bytes() {
-            // Values under qualifiers have no place in job data.
+            if qualified::is_one(&value) {
+                let all = qualified::merge(self.job.job.get(realm), &value)?;
+                self.job.job.insert(key, all);
+            }
         } else if !key.is_reserved() && value.iter_infos().any(|info| info.key.is(keys::LOCAL_PEERS)) {
             // As old servers name the values of a node.
             let name = realm.to_vec();
@@ -352,6 +356,11 @@ impl Reader {
         if rank.0 as usize >= self.rank_end {
             return Err(Status::ERR_UNPACK_FAILURE);
         }
+        let value = match qualified::is_key(&key) {
+            true if !qualified::is_one(&value) => return Ok(()),
+            true => qualified::merge(self.job.procs.get(rank, key.as_bytes()), &value)?,
+            false => value,
+        };
         self.job.procs.set(rank, key, value)
     }
 }

@@ -522,7 +522,7 @@ fn every_form_of_job_info_is_read() {
         kval("plain.array", Value::DataArray(Box::new(numbers.clone()))),
     ];
     let job = jobinfo::from_kvals(nspace("job"), V41, kvals).unwrap();
-    assert_eq!(job.job.keys().map(Key::to_string).collect::<Vec<_>>(), ["j", "plain.array"]);
+    assert_eq!(job.job.keys().map(Key::to_string).collect::<Vec<_>>(), ["j", "plain.array", keys::QUALIFIED_VALUE]);
     assert_eq!(job.session.keys().map(Key::to_string).collect::<Vec<_>>(), [keys::SESSION_ID, "s"]);
     assert_eq!(job.apps[&7].len(), 2);
     let names: Vec<_> = job.nodes.iter().map(|node| (node.hostname.as_slice(), node.nodeid)).collect();

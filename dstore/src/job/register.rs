@@ -11,6 +11,7 @@ use std::fmt;
 use super::{JobData, Maps, Node, Values, check};
 use crate::maps;
 use crate::model::{Info, Key, Nspace, Rank, Status, Value, keys};
+use crate::qualified;
 use crate::rules::Realm;
 
 /// Nested deeper than this is not data.
@@ -244,7 +245,8 @@ impl<'a> Reader<'a> {
         if check::PLACES.iter().any(|key| info.key.is(key)) {
             self.said.set(rank, info.key.clone(), info.value.copy()?)?;
         }
-        Ok(self.job.procs.set(rank, info.key.clone(), info.value.copy()?)?)
+        let value = beside(self.job.procs.get(rank, info.key.as_bytes()), info)?;
+        Ok(self.job.procs.set(rank, info.key.clone(), value)?)
     }
 
     /// Notes the names and the number of a node.
@@ -385,8 +387,20 @@ impl<'a> Reader<'a> {
 }
 
 fn put(values: &mut Values, info: &Info) -> Result<()> {
-    values.insert(info.key.clone(), info.value.copy()?);
+    let value = beside(values.get(info.key.as_bytes()), info)?;
+    values.insert(info.key.clone(), value);
     Ok(())
+}
+
+/// The value of an info, in place of `old` or, where its qualifiers tell them apart, beside it.
+fn beside(old: Option<&Value>, info: &Info) -> Result<Value> {
+    if !qualified::is_key(&info.key) {
+        return Ok(info.value.copy()?);
+    }
+    qualified::merge(old, &info.value).map_err(|status| match status {
+        Status::ERR_NOMEM => status.into(),
+        _ => Refused::new(info.key.clone(), "is no array of a value and its qualifiers"),
+    })
 }
 
 fn find<'a>(array: &'a Value, key: &str) -> Option<&'a Value> {

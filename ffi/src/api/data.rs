@@ -44,7 +44,7 @@ unsafe fn with_request<R>(
         for index in 0..ninfo {
             let at = info.add(index);
             if let Some(directive) = value::borrow(&raw const (*at).value) {
-                request.options.apply(text::key_text((&raw const (*at).key).cast())?, directive);
+                request.options.apply(text::key_text((&raw const (*at).key).cast())?, (*at).flags, directive);
             }
         }
         run(&request)

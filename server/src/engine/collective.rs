@@ -10,7 +10,7 @@ use pmix_client::wire::reply::{ConnectWriter, FenceReply};
 use pmix_client::wire::{MESSAGE_LEN_MAX, jobinfo};
 use pmix_dstore::codec::Dialect;
 use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, Status, Value, keys};
-use pmix_dstore::room;
+use pmix_dstore::{qualified, room};
 
 use super::bounds::FENCES_MAX;
 use super::nspaces::recipient;
@@ -274,7 +274,7 @@ impl Engine {
         for arrival in &fence.arrived {
             let Some(state) = self.nspaces.get(&arrival.proc.nspace) else { continue };
             let first = first_rank.get(&arrival.proc.nspace).copied().unwrap_or(0);
-            let values: Vec<_> = state.remote.rank(arrival.proc.rank).collect();
+            let values: Vec<_> = qualified::spread(state.remote.rank(arrival.proc.rank)).collect();
             if !values.is_empty() {
                 ranks.push((Rank(first + arrival.proc.rank.0), values));
             }

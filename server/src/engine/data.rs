@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use pmix_dstore::codec;
 use pmix_dstore::model::{Key, Kval, Nspace, Rank, Result, Scope, Status, Value};
+use pmix_dstore::qualified;
 
 use super::nspaces::NspaceState;
 use super::peers::PeerId;
@@ -27,7 +28,7 @@ impl Engine {
                 return;
             };
             stored = stored.and_then(|()| {
-                kvals.into_iter().try_for_each(|Kval { key, value }| {
+                qualified::gather(kvals)?.into_iter().try_for_each(|Kval { key, value }| {
                     stale |= state.store(proc.rank, key, expanded(value)?, scope)?;
                     Ok(())
                 })
@@ -59,7 +60,7 @@ impl Engine {
         if state.is_local(rank) {
             return Ok(());
         }
-        kvals.into_iter().try_for_each(|Kval { key, value }| {
+        qualified::gather(kvals)?.into_iter().try_for_each(|Kval { key, value }| {
             state.store(rank, key, expanded(value)?, Scope::Local)?;
             Ok(())
         })
@@ -99,6 +100,11 @@ impl NspaceState {
     /// Stores a value for the readers that its scope names; tells whether readers of segments may hold an older one.
     fn store(&mut self, rank: Rank, key: Key, value: Value, scope: Scope) -> Result<bool> {
         let mut value = Arc::new(value);
+        if qualified::is_key(&key) {
+            // What has other qualifiers stays.
+            let known = if scope.is_local() { &self.visible } else { &self.remote };
+            value = Arc::new(qualified::merge(known.get(rank, key.as_bytes()), &value)?);
+        }
         // A global value comes once for each of both; it is kept once.
         let other = if scope.is_local() { &self.remote } else { &self.visible };
         if let Some(same) = other.shared(rank, key.as_bytes()).filter(|same| **same == value) {

@@ -10,6 +10,7 @@ use pmix_client::wire::{blob, jobinfo};
 use pmix_dstore::codec::Packer;
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Info, Key, KeyRef, Kval, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_dstore::qualified;
 use pmix_dstore::rules::{self, Caller, JobLookup};
 
 use super::nspaces::recipient;
@@ -154,12 +155,20 @@ impl Engine {
         let Some(state) = self.nspaces.get(&proc.nspace) else {
             return if at_once { status(Status::ERR_NOT_FOUND) } else { Some(Outcome::Ask) };
         };
-        let reserved = get.key.as_ref().is_some_and(Key::is_reserved);
+        let reserved = get.key.as_ref().is_some_and(Key::is_reserved) && !options.qualified;
         if reserved || !proc.rank.is_process() {
             let unheard = state.foreign && !at_once;
             let Some(key) = &get.key else {
                 return Some(if unheard { Outcome::Ask } else { Outcome::Job });
             };
+            if options.qualified {
+                return Some(match rules::find_qualified(&*state.job, proc.rank, key.as_bytes(), &get.infos) {
+                    Ok(Some(_)) => Outcome::Job,
+                    Ok(None) if unheard => Outcome::Ask,
+                    Ok(None) => Outcome::Nothing(Status::ERR_NOT_FOUND),
+                    Err(status) => Outcome::Nothing(status),
+                });
+            }
             let caller = Caller {
                 rank: (peer.proc.nspace == proc.nspace).then_some(peer.proc.rank),
                 hostname: self.config.hostname.as_bytes(),
@@ -187,6 +196,18 @@ impl Engine {
             }
         }
         let found = match &get.key {
+            Some(key) if options.qualified => {
+                let published = state.visible.get(proc.rank, keys::QUALIFIED_VALUE.as_bytes());
+                if published.is_some_and(|all| qualified::find(all, key.as_bytes(), &get.infos).is_some()) {
+                    true
+                } else {
+                    match rules::find_qualified(&*state.job, proc.rank, key.as_bytes(), &get.infos) {
+                        Ok(Some(_)) => return Some(Outcome::Job),
+                        Ok(None) => false,
+                        Err(status) => return Some(Outcome::Nothing(status)),
+                    }
+                }
+            }
             Some(key) => state.visible.get(proc.rank, key.as_bytes()).is_some(),
             // What the host registered of a rank is there from the beginning: its commit may still be waited for.
             None => state.visible.has_rank(proc.rank) || at_once && has_values(&state.job, proc.rank),
@@ -231,7 +252,7 @@ impl Engine {
         }
         if let Some((rank, is_all)) = rank {
             let registered = state.job.procs.row(rank).filter(|_| is_all);
-            let mut values = state.visible.rank(rank).chain(registered);
+            let mut values = qualified::spread(state.visible.rank(rank).chain(registered));
             // An old client misses values of types that came after it, not the whole answer.
             let pack_one = |object: &mut Packer, (key, value)| object.kval_if_known(key, value).map(drop);
             let pack = |object: &mut Packer| values.try_for_each(|kval| pack_one(object, kval));
@@ -376,7 +397,7 @@ impl Engine {
 
     fn give_remote_data(&mut self, proc: &Proc, done: DmodexDone) {
         let packed = match self.nspaces.get(&proc.nspace) {
-            Some(state) => blob::encode_modex(EXCHANGE, state.remote.rank(proc.rank)),
+            Some(state) => blob::encode_modex(EXCHANGE, qualified::spread(state.remote.rank(proc.rank))),
             None => Err(Status::ERR_NOT_FOUND),
         };
         self.call(move || match packed {

@@ -12,13 +12,13 @@ use pmix_client::wire::{
 };
 use pmix_dstore::codec::{BufferType, Dialect, Module};
 use pmix_dstore::model::{
-    DataArray, DataType, Info, Key, KeyRef, Kval, Nspace, Proc, Query, Rank, Status, Value, keys,
+    DataArray, DataType, Info, InfoFlags, Key, KeyRef, Kval, Nspace, Proc, Query, Rank, Status, Value, keys,
 };
 use pmix_dstore::segment::{Directory, NamespaceView};
 
 use super::bounds::GROUPS_MAX;
 use super::events::Range;
-use super::{Engine, JobPlan, LOSS_DELAY, Output, PeerId, Transport};
+use super::{EXCHANGE, Engine, JobPlan, LOSS_DELAY, Output, PeerId, Transport};
 use crate::GroupOperation;
 use crate::completion::{Answer, AnswerSink};
 use crate::config::Config;
@@ -318,6 +318,33 @@ fn a_collecting_fence_brings_other_nodes_values_by_scope() {
     ] {
         a.get(0, 20, of, key, now.clone());
         assert_eq!(a.value(0, 20, key), Some(expected), "{key} of rank {of}");
+    }
+}
+
+#[test]
+fn values_with_qualifiers_go_to_other_nodes_one_by_one() {
+    let one = |value, group| {
+        let group = Info { flags: InfoFlags::QUALIFIER, ..Info::new("group", Value::Uint32(group)) };
+        Kval { key: keys::QUALIFIED_VALUE.into(), value: Value::infos([Info::new("cid", Value::Uint32(value)), group]) }
+    };
+    let (mut a, mut b) = (Bench::new(0, 2, 1), Bench::new(1, 2, 1));
+    // Both in one commit, and the first one anew in another.
+    b.request(1, 50, Request::Commit { parts: vec![(2, vec![one(10, 1), one(20, 2)])] });
+    b.request(1, 51, Request::Commit { parts: vec![(2, vec![one(11, 1)])] });
+    a.fence(0, 10, everybody(), collect());
+    b.fence(1, 10, everybody(), collect());
+    let Upcall::Fence { data, .. } = &b.upcalls.last().expect("a fence at the host").1 else { panic!("no fence") };
+    let contributed = &blob::decode_fence(EXCHANGE, data).unwrap()[0].ranks[0].1;
+    assert_eq!(*contributed, [one(11, 1), one(20, 2)], "as released servers read them");
+    exchange(&mut a, &mut b);
+    let qualifier = |group| one(0, group).value.iter_infos().nth(1).cloned().unwrap();
+    for (group, expected) in [(1, Status::SUCCESS), (2, Status::SUCCESS), (3, Status::ERR_NOT_FOUND)] {
+        a.get(0, 20, 1, "cid", vec![qualifier(group), Info::new(keys::IMMEDIATE, Value::Bool(true))]);
+        let reply = GetReply::decode(PLAIN, Version::OURS, &a.reply(0, 20).expect("a reply")).unwrap();
+        assert_eq!(reply.status, expected, "{group}");
+        if expected.is_success() {
+            assert_eq!(reply.objects[0].1, [one(11, 1), one(20, 2)], "as released clients read them");
+        }
     }
 }
 
