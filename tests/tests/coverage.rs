@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::net::TcpListener;
 
 use pmix_tests::registry::{self, text};
 use pmix_tests::{Library, Run, program, repository};
@@ -173,6 +174,8 @@ impl Row {
         };
         match (self.attribute.as_str(), place) {
             ("PMIX_NSPACE", _) => "string job".into(),
+            // With it the host would not hear of the group.
+            ("PMIX_GROUP_LOCAL_ONLY", _) => "bool 0".into(),
             ("PMIX_NODE_MAP" | "PMIX_NODE_MAP_RAW", Job) => format!("string {}", text(NODE_MAP)),
             ("PMIX_PROC_MAP" | "PMIX_PROC_MAP_RAW", Job) => format!("string {}", text(PROC_MAP)),
             ("PMIX_JOB_SIZE", _) => of("uint32", 4),
@@ -299,7 +302,8 @@ fn registered() {
     let wrong = wrong_answers(&maps, &asked);
     let by_itself: Vec<&str> = rows
         .iter()
-        .filter(|row| !wrong.contains_key(&row.attribute) && !row.tests.iter().any(|name| name == "derived"))
+        .filter(|row| PLACES.into_iter().any(|place| row.has(place)) && !row.tests.iter().any(|name| name == "derived"))
+        .filter(|row| !wrong.contains_key(&row.attribute))
         .map(|row| row.attribute.as_str())
         .collect();
     assert_eq!(by_itself, [""; 0], "answered without having been registered");
@@ -381,8 +385,21 @@ fn derived() {
 
 /// The calls of `tests/programs/upcalls.c`; the second lists that some have are the rows' "CALL directives" and "CALL qualifiers".
 const CALLS: [&str; 15] = [
-    "publish", "lookup", "unpublish", "spawn", "fence", "connect", "disconnect", "alloc", "jobctrl", "monitor", "log",
-    "query", "getcred", "valcred", "get",
+    "publish",
+    "lookup",
+    "unpublish",
+    "spawn",
+    "fence",
+    "connect",
+    "disconnect",
+    "alloc",
+    "jobctrl",
+    "monitor",
+    "log",
+    "query",
+    "getcred",
+    "valcred",
+    "get",
 ];
 
 /// Lets a rank make calls, each with infos; gives what the host was told, and what the rank was answered, by lines.
@@ -493,4 +510,26 @@ fn given_to_groups() {
         }
     }
     assert!(answer.contains("pmix.grp.ctxid size 4711 "), "{answer}");
+}
+
+/* ---- what a server is told when it starts ------------------------------------------------------------------------------ */
+
+#[test]
+fn server_name_and_address() {
+    let rows = rows_of("server_name_and_address");
+    let key = |attribute: &str| {
+        let row = rows.iter().find(|row| row.attribute == attribute);
+        row.map(|row| row.key.as_str()).unwrap_or_else(|| panic!("{attribute} names this test"))
+    };
+    let [nspace, rank, report, port] =
+        ["PMIX_SERVER_NSPACE", "PMIX_SERVER_RANK", "PMIX_TCP_REPORT_URI", "PMIX_TCP_IPV4_PORT"].map(key);
+    let told = format!("{nspace} string host {rank} rank 7 {report} string %2D");
+    let ended = registry::ended(Library::ours(), &format!("init {told}\n"));
+    assert!(ended.stdout.starts_with("host.7;tcp4://127.0.0.1:"), "{ended}");
+    // A port that another one has is not to be had.
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let number = taken.local_addr().expect("a port").port();
+    let ended = registry::ended(Library::ours(), &format!("init {told} {port} int {number}\n"));
+    assert_eq!((ended.code(), ended.stdout.as_str()), (71, ""), "{ended}");
+    assert!(ended.stderr.contains("registry: PMIx_server_init: "), "{ended}");
 }
