@@ -19,11 +19,13 @@ use crate::commit::Puts;
 use crate::events::Registry;
 use crate::get::timeout_of;
 use crate::groups::Groups;
+use crate::input::Inputs;
 use crate::local::Local;
 use crate::operation::{Operation, deadline, outcome};
+use crate::output::Outputs;
 use crate::overlay::Origin;
 use crate::wire::reply::{FenceReply, StatusReply};
-use crate::wire::{Notification, Reply, Request, jobinfo};
+use crate::wire::{FlowControl, IoDelivery, Notification, Reply, Request, jobinfo};
 use crate::{Environment, Event, Link, singleton};
 
 /// A server may be busy with thousands of processes; one that says nothing for so long says nothing any more.
@@ -60,6 +62,8 @@ pub(crate) struct Inner {
     puts: Mutex<Puts>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) groups: Groups,
+    pub(crate) outputs: Outputs,
+    pub(crate) inputs: Inputs,
     is_final: AtomicBool,
     /// What lives as long as this and belongs to somebody else.
     attached: OnceLock<Box<dyn Any + Send + Sync>>,
@@ -144,6 +148,8 @@ impl Client {
             puts: Mutex::default(),
             registry: Arc::default(),
             groups: Groups::default(),
+            outputs: Outputs::default(),
+            inputs: Inputs::default(),
             is_final: AtomicBool::new(false),
             attached: OnceLock::new(),
             is_told: AtomicBool::new(false),
@@ -282,6 +288,8 @@ impl Client {
         inner.is_final.store(true, Ordering::Release);
         // The code of the handlers may be gone from memory soon.
         inner.registry.close();
+        inner.inputs.stop();
+        inner.outputs.flush();
         if inner.standing == Standing::Launched {
             let farewell = inner.status_by(&Request::Finalize, Some(Instant::now() + FAREWELL_TIME));
             // Servers before 4.0 hang up instead of answering; and nobody can do anything about one that is gone.
@@ -370,6 +378,16 @@ impl Inner {
                 // What cannot be read is not for us.
                 if let Ok(event) = Notification::decode(self.link.dialect(), &payload) {
                     self.deliver(Event::new(event.status, event.source, event.infos));
+                }
+            }
+            Incoming::Output(payload) => {
+                if let Ok(output) = IoDelivery::decode(self.link.dialect(), &payload) {
+                    self.take_output(output);
+                }
+            }
+            Incoming::FlowControl(payload) => {
+                if let Ok(control) = FlowControl::decode(self.link.dialect(), &payload) {
+                    self.inputs.control(&control);
                 }
             }
             Incoming::Lost => self.deliver(Event::new(Status::ERR_LOST_CONNECTION, self.me.clone(), Vec::new())),

@@ -62,6 +62,7 @@ impl<'a> GetOptions<'a> {
         const JOB_INFO: &[u8] = keys::JOB_INFO.as_bytes();
         const APP_INFO: &[u8] = keys::APP_INFO.as_bytes();
         const NODE_INFO: &[u8] = keys::NODE_INFO.as_bytes();
+        const SESSION_ID: &[u8] = keys::SESSION_ID.as_bytes();
         const APPNUM: &[u8] = keys::APPNUM.as_bytes();
         const NODEID: &[u8] = keys::NODEID.as_bytes();
         const HOSTNAME: &[u8] = keys::HOSTNAME.as_bytes();
@@ -80,6 +81,10 @@ impl<'a> GetOptions<'a> {
             JOB_INFO => self.selector.job = is_true(value),
             APP_INFO => self.selector.app = is_true(value),
             NODE_INFO => self.selector.node = is_true(value),
+            SESSION_ID => {
+                self.selector.session_id = number(value).and_then(|n| n.try_into().ok());
+                self.selector.session |= self.selector.session_id.is_some();
+            }
             APPNUM => self.selector.appnum = number(value).and_then(|n| n.try_into().ok()),
             NODEID => self.selector.nodeid = number(value).and_then(|n| n.try_into().ok()),
             HOSTNAME => {

@@ -10,6 +10,7 @@ use crate::Operation;
 use crate::client::{Client, Inner};
 use crate::get::timeout_of;
 use crate::operation::outcome;
+use crate::output::Format;
 use crate::wire::reply::{ConnectReply, CredentialReply, InfosReply, LookupReply, SpawnReply, StatusReply};
 use crate::wire::{Request, jobinfo};
 
@@ -56,9 +57,15 @@ impl Client {
     /// Starts a new job.
     pub fn spawn(&self, infos: Vec<Info>, apps: Vec<App>) -> Operation<Nspace> {
         let timeout = timeout_of(&infos);
-        self.inner.ask(Request::Spawn { infos, apps }, timeout, |inner, reply: SpawnReply| {
+        let spawning = self.inner.spawn_begins();
+        let format = match spawning.as_ref().map(|_| Format::read(&infos)).transpose() {
+            Ok(format) => format.unwrap_or_default(),
+            Err(status) => return Operation::ready(&self.inner.link, Err(status)),
+        };
+        self.inner.ask(Request::Spawn { infos, apps }, timeout, move |inner, reply: SpawnReply| {
             outcome(reply.status)?;
             let nspace = reply.nspace.ok_or(Status::ERR_NOT_FOUND)?;
+            spawning.into_iter().for_each(|mut spawning| spawning.name(&nspace, &format));
             if !reply.kvals.is_empty() {
                 inner.learn(nspace.clone(), reply.kvals)?;
             }

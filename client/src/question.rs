@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use pmix_dstore::codec;
 use pmix_dstore::model::attributes::{Attribute, Typed};
 use pmix_dstore::model::{
     Info, KEY_LEN_MAX, Key, KeyRef, Kval, NameError, Nspace, Proc, Rank, Result, Status, Value, ValueRef, keys,
 };
+use pmix_dstore::qualified;
 use pmix_dstore::rules;
-use pmix_dstore::{qualified, room};
 
 use crate::client::{Client, Inner, Standing};
+use crate::everything::Everything;
 use crate::get::{GetOptions, GetRequest};
 use crate::local::{Wanted, hand};
 use crate::operation::{Done, deadline};
@@ -179,7 +179,8 @@ impl Inner {
         let asks = self.may_ask(request);
         let mut infos = (request.infos)();
         let own_reserved = key.as_ref().is_some_and(Key::is_reserved) && self.local.is_own(nspace.as_bytes());
-        if own_reserved && !options.apart && !options.immediate {
+        let all_of_me = key.is_none() && request.rank == self.me.rank && self.local.is_own(nspace.as_bytes());
+        if (own_reserved && !options.apart || all_of_me) && !options.immediate {
             // Nothing will come that could be waited for.
             infos.push(Info::new(keys::IMMEDIATE, Value::Bool(true)));
         }
@@ -305,47 +306,24 @@ impl Inner {
         self.standing != Standing::Linked
     }
 
-    /// All values of a rank as an array of infos: own ones first, then those that the server told.
+    /// All values of a rank as an array of infos: own ones first, then those that the server told, then what lies here.
     fn all(&self, question: &Question, objects: Vec<(Proc, Vec<Kval>)>) -> Result<Value> {
-        let mut infos: Vec<Info> = Vec::new();
-        let mut qualified = None;
-        let mut add = |key: Key, value: Value| {
-            if qualified::is_key(&key) {
-                // Those that were there first are the newer ones.
-                qualified = Some(qualified::merge(Some(&value), qualified.as_ref().unwrap_or(&value))?);
-                return Ok(());
-            }
-            // What carries the values of others is no value of this one.
-            let is_parcel = [keys::PROC_BLOB, keys::MAP_BLOB, keys::BFROPS_MODULE].iter().any(|parcel| key.is(parcel));
-            if is_parcel || infos.iter().any(|info| info.key == key) {
-                return Ok(());
-            }
-            let value = match codec::expand(&value) {
-                Ok(expanded) => expanded.unwrap_or(value),
-                Err(Status::ERR_NOMEM) => return Err(Status::ERR_NOMEM),
-                Err(_) => value,
-            };
-            room::push(&mut infos, Info { key, flags: 0, value })
-        };
-        for (key, value) in self.local.overlay.rank(question.nspace.as_bytes(), question.rank) {
-            add(key, value.copy()?)?;
+        let mut all = Everything::default();
+        let of = Proc::new(question.nspace.clone(), question.rank);
+        for (key, value) in self.local.overlay.rank(of.nspace.as_bytes(), of.rank) {
+            all.add(key, value.copy()?)?;
         }
-        for (proc, kvals) in objects {
-            if proc.nspace == question.nspace && proc.rank == question.rank {
-                kvals.into_iter().try_for_each(|Kval { key, value }| add(key, value))?;
-            }
+        let told: Vec<Kval> =
+            objects.into_iter().filter(|(proc, _)| *proc == of).flat_map(|(_, kvals)| kvals).collect();
+        // Of a job the server tells everything.
+        let is_whole = !of.rank.is_process() && !told.is_empty();
+        told.into_iter().try_for_each(|Kval { key, value }| all.add(key, value))?;
+        for (key, value) in self.local.known.rank(of.nspace.as_bytes(), of.rank)? {
+            all.add(key, value)?;
         }
-        for (key, value) in self.local.known.rank(question.nspace.as_bytes(), question.rank)? {
-            add(key, value)?;
+        if !is_whole {
+            self.local.add_everything(&of, &mut all)?;
         }
-        if let Some(job) = self.local.job.as_ref().filter(|job| job.nspace == question.nspace) {
-            for (key, value) in job.procs.row(question.rank) {
-                add(key.clone(), value.copy()?)?;
-            }
-        }
-        for value in qualified.as_ref().map_or(&[][..], qualified::each) {
-            room::push(&mut infos, Info::new(keys::QUALIFIED_VALUE, value.copy()?))?;
-        }
-        Ok(Value::infos(infos))
+        all.into_value()
     }
 }

@@ -97,6 +97,8 @@ pub struct Selector<'a> {
     pub app: bool,
     /// `PMIX_NODE_INFO`.
     pub node: bool,
+    /// `PMIX_SESSION_ID` as a qualifier; where it is one, `session` is set.
+    pub session_id: Option<u32>,
     /// `PMIX_APPNUM` as a qualifier.
     pub appnum: Option<u32>,
     /// `PMIX_NODEID` as a qualifier.
@@ -338,6 +340,9 @@ fn find_by_order<'s, S: JobLookup>(
         store.value(realm, row, handle)
     };
     if selector.session {
+        if selector.session_id.is_some_and(|id| session_id(store) != Some(id)) {
+            return None;
+        }
         return look(Realm::Session).or_else(|| look(Realm::Job));
     }
     if selector.node || selector.nodeid.is_some() || selector.hostname.is_some() {
@@ -360,6 +365,16 @@ fn find_by_order<'s, S: JobLookup>(
         None => &[Realm::Job, Realm::Session, Realm::Node, Realm::App],
     };
     order.iter().find_map(|realm| look(*realm))
+}
+
+/// The number of the job's session.
+fn session_id<S: JobLookup>(store: &S) -> Option<u32> {
+    let (handle, realms) = store.find_key(&KeyRef::from(keys::SESSION_ID))?;
+    let of = |realm| store.value(realm, 0, handle).filter(|_| realms.has(realm));
+    match of(Realm::Session).or_else(|| of(Realm::Job))? {
+        ValueRef::Scalar { bits, .. } => u32::try_from(bits).ok(),
+        value => value.to_value().ok()?.as_u32(),
+    }
 }
 
 /// The application meant: the one named, else that of the rank asked about, else the caller's, else the only one.

@@ -422,6 +422,42 @@ impl Host for CHost {
         })
     }
 
+    fn iof_pull(&self, procs: &[Proc], infos: &[Info], channels: u16, done: Completion<Status>) -> Status {
+        let arguments = || Ok((Procs::new(procs)?, Infos::new(infos)?));
+        upcall!(self.iof_pull, done, arguments(), |function, args, cbdata| {
+            let (procs, infos) = &*args;
+            function(procs.as_ptr(), procs.len(), infos.as_ptr(), infos.len(), channels, Some(op_done), cbdata)
+        })
+    }
+
+    fn push_stdin(
+        &self,
+        source: &Proc,
+        targets: &[Proc],
+        infos: &[Info],
+        data: Option<&[u8]>,
+        done: Completion<Status>,
+    ) -> Status {
+        let arguments = || {
+            let data = data.map(|data| one::<pmix_byte_object_t>(&room::copy(data)?)).transpose()?;
+            Ok((one::<pmix_proc_t>(source)?, Procs::new(targets)?, Infos::new(infos)?, data))
+        };
+        upcall!(self.push_stdin, done, arguments(), |function, args, cbdata| {
+            let (source, targets, infos, data) = &*args;
+            let data = data.as_ref().map_or(ptr::null_mut(), |data| data.as_ptr());
+            function(
+                source.as_ptr(),
+                targets.as_ptr(),
+                targets.len(),
+                infos.as_ptr(),
+                infos.len(),
+                data,
+                Some(op_done),
+                cbdata,
+            )
+        })
+    }
+
     fn group(
         &self,
         operation: GroupOperation,

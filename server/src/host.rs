@@ -171,6 +171,25 @@ pub trait Host: Send + Sync {
         Status::ERR_NOT_SUPPORTED
     }
 
+    /// Output of `procs` is wanted on `channels`, a mask, or no more (`PMIX_IOF_STOP` among the infos). It is brought by
+    /// [`Server::deliver_output`](crate::Server::deliver_output).
+    fn iof_pull(&self, procs: &[Proc], infos: &[Info], channels: u16, done: Completion<Status>) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+
+    /// `source` has input for `targets`; no bytes are its end. Where it is taken but no more is wanted, the answer is
+    /// `ERR_IOF_XOFF`, until [`Server::control_input`](crate::Server::control_input).
+    fn push_stdin(
+        &self,
+        source: &Proc,
+        targets: &[Proc],
+        infos: &[Info],
+        data: Option<&[u8]>,
+        done: Completion<Status>,
+    ) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+
     /// A group is formed or dissolved that has members elsewhere, or wants a context id; the local members are all there.
     /// The answer to its construction holds the context id (`PMIX_GROUP_CONTEXT_ID`), the same on all servers, where one was
     /// asked for (`PMIX_GROUP_ASSIGN_CONTEXT_ID`).

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::{SigSet, SigmaskHow};
 use parking_lot::Mutex;
-use pmix_client::wire::{Notification, TAG_NOTIFY};
+use pmix_client::output::Format;
+use pmix_client::wire::{FlowControl, IoDelivery, Notification, TAG_FLOW_CONTROL, TAG_IOF, TAG_NOTIFY};
 use pmix_client::{Client, Event, Job};
 use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::model::{DataArray, DataType, Info, Nspace, Proc, Result, Status, Value, keys};
@@ -113,18 +114,31 @@ impl Inner {
 
     /// A message for the process's own client: a reply or an event.
     pub fn own_message(&self, tag: u32, payload: Vec<u8>) {
-        if tag != TAG_NOTIFY {
-            return OwnRequests::answer(&self.own, tag, Ok(payload));
-        }
         let dialect = Dialect::plain(Module::V41);
         let client = self.client.get().and_then(Weak::upgrade);
-        if let (Some(client), Ok(notification)) = (client, Notification::decode(dialect, &payload)) {
-            client.deliver(Event {
-                status: notification.status,
-                source: notification.source,
-                infos: notification.infos.into(),
-                results: Arc::from([]),
-            });
+        match (tag, client) {
+            (TAG_NOTIFY, Some(client)) => {
+                if let Ok(notification) = Notification::decode(dialect, &payload) {
+                    client.deliver(Event {
+                        status: notification.status,
+                        source: notification.source,
+                        infos: notification.infos.into(),
+                        results: Arc::from([]),
+                    });
+                }
+            }
+            (TAG_IOF, Some(client)) => {
+                if let Ok(output) = IoDelivery::decode(dialect, &payload) {
+                    client.take_output(output);
+                }
+            }
+            (TAG_FLOW_CONTROL, Some(client)) => {
+                if let Ok(control) = FlowControl::decode(dialect, &payload) {
+                    client.control_input(&control);
+                }
+            }
+            (TAG_NOTIFY | TAG_IOF | TAG_FLOW_CONTROL, None) => {}
+            _ => OwnRequests::answer(&self.own, tag, Ok(payload)),
         }
     }
 }
@@ -165,6 +179,8 @@ pub struct Server {
     me: Proc,
     hostname: String,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// Output is written to this process's own, too.
+    shows_output: bool,
     /// How tools find the server.
     rendezvous: Mutex<Rendezvous>,
 }
@@ -186,6 +202,7 @@ impl Server {
         if is_needed {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
+        let format = Format::read(infos)?;
         let failed = |_| Status::ERR_OUT_OF_RESOURCE;
         let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, config.port)).map_err(failed)?;
         let port = tcp.local_addr().map_err(failed)?.port();
@@ -217,7 +234,11 @@ impl Server {
         });
         mask.thread_set_mask().map_err(|_| Status::ERROR)?;
         let thread = Mutex::new(Some(thread.map_err(failed)?));
-        let server = Server { inner, client, me, hostname, thread, rendezvous: Mutex::default() };
+        let shows_output = infos.iter().any(|info| info.key.is(keys::IOF_LOCAL_OUTPUT) && info.value.is_true());
+        if shows_output {
+            client.show_output(format);
+        }
+        let server = Server { inner, client, me, hostname, thread, shows_output, rendezvous: Mutex::default() };
         // Whoever reads them finds a server that answers.
         let rendezvous = Rendezvous::open(&settings, port, |line| server.inner.log(&line));
         *server.rendezvous.lock() = rendezvous.map_err(|(path, error)| {
@@ -353,6 +374,37 @@ impl Server {
         ];
         infos.extend(members);
         self.notify_event(code, self.me.clone(), Range::LOCAL, infos, None)
+    }
+
+    /// Output of a process, for those who have asked for it; what nobody has is kept for a while. No bytes are its end.
+    pub fn deliver_output(
+        &self,
+        source: Proc,
+        channel: u16,
+        data: Vec<u8>,
+        infos: Vec<Info>,
+        done: Option<OpDone>,
+    ) -> Status {
+        let own = self.shows_output.then(|| room::copy(&data)).transpose();
+        let Ok(own) = own else { return Status::ERR_NOMEM };
+        if let Some(data) = own {
+            let output = IoDelivery { source: source.clone(), channel, handler: 0, infos: Vec::new(), data };
+            let client = self.client.clone();
+            self.inner.feed(|engine| engine.defer(Box::new(move || client.take_output(output))));
+        }
+        self.operate(done, |engine| engine.deliver_output(source, channel, data, infos))
+    }
+
+    /// Tells those who push input, or one of them, that no more is wanted for the time being, or that it is.
+    pub fn control_input(
+        &self,
+        source: Option<Proc>,
+        channel: u16,
+        is_off: bool,
+        infos: Vec<Info>,
+        done: Option<OpDone>,
+    ) -> Status {
+        self.operate(done, |engine| engine.control_input(source, channel, is_off, infos))
     }
 
     /// Asks for what a local process published for other nodes, on behalf of another server; waits for its commit.

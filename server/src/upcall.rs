@@ -31,6 +31,8 @@ pub(crate) enum Upcall {
     Monitor { proc: Proc, monitor: Info, error: Status, directives: Vec<Info> },
     GetCredential { proc: Proc, infos: Vec<Info> },
     ValidateCredential { proc: Proc, credential: Vec<u8>, infos: Vec<Info> },
+    IofPull { procs: Vec<Proc>, infos: Vec<Info>, channels: u16 },
+    PushStdin { source: Proc, targets: Vec<Proc>, infos: Vec<Info>, data: Option<Vec<u8>> },
     Group { operation: GroupOperation, group: CString, procs: Vec<Proc>, infos: Vec<Info> },
 }
 
@@ -74,6 +76,12 @@ impl Upcall {
             Upcall::GetCredential { proc, infos } => host.get_credential(&proc, &infos, Completion::by_id(id)),
             Upcall::ValidateCredential { proc, credential, infos } => {
                 host.validate_credential(&proc, &credential, &infos, Completion::by_id(id))
+            }
+            Upcall::IofPull { procs, infos, channels } => {
+                host.iof_pull(&procs, &infos, channels, Completion::by_id(id))
+            }
+            Upcall::PushStdin { source, targets, infos, data } => {
+                host.push_stdin(&source, &targets, &infos, data.as_deref(), Completion::by_id(id))
             }
             Upcall::Group { operation, group, procs, infos } => {
                 host.group(operation, &group, &procs, &infos, Completion::by_id(id))

@@ -33,6 +33,7 @@
 #include <pmix_server.h>
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <ftw.h>
 #include <poll.h>
 #include <pthread.h>
@@ -692,12 +693,64 @@ static bool forget(const char *key)
     return found;
 }
 
+/* ---- output of processes -------------------------------------------------------------------------------------------- */
+
+#ifndef PMIX_ERR_IOF_XOFF
+/* Of 7.0. */
+#define PMIX_ERR_IOF_XOFF -405
+#endif
+
+typedef struct {
+    pmix_proc_t source;
+    pmix_byte_object_t bytes;
+} output_t;
+
+static void delivered(pmix_status_t status, void *argument)
+{
+    output_t *output = argument;
+    note("delivered %zu bytes: %s", output->bytes.size, PMIx_Error_string(status));
+    free(output->bytes.bytes);
+    free(output);
+}
+
+/* Has a process say something: as errors where it begins with "!". */
+static void have_said(const pmix_proc_t *source, const char *bytes, size_t size)
+{
+    output_t *output = need(calloc(1, sizeof(*output)));
+    output->source = *source;
+    output->bytes.size = size;
+    output->bytes.bytes = need(calloc(1, size + 1));
+    if (size > 0) {
+        memcpy(output->bytes.bytes, bytes, size);
+    }
+    pmix_iof_channel_t channel = size > 0 && *bytes == '!' ? PMIX_FWD_STDERR_CHANNEL : PMIX_FWD_STDOUT_CHANNEL;
+    pmix_status_t status = PMIx_server_IOF_deliver(&output->source, channel, &output->bytes, NULL, 0, delivered, output);
+    if (status != PMIX_SUCCESS) {
+        fail("PMIx_server_IOF_deliver", status);
+    }
+}
+
+/* NSPACE:RANK:TEXT */
+static void have_line_said(const char *text)
+{
+    char line[256];
+    const char *nspace_end = strchr(text, ':'), *rank_end = strchr(nspace_end + 1, ':');
+    pmix_proc_t source = { .rank = strtoul(nspace_end + 1, NULL, 10) };
+    memcpy(source.nspace, text, nspace_end - text);
+    int len = snprintf(line, sizeof(line), "%s\n", rank_end + 1);
+    have_said(&source, line, len);
+}
+
 static pmix_status_t publish(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo, pmix_op_cbfunc_t cbfunc,
                              void *cbdata)
 {
     pmix_status_t status = PMIX_SUCCESS;
     for (size_t i = 0; i < ninfo; i++) {
         if (strncmp(info[i].key, "pmix", 4) == 0) {
+            continue;
+        }
+        if (strcmp(info[i].key, "say") == 0) {
+            have_line_said(info[i].value.data.string);
             continue;
         }
         note("publish %s by %u, %s", info[i].key, proc->rank, told(info, ninfo));
@@ -1075,6 +1128,52 @@ static pmix_status_t job_control(const pmix_proc_t *requestor, const pmix_proc_t
     info_op_t *op = need(calloc(1, sizeof(*op)));
     *op = (info_op_t) { cbfunc, cbdata };
     answer(finish_info_op, op);
+    return PMIX_SUCCESS;
+}
+
+static void resume_input(void *unused)
+{
+    (void) unused;
+    /* Not in releases before 7.0. */
+    pmix_status_t (*control)(const pmix_proc_t *, pmix_iof_channel_t, bool, const pmix_info_t[], size_t, pmix_op_cbfunc_t,
+                             void *) = (__typeof__(control)) dlsym(RTLD_DEFAULT, "PMIx_server_IOF_flow_control");
+    note("resume: %s", PMIx_Error_string(control(NULL, PMIX_FWD_STDIN_CHANNEL, false, NULL, 0, NULL, NULL)));
+}
+
+/* Output is wanted, or no more. Debian's 4.2.2 has freed what an answer needs that comes later, here and for input. */
+static pmix_status_t pull_output(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t directives[], size_t ndirs,
+                                 pmix_iof_channel_t channels, pmix_op_cbfunc_t cbfunc, void *cbdata)
+{
+    static int turn;
+    note("pull of %zu, first %s:%u, channels %u, %s", nprocs, nprocs > 0 ? procs[0].nspace : "nobody",
+         nprocs > 0 ? procs[0].rank : 0, channels, told(directives, ndirs));
+    if (nprocs > 0 && strcmp(procs[0].nspace, "nobody") == 0) {
+        return PMIX_ERR_NOT_FOUND;
+    }
+    if (strstr(PMIx_Get_version(), "pmix-dstore") == NULL || turn++ % 2 == 0) {
+        return PMIX_OPERATION_SUCCEEDED;
+    }
+    answer_op(cbfunc, cbdata, PMIX_SUCCESS);
+    return PMIX_SUCCESS;
+}
+
+/* Input for a process: what it is given comes out of it again. After what begins with "~" no more is wanted until a
+ * moment later. */
+static pmix_status_t push_input(const pmix_proc_t *source, const pmix_proc_t targets[], size_t ntargets,
+                                const pmix_info_t directives[], size_t ndirs, const pmix_byte_object_t *bo,
+                                pmix_op_cbfunc_t cbfunc, void *cbdata)
+{
+    size_t size = bo != NULL ? bo->size : 0;
+    char first = size > 0 ? *bo->bytes : '\0';
+    note("input of %zu bytes from %s:%u for %zu, %s", size, source->nspace, source->rank, ntargets, told(directives, ndirs));
+    have_said(ntargets > 0 ? &targets[0] : source, size > 0 ? bo->bytes : NULL, size);
+    if (strstr(PMIx_Get_version(), "pmix-dstore") == NULL) {
+        return PMIX_OPERATION_SUCCEEDED;
+    }
+    answer_op(cbfunc, cbdata, first == '~' ? PMIX_ERR_IOF_XOFF : PMIX_SUCCESS);
+    if (first == '~') {
+        post(resume_input, NULL);
+    }
     return PMIX_SUCCESS;
 }
 
@@ -1536,6 +1635,8 @@ static pmix_server_module_t module = {
 #endif
     .log = log_data,
     .job_control = job_control,
+    .iof_pull = pull_output,
+    .push_stdin = push_input,
 };
 
 /* ---- what the other server says ---------------------------------------------------------------------------------- */
@@ -1727,6 +1828,8 @@ static int serve(void)
         add(&infos, PMIX_SERVER_TOOL_SUPPORT, value_bool(true));
         add(&infos, PMIX_SERVER_SYSTEM_SUPPORT, value_bool(true));
         add(&infos, PMIX_SERVER_SESSION_SUPPORT, value_bool(true));
+        /* Or Debian's 4.2.2 dies of the first output. */
+        add(&infos, PMIX_IOF_LOCAL_OUTPUT, value_bool(false));
     }
     if (options.kind != KIND_SLURM) {
         add_text(&infos, PMIX_SERVER_NSPACE, "test-host");

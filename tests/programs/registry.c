@@ -21,6 +21,7 @@
  *   nodes NSPACE                   PMIx_Resolve_nodes
  *   store NSPACE RANK INFO         PMIx_Store_internal
  *   put SCOPE INFO                 PMIx_Put
+ *   query KEY,KEY INFOS            PMIx_Query_info, of one query
  *   commit, fence                  PMIx_Commit, and PMIx_Fence of all with PMIX_COLLECT_DATA
  */
 #define PROGRAM "registry"
@@ -108,6 +109,31 @@ static void put(void)
     PMIX_INFO_FREE(infos.items, infos.count);
 }
 
+static void query(void)
+{
+    pmix_query_t asked = { 0 };
+    char *words = next_word(), *key;
+    pmix_status_t status;
+    while ((key = strsep(&words, ",")) != NULL) {
+        PMIX_ARGV_APPEND(status, asked.keys, key);
+    }
+    infos_t infos = next_infos();
+    asked.qualifiers = infos.items;
+    asked.nqual = infos.count;
+    pmix_info_t *told = NULL;
+    size_t count = 0;
+    status = PMIx_Query_info(&asked, 1, &told, &count);
+    if (told != NULL) {
+        pmix_data_array_t array = { .type = PMIX_INFO, .array = told, .size = count };
+        print_array(&array);
+        printf(" ");
+        PMIX_INFO_FREE(told, count);
+    }
+    PMIX_ARGV_FREE(asked.keys);
+    free_infos(&infos);
+    end_answer(status);
+}
+
 /* Answers a question; false where it is none. */
 static bool answer(const char *what)
 {
@@ -121,6 +147,8 @@ static bool answer(const char *what)
         store();
     } else if (strcmp(what, "put") == 0) {
         put();
+    } else if (strcmp(what, "query") == 0) {
+        query();
     } else if (strcmp(what, "commit") == 0) {
         end_answer(PMIx_Commit());
     } else if (strcmp(what, "fence") == 0) {

@@ -49,7 +49,7 @@ static const struct {
     { "PMIx_Value_compare", "- xx" }, { "PMIx_Data_array_destruct", "- x" }, { "PMIx_Info_load", "s IKxt" },
     { "PMIx_Info_xfer", "s II" }, { "PMIx_Info_list_add", "s LKxt" }, { "PMIx_Info_list_insert", "s LI" },
     { "PMIx_Info_list_xfer", "s LI" }, { "PMIx_Info_list_convert", "s LX" }, { "PMIx_Info_list_release", "- x" },
-    { "PMIx_IOF_pull", "s PnIn0Ffd" }, { "PMIx_IOF_deregister", "s 0Infd" }, { "PMIx_IOF_push", "s PnYInfd" },
+    { "PMIx_IOF_pull", "s PnIn0ffd" }, { "PMIx_IOF_deregister", "s 0Infd" }, { "PMIx_IOF_push", "s PnYInfd" },
     { "PMIx_server_init", "s xIn" }, { "PMIx_generate_regex", "s SO" }, { "PMIx_generate_ppn", "s SO" },
     { "PMIx_server_register_nspace", "s S0Infd" }, { "PMIx_server_deregister_nspace", "- sfd" },
     { "PMIx_server_register_client", "s P00xfd" }, { "PMIx_server_deregister_client", "- pfd" },
@@ -117,7 +117,9 @@ static const struct {
     { "PMIx_Value_true", "- x" }, { "PMIx_Xfer_procid", "- pp" }, { "PMIx_generate_regex2", "s SinO" },
     { "PMIx_parse_regex2", "s XinO" }, { "PMIx_server_IOF_flow_control", "s P00infd" },
     { "PMIx_server_collect_job_info", "s PnB" }, { "PMIx_server_generate_cpuset", "s SX" },
-    { "PMIx_tool_set_server_module", "s X" },
+    { "PMIx_tool_set_server_module", "s X" },    /* without pointers */
+    { "PMIx_Commit", "s " }, { "PMIx_Heartbeat", "- " }, { "PMIx_Initialized", "s " }, { "PMIx_Progress", "- " },
+    { "PMIx_server_finalize", "s " }, { "PMIx_tool_finalize", "s " }, { "PMIx_tool_is_connected", "- " },
 };
 
 typedef intptr_t (*any_function)(intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t,

@@ -9,10 +9,16 @@
  *   leave=NSPACE:RANK
  *   get=NSPACE:RANK:KEY, publish=KEY, lookup=KEY, query=KEY, event=CODE
  *   await=CODE       waits for an event of this code, for which handlers are registered first of all
+ *   pull=NSPACE:RANK takes its output and errors, and says what it took; show=NSPACE:RANK:KEY has the library write them
+ *   say=NSPACE:RANK:TEXT has the host say a line for it
+ *   input=NSPACE:RANK:TEXT gives it a line; stdin=NSPACE:RANK gives it what the tool is given
+ *   take=COUNT       waits until so much has been taken, at least; stop ends the last pull, stop=ID another one
+ *   serve            becomes a server, too, and makes the environment of a client
  *   again            begins and ends once more within
  */
 #include "common.h"
 
+#include <pmix_server.h>
 #include <pmix_tool.h>
 
 #include <dlfcn.h>
@@ -32,6 +38,26 @@ static void handler(size_t id, pmix_status_t status, const pmix_proc_t *source, 
     (void) nresults;
     __atomic_store_n(&awaited, status, __ATOMIC_RELEASE);
     done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
+}
+
+static int taken;
+
+static void take_output(size_t id, pmix_iof_channel_t channel, pmix_proc_t *source, pmix_byte_object_t *payload,
+                        pmix_info_t info[], size_t ninfo)
+{
+    (void) info;
+    (void) ninfo;
+    int len = payload->size > 0 && payload->bytes[payload->size - 1] == '\n' ? payload->size - 1 : payload->size;
+    say("%zu took of %u from %s:%u: %.*s", id, channel, source->nspace, source->rank, len, len > 0 ? payload->bytes : "");
+    __atomic_fetch_add(&taken, 1, __ATOMIC_ACQ_REL);
+}
+
+static void await_output(int count)
+{
+    for (int i = 0; i < 3000 && __atomic_load_n(&taken, __ATOMIC_ACQUIRE) < count; i++) {
+        usleep(10000);
+    }
+    say("taken: %d", __atomic_load_n(&taken, __ATOMIC_ACQUIRE));
 }
 
 static pmix_proc_t named(const char *text)
@@ -135,6 +161,91 @@ static void query(char *key)
     say("query %s: %d, %zu, %s", key, status, count, is_text ? results[0].value.data.string : "-");
 }
 
+/* The text behind the second colon of NSPACE:RANK:TEXT, which is cut off there. */
+static char *cut(char *text)
+{
+    char *colon = strchr(strchr(text, ':') + 1, ':');
+    *colon = '\0';
+    return colon + 1;
+}
+
+static int last_pull;
+
+static void pull(char *text, const char *key)
+{
+    pmix_proc_t proc = named(text);
+    infos_t infos = { 0 };
+    if (key != NULL) {
+        add(&infos, key, value_bool(true));
+    }
+    pmix_iof_channel_t channels = PMIX_FWD_STDOUT_CHANNEL | PMIX_FWD_STDERR_CHANNEL;
+    pmix_status_t status = PMIx_IOF_pull(&proc, 1, infos.items, infos.count, channels, key != NULL ? NULL : take_output, NULL, NULL);
+    last_pull = status;
+    say("pull: %d", status);
+    free_infos(&infos);
+}
+
+static volatile int given = 1;
+
+static void is_given(pmix_status_t status, void *cbdata)
+{
+    (void) cbdata;
+    __atomic_store_n(&given, status, __ATOMIC_RELEASE);
+}
+
+/* What is given or stopped here is so with a callback: without one, releases up to 6.1 free what they wait for. */
+static pmix_status_t await_given(pmix_status_t status)
+{
+    for (int i = 0; i < 3000 && status == PMIX_SUCCESS && __atomic_load_n(&given, __ATOMIC_ACQUIRE) == 1; i++) {
+        usleep(10000);
+    }
+    return status == PMIX_SUCCESS ? given : status;
+}
+
+static void stop(int id)
+{
+    given = 1;
+    say("stop: %d", await_given(PMIx_IOF_deregister(id, NULL, 0, is_given, NULL)));
+}
+
+static void give(char *text)
+{
+    char line[256];
+    snprintf(line, sizeof(line), "%s\n", cut(text));
+    pmix_proc_t proc = named(text);
+    pmix_byte_object_t bytes = { line, strlen(line) };
+    given = 1;
+    say("input: %d", await_given(PMIx_IOF_push(&proc, 1, &bytes, NULL, 0, is_given, NULL)));
+}
+
+static void give_stdin(const char *text)
+{
+    pmix_proc_t proc = named(text);
+    infos_t infos = { 0 };
+    add(&infos, PMIX_IOF_PUSH_STDIN, value_bool(true));
+    say("stdin: %d", PMIx_IOF_push(&proc, 1, NULL, infos.items, infos.count, NULL, NULL));
+    free_infos(&infos);
+}
+
+static void serve(const pmix_proc_t *me)
+{
+    static pmix_server_module_t module;
+    pmix_proc_t client = proc_of("of-tool", 0);
+    /* In no header of 4.2. */
+    pmix_status_t (*set_module)(pmix_server_module_t *) =
+        (__typeof__(set_module)) dlsym(RTLD_DEFAULT, "PMIx_tool_set_server_module");
+    pmix_status_t set = set_module(&module);
+    pmix_status_t known = PMIx_server_register_nspace(client.nspace, 1, NULL, 0, NULL, NULL);
+    pmix_status_t named = PMIx_server_register_client(&client, geteuid(), getegid(), NULL, NULL, NULL);
+    char **env = NULL;
+    pmix_status_t forked = PMIx_server_setup_fork(&client, &env);
+    bool is_ours = false;
+    for (char **variable = env; variable != NULL && *variable != NULL; variable++) {
+        is_ours = is_ours || (strncmp(*variable, "PMIX_SERVER_URI41=", 18) == 0 && strstr(*variable, me->nspace) != NULL);
+    }
+    say("serve: %d %d %d %d, named after the tool: %d", set, known, named, forked, is_ours);
+}
+
 static void await_event(int code)
 {
     for (int i = 0; i < 3000 && __atomic_load_n(&awaited, __ATOMIC_ACQUIRE) != code; i++) {
@@ -192,6 +303,26 @@ int main(int argc, char **argv)
             say("notify: %d", PMIx_Notify_event(atoi(value), &me, PMIX_RANGE_LOCAL, NULL, 0, NULL, NULL));
         } else if (strncmp(word, "await=", 6) == 0) {
             await_event(atoi(value));
+        } else if (strncmp(word, "pull=", 5) == 0) {
+            pull(value, NULL);
+        } else if (strncmp(word, "show=", 5) == 0) {
+            const char *key = cut(value);
+            pull(value, key);
+        } else if (strncmp(word, "say=", 4) == 0) {
+            infos_t infos = { 0 };
+            add(&infos, "say", value_string(value));
+            say("say: %d", PMIx_Publish(infos.items, infos.count));
+            free_infos(&infos);
+        } else if (strncmp(word, "input=", 6) == 0) {
+            give(value);
+        } else if (strncmp(word, "stdin=", 6) == 0) {
+            give_stdin(value);
+        } else if (strncmp(word, "take=", 5) == 0) {
+            await_output(atoi(value));
+        } else if (strncmp(word, "stop", 4) == 0) {
+            stop(*value != '\0' ? atoi(value) : last_pull);
+        } else if (strcmp(word, "serve") == 0) {
+            serve(&me);
         } else if (strcmp(word, "again") == 0) {
             pmix_status_t begun = PMIx_tool_init(NULL, NULL, 0);
             say("again: %d, %d", begun, PMIx_tool_finalize());

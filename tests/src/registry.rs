@@ -37,10 +37,12 @@ pub fn told(script: &str) {
 /// # Panics
 /// As there.
 pub fn told_to(script: &str, ranks: &[(Library, &str)]) {
-    let script = script.replace("\\\n", "");
+    // A line may go on in the next one.
+    let script: Vec<String> =
+        script.replace("\\\n", "").lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     let lines: Vec<(&str, Option<&str>)> = script
-        .lines()
-        .map(str::trim)
+        .iter()
+        .map(String::as_str)
         .filter(|line| !line.is_empty() && !line.starts_with("//"))
         .map(|line| line.split_once(" => ").map_or((line, None), |(line, answer)| (line, Some(answer))))
         .collect();

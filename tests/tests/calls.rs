@@ -1,7 +1,8 @@
 //! What the library answers to calls that need no peer, beside what stock libraries answer: the same, but for the
-//! differences that `calls.tsv` lists, and those of calls with NULL that `nulls.tsv` lists. Each of their lines names the row of
+//! differences that `calls.tsv` lists, and those of wrong calls that `wrong_calls.tsv` lists. Each of their lines names the row of
 //! `docs/differences.md` that says why; one that begins with `~` is about what few calls show, and is missed only where there
-//! are many.
+//! are many. In the patterns of answers `*` stands for anything, and `§` for the place where the two answers begin to differ:
+//! what stands before it is the same in both. A second `§` is where they have ceased to.
 //!
 //! Debian's library is always asked; `PMIX_TEST_PEERS` names others.
 
@@ -55,14 +56,40 @@ fn cases(ended: &Ended) -> (&str, Vec<Case<'_>>) {
 
 /// Whether a text is what a pattern says, in which `*` stands for anything.
 fn matches(pattern: &str, text: &str) -> bool {
-    let (begin, rest) = pattern.split_once('*').unwrap_or((pattern, ""));
-    match pattern.contains('*') {
-        false => pattern == text,
-        true => text.strip_prefix(begin).is_some_and(|text| {
-            let ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
-            if rest.is_empty() { true } else { ends.into_iter().any(|at| matches(rest, &text[at..])) }
-        }),
-    }
+    let Some((begin, rest)) = pattern.split_once('*') else { return pattern == text };
+    let (inner, end) = rest.rsplit_once('*').unwrap_or(("", rest));
+    let Some(text) = text.strip_prefix(begin).and_then(|text| text.strip_suffix(end)) else { return false };
+    // What comes first is as good as what comes later.
+    let mut parts = inner.split('*');
+    parts.try_fold(text, |text, part| text.split_once(part).map(|(_, rest)| rest)).is_some()
+}
+
+/// Two texts, cut where they begin to differ and behind where they do.
+fn cut<'a>(one: &'a str, other: &'a str) -> [[&'a str; 3]; 2] {
+    let same = |pairs: &mut dyn Iterator<Item = (char, char)>| -> usize {
+        pairs.take_while(|(one, other)| one == other).map(|(one, _)| one.len_utf8()).sum()
+    };
+    let begin = same(&mut one.chars().zip(other.chars()));
+    let (ones, others) = (&one[begin..], &other[begin..]);
+    let end = same(&mut ones.chars().rev().zip(others.chars().rev()));
+    [one, other].map(|text| [&text[..begin], &text[begin..text.len() - end], &text[text.len() - end..]])
+}
+
+/// Whether two texts are what two patterns say. In both, or in neither, `§` stands where the texts begin to differ, and a second
+/// one where they have ceased to.
+fn differ_as(patterns: [&str; 2], texts: [[&str; 3]; 2]) -> bool {
+    let marks = |pattern: &str| pattern.matches('§').count();
+    let is_so = |pattern: &str, [begin, middle, end]: [&str; 3]| {
+        let parts: Vec<&str> = pattern.split('§').collect();
+        match parts[..] {
+            [first] => matches(first, &[begin, middle, end].concat()),
+            [first, second] => matches(first, begin) && matches(second, &[middle, end].concat()),
+            [first, second, third] => matches(first, begin) && matches(second, middle) && matches(third, end),
+            _ => panic!("{pattern}"),
+        }
+    };
+    marks(patterns[0]) == marks(patterns[1])
+        && patterns.into_iter().zip(texts).all(|(pattern, text)| is_so(pattern, text))
 }
 
 /// A difference that is explained.
@@ -108,12 +135,11 @@ impl Explained {
     }
 
     fn explains(&self, ours: Case<'_>, stock: Case<'_>) -> bool {
-        let any = |patterns: &[String], text| patterns.iter().any(|pattern| matches(pattern, text));
         let made = |name: &String| name == "-" || ours.made.split(' ').any(|made| made == name);
-        any(&self.what, ours.what)
+        let texts = cut(ours.answers, stock.answers);
+        self.what.iter().any(|what| matches(what, ours.what))
             && self.made.iter().any(made)
-            && any(&self.ours, ours.answers)
-            && any(&self.stock, stock.answers)
+            && self.ours.iter().any(|of_ours| self.stock.iter().any(|of_stock| differ_as([of_ours, of_stock], texts)))
     }
 }
 
@@ -205,10 +231,11 @@ fn calls_are_answered_as_by_stock_libraries() {
     compare(&chunks, "calls.tsv");
 }
 
-/// NULL for each pointer in turn, as a host: where a stock library answers an error, so do we.
+/// NULL for each pointer in turn, as a host, and calls before the library has begun or after its end: where a stock library answers
+/// an error, so do we.
 #[test]
-fn calls_with_null_are_refused_as_by_stock_libraries() {
-    compare(&["null".to_owned()], "nulls.tsv");
+fn wrong_calls_are_refused_as_by_stock_libraries() {
+    compare(&["null", "before", "after"].map(str::to_owned), "wrong_calls.tsv");
 }
 
 /// All in one process, for checkers of memory: it lets go of everything that it was given.

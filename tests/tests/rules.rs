@@ -5,6 +5,7 @@ use pmix_tests::registry::{told, told_to};
 
 const NOT_FOUND: &str = "status -46";
 const BAD_PARAM: &str = "status -27";
+const TIMEOUT: &str = "status -24";
 const OPTIONAL: &str = "pmix.optional bool 1";
 
 /// What a rank puts in the tests of qualified values: one key three times, and another one.
@@ -136,4 +137,130 @@ fn stock_clients_have_qualified_values() {
         eprintln!("skipped in part: PMIX_TEST_PEERS names no release in which ranks have qualified values");
     }
     told_to(&ranks, &others);
+}
+
+#[test]
+fn jobs_are_of_sessions() {
+    told(&format!(
+        "
+        // The session of a job: the one that it names, the one in whose array it is, the only one.
+        register one 1 pmix.ssn.arr ( pmix.session.id uint32 7 pmix.univ.size uint32 70 site.session string seven ) \\
+            pmix.ssn.arr ( pmix.session.id uint32 8 pmix.univ.size uint32 80 pmix.clid string here \\
+                pmix.job.arr ( pmix.nmap string node9 pmix.pmap string 0 pmix.job.size uint32 1 ) ) \\
+            pmix.job.arr ( pmix.session.id uint32 7 pmix.nmap string node0 pmix.pmap string 0%2C1 )
+        register two 0 pmix.ssn.arr ( pmix.session.id uint32 9 pmix.univ.size uint32 90 ) \\
+            pmix.ssn.arr ( pmix.session.id uint32 7 pmix.clid string there \\
+                pmix.job.arr ( pmix.nmap string node0 pmix.pmap string 2 ) )
+        register three 0 pmix.session.id uint32 7 pmix.nmap string node0 pmix.pmap string 3
+        register four 1 pmix.ssn.arr ( pmix.session.id uint32 8 site.session string eight ) pmix.nmap string node0 pmix.pmap string 0
+        client one 0
+        client four 0
+        rank one 0
+        get one 4294967294 pmix.session.id {OPTIONAL} => uint32 7 status 0
+        get one 4294967294 pmix.job.size {OPTIONAL} => uint32 2 status 0
+        get one 4294967294 pmix.univ.size {OPTIONAL} => uint32 70 status 0
+        get one 4294967294 pmix.univ.size {OPTIONAL} pmix.ssn.info bool 1 => uint32 70 status 0
+        get one 4294967294 pmix.univ.size {OPTIONAL} pmix.ssn.info bool 1 pmix.session.id uint32 7 => uint32 70 status 0
+        // What was told of the session with another job is of this one, too; its own word comes first.
+        get one 4294967294 pmix.clid {OPTIONAL} => string there status 0
+        // Other sessions are the server's to know.
+        get one 4294967294 pmix.univ.size {OPTIONAL} pmix.ssn.info bool 1 pmix.session.id uint32 8 => {NOT_FOUND}
+        get one 4294967294 pmix.univ.size pmix.ssn.info bool 1 pmix.session.id uint32 8 => uint32 80 status 0
+        get one 4294967294 pmix.univ.size pmix.ssn.info bool 1 pmix.session.id uint32 9 => uint32 90 status 0
+        get one 4294967294 pmix.clid pmix.session.id uint32 8 => string here status 0
+        get one 4294967294 site.session pmix.session.id uint32 8 => string eight status 0
+        get one 4294967294 pmix.univ.size pmix.ssn.info bool 1 pmix.session.id uint32 10 => {NOT_FOUND}
+        get one 4294967294 pmix.univ.size {OPTIONAL} => uint32 70 status 0
+        // Other jobs of the session.
+        get two 4294967294 site.session pmix.ssn.info bool 1 => string seven status 0
+        get three 4294967294 pmix.univ.size => uint32 70 status 0
+        get three 3 pmix.hname => string node0 status 0
+        end
+        rank four 0
+        get four 4294967294 pmix.session.id {OPTIONAL} => uint32 8 status 0
+        get four 4294967294 pmix.univ.size {OPTIONAL} => uint32 80 status 0
+        get four 4294967294 site.session {OPTIONAL} pmix.ssn.info bool 1 => string eight status 0
+        end
+        // More of a session comes with a later registration, and the first job reads it; one that is gone has left its word.
+        register five 0 pmix.ssn.arr ( pmix.session.id uint32 7 site.later string word pmix.univ.size uint32 77 )
+        deregister two
+        get one 4294967294 site.later pmix.ssn.info bool 1 => string word status 0
+        get one 4294967294 pmix.clid => string there status 0
+        get one 4294967294 pmix.univ.size => uint32 70 status 0
+        get three 4294967294 pmix.univ.size => uint32 77 status 0
+        get one 4294967294 pmix.univ.size pmix.session.id uint32 8 => uint32 80 status 0
+        query pmix.univ.size pmix.nspace string one pmix.session.id uint32 8 => ( pmix.univ.size uint32 80 ) status 0
+        query pmix.univ.size pmix.nspace string one => ( pmix.univ.size uint32 70 ) status 0
+        rank one 0
+        get one 4294967294 site.later {OPTIONAL} pmix.ssn.info bool 1 => string word status 0
+        query pmix.univ.size pmix.session.id uint32 8 => ( pmix.univ.size uint32 80 ) status 0
+        end
+        "
+    ));
+}
+
+#[test]
+fn a_get_without_a_key_gives_all_there_is() {
+    let job = "pmix.ssn.arr ( pmix.session.id uint32 7 ) pmix.job.arr ( pmix.nmap string node0 pmix.pmap string 0%2C1 \\
+        pmix.app.arr ( pmix.appnum uint32 0 site.app string app ) pmix.qual.val ( of.job uint32 1 ~which string first ) ) \\
+        pmix.pdata ( pmix.rank rank 1 pmix.cpuset string 3 pmix.qual.val ( of.rank uint32 2 ~which string first ) )";
+    let places = "pmix.appnum uint32 0 pmix.apprank rank 1 pmix.cpuset string 3 pmix.grank rank 1 pmix.hname string node0 \\
+        pmix.lrank uint16 1 pmix.nodeid uint32 0 pmix.nrank uint16 1";
+    let of_rank = "pmix.qual.val ( of.rank uint32 2 which string first ) pmix.rank rank 1";
+    let of_job = "pmix.app.arr ( pmix.aldr rank 0 pmix.app.size uint32 2 pmix.appnum uint32 0 site.app string app ) \\
+        pmix.job.napps uint32 1 pmix.job.size uint32 2 pmix.nlist string node0 pmix.nmap string node0 \\
+        pmix.node.arr ( pmix.hname string node0 pmix.lldr rank 0 pmix.local.size uint32 2 pmix.lpeers string 0%2C1 \\
+        pmix.nodeid uint32 0 ) pmix.num.nodes uint32 1 pmix.pmap string 0%2C1 \\
+        pmix.qual.val ( of.job uint32 1 which string first ) pmix.ssn.arr ( pmix.session.id uint32 7 )";
+    let of_job_told = of_job.replace("pmix.nmap string node0 ", "").replace("pmix.pmap string 0%2C1 ", "");
+    let script = |of_job: &str| {
+        format!(
+            "
+            register job 2 {job}
+            client job 0
+            client job 1
+            rank job 1
+            // Before anything is put: nobody is waited for.
+            get job 1 - => ( {places} {of_rank} ) status 0
+            get job 1 - {OPTIONAL} => ( {places} {of_rank} ) status 0
+            put 3 mine uint32 5
+            put 3 pmix.qual.val ( cid uint32 6 ~group string a )
+            get job 1 - {OPTIONAL} => ( mine uint32 5 {places} pmix.qual.val ( of.rank uint32 2 which string first ) \\
+                pmix.qual.val ( cid uint32 6 group string a ) pmix.rank rank 1 ) status 0
+            commit
+            end
+            rank job 0
+            // What another one has put is not here yet; what the host said is.
+            get job 1 - {OPTIONAL} => ( {places} {of_rank} ) status 0
+            get job 1 - => ( mine uint32 5 {places} pmix.qual.val ( of.rank uint32 2 which string first ) \\
+                pmix.qual.val ( cid uint32 6 group string a ) pmix.rank rank 1 ) status 0
+            get job 4294967294 - {OPTIONAL} => ( {of_job} ) status 0
+            end
+            "
+        )
+    };
+    told_to(&script(of_job), &[(Library::ours(), "")]);
+    told_to(&script(&of_job_told), &[(Library::ours(), " PMIX_DSTORE_SHM=0")]);
+}
+
+#[test]
+fn a_get_waits_as_long_as_it_says() {
+    told(&format!(
+        "
+        register job 2 pmix.nmap string node0 pmix.pmap string 0%2C1
+        client job 0
+        client job 1
+        rank job 0
+        put 3 first uint32 1
+        commit
+        // Of one that has not come, and of one that has put something else.
+        get job 1 first pmix.timeout int 1 => {TIMEOUT}
+        get job 1 - pmix.timeout int 1 => {TIMEOUT}
+        get job 0 second pmix.timeout int 1 => {TIMEOUT}
+        get job 1 first pmix.immediate bool 1 => {NOT_FOUND}
+        get job 1 first {OPTIONAL} pmix.timeout int 1 => {NOT_FOUND}
+        get job 0 second pmix.timeout int 0 => {NOT_FOUND}
+        end
+        "
+    ));
 }

@@ -7,6 +7,7 @@
 //! a callback drives the socket itself, and one outside never waits for a callback to return.
 
 use std::collections::{HashMap, VecDeque};
+use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -23,17 +24,23 @@ use pmix_dstore::model::{Result, Status};
 use pmix_dstore::room;
 
 use crate::framing::{CHUNK_LEN, Frames, Outbox};
-use crate::wire::{Header, REQUEST_LEN_MAX, TAG_FIRST, TAG_NOTIFY};
+use crate::wire::{Header, REQUEST_LEN_MAX, TAG_FIRST, TAG_FLOW_CONTROL, TAG_IOF, TAG_NOTIFY};
 use crate::{Job, ReplyFn};
 
 /// Notifications that may wait for the callback thread; more are dropped.
 const NOTIFICATIONS_MAX: usize = 4096;
+/// Bytes of forwarded output that may wait there; more are dropped.
+const OUTPUT_MAX: usize = 16 << 20;
 
 /// What the socket brings unasked.
 #[derive(Debug, PartialEq)]
 pub enum Incoming {
     /// The payload of an event notification.
     Notification(Vec<u8>),
+    /// The payload of forwarded output.
+    Output(Vec<u8>),
+    /// The payload that says whether input is wanted.
+    FlowControl(Vec<u8>),
     /// The connection is lost.
     Lost,
 }
@@ -83,6 +90,9 @@ struct State {
     outgoing: Outbox,
     due: VecDeque<Due>,
     notifications_due: usize,
+    output_due: usize,
+    /// It was told that output was dropped.
+    is_told: bool,
     thread_wanted: bool,
     lost: bool,
     /// The connection is being closed: its end is no news.
@@ -332,8 +342,10 @@ impl Mux {
                 true => state.due.pop_front().map(Some),
             });
             let Some(due) = due.flatten() else { return };
-            if matches!(due, Due::Incoming(Incoming::Notification(_))) {
-                self.state.lock().notifications_due -= 1;
+            match &due {
+                Due::Incoming(Incoming::Notification(_)) => self.state.lock().notifications_due -= 1,
+                Due::Incoming(Incoming::Output(payload)) => self.state.lock().output_due -= payload.len(),
+                _ => {}
             }
             // A callback that panics has said so; those after it still have to come.
             let _ = catch_unwind(AssertUnwindSafe(|| match due {
@@ -367,6 +379,15 @@ impl State {
             }
             return;
         }
+        if tag == TAG_IOF || tag == TAG_FLOW_CONTROL {
+            if let Ok(payload) = payload
+                && !payload.is_empty()
+                && !self.ending
+            {
+                self.take_stream(tag, payload);
+            }
+            return;
+        }
         let Some(waiting) = self.waiting.remove(&tag) else { return };
         // A reply always holds something; an empty one is how a released server says that it is going.
         let lost = payload.as_ref().is_ok_and(Vec::is_empty);
@@ -374,6 +395,20 @@ impl State {
         self.settle(tag, waiting, result);
         if lost {
             self.lose();
+        }
+    }
+
+    /// Output of others, or what concerns input for them.
+    fn take_stream(&mut self, tag: u32, payload: Vec<u8>) {
+        if tag == TAG_FLOW_CONTROL {
+            return self.due.push_back(Due::Incoming(Incoming::FlowControl(payload)));
+        }
+        if self.output_due + payload.len() <= OUTPUT_MAX {
+            self.output_due += payload.len();
+            self.due.push_back(Due::Incoming(Incoming::Output(payload)));
+        } else if !std::mem::replace(&mut self.is_told, true) {
+            // A process may have closed its stderr.
+            let _ = writeln!(std::io::stderr(), "pmix-dstore: forwarded output is not taken; some of it is dropped");
         }
     }
 

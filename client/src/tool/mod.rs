@@ -20,6 +20,7 @@ use self::find::Wanted;
 use crate::channel::{Channel, Offline, Sink};
 use crate::client::{Client, Inner, Standing, job_info, sink};
 use crate::get::timeout_of;
+use crate::output::Format;
 use crate::rendezvous::Contact;
 use crate::wire::reply::StatusReply;
 use crate::wire::{PeerKind, Reply, Request, Version};
@@ -71,6 +72,7 @@ impl Kind {
 pub fn connect(env: Environment, infos: &[Info]) -> Result<(Client, Arc<Servers>)> {
     let wanted = Wanted::read(infos)?;
     let own = own_name(&env, infos)?;
+    let format = Format::read(infos)?;
     let is_launcher = infos.iter().any(|info| info.key.is(keys::LAUNCHER) && info.value.is_true());
     let kind = if is_launcher { Kind::Launcher } else { Kind::Tool };
     let servers = Arc::new(Servers {
@@ -94,6 +96,7 @@ pub fn connect(env: Environment, infos: &[Info]) -> Result<(Client, Arc<Servers>
     let standing = if is_client { Standing::Launched } else { Standing::Singleton };
     let hostname = servers.env.hostname.clone();
     let client = Client::with_servers(me, standing, hostname, servers.clone(), job, &servers.client);
+    client.show_output(format);
     Ok((client, servers))
 }
 

@@ -77,7 +77,7 @@ pub fn pack(packer: &mut Packer, job: &JobData, to: &Recipient<'_>, ranks: impl 
         packer.kval(&keys::BFROPS_MODULE.into(), &Value::string(to.version_text))?;
     }
     if to.version.reads_session_arrays() {
-        put_session(packer, &job.session)?;
+        put_session(packer, job)?;
     } else {
         put_plain(packer, &job.session)?;
     }
@@ -122,11 +122,13 @@ fn put_plain(packer: &mut Packer, values: &Values) -> Result<()> {
     qualified::spread(values.iter()).try_for_each(|(key, value)| packer.kval_if_known(key, value).map(drop))
 }
 
-fn put_session(packer: &mut Packer, session: &Values) -> Result<()> {
+fn put_session(packer: &mut Packer, job: &JobData) -> Result<()> {
+    let session = &job.session;
     if session.is_empty() {
         return Ok(());
     }
-    let default = Value::Uint32(SESSION_DEFAULT);
+    // Its number may have been told with the job.
+    let default = Value::Uint32(job.session_id().unwrap_or(SESSION_DEFAULT));
     let id = session.get(keys::SESSION_ID.as_bytes()).unwrap_or(&default);
     put_realm(packer, keys::SESSION_INFO_ARRAY, &[(keys::SESSION_ID, id)], session)
 }

@@ -6,7 +6,7 @@
 //! * [`Header`]: the 16 bytes before every message after the handshake.
 //! * [`Hello`], [`ClientReply`], [`ToolReply`]: the handshake.
 //! * [`Request`]: what a client asks; [`reply`]: what a server answers.
-//! * [`Notification`], [`IoDelivery`]: what a server sends unasked.
+//! * [`Notification`], [`IoDelivery`], [`FlowControl`]: what a server sends unasked.
 //! * [`jobinfo`]: a job's data as the reply to a job-info request.
 //! * [`blob`]: what servers exchange in fences and direct modex.
 //!
@@ -26,9 +26,11 @@ mod version;
 mod tests;
 
 pub use command::Command;
-pub use header::{Header, MESSAGE_LEN_MAX, REQUEST_LEN_MAX, TAG_FIRST, TAG_HEARTBEAT, TAG_IOF, TAG_NOTIFY};
+pub use header::{
+    Header, MESSAGE_LEN_MAX, REQUEST_LEN_MAX, TAG_FIRST, TAG_FLOW_CONTROL, TAG_HEARTBEAT, TAG_IOF, TAG_NOTIFY,
+};
 pub use hello::{ClientReply, HELLO_LEN_MAX, Hello, PeerKind, ToolReply};
-pub use notification::{IoDelivery, Notification};
+pub use notification::{FlowControl, IoDelivery, Notification};
 pub use reply::Reply;
 pub use request::Request;
 pub use version::Version;

@@ -98,3 +98,45 @@ impl IoDelivery {
         })
     }
 }
+
+/// Whether input is wanted, on [`TAG_FLOW_CONTROL`](super::TAG_FLOW_CONTROL).
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowControl {
+    /// Whose input; the wildcard rank of no namespace is everybody's.
+    pub source: Proc,
+    /// Which channels; only that of input counts.
+    pub channel: u16,
+    /// No more is wanted for the time being.
+    pub is_off: bool,
+    /// What is said about it.
+    pub infos: Vec<Info>,
+}
+
+impl FlowControl {
+    /// The payload.
+    ///
+    /// # Errors
+    /// `UNKNOWN_DATA_TYPE` where an info holds what the client's encoder does not know.
+    pub fn encode(&self, dialect: Dialect, to: Version) -> Result<Vec<u8>> {
+        let mut packer = packer(dialect, to);
+        packer.proc(&self.source);
+        packer.code(DataType::IOF_CHANNEL, self.channel.into());
+        packer.bool(self.is_off);
+        packer.infos(&self.infos)?;
+        Ok(packer.into_bytes())
+    }
+
+    /// The flow control of a payload.
+    ///
+    /// # Errors
+    /// Malformed bytes.
+    pub fn decode(dialect: Dialect, bytes: &[u8]) -> Result<FlowControl> {
+        let mut unpacker = Unpacker::new(dialect, bytes);
+        Ok(FlowControl {
+            source: unpacker.proc()?,
+            channel: unpacker.code(DataType::IOF_CHANNEL)? as u16,
+            is_off: unpacker.bool()?,
+            infos: unpacker.infos()?,
+        })
+    }
+}

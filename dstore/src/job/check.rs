@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use super::register::{Refused, Result};
 use super::{JobData, Maps, Values, peers_of};
-use crate::model::{Info, Value, keys};
+use crate::model::{Info, Key, Value, keys};
 
 /// Keys of a process that say where it runs.
 pub(super) const PLACES: [&str; 4] = [keys::HOSTNAME, keys::NODEID, keys::LOCAL_RANK, keys::NODE_RANK];
@@ -44,6 +44,11 @@ const NUMBERS: [&str; 17] = [
 
 /// Texts that the library reads itself.
 const TEXTS: [&str; 4] = [keys::HOSTNAME, keys::HOSTNAME_ALIASES, keys::LOCAL_PEERS, keys::NODE_LIST];
+
+/// Whether values under this key are arrays of infos about something.
+pub(super) fn is_array(key: &Key) -> bool {
+    ARRAYS.iter().any(|array| key.is(array))
+}
 
 /// The type of a value.
 pub(super) fn form(info: &Info) -> Result<()> {

@@ -49,6 +49,9 @@ fn forget(values: &mut Values, derived: &mut Vec<&'static str>) {
 impl JobData {
     /// Takes out all that was derived; what the host gave stays.
     pub(super) fn forget_derived(&mut self) {
+        for key in std::mem::take(&mut self.derived.session) {
+            self.session.remove(&key);
+        }
         forget(&mut self.job, &mut self.derived.job);
         for (appnum, keys) in &mut self.derived.apps {
             if let Some(values) = self.apps.get_mut(appnum) {

@@ -7,10 +7,11 @@ mod check;
 mod derive;
 mod procs;
 mod register;
+mod sessions;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::maps;
 use crate::model::{Key, KeyRef, Nspace, Rank, Value, ValueRef};
@@ -51,6 +52,8 @@ struct Maps {
 /// Which values are derived, beside those of nodes and processes, which know it themselves.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Derived {
+    /// What other jobs' registrations said of the session.
+    session: BTreeSet<Key>,
     job: Vec<&'static str>,
     apps: BTreeMap<u32, Vec<&'static str>>,
 }
@@ -60,8 +63,10 @@ struct Derived {
 pub struct JobData {
     /// The job's namespace.
     pub nspace: Nspace,
-    /// Session-level values.
+    /// Values of the job's session.
     pub session: Values,
+    /// Values of sessions that the job is not of, by `PMIX_SESSION_ID`.
+    pub other_sessions: BTreeMap<u32, Values>,
     /// Job-level values.
     pub job: Values,
     /// Application-level values by `PMIX_APPNUM`.
@@ -80,6 +85,7 @@ impl JobData {
         JobData {
             nspace,
             session: Values::new(),
+            other_sessions: BTreeMap::new(),
             job: Values::new(),
             apps: BTreeMap::new(),
             nodes: Vec::new(),
@@ -87,6 +93,18 @@ impl JobData {
             maps: Maps::default(),
             derived: Derived::default(),
         }
+    }
+
+    /// All values of one instance of a realm; `row` as [`JobLookup::value`] has it.
+    pub fn values(&self, realm: Realm, row: u32) -> Vec<(&Key, &Value)> {
+        let values = match realm {
+            Realm::Session => Some(&self.session),
+            Realm::Job => Some(&self.job),
+            Realm::App => self.apps.get(&row),
+            Realm::Node => self.nodes.get(row as usize).map(|node| &node.values),
+            Realm::Proc => return self.procs.row(Rank(row)).collect(),
+        };
+        values.into_iter().flatten().collect()
     }
 
     /// Number of processes: `PMIX_JOB_SIZE` where known, otherwise as many as have a value.

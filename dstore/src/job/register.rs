@@ -69,6 +69,7 @@ impl JobData {
     pub fn register(&mut self, infos: &[Info], hostname: &[u8]) -> Result<()> {
         self.forget_derived();
         let mut reader = Reader::new(self, hostname);
+        reader.session = reader.own_session(infos);
         reader.find_maps(infos.iter(), true, 0)?;
         reader.forget_places();
         infos.iter().try_for_each(|info| reader.take(info, Place::Loose))?;
@@ -83,6 +84,7 @@ enum Place {
     /// Not in an array: the key decides.
     Loose,
     Session,
+    OtherSession(u32),
     Job,
     App(u32),
     Node(usize),
@@ -98,6 +100,8 @@ struct Reader<'a> {
     /// Which nodes are in the job's table, by name or alias, and by number.
     rows_by_name: HashMap<Vec<u8>, usize>,
     rows_by_id: HashMap<u32, usize>,
+    /// The session that the job is of.
+    session: Option<u32>,
     /// The application whose array is being read.
     app: Option<u32>,
     /// What this registration has said of ranks, where it was said by arrays.
@@ -113,6 +117,7 @@ impl<'a> Reader<'a> {
             own_node: Vec::new(),
             rows_by_name: HashMap::new(),
             rows_by_id: HashMap::new(),
+            session: None,
             app: None,
             said: super::ProcTable::default(),
         };
@@ -137,7 +142,8 @@ impl<'a> Reader<'a> {
                 self.maps.procs = Some(ranks);
             }
             let is_job = key.is(keys::JOB_INFO_ARRAY);
-            if !is_job || !self.is_foreign(&info.value) {
+            let is_other = is_job && self.is_foreign(&info.value) || self.other_session(info).is_some();
+            if !is_other {
                 self.find_maps(info.value.iter_infos(), is_job, depth + 1)?;
             }
         }
@@ -148,7 +154,14 @@ impl<'a> Reader<'a> {
         let key = &info.key;
         check::form(info)?;
         if key.is(keys::SESSION_INFO_ARRAY) {
-            return self.take_all(&info.value, Place::Session);
+            let place = self.other_session(info).map_or(Place::Session, Place::OtherSession);
+            return self.take_all(&info.value, place);
+        }
+        if let Place::OtherSession(id) = place {
+            // Jobs and nodes of other sessions are described where they are registered themselves.
+            let is_plain = !check::is_array(key);
+            let session = self.job.other_sessions.entry(id).or_default();
+            return if is_plain { put(session, info) } else { Ok(()) };
         }
         if key.is(keys::JOB_INFO_ARRAY) {
             if self.is_foreign(&info.value) {
@@ -166,7 +179,7 @@ impl<'a> Reader<'a> {
             return self.take_proc(&info.value);
         }
         match place {
-            Place::Session => put(&mut self.job.session, info),
+            Place::Session | Place::OtherSession(_) => put(&mut self.job.session, info),
             Place::Job => put(&mut self.job.job, info),
             Place::App(appnum) => put(self.job.apps.entry(appnum).or_default(), info),
             Place::Node(row) => self.set_node_value(row, info),
@@ -184,6 +197,37 @@ impl<'a> Reader<'a> {
 
     fn take_all(&mut self, array: &Value, place: Place) -> Result<()> {
         array.iter_infos().try_for_each(|info| self.take(info, place))
+    }
+
+    /// The session that the job is of: the one that it says itself, in whose array it is, that is known from before, or that
+    /// comes first.
+    fn own_session(&self, infos: &[Info]) -> Option<u32> {
+        let said = self.said_session(infos.iter(), 0);
+        let arrays = || infos.iter().filter(|info| info.key.is(keys::SESSION_INFO_ARRAY));
+        let number = |info: &Info| find(&info.value, keys::SESSION_ID).and_then(Value::as_u32);
+        let has_job = |info: &&Info| {
+            let mut jobs = info.value.iter_infos().filter(|inner| inner.key.is(keys::JOB_INFO_ARRAY));
+            jobs.any(|job| !self.is_foreign(&job.value))
+        };
+        let around = || arrays().filter(has_job).find_map(number);
+        said.or_else(around).or_else(|| self.job.session_id()).or_else(|| arrays().find_map(number))
+    }
+
+    /// What infos that are the job's own say of its session.
+    fn said_session<'i>(&self, mut infos: impl Iterator<Item = &'i Info>, depth: usize) -> Option<u32> {
+        infos.find_map(|info| match () {
+            () if info.key.is(keys::SESSION_ID) => info.value.as_u32(),
+            () if depth < DEPTH_MAX && info.key.is(keys::JOB_INFO_ARRAY) && !self.is_foreign(&info.value) => {
+                self.said_session(info.value.iter_infos(), depth + 1)
+            }
+            () => None,
+        })
+    }
+
+    /// The number of a session to which the job does not belong, if this is an array of one.
+    fn other_session(&self, info: &Info) -> Option<u32> {
+        let number = find(&info.value, keys::SESSION_ID).and_then(Value::as_u32)?;
+        (info.key.is(keys::SESSION_INFO_ARRAY) && self.session != Some(number)).then_some(number)
     }
 
     /// Whether a job's array speaks of another job of the session.

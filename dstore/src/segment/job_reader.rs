@@ -127,6 +127,12 @@ impl JobReader {
         (0..self.keys.count()).filter_map(move |id| self.segment.found(key(id)))
     }
 
+    /// All values of one instance of a realm.
+    pub fn values(&self, realm: Realm, row: u32) -> impl Iterator<Item = (KeyRef<'_>, ValueRef<'_>)> {
+        let of_realm = self.keys().filter(move |(_, realms)| realms.has(realm));
+        of_realm.filter_map(move |(key, _)| Some((key, self.value(realm, row, self.find_key(&key)?.0)?)))
+    }
+
     #[inline]
     fn heap(&self) -> &[u8] {
         let (pos, len) = self.heap.span();

@@ -251,6 +251,12 @@ impl NamespaceView {
         None
     }
 
+    /// All values of a rank, newer ones first; as [`NamespaceView::modex`] nothing once the namespace is retired.
+    pub fn modex_rank(&self, rank: Rank) -> impl Iterator<Item = (KeyRef<'_>, ValueRef<'_>)> {
+        let segments = if self.page.is_retired() { &[][..] } else { &self.set().modex };
+        segments.iter().flat_map(move |segment| segment.rank(rank))
+    }
+
     /// The value of `key` of the lowest rank that published it: what a Get without a rank asks for. Costs no more than
     /// two lookups for each segment.
     pub fn modex_any(&self, key: &KeyRef<'_>) -> Option<(Rank, ValueRef<'_>)> {

@@ -53,49 +53,6 @@ not_supported! {
     /// `PMIx_Load_topology` (topology-fabric).
     fn PMIx_Load_topology(topo: *mut pmix_topology_t);
 
-    /// `PMIx_IOF_deregister` (iof).
-    fn PMIx_IOF_deregister(
-        iofhdlr: usize,
-        directives: *const pmix_info_t,
-        ndirs: usize,
-        cbfunc: Option<pmix_op_cbfunc_t>,
-        cbdata: *mut c_void,
-    );
-
-    /// `PMIx_IOF_pull` (iof).
-    fn PMIx_IOF_pull(
-        procs: *const pmix_proc_t,
-        nprocs: usize,
-        directives: *const pmix_info_t,
-        ndirs: usize,
-        channel: pmix_iof_channel_t,
-        cbfunc: Option<pmix_iof_cbfunc_t>,
-        regcbfunc: Option<pmix_hdlr_reg_cbfunc_t>,
-        regcbdata: *mut c_void,
-    );
-
-    /// `PMIx_IOF_push` (iof).
-    fn PMIx_IOF_push(
-        targets: *const pmix_proc_t,
-        ntargets: usize,
-        bo: *mut pmix_byte_object_t,
-        directives: *const pmix_info_t,
-        ndirs: usize,
-        cbfunc: Option<pmix_op_cbfunc_t>,
-        cbdata: *mut c_void,
-    );
-
-    /// `PMIx_server_IOF_deliver` (iof).
-    fn PMIx_server_IOF_deliver(
-        source: *const pmix_proc_t,
-        channel: pmix_iof_channel_t,
-        bo: *const pmix_byte_object_t,
-        info: *const pmix_info_t,
-        ninfo: usize,
-        cbfunc: Option<pmix_op_cbfunc_t>,
-        cbdata: *mut c_void,
-    );
-
     /// `PMIx_Register_attributes` (server).
     fn PMIx_Register_attributes(function: *mut c_char, attrs: *mut *mut c_char);
 
@@ -136,9 +93,6 @@ not_supported! {
         cbdata: *mut c_void,
     );
 
-    /// `PMIx_tool_set_server_module` (tools).
-    fn PMIx_tool_set_server_module(module: *mut pmix_server_module_t);
-
     /// `PMIx_Session_control` (sessions and resources).
     fn PMIx_Session_control(
         session_id: u32,
@@ -166,17 +120,6 @@ not_supported! {
         nres: usize,
         info: *const pmix_info_t,
         ninfo: usize,
-        cbfunc: Option<pmix_op_cbfunc_t>,
-        cbdata: *mut c_void,
-    );
-
-    /// `PMIx_server_IOF_flow_control` (I/O forwarding).
-    fn PMIx_server_IOF_flow_control(
-        source: *const pmix_proc_t,
-        channel: pmix_iof_channel_t,
-        xoff: bool,
-        directives: *const pmix_info_t,
-        ndirs: usize,
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     );

@@ -11,6 +11,7 @@ pub mod frameworks;
 pub mod groups;
 pub mod helpers;
 pub mod info_list;
+pub mod iof;
 pub mod lifecycle;
 pub mod loading;
 pub mod missing;
@@ -89,6 +90,7 @@ mod listed {
     use super::groups::*;
     use super::helpers::*;
     use super::info_list::*;
+    use super::iof::*;
     use super::lifecycle::*;
     use super::loading::*;
     use super::missing::*;

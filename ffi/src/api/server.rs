@@ -7,7 +7,7 @@ use libc::{gid_t, uid_t};
 use parking_lot::RwLock;
 use pmix_client::instance;
 use pmix_dstore::maps;
-use pmix_dstore::model::{Info, Result, Status};
+use pmix_dstore::model::{Info, Proc, Result, Status, Value, keys};
 use pmix_server::{OpDone, Server};
 
 use super::{present, writable};
@@ -27,6 +27,8 @@ struct Running {
     count: usize,
     /// Whether its own client is the one of the process.
     is_client: bool,
+    /// A tool has become it.
+    is_of_tool: bool,
 }
 
 static SERVER: RwLock<Option<Running>> = RwLock::new(None);
@@ -58,6 +60,50 @@ pub(super) fn done(cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void) -> Opt
     callback.is_some().then(|| Box::new(move |status| callback.call(status)) as OpDone)
 }
 
+/// Makes this tool a server.
+///
+/// # Errors
+/// `EXISTS` where the process is a server already; as [`Server::init`].
+///
+/// # Safety
+/// `module` points to at least the slots that every release has.
+pub(super) unsafe fn begin_for_tool(module: *const pmix_server_module_t, me: &Proc) -> Result<()> {
+    let mut running = SERVER.write();
+    if running.is_some() {
+        return Err(Status::ERR_EXISTS);
+    }
+    let name = [
+        Info::new(keys::SERVER_NSPACE, Value::string(me.nspace.as_bytes())),
+        Info::new(keys::SERVER_RANK, Value::Rank(me.rank)),
+    ];
+    // SAFETY: the caller's promise.
+    let host = unsafe { CHost::new(module, None) };
+    *running =
+        Some(Running { server: Server::init(Arc::new(host), &name)?, count: 1, is_client: false, is_of_tool: true });
+    drop(running);
+    watch_forks();
+    Ok(())
+}
+
+/// Ends the server that a tool has become.
+pub(super) fn end_of_tool() {
+    let ended = SERVER.write().take_if(|running| running.is_of_tool);
+    // Outside the lock: what the server's thread still calls back may come here again.
+    if let Some(ended) = ended {
+        ended.server.finalize();
+    }
+}
+
+/// Has children that this process forks be told of its server.
+fn watch_forks() {
+    static IS_WATCHED: Once = Once::new();
+    IS_WATCHED.call_once(|| {
+        // SAFETY: the handlers may run in any thread that forks; the system forgets them when it unloads this library.
+        // Where there is no memory for them, a child may find the server locked, as with other libraries.
+        let _ = unsafe { libc::pthread_atfork(Some(will_fork), Some(has_forked), None) };
+    });
+}
+
 status_entry! {
     /// `PMIx_server_init`: starts the server of this process; counted.
     fn PMIx_server_init(module: *mut pmix_server_module_t, info: *mut pmix_info_t, ninfo: usize) {
@@ -72,13 +118,8 @@ status_entry! {
         let server = Server::init(Arc::new(CHost::new(module, size.map(|size| size as usize))), &infos)?;
         // A process that was somebody's client before stays that client.
         let is_client = instance::install((*server.client()).clone()).is_ok();
-        *running = Some(Running { server, count: 1, is_client });
-        static IS_WATCHED: Once = Once::new();
-        IS_WATCHED.call_once(|| {
-            // SAFETY: the handlers may run in any thread that forks; the system forgets them when it unloads this library.
-            // Where there is no memory for them, a child may find the server locked, as with other libraries.
-            let _ = unsafe { libc::pthread_atfork(Some(will_fork), Some(has_forked), None) };
-        });
+        *running = Some(Running { server, count: 1, is_client, is_of_tool: false });
+        watch_forks();
         Ok(())
     }
 

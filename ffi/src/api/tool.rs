@@ -24,9 +24,19 @@ status_entry! {
         if proc.is_null() { Ok(()) } else { fill(&me, proc) }
     }
 
-    /// `PMIx_tool_finalize`: undoes one [`PMIx_tool_init`].
+    /// `PMIx_tool_finalize`: undoes one [`PMIx_tool_init`]; with the last one ends the server that the tool has become.
     fn PMIx_tool_finalize() {
+        if instance::count() == 1 && instance::servers().is_some() {
+            super::server::end_of_tool();
+        }
         super::client::finalize(&[])
+    }
+
+    /// `PMIx_tool_set_server_module`: makes this tool a server, too, with its own name and the module for what its clients ask.
+    fn PMIx_tool_set_server_module(module: *mut pmix_server_module_t) {
+        servers()?;
+        let client = super::client()?;
+        super::server::begin_for_tool(present(module)?, client.me())
     }
 
     /// `PMIx_tool_attach_to_server`: connects this tool to one more server.

@@ -18,6 +18,8 @@ const REQUEST_BYTES_MAX: usize = 16 << 20;
 pub(super) const FENCES_MAX: usize = 1024;
 /// Groups that one process belongs to.
 pub(super) const GROUPS_MAX: usize = 1024;
+/// Pulls of output that one connection has open.
+pub(super) const PULLS_MAX: usize = 1024;
 /// Event codes that one connection has registered for.
 pub(super) const CODES_MAX: usize = 65_536;
 /// Connections of one process at a time.

@@ -11,7 +11,7 @@ use pmix_dstore::codec::Packer;
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Info, Key, KeyRef, Kval, Nspace, Proc, Rank, Status, Value, keys};
 use pmix_dstore::qualified;
-use pmix_dstore::rules::{self, Caller, JobLookup};
+use pmix_dstore::rules::{self, Caller, JobLookup, Selector};
 
 use super::nspaces::recipient;
 use super::peers::{Peer, PeerId};
@@ -122,11 +122,9 @@ impl Engine {
                 self.send(get.peer, get.tag, |_, _| reply);
             }
             Some(Outcome::Wait(wait, late)) => {
-                let wait = match (wait, asked) {
-                    (Some(a), Some(b)) => Some(a.min(b)),
-                    (a, b) => a.or(b),
-                };
-                get.late = if asked.is_some() && wait == asked { Status::ERR_TIMEOUT } else { late };
+                // A caller's own time is kept to the end.
+                get.late = if asked.is_some() { Status::ERR_TIMEOUT } else { late };
+                let wait = asked.or(wait);
                 get.deadline = get.deadline.or(wait.map(|wait| now + wait));
                 self.gets.push(proc, get);
             }
@@ -173,8 +171,7 @@ impl Engine {
                 rank: (peer.proc.nspace == proc.nspace).then_some(peer.proc.rank),
                 hostname: self.config.hostname.as_bytes(),
             };
-            let found = rules::find(&*state.job, proc.rank, &KeyRef::from(key), &options.selector, &caller);
-            match found.map(|value| value.to_value()) {
+            match self.registered(state, proc.rank, key, &options.selector, &caller) {
                 Some(Ok(value)) => return Some(Outcome::One(key.clone(), value)),
                 Some(Err(Status::ERR_NOMEM)) => return status(Status::ERR_NOMEM),
                 _ => {}
@@ -231,6 +228,20 @@ impl Engine {
             }
             None => Some(Outcome::Ask),
         }
+    }
+
+    /// A value that the host registered: of the job, or of a session that is not the job's.
+    pub(super) fn registered(
+        &self,
+        state: &super::NspaceState,
+        rank: Rank,
+        key: &Key,
+        selector: &Selector<'_>,
+        caller: &Caller<'_>,
+    ) -> Option<Result<Value, Status>> {
+        let found = rules::find(&*state.job, rank, &KeyRef::from(key), selector, caller);
+        let of_session = || self.of_session(selector.session_id?, key).map(Value::copy);
+        found.map(|value| value.to_value()).or_else(of_session)
     }
 
     /// A reply with a job's data, a rank's, or both; of a rank also what the host registered of it, where all is asked for.

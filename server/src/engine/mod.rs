@@ -11,6 +11,7 @@ mod events;
 mod get;
 mod groups;
 mod nspaces;
+mod output;
 mod peers;
 mod query;
 mod services;
@@ -18,12 +19,12 @@ mod services;
 mod tests;
 mod tools;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 use pmix_client::wire::reply::StatusReply;
-use pmix_client::wire::{Reply, Request, TAG_NOTIFY, Version};
+use pmix_client::wire::{Reply, Request, TAG_FLOW_CONTROL, Version};
 use pmix_dstore::codec::{BufferType, Dialect, Module};
 use pmix_dstore::model::{Info, Nspace, Proc, Result, Status};
 
@@ -89,6 +90,10 @@ enum Then {
     AdmitTool(PeerId),
     /// Reply to a request in the shape that its command has.
     Reply(PeerId, u32, Shape),
+    /// Reply to a spawn whose output on these channels the process wants.
+    Spawned(PeerId, u32, u16),
+    /// Reply to a pull of output with this number.
+    Pulled(PeerId, u32, u64),
     /// Reply to a query, of which the host was asked a part.
     Query(Box<query::Asked>),
     /// Reply to finalize.
@@ -115,10 +120,14 @@ pub(crate) struct Engine {
     collectives: BTreeMap<u64, Collective>,
     collective_next: u64,
     upcalls: HashMap<u64, Then>,
+    /// When those that wait for the host's answer to one are told that it is late.
+    late: BTreeSet<(Instant, u64)>,
+    deadlines: HashMap<u64, Instant>,
     gets: get::Waiting,
     events: EventCache,
     psets: query::ProcessSets,
     groups: groups::Groups,
+    outputs_of_procs: output::Outputs,
     outputs: VecDeque<Output>,
     stats: Stats,
     first_fork: Option<Instant>,
@@ -157,10 +166,13 @@ impl Engine {
             collectives: BTreeMap::new(),
             collective_next: 0,
             upcalls: HashMap::new(),
+            late: BTreeSet::new(),
+            deadlines: HashMap::new(),
             gets: get::Waiting::default(),
             events: EventCache::default(),
             psets: query::ProcessSets::new(),
             groups: groups::Groups::new(),
+            outputs_of_procs: output::Outputs::default(),
             outputs: VecDeque::new(),
             stats: Stats::default(),
             first_fork: None,
@@ -247,12 +259,20 @@ impl Engine {
             Request::RegisterEvents { codes, infos } => self.register_events(peer, tag, codes, infos, now),
             Request::DeregisterEvents { codes } => self.deregister_events(peer, &codes),
             Request::Notify { status, range, infos } => self.notify(peer, tag, status, range, infos, now),
-            other => self.service(peer, tag, other),
+            Request::IoPull { procs, infos, channels, handler } => {
+                self.pull_output(peer, tag, procs, infos, channels, handler);
+            }
+            Request::IoDeregister { infos, handler } => self.stop_output(peer, tag, infos, handler),
+            Request::IoPush { targets, infos, data } => self.push_input(peer, tag, targets, infos, data),
+            other => self.service(peer, tag, other, now),
         }
     }
 
     /// The host answered an upcall, or it was answered by its return value.
     pub fn answer(&mut self, id: u64, answer: Answer) {
+        if let Some(deadline) = self.deadlines.remove(&id) {
+            self.late.remove(&(deadline, id));
+        }
         match self.upcalls.remove(&id) {
             None | Some(Then::Nothing) => {}
             Some(Then::EventsRegistered(peer, tag, codes)) => {
@@ -260,6 +280,8 @@ impl Engine {
             }
             Some(Then::Admit(peer)) => self.admit(peer, answer.status()),
             Some(Then::AdmitTool(peer)) => self.admit_tool(peer, answer),
+            Some(Then::Spawned(peer, tag, channels)) => self.spawned(peer, tag, channels, answer),
+            Some(Then::Pulled(peer, tag, number)) => self.pulled(peer, tag, number, answer.status()),
             Some(Then::Query(asked)) => self.query_answered(*asked, answer),
             Some(Then::Reply(peer, tag, shape)) => self.reply_answer(peer, tag, shape, answer),
             Some(Then::Finalized(peer, tag)) => self.finalized(peer, tag, answer.status()),
@@ -280,6 +302,7 @@ impl Engine {
         if self.deadline().is_some_and(|deadline| deadline <= now) {
             self.expire_gets(now);
             self.expire_collectives(now);
+            self.expire_upcalls(now);
             self.publish_due(now);
             self.tell_host_of_losses(now);
         }
@@ -289,7 +312,8 @@ impl Engine {
     pub fn deadline(&self) -> Option<Instant> {
         let publish = self.nspaces.values().filter_map(|state| state.shared.due).min();
         let loss = self.losses.iter().map(|(due, _)| *due).min();
-        [self.gets.deadline(), self.collective_deadline(), publish, loss].into_iter().flatten().min()
+        let late = self.late.first().map(|(deadline, _)| *deadline);
+        [self.gets.deadline(), self.collective_deadline(), late, publish, loss].into_iter().flatten().min()
     }
 
     /// Runs `job` on the server's thread, after what is due already, or where the server is finalized.
@@ -326,10 +350,27 @@ impl Engine {
         self.take_outputs()
     }
 
-    fn upcall(&mut self, then: Then, upcall: Upcall) {
+    fn upcall(&mut self, then: Then, upcall: Upcall) -> u64 {
         let id = completion::open(self.sink.clone());
         self.upcalls.insert(id, then);
         self.outputs.push_back(Output::Upcall { id, upcall });
+        id
+    }
+
+    /// As [`Engine::upcall`]; who asked hears of a time-out where the host has not answered within `time`.
+    fn upcall_within(&mut self, then: Then, upcall: Upcall, time: Option<Duration>, now: Instant) {
+        let id = self.upcall(then, upcall);
+        if let Some(time) = time {
+            self.late.insert((now + time, id));
+            self.deadlines.insert(id, now + time);
+        }
+    }
+
+    fn expire_upcalls(&mut self, now: Instant) {
+        while let Some((_, id)) = self.late.first().copied().filter(|(deadline, _)| *deadline <= now) {
+            // An answer that comes later finds nobody.
+            self.answer(id, Answer::Op(Status::ERR_TIMEOUT));
+        }
     }
 
     fn log(&mut self, line: String) {
@@ -344,13 +385,15 @@ impl Engine {
     /// cannot be told to the peer in its dialect becomes a reply with the reason.
     fn send(&mut self, id: PeerId, tag: u32, encode: impl FnOnce(Dialect, Version) -> Result<Vec<u8>>) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        if tag != TAG_NOTIFY {
+        // Requests have larger tags than what comes unasked.
+        let is_reply = tag > TAG_FLOW_CONTROL;
+        if is_reply {
             peer.unanswered.answered(tag);
         }
         let payload = match encode(peer.dialect, peer.version) {
             Ok(payload) => payload,
             // An event that the peer cannot be told is none.
-            Err(_) if tag == TAG_NOTIFY => return,
+            Err(_) if !is_reply => return,
             Err(status) => StatusReply { status }.bytes(peer.dialect),
         };
         self.outputs.push_back(Output::Send { peer: id, tag, payload });

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use pmix_client::wire::MESSAGE_LEN_MAX;
 use pmix_client::wire::jobinfo::{self, Recipient};
 use pmix_dstore::codec::Dialect;
-use pmix_dstore::job::{JobData, Refused};
-use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, Value, keys};
+use pmix_dstore::job::{JobData, Refused, Values};
+use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, Result, Status, Value, keys};
 use pmix_dstore::modex::ModexData;
 use pmix_dstore::room;
 
@@ -192,13 +192,48 @@ impl Engine {
         if let Some(job) = plan.job {
             state.job = Arc::new(job);
             state.complete = true;
-            state.job_replies.clear();
-            let line = state.shared.publish_job(&state.job);
-            self.outputs.extend(line.map(Output::Log));
+            let sessions: Vec<u32> = state.job.sessions().collect();
+            sessions.into_iter().for_each(|id| self.share_session(id, &plan.nspace));
+            self.publish_job(&plan.nspace);
         }
         self.open_shared(&plan.nspace);
         self.retry_gets_of(&plan.nspace);
         Status::SUCCESS
+    }
+
+    /// Lets all that read a job's data have the newest.
+    fn publish_job(&mut self, nspace: &Nspace) {
+        if let Some(state) = self.nspaces.get_mut(nspace) {
+            state.job_replies.clear();
+            let line = state.shared.publish_job(&state.job);
+            self.outputs.extend(line.map(Output::Log));
+        }
+    }
+
+    /// Gives each job of a session what was registered of it with the others, last with `newest`.
+    fn share_session(&mut self, id: u32, newest: &Nspace) {
+        let mut names: Vec<&Nspace> = self.nspaces.keys().filter(|name| *name != newest).collect();
+        names.sort_unstable();
+        let mut all = Values::new();
+        for state in names.into_iter().chain([newest]).filter_map(|name| self.nspaces.get(name)) {
+            all.extend(state.job.said_of_session(id).map(|(key, value)| (key.clone(), value.clone())));
+        }
+        let mut changed = Vec::new();
+        for (nspace, state) in &mut self.nspaces {
+            if state.job.session_id() == Some(id)
+                && let Some(session) = state.job.with_session(&all)
+            {
+                Arc::make_mut(&mut state.job).set_session(session);
+                changed.push(nspace.clone());
+            }
+        }
+        changed.iter().filter(|nspace| *nspace != newest).for_each(|nspace| self.publish_job(nspace));
+    }
+
+    /// A value of a session, from whichever job's registration.
+    pub(super) fn of_session(&self, id: u32, key: &Key) -> Option<&Value> {
+        let mut said = self.nspaces.values().flat_map(|state| state.job.said_of_session(id));
+        said.find(|(name, _)| *name == key).map(|(_, value)| value)
     }
 
     /// Makes the namespace's directory and socket as soon as there is something to read and somebody of this node to read
@@ -222,6 +257,7 @@ impl Engine {
     /// Forgets a namespace and all that belongs to it.
     pub fn deregister_nspace(&mut self, nspace: &Nspace) -> Status {
         self.events.forget_nspace(nspace);
+        self.outputs_of_procs.forget_nspace(nspace);
         // The host is done with the job, and with what became of its processes.
         self.losses.retain(|(_, proc)| proc.nspace != *nspace);
         self.remove_nspace(nspace);

@@ -56,6 +56,8 @@ pub(crate) struct Peer {
     pub admitted: bool,
     /// The host has not launched it: it hears nothing of its end.
     pub is_tool: bool,
+    /// It has had input for others.
+    pub has_pushed: bool,
     /// What it has asked and not been told.
     pub(super) unanswered: Unanswered,
 }
@@ -74,6 +76,7 @@ impl Peer {
             finalized: false,
             admitted: true,
             is_tool: false,
+            has_pushed: false,
             unanswered: Unanswered::default(),
         }
     }
@@ -91,6 +94,7 @@ impl Peer {
             finalized: false,
             admitted: false,
             is_tool: false,
+            has_pushed: false,
             unanswered: Unanswered::default(),
         }
     }
@@ -201,7 +205,7 @@ impl Engine {
         let is_launched = !peer.is_tool;
         let client = self.nspaces.get(&proc.nspace).and_then(|state| state.clients.get(&proc.rank));
         match client.filter(|_| is_launched).map(|client| client.object) {
-            Some(object) => self.upcall(Then::Finalized(id, tag), Upcall::ClientFinalized { proc, object }),
+            Some(object) => drop(self.upcall(Then::Finalized(id, tag), Upcall::ClientFinalized { proc, object })),
             None => self.finalized(id, tag, Status::SUCCESS),
         }
     }
@@ -281,6 +285,7 @@ impl Engine {
         let peer = self.peers.remove(&id)?;
         self.gets.forget_peer(id);
         self.events.forget_peer(id);
+        self.outputs_of_procs.forget_peer(id);
         self.withdraw(id);
         self.release_events(peer.codes.iter().copied());
         let state = self.nspaces.get_mut(&peer.proc.nspace);

@@ -6,13 +6,12 @@
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
+use std::time::{Duration, Instant};
 
 use pmix_client::GetOptions;
 use pmix_client::wire::reply::InfosReply;
-use pmix_dstore::model::{
-    DataArray, DataType, Info, Key, KeyRef, Nspace, Proc, ProcInfo, Query, Rank, Status, Value, keys,
-};
-use pmix_dstore::rules::{self, Caller};
+use pmix_dstore::model::{DataArray, DataType, Info, Key, Nspace, Proc, ProcInfo, Query, Rank, Status, Value, keys};
+use pmix_dstore::rules::Caller;
 
 use super::nspaces::NspaceState;
 use super::peers::PeerId;
@@ -43,7 +42,14 @@ impl Engine {
     }
 
     /// A client asks.
-    pub(super) fn query(&mut self, id: PeerId, tag: u32, proc: Proc, queries: Vec<Query>) {
+    pub(super) fn query(
+        &mut self,
+        id: PeerId,
+        tag: u32,
+        proc: Proc,
+        queries: Vec<Query>,
+        (time, now): (Option<Duration>, Instant),
+    ) {
         let mut infos = Vec::new();
         let mut left = Vec::new();
         for Query { keys, qualifiers } in queries {
@@ -64,7 +70,7 @@ impl Engine {
         let asked = Asked { id, tag, proc: proc.clone(), queries: left.clone(), infos };
         let asker = self.asker(&proc);
         left.iter_mut().for_each(|query| asker.sign(&mut query.qualifiers));
-        self.upcall(Then::Query(Box::new(asked)), Upcall::Query { proc, queries: left });
+        self.upcall_within(Then::Query(Box::new(asked)), Upcall::Query { proc, queries: left }, time, now);
     }
 
     /// The host has answered a query, or has not.
@@ -75,7 +81,7 @@ impl Engine {
         let status = match answer.status() {
             status @ (Status::ERR_NOT_SUPPORTED | Status::ERR_NOT_FOUND) => {
                 for Query { keys, qualifiers } in &queries {
-                    infos.extend(keys.iter().filter_map(|key| self.registered(key, qualifiers, &proc)));
+                    infos.extend(keys.iter().filter_map(|key| self.known_of(key, qualifiers, &proc)));
                 }
                 match infos.len() - had {
                     0 if had == 0 => status,
@@ -118,7 +124,7 @@ impl Engine {
     }
 
     /// What was registered about what is asked.
-    fn registered(&self, key: &CString, qualifiers: &[Info], asker: &Proc) -> Option<Info> {
+    fn known_of(&self, key: &CString, qualifiers: &[Info], asker: &Proc) -> Option<Info> {
         let key = key.to_str().ok()?;
         let named = |wanted: &str| qualifiers.iter().find(|info| info.key.is(wanted)).map(|info| &info.value);
         let jobs = || {
@@ -167,8 +173,8 @@ impl Engine {
         let caller = Caller { rank: None, hostname: self.config.hostname.as_bytes() };
         let selector = GetOptions::from_infos(qualifiers).selector;
         let name = Key::new(key).ok()?;
-        let value = rules::find(&*state.job, rank, &KeyRef::from(&name), &selector, &caller)?;
-        info(key, value.to_value().ok()?)
+        let value = self.registered(state, rank, &name, &selector, &caller)?;
+        info(key, value.ok()?)
     }
 
     fn proc_info(&self, nspace: &Nspace, state: &NspaceState, rank: Rank) -> Value {

@@ -1,5 +1,8 @@
 //! Requests that the server hands up to its host, and what it does of them itself.
 
+use std::time::{Duration, Instant};
+
+use pmix_client::get::timeout_of;
 use pmix_client::wire::reply::{CredentialReply, InfosReply, LookupReply, SpawnReply, StatusReply};
 use pmix_client::wire::{Reply, Request};
 use pmix_dstore::model::{Info, Proc, Rank, Status, Value, keys};
@@ -31,9 +34,10 @@ pub(super) enum Shape {
 
 impl Engine {
     /// Everything that is neither data nor a collective nor an event.
-    pub(super) fn service(&mut self, id: PeerId, tag: u32, request: Request) {
+    pub(super) fn service(&mut self, id: PeerId, tag: u32, request: Request, now: Instant) {
         let Some(proc) = self.peers.get(&id).map(|peer| peer.proc.clone()) else { return };
         let asker = self.asker(&proc);
+        let time = time_for(&request);
         let (shape, upcall) = match request {
             Request::Abort { status, message, procs } => {
                 let object = self.object_of(&proc);
@@ -62,9 +66,11 @@ impl Engine {
                 say(&mut infos, kind, Value::Bool(true));
                 say(&mut infos, keys::SPAWNED, Value::Bool(true));
                 say(&mut infos, keys::PARENT_ID, Value::Proc(proc.clone()));
-                (Shape::Spawn, Upcall::Spawn { proc, infos, apps })
+                let channels = self.channels_of_spawn(id, &infos);
+                let then = Then::Spawned(id, tag, channels);
+                return self.upcall_within(then, Upcall::Spawn { proc, infos, apps }, time, now);
             }
-            Request::Query { queries } => return self.query(id, tag, proc, queries),
+            Request::Query { queries } => return self.query(id, tag, proc, queries, (time, now)),
             Request::Log { timestamp, data, mut directives } => {
                 if let Some(time) = timestamp.filter(|time| *time > 0) {
                     directives.push(Info::new(keys::LOG_TIMESTAMP, Value::Time(time)));
@@ -78,7 +84,7 @@ impl Engine {
                 (Shape::Infos, Upcall::Allocate { proc, directive, infos })
             }
             Request::JobControl { targets, directives } => {
-                return self.job_control(id, tag, proc, targets, directives);
+                return self.job_control(id, tag, proc, (targets, directives), (time, now));
             }
             Request::Monitor { monitor, status: error, mut directives } => {
                 asker.sign(&mut directives);
@@ -94,7 +100,7 @@ impl Engine {
             }
             _ => return self.reply_status(id, tag, Status::ERR_NOT_SUPPORTED),
         };
-        self.upcall(Then::Reply(id, tag, shape), upcall);
+        self.upcall_within(Then::Reply(id, tag, shape), upcall, time, now);
     }
 
     /// The user, the group and the kind of a process of this node; the server's own where it is not one.
@@ -113,7 +119,14 @@ impl Engine {
     }
 
     /// Clean-up directives are the server's own business; everything else is the host's.
-    fn job_control(&mut self, id: PeerId, tag: u32, proc: Proc, targets: Vec<Proc>, directives: Vec<Info>) {
+    fn job_control(
+        &mut self,
+        id: PeerId,
+        tag: u32,
+        proc: Proc,
+        (targets, directives): (Vec<Proc>, Vec<Info>),
+        (time, now): (Option<Duration>, Instant),
+    ) {
         let asked = match Cleanup::read(&directives) {
             Ok(asked) => asked,
             Err(status) => return self.reply_status(id, tag, status),
@@ -128,7 +141,8 @@ impl Engine {
         } else {
             let mut directives = directives;
             self.asker(&proc).sign(&mut directives);
-            self.upcall(Then::Reply(id, tag, Shape::Infos), Upcall::JobControl { proc, targets, directives });
+            let upcall = Upcall::JobControl { proc, targets, directives };
+            self.upcall_within(Then::Reply(id, tag, Shape::Infos), upcall, time, now);
         }
     }
 
@@ -179,6 +193,25 @@ fn note_cleanup(state: &mut NspaceState, proc: &Proc, targets: &[Proc], asked: &
         }
     }
     has_room
+}
+
+/// How long who asks waits for the host.
+fn time_for(request: &Request) -> Option<Duration> {
+    let infos = match request {
+        Request::Publish { infos, .. }
+        | Request::Lookup { infos, .. }
+        | Request::Unpublish { infos, .. }
+        | Request::Spawn { infos, .. }
+        | Request::Allocate { infos, .. }
+        | Request::GetCredential { infos }
+        | Request::ValidateCredential { infos, .. } => infos,
+        Request::Log { directives, .. }
+        | Request::JobControl { directives, .. }
+        | Request::Monitor { directives, .. } => directives,
+        Request::Query { queries } => return queries.iter().find_map(|query| timeout_of(&query.qualifiers)),
+        _ => return None,
+    };
+    timeout_of(infos)
 }
 
 /// Who asks, as far as it is made sure of when it connects.

@@ -116,6 +116,9 @@ impl Engine {
         };
         self.peers.insert(id, peer);
         self.outputs.push_back(Output::Admit { peer: id, status, reply });
+        if kind != PeerKind::Singleton {
+            self.pull_for_tool(id);
+        }
     }
 }
 

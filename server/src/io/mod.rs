@@ -17,7 +17,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::socket::{Backlog, getsockopt, listen, sockopt};
 use pmix_client::framing::Frame;
-use pmix_client::wire::{Header, Hello, TAG_HEARTBEAT, TAG_NOTIFY};
+use pmix_client::wire::{Header, Hello, TAG_HEARTBEAT, TAG_IOF, TAG_NOTIFY};
 use pmix_dstore::model::{Nspace, Status};
 
 use self::connection::{Connection, Incoming, Read, Socket, Stage};
@@ -451,11 +451,14 @@ impl Loop {
     fn send(&mut self, peer: PeerId, tag: u32, payload: Vec<u8>) {
         let token = u64::from(peer.0);
         let Some(connection) = self.peer(token) else { return };
-        if tag == TAG_NOTIFY && connection.is_full() {
+        // Replies have larger tags than what comes unasked.
+        if matches!(tag, TAG_NOTIFY | TAG_IOF) && connection.is_full() {
             self.events_dropped += 1;
             if self.events_dropped.is_power_of_two() {
                 let dropped = self.events_dropped;
-                self.inner.log(&format!("connection {token} does not read: {dropped} events dropped so far"));
+                self.inner.log(&format!(
+                    "connection {token} does not read: {dropped} events and pieces of output dropped so far"
+                ));
             }
             return;
         }

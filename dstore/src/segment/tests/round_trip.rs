@@ -91,6 +91,7 @@ fn the_rules_find_the_same_values() {
             let (hostname, other) = (name(), name());
             let selector = Selector {
                 session: random.one_in(8),
+                session_id: random.one_in(8).then(|| random.below(6) as u32),
                 job: random.one_in(8),
                 app: random.one_in(8),
                 node: random.one_in(6),

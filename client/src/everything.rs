@@ -1,0 +1,120 @@
+//! A Get without a key: all values of a rank, or of a job, as an array of infos.
+
+use pmix_dstore::codec;
+use pmix_dstore::model::{Info, Key, KeyRef, Proc, Rank, Result, Status, Value, ValueRef, keys};
+use pmix_dstore::rules::{JobLookup, Realm};
+use pmix_dstore::{qualified, room};
+
+use crate::local::Local;
+
+/// Realms that have several instances come in an array each.
+const ARRAYS: [&str; 3] = [keys::SESSION_INFO_ARRAY, keys::APP_INFO_ARRAY, keys::NODE_INFO_ARRAY];
+/// What carries the values of others is no value of this one.
+const PARCELS: [&str; 3] = [keys::PROC_BLOB, keys::MAP_BLOB, keys::BFROPS_MODULE];
+
+/// Collects values; of those with the same key the first one counts.
+#[derive(Default)]
+pub struct Everything {
+    infos: Vec<Info>,
+    qualified: Option<Value>,
+}
+
+impl Everything {
+    /// Adds a value.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn add(&mut self, key: Key, value: Value) -> Result<()> {
+        if qualified::is_key(&key) {
+            self.qualified = Some(qualified::merge(Some(&value), self.qualified.as_ref().unwrap_or(&value))?);
+            return Ok(());
+        }
+        let is_one_of = |keys: &[&str]| keys.iter().any(|name| key.is(name));
+        if is_one_of(&PARCELS) || !is_one_of(&ARRAYS) && self.infos.iter().any(|info| info.key == key) {
+            return Ok(());
+        }
+        let value = match codec::expand(&value) {
+            Ok(expanded) => expanded.unwrap_or(value),
+            Err(Status::ERR_NOMEM) => return Err(Status::ERR_NOMEM),
+            Err(_) => value,
+        };
+        room::push(&mut self.infos, Info { key, flags: 0, value })
+    }
+
+    fn add_ref(&mut self, key: &KeyRef<'_>, value: ValueRef<'_>) -> Result<()> {
+        match Key::new(key.text()) {
+            Ok(key) => self.add(key, value.to_value()?),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Adds what this process can read of a job itself. `values` gives those of one instance of a realm.
+    fn add_job<'a, K: Into<KeyRef<'a>>, V: Into<ValueRef<'a>>, I: IntoIterator<Item = (K, V)>>(
+        &mut self,
+        apps: impl Iterator<Item = u32>,
+        nodes: u32,
+        values: impl Fn(Realm, u32) -> I,
+    ) -> Result<()> {
+        for (key, value) in values(Realm::Job, 0) {
+            self.add_ref(&key.into(), value.into())?;
+        }
+        let sessions = [(Realm::Session, 0)].into_iter();
+        let others = apps.map(|row| (Realm::App, row)).chain((0..nodes).map(|row| (Realm::Node, row)));
+        for (realm, row) in sessions.chain(others) {
+            let mut one = Everything::default();
+            for (key, value) in values(realm, row) {
+                one.add_ref(&key.into(), value.into())?;
+            }
+            if !one.infos.is_empty() {
+                let key = match realm {
+                    Realm::Session => keys::SESSION_INFO_ARRAY,
+                    Realm::App => keys::APP_INFO_ARRAY,
+                    _ => keys::NODE_INFO_ARRAY,
+                };
+                self.add(key.into(), one.into_value()?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All of them.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn into_value(mut self) -> Result<Value> {
+        for value in self.qualified.as_ref().map_or(&[][..], qualified::each) {
+            room::push(&mut self.infos, Info::new(keys::QUALIFIED_VALUE, value.copy()?))?;
+        }
+        Ok(Value::infos(self.infos))
+    }
+}
+
+impl Local {
+    /// Adds what lies here of a process of the own namespace, or with the wildcard of the job.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn add_everything(&self, of: &Proc, all: &mut Everything) -> Result<()> {
+        if !self.is_own(of.nspace.as_bytes()) {
+            return Ok(());
+        }
+        if let Some(view) = self.view.as_ref().filter(|_| of.rank.is_process()) {
+            view.modex_rank(of.rank).try_for_each(|(key, value)| all.add_ref(&key, value))?;
+        }
+        match (self.view.as_ref().and_then(|view| view.job()), &self.job) {
+            (Some(job), _) if of.rank.is_process() => {
+                job.values(Realm::Proc, of.rank.0).try_for_each(|(key, value)| all.add_ref(&key, value))
+            }
+            (None, Some(job)) if of.rank.is_process() => {
+                job.procs.row(of.rank).try_for_each(|(key, value)| all.add(key.clone(), value.copy()?))
+            }
+            (Some(job), _) if of.rank == Rank::WILDCARD => {
+                all.add_job(0..job.app_count(), job.node_count(), |realm, row| job.values(realm, row))
+            }
+            (None, Some(job)) if of.rank == Rank::WILDCARD => {
+                all.add_job(job.apps.keys().copied(), job.node_count(), |realm, row| job.values(realm, row))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! How output is marked: the formatting directives, and the text that they put around a line.
+
+use std::ffi::CStr;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pmix_dstore::model::{Info, InfoFlags, Proc, Result, Status, Value, keys};
+
+use super::{STDERR, STDOUT};
+
+/// The formatting directives of a pull, a spawn, or the start of a tool.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Format {
+    tag: Tag,
+    timestamp: bool,
+    xml: bool,
+    /// Lines are not waited for.
+    pub(super) raw: bool,
+    /// Errors go where output goes.
+    pub(super) merge: bool,
+    file: Option<Target>,
+    /// Files alone.
+    file_only: bool,
+    /// Whether output is written to this process's own; where nothing is said, to files alone or to its own.
+    local: Option<bool>,
+}
+
+/// What is said of the source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+enum Tag {
+    #[default]
+    Nothing,
+    Rank,
+    /// Rank, and the part of the namespace after its last `@`.
+    Name,
+    /// Rank and namespace.
+    FullName,
+    /// These, host and process number.
+    Detailed,
+}
+
+/// Where files are.
+#[derive(Clone, Debug, PartialEq)]
+enum Target {
+    /// `NAME.NSPACE.RANK.stdout`
+    File(PathBuf),
+    /// `DIRECTORY/NSPACE/rank.RANK/stdout`
+    Directory(PathBuf),
+    /// With `%n` for the namespace, `%r` for the rank; `.stdout` follows.
+    Pattern(String),
+}
+
+/// Where and as what a process runs, for those who are told in detail.
+pub(super) type Details = (Option<String>, Option<String>);
+
+/// What is asked of the library and that it does not do.
+const NOT_OFFERED: [&str; 5] = [
+    keys::IOF_BUFFERING_SIZE,
+    keys::IOF_BUFFERING_TIME,
+    keys::IOF_CACHE_SIZE,
+    keys::IOF_DROP_OLDEST,
+    keys::IOF_DROP_NEWEST,
+];
+
+/// What says how the library writes.
+const WRITING: [&str; 12] = [
+    keys::IOF_TAG_OUTPUT,
+    keys::IOF_TAG_DETAILED_OUTPUT,
+    keys::IOF_TAG_FULLNAME_OUTPUT,
+    keys::IOF_RANK_OUTPUT,
+    keys::IOF_TIMESTAMP_OUTPUT,
+    keys::IOF_XML_OUTPUT,
+    keys::IOF_OUTPUT_RAW,
+    keys::IOF_MERGE_STDERR_STDOUT,
+    keys::IOF_OUTPUT_TO_FILE,
+    keys::IOF_OUTPUT_TO_DIRECTORY,
+    keys::IOF_FILE_ONLY,
+    keys::IOF_LOCAL_OUTPUT,
+];
+
+/// Refuses required directives that are not honoured: those that the library does not know how to honour, and those for what it
+/// writes where the caller's handler has the output.
+///
+/// # Errors
+/// `NOT_SUPPORTED`.
+pub(super) fn check(infos: &[Info], has_handler: bool) -> Result<()> {
+    let is_left = |info: &Info| {
+        NOT_OFFERED.iter().any(|key| info.key.is(key)) || has_handler && WRITING.iter().any(|key| info.key.is(key))
+    };
+    let mut required = infos.iter().filter(|info| info.flags & InfoFlags::REQUIRED != 0);
+    if required.any(is_left) { Err(Status::ERR_NOT_SUPPORTED) } else { Ok(()) }
+}
+
+impl Format {
+    /// Reads the directives; others are passed over.
+    ///
+    /// # Errors
+    /// `BAD_PARAM` for a file or directory that is no text, and for a pattern that cannot be filled in.
+    pub fn read(infos: &[Info]) -> Result<Format> {
+        let mut format = Format::default();
+        let path = |info: &Info| {
+            let text = info.value.as_text().and_then(|text| std::str::from_utf8(text).ok());
+            text.filter(|text| !text.is_empty()).map(PathBuf::from).ok_or(Status::ERR_BAD_PARAM)
+        };
+        let mut is_pattern = false;
+        for info in infos {
+            let is = |keys: &[&str]| keys.iter().any(|key| info.key.is(key));
+            let is_true = info.value.is_true();
+            let tag = [
+                (keys::IOF_RANK_OUTPUT, Tag::Rank),
+                (keys::IOF_TAG_OUTPUT, Tag::Name),
+                (keys::TAG_OUTPUT, Tag::Name),
+                (keys::IOF_TAG_FULLNAME_OUTPUT, Tag::FullName),
+                (keys::IOF_TAG_DETAILED_OUTPUT, Tag::Detailed),
+            ];
+            if let Some((_, tag)) = tag.iter().find(|(key, _)| info.key.is(key)).filter(|_| is_true) {
+                // What says most.
+                format.tag = if *tag > format.tag { *tag } else { format.tag };
+            } else if is(&[keys::IOF_TIMESTAMP_OUTPUT, keys::TIMESTAMP_OUTPUT]) {
+                format.timestamp = is_true;
+            } else if is(&[keys::IOF_XML_OUTPUT]) {
+                format.xml = is_true;
+            } else if is(&[keys::IOF_OUTPUT_RAW]) {
+                format.raw = is_true;
+            } else if is(&[keys::IOF_MERGE_STDERR_STDOUT, keys::MERGE_STDERR_STDOUT]) {
+                format.merge = is_true;
+            } else if is(&[keys::IOF_OUTPUT_TO_FILE, keys::OUTPUT_TO_FILE]) {
+                format.file = Some(Target::File(path(info)?));
+            } else if is(&[keys::IOF_OUTPUT_TO_DIRECTORY, keys::OUTPUT_TO_DIRECTORY]) {
+                format.file = Some(Target::Directory(path(info)?));
+            } else if is(&[keys::IOF_FILE_PATTERN]) {
+                is_pattern = is_true;
+            } else if is(&[keys::IOF_FILE_ONLY, keys::OUTPUT_NOCOPY]) {
+                format.file_only = is_true;
+            } else if is(&[keys::IOF_LOCAL_OUTPUT]) {
+                format.local = Some(is_true);
+            }
+        }
+        if is_pattern && let Some(Target::File(file)) = &format.file {
+            let pattern = file.to_str().ok_or(Status::ERR_BAD_PARAM)?.to_owned();
+            fill_in(&pattern, "", "").ok_or(Status::ERR_BAD_PARAM)?;
+            format.file = Some(Target::Pattern(pattern));
+        }
+        Ok(format)
+    }
+
+    /// Whether output goes to this process's own; `usual` where nothing is said.
+    pub(super) fn is_local(&self, usual: bool) -> bool {
+        let is_copied = self.file.is_none() || !self.file_only;
+        is_copied && self.local.unwrap_or(usual)
+    }
+
+    /// Whether who writes must know more of the source than its name.
+    pub(super) fn wants_details(&self) -> bool {
+        self.tag == Tag::Detailed
+    }
+
+    /// The file for a channel of a process, if there is one.
+    pub(super) fn path(&self, source: &Proc, channel: u16) -> Option<PathBuf> {
+        let stream = if self.merge || channel & STDOUT != 0 { "stdout" } else { "stderr" };
+        let (nspace, rank) = (name_of_file(source), source.rank.to_string());
+        Some(match self.file.as_ref()? {
+            Target::File(file) => {
+                let mut name = file.as_os_str().to_owned();
+                name.push(format!(".{nspace}.{rank}.{stream}"));
+                name.into()
+            }
+            Target::Directory(directory) => directory.join(&nspace).join(format!("rank.{rank}")).join(stream),
+            Target::Pattern(pattern) => Path::new(&format!("{}.{stream}", fill_in(pattern, &nspace, &rank)?)).into(),
+        })
+    }
+
+    /// A line (or a piece of one) of a process with what belongs around it.
+    pub(super) fn dress(&self, source: &Proc, channel: u16, line: &[u8], details: &Details) -> Vec<u8> {
+        if !self.xml && !self.timestamp && self.tag == Tag::Nothing {
+            return line.to_vec();
+        }
+        let stream = match channel {
+            channel if channel & STDOUT != 0 => "stdout",
+            channel if channel & STDERR != 0 => "stderr",
+            _ => "stddiag",
+        };
+        let nspace = String::from_utf8_lossy(source.nspace.as_bytes());
+        let job = nspace.rsplit('@').next().unwrap_or(&nspace);
+        let rank = source.rank;
+        let (host, pid) = (details.0.as_deref().unwrap_or("unknown"), details.1.as_deref().unwrap_or("unknown"));
+        let time = if self.timestamp { now() } else { String::new() };
+        if self.xml {
+            let mut dressed = format!("<{stream}").into_bytes();
+            let mut say = |name: &str, value: &str| {
+                dressed.extend_from_slice(format!(" {name}=\"").as_bytes());
+                escape(value.as_bytes(), &mut dressed);
+                dressed.push(b'"');
+            };
+            match self.tag {
+                Tag::Name if job != nspace => say("jobid", job),
+                Tag::Name | Tag::FullName | Tag::Detailed => say("nspace", &nspace),
+                Tag::Nothing | Tag::Rank => {}
+            }
+            say("rank", &rank.to_string());
+            if self.tag == Tag::Detailed {
+                say("hostname", host);
+                say("pid", pid);
+            }
+            if self.timestamp {
+                say("timestamp", &time);
+            }
+            dressed.push(b'>');
+            escape(line, &mut dressed);
+            dressed.extend_from_slice(format!("</{stream}>\n").as_bytes());
+            return dressed;
+        }
+        let name = match self.tag {
+            Tag::Nothing => String::new(),
+            Tag::Rank => format!("[{rank}]"),
+            Tag::Name => format!("[{job},{rank}]"),
+            Tag::FullName => format!("[{nspace},{rank}]"),
+            Tag::Detailed => format!("[{nspace},{rank}][{host}:{pid}]"),
+        };
+        let time = if self.timestamp { format!("[{time}]") } else { time };
+        let mut dressed = format!("{time}{name}<{stream}>: ").into_bytes();
+        dressed.extend_from_slice(line);
+        dressed
+    }
+}
+
+/// A namespace as a part of a file's name: it may hold what leads elsewhere.
+fn name_of_file(source: &Proc) -> String {
+    let name = String::from_utf8_lossy(source.nspace.as_bytes()).replace('/', "_");
+    if matches!(name.as_str(), "." | "..") { name.replace('.', "_") } else { name }
+}
+
+/// A pattern with its places filled in; `None` where it has others.
+fn fill_in(pattern: &str, nspace: &str, rank: &str) -> Option<String> {
+    let mut filled = String::new();
+    let mut letters = pattern.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '%' => match letters.next()? {
+                'n' => filled.push_str(nspace),
+                'r' => filled.push_str(rank),
+                '%' => filled.push('%'),
+                _ => return None,
+            },
+            letter => filled.push(letter),
+        }
+    }
+    Some(filled)
+}
+
+/// Text as XML has it.
+fn escape(text: &[u8], into: &mut Vec<u8>) {
+    for byte in text {
+        match byte {
+            b'&' => into.extend_from_slice(b"&amp;"),
+            b'<' => into.extend_from_slice(b"&lt;"),
+            b'>' => into.extend_from_slice(b"&gt;"),
+            b'"' => into.extend_from_slice(b"&quot;"),
+            b' '..=b'~' | 0x80.. => into.push(*byte),
+            control => into.extend_from_slice(format!("&#{control:03};").as_bytes()),
+        }
+    }
+}
+
+/// The time, as `ctime` writes it.
+fn now() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    let mut text = [0; 64];
+    // SAFETY: the buffer is longer than the 26 bytes that it takes.
+    let written = unsafe { libc::ctime_r(&(seconds as libc::time_t), text.as_mut_ptr()) };
+    if written.is_null() {
+        return seconds.to_string();
+    }
+    // SAFETY: a C string in the buffer.
+    unsafe { CStr::from_ptr(written) }.to_string_lossy().trim_end().to_owned()
+}
+
+/// The text of a value that says where or as what a process runs.
+pub(super) fn detail(value: &Value) -> Option<String> {
+    match value {
+        Value::Pid(pid) => Some(pid.to_string()),
+        other => match other.as_text() {
+            Some(text) => Some(String::from_utf8_lossy(text).into_owned()),
+            None => other.as_u64().map(|number| number.to_string()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_dstore::model::{Nspace, Rank};
+
+    use super::*;
+
+    fn source() -> Proc {
+        Proc::new(Nspace::new("job@1").unwrap(), Rank(7))
+    }
+
+    fn flags(keys: &[&'static str]) -> Vec<Info> {
+        keys.iter().map(|key| Info::new(*key, Value::Bool(true))).collect()
+    }
+
+    fn dressed(keys: &[&'static str], channel: u16) -> String {
+        let format = Format::read(&flags(keys)).unwrap();
+        let details = (Some("node".to_owned()), Some("12".to_owned()));
+        String::from_utf8(format.dress(&source(), channel, b"a<b\n", &details)).unwrap()
+    }
+
+    #[test]
+    fn lines_are_marked_as_asked() {
+        assert_eq!(dressed(&[], STDOUT), "a<b\n");
+        assert_eq!(dressed(&[keys::IOF_RANK_OUTPUT], STDOUT), "[7]<stdout>: a<b\n");
+        assert_eq!(dressed(&[keys::IOF_TAG_OUTPUT], STDERR), "[1,7]<stderr>: a<b\n");
+        assert_eq!(dressed(&[keys::IOF_TAG_FULLNAME_OUTPUT], 8), "[job@1,7]<stddiag>: a<b\n");
+        assert_eq!(
+            dressed(&[keys::IOF_TAG_DETAILED_OUTPUT, keys::IOF_RANK_OUTPUT], STDOUT),
+            "[job@1,7][node:12]<stdout>: a<b\n"
+        );
+        assert_eq!(dressed(&[keys::IOF_XML_OUTPUT], STDOUT), "<stdout rank=\"7\">a&lt;b&#010;</stdout>\n");
+        assert_eq!(
+            dressed(&[keys::IOF_XML_OUTPUT, keys::IOF_TAG_OUTPUT], STDOUT),
+            "<stdout jobid=\"1\" rank=\"7\">a&lt;b&#010;</stdout>\n"
+        );
+        let timed = dressed(&[keys::IOF_TIMESTAMP_OUTPUT, keys::IOF_RANK_OUTPUT], STDOUT);
+        assert!(timed.starts_with('[') && timed.ends_with("][7]<stdout>: a<b\n") && timed.len() > 40, "{timed}");
+    }
+
+    #[test]
+    fn files_have_the_names_of_the_standard() {
+        let path = |infos: &[Info], channel| Format::read(infos).unwrap().path(&source(), channel).unwrap();
+        let to = |key: &'static str, value: &str| Info::new(key, Value::string(value));
+        assert_eq!(path(&[to(keys::IOF_OUTPUT_TO_FILE, "/d/f")], STDOUT), Path::new("/d/f.job@1.7.stdout"));
+        assert_eq!(path(&[to(keys::IOF_OUTPUT_TO_FILE, "/d/f")], STDERR), Path::new("/d/f.job@1.7.stderr"));
+        assert_eq!(path(&[to(keys::IOF_OUTPUT_TO_DIRECTORY, "/d")], 8), Path::new("/d/job@1/rank.7/stderr"));
+        let mut infos = flags(&[keys::IOF_FILE_PATTERN, keys::IOF_MERGE_STDERR_STDOUT]);
+        infos.push(to(keys::IOF_OUTPUT_TO_FILE, "/d/%r-%n%%"));
+        assert_eq!(path(&infos, STDERR), Path::new("/d/7-job@1%.stdout"));
+        infos[2] = to(keys::IOF_OUTPUT_TO_FILE, "/d/%x");
+        assert_eq!(Format::read(&infos), Err(Status::ERR_BAD_PARAM));
+        let elsewhere = Proc::new(Nspace::new("../x").unwrap(), Rank(0));
+        let format = Format::read(&[to(keys::IOF_OUTPUT_TO_DIRECTORY, "/d")]).unwrap();
+        assert_eq!(format.path(&elsewhere, STDOUT).unwrap(), Path::new("/d/.._x/rank.0/stdout"));
+    }
+
+    #[test]
+    fn required_directives_are_honoured_or_refused() {
+        let required = |key: &'static str| Info { flags: InfoFlags::REQUIRED, ..Info::new(key, Value::Bool(true)) };
+        assert_eq!(check(&[required(keys::IOF_BUFFERING_SIZE)], false), Err(Status::ERR_NOT_SUPPORTED));
+        assert_eq!(check(&flags(&[keys::IOF_BUFFERING_SIZE]), false), Ok(()));
+        assert_eq!(check(&[required(keys::IOF_TAG_OUTPUT)], true), Err(Status::ERR_NOT_SUPPORTED));
+        assert_eq!(check(&[required(keys::IOF_TAG_OUTPUT)], false), Ok(()));
+    }
+}

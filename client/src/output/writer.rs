@@ -1,0 +1,164 @@
+//! Output that the library itself writes: whole lines, to this process's own output and to files.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use pmix_dstore::model::{Proc, Result, Status};
+
+use super::STDOUT;
+use super::format::{Details, Format};
+
+/// So much of a line is waited for.
+const LINE_MAX: usize = 1 << 20;
+
+/// Writes the output of processes.
+pub struct Writer {
+    format: Format,
+    /// Whether output goes to this process's own where the format does not say.
+    is_local: bool,
+    /// Lines that have not ended.
+    rests: HashMap<(Proc, u16), Vec<u8>>,
+    /// Files; those that could not be opened, too.
+    files: HashMap<PathBuf, Option<File>>,
+}
+
+impl Writer {
+    /// A writer. `is_local`: to this process's own output, unless the format says otherwise.
+    pub fn new(format: Format, is_local: bool) -> Writer {
+        Writer { format, is_local, rests: HashMap::new(), files: HashMap::new() }
+    }
+
+    /// Whether it writes anywhere.
+    pub fn is_idle(&self) -> bool {
+        !self.format.is_local(self.is_local) && self.format == Format::default()
+    }
+
+    /// Whether [`Writer::write`] wants to be told more of the source than its name.
+    pub(crate) fn wants_details(&self) -> bool {
+        self.format.wants_details()
+    }
+
+    /// Writes what is there in whole lines; none at all is the end of the stream.
+    ///
+    /// # Errors
+    /// `IOF_FAILURE` where a file cannot be written, the first time.
+    pub(crate) fn write(&mut self, source: &Proc, channel: u16, data: &[u8], details: &Details) -> Result<()> {
+        let key = (source.clone(), channel);
+        let mut held = self.rests.remove(&key).unwrap_or_default();
+        held.extend_from_slice(data);
+        let whole = match held.iter().rposition(|byte| *byte == b'\n') {
+            _ if data.is_empty() || self.format.raw || held.len() > LINE_MAX => held.len(),
+            Some(end) => end + 1,
+            None => 0,
+        };
+        let rest = held.split_off(whole);
+        if !rest.is_empty() {
+            self.rests.insert(key, rest);
+        }
+        let mut text = Vec::with_capacity(held.len());
+        for line in held.split_inclusive(|byte| *byte == b'\n' && !self.format.raw) {
+            text.extend_from_slice(&self.format.dress(source, channel, line, details));
+        }
+        self.put(source, channel, &text)
+    }
+
+    /// Writes lines that have not ended.
+    pub(crate) fn flush(&mut self) {
+        let left: Vec<(Proc, u16)> = self.rests.keys().cloned().collect();
+        for (source, channel) in left {
+            // Nobody is left to be told.
+            let _ = self.write(&source, channel, &[], &Details::default());
+        }
+    }
+
+    fn put(&mut self, source: &Proc, channel: u16, text: &[u8]) -> Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        if self.format.is_local(self.is_local) {
+            let is_output = channel & STDOUT != 0 || self.format.merge;
+            if is_output { all_to(io::stdout().as_fd(), text) } else { all_to(io::stderr().as_fd(), text) }
+        }
+        let Some(path) = self.format.path(source, channel) else { return Ok(()) };
+        let is_new = !self.files.contains_key(&path);
+        let created = |path: &PathBuf| create(path).ok();
+        let file = self.files.entry(path).or_insert_with_key(created);
+        match file.as_mut().map(|file| file.write_all(text)) {
+            Some(Ok(())) => Ok(()),
+            Some(Err(_)) => {
+                *file = None;
+                Err(Status::ERR_IOF_FAILURE)
+            }
+            None if is_new => Err(Status::ERR_IOF_FAILURE),
+            None => Ok(()),
+        }
+    }
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    if let Some(directory) = path.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o750).create(directory)?;
+    }
+    File::create(path)
+}
+
+/// Writes all of it, also where somebody has made the descriptor non-blocking. Where nobody reads any more, nobody misses it.
+fn all_to(to: BorrowedFd<'_>, mut text: &[u8]) {
+    while !text.is_empty() {
+        match nix::unistd::write(to, text) {
+            Ok(len) => text = &text[len..],
+            Err(Errno::EINTR) => {}
+            Err(Errno::EAGAIN) => {
+                let _ = poll(&mut [PollFd::new(to, PollFlags::POLLOUT)], PollTimeout::NONE);
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_dstore::model::{Info, Nspace, Rank, Value, keys};
+
+    use super::super::STDERR;
+    use super::*;
+
+    #[test]
+    fn lines_are_waited_for_and_files_hold_them_in_order() {
+        let directory = tempfile::tempdir().unwrap();
+        let source = Proc::new(Nspace::new("job").unwrap(), Rank(1));
+        let text = directory.path().join("out").to_str().unwrap().to_owned();
+        let infos = [
+            Info::new(keys::IOF_OUTPUT_TO_FILE, Value::string(text.as_str())),
+            Info::new(keys::IOF_RANK_OUTPUT, Value::Bool(true)),
+        ];
+        let mut writer = Writer::new(Format::read(&infos).unwrap(), false);
+        let read = |stream: &str| fs::read_to_string(format!("{text}.job.1.{stream}")).unwrap_or_default();
+        let mut write = |channel, data: &[u8]| writer.write(&source, channel, data, &Details::default()).unwrap();
+        write(STDOUT, b"one\ntw");
+        write(STDERR, b"error");
+        assert_eq!((read("stdout").as_str(), read("stderr").as_str()), ("[1]<stdout>: one\n", ""));
+        write(STDOUT, b"o\n");
+        write(STDERR, b"");
+        assert_eq!(read("stdout"), "[1]<stdout>: one\n[1]<stdout>: two\n");
+        assert_eq!(read("stderr"), "[1]<stderr>: error");
+        write(STDOUT, b"three");
+        writer.flush();
+        assert_eq!(read("stdout"), "[1]<stdout>: one\n[1]<stdout>: two\n[1]<stdout>: three");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_is_told_of_once() {
+        let source = Proc::new(Nspace::new("job").unwrap(), Rank(1));
+        let infos = [Info::new(keys::IOF_OUTPUT_TO_FILE, Value::string("/dev/null/nowhere"))];
+        let mut writer = Writer::new(Format::read(&infos).unwrap(), false);
+        let mut write = || writer.write(&source, STDOUT, b"line\n", &Details::default());
+        assert_eq!((write(), write()), (Err(Status::ERR_IOF_FAILURE), Ok(())));
+    }
+}

@@ -1,0 +1,139 @@
+//! Output of other processes, and input for them.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use pmix_client::instance;
+use pmix_client::output::{OutputHandler, STDIN};
+use pmix_client::wire::IoDelivery;
+use pmix_dstore::model::{Result, Status};
+
+use super::server::{done, server};
+use super::{client, present, procs};
+use crate::callback::{Callback, start};
+use crate::convert::array::{self, CArray};
+use crate::convert::object::Object;
+use crate::entry::status_entry;
+use crate::types::*;
+
+/// A handler of C code, which may look at what it is given until it returns.
+fn handler(function: pmix_iof_cbfunc_t) -> OutputHandler {
+    Arc::new(move |number, output: IoDelivery| {
+        let channel = output.channel;
+        let arrays = || {
+            Ok((
+                CArray::<pmix_proc_t>::new(std::slice::from_ref(&output.source))?,
+                CArray::<pmix_byte_object_t>::new(std::slice::from_ref(&output.data))?,
+                CArray::<pmix_info_t>::new(&output.infos)?,
+            ))
+        };
+        let arrays: Result<_> = arrays();
+        // Where there is no memory for it, nothing can be told.
+        let Ok((source, data, infos)) = arrays else { return };
+        // SAFETY: the handler was given for this; the arrays outlive the call.
+        unsafe { function(number as usize, channel, source.as_ptr(), data.as_ptr(), infos.as_ptr(), infos.len()) }
+    })
+}
+
+status_entry! {
+    /// `PMIx_IOF_pull`: with a callback for the pull's number; without one it blocks and answers the number itself, or, to a
+    /// server, `OPERATION_SUCCEEDED`. Without a handler the library writes the output itself.
+    fn PMIx_IOF_pull(
+        procs: *const pmix_proc_t,
+        nprocs: usize,
+        directives: *const pmix_info_t,
+        ndirs: usize,
+        channel: pmix_iof_channel_t,
+        cbfunc: Option<pmix_iof_cbfunc_t>,
+        regcbfunc: Option<pmix_hdlr_reg_cbfunc_t>,
+        regcbdata: *mut c_void,
+    ) {
+        let client = client()?;
+        let (procs, infos) = (array::read(procs, nprocs)?, array::read(directives, ndirs)?);
+        let operation = client.pull_output(procs, infos, channel, cbfunc.map(handler));
+        let callback = Callback::new(regcbfunc, regcbdata);
+        if callback.is_some() {
+            return operation.start(Box::new(move |result| callback.call(result.map(|number| number as usize))));
+        }
+        let number = operation.wait()?;
+        if instance::servers().is_none() && server().is_ok() {
+            return Err(Status::OPERATION_SUCCEEDED);
+        }
+        // Any code but success travels as an error, and this one is the pull's number.
+        match i32::try_from(number) {
+            Ok(number) => Status(number).ok(),
+            Err(_) => Err(Status::ERR_OUT_OF_RESOURCE),
+        }
+    }
+
+    /// `PMIx_IOF_deregister`: blocks without a callback.
+    fn PMIx_IOF_deregister(
+        iofhdlr: usize,
+        directives: *const pmix_info_t,
+        ndirs: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) {
+        let operation = client()?.stop_output(iofhdlr as u64, array::read(directives, ndirs)?);
+        if cbfunc.is_some() { start(operation, cbfunc, cbdata) } else { operation.wait() }
+    }
+
+    /// `PMIx_IOF_push`: blocks without a callback. Without data the directives say what to do with this process's own input, and
+    /// the answer is `OPERATION_SUCCEEDED`.
+    fn PMIx_IOF_push(
+        targets: *const pmix_proc_t,
+        ntargets: usize,
+        bo: *mut pmix_byte_object_t,
+        directives: *const pmix_info_t,
+        ndirs: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) {
+        let client = client()?;
+        let data = if bo.is_null() { None } else { Some(pmix_byte_object_t::read(bo)?) };
+        let is_own = data.is_none();
+        let operation = client.push_input(array::read(targets, ntargets)?, data, array::read(directives, ndirs)?);
+        if is_own {
+            operation.wait()?;
+            return Err(Status::OPERATION_SUCCEEDED);
+        }
+        if cbfunc.is_some() { start(operation, cbfunc, cbdata) } else { operation.wait() }
+    }
+
+    /// `PMIx_server_IOF_deliver`: output for those who have asked for it. Without a callback it blocks and answers
+    /// `OPERATION_SUCCEEDED`.
+    fn PMIx_server_IOF_deliver(
+        source: *const pmix_proc_t,
+        channel: pmix_iof_channel_t,
+        bo: *const pmix_byte_object_t,
+        info: *const pmix_info_t,
+        ninfo: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) {
+        let server = server()?;
+        let source = pmix_proc_t::read(present(source)?)?;
+        let data = pmix_byte_object_t::read(present(bo)?)?;
+        server.deliver_output(source, channel, data, array::read(info, ninfo)?, done(cbfunc, cbdata)).ok()
+    }
+
+    /// `PMIx_server_IOF_flow_control`: tells those who push input, or one of them, that no more is wanted, or that it is. Without a
+    /// callback it blocks and answers `OPERATION_SUCCEEDED`.
+    fn PMIx_server_IOF_flow_control(
+        source: *const pmix_proc_t,
+        channel: pmix_iof_channel_t,
+        xoff: bool,
+        directives: *const pmix_info_t,
+        ndirs: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) {
+        let server = server()?;
+        let source = procs(source, 1)?.pop();
+        // At once, not by the callback.
+        if channel & STDIN == 0 {
+            return Err(Status::ERR_NOT_SUPPORTED);
+        }
+        server.control_input(source, channel, xoff, array::read(directives, ndirs)?, done(cbfunc, cbdata)).ok()
+    }
+}

@@ -1,0 +1,257 @@
+//! Output of processes and input for them: who wants it, and what is kept for those who may.
+//!
+//! The host brings output; a client has asked for it, or is a tool that is sent its server's own and that of the jobs that it
+//! spawned. What nobody has asked for yet is kept: a job's first lines come before anybody can have asked.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use pmix_client::output::{STDDIAG, STDERR, STDIN, STDOUT};
+use pmix_client::wire::reply::IoPullReply;
+use pmix_client::wire::{FlowControl, IoDelivery, TAG_FLOW_CONTROL, TAG_IOF};
+use pmix_dstore::model::{Info, Nspace, Proc, Rank, Status, Value, keys};
+
+use super::bounds::PULLS_MAX;
+use super::peers::PeerId;
+use super::services::Shape;
+use super::{Engine, Then};
+use crate::completion::Answer;
+use crate::upcall::Upcall;
+
+/// Bytes of output that are kept for those who may ask for it; the oldest goes.
+const KEPT_MAX: usize = 16 << 20;
+/// About what a piece of output takes beside its bytes.
+const PIECE: usize = 128;
+/// The handler of a tool that has asked for nothing.
+const DEFAULT_HANDLER: u64 = 0;
+
+/// What is to be sent to whom.
+#[derive(Default)]
+pub(super) struct Outputs {
+    pulls: BTreeMap<u64, Pull>,
+    last: u64,
+    /// Output that nobody wanted, with the handler left open.
+    kept: VecDeque<IoDelivery>,
+    kept_bytes: usize,
+}
+
+struct Pull {
+    peer: PeerId,
+    /// Whose output.
+    procs: Vec<Proc>,
+    channels: u16,
+    /// The peer's number of its handler.
+    handler: u64,
+    /// The host has answered.
+    is_open: bool,
+}
+
+impl Pull {
+    fn wants(&self, source: &Proc, channel: u16) -> bool {
+        self.is_open && self.channels & channel != 0 && self.procs.iter().any(|proc| is_meant(proc, source))
+    }
+}
+
+/// Whether `proc` names the source; no namespace is any.
+fn is_meant(proc: &Proc, source: &Proc) -> bool {
+    let is_of_rank = proc.rank == Rank::WILDCARD || source.rank == Rank::WILDCARD || proc.rank == source.rank;
+    (proc.nspace.is_empty() || proc.nspace == source.nspace) && is_of_rank
+}
+
+fn len(output: &IoDelivery) -> usize {
+    PIECE + output.data.len() + PIECE * output.infos.len()
+}
+
+impl Outputs {
+    fn add(&mut self, pull: Pull) -> u64 {
+        self.last += 1;
+        self.pulls.insert(self.last, pull);
+        self.last
+    }
+
+    pub fn forget_peer(&mut self, peer: PeerId) {
+        self.pulls.retain(|_, pull| pull.peer != peer);
+    }
+
+    /// A job is no more.
+    pub fn forget_nspace(&mut self, nspace: &Nspace) {
+        self.kept.retain(|output| output.source.nspace != *nspace);
+        self.kept_bytes = self.kept.iter().map(len).sum();
+        // What came of a spawn ends with the job.
+        let is_of_it = |pull: &Pull| pull.handler == DEFAULT_HANDLER && pull.procs.iter().all(|p| p.nspace == *nspace);
+        self.pulls.retain(|_, pull| !is_of_it(pull));
+    }
+
+    fn keep(&mut self, output: IoDelivery) {
+        self.kept_bytes += len(&output);
+        self.kept.push_back(output);
+        while self.kept_bytes > KEPT_MAX {
+            let Some(oldest) = self.kept.pop_front() else { return };
+            self.kept_bytes -= len(&oldest);
+        }
+    }
+}
+
+impl Engine {
+    /// A client asks for output: so is the host, unless the client is the host itself.
+    pub(super) fn pull_output(
+        &mut self,
+        id: PeerId,
+        tag: u32,
+        procs: Vec<Proc>,
+        infos: Vec<Info>,
+        channels: u16,
+        handler: Option<u64>,
+    ) {
+        // Releases before 3.1 do not say it, and could not tell what they are sent.
+        let Some(handler) = handler else { return self.reply_status(id, tag, Status::ERR_NOT_SUPPORTED) };
+        let count = self.outputs_of_procs.pulls.values().filter(|pull| pull.peer == id).count();
+        if id != PeerId::OWN && count >= PULLS_MAX {
+            return self.refuse_more(id, tag, "pulls of output");
+        }
+        let pull = Pull { peer: id, procs: procs.clone(), channels, handler, is_open: false };
+        let number = self.outputs_of_procs.add(pull);
+        if id == PeerId::OWN {
+            return self.pulled(id, tag, number, Status::SUCCESS);
+        }
+        self.upcall(Then::Pulled(id, tag, number), Upcall::IofPull { procs, infos, channels });
+    }
+
+    /// The host forwards what a client asked for, or does not. What has been kept follows the answer.
+    pub(super) fn pulled(&mut self, id: PeerId, tag: u32, number: u64, status: Status) {
+        let Some(pull) = self.outputs_of_procs.pulls.get_mut(&number) else { return };
+        if !matches!(status, Status::SUCCESS | Status::OPERATION_SUCCEEDED) {
+            self.outputs_of_procs.pulls.remove(&number);
+            return self.reply(id, tag, &IoPullReply { status, handler: None });
+        }
+        pull.is_open = true;
+        self.reply(id, tag, &IoPullReply { status: Status::SUCCESS, handler: Some(number) });
+        self.send_kept(number);
+    }
+
+    /// A client wants no more of what it asked for.
+    pub(super) fn stop_output(&mut self, id: PeerId, tag: u32, mut infos: Vec<Info>, number: u64) {
+        if self.outputs_of_procs.pulls.get(&number).is_none_or(|pull| pull.peer != id) {
+            return self.reply_status(id, tag, Status::ERR_NOT_FOUND);
+        }
+        let Some(Pull { procs, channels, .. }) = self.outputs_of_procs.pulls.remove(&number) else { return };
+        if id == PeerId::OWN {
+            return self.reply_status(id, tag, Status::SUCCESS);
+        }
+        infos.push(Info::new(keys::IOF_STOP, Value::Bool(true)));
+        self.upcall(Then::Reply(id, tag, Shape::Status), Upcall::IofPull { procs, infos, channels });
+    }
+
+    /// A client has input for others.
+    pub(super) fn push_input(
+        &mut self,
+        id: PeerId,
+        tag: u32,
+        targets: Vec<Proc>,
+        infos: Vec<Info>,
+        data: Option<Vec<u8>>,
+    ) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        peer.has_pushed = true;
+        let source = peer.proc.clone();
+        self.upcall(Then::Reply(id, tag, Shape::Status), Upcall::PushStdin { source, targets, infos, data });
+    }
+
+    /// Output of a process that the host has.
+    pub fn deliver_output(&mut self, source: Proc, channel: u16, data: Vec<u8>, infos: Vec<Info>) -> Status {
+        if channel & STDIN != 0 || channel == 0 {
+            return Status::ERR_BAD_PARAM;
+        }
+        let mut output = IoDelivery { source, channel, handler: DEFAULT_HANDLER, infos, data };
+        let wanting: Vec<u64> = self
+            .outputs_of_procs
+            .pulls
+            .iter()
+            .filter(|(_, pull)| self.is_for(pull, &output))
+            .map(|(n, _)| *n)
+            .collect();
+        for number in &wanting {
+            self.send_output(*number, &mut output);
+        }
+        if wanting.is_empty() {
+            self.outputs_of_procs.keep(output);
+        }
+        Status::SUCCESS
+    }
+
+    /// Whether output is sent for a pull: never to the process whose it is.
+    fn is_for(&self, pull: &Pull, output: &IoDelivery) -> bool {
+        let peer = self.peers.get(&pull.peer).filter(|peer| peer.admitted && !peer.finalized);
+        pull.wants(&output.source, output.channel) && peer.is_some_and(|peer| peer.proc != output.source)
+    }
+
+    fn send_output(&mut self, number: u64, output: &mut IoDelivery) {
+        let Some(pull) = self.outputs_of_procs.pulls.get(&number) else { return };
+        output.handler = pull.handler;
+        self.send(pull.peer, TAG_IOF, |dialect, version| output.encode(dialect, version));
+    }
+
+    /// Sends what was kept until somebody would ask.
+    fn send_kept(&mut self, number: u64) {
+        for mut output in std::mem::take(&mut self.outputs_of_procs.kept) {
+            let pull = self.outputs_of_procs.pulls.get(&number);
+            if pull.is_some_and(|pull| self.is_for(pull, &output)) {
+                self.send_output(number, &mut output);
+            } else {
+                self.outputs_of_procs.kept.push_back(output);
+            }
+        }
+        self.outputs_of_procs.kept_bytes = self.outputs_of_procs.kept.iter().map(len).sum();
+    }
+
+    /// A tool is sent its server's own output without asking.
+    pub(super) fn pull_for_tool(&mut self, id: PeerId) {
+        let procs = vec![self.config.me.clone()];
+        let channels = STDOUT | STDERR | STDDIAG;
+        self.outputs_of_procs.add(Pull { peer: id, procs, channels, handler: DEFAULT_HANDLER, is_open: true });
+    }
+
+    /// A process asks for new ones, and perhaps for their output; a tool does unless it says otherwise.
+    pub(super) fn channels_of_spawn(&self, id: PeerId, infos: &[Info]) -> u16 {
+        let is_tool = id != PeerId::OWN && self.peers.get(&id).is_some_and(|peer| peer.is_tool);
+        let channels = [(keys::FWD_STDOUT, STDOUT), (keys::FWD_STDERR, STDERR), (keys::FWD_STDDIAG, STDDIAG)];
+        channels.into_iter().fold(0, |mask, (key, channel)| {
+            let said = infos.iter().find(|info| info.key.is(key)).map(|info| info.value.is_true());
+            if said.unwrap_or(is_tool) { mask | channel } else { mask }
+        })
+    }
+
+    /// What a process asked for runs.
+    pub(super) fn spawned(&mut self, id: PeerId, tag: u32, channels: u16, answer: Answer) {
+        let nspace = match &answer {
+            Answer::Spawn(Status::SUCCESS | Status::OPERATION_SUCCEEDED, Some(nspace)) => Some(nspace.clone()),
+            _ => None,
+        };
+        self.reply_answer(id, tag, Shape::Spawn, answer);
+        let Some(nspace) = nspace.filter(|_| channels != 0 && self.peers.contains_key(&id)) else { return };
+        let procs = vec![Proc::new(nspace, Rank::WILDCARD)];
+        let pull = Pull { peer: id, procs, channels, handler: DEFAULT_HANDLER, is_open: true };
+        let number = self.outputs_of_procs.add(pull);
+        self.send_kept(number);
+    }
+
+    /// The host has enough input for the time being, or can take more: whoever has pushed some is told.
+    pub fn control_input(&mut self, source: Option<Proc>, channel: u16, is_off: bool, infos: Vec<Info>) -> Status {
+        if channel & STDIN == 0 {
+            return Status::ERR_NOT_SUPPORTED;
+        }
+        let is_for = |proc: &Proc| source.as_ref().is_none_or(|source| is_meant(source, proc));
+        let told: Vec<PeerId> = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| peer.has_pushed && peer.admitted && !peer.finalized && is_for(&peer.proc))
+            .map(|(id, _)| *id)
+            .collect();
+        let Ok(nobody) = Nspace::new("") else { return Status::ERR_BAD_PARAM };
+        let source = source.unwrap_or_else(|| Proc::new(nobody, Rank::WILDCARD));
+        let control = FlowControl { source, channel, is_off, infos };
+        for id in told {
+            self.send(id, TAG_FLOW_CONTROL, |dialect, version| control.encode(dialect, version));
+        }
+        Status::SUCCESS
+    }
+}
