@@ -107,7 +107,7 @@ const IPV4: &str = "the server listens on IPv4 only";
 const THREAD: &str = "the server has a thread of its own";
 
 /// What a host may ask for and does not get: the attribute, when its value asks for it, and why not.
-const REFUSED: [(&str, fn(&Value) -> bool, &str); 11] = [
+const REFUSED: [(&str, fn(&Value) -> bool, &str); 10] = [
     (keys::TCP_IF_INCLUDE, |value| !names_loopback(value), LOOPBACK),
     (keys::TCP_IF_EXCLUDE, names_loopback, LOOPBACK),
     (keys::SERVER_REMOTE_CONNECTIONS, Value::is_true, LOOPBACK),
@@ -116,7 +116,6 @@ const REFUSED: [(&str, fn(&Value) -> bool, &str); 11] = [
     (keys::EXTERNAL_PROGRESS, Value::is_true, THREAD),
     (keys::EVENT_BASE, |_| true, THREAD),
     (keys::SINGLETON, |_| true, "singletons come as tools do"),
-    (keys::IOF_LOCAL_OUTPUT, Value::is_true, "output is the host's business"),
     (keys::SERVER_SHARE_TOPOLOGY, Value::is_true, "topologies are not shared"),
     (keys::SERVER_ENABLE_MONITORING, Value::is_true, "monitoring is the host's business"),
 ];
@@ -167,7 +166,6 @@ mod tests {
             (keys::EXTERNAL_PROGRESS, Value::Bool(true)),
             (keys::EVENT_BASE, Value::Undef),
             (keys::SINGLETON, Value::string("single.0")),
-            (keys::IOF_LOCAL_OUTPUT, Value::Bool(true)),
             (keys::SERVER_SHARE_TOPOLOGY, Value::Bool(true)),
             (keys::SERVER_ENABLE_MONITORING, Value::Bool(true)),
         ];

@@ -9,6 +9,7 @@
  *   register NSPACE NLOCAL INFOS   registers a namespace: answers with the status
  *   client NSPACE RANK             registers a process of this node
  *   deregister NSPACE              forgets the namespace
+ *   deliver NSPACE RANK TEXT       output of a process, on its standard output: answers with the status
  *   nodemap TEXT, procmap TEXT     the form that the library makes of a map: answers with its bytes, all as %XX
  *   rank NSPACE RANK LIBDIR NAME=VALUE ...
  *                                  starts a rank with this library and these variables; the lines up to one that says
@@ -220,6 +221,17 @@ static void make_map(pmix_status_t (*make)(const char *, char **))
     end_answer(status);
 }
 
+static void deliver(void)
+{
+    pmix_proc_t proc;
+    const char *nspace = next_text(NULL);
+    copy_name(&proc, nspace, strtoul(next_word(), NULL, 10));
+    pmix_byte_object_t output = { .bytes = next_text(&output.size) };
+    fflush(stdout);
+    pmix_status_t status = PMIx_server_IOF_deliver(&proc, PMIX_FWD_STDOUT_CHANNEL, &output, NULL, 0, NULL, NULL);
+    end_answer(status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status);
+}
+
 static void start_rank(void)
 {
     pmix_proc_t proc;
@@ -304,6 +316,8 @@ int main(int argc, char **argv)
             PMIx_server_deregister_nspace(next_text(NULL), NULL, NULL);
         } else if (strcmp(what, "rank") == 0) {
             start_rank();
+        } else if (strcmp(what, "deliver") == 0) {
+            deliver();
         } else if (strcmp(what, "nodemap") == 0) {
             make_map(PMIx_generate_regex);
         } else if (strcmp(what, "procmap") == 0) {

@@ -48,16 +48,19 @@ PLANT
 build() {
     (cd "$copy" && CARGO_TARGET_DIR=$target cargo "$@" 2>&1) || exit 1
 }
-build build -p pmix-ffi
-tests=$(build test --no-run -p pmix-server --lib && build test --no-run -p pmix-tests --test coverage)
+build build -p pmix-ffi -p pmix-tools
+tests=$(build test --no-run --lib -p pmix-client -p pmix-server && build test --no-run -p pmix-tests --test coverage --test output)
 program_of() { # of a test's file
-    local line=tests/coverage.rs
-    [ "$1" = tests/tests/coverage.rs ] || line="unittests src/lib.rs"
-    grep -F "Executable $line (" <<<"$tests" | sed 's/.*(\(.*\))/\1/' | grep -F "$([ "$1" = tests/tests/coverage.rs ] && echo coverage || echo pmix_server)"
+    local program
+    case $1 in
+        tests/tests/*) program=$(basename "$1" .rs) ;;
+        *) program=pmix_${1%%/*} ;;
+    esac
+    grep -o "[^ (]*/deps/$program-[0-9a-f]*" <<<"$tests"
 }
 # The path of a unit test in its crate: server/src/engine/tests.rs is engine::tests, server/src/config.rs is config::tests.
 name_of() {
-    local module=${1#server/src/}
+    local module=${1#*/src/}
     module=${module%.rs}
     case $1 in
         tests/*) echo "$2" ;;

@@ -533,3 +533,17 @@ fn server_name_and_address() {
     assert_eq!((ended.code(), ended.stdout.as_str()), (71, ""), "{ended}");
     assert!(ended.stderr.contains("registry: PMIx_server_init: "), "{ended}");
 }
+
+#[test]
+fn local_output() {
+    for row in rows_of("local_output") {
+        for is_wanted in [true, false] {
+            let init = format!("init {} bool {}", row.key, u8::from(is_wanted));
+            let ended = registry::ended(
+                Library::ours(),
+                &format!("{init}\nregister job 1 pmix.job.size uint32 1\ndeliver job 0 text%0A\n"),
+            );
+            assert_eq!(ended.stdout.lines().any(|line| line == "text"), is_wanted, "{ended}");
+        }
+    }
+}
