@@ -106,8 +106,11 @@ const LOOPBACK: &str = "the server listens on the loopback interface only";
 const IPV4: &str = "the server listens on IPv4 only";
 const THREAD: &str = "the server has a thread of its own";
 
-/// What a host may ask for and does not get: the attribute, when its value asks for it, and why not.
-const REFUSED: [(&str, fn(&Value) -> bool, &str); 10] = [
+/// The attribute, when its value asks for what it stands for, and why a host does not get that.
+type Refusal = (&'static str, fn(&Value) -> bool, &'static str);
+
+/// What a host may ask for and does not get.
+const REFUSED: [Refusal; 10] = [
     (keys::TCP_IF_INCLUDE, |value| !names_loopback(value), LOOPBACK),
     (keys::TCP_IF_EXCLUDE, names_loopback, LOOPBACK),
     (keys::SERVER_REMOTE_CONNECTIONS, Value::is_true, LOOPBACK),

@@ -136,7 +136,7 @@ fn told_to_host(hello: &Hello, user: (u32, u32)) -> Result<Vec<Info>> {
     ];
     let mut infos = Info::copies(&hello.infos)?;
     infos.retain(|info| !OURS.iter().any(|key| info.key.is(key)));
-    infos.push(Info::new(keys::CREDENTIAL, Value::ByteObject(room::copy(&hello.credential)?.into())));
+    infos.push(Info::new(keys::CREDENTIAL, Value::ByteObject(room::copy(&hello.credential)?)));
     infos.push(Info::new(keys::VERSION_INFO, Value::string(hello.version.as_str())));
     infos.push(Info::new(keys::USERID, Value::Uint32(user.0)));
     infos.push(Info::new(keys::GRPID, Value::Uint32(user.1)));
