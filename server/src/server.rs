@@ -209,7 +209,7 @@ impl Server {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake = EventFd::from_flags(flags).map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
         let (me, hostname) = (config.me.clone(), config.hostname.clone());
-        let settings = config.clone();
+        let (settings, uri) = (config.clone(), crate::env::uri(&config, port));
         let inner = Arc::new_cyclic(|inner: &Weak<Inner>| Inner {
             engine: Arc::new(Mutex::new(Engine::new(config, port, inner.clone()))),
             host,
@@ -220,7 +220,7 @@ impl Server {
             thread: OnceLock::new(),
         });
         let link = Arc::new(OwnLink(Arc::downgrade(&inner)));
-        let client = Arc::new(Client::with_link(me.clone(), hostname.clone().into_bytes(), link));
+        let client = Arc::new(Client::with_link(me.clone(), hostname.clone().into_bytes(), uri, link));
         // Set once, here.
         let _ = inner.client.set(Arc::downgrade(&client));
         let serving = Loop::new(inner.clone(), tcp).map_err(failed)?;
@@ -495,7 +495,7 @@ mod tests {
 
     use pmix_client::wire::{Header, Hello, PeerKind, Request, Version};
     use pmix_dstore::codec::BufferType;
-    use pmix_dstore::model::{Key, Pdata, Rank};
+    use pmix_dstore::model::{Key, Pdata, Rank, Value, keys};
 
     use super::*;
     use crate::Completion;
@@ -532,6 +532,19 @@ mod tests {
         assert_eq!(waiting.join().unwrap(), Err(Status::ERR_LOST_CONNECTION));
         let later = server.client().lookup(vec![c"never".into()], Vec::new()).wait();
         assert_eq!(later.map(drop), Err(Status::ERR_UNREACH));
+    }
+
+    #[test]
+    fn a_server_knows_itself_and_where_it_listens() {
+        let server = Server::init(Arc::new(Silent), &[]).unwrap();
+        let (client, me) = (server.client(), server.me().clone());
+        let nobody = Proc { nspace: me.nspace.clone(), rank: Rank::UNDEF };
+        assert_eq!(client.get_value(&nobody, keys::PROCID, &[]), Ok(Value::Proc(me.clone())));
+        let port = address(&server, &me).port();
+        let uri = Value::string(format!("{}.{};tcp4://127.0.0.1:{port}", me.nspace, me.rank));
+        assert_eq!(client.get_value(&me, keys::SERVER_URI, &[]), Ok(uri.clone()));
+        assert_eq!(client.get_value(&me, keys::MYSERVER_URI, &[]), Ok(uri));
+        server.finalize();
     }
 
     /// Where a server listens for stock clients.

@@ -242,7 +242,17 @@ fn wrong_calls_are_refused_as_by_stock_libraries() {
 #[test]
 fn calls_of_one_process_answer_the_same() {
     let count = times(2_000, 20_000);
-    for words in ["fixed".to_owned(), format!("generated {SEED} 0 {count}")] {
+    one_process(["fixed".to_owned(), format!("generated {SEED} 0 {count}")]);
+}
+
+/// The same, except that the arguments of wrong calls are never let go of.
+#[test]
+fn wrong_calls_of_one_process_answer_the_same() {
+    one_process(["null", "before", "after"].map(str::to_owned));
+}
+
+fn one_process(chunks: impl IntoIterator<Item = String>) {
+    for words in chunks {
         let traces = Traces::begin();
         let alone = Run::new(program_with("calls", Library::ours()), Library::ours());
         let alone = alone.traced(&traces).env("CALLS_ALONE", "1").args(&words).succeed();
