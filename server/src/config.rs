@@ -183,6 +183,14 @@ mod tests {
     }
 
     #[test]
+    fn the_mode_of_sockets_is_read() {
+        let mode = |infos: &[Info]| Config::read(infos).map(|config| config.socket_mode);
+        assert_eq!(mode(&[]), Ok(0o666));
+        assert_eq!(mode(&[Info::new(keys::SOCKET_MODE, Value::Uint32(0o100_600))]), Ok(0o600));
+        assert_eq!(mode(&[Info::new(keys::SOCKET_MODE, Value::string("rw"))]), Err(Status::ERR_BAD_PARAM));
+    }
+
+    #[test]
     fn what_asks_for_nothing_beyond_what_there_is_is_taken() {
         let asked = [
             (keys::TCP_IF_INCLUDE, Value::string("127.0.0.0/8")),

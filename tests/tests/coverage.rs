@@ -547,3 +547,15 @@ fn local_output() {
         }
     }
 }
+
+#[test]
+fn without_data() {
+    for row in rows_of("without_data") {
+        for is_asked in [true, false] {
+            let register = format!("register job 0 {} bool {} pmix.job.size uint32 4", row.key, u8::from(is_asked));
+            let get = format!("get job {WILDCARD} pmix.job.size {OPTIONAL}");
+            let answers = registry::run(Library::ours(), &format!("{register}\n{get}\n"));
+            assert_eq!(answers[1] == "uint32 4 status 0", !is_asked, "{answers:?}");
+        }
+    }
+}
