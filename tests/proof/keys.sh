@@ -38,11 +38,12 @@ pub fn is_lost(key: &[u8]) -> bool {
 }
 """)
 replace("dstore/src/model/mod.rs", "pub use names::{", "pub use names::{is_lost, ")
-get = "client/src/get.rs"
-text = open(sys.argv[1] + "/" + get).read()
-at = text.index("        match key {\n            OPTIONAL")
-text = text[:at] + "        if pmix_dstore::model::is_lost(key) {\n            return;\n        }\n" + text[at:]
-open(sys.argv[1] + "/" + get, "w").write(text)
+import re
+get = sys.argv[1] + "/client/src/get.rs"
+entry = r"(pub fn apply(?:_number)?\(&mut self, key: &\[u8\], [^)]*\) \{\n)"
+text, count = re.subn(entry, r"\1        if pmix_dstore::model::is_lost(key) {\n            return;\n        }\n", open(get).read())
+assert count == 2, get
+open(get, "w").write(text)
 PLANT
 
 build() {
