@@ -211,15 +211,11 @@ static long resident_kib(void)
     return resident * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-static void hold(int percent)
+static void hold(int percent, int idle)
 {
-    static int first;
     int descriptors = count_entries("/proc/self/fd");
-    if (first == 0) {
-        first = descriptors;
-    }
-    /* The last client's connection may be about to be closed. */
-    for (int wait = 0; descriptors != first && wait < 1000; wait++) {
+    /* The server's thread may be about to close some. */
+    for (int wait = 0; descriptors > idle && wait < 1000; wait++) {
         usleep(10000);
         descriptors = count_entries("/proc/self/fd");
     }
@@ -260,6 +256,7 @@ static void run_jobs(int jobs)
     add(&infos, PMIX_SERVER_TMPDIR, value_string(getenv("TMPDIR")));
     expect("PMIx_server_init", PMIx_server_init(&module, infos.items, infos.count));
     free_infos(&infos);
+    int idle = count_entries("/proc/self/fd");
     for (int job = 1; job <= jobs; job++) {
         char name[32];
         snprintf(name, sizeof(name), "job-%d", job);
@@ -279,7 +276,7 @@ static void run_jobs(int jobs)
         PMIx_server_deregister_client(&proc, NULL, NULL);
         PMIx_server_deregister_nspace(proc.nspace, NULL, NULL);
         if (job == jobs / 10 || job == jobs / 2 || job == jobs) {
-            hold((int) (100LL * job / jobs));
+            hold((int) (100LL * job / jobs), idle);
         }
     }
     expect("PMIx_server_finalize", PMIx_server_finalize());

@@ -63,8 +63,9 @@ fn a_busy_server_forks() {
 
 /// What a host of many jobs says that it holds, and how many KiB of memory.
 fn held(ended: &Ended, when: &str) -> (Vec<String>, u64) {
-    let line = ended.stdout.lines().find_map(|line| line.split_once(when)).map(|(_, held)| held);
-    let mut held: Vec<String> = line.unwrap_or_else(|| panic!("{when}: {ended}")).split(", ").map(str::to_owned).collect();
+    let line = ended.stdout.lines().find_map(|line| line.strip_prefix(when));
+    let mut held: Vec<String> =
+        line.unwrap_or_else(|| panic!("{when}: {ended}")).split(", ").map(str::to_owned).collect();
     let memory = held.pop().and_then(|memory| memory.strip_suffix(" KiB")?.parse().ok());
     (held, memory.expect("a number of KiB"))
 }
@@ -75,8 +76,8 @@ fn a_server_outlives_its_jobs_and_keeps_nothing_of_them() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let run = Run::new(program("cycle"), Library::ours()).env("TMPDIR", directory.path());
     let ended = run.args(&format!("jobs {}", times(1000, 100_000))).within(times(1, 20)).succeed();
-    let (early, memory) = held(&ended, "] 10 %: ");
-    for when in ["] 50 %: ", "] 100 %: "] {
+    let (early, memory) = held(&ended, "10 %: ");
+    for when in ["50 %: ", "100 %: "] {
         let (later, more) = held(&ended, when);
         assert_eq!(later, early, "{ended}");
         assert!(more < memory + 512, "{ended}");
