@@ -26,7 +26,7 @@ use crate::output::Outputs;
 use crate::overlay::Origin;
 use crate::wire::reply::{FenceReply, StatusReply};
 use crate::wire::{FlowControl, IoDelivery, Notification, Reply, Request, jobinfo};
-use crate::{Environment, Event, Link, singleton};
+use crate::{Environment, Event, Job, Link, singleton};
 
 /// A server may be busy with thousands of processes; one that says nothing for so long says nothing any more.
 const CONNECT_TIME: Duration = Duration::from_secs(300);
@@ -286,6 +286,16 @@ impl Client {
     /// Runs the handlers for an event that came from the server.
     pub fn deliver(&self, event: Event) {
         self.inner.deliver(event);
+    }
+
+    /// Runs `job` on the thread where callbacks run, after those already due and never inside this call.
+    pub fn later(&self, job: Job) {
+        self.inner.link.defer(job);
+    }
+
+    /// The name of this process's node.
+    pub fn hostname(&self) -> String {
+        String::from_utf8_lossy(self.inner.local.hostname()).into_owned()
     }
 
     /// Tells the server that this process is done, and ends the connection.

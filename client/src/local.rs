@@ -85,6 +85,11 @@ impl Local {
         Local { me, name, hostname, overlay: Overlay::new(), view, job, known: Known::default() }
     }
 
+    /// The name of this process's node.
+    pub fn hostname(&self) -> &[u8] {
+        &self.hostname
+    }
+
     /// Whether `nspace` is the own namespace.
     #[inline]
     pub fn is_own(&self, nspace: &[u8]) -> bool {
