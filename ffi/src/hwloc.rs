@@ -1,13 +1,13 @@
-//! hwloc's bitmaps, for those who ask for a cpuset.
+//! hwloc's bitmaps and topologies, for those who ask for a cpuset or a topology.
 //!
-//! A `pmix_cpuset_t` holds a bitmap of hwloc's, which the caller passes on to hwloc's own functions, so it must be a real one. Few
-//! processes ask for one: the library is not linked to hwloc, whose loading each rank's start would pay for, but opens it
+//! A `pmix_cpuset_t` holds a bitmap of hwloc's and a `pmix_topology_t` a topology, which the caller passes on to hwloc's own functions,
+//! so they must be real ones. Few processes ask for one: the library is not linked to hwloc, whose loading each rank's start would pay for, but opens it
 //! when it is first needed.
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulong, c_void};
 use std::mem::transmute;
-use std::ptr;
 use std::sync::LazyLock;
+use std::{ptr, slice};
 
 use pmix_dstore::model::{Result, Status};
 
@@ -18,17 +18,109 @@ pub const SOURCE: &[u8] = b"hwloc";
 /// Longer numbers than any processor's: a list from elsewhere must not make a bitmap of gigabytes.
 const DIGITS_MAX: usize = 7;
 
-/// The functions of hwloc 2 that are used here.
-pub struct Hwloc {
-    alloc: unsafe extern "C" fn() -> *mut c_void,
-    free: unsafe extern "C" fn(*mut c_void),
-    set: unsafe extern "C" fn(*mut c_void, c_uint) -> c_int,
-    read: unsafe extern "C" fn(*mut c_void, *const c_char) -> c_int,
-    write: unsafe extern "C" fn(*mut *mut c_char, *const c_void) -> c_int,
+/// `struct hwloc_obj` of hwloc 2, as far as it is read here.
+#[repr(C)]
+pub struct Object {
+    /// `hwloc_obj_type_t`.
+    pub kind: c_int,
+    subtype: *mut c_char,
+    os_index: c_uint,
+    /// Its name, of devices.
+    pub name: *mut c_char,
+    total_memory: u64,
+    /// A union; of devices of the operating system it begins with their kind.
+    pub attributes: *const c_int,
+    /// Its level; negative outside the tree.
+    pub depth: c_int,
+    logical_index: c_uint,
+    next_cousin: *mut Object,
+    prev_cousin: *mut Object,
+    /// What it is a part of.
+    pub parent: *const Object,
+    sibling_rank: c_uint,
+    next_sibling: *mut Object,
+    prev_sibling: *mut Object,
+    arity: c_uint,
+    children: *mut *mut Object,
+    first_child: *mut Object,
+    last_child: *mut Object,
+    symmetric_subtree: c_int,
+    memory_arity: c_uint,
+    memory_first_child: *mut Object,
+    io_arity: c_uint,
+    io_first_child: *mut Object,
+    misc_arity: c_uint,
+    misc_first_child: *mut Object,
+    /// Its processors; devices have none.
+    pub cpuset: *const c_void,
+    complete_cpuset: *mut c_void,
+    nodeset: *mut c_void,
+    complete_nodeset: *mut c_void,
+    /// What is said about it.
+    pub infos: *const [*const c_char; 2],
+    /// How much.
+    pub infos_count: c_uint,
+}
+
+/// Declares functions of hwloc's, and how they are found.
+macro_rules! functions {
+    ($($name:ident = $symbol:literal: ($($arg:ty),*) $(-> $answer:ty)?;)+) => {
+        /// The functions of hwloc 2 that are used here.
+        pub struct Hwloc {
+            $($name: unsafe extern "C" fn($($arg),*) $(-> $answer)?,)+
+        }
+
+        impl Hwloc {
+            fn find(find: impl Fn(&CStr) -> Option<*mut c_void>) -> Option<Hwloc> {
+                Some(Hwloc {
+                    $($name: {
+                        let symbol = find($symbol)?;
+                        // SAFETY: the functions of hwloc's second major release, which the file's name stands for, have these types.
+                        unsafe { transmute::<*mut c_void, unsafe extern "C" fn($($arg),*) $(-> $answer)?>(symbol) }
+                    },)+
+                })
+            }
+        }
+    };
+}
+
+functions! {
+    alloc = c"hwloc_bitmap_alloc": () -> *mut c_void;
+    free = c"hwloc_bitmap_free": (*mut c_void);
+    set = c"hwloc_bitmap_set": (*mut c_void, c_uint) -> c_int;
+    is_full = c"hwloc_bitmap_isfull": (*const c_void) -> c_int;
+    intersects = c"hwloc_bitmap_intersects": (*const c_void, *const c_void) -> c_int;
+    is_included = c"hwloc_bitmap_isincluded": (*const c_void, *const c_void) -> c_int;
+    read = c"hwloc_bitmap_list_sscanf": (*mut c_void, *const c_char) -> c_int;
+    write = c"hwloc_bitmap_list_asprintf": (*mut *mut c_char, *const c_void) -> c_int;
+    init = c"hwloc_topology_init": (*mut *mut c_void) -> c_int;
+    set_flags = c"hwloc_topology_set_flags": (*mut c_void, c_ulong) -> c_int;
+    set_io_filter = c"hwloc_topology_set_io_types_filter": (*mut c_void, c_int) -> c_int;
+    set_components = c"hwloc_topology_set_components": (*mut c_void, c_ulong, *const c_char) -> c_int;
+    set_xml = c"hwloc_topology_set_xmlbuffer": (*mut c_void, *const c_char, c_int) -> c_int;
+    load = c"hwloc_topology_load": (*mut c_void) -> c_int;
+    destroy = c"hwloc_topology_destroy": (*mut c_void);
+    export = c"hwloc_topology_export_xmlbuffer": (*mut c_void, *mut *mut c_char, *mut c_int, c_ulong) -> c_int;
+    free_xml = c"hwloc_free_xmlbuffer": (*mut c_void, *mut c_char);
+    api_version = c"hwloc_get_api_version": () -> c_uint;
+    get_support = c"hwloc_topology_get_support": (*mut c_void) -> *const [*mut u8; 3];
+    depth = c"hwloc_topology_get_depth": (*const c_void) -> c_int;
+    kind_at = c"hwloc_get_depth_type": (*const c_void, c_int) -> c_int;
+    count_at = c"hwloc_get_nbobjs_by_depth": (*const c_void, c_int) -> c_uint;
+    object_at = c"hwloc_get_obj_by_depth": (*const c_void, c_int, c_uint) -> *const Object;
 }
 
 /// hwloc, once somebody has asked for it; it stays.
 static HWLOC: LazyLock<Option<Hwloc>> = LazyLock::new(Hwloc::open);
+
+/// `HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM`: what was read elsewhere is this machine.
+const IS_THIS_SYSTEM: c_ulong = 1 << 1;
+/// `HWLOC_TYPE_FILTER_KEEP_IMPORTANT`.
+const KEEP_IMPORTANT: c_int = 3;
+/// `HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST`.
+const LEAVE_OUT: c_ulong = 1;
+/// `HWLOC_TOPOLOGY_EXPORT_XML_FLAG_V1`.
+const OF_V1: c_ulong = 1;
 
 impl Hwloc {
     /// hwloc, which is opened now if nobody has needed it before.
@@ -45,27 +137,172 @@ impl Hwloc {
         if library.is_null() {
             return None;
         }
-        let find = |name: &CStr| {
+        Hwloc::find(|name: &CStr| {
             // SAFETY: the library is open and stays so.
             let symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
             Some(symbol).filter(|symbol| !symbol.is_null())
-        };
-        // SAFETY: the functions of hwloc's second major release, which the file's name stands for, have these types.
-        unsafe {
-            Some(Hwloc {
-                alloc: transmute::<*mut c_void, unsafe extern "C" fn() -> *mut c_void>(find(c"hwloc_bitmap_alloc")?),
-                free: transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void)>(find(c"hwloc_bitmap_free")?),
-                set: transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void, c_uint) -> c_int>(find(
-                    c"hwloc_bitmap_set",
-                )?),
-                read: transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void, *const c_char) -> c_int>(find(
-                    c"hwloc_bitmap_list_sscanf",
-                )?),
-                write: transmute::<*mut c_void, unsafe extern "C" fn(*mut *mut c_char, *const c_void) -> c_int>(find(
-                    c"hwloc_bitmap_list_asprintf",
-                )?),
-            })
+        })
+    }
+
+    /// Loads a topology: from XML, or else by looking at the machine (or at what `HWLOC_XMLFILE` or `HWLOC_SYNTHETIC` name).
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED` where hwloc cannot.
+    pub fn topology(&self, xml: Option<&CStr>) -> Result<*mut c_void> {
+        let mut topology = ptr::null_mut();
+        // SAFETY: a place for the topology.
+        if unsafe { (self.init)(&mut topology) } != 0 {
+            return Err(Status::ERR_NOMEM);
         }
+        // SAFETY: the topology is hwloc's and ours alone; the XML is a C string, counted with its NUL.
+        let is_loaded = unsafe {
+            let read = xml.is_none_or(|xml| {
+                let len = xml.count_bytes() + 1;
+                c_int::try_from(len).is_ok_and(|len| (self.set_xml)(topology, xml.as_ptr(), len) == 0)
+            });
+            let flags = if xml.is_some() { IS_THIS_SYSTEM } else { 0 };
+            // A program's own use of OpenGL does not bear this component.
+            (self.set_components)(topology, LEAVE_OUT, c"gl".as_ptr());
+            read && (self.set_io_filter)(topology, KEEP_IMPORTANT) == 0
+                && (self.set_flags)(topology, flags) == 0
+                && (self.load)(topology) == 0
+        };
+        if is_loaded {
+            return Ok(topology);
+        }
+        // SAFETY: as above; nobody else has it.
+        unsafe { (self.destroy)(topology) };
+        Err(Status::ERR_NOT_SUPPORTED)
+    }
+
+    /// Frees a topology.
+    ///
+    /// # Safety
+    /// It is one of hwloc's that nobody uses any more.
+    pub unsafe fn destroy_topology(&self, topology: *mut c_void) {
+        // SAFETY: the caller's promise.
+        unsafe { (self.destroy)(topology) }
+    }
+
+    /// The XML of a topology, in the form of hwloc 2 or of hwloc 1.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED`.
+    ///
+    /// # Safety
+    /// It is one of hwloc's.
+    pub unsafe fn xml(&self, topology: *mut c_void, of_v1: bool) -> Result<CString> {
+        let (mut text, mut len) = (ptr::null_mut(), 0);
+        // SAFETY: the caller's promise; hwloc sets text and length.
+        let made = unsafe { (self.export)(topology, &mut text, &mut len, if of_v1 { OF_V1 } else { 0 }) };
+        if made != 0 || text.is_null() {
+            return Err(Status::ERR_NOT_SUPPORTED);
+        }
+        // SAFETY: a C string that hwloc made for us.
+        let xml = unsafe { CStr::from_ptr(text) }.to_owned();
+        // SAFETY: as hwloc wants it back.
+        unsafe { (self.free_xml)(topology, text) };
+        Ok(xml)
+    }
+
+    /// What a topology supports, as hwloc keeps it: bytes for what it found, for binding to processors and to memory.
+    ///
+    /// # Safety
+    /// It is one of hwloc's.
+    unsafe fn support_of(&self, topology: *mut c_void) -> [(*mut u8, usize); 3] {
+        // SAFETY: the function needs nothing.
+        let found = match unsafe { (self.api_version)() } {
+            ..0x2_01_00 => 3,
+            ..0x2_04_00 => 5,
+            _ => 6,
+        };
+        // SAFETY: the caller's promise.
+        let [discovery, processors, memory] = unsafe { *(self.get_support)(topology) };
+        [(discovery, found), (processors, 11), (memory, 15)]
+    }
+
+    /// What a topology supports, which its XML does not tell to all releases of hwloc.
+    ///
+    /// # Safety
+    /// It is one of hwloc's.
+    pub unsafe fn support(&self, topology: *mut c_void) -> Vec<u8> {
+        // SAFETY: the caller's promise; hwloc's structures have so many bytes.
+        let parts = unsafe { self.support_of(topology).map(|(at, len)| slice::from_raw_parts(at, len)) };
+        parts.concat()
+    }
+
+    /// Has a topology support what another one did, where the other one's hwloc knew as much.
+    ///
+    /// # Safety
+    /// It is one of hwloc's, and ours alone.
+    pub unsafe fn set_support(&self, topology: *mut c_void, support: &[u8]) {
+        // SAFETY: the caller's promise.
+        let parts = unsafe { self.support_of(topology) };
+        if support.len() != parts.iter().map(|(_, len)| len).sum::<usize>() {
+            return;
+        }
+        let mut rest = support;
+        for (at, len) in parts {
+            // SAFETY: hwloc's structures have so many bytes, and so has what is left.
+            unsafe { at.copy_from_nonoverlapping(rest.as_ptr(), len) };
+            rest = &rest[len..];
+        }
+    }
+
+    /// How many levels the tree of a topology has.
+    ///
+    /// # Safety
+    /// It is one of hwloc's.
+    pub unsafe fn levels(&self, topology: *const c_void) -> c_int {
+        // SAFETY: the caller's promise.
+        unsafe { (self.depth)(topology) }
+    }
+
+    /// What is on a level.
+    ///
+    /// # Safety
+    /// As [`Hwloc::levels`].
+    pub unsafe fn kind(&self, topology: *const c_void, level: c_int) -> c_int {
+        // SAFETY: the caller's promise.
+        unsafe { (self.kind_at)(topology, level) }
+    }
+
+    /// The objects of a level, which live as long as the topology.
+    ///
+    /// # Safety
+    /// As [`Hwloc::levels`], for `'a`.
+    pub unsafe fn objects<'a>(&self, topology: *const c_void, level: c_int) -> impl Iterator<Item = &'a Object> {
+        // SAFETY: the caller's promise.
+        let count = unsafe { (self.count_at)(topology, level) };
+        // SAFETY: the caller's promise; an index below the count.
+        (0..count).filter_map(move |index| unsafe { (self.object_at)(topology, level, index).as_ref() })
+    }
+
+    /// Whether a bitmap is everything.
+    ///
+    /// # Safety
+    /// The bitmap is one of hwloc's.
+    pub unsafe fn is_everything(&self, bitmap: *const c_void) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { (self.is_full)(bitmap) != 0 }
+    }
+
+    /// Whether two bitmaps have something in common.
+    ///
+    /// # Safety
+    /// The bitmaps are hwloc's.
+    pub unsafe fn meet(&self, one: *const c_void, other: *const c_void) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { (self.intersects)(one, other) != 0 }
+    }
+
+    /// Whether all of a bitmap is in another one.
+    ///
+    /// # Safety
+    /// The bitmaps are hwloc's.
+    pub unsafe fn is_within(&self, part: *const c_void, whole: *const c_void) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { (self.is_included)(part, whole) != 0 }
     }
 
     fn empty(&self) -> Result<*mut c_void> {
