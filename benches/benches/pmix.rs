@@ -1,6 +1,7 @@
 //! What calls cost and how long ranks take to get ready, beside the stock library and what the machine can do.
 //!
-//! `make bench`, or `cargo bench -p pmix-benches --bench pmix -- [--rounds N] [--peer DIR]... [--full] [--json] [--plot FILE]`.
+//! `make bench`, or `cargo bench -p pmix-benches --bench pmix -- [--rounds N] [--peer DIR]... [--full] [--out DIR]`. What it prints is
+//! also written to `bench.txt` in the directory, the same as JSON to `bench.json`, and a plot of the calls to `bench.svg`.
 //! Each round runs the same programs (`benches/programs`) with each library in turn, on the server's and the clients' side;
 //! figures are medians over the rounds, ratios are taken within a round. `--peer` adds a directory with another release's
 //! `libpmix.so.2`, `--full` a job of 1,048,576 ranks, which takes 10 GiB of memory with the stock library.
@@ -20,13 +21,12 @@ struct Options {
     rounds: usize,
     peers: Vec<PathBuf>,
     is_full: bool,
-    is_json: bool,
-    plot: Option<PathBuf>,
+    out: Option<PathBuf>,
 }
 
 impl Options {
     fn read() -> Result<Options, Failure> {
-        let mut options = Options { rounds: 5, peers: Vec::new(), is_full: false, is_json: false, plot: None };
+        let mut options = Options { rounds: 5, peers: Vec::new(), is_full: false, out: None };
         let mut args = env::args().skip(1);
         while let Some(arg) = args.next() {
             let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
@@ -34,8 +34,7 @@ impl Options {
                 "--rounds" => options.rounds = value()?.parse()?,
                 "--peer" => options.peers.push(value()?.into()),
                 "--full" => options.is_full = true,
-                "--json" => options.is_json = true,
-                "--plot" => options.plot = Some(value()?.into()),
+                "--out" => options.out = Some(value()?.into()),
                 // Cargo's own.
                 "--bench" => {}
                 _ => return Err(format!("unknown argument {arg}").into()),
@@ -94,13 +93,13 @@ fn main() -> Result<(), Failure> {
     eprintln!();
     let sections: Vec<_> = rows.iter().map(|row| row.section).collect();
     rows.sort_by_key(|row| sections.iter().position(|section| *section == row.section));
-    if options.is_json {
-        println!("{}", json(&rows, &contenders, &limits));
-    } else {
-        print!("{}", text(&rows, &contenders, &limits, options.rounds));
-    }
-    if let Some(file) = options.plot {
-        fs::write(file, plot(&rows))?;
+    let text = text(&rows, &contenders, &limits, options.rounds);
+    print!("{text}");
+    if let Some(out) = options.out {
+        fs::create_dir_all(&out)?;
+        fs::write(out.join("bench.txt"), text)?;
+        fs::write(out.join("bench.json"), json(&rows, &contenders, &limits))?;
+        fs::write(out.join("bench.svg"), plot(&rows, &limits))?;
     }
     Ok(())
 }
@@ -124,18 +123,22 @@ fn measure(library: &PathBuf, is_full: bool) -> Result<Vec<Figure>, Failure> {
         figures.push(("one call", name.clone(), "ns", fields[0]));
         figures.push(("one call, 99 of 100", name, "ns", fields[1]));
     }
-    for threads in [1, 2] {
-        let args = format!("--calls 100000 --threads {threads} --class local-key");
-        for (_, fields) in lines(&host("--clients 2", "calls", &args)?, "threads") {
-            figures.push((
-                "calls of several threads at once",
-                format!("local key, {threads} threads"),
-                "ns/call",
-                1e6 / fields[1],
-            ));
+    for class in ["local-key", "rank-number", "pointer"] {
+        for threads in [1, 2] {
+            let args = format!("--calls 100000 --threads {threads} --class {class}");
+            for (_, fields) in lines(&host("--clients 2", "calls", &args)?, "threads") {
+                let name = format!("{class}, {threads} threads");
+                figures.push(("calls of several threads at once", name, "ns/call", 1e6 / fields[1]));
+            }
         }
     }
-    for clients in [2, 8, 32] {
+    for clients in [2, 32, 128] {
+        let said = host(&format!("--clients {clients}"), "calls", "--calls 20000 --cpu 0 --class local-key")?;
+        for (class, fields) in lines(&said, "class") {
+            figures.push(("one call among ranks of a node", format!("{class}, {clients} ranks"), "ns", fields[0]));
+        }
+    }
+    for clients in [2, 8, 32, 128] {
         let shape = format!("--clients {clients}");
         let started = slowest(&host(&shape, "wire", "--exec")?, 1);
         let ready = slowest(&host(&shape, "wire", "")?, 1);
@@ -150,8 +153,15 @@ fn measure(library: &PathBuf, is_full: bool) -> Result<Vec<Figure>, Failure> {
     figures.push(("ready after the first fence", "4 servers of 32 ranks".into(), "ms", slowest(&all, 1)));
     figures.push(("all peers' keys", "4 servers of 32 ranks, slowest".into(), "ms", slowest(&all, 3)));
     figures.push(("memory of a rank", "written until the first fence is over".into(), "KiB", slowest(&all, 2)));
-    let volume = host("--servers 4 --clients 8", "wire", "--len 4096 --keys 256")?;
-    figures.push(("ready after the first fence", "4 servers of 8 ranks, 32 MiB".into(), "ms", slowest(&volume, 1)));
+    let volume = host("--servers 4 --clients 8", "wire", "--len 4096 --keys 1 --fences 1 --more 256")?;
+    for (_, fields) in lines(&volume, "fence") {
+        figures.push(("a collecting fence", "4 servers of 8 ranks, 32 MiB".into(), "ms", fields[0]));
+    }
+    let often = lines(&host("--servers 4 --clients 8 --timeout 300", "wire", "--fences 1000")?, "fence");
+    for (name, range) in [("first to tenth", 0..10), ("991st to 1000th", 990..1000)] {
+        let times = often.get(range).unwrap_or_default().iter().map(|(_, fields)| fields[0]);
+        figures.push(("a collecting fence", format!("of 1000, {name}"), "ms", median(&times.collect::<Vec<_>>())));
+    }
 
     let mut registered = |shape: &str, name: &str| -> Result<(), Failure> {
         let said = host(shape, "wire", "")?;
@@ -273,8 +283,8 @@ fn json(rows: &[Row], contenders: &[Contender], limits: &str) -> String {
     format!("{{\"limits_ns\":{{{}}},\"rows\":[{}]}}", limits.join(","), rows.join(","))
 }
 
-/// The calls as bars on a logarithmic scale, of the stock library and ours.
-fn plot(rows: &[Row]) -> String {
+/// The calls as bars on a logarithmic scale, of the stock library and ours, and what a lookup and a copy cost at least.
+fn plot(rows: &[Row], limits: &str) -> String {
     let calls: BTreeMap<_, _> =
         rows.iter().filter(|row| row.section == "one call").map(|row| (&row.name, row)).collect();
     let (left, width, step) = (150.0, 600.0, 30.0);
@@ -305,6 +315,15 @@ fn plot(rows: &[Row]) -> String {
             );
         }
     }
+    for (name, fields) in lines(limits, "limit").iter().filter(|(name, _)| ["lookup", "copy"].contains(&name.as_str()))
+    {
+        let at = left + x(fields[0]);
+        let _ = writeln!(
+            svg,
+            "<line x1=\"{at:.1}\" y1=\"6\" x2=\"{at:.1}\" y2=\"{}\" stroke=\"#d62728\" stroke-dasharray=\"3\"><title>{name}</title></line>",
+            height - 28.0
+        );
+    }
     let foot = height - 12.0;
     for (power, label) in [(1, "10 ns"), (2, "100 ns"), (3, "1 µs"), (4, "10 µs"), (5, "100 µs")] {
         let _ = writeln!(
@@ -315,7 +334,7 @@ fn plot(rows: &[Row]) -> String {
     }
     let _ = writeln!(
         svg,
-        "<text x=\"8\" y=\"{foot}\"><tspan fill=\"#808080\">stock</tspan> <tspan fill=\"#1f77b4\">ours</tspan></text>"
+        "<text x=\"8\" y=\"{foot}\"><tspan fill=\"#808080\">stock</tspan> <tspan fill=\"#1f77b4\">ours</tspan> <tspan fill=\"#d62728\">limits</tspan></text>"
     );
     svg.push_str("</svg>\n");
     svg

@@ -1,6 +1,6 @@
 /* What calls of a client cost, class by class, under benches/programs/host.c.
  *
- *   calls [--calls N] [--class NAME] [--count] [--threads T] [--cpu C]
+ *   calls [--calls N] [--class NAME] [--count] [--threads T] [--cpu C] [--check N]
  *
  * Every rank puts eight keys of 64 bytes and enters a collecting fence. Then rank 0 makes the calls of each class and
  * prints a line for it, while the others sleep in the next fence:
@@ -13,6 +13,7 @@
  *   --count        under valgrind: has the instructions of each class dumped, which follow a call each that is not counted
  *   --threads T    calls from so many threads at once, and prints thousands of calls a second of all of them instead
  *   --cpu C        rank 0 is on one processor, with all of its threads
+ *   --check N      instead, N values of random ranks, each compared with what the host registered, or not: checked N
  */
 #define _GNU_SOURCE
 #include <pmix.h>
@@ -30,12 +31,14 @@
 #include <valgrind/callgrind.h>
 #endif
 
-enum { KEYS = 8, VALUE_LEN = 64, BATCH = 64, BATCHES_MAX = 4096 };
+enum { KEYS = 8, NODE_NAMES = 64, VALUE_LEN = 64, BATCH = 64, BATCHES_MAX = 4096 };
 
 static pmix_proc_t me;
 static uint32_t job_size, per_node, nodes, servers, clients;
 static pmix_info_t optional, pointer_values, static_values[2], app_info[2], node_by_id[2], node_by_name[2];
-static const char *names[KEYS] = { "bench.0", "bench.1", "bench.2", "bench.3", "bench.4", "bench.5", "bench.6", "bench.7" };
+static char node_names[NODE_NAMES][16];
+static const char *names[KEYS] = { "btl.endpoint.0", "btl.endpoint.1", "btl.endpoint.2", "btl.endpoint.3",
+                                   "btl.endpoint.4", "btl.endpoint.5", "btl.endpoint.6", "btl.endpoint.7" };
 
 __attribute__((noreturn)) static void fail(const char *what, pmix_status_t status)
 {
@@ -117,11 +120,9 @@ static bool static_pointer(uint32_t turn) { return get_in_place(local_peer(turn)
 
 static bool resolve_peers(uint32_t turn)
 {
-    char name[16];
-    sprintf(name, "node%05u", turn % nodes);
     pmix_proc_t *procs;
     size_t count;
-    if (PMIx_Resolve_peers(name, me.nspace, &procs, &count) != PMIX_SUCCESS || count == 0) {
+    if (PMIx_Resolve_peers(node_names[turn % (nodes < NODE_NAMES ? nodes : NODE_NAMES)], me.nspace, &procs, &count) != PMIX_SUCCESS || count == 0) {
         return false;
     }
     free(procs);
@@ -280,6 +281,50 @@ static void barrier(void)
     }
 }
 
+/* What benches/programs/host.c says of a rank, under the keys it says it of. */
+static void check(uint32_t calls)
+{
+    static const char *const of_ranks[] = { PMIX_RANK, PMIX_APPNUM, PMIX_GLOBAL_RANK, PMIX_APP_RANK, PMIX_LOCAL_RANK,
+                                            PMIX_NODE_RANK, PMIX_NODEID, PMIX_HOSTNAME, "no.such.key" };
+    uint64_t state = 1;
+    for (uint32_t call = 0; call < calls; call++) {
+        state = state * 6364136223846793005 + 1442695040888963407;
+        /* Now and then a rank that there is not. */
+        pmix_proc_t proc = me;
+        proc.rank = (uint32_t) ((state >> 33) * ((uint64_t) job_size + job_size / 16) >> 31);
+        int which = call % (sizeof(of_ranks) / sizeof(of_ranks[0]));
+        uint32_t node = proc.rank / per_node, local = proc.rank % per_node;
+        bool is_known = proc.rank < job_size && which < 8;
+        pmix_value_t *value;
+        pmix_status_t status = PMIx_Get(&proc, of_ranks[which], &optional, 1, &value);
+        if (!is_known) {
+            if (status != PMIX_ERR_NOT_FOUND) {
+                fail(of_ranks[which], status);
+            }
+            continue;
+        }
+        char name[16];
+        sprintf(name, "node%05u", node);
+        const uint32_t numbers[] = { proc.rank, 0, proc.rank, proc.rank, local, local, node };
+        bool is_right = status == PMIX_SUCCESS;
+        if (is_right && which == 7) {
+            is_right = value->type == PMIX_STRING && strcmp(value->data.string, name) == 0;
+        } else if (is_right && (which == 4 || which == 5)) {
+            is_right = value->type == PMIX_UINT16 && value->data.uint16 == numbers[which];
+        } else if (is_right) {
+            is_right = value->type == (which == 1 || which == 6 ? PMIX_UINT32 : PMIX_PROC_RANK)
+                       && value->data.uint32 == numbers[which];
+        }
+        if (!is_right) {
+            fprintf(stderr, "%s of rank %u is not what the host said\n", of_ranks[which], proc.rank);
+            fail(of_ranks[which], status);
+        }
+        free_value(value);
+    }
+    printf("checked %u\n", calls);
+    fflush(stdout);
+}
+
 static uint32_t environment_number(const char *name)
 {
     const char *text = getenv(name);
@@ -288,7 +333,7 @@ static uint32_t environment_number(const char *name)
 
 int main(int argc, char **argv)
 {
-    int calls = 20000, threads = 0, cpu = -1;
+    int calls = 20000, threads = 0, cpu = -1, checked = 0;
     const char *only = NULL;
     bool counted = false;
     for (int i = 1; i < argc; i++) {
@@ -300,10 +345,12 @@ int main(int argc, char **argv)
             threads = atoi(argv[++i]);
         } else if (strcmp(argv[i], "--cpu") == 0 && i + 1 < argc) {
             cpu = atoi(argv[++i]);
+        } else if (strcmp(argv[i], "--check") == 0 && i + 1 < argc) {
+            checked = atoi(argv[++i]);
         } else if (strcmp(argv[i], "--count") == 0) {
             counted = true;
         } else {
-            fprintf(stderr, "usage: calls [--calls N] [--class NAME] [--count] [--threads T] [--cpu C]\n");
+            fprintf(stderr, "usage: calls [--calls N] [--class NAME] [--count] [--threads T] [--cpu C] [--check N]\n");
             return 64;
         }
     }
@@ -333,6 +380,9 @@ int main(int argc, char **argv)
     set(&node_by_id[0], PMIX_NODE_INFO, PMIX_BOOL, 1);
     set(&node_by_id[1], PMIX_NODEID, PMIX_UINT32, nodes - 1);
     set(&node_by_name[0], PMIX_NODE_INFO, PMIX_BOOL, 1);
+    for (uint32_t node = 0; node < NODE_NAMES; node++) {
+        sprintf(node_names[node], "node%05u", node);
+    }
     char name[16];
     sprintf(name, "node%05u", nodes - 1);
     set(&node_by_name[1], PMIX_HOSTNAME, PMIX_STRING, 0);
@@ -357,7 +407,9 @@ int main(int argc, char **argv)
     if (status != PMIX_SUCCESS) {
         fail("PMIx_Fence", status);
     }
-    if (me.rank == 0) {
+    if (me.rank == 0 && checked > 0) {
+        check(checked);
+    } else if (me.rank == 0) {
         for (int i = 0; i < CLASSES; i++) {
             const struct class *class = &classes[i];
             if (only != NULL && strcmp(only, class->name) != 0) {

@@ -9,8 +9,8 @@
  *   --infos          registers eight values of each rank, too, instead of maps alone
  *   --timeout T      ends everything after so many seconds (default 120)
  *
- * The servers' contributions to a fence go through the process that started them, as they would through the daemons of a
- * resource manager. Server 0 prints what registration and deregistration took and what memory it has:
+ * The servers' contributions to a fence lie in memory that all servers share, as a fast network would leave them: the exchange
+ * itself costs one copy of each. Server 0 prints what registration and deregistration took and what memory it has:
  *
  *   host NAME VALUE UNIT
  *
@@ -28,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -138,7 +139,17 @@ static pmix_status_t connected(const pmix_proc_t *proc, void *object, pmix_op_cb
 static struct {
     pmix_modex_cbfunc_t cbfunc;
     void *cbdata;
+    char *data;
 } fence;
+
+/* Where contributions to a fence lie: positions in the shared memory. */
+struct place {
+    uint64_t own, own_len, all, all_len;
+};
+/* Fences take turns in so many parts: of the one before somebody may still read. */
+enum { PARTS = 4 };
+static const size_t part_len = (size_t) 1 << 30;
+static char *exchanged;
 
 static void release(void *memory) { free(memory); }
 
@@ -152,23 +163,28 @@ static pmix_status_t fence_nb(const pmix_proc_t procs[], size_t nprocs, const pm
     }
     fence.cbfunc = cbfunc;
     fence.cbdata = cbdata;
+    fence.data = data;
     uint64_t size = len;
     write_all(up, &size, sizeof(size));
-    write_all(up, data, len);
-    free(data);
     return PMIX_SUCCESS;
 }
 
+static void leave(void *nothing) { (void) nothing; }
+
+/* Puts what this server contributes where it is told to, and takes all of it when all have done so. */
 static void *answer_fences(void *unused)
 {
     (void) unused;
-    uint64_t len;
-    while (read_all(up, &len, sizeof(len))) {
-        char *data = need(malloc(len + 1));
-        if (!read_all(up, data, len)) {
+    struct place place;
+    while (read_all(up, &place, sizeof(place))) {
+        memcpy(exchanged + place.own, fence.data, place.own_len);
+        free(fence.data);
+        char is_done = 1;
+        write_all(up, &is_done, 1);
+        if (!read_all(up, &is_done, 1)) {
             break;
         }
-        fence.cbfunc(PMIX_SUCCESS, data, len, fence.cbdata, release, data);
+        fence.cbfunc(PMIX_SUCCESS, exchanged + place.all, place.all_len, fence.cbdata, leave, NULL);
     }
     return NULL;
 }
@@ -403,31 +419,35 @@ static int serve(void)
 
 /* ---- the process that starts the servers -------------------------------------------------------------------------- */
 
-/* Gathers a contribution of every server, and gives all of them to each. */
+/* Tells the servers where their contributions belong, and when all are there. */
 static void carry_fences(int fds[])
 {
-    char **parts = need(calloc(servers, sizeof(*parts)));
-    uint64_t *lens = need(calloc(servers, sizeof(*lens)));
-    while (servers > 1) {
-        uint64_t total = 0;
+    struct place *places = need(calloc(servers, sizeof(*places)));
+    for (size_t part = 0; servers > 1; part = (part + 1) % PARTS) {
+        uint64_t first = part * part_len, end = first;
         for (int i = 0; i < servers; i++) {
-            if (!read_all(fds[i], &lens[i], sizeof(lens[i]))) {
+            places[i].own = end;
+            if (!read_all(fds[i], &places[i].own_len, sizeof(places[i].own_len))) {
                 return;
             }
-            parts[i] = need(malloc(lens[i] + 1));
-            if (!read_all(fds[i], parts[i], lens[i])) {
+            end += places[i].own_len;
+        }
+        if (end - first > part_len) {
+            fail("a fence of more than 1 GiB", 0);
+        }
+        for (int i = 0; i < servers; i++) {
+            places[i].all = first;
+            places[i].all_len = end - first;
+            write_all(fds[i], &places[i], sizeof(places[i]));
+        }
+        char is_done;
+        for (int i = 0; i < servers; i++) {
+            if (!read_all(fds[i], &is_done, 1)) {
                 return;
             }
-            total += lens[i];
         }
         for (int i = 0; i < servers; i++) {
-            write_all(fds[i], &total, sizeof(total));
-            for (int j = 0; j < servers; j++) {
-                write_all(fds[i], parts[j], lens[j]);
-            }
-        }
-        for (int i = 0; i < servers; i++) {
-            free(parts[i]);
+            write_all(fds[i], &is_done, 1);
         }
     }
 }
@@ -471,6 +491,10 @@ int main(int argc, char **argv)
     setenv("BENCH_PER_NODE", number, 1);
     alarm(timeout_s);
     signal(SIGPIPE, SIG_IGN);
+    exchanged = mmap(NULL, PARTS * part_len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (exchanged == MAP_FAILED) {
+        fail("mmap", errno);
+    }
     int *fds = need(calloc(servers, sizeof(*fds)));
     pid_t *pids = need(calloc(servers, sizeof(*pids)));
     for (int s = 0; s < servers; s++) {

@@ -5,9 +5,15 @@
  * Prints, for one call, nanoseconds: limit NAME MEDIAN P99 MIN
  *
  *   lookup     a value of 64 bytes by rank and string in a hash table of 1024 entries in a mapped file
- *   copy       the same, and a copy of the value from malloc, which is freed
- *   cold       a lookup and copy by rank in 1,048,576 values, each depending on the one before
+ *   allocate   a structure and 64 bytes copied from malloc, both freed
+ *   copy       lookup and allocate
+ *   cold       a lookup and copy by rank in 1,048,576 values
  *   array      an array of 16 names of 260 bytes copied from a ready one, from malloc and freed
+ *   list       a text of 64 names, of 10 bytes each, copied from a ready one, from malloc and freed
+ *   page       4 KiB written to a new page of a file in memory, out of 32 MiB
+ *   infos      what a host says of one rank, 8 infos of 552 bytes, read once, out of 144 MiB
+ *
+ * What is looked for is drawn at random and depends on the value before, so that lookups do not overlap.
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -19,7 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BATCH = 64, BATCHES = 2000, VALUE_LEN = 64, SLOTS = 1024, COLD = 1 << 20 };
+enum { BATCH = 64, BATCHES = 2000, VALUE_LEN = 64, RANKS = 64, KEYS = 16, SLOTS = 2 * RANKS * KEYS, COLD = 1 << 20 };
+enum { PAGE = 4096, PAGES = 8192, INFOS = 8, INFO_LEN = 552, INFO_VALUE = 520, HOST_RANKS = 1 << 15 };
 
 typedef struct {
     uint64_t hash;
@@ -30,7 +37,7 @@ typedef struct {
 
 static slot_t *table;
 static char *cold;
-static const char *keys[8] = { "bench.0", "bench.1", "bench.2", "bench.3", "bench.4", "bench.5", "bench.6", "bench.7" };
+static char keys[KEYS][48];
 
 static uint64_t hash_of(uint32_t rank, const char *key)
 {
@@ -69,19 +76,40 @@ static void *mapped(size_t len)
 }
 
 static volatile uint64_t sink;
+static uint32_t drawn = 1;
 
-static void lookup(uint32_t turn) { sink += find(turn % 64, keys[turn % 8])->value[0]; }
+/* The next entry asked for; `read` is of the value before, and 0. */
+static slot_t *next_slot(uint64_t read)
+{
+    drawn = (drawn + (uint32_t) read) * 1664525 + 1013904223;
+    return find(drawn >> 26 & (RANKS - 1), keys[drawn >> 20 & (KEYS - 1)]);
+}
+
+static uint64_t before;
+
+static void lookup(uint32_t turn)
+{
+    (void) turn;
+    before = next_slot(before)->value[0];
+}
+
+static uint64_t copied(const char *from)
+{
+    char **value = malloc(32);
+    *value = malloc(VALUE_LEN);
+    memcpy(*value, from, VALUE_LEN);
+    uint64_t read = **value;
+    free(*value);
+    free(value);
+    return read;
+}
+
+static void allocate(uint32_t turn) { sink += copied(table[turn % SLOTS].value); }
 
 static void copy(uint32_t turn)
 {
-    slot_t *slot = find(turn % 64, keys[turn % 8]);
-    /* A structure and what it points to. */
-    char **value = malloc(32);
-    *value = malloc(VALUE_LEN);
-    memcpy(*value, slot->value, VALUE_LEN);
-    sink += **value;
-    free(*value);
-    free(value);
+    (void) turn;
+    before = copied(next_slot(before)->value);
 }
 
 static uint64_t next = 1;
@@ -106,6 +134,42 @@ static void array(uint32_t turn)
     memcpy(copied, names, sizeof(names));
     sink += copied[turn % sizeof(names)];
     free(copied);
+}
+
+static char list_text[64 * 10 + 1];
+
+static void list(uint32_t turn)
+{
+    char *copied = strdup(list_text);
+    sink += copied[turn % sizeof(list_text)];
+    free(copied);
+}
+
+static int file;
+static char page_bytes[PAGE];
+
+static void page(uint32_t turn)
+{
+    /* Full: begin again with new pages. */
+    if (turn % PAGES == 0 && (ftruncate(file, 0) != 0 || lseek(file, 0, SEEK_SET) != 0)) {
+        exit(1);
+    }
+    if (write(file, page_bytes, PAGE) != PAGE) {
+        exit(1);
+    }
+}
+
+static char *host_infos;
+
+static void infos(uint32_t turn)
+{
+    char *of_rank = host_infos + (size_t) (turn % HOST_RANKS) * INFOS * INFO_LEN;
+    for (int info = 0; info < INFOS; info++) {
+        char *at = of_rank + info * INFO_LEN;
+        uint64_t read;
+        memcpy(&read, at + INFO_VALUE, sizeof(read));
+        before += hash_of(0, at) + read;
+    }
 }
 
 static double now(void)
@@ -146,12 +210,14 @@ int main(int argc, char **argv)
     }
     table = mapped(SLOTS * sizeof(slot_t));
     cold = mapped((size_t) COLD * VALUE_LEN);
-    for (uint32_t rank = 0; rank < 64; rank++) {
-        for (int key = 0; key < 8; key++) {
+    for (int key = 0; key < KEYS; key++) {
+        sprintf(keys[key], "btl.endpoint.%d", key);
+    }
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        for (int key = 0; key < KEYS; key++) {
             slot_t *slot = find(rank, keys[key]);
             *slot = (slot_t) { .hash = hash_of(rank, keys[key]), .rank = rank, .used = 1 };
             strcpy(slot->key, keys[key]);
-            memset(slot->value, key, VALUE_LEN);
         }
     }
     /* One cycle through all of them, which no prefetcher foresees. */
@@ -159,9 +225,24 @@ int main(int argc, char **argv)
         uint64_t to = (i * 1664525 + 1013904223) % COLD;
         memcpy(cold + i * VALUE_LEN, &to, sizeof(to));
     }
+    memset(list_text, 'n', sizeof(list_text) - 1);
+    memset(page_bytes, 1, sizeof(page_bytes));
+    file = memfd_create("limit", 0);
+    host_infos = calloc((size_t) HOST_RANKS * INFOS, INFO_LEN);
+    if (file < 0 || host_infos == NULL) {
+        perror("limit: no memory");
+        return 1;
+    }
+    for (size_t i = 0; i < (size_t) HOST_RANKS * INFOS; i++) {
+        strcpy(host_infos + i * INFO_LEN, "pmix.lrank");
+    }
     measure("lookup", lookup);
+    measure("allocate", allocate);
     measure("copy", copy);
     measure("cold", cold_copy);
     measure("array", array);
+    measure("list", list);
+    measure("page", page);
+    measure("infos", infos);
     return 0;
 }

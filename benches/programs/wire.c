@@ -1,11 +1,12 @@
 /* How a rank gets ready, under benches/programs/host.c: initialisation, a collecting fence, all peers' keys.
  *
- *   wire [--exec] [--peers] [--len BYTES] [--keys N] [--fences F]
+ *   wire [--exec] [--peers] [--len BYTES] [--keys N] [--fences F] [--more N]
  *
  * Each rank prints what it took, times in milliseconds, memory in KiB:
  *
  *   rank INIT READY MEMORY PEERS      READY since the host began, to the end of the fence; PEERS with --peers
- *   fence N MILLISECONDS              with --fences: rank 0, of fences in which everybody puts one more key
+ *   fence N MILLISECONDS              with --fences: rank 0, of commits and fences in which everybody puts one more key, or as
+ *                                     many as --more says, begun when all have put them
  *
  *   --exec     ends at once: what process start costs without PMIx
  *   --len B    bytes of each of the N values (8 of 128), which no compression makes smaller
@@ -101,7 +102,7 @@ int main(int argc, char **argv)
 {
     bool peers = false;
     size_t len = 128;
-    int keys = 8, fences = 0;
+    int keys = 8, fences = 0, more = 1;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--exec") == 0) {
             printf("rank 0 %.3f 0 0\n", now() - atof(getenv("BENCH_BEGUN")) * 1e3);
@@ -114,8 +115,10 @@ int main(int argc, char **argv)
             keys = atoi(argv[++i]);
         } else if (strcmp(argv[i], "--fences") == 0 && i + 1 < argc) {
             fences = atoi(argv[++i]);
+        } else if (strcmp(argv[i], "--more") == 0 && i + 1 < argc) {
+            more = atoi(argv[++i]);
         } else {
-            fprintf(stderr, "usage: wire [--exec] [--peers] [--len BYTES] [--keys N] [--fences F]\n");
+            fprintf(stderr, "usage: wire [--exec] [--peers] [--len BYTES] [--keys N] [--fences F] [--more N]\n");
             return 64;
         }
     }
@@ -154,7 +157,12 @@ int main(int argc, char **argv)
         got = now() - start;
     }
     for (int fence = 0; fence < fences; fence++) {
-        put(keys + fence, bytes, len);
+        for (int key = 0; key < more; key++) {
+            put(keys + fence * more + key, bytes, len);
+        }
+        if ((status = PMIx_Fence(NULL, 0, NULL, 0)) != PMIX_SUCCESS) {
+            fail("PMIx_Fence", status);
+        }
         start = now();
         exchange();
         if (me.rank == 0) {

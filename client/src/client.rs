@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use pmix_dstore::codec::Packer;
 use pmix_dstore::job::JobData;
-use pmix_dstore::model::{Info, Key, Proc, Rank, Result, Scope, Status, Value, keys};
+use pmix_dstore::model::{Info, Key, NSPACE_LEN_MAX, Proc, Rank, Result, Scope, Status, Value, keys};
 use pmix_dstore::room;
 use pmix_dstore::segment::{AttachError, Directory, NamespaceView};
 
@@ -26,7 +26,7 @@ use crate::output::Outputs;
 use crate::overlay::Origin;
 use crate::wire::reply::{FenceReply, StatusReply};
 use crate::wire::{FlowControl, IoDelivery, Notification, Reply, Request, jobinfo};
-use crate::{Environment, Event, Link, singleton};
+use crate::{Environment, Event, Job, Link, singleton};
 
 /// A server may be busy with thousands of processes; one that says nothing for so long says nothing any more.
 const CONNECT_TIME: Duration = Duration::from_secs(300);
@@ -58,6 +58,8 @@ pub(crate) struct Inner {
     pub(crate) link: Arc<dyn Link>,
     /// The server is ours: commits need not repeat what it has.
     is_our_server: bool,
+    /// Where the server listens, as it tells peers.
+    pub(crate) server_uri: OnceLock<String>,
     pub(crate) local: Local,
     puts: Mutex<Puts>,
     pub(crate) registry: Arc<Registry>,
@@ -110,16 +112,22 @@ impl Client {
         let connected = Client::new(me, Standing::Launched, Arc::new(channel), is_our_server, local);
         // Nobody else sets it.
         let _ = client.set(Arc::downgrade(&connected.inner));
+        if let Some(server) = &env.server {
+            let _ = connected.inner.server_uri.set(server.to_string());
+        }
         connected.inner.tell_of_damage();
         Ok(connected)
     }
 
-    /// The client of a process that is its own server, or reaches one some other way.
+    /// The client of a process that is its own server, which others find at `uri`.
     ///
     /// It keeps nothing of what the link says, which is assumed to know what is new.
-    pub fn with_link(me: Proc, hostname: Vec<u8>, link: Arc<dyn Link>) -> Client {
+    pub fn with_link(me: Proc, hostname: Vec<u8>, uri: String, link: Arc<dyn Link>) -> Client {
         let local = Local::new(me.clone(), hostname, None, None);
-        Client::new(me, Standing::Linked, link, true, local)
+        let client = Client::new(me, Standing::Linked, link, true, local);
+        // Nobody else sets it.
+        let _ = client.inner.server_uri.set(uri);
+        client
     }
 
     /// The client of a tool. What its servers say unasked comes to it by `slot`.
@@ -144,6 +152,7 @@ impl Client {
             standing,
             link,
             is_our_server,
+            server_uri: OnceLock::new(),
             local,
             puts: Mutex::default(),
             registry: Arc::default(),
@@ -172,6 +181,12 @@ impl Client {
     #[inline]
     pub fn attached<T: Any + Send + Sync + Default>(&self) -> Option<&T> {
         self.inner.attached.get_or_init(|| Box::<T>::default()).downcast_ref()
+    }
+
+    /// Whether a name in a buffer, with a NUL behind it, is that of the own namespace.
+    #[inline]
+    pub fn is_own(&self, name: &[u8; NSPACE_LEN_MAX + 1]) -> bool {
+        self.inner.local.name.is(name)
     }
 
     /// The mapped segments of the own namespace, where there are any.
@@ -271,6 +286,16 @@ impl Client {
     /// Runs the handlers for an event that came from the server.
     pub fn deliver(&self, event: Event) {
         self.inner.deliver(event);
+    }
+
+    /// Runs `job` on the thread where callbacks run, after those already due and never inside this call.
+    pub fn later(&self, job: Job) {
+        self.inner.link.defer(job);
+    }
+
+    /// The name of this process's node.
+    pub fn hostname(&self) -> String {
+        String::from_utf8_lossy(self.inner.local.hostname()).into_owned()
     }
 
     /// Tells the server that this process is done, and ends the connection.

@@ -165,6 +165,26 @@ fn own_job_data_is_read_without_the_server() {
 }
 
 #[test]
+fn a_process_knows_itself_and_its_server() {
+    let stage = stage();
+    let me = Proc::new(nspace("job"), Rank(1));
+    let optional = [flag(keys::OPTIONAL)];
+    for infos in [&[][..], &optional] {
+        assert_eq!(stage.get_of(None, Rank::UNDEF, Some(keys::PROCID), infos), Ok(Value::Proc(me.clone())));
+        assert_eq!(stage.get_of(Some("job"), Rank::INVALID, Some(keys::RANK), infos), Ok(Value::Rank(Rank(1))));
+    }
+    let uri = "server.0;tcp4://127.0.0.1:4711";
+    stage.client.inner.server_uri.set(uri.into()).unwrap();
+    assert_eq!(stage.get(1, keys::SERVER_URI), Ok(Value::string(uri)));
+    assert_eq!(stage.asked(), []);
+    // Of others only the server could know them.
+    let not_found = Err(Status::ERR_NOT_FOUND);
+    assert_eq!(stage.get_of(None, Rank(2), Some(keys::SERVER_URI), &optional), not_found);
+    assert_eq!(stage.get_of(Some("other"), Rank::UNDEF, Some(keys::PROCID), &optional), not_found);
+    assert_eq!(stage.get_of(None, Rank(1), Some(keys::MYSERVER_URI), &optional), not_found, "only a server listens");
+}
+
+#[test]
 fn misses_that_end_here() {
     let stage = stage();
     let not_found = Err(Status::ERR_NOT_FOUND);

@@ -1,6 +1,7 @@
 //! What a launched process finds in its environment.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
@@ -26,6 +27,13 @@ pub struct ServerUri {
     pub proc: Proc,
     /// Its address.
     pub address: SocketAddr,
+}
+
+impl fmt::Display for ServerUri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let family = if self.address.is_ipv4() { "tcp4" } else { "tcp6" };
+        write!(f, "{}.{};{family}://{}", self.proc.nspace, self.proc.rank, self.address)
+    }
 }
 
 /// What a launched process finds in its environment.
@@ -187,6 +195,7 @@ mod tests {
             let server = env.server.as_ref().unwrap();
             assert_eq!(server.proc.to_string(), "prte.host:5");
             assert_eq!(server.address, SocketAddr::from(([127, 0, 0, 1], 4711)));
+            assert_eq!(server.to_string(), uri);
             assert_eq!(env.proc().to_string(), "prte.job@1:3");
         }
     }

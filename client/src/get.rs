@@ -49,38 +49,16 @@ pub struct GetOptions<'a> {
 
 impl<'a> GetOptions<'a> {
     /// Takes note of one info with its [`InfoFlags`]. Keys that mean nothing here are passed over, unless they qualify a value.
-    #[inline]
     pub fn apply(&mut self, key: &[u8], flags: u32, value: ValueRef<'a>) {
-        const OPTIONAL: &[u8] = keys::OPTIONAL.as_bytes();
-        const IMMEDIATE: &[u8] = keys::IMMEDIATE.as_bytes();
+        const HOSTNAME: &[u8] = keys::HOSTNAME.as_bytes();
         const TIMEOUT: &[u8] = keys::TIMEOUT.as_bytes();
-        const REFRESH_CACHE: &[u8] = keys::GET_REFRESH_CACHE.as_bytes();
-        const POINTER_VALUES: &[u8] = keys::GET_POINTER_VALUES.as_bytes();
-        const STATIC_VALUES: &[u8] = keys::GET_STATIC_VALUES.as_bytes();
         const DATA_SCOPE: &[u8] = keys::DATA_SCOPE.as_bytes();
-        const SESSION_INFO: &[u8] = keys::SESSION_INFO.as_bytes();
-        const JOB_INFO: &[u8] = keys::JOB_INFO.as_bytes();
-        const APP_INFO: &[u8] = keys::APP_INFO.as_bytes();
-        const NODE_INFO: &[u8] = keys::NODE_INFO.as_bytes();
         const SESSION_ID: &[u8] = keys::SESSION_ID.as_bytes();
         const APPNUM: &[u8] = keys::APPNUM.as_bytes();
         const NODEID: &[u8] = keys::NODEID.as_bytes();
-        const HOSTNAME: &[u8] = keys::HOSTNAME.as_bytes();
         match key {
-            OPTIONAL => self.optional = is_true(value),
-            IMMEDIATE => self.immediate = is_true(value),
             TIMEOUT => self.timeout = seconds(value),
-            REFRESH_CACHE => {
-                self.refresh = is_true(value);
-                self.apart |= self.refresh;
-            }
-            POINTER_VALUES => self.pointer_values = is_true(value),
-            STATIC_VALUES => self.static_values = is_true(value),
             DATA_SCOPE => self.scope = number(value).and_then(|n| Scope::from_code(n.try_into().ok()?)),
-            SESSION_INFO => self.selector.session = is_true(value),
-            JOB_INFO => self.selector.job = is_true(value),
-            APP_INFO => self.selector.app = is_true(value),
-            NODE_INFO => self.selector.node = is_true(value),
             SESSION_ID => {
                 self.selector.session_id = number(value).and_then(|n| n.try_into().ok());
                 self.selector.session |= self.selector.session_id.is_some();
@@ -92,9 +70,53 @@ impl<'a> GetOptions<'a> {
                     self.selector.hostname = Some(name.to_bytes());
                 }
             }
+            key if self.apply_flag(key, || is_true(value)) => {}
             _ if flags & InfoFlags::QUALIFIER != 0 => (self.qualified, self.apart) = (true, true),
             _ => {}
         }
+    }
+
+    /// The same for a value that is a number.
+    #[inline]
+    pub fn apply_number(&mut self, key: &[u8], flags: u32, ty: DataType, bits: u64) {
+        const APPNUM: &[u8] = keys::APPNUM.as_bytes();
+        const NODEID: &[u8] = keys::NODEID.as_bytes();
+        match (ty, key) {
+            (DataType::BOOL, key) if self.apply_flag(key, || bits & 0xff != 0) => {}
+            (DataType::UINT32 | DataType::PROC_RANK, APPNUM) => self.selector.appnum = bits.try_into().ok(),
+            (DataType::UINT32 | DataType::PROC_RANK, NODEID) => self.selector.nodeid = bits.try_into().ok(),
+            (ty, key) => self.apply(key, flags, ValueRef::Scalar { ty, bits }),
+        }
+    }
+
+    /// Tells whether the key is that of a flag.
+    #[inline(always)]
+    fn apply_flag(&mut self, key: &[u8], is_set: impl FnOnce() -> bool) -> bool {
+        const OPTIONAL: &[u8] = keys::OPTIONAL.as_bytes();
+        const IMMEDIATE: &[u8] = keys::IMMEDIATE.as_bytes();
+        const REFRESH_CACHE: &[u8] = keys::GET_REFRESH_CACHE.as_bytes();
+        const POINTER_VALUES: &[u8] = keys::GET_POINTER_VALUES.as_bytes();
+        const STATIC_VALUES: &[u8] = keys::GET_STATIC_VALUES.as_bytes();
+        const SESSION_INFO: &[u8] = keys::SESSION_INFO.as_bytes();
+        const JOB_INFO: &[u8] = keys::JOB_INFO.as_bytes();
+        const APP_INFO: &[u8] = keys::APP_INFO.as_bytes();
+        const NODE_INFO: &[u8] = keys::NODE_INFO.as_bytes();
+        match key {
+            OPTIONAL => self.optional = is_set(),
+            IMMEDIATE => self.immediate = is_set(),
+            REFRESH_CACHE => {
+                self.refresh = is_set();
+                self.apart |= self.refresh;
+            }
+            POINTER_VALUES => self.pointer_values = is_set(),
+            STATIC_VALUES => self.static_values = is_set(),
+            SESSION_INFO => self.selector.session = is_set(),
+            JOB_INFO => self.selector.job = is_set(),
+            APP_INFO => self.selector.app = is_set(),
+            NODE_INFO => self.selector.node = is_set(),
+            _ => return false,
+        }
+        true
     }
 
     /// Options from owned infos.

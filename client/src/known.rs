@@ -72,6 +72,12 @@ impl Known {
         }
     }
 
+    /// Whether there is nothing at all.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        !self.has_any.load(Ordering::Relaxed)
+    }
+
     /// Hands a value to `take`, if it is here.
     #[inline]
     pub fn get<R>(
@@ -83,7 +89,7 @@ impl Known {
         caller: &Caller<'_>,
         take: impl FnOnce(ValueRef<'_>) -> R,
     ) -> Option<R> {
-        if !self.has_any.load(Ordering::Relaxed) {
+        if self.is_empty() {
             return None;
         }
         self.look_up(nspace, rank, key, selector, caller, take)

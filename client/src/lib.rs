@@ -53,3 +53,4 @@ pub use get::{GetOptions, GetRequest};
 pub use link::{Job, Link, ReplyFn};
 pub use operation::{Done, Operation};
 pub use ops::Answer;
+pub use resolve::Ranks;

@@ -6,7 +6,7 @@
 
 use pmix_dstore::codec;
 use pmix_dstore::job::JobData;
-use pmix_dstore::model::{DataType, Info, KeyRef, Nspace, Proc, Rank, Result, Value, ValueRef, keys};
+use pmix_dstore::model::{DataType, Info, KeyRef, NSPACE_LEN_MAX, Nspace, Proc, Rank, Result, Value, ValueRef, keys};
 use pmix_dstore::qualified;
 use pmix_dstore::rules::{self, Caller, Selector};
 use pmix_dstore::segment::NamespaceView;
@@ -18,6 +18,8 @@ use crate::wire::jobinfo;
 /// Values that this process can read without asking anybody.
 pub struct Local {
     me: Proc,
+    /// The name of the own namespace.
+    pub name: OwnName,
     hostname: Vec<u8>,
     /// Own values.
     pub overlay: Overlay,
@@ -42,10 +44,50 @@ pub struct Wanted<'a> {
     pub selector: &'a Selector<'a>,
 }
 
+/// The name that nearly every Get names, to be compared without finding its end, and without a call.
+pub struct OwnName {
+    nspace: Nspace,
+    /// The first bytes, and which of them belong to the name with its NUL.
+    words: [(u64, u64); OWN_WORDS],
+}
+
+/// Names shorter than so many words are compared at once.
+const OWN_WORDS: usize = 4;
+
+impl OwnName {
+    fn new(nspace: Nspace) -> OwnName {
+        let word = |index: usize| {
+            let byte = |at: usize| nspace.as_bytes().get(index * 8 + at).copied().unwrap_or(0);
+            let mask = |at: usize| if index * 8 + at <= nspace.as_bytes().len() { 0xff } else { 0 };
+            (u64::from_le_bytes(std::array::from_fn(byte)), u64::from_le_bytes(std::array::from_fn(mask)))
+        };
+        OwnName { words: std::array::from_fn(word), nspace }
+    }
+
+    /// Whether this is the name in the buffer.
+    #[inline]
+    pub fn is(&self, name: &[u8; NSPACE_LEN_MAX + 1]) -> bool {
+        let own = self.nspace.as_bytes();
+        if own.len() >= 8 * OWN_WORDS {
+            return name[..own.len()] == *own && name[own.len()] == 0;
+        }
+        let (chunks, _) = name.as_chunks::<8>();
+        let differs =
+            chunks.iter().zip(&self.words).map(|(chunk, (word, mask))| u64::from_le_bytes(*chunk) & mask ^ word);
+        differs.fold(0, |all, word| all | word) == 0
+    }
+}
+
 impl Local {
     /// Nothing to read yet but what `view` and `job` hold.
     pub fn new(me: Proc, hostname: Vec<u8>, view: Option<NamespaceView>, job: Option<JobData>) -> Local {
-        Local { me, hostname, overlay: Overlay::new(), view, job, known: Known::default() }
+        let name = OwnName::new(me.nspace.clone());
+        Local { me, name, hostname, overlay: Overlay::new(), view, job, known: Known::default() }
+    }
+
+    /// The name of this process's node.
+    pub fn hostname(&self) -> &[u8] {
+        &self.hostname
     }
 
     /// Whether `nspace` is the own namespace.
@@ -79,6 +121,23 @@ impl Local {
             None if rank == Rank::UNDEF => self.find_anywhere(&Wanted { nspace, rank, key, selector }, is_own, take),
             None => None,
         }
+    }
+
+    /// The same for a value of the own namespace, asked for with nothing but its rank and key: most Gets. There may be one
+    /// elsewhere where there is none here.
+    #[inline(always)]
+    pub fn find_plain<R, F: FnOnce(ValueRef<'_>) -> R>(
+        &self,
+        rank: Rank,
+        key: &KeyRef<'_>,
+        take: &mut Option<F>,
+    ) -> Option<Result<R>> {
+        const NOTHING: &Selector<'_> = &Selector::NOTHING;
+        let own = self.overlay.get(self.me.nspace.as_bytes(), rank, key, |value| hand(value.into(), take));
+        if let Some(result) = own {
+            return result;
+        }
+        hand(self.find_own(rank, key, NOTHING)?, take)
     }
 
     /// A value of the own namespace in its segments, or in the heap where there are none.
@@ -189,4 +248,30 @@ pub fn hand<R, F: FnOnce(ValueRef<'_>) -> R>(value: ValueRef<'_>, take: &mut Opt
 #[cold]
 fn expand(bytes: &[u8]) -> Result<Value> {
     Ok(Value::String(Some(codec::expand_string(bytes)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_own_name_is_told_from_all_others() {
+        for len in [1, 7, 8, 15, 30, 31, 32, 33, 254, 255] {
+            let name: Vec<u8> = (0..len).map(|at| b'a' + (at % 26) as u8).collect();
+            let own = OwnName::new(Nspace::new(&name).unwrap());
+            // Behind the NUL is what was there before.
+            let mut buffer = [0xee; NSPACE_LEN_MAX + 1];
+            buffer[..len].copy_from_slice(&name);
+            assert!(!own.is(&buffer), "longer than {len}");
+            buffer[len] = 0;
+            assert!(own.is(&buffer), "{len}");
+            for at in 0..len {
+                buffer[at] ^= 1;
+                assert!(!own.is(&buffer), "byte {at} of {len}");
+                buffer[at] ^= 1;
+            }
+            buffer[len - 1] = 0;
+            assert!(!own.is(&buffer), "shorter than {len}");
+        }
+    }
 }

@@ -25,10 +25,14 @@ impl Client {
     ///
     /// # Errors
     /// `ERR_NOT_FOUND`, `ERR_TIMEOUT`, `ERR_BAD_PARAM` for a name that is too long, what the server answers.
-    #[inline]
+    // What `take` holds need then not be copied.
+    #[inline(always)]
     pub fn get<R>(&self, request: &GetRequest<'_>, take: impl FnOnce(ValueRef<'_>) -> R) -> Result<R> {
         let mut take = Some(take);
         if let Some(result) = self.inner.find(request, &mut take) {
+            return result;
+        }
+        if let Some(result) = self.inner.own_fact(request, &mut take) {
             return result;
         }
         // A miss that ends here is common, too: MPI libraries ask for many keys that a host may not have.
@@ -37,6 +41,22 @@ impl Client {
         }
         // From here on it may take its time, in which others may finalize.
         Arc::clone(&self.inner).ask_value(request, &mut take)
+    }
+
+    /// The short way of a Get that says nothing but rank and key, for a value of the own namespace: hands it to `take` if it
+    /// is here. Otherwise [`Client::get`] says what there is.
+    #[inline(always)]
+    pub fn get_here<R>(&self, rank: Rank, key: &[u8], take: impl FnOnce(ValueRef<'_>) -> R) -> Option<Result<R>> {
+        self.inner.local.find_plain(rank, &KeyRef::new(key), &mut Some(take))
+    }
+
+    /// Whether what [`Client::get_here`] does not find of a rank does not exist for an optional Get: all that was published
+    /// is here, and nothing is known from elsewhere.
+    #[inline]
+    pub fn is_settled(&self, rank: Rank) -> bool {
+        let local = &self.inner.local;
+        let is_whole = || local.view.as_ref().is_some_and(|view| view.is_complete());
+        self.inner.standing == Standing::Launched && rank != Rank::UNDEF && local.known.is_empty() && is_whole()
     }
 
     /// Gets a value, copied.
@@ -70,7 +90,8 @@ impl Client {
     /// Then `done` is not called.
     pub fn get_nb(&self, request: &GetRequest<'_>, done: Done<Value>) -> Result<()> {
         let to_value = |value: ValueRef<'_>| value.to_value();
-        if let Some(result) = self.inner.find(request, &mut Some(to_value)) {
+        let found = self.inner.find(request, &mut Some(to_value));
+        if let Some(result) = found.or_else(|| self.inner.own_fact(request, &mut Some(to_value))) {
             let value = result??;
             self.inner.link.defer(Box::new(move || done(Ok(value))));
             return Ok(());
@@ -128,6 +149,44 @@ impl Inner {
         let nspace = request.nspace.filter(|nspace| !nspace.is_empty()).unwrap_or(self.me.nspace.as_bytes());
         let wanted = Wanted { nspace, rank: request.rank, key, selector: &request.options.selector };
         self.local.find(wanted, take)
+    }
+
+    /// What a process knows of itself before anybody tells it.
+    #[inline(always)]
+    fn own_fact<R, F: FnOnce(ValueRef<'_>) -> R>(
+        &self,
+        request: &GetRequest<'_>,
+        take: &mut Option<F>,
+    ) -> Option<Result<R>> {
+        // A miss should cost little.
+        let may_be = matches!(request.rank, Rank::UNDEF | Rank::INVALID) || request.key?.ends_with(b".uri");
+        if may_be { self.own_fact_of(request, take) } else { None }
+    }
+
+    /// Its name, asked for without naming a process, and where its server listens, or it itself.
+    #[cold]
+    fn own_fact_of<R, F: FnOnce(ValueRef<'_>) -> R>(
+        &self,
+        request: &GetRequest<'_>,
+        take: &mut Option<F>,
+    ) -> Option<Result<R>> {
+        let key = request.key?;
+        let is_asked = |name: &str, rank: Rank| request.rank == rank && key == name.as_bytes();
+        let is_server = self.standing == Standing::Linked;
+        let value = if is_asked(keys::PROCID, Rank::UNDEF) {
+            Value::Proc(self.me.clone())
+        } else if is_asked(keys::RANK, Rank::INVALID) {
+            Value::Rank(self.me.rank)
+        } else if is_asked(keys::SERVER_URI, self.me.rank) || is_server && is_asked(keys::MYSERVER_URI, self.me.rank) {
+            Value::string(self.server_uri.get()?.as_bytes())
+        } else {
+            return None;
+        };
+        let mut nspace = request.nspace.iter().filter(|nspace| !nspace.is_empty());
+        if nspace.any(|nspace| *nspace != self.me.nspace.as_bytes()) {
+            return None;
+        }
+        hand((&value).into(), take)
     }
 
     /// The local answer to a Get that is for one of several values under a key.

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::ffi::CString;
+use std::ops::Range;
 use std::sync::Arc;
 
 use pmix_dstore::job::JobData;
@@ -22,7 +23,45 @@ const RESOLVES_NODES: Version = Version::new(7, 0, 0);
 /// More ranks than this are not looked through: a wrong size or range must not cost more than a job may have.
 const RANKS_MAX: usize = 1 << 24;
 
+/// The ranks of a node.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ranks {
+    /// One after the other.
+    Run(Range<u32>),
+    /// In this order.
+    List(Vec<Rank>),
+}
+
+impl Ranks {
+    const NONE: Ranks = Ranks::Run(0..0);
+
+    /// One by one.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Rank> {
+        let (run, list) = match self {
+            Ranks::Run(run) => (run.clone(), &[][..]),
+            Ranks::List(list) => (0..list.len() as u32, &list[..]),
+        };
+        let is_run = list.is_empty();
+        run.map(move |at| if is_run { Rank(at) } else { list[at as usize] })
+    }
+}
+
 impl Client {
+    /// The short way of [`Client::resolve_peers`] for the own job; `None` where it is for the long one to say.
+    pub fn peers_here(&self, node: Option<&[u8]>) -> Option<Result<Ranks>> {
+        let caller = self.inner.local.caller(true);
+        let job = self.view()?.job()?;
+        peers(job, node, caller.rank, caller.hostname).filter(|_| !job.is_damaged())
+    }
+
+    /// The short way of [`Client::resolve_nodes`] for the own job: hands the list to `take` where it lies; `None` where it is
+    /// for the long one to say.
+    pub fn nodes_here<R>(&self, take: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let job = self.view()?.job()?;
+        let list = text_of(job, Realm::Job, 0, keys::NODE_LIST).filter(|list| !list.is_empty() && !job.is_damaged());
+        list.map(take)
+    }
+
     /// The processes of a job that run on a node. Without a node it is the caller's, without a namespace all jobs that this
     /// process knows.
     ///
@@ -83,7 +122,7 @@ impl Inner {
             // The job is not known here, or nothing of its nodes.
             _ => return self.ask_peers(node, nspace),
         };
-        Ok(ranks.into_iter().map(|rank| Proc::new(nspace.clone(), rank)).collect())
+        Ok(ranks.iter().map(|rank| Proc::new(nspace.clone(), rank)).collect())
     }
 
     fn nodes_in(&self, nspace: &Nspace) -> Result<Option<Vec<u8>>> {
@@ -102,7 +141,7 @@ impl Inner {
 }
 
 /// The ranks of a job on a node; `None` where nothing is known of its nodes.
-fn peers<S: JobLookup>(job: &S, node: Option<&[u8]>, me: Option<Rank>, here: &[u8]) -> Option<Result<Vec<Rank>>> {
+fn peers<S: JobLookup>(job: &S, node: Option<&[u8]>, me: Option<Rank>, here: &[u8]) -> Option<Result<Ranks>> {
     if job.node_count() == 0 {
         return None;
     }
@@ -110,21 +149,24 @@ fn peers<S: JobLookup>(job: &S, node: Option<&[u8]>, me: Option<Rank>, here: &[u
         Some(name) => job.node_row_by_name(name),
         None => me.and_then(|rank| node_row_of(job, rank)).or_else(|| job.node_row_by_name(here)),
     };
-    let Some(row) = row else { return Some(Ok(Vec::new())) };
+    let Some(row) = row else { return Some(Ok(Ranks::NONE)) };
+    if let Some(run) = job.node_run(row) {
+        return Some(Ok(Ranks::Run(run)));
+    }
     let listed = job.find_key(&KeyRef::from(keys::LOCAL_PEERS)).and_then(|(key, _)| job.value(Realm::Node, row, key));
     if let Some(ValueRef::Str(list)) = listed {
         let ranks = list.map_or(Some(Vec::new()), |list| ranks(list.to_bytes()));
-        return Some(ranks.ok_or(Status::ERR_DATA_VALUE_NOT_FOUND));
+        return Some(ranks.map(Ranks::List).ok_or(Status::ERR_DATA_VALUE_NOT_FOUND));
     }
     if has_none(job, row) {
-        return Some(Ok(Vec::new()));
+        return Some(Ok(Ranks::NONE));
     }
     if job.proc_count() as usize > RANKS_MAX {
         return Some(Err(Status::ERR_DATA_VALUE_NOT_FOUND));
     }
     let all = (0..job.proc_count()).map(Rank).filter(|rank| node_row_of(job, *rank) == Some(row));
     let derived: Vec<_> = all.collect();
-    Some(if derived.is_empty() { Err(Status::ERR_DATA_VALUE_NOT_FOUND) } else { Ok(derived) })
+    Some(if derived.is_empty() { Err(Status::ERR_DATA_VALUE_NOT_FOUND) } else { Ok(Ranks::List(derived)) })
 }
 
 /// Whether a node is known to have no ranks of the job.
@@ -135,13 +177,7 @@ fn has_none<S: JobLookup>(job: &S, row: u32) -> bool {
 
 /// The names of a job's nodes; `None` where nothing is known of them.
 fn nodes<S: JobLookup>(job: &S) -> Option<Vec<u8>> {
-    let text = |realm, row, key: &str| {
-        let (key, realms) = job.find_key(&KeyRef::from(key))?;
-        match job.value(realm, row, key).filter(|_| realms.has(realm))? {
-            ValueRef::Str(text) => text.map(|text| text.to_bytes()),
-            _ => None,
-        }
-    };
+    let text = |realm, row, key: &str| text_of(job, realm, row, key);
     // Servers name the nodes in the order of the host's map there; their descriptions may come in another.
     if let Some(list) = text(Realm::Job, 0, keys::NODE_LIST).filter(|list| !list.is_empty()) {
         return Some(list.to_vec());
@@ -152,6 +188,14 @@ fn nodes<S: JobLookup>(job: &S) -> Option<Vec<u8>> {
     let names: Vec<_> = (0..job.node_count()).filter_map(|row| text(Realm::Node, row, keys::HOSTNAME)).collect();
     // A damaged segment may give one long name to all of them.
     (names.iter().map(|name| name.len()).sum::<usize>() <= NODE_BYTES_MAX).then(|| names.join(&b','))
+}
+
+fn text_of<'s, S: JobLookup>(job: &'s S, realm: Realm, row: u32, key: &str) -> Option<&'s [u8]> {
+    let (key, realms) = job.find_key(&KeyRef::from(key))?;
+    match job.value(realm, row, key).filter(|_| realms.has(realm))? {
+        ValueRef::Str(text) => text.map(|text| text.to_bytes()),
+        _ => None,
+    }
 }
 
 /// The ranks of a list such as `0,2-4`; `None` for something else.
@@ -243,8 +287,10 @@ mod tests {
         for rank in 2..4 {
             job.procs.set(Rank(rank), keys::HOSTNAME.into(), Value::string("b")).unwrap();
         }
-        let of =
-            |node: Option<&str>, me: Option<u32>| peers(&job, node.map(str::as_bytes), me.map(Rank), b"a").unwrap();
+        let of = |node: Option<&str>, me: Option<u32>| {
+            let ranks = peers(&job, node.map(str::as_bytes), me.map(Rank), b"a").unwrap();
+            ranks.map(|ranks| ranks.iter().collect::<Vec<_>>())
+        };
         assert_eq!(of(Some("a"), None), Ok(vec![Rank(0), Rank(1)]));
         assert_eq!(of(None, None), Ok(vec![Rank(0), Rank(1)]));
         assert_eq!(of(Some("b"), None), Ok(vec![Rank(2), Rank(3)]));

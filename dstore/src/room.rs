@@ -23,6 +23,11 @@ use crate::model::{Result, Status};
 
 /// Allocations up to this many bytes may use the reserve.
 pub const SMALL_MAX: usize = 256 << 10;
+/// Allocations from this many bytes on lie in huge pages where the system has them: most of what filling new memory costs
+/// are the faults of its pages.
+const HUGE_MIN: usize = 4 << 20;
+/// Bytes of a huge page; where they are larger the advice does nothing.
+const HUGE_PAGE: usize = 2 << 20;
 /// Bytes of address space in reserve; they are never touched and cost no memory.
 const RESERVE_LEN: usize = 1 << 20;
 /// So much is enough to go on with.
@@ -43,6 +48,19 @@ fn again(len: usize, allocate: impl FnOnce() -> *mut u8) -> *mut u8 {
     if len <= SMALL_MAX && RESERVE.give_up() { allocate() } else { ptr::null_mut() }
 }
 
+/// Asks for huge pages for a large block that is not filled yet. What is not whole huge pages is left alone, and so is a
+/// system that does not want them.
+#[cold]
+#[inline(never)]
+fn advise(block: *mut u8, len: usize) {
+    let first = block.addr().next_multiple_of(HUGE_PAGE);
+    let end = (block.addr() + len) / HUGE_PAGE * HUGE_PAGE;
+    if end > first {
+        // SAFETY: the pages lie in a block of our own; the advice changes nothing of what they hold.
+        unsafe { libc::madvise(block.with_addr(first).cast(), end - first, libc::MADV_HUGEPAGE) };
+    }
+}
+
 // SAFETY: every block comes from `System` and goes back to it with the layout it was asked for.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
@@ -52,6 +70,9 @@ unsafe impl GlobalAlloc for Allocator {
         if memory.is_null() {
             // SAFETY: the caller's promise.
             return again(layout.size(), || unsafe { System.alloc(layout) });
+        }
+        if layout.size() >= HUGE_MIN {
+            advise(memory, layout.size());
         }
         memory
     }
@@ -64,6 +85,9 @@ unsafe impl GlobalAlloc for Allocator {
             // SAFETY: the caller's promise.
             return again(layout.size(), || unsafe { System.alloc_zeroed(layout) });
         }
+        if layout.size() >= HUGE_MIN {
+            advise(memory, layout.size());
+        }
         memory
     }
 
@@ -74,6 +98,9 @@ unsafe impl GlobalAlloc for Allocator {
         if memory.is_null() {
             // SAFETY: the caller's promise; a reallocation that failed has left the old block as it was.
             return again(len, || unsafe { System.realloc(old, layout, len) });
+        }
+        if len >= HUGE_MIN && len > layout.size() {
+            advise(memory, len);
         }
         memory
     }

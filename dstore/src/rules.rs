@@ -4,6 +4,8 @@
 //! node-level keys with the wildcard. The server uses these rules for what it answers over the socket, the client for
 //! what it reads itself.
 
+use std::ops::Range;
+
 use xxhash_rust::const_xxh3::xxh3_64;
 
 use crate::model::{Info, KeyRef, Rank, Result, Value, ValueRef, keys};
@@ -49,6 +51,32 @@ impl RealmMask {
     }
 }
 
+/// A key that tells where a rank runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PlaceKey {
+    /// `PMIX_NODEID`.
+    NodeId,
+    /// `PMIX_APPNUM`.
+    AppNum,
+    /// `PMIX_HOSTNAME`.
+    Hostname,
+}
+
+impl PlaceKey {
+    /// All of them, in the order of their codes.
+    pub const ALL: [PlaceKey; 3] = [PlaceKey::NodeId, PlaceKey::AppNum, PlaceKey::Hostname];
+
+    /// The key.
+    pub const fn text(self) -> &'static str {
+        match self {
+            PlaceKey::NodeId => keys::NODEID,
+            PlaceKey::AppNum => keys::APPNUM,
+            PlaceKey::Hostname => keys::HOSTNAME,
+        }
+    }
+}
+
 /// A store of job data, in the heap or in a segment.
 pub trait JobLookup {
     /// A key of this store, found once and used for several realms.
@@ -56,6 +84,12 @@ pub trait JobLookup {
 
     /// The store's own handle for a key and the realms that hold it; `None` where no realm does.
     fn find_key<'a>(&self, key: &KeyRef<'a>) -> Option<(Self::Key<'a>, RealmMask)>;
+
+    /// The same for a key that tells where a rank runs: stores may have it at hand.
+    #[inline]
+    fn find_place_key(&self, key: PlaceKey) -> Option<(Self::Key<'static>, RealmMask)> {
+        self.find_key(&KeyRef::from(key.text()))
+    }
 
     /// The realm that the standard gives a reserved key which has been found, for stores that know it by then.
     #[inline]
@@ -75,6 +109,11 @@ pub trait JobLookup {
 
     /// The row of a node by its name or one of its aliases.
     fn node_row_by_name(&self, name: &[u8]) -> Option<u32>;
+
+    /// The ranks of a node, where the store knows that they are these and in this order.
+    fn node_run(&self, _row: u32) -> Option<Range<u32>> {
+        None
+    }
 
     /// How many applications are known.
     fn app_count(&self) -> u32;
@@ -108,6 +147,18 @@ pub struct Selector<'a> {
 }
 
 impl Selector<'_> {
+    /// What says nothing.
+    pub const NOTHING: Selector<'static> = Selector {
+        session: false,
+        job: false,
+        app: false,
+        node: false,
+        session_id: None,
+        appnum: None,
+        nodeid: None,
+        hostname: None,
+    };
+
     /// Whether nothing was said.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -383,7 +434,7 @@ fn app_row<S: JobLookup>(store: &S, rank: Rank, selector: &Selector<'_>, caller:
         return store.app_row(appnum);
     }
     let of_rank = if rank.is_process() { Some(rank) } else { caller.rank };
-    let appnum = of_rank.and_then(|rank| proc_number(store, rank, keys::APPNUM));
+    let appnum = of_rank.and_then(|rank| proc_number(store, rank, PlaceKey::AppNum));
     match appnum {
         Some(appnum) => store.app_row(appnum),
         None if store.app_count() == 1 => store.app_row(0),
@@ -410,18 +461,18 @@ fn node_row<S: JobLookup>(store: &S, rank: Rank, selector: &Selector<'_>, caller
 
 /// The row of the node that a rank runs on.
 pub fn node_row_of<S: JobLookup>(store: &S, rank: Rank) -> Option<u32> {
-    if let Some(row) = proc_number(store, rank, keys::NODEID).and_then(|nodeid| store.node_row_by_id(nodeid)) {
+    if let Some(row) = proc_number(store, rank, PlaceKey::NodeId).and_then(|nodeid| store.node_row_by_id(nodeid)) {
         return Some(row);
     }
-    let (handle, _) = store.find_key(&KeyRef::from(keys::HOSTNAME))?;
+    let (handle, _) = store.find_place_key(PlaceKey::Hostname)?;
     match store.value(Realm::Proc, rank.0, handle)? {
         ValueRef::Str(Some(name)) => store.node_row_by_name(name.to_bytes()),
         _ => None,
     }
 }
 
-fn proc_number<S: JobLookup>(store: &S, rank: Rank, key: &str) -> Option<u32> {
-    let (handle, realms) = store.find_key(&KeyRef::from(key))?;
+fn proc_number<S: JobLookup>(store: &S, rank: Rank, key: PlaceKey) -> Option<u32> {
+    let (handle, realms) = store.find_place_key(key)?;
     if !realms.has(Realm::Proc) {
         return None;
     }

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_void};
 use std::ptr;
 
 use pmix_client::{Answer, Operation};
-use pmix_dstore::model::{Info, Nspace, Pdata, Result, Status, Value};
+use pmix_dstore::model::{DeviceDistance, Info, Nspace, Pdata, Result, Status, Value};
 
 use crate::convert::array::CArray;
 use crate::convert::object::Object;
@@ -176,6 +176,29 @@ impl Callback<pmix_dmodex_response_fn_t> {
         // SAFETY: the caller of the entry point passed function and data for this; the bytes outlive the call.
         unsafe { function(status.0, bytes, data.len(), self.data) }
     }
+}
+
+impl Callback<pmix_device_dist_cbfunc_t> {
+    /// Calls it with distances that it may use until it calls the release function.
+    pub fn call(self, distances: &[DeviceDistance]) {
+        let Some(function) = self.function else { return };
+        let (status, array) = match CArray::<pmix_device_distance_t>::new(distances) {
+            Ok(array) => (Status::SUCCESS, array),
+            Err(failure) => (failure, CArray::default()),
+        };
+        let (items, count) = (array.as_ptr(), array.len());
+        let release = to_cbdata(DISTANCES.keep(array));
+        // SAFETY: the caller of the entry point passed function and data for this; the distances live until released.
+        unsafe { function(status.0, items, count, self.data, Some(release_distances), release) }
+    }
+}
+
+/// Distances that C code has and releases.
+static DISTANCES: Registry<CArray<pmix_device_distance_t>> = Registry::new();
+
+/// Frees distances that a callback was given.
+unsafe extern "C" fn release_distances(cbdata: *mut c_void) {
+    crate::entry::guard("release of distances", || drop(DISTANCES.take(from_cbdata(cbdata))));
 }
 
 /// Infos that C code has and releases.

@@ -213,7 +213,7 @@ impl Hwloc {
         // SAFETY: the function needs nothing.
         let found = match unsafe { (self.api_version)() } {
             ..0x2_01_00 => 3,
-            ..0x2_04_00 => 5,
+            0x2_01_00..0x2_04_00 => 5,
             _ => 6,
         };
         // SAFETY: the caller's promise.

@@ -33,4 +33,5 @@ pub mod pinned;
 pub mod print;
 pub mod registry;
 pub mod strings;
+mod topology;
 pub mod types;

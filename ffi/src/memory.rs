@@ -24,8 +24,18 @@ pub fn zeroed<T>(count: usize) -> Result<*mut T> {
 /// `NOMEM` where `malloc` has none left.
 #[inline]
 pub fn reserve<T>() -> Result<*mut T> {
+    reserve_many(1)
+}
+
+/// Room for `count` objects, at least one, not initialised.
+///
+/// # Errors
+/// `NOMEM` where `malloc` has none left.
+#[inline]
+pub fn reserve_many<T>(count: usize) -> Result<*mut T> {
+    let len = count.checked_mul(size_of::<T>()).ok_or(Status::ERR_NOMEM)?;
     // SAFETY: malloc has no precondition.
-    let memory = unsafe { libc::malloc(size_of::<T>()) };
+    let memory = unsafe { libc::malloc(len) };
     if memory.is_null() { Err(Status::ERR_NOMEM) } else { Ok(memory.cast()) }
 }
 

@@ -252,7 +252,9 @@ fn loading_copies_and_unloading_gives_back() {
         unsafe {
             write_any(&original, at).unwrap();
             let mut loaded: pmix_value_t = std::mem::zeroed();
-            assert_eq!(PMIx_Value_load(&raw mut loaded, at, ty.0), 0);
+            // A map is loaded from its text, whose address is the first that its byte object holds.
+            let source = if ty == DataType::REGEX { at.cast::<*const c_void>().read() } else { at };
+            assert_eq!(PMIx_Value_load(&raw mut loaded, source, ty.0), 0);
             destroy_any(ty, at);
             assert_eq!(pmix_value_t::read(&raw const loaded).unwrap(), original);
             let (mut data, mut size) = (at, 0);
@@ -276,6 +278,27 @@ fn loading_copies_and_unloading_gives_back() {
                 }
             }
             free(at);
+            pmix_value_t::destroy(&raw mut loaded);
+        }
+    }
+}
+
+#[test]
+fn maps_are_loaded_from_their_text() {
+    let blob = b"blob:\0component=zlib:\0size=4:\0\0\x01\0\x02".as_slice();
+    for (map, len) in [
+        (b"pmix[n[3:1-4]]\0".as_slice(), 15),
+        (b"\0", 1),
+        (b"blob\0", 5),
+        (b"blob:\0component=zlib:\0size=4:\0\0\x01\0\x02rest\0", blob.len()),
+        (b"blob:\0component=lz4:\0size=4:\0abcd", 6),
+        (b"blob:\0component=zlib:\0size=none:\0abcd", 33),
+    ] {
+        // SAFETY: a value of our own, loaded from one of the forms that maps have, and freed.
+        unsafe {
+            let mut loaded: pmix_value_t = std::mem::zeroed();
+            assert_eq!(PMIx_Value_load(&raw mut loaded, map.as_ptr().cast(), DataType::REGEX.0), 0);
+            assert_eq!(pmix_value_t::read(&raw const loaded).unwrap(), Value::Regex(map[..len].to_vec()));
             pmix_value_t::destroy(&raw mut loaded);
         }
     }

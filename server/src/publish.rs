@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use pmix_dstore::job::JobData;
-use pmix_dstore::model::{Key, Rank, Result};
+use pmix_dstore::model::{Key, Rank, Result, Value, ValueRef};
 use pmix_dstore::modex::ModexData;
 use pmix_dstore::room;
 use pmix_dstore::segment::{FileId, ModexBuilder, Publisher, SegmentKind, build_job};
@@ -188,35 +188,39 @@ impl Shared {
         if open.published.try_reserve(contents.len()).is_err() {
             return Some(self.give_up(job, "out of memory"));
         }
-        let bytes = match build_modex(job, visible, &self.keys, &contents) {
-            Ok(bytes) => bytes,
-            Err(error) => return Some(self.give_up(job, &error)),
-        };
-        let mut weight = bytes.len() as u64;
+        // Values take at least as much in a segment as here. Most often that tells what will be merged, so that nothing
+        // is built twice.
+        let mut weight = weight_of(visible, &self.keys, &contents);
         let mut merged = open.live.len();
-        while merged > 0 && open.live[merged - 1].bytes <= 2 * weight {
-            merged -= 1;
-            weight += open.live[merged].bytes;
-        }
-        let published = if merged == open.live.len() {
-            open.publisher.publish(SegmentKind::Modex, &bytes).map(|count| (count, bytes.len()))
-        } else {
-            // It will be built anew, with more.
-            drop(bytes);
-            let older = open.live[merged..].iter().map(|live| live.contents.len()).sum();
+        let bytes = loop {
+            let before = merged;
+            while merged > 0 && open.live[merged - 1].bytes <= 2 * weight {
+                merged -= 1;
+                weight += open.live[merged].bytes;
+            }
+            let older = open.live[merged..before].iter().map(|live| live.contents.len()).sum();
             if room::reserve(&mut contents, older).is_err() {
                 return Some(self.give_up(job, "out of memory"));
             }
-            contents.extend(open.live[merged..].iter().flat_map(|live| &live.contents));
+            contents.extend(open.live[merged..before].iter().flat_map(|live| &live.contents));
             contents.sort_unstable();
             contents.dedup();
             let bytes = match build_modex(job, visible, &self.keys, &contents) {
                 Ok(bytes) => bytes,
                 Err(error) => return Some(self.give_up(job, &error)),
             };
-            let places = open.live[merged].place..=open.live[open.live.len() - 1].place;
-            open.publisher.publish_replacing(SegmentKind::Modex, &bytes, places).map(|count| (count, bytes.len()))
+            weight = bytes.len() as u64;
+            if merged == 0 || open.live[merged - 1].bytes > 2 * weight {
+                break bytes;
+            }
         };
+        let merged_places =
+            open.live[merged..].first().zip(open.live.last()).map(|(first, last)| first.place..=last.place);
+        let published = match merged_places {
+            Some(places) => open.publisher.publish_replacing(SegmentKind::Modex, &bytes, places),
+            None => open.publisher.publish(SegmentKind::Modex, &bytes),
+        };
+        let published = published.map(|count| (count, bytes.len()));
         match published {
             Ok((count, len)) => {
                 open.published.extend(contents.iter().copied());
@@ -258,6 +262,17 @@ fn build_modex(job: &JobData, visible: &ModexData, keys: &[Key], contents: &[(Ra
         }
     }
     builder.finish(CREATOR).map_err(|error| error.to_string())
+}
+
+/// Bytes that values have, as far as that is known without packing them.
+fn weight_of(visible: &ModexData, keys: &[Key], contents: &[(Rank, u32)]) -> u64 {
+    let values = contents.iter().filter_map(|(rank, id)| visible.get(*rank, keys[*id as usize].as_bytes()));
+    let len = |value: &Value| match ValueRef::from(value) {
+        ValueRef::Str(text) => text.map_or(0, |text| text.count_bytes()),
+        ValueRef::Bytes { bytes, .. } => bytes.len(),
+        _ => 0,
+    };
+    values.map(|value| len(value) as u64).sum()
 }
 
 /// Binds the namespace's socket in its directory, reached through the directory's descriptor: `sun_path` is short.

@@ -174,6 +174,8 @@ pub struct Server {
     me: Proc,
     hostname: String,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// What all jobs are told of the node.
+    told: Vec<Info>,
     /// Output is written to this process's own, too.
     shows_output: bool,
     /// How tools find the server.
@@ -183,7 +185,8 @@ pub struct Server {
 impl Server {
     /// Starts a server: its listener, its thread, and its own client face.
     ///
-    /// `infos` are the attributes of `PMIx_server_init`.
+    /// `infos` are the attributes of `PMIx_server_init`. The machine's topology as XML among them (`PMIX_HWLOC_XML_V2`, `PMIX_HWLOC_XML_V1`,
+    /// `PMIX_LOCAL_TOPO`) is told to all jobs, unless their registration has it.
     ///
     /// # Errors
     /// `BAD_PARAM` for attributes of a wrong type, `OUT_OF_RESOURCE` where there are no descriptors or threads, `NOMEM`;
@@ -198,7 +201,7 @@ impl Server {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake = EventFd::from_flags(flags).map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
         let (me, hostname) = (config.me.clone(), config.hostname.clone());
-        let settings = config.clone();
+        let (settings, uri) = (config.clone(), crate::env::uri(&config, port));
         let inner = Arc::new_cyclic(|inner: &Weak<Inner>| Inner {
             engine: Arc::new(Mutex::new(Engine::new(config, port, inner.clone()))),
             host,
@@ -209,7 +212,7 @@ impl Server {
             thread: OnceLock::new(),
         });
         let link = Arc::new(OwnLink(Arc::downgrade(&inner)));
-        let client = Arc::new(Client::with_link(me.clone(), hostname.clone().into_bytes(), link));
+        let client = Arc::new(Client::with_link(me.clone(), hostname.clone().into_bytes(), uri, link));
         // Set once, here.
         let _ = inner.client.set(Arc::downgrade(&client));
         let serving = Loop::new(inner.clone(), tcp).map_err(failed)?;
@@ -227,7 +230,11 @@ impl Server {
         if shows_output {
             client.show_output(format);
         }
-        let server = Server { inner, client, me, hostname, thread, shows_output, rendezvous: Mutex::default() };
+        const TOLD: [&str; 3] = [keys::LOCAL_TOPO, keys::HWLOC_XML_V1, keys::HWLOC_XML_V2];
+        let told = infos.iter().filter(|info| TOLD.iter().any(|key| info.key.is(key)));
+        let told = told.map(Info::copy).collect::<Result<_>>()?;
+        let rendezvous = Mutex::default();
+        let server = Server { inner, client, me, hostname, thread, told, shows_output, rendezvous };
         // Whoever reads them finds a server that answers.
         let rendezvous = Rendezvous::open(&settings, port, |line| server.inner.log(&line));
         *server.rendezvous.lock() = rendezvous.map_err(|(path, error)| {
@@ -268,12 +275,18 @@ impl Server {
     /// Registers a job with all that is known of it; again with more, or `PMIX_REGISTER_NODATA`.
     ///
     /// With `done`: answers `SUCCESS` and calls it later. Without: `OPERATION_SUCCEEDED`.
-    pub fn register_nspace(&self, nspace: Nspace, nlocal: i32, infos: Vec<Info>, done: Option<OpDone>) -> Status {
+    pub fn register_nspace(&self, nspace: Nspace, nlocal: i32, mut infos: Vec<Info>, done: Option<OpDone>) -> Status {
         if nspace.is_empty() {
             // Everywhere else the empty name means the caller's own namespace.
             return Status::ERR_BAD_PARAM;
         }
         let known = self.inner.engine.lock().job(&nspace);
+        // What the host says of this job counts.
+        let told = self.told.iter().filter(|told| !infos.iter().any(|info| info.key == told.key));
+        match told.map(Info::copy).collect::<Result<Vec<_>>>() {
+            Ok(told) => infos.extend(told),
+            Err(status) => return status,
+        }
         // Reading a large job takes its time: not under the lock that the clients' requests need.
         match JobPlan::read(&nspace, nlocal, &infos, known, &self.hostname) {
             Ok(plan) => self.operate(done, |engine| engine.register_nspace(plan)),
@@ -336,6 +349,11 @@ impl Server {
     /// Prepares this node for a job with what [`Server::setup_application`] brought where the job was started. What that
     /// brings is for the host to set: there is nothing else to prepare where there are no networks.
     pub fn setup_local_support(&self, done: Option<OpDone>) -> Status {
+        self.operate(done, |_| Status::SUCCESS)
+    }
+
+    /// Takes what nodes have to offer beside what hosts register. Nothing here allocates networks, which would want it.
+    pub fn take_inventory(&self, done: Option<OpDone>) -> Status {
         self.operate(done, |_| Status::SUCCESS)
     }
 
@@ -481,7 +499,7 @@ mod tests {
 
     use pmix_client::wire::{Header, Hello, PeerKind, Request, Version};
     use pmix_dstore::codec::BufferType;
-    use pmix_dstore::model::{Key, Pdata, Rank};
+    use pmix_dstore::model::{Key, Pdata, Rank, Value, keys};
 
     use super::*;
     use crate::Completion;
@@ -518,6 +536,19 @@ mod tests {
         assert_eq!(waiting.join().unwrap(), Err(Status::ERR_LOST_CONNECTION));
         let later = server.client().lookup(vec![c"never".into()], Vec::new()).wait();
         assert_eq!(later.map(drop), Err(Status::ERR_UNREACH));
+    }
+
+    #[test]
+    fn a_server_knows_itself_and_where_it_listens() {
+        let server = Server::init(Arc::new(Silent), &[]).unwrap();
+        let (client, me) = (server.client(), server.me().clone());
+        let nobody = Proc { nspace: me.nspace.clone(), rank: Rank::UNDEF };
+        assert_eq!(client.get_value(&nobody, keys::PROCID, &[]), Ok(Value::Proc(me.clone())));
+        let port = address(&server, &me).port();
+        let uri = Value::string(format!("{}.{};tcp4://127.0.0.1:{port}", me.nspace, me.rank));
+        assert_eq!(client.get_value(&me, keys::SERVER_URI, &[]), Ok(uri.clone()));
+        assert_eq!(client.get_value(&me, keys::MYSERVER_URI, &[]), Ok(uri));
+        server.finalize();
     }
 
     /// Where a server listens for stock clients.

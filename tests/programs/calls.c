@@ -502,6 +502,13 @@ static void unload_value(const type_t *type, pmix_value_t *value)
     free(room);
 }
 
+/* Texts, maps and pointers are themselves what is loaded. */
+static const void *loaded_from(const type_t *type, void *item)
+{
+    bool is_itself = type->code == PMIX_STRING || type->code == PMIX_REGEX || type->code == PMIX_POINTER;
+    return is_itself ? *(void **) item : item;
+}
+
 static void body_load(intptr_t of, intptr_t unused)
 {
     const type_t *type = (const type_t *) of;
@@ -509,7 +516,7 @@ static void body_load(intptr_t of, intptr_t unused)
     pmix_value_t value;
     (void) unused;
     memset(&value, 0xa5, sizeof(value));
-    const void *source = type->code == PMIX_STRING || type->code == PMIX_POINTER ? *(void **) item : item;
+    const void *source = loaded_from(type, item);
     pmix_status_t status = LIB(Value_load)(&value, source, type->code);
     put("%d ", status);
     if (status == PMIX_SUCCESS && type->held != NOWHERE) {
@@ -541,7 +548,7 @@ static void body_info(intptr_t of, intptr_t unused)
     any_name(key, sizeof(key));
     memset(&info, 0xa5, sizeof(info));
     memset(&other, 0, sizeof(other));
-    const void *source = type->code == PMIX_STRING || type->code == PMIX_POINTER ? *(void **) item : item;
+    const void *source = loaded_from(type, item);
     pmix_status_t status = LIB(Info_load)(&info, key, source, type->code);
     put("%d ", status);
     if (status == PMIX_SUCCESS) {

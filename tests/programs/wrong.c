@@ -354,9 +354,9 @@ static bool make_value(pmix_value_t *value, pmix_data_type_t type)
     memset(&source, 0, sizeof(source));
     const void *data = &source;
     switch (type) {
-    case PMIX_STRING: data = "a text"; break;
+    case PMIX_STRING: case PMIX_REGEX: data = "a text"; break;
     case PMIX_PROC: source.proc = me; break;
-    case PMIX_BYTE_OBJECT: case PMIX_COMPRESSED_STRING: case PMIX_COMPRESSED_BYTE_OBJECT: case PMIX_REGEX:
+    case PMIX_BYTE_OBJECT: case PMIX_COMPRESSED_STRING: case PMIX_COMPRESSED_BYTE_OBJECT:
         source.object.bytes = (char *) numbers;
         source.object.size = sizeof(numbers);
         break;

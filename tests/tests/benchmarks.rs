@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::fs;
 use std::process::Command;
 
-use pmix_tests::{Library, Profile, Run, benchmark_program, repository};
+use pmix_tests::{Library, Profile, Run, benchmark_program, repository, times};
 
 /// What the programs of the benchmark say of each call, with one library.
 fn calls(library: Library, shape: &str) -> Vec<String> {
@@ -24,6 +24,19 @@ fn calls_of_every_kind_are_measured() {
     assert_eq!(calls(Library::Stock, "--servers 2 --clients 2 --nodes 8 --per-node 4 --infos"), ours);
     let alone = calls(Library::ours(), "--clients 2");
     assert_eq!(alone.len(), 17, "there is no rank on another node: {alone:?}");
+}
+
+/// A large job's answers are those that the host registered; thoroughly, 100,000 of a job of 1,048,576 ranks.
+#[test]
+fn values_of_random_ranks_are_what_the_host_registered() {
+    let (nodes, gets) = times((32, 9_000), (16_384, 100_000));
+    let shapes = ["--infos", ""];
+    for given in shapes {
+        let run = Run::new(benchmark_program("host", &[]), Library::ours());
+        let run = run.args(&format!("--clients 2 --per-node 64 --timeout 240 --nodes {nodes} {given}"));
+        let ended = run.arg(benchmark_program("calls", &[])).args(&format!("--check {gets}")).succeed();
+        assert!(ended.stdout.contains(&format!("checked {gets}\n")), "{ended}");
+    }
 }
 
 #[test]

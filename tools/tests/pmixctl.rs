@@ -68,9 +68,10 @@ fn a_directory_is_printed_with_its_segments() {
     let tmp = tempfile::tempdir().expect("a temporary directory");
     let nspace = Nspace::new("a job").expect("a short namespace");
     let mut publisher = Publisher::create(tmp.path(), &nspace, None).expect("a directory");
-    let segment = |value| {
+    let segment = |number| {
+        let value = Value::Uint32(number);
         let mut builder = ModexBuilder::new(nspace.clone());
-        builder.add(Rank(3), &Key::from("k"), &Value::Uint32(value)).expect("a number");
+        builder.add(Rank(3), &Key::from("k"), &value).expect("a number");
         builder.finish("test").expect("a segment")
     };
     publisher.publish(SegmentKind::Modex, &segment(1)).expect("room");

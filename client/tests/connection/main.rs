@@ -128,9 +128,10 @@ fn segments_are_read_without_a_message() {
     let mut job = JobData::new(nspace.clone());
     job.job.insert(keys::JOB_SIZE.into(), Value::Uint32(12));
     publisher.publish(SegmentKind::Job, &build_job(&job, "test").unwrap()).unwrap();
-    let modex = move |value: i32| {
+    let modex = move |number: i32| {
+        let value = Value::Int(number);
         let mut builder = ModexBuilder::new(nspace.clone());
-        builder.add(Rank(5), &"key".into(), &Value::Int(value)).unwrap();
+        builder.add(Rank(5), &"key".into(), &value).unwrap();
         builder.finish("test").unwrap()
     };
     publisher.publish(SegmentKind::Modex, &modex(1)).unwrap();

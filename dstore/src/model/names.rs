@@ -254,6 +254,18 @@ impl<'a> KeyRef<'a> {
         self.text.starts_with(b"pmix")
     }
 
+    /// Whether these are the bytes of the key. Keys are short, so that a call of the C library takes most of the time.
+    #[inline]
+    pub fn is_text(&self, text: &[u8]) -> bool {
+        if text.len() != self.text.len() || !(8..=32).contains(&text.len()) {
+            return text == self.text;
+        }
+        let is_same = |at: usize| text[at..].first_chunk::<8>() == self.text[at..].first_chunk::<8>();
+        let last = text.len() - 8;
+        // The words overlap at the end.
+        is_same(0) && is_same(last) && is_same(last.min(8)) && is_same(last.min(16))
+    }
+
     /// Whether this is the key `name`.
     #[inline]
     pub fn is(&self, name: &str) -> bool {

@@ -1,6 +1,7 @@
 //! Reads a job segment.
 
 use std::mem::offset_of;
+use std::ops::Range;
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -10,9 +11,11 @@ use super::column::Column;
 use super::header::{RawHeader, SegmentError, SegmentKind};
 use super::key_table::{FoundKey, KeyTable};
 use super::region::Region;
-use super::toc::{APPNUMS_ARE_ROWS, ArchivedJobToc, IdRow, JobToc, NO_ID, NODE_IDS_ARE_ROWS, NameSlot};
-use crate::model::{KeyRef, ValueRef};
-use crate::rules::{self, JobLookup, Realm, RealmMask};
+use super::toc::{
+    APPNUMS_ARE_ROWS, ArchivedJobToc, IdRow, JobToc, NO_ID, NODE_IDS_ARE_ROWS, NODES_ARE_BLOCKS, NameSlot,
+};
+use crate::model::{KeyRef, ValueRef, keys};
+use crate::rules::{self, JobLookup, PlaceKey, Realm, RealmMask};
 
 /// A job segment: what the host registered about a job.
 pub struct JobReader {
@@ -22,10 +25,22 @@ pub struct JobReader {
     rows: [u32; 5],
     proc_count: u32,
     flags: u32,
+    /// How many ranks each node has, where they follow each other node by node.
+    block: Option<Block>,
+    /// Each [`PlaceKey`], where the key table is in this process's memory.
+    place_keys: [Option<(JobKey, RealmMask)>; PlaceKey::ALL.len()],
     node_names: Table,
     node_ids: Table,
     appnums: Table,
     heap: Table,
+}
+
+/// Ranks that follow each other node by node.
+#[derive(Clone, Copy)]
+struct Block {
+    of_node: u32,
+    /// One more than the last rank of the last node.
+    end: u32,
 }
 
 impl JobReader {
@@ -74,18 +89,34 @@ impl JobReader {
             judge(SegmentError::Extent("node names are no power of two"))?;
             node_names = Table::default();
         }
-        Ok(JobReader {
+        let mut reader = JobReader {
             keys: or_empty(KeyTable::check(toc.keys, segment.bytes()), judge)?,
             columns: columns.into(),
             rows: toc.rows,
             proc_count: toc.proc_count,
             flags: toc.flags,
+            block: None,
+            place_keys: [None; PlaceKey::ALL.len()],
             node_names,
             node_ids,
             appnums,
             heap,
             segment,
-        })
+        };
+        reader.block = reader.find_block();
+        // Where the table stays in the file each lookup verifies it, and damage is met by who looks for what it hides.
+        let is_own = |found: &(JobKey, RealmMask)| reader.keys.class(found.0.0).is_some();
+        reader.place_keys = PlaceKey::ALL.map(|key| reader.look_up(&KeyRef::from(key.text())).ok().filter(is_own));
+        Ok(reader)
+    }
+
+    /// The blocks of the nodes' ranks, if the segment has such and the formula of the node ids says which.
+    fn find_block(&self) -> Option<Block> {
+        let bytes = self.segment.bytes();
+        let key = self.keys.find(bytes, &KeyRef::from(keys::NODEID)).ok()?;
+        let column = self.keys.column(bytes, key, Realm::Proc as usize).ok()?;
+        let (of_node, end) = self.columns.get(column as usize)?.blocks(self.rows(Realm::Node))?;
+        (self.flags & NODES_ARE_BLOCKS != 0).then_some(Block { of_node, end })
     }
 
     /// What the column of a key in a realm is made of, in words.
@@ -137,6 +168,13 @@ impl JobReader {
     fn heap(&self) -> &[u8] {
         let (pos, len) = self.heap.span();
         self.segment.bytes().get(pos..pos + len).unwrap_or(&[])
+    }
+
+    #[inline(always)]
+    fn look_up(&self, key: &KeyRef<'_>) -> Read<(JobKey, RealmMask)> {
+        let bytes = self.segment.bytes();
+        let found = self.keys.find(bytes, key)?;
+        Ok((JobKey(found), self.keys.realms(bytes, found)?))
     }
 
     fn row_of_id(&self, table: &Table, id: u32) -> Read<u32> {
@@ -196,9 +234,12 @@ impl JobLookup for JobReader {
 
     #[inline(always)]
     fn find_key<'a>(&self, key: &KeyRef<'a>) -> Option<(JobKey, RealmMask)> {
-        let bytes = self.segment.bytes();
-        let found = self.keys.find(bytes, key).and_then(|key| Ok((JobKey(key), self.keys.realms(bytes, key)?)));
-        self.segment.found(found)
+        self.segment.found(self.look_up(key))
+    }
+
+    #[inline]
+    fn find_place_key(&self, key: PlaceKey) -> Option<(JobKey, RealmMask)> {
+        self.place_keys[key as usize].or_else(|| self.find_key(&KeyRef::from(key.text())))
     }
 
     #[inline(always)]
@@ -228,6 +269,13 @@ impl JobLookup for JobReader {
 
     fn node_row_by_name(&self, name: &[u8]) -> Option<u32> {
         self.segment.found(self.row_of_name(name))
+    }
+
+    #[inline]
+    fn node_run(&self, row: u32) -> Option<Range<u32>> {
+        let Block { of_node, end } = self.block?;
+        let first = row.checked_mul(of_node)?;
+        (row < self.rows(Realm::Node)).then(|| first..first.saturating_add(of_node).min(end))
     }
 
     fn app_count(&self) -> u32 {

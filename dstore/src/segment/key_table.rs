@@ -145,7 +145,7 @@ impl KeyTable {
     fn is_of(&self, bytes: &[u8], slot: &OwnSlot, key: &KeyRef<'_>) -> Read<bool> {
         let text = self.text(bytes, slot)?;
         // Another key of the same hash, or what is left of this one.
-        let is_of = text == key.text();
+        let is_of = key.is_text(text);
         if is_of || KeyRef::new(text).hash() == slot.hash { Ok(is_of) } else { Err(Miss::Damaged) }
     }
 

@@ -86,7 +86,7 @@ pub(super) struct JobToc {
     pub(super) rows: [u32; 5],
     /// Number of processes of the job.
     pub(super) proc_count: u32,
-    /// [`NODE_IDS_ARE_ROWS`], [`APPNUMS_ARE_ROWS`].
+    /// [`NODE_IDS_ARE_ROWS`], [`APPNUMS_ARE_ROWS`], [`NODES_ARE_BLOCKS`].
     pub(super) flags: u32,
     /// Zero.
     pub(super) reserved: u32,
@@ -104,6 +104,8 @@ pub(super) struct JobToc {
 pub(super) const NODE_IDS_ARE_ROWS: u32 = 1;
 /// An application's number is its row; `appnums` is empty.
 pub(super) const APPNUMS_ARE_ROWS: u32 = 2;
+/// The ranks of a node are those that the formula of their node ids says, and so does each node's list of them.
+pub(super) const NODES_ARE_BLOCKS: u32 = 4;
 
 /// Table of contents of a modex segment.
 #[derive(Archive, Clone, Debug, Default)]

@@ -6,26 +6,6 @@ use crate::entry::not_supported;
 use crate::types::*;
 
 not_supported! {
-    /// `PMIx_Compute_distances` (topology-fabric).
-    fn PMIx_Compute_distances(
-        topo: *mut pmix_topology_t,
-        cpuset: *mut pmix_cpuset_t,
-        info: *mut pmix_info_t,
-        ninfo: usize,
-        distances: *mut *mut pmix_device_distance_t,
-        ndist: *mut usize,
-    );
-
-    /// `PMIx_Compute_distances_nb` (topology-fabric).
-    fn PMIx_Compute_distances_nb(
-        topo: *mut pmix_topology_t,
-        cpuset: *mut pmix_cpuset_t,
-        info: *mut pmix_info_t,
-        ninfo: usize,
-        cbfunc: Option<pmix_device_dist_cbfunc_t>,
-        cbdata: *mut c_void,
-    );
-
     /// `PMIx_Fabric_deregister` (topology-fabric).
     fn PMIx_Fabric_deregister(fabric: *mut pmix_fabric_t);
 
@@ -50,29 +30,8 @@ not_supported! {
     /// `PMIx_Fabric_update_nb` (topology-fabric).
     fn PMIx_Fabric_update_nb(fabric: *mut pmix_fabric_t, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void);
 
-    /// `PMIx_Load_topology` (topology-fabric).
-    fn PMIx_Load_topology(topo: *mut pmix_topology_t);
-
     /// `PMIx_Register_attributes` (server).
     fn PMIx_Register_attributes(function: *mut c_char, attrs: *mut *mut c_char);
-
-    /// `PMIx_server_collect_inventory` (server).
-    fn PMIx_server_collect_inventory(
-        directives: *mut pmix_info_t,
-        ndirs: usize,
-        cbfunc: Option<pmix_info_cbfunc_t>,
-        cbdata: *mut c_void,
-    );
-
-    /// `PMIx_server_deliver_inventory` (server).
-    fn PMIx_server_deliver_inventory(
-        info: *mut pmix_info_t,
-        ninfo: usize,
-        directives: *mut pmix_info_t,
-        ndirs: usize,
-        cbfunc: Option<pmix_op_cbfunc_t>,
-        cbdata: *mut c_void,
-    );
 
     /// `PMIx_server_deregister_resources` (server).
     fn PMIx_server_deregister_resources(
@@ -81,9 +40,6 @@ not_supported! {
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     );
-
-    /// `PMIx_server_generate_locality_string` (server).
-    fn PMIx_server_generate_locality_string(cpuset: *const pmix_cpuset_t, locality: *mut *mut c_char);
 
     /// `PMIx_server_register_resources` (server).
     fn PMIx_server_register_resources(
@@ -126,9 +82,6 @@ not_supported! {
 
     /// `PMIx_server_collect_job_info` (server).
     fn PMIx_server_collect_job_info(procs: *mut pmix_proc_t, nprocs: usize, dbuf: *mut pmix_data_buffer_t);
-
-    /// `PMIx_server_generate_cpuset` (topology-fabric).
-    fn PMIx_server_generate_cpuset(cpuset_string: *const c_char, cpuset: *mut pmix_cpuset_t);
 
     /// `PMIx_generate_regex2` (maps).
     fn PMIx_generate_regex2(

@@ -1,11 +1,12 @@
 //! What a host calls.
 
 use std::ffi::{CString, c_char, c_void};
+use std::io::Write;
 use std::sync::{Arc, Once};
 
 use libc::{gid_t, uid_t};
 use parking_lot::RwLock;
-use pmix_client::instance;
+use pmix_client::{Answer, instance};
 use pmix_dstore::maps;
 use pmix_dstore::model::{Info, Proc, Result, Status, Value, keys};
 use pmix_server::{OpDone, Server};
@@ -18,6 +19,7 @@ use crate::entry::{entry, status_entry};
 use crate::environment;
 use crate::host::{self, CHost};
 use crate::memory::copy_bytes;
+use crate::topology;
 use crate::types::*;
 
 /// The server of this process.
@@ -58,6 +60,27 @@ unsafe extern "C" fn has_forked() {
 pub(super) fn done(cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void) -> Option<OpDone> {
     let callback = Callback::new(cbfunc, cbdata);
     callback.is_some().then(|| Box::new(move |status| callback.call(status)) as OpDone)
+}
+
+/// Takes the topology that the host gives, and has clients be told of the machine, where the host wants that.
+///
+/// # Safety
+/// An array of `ninfo` infos.
+unsafe fn share_topology(info: *const pmix_info_t, ninfo: usize, infos: &mut Vec<Info>) {
+    // SAFETY: the caller's promise.
+    if let Some(given) = unsafe { topology::given(info, ninfo) } {
+        topology::adopt(given);
+    }
+    if infos.iter().any(|info| info.key.is(keys::SERVER_SHARE_TOPOLOGY) && info.value.is_true()) {
+        match topology::to_share() {
+            Ok(shared) => infos.extend(shared),
+            // The clients look at the machine themselves, then. A host may have closed its stderr.
+            Err(status) => {
+                let line = "pmix-dstore server: the topology is not shared with clients";
+                let _ = writeln!(std::io::stderr(), "{line}: {status}");
+            }
+        }
+    }
 }
 
 /// Makes this tool a server.
@@ -107,12 +130,13 @@ fn watch_forks() {
 status_entry! {
     /// `PMIx_server_init`: starts the server of this process; counted.
     fn PMIx_server_init(module: *mut pmix_server_module_t, info: *mut pmix_info_t, ninfo: usize) {
-        let infos = array::read(info, ninfo)?;
+        let mut infos = array::read(info, ninfo)?;
         let mut running = SERVER.write();
         if let Some(running) = &mut *running {
             running.count += 1;
             return Ok(());
         }
+        share_topology(info, ninfo, &mut infos);
         let size = infos.iter().find(|info| info.key.as_bytes() == host::MODULE_SIZE.as_bytes());
         let size = size.and_then(|info| info.value.as_u64());
         let server = Server::init(Arc::new(CHost::new(module, size.map(|size| size as usize))), &infos)?;
@@ -230,6 +254,39 @@ status_entry! {
         text::nspace(nspace)?;
         let _: Vec<Info> = array::read(info, ninfo)?;
         server.setup_local_support(done(cbfunc, cbdata)).ok()
+    }
+
+    /// `PMIx_server_collect_inventory`: what this node has beside what hwloc tells; without networks that is nothing.
+    fn PMIx_server_collect_inventory(
+        directives: *mut pmix_info_t,
+        ndirs: usize,
+        cbfunc: Option<pmix_info_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) {
+        let server = server()?;
+        let callback = Callback::new(cbfunc, cbdata);
+        if !callback.is_some() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        let _: Vec<Info> = array::read(directives, ndirs)?;
+        let nothing = Answer { status: Status::SUCCESS, infos: Vec::new() };
+        server.client().later(Box::new(move || callback.call(Ok(nothing))));
+        Ok(())
+    }
+
+    /// `PMIx_server_deliver_inventory`: takes what nodes have. Nothing here allocates networks, which would want it. Without a callback
+    /// it blocks and answers `OPERATION_SUCCEEDED`.
+    fn PMIx_server_deliver_inventory(
+        info: *mut pmix_info_t,
+        ninfo: usize,
+        directives: *mut pmix_info_t,
+        ndirs: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) {
+        let server = server()?;
+        let _: [Vec<Info>; 2] = [array::read(info, ninfo)?, array::read(directives, ndirs)?];
+        server.take_inventory(done(cbfunc, cbdata)).ok()
     }
 
     /// `PMIx_server_define_process_set`: tells clients of a set of processes. Answers `OPERATION_SUCCEEDED`.

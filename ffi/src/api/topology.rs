@@ -1,16 +1,20 @@
 //! Cpusets, which hold bitmaps of hwloc's; topologies; locality strings.
 
-use std::ffi::{CString, c_char};
+use std::ffi::{CString, c_char, c_void};
+use std::ptr;
 
 use pmix_client::locality::relative_locality;
-use pmix_dstore::model::{Result, Status};
+use pmix_dstore::model::{DeviceDistance, Result, Status};
 
 use super::{present, writable};
+use crate::callback::Callback;
+use crate::convert::array::{self, CArray};
 use crate::convert::object::Object;
 use crate::convert::text::string;
 use crate::entry::{entry, status_entry};
 use crate::hwloc::{Hwloc, SOURCE, is_hwlocs, processors_of};
 use crate::memory::{copy_string, copy_text};
+use crate::topology;
 use crate::types::*;
 
 /// `PMIX_CPUBIND_PROCESS`.
@@ -22,7 +26,7 @@ const OF_THREAD: pmix_bind_envelope_t = 1;
 ///
 /// # Safety
 /// `cpuset` is writable; the bitmap is hwloc's and nobody else's.
-unsafe fn fill(cpuset: *mut pmix_cpuset_t, bitmap: *mut std::ffi::c_void) -> Result<()> {
+unsafe fn fill(cpuset: *mut pmix_cpuset_t, bitmap: *mut c_void) -> Result<()> {
     let source = copy_string(c"hwloc").inspect_err(|_| {
         if let Ok(hwloc) = Hwloc::get() {
             // SAFETY: the caller gave the bitmap away.
@@ -34,6 +38,68 @@ unsafe fn fill(cpuset: *mut pmix_cpuset_t, bitmap: *mut std::ffi::c_void) -> Res
     Ok(())
 }
 
+/// The bitmap of a text such as `hwloc:0-3,8`, which the caller owns.
+///
+/// # Errors
+/// `BAD_PARAM` for what is no such text; `NOT_SUPPORTED` for that of another source.
+///
+/// # Safety
+/// NULL or a C string.
+unsafe fn parse(text: *const c_char) -> Result<*mut c_void> {
+    // SAFETY: the caller's promise.
+    let text = unsafe { string(text) }.ok_or(Status::ERR_BAD_PARAM)?.to_bytes();
+    let colon = text.iter().position(|byte| *byte == b':').ok_or(Status::ERR_BAD_PARAM)?;
+    if !text[..colon].eq_ignore_ascii_case(SOURCE) {
+        return Err(Status::ERR_NOT_SUPPORTED);
+    }
+    let list = CString::new(&text[colon + 1..]).map_err(|_| Status::ERR_BAD_PARAM)?;
+    Hwloc::get()?.parse(&list)
+}
+
+/// How far devices are from a cpuset.
+///
+/// # Errors
+/// `NOT_SUPPORTED` where one of them is not hwloc's; as [`topology::distances`].
+///
+/// # Safety
+/// The structures are NULL or what they say; an array of `ninfo` infos.
+unsafe fn measure(
+    topo: *const pmix_topology_t,
+    cpuset: *const pmix_cpuset_t,
+    info: *const pmix_info_t,
+    ninfo: usize,
+) -> Result<Vec<DeviceDistance>> {
+    let client = super::client()?;
+    let hwloc = Hwloc::get()?;
+    // SAFETY: the caller's promise.
+    let (topo, cpuset) = unsafe { (topo.as_ref(), cpuset.as_ref()) };
+    // SAFETY: as above.
+    let is_of_hwloc = |source, held: *mut c_void| match unsafe { is_hwlocs(source) } {
+        false => Err(Status::ERR_NOT_SUPPORTED),
+        true if held.is_null() => Err(Status::ERR_BAD_PARAM),
+        true => Ok(held),
+    };
+    let topology = match topo {
+        Some(topo) => is_of_hwloc(topo.source, topo.topology)?,
+        None => topology::own()?.0,
+    };
+    // SAFETY: as above.
+    let infos = if info.is_null() { None } else { Some(unsafe { array::read(info, ninfo) }?) };
+    let hostname = client.hostname();
+    if let Some(cpuset) = cpuset {
+        let bitmap = is_of_hwloc(cpuset.source, cpuset.bitmap)?;
+        // SAFETY: both are hwloc's, by the caller's promise.
+        return unsafe { topology::distances(topology, bitmap, infos.as_deref(), &hostname) };
+    }
+    let bitmap = hwloc.bitmap(processors_of(std::process::id() as libc::pid_t)?.into_iter())?;
+    // SAFETY: both are hwloc's; the bitmap is ours alone.
+    unsafe {
+        let distances = topology::distances(topology, bitmap, infos.as_deref(), &hostname);
+        hwloc.free(bitmap);
+        distances
+    }
+}
+
 entry! {
     /// `PMIx_Cpuset_destruct`: frees what [`PMIx_Get_cpuset`] or [`PMIx_Parse_cpuset_string`] made.
     fn PMIx_Cpuset_destruct(cpuset: *mut pmix_cpuset_t) {
@@ -42,8 +108,12 @@ entry! {
         }
     }
 
-    /// `PMIx_Topology_destruct`: nothing to do. The library loads no topologies, so none that it could free comes here.
-    fn PMIx_Topology_destruct(_topo: *mut pmix_topology_t) {}
+    /// `PMIx_Topology_destruct`: frees a topology, unless it is the one that [`PMIx_Load_topology`] gives to everybody.
+    fn PMIx_Topology_destruct(topo: *mut pmix_topology_t) {
+        if !topo.is_null() {
+            pmix_topology_t::destroy(topo);
+        }
+    }
 }
 
 status_entry! {
@@ -61,14 +131,72 @@ status_entry! {
 
     /// `PMIx_Parse_cpuset_string`.
     fn PMIx_Parse_cpuset_string(cpuset_string: *const c_char, cpuset: *mut pmix_cpuset_t) {
-        let cpuset = writable(cpuset)?;
-        let text = string(cpuset_string).ok_or(Status::ERR_BAD_PARAM)?.to_bytes();
-        let colon = text.iter().position(|byte| *byte == b':').ok_or(Status::ERR_BAD_PARAM)?;
-        if !text[..colon].eq_ignore_ascii_case(SOURCE) {
+        fill(writable(cpuset)?, parse(cpuset_string)?)
+    }
+
+    /// `PMIx_server_generate_cpuset`.
+    fn PMIx_server_generate_cpuset(cpuset_string: *const c_char, cpuset: *mut pmix_cpuset_t) {
+        fill(writable(cpuset)?, parse(cpuset_string)?)
+    }
+
+    /// `PMIx_Load_topology`: that of this machine, the same to everybody who asks. Where the structure names a source, it must be
+    /// hwloc.
+    fn PMIx_Load_topology(topo: *mut pmix_topology_t) {
+        let at = writable(topo)?;
+        super::client()?;
+        if !(*at).source.is_null() && !is_hwlocs((*at).source) {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
-        let list = CString::new(&text[colon + 1..]).map_err(|_| Status::ERR_BAD_PARAM)?;
-        fill(cpuset, Hwloc::get()?.parse(&list)?)
+        let own = topology::own()?;
+        if (*at).source.is_null() {
+            (*at).source = copy_string(c"hwloc")?;
+        }
+        (*at).topology = own.0;
+        Ok(())
+    }
+
+    /// `PMIx_server_generate_locality_string`: what of the machine a cpuset is in; NULL where it is everywhere.
+    fn PMIx_server_generate_locality_string(cpuset: *const pmix_cpuset_t, locality: *mut *mut c_char) {
+        let (cpuset, at) = (*present(cpuset)?, writable(locality)?);
+        if !is_hwlocs(cpuset.source) {
+            return Err(Status::ERR_NOT_SUPPORTED);
+        }
+        let text = if cpuset.bitmap.is_null() { None } else { topology::locality(cpuset.bitmap)? };
+        at.write(text.map_or(Ok(ptr::null_mut()), |text| copy_text(&text))?);
+        Ok(())
+    }
+
+    /// `PMIx_Compute_distances`: how far devices are from a cpuset; without a topology or cpuset, from that of this process.
+    fn PMIx_Compute_distances(
+        topo: *mut pmix_topology_t,
+        cpuset: *mut pmix_cpuset_t,
+        info: *mut pmix_info_t,
+        ninfo: usize,
+        distances: *mut *mut pmix_device_distance_t,
+        ndist: *mut usize,
+    ) {
+        let (at, count) = (writable(distances)?, writable(ndist)?);
+        (*at, *count) = (ptr::null_mut(), 0);
+        (*at, *count) = CArray::new(&measure(topo, cpuset, info, ninfo)?)?.into_raw();
+        Ok(())
+    }
+
+    /// `PMIx_Compute_distances_nb`: the same with a callback, which keeps the distances until it releases them.
+    fn PMIx_Compute_distances_nb(
+        topo: *mut pmix_topology_t,
+        cpuset: *mut pmix_cpuset_t,
+        info: *mut pmix_info_t,
+        ninfo: usize,
+        cbfunc: Option<pmix_device_dist_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) {
+        let callback = Callback::new(cbfunc, cbdata);
+        if !callback.is_some() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        let distances = measure(topo, cpuset, info, ninfo)?;
+        super::client()?.later(Box::new(move || callback.call(&distances)));
+        Ok(())
     }
 
     /// `PMIx_server_generate_cpuset_string`.
@@ -98,10 +226,7 @@ status_entry! {
 
 #[cfg(test)]
 mod tests {
-    use std::ptr;
-
     use super::*;
-    use crate::memory::free;
 
     const NONE: pmix_cpuset_t = pmix_cpuset_t { source: ptr::null_mut(), bitmap: ptr::null_mut() };
 

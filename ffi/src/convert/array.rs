@@ -3,11 +3,14 @@
 use std::ffi::c_char;
 use std::slice;
 
+use pmix_client::Ranks;
 use pmix_dstore::model::{Result, Status};
 use pmix_dstore::room;
 
 use super::object::Object;
-use crate::memory::{free, zeroed};
+use super::text;
+use crate::memory::{free, reserve_many, zeroed};
+use crate::types::{pmix_nspace_t, pmix_proc_t};
 
 /// The bytes of a C array; none for NULL.
 ///
@@ -66,6 +69,30 @@ pub unsafe fn free_array<T: Object>(items: *mut T, count: usize) {
         }
         free(items);
     }
+}
+
+/// Processes of one job, in an array that C code frees; NULL for none. All that differs is the rank.
+///
+/// # Errors
+/// `NOMEM`.
+pub fn procs(nspace: &[u8], ranks: &Ranks) -> Result<(*mut pmix_proc_t, usize)> {
+    let count = ranks.iter().len();
+    if count == 0 {
+        return Ok((std::ptr::null_mut(), 0));
+    }
+    let items = reserve_many::<pmix_proc_t>(count)?;
+    // SAFETY: new memory for so many processes, which nobody else knows; each is written whole.
+    unsafe {
+        let mut name: pmix_nspace_t = [0; size_of::<pmix_nspace_t>()];
+        text::write_name(name.as_mut_ptr(), name.len(), nspace);
+        for (index, rank) in ranks.iter().enumerate() {
+            let at = items.add(index);
+            // One by one: copying what was just written in part waits for it.
+            (&raw mut (*at).nspace).write(name);
+            (&raw mut (*at).rank).write(rank.0);
+        }
+    }
+    Ok((items, count))
 }
 
 /// An array from `malloc` that is freed with its contents when dropped.

@@ -17,6 +17,7 @@ use super::array;
 use super::text::{self, write_name};
 use crate::hwloc::{Hwloc, is_hwlocs};
 use crate::memory::{copy_bytes, copy_string, copy_string_list, copy_string_or_null, free, free_string_list, zeroed};
+use crate::topology::{self, Topology};
 use crate::types::*;
 
 /// A C structure and what it is in the model.
@@ -461,10 +462,11 @@ object! { pmix_topology_t as (Option<CString>, Vec<u8>);
         Ok(())
     }
     destroy(at) {
-        // As of cpusets.
+        // As of cpusets. One that everybody is given stays.
         if is_hwlocs((*at).source) {
-            if let (false, Ok(hwloc)) = ((*at).topology.is_null(), Hwloc::get()) {
-                hwloc.destroy_topology((*at).topology);
+            let held = (*at).topology;
+            if let (false, Ok(hwloc)) = (held.is_null() || topology::is_own(Topology(held)), Hwloc::get()) {
+                hwloc.destroy_topology(held);
             }
             free((*at).source);
             at.write_bytes(0, 1);

@@ -89,6 +89,31 @@ pub unsafe fn string<'a>(text: *const c_char) -> Option<&'a CStr> {
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
 }
 
+/// The bytes of a map of nodes or processes, which comes without its length: a text with its NUL, or, where it is compressed,
+/// what says its own size.
+///
+/// # Safety
+/// `map` is a C string, and one as `PMIx_generate_regex` makes them where it begins as those that are compressed do; it stays
+/// for `'a`.
+pub unsafe fn map<'a>(map: *const c_char) -> &'a [u8] {
+    // SAFETY: the caller's promise: there are three texts one behind the other, and then as many bytes as the last one says.
+    unsafe {
+        let kind = CStr::from_ptr(map).to_bytes_with_nul();
+        if kind != b"blob:\0" {
+            return kind;
+        }
+        let component = CStr::from_ptr(map.add(kind.len())).to_bytes_with_nul();
+        if component != b"component=zlib:\0" {
+            return kind;
+        }
+        let said = CStr::from_ptr(map.add(kind.len() + component.len())).to_bytes_with_nul();
+        let head = kind.len() + component.len() + said.len();
+        let size = said.strip_prefix(b"size=").and_then(|said| said.strip_suffix(b":\0"));
+        let size = size.and_then(|size| std::str::from_utf8(size).ok()?.parse::<usize>().ok());
+        std::slice::from_raw_parts(map.cast(), head + size.unwrap_or(0))
+    }
+}
+
 /// A string, copied, or `None` for NULL.
 ///
 /// # Errors

@@ -122,6 +122,24 @@ impl Object for pmix_value_t {
     }
 }
 
+/// A number that C code holds, of the types that directives are made of, as [`borrow`] gives it.
+///
+/// # Safety
+/// As [`borrow`].
+#[inline]
+pub unsafe fn borrow_number(value: *const pmix_value_t) -> Option<(DataType, u64)> {
+    // SAFETY: the union holds what the type says.
+    unsafe {
+        let ty = DataType((*value).type_);
+        let data = &raw const (*value).data;
+        match ty {
+            DataType::BOOL => Some((ty, u64::from((*data).bytes[0]))),
+            DataType::UINT32 | DataType::PROC_RANK => Some((ty, u64::from(data.cast::<u32>().read()))),
+            _ => None,
+        }
+    }
+}
+
 /// A view of a value that C code holds, without allocating; `None` for structures.
 ///
 /// # Safety
@@ -213,8 +231,8 @@ pub fn allocate_ref(value: ValueRef<'_>) -> Result<*mut pmix_value_t> {
 /// `NOMEM`, and what reading the object says.
 ///
 /// # Safety
-/// `at` is writable; `data` is NULL, for STRING a C string, for PROC_NSPACE a namespace, for POINTER any address, and
-/// otherwise an object of the type's C form.
+/// `at` is writable; `data` is NULL, for STRING a C string, for REGEX a map as [`text::map`] reads it, for PROC_NSPACE a
+/// namespace, for POINTER any address, and otherwise an object of the type's C form.
 pub unsafe fn load(at: *mut pmix_value_t, data: *const c_void, ty: DataType) -> Result<()> {
     // SAFETY: the caller's promise.
     unsafe {
@@ -225,6 +243,10 @@ pub unsafe fn load(at: *mut pmix_value_t, data: *const c_void, ty: DataType) -> 
             DataType::BOOL if data.is_null() => (*union).bytes[0] = 1,
             _ if data.is_null() => {}
             DataType::STRING => (*union).string = copy_string_or_null(text::string(data.cast()))?,
+            DataType::REGEX => {
+                let map = text::map(data.cast());
+                (*union).bo = pmix_byte_object_t { bytes: copy_bytes(map)?, size: map.len() };
+            }
             DataType::POINTER => (*union).pointer = data.cast_mut(),
             _ if holding(ty) == Holding::Nothing => {}
             ty => {

@@ -8,11 +8,13 @@ use super::column::PlannedColumn;
 use super::keys::{KeyRow, write_keys};
 use super::writer::{Heap, Writer};
 use super::{BuildError, reserve, vec_for};
-use crate::job::{JobData, Values};
-use crate::model::{Key, Value};
+use crate::job::{JobData, Node, Values};
+use crate::model::{Key, Rank, Value, keys};
 use crate::rules::{Realm, RealmMask};
 use crate::segment::header::SegmentKind;
-use crate::segment::toc::{APPNUMS_ARE_ROWS, Extent, IdRow, JobToc, NO_ID, NODE_IDS_ARE_ROWS, NameSlot};
+use crate::segment::toc::{
+    APPNUMS_ARE_ROWS, Extent, IdRow, JobToc, NO_ID, NODE_IDS_ARE_ROWS, NODES_ARE_BLOCKS, NameSlot,
+};
 
 /// Builds the job segment of `job`; `creator` names the program for `pmixctl inspect`.
 ///
@@ -37,6 +39,9 @@ pub fn build_job(job: &JobData, creator: &str) -> Result<Vec<u8>, BuildError> {
     };
     toc.flags |= write_ids(&mut writer, &node_ids, job.nodes.len(), NODE_IDS_ARE_ROWS, &mut toc.node_ids)?;
     toc.flags |= write_ids(&mut writer, &appnums, job.apps.len(), APPNUMS_ARE_ROWS, &mut toc.appnums)?;
+    if toc.flags & NODE_IDS_ARE_ROWS != 0 && are_blocks(job) {
+        toc.flags |= NODES_ARE_BLOCKS;
+    }
     let mut heap = heap;
     toc.node_names = write_names(&mut writer, job, &mut heap)?;
     toc.heap = heap.write(&mut writer)?;
@@ -133,6 +138,29 @@ fn write_ids(
         }
     })?;
     Ok(0)
+}
+
+/// Whether each node lists as many ranks as the first one, the last one perhaps fewer, all in ascending order and one node
+/// after the other, and whether the ranks say the same.
+fn are_blocks(job: &JobData) -> bool {
+    fn list(node: &Node) -> Option<&str> {
+        let text = node.values.get(keys::LOCAL_PEERS.as_bytes()).and_then(Value::as_text)?;
+        std::str::from_utf8(text).ok()
+    }
+    let Some(block) = job.nodes.first().and_then(list).map(|list| list.split(',').count() as u32) else { return false };
+    let rows = job.procs.rows();
+    let mut next = 0;
+    for (row, node) in (0..).zip(&job.nodes) {
+        let Some(list) = list(node).filter(|_| next == row * block) else { return false };
+        for item in list.split(',') {
+            let nodeid = job.procs.get(Rank(next), keys::NODEID.as_bytes()).and_then(Value::as_u32);
+            if item.parse() != Ok(next) || nodeid != Some(row) || next >= (row + 1) * block {
+                return false;
+            }
+            next += 1;
+        }
+    }
+    next == rows
 }
 
 /// Writes the table of node names and aliases; of two nodes with one name the first is found.

@@ -1,5 +1,6 @@
 //! Builds a modex segment from published values.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::keys::{KeyRow, write_keys};
@@ -15,8 +16,8 @@ use crate::segment::toc::{
     PLACE_STRIDE, PLACE_TABLE, PlaceEntry, ShapeEntry, VariableEntry,
 };
 
-/// Collects published values and lays them into a modex segment.
-pub struct ModexBuilder {
+/// Collects published values and lays them into a modex segment. Values stay where they are until then.
+pub struct ModexBuilder<'a> {
     nspace: Nspace,
     /// The keys in the order in which they appeared.
     keys: Vec<Key>,
@@ -24,7 +25,8 @@ pub struct ModexBuilder {
     /// Id of the key that was added last.
     key_last: usize,
     cells: Vec<Cell>,
-    arena: Vec<u8>,
+    /// The bytes of the values that are no numbers.
+    texts: Vec<Cow<'a, [u8]>>,
 }
 
 /// One value of one rank.
@@ -33,22 +35,22 @@ struct Cell {
     rank: u32,
     key: u32,
     ty: DataType,
-    /// The number, or where the bytes are in the arena.
+    /// The number, or which of the texts it is.
     value: u64,
     /// Length of the bytes, [`NULL_LEN`] for a NULL string.
     len: u32,
 }
 
-impl ModexBuilder {
+impl<'a> ModexBuilder<'a> {
     /// Nothing yet of the ranks of `nspace`.
-    pub fn new(nspace: Nspace) -> ModexBuilder {
+    pub fn new(nspace: Nspace) -> ModexBuilder<'a> {
         ModexBuilder {
             nspace,
             keys: Vec::new(),
             key_ids: HashMap::new(),
             key_last: 0,
             cells: Vec::new(),
-            arena: Vec::new(),
+            texts: Vec::new(),
         }
     }
 
@@ -56,15 +58,15 @@ impl ModexBuilder {
     ///
     /// # Errors
     /// A value that cannot be stored. What was added before stays.
-    pub fn add(&mut self, rank: Rank, key: &Key, value: &Value) -> Result<(), BuildError> {
+    pub fn add(&mut self, rank: Rank, key: &Key, value: &'a Value) -> Result<(), BuildError> {
         let (number, len) = match Stored::of(key, value)? {
             Stored::Number(bits) => (bits, 0),
             Stored::Null => (0, NULL_LEN),
             Stored::Bytes(bytes) => {
-                let pos = self.arena.len() as u64;
-                reserve(&mut self.arena, bytes.len())?;
-                self.arena.extend_from_slice(&bytes);
-                (pos, bytes.len() as u32)
+                let (index, len) = (self.texts.len() as u64, bytes.len() as u32);
+                reserve(&mut self.texts, 1)?;
+                self.texts.push(bytes);
+                (index, len)
             }
         };
         let id = self.key_id(key);
@@ -92,10 +94,10 @@ impl ModexBuilder {
     ///
     /// # Errors
     /// As [`ModexBuilder::add`].
-    pub fn add_rank<'a>(
+    pub fn add_rank<'k>(
         &mut self,
         rank: Rank,
-        values: impl IntoIterator<Item = (&'a Key, &'a Value)>,
+        values: impl IntoIterator<Item = (&'k Key, &'a Value)>,
     ) -> Result<(), BuildError> {
         values.into_iter().try_for_each(|(key, value)| self.add(rank, key, value))
     }
@@ -143,7 +145,7 @@ impl ModexBuilder {
             .collect();
         toc.keys = write_keys(&mut writer, &rows)?;
         (toc.shapes, toc.fields) = write_shapes(&mut writer, &shapes)?;
-        let plan = Plan { ranks: &ranks, shapes: &shapes, shape_of: &shape_of, arena: &self.arena };
+        let plan = Plan { ranks: &ranks, shapes: &shapes, shape_of: &shape_of, texts: &self.texts };
         plan.write_records(&mut writer, &mut toc)?;
         writer.finish(SegmentKind::Modex, &self.nspace, creator, &toc)
     }
@@ -287,7 +289,7 @@ struct Plan<'a> {
     ranks: &'a [&'a [Cell]],
     shapes: &'a [Shape],
     shape_of: &'a [u32],
-    arena: &'a [u8],
+    texts: &'a [Cow<'a, [u8]>],
 }
 
 impl Plan<'_> {
@@ -446,7 +448,7 @@ impl Plan<'_> {
         for form in [FIELD_FIXED, FIELD_VARIABLE] {
             for (cell, _) in cells().filter(|(cell, field)| field.form == form && cell.len != NULL_LEN) {
                 let end = writer.pos() + value_room(cell.ty, cell.len);
-                writer.put(&self.arena[cell.value as usize..][..cell.len as usize]);
+                writer.put(&self.texts[cell.value as usize]);
                 writer.fill_to(end);
             }
         }

@@ -142,8 +142,8 @@ fn a_value_added_again_replaces_the_first() {
     let nspace = Nspace::new("again").expect("a short namespace");
     let mut builder = ModexBuilder::new(nspace);
     let key = Key::from("k");
-    builder.add(Rank(3), &key, &Value::Uint32(1)).expect("a number");
-    builder.add(Rank(3), &key, &Value::string("two")).expect("a string");
+    let values = [Value::Uint32(1), Value::string("two")];
+    values.iter().for_each(|value| builder.add(Rank(3), &key, value).expect("a storable value"));
     let reader = open_modex(&builder.finish("test").expect("a segment"));
     let found = reader.get(Rank(3), &KeyRef::from("k")).expect("the value").to_value();
     assert_eq!(found, Ok(Value::string("two")));

@@ -1,0 +1,195 @@
+//! What jobs that no machine here holds would cost: registration, exchange and memory, from figures measured on small ones.
+//!
+//! `cargo run --release -p pmix-benches --bin scale [NAME=VALUE]...` prints tables. The costs of [`Costs`] are those that
+//! `docs/performance.md` measured; any of them may be given anew. The exchange of a collecting fence is simulated daemon by
+//! daemon: each message begins when its sender has what is in it and both ends are free, and takes a latency and its bytes.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+
+/// What things cost, by name: bytes, nanoseconds, bytes a nanosecond.
+struct Costs(BTreeMap<&'static str, f64>);
+
+/// Names, values and what they are.
+const COSTS: &[(&str, f64, &str)] = &[
+    ("register_infos", 8400.0, "ns a rank: registration with eight infos of each rank"),
+    ("register_maps", 900.0, "ns a rank: registration with the maps alone"),
+    ("server_infos", 1360.0, "bytes a rank that the server keeps of a registration with infos"),
+    ("server_maps", 470.0, "bytes a rank that it keeps of one with maps"),
+    ("segment_rank", 6.3, "bytes a rank in the job segment, where node follows node"),
+    ("segment_node", 61.0, "bytes a node there, beside its ranks"),
+    ("keys", 8.0, "keys that each rank publishes"),
+    ("value", 64.0, "bytes of each value"),
+    ("wire_value", 12.0, "bytes that a value takes in a contribution, beside its own"),
+    ("wire_rank", 16.0, "bytes that a rank takes there"),
+    ("modex_value", 0.0, "bytes that a value takes in the modex segment, beside its own"),
+    ("fence", 2.5, "ns of a processor for each byte of a fence that a node did not have"),
+    ("page", 0.22, "ns for each byte of a file in memory that is written: the least that a fence can cost"),
+    ("latency", 2000.0, "ns from daemon to daemon (assumed)"),
+    ("bandwidth", 12.5, "bytes a ns between two daemons (assumed: 100 Gbit/s)"),
+];
+
+impl Costs {
+    fn read(args: impl Iterator<Item = String>) -> Result<Costs, Box<dyn Error>> {
+        let mut costs: BTreeMap<_, _> = COSTS.iter().map(|(name, value, _)| (*name, *value)).collect();
+        for arg in args {
+            let (name, value) = arg.split_once('=').ok_or_else(|| format!("{arg}: NAME=VALUE is wanted"))?;
+            let cost = costs.get_mut(name).ok_or_else(|| format!("there is no cost {name}"))?;
+            *cost = value.parse()?;
+        }
+        Ok(Costs(costs))
+    }
+
+    fn of(&self, name: &str) -> f64 {
+        self.0[name]
+    }
+
+    /// Time of a message.
+    fn message(&self, bytes: f64) -> f64 {
+        self.of("latency") + bytes / self.of("bandwidth")
+    }
+}
+
+/// What an exchange took: the time until the last daemon has everything, and the bytes of the busiest daemon.
+struct Exchange {
+    ns: f64,
+    sent: f64,
+    received: f64,
+}
+
+/// Contributions go up a tree and all of them come down again.
+fn tree(nodes: usize, block: f64, radix: usize, costs: &Costs) -> Exchange {
+    let parent = |node: usize| (node - 1) / radix;
+    let mut held = vec![block; nodes];
+    let (mut ready, mut sent, mut received) = (vec![0.0; nodes], vec![0.0; nodes], vec![0.0; nodes]);
+    // Children have higher numbers than their parents; a parent takes one message at a time.
+    for node in (1..nodes).rev() {
+        let (up, bytes) = (parent(node), held[node]);
+        ready[up] = f64::max(ready[up], ready[node]) + costs.message(bytes);
+        held[up] += bytes;
+        sent[node] += bytes;
+        received[up] += bytes;
+    }
+    let all = held[0];
+    // Down again, to one child after the other.
+    let mut free = ready.clone();
+    let mut done = vec![ready[0]; nodes];
+    free[0] = ready[0];
+    for node in 1..nodes {
+        let up = parent(node);
+        free[up] = f64::max(free[up], done[up]) + costs.message(all);
+        done[node] = free[up];
+        sent[up] += all;
+        received[node] += all;
+    }
+    Exchange { ns: largest(&done), sent: largest(&sent), received: largest(&received) }
+}
+
+/// Each daemon hands on to the next what it got from the one before.
+fn ring(nodes: usize, block: f64, costs: &Costs) -> Exchange {
+    let steps = (nodes - 1) as f64;
+    Exchange { ns: steps * costs.message(block), sent: steps * block, received: steps * block }
+}
+
+/// In each round a daemon sends all it has, as far as it is wanted, twice as far as in the round before.
+fn bruck(nodes: usize, block: f64, costs: &Costs) -> Exchange {
+    let (mut held, mut ns, mut sent) = (1, 0.0, 0.0);
+    while held < nodes {
+        let blocks = held.min(nodes - held);
+        ns += costs.message(blocks as f64 * block);
+        sent += blocks as f64 * block;
+        held += blocks;
+    }
+    Exchange { ns, sent, received: sent }
+}
+
+fn largest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(0.0, f64::max)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let costs = Costs::read(std::env::args().skip(1))?;
+    println!("| cost | value | |\n|---|---|---|");
+    for (name, _, what) in COSTS {
+        println!("| {name} | {} | {what} |", costs.of(name));
+    }
+    let jobs: [(u32, u32); 4] = [(1 << 20, 16_384), (1 << 20, 100_000), (10 << 20, 16_384), (10 << 20, 100_000)];
+    println!("\n| ranks | nodes | register, infos | maps | job segment | server, infos | maps | modex segment |");
+    println!("|---|---|---|---|---|---|---|---|");
+    for (ranks, nodes) in jobs {
+        let of_ranks = |name: &str| f64::from(ranks) * costs.of(name);
+        let segment = of_ranks("segment_rank") + f64::from(nodes) * costs.of("segment_node");
+        println!(
+            "| {ranks} | {nodes} | {} | {} | {} | {} | {} | {} |",
+            time(of_ranks("register_infos")),
+            time(of_ranks("register_maps")),
+            bytes(segment),
+            bytes(of_ranks("server_infos")),
+            bytes(of_ranks("server_maps")),
+            bytes(f64::from(ranks) * costs.of("keys") * (costs.of("value") + costs.of("modex_value"))),
+        );
+    }
+    println!(
+        "\n| ranks | nodes | exchange | most sent by a daemon | most received | time on the network | then on each node |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    for (ranks, nodes) in jobs {
+        let rank = costs.of("wire_rank") + costs.of("keys") * (costs.of("value") + costs.of("wire_value"));
+        let (block, count) = (f64::from(ranks) / f64::from(nodes) * rank, nodes as usize);
+        let exchanges = [
+            ("tree of 2", tree(count, block, 2, &costs)),
+            ("tree of 64", tree(count, block, 64, &costs)),
+            ("ring", ring(count, block, &costs)),
+            ("Bruck", bruck(count, block, &costs)),
+        ];
+        for (name, Exchange { ns, sent, received }) in exchanges {
+            let (sent, received) = (bytes(sent), bytes(received));
+            let here = time(f64::from(ranks) * rank * costs.of("fence"));
+            println!("| {ranks} | {nodes} | {name} | {sent} | {received} | {} | {here} |", time(ns));
+        }
+    }
+    Ok(())
+}
+
+/// With the digits that mean something.
+fn shown(value: f64, units: &[&str], step: f64) -> String {
+    let (mut value, mut unit) = (value, 0);
+    while value >= step && unit + 1 < units.len() {
+        value /= step;
+        unit += 1;
+    }
+    let digits = usize::from(value < 100.0);
+    format!("{value:.digits$} {}", units[unit])
+}
+
+fn time(ns: f64) -> String {
+    shown(ns, &["ns", "µs", "ms", "s"], 1000.0)
+}
+
+fn bytes(bytes: f64) -> String {
+    shown(bytes, &["B", "KiB", "MiB", "GiB", "TiB"], 1024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One nanosecond a byte, and no latency.
+    fn plain() -> Costs {
+        let args = ["latency=0", "bandwidth=1"].map(String::from);
+        Costs::read(args.into_iter()).expect("costs that there are")
+    }
+
+    #[test]
+    fn small_exchanges_are_as_counted_by_hand() {
+        let costs = plain();
+        let of = |exchange: Exchange| (exchange.ns, exchange.sent, exchange.received);
+        assert_eq!(of(ring(4, 10.0, &costs)), (30.0, 30.0, 30.0));
+        assert_eq!(of(bruck(4, 10.0, &costs)), (30.0, 30.0, 30.0));
+        assert_eq!(of(bruck(5, 10.0, &costs)), (40.0, 40.0, 40.0));
+        // Two children: 10 each come up one after the other, 30 go down to one and then to the other.
+        assert_eq!(of(tree(3, 10.0, 2, &costs)), (80.0, 60.0, 30.0));
+        assert_eq!(of(tree(1, 10.0, 2, &costs)), (0.0, 0.0, 0.0));
+        assert!(Costs::read(["nothing=1".into()].into_iter()).is_err());
+    }
+}

@@ -1,0 +1,306 @@
+//! The machine's topology, for those who ask for it.
+//!
+//! It is loaded once, when a process first asks: from the XML that its server shares with its clients, or else by looking at the
+//! machine. It stays until the process ends, as pointers to it have been handed out.
+
+use std::ffi::{CStr, CString, c_int, c_void};
+
+use parking_lot::Mutex;
+use pmix_client::instance;
+use pmix_dstore::model::{DataType, DeviceDistance, Info, Proc, Rank, Result, Status, Value, keys};
+
+use crate::hwloc::{Hwloc, Object, is_hwlocs};
+use crate::types::{pmix_info_t, pmix_topology_t};
+
+/// A topology of hwloc's.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Topology(pub *mut c_void);
+
+// SAFETY: a loaded topology is only read, which hwloc allows from any thread.
+unsafe impl Send for Topology {}
+
+/// That of this process.
+static OWN: Mutex<Option<Topology>> = Mutex::new(None);
+
+/// Kinds of objects (`hwloc_obj_type_t`) that a locality string tells of, with their names there.
+const NAMED: [(c_int, &str); 6] = [(1, "SK"), (4, "L1"), (5, "L2"), (6, "L3"), (2, "CR"), (3, "HT")];
+/// `HWLOC_OBJ_PU`.
+const PROCESSOR: c_int = 3;
+/// `HWLOC_TYPE_DEPTH_NUMANODE`: the level outside the tree on which memory is.
+const MEMORY: c_int = -3;
+/// `HWLOC_TYPE_DEPTH_OS_DEVICE`.
+const DEVICES: c_int = -6;
+
+/// The topology of this process, which is loaded now if nobody has needed it before.
+///
+/// # Errors
+/// `NOT_SUPPORTED` where there is no hwloc, or it can make nothing of the machine.
+pub fn own() -> Result<Topology> {
+    let mut own = OWN.lock();
+    if let Some(topology) = *own {
+        return Ok(topology);
+    }
+    let hwloc = Hwloc::get()?;
+    let shared = shared().iter().find_map(|xml| hwloc.topology(Some(xml)).ok());
+    let topology = Topology(shared.map_or_else(|| hwloc.topology(None), Ok)?);
+    *own = Some(topology);
+    Ok(topology)
+}
+
+/// Uses a topology of the host's as that of this process, unless it has one.
+pub fn adopt(topology: Topology) {
+    OWN.lock().get_or_insert(topology);
+}
+
+/// Whether it is the one of this process.
+pub fn is_own(topology: Topology) -> bool {
+    *OWN.lock() == Some(topology)
+}
+
+/// The topology among the attributes of a host, which stays the host's; the newer form counts.
+///
+/// # Safety
+/// An array of `count` infos, whose topologies are what they say.
+pub unsafe fn given(infos: *const pmix_info_t, count: usize) -> Option<Topology> {
+    // SAFETY: the caller's promise.
+    let infos = if infos.is_null() { &[] } else { unsafe { std::slice::from_raw_parts(infos, count) } };
+    let find = |key: &str, ty: DataType| {
+        let is_it = |info: &&pmix_info_t| {
+            let name = info.key.iter().map(|letter| *letter as u8).take_while(|letter| *letter != 0);
+            name.eq(key.bytes()) && info.value.type_ == ty.0
+        };
+        // SAFETY: the type says that it is a pointer.
+        infos.iter().find(is_it).map(|info| unsafe { info.value.data.pointer })
+    };
+    let new = find(keys::TOPOLOGY2, DataType::TOPO).and_then(|given| {
+        // SAFETY: the caller's promise; it lives for the call.
+        let given = unsafe { given.cast::<pmix_topology_t>().as_ref() }?;
+        // SAFETY: as above.
+        unsafe { is_hwlocs(given.source) }.then_some(given.topology)
+    });
+    new.or_else(|| find(keys::TOPOLOGY, DataType::POINTER)).filter(|given| !given.is_null()).map(Topology)
+}
+
+/// What the server shares of the machine.
+fn shared() -> Vec<CString> {
+    let optional = [Info::new(keys::OPTIONAL, Value::Bool(true))];
+    let Some(client) = instance::hold() else { return Vec::new() };
+    let job = Proc::new(client.me().nspace.clone(), Rank::WILDCARD);
+    let find = |key: &str| match client.get_value(&job, key, &optional) {
+        Ok(Value::String(xml)) => xml,
+        _ => None,
+    };
+    [keys::HWLOC_XML_V2, keys::HWLOC_XML_V1].into_iter().filter_map(find).collect()
+}
+
+/// What a server tells its clients of the machine: its XML in both forms, and by its old name.
+///
+/// # Errors
+/// As [`own`].
+pub fn to_share() -> Result<Vec<Info>> {
+    let (hwloc, topology) = (Hwloc::get()?, own()?);
+    let text = |key: &'static str, xml: CString| Info::new(key, Value::String(Some(xml)));
+    // SAFETY: the process's topology is hwloc's, and stays.
+    let (new, old) = unsafe { (hwloc.xml(topology.0, false)?, hwloc.xml(topology.0, true)) };
+    let mut infos = vec![text(keys::LOCAL_TOPO, new.clone()), text(keys::HWLOC_XML_V2, new)];
+    infos.extend(old.ok().map(|old| text(keys::HWLOC_XML_V1, old)));
+    Ok(infos)
+}
+
+/// What of the machine a set of processors is in; `None` where it is everywhere.
+///
+/// # Errors
+/// As [`own`]; `NOMEM`.
+///
+/// # Safety
+/// The bitmap is one of hwloc's.
+pub unsafe fn locality(bitmap: *const c_void) -> Result<Option<Vec<u8>>> {
+    let hwloc = Hwloc::get()?;
+    // SAFETY: the caller's promise.
+    if unsafe { hwloc.is_everything(bitmap) } {
+        return Ok(None);
+    }
+    let topology = own()?.0;
+    let mut text: Vec<u8> = Vec::new();
+    let mut tell = |level: c_int, name: &str| -> Result<()> {
+        // SAFETY: the process's topology is hwloc's, and stays; objects of these levels have processors.
+        let objects = unsafe { hwloc.objects(topology, level) }.zip(0..);
+        // SAFETY: the bitmaps are hwloc's.
+        let met = objects.filter(|(object, _)| unsafe { hwloc.meet(object.cpuset, bitmap) }).map(|(_, index)| index);
+        let met: Vec<u32> = met.collect();
+        if met.is_empty() {
+            return Ok(());
+        }
+        let found = hwloc.bitmap(met.into_iter())?;
+        // SAFETY: a bitmap of hwloc's, and ours alone.
+        let list = unsafe {
+            let list = hwloc.list(found);
+            hwloc.free(found);
+            list?
+        };
+        if !text.is_empty() {
+            text.push(b':');
+        }
+        text.extend_from_slice(name.as_bytes());
+        text.extend_from_slice(&list);
+        Ok(())
+    };
+    // SAFETY: as above.
+    let levels = unsafe { hwloc.levels(topology) };
+    for level in 1..levels {
+        // SAFETY: as above, for a level that there is.
+        let kind = unsafe { hwloc.kind(topology, level) };
+        if let Some((_, name)) = NAMED.iter().find(|(named, _)| *named == kind) {
+            tell(level, name)?;
+        }
+    }
+    tell(MEMORY, "NM")?;
+    Ok(Some(text).filter(|text| !text.is_empty()))
+}
+
+/// Kinds of devices (`hwloc_obj_osdev_type_t`) that distances are told of, with PMIx's codes for them, in the stock library's
+/// order.
+const GPU: (c_int, u64) = (1, 0x02);
+const NETWORK: (c_int, u64) = (2, 0x04);
+const OPENFABRICS: (c_int, u64) = (3, 0x08);
+
+/// How far devices are from a set of processors: all, or those that `infos` name by type (`PMIX_DEVICE_TYPE`) or identity
+/// (`PMIX_DEVICE_ID`). `hostname` is for the names of devices that have no other.
+///
+/// # Errors
+/// `NOT_AVAILABLE` for processors that only the whole machine has together; `NOT_FOUND` without a device; `ERROR` for a device
+/// without an address.
+///
+/// # Safety
+/// Topology and bitmap are hwloc's.
+pub unsafe fn distances(
+    topology: *const c_void,
+    bitmap: *const c_void,
+    infos: Option<&[Info]>,
+    hostname: &str,
+) -> Result<Vec<DeviceDistance>> {
+    let hwloc = Hwloc::get()?;
+    // SAFETY: the caller's promise.
+    let levels = unsafe { hwloc.levels(topology) };
+    // The lowest object that has them all.
+    let holder = (1..levels)
+        .map_while(|level| {
+            // SAFETY: the caller's promise, for a level that there is.
+            let mut objects = unsafe { hwloc.objects(topology, level) };
+            // SAFETY: the bitmaps are hwloc's.
+            objects.find(|object| !object.cpuset.is_null() && unsafe { hwloc.is_within(bitmap, object.cpuset) })
+        })
+        .last()
+        .ok_or(Status::ERR_NOT_AVAILABLE)?;
+    let wanted = infos.map(|infos| {
+        let types = infos.iter().filter(|info| info.key.is(keys::DEVICE_TYPE)).filter_map(|info| info.value.as_u64());
+        types.fold(0, |mask, ty| mask | ty)
+    });
+    let named: Vec<&[u8]> = infos
+        .unwrap_or_default()
+        .iter()
+        .filter(|info| info.key.is(keys::DEVICE_ID))
+        .filter_map(|info| info.value.as_text())
+        .collect();
+    // SAFETY: the caller's promise.
+    let is_used = (0..levels).rev().any(|level| unsafe {
+        hwloc.kind(topology, level) == PROCESSOR
+            && hwloc.objects(topology, level).any(|pu| hwloc.meet(pu.cpuset, bitmap))
+    });
+    let mut found = Vec::new();
+    for (kind, ty) in [GPU, NETWORK, OPENFABRICS] {
+        if wanted.is_some_and(|wanted| wanted & ty == 0) {
+            continue;
+        }
+        // SAFETY: the caller's promise; devices have attributes.
+        for device in unsafe { hwloc.objects(topology, DEVICES) }.filter(|device| unsafe { *device.attributes } == kind)
+        {
+            // SAFETY: names are C strings.
+            let name = unsafe { text(device.name) }.unwrap_or_default();
+            // A graphics card's other face.
+            if kind == GPU.0 && name.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("card")) {
+                continue;
+            }
+            // SAFETY: as above.
+            let uuid = unsafe { identity(device, kind, &name, hostname) }.ok_or(Status::ERROR)?;
+            let is_meant =
+                |id: &&[u8]| id.eq_ignore_ascii_case(name.as_bytes()) || id.eq_ignore_ascii_case(uuid.as_bytes());
+            if !named.is_empty() && !named.iter().any(is_meant) {
+                continue;
+            }
+            // SAFETY: parents of objects are objects, up to the machine.
+            let place = unsafe { place_of(device) }.ok_or(Status::ERR_NOT_FOUND)?;
+            // SAFETY: as above.
+            let common = unsafe { common_depth(holder, place) }.ok_or(Status::ERROR)?;
+            let away = if common == 0 { holder.depth + levels } else { levels - common };
+            let (min, max) = if is_used { (away as u16, away as u16) } else { (u16::MAX, 0) };
+            found.push(DeviceDistance { uuid: CString::new(uuid).ok(), osname: CString::new(name).ok(), ty, min, max });
+        }
+    }
+    if found.is_empty() { Err(Status::ERR_NOT_FOUND) } else { Ok(found) }
+}
+
+/// # Safety
+/// NULL or a C string.
+unsafe fn text(at: *const std::ffi::c_char) -> Option<String> {
+    // SAFETY: the caller's promise.
+    (!at.is_null()).then(|| unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned())
+}
+
+/// What a device is called anywhere.
+///
+/// # Safety
+/// Its infos are pairs of C strings.
+unsafe fn identity(device: &Object, kind: c_int, name: &str, hostname: &str) -> Option<String> {
+    let find = |wanted: &str| {
+        (0..device.infos_count as usize).find_map(|index| {
+            // SAFETY: so many there are, each a pair of C strings.
+            let [key, value] = unsafe { *device.infos.add(index) };
+            // SAFETY: as above.
+            unsafe { text(key) }.filter(|key| key.eq_ignore_ascii_case(wanted)).and_then(|_| unsafe { text(value) })
+        })
+    };
+    match kind {
+        kind if kind == NETWORK.0 => {
+            let address = find("Address")?;
+            match address.matches(':').count() {
+                5 => Some(format!("ipv4://{address}")),
+                19 => Some(format!("ipv6://{address}")),
+                _ => None,
+            }
+        }
+        kind if kind == OPENFABRICS.0 => Some(format!("fab://{}::{}", find("NodeGUID")?, find("SysImageGUID")?)),
+        _ => Some(format!("gpu://{hostname}::{name}")),
+    }
+}
+
+/// The object with processors that a device is at.
+///
+/// # Safety
+/// Parents of objects are objects.
+unsafe fn place_of(device: &Object) -> Option<&Object> {
+    let mut place = Some(device);
+    while let Some(object) = place.filter(|object| object.cpuset.is_null()) {
+        // SAFETY: the caller's promise.
+        place = unsafe { object.parent.as_ref() };
+    }
+    place
+}
+
+/// The level of the lowest object that two are parts of.
+///
+/// # Safety
+/// As [`place_of`].
+unsafe fn common_depth(one: &Object, other: &Object) -> Option<c_int> {
+    let (mut one, mut other) = (one, other);
+    while !std::ptr::eq(one, other) {
+        let goes_up = one.depth >= other.depth;
+        // SAFETY: the caller's promise.
+        let up = |object: &Object| unsafe { object.parent.as_ref() };
+        match goes_up {
+            true => one = up(one)?,
+            false => other = up(other)?,
+        }
+    }
+    Some(one.depth)
+}

@@ -1,0 +1,192 @@
+/* What a library makes of the machine, as a host and as its client: a line for each thing that it says.
+ *
+ *   topology [share] CPUSET...
+ *
+ * CLIENT_LIBRARY is where the client's library is. HWLOC_SYNTHETIC and HWLOC_XMLFILE name another machine. With share the host tells its client of it, who then is to know
+ * it although its environment names none.
+ */
+#include "common.h"
+
+#include <pmix_server.h>
+
+#include <dlfcn.h>
+#include <sys/wait.h>
+
+static void *hwloc(const char *name)
+{
+    static void *library;
+    library = library != NULL ? library : need(dlopen("libhwloc.so.15", RTLD_NOW));
+    return need(dlsym(library, name));
+}
+
+/* How many objects are on each level. */
+static void say_levels(const char *who, void *topology)
+{
+    int (*levels)(void *) = (__typeof__(levels)) hwloc("hwloc_topology_get_depth");
+    unsigned (*count)(void *, int) = (__typeof__(count)) hwloc("hwloc_get_nbobjs_by_depth");
+    char line[256] = "";
+    for (int level = 0; level < levels(topology); level++) {
+        snprintf(line + strlen(line), sizeof(line) - strlen(line), " %u", count(topology, level));
+    }
+    say("%s levels:%s", who, line);
+}
+
+static void *load(const char *who)
+{
+    pmix_topology_t topology, again;
+    PMIX_TOPOLOGY_CONSTRUCT(&topology);
+    PMIX_TOPOLOGY_CONSTRUCT(&again);
+    pmix_status_t status = PMIx_Load_topology(&topology);
+    bool is_hwloc = topology.source != NULL && strncmp(topology.source, "hwloc", 5) == 0;
+    pmix_status_t second = PMIx_Load_topology(&again);
+    say("%s load: %d, hwloc %d, again %d, the same %d", who, status, is_hwloc, second,
+        topology.topology != NULL && topology.topology == again.topology);
+    if (topology.topology != NULL) {
+        say_levels(who, topology.topology);
+    }
+    topology.source = copy_text("elsewhere");
+    say("%s load from elsewhere fails: %d", who, PMIx_Load_topology(&topology) != PMIX_SUCCESS);
+    return topology.topology;
+}
+
+static void say_distances(const char *list, pmix_cpuset_t *cpuset)
+{
+    pmix_device_distance_t *distances = NULL;
+    size_t count = 0;
+    pmix_status_t status = PMIx_Compute_distances(NULL, cpuset, NULL, 0, &distances, &count);
+    say("distances %s: %d, %zu", list, status, count);
+    for (size_t i = 0; i < count; i++) {
+        say("distance %s: %s %s %lu, %u to %u", list, distances[i].uuid, distances[i].osname, (unsigned long) distances[i].type,
+            distances[i].mindist, distances[i].maxdist);
+    }
+    pmix_info_t info;
+    pmix_device_type_t type = PMIX_DEVTYPE_NETWORK;
+    PMIX_INFO_LOAD(&info, PMIX_DEVICE_TYPE, &type, PMIX_DEVTYPE);
+    status = PMIx_Compute_distances(NULL, cpuset, &info, 1, &distances, &count);
+    say("distances %s of networks: %d, %zu", list, status, count);
+    type = PMIX_DEVTYPE_BLOCK;
+    PMIX_INFO_LOAD(&info, PMIX_DEVICE_TYPE, &type, PMIX_DEVTYPE);
+    status = PMIx_Compute_distances(NULL, cpuset, &info, 1, &distances, &count);
+    say("distances %s of disks: %d, %zu", list, status, count);
+}
+
+static void say_cpuset(const char *list)
+{
+    pmix_cpuset_t cpuset;
+    PMIX_CPUSET_CONSTRUCT(&cpuset);
+    char *locality = NULL, *text = NULL;
+    pmix_status_t status = PMIx_Parse_cpuset_string(list, &cpuset);
+    say("parse %s: %d", list, status);
+    if (status != PMIX_SUCCESS) {
+        return;
+    }
+    status = PMIx_server_generate_cpuset_string(&cpuset, &text);
+    say("write %s: %d %s", list, status, text);
+    status = PMIx_server_generate_locality_string(&cpuset, &locality);
+    say("locality %s: %d %s", list, status, locality != NULL ? locality : "none");
+    say_distances(list, &cpuset);
+}
+
+static volatile int collected = 1;
+
+/* There is nothing to collect where there is no fabric. */
+static void take_inventory(pmix_status_t status, pmix_info_t *info, size_t ninfo, void *cbdata, pmix_release_cbfunc_t release,
+                           void *release_cbdata)
+{
+    (void) info;
+    (void) cbdata;
+    if (release != NULL) {
+        release(release_cbdata);
+    }
+    __atomic_store_n(&collected, ninfo == 0 ? status : 2, __ATOMIC_RELEASE);
+}
+
+static void say_inventory(void)
+{
+    pmix_status_t status = PMIx_server_collect_inventory(NULL, 0, take_inventory, NULL);
+    for (int i = 0; i < 3000 && status == PMIX_SUCCESS && __atomic_load_n(&collected, __ATOMIC_ACQUIRE) == 1; i++) {
+        usleep(10000);
+    }
+    pmix_info_t info;
+    PMIX_INFO_LOAD(&info, PMIX_HOSTNAME, "node", PMIX_STRING);
+    say("inventory: %d, %d, delivered %d", status, collected, PMIx_server_deliver_inventory(&info, 1, NULL, 0, NULL, NULL));
+}
+
+static int client(void)
+{
+    pmix_proc_t me, job;
+    pmix_value_t *value = NULL;
+    if (PMIx_Init(&me, NULL, 0) != PMIX_SUCCESS) {
+        return 1;
+    }
+    job = proc_of(me.nspace, PMIX_RANK_WILDCARD);
+    const char *keys[] = { PMIX_HWLOC_XML_V2, PMIX_HWLOC_XML_V1, PMIX_LOCAL_TOPO };
+    for (int i = 0; i < 3; i++) {
+        pmix_status_t status = PMIx_Get(&job, keys[i], NULL, 0, &value);
+        bool is_xml = status == PMIX_SUCCESS && value->type == PMIX_STRING && strncmp(value->data.string, "<?xml", 5) == 0;
+        say("client get %s: %d, xml %d, %zu bytes", keys[i], status, is_xml, is_xml ? strlen(value->data.string) : 0);
+    }
+    load("client");
+    return PMIx_Finalize(NULL, 0) == PMIX_SUCCESS ? 0 : 1;
+}
+
+static void serve_client(char *program)
+{
+    char **env = NULL;
+    pmix_proc_t rank = proc_of("job", 0);
+    infos_t infos = { 0 };
+    char *nodes = NULL, *ranks = NULL;
+    char hostname[256];
+    gethostname(hostname, sizeof(hostname));
+    PMIx_generate_regex(hostname, &nodes);
+    PMIx_generate_ppn("0", &ranks);
+    add(&infos, PMIX_NODE_MAP, value_string(nodes));
+    add(&infos, PMIX_PROC_MAP, value_string(ranks));
+    add(&infos, PMIX_JOB_SIZE, value_uint32(1));
+    PMIx_server_register_nspace(rank.nspace, 1, infos.items, infos.count, NULL, NULL);
+    PMIx_server_register_client(&rank, geteuid(), getegid(), NULL, NULL, NULL);
+    PMIx_server_setup_fork(&rank, &env);
+    for (char **variable = env; variable != NULL && *variable != NULL; variable++) {
+        putenv(*variable);
+    }
+    if (getenv("CLIENT_LIBRARY") != NULL) {
+        setenv("LD_LIBRARY_PATH", getenv("CLIENT_LIBRARY"), 1);
+    }
+    unsetenv("HWLOC_SYNTHETIC");
+    unsetenv("HWLOC_XMLFILE");
+    pid_t child = fork();
+    if (child == 0) {
+        execl(program, program, NULL);
+        _exit(127);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    say("client ended: %d", status);
+}
+
+int main(int argc, char **argv)
+{
+    if (getenv("PMIX_NAMESPACE") != NULL) {
+        return client();
+    }
+    pmix_server_module_t module = { 0 };
+    bool shares = argc > 1 && strcmp(argv[1], "share") == 0;
+    infos_t infos = { 0 };
+    add(&infos, PMIX_SERVER_SHARE_TOPOLOGY, value_bool(shares));
+    pmix_status_t status = PMIx_server_init(&module, infos.items, infos.count);
+    if (status != PMIX_SUCCESS) {
+        say("init: %d", status);
+        return 1;
+    }
+    load("host");
+    for (int i = 1 + shares; i < argc; i++) {
+        say_cpuset(argv[i]);
+    }
+    say_distances("own", NULL);
+    say_inventory();
+    if (shares) {
+        serve_client(argv[0]);
+    }
+    say("finalize: %d", PMIx_server_finalize());
+    return 0;
+}
