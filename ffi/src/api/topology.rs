@@ -227,6 +227,7 @@ status_entry! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::free;
 
     const NONE: pmix_cpuset_t = pmix_cpuset_t { source: ptr::null_mut(), bitmap: ptr::null_mut() };
 
