@@ -13,6 +13,7 @@
 #   make check                formatting, lints and documentation
 #   make fuzz                 each fuzz target for FUZZ_SECONDS (60); needs a nightly compiler and cargo-fuzz
 #   make loom                 the publication protocol in every order of the memory model
+#   make keys                 each key of docs/coverage.md taken out of the library: its tests must fail
 #   make asan tsan valgrind miri   the tests under checkers of memory and threads; asan, tsan and miri want nightly Rust
 #   make install PREFIX=DIR   lib/, include/, bin/
 #   make deps                 installs missing Debian packages, or names them
@@ -49,6 +50,10 @@ test: deps-test build
 .PHONY: loom
 loom: deps-build
 	tests/proof/loom.sh
+
+.PHONY: keys
+keys: deps-test
+	tests/proof/keys.sh
 
 .PHONY: asan tsan
 asan: deps-test

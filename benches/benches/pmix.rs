@@ -157,10 +157,11 @@ fn measure(library: &PathBuf, is_full: bool) -> Result<Vec<Figure>, Failure> {
     for (_, fields) in lines(&volume, "fence") {
         figures.push(("a collecting fence", "4 servers of 8 ranks, 32 MiB".into(), "ms", fields[0]));
     }
-    let often = lines(&host("--servers 4 --clients 8 --timeout 300", "wire", "--fences 1000")?, "fence");
-    for (name, range) in [("first to tenth", 0..10), ("991st to 1000th", 990..1000)] {
+    // The stock library's clients send all they have with each commit: a thousand take it minutes.
+    let often = lines(&host("--servers 4 --clients 8", "wire", "--fences 200")?, "fence");
+    for (name, range) in [("first to tenth", 0..10), ("191st to 200th", 190..200)] {
         let times = often.get(range).unwrap_or_default().iter().map(|(_, fields)| fields[0]);
-        figures.push(("a collecting fence", format!("of 1000, {name}"), "ms", median(&times.collect::<Vec<_>>())));
+        figures.push(("a collecting fence", format!("of 200, {name}"), "ms", median(&times.collect::<Vec<_>>())));
     }
 
     let mut registered = |shape: &str, name: &str| -> Result<(), Failure> {

@@ -286,6 +286,18 @@ static void check(uint32_t calls)
 {
     static const char *const of_ranks[] = { PMIX_RANK, PMIX_APPNUM, PMIX_GLOBAL_RANK, PMIX_APP_RANK, PMIX_LOCAL_RANK,
                                             PMIX_NODE_RANK, PMIX_NODEID, PMIX_HOSTNAME, "no.such.key" };
+    /* What a process knows of itself is in no segment, and is there for those who want no question asked, too. */
+    pmix_proc_t self = me;
+    self.rank = PMIX_RANK_INVALID;
+    pmix_value_t *own;
+    if (PMIx_Get(&me, PMIX_SERVER_URI, &optional, 1, &own) != PMIX_SUCCESS) {
+        fail(PMIX_SERVER_URI, PMIX_ERR_NOT_FOUND);
+    }
+    free_value(own);
+    if (PMIx_Get(&self, PMIX_RANK, &optional, 1, &own) != PMIX_SUCCESS || own->data.rank != me.rank) {
+        fail(PMIX_RANK, PMIX_ERR_NOT_FOUND);
+    }
+    free_value(own);
     uint64_t state = 1;
     for (uint32_t call = 0; call < calls; call++) {
         state = state * 6364136223846793005 + 1442695040888963407;

@@ -1,5 +1,6 @@
 //! What a `PMIx_Get` asks for.
 
+use std::ffi::CStr;
 use std::time::Duration;
 
 use pmix_dstore::model::{DataType, Info, InfoFlags, Rank, Scope, Value, ValueRef, keys};
@@ -86,6 +87,15 @@ impl<'a> GetOptions<'a> {
             (DataType::UINT32 | DataType::PROC_RANK, APPNUM) => self.selector.appnum = bits.try_into().ok(),
             (DataType::UINT32 | DataType::PROC_RANK, NODEID) => self.selector.nodeid = bits.try_into().ok(),
             (ty, key) => self.apply(key, flags, ValueRef::Scalar { ty, bits }),
+        }
+    }
+
+    /// The same for a value that is a string.
+    #[inline]
+    pub fn apply_text(&mut self, key: &[u8], flags: u32, text: Option<&'a CStr>) {
+        match text {
+            Some(name) if key == keys::HOSTNAME.as_bytes() => self.selector.hostname = Some(name.to_bytes()),
+            text => self.apply(key, flags, ValueRef::Str(text)),
         }
     }
 

@@ -53,10 +53,10 @@ impl Client {
     /// Whether what [`Client::get_here`] does not find of a rank does not exist for an optional Get: all that was published
     /// is here, and nothing is known from elsewhere.
     #[inline]
-    pub fn is_settled(&self, rank: Rank) -> bool {
+    pub fn is_settled(&self, rank: Rank, key: &[u8]) -> bool {
         let local = &self.inner.local;
         let is_whole = || local.view.as_ref().is_some_and(|view| view.is_complete());
-        self.inner.standing == Standing::Launched && rank != Rank::UNDEF && local.known.is_empty() && is_whole()
+        self.inner.standing == Standing::Launched && !may_be_own_fact(rank, key) && local.known.is_empty() && is_whole()
     }
 
     /// Gets a value, copied.
@@ -110,6 +110,12 @@ impl Client {
     }
 }
 
+/// Whether [`Inner::own_fact_of`] may have a word on it: what a miss pays for those.
+#[inline]
+fn may_be_own_fact(rank: Rank, key: &[u8]) -> bool {
+    matches!(rank, Rank::UNDEF | Rank::INVALID) || key.ends_with(b".uri")
+}
+
 /// A Get that only the server can answer.
 struct Question {
     nspace: Nspace,
@@ -158,9 +164,7 @@ impl Inner {
         request: &GetRequest<'_>,
         take: &mut Option<F>,
     ) -> Option<Result<R>> {
-        // A miss should cost little.
-        let may_be = matches!(request.rank, Rank::UNDEF | Rank::INVALID) || request.key?.ends_with(b".uri");
-        if may_be { self.own_fact_of(request, take) } else { None }
+        if may_be_own_fact(request.rank, request.key?) { self.own_fact_of(request, take) } else { None }
     }
 
     /// Its name, asked for without naming a process, and where its server listens, or it itself.

@@ -3,12 +3,31 @@
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-use pmix_dstore::model::{Envar, Info, Value, keys};
+use pmix_dstore::model::{Envar, Info, InfoFlags, Value, keys};
 
 /// Variables that set parameters of PMIx libraries: every job gets them.
 const OF_PMIX: &[u8] = b"PMIX_MCA_";
 /// Variables that set parameters of Open MPI: its jobs get them, where the host asks for it.
 const OF_OPEN_MPI: &[u8] = b"OMPI_";
+
+/// What a host may want of a fabric for a job. None is known here, so there is none to ask.
+const OF_FABRICS: [&str; 9] = [
+    keys::ALLOC_FABRIC,
+    keys::ALLOC_FABRIC_ID,
+    keys::ALLOC_FABRIC_SEC_KEY,
+    keys::ALLOC_FABRIC_TYPE,
+    keys::ALLOC_FABRIC_PLANE,
+    keys::ALLOC_FABRIC_ENDPTS,
+    keys::ALLOC_FABRIC_ENDPTS_NODE,
+    keys::ALLOC_FABRIC_QOS,
+    keys::ALLOC_BANDWIDTH,
+];
+
+/// Whether the host says that it cannot do without something of a fabric.
+pub(crate) fn needs_fabric(infos: &[Info]) -> bool {
+    let is_needed = |info: &&Info| info.flags & InfoFlags::REQUIRED != 0;
+    infos.iter().filter(is_needed).any(|info| OF_FABRICS.iter().any(|key| info.key.is(key)))
+}
 
 /// The variables out of `environment` that a job is to be started with, as `PMIX_SET_ENVAR`.
 ///
@@ -56,6 +75,20 @@ mod tests {
         let model = Info::new(keys::PERSONALITY, Value::string("prrte,ompi"));
         assert_eq!(names(std::slice::from_ref(&asks)), ["PMIX_MCA_gds=hash"]);
         assert_eq!(names(std::slice::from_ref(&model)), ["PMIX_MCA_gds=hash"]);
-        assert_eq!(names(&[model, asks]), ["PMIX_MCA_gds=hash", "OMPI_MCA_btl=self"]);
+        assert_eq!(names(&[model.clone(), asks]), ["PMIX_MCA_gds=hash", "OMPI_MCA_btl=self"]);
+        let all = Info::new(keys::SETUP_APP_ALL, Value::Bool(true));
+        assert_eq!(names(&[model.clone(), all]), ["PMIX_MCA_gds=hash", "OMPI_MCA_btl=self"]);
+        let others = Info::new(keys::SETUP_APP_NONENVARS, Value::Bool(true));
+        assert_eq!(names(&[model, others]), ["PMIX_MCA_gds=hash"], "there is nothing but variables");
+    }
+
+    #[test]
+    fn what_only_a_fabric_could_give_is_refused_where_it_is_required() {
+        for key in OF_FABRICS {
+            let mut info = Info::new(key, Value::Bool(true));
+            assert!(!needs_fabric(std::slice::from_ref(&info)), "{key}");
+            info.flags = InfoFlags::REQUIRED;
+            assert!(needs_fabric(&[info]), "{key}");
+        }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use nix::unistd::geteuid;
-use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, Value, keys};
+use nix::unistd::{getegid, geteuid};
+use pmix_dstore::model::{Info, InfoFlags, Nspace, Proc, Rank, Result, Status, Value, keys};
 
 use crate::rendezvous::Wanted;
 
@@ -25,8 +25,14 @@ pub(crate) struct Config {
     pub rendezvous: Wanted,
     /// Whose process this is.
     pub uid: u32,
+    /// Its group.
+    pub gid: u32,
     /// Whether tools may come of users who have no process here.
     pub foreign_tools: bool,
+    /// The TCP port to listen at; 0 for any.
+    pub port: u16,
+    /// Who may open the clients' sockets, as the mode of their files; the directories around them keep other users out.
+    pub socket_mode: u32,
     /// Whether values may lie in shared memory (`PMIX_DSTORE_SHM=0` turns it off).
     pub shared_memory: bool,
 }
@@ -81,14 +87,125 @@ impl Config {
                 .unwrap_or(rendezvous.system || rendezvous.scheduler),
             rendezvous,
             uid: geteuid().as_raw(),
+            gid: getegid().as_raw(),
             system_tmpdir: PathBuf::from(system_tmpdir),
+            port: match find(keys::TCP_IPV4_PORT) {
+                None => 0,
+                Some(port) => port.as_u64().and_then(|port| port.try_into().ok()).ok_or(Status::ERR_BAD_PARAM)?,
+            },
+            socket_mode: match find(keys::SOCKET_MODE) {
+                None => 0o666,
+                Some(mode) => mode.as_u32().ok_or(Status::ERR_BAD_PARAM)? & 0o777,
+            },
             shared_memory: variable("PMIX_DSTORE_SHM").as_deref() != Some("0"),
         })
     }
+}
+
+const LOOPBACK: &str = "the server listens on the loopback interface only";
+const IPV4: &str = "the server listens on IPv4 only";
+const THREAD: &str = "the server has a thread of its own";
+
+/// The attribute, when its value asks for what it stands for, and why a host does not get that.
+type Refusal = (&'static str, fn(&Value) -> bool, &'static str);
+
+/// What a host may ask for and does not get.
+const REFUSED: [Refusal; 10] = [
+    (keys::TCP_IF_INCLUDE, |value| !names_loopback(value), LOOPBACK),
+    (keys::TCP_IF_EXCLUDE, names_loopback, LOOPBACK),
+    (keys::SERVER_REMOTE_CONNECTIONS, Value::is_true, LOOPBACK),
+    (keys::TCP_IPV6_PORT, |_| true, IPV4),
+    (keys::TCP_DISABLE_IPV4, Value::is_true, IPV4),
+    (keys::EXTERNAL_PROGRESS, Value::is_true, THREAD),
+    (keys::EVENT_BASE, |_| true, THREAD),
+    (keys::SINGLETON, |_| true, "singletons come as tools do"),
+    (keys::SERVER_SHARE_TOPOLOGY, Value::is_true, "topologies are not shared"),
+    (keys::SERVER_ENABLE_MONITORING, Value::is_true, "monitoring is the host's business"),
+];
+
+/// Asked for by every daemon of Open MPI 4.1, whose processes do not use it: no reason to complain.
+const SILENTLY: [&str; 1] = [keys::SERVER_ENABLE_MONITORING];
+
+/// What of the attributes is refused, in lines for the log; and whether the host says that it cannot do without.
+pub(crate) fn refused(infos: &[Info]) -> (Vec<String>, bool) {
+    let (mut lines, mut is_needed) = (Vec::new(), false);
+    for info in infos {
+        let Some((key, _, why)) = REFUSED.iter().find(|(key, asks, _)| info.key.is(key) && asks(&info.value)) else {
+            continue;
+        };
+        let needs = info.flags & InfoFlags::REQUIRED != 0;
+        if needs || !SILENTLY.contains(key) {
+            lines.push(format!("{key} is refused: {why}"));
+        }
+        is_needed |= needs;
+    }
+    (lines, is_needed)
+}
+
+/// Whether the loopback interface is in a list of interfaces and networks.
+fn names_loopback(value: &Value) -> bool {
+    let list = value.as_text().unwrap_or_default();
+    list.split(|byte| *byte == b',').any(|name| name == b"lo" || name.starts_with(b"127."))
 }
 
 /// The node's name up to its first dot, as released servers have it.
 fn own_hostname() -> String {
     let name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
     name.split('.').next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_server_does_not_do_is_refused() {
+        let asked = [
+            (keys::TCP_IF_INCLUDE, Value::string("eth0,10.0.0.0/8")),
+            (keys::TCP_IF_EXCLUDE, Value::string("eth0,lo")),
+            (keys::SERVER_REMOTE_CONNECTIONS, Value::Bool(true)),
+            (keys::TCP_IPV6_PORT, Value::Int(4711)),
+            (keys::TCP_DISABLE_IPV4, Value::Bool(true)),
+            (keys::EXTERNAL_PROGRESS, Value::Bool(true)),
+            (keys::EVENT_BASE, Value::Undef),
+            (keys::SINGLETON, Value::string("single.0")),
+            (keys::SERVER_SHARE_TOPOLOGY, Value::Bool(true)),
+            (keys::SERVER_ENABLE_MONITORING, Value::Bool(true)),
+        ];
+        for (key, value) in asked {
+            let mut info = Info::new(key, value);
+            let (lines, is_needed) = refused(std::slice::from_ref(&info));
+            assert_eq!((lines.len(), is_needed), (usize::from(!SILENTLY.contains(&key)), false), "{key}");
+            info.flags = InfoFlags::REQUIRED;
+            let (lines, is_needed) = refused(&[info]);
+            assert!(is_needed && lines.len() == 1 && lines[0].starts_with(key), "{key}: {lines:?}");
+        }
+    }
+
+    #[test]
+    fn the_mode_of_sockets_is_read() {
+        let mode = |infos: &[Info]| Config::read(infos).map(|config| config.socket_mode);
+        assert_eq!(mode(&[]), Ok(0o666));
+        assert_eq!(mode(&[Info::new(keys::SOCKET_MODE, Value::Uint32(0o100_600))]), Ok(0o600));
+        assert_eq!(mode(&[Info::new(keys::SOCKET_MODE, Value::string("rw"))]), Err(Status::ERR_BAD_PARAM));
+    }
+
+    #[test]
+    fn what_asks_for_nothing_beyond_what_there_is_is_taken() {
+        let asked = [
+            (keys::TCP_IF_INCLUDE, Value::string("127.0.0.0/8")),
+            (keys::TCP_IF_EXCLUDE, Value::string("eth0")),
+            (keys::SERVER_REMOTE_CONNECTIONS, Value::Bool(false)),
+            (keys::TCP_DISABLE_IPV6, Value::Bool(true)),
+            (keys::USOCK_DISABLE, Value::Bool(true)),
+            (keys::SINGLE_LISTENER, Value::Bool(true)),
+            (keys::HOMOGENEOUS_SYSTEM, Value::Bool(true)),
+            (keys::SERVER_GATEWAY, Value::Bool(true)),
+        ];
+        for (key, value) in asked {
+            let mut info = Info::new(key, value);
+            info.flags = InfoFlags::REQUIRED;
+            assert_eq!(refused(&[info]), (Vec::new(), false), "{key}");
+        }
+    }
 }

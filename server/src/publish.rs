@@ -140,7 +140,7 @@ impl Shared {
             Ok(publisher) => publisher,
             Err(error) => return (None, vec![without_shared_memory(job, &error.to_string())]),
         };
-        let listener = listen(&mut publisher).map_err(|error| {
+        let listener = listen(&mut publisher, config.socket_mode).map_err(|error| {
             let path = publisher.directory().join(SOCKET_NAME);
             format!("{}: {error}; clients connect over TCP", path.display())
         });
@@ -276,13 +276,13 @@ fn weight_of(visible: &ModexData, keys: &[Key], contents: &[(Rank, u32)]) -> u64
 }
 
 /// Binds the namespace's socket in its directory, reached through the directory's descriptor: `sun_path` is short.
-fn listen(publisher: &mut Publisher) -> io::Result<UnixListener> {
+fn listen(publisher: &mut Publisher, mode: u32) -> io::Result<UnixListener> {
     let path = format!("/proc/self/fd/{}/{SOCKET_NAME}", publisher.dir_fd().as_raw_fd());
     let path = Path::new(&path);
     let listener = UnixListener::bind(path)?;
     publisher.adopt(SOCKET_NAME).map_err(io::Error::other)?;
     // The outer directory keeps other users out; the secret and the kernel's word do the rest.
-    fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }

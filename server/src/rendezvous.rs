@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use nix::unistd::{close, getegid};
+use nix::unistd::close;
 use pmix_client::rendezvous::{Contact, Point};
 
 use crate::config::{ANNOUNCED_VERSION, Config};
@@ -61,8 +61,12 @@ impl Rendezvous {
         ];
         let wanted_points = points.into_iter().filter(|(is_wanted, ..)| *is_wanted);
         let paths = wanted_points.map(|(_, directory, point)| directory.join(point.file_name(hostname)));
-        let text =
-            format!("{uri}\n{ANNOUNCED_VERSION}\n{pid}\n{}:{}\n{}\n\n", config.uid, getegid(), date(SystemTime::now()));
+        let text = format!(
+            "{uri}\n{ANNOUNCED_VERSION}\n{pid}\n{}:{}\n{}\n\n",
+            config.uid,
+            config.gid,
+            date(SystemTime::now())
+        );
         let mut rendezvous = Rendezvous::default();
         for path in wanted.file.clone().into_iter().chain(paths) {
             match living(&path) {
@@ -205,10 +209,15 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let config = config(
             temporary.path(),
-            &[keys::SERVER_SYSTEM_SUPPORT, keys::SERVER_SESSION_SUPPORT, keys::SERVER_TOOL_SUPPORT],
+            &[
+                keys::SERVER_SYSTEM_SUPPORT,
+                keys::SERVER_SESSION_SUPPORT,
+                keys::SERVER_TOOL_SUPPORT,
+                keys::SERVER_SCHEDULER,
+            ],
         );
         let rendezvous = Rendezvous::open(&config, 4711, |line| panic!("{line}")).unwrap();
-        assert_eq!(names(temporary.path()), ["pmix.sys.here", "session"]);
+        assert_eq!(names(temporary.path()), ["pmix.sched.here", "pmix.sys.here", "session"]);
         let session = temporary.path().join("session/deep");
         let own = format!("pmix.here.tool.{}", std::process::id());
         assert_eq!(names(&session), ["pmix.here.tool", &own, "pmix.here.tool.host"]);

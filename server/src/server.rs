@@ -21,7 +21,7 @@ use pmix_dstore::room;
 use crate::Host;
 use crate::application;
 use crate::completion::{Answer, AnswerSink};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::engine::{Engine, JobPlan, Output, PeerId, Range};
 use crate::fork;
 use crate::io::Loop;
@@ -109,10 +109,7 @@ impl Inner {
 
     /// One line for the administrator: something has gone wrong.
     pub fn log(&self, line: &str) {
-        let line = format!("pmix-dstore server {}: {}\n", std::process::id(), one_line(line));
-        // In one piece, since the daemons of a job may share a terminal. A daemon may have closed its stderr; there is
-        // nowhere else to complain.
-        let _ = io::stderr().write_all(line.as_bytes());
+        log(line);
     }
 
     /// A message for the process's own client: a reply or an event.
@@ -144,6 +141,14 @@ impl Inner {
             _ => OwnRequests::answer(&self.own, tag, Ok(payload)),
         }
     }
+}
+
+/// One line for the administrator.
+fn log(line: &str) {
+    let line = format!("pmix-dstore server {}: {}\n", std::process::id(), one_line(line));
+    // In one piece, since the daemons of a job may share a terminal. A daemon may have closed its stderr; there is
+    // nowhere else to complain.
+    let _ = io::stderr().write_all(line.as_bytes());
 }
 
 /// A line that is one line and of bearable length, whatever names of peers are in it.
@@ -189,14 +194,20 @@ impl Server {
     /// `PMIX_LOCAL_TOPO`) is told to all jobs, unless their registration has it.
     ///
     /// # Errors
-    /// `BAD_PARAM` for attributes of a wrong type, `OUT_OF_RESOURCE` where there are no descriptors or threads, `NOMEM`;
+    /// `BAD_PARAM` for attributes of a wrong type, `NOT_SUPPORTED` for one that is refused and marked as required,
+    /// `OUT_OF_RESOURCE` where there are no descriptors or threads or the port is taken, `NOMEM`;
     /// `INIT` where a rendezvous file that is asked for cannot be written, of which a line is logged.
     pub fn init(host: Arc<dyn Host>, infos: &[Info]) -> Result<Arc<Server>> {
         room::hold()?;
         let config = Config::read(infos)?;
+        let (refused, is_needed) = config::refused(infos);
+        refused.iter().for_each(|line| log(line));
+        if is_needed {
+            return Err(Status::ERR_NOT_SUPPORTED);
+        }
         let format = Format::read(infos)?;
         let failed = |_| Status::ERR_OUT_OF_RESOURCE;
-        let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
+        let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, config.port)).map_err(failed)?;
         let port = tcp.local_addr().map_err(failed)?.port();
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake = EventFd::from_flags(flags).map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
@@ -340,6 +351,9 @@ impl Server {
     pub fn setup_application(&self, infos: &[Info], done: SetupDone) -> Status {
         if self.inner.is_stopped() {
             return Status::ERR_INIT;
+        }
+        if application::needs_fabric(infos) {
+            return Status::ERR_NOT_SUPPORTED;
         }
         let variables = application::variables(infos, std::env::vars_os());
         self.inner.feed(|engine| engine.defer(Box::new(move || done(variables))));

@@ -5,9 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::net::TcpListener;
 
 use pmix_tests::registry::{self, text};
-use pmix_tests::{Library, repository};
+use pmix_tests::{Library, Run, program, repository};
 
 const WILDCARD: u32 = u32::MAX - 1;
 const OPTIONAL: &str = "pmix.optional bool 1";
@@ -173,6 +174,8 @@ impl Row {
         };
         match (self.attribute.as_str(), place) {
             ("PMIX_NSPACE", _) => "string job".into(),
+            // With it the host would not hear of the group.
+            ("PMIX_GROUP_LOCAL_ONLY", _) => "bool 0".into(),
             ("PMIX_NODE_MAP" | "PMIX_NODE_MAP_RAW", Job) => format!("string {}", text(NODE_MAP)),
             ("PMIX_PROC_MAP" | "PMIX_PROC_MAP_RAW", Job) => format!("string {}", text(PROC_MAP)),
             ("PMIX_JOB_SIZE", _) => of("uint32", 4),
@@ -190,10 +193,17 @@ impl Row {
             ("PMIX_LOCAL_PROCS", _) => format!("array proc 2 job {number} other 0"),
             ("PMIX_DEVICE_DISTANCES", _) => format!("array distance 2 {name} ib0 {number} 7 uuid ib1 8 {number}"),
             _ => match self.data_type.as_str() {
-                "char*" => format!("string {name}"),
+                "char*" | "string" => format!("string {name}"),
                 "bool" => format!("bool {}", number % 2),
                 "uint16_t" => of("uint16", number as u32),
                 "uint32_t" => of("uint32", number as u32),
+                "float" => format!("float {number}.5"),
+                "size_t" => format!("size {number}"),
+                "time_t" => format!("time {number}"),
+                "pmix_status_t" => format!("status -{number}"),
+                "pmix_data_range_t" => "range 4".into(),
+                "pmix_persistence_t" => "persistence 2".into(),
+                "array" => format!("( site.key string {name} )"),
                 "uint64_t" => format!("uint64 {}", number + (1 << 40)),
                 "int" => format!("int {number}"),
                 "pid_t" => format!("pid {number}"),
@@ -292,7 +302,8 @@ fn registered() {
     let wrong = wrong_answers(&maps, &asked);
     let by_itself: Vec<&str> = rows
         .iter()
-        .filter(|row| !wrong.contains_key(&row.attribute) && !row.tests.iter().any(|name| name == "derived"))
+        .filter(|row| PLACES.into_iter().any(|place| row.has(place)) && !row.tests.iter().any(|name| name == "derived"))
+        .filter(|row| !wrong.contains_key(&row.attribute))
         .map(|row| row.attribute.as_str())
         .collect();
     assert_eq!(by_itself, [""; 0], "answered without having been registered");
@@ -368,4 +379,183 @@ fn derived() {
     }
     let wrong = wrong_answers(&format!("{maps}{}{}", app(0), app(1)), &asked);
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/* ---- what processes ask of the host ---------------------------------------------------------------------------------- */
+
+/// The calls of `tests/programs/upcalls.c`; the second lists that some have are the rows' "CALL directives" and "CALL qualifiers".
+const CALLS: [&str; 15] = [
+    "publish",
+    "lookup",
+    "unpublish",
+    "spawn",
+    "fence",
+    "connect",
+    "disconnect",
+    "alloc",
+    "jobctrl",
+    "monitor",
+    "log",
+    "query",
+    "getcred",
+    "valcred",
+    "get",
+];
+
+/// Lets a rank make calls, each with infos; gives what the host was told, and what the rank was answered, by lines.
+fn told_in_upcalls(script: &str) -> Vec<String> {
+    let ended = Run::new(program("upcalls"), Library::ours()).input(script.as_bytes().to_vec()).run();
+    assert_eq!(ended.code(), 0, "{ended}");
+    assert!(ended.stdout.ends_with("rank ended with 0\n"), "{ended}");
+    ended.stdout.lines().map(|line| format!("{line} ")).collect()
+}
+
+impl Row {
+    /// Whether it is an argument of this call.
+    fn is_of(&self, call: &str) -> bool {
+        self.realms.iter().any(|realm| realm == call)
+    }
+
+    /// What a process says of it in a call.
+    fn said(&self) -> String {
+        format!("{} {} ", self.key, self.value(Job, false))
+    }
+}
+
+#[test]
+fn handed_up() {
+    let rows = rows_of("handed_up");
+    let of = |call: &str| rows.iter().filter(|row| row.is_of(call)).collect::<Vec<_>>();
+    let text = |rows: &[&Row]| rows.iter().map(|row| row.said()).collect::<String>();
+    for call in CALLS {
+        let second = match call {
+            "spawn" => of(call),
+            "query" => of("query qualifiers"),
+            _ => of(&format!("{call} directives")),
+        };
+        let first = match call {
+            // One at a time is what there is to be watched.
+            "monitor" => of(call).into_iter().map(|row| vec![row]).collect(),
+            _ => vec![of(call)],
+        };
+        for first in first {
+            let lines = told_in_upcalls(&format!("{call} {}) {}\n", text(&first), text(&second)));
+            let upcall = lines.iter().find(|line| line.starts_with("upcall ")).unwrap_or_else(|| panic!("{lines:?}"));
+            assert!(upcall.starts_with(&format!("upcall {call} ")), "{lines:?}");
+            let (in_first, in_second) = upcall.split_once(" | ").unwrap_or((upcall, ""));
+            for row in first {
+                // Of what is asked the names matter.
+                let said = if call == "query" { format!("{} string asked ", row.key) } else { row.said() };
+                assert!(in_first.contains(&format!(" {said}")), "{}: {upcall}", row.attribute);
+            }
+            for row in &second {
+                assert!(in_second.contains(&format!(" {}", row.said())), "{}: {upcall}", row.attribute);
+            }
+            // What the host gives back.
+            let answer = lines.iter().find(|line| line.starts_with(&format!("{call} status "))).expect("an answer");
+            let comes_back = match call {
+                "alloc" | "jobctrl" | "query" | "valcred" => in_first.split_once(" ( ").map_or("", |(_, infos)| infos),
+                "monitor" => in_second,
+                _ => "",
+            };
+            assert!(answer.contains(comes_back.trim_end()), "{answer}: not {comes_back}");
+        }
+    }
+}
+
+/// What the server says of who asks, and of what it knows, whatever the process says.
+#[test]
+fn added() {
+    let rows = rows_of("added");
+    let lie = "pmix.euid uint32 77 pmix.egid uint32 77 pmix.parent proc nobody 7 pmix.spawned bool 0";
+    let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
+    let value = |attribute: &str| match attribute {
+        "PMIX_USERID" => format!("uint32 {uid}"),
+        "PMIX_GRPID" => format!("uint32 {gid}"),
+        "PMIX_SPAWNED" | "PMIX_REQUESTOR_IS_CLIENT" => "bool 1".into(),
+        "PMIX_PARENT_ID" | "PMIX_LOG_SOURCE" => "proc job 0".into(),
+        "PMIX_LOCAL_COLLECTIVE_STATUS" => "status 0".into(),
+        "PMIX_REQUIRED_KEY" => "string site.key".into(),
+        other => panic!("{other} is not added"),
+    };
+    for call in CALLS.into_iter().chain(["events", "group"]) {
+        let script = match call {
+            "monitor" | "log" | "query" => format!("{call} site.first string what ) {lie}\n"),
+            "fence" | "connect" | "disconnect" | "group" | "get" => format!("{call}\n"),
+            _ => format!("{call} {lie}\n"),
+        };
+        let lines = told_in_upcalls(&script);
+        let upcall = lines.iter().find(|line| line.starts_with("upcall ")).unwrap_or_else(|| panic!("{lines:?}"));
+        for row in rows.iter().filter(|row| row.is_of(&format!("to {call}"))) {
+            let said = format!(" {} {} ", row.key, value(&row.attribute));
+            assert!(upcall.contains(&said), "{}: {upcall}", row.attribute);
+            assert_eq!(upcall.matches(&format!(" {} ", row.key)).count(), 1, "{}: {upcall}", row.attribute);
+        }
+    }
+}
+
+/// What the host gives a group comes to its members, with what the server adds.
+#[test]
+fn given_to_groups() {
+    let rows = rows_of("given_to_groups");
+    let said: String = rows.iter().filter(|row| row.is_of("group")).map(Row::said).collect();
+    let lines = told_in_upcalls(&format!("group {said}\n"));
+    let upcall = lines.iter().find(|line| line.starts_with("upcall group ")).unwrap_or_else(|| panic!("{lines:?}"));
+    let answer = lines.iter().find(|line| line.starts_with("group status 0 ")).unwrap_or_else(|| panic!("{lines:?}"));
+    for row in &rows {
+        if row.is_of("group") {
+            assert!(upcall.contains(&format!(" {}", row.said())), "{}: {upcall}", row.attribute);
+        } else {
+            assert!(answer.contains(&format!(" {} ", row.key)), "{}: {answer}", row.attribute);
+        }
+    }
+    assert!(answer.contains("pmix.grp.ctxid size 4711 "), "{answer}");
+}
+
+/* ---- what a server is told when it starts ------------------------------------------------------------------------------ */
+
+#[test]
+fn server_name_and_address() {
+    let rows = rows_of("server_name_and_address");
+    let key = |attribute: &str| {
+        let row = rows.iter().find(|row| row.attribute == attribute);
+        row.map(|row| row.key.as_str()).unwrap_or_else(|| panic!("{attribute} names this test"))
+    };
+    let [nspace, rank, report, port] =
+        ["PMIX_SERVER_NSPACE", "PMIX_SERVER_RANK", "PMIX_TCP_REPORT_URI", "PMIX_TCP_IPV4_PORT"].map(key);
+    let told = format!("{nspace} string host {rank} rank 7 {report} string %2D");
+    let ended = registry::ended(Library::ours(), &format!("init {told}\n"));
+    assert!(ended.stdout.starts_with("host.7;tcp4://127.0.0.1:"), "{ended}");
+    // A port that another one has is not to be had.
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let number = taken.local_addr().expect("a port").port();
+    let ended = registry::ended(Library::ours(), &format!("init {told} {port} int {number}\n"));
+    assert_eq!((ended.code(), ended.stdout.as_str()), (71, ""), "{ended}");
+    assert!(ended.stderr.contains("registry: PMIx_server_init: "), "{ended}");
+}
+
+#[test]
+fn local_output() {
+    for row in rows_of("local_output") {
+        for is_wanted in [true, false] {
+            let init = format!("init {} bool {}", row.key, u8::from(is_wanted));
+            let ended = registry::ended(
+                Library::ours(),
+                &format!("{init}\nregister job 1 pmix.job.size uint32 1\ndeliver job 0 text%0A\n"),
+            );
+            assert_eq!(ended.stdout.lines().any(|line| line == "text"), is_wanted, "{ended}");
+        }
+    }
+}
+
+#[test]
+fn without_data() {
+    for row in rows_of("without_data") {
+        for is_asked in [true, false] {
+            let register = format!("register job 0 {} bool {} pmix.job.size uint32 4", row.key, u8::from(is_asked));
+            let get = format!("get job {WILDCARD} pmix.job.size {OPTIONAL}");
+            let answers = registry::run(Library::ours(), &format!("{register}\n{get}\n"));
+            assert_eq!(answers[1] == "uint32 4 status 0", !is_asked, "{answers:?}");
+        }
+    }
 }

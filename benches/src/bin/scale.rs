@@ -12,19 +12,18 @@ struct Costs(BTreeMap<&'static str, f64>);
 
 /// Names, values and what they are.
 const COSTS: &[(&str, f64, &str)] = &[
-    ("register_infos", 8400.0, "ns a rank: registration with eight infos of each rank"),
+    ("register_infos", 8700.0, "ns a rank: registration with eight infos of each rank"),
     ("register_maps", 900.0, "ns a rank: registration with the maps alone"),
     ("server_infos", 1360.0, "bytes a rank that the server keeps of a registration with infos"),
-    ("server_maps", 470.0, "bytes a rank that it keeps of one with maps"),
-    ("segment_rank", 6.3, "bytes a rank in the job segment, where node follows node"),
-    ("segment_node", 61.0, "bytes a node there, beside its ranks"),
+    ("server_maps", 474.0, "bytes a rank that it keeps of one with maps"),
+    ("segment_texts", 2.0, "texts of the job segment in which each rank's number stands: the map, and its node's list"),
+    ("segment_node", 142.0, "bytes a node there, beside its ranks"),
     ("keys", 8.0, "keys that each rank publishes"),
     ("value", 64.0, "bytes of each value"),
-    ("wire_value", 12.0, "bytes that a value takes in a contribution, beside its own"),
-    ("wire_rank", 16.0, "bytes that a rank takes there"),
-    ("modex_value", 0.0, "bytes that a value takes in the modex segment, beside its own"),
-    ("fence", 2.5, "ns of a processor for each byte of a fence that a node did not have"),
-    ("page", 0.22, "ns for each byte of a file in memory that is written: the least that a fence can cost"),
+    ("wire_value", 4.0, "bytes that a value takes in a contribution, beside its own (of the format)"),
+    ("wire_rank", 10.0, "bytes that a rank takes there (of the format)"),
+    ("fence", 4.8, "ns of a processor for each byte of a fence, from the ranks' commits to the published segment"),
+    ("page", 0.25, "ns for each byte of a file in memory that is written: the least that a fence can cost"),
     ("latency", 2000.0, "ns from daemon to daemon (assumed)"),
     ("bandwidth", 12.5, "bytes a ns between two daemons (assumed: 100 Gbit/s)"),
 ];
@@ -118,7 +117,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("|---|---|---|---|---|---|---|---|");
     for (ranks, nodes) in jobs {
         let of_ranks = |name: &str| f64::from(ranks) * costs.of(name);
-        let segment = of_ranks("segment_rank") + f64::from(nodes) * costs.of("segment_node");
+        let segment = numbers_len(ranks) * costs.of("segment_texts") + f64::from(nodes) * costs.of("segment_node");
         println!(
             "| {ranks} | {nodes} | {} | {} | {} | {} | {} | {} |",
             time(of_ranks("register_infos")),
@@ -126,13 +125,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             bytes(segment),
             bytes(of_ranks("server_infos")),
             bytes(of_ranks("server_maps")),
-            bytes(f64::from(ranks) * costs.of("keys") * (costs.of("value") + costs.of("modex_value"))),
+            bytes(f64::from(ranks) * costs.of("keys") * costs.of("value")),
         );
     }
-    println!(
-        "\n| ranks | nodes | exchange | most sent by a daemon | most received | time on the network | then on each node |"
-    );
-    println!("|---|---|---|---|---|---|---|");
+    let head = ["ranks", "nodes", "exchange", "most sent by a daemon", "most received", "time on the network"];
+    println!("\n| {} | then on each node | at least |", head.join(" | "));
+    println!("|---|---|---|---|---|---|---|---|");
     for (ranks, nodes) in jobs {
         let rank = costs.of("wire_rank") + costs.of("keys") * (costs.of("value") + costs.of("wire_value"));
         let (block, count) = (f64::from(ranks) / f64::from(nodes) * rank, nodes as usize);
@@ -144,11 +142,23 @@ fn main() -> Result<(), Box<dyn Error>> {
         ];
         for (name, Exchange { ns, sent, received }) in exchanges {
             let (sent, received) = (bytes(sent), bytes(received));
-            let here = time(f64::from(ranks) * rank * costs.of("fence"));
-            println!("| {ranks} | {nodes} | {name} | {sent} | {received} | {} | {here} |", time(ns));
+            let here = |cost: &str| time(f64::from(ranks) * rank * costs.of(cost));
+            let (now, least) = (here("fence"), here("page"));
+            println!("| {ranks} | {nodes} | {name} | {sent} | {received} | {} | {now} | {least} |", time(ns));
         }
     }
     Ok(())
+}
+
+/// Bytes of the numbers of all ranks, each with a comma.
+fn numbers_len(ranks: u32) -> f64 {
+    let mut len = 2.0 * f64::from(ranks);
+    let mut longer = 10;
+    while longer < ranks {
+        len += f64::from(ranks - longer);
+        longer = longer.saturating_mul(10);
+    }
+    len
 }
 
 /// With the digits that mean something.
@@ -190,6 +200,7 @@ mod tests {
         // Two children: 10 each come up one after the other, 30 go down to one and then to the other.
         assert_eq!(of(tree(3, 10.0, 2, &costs)), (80.0, 60.0, 30.0));
         assert_eq!(of(tree(1, 10.0, 2, &costs)), (0.0, 0.0, 0.0));
+        assert_eq!(numbers_len(1024), (0..1024).map(|rank: u32| rank.to_string().len() + 1).sum::<usize>() as f64);
         assert!(Costs::read(["nothing=1".into()].into_iter()).is_err());
     }
 }

@@ -345,8 +345,10 @@ mod tests {
     #[test]
     fn required_directives_are_honoured_or_refused() {
         let required = |key: &'static str| Info { flags: InfoFlags::REQUIRED, ..Info::new(key, Value::Bool(true)) };
-        assert_eq!(check(&[required(keys::IOF_BUFFERING_SIZE)], false), Err(Status::ERR_NOT_SUPPORTED));
-        assert_eq!(check(&flags(&[keys::IOF_BUFFERING_SIZE]), false), Ok(()));
+        for key in NOT_OFFERED {
+            assert_eq!(check(&[required(key)], false), Err(Status::ERR_NOT_SUPPORTED), "{key}");
+            assert_eq!(check(&flags(&[key]), false), Ok(()), "{key}");
+        }
         assert_eq!(check(&[required(keys::IOF_TAG_OUTPUT)], true), Err(Status::ERR_NOT_SUPPORTED));
         assert_eq!(check(&[required(keys::IOF_TAG_OUTPUT)], false), Ok(()));
     }

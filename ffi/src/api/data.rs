@@ -44,9 +44,11 @@ unsafe fn with_request<R>(
         for index in 0..ninfo {
             let at = info.add(index);
             let key = text::key_text((&raw const (*at).key).cast())?;
-            // Numbers as what they are: to put them into a value and to look into that takes longer than all the rest.
+            // As what they are: to put them into a value and to look into that takes longer than all the rest.
             if let Some((ty, bits)) = value::borrow_number(&raw const (*at).value) {
                 request.options.apply_number(key, (*at).flags, ty, bits);
+            } else if (*at).value.type_ == DataType::STRING.0 {
+                request.options.apply_text(key, (*at).flags, text::string((*at).value.data.string));
             } else if let Some(directive) = value::borrow(&raw const (*at).value) {
                 request.options.apply(key, (*at).flags, directive);
             }
@@ -118,7 +120,7 @@ unsafe fn copy_here(
             unsafe { *val = copy };
             Some(Status::SUCCESS)
         }
-        (None, _) if is_optional && client.is_settled(rank) => {
+        (None, _) if is_optional && client.is_settled(rank, key) => {
             // SAFETY: the same.
             unsafe { *val = std::ptr::null_mut() };
             Some(Status::ERR_NOT_FOUND)
@@ -154,7 +156,7 @@ unsafe fn place_here(
         });
         match found {
             Some(Ok(())) if is_given => Some(Status::SUCCESS),
-            None if flags.is_optional && client.is_settled(rank) => {
+            None if flags.is_optional && client.is_settled(rank, key) => {
                 if at.is_null() {
                     *val = std::ptr::null_mut();
                 }

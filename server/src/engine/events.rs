@@ -95,6 +95,7 @@ impl Engine {
         let mut of_host = self.unwanted(codes.iter().copied());
         of_host.dedup();
         let Some(peer) = self.peers.get_mut(&id) else { return };
+        let proc = peer.proc.clone();
         if id != PeerId::OWN && peer.codes.len() + codes.len() > CODES_MAX {
             return self.refuse_more(id, tag, "event codes");
         }
@@ -106,6 +107,8 @@ impl Engine {
             self.events_registered(id, tag, now);
         } else {
             let then = Then::EventsRegistered(id, tag, of_host.clone());
+            let mut infos = infos;
+            self.asker(&proc).sign(&mut infos);
             self.upcall(then, Upcall::RegisterEvents { codes: of_host, infos });
         }
     }

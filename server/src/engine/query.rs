@@ -68,6 +68,8 @@ impl Engine {
             return self.reply(id, tag, &InfosReply { status: Status::SUCCESS, infos: Some(infos) });
         }
         let asked = Asked { id, tag, proc: proc.clone(), queries: left.clone(), infos };
+        let asker = self.asker(&proc);
+        left.iter_mut().for_each(|query| asker.sign(&mut query.qualifiers));
         self.upcall_within(Then::Query(Box::new(asked)), Upcall::Query { proc, queries: left }, time, now);
     }
 

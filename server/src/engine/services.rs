@@ -36,6 +36,7 @@ impl Engine {
     /// Everything that is neither data nor a collective nor an event.
     pub(super) fn service(&mut self, id: PeerId, tag: u32, request: Request, now: Instant) {
         let Some(proc) = self.peers.get(&id).map(|peer| peer.proc.clone()) else { return };
+        let asker = self.asker(&proc);
         let time = time_for(&request);
         let (shape, upcall) = match request {
             Request::Abort { status, message, procs } => {
@@ -47,19 +48,24 @@ impl Engine {
                 }
                 (Shape::Status, Upcall::Abort { proc, object, status, message, procs })
             }
-            Request::Publish { uid, mut infos } => {
-                infos.push(user(uid));
+            Request::Publish { mut infos, .. } => {
+                asker.sign(&mut infos);
                 (Shape::Status, Upcall::Publish { proc, infos })
             }
-            Request::Lookup { uid, keys, mut infos } => {
-                infos.push(user(uid));
+            Request::Lookup { keys, mut infos, .. } => {
+                asker.sign(&mut infos);
                 (Shape::Lookup, Upcall::Lookup { proc, keys, infos })
             }
-            Request::Unpublish { uid, keys, mut infos } => {
-                infos.push(user(uid));
+            Request::Unpublish { keys, mut infos, .. } => {
+                asker.sign(&mut infos);
                 (Shape::Status, Upcall::Unpublish { proc, keys, infos })
             }
-            Request::Spawn { infos, apps } => {
+            Request::Spawn { mut infos, apps } => {
+                asker.sign(&mut infos);
+                let kind = if asker.is_tool { keys::REQUESTOR_IS_TOOL } else { keys::REQUESTOR_IS_CLIENT };
+                say(&mut infos, kind, Value::Bool(true));
+                say(&mut infos, keys::SPAWNED, Value::Bool(true));
+                say(&mut infos, keys::PARENT_ID, Value::Proc(proc.clone()));
                 let channels = self.channels_of_spawn(id, &infos);
                 let then = Then::Spawned(id, tag, channels);
                 return self.upcall_within(then, Upcall::Spawn { proc, infos, apps }, time, now);
@@ -70,22 +76,41 @@ impl Engine {
                     directives.push(Info::new(keys::LOG_TIMESTAMP, Value::Time(time)));
                 }
                 directives.push(Info::new(keys::LOG_SOURCE, Value::Proc(proc.clone())));
+                asker.sign(&mut directives);
                 (Shape::Status, Upcall::Log { proc, data, directives })
             }
-            Request::Allocate { directive, infos } => (Shape::Infos, Upcall::Allocate { proc, directive, infos }),
+            Request::Allocate { directive, mut infos } => {
+                asker.sign(&mut infos);
+                (Shape::Infos, Upcall::Allocate { proc, directive, infos })
+            }
             Request::JobControl { targets, directives } => {
                 return self.job_control(id, tag, proc, (targets, directives), (time, now));
             }
-            Request::Monitor { monitor, status: error, directives } => {
+            Request::Monitor { monitor, status: error, mut directives } => {
+                asker.sign(&mut directives);
                 (Shape::Infos, Upcall::Monitor { proc, monitor, error, directives })
             }
-            Request::GetCredential { infos } => (Shape::Credential, Upcall::GetCredential { proc, infos }),
-            Request::ValidateCredential { credential, infos } => {
+            Request::GetCredential { mut infos } => {
+                asker.sign(&mut infos);
+                (Shape::Credential, Upcall::GetCredential { proc, infos })
+            }
+            Request::ValidateCredential { credential, mut infos } => {
+                asker.sign(&mut infos);
                 (Shape::Infos, Upcall::ValidateCredential { proc, credential, infos })
             }
             _ => return self.reply_status(id, tag, Status::ERR_NOT_SUPPORTED),
         };
         self.upcall_within(Then::Reply(id, tag, shape), upcall, time, now);
+    }
+
+    /// The user, the group and the kind of a process of this node; the server's own where it is not one.
+    pub(super) fn asker(&self, proc: &Proc) -> Asker {
+        let state = self.nspaces.get(&proc.nspace);
+        let (uid, gid) = match state.and_then(|state| state.clients.get(&proc.rank)) {
+            Some(client) => (client.uid, client.gid),
+            None => (self.config.uid, self.config.gid),
+        };
+        Asker { uid, gid, is_tool: state.is_some_and(|state| state.is_of_tools) }
     }
 
     fn object_of(&self, proc: &Proc) -> usize {
@@ -114,6 +139,8 @@ impl Engine {
         if !asked.is_empty() && !directive_beyond_cleanup(&directives) {
             self.reply(id, tag, &InfosReply { status: Status::SUCCESS, infos: Some(Vec::new()) });
         } else {
+            let mut directives = directives;
+            self.asker(&proc).sign(&mut directives);
             let upcall = Upcall::JobControl { proc, targets, directives };
             self.upcall_within(Then::Reply(id, tag, Shape::Infos), upcall, time, now);
         }
@@ -187,9 +214,25 @@ fn time_for(request: &Request) -> Option<Duration> {
     timeout_of(infos)
 }
 
-/// Who asks, by user: hosts check it.
-fn user(uid: u32) -> Info {
-    Info::new(keys::USERID, Value::Uint32(uid))
+/// Who asks, as far as it is made sure of when it connects.
+pub(super) struct Asker {
+    uid: u32,
+    gid: u32,
+    is_tool: bool,
+}
+
+impl Asker {
+    /// Tells the host whose request it is: whatever the process itself says of that does not count.
+    pub fn sign(&self, infos: &mut Vec<Info>) {
+        say(infos, keys::USERID, Value::Uint32(self.uid));
+        say(infos, keys::GRPID, Value::Uint32(self.gid));
+    }
+}
+
+/// Says what only the server knows.
+fn say(infos: &mut Vec<Info>, key: &'static str, value: Value) {
+    infos.retain(|info| !info.key.is(key));
+    infos.push(Info::new(key, value));
 }
 
 /// Whether anything but clean-up is asked.

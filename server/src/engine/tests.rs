@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::ffi::CString;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
+use nix::unistd::{getegid, geteuid};
 use pmix_client::wire::reply::{ConnectReply, FenceReply, GetReply, GroupReply, InfosReply, IoPullReply, StatusReply};
 use pmix_client::wire::{
     ClientReply, FlowControl, Hello, IoDelivery, Notification, PeerKind, Reply, Request, TAG_FLOW_CONTROL, TAG_IOF,
@@ -92,7 +94,10 @@ impl Bench {
             system_tmpdir: "/tmp".into(),
             rendezvous: Wanted::default(),
             uid: 1000,
+            gid: 1000,
             foreign_tools: false,
+            port: 0,
+            socket_mode: 0o600,
             shared_memory: directory.is_some(),
         };
         let sink: Weak<dyn AnswerSink> = Weak::<NoSink>::new();
@@ -844,6 +849,18 @@ fn the_directory_is_made_before_environments_are() {
 }
 
 #[test]
+fn the_clients_socket_has_the_mode_that_the_host_wants() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut bench = Bench::in_directory(0, 1, 1, Some(directory.path()));
+    bench.engine.register_client(&proc(0), geteuid().as_raw(), getegid().as_raw(), 0);
+    bench.drain();
+    let environment = bench.engine.setup_fork(&proc(0));
+    let segments = environment.iter().find(|(name, _)| name == "PMIX_DSTORE_SEGMENTS").expect("shared memory");
+    let mode = std::fs::metadata(Path::new(&segments.1).join("sock")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
 fn without_room_everything_goes_over_the_socket() {
     let mut bench = Bench::in_directory(0, 1, 1, Some(Path::new("/proc/no such directory")));
     bench.engine.register_client(&proc(0), 1000, 1000, 0);
@@ -1300,7 +1317,9 @@ fn the_host_hears_of_the_first_and_the_last_who_want_an_event_of_the_environment
     bench.request(0, 10, register.clone());
     assert_eq!(bench.status(0, 10), None, "the host has not answered");
     let Upcall::RegisterEvents { codes, infos } = bench.answer_last(Answer::Op(Status::SUCCESS)) else { panic!() };
-    assert_eq!((codes, infos), (vec![down], collect()));
+    assert_eq!((codes, &infos[..1]), (vec![down], &collect()[..]));
+    let of = |key: &str| infos.iter().find(|info| info.key.is(key)).and_then(|info| info.value.as_u32());
+    assert_eq!((of(keys::USERID), of(keys::GRPID)), (Some(1000), Some(1000)), "who wants it");
     assert_eq!(bench.status(0, 10), Some(Status::SUCCESS));
     bench.request(1, 10, register.clone());
     assert_eq!(bench.status(1, 10), Some(Status::SUCCESS));
@@ -1437,6 +1456,7 @@ impl Bench {
         (hello, transport): (Hello, Transport),
         answer: Answer,
     ) -> Option<(Status, Vec<u8>)> {
+        let is_named = hello.proc.is_some();
         self.engine.hello(id, transport, hello);
         let asked = self.engine.take_outputs().into_iter().find_map(|output| match output {
             Output::Upcall { id, upcall: Upcall::ToolConnected { infos } } => Some((id, infos)),
@@ -1448,7 +1468,12 @@ impl Bench {
         });
         let (number, infos) = asked?;
         let told = |key: &str| infos.iter().filter(|info| info.key.is(key)).count();
-        assert_eq!((told(keys::USERID), told(keys::GRPID), told(keys::VERSION_INFO)), (1, 1, 1), "{infos:?}");
+        for key in [keys::USERID, keys::GRPID, keys::VERSION_INFO, keys::CREDENTIAL] {
+            assert_eq!(told(key), 1, "{key}: {infos:?}");
+        }
+        for key in [keys::NSPACE, keys::RANK, keys::TOOL_NSPACE, keys::TOOL_RANK] {
+            assert_eq!(told(key), usize::from(is_named), "{key}: {infos:?}");
+        }
         self.engine.answer(number, answer);
         self.engine.take_outputs().into_iter().find_map(|output| match output {
             Output::Admit { status, reply, .. } => Some((status, reply)),
@@ -1481,6 +1506,10 @@ fn a_tool_gets_its_name_from_the_host_and_leaves_nothing() {
     bench.request(50, 104, Request::Publish { uid: 1000, infos: Vec::new() });
     let asked = bench.answer_last(Answer::Op(Status::SUCCESS));
     assert!(matches!(asked, Upcall::Publish { proc, .. } if proc == name));
+    bench.request(50, 106, Request::Spawn { infos: Vec::new(), apps: Vec::new() });
+    let Upcall::Spawn { infos, .. } = bench.answer_last(Answer::Spawn(Status::SUCCESS, None)) else { panic!() };
+    let says = |key: &str| infos.iter().any(|info| info.key.is(key) && info.value.is_true());
+    assert!(says(keys::REQUESTOR_IS_TOOL) && !says(keys::REQUESTOR_IS_CLIENT), "{infos:?}");
     // The host has not launched it, and hears nothing of its end.
     bench.request(50, 105, Request::Finalize);
     assert_eq!(bench.status(50, 105), Some(Status::SUCCESS));

@@ -2,6 +2,7 @@
 
 use pmix_client::wire::{ClientReply, Hello, PeerKind, ToolReply, Version};
 use pmix_dstore::model::{Info, Result, Status, Value, keys};
+use pmix_dstore::room;
 
 use super::bounds::CONNECTIONS_MAX;
 use super::peers::{Peer, PeerId, Transport};
@@ -123,15 +124,27 @@ impl Engine {
 
 /// What the host is told of a tool. What only the server can know is said by nobody else.
 fn told_to_host(hello: &Hello, user: (u32, u32)) -> Result<Vec<Info>> {
-    const OURS: [&str; 5] = [keys::VERSION_INFO, keys::USERID, keys::GRPID, keys::NSPACE, keys::RANK];
+    const OURS: [&str; 8] = [
+        keys::VERSION_INFO,
+        keys::USERID,
+        keys::GRPID,
+        keys::NSPACE,
+        keys::RANK,
+        keys::TOOL_NSPACE,
+        keys::TOOL_RANK,
+        keys::CREDENTIAL,
+    ];
     let mut infos = Info::copies(&hello.infos)?;
     infos.retain(|info| !OURS.iter().any(|key| info.key.is(key)));
+    infos.push(Info::new(keys::CREDENTIAL, Value::ByteObject(room::copy(&hello.credential)?)));
     infos.push(Info::new(keys::VERSION_INFO, Value::string(hello.version.as_str())));
     infos.push(Info::new(keys::USERID, Value::Uint32(user.0)));
     infos.push(Info::new(keys::GRPID, Value::Uint32(user.1)));
     if let Some(proc) = &hello.proc {
         infos.push(Info::new(keys::NSPACE, Value::string(proc.nspace.as_bytes())));
         infos.push(Info::new(keys::RANK, Value::Rank(proc.rank)));
+        infos.push(Info::new(keys::TOOL_NSPACE, Value::string(proc.nspace.as_bytes())));
+        infos.push(Info::new(keys::TOOL_RANK, Value::Uint32(proc.rank.0)));
     }
     Ok(infos)
 }

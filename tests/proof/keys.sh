@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# Takes each key of docs/coverage.md out of the library, and demands that the tests of its row fail.
+#
+# The library is built once, from a copy of the sources with a plant in it: in the process where LOST_KEY names a key, or in the ranks where
+# LOST_KEY_OF_RANKS does, that key has another name, wherever it comes from: the code that handles it, hosts, peers, programs. Each test of the row
+# runs so, with the key lost in the server's process and, where it passes, in the ranks. Rows that say "taken;" have nothing that could
+# be taken out, nor have those that are refused with their function; one says that its test passes without its key.
+#
+#   tests/proof/keys.sh [ATTRIBUTE ...]      all, or these
+. "$(dirname "$0")/common.sh"
+
+target=$proof_target/keys
+copy=$(planted_copy)
+
+# The plant.
+python3 - "$copy" <<'PLANT'
+import sys
+def replace(path, old, new):
+    path = sys.argv[1] + "/" + path
+    text = open(path).read()
+    assert text.count(old) == 1, f"{path}: {old}"
+    open(path, "w").write(text.replace(old, new))
+names = "dstore/src/model/names.rs"
+replace(names, "        let bytes = bytes.as_ref();\n        check(bytes, KEY_LEN_MAX)?;\n        Ok(Key(bytes.into()))",
+    "        let bytes = bytes.as_ref();\n        let bytes = if is_lost(bytes) { b\"lost\" } else { bytes };\n"
+    "        check(bytes, KEY_LEN_MAX)?;\n        Ok(Key(bytes.into()))")
+open(sys.argv[1] + "/" + names, "a").write("""
+/// Whether this key is the one that is lost in this process.
+pub fn is_lost(key: &[u8]) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    static LOST: std::sync::OnceLock<Option<std::ffi::OsString>> = std::sync::OnceLock::new();
+    let lost = LOST.get_or_init(|| {
+        let is_rank = std::env::var_os("PMIX_RANK").is_some();
+        let name = if is_rank { "LOST_KEY_OF_RANKS" } else { "LOST_KEY" };
+        std::env::var_os(name)
+    });
+    lost.as_ref().is_some_and(|lost| lost.as_bytes() == key)
+}
+""")
+replace("dstore/src/model/mod.rs", "pub use names::{", "pub use names::{is_lost, ")
+import re
+get = sys.argv[1] + "/client/src/get.rs"
+entry = r"(pub fn apply(?:_number)?\(&mut self, key: &\[u8\], [^)]*\) \{\n)"
+text, count = re.subn(entry, r"\1        if pmix_dstore::model::is_lost(key) {\n            return;\n        }\n", open(get).read())
+assert count == 2, get
+open(get, "w").write(text)
+PLANT
+
+build() {
+    (cd "$copy" && CARGO_TARGET_DIR=$target cargo "$@" 2>&1) || exit 1
+}
+build build -p pmix-ffi -p pmix-tools
+tests=$(build test --no-run --lib -p pmix-client -p pmix-server && build test --no-run -p pmix-tests --test coverage --test output)
+program_of() { # of a test's file
+    local program
+    case $1 in
+        tests/tests/*) program=$(basename "$1" .rs) ;;
+        *) program=pmix_${1%%/*} ;;
+    esac
+    grep -o "[^ (]*/deps/$program-[0-9a-f]*" <<<"$tests"
+}
+# The path of a unit test in its crate: server/src/engine/tests.rs is engine::tests, server/src/config.rs is config::tests.
+name_of() {
+    local module=${1#*/src/}
+    module=${module%.rs}
+    case $1 in
+        tests/*) echo "$2" ;;
+        */tests.rs) echo "${module//\//::}::$2" ;;
+        *) echo "${module//\//::}::tests::$2" ;;
+    esac
+}
+run() { # VARIABLE KEY FILE TEST: whether the test passes
+    local program
+    program=$(program_of "$3")
+    [ "${program#/}" != "$program" ] || program=$copy/$program
+    (cd "$copy/tests" && env "$1=$2" PMIX_TEST_RELEASE="$target/debug" RUST_BACKTRACE=0 "$program" --exact "$(name_of "$3" "$4")") \
+        >"$target/said" 2>&1
+}
+
+ln -sfn libpmix.so "$target/debug/libpmix.so.2"
+# Prints file and name of each test of a row.
+tests_of() {
+    local test all
+    IFS=',' read -ra all <<<"$(tr -d '`' <<<"$1")"
+    for test in "${all[@]}"; do
+        test=$(sed 's/^ *//; s/ *$//' <<<"$test")
+        case $test in
+            *": "*) echo "${test%%: *} ${test##*: }" ;;
+            *) echo "tests/tests/coverage.rs $test" ;;
+        esac
+    done
+}
+
+rows=0 failed=0 kept=0
+declare -A sound
+while IFS='|' read -r _ attribute key _ _ what row_tests _; do
+    attribute=$(tr -d '` ' <<<"$attribute") key=$(tr -d '` ' <<<"$key")
+    [ $# = 0 ] || [[ " $* " == *" $attribute "* ]] || continue
+    case $what in
+        " taken;"* | " refused with the function"* | *"nobody is told it by this key"* | *"also passes without it"*)
+            kept=$((kept + 1))
+            continue
+            ;;
+    esac
+    rows=$((rows + 1))
+    while read -r file name; do
+        # Otherwise it would be no wonder that it fails.
+        if [ -z "${sound[$file $name]:-}" ]; then
+            run LOST_KEY "" "$file" "$name" || {
+                cat "$target/said" >&2
+                exit 1
+            }
+            sound[$file $name]=yes
+        fi
+        if run LOST_KEY "$key" "$file" "$name" && run LOST_KEY_OF_RANKS "$key" "$file" "$name"; then
+            echo "$attribute: $name passes without it"
+            failed=$((failed + 1))
+        elif ! grep -q "test result: FAILED. 0 passed; 1 failed" "$target/said"; then
+            echo "$attribute: $name did not run"
+            failed=$((failed + 1))
+        fi
+    done < <(tests_of "$row_tests")
+done < <(grep '^| `PMIX_' docs/coverage.md)
+echo "$rows rows, each test of which was run without its key: $failed did not fail; $kept rows have nothing to lose"
+[ "$failed" = 0 ]
