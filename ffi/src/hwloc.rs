@@ -6,8 +6,8 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulong, c_void};
 use std::mem::transmute;
-use std::ptr;
 use std::sync::LazyLock;
+use std::{ptr, slice};
 
 use pmix_dstore::model::{Result, Status};
 
@@ -102,6 +102,8 @@ functions! {
     destroy = c"hwloc_topology_destroy": (*mut c_void);
     export = c"hwloc_topology_export_xmlbuffer": (*mut c_void, *mut *mut c_char, *mut c_int, c_ulong) -> c_int;
     free_xml = c"hwloc_free_xmlbuffer": (*mut c_void, *mut c_char);
+    api_version = c"hwloc_get_api_version": () -> c_uint;
+    get_support = c"hwloc_topology_get_support": (*mut c_void) -> *const [*mut u8; 3];
     depth = c"hwloc_topology_get_depth": (*const c_void) -> c_int;
     kind_at = c"hwloc_get_depth_type": (*const c_void, c_int) -> c_int;
     count_at = c"hwloc_get_nbobjs_by_depth": (*const c_void, c_int) -> c_uint;
@@ -201,6 +203,50 @@ impl Hwloc {
         // SAFETY: as hwloc wants it back.
         unsafe { (self.free_xml)(topology, text) };
         Ok(xml)
+    }
+
+    /// What a topology supports, as hwloc keeps it: bytes for what it found, for binding to processors and to memory.
+    ///
+    /// # Safety
+    /// It is one of hwloc's.
+    unsafe fn support_of(&self, topology: *mut c_void) -> [(*mut u8, usize); 3] {
+        // SAFETY: the function needs nothing.
+        let found = match unsafe { (self.api_version)() } {
+            ..0x2_01_00 => 3,
+            0x2_01_00..0x2_04_00 => 5,
+            _ => 6,
+        };
+        // SAFETY: the caller's promise.
+        let [discovery, processors, memory] = unsafe { *(self.get_support)(topology) };
+        [(discovery, found), (processors, 11), (memory, 15)]
+    }
+
+    /// What a topology supports, which its XML does not tell to all releases of hwloc.
+    ///
+    /// # Safety
+    /// It is one of hwloc's.
+    pub unsafe fn support(&self, topology: *mut c_void) -> Vec<u8> {
+        // SAFETY: the caller's promise; hwloc's structures have so many bytes.
+        let parts = unsafe { self.support_of(topology).map(|(at, len)| slice::from_raw_parts(at, len)) };
+        parts.concat()
+    }
+
+    /// Has a topology support what another one did, where the other one's hwloc knew as much.
+    ///
+    /// # Safety
+    /// It is one of hwloc's, and ours alone.
+    pub unsafe fn set_support(&self, topology: *mut c_void, support: &[u8]) {
+        // SAFETY: the caller's promise.
+        let parts = unsafe { self.support_of(topology) };
+        if support.len() != parts.iter().map(|(_, len)| len).sum::<usize>() {
+            return;
+        }
+        let mut rest = support;
+        for (at, len) in parts {
+            // SAFETY: hwloc's structures have so many bytes, and so has what is left.
+            unsafe { at.copy_from_nonoverlapping(rest.as_ptr(), len) };
+            rest = &rest[len..];
+        }
     }
 
     /// How many levels the tree of a topology has.

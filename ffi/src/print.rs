@@ -364,6 +364,7 @@ pub fn object(prefix: &[u8], value: &Value) -> Vec<u8> {
             out.extend_from_slice(&[b"\tValue: Host ", or_null(hostname)].concat());
             add!(out, "({nodeid}) PID {pid}");
         }
+        Value::Topology { xml, .. } => out.extend_from_slice(&[b"\tValue: ", or_null(xml)].concat()),
         Value::Cpuset { list, .. } => out.extend_from_slice(&[b"\tValue: ", or_null(list)].concat()),
         Value::Kval(_) | Value::ProcStats(_) | Value::DiskStats(_) | Value::NetStats(_) | Value::NodeStats(_) => {
             add!(out, "\tValue: {value:?}")

@@ -1028,6 +1028,102 @@ static void body_create(intptr_t which, intptr_t count)
     let_go(objects, (size_t) count);
 }
 
+/* ---- topologies -------------------------------------------------------------------------------------------------- */
+
+/* What hwloc makes of some descriptions; each is the same everywhere. */
+static const char *const descriptions[] = { "pu:1", "core:2 pu:2" };
+#define DESCRIPTION_COUNT (sizeof(descriptions) / sizeof(descriptions[0]))
+
+static struct {
+    int (*init)(void **);
+    int (*describe)(void *, const char *);
+    int (*load)(void *);
+    int (*export)(void *, char **, int *, unsigned long);
+    void (*free_text)(void *, char *);
+    void (*destroy)(void *);
+} hwloc;
+
+static void open_hwloc(void)
+{
+    void *opened = need(dlopen("libhwloc.so.15", RTLD_NOW));
+    hwloc.init = (__typeof__(hwloc.init)) need(dlsym(opened, "hwloc_topology_init"));
+    hwloc.describe = (__typeof__(hwloc.describe)) need(dlsym(opened, "hwloc_topology_set_synthetic"));
+    hwloc.load = (__typeof__(hwloc.load)) need(dlsym(opened, "hwloc_topology_load"));
+    hwloc.export = (__typeof__(hwloc.export)) need(dlsym(opened, "hwloc_topology_export_xmlbuffer"));
+    hwloc.free_text = (__typeof__(hwloc.free_text)) need(dlsym(opened, "hwloc_free_xmlbuffer"));
+    hwloc.destroy = (__typeof__(hwloc.destroy)) need(dlsym(opened, "hwloc_topology_destroy"));
+}
+
+static pmix_topology_t described(intptr_t which)
+{
+    pmix_topology_t topology = { .source = copy_text("hwloc") };
+    if (hwloc.init(&topology.topology) != 0 || hwloc.describe(topology.topology, descriptions[which]) != 0
+        || hwloc.load(topology.topology) != 0) {
+        abort();
+    }
+    return topology;
+}
+
+/* Shows a topology by its XML, and lets go of it. */
+static void show_and_discard(pmix_topology_t *topology)
+{
+    char *text = NULL;
+    int len = 0;
+    put_text(topology->source);
+    if (topology->topology != NULL && hwloc.export(topology->topology, &text, &len, 0) == 0) {
+        put_bytes(text, (size_t) len);
+        hwloc.free_text(topology->topology, text);
+        hwloc.destroy(topology->topology);
+    }
+    free(topology->source);
+}
+
+static void body_topology_pack(intptr_t which, intptr_t unused)
+{
+    pmix_topology_t topology = described(which), unpacked = { 0 };
+    pmix_data_buffer_t buffer = { 0 };
+    uint32_t behind = 7;
+    int32_t one = 1;
+    (void) unused;
+    put("%d", LIB(Data_pack)(NULL, &buffer, &topology, 1, PMIX_TOPO));
+    put(" %d", LIB(Data_pack)(NULL, &buffer, &behind, 1, PMIX_UINT32));
+    put_buffer(&buffer);
+    put(" -> %d ", LIB(Data_unpack)(NULL, &buffer, &unpacked, &one, PMIX_TOPO));
+    show_and_discard(&unpacked);
+    behind = 0;
+    put(" %d", LIB(Data_unpack)(NULL, &buffer, &behind, &one, PMIX_UINT32));
+    put(" %u ", behind);
+    show_and_discard(&topology);
+    free(buffer.base_ptr);
+}
+
+static void body_topology_copy(intptr_t which, intptr_t unused)
+{
+    pmix_topology_t topology = described(which);
+    void *copy = NULL;
+    (void) unused;
+    put("%d ", LIB(Data_copy)(&copy, &topology, PMIX_TOPO));
+    if (copy != NULL) {
+        show_and_discard(copy);
+        free(copy);
+    }
+    show_and_discard(&topology);
+}
+
+static void body_topology_value(intptr_t which, intptr_t unused)
+{
+    pmix_topology_t topology = described(which);
+    pmix_value_t value, other = { .type = PMIX_UNDEF };
+    (void) unused;
+    put("%d", LIB(Value_load)(&value, &topology, PMIX_TOPO));
+    put(" %d %u ", LIB(Value_xfer)(&other, &value), value.type);
+    show_and_discard(value.data.topo);
+    show_and_discard(other.data.topo);
+    free(value.data.topo);
+    free(other.data.topo);
+    show_and_discard(&topology);
+}
+
 /* ---- fixed cases ------------------------------------------------------------------------------------------------- */
 
 static void fixed(void)
@@ -1041,6 +1137,12 @@ static void fixed(void)
     for (intptr_t code = -420; code <= 10; code++) {
         seed = (uint64_t) code;
         check(body_error_code, code, 0, "Error_code %d", (int) code);
+    }
+    open_hwloc();
+    for (size_t i = 0; i < DESCRIPTION_COUNT; i++) {
+        check(body_topology_pack, (intptr_t) i, 0, "pack a topology %d", (int) i);
+        check(body_topology_copy, (intptr_t) i, 0, "copy a topology %d", (int) i);
+        check(body_topology_value, (intptr_t) i, 0, "a value of a topology %d", (int) i);
     }
     for (size_t i = 0; i < CONSTRUCTED_COUNT; i++) {
         seed = i;

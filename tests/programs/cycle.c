@@ -4,6 +4,8 @@
  *   cycle server N      as a host: init, register a namespace and a client, deregister, finalize, N times
  *   cycle fork N        as a host whose other threads keep the server busy: forks N times, and each child asks for a
  *                       client's environment, as slurmstepd's do
+ *   cycle jobs N        as a host: N jobs one after the other, each registered and forgotten; of each hundredth a rank
+ *                       runs "cycle client 1". At a tenth, half and the end of them it says what it holds
  *
  * After the first cycle and after the last it counts open descriptors, threads, mappings of files, and environment
  * variables, and prints "before: ..." and "after: ...", which the test compares. Exit status 0 if every call
@@ -13,6 +15,7 @@
 
 #include <pmix_server.h>
 
+#include <ftw.h>
 #include <signal.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -173,13 +176,125 @@ static void fork_often(int forks)
     say("%d children done", forks);
 }
 
+enum { JOBS_FOR_A_CLIENT = 100 };
+
+static int files;
+
+static int count_file(const char *path, const struct stat *state, int type, struct FTW *where)
+{
+    (void) path, (void) state, (void) type, (void) where;
+    files++;
+    return 0;
+}
+
+static int count_lines(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    int count = 0;
+    for (int c; file != NULL && (c = getc(file)) != EOF;) {
+        count += c == '\n';
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return count;
+}
+
+static long resident_kib(void)
+{
+    long size = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file == NULL || fscanf(file, "%ld %ld", &size, &resident) != 2) {
+        exit(1);
+    }
+    fclose(file);
+    return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static void hold(int percent, int idle)
+{
+    int descriptors = count_entries("/proc/self/fd");
+    /* The server's thread may be about to close some. */
+    for (int wait = 0; descriptors > idle && wait < 1000; wait++) {
+        usleep(10000);
+        descriptors = count_entries("/proc/self/fd");
+    }
+    files = 0;
+    nftw(getenv("TMPDIR"), count_file, 16, FTW_PHYS);
+    say("%d %%: %d descriptors, %d threads, %d segments, %d files, %d mappings, %ld KiB", percent, descriptors,
+        count_entries("/proc/self/task"), count_shared_mappings(), files, count_lines("/proc/self/maps"), resident_kib());
+}
+
+static void run_client(const pmix_proc_t *proc)
+{
+    char **env = NULL;
+    expect("PMIx_server_setup_fork", PMIx_server_setup_fork(proc, &env));
+    pid_t pid = fork();
+    if (pid == 0) {
+        for (int i = 0; env[i] != NULL; i++) {
+            putenv(env[i]);
+        }
+        execl("/proc/self/exe", "cycle", "client", "1", NULL);
+        _exit(127);
+    }
+    int state = 0;
+    if (pid < 0 || waitpid(pid, &state, 0) != pid || state != 0) {
+        say("client of %s: state %d", proc->nspace, state);
+        exit(1);
+    }
+    for (int i = 0; env[i] != NULL; i++) {
+        free(env[i]);
+    }
+    free(env);
+}
+
+static void run_jobs(int jobs)
+{
+    pmix_server_module_t module = { 0 };
+    infos_t infos = { 0 };
+    int clients = 0;
+    add(&infos, PMIX_SERVER_TMPDIR, value_string(getenv("TMPDIR")));
+    expect("PMIx_server_init", PMIx_server_init(&module, infos.items, infos.count));
+    free_infos(&infos);
+    int idle = count_entries("/proc/self/fd");
+    for (int job = 1; job <= jobs; job++) {
+        char name[32];
+        snprintf(name, sizeof(name), "job-%d", job);
+        pmix_proc_t proc = proc_of(name, 0);
+        add(&infos, PMIX_JOB_SIZE, value_uint32(1));
+        add(&infos, PMIX_NODE_MAP, value_string("n0"));
+        add(&infos, PMIX_PROC_MAP, value_string("0"));
+        expect("PMIx_server_register_nspace",
+               PMIx_server_register_nspace(proc.nspace, 1, infos.items, infos.count, NULL, NULL));
+        free_infos(&infos);
+        expect("PMIx_server_register_client",
+               PMIx_server_register_client(&proc, getuid(), getgid(), NULL, NULL, NULL));
+        if (job % JOBS_FOR_A_CLIENT == JOBS_FOR_A_CLIENT / 2) {
+            run_client(&proc);
+            clients++;
+        }
+        PMIx_server_deregister_client(&proc, NULL, NULL);
+        PMIx_server_deregister_nspace(proc.nspace, NULL, NULL);
+        if (job == jobs / 10 || job == jobs / 2 || job == jobs) {
+            hold((int) (100LL * job / jobs), idle);
+        }
+    }
+    expect("PMIx_server_finalize", PMIx_server_finalize());
+    say("%d jobs, %d clients", jobs, clients);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 3) {
-        fprintf(stderr, "usage: cycle client|server|fork N\n");
+        fprintf(stderr, "usage: cycle client|server|fork|jobs N\n");
         return 64;
     }
-    alarm(100);
+    bool is_host_of_many = strcmp(argv[1], "jobs") == 0;
+    alarm(is_host_of_many ? 3000 : 100);
+    if (is_host_of_many) {
+        run_jobs(atoi(argv[2]));
+        return 0;
+    }
     if (strcmp(argv[1], "fork") == 0) {
         fork_often(atoi(argv[2]));
         return 0;

@@ -31,6 +31,7 @@ pub struct Run {
     command: Command,
     words: Vec<OsString>,
     input: Vec<u8>,
+    deadline: Duration,
 }
 
 impl Run {
@@ -54,7 +55,7 @@ impl Run {
         // More ranks than processors must not spin; mpirun does not like to be root, as containers are.
         command.env("OMPI_MCA_mpi_yield_when_idle", "1");
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-        Run { command, words: vec![program.into()], input: Vec::new() }
+        Run { command, words: vec![program.into()], input: Vec::new(), deadline: *DEADLINE }
     }
 
     /// Makes the command one of a test whose traces are looked for: gives it the test's directory for temporary files, and
@@ -86,6 +87,11 @@ impl Run {
         Run { input, ..self }
     }
 
+    /// Gives the command as many times as long as others have.
+    pub fn within(self, times: u32) -> Run {
+        Run { deadline: self.deadline * times, ..self }
+    }
+
     /// Runs the command to its end.
     ///
     /// # Panics
@@ -103,7 +109,7 @@ impl Run {
             thread::spawn(move || std::io::Write::write_all(&mut stdin, &input));
         }
         let (stdout, stderr) = (collect(child.stdout.take()), collect(child.stderr.take()));
-        let deadline = Instant::now() + *DEADLINE;
+        let deadline = Instant::now() + self.deadline;
         let status = loop {
             match child.try_wait() {
                 Ok(Some(status)) => break Some(status),
@@ -121,7 +127,7 @@ impl Run {
             let status = ExitStatus::from_raw(Signal::SIGKILL as i32);
             panic!(
                 "still running after {:?}: {}",
-                *DEADLINE,
+                self.deadline,
                 Ended { words: self.words, status, stdout, stderr, left }
             );
         };

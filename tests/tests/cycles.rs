@@ -1,6 +1,6 @@
 //! Starting and stopping the library many times in one process leaves nothing behind that grows.
 
-use pmix_tests::{Ended, Library, Run, pmixrun, program, times};
+use pmix_tests::{Ended, Library, Run, is_large, pmixrun, program, times};
 
 /// The counts after `when`, without the segments: how many are mapped depends on how the server merged them.
 fn counts(ended: &Ended, when: &str) -> Vec<(Vec<String>, u32)> {
@@ -59,4 +59,32 @@ fn a_busy_server_forks() {
     let run = Run::new(program("cycle"), Library::ours()).env("TMPDIR", directory.path());
     let ended = run.args(&format!("fork {}", times(300, 5000))).succeed();
     assert_eq!(ended.count(" children done"), 1, "{ended}");
+}
+
+/// What a host of many jobs says that it holds, and how many KiB of memory.
+fn held(ended: &Ended, when: &str) -> (Vec<String>, u64) {
+    let line = ended.stdout.lines().find_map(|line| line.strip_prefix(when));
+    let mut held: Vec<String> =
+        line.unwrap_or_else(|| panic!("{when}: {ended}")).split(", ").map(str::to_owned).collect();
+    let memory = held.pop().and_then(|memory| memory.strip_suffix(" KiB")?.parse().ok());
+    (held, memory.expect("a number of KiB"))
+}
+
+#[test]
+fn a_server_outlives_its_jobs_and_keeps_nothing_of_them() {
+    // Debian's 4.2.2 leaves a file for each of them.
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let run = Run::new(program("cycle"), Library::ours()).env("TMPDIR", directory.path());
+    let ended = run.args(&format!("jobs {}", times(1000, 100_000))).within(times(1, 20)).succeed();
+    let (early, memory) = held(&ended, "10 %: ");
+    for when in ["50 %: ", "100 %: "] {
+        let (later, more) = held(&ended, when);
+        assert_eq!(later, early, "{ended}");
+        assert!(more < memory + 512, "{ended}");
+    }
+    if is_large() {
+        eprint!("{}", ended.stdout);
+    }
+    let left = std::fs::read_dir(directory.path()).expect("the directory").count();
+    assert_eq!(left, 0, "files are left: {ended}");
 }

@@ -773,6 +773,13 @@ impl Packer {
                 self.put_sized(&endpoint.bytes)?;
             }
             Value::Cpuset { list, .. } => self.put_string(list)?,
+            Value::Topology { xml, support } => {
+                self.put_string(xml)?;
+                if xml.is_some() {
+                    self.make_room(support.len())?;
+                    self.out.extend_from_slice(support);
+                }
+            }
             Value::ResourceUnit { ty, count } => {
                 self.unsigned(*ty, W64);
                 self.put_size(*count);

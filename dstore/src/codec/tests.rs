@@ -127,6 +127,8 @@ fn samples() -> Vec<Value> {
         Value::Endpoint(Box::new(Endpoint { uuid: text("u"), osname: None, bytes: vec![1, 2, 3] })),
         Value::Cpuset { source: text("hwloc"), list: text("0-3,8") },
         Value::Cpuset { source: text("hwloc"), list: None },
+        Value::Topology { xml: text("<topology/>"), support: [1; 32].to_vec() },
+        Value::Topology { xml: None, support: Vec::new() },
         Value::ResourceUnit { ty: 8, count: u64::MAX },
         Value::NodePid { hostname: text("h"), nodeid: u32::MAX, pid: i32::MAX },
         Value::Regex2 { ty: text("zlib"), bytes: vec![0, 1, 2] },

@@ -28,6 +28,9 @@ const RESERVE_MAX: usize = 256;
 /// One byte stands for any number of addresses; more of them than this are refused.
 const POINTERS_MAX: usize = 256;
 
+/// What hwloc's releases from 2.4 on may support.
+const TOPOLOGY_SUPPORT: usize = 32;
+
 const ENDED: Status = Status::ERR_UNPACK_READ_PAST_END_OF_BUFFER;
 const MALFORMED: Status = Status::ERR_UNPACK_FAILURE;
 
@@ -493,6 +496,15 @@ impl<'a> Unpacker<'a> {
         }
     }
 
+    /// What follows the XML of a topology: in releases up to 6.1 what hwloc supports, one byte, 0 or 1, for each possibility; nothing
+    /// in the source of 7.0. Nothing else that may follow begins with so many such bytes.
+    fn take_support(&mut self) -> Vec<u8> {
+        let is_support = |bytes: &&[u8]| bytes.iter().all(|byte| *byte <= 1);
+        let Some(support) = self.rest.get(..TOPOLOGY_SUPPORT).filter(is_support) else { return Vec::new() };
+        self.rest = &self.rest[TOPOLOGY_SUPPORT..];
+        support.to_vec()
+    }
+
     fn take_regex(&mut self) -> Result<Vec<u8>> {
         let len = text::regex_len(self.rest).ok_or(ENDED)?;
         room::copy(self.take_bytes(len)?)
@@ -728,6 +740,11 @@ impl<'a> Unpacker<'a> {
             }
             DataType::REGEX => Value::Regex(self.take_regex()?),
             DataType::PROC_CPUSET => Value::Cpuset { source: Some(c"hwloc".into()), list: self.take_string()? },
+            DataType::TOPO => {
+                let xml = self.take_string()?;
+                let support = if xml.is_some() { self.take_support() } else { Vec::new() };
+                Value::Topology { xml, support }
+            }
             DataType::GEOMETRY => {
                 let fabric = self.take_size()?;
                 let uuid = self.take_string()?;

@@ -129,6 +129,13 @@ pub enum Value {
         /// The list form.
         list: Option<CString>,
     },
+    /// A topology of hwloc's.
+    Topology {
+        /// Its XML, `None` where there is none.
+        xml: Option<CString>,
+        /// What hwloc can do with it: one byte, 0 or 1, for each possibility. Releases up to 6.1 send this behind the XML.
+        support: Vec<u8>,
+    },
     /// A number of devices of a type.
     ResourceUnit {
         /// Device type mask.
@@ -256,6 +263,7 @@ impl Value {
             Value::Device(_) => DataType::DEVICE,
             Value::Endpoint(_) => DataType::ENDPOINT,
             Value::Cpuset { .. } => DataType::PROC_CPUSET,
+            Value::Topology { .. } => DataType::TOPO,
             Value::ResourceUnit { .. } => DataType::RESOURCE_UNIT,
             Value::NodePid { .. } => DataType::NODE_PID,
             Value::Regex2 { .. } => DataType::REGEX2,

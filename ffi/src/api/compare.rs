@@ -193,6 +193,7 @@ fn compared(one: &Value, other: &Value) -> Compared {
         }
         (Value::Regattr(a), Value::Regattr(b)) => return regattrs(a, b),
         (Value::Cpuset { list: a, .. }, Value::Cpuset { list: b, .. }) => text(a).cmp(&text(b)),
+        (Value::Topology { xml: a, .. }, Value::Topology { xml: b, .. }) => text(a).cmp(&text(b)),
         (Value::ResourceUnit { ty: a, count: c }, Value::ResourceUnit { ty: b, count: d }) => {
             return of_kind(a, b, c.cmp(d));
         }

@@ -10,7 +10,7 @@ use pmix_dstore::model::Rank;
 use crate::convert::array;
 use crate::convert::object::Object;
 use crate::entry::entry;
-use crate::memory::{free, zeroed};
+use crate::memory::zeroed;
 use crate::types::*;
 
 /// A structure that has a first state.
@@ -107,6 +107,7 @@ lifecycle! {
         PMIx_Resource_unit_free;
     pmix_node_pid_t: PMIx_Node_pid_construct PMIx_Node_pid_destruct, PMIx_Node_pid_create, PMIx_Node_pid_free;
     pmix_cpuset_t: PMIx_Cpuset_construct, PMIx_Cpuset_create, PMIx_Cpuset_free;
+    pmix_topology_t: PMIx_Topology_construct, PMIx_Topology_create, PMIx_Topology_free;
     pmix_regex2_t: PMIx_Regex2_construct PMIx_Regex2_destruct, PMIx_Regex2_create, PMIx_Regex2_free;
     pmix_proc_stats_t: PMIx_Proc_stats_construct PMIx_Proc_stats_destruct, PMIx_Proc_stats_create, PMIx_Proc_stats_free;
     pmix_disk_stats_t: PMIx_Disk_stats_construct PMIx_Disk_stats_destruct, PMIx_Disk_stats_create, PMIx_Disk_stats_free;
@@ -122,7 +123,7 @@ macro_rules! new_is_zero {
 new_is_zero! {
     pmix_value_t, pmix_info_t, pmix_proc_info_t, pmix_pdata_t, pmix_app_t, pmix_query_t, pmix_regattr_t,
     pmix_byte_object_t, pmix_endpoint_t, pmix_envar_t, pmix_geometry_t, pmix_coord_t, pmix_device_t,
-    pmix_resource_unit_t, pmix_cpuset_t, pmix_regex2_t, pmix_data_buffer_t, pmix_proc_stats_t, pmix_disk_stats_t, pmix_net_stats_t,
+    pmix_resource_unit_t, pmix_cpuset_t, pmix_topology_t, pmix_regex2_t, pmix_data_buffer_t, pmix_proc_stats_t, pmix_disk_stats_t, pmix_net_stats_t,
     pmix_node_stats_t,
 }
 
@@ -233,22 +234,6 @@ entry! {
         }
     }
 
-    /// `PMIx_Topology_construct`.
-    fn PMIx_Topology_construct(t: *mut pmix_topology_t) {
-        if !t.is_null() {
-            t.write_bytes(0, 1);
-        }
-    }
-
-    /// `PMIx_Topology_create`.
-    fn PMIx_Topology_create(n: usize) -> *mut pmix_topology_t {
-        zeroed(n).unwrap_or(ptr::null_mut())
-    }
-
-    /// `PMIx_Topology_free`: frees the array; see [`PMIx_Topology_destruct`](super::topology::PMIx_Topology_destruct).
-    fn PMIx_Topology_free(t: *mut pmix_topology_t, _n: usize) {
-        free(t);
-    }
 }
 
 #[cfg(test)]

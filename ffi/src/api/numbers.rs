@@ -186,7 +186,7 @@ fn object_size(ty: DataType, value: &Value) -> Result<usize> {
             text_size(regattr.name.as_deref()) + lines.sum::<usize>()
         }
         Value::Cpuset { list, .. } => name_size(list),
-        Value::NodePid { hostname, .. } => name_size(hostname),
+        Value::Topology { xml: text, .. } | Value::NodePid { hostname: text, .. } => name_size(text),
         Value::Info(info) => info_size(info.key.as_bytes().len(), &info.value)? - size_of::<pmix_info_t>(),
         Value::DataArray(array) => {
             let items = array.items.iter().map(|item| match array.ty {

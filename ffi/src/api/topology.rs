@@ -13,8 +13,8 @@ use crate::convert::object::Object;
 use crate::convert::text::string;
 use crate::entry::{entry, status_entry};
 use crate::hwloc::{Hwloc, SOURCE, is_hwlocs, processors_of};
-use crate::memory::{copy_string, copy_text, free};
-use crate::topology::{self, Topology};
+use crate::memory::{copy_string, copy_text};
+use crate::topology;
 use crate::types::*;
 
 /// `PMIX_CPUBIND_PROCESS`.
@@ -110,18 +110,9 @@ entry! {
 
     /// `PMIx_Topology_destruct`: frees a topology, unless it is the one that [`PMIx_Load_topology`] gives to everybody.
     fn PMIx_Topology_destruct(topo: *mut pmix_topology_t) {
-        if topo.is_null() || !is_hwlocs((*topo).source) {
-            return;
+        if !topo.is_null() {
+            pmix_topology_t::destroy(topo);
         }
-        let held = Topology((*topo).topology);
-        if !held.0.is_null()
-            && !topology::is_own(held)
-            && let Ok(hwloc) = Hwloc::get()
-        {
-            hwloc.destroy_topology(held.0);
-        }
-        free((*topo).source);
-        topo.write(pmix_topology_t { source: ptr::null_mut(), topology: ptr::null_mut() });
     }
 }
 
@@ -236,6 +227,7 @@ status_entry! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::free;
 
     const NONE: pmix_cpuset_t = pmix_cpuset_t { source: ptr::null_mut(), bitmap: ptr::null_mut() };
 

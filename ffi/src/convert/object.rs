@@ -16,7 +16,8 @@ use pmix_dstore::room;
 use super::array;
 use super::text::{self, write_name};
 use crate::hwloc::{Hwloc, is_hwlocs};
-use crate::memory::{copy_bytes, copy_string_list, copy_string_or_null, free, free_string_list, zeroed};
+use crate::memory::{copy_bytes, copy_string, copy_string_list, copy_string_or_null, free, free_string_list, zeroed};
+use crate::topology::{self, Topology};
 use crate::types::*;
 
 /// A C structure and what it is in the model.
@@ -439,6 +440,40 @@ object! { pmix_cpuset_t as (Option<CString>, Option<CString>);
     }
 }
 
+object! { pmix_topology_t as (Option<CString>, Vec<u8>);
+    read(at) {
+        let held = (*at).topology;
+        if !(*at).source.is_null() && !is_hwlocs((*at).source) {
+            return Err(Status::ERR_NOT_SUPPORTED);
+        }
+        if held.is_null() {
+            return Ok((None, Vec::new()));
+        }
+        let hwloc = Hwloc::get()?;
+        Ok((Some(hwloc.xml(held, false)?), hwloc.support(held)))
+    }
+    write(topology, at) {
+        (*at).source = copy_string(c"hwloc")?;
+        if let Some(xml) = &topology.0 {
+            let hwloc = Hwloc::get()?;
+            (*at).topology = hwloc.topology(Some(xml))?;
+            hwloc.set_support((*at).topology, &topology.1);
+        }
+        Ok(())
+    }
+    destroy(at) {
+        // As of cpusets. One that everybody is given stays.
+        if is_hwlocs((*at).source) {
+            let held = (*at).topology;
+            if let (false, Ok(hwloc)) = (held.is_null() || topology::is_own(Topology(held)), Hwloc::get()) {
+                hwloc.destroy_topology(held);
+            }
+            free((*at).source);
+            at.write_bytes(0, 1);
+        }
+    }
+}
+
 object! { pmix_resource_unit_t as (u64, u64);
     read(at) { Ok(((*at).type_, (*at).count as u64)) }
     write(unit, at) {
@@ -660,7 +695,6 @@ macro_rules! structures {
             unsafe {
                 match ty {
                     $(DataType::$ty => <$c as Object>::read(at.cast()).map($read),)+
-                    DataType::TOPO => Err(Status::ERR_NOT_SUPPORTED),
                     ty => Value::from_scalar(ty, read_bits(ty, at)?).ok_or(Status::ERR_UNKNOWN_DATA_TYPE),
                 }
             }
@@ -725,6 +759,8 @@ structures! {
     DATA_ARRAY: pmix_data_array_t, |m| Value::DataArray(Box::new(m)), Value::DataArray(m) => m;
     PROC_CPUSET: pmix_cpuset_t, |(source, list)| Value::Cpuset { source, list },
         Value::Cpuset { source, list } => &(source.clone(), list.clone());
+    TOPO: pmix_topology_t, |(xml, support)| Value::Topology { xml, support },
+        Value::Topology { xml, support } => &(xml.clone(), support.clone());
     RESOURCE_UNIT: pmix_resource_unit_t, |(ty, count)| Value::ResourceUnit { ty, count },
         Value::ResourceUnit { ty, count } => &(*ty, *count);
     NODE_PID: pmix_node_pid_t, |(hostname, nodeid, pid)| Value::NodePid { hostname, nodeid, pid },

@@ -67,8 +67,6 @@ impl Object for pmix_value_t {
             match holding(ty) {
                 _ if ty == DataType::UNDEF => Ok(Value::Undef),
                 Holding::Inline => read_any(ty, data),
-                // A topology belongs to the process that loaded it: only its address has a meaning.
-                Holding::Pointer if ty == DataType::TOPO => Ok(Value::Pointer(*pointer as usize)),
                 Holding::Pointer if (*pointer).is_null() && ty == DataType::DATA_ARRAY => {
                     Ok(Value::DataArray(Box::new(DataArray { ty: DataType::UNDEF, items: Vec::new() })))
                 }
@@ -110,15 +108,14 @@ impl Object for pmix_value_t {
             let data = (&raw mut (*at).data).cast::<c_void>();
             match holding(ty) {
                 Holding::Inline => destroy_any(ty, data),
-                Holding::Pointer if ty != DataType::TOPO => {
+                Holding::Pointer => {
                     let object = data.cast::<*mut c_void>().read();
                     if !object.is_null() {
                         destroy_any(ty, object);
                         free(object);
                     }
                 }
-                // A topology belongs to hwloc and whoever loaded it.
-                Holding::Pointer | Holding::Nothing => {}
+                Holding::Nothing => {}
             }
             at.write_bytes(0, 1);
         }
@@ -250,7 +247,7 @@ pub unsafe fn load(at: *mut pmix_value_t, data: *const c_void, ty: DataType) -> 
                 let map = text::map(data.cast());
                 (*union).bo = pmix_byte_object_t { bytes: copy_bytes(map)?, size: map.len() };
             }
-            DataType::POINTER | DataType::TOPO => (*union).pointer = data.cast_mut(),
+            DataType::POINTER => (*union).pointer = data.cast_mut(),
             _ if holding(ty) == Holding::Nothing => {}
             ty => {
                 let written = read_any(ty, data).and_then(|value| pmix_value_t::write(&value, at));
@@ -274,11 +271,6 @@ pub unsafe fn load(at: *mut pmix_value_t, data: *const c_void, ty: DataType) -> 
 pub unsafe fn transfer(dest: *mut pmix_value_t, src: *const pmix_value_t) -> Result<()> {
     // SAFETY: the caller's promise.
     unsafe {
-        if DataType((*src).type_) == DataType::TOPO {
-            // What belongs to hwloc is shared, and never freed here.
-            dest.write(src.read());
-            return Ok(());
-        }
         let value = pmix_value_t::read(src)?;
         dest.write_bytes(0, 1);
         let written = pmix_value_t::write(&value, dest);

@@ -304,7 +304,13 @@ impl Engine {
             self.forget_connection(id);
             self.outputs.push_back(Output::Close(id));
         }
-        self.outputs.push_back(Output::Unlisten(nspace.clone()));
+        // A host may register and forget jobs faster than the server's thread comes to know of them; a socket that it has not
+        // taken over yet is closed here, or they would pile up.
+        let is_its_socket = |output: &Output| matches!(output, Output::Listen(of, _) if of == nspace);
+        match self.outputs.iter().position(is_its_socket) {
+            Some(at) => drop(self.outputs.remove(at)),
+            None => self.outputs.push_back(Output::Unlisten(nspace.clone())),
+        }
         let of_clients = state.clients.into_values().map(|client| ((client.uid, client.gid), client.cleanup));
         for (user, cleanup) in of_clients.chain(state.cleanup) {
             self.clean_up(user, cleanup);

@@ -849,6 +849,23 @@ fn the_directory_is_made_before_environments_are() {
     assert_eq!(count(), 1);
 }
 
+/// A host that is faster than the server's thread must not fill the process with sockets.
+#[test]
+fn jobs_that_nobody_came_to_know_of_leave_no_sockets() {
+    let directory = tempfile::tempdir().unwrap();
+    for knows in [true, false] {
+        let mut bench = Bench::in_directory(0, 1, 1, Some(directory.path()));
+        bench.engine.register_client(&proc(0), 1000, 1000, 0);
+        if knows {
+            bench.engine.take_outputs();
+        }
+        bench.engine.deregister_nspace(&proc(0).nspace);
+        let outputs = bench.engine.take_outputs();
+        assert!(!outputs.iter().any(|output| matches!(output, Output::Listen(..))));
+        assert_eq!(outputs.iter().any(|output| matches!(output, Output::Unlisten(_))), knows);
+    }
+}
+
 #[test]
 fn the_clients_socket_has_the_mode_that_the_host_wants() {
     let directory = tempfile::tempdir().unwrap();

@@ -16,7 +16,8 @@ fn ends_inside_a_value_are_noticed() {
     for dialect in dialects() {
         for value in samples() {
             let mut packer = Packer::new(dialect);
-            if packer.value(&value).is_err() {
+            // What follows the XML of a topology need not be there.
+            if packer.value(&value).is_err() || value.data_type() == DataType::TOPO {
                 continue;
             }
             let bytes = packer.into_bytes();
@@ -31,7 +32,7 @@ fn ends_inside_a_value_are_noticed() {
 
 #[test]
 fn types_without_a_reader_are_refused() {
-    for code in [29, 44, 56, 76, 200, 0x3fff] {
+    for code in [29, 44, 76, 200, 0x3fff] {
         let mut packer = Packer::new(V41);
         packer.code(DataType::VALUE, 0);
         let mut bytes = vec![2];
