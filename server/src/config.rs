@@ -110,7 +110,7 @@ const THREAD: &str = "the server has a thread of its own";
 type Refusal = (&'static str, fn(&Value) -> bool, &'static str);
 
 /// What a host may ask for and does not get.
-const REFUSED: [Refusal; 10] = [
+const REFUSED: [Refusal; 9] = [
     (keys::TCP_IF_INCLUDE, |value| !names_loopback(value), LOOPBACK),
     (keys::TCP_IF_EXCLUDE, names_loopback, LOOPBACK),
     (keys::SERVER_REMOTE_CONNECTIONS, Value::is_true, LOOPBACK),
@@ -119,7 +119,6 @@ const REFUSED: [Refusal; 10] = [
     (keys::EXTERNAL_PROGRESS, Value::is_true, THREAD),
     (keys::EVENT_BASE, |_| true, THREAD),
     (keys::SINGLETON, |_| true, "singletons come as tools do"),
-    (keys::SERVER_SHARE_TOPOLOGY, Value::is_true, "topologies are not shared"),
     (keys::SERVER_ENABLE_MONITORING, Value::is_true, "monitoring is the host's business"),
 ];
 
@@ -169,7 +168,6 @@ mod tests {
             (keys::EXTERNAL_PROGRESS, Value::Bool(true)),
             (keys::EVENT_BASE, Value::Undef),
             (keys::SINGLETON, Value::string("single.0")),
-            (keys::SERVER_SHARE_TOPOLOGY, Value::Bool(true)),
             (keys::SERVER_ENABLE_MONITORING, Value::Bool(true)),
         ];
         for (key, value) in asked {
