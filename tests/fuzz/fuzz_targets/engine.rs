@@ -144,7 +144,10 @@ impl Bench {
             system_tmpdir: "/tmp".into(),
             rendezvous: Wanted::default(),
             uid: 1000,
+            gid: 1000,
             foreign_tools: false,
+            port: 0,
+            socket_mode: 0o600,
             shared_memory: true,
         };
         let sink: Weak<dyn AnswerSink> = Weak::<NoSink>::new();
