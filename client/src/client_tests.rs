@@ -319,6 +319,27 @@ fn a_refresh_asks_again_and_replaces() {
 }
 
 #[test]
+fn nobody_is_asked_to_refresh_what_is_ones_own() {
+    let stage = stage();
+    let me = Proc::new(nspace("job"), Rank(1));
+    stage.client.store_internal(&me, "inner".into(), Value::Int(1)).unwrap();
+    stage.client.put(Scope::Global, "put".into(), Value::Int(2)).unwrap();
+    let refreshed = |rank, key| stage.get_of(None, rank, Some(key), &[flag(keys::GET_REFRESH_CACHE)]);
+    assert_eq!(refreshed(Rank(1), "inner"), Ok(Value::Int(1)));
+    assert_eq!(refreshed(Rank(1), "put"), Ok(Value::Int(2)));
+    assert_eq!(stage.asked(), []);
+    // What a server said of this process may have changed there, and so may what this process stored of another one.
+    for n in 1..=2 {
+        stage.answers_values(&[("job", Rank(1), &[("told", Value::Int(n))])]);
+        assert_eq!(refreshed(Rank(1), "told"), Ok(Value::Int(n)));
+    }
+    stage.client.store_internal(&Proc::new(nspace("job"), Rank(2)), "peer".into(), Value::Int(3)).unwrap();
+    stage.answers_values(&[("job", Rank(2), &[("peer", Value::Int(4))])]);
+    assert_eq!(refreshed(Rank(2), "peer"), Ok(Value::Int(4)));
+    assert_eq!(stage.asked().len(), 3);
+}
+
+#[test]
 fn compressed_strings_are_expanded() {
     let stage = stage();
     let compressed = Value::CompressedString(pmix_dstore::codec::compress(&[b'x'; 5000]).unwrap());

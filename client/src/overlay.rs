@@ -101,6 +101,14 @@ impl Overlay {
         Some(take(&entry.value))
     }
 
+    /// A value that this process put or stored itself.
+    pub fn own(&self, nspace: &[u8], rank: Rank, key: &KeyRef<'_>) -> Option<Arc<Value>> {
+        let entries = self.entries.read();
+        let mut bucket = entries.get(&mix(rank, key))?.iter();
+        let entry = bucket.find(|entry| entry.origin == Origin::Own && entry.is(nspace, rank, key.text()))?;
+        Some(Arc::clone(&entry.value))
+    }
+
     /// All values of a rank, in the order of their keys.
     pub fn rank(&self, nspace: &[u8], rank: Rank) -> Vec<(Key, Arc<Value>)> {
         let entries = self.entries.read();

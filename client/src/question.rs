@@ -200,8 +200,16 @@ impl Inner {
         request: &GetRequest<'_>,
         take: &mut Option<F>,
     ) -> Option<Result<R>> {
-        let key = request.key.filter(|_| !request.options.refresh)?;
+        let GetOptions { refresh, qualified, ref selector, .. } = request.options;
+        let key = request.key?;
         let nspace = request.nspace.filter(|nspace| !nspace.is_empty()).unwrap_or(self.me.nspace.as_bytes());
+        if refresh {
+            // Nobody has a newer value of what this process put or stored of itself, and a server need not have it at all.
+            let is_of_me = request.rank == self.me.rank && self.local.is_own(nspace);
+            let own = || self.local.overlay.own(nspace, request.rank, &KeyRef::new(key));
+            let value = (is_of_me && !qualified && selector.is_empty()).then(own).flatten()?;
+            return hand((&*value).into(), take);
+        }
         match self.local.find_qualified(nspace, request.rank, key, &(request.infos)()) {
             Ok(value) => hand((&value?).into(), take),
             Err(status) => Some(Err(status)),

@@ -337,8 +337,8 @@ status_entry! {
     fn PMIx_Register_attributes(function: *mut c_char, attrs: *mut *mut c_char) {
         let (server, function) = (server()?, set_name(present(function)?)?);
         let mut supported = Vec::new();
-        let mut next = attrs.cast_const();
-        while !next.is_null() && !(*next).is_null() {
+        let mut next = present(attrs.cast_const())?;
+        while !(*next).is_null() {
             supported.push(attributes::described(text::string(*next).unwrap_or_default()));
             next = next.add(1);
         }
