@@ -8,6 +8,7 @@
 #   make test-openmpi5 ROOT=DIR   ranks under the Open MPI 5 of another Debian release, whose root DIR is or becomes
 #   make bench                what calls and wire-up cost beside the stock library, as text, JSON and a plot in target/bench;
 #                             BENCH_ARGS="--rounds 9 --full"
+#   make bench-engine         what the store costs without the C interface: building, attaching, looking up (criterion)
 #   make bench-wireup         how long jobs take to begin, beside the stock library; BENCH_ARGS="--rounds 30 --json";
 #                             with --nodes 4 under Slurm, as root
 #   make check                formatting, lints and documentation
@@ -87,6 +88,10 @@ test-openmpi5: deps-test build
 .PHONY: bench
 bench: deps-test build
 	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) bench -p pmix-benches --bench pmix -- --out $(abspath $(target))/bench $(BENCH_ARGS)
+
+.PHONY: bench-engine
+bench-engine:
+	$(CARGO) bench -p pmix-benches --bench engine -- $(BENCH_ARGS)
 
 .PHONY: bench-wireup
 bench-wireup: deps-test build
