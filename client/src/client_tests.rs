@@ -266,10 +266,11 @@ fn one_value_of_another_job_is_not_the_whole_job() {
     stage.answers_values(&[("other", Rank::UNDEF, &[(keys::LOCAL_PEERS, Value::string("0,1"))])]);
     let peers = stage.client.resolve_peers(Some(b"n7"), Some(&other)).unwrap();
     assert_eq!(peers, [0, 1].map(|rank| Proc::new(other.clone(), Rank(rank))));
-    stage.answers_status(Status::ERR_NOT_FOUND);
+    // Asked for its peers, then whether it has nodes.
+    (0..2).for_each(|_| stage.answers_status(Status::ERR_NOT_FOUND));
     let unknown = nspace("unknown");
     assert_eq!(stage.client.resolve_peers(None, Some(&unknown)), Err(Status::ERR_INVALID_NAMESPACE));
-    assert_eq!(stage.asked().len(), 4);
+    assert_eq!(stage.asked().len(), 5);
     assert_eq!(stage.client.resolve_nodes(None), Ok(Some(b"n0,n1".to_vec())));
     assert_eq!(stage.client.resolve_peers(None, None).unwrap().len(), 2);
     assert_eq!(stage.asked(), []);
@@ -280,14 +281,34 @@ fn servers_resolve_what_their_release_can() {
     let other = nspace("other");
     for (version, peers, nodes) in [("5.0.11", false, false), ("6.1.0", true, false), ("7.0.0", true, true)] {
         let stage = stage_under(Version::parse(version).unwrap(), false);
-        for _ in 0..2 {
-            stage.answers_status(Status::ERR_NOT_FOUND);
-        }
+        // Of peers that a server does not resolve it is asked twice: it may know the job's nodes.
+        let count = if peers { 2 } else { 3 };
+        (0..count).for_each(|_| stage.answers_status(Status::ERR_NOT_FOUND));
         let found = stage.client.resolve_peers(Some(b"n7"), Some(&other)).is_ok();
         assert!(!found && stage.client.resolve_nodes(Some(&other)).is_err(), "{version}");
         let asked = stage.asked();
         assert_eq!(matches!(asked[0], Request::ResolvePeers { .. }), peers, "{version}");
-        assert_eq!(matches!(asked[1], Request::ResolveNodes { .. }), nodes, "{version}");
+        assert_eq!(matches!(asked[count - 1], Request::ResolveNodes { .. }), nodes, "{version}");
+        assert_eq!(asked.len(), count, "{version}");
+    }
+}
+
+#[test]
+fn a_node_of_another_job_without_a_list_of_ranks_may_have_none() {
+    let other = nspace("other");
+    let node_list: Object<'_> = ("other", Rank::WILDCARD, &[(keys::NODE_LIST, Value::string("n7,n8"))]);
+    let size = |size| [(keys::LOCAL_SIZE, Value::Uint32(size))];
+    for (node, told, expected) in
+        [("n8", Some(0), Ok(vec![])), ("n8", Some(2), Err(Status::ERR_DATA_VALUE_NOT_FOUND)), ("n9", None, Ok(vec![]))]
+    {
+        let stage = stage();
+        stage.answers_status(Status::ERR_NOT_FOUND);
+        stage.answers_values(&[node_list]);
+        if let Some(told) = told {
+            stage.answers_values(&[("other", Rank::UNDEF, &size(told))]);
+        }
+        assert_eq!(stage.client.resolve_peers(Some(node.as_bytes()), Some(&other)), expected, "{node}");
+        assert_eq!(stage.asked().len(), 2 + usize::from(told.is_some()), "{node}");
     }
 }
 

@@ -214,15 +214,30 @@ fn ranks(list: &[u8]) -> Option<Vec<Rank>> {
 
 impl Inner {
     fn ask_peers(&self, node: Option<&[u8]>, nspace: &Nspace) -> Result<Vec<Proc>> {
-        let node = node.map(CString::new).transpose().map_err(|_| Status::ERR_BAD_PARAM)?;
+        let name = node.map(CString::new).transpose().map_err(|_| Status::ERR_BAD_PARAM)?;
         if self.link.server_version() >= RESOLVES_PEERS {
-            let request = Request::ResolvePeers { node, nspace: Some(nspace.clone()) };
+            let request = Request::ResolvePeers { node: name, nspace: Some(nspace.clone()) };
             let reply: PeersReply = self.decode(&self.link.request_wait(self.encode(&request)?, None)?)?;
             return reply.status.ok().map(|()| reply.procs.unwrap_or_default());
         }
-        let infos = vec![Info::new(keys::NODE_INFO, Value::Bool(true)), Info::new(keys::HOSTNAME, Value::String(node))];
-        let list = self.ask_text(nspace, Rank::UNDEF, infos, keys::LOCAL_PEERS)?;
-        let ranks = ranks(list.as_deref().unwrap_or_default()).ok_or(Status::ERR_DATA_VALUE_NOT_FOUND)?;
+        let infos = || {
+            vec![Info::new(keys::NODE_INFO, Value::Bool(true)), Info::new(keys::HOSTNAME, Value::String(name.clone()))]
+        };
+        let list = match self.ask_for(nspace, Rank::UNDEF, infos(), keys::LOCAL_PEERS) {
+            Err(Status::ERR_INVALID_NAMESPACE) => {
+                // A job whose nodes the server knows is known; who runs on this one may still not be.
+                let nodes = self.ask_nodes(nspace)?.unwrap_or_default();
+                let node = node.unwrap_or(self.local.hostname());
+                if nodes.split(|byte| *byte == b',').all(|name| name != node) {
+                    return Ok(Vec::new());
+                }
+                let size = self.ask_for(nspace, Rank::UNDEF, infos(), keys::LOCAL_SIZE);
+                let is_empty = size.is_ok_and(|size| size.as_u32() == Some(0));
+                return if is_empty { Ok(Vec::new()) } else { Err(Status::ERR_DATA_VALUE_NOT_FOUND) };
+            }
+            list => list?,
+        };
+        let ranks = ranks(list.as_text().unwrap_or_default()).ok_or(Status::ERR_DATA_VALUE_NOT_FOUND)?;
         Ok(ranks.into_iter().map(|rank| Proc::new(nspace.clone(), rank)).collect())
     }
 
@@ -232,11 +247,12 @@ impl Inner {
             let reply: NodesReply = self.decode(&self.link.request_wait(self.encode(&request)?, None)?)?;
             return reply.status.ok().map(|()| reply.nodes.map(CString::into_bytes));
         }
-        self.ask_text(nspace, Rank::WILDCARD, Vec::new(), keys::NODE_LIST)
+        let list = self.ask_for(nspace, Rank::WILDCARD, Vec::new(), keys::NODE_LIST)?;
+        Ok(list.as_text().map(<[u8]>::to_vec))
     }
 
-    /// A text that the server has of a job; a job without it is one that the server does not know.
-    fn ask_text(&self, nspace: &Nspace, rank: Rank, infos: Vec<Info>, key: &'static str) -> Result<Option<Vec<u8>>> {
+    /// A value that the server has of a job; one that is not there is of a job that the server does not know.
+    fn ask_for(&self, nspace: &Nspace, rank: Rank, infos: Vec<Info>, key: &'static str) -> Result<Value> {
         let request = Request::Get { nspace: nspace.clone(), rank, infos, key: Some(Key::from(key)) };
         let reply: GetReply = self.decode(&self.link.request_wait(self.encode(&request)?, None)?)?;
         match reply.status {
@@ -245,8 +261,7 @@ impl Inner {
             status => status.ok()?,
         }
         let mut kvals = reply.objects.into_iter().flat_map(|(_, kvals)| kvals).filter(|kval| kval.key.is(key));
-        let value = kvals.next().ok_or(Status::ERR_INVALID_NAMESPACE)?.value;
-        Ok(value.as_text().map(<[u8]>::to_vec))
+        kvals.next().map(|kval| kval.value).ok_or(Status::ERR_INVALID_NAMESPACE)
     }
 }
 

@@ -133,7 +133,7 @@ static void call(const char *name, const char *shape, int null, enum place place
     } else if (status != PMIX_ERR_BAD_PARAM && status != PMIX_ERR_NOT_SUPPORTED && status != PMIX_ERR_INIT) {
         complain("%s: %s (%d)", what, PMIx_Error_string(status), status);
     } else if (place == CLIENT && status == PMIX_ERR_INIT && strncmp(name, "PMIx_server", 11) != 0
-               && strncmp(name, "PMIx_tool", 9) != 0 && strcmp(name, "PMIx_Register_attributes") != 0) {
+               && strncmp(name, "PMIx_tool", 9) != 0) {
         complain("%s: PMIX_ERR_INIT although initialised", what);
     }
 }

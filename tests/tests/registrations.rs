@@ -584,8 +584,8 @@ fn without_a_list_or_a_map_the_peers_are_not_known() {
 #[test]
 fn peers_are_reconstructed_from_the_process_map() {
     resolved("peers node7 mapped => mapped:1 mapped:2 status 0");
-    // A node of the map on which nobody runs.
-    told(&format!("{RESOLVED}\npeers node8 mapped => status 0"));
+    // A node of the map on which nobody runs, and one that is not of the map.
+    resolved("peers node8 mapped => status 0\npeers nowhere mapped => status 0");
 }
 
 #[test]

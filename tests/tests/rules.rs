@@ -217,6 +217,7 @@ fn a_get_without_a_key_gives_all_there_is() {
         format!(
             "
             register job 2 {job}
+            register other 0 pmix.nmap string node0 pmix.pmap string 0%2C1 pmix.pdata ( pmix.rank rank 1 pmix.cpuset string 3 )
             client job 0
             client job 1
             rank job 1
@@ -235,6 +236,8 @@ fn a_get_without_a_key_gives_all_there_is() {
             get job 1 - => ( mine uint32 5 {places} pmix.qual.val ( of.rank uint32 2 which string first ) \\
                 pmix.qual.val ( cid uint32 6 group string a ) pmix.rank rank 1 ) status 0
             get job 4294967294 - {OPTIONAL} => ( {of_job} ) status 0
+            // Of another job the server tells what the host said.
+            get other 1 - pmix.immediate bool 1 => ( {places} pmix.rank rank 1 ) status 0
             end
             "
         )

@@ -333,11 +333,13 @@ status_entry! {
         append(dbuf, &server.collect_job_info(&procs(present(members)?, nprocs)?)?)
     }
 
-    /// `PMIx_Register_attributes`: which attributes the host supports in a function, by their names.
+    /// `PMIx_Register_attributes`: which attributes the host supports in a function, by their names. Of other processes
+    /// nobody asks.
     fn PMIx_Register_attributes(function: *mut c_char, attrs: *mut *mut c_char) {
-        let (server, function) = (server()?, set_name(present(function)?)?);
+        let (function, mut next) = (set_name(present(function)?)?, present(attrs.cast_const())?);
+        let is_only_client = |status| if instance::count() > 0 { Status::ERR_NOT_SUPPORTED } else { status };
+        let server = server().map_err(is_only_client)?;
         let mut supported = Vec::new();
-        let mut next = present(attrs.cast_const())?;
         while !(*next).is_null() {
             supported.push(attributes::described(text::string(*next).unwrap_or_default()));
             next = next.add(1);

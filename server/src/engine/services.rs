@@ -91,11 +91,11 @@ impl Engine {
                 (Shape::Infos, Upcall::Monitor { proc, monitor, error, directives })
             }
             Request::GetCredential { mut infos } => {
-                asker.sign(&mut infos);
+                asker.sign_some(&mut infos);
                 (Shape::Credential, Upcall::GetCredential { proc, infos })
             }
             Request::ValidateCredential { credential, mut infos } => {
-                asker.sign(&mut infos);
+                asker.sign_some(&mut infos);
                 (Shape::Infos, Upcall::ValidateCredential { proc, credential, infos })
             }
             _ => return self.reply_status(id, tag, Status::ERR_NOT_SUPPORTED),
@@ -140,7 +140,7 @@ impl Engine {
             self.reply(id, tag, &InfosReply { status: Status::SUCCESS, infos: Some(Vec::new()) });
         } else {
             let mut directives = directives;
-            self.asker(&proc).sign(&mut directives);
+            self.asker(&proc).sign_some(&mut directives);
             let upcall = Upcall::JobControl { proc, targets, directives };
             self.upcall_within(Then::Reply(id, tag, Shape::Infos), upcall, time, now);
         }
@@ -226,6 +226,14 @@ impl Asker {
     pub fn sign(&self, infos: &mut Vec<Info>) {
         say(infos, keys::USERID, Value::Uint32(self.uid));
         say(infos, keys::GRPID, Value::Uint32(self.gid));
+    }
+
+    /// The same where the request says anything else. Hosts with Debian's Python module never answer a job control or a
+    /// request about credentials that has infos: one without stays without.
+    fn sign_some(&self, infos: &mut Vec<Info>) {
+        if !infos.is_empty() {
+            self.sign(infos);
+        }
     }
 }
 

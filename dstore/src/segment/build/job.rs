@@ -205,3 +205,49 @@ fn write_names(writer: &mut Writer, job: &JobData, heap: &mut Heap) -> Result<Ex
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Nspace;
+
+    /// The ranks of each node, and how they are listed.
+    type Nodes<'a> = &'a [(&'a [u32], &'a str)];
+
+    fn job(nodes: Nodes<'_>) -> JobData {
+        let mut job = JobData::new(Nspace::new("job").unwrap());
+        for (nodeid, (ranks, list)) in (0..).zip(nodes) {
+            let values = [(keys::LOCAL_PEERS.into(), Value::string(*list))].into();
+            job.nodes.push(Node { nodeid: Some(nodeid), values, ..Node::default() });
+            for rank in *ranks {
+                job.procs.set(Rank(*rank), keys::NODEID.into(), Value::Uint32(nodeid)).unwrap();
+            }
+        }
+        job
+    }
+
+    #[test]
+    fn only_blocks_in_order_are_blocks() {
+        let cases: [(Nodes<'_>, bool); 11] = [
+            (&[(&[0, 1], "0,1"), (&[2, 3], "2,3")], true),
+            (&[(&[0, 1], "0,1"), (&[2], "2")], true),
+            (&[(&[0], "0")], true),
+            // Uneven before the last one, or more on that.
+            (&[(&[0, 1], "0,1"), (&[2], "2"), (&[3], "3")], false),
+            (&[(&[0], "0"), (&[1, 2], "1,2")], false),
+            // Gaps, and a rank that no node lists.
+            (&[(&[0, 1], "0,1"), (&[3, 4], "3,4")], false),
+            (&[(&[0, 1], "0,1"), (&[2, 3], "2")], false),
+            // Dealt round, and out of order.
+            (&[(&[0, 2], "0,2"), (&[1, 3], "1,3")], false),
+            (&[(&[0, 1], "1,0"), (&[2, 3], "2,3")], false),
+            // A node without ranks, and ranks that say that they are on another one than lists them.
+            (&[(&[0, 1], "0,1"), (&[], "")], false),
+            (&[(&[0, 2], "0,1"), (&[1, 3], "2,3")], false),
+        ];
+        for (nodes, expected) in cases {
+            assert_eq!(are_blocks(&job(nodes)), expected, "{nodes:?}");
+        }
+        assert!(!are_blocks(&JobData::new(Nspace::new("job").unwrap())));
+    }
+}
