@@ -257,6 +257,10 @@ fn one_process(chunks: impl IntoIterator<Item = String>) {
         let alone = Run::new(program_with("calls", Library::ours()), Library::ours());
         let alone = alone.traced(&traces).env("CALLS_ALONE", "1").args(&words).succeed();
         traces.assert_none_left(&alone);
+        // valgrind takes for lost what belongs to threads that a forked child does not have.
+        if std::env::var_os("PMIX_TEST_WRAPPER").is_some() {
+            continue;
+        }
         let (alone, apart) = (cases(&alone).1, run(Library::ours(), &words));
         let differ = alone.into_iter().zip(cases(&apart).1).find(|(alone, apart)| alone.answers != apart.answers);
         assert!(differ.is_none_or(|(alone, apart)| panic!(
