@@ -199,8 +199,9 @@ impl Client {
     /// Reserved keys are dropped, as released libraries do: MPI libraries put some. Qualified values are kept.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for an empty key, or a qualified value that is none; `ERR_NOMEM`; what packing says of a value that no commit could send, `ERR_OUT_OF_RESOURCE`
-    /// of one with which the next commit would be too long: it would make the commits of all other values fail with it.
+    /// `ERR_BAD_PARAM` for an empty key, or a qualified value that is none; `ERR_NOMEM`; what packing says of a value that
+    /// no commit could send; `ERR_OUT_OF_RESOURCE` for one with which the next commit would be too long: it would make the
+    /// commits of all other values fail with it.
     pub fn put(&self, scope: Scope, key: Key, value: Value) -> Result<()> {
         if key.as_bytes().is_empty() {
             return Err(Status::ERR_BAD_PARAM);
@@ -307,7 +308,7 @@ impl Client {
     pub fn finalize(&self, infos: &[Info]) -> Result<()> {
         let inner = &self.inner;
         let mut result = Ok(());
-        if infos.iter().any(|info| info.key.is(keys::EMBED_BARRIER) && info.value.is_true()) {
+        if Info::is_set(infos, keys::EMBED_BARRIER) {
             result = self.fence(&[], Vec::new()).wait();
         }
         inner.is_final.store(true, Ordering::Release);

@@ -141,7 +141,7 @@ impl<'a> GetOptions<'a> {
 
 /// The `PMIX_TIMEOUT` among infos; absent and zero are no timeout.
 pub fn timeout_of(infos: &[Info]) -> Option<Duration> {
-    infos.iter().find(|info| info.key.is(keys::TIMEOUT)).and_then(|info| seconds(ValueRef::from(&info.value)))
+    Info::find(infos, keys::TIMEOUT).and_then(|value| seconds(ValueRef::from(value)))
 }
 
 /// Truth of a directive, as [`Value::is_true`] has it.

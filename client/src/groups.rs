@@ -123,7 +123,7 @@ impl Client {
             return Err(Status::ERR_BAD_PARAM);
         }
         let missing = members.iter().filter(|member| *member != self.me()).cloned().collect();
-        let may_lack = infos.iter().any(|info| info.key.is(keys::GROUP_OPTIONAL) && info.value.is_true());
+        let may_lack = Info::is_set(infos, keys::GROUP_OPTIONAL);
         let state = Answers { members, missing, is_refused: false, handler: None, then: Some(then) };
         let client = Arc::downgrade(&self.inner);
         let invitation = Arc::new(Invitation { group, may_lack, client, state: Mutex::new(state) });
@@ -216,7 +216,7 @@ struct Answers {
 
 impl Invitation {
     fn hear(&self, event: &Event) {
-        let about = |key| event.infos.iter().find(|info| info.key.is(key)).map(|info| &info.value);
+        let about = |key| Info::find(&event.infos, key);
         // Released libraries do not say which group their answers are about.
         let is_other = about(keys::GROUP_ID).is_some_and(|id| id.as_text() != Some(self.group.to_bytes()));
         if event.status == Status::ERR_LOST_CONNECTION && self.is_of_me(&event.source) {

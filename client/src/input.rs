@@ -58,7 +58,7 @@ impl Client {
         if data.is_some() {
             return inner.ask(Request::IoPush { targets, infos: directives, data }, None, done);
         }
-        let is_true = |key: &str| directives.iter().any(|info| info.key.is(key) && info.value.is_true());
+        let is_true = |key: &str| Info::is_set(&directives, key);
         let is_said = |key: &str| directives.iter().any(|info| info.key.is(key));
         let result = if is_true(keys::IOF_COMPLETE) || is_said(keys::IOF_PUSH_STDIN) && !is_true(keys::IOF_PUSH_STDIN) {
             inner.inputs.stop();
@@ -70,9 +70,7 @@ impl Client {
         };
         Operation::ready(&inner.link, result)
     }
-}
 
-impl Client {
     /// Takes flow control of this server's process for its own input.
     pub fn control_input(&self, control: &FlowControl) {
         self.inner.inputs.control(control);
@@ -183,7 +181,7 @@ impl Inner {
                 self.encode(&Request::IoPush { targets: targets.to_vec(), infos, data: Some(piece) })
             });
             let taken = request.and_then(|request| self.link.request_wait(request, None));
-            match taken.and_then(|reply| crate::output::pushed(self, &reply)) {
+            match taken.and_then(|reply| done(self, self.decode(&reply)?)) {
                 Ok(()) => {}
                 // It was taken; no more until a server says so.
                 Err(Status::ERR_IOF_XOFF) => {

@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::unistd::geteuid;
-use pmix_dstore::model::{App, Info, Key, Nspace, Pdata, Proc, Query, Result, Status, keys, renamed};
+use pmix_dstore::model::{App, Info, Key, Nspace, Pdata, Proc, Query, Result, Status, Value, keys, renamed};
 
 use crate::Operation;
 use crate::client::{Client, Inner};
@@ -21,6 +21,20 @@ pub struct Answer {
     pub status: Status,
     /// The infos.
     pub infos: Vec<Info>,
+}
+
+impl Answer {
+    /// What is known before there is a server to ask: of which binary interface this library is. It has none that the standard
+    /// numbers, which is "0.0". `None` where anything else is asked, or nothing.
+    pub fn of_library(queries: &[Query]) -> Option<Answer> {
+        let of_key = |asked: &CString| {
+            let known = [keys::QUERY_STABLE_ABI_VERSION, keys::QUERY_PROVISIONAL_ABI_VERSION];
+            let key = known.into_iter().find(|key| key.as_bytes() == asked.as_bytes())?;
+            Some(Info::new(key, Value::string("0.0")))
+        };
+        let infos: Vec<_> = queries.iter().flat_map(|query| &query.keys).map(of_key).collect::<Option<_>>()?;
+        (!infos.is_empty()).then_some(Answer { status: Status::SUCCESS, infos })
+    }
 }
 
 impl Client {
@@ -100,8 +114,7 @@ impl Client {
 
     /// Logs. The time is told where `PMIX_LOG_GENERATE_TIMESTAMP` asks for it.
     pub fn log(&self, data: Vec<Info>, directives: Vec<Info>) -> Operation<()> {
-        let wants_time =
-            directives.iter().any(|info| info.key.is(keys::LOG_GENERATE_TIMESTAMP) && info.value.is_true());
+        let wants_time = Info::is_set(&directives, keys::LOG_GENERATE_TIMESTAMP);
         let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() as i64);
         let timestamp = Some(if wants_time { now() } else { 0 });
         let timeout = timeout_of(&directives);

@@ -193,7 +193,8 @@ impl Inner {
         hand((&value).into(), take)
     }
 
-    /// The local answer to a Get that is for one of several values under a key.
+    /// The local answer to a Get that is not for the one value that is here: it says which of several under a key it is for, or
+    /// wants a fresh one.
     #[cold]
     fn find_apart<R, F: FnOnce(ValueRef<'_>) -> R>(
         &self,

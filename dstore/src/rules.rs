@@ -361,7 +361,15 @@ pub fn find_qualified<S: JobLookup>(job: &S, rank: Rank, key: &[u8], infos: &[In
     let of_rank = (Realm::Proc, rank.0);
     for (realm, row) in Some(of_rank).filter(|_| rank.is_process()).into_iter().chain([(Realm::Job, 0)]) {
         let Some(all) = job.value(realm, row, handle).filter(|_| realms.has(realm)) else { continue };
-        if let Some(value) = qualified::find(&all.to_value()?, key, infos) {
+        let unpacked;
+        let all = match all {
+            ValueRef::Owned(all) => all,
+            packed => {
+                unpacked = packed.to_value()?;
+                &unpacked
+            }
+        };
+        if let Some(value) = qualified::find(all, key, infos) {
             return Ok(Some(value.copy()?));
         }
     }

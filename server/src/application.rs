@@ -33,7 +33,7 @@ pub(crate) fn needs_fabric(infos: &[Info]) -> bool {
 ///
 /// Networks would add theirs; the library knows none.
 pub(crate) fn variables(infos: &[Info], environment: impl Iterator<Item = (OsString, OsString)>) -> Vec<Info> {
-    let asks = |key: &str| infos.iter().any(|info| info.key.is(key) && info.value.is_true());
+    let asks = |key: &str| Info::is_set(infos, key);
     let is_open_mpi = infos.iter().any(|info| {
         let names_model = info.key.is(keys::PROGRAMMING_MODEL) || info.key.is(keys::PERSONALITY);
         names_model && info.value.as_text().is_some_and(|text| text.windows(4).any(|word| word == b"ompi"))

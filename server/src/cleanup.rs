@@ -39,7 +39,7 @@ impl Cleanup {
     /// # Errors
     /// `BAD_PARAM` for a path that is not absolute text: where the process runs is not where the server runs.
     pub fn read(directives: &[Info]) -> Result<Cleanup, Status> {
-        let flag = |key: &str| directives.iter().any(|info| info.key.is(key) && info.value.is_true());
+        let flag = |key: &str| Info::is_set(directives, key);
         let (recursive, keep_top) = (flag(keys::CLEANUP_RECURSIVE), flag(keys::CLEANUP_LEAVE_TOPDIR));
         let mut asked = Cleanup::default();
         for info in directives {

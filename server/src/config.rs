@@ -43,7 +43,7 @@ impl Config {
     /// # Errors
     /// `BAD_PARAM` where a namespace is too long or a directory is not text.
     pub fn read(infos: &[Info]) -> Result<Config> {
-        let find = |key: &str| infos.iter().find(|info| info.key.is(key)).map(|info| &info.value);
+        let find = |key: &str| Info::find(infos, key);
         let text = |key: &str| -> Result<Option<String>> {
             match find(key).and_then(Value::as_text) {
                 None => Ok(None),

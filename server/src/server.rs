@@ -237,7 +237,7 @@ impl Server {
         });
         mask.thread_set_mask().map_err(|_| Status::ERROR)?;
         let thread = Mutex::new(Some(thread.map_err(failed)?));
-        let shows_output = infos.iter().any(|info| info.key.is(keys::IOF_LOCAL_OUTPUT) && info.value.is_true());
+        let shows_output = Info::is_set(infos, keys::IOF_LOCAL_OUTPUT);
         if shows_output {
             client.show_output(format);
         }
@@ -652,8 +652,7 @@ mod tests {
         let member = Proc::new(Nspace::new("job").unwrap(), Rank(3));
         assert_eq!(server.define_process_set(c"set".into(), vec![member.clone()]), Status::OPERATION_SUCCEEDED);
         assert_eq!(server.delete_process_set(c"set".into()), Status::OPERATION_SUCCEEDED);
-        let value =
-            |infos: &[Info], key: &str| infos.iter().find(|info| info.key.is(key)).map(|info| info.value.clone());
+        let value = |infos: &[Info], key: &str| Info::find(infos, key).cloned();
         let members = DataArray { ty: DataType::PROC, items: vec![Value::Proc(member)] };
         for (code, members) in [
             (Status::PROCESS_SET_DEFINE, Some(Value::DataArray(Box::new(members)))),

@@ -163,21 +163,11 @@ static bool answer(const char *what)
     return true;
 }
 
-static int ask(void)
+static void answer_line(const char *what)
 {
-    pmix_proc_t me;
-    pmix_status_t status = PMIx_Init(&me, NULL, 0);
-    if (status != PMIX_SUCCESS) {
-        fail("PMIx_Init", PMIx_Error_string(status));
+    if (!answer(what)) {
+        fail("no such question", what);
     }
-    while (next_line() != NULL) {
-        const char *what = next_word();
-        if (!answer(what)) {
-            fail("no such question", what);
-        }
-    }
-    fflush(stdout);
-    return PMIx_Finalize(NULL, 0) == PMIX_SUCCESS ? 0 : 1;
 }
 
 /* ---- the host --------------------------------------------------------------------------------------------------- */
@@ -297,7 +287,7 @@ static void start_rank(void)
     }
     PMIX_ARGV_FREE(env);
     free(libraries);
-    /* Two more blank lines than a rank writes: where its answers end. */
+    /* Where its answers end. */
     printf("rank ended with %d\n", code);
 }
 
@@ -319,7 +309,7 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "ask") == 0) {
         alarm(300);
-        return ask();
+        return run_script(answer_line);
     }
     self = argv[0];
     char *line = next_line();

@@ -359,4 +359,21 @@ static void print_value(const pmix_value_t *value)
     printf("type %d", value->type);
 }
 
+/* ---- a rank ----------------------------------------------------------------------------------------------------- */
+
+/* The life of a rank that does what its script says, line by line, from the first word on. */
+static int run_script(void (*line)(const char *what))
+{
+    pmix_proc_t me;
+    pmix_status_t status = PMIx_Init(&me, NULL, 0);
+    if (status != PMIX_SUCCESS) {
+        fail("PMIx_Init", PMIx_Error_string(status));
+    }
+    while (next_line() != NULL) {
+        line(next_word());
+    }
+    fflush(stdout);
+    return PMIx_Finalize(NULL, 0) == PMIX_SUCCESS ? 0 : 1;
+}
+
 #endif

@@ -117,19 +117,6 @@ static void call(const char *what)
     end_call(what, status, results, count);
 }
 
-static int ask(void)
-{
-    pmix_proc_t me;
-    pmix_status_t status = PMIx_Init(&me, NULL, 0);
-    if (status != PMIX_SUCCESS) {
-        fail("PMIx_Init", PMIx_Error_string(status));
-    }
-    while (next_line() != NULL) {
-        call(next_word());
-    }
-    return PMIx_Finalize(NULL, 0) == PMIX_SUCCESS ? 0 : 1;
-}
-
 /* ---- the host's upcalls -------------------------------------------------------------------------------------------- */
 
 /* Says what an upcall was given; in the order of the keys, so of a copy. */
@@ -344,7 +331,7 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "ask") == 0) {
         alarm(300);
-        return ask();
+        return run_script(call);
     }
     static pmix_server_module_t module = {
         .fence_nb = fence_nb,

@@ -119,7 +119,7 @@ impl Inner {
     /// An event for this process alone; kept where nobody hears it yet.
     fn notify_here(self: &Arc<Inner>, event: Event) {
         let handlers = self.registry.matching(&event, &self.me);
-        let may_keep = !event.infos.iter().any(|info| info.key.is(keys::EVENT_DO_NOT_CACHE) && info.value.is_true());
+        let may_keep = !Info::is_set(&event.infos, keys::EVENT_DO_NOT_CACHE);
         if handlers.is_empty() {
             if may_keep {
                 self.registry.keep(event);

@@ -20,7 +20,7 @@ pub use self::writer::Writer;
 use crate::Event;
 use crate::client::{Client, Inner, Standing};
 use crate::operation::{Operation, outcome};
-use crate::wire::reply::{IoPullReply, StatusReply};
+use crate::wire::reply::IoPullReply;
 use crate::wire::{IoDelivery, Request};
 
 /// `PMIX_FWD_STDIN_CHANNEL`.
@@ -288,9 +288,4 @@ impl Inner {
         );
         self.deliver(Event::new(status, self.me.clone(), infos));
     }
-}
-
-/// Reads the answer of a push.
-pub(crate) fn pushed(inner: &Inner, reply: &[u8]) -> Result<()> {
-    outcome(inner.decode::<StatusReply>(reply)?.status)
 }

@@ -35,6 +35,8 @@ pub(super) struct Wanted {
     pub retries: u32,
     pub delay: Duration,
     tmpdir: Option<PathBuf>,
+    /// What else was said, of which a server may want to know.
+    pub others: Vec<Info>,
 }
 
 impl Wanted {
@@ -43,34 +45,40 @@ impl Wanted {
     /// # Errors
     /// `BAD_PARAM` for values of a wrong type.
     pub fn read(infos: &[Info]) -> Result<Wanted> {
-        let find = |key: &str| infos.iter().find(|info| info.key.is(key)).map(|info| &info.value);
-        let text = |key: &str| match find(key) {
+        let mut others = Info::copies(infos)?;
+        let mut take = |key: &str| {
+            others.retain(|info| !info.key.is(key));
+            Info::find(infos, key)
+        };
+        let text = |value: Option<&Value>| match value {
             None => Ok(None),
             Some(value) => {
                 let text = value.as_text().ok_or(Status::ERR_BAD_PARAM)?;
                 String::from_utf8(text.to_vec()).map(Some).map_err(|_| Status::ERR_BAD_PARAM)
             }
         };
-        let number = |key: &str| find(key).map(|value| value.as_u32().ok_or(Status::ERR_BAD_PARAM)).transpose();
-        let pid = match find(keys::SERVER_PIDINFO) {
+        let number = |value: Option<&Value>| value.map(|value| value.as_u32().ok_or(Status::ERR_BAD_PARAM)).transpose();
+        let is_true = |value: Option<&Value>| value.is_some_and(Value::is_true);
+        let pid = match take(keys::SERVER_PIDINFO) {
             Some(Value::Pid(pid)) => Some(pid.to_string()),
-            Some(other) => Some(other.as_u32().ok_or(Status::ERR_BAD_PARAM)?.to_string()),
-            None => None,
+            other => number(other)?.map(|pid| pid.to_string()),
         };
-        let is_true = |key: &str| find(key).is_some_and(Value::is_true);
-        let (retries, delay) = (number(keys::CONNECT_MAX_RETRIES)?, number(keys::CONNECT_RETRY_DELAY)?);
+        let nspace = text(take(keys::SERVER_NSPACE))?;
+        let tmpdirs = [text(take(keys::SYSTEM_TMPDIR))?, text(take(keys::SERVER_TMPDIR))?];
+        let (retries, delay) = (number(take(keys::CONNECT_MAX_RETRIES))?, number(take(keys::CONNECT_RETRY_DELAY))?);
         Ok(Wanted {
-            uri: text(keys::SERVER_URI)?,
-            file: text(keys::TOOL_ATTACHMENT_FILE)?.map(PathBuf::from),
-            name: pid.or(text(keys::SERVER_NSPACE)?),
-            system: is_true(keys::CONNECT_TO_SYSTEM),
-            system_first: is_true(keys::CONNECT_SYSTEM_FIRST),
-            scheduler: is_true(keys::CONNECT_TO_SCHEDULER),
-            nobody: is_true(keys::TOOL_DO_NOT_CONNECT),
-            is_optional: is_true(keys::TOOL_CONNECT_OPTIONAL),
+            uri: text(take(keys::SERVER_URI))?,
+            file: text(take(keys::TOOL_ATTACHMENT_FILE))?.map(PathBuf::from),
+            name: pid.or(nspace),
+            system: is_true(take(keys::CONNECT_TO_SYSTEM)),
+            system_first: is_true(take(keys::CONNECT_SYSTEM_FIRST)),
+            scheduler: is_true(take(keys::CONNECT_TO_SCHEDULER)),
+            nobody: is_true(take(keys::TOOL_DO_NOT_CONNECT)),
+            is_optional: is_true(take(keys::TOOL_CONNECT_OPTIONAL)),
             retries: retries.unwrap_or(if delay.is_some() { RETRIES } else { 0 }),
             delay: Duration::from_secs(delay.unwrap_or(1).into()),
-            tmpdir: text(keys::SYSTEM_TMPDIR)?.or(text(keys::SERVER_TMPDIR)?).map(PathBuf::from),
+            tmpdir: tmpdirs.into_iter().flatten().next().map(PathBuf::from),
+            others,
         })
     }
 

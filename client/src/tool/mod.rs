@@ -73,7 +73,7 @@ pub fn connect(env: Environment, infos: &[Info]) -> Result<(Client, Arc<Servers>
     let wanted = Wanted::read(infos)?;
     let own = own_name(&env, infos)?;
     let format = Format::read(infos)?;
-    let is_launcher = infos.iter().any(|info| info.key.is(keys::LAUNCHER) && info.value.is_true());
+    let is_launcher = Info::is_set(infos, keys::LAUNCHER);
     let kind = if is_launcher { Kind::Launcher } else { Kind::Tool };
     let servers = Arc::new(Servers {
         links: Mutex::default(),
@@ -85,7 +85,7 @@ pub fn connect(env: Environment, infos: &[Info]) -> Result<(Client, Arc<Servers>
         env,
     });
     if !wanted.nobody {
-        match servers.attach(&wanted, infos, true) {
+        match servers.attach(&wanted, timeout_of(infos), true) {
             Err(Status::ERR_UNREACH | Status::ERR_TIMEOUT) if wanted.is_optional => {}
             attached => drop(attached?),
         }
@@ -102,7 +102,7 @@ pub fn connect(env: Environment, infos: &[Info]) -> Result<(Client, Arc<Servers>
 
 /// The name of a tool that has one: from its caller, or from the server that launched it.
 fn own_name(env: &Environment, infos: &[Info]) -> Result<Option<Proc>> {
-    let find = |key: &str| infos.iter().find(|info| info.key.is(key)).map(|info| &info.value);
+    let find = |key: &str| Info::find(infos, key);
     match (find(keys::TOOL_NSPACE), find(keys::TOOL_RANK)) {
         (Some(nspace), Some(rank)) => {
             let nspace =
@@ -143,15 +143,15 @@ impl Servers {
     /// # Errors
     /// As [`connect`].
     pub fn attach_to(&self, infos: &[Info]) -> Result<Proc> {
-        let is_primary = infos.iter().any(|info| info.key.is(keys::PRIMARY_SERVER) && info.value.is_true());
-        self.attach(&Wanted::read(infos)?, infos, is_primary)
+        let is_primary = Info::is_set(infos, keys::PRIMARY_SERVER);
+        self.attach(&Wanted::read(infos)?, timeout_of(infos), is_primary)
     }
 
-    fn attach(&self, wanted: &Wanted, infos: &[Info], is_primary: bool) -> Result<Proc> {
-        let deadline = Instant::now() + timeout_of(infos).unwrap_or(CONNECT_TIME);
+    fn attach(&self, wanted: &Wanted, timeout: Option<Duration>, is_primary: bool) -> Result<Proc> {
+        let deadline = Instant::now() + timeout.unwrap_or(CONNECT_TIME);
         let mut left = wanted.retries;
         let (server, channel) = loop {
-            let found = wanted.find(&self.env).and_then(|contact| self.dial(&contact, wanted, infos, deadline));
+            let found = wanted.find(&self.env).and_then(|contact| self.dial(&contact, wanted, deadline));
             match found {
                 Err(Status::ERR_UNREACH) if left > 0 && Instant::now() + wanted.delay < deadline => {
                     left -= 1;
@@ -169,7 +169,7 @@ impl Servers {
         Ok(server)
     }
 
-    fn dial(&self, contact: &Contact, wanted: &Wanted, infos: &[Info], deadline: Instant) -> Result<(Proc, Channel)> {
+    fn dial(&self, contact: &Contact, wanted: &Wanted, deadline: Instant) -> Result<(Proc, Channel)> {
         if self.links.lock().iter().any(|(server, _)| *server == contact.uri.proc) {
             return Err(Status::ERR_EXISTS);
         }
@@ -183,7 +183,8 @@ impl Servers {
         env.module = module_for(&contact.version);
         env.buffer = if was_launched { env.buffer } else { BufferType::NonDescribed };
         let sink: Sink = sink(Arc::clone(&self.client));
-        let (channel, reply) = Channel::connect_tool(&env, kind, me, told(infos, self.kind)?, deadline, &sink)?;
+        let (channel, reply) =
+            Channel::connect_tool(&env, kind, me, told(&wanted.others, self.kind)?, deadline, &sink)?;
         if let Some(assigned) = reply.assigned {
             self.me.get_or_init(|| assigned);
         }
@@ -212,7 +213,7 @@ impl Servers {
     /// # Errors
     /// `UNREACH`, `TIMEOUT`.
     pub fn choose(&self, server: &Proc, infos: &[Info]) -> Result<()> {
-        let waits = infos.iter().any(|info| info.key.is(keys::WAIT_FOR_CONNECTION) && info.value.is_true());
+        let waits = Info::is_set(infos, keys::WAIT_FOR_CONNECTION);
         let deadline = Instant::now() + timeout_of(infos).unwrap_or(CONNECT_TIME);
         loop {
             let mut links = self.links.lock();
@@ -259,22 +260,10 @@ fn farewell(link: &dyn Link) {
     link.close();
 }
 
-/// What the server is told of this process.
+/// What the server is told of this process, beside what its caller says.
 fn told(infos: &[Info], kind: Kind) -> Result<Vec<Info>> {
     /// What concerns this side alone, or is said by the handshake.
-    const OURS: [&str; 18] = [
-        keys::SERVER_URI,
-        keys::TOOL_ATTACHMENT_FILE,
-        keys::SERVER_PIDINFO,
-        keys::SERVER_NSPACE,
-        keys::CONNECT_TO_SYSTEM,
-        keys::CONNECT_SYSTEM_FIRST,
-        keys::CONNECT_TO_SCHEDULER,
-        keys::TOOL_CONNECT_OPTIONAL,
-        keys::CONNECT_MAX_RETRIES,
-        keys::CONNECT_RETRY_DELAY,
-        keys::SYSTEM_TMPDIR,
-        keys::SERVER_TMPDIR,
+    const OURS: [&str; 6] = [
         keys::TOOL_NSPACE,
         keys::TOOL_RANK,
         keys::PRIMARY_SERVER,

@@ -260,12 +260,12 @@ impl Reader {
             self.take_node(None, into_infos(value));
         } else if realm == keys::APP_INFO_ARRAY.as_bytes() {
             let infos = into_infos(value);
-            let appnum = infos.iter().find(|info| info.key.is(keys::APPNUM)).and_then(|info| info.value.as_u32());
+            let appnum = Info::find(&infos, keys::APPNUM).and_then(Value::as_u32);
             let app = self.job.apps.entry(appnum.unwrap_or(0)).or_default();
             app.extend(infos.into_iter().map(|info| (info.key, info.value)));
         } else if realm == keys::PROC_INFO_ARRAY.as_bytes() {
             let infos = into_infos(value);
-            let rank = infos.iter().find(|info| info.key.is(keys::RANK)).and_then(|info| info.value.as_u32());
+            let rank = Info::find(&infos, keys::RANK).and_then(Value::as_u32);
             let rank = Rank(rank.ok_or(Status::ERR_UNPACK_FAILURE)?);
             infos.into_iter().try_for_each(|info| self.set(rank, info.key, info.value))?;
         } else if realm == keys::QUALIFIED_VALUE.as_bytes() {
@@ -284,7 +284,7 @@ impl Reader {
     }
 
     fn take_node(&mut self, name: Option<Vec<u8>>, infos: Vec<Info>) {
-        let find = |key: &str| infos.iter().find(|info| info.key.is(key)).map(|info| &info.value);
+        let find = |key: &str| Info::find(&infos, key);
         let name = find(keys::HOSTNAME).and_then(Value::as_text).map(<[u8]>::to_vec).or(name);
         let nodeid = find(keys::NODEID).and_then(Value::as_u32);
         let aliases = find(keys::HOSTNAME_ALIASES).and_then(Value::as_text).unwrap_or_default().to_vec();

@@ -10,9 +10,9 @@ use std::fmt;
 
 use super::{JobData, Maps, Node, Values, check};
 use crate::maps;
-use crate::model::{Info, Key, Nspace, Rank, Status, Value, keys};
+use crate::model::{Info, Key, KeyRef, Nspace, Rank, Status, Value, keys};
 use crate::qualified;
-use crate::rules::Realm;
+use crate::rules::{Realm, class_of};
 
 /// Nested deeper than this is not data.
 const DEPTH_MAX: usize = 16;
@@ -424,7 +424,7 @@ impl<'a> Reader<'a> {
     }
 
     fn may_be_own(&self, row: usize) -> bool {
-        let size = self.own_node.iter().find(|info| info.key.is(keys::LOCAL_SIZE)).and_then(|info| info.value.as_u32());
+        let size = Info::find(&self.own_node, keys::LOCAL_SIZE).and_then(Value::as_u32);
         let mapped = self.job.maps.procs.as_ref().and_then(|procs| procs.get(row)).map(Vec::len);
         size.zip(mapped).is_none_or(|(size, mapped)| size as usize == mapped)
     }
@@ -459,36 +459,11 @@ fn no_map(key: &Key, status: Status) -> Refused {
 }
 
 /// The realm of a value that a host passed outside any array: as stock servers sort them, since stock clients look for
-/// them there only.
+/// them there only. A loose name or number of a node is that of the host's own.
 fn loose_realm(key: &Key) -> Realm {
-    const SESSION: [&str; 8] = [
-        keys::SESSION_ID,
-        keys::CLUSTER_ID,
-        keys::UNIV_SIZE,
-        keys::TMPDIR,
-        keys::TDIR_RMCLEAN,
-        keys::HOSTNAME_KEEP_FQDN,
-        keys::RM_NAME,
-        keys::RM_VERSION,
-    ];
-    const NODE: [&str; 11] = [
-        keys::HOSTNAME,
-        keys::HOSTNAME_ALIASES,
-        keys::NODEID,
-        keys::NODE_SIZE,
-        keys::LOCAL_SIZE,
-        keys::LOCAL_PEERS,
-        keys::LOCALLDR,
-        keys::LOCAL_CPUSETS,
-        keys::LOCAL_PROCS,
-        keys::AVAIL_PHYS_MEMORY,
-        keys::NODE_OVERSUBSCRIBED,
-    ];
-    if SESSION.iter().any(|name| key.is(name)) {
-        Realm::Session
-    } else if NODE.iter().any(|name| key.is(name)) {
-        Realm::Node
-    } else {
-        Realm::Job
+    match class_of(&KeyRef::from(key)) {
+        Some(realm @ (Realm::Session | Realm::Node)) => realm,
+        _ if key.is(keys::HOSTNAME) || key.is(keys::NODEID) => Realm::Node,
+        _ => Realm::Job,
     }
 }

@@ -52,7 +52,7 @@ impl<T: Typed> Attribute<T> {
 
     /// What the first of these infos says that has this attribute.
     pub fn find(&self, infos: &[Info]) -> Option<T> {
-        infos.iter().find(|info| info.key.is(self.key)).and_then(|info| self.read(&info.value))
+        Info::find(infos, self.key).and_then(|value| self.read(value))
     }
 }
 

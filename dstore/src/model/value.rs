@@ -394,6 +394,16 @@ impl Info {
         }
         Ok(copies)
     }
+
+    /// The value of the first of these infos that has this key.
+    pub fn find<'i>(infos: &'i [Info], key: &str) -> Option<&'i Value> {
+        infos.iter().find(|info| info.key.is(key)).map(|info| &info.value)
+    }
+
+    /// Whether one of these infos says yes to a boolean directive: absent is no.
+    pub fn is_set(infos: &[Info], key: &str) -> bool {
+        infos.iter().any(|info| info.key.is(key) && info.value.is_true())
+    }
 }
 
 /// A key with a value, as stores hand it over (`pmix_kval_t`).

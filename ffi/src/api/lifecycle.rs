@@ -123,8 +123,8 @@ macro_rules! new_is_zero {
 new_is_zero! {
     pmix_value_t, pmix_info_t, pmix_proc_info_t, pmix_pdata_t, pmix_app_t, pmix_query_t, pmix_regattr_t,
     pmix_byte_object_t, pmix_endpoint_t, pmix_envar_t, pmix_geometry_t, pmix_coord_t, pmix_device_t,
-    pmix_resource_unit_t, pmix_cpuset_t, pmix_topology_t, pmix_regex2_t, pmix_data_buffer_t, pmix_proc_stats_t, pmix_disk_stats_t, pmix_net_stats_t,
-    pmix_node_stats_t,
+    pmix_resource_unit_t, pmix_cpuset_t, pmix_topology_t, pmix_regex2_t, pmix_data_buffer_t, pmix_proc_stats_t,
+    pmix_disk_stats_t, pmix_net_stats_t, pmix_node_stats_t,
 }
 
 impl Construct for pmix_proc_t {
@@ -233,7 +233,6 @@ entry! {
             (*p).index = usize::MAX;
         }
     }
-
 }
 
 #[cfg(test)]

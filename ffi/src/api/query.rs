@@ -1,9 +1,9 @@
 //! Questions and requests to the host: queries, logs, job control.
 
-use std::ffi::{CString, c_void};
+use std::ffi::c_void;
 
 use pmix_client::Answer;
-use pmix_dstore::model::{Info, Key, Query, Status, Value, keys};
+use pmix_dstore::model::{Info, Key, Status, Value, keys};
 
 use super::{client, present, procs};
 use crate::callback::{hand_over, start, start_answer};
@@ -11,18 +11,6 @@ use crate::convert::array;
 use crate::convert::object::Object;
 use crate::entry::{entry, status_entry};
 use crate::types::*;
-
-/// What is known before there is a server to ask: of which binary interface this library is, in the numbers of
-/// `PMIx_Get_version`. `None` where anything else is asked, or nothing.
-fn of_library(queries: &[Query]) -> Option<Answer> {
-    let of_key = |asked: &CString| {
-        let known = [keys::QUERY_STABLE_ABI_VERSION, keys::QUERY_PROVISIONAL_ABI_VERSION];
-        let key = known.into_iter().find(|key| key.as_bytes() == asked.as_bytes())?;
-        Some(Info::new(key, Value::string("0.0")))
-    };
-    let infos: Vec<_> = queries.iter().flat_map(|query| &query.keys).map(of_key).collect::<Option<_>>()?;
-    (!infos.is_empty()).then_some(Answer { status: Status::SUCCESS, infos })
-}
 
 status_entry! {
     /// `PMIx_Query_info`.
@@ -34,7 +22,7 @@ status_entry! {
     ) {
         let answer = match client() {
             Ok(client) => client.query(array::read(present(queries)?, nqueries)?).wait()?,
-            Err(status) => array::read(queries, nqueries).ok().and_then(|asked| of_library(&asked)).ok_or(status)?,
+            Err(status) => array::read(queries, nqueries).ok().and_then(|asked| Answer::of_library(&asked)).ok_or(status)?,
         };
         hand_over(answer, results, nresults)
     }

@@ -72,7 +72,7 @@ unsafe fn share_topology(info: *const pmix_info_t, ninfo: usize, infos: &mut Vec
     if let Some(given) = unsafe { topology::given(info, ninfo) } {
         topology::adopt(given);
     }
-    if infos.iter().any(|info| info.key.is(keys::SERVER_SHARE_TOPOLOGY) && info.value.is_true()) {
+    if Info::is_set(infos, keys::SERVER_SHARE_TOPOLOGY) {
         match topology::to_share() {
             Ok(shared) => infos.extend(shared),
             // The clients look at the machine themselves, then. A host may have closed its stderr.

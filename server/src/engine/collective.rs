@@ -15,7 +15,7 @@ use pmix_dstore::{qualified, room};
 use super::bounds::FENCES_MAX;
 use super::nspaces::recipient;
 use super::peers::{Peer, PeerId};
-use super::{Engine, Then, directive};
+use super::{Engine, Then};
 use crate::GroupOperation;
 use crate::upcall::Upcall;
 
@@ -129,7 +129,7 @@ impl Engine {
         let mut signature = procs.clone();
         signature.sort();
         signature.dedup();
-        let collect = kind == Kind::Fence && directive(&infos, keys::COLLECT_DATA);
+        let collect = kind == Kind::Fence && Info::is_set(&infos, keys::COLLECT_DATA);
         let deadline = timeout_of(&infos).map(|wait| now + wait);
         let open = self.collectives.iter().find(|(_, other)| {
             let same = other.kind == kind && other.signature == signature;
@@ -307,9 +307,9 @@ impl Engine {
 
     /// The host's part in a group is over.
     pub(super) fn group_answered(&mut self, id: u64, status: Status, infos: &[Info]) {
-        let context = infos.iter().find(|info| info.key.is(keys::GROUP_CONTEXT_ID));
+        let context = Info::find(infos, keys::GROUP_CONTEXT_ID);
         if let Some(collective) = self.collectives.get_mut(&id) {
-            collective.context = context.and_then(|info| info.value.as_u64());
+            collective.context = context.and_then(Value::as_u64);
         }
         self.collective_answered(id, status, &[]);
     }

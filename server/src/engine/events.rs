@@ -10,7 +10,7 @@ use pmix_dstore::model::{Info, Nspace, Proc, Status, Value, keys};
 use super::bounds::CODES_MAX;
 use super::peers::{Peer, PeerId};
 use super::services::Shape;
-use super::{EXCHANGE, Engine, Then, directive};
+use super::{EXCHANGE, Engine, Then};
 use crate::upcall::Upcall;
 
 /// `pmix_data_range_t`: who an event is meant for.
@@ -211,7 +211,7 @@ impl Engine {
         if code == Status::GROUP_CONSTRUCT_COMPLETE {
             self.note_invited(source, &infos);
         }
-        let keep = !directive(&infos, keys::EVENT_DO_NOT_CACHE);
+        let keep = !Info::is_set(&infos, keys::EVENT_DO_NOT_CACHE);
         infos.push(Info::new(SERVER_INTERNAL_NOTIFY, Value::Bool(true)));
         let notification = Notification { status: code, source: source.clone(), infos, range: Some(range) };
         let mut receivers: Vec<PeerId> = self
@@ -255,7 +255,7 @@ impl Engine {
 
 /// Whether a peer wants an event that is sent to `range`.
 fn wants(peer: &Peer, event: &Notification, range: u8) -> bool {
-    let non_default = directive(&event.infos, keys::EVENT_NON_DEFAULT);
+    let non_default = Info::is_set(&event.infos, keys::EVENT_NON_DEFAULT);
     let asked = peer.codes.contains(&event.status) || (peer.default_events && !non_default);
     if !peer.admitted || !asked {
         return false;
@@ -264,7 +264,7 @@ fn wants(peer: &Peer, event: &Notification, range: u8) -> bool {
         Range::RM => peer.proc.nspace.is_empty(),
         Range::NAMESPACE => peer.proc.nspace == event.source.nspace,
         Range::CUSTOM => {
-            let named = event.infos.iter().find(|info| info.key.is(keys::EVENT_CUSTOM_RANGE)).map(|info| &info.value);
+            let named = Info::find(&event.infos, keys::EVENT_CUSTOM_RANGE);
             match named {
                 Some(Value::Proc(proc)) => proc.covers(&peer.proc),
                 Some(Value::DataArray(array)) => {

@@ -16,7 +16,7 @@ use super::collective::{Collective, Kind};
 use super::events::Range;
 use super::peers::PeerId;
 use super::services::Shape;
-use super::{Engine, Then, directive};
+use super::{Engine, Then};
 use crate::upcall::Upcall;
 
 /// The groups that local processes belong to, by name.
@@ -139,9 +139,9 @@ impl Engine {
 
     /// An event says that the processes of a leader's invitation are a group now.
     pub(super) fn note_invited(&mut self, source: &Proc, infos: &[Info]) {
-        let text = |info: &Info| info.value.as_text().and_then(|text| CString::new(text).ok());
-        let name = infos.iter().find(|info| info.key.is(keys::GROUP_ID)).and_then(text);
-        let members = infos.iter().find(|info| info.key.is(keys::EVENT_CUSTOM_RANGE)).map(|info| &info.value);
+        let text = |value: &Value| value.as_text().and_then(|text| CString::new(text).ok());
+        let name = Info::find(infos, keys::GROUP_ID).and_then(text);
+        let members = Info::find(infos, keys::EVENT_CUSTOM_RANGE);
         let members = match members {
             Some(Value::DataArray(array)) => array.items.iter().filter_map(|item| match item {
                 Value::Proc(proc) => Some(proc.clone()),
@@ -161,8 +161,8 @@ impl Engine {
     /// to have a context id, which is the same everywhere.
     pub(super) fn is_of_host(&self, kind: &Kind, signature: &[Proc], infos: &[Info]) -> bool {
         match kind {
-            Kind::Construct(_) if directive(infos, keys::GROUP_LOCAL_ONLY) => false,
-            Kind::Construct(_) if directive(infos, keys::GROUP_ASSIGN_CONTEXT_ID) => true,
+            Kind::Construct(_) if Info::is_set(infos, keys::GROUP_LOCAL_ONLY) => false,
+            Kind::Construct(_) if Info::is_set(infos, keys::GROUP_ASSIGN_CONTEXT_ID) => true,
             Kind::Destruct(group) if self.groups.get(group).is_some_and(|group| group.is_of_host) => true,
             _ => !self.all_local(signature),
         }
@@ -173,7 +173,7 @@ impl Engine {
         let (procs, context) = (construct.procs(), construct.context());
         if status.is_success() {
             let is_of_host = construct.was_at_host();
-            let tells_of_end = directive(construct.infos(), keys::GROUP_NOTIFY_TERMINATION);
+            let tells_of_end = Info::is_set(construct.infos(), keys::GROUP_NOTIFY_TERMINATION);
             self.groups.insert(name, Group { members: procs.to_vec(), is_of_host, tells_of_end });
         }
         let formed = Formed { members: procs.to_vec(), context, infos: Vec::new() };

@@ -29,7 +29,7 @@ use pmix_client::wire::reply::StatusReply;
 use pmix_client::wire::{Reply, Request, TAG_FLOW_CONTROL, Version};
 use pmix_dstore::codec::{BufferType, Dialect, Module};
 use pmix_dstore::job::Values;
-use pmix_dstore::model::{Info, Nspace, Proc, Result, Status};
+use pmix_dstore::model::{Nspace, Proc, Result, Status};
 
 use self::collective::{Collective, Kind};
 use self::events::EventCache;
@@ -419,9 +419,4 @@ impl Engine {
     pub fn dmodex_request(&mut self, proc: Proc, done: DmodexDone) -> Status {
         self.serve_dmodex(proc, done)
     }
-}
-
-/// The value of a boolean directive: absent is false.
-fn directive(infos: &[Info], key: &str) -> bool {
-    infos.iter().any(|info| info.key.is(key) && info.value.is_true())
 }

@@ -153,7 +153,7 @@ impl JobPlan {
         known: Option<Arc<JobData>>,
         hostname: &str,
     ) -> std::result::Result<JobPlan, Refused> {
-        let no_data = infos.iter().any(|info| info.key.is(keys::REGISTER_NODATA) && info.value.is_true());
+        let no_data = Info::is_set(infos, keys::REGISTER_NODATA);
         let job = if no_data {
             None
         } else {

@@ -215,7 +215,7 @@ impl Engine {
         let is_tool = id != PeerId::OWN && self.peers.get(&id).is_some_and(|peer| peer.is_tool);
         let channels = [(keys::FWD_STDOUT, STDOUT), (keys::FWD_STDERR, STDERR), (keys::FWD_STDDIAG, STDDIAG)];
         channels.into_iter().fold(0, |mask, (key, channel)| {
-            let said = infos.iter().find(|info| info.key.is(key)).map(|info| info.value.is_true());
+            let said = Info::find(infos, key).map(Value::is_true);
             if said.unwrap_or(is_tool) { mask | channel } else { mask }
         })
     }

@@ -121,8 +121,8 @@ impl Engine {
             keys::QUERY_NUM_PSETS => Value::Size(self.psets.len() as u64),
             keys::QUERY_PSET_NAMES => list(self.psets.keys().map(|name| name.as_bytes())),
             keys::QUERY_PSET_MEMBERSHIP => {
-                let name = qualifiers.iter().find(|info| info.key.is(keys::PSET_NAME))?.value.as_text()?;
-                let (_, members) = self.psets.iter().find(|(set, _)| set.as_bytes() == name)?;
+                let name = Info::find(qualifiers, keys::PSET_NAME)?.as_text()?;
+                let members = self.psets.get(&CString::new(name).ok()?)?;
                 array(DataType::PROC, members.iter().cloned().map(Value::Proc).collect())
             }
             _ => return None,
@@ -133,7 +133,7 @@ impl Engine {
     /// What was registered about what is asked.
     fn known_of(&self, key: &CString, qualifiers: &[Info], asker: &Proc) -> Option<Info> {
         let key = key.to_str().ok()?;
-        let named = |wanted: &str| qualifiers.iter().find(|info| info.key.is(wanted)).map(|info| &info.value);
+        let named = |wanted: &str| Info::find(qualifiers, wanted);
         let jobs = || {
             let mut jobs: Vec<_> =
                 self.nspaces.iter().filter(|(_, state)| state.complete && !state.is_of_tools).collect();

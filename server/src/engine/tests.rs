@@ -626,8 +626,8 @@ fn a_rank_that_dies_while_its_fence_is_at_the_host_changes_nothing_for_the_other
     // The next one goes up without it, and says so to the host, who decides.
     a.fence(0, 11, everybody(), Vec::new());
     let Some((_, Upcall::Fence { infos, .. })) = a.upcalls.last() else { panic!("a fence for the host") };
-    let told = infos.iter().find(|info| info.key.is(keys::LOCAL_COLLECTIVE_STATUS)).map(|info| info.value.clone());
-    assert_eq!(told, Some(Value::Status(Status::ERR_PARTIAL_SUCCESS)));
+    let told = Info::find(&infos, keys::LOCAL_COLLECTIVE_STATUS);
+    assert_eq!(told, Some(&Value::Status(Status::ERR_PARTIAL_SUCCESS)));
     a.answer_last(Answer::Data(Status::ERR_TIMEOUT, Vec::new()));
     assert_eq!(a.status(0, 11), Some(Status::ERR_TIMEOUT));
 }
@@ -1336,7 +1336,7 @@ fn the_host_hears_of_the_first_and_the_last_who_want_an_event_of_the_environment
     assert_eq!(bench.status(0, 10), None, "the host has not answered");
     let Upcall::RegisterEvents { codes, infos } = bench.answer_last(Answer::Op(Status::SUCCESS)) else { panic!() };
     assert_eq!((codes, &infos[..1]), (vec![down], &collect()[..]));
-    let of = |key: &str| infos.iter().find(|info| info.key.is(key)).and_then(|info| info.value.as_u32());
+    let of = |key: &str| Info::find(&infos, key).and_then(Value::as_u32);
     assert_eq!((of(keys::USERID), of(keys::GRPID)), (Some(1000), Some(1000)), "who wants it");
     assert_eq!(bench.status(0, 10), Some(Status::SUCCESS));
     bench.request(1, 10, register.clone());
@@ -1526,7 +1526,7 @@ fn a_tool_gets_its_name_from_the_host_and_leaves_nothing() {
     assert!(matches!(asked, Upcall::Publish { proc, .. } if proc == name));
     bench.request(50, 106, Request::Spawn { infos: Vec::new(), apps: Vec::new() });
     let Upcall::Spawn { infos, .. } = bench.answer_last(Answer::Spawn(Status::SUCCESS, None)) else { panic!() };
-    let says = |key: &str| infos.iter().any(|info| info.key.is(key) && info.value.is_true());
+    let says = |key: &str| Info::is_set(&infos, key);
     assert!(says(keys::REQUESTOR_IS_TOOL) && !says(keys::REQUESTOR_IS_CLIENT), "{infos:?}");
     // The host has not launched it, and hears nothing of its end.
     bench.request(50, 105, Request::Finalize);

@@ -451,7 +451,8 @@ impl Loop {
     fn send(&mut self, peer: PeerId, tag: u32, payload: Vec<u8>) {
         let token = u64::from(peer.0);
         let Some(connection) = self.peer(token) else { return };
-        // Replies have larger tags than what comes unasked.
+        // Who does not read loses what comes unasked in any number. Flow control is kept: without its last word a peer's input
+        // would stand still for good.
         if matches!(tag, TAG_NOTIFY | TAG_IOF) && connection.is_full() {
             self.events_dropped += 1;
             if self.events_dropped.is_power_of_two() {

@@ -151,10 +151,6 @@ impl RunHost {
     }
 }
 
-fn directive<'a>(infos: &'a [Info], key: &str) -> Option<&'a Value> {
-    infos.iter().find(|info| info.key.is(key)).map(|info| &info.value)
-}
-
 /// Infos of a publication that are not values.
 const DIRECTIVES: [&str; 4] = [keys::USERID, keys::GRPID, keys::RANGE, keys::PERSISTENCE];
 /// `PMIX_PERSIST_FIRST_READ`.
@@ -191,7 +187,7 @@ impl Host for RunHost {
     }
 
     fn publish(&self, proc: &Proc, infos: &[Info], _done: Completion<Status>) -> Status {
-        let once = directive(infos, keys::PERSISTENCE).and_then(Value::as_u64) == Some(FIRST_READ);
+        let once = Info::find(infos, keys::PERSISTENCE).and_then(Value::as_u64) == Some(FIRST_READ);
         let values = || infos.iter().filter(|info| !DIRECTIVES.iter().any(|key| info.key.is(key)));
         let mut published = lock(&self.published);
         if values().any(|info| published.values.contains_key(&info.key)) {
@@ -206,8 +202,8 @@ impl Host for RunHost {
     }
 
     fn lookup(&self, _proc: &Proc, keys: &[Key], infos: &[Info], done: Lookup) -> Status {
-        let wait = directive(infos, pmix_dstore::model::keys::WAIT).is_some_and(Value::is_true);
-        let seconds = directive(infos, pmix_dstore::model::keys::TIMEOUT).and_then(Value::as_u64).filter(|s| *s > 0);
+        let wait = Info::is_set(infos, pmix_dstore::model::keys::WAIT);
+        let seconds = Info::find(infos, pmix_dstore::model::keys::TIMEOUT).and_then(Value::as_u64).filter(|s| *s > 0);
         let mut published = lock(&self.published);
         if wait && !published.has_all(keys) {
             let deadline = seconds.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
@@ -250,7 +246,7 @@ impl Host for RunHost {
         done: Completion<(Status, Vec<Info>)>,
     ) -> Status {
         // All processes are this server's clients; what is left to do is to tell groups apart.
-        let wants_context = directive(infos, keys::GROUP_ASSIGN_CONTEXT_ID).is_some_and(Value::is_true);
+        let wants_context = Info::is_set(infos, keys::GROUP_ASSIGN_CONTEXT_ID);
         if operation == GroupOperation::Construct && wants_context {
             let context = self.contexts.fetch_add(1, Ordering::Relaxed);
             done.complete((Status::SUCCESS, vec![Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context))]));
