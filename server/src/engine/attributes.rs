@@ -15,19 +15,90 @@ pub(super) type HostAttributes = BTreeMap<CString, Vec<Regattr>>;
 
 /// Name, key and type.
 type Attribute = (&'static str, &'static str, DataType);
-type Functions = &'static [(&'static str, &'static [Attribute])];
+/// Names, and the attributes that each reads here; what it reads of others is with the host.
+type Functions = &'static [(&'static str, &'static [&'static [Attribute]])];
 
-macro_rules! functions {
-    ($($function:ident: [$($name:ident),*],)*) => {
-        &[$((stringify!($function), &[
-            $((concat!("PMIX_", stringify!($name)), all::$name.key(), all::$name.data_type())),*
-        ])),*]
+macro_rules! attributes {
+    ($($name:ident),* $(,)?) => {
+        &[$((concat!("PMIX_", stringify!($name)), all::$name.key(), all::$name.data_type())),*]
     };
 }
+
+macro_rules! functions {
+    ($($function:ident: [$($name:ident),*] $(+ $more:ident)*,)*) => {
+        &[$((stringify!($function), &[attributes![$($name),*] $(, $more)*])),*]
+    };
+}
+
+/// How the library is to write output.
+const WRITING: &[Attribute] = attributes![
+    IOF_TAG_OUTPUT,
+    IOF_TAG_DETAILED_OUTPUT,
+    IOF_TAG_FULLNAME_OUTPUT,
+    IOF_RANK_OUTPUT,
+    IOF_TIMESTAMP_OUTPUT,
+    IOF_XML_OUTPUT,
+    IOF_OUTPUT_RAW,
+    IOF_MERGE_STDERR_STDOUT,
+    IOF_OUTPUT_TO_FILE,
+    IOF_OUTPUT_TO_DIRECTORY,
+    IOF_FILE_PATTERN,
+    IOF_FILE_ONLY,
+    IOF_LOCAL_OUTPUT,
+    TAG_OUTPUT,
+    TIMESTAMP_OUTPUT,
+    MERGE_STDERR_STDOUT,
+    OUTPUT_TO_FILE,
+    OUTPUT_TO_DIRECTORY,
+    OUTPUT_NOCOPY,
+];
+
+/// Which server a tool means.
+const WANTED: &[Attribute] = attributes![
+    SERVER_URI,
+    TOOL_ATTACHMENT_FILE,
+    SERVER_PIDINFO,
+    SERVER_NSPACE,
+    CONNECT_TO_SYSTEM,
+    CONNECT_SYSTEM_FIRST,
+    CONNECT_TO_SCHEDULER,
+    CONNECT_MAX_RETRIES,
+    CONNECT_RETRY_DELAY,
+    TOOL_DO_NOT_CONNECT,
+    TOOL_CONNECT_OPTIONAL,
+    SYSTEM_TMPDIR,
+    SERVER_TMPDIR,
+    TIMEOUT,
+];
+
+/// What the queries of [`QUERIES`] may have.
+const QUALIFIERS: &[Attribute] = attributes![
+    NSPACE,
+    RANK,
+    SESSION_INFO,
+    SESSION_ID,
+    JOB_INFO,
+    APP_INFO,
+    APPNUM,
+    NODE_INFO,
+    NODEID,
+    HOSTNAME,
+    PSET_NAME,
+    TIMEOUT,
+    CLIENT_FUNCTIONS,
+    CLIENT_ATTRIBUTES,
+    SERVER_FUNCTIONS,
+    SERVER_ATTRIBUTES,
+    TOOL_FUNCTIONS,
+    TOOL_ATTRIBUTES,
+    HOST_FUNCTIONS,
+    HOST_ATTRIBUTES,
+];
 
 const CLIENT: Functions = functions! {
     PMIx_Init: [TIMEOUT, PROGRAMMING_MODEL, MODEL_LIBRARY_NAME, MODEL_LIBRARY_VERSION, THREADING_MODEL],
     PMIx_Finalize: [EMBED_BARRIER],
+    PMIx_Abort: [],
     PMIx_Put: [],
     PMIx_Commit: [],
     PMIx_Store_internal: [],
@@ -39,30 +110,52 @@ const CLIENT: Functions = functions! {
     PMIx_Publish: [TIMEOUT],
     PMIx_Lookup: [TIMEOUT],
     PMIx_Unpublish: [TIMEOUT],
-    PMIx_Spawn: [TIMEOUT],
+    PMIx_Spawn: [TIMEOUT, FWD_STDOUT, FWD_STDERR, FWD_STDDIAG] + WRITING,
     PMIx_Connect: [TIMEOUT],
     PMIx_Disconnect: [TIMEOUT],
     PMIx_Resolve_peers: [],
     PMIx_Resolve_nodes: [],
-    PMIx_Query_info: [TIMEOUT, NSPACE, RANK, SESSION_ID, NODEID, HOSTNAME, APPNUM, PSET_NAME],
-    PMIx_Log: [TIMEOUT],
+    PMIx_Register_event_handler: [
+        EVENT_HDLR_NAME, EVENT_HDLR_FIRST, EVENT_HDLR_LAST, EVENT_HDLR_FIRST_IN_CATEGORY, EVENT_HDLR_LAST_IN_CATEGORY,
+        EVENT_HDLR_PREPEND, EVENT_HDLR_APPEND, EVENT_HDLR_BEFORE, EVENT_HDLR_AFTER, EVENT_RETURN_OBJECT, EVENT_ONESHOT,
+        EVENT_AFFECTED_PROC, EVENT_AFFECTED_PROCS, EVENT_CUSTOM_RANGE, RANGE
+    ],
+    PMIx_Deregister_event_handler: [],
+    PMIx_Notify_event: [
+        EVENT_NON_DEFAULT, EVENT_CUSTOM_RANGE, EVENT_AFFECTED_PROC, EVENT_AFFECTED_PROCS, EVENT_DO_NOT_CACHE
+    ],
+    PMIx_Query_info: [] + QUALIFIERS,
+    PMIx_Log: [TIMEOUT, LOG_GENERATE_TIMESTAMP],
     PMIx_Allocation_request: [TIMEOUT],
     PMIx_Job_control: [
         TIMEOUT, REGISTER_CLEANUP, REGISTER_CLEANUP_DIR, CLEANUP_RECURSIVE, CLEANUP_IGNORE, CLEANUP_LEAVE_TOPDIR
     ],
     PMIx_Process_monitor: [TIMEOUT],
+    PMIx_Heartbeat: [],
     PMIx_Get_credential: [TIMEOUT],
     PMIx_Validate_credential: [TIMEOUT],
-    PMIx_Group_construct: [TIMEOUT],
+    PMIx_Group_construct: [TIMEOUT, GROUP_LOCAL_ONLY, GROUP_ASSIGN_CONTEXT_ID, GROUP_NOTIFY_TERMINATION],
     PMIx_Group_destruct: [TIMEOUT],
-    PMIx_Abort: [],
+    PMIx_Group_invite: [TIMEOUT, GROUP_OPTIONAL],
+    PMIx_Group_join: [],
+    PMIx_Group_leave: [TIMEOUT],
+    PMIx_IOF_pull: [] + WRITING,
+    PMIx_IOF_deregister: [],
+    PMIx_IOF_push: [IOF_PUSH_STDIN, IOF_COMPLETE],
+    PMIx_Load_topology: [],
+    PMIx_Get_cpuset: [],
+    PMIx_Get_relative_locality: [],
+    PMIx_Parse_cpuset_string: [],
+    PMIx_Compute_distances: [DEVICE_TYPE, DEVICE_ID],
 };
 
 const SERVER: Functions = functions! {
     PMIx_server_init: [
-        SERVER_NSPACE, SERVER_RANK, SERVER_TMPDIR, SYSTEM_TMPDIR, SERVER_TOOL_SUPPORT, SERVER_SYSTEM_SUPPORT,
-        SERVER_SESSION_SUPPORT
-    ],
+        SERVER_NSPACE, SERVER_RANK, HOSTNAME, SERVER_TMPDIR, SYSTEM_TMPDIR, SERVER_TOOL_SUPPORT, SERVER_SYSTEM_SUPPORT,
+        SERVER_SESSION_SUPPORT, SERVER_SCHEDULER, SERVER_ALLOW_FOREIGN_TOOLS, LAUNCHER_RENDEZVOUS_FILE, TCP_REPORT_URI,
+        TCP_IPV4_PORT, SOCKET_MODE, SERVER_SHARE_TOPOLOGY, TOPOLOGY, TOPOLOGY2
+    ] + WRITING,
+    PMIx_server_finalize: [],
     PMIx_server_register_nspace: [
         REGISTER_NODATA, SESSION_INFO_ARRAY, JOB_INFO_ARRAY, APP_INFO_ARRAY, NODE_INFO_ARRAY, PROC_INFO_ARRAY
     ],
@@ -73,19 +166,30 @@ const SERVER: Functions = functions! {
     PMIx_server_deregister_resources: [],
     PMIx_server_setup_fork: [],
     PMIx_server_dmodex_request: [],
-    PMIx_server_setup_application: [],
+    PMIx_server_setup_application: [SETUP_APP_ENVARS, SETUP_APP_ALL, PROGRAMMING_MODEL, PERSONALITY],
     PMIx_server_setup_local_support: [],
+    PMIx_server_collect_inventory: [],
+    PMIx_server_deliver_inventory: [],
+    PMIx_server_collect_job_info: [],
     PMIx_server_define_process_set: [],
     PMIx_server_delete_process_set: [],
+    PMIx_server_generate_cpuset_string: [],
+    PMIx_server_generate_locality_string: [],
+    PMIx_server_IOF_deliver: [],
+    PMIx_server_IOF_flow_control: [],
+    PMIx_Register_attributes: [],
 };
 
 const TOOL: Functions = functions! {
-    PMIx_tool_init: [TIMEOUT],
+    PMIx_tool_init: [TOOL_NSPACE, TOOL_RANK, LAUNCHER] + WANTED + WRITING,
     PMIx_tool_finalize: [],
-    PMIx_tool_attach_to_server: [TIMEOUT],
+    PMIx_tool_attach_to_server: [PRIMARY_SERVER] + WANTED,
+    PMIx_tool_connect_to_server: [PRIMARY_SERVER] + WANTED,
     PMIx_tool_disconnect: [],
+    PMIx_tool_is_connected: [],
     PMIx_tool_get_servers: [],
-    PMIx_tool_set_server: [],
+    PMIx_tool_set_server: [WAIT_FOR_CONNECTION, TIMEOUT],
+    PMIx_tool_set_server_module: [],
 };
 
 /// The keys of queries that are answered without the host.
@@ -102,33 +206,13 @@ const QUERIES: [&str; 10] = [
     keys::QUERY_PSET_MEMBERSHIP,
 ];
 
-/// What may come with them.
-const QUALIFIERS: [&str; 15] = [
-    keys::NSPACE,
-    keys::RANK,
-    keys::SESSION_INFO,
-    keys::SESSION_ID,
-    keys::JOB_INFO,
-    keys::APP_INFO,
-    keys::APPNUM,
-    keys::NODE_INFO,
-    keys::NODEID,
-    keys::HOSTNAME,
-    keys::PSET_NAME,
-    keys::TIMEOUT,
-    keys::CLIENT_ATTRIBUTES,
-    keys::SERVER_ATTRIBUTES,
-    keys::HOST_ATTRIBUTES,
-];
-
 /// The keys that queries may have, where the host does not say.
 pub(super) fn supported(key: &str) -> Option<Value> {
-    let keys: &[&str] = match key {
-        keys::QUERY_SUPPORTED_KEYS => &QUERIES,
-        keys::QUERY_SUPPORTED_QUALIFIERS => &QUALIFIERS,
-        _ => return None,
-    };
-    Some(list(keys.iter().map(|key| key.as_bytes())))
+    match key {
+        keys::QUERY_SUPPORTED_KEYS => Some(list(QUERIES.iter().map(|key| key.as_bytes()))),
+        keys::QUERY_SUPPORTED_QUALIFIERS => Some(list(QUALIFIERS.iter().map(|(_, key, _)| key.as_bytes()))),
+        _ => None,
+    }
 }
 
 fn own(functions: Functions) -> HostAttributes {
@@ -138,9 +222,9 @@ fn own(functions: Functions) -> HostAttributes {
         ty: *ty,
         description: Vec::new(),
     };
-    let named = functions
-        .iter()
-        .filter_map(|(name, attributes)| Some((CString::new(*name).ok()?, attributes.iter().map(describe).collect())));
+    let named = functions.iter().filter_map(|(name, attributes)| {
+        Some((CString::new(*name).ok()?, attributes.iter().copied().flatten().map(describe).collect()))
+    });
     named.collect()
 }
 
@@ -176,4 +260,199 @@ pub(super) fn support(qualifiers: &[Info], host: &HostAttributes) -> Option<Valu
         }
     }
     (!infos.is_empty()).then(|| Value::infos(infos))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// Reads what a file of the project says before its tests.
+    fn source(file: &str) -> String {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"));
+        text.split("#[cfg(test)]").next().unwrap_or_default().to_owned()
+    }
+
+    /// The constants of keys that a source names.
+    fn keys_in(source: &str) -> BTreeSet<String> {
+        let is_of_name = |letter: char| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_';
+        let names = source.split("keys::").skip(1).map(|rest| rest.split(|letter| !is_of_name(letter)).next());
+        names.flatten().filter(|name| !name.is_empty()).map(|name| format!("PMIX_{name}")).collect()
+    }
+
+    fn functions() -> impl Iterator<Item = &'static (&'static str, &'static [&'static [Attribute]])> {
+        CLIENT.iter().chain(SERVER).chain(TOOL)
+    }
+
+    /// The names of a function's attributes.
+    fn attributes_of(function: &str) -> BTreeSet<String> {
+        let (_, attributes) = functions().find(|(name, _)| *name == function).expect(function);
+        attributes.iter().copied().flatten().map(|(name, ..)| (*name).to_owned()).collect()
+    }
+
+    /// Where functions read their attributes, and the keys there that are none of them: what is written, what is looked up, what
+    /// is refused.
+    const READERS: &[(&str, &[&str], &[&str])] = &[
+        ("client/src/get.rs", &["PMIx_Get"], &[]),
+        ("client/src/client.rs", &["PMIx_Finalize"], &["QUALIFIED_VALUE"]),
+        ("client/src/ops.rs", &["PMIx_Log"], &["QUERY_STABLE_ABI_VERSION", "QUERY_PROVISIONAL_ABI_VERSION"]),
+        ("client/src/events/calls.rs", &["PMIx_Init", "PMIx_Notify_event"], &[]),
+        ("client/src/events/directives.rs", &["PMIx_Register_event_handler", "PMIx_Notify_event"], &[]),
+        (
+            "client/src/groups.rs",
+            &["PMIx_Group_invite"],
+            &[
+                "EVENT_AFFECTED_PROC",
+                "EVENT_CUSTOM_RANGE",
+                "EVENT_HDLR_PREPEND",
+                "EVENT_NON_DEFAULT",
+                "GROUP_CONTEXT_ID",
+                "GROUP_ID",
+                "GROUP_MEMBERSHIP",
+                "JOB_SIZE",
+            ],
+        ),
+        ("client/src/input.rs", &["PMIx_IOF_push"], &[]),
+        (
+            "client/src/output/format.rs",
+            &["PMIx_IOF_pull", "PMIx_Spawn", "PMIx_tool_init", "PMIx_server_init"],
+            &["IOF_BUFFERING_SIZE", "IOF_BUFFERING_TIME", "IOF_CACHE_SIZE", "IOF_DROP_OLDEST", "IOF_DROP_NEWEST"],
+        ),
+        ("client/src/tool/find.rs", &["PMIx_tool_init", "PMIx_tool_attach_to_server"], &[]),
+        (
+            "client/src/tool/mod.rs",
+            &["PMIx_tool_init", "PMIx_tool_attach_to_server", "PMIx_tool_connect_to_server", "PMIx_tool_set_server"],
+            &["CMD_LINE", "PROC_PID"],
+        ),
+        (
+            "server/src/config.rs",
+            &["PMIx_server_init"],
+            &[
+                "TCP_IF_INCLUDE",
+                "TCP_IF_EXCLUDE",
+                "SERVER_REMOTE_CONNECTIONS",
+                "TCP_IPV6_PORT",
+                "TCP_DISABLE_IPV4",
+                "EXTERNAL_PROGRESS",
+                "EVENT_BASE",
+                "SINGLETON",
+                "SERVER_ENABLE_MONITORING",
+            ],
+        ),
+        (
+            "server/src/server.rs",
+            &["PMIx_server_init"],
+            &["EVENT_NON_DEFAULT", "HWLOC_XML_V1", "HWLOC_XML_V2", "LOCAL_TOPO", "PSET_MEMBERS", "PSET_NAME"],
+        ),
+        ("ffi/src/api/server.rs", &["PMIx_server_init"], &[]),
+        (
+            "ffi/src/topology.rs",
+            &["PMIx_server_init", "PMIx_Compute_distances"],
+            &["HWLOC_XML_V1", "HWLOC_XML_V2", "LOCAL_TOPO", "OPTIONAL"],
+        ),
+        ("server/src/cleanup.rs", &["PMIx_Job_control"], &[]),
+        (
+            "server/src/application.rs",
+            &["PMIx_server_setup_application"],
+            &[
+                "ALLOC_BANDWIDTH",
+                "ALLOC_FABRIC",
+                "ALLOC_FABRIC_ENDPTS",
+                "ALLOC_FABRIC_ENDPTS_NODE",
+                "ALLOC_FABRIC_ID",
+                "ALLOC_FABRIC_PLANE",
+                "ALLOC_FABRIC_QOS",
+                "ALLOC_FABRIC_SEC_KEY",
+                "ALLOC_FABRIC_TYPE",
+                "SET_ENVAR",
+            ],
+        ),
+        ("server/src/engine/nspaces.rs", &["PMIx_server_register_nspace"], &[]),
+        (
+            "server/src/engine/groups.rs",
+            &["PMIx_Group_construct"],
+            &[
+                "EVENT_AFFECTED_PROC",
+                "EVENT_CUSTOM_RANGE",
+                "EVENT_NON_DEFAULT",
+                "GROUP_ADD_MEMBERS",
+                "GROUP_BOOTSTRAP",
+                "GROUP_ID",
+            ],
+        ),
+        (
+            "server/src/engine/collective.rs",
+            &["PMIx_Fence"],
+            &["GROUP_CONTEXT_ID", "LOCAL_COLLECTIVE_STATUS", "SORTED_PROC_ARRAY"],
+        ),
+        ("server/src/engine/output.rs", &["PMIx_Spawn"], &["IOF_STOP"]),
+        ("server/src/engine/events.rs", &["PMIx_Notify_event"], &[]),
+    ];
+
+    /// Files that read attributes beside much else: these functions' are among the keys there.
+    const READERS_OF_MORE: [(&str, &str); 3] = [
+        ("server/src/engine/query.rs", "PMIx_Query_info"),
+        ("server/src/engine/attributes.rs", "PMIx_Query_info"),
+        ("dstore/src/job/register.rs", "PMIx_server_register_nspace"),
+    ];
+
+    #[test]
+    fn the_attributes_of_a_function_are_those_that_are_read() {
+        let by_get = keys_in(&source("client/src/get.rs"));
+        let mut read: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+        for (file, names, others) in READERS {
+            let keys = keys_in(&source(file));
+            let others: BTreeSet<String> = others.iter().map(|name| format!("PMIX_{name}")).collect();
+            assert!(others.is_subset(&keys), "{file} does not name all of {others:?}");
+            let known: BTreeSet<String> = names.iter().flat_map(|name| attributes_of(name)).collect();
+            for key in keys.difference(&others) {
+                assert!(known.contains(key), "{file} reads {key}: an attribute of one of {names:?}?");
+            }
+            names.iter().for_each(|name| read.entry(name).or_default().extend(keys.difference(&others).cloned()));
+        }
+        for (file, name) in READERS_OF_MORE {
+            read.entry(name).or_default().extend(keys_in(&source(file)));
+        }
+        // How a query is narrowed is read as of a Get; who connects in the older way says the same.
+        read.entry("PMIx_Query_info").or_default().extend(by_get);
+        let attached = read["PMIx_tool_attach_to_server"].clone();
+        read.entry("PMIx_tool_connect_to_server").or_default().extend(attached);
+        for (name, _) in functions() {
+            // One place reads the time for all.
+            let unread = attributes_of(name).into_iter().filter(|key| key != "PMIX_TIMEOUT");
+            let unread: Vec<String> =
+                unread.filter(|key| !read.get(name).is_some_and(|read| read.contains(key))).collect();
+            assert!(unread.is_empty(), "{name}: nothing reads {unread:?}");
+        }
+    }
+
+    #[test]
+    fn every_function_that_takes_attributes_is_there() {
+        let api = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ffi/src/api");
+        let files = fs::read_dir(api).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut with_infos = BTreeSet::new();
+        let mut exported = BTreeSet::new();
+        for file in files.filter(|file| file != "missing.rs") {
+            for function in source(&format!("ffi/src/api/{file}")).split("    fn PMIx_").skip(1) {
+                let (name, parameters) = function.split_once('(').expect(function);
+                let parameters = parameters.split('{').next().unwrap_or_default();
+                exported.insert(format!("PMIx_{name}"));
+                let is_helper =
+                    ["Info_", "App_", "Query_", "Data_", "Value_"].iter().any(|what| name.starts_with(what));
+                let is_call = !name.ends_with("_nb") && (!is_helper || name == "Query_info");
+                with_infos.extend((is_call && parameters.contains("pmix_info_t")).then(|| format!("PMIx_{name}")));
+            }
+        }
+        let named: BTreeSet<String> = functions().map(|(name, _)| (*name).to_owned()).collect();
+        // It has infos that nothing is read of.
+        with_infos.remove("PMIx_Progress_thread_stop");
+        let missing: Vec<_> = with_infos.difference(&named).collect();
+        assert!(missing.is_empty(), "{missing:?} take attributes");
+        let unknown: Vec<_> = named.difference(&exported).collect();
+        assert!(unknown.is_empty(), "{unknown:?} are not there");
+    }
 }

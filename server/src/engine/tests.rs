@@ -626,7 +626,7 @@ fn a_rank_that_dies_while_its_fence_is_at_the_host_changes_nothing_for_the_other
     // The next one goes up without it, and says so to the host, who decides.
     a.fence(0, 11, everybody(), Vec::new());
     let Some((_, Upcall::Fence { infos, .. })) = a.upcalls.last() else { panic!("a fence for the host") };
-    let told = Info::find(&infos, keys::LOCAL_COLLECTIVE_STATUS);
+    let told = Info::find(infos, keys::LOCAL_COLLECTIVE_STATUS);
     assert_eq!(told, Some(&Value::Status(Status::ERR_PARTIAL_SUCCESS)));
     a.answer_last(Answer::Data(Status::ERR_TIMEOUT, Vec::new()));
     assert_eq!(a.status(0, 11), Some(Status::ERR_TIMEOUT));
