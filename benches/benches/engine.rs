@@ -1,4 +1,4 @@
-//! What the store costs, without the C interface around it: building segments, attaching them, looking values up.
+//! What the store costs, without the C interface around it: building segments, attaching them, looking values up; and maps.
 //!
 //! `make bench-engine`, or `cargo bench -p pmix-benches --bench engine -- FILTER`. A job of 65,536 ranks on 1024 nodes, with
 //! eight published values of 64 bytes a rank. Each look-up depends on the one before it, so that the figures are latencies:
@@ -11,12 +11,14 @@ use std::time::Duration;
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput};
 use pmix_dstore::job::{JobData, Node};
+use pmix_dstore::maps::{generate_ppn, generate_regex, parse_nodes, parse_ppn};
 use pmix_dstore::model::{Key, KeyRef, Nspace, Rank, Value, ValueRef, keys};
 use pmix_dstore::rules::{Caller, JobLookup, Realm, Selector, find};
 use pmix_dstore::segment::{Directory, ModexBuilder, NamespaceView, Publisher, SegmentKind, build_job};
 
 const RANKS: u32 = 65536;
 const RANKS_PER_NODE: u32 = 64;
+const MAP_NODES: u32 = 16384;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut criterion = Criterion::default()
@@ -43,6 +45,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     group.bench_function("modex segment", |bencher| bencher.iter(|| modex().expect("built before")));
     group.finish();
 
+    maps(&mut criterion);
+
     let mut publisher = Publisher::create("/dev/shm".as_ref(), &nspace, None)?;
     publisher.publish(SegmentKind::Job, &job_bytes)?;
     publisher.publish(SegmentKind::Modex, &modex_bytes)?;
@@ -56,6 +60,29 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     criterion.final_summary();
     Ok(())
+}
+
+/// The maps of a large job, in the form that we write and in the shortest that stock libraries do.
+fn maps(criterion: &mut Criterion) {
+    let names: Vec<String> = (0..MAP_NODES).map(|node| format!("nid{node:06}")).collect();
+    let fields = (0..MAP_NODES).map(|node| format!("{}-{}", node * RANKS_PER_NODE, (node + 1) * RANKS_PER_NODE - 1));
+    let (nodes, ppn) = (names.join(","), fields.collect::<Vec<_>>().join(";"));
+    let written =
+        (generate_regex(nodes.as_bytes()).expect("a node map"), generate_ppn(ppn.as_bytes()).expect("a process map"));
+    let native = (format!("pmix[nid[6:0-{}]]", MAP_NODES - 1), format!("pmix[{ppn}]"));
+    let mut group = criterion.benchmark_group("maps of 1,048,576 ranks on 16,384 nodes");
+    group.sample_size(10);
+    group.bench_function("write nodes", |bencher| bencher.iter(|| generate_regex(black_box(nodes.as_bytes()))));
+    group.bench_function("write ranks", |bencher| bencher.iter(|| generate_ppn(black_box(ppn.as_bytes()))));
+    group.bench_function("read nodes", |bencher| bencher.iter(|| parse_nodes(black_box(&written.0))));
+    group.bench_function("read ranks", |bencher| bencher.iter(|| parse_ppn(black_box(&written.1))));
+    group.bench_function("read nodes, run together", |bencher| {
+        bencher.iter(|| parse_nodes(black_box(native.0.as_bytes())));
+    });
+    group.bench_function("read ranks, run together", |bencher| {
+        bencher.iter(|| parse_ppn(black_box(native.1.as_bytes())));
+    });
+    group.finish();
 }
 
 /// Look-ups of ranks below `spread`.

@@ -8,7 +8,8 @@ use std::ops::Range;
 
 use xxhash_rust::const_xxh3::xxh3_64;
 
-use crate::model::{Info, KeyRef, Rank, Result, Value, ValueRef, keys};
+use crate::maps;
+use crate::model::{DataType, Info, KeyRef, Rank, Result, Value, ValueRef, keys};
 use crate::qualified;
 
 /// The level at which a value is stored.
@@ -404,6 +405,9 @@ fn find_by_order<'s, S: JobLookup>(
         }
         return look(Realm::Session).or_else(|| look(Realm::Job));
     }
+    if selector.app && key.text() == keys::LOCAL_SIZE.as_bytes() {
+        return look(Realm::App).or_else(|| local_size(store, rank, selector, caller));
+    }
     if selector.node || selector.nodeid.is_some() || selector.hostname.is_some() {
         return look(Realm::Node);
     }
@@ -424,6 +428,31 @@ fn find_by_order<'s, S: JobLookup>(
         None => &[Realm::Job, Realm::Session, Realm::Node, Realm::App],
     };
     order.iter().find_map(|realm| look(*realm))
+}
+
+/// How many processes of an application the node meant has, where the host has not said it: those of its ranks that are of it.
+fn local_size<'s, S: JobLookup>(
+    store: &'s S,
+    rank: Rank,
+    selector: &Selector<'_>,
+    caller: &Caller<'_>,
+) -> Option<ValueRef<'s>> {
+    let app = app_row(store, rank, selector, caller)?;
+    let node = node_row(store, rank, selector, caller)?;
+    let is_of_app = |rank: &u32| {
+        let appnum = proc_number(store, Rank(*rank), PlaceKey::AppNum);
+        appnum.is_some_and(|appnum| store.app_row(appnum) == Some(app))
+    };
+    let count = match store.node_run(node) {
+        Some(ranks) => ranks.filter(is_of_app).count(),
+        None => {
+            let (handle, realms) = store.find_key(&KeyRef::from(keys::LOCAL_PEERS))?;
+            let peers = store.value(Realm::Node, node, handle).filter(|_| realms.has(Realm::Node))?;
+            let peers = maps::parse_ranks(peers.to_value().ok()?.as_text()?).ok()?;
+            peers.iter().filter(|rank| is_of_app(rank)).count()
+        }
+    };
+    Some(ValueRef::Scalar { ty: DataType::UINT32, bits: count as u64 })
 }
 
 /// The number of the job's session.

@@ -11,7 +11,7 @@
  *   await=CODE       waits for an event of this code, for which handlers are registered first of all
  *   pull=NSPACE:RANK takes its output and errors, and says what it took; show=NSPACE:RANK:KEY has the library write them
  *   say=NSPACE:RANK:TEXT has the host say a line for it
- *   input=NSPACE:RANK:TEXT gives it a line; stdin=NSPACE:RANK gives it what the tool is given
+ *   input=NSPACE:RANK:TEXT gives it a line; stdin=NSPACE:RANK gives it what the tool is given, which keep ends: the tool reads it
  *   take=COUNT       waits until so much has been taken, at least; stop ends the last pull, stop=ID another one
  *   serve            becomes a server, too, and makes the environment of a client
  *   again            begins and ends once more within
@@ -227,6 +227,21 @@ static void give_stdin(const char *text)
     free_infos(&infos);
 }
 
+/* From now on what it is given is its own: how many lines there are. */
+static void keep_stdin(void)
+{
+    infos_t infos = { 0 };
+    add(&infos, PMIX_IOF_COMPLETE, value_bool(true));
+    say("complete: %d", PMIx_IOF_push(NULL, 0, NULL, infos.items, infos.count, NULL, NULL));
+    free_infos(&infos);
+    int lines = 0;
+    char byte;
+    while (read(STDIN_FILENO, &byte, 1) == 1) {
+        lines += byte == '\n';
+    }
+    say("kept: %d", lines);
+}
+
 static void serve(const pmix_proc_t *me)
 {
     static pmix_server_module_t module;
@@ -317,6 +332,8 @@ int main(int argc, char **argv)
             give(value);
         } else if (strncmp(word, "stdin=", 6) == 0) {
             give_stdin(value);
+        } else if (strcmp(word, "keep") == 0) {
+            keep_stdin();
         } else if (strncmp(word, "take=", 5) == 0) {
             await_output(atoi(value));
         } else if (strncmp(word, "stop", 4) == 0) {

@@ -1,9 +1,9 @@
 /* What a library makes of the machine, as a host and as its client: a line for each thing that it says.
  *
- *   topology [share] CPUSET...
+ *   topology [share | given] CPUSET...
  *
- * CLIENT_LIBRARY is where the client's library is. HWLOC_SYNTHETIC and HWLOC_XMLFILE name another machine. With share the host tells its client of it, who then is to know
- * it although its environment names none.
+ * CLIENT_LIBRARY is where the client's library is. HWLOC_SYNTHETIC and HWLOC_XMLFILE name another machine. With share the host tells
+ * its client of it, who then is to know it although its environment names none. With given the host brings a topology of its own.
  */
 #include "common.h"
 
@@ -47,6 +47,17 @@ static void *load(const char *who)
     topology.source = copy_text("elsewhere");
     say("%s load from elsewhere fails: %d", who, PMIx_Load_topology(&topology) != PMIX_SUCCESS);
     return topology.topology;
+}
+
+/* A topology of the host's own: two packages of three processors. */
+static void *make_topology(void)
+{
+    int (*init)(void **) = (__typeof__(init)) hwloc("hwloc_topology_init");
+    int (*describe)(void *, const char *) = (__typeof__(describe)) hwloc("hwloc_topology_set_synthetic");
+    int (*finish)(void *) = (__typeof__(finish)) hwloc("hwloc_topology_load");
+    void *topology = NULL;
+    int failed = init(&topology) | describe(topology, "package:2 pu:3") | finish(topology);
+    return failed ? NULL : topology;
 }
 
 static void say_distances(const char *list, pmix_cpuset_t *cpuset)
@@ -173,13 +184,23 @@ int main(int argc, char **argv)
     bool shares = argc > 1 && strcmp(argv[1], "share") == 0;
     infos_t infos = { 0 };
     add(&infos, PMIX_SERVER_SHARE_TOPOLOGY, value_bool(shares));
+    bool gives = argc > 1 && strcmp(argv[1], "given") == 0;
+    pmix_topology_t given = { .source = "hwloc" };
+    if (gives) {
+        given.topology = need(make_topology());
+        pmix_value_t value = { .type = PMIX_TOPO, .data.topo = &given };
+        add(&infos, PMIX_TOPOLOGY2, value);
+    }
     pmix_status_t status = PMIx_server_init(&module, infos.items, infos.count);
     if (status != PMIX_SUCCESS) {
         say("init: %d", status);
         return 1;
     }
-    load("host");
-    for (int i = 1 + shares; i < argc; i++) {
+    void *loaded = load("host");
+    if (gives) {
+        say("given: the same %d", loaded == given.topology);
+    }
+    for (int i = 1 + shares + gives; i < argc; i++) {
         say_cpuset(argv[i]);
     }
     say_distances("own", NULL);

@@ -3,8 +3,10 @@
 //! `PMIX_TEST_PEERS` may name stock libraries of other releases, which are then asked as well.
 
 use std::collections::HashSet;
-use std::iter;
+use std::process::Command;
+use std::{env, fs, iter};
 
+use pmix_dstore::maps::{generate_ppn, generate_regex, parse_nodes, parse_ppn};
 use pmix_tests::registry::{self, bytes, success, text};
 use pmix_tests::{Library, Random, times};
 
@@ -166,4 +168,54 @@ fn large_maps_are_read_by_both() {
             assert!(read(reader, &written, &layouts)[0] == nodes, "{writer:?} to {reader:?}, ranges {ranges}");
         }
     }
+}
+
+/// Says, in this program's own processes, of how many nodes maps are to be written and read, and nothing else done.
+const COUNTED: &str = "PMIX_TEST_MAP_NODES";
+
+/// Writes and reads the maps of a job in each form that needs no compressor.
+fn write_and_read(count: u32) {
+    let nodes: Layout =
+        (0..count).map(|node| (format!("nid{node:06}"), (node * 16..(node + 1) * 16).collect())).collect();
+    for ranges in [false, true] {
+        let (names, ranks) = texts(&nodes, ranges);
+        let run_together = (format!("pmix[nid[6:0-{}]]", count - 1), format!("pmix[{ranks}]"));
+        let written = (generate_regex(names.as_bytes()), generate_ppn(ranks.as_bytes()));
+        for (names, ranks) in [
+            (written.0.expect("a node map"), written.1.expect("a process map")),
+            (run_together.0.into_bytes(), run_together.1.into_bytes()),
+        ] {
+            let (names, ranks) = (parse_nodes(&names).expect("a node map"), parse_ppn(&ranks).expect("a process map"));
+            let found = iter::zip(names, ranks);
+            assert!(found.eq(nodes.iter().map(|(name, ranks)| (name.clone().into_bytes(), ranks.clone()))));
+        }
+    }
+}
+
+/// Four times the map is four times the work, in instructions as callgrind counts them: what the second step adds is compared
+/// with what the first one does, so that the rest of a process does not count.
+#[test]
+fn work_grows_as_the_map_does() {
+    if let Some(count) = env::var(COUNTED).ok().and_then(|count| count.parse().ok()) {
+        return write_and_read(count);
+    }
+    let own = tempfile::tempdir().expect("a directory");
+    let instructions = |nodes: u32| -> i64 {
+        let file = own.path().join(nodes.to_string());
+        let ended = Command::new("valgrind")
+            .args(["-q", "--tool=callgrind"])
+            .arg(format!("--callgrind-out-file={}", file.display()))
+            .arg(env::current_exe().expect("this program"))
+            .args(["--exact", "work_grows_as_the_map_does"])
+            .env(COUNTED, nodes.to_string())
+            .output()
+            .expect("valgrind is there");
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+        let text = fs::read_to_string(file).expect("counts");
+        let total = text.lines().find_map(|line| line.strip_prefix("summary:")).expect("a sum");
+        total.trim().parse().expect("a number")
+    };
+    let [small, middle, large] = [64, 256, 1024].map(instructions);
+    let (first, second) = (middle - small, large - middle);
+    assert!(first > 100_000 && second < 5 * first, "{small}, {middle}, {large}");
 }

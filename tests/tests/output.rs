@@ -123,6 +123,25 @@ fn a_tool_collects_its_input() {
     }
 }
 
+/// What comes after the end of collecting is the tool's own: it is written when the tool has said so.
+#[test]
+fn a_tool_keeps_its_input_again() {
+    const LINES: usize = 20;
+    let traces = Traces::begin();
+    let (directory, program) = (Library::ours().directory(), program("tool"));
+    let line = format!(
+        "go=$PMIX_SYSTEM_TMPDIR/go; mkfifo $go; {{ echo first; read line <$go; for line in $(seq {LINES}); do echo own; done; }} | \
+         LD_LIBRARY_PATH={} {} --pid $PPID pull=test-job:0 stdin=test-job:0 take=1 keep | \
+         while read line; do echo \"$line\"; case \"$line\" in *complete*) echo >$go ;; esac; done; rm $go",
+        directory.display(),
+        program.display()
+    );
+    let ended = beside_host(Library::ours(), &traces, "--tools name", &line);
+    assert_eq!(taken(&ended), ["of 2 from test-job:0: first"], "{ended}");
+    assert_eq!(lines(&ended, "complete: "), ["complete: -157"], "{ended}");
+    assert_eq!(lines(&ended, "kept: "), [format!("kept: {LINES}")], "{ended}");
+}
+
 #[test]
 fn a_tool_becomes_a_server() {
     let ended = tool(Library::ours(), Library::ours(), "serve get=test-job:4294967294:pmix.job.size");

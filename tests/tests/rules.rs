@@ -199,6 +199,37 @@ fn jobs_are_of_sessions() {
     ));
 }
 
+/// How many processes of an application a node has: of the caller's and of others, where nobody has registered it.
+#[test]
+fn an_application_has_a_size_on_each_node() {
+    let app = |appnum: u32, ranks: &[u32]| {
+        let procs = ranks.iter().map(|rank| format!("pmix.pdata ( pmix.rank rank {rank} ) ")).collect::<String>();
+        format!("pmix.app.arr ( pmix.appnum uint32 {appnum} {procs})")
+    };
+    let (five, nine) = (app(5, &[0, 1, 2]), app(9, &[3, 4]));
+    told(&format!(
+        "
+        register job 1 pmix.nmap string node0%2Cnode1 pmix.pmap string 0%2C2%2C3%3B1%2C4 {five} {nine}
+        register told 1 pmix.nmap string node0%2Cnode1 pmix.pmap string 0%3B1 \\
+            pmix.app.arr ( pmix.appnum uint32 0 pmix.local.size uint32 7 )
+        client job 0
+        rank job 0
+        get job 4294967294 pmix.local.size {OPTIONAL} => uint32 3 status 0
+        get job 4294967294 pmix.local.size {OPTIONAL} pmix.app.info bool 1 => uint32 2 status 0
+        get job 0 pmix.local.size {OPTIONAL} pmix.app.info bool 1 => uint32 2 status 0
+        get job 4294967294 pmix.local.size {OPTIONAL} pmix.app.info bool 1 pmix.appnum uint32 5 => uint32 2 status 0
+        get job 4294967294 pmix.local.size {OPTIONAL} pmix.app.info bool 1 pmix.appnum uint32 9 => uint32 1 status 0
+        get job 4294967294 pmix.local.size {OPTIONAL} pmix.app.info bool 1 pmix.appnum uint32 6 => {NOT_FOUND}
+        // Of another node.
+        get job 4294967294 pmix.local.size {OPTIONAL} pmix.app.info bool 1 pmix.appnum uint32 5 pmix.hname string node1 => uint32 1 status 0
+        get job 4294967294 pmix.local.size {OPTIONAL} pmix.hname string node1 => uint32 2 status 0
+        // What the host says of it counts.
+        get told 4294967294 pmix.local.size pmix.app.info bool 1 pmix.appnum uint32 0 => uint32 7 status 0
+        end
+        "
+    ));
+}
+
 #[test]
 fn a_get_without_a_key_gives_all_there_is() {
     let job = "pmix.ssn.arr ( pmix.session.id uint32 7 ) pmix.job.arr ( pmix.nmap string node0 pmix.pmap string 0%2C1 \\

@@ -57,6 +57,16 @@ fn clients_are_told_of_the_machine() {
     }
 }
 
+/// A host that has one gives it to its server, and gets it from there.
+#[test]
+fn a_host_brings_its_own_topology() {
+    for pair in [Pair::stock(), Pair { server: Library::ours(), ranks: Library::ours() }] {
+        let ended = run(pair, None, "given");
+        assert_eq!(ended.count("host levels: 1 2 6"), 1, "{pair}: {ended}");
+        assert_eq!(ended.count("given: the same 1"), 1, "{pair}: {ended}");
+    }
+}
+
 /// Nobody who does not ask for it has hwloc in its memory.
 #[test]
 fn hwloc_is_not_loaded_unasked() {

@@ -27,10 +27,25 @@ pub(super) fn write(nodes: &[Vec<u32>]) -> Result<Vec<u8>> {
         text.extend((node > 0).then_some(b';'));
         for (turn, rank) in ranks.iter().enumerate() {
             text.extend((turn > 0).then_some(b','));
-            text.extend_from_slice(rank.to_string().as_bytes());
+            write_number(&mut text, *rank);
         }
     }
     Ok(text)
+}
+
+/// A process map has as many of them as a job has ranks.
+fn write_number(text: &mut Vec<u8>, mut number: u32) {
+    let mut digits = [0; 10];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    text.extend_from_slice(&digits[at..]);
 }
 
 /// The ranks of one node, which are counted with those before.
