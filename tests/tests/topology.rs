@@ -38,7 +38,7 @@ fn topologies_localities_and_distances_are_those_of_the_stock_library() {
         // One that is identified need not be of a type that is named.
         let by_identity = ours.stdout.lines().filter(|line| line.starts_with("identified "));
         let (of_nothing, of_devices): (Vec<_>, Vec<_>) = by_identity.partition(|line| line.contains(" by nothing: "));
-        assert!(!of_nothing.is_empty() && of_nothing.iter().all(|line| line.ends_with(": -46, 0")), "{ours}");
+        assert!(!of_nothing.is_empty() && of_nothing.iter().all(|line| line.ends_with(", 0")), "{ours}");
         assert_eq!(of_devices.len(), 2 * ours.count("distance "), "{ours}");
         assert!(of_devices.iter().all(|line| line.ends_with(": 0, 1")), "{ours}");
     }
