@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let nspace = Nspace::new("bench")?;
     let job = job(&nspace)?;
     let keys: Vec<Key> = (0..8).map(|index| Key::new(format!("btl.endpoint.{index}"))).collect::<Result<_, _>>()?;
-    let values: Vec<Value> = (0..8).map(|index| Value::ByteObject(vec![index; 64])).collect();
+    let values: Vec<Value> = (0..8).map(|index| Value::ByteObject(vec![index; 64].into())).collect();
     let modex = || {
         let mut builder = ModexBuilder::new(nspace.clone());
         for rank in 0..RANKS {

@@ -27,7 +27,7 @@ fn main() -> Result<()> {
 
     client.put(Scope::Global, "rank-number".into(), Value::Uint32(me.rank.0))?;
     client.put(Scope::Local, "rank-text".into(), Value::string(format!("text of {}", me.rank)))?;
-    client.put(Scope::Remote, "rank-far".into(), Value::ByteObject(vec![1, 2, 3]))?;
+    client.put(Scope::Remote, "rank-far".into(), Value::ByteObject(vec![1, 2, 3].into()))?;
     client.commit()?;
     let collect = || vec![Info::new(keys::COLLECT_DATA, Value::Bool(true))];
     client.fence(&[], collect()).wait()?;

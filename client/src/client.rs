@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use pmix_dstore::codec::Packer;
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Info, Key, NSPACE_LEN_MAX, Proc, Rank, Result, Scope, Status, Value, keys};
+use pmix_dstore::pieces::Pieces;
 use pmix_dstore::room;
 use pmix_dstore::segment::{AttachError, Directory, NamespaceView};
 
@@ -370,8 +371,8 @@ impl Inner {
         self.status_to(self.encode(request)?, deadline)
     }
 
-    fn status_to(&self, payload: Vec<u8>, deadline: Option<Instant>) -> Result<()> {
-        let reply = self.link.request_wait(payload, deadline)?;
+    fn status_to(&self, payload: impl Into<Pieces>, deadline: Option<Instant>) -> Result<()> {
+        let reply = self.link.request_wait(payload.into(), deadline)?;
         outcome(self.decode::<StatusReply>(&reply)?.status)
     }
 
@@ -465,7 +466,7 @@ fn without_segments(me: &Proc, error: &AttachError) {
 /// Asks for all that the server knows of the own job.
 pub(crate) fn job_info(channel: &dyn Link, me: &Proc, deadline: Instant) -> Result<JobData> {
     let request = Request::JobInfo.encode(channel.dialect(), channel.server_version())?;
-    let payload = channel.request_wait(request, Some(deadline))?;
+    let payload = channel.request_wait(request.into(), Some(deadline))?;
     let job = jobinfo::decode(channel.dialect(), &payload)?;
     if job.nspace == me.nspace { Ok(job) } else { Err(Status::ERR_INVALID_NAMESPACE) }
 }

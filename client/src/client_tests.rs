@@ -7,6 +7,7 @@ use std::thread;
 use pmix_dstore::codec::{BufferType, Dialect, Module};
 use pmix_dstore::job::{JobData, Node};
 use pmix_dstore::model::{DataType, Kval, Nspace};
+use pmix_dstore::pieces::Pieces;
 use pmix_dstore::rules::Selector;
 
 use super::*;
@@ -39,8 +40,8 @@ impl Link for Script {
         self.callbacks.send(Box::new(move || reply(answer))).unwrap();
     }
 
-    fn request_wait(&self, payload: Vec<u8>, _deadline: Option<Instant>) -> Result<Vec<u8>> {
-        self.take(&payload)
+    fn request_wait(&self, payload: Pieces, _deadline: Option<Instant>) -> Result<Vec<u8>> {
+        self.take(&payload.into_bytes()?)
     }
 
     fn send(&self, payload: Vec<u8>) -> Result<()> {
@@ -363,7 +364,7 @@ fn nobody_is_asked_to_refresh_what_is_ones_own() {
 #[test]
 fn compressed_strings_are_expanded() {
     let stage = stage();
-    let compressed = Value::CompressedString(pmix_dstore::codec::compress(&[b'x'; 5000]).unwrap());
+    let compressed = Value::CompressedString(pmix_dstore::codec::compress(&[b'x'; 5000]).unwrap().into());
     // Our own packer would expand it for a client of this release; a server of another make need not.
     let reply = GetReply {
         status: Status::SUCCESS,

@@ -74,17 +74,23 @@ impl Puts {
         Ok(())
     }
 
-    /// What to send: everything, as released servers expect at each commit, or only what is new.
+    /// What to send: everything, as released servers expect at each commit, once for each kind of readers; or only what is
+    /// new, each value once.
     ///
     /// # Errors
     /// `NOMEM`.
     pub fn parts(&self, only_new: bool) -> Result<Parts<'_>> {
         let mut parts = Parts::new();
-        for (scope, belongs) in
-            [(Scope::Local, Scope::is_local as fn(Scope) -> bool), (Scope::Remote, Scope::is_remote)]
-        {
+        let scopes: &[Scope] =
+            if only_new { &[Scope::Local, Scope::Remote, Scope::Global] } else { &[Scope::Local, Scope::Remote] };
+        for scope in scopes.iter().copied() {
+            let belongs = |put: &&Put| match scope {
+                _ if only_new => put.is_new && put.scope == scope,
+                Scope::Local => put.scope.is_local(),
+                _ => put.scope.is_remote(),
+            };
             let mut part = Vec::new();
-            for put in self.puts.iter().filter(|put| belongs(put.scope) && (put.is_new || !only_new)) {
+            for put in self.puts.iter().filter(belongs) {
                 room::push(&mut part, (&put.key, &*put.value))?;
             }
             if !part.is_empty() {
@@ -126,7 +132,8 @@ mod tests {
         let expected =
             vec![(Scope::Local, vec!["g".to_string(), "l".into()]), (Scope::Remote, vec!["r".into(), "g".into()])];
         assert_eq!(keys(&puts, false), expected);
-        assert_eq!(keys(&puts, true), expected);
+        let once = [(Scope::Local, "l"), (Scope::Remote, "r"), (Scope::Global, "g")];
+        assert_eq!(keys(&puts, true), once.map(|(scope, key)| (scope, vec![key.to_string()])), "each value once");
     }
 
     #[test]

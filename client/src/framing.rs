@@ -5,17 +5,22 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use nix::errno::Errno;
-use nix::sys::socket::{MsgFlags, recv, sendmsg};
+use nix::sys::socket::{MsgFlags, sendmsg};
 use pmix_dstore::model::Result;
+use pmix_dstore::pieces::Pieces;
 use pmix_dstore::room;
 
 use crate::wire::Header;
 
 /// Bytes that are asked from a socket at once.
 pub const CHUNK_LEN: usize = 64 * 1024;
+
+/// So many pieces of a message are handed to the system at once.
+const PARTS_MAX: usize = 64;
 
 /// A message as it came.
 #[derive(Debug, PartialEq)]
@@ -54,6 +59,40 @@ impl Partial {
         self.left -= own.len();
         rest
     }
+
+    /// Room for bytes that belong to the payload: as many as have come, at least a chunk. None where there is none, and for a
+    /// payload that is passed over.
+    fn room(&mut self) -> Option<&mut [MaybeUninit<u8>]> {
+        let payload = self.payload.as_mut().ok()?;
+        if payload.capacity() - payload.len() < CHUNK_LEN {
+            let wanted = self.left.min(payload.len().max(CHUNK_LEN));
+            room::reserve_exact(payload, wanted).ok()?;
+        }
+        let room = payload.spare_capacity_mut();
+        let len = room.len().min(self.left);
+        Some(&mut room[..len])
+    }
+
+    /// So many bytes have been written into the [`Partial::room`].
+    fn took(&mut self, len: usize) {
+        if let Ok(payload) = &mut self.payload {
+            // SAFETY: `len` bytes behind the last one have been written, and there was room for them.
+            unsafe { payload.set_len(payload.len() + len) };
+            self.left -= len;
+        }
+    }
+}
+
+/// Receives what the socket has, without waiting: how many bytes that were.
+fn receive(socket: BorrowedFd<'_>, room: &mut [MaybeUninit<u8>]) -> nix::Result<usize> {
+    loop {
+        // SAFETY: the system writes into the room, no more than it holds.
+        let len = unsafe { libc::recv(socket.as_raw_fd(), room.as_mut_ptr().cast(), room.len(), libc::MSG_DONTWAIT) };
+        match Errno::result(len) {
+            Err(Errno::EINTR) => {}
+            other => return other.map(|len| len as usize),
+        }
+    }
 }
 
 /// Cuts what comes from a socket into messages.
@@ -72,21 +111,23 @@ impl Frames {
         Frames::default()
     }
 
-    /// Takes what the socket has, as much as `chunk` holds at most and without waiting: how many bytes that were.
+    /// Takes what the socket has, as much as `chunk` or the message that is under way has room for and without waiting: how many
+    /// bytes that were.
     ///
     /// # Errors
     /// What the socket says, `EAGAIN` among it. No bytes mean that the peer has closed.
     pub fn fill(&mut self, socket: BorrowedFd<'_>, chunk: &mut [u8]) -> nix::Result<usize> {
-        loop {
-            match recv(socket.as_raw_fd(), chunk, MsgFlags::MSG_DONTWAIT) {
-                Err(Errno::EINTR) => {}
-                Err(error) => return Err(error),
-                Ok(len) => {
-                    self.take_in(&chunk[..len]);
-                    return Ok(len);
-                }
-            }
+        if let Some(partial) = self.partial.as_mut().filter(|partial| partial.left >= CHUNK_LEN)
+            && let Some(room) = partial.room()
+        {
+            let len = receive(socket, room)?;
+            partial.took(len);
+            return Ok(len);
         }
+        // SAFETY: initialised bytes may be seen as such that need not be, and the system writes nothing but bytes.
+        let len = receive(socket, unsafe { &mut *(chunk as *mut [u8] as *mut [MaybeUninit<u8>]) })?;
+        self.take_in(&chunk[..len]);
+        Ok(len)
     }
 
     fn take_in(&mut self, bytes: &[u8]) {
@@ -137,7 +178,17 @@ struct Outgoing {
     head: [u8; Header::LEN],
     /// Bytes of the header: a handshake's answer has none.
     head_len: usize,
-    payload: Vec<u8>,
+    payload: Pieces,
+}
+
+impl Outgoing {
+    /// The pieces behind the first `sent` bytes, as many as there is room for: how many these are.
+    fn rest<'a>(&'a self, sent: usize, parts: &mut [IoSlice<'a>; PARTS_MAX]) -> usize {
+        let head = self.head[..self.head_len].get(sent..).unwrap_or_default();
+        let payload = self.payload.slices_from(sent.saturating_sub(self.head_len));
+        let pieces = std::iter::once(head).chain(payload).filter(|piece| !piece.is_empty());
+        parts.iter_mut().zip(pieces).map(|(part, piece)| *part = IoSlice::new(piece)).count()
+    }
 }
 
 /// Messages that wait to be written, the first of them perhaps in part.
@@ -152,13 +203,13 @@ pub struct Outbox {
 
 impl Outbox {
     /// Adds a message. The header's length must be that of the payload.
-    pub fn push(&mut self, header: Header, payload: Vec<u8>) {
-        self.add(Outgoing { head: header.encode(), head_len: Header::LEN, payload });
+    pub fn push(&mut self, header: Header, payload: impl Into<Pieces>) {
+        self.add(Outgoing { head: header.encode(), head_len: Header::LEN, payload: payload.into() });
     }
 
     /// Adds bytes that are no message.
     pub fn push_bare(&mut self, bytes: Vec<u8>) {
-        self.add(Outgoing { head: [0; Header::LEN], head_len: 0, payload: bytes });
+        self.add(Outgoing { head: [0; Header::LEN], head_len: 0, payload: bytes.into() });
     }
 
     fn add(&mut self, message: Outgoing) {
@@ -187,19 +238,19 @@ impl Outbox {
     /// What the socket says, `EAGAIN` among it.
     pub fn write(&mut self, socket: BorrowedFd<'_>) -> nix::Result<usize> {
         let Some(first) = self.messages.front() else { return Ok(0) };
-        let head = first.head[..first.head_len].get(self.sent..).unwrap_or_default();
-        let payload = &first.payload[self.sent.saturating_sub(first.head_len)..];
-        let parts = [IoSlice::new(head), IoSlice::new(payload)];
+        let whole = first.head_len + first.payload.len();
+        let mut parts = [IoSlice::new(&[]); PARTS_MAX];
+        let count = first.rest(self.sent, &mut parts);
         let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
         let len = loop {
-            match sendmsg::<()>(socket.as_raw_fd(), &parts, &[], flags, None) {
+            match sendmsg::<()>(socket.as_raw_fd(), &parts[..count], &[], flags, None) {
                 Err(Errno::EINTR) => {}
                 other => break other?,
             }
         };
         self.queued -= len;
         self.sent += len;
-        if self.sent == first.head_len + first.payload.len() {
+        if self.sent == whole {
             self.messages.pop_front();
             self.sent = 0;
         }
@@ -271,6 +322,33 @@ mod tests {
         let refused = Frame { tag: 101, len: CHUNK_LEN as u32, payload: Err(Status::ERR_NOMEM) };
         assert_eq!(frames.next(u32::MAX), Ok(Some(refused)));
         assert_eq!(all(&mut frames), [(102, vec![2])]);
+    }
+
+    #[test]
+    fn a_message_in_pieces_arrives_in_one() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut payload = Pieces::new();
+        for index in 0..1000 {
+            payload.push(&vec![index as u8; 3000].into()).unwrap();
+            payload.own().push(7);
+        }
+        let sent = payload.clone().into_bytes().unwrap();
+        let mut outbox = Outbox::default();
+        outbox.push(header(101, sent.len()), payload);
+        outbox.push(header(102, 1), vec![8]);
+        let (mut frames, mut chunk) = (Frames::new(), vec![0; CHUNK_LEN]);
+        let mut received = Vec::new();
+        while received.len() < 2 {
+            match outbox.write(ours.as_fd()) {
+                Ok(_) | Err(Errno::EAGAIN) => {}
+                Err(error) => panic!("{error}"),
+            }
+            while frames.fill(theirs.as_fd(), &mut chunk).is_ok() {
+                received.extend(all(&mut frames));
+            }
+        }
+        assert!(outbox.is_empty());
+        assert!(received == [(101, sent), (102, vec![8])]);
     }
 
     #[test]

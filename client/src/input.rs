@@ -180,7 +180,7 @@ impl Inner {
             let request = Info::copies(directives).and_then(|infos| {
                 self.encode(&Request::IoPush { targets: targets.to_vec(), infos, data: Some(piece) })
             });
-            let taken = request.and_then(|request| self.link.request_wait(request, None));
+            let taken = request.and_then(|request| self.link.request_wait(request.into(), None));
             match taken.and_then(|reply| done(self, self.decode(&reply)?)) {
                 Ok(()) => {}
                 // It was taken; no more until a server says so.

@@ -6,6 +6,7 @@ use std::time::Instant;
 use pmix_dstore::codec::Dialect;
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::Result;
+use pmix_dstore::pieces::Pieces;
 
 use crate::wire::Version;
 
@@ -27,7 +28,7 @@ pub trait Link: Send + Sync {
     ///
     /// # Errors
     /// `ERR_LOST_CONNECTION`, `ERR_TIMEOUT` after the deadline, `ERR_UNREACH` after [`Link::close`] or in a forked child.
-    fn request_wait(&self, payload: Vec<u8>, deadline: Option<Instant>) -> Result<Vec<u8>>;
+    fn request_wait(&self, payload: Pieces, deadline: Option<Instant>) -> Result<Vec<u8>>;
 
     /// Sends a message that has no reply.
     ///

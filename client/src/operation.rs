@@ -54,7 +54,7 @@ impl<T: Send + 'static> Operation<T> {
     pub fn wait(self) -> Result<T> {
         match self.plan {
             Plan::Ready(result) => result,
-            Plan::Ask { payload, timeout, finish } => finish(self.link.request_wait(payload, deadline(timeout))),
+            Plan::Ask { payload, timeout, finish } => finish(self.link.request_wait(payload.into(), deadline(timeout))),
         }
     }
 

@@ -267,7 +267,7 @@ impl Inner {
             return self.answer_alone(&question, take);
         }
         self.tell_of_damage();
-        let reply = self.link.request_wait(question.payload(self)?, deadline(request.options.timeout));
+        let reply = self.link.request_wait(question.payload(self)?.into(), deadline(request.options.timeout));
         self.answer(&question, reply, take)
     }
 

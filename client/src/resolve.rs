@@ -217,7 +217,7 @@ impl Inner {
         let name = node.map(CString::new).transpose().map_err(|_| Status::ERR_BAD_PARAM)?;
         if self.link.server_version() >= RESOLVES_PEERS {
             let request = Request::ResolvePeers { node: name, nspace: Some(nspace.clone()) };
-            let reply: PeersReply = self.decode(&self.link.request_wait(self.encode(&request)?, None)?)?;
+            let reply: PeersReply = self.decode(&self.link.request_wait(self.encode(&request)?.into(), None)?)?;
             return reply.status.ok().map(|()| reply.procs.unwrap_or_default());
         }
         let infos = || {
@@ -244,7 +244,7 @@ impl Inner {
     fn ask_nodes(&self, nspace: &Nspace) -> Result<Option<Vec<u8>>> {
         if self.link.server_version() >= RESOLVES_NODES {
             let request = Request::ResolveNodes { nspace: Some(nspace.clone()) };
-            let reply: NodesReply = self.decode(&self.link.request_wait(self.encode(&request)?, None)?)?;
+            let reply: NodesReply = self.decode(&self.link.request_wait(self.encode(&request)?.into(), None)?)?;
             return reply.status.ok().map(|()| reply.nodes.map(CString::into_bytes));
         }
         let list = self.ask_for(nspace, Rank::WILDCARD, Vec::new(), keys::NODE_LIST)?;
@@ -254,7 +254,7 @@ impl Inner {
     /// A value that the server has of a job; one that is not there is of a job that the server does not know.
     fn ask_for(&self, nspace: &Nspace, rank: Rank, infos: Vec<Info>, key: &'static str) -> Result<Value> {
         let request = Request::Get { nspace: nspace.clone(), rank, infos, key: Some(Key::from(key)) };
-        let reply: GetReply = self.decode(&self.link.request_wait(self.encode(&request)?, None)?)?;
+        let reply: GetReply = self.decode(&self.link.request_wait(self.encode(&request)?.into(), None)?)?;
         match reply.status {
             // So says a server, or a host that cannot ask others.
             Status::ERR_NOT_FOUND | Status::ERR_NOT_SUPPORTED => return Err(Status::ERR_INVALID_NAMESPACE),

@@ -7,6 +7,7 @@
 //! * [`qualified`]: several values under one key, told apart by qualifiers.
 //! * [`rules`]: which realm answers a `PMIx_Get`.
 //! * [`modex`]: what the ranks of a job published.
+//! * [`pieces`]: messages and segments whose large values stay where they are.
 //! * [`segment`]: both of these as position-independent files that every process of a node maps.
 //! * [`room`]: memory that may not be there.
 //!
@@ -17,6 +18,7 @@ pub mod job;
 pub mod maps;
 pub mod model;
 pub mod modex;
+pub mod pieces;
 pub mod qualified;
 pub mod room;
 pub mod rules;

@@ -48,11 +48,14 @@ fn again(len: usize, allocate: impl FnOnce() -> *mut u8) -> *mut u8 {
     if len <= SMALL_MAX && RESERVE.give_up() { allocate() } else { ptr::null_mut() }
 }
 
-/// Asks for huge pages for a large block that is not filled yet. What is not whole huge pages is left alone, and so is a
-/// system that does not want them.
+/// Asks for huge pages for a block that is not filled yet, where it is large. What is not whole huge pages is left alone, and
+/// so is a system that does not want them.
 #[cold]
 #[inline(never)]
-fn advise(block: *mut u8, len: usize) {
+pub fn advise(block: *mut u8, len: usize) {
+    if len < HUGE_MIN {
+        return;
+    }
     let first = block.addr().next_multiple_of(HUGE_PAGE);
     let end = (block.addr() + len) / HUGE_PAGE * HUGE_PAGE;
     if end > first {

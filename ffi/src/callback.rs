@@ -144,7 +144,7 @@ impl Callback<pmix_credential_cbfunc_t> {
     pub fn call(self, result: Result<(Vec<u8>, Vec<Info>)>) {
         let Some(function) = self.function else { return };
         let arrays = result.and_then(|(credential, infos)| {
-            Ok((CArray::<pmix_byte_object_t>::new(&[credential])?, CArray::<pmix_info_t>::new(&infos)?))
+            Ok((CArray::<pmix_byte_object_t>::new(&[credential.into()])?, CArray::<pmix_info_t>::new(&infos)?))
         });
         let status = code(arrays.as_ref().map_err(|status| *status));
         let (credential, infos) = arrays.unwrap_or_default();

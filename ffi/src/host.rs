@@ -12,7 +12,8 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
 
-use pmix_dstore::model::{App, Info, Key, Nspace, Pdata, Proc, Query, Result, Status};
+use pmix_dstore::model::{App, Bytes, Info, Key, Nspace, Pdata, Proc, Query, Result, Status};
+use pmix_dstore::pieces::Pieces;
 use pmix_dstore::room;
 use pmix_server::{Completion, Credential, GroupOperation, Host};
 
@@ -197,11 +198,11 @@ impl Host for CHost {
         })
     }
 
-    fn fence_nb(&self, procs: &[Proc], infos: &[Info], data: Vec<u8>, done: Completion<(Status, Vec<u8>)>) -> Status {
+    fn fence_nb(&self, procs: &[Proc], infos: &[Info], data: Pieces, done: Completion<(Status, Vec<u8>)>) -> Status {
         // The blob is handed over: hosts free it when they are through with it. So it is made last, for a host that is there.
         let arguments = || {
             let (procs, infos) = (Procs::new(procs)?, Infos::new(infos)?);
-            Ok((procs, infos, crate::memory::copy_bytes(&data)?.expose_provenance()))
+            Ok((procs, infos, crate::memory::copy_pieces(&data)?.expose_provenance()))
         };
         upcall!(self.fence_nb, done, arguments(), |function, args, cbdata| {
             let (procs, infos, blob) = &*args;
@@ -412,7 +413,7 @@ impl Host for CHost {
         done: Completion<(Status, Vec<Info>)>,
     ) -> Status {
         let arguments = || {
-            let credential = one::<pmix_byte_object_t>(&room::copy(credential)?)?;
+            let credential = one::<pmix_byte_object_t>(&Bytes::copy_of(credential)?)?;
             Ok((one::<pmix_proc_t>(proc)?, credential, Infos::new(infos)?))
         };
         upcall!(self.validate_credential, done, arguments(), |function, args, cbdata| {
@@ -439,7 +440,7 @@ impl Host for CHost {
         done: Completion<Status>,
     ) -> Status {
         let arguments = || {
-            let data = data.map(|data| one::<pmix_byte_object_t>(&room::copy(data)?)).transpose()?;
+            let data = data.map(|data| one::<pmix_byte_object_t>(&Bytes::copy_of(data)?)).transpose()?;
             Ok((one::<pmix_proc_t>(source)?, Procs::new(targets)?, Infos::new(infos)?, data))
         };
         upcall!(self.push_stdin, done, arguments(), |function, args, cbdata| {
@@ -576,7 +577,8 @@ unsafe extern "C" fn credential_done(
     guard("a host's answer", || {
         // SAFETY: the host's credential and infos stay until this returns.
         let read = || unsafe {
-            let credential = if credential.is_null() { Vec::new() } else { pmix_byte_object_t::read(credential)? };
+            let credential =
+                if credential.is_null() { Vec::new() } else { pmix_byte_object_t::read(credential)?.into_vec()? };
             Ok((credential, read_or_none(info, ninfo)?))
         };
         answer(cbdata, combined(status, read()));

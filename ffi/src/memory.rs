@@ -4,6 +4,8 @@ use std::ffi::{CStr, CString, c_char};
 use std::ptr;
 
 use pmix_dstore::model::{Result, Status};
+use pmix_dstore::pieces::{Pieces, Slices};
+use pmix_dstore::room;
 
 /// Room for `count` zeroed objects; NULL for none.
 ///
@@ -48,6 +50,27 @@ pub fn copy_bytes(bytes: &[u8]) -> Result<*mut c_char> {
         return Ok(ptr::null_mut());
     }
     copy_with_tail(bytes, 0)
+}
+
+/// A copy of bytes in pieces, which has to be freed in one; NULL for none.
+///
+/// # Errors
+/// `NOMEM`.
+pub fn copy_pieces(pieces: &Pieces) -> Result<*mut c_char> {
+    if pieces.is_empty() {
+        return Ok(ptr::null_mut());
+    }
+    let memory = reserve_many::<u8>(pieces.len())?;
+    room::advise(memory, pieces.len());
+    let mut at = memory;
+    for slice in pieces.slices() {
+        // SAFETY: the new block has room for all slices one behind the other, and nobody else knows it.
+        unsafe {
+            ptr::copy_nonoverlapping(slice.as_ptr(), at, slice.len());
+            at = at.add(slice.len());
+        }
+    }
+    Ok(memory.cast())
 }
 
 /// A copy of a string with its NUL.

@@ -258,7 +258,7 @@ mod tests {
             Value::string(""),
             Value::String(None),
             Value::string("text"),
-            Value::ByteObject(b"text\0".to_vec()),
+            Value::ByteObject(b"text\0".to_vec().into()),
             proc,
         ];
         let pinned = Pinned::default();

@@ -18,7 +18,7 @@ fn empty() -> pmix_data_buffer_t {
 
 fn bytes(buffer: &pmix_data_buffer_t) -> Vec<u8> {
     // SAFETY: a buffer of this test.
-    unsafe { pmix_data_buffer_t::read(buffer) }.unwrap()
+    unsafe { pmix_data_buffer_t::read(buffer) }.unwrap().to_vec()
 }
 
 fn pack<T>(buffer: &mut pmix_data_buffer_t, items: &[T], ty: DataType) -> i32 {
@@ -63,7 +63,7 @@ fn objects_are_packed_as_by_the_stock_library() {
         assert_eq!(PMIx_Data_unload(&mut copy, &mut payload), 0);
         assert_eq!((payload.size, copy.base_ptr), (20, ptr::null_mut()));
         assert_eq!(PMIx_Data_embed(&mut copy, &payload), 0);
-        assert_eq!(bytes(&copy), pmix_byte_object_t::read(&payload).unwrap());
+        assert_eq!(bytes(&copy), pmix_byte_object_t::read(&payload).unwrap().to_vec());
         assert_eq!(PMIx_Data_load(&mut copy, &mut payload), 0);
         assert_eq!((copy.bytes_used, payload.size), (20, 0));
 

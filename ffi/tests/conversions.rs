@@ -58,12 +58,12 @@ fn values() -> Vec<Value> {
         Value::Rank(Rank::WILDCARD),
         Value::Proc(proc(3)),
         Value::ProcNspace(Nspace::new("n".repeat(255)).unwrap()),
-        Value::ByteObject(vec![0, 1, 2]),
-        Value::ByteObject(Vec::new()),
-        Value::CompressedString(vec![1]),
-        Value::CompressedByteObject(vec![2]),
-        Value::Regex(b"raw:a,b\0".to_vec()),
-        Value::DataBuffer(vec![7; 9]),
+        Value::ByteObject(vec![0, 1, 2].into()),
+        Value::ByteObject(Vec::new().into()),
+        Value::CompressedString(vec![1].into()),
+        Value::CompressedByteObject(vec![2].into()),
+        Value::Regex(b"raw:a,b\0".to_vec().into()),
+        Value::DataBuffer(vec![7; 9].into()),
         Value::Pointer(0x1234),
         Value::Envar(Envar { name: c("PATH"), value: c("/bin"), separator: b':' }),
         Value::ProcInfo(Box::new(ProcInfo {
@@ -298,7 +298,7 @@ fn maps_are_loaded_from_their_text() {
         unsafe {
             let mut loaded: pmix_value_t = std::mem::zeroed();
             assert_eq!(PMIx_Value_load(&raw mut loaded, map.as_ptr().cast(), DataType::REGEX.0), 0);
-            assert_eq!(pmix_value_t::read(&raw const loaded).unwrap(), Value::Regex(map[..len].to_vec()));
+            assert_eq!(pmix_value_t::read(&raw const loaded).unwrap(), Value::Regex(map[..len].to_vec().into()));
             pmix_value_t::destroy(&raw mut loaded);
         }
     }

@@ -30,7 +30,7 @@ fn empty_slots_are_not_supported() {
         assert_eq!(host.client_connected(&proc(0), 0, &[]), Status::OPERATION_SUCCEEDED);
         assert_eq!(host.client_finalized(&proc(0), 0, Completion::by_id(900)), Status::OPERATION_SUCCEEDED);
         assert_eq!(host.publish(&proc(0), &[], Completion::by_id(901)), Status::ERR_NOT_SUPPORTED);
-        assert_eq!(host.fence_nb(&[], &[], vec![1], Completion::by_id(902)), Status::ERR_NOT_SUPPORTED);
+        assert_eq!(host.fence_nb(&[], &[], [1].into(), Completion::by_id(902)), Status::ERR_NOT_SUPPORTED);
         assert_eq!(host.query(&proc(0), &[], Completion::by_id(903)), Status::ERR_NOT_SUPPORTED);
         assert_eq!(host.log(&proc(0), &[], &[]), Status::ERR_NOT_SUPPORTED);
     }
@@ -138,7 +138,7 @@ fn data_of_the_host_is_copied_and_released() {
         0
     }
     let host = host(|module| module.fence_nb = Some(fence));
-    let status = host.fence_nb(&[proc(1), proc(2)], &[], vec![5; 33], Completion::by_id(800));
+    let status = host.fence_nb(&[proc(1), proc(2)], &[], vec![5; 33].into(), Completion::by_id(800));
     assert_eq!(status, Status::SUCCESS);
     assert_eq!(*RELEASED.lock().unwrap(), [33]);
 }

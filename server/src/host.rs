@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 
 use pmix_dstore::model::{App, Info, Key, Nspace, Pdata, Proc, Query, Status};
+use pmix_dstore::pieces::Pieces;
 
 use crate::Completion;
 
@@ -54,7 +55,7 @@ pub trait Host: Send + Sync {
 
     /// All local participants have entered a fence that reaches other servers. `data` is this server's contribution;
     /// the answer is the concatenation of all servers' contributions, in any order.
-    fn fence_nb(&self, procs: &[Proc], infos: &[Info], data: Vec<u8>, done: Completion<(Status, Vec<u8>)>) -> Status {
+    fn fence_nb(&self, procs: &[Proc], infos: &[Info], data: Pieces, done: Completion<(Status, Vec<u8>)>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }
 

@@ -12,6 +12,7 @@ use pmix_client::{Job, Link, ReplyFn};
 use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Result, Status};
+use pmix_dstore::pieces::Pieces;
 
 use crate::engine::{Output, PeerId};
 use crate::server::Inner;
@@ -99,7 +100,7 @@ impl Link for OwnLink {
             Ok(inner) => {
                 let tag = inner.own.lock().open(Taker::Function(reply));
                 match tag {
-                    Ok(tag) => inner.feed(|engine| engine.message(PeerId::OWN, tag, &payload, Instant::now())),
+                    Ok(tag) => inner.feed(|engine| engine.message(PeerId::OWN, tag, payload, Instant::now())),
                     Err(taker) => taker.take(Err(Status::ERR_UNREACH)),
                 }
             }
@@ -107,14 +108,15 @@ impl Link for OwnLink {
         }
     }
 
-    fn request_wait(&self, payload: Vec<u8>, deadline: Option<Instant>) -> Result<Vec<u8>> {
+    fn request_wait(&self, payload: Pieces, deadline: Option<Instant>) -> Result<Vec<u8>> {
         let inner = self.inner()?;
+        let payload = payload.into_bytes()?;
         let (sender, receiver) = channel();
         let tag = inner.own.lock().open(Taker::Thread(sender)).map_err(|_| Status::ERR_UNREACH)?;
         // Most requests are answered at once, without a hand-over to the server's thread and back.
         let at_once = {
             let mut engine = inner.engine.lock();
-            engine.message(PeerId::OWN, tag, &payload, Instant::now());
+            engine.message(PeerId::OWN, tag, payload, Instant::now());
             engine.take_own_reply(tag)
         };
         inner.wake();
@@ -141,7 +143,7 @@ impl Link for OwnLink {
     }
 
     fn send(&self, payload: Vec<u8>) -> Result<()> {
-        self.inner()?.feed(|engine| engine.message(PeerId::OWN, 0, &payload, Instant::now()));
+        self.inner()?.feed(|engine| engine.message(PeerId::OWN, 0, payload, Instant::now()));
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use std::time::Instant;
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Key, Rank, Result, Value, ValueRef};
 use pmix_dstore::modex::ModexData;
+use pmix_dstore::pieces::Pieces;
 use pmix_dstore::room;
 use pmix_dstore::segment::{FileId, ModexBuilder, Publisher, SegmentKind, build_job};
 
@@ -253,7 +254,7 @@ fn without_shared_memory(job: &JobData, error: &str) -> String {
     format!("namespace {}: no shared memory, values go over the socket: {error}", job.nspace)
 }
 
-fn build_modex(job: &JobData, visible: &ModexData, keys: &[Key], contents: &[(Rank, u32)]) -> Result<Vec<u8>, String> {
+fn build_modex(job: &JobData, visible: &ModexData, keys: &[Key], contents: &[(Rank, u32)]) -> Result<Pieces, String> {
     let mut builder = ModexBuilder::new(job.nspace.clone());
     for (rank, id) in contents {
         let key = &keys[*id as usize];

@@ -3,6 +3,7 @@
 use std::ffi::CString;
 
 use pmix_dstore::model::{App, Info, Key, Proc, Query, Status, renamed};
+use pmix_dstore::pieces::Pieces;
 
 use crate::{Completion, GroupOperation, Host};
 
@@ -12,7 +13,7 @@ pub(crate) enum Upcall {
     ClientConnected { proc: Proc, object: usize, infos: Vec<Info> },
     ClientFinalized { proc: Proc, object: usize },
     Abort { proc: Proc, object: usize, status: Status, message: Option<CString>, procs: Vec<Proc> },
-    Fence { procs: Vec<Proc>, infos: Vec<Info>, data: Vec<u8> },
+    Fence { procs: Vec<Proc>, infos: Vec<Info>, data: Pieces },
     DirectModex { proc: Proc, infos: Vec<Info> },
     Publish { proc: Proc, infos: Vec<Info> },
     Lookup { proc: Proc, keys: Vec<Key>, infos: Vec<Info> },

@@ -184,13 +184,14 @@ fn swapped_files() {
         let own_name = RawHeader::read(&bytes).unwrap().nspace;
         let mut other_name = own_name.clone();
         other_name[0] ^= 1;
-        let blobs: Vec<_> = (0..RANKS).map(|rank| Value::ByteObject(vec![7; 40 + 900 * rank as usize])).collect();
+        let blobs: Vec<_> =
+            (0..RANKS).map(|rank| Value::ByteObject(vec![7; 40 + 900 * rank as usize].into())).collect();
         let mut builder = ModexBuilder::new(Nspace::new(if own { own_name } else { other_name }).unwrap());
         for (rank, blob) in (0..).map(Rank).zip(&blobs) {
             builder.add(rank, &Key::from("r.bytes"), blob).unwrap();
             builder.add(rank, &Key::from("r.number"), &Value::Uint32(7)).unwrap();
         }
-        let forged = builder.finish("forger").unwrap();
+        let forged = builder.finish("forger").unwrap().into_bytes().unwrap();
         assert_eq!(forged.len(), bytes.len());
         replace(&segments[1], &forged);
         assert_told(&job.finish(), why, false);

@@ -48,7 +48,7 @@ fn events_for_who_never_reads_are_dropped() {
     deaf.ask(&encode(&Request::RegisterEvents { codes: vec![event], infos: Vec::new() }));
     let mut offender = target.let_in(Way::Unix);
     let before = job.server_memory();
-    let infos = vec![Info::new("large", Value::ByteObject(vec![7; 1 << 16]))];
+    let infos = vec![Info::new("large", Value::ByteObject(vec![7; 1 << 16].into()))];
     // To processes of this node only, which is no affair of the host.
     let notify = encode(&Request::Notify { status: event, range: 2, infos });
     for _ in 0..2048 {

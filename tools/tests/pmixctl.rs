@@ -72,7 +72,7 @@ fn a_directory_is_printed_with_its_segments() {
         let value = Value::Uint32(number);
         let mut builder = ModexBuilder::new(nspace.clone());
         builder.add(Rank(3), &Key::from("k"), &value).expect("a number");
-        builder.finish("test").expect("a segment")
+        builder.finish("test").expect("a segment").into_bytes().expect("memory")
     };
     publisher.publish(SegmentKind::Modex, &segment(1)).expect("room");
     publisher.publish(SegmentKind::Modex, &segment(2)).expect("room");

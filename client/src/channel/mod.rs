@@ -10,6 +10,7 @@ use std::time::Instant;
 use nix::unistd::{getegid, geteuid};
 use pmix_dstore::codec::Dialect;
 use pmix_dstore::model::{Info, Proc, Result, Status};
+use pmix_dstore::pieces::Pieces;
 use pmix_dstore::segment::Directory;
 
 use crate::wire::{Hello, PeerKind, ToolReply, Version};
@@ -141,7 +142,7 @@ impl Link for Channel {
         self.mux.request(payload, reply);
     }
 
-    fn request_wait(&self, payload: Vec<u8>, deadline: Option<Instant>) -> Result<Vec<u8>> {
+    fn request_wait(&self, payload: Pieces, deadline: Option<Instant>) -> Result<Vec<u8>> {
         self.mux.request_wait(payload, deadline)
     }
 

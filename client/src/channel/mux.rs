@@ -21,6 +21,7 @@ use nix::sys::signal::SigSet;
 use nix::sys::socket::{Shutdown, shutdown};
 use parking_lot::{Condvar, Mutex};
 use pmix_dstore::model::{Result, Status};
+use pmix_dstore::pieces::Pieces;
 use pmix_dstore::room;
 
 use crate::framing::{CHUNK_LEN, Frames, Outbox};
@@ -135,7 +136,7 @@ impl Mux {
     }
 
     /// Sends a request and waits for its reply.
-    pub fn request_wait(&self, payload: impl Into<Vec<u8>>, deadline: Option<Instant>) -> Result<Vec<u8>> {
+    pub fn request_wait(&self, payload: impl Into<Pieces>, deadline: Option<Instant>) -> Result<Vec<u8>> {
         self.same_process()?;
         let tag = self.post(payload.into(), Some(Waiting::Caller))?;
         let reply = self.wait(deadline, |state| state.arrived.remove(&tag));
@@ -148,7 +149,7 @@ impl Mux {
     }
 
     /// Sends a request whose reply goes to a callback.
-    pub fn request(self: &Arc<Mux>, payload: impl Into<Vec<u8>>, reply: ReplyFn) {
+    pub fn request(self: &Arc<Mux>, payload: impl Into<Pieces>, reply: ReplyFn) {
         let payload = payload.into();
         if self.same_process().is_err() {
             // A forked child has no callback thread, and nothing that could start one.
@@ -168,7 +169,7 @@ impl Mux {
     }
 
     /// Sends a message without a reply.
-    pub fn send(&self, payload: impl Into<Vec<u8>>) -> Result<()> {
+    pub fn send(&self, payload: impl Into<Pieces>) -> Result<()> {
         self.same_process()?;
         self.post(payload.into(), None)?;
         self.wait(None, |state| match (state.lost, state.outgoing.is_empty()) {
@@ -251,7 +252,7 @@ impl Mux {
         if std::process::id() == self.pid { Ok(()) } else { Err(Status::ERR_UNREACH) }
     }
 
-    fn writable(&self, state: &State, payload: &[u8]) -> Result<()> {
+    fn writable(&self, state: &State, payload: &Pieces) -> Result<()> {
         if state.wire.is_none() {
             return Err(Status::ERR_UNREACH);
         }
@@ -263,7 +264,7 @@ impl Mux {
     }
 
     /// Queues a message and writes as much as goes without waiting.
-    fn post(&self, payload: Vec<u8>, waiting: Option<Waiting>) -> Result<u32> {
+    fn post(&self, payload: Pieces, waiting: Option<Waiting>) -> Result<u32> {
         let mut state = self.state.lock();
         self.writable(&state, &payload)?;
         let tag = state.next_tag();
@@ -274,7 +275,7 @@ impl Mux {
         Ok(tag)
     }
 
-    fn enqueue(&self, state: &mut State, tag: u32, payload: Vec<u8>) {
+    fn enqueue(&self, state: &mut State, tag: u32, payload: Pieces) {
         state.outgoing.push(Header { index: self.index, tag, len: payload.len() as u32 }, payload);
         state.flush();
         if state.lost || !state.outgoing.is_empty() {

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use pmix_dstore::codec::{BufferType, Dialect, Module};
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, Value, keys};
+use pmix_dstore::pieces::Pieces;
 
 use self::find::Wanted;
 use crate::channel::{Channel, Offline, Sink};
@@ -255,7 +256,7 @@ impl Servers {
 /// Says farewell, which nobody can do anything about where it is not heard.
 fn farewell(link: &dyn Link) {
     let request = Request::Finalize.encode(link.dialect(), link.server_version());
-    let answer = request.and_then(|request| link.request_wait(request, Some(Instant::now() + FAREWELL_TIME)));
+    let answer = request.and_then(|request| link.request_wait(request.into(), Some(Instant::now() + FAREWELL_TIME)));
     let _ = answer.and_then(|answer| StatusReply::decode(link.dialect(), link.server_version(), &answer));
     link.close();
 }
@@ -291,7 +292,7 @@ impl Link for Servers {
         self.with(|link| link.request(payload, reply));
     }
 
-    fn request_wait(&self, payload: Vec<u8>, deadline: Option<Instant>) -> Result<Vec<u8>> {
+    fn request_wait(&self, payload: Pieces, deadline: Option<Instant>) -> Result<Vec<u8>> {
         self.with(|link| link.request_wait(payload, deadline))
     }
 

@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 
 use pmix_dstore::codec::{Dialect, Packer, Unpacker, compress, decompress};
-use pmix_dstore::model::{Key, Kval, Proc, Rank, Result, Status, Value};
+use pmix_dstore::model::{Bytes, Key, Kval, Proc, Rank, Result, Status, Value};
+use pmix_dstore::pieces::Pieces;
 use pmix_dstore::room;
 
 /// Bit of the info byte: data was collected.
@@ -58,18 +59,14 @@ impl Contribution {
     /// `UNKNOWN_DATA_TYPE` where a value is not known to the encoder.
     pub fn encode(dialect: Dialect, collected: bool, ranks: &[(Rank, Vec<Kval>)]) -> Result<Vec<u8>> {
         let ranks: Vec<_> = ranks.iter().map(|(rank, kvals)| (*rank, borrowed(kvals))).collect();
-        Contribution::encode_borrowed(dialect, collected, &ranks)
+        Contribution::encode_borrowed(dialect, collected, &ranks)?.into_bytes()
     }
 
-    /// As [`Contribution::encode`], from values that lie elsewhere.
+    /// As [`Contribution::encode`], from values that lie elsewhere, where long ones stay.
     ///
     /// # Errors
     /// As there.
-    pub fn encode_borrowed(
-        dialect: Dialect,
-        collected: bool,
-        ranks: &[(Rank, Vec<(&Key, &Value)>)],
-    ) -> Result<Vec<u8>> {
+    pub fn encode_borrowed(dialect: Dialect, collected: bool, ranks: &[(Rank, Vec<(&Key, &Value)>)]) -> Result<Pieces> {
         let key_map = KeyMap::of(dialect, ranks.iter().flat_map(|(_, values)| values.iter().map(|(key, _)| *key)))?;
         relative_form(dialect, collected, key_map.is_worth_it().then_some(&key_map), ranks)
     }
@@ -88,7 +85,7 @@ impl Contribution {
                 let ranks: Vec<_> = ranks.collect::<Result<_>>()?;
                 let names =
                     KeyMap::of(dialect, self.ranks.iter().flat_map(|(_, kvals)| kvals.iter().map(|kval| &kval.key)))?;
-                relative_form(dialect, self.collected, key_map.then_some(&names), &ranks)
+                relative_form(dialect, self.collected, key_map.then_some(&names), &ranks)?.into_bytes()
             }
             Form::Procs { compressed } => self.proc_form(dialect, compressed),
         }
@@ -123,7 +120,18 @@ impl Contribution {
 /// # Errors
 /// Malformed bytes.
 pub fn decode_fence(dialect: Dialect, bytes: &[u8]) -> Result<Vec<Contribution>> {
-    let mut unpacker = Unpacker::new(dialect, bytes);
+    read_fence(Unpacker::new(dialect, bytes))
+}
+
+/// The same, long values staying where they are.
+///
+/// # Errors
+/// Malformed bytes.
+pub fn decode_shared_fence(dialect: Dialect, bytes: &Bytes) -> Result<Vec<Contribution>> {
+    read_fence(Unpacker::sharing(dialect, bytes))
+}
+
+fn read_fence(mut unpacker: Unpacker<'_>) -> Result<Vec<Contribution>> {
     let mut contributions = Vec::new();
     while !unpacker.is_empty() {
         let envelope = unpacker.byte_object()?;
@@ -213,10 +221,10 @@ fn relative_form(
     collected: bool,
     key_map: Option<&KeyMap<'_>>,
     ranks: &[(Rank, Vec<(&Key, &Value)>)],
-) -> Result<Vec<u8>> {
-    let mut out = Packer::new(dialect);
+) -> Result<Pieces> {
+    let mut out = Packer::new(dialect).sharing();
     out.byte_object_of(|body| relative_body(body, collected, key_map, ranks))?;
-    Ok(out.into_bytes())
+    Ok(out.into_pieces())
 }
 
 fn relative_body(

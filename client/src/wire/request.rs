@@ -3,7 +3,10 @@
 use std::ffi::CString;
 
 use pmix_dstore::codec::{Dialect, Packer, Unpacker};
-use pmix_dstore::model::{App, DataType, Info, Key, Kval, Nspace, Proc, Query, Rank, Result, Scope, Status, Value};
+use pmix_dstore::model::{
+    App, Bytes, DataType, Info, Key, Kval, Nspace, Proc, Query, Rank, Result, Scope, Status, Value,
+};
+use pmix_dstore::pieces::Pieces;
 use pmix_dstore::room;
 
 use super::{Command, Version};
@@ -338,13 +341,13 @@ impl Request {
     ///
     /// # Errors
     /// As [`Request::encode`].
-    pub fn encode_commit(dialect: Dialect, parts: &[(Scope, Vec<(&Key, &Value)>)]) -> Result<Vec<u8>> {
-        let mut packer = Packer::new(dialect);
+    pub fn encode_commit(dialect: Dialect, parts: &[(Scope, Vec<(&Key, &Value)>)]) -> Result<Pieces> {
+        let mut packer = Packer::new(dialect).sharing();
         packer.command(Command::COMMIT.0);
         for (scope, kvals) in parts {
             pack_part(&mut packer, *scope as u8, kvals.iter().copied())?;
         }
-        Ok(packer.into_bytes())
+        Ok(packer.into_pieces())
     }
 
     /// Whether these bytes begin a [`Request::Commit`].
@@ -507,8 +510,21 @@ impl Request {
     /// `UNKNOWN_DATA_TYPE` for a request with a value that this library cannot read, which is to be refused;
     /// otherwise the bytes are malformed.
     pub fn decode(dialect: Dialect, peer: Version, bytes: &[u8]) -> Result<Request> {
-        let mut unpacker = Unpacker::new(dialect, bytes);
-        let from = &mut unpacker;
+        Request::read(&mut Unpacker::new(dialect, bytes), peer)
+    }
+
+    /// The same from a message. Long values of a commit stay in it.
+    ///
+    /// # Errors
+    /// As [`Request::decode`].
+    pub fn decode_message(dialect: Dialect, peer: Version, message: &Bytes) -> Result<Request> {
+        match Request::is_commit(dialect, message) {
+            true => Request::read(&mut Unpacker::sharing(dialect, message), peer),
+            false => Request::decode(dialect, peer, message),
+        }
+    }
+
+    fn read(from: &mut Unpacker<'_>, peer: Version) -> Result<Request> {
         Ok(match Command(from.command()?) {
             Command::JOB_INFO => Request::JobInfo,
             Command::ABORT => Request::Abort { status: from.status()?, message: from.string()?, procs: from.procs()? },

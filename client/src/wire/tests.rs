@@ -233,7 +233,7 @@ fn group_reply_has_the_form_of_the_clients_release() {
 #[test]
 fn old_clients_get_compressed_strings_expanded() {
     let text = "q".repeat(9000);
-    let value = Value::CompressedString(compress(text.as_bytes()).unwrap());
+    let value = Value::CompressedString(compress(text.as_bytes()).unwrap().into());
     let reply = GetReply { status: Status::SUCCESS, objects: vec![(proc(0), vec![kval("k", value)])] };
     let bytes = reply.encode(V41, Version::new(4, 2, 9)).unwrap();
     let read = GetReply::decode(V41, V6, &bytes).unwrap();
@@ -477,8 +477,8 @@ fn what_a_client_cannot_read_is_left_out() {
     let mut job = job(1, 1);
     let unknown = || Value::NodePid { hostname: None, nodeid: 0, pid: 1 };
     job.job.insert("new".into(), unknown());
-    job.job.insert(keys::NODE_MAP.into(), Value::Regex(b"pmix[a]\0".to_vec()));
-    job.job.insert("other.regex".into(), Value::Regex(b"raw:a\0".to_vec()));
+    job.job.insert(keys::NODE_MAP.into(), Value::Regex(b"pmix[a]\0".to_vec().into()));
+    job.job.insert("other.regex".into(), Value::Regex(b"raw:a\0".to_vec().into()));
     job.nodes[0].values.insert("new".into(), Value::Value(Box::new(unknown())));
     job.procs.set(Rank(0), "new".into(), Value::infos([Info::new("deep", unknown())])).unwrap();
     let bytes = jobinfo::encode(&job, &recipient(V41, V6), jobinfo::all_ranks(&job)).unwrap();
@@ -514,7 +514,7 @@ fn every_form_of_job_info_is_read() {
     ];
     let numbers = DataArray { ty: DataType::UINT32, items: vec![Value::Uint32(1)] };
     let kvals = vec![
-        kval(keys::MAP_BLOB, Value::ByteObject(map.into_bytes())),
+        kval(keys::MAP_BLOB, Value::ByteObject(map.into_bytes().into())),
         kval(keys::NODE_INFO_ARRAY, Value::infos(node)),
         kval(keys::JOB_INFO_ARRAY, Value::infos(nested)),
         kval(keys::SESSION_INFO_ARRAY, Value::infos(session)),
@@ -547,7 +547,7 @@ fn ranks_out_of_proportion_are_refused() {
     let mut map = Packer::new(V41);
     map.size(1);
     map.raw(packer.as_bytes()).unwrap();
-    let kvals = vec![kval(keys::MAP_BLOB, Value::ByteObject(map.into_bytes()))];
+    let kvals = vec![kval(keys::MAP_BLOB, Value::ByteObject(map.into_bytes().into()))];
     assert_eq!(jobinfo::from_kvals(nspace("job"), V41, kvals), Err(Status::ERR_UNPACK_FAILURE));
 }
 

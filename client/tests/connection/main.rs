@@ -132,7 +132,7 @@ fn segments_are_read_without_a_message() {
         let value = Value::Int(number);
         let mut builder = ModexBuilder::new(nspace.clone());
         builder.add(Rank(5), &"key".into(), &value).unwrap();
-        builder.finish("test").unwrap()
+        builder.finish("test").unwrap().into_bytes().unwrap()
     };
     publisher.publish(SegmentKind::Modex, &modex(1)).unwrap();
     let listener = Listener::unix(publisher.directory());

@@ -4,9 +4,10 @@ use std::ffi::{CStr, CString};
 
 use super::{DEPTH_MAX, Dialect, Module, int, text, zlib};
 use crate::model::{
-    App, Coord, DataArray, DataType, DiskStats, Info, Key, Kval, NetStats, Pdata, Proc, ProcStats, Query, Rank,
+    App, Bytes, Coord, DataArray, DataType, DiskStats, Info, Key, Kval, NetStats, Pdata, Proc, ProcStats, Query, Rank,
     Regattr, Result, Scope, Status, Value, ValueRef,
 };
+use crate::pieces::{Mark, Pieces};
 use crate::room;
 
 /// Writes pack operations into a buffer.
@@ -18,7 +19,9 @@ use crate::room;
 pub struct Packer {
     dialect: Dialect,
     expand: bool,
-    out: Vec<u8>,
+    /// Long byte objects stay where they are.
+    share: bool,
+    out: Pieces,
 }
 
 /// Bytes of the widths that integers have.
@@ -32,17 +35,23 @@ const SLACK: usize = 1024;
 impl Packer {
     /// An empty buffer.
     pub fn new(dialect: Dialect) -> Packer {
-        Packer { dialect, expand: false, out: Vec::new() }
+        Packer { dialect, expand: false, share: false, out: Pieces::new() }
     }
 
     /// An empty buffer that will hold nested data of this one: same dialect, same treatment of compressed strings.
     pub fn nested(&self) -> Packer {
-        Packer { dialect: self.dialect, expand: self.expand, out: Vec::new() }
+        Packer { expand: self.expand, ..Packer::new(self.dialect) }
     }
 
     /// From now on compressed strings are packed as plain ones, for peers that break on them.
     pub fn expanding(mut self, expand: bool) -> Packer {
         self.expand = expand;
+        self
+    }
+
+    /// From now on long byte objects stay where they are: for what is sent by [`Packer::into_pieces`].
+    pub fn sharing(mut self) -> Packer {
+        self.share = true;
         self
     }
 
@@ -61,19 +70,24 @@ impl Packer {
         self.out.is_empty()
     }
 
-    /// What was packed.
+    /// What was packed, by one that does not share.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.out
+        self.out.own_bytes()
     }
 
-    /// What was packed, by value.
+    /// The same by value.
     pub fn into_bytes(self) -> Vec<u8> {
+        self.out.into_own()
+    }
+
+    /// What was packed, long byte objects being where they were.
+    pub fn into_pieces(self) -> Pieces {
         self.out
     }
 
     /// Empties the buffer and keeps its memory, for packing many nested buffers one after the other.
     pub fn clear(&mut self) {
-        self.out.clear();
+        self.out.back_to(Mark::START);
     }
 
     // ---- pack operations -------------------------------------------------------------------------------------
@@ -151,13 +165,13 @@ impl Packer {
     /// A byte.
     pub fn byte(&mut self, byte: u8) {
         self.head(DataType::BYTE, 1);
-        self.out.push(byte);
+        self.out.own().push(byte);
     }
 
     /// A truth value.
     pub fn bool(&mut self, flag: bool) {
         self.head(DataType::BOOL, 1);
-        self.out.push(flag.into());
+        self.out.own().push(flag.into());
     }
 
     /// A rank.
@@ -244,7 +258,7 @@ impl Packer {
     /// # Errors
     /// As [`Packer::pack`].
     pub fn infos(&mut self, infos: &[Info]) -> Result<()> {
-        let start = self.out.len();
+        let start = self.out.mark();
         self.size(infos.len() as u64);
         if infos.is_empty() {
             return Ok(());
@@ -252,7 +266,7 @@ impl Packer {
         let packed = self.op(DataType::INFO, infos.len(), |packer| {
             infos.iter().try_for_each(|info| packer.put_info(info, DEPTH_MAX))
         });
-        packed.inspect_err(|_| self.out.truncate(start))
+        packed.inspect_err(|_| self.out.back_to(start))
     }
 
     /// Applications in one operation.
@@ -385,7 +399,7 @@ impl Packer {
     /// `NOMEM`.
     pub fn raw(&mut self, bytes: &[u8]) -> Result<()> {
         self.make_room(bytes.len())?;
-        self.out.extend_from_slice(bytes);
+        self.out.own().extend_from_slice(bytes);
         Ok(())
     }
 
@@ -394,8 +408,8 @@ impl Packer {
     /// # Errors
     /// As [`Packer::pack`].
     pub fn bare(&mut self, value: &Value) -> Result<()> {
-        let start = self.out.len();
-        self.put(value, DEPTH_MAX).inspect_err(|_| self.out.truncate(start))
+        let start = self.out.mark();
+        self.put(value, DEPTH_MAX).inspect_err(|_| self.out.back_to(start))
     }
 
     // ---- parts of an operation -------------------------------------------------------------------------------
@@ -403,22 +417,21 @@ impl Packer {
     /// Makes room for `len` bytes, and for what may follow them before the next call.
     #[inline]
     fn make_room(&mut self, len: usize) -> Result<()> {
-        room::reserve(&mut self.out, len.saturating_add(SLACK))
+        room::reserve(self.out.own(), len.saturating_add(SLACK))
     }
 
     /// An operation that is known only when its contents are packed: they are packed where it will stand, and moved up.
     fn framed(&mut self, ty: DataType, values: impl FnOnce(&mut Packer) -> Result<()>) -> Result<()> {
-        let start = self.out.len();
+        let start = self.out.mark();
         let packed = values(self).and_then(|()| self.make_room(0));
-        packed.inspect_err(|_| self.out.truncate(start))?;
-        let end = self.out.len();
+        packed.inspect_err(|_| self.out.back_to(start))?;
+        let end = self.out.mark();
         self.head(ty, 1);
         if ty == DataType::BUFFER {
             self.put_buffer_type(self.dialect.buffer as u8)?;
         }
-        self.put_size((end - start) as u64);
-        let head_len = self.out.len() - end;
-        self.out[start..].rotate_right(head_len);
+        self.put_size(end.since(&start) as u64);
+        self.out.rotate(start, end);
         Ok(())
     }
 
@@ -427,10 +440,10 @@ impl Packer {
         if !self.dialect.module.knows(ty) {
             return Err(Status::ERR_UNKNOWN_DATA_TYPE);
         }
-        let start = self.out.len();
+        let start = self.out.mark();
         self.make_room(0)?;
         self.head(ty, count);
-        values(self).inspect_err(|_| self.out.truncate(start))
+        values(self).inspect_err(|_| self.out.back_to(start))
     }
 
     fn head(&mut self, ty: DataType, count: i32) {
@@ -452,17 +465,17 @@ impl Packer {
 
     fn unsigned(&mut self, number: u64, width: usize) {
         if self.dialect.is_flexible() {
-            int::write_flexible(&mut self.out, number);
+            int::write_flexible(self.out.own(), number);
         } else {
-            self.out.extend_from_slice(&number.to_be_bytes()[W64 - width..]);
+            self.out.own().extend_from_slice(&number.to_be_bytes()[W64 - width..]);
         }
     }
 
     fn signed(&mut self, number: i64, width: usize) {
         if self.dialect.is_flexible() {
-            int::write_flexible(&mut self.out, int::fold(number));
+            int::write_flexible(self.out.own(), int::fold(number));
         } else {
-            self.out.extend_from_slice(&number.to_be_bytes()[W64 - width..]);
+            self.out.own().extend_from_slice(&number.to_be_bytes()[W64 - width..]);
         }
     }
 
@@ -497,8 +510,8 @@ impl Packer {
         let len = i32::try_from(end + 1).map_err(|_| Status::ERR_PACK_FAILURE)?;
         self.make_room(end)?;
         self.signed(len.into(), W32);
-        self.out.extend_from_slice(&bytes[..end]);
-        self.out.push(0);
+        self.out.own().extend_from_slice(&bytes[..end]);
+        self.out.own().push(0);
         Ok(())
     }
 
@@ -515,10 +528,19 @@ impl Packer {
         self.signed(usec, W64);
     }
 
+    fn put_bytes(&mut self, bytes: &Bytes) -> Result<()> {
+        if !self.share {
+            return self.put_sized(bytes);
+        }
+        self.make_room(bytes.len().min(Bytes::SHARED_MIN))?;
+        self.put_size(bytes.len() as u64);
+        self.out.push(bytes)
+    }
+
     fn put_sized(&mut self, bytes: &[u8]) -> Result<()> {
         self.make_room(bytes.len())?;
         self.put_size(bytes.len() as u64);
-        self.out.extend_from_slice(bytes);
+        self.out.own().extend_from_slice(bytes);
         Ok(())
     }
 
@@ -526,25 +548,25 @@ impl Packer {
         let nspace = proc.nspace.as_bytes();
         // A namespace has at most 255 bytes and no NUL: it needs none of the checks of other strings.
         self.signed(nspace.len() as i64 + 1, W32);
-        self.out.extend_from_slice(nspace);
-        self.out.push(0);
+        self.out.own().extend_from_slice(nspace);
+        self.out.own().push(0);
         self.unsigned(proc.rank.0.into(), W32);
     }
 
     fn put_code(&mut self, ty: DataType, bits: u64) {
         match ty.scalar_width() {
-            None | Some(1) => self.out.push(bits as u8),
+            None | Some(1) => self.out.own().push(bits as u8),
             Some(width) => self.unsigned(bits, width),
         }
     }
 
     fn put_regex(&mut self, bytes: &[u8]) -> Result<()> {
         self.make_room(bytes.len())?;
-        self.out.extend_from_slice(bytes);
+        self.out.own().extend_from_slice(bytes);
         match text::regex_len(bytes) {
             Some(len) if len == bytes.len() => Ok(()),
             None if !bytes.contains(&0) => {
-                self.out.push(0);
+                self.out.own().push(0);
                 Ok(())
             }
             // Without a length of its own it could not be read back.
@@ -573,7 +595,7 @@ impl Packer {
         match self.dialect.module {
             Module::V20 if kind == self.dialect.buffer as u8 => {}
             Module::V20 => return Err(Status::ERR_UNKNOWN_DATA_TYPE),
-            _ => self.out.push(kind),
+            _ => self.out.own().push(kind),
         }
         Ok(())
     }
@@ -664,7 +686,7 @@ impl Packer {
     fn put_items(&mut self, ty: DataType, items: &[Value], depth: u8) -> Result<()> {
         if ty == DataType::POINTER {
             // However many they are, addresses mean nothing elsewhere and one byte stands for all.
-            self.out.push(1);
+            self.out.own().push(1);
             return Ok(());
         }
         if items.iter().any(|item| item.data_type() != ty) {
@@ -692,9 +714,9 @@ impl Packer {
         self.make_room(0)?;
         match value {
             Value::Undef => {}
-            Value::Bool(flag) => self.out.push((*flag).into()),
-            Value::Byte(byte) | Value::Uint8(byte) => self.out.push(*byte),
-            Value::Int8(byte) => self.out.push(*byte as u8),
+            Value::Bool(flag) => self.out.own().push((*flag).into()),
+            Value::Byte(byte) | Value::Uint8(byte) => self.out.own().push(*byte),
+            Value::Int8(byte) => self.out.own().push(*byte as u8),
             Value::String(string) => self.put_string(string)?,
             Value::Size(size) => self.put_size(*size),
             Value::Pid(pid) => self.put_pid(*pid),
@@ -719,18 +741,18 @@ impl Packer {
             Value::ByteObject(bytes)
             | Value::CompressedString(bytes)
             | Value::CompressedByteObject(bytes)
-            | Value::DataBuffer(bytes) => self.put_sized(bytes)?,
+            | Value::DataBuffer(bytes) => self.put_bytes(bytes)?,
             Value::Regex(bytes) => self.put_regex(bytes)?,
             Value::Buffer { kind, bytes } => {
                 self.put_buffer_type(*kind)?;
                 self.put_sized(bytes)?;
             }
-            Value::Pointer(_) => self.out.push(1),
+            Value::Pointer(_) => self.out.own().push(1),
             Value::Code { ty, bits } => self.put_code(*ty, *bits),
             Value::Envar(envar) => {
                 self.put_string(&envar.name)?;
                 self.put_string(&envar.value)?;
-                self.out.push(envar.separator);
+                self.out.own().push(envar.separator);
             }
             Value::DataArray(array) => self.put_array(array, depth)?,
             Value::Value(value) => self.put_tagged(value, depth)?,
@@ -744,7 +766,7 @@ impl Packer {
                 self.put_string(&info.hostname)?;
                 self.put_string(&info.executable)?;
                 self.put_pid(info.pid);
-                self.out.push(info.state);
+                self.out.own().push(info.state);
             }
             Value::Regattr(regattr) => self.put_regattr(regattr)?,
             Value::Coord(coord) => self.put_coord(coord)?,
@@ -777,7 +799,7 @@ impl Packer {
                 self.put_string(xml)?;
                 if xml.is_some() {
                     self.make_room(support.len())?;
-                    self.out.extend_from_slice(support);
+                    self.out.own().extend_from_slice(support);
                 }
             }
             Value::ResourceUnit { ty, count } => {
@@ -849,7 +871,7 @@ impl Packer {
     }
 
     fn put_coord(&mut self, coord: &Coord) -> Result<()> {
-        self.out.push(coord.view);
+        self.out.own().push(coord.view);
         self.put_size(coord.coords.len() as u64);
         coord.coords.iter().try_for_each(|number| {
             self.unsigned((*number).into(), W32);
@@ -864,7 +886,7 @@ impl Packer {
         self.put_proc(&stats.proc);
         self.put_pid(stats.pid);
         self.put_string(&stats.cmd)?;
-        self.out.push(stats.state);
+        self.out.own().push(stats.state);
         self.put_timeval(stats.time);
         self.signed(stats.priority.into(), W32);
         self.signed((stats.num_threads as i16).into(), W16);

@@ -1,11 +1,12 @@
 //! Reading packed buffers.
 
 use std::ffi::CString;
+use std::sync::Arc;
 
 use super::{BufferType, DEPTH_MAX, Dialect, Module, int, text};
 use crate::model::{
-    App, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info, Key, Kval,
-    NetStats, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Regattr, Result, Status, Value,
+    App, Bytes, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info, Key,
+    Kval, NetStats, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Regattr, Result, Status, Value,
 };
 use crate::room;
 
@@ -16,6 +17,8 @@ use crate::room;
 pub struct Unpacker<'a> {
     dialect: Dialect,
     rest: &'a [u8],
+    /// The message that holds the bytes: long byte objects stay in it.
+    whole: Option<&'a Arc<Vec<u8>>>,
 }
 
 const W8: u32 = 8;
@@ -37,7 +40,12 @@ const MALFORMED: Status = Status::ERR_UNPACK_FAILURE;
 impl<'a> Unpacker<'a> {
     /// A reader of these bytes.
     pub fn new(dialect: Dialect, bytes: &'a [u8]) -> Unpacker<'a> {
-        Unpacker { dialect, rest: bytes }
+        Unpacker { dialect, rest: bytes, whole: None }
+    }
+
+    /// A reader of a message. Long byte objects that it reads are parts of the message and keep it in memory.
+    pub fn sharing(dialect: Dialect, message: &'a Bytes) -> Unpacker<'a> {
+        Unpacker { dialect, rest: message, whole: message.whole() }
     }
 
     /// The form that is read.
@@ -46,8 +54,11 @@ impl<'a> Unpacker<'a> {
     }
 
     /// A reader of a nested buffer of the same form.
-    pub fn nested<'b>(&self, bytes: &'b [u8]) -> Unpacker<'b> {
-        Unpacker { dialect: self.dialect, rest: bytes }
+    pub fn nested<'b>(&self, bytes: &'b [u8]) -> Unpacker<'b>
+    where
+        'a: 'b,
+    {
+        Unpacker { dialect: self.dialect, rest: bytes, whole: self.whole }
     }
 
     /// Whether all has been read: the normal end of a list without a count.
@@ -485,6 +496,15 @@ impl<'a> Unpacker<'a> {
         self.take_bytes(len)
     }
 
+    /// Bytes that stay in the message, where they are many.
+    fn take_shared(&mut self) -> Result<Bytes> {
+        let bytes = self.take_sized()?;
+        match self.whole {
+            Some(whole) => Bytes::part_of(whole, bytes),
+            None => Bytes::copy_of(bytes),
+        }
+    }
+
     fn take_proc(&mut self) -> Result<Proc> {
         Ok(Proc { nspace: self.take_nspace()?, rank: Rank(self.take_u32()?) })
     }
@@ -705,7 +725,7 @@ impl<'a> Unpacker<'a> {
             DataType::BUFFER => {
                 Value::Buffer { kind: self.take_buffer_type()?, bytes: room::copy(self.take_sized()?)? }
             }
-            DataType::BYTE_OBJECT => Value::ByteObject(room::copy(self.take_sized()?)?),
+            DataType::BYTE_OBJECT => Value::ByteObject(self.take_shared()?),
             DataType::KVAL => Value::Kval(Box::new(self.take_kval(depth)?)),
             DataType::POINTER => {
                 self.take_byte()?;
@@ -722,8 +742,8 @@ impl<'a> Unpacker<'a> {
             DataType::DATA_ARRAY => Value::DataArray(Box::new(self.take_array(depth)?)),
             DataType::PROC_RANK => Value::Rank(Rank(self.take_u32()?)),
             DataType::QUERY => Value::Query(Box::new(self.take_query(depth)?)),
-            DataType::COMPRESSED_STRING => Value::CompressedString(room::copy(self.take_sized()?)?),
-            DataType::COMPRESSED_BYTE_OBJECT => Value::CompressedByteObject(room::copy(self.take_sized()?)?),
+            DataType::COMPRESSED_STRING => Value::CompressedString(self.take_shared()?),
+            DataType::COMPRESSED_BYTE_OBJECT => Value::CompressedByteObject(self.take_shared()?),
             DataType::ENVAR => Value::Envar(Envar {
                 name: self.take_string()?,
                 value: self.take_string()?,
@@ -738,7 +758,7 @@ impl<'a> Unpacker<'a> {
                 let description = self.collect(count, Unpacker::take_some_string)?;
                 Value::Regattr(Box::new(Regattr { name, key, ty, description }))
             }
-            DataType::REGEX => Value::Regex(self.take_regex()?),
+            DataType::REGEX => Value::Regex(self.take_regex()?.into()),
             DataType::PROC_CPUSET => Value::Cpuset { source: Some(c"hwloc".into()), list: self.take_string()? },
             DataType::TOPO => {
                 let xml = self.take_string()?;
@@ -771,7 +791,7 @@ impl<'a> Unpacker<'a> {
                 bytes: room::copy(self.take_sized()?)?,
             })),
             DataType::PROC_NSPACE => Value::ProcNspace(self.take_nspace()?),
-            DataType::DATA_BUFFER => Value::DataBuffer(room::copy(self.take_sized()?)?),
+            DataType::DATA_BUFFER => Value::DataBuffer(self.take_shared()?),
             DataType::RESOURCE_UNIT => Value::ResourceUnit { ty: self.take_unsigned(W64)?, count: self.take_size()? },
             DataType::NODE_PID => {
                 Value::NodePid { hostname: self.take_string()?, nodeid: self.take_u32()?, pid: self.take_pid()? }

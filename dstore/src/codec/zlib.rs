@@ -80,7 +80,7 @@ pub(super) fn decompress_within(bytes: &[u8], len_max: usize) -> Result<Vec<u8>>
 pub fn expand(value: &Value) -> Result<Option<Value>> {
     match value {
         Value::CompressedString(bytes) => expand_string(bytes).map(|text| Some(Value::String(Some(text)))),
-        Value::CompressedByteObject(bytes) => decompress(bytes).map(|bytes| Some(Value::ByteObject(bytes))),
+        Value::CompressedByteObject(bytes) => decompress(bytes).map(|bytes| Some(Value::ByteObject(bytes.into()))),
         _ => Ok(None),
     }
 }

@@ -122,8 +122,17 @@ variants! {
     f32: Float;
     f64: Double;
     Proc: Proc;
-    Vec<u8>: ByteObject;
     Envar: Envar;
+}
+
+impl Typed for Vec<u8> {
+    fn into_value(self, _: DataType) -> Value {
+        Value::ByteObject(self.into())
+    }
+
+    fn from_value(value: &Value) -> Option<Vec<u8>> {
+        if let Value::ByteObject(bytes) = value { Some(bytes.to_vec()) } else { None }
+    }
 }
 
 impl Typed for DataArray {

@@ -1,6 +1,7 @@
 //! The data model: the nouns of the PMIx standard as Rust types.
 
 pub mod attributes;
+mod bytes;
 mod data_type;
 pub mod keys;
 mod names;
@@ -9,6 +10,7 @@ mod status;
 mod value;
 mod value_ref;
 
+pub use bytes::Bytes;
 pub use data_type::DataType;
 pub use names::{KEY_LEN_MAX, Key, KeyRef, NSPACE_LEN_MAX, NameError, Nspace, Proc, Rank};
 pub use status::{Result, Status};

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString};
 
-use super::{DataType, Key, Nspace, Proc, Rank, Result, Status};
+use super::{Bytes, DataType, Key, Nspace, Proc, Rank, Result, Status};
 use crate::room;
 
 /// A value of any PMIx type (`pmix_value_t`).
@@ -65,15 +65,15 @@ pub enum Value {
     /// A namespace.
     ProcNspace(Nspace),
     /// Bytes. An empty one has size 0.
-    ByteObject(Vec<u8>),
+    ByteObject(Bytes),
     /// A string compressed by the sender: 4 bytes of original length, then a zlib stream.
-    CompressedString(Vec<u8>),
+    CompressedString(Bytes),
     /// Bytes compressed by the sender, in the same form.
-    CompressedByteObject(Vec<u8>),
+    CompressedByteObject(Bytes),
     /// A node or process map in one of its compressed forms, with its final NUL where the form has one.
-    Regex(Vec<u8>),
+    Regex(Bytes),
     /// A data buffer handed over whole: the packed bytes.
-    DataBuffer(Vec<u8>),
+    DataBuffer(Bytes),
     /// An internal buffer on the wire: its buffer type byte and its bytes.
     Buffer {
         /// 1 not described, 2 fully described.
@@ -191,11 +191,11 @@ impl Value {
         room::check()?;
         Ok(match self {
             Value::String(Some(text)) => Value::String(Some(room::copy_c_str(text)?)),
-            Value::ByteObject(bytes) => Value::ByteObject(room::copy(bytes)?),
-            Value::CompressedString(bytes) => Value::CompressedString(room::copy(bytes)?),
-            Value::CompressedByteObject(bytes) => Value::CompressedByteObject(room::copy(bytes)?),
-            Value::Regex(bytes) => Value::Regex(room::copy(bytes)?),
-            Value::DataBuffer(bytes) => Value::DataBuffer(room::copy(bytes)?),
+            Value::ByteObject(bytes) => Value::ByteObject(bytes.copy()?),
+            Value::CompressedString(bytes) => Value::CompressedString(bytes.copy()?),
+            Value::CompressedByteObject(bytes) => Value::CompressedByteObject(bytes.copy()?),
+            Value::Regex(bytes) => Value::Regex(bytes.copy()?),
+            Value::DataBuffer(bytes) => Value::DataBuffer(bytes.copy()?),
             Value::Buffer { kind, bytes } => Value::Buffer { kind: *kind, bytes: room::copy(bytes)? },
             Value::DataArray(array) => {
                 let mut items = room::vec(array.items.len())?;

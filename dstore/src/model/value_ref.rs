@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use super::{DataType, Rank, Result, Status, Value};
+use super::{Bytes, DataType, Rank, Result, Status, Value};
 use crate::{codec, room};
 
 /// A value read from a store, borrowed from it.
@@ -171,7 +171,7 @@ impl ValueRef<'_> {
             ValueRef::Scalar { ty, bits } => Value::from_scalar(ty, bits).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?,
             ValueRef::Str(text) => Value::String(text.map(room::copy_c_str).transpose()?),
             ValueRef::Bytes { ty, bytes } => {
-                let bytes = room::copy(bytes)?;
+                let bytes = Bytes::copy_of(bytes)?;
                 match ty {
                     DataType::REGEX => Value::Regex(bytes),
                     DataType::COMPRESSED_STRING => Value::CompressedString(bytes),

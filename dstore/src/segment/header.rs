@@ -5,10 +5,13 @@ use std::mem::offset_of;
 
 use xxhash_rust::xxh3::Xxh3;
 
-use super::bytes::{slice_at, u32_at, u64_at};
+use super::bytes::{u32_at, u64_at};
 use super::toc::FINGERPRINT;
 #[cfg(feature = "builder")]
 use crate::model::Nspace;
+#[cfg(feature = "builder")]
+use crate::pieces::Pieces;
+use crate::pieces::{Slices, behind};
 
 /// First eight bytes of every segment.
 pub const MAGIC: [u8; 8] = *b"PMIXDSEG";
@@ -227,7 +230,8 @@ impl RawHeader {
     ///
     /// # Errors
     /// The first thing that is not as it must be.
-    pub fn check(&self, bytes: &[u8]) -> Result<SegmentKind, SegmentError> {
+    pub fn check(&self, segment: &(impl Slices + ?Sized)) -> Result<SegmentKind, SegmentError> {
+        let file_len = segment.total_len() as u64;
         if !self.magic_ok {
             return Err(SegmentError::Magic);
         }
@@ -240,8 +244,8 @@ impl RawHeader {
         if self.fingerprint != FINGERPRINT {
             return Err(SegmentError::Fingerprint { found: self.fingerprint });
         }
-        if self.total_len != bytes.len() as u64 {
-            return Err(SegmentError::Length { header: self.total_len, file: bytes.len() as u64 });
+        if self.total_len != file_len {
+            return Err(SegmentError::Length { header: self.total_len, file: file_len });
         }
         if self.header_len as usize != HEADER_LEN {
             return Err(SegmentError::Header("header length"));
@@ -255,7 +259,7 @@ impl RawHeader {
         if !toc_in_place {
             return Err(SegmentError::Header("position of the table of contents"));
         }
-        if meta_hash(bytes, self.toc_pos) != Some(self.meta_hash) {
+        if meta_hash(segment, self.toc_pos) != Some(self.meta_hash) {
             return Err(SegmentError::MetaHash);
         }
         SegmentKind::from_code(self.kind).ok_or(SegmentError::Kind { found: self.kind })
@@ -264,24 +268,25 @@ impl RawHeader {
 
 /// The hash of header and table of contents, the two hash fields taken as zero; `None` where the position of the
 /// table of contents is outside.
-pub(super) fn meta_hash(bytes: &[u8], toc_pos: u64) -> Option<u64> {
-    let toc = slice_at(bytes, toc_pos, (bytes.len() as u64).checked_sub(toc_pos)?).ok()?;
+pub(super) fn meta_hash(segment: &(impl Slices + ?Sized), toc_pos: u64) -> Option<u64> {
+    let toc_pos = usize::try_from(toc_pos).ok().filter(|pos| *pos <= segment.total_len())?;
     let mut hasher = Xxh3::new();
-    hash_header(&mut hasher, bytes, true)?;
-    hasher.update(toc);
+    hash_header(&mut hasher, segment, true)?;
+    behind(segment.slices(), toc_pos).for_each(|slice| hasher.update(slice));
     Some(hasher.digest())
 }
 
 /// The hash of a whole segment, the field that holds it taken as zero; `None` for fewer bytes than a header.
-pub fn content_hash(bytes: &[u8]) -> Option<u64> {
+pub fn content_hash(segment: &(impl Slices + ?Sized)) -> Option<u64> {
     let mut hasher = Xxh3::new();
-    hash_header(&mut hasher, bytes, false)?;
-    hasher.update(&bytes[HEADER_LEN..]);
+    hash_header(&mut hasher, segment, false)?;
+    behind(segment.slices(), HEADER_LEN).for_each(|slice| hasher.update(slice));
     Some(hasher.digest())
 }
 
-fn hash_header(hasher: &mut Xxh3, bytes: &[u8], without_meta: bool) -> Option<()> {
-    let mut header: [u8; HEADER_LEN] = *bytes.first_chunk()?;
+/// The header lies in the first slice.
+fn hash_header(hasher: &mut Xxh3, segment: &(impl Slices + ?Sized), without_meta: bool) -> Option<()> {
+    let mut header: [u8; HEADER_LEN] = *segment.slices().next()?.first_chunk()?;
     header[offset_of!(Header, content_hash)..][..8].fill(0);
     if without_meta {
         header[offset_of!(Header, meta_hash)..][..8].fill(0);
@@ -290,10 +295,11 @@ fn hash_header(hasher: &mut Xxh3, bytes: &[u8], without_meta: bool) -> Option<()
     Some(())
 }
 
-/// Fills the header of the finished segment `bytes`, whose first [`HEADER_LEN`] bytes are zero.
+/// Fills the header of a finished segment, whose first [`HEADER_LEN`] bytes are own ones and zero.
 #[cfg(feature = "builder")]
-pub(super) fn fill(bytes: &mut [u8], kind: SegmentKind, nspace: &Nspace, creator: &str, toc_pos: usize) {
-    let total_len = bytes.len();
+pub(super) fn fill(segment: &mut Pieces, kind: SegmentKind, nspace: &Nspace, creator: &str, toc_pos: u64) {
+    let total_len = segment.len() as u64;
+    let bytes = segment.own();
     let mut put = |offset: usize, field: &[u8]| bytes[offset..offset + field.len()].copy_from_slice(field);
     put(offset_of!(Header, magic), &MAGIC);
     put(offset_of!(Header, format_version), &FORMAT_VERSION.to_le_bytes());
@@ -301,21 +307,21 @@ pub(super) fn fill(bytes: &mut [u8], kind: SegmentKind, nspace: &Nspace, creator
     put(offset_of!(Header, fingerprint), &FINGERPRINT.to_le_bytes());
     put(offset_of!(Header, kind), &(kind as u32).to_le_bytes());
     put(offset_of!(Header, nspace_len), &(nspace.as_bytes().len() as u32).to_le_bytes());
-    put(offset_of!(Header, total_len), &(total_len as u64).to_le_bytes());
-    put(offset_of!(Header, toc_pos), &(toc_pos as u64).to_le_bytes());
-    put(offset_of!(Header, toc_len), &((total_len - toc_pos) as u64).to_le_bytes());
+    put(offset_of!(Header, total_len), &total_len.to_le_bytes());
+    put(offset_of!(Header, toc_pos), &toc_pos.to_le_bytes());
+    put(offset_of!(Header, toc_len), &(total_len - toc_pos).to_le_bytes());
     let creator = creator.as_bytes();
     put(offset_of!(Header, creator), &creator[..creator.len().min(CREATOR_LEN - 1)]);
     put(offset_of!(Header, nspace), nspace.as_bytes());
-    sign(bytes);
+    sign(segment);
 }
 
 /// Writes the two hashes of a segment whose other bytes are final.
 #[cfg(feature = "builder")]
-pub(super) fn sign(bytes: &mut [u8]) {
-    let toc_pos = u64_at(bytes, offset_of!(Header, toc_pos)).unwrap_or(0);
-    let meta = meta_hash(bytes, toc_pos).unwrap_or(0);
-    bytes[offset_of!(Header, meta_hash)..][..8].copy_from_slice(&meta.to_le_bytes());
-    let content = content_hash(bytes).unwrap_or(0);
-    bytes[offset_of!(Header, content_hash)..][..8].copy_from_slice(&content.to_le_bytes());
+pub(super) fn sign(segment: &mut Pieces) {
+    let toc_pos = u64_at(segment.own(), offset_of!(Header, toc_pos)).unwrap_or(0);
+    let meta = meta_hash(segment, toc_pos).unwrap_or(0);
+    segment.own()[offset_of!(Header, meta_hash)..][..8].copy_from_slice(&meta.to_le_bytes());
+    let content = content_hash(segment).unwrap_or(0);
+    segment.own()[offset_of!(Header, content_hash)..][..8].copy_from_slice(&content.to_le_bytes());
 }

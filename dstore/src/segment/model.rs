@@ -33,7 +33,7 @@ fn modex(version: u32) -> Vec<u8> {
     data.set(Rank(0), Key::from("version"), Value::Uint32(version)).expect("memory");
     let mut builder = ModexBuilder::new(nspace());
     builder.add_rank(Rank(0), data.rank(Rank(0))).expect("storable values");
-    builder.finish("model").expect("a segment")
+    builder.finish("model").expect("a segment").into_own()
 }
 
 fn spawn(run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IoSlice, Write};
 use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,6 +24,7 @@ use super::files::{FileId, kind_of};
 use super::header::{RawHeader, SegmentError, SegmentKind};
 use super::page::{Entry, PAGE_CAPACITY, PAGES_MAX, PageWriter, page_name, segment_name};
 use crate::model::Nspace;
+use crate::pieces::Slices;
 
 /// Why a directory could not be made or a segment not be published. Nothing of it is left behind.
 #[derive(Debug)]
@@ -207,10 +208,10 @@ impl Publisher {
     ///
     /// # Errors
     /// What could not be written; readers see nothing of it.
-    pub fn publish(&mut self, kind: SegmentKind, bytes: &[u8]) -> Result<u64, PublishError> {
+    pub fn publish(&mut self, kind: SegmentKind, segment: &(impl Slices + ?Sized)) -> Result<u64, PublishError> {
         let older = self.live.iter().filter(|other| kind == SegmentKind::Job && other.segment.kind == kind);
         let replaces = older.map(|other| (other.segment.place, other.segment.place)).reduce(|a, b| (a.0, b.1));
-        self.publish_entry(kind, bytes, replaces)
+        self.publish_entry(kind, segment, replaces)
     }
 
     /// Writes a segment that holds all that the live segments of its kind at these places hold, and makes it known in
@@ -221,7 +222,7 @@ impl Publisher {
     pub fn publish_replacing(
         &mut self,
         kind: SegmentKind,
-        bytes: &[u8],
+        segment: &(impl Slices + ?Sized),
         places: RangeInclusive<u64>,
     ) -> Result<u64, PublishError> {
         let (first, last) = (*places.start(), *places.end());
@@ -229,7 +230,7 @@ impl Publisher {
         if !self.live.iter().any(is_there) {
             return Err(PublishError::Range { first, last });
         }
-        self.publish_entry(kind, bytes, Some((first, last)))
+        self.publish_entry(kind, segment, Some((first, last)))
     }
 
     /// The live segments, oldest first.
@@ -286,12 +287,13 @@ impl Publisher {
     fn publish_entry(
         &mut self,
         kind: SegmentKind,
-        bytes: &[u8],
+        segment: &(impl Slices + ?Sized),
         replaces: Option<(u64, u64)>,
     ) -> Result<u64, PublishError> {
-        let header =
-            RawHeader::read(bytes).ok_or(PublishError::NotASegment(SegmentError::Short { len: bytes.len() as u64 }))?;
-        let found = header.check(bytes).map_err(PublishError::NotASegment)?;
+        let len = segment.total_len() as u64;
+        let header = segment.slices().next().and_then(RawHeader::read);
+        let header = header.ok_or(PublishError::NotASegment(SegmentError::Short { len }))?;
+        let found = header.check(segment).map_err(PublishError::NotASegment)?;
         if found != kind {
             return Err(PublishError::NotASegment(SegmentError::Kind { found: found as u32 }));
         }
@@ -306,8 +308,7 @@ impl Publisher {
             self.add_page()?;
         }
         let name = segment_name(self.next_file);
-        let (_, id) = self.write_file(&name, bytes)?;
-        let len = bytes.len() as u64;
+        let (_, id) = self.write_file(&name, segment)?;
         let index = self.count;
         let place = match replaces {
             // Newer ones stay behind the replaced ones, and behind the new one.
@@ -352,21 +353,22 @@ impl Publisher {
     }
 
     /// Writes a new file of the inner directory; a file that could not be written whole is removed.
-    fn write_file(&self, name: &str, bytes: &[u8]) -> Result<(File, FileId), PublishError> {
-        if bytes.len() as u64 > getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(soft, _)| soft) {
+    fn write_file(&self, name: &str, bytes: &(impl Slices + ?Sized)) -> Result<(File, FileId), PublishError> {
+        let needed = bytes.total_len() as u64;
+        if needed > getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(soft, _)| soft) {
             // The attempt would bring the host a signal that ends it.
-            return Err(self.write_error(name, 0, bytes.len() as u64, Errno::EFBIG.into()));
+            return Err(self.write_error(name, 0, needed, Errno::EFBIG.into()));
         }
         let path = || self.path.join(name);
         let io = |action, error: std::io::Error| PublishError::Io { action, path: path(), error };
         let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let fd = openat(&self.inner, name, flags, Mode::from_bits_truncate(0o600));
-        let fd = fd.map_err(|errno| self.write_error(name, 0, bytes.len() as u64, errno.into()))?;
+        let fd = fd.map_err(|errno| self.write_error(name, 0, needed, errno.into()))?;
         let stat = fstat(&fd).map_err(|errno| io("look at", errno.into()))?;
         let id = FileId::from(&stat);
         let mut file = File::from(fd);
         let written = write_all(&mut file, bytes)
-            .map_err(|(written, error)| self.write_error(name, written, bytes.len() as u64, error))
+            .map_err(|(written, error)| self.write_error(name, written, needed, error))
             .and_then(|()| {
                 // On the descriptor: the host's umask is not ours.
                 fchmod(&file, Mode::from_bits_truncate(0o444)).map_err(|errno| io("set mode of", errno.into()))
@@ -415,14 +417,31 @@ impl Drop for Publisher {
 }
 
 /// Writes everything; an error comes with the number of bytes that were written before it.
-fn write_all(file: &mut File, bytes: &[u8]) -> Result<(), (u64, std::io::Error)> {
+fn write_all(file: &mut File, bytes: &(impl Slices + ?Sized)) -> Result<(), (u64, std::io::Error)> {
+    /// As many as one system call takes.
+    const AT_ONCE: usize = 1024;
     let mut written = 0;
-    while written < bytes.len() {
-        match file.write(&bytes[written..]) {
-            Ok(0) => return Err((written as u64, ErrorKind::WriteZero.into())),
-            Ok(len) => written += len,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err((written as u64, error)),
+    let mut slices = bytes.slices().filter(|slice| !slice.is_empty()).map(IoSlice::new).peekable();
+    let mut room = [IoSlice::new(&[]); AT_ONCE];
+    while slices.peek().is_some() {
+        let mut count = 0;
+        while count < AT_ONCE
+            && let Some(slice) = slices.next()
+        {
+            room[count] = slice;
+            count += 1;
+        }
+        let mut left = &mut room[..count];
+        while !left.is_empty() {
+            match file.write_vectored(left) {
+                Ok(0) => return Err((written, ErrorKind::WriteZero.into())),
+                Ok(len) => {
+                    written += len as u64;
+                    IoSlice::advance_slices(&mut left, len);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err((written, error)),
+            }
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 
 use pmix_dstore::codec;
-use pmix_dstore::model::{DataType, InfoFlags, Result, Status};
+use pmix_dstore::model::{Bytes, DataType, InfoFlags, Result, Status};
 
 use super::buffer::append;
 use super::{present, writable};
@@ -100,7 +100,7 @@ status_entry! {
     /// `PMIx_Data_embed`: a buffer of copies of packed bytes, in place of what it held; an empty one without any.
     fn PMIx_Data_embed(buffer: *mut pmix_data_buffer_t, payload: *const pmix_byte_object_t) {
         let buffer = writable(buffer)?;
-        let bytes = if payload.is_null() { Vec::new() } else { pmix_byte_object_t::read(payload)? };
+        let bytes = if payload.is_null() { Bytes::default() } else { pmix_byte_object_t::read(payload)? };
         pmix_data_buffer_t::destroy(buffer);
         pmix_data_buffer_t::write(&bytes, buffer)
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pmix_client::instance;
 use pmix_client::output::{OutputHandler, STDIN};
 use pmix_client::wire::IoDelivery;
-use pmix_dstore::model::{Result, Status};
+use pmix_dstore::model::{Bytes, Result, Status};
 
 use super::server::{done, server};
 use super::{client, present, procs};
@@ -23,7 +23,7 @@ fn handler(function: pmix_iof_cbfunc_t) -> OutputHandler {
         let arrays = || {
             Ok((
                 CArray::<pmix_proc_t>::new(std::slice::from_ref(&output.source))?,
-                CArray::<pmix_byte_object_t>::new(std::slice::from_ref(&output.data))?,
+                CArray::<pmix_byte_object_t>::new(&[Bytes::copy_of(&output.data)?])?,
                 CArray::<pmix_info_t>::new(&output.infos)?,
             ))
         };
@@ -90,7 +90,7 @@ status_entry! {
         cbdata: *mut c_void,
     ) {
         let client = client()?;
-        let data = if bo.is_null() { None } else { Some(pmix_byte_object_t::read(bo)?) };
+        let data = if bo.is_null() { None } else { Some(pmix_byte_object_t::read(bo)?.into_vec()?) };
         let is_own = data.is_none();
         let operation = client.push_input(array::read(targets, ntargets)?, data, array::read(directives, ndirs)?);
         if is_own {
@@ -113,7 +113,7 @@ status_entry! {
     ) {
         let server = server()?;
         let source = pmix_proc_t::read(present(source)?)?;
-        let data = pmix_byte_object_t::read(present(bo)?)?;
+        let data = pmix_byte_object_t::read(present(bo)?)?.into_vec()?;
         server.deliver_output(source, channel, data, array::read(info, ninfo)?, done(cbfunc, cbdata)).ok()
     }
 

@@ -293,7 +293,7 @@ mod tests {
     fn sizes_count_what_is_held() {
         assert_eq!(value_size(&Value::Uint16(1)), Ok(32 + 2));
         assert_eq!(value_size(&Value::string("abc")), Ok(32 + 4));
-        assert_eq!(value_size(&Value::ByteObject(vec![0; 5])), Ok(32 + 16 + 5));
+        assert_eq!(value_size(&Value::ByteObject(vec![0; 5].into())), Ok(32 + 16 + 5));
         assert_eq!(info_size(4, &Value::Bool(true)), Ok(32 + 1 + 5 + 552));
         assert_eq!(value_size(&Value::Undef), Err(Status::ERR_UNKNOWN_DATA_TYPE));
     }

@@ -17,7 +17,7 @@ status_entry! {
     fn PMIx_Get_credential(info: *const pmix_info_t, ninfo: usize, credential: *mut pmix_byte_object_t) {
         let credential = writable(credential)?;
         let (bytes, _) = client()?.get_credential(array::read(info, ninfo)?).wait()?;
-        fill(&bytes, credential)
+        fill(&bytes.into(), credential)
     }
 
     /// `PMIx_Get_credential_nb`.
@@ -44,7 +44,7 @@ status_entry! {
         results: *mut *mut pmix_info_t,
         nresults: *mut usize,
     ) {
-        let credential = pmix_byte_object_t::read(present(cred)?)?;
+        let credential = pmix_byte_object_t::read(present(cred)?)?.into_vec()?;
         let answer: Answer = client()?.validate_credential(credential, array::read(info, ninfo)?).wait()?;
         hand_over(answer, results, nresults)
     }
@@ -62,7 +62,7 @@ status_entry! {
         if !callback.is_some() {
             return Err(Status::ERR_BAD_PARAM);
         }
-        let credential = pmix_byte_object_t::read(present(cred)?)?;
+        let credential = pmix_byte_object_t::read(present(cred)?)?.into_vec()?;
         let operation = client.validate_credential(credential, array::read(info, ninfo)?);
         operation.start(Box::new(move |result| callback.call(result)))
     }

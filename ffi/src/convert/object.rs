@@ -8,8 +8,9 @@ use std::slice;
 
 use libc::timeval;
 use pmix_dstore::model::{
-    App, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info, InfoFlags,
-    NetStats, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Regattr, Result, Status, Value,
+    App, Bytes, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info,
+    InfoFlags, NetStats, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Regattr, Result, Status,
+    Value,
 };
 use pmix_dstore::room;
 
@@ -117,8 +118,8 @@ object! { pmix_proc_t as Proc;
     destroy(at) {}
 }
 
-object! { pmix_byte_object_t as Vec<u8>;
-    read(at) { room::copy(array::bytes((*at).bytes, (*at).size)) }
+object! { pmix_byte_object_t as Bytes;
+    read(at) { Bytes::copy_of(array::bytes((*at).bytes, (*at).size)) }
     write(bytes, at) {
         (*at).bytes = copy_bytes(bytes)?;
         (*at).size = bytes.len();
@@ -375,13 +376,14 @@ object! { pmix_endpoint_t as Endpoint;
         Ok(Endpoint {
             uuid: text::owned_string((*at).uuid)?,
             osname: text::owned_string((*at).osname)?,
-            bytes: pmix_byte_object_t::read(&raw const (*at).endpt)?,
+            bytes: pmix_byte_object_t::read(&raw const (*at).endpt)?.into_vec()?,
         })
     }
     write(endpoint, at) {
         (*at).uuid = copy_string_or_null(endpoint.uuid.as_deref())?;
         (*at).osname = copy_string_or_null(endpoint.osname.as_deref())?;
-        pmix_byte_object_t::write(&endpoint.bytes, &raw mut (*at).endpt)
+        (*at).endpt = pmix_byte_object_t { bytes: copy_bytes(&endpoint.bytes)?, size: endpoint.bytes.len() };
+        Ok(())
     }
     destroy(at) {
         <*mut c_char>::destroy(&raw mut (*at).uuid);
@@ -390,8 +392,8 @@ object! { pmix_endpoint_t as Endpoint;
     }
 }
 
-object! { pmix_data_buffer_t as Vec<u8>;
-    read(at) { room::copy(array::bytes((*at).base_ptr, (*at).bytes_used)) }
+object! { pmix_data_buffer_t as Bytes;
+    read(at) { Bytes::copy_of(array::bytes((*at).base_ptr, (*at).bytes_used)) }
     write(bytes, at) {
         let base = copy_bytes(bytes)?;
         *at = pmix_data_buffer_t {

@@ -9,7 +9,8 @@ use pmix_client::wire::blob::{self, Contribution, Origin};
 use pmix_client::wire::reply::{ConnectWriter, FenceReply};
 use pmix_client::wire::{MESSAGE_LEN_MAX, jobinfo};
 use pmix_dstore::codec::Dialect;
-use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_dstore::model::{Bytes, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_dstore::pieces::Pieces;
 use pmix_dstore::{qualified, room};
 
 use super::bounds::FENCES_MAX;
@@ -66,6 +67,17 @@ pub(super) struct Collective {
     deadline: Option<Instant>,
     /// What the host gave a group.
     context: Option<u64>,
+    /// What was contributed.
+    contributed: Contributed,
+}
+
+/// What a server contributed to a fence.
+#[derive(Default)]
+struct Contributed {
+    /// Its bytes.
+    len: usize,
+    /// How many of the changes of each namespace it holds, those that were told before among them.
+    changes: Vec<(Nspace, u64)>,
 }
 
 impl Collective {
@@ -154,6 +166,7 @@ impl Engine {
                     told_of_loss: false,
                     deadline,
                     context: None,
+                    contributed: Contributed::default(),
                 };
                 self.collectives.insert(self.collective_next, collective);
                 self.collective_next
@@ -225,12 +238,12 @@ impl Engine {
             return;
         }
         let mut failed = collective.status;
-        let data = match collective.collect.then(|| self.contribution(collective)) {
-            None => Vec::new(),
-            Some(Ok(data)) => data,
+        let (data, changes) = match collective.collect.then(|| self.contribution(collective)) {
+            None => Default::default(),
+            Some(Ok(contribution)) => contribution,
             Some(Err(status)) => {
                 failed = status;
-                Vec::new()
+                Default::default()
             }
         };
         let kind = collective.kind.clone();
@@ -240,6 +253,7 @@ impl Engine {
         let procs = collective.signature.clone();
         if let Some(collective) = self.collectives.get_mut(&id) {
             collective.at_host = true;
+            collective.contributed = Contributed { len: data.len(), changes };
         }
         let upcall = match kind {
             Kind::Fence => Upcall::Fence { procs, infos, data },
@@ -267,19 +281,34 @@ impl Engine {
         }
     }
 
-    /// What this server's participants put for other nodes, in the form that all released servers read.
-    fn contribution(&self, fence: &Collective) -> Result<Vec<u8>, Status> {
+    /// What this server's participants put for other nodes and these have not been told yet, in the form that all released
+    /// servers read; and how many changes of each namespace they have been told of with it.
+    fn contribution(&self, fence: &Collective) -> Result<(Pieces, Vec<(Nspace, u64)>), Status> {
+        let mut changes = Vec::new();
+        for nspace in Self::nspaces_of(&fence.signature) {
+            if let Some(state) = self.nspaces.get(&nspace) {
+                room::push(&mut changes, (nspace, state.changes.count()))?;
+            }
+        }
         let first_rank = self.first_relative_ranks(&fence.signature);
         let mut ranks: Vec<(Rank, Vec<(&Key, &Value)>)> = Vec::new();
         for arrival in &fence.arrived {
             let Some(state) = self.nspaces.get(&arrival.proc.nspace) else { continue };
             let first = first_rank.get(&arrival.proc.nspace).copied().unwrap_or(0);
-            let values: Vec<_> = qualified::spread(state.remote.rank(arrival.proc.rank)).collect();
+            let rank = arrival.proc.rank;
+            let values: Vec<_> = match state.changes.told(&fence.signature) {
+                0 => qualified::spread(state.remote.rank(rank)).collect(),
+                told => {
+                    let keys = state.changes.since(rank, told).into_iter();
+                    let changed = keys.filter_map(|key| Some((key, state.remote.get(rank, key.as_bytes())?)));
+                    qualified::spread(changed).collect()
+                }
+            };
             if !values.is_empty() {
                 ranks.push((Rank(first + arrival.proc.rank.0), values));
             }
         }
-        Contribution::encode_borrowed(super::EXCHANGE, true, &ranks)
+        Ok((Contribution::encode_borrowed(super::EXCHANGE, true, &ranks)?, changes))
     }
 
     /// The relative rank of rank 0 of each participating namespace: with several, they are numbered through.
@@ -295,14 +324,30 @@ impl Engine {
     }
 
     /// The host's part is over: for a collecting fence, `data` is what all servers contributed.
-    pub(super) fn collective_answered(&mut self, id: u64, status: Status, data: &[u8]) {
+    pub(super) fn collective_answered(&mut self, id: u64, status: Status, data: Bytes) {
         let Some(collective) = self.collectives.get(&id) else { return };
         let status = if status == Status::OPERATION_SUCCEEDED { Status::SUCCESS } else { status };
         let mut result = status;
         if status.is_success() && collective.collect && !data.is_empty() {
-            result = self.store_exchange(&collective.signature.clone(), data).err().unwrap_or(Status::SUCCESS);
+            let signature = collective.signature.clone();
+            result = self.store_exchange(&signature, &data).err().unwrap_or(Status::SUCCESS);
+            if result.is_success() {
+                self.contributed(id, &signature, data.len());
+            }
         }
         self.complete(id, result);
+    }
+
+    /// A fence has brought so many bytes. Where that is no more than this server gave, it may not have gone out, either.
+    fn contributed(&mut self, id: u64, signature: &[Proc], len: usize) {
+        let Some(collective) = self.collectives.get_mut(&id).filter(|fence| fence.contributed.len < len) else {
+            return;
+        };
+        for (nspace, count) in std::mem::take(&mut collective.contributed.changes) {
+            if let Some(state) = self.nspaces.get_mut(&nspace) {
+                state.changes.tell(signature, count);
+            }
+        }
     }
 
     /// The host's part in a group is over.
@@ -311,14 +356,14 @@ impl Engine {
         if let Some(collective) = self.collectives.get_mut(&id) {
             collective.context = context.and_then(Value::as_u64);
         }
-        self.collective_answered(id, status, &[]);
+        self.collective_answered(id, status, Bytes::default());
     }
 
     /// Stores what all servers contributed. The own part names local ranks, which are skipped.
-    fn store_exchange(&mut self, signature: &[Proc], data: &[u8]) -> Result<(), Status> {
+    fn store_exchange(&mut self, signature: &[Proc], data: &Bytes) -> Result<(), Status> {
         let nspaces = Self::nspaces_of(signature);
         let first_rank = self.first_relative_ranks(signature);
-        let contributions = blob::decode_fence(super::EXCHANGE, data).inspect_err(|status| {
+        let contributions = blob::decode_shared_fence(super::EXCHANGE, data).inspect_err(|status| {
             let line = format!("a fence brought {} bytes that cannot be read: {status}", data.len());
             self.outputs.push_back(super::Output::Log(line));
         })?;

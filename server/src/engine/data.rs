@@ -101,6 +101,11 @@ impl NspaceState {
     fn store(&mut self, rank: Rank, key: Key, value: Value, scope: Scope) -> Result<bool> {
         let mut value = Arc::new(value);
         if qualified::is_key(&key) {
+            if scope == Scope::Global {
+                // What either readers have beside it is not for the others.
+                self.store(rank, key.clone(), value.copy()?, Scope::Remote)?;
+                return self.store(rank, key, Value::clone(&value), Scope::Local);
+            }
             // What has other qualifiers stays.
             let known = if scope.is_local() { &self.visible } else { &self.remote };
             value = Arc::new(qualified::merge(known.get(rank, key.as_bytes()), &value)?);
@@ -111,7 +116,10 @@ impl NspaceState {
             value = Arc::clone(same);
         }
         if scope.is_remote() {
-            self.remote.set(rank, key.clone(), Arc::clone(&value))?;
+            self.changes.make_room(rank)?;
+            if self.remote.set(rank, key.clone(), Arc::clone(&value))? {
+                self.changes.note(rank, &key);
+            }
         }
         if !scope.is_local() {
             return Ok(false);

@@ -6,6 +6,7 @@
 
 mod attributes;
 mod bounds;
+mod changes;
 mod collective;
 mod data;
 mod events;
@@ -29,7 +30,7 @@ use pmix_client::wire::reply::StatusReply;
 use pmix_client::wire::{Reply, Request, TAG_FLOW_CONTROL, Version};
 use pmix_dstore::codec::{BufferType, Dialect, Module};
 use pmix_dstore::job::Values;
-use pmix_dstore::model::{Nspace, Proc, Result, Status};
+use pmix_dstore::model::{Bytes, Nspace, Proc, Result, Status};
 
 use self::collective::{Collective, Kind};
 use self::events::EventCache;
@@ -207,9 +208,10 @@ impl Engine {
     }
 
     /// A message of a peer, with the tag that a reply needs.
-    pub fn message(&mut self, peer: PeerId, tag: u32, payload: &[u8], now: Instant) {
+    pub fn message(&mut self, peer: PeerId, tag: u32, payload: impl Into<Bytes>, now: Instant) {
+        let payload = payload.into();
         let Some(state) = self.peers.get(&peer) else { return };
-        match Request::decode(state.dialect, state.version, payload) {
+        match Request::decode_message(state.dialect, state.version, &payload) {
             // The only request without a reply.
             Ok(request @ Request::DeregisterEvents { .. }) => self.request(peer, tag, request, payload.len(), now),
             Ok(request) => {
@@ -218,7 +220,7 @@ impl Engine {
                 }
             }
             Err(Status::ERR_NOMEM) => {
-                let is_commit = Request::is_commit(state.dialect, payload);
+                let is_commit = Request::is_commit(state.dialect, &payload);
                 self.refuse(peer, tag, payload.len(), is_commit);
             }
             Err(status) => {
@@ -294,9 +296,9 @@ impl Engine {
             Some(Then::Reply(peer, tag, shape)) => self.reply_answer(peer, tag, shape, answer),
             Some(Then::Finalized(peer, tag)) => self.finalized(peer, tag, answer.status()),
             Some(Then::Collective(id)) => match answer {
-                Answer::Data(status, data) => self.collective_answered(id, status, &data),
+                Answer::Data(status, data) => self.collective_answered(id, status, data.into()),
                 Answer::Infos(status, infos) => self.group_answered(id, status, &infos),
-                other => self.collective_answered(id, other.status(), &[]),
+                other => self.collective_answered(id, other.status(), Bytes::default()),
             },
             Some(Then::Dmodex(proc)) => match answer {
                 Answer::Data(status, data) => self.dmodex_answered(&proc, status, &data),

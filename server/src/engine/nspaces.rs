@@ -11,6 +11,7 @@ use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, Result, Status, Value, k
 use pmix_dstore::modex::ModexData;
 use pmix_dstore::room;
 
+use super::changes::Changes;
 use super::peers::{Peer, PeerId};
 use super::{Engine, Output};
 use crate::cleanup::Cleanup;
@@ -81,6 +82,8 @@ pub(super) struct NspaceState {
     pub visible: ModexData,
     /// Local ranks' remote buffers: what other nodes may read.
     pub remote: ModexData,
+    /// What has changed in these.
+    pub changes: Changes,
     pub shared: Shared,
     /// Job-info replies by dialect and release, made once.
     pub(super) job_replies: HashMap<(Dialect, String), Vec<u8>>,
@@ -102,6 +105,7 @@ impl NspaceState {
             cleanup: BTreeMap::new(),
             visible: ModexData::default(),
             remote: ModexData::default(),
+            changes: Changes::default(),
             shared: Shared::default(),
             job_replies: HashMap::new(),
         }
@@ -185,6 +189,7 @@ impl Engine {
 
     /// Carries out a registration.
     pub fn register_nspace(&mut self, plan: JobPlan) -> Status {
+        self.nspaces.values_mut().for_each(|state| state.changes.forget(&plan.nspace));
         let state = self.nspaces.entry(plan.nspace.clone()).or_insert_with(|| NspaceState::new(plan.nspace.clone()));
         (state.foreign, state.is_of_tools) = (false, false);
         // A second registration of more data may not repeat how many processes are local.

@@ -18,6 +18,7 @@ use pmix_dstore::job::JobData;
 use pmix_dstore::model::{
     DataArray, DataType, Info, InfoFlags, Key, KeyRef, Kval, Nspace, Proc, Query, Rank, Regattr, Status, Value, keys,
 };
+use pmix_dstore::pieces::Slices;
 use pmix_dstore::segment::{Directory, NamespaceView};
 
 use super::bounds::GROUPS_MAX;
@@ -178,7 +179,7 @@ impl Bench {
 
     fn request(&mut self, rank: u32, tag: u32, request: Request) {
         let payload = request.encode(PLAIN, Version::OURS).unwrap();
-        self.engine.message(peer(rank), tag, &payload, self.now);
+        self.engine.message(peer(rank), tag, payload, self.now);
         self.drain();
     }
 
@@ -295,7 +296,7 @@ fn exchange(a: &mut Bench, b: &mut Bench) {
     let mut all = Vec::new();
     for bench in [&*a, &*b] {
         match &bench.upcalls.last().expect("a fence at the host").1 {
-            Upcall::Fence { data, .. } => all.extend_from_slice(data),
+            Upcall::Fence { data, .. } => data.slices().for_each(|slice| all.extend_from_slice(slice)),
             other => panic!("{other:?}"),
         }
     }
@@ -329,6 +330,105 @@ fn a_collecting_fence_brings_other_nodes_values_by_scope() {
 }
 
 #[test]
+fn large_values_stay_in_the_messages_that_brought_them() {
+    let (mut a, mut b) = (Bench::new(0, 2, 1), Bench::new(1, 2, 1));
+    let value = |byte| Value::ByteObject(vec![byte; 5000].into());
+    for (bench, rank) in [(&mut a, 0), (&mut b, 1)] {
+        let kvals = (0..3).map(|n| Kval { key: Key::new(format!("k{n}")).unwrap(), value: value(n) }).collect();
+        bench.request(rank, 9, Request::Commit { parts: vec![(3, kvals)] });
+        bench.fence(rank, 10, everybody(), collect());
+    }
+    let Upcall::Fence { data, .. } = &b.upcalls.last().expect("a fence at the host").1 else { panic!("no fence") };
+    assert_eq!(data.shared_len(), 3 * 5000, "the contribution means what the commit brought");
+    exchange(&mut a, &mut b);
+    assert_eq!(a.status(0, 10), Some(Status::SUCCESS));
+    for rank in [0, 1] {
+        let state = &a.engine.nspaces[&nspace()];
+        let parts: Vec<_> = (0..3)
+            .map(|n| match state.visible.get(Rank(rank), format!("k{n}").as_bytes()) {
+                Some(Value::ByteObject(bytes)) => bytes.clone(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert!((0..3).all(|n| *parts[n] == [n as u8; 5000]), "rank {rank}");
+        let whole = |n: usize| parts[n].whole().expect("a part of a message").as_ptr();
+        assert!(whole(0) == whole(1) && whole(1) == whole(2), "all in the message of rank {rank}");
+    }
+}
+
+/// The keys that rank 1 contributed to the last fence.
+fn contributed(b: &Bench) -> Vec<String> {
+    let Upcall::Fence { data, .. } = &b.upcalls.last().expect("a fence at the host").1 else { panic!("no fence") };
+    let ranks = blob::decode_fence(EXCHANGE, &data.clone().into_bytes().unwrap()).unwrap().remove(0).ranks;
+    ranks.into_iter().flat_map(|(_, kvals)| kvals).map(|kval| kval.key.to_string()).collect()
+}
+
+#[test]
+fn a_fence_brings_what_is_new_since_the_last_one_of_the_same_participants() {
+    let (mut a, mut b) = (Bench::new(0, 2, 1), Bench::new(1, 2, 1));
+    let by_name = || vec![proc(0), proc(1)];
+    let mut tag = 10;
+    let mut fence = |a: &mut Bench, b: &mut Bench, procs: Vec<Proc>, status: Status| {
+        tag += 1;
+        a.fence(0, tag, procs.clone(), collect());
+        b.fence(1, tag, procs, collect());
+        let keys = contributed(b);
+        match status {
+            Status::SUCCESS => exchange(a, b),
+            _ => [a, b].into_iter().for_each(|bench| drop(bench.answer_last(Answer::Data(status, Vec::new())))),
+        }
+        keys
+    };
+    b.put(1, 3, "first", 1);
+    assert_eq!(fence(&mut a, &mut b, everybody(), Status::ERR_TIMEOUT), ["first"]);
+    assert_eq!(fence(&mut a, &mut b, everybody(), Status::SUCCESS), ["first"], "the host had failed");
+    assert_eq!(fence(&mut a, &mut b, everybody(), Status::SUCCESS), [""; 0]);
+    b.put(1, 3, "second", 2);
+    b.put(1, 1, "local", 2);
+    b.put(1, 3, "first", 1);
+    assert_eq!(fence(&mut a, &mut b, by_name(), Status::SUCCESS), ["first", "second"], "others know of nothing");
+    assert_eq!(fence(&mut a, &mut b, everybody(), Status::SUCCESS), ["second"]);
+    b.put(1, 3, "first", 3);
+    assert_eq!(fence(&mut a, &mut b, everybody(), Status::SUCCESS), ["first"], "a value put anew");
+    for (key, value) in [("first", 3), ("second", 2)] {
+        a.get(0, 1000, 1, key, vec![Info::new(keys::IMMEDIATE, Value::Bool(true))]);
+        assert_eq!(a.value(0, 1000, key), Some(Ok(value)));
+    }
+    // A host that gives each server its own part alone.
+    b.put(1, 3, "third", 4);
+    for tag in [500, 501] {
+        b.fence(1, tag, everybody(), collect());
+        assert_eq!(contributed(&b), ["third"]);
+        let Upcall::Fence { data, .. } = &b.upcalls.last().unwrap().1 else { unreachable!() };
+        let own = data.clone().into_bytes().unwrap();
+        b.answer_last(Answer::Data(Status::SUCCESS, own));
+    }
+    // The host registers the job again: it may have come to other servers.
+    let plan = JobPlan::read(&nspace(), 1, &[], None, NODES[1]).unwrap();
+    assert_eq!(b.engine.register_nspace(plan), Status::SUCCESS);
+    b.drain();
+    b.fence(1, 502, everybody(), collect());
+    assert_eq!(contributed(&b), ["first", "second", "third"]);
+}
+
+#[test]
+fn a_global_value_with_qualifiers_takes_none_of_another_scope_along() {
+    let one = |value, group| {
+        let group = Info { flags: InfoFlags::QUALIFIER, ..Info::new("group", Value::Uint32(group)) };
+        Kval { key: keys::QUALIFIED_VALUE.into(), value: Value::infos([Info::new("cid", Value::Uint32(value)), group]) }
+    };
+    let (mut a, mut b) = (Bench::new(0, 2, 1), Bench::new(1, 2, 1));
+    let parts = vec![(1, vec![one(10, 1)]), (2, vec![one(20, 2)]), (3, vec![one(30, 3)])];
+    b.request(1, 50, Request::Commit { parts });
+    a.fence(0, 10, everybody(), collect());
+    b.fence(1, 10, everybody(), collect());
+    let Upcall::Fence { data, .. } = &b.upcalls.last().expect("a fence at the host").1 else { panic!("no fence") };
+    let data = data.clone().into_bytes().unwrap();
+    let contributed = &blob::decode_fence(EXCHANGE, &data).unwrap()[0].ranks[0].1;
+    assert_eq!(*contributed, [one(20, 2), one(30, 3)]);
+}
+
+#[test]
 fn values_with_qualifiers_go_to_other_nodes_one_by_one() {
     let one = |value, group| {
         let group = Info { flags: InfoFlags::QUALIFIER, ..Info::new("group", Value::Uint32(group)) };
@@ -341,7 +441,8 @@ fn values_with_qualifiers_go_to_other_nodes_one_by_one() {
     a.fence(0, 10, everybody(), collect());
     b.fence(1, 10, everybody(), collect());
     let Upcall::Fence { data, .. } = &b.upcalls.last().expect("a fence at the host").1 else { panic!("no fence") };
-    let contributed = &blob::decode_fence(EXCHANGE, data).unwrap()[0].ranks[0].1;
+    let data = data.clone().into_bytes().unwrap();
+    let contributed = &blob::decode_fence(EXCHANGE, &data).unwrap()[0].ranks[0].1;
     assert_eq!(*contributed, [one(11, 1), one(20, 2)], "as released servers read them");
     exchange(&mut a, &mut b);
     let qualifier = |group| one(0, group).value.iter_infos().nth(1).cloned().unwrap();
@@ -663,7 +764,7 @@ fn a_fence_times_out_and_says_who_is_missing() {
 #[test]
 fn a_malformed_message_costs_its_sender_the_connection() {
     let mut bench = Bench::new(0, 1, 2);
-    bench.engine.message(peer(0), 10, &[2, 3, 255, 255, 255], bench.now);
+    bench.engine.message(peer(0), 10, vec![2, 3, 255, 255, 255], bench.now);
     bench.drain();
     assert_eq!(bench.closed, [peer(0)]);
     bench.get(1, 20, 1, "key", vec![Info::new(keys::IMMEDIATE, Value::Bool(true))]);
@@ -938,7 +1039,7 @@ fn two_programs_of_a_rank_count_once() {
     connect_as(&mut bench, PeerId(900), 0);
     bench.fence(0, 10, everybody(), Vec::new());
     let payload = Request::Fence { procs: everybody(), infos: Vec::new() }.encode(PLAIN, Version::OURS).unwrap();
-    bench.engine.message(PeerId(900), 10, &payload, bench.now);
+    bench.engine.message(PeerId(900), 10, payload, bench.now);
     bench.drain();
     assert_eq!(bench.status(0, 10), None, "rank 1 is still to come");
 }
@@ -958,7 +1059,7 @@ fn a_deregistered_namespace_ends_its_fences_and_connections() {
         connect_as(&mut bench, PeerId(900 + rank), rank);
     }
     let payload = Request::Commit { parts: vec![(3, vec![Kval { key: Key::from("old"), value: Value::Int(1) }])] };
-    bench.engine.message(peer(1), 10, &payload.encode(PLAIN, Version::OURS).unwrap(), bench.now);
+    bench.engine.message(peer(1), 10, payload.encode(PLAIN, Version::OURS).unwrap(), bench.now);
     bench.lose(1);
     assert!(bench.engine.nspaces[&nspace()].is_alive(Rank(1)));
     assert!(!bench.engine.nspaces[&nspace()].visible.has_rank(Rank(1)));
@@ -1057,7 +1158,7 @@ fn a_lost_client_is_the_hosts_news_and_not_the_other_clients() {
     let mut bench = Bench::new(0, 1, 2);
     let register = Request::RegisterEvents { codes: Vec::new(), infos: Vec::new() };
     bench.request(1, 10, register.clone());
-    bench.engine.message(PeerId::OWN, 200, &register.encode(PLAIN, Version::OURS).unwrap(), bench.now);
+    bench.engine.message(PeerId::OWN, 200, register.encode(PLAIN, Version::OURS).unwrap(), bench.now);
     let told = |bench: &Bench| {
         let told = |(to, tag, _): &&(PeerId, u32, Vec<u8>)| (*to, *tag) == (PeerId::OWN, TAG_NOTIFY);
         bench.sent.iter().filter(told).count()
@@ -1072,14 +1173,14 @@ fn a_lost_client_is_the_hosts_news_and_not_the_other_clients() {
     assert!(bench.reply(1, TAG_NOTIFY).is_none(), "applications abort when they hear of it");
     // Nothing follows the last one.
     let mut bench = Bench::new(0, 1, 2);
-    bench.engine.message(PeerId::OWN, 200, &register.encode(PLAIN, Version::OURS).unwrap(), bench.now);
+    bench.engine.message(PeerId::OWN, 200, register.encode(PLAIN, Version::OURS).unwrap(), bench.now);
     bench.lose(0);
     bench.lose(1);
     bench.pass(Duration::ZERO);
     assert_eq!((told(&bench), bench.engine.deadline()), (2, None));
     // Unless that one has finalized: it is about to end.
     let mut bench = Bench::new(0, 1, 2);
-    bench.engine.message(PeerId::OWN, 200, &register.encode(PLAIN, Version::OURS).unwrap(), bench.now);
+    bench.engine.message(PeerId::OWN, 200, register.encode(PLAIN, Version::OURS).unwrap(), bench.now);
     bench.lose(0);
     bench.request(1, 11, Request::Finalize);
     bench.answer_last(Answer::Op(Status::SUCCESS));
@@ -1162,7 +1263,7 @@ fn peers_of_any_release_do_not_fill_the_memory() {
         bench.drain();
         bench.answer_last(Answer::Op(Status::SUCCESS));
         let request = Request::JobInfo.encode(PLAIN, Version::OURS).unwrap();
-        bench.engine.message(id, 101, &request, bench.now);
+        bench.engine.message(id, 101, request, bench.now);
         bench.drain();
         bench.engine.disconnected(id, bench.now);
     }
@@ -1243,7 +1344,7 @@ fn lone_job(bench: &mut Bench, name: &'static str, id: PeerId) -> Proc {
 impl Bench {
     fn enter_as(&mut self, id: PeerId, tag: u32, request: &Request) {
         let payload = request.encode(PLAIN, Version::OURS).unwrap();
-        self.engine.message(id, tag, &payload, self.now);
+        self.engine.message(id, tag, payload, self.now);
         self.drain();
     }
 
@@ -1379,7 +1480,7 @@ fn what_one_connection_has_open_is_bounded() {
     bench.get(0, 7, 1, "late", Vec::new());
     assert_eq!((refused(&mut bench), told(&mut bench)), (0, 0));
     // Few that are large, under one tag.
-    let large = || vec![Info::new("large", Value::ByteObject(vec![0; 5 << 20]))];
+    let large = || vec![Info::new("large", Value::ByteObject(vec![0; 5 << 20].into()))];
     for _ in 0..6 {
         bench.get(0, 8, 1, "never", large());
     }
@@ -1423,7 +1524,7 @@ fn events_are_kept_by_bytes_too() {
     let event = |len: usize| Request::Notify {
         status: Status(-3000),
         range: Range::LOCAL,
-        infos: vec![Info::new("large", Value::ByteObject(vec![0; len]))],
+        infos: vec![Info::new("large", Value::ByteObject(vec![0; len].into()))],
     };
     for (tag, len) in (0..8).zip([1 << 20; 8]) {
         bench.request(0, tag, event(len));

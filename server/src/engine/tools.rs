@@ -1,8 +1,7 @@
 //! Tools: processes that come by themselves and are given a name, or bring one.
 
 use pmix_client::wire::{ClientReply, Hello, PeerKind, ToolReply, Version};
-use pmix_dstore::model::{Info, Result, Status, Value, keys};
-use pmix_dstore::room;
+use pmix_dstore::model::{Bytes, Info, Result, Status, Value, keys};
 
 use super::bounds::CONNECTIONS_MAX;
 use super::peers::{Peer, PeerId, Transport};
@@ -136,7 +135,7 @@ fn told_to_host(hello: &Hello, user: (u32, u32)) -> Result<Vec<Info>> {
     ];
     let mut infos = Info::copies(&hello.infos)?;
     infos.retain(|info| !OURS.iter().any(|key| info.key.is(key)));
-    infos.push(Info::new(keys::CREDENTIAL, Value::ByteObject(room::copy(&hello.credential)?)));
+    infos.push(Info::new(keys::CREDENTIAL, Value::ByteObject(Bytes::copy_of(&hello.credential)?)));
     infos.push(Info::new(keys::VERSION_INFO, Value::string(hello.version.as_str())));
     infos.push(Info::new(keys::USERID, Value::Uint32(user.0)));
     infos.push(Info::new(keys::GRPID, Value::Uint32(user.1)));

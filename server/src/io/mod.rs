@@ -338,7 +338,7 @@ impl Loop {
                 Ok(Some(Incoming::Message(Frame { tag, len, payload }))) => {
                     let mut engine = self.inner.engine.lock();
                     match payload {
-                        Ok(payload) => engine.message(PeerId(token as u32), tag, &payload, Instant::now()),
+                        Ok(payload) => engine.message(PeerId(token as u32), tag, payload, Instant::now()),
                         Err(_) => engine.refuse(PeerId(token as u32), tag, len as usize, true),
                     }
                 }

@@ -279,7 +279,7 @@ impl Bench {
             Err(_) if id == PeerId::OWN.0 => return,
             Err(_) => {}
         }
-        self.engine.message(PeerId(id), tag, bytes, self.now);
+        self.engine.message(PeerId(id), tag, bytes.to_vec(), self.now);
     }
 
     fn answer(&mut self, id: u64, answer: Answer) {

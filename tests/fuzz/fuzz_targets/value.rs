@@ -24,8 +24,8 @@ fuzz_target!(|input: &[u8]| {
         _ => stored(ty, bytes),
     });
     let compressed = match ty {
-        DataType::COMPRESSED_STRING => Value::CompressedString(bytes.to_vec()),
-        DataType::COMPRESSED_BYTE_OBJECT => Value::CompressedByteObject(bytes.to_vec()),
+        DataType::COMPRESSED_STRING => Value::CompressedString(bytes.to_vec().into()),
+        DataType::COMPRESSED_BYTE_OBJECT => Value::CompressedByteObject(bytes.to_vec().into()),
         _ => return,
     };
     bounded(bytes.len(), 4 * EXPANSION, || drop(codec::expand(&compressed)));

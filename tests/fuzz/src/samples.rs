@@ -38,5 +38,5 @@ pub fn build_modex(nspace: &Nspace, data: &ModexData) -> Vec<u8> {
     for rank in data.ranks() {
         builder.add_rank(rank, data.rank(rank)).expect("storable values");
     }
-    builder.finish("fuzz").expect("a segment")
+    builder.finish("fuzz").expect("a segment").into_bytes().expect("memory")
 }

@@ -155,7 +155,7 @@ fn typed_methods_write_what_the_general_one_writes() {
         assert_eq!(typed(&|p| p.time(9)), general(DataType::TIME, &[Value::Time(9)]));
         assert_eq!(
             typed(&|p| p.byte_object(b"xy").unwrap()),
-            general(DataType::BYTE_OBJECT, &[Value::ByteObject(b"xy".into())])
+            general(DataType::BYTE_OBJECT, &[Value::ByteObject(b"xy".to_vec().into())])
         );
         for value in samples() {
             let key = Key::from("k");
@@ -265,8 +265,8 @@ fn regexes_tell_where_they_end() {
     assert_eq!(text::regex_len(b"blob:\0component=zlib:\0size=99999999999999999999:\0abc"), None);
     assert_eq!(text::regex_len(b"blob:\0component=zlib:\0siz=1:\0abc"), None);
     assert_eq!(text::regex_len(b"blob:\0"), None);
-    assert_eq!(bare(V41, Value::Regex(b"raw:a".to_vec())), b"raw:a\0", "an end is added where it is missing");
-    assert_eq!(Packer::new(V41).bare(&Value::Regex(b"raw:a\0b".to_vec())), Err(Status::ERR_PACK_FAILURE));
+    assert_eq!(bare(V41, Value::Regex(b"raw:a".to_vec().into())), b"raw:a\0", "an end is added where it is missing");
+    assert_eq!(Packer::new(V41).bare(&Value::Regex(b"raw:a\0b".to_vec().into())), Err(Status::ERR_PACK_FAILURE));
 }
 
 #[test]
@@ -277,9 +277,12 @@ fn compressed_values_expand() {
     assert_eq!(compressed[4..6], [0x78, 0xda], "the strongest compression, as released libraries use");
     assert_eq!(decompress(&compressed), Ok(long.clone()));
     assert_eq!(decompress(&compress(b"").unwrap()), Ok(Vec::new()));
-    let value = Value::CompressedString(compressed.clone());
+    let value = Value::CompressedString(compressed.clone().into());
     assert_eq!(expand(&value), Ok(Some(Value::string(&long))));
-    assert_eq!(expand(&Value::CompressedByteObject(compressed.clone())), Ok(Some(Value::ByteObject(long.clone()))));
+    assert_eq!(
+        expand(&Value::CompressedByteObject(compressed.clone().into())),
+        Ok(Some(Value::ByteObject(long.clone().into())))
+    );
     assert_eq!(expand(&Value::string("plain")), Ok(None));
     // For a peer that breaks on compressed strings they are packed as plain ones, at any depth.
     let array = DataArray { ty: DataType::COMPRESSED_STRING, items: vec![value.clone()] };

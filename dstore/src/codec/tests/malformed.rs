@@ -136,7 +136,7 @@ fn compressed_data_must_be_what_it_claims() {
     assert_eq!(decompress(&good[..good.len() - 5]), Err(MALFORMED));
     assert_eq!(decompress(&good[..3]), Err(MALFORMED));
     assert_eq!(decompress(&[]), Err(MALFORMED));
-    let nul = Value::CompressedString(compress(b"a\0b").unwrap());
+    let nul = Value::CompressedString(compress(b"a\0b").unwrap().into());
     assert_eq!(expand(&nul), Err(MALFORMED));
     assert_eq!(Packer::new(V3).expanding(true).value(&nul), Err(MALFORMED));
 }

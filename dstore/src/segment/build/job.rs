@@ -10,6 +10,7 @@ use super::writer::{Heap, Writer};
 use super::{BuildError, reserve, vec_for};
 use crate::job::{JobData, Node, Values};
 use crate::model::{Key, Rank, Value, keys};
+use crate::pieces::Pieces;
 use crate::rules::{Realm, RealmMask};
 use crate::segment::header::SegmentKind;
 use crate::segment::toc::{
@@ -45,7 +46,7 @@ pub fn build_job(job: &JobData, creator: &str) -> Result<Vec<u8>, BuildError> {
     let mut heap = heap;
     toc.node_names = write_names(&mut writer, job, &mut heap)?;
     toc.heap = heap.write(&mut writer)?;
-    writer.finish(SegmentKind::Job, &job.nspace, creator, &toc)
+    writer.finish(SegmentKind::Job, &job.nspace, creator, &toc).map(Pieces::into_own)
 }
 
 type Planned<'a> = (Vec<KeyRow<'a>>, Vec<(Realm, PlannedColumn)>, Heap);

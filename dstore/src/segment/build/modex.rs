@@ -1,13 +1,13 @@
 //! Builds a modex segment from published values.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::keys::{KeyRow, write_keys};
-use super::stored::{Stored, is_aligned};
+use super::stored::{Stored, Text, is_aligned};
 use super::writer::Writer;
 use super::{BuildError, reserve, vec_for};
 use crate::model::{DataType, Key, Nspace, Rank, Value};
+use crate::pieces::Pieces;
 use crate::room;
 use crate::segment::checked::number_mask;
 use crate::segment::header::SegmentKind;
@@ -26,7 +26,7 @@ pub struct ModexBuilder<'a> {
     key_last: usize,
     cells: Vec<Cell>,
     /// The bytes of the values that are no numbers.
-    texts: Vec<Cow<'a, [u8]>>,
+    texts: Vec<Text<'a>>,
 }
 
 /// One value of one rank.
@@ -107,12 +107,12 @@ impl<'a> ModexBuilder<'a> {
         self.cells.is_empty()
     }
 
-    /// Builds the segment; `creator` names the program for `pmixctl inspect`. Equal data give equal bytes, in whatever
-    /// order they were added.
+    /// Builds the segment, of which long values are where they were; `creator` names the program for `pmixctl inspect`.
+    /// Equal data give equal bytes, in whatever order they were added.
     ///
     /// # Errors
     /// A rank whose values take 4 GiB or more; too little memory.
-    pub fn finish(mut self, creator: &str) -> Result<Vec<u8>, BuildError> {
+    pub fn finish(mut self, creator: &str) -> Result<Pieces, BuildError> {
         // Tables of a few words for each value and rank.
         let tables = self.cells.len() * 64;
         room::expect(tables).map_err(|_| BuildError::NoMemory { needed: tables as u64 })?;
@@ -289,7 +289,7 @@ struct Plan<'a> {
     ranks: &'a [&'a [Cell]],
     shapes: &'a [Shape],
     shape_of: &'a [u32],
-    texts: &'a [Cow<'a, [u8]>],
+    texts: &'a [Text<'a>],
 }
 
 impl Plan<'_> {
@@ -356,14 +356,15 @@ impl Plan<'_> {
             let id = |slot: &Option<usize>| slot.map_or(u64::MAX, |index| self.shape_of[index].into());
             toc.shape_ids = writer.lines(slots.iter().map(id), width)?;
         }
-        toc.records = writer.region((indices * stride) as usize, 1, |writer| {
+        toc.records = writer.region_with_shared((indices * stride) as usize, 1, self.shared_len(), |writer| {
             let start = writer.pos();
             for (index, slot) in slots.iter().enumerate() {
                 if let Some(index) = slot {
-                    self.write_record(writer, *index);
+                    self.write_record(writer, *index)?;
                 }
                 writer.fill_to(start + (index as u64 + 1) * stride);
             }
+            Ok(())
         })?;
         Ok(())
     }
@@ -409,8 +410,8 @@ impl Plan<'_> {
                 writer.put_check(start);
             }
         })?;
-        toc.records = writer.region(pos as usize, 1, |writer| {
-            (0..self.ranks.len()).for_each(|index| self.write_record(writer, index));
+        toc.records = writer.region_with_shared(pos as usize, 1, self.shared_len(), |writer| {
+            (0..self.ranks.len()).try_for_each(|index| self.write_record(writer, index))
         })?;
         Ok(())
     }
@@ -426,7 +427,7 @@ impl Plan<'_> {
     }
 
     /// Writes the record of one rank: the fixed part, then the variable values.
-    fn write_record(&self, writer: &mut Writer, index: usize) {
+    fn write_record(&self, writer: &mut Writer, index: usize) -> Result<(), BuildError> {
         let shape = &self.shapes[self.shape_of[index] as usize];
         let cells = || self.ranks[index].iter().zip(&shape.fields);
         let start = writer.pos();
@@ -448,10 +449,21 @@ impl Plan<'_> {
         for form in [FIELD_FIXED, FIELD_VARIABLE] {
             for (cell, _) in cells().filter(|(cell, field)| field.form == form && cell.len != NULL_LEN) {
                 let end = writer.pos() + value_room(cell.ty, cell.len);
-                writer.put(&self.texts[cell.value as usize]);
+                match &self.texts[cell.value as usize] {
+                    Text::Object(bytes) => writer.put_shared(bytes)?,
+                    Text::Other(bytes) => writer.put(bytes),
+                }
                 writer.fill_to(end);
             }
         }
         debug_assert_eq!(writer.pos() - start, variable_pos, "a record has the length it was planned with");
+        Ok(())
+    }
+
+    /// Bytes of the values that stay where they are.
+    fn shared_len(&self) -> usize {
+        let has_text = |cell: &&Cell| number_mask(cell.ty).is_none() && cell.len != NULL_LEN;
+        let cells = self.ranks.iter().copied().flatten().filter(has_text);
+        cells.map(|cell| self.texts[cell.value as usize].shared_len()).sum()
     }
 }

@@ -1,10 +1,11 @@
 //! A value in the form in which a segment stores it.
 
 use std::borrow::Cow;
+use std::ops::Deref;
 
 use super::BuildError;
 use crate::codec;
-use crate::model::{DataType, Key, Value};
+use crate::model::{Bytes, DataType, Key, Value};
 use crate::segment::checked::number_mask;
 
 /// A value ready to be stored.
@@ -12,9 +13,38 @@ pub(super) enum Stored<'a> {
     /// A number: the bits of its C type, zero-extended.
     Number(u64),
     /// Bytes: of a string without its NUL, of a byte object, or of a packed structure.
-    Bytes(Cow<'a, [u8]>),
+    Bytes(Text<'a>),
     /// A NULL string.
     Null,
+}
+
+/// Bytes to be stored.
+pub(super) enum Text<'a> {
+    /// A byte object.
+    Object(&'a Bytes),
+    /// Other bytes.
+    Other(Cow<'a, [u8]>),
+}
+
+impl Text<'_> {
+    /// Bytes of it that stay where they are when the segment is written.
+    pub(super) fn shared_len(&self) -> usize {
+        match self {
+            Text::Object(bytes) if bytes.is_shared() => bytes.len(),
+            _ => 0,
+        }
+    }
+}
+
+impl Deref for Text<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Text::Object(bytes) => bytes,
+            Text::Other(bytes) => bytes,
+        }
+    }
 }
 
 impl<'a> Stored<'a> {
@@ -29,15 +59,15 @@ impl<'a> Stored<'a> {
         }
         let bytes = match value {
             Value::String(None) => return Ok(Stored::Null),
-            Value::String(Some(text)) => Cow::Borrowed(text.to_bytes()),
+            Value::String(Some(text)) => Text::Other(Cow::Borrowed(text.to_bytes())),
             Value::ByteObject(bytes)
             | Value::Regex(bytes)
             | Value::CompressedString(bytes)
             | Value::CompressedByteObject(bytes)
-            | Value::DataBuffer(bytes) => Cow::Borrowed(bytes.as_slice()),
-            Value::Undef => Cow::Borrowed(&[][..]),
+            | Value::DataBuffer(bytes) => Text::Object(bytes),
+            Value::Undef => Text::Other(Cow::Borrowed(&[][..])),
             other => match codec::pack_stored(other) {
-                Ok(packed) => Cow::Owned(packed),
+                Ok(packed) => Text::Other(Cow::Owned(packed)),
                 Err(status) => return Err(BuildError::Pack { key: key.clone(), ty, status }),
             },
         };

@@ -9,7 +9,8 @@ use rkyv::util::AlignedVec;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{BuildError, reserve};
-use crate::model::Nspace;
+use crate::model::{Bytes, Nspace};
+use crate::pieces::Pieces;
 use crate::room;
 use crate::segment::bytes::{LINE_LEN, LINE_PAYLOAD, check_of, per_line};
 use crate::segment::header::{self, HEADER_LEN, SegmentKind};
@@ -20,12 +21,12 @@ const ALIGN_MAX: usize = 64;
 
 /// A segment under construction: the header's place, then regions one after the other.
 pub(super) struct Writer {
-    bytes: Vec<u8>,
+    bytes: Pieces,
 }
 
 impl Writer {
     pub(super) fn new() -> Writer {
-        Writer { bytes: vec![0; HEADER_LEN] }
+        Writer { bytes: vec![0; HEADER_LEN].into() }
     }
 
     /// Position of the next byte.
@@ -35,7 +36,7 @@ impl Writer {
 
     /// Adds zeros up to a multiple of `align`, a power of two.
     pub(super) fn align(&mut self, align: usize) {
-        self.bytes.resize(self.bytes.len().next_multiple_of(align), 0);
+        self.fill_to(self.pos().next_multiple_of(align as u64));
     }
 
     /// Makes room for `len` more bytes at once.
@@ -43,16 +44,26 @@ impl Writer {
     /// # Errors
     /// There is none.
     pub(super) fn reserve(&mut self, len: usize) -> Result<(), BuildError> {
-        reserve(&mut self.bytes, len)
+        reserve(self.bytes.own(), len)
     }
 
     /// Adds zeros up to the position `pos`.
     pub(super) fn fill_to(&mut self, pos: u64) {
-        self.bytes.resize(pos as usize, 0);
+        let gap = (pos - self.pos()) as usize;
+        let own = self.bytes.own();
+        own.resize(own.len() + gap, 0);
     }
 
     pub(super) fn put(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
+        self.bytes.own().extend_from_slice(bytes);
+    }
+
+    /// Adds bytes that stay where they are, if they can.
+    ///
+    /// # Errors
+    /// There is no memory for them.
+    pub(super) fn put_shared(&mut self, bytes: &Bytes) -> Result<(), BuildError> {
+        self.bytes.push(bytes).map_err(|_| BuildError::NoMemory { needed: bytes.len() as u64 })
     }
 
     pub(super) fn put_u32(&mut self, number: u32) {
@@ -74,20 +85,39 @@ impl Writer {
         width: usize,
         fill: impl FnOnce(&mut Writer),
     ) -> Result<Extent, BuildError> {
+        self.region_with_shared(count, width, 0, |writer| {
+            fill(writer);
+            Ok(())
+        })
+    }
+
+    /// The same where `shared` bytes of the region stay where they are.
+    ///
+    /// # Errors
+    /// There is no memory for it; what `fill` says.
+    pub(super) fn region_with_shared(
+        &mut self,
+        count: usize,
+        width: usize,
+        shared: usize,
+        fill: impl FnOnce(&mut Writer) -> Result<(), BuildError>,
+    ) -> Result<Extent, BuildError> {
         if count == 0 {
             return Ok(Extent { width: width as u32, ..Extent::default() });
         }
-        self.reserve(count * width + ALIGN_MAX)?;
+        self.reserve(count * width - shared + ALIGN_MAX)?;
         self.align(if count * width > 64 { ALIGN_MAX } else { 8 });
         let pos = self.pos();
-        fill(self);
+        fill(self)?;
         debug_assert_eq!(self.pos() - pos, (count * width) as u64, "a region has the length it says");
         Ok(Extent { pos, count: count as u64, width: width as u32, reserved: 0 })
     }
 
     /// Ends an entry that began at `start`, at most 64 bytes ago, with its check.
     pub(super) fn put_check(&mut self, start: u64) {
-        let check = check_of(&self.bytes[start as usize..], start);
+        let len = (self.pos() - start) as usize;
+        let own = self.bytes.own();
+        let check = check_of(&own[own.len() - len..], start);
         self.put_u32(check);
     }
 
@@ -135,14 +165,14 @@ impl Writer {
         nspace: &Nspace,
         creator: &str,
         toc: &T,
-    ) -> Result<Vec<u8>, BuildError>
+    ) -> Result<Pieces, BuildError>
     where
         T: for<'a> rkyv::Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, rancor::Error>>,
     {
         let archive = rkyv::to_bytes::<rancor::Error>(toc).map_err(|error| BuildError::Archive(error.to_string()))?;
         self.reserve(archive.len() + ALIGN_MAX)?;
         self.align(ALIGN_MAX);
-        let toc_pos = self.bytes.len();
+        let toc_pos = self.pos();
         self.put(&archive);
         header::fill(&mut self.bytes, kind, nspace, creator, toc_pos);
         Ok(self.bytes)

@@ -54,7 +54,7 @@ fn job() -> JobData {
         set(keys::HOSTNAME, Value::string(format!("node{}", rank / 4)));
         set("dense", Value::Int(i32::from([3i8, -1, 4, -1, 5, -9, 2, 6][rank as usize])));
         if rank == 5 {
-            set("one", Value::ByteObject(vec![1, 2, 3]));
+            set("one", Value::ByteObject(vec![1, 2, 3].into()));
             set("dense", Value::String(None));
         }
     }
@@ -65,7 +65,7 @@ fn modex(varying: bool) -> ModexData {
     let mut data = ModexData::default();
     for rank in 0..4u32 {
         let len = if varying { 40 * rank as usize * rank as usize } else { 5 };
-        data.set(Rank(rank), Key::from("blob"), Value::ByteObject(vec![rank as u8; len])).unwrap();
+        data.set(Rank(rank), Key::from("blob"), Value::ByteObject(vec![rank as u8; len].into())).unwrap();
         data.set(Rank(rank), Key::from("port"), Value::Uint16(1000 + rank as u16)).unwrap();
         data.set(Rank(rank), Key::from("uri"), Value::string(format!("tcp://{rank}"))).unwrap();
     }

@@ -18,7 +18,7 @@ fn nspace() -> Nspace {
 
 fn segment(len: usize) -> Vec<u8> {
     let mut data = ModexData::default();
-    data.set(Rank(1), Key::from("bytes"), Value::ByteObject(vec![0x5a; len])).unwrap();
+    data.set(Rank(1), Key::from("bytes"), Value::ByteObject(vec![0x5a; len].into())).unwrap();
     build_modex(&nspace(), &data)
 }
 

@@ -64,10 +64,10 @@ impl Random {
             16 => Value::Code { ty: DataType::SCOPE, bits: bits & 3 },
             17 => Value::Code { ty: DataType::DEVTYPE, bits },
             18 => Value::String(None),
-            19 => Value::Regex(self.bytes(40)),
-            20 => Value::CompressedString(self.bytes(80)),
-            21 => Value::DataBuffer(self.bytes(9)),
-            22 => Value::ByteObject(self.bytes(200)),
+            19 => Value::Regex(self.bytes(40).into()),
+            20 => Value::CompressedString(self.bytes(80).into()),
+            21 => Value::DataBuffer(self.bytes(9).into()),
+            22 => Value::ByteObject(self.bytes(200).into()),
             23 => Value::Timeval { sec: bits as i64, usec: 7 },
             24 => Value::Proc(Proc::new(Nspace::new("other").expect("a short namespace"), Rank(bits as u32))),
             25 => Value::infos([Info::new(keys::RANK, Value::Rank(Rank(bits as u32))), Info::new("x", Value::Undef)]),
@@ -82,7 +82,7 @@ impl Random {
             0 => Value::Uint32(self.below(70_000) as u32),
             1 => Value::Uint16(self.below(300) as u16),
             2 => Value::String(Some(self.text(4))),
-            3 => Value::ByteObject(self.bytes(3)),
+            3 => Value::ByteObject(self.bytes(3).into()),
             4 => Value::Int(self.below(5) as i32 - 2),
             _ => Value::Uint64(self.next() << 8),
         }
@@ -217,7 +217,7 @@ pub(super) fn modex(seed: u64) -> ModexData {
                 continue;
             }
             let value = match kind {
-                0 if same_len => Value::ByteObject(vec![index as u8; 64]),
+                0 if same_len => Value::ByteObject(vec![index as u8; 64].into()),
                 1 if same_len => Value::string(format!("{index:08}")),
                 kind => random.mostly(*kind),
             };

@@ -5,7 +5,8 @@ use crate::job::JobData;
 use crate::model::{Key, KeyRef, Nspace, Rank, Value, ValueRef, keys};
 use crate::modex::ModexData;
 use crate::rules::{Caller, JobLookup, Realm, Selector, find};
-use crate::segment::{HeapRegion, JobReader, ModexBuilder, ModexReader, build_job};
+use crate::segment::header::{RawHeader, content_hash};
+use crate::segment::{HeapRegion, JobReader, ModexBuilder, ModexReader, Publisher, SegmentKind, build_job};
 
 /// Structures are owned in the heap and packed in a segment; everything else is the same thing.
 #[track_caller]
@@ -31,7 +32,7 @@ pub(super) fn build_modex(nspace: &Nspace, data: &ModexData) -> Vec<u8> {
     for rank in data.ranks() {
         builder.add_rank(rank, data.rank(rank)).expect("storable values");
     }
-    builder.finish("test").expect("a segment")
+    builder.finish("test").expect("a segment").into_bytes().expect("memory")
 }
 
 fn assert_rows_same(job: &JobData, reader: &JobReader) {
@@ -144,7 +145,7 @@ fn a_value_added_again_replaces_the_first() {
     let key = Key::from("k");
     let values = [Value::Uint32(1), Value::string("two")];
     values.iter().for_each(|value| builder.add(Rank(3), &key, value).expect("a storable value"));
-    let reader = open_modex(&builder.finish("test").expect("a segment"));
+    let reader = open_modex(&builder.finish("test").expect("a segment").into_bytes().expect("memory"));
     let found = reader.get(Rank(3), &KeyRef::from("k")).expect("the value").to_value();
     assert_eq!(found, Ok(Value::string("two")));
     assert_eq!(reader.rank_count(), 1);
@@ -153,7 +154,8 @@ fn a_value_added_again_replaces_the_first() {
 #[test]
 fn an_empty_modex_segment_finds_nothing() {
     let nspace = Nspace::new("empty").expect("a short namespace");
-    let reader = open_modex(&ModexBuilder::new(nspace).finish("test").expect("a segment"));
+    let reader =
+        open_modex(&ModexBuilder::new(nspace).finish("test").expect("a segment").into_bytes().expect("memory"));
     for rank in [Rank(0), Rank(1), Rank::WILDCARD, Rank::UNDEF] {
         assert_eq!(reader.get(rank, &KeyRef::from("k")), None);
         assert_eq!(reader.rank(rank).count(), 0);
@@ -196,4 +198,30 @@ fn equal_strings_are_stored_once() {
     let bytes = build_job(&job, "test").expect("a segment");
     let count = bytes.windows(name.len()).filter(|window| *window == name.as_bytes()).count();
     assert_eq!(count, 3);
+}
+
+#[test]
+fn a_segment_in_pieces_is_published_and_read_as_one() {
+    let nspace = Nspace::new("pieces").expect("a short namespace");
+    let lens = [0, 1023, 1024, 5000, 70_000, 8, 1025];
+    let values: Vec<Value> = lens.iter().map(|len| Value::ByteObject(vec![*len as u8; *len].into())).collect();
+    let mut builder = ModexBuilder::new(nspace.clone());
+    // Of one length in all ranks, and of several.
+    for rank in 0..values.len() {
+        builder.add(Rank(rank as u32), &Key::from("same"), &values[3]).expect("a storable value");
+        builder.add(Rank(rank as u32), &Key::from("own"), &values[rank]).expect("a storable value");
+    }
+    let pieces = builder.finish("test").expect("a segment");
+    assert!(pieces.shared_len() >= 7 * 5000, "long values are where they were");
+    let bytes = pieces.clone().into_bytes().expect("memory");
+    assert_eq!(content_hash(&bytes), Some(RawHeader::read(&bytes).expect("a header").content_hash));
+    let parent = tempfile::tempdir().expect("a temporary directory");
+    let mut publisher = Publisher::create(parent.path(), &nspace, None).expect("a directory");
+    publisher.publish(SegmentKind::Modex, &pieces).expect("room");
+    assert_eq!(std::fs::read(publisher.directory().join("segment-0")).expect("the segment"), bytes);
+    let reader = open_modex(&bytes);
+    for (rank, value) in values.iter().enumerate() {
+        let get = |key: &str| reader.get(Rank(rank as u32), &KeyRef::from(key)).expect("the value").to_value();
+        assert_eq!((get("own").as_ref(), get("same").as_ref()), (Ok(value), Ok(&values[3])));
+    }
 }

@@ -1,0 +1,168 @@
+//! The bytes of a value, which may stay in the message that brought them.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::Result;
+use crate::room;
+
+/// Bytes that never change. Long ones can be had several times without a copy: values, commits and contributions to
+/// fences then mean the same memory.
+#[derive(Clone)]
+pub struct Bytes(Repr);
+
+#[derive(Clone)]
+enum Repr {
+    Own(Vec<u8>),
+    Part { whole: Arc<Vec<u8>>, start: usize, len: usize },
+}
+
+impl Bytes {
+    /// From so many bytes on they are shared: fewer are copied as fast as they are counted, and must not keep a message in
+    /// memory that brought many of them.
+    pub const SHARED_MIN: usize = 1024;
+
+    /// A part of `whole`, which it keeps in memory, or a copy where it is short or does not lie there.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn part_of(whole: &Arc<Vec<u8>>, part: &[u8]) -> Result<Bytes> {
+        let (outer, inner) = (whole.as_ptr_range(), part.as_ptr_range());
+        if part.len() < Bytes::SHARED_MIN || inner.start < outer.start || inner.end > outer.end {
+            return Bytes::copy_of(part);
+        }
+        let start = inner.start.addr() - outer.start.addr();
+        Ok(Bytes(Repr::Part { whole: Arc::clone(whole), start, len: part.len() }))
+    }
+
+    /// A copy.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn copy_of(bytes: &[u8]) -> Result<Bytes> {
+        room::copy(bytes).map(Bytes::from)
+    }
+
+    /// The same bytes once more.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn copy(&self) -> Result<Bytes> {
+        match &self.0 {
+            Repr::Own(bytes) => Bytes::copy_of(bytes),
+            Repr::Part { .. } => Ok(self.clone()),
+        }
+    }
+
+    /// Whether a clone is no copy.
+    pub fn is_shared(&self) -> bool {
+        matches!(self.0, Repr::Part { .. })
+    }
+
+    /// What these are a part of, to take parts of it.
+    pub fn whole(&self) -> Option<&Arc<Vec<u8>>> {
+        match &self.0 {
+            Repr::Own(_) => None,
+            Repr::Part { whole, .. } => Some(whole),
+        }
+    }
+
+    /// The bytes.
+    #[inline]
+    pub fn as_slice(&self) -> &[u8] {
+        match &self.0 {
+            Repr::Own(bytes) => bytes,
+            Repr::Part { whole, start, len } => &whole[*start..*start + *len],
+        }
+    }
+
+    /// The bytes as a vector, copied where others may hold them.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn into_vec(self) -> Result<Vec<u8>> {
+        match self.0 {
+            Repr::Own(bytes) => Ok(bytes),
+            Repr::Part { whole, start, len } if start == 0 && len == whole.len() => {
+                Arc::try_unwrap(whole).or_else(|whole| room::copy(&whole))
+            }
+            Repr::Part { whole, start, len } => room::copy(&whole[start..start + len]),
+        }
+    }
+}
+
+impl From<Vec<u8>> for Bytes {
+    fn from(bytes: Vec<u8>) -> Bytes {
+        match bytes.len() {
+            len @ Bytes::SHARED_MIN.. => Bytes(Repr::Part { whole: Arc::new(bytes), start: 0, len }),
+            _ => Bytes(Repr::Own(bytes)),
+        }
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl PartialEq for Bytes {
+    fn eq(&self, other: &Bytes) -> bool {
+        // The same memory need not be read.
+        std::ptr::eq(self.as_slice(), other.as_slice()) || self.as_slice() == other.as_slice()
+    }
+}
+
+impl Eq for Bytes {}
+
+impl Default for Bytes {
+    fn default() -> Bytes {
+        Bytes(Repr::Own(Vec::new()))
+    }
+}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_slice().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_parts_stay_where_they_are_and_short_ones_do_not_hold_the_message() {
+        let whole = Arc::new(vec![7; 3 * Bytes::SHARED_MIN]);
+        let long = Bytes::part_of(&whole, &whole[5..][..Bytes::SHARED_MIN]).unwrap();
+        assert_eq!(long.as_ptr(), whole[5..].as_ptr());
+        assert_eq!(long.copy().unwrap().as_ptr(), long.as_ptr());
+        let short = Bytes::part_of(&whole, &whole[..Bytes::SHARED_MIN - 1]).unwrap();
+        assert!(!short.is_shared());
+        let elsewhere = vec![7; Bytes::SHARED_MIN];
+        assert_eq!(Bytes::part_of(&whole, &elsewhere).unwrap(), long);
+        assert_eq!(Arc::strong_count(&whole), 2);
+        assert_eq!(long.into_vec().unwrap(), elsewhere);
+        assert_eq!(Arc::strong_count(&whole), 1);
+    }
+
+    #[test]
+    fn a_vector_comes_back_as_it_was() {
+        for len in [0, 1, Bytes::SHARED_MIN, 5 * Bytes::SHARED_MIN] {
+            let bytes = vec![1; len];
+            let place = bytes.as_ptr();
+            let back = Bytes::from(bytes).into_vec().unwrap();
+            assert_eq!((back.len(), back.as_ptr()), (len, place));
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! A long run of bytes that is written without having been laid together: a message or a segment whose large values
+//! stay where they are.
+
+use std::io::IoSlice;
+
+use crate::model::{Bytes, Result};
+use crate::room;
+
+/// Bytes that lie in one piece or in several.
+pub trait Slices {
+    /// The pieces in their order; some may be empty.
+    fn slices(&self) -> impl Iterator<Item = &[u8]>;
+
+    /// Bytes of all of them.
+    fn total_len(&self) -> usize {
+        self.slices().map(<[u8]>::len).sum()
+    }
+}
+
+impl Slices for [u8] {
+    fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        std::iter::once(self)
+    }
+}
+
+impl Slices for Vec<u8> {
+    fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        std::iter::once(self.as_slice())
+    }
+}
+
+/// What is behind the first `skip` bytes.
+pub fn behind<'a>(slices: impl Iterator<Item = &'a [u8]>, mut skip: usize) -> impl Iterator<Item = &'a [u8]> {
+    slices.map(move |slice| {
+        let done = skip.min(slice.len());
+        skip -= done;
+        &slice[done..]
+    })
+}
+
+/// Bytes of its own with shared ones between them.
+#[derive(Clone, Debug, Default)]
+pub struct Pieces {
+    own: Vec<u8>,
+    shared: Vec<Shared>,
+    shared_len: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Shared {
+    /// So many own bytes are in front of it.
+    at: usize,
+    /// So many bytes altogether.
+    pos: usize,
+    bytes: Bytes,
+}
+
+impl Pieces {
+    /// No bytes.
+    pub fn new() -> Pieces {
+        Pieces::default()
+    }
+
+    /// Bytes of all pieces.
+    pub fn len(&self) -> usize {
+        self.own.len() + self.shared_len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes that are shared.
+    pub fn shared_len(&self) -> usize {
+        self.shared_len
+    }
+
+    /// The own bytes, without the shared ones between them. They may grow, and those behind the last shared piece may change
+    /// or go.
+    pub fn own(&mut self) -> &mut Vec<u8> {
+        &mut self.own
+    }
+
+    /// The bytes where none are shared.
+    pub fn own_bytes(&self) -> &[u8] {
+        debug_assert!(self.shared.is_empty(), "all bytes are own ones");
+        &self.own
+    }
+
+    /// The same by value.
+    pub fn into_own(self) -> Vec<u8> {
+        debug_assert!(self.shared.is_empty(), "all bytes are own ones");
+        self.own
+    }
+
+    /// Adds bytes that stay where they are, if they can.
+    ///
+    /// # Errors
+    /// `NOMEM`; nothing is added.
+    pub fn push(&mut self, bytes: &Bytes) -> Result<()> {
+        if !bytes.is_shared() {
+            return room::extend(&mut self.own, bytes);
+        }
+        let piece = Shared { at: self.own.len(), pos: self.len(), bytes: bytes.clone() };
+        room::push(&mut self.shared, piece)?;
+        self.shared_len += bytes.len();
+        Ok(())
+    }
+
+    /// How much there is, to come back to.
+    pub fn mark(&self) -> Mark {
+        Mark { own: self.own.len(), shared: self.shared.len(), len: self.len() }
+    }
+
+    /// Drops what was added since.
+    pub fn back_to(&mut self, mark: Mark) {
+        self.own.truncate(mark.own);
+        self.shared_len -= self.shared.drain(mark.shared..).map(|piece| piece.bytes.len()).sum::<usize>();
+    }
+
+    /// Moves what own bytes were added since `tail` in front of all that was added between `mark` and it.
+    pub fn rotate(&mut self, mark: Mark, tail: Mark) {
+        let moved = self.own.len() - tail.own;
+        self.own[mark.own..].rotate_right(moved);
+        for piece in &mut self.shared[mark.shared..] {
+            piece.at += moved;
+            piece.pos += moved;
+        }
+    }
+
+    /// The pieces behind the first `from` bytes.
+    pub fn slices_from(&self, from: usize) -> impl Iterator<Item = &[u8]> {
+        let first = self.shared.partition_point(|piece| piece.pos + piece.bytes.len() <= from);
+        let (mut at, pos) = match first.checked_sub(1).map(|before| &self.shared[before]) {
+            None => (0, 0),
+            Some(before) => (before.at, before.pos + before.bytes.len()),
+        };
+        let last = self.shared.last().map_or(0, |piece| piece.at);
+        let pairs = self.shared[first..].iter().flat_map(move |piece| {
+            let own = &self.own[at..piece.at];
+            at = piece.at;
+            [own, piece.bytes.as_slice()]
+        });
+        behind(pairs.chain(std::iter::once(&self.own[last..])), from - pos)
+    }
+
+    /// The same for a system call, as many as one takes.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn io_slices_from(&self, from: usize) -> Result<Vec<IoSlice<'_>>> {
+        const AT_ONCE: usize = 512;
+        let slices = || self.slices_from(from).filter(|slice| !slice.is_empty()).take(AT_ONCE);
+        let mut all = room::vec(slices().count())?;
+        all.extend(slices().map(IoSlice::new));
+        Ok(all)
+    }
+
+    /// All bytes in one piece.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn into_bytes(self) -> Result<Vec<u8>> {
+        if self.shared.is_empty() {
+            return Ok(self.own);
+        }
+        let mut bytes = room::vec(self.len())?;
+        self.slices().for_each(|slice| bytes.extend_from_slice(slice));
+        Ok(bytes)
+    }
+}
+
+/// A place in [`Pieces`].
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    own: usize,
+    shared: usize,
+    len: usize,
+}
+
+impl Mark {
+    /// Where nothing is yet.
+    pub const START: Mark = Mark { own: 0, shared: 0, len: 0 };
+
+    /// Bytes from `before` to here.
+    pub fn since(&self, before: &Mark) -> usize {
+        self.len - before.len
+    }
+}
+
+impl Slices for Pieces {
+    fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        self.slices_from(0)
+    }
+
+    fn total_len(&self) -> usize {
+        self.len()
+    }
+}
+
+impl From<Vec<u8>> for Pieces {
+    fn from(own: Vec<u8>) -> Pieces {
+        Pieces { own, ..Pieces::default() }
+    }
+}
+
+impl<const LEN: usize> From<[u8; LEN]> for Pieces {
+    fn from(bytes: [u8; LEN]) -> Pieces {
+        Vec::from(bytes).into()
+    }
+}
+
+impl<const LEN: usize> From<&[u8; LEN]> for Pieces {
+    fn from(bytes: &[u8; LEN]) -> Pieces {
+        bytes.to_vec().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Own and shared bytes in turns, and what they are together.
+    fn sample() -> (Pieces, Vec<u8>) {
+        let (mut pieces, mut all) = (Pieces::new(), Vec::new());
+        for (index, len) in [3, 2000, 0, 1024, 5000, 1, 1500].into_iter().enumerate() {
+            let bytes: Vec<u8> = (0..len).map(|at| (at * 7 + index) as u8).collect();
+            all.extend_from_slice(&bytes);
+            pieces.push(&bytes.into()).unwrap();
+        }
+        (pieces, all)
+    }
+
+    #[test]
+    fn pieces_are_the_bytes_from_wherever_they_are_read() {
+        let (pieces, all) = sample();
+        assert_eq!((pieces.len(), pieces.shared_len()), (all.len(), all.len() - 4));
+        for from in (0..all.len()).step_by(97).chain([2003, 3027, 8027, 8028, all.len()]) {
+            assert_eq!(pieces.slices_from(from).collect::<Vec<_>>().concat(), all[from..], "from {from}");
+            let io: Vec<u8> = pieces.io_slices_from(from).unwrap().iter().flat_map(|slice| slice.to_vec()).collect();
+            assert_eq!(io, all[from..]);
+        }
+        assert_eq!(pieces.into_bytes().unwrap(), all);
+    }
+
+    #[test]
+    fn a_head_that_is_known_last_goes_to_the_front_and_what_failed_goes() {
+        let (mut pieces, mut all) = (Pieces::new(), b"before".to_vec());
+        pieces.own().extend_from_slice(b"before");
+        let mark = pieces.mark();
+        let (inner, bytes) = sample();
+        inner.slices().for_each(|slice| pieces.push(&slice.to_vec().into()).unwrap());
+        let tail = pieces.mark();
+        assert_eq!(tail.since(&mark), bytes.len());
+        pieces.own().extend_from_slice(b"head");
+        pieces.rotate(mark, tail);
+        all.extend_from_slice(b"head");
+        all.extend_from_slice(&bytes);
+        let whole = pieces.mark();
+        pieces.push(&vec![0; 5000].into()).unwrap();
+        pieces.own().push(1);
+        pieces.back_to(whole);
+        assert_eq!(pieces.len(), all.len());
+        assert_eq!(pieces.slices_from(2010).collect::<Vec<_>>().concat(), all[2010..]);
+        assert_eq!(pieces.into_bytes().unwrap(), all);
+    }
+}

@@ -1,0 +1,150 @@
+//! What local ranks have put for other nodes, in the order in which it came, and how much of it other servers have.
+//!
+//! The servers of the same participants keep what a fence brought, so that the next fence of these brings only what is new
+//! since. Otherwise each would carry all that was ever put. Whoever lacks a value nevertheless, because it had no memory for it
+//! or came to know of the job later, asks for it by direct modex.
+
+use std::collections::{HashMap, HashSet};
+
+use pmix_dstore::model::{Key, Nspace, Proc, Rank, Result};
+use pmix_dstore::room;
+
+/// So many sets of participants are remembered, and so many participants in all of them; the one that was longest without a
+/// fence gets all again.
+const TOLD_MAX: usize = 64;
+const PARTICIPANTS_MAX: usize = 1 << 16;
+/// Logs that are shorter than this are left as they are.
+const LOG_MIN: usize = 64;
+
+/// The changes of one namespace's local ranks.
+#[derive(Default)]
+pub(super) struct Changes {
+    count: u64,
+    ranks: HashMap<Rank, Log>,
+    /// Who has been told, and of how many changes. The last one was told last.
+    told: Vec<(Vec<Proc>, u64)>,
+}
+
+/// The keys of one rank, with the number of the change.
+#[derive(Default)]
+struct Log {
+    entries: Vec<(u64, Key)>,
+    /// How many there are when those of keys that have changed again are dropped next.
+    len_max: usize,
+}
+
+impl Changes {
+    /// How many changes there have been.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Makes room for one [`Changes::note`].
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn make_room(&mut self, rank: Rank) -> Result<()> {
+        room::reserve_entries(&mut self.ranks, 1)?;
+        room::reserve(&mut self.ranks.entry(rank).or_default().entries, 1)
+    }
+
+    /// Notes that a value is new or another one.
+    pub fn note(&mut self, rank: Rank, key: &Key) {
+        self.count += 1;
+        let log = self.ranks.entry(rank).or_default();
+        if log.entries.len() >= log.len_max.max(LOG_MIN) {
+            log.shorten();
+        }
+        log.entries.push((self.count, key.clone()));
+    }
+
+    /// The keys of a rank that have changed after `count` changes, each once.
+    pub fn since(&self, rank: Rank, count: u64) -> Vec<&Key> {
+        let Some(log) = self.ranks.get(&rank) else { return Vec::new() };
+        let first = log.entries.partition_point(|(at, _)| *at <= count);
+        let mut seen = HashSet::new();
+        log.entries[first..].iter().map(|(_, key)| key).filter(|key| seen.insert(*key)).collect()
+    }
+
+    /// Of how many changes these participants' servers have been told.
+    pub fn told(&self, participants: &[Proc]) -> u64 {
+        self.told.iter().find(|(told, _)| told == participants).map_or(0, |(_, count)| *count)
+    }
+
+    /// These participants' servers have been told of so many.
+    pub fn tell(&mut self, participants: &[Proc], count: u64) {
+        self.told.retain(|(told, _)| told != participants);
+        let mut all = participants.len() + self.told.iter().map(|(told, _)| told.len()).sum::<usize>();
+        while !self.told.is_empty() && (self.told.len() == TOLD_MAX || all > PARTICIPANTS_MAX) {
+            all -= self.told.remove(0).0.len();
+        }
+        if all <= PARTICIPANTS_MAX {
+            self.told.push((participants.to_vec(), count));
+        }
+    }
+
+    /// The job `nspace` may have come to other servers: those of its processes are told all again.
+    pub fn forget(&mut self, nspace: &Nspace) {
+        self.told.retain(|(told, _)| !told.iter().any(|proc| proc.nspace == *nspace));
+    }
+}
+
+impl Log {
+    /// Drops all but the last change of each key.
+    fn shorten(&mut self) {
+        let mut seen = HashSet::new();
+        let mut is_last: Vec<bool> = self.entries.iter().rev().map(|(_, key)| seen.insert(key)).collect();
+        self.entries.retain(|_| is_last.pop().unwrap_or(true));
+        self.len_max = 2 * self.entries.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(number: u64) -> Key {
+        Key::new(format!("k{number}")).unwrap()
+    }
+
+    #[test]
+    fn what_changed_since_is_told_once_however_often_it_changed() {
+        let mut changes = Changes::default();
+        for round in 0..1000 {
+            for number in [7, 8, round % 10] {
+                changes.make_room(Rank(3)).unwrap();
+                changes.note(Rank(3), &key(number));
+            }
+            let recent: HashSet<Key> = changes.since(Rank(3), changes.count() - 3).into_iter().cloned().collect();
+            assert_eq!(recent, HashSet::from([key(7), key(8), key(round % 10)]), "round {round}");
+            assert_eq!(changes.since(Rank(3), 0).len(), (round as usize + 1).min(7) + 2 + usize::from(round > 8));
+        }
+        assert!(changes.ranks[&Rank(3)].entries.len() <= LOG_MIN, "the log does not grow with the changes");
+        assert!(changes.since(Rank(3), changes.count()).is_empty() && changes.since(Rank(4), 0).is_empty());
+    }
+
+    #[test]
+    fn those_told_first_are_forgotten_first() {
+        let nspace = |name: &str| Nspace::new(name).unwrap();
+        let proc = |rank| vec![Proc::new(nspace("job"), Rank(rank))];
+        let mut changes = Changes::default();
+        for rank in 0..=TOLD_MAX as u32 {
+            changes.tell(&proc(rank), u64::from(rank) + 1);
+            changes.tell(&proc(1), 99);
+        }
+        assert_eq!((changes.told(&proc(0)), changes.told(&proc(1)), changes.told(&proc(2))), (0, 99, 3));
+        let many = (0..PARTICIPANTS_MAX as u32).flat_map(proc).collect::<Vec<_>>();
+        let mut other = Changes::default();
+        other.tell(&proc(7), 1);
+        other.tell(&many[1..], 2);
+        assert_eq!((other.told(&proc(7)), other.told(&many[1..])), (1, 2));
+        other.tell(&many, 3);
+        assert_eq!((other.told(&proc(7)), other.told(&many[1..]), other.told(&many)), (0, 0, 3));
+        other.tell(&[&many[..], &proc(7)].concat(), 4);
+        assert_eq!(other.told, []);
+        changes.forget(&nspace("other"));
+        assert_eq!(changes.told(&proc(1)), 99);
+        changes.forget(&nspace("job"));
+        assert_eq!(changes.told(&proc(1)), 0);
+    }
+}
