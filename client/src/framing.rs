@@ -17,6 +17,38 @@ use crate::wire::Header;
 /// Bytes that are asked from a socket at once.
 pub const CHUNK_LEN: usize = 64 * 1024;
 
+/// What a chunk is at first.
+const CHUNK_LEN_FIRST: usize = 4 * 1024;
+
+/// Where a read puts what it brings. It is small until a peer has more to say at once: a rank whose server answers in a few
+/// bytes has no use for more, and the system fills each page of it.
+pub struct Chunk {
+    bytes: Vec<u8>,
+    /// The last read may have left something behind.
+    is_short: bool,
+}
+
+impl Chunk {
+    /// A small one.
+    ///
+    /// # Errors
+    /// `ERR_NOMEM`.
+    pub fn new() -> Result<Chunk> {
+        Ok(Chunk { bytes: room::filled(0, CHUNK_LEN_FIRST)?, is_short: false })
+    }
+
+    /// What the next read may fill.
+    fn room(&mut self) -> &mut [u8] {
+        if self.is_short
+            && self.bytes.len() < CHUNK_LEN
+            && let Ok(larger) = room::filled(0, CHUNK_LEN)
+        {
+            self.bytes = larger;
+        }
+        &mut self.bytes
+    }
+}
+
 /// A message as it came.
 #[derive(Debug, PartialEq)]
 pub struct Frame {
@@ -72,18 +104,21 @@ impl Frames {
         Frames::default()
     }
 
-    /// Takes what the socket has, as much as `chunk` holds at most and without waiting: how many bytes that were.
+    /// Takes what the socket has, as much as `chunk` holds at most and without waiting: how many bytes that were, and whether
+    /// there may be more.
     ///
     /// # Errors
     /// What the socket says, `EAGAIN` among it. No bytes mean that the peer has closed.
-    pub fn fill(&mut self, socket: BorrowedFd<'_>, chunk: &mut [u8]) -> nix::Result<usize> {
+    pub fn fill(&mut self, socket: BorrowedFd<'_>, chunk: &mut Chunk) -> nix::Result<(usize, bool)> {
+        let room = chunk.room();
         loop {
-            match recv(socket.as_raw_fd(), chunk, MsgFlags::MSG_DONTWAIT) {
+            match recv(socket.as_raw_fd(), room, MsgFlags::MSG_DONTWAIT) {
                 Err(Errno::EINTR) => {}
                 Err(error) => return Err(error),
                 Ok(len) => {
-                    self.take_in(&chunk[..len]);
-                    return Ok(len);
+                    self.take_in(&room[..len]);
+                    chunk.is_short = len == chunk.bytes.len();
+                    return Ok((len, chunk.is_short));
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! Fences, connects and disconnects: gathering the local participants, exchanging through the host, releasing them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
 use std::time::Instant;
 
@@ -57,6 +57,8 @@ pub(super) struct Collective {
     /// A fence that brings what the participants have put.
     collect: bool,
     arrived: Vec<Arrival>,
+    /// Who they are: a process enters a collective once.
+    present: HashSet<Proc>,
     /// The host has been asked; nobody can join any more.
     at_host: bool,
     /// First failure among the local participants.
@@ -133,7 +135,7 @@ impl Engine {
         let deadline = timeout_of(&infos).map(|wait| now + wait);
         let open = self.collectives.iter().find(|(_, other)| {
             let same = other.kind == kind && other.signature == signature;
-            same && !other.at_host && !other.arrived.iter().any(|arrival| arrival.proc == proc)
+            same && !other.at_host && !other.present.contains(&proc)
         });
         let id = match open.map(|(id, _)| *id) {
             Some(id) => id,
@@ -149,6 +151,7 @@ impl Engine {
                     infos,
                     collect,
                     arrived: Vec::new(),
+                    present: HashSet::new(),
                     at_host: false,
                     status: Status::SUCCESS,
                     told_of_loss: false,
@@ -166,6 +169,7 @@ impl Engine {
             // All local participants must agree, as the exchange of released servers demands.
             collective.status = Status::ERR_BAD_PARAM;
         }
+        collective.present.insert(proc.clone());
         collective.arrived.push(Arrival { peer, tag, proc });
         self.advance(id);
     }
@@ -415,7 +419,9 @@ impl Engine {
     /// A connection is gone: its process takes part in nothing any more.
     pub(super) fn withdraw(&mut self, peer: PeerId) {
         for collective in self.collectives.values_mut() {
-            collective.arrived.retain(|arrival| arrival.peer != peer);
+            for arrival in collective.arrived.extract_if(.., |arrival| arrival.peer == peer) {
+                collective.present.remove(&arrival.proc);
+            }
         }
         // What nobody takes part in any more is over.
         self.collectives.retain(|_, collective| collective.at_host || !collective.arrived.is_empty());
@@ -433,6 +439,7 @@ impl Engine {
             let Some(collective) = self.collectives.get_mut(&id) else { continue };
             // The host may know of its end before its connection does: it must not stand in for one that is still to come.
             let withdrawn: Vec<Arrival> = collective.arrived.extract_if(.., |arrival| arrival.proc == *gone).collect();
+            collective.present.remove(gone);
             let is_empty = collective.arrived.is_empty();
             for Arrival { peer, tag, .. } in withdrawn {
                 self.reply_status(peer, tag, Status::ERR_LOST_CONNECTION);
@@ -499,7 +506,7 @@ impl Engine {
             for rank in state.clients.keys() {
                 let proc = Proc::new(nspace.clone(), *rank);
                 let takes_part = collective.signature.iter().any(|participant| participant.covers(&proc));
-                if takes_part && !collective.arrived.iter().any(|arrival| arrival.proc == proc) {
+                if takes_part && !collective.present.contains(&proc) {
                     missing.push(proc);
                 }
             }
