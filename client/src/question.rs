@@ -126,6 +126,8 @@ struct Question {
     refresh: bool,
     /// Whether the server may be asked.
     asks: bool,
+    /// Fences before it.
+    fences: u64,
 }
 
 impl Question {
@@ -256,7 +258,8 @@ impl Inner {
             // Nothing will come that could be waited for.
             infos.push(Info::new(keys::IMMEDIATE, Value::Bool(true)));
         }
-        Ok(Question { nspace, rank: request.rank, key, infos, refresh: options.refresh, asks })
+        let fences = *self.local.known.fences();
+        Ok(Question { nspace, rank: request.rank, key, infos, refresh: options.refresh, asks, fences })
     }
 
     /// Asks the server, where it may be asked.
@@ -358,7 +361,9 @@ impl Inner {
 
     /// Keeps what the server said of a rank. What there is no room for will be asked for again.
     fn keep_rank(&self, question: &Question, proc: &Proc, kvals: Vec<Kval>) {
-        if !self.keeps() {
+        let fences = self.local.known.fences();
+        // Another thread may have left a fence since this one asked: what is newer then is not kept from its Gets.
+        if !self.keeps() || *fences != question.fences {
             return;
         }
         // The segments are asked before what is kept, and still hold the older values.
