@@ -56,12 +56,22 @@ fn assert_rows_same(job: &JobData, reader: &JobReader) {
 
 #[test]
 fn job_values_are_the_same_in_every_realm_and_row() {
+    let mut runs = 0;
     for seed in 0..60 {
         let job = random::job(seed);
         let bytes = build_job(&job, "test").expect("a segment");
-        assert_rows_same(&job, &open_job(&bytes));
+        let reader = open_job(&bytes);
+        assert_rows_same(&job, &reader);
+        for (row, node) in (0..).zip(&job.nodes) {
+            let Some(ranks) = reader.node_run(row) else { continue };
+            let list: Vec<String> = ranks.map(|rank| rank.to_string()).collect();
+            let said = node.values.get(keys::LOCAL_PEERS.as_bytes()).and_then(Value::as_text);
+            assert_eq!(said, Some(list.join(",").as_bytes()), "node {row} of job {seed}");
+            runs += 1;
+        }
         assert_eq!(bytes, build_job(&job, "test").expect("a segment"), "equal data give equal bytes");
     }
+    assert!(runs > 0, "some jobs are in blocks");
 }
 
 #[test]
