@@ -402,6 +402,21 @@ fn a_get_waits_for_the_commit_of_a_local_rank() {
 }
 
 #[test]
+fn what_a_local_rank_put_for_other_nodes_only_is_not_waited_for() {
+    let mut bench = Bench::new(0, 2, 2);
+    bench.get(1, 20, 0, "remote", Vec::new());
+    assert_eq!(bench.value(1, 20, "remote"), None);
+    bench.put(0, 2, "remote", 10);
+    assert_eq!(bench.value(1, 20, "remote"), Some(Err(Status::ERR_NOT_FOUND)));
+    bench.get(1, 21, 0, "remote", Vec::new());
+    assert_eq!(bench.value(1, 21, "remote"), Some(Err(Status::ERR_NOT_FOUND)));
+    // It may be put again for all.
+    bench.put(0, 3, "remote", 11);
+    bench.get(1, 22, 0, "remote", Vec::new());
+    assert_eq!(bench.value(1, 22, "remote"), Some(Ok(11)));
+}
+
+#[test]
 fn a_get_ends_by_its_timeout_or_the_ranks_death() {
     let mut bench = Bench::new(0, 1, 3);
     bench.get(0, 20, 1, "key", vec![Info::new(keys::TIMEOUT, Value::Int(5))]);
