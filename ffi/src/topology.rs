@@ -176,7 +176,7 @@ const OPENFABRICS: (c_int, u64) = (3, 0x08);
 pub unsafe fn distances(
     topology: *const c_void,
     bitmap: *const c_void,
-    infos: Option<&[Info]>,
+    infos: &[Info],
     hostname: &str,
 ) -> Result<Vec<DeviceDistance>> {
     let hwloc = Hwloc::get()?;
@@ -192,16 +192,10 @@ pub unsafe fn distances(
         })
         .last()
         .ok_or(Status::ERR_NOT_AVAILABLE)?;
-    let wanted = infos.map(|infos| {
-        let types = infos.iter().filter(|info| info.key.is(keys::DEVICE_TYPE)).filter_map(|info| info.value.as_u64());
-        types.fold(0, |mask, ty| mask | ty)
-    });
-    let named: Vec<&[u8]> = infos
-        .unwrap_or_default()
-        .iter()
-        .filter(|info| info.key.is(keys::DEVICE_ID))
-        .filter_map(|info| info.value.as_text())
-        .collect();
+    let types = infos.iter().filter(|info| info.key.is(keys::DEVICE_TYPE)).filter_map(|info| info.value.as_u64());
+    let wanted = types.reduce(|mask, ty| mask | ty);
+    let named: Vec<&[u8]> =
+        infos.iter().filter(|info| info.key.is(keys::DEVICE_ID)).filter_map(|info| info.value.as_text()).collect();
     // SAFETY: the caller's promise.
     let is_used = (0..levels).rev().any(|level| unsafe {
         hwloc.kind(topology, level) == PROCESSOR

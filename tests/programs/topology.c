@@ -60,6 +60,22 @@ static void *make_topology(void)
     return failed ? NULL : topology;
 }
 
+/* Of the network device by this name or identity, and of the device whatever it is. */
+static void say_distances_of(const char *list, pmix_cpuset_t *cpuset, const char *id)
+{
+    pmix_device_distance_t *distances = NULL;
+    size_t count = 0;
+    infos_t infos = { 0 };
+    add(&infos, PMIX_DEVICE_ID, value_string(id));
+    pmix_status_t status = PMIx_Compute_distances(NULL, cpuset, infos.items, infos.count, &distances, &count);
+    say("identified %s by %s: %d, %zu", list, id, status, count);
+    pmix_value_t type = { .type = PMIX_DEVTYPE, .data.devtype = PMIX_DEVTYPE_NETWORK };
+    add(&infos, PMIX_DEVICE_TYPE, type);
+    status = PMIx_Compute_distances(NULL, cpuset, infos.items, infos.count, &distances, &count);
+    say("distances %s of the network %s: %d, %zu", list, id, status, count);
+    free_infos(&infos);
+}
+
 static void say_distances(const char *list, pmix_cpuset_t *cpuset)
 {
     pmix_device_distance_t *distances = NULL;
@@ -69,7 +85,10 @@ static void say_distances(const char *list, pmix_cpuset_t *cpuset)
     for (size_t i = 0; i < count; i++) {
         say("distance %s: %s %s %lu, %u to %u", list, distances[i].uuid, distances[i].osname, (unsigned long) distances[i].type,
             distances[i].mindist, distances[i].maxdist);
+        say_distances_of(list, cpuset, distances[i].osname);
+        say_distances_of(list, cpuset, distances[i].uuid);
     }
+    say_distances_of(list, cpuset, "nothing");
     pmix_info_t info;
     pmix_device_type_t type = PMIX_DEVTYPE_NETWORK;
     PMIX_INFO_LOAD(&info, PMIX_DEVICE_TYPE, &type, PMIX_DEVTYPE);

@@ -84,17 +84,17 @@ unsafe fn measure(
         None => topology::own()?.0,
     };
     // SAFETY: as above.
-    let infos = if info.is_null() { None } else { Some(unsafe { array::read(info, ninfo) }?) };
+    let infos = unsafe { array::read(info, ninfo) }?;
     let hostname = client.hostname();
     if let Some(cpuset) = cpuset {
         let bitmap = is_of_hwloc(cpuset.source, cpuset.bitmap)?;
         // SAFETY: both are hwloc's, by the caller's promise.
-        return unsafe { topology::distances(topology, bitmap, infos.as_deref(), &hostname) };
+        return unsafe { topology::distances(topology, bitmap, &infos, &hostname) };
     }
     let bitmap = hwloc.bitmap(processors_of(std::process::id() as libc::pid_t)?.into_iter())?;
     // SAFETY: both are hwloc's; the bitmap is ours alone.
     unsafe {
-        let distances = topology::distances(topology, bitmap, infos.as_deref(), &hostname);
+        let distances = topology::distances(topology, bitmap, &infos, &hostname);
         hwloc.free(bitmap);
         distances
     }
