@@ -123,16 +123,15 @@ fn measure(library: &PathBuf, is_full: bool) -> Result<Vec<Figure>, Failure> {
         figures.push(("one call", name.clone(), "ns", fields[0]));
         figures.push(("one call, 99 of 100", name, "ns", fields[1]));
     }
-    for class in ["local-key", "rank-number", "pointer"] {
-        for threads in [1, 2] {
-            let args = format!("--calls 100000 --threads {threads} --class {class}");
-            for (_, fields) in lines(&host("--clients 2", "calls", &args)?, "threads") {
-                let name = format!("{class}, {threads} threads");
-                figures.push(("calls of several threads at once", name, "ns/call", 1e6 / fields[1]));
-            }
-        }
+    let of_threads = |threads: u32| {
+        let args = format!("--calls 50000 --threads {threads}");
+        let said = host("--servers 2 --clients 2 --nodes 64 --per-node 16 --infos", "calls", &args)?;
+        Ok::<_, Failure>(lines(&said, "threads").into_iter().map(|(class, fields)| (class, fields[1])))
+    };
+    for ((class, one), (_, two)) in of_threads(1)?.zip(of_threads(2)?) {
+        figures.push(("calls of two threads, those of one", class, "times", two / one));
     }
-    for clients in [2, 32, 128] {
+    for clients in [2, 32, 128, 256] {
         let said = host(&format!("--clients {clients}"), "calls", "--calls 20000 --cpu 0 --class local-key")?;
         for (class, fields) in lines(&said, "class") {
             figures.push(("one call among ranks of a node", format!("{class}, {clients} ranks"), "ns", fields[0]));
