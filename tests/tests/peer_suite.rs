@@ -78,10 +78,9 @@ impl Outcome {
         self.text.contains(text)
     }
 
-    /// Lines that look like errors, without numbers, which differ from run to run, and with one spelling of names.
-    fn errors(&self) -> BTreeSet<String> {
+    /// Lines that are wanted, without numbers, which differ from run to run, and with one spelling of names.
+    fn lines(&self, is_wanted: impl Fn(&str) -> bool) -> BTreeSet<String> {
         let lines = self.text.lines().filter(|line| !LOGGED.iter().any(|logged| line.contains(logged)));
-        let lines = lines.filter(|line| ERRORS.iter().any(|word| line.contains(word)));
         let plain = |line: &str| {
             // Servers name themselves as they like.
             let words = line.split(' ').map(|word| if word.starts_with("pmix-server") { "" } else { word });
@@ -89,7 +88,7 @@ impl Outcome {
             let kept = line.chars().filter(|letter| !letter.is_ascii_digit() && !"-_".contains(*letter));
             kept.collect::<String>()
         };
-        lines.map(plain).collect()
+        lines.filter(|line| is_wanted(line)).map(plain).collect()
     }
 
     /// What this lacks beside the runs on the program's own library.
@@ -102,8 +101,9 @@ impl Outcome {
         if let Some(missing) = SUCCESSES.iter().find(|text| !self.says(text) && good().all(|run| run.says(text))) {
             return Some(format!("does not say '{missing}'"));
         }
-        let known: BTreeSet<_> = own.iter().flat_map(Outcome::errors).collect();
-        let new: Vec<_> = self.errors().difference(&known).cloned().collect();
+        let known: BTreeSet<_> = own.iter().flat_map(|run| run.lines(|_| true)).collect();
+        let is_error = |line: &str| ERRORS.iter().any(|word| line.contains(word));
+        let new: Vec<_> = self.lines(is_error).difference(&known).cloned().collect();
         (!new.is_empty()).then(|| format!("says {new:?}"))
     }
 }
