@@ -2,7 +2,8 @@
 //!
 //! `make bench-engine`, or `cargo bench -p pmix-benches --bench engine -- FILTER`. A job of 65,536 ranks on 1024 nodes, with
 //! eight published values of 64 bytes a rank. Each look-up depends on the one before it, so that the figures are latencies:
-//! *hot* ones are for one rank of four, *cold* ones for ranks all over the segment.
+//! *hot* ones are for one rank of four, *cold* ones for ranks all over the segment. *million* is a job of 1,048,576 ranks
+//! with one published value each, at random, beside a table of as many values of which the place is known.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -13,11 +14,12 @@ use criterion::{BenchmarkGroup, Criterion, Throughput};
 use pmix_dstore::job::{JobData, Node};
 use pmix_dstore::maps::{generate_ppn, generate_regex, parse_nodes, parse_ppn};
 use pmix_dstore::model::{Key, KeyRef, Nspace, Rank, Value, ValueRef, keys};
-use pmix_dstore::rules::{Caller, JobLookup, Realm, Selector, find};
+use pmix_dstore::rules::{JobLookup, Realm};
 use pmix_dstore::segment::{Directory, ModexBuilder, NamespaceView, Publisher, SegmentKind, build_job};
 
 const RANKS: u32 = 65536;
 const RANKS_PER_NODE: u32 = 64;
+const MANY_RANKS: u32 = 1 << 20;
 const MAP_NODES: u32 = 16384;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -27,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .sample_size(50)
         .configure_from_args();
     let nspace = Nspace::new("bench")?;
-    let job = job(&nspace)?;
+    let job = job(&nspace, RANKS)?;
     let keys: Vec<Key> = (0..8).map(|index| Key::new(format!("btl.endpoint.{index}"))).collect::<Result<_, _>>()?;
     let values: Vec<Value> = (0..8).map(|index| Value::ByteObject(vec![index; 64].into())).collect();
     let modex = || {
@@ -58,8 +60,53 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (place, spread) in [("hot", 4), ("cold", RANKS)] {
         look_up(&mut criterion.benchmark_group(place), &view, spread);
     }
+    drop((view, publisher));
+    million(&mut criterion)?;
     criterion.final_summary();
     Ok(())
+}
+
+/// Values of random ranks of a large job, copied.
+fn million(criterion: &mut Criterion) -> Result<(), Box<dyn Error>> {
+    let (nspace, key) = (Nspace::new("million")?, Key::from("btl.endpoint.0"));
+    let mut publisher = Publisher::create("/dev/shm".as_ref(), &nspace, None)?;
+    let values: Vec<Value> = (0..MANY_RANKS).map(|rank| Value::ByteObject(vec![rank as u8; 64])).collect();
+    let mut builder = ModexBuilder::new(nspace.clone());
+    for (rank, value) in (0..).zip(&values) {
+        builder.add_rank(Rank(rank), [(&key, value)])?;
+    }
+    publisher.publish(SegmentKind::Modex, &builder.finish("bench")?)?;
+    publisher.publish(SegmentKind::Job, &build_job(&job(&nspace, MANY_RANKS)?, "bench")?)?;
+    let view = NamespaceView::attach(Directory::open(publisher.directory(), publisher.directory_id())?)?;
+    let table: Vec<[u8; 64]> = (0..MANY_RANKS).map(|rank| [rank as u8; 64]).collect();
+    let copied = |bytes: &[u8]| black_box(bytes.to_vec())[63].into();
+    let get = |key: &'static str, rank: u32| match view
+        .short(Rank(rank), &KeyRef::new(black_box(key).as_bytes()), Rank(1))
+        .value()?
+    {
+        ValueRef::Bytes { bytes, .. } => Some(copied(bytes)),
+        value => Some(fold(&value)),
+    };
+    let group = &mut criterion.benchmark_group("million");
+    measure(group, "a table of 64 bytes each", MANY_RANKS, &|rank| Some(copied(&table[rank as usize])));
+    measure(group, "published, 64 bytes", MANY_RANKS, &|rank| get("btl.endpoint.0", rank));
+    measure(group, "u16 by formula", MANY_RANKS, &|rank| get(keys::LOCAL_RANK, rank));
+    measure(group, "u32 stored", MANY_RANKS, &|rank| get("stored.u32", rank));
+    measure(group, "hostname", MANY_RANKS, &|rank| get(keys::HOSTNAME, rank));
+    Ok(())
+}
+
+/// Look-ups of random ranks below `spread`, each of which depends on the one before.
+fn measure(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, spread: u32, lookup: &dyn Fn(u32) -> Option<u64>) {
+    let mut state = 1u64;
+    group.bench_function(name, |bencher| {
+        bencher.iter(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let rank = (((state >> 33) * u64::from(spread)) >> 31) as u32;
+            let found = lookup(rank).unwrap_or_else(|| panic!("rank {rank} has no value"));
+            state ^= black_box(found) & 1;
+        });
+    });
 }
 
 /// The maps of a large job, in the form that we write and in the shortest that stock libraries do.
@@ -87,48 +134,32 @@ fn maps(criterion: &mut Criterion) {
 
 /// Look-ups of ranks below `spread`.
 fn look_up(group: &mut BenchmarkGroup<'_, WallTime>, view: &NamespaceView, spread: u32) {
-    let caller = Caller { rank: Some(Rank(1)), hostname: b"node00000" };
     let get = |text: &str, rank: u32| {
         let key = KeyRef::new(black_box(text).as_bytes());
-        let job = view.job()?;
-        find(job, Rank(rank), &key, &Selector::default(), &caller).map(|value| fold(&value))
+        view.short(Rank(rank), &key, Rank(1)).value().map(|value| fold(&value))
     };
     let column = |text: &str, rank: u32| {
         let job = view.job()?;
         let (key, _) = job.find_key(&KeyRef::new(black_box(text).as_bytes()))?;
         job.value(Realm::Proc, rank, key).map(|value| fold(&value))
     };
-    let modex = |text: &str, rank: u32| {
-        view.modex(Rank(rank), &KeyRef::new(black_box(text).as_bytes())).map(|value| fold(&value))
-    };
-    let mut run = |name: &str, lookup: &dyn Fn(u32) -> Option<u64>| {
-        let mut state = 1u64;
-        group.bench_function(name, |bencher| {
-            bencher.iter(|| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let rank = (((state >> 33) * u64::from(spread)) >> 31) as u32;
-                let found = lookup(rank).unwrap_or_else(|| panic!("rank {rank} has no value"));
-                state ^= black_box(found) & 1;
-            });
-        });
-    };
+    let mut run = |name: &str, lookup: &dyn Fn(u32) -> Option<u64>| measure(group, name, spread, lookup);
     run("nothing, the loop itself", &|rank| Some(rank.into()));
     run("a key's hash alone", &|rank| Some(KeyRef::new(black_box("pmix.lrank").as_bytes()).hash() ^ u64::from(rank)));
     run("column, u16 by formula", &|rank| column(keys::LOCAL_RANK, rank));
     run("column, u32 stored", &|rank| column("stored.u32", rank));
     run("column, hostname", &|rank| column(keys::HOSTNAME, rank));
-    run("rules, u16 by formula", &|rank| get(keys::LOCAL_RANK, rank));
-    run("rules, u32 stored, key without class", &|rank| get("stored.u32", rank));
-    run("rules, hostname", &|rank| get(keys::HOSTNAME, rank));
-    run("rules, job size, wildcard rank", &|_| get(keys::JOB_SIZE, Rank::WILDCARD.0));
-    run("rules, local peers of the own node", &|_| get(keys::LOCAL_PEERS, Rank::WILDCARD.0));
-    run("rules, unknown key", &|rank| get("no.such.key", rank).or(Some(1)));
-    run("published, 64 bytes", &|rank| modex("btl.endpoint.5", rank));
-    run("published, unknown key", &|rank| modex("no.such.key", rank).or(Some(1)));
+    run("u16 by formula", &|rank| get(keys::LOCAL_RANK, rank));
+    run("u32 stored, key without class", &|rank| get("stored.u32", rank));
+    run("hostname", &|rank| get(keys::HOSTNAME, rank));
+    run("job size, wildcard rank", &|_| get(keys::JOB_SIZE, Rank::WILDCARD.0));
+    run("local peers of the own node", &|_| get(keys::LOCAL_PEERS, Rank::WILDCARD.0));
+    run("unknown key", &|rank| get("no.such.key", rank).or(Some(1)));
+    run("published, 64 bytes", &|rank| get("btl.endpoint.5", rank));
 }
 
-fn job(nspace: &Nspace) -> Result<JobData, Box<dyn Error>> {
-    let (ranks, nodes, per_node) = (RANKS, RANKS / RANKS_PER_NODE, RANKS_PER_NODE);
+fn job(nspace: &Nspace, ranks: u32) -> Result<JobData, Box<dyn Error>> {
+    let (nodes, per_node) = (ranks / RANKS_PER_NODE, RANKS_PER_NODE);
     let mut job = JobData::new(nspace.clone());
     job.job.insert(Key::from(keys::JOB_SIZE), Value::Uint32(ranks));
     for row in 0..nodes {

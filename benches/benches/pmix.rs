@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
@@ -74,20 +74,23 @@ fn main() -> Result<(), Failure> {
     // The first round fills caches.
     for round in 0..=options.rounds {
         eprint!("\rround {round} of {}", options.rounds);
+        let mut figures = wire_up(&contenders, round)?;
         for turn in 0..contenders.len() {
             let which = (round + turn) % contenders.len();
-            for (section, name, unit, figure) in measure(&contenders[which].directory, options.is_full)? {
-                if round == 0 {
-                    continue;
-                }
-                let known = rows.iter().position(|row| row.section == section && row.name == name);
-                let row = known.unwrap_or_else(|| {
-                    let figures = vec![Vec::new(); contenders.len()];
-                    rows.push(Row { section, name, unit, figures });
-                    rows.len() - 1
-                });
-                rows[row].figures[which].push(figure);
-            }
+            let measured = measure(&contenders[which].directory, options.is_full)?;
+            figures.extend(measured.into_iter().map(|figure| (which, figure)));
+        }
+        if round == 0 {
+            continue;
+        }
+        for (which, (section, name, unit, figure)) in figures {
+            let known = rows.iter().position(|row| row.section == section && row.name == name);
+            let row = known.unwrap_or_else(|| {
+                let figures = vec![Vec::new(); contenders.len()];
+                rows.push(Row { section, name, unit, figures });
+                rows.len() - 1
+            });
+            rows[row].figures[which].push(figure);
         }
     }
     eprintln!();
@@ -106,16 +109,67 @@ fn main() -> Result<(), Failure> {
 
 type Figure = (&'static str, String, &'static str, f64);
 
-/// Runs everything once with one library.
-fn measure(library: &PathBuf, is_full: bool) -> Result<Vec<Figure>, Failure> {
-    let host = |shape: &str, program: &str, args: &str| -> Result<String, Failure> {
-        let mut command = Command::new(benchmark_program("host", &[]));
-        command
-            .args(shape.split(' '))
-            .arg(benchmark_program(program, &[]))
-            .args(args.split(' ').filter(|a| !a.is_empty()));
-        output(command.env("LD_LIBRARY_PATH", library))
-    };
+/// What `benches/programs/host.c` says with one library.
+fn host(library: &Path, shape: &str, program: &Path, args: &str) -> Result<String, Failure> {
+    let mut command = Command::new(benchmark_program("host", &[]));
+    command.args(shape.split(' ')).arg(program).args(args.split(' ').filter(|a| !a.is_empty()));
+    output(command.env("LD_LIBRARY_PATH", library))
+}
+
+/// How often wire-up is measured in a round, and how many processes are started for one figure: so much of it is the system's.
+const REPEATS: usize = 9;
+const STARTS: usize = 200;
+
+/// What it costs that ranks get ready, beyond what as many processes cost that do nothing, and what it costs to be linked to the
+/// library. The libraries take turns within the round, and so do the processes that do nothing.
+fn wire_up(contenders: &[Contender], round: usize) -> Result<Vec<(usize, Figure)>, Failure> {
+    let (wire, idle, linked) =
+        (benchmark_program("wire", &[]), benchmark_program("idle", &[]), benchmark_program("idle", &["-DLINKED"]));
+    let mut figures: Vec<(usize, Figure)> = Vec::new();
+    for clients in [2, 8, 32, 128] {
+        // Until they are ready, and processor time of all: of idle processes, and of ranks.
+        let mut all = vec![[const { Vec::new() }; 4]; contenders.len()];
+        for repeat in 0..REPEATS {
+            for turn in 0..contenders.len() {
+                let which = (round + repeat + turn) % contenders.len();
+                for (program, at) in [(&idle, 0), (&wire, 2)] {
+                    let said = host(&contenders[which].directory, &format!("--clients {clients}"), program, "")?;
+                    let spent = lines(&said, "host").into_iter().find(|(name, _)| name == "processor");
+                    all[which][at].push(slowest(&said, 1));
+                    all[which][at + 1].push(spent.ok_or("no processor time")?.1[0] / f64::from(clients));
+                }
+            }
+        }
+        for (which, all) in all.iter().enumerate() {
+            let [idle, idle_spent, ready, spent] = all.each_ref().map(|values| median(values));
+            let name = |what| format!("{clients} ranks, {what}");
+            let beyond = [("until the last is ready", ready - idle), ("processor time of a rank", spent - idle_spent)];
+            for (what, figure) in beyond {
+                figures.push((which, ("wire-up, beyond process start", name(what), "ms", figure)));
+            }
+            figures.push((which, ("as many processes that do nothing", name("all of them there"), "ms", idle)));
+        }
+    }
+    for (which, contender) in contenders.iter().enumerate() {
+        let mut command = Command::new(benchmark_program("start", &[]));
+        command.arg(STARTS.to_string()).arg(&idle).arg(&linked);
+        let said = lines(&output(command.env("LD_LIBRARY_PATH", &contender.directory))?, "start");
+        let [(_, alone), (_, linked)] = said.as_slice() else { return Err("two programs are started".into()) };
+        for (field, what, unit) in [(0, "time", "us"), (1, "processor time", "us"), (2, "page faults", "")] {
+            figures.push((which, ("start and end of a process", format!("alone: {what}"), unit, alone[field])));
+            let more = linked[field] - alone[field];
+            figures.push((
+                which,
+                ("start and end of a process", format!("linked to the library, more: {what}"), unit, more),
+            ));
+        }
+    }
+    Ok(figures)
+}
+
+/// Runs everything else once with one library.
+fn measure(library: &Path, is_full: bool) -> Result<Vec<Figure>, Failure> {
+    let host = |shape: &str, program: &str, args: &str| host(library, shape, &benchmark_program(program, &[]), args);
     let mut figures: Vec<Figure> = Vec::new();
 
     let of_calls = host("--servers 2 --clients 2 --nodes 64 --per-node 16 --infos", "calls", "--calls 20000 --cpu 0")?;
@@ -123,36 +177,27 @@ fn measure(library: &PathBuf, is_full: bool) -> Result<Vec<Figure>, Failure> {
         figures.push(("one call", name.clone(), "ns", fields[0]));
         figures.push(("one call, 99 of 100", name, "ns", fields[1]));
     }
-    for class in ["local-key", "rank-number", "pointer"] {
-        for threads in [1, 2] {
-            let args = format!("--calls 100000 --threads {threads} --class {class}");
-            for (_, fields) in lines(&host("--clients 2", "calls", &args)?, "threads") {
-                let name = format!("{class}, {threads} threads");
-                figures.push(("calls of several threads at once", name, "ns/call", 1e6 / fields[1]));
-            }
-        }
+    let of_threads = |threads: u32| {
+        let args = format!("--calls 50000 --threads {threads}");
+        let said = host("--servers 2 --clients 2 --nodes 64 --per-node 16 --infos", "calls", &args)?;
+        Ok::<_, Failure>(lines(&said, "threads").into_iter().map(|(class, fields)| (class, fields[1])))
+    };
+    for ((class, one), (_, two)) in of_threads(1)?.zip(of_threads(2)?) {
+        figures.push(("calls of two threads, those of one", class, "times", two / one));
     }
-    for clients in [2, 32, 128] {
+    for clients in [2, 32, 128, 256] {
         let said = host(&format!("--clients {clients}"), "calls", "--calls 20000 --cpu 0 --class local-key")?;
         for (class, fields) in lines(&said, "class") {
             figures.push(("one call among ranks of a node", format!("{class}, {clients} ranks"), "ns", fields[0]));
         }
     }
-    for clients in [2, 8, 32, 128] {
-        let shape = format!("--clients {clients}");
-        let started = slowest(&host(&shape, "wire", "--exec")?, 1);
-        let ready = slowest(&host(&shape, "wire", "")?, 1);
-        figures.push((
-            "ready after the first fence",
-            format!("{clients} ranks, beyond process start"),
-            "ms",
-            ready - started,
-        ));
-    }
     let all = host("--servers 4 --clients 32", "wire", "--peers")?;
     figures.push(("ready after the first fence", "4 servers of 32 ranks".into(), "ms", slowest(&all, 1)));
     figures.push(("all peers' keys", "4 servers of 32 ranks, slowest".into(), "ms", slowest(&all, 3)));
+    let all = host("--servers 4 --clients 32", "wire", "--memory")?;
     figures.push(("memory of a rank", "written until the first fence is over".into(), "KiB", slowest(&all, 2)));
+    let own = lines(&all, "host").into_iter().find(|(name, _)| name == "init");
+    figures.push(("a server", "init".into(), "ms", own.ok_or("no init")?.1[0]));
     let volume = host("--servers 4 --clients 8", "wire", "--len 4096 --keys 1 --fences 1 --more 256")?;
     for (_, fields) in lines(&volume, "fence") {
         figures.push(("a collecting fence", "4 servers of 8 ranks, 32 MiB".into(), "ms", fields[0]));
@@ -167,6 +212,9 @@ fn measure(library: &PathBuf, is_full: bool) -> Result<Vec<Figure>, Failure> {
     let mut registered = |shape: &str, name: &str| -> Result<(), Failure> {
         let said = host(shape, "wire", "")?;
         for (what, fields) in lines(&said, "host") {
+            if !["register", "memory", "deregister"].contains(&what.as_str()) {
+                continue;
+            }
             let unit = if what == "memory" { "KiB" } else { "ms" };
             figures.push(("a large job", format!("{name}: {what}"), unit, fields[0]));
         }

@@ -10,7 +10,8 @@
  *   --timeout T      ends everything after so many seconds (default 120)
  *
  * The servers' contributions to a fence lie in memory that all servers share, as a fast network would leave them: the exchange
- * itself costs one copy of each. Server 0 prints what registration and deregistration took and what memory it has:
+ * itself costs one copy of each. Server 0 prints what its own start, registration and deregistration took, what memory it has, and
+ * what processor time it and its clients took from the start of the first client to the end of the last:
  *
  *   host NAME VALUE UNIT
  *
@@ -30,6 +31,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -334,6 +336,18 @@ static void report(const char *name, double value, const char *unit)
     }
 }
 
+/* Seconds that this process and those of its children that have ended have had. */
+static double processor_time(void)
+{
+    double sum = 0;
+    for (int who = 0; who < 2; who++) {
+        struct rusage used;
+        getrusage(who == 0 ? RUSAGE_SELF : RUSAGE_CHILDREN, &used);
+        sum += used.ru_utime.tv_sec + used.ru_stime.tv_sec + (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+    }
+    return sum;
+}
+
 static int serve(void)
 {
     char host[16], tmpdir[] = "/dev/shm/pmix-bench-XXXXXX";
@@ -346,10 +360,12 @@ static int serve(void)
     set_text(&settings[0], PMIX_SERVER_TMPDIR, tmpdir);
     set_text(&settings[1], PMIX_HOSTNAME, host);
     set_text(&settings[2], PMIX_SYSTEM_TMPDIR, tmpdir);
+    double start = now();
     pmix_status_t status = PMIx_server_init(&module, settings, 3);
     if (status != PMIX_SUCCESS) {
         fail("PMIx_server_init", status);
     }
+    report("init", (now() - start) * 1e3, "ms");
     pthread_t thread;
     if (servers > 1 && pthread_create(&thread, NULL, answer_fences, NULL) != 0) {
         fail("pthread_create", errno);
@@ -359,7 +375,7 @@ static int serve(void)
     size_t count = make_job(&infos);
     long before = private_memory();
     call_t registered = CALL;
-    double start = now();
+    start = now();
     status = wait_for(&registered, PMIx_server_register_nspace(NSPACE, clients, infos, count, done, &registered));
     if (status != PMIX_SUCCESS) {
         fail("PMIx_server_register_nspace", status);
@@ -379,6 +395,10 @@ static int serve(void)
         }
     }
     fflush(stdout);
+    char begun[32];
+    snprintf(begun, sizeof(begun), "%.9f", now());
+    setenv("BENCH_BEGUN", begun, 1);
+    double spent = processor_time();
     for (int i = 0; i < clients; i++) {
         char **env = NULL;
         for (char **variable = environ; *variable != NULL; variable++) {
@@ -403,6 +423,7 @@ static int serve(void)
         }
         result |= ended;
     }
+    report("processor", (processor_time() - spent) * 1e3, "ms");
     /* The rest of it comes when clients do. */
     report("memory", private_memory() - before, "KiB");
     call_t deregistered = CALL;
@@ -478,10 +499,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: host [--servers S] [--clients C] [--nodes N] [--per-node P] [--infos] PROGRAM [ARGS...]\n");
         return 64;
     }
-    /* Clients that began at the same time say how long they took. */
-    char begun[32];
-    snprintf(begun, sizeof(begun), "%.9f", now());
-    setenv("BENCH_BEGUN", begun, 1);
     char number[16];
     sprintf(number, "%d", servers);
     setenv("BENCH_SERVERS", number, 1);

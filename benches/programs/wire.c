@@ -1,14 +1,14 @@
 /* How a rank gets ready, under benches/programs/host.c: initialisation, a collecting fence, all peers' keys.
  *
- *   wire [--exec] [--peers] [--len BYTES] [--keys N] [--fences F] [--more N]
+ *   wire [--peers] [--memory] [--len BYTES] [--keys N] [--fences F] [--more N]
  *
  * Each rank prints what it took, times in milliseconds, memory in KiB:
  *
- *   rank INIT READY MEMORY PEERS      READY since the host began, to the end of the fence; PEERS with --peers
+ *   rank INIT READY MEMORY PEERS      READY since the host began to start ranks, to the end of the fence; MEMORY that it has
+ *                                     written until then, with --memory, which takes time; PEERS with --peers
  *   fence N MILLISECONDS              with --fences: rank 0, of commits and fences in which everybody puts one more key, or as
  *                                     many as --more says, begun when all have put them
  *
- *   --exec     ends at once: what process start costs without PMIx
  *   --len B    bytes of each of the N values (8 of 128), which no compression makes smaller
  */
 #define _GNU_SOURCE
@@ -100,15 +100,14 @@ static void get(pmix_rank_t rank, const char *key, size_t len)
 
 int main(int argc, char **argv)
 {
-    bool peers = false;
+    bool peers = false, is_counted = false;
     size_t len = 128;
     int keys = 8, fences = 0, more = 1;
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--exec") == 0) {
-            printf("rank 0 %.3f 0 0\n", now() - atof(getenv("BENCH_BEGUN")) * 1e3);
-            return 0;
-        } else if (strcmp(argv[i], "--peers") == 0) {
+        if (strcmp(argv[i], "--peers") == 0) {
             peers = true;
+        } else if (strcmp(argv[i], "--memory") == 0) {
+            is_counted = true;
         } else if (strcmp(argv[i], "--len") == 0 && i + 1 < argc) {
             len = strtoul(argv[++i], NULL, 10);
         } else if (strcmp(argv[i], "--keys") == 0 && i + 1 < argc) {
@@ -118,12 +117,12 @@ int main(int argc, char **argv)
         } else if (strcmp(argv[i], "--more") == 0 && i + 1 < argc) {
             more = atoi(argv[++i]);
         } else {
-            fprintf(stderr, "usage: wire [--exec] [--peers] [--len BYTES] [--keys N] [--fences F] [--more N]\n");
+            fprintf(stderr, "usage: wire [--peers] [--memory] [--len BYTES] [--keys N] [--fences F] [--more N]\n");
             return 64;
         }
     }
     double begun = atof(getenv("BENCH_BEGUN")) * 1e3;
-    long memory = private_memory();
+    long memory = is_counted ? private_memory() : 0;
     double start = now();
     pmix_status_t status = PMIx_Init(&me, NULL, 0);
     if (status != PMIX_SUCCESS) {
@@ -139,7 +138,7 @@ int main(int argc, char **argv)
     }
     exchange();
     double ready = now() - begun, got = 0;
-    memory = private_memory() - memory;
+    memory = is_counted ? private_memory() - memory : 0;
     uint32_t servers = atoi(getenv("BENCH_SERVERS")), clients = atoi(getenv("BENCH_CLIENTS"));
     if (peers) {
         /* Ranks are numbered node by node, and only so many of each node run. */

@@ -473,4 +473,4 @@ pub(crate) fn job_info(channel: &dyn Link, me: &Proc, deadline: Instant) -> Resu
 
 #[cfg(test)]
 #[path = "client_tests.rs"]
-mod tests;
+pub(crate) mod tests;

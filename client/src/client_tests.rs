@@ -67,17 +67,17 @@ impl Link for Script {
 /// Values of a rank of a namespace, as a server tells them.
 type Object<'a> = (&'a str, Rank, &'a [(&'a str, Value)]);
 
-struct Stage {
-    client: Client,
+pub(crate) struct Stage {
+    pub(crate) client: Client,
     script: Arc<Script>,
 }
 
-fn nspace(name: &str) -> Nspace {
+pub(crate) fn nspace(name: &str) -> Nspace {
     Nspace::new(name).unwrap()
 }
 
 /// A rank of a job of four on two nodes, without shared memory, under a released server.
-fn stage() -> Stage {
+pub(crate) fn stage() -> Stage {
     stage_under(VERSION, false)
 }
 
@@ -114,7 +114,7 @@ impl Stage {
         self.script.answers.lock().push_back(Ok(reply.encode(DIALECT, self.script.version).unwrap()));
     }
 
-    fn answers_status(&self, status: Status) {
+    pub(crate) fn answers_status(&self, status: Status) {
         self.answers(StatusReply { status });
     }
 
@@ -126,7 +126,7 @@ impl Stage {
         self.answers(GetReply { status: Status::SUCCESS, objects: objects.collect() });
     }
 
-    fn asked(&self) -> Vec<Request> {
+    pub(crate) fn asked(&self) -> Vec<Request> {
         std::mem::take(&mut self.script.asked.lock())
     }
 
@@ -146,7 +146,7 @@ impl Stage {
     }
 }
 
-fn flag(key: &'static str) -> Info {
+pub(crate) fn flag(key: &'static str) -> Info {
     Info::new(key, Value::Bool(true))
 }
 
@@ -500,7 +500,7 @@ fn operations_give_what_the_server_answers() {
 }
 
 /// A handler that sends what it is called with, and says `status`.
-fn reporter(name: &'static str, status: Status, calls: &Sender<(&'static str, Event)>) -> EventHandler {
+pub(crate) fn reporter(name: &'static str, status: Status, calls: &Sender<(&'static str, Event)>) -> EventHandler {
     let calls = calls.clone();
     Arc::new(move |_, event, done| {
         calls.send((name, event)).unwrap();

@@ -22,6 +22,38 @@ pub const CHUNK_LEN: usize = 64 * 1024;
 /// So many pieces of a message are handed to the system at once.
 const PARTS_MAX: usize = 64;
 
+/// What a chunk is at first.
+const CHUNK_LEN_FIRST: usize = 4 * 1024;
+
+/// Where a read puts what it brings. It is small until a peer has more to say at once: a rank whose server answers in a few
+/// bytes has no use for more, and the system fills each page of it.
+pub struct Chunk {
+    bytes: Vec<u8>,
+    /// The last read may have left something behind.
+    is_short: bool,
+}
+
+impl Chunk {
+    /// A small one.
+    ///
+    /// # Errors
+    /// `ERR_NOMEM`.
+    pub fn new() -> Result<Chunk> {
+        Ok(Chunk { bytes: room::filled(0, CHUNK_LEN_FIRST)?, is_short: false })
+    }
+
+    /// What the next read may fill.
+    fn room(&mut self) -> &mut [u8] {
+        if self.is_short
+            && self.bytes.len() < CHUNK_LEN
+            && let Ok(larger) = room::filled(0, CHUNK_LEN)
+        {
+            self.bytes = larger;
+        }
+        &mut self.bytes
+    }
+}
+
 /// A message as it came.
 #[derive(Debug, PartialEq)]
 pub struct Frame {
@@ -112,22 +144,25 @@ impl Frames {
     }
 
     /// Takes what the socket has, as much as `chunk` or the message that is under way has room for and without waiting: how many
-    /// bytes that were.
+    /// bytes that were, and whether there may be more.
     ///
     /// # Errors
     /// What the socket says, `EAGAIN` among it. No bytes mean that the peer has closed.
-    pub fn fill(&mut self, socket: BorrowedFd<'_>, chunk: &mut [u8]) -> nix::Result<usize> {
+    pub fn fill(&mut self, socket: BorrowedFd<'_>, chunk: &mut Chunk) -> nix::Result<(usize, bool)> {
         if let Some(partial) = self.partial.as_mut().filter(|partial| partial.left >= CHUNK_LEN)
             && let Some(room) = partial.room()
         {
+            let room_len = room.len();
             let len = receive(socket, room)?;
             partial.took(len);
-            return Ok(len);
+            return Ok((len, len == room_len));
         }
+        let room = chunk.room();
         // SAFETY: initialised bytes may be seen as such that need not be, and the system writes nothing but bytes.
-        let len = receive(socket, unsafe { &mut *(chunk as *mut [u8] as *mut [MaybeUninit<u8>]) })?;
-        self.take_in(&chunk[..len]);
-        Ok(len)
+        let len = receive(socket, unsafe { &mut *(&raw mut *room as *mut [MaybeUninit<u8>]) })?;
+        self.take_in(&room[..len]);
+        chunk.is_short = len == chunk.bytes.len();
+        Ok((len, chunk.is_short))
     }
 
     fn take_in(&mut self, bytes: &[u8]) {
@@ -336,7 +371,7 @@ mod tests {
         let mut outbox = Outbox::default();
         outbox.push(header(101, sent.len()), payload);
         outbox.push(header(102, 1), vec![8]);
-        let (mut frames, mut chunk) = (Frames::new(), vec![0; CHUNK_LEN]);
+        let (mut frames, mut chunk) = (Frames::new(), Chunk::new().unwrap());
         let mut received = Vec::new();
         while received.len() < 2 {
             match outbox.write(ours.as_fd()) {

@@ -42,6 +42,10 @@ impl Drop for OwnSlot {
     }
 }
 
+/// A thread that says in its slot that it uses the client, for as long as this is borrowed: what it can reach then is not
+/// dropped before it has done, see [`is_unused`].
+pub struct Shielded(());
+
 /// The client while it is used.
 enum Using<'a> {
     /// As the thread's slot says.
@@ -49,9 +53,10 @@ enum Using<'a> {
     Counted(Client),
 }
 
-/// Runs `run` with the client of this process, if it is initialised. The client stays for so long, whoever finalizes.
+/// Runs `run` with the client of this process, if it is initialised, and shielded where the thread does not do so for its
+/// first time. The client stays for so long, whoever finalizes.
 #[inline]
-pub fn with_current<R>(run: impl FnOnce(&Client) -> R) -> Option<R> {
+pub fn with_current<R>(run: impl FnOnce(&Client, Option<&Shielded>) -> R) -> Option<R> {
     // SAFETY: what the pointer names is this thread's `OWN_SLOT`, which resets the pointer when it goes.
     let slot = unsafe { SLOT.get().as_ref() };
     let using = match slot {
@@ -59,11 +64,15 @@ pub fn with_current<R>(run: impl FnOnce(&Client) -> R) -> Option<R> {
         Some(slot) if slot.is_free() => Using::Said(unsafe { CURRENT.enter(slot) }?),
         _ => Using::Counted(hold_and_get_slot()?),
     };
-    let client: &Client = match &using {
-        Using::Said(client) => client,
-        Using::Counted(client) => client,
-    };
-    Some(run(client))
+    Some(match &using {
+        Using::Said(client) => run(client, Some(&Shielded(()))),
+        Using::Counted(client) => run(client, None),
+    })
+}
+
+/// Whether no other thread is shielded, so that what was put out of their reach before this call can be dropped.
+pub(crate) fn is_unused() -> bool {
+    CURRENT.is_unused(SLOT.get())
 }
 
 /// The client, counted: a thread's first time, or one within another, or one at the thread's very end.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockReadGuard};
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Info, Key, KeyRef, Nspace, Rank, Result, Value, ValueRef, keys};
 use pmix_dstore::modex::ModexData;
@@ -25,6 +25,8 @@ pub struct Known {
     /// A Get that finds nothing here must not take the lock to learn that there is nothing at all.
     has_any: AtomicBool,
     namespaces: RwLock<HashMap<Nspace, Namespace>>,
+    /// How often what ranks published was forgotten.
+    fences: RwLock<u64>,
 }
 
 impl Known {
@@ -63,8 +65,15 @@ impl Known {
         }
     }
 
+    /// How many fences have made old what ranks published: an answer to a question from before the last of them is not to be
+    /// kept. There is no further one while the guard lives.
+    pub fn fences(&self) -> RwLockReadGuard<'_, u64> {
+        self.fences.read()
+    }
+
     /// Forgets what ranks published: a fence has made it old.
     pub fn forget_ranks(&self) {
+        *self.fences.write() += 1;
         if self.has_any.load(Ordering::Relaxed) {
             for namespace in self.namespaces.write().values_mut() {
                 namespace.modex = ModexData::default();

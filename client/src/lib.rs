@@ -31,6 +31,7 @@ pub mod get;
 mod groups;
 mod input;
 pub mod instance;
+mod invitations;
 mod known;
 mod link;
 mod local;

@@ -9,7 +9,7 @@ use pmix_dstore::job::JobData;
 use pmix_dstore::model::{DataType, Info, KeyRef, NSPACE_LEN_MAX, Nspace, Proc, Rank, Result, Value, ValueRef, keys};
 use pmix_dstore::qualified;
 use pmix_dstore::rules::{self, Caller, Selector};
-use pmix_dstore::segment::NamespaceView;
+use pmix_dstore::segment::{Instance, NamespaceView, Short};
 
 use crate::known::Known;
 use crate::overlay::Overlay;
@@ -123,21 +123,25 @@ impl Local {
         }
     }
 
-    /// The same for a value of the own namespace, asked for with nothing but its rank and key: most Gets. There may be one
-    /// elsewhere where there is none here.
+    /// The short way to a value of the own namespace that is in its segments, asked for with nothing but its rank and key.
+    /// There may be one elsewhere where there is none here.
     #[inline(always)]
-    pub fn find_plain<R, F: FnOnce(ValueRef<'_>) -> R>(
-        &self,
-        rank: Rank,
-        key: &KeyRef<'_>,
-        take: &mut Option<F>,
-    ) -> Option<Result<R>> {
-        const NOTHING: &Selector<'_> = &Selector::NOTHING;
-        let own = self.overlay.get(self.me.nspace.as_bytes(), rank, key, |value| hand(value.into(), take));
-        if let Some(result) = own {
-            return result;
+    pub fn short(&self, rank: Rank, key: &KeyRef<'_>) -> Short<'_> {
+        match &self.view {
+            Some(view) if !self.overlay.may_hold(rank, key) => view.short(rank, key, self.me.rank),
+            _ => Short::UNSURE,
         }
-        hand(self.find_own(rank, key, NOTHING)?, take)
+    }
+
+    /// The same for one of an instance that is named.
+    #[inline(always)]
+    pub fn short_of(&self, of: Instance<'_>, rank: Rank, key: &KeyRef<'_>) -> Short<'_> {
+        // Own values come before it, and what ranks published.
+        if self.overlay.may_hold(rank, key) || !key.is_reserved() && rank.is_process() {
+            return Short::UNSURE;
+        }
+        let job = self.view.as_ref().and_then(NamespaceView::job);
+        job.map_or(Short::UNSURE, |job| job.short_in(of, key))
     }
 
     /// A value of the own namespace in its segments, or in the heap where there are none.

@@ -1,14 +1,15 @@
 //! Values that this process alone has, and that come before all others: what it put, what it stored internally, and
 //! what it refreshed.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 use pmix_dstore::model::{Key, KeyRef, Nspace, Rank, Result, Value};
 use pmix_dstore::{qualified, room};
+
+use crate::instance::{self, Shielded};
 
 /// Words of the filter.
 const FILTER_WORDS: usize = 256;
@@ -23,7 +24,9 @@ pub enum Origin {
     Refreshed,
 }
 
+/// Never changed once it is in the table.
 struct Entry {
+    hash: u64,
     nspace: Nspace,
     rank: Rank,
     key: Key,
@@ -31,19 +34,182 @@ struct Entry {
     origin: Origin,
 }
 
-/// The overlay. A Get of a value that is not in it costs one load from a small filter, and takes no lock.
+/// The overlay. A Get of a value that is not in it costs one load from a small filter. One of a value that is in it takes no
+/// lock where the thread has said that it uses the client of the process; who changes entries then drops nothing that such
+/// a thread may be reading.
 pub struct Overlay {
     filter: [AtomicU64; FILTER_WORDS],
-    entries: RwLock<HashMap<u64, Vec<Entry>, BuildHasherDefault<AlreadyHashed>>>,
+    /// That of the state.
+    table: AtomicPtr<Table>,
+    state: RwLock<State>,
     refreshed: AtomicUsize,
+}
+
+/// Entries, open-addressed by their hash, at most half of the slots taken.
+struct Table {
+    slots: Box<[AtomicPtr<Entry>]>,
+}
+
+struct State {
+    /// From `Box::into_raw`, as all entries are.
+    table: *mut Table,
+    /// Slots that are not free.
+    count: usize,
+    /// What is out of reach now, and may still be read by who had reached it.
+    gone: Vec<Gone>,
+}
+
+enum Gone {
+    Entry(*mut Entry),
+    Table(*mut Table),
+}
+
+// SAFETY: tables and entries are owned, and what they hold can be sent.
+unsafe impl Send for State {}
+// SAFETY: the same; they are changed by who has the state for writing.
+unsafe impl Sync for State {}
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        match *self {
+            // SAFETY: made by `Box::into_raw`, and nobody reaches it any more.
+            Gone::Entry(entry) => drop(unsafe { Box::from_raw(entry) }),
+            // SAFETY: the same.
+            Gone::Table(table) => drop(unsafe { Box::from_raw(table) }),
+        }
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        // SAFETY: the table is there; nobody has the overlay any more.
+        let slots = unsafe { &(*self.table).slots };
+        slots.iter().filter_map(|slot| taken(slot.load(Ordering::Relaxed))).for_each(|entry| drop(Gone::Entry(entry)));
+        drop(Gone::Table(self.table));
+    }
+}
+
+/// What is in the slot of an entry that has been taken away.
+fn removed() -> *mut Entry {
+    ptr::dangling_mut()
+}
+
+/// The entry in a slot, if there is one.
+#[inline(always)]
+fn taken(entry: *mut Entry) -> Option<*mut Entry> {
+    (!entry.is_null() && entry != removed()).then_some(entry)
+}
+
+impl Table {
+    const SLOTS_MIN: usize = 16;
+
+    fn new(len: usize) -> Result<Box<Table>> {
+        let mut slots = room::vec(len)?;
+        slots.resize_with(len, || AtomicPtr::new(ptr::null_mut()));
+        Ok(Box::new(Table { slots: slots.into() }))
+    }
+
+    /// The slot of an entry that is there, or else a free one.
+    ///
+    /// # Safety
+    /// No entry that is in a slot now is dropped meanwhile.
+    #[inline(always)]
+    unsafe fn slot(&self, hash: u64, is_of: impl Fn(&Entry) -> bool) -> (&AtomicPtr<Entry>, Option<&Entry>) {
+        let mask = self.slots.len() - 1;
+        let mut index = hash as usize & mask;
+        // A free slot ends the search: at most half of them are taken.
+        loop {
+            let slot = &self.slots[index];
+            let entry = slot.load(Ordering::Acquire);
+            if entry.is_null() {
+                return (slot, None);
+            }
+            // SAFETY: it is an entry, and the caller's promise.
+            if let Some(entry) = taken(entry).map(|entry| unsafe { &*entry })
+                && entry.hash == hash
+                && is_of(entry)
+            {
+                return (slot, Some(entry));
+            }
+            index = (index + 1) & mask;
+        }
+    }
+
+    /// All entries.
+    ///
+    /// # Safety
+    /// As [`Table::slot`], for as long as the table is borrowed.
+    unsafe fn entries(&self) -> impl Iterator<Item = &Entry> {
+        // SAFETY: they are entries, and the caller's promise.
+        self.slots.iter().filter_map(|slot| taken(slot.load(Ordering::Acquire)).map(|entry| unsafe { &*entry }))
+    }
+}
+
+impl State {
+    fn table(&self) -> &Table {
+        // SAFETY: it is this state's, which drops it when another has come in its place.
+        unsafe { &*self.table }
+    }
+
+    /// All entries.
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
+        // SAFETY: who drops one has the state for writing.
+        unsafe { self.table().entries() }
+    }
+
+    fn find(&self, nspace: &[u8], rank: Rank, key: &KeyRef<'_>) -> Option<&Entry> {
+        // SAFETY: the same.
+        unsafe { self.table().slot(mix(rank, key), |entry| entry.is(nspace, rank, key)) }.1
+    }
+
+    /// Puts an entry into the place of one, or into a free slot.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    fn put(&mut self, overlay: &Overlay, entry: Entry) -> Result<()> {
+        room::reserve(&mut self.gone, 2)?;
+        if 2 * (self.count + 1) > self.table().slots.len() {
+            // Without those that were removed, so that it need not be larger.
+            let all = self.table().slots.iter().filter_map(|slot| taken(slot.load(Ordering::Relaxed)));
+            let count = all.clone().count();
+            let other = Table::new((4 * (count + 1)).next_power_of_two().max(Table::SLOTS_MIN))?;
+            for entry in all {
+                // SAFETY: entries are dropped under the lock for writing, which the caller has.
+                unsafe { other.slot((*entry).hash, |_| false) }.0.store(entry, Ordering::Relaxed);
+            }
+            let other = Box::into_raw(other);
+            overlay.table.store(other, Ordering::Release);
+            self.gone.push(Gone::Table(std::mem::replace(&mut self.table, other)));
+            self.count = count;
+        }
+        let entry = Box::new(entry);
+        let (nspace, rank, key) = (entry.nspace.as_bytes(), entry.rank, KeyRef::from(&entry.key));
+        // SAFETY: the same.
+        let (slot, _) = unsafe { self.table().slot(entry.hash, |other| other.is(nspace, rank, &key)) };
+        let before = slot.load(Ordering::Relaxed);
+        slot.store(Box::into_raw(entry), Ordering::Release);
+        match taken(before) {
+            Some(before) => self.gone.push(Gone::Entry(before)),
+            None => self.count += 1,
+        }
+        Ok(())
+    }
+
+    /// Moves out what nobody can be reading any more.
+    fn sweep(&mut self) -> Vec<Gone> {
+        if self.gone.is_empty() || !instance::is_unused() { Vec::new() } else { std::mem::take(&mut self.gone) }
+    }
 }
 
 impl Overlay {
     /// An empty overlay.
     pub fn new() -> Overlay {
+        let slots = (0..Table::SLOTS_MIN).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
+        let table = Box::into_raw(Box::new(Table { slots }));
         Overlay {
             filter: [const { AtomicU64::new(0) }; FILTER_WORDS],
-            entries: RwLock::default(),
+            table: AtomicPtr::new(table),
+            state: RwLock::new(State { table, count: 0, gone: Vec::new() }),
             refreshed: AtomicUsize::new(0),
         }
     }
@@ -61,58 +227,81 @@ impl Overlay {
         origin: Origin,
     ) -> Result<()> {
         let mut value = value.into();
-        let hash = mix(rank, &KeyRef::from(&key));
-        let mut entries = self.entries.write();
-        room::reserve_entries(&mut entries, 1)?;
-        let bucket = entries.entry(hash).or_default();
-        let place = bucket.iter_mut().find(|entry| entry.is(nspace.as_bytes(), rank, key.as_bytes()));
+        let key_ref = KeyRef::from(&key);
+        let hash = mix(rank, &key_ref);
+        let mut state = self.state.write();
+        let before = state.find(nspace.as_bytes(), rank, &key_ref);
         if qualified::is_key(&key) && origin == Origin::Own {
-            value = Arc::new(qualified::merge(place.as_deref().map(|entry| &*entry.value), &value)?);
+            value = Arc::new(qualified::merge(before.map(|entry| &*entry.value), &value)?);
         }
-        match place {
-            // Own values are never shadowed by what the server says of them.
-            Some(entry) if entry.origin == Origin::Own && origin == Origin::Refreshed => return Ok(()),
-            Some(entry) => {
-                if entry.origin == Origin::Refreshed {
-                    self.refreshed.fetch_sub(1, Ordering::Relaxed);
-                }
-                entry.value = value;
-                entry.origin = origin;
-            }
-            None => bucket.push(Entry { nspace: nspace.clone(), rank, key, value, origin }),
+        let before = before.map(|entry| entry.origin);
+        // Own values are never shadowed by what the server says of them.
+        if before == Some(Origin::Own) && origin == Origin::Refreshed {
+            return Ok(());
+        }
+        state.put(self, Entry { hash, nspace: nspace.clone(), rank, key, value, origin })?;
+        if before == Some(Origin::Refreshed) {
+            self.refreshed.fetch_sub(1, Ordering::Relaxed);
         }
         if origin == Origin::Refreshed {
             self.refreshed.fetch_add(1, Ordering::Relaxed);
         }
-        // Relaxed is enough: who learned of the value by other means sees this bit too, and the lock orders the rest.
+        // Relaxed is enough: who learned of the value by other means sees this bit too, and the entry is stored with release.
         self.filter[(hash >> 6 & (WORDS - 1)) as usize].fetch_or(1 << (hash & 63), Ordering::Relaxed);
+        let gone = state.sweep();
+        drop(state);
+        drop(gone);
         Ok(())
+    }
+
+    /// Whether a value of a rank may be here, of whichever namespace.
+    #[inline(always)]
+    pub fn may_hold(&self, rank: Rank, key: &KeyRef<'_>) -> bool {
+        let hash = mix(rank, key);
+        self.filter[(hash >> 6 & (WORDS - 1)) as usize].load(Ordering::Relaxed) & 1 << (hash & 63) != 0
     }
 
     /// Hands a value to `take`, if it is here.
     #[inline]
     pub fn get<R>(&self, nspace: &[u8], rank: Rank, key: &KeyRef<'_>, take: impl FnOnce(&Value) -> R) -> Option<R> {
-        let hash = mix(rank, key);
-        if self.filter[(hash >> 6 & (WORDS - 1)) as usize].load(Ordering::Relaxed) & 1 << (hash & 63) == 0 {
+        if !self.may_hold(rank, key) {
             return None;
         }
-        let entries = self.entries.read();
-        let entry = entries.get(&hash)?.iter().find(|entry| entry.is(nspace, rank, key.text()))?;
-        Some(take(&entry.value))
+        let state = self.state.read();
+        Some(take(&state.find(nspace, rank, key)?.value))
+    }
+
+    /// The same without the lock, for a thread that has said that it uses the client of the process.
+    ///
+    /// # Safety
+    /// The thread changes nothing here while it has the value.
+    #[inline(always)]
+    pub unsafe fn get_shielded<'a>(
+        &'a self,
+        _: &'a Shielded,
+        nspace: &[u8],
+        rank: Rank,
+        key: &KeyRef<'_>,
+    ) -> Option<&'a Value> {
+        // SAFETY: tables and entries that a shielded thread has reached are dropped by no other before it is shielded no more.
+        let entry = unsafe {
+            let table = &*self.table.load(Ordering::Acquire);
+            table.slot(mix(rank, key), |entry| entry.is(nspace, rank, key)).1
+        };
+        entry.map(|entry| &*entry.value)
     }
 
     /// A value that this process put or stored itself.
     pub fn own(&self, nspace: &[u8], rank: Rank, key: &KeyRef<'_>) -> Option<Arc<Value>> {
-        let entries = self.entries.read();
-        let mut bucket = entries.get(&mix(rank, key))?.iter();
-        let entry = bucket.find(|entry| entry.origin == Origin::Own && entry.is(nspace, rank, key.text()))?;
+        let state = self.state.read();
+        let entry = state.find(nspace, rank, key).filter(|entry| entry.origin == Origin::Own)?;
         Some(Arc::clone(&entry.value))
     }
 
     /// All values of a rank, in the order of their keys.
     pub fn rank(&self, nspace: &[u8], rank: Rank) -> Vec<(Key, Arc<Value>)> {
-        let entries = self.entries.read();
-        let of_rank = entries.values().flatten().filter(|e| e.nspace.as_bytes() == nspace && e.rank == rank);
+        let state = self.state.read();
+        let of_rank = state.entries().filter(|e| e.nspace.as_bytes() == nspace && e.rank == rank);
         let mut values: Vec<_> = of_rank.map(|entry| (entry.key.clone(), entry.value.clone())).collect();
         values.sort_by(|(a, _), (b, _)| a.cmp(b));
         values
@@ -120,8 +309,8 @@ impl Overlay {
 
     /// A rank of a namespace that has `key`, for keys that are unique in it.
     pub fn unique(&self, nspace: &[u8], key: &KeyRef<'_>) -> Option<Rank> {
-        let entries = self.entries.read();
-        let mut all = entries.values().flatten();
+        let state = self.state.read();
+        let mut all = state.entries();
         all.find(|e| e.nspace.as_bytes() == nspace && e.key.as_bytes() == key.text()).map(|entry| entry.rank)
     }
 
@@ -130,15 +319,29 @@ impl Overlay {
         if self.refreshed.swap(0, Ordering::Relaxed) == 0 {
             return;
         }
-        for bucket in self.entries.write().values_mut() {
-            bucket.retain(|entry| entry.origin == Origin::Own);
+        let mut state = self.state.write();
+        let mut gone = Vec::new();
+        for slot in &state.table().slots {
+            let Some(entry) = taken(slot.load(Ordering::Relaxed)) else { continue };
+            // SAFETY: who drops one has the state for writing.
+            if unsafe { (*entry).origin } == Origin::Refreshed {
+                slot.store(removed(), Ordering::Release);
+                gone.push(Gone::Entry(entry));
+            }
         }
+        state.gone.append(&mut gone);
+        gone = state.sweep();
+        drop(state);
+        drop(gone);
     }
 }
 
 impl Entry {
-    fn is(&self, nspace: &[u8], rank: Rank, key: &[u8]) -> bool {
-        self.rank == rank && self.key.as_bytes() == key && self.nspace.as_bytes() == nspace
+    #[inline(always)]
+    fn is(&self, nspace: &[u8], rank: Rank, key: &KeyRef<'_>) -> bool {
+        // The own name is shared by all who have it.
+        let is_name = ptr::eq(self.nspace.as_bytes(), nspace) || self.nspace.as_bytes() == nspace;
+        self.rank == rank && key.is_text(self.key.as_bytes()) && is_name
     }
 }
 
@@ -146,26 +349,6 @@ impl Entry {
 #[inline]
 fn mix(rank: Rank, key: &KeyRef<'_>) -> u64 {
     key.hash().wrapping_add(u64::from(rank.0).wrapping_mul(0x9e37_79b9_7f4a_7c15))
-}
-
-/// A hasher for numbers that are hashes.
-#[derive(Default)]
-struct AlreadyHashed(u64);
-
-impl Hasher for AlreadyHashed {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
 }
 
 #[cfg(test)]
@@ -212,5 +395,13 @@ mod tests {
         overlay.forget_refreshed();
         assert_eq!(get(&overlay, &nspace, 0, "own"), Some(Value::Int(2)));
         assert_eq!(get(&overlay, &nspace, 1, "peer"), None);
+        // As often as the place of one that was removed counts as taken.
+        for number in 0..100 {
+            let key = Key::new(format!("key-{number}")).unwrap();
+            overlay.set(&nspace, Rank(1), key, Value::Int(number), Origin::Refreshed).unwrap();
+            overlay.forget_refreshed();
+        }
+        assert_eq!(overlay.rank(nspace.as_bytes(), Rank(1)).len(), 0);
+        assert_eq!(overlay.rank(nspace.as_bytes(), Rank(0)).len(), 1);
     }
 }

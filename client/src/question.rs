@@ -8,10 +8,12 @@ use pmix_dstore::model::{
 };
 use pmix_dstore::qualified;
 use pmix_dstore::rules;
+use pmix_dstore::segment::{Instance, Short};
 
 use crate::client::{Client, Inner, Standing};
 use crate::everything::Everything;
 use crate::get::{GetOptions, GetRequest};
+use crate::instance::Shielded;
 use crate::local::{Wanted, hand};
 use crate::operation::{Done, deadline};
 use crate::overlay::Origin;
@@ -43,20 +45,38 @@ impl Client {
         Arc::clone(&self.inner).ask_value(request, &mut take)
     }
 
-    /// The short way of a Get that says nothing but rank and key, for a value of the own namespace: hands it to `take` if it
-    /// is here. Otherwise [`Client::get`] says what there is.
+    /// The short way of a Get that says nothing but rank and key, for a value in the segments of the own namespace. What is
+    /// not to be found like that [`Client::get`] says.
     #[inline(always)]
-    pub fn get_here<R>(&self, rank: Rank, key: &[u8], take: impl FnOnce(ValueRef<'_>) -> R) -> Option<Result<R>> {
-        self.inner.local.find_plain(rank, &KeyRef::new(key), &mut Some(take))
+    pub fn get_here(&self, rank: Rank, key: &KeyRef<'_>) -> Short<'_> {
+        self.inner.local.short(rank, key)
     }
 
-    /// Whether what [`Client::get_here`] does not find of a rank does not exist for an optional Get: all that was published
+    /// The same for one that names an instance beside its rank.
+    #[inline(always)]
+    pub fn get_here_of(&self, of: Instance<'_>, rank: Rank, key: &KeyRef<'_>) -> Short<'_> {
+        self.inner.local.short_of(of, rank, key)
+    }
+
+    /// The same for a value that this process put or stored itself.
+    ///
+    /// # Safety
+    /// The thread puts and stores nothing while it has the value.
+    #[inline(always)]
+    pub unsafe fn get_own<'a>(&'a self, shielded: &'a Shielded, rank: Rank, key: &KeyRef<'_>) -> Option<&'a Value> {
+        let Inner { local, me, .. } = &*self.inner;
+        // SAFETY: the caller's promise.
+        unsafe { local.overlay.get_shielded(shielded, me.nspace.as_bytes(), rank, key) }
+    }
+
+    /// Whether what [`Client::get_here`] knows to be absent of a rank does not exist for an optional Get: all that was published
     /// is here, and nothing is known from elsewhere.
     #[inline]
-    pub fn is_settled(&self, rank: Rank, key: &[u8]) -> bool {
+    pub fn is_settled(&self, rank: Rank, key: &KeyRef<'_>) -> bool {
         let local = &self.inner.local;
         let is_whole = || local.view.as_ref().is_some_and(|view| view.is_complete());
-        self.inner.standing == Standing::Launched && !may_be_own_fact(rank, key) && local.known.is_empty() && is_whole()
+        let is_elsewhere = may_be_own_fact(rank, key.text()) || !local.known.is_empty();
+        self.inner.standing == Standing::Launched && !is_elsewhere && is_whole()
     }
 
     /// Gets a value, copied.
@@ -126,6 +146,8 @@ struct Question {
     refresh: bool,
     /// Whether the server may be asked.
     asks: bool,
+    /// Fences before it.
+    fences: u64,
 }
 
 impl Question {
@@ -256,7 +278,8 @@ impl Inner {
             // Nothing will come that could be waited for.
             infos.push(Info::new(keys::IMMEDIATE, Value::Bool(true)));
         }
-        Ok(Question { nspace, rank: request.rank, key, infos, refresh: options.refresh, asks })
+        let fences = *self.local.known.fences();
+        Ok(Question { nspace, rank: request.rank, key, infos, refresh: options.refresh, asks, fences })
     }
 
     /// Asks the server, where it may be asked.
@@ -358,7 +381,9 @@ impl Inner {
 
     /// Keeps what the server said of a rank. What there is no room for will be asked for again.
     fn keep_rank(&self, question: &Question, proc: &Proc, kvals: Vec<Kval>) {
-        if !self.keeps() {
+        let fences = self.local.known.fences();
+        // Another thread may have left a fence since this one asked: what is newer then is not kept from its Gets.
+        if !self.keeps() || *fences != question.fences {
             return;
         }
         // The segments are asked before what is kept, and still hold the older values.

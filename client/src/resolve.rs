@@ -9,6 +9,7 @@ use pmix_dstore::job::JobData;
 use pmix_dstore::maps::{NODE_BYTES_MAX, NODE_COUNT_MAX};
 use pmix_dstore::model::{Info, Key, KeyRef, Nspace, Proc, Rank, Result, Status, Value, ValueRef, keys};
 use pmix_dstore::rules::{JobLookup, Realm, node_row_of};
+use pmix_dstore::segment::{Answer, Instance};
 
 use crate::client::{Client, Inner, Standing};
 use crate::wire::reply::{GetReply, NodesReply, PeersReply};
@@ -22,6 +23,8 @@ const RESOLVES_NODES: Version = Version::new(7, 0, 0);
 
 /// More ranks than this are not looked through: a wrong size or range must not cost more than a job may have.
 const RANKS_MAX: usize = 1 << 24;
+
+const NODE_LIST: KeyRef<'static> = KeyRef::of_constant(keys::NODE_LIST);
 
 /// The ranks of a node.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,8 +61,11 @@ impl Client {
     /// for the long one to say.
     pub fn nodes_here<R>(&self, take: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let job = self.view()?.job()?;
-        let list = text_of(job, Realm::Job, 0, keys::NODE_LIST).filter(|list| !list.is_empty() && !job.is_damaged());
-        list.map(take)
+        match job.short_in(Instance::Job, &NODE_LIST).answer() {
+            // Handed over without its NUL.
+            Answer::Text(list) if list.len() > 1 => Some(take(&list[..list.len() - 1])),
+            _ => None,
+        }
     }
 
     /// The processes of a job that run on a node. Without a node it is the caller's, without a namespace all jobs that this

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use pmix_client::instance;
 use pmix_client::{Client, Environment};
-use pmix_dstore::model::{Proc, Rank, Scope, Status, Value};
+use pmix_dstore::model::{Key, KeyRef, Proc, Rank, Scope, Status, Value};
 
 fn get(client: &Client, key: &str) -> Result<Value, Status> {
     client.get_value(client.me(), key, &[])
@@ -22,10 +22,50 @@ fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").unwrap().count()
 }
 
+/// Values that are read without a lock: each is whole, and none is older than the one before.
+fn own_values_are_replaced_under_their_readers(me: &Proc) {
+    const NUMBERS: i32 = 4000;
+    let key = KeyRef::from("replaced");
+    let text = |number: i32| format!("{number:08}").repeat(1 + number as usize % 40);
+    let read = |value: &Value| -> i32 {
+        let bytes = value.as_text().expect("a string");
+        let number = std::str::from_utf8(&bytes[..8]).unwrap().parse().expect("a number");
+        assert_eq!(bytes, text(number).as_bytes());
+        number
+    };
+    let put = |key: String, number: i32| {
+        instance::hold().unwrap().put(Scope::Internal, Key::new(key).unwrap(), Value::string(text(number))).unwrap();
+    };
+    put("replaced".into(), 0);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut latest = 0;
+                while latest < NUMBERS - 1 {
+                    instance::with_current(|client, shielded| {
+                        // A thread's first time is not.
+                        let Some(shielded) = shielded else { return };
+                        // SAFETY: the thread stores nothing.
+                        let value = unsafe { client.get_own(shielded, me.rank, &key) }.expect("it is there");
+                        let number = read(value);
+                        assert!(number >= latest);
+                        latest = number;
+                    });
+                }
+            });
+        }
+        for number in 1..NUMBERS {
+            put("replaced".into(), number);
+            // And others, so that the table grows.
+            put(format!("other-{}", number % 500), number);
+        }
+    });
+}
+
 #[test]
 fn the_instance_is_counted_and_can_come_again() {
     let (descriptors, threads_before) = (open_descriptors(), threads());
-    assert!(instance::with_current(|_| ()).is_none() && instance::hold().is_none());
+    assert!(instance::with_current(|_, _| ()).is_none() && instance::hold().is_none());
     assert_eq!(instance::finalize(&[]), Err(Status::ERR_INIT));
 
     for round in 0..3 {
@@ -39,11 +79,11 @@ fn the_instance_is_counted_and_can_come_again() {
         client.register_event_handler(vec![Status(-1)], Vec::new(), handler).wait().unwrap();
         assert_eq!(instance::finalize(&[]), Ok(()));
         // One use within another.
-        let found = instance::with_current(|_| instance::with_current(|client| get(client, "round")));
+        let found = instance::with_current(|_, _| instance::with_current(|client, _| get(client, "round")));
         assert_eq!(found, Some(Some(Ok(Value::Int(round)))));
         assert_eq!(instance::finalize(&[]), Ok(()));
         assert_eq!(instance::count(), 0);
-        assert!(instance::with_current(|_| ()).is_none() && instance::hold().is_none());
+        assert!(instance::with_current(|_, _| ()).is_none() && instance::hold().is_none());
         assert_eq!(get(&client, "round"), Ok(Value::Int(round)), "a call that outlasts the last finalize");
         assert_eq!(instance::finalize(&[]), Err(Status::ERR_INIT));
     }
@@ -54,6 +94,7 @@ fn the_instance_is_counted_and_can_come_again() {
     assert_eq!(instance::install(client()), Ok(()));
     assert_eq!(instance::install(client()), Err(Status::ERR_EXISTS));
     assert_eq!(instance::init(&[]), Ok(me.clone()));
+    own_values_are_replaced_under_their_readers(&me);
     assert_eq!((instance::finalize(&[]), instance::finalize(&[])), (Ok(()), Ok(())));
     assert_eq!(me.rank, Rank(0));
     // A thread that has been joined may still be listed for a moment.

@@ -319,8 +319,7 @@ pub(crate) fn class_of(key: &KeyRef<'_>) -> Option<Realm> {
 /// Finds the value of `key` for `rank` in the data of one job.
 ///
 /// A rank of a process asks for that process; the wildcard and undefined ranks ask for the job. Selectors override
-/// the class of the key.
-#[inline(always)]
+/// the class of the key. A segment answers most Gets without these detours: [`JobReader::short`](crate::segment::JobReader::short).
 pub fn find<'s, S: JobLookup>(
     store: &'s S,
     rank: Rank,
@@ -329,63 +328,6 @@ pub fn find<'s, S: JobLookup>(
     caller: &Caller<'_>,
 ) -> Option<ValueRef<'s>> {
     let (handle, realms) = store.find_key(key)?;
-    if selector.is_empty() {
-        // What most Gets are, without the detours: a value of the process named, or of the job.
-        match store.class(key, handle) {
-            Some(Realm::Proc) if rank.is_process() => {
-                return if realms.has(Realm::Proc) { store.value(Realm::Proc, rank.0, handle) } else { None };
-            }
-            Some(Realm::Job) if realms.has(Realm::Job) => {
-                let value = store.value(Realm::Job, 0, handle);
-                if value.is_some() {
-                    return value;
-                }
-            }
-            None if rank.is_process() && realms.has(Realm::Proc) => {
-                let value = store.value(Realm::Proc, rank.0, handle);
-                if value.is_some() {
-                    return value;
-                }
-            }
-            _ => {}
-        }
-    }
-    find_by_order(store, rank, (key, handle, realms), selector, caller)
-}
-
-/// Finds the value of `key` that has the qualifiers among `infos`: of the rank, or else of its job.
-///
-/// # Errors
-/// `NOMEM`.
-pub fn find_qualified<S: JobLookup>(job: &S, rank: Rank, key: &[u8], infos: &[Info]) -> Result<Option<Value>> {
-    let Some((handle, realms)) = job.find_key(&KeyRef::from(keys::QUALIFIED_VALUE)) else { return Ok(None) };
-    let of_rank = (Realm::Proc, rank.0);
-    for (realm, row) in Some(of_rank).filter(|_| rank.is_process()).into_iter().chain([(Realm::Job, 0)]) {
-        let Some(all) = job.value(realm, row, handle).filter(|_| realms.has(realm)) else { continue };
-        let unpacked;
-        let all = match all {
-            ValueRef::Owned(all) => all,
-            packed => {
-                unpacked = packed.to_value()?;
-                &unpacked
-            }
-        };
-        if let Some(value) = qualified::find(all, key, infos) {
-            return Ok(Some(value.copy()?));
-        }
-    }
-    Ok(None)
-}
-
-/// Asks the realms that may answer one after the other.
-#[inline(never)]
-fn find_by_order<'s, S: JobLookup>(
-    store: &'s S,
-    rank: Rank,
-    (key, handle, realms): (&KeyRef<'_>, S::Key<'_>, RealmMask),
-    selector: &Selector<'_>,
-    caller: &Caller<'_>,
-) -> Option<ValueRef<'s>> {
     let look = |realm: Realm| -> Option<ValueRef<'s>> {
         if !realms.has(realm) {
             return None;
@@ -428,6 +370,30 @@ fn find_by_order<'s, S: JobLookup>(
         None => &[Realm::Job, Realm::Session, Realm::Node, Realm::App],
     };
     order.iter().find_map(|realm| look(*realm))
+}
+
+/// Finds the value of `key` that has the qualifiers among `infos`: of the rank, or else of its job.
+///
+/// # Errors
+/// `NOMEM`.
+pub fn find_qualified<S: JobLookup>(job: &S, rank: Rank, key: &[u8], infos: &[Info]) -> Result<Option<Value>> {
+    let Some((handle, realms)) = job.find_key(&KeyRef::from(keys::QUALIFIED_VALUE)) else { return Ok(None) };
+    let of_rank = (Realm::Proc, rank.0);
+    for (realm, row) in Some(of_rank).filter(|_| rank.is_process()).into_iter().chain([(Realm::Job, 0)]) {
+        let Some(all) = job.value(realm, row, handle).filter(|_| realms.has(realm)) else { continue };
+        let unpacked;
+        let all = match all {
+            ValueRef::Owned(all) => all,
+            packed => {
+                unpacked = packed.to_value()?;
+                &unpacked
+            }
+        };
+        if let Some(value) = qualified::find(all, key, infos) {
+            return Ok(Some(value.copy()?));
+        }
+    }
+    Ok(None)
 }
 
 /// How many processes of an application the node meant has, where the host has not said it: those of its ranks that are of it.
@@ -522,8 +488,6 @@ fn proc_number<S: JobLookup>(store: &S, rank: Rank, key: PlaceKey) -> Option<u32
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::{JobData, Node};
-    use crate::model::{Key, Nspace, Value};
 
     #[test]
     fn every_classified_key_has_its_realm_and_no_other_key_has_one() {
@@ -536,35 +500,5 @@ mod tests {
         assert_eq!(class_of(&KeyRef::from("btl.tcp.6.1")), None);
         assert_eq!(class_of(&KeyRef::from("")), None);
         assert!(CLASSES.iter().flatten().count() < CLASS_SLOTS / 2, "searches end soon");
-    }
-
-    #[test]
-    fn the_short_way_finds_what_the_order_of_realms_gives() {
-        let keys =
-            [keys::LOCAL_RANK, keys::JOB_SIZE, keys::UNIV_SIZE, keys::LOCAL_SIZE, keys::APP_SIZE, "unclassified"];
-        // Each subset of the realms holds all keys once.
-        for mask in 0..=RealmMask::ALL.0 {
-            let holds = |realm| RealmMask(mask).has(realm);
-            let values = |realm: Realm| -> crate::job::Values {
-                let value = Value::Uint32(realm as u32);
-                keys.iter().filter(|_| holds(realm)).map(|key| (Key::from(*key), value.clone())).collect()
-            };
-            let mut job = JobData::new(Nspace::new("rules").expect("a short namespace"));
-            job.session = values(Realm::Session);
-            job.job = values(Realm::Job);
-            job.apps.insert(0, values(Realm::App));
-            job.nodes.push(Node { hostname: b"here".to_vec(), values: values(Realm::Node), ..Node::default() });
-            for (key, value) in values(Realm::Proc) {
-                job.procs.set(Rank(1), key, value).expect("a rank");
-            }
-            let caller = Caller { rank: Some(Rank(0)), hostname: b"here" };
-            let nothing = Selector::default();
-            for key in keys.map(KeyRef::from) {
-                for rank in [Rank(0), Rank(1), Rank::WILDCARD, Rank::UNDEF] {
-                    let by_order = find_by_order(&job, rank, (&key, key, RealmMask::ALL), &nothing, &caller);
-                    assert_eq!(find(&job, rank, &key, &nothing, &caller), by_order, "{key:?} {rank} {mask:#b}");
-                }
-            }
-        }
     }
 }

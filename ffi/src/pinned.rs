@@ -17,13 +17,15 @@ use pmix_dstore::codec;
 use pmix_dstore::model::{DataType, Result, Status, ValueRef};
 use pmix_dstore::room;
 
-use crate::convert::array::free_array;
-use crate::convert::value::allocate_ref;
-use crate::types::{pmix_value_data, pmix_value_t};
+use crate::convert::array::{Names, free_array};
+use crate::convert::value::{Plain, allocate_ref};
+use crate::types::pmix_value_t;
 
-/// The values that C code points to, for as long as a client lives.
+/// The values that C code points to, for as long as a client lives, and what others are copied from.
 #[derive(Default)]
 pub struct Pinned {
+    /// Processes of the own job.
+    pub names: Names,
     /// Values whose data are numbers, or lie in mapped segments: by what they consist of.
     plain: Table,
     /// All others, by type and by what they hold.
@@ -45,42 +47,28 @@ impl Drop for Copied {
     }
 }
 
-/// A value's type and union, where these say everything.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Plain {
-    ty: DataType,
-    words: [u64; 2],
+/// The C form of a value whose data are numbers, or lie in mapped segments.
+#[inline]
+fn plain_of(client: &Client, value: ValueRef<'_>) -> Option<Plain> {
+    let is_mapped = |bytes: &[u8]| client.view().is_some_and(|view| view.holds(bytes));
+    let address = |bytes: &[u8]| bytes.as_ptr().expose_provenance() as u64;
+    match value {
+        // The bytes of a number are the first ones of the union.
+        ValueRef::Scalar { ty, bits } => Some(Plain { ty, words: [bits, 0] }),
+        ValueRef::Str(Some(text)) if is_mapped(text.to_bytes_with_nul()) => {
+            Some(Plain { ty: DataType::STRING, words: [address(text.to_bytes_with_nul()), 0] })
+        }
+        ValueRef::Bytes { ty, bytes } if ty != DataType::DATA_BUFFER && is_mapped(bytes) && !bytes.is_empty() => {
+            Some(Plain { ty, words: [address(bytes), bytes.len() as u64] })
+        }
+        _ => None,
+    }
 }
 
-impl Plain {
-    #[inline]
-    fn of(client: &Client, value: ValueRef<'_>) -> Option<Plain> {
-        let is_mapped = |bytes: &[u8]| client.view().is_some_and(|view| view.holds(bytes));
-        let address = |bytes: &[u8]| bytes.as_ptr().expose_provenance() as u64;
-        match value {
-            // The bytes of a number are the first ones of the union.
-            ValueRef::Scalar { ty, bits } => Some(Plain { ty, words: [bits, 0] }),
-            ValueRef::Str(Some(text)) if is_mapped(text.to_bytes_with_nul()) => {
-                Some(Plain { ty: DataType::STRING, words: [address(text.to_bytes_with_nul()), 0] })
-            }
-            ValueRef::Bytes { ty, bytes } if ty != DataType::DATA_BUFFER && is_mapped(bytes) && !bytes.is_empty() => {
-                Some(Plain { ty, words: [address(bytes), bytes.len() as u64] })
-            }
-            _ => None,
-        }
-    }
-
-    #[inline]
-    fn to_c(self) -> pmix_value_t {
-        let [first, second] = self.words;
-        pmix_value_t { type_: self.ty.0, data: pmix_value_data { words: [first, second, 0] } }
-    }
-
-    #[inline]
-    fn hash(self) -> usize {
-        let mixed = (self.words[0] ^ u64::from(self.ty.0) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed ^ mixed >> 32) as usize
-    }
+#[inline(always)]
+fn hash_of(plain: Plain) -> usize {
+    let mixed = (plain.words[0] ^ u64::from(plain.ty.0) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ mixed >> 32) as usize
 }
 
 /// Pointers to values, open-addressed, found without a lock and added to under one.
@@ -121,7 +109,7 @@ impl Slots {
     #[inline]
     fn find(&self, plain: Plain) -> std::result::Result<*mut pmix_value_t, &AtomicPtr<pmix_value_t>> {
         let mask = self.slots.len() - 1;
-        let mut index = plain.hash() & mask;
+        let mut index = hash_of(plain) & mask;
         // An empty slot ends the search: at most half of them are taken.
         loop {
             let value = self.slots[index].load(Ordering::Acquire);
@@ -198,10 +186,19 @@ impl Pinned {
     /// `NOMEM`, and what packing or decoding a structure says.
     #[inline]
     pub fn pointer_to(&self, client: &Client, value: ValueRef<'_>) -> Result<*mut pmix_value_t> {
-        match Plain::of(client, value) {
-            Some(plain) => self.plain.pointer_to(plain),
+        match plain_of(client, value) {
+            Some(plain) => self.pointer_to_plain(plain),
             None => self.copy_of(value),
         }
+    }
+
+    /// The same for one whose data are numbers, or lie in mapped segments.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    #[inline(always)]
+    pub fn pointer_to_plain(&self, plain: Plain) -> Result<*mut pmix_value_t> {
+        self.plain.pointer_to(plain)
     }
 
     /// Fills the caller's value, whose data stay the library's.
@@ -213,7 +210,7 @@ impl Pinned {
     /// `at` has room for one value.
     #[inline]
     pub unsafe fn fill(&self, client: &Client, value: ValueRef<'_>, at: *mut pmix_value_t) -> Result<()> {
-        let filled = match Plain::of(client, value) {
+        let filled = match plain_of(client, value) {
             Some(plain) => plain.to_c(),
             // SAFETY: copies stay for as long as this.
             None => unsafe { self.copy_of(value)?.read() },

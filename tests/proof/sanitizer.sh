@@ -67,6 +67,8 @@ thread)
     # 16 threads with all calls, and 16 that call while the process is finalized and initialised again. (client.c waits for
     # callbacks by volatile words, which is a race of its own.)
     real_peers --test wrong_use -- sixteen_threads another_thread_finalizes finalized_too_often
+    # Threads that read while values are put again, and segments merged and replaced.
+    real_peers --test generations
     ;;
 esac
 [ "${2:-}" = clean ] && exit

@@ -45,7 +45,25 @@ fn ranks_get_ready_and_read_all_peers() {
         let run = Run::new(benchmark_program("host", &[]), library).args("--servers 2 --clients 4 --per-node 6");
         let ended = run.arg(benchmark_program("wire", &[])).args("--peers --fences 2").succeed();
         let count = |kind: &str| ended.stdout.lines().filter(|line| line.starts_with(kind)).count();
-        assert_eq!((count("rank "), count("fence "), count("host ")), (8, 2, 3), "{ended}");
+        assert_eq!((count("rank "), count("fence "), count("host ")), (8, 2, 5), "{ended}");
+    }
+}
+
+/// What wire-up is compared with: processes of the same host that do nothing, and one that is linked to the library.
+#[test]
+fn processes_that_do_nothing_are_measured() {
+    let (idle, linked) = (benchmark_program("idle", &[]), benchmark_program("idle", &["-DLINKED"]));
+    for library in [Library::ours(), Library::Stock] {
+        let ended = Run::new(benchmark_program("host", &[]), library).args("--clients 3").arg(&idle).succeed();
+        let count = |kind: &str| ended.stdout.lines().filter(|line| line.starts_with(kind)).count();
+        assert_eq!((count("rank 0 "), count("host processor ")), (3, 1), "{ended}");
+        let ended = Run::new(benchmark_program("start", &[]), library).arg("3").arg(&idle).arg(&linked).succeed();
+        let said = |program: &std::path::Path| format!("start {} ", program.display());
+        let lines: Vec<_> = ended.stdout.lines().collect();
+        assert!(
+            lines.len() == 2 && lines[0].starts_with(&said(&idle)) && lines[1].starts_with(&said(&linked)),
+            "{ended}"
+        );
     }
 }
 

@@ -299,9 +299,11 @@ fn groups_of_one_node_are_dissolved_without_the_host() {
 fn an_invited_process_joins_under_either_server() {
     for pair in Pair::all().into_iter().filter(|pair| pair.ranks.is_ours()) {
         let ended = run(pair, &["2:begin,invited,end"]);
-        for line in ["job0.0 group_invite: 0", "job0.1 group_join: 0 []", "job0.1 heard: [-159, -166]"] {
+        for line in ["job0.0 group_invite: 0", "job0.1 group_join: 0 [{", "job0.1 heard: [-159, -166]"] {
             assert_eq!(ended.count(line), 1, "{pair}: {line}: {ended}");
         }
+        let joined = ended.stdout.lines().find(|line| line.starts_with("job0.1 group_join:")).unwrap_or_default();
+        assert!(joined.contains("py.invited"), "{pair}: {ended}");
     }
 }
 

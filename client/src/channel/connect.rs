@@ -2,21 +2,23 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt, socket, sockopt};
 use pmix_dstore::model::{Result, Status};
 use pmix_dstore::segment::Directory;
 
+use super::mux::poll_timeout;
 use crate::wire::{PeerKind, ToolReply};
 
 /// The server's socket in a namespace's directory.
 const SOCKET_NAME: &str = "sock";
 
-/// A socket that is connected and has not been used.
+/// A socket that is connected and has not been used. It does not block.
 pub enum Socket {
     /// To the server in whose directory the socket lies.
     Unix(UnixStream),
@@ -43,7 +45,6 @@ pub fn dial(directory: &Directory, deadline: Instant) -> io::Result<Socket> {
             Err(error) => return Err(error.into()),
         }
     }
-    socket.set_nonblocking(false)?;
     let peer = getsockopt(&socket, sockopt::PeerCredentials)?;
     if peer.uid() != directory.uid() {
         return Err(io::ErrorKind::PermissionDenied.into());
@@ -60,6 +61,7 @@ pub fn dial_tcp(address: SocketAddr, deadline: Instant) -> io::Result<Socket> {
     let socket = TcpStream::connect_timeout(&address, left)?;
     // Requests are small and somebody waits for each.
     socket.set_nodelay(true)?;
+    socket.set_nonblocking(true)?;
     Ok(Socket::Tcp(socket))
 }
 
@@ -71,14 +73,20 @@ impl Socket {
     /// `ERR_UNREACH` where the server hangs up, which is how it refuses; `ERR_TIMEOUT` after the deadline;
     /// `ERR_HANDSHAKE_FAILED` where it asks for more than this library can say; the status with which it refuses.
     pub fn introduce(mut self, hello: &[u8], deadline: Instant) -> Result<(OwnedFd, i32)> {
-        self.exchange(|socket| socket.write_all(hello), deadline)?;
-        match Status(self.word(deadline)?) {
-            Status::SUCCESS => {}
-            Status::ERR_READY_FOR_HANDSHAKE => return Err(Status::ERR_HANDSHAKE_FAILED),
-            refused => return Err(refused),
+        self.say(hello, deadline)?;
+        // Both words are there at once, unless the server refuses with the first.
+        let (mut answer, mut got) = ([0; 8], 0);
+        while got < answer.len() {
+            got += self.hear(&mut answer[got..], deadline)?;
+            let (Some(status), true) = (answer.first_chunk(), got >= 4) else { continue };
+            match Status(i32::from_be_bytes(*status)) {
+                Status::SUCCESS => {}
+                Status::ERR_READY_FOR_HANDSHAKE => return Err(Status::ERR_HANDSHAKE_FAILED),
+                refused => return Err(refused),
+            }
         }
-        let index = self.word(deadline)?;
-        Ok((self.into_descriptor()?, index))
+        let [.., a, b, c, d] = answer;
+        Ok((self.into_descriptor(), i32::from_be_bytes([a, b, c, d])))
     }
 
     /// The same for a tool: what the server says to it.
@@ -86,7 +94,7 @@ impl Socket {
     /// # Errors
     /// As [`Socket::introduce`].
     pub fn introduce_tool(mut self, hello: &[u8], kind: PeerKind, deadline: Instant) -> Result<(OwnedFd, ToolReply)> {
-        self.exchange(|socket| socket.write_all(hello), deadline)?;
+        self.say(hello, deadline)?;
         let mut answer = vec![0; ToolReply::len(kind)];
         let (status, rest) = answer.split_at_mut(4);
         self.fill(status, deadline)?;
@@ -95,47 +103,50 @@ impl Socket {
         }
         let reply = ToolReply::decode(kind, &answer)?;
         match reply.security {
-            Status::SUCCESS => Ok((self.into_descriptor()?, reply)),
+            Status::SUCCESS => Ok((self.into_descriptor(), reply)),
             Status::ERR_READY_FOR_HANDSHAKE => Err(Status::ERR_HANDSHAKE_FAILED),
             refused => Err(refused),
         }
     }
 
-    fn into_descriptor(self) -> Result<OwnedFd> {
-        self.limit(None).map_err(|_| Status::ERR_UNREACH)?;
-        Ok(match self {
+    fn into_descriptor(self) -> OwnedFd {
+        match self {
             Socket::Unix(socket) => socket.into(),
             Socket::Tcp(socket) => socket.into(),
-        })
+        }
     }
 
-    fn word(&mut self, deadline: Instant) -> Result<i32> {
-        let mut bytes = [0; 4];
-        self.fill(&mut bytes, deadline)?;
-        Ok(i32::from_be_bytes(bytes))
-    }
-
-    fn fill(&mut self, mut bytes: &mut [u8], deadline: Instant) -> Result<()> {
+    fn say(&mut self, mut bytes: &[u8], deadline: Instant) -> Result<()> {
         while !bytes.is_empty() {
-            match self.exchange(|socket| socket.read(bytes), deadline)? {
-                0 => return Err(Status::ERR_UNREACH),
-                got => bytes = &mut std::mem::take(&mut bytes)[got..],
-            }
+            bytes = &bytes[self.exchange(PollFlags::POLLOUT, |socket| socket.write(bytes), deadline)?..];
         }
         Ok(())
     }
 
+    /// At least one byte.
+    fn hear(&mut self, bytes: &mut [u8], deadline: Instant) -> Result<usize> {
+        match self.exchange(PollFlags::POLLIN, |socket| socket.read(bytes), deadline)? {
+            0 => Err(Status::ERR_UNREACH),
+            got => Ok(got),
+        }
+    }
+
+    fn fill(&mut self, mut bytes: &mut [u8], deadline: Instant) -> Result<()> {
+        while !bytes.is_empty() {
+            let got = self.hear(bytes, deadline)?;
+            bytes = &mut std::mem::take(&mut bytes)[got..];
+        }
+        Ok(())
+    }
+
+    /// Tries, and waits for the socket where it would block.
     fn exchange<T>(
         &mut self,
+        interest: PollFlags,
         mut action: impl FnMut(&mut dyn ReadWrite) -> io::Result<T>,
         deadline: Instant,
     ) -> Result<T> {
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(Status::ERR_TIMEOUT);
-            }
-            self.limit(Some(left)).map_err(|_| Status::ERR_UNREACH)?;
             let result = match self {
                 Socket::Unix(socket) => action(socket),
                 Socket::Tcp(socket) => action(socket),
@@ -143,16 +154,24 @@ impl Socket {
             match result {
                 Ok(result) => return Ok(result),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(Status::ERR_TIMEOUT),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let mut fds = [PollFd::new(self.as_fd(), interest)];
+                    // A signal may end the wait early, and so does the socket's end.
+                    if poll(&mut fds, poll_timeout(Some(deadline))) == Ok(0) {
+                        return Err(Status::ERR_TIMEOUT);
+                    }
+                }
                 Err(_) => return Err(Status::ERR_UNREACH),
             }
         }
     }
+}
 
-    fn limit(&self, left: Option<Duration>) -> io::Result<()> {
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Socket::Unix(socket) => socket.set_read_timeout(left).and_then(|()| socket.set_write_timeout(left)),
-            Socket::Tcp(socket) => socket.set_read_timeout(left).and_then(|()| socket.set_write_timeout(left)),
+            Socket::Unix(socket) => socket.as_fd(),
+            Socket::Tcp(socket) => socket.as_fd(),
         }
     }
 }

@@ -22,9 +22,8 @@ use nix::sys::socket::{Shutdown, shutdown};
 use parking_lot::{Condvar, Mutex};
 use pmix_dstore::model::{Result, Status};
 use pmix_dstore::pieces::Pieces;
-use pmix_dstore::room;
 
-use crate::framing::{CHUNK_LEN, Frames, Outbox};
+use crate::framing::{Chunk, Frames, Outbox};
 use crate::wire::{Header, REQUEST_LEN_MAX, TAG_FIRST, TAG_FLOW_CONTROL, TAG_IOF, TAG_NOTIFY};
 use crate::{Job, ReplyFn};
 
@@ -59,7 +58,7 @@ struct Wire {
 /// What the driver reads with.
 struct Reader {
     frames: Frames,
-    chunk: Box<[u8]>,
+    chunk: Chunk,
 }
 
 /// A request whose reply has not come.
@@ -121,7 +120,7 @@ impl Mux {
             .map_err(|_| Status::ERR_SYS_LIMITS_FILES)?;
         let state = State {
             wire: Some(Arc::new(Wire { socket, kick })),
-            reader: Some(Reader { frames: Frames::new(), chunk: room::filled(0, CHUNK_LEN)?.into_boxed_slice() }),
+            reader: Some(Reader { frames: Frames::new(), chunk: Chunk::new()? }),
             tag_last: TAG_FIRST - 1,
             ..State::default()
         };
@@ -468,7 +467,7 @@ fn turn(wire: &Wire, reader: &mut Reader, has_output: bool, deadline: Option<Ins
     let readable = PollFlags::POLLIN | PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
     if fds[0].revents().is_none_or(|events| events.intersects(readable)) {
         return match reader.frames.fill(wire.socket.as_fd(), &mut reader.chunk) {
-            Ok(len) => len > 0,
+            Ok((len, _)) => len > 0,
             Err(error) => error == Errno::EAGAIN,
         };
     }

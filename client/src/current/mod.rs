@@ -92,6 +92,15 @@ impl<T> Current<T> {
         !self.pointer.load(Ordering::Relaxed).is_null()
     }
 
+    /// Whether nobody uses the value that is here, or another that was, but for the thread of slot `mine`: no other reads any
+    /// more what was out of its reach before this call.
+    pub fn is_unused(&self, mine: *const Slot<T>) -> bool {
+        let state = self.state.lock();
+        let is_free =
+            |slot: &Arc<Slot<T>>| ptr::eq(Arc::as_ptr(slot), mine) || slot.used.load(Ordering::Acquire).is_null();
+        sync::barrier_of_one() && state.slots.iter().all(is_free)
+    }
+
     /// A slot for the calling thread.
     pub fn new_slot(&self) -> Arc<Slot<T>> {
         let slot = Arc::new(Slot { used: AtomicPtr::new(ptr::null_mut()) });

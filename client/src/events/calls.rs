@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Weak};
 
-use pmix_dstore::model::{Info, Proc, Status, Value, keys};
+use pmix_dstore::model::{Info, Proc, Result, Status, Value, keys};
 
 use super::chain::Runner;
-use super::directives::Directives;
+use super::directives::{Directives, Place};
 use super::registry::{DEFAULT_CODE, Handler, Registered};
 use super::{Chain, Event, EventHandler, HandlerId, range};
 use crate::client::{Client, Inner, Standing};
@@ -27,9 +27,29 @@ impl Client {
         infos: Vec<Info>,
         handler: EventHandler,
     ) -> Operation<HandlerId> {
+        match Directives::read(infos) {
+            Ok(directives) => self.register(codes, directives, handler),
+            Err(status) => Operation::ready(&self.inner.link, Err(status)),
+        }
+    }
+
+    /// Lets the library itself hear of events in front of all handlers, until the handler is taken away.
+    ///
+    /// # Errors
+    /// Where the server does not tell of them.
+    pub(crate) fn observe(
+        &self,
+        codes: Vec<Status>,
+        hear: impl Fn(&Event) + Send + Sync + 'static,
+    ) -> Result<HandlerId> {
+        let directives = Directives { place: Place::Observer, ..Directives::default() };
+        let handler: EventHandler = Arc::new(move |_, event, _done| hear(&event));
+        self.register(codes, directives, handler).wait()
+    }
+
+    fn register(&self, codes: Vec<Status>, directives: Directives, handler: EventHandler) -> Operation<HandlerId> {
         let inner = &self.inner;
-        let added = Directives::read(infos).and_then(|directives| inner.registry.add(codes, directives, handler));
-        let Registered { handler, mut new_codes } = match added {
+        let Registered { handler, mut new_codes } = match inner.registry.add(codes, directives, handler) {
             Ok(registered) => registered,
             Err(status) => return Operation::ready(&inner.link, Err(status)),
         };
@@ -117,7 +137,7 @@ impl Inner {
     }
 
     /// An event for this process alone; kept where nobody hears it yet.
-    fn notify_here(self: &Arc<Inner>, event: Event) {
+    pub(crate) fn notify_here(self: &Arc<Inner>, event: Event) {
         let handlers = self.registry.matching(&event, &self.me);
         let may_keep = !Info::is_set(&event.infos, keys::EVENT_DO_NOT_CACHE);
         if handlers.is_empty() {

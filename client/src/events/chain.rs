@@ -1,13 +1,25 @@
 //! An event on its way: one handler after the other, each when the one before is done.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 use pmix_dstore::model::{Info, Key, Status, Value};
 
+use super::directives::Place;
 use super::registry::Handler;
 use super::{Event, HandlerId};
 use crate::Link;
+
+thread_local! {
+    /// Set while a handler runs on this thread.
+    static IS_IN_HANDLER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the caller is a handler: the next event waits for it.
+pub fn is_in_handler() -> bool {
+    IS_IN_HANDLER.get()
+}
 
 /// What runs a chain.
 pub struct Runner {
@@ -57,7 +69,10 @@ impl Chain {
                 results: self.results.as_slice().into(),
             };
             let done = EventDone { chain: Some((self, Arc::clone(&handler))) };
-            return (handler.call)(handler.id, event, done);
+            let before = IS_IN_HANDLER.replace(true);
+            (handler.call)(handler.id, event, done);
+            IS_IN_HANDLER.set(before);
+            return;
         }
     }
 }
@@ -78,6 +93,9 @@ impl EventDone {
 
     fn pass_on(&mut self, status: Status, results: Vec<Info>) {
         let Some((mut chain, handler)) = self.chain.take() else { return };
+        if handler.directives.place == Place::Observer {
+            return chain.proceed();
+        }
         if status == Status::EVENT_ACTION_COMPLETE {
             return;
         }

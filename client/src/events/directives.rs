@@ -13,6 +13,8 @@ pub enum Place {
     /// Not said: before those registered earlier.
     #[default]
     Newest,
+    /// In front of all handlers, for the library itself: it is no part of the chain, and cannot end it.
+    Observer,
     /// Before all handlers of all categories.
     FirstOverall,
     /// After all handlers of all categories.
@@ -151,7 +153,7 @@ impl Addressees {
 }
 
 /// One process, or an array of them.
-fn procs(value: &Value) -> Result<Vec<Proc>> {
+pub(crate) fn procs(value: &Value) -> Result<Vec<Proc>> {
     match value {
         Value::Proc(proc) => Ok(vec![proc.clone()]),
         Value::DataArray(array) => {

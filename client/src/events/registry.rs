@@ -55,6 +55,7 @@ impl Handler {
 /// Handlers in the order in which an event passes them.
 #[derive(Default)]
 struct Handlers {
+    observers: Vec<Arc<Handler>>,
     first: Option<Arc<Handler>>,
     /// Handlers for one code, for several, for all.
     categories: [Vec<Arc<Handler>>; 3],
@@ -179,7 +180,7 @@ impl Handler {
 
 impl Handlers {
     fn all(&self) -> impl Iterator<Item = &Arc<Handler>> {
-        self.first.iter().chain(self.categories.iter().flatten()).chain(&self.last)
+        self.observers.iter().chain(&self.first).chain(self.categories.iter().flatten()).chain(&self.last)
     }
 
     fn insert(&mut self, handler: Arc<Handler>) -> Result<()> {
@@ -187,6 +188,10 @@ impl Handlers {
         match handler.directives.place {
             Place::FirstOverall if self.first.is_some() => return Err(TAKEN),
             Place::LastOverall if self.last.is_some() => return Err(TAKEN),
+            Place::Observer => {
+                self.observers.push(handler);
+                return Ok(());
+            }
             Place::FirstOverall => {
                 self.first = Some(handler);
                 return Ok(());
@@ -235,6 +240,9 @@ impl Handlers {
     }
 
     fn take(&mut self, id: HandlerId) -> Option<Arc<Handler>> {
+        if let Some(at) = self.observers.iter().position(|handler| handler.id == id) {
+            return Some(self.observers.remove(at));
+        }
         if let Some(handler) = self.first.take_if(|handler| handler.id == id) {
             return Some(handler);
         }

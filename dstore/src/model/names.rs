@@ -236,6 +236,11 @@ impl<'a> KeyRef<'a> {
         KeyRef { text, hash: xxh3_64(text) }
     }
 
+    /// The key of a constant, hashed by the compiler.
+    pub const fn of_constant(name: &'static str) -> KeyRef<'static> {
+        KeyRef { text: name.as_bytes(), hash: xxhash_rust::const_xxh3::xxh3_64(name.as_bytes()) }
+    }
+
     /// The bytes of the key.
     #[inline]
     pub fn text(&self) -> &'a [u8] {
@@ -257,13 +262,15 @@ impl<'a> KeyRef<'a> {
     /// Whether these are the bytes of the key. Keys are short, so that a call of the C library takes most of the time.
     #[inline]
     pub fn is_text(&self, text: &[u8]) -> bool {
-        if text.len() != self.text.len() || !(8..=32).contains(&text.len()) {
-            return text == self.text;
+        if text.len() != self.text.len() {
+            return false;
         }
-        let is_same = |at: usize| text[at..].first_chunk::<8>() == self.text[at..].first_chunk::<8>();
-        let last = text.len() - 8;
-        // The words overlap at the end.
-        is_same(0) && is_same(last) && is_same(last.min(8)) && is_same(last.min(16))
+        // The two parts overlap in the middle.
+        match text.len() {
+            8..16 => ends::<8>(text) == ends::<8>(self.text),
+            16..=32 => ends::<16>(text) == ends::<16>(self.text),
+            _ => text == self.text,
+        }
     }
 
     /// Whether this is the key `name`.
@@ -271,6 +278,12 @@ impl<'a> KeyRef<'a> {
     pub fn is(&self, name: &str) -> bool {
         self.text == name.as_bytes()
     }
+}
+
+/// The first and the last `N` bytes of a text that is not shorter.
+#[inline(always)]
+fn ends<const N: usize>(text: &[u8]) -> (Option<&[u8; N]>, Option<&[u8; N]>) {
+    (text.first_chunk(), text.last_chunk())
 }
 
 impl<'a> From<&'a Key> for KeyRef<'a> {

@@ -124,7 +124,11 @@ pub(super) fn payload(bytes: &[u8], ty: DataType, pos: u64, len: u32) -> Read<Va
             return Ok(ValueRef::Str(None));
         }
         let text = slice_at(bytes, pos, u64::from(len) + 1)?;
-        return CStr::from_bytes_with_nul(text).map(|text| ValueRef::Str(Some(text))).map_err(|_| Miss::Damaged);
+        if !has_length(text) {
+            return Err(Miss::Damaged);
+        }
+        // SAFETY: there is one NUL, at the end.
+        return Ok(ValueRef::Str(Some(unsafe { CStr::from_bytes_with_nul_unchecked(text) })));
     }
     let bytes = slice_at(bytes, pos, len.into())?;
     match ty {
@@ -136,6 +140,14 @@ pub(super) fn payload(bytes: &[u8], ty: DataType, pos: u64, len: u32) -> Read<Va
         _ if ty.scalar_width().is_some() => Err(Miss::Damaged),
         _ => Ok(ValueRef::Packed { ty, bytes }),
     }
+}
+
+/// Whether the only NUL of these bytes is the last one. The C library looks for it many bytes at a time.
+#[inline(always)]
+pub(super) fn has_length(text: &[u8]) -> bool {
+    let Some((0, before)) = text.split_last() else { return false };
+    // SAFETY: there is a NUL.
+    unsafe { CStr::from_ptr(text.as_ptr().cast()) }.count_bytes() == before.len()
 }
 
 /// The bits that a number of type `ty` can have; `None` for other types.

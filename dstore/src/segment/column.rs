@@ -5,6 +5,7 @@ use std::mem::offset_of;
 use super::bytes::{Lines, Miss, Read, Table, u32_at, u64_at};
 use super::checked::{number_mask, payload};
 use super::header::SegmentError;
+use super::short::Short;
 use super::toc::{ColumnToc, DictEntry, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SparseEntry};
 use crate::model::{DataType, ValueRef};
 
@@ -185,6 +186,38 @@ impl Column {
             return payload(heap, self.ty, pos, len);
         }
         self.sparse_value(bytes, heap, row)
+    }
+
+    /// The same the short way, for a row of the column's type; `heap` is the position and length of the heap region.
+    #[inline(always)]
+    pub(super) fn short<'a>(&self, bytes: &'a [u8], heap: (usize, usize), row: u32) -> Short<'a> {
+        if row >= self.rows || self.presence.count() != 0 {
+            let is_beyond = row >= self.rows && self.sparse.count() == 0;
+            return if is_beyond { Short::ABSENT } else { Short::UNSURE };
+        }
+        let number = match self.source {
+            Source::Dense(lines) => match lines.number(bytes, row as usize) {
+                Ok(number) => number,
+                Err(_) => return Short::UNSURE,
+            },
+            Source::Formula { start, step, divisor, modulus } => {
+                start.wrapping_add(step.wrapping_mul(modulus.remainder(divisor.divide(row)).into()))
+            }
+            Source::None => return Short::UNSURE,
+        };
+        if self.mask != 0 {
+            return Short::number(self.ty, number & self.mask);
+        }
+        let entry = usize::try_from(number).map_err(|_| Miss::Damaged);
+        let entry = entry.and_then(|index| self.dictionary.entry::<{ offset_of!(DictEntry, check) }>(bytes, index));
+        let place = entry.and_then(|entry| {
+            Ok((u64_at(bytes, entry + offset_of!(DictEntry, pos))?, u32_at(bytes, entry + offset_of!(DictEntry, len))?))
+        });
+        let Ok((pos, len)) = place else { return Short::UNSURE };
+        match bytes.get(heap.0..heap.0 + heap.1) {
+            Some(heap) => Short::payload(heap, self.ty, pos, len),
+            None => Short::UNSURE,
+        }
     }
 
     /// The value of a row that is not of the column's type.

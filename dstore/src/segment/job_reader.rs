@@ -2,6 +2,7 @@
 
 use std::mem::offset_of;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -9,12 +10,13 @@ use super::bytes::{Miss, Read, Table, slice_at, u32_at, u64_at};
 use super::checked::{CheckedSegment, or_empty};
 use super::column::Column;
 use super::header::{RawHeader, SegmentError, SegmentKind};
-use super::key_table::{FoundKey, KeyTable};
+use super::key_table::{FoundKey, KeyTable, Own, OwnSlot, Route, Row};
 use super::region::Region;
+use super::short::Short;
 use super::toc::{
     APPNUMS_ARE_ROWS, ArchivedJobToc, IdRow, JobToc, NO_ID, NODE_IDS_ARE_ROWS, NODES_ARE_BLOCKS, NameSlot,
 };
-use crate::model::{KeyRef, ValueRef, keys};
+use crate::model::{KeyRef, Rank, ValueRef, keys};
 use crate::rules::{self, JobLookup, PlaceKey, Realm, RealmMask};
 
 /// A job segment: what the host registered about a job.
@@ -29,6 +31,8 @@ pub struct JobReader {
     block: Option<Block>,
     /// Each [`PlaceKey`], where the key table is in this process's memory.
     place_keys: [Option<(JobKey, RealmMask)>; PlaceKey::ALL.len()],
+    /// A rank, in the upper half, and the row of its node: the one that was asked for last.
+    home: AtomicU64,
     node_names: Table,
     node_ids: Table,
     appnums: Table,
@@ -97,6 +101,7 @@ impl JobReader {
             flags: toc.flags,
             block: None,
             place_keys: [None; PlaceKey::ALL.len()],
+            home: AtomicU64::new(u64::MAX),
             node_names,
             node_ids,
             appnums,
@@ -107,6 +112,9 @@ impl JobReader {
         // Where the table stays in the file each lookup verifies it, and damage is met by who looks for what it hides.
         let is_own = |found: &(JobKey, RealmMask)| reader.keys.class(found.0.0).is_some();
         reader.place_keys = PlaceKey::ALL.map(|key| reader.look_up(&KeyRef::from(key.text())).ok().filter(is_own));
+        let mut keys = std::mem::take(&mut reader.keys);
+        keys.set_routes(|slot| [false, true].map(|is_process| reader.route(slot, is_process)));
+        reader.keys = keys;
         Ok(reader)
     }
 
@@ -186,30 +194,52 @@ impl JobReader {
 
     fn row_of_name(&self, name: &[u8]) -> Read<u32> {
         let bytes = self.segment.bytes();
-        let hash = xxh3_64(name);
+        let name = KeyRef::new(name);
         let count = self.node_names.count();
-        let mut index = hash as usize;
+        let mut index = name.hash() as usize;
+        // A good slot that has the name is the one, whatever is in those before it.
+        for step in 0..count {
+            let index = index.wrapping_add(step) & (count - 1);
+            let slot = self.node_names.at(index)?;
+            if u64_at(bytes, slot + offset_of!(NameSlot, hash))? == name.hash() {
+                let slot = self.node_names.entry::<{ offset_of!(NameSlot, check) }>(bytes, index)?;
+                if self.name_in(slot).is_ok_and(|text| name.is_text(text)) {
+                    return u32_at(bytes, slot + offset_of!(NameSlot, row));
+                }
+                break;
+            }
+            if u32_at(bytes, slot + offset_of!(NameSlot, row))? == NO_ID {
+                break;
+            }
+        }
         for _ in 0..count {
             let slot = self.node_names.entry::<{ offset_of!(NameSlot, check) }>(bytes, index & (count - 1))?;
             let row = u32_at(bytes, slot + offset_of!(NameSlot, row))?;
             if row == NO_ID {
                 return Err(Miss::Absent);
             }
-            if u64_at(bytes, slot + offset_of!(NameSlot, hash))? == hash {
-                let pos = u64_at(bytes, slot + offset_of!(NameSlot, pos))?;
-                let len = u32_at(bytes, slot + offset_of!(NameSlot, len))?;
-                let text = slice_at(self.heap(), pos, len.into())?;
-                if text == name {
+            if u64_at(bytes, slot + offset_of!(NameSlot, hash))? == name.hash() {
+                let text = self.name_in(slot)?;
+                if name.is_text(text) {
                     return Ok(row);
                 }
                 // Another name of the same hash, or what is left of this one.
-                if xxh3_64(text) != hash {
+                if xxh3_64(text) != name.hash() {
                     return Err(Miss::Damaged);
                 }
             }
             index = index.wrapping_add(1);
         }
         Err(Miss::Absent)
+    }
+
+    /// The name that the good slot at `slot` is of.
+    #[inline(always)]
+    fn name_in(&self, slot: usize) -> Read<&[u8]> {
+        let bytes = self.segment.bytes();
+        let pos = u64_at(bytes, slot + offset_of!(NameSlot, pos))?;
+        let len = u32_at(bytes, slot + offset_of!(NameSlot, len))?;
+        slice_at(self.heap(), pos, len.into())
     }
 
     #[inline(always)]
@@ -222,6 +252,110 @@ impl JobReader {
             return Err(Miss::Damaged);
         }
         column.value(bytes, self.heap(), row)
+    }
+}
+
+/// Whose value a Get names, beside its rank.
+#[derive(Clone, Copy, Debug)]
+pub enum Instance<'a> {
+    /// The job's.
+    Job,
+    /// That of the application of this number.
+    App(u32),
+    /// That of the node of this number.
+    NodeId(u32),
+    /// That of the node of this name.
+    NodeName(&'a [u8]),
+}
+
+/// The short ways of [`rules::find`].
+impl JobReader {
+    /// The value of `key` for `rank`, asked for by `me` of the same job, without more.
+    #[inline(never)]
+    pub fn short(&self, rank: Rank, key: &KeyRef<'_>, me: Rank) -> Short<'_> {
+        let slot = match self.keys.find_own(self.segment.bytes(), key) {
+            Own::Found(slot) => slot,
+            Own::Absent => return Short::ABSENT,
+            Own::Unsure => return Short::UNSURE,
+        };
+        let route = &slot.routes[usize::from(rank.is_process())];
+        let row = if route.row == Row::OfRank {
+            rank.0
+        } else if route.row == Row::First {
+            0
+        } else if let Some(row) = self.home(me).filter(|_| route.row == Row::OfHome) {
+            row
+        } else {
+            return if route.row == Row::None { Short::ABSENT } else { Short::UNSURE };
+        };
+        let Some(column) = self.columns.get(route.column as usize) else { return Short::UNSURE };
+        let value = column.short(self.segment.bytes(), self.heap.span(), row);
+        if value.is_absent() && !route.is_last { Short::UNSURE } else { value }
+    }
+
+    /// The short way to the value of a key of a process, or of the job: to the first realm that [`rules::find`] asks.
+    fn route(&self, slot: &OwnSlot, is_process: bool) -> Route {
+        let (realm, row) = match slot.class {
+            Some(Realm::Proc) if is_process => (Realm::Proc, Row::OfRank),
+            None if is_process && slot.realms.has(Realm::Proc) => (Realm::Proc, Row::OfRank),
+            Some(Realm::Session) if slot.realms.has(Realm::Session) => (Realm::Session, Row::First),
+            Some(Realm::Session | Realm::Job) | None => (Realm::Job, Row::First),
+            Some(Realm::Node) => (Realm::Node, Row::OfHome),
+            Some(Realm::App | Realm::Proc) => return Route::UNSURE,
+        };
+        let is_last = slot.class == Some(Realm::Proc) || slot.realms == RealmMask(0).with(realm);
+        let column = slot.columns[realm as usize];
+        if !slot.realms.has(realm) {
+            return Route { column, row: if is_last { Row::None } else { Row::Unsure }, is_last };
+        }
+        // A damaged key table must not lead to the values of another key.
+        let is_of = |column: &Column| column.is_of(slot.id, realm as u32);
+        if self.columns.get(column as usize).is_some_and(is_of) {
+            Route { column, row, is_last }
+        } else {
+            Route::UNSURE
+        }
+    }
+
+    /// The value of `key` of one instance of a realm.
+    #[inline(never)]
+    pub fn short_in(&self, of: Instance<'_>, key: &KeyRef<'_>) -> Short<'_> {
+        let Own::Found(slot) = self.keys.find_own(self.segment.bytes(), key) else { return Short::UNSURE };
+        let (realm, row) = match of {
+            Instance::Job => (Realm::Job, Some(0)),
+            Instance::App(appnum) => (Realm::App, self.app_row(appnum)),
+            Instance::NodeId(nodeid) => (Realm::Node, self.node_row_by_id(nodeid)),
+            Instance::NodeName(name) => (Realm::Node, self.node_row_by_name(name)),
+        };
+        row.map_or(Short::UNSURE, |row| self.short_of(slot, realm, row))
+    }
+
+    #[inline(always)]
+    fn short_of(&self, slot: &OwnSlot, realm: Realm, row: u32) -> Short<'_> {
+        if !slot.realms.has(realm) {
+            return Short::ABSENT;
+        }
+        match self.columns.get(slot.columns[realm as usize] as usize) {
+            // A damaged key table must not lead to the values of another key.
+            Some(column) if column.is_of(slot.id, realm as u32) => {
+                column.short(self.segment.bytes(), self.heap.span(), row)
+            }
+            _ => Short::UNSURE,
+        }
+    }
+
+    /// The row of the node that a rank runs on. It is the caller's nearly always, who is one, and does not move.
+    #[inline(always)]
+    fn home(&self, rank: Rank) -> Option<u32> {
+        let known = self.home.load(Ordering::Relaxed);
+        if known >> 32 == u64::from(rank.0) && rank.is_process() { Some(known as u32) } else { self.find_home(rank) }
+    }
+
+    #[cold]
+    fn find_home(&self, rank: Rank) -> Option<u32> {
+        let row = rules::node_row_of(self, rank).filter(|_| !self.is_damaged())?;
+        self.home.store(u64::from(rank.0) << 32 | u64::from(row), Ordering::Relaxed);
+        Some(row)
     }
 }
 

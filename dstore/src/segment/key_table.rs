@@ -5,7 +5,7 @@
 
 use std::mem::offset_of;
 
-use super::bytes::{Miss, Read, Table, slice_at, u32_at, u64_at};
+use super::bytes::{Miss, Read, Table, u32_at, u64_at};
 use super::header::SegmentError;
 use super::toc::{KeySlot, KeysToc, NO_ID};
 use crate::model::KeyRef;
@@ -17,7 +17,8 @@ use crate::rules::{self, Realm, RealmMask};
 pub(super) struct KeyTable {
     slots: Table,
     ids: Table,
-    text: Table,
+    /// Position and length of the texts.
+    text: (usize, usize),
     /// The slots, read and verified; none where there are too many, or one is damaged.
     own: Box<[OwnSlot]>,
 }
@@ -27,16 +28,53 @@ const OWN_SLOTS_MAX: usize = 1024;
 
 /// A slot in this process's memory.
 #[derive(Clone, Copy, Debug)]
-struct OwnSlot {
+pub(super) struct OwnSlot {
     hash: u64,
     text_pos: u32,
     text_len: u32,
     /// [`NO_ID`] in an empty slot.
-    id: u32,
-    realms: RealmMask,
+    pub(super) id: u32,
+    pub(super) realms: RealmMask,
     /// The realm that the standard gives the key.
-    class: Option<Realm>,
-    columns: [u32; 5],
+    pub(super) class: Option<Realm>,
+    /// [`NO_ID`] for none.
+    pub(super) columns: [u32; 5],
+    /// In a job segment the short ways to the value of the job, and of a process.
+    pub(super) routes: [Route; 2],
+}
+
+/// Where the value of a key is that is asked for without more.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Route {
+    /// The column.
+    pub(super) column: u32,
+    pub(super) row: Row,
+    /// Whether no other realm is asked where there is no value.
+    pub(super) is_last: bool,
+}
+
+/// The row of a column that a short way leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Row {
+    First,
+    OfRank,
+    OfHome,
+    /// There is no value.
+    None,
+    /// There is no short way.
+    Unsure,
+}
+
+impl Route {
+    pub(super) const UNSURE: Route = Route { column: NO_ID, row: Row::Unsure, is_last: false };
+}
+
+/// What a look-up among own slots gives.
+pub(super) enum Own<'a> {
+    Found(&'a OwnSlot),
+    Absent,
+    /// There are none, or the text of the key is not as it was.
+    Unsure,
 }
 
 /// A key that was found: the index of its slot.
@@ -53,7 +91,7 @@ impl KeyTable {
         let mut table = KeyTable {
             slots: Table::check(toc.slots, len, size_of::<KeySlot>()).ok_or(SegmentError::Extent("key slots"))?,
             ids: Table::check(toc.ids, len, 4).ok_or(SegmentError::Extent("key ids"))?,
-            text: Table::check(toc.text, len, 1).ok_or(SegmentError::Extent("key texts"))?,
+            text: Table::check(toc.text, len, 1).ok_or(SegmentError::Extent("key texts"))?.span(),
             own: Box::default(),
         };
         let count = table.slots.count();
@@ -73,7 +111,8 @@ impl KeyTable {
         for index in 0..self.slots.count() {
             own.push(self.read_slot(bytes, index).ok()?);
         }
-        Some(own.into())
+        // A search ends at an empty slot; where that is not so it is counted.
+        own.iter().any(|slot| slot.id == NO_ID).then(|| own.into())
     }
 
     /// A good slot as it is in the file.
@@ -93,6 +132,7 @@ impl KeyTable {
             realms: RealmMask(number(offset_of!(KeySlot, realms))? as u8),
             class: None,
             columns,
+            routes: [Route::UNSURE; 2],
         };
         if slot.id != NO_ID {
             slot.class = rules::class_of(&KeyRef::new(self.text(bytes, &slot)?));
@@ -108,8 +148,7 @@ impl KeyTable {
         }
         let mask = self.own.len() - 1;
         let mut index = key.hash() as usize & mask;
-        // At most once around: a table that means harm may have no empty slot.
-        for _ in 0..=mask {
+        loop {
             let slot = &self.own[index];
             if slot.id == NO_ID {
                 return Err(Miss::Absent);
@@ -119,7 +158,30 @@ impl KeyTable {
             }
             index = (index + 1) & mask;
         }
-        Err(Miss::Absent)
+    }
+
+    /// Sets the short ways of all own slots.
+    pub(super) fn set_routes(&mut self, routes: impl Fn(&OwnSlot) -> [Route; 2]) {
+        for slot in self.own.iter_mut().filter(|slot| slot.id != NO_ID) {
+            slot.routes = routes(slot);
+        }
+    }
+
+    /// Finds a key among the own slots.
+    #[inline(always)]
+    pub(super) fn find_own(&self, bytes: &[u8], key: &KeyRef<'_>) -> Own<'_> {
+        let mut index = key.hash() as usize;
+        loop {
+            let Some(slot) = self.own.get(index & self.own.len().wrapping_sub(1)) else { return Own::Unsure };
+            if slot.id == NO_ID {
+                return Own::Absent;
+            }
+            if slot.hash == key.hash() {
+                let is_of = self.text(bytes, slot).is_ok_and(|text| key.is_text(text));
+                return if is_of { Own::Found(slot) } else { Own::Unsure };
+            }
+            index = index.wrapping_add(1);
+        }
     }
 
     #[cold]
@@ -159,12 +221,13 @@ impl KeyTable {
     /// The text of a key.
     #[inline(always)]
     fn text<'a>(&self, bytes: &'a [u8], slot: &OwnSlot) -> Read<&'a [u8]> {
-        let (first, text_len) = self.text.span();
+        let (first, text_len) = self.text;
         let end = u64::from(slot.text_pos) + u64::from(slot.text_len);
         if end > text_len as u64 {
             return Err(Miss::Damaged);
         }
-        slice_at(bytes, first as u64 + u64::from(slot.text_pos), slot.text_len.into())
+        let start = first + slot.text_pos as usize;
+        bytes.get(start..start + slot.text_len as usize).ok_or(Miss::Damaged)
     }
 
     /// Number of keys.

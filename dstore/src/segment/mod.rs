@@ -29,6 +29,7 @@ mod page;
 #[cfg(feature = "builder")]
 mod publisher;
 mod region;
+mod short;
 mod sync;
 #[cfg(all(test, feature = "builder", not(loom)))]
 mod tests;
@@ -42,11 +43,12 @@ pub use header::{
     CREATOR_LEN, FEATURES_KNOWN, FORMAT_VERSION, HEADER_LEN, MAGIC, RawHeader, SegmentError, SegmentKind, content_hash,
 };
 pub use inspect::{InspectOptions, Report, inspect_directory, inspect_segment, layout_text};
-pub use job_reader::{JobKey, JobReader};
+pub use job_reader::{Instance, JobKey, JobReader};
 pub use modex_reader::ModexReader;
 pub use page::{Entry, PAGE_CAPACITY, PAGE_LEN, page_name, segment_name};
 #[cfg(feature = "builder")]
 pub use publisher::{LiveSegment, PublishError, Publisher};
 pub use region::{HeapRegion, MappedRegion, Region};
+pub use short::{Answer, Short};
 pub use toc::FINGERPRINT;
 pub use view::{AttachError, NamespaceView, ViewStats};

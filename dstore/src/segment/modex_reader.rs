@@ -5,8 +5,9 @@ use std::mem::offset_of;
 use super::bytes::{Lines, Miss, Read, Table, slice_at, u16_at, u32_at, u64_at, verify};
 use super::checked::{CheckedSegment, number_mask, or_empty, payload};
 use super::header::{RawHeader, SegmentError, SegmentKind};
-use super::key_table::{FoundKey, KeyTable};
+use super::key_table::{self, FoundKey, KeyTable};
 use super::region::Region;
+use super::short::Short;
 use super::toc::{
     ArchivedModexToc, FIELD_FIXED, FIELD_NUMBER, FIELD_VARIABLE, FieldEntry, ModexToc, NO_ID, NULL_LEN, PLACE_SORTED,
     PLACE_STRIDE, PLACE_TABLE, PlaceEntry, ShapeEntry, VariableEntry,
@@ -34,10 +35,31 @@ pub struct ModexReader {
 struct Own {
     shapes: Box<[Shape]>,
     fields: Box<[Field]>,
+    places: OwnPlaces,
 }
 
 /// Segments with more shapes or fields than this leave them in the file, where each is verified at each lookup.
 const OWN_FIELDS_MAX: usize = 2048;
+
+/// The places of few ranks that have no order: an open-addressed table, at most half of it taken, or nothing.
+#[derive(Default)]
+struct OwnPlaces {
+    slots: Box<[Place]>,
+}
+
+/// More places than this stay in the file.
+const OWN_PLACES_MAX: usize = 256;
+
+/// Where the record of a rank is.
+#[derive(Clone, Copy)]
+struct Place {
+    /// [`NO_ID`] where there is none.
+    rank: u32,
+    /// [`NO_ID`] of a rank that has no record.
+    shape: u32,
+    pos: u64,
+    len: u32,
+}
 
 /// The fields of a record.
 #[derive(Clone, Copy)]
@@ -54,6 +76,8 @@ struct Field {
     form: u16,
     offset: u32,
     len: u32,
+    /// The bits that a number of its type can have; 0 for other types.
+    mask: u64,
 }
 
 /// All that a rank has here.
@@ -153,7 +177,20 @@ impl ModexReader {
         for index in 0..self.fields.count() {
             fields.push(self.field_at(index).ok()?);
         }
-        Some(Own { shapes: shapes.into(), fields: fields.into() })
+        let places = match &self.placement {
+            Placement::Sorted(places) if places.count() <= OWN_PLACES_MAX => self.copy_places(places)?,
+            _ => OwnPlaces::default(),
+        };
+        Some(Own { shapes: shapes.into(), fields: fields.into(), places })
+    }
+
+    fn copy_places(&self, places: &Table) -> Option<OwnPlaces> {
+        let bytes = self.segment.bytes();
+        let mut own = OwnPlaces::with_room(places.count())?;
+        for index in 0..places.count() {
+            own.add(place_at(places, bytes, index).and_then(|at| self.place(at)).ok()?);
+        }
+        Some(own)
     }
 
     /// All bytes of the segment.
@@ -240,6 +277,43 @@ impl ModexReader {
         self.field_value(record, &self.field_at((pos - self.fields.span().0) / size_of::<FieldEntry>())?)
     }
 
+    /// The value of `key` of a rank, the short way.
+    #[inline(never)]
+    pub fn short(&self, rank: Rank, key: &KeyRef<'_>) -> Short<'_> {
+        if rank.0 < self.first_rank || rank.0 > self.last_rank {
+            return Short::ABSENT;
+        }
+        let bytes = self.segment.bytes();
+        let Some(own) = &self.own else { return Short::UNSURE };
+        let slot = match self.keys.find_own(bytes, key) {
+            key_table::Own::Found(slot) => slot,
+            key_table::Own::Absent => return Short::ABSENT,
+            key_table::Own::Unsure => return Short::UNSURE,
+        };
+        let record = match self.record(rank) {
+            Ok(record) => record,
+            Err(Miss::Absent) => return Short::ABSENT,
+            Err(Miss::Damaged) => return Short::UNSURE,
+        };
+        let field = match own.field(record.shape, slot.id, slot.columns[0]) {
+            Ok(field) => field,
+            Err(Miss::Absent) => return Short::ABSENT,
+            Err(Miss::Damaged) => return Short::UNSURE,
+        };
+        match field.form {
+            FIELD_FIXED => Short::payload(record.bytes, field.ty, field.offset.into(), field.len),
+            FIELD_NUMBER if field.mask != 0 => match u64_at(record.bytes, field.offset as usize) {
+                Ok(bits) => Short::number(field.ty, bits & field.mask),
+                Err(_) => Short::UNSURE,
+            },
+            FIELD_VARIABLE => match self.variable(record, field.offset) {
+                Ok((start, len)) => Short::payload(record.bytes, field.ty, start.into(), len),
+                Err(_) => Short::UNSURE,
+            },
+            _ => Short::UNSURE,
+        }
+    }
+
     /// The lowest rank that has a value of `key` here.
     pub fn first_rank_with(&self, key: &KeyRef<'_>) -> Option<Rank> {
         let bytes = self.segment.bytes();
@@ -309,19 +383,28 @@ impl ModexReader {
                 let pos = u64::from(index).checked_mul(*stride).ok_or(Miss::Damaged)?;
                 return self.record_at(pos, *stride, shape as usize);
             }
-            Placement::Table(places) => place_at(places, bytes, index as usize)?,
-            Placement::Sorted(places) => {
-                let all = (0, places.count());
-                places.search::<PLACE_CHECKED>(bytes, all, offset_of!(PlaceEntry, rank), rank.0)?
-            }
+            Placement::Table(places) => self.place(place_at(places, bytes, index as usize)?)?,
+            Placement::Sorted(places) => match &self.own {
+                Some(own) if !own.places.slots.is_empty() => own.places.find(rank).ok_or(Miss::Absent)?,
+                _ => self.place(search(places, bytes, rank)?)?,
+            },
         };
-        let shape = u32_at(bytes, place + offset_of!(PlaceEntry, shape))?;
-        if shape == NO_ID {
+        if place.shape == NO_ID {
             return Err(Miss::Absent);
         }
-        let pos = u64_at(bytes, place + offset_of!(PlaceEntry, pos))?;
-        let len = u32_at(bytes, place + offset_of!(PlaceEntry, len))?;
-        self.record_at(pos, len.into(), shape as usize)
+        self.record_at(place.pos, place.len.into(), place.shape as usize)
+    }
+
+    /// The place in the good entry at `at`.
+    #[inline(always)]
+    fn place(&self, at: usize) -> Read<Place> {
+        let bytes = self.segment.bytes();
+        Ok(Place {
+            rank: u32_at(bytes, at + offset_of!(PlaceEntry, rank))?,
+            shape: u32_at(bytes, at + offset_of!(PlaceEntry, shape))?,
+            pos: u64_at(bytes, at + offset_of!(PlaceEntry, pos))?,
+            len: u32_at(bytes, at + offset_of!(PlaceEntry, len))?,
+        })
     }
 
     #[inline(always)]
@@ -350,9 +433,11 @@ impl ModexReader {
     fn field_at(&self, index: usize) -> Read<Field> {
         let bytes = self.segment.bytes();
         let entry = self.fields.entry::<FIELD_CHECKED>(bytes, index)?;
+        let ty = DataType(u16_at(bytes, entry + offset_of!(FieldEntry, ty))?);
         Ok(Field {
             key: u32_at(bytes, entry + offset_of!(FieldEntry, key))?,
-            ty: DataType(u16_at(bytes, entry + offset_of!(FieldEntry, ty))?),
+            ty,
+            mask: number_mask(ty).unwrap_or(0),
             form: u16_at(bytes, entry + offset_of!(FieldEntry, form))?,
             offset: u32_at(bytes, entry + offset_of!(FieldEntry, offset))?,
             len: u32_at(bytes, entry + offset_of!(FieldEntry, len))?,
@@ -365,28 +450,72 @@ impl ModexReader {
 
     #[inline(always)]
     fn field_value<'a>(&'a self, record: Record<'a>, field: &Field) -> Read<ValueRef<'a>> {
-        let Record { bytes: record, pos, .. } = record;
-        let Field { ty, offset, .. } = *field;
+        let Field { ty, offset, mask, .. } = *field;
         match field.form {
-            FIELD_NUMBER => {
-                let bits = u64_at(record, offset as usize)? & number_mask(ty).ok_or(Miss::Damaged)?;
-                Ok(ValueRef::Scalar { ty, bits })
+            FIELD_NUMBER if mask != 0 => {
+                Ok(ValueRef::Scalar { ty, bits: u64_at(record.bytes, offset as usize)? & mask })
             }
             FIELD_FIXED => {
                 if field.len == NULL_LEN {
                     return Err(Miss::Damaged);
                 }
-                payload(record, ty, offset.into(), field.len)
+                payload(record.bytes, ty, offset.into(), field.len)
             }
             FIELD_VARIABLE => {
-                // Its check is seeded with its position in the file, not in the record.
-                verify::<{ offset_of!(VariableEntry, check) }>(self.segment.bytes(), pos + offset as usize)?;
-                let start = u32_at(record, offset as usize + offset_of!(VariableEntry, start))?;
-                let len = u32_at(record, offset as usize + offset_of!(VariableEntry, len))?;
-                payload(record, ty, start.into(), len)
+                let (start, len) = self.variable(record, offset)?;
+                payload(record.bytes, ty, start.into(), len)
             }
             _ => Err(Miss::Damaged),
         }
+    }
+
+    /// Where in the record a value is, and its length, as the entry at `offset` says.
+    #[inline(always)]
+    fn variable(&self, record: Record<'_>, offset: u32) -> Read<(u32, u32)> {
+        let offset = offset as usize;
+        // Its check is seeded with its position in the file, not in the record.
+        verify::<{ offset_of!(VariableEntry, check) }>(self.segment.bytes(), record.pos + offset)?;
+        let start = u32_at(record.bytes, offset + offset_of!(VariableEntry, start))?;
+        Ok((start, u32_at(record.bytes, offset + offset_of!(VariableEntry, len))?))
+    }
+}
+
+impl OwnPlaces {
+    /// Room for `count` places; nothing for none; `None` without memory.
+    fn with_room(count: usize) -> Option<OwnPlaces> {
+        let len = if count == 0 { 0 } else { (2 * count).next_power_of_two() };
+        let mut slots = room::vec(len).ok()?;
+        slots.resize(len, Place { rank: NO_ID, shape: NO_ID, pos: 0, len: 0 });
+        Some(OwnPlaces { slots: slots.into() })
+    }
+
+    fn add(&mut self, place: Place) {
+        let mut index = self.slot_of(place.rank);
+        while self.slots[index].rank != NO_ID {
+            index = (index + 1) & (self.slots.len() - 1);
+        }
+        self.slots[index] = place;
+    }
+
+    /// The place of a rank; there is at least one.
+    #[inline(always)]
+    fn find(&self, rank: Rank) -> Option<Place> {
+        let mut index = self.slot_of(rank.0);
+        loop {
+            let place = self.slots[index];
+            if place.rank == rank.0 {
+                return Some(place);
+            }
+            if place.rank == NO_ID {
+                return None;
+            }
+            index = (index + 1) & (self.slots.len() - 1);
+        }
+    }
+
+    #[inline(always)]
+    fn slot_of(&self, rank: u32) -> usize {
+        (rank.wrapping_mul(0x9e37_79b1) >> 16) as usize & (self.slots.len() - 1)
     }
 }
 
@@ -410,6 +539,11 @@ impl Own {
 /// Bytes of an entry before its check.
 const PLACE_CHECKED: usize = offset_of!(PlaceEntry, check);
 const FIELD_CHECKED: usize = offset_of!(FieldEntry, check);
+
+/// Position of the place of a rank, which is good, in a table that ascends by rank.
+fn search(places: &Table, bytes: &[u8], rank: Rank) -> Read<usize> {
+    places.search::<PLACE_CHECKED>(bytes, (0, places.count()), offset_of!(PlaceEntry, rank), rank.0)
+}
 
 /// Position of the good place at `index`.
 #[inline]

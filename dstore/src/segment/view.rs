@@ -10,6 +10,7 @@ use super::job_reader::JobReader;
 use super::modex_reader::ModexReader;
 use super::page::{Entry, PAGE_CAPACITY, PageMap, count_of, page_name, segment_name};
 use super::region::MappedRegion;
+use super::short::Short;
 use super::sync::{AtomicPtr, Complete, Mutex, Ordering};
 use crate::model::{KeyRef, Nspace, Rank, ValueRef};
 
@@ -249,6 +250,31 @@ impl NamespaceView {
             }
         }
         None
+    }
+
+    /// The short way to the value of `key` for `rank` that `me`, a process of the namespace, asks for without more: what the
+    /// ranks published comes before what the host registered.
+    #[inline(always)]
+    pub fn short(&self, rank: Rank, key: &KeyRef<'_>, me: Rank) -> Short<'_> {
+        let set = self.set();
+        if !key.is_reserved() && rank.is_process() {
+            if self.page.is_retired() {
+                return Short::UNSURE;
+            }
+            for segment in &set.modex {
+                let value = segment.short(rank, key);
+                if !value.is_absent() {
+                    return value;
+                }
+                if segment.is_damaged() {
+                    return Short::UNSURE;
+                }
+            }
+        }
+        match &set.job {
+            Some(job) if !job.is_damaged() => job.short(rank, key, me),
+            _ => Short::UNSURE,
+        }
     }
 
     /// All values of a rank, newer ones first; as [`NamespaceView::modex`] nothing once the namespace is retired.

@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_char, c_void};
 use pmix_client::{Client, GetOptions, GetRequest, instance};
 use pmix_dstore::model::{DataType, Info, Proc, Rank, Result, Scope, Status};
 
+use super::short;
 use super::{client, present, procs, writable};
 use crate::callback::{Callback, start};
 use crate::convert::array::CArray;
@@ -54,116 +55,6 @@ unsafe fn with_request<R>(
             }
         }
         run(&request)
-    }
-}
-
-/// Infos of a Get that only say how a value is wanted, or that it need not be had.
-#[derive(Clone, Copy, Default)]
-struct Flags {
-    is_optional: bool,
-    pointer_values: bool,
-    static_values: bool,
-}
-
-impl Flags {
-    /// The flags, if all infos are such.
-    ///
-    /// # Safety
-    /// `info` is NULL or an array of `ninfo` infos.
-    #[inline(always)]
-    unsafe fn of(info: *const pmix_info_t, ninfo: usize) -> Option<Flags> {
-        let mut flags = Flags::default();
-        let ninfo = if info.is_null() { 0 } else { ninfo };
-        for index in 0..ninfo {
-            // SAFETY: the caller's promise; a key is an array, and the type says what the value is.
-            let (key, is_set) = unsafe {
-                let at = info.add(index);
-                if (*at).value.type_ != DataType::BOOL.0 {
-                    return None;
-                }
-                let key: &[u8; size_of::<pmix_key_t>()] = &*(&raw const (*at).key).cast();
-                (key, (*at).value.data.bytes[0] != 0)
-            };
-            // With their NULs, and of a length that the compiler knows.
-            if key.starts_with(b"pmix.optional\0") {
-                flags.is_optional = is_set;
-            } else if key.starts_with(b"pmix.get.pntrs\0") {
-                flags.pointer_values = is_set;
-            } else if key.starts_with(b"pmix.get.static\0") {
-                flags.static_values = is_set;
-            } else if !key.starts_with(b"pmix.immediate\0") {
-                return None;
-            }
-        }
-        Some(flags)
-    }
-}
-
-/// A copy of a value of the own namespace, if the Get ends on this thread. A function of its own, as the next one is: in
-/// one with all the rest the compiler keeps nothing in registers.
-///
-/// # Safety
-/// `val` is writable.
-#[inline(never)]
-unsafe fn copy_here(
-    client: &Client,
-    rank: Rank,
-    key: &[u8],
-    is_optional: bool,
-    val: *mut *mut pmix_value_t,
-) -> Option<Status> {
-    let mut given = None;
-    let found = client.get_here(rank, key, |found| given = value::allocate_ref(found).ok());
-    match (found, given) {
-        (Some(Ok(())), Some(copy)) => {
-            // SAFETY: the caller's place for a pointer.
-            unsafe { *val = copy };
-            Some(Status::SUCCESS)
-        }
-        (None, _) if is_optional && client.is_settled(rank, key) => {
-            // SAFETY: the same.
-            unsafe { *val = std::ptr::null_mut() };
-            Some(Status::ERR_NOT_FOUND)
-        }
-        // Let it be tried by those who can say why.
-        _ => None,
-    }
-}
-
-/// The same for a value that stays the library's, or goes where the caller says.
-///
-/// # Safety
-/// The pointer rules of the crate for the arguments of `PMIx_Get`.
-#[inline(never)]
-unsafe fn place_here(
-    client: &Client,
-    rank: Rank,
-    key: &[u8],
-    flags: Flags,
-    val: *mut *mut pmix_value_t,
-) -> Option<Status> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let at = if flags.static_values { writable(*val).ok()? } else { std::ptr::null_mut() };
-        let pinned = if flags.pointer_values { Some(client.attached::<Pinned>()?) } else { None };
-        let mut is_given = false;
-        let found = client.get_here(rank, key, |found| {
-            is_given = match pinned {
-                None => value::write_ref(found, at).is_ok(),
-                Some(pinned) if !at.is_null() => pinned.fill(client, found, at).is_ok(),
-                Some(pinned) => pinned.pointer_to(client, found).map(|pointer| *val = pointer).is_ok(),
-            };
-        });
-        match found {
-            Some(Ok(())) if is_given => Some(Status::SUCCESS),
-            None if flags.is_optional && client.is_settled(rank, key) => {
-                if at.is_null() {
-                    *val = std::ptr::null_mut();
-                }
-                Some(Status::ERR_NOT_FOUND)
-            }
-            _ => None,
-        }
     }
 }
 
@@ -255,21 +146,12 @@ status_entry! {
         ninfo: usize,
         val: *mut *mut pmix_value_t,
     ) {
-        // Without a lock, as most Gets end with a load.
-        let done = instance::with_current(|client| {
+        let done = instance::with_current(|client, shielded| {
             let val = writable(val)?;
-            // Most Gets are of the own job, and say no more than how they want it.
-            if !proc.is_null()
-                && !key.is_null()
-                && let Some(flags) = Flags::of(info, ninfo)
-                && client.is_own(&*(&raw const (*proc).nspace).cast())
-            {
-                let (rank, key) = (Rank((*proc).rank), text::key_text(key)?);
-                let status = match flags.pointer_values | flags.static_values {
-                    false => copy_here(client, rank, key, flags.is_optional, val),
-                    true => place_here(client, rank, key, flags, val),
-                };
-                if let Some(status) = status {
+            // Most Gets are of the own job.
+            if !proc.is_null() && !key.is_null() && client.is_own(&*(&raw const (*proc).nspace).cast()) {
+                let wanted = (Rank((*proc).rank), text::key_text(key)?);
+                if let Some(status) = short::get(client, shielded, wanted, (info, ninfo), val) {
                     return status.ok();
                 }
             }
@@ -309,10 +191,11 @@ status_entry! {
         let node = text::string(nodename).map(CStr::to_bytes);
         let name = if nspace.is_null() { None } else { Some(text::nspace_text(nspace)?) };
         // Of the own job it is known here, without a lock.
-        let here = instance::with_current(|client| {
+        let here = instance::with_current(|client, _| {
             let own = client.me().nspace.as_bytes();
             let ranks = name.filter(|name| *name == own).and_then(|_| client.peers_here(node))?;
-            Some(ranks.and_then(|ranks| array::procs(own, &ranks)))
+            let pinned = client.attached::<Pinned>()?;
+            Some(ranks.and_then(|ranks| pinned.names.procs(own, &ranks)))
         });
         if let Some(here) = here.ok_or(Status::ERR_INIT)? {
             (*procs, *nprocs) = here?;
@@ -329,7 +212,7 @@ status_entry! {
         let nodelist = writable(nodelist)?;
         *nodelist = std::ptr::null_mut();
         let name = if nspace.is_null() { None } else { Some(text::nspace_text(nspace)?) };
-        let here = instance::with_current(|client| {
+        let here = instance::with_current(|client, _| {
             name.filter(|name| *name == client.me().nspace.as_bytes()).and_then(|_| client.nodes_here(copy_text))
         });
         if let Some(here) = here.ok_or(Status::ERR_INIT)? {
@@ -349,33 +232,4 @@ entry! {
     ///
     /// Blocking calls drive the connection themselves and everything else has its own thread, so nothing waits for it.
     fn PMIx_Progress() {}
-}
-
-#[cfg(test)]
-mod tests {
-    use pmix_dstore::model::{Value, keys};
-
-    use super::*;
-
-    #[test]
-    fn flags_are_those_that_all_infos_are_made_of() {
-        let of = |infos: &[(&'static str, Value)]| {
-            let infos: Vec<_> = infos.iter().map(|(key, value)| Info::new(*key, value.clone())).collect();
-            let array = CArray::<pmix_info_t>::new(&infos).unwrap();
-            // SAFETY: an array of infos.
-            let flags = unsafe { Flags::of(array.as_ptr(), array.len()) }?;
-            Some((flags.is_optional, flags.pointer_values, flags.static_values))
-        };
-        let (yes, no) = (Value::Bool(true), Value::Bool(false));
-        assert_eq!(of(&[]), Some((false, false, false)));
-        assert_eq!(of(&[(keys::OPTIONAL, yes.clone())]), Some((true, false, false)));
-        assert_eq!(of(&[(keys::OPTIONAL, yes.clone()), (keys::OPTIONAL, no.clone())]), Some((false, false, false)));
-        let all = [keys::GET_POINTER_VALUES, keys::GET_STATIC_VALUES, keys::IMMEDIATE, keys::OPTIONAL];
-        assert_eq!(of(&all.map(|key| (key, yes.clone()))), Some((true, true, true)));
-        assert_eq!(of(&[(keys::OPTIONAL, Value::Undef)]), None, "what it means others know");
-        assert_eq!(of(&[(keys::OPTIONAL, yes.clone()), (keys::TIMEOUT, Value::Int(1))]), None);
-        for other in [keys::GET_REFRESH_CACHE, keys::NODE_INFO, "pmix.optional.not", "pmix.option"] {
-            assert_eq!(of(&[(other, yes.clone())]), None, "{other}");
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{CString, c_char, c_void};
 
-use pmix_dstore::model::{Proc, Result, Status};
+use pmix_dstore::model::{Proc, Result};
 
 use super::{client, present};
 use crate::callback::{Callback, hand_over, start, start_answer};
@@ -133,18 +133,20 @@ status_entry! {
         client.group_invite(group, procs, &array::read(info, ninfo)?, then)
     }
 
-    /// `PMIx_Group_join`. There are no results: that the group is complete is told by an event.
+    /// `PMIx_Group_join`.
     fn PMIx_Group_join(
         grp: *const c_char,
         leader: *const pmix_proc_t,
         opt: pmix_group_opt_t,
-        _info: *const pmix_info_t,
-        _ninfo: usize,
+        info: *const pmix_info_t,
+        ninfo: usize,
         results: *mut *mut pmix_info_t,
         nresult: *mut usize,
     ) {
         no_results(results, nresult);
-        client()?.group_join(&name(grp)?, leader_of(leader)?, opt == ACCEPT).wait()
+        let (client, infos) = (client()?, array::read(info, ninfo)?);
+        let answer = client.group_join_wait(name(grp)?, leader_of(leader)?, opt == ACCEPT, &infos)?;
+        hand_over(answer, results, nresult)
     }
 
     /// `PMIx_Group_join_nb`.
@@ -152,15 +154,15 @@ status_entry! {
         grp: *const c_char,
         leader: *const pmix_proc_t,
         opt: pmix_group_opt_t,
-        _info: *const pmix_info_t,
-        _ninfo: usize,
+        info: *const pmix_info_t,
+        ninfo: usize,
         cbfunc: Option<pmix_info_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        let operation = client()?.group_join(&name(grp)?, leader_of(leader)?, opt == ACCEPT);
+        let (client, infos) = (client()?, array::read(info, ninfo)?);
         let callback = Callback::new(cbfunc, cbdata);
-        let answered = |()| pmix_client::Answer { status: Status::SUCCESS, infos: Vec::new() };
-        operation.start(Box::new(move |result| callback.call(result.map(answered))))
+        let then = Box::new(move |answer| callback.call(answer));
+        client.group_join(name(grp)?, leader_of(leader)?, opt == ACCEPT, &infos, then)
     }
 
     /// `PMIx_Group_leave`.

@@ -21,6 +21,7 @@ pub mod publish;
 pub mod query;
 pub mod security;
 pub mod server;
+mod short;
 pub mod spawn;
 pub mod strings;
 pub mod tool;

@@ -2,6 +2,7 @@
 
 use std::ffi::c_char;
 use std::slice;
+use std::sync::OnceLock;
 
 use pmix_client::Ranks;
 use pmix_dstore::model::{Result, Status};
@@ -71,28 +72,47 @@ pub unsafe fn free_array<T: Object>(items: *mut T, count: usize) {
     }
 }
 
-/// Processes of one job, in an array that C code frees; NULL for none. All that differs is the rank.
-///
-/// # Errors
-/// `NOMEM`.
-pub fn procs(nspace: &[u8], ranks: &Ranks) -> Result<(*mut pmix_proc_t, usize)> {
-    let count = ranks.iter().len();
-    if count == 0 {
-        return Ok((std::ptr::null_mut(), 0));
+/// Processes of one job, without their ranks: arrays of processes are copied from them in one piece.
+#[derive(Default)]
+pub struct Names(OnceLock<Box<[pmix_proc_t; Names::COUNT]>>);
+
+impl Names {
+    /// As many as many a node runs, in 4 KiB.
+    const COUNT: usize = 16;
+
+    fn of(&self, nspace: &[u8]) -> &[pmix_proc_t; Names::COUNT] {
+        self.0.get_or_init(|| {
+            let mut name: pmix_nspace_t = [0; size_of::<pmix_nspace_t>()];
+            // SAFETY: the buffer is of the length that is given.
+            unsafe { text::write_name(name.as_mut_ptr(), name.len(), nspace) };
+            Box::new([pmix_proc_t { nspace: name, rank: 0 }; Names::COUNT])
+        })
     }
-    let items = reserve_many::<pmix_proc_t>(count)?;
-    // SAFETY: new memory for so many processes, which nobody else knows; each is written whole.
-    unsafe {
-        let mut name: pmix_nspace_t = [0; size_of::<pmix_nspace_t>()];
-        text::write_name(name.as_mut_ptr(), name.len(), nspace);
-        for (index, rank) in ranks.iter().enumerate() {
-            let at = items.add(index);
-            // One by one: copying what was just written in part waits for it.
-            (&raw mut (*at).nspace).write(name);
-            (&raw mut (*at).rank).write(rank.0);
+
+    /// Processes of the job `nspace`, which is the same in all calls, in an array that C code frees; NULL for none.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn procs(&self, nspace: &[u8], ranks: &Ranks) -> Result<(*mut pmix_proc_t, usize)> {
+        let count = ranks.iter().len();
+        if count == 0 {
+            return Ok((std::ptr::null_mut(), 0));
         }
+        let names = self.of(nspace);
+        let items = reserve_many::<pmix_proc_t>(count)?;
+        // SAFETY: new memory for so many processes, which nobody else knows; each is written whole.
+        unsafe {
+            for first in (0..count).step_by(Names::COUNT) {
+                let some = names.len().min(count - first);
+                items.add(first).copy_from_nonoverlapping(names.as_ptr(), some);
+            }
+            match ranks {
+                Ranks::Run(run) => run.clone().enumerate().for_each(|(at, rank)| (*items.add(at)).rank = rank),
+                Ranks::List(list) => list.iter().enumerate().for_each(|(at, rank)| (*items.add(at)).rank = rank.0),
+            }
+        }
+        Ok((items, count))
     }
-    Ok((items, count))
 }
 
 /// An array from `malloc` that is freed with its contents when dropped.

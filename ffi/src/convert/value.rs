@@ -207,6 +207,33 @@ unsafe fn write_structure(value: ValueRef<'_>, at: *mut pmix_value_t) -> Result<
 
 const _: () = assert!(cfg!(target_endian = "little"), "numbers are written into the union by their first bytes");
 
+/// A value whose type and union say everything: a number, or what points to a string or bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Plain {
+    /// Its type.
+    pub ty: DataType,
+    /// The union: the bits of a number, the address of a string, address and length of bytes.
+    pub words: [u64; 2],
+}
+
+impl Plain {
+    /// The C form.
+    #[inline(always)]
+    pub fn to_c(self) -> pmix_value_t {
+        let [first, second] = self.words;
+        pmix_value_t { type_: self.ty.0, data: pmix_value_data { words: [first, second, 0] } }
+    }
+}
+
+/// A plain value from `malloc`, which C code frees; `None` where there is none left.
+#[inline(always)]
+pub fn allocate(plain: Plain) -> Option<*mut pmix_value_t> {
+    let at = reserve::<pmix_value_t>().ok()?;
+    // SAFETY: new memory for one value.
+    unsafe { at.write(plain.to_c()) };
+    Some(at)
+}
+
 /// A value from `malloc`, which C code frees.
 ///
 /// # Errors

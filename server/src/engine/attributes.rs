@@ -134,10 +134,12 @@ const CLIENT: Functions = functions! {
     PMIx_Heartbeat: [],
     PMIx_Get_credential: [TIMEOUT],
     PMIx_Validate_credential: [TIMEOUT],
-    PMIx_Group_construct: [TIMEOUT, GROUP_LOCAL_ONLY, GROUP_ASSIGN_CONTEXT_ID, GROUP_NOTIFY_TERMINATION],
+    PMIx_Group_construct: [
+        TIMEOUT, GROUP_LOCAL_ONLY, GROUP_ASSIGN_CONTEXT_ID, GROUP_NOTIFY_TERMINATION, GROUP_FT_COLLECTIVE
+    ],
     PMIx_Group_destruct: [TIMEOUT],
     PMIx_Group_invite: [TIMEOUT, GROUP_OPTIONAL],
-    PMIx_Group_join: [],
+    PMIx_Group_join: [TIMEOUT],
     PMIx_Group_leave: [TIMEOUT],
     PMIx_IOF_pull: [] + WRITING,
     PMIx_IOF_deregister: [],
@@ -303,17 +305,15 @@ mod tests {
         ("client/src/events/calls.rs", &["PMIx_Init", "PMIx_Notify_event"], &[]),
         ("client/src/events/directives.rs", &["PMIx_Register_event_handler", "PMIx_Notify_event"], &[]),
         (
-            "client/src/groups.rs",
+            "client/src/invitations.rs",
             &["PMIx_Group_invite"],
             &[
                 "EVENT_AFFECTED_PROC",
                 "EVENT_CUSTOM_RANGE",
-                "EVENT_HDLR_PREPEND",
                 "EVENT_NON_DEFAULT",
                 "GROUP_CONTEXT_ID",
                 "GROUP_ID",
                 "GROUP_MEMBERSHIP",
-                "JOB_SIZE",
             ],
         ),
         ("client/src/input.rs", &["PMIx_IOF_push"], &[]),
@@ -386,7 +386,7 @@ mod tests {
         ),
         (
             "server/src/engine/collective.rs",
-            &["PMIx_Fence"],
+            &["PMIx_Fence", "PMIx_Group_construct"],
             &["GROUP_CONTEXT_ID", "LOCAL_COLLECTIVE_STATUS", "SORTED_PROC_ARRAY"],
         ),
         ("server/src/engine/output.rs", &["PMIx_Spawn"], &["IOF_STOP"]),

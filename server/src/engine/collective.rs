@@ -1,6 +1,6 @@
 //! Fences, connects and disconnects: gathering the local participants, exchanging through the host, releasing them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
 use std::time::Instant;
 
@@ -58,6 +58,8 @@ pub(super) struct Collective {
     /// A fence that brings what the participants have put.
     collect: bool,
     arrived: Vec<Arrival>,
+    /// Who they are: a process enters a collective once.
+    present: HashSet<Proc>,
     /// The host has been asked; nobody can join any more.
     at_host: bool,
     /// First failure among the local participants.
@@ -130,7 +132,8 @@ impl Engine {
             Err(status) => return self.reply_status(peer, tag, status),
         };
         if !procs.iter().any(|participant| participant.covers(&proc)) {
-            self.reply_status(peer, tag, Status::ERR_BAD_PARAM);
+            let is_group = matches!(kind, Kind::Construct(_));
+            self.reply_status(peer, tag, if is_group { Status::ERR_NOT_A_MEMBER } else { Status::ERR_BAD_PARAM });
             return;
         }
         if self.nspaces.get(&proc.nspace).is_some_and(|state| state.has_left(proc.rank)) {
@@ -144,8 +147,8 @@ impl Engine {
         let collect = kind == Kind::Fence && Info::is_set(&infos, keys::COLLECT_DATA);
         let deadline = timeout_of(&infos).map(|wait| now + wait);
         let open = self.collectives.iter().find(|(_, other)| {
-            let same = other.kind == kind && other.signature == signature;
-            same && !other.at_host && !other.arrived.iter().any(|arrival| arrival.proc == proc)
+            let same = other.kind == kind && self.are_same(&other.signature, &signature);
+            same && !other.at_host && !other.present.contains(&proc)
         });
         let id = match open.map(|(id, _)| *id) {
             Some(id) => id,
@@ -161,6 +164,7 @@ impl Engine {
                     infos,
                     collect,
                     arrived: Vec::new(),
+                    present: HashSet::new(),
                     at_host: false,
                     status: Status::SUCCESS,
                     told_of_loss: false,
@@ -179,8 +183,24 @@ impl Engine {
             // All local participants must agree, as the exchange of released servers demands.
             collective.status = Status::ERR_BAD_PARAM;
         }
+        collective.present.insert(proc.clone());
         collective.arrived.push(Arrival { peer, tag, proc });
         self.advance(id);
+    }
+
+    /// Whether two signatures mean the same processes. Those of a group's members may have been made before and after a
+    /// member was lost.
+    fn are_same(&self, one: &[Proc], other: &[Proc]) -> bool {
+        fn living<'a>(engine: &'a Engine, procs: &'a [Proc]) -> impl Iterator<Item = &'a Proc> {
+            procs.iter().filter(|proc| !engine.is_lost(proc))
+        }
+        one == other || !self.groups.is_empty() && living(self, one).eq(living(self, other))
+    }
+
+    /// Whether a process of this node is one that will not take part in anything any more.
+    pub(super) fn is_lost(&self, proc: &Proc) -> bool {
+        let state = self.nspaces.get(&proc.nspace).filter(|_| proc.rank.is_process());
+        state.is_some_and(|state| state.is_local(proc.rank) && !state.is_alive(proc.rank))
     }
 
     /// How many processes of this node take part: those that can still come, and whether some cannot.
@@ -223,9 +243,11 @@ impl Engine {
             collective.status = match collective.kind {
                 // As released servers say it.
                 Kind::Fence => Status::ERR_PARTIAL_SUCCESS,
-                Kind::Connect | Kind::Disconnect | Kind::Construct(_) | Kind::Destruct(_) => {
-                    Status::ERR_LOST_CONNECTION
-                }
+                Kind::Connect | Kind::Disconnect => Status::ERR_LOST_CONNECTION,
+                Kind::Construct(_) if Info::is_set(&collective.infos, keys::GROUP_FT_COLLECTIVE) => Status::SUCCESS,
+                Kind::Construct(_) => Status::GROUP_CONSTRUCT_ABORT,
+                // Groups go on without members that were lost, and so they end.
+                Kind::Destruct(_) => Status::SUCCESS,
             };
         }
         if lost {
@@ -353,8 +375,13 @@ impl Engine {
     /// The host's part in a group is over.
     pub(super) fn group_answered(&mut self, id: u64, status: Status, infos: &[Info]) {
         let context = Info::find(infos, keys::GROUP_CONTEXT_ID);
+        let mut status = status;
         if let Some(collective) = self.collectives.get_mut(&id) {
             collective.context = context.and_then(Value::as_u64);
+            // A host may not look at what it was told of the local members.
+            if collective.status == Status::GROUP_CONSTRUCT_ABORT {
+                status = collective.status;
+            }
         }
         self.collective_answered(id, status, Bytes::default());
     }
@@ -460,7 +487,9 @@ impl Engine {
     /// A connection is gone: its process takes part in nothing any more.
     pub(super) fn withdraw(&mut self, peer: PeerId) {
         for collective in self.collectives.values_mut() {
-            collective.arrived.retain(|arrival| arrival.peer != peer);
+            for arrival in collective.arrived.extract_if(.., |arrival| arrival.peer == peer) {
+                collective.present.remove(&arrival.proc);
+            }
         }
         // What nobody takes part in any more is over.
         self.collectives.retain(|_, collective| collective.at_host || !collective.arrived.is_empty());
@@ -478,6 +507,7 @@ impl Engine {
             let Some(collective) = self.collectives.get_mut(&id) else { continue };
             // The host may know of its end before its connection does: it must not stand in for one that is still to come.
             let withdrawn: Vec<Arrival> = collective.arrived.extract_if(.., |arrival| arrival.proc == *gone).collect();
+            collective.present.remove(gone);
             let is_empty = collective.arrived.is_empty();
             for Arrival { peer, tag, .. } in withdrawn {
                 self.reply_status(peer, tag, Status::ERR_LOST_CONNECTION);
@@ -544,7 +574,7 @@ impl Engine {
             for rank in state.clients.keys() {
                 let proc = Proc::new(nspace.clone(), *rank);
                 let takes_part = collective.signature.iter().any(|participant| participant.covers(&proc));
-                if takes_part && !collective.arrived.iter().any(|arrival| arrival.proc == proc) {
+                if takes_part && !collective.present.contains(&proc) {
                     missing.push(proc);
                 }
             }

@@ -217,7 +217,11 @@ impl Engine {
         }
         match state.clients.get(&proc.rank) {
             Some(client) if client.refused => status(Status::ERR_NOMEM),
-            Some(client) if client.gone => status(Status::ERR_NOT_FOUND),
+            Some(_) if state.gone.contains(&proc.rank) => status(Status::ERR_NOT_FOUND),
+            // Put for other nodes only: another commit would not change who may read it.
+            Some(_) if get.key.as_ref().is_some_and(|key| state.remote.get(proc.rank, key.as_bytes()).is_some()) => {
+                status(Status::ERR_NOT_FOUND)
+            }
             Some(client) if client.committed => Some(Outcome::Wait(Some(LATE_KEY_WAIT), Status::ERR_NOT_FOUND)),
             Some(_) => Some(Outcome::Wait(None, Status::ERR_NOT_FOUND)),
             None if state.has_left(proc.rank) => status(Status::ERR_NOT_FOUND),
@@ -400,7 +404,9 @@ impl Engine {
             None if state.is_some_and(|state| state.has_left(proc.rank)) => {
                 self.call(move || done(Status::ERR_NOT_FOUND, Vec::new()));
             }
-            Some(client) if client.gone => self.call(move || done(Status::ERR_NOT_FOUND, Vec::new())),
+            Some(_) if state.is_some_and(|state| state.gone.contains(&proc.rank)) => {
+                self.call(move || done(Status::ERR_NOT_FOUND, Vec::new()))
+            }
             _ => self.gets.served.entry(proc).or_default().push(done),
         }
         Status::SUCCESS

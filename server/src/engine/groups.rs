@@ -30,6 +30,8 @@ pub(super) struct Group {
     is_of_host: bool,
     /// Members want to hear of others' end.
     tells_of_end: bool,
+    /// Who invited them, where it was formed so.
+    leader: Option<Proc>,
 }
 
 impl Engine {
@@ -95,18 +97,24 @@ impl Engine {
         let of_it: Vec<CString> = self.groups.keys().filter(|name| self.is_member(name, gone)).cloned().collect();
         for name in of_it {
             let tells = self.groups.get(&name).is_some_and(|group| group.tells_of_end);
-            let (infos, is_local) = self.without_member(&name, gone);
-            if !tells {
-                continue;
+            if tells {
+                self.tell_of_failed(&name, gone, now);
+            } else {
+                self.without_member(&name, gone);
             }
-            let code = Status::GROUP_MEMBER_FAILED;
-            if let Ok(copies) = Info::copies(&infos) {
-                self.deliver_event(None, code, gone, Range::CUSTOM, copies, now);
-            }
-            if !is_local {
-                let upcall = Upcall::NotifyEvent { code, source: gone.clone(), range: Range::CUSTOM, infos };
-                self.upcall(Then::Nothing, upcall);
-            }
+        }
+    }
+
+    /// Takes a lost member out of a group, and tells the others.
+    fn tell_of_failed(&mut self, name: &CStr, gone: &Proc, now: Instant) {
+        let (infos, is_local) = self.without_member(name, gone);
+        let code = Status::GROUP_MEMBER_FAILED;
+        if let Ok(copies) = Info::copies(&infos) {
+            self.deliver_event(None, code, gone, Range::CUSTOM, copies, now);
+        }
+        if !is_local {
+            let upcall = Upcall::NotifyEvent { code, source: gone.clone(), range: Range::CUSTOM, infos };
+            self.upcall(Then::Nothing, upcall);
         }
     }
 
@@ -151,9 +159,9 @@ impl Engine {
         };
         let members = self.each_one(members.collect());
         let Some(name) = name.filter(|name| self.may_name(name)) else { return };
-        // Nobody forms groups of others.
-        if members.contains(source) && self.groups_of(source) < GROUPS_MAX {
-            self.groups.insert(name, Group { members, is_of_host: false, tells_of_end: false });
+        if self.groups_of(source) < GROUPS_MAX {
+            let leader = Some(source.clone());
+            self.groups.insert(name, Group { members, is_of_host: false, tells_of_end: false, leader });
         }
     }
 
@@ -168,18 +176,24 @@ impl Engine {
         }
     }
 
-    /// A group is formed, or it is not: its members are told.
+    /// A group is formed, or it is not: its members are told, and of those that were lost before they came.
     pub(super) fn complete_construct(&mut self, name: CString, construct: Collective, status: Status) {
-        let (procs, context) = (construct.procs(), construct.context());
+        let (lost, procs): (Vec<Proc>, Vec<Proc>) =
+            construct.procs().iter().cloned().partition(|proc| self.is_lost(proc));
+        let context = construct.context();
         if status.is_success() {
             let is_of_host = construct.was_at_host();
             let tells_of_end = Info::is_set(construct.infos(), keys::GROUP_NOTIFY_TERMINATION);
-            self.groups.insert(name, Group { members: procs.to_vec(), is_of_host, tells_of_end });
+            self.groups.insert(name.clone(), Group { members: procs.clone(), is_of_host, tells_of_end, leader: None });
         }
-        let formed = Formed { members: procs.to_vec(), context, infos: Vec::new() };
+        let is_formed = status.is_success();
+        let formed = Formed { members: procs, context, infos: Vec::new() };
         let reply = GroupReply { status, group: Some(formed).filter(|_| status.is_success()) };
         for (peer, tag) in construct.participants() {
             self.reply(peer, tag, &reply);
+        }
+        for gone in lost.iter().filter(|_| is_formed) {
+            self.tell_of_failed(&name, gone, Instant::now());
         }
     }
 
@@ -243,8 +257,10 @@ impl Engine {
         Nspace::new(name.to_bytes()).is_ok_and(|name| !name.is_empty() && !self.nspaces.contains_key(&name))
     }
 
+    /// How many groups there are for the sake of a process.
     fn groups_of(&self, proc: &Proc) -> usize {
-        self.groups.values().filter(|group| group.members.contains(proc)).count()
+        let is_of = |group: &&Group| group.members.contains(proc) || group.leader.as_ref() == Some(proc);
+        self.groups.values().filter(is_of).count()
     }
 
     fn has_room_for_group(&self, peer: PeerId) -> bool {

@@ -33,8 +33,6 @@ pub(super) struct LocalClient {
     pub refused: bool,
     /// Has been let in once.
     pub has_connected: bool,
-    /// Died, or was deregistered: will not commit any more.
-    pub gone: bool,
     /// What it wants removed when it ends.
     pub cleanup: Cleanup,
 }
@@ -50,7 +48,6 @@ impl LocalClient {
             committed: false,
             refused: false,
             has_connected: false,
-            gone: false,
             cleanup: Cleanup::default(),
         }
     }
@@ -66,6 +63,8 @@ pub(super) struct NspaceState {
     /// Never registered: a job of other servers, known only by what direct modex brought of it.
     pub foreign: bool,
     pub clients: BTreeMap<Rank, LocalClient>,
+    /// Those of them that will not commit any more: they died.
+    pub gone: BTreeSet<Rank>,
     /// Made for tools, not registered by the host: it ends with the last of them.
     pub is_of_tools: bool,
     /// How many connections ended without finalize.
@@ -97,6 +96,7 @@ impl NspaceState {
             complete: false,
             foreign: false,
             clients: BTreeMap::new(),
+            gone: BTreeSet::new(),
             is_of_tools: false,
             lost: 0,
             aborted: false,
@@ -123,7 +123,7 @@ impl NspaceState {
 
     /// Whether it does and may still take part in something.
     pub fn is_alive(&self, rank: Rank) -> bool {
-        self.clients.get(&rank).is_some_and(|client| !client.gone)
+        self.clients.contains_key(&rank) && !self.gone.contains(&rank)
     }
 
     /// The processes of this node, as far as the host has said.
@@ -133,8 +133,7 @@ impl NspaceState {
 
     /// Those of them that may still take part in something.
     pub fn local_alive(&self) -> usize {
-        let gone = self.clients.values().filter(|client| client.gone).count();
-        self.local_size() - self.deregistered.len() - gone
+        self.local_size() - self.deregistered.len() - self.gone.len()
     }
 }
 
@@ -284,7 +283,8 @@ impl Engine {
         });
         let client = state.clients.entry(proc.rank).or_insert_with(|| LocalClient::new(uid, gid, 0, secret));
         client.connections.insert(id);
-        (client.has_connected, client.gone) = (true, false);
+        client.has_connected = true;
+        state.gone.remove(&proc.rank);
         Ok(())
     }
 
@@ -335,7 +335,8 @@ impl Engine {
         (state.foreign, state.is_of_tools) = (false, false);
         if let Some(client) = state.clients.get_mut(&proc.rank) {
             // What its connections and what it published mean does not change.
-            (client.uid, client.gid, client.object, client.gone) = (uid, gid, object, false);
+            (client.uid, client.gid, client.object) = (uid, gid, object);
+            state.gone.remove(&proc.rank);
             return Status::SUCCESS;
         }
         state.clients.insert(proc.rank, LocalClient::new(uid, gid, object, secret));
@@ -352,6 +353,7 @@ impl Engine {
     pub fn deregister_client(&mut self, proc: &Proc) -> Status {
         let Some(state) = self.nspaces.get_mut(&proc.nspace) else { return Status::SUCCESS };
         if let Some(client) = state.clients.remove(&proc.rank) {
+            state.gone.remove(&proc.rank);
             state.deregistered.insert(proc.rank);
             if !client.has_connected {
                 state.unheard.insert(proc.rank);
@@ -364,8 +366,8 @@ impl Engine {
 
     /// A local rank will not commit any more: who waits for it is told.
     pub(super) fn rank_is_gone(&mut self, proc: &Proc) {
-        if let Some(client) = self.nspaces.get_mut(&proc.nspace).and_then(|state| state.clients.get_mut(&proc.rank)) {
-            client.gone = true;
+        if let Some(state) = self.nspaces.get_mut(&proc.nspace).filter(|state| state.clients.contains_key(&proc.rank)) {
+            state.gone.insert(proc.rank);
         }
         self.fail_gets_for(proc);
         self.leave_collectives(proc);

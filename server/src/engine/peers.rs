@@ -186,9 +186,8 @@ impl Engine {
             } else {
                 self.stats.clients_socket += 1;
             }
-            let state = self.nspaces.get_mut(&proc.nspace);
-            if let Some(client) = state.and_then(|state| state.clients.get_mut(&proc.rank)) {
-                client.gone = false;
+            if let Some(state) = self.nspaces.get_mut(&proc.nspace) {
+                state.gone.remove(&proc.rank);
             }
         } else {
             self.log(format!("refused {proc}: the host answered {status}"));

@@ -503,6 +503,21 @@ fn a_get_waits_for_the_commit_of_a_local_rank() {
 }
 
 #[test]
+fn what_a_local_rank_put_for_other_nodes_only_is_not_waited_for() {
+    let mut bench = Bench::new(0, 2, 2);
+    bench.get(1, 20, 0, "remote", Vec::new());
+    assert_eq!(bench.value(1, 20, "remote"), None);
+    bench.put(0, 2, "remote", 10);
+    assert_eq!(bench.value(1, 20, "remote"), Some(Err(Status::ERR_NOT_FOUND)));
+    bench.get(1, 21, 0, "remote", Vec::new());
+    assert_eq!(bench.value(1, 21, "remote"), Some(Err(Status::ERR_NOT_FOUND)));
+    // It may be put again for all.
+    bench.put(0, 3, "remote", 11);
+    bench.get(1, 22, 0, "remote", Vec::new());
+    assert_eq!(bench.value(1, 22, "remote"), Some(Ok(11)));
+}
+
+#[test]
 fn a_get_ends_by_its_timeout_or_the_ranks_death() {
     let mut bench = Bench::new(0, 1, 3);
     bench.get(0, 20, 1, "key", vec![Info::new(keys::TIMEOUT, Value::Int(5))]);
@@ -1840,6 +1855,57 @@ fn the_members_of_a_group_hear_of_who_leaves_it_and_of_who_is_lost() {
 }
 
 #[test]
+fn a_group_that_loses_a_member_before_it_is_formed_is_formed_only_where_that_is_wanted() {
+    let mut bench = Bench::new(0, 1, 4);
+    let with = |keys: &[&'static str]| keys.iter().map(|key| Info::new(*key, Value::Bool(true))).collect::<Vec<_>>();
+    for rank in 0..3 {
+        let codes = vec![Status::GROUP_MEMBER_FAILED];
+        bench.request(rank, 9, Request::RegisterEvents { codes, infos: Vec::new() });
+        bench.construct(rank, 10, everybody(), Vec::new());
+        let group = CString::new("of the host");
+        let infos = with(&[keys::GROUP_ASSIGN_CONTEXT_ID]);
+        bench.request(rank, 11, Request::GroupConstruct { group: group.ok(), procs: everybody(), infos });
+        let group = CString::new("tolerant");
+        let infos = with(&[keys::GROUP_FT_COLLECTIVE]);
+        bench.request(rank, 12, Request::GroupConstruct { group: group.ok(), procs: everybody(), infos });
+    }
+    bench.lose(3);
+    let context = vec![Info::new(keys::GROUP_CONTEXT_ID, Value::Size(77))];
+    bench.answer_last(Answer::Infos(Status::SUCCESS, context));
+    let failed = (Status::GROUP_MEMBER_FAILED, proc(3));
+    for rank in 0..3 {
+        assert_eq!(bench.constructed(rank, 10), Some((Status::GROUP_CONSTRUCT_ABORT, None)));
+        assert_eq!(bench.constructed(rank, 11), Some((Status::GROUP_CONSTRUCT_ABORT, None)));
+        assert_eq!(bench.constructed(rank, 12), Some((Status::SUCCESS, None)));
+        assert_eq!(bench.heard(rank), std::slice::from_ref(&failed));
+    }
+    let tolerant = bench.engine.members_of(vec![Proc::new(Nspace::new("tolerant").unwrap(), Rank::WILDCARD)]);
+    assert_eq!((bench.engine.groups.len(), tolerant), (1, Ok((0..3).map(proc).collect())));
+    bench.construct(0, 13, vec![proc(1)], Vec::new());
+    assert_eq!(bench.constructed(0, 13), Some((Status::ERR_NOT_A_MEMBER, None)));
+}
+
+#[test]
+fn a_member_that_is_lost_parts_nobody_from_the_others() {
+    let mut bench = Bench::new(0, 1, 4);
+    for rank in 0..4 {
+        bench.construct(rank, 10, everybody(), Vec::new());
+    }
+    let team = vec![Proc::new(Nspace::new("team").unwrap(), Rank::WILDCARD)];
+    bench.fence(0, 11, team.clone(), Vec::new());
+    bench.destruct(0, 12);
+    bench.lose(3);
+    for rank in 1..3 {
+        bench.fence(rank, 11, team.clone(), Vec::new());
+        bench.destruct(rank, 12);
+    }
+    for rank in 0..3 {
+        assert_eq!(bench.status(rank, 11), Some(Status::ERR_PARTIAL_SUCCESS), "{rank}");
+        assert_eq!(bench.status(rank, 12), Some(Status::SUCCESS), "{rank}");
+    }
+}
+
+#[test]
 fn a_group_has_no_jobs_name_and_a_process_is_in_so_many() {
     let mut bench = Bench::new(0, 1, 1);
     let name = |name: &str| Some(CString::new(name).unwrap());
@@ -1860,7 +1926,7 @@ fn a_group_has_no_jobs_name_and_a_process_is_in_so_many() {
 
 #[test]
 fn an_invitation_that_is_complete_is_a_group() {
-    let mut bench = Bench::new(0, 1, 2);
+    let mut bench = Bench::new(0, 1, 3);
     let members = DataArray { ty: DataType::PROC, items: (0..2).map(|rank| Value::Proc(proc(rank))).collect() };
     let told = |name: &str| {
         let infos = vec![
@@ -1877,6 +1943,13 @@ fn an_invitation_that_is_complete_is_a_group() {
         bench.destruct(rank, 11);
     }
     assert_eq!(bench.status(0, 11), Some(Status::SUCCESS));
+    // One that others belong to; so many, as if it were a member.
+    for number in 0..GROUPS_MAX {
+        bench.request(2, 10, told(&format!("group{number}")));
+    }
+    assert_eq!(bench.engine.groups.len(), GROUPS_MAX);
+    bench.request(2, 10, told("one more"));
+    assert_eq!(bench.engine.groups.len(), GROUPS_MAX);
 }
 
 impl Bench {

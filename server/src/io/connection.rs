@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use nix::errno::Errno;
 use nix::sys::epoll::EpollFlags;
-use pmix_client::framing::{CHUNK_LEN, Frame, Frames, Outbox};
+use pmix_client::framing::{Chunk, Frame, Frames, Outbox};
 use pmix_client::wire::{HELLO_LEN_MAX, Header, Hello, REQUEST_LEN_MAX};
 
 use crate::engine::Transport;
@@ -88,19 +88,14 @@ impl Connection {
         }
     }
 
-    /// Reads what is there. Memory grows with what has come, never with what a length claims.
-    pub fn read(&mut self) -> Read {
-        let mut chunk = [0; CHUNK_LEN];
+    /// Reads what is there, in pieces of a chunk. Memory grows with what has come, never with what a length claims.
+    pub fn read(&mut self, chunk: &mut Chunk) -> Read {
         let mut total = 0;
         while total < READ_MAX {
-            match self.input.fill(self.socket.as_fd(), &mut chunk) {
-                Ok(0) | Err(Errno::ECONNRESET) => return Read::End(None),
-                Ok(len) => {
-                    total += len;
-                    if len < chunk.len() {
-                        break;
-                    }
-                }
+            match self.input.fill(self.socket.as_fd(), chunk) {
+                Ok((0, _)) | Err(Errno::ECONNRESET) => return Read::End(None),
+                Ok((_, false)) => break,
+                Ok((len, true)) => total += len,
                 Err(Errno::EAGAIN) => break,
                 Err(error) => return Read::End(Some(error.desc().to_owned())),
             }

@@ -16,7 +16,7 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::socket::{Backlog, getsockopt, listen, sockopt};
-use pmix_client::framing::Frame;
+use pmix_client::framing::{Chunk, Frame};
 use pmix_client::wire::{Header, Hello, TAG_HEARTBEAT, TAG_IOF, TAG_NOTIFY};
 use pmix_dstore::model::{Nspace, Status};
 
@@ -65,6 +65,12 @@ pub(crate) struct Loop {
     shortage_logged: bool,
     /// Connections with whole messages that have not been handed on yet.
     waiting: BTreeSet<u64>,
+    /// Connections in their handshake, by the end of their time.
+    hellos: BTreeSet<(Instant, u64)>,
+    /// Connections whose peers take nothing of what is queued, by when that began.
+    stuck: BTreeSet<(Instant, u64)>,
+    /// What all of them are read with.
+    chunk: Chunk,
     events_dropped: u64,
 }
 
@@ -88,6 +94,9 @@ impl Loop {
             hellos_max: hellos_max(),
             shortage_logged: false,
             waiting: BTreeSet::new(),
+            hellos: BTreeSet::new(),
+            stuck: BTreeSet::new(),
+            chunk: Chunk::new().map_err(|_| io::ErrorKind::OutOfMemory)?,
             events_dropped: 0,
         })
     }
@@ -153,14 +162,9 @@ impl Loop {
 
     fn deadline(&self) -> Option<Instant> {
         let engine = self.inner.engine.lock().deadline();
-        let connections = self.sources.values().filter_map(|source| match source {
-            Source::Peer(connection) => match connection.stage {
-                Stage::Hello(deadline) => Some(deadline),
-                _ => connection.stuck_since.map(|since| since + STUCK_MAX),
-            },
-            Source::Listener(..) => None,
-        });
-        connections.chain(engine).chain(self.accept_again).min()
+        let hello = self.hellos.first().map(|(deadline, _)| *deadline);
+        let stuck = self.stuck.first().map(|(since, _)| *since + STUCK_MAX);
+        [engine, hello, stuck, self.accept_again].into_iter().flatten().min()
     }
 
     fn handle(&mut self, token: u64, flags: EpollFlags) {
@@ -213,22 +217,11 @@ impl Loop {
 
     /// Whether another connection may begin its handshake. Where too many are at it, new ones wait before the door.
     fn has_place(&mut self) -> bool {
-        let free = self.hellos().count() < self.hellos_max;
+        let free = self.hellos.len() < self.hellos_max;
         if !free {
             self.pause_accepting();
         }
         free
-    }
-
-    /// The connections in their handshake: who, and when their time is over.
-    fn hellos(&self) -> impl Iterator<Item = (u64, Instant)> {
-        self.sources.iter().filter_map(|(token, source)| match source {
-            Source::Peer(connection) => match connection.stage {
-                Stage::Hello(deadline) => Some((*token, deadline)),
-                _ => None,
-            },
-            Source::Listener(..) => None,
-        })
     }
 
     fn accept_failed(&mut self, error: &io::Error) {
@@ -252,7 +245,8 @@ impl Loop {
     /// Drops who has kept others waiting; one line for all of them.
     fn make_place(&mut self, now: Instant) {
         let idle = |deadline: Instant| deadline.saturating_duration_since(now) + CROWDED_WAIT <= HELLO_WAIT;
-        let dropped: Vec<u64> = self.hellos().filter(|(_, deadline)| idle(*deadline)).map(|(token, _)| token).collect();
+        let dropped: Vec<u64> =
+            self.hellos.iter().take_while(|(deadline, _)| idle(*deadline)).map(|(_, token)| *token).collect();
         if !dropped.is_empty() {
             let count = dropped.len();
             self.inner.log(&format!("dropped {count} connections that said nothing while others waited"));
@@ -275,7 +269,9 @@ impl Loop {
             return;
         }
         self.token_next += 1;
-        let connection = Connection::new(socket, transport, Instant::now() + HELLO_WAIT);
+        let deadline = Instant::now() + HELLO_WAIT;
+        let connection = Connection::new(socket, transport, deadline);
+        self.hellos.insert((deadline, token));
         self.sources.insert(token, Source::Peer(Box::new(connection)));
     }
 
@@ -291,8 +287,8 @@ impl Loop {
             // What has come before is first: no more is taken in than is handed on.
             return;
         }
-        let Some(connection) = self.peer(token) else { return };
-        let read = connection.read();
+        let Some(Source::Peer(connection)) = self.sources.get_mut(&token) else { return };
+        let read = connection.read(&mut self.chunk);
         self.dispatch(token);
         if let Read::End(why) = read {
             // What it said last counts, but its replies must not pile up on the way.
@@ -325,7 +321,9 @@ impl Loop {
                     };
                     match checked {
                         Ok((transport, hello)) => {
-                            connection.stage = Stage::Asked;
+                            if let Stage::Hello(deadline) = std::mem::replace(&mut connection.stage, Stage::Asked) {
+                                self.hellos.remove(&(deadline, token));
+                            }
                             self.inner.engine.lock().hello(PeerId(token as u32), transport, hello);
                         }
                         Err(why) => {
@@ -353,6 +351,12 @@ impl Loop {
 
     fn drop_peer(&mut self, token: u64) {
         if let Some(Source::Peer(connection)) = self.sources.remove(&token) {
+            if let Stage::Hello(deadline) = connection.stage {
+                self.hellos.remove(&(deadline, token));
+            }
+            if let Some(since) = connection.stuck_since {
+                self.stuck.remove(&(since, token));
+            }
             let _ = self.epoll.delete(&connection.socket);
             self.inner.engine.lock().disconnected(PeerId(token as u32), Instant::now());
         }
@@ -360,18 +364,20 @@ impl Loop {
 
     fn flush(&mut self, token: u64) {
         let now = Instant::now();
-        let Some(connection) = self.peer(token) else { return };
-        let was_full = connection.is_full();
-        if connection.flush(now).is_err() {
+        let Some(Source::Peer(connection)) = self.sources.get_mut(&token) else { return };
+        let (was_full, was_stuck) = (connection.is_full(), connection.stuck_since);
+        let flushed = connection.flush(now);
+        if was_stuck != connection.stuck_since {
+            was_stuck.map(|since| self.stuck.remove(&(since, token)));
+            connection.stuck_since.map(|since| self.stuck.insert((since, token)));
+        }
+        if flushed.is_err() {
             return self.drop_peer(token);
         }
         if was_full && !connection.is_full() {
             self.waiting.insert(token);
         }
-        let Some(connection) = self.peer(token) else { return };
-        if let Some(flags) = connection.watch()
-            && let Some(Source::Peer(connection)) = self.sources.get(&token)
-        {
+        if let Some(flags) = connection.watch() {
             let _ = self.epoll.modify(&connection.socket, &mut EpollEvent::new(flags, token));
         }
     }
@@ -474,18 +480,9 @@ impl Loop {
             self.make_place(now);
             self.watch_listeners(EpollFlags::EPOLLIN);
         }
-        let expired: Vec<u64> = self
-            .sources
-            .iter()
-            .filter(|(_, source)| match source {
-                Source::Peer(connection) => match connection.stage {
-                    Stage::Hello(deadline) => deadline <= now,
-                    _ => connection.stuck_since.is_some_and(|since| since + STUCK_MAX <= now),
-                },
-                Source::Listener(..) => false,
-            })
-            .map(|(token, _)| *token)
-            .collect();
+        let hellos = self.hellos.iter().take_while(|(deadline, _)| *deadline <= now);
+        let stuck = self.stuck.iter().take_while(|(since, _)| *since + STUCK_MAX <= now);
+        let expired: Vec<u64> = hellos.chain(stuck).map(|(_, token)| *token).collect();
         for token in expired {
             self.inner.log(&format!("dropped connection {token}: it says or takes nothing"));
             self.drop_peer(token);

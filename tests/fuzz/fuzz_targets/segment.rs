@@ -25,6 +25,7 @@ use pmix_dstore::codec::{self, Dialect};
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Key, KeyRef, Kval, Rank, Value, ValueRef, keys};
 use pmix_dstore::modex::ModexData;
+use pmix_dstore::qualified;
 use pmix_dstore::rules::{Caller, JobLookup, Realm, Selector, find, node_row_of};
 use pmix_dstore::segment::{
     Directory, FileId, InspectOptions, JobReader, MappedRegion, ModexReader, NamespaceView, Publisher, SegmentKind,
@@ -127,6 +128,9 @@ fn read_job(reader: &JobReader, mut found: impl FnMut((Realm, u32, &Key), ValueR
     for number in ODD {
         let _ = (reader.node_row_by_id(number), reader.app_row(number), node_row_of(reader, Rank(number)));
         let _ = reader.node_row_by_name(format!("node{number:03}").as_bytes());
+        if let Some(ranks) = reader.node_run(number) {
+            assert!(number < reader.node_count() && ranks.start <= ranks.end, "{ranks:?} of node {number}");
+        }
     }
     let _ = (reader.node_count(), reader.app_count(), reader.proc_count(), reader.node_row_by_name(b""));
 }
@@ -139,7 +143,10 @@ fn read_modex(reader: &ModexReader, mut found: impl FnMut(Rank, &Key, ValueRef<'
         let key_ref = KeyRef::from(key);
         for rank in ranks.iter().copied().chain(reader.first_rank_with(&key_ref)) {
             if let Some(value) = reader.get(rank, &key_ref) {
-                whole(value);
+                let owned = whole(value);
+                if let Some(all) = owned.filter(|_| qualified::is_key(key)) {
+                    let _ = (qualified::find(&all, b"qualified", &[]), qualified::each(&all).len());
+                }
                 found(rank, key, value);
             }
         }
@@ -374,7 +381,12 @@ fn registered(dialect: Dialect, bytes: &[u8]) {
             }
         }
     }
-    for node in &job.nodes {
+    for (row, node) in (0..).zip(&job.nodes) {
+        if let Some(ranks) = reader.node_run(row) {
+            let list: Vec<String> = ranks.map(|rank| rank.to_string()).collect();
+            let said = node.values.get(keys::LOCAL_PEERS.as_bytes()).and_then(Value::as_text);
+            assert_eq!(said, Some(list.join(",").as_bytes()), "ranks of node {row}");
+        }
         assert_eq!(reader.node_row_by_name(&node.hostname), job.node_row_by_name(&node.hostname));
     }
     read_job(&reader, |_, _| {});

@@ -15,7 +15,7 @@ pub mod vectors;
 
 use pmix_dstore::codec::{BufferType, Dialect, Module};
 // By these names the shared modules know them.
-use pmix_dstore::{job, model, modex};
+use pmix_dstore::{job, model, modex, qualified};
 
 pub use region::{Exact, sign};
 

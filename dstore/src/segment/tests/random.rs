@@ -3,8 +3,9 @@
 use std::ffi::CString;
 
 use crate::job::{JobData, Node, Values};
-use crate::model::{DataType, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
+use crate::model::{DataType, Info, InfoFlags, Key, Nspace, Proc, Rank, Status, Value, keys};
 use crate::modex::ModexData;
+use crate::qualified;
 
 /// xorshift64*: a seed replays a run.
 pub(super) struct Random(u64);
@@ -161,7 +162,29 @@ pub(super) fn job(seed: u64) -> JobData {
     }
     let ranks = random.below(300) as u32;
     procs(random, &mut job, ranks, nodes as u32, &pool);
+    if seed.is_multiple_of(5) {
+        in_blocks(&mut job);
+    }
     job
+}
+
+/// Places the ranks as most launchers do: node follows node, and each has a list of its ranks.
+fn in_blocks(job: &mut JobData) {
+    let (rows, nodes) = (job.procs.rows(), job.nodes.len() as u32);
+    let block = rows.div_ceil(nodes.max(1));
+    // Each node has some.
+    if nodes == 0 || (nodes - 1) * block >= rows {
+        return;
+    }
+    for (row, node) in (0..).zip(&mut job.nodes) {
+        let ranks = row * block..((row + 1) * block).min(rows);
+        let list: Vec<String> = ranks.clone().map(|rank| rank.to_string()).collect();
+        node.nodeid = Some(row);
+        node.values.insert(Key::from(keys::LOCAL_PEERS), Value::string(list.join(",")));
+        for rank in ranks {
+            job.procs.set(Rank(rank), Key::from(keys::NODEID), Value::Uint32(row)).expect("a rank of a process");
+        }
+    }
 }
 
 fn procs(random: &mut Random, job: &mut JobData, ranks: u32, nodes: u32, pool: &[Key]) {
@@ -223,6 +246,19 @@ pub(super) fn modex(seed: u64) -> ModexData {
             };
             data.set(Rank(rank), key.clone(), value).unwrap();
         }
+        if seed.is_multiple_of(3) && index % 4 == 0 {
+            data.set(Rank(rank), Key::from(keys::QUALIFIED_VALUE), qualified_values(index)).unwrap();
+        }
     }
     data
+}
+
+/// What a rank has put twice under one key, told apart by a qualifier.
+fn qualified_values(number: u32) -> Value {
+    let one = |which: u32| {
+        let qualifier = Info { flags: InfoFlags::QUALIFIER, ..Info::new("which", Value::Uint32(which)) };
+        Value::infos([Info::new("qualified", Value::Uint32(number + which)), qualifier])
+    };
+    let first = qualified::merge(None, &one(1)).expect("a value under a qualifier");
+    qualified::merge(Some(&first), &one(2)).expect("another one")
 }

@@ -1,12 +1,14 @@
 //! Every lookup gives in a segment what it gives in the heap.
 
 use super::random::{self, Random, key_pool};
-use crate::job::JobData;
+use crate::job::{JobData, Node, Values};
 use crate::model::{Key, KeyRef, Nspace, Rank, Value, ValueRef, keys};
 use crate::modex::ModexData;
-use crate::rules::{Caller, JobLookup, Realm, Selector, find};
+use crate::rules::{Caller, JobLookup, Realm, RealmMask, Selector, find};
 use crate::segment::header::{RawHeader, content_hash};
-use crate::segment::{HeapRegion, JobReader, ModexBuilder, ModexReader, Publisher, SegmentKind, build_job};
+use crate::segment::{
+    HeapRegion, Instance, JobReader, ModexBuilder, ModexReader, Publisher, SegmentKind, Short, build_job,
+};
 
 /// Structures are owned in the heap and packed in a segment; everything else is the same thing.
 #[track_caller]
@@ -57,12 +59,22 @@ fn assert_rows_same(job: &JobData, reader: &JobReader) {
 
 #[test]
 fn job_values_are_the_same_in_every_realm_and_row() {
+    let mut runs = 0;
     for seed in 0..60 {
         let job = random::job(seed);
         let bytes = build_job(&job, "test").expect("a segment");
-        assert_rows_same(&job, &open_job(&bytes));
+        let reader = open_job(&bytes);
+        assert_rows_same(&job, &reader);
+        for (row, node) in (0..).zip(&job.nodes) {
+            let Some(ranks) = reader.node_run(row) else { continue };
+            let list: Vec<String> = ranks.map(|rank| rank.to_string()).collect();
+            let said = node.values.get(keys::LOCAL_PEERS.as_bytes()).and_then(Value::as_text);
+            assert_eq!(said, Some(list.join(",").as_bytes()), "node {row} of job {seed}");
+            runs += 1;
+        }
         assert_eq!(bytes, build_job(&job, "test").expect("a segment"), "equal data give equal bytes");
     }
+    assert!(runs > 0, "some jobs are in blocks");
 }
 
 #[test]
@@ -110,8 +122,84 @@ fn the_rules_find_the_same_values() {
     }
 }
 
+/// Compares what the short way gives, where it is sure, with what the long one does; 1 where it is.
+#[track_caller]
+fn assert_short(short: Short<'_>, long: Option<ValueRef<'_>>, what: impl std::fmt::Debug) -> u32 {
+    if !short.is_unsure() {
+        assert_eq!(short.value(), long, "{what:?}");
+    }
+    u32::from(!short.is_unsure())
+}
+
+#[test]
+fn the_short_way_finds_what_the_order_of_realms_gives() {
+    let keys = [keys::LOCAL_RANK, keys::JOB_SIZE, keys::UNIV_SIZE, keys::LOCAL_SIZE, keys::APP_SIZE, "unclassified"];
+    let (mut sure, mut asked) = (0, 0);
+    // Each subset of the realms holds all keys once.
+    for mask in 0..=RealmMask::ALL.0 {
+        let values = |realm: Realm| -> Values {
+            let value = Value::Uint32(realm as u32);
+            let holds = RealmMask(mask).has(realm);
+            keys.iter().filter(|_| holds).map(|key| (Key::from(*key), value.clone())).collect()
+        };
+        let mut job = JobData::new(Nspace::new("rules").expect("a short namespace"));
+        job.session = values(Realm::Session);
+        job.job = values(Realm::Job);
+        job.apps.insert(0, values(Realm::App));
+        job.nodes.push(Node { hostname: b"here".to_vec(), values: values(Realm::Node), ..Node::default() });
+        job.procs.set(Rank(0), keys::HOSTNAME.into(), Value::string("here")).expect("a rank");
+        for (key, value) in values(Realm::Proc) {
+            job.procs.set(Rank(1), key, value).expect("a rank");
+        }
+        let reader = open_job(&build_job(&job, "test").expect("a segment"));
+        let caller = Caller { rank: Some(Rank(0)), hostname: b"here" };
+        for key in keys.map(KeyRef::from) {
+            for rank in [Rank(0), Rank(1), Rank(2), Rank::WILDCARD, Rank::UNDEF] {
+                let long = find(&job, rank, &key, &Selector::NOTHING, &caller);
+                assert_eq!(find(&reader, rank, &key, &Selector::NOTHING, &caller), long);
+                sure += assert_short(reader.short(rank, &key, Rank(0)), long, (&key, rank, mask));
+                asked += 1;
+            }
+        }
+    }
+    assert!(sure * 3 > asked, "{sure} of {asked}");
+}
+
+#[test]
+fn the_short_way_finds_the_same_values_of_a_job() {
+    let (mut sure, mut sure_of_instances) = (0, 0);
+    for seed in 200..260 {
+        let job = random::job(seed);
+        let reader = open_job(&build_job(&job, "test").expect("a segment"));
+        let random = &mut Random::new(seed);
+        let names: Vec<&[u8]> = job.nodes.iter().map(|node| &node.hostname[..]).chain([&b"no-such-node"[..]]).collect();
+        let pool = key_pool();
+        for _ in 0..2000 {
+            let key = KeyRef::from(&pool[random.below(pool.len() as u64) as usize]);
+            let rank = if random.one_in(3) { Rank::WILDCARD } else { Rank(random.below(330) as u32) };
+            let me = Rank(random.below(4) as u32);
+            let caller = Caller { rank: Some(me), hostname: b"no-such-node" };
+            let long = |selector: &Selector<'_>| find(&reader, rank, &key, selector, &caller);
+            let what = (seed, rank, key, me);
+            sure += assert_short(reader.short(rank, &key, me), long(&Selector::NOTHING), what);
+            let (appnum, nodeid) = (random.below(6) as u32, 1000 - random.below(9) as u32 * 3);
+            let name = names[random.below(names.len() as u64) as usize];
+            let nothing = Selector::NOTHING;
+            for (of, selector) in [
+                (Instance::App(appnum), Selector { appnum: Some(appnum), ..nothing }),
+                (Instance::NodeId(nodeid), Selector { nodeid: Some(nodeid), ..nothing }),
+                (Instance::NodeName(name), Selector { hostname: Some(name), ..nothing }),
+            ] {
+                sure_of_instances += assert_short(reader.short_in(of, &key), long(&selector), (what, selector));
+            }
+        }
+    }
+    assert!(sure > 30_000 && sure_of_instances > 30_000, "{sure} {sure_of_instances}");
+}
+
 #[test]
 fn modex_values_are_the_same_for_every_rank_and_key() {
+    let mut sure = 0;
     let mut placements = std::collections::BTreeSet::new();
     for seed in 0..80 {
         let data = random::modex(seed);
@@ -128,7 +216,9 @@ fn modex_values_are_the_same_for_every_rank_and_key() {
         for rank in ranks.iter().copied().chain(neighbours).chain(odd) {
             for key in key_pool() {
                 let expected = data.get(rank, key.as_bytes()).map(ValueRef::from);
-                assert_same(expected, reader.get(rank, &KeyRef::from(&key)), (seed, rank, &key));
+                let found = reader.get(rank, &KeyRef::from(&key));
+                assert_same(expected, found, (seed, rank, &key));
+                sure += assert_short(reader.short(rank, &KeyRef::from(&key)), found, (seed, rank, &key));
             }
             let all: Vec<Key> = reader.rank(rank).map(|(key, _)| Key::new(key.text()).expect("a key")).collect();
             let expected: Vec<Key> = data.rank(rank).map(|(key, _)| key.clone()).collect();
@@ -136,6 +226,7 @@ fn modex_values_are_the_same_for_every_rank_and_key() {
         }
     }
     assert_eq!(placements.into_iter().collect::<Vec<_>>(), ["sorted", "stride", "table"], "all forms were tried");
+    assert!(sure > 10_000, "{sure}");
 }
 
 #[test]

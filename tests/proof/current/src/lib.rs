@@ -9,6 +9,7 @@ mod current;
 use std::sync::Arc;
 
 use loom::cell::UnsafeCell;
+use loom::sync::atomic::Ordering;
 use loom::thread;
 
 use current::Current;
@@ -99,5 +100,35 @@ fn another_comes_in_its_place() {
         using.join().expect("nothing wrong was seen");
         end(place.take(), &mut ended);
         assert_eq!(ended.len(), 2, "both go in the end");
+    });
+}
+
+#[test]
+fn what_is_out_of_reach_ends_when_nobody_reads_it() {
+    check("what is out of reach ends when nobody reads it", || {
+        let place = Arc::new(Current::new());
+        let mut ended = Vec::new();
+        end(place.set(Watched::new()), &mut ended);
+        let things = Arc::new((Watched::new(), Watched::new(), loom::sync::atomic::AtomicBool::new(false)));
+        let reading = {
+            let (place, things) = (Arc::clone(&place), Arc::clone(&things));
+            thread::spawn(move || {
+                let slot = place.new_slot();
+                // SAFETY: the slot is of this place and this thread, free, and forgotten below.
+                let using = unsafe { place.enter(&slot) }.expect("a value is there all the time");
+                let (first, second, is_replaced) = &*things;
+                let thing = if is_replaced.load(Ordering::Acquire) { second } else { first };
+                assert!(thing.is_alive(), "a value that is gone is used");
+                drop(using);
+                place.forget_slot(&slot);
+            })
+        };
+        things.2.store(true, Ordering::Release);
+        if place.is_unused(std::ptr::null()) {
+            // SAFETY: loom ends the test where somebody reads at the same time.
+            things.0.alive.with_mut(|alive| unsafe { *alive = false });
+        }
+        reading.join().expect("nothing wrong was seen");
+        end(place.take(), &mut ended);
     });
 }

@@ -1,0 +1,27 @@
+/* A process that does nothing but exist: what starting as many processes costs without PMIx, under benches/programs/host.c.
+ *
+ * It prints when its `main` began, in milliseconds since the host began to start ranks, as wire.c does:
+ *
+ *   rank 0 READY
+ *
+ * With -DLINKED it is linked to the library, of which it calls nothing; alone it says nothing.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#ifdef LINKED
+#include <pmix.h>
+const char *(*const needed)(void) = PMIx_Get_version;
+#endif
+
+int main(void)
+{
+    const char *begun = getenv("BENCH_BEGUN");
+    if (begun != NULL) {
+        struct timespec at;
+        clock_gettime(CLOCK_MONOTONIC, &at);
+        printf("rank 0 %.3f\n", at.tv_sec * 1e3 + at.tv_nsec / 1e6 - atof(begun) * 1e3);
+    }
+    return 0;
+}

@@ -1,0 +1,135 @@
+//! What a short look-up gives.
+//!
+//! Most Gets ask for a number, a string or bytes of a process or of its job, in a segment that is as it was written. For
+//! these the readers have functions that go straight there. Where anything is unusual (a structure, a value of a type
+//! other than its column's, a table that was too large to copy, damage) they are unsure, and the caller goes the long way,
+//! which finds out what there is.
+
+use std::marker::PhantomData;
+use std::ptr;
+
+use super::bytes::slice_at;
+use super::checked::has_length;
+use crate::model::{DataType, ValueRef};
+
+/// What a short look-up gives: two words, which a function returns in registers.
+#[derive(Clone, Copy, Debug)]
+pub struct Short<'a> {
+    /// What it is, its type from bit 16, and from bit 32 the bytes of a string, without its NUL, or of bytes.
+    head: u64,
+    /// The bits of a number, or where a string or bytes begin.
+    word: *const u8,
+    life: PhantomData<&'a [u8]>,
+}
+
+const ABSENT: u64 = 0;
+const UNSURE: u64 = 1;
+const NUMBER: u64 = 2;
+const TEXT: u64 = 3;
+const BYTES: u64 = 4;
+
+/// The same to look into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer<'a> {
+    /// There is no such value, and tables that are good say so.
+    Absent,
+    /// It takes the long way to find out.
+    Unsure,
+    /// A value of up to eight bytes, as [`ValueRef::Scalar`].
+    Number {
+        /// Its type.
+        ty: DataType,
+        /// The bytes of the C type, little-endian, zero-extended.
+        bits: u64,
+    },
+    /// A string with its NUL, and no other.
+    Text(&'a [u8]),
+    /// Bytes.
+    Bytes {
+        /// BYTE_OBJECT or REGEX.
+        ty: DataType,
+        /// The bytes.
+        bytes: &'a [u8],
+    },
+}
+
+const _: () = assert!(size_of::<usize>() == 8, "a word holds the bits of a number");
+
+impl<'a> Short<'a> {
+    /// See [`Answer::Absent`].
+    pub const ABSENT: Short<'static> = Short { head: ABSENT, word: ptr::null(), life: PhantomData };
+    /// See [`Answer::Unsure`].
+    pub const UNSURE: Short<'static> = Short { head: UNSURE, word: ptr::null(), life: PhantomData };
+
+    /// A number whose bits are those of its type.
+    #[inline(always)]
+    pub(super) fn number(ty: DataType, bits: u64) -> Short<'a> {
+        let word = ptr::without_provenance(bits as usize);
+        Short { head: NUMBER | u64::from(ty.0) << 16, word, life: PhantomData }
+    }
+
+    /// The first `len` of these bytes, which are there.
+    #[inline(always)]
+    fn lying(kind: u64, ty: DataType, len: u32, bytes: &'a [u8]) -> Short<'a> {
+        let head = kind | u64::from(ty.0) << 16 | u64::from(len) << 32;
+        Short { head, word: bytes.as_ptr(), life: PhantomData }
+    }
+
+    /// The variable value of `len` bytes at `pos`, unsure where it is none, or is not plain.
+    #[inline(always)]
+    pub(super) fn payload(bytes: &'a [u8], ty: DataType, pos: u64, len: u32) -> Short<'a> {
+        match ty {
+            // The length of NULL is that of no string.
+            DataType::STRING => match slice_at(bytes, pos, u64::from(len) + 1) {
+                Ok(text) if has_length(text) => Short::lying(TEXT, ty, len, text),
+                _ => Short::UNSURE,
+            },
+            DataType::BYTE_OBJECT | DataType::REGEX => match slice_at(bytes, pos, len.into()) {
+                Ok(found) => Short::lying(BYTES, ty, len, found),
+                Err(_) => Short::UNSURE,
+            },
+            _ => Short::UNSURE,
+        }
+    }
+
+    /// Whether there is no such value.
+    #[inline(always)]
+    pub fn is_absent(self) -> bool {
+        self.head == ABSENT
+    }
+
+    /// Whether it takes the long way.
+    #[inline(always)]
+    pub fn is_unsure(self) -> bool {
+        self.head == UNSURE
+    }
+
+    /// What it is.
+    #[inline(always)]
+    pub fn answer(self) -> Answer<'a> {
+        // SAFETY: `payload` made these of slices of as many bytes, which live as long as this.
+        let slice = |len: usize| unsafe { std::slice::from_raw_parts(self.word, len) };
+        let (kind, ty, len) = (self.head & 0xffff, DataType((self.head >> 16) as u16), (self.head >> 32) as usize);
+        if kind == BYTES {
+            Answer::Bytes { ty, bytes: slice(len) }
+        } else if kind == NUMBER {
+            Answer::Number { ty, bits: self.word.addr() as u64 }
+        } else if kind == TEXT {
+            Answer::Text(slice(len + 1))
+        } else if self.is_absent() {
+            Answer::Absent
+        } else {
+            Answer::Unsure
+        }
+    }
+
+    /// The value, where there is one that is known.
+    pub fn value(self) -> Option<ValueRef<'a>> {
+        match self.answer() {
+            Answer::Absent | Answer::Unsure => None,
+            Answer::Number { ty, bits } => Some(ValueRef::Scalar { ty, bits }),
+            Answer::Text(text) => std::ffi::CStr::from_bytes_with_nul(text).ok().map(|text| ValueRef::Str(Some(text))),
+            Answer::Bytes { ty, bytes } => Some(ValueRef::Bytes { ty, bytes }),
+        }
+    }
+}

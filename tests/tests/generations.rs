@@ -1,0 +1,36 @@
+//! Values that are put again and again while threads of all ranks read them (`tests/programs/generations.c`): no value is torn,
+//! none is older than the last fence, and none that was read by pointer changes.
+
+use pmix_tests::{Library, Run, Traces, pmixrun, program, times};
+
+fn generations_of(ranks: usize, threads: usize, shared_memory: &str) {
+    // Three out of four segments have been merged with others by then, and their files are gone.
+    let generations = times(150, 3_000);
+    let traces = Traces::begin();
+    let ended = Run::new(pmixrun(), Library::ours())
+        .traced(&traces)
+        .env("PMIX_DSTORE_SHM", shared_memory)
+        .args(&format!("-n {ranks}"))
+        .arg(program("generations"))
+        .args(&format!("{generations} {threads}"))
+        .within(10)
+        .succeed();
+    assert_eq!(ended.count(&format!(": {generations} generations, read ")), ranks, "{ended}");
+    assert_eq!(ended.stderr, "", "{ended}");
+    traces.assert_none_left(&ended);
+}
+
+#[test]
+fn threads_of_one_process_read_its_own() {
+    generations_of(1, times(4, 12), "1");
+}
+
+#[test]
+fn threads_of_several_processes_read_each_others() {
+    generations_of(times(3, 6), times(3, 6), "1");
+}
+
+#[test]
+fn threads_read_over_the_socket() {
+    generations_of(times(3, 6), 3, "0");
+}
