@@ -70,7 +70,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn million(criterion: &mut Criterion) -> Result<(), Box<dyn Error>> {
     let (nspace, key) = (Nspace::new("million")?, Key::from("btl.endpoint.0"));
     let mut publisher = Publisher::create("/dev/shm".as_ref(), &nspace, None)?;
-    let values: Vec<Value> = (0..MANY_RANKS).map(|rank| Value::ByteObject(vec![rank as u8; 64])).collect();
+    let values: Vec<Value> = (0..MANY_RANKS).map(|rank| Value::ByteObject(vec![rank as u8; 64].into())).collect();
     let mut builder = ModexBuilder::new(nspace.clone());
     for (rank, value) in (0..).zip(&values) {
         builder.add_rank(Rank(rank), [(&key, value)])?;
