@@ -59,7 +59,7 @@ impl<'a> ModexBuilder<'a> {
     /// # Errors
     /// A value that cannot be stored. What was added before stays.
     pub fn add(&mut self, rank: Rank, key: &Key, value: &'a Value) -> Result<(), BuildError> {
-        let (number, len) = match Stored::of(key, value)? {
+        let (number, len) = match Stored::of(key, value.into())? {
             Stored::Number(bits) => (bits, 0),
             Stored::Null => (0, NULL_LEN),
             Stored::Bytes(bytes) => {

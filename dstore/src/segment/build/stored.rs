@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::BuildError;
 use crate::codec;
-use crate::model::{DataType, Key, Value};
+use crate::model::{DataType, Key, Value, ValueRef};
 use crate::segment::checked::number_mask;
 
 /// A value ready to be stored.
@@ -22,24 +22,19 @@ impl<'a> Stored<'a> {
     ///
     /// # Errors
     /// A structure that the codec cannot pack, or a value of 4 GiB or more.
-    pub(super) fn of(key: &Key, value: &'a Value) -> Result<Stored<'a>, BuildError> {
+    pub(super) fn of(key: &Key, value: ValueRef<'a>) -> Result<Stored<'a>, BuildError> {
         let ty = value.data_type();
-        if let (Some(bits), Some(mask)) = (value.scalar_bits(), number_mask(ty)) {
+        let failed = |status| BuildError::Pack { key: key.clone(), ty, status };
+        if let (ValueRef::Scalar { bits, .. }, Some(mask)) = (value, number_mask(ty)) {
             return Ok(Stored::Number(bits & mask));
         }
         let bytes = match value {
-            Value::String(None) => return Ok(Stored::Null),
-            Value::String(Some(text)) => Cow::Borrowed(text.to_bytes()),
-            Value::ByteObject(bytes)
-            | Value::Regex(bytes)
-            | Value::CompressedString(bytes)
-            | Value::CompressedByteObject(bytes)
-            | Value::DataBuffer(bytes) => Cow::Borrowed(bytes.as_slice()),
-            Value::Undef => Cow::Borrowed(&[][..]),
-            other => match codec::pack_stored(other) {
-                Ok(packed) => Cow::Owned(packed),
-                Err(status) => return Err(BuildError::Pack { key: key.clone(), ty, status }),
-            },
+            ValueRef::Str(None) => return Ok(Stored::Null),
+            ValueRef::Str(Some(text)) => Cow::Borrowed(text.to_bytes()),
+            ValueRef::Bytes { bytes, .. } | ValueRef::Packed { bytes, .. } => Cow::Borrowed(bytes),
+            ValueRef::Owned(Value::Undef) => Cow::Borrowed(&[][..]),
+            ValueRef::Owned(structure) => Cow::Owned(codec::pack_stored(structure).map_err(failed)?),
+            unknown => Cow::Owned(codec::pack_stored(&unknown.to_value().map_err(failed)?).map_err(failed)?),
         };
         let len_max = u64::from(u32::MAX) - 8;
         if bytes.len() as u64 > len_max {
