@@ -199,6 +199,26 @@ static pmix_server_module_t module = {
 
 /* ---- the job ----------------------------------------------------------------------------------------------------------- */
 
+/* Where the job's infos lie: memory of their own, which goes as a whole, so that what is left is the library's. */
+static struct {
+    char *start;
+    size_t used, len;
+} arena = { .len = (size_t) 16 << 30 };
+
+static void *part(size_t len)
+{
+    if (arena.start == NULL) {
+        arena.start = mmap(NULL, arena.len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        arena.used = 0;
+    }
+    if (arena.start == MAP_FAILED || len > arena.len - arena.used) {
+        fail("mmap", ENOMEM);
+    }
+    void *at = arena.start + arena.used;
+    arena.used += (len + 15) & ~(size_t) 15;
+    return at;
+}
+
 static void set_number(pmix_info_t *info, const char *key, pmix_data_type_t type, uint32_t number)
 {
     strcpy(info->key, key);
@@ -214,7 +234,7 @@ static void set_text(pmix_info_t *info, const char *key, const char *text)
 {
     strcpy(info->key, key);
     info->value.type = PMIX_STRING;
-    info->value.data.string = need(strdup(text));
+    info->value.data.string = strcpy(part(strlen(text) + 1), text);
 }
 
 static char *node_name(char *name, int node)
@@ -239,7 +259,7 @@ static void maps(char **names, char **ranks)
 
 static pmix_info_t *infos_of(uint32_t rank, size_t *count)
 {
-    pmix_info_t *infos = need(calloc(8, sizeof(pmix_info_t)));
+    pmix_info_t *infos = part(8 * sizeof(pmix_info_t));
     uint32_t node = rank / per_node, local = rank % per_node;
     char name[16];
     set_number(&infos[0], PMIX_RANK, PMIX_PROC_RANK, rank);
@@ -258,7 +278,7 @@ static void set_array(pmix_info_t *info, const char *key, pmix_info_t *items, si
 {
     strcpy(info->key, key);
     info->value.type = PMIX_DATA_ARRAY;
-    info->value.data.darray = need(calloc(1, sizeof(pmix_data_array_t)));
+    info->value.data.darray = part(sizeof(pmix_data_array_t));
     info->value.data.darray->type = PMIX_INFO;
     info->value.data.darray->size = count;
     info->value.data.darray->array = items;
@@ -267,7 +287,7 @@ static void set_array(pmix_info_t *info, const char *key, pmix_info_t *items, si
 static size_t make_job(pmix_info_t **result)
 {
     uint32_t size = (uint32_t) nodes * per_node;
-    pmix_info_t *infos = need(calloc(16 + (with_infos ? size : 0), sizeof(pmix_info_t)));
+    pmix_info_t *infos = part((16 + (with_infos ? size : 0)) * sizeof(pmix_info_t));
     char *names, *ranks, *node_map, *proc_map;
     maps(&names, &ranks);
     if (PMIx_generate_regex(names, &node_map) != PMIX_SUCCESS || PMIx_generate_ppn(ranks, &proc_map) != PMIX_SUCCESS) {
@@ -282,7 +302,7 @@ static size_t make_job(pmix_info_t **result)
     set_number(&infos[count++], PMIX_NODE_SIZE, PMIX_UINT32, per_node);
     set_text(&infos[count++], PMIX_NODE_MAP, node_map);
     set_text(&infos[count++], PMIX_PROC_MAP, proc_map);
-    pmix_info_t *app = need(calloc(2, sizeof(pmix_info_t)));
+    pmix_info_t *app = part(2 * sizeof(pmix_info_t));
     set_number(&app[0], PMIX_APPNUM, PMIX_UINT32, 0);
     set_number(&app[1], PMIX_APP_SIZE, PMIX_UINT32, size);
     set_array(&infos[count++], PMIX_APP_INFO_ARRAY, app, 2);
@@ -293,22 +313,10 @@ static size_t make_job(pmix_info_t **result)
     }
     free(names);
     free(ranks);
+    free(node_map);
+    free(proc_map);
     *result = infos;
     return count;
-}
-
-/* Frees the infos as malloc made them; the library's own way to do so is not what is measured. */
-static void free_job(pmix_info_t *infos, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (infos[i].value.type == PMIX_STRING) {
-            free(infos[i].value.data.string);
-        } else if (infos[i].value.type == PMIX_DATA_ARRAY) {
-            free_job(infos[i].value.data.darray->array, infos[i].value.data.darray->size);
-            free(infos[i].value.data.darray);
-        }
-    }
-    free(infos);
 }
 
 /* What memory this process alone has, in KiB. */
@@ -371,9 +379,9 @@ static int serve(void)
         fail("pthread_create", errno);
     }
 
+    long before = private_memory();
     pmix_info_t *infos;
     size_t count = make_job(&infos);
-    long before = private_memory();
     call_t registered = CALL;
     start = now();
     status = wait_for(&registered, PMIx_server_register_nspace(NSPACE, clients, infos, count, done, &registered));
@@ -381,7 +389,7 @@ static int serve(void)
         fail("PMIx_server_register_nspace", status);
     }
     report("register", (now() - start) * 1e3, "ms");
-    free_job(infos, count);
+    munmap(arena.start, arena.len);
 
     pid_t *pids = need(calloc(clients, sizeof(*pids)));
     pmix_proc_t *procs = need(calloc(clients, sizeof(*procs)));

@@ -106,7 +106,7 @@ impl Local {
                 job.values(Realm::Proc, of.rank.0).try_for_each(|(key, value)| all.add_ref(&key, value))
             }
             (None, Some(job)) if of.rank.is_process() => {
-                job.procs.row(of.rank).try_for_each(|(key, value)| all.add(key.clone(), value.copy()?))
+                job.procs.row(of.rank).try_for_each(|(key, value)| all.add_ref(&key.into(), value))
             }
             (Some(job), _) if of.rank == Rank::WILDCARD => {
                 all.add_job(0..job.app_count(), job.node_count(), |realm, row| job.values(realm, row))

@@ -189,12 +189,7 @@ fn merge(job: &mut JobData, newer: JobData) -> Result<()> {
             None => job.nodes.push(node),
         }
     }
-    for (key, values) in newer.procs.columns() {
-        for (rank, value) in values.iter() {
-            job.procs.set(rank, key.clone(), value.copy()?)?;
-        }
-    }
-    Ok(())
+    job.procs.merge(newer.procs)
 }
 
 #[cfg(test)]
@@ -249,8 +244,8 @@ mod tests {
             .job(b"other", |job| {
                 assert_eq!(job.nodes.len(), 3);
                 assert_eq!(job.nodes[1].values.len(), 2);
-                assert_eq!(job.procs.get(Rank(0), b"pmix.r"), Some(&Value::Int(0)));
-                assert_eq!(job.procs.get(Rank(2), b"pmix.r"), Some(&Value::Int(2)));
+                assert_eq!(job.procs.get(Rank(0), b"pmix.r"), Some((&Value::Int(0)).into()));
+                assert_eq!(job.procs.get(Rank(2), b"pmix.r"), Some((&Value::Int(2)).into()));
             })
             .unwrap();
     }

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use crate::codec::{Dialect, Packer};
-use crate::model::{DataArray, DataType, Info, InfoFlags, Key, Kval, Result, Status, Value, keys};
+use crate::model::{DataArray, DataType, Info, InfoFlags, Key, Kval, Result, Status, Value, ValueRef, keys};
 use crate::room;
 
 /// Whether values under this key are such ones.
@@ -92,6 +92,17 @@ pub fn spread<'a>(values: impl Iterator<Item = (&'a Key, &'a Value)>) -> impl It
     values.flat_map(|(key, value)| {
         let each = if is_key(key) { each(value) } else { std::slice::from_ref(value) };
         each.iter().map(move |value| (key, value))
+    })
+}
+
+/// As [`spread`], of values that a store lends.
+pub fn spread_refs<'a>(
+    values: impl Iterator<Item = (&'a Key, ValueRef<'a>)>,
+) -> impl Iterator<Item = (&'a Key, ValueRef<'a>)> {
+    values.flat_map(|(key, value)| {
+        let all = value.owned().filter(|_| is_key(key)).map(each);
+        let one = all.is_none().then_some(value);
+        one.into_iter().chain(all.into_iter().flatten().map(ValueRef::from)).map(move |value| (key, value))
     })
 }
 

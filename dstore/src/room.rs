@@ -317,6 +317,16 @@ pub fn expect(len: usize) -> Result<()> {
     vec::<u8>(len).map(drop)
 }
 
+/// Gives memory that was freed back to the system: after work whose tables were much larger than what is left of it. The C
+/// library keeps up to some 64 MiB otherwise.
+pub fn give_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it touches nothing but what is free.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Makes room for `more` entries of a map.
 ///
 /// # Errors

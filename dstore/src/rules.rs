@@ -327,7 +327,11 @@ pub fn find<'s, S: JobLookup>(
     selector: &Selector<'_>,
     caller: &Caller<'_>,
 ) -> Option<ValueRef<'s>> {
-    let (handle, realms) = store.find_key(key)?;
+    let is_size_on_node = selector.app && !selector.session && key.text() == keys::LOCAL_SIZE.as_bytes();
+    let Some((handle, realms)) = store.find_key(key) else {
+        // It is made of other values, also where nobody has registered the key at all.
+        return if is_size_on_node { local_size(store, rank, selector, caller) } else { None };
+    };
     let look = |realm: Realm| -> Option<ValueRef<'s>> {
         if !realms.has(realm) {
             return None;
@@ -347,7 +351,7 @@ pub fn find<'s, S: JobLookup>(
         }
         return look(Realm::Session).or_else(|| look(Realm::Job));
     }
-    if selector.app && key.text() == keys::LOCAL_SIZE.as_bytes() {
+    if is_size_on_node {
         return look(Realm::App).or_else(|| local_size(store, rank, selector, caller));
     }
     if selector.node || selector.nodeid.is_some() || selector.hostname.is_some() {

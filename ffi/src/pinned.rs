@@ -227,6 +227,7 @@ impl Pinned {
             // With its NUL, so that the empty string is not NULL.
             ValueRef::Str(text) => Cow::Borrowed(text.map(CStr::to_bytes_with_nul).unwrap_or_default()),
             ValueRef::Bytes { bytes, .. } | ValueRef::Packed { bytes, .. } => Cow::Borrowed(bytes),
+            ValueRef::Ranks(list) => Cow::Owned(list.text()?.into_bytes_with_nul()),
             ValueRef::Owned(value) => Cow::Owned(codec::pack_stored(value)?),
         };
         let mut copies = self.copies.lock();

@@ -15,6 +15,7 @@ use pmix_client::output::Format;
 use pmix_client::wire::{FlowControl, IoDelivery, Notification, TAG_FLOW_CONTROL, TAG_IOF, TAG_NOTIFY};
 use pmix_client::{Client, Event, Job};
 use pmix_dstore::codec::{Dialect, Module};
+use pmix_dstore::job::{Given, ProcTable};
 use pmix_dstore::model::{DataArray, DataType, Info, Nspace, Proc, Regattr, Result, Status, Value, keys};
 use pmix_dstore::room;
 
@@ -286,7 +287,20 @@ impl Server {
     /// Registers a job with all that is known of it; again with more, or `PMIX_REGISTER_NODATA`.
     ///
     /// With `done`: answers `SUCCESS` and calls it later. Without: `OPERATION_SUCCEEDED`.
-    pub fn register_nspace(&self, nspace: Nspace, nlocal: i32, mut infos: Vec<Info>, done: Option<OpDone>) -> Status {
+    pub fn register_nspace(&self, nspace: Nspace, nlocal: i32, infos: Vec<Info>, done: Option<OpDone>) -> Status {
+        self.register_nspace_with(nspace, nlocal, infos, ProcTable::default(), done)
+    }
+
+    /// As [`Server::register_nspace`], where what `infos` would say of processes was read already: `procs` comes before it, as
+    /// [`Given`] says.
+    pub fn register_nspace_with(
+        &self,
+        nspace: Nspace,
+        nlocal: i32,
+        mut infos: Vec<Info>,
+        procs: ProcTable,
+        done: Option<OpDone>,
+    ) -> Status {
         if nspace.is_empty() {
             // Everywhere else the empty name means the caller's own namespace.
             return Status::ERR_BAD_PARAM;
@@ -299,7 +313,7 @@ impl Server {
             Err(status) => return status,
         }
         // Reading a large job takes its time: not under the lock that the clients' requests need.
-        match JobPlan::read(&nspace, nlocal, &infos, known, &self.hostname) {
+        match JobPlan::read(&nspace, nlocal, Given { infos: &infos, procs }, known, &self.hostname) {
             Ok(plan) => self.operate(done, |engine| engine.register_nspace(plan)),
             Err(refused) => {
                 self.inner.log(&format!("job {nspace} is not registered: {refused}"));
@@ -310,7 +324,9 @@ impl Server {
 
     /// Forgets a job and all that belongs to it.
     pub fn deregister_nspace(&self, nspace: &Nspace, done: Option<OpDone>) -> Status {
-        self.operate(done, |engine| engine.deregister_nspace(nspace))
+        let status = self.operate(done, |engine| engine.deregister_nspace(nspace));
+        self.inner.feed(Engine::free_discarded);
+        status
     }
 
     /// Registers values that all jobs have.

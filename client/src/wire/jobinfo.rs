@@ -93,7 +93,7 @@ pub fn pack(packer: &mut Packer, job: &JobData, to: &Recipient<'_>, ranks: impl 
         row.clear();
         row.rank(rank);
         let empty = row.len();
-        qualified::spread(job.procs.row(rank)).try_for_each(|(key, value)| row.kval_if_known(key, value).map(drop))?;
+        qualified::spread_refs(job.procs.row(rank)).try_for_each(|(key, value)| row.kval_ref_if_known(key, value))?;
         if row.len() > empty {
             packer.kval_bytes(keys::PROC_BLOB, row.as_bytes())?;
         }
@@ -103,7 +103,7 @@ pub fn pack(packer: &mut Packer, job: &JobData, to: &Recipient<'_>, ranks: impl 
 
 /// Every rank of which the server has values, for [`encode`].
 pub fn all_ranks(job: &JobData) -> impl Iterator<Item = Rank> + use<> {
-    job.procs.ranks().into_iter()
+    job.procs.ranks()
 }
 
 /// The maps from which nodes and ranks were made are not sent: what they say is sent expanded. Nor are those of sessions and
@@ -360,7 +360,7 @@ impl Reader {
         }
         let value = match qualified::is_key(&key) {
             true if !qualified::is_one(&value) => return Ok(()),
-            true => qualified::merge(self.job.procs.get(rank, key.as_bytes()), &value)?,
+            true => qualified::merge(self.job.procs.get(rank, key.as_bytes()).and_then(ValueRef::owned), &value)?,
             false => value,
         };
         self.job.procs.set(rank, key, value)

@@ -452,7 +452,7 @@ fn job_data_comes_back() {
     // Only some ranks, one of them unknown.
     let bytes = jobinfo::encode(&job, &recipient(V41, V6), [Rank(1), Rank(9)].into_iter()).unwrap();
     let read = jobinfo::decode(V41, &bytes).unwrap();
-    assert_eq!(read.procs.get(Rank(1), keys::GLOBAL_RANK.as_bytes()), Some(&Value::Uint32(1)));
+    assert_eq!(read.procs.get(Rank(1), keys::GLOBAL_RANK.as_bytes()), Some((&Value::Uint32(1)).into()));
     assert_eq!(read.procs.get(Rank(0), keys::GLOBAL_RANK.as_bytes()), None);
 }
 
@@ -529,8 +529,8 @@ fn every_form_of_job_info_is_read() {
     assert_eq!(names, [(b"left".as_slice(), Some(4)), (b"right", None)]);
     assert!(job.nodes[0].values.contains_key(b"n".as_slice()), "found again by its number");
     assert_eq!(job.nodes[0].values.get(keys::LOCAL_PEERS.as_bytes()), Some(&Value::string("0,2")));
-    assert_eq!(job.procs.get(Rank(2), keys::HOSTNAME.as_bytes()), Some(&Value::string("left")));
-    assert_eq!(job.procs.get(Rank(1), b"p"), Some(&Value::Bool(true)));
+    assert_eq!(job.procs.get(Rank(2), keys::HOSTNAME.as_bytes()), Some((&Value::string("left")).into()));
+    assert_eq!(job.procs.get(Rank(1), b"p"), Some((&Value::Bool(true)).into()));
 }
 
 #[test]

@@ -320,6 +320,17 @@ impl Packer {
         }
     }
 
+    /// As [`Packer::kval_if_known`], of a value as it lies in a store.
+    ///
+    /// # Errors
+    /// As [`Packer::kval_if_known`].
+    pub fn kval_ref_if_known(&mut self, key: &Key, value: ValueRef<'_>) -> Result<()> {
+        match self.kval_ref(key.as_bytes(), value) {
+            Err(Status::ERR_UNKNOWN_DATA_TYPE | Status::ERR_UNPACK_FAILURE) => Ok(()),
+            other => other,
+        }
+    }
+
     /// A key with a value as it lies in a store.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use super::register::{Refused, Result};
 use super::{JobData, Maps, Values, peers_of};
-use crate::model::{Info, Key, Value, keys};
+use crate::model::{Info, Key, Value, ValueRef, keys};
 
 /// Keys of a process that say where it runs.
 pub(super) const PLACES: [&str; 4] = [keys::HOSTNAME, keys::NODEID, keys::LOCAL_RANK, keys::NODE_RANK];
@@ -43,36 +43,69 @@ const NUMBERS: [&str; 17] = [
 ];
 
 /// Texts that the library reads itself.
-const TEXTS: [&str; 4] = [keys::HOSTNAME, keys::HOSTNAME_ALIASES, keys::LOCAL_PEERS, keys::NODE_LIST];
+const TEXTS: [&str; 3] = [keys::HOSTNAME, keys::HOSTNAME_ALIASES, keys::NODE_LIST];
 
 /// Whether values under this key are arrays of infos about something.
 pub(super) fn is_array(key: &Key) -> bool {
     ARRAYS.iter().any(|array| key.is(array))
 }
 
+/// Whether values under this key say where a process runs.
+pub(super) fn is_place(key: &Key) -> bool {
+    PLACES.iter().any(|place| key.is(place))
+}
+
+/// What values under a key must be.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Form {
+    Array,
+    Number,
+    Text,
+    /// A list of ranks.
+    Peers,
+    Any,
+}
+
+impl Form {
+    pub fn of(key: &Key) -> Form {
+        let is_one_of = |keys: &[&str]| keys.iter().any(|name| key.is(name));
+        match () {
+            () if is_array(key) => Form::Array,
+            () if is_one_of(&NUMBERS) => Form::Number,
+            () if key.is(keys::LOCAL_PEERS) => Form::Peers,
+            () if is_one_of(&TEXTS) => Form::Text,
+            () => Form::Any,
+        }
+    }
+
+    /// Whether a number or a text, or a value that is neither, is sure to have it.
+    #[inline]
+    pub fn fits(self, plain: Option<ValueRef<'_>>) -> bool {
+        match self {
+            Form::Number => plain.is_some_and(|value| value.as_u32().is_some()),
+            Form::Text => matches!(plain, Some(ValueRef::Str(_))),
+            Form::Array | Form::Peers => false,
+            Form::Any => true,
+        }
+    }
+}
+
 /// The type of a value.
 pub(super) fn form(info: &Info) -> Result<()> {
-    let is_one_of = |keys: &[&str]| keys.iter().any(|key| info.key.is(key));
     let of = |what: &str| Err(Refused::new(info.key.clone(), format!("{} is no {what}", info.value.data_type())));
-    if is_one_of(&ARRAYS) {
-        return match &info.value {
-            Value::DataArray(array) if array.items.is_empty() => {
-                Err(Refused::new(info.key.clone(), "the array is empty"))
-            }
-            Value::DataArray(array) if array.items.iter().all(|item| matches!(item, Value::Info(_))) => Ok(()),
-            _ => of("array of infos"),
-        };
+    match (Form::of(&info.key), &info.value) {
+        (Form::Array, Value::DataArray(array)) if array.items.is_empty() => {
+            Err(Refused::new(info.key.clone(), "the array is empty"))
+        }
+        (Form::Array, Value::DataArray(array)) if array.items.iter().all(|item| matches!(item, Value::Info(_))) => {
+            Ok(())
+        }
+        (Form::Array, _) => of("array of infos"),
+        (Form::Number, value) if value.as_u32().is_none() => of("number for it"),
+        (Form::Text | Form::Peers, value) if !matches!(value, Value::String(_)) => of("text"),
+        (Form::Peers, value) if peers_of(value).is_none() => Err(Refused::new(info.key.clone(), "no list of ranks")),
+        _ => Ok(()),
     }
-    if is_one_of(&NUMBERS) && info.value.as_u32().is_none() {
-        return of("number for it");
-    }
-    if is_one_of(&TEXTS) && !matches!(info.value, Value::String(_)) {
-        return of("text");
-    }
-    if info.key.is(keys::LOCAL_PEERS) && peers_of(&info.value).is_none() {
-        return Err(Refused::new(info.key.clone(), "no list of ranks"));
-    }
-    Ok(())
 }
 
 /// The bytes of a map.
@@ -98,6 +131,9 @@ pub(super) fn maps(maps: &Maps) -> Result<()> {
         // The process map speaks of the nodes of the node map, which may have come with an earlier registration.
         let why = format!("ranks on {} nodes, but {} has {}", procs.len(), keys::NODE_MAP, names.len());
         return Err(Refused::new(keys::PROC_MAP, why));
+    }
+    if procs.iter().flatten().is_sorted_by(|a, b| a < b) {
+        return Ok(());
     }
     let mut ranks: Vec<u32> = procs.iter().flatten().copied().collect();
     ranks.sort_unstable();
@@ -141,23 +177,17 @@ pub(super) fn sizes(job: &JobData, is_map_new: bool) -> Result<()> {
         return Err(Refused::new(keys::APP_SIZE, why));
     }
     for (row, node) in job.nodes.iter().enumerate() {
-        let mapped = job.maps.procs.as_ref().filter(|_| row < names.len()).map(|procs| {
-            let mut ranks = procs.get(row).cloned().unwrap_or_default();
-            ranks.sort_unstable();
-            ranks
-        });
-        let said = node.values.get(keys::LOCAL_PEERS.as_bytes()).and_then(peers_of).map(|mut ranks| {
-            ranks.sort_unstable();
-            ranks
-        });
+        let mapped = job.maps.procs.as_ref().filter(|_| row < names.len());
+        let mapped = mapped.map(|procs| procs.get(row).map_or(&[][..], Vec::as_slice));
+        let said = node.values.get(keys::LOCAL_PEERS.as_bytes()).and_then(peers_of);
         let name = String::from_utf8_lossy(&node.hostname);
-        if let (Some(said), Some(mapped)) = (&said, &mapped)
-            && said != mapped
+        if let (Some(said), Some(mapped)) = (&said, mapped)
+            && sorted(said) != sorted(mapped)
         {
             let why = format!("other ranks for node {name} than {} has", keys::PROC_MAP);
             return Err(Refused::new(keys::LOCAL_PEERS, why));
         }
-        let count = said.or(mapped).map(|ranks| ranks.len());
+        let count = said.as_deref().or(mapped).map(<[u32]>::len);
         if let (Some(size), Some(count)) = (number(&node.values, keys::LOCAL_SIZE), count)
             && size as usize != count
         {
@@ -165,4 +195,10 @@ pub(super) fn sizes(job: &JobData, is_map_new: bool) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn sorted(ranks: &[u32]) -> Vec<u32> {
+    let mut ranks = ranks.to_vec();
+    ranks.sort_unstable();
+    ranks
 }

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::register::{Refused, Result};
-use super::{JobData, Node, Values, peers_of};
-use crate::model::{Key, Rank, Value, keys};
-use crate::room;
+use super::{Column, JobData, Node, Values, peers_of};
+use crate::model::{DataType, Key, Rank, Value, ValueRef, keys};
+use crate::{maps, room};
 
 /// What belongs to an application and may be said of the job where that is its only one.
 const OF_APPS: [&str; 7] = [
@@ -23,6 +23,49 @@ const OF_APPS: [&str; 7] = [
 
 /// The row of a rank that runs nowhere.
 const NOWHERE: u32 = u32::MAX;
+
+/// Who runs where.
+struct Placed {
+    /// The row of each rank's node.
+    row_of: Vec<u32>,
+    /// The ranks that run somewhere, node after node.
+    ranks: Vec<u32>,
+    /// Where those of each node begin, and the end of all.
+    starts: Vec<usize>,
+}
+
+impl Placed {
+    fn new(row_of: Vec<u32>, nodes: usize) -> Result<Placed> {
+        let somewhere = || (0..).zip(&row_of).filter(|(_, row)| **row != NOWHERE);
+        let mut starts = room::filled(0, nodes + 1)?;
+        somewhere().for_each(|(_, row)| starts[*row as usize + 1] += 1);
+        for row in 0..nodes {
+            starts[row + 1] += starts[row];
+        }
+        let mut ranks = room::filled(0, starts[nodes])?;
+        let mut next = room::collect(starts.iter().copied())?;
+        for (rank, row) in somewhere() {
+            let at = &mut next[*row as usize];
+            ranks[*at] = rank;
+            *at += 1;
+        }
+        Ok(Placed { row_of, ranks, starts })
+    }
+
+    /// The ranks on a node.
+    fn on(&self, row: usize) -> &[u32] {
+        &self.ranks[self.starts[row]..self.starts[row + 1]]
+    }
+
+    fn on_mut(&mut self, row: usize) -> &mut [u32] {
+        &mut self.ranks[self.starts[row]..self.starts[row + 1]]
+    }
+}
+
+/// A number as a value of a type.
+fn number(ty: DataType, number: u32) -> ValueRef<'static> {
+    ValueRef::Scalar { ty, bits: number.into() }
+}
 
 impl Node {
     /// Fills in a value that the host did not give.
@@ -48,7 +91,7 @@ fn forget(values: &mut Values, derived: &mut Vec<&'static str>) {
 
 impl JobData {
     /// Takes out all that was derived; what the host gave stays.
-    pub(super) fn forget_derived(&mut self) {
+    pub(super) fn forget_derived(&mut self) -> Result<()> {
         self.forget_taken();
         forget(&mut self.job, &mut self.derived.job);
         for (appnum, keys) in &mut self.derived.apps {
@@ -69,7 +112,7 @@ impl JobData {
             forget(&mut node.values, &mut node.derived);
         }
         self.nodes.retain(|node| node.is_given);
-        self.procs.forget_derived();
+        Ok(self.procs.forget_derived()?)
     }
 
     /// Fills in all that follows from what is there.
@@ -77,40 +120,39 @@ impl JobData {
         // The node of each rank, and the ranks of each node, as numbers and as text.
         room::expect(self.procs.rows() as usize * 64)?;
         let row_of = self.place()?;
-        let mut ranks_of: Vec<Vec<u32>> = vec![Vec::new(); self.nodes.len()];
-        for (rank, row) in (0..).zip(&row_of).filter(|(_, row)| **row != NOWHERE) {
-            ranks_of[*row as usize].push(rank);
-        }
-        self.keep_order(&mut ranks_of);
-        self.number_nodes(&ranks_of);
+        let mut placed = Placed::new(row_of, self.nodes.len())?;
+        self.keep_order(&mut placed);
+        self.number_nodes(&placed);
         let is_mapped = self.maps.procs.is_some();
-        for (node, ranks) in self.nodes.iter_mut().zip(&ranks_of).filter(|(_, ranks)| is_mapped || !ranks.is_empty()) {
+        for (row, node) in self.nodes.iter_mut().enumerate() {
+            let ranks = placed.on(row);
+            if !is_mapped && ranks.is_empty() {
+                continue;
+            }
             node.derive(keys::LOCAL_SIZE, || Value::Uint32(ranks.len() as u32));
             // Open MPI 4.1 takes a list of no ranks for one of some, and crashes: a size of 0 has to do.
             if !ranks.is_empty() {
-                let list = || ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-                node.derive(keys::LOCAL_PEERS, || Value::string(list()));
+                node.derive(keys::LOCAL_PEERS, || Value::string(maps::write_ranks(ranks)));
             }
             if let Some(first) = ranks.iter().min() {
                 node.derive(keys::LOCALLDR, || Value::Rank(Rank(*first)));
             }
         }
-        self.derive_places(&row_of, &ranks_of)?;
-        self.derive_job(ranks_of.iter().map(Vec::len).sum());
+        self.derive_places(&placed)?;
+        self.derive_job(placed.ranks.len());
         self.derive_apps()
     }
 
     /// On which node each rank runs: as it says itself, else as the process map says, else as its node says.
     fn place(&mut self) -> Result<Vec<u32>> {
         let mapped = self.maps.procs.iter().flatten().enumerate();
-        let mut highest = mapped.clone().flat_map(|(_, ranks)| ranks).max().map_or(0, |rank| rank + 1);
         let listed: Vec<(usize, Vec<u32>)> = (0..self.nodes.len())
             .filter_map(|row| Some((row, peers_of(self.nodes[row].values.get(keys::LOCAL_PEERS.as_bytes())?)?)))
             .collect();
-        highest = highest.max(self.procs.rows());
-        highest = highest.max(listed.iter().flat_map(|(_, ranks)| ranks).max().map_or(0, |rank| rank + 1));
-        let mut row_of = room::filled(NOWHERE, highest as usize)?;
-        for (row, ranks) in listed.iter().map(|(row, ranks)| (*row, ranks)).chain(mapped) {
+        let all = || listed.iter().map(|(row, ranks)| (*row, ranks)).chain(mapped.clone());
+        let highest = all().filter_map(|(_, ranks)| ranks.iter().max()).max().map_or(0, |rank| rank + 1);
+        let mut row_of = room::filled(NOWHERE, highest.max(self.procs.rows()) as usize)?;
+        for (row, ranks) in all() {
             ranks.iter().for_each(|rank| row_of[*rank as usize] = row as u32);
         }
         self.place_by_own_word(&mut row_of)?;
@@ -119,9 +161,14 @@ impl JobData {
 
     /// Places the ranks that say themselves where they run, and makes the nodes of which nobody else speaks.
     fn place_by_own_word(&mut self, row_of: &mut [u32]) -> Result<()> {
+        let JobData { procs, nodes, .. } = self;
+        let (names, ids) = (procs.column(keys::HOSTNAME), procs.column(keys::NODEID));
+        if names.is_none() && ids.is_none() {
+            return Ok(());
+        }
         let mut by_name: HashMap<Vec<u8>, u32> = HashMap::new();
         let mut by_id: HashMap<u32, u32> = HashMap::new();
-        for (row, node) in (0..).zip(&self.nodes) {
+        for (row, node) in (0..).zip(&*nodes) {
             for name in node.aliases.iter().chain([&node.hostname]).filter(|name| !name.is_empty()) {
                 by_name.entry(name.clone()).or_insert(row);
             }
@@ -129,14 +176,25 @@ impl JobData {
                 by_id.entry(nodeid).or_insert(row);
             }
         }
-        for rank in 0..self.procs.rows() {
-            let name = self.procs.get(Rank(rank), keys::HOSTNAME.as_bytes()).and_then(Value::as_text);
-            let nodeid = self.procs.get(Rank(rank), keys::NODEID.as_bytes()).and_then(Value::as_u32);
+        // Many ranks have one name: it is looked up once.
+        let mut row_of_text = room::filled(NOWHERE, names.map_or(0, Column::text_count))?;
+        for rank in 0..procs.rows() {
+            let text = names.and_then(|names| names.text_number(rank)).map(|number| number as usize);
             let placed = row_of[rank as usize];
+            let known = text.map_or(NOWHERE, |text| row_of_text[text]);
+            if known != NOWHERE && (placed == NOWHERE || placed == known) {
+                row_of[rank as usize] = known;
+                continue;
+            }
+            let name = names.and_then(|names| names.get(rank)?.as_text());
+            let nodeid = ids.and_then(|ids| ids.get(rank)?.as_u32());
             let row = match (name, nodeid) {
                 (None, None) => continue,
                 (Some(name), nodeid) => match by_name.get(name) {
-                    Some(row) if placed == NOWHERE || placed == *row => *row,
+                    Some(row) if placed == NOWHERE || placed == *row => {
+                        text.into_iter().for_each(|text| row_of_text[text] = *row);
+                        *row
+                    }
                     Some(_) => {
                         let why =
                             format!("rank {rank} is on another node for {} or {}", keys::PROC_MAP, keys::LOCAL_PEERS);
@@ -145,10 +203,10 @@ impl JobData {
                     // A name that the maps do not have is another one of the same node.
                     None if placed != NOWHERE => placed,
                     None => {
-                        let row = self.nodes.len() as u32;
+                        let row = nodes.len() as u32;
                         let mut node = Node { hostname: name.to_vec(), ..Node::default() };
                         node.derive(keys::HOSTNAME, || Value::string(name));
-                        self.nodes.push(node);
+                        nodes.push(node);
                         by_name.insert(name.to_vec(), row);
                         if let Some(nodeid) = nodeid {
                             by_id.entry(nodeid).or_insert(row);
@@ -160,8 +218,8 @@ impl JobData {
                 (None, Some(nodeid)) => *by_id.entry(nodeid).or_insert_with(|| {
                     let mut node = Node { nodeid: Some(nodeid), ..Node::default() };
                     node.derive(keys::NODEID, || Value::Uint32(nodeid));
-                    self.nodes.push(node);
-                    self.nodes.len() as u32 - 1
+                    nodes.push(node);
+                    nodes.len() as u32 - 1
                 }),
             };
             row_of[rank as usize] = row;
@@ -170,27 +228,29 @@ impl JobData {
     }
 
     /// The ranks of a node in the order in which a list or a map names them: the local ranks go by it.
-    fn keep_order(&self, ranks_of: &mut [Vec<u32>]) {
-        for (row, ranks) in ranks_of.iter_mut().enumerate() {
+    fn keep_order(&self, placed: &mut Placed) {
+        for row in 0..self.nodes.len() {
             let listed = self.nodes[row].values.get(keys::LOCAL_PEERS.as_bytes()).and_then(peers_of);
-            let mapped = || self.maps.procs.as_ref().and_then(|procs| procs.get(row)).cloned();
-            let Some(order) = listed.or_else(mapped).filter(|order| !order.is_sorted()) else { continue };
+            let mapped = || self.maps.procs.as_ref().and_then(|procs| procs.get(row));
+            let Some(order) = listed.as_ref().or_else(mapped).filter(|order| !order.is_sorted()) else { continue };
+            let ranks = placed.on_mut(row);
             let here: HashSet<u32> = ranks.iter().copied().collect();
             let named: HashSet<u32> = order.iter().copied().collect();
             let rest = ranks.iter().copied().filter(|rank| !named.contains(rank));
-            *ranks = order.iter().copied().filter(|rank| here.contains(rank)).chain(rest).collect();
+            let ordered: Vec<u32> = order.iter().copied().filter(|rank| here.contains(rank)).chain(rest).collect();
+            ranks.copy_from_slice(&ordered);
         }
     }
 
     /// Gives each node the number that the host gave it, or its ranks, or else that of its row.
-    fn number_nodes(&mut self, ranks_of: &[Vec<u32>]) {
+    fn number_nodes(&mut self, placed: &Placed) {
         let mut taken: HashSet<u32> = self.nodes.iter().filter_map(|node| node.nodeid).collect();
         let mut next = 0;
-        for (row, ranks) in ranks_of.iter().enumerate() {
+        for row in 0..self.nodes.len() {
             if self.nodes[row].nodeid.is_none() {
-                let said = ranks.first().and_then(|rank| self.procs.get(Rank(*rank), keys::NODEID.as_bytes()));
-                let said = said.and_then(Value::as_u32).filter(|id| !taken.contains(id));
-                let nodeid = said.unwrap_or_else(|| {
+                let first = placed.on(row).first();
+                let said = first.and_then(|rank| self.procs.get(Rank(*rank), keys::NODEID.as_bytes())?.as_u32());
+                let nodeid = said.filter(|id| !taken.contains(id)).unwrap_or_else(|| {
                     let own = row as u32;
                     if !taken.contains(&own) {
                         return own;
@@ -207,24 +267,28 @@ impl JobData {
         }
     }
 
-    fn derive_places(&mut self, row_of: &[u32], ranks_of: &[Vec<u32>]) -> Result<()> {
-        let mut local_rank_of = room::filled(0u16, row_of.len())?;
-        for ranks in ranks_of {
-            for (local_rank, rank) in ranks.iter().enumerate() {
+    /// What follows for each rank from where it runs.
+    fn derive_places(&mut self, placed: &Placed) -> Result<()> {
+        let rows = placed.row_of.len() as u32;
+        let nodes = || (0..).map(Rank).zip(&placed.row_of).filter(|(_, row)| **row != NOWHERE);
+        let names = room::collect(self.nodes.iter().map(|node| Value::string(&node.hostname)))?;
+        let named = nodes().filter(|(_, row)| !self.nodes[**row as usize].hostname.is_empty());
+        self.procs.derive(keys::HOSTNAME, rows, named.map(|(rank, row)| (rank, (&names[*row as usize]).into())))?;
+        let nodeid = |row: &u32| self.nodes[*row as usize].nodeid;
+        let numbered = nodes().filter_map(|(rank, row)| Some((rank, number(DataType::UINT32, nodeid(row)?))));
+        self.procs.derive(keys::NODEID, rows, numbered)?;
+        if [keys::LOCAL_RANK, keys::NODE_RANK].iter().all(|key| self.procs.is_whole(key, rows)) {
+            return Ok(());
+        }
+        let mut local_rank_of = room::filled(0u16, placed.row_of.len())?;
+        for row in 0..self.nodes.len() {
+            for (local_rank, rank) in placed.on(row).iter().enumerate() {
                 local_rank_of[*rank as usize] = u16::try_from(local_rank).unwrap_or(u16::MAX);
             }
         }
-        for (rank, row) in (0..).map(Rank).zip(row_of).filter(|(_, row)| **row != NOWHERE) {
-            let node = &self.nodes[*row as usize];
-            let local_rank = Value::Uint16(local_rank_of[rank.0 as usize]);
-            if !node.hostname.is_empty() {
-                self.procs.derive(rank, keys::HOSTNAME, || Value::string(&node.hostname))?;
-            }
-            if let Some(nodeid) = node.nodeid {
-                self.procs.derive(rank, keys::NODEID, || Value::Uint32(nodeid))?;
-            }
-            self.procs.derive(rank, keys::LOCAL_RANK, || local_rank.clone())?;
-            self.procs.derive(rank, keys::NODE_RANK, || local_rank)?;
+        for key in [keys::LOCAL_RANK, keys::NODE_RANK] {
+            let local = |rank: Rank| number(DataType::UINT16, local_rank_of[rank.0 as usize].into());
+            self.procs.derive(key, rows, nodes().map(|(rank, _)| (rank, local(rank))))?;
         }
         Ok(())
     }
@@ -252,23 +316,28 @@ impl JobData {
             1 => self.apps.keys().next().copied(),
             _ => None,
         };
+        let (rows, ranks) = (self.procs.rows(), self.procs.ranks());
+        let rank_of = |rank: Rank| number(DataType::PROC_RANK, rank.0);
+        self.procs.derive(keys::RANK, rows, ranks.clone().map(|rank| (rank, rank_of(rank))))?;
+        let global = |rank: Rank| rank_of(Rank(rank.0.saturating_add(offset)));
+        self.procs.derive(keys::GLOBAL_RANK, rows, ranks.clone().map(|rank| (rank, global(rank))))?;
+        if let Some(appnum) = only {
+            let of_only = ranks.clone().map(|rank| (rank, number(DataType::UINT32, appnum)));
+            self.procs.derive(keys::APPNUM, rows, of_only)?;
+        }
+        // How many ranks each application has, and the first of them.
         let mut apps: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
-        for rank in (0..self.procs.rows()).map(Rank) {
-            if self.procs.row(rank).next().is_none() {
-                continue;
-            }
-            self.procs.derive(rank, keys::RANK, || Value::Rank(rank))?;
-            self.procs.derive(rank, keys::GLOBAL_RANK, || Value::Rank(Rank(rank.0.saturating_add(offset))))?;
-            if let Some(appnum) = only {
-                self.procs.derive(rank, keys::APPNUM, || Value::Uint32(appnum))?;
-            }
-            if let Some(appnum) = self.procs.get(rank, keys::APPNUM.as_bytes()).and_then(Value::as_u32) {
-                let (count, _) = apps.entry(appnum).and_modify(|(count, _)| *count += 1).or_insert((0, rank.0));
-                let app_rank = *count;
-                self.procs.derive(rank, keys::APP_RANK, || Value::Rank(Rank(app_rank)))?;
+        let mut app_ranks: Vec<(Rank, u32)> = Vec::new();
+        if let Some(appnums) = self.procs.column(keys::APPNUM) {
+            for (rank, appnum) in appnums.iter().filter_map(|(rank, appnum)| Some((rank, appnum.as_u32()?))) {
+                let (count, _) = apps.entry(appnum).or_insert((0, rank.0));
+                room::push(&mut app_ranks, (rank, *count))?;
+                *count += 1;
             }
         }
-        for (appnum, (last, leader)) in apps {
+        let app_ranks = app_ranks.iter().map(|(rank, app_rank)| (*rank, rank_of(Rank(*app_rank))));
+        self.procs.derive(keys::APP_RANK, rows, app_ranks)?;
+        for (appnum, (size, leader)) in apps {
             let (values, derived) =
                 (self.apps.entry(appnum).or_default(), self.derived.apps.entry(appnum).or_default());
             derive(values, derived, keys::APPNUM, || Value::Uint32(appnum));
@@ -277,7 +346,7 @@ impl JobData {
                     derive(values, derived, key, || value.clone());
                 }
             }
-            derive(values, derived, keys::APP_SIZE, || Value::Uint32(last + 1));
+            derive(values, derived, keys::APP_SIZE, || Value::Uint32(size));
             derive(values, derived, keys::APPLDR, || Value::Rank(Rank(leader)));
         }
         let count = self.apps.len() as u32;

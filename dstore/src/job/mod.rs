@@ -3,6 +3,7 @@
 //! The server fills it from `PMIx_server_register_nspace` and builds the job segment from it; a client without
 //! shared memory fills it from the server's job-info reply. Both are read by the same [`rules`](crate::rules).
 
+mod arrays;
 mod check;
 mod derive;
 mod procs;
@@ -17,8 +18,11 @@ use crate::maps;
 use crate::model::{Key, KeyRef, Nspace, Rank, Value, ValueRef};
 use crate::rules::{JobLookup, Realm, RealmMask};
 
+pub use arrays::{LentInfos, ProcArrays};
 pub use procs::{Column, ProcTable};
-pub use register::Refused;
+#[cfg(feature = "builder")]
+pub(crate) use procs::{Formula, Whole};
+pub use register::{Given, Refused};
 pub use sessions::Taken;
 
 /// Values of one realm instance by key, in a stable order.
@@ -99,7 +103,7 @@ impl JobData {
     }
 
     /// All values of one instance of a realm; `row` as [`JobLookup::value`] has it.
-    pub fn values(&self, realm: Realm, row: u32) -> Vec<(&Key, &Value)> {
+    pub fn values(&self, realm: Realm, row: u32) -> Vec<(&Key, ValueRef<'_>)> {
         let values = match realm {
             Realm::Session => Some(&self.session),
             Realm::Job => Some(&self.job),
@@ -107,7 +111,7 @@ impl JobData {
             Realm::Node => self.nodes.get(row as usize).map(|node| &node.values),
             Realm::Proc => return self.procs.row(Rank(row)).collect(),
         };
-        values.into_iter().flatten().collect()
+        values.into_iter().flatten().map(|(key, value)| (key, value.into())).collect()
     }
 
     /// Number of processes: `PMIX_JOB_SIZE` where known, otherwise as many as have a value.
@@ -136,11 +140,11 @@ impl JobLookup for JobData {
     fn value(&self, realm: Realm, row: u32, key: KeyRef<'_>) -> Option<ValueRef<'_>> {
         let text = key.text();
         let value = match realm {
+            Realm::Proc => return self.procs.get(Rank(row), text),
             Realm::Session => self.session.get(text),
             Realm::Job => self.job.get(text),
             Realm::App => self.apps.get(&row)?.get(text),
             Realm::Node => self.nodes.get(row as usize)?.values.get(text),
-            Realm::Proc => self.procs.get(Rank(row), text),
         };
         value.map(ValueRef::from)
     }

@@ -8,9 +8,9 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use super::{JobData, Maps, Node, Values, check};
+use super::{JobData, Maps, Node, ProcTable, Values, check};
 use crate::maps;
-use crate::model::{Info, Key, KeyRef, Nspace, Rank, Status, Value, keys};
+use crate::model::{Info, Key, KeyRef, Nspace, Rank, Status, Value, ValueRef, keys};
 use crate::qualified;
 use crate::rules::{Realm, class_of};
 
@@ -57,8 +57,24 @@ impl From<Refused> for Status {
 
 pub(super) type Result<T> = std::result::Result<T, Refused>;
 
+/// What a host registered.
+#[derive(Clone)]
+pub struct Given<'a> {
+    /// The infos of `PMIx_server_register_nspace`.
+    pub infos: &'a [Info],
+    /// What arrays say of processes that came before these infos, or between them, where none of the infos before them is about
+    /// processes ([`ProcArrays`](super::ProcArrays)).
+    pub procs: ProcTable,
+}
+
+impl<'a, T: AsRef<[Info]> + ?Sized> From<&'a T> for Given<'a> {
+    fn from(infos: &'a T) -> Given<'a> {
+        Given { infos: infos.as_ref(), procs: ProcTable::default() }
+    }
+}
+
 impl JobData {
-    /// Takes in what a host registered: `infos` of `PMIx_server_register_nspace`, on the node named `hostname`.
+    /// Takes in what a host registered, on the node named `hostname`.
     ///
     /// Called again for a namespace, it adds and replaces, and derives anew what follows from other data. Another process
     /// map makes void all that was said before of who runs where.
@@ -66,13 +82,15 @@ impl JobData {
     /// # Errors
     /// `BAD_PARAM` for what contradicts itself or has a wrong type or form; `NOMEM`. The data are then good for nothing: who
     /// wants to go on with what was registered before registers in a copy.
-    pub fn register(&mut self, infos: &[Info], hostname: &[u8]) -> Result<()> {
-        self.forget_derived();
-        let mut reader = Reader::new(self, hostname);
+    pub fn register<'a>(&mut self, given: impl Into<Given<'a>>, hostname: &[u8]) -> Result<()> {
+        let Given { infos, procs } = given.into();
+        self.forget_derived()?;
+        let mut reader = Reader::new(self, hostname, procs);
         reader.session = reader.own_session(infos);
         reader.find_maps(infos.iter(), true, 0)?;
         reader.forget_places();
         infos.iter().try_for_each(|info| reader.take(info, Place::Loose))?;
+        reader.take_procs()?;
         reader.bring_together()?;
         self.derive()
     }
@@ -104,12 +122,12 @@ struct Reader<'a> {
     session: Option<u32>,
     /// The application whose array is being read.
     app: Option<u32>,
-    /// What this registration has said of ranks, where it was said by arrays.
-    said: super::ProcTable,
+    /// What this registration has said of ranks.
+    said: ProcTable,
 }
 
 impl<'a> Reader<'a> {
-    fn new(job: &'a mut JobData, hostname: &'a [u8]) -> Reader<'a> {
+    fn new(job: &'a mut JobData, hostname: &'a [u8], said: ProcTable) -> Reader<'a> {
         let mut reader = Reader {
             job,
             hostname,
@@ -119,7 +137,7 @@ impl<'a> Reader<'a> {
             rows_by_id: HashMap::new(),
             session: None,
             app: None,
-            said: super::ProcTable::default(),
+            said,
         };
         for row in 0..reader.job.nodes.len() {
             reader.index(row);
@@ -270,7 +288,7 @@ impl<'a> Reader<'a> {
         let Some(rank) = rank else {
             return Err(Refused::new(keys::PROC_INFO_ARRAY, format!("no {} says which process it is", keys::RANK)));
         };
-        if rank.0 > super::ProcTable::RANK_MAX {
+        if rank.0 > ProcTable::RANK_MAX {
             return Err(Refused::new(keys::RANK, format!("{rank} is no rank of a process")));
         }
         if let (Some(appnum), None) = (self.app, find(array, keys::APPNUM)) {
@@ -280,17 +298,19 @@ impl<'a> Reader<'a> {
     }
 
     fn set_proc_value(&mut self, rank: Rank, info: &Info) -> Result<()> {
-        if let Some(said) = self.said.get(rank, info.key.as_bytes())
-            && *said != info.value
-        {
+        let key = info.key.as_bytes();
+        let said = self.said.get(rank, key);
+        if check::is_place(&info.key) && said.is_some_and(|said| said != ValueRef::from(&info.value)) {
             return Err(Refused::new(info.key.clone(), format!("rank {rank} has two values")));
         }
-        // Only what decides where a rank runs is worth the room.
-        if check::PLACES.iter().any(|key| info.key.is(key)) {
-            self.said.set(rank, info.key.clone(), info.value.copy()?)?;
-        }
-        let value = beside(self.job.procs.get(rank, info.key.as_bytes()), info)?;
-        Ok(self.job.procs.set(rank, info.key.clone(), value)?)
+        let old = said.or_else(|| self.job.procs.get(rank, key));
+        let value = beside(old.and_then(ValueRef::owned), info)?;
+        Ok(self.said.set(rank, info.key.clone(), value)?)
+    }
+
+    /// Adds what was said of ranks to what is known of them.
+    fn take_procs(&mut self) -> Result<()> {
+        Ok(self.job.procs.merge(std::mem::take(&mut self.said))?)
     }
 
     /// Notes the names and the number of a node.

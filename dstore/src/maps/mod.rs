@@ -22,8 +22,10 @@ mod nodes;
 mod ranks;
 
 use std::borrow::Cow;
+use std::ffi::{CStr, CString};
 
 use crate::model::{Result, Status};
+use crate::room;
 
 pub use nodes::{NODE_BYTES_MAX, NODE_COUNT_MAX};
 pub use ranks::RANK_COUNT_MAX;
@@ -89,6 +91,54 @@ pub(crate) fn parse_ranks(list: &[u8]) -> Result<Vec<u32>> {
     ranks::parse_node(&text, &mut 0)
 }
 
+/// A list of ranks, each for itself, comma between them.
+pub(crate) fn write_ranks(ranks: &[u32]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(8 * ranks.len());
+    ranks::write_node(&mut text, ranks.iter().copied());
+    text
+}
+
+/// A text of ranks that follow each other, made when it is asked for: of a large job such texts are most of what there would be to
+/// store.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RankList<'a> {
+    /// What stands before the ranks.
+    pub prefix: &'a CStr,
+    /// The first rank.
+    pub first: u32,
+    /// One more than the last one.
+    pub end: u32,
+    /// Ranks of a node: `;` stands between nodes, `,` between ranks.
+    pub per_node: u32,
+}
+
+impl RankList<'_> {
+    /// The text.
+    ///
+    /// # Errors
+    /// `NOMEM`; `BAD_PARAM` for nodes without ranks.
+    pub fn text(&self) -> Result<CString> {
+        let RankList { prefix, first, end, per_node } = *self;
+        if per_node == 0 {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        let mut text = room::vec(self.len_max() + 1)?;
+        text.extend_from_slice(prefix.to_bytes());
+        for node in (first..end).step_by(per_node as usize) {
+            text.extend((node > first).then_some(b';'));
+            ranks::write_node(&mut text, node..end.min(node.saturating_add(per_node)));
+        }
+        text.push(0);
+        CString::from_vec_with_nul(text).map_err(|_| Status::ERR_BAD_PARAM)
+    }
+
+    /// So many bytes it has at most.
+    pub fn len_max(&self) -> usize {
+        let digits = self.end.max(1).ilog10() as usize + 1;
+        self.prefix.count_bytes() + self.end.saturating_sub(self.first) as usize * (digits + 1)
+    }
+}
+
 /// A map without its envelope.
 enum Form<'a> {
     /// What stood between `pmix[` and its final `]`.
@@ -129,8 +179,7 @@ fn open(text: &[u8]) -> Result<Form<'_>> {
 }
 
 fn until_nul(text: &[u8]) -> &[u8] {
-    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
-    &text[..end]
+    CStr::from_bytes_until_nul(text).map_or(text, CStr::to_bytes)
 }
 
 /// A decimal number of at most 18 digits.

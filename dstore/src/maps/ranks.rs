@@ -1,6 +1,5 @@
 //! The ranks of a process map.
 
-use super::range;
 use crate::job::ProcTable;
 use crate::model::{Result, Status};
 use crate::room;
@@ -25,12 +24,17 @@ pub(super) fn write(nodes: &[Vec<u32>]) -> Result<Vec<u8>> {
     room::reserve(&mut text, len)?;
     for (node, ranks) in nodes.iter().enumerate() {
         text.extend((node > 0).then_some(b';'));
-        for (turn, rank) in ranks.iter().enumerate() {
-            text.extend((turn > 0).then_some(b','));
-            write_number(&mut text, *rank);
-        }
+        write_node(&mut text, ranks.iter().copied());
     }
     Ok(text)
+}
+
+/// The ranks of one node, each of them for itself.
+pub(super) fn write_node(text: &mut Vec<u8>, ranks: impl Iterator<Item = u32>) {
+    for (turn, rank) in ranks.enumerate() {
+        text.extend((turn > 0).then_some(b','));
+        write_number(text, rank);
+    }
 }
 
 /// A process map has as many of them as a job has ranks.
@@ -50,13 +54,19 @@ fn write_number(text: &mut Vec<u8>, mut number: u32) {
 
 /// The ranks of one node, which are counted with those before.
 pub(super) fn parse_node(field: &[u8], count: &mut usize) -> Result<Vec<u32>> {
-    let mut ranks = Vec::new();
-    if field.is_empty() {
-        return Ok(ranks);
-    }
-    for text in field.split(|byte| *byte == b',') {
-        let (first, last) = range(text)?;
-        if last > u64::from(ProcTable::RANK_MAX) {
+    // Seven digits and a comma, as most ranks of a large job have.
+    let mut ranks = room::vec(field.len() / 8 + 1)?;
+    let mut rest = field;
+    while !rest.is_empty() {
+        let first = number(&mut rest)?;
+        let last = match rest.split_first() {
+            Some((b'-', after)) => {
+                rest = after;
+                number(&mut rest)?
+            }
+            _ => first,
+        };
+        if first > last || last > u64::from(ProcTable::RANK_MAX) {
             return Err(Status::ERR_BAD_PARAM);
         }
         let (first, last) = (first as u32, last as u32);
@@ -64,7 +74,28 @@ pub(super) fn parse_node(field: &[u8], count: &mut usize) -> Result<Vec<u32>> {
         if *count > RANK_COUNT_MAX {
             return Err(Status::ERR_BAD_PARAM);
         }
+        room::reserve(&mut ranks, (last - first) as usize + 1)?;
         ranks.extend(first..=last);
+        match rest.split_first() {
+            None => {}
+            Some((b',', after)) if !after.is_empty() => rest = after,
+            Some(_) => return Err(Status::ERR_BAD_PARAM),
+        }
     }
     Ok(ranks)
+}
+
+/// Takes a decimal number of at most 18 digits from the front of `rest`.
+fn number(rest: &mut &[u8]) -> Result<u64> {
+    let mut number = 0;
+    let mut len = 0;
+    while let Some(digit @ b'0'..=b'9') = rest.get(len).copied() {
+        number = number * 10 + u64::from(digit - b'0');
+        len += 1;
+        if len > 18 {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+    }
+    *rest = &rest[len..];
+    if len == 0 { Err(Status::ERR_BAD_PARAM) } else { Ok(number) }
 }

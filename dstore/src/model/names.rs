@@ -1,6 +1,6 @@
 //! Names of things: namespaces, ranks, processes and keys.
 
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 use std::fmt;
 use std::sync::Arc;
 
@@ -163,16 +163,16 @@ impl fmt::Debug for Proc {
     }
 }
 
-/// The key of a value. At most 511 bytes, no NUL, not necessarily UTF-8.
+/// The key of a value. At most 511 bytes, no NUL, not necessarily UTF-8. Those of constants cost no memory.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key(Box<[u8]>);
+pub struct Key(Cow<'static, [u8]>);
 
 impl Key {
     /// A key of these bytes.
     pub fn new(bytes: impl AsRef<[u8]>) -> Result<Key, NameError> {
         let bytes = bytes.as_ref();
         check(bytes, KEY_LEN_MAX)?;
-        Ok(Key(bytes.into()))
+        Ok(Key(Cow::Owned(bytes.to_vec())))
     }
 
     /// The bytes of the key, without a NUL.
@@ -197,8 +197,8 @@ impl Key {
 /// Where the literal is longer than 511 bytes or holds a NUL.
 impl From<&'static str> for Key {
     fn from(name: &'static str) -> Key {
-        match Key::new(name) {
-            Ok(key) => key,
+        match check(name.as_bytes(), KEY_LEN_MAX) {
+            Ok(()) => Key(Cow::Borrowed(name.as_bytes())),
             Err(error) => panic!("key literal {name:?}: {error}"),
         }
     }

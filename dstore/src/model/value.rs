@@ -177,6 +177,18 @@ impl Value {
         Value::String(CString::new(&bytes[..end]).ok())
     }
 
+    /// The bytes of a BYTE_OBJECT, REGEX, COMPRESSED_STRING, COMPRESSED_BYTE_OBJECT or DATA_BUFFER.
+    pub fn bytes(&self) -> Option<&Bytes> {
+        match self {
+            Value::ByteObject(bytes)
+            | Value::Regex(bytes)
+            | Value::CompressedString(bytes)
+            | Value::CompressedByteObject(bytes)
+            | Value::DataBuffer(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
     /// An array of infos.
     pub fn infos(infos: impl IntoIterator<Item = Info>) -> Value {
         let items = infos.into_iter().map(|info| Value::Info(Box::new(info))).collect();

@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 
 use super::{Bytes, DataType, Rank, Result, Status, Value};
+use crate::maps::RankList;
 use crate::{codec, room};
 
 /// A value read from a store, borrowed from it.
@@ -33,6 +34,8 @@ pub enum ValueRef<'a> {
         /// The packed bytes.
         bytes: &'a [u8],
     },
+    /// A string of ranks.
+    Ranks(RankList<'a>),
     /// A structure in the heap of this process.
     Owned(&'a Value),
 }
@@ -140,14 +143,42 @@ impl<'a> From<&'a Value> for ValueRef<'a> {
         if let Some(bits) = value.scalar_bits() {
             return ValueRef::Scalar { ty: value.data_type(), bits };
         }
+        if let Some(bytes) = value.bytes() {
+            return ValueRef::Bytes { ty: value.data_type(), bytes };
+        }
         match value {
             Value::String(text) => ValueRef::Str(text.as_deref()),
-            Value::ByteObject(bytes)
-            | Value::Regex(bytes)
-            | Value::CompressedString(bytes)
-            | Value::CompressedByteObject(bytes)
-            | Value::DataBuffer(bytes) => ValueRef::Bytes { ty: value.data_type(), bytes },
             other => ValueRef::Owned(other),
+        }
+    }
+}
+
+impl<'a> ValueRef<'a> {
+    /// The value as an unsigned 32-bit number, if it is a number that fits; of what is packed none is looked for.
+    pub fn as_u32(&self) -> Option<u32> {
+        match *self {
+            ValueRef::Scalar { ty: DataType::UINT16 | DataType::UINT32 | DataType::PROC_RANK, bits } => {
+                u32::try_from(bits).ok()
+            }
+            ValueRef::Scalar { ty, bits } => Value::from_scalar(ty, bits)?.as_u32(),
+            ValueRef::Owned(value) => value.as_u32(),
+            _ => None,
+        }
+    }
+
+    /// The bytes of a string (without NUL), if the value is one and not NULL.
+    pub fn as_text(&self) -> Option<&'a [u8]> {
+        match *self {
+            ValueRef::Str(text) => text.map(CStr::to_bytes),
+            _ => None,
+        }
+    }
+
+    /// The value itself, where it is a structure in the heap of this process.
+    pub fn owned(self) -> Option<&'a Value> {
+        match self {
+            ValueRef::Owned(value) => Some(value),
+            _ => None,
         }
     }
 }
@@ -157,7 +188,7 @@ impl ValueRef<'_> {
     pub fn data_type(&self) -> DataType {
         match self {
             ValueRef::Scalar { ty, .. } | ValueRef::Bytes { ty, .. } | ValueRef::Packed { ty, .. } => *ty,
-            ValueRef::Str(_) => DataType::STRING,
+            ValueRef::Str(_) | ValueRef::Ranks(_) => DataType::STRING,
             ValueRef::Owned(value) => value.data_type(),
         }
     }
@@ -182,6 +213,7 @@ impl ValueRef<'_> {
             }
             ValueRef::Packed { ty: DataType::UNDEF, .. } => Value::Undef,
             ValueRef::Packed { ty, bytes } => codec::unpack_stored(ty, bytes)?,
+            ValueRef::Ranks(list) => Value::String(Some(list.text()?)),
             ValueRef::Owned(value) => value.copy()?,
         })
     }

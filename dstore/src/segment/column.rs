@@ -6,7 +6,8 @@ use super::bytes::{Lines, Miss, Read, Table, u32_at, u64_at};
 use super::checked::{number_mask, payload};
 use super::header::SegmentError;
 use super::short::Short;
-use super::toc::{ColumnToc, DictEntry, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SparseEntry};
+use super::toc::{ColumnToc, DictEntry, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SOURCE_RANKS, SparseEntry};
+use crate::maps::{RANK_COUNT_MAX, RankList};
 use crate::model::{DataType, ValueRef};
 
 /// Reads a column.
@@ -37,6 +38,12 @@ enum Source {
         modulus: Divisor,
     },
     Dense(Lines),
+    /// The ranks of so many nodes in each row, with as many ranks on each node, below an end; the dictionary's text stands before them.
+    Ranks {
+        nodes: u32,
+        per_node: u32,
+        end: u32,
+    },
 }
 
 /// A number that others are divided by, often: two multiplications take a fifth of a division's time.
@@ -96,6 +103,16 @@ impl Column {
                 }
                 Source::Dense(lines(toc.numbers, "numbers")?)
             }
+            SOURCE_RANKS => {
+                let count = |number: u64| match u32::try_from(number) {
+                    Ok(number @ 1..) if number as usize <= RANK_COUNT_MAX => Ok(number),
+                    _ => Err(SegmentError::Extent("ranks")),
+                };
+                if toc.ty != u32::from(DataType::STRING.0) || toc.dictionary.count != 1 {
+                    return Err(SegmentError::Extent("ranks"));
+                }
+                Source::Ranks { nodes: count(toc.step)?, per_node: count(toc.divisor)?, end: count(toc.modulus)? }
+            }
             _ => return Err(SegmentError::Extent("source of a column")),
         };
         let ty = DataType(u16::try_from(toc.ty).map_err(|_| SegmentError::Extent("type of a column"))?);
@@ -131,6 +148,9 @@ impl Column {
                 format!("{start} + {} * {row}", step as i64)
             }
             Source::Dense(lines) => format!("{} numbers of {} bytes", lines.count(), lines.width()),
+            Source::Ranks { nodes, per_node, end } => {
+                format!("ranks of {nodes} nodes of {per_node} in each row, below {end}")
+            }
         };
         form.insert_str(0, &format!("{}: ", self.ty));
         if self.dictionary.count() != 0 {
@@ -174,6 +194,9 @@ impl Column {
                     let n = modulus.remainder(divisor.divide(row));
                     start.wrapping_add(step.wrapping_mul(n.into()))
                 }
+                Source::Ranks { nodes, per_node, end } => {
+                    return self.ranks(bytes, heap, u64::from(row) * u64::from(nodes), (nodes, per_node, end));
+                }
                 Source::None => return self.sparse_value(bytes, heap, row),
             };
             if self.mask != 0 {
@@ -186,6 +209,24 @@ impl Column {
             return payload(heap, self.ty, pos, len);
         }
         self.sparse_value(bytes, heap, row)
+    }
+
+    /// A text of ranks, those of a node and the ones behind it.
+    #[cold]
+    fn ranks<'a>(
+        &self,
+        bytes: &'a [u8],
+        heap: &'a [u8],
+        node: u64,
+        (nodes, per_node, end): (u32, u32, u32),
+    ) -> Read<ValueRef<'a>> {
+        let entry = self.dictionary.entry::<{ offset_of!(DictEntry, check) }>(bytes, 0)?;
+        let pos = u64_at(bytes, entry + offset_of!(DictEntry, pos))?;
+        let len = u32_at(bytes, entry + offset_of!(DictEntry, len))?;
+        let ValueRef::Str(Some(prefix)) = payload(heap, self.ty, pos, len)? else { return Err(Miss::Damaged) };
+        let first = node.checked_mul(per_node.into()).filter(|first| *first < end.into()).ok_or(Miss::Damaged)?;
+        let behind = (first + u64::from(nodes) * u64::from(per_node)).min(end.into());
+        Ok(ValueRef::Ranks(RankList { prefix, first: first as u32, end: behind as u32, per_node }))
     }
 
     /// The same the short way, for a row of the column's type; `heap` is the position and length of the heap region.
@@ -203,7 +244,7 @@ impl Column {
             Source::Formula { start, step, divisor, modulus } => {
                 start.wrapping_add(step.wrapping_mul(modulus.remainder(divisor.divide(row)).into()))
             }
-            Source::None => return Short::UNSURE,
+            Source::Ranks { .. } | Source::None => return Short::UNSURE,
         };
         if self.mask != 0 {
             return Short::number(self.ty, number & self.mask);
@@ -239,6 +280,25 @@ impl Column {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::segment::toc::Extent;
+
+    #[test]
+    fn texts_of_ranks_have_bounds() {
+        let dictionary = Extent { pos: 64, count: 1, width: size_of::<DictEntry>() as u32, reserved: 0 };
+        let (ty, rows, source) = (DataType::STRING.0.into(), 2, SOURCE_RANKS);
+        let good = ColumnToc { ty, rows, source, step: 1, divisor: 8, modulus: 16, dictionary, ..ColumnToc::default() };
+        let check = |change: fn(&mut ColumnToc)| {
+            let mut toc = good;
+            change(&mut toc);
+            Column::check(&toc, 4096).is_ok()
+        };
+        assert!(check(|_| {}));
+        assert!(!check(|toc| toc.step = 0) && !check(|toc| toc.divisor = 0) && !check(|toc| toc.modulus = 0));
+        assert!(!check(|toc| toc.modulus = 1 + RANK_COUNT_MAX as u64) && !check(|toc| toc.step = 1 << 40));
+        assert!(!check(|toc| toc.dictionary.count = 0) && !check(|toc| toc.ty = DataType::REGEX.0.into()));
+        let column = Column::check(&good, 4096).unwrap();
+        assert!(column.ranks(&[0; 4096], &[], 0, (1, 8, 16)).is_err(), "no prefix there");
+    }
 
     #[test]
     fn divisors_divide_as_the_processor_does() {

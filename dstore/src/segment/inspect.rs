@@ -370,6 +370,10 @@ fn value_text(value: &ValueRef<'_>, options: &InspectOptions) -> String {
         ValueRef::Str(None) => format!("{ty} NULL"),
         ValueRef::Str(Some(words)) => format!("{ty} \"{}\"", text(words.to_bytes())),
         ValueRef::Bytes { bytes, .. } => bytes_text(&ty.to_string(), bytes, options),
+        ValueRef::Ranks(list) => match list.text() {
+            Ok(words) => format!("{ty} \"{}\"", text(words.to_bytes())),
+            Err(status) => format!("{ty}: {status}"),
+        },
         ValueRef::Packed { bytes, .. } => match value.to_value() {
             Ok(value) => format!("{value:?}"),
             Err(status) => bytes_text(&format!("{ty}, not decodable ({status})"), bytes, options),

@@ -45,7 +45,7 @@ pub(super) struct ColumnToc {
     pub(super) ty: u32,
     /// Rows that the column covers; others have no value.
     pub(super) rows: u32,
-    /// [`SOURCE_NONE`], [`SOURCE_FORMULA`] or [`SOURCE_DENSE`].
+    /// [`SOURCE_NONE`], [`SOURCE_FORMULA`], [`SOURCE_DENSE`] or [`SOURCE_RANKS`].
     pub(super) source: u32,
     /// Zero.
     pub(super) reserved: u32,
@@ -73,6 +73,8 @@ pub(super) const SOURCE_NONE: u32 = 0;
 pub(super) const SOURCE_FORMULA: u32 = 1;
 /// Numbers are stored.
 pub(super) const SOURCE_DENSE: u32 = 2;
+/// Texts of ranks, which readers make.
+pub(super) const SOURCE_RANKS: u32 = 3;
 
 /// Table of contents of a job segment.
 #[derive(Archive, Clone, Debug, Default)]

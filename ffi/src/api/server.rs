@@ -15,7 +15,7 @@ use super::buffer::append;
 use super::{present, procs, writable};
 use crate::callback::Callback;
 use crate::convert::object::Object;
-use crate::convert::{array, text};
+use crate::convert::{array, registration, text};
 use crate::entry::{entry, status_entry};
 use crate::host::{self, CHost};
 use crate::memory::copy_bytes;
@@ -181,8 +181,9 @@ status_entry! {
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        let infos = array::read(info, ninfo)?;
-        server()?.register_nspace(text::nspace(nspace)?, nlocalprocs, infos, done(cbfunc, cbdata)).ok()
+        let (infos, procs) = registration::read(info, ninfo)?;
+        let (server, nspace, done) = (server()?, text::nspace(nspace)?, done(cbfunc, cbdata));
+        server.register_nspace_with(nspace, nlocalprocs, infos, procs, done).ok()
     }
 
     /// `PMIx_server_register_client`: a process that will be started on this node. Without a callback it blocks and

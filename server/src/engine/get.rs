@@ -9,7 +9,7 @@ use pmix_client::wire::reply::GetWriter;
 use pmix_client::wire::{blob, jobinfo};
 use pmix_dstore::codec::Packer;
 use pmix_dstore::job::JobData;
-use pmix_dstore::model::{Info, Key, KeyRef, Kval, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_dstore::model::{Info, Key, KeyRef, Kval, Nspace, Proc, Rank, Status, Value, ValueRef, keys};
 use pmix_dstore::qualified;
 use pmix_dstore::rules::{self, Caller, JobLookup, Selector};
 
@@ -266,10 +266,11 @@ impl Engine {
             reply.object(&Proc::new(nspace.clone(), Rank::WILDCARD), pack)?;
         }
         if let Some((rank, is_all)) = rank {
+            let published = state.visible.rank(rank).map(|(key, value)| (key, ValueRef::from(value)));
             let registered = state.job.procs.row(rank).filter(|_| is_all);
-            let mut values = qualified::spread(state.visible.rank(rank).chain(registered));
+            let mut values = qualified::spread_refs(published.chain(registered));
             // An old client misses values of types that came after it, not the whole answer.
-            let pack_one = |object: &mut Packer, (key, value)| object.kval_if_known(key, value).map(drop);
+            let pack_one = |object: &mut Packer, (key, value)| object.kval_ref_if_known(key, value);
             let pack = |object: &mut Packer| values.try_for_each(|kval| pack_one(object, kval));
             reply.object(&Proc::new(nspace.clone(), rank), pack)?;
         }

@@ -23,13 +23,13 @@ mod tests;
 mod tools;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use pmix_client::wire::reply::StatusReply;
 use pmix_client::wire::{Reply, Request, TAG_FLOW_CONTROL, Version};
 use pmix_dstore::codec::{BufferType, Dialect, Module};
-use pmix_dstore::job::Values;
+use pmix_dstore::job::{JobData, Values};
 use pmix_dstore::model::{Bytes, Nspace, Proc, Result, Status};
 
 use self::collective::{Collective, Kind};
@@ -136,6 +136,8 @@ pub(crate) struct Engine {
     groups: groups::Groups,
     outputs_of_procs: output::Outputs,
     outputs: VecDeque<Output>,
+    /// Data of jobs that are forgotten: to free those of a large one takes its time.
+    discarded: Vec<Arc<JobData>>,
     stats: Stats,
     first_fork: Option<Instant>,
     /// Processes that are gone, and when the host's handlers are told.
@@ -183,6 +185,7 @@ impl Engine {
             groups: groups::Groups::new(),
             outputs_of_procs: output::Outputs::default(),
             outputs: VecDeque::new(),
+            discarded: Vec::new(),
             stats: Stats::default(),
             first_fork: None,
             losses: Vec::new(),

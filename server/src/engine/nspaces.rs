@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pmix_client::wire::MESSAGE_LEN_MAX;
 use pmix_client::wire::jobinfo::{self, Recipient};
 use pmix_dstore::codec::Dialect;
-use pmix_dstore::job::{JobData, Refused, Values};
+use pmix_dstore::job::{Given, JobData, Refused, Values};
 use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, Result, Status, Value, keys};
 use pmix_dstore::modex::ModexData;
 use pmix_dstore::room;
@@ -140,6 +140,9 @@ impl NspaceState {
 /// Job-info replies kept: a peer's release is what it says it is, and may say anything.
 const JOB_REPLIES_MAX: usize = 8;
 
+/// Ranks of a job whose registration takes much more memory than it leaves taken.
+const LARGE: u32 = 1 << 16;
+
 /// A registration, read and derived outside the lock.
 pub(crate) struct JobPlan {
     nspace: Nspace,
@@ -149,26 +152,29 @@ pub(crate) struct JobPlan {
 
 impl JobPlan {
     /// Reads a host's infos about a job; `known` is what was registered before.
-    pub fn read(
+    pub fn read<'a>(
         nspace: &Nspace,
         nlocal: i32,
-        infos: &[Info],
+        given: impl Into<Given<'a>>,
         known: Option<Arc<JobData>>,
         hostname: &str,
     ) -> std::result::Result<JobPlan, Refused> {
-        let no_data = Info::is_set(infos, keys::REGISTER_NODATA);
+        let given = given.into();
+        let no_data = Info::is_set(given.infos, keys::REGISTER_NODATA);
         let job = if no_data {
             None
         } else {
             let mut job = match known {
                 Some(job) => {
-                    // Numbers and short texts, most of them.
-                    room::expect(job.procs.rows() as usize * job.procs.columns().count() * 2 * size_of::<Value>())?;
+                    room::expect(2 * job.procs.bytes())?;
                     (*job).clone()
                 }
                 None => JobData::new(nspace.clone()),
             };
-            job.register(infos, hostname.as_bytes())?;
+            job.register(given, hostname.as_bytes())?;
+            if job.procs.rows() >= LARGE {
+                room::give_back();
+            }
             Some(job)
         };
         Ok(JobPlan { nspace: nspace.clone(), nlocal, job })
@@ -265,8 +271,17 @@ impl Engine {
         self.outputs_of_procs.forget_nspace(nspace);
         // The host is done with the job, and with what became of its processes.
         self.losses.retain(|(_, proc)| proc.nspace != *nspace);
-        self.remove_nspace(nspace);
+        let job = self.remove_nspace(nspace);
+        self.discarded.extend(job);
         Status::SUCCESS
+    }
+
+    /// Frees the data of forgotten jobs, behind what is to be said of their end.
+    pub fn free_discarded(&mut self) {
+        let discarded = std::mem::take(&mut self.discarded);
+        if !discarded.is_empty() {
+            self.call(move || drop(discarded));
+        }
     }
 
     /// Lets a process in that is no client of the host's.
@@ -296,8 +311,9 @@ impl Engine {
         }
     }
 
-    fn remove_nspace(&mut self, nspace: &Nspace) {
-        let Some(state) = self.nspaces.remove(nspace) else { return };
+    /// Forgets a namespace, of which the job's data are left.
+    fn remove_nspace(&mut self, nspace: &Nspace) -> Option<Arc<JobData>> {
+        let state = self.nspaces.remove(nspace)?;
         state.shared.add_to(&mut self.stats);
         self.end_collectives_of(nspace);
         self.end_groups_of(nspace);
@@ -320,6 +336,7 @@ impl Engine {
         for (user, cleanup) in of_clients.chain(state.cleanup) {
             self.clean_up(user, cleanup);
         }
+        Some(state.job)
     }
 
     /// Registers a process that will be started on this node; again with other particulars.

@@ -795,6 +795,20 @@ fn a_deregistered_namespace_lets_its_waiters_go() {
     assert_eq!(bench.value(0, 20, "key"), Some(Err(Status::ERR_NOT_FOUND)));
 }
 
+#[test]
+fn a_forgotten_jobs_data_are_freed_behind_what_was_due_already() {
+    let mut bench = Bench::new(0, 1, 2);
+    let job = bench.engine.job(&nspace()).unwrap();
+    bench.engine.deregister_nspace(&nspace());
+    let of_caller = Arc::new(Mutex::new(0));
+    let (seen, watched) = (of_caller.clone(), job.clone());
+    bench.engine.defer(Box::new(move || *seen.lock().unwrap() = Arc::strong_count(&watched)));
+    bench.engine.free_discarded();
+    bench.drain();
+    assert_eq!(*of_caller.lock().unwrap(), 3, "this one's, the callback's, and the data to be freed");
+    assert_eq!(Arc::strong_count(&job), 1);
+}
+
 /// Puts, fences, gets and deaths in an order that a seed decides: nobody who lives waits for ever.
 #[test]
 fn no_order_of_deaths_leaves_anybody_waiting() {
@@ -2255,7 +2269,8 @@ fn what_is_collected_of_jobs_is_read_again() {
     let known = bench.engine.job(&nspace()).unwrap();
     assert_eq!((job.nspace.clone(), job.size()), (nspace(), known.size()));
     for rank in (0..4).map(Rank) {
-        let hostname = |job: &JobData| job.procs.get(rank, keys::HOSTNAME.as_bytes()).cloned();
+        let hostname =
+            |job: &JobData| job.procs.get(rank, keys::HOSTNAME.as_bytes()).map(|name| name.to_value().unwrap());
         assert!(hostname(&job).is_some() && hostname(&job) == hostname(&known), "{rank}");
     }
 }

@@ -89,6 +89,7 @@ fn whole(value: ValueRef<'_>) -> Option<Value> {
     let len = match value {
         ValueRef::Str(text) => text.map_or(0, |text| text.to_bytes().len()),
         ValueRef::Bytes { bytes, .. } | ValueRef::Packed { bytes, .. } => bytes.len(),
+        ValueRef::Ranks(list) => list.len_max(),
         _ => 0,
     };
     let owned = bounded(len, 512, || value.to_value().ok())?;

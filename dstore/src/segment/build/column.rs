@@ -4,28 +4,43 @@ use std::collections::HashMap;
 
 use super::stored::{Stored, is_aligned};
 use super::writer::{Heap, Writer, width_of};
-use super::{BuildError, reserve};
-use crate::model::{DataType, Key, Value};
+use super::{BuildError, reserve, vec_for};
+use crate::job::{Formula, Whole};
+use crate::model::{DataType, Key, ValueRef};
 use crate::room;
 use crate::segment::bytes::{LINE_LEN, per_line};
 use crate::segment::checked::number_mask;
 use crate::segment::toc::{
-    ColumnToc, DictEntry, Extent, NULL_LEN, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SparseEntry,
+    ColumnToc, DictEntry, Extent, NULL_LEN, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SOURCE_RANKS, SparseEntry,
 };
 
 /// A column whose values have been sorted out; variable values are in the heap already.
-pub(super) struct PlannedColumn {
+pub(super) struct PlannedColumn<'a> {
     key: u32,
     realm: u32,
     ty: DataType,
     rows: u32,
-    /// A number per row, or an index into the dictionary; 0 for rows without a value of the column's type.
-    numbers: Vec<u64>,
+    source: Source<'a>,
     /// Whether a row has a value of the column's type; empty where all have one.
     present: Vec<bool>,
     /// Place in the heap and length; empty for numbers.
     dictionary: Vec<(u64, u32)>,
     sparse: Vec<SparseValue>,
+}
+
+/// A number per row, or an index into the dictionary.
+enum Source<'a> {
+    Formula(Formula),
+    /// 0 for rows without a value of the column's type.
+    Numbers(Vec<u64>),
+    /// As the registered values have them.
+    Registered(Whole<'a>),
+    /// Texts of ranks: of so many nodes in each row, with as many on each node, below an end.
+    Ranks {
+        nodes: u32,
+        per_node: u32,
+        end: u32,
+    },
 }
 
 /// A value in the side table.
@@ -37,39 +52,41 @@ struct SparseValue {
     len: u32,
 }
 
-impl PlannedColumn {
+impl<'a> PlannedColumn<'a> {
+    fn new((key, realm): (u32, u32), ty: DataType, rows: u32) -> PlannedColumn<'a> {
+        PlannedColumn {
+            key,
+            realm,
+            ty,
+            rows,
+            source: Source::Numbers(Vec::new()),
+            present: Vec::new(),
+            dictionary: Vec::new(),
+            sparse: Vec::new(),
+        }
+    }
+
     /// Sorts out the values of `key` in one realm, given per row.
     ///
     /// # Errors
     /// A value that cannot be stored.
-    pub(super) fn plan<'a>(
+    pub(super) fn plan<'v>(
         key: (u32, &Key),
         realm: u32,
-        cells: impl Iterator<Item = Option<&'a Value>> + Clone,
+        cells: impl Iterator<Item = Option<ValueRef<'v>>> + Clone,
         heap: &mut Heap,
-    ) -> Result<PlannedColumn, BuildError> {
+    ) -> Result<PlannedColumn<'a>, BuildError> {
         let ty = most_common_type(cells.clone().flatten());
-        let mut column = PlannedColumn {
-            key: key.0,
-            realm,
-            ty,
-            rows: 0,
-            numbers: Vec::new(),
-            present: Vec::new(),
-            dictionary: Vec::new(),
-            sparse: Vec::new(),
-        };
+        let mut column = PlannedColumn::new((key.0, realm), ty, 0);
         let mut indices: HashMap<(u64, u32), u64> = HashMap::new();
         let count = cells.clone().count();
+        let mut numbers: Vec<u64> = vec_for(count)?;
         reserve(&mut column.present, count)?;
-        reserve(&mut column.numbers, count)?;
-        let mut rows = 0;
-        let mut absent = false;
         for (row, cell) in cells.enumerate() {
             let row = row as u32;
             let mut number = None;
             if let Some(value) = cell {
-                rows = row + 1;
+                column.rows = row + 1;
                 let place = match Stored::of(key.1, value)? {
                     Stored::Number(bits) => (bits, 0),
                     Stored::Null => (0, NULL_LEN),
@@ -91,27 +108,113 @@ impl PlannedColumn {
                     number = Some(index);
                 }
             }
-            absent |= number.is_none();
             column.present.push(number.is_some());
-            column.numbers.push(number.unwrap_or(0));
+            numbers.push(number.unwrap_or(0));
         }
-        column.rows = rows;
-        column.numbers.truncate(rows as usize);
-        column.present.truncate(rows as usize);
-        if !absent || column.present.iter().all(|present| *present) {
+        numbers.truncate(column.rows as usize);
+        column.present.truncate(column.rows as usize);
+        if column.present.iter().all(|present| *present) {
             column.present = Vec::new();
         }
-        column.prefer_sparse()?;
+        column.prefer_sparse(&mut numbers)?;
+        column.source = match column.formula_of(&numbers) {
+            Some(formula) => Source::Formula(formula),
+            None => Source::Numbers(numbers),
+        };
         Ok(column)
     }
 
+    /// The same of registered values that are all of one type.
+    ///
+    /// # Errors
+    /// A value that cannot be stored.
+    pub(super) fn plan_whole(
+        key: (u32, &Key),
+        realm: u32,
+        whole: Whole<'a>,
+        heap: &mut Heap,
+    ) -> Result<PlannedColumn<'a>, BuildError> {
+        let (rows, formula) = (whole.rows(), whole.formula());
+        let mut column = PlannedColumn::new((key.0, realm), whole.ty(), rows);
+        let Some(texts) = whole.texts() else {
+            let mask = number_mask(whole.ty()).unwrap_or(u64::MAX);
+            let formula = formula.or_else(|| Formula::of((0..rows).map(|row| whole.number(row)), mask));
+            column.source = formula.map_or(Source::Registered(whole), Source::Formula);
+            return Ok(column);
+        };
+        let mut place = |number: u64| -> Result<(u64, u32), BuildError> {
+            Ok(match Stored::of(key.1, ValueRef::Str(texts.get(number as u32)))? {
+                Stored::Bytes(bytes) => (heap.intern(&bytes, is_aligned(DataType::STRING))?, bytes.len() as u32),
+                _ => (0, NULL_LEN),
+            })
+        };
+        if let Some(formula) = formula {
+            // The first round shows all texts, in order.
+            let blocks = if formula.step == 0 { 1 } else { rows.div_ceil(formula.divisor) };
+            let count = if formula.modulus == 0 { blocks } else { blocks.min(formula.modulus) };
+            reserve(&mut column.dictionary, count as usize)?;
+            for block in 0..count {
+                column.dictionary.push(place(formula.at(block * formula.divisor))?);
+            }
+            column.source = Source::Formula(Formula { start: 0, step: formula.step.min(1), ..formula });
+            return Ok(column);
+        }
+        const UNSEEN: u64 = u64::MAX;
+        let mut index_of: Vec<u64> = vec_for(texts.len())?;
+        index_of.resize(texts.len(), UNSEEN);
+        let mut numbers: Vec<u64> = vec_for(rows as usize)?;
+        for row in 0..rows {
+            let index = &mut index_of[whole.number(row) as usize];
+            if *index == UNSEEN {
+                *index = column.dictionary.len() as u64;
+                reserve(&mut column.dictionary, 1)?;
+                column.dictionary.push(place(whole.number(row))?);
+            }
+            numbers.push(*index);
+        }
+        column.source = match column.formula_of(&numbers) {
+            Some(formula) => Source::Formula(formula),
+            None => Source::Numbers(numbers),
+        };
+        Ok(column)
+    }
+
+    /// Texts of ranks that readers make: see [`SOURCE_RANKS`]. `prefix` stands before each.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub(super) fn ranks(
+        (key, realm): (u32, u32),
+        rows: u32,
+        (nodes, per_node, end): (u32, u32, u32),
+        prefix: &[u8],
+        heap: &mut Heap,
+    ) -> Result<PlannedColumn<'a>, BuildError> {
+        let mut column = PlannedColumn::new((key, realm), DataType::STRING, rows);
+        reserve(&mut column.dictionary, 1)?;
+        column.dictionary.push((heap.intern(prefix, is_aligned(DataType::STRING))?, prefix.len() as u32));
+        column.source = Source::Ranks { nodes, per_node, end };
+        Ok(column)
+    }
+
+    /// The formula that gives these numbers in all rows that are present, if there is one. With gaps, only one number for all is
+    /// looked for.
+    fn formula_of(&self, numbers: &[u64]) -> Option<Formula> {
+        if self.present.is_empty() {
+            return Formula::of(numbers.iter().copied(), number_mask(self.ty).unwrap_or(u64::MAX));
+        }
+        let mut present = numbers.iter().zip(&self.present).filter(|(_, present)| **present).map(|(number, _)| *number);
+        let first = present.next()?;
+        present.all(|number| number == first).then_some(Formula::constant(first))
+    }
+
     /// Moves all values to the side table where that takes less room: a few rows of many.
-    fn prefer_sparse(&mut self) -> Result<(), BuildError> {
+    fn prefer_sparse(&mut self, numbers: &mut Vec<u64>) -> Result<(), BuildError> {
         if self.present.is_empty() {
             return Ok(());
         }
         let count = self.present.iter().filter(|present| **present).count();
-        let width = width_of(self.numbers.iter().copied().max().unwrap_or(0));
+        let width = width_of(numbers.iter().copied().max().unwrap_or(0));
         let lines = |count: usize, width| count.div_ceil(per_line(width)) * LINE_LEN;
         let dense = lines(self.rows as usize, width) + lines(self.rows.div_ceil(64) as usize, 8);
         if count * size_of::<SparseEntry>() >= dense {
@@ -119,7 +222,7 @@ impl PlannedColumn {
         }
         reserve(&mut self.sparse, count)?;
         for (row, _) in self.present.iter().enumerate().filter(|(_, present)| **present) {
-            let number = self.numbers[row];
+            let number = numbers[row];
             let (value, len) = match self.dictionary.get(number as usize) {
                 Some(place) if number_mask(self.ty).is_none() => *place,
                 _ => (number, 0),
@@ -128,9 +231,9 @@ impl PlannedColumn {
         }
         self.sparse.sort_by_key(|entry| entry.row);
         self.rows = 0;
-        self.numbers = Vec::new();
         self.present = Vec::new();
         self.dictionary = Vec::new();
+        numbers.clear();
         Ok(())
     }
 
@@ -149,15 +252,20 @@ impl PlannedColumn {
             ..ColumnToc::default()
         };
         if self.rows != 0 {
-            match Formula::of(&self.numbers, &self.present, number_mask(self.ty).unwrap_or(u64::MAX)) {
-                Some(formula) => {
+            toc.source = SOURCE_DENSE;
+            match &self.source {
+                Source::Formula(formula) => {
                     toc.source = SOURCE_FORMULA;
                     (toc.start, toc.step) = (formula.start, formula.step);
-                    (toc.divisor, toc.modulus) = (formula.divisor, formula.modulus);
+                    (toc.divisor, toc.modulus) = (formula.divisor.into(), formula.modulus.into());
                 }
-                None => {
-                    toc.source = SOURCE_DENSE;
-                    toc.numbers = writer.numbers(&self.numbers)?;
+                Source::Ranks { nodes, per_node, end } => {
+                    toc.source = SOURCE_RANKS;
+                    (toc.step, toc.divisor, toc.modulus) = ((*nodes).into(), (*per_node).into(), (*end).into());
+                }
+                Source::Numbers(numbers) => toc.numbers = writer.numbers(numbers.iter().copied())?,
+                Source::Registered(whole) => {
+                    toc.numbers = writer.numbers((0..self.rows).map(|row| whole.number(row)))?;
                 }
             }
         }
@@ -191,7 +299,7 @@ impl PlannedColumn {
 }
 
 /// The type that most values have; among equals the first.
-fn most_common_type<'a>(values: impl Iterator<Item = &'a Value>) -> DataType {
+fn most_common_type<'a>(values: impl Iterator<Item = ValueRef<'a>>) -> DataType {
     let mut counts: Vec<(DataType, usize)> = Vec::new();
     for value in values {
         let ty = value.data_type();
@@ -202,48 +310,4 @@ fn most_common_type<'a>(values: impl Iterator<Item = &'a Value>) -> DataType {
     }
     let best = counts.iter().rev().max_by_key(|(_, count)| *count);
     best.map_or(DataType::UNDEF, |(ty, _)| *ty)
-}
-
-/// `start + ((row / divisor) % modulus) * step`: what ranks placed in blocks or in turn give. No modulus where it is 0.
-#[derive(Debug, PartialEq)]
-struct Formula {
-    start: u64,
-    step: u64,
-    divisor: u64,
-    modulus: u64,
-}
-
-impl Formula {
-    /// The formula that gives these numbers in all rows that are present, if there is one.
-    fn of(numbers: &[u64], present: &[bool], mask: u64) -> Option<Formula> {
-        let is_present = |row: usize| present.is_empty() || present[row];
-        let first = (0..numbers.len()).find(|row| is_present(*row))?;
-        let start = numbers[first];
-        let Some(divisor) = (first..numbers.len()).find(|row| is_present(*row) && numbers[*row] != start) else {
-            return Some(Formula { start, step: 0, divisor: 1, modulus: 0 });
-        };
-        if !present.is_empty() {
-            // With gaps, only one value for all is looked for.
-            return None;
-        }
-        let step = numbers[divisor].wrapping_sub(start);
-        let mut formula = Formula { start, step, divisor: divisor as u64, modulus: 0 };
-        let blocks = numbers.iter().step_by(divisor).enumerate();
-        if let Some((block, number)) = blocks.skip(2).find(|(block, n)| formula.at(block * divisor) & mask != **n) {
-            if *number != start {
-                return None;
-            }
-            formula.modulus = block as u64;
-        }
-        let fits = numbers.iter().enumerate().all(|(row, number)| formula.at(row) & mask == *number);
-        fits.then_some(formula)
-    }
-
-    fn at(&self, row: usize) -> u64 {
-        let mut n = row as u64 / self.divisor;
-        if self.modulus != 0 {
-            n %= self.modulus;
-        }
-        self.start.wrapping_add(self.step.wrapping_mul(n))
-    }
 }

@@ -9,7 +9,8 @@ use super::keys::{KeyRow, write_keys};
 use super::writer::{Heap, Writer};
 use super::{BuildError, reserve, vec_for};
 use crate::job::{JobData, Node, Values};
-use crate::model::{Key, Rank, Value, keys};
+use crate::maps::RankList;
+use crate::model::{Key, Value, ValueRef, keys};
 use crate::pieces::Pieces;
 use crate::rules::{Realm, RealmMask};
 use crate::segment::header::SegmentKind;
@@ -24,7 +25,8 @@ use crate::segment::toc::{
 /// # Errors
 /// A value that cannot be stored.
 pub fn build_job(job: &JobData, creator: &str) -> Result<Vec<u8>, BuildError> {
-    let (keys, columns, heap) = plan(job)?;
+    let blocks = blocks(job);
+    let (keys, columns, heap) = plan(job, blocks.filter(|_| job.procs.rows() >= LARGE))?;
     let node_ids = first_rows(job.nodes.iter().map(|node| node.nodeid));
     let appnums = first_rows(job.apps.keys().map(|appnum| Some(*appnum)));
 
@@ -40,7 +42,7 @@ pub fn build_job(job: &JobData, creator: &str) -> Result<Vec<u8>, BuildError> {
     };
     toc.flags |= write_ids(&mut writer, &node_ids, job.nodes.len(), NODE_IDS_ARE_ROWS, &mut toc.node_ids)?;
     toc.flags |= write_ids(&mut writer, &appnums, job.apps.len(), APPNUMS_ARE_ROWS, &mut toc.appnums)?;
-    if toc.flags & NODE_IDS_ARE_ROWS != 0 && are_blocks(job) {
+    if toc.flags & NODE_IDS_ARE_ROWS != 0 && blocks.is_some() {
         toc.flags |= NODES_ARE_BLOCKS;
     }
     let mut heap = heap;
@@ -49,10 +51,13 @@ pub fn build_job(job: &JobData, creator: &str) -> Result<Vec<u8>, BuildError> {
     writer.finish(SegmentKind::Job, &job.nspace, creator, &toc).map(Pieces::into_own)
 }
 
-type Planned<'a> = (Vec<KeyRow<'a>>, Vec<(Realm, PlannedColumn)>, Heap);
+/// From so many ranks on texts of ranks are not stored where readers can make them: of fewer, copying them is faster.
+const LARGE: u32 = 1 << 16;
+
+type Planned<'a> = (Vec<KeyRow<'a>>, Vec<(Realm, PlannedColumn<'a>)>, Heap);
 
 /// Sorts out all values: the keys in text order, which are their ids, and a column for each key of each realm.
-fn plan(job: &JobData) -> Result<Planned<'_>, BuildError> {
+fn plan(job: &JobData, blocks: Option<u32>) -> Result<Planned<'_>, BuildError> {
     let mut ids: BTreeMap<&Key, u32> = BTreeMap::new();
     let tables = job.apps.values().chain(job.nodes.iter().map(|node| &node.values));
     for values in [&job.session, &job.job].into_iter().chain(tables) {
@@ -62,9 +67,9 @@ fn plan(job: &JobData) -> Result<Planned<'_>, BuildError> {
     ids.values_mut().enumerate().for_each(|(id, slot)| *slot = id as u32);
 
     let mut keys: Vec<KeyRow<'_>> = ids.keys().map(|key| KeyRow { key, realms: 0, columns: [NO_ID; 5] }).collect();
-    let mut columns: Vec<(Realm, PlannedColumn)> = Vec::new();
+    let mut columns: Vec<(Realm, PlannedColumn<'_>)> = Vec::new();
     let mut heap = Heap::default();
-    let mut add = |realm: Realm, id: u32, column: PlannedColumn| {
+    let mut add = |realm: Realm, id: u32, column| {
         let row = &mut keys[id as usize];
         row.realms = RealmMask(row.realms).with(realm).0;
         row.columns[realm as usize] = columns.len() as u32;
@@ -78,17 +83,54 @@ fn plan(job: &JobData) -> Result<Planned<'_>, BuildError> {
     ] {
         for (key, cells) in transposed(&rows)? {
             let id = ids[key];
-            let column = PlannedColumn::plan((id, key), realm as u32, cells.iter().copied(), &mut heap)?;
+            if let Some((nodes, prefix)) = rank_texts(job, blocks, realm, key) {
+                let blocks = (nodes, blocks.unwrap_or(1), job.procs.rows());
+                add(realm, id, PlannedColumn::ranks((id, realm as u32), rows.len() as u32, blocks, prefix, &mut heap)?);
+                continue;
+            }
+            let column = PlannedColumn::plan(
+                (id, key),
+                realm as u32,
+                cells.iter().map(|cell| cell.map(ValueRef::from)),
+                &mut heap,
+            )?;
             add(realm, id, column);
         }
     }
     for (key, values) in job.procs.columns() {
         let id = ids[key];
         let cells = (0..values.rows()).map(|row| values.get(row));
-        let column = PlannedColumn::plan((id, key), Realm::Proc as u32, cells, &mut heap)?;
+        let column = match values.whole() {
+            Some(whole) => PlannedColumn::plan_whole((id, key), Realm::Proc as u32, whole, &mut heap)?,
+            None => PlannedColumn::plan((id, key), Realm::Proc as u32, cells, &mut heap)?,
+        };
         add(Realm::Proc, id, column);
     }
     Ok((keys, columns, heap))
+}
+
+/// Where the texts that a key has in a realm are those that readers can make of blocks of `per_node` ranks: the nodes in each of
+/// them, and what stands before the ranks.
+fn rank_texts(job: &JobData, per_node: Option<u32>, realm: Realm, key: &Key) -> Option<(u32, &'static [u8])> {
+    let (per_node, end) = (per_node?, job.procs.rows());
+    let is_made = |prefix, first, end, text: &[u8]| {
+        let list = RankList { prefix, first, end, per_node };
+        list.text().is_ok_and(|made| made.to_bytes() == text)
+    };
+    if realm == Realm::Node && key.is(keys::LOCAL_PEERS) {
+        let mut lists = (0..end).step_by(per_node as usize).zip(&job.nodes);
+        let is_list = |(first, node): (u32, &Node)| {
+            let text = node.values.get(key.as_bytes()).and_then(Value::as_text);
+            text.is_some_and(|text| is_made(c"", first, end.min(first + per_node), text))
+        };
+        return lists.all(is_list).then_some((1, b""));
+    }
+    if realm != Realm::Job || !key.is(keys::PROC_MAP) {
+        return None;
+    }
+    let text = job.job.get(key.as_bytes())?.as_text()?;
+    let prefix = if text.starts_with(b"raw:") { c"raw:" } else { c"" };
+    is_made(prefix, 0, end, text).then_some((job.nodes.len() as u32, prefix.to_bytes()))
 }
 
 /// Rows of values as columns, each with one cell per row.
@@ -141,27 +183,28 @@ fn write_ids(
     Ok(0)
 }
 
-/// Whether each node lists as many ranks as the first one, the last one perhaps fewer, all in ascending order and one node
-/// after the other, and whether the ranks say the same.
-fn are_blocks(job: &JobData) -> bool {
+/// The ranks of the first node, where each node lists as many, the last one perhaps fewer, all in ascending order and one node
+/// after the other, and the ranks say the same.
+fn blocks(job: &JobData) -> Option<u32> {
     fn list(node: &Node) -> Option<&str> {
         let text = node.values.get(keys::LOCAL_PEERS.as_bytes()).and_then(Value::as_text)?;
         std::str::from_utf8(text).ok()
     }
-    let Some(block) = job.nodes.first().and_then(list).map(|list| list.split(',').count() as u32) else { return false };
+    let block = job.nodes.first().and_then(list)?.split(',').count() as u32;
+    let nodeids = job.procs.column(keys::NODEID)?;
     let rows = job.procs.rows();
     let mut next = 0;
     for (row, node) in (0..).zip(&job.nodes) {
-        let Some(list) = list(node).filter(|_| next == row * block) else { return false };
+        let list = list(node).filter(|_| next == row * block)?;
         for item in list.split(',') {
-            let nodeid = job.procs.get(Rank(next), keys::NODEID.as_bytes()).and_then(Value::as_u32);
+            let nodeid = nodeids.get(next).and_then(|nodeid| nodeid.as_u32());
             if item.parse() != Ok(next) || nodeid != Some(row) || next >= (row + 1) * block {
-                return false;
+                return None;
             }
             next += 1;
         }
     }
-    next == rows
+    (next == rows).then_some(block)
 }
 
 /// Writes the table of node names and aliases; of two nodes with one name the first is found.
@@ -210,7 +253,7 @@ fn write_names(writer: &mut Writer, job: &JobData, heap: &mut Heap) -> Result<Ex
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Nspace;
+    use crate::model::{Nspace, Rank};
 
     /// The ranks of each node, and how they are listed.
     type Nodes<'a> = &'a [(&'a [u32], &'a str)];
@@ -247,8 +290,8 @@ mod tests {
             (&[(&[0, 2], "0,1"), (&[1, 3], "2,3")], false),
         ];
         for (nodes, expected) in cases {
-            assert_eq!(are_blocks(&job(nodes)), expected, "{nodes:?}");
+            assert_eq!(blocks(&job(nodes)).is_some(), expected, "{nodes:?}");
         }
-        assert!(!are_blocks(&JobData::new(Nspace::new("job").unwrap())));
+        assert_eq!(blocks(&JobData::new(Nspace::new("job").unwrap())), None);
     }
 }

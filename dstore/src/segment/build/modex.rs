@@ -1,12 +1,14 @@
 //! Builds a modex segment from published values.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Deref;
 
 use super::keys::{KeyRow, write_keys};
-use super::stored::{Stored, Text, is_aligned};
+use super::stored::{Stored, is_aligned};
 use super::writer::Writer;
 use super::{BuildError, reserve, vec_for};
-use crate::model::{DataType, Key, Nspace, Rank, Value};
+use crate::model::{Bytes, DataType, Key, Nspace, Rank, Value};
 use crate::pieces::Pieces;
 use crate::room;
 use crate::segment::checked::number_mask;
@@ -27,6 +29,35 @@ pub struct ModexBuilder<'a> {
     cells: Vec<Cell>,
     /// The bytes of the values that are no numbers.
     texts: Vec<Text<'a>>,
+}
+
+/// Bytes to be stored.
+enum Text<'a> {
+    /// A byte object.
+    Object(&'a Bytes),
+    /// Other bytes.
+    Other(Cow<'a, [u8]>),
+}
+
+impl Text<'_> {
+    /// Bytes of it that stay where they are when the segment is written.
+    fn shared_len(&self) -> usize {
+        match self {
+            Text::Object(bytes) if bytes.is_shared() => bytes.len(),
+            _ => 0,
+        }
+    }
+}
+
+impl Deref for Text<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Text::Object(bytes) => bytes,
+            Text::Other(bytes) => bytes,
+        }
+    }
 }
 
 /// One value of one rank.
@@ -59,13 +90,13 @@ impl<'a> ModexBuilder<'a> {
     /// # Errors
     /// A value that cannot be stored. What was added before stays.
     pub fn add(&mut self, rank: Rank, key: &Key, value: &'a Value) -> Result<(), BuildError> {
-        let (number, len) = match Stored::of(key, value)? {
+        let (number, len) = match Stored::of(key, value.into())? {
             Stored::Number(bits) => (bits, 0),
             Stored::Null => (0, NULL_LEN),
             Stored::Bytes(bytes) => {
                 let (index, len) = (self.texts.len() as u64, bytes.len() as u32);
                 reserve(&mut self.texts, 1)?;
-                self.texts.push(bytes);
+                self.texts.push(value.bytes().map_or(Text::Other(bytes), Text::Object));
                 (index, len)
             }
         };

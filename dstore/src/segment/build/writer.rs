@@ -153,9 +153,12 @@ impl Writer {
     ///
     /// # Errors
     /// As [`Writer::region`].
-    pub(super) fn numbers(&mut self, numbers: &[u64]) -> Result<Extent, BuildError> {
-        let width = width_of(numbers.iter().copied().max().unwrap_or(0));
-        self.lines(numbers.iter().copied(), width)
+    pub(super) fn numbers(
+        &mut self,
+        numbers: impl ExactSizeIterator<Item = u64> + Clone,
+    ) -> Result<Extent, BuildError> {
+        let width = width_of(numbers.clone().max().unwrap_or(0));
+        self.lines(numbers, width)
     }
 
     /// Appends the table of contents and fills the header.

@@ -83,7 +83,7 @@ fn job_segments_are_as_they_were() {
         let (handle, _) = reader.find_key(&KeyRef::from(key)).expect("a registered key");
         for rank in 0..column.rows() {
             let found = reader.value(Realm::Proc, rank, handle);
-            assert_same(column.get(rank).map(Into::into), found, (key, rank));
+            assert_same(column.get(rank), found, (key, rank));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::random::{self, Random, key_pool};
 use crate::job::{JobData, Node, Values};
-use crate::model::{Key, KeyRef, Nspace, Rank, Value, ValueRef, keys};
+use crate::model::{Info, Key, KeyRef, Nspace, Rank, Value, ValueRef, keys};
 use crate::modex::ModexData;
 use crate::rules::{Caller, JobLookup, Realm, RealmMask, Selector, find};
 use crate::segment::header::{RawHeader, content_hash};
@@ -273,8 +273,53 @@ fn what_a_formula_gives_takes_no_room() {
     for (key, column) in job.procs.columns() {
         let (id, _) = reader.find_key(&KeyRef::from(key)).expect("a registered key");
         for rank in 0..column.rows() {
-            assert_same(column.get(rank).map(ValueRef::from), reader.value(Realm::Proc, rank, id), (key, rank));
+            assert_same(column.get(rank), reader.value(Realm::Proc, rank, id), (key, rank));
         }
+    }
+}
+
+/// A job of so many ranks on nodes of 60, and its process map, in blocks or dealt round.
+fn large(ranks: u32, in_blocks: bool, map: impl Fn(String) -> String) -> (JobData, Value) {
+    let nodes = ranks.div_ceil(60);
+    let of_node = |node: u32| -> Vec<String> {
+        let is_there = |rank: &u32| if in_blocks { rank / 60 == node } else { rank % nodes == node };
+        let (first, step) = if in_blocks { (node * 60, 1) } else { (node, nodes as usize) };
+        (first..ranks).step_by(step).take_while(is_there).map(|rank| rank.to_string()).collect()
+    };
+    let names: Vec<String> = (0..nodes).map(|node| format!("node{node:05}")).collect();
+    let lists: Vec<String> = (0..nodes).map(|node| of_node(node).join(",")).collect();
+    let map = Value::string(map(lists.join(";")));
+    let infos = [Info::new(keys::NODE_MAP, Value::string(names.join(","))), Info::new(keys::PROC_MAP, map.clone())];
+    let mut job = JobData::new(Nspace::new("large").expect("a short namespace"));
+    job.register(&infos, b"node00000").expect("maps");
+    (job, map)
+}
+
+#[test]
+fn texts_of_ranks_in_blocks_take_no_room_and_read_as_they_were() {
+    let ranks = 70_007;
+    let raw = |list: String| format!("raw:{list}");
+    let first_apart = |list: String| list.replacen("0,1,", "0-1,", 1);
+    for (what, (job, map), per_rank_max) in [
+        ("raw", large(ranks, true, raw), 4),
+        ("plain", large(ranks, true, |list| list), 4),
+        ("a map in another spelling", large(ranks, true, first_apart), 10),
+        ("dealt round", large(ranks, false, raw), 20),
+        ("few", large(6_000, true, raw), 20),
+    ] {
+        let bytes = build_job(&job, "test").expect("a segment");
+        assert!(bytes.len() < per_rank_max * job.procs.rows() as usize, "{what}: {}", bytes.len());
+        let reader = open_job(&bytes);
+        let get = |realm, row, key: &str| {
+            let (id, _) = reader.find_key(&KeyRef::from(key)).expect("a key");
+            reader.value(realm, row, id).map(|value| value.to_value().expect("a text"))
+        };
+        assert_eq!(get(Realm::Job, 0, keys::PROC_MAP), Some(map), "{what}");
+        for (row, node) in (0..).zip(&job.nodes) {
+            let list = node.values.get(keys::LOCAL_PEERS.as_bytes());
+            assert_eq!(get(Realm::Node, row, keys::LOCAL_PEERS).as_ref(), list, "{what}");
+        }
+        assert_eq!(get(Realm::Node, job.nodes.len() as u32, keys::LOCAL_PEERS), None);
     }
 }
 

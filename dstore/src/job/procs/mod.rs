@@ -1,0 +1,153 @@
+//! Process-level values: one column per key.
+
+mod column;
+mod numbers;
+mod texts;
+
+use std::collections::BTreeMap;
+
+use crate::model::{Key, Rank, Result, Status, Value, ValueRef};
+
+pub use column::Column;
+#[cfg(feature = "builder")]
+pub(crate) use column::Whole;
+#[cfg(feature = "builder")]
+pub(crate) use numbers::Formula;
+
+/// Process-level values as columns: one per key, indexed by rank.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProcTable {
+    columns: BTreeMap<Key, Column>,
+    rows: u32,
+}
+
+impl ProcTable {
+    /// Ranks above this are refused: what goes over all ranks below a wrong one must end.
+    pub const RANK_MAX: u32 = 1 << 28;
+
+    /// A table of these columns, of which each key has one.
+    pub(super) fn of_columns(columns: impl Iterator<Item = (Key, Column)>) -> ProcTable {
+        let mut table = ProcTable { columns: columns.filter(|(_, column)| !column.is_empty()).collect(), rows: 0 };
+        table.count_rows();
+        table
+    }
+
+    /// One more than the highest rank that has a value.
+    pub fn rows(&self) -> u32 {
+        self.rows
+    }
+
+    /// Sets the value of `key` for `rank`.
+    ///
+    /// # Errors
+    /// `BAD_PARAM` for a special rank or one above [`ProcTable::RANK_MAX`]; `NOMEM`.
+    pub fn set(&mut self, rank: Rank, key: Key, value: Value) -> Result<()> {
+        if rank.0 > Self::RANK_MAX {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        self.columns.entry(key).or_default().set(rank.0, value)?;
+        self.rows = self.rows.max(rank.0 + 1);
+        Ok(())
+    }
+
+    /// Takes over the values of another table: they count where both have one.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn merge(&mut self, newer: ProcTable) -> Result<()> {
+        for (key, column) in newer.columns {
+            let own = self.columns.entry(key).or_default();
+            if own.is_empty() {
+                *own = column;
+            } else {
+                column.iter().try_for_each(|(rank, value)| own.set_ref(rank.0, value))?;
+            }
+        }
+        self.rows = self.rows.max(newer.rows);
+        Ok(())
+    }
+
+    /// Fills in values that the host did not give. Ranks come in ascending order and are below `rows`.
+    pub(super) fn derive<'v>(
+        &mut self,
+        key: &'static str,
+        rows: u32,
+        values: impl Iterator<Item = (Rank, ValueRef<'v>)>,
+    ) -> Result<()> {
+        if self.is_whole(key, rows) {
+            return Ok(());
+        }
+        let column = self.columns.entry(Key::from(key)).or_default();
+        column.derive(values)?;
+        self.rows = self.rows.max(column.rows());
+        if column.is_empty() {
+            self.columns.remove(key.as_bytes());
+        }
+        Ok(())
+    }
+
+    /// Whether each of the first `rows` ranks has a value of `key`, all of one type.
+    pub(super) fn is_whole(&self, key: &str, rows: u32) -> bool {
+        self.column(key).and_then(Column::whole).is_some_and(|whole| whole.rows() >= rows)
+    }
+
+    /// Takes out all that was derived.
+    pub(super) fn forget_derived(&mut self) -> Result<()> {
+        self.columns.values_mut().try_for_each(Column::forget_derived)?;
+        self.columns.retain(|_, column| !column.is_empty());
+        self.count_rows();
+        Ok(())
+    }
+
+    /// Takes out a key of all ranks.
+    pub(super) fn remove(&mut self, key: &str) {
+        self.columns.remove(key.as_bytes());
+        self.count_rows();
+    }
+
+    fn count_rows(&mut self) {
+        self.rows = self.columns.values().map(Column::rows).max().unwrap_or(0);
+    }
+
+    /// The value of `key` for `rank`.
+    pub fn get(&self, rank: Rank, key: &[u8]) -> Option<ValueRef<'_>> {
+        self.columns.get(key)?.get(rank.0)
+    }
+
+    /// The values of a key.
+    pub fn column(&self, key: &str) -> Option<&Column> {
+        self.columns.get(key.as_bytes())
+    }
+
+    /// The columns in key order.
+    pub fn columns(&self) -> impl Iterator<Item = (&Key, &Column)> {
+        self.columns.iter()
+    }
+
+    /// The values of one rank in key order.
+    pub fn row(&self, rank: Rank) -> impl Iterator<Item = (&Key, ValueRef<'_>)> {
+        self.columns.iter().filter_map(move |(key, column)| Some((key, column.get(rank.0)?)))
+    }
+
+    /// The ranks that have a value, ascending.
+    pub fn ranks(&self) -> impl Iterator<Item = Rank> + Clone + use<> {
+        let mut runs: Vec<(u32, u32)> = Vec::new();
+        let mut all: Vec<(u32, u32)> = self.columns.values().flat_map(Column::runs).collect();
+        all.sort_unstable();
+        for (first, last) in all {
+            match runs.last_mut() {
+                Some((_, before)) if first <= *before => *before = last.max(*before),
+                _ => runs.push((first, last)),
+            }
+        }
+        runs.into_iter().flat_map(|(first, last)| first..=last).map(Rank)
+    }
+
+    /// Bytes of memory that the values take, about.
+    pub fn bytes(&self) -> usize {
+        self.columns.values().map(Column::bytes).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests;
