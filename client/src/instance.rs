@@ -43,7 +43,7 @@ impl Drop for OwnSlot {
 }
 
 /// A thread that says in its slot that it uses the client, for as long as this is borrowed: what it can reach then is not
-/// dropped before it has done, see [`is_unused`].
+/// dropped before it has done, see `is_unused`.
 pub struct Shielded(());
 
 /// The client while it is used.
