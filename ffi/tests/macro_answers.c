@@ -42,6 +42,9 @@ static void names(void)
     }
     printf("system events %d\n", system_events);
     PMIX_MULTICLUSTER_NSPACE_CONSTRUCT(joined, "east", "job");
+    /* The stock macro writes no end. */
+    memset(cluster, 0, sizeof(cluster));
+    memset(nspace, 0, sizeof(nspace));
     PMIX_MULTICLUSTER_NSPACE_PARSE(joined, cluster, nspace);
     printf("%s %s %s\n", joined, cluster, nspace);
     PMIX_LOAD_PROCID(&a, NULL, 4);
