@@ -178,7 +178,7 @@ fn measure(library: &Path, is_full: bool) -> Result<Vec<Figure>, Failure> {
         figures.push(("one call, 99 of 100", name, "ns", fields[1]));
     }
     let of_threads = |threads: u32| {
-        let args = format!("--calls 50000 --threads {threads}");
+        let args = format!("--calls 500000 --threads {threads}");
         let said = host("--servers 2 --clients 2 --nodes 64 --per-node 16 --infos", "calls", &args)?;
         Ok::<_, Failure>(lines(&said, "threads").into_iter().map(|(class, fields)| (class, fields[1])))
     };
