@@ -26,7 +26,7 @@ const COSTS: &[(&str, f64, &str)] = &[
     ("value", 64.0, "bytes of each value"),
     ("wire_value", 4.0, "bytes that a value takes in a contribution, beside its own (of the format)"),
     ("wire_rank", 10.0, "bytes that a rank takes there (of the format)"),
-    ("fence", 4.8, "ns of a processor for each byte of a fence, from the ranks' commits to the published segment"),
+    ("fence", 3.2, "ns of a processor for each byte of a fence, from the ranks' commits to the published segment"),
     ("page", 0.25, "ns for each byte of a file in memory that is written: the least that a fence can cost"),
     ("latency", 2000.0, "ns from daemon to daemon (assumed)"),
     ("bandwidth", 12.5, "bytes a ns between two daemons (assumed: 100 Gbit/s)"),
