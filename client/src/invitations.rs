@@ -396,5 +396,5 @@ fn expire_after(
 }
 
 #[cfg(test)]
-#[path = "invitation_tests.rs"]
+#[path = "invitations_tests.rs"]
 mod tests;

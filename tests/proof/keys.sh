@@ -67,13 +67,15 @@ program_of() { # of a test's file
     esac
     grep -o "[^ (]*/deps/$program-[0-9a-f]*" <<<"$tests"
 }
-# The path of a unit test in its crate: server/src/engine/tests.rs is engine::tests, server/src/config.rs is config::tests.
+# The path of a unit test in its crate: server/src/engine/tests.rs is engine::tests, server/src/config.rs is config::tests, as
+# client/src/config_tests.rs would be.
 name_of() {
     local module=${1#*/src/}
     module=${module%.rs}
     case $1 in
         tests/*) echo "$2" ;;
         */tests.rs) echo "${module//\//::}::$2" ;;
+        *_tests.rs) module=${module%_tests} && echo "${module//\//::}::tests::$2" ;;
         *) echo "${module//\//::}::tests::$2" ;;
     esac
 }
@@ -83,7 +85,7 @@ run() { # VARIABLE KEY FILE TEST: whether the test passes; what it says is in $s
     program=$(program_of "$3")
     [ "${program#/}" != "$program" ] || program=$copy/$program
     (cd "$copy/tests" && env "$1=$2" PMIX_TEST_RELEASE="$target/debug" RUST_BACKTRACE=0 "$program" --exact "$(name_of "$3" "$4")") \
-        >"$said" 2>&1
+        >"$said" 2>&1 && grep -q "^test result: ok. 1 passed" "$said"
 }
 # Prints file and name of each test of a row.
 tests_of() {
@@ -127,15 +129,18 @@ while read -r file name; do
     }
 done < <(for row in "${rows[@]}"; do tests_of "${row##*|}"; done | sort -u)
 
-workers=$(nproc)
+workers=$(nproc) pids=()
 for ((worker = 0; worker < workers; worker++)); do
     said=$target/said.$worker
     for ((row = worker; row < ${#rows[@]}; row += workers)); do
         IFS='|' read -r attribute key row_tests <<<"${rows[row]}"
         try_row "$attribute" "$key" "$row_tests"
     done >"$target/passed.$worker" &
+    pids+=($!)
 done
-wait
+for pid in "${pids[@]}"; do
+    wait "$pid"
+done
 cat "$target"/passed.* | sort
 failed=$(cat "$target"/passed.* | wc -l)
 rm "$target"/passed.*
