@@ -22,6 +22,8 @@ pub struct Sizes {
     pub on_node: &'static [u32],
     /// Clients of each of four servers.
     pub clients: u32,
+    /// Values of 4 KiB that each of 32 ranks brings into the fence of 32 MiB.
+    pub values: u32,
     /// Fences one behind the other: the stock library's clients send all they have with each commit, a thousand take it minutes.
     pub fences: usize,
     pub stock_fences: usize,
@@ -38,6 +40,7 @@ pub const FULL: Sizes = Sizes {
     threaded_calls: 500_000,
     on_node: &[2, 8, 32, 128, 256],
     clients: 32,
+    values: 256,
     fences: 1000,
     stock_fences: 200,
     nodes: 1024,
@@ -53,6 +56,7 @@ pub const SMALL: Sizes = Sizes {
     threaded_calls: 200,
     on_node: &[2, 3],
     clients: 4,
+    values: 2,
     fences: 20,
     stock_fences: 10,
     nodes: 16,
@@ -212,8 +216,8 @@ impl Bench<'_> {
         figures.push(("a server", "init".into(), "ms", of_host(&all, "init")?));
 
         let section = "a collecting fence";
-        let volume =
-            self.host("--servers 4 --clients 8", "wire", "--len 4096 --keys 1 --fences 1 --more 256 --copy")?;
+        let args = format!("--len 4096 --keys 1 --fences 1 --more {} --copy", self.sizes.values);
+        let volume = self.host("--servers 4 --clients 8", "wire", &args)?;
         let fence = lines(&volume, "fence").first().ok_or("no fence")?.1[0];
         // All ranks copy at once, and begin when they are woken.
         let copies: Vec<_> =
