@@ -41,7 +41,7 @@ pub struct Object {
     next_sibling: *mut Object,
     prev_sibling: *mut Object,
     arity: c_uint,
-    children: *mut *mut Object,
+    children: *const *const Object,
     first_child: *mut Object,
     last_child: *mut Object,
     symmetric_subtree: c_int,
@@ -60,6 +60,14 @@ pub struct Object {
     pub infos: *const [*const c_char; 2],
     /// How much.
     pub infos_count: c_uint,
+}
+
+impl Object {
+    /// The objects that it consists of, but for memory and devices.
+    pub fn children(&self) -> impl Iterator<Item = &Object> {
+        // SAFETY: so many there are; objects live as long as those that they are parts of.
+        (0..self.arity as usize).filter_map(|index| unsafe { (*self.children.add(index)).as_ref() })
+    }
 }
 
 /// Declares functions of hwloc's, and how they are found.
@@ -93,6 +101,9 @@ functions! {
     is_included = c"hwloc_bitmap_isincluded": (*const c_void, *const c_void) -> c_int;
     read = c"hwloc_bitmap_list_sscanf": (*mut c_void, *const c_char) -> c_int;
     write = c"hwloc_bitmap_list_asprintf": (*mut *mut c_char, *const c_void) -> c_int;
+    write_mask = c"hwloc_bitmap_asprintf": (*mut *mut c_char, *const c_void) -> c_int;
+    say_kind = c"hwloc_obj_type_snprintf": (*mut c_char, usize, *const Object, c_int) -> c_int;
+    say_attributes = c"hwloc_obj_attr_snprintf": (*mut c_char, usize, *const Object, *const c_char, c_int) -> c_int;
     init = c"hwloc_topology_init": (*mut *mut c_void) -> c_int;
     set_flags = c"hwloc_topology_set_flags": (*mut c_void, c_ulong) -> c_int;
     set_io_filter = c"hwloc_topology_set_io_types_filter": (*mut c_void, c_int) -> c_int;
@@ -354,16 +365,38 @@ impl Hwloc {
     /// # Safety
     /// The bitmap is one of hwloc's.
     pub unsafe fn list(&self, bitmap: *const c_void) -> Result<Vec<u8>> {
-        let mut text = ptr::null_mut();
-        // SAFETY: the caller's promise; hwloc sets the text to one from malloc.
-        if unsafe { (self.write)(&mut text, bitmap) } < 0 || text.is_null() {
-            return Err(Status::ERR_NOMEM);
-        }
-        // SAFETY: a C string that hwloc made for us.
-        let list = unsafe { CStr::from_ptr(text) }.to_bytes().to_vec();
-        // SAFETY: from malloc, and nobody else has it.
-        unsafe { libc::free(text.cast()) };
-        Ok(list)
+        // SAFETY: the caller's promise.
+        made_text(|text| unsafe { (self.write)(text, bitmap) })
+    }
+
+    /// A bitmap as a number, such as `0x0000010f`.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    ///
+    /// # Safety
+    /// The bitmap is one of hwloc's.
+    pub unsafe fn mask(&self, bitmap: *const c_void) -> Result<Vec<u8>> {
+        // SAFETY: the caller's promise.
+        made_text(|text| unsafe { (self.write_mask)(text, bitmap) })
+    }
+
+    /// What hwloc calls an object, in its longer form.
+    ///
+    /// # Safety
+    /// It is one of hwloc's.
+    pub unsafe fn kind_name(&self, object: &Object) -> Vec<u8> {
+        // SAFETY: the caller's promise; hwloc writes no more than there is room for.
+        said_text(|at, len| unsafe { (self.say_kind)(at, len, object, 1) })
+    }
+
+    /// What hwloc says of an object, in its longer form, with `separator` between attributes.
+    ///
+    /// # Safety
+    /// As [`Hwloc::kind_name`].
+    pub unsafe fn attributes(&self, object: &Object, separator: &CStr) -> Vec<u8> {
+        // SAFETY: as there.
+        said_text(|at, len| unsafe { (self.say_attributes)(at, len, object, separator.as_ptr(), 1) })
     }
 
     /// Frees a bitmap.
@@ -374,6 +407,31 @@ impl Hwloc {
         // SAFETY: the caller's promise.
         unsafe { (self.free)(bitmap) }
     }
+}
+
+/// A text that hwloc makes.
+///
+/// # Errors
+/// `NOMEM`.
+fn made_text(make: impl FnOnce(*mut *mut c_char) -> c_int) -> Result<Vec<u8>> {
+    let mut text = ptr::null_mut();
+    if make(&mut text) < 0 || text.is_null() {
+        return Err(Status::ERR_NOMEM);
+    }
+    // SAFETY: a C string that hwloc made for us.
+    let made = unsafe { CStr::from_ptr(text) }.to_bytes().to_vec();
+    // SAFETY: from malloc, and nobody else has it.
+    unsafe { libc::free(text.cast()) };
+    Ok(made)
+}
+
+/// A text that hwloc writes into the room that it is given, with its NUL; it tells how long all of it is.
+fn said_text(say: impl Fn(*mut c_char, usize) -> c_int) -> Vec<u8> {
+    let len = usize::try_from(say(ptr::null_mut(), 0)).unwrap_or(0);
+    let mut text = vec![0; len + 1];
+    say(text.as_mut_ptr().cast(), text.len());
+    text.truncate(len);
+    text
 }
 
 /// Whether a cpuset's bitmap is hwloc's, by the name of its source.

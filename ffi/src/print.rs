@@ -7,7 +7,7 @@ use std::io::Write;
 
 use pmix_dstore::model::{App, Coord, DataArray, DataType, Info, InfoFlags, Proc, ProcInfo, Query, Rank, Value};
 
-use crate::{attributes, strings};
+use crate::{attributes, strings, topology};
 
 /// What stands before an object where the caller names nothing else.
 pub const PREFIX: &[u8] = b" ";
@@ -364,7 +364,11 @@ pub fn object(prefix: &[u8], value: &Value) -> Vec<u8> {
             out.extend_from_slice(&[b"\tValue: Host ", or_null(hostname)].concat());
             add!(out, "({nodeid}) PID {pid}");
         }
-        Value::Topology { xml, .. } => out.extend_from_slice(&[b"\tValue: ", or_null(xml)].concat()),
+        Value::Topology { xml, support } => {
+            // Without hwloc its XML says as much.
+            let words = xml.as_deref().and_then(|xml| topology::in_words(xml, support).ok());
+            out.extend_from_slice(&[b"\tValue: ", words.as_deref().unwrap_or(or_null(xml))].concat());
+        }
         Value::Cpuset { list, .. } => out.extend_from_slice(&[b"\tValue: ", or_null(list)].concat()),
         Value::Kval(_) | Value::ProcStats(_) | Value::DiskStats(_) | Value::NetStats(_) | Value::NodeStats(_) => {
             add!(out, "\tValue: {value:?}")

@@ -107,6 +107,67 @@ pub fn to_share() -> Result<Vec<Info>> {
     Ok(infos)
 }
 
+/// A topology in words, as the stock library has it: each object with what hwloc says of it, those that it consists of below and
+/// further in.
+///
+/// # Errors
+/// As [`own`]; `NOT_SUPPORTED` for what is no XML of a topology.
+pub fn in_words(xml: &CStr, support: &[u8]) -> Result<Vec<u8>> {
+    let hwloc = Hwloc::get()?;
+    let topology = hwloc.topology(Some(xml))?;
+    let mut words = Vec::new();
+    // SAFETY: the topology is hwloc's and ours alone, and goes when its objects have been told.
+    unsafe {
+        let told = hwloc.objects(topology, 0).try_for_each(|machine| tell(hwloc, machine, 0, support, &mut words));
+        hwloc.destroy_topology(topology);
+        told?;
+    }
+    words.push(b'\n');
+    Ok(words)
+}
+
+/// The last bytes of what a topology supports are about binding: to processors, and behind that to memory.
+const BINDING: usize = 26;
+/// Where in them stands what can be bound to what.
+const BOUND: [(usize, &str); 4] = [(0, "CPU proc:  "), (4, "CPU thread:"), (11, "MEM proc:  "), (15, "MEM thread:")];
+
+/// An object and those that it consists of. What can be bound belongs to the machine, which is none's part.
+///
+/// # Safety
+/// An object of hwloc's.
+unsafe fn tell(hwloc: &Hwloc, object: &Object, depth: usize, support: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    let line = format!("\n{}", "\t".repeat(depth + 1));
+    let separator = CString::new(line.as_str()).unwrap_or_default();
+    // SAFETY: an object of hwloc's; names are C strings, and bitmaps hwloc's.
+    let (kind, attributes, name, mask) = unsafe {
+        let (kind, attributes) = (hwloc.kind_name(object), hwloc.attributes(object, &separator));
+        (kind, attributes, text(object.name), hwloc.mask(object.cpuset)?)
+    };
+    let mut add = |part: &[u8]| out.extend_from_slice(part);
+    add(&[b"Type: ", &kind[..]].concat());
+    add(format!(" Number of child objects: {}", object.children().count()).as_bytes());
+    add(format!("{line}Name={}", name.as_deref().unwrap_or("NULL")).as_bytes());
+    if !attributes.is_empty() {
+        add(&[line.as_bytes(), &attributes].concat());
+    }
+    add(&[line.as_bytes(), b"Cpuset:  ", &mask].concat());
+    // Nothing can be bound on another machine.
+    match support.last_chunk::<BINDING>().filter(|binding| **binding != [0; BINDING]) {
+        _ if depth > 0 => {}
+        None => add(format!("{line}Bind support:    not available").as_bytes()),
+        Some(binding) => BOUND.iter().for_each(|(at, what)| {
+            let can = if binding[*at] != 0 { "TRUE" } else { "FALSE" };
+            add(format!("{line}Bind {what} {can}").as_bytes());
+        }),
+    }
+    for child in object.children() {
+        out.extend_from_slice(line.as_bytes());
+        // SAFETY: an object of hwloc's.
+        unsafe { tell(hwloc, child, depth + 1, support, out)? };
+    }
+    Ok(())
+}
+
 /// What of the machine a set of processors is in; `None` where it is everywhere.
 ///
 /// # Errors
@@ -196,11 +257,12 @@ pub unsafe fn distances(
     let wanted = types.reduce(|mask, ty| mask | ty);
     let named: Vec<&[u8]> =
         infos.iter().filter(|info| info.key.is(keys::DEVICE_ID)).filter_map(|info| info.value.as_text()).collect();
+    // SAFETY: the caller's promise, for a level that there is.
+    let level = (0..levels).rev().find(|level| unsafe { hwloc.kind(topology, *level) } == PROCESSOR);
     // SAFETY: the caller's promise.
-    let is_used = (0..levels).rev().any(|level| unsafe {
-        hwloc.kind(topology, level) == PROCESSOR
-            && hwloc.objects(topology, level).any(|pu| hwloc.meet(pu.cpuset, bitmap))
-    });
+    let processors = level.into_iter().flat_map(|level| unsafe { hwloc.objects(topology, level) });
+    // SAFETY: the bitmaps are hwloc's.
+    let used: Vec<&Object> = processors.filter(|pu| unsafe { hwloc.meet(pu.cpuset, bitmap) }).collect();
     let mut found = Vec::new();
     for (kind, ty) in [GPU, NETWORK, OPENFABRICS] {
         if wanted.is_some_and(|wanted| wanted & ty == 0) {
@@ -224,10 +286,15 @@ pub unsafe fn distances(
             }
             // SAFETY: parents of objects are objects, up to the machine.
             let place = unsafe { place_of(device) }.ok_or(Status::ERR_NOT_FOUND)?;
-            // SAFETY: as above.
-            let common = unsafe { common_depth(holder, place) }.ok_or(Status::ERROR)?;
-            let away = if common == 0 { holder.depth + levels } else { levels - common };
-            let (min, max) = if is_used { (away as u16, away as u16) } else { (u16::MAX, 0) };
+            // From the nearest and from the farthest of the processors.
+            let (mut min, mut max) = (u16::MAX, 0);
+            for pu in &used {
+                // SAFETY: as above.
+                let common = unsafe { common_depth(pu, place) }.ok_or(Status::ERROR)?;
+                // What has only the machine in common is farther than all else.
+                let away = if common == 0 { holder.depth + levels } else { levels - common } as u16;
+                (min, max) = (min.min(away), max.max(away));
+            }
             found.push(DeviceDistance { uuid: CString::new(uuid).ok(), osname: CString::new(name).ok(), ty, min, max });
         }
     }

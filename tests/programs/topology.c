@@ -49,6 +49,19 @@ static void *load(const char *who)
     return topology.topology;
 }
 
+static void say_text(void *loaded)
+{
+    pmix_topology_t topology = { .source = "hwloc", .topology = loaded };
+    char *text = NULL;
+    pmix_status_t status = PMIx_Data_print(&text, NULL, &topology, PMIX_TOPO);
+    say("text: %d", status);
+    char *rest = text;
+    for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
+        say("%s", line);
+    }
+    free(text);
+}
+
 /* A topology of the host's own: two packages of three processors. */
 static void *make_topology(void)
 {
@@ -219,6 +232,7 @@ int main(int argc, char **argv)
     if (gives) {
         say("given: the same %d", loaded == given.topology);
     }
+    say_text(loaded);
     for (int i = 1 + shares + gives; i < argc; i++) {
         say_cpuset(argv[i]);
     }

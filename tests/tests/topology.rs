@@ -1,15 +1,46 @@
 //! Topologies, what of them cpusets are in, and how far devices are: as Debian's library has them, of this machine and of others.
 
+use std::fs;
+
 use pmix_tests::{Ended, Library, Pair, Run, Traces, program};
 
 /// This machine, one with packages, shared caches and threads, and one whose memory is apart.
 const MACHINES: [Option<&str>; 3] = [None, Some("package:2 l3:2 core:4 pu:2"), Some("node:2 pack:1 l2:2 core:2 pu:1")];
 const CPUSETS: &str = "hwloc:0 hwloc:0-3 hwloc:1,3 hwloc:0-15 hwloc:0-99 hwloc:";
 
+/// Two pairs of processors, a network device at one of them.
+const WITH_DEVICE: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE topology SYSTEM "hwloc2.dtd">
+<topology version="2.0">
+<object type="Machine" os_index="0" cpuset="0xf" complete_cpuset="0xf" allowed_cpuset="0xf" nodeset="0x1" complete_nodeset="0x1" allowed_nodeset="0x1" gp_index="1">
+ <object type="Package" os_index="0" cpuset="0xf" complete_cpuset="0xf" nodeset="0x1" complete_nodeset="0x1" gp_index="2">
+  <object type="NUMANode" os_index="0" cpuset="0xf" complete_cpuset="0xf" nodeset="0x1" complete_nodeset="0x1" gp_index="3" local_memory="1048576"/>
+  <object type="L3Cache" os_index="0" cpuset="0x3" complete_cpuset="0x3" nodeset="0x1" complete_nodeset="0x1" gp_index="4" cache_size="65536" depth="3" cache_linesize="64" cache_associativity="8" cache_type="0">
+   <object type="PU" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="5"/>
+   <object type="PU" os_index="1" cpuset="0x2" complete_cpuset="0x2" nodeset="0x1" complete_nodeset="0x1" gp_index="6"/>
+   <object type="Bridge" gp_index="7" bridge_type="0-1" depth="0" bridge_pci="0000:[00-00]">
+    <object type="PCIDev" gp_index="8" pci_busid="0000:00:01.0" pci_type="0200 [8086:1572] [0000:0000] 00" pci_link_speed="0.000000">
+     <object type="OSDev" gp_index="9" name="net0" osdev_type="2"><info name="Address" value="00:11:22:33:44:55"/></object>
+    </object>
+   </object>
+  </object>
+  <object type="L3Cache" os_index="1" cpuset="0xc" complete_cpuset="0xc" nodeset="0x1" complete_nodeset="0x1" gp_index="10" cache_size="65536" depth="3" cache_linesize="64" cache_associativity="8" cache_type="0">
+   <object type="PU" os_index="2" cpuset="0x4" complete_cpuset="0x4" nodeset="0x1" complete_nodeset="0x1" gp_index="11"/>
+   <object type="PU" os_index="3" cpuset="0x8" complete_cpuset="0x8" nodeset="0x1" complete_nodeset="0x1" gp_index="12"/>
+  </object>
+ </object>
+</object>
+</topology>
+"#;
+
 fn run(pair: Pair, machine: Option<&str>, args: &str) -> Ended {
+    run_with(pair, &machine.map(|machine| ("HWLOC_SYNTHETIC", machine)), args)
+}
+
+fn run_with(pair: Pair, machine: &Option<(&str, &str)>, args: &str) -> Ended {
     let traces = Traces::begin();
     let run = Run::new(program("topology"), pair.server).traced(&traces).env("CLIENT_LIBRARY", pair.ranks.directory());
-    let run = machine.into_iter().fold(run, |run, machine| run.env("HWLOC_SYNTHETIC", machine));
+    let run = machine.iter().fold(run, |run, (name, value)| run.env(name, value));
     let ended = run.args(args).succeed();
     if pair.server.is_ours() {
         traces.assert_none_left(&ended);
@@ -17,13 +48,17 @@ fn run(pair: Pair, machine: Option<&str>, args: &str) -> Ended {
     ended
 }
 
-/// What the library says. Where there are no distances, a stock library wants to ask a server, and says that it cannot.
+/// What the library says. Where there are no distances, a stock library wants to ask a server, and says that it cannot. Of a machine
+/// that is another one 4.2.2 says what can be bound there: nothing.
 fn lines(ended: &Ended) -> Vec<String> {
     let plain = |line: &str| match line.split_once(": -").filter(|_| line.starts_with("distances")) {
         Some((what, _)) => format!("{what}: none"),
         None => line.to_owned(),
     };
-    ended.stdout.lines().filter(|line| !line.starts_with("identified ")).map(plain).collect()
+    let is_other =
+        |line: &str| line.contains("\tBind ") && ["not available", "FALSE"].iter().any(|end| line.ends_with(end));
+    let said = ended.stdout.lines().filter(|line| !line.starts_with("identified ") && !is_other(line));
+    said.map(plain).collect()
 }
 
 #[test]
@@ -34,6 +69,8 @@ fn topologies_localities_and_distances_are_those_of_the_stock_library() {
         assert_eq!(lines(&ours), lines(&stock), "{machine:?}: {ours}");
         assert_eq!(ours.count("host load: 0, hwloc 1, again 0, the same 1"), 1, "{ours}");
         assert_eq!(ours.count("locality hwloc:0: 0 SK0:"), 1, "{ours}");
+        assert_eq!(ours.count(" Data type: PMIX_TOPO\tValue: Type: Machine Number of child objects: "), 1, "{ours}");
+        assert_eq!(ours.count("Bind support:    not available"), usize::from(machine.is_some()), "{ours}");
         assert_eq!(ours.count("inventory: 0, 0, delivered -157"), 1, "{ours}");
         // One that is identified need not be of a type that is named.
         let by_identity = ours.stdout.lines().filter(|line| line.starts_with("identified "));
@@ -42,6 +79,25 @@ fn topologies_localities_and_distances_are_those_of_the_stock_library() {
         assert_eq!(of_devices.len(), 2 * ours.count("distance "), "{ours}");
         assert!(of_devices.iter().all(|line| line.ends_with(": 0, 1")), "{ours}");
     }
+}
+
+/// 4.2.2 knows only how far the processors are that are farthest; 7.0 knows both.
+#[test]
+fn a_device_is_as_far_as_the_nearest_and_the_farthest_processor() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("machine.xml");
+    fs::write(&file, WITH_DEVICE).expect("a file");
+    let machine = Some(("HWLOC_XMLFILE", file.to_str().expect("a name")));
+    let distances = |library: Library| {
+        let ended =
+            run_with(Pair { server: library, ranks: library }, &machine, "hwloc:0 hwloc:0-1 hwloc:2-3 hwloc:0,2");
+        let lines = ended.stdout.lines().filter_map(|line| line.strip_prefix("distance hwloc:"));
+        lines
+            .filter_map(|line| Some(line.split_once(": ipv4://00:11:22:33:44:55 net0 4, ")?.1.to_owned()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(distances(Library::ours()), ["2 to 2", "2 to 2", "3 to 3", "2 to 3"]);
+    assert_eq!(distances(Library::Stock), ["2 to 2", "2 to 2", "3 to 3", "3 to 3"]);
 }
 
 /// The client's environment names no machine: what it knows comes from its server.

@@ -22,6 +22,25 @@ const OF_PROCESS: pmix_bind_envelope_t = 0;
 /// `PMIX_CPUBIND_THREAD`.
 const OF_THREAD: pmix_bind_envelope_t = 1;
 
+/// `PMIX_ERR_TAKE_NEXT_OPTION`: what is of another source than hwloc is for another one to answer. No public header has it, but stock
+/// functions answer it.
+const TAKE_NEXT_OPTION: Status = Status(-1366);
+
+/// Whether something is hwloc's, by its source.
+///
+/// # Errors
+/// `BAD_PARAM` where it names none; [`TAKE_NEXT_OPTION`] for another one.
+///
+/// # Safety
+/// NULL or a C string.
+unsafe fn of_hwloc(source: *const c_char) -> Result<()> {
+    // SAFETY: the caller's promise.
+    match unsafe { is_hwlocs(present(source)?) } {
+        true => Ok(()),
+        false => Err(TAKE_NEXT_OPTION),
+    }
+}
+
 /// Fills a cpuset, whatever it held.
 ///
 /// # Safety
@@ -41,7 +60,7 @@ unsafe fn fill(cpuset: *mut pmix_cpuset_t, bitmap: *mut c_void) -> Result<()> {
 /// The bitmap of a text such as `hwloc:0-3,8`, which the caller owns.
 ///
 /// # Errors
-/// `BAD_PARAM` for what is no such text; `NOT_SUPPORTED` for that of another source.
+/// `BAD_PARAM` for what is no such text; [`TAKE_NEXT_OPTION`] for that of another source.
 ///
 /// # Safety
 /// NULL or a C string.
@@ -50,7 +69,7 @@ unsafe fn parse(text: *const c_char) -> Result<*mut c_void> {
     let text = unsafe { string(text) }.ok_or(Status::ERR_BAD_PARAM)?.to_bytes();
     let colon = text.iter().position(|byte| *byte == b':').ok_or(Status::ERR_BAD_PARAM)?;
     if !text[..colon].eq_ignore_ascii_case(SOURCE) {
-        return Err(Status::ERR_NOT_SUPPORTED);
+        return Err(TAKE_NEXT_OPTION);
     }
     let list = CString::new(&text[colon + 1..]).map_err(|_| Status::ERR_BAD_PARAM)?;
     Hwloc::get()?.parse(&list)
@@ -59,7 +78,7 @@ unsafe fn parse(text: *const c_char) -> Result<*mut c_void> {
 /// How far devices are from a cpuset.
 ///
 /// # Errors
-/// `NOT_SUPPORTED` where one of them is not hwloc's; as [`topology::distances`].
+/// As [`of_hwloc`] and [`topology::distances`].
 ///
 /// # Safety
 /// The structures are NULL or what they say; an array of `ninfo` infos.
@@ -74,20 +93,16 @@ unsafe fn measure(
     // SAFETY: the caller's promise.
     let (topo, cpuset) = unsafe { (topo.as_ref(), cpuset.as_ref()) };
     // SAFETY: as above.
-    let is_of_hwloc = |source, held: *mut c_void| match unsafe { is_hwlocs(source) } {
-        false => Err(Status::ERR_NOT_SUPPORTED),
-        true if held.is_null() => Err(Status::ERR_BAD_PARAM),
-        true => Ok(held),
-    };
+    let held = |source, held: *mut c_void| unsafe { of_hwloc(source).and_then(|()| present(held.cast_const())) };
     let topology = match topo {
-        Some(topo) => is_of_hwloc(topo.source, topo.topology)?,
+        Some(topo) => held(topo.source, topo.topology)?,
         None => topology::own()?.0,
     };
     // SAFETY: as above.
     let infos = unsafe { array::read(info, ninfo) }?;
     let hostname = client.hostname();
     if let Some(cpuset) = cpuset {
-        let bitmap = is_of_hwloc(cpuset.source, cpuset.bitmap)?;
+        let bitmap = held(cpuset.source, cpuset.bitmap)?;
         // SAFETY: both are hwloc's, by the caller's promise.
         return unsafe { topology::distances(topology, bitmap, &infos, &hostname) };
     }
@@ -144,8 +159,8 @@ status_entry! {
     fn PMIx_Load_topology(topo: *mut pmix_topology_t) {
         let at = writable(topo)?;
         super::client()?;
-        if !(*at).source.is_null() && !is_hwlocs((*at).source) {
-            return Err(Status::ERR_NOT_SUPPORTED);
+        if !(*at).source.is_null() {
+            of_hwloc((*at).source)?;
         }
         let own = topology::own()?;
         if (*at).source.is_null() {
@@ -157,10 +172,10 @@ status_entry! {
 
     /// `PMIx_server_generate_locality_string`: what of the machine a cpuset is in; NULL where it is everywhere.
     fn PMIx_server_generate_locality_string(cpuset: *const pmix_cpuset_t, locality: *mut *mut c_char) {
-        let (cpuset, at) = (*present(cpuset)?, writable(locality)?);
-        if !is_hwlocs(cpuset.source) {
-            return Err(Status::ERR_NOT_SUPPORTED);
-        }
+        let at = writable(locality)?;
+        at.write(ptr::null_mut());
+        let cpuset = *present(cpuset)?;
+        of_hwloc(cpuset.source)?;
         let text = if cpuset.bitmap.is_null() { None } else { topology::locality(cpuset.bitmap)? };
         at.write(text.map_or(Ok(ptr::null_mut()), |text| copy_text(&text))?);
         Ok(())
@@ -201,11 +216,11 @@ status_entry! {
 
     /// `PMIx_server_generate_cpuset_string`.
     fn PMIx_server_generate_cpuset_string(cpuset: *const pmix_cpuset_t, cpuset_string: *mut *mut c_char) {
-        let (cpuset, at) = (*present(cpuset)?, writable(cpuset_string)?);
+        let at = writable(cpuset_string)?;
+        at.write(ptr::null_mut());
+        let cpuset = *present(cpuset)?;
+        of_hwloc(cpuset.source)?;
         let bitmap = present(cpuset.bitmap)?;
-        if !is_hwlocs(cpuset.source) {
-            return Err(Status::ERR_NOT_SUPPORTED);
-        }
         let list = Hwloc::get()?.list(bitmap)?;
         at.write(copy_text(&[b"hwloc:", &list[..]].concat())?);
         Ok(())
@@ -219,13 +234,16 @@ status_entry! {
     ) {
         let at = writable(locality)?;
         let text = |text| string(text).ok_or(Status::ERR_BAD_PARAM);
-        at.write(relative_locality(text(locality1)?.to_bytes(), text(locality2)?.to_bytes())?);
+        let shared = relative_locality(text(locality1)?.to_bytes(), text(locality2)?.to_bytes());
+        at.write(shared.map_err(|status| if status == Status::ERR_NOT_SUPPORTED { TAKE_NEXT_OPTION } else { status })?);
         Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CStr;
+
     use super::*;
     use crate::memory::free;
 
@@ -261,7 +279,7 @@ mod tests {
             (c"0-3", Status::ERR_BAD_PARAM),
             (c"hwloc:0-99999999", Status::ERR_BAD_PARAM),
             (c"hwloc:0xffffffff", Status::ERR_BAD_PARAM),
-            (c"elsewhere:0", Status::ERR_NOT_SUPPORTED),
+            (c"elsewhere:0", TAKE_NEXT_OPTION),
         ] {
             // SAFETY: as above.
             assert_eq!(unsafe { PMIx_Parse_cpuset_string(list.as_ptr(), &mut { NONE }) }, status.0, "{list:?}");
@@ -287,6 +305,30 @@ mod tests {
         }
         // SAFETY: as above.
         assert_eq!(unsafe { PMIx_Get_cpuset(&mut { NONE }, 2) }, Status::ERR_BAD_PARAM.0);
+    }
+
+    #[test]
+    fn what_is_not_hwlocs_is_for_others() {
+        let mut cpuset = NONE;
+        let mut shared = 0;
+        // SAFETY: C strings, a cpuset of ours, and places for what comes out; the sources are put back.
+        unsafe {
+            assert_eq!(PMIx_Parse_cpuset_string(c"hwloc:0-3".as_ptr(), &mut cpuset), 0);
+            let own = cpuset.source;
+            for (source, status) in [(c"elsewhere".as_ptr(), TAKE_NEXT_OPTION), (ptr::null(), Status::ERR_BAD_PARAM)] {
+                cpuset.source = source.cast_mut();
+                for write in [PMIx_server_generate_cpuset_string, PMIx_server_generate_locality_string] {
+                    let mut text = ptr::without_provenance_mut(1);
+                    assert_eq!((write(&cpuset, &mut text), text), (status.0, ptr::null_mut()));
+                    let mut text = ptr::without_provenance_mut(1);
+                    assert_eq!((write(ptr::null(), &mut text), text), (Status::ERR_BAD_PARAM.0, ptr::null_mut()));
+                }
+            }
+            cpuset.source = own;
+            PMIx_Cpuset_destruct(&mut cpuset);
+            let [one, other] = [c"elsewhere:SK0", c"hwloc:SK0"].map(CStr::as_ptr);
+            assert_eq!(PMIx_Get_relative_locality(one, other, &mut shared), TAKE_NEXT_OPTION.0);
+        }
     }
 
     #[test]
