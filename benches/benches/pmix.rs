@@ -145,7 +145,7 @@ fn wire_up(contenders: &[Contender], round: usize) -> Result<Vec<(usize, Figure)
             let name = |what| format!("{clients} ranks, {what}");
             let beyond = [("until the last is ready", ready - idle), ("processor time of a rank", spent - idle_spent)];
             for (what, figure) in beyond {
-                figures.push((which, ("wire-up, beyond process start", name(what), "ms", figure)));
+                figures.push((which, ("wire-up, beyond processes that do nothing", name(what), "ms", figure)));
             }
             figures.push((which, ("as many processes that do nothing", name("all of them there"), "ms", idle)));
         }

@@ -26,11 +26,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+
 #ifdef COUNTED
 #include <valgrind/callgrind.h>
 #endif
+
+#include "clock.h"
 
 enum { KEYS = 8, NODE_NAMES = 64, VALUE_LEN = 64, BATCH = 64, BATCHES_MAX = 4096 };
 
@@ -167,13 +169,6 @@ static const struct class {
 enum { CLASSES = sizeof(classes) / sizeof(classes[0]) };
 
 /* ---- measuring ------------------------------------------------------------------------------------------------------------ */
-
-static double now(void)
-{
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    return at.tv_sec * 1e9 + at.tv_nsec;
-}
 
 static int compare(const void *a, const void *b)
 {

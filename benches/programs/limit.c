@@ -22,8 +22,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
 
 enum { BATCH = 64, BATCHES = 2000, VALUE_LEN = 64, RANKS = 64, KEYS = 16, SLOTS = 2 * RANKS * KEYS, COLD = 1 << 20 };
 enum { PAGE = 4096, PAGES = 8192, INFOS = 8, INFO_LEN = 552, INFO_VALUE = 520, HOST_RANKS = 1 << 15 };
@@ -170,13 +171,6 @@ static void infos(uint32_t turn)
         memcpy(&read, at + INFO_VALUE, sizeof(read));
         before += hash_of(0, at) + read;
     }
-}
-
-static double now(void)
-{
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    return at.tv_sec * 1e9 + at.tv_nsec;
 }
 
 static int compare(const void *a, const void *b)

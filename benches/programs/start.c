@@ -12,15 +12,9 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-static double now(void)
-{
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    return at.tv_sec * 1e6 + at.tv_nsec / 1e3;
-}
+#include "clock.h"
 
 static double microseconds(struct timeval time) { return time.tv_sec * 1e6 + time.tv_usec; }
 
@@ -63,7 +57,7 @@ int main(int argc, char **argv)
                 return 71;
             }
             size_t at = (size_t) program * count + turn;
-            times[at] = now() - begun;
+            times[at] = (now() - begun) / 1e3;
             processor[at] = microseconds(used.ru_utime) + microseconds(used.ru_stime);
             faults[at] = used.ru_minflt + used.ru_majflt;
         }

@@ -19,7 +19,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "clock.h"
 
 static pmix_proc_t me;
 
@@ -27,13 +28,6 @@ __attribute__((noreturn)) static void fail(const char *what, pmix_status_t statu
 {
     fprintf(stderr, "rank %u: %s: %s (%d)\n", me.rank, what, PMIx_Error_string(status), status);
     exit(1);
-}
-
-static double now(void)
-{
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    return at.tv_sec * 1e3 + at.tv_nsec / 1e6;
 }
 
 /* What of memory this process alone has written. */
@@ -121,14 +115,14 @@ int main(int argc, char **argv)
             return 64;
         }
     }
-    double begun = atof(getenv("BENCH_BEGUN")) * 1e3;
+    double begun = atof(getenv("BENCH_BEGUN"));
     long memory = is_counted ? private_memory() : 0;
     double start = now();
     pmix_status_t status = PMIx_Init(&me, NULL, 0);
     if (status != PMIX_SUCCESS) {
         fail("PMIx_Init", status);
     }
-    double init = now() - start;
+    double init = (now() - start) / 1e6;
     char *bytes = malloc(len + 1);
     if (bytes == NULL) {
         fail("malloc", PMIX_ERR_NOMEM);
@@ -137,7 +131,7 @@ int main(int argc, char **argv)
         put(key, bytes, len);
     }
     exchange();
-    double ready = now() - begun, got = 0;
+    double ready = (now() - begun) / 1e6, got = 0;
     memory = is_counted ? private_memory() - memory : 0;
     uint32_t servers = atoi(getenv("BENCH_SERVERS")), clients = atoi(getenv("BENCH_CLIENTS"));
     if (peers) {
@@ -153,7 +147,7 @@ int main(int argc, char **argv)
                 }
             }
         }
-        got = now() - start;
+        got = (now() - start) / 1e6;
     }
     for (int fence = 0; fence < fences; fence++) {
         for (int key = 0; key < more; key++) {
@@ -165,7 +159,7 @@ int main(int argc, char **argv)
         start = now();
         exchange();
         if (me.rank == 0) {
-            printf("fence %d %.3f\n", fence, now() - start);
+            printf("fence %d %.3f\n", fence, (now() - start) / 1e6);
         }
     }
     printf("rank %.3f %.3f %ld %.3f\n", init, ready, memory, got);

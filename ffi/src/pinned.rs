@@ -51,15 +51,11 @@ impl Drop for Copied {
 #[inline]
 fn plain_of(client: &Client, value: ValueRef<'_>) -> Option<Plain> {
     let is_mapped = |bytes: &[u8]| client.view().is_some_and(|view| view.holds(bytes));
-    let address = |bytes: &[u8]| bytes.as_ptr().expose_provenance() as u64;
     match value {
-        // The bytes of a number are the first ones of the union.
-        ValueRef::Scalar { ty, bits } => Some(Plain { ty, words: [bits, 0] }),
-        ValueRef::Str(Some(text)) if is_mapped(text.to_bytes_with_nul()) => {
-            Some(Plain { ty: DataType::STRING, words: [address(text.to_bytes_with_nul()), 0] })
-        }
+        ValueRef::Scalar { ty, bits } => Some(Plain::number(ty, bits)),
+        ValueRef::Str(Some(text)) if is_mapped(text.to_bytes_with_nul()) => Some(Plain::text(text.to_bytes_with_nul())),
         ValueRef::Bytes { ty, bytes } if ty != DataType::DATA_BUFFER && is_mapped(bytes) && !bytes.is_empty() => {
-            Some(Plain { ty, words: [address(bytes), bytes.len() as u64] })
+            Some(Plain::bytes(ty, bytes))
         }
         _ => None,
     }
@@ -272,14 +268,14 @@ mod tests {
     #[test]
     fn plain_values_are_one_however_many_there_are() {
         let table = Table::default();
-        let number = |bits: u64| Plain { ty: DataType::UINT64, words: [bits, 0] };
+        let number = |bits: u64| Plain::number(DataType::UINT64, bits);
         let first: Vec<_> = (0..1000).map(|bits| table.pointer_to(number(bits)).unwrap()).collect();
         for (bits, pointer) in first.iter().enumerate() {
             assert_eq!(table.pointer_to(number(bits as u64)), Ok(*pointer));
             // SAFETY: the value is still there.
             assert_eq!(unsafe { pmix_value_t::read(*pointer) }, Ok(Value::Uint64(bits as u64)));
         }
-        let other = Plain { ty: DataType::INT64, words: [1, 0] };
+        let other = Plain::number(DataType::INT64, 1);
         assert_ne!(table.pointer_to(other), Ok(first[1]));
     }
 
@@ -287,7 +283,7 @@ mod tests {
     fn threads_that_ask_at_once_get_one_value() {
         let table = Table::default();
         let ask = || -> Vec<usize> {
-            let plain = |bits| Plain { ty: DataType::UINT64, words: [bits % 3000_u64, 0] };
+            let plain = |bits| Plain::number(DataType::UINT64, bits % 3000_u64);
             (0..9000).map(|bits| table.pointer_to(plain(bits)).unwrap().expose_provenance()).collect()
         };
         let all: Vec<_> = std::thread::scope(|scope| {

@@ -63,7 +63,7 @@ static pmix_status_t resource_block(const pmix_proc_t *requestor, pmix_resource_
                                     const pmix_info_t *info, size_t ninfo, pmix_op_cbfunc_t cbfunc, void *cbdata)
 {
     printf("upcall block of %u: %s %s", requestor->rank, PMIx_Resource_block_directive_string(directive),
-           block == NULL ? "(none)" : block);
+           block);
     for (size_t i = 0; i < nunits; i++) {
         printf(" %zux%llu", units[i].count, (unsigned long long) units[i].type);
     }
@@ -155,7 +155,7 @@ static void ask(void)
     say("extend by nothing", PMIx_Resource_block(PMIX_RESOURCE_BLOCK_EXTEND, block, NULL, 0, NULL, 0));
     say("delete", PMIx_Resource_block(PMIX_RESOURCE_BLOCK_DELETE, block, NULL, 0, NULL, 0));
     say_after("define, with a callback",
-              PMIx_Resource_block_nb(PMIX_RESOURCE_BLOCK_DEFINE, NULL, units, 1, NULL, 0, op_done, "define"));
+              PMIx_Resource_block_nb(PMIX_RESOURCE_BLOCK_DEFINE, block, units, 1, NULL, 0, op_done, "define"));
     PMIX_INFO_DESTRUCT(&info);
 }
 

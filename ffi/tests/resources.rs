@@ -40,7 +40,7 @@ upcall block of 0: EXTEND block {own}
 {who}: extend by nothing: -27
 upcall block of 0: DELETE block {own}
 {who}: delete: 0
-upcall block of 0: DEFINE (none) 4x2 {own}
+upcall block of 0: DEFINE block 4x2 {own}
 define: called back: 0
 {who}: define, with a callback: 0
 ",

@@ -46,6 +46,11 @@ impl Library {
         }
     }
 
+    /// The stock library of another release, in this directory.
+    pub fn other(directory: impl Into<PathBuf>) -> Library {
+        Library::Other(Box::leak(directory.into().into_boxed_path()))
+    }
+
     /// The stock libraries of other releases that `PMIX_TEST_PEERS` names: directories that hold a `libpmix.so.2`, colon
     /// between them. Nothing of this project builds such libraries.
     ///
@@ -55,7 +60,7 @@ impl Library {
         static OTHERS: LazyLock<Vec<Library>> = LazyLock::new(|| {
             let named = std::env::var_os("PMIX_TEST_PEERS").unwrap_or_default();
             let directories = std::env::split_paths(&named).filter(|path| !path.as_os_str().is_empty());
-            let others: Vec<_> = directories.map(|path| Library::Other(Box::leak(path.into_boxed_path()))).collect();
+            let others: Vec<_> = directories.map(Library::other).collect();
             others.iter().for_each(|library| drop(library.file()));
             others
         });

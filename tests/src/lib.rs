@@ -4,7 +4,7 @@
 //! * [`program`], [`plugin`]: the C programs of `tests/programs`, compiled once against the stock headers;
 //!   [`program_with`]: against others.
 //! * [`example`]: the Rust examples of the crates.
-//! * [`Run`]: a command with a deadline, after which its whole process group is killed.
+//! * [`Run`]: a command with a deadline, after which its whole process group is killed; [`release_of`]: which programs there are.
 //! * [`beside_host`]: a script at a host of which it is no rank, as tools are.
 //! * [`Pair`]: whose library serves, and whose the ranks have.
 //! * [`Root`]: another Debian release in a directory, with Open MPI 5.
@@ -36,6 +36,6 @@ pub use cluster::{Cluster, Down, ROOT, USERS};
 pub use pair::{Pair, is_large, times};
 pub use random::Random;
 pub use root::Root;
-pub use run::{Ended, Run};
+pub use run::{Ended, Run, release_of};
 pub use traces::{Living, Traces};
 pub use waiting::WaitingJob;

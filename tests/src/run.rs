@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-use crate::Library;
+use crate::build::{Library, pmixrun};
 use crate::traces::{MARK, Traces};
 
 /// A test that takes this long hangs: machines that build at the same time are slow, but not that slow. Checkers of
@@ -56,6 +56,11 @@ impl Run {
         command.env("OMPI_MCA_mpi_yield_when_idle", "1");
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         Run { command, words: vec![program.into()], input: Vec::new(), deadline: *DEADLINE }
+    }
+
+    /// A program as so many ranks under our launcher, with a library; what is added to the command are the program's arguments.
+    pub fn ranks(count: usize, program: impl AsRef<OsStr>, library: Library) -> Run {
+        Run::new(pmixrun(), library).arg("-n").arg(count.to_string()).arg(program)
     }
 
     /// Makes the command one of a test whose traces are looked for: gives it the test's directory for temporary files, and
@@ -157,6 +162,12 @@ fn collect(source: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String>
         let _ = done.send(String::from_utf8_lossy(&bytes).into_owned());
     });
     collected
+}
+
+/// What a program of the system says of its release; none where it is not installed.
+pub fn release_of(program: &str) -> Option<String> {
+    let output = Command::new(program).arg("--version").output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// A command that has ended, with what it printed.

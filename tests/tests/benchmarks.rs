@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
-use std::process::Command;
 
-use pmix_tests::{Library, Profile, Run, benchmark_program, repository, times};
+use pmix_tests::{Library, Profile, Run, benchmark_program, release_of, repository, times};
 
 /// What the programs of the benchmark say of each call, with one library.
 fn calls(library: Library, shape: &str) -> Vec<String> {
@@ -78,11 +77,7 @@ const TOLERANCE: u64 = 5;
 /// string functions that the C library takes under valgrind; another compiler's are not compared.
 #[test]
 fn instructions_of_each_call() {
-    let said = |program: &str| {
-        let output = Command::new(program).arg("--version").output().ok()?;
-        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let (Some(compiler), Some(valgrind)) = (said("rustc"), said("valgrind")) else {
+    let (Some(compiler), Some(valgrind)) = (release_of("rustc"), release_of("valgrind")) else {
         eprintln!("skipped: valgrind counts the instructions, and is not installed");
         return;
     };

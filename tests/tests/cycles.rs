@@ -1,6 +1,6 @@
 //! Starting and stopping the library many times in one process leaves nothing behind that grows.
 
-use pmix_tests::{Ended, Library, Run, is_large, pmixrun, program, times};
+use pmix_tests::{Ended, Library, Run, is_large, program, times};
 
 /// The counts after `when`, without the segments: how many are mapped depends on how the server merged them.
 fn counts(ended: &Ended, when: &str) -> Vec<(Vec<String>, u32)> {
@@ -33,7 +33,7 @@ fn assert_nothing_grew(ended: &Ended, processes: usize) {
 #[test]
 fn a_client_starts_and_stops() {
     for library in [Library::ours(), Library::Stock] {
-        let run = Run::new(pmixrun(), library).args("-n 2").arg(program("cycle"));
+        let run = Run::ranks(2, program("cycle"), library);
         assert_nothing_grew(&run.args("client 30").succeed(), 2);
     }
     // Not under Debian's server: it may count a connection that has just ended as a participant of the next cycle's

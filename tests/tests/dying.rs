@@ -131,8 +131,7 @@ fn a_server_under_its_ranks() {
 /// A job of our launcher, which must end it as a whole, say why, and leave nothing.
 fn launched(args: &str, status: i32, said: &str) {
     let traces = Traces::begin();
-    let ended = Run::new(pmixrun(), Library::ours()).traced(&traces).args("-n 4").arg(program("mortal")).args(args);
-    let ended = ended.run();
+    let ended = Run::ranks(4, program("mortal"), Library::ours()).traced(&traces).args(args).run();
     assert_eq!(ended.code(), status, "{ended}");
     assert!(ended.stderr.contains("rank 1 (pid ") && ended.stderr.contains(said), "{ended}");
     assert!(!ended.left, "processes were left behind: {ended}");
@@ -168,6 +167,6 @@ fn a_launcher_takes_its_ranks_along_and_the_next_one_its_files() {
         .succeed();
     assert_eq!(fs::read_to_string(&output).expect("the output").lines().count(), 4, "{ended}");
     // What it has left is the next one's to remove, and nothing else is.
-    Run::new(pmixrun(), Library::ours()).traced(&traces).args("-n 1 true").succeed();
+    Run::ranks(1, "true", Library::ours()).traced(&traces).succeed();
     traces.assert_none_left(&ended);
 }

@@ -1,17 +1,15 @@
 //! Values that are put again and again while threads of all ranks read them (`tests/programs/generations.c`): no value is torn,
 //! none is older than the last fence, and none that was read by pointer changes.
 
-use pmix_tests::{Library, Run, Traces, pmixrun, program, times};
+use pmix_tests::{Library, Run, Traces, program, times};
 
 fn generations_of(ranks: usize, threads: usize, shared_memory: &str) {
     // Three out of four segments have been merged with others by then, and their files are gone.
     let generations = times(150, 3_000);
     let traces = Traces::begin();
-    let ended = Run::new(pmixrun(), Library::ours())
+    let ended = Run::ranks(ranks, program("generations"), Library::ours())
         .traced(&traces)
         .env("PMIX_DSTORE_SHM", shared_memory)
-        .args(&format!("-n {ranks}"))
-        .arg(program("generations"))
         .args(&format!("{generations} {threads}"))
         .within(10)
         .succeed();

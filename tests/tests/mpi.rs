@@ -67,7 +67,7 @@ fn ranks_on_the_stock_library() {
 #[test]
 fn the_launcher_hosts_the_checks_of_a_client() {
     for (library, args) in [(Library::ours(), "--strict --reput"), (Library::Stock, "--reput")] {
-        let ended = Run::new(pmixrun(), library).args("-n 3").arg(program("client")).args(args).succeed();
+        let ended = Run::ranks(3, program("client"), library).args(args).succeed();
         assert_eq!(ended.count(" checks, 0 failed"), 3, "{ended}");
         assert_eq!(ended.count("FAIL"), 0, "{ended}");
     }

@@ -1,6 +1,6 @@
 //! The Rust face: the examples of the crates' documentation, as ranks and as host, with each other and with others.
 
-use pmix_tests::{Ended, Library, Pair, Run, Traces, example, pmixrun, program};
+use pmix_tests::{Ended, Library, Pair, Run, Traces, example, program};
 
 /// Asserts that a job of `size` ranks of `hello` ended well: each of them heard from each.
 fn assert_said(ended: &Ended, size: usize) {
@@ -43,7 +43,7 @@ fn the_example_host_runs_ranks_of_c() {
 #[test]
 fn the_example_ranks_run_under_others() {
     let traces = Traces::begin();
-    let ended = Run::new(pmixrun(), Library::ours()).traced(&traces).args("-n 3").arg(hello()).run();
+    let ended = Run::ranks(3, hello(), Library::ours()).traced(&traces).run();
     assert_said(&ended, 3);
     traces.assert_none_left(&ended);
     for server in [Library::ours(), Library::Stock] {

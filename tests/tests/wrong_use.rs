@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use pmix_tests::{Ended, Library, Run, Traces, pmixrun, program, repository};
+use pmix_tests::{Ended, Library, Run, Traces, program, repository};
 
 /// Asserts that the program found nothing wrong, in each of its processes, and that the library did not panic.
 fn assert_right(ended: &Ended, mode: &str, processes: usize) {
@@ -28,13 +28,8 @@ fn alone(mode: &str) -> Ended {
 /// As the ranks of a job.
 fn as_ranks(ranks: usize, mode: &str, shared_memory: &str) -> Ended {
     let traces = Traces::begin();
-    let ended = Run::new(pmixrun(), Library::ours())
-        .traced(&traces)
-        .env("PMIX_DSTORE_SHM", shared_memory)
-        .args(&format!("-n {ranks}"))
-        .arg(program("wrong"))
-        .arg(mode)
-        .run();
+    let run = Run::ranks(ranks, program("wrong"), Library::ours()).traced(&traces);
+    let ended = run.env("PMIX_DSTORE_SHM", shared_memory).arg(mode).run();
     assert_right(&ended, mode, ranks);
     traces.assert_none_left(&ended);
     ended
@@ -104,8 +99,7 @@ fn calls_while_another_thread_finalizes() {
 #[test]
 fn an_abort_without_message_and_processes() {
     let traces = Traces::begin();
-    let ended =
-        Run::new(pmixrun(), Library::ours()).traced(&traces).args("-n 2").arg(program("wrong")).arg("abort").run();
+    let ended = Run::ranks(2, program("wrong"), Library::ours()).traced(&traces).arg("abort").run();
     assert_eq!(ended.code(), 3, "{ended}");
     assert!(ended.stderr.contains("called abort with status 3"), "{ended}");
     traces.assert_none_left(&ended);

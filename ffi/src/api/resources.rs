@@ -6,7 +6,7 @@ use std::{mem, ptr};
 use pmix_client::Answer;
 use pmix_dstore::model::{Info, Result, Status, Value, keys};
 
-use super::{client, writable};
+use super::{client, present, writable};
 use crate::callback::{Callback, start, start_answer};
 use crate::convert::array::{self, CArray};
 use crate::convert::text;
@@ -50,6 +50,9 @@ unsafe fn forget(fabric: &mut pmix_fabric_t) {
 }
 
 /// Starts a call that tells of a fabric, which is written before the callback comes.
+///
+/// # Errors
+/// `BAD_PARAM` without a callback: nobody would know when the fabric may be read.
 fn start_fabric(
     operation: pmix_client::Operation<Answer>,
     fabric: Fabric,
@@ -57,6 +60,9 @@ fn start_fabric(
     cbdata: *mut c_void,
 ) -> Result<()> {
     let callback = Callback::new(cbfunc, cbdata);
+    if !callback.is_some() {
+        return Err(Status::ERR_BAD_PARAM);
+    }
     operation.start(Box::new(move |answer| {
         let fabric = fabric;
         callback.call(Status(code(answer.and_then(|answer| fabric.learn(answer)))));
@@ -130,7 +136,7 @@ status_entry! {
         info: *const pmix_info_t,
         ninfo: usize,
     ) {
-        let (block, units) = (text::owned_string(block)?, array::read(res, nres)?);
+        let (block, units) = (text::owned_string(present(block)?)?, array::read(res, nres)?);
         client()?.resource_block(directive, block, units, array::read(info, ninfo)?).wait()
     }
 
@@ -145,7 +151,7 @@ status_entry! {
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        let (block, units) = (text::owned_string(block)?, array::read(res, nres)?);
+        let (block, units) = (text::owned_string(present(block)?)?, array::read(res, nres)?);
         start(client()?.resource_block(directive, block, units, array::read(info, ninfo)?), cbfunc, cbdata)
     }
 }

@@ -213,7 +213,7 @@ unsafe fn give_copy(found: Short<'_>, val: *mut *mut pmix_value_t) -> Option<Sta
     let (ty, len, from) = match found.answer() {
         Answer::Number { ty, bits } => {
             // SAFETY: the caller's place for a pointer.
-            unsafe { *val = value::allocate(Plain { ty, words: [bits, 0] })? };
+            unsafe { *val = value::allocate(Plain::number(ty, bits))? };
             return Some(Status::SUCCESS);
         }
         Answer::Text(text) => (DataType::STRING, 0, text),
@@ -309,14 +309,11 @@ unsafe fn give_in_place(
     val: *mut *mut pmix_value_t,
 ) -> Option<Status> {
     // What the segments hold stays where it is for as long as the client.
-    let address = |bytes: &[u8]| bytes.as_ptr().expose_provenance() as u64;
     let is_pointer = flags.has(Flags::POINTER_VALUES);
     let plain = match found.answer() {
-        Answer::Number { ty, bits } => Plain { ty, words: [bits, 0] },
-        Answer::Text(text) if is_pointer => Plain { ty: DataType::STRING, words: [address(text), 0] },
-        Answer::Bytes { ty, bytes } if is_pointer && !bytes.is_empty() => {
-            Plain { ty, words: [address(bytes), bytes.len() as u64] }
-        }
+        Answer::Number { ty, bits } => Plain::number(ty, bits),
+        Answer::Text(text) if is_pointer => Plain::text(text),
+        Answer::Bytes { ty, bytes } if is_pointer && !bytes.is_empty() => Plain::bytes(ty, bytes),
         _ => return None,
     };
     if flags.has(Flags::STATIC_VALUES) {

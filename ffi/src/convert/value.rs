@@ -217,6 +217,24 @@ pub struct Plain {
 }
 
 impl Plain {
+    /// A number, whose bytes are the first ones of the union.
+    #[inline(always)]
+    pub fn number(ty: DataType, bits: u64) -> Plain {
+        Plain { ty, words: [bits, 0] }
+    }
+
+    /// A string, with its NUL, where it lies.
+    #[inline(always)]
+    pub fn text(text: &[u8]) -> Plain {
+        Plain { ty: DataType::STRING, words: [text.as_ptr().expose_provenance() as u64, 0] }
+    }
+
+    /// Bytes where they lie.
+    #[inline(always)]
+    pub fn bytes(ty: DataType, bytes: &[u8]) -> Plain {
+        Plain { ty, words: [bytes.as_ptr().expose_provenance() as u64, bytes.len() as u64] }
+    }
+
     /// The C form.
     #[inline(always)]
     pub fn to_c(self) -> pmix_value_t {

@@ -27,9 +27,14 @@ impl Watched {
         value
     }
 
-    fn is_alive(&self) -> bool {
+    fn assert_alive(&self) {
         // SAFETY: loom ends the test where somebody writes at the same time.
-        self.alive.with(|alive| unsafe { *alive })
+        assert!(self.alive.with(|alive| unsafe { *alive }), "a value that is gone is used");
+    }
+
+    fn end(&self) {
+        // SAFETY: loom ends the test where somebody reads at the same time.
+        self.alive.with_mut(|alive| unsafe { *alive = false });
     }
 }
 
@@ -38,26 +43,31 @@ unsafe impl Sync for Watched {}
 
 /// The end of values that are in use no more; their memory stays, so that a late reader is found and does not crash.
 fn end(values: Vec<Arc<Watched>>, ended: &mut Vec<Arc<Watched>>) {
-    for value in values {
-        // SAFETY: loom ends the test where somebody reads at the same time.
-        value.alive.with_mut(|alive| unsafe { *alive = false });
-        ended.push(value);
-    }
+    values.iter().for_each(|value| value.end());
+    ended.extend(values);
 }
 
-/// A thread that uses the value as a Get does, `times` times.
-fn reader(place: &Arc<Current<Watched>>, times: u32) -> thread::JoinHandle<()> {
+/// A thread that enters as a Get does, `times` times, and calls `within` each time with the value, if there is one.
+fn reader(
+    place: &Arc<Current<Watched>>,
+    times: u32,
+    within: impl Fn(Option<&Watched>) + Send + 'static,
+) -> thread::JoinHandle<()> {
     let place = Arc::clone(place);
     thread::spawn(move || {
         let slot = place.new_slot();
         for _ in 0..times {
             // SAFETY: the slot is of this place and this thread, free, and forgotten below.
-            if let Some(value) = unsafe { place.enter(&slot) } {
-                assert!(value.is_alive(), "a value that is gone is used");
-            }
+            let value = unsafe { place.enter(&slot) };
+            within(value.as_deref());
         }
         place.forget_slot(&slot);
     })
+}
+
+/// What a Get does with the value.
+fn read(value: Option<&Watched>) {
+    value.into_iter().for_each(Watched::assert_alive);
 }
 
 /// Runs a model and tells how many orders there were.
@@ -79,7 +89,7 @@ fn one_is_taken_away_under_a_reader() {
         let place = Arc::new(Current::new());
         let mut ended = Vec::new();
         end(place.set(Watched::new()), &mut ended);
-        let using = reader(&place, 2);
+        let using = reader(&place, 2, read);
         end(place.take(), &mut ended);
         using.join().expect("nothing wrong was seen");
         end(place.take(), &mut ended);
@@ -92,7 +102,7 @@ fn another_comes_in_its_place() {
     check("another comes in its place", || {
         let place = Arc::new(Current::new());
         let mut ended = Vec::new();
-        let using = reader(&place, 1);
+        let using = reader(&place, 1, read);
         for _ in 0..2 {
             end(place.set(Watched::new()), &mut ended);
             end(place.take(), &mut ended);
@@ -110,23 +120,16 @@ fn what_is_out_of_reach_ends_when_nobody_reads_it() {
         let mut ended = Vec::new();
         end(place.set(Watched::new()), &mut ended);
         let things = Arc::new((Watched::new(), Watched::new(), loom::sync::atomic::AtomicBool::new(false)));
-        let reading = {
-            let (place, things) = (Arc::clone(&place), Arc::clone(&things));
-            thread::spawn(move || {
-                let slot = place.new_slot();
-                // SAFETY: the slot is of this place and this thread, free, and forgotten below.
-                let using = unsafe { place.enter(&slot) }.expect("a value is there all the time");
-                let (first, second, is_replaced) = &*things;
-                let thing = if is_replaced.load(Ordering::Acquire) { second } else { first };
-                assert!(thing.is_alive(), "a value that is gone is used");
-                drop(using);
-                place.forget_slot(&slot);
-            })
-        };
+        let seen = Arc::clone(&things);
+        let reading = reader(&place, 1, move |value| {
+            assert!(value.is_some(), "a value is there all the time");
+            let (first, second, is_replaced) = &*seen;
+            let thing = if is_replaced.load(Ordering::Acquire) { second } else { first };
+            thing.assert_alive();
+        });
         things.2.store(true, Ordering::Release);
         if place.is_unused(std::ptr::null()) {
-            // SAFETY: loom ends the test where somebody reads at the same time.
-            things.0.alive.with_mut(|alive| unsafe { *alive = false });
+            things.0.end();
         }
         reading.join().expect("nothing wrong was seen");
         end(place.take(), &mut ended);
