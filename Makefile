@@ -6,8 +6,8 @@
 #   make test-slurm           of these the ones under Slurm, likewise
 #   make test-apps            LAMMPS, HPCC and other programs of Debian's under mpirun, for which it installs 41 MB of packages
 #   make test-openmpi5 ROOT=DIR   ranks under the Open MPI 5 of another Debian release, whose root DIR is or becomes
-#   make bench                what calls and wire-up cost beside the stock library, as text, JSON and a plot in target/bench;
-#                             BENCH_ARGS="--rounds 9 --full"
+#   make bench                what calls, wire-up, fences and large jobs cost beside the stock library, and the targets, as text, JSON and a
+#                             plot in target/bench; BENCH_ARGS="--rounds 9 --full"
 #   make bench-engine         what the store costs without the C interface: building, attaching, looking up, maps (criterion)
 #   make bench-wireup         how long jobs take to begin, beside the stock library; BENCH_ARGS="--rounds 30 --json";
 #                             with --nodes 4 under Slurm, as root

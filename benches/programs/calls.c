@@ -1,6 +1,6 @@
 /* What calls of a client cost, class by class, under benches/programs/host.c.
  *
- *   calls [--calls N] [--class NAME] [--count] [--threads T] [--cpu C] [--check N]
+ *   calls [--calls N] [--class NAME] [--peers N] [--cold] [--count] [--threads T] [--cpu C] [--check N]
  *
  * Every rank puts eight keys of 64 bytes and enters a collecting fence. Then rank 0 makes the calls of each class and
  * prints a line for it, while the others sleep in the next fence:
@@ -10,6 +10,9 @@
  * What C callers do with a result, free it, belongs to the call. A class that the library cannot serve is said to be missing.
  *
  *   --class NAME   makes these calls only
+ *   --peers N      asks for keys of so many ranks of the node only, instead of all others
+ *   --cold         other classes: of ranks that are drawn at random, each by the value before, what each has published under one key
+ *                  (host.c, --published), and what is known of each
  *   --count        under valgrind: has the instructions of each class dumped, which follow a call each that is not counted
  *   --threads T    calls from so many threads at once, for a quarter of a second at most, and prints thousands of calls a second of
  *                  all of them instead
@@ -33,11 +36,15 @@
 #endif
 
 #include "clock.h"
+#include "place.h"
 
 enum { KEYS = 8, NODE_NAMES = 64, VALUE_LEN = 64, BATCH = 64, BATCHES_MAX = 4096 };
 
+/* Of each rank, with --cold; its value begins with the rank. */
+#define COLD_KEY "btl.endpoint.cold"
+
 static pmix_proc_t me;
-static uint32_t job_size, per_node, nodes, servers, clients;
+static uint32_t job_size, per_node, nodes, servers, clients, peers;
 static pmix_info_t optional, pointer_values, static_values[2], app_info[2], node_by_id[2], node_by_name[2];
 static char node_names[NODE_NAMES][16];
 static const char *names[KEYS] = { "btl.endpoint.0", "btl.endpoint.1", "btl.endpoint.2", "btl.endpoint.3",
@@ -100,7 +107,7 @@ static bool misses(const char *key)
 }
 
 /* A rank on this node, and one on the next server's; turns go around the keys too. */
-static pmix_rank_t local_peer(uint32_t turn) { return me.rank + 1 + turn % (clients - 1); }
+static pmix_rank_t local_peer(uint32_t turn) { return me.rank + 1 + turn % peers; }
 static pmix_rank_t remote_peer(uint32_t turn) { return (1 + turn % (servers - 1)) * per_node + turn % clients; }
 static pmix_rank_t any_rank(uint32_t turn) { return turn * 7 % job_size; }
 
@@ -167,6 +174,49 @@ static const struct class {
     { "resolve-nodes", resolve_nodes },
 };
 enum { CLASSES = sizeof(classes) / sizeof(classes[0]) };
+
+/* What the next rank asked for depends on. */
+static uint64_t chain = 1;
+
+/* Reads of the next rank: the value, which has this type and, with PMIX_BYTE_OBJECT, begins with the rank. */
+static bool next_in_chain(const char *key, pmix_data_type_t type)
+{
+    static pmix_proc_t proc;
+    if (proc.nspace[0] == 0) {
+        proc = me;
+    }
+    chain = chain * 6364136223846793005 + 1442695040888963407;
+    proc.rank = (uint32_t) ((chain >> 33) * job_size >> 31);
+    pmix_value_t *value;
+    if (PMIx_Get(&proc, key, NULL, 0, &value) != PMIX_SUCCESS) {
+        return false;
+    }
+    bool is_right = value->type == type;
+    if (!is_right) {
+    } else if (type == PMIX_BYTE_OBJECT) {
+        uint32_t rank;
+        memcpy(&rank, value->data.bo.bytes, sizeof(rank));
+        is_right = value->data.bo.size == VALUE_LEN && rank == proc.rank;
+        chain += rank;
+    } else if (type == PMIX_STRING) {
+        chain += (unsigned char) value->data.string[strlen("node")];
+    } else {
+        chain += value->data.uint16;
+    }
+    free_value(value);
+    return is_right;
+}
+
+static bool cold_key(uint32_t turn) { (void) turn; return next_in_chain(COLD_KEY, PMIX_BYTE_OBJECT); }
+static bool cold_number(uint32_t turn) { (void) turn; return next_in_chain(PMIX_LOCAL_RANK, PMIX_UINT16); }
+static bool cold_host(uint32_t turn) { (void) turn; return next_in_chain(PMIX_HOSTNAME, PMIX_STRING); }
+
+static const struct class cold_classes[] = {
+    { "cold-key", cold_key },
+    { "cold-number", cold_number },
+    { "cold-host", cold_host },
+};
+enum { COLD_CLASSES = sizeof(cold_classes) / sizeof(cold_classes[0]) };
 
 /* ---- measuring ------------------------------------------------------------------------------------------------------------ */
 
@@ -321,7 +371,6 @@ static void check(uint32_t calls)
         pmix_proc_t proc = me;
         proc.rank = (uint32_t) ((state >> 33) * ((uint64_t) job_size + job_size / 16) >> 31);
         int which = call % (sizeof(of_ranks) / sizeof(of_ranks[0]));
-        uint32_t node = proc.rank / per_node, local = proc.rank % per_node;
         bool is_known = proc.rank < job_size && which < 8;
         pmix_value_t *value;
         pmix_status_t status = PMIx_Get(&proc, of_ranks[which], &optional, 1, &value);
@@ -331,9 +380,10 @@ static void check(uint32_t calls)
             }
             continue;
         }
+        struct place place = place_of(proc.rank, per_node);
         char name[16];
-        sprintf(name, "node%05u", node);
-        const uint32_t numbers[] = { proc.rank, 0, proc.rank, proc.rank, local, local, node };
+        sprintf(name, "node%05u", place.node);
+        const uint32_t numbers[] = { proc.rank, 0, proc.rank, proc.rank, place.local, place.local, place.node };
         bool is_right = status == PMIX_SUCCESS;
         if (is_right && which == 7) {
             is_right = value->type == PMIX_STRING && strcmp(value->data.string, name) == 0;
@@ -353,6 +403,15 @@ static void check(uint32_t calls)
     fflush(stdout);
 }
 
+static void put(const char *key, char *bytes)
+{
+    pmix_value_t value = { .type = PMIX_BYTE_OBJECT, .data.bo = { .bytes = bytes, .size = VALUE_LEN } };
+    pmix_status_t status = PMIx_Put(PMIX_GLOBAL, key, &value);
+    if (status != PMIX_SUCCESS) {
+        fail("PMIx_Put", status);
+    }
+}
+
 static uint32_t environment_number(const char *name)
 {
     const char *text = getenv(name);
@@ -363,7 +422,7 @@ int main(int argc, char **argv)
 {
     int calls = 20000, threads = 0, cpu = -1, checked = 0;
     const char *only = NULL;
-    bool counted = false;
+    bool counted = false, is_cold = false;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--calls") == 0 && i + 1 < argc) {
             calls = atoi(argv[++i]);
@@ -375,10 +434,14 @@ int main(int argc, char **argv)
             cpu = atoi(argv[++i]);
         } else if (strcmp(argv[i], "--check") == 0 && i + 1 < argc) {
             checked = atoi(argv[++i]);
+        } else if (strcmp(argv[i], "--peers") == 0 && i + 1 < argc) {
+            peers = (uint32_t) atoi(argv[++i]);
         } else if (strcmp(argv[i], "--count") == 0) {
             counted = true;
+        } else if (strcmp(argv[i], "--cold") == 0) {
+            is_cold = true;
         } else {
-            fprintf(stderr, "usage: calls [--calls N] [--class NAME] [--count] [--threads T] [--cpu C] [--check N]\n");
+            fprintf(stderr, "usage: calls [--calls N] [--class NAME] [--peers N] [--cold] [--count] [--threads T] [--cpu C] [--check N]\n");
             return 64;
         }
     }
@@ -399,6 +462,12 @@ int main(int argc, char **argv)
     per_node = job_size / nodes;
     servers = environment_number("BENCH_SERVERS");
     clients = environment_number("BENCH_CLIENTS");
+    if (peers == 0 || peers > clients - 1) {
+        peers = clients - 1;
+    }
+    if (environment_number("BENCH_SCATTERED") != 0 && me.rank == 0 && checked > 0 && !scatter(nodes, per_node)) {
+        fail("malloc", PMIX_ERR_NOMEM);
+    }
     set(&optional, PMIX_OPTIONAL, PMIX_BOOL, 1);
     set(&pointer_values, PMIX_GET_POINTER_VALUES, PMIX_BOOL, 1);
     set(&static_values[0], PMIX_GET_STATIC_VALUES, PMIX_BOOL, 1);
@@ -419,11 +488,11 @@ int main(int argc, char **argv)
     char bytes[VALUE_LEN];
     for (int key = 0; key < KEYS; key++) {
         memset(bytes, 'a' + key, sizeof(bytes));
-        pmix_value_t value = { .type = PMIX_BYTE_OBJECT, .data.bo = { .bytes = bytes, .size = sizeof(bytes) } };
-        status = PMIx_Put(PMIX_GLOBAL, names[key], &value);
-        if (status != PMIX_SUCCESS) {
-            fail("PMIx_Put", status);
-        }
+        put(names[key], bytes);
+    }
+    if (is_cold) {
+        memcpy(bytes, &me.rank, sizeof(me.rank));
+        put(COLD_KEY, bytes);
     }
     pmix_info_t collect;
     memset(&collect, 0, sizeof(collect));
@@ -438,8 +507,10 @@ int main(int argc, char **argv)
     if (me.rank == 0 && checked > 0) {
         check(checked);
     } else if (me.rank == 0) {
-        for (int i = 0; i < CLASSES; i++) {
-            const struct class *class = &classes[i];
+        /* Once through all that will be asked for; of what is cold through so much that all pages have been seen. */
+        uint32_t turns = is_cold ? job_size / 8 : job_size * KEYS < 4096 ? job_size * KEYS : 4096;
+        for (int i = 0; i < (is_cold ? COLD_CLASSES : CLASSES); i++) {
+            const struct class *class = is_cold ? &cold_classes[i] : &classes[i];
             if (only != NULL && strcmp(only, class->name) != 0) {
                 continue;
             }
@@ -448,9 +519,8 @@ int main(int argc, char **argv)
             if ((needs_servers && servers < 2) || (needs_clients && clients < 2)) {
                 continue;
             }
-            /* Once through all that will be asked for. */
             bool served = true;
-            for (uint32_t turn = 0; served && turn < job_size * KEYS && turn < 4096; turn++) {
+            for (uint32_t turn = 0; served && turn < turns; turn++) {
                 served = class->call(turn);
             }
             if (!served) {

@@ -7,11 +7,14 @@
  *   --nodes N        nodes of the job, of which the servers are the first (default S)
  *   --per-node P     ranks of a node, of which the clients are the first (default C)
  *   --infos          registers eight values of each rank, too, instead of maps alone
+ *   --scattered      ranks are scattered over the nodes instead of numbered node by node
+ *   --published FILE what the servers of all other nodes have to say in the first collecting fence; with one server
  *   --timeout T      ends everything after so many seconds (default 120)
  *
  * The servers' contributions to a fence lie in memory that all servers share, as a fast network would leave them: the exchange
- * itself costs one copy of each. Server 0 prints what its own start, registration and deregistration took, what memory it has, and
- * what processor time it and its clients took from the start of the first client to the end of the last:
+ * itself costs one copy of each. Server 0 prints what its own start, registration and deregistration took, what memory it has, how
+ * large the files are that it shares with its clients, and what processor time it and its clients took from the start of the first client
+ * to the end of the last:
  *
  *   host NAME VALUE UNIT
  *
@@ -21,6 +24,7 @@
 #include <pmix_server.h>
 
 #include <errno.h>
+#include <ftw.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -33,17 +37,20 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "place.h"
 
 extern char **environ;
 
 #define NSPACE "bench-job"
 
 static int servers = 1, clients = 2, nodes, per_node, timeout_s = 120;
-static bool with_infos;
+static bool with_infos, is_scattered;
+static const char *published;
 static char **command;
 
 static int me, up; /* number of this server, and its socket to the process that started it */
@@ -139,7 +146,7 @@ static struct {
 } fence;
 
 /* Where contributions to a fence lie: positions in the shared memory. */
-struct place {
+struct positions {
     uint64_t own, own_len, all, all_len;
 };
 /* Fences take turns in so many parts: of the one before somebody may still read. */
@@ -149,11 +156,31 @@ static char *exchanged;
 
 static void release(void *memory) { free(memory); }
 
+/* Adds what all other nodes have published, once. */
+static void add_published(char **data, size_t *len)
+{
+    FILE *file = fopen(published, "r");
+    struct stat about;
+    if (file == NULL || fstat(fileno(file), &about) != 0) {
+        fail(published, errno);
+    }
+    *data = need(realloc(*data, *len + about.st_size));
+    if (fread(*data + *len, 1, about.st_size, file) != (size_t) about.st_size) {
+        fail(published, errno);
+    }
+    *len += about.st_size;
+    fclose(file);
+    published = NULL;
+}
+
 static pmix_status_t fence_nb(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[], size_t ninfo, char *data,
                               size_t len, pmix_modex_cbfunc_t cbfunc, void *cbdata)
 {
     (void) procs, (void) nprocs, (void) info, (void) ninfo;
     if (servers == 1) {
+        if (published != NULL && len > 0) {
+            add_published(&data, &len);
+        }
         cbfunc(PMIX_SUCCESS, data, len, cbdata, release, data);
         return PMIX_SUCCESS;
     }
@@ -171,16 +198,16 @@ static void leave(void *nothing) { (void) nothing; }
 static void *answer_fences(void *unused)
 {
     (void) unused;
-    struct place place;
-    while (read_all(up, &place, sizeof(place))) {
-        memcpy(exchanged + place.own, fence.data, place.own_len);
+    struct positions at;
+    while (read_all(up, &at, sizeof(at))) {
+        memcpy(exchanged + at.own, fence.data, at.own_len);
         free(fence.data);
         char is_done = 1;
         write_all(up, &is_done, 1);
         if (!read_all(up, &is_done, 1)) {
             break;
         }
-        fence.cbfunc(PMIX_SUCCESS, exchanged + place.all, place.all_len, fence.cbdata, leave, NULL);
+        fence.cbfunc(PMIX_SUCCESS, exchanged + at.all, at.all_len, fence.cbdata, leave, NULL);
     }
     return NULL;
 }
@@ -236,8 +263,19 @@ static char *node_name(char *name, int node)
     return name;
 }
 
-/* Names of all nodes, and ranks of each; the maps are regular, as launchers place ranks by default. */
-static void maps(char **names, char **ranks)
+/* The ranks of all nodes, node by node. */
+static uint32_t *ranks_of_nodes(void)
+{
+    uint32_t size = (uint32_t) nodes * per_node, *ranks = need(malloc(size * sizeof(*ranks)));
+    for (uint32_t rank = 0; rank < size; rank++) {
+        struct place place = place_of(rank, per_node);
+        ranks[place.node * per_node + place.local] = rank;
+    }
+    return ranks;
+}
+
+/* Names of all nodes, and ranks of each. */
+static void maps(uint32_t *of_nodes, char **names, char **ranks)
 {
     char *name = *names = need(malloc((size_t) nodes * 12 + 1));
     char *rank = *ranks = need(malloc((size_t) nodes * per_node * 9 + 1));
@@ -245,7 +283,7 @@ static void maps(char **names, char **ranks)
     for (int node = 0; node < nodes; node++) {
         name += sprintf(name, node > 0 ? ",node%05d" : "node%05d", node);
         for (int local = 0; local < per_node; local++) {
-            rank += sprintf(rank, local > 0 ? ",%d" : node > 0 ? ";%d" : "%d", node * per_node + local);
+            rank += sprintf(rank, local > 0 ? ",%u" : node > 0 ? ";%u" : "%u", of_nodes[node * per_node + local]);
         }
     }
 }
@@ -253,16 +291,16 @@ static void maps(char **names, char **ranks)
 static pmix_info_t *infos_of(uint32_t rank, size_t *count)
 {
     pmix_info_t *infos = part(8 * sizeof(pmix_info_t));
-    uint32_t node = rank / per_node, local = rank % per_node;
+    struct place place = place_of(rank, per_node);
     char name[16];
     set_number(&infos[0], PMIX_RANK, PMIX_PROC_RANK, rank);
     set_number(&infos[1], PMIX_APPNUM, PMIX_UINT32, 0);
     set_number(&infos[2], PMIX_GLOBAL_RANK, PMIX_PROC_RANK, rank);
     set_number(&infos[3], PMIX_APP_RANK, PMIX_PROC_RANK, rank);
-    set_number(&infos[4], PMIX_LOCAL_RANK, PMIX_UINT16, local);
-    set_number(&infos[5], PMIX_NODE_RANK, PMIX_UINT16, local);
-    set_number(&infos[6], PMIX_NODEID, PMIX_UINT32, node);
-    set_text(&infos[7], PMIX_HOSTNAME, node_name(name, node));
+    set_number(&infos[4], PMIX_LOCAL_RANK, PMIX_UINT16, place.local);
+    set_number(&infos[5], PMIX_NODE_RANK, PMIX_UINT16, place.local);
+    set_number(&infos[6], PMIX_NODEID, PMIX_UINT32, place.node);
+    set_text(&infos[7], PMIX_HOSTNAME, node_name(name, place.node));
     *count = 8;
     return infos;
 }
@@ -277,12 +315,12 @@ static void set_array(pmix_info_t *info, const char *key, pmix_info_t *items, si
     info->value.data.darray->array = items;
 }
 
-static size_t make_job(pmix_info_t **result)
+static size_t make_job(uint32_t *of_nodes, pmix_info_t **result)
 {
     uint32_t size = (uint32_t) nodes * per_node;
     pmix_info_t *infos = part((16 + (with_infos ? size : 0)) * sizeof(pmix_info_t));
     char *names, *ranks, *node_map, *proc_map;
-    maps(&names, &ranks);
+    maps(of_nodes, &names, &ranks);
     if (PMIx_generate_regex(names, &node_map) != PMIX_SUCCESS || PMIx_generate_ppn(ranks, &proc_map) != PMIX_SUCCESS) {
         fail("PMIx_generate_regex", 0);
     }
@@ -329,6 +367,15 @@ static long private_memory(void)
     return sum;
 }
 
+static off_t stored;
+
+static int add_file(const char *path, const struct stat *about, int type, struct FTW *at)
+{
+    (void) path, (void) at;
+    stored += type == FTW_F ? about->st_size : 0;
+    return 0;
+}
+
 static void report(const char *name, double value, const char *unit)
 {
     if (me == 0) {
@@ -356,6 +403,10 @@ static int serve(void)
     if (mkdtemp(tmpdir) == NULL) {
         fail("mkdtemp", errno);
     }
+    if (is_scattered && !scatter(nodes, per_node)) {
+        fail("malloc", ENOMEM);
+    }
+    uint32_t *of_nodes = ranks_of_nodes();
     setenv("BENCH_TMPDIR", tmpdir, 1);
     pmix_info_t settings[3] = { 0 };
     set_text(&settings[0], PMIX_SERVER_TMPDIR, tmpdir);
@@ -374,7 +425,7 @@ static int serve(void)
 
     long before = private_memory();
     pmix_info_t *infos;
-    size_t count = make_job(&infos);
+    size_t count = make_job(of_nodes, &infos);
     call_t registered = CALL;
     start = now();
     status = wait_for(&registered, PMIx_server_register_nspace(NSPACE, clients, infos, count, done, &registered));
@@ -389,7 +440,7 @@ static int serve(void)
     pmix_proc_t *procs = need(calloc(clients, sizeof(*procs)));
     for (int i = 0; i < clients; i++) {
         strcpy(procs[i].nspace, NSPACE);
-        procs[i].rank = (uint32_t) me * per_node + i;
+        procs[i].rank = of_nodes[me * per_node + i];
         call_t added = CALL;
         status = wait_for(&added, PMIx_server_register_client(&procs[i], geteuid(), getegid(), NULL, done, &added));
         if (status != PMIX_SUCCESS) {
@@ -428,6 +479,8 @@ static int serve(void)
     report("processor", (processor_time() - spent) * 1e3, "ms");
     /* The rest of it comes when clients do. */
     report("memory", private_memory() - before, "KiB");
+    nftw(tmpdir, add_file, 8, FTW_PHYS);
+    report("stored", stored, "B");
     call_t deregistered = CALL;
     start = now();
     PMIx_server_deregister_nspace(NSPACE, done, &deregistered);
@@ -445,7 +498,7 @@ static int serve(void)
 /* Tells the servers where their contributions belong, and when all are there. */
 static void carry_fences(int fds[])
 {
-    struct place *places = need(calloc(servers, sizeof(*places)));
+    struct positions *places = need(calloc(servers, sizeof(*places)));
     for (size_t part = 0; servers > 1; part = (part + 1) % PARTS) {
         uint64_t first = part * part_len, end = first;
         for (int i = 0; i < servers; i++) {
@@ -489,6 +542,10 @@ int main(int argc, char **argv)
             *number = atoi(argv[++i]);
         } else if (strcmp(argv[i], "--infos") == 0) {
             with_infos = true;
+        } else if (strcmp(argv[i], "--scattered") == 0) {
+            is_scattered = true;
+        } else if (strcmp(argv[i], "--published") == 0 && i + 1 < argc) {
+            published = argv[++i];
         } else {
             fprintf(stderr, "host: unknown option %s\n", argv[i]);
             return 64;
@@ -497,8 +554,9 @@ int main(int argc, char **argv)
     command = argv + i;
     nodes = nodes > servers ? nodes : servers;
     per_node = per_node > clients ? per_node : clients;
-    if (*command == NULL || servers < 1 || clients < 1) {
-        fprintf(stderr, "usage: host [--servers S] [--clients C] [--nodes N] [--per-node P] [--infos] PROGRAM [ARGS...]\n");
+    if (*command == NULL || servers < 1 || clients < 1 || (published != NULL && servers > 1)) {
+        fprintf(stderr, "usage: host [--servers S] [--clients C] [--nodes N] [--per-node P] [--infos] [--scattered] [--published FILE]"
+                        " [--timeout T] PROGRAM [ARGS...]\n");
         return 64;
     }
     char number[16];
@@ -508,6 +566,7 @@ int main(int argc, char **argv)
     setenv("BENCH_CLIENTS", number, 1);
     sprintf(number, "%d", per_node);
     setenv("BENCH_PER_NODE", number, 1);
+    setenv("BENCH_SCATTERED", is_scattered ? "1" : "0", 1);
     alarm(timeout_s);
     signal(SIGPIPE, SIG_IGN);
     exchanged = mmap(NULL, PARTS * part_len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

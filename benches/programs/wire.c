@@ -1,6 +1,6 @@
 /* How a rank gets ready, under benches/programs/host.c: initialisation, a collecting fence, all peers' keys.
  *
- *   wire [--peers] [--memory] [--len BYTES] [--keys N] [--fences F] [--more N]
+ *   wire [--peers] [--memory] [--len BYTES] [--keys N] [--fences F] [--more N] [--copy]
  *
  * Each rank prints what it took, times in milliseconds, memory in KiB:
  *
@@ -8,6 +8,8 @@
  *                                     written until then, with --memory, which takes time; PEERS with --peers
  *   fence N MILLISECONDS              with --fences: rank 0, of commits and fences in which everybody puts one more key, or as
  *                                     many as --more says, begun when all have put them
+ *   copy BEGUN ENDED                  with --copy, after the fences, all at once: a plain copy into new memory of this rank's part of what
+ *                                     the last fence has brought to its node; both since the host began to start ranks
  *
  *   --len B    bytes of each of the N values (8 of 128), which no compression makes smaller
  */
@@ -79,6 +81,36 @@ static void exchange(void)
     }
 }
 
+static void barrier(void)
+{
+    pmix_status_t status = PMIx_Fence(NULL, 0, NULL, 0);
+    if (status != PMIX_SUCCESS) {
+        fail("PMIx_Fence", status);
+    }
+}
+
+/* Says when the copy began and ended. */
+static void copy(size_t len, double begun)
+{
+    char *from = malloc(len);
+    if (from == NULL) {
+        fail("malloc", PMIX_ERR_NOMEM);
+    }
+    memset(from, (int) me.rank, len);
+    barrier();
+    double start = now();
+    char *to = malloc(len);
+    if (to == NULL) {
+        fail("malloc", PMIX_ERR_NOMEM);
+    }
+    memcpy(to, from, len);
+    /* So that the compiler leaves it. */
+    __asm__ volatile("" : : "r"(to) : "memory");
+    printf("copy %.3f %.3f\n", (start - begun) / 1e6, (now() - begun) / 1e6);
+    free(to);
+    free(from);
+}
+
 static void get(pmix_rank_t rank, const char *key, size_t len)
 {
     pmix_proc_t proc = me;
@@ -94,7 +126,7 @@ static void get(pmix_rank_t rank, const char *key, size_t len)
 
 int main(int argc, char **argv)
 {
-    bool peers = false, is_counted = false;
+    bool peers = false, is_counted = false, is_copied = false;
     size_t len = 128;
     int keys = 8, fences = 0, more = 1;
     for (int i = 1; i < argc; i++) {
@@ -102,6 +134,8 @@ int main(int argc, char **argv)
             peers = true;
         } else if (strcmp(argv[i], "--memory") == 0) {
             is_counted = true;
+        } else if (strcmp(argv[i], "--copy") == 0) {
+            is_copied = true;
         } else if (strcmp(argv[i], "--len") == 0 && i + 1 < argc) {
             len = strtoul(argv[++i], NULL, 10);
         } else if (strcmp(argv[i], "--keys") == 0 && i + 1 < argc) {
@@ -111,7 +145,7 @@ int main(int argc, char **argv)
         } else if (strcmp(argv[i], "--more") == 0 && i + 1 < argc) {
             more = atoi(argv[++i]);
         } else {
-            fprintf(stderr, "usage: wire [--peers] [--memory] [--len BYTES] [--keys N] [--fences F] [--more N]\n");
+            fprintf(stderr, "usage: wire [--peers] [--memory] [--len BYTES] [--keys N] [--fences F] [--more N] [--copy]\n");
             return 64;
         }
     }
@@ -153,14 +187,16 @@ int main(int argc, char **argv)
         for (int key = 0; key < more; key++) {
             put(keys + fence * more + key, bytes, len);
         }
-        if ((status = PMIx_Fence(NULL, 0, NULL, 0)) != PMIX_SUCCESS) {
-            fail("PMIx_Fence", status);
-        }
+        barrier();
         start = now();
         exchange();
         if (me.rank == 0) {
             printf("fence %d %.3f\n", fence, (now() - start) / 1e6);
         }
+    }
+    if (is_copied) {
+        /* Of what all ranks have put, as many bytes for each rank of a node. */
+        copy(servers * more * len, begun);
     }
     printf("rank %.3f %.3f %ld %.3f\n", init, ready, memory, got);
     fflush(stdout);

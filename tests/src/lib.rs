@@ -11,6 +11,7 @@
 //! * [`Cluster`]: a Slurm of the test's own, on several nodes.
 //! * [`WaitingJob`]: a job under our launcher whose ranks wait while a test attacks their server.
 //! * [`peers`]: connections to a server that say what they like.
+//! * [`published`]: what ranks that do not run have published.
 //! * [`registry`]: a host that registers what a test says, and what can then be read of it.
 //! * [`Traces`]: what a test leaves behind, which must be nothing: files, processes, harmed canaries.
 //! * [`Living`]: what a process that a test attacks holds before and after.
@@ -23,6 +24,7 @@ mod build;
 mod cluster;
 mod pair;
 pub mod peers;
+mod published;
 mod random;
 pub mod registry;
 mod root;
@@ -34,6 +36,7 @@ pub use beside::beside_host;
 pub use build::{Library, Profile, benchmark_program, example, plugin, pmixrun, program, program_with, repository};
 pub use cluster::{Cluster, Down, ROOT, USERS};
 pub use pair::{Pair, is_large, times};
+pub use published::published;
 pub use random::Random;
 pub use root::Root;
 pub use run::{Ended, Run, release_of};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 
-use pmix_tests::{Library, Profile, Run, benchmark_program, release_of, repository, times};
+use pmix_tests::{Library, Profile, Run, benchmark_program, published, release_of, repository, times};
 
 /// What the programs of the benchmark say of each call, with one library.
 fn calls(library: Library, shape: &str) -> Vec<String> {
@@ -29,7 +29,7 @@ fn calls_of_every_kind_are_measured() {
 #[test]
 fn values_of_random_ranks_are_what_the_host_registered() {
     let (nodes, gets) = times((32, 9_000), (16_384, 100_000));
-    let shapes = ["--infos", ""];
+    let shapes = ["--infos", "", "--infos --scattered", "--scattered"];
     for given in shapes {
         let run = Run::new(benchmark_program("host", &[]), Library::ours());
         let run = run.args(&format!("--clients 2 --per-node 64 --timeout 240 --nodes {nodes} {given}"));
@@ -38,13 +38,25 @@ fn values_of_random_ranks_are_what_the_host_registered() {
     }
 }
 
+/// What ranks that do not run have published comes with a fence, and each Get from there asks for what the one before has read.
+#[test]
+fn values_lead_from_rank_to_rank() {
+    let file = published(8 * 64);
+    for (library, shape) in [(Library::ours(), "--scattered"), (Library::ours(), ""), (Library::Stock, "")] {
+        let run = Run::new(benchmark_program("host", &[]), library);
+        let run = run.args(&format!("--clients 2 --nodes 8 --per-node 64 {shape} --published")).arg(&file);
+        let ended = run.arg(benchmark_program("calls", &[])).args("--cold --calls 64").succeed();
+        assert_eq!((ended.count("class cold-"), ended.count("missing ")), (3, 0), "{ended}");
+    }
+}
+
 #[test]
 fn ranks_get_ready_and_read_all_peers() {
     for library in [Library::ours(), Library::Stock] {
         let run = Run::new(benchmark_program("host", &[]), library).args("--servers 2 --clients 4 --per-node 6");
-        let ended = run.arg(benchmark_program("wire", &[])).args("--peers --fences 2").succeed();
+        let ended = run.arg(benchmark_program("wire", &[])).args("--peers --fences 2 --copy").succeed();
         let count = |kind: &str| ended.stdout.lines().filter(|line| line.starts_with(kind)).count();
-        assert_eq!((count("rank "), count("fence "), count("host ")), (8, 2, 5), "{ended}");
+        assert_eq!((count("rank "), count("fence "), count("copy "), count("host ")), (8, 2, 8, 6), "{ended}");
     }
 }
 

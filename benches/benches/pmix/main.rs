@@ -1,0 +1,107 @@
+//! What calls cost and how long ranks take to get ready, beside the stock library, what the machine can do, and what was aimed at.
+//!
+//! `make bench`, or `cargo bench -p pmix-benches --bench pmix -- [--rounds N] [--peer DIR]... [--full] [--out DIR]`. What it prints is
+//! also written to `bench.txt` in the directory, the same as JSON to `bench.json`, and a plot of the calls to `bench.svg`.
+//! Each round runs the same programs (`benches/programs`) with each library in turn, on the server's and the clients' side;
+//! figures are medians over the rounds, ratios are taken within a round. `--peer` adds a directory with another release's
+//! `libpmix.so.2`, `--full` runs the jobs of 1,048,576 ranks with the stock library, too, which takes 10 GiB of memory.
+//!
+//! Among the tests, where cargo does not say `--bench`, all of it runs in small, and each row must have its figures.
+
+mod measure;
+mod report;
+mod results;
+mod targets;
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::{env, fs};
+
+use pmix_tests::Library;
+
+use measure::{FULL, SMALL, Sizes};
+use results::{Contender, Results};
+
+type Failure = Box<dyn Error>;
+
+struct Options {
+    rounds: usize,
+    peers: Vec<PathBuf>,
+    is_full: bool,
+    out: Option<PathBuf>,
+    is_small: bool,
+}
+
+impl Options {
+    fn sizes(&self) -> &'static Sizes {
+        if self.is_small { &SMALL } else { &FULL }
+    }
+
+    fn read() -> Result<Options, Failure> {
+        let mut options = Options { rounds: 3, peers: Vec::new(), is_full: false, out: None, is_small: false };
+        // Cargo says whether it is to measure, or runs it among the tests, whose arguments are not its own.
+        options.is_small = !env::args().any(|arg| arg == "--bench");
+        if options.is_small {
+            return Ok(Options { rounds: 1, ..options });
+        }
+        let mut args = env::args().skip(1);
+        while let Some(arg) = args.next() {
+            let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
+            match arg.as_str() {
+                "--rounds" => options.rounds = value()?.parse()?,
+                "--peer" => options.peers.push(value()?.into()),
+                "--full" => options.is_full = true,
+                "--out" => options.out = Some(value()?.into()),
+                "--bench" => {}
+                _ => return Err(format!("unknown argument {arg}").into()),
+            }
+        }
+        if options.rounds == 0 {
+            return Err("at least one round".into());
+        }
+        Ok(options)
+    }
+}
+
+fn main() -> Result<(), Failure> {
+    let options = Options::read()?;
+    let contender = |name: &str, directory, is_ours| Contender { name: name.into(), directory, is_ours };
+    let mut contenders = vec![
+        contender("stock", Library::Stock.directory(), false),
+        contender("ours", Library::ours().directory(), true),
+    ];
+    for peer in &options.peers {
+        contenders.push(contender(&peer.display().to_string(), peer.clone(), false));
+    }
+    measure::warm_up(&contenders)?;
+    let mut results = Results::new(contenders);
+    for round in 0..options.rounds {
+        eprintln!("round {} of {}", round + 1, options.rounds);
+        measure::limits(&mut results)?;
+        measure::wire_up(&mut results, options.sizes(), round)?;
+        let count = results.contenders.len();
+        for turn in 0..count {
+            measure::rest(&mut results, options.sizes(), (round + turn) % count, options.is_full)?;
+        }
+    }
+    let targets = targets::targets(&results, options.sizes());
+    let text = report::text(&results, &targets, options.rounds);
+    let files = [
+        ("bench.json", report::json(&results, &targets)),
+        ("bench.svg", report::plot(&results)),
+        ("bench.txt", text.clone()),
+    ];
+    if let Some(missing) = targets.iter().find(|target| target.is_met().is_none()) {
+        return Err(format!("{}: not measured\n{text}", missing.what).into());
+    }
+    if options.is_small {
+        // Figures of small sizes say nothing.
+        return Ok(());
+    }
+    print!("{text}");
+    if let Some(out) = options.out {
+        fs::create_dir_all(&out)?;
+        files.iter().try_for_each(|(name, content)| fs::write(out.join(name), content))?;
+    }
+    Ok(())
+}

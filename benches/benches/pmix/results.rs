@@ -1,0 +1,81 @@
+//! Figures of all rounds.
+
+use std::path::PathBuf;
+
+/// A library, and what it is called in tables.
+pub struct Contender {
+    pub name: String,
+    pub directory: PathBuf,
+    pub is_ours: bool,
+}
+
+/// What was measured, under which section and name, in which unit.
+pub type Figure = (&'static str, String, &'static str, f64);
+
+/// One line of a table: the figure of each library in each round.
+pub struct Row {
+    pub section: &'static str,
+    pub name: String,
+    pub unit: &'static str,
+    pub figures: Vec<Vec<f64>>,
+}
+
+impl Row {
+    pub fn median(&self, which: usize) -> f64 {
+        median(&self.figures[which])
+    }
+
+    /// How often the first library's figure is that of another one, within a round.
+    pub fn ratio(&self, which: usize) -> f64 {
+        let pairs = self.figures[0].iter().zip(&self.figures[which]);
+        median(&pairs.map(|(first, other)| first / other).collect::<Vec<_>>())
+    }
+}
+
+/// All rows, those of a section one behind the other.
+pub struct Results {
+    /// The first one is what the others are compared with.
+    pub contenders: Vec<Contender>,
+    /// What the machine can do, in each round, in nanoseconds.
+    pub limits: Vec<(String, Vec<f64>)>,
+    pub rows: Vec<Row>,
+}
+
+impl Results {
+    pub fn new(contenders: Vec<Contender>) -> Results {
+        Results { contenders, limits: Vec::new(), rows: Vec::new() }
+    }
+
+    pub fn add_limit(&mut self, name: String, ns: f64) {
+        match self.limits.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, all)) => all.push(ns),
+            None => self.limits.push((name, vec![ns])),
+        }
+    }
+
+    pub fn add(&mut self, which: usize, (section, name, unit, figure): Figure) {
+        let known = self.rows.iter().position(|row| row.section == section && row.name == name);
+        let row = known.unwrap_or_else(|| {
+            let end = self.rows.iter().rposition(|row| row.section == section).map_or(self.rows.len(), |last| last + 1);
+            let figures = vec![Vec::new(); self.contenders.len()];
+            self.rows.insert(end, Row { section, name, unit, figures });
+            end
+        });
+        self.rows[row].figures[which].push(figure);
+    }
+
+    pub fn limit(&self, name: &str) -> f64 {
+        self.limits.iter().find(|(known, _)| known == name).map_or(f64::NAN, |(_, all)| median(all))
+    }
+
+    pub fn section(&self, section: &str) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(move |row| row.section == section)
+    }
+}
+
+/// No number, of no values.
+pub fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}

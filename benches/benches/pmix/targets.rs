@@ -1,0 +1,143 @@
+//! What was aimed at, and whether it is met.
+
+use crate::measure::Sizes;
+use crate::results::Results;
+
+/// Where a figure is to be.
+#[derive(Clone, Copy)]
+pub enum Bound {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+/// One row of the table of targets.
+pub struct Target {
+    pub what: String,
+    pub unit: &'static str,
+    pub figure: f64,
+    pub bound: Bound,
+}
+
+impl Target {
+    /// Nothing where there is no figure.
+    pub fn is_met(&self) -> Option<bool> {
+        let is_met = match self.bound {
+            Bound::AtMost(most) => self.figure <= most,
+            Bound::AtLeast(least) => self.figure >= least,
+        };
+        (!self.figure.is_nan()).then_some(is_met)
+    }
+}
+
+/// A call, the limit that it is compared with, and how many times that it may take.
+const CALLS: [(&str, &str, f64); 18] = [
+    ("own-key", "copy", 1.0),
+    ("local-key", "copy", 1.0),
+    ("remote-key", "copy", 1.0),
+    ("rank-number", "copy", 0.6),
+    ("rank-host", "copy", 1.0),
+    ("job", "copy", 0.6),
+    ("session", "copy", 0.6),
+    ("app", "copy", 0.6),
+    ("node-by-id", "copy", 1.0),
+    ("node-by-name", "copy", 1.0),
+    ("local-peers", "copy", 1.0),
+    ("miss", "copy", 0.6),
+    ("reserved-miss", "copy", 0.6),
+    ("pointer", "lookup", 1.0),
+    ("static-scalar", "lookup", 1.0),
+    ("static-pointer", "lookup", 1.0),
+    ("resolve-peers", "array", 2.0),
+    ("resolve-nodes", "list", 2.0),
+];
+const LARGE: f64 = 1_048_576.0;
+
+/// All of them, for the second library, which is ours.
+pub fn targets(results: &Results, sizes: &Sizes) -> Vec<Target> {
+    const OURS: usize = 1;
+    let mut targets = Vec::new();
+    let mut add = |what: String, unit, figure, bound| targets.push(Target { what, unit, figure, bound });
+    let row = |section: &str, name: &str| results.section(section).find(|row| row.name == name);
+    let ours = |section, name: &str| row(section, name).map_or(f64::NAN, |row| row.median(OURS));
+    let ratio = |section, name: &str| row(section, name).map_or(f64::NAN, |row| row.ratio(OURS));
+
+    for (call, limit, most) in CALLS {
+        let figure = ours("one call", call) / results.limit(limit);
+        add(format!("one call, in parts of the {limit} of the machine: {call}"), "times", figure, Bound::AtMost(most));
+    }
+    for (call, ..) in CALLS {
+        add(format!("one call, stock / ours: {call}"), "times", ratio("one call", call), Bound::AtLeast(200.0));
+    }
+    for (call, ..) in CALLS {
+        let section = "calls of two threads, those of one";
+        add(format!("{section}: {call}"), "times", ours(section, call), Bound::AtLeast(1.9));
+    }
+    for row in results.section("a cold call, 1,048,576 ranks") {
+        let figure = row.median(OURS) / results.limit("cold");
+        let what = format!("a cold call of 1,048,576 ranks, in parts of the cold limit: {}", row.name);
+        add(what, "times", figure, Bound::AtMost(1.3));
+    }
+    let hot: Vec<_> =
+        results.section("one call among ranks of a node, one peer's keys").map(|row| row.median(OURS)).collect();
+    let spread = hot.iter().copied().reduce(f64::max).zip(hot.iter().copied().reduce(f64::min));
+    let figure = spread.map_or(f64::NAN, |(most, least)| most / least);
+    add("a call among 2 to 256 ranks of a node, longest to shortest".into(), "times", figure, Bound::AtMost(1.1));
+
+    for ranks in sizes.wire_up {
+        let section = "wire-up, beyond processes that do nothing";
+        let figure = ratio(section, &format!("{ranks} ranks, until the last is ready"));
+        add(format!("{section}, stock / ours: {ranks} ranks"), "times", figure, Bound::AtLeast(5.0));
+    }
+    let figure = ratio("all peers' keys", "4 servers of 32 ranks, slowest");
+    add("all peers' keys, stock / ours: 4 servers of 32 ranks".into(), "times", figure, Bound::AtLeast(1000.0));
+    let figure = ours("memory of a rank", "written until the first fence is over");
+    add("memory of a rank".into(), "KiB", figure, Bound::AtMost(256.0));
+
+    let fence = "a collecting fence";
+    let figure = ratio(fence, "4 servers of 8 ranks, 32 MiB");
+    add(format!("{fence} of 32 MiB, stock / ours"), "times", figure, Bound::AtLeast(3.0));
+    let figure = ours(fence, "32 MiB, in parts of a plain copy");
+    add(format!("{fence}, each new byte, in parts of a plain copy"), "times", figure, Bound::AtMost(3.0));
+    let figure = ours(fence, &format!("of many with as much new, last ten of {}, to first ten", sizes.fences));
+    add(format!("{fence}, the last ten of {} to the first ten", sizes.fences), "times", figure, Bound::AtMost(1.1));
+
+    let large = |name: &str| ours("a large job", name);
+    // Nanoseconds of a rank to milliseconds of all.
+    let reading = results.limit("infos") * LARGE / 1e6;
+    for (what, unit, figure, most) in [
+        (
+            "registered with infos, in parts of reading them once",
+            "times",
+            large("1,048,576 ranks: register") / reading,
+            1.5,
+        ),
+        ("registered with maps alone", "ms", large("1,048,576 ranks, maps only: register"), 100.0),
+        ("memory of the server, with infos", "MiB", large("1,048,576 ranks: memory") / 1024.0, 64.0),
+        ("memory of the server, with maps alone", "MiB", large("1,048,576 ranks, maps only: memory") / 1024.0, 64.0),
+        ("the store, with infos", "bytes a rank", large("1,048,576 ranks: stored, a rank"), 8.0),
+        ("the store, with maps alone", "bytes a rank", large("1,048,576 ranks, maps only: stored, a rank"), 8.0),
+        (
+            "the store, ranks scattered",
+            "bytes a rank",
+            large("1,048,576 ranks scattered, maps only: stored, a rank"),
+            32.0,
+        ),
+        ("deregistered, with infos", "ms", large("1,048,576 ranks: deregister"), 10.0),
+        ("deregistered, with maps alone", "ms", large("1,048,576 ranks, maps only: deregister"), 10.0),
+        (
+            "init of a client, with infos, to that among 2 ranks",
+            "times",
+            large("1,048,576 ranks: init") / large("2 ranks: init"),
+            1.1,
+        ),
+        (
+            "init of a client, with maps alone, to that among 2 ranks",
+            "times",
+            large("1,048,576 ranks, maps only: init") / large("2 ranks: init"),
+            1.1,
+        ),
+    ] {
+        add(format!("1,048,576 ranks: {what}"), unit, figure, Bound::AtMost(most));
+    }
+    targets
+}
