@@ -1,8 +1,6 @@
 //! A long run of bytes that is written without having been laid together: a message or a segment whose large values
 //! stay where they are.
 
-use std::io::IoSlice;
-
 use crate::model::{Bytes, Result};
 use crate::room;
 
@@ -145,18 +143,6 @@ impl Pieces {
         behind(pairs.chain(std::iter::once(&self.own[last..])), from - pos)
     }
 
-    /// The same for a system call, as many as one takes.
-    ///
-    /// # Errors
-    /// `NOMEM`.
-    pub fn io_slices_from(&self, from: usize) -> Result<Vec<IoSlice<'_>>> {
-        const AT_ONCE: usize = 512;
-        let slices = || self.slices_from(from).filter(|slice| !slice.is_empty()).take(AT_ONCE);
-        let mut all = room::vec(slices().count())?;
-        all.extend(slices().map(IoSlice::new));
-        Ok(all)
-    }
-
     /// All bytes in one piece.
     ///
     /// # Errors
@@ -238,8 +224,6 @@ mod tests {
         assert_eq!((pieces.len(), pieces.shared_len()), (all.len(), all.len() - 4));
         for from in (0..all.len()).step_by(97).chain([2003, 3027, 8027, 8028, all.len()]) {
             assert_eq!(pieces.slices_from(from).collect::<Vec<_>>().concat(), all[from..], "from {from}");
-            let io: Vec<u8> = pieces.io_slices_from(from).unwrap().iter().flat_map(|slice| slice.to_vec()).collect();
-            assert_eq!(io, all[from..]);
         }
         assert_eq!(pieces.into_bytes().unwrap(), all);
     }

@@ -327,11 +327,10 @@ pub fn find<'s, S: JobLookup>(
     selector: &Selector<'_>,
     caller: &Caller<'_>,
 ) -> Option<ValueRef<'s>> {
-    let is_size_on_node = selector.app && !selector.session && key.text() == keys::LOCAL_SIZE.as_bytes();
-    let Some((handle, realms)) = store.find_key(key) else {
-        // It is made of other values, also where nobody has registered the key at all.
-        return if is_size_on_node { local_size(store, rank, selector, caller) } else { None };
-    };
+    if selector.app && !selector.session && key.text() == keys::LOCAL_SIZE.as_bytes() {
+        return local_size(store, rank, key, selector, caller);
+    }
+    let (handle, realms) = store.find_key(key)?;
     let look = |realm: Realm| -> Option<ValueRef<'s>> {
         if !realms.has(realm) {
             return None;
@@ -350,9 +349,6 @@ pub fn find<'s, S: JobLookup>(
             return None;
         }
         return look(Realm::Session).or_else(|| look(Realm::Job));
-    }
-    if is_size_on_node {
-        return look(Realm::App).or_else(|| local_size(store, rank, selector, caller));
     }
     if selector.node || selector.nodeid.is_some() || selector.hostname.is_some() {
         return look(Realm::Node);
@@ -400,14 +396,20 @@ pub fn find_qualified<S: JobLookup>(job: &S, rank: Rank, key: &[u8], infos: &[In
     Ok(None)
 }
 
-/// How many processes of an application the node meant has, where the host has not said it: those of its ranks that are of it.
+/// How many processes of an application the node meant has, which is `key`: as the host has said, else those of its ranks that
+/// are of it.
 fn local_size<'s, S: JobLookup>(
     store: &'s S,
     rank: Rank,
+    key: &KeyRef<'_>,
     selector: &Selector<'_>,
     caller: &Caller<'_>,
 ) -> Option<ValueRef<'s>> {
     let app = app_row(store, rank, selector, caller)?;
+    let said = store.find_key(key).filter(|(_, realms)| realms.has(Realm::App));
+    if let Some(size) = said.and_then(|(handle, _)| store.value(Realm::App, app, handle)) {
+        return Some(size);
+    }
     let node = node_row(store, rank, selector, caller)?;
     let is_of_app = |rank: &u32| {
         let appnum = proc_number(store, Rank(*rank), PlaceKey::AppNum);

@@ -119,7 +119,7 @@ pub(crate) fn is_left_out(key: &[u8]) -> bool {
 
 /// Packs the values of a realm as if they were the job's.
 fn put_plain(packer: &mut Packer, values: &Values) -> Result<()> {
-    qualified::spread(values.iter()).try_for_each(|(key, value)| packer.kval_if_known(key, value).map(drop))
+    qualified::spread(values.iter()).try_for_each(|(key, value)| packer.kval_if_known(key, value))
 }
 
 fn put_session(packer: &mut Packer, job: &JobData) -> Result<()> {

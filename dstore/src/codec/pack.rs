@@ -326,15 +326,12 @@ impl Packer {
     }
 
     /// A key with its value, unless the encoder does not know a type in it, or a compressed string that is to be expanded
-    /// cannot be; tells whether it was packed. One bad value must not take those beside it along.
+    /// cannot be. One bad value must not take those beside it along.
     ///
     /// # Errors
     /// `PACK_FAILURE` for lengths or depths that cannot be packed.
-    pub fn kval_if_known(&mut self, key: &Key, value: &Value) -> Result<bool> {
-        match self.kval(key, value) {
-            Err(Status::ERR_UNKNOWN_DATA_TYPE | Status::ERR_UNPACK_FAILURE) => Ok(false),
-            other => other.map(|()| true),
-        }
+    pub fn kval_if_known(&mut self, key: &Key, value: &Value) -> Result<()> {
+        if_known(self.kval(key, value))
     }
 
     /// As [`Packer::kval_if_known`], of a value as it lies in a store.
@@ -342,10 +339,7 @@ impl Packer {
     /// # Errors
     /// As [`Packer::kval_if_known`].
     pub fn kval_ref_if_known(&mut self, key: &Key, value: ValueRef<'_>) -> Result<()> {
-        match self.kval_ref(key.as_bytes(), value) {
-            Err(Status::ERR_UNKNOWN_DATA_TYPE | Status::ERR_UNPACK_FAILURE) => Ok(()),
-            other => other,
-        }
+        if_known(self.kval_ref(key.as_bytes(), value))
     }
 
     /// A key with a value as it lies in a store.
@@ -941,5 +935,13 @@ impl Packer {
         self.put_string(name)?;
         counts.iter().for_each(|count| self.unsigned(*count, W64));
         self.make_room(0)
+    }
+}
+
+/// What packing a value gave, where values that cannot be packed for the reader are left out.
+fn if_known(packed: Result<()>) -> Result<()> {
+    match packed {
+        Err(Status::ERR_UNKNOWN_DATA_TYPE | Status::ERR_UNPACK_FAILURE) => Ok(()),
+        other => other,
     }
 }

@@ -69,11 +69,11 @@ impl ProcArrays {
         ProcArrays::is_key(&info.key) || info.value.iter_infos().any(ProcArrays::are_in)
     }
 
-    /// Reads an array about one process. Tells whether it did; where not, nothing has changed: the array has no rank, others in
-    /// it, or something is wrong with it.
+    /// Reads an array about one process. Tells whether it did; where not, none of its values was taken: the array has no rank,
+    /// others in it, or something is wrong with it.
     ///
     /// # Errors
-    /// `NOMEM`; what reading a key or a value says.
+    /// `NOMEM`; what reading a key or a value says. Some of its values may have been taken.
     pub fn take(&mut self, infos: &impl LentInfos) -> Result<bool> {
         let mut rank = None;
         for index in 0..infos.len() {

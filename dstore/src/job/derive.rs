@@ -234,10 +234,10 @@ impl JobData {
             let mapped = || self.maps.procs.as_ref().and_then(|procs| procs.get(row));
             let Some(order) = listed.as_ref().or_else(mapped).filter(|order| !order.is_sorted()) else { continue };
             let ranks = placed.on_mut(row);
-            let here: HashSet<u32> = ranks.iter().copied().collect();
-            let named: HashSet<u32> = order.iter().copied().collect();
-            let rest = ranks.iter().copied().filter(|rank| !named.contains(rank));
-            let ordered: Vec<u32> = order.iter().copied().filter(|rank| here.contains(rank)).chain(rest).collect();
+            let mut left: HashSet<u32> = ranks.iter().copied().collect();
+            // A rank that is named twice counts where it is named first.
+            let mut ordered: Vec<u32> = order.iter().copied().filter(|rank| left.remove(rank)).collect();
+            ordered.extend(ranks.iter().filter(|rank| left.contains(rank)));
             ranks.copy_from_slice(&ordered);
         }
     }
@@ -327,16 +327,18 @@ impl JobData {
         }
         // How many ranks each application has, and the first of them.
         let mut apps: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
-        let mut app_ranks: Vec<(Rank, u32)> = Vec::new();
-        if let Some(appnums) = self.procs.column(keys::APPNUM) {
-            for (rank, appnum) in appnums.iter().filter_map(|(rank, appnum)| Some((rank, appnum.as_u32()?))) {
-                let (count, _) = apps.entry(appnum).or_insert((0, rank.0));
-                room::push(&mut app_ranks, (rank, *count))?;
-                *count += 1;
+        let appnums = self.procs.column(keys::APPNUM);
+        let is_said = self.procs.is_whole(keys::APP_RANK, rows);
+        let mut app_ranks = room::vec(appnums.filter(|_| !is_said).map_or(0, |appnums| appnums.rows() as usize))?;
+        for (rank, appnum) in appnums.into_iter().flat_map(Column::iter) {
+            let Some(appnum) = appnum.as_u32() else { continue };
+            let (count, _) = apps.entry(appnum).or_insert((0, rank.0));
+            if !is_said {
+                app_ranks.push((rank, rank_of(Rank(*count))));
             }
+            *count += 1;
         }
-        let app_ranks = app_ranks.iter().map(|(rank, app_rank)| (*rank, rank_of(Rank(*app_rank))));
-        self.procs.derive(keys::APP_RANK, rows, app_ranks)?;
+        self.procs.derive(keys::APP_RANK, rows, app_ranks.into_iter())?;
         for (appnum, (size, leader)) in apps {
             let (values, derived) =
                 (self.apps.entry(appnum).or_default(), self.derived.apps.entry(appnum).or_default());

@@ -350,6 +350,15 @@ fn another_map_moves_the_ranks() {
 }
 
 #[test]
+fn a_rank_that_is_named_twice_counts_where_it_is_named_first() {
+    let job = job(&[node("n1", vec![info(keys::LOCAL_PEERS, Value::string("1,0,1,2,0"))])]);
+    for (rank, local_rank) in [(1, 0), (0, 1), (2, 2)] {
+        assert_eq!(get(&job, Rank(rank), keys::LOCAL_RANK), Some(Value::Uint16(local_rank)), "rank {rank}");
+    }
+    assert_eq!(get(&job, Rank::WILDCARD, keys::LOCAL_SIZE), Some(Value::Uint32(3)));
+}
+
+#[test]
 fn maps_of_sessions_and_applications_are_not_the_jobs() {
     let [nodes, procs] = maps();
     let app = |number: u32, ranks: &str| {

@@ -208,30 +208,38 @@ fn until_nul(text: &[u8]) -> &[u8] {
     CStr::from_bytes_until_nul(text).map_or(text, CStr::to_bytes)
 }
 
-/// A decimal number of at most 18 digits.
-fn number(digits: &[u8]) -> Result<u64> {
-    if digits.is_empty() || digits.len() > 18 {
-        return Err(Status::ERR_BAD_PARAM);
-    }
-    digits.iter().try_fold(0u64, |sum, byte| match byte {
-        b'0'..=b'9' => Ok(sum * 10 + u64::from(byte - b'0')),
-        _ => Err(Status::ERR_BAD_PARAM),
-    })
+/// A decimal number of at most 18 digits, and nothing else.
+fn number(mut digits: &[u8]) -> Result<u64> {
+    let number = take_number(&mut digits)?;
+    if digits.is_empty() { Ok(number) } else { Err(Status::ERR_BAD_PARAM) }
 }
 
-/// A range `a-b`, or `a` for one number, as first and last.
-fn range(text: &[u8]) -> Result<(u64, u64)> {
-    let (first, last) = match text.iter().position(|byte| *byte == b'-') {
-        Some(dash) => (number(&text[..dash])?, number(&text[dash + 1..])?),
-        None => {
-            let only = number(text)?;
-            (only, only)
+/// Takes a decimal number of at most 18 digits from the front of `rest`.
+fn take_number(rest: &mut &[u8]) -> Result<u64> {
+    let mut number = 0;
+    let mut len = 0;
+    while let Some(digit @ b'0'..=b'9') = rest.get(len).copied() {
+        number = number * 10 + u64::from(digit - b'0');
+        len += 1;
+        if len > 18 {
+            return Err(Status::ERR_BAD_PARAM);
         }
-    };
-    if first > last {
-        return Err(Status::ERR_BAD_PARAM);
     }
-    Ok((first, last))
+    *rest = &rest[len..];
+    if len == 0 { Err(Status::ERR_BAD_PARAM) } else { Ok(number) }
+}
+
+/// Takes a range `a-b`, or `a` for one number, from the front of `rest`, as first and last.
+fn take_range(rest: &mut &[u8]) -> Result<(u64, u64)> {
+    let first = take_number(rest)?;
+    let last = match rest.split_first() {
+        Some((b'-', after)) => {
+            *rest = after;
+            take_number(rest)?
+        }
+        _ => first,
+    };
+    if first <= last { Ok((first, last)) } else { Err(Status::ERR_BAD_PARAM) }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The names of a node map.
 
-use super::{number, range};
+use super::{number, take_range};
 use crate::model::{Result, Status};
 
 /// Most names that a node map may expand to.
@@ -87,8 +87,11 @@ impl Names {
         if digits > 64 {
             return Err(Status::ERR_BAD_PARAM);
         }
-        for text in group[colon + 1..].split(|byte| *byte == b',') {
-            let (first, last) = range(text)?;
+        for mut text in group[colon + 1..].split(|byte| *byte == b',') {
+            let (first, last) = take_range(&mut text)?;
+            if !text.is_empty() {
+                return Err(Status::ERR_BAD_PARAM);
+            }
             let count =
                 usize::try_from(last - first).ok().and_then(|n| n.checked_add(1)).ok_or(Status::ERR_BAD_PARAM)?;
             self.reserve(count, prefix.len() + digits + suffix.len())?;

@@ -1,5 +1,6 @@
 //! The ranks of a process map.
 
+use super::take_range;
 use crate::job::ProcTable;
 use crate::model::{Result, Status};
 use crate::room;
@@ -58,15 +59,8 @@ pub(super) fn parse_node(field: &[u8], count: &mut usize) -> Result<Vec<u32>> {
     let mut ranks = room::vec(field.len() / 8 + 1)?;
     let mut rest = field;
     while !rest.is_empty() {
-        let first = number(&mut rest)?;
-        let last = match rest.split_first() {
-            Some((b'-', after)) => {
-                rest = after;
-                number(&mut rest)?
-            }
-            _ => first,
-        };
-        if first > last || last > u64::from(ProcTable::RANK_MAX) {
+        let (first, last) = take_range(&mut rest)?;
+        if last > u64::from(ProcTable::RANK_MAX) {
             return Err(Status::ERR_BAD_PARAM);
         }
         let (first, last) = (first as u32, last as u32);
@@ -83,19 +77,4 @@ pub(super) fn parse_node(field: &[u8], count: &mut usize) -> Result<Vec<u32>> {
         }
     }
     Ok(ranks)
-}
-
-/// Takes a decimal number of at most 18 digits from the front of `rest`.
-fn number(rest: &mut &[u8]) -> Result<u64> {
-    let mut number = 0;
-    let mut len = 0;
-    while let Some(digit @ b'0'..=b'9') = rest.get(len).copied() {
-        number = number * 10 + u64::from(digit - b'0');
-        len += 1;
-        if len > 18 {
-            return Err(Status::ERR_BAD_PARAM);
-        }
-    }
-    *rest = &rest[len..];
-    if len == 0 { Err(Status::ERR_BAD_PARAM) } else { Ok(number) }
 }

@@ -86,6 +86,12 @@ impl DataType {
             _ => return None,
         })
     }
+
+    /// The bits that such a number may have.
+    #[inline]
+    pub fn scalar_mask(self) -> Option<u64> {
+        self.scalar_width().map(|width| u64::MAX >> (64 - 8 * width))
+    }
 }
 
 impl Value {
@@ -166,7 +172,8 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// The bytes of a string (without NUL), if the value is one and not NULL.
+    /// The bytes of a string (without NUL), if the value is one that lies in its store, and not NULL; a string of ranks has none
+    /// until [`ValueRef::to_value`] makes it.
     pub fn as_text(&self) -> Option<&'a [u8]> {
         match *self {
             ValueRef::Str(text) => text.map(CStr::to_bytes),

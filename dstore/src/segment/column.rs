@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use super::bytes::{Lines, Miss, Read, Table, u32_at, u64_at};
-use super::checked::{number_mask, payload};
+use super::checked::payload;
 use super::header::SegmentError;
 use super::short::Short;
 use super::toc::{ColumnToc, DictEntry, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SOURCE_RANKS, SparseEntry};
@@ -31,12 +31,7 @@ pub(super) struct Column {
 enum Source {
     #[default]
     None,
-    Formula {
-        start: u64,
-        step: u64,
-        divisor: Divisor,
-        modulus: Divisor,
-    },
+    Formula(Formula),
     Dense(Lines),
     /// The ranks of so many nodes in each row, with as many ranks on each node, below an end; the dictionary's text stands before them.
     Ranks {
@@ -44,6 +39,24 @@ enum Source {
         per_node: u32,
         end: u32,
     },
+}
+
+/// See [`crate::job::Formula`].
+#[derive(Clone, Copy, Debug)]
+struct Formula {
+    start: u64,
+    step: u64,
+    divisor: Divisor,
+    modulus: Divisor,
+}
+
+impl Formula {
+    /// The number of a row, to be cut to its type.
+    #[inline(always)]
+    fn at(self, row: u32) -> u64 {
+        let n = self.modulus.remainder(self.divisor.divide(row));
+        self.start.wrapping_add(self.step.wrapping_mul(n.into()))
+    }
 }
 
 /// A number that others are divided by, often: two multiplications take a fifth of a division's time.
@@ -95,7 +108,7 @@ impl Column {
                     return Err(SegmentError::Extent("formula"));
                 }
                 let (divisor, modulus) = (Divisor::new(divisor), Divisor::new(modulus));
-                Source::Formula { start: toc.start, step: toc.step, divisor, modulus }
+                Source::Formula(Formula { start: toc.start, step: toc.step, divisor, modulus })
             }
             SOURCE_DENSE => {
                 if toc.numbers.count < u64::from(toc.rows) {
@@ -122,7 +135,7 @@ impl Column {
             return Err(SegmentError::Extent("presence"));
         }
         let dictionary = table(toc.dictionary, size_of::<DictEntry>(), "dictionary")?;
-        let mask = match number_mask(ty) {
+        let mask = match ty.scalar_mask() {
             Some(mask) if dictionary.count() == 0 => mask,
             None => 0,
             Some(_) => return Err(SegmentError::Extent("dictionary of numbers")),
@@ -135,9 +148,9 @@ impl Column {
     pub(super) fn form(&self) -> String {
         let mut form = match self.source {
             Source::None => String::from("no rows"),
-            Source::Formula { start, step: 0, .. } => format!("{start} in all rows"),
-            Source::Formula { start, step, divisor: Divisor { number: divisor, .. }, modulus } => {
-                let modulus = modulus.number;
+            Source::Formula(Formula { start, step: 0, .. }) => format!("{start} in all rows"),
+            Source::Formula(Formula { start, step, divisor, modulus }) => {
+                let (divisor, modulus) = (divisor.number, modulus.number);
                 let mut row = String::from("row");
                 if divisor != 1 {
                     row = format!("(row / {divisor})");
@@ -176,8 +189,10 @@ impl Column {
     pub(super) fn blocks(&self, count: u32) -> Option<(u32, u32)> {
         let is_whole = self.mask != 0 && self.presence.count() == 0 && self.sparse.count() == 0;
         match self.source {
-            Source::Formula { start: 0, step: 0, .. } if is_whole && count == 1 => Some((self.rows, self.rows)),
-            Source::Formula { start: 0, step: 1, divisor, modulus } if is_whole && modulus.number == 0 => {
+            Source::Formula(Formula { start: 0, step: 0, .. }) if is_whole && count == 1 => {
+                Some((self.rows, self.rows))
+            }
+            Source::Formula(Formula { start: 0, step: 1, divisor, modulus }) if is_whole && modulus.number == 0 => {
                 Some((divisor.number, self.rows))
             }
             _ => None,
@@ -190,10 +205,7 @@ impl Column {
         if row < self.rows && (self.presence.count() == 0 || self.presence.bit(bytes, row as usize)?) {
             let number = match self.source {
                 Source::Dense(lines) => lines.number(bytes, row as usize)?,
-                Source::Formula { start, step, divisor, modulus } => {
-                    let n = modulus.remainder(divisor.divide(row));
-                    start.wrapping_add(step.wrapping_mul(n.into()))
-                }
+                Source::Formula(formula) => formula.at(row),
                 Source::Ranks { nodes, per_node, end } => {
                     return self.ranks(bytes, heap, u64::from(row) * u64::from(nodes), (nodes, per_node, end));
                 }
@@ -202,13 +214,19 @@ impl Column {
             if self.mask != 0 {
                 return Ok(ValueRef::Scalar { ty: self.ty, bits: number & self.mask });
             }
-            let index = usize::try_from(number).map_err(|_| Miss::Damaged)?;
-            let entry = self.dictionary.entry::<{ offset_of!(DictEntry, check) }>(bytes, index)?;
-            let pos = u64_at(bytes, entry + offset_of!(DictEntry, pos))?;
-            let len = u32_at(bytes, entry + offset_of!(DictEntry, len))?;
+            let (pos, len) = self.place(bytes, number)?;
             return payload(heap, self.ty, pos, len);
         }
         self.sparse_value(bytes, heap, row)
+    }
+
+    /// The place in the heap, and the length, of the value of the dictionary that `index` leads to.
+    #[inline(always)]
+    fn place(&self, bytes: &[u8], index: u64) -> Read<(u64, u32)> {
+        let index = usize::try_from(index).map_err(|_| Miss::Damaged)?;
+        let entry = self.dictionary.entry::<{ offset_of!(DictEntry, check) }>(bytes, index)?;
+        let pos = u64_at(bytes, entry + offset_of!(DictEntry, pos))?;
+        Ok((pos, u32_at(bytes, entry + offset_of!(DictEntry, len))?))
     }
 
     /// A text of ranks, those of a node and the ones behind it.
@@ -220,9 +238,7 @@ impl Column {
         node: u64,
         (nodes, per_node, end): (u32, u32, u32),
     ) -> Read<ValueRef<'a>> {
-        let entry = self.dictionary.entry::<{ offset_of!(DictEntry, check) }>(bytes, 0)?;
-        let pos = u64_at(bytes, entry + offset_of!(DictEntry, pos))?;
-        let len = u32_at(bytes, entry + offset_of!(DictEntry, len))?;
+        let (pos, len) = self.place(bytes, 0)?;
         let ValueRef::Str(Some(prefix)) = payload(heap, self.ty, pos, len)? else { return Err(Miss::Damaged) };
         let first = node.checked_mul(per_node.into()).filter(|first| *first < end.into()).ok_or(Miss::Damaged)?;
         let behind = (first + u64::from(nodes) * u64::from(per_node)).min(end.into());
@@ -241,20 +257,13 @@ impl Column {
                 Ok(number) => number,
                 Err(_) => return Short::UNSURE,
             },
-            Source::Formula { start, step, divisor, modulus } => {
-                start.wrapping_add(step.wrapping_mul(modulus.remainder(divisor.divide(row)).into()))
-            }
+            Source::Formula(formula) => formula.at(row),
             Source::Ranks { .. } | Source::None => return Short::UNSURE,
         };
         if self.mask != 0 {
             return Short::number(self.ty, number & self.mask);
         }
-        let entry = usize::try_from(number).map_err(|_| Miss::Damaged);
-        let entry = entry.and_then(|index| self.dictionary.entry::<{ offset_of!(DictEntry, check) }>(bytes, index));
-        let place = entry.and_then(|entry| {
-            Ok((u64_at(bytes, entry + offset_of!(DictEntry, pos))?, u32_at(bytes, entry + offset_of!(DictEntry, len))?))
-        });
-        let Ok((pos, len)) = place else { return Short::UNSURE };
+        let Ok((pos, len)) = self.place(bytes, number) else { return Short::UNSURE };
         match bytes.get(heap.0..heap.0 + heap.1) {
             Some(heap) => Short::payload(heap, self.ty, pos, len),
             None => Short::UNSURE,
@@ -269,7 +278,7 @@ impl Column {
         let ty = u32_at(bytes, entry + offset_of!(SparseEntry, ty))?;
         let ty = DataType(u16::try_from(ty).map_err(|_| Miss::Damaged)?);
         let value = u64_at(bytes, entry + offset_of!(SparseEntry, value))?;
-        if let Some(mask) = number_mask(ty) {
+        if let Some(mask) = ty.scalar_mask() {
             return Ok(ValueRef::Scalar { ty, bits: value & mask });
         }
         let len = u32_at(bytes, entry + offset_of!(SparseEntry, len))?;

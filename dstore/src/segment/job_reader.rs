@@ -196,44 +196,38 @@ impl JobReader {
         let bytes = self.segment.bytes();
         let name = KeyRef::new(name);
         let count = self.node_names.count();
-        let mut index = name.hash() as usize;
-        // A good slot that has the name is the one, whatever is in those before it.
+        let first = name.hash() as usize;
         for step in 0..count {
-            let index = index.wrapping_add(step) & (count - 1);
+            let index = first.wrapping_add(step) & (count - 1);
             let slot = self.node_names.at(index)?;
             if u64_at(bytes, slot + offset_of!(NameSlot, hash))? == name.hash() {
-                let slot = self.node_names.entry::<{ offset_of!(NameSlot, check) }>(bytes, index)?;
-                if self.name_in(slot).is_ok_and(|text| name.is_text(text)) {
-                    return u32_at(bytes, slot + offset_of!(NameSlot, row));
-                }
-                break;
-            }
-            if u32_at(bytes, slot + offset_of!(NameSlot, row))? == NO_ID {
-                break;
-            }
-        }
-        for _ in 0..count {
-            let slot = self.node_names.entry::<{ offset_of!(NameSlot, check) }>(bytes, index & (count - 1))?;
-            let row = u32_at(bytes, slot + offset_of!(NameSlot, row))?;
-            if row == NO_ID {
-                return Err(Miss::Absent);
-            }
-            if u64_at(bytes, slot + offset_of!(NameSlot, hash))? == name.hash() {
+                // A good slot that has the name is the one, whatever is in those before it.
+                self.node_names.entry::<{ offset_of!(NameSlot, check) }>(bytes, index)?;
                 let text = self.name_in(slot)?;
                 if name.is_text(text) {
-                    return Ok(row);
+                    return u32_at(bytes, slot + offset_of!(NameSlot, row));
                 }
                 // Another name of the same hash, or what is left of this one.
                 if xxh3_64(text) != name.hash() {
                     return Err(Miss::Damaged);
                 }
+            } else if u32_at(bytes, slot + offset_of!(NameSlot, row))? == NO_ID {
+                return Err(self.no_name(first, step + 1));
             }
-            index = index.wrapping_add(1);
         }
-        Err(Miss::Absent)
+        Err(self.no_name(first, count))
     }
 
-    /// The name that the good slot at `slot` is of.
+    /// What it means that none of the `count` slots from `first` on has a name: there is none where all of them are good.
+    #[cold]
+    fn no_name(&self, first: usize, count: usize) -> Miss {
+        let mut slots = (0..count).map(|step| first.wrapping_add(step) & (self.node_names.count() - 1));
+        let is_good =
+            |index| self.node_names.entry::<{ offset_of!(NameSlot, check) }>(self.segment.bytes(), index).is_ok();
+        if slots.all(is_good) { Miss::Absent } else { Miss::Damaged }
+    }
+
+    /// The name that the slot at `slot` is of, which is good.
     #[inline(always)]
     fn name_in(&self, slot: usize) -> Read<&[u8]> {
         let bytes = self.segment.bytes();
@@ -274,19 +268,20 @@ impl JobReader {
     #[inline(never)]
     pub fn short(&self, rank: Rank, key: &KeyRef<'_>, me: Rank) -> Short<'_> {
         let slot = match self.keys.find_own(self.segment.bytes(), key) {
-            Own::Found(slot) => slot,
+            Own::Found(_, slot) => slot,
             Own::Absent => return Short::ABSENT,
             Own::Unsure => return Short::UNSURE,
         };
         let route = &slot.routes[usize::from(rank.is_process())];
-        let row = if route.row == Row::OfRank {
-            rank.0
-        } else if route.row == Row::First {
-            0
-        } else if let Some(row) = self.home(me).filter(|_| route.row == Row::OfHome) {
-            row
-        } else {
-            return if route.row == Row::None { Short::ABSENT } else { Short::UNSURE };
+        let row = match route.row {
+            Row::OfRank => rank.0,
+            Row::First => 0,
+            Row::OfHome => match self.home(me) {
+                Some(row) => row,
+                None => return Short::UNSURE,
+            },
+            Row::None => return Short::ABSENT,
+            Row::Unsure => return Short::UNSURE,
         };
         let Some(column) = self.columns.get(route.column as usize) else { return Short::UNSURE };
         let value = column.short(self.segment.bytes(), self.heap.span(), row);
@@ -308,19 +303,20 @@ impl JobReader {
         if !slot.realms.has(realm) {
             return Route { column, row: if is_last { Row::None } else { Row::Unsure }, is_last };
         }
+        if self.column_of(slot, realm).is_some() { Route { column, row, is_last } } else { Route::UNSURE }
+    }
+
+    /// The column of a key in a realm that has it.
+    #[inline(always)]
+    fn column_of(&self, slot: &OwnSlot, realm: Realm) -> Option<&Column> {
         // A damaged key table must not lead to the values of another key.
-        let is_of = |column: &Column| column.is_of(slot.id, realm as u32);
-        if self.columns.get(column as usize).is_some_and(is_of) {
-            Route { column, row, is_last }
-        } else {
-            Route::UNSURE
-        }
+        self.columns.get(slot.columns[realm as usize] as usize).filter(|column| column.is_of(slot.id, realm as u32))
     }
 
     /// The value of `key` of one instance of a realm.
     #[inline(never)]
     pub fn short_in(&self, of: Instance<'_>, key: &KeyRef<'_>) -> Short<'_> {
-        let Own::Found(slot) = self.keys.find_own(self.segment.bytes(), key) else { return Short::UNSURE };
+        let Own::Found(_, slot) = self.keys.find_own(self.segment.bytes(), key) else { return Short::UNSURE };
         let (realm, row) = match of {
             Instance::Job => (Realm::Job, Some(0)),
             Instance::App(appnum) => (Realm::App, self.app_row(appnum)),
@@ -335,12 +331,9 @@ impl JobReader {
         if !slot.realms.has(realm) {
             return Short::ABSENT;
         }
-        match self.columns.get(slot.columns[realm as usize] as usize) {
-            // A damaged key table must not lead to the values of another key.
-            Some(column) if column.is_of(slot.id, realm as u32) => {
-                column.short(self.segment.bytes(), self.heap.span(), row)
-            }
-            _ => Short::UNSURE,
+        match self.column_of(slot, realm) {
+            Some(column) => column.short(self.segment.bytes(), self.heap.span(), row),
+            None => Short::UNSURE,
         }
     }
 
@@ -422,5 +415,28 @@ impl JobLookup for JobReader {
 
     fn proc_count(&self) -> u32 {
         self.proc_count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{JobData, Node};
+    use crate::model::{Nspace, Value};
+    use crate::segment::{HeapRegion, build_job};
+
+    #[test]
+    fn only_keys_of_nodes_ask_for_the_node_of_the_caller() {
+        let mut job = JobData::new(Nspace::new("home").unwrap());
+        let values = [(keys::LOCAL_SIZE.into(), Value::Uint32(1)), ("colour".into(), Value::Uint32(7))].into();
+        job.nodes.push(Node { nodeid: Some(0), values, ..Node::default() });
+        job.procs.set(Rank(0), keys::NODEID.into(), Value::Uint32(0)).unwrap();
+        let reader = JobReader::open(Box::new(HeapRegion::new(&build_job(&job, "test").unwrap()))).unwrap();
+        let short = |key: &str| reader.short(Rank(0), &KeyRef::from(key), Rank(0));
+        assert!(short("colour").is_unsure() && short(keys::NODEID).value().is_some() && short("none").is_absent());
+        assert!(reader.short(Rank::WILDCARD, &KeyRef::from(keys::NODEID), Rank(0)).is_unsure());
+        assert_eq!(reader.home.load(Ordering::Relaxed), u64::MAX);
+        assert!(short(keys::LOCAL_SIZE).value().is_some());
+        assert_eq!(reader.home.load(Ordering::Relaxed), 0);
     }
 }

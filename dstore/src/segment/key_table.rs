@@ -71,9 +71,10 @@ impl Route {
 
 /// What a look-up among own slots gives.
 pub(super) enum Own<'a> {
-    Found(&'a OwnSlot),
+    /// With its index.
+    Found(usize, &'a OwnSlot),
     Absent,
-    /// There are none, or the text of the key is not as it was.
+    /// There are none, or a key of the same hash has another text.
     Unsure,
 }
 
@@ -143,20 +144,10 @@ impl KeyTable {
     /// Finds a key. The hash leads to it, the text is compared.
     #[inline(always)]
     pub(super) fn find(&self, bytes: &[u8], key: &KeyRef<'_>) -> Read<FoundKey> {
-        if self.own.is_empty() {
-            return self.find_in_file(bytes, key);
-        }
-        let mask = self.own.len() - 1;
-        let mut index = key.hash() as usize & mask;
-        loop {
-            let slot = &self.own[index];
-            if slot.id == NO_ID {
-                return Err(Miss::Absent);
-            }
-            if slot.hash == key.hash() && self.is_of(bytes, slot, key)? {
-                return Ok(FoundKey(index));
-            }
-            index = (index + 1) & mask;
+        match self.find_own(bytes, key) {
+            Own::Found(index, _) => Ok(FoundKey(index)),
+            Own::Absent => Err(Miss::Absent),
+            Own::Unsure => self.find_in_file(bytes, key),
         }
     }
 
@@ -170,17 +161,18 @@ impl KeyTable {
     /// Finds a key among the own slots.
     #[inline(always)]
     pub(super) fn find_own(&self, bytes: &[u8], key: &KeyRef<'_>) -> Own<'_> {
-        let mut index = key.hash() as usize;
+        let mask = self.own.len().wrapping_sub(1);
+        let mut index = key.hash() as usize & mask;
         loop {
-            let Some(slot) = self.own.get(index & self.own.len().wrapping_sub(1)) else { return Own::Unsure };
+            let Some(slot) = self.own.get(index) else { return Own::Unsure };
             if slot.id == NO_ID {
                 return Own::Absent;
             }
             if slot.hash == key.hash() {
                 let is_of = self.text(bytes, slot).is_ok_and(|text| key.is_text(text));
-                return if is_of { Own::Found(slot) } else { Own::Unsure };
+                return if is_of { Own::Found(index, slot) } else { Own::Unsure };
             }
-            index = index.wrapping_add(1);
+            index = (index + 1) & mask;
         }
     }
 
@@ -194,21 +186,19 @@ impl KeyTable {
             if slot.id == NO_ID {
                 return Err(Miss::Absent);
             }
-            if slot.hash == key.hash() && self.is_of(bytes, &slot, key)? {
-                return Ok(FoundKey(index));
+            if slot.hash == key.hash() {
+                let text = self.text(bytes, &slot)?;
+                if key.is_text(text) {
+                    return Ok(FoundKey(index));
+                }
+                // Another key of the same hash, or what is left of this one.
+                if KeyRef::new(text).hash() != slot.hash {
+                    return Err(Miss::Damaged);
+                }
             }
             index = (index + 1) & mask;
         }
         Err(Miss::Absent)
-    }
-
-    /// Whether a slot with the hash of `key` is its own.
-    #[inline(always)]
-    fn is_of(&self, bytes: &[u8], slot: &OwnSlot, key: &KeyRef<'_>) -> Read<bool> {
-        let text = self.text(bytes, slot)?;
-        // Another key of the same hash, or what is left of this one.
-        let is_of = key.is_text(text);
-        if is_of || KeyRef::new(text).hash() == slot.hash { Ok(is_of) } else { Err(Miss::Damaged) }
     }
 
     /// The key of an id, with its text.

@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use super::bytes::{Lines, Miss, Read, Table, slice_at, u16_at, u32_at, u64_at, verify};
-use super::checked::{CheckedSegment, number_mask, or_empty, payload};
+use super::checked::{CheckedSegment, or_empty, payload};
 use super::header::{RawHeader, SegmentError, SegmentKind};
 use super::key_table::{self, FoundKey, KeyTable};
 use super::region::Region;
@@ -286,7 +286,7 @@ impl ModexReader {
         let bytes = self.segment.bytes();
         let Some(own) = &self.own else { return Short::UNSURE };
         let slot = match self.keys.find_own(bytes, key) {
-            key_table::Own::Found(slot) => slot,
+            key_table::Own::Found(_, slot) => slot,
             key_table::Own::Absent => return Short::ABSENT,
             key_table::Own::Unsure => return Short::UNSURE,
         };
@@ -437,7 +437,7 @@ impl ModexReader {
         Ok(Field {
             key: u32_at(bytes, entry + offset_of!(FieldEntry, key))?,
             ty,
-            mask: number_mask(ty).unwrap_or(0),
+            mask: ty.scalar_mask().unwrap_or(0),
             form: u16_at(bytes, entry + offset_of!(FieldEntry, form))?,
             offset: u32_at(bytes, entry + offset_of!(FieldEntry, offset))?,
             len: u32_at(bytes, entry + offset_of!(FieldEntry, len))?,

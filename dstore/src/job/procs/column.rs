@@ -27,8 +27,6 @@ struct Dense {
     ty: DataType,
     /// Numbers, or those of the texts.
     numbers: Numbers,
-    /// Bits that these may have.
-    mask: u64,
     /// Whether a row has a value; empty where all have.
     present: Vec<u64>,
     /// How many have.
@@ -74,7 +72,7 @@ impl Column {
     fn set_plain(&mut self, row: u32, value: &Plain<'_>) -> Result<()> {
         if self.apart.is_empty()
             && let Some(dense) = &mut self.dense
-            && dense.ty == value.ty
+            && dense.ty == value.ty()
             && dense.numbers.len() == row as usize
             && dense.present.is_empty()
         {
@@ -86,10 +84,10 @@ impl Column {
 
     fn set_anywhere(&mut self, row: u32, value: &Plain<'_>) -> Result<()> {
         if self.filled() == 0 {
-            self.dense = ((row as usize) < Column::DENSE_LEN).then(|| Dense::new(value.ty));
+            self.dense = ((row as usize) < Column::DENSE_LEN).then(|| Dense::new(value.ty()));
         }
         let Some(dense) = &mut self.dense else { return self.set_apart(row, value.to_value()?) };
-        if dense.ty != value.ty || row as usize >= dense.len_max().max(dense.numbers.len()) {
+        if dense.ty != value.ty() || row as usize >= dense.len_max().max(dense.numbers.len()) {
             return self.set_apart(row, value.to_value()?);
         }
         dense.set(row, value)?;
@@ -102,7 +100,7 @@ impl Column {
             if row as usize >= dense.len_max() {
                 break;
             }
-            match Plain::of(ValueRef::from(value)).filter(|value| value.ty == dense.ty) {
+            match Plain::of(ValueRef::from(value)).filter(|value| value.ty() == dense.ty) {
                 // A formula is not given up for what will follow soon.
                 Some(_) if !is_next && dense.numbers.formula().is_some() => break,
                 Some(plain) => dense.set(row, &plain)?,
@@ -153,7 +151,7 @@ impl Column {
     pub(super) fn derive<'v>(&mut self, values: impl Iterator<Item = (Rank, ValueRef<'v>)>) -> Result<()> {
         let mut values = values.peekable();
         if let (true, Some((_, value))) = (self.is_empty(), values.peek()) {
-            self.dense = Plain::of(*value).map(|plain| Dense::new(plain.ty));
+            self.dense = Plain::of(*value).map(|plain| Dense::new(plain.ty()));
         }
         // One after the other behind what there is, as most often.
         if self.apart.is_empty()
@@ -163,7 +161,7 @@ impl Column {
             while values.next_if(|(rank, _)| rank.0 < first).is_some() {}
             let mut row = first;
             while let Some((_, value)) = values.next_if(|(rank, value)| rank.0 == row && value.data_type() == ty) {
-                dense.push(&Plain { ty, value })?;
+                dense.push(&Plain(value))?;
                 row += 1;
             }
             if row > first {
@@ -240,11 +238,11 @@ impl Column {
 
     /// Ranges of ranks that have values, from and to, ascending.
     pub(super) fn runs(&self) -> Vec<(u32, u32)> {
+        if let Some(whole) = self.whole() {
+            return vec![(0, whole.rows() - 1)];
+        }
         let mut runs: Vec<(u32, u32)> = Vec::new();
-        let whole = self.whole().map(|whole| (0, whole.rows() - 1));
-        let others = whole.is_none().then(|| self.iter().map(|(rank, _)| rank.0)).into_iter().flatten();
-        runs.extend(whole);
-        for row in others {
+        for row in self.iter().map(|(rank, _)| rank.0) {
             match runs.last_mut() {
                 Some((_, last)) if *last + 1 == row => *last = row,
                 _ => runs.push((row, row)),
@@ -318,32 +316,36 @@ impl Whole<'_> {
     }
 }
 
-/// A number or a text.
-struct Plain<'a> {
-    ty: DataType,
-    value: ValueRef<'a>,
-}
+/// A number, with bits of its type alone, or a text.
+struct Plain<'a>(ValueRef<'a>);
 
 impl<'a> Plain<'a> {
     #[inline]
     fn of(value: ValueRef<'a>) -> Option<Plain<'a>> {
         match value {
-            ValueRef::Scalar { ty, .. } if ty.scalar_width().is_some() => Some(Plain { ty, value }),
-            ValueRef::Str(_) => Some(Plain { ty: DataType::STRING, value }),
+            ValueRef::Scalar { ty, bits } if ty.scalar_width().is_some() => {
+                debug_assert!(ty.scalar_mask().is_some_and(|mask| bits & !mask == 0), "bits of {ty}");
+                Some(Plain(value))
+            }
+            ValueRef::Str(_) => Some(Plain(value)),
             _ => None,
         }
     }
 
+    #[inline]
+    fn ty(&self) -> DataType {
+        self.0.data_type()
+    }
+
     fn to_value(&self) -> Result<Value> {
-        self.value.to_value()
+        self.0.to_value()
     }
 }
 
 impl Dense {
     fn new(ty: DataType) -> Dense {
-        let mask = ty.scalar_width().map_or(u64::MAX, |width| u64::MAX >> (64 - 8 * width));
         let texts = (ty == DataType::STRING).then(Box::default);
-        Dense { ty, numbers: Numbers::new(mask), mask, present: Vec::new(), filled: 0, texts }
+        Dense { ty, numbers: Numbers::new(ty.scalar_mask().unwrap_or(u64::MAX)), present: Vec::new(), filled: 0, texts }
     }
 
     /// How many rows there may be with so many values.
@@ -362,8 +364,8 @@ impl Dense {
 
     #[inline]
     fn number_of(&mut self, value: &Plain<'_>) -> Result<u64> {
-        match (value.value, &mut self.texts) {
-            (ValueRef::Scalar { bits, .. }, _) => Ok(bits & self.mask),
+        match (value.0, &mut self.texts) {
+            (ValueRef::Scalar { bits, .. }, _) => Ok(bits),
             (ValueRef::Str(text), Some(texts)) => texts.number_of(text).map(u64::from),
             _ => Ok(0),
         }

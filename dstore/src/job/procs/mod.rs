@@ -131,15 +131,13 @@ impl ProcTable {
 
     /// The ranks that have a value, ascending.
     pub fn ranks(&self) -> impl Iterator<Item = Rank> + Clone + use<> {
-        let mut runs: Vec<(u32, u32)> = Vec::new();
-        let mut all: Vec<(u32, u32)> = self.columns.values().flat_map(Column::runs).collect();
-        all.sort_unstable();
-        for (first, last) in all {
-            match runs.last_mut() {
-                Some((_, before)) if first <= *before => *before = last.max(*before),
-                _ => runs.push((first, last)),
-            }
-        }
+        let mut runs: Vec<(u32, u32)> = self.columns.values().flat_map(Column::runs).collect();
+        runs.sort_unstable();
+        runs.dedup_by(|next, before| {
+            let is_joined = next.0 <= before.1;
+            before.1 = if is_joined { before.1.max(next.1) } else { before.1 };
+            is_joined
+        });
         runs.into_iter().flat_map(|(first, last)| first..=last).map(Rank)
     }
 

@@ -9,7 +9,6 @@ use crate::job::{Formula, Whole};
 use crate::model::{DataType, Key, ValueRef};
 use crate::room;
 use crate::segment::bytes::{LINE_LEN, per_line};
-use crate::segment::checked::number_mask;
 use crate::segment::toc::{
     ColumnToc, DictEntry, Extent, NULL_LEN, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SOURCE_RANKS, SparseEntry,
 };
@@ -95,7 +94,7 @@ impl<'a> PlannedColumn<'a> {
                 if value.data_type() != ty {
                     reserve(&mut column.sparse, 1)?;
                     column.sparse.push(SparseValue { row, ty: value.data_type(), value: place.0, len: place.1 });
-                } else if number_mask(ty).is_some() {
+                } else if ty.scalar_mask().is_some() {
                     number = Some(place.0);
                 } else {
                     let next = column.dictionary.len() as u64;
@@ -117,10 +116,7 @@ impl<'a> PlannedColumn<'a> {
             column.present = Vec::new();
         }
         column.prefer_sparse(&mut numbers)?;
-        column.source = match column.formula_of(&numbers) {
-            Some(formula) => Source::Formula(formula),
-            None => Source::Numbers(numbers),
-        };
+        column.source = column.source_of(numbers);
         Ok(column)
     }
 
@@ -137,7 +133,7 @@ impl<'a> PlannedColumn<'a> {
         let (rows, formula) = (whole.rows(), whole.formula());
         let mut column = PlannedColumn::new((key.0, realm), whole.ty(), rows);
         let Some(texts) = whole.texts() else {
-            let mask = number_mask(whole.ty()).unwrap_or(u64::MAX);
+            let mask = whole.ty().scalar_mask().unwrap_or(u64::MAX);
             let formula = formula.or_else(|| Formula::of((0..rows).map(|row| whole.number(row)), mask));
             column.source = formula.map_or(Source::Registered(whole), Source::Formula);
             return Ok(column);
@@ -172,10 +168,7 @@ impl<'a> PlannedColumn<'a> {
             }
             numbers.push(*index);
         }
-        column.source = match column.formula_of(&numbers) {
-            Some(formula) => Source::Formula(formula),
-            None => Source::Numbers(numbers),
-        };
+        column.source = column.source_of(numbers);
         Ok(column)
     }
 
@@ -197,11 +190,16 @@ impl<'a> PlannedColumn<'a> {
         Ok(column)
     }
 
+    /// What gives these numbers: a formula, if there is one.
+    fn source_of(&self, numbers: Vec<u64>) -> Source<'a> {
+        self.formula_of(&numbers).map_or(Source::Numbers(numbers), Source::Formula)
+    }
+
     /// The formula that gives these numbers in all rows that are present, if there is one. With gaps, only one number for all is
     /// looked for.
     fn formula_of(&self, numbers: &[u64]) -> Option<Formula> {
         if self.present.is_empty() {
-            return Formula::of(numbers.iter().copied(), number_mask(self.ty).unwrap_or(u64::MAX));
+            return Formula::of(numbers.iter().copied(), self.ty.scalar_mask().unwrap_or(u64::MAX));
         }
         let mut present = numbers.iter().zip(&self.present).filter(|(_, present)| **present).map(|(number, _)| *number);
         let first = present.next()?;
@@ -224,7 +222,7 @@ impl<'a> PlannedColumn<'a> {
         for (row, _) in self.present.iter().enumerate().filter(|(_, present)| **present) {
             let number = numbers[row];
             let (value, len) = match self.dictionary.get(number as usize) {
-                Some(place) if number_mask(self.ty).is_none() => *place,
+                Some(place) if self.ty.scalar_mask().is_none() => *place,
                 _ => (number, 0),
             };
             self.sparse.push(SparseValue { row: row as u32, ty: self.ty, value, len });

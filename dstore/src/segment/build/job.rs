@@ -1,6 +1,7 @@
 //! Builds the job segment from what the host registered.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -9,7 +10,7 @@ use super::keys::{KeyRow, write_keys};
 use super::writer::{Heap, Writer};
 use super::{BuildError, reserve, vec_for};
 use crate::job::{JobData, Node, Values};
-use crate::maps::RankList;
+use crate::maps::{RANK_COUNT_MAX, RankList};
 use crate::model::{Key, Value, ValueRef, keys};
 use crate::pieces::Pieces;
 use crate::rules::{Realm, RealmMask};
@@ -26,7 +27,7 @@ use crate::segment::toc::{
 /// A value that cannot be stored.
 pub fn build_job(job: &JobData, creator: &str) -> Result<Vec<u8>, BuildError> {
     let blocks = blocks(job);
-    let (keys, columns, heap) = plan(job, blocks.filter(|_| job.procs.rows() >= LARGE))?;
+    let (keys, columns, heap) = plan(job, blocks.filter(|_| MADE.contains(&job.procs.rows())))?;
     let node_ids = first_rows(job.nodes.iter().map(|node| node.nodeid));
     let appnums = first_rows(job.apps.keys().map(|appnum| Some(*appnum)));
 
@@ -51,8 +52,9 @@ pub fn build_job(job: &JobData, creator: &str) -> Result<Vec<u8>, BuildError> {
     writer.finish(SegmentKind::Job, &job.nspace, creator, &toc).map(Pieces::into_own)
 }
 
-/// From so many ranks on texts of ranks are not stored where readers can make them: of fewer, copying them is faster.
-const LARGE: u32 = 1 << 16;
+/// Of so many ranks texts of ranks are not stored where readers can make them: of fewer, copying them is faster, and of more,
+/// readers make none.
+const MADE: RangeInclusive<u32> = 1 << 16..=RANK_COUNT_MAX as u32;
 
 type Planned<'a> = (Vec<KeyRow<'a>>, Vec<(Realm, PlannedColumn<'a>)>, Heap);
 
@@ -254,6 +256,7 @@ fn write_names(writer: &mut Writer, job: &JobData, heap: &mut Heap) -> Result<Ex
 mod tests {
     use super::*;
     use crate::model::{Nspace, Rank};
+    use crate::segment::column::Column;
 
     /// The ranks of each node, and how they are listed.
     type Nodes<'a> = &'a [(&'a [u32], &'a str)];
@@ -293,5 +296,20 @@ mod tests {
             assert_eq!(blocks(&job(nodes)).is_some(), expected, "{nodes:?}");
         }
         assert_eq!(blocks(&JobData::new(Nspace::new("job").unwrap())), None);
+    }
+
+    #[test]
+    fn texts_are_left_to_readers_of_as_many_ranks_as_these_take() {
+        let is_read = |ranks: u32| {
+            let mut writer = Writer::new();
+            let column = PlannedColumn::ranks((0, 1), 1, (1, 64, ranks), b"", &mut Heap::default()).unwrap();
+            let toc = column.write(&mut writer).unwrap();
+            Column::check(&toc, writer.pos() as usize).is_ok()
+        };
+        for ranks in [*MADE.start(), *MADE.end()] {
+            assert!(MADE.contains(&ranks) && is_read(ranks));
+        }
+        let more = RANK_COUNT_MAX as u32 + 1;
+        assert!(!is_read(more) && !MADE.contains(&more));
     }
 }

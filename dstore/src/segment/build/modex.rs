@@ -11,7 +11,6 @@ use super::{BuildError, reserve, vec_for};
 use crate::model::{Bytes, DataType, Key, Nspace, Rank, Value};
 use crate::pieces::Pieces;
 use crate::room;
-use crate::segment::checked::number_mask;
 use crate::segment::header::SegmentKind;
 use crate::segment::toc::{
     Extent, FIELD_FIXED, FIELD_NUMBER, FIELD_VARIABLE, FieldEntry, ModexToc, NO_ID, NULL_LEN, PLACE_SORTED,
@@ -268,7 +267,7 @@ fn place_fields(signature: &[(u32, DataType)], lens: &[Option<u32>]) -> Result<S
     let mut offset: u64 = 0;
     let mut fields: Vec<Field> = Vec::with_capacity(signature.len());
     for ((key, ty), len) in signature.iter().zip(lens) {
-        let form = match (number_mask(*ty), len) {
+        let form = match (ty.scalar_mask(), len) {
             (Some(_), _) => FIELD_NUMBER,
             (None, Some(_)) => FIELD_FIXED,
             (None, None) => FIELD_VARIABLE,
@@ -493,7 +492,7 @@ impl Plan<'_> {
 
     /// Bytes of the values that stay where they are.
     fn shared_len(&self) -> usize {
-        let has_text = |cell: &&Cell| number_mask(cell.ty).is_none() && cell.len != NULL_LEN;
+        let has_text = |cell: &&Cell| cell.ty.scalar_mask().is_none() && cell.len != NULL_LEN;
         let cells = self.ranks.iter().copied().flatten().filter(has_text);
         cells.map(|cell| self.texts[cell.value as usize].shared_len()).sum()
     }

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use super::BuildError;
 use crate::codec;
 use crate::model::{DataType, Key, Value, ValueRef};
-use crate::segment::checked::number_mask;
 
 /// A value ready to be stored.
 pub(super) enum Stored<'a> {
@@ -25,7 +24,7 @@ impl<'a> Stored<'a> {
     pub(super) fn of(key: &Key, value: ValueRef<'a>) -> Result<Stored<'a>, BuildError> {
         let ty = value.data_type();
         let failed = |status| BuildError::Pack { key: key.clone(), ty, status };
-        if let (ValueRef::Scalar { bits, .. }, Some(mask)) = (value, number_mask(ty)) {
+        if let (ValueRef::Scalar { bits, .. }, Some(mask)) = (value, ty.scalar_mask()) {
             return Ok(Stored::Number(bits & mask));
         }
         let bytes = match value {
