@@ -410,7 +410,7 @@ fn lists_take_the_second_form_and_come_back() {
         assert_eq!(PMIx_parse_regex2(&raw const regex, ptr::null_mut(), 0, &raw mut text), 0);
         assert_eq!(text::string(text), Some(c"n1,n2"));
         free(text);
-        *regex.type_ = b'?'.cast_signed().into();
+        *regex.type_ = b'?'.cast_signed();
         let other = PMIx_parse_regex2(&raw const regex, ptr::null_mut(), 0, &raw mut text);
         assert_eq!(other, Status::ERR_NOT_SUPPORTED.0);
         pmix_regex2_t::destroy(&raw mut regex);
