@@ -133,6 +133,36 @@ impl Client {
         self.inner.ask(Request::Allocate { directive, infos }, timeout, answer)
     }
 
+    /// Asks the host for what it knows of fabrics.
+    pub fn fabric_register(&self, infos: Vec<Info>) -> Operation<Answer> {
+        let timeout = timeout_of(&infos);
+        self.inner.ask(Request::FabricRegister { infos }, timeout, answer)
+    }
+
+    /// Asks the host again for the fabric with this index.
+    pub fn fabric_update(&self, index: u64) -> Operation<Answer> {
+        self.inner.ask(Request::FabricUpdate { index }, None, answer)
+    }
+
+    /// Asks the host to act on a session.
+    pub fn session_control(&self, session: u32, infos: Vec<Info>) -> Operation<Answer> {
+        let timeout = timeout_of(&infos);
+        self.inner.ask(Request::SessionControl { session, infos }, timeout, answer)
+    }
+
+    /// Asks the host to define or change a block of resources. `directive` is a `pmix_resource_block_directive_t`; the units are masks
+    /// of device types, and how many of each.
+    pub fn resource_block(
+        &self,
+        directive: u8,
+        block: Option<CString>,
+        units: Vec<(u64, u64)>,
+        infos: Vec<Info>,
+    ) -> Operation<()> {
+        let timeout = timeout_of(&infos);
+        self.inner.ask(Request::ResourceBlock { directive, block, units, infos }, timeout, done)
+    }
+
     /// Asks the host to watch a process; `status` is the code of the event when it fails.
     pub fn monitor(&self, monitor: Info, status: Status, directives: Vec<Info>) -> Operation<Answer> {
         let timeout = timeout_of(&directives);

@@ -136,22 +136,7 @@ macro_rules! status_entry {
     )+};
 }
 
-/// Writes entry points of what the library does not have. They answer `PMIX_ERR_NOT_SUPPORTED` and call nothing back.
-macro_rules! not_supported {
-    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?);)+) => {$(
-        $(#[$doc])*
-        ///
-        /// # Safety
-        /// Always safe: nothing is dereferenced.
-        #[unsafe(no_mangle)]
-        #[allow(non_snake_case, unused_variables)]
-        pub unsafe extern "C" fn $name($($arg: $ty),*) -> $crate::types::pmix_status_t {
-            $crate::entry::guard_status(stringify!($name), || Err(pmix_dstore::model::Status::ERR_NOT_SUPPORTED))
-        }
-    )+};
-}
-
-pub(crate) use {entry, not_supported, status_entry};
+pub(crate) use {entry, status_entry};
 
 #[cfg(test)]
 mod tests {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use pmix_dstore::model::{App, Bytes, Info, Key, Nspace, Pdata, Proc, Query, Result, Status};
 use pmix_dstore::pieces::Pieces;
 use pmix_dstore::room;
-use pmix_server::{Completion, Credential, GroupOperation, Host};
+use pmix_server::{Completion, Credential, FabricOperation, GroupOperation, Host};
 
 use crate::callback::Callback;
 use crate::convert::array::{self, CArray};
@@ -101,6 +101,10 @@ unsafe fn read_module(module: *const pmix_server_module_t, size: usize) -> pmix_
 /// `PMIX_GROUP_CONSTRUCT` and `PMIX_GROUP_DESTRUCT`.
 const GROUP_CONSTRUCT: pmix_group_operation_t = 0;
 const GROUP_DESTRUCT: pmix_group_operation_t = 1;
+
+/// `PMIX_FABRIC_REQUEST_INFO` and `PMIX_FABRIC_UPDATE_INFO`.
+const FABRIC_REQUEST: pmix_fabric_operation_t = 0;
+const FABRIC_UPDATE: pmix_fabric_operation_t = 1;
 
 /// The arguments of an upcall, whatever they are.
 struct Kept(#[allow(dead_code, reason = "kept for its Drop")] Arc<dyn Any + Send + Sync>);
@@ -456,6 +460,60 @@ impl Host for CHost {
                 Some(op_done),
                 cbdata,
             )
+        })
+    }
+
+    fn fabric(
+        &self,
+        proc: &Proc,
+        operation: FabricOperation,
+        directives: &[Info],
+        done: Completion<(Status, Vec<Info>)>,
+    ) -> Status {
+        let operation = match operation {
+            FabricOperation::Request => FABRIC_REQUEST,
+            FabricOperation::Update => FABRIC_UPDATE,
+        };
+        let arguments = || Ok((one::<pmix_proc_t>(proc)?, Infos::new(directives)?));
+        upcall!(self.fabric, done, arguments(), |function, args, cbdata| {
+            let (proc, infos) = &*args;
+            function(proc.as_ptr(), operation, infos.as_ptr(), infos.len(), Some(infos_done), cbdata)
+        })
+    }
+
+    fn session_control(
+        &self,
+        proc: &Proc,
+        session: u32,
+        directives: &[Info],
+        done: Completion<(Status, Vec<Info>)>,
+    ) -> Status {
+        let arguments = || Ok((one::<pmix_proc_t>(proc)?, Infos::new(directives)?));
+        upcall!(self.session_control, done, arguments(), |function, args, cbdata| {
+            let (proc, infos) = &*args;
+            function(proc.as_ptr(), session, infos.as_ptr(), infos.len(), Some(infos_done), cbdata)
+        })
+    }
+
+    fn resource_block(
+        &self,
+        proc: &Proc,
+        directive: u8,
+        block: Option<&CStr>,
+        units: &[(u64, u64)],
+        infos: &[Info],
+        done: Completion<Status>,
+    ) -> Status {
+        let arguments = || {
+            let units = CArray::<pmix_resource_unit_t>::new(units)?;
+            Ok((one::<pmix_proc_t>(proc)?, block.map(CStr::to_owned), units, Infos::new(infos)?))
+        };
+        upcall!(self.resource_block, done, arguments(), |function, args, cbdata| {
+            let (proc, block, units, infos) = &*args;
+            let block = block.as_ref().map_or(ptr::null(), |block| block.as_ptr());
+            let (units, count) = (units.as_ptr(), units.len());
+            let (directives, ndirs) = (infos.as_ptr(), infos.len());
+            function(proc.as_ptr(), directive, block, units, count, directives, ndirs, Some(op_done), cbdata)
         })
     }
 

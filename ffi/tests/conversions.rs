@@ -7,6 +7,7 @@ use pmix::api::helpers::{PMIx_Data_copy, PMIx_Info_load, PMIx_Info_xfer, PMIx_Va
 use pmix::api::info_list::{
     PMIx_Info_list_add, PMIx_Info_list_convert, PMIx_Info_list_insert, PMIx_Info_list_release, PMIx_Info_list_start,
 };
+use pmix::api::server::{PMIx_generate_regex2, PMIx_parse_regex2};
 use pmix::convert::array::{self, CArray};
 use pmix::convert::object::{Object, destroy_any, element_size, read_any, write_any};
 use pmix::convert::{text, value};
@@ -395,5 +396,31 @@ fn info_lists_grow_and_convert() {
         pmix_info_t::destroy(&raw mut info);
         PMIx_Info_list_release(list);
         assert_eq!(PMIx_Info_list_add(list, c"a".as_ptr(), data, DataType::INT.0), Status::ERR_BAD_PARAM.0);
+    }
+}
+
+#[test]
+fn lists_take_the_second_form_and_come_back() {
+    // SAFETY: each pointer is to what the function wants, or NULL where it must refuse that; what is handed out is freed once.
+    unsafe {
+        let mut regex: pmix_regex2_t = std::mem::zeroed();
+        let mut text = ptr::null_mut();
+        assert_eq!(PMIx_generate_regex2(c"n1,n2".as_ptr(), ptr::null_mut(), 0, &raw mut regex), 0);
+        assert_eq!((text::string(regex.type_), regex.len), (Some(c"raw"), 6));
+        assert_eq!(PMIx_parse_regex2(&raw const regex, ptr::null_mut(), 0, &raw mut text), 0);
+        assert_eq!(text::string(text), Some(c"n1,n2"));
+        free(text);
+        *regex.type_ = b'?'.cast_signed();
+        let other = PMIx_parse_regex2(&raw const regex, ptr::null_mut(), 0, &raw mut text);
+        assert_eq!(other, Status::ERR_NOT_SUPPORTED.0);
+        pmix_regex2_t::destroy(&raw mut regex);
+        for status in [
+            PMIx_generate_regex2(ptr::null(), ptr::null_mut(), 0, &raw mut regex),
+            PMIx_generate_regex2(c"n1".as_ptr(), ptr::null_mut(), 0, ptr::null_mut()),
+            PMIx_parse_regex2(ptr::null(), ptr::null_mut(), 0, &raw mut text),
+            PMIx_parse_regex2(&raw const regex, ptr::null_mut(), 0, ptr::null_mut()),
+        ] {
+            assert_eq!(status, Status::ERR_BAD_PARAM.0);
+        }
     }
 }

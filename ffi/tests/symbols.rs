@@ -23,12 +23,6 @@ fn output(program: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The functions that answer `PMIX_ERR_NOT_SUPPORTED`.
-fn missing() -> Vec<&'static str> {
-    let source = include_str!("../src/api/missing.rs").lines();
-    source.filter_map(|line| line.trim().strip_prefix("fn ")).filter_map(|line| line.split('(').next()).collect()
-}
-
 #[test]
 fn exports_are_the_listed_names() {
     let listed: Vec<&str> = tables::table("functions").iter().map(|row| row[0]).collect();
@@ -85,26 +79,13 @@ fn library_stays_loaded_for_its_threads() {
 }
 
 #[test]
-fn missing_functions_are_documented() {
-    let document = include_str!("../../docs/missing.md");
-    let documented: Vec<&str> = document
-        .lines()
-        .filter(|line| line.ends_with("| `PMIX_ERR_NOT_SUPPORTED` |"))
-        .filter_map(|line| line.split('`').nth(1))
-        .collect();
-    assert_eq!(documented, missing());
-}
-
-#[test]
 fn the_document_has_the_table() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/abi.md");
     let document = std::fs::read_to_string(path).unwrap();
-    let missing = missing();
-    let mut wanted = String::from("| name | group | since | called by | |\n|---|---|---|---|---|\n");
+    let mut wanted = String::from("| name | group | since | called by |\n|---|---|---|---|\n");
     for row in tables::table("functions") {
         let (name, group, releases, callers) = (row[0], row[1], row[2], row[3]);
-        let state = if missing.contains(&name) { "not supported" } else { "" };
-        wanted += &format!("| `{name}` | {group} | {releases} | {callers} | {state} |\n");
+        wanted += &format!("| `{name}` | {group} | {releases} | {callers} |\n");
     }
     let start = document.find("| name | group |").unwrap_or(document.len());
     if std::env::var_os("PMIX_ABI_TABLE").is_some_and(|value| value == "write") {

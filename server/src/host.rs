@@ -16,6 +16,15 @@ pub enum GroupOperation {
     Destruct,
 }
 
+/// What is wanted of the fabrics that the host knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FabricOperation {
+    /// To be told of them.
+    Request,
+    /// To be told again of one, whose index (`PMIX_FABRIC_INDEX`) is among the directives.
+    Update,
+}
+
 /// A credential and what is said about it.
 pub type Credential = (Vec<u8>, Vec<Info>);
 
@@ -186,6 +195,42 @@ pub trait Host: Send + Sync {
         targets: &[Proc],
         infos: &[Info],
         data: Option<&[u8]>,
+        done: Completion<Status>,
+    ) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+
+    /// Tell a process of fabrics: the answer describes one, best with its index (`PMIX_FABRIC_INDEX`), by which the process asks again.
+    fn fabric(
+        &self,
+        proc: &Proc,
+        operation: FabricOperation,
+        directives: &[Info],
+        done: Completion<(Status, Vec<Info>)>,
+    ) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+
+    /// Act on a session: what the scheduler or the system's controller asks for.
+    fn session_control(
+        &self,
+        proc: &Proc,
+        session: u32,
+        directives: &[Info],
+        done: Completion<(Status, Vec<Info>)>,
+    ) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+
+    /// Define, change or delete a block of resources, of that name. `directive` is a `pmix_resource_block_directive_t`; the units
+    /// are masks of device types, and how many of each.
+    fn resource_block(
+        &self,
+        proc: &Proc,
+        directive: u8,
+        block: Option<&CStr>,
+        units: &[(u64, u64)],
+        infos: &[Info],
         done: Completion<Status>,
     ) -> Status {
         Status::ERR_NOT_SUPPORTED

@@ -34,7 +34,7 @@ mod server;
 mod upcall;
 
 pub use completion::{Answer, Completion};
-pub use host::{Credential, GroupOperation, Host};
+pub use host::{Credential, FabricOperation, GroupOperation, Host};
 /// The name of our data store in the handshake and in `PMIX_GDS_MODULE`.
 const STORE_NAME: &str = "pmix-dstore";
 /// The name of our way to prove who a client is: its secret, over the Unix socket.

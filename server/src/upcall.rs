@@ -5,7 +5,7 @@ use std::ffi::CString;
 use pmix_dstore::model::{App, Info, Key, Proc, Query, Status, renamed};
 use pmix_dstore::pieces::Pieces;
 
-use crate::{Completion, GroupOperation, Host};
+use crate::{Completion, FabricOperation, GroupOperation, Host};
 
 /// One question to the host. The fields are the arguments of the method of the same name in [`Host`].
 #[derive(Debug)]
@@ -34,6 +34,9 @@ pub(crate) enum Upcall {
     ValidateCredential { proc: Proc, credential: Vec<u8>, infos: Vec<Info> },
     IofPull { procs: Vec<Proc>, infos: Vec<Info>, channels: u16 },
     PushStdin { source: Proc, targets: Vec<Proc>, infos: Vec<Info>, data: Option<Vec<u8>> },
+    Fabric { proc: Proc, operation: FabricOperation, directives: Vec<Info> },
+    SessionControl { proc: Proc, session: u32, directives: Vec<Info> },
+    ResourceBlock { proc: Proc, directive: u8, block: Option<CString>, units: Vec<(u64, u64)>, infos: Vec<Info> },
     Group { operation: GroupOperation, group: CString, procs: Vec<Proc>, infos: Vec<Info> },
 }
 
@@ -83,6 +86,15 @@ impl Upcall {
             }
             Upcall::PushStdin { source, targets, infos, data } => {
                 host.push_stdin(&source, &targets, &infos, data.as_deref(), Completion::by_id(id))
+            }
+            Upcall::Fabric { proc, operation, directives } => {
+                host.fabric(&proc, operation, &directives, Completion::by_id(id))
+            }
+            Upcall::SessionControl { proc, session, directives } => {
+                host.session_control(&proc, session, &directives, Completion::by_id(id))
+            }
+            Upcall::ResourceBlock { proc, directive, block, units, infos } => {
+                host.resource_block(&proc, directive, block.as_deref(), &units, &infos, Completion::by_id(id))
             }
             Upcall::Group { operation, group, procs, infos } => {
                 host.group(operation, &group, &procs, &infos, Completion::by_id(id))

@@ -36,7 +36,7 @@ static const struct {
     { "PMIx_Register_event_handler", "- xnInffd" }, { "PMIx_Deregister_event_handler", "s 0fd" },
     { "PMIx_Notify_event", "s 0p0Infd" }, { "PMIx_Fabric_register", "s XIn" }, { "PMIx_Fabric_register_nb", "s XInFd" },
     { "PMIx_Fabric_update", "s X" }, { "PMIx_Fabric_update_nb", "s XFd" }, { "PMIx_Fabric_deregister", "s X" },
-    { "PMIx_Fabric_deregister_nb", "s XFd" }, { "PMIx_Compute_distances", "s XXInOO" },
+    { "PMIx_Fabric_deregister_nb", "s Xfd" }, { "PMIx_Compute_distances", "s XXInOO" },
     { "PMIx_Compute_distances_nb", "s XXInFd" }, { "PMIx_Load_topology", "s X" }, { "PMIx_Topology_destruct", "- x" },
     { "PMIx_Parse_cpuset_string", "s SX" }, { "PMIx_Get_cpuset", "s X0" }, { "PMIx_Cpuset_destruct", "- x" },
     { "PMIx_Get_relative_locality", "s SSO" }, { "PMIx_Get_attribute_string", "- s" },

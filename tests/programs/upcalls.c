@@ -7,7 +7,7 @@
  * writes "upcall NAME ( INFOS )" for each upcall, with a second list after a "|" where there is one; the rank then writes "NAME status STATUS"
  * with the infos that it was given back. Some upcalls give back what they were given.
  *
- *   publish, lookup, unpublish, fence, connect, disconnect, alloc, jobctrl, getcred, valcred   INFOS
+ *   publish, lookup, unpublish, fence, connect, disconnect, alloc, jobctrl, getcred, valcred, fabric   INFOS
  *   spawn INFOS ) INFOS          of the job and of its application
  *   log INFOS ) INFOS            what, and how
  *   monitor INFO ) INFOS         what, and how
@@ -95,6 +95,12 @@ static void call(const char *what)
     } else if (strcmp(what, "valcred") == 0) {
         pmix_byte_object_t credential = { .bytes = "secret", .size = 6 };
         status = PMIx_Validate_credential(&credential, infos.items, infos.count, &results, &count);
+    } else if (strcmp(what, "fabric") == 0) {
+        pmix_fabric_t fabric;
+        PMIX_FABRIC_CONSTRUCT(&fabric);
+        status = PMIx_Fabric_register(&fabric, infos.items, infos.count);
+        results = fabric.info;
+        count = fabric.ninfo;
     } else if (strcmp(what, "group") == 0) {
         status = PMIx_Group_construct("group", procs, 2, infos.items, infos.count, &results, &count);
     } else if (strcmp(what, "events") == 0) {
@@ -259,6 +265,13 @@ static pmix_status_t allocate(const pmix_proc_t *client, pmix_alloc_directive_t 
     return give_back("alloc", data, ndata, cbfunc, cbdata);
 }
 
+static pmix_status_t fabric(const pmix_proc_t *requestor, pmix_fabric_operation_t op, const pmix_info_t directives[],
+                            size_t ndirs, pmix_info_cbfunc_t cbfunc, void *cbdata)
+{
+    (void) requestor, (void) op;
+    return give_back("fabric", directives, ndirs, cbfunc, cbdata);
+}
+
 static pmix_status_t job_control(const pmix_proc_t *requestor, const pmix_proc_t targets[], size_t ntargets,
                                  const pmix_info_t directives[], size_t ndirs, pmix_info_cbfunc_t cbfunc, void *cbdata)
 {
@@ -352,6 +365,7 @@ int main(int argc, char **argv)
         .get_credential = get_credential,
         .validate_credential = validate_credential,
         .group = group,
+        .fabric = fabric,
     };
     need_success("PMIx_server_init", PMIx_server_init(&module, NULL, 0));
     pmix_proc_t proc = proc_of(NSPACE, 0);

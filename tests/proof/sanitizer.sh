@@ -47,7 +47,7 @@ real_peers() {
 
 # Ordinary C programs cannot be linked with an instrumented library. How much memory a message may take is counted by an
 # allocator of the test's own, and needs no second opinion on threads.
-skip=(--skip macros_ --skip what_is_missing)
+skip=(--skip macros_ --skip hosts_are_asked)
 [ "$sanitizer" = thread ] && skip+=(--skip malformed:: --skip cost_of_job_info)
 # Documentation is compiled without the sanitizer, and cannot be linked with what has it.
 nightly test --no-fail-fast --lib --tests -p pmix-dstore -p pmix-client -p pmix-server -p pmix-ffi -- "${skip[@]}"

@@ -384,7 +384,7 @@ fn derived() {
 /* ---- what processes ask of the host ---------------------------------------------------------------------------------- */
 
 /// The calls of `tests/programs/upcalls.c`; the second lists that some have are the rows' "CALL directives" and "CALL qualifiers".
-const CALLS: [&str; 15] = [
+const CALLS: [&str; 16] = [
     "publish",
     "lookup",
     "unpublish",
@@ -399,6 +399,7 @@ const CALLS: [&str; 15] = [
     "query",
     "getcred",
     "valcred",
+    "fabric",
     "get",
 ];
 
@@ -454,7 +455,9 @@ fn handed_up() {
             // What the host gives back.
             let answer = lines.iter().find(|line| line.starts_with(&format!("{call} status "))).expect("an answer");
             let comes_back = match call {
-                "alloc" | "jobctrl" | "query" | "valcred" => in_first.split_once(" ( ").map_or("", |(_, infos)| infos),
+                "alloc" | "fabric" | "jobctrl" | "query" | "valcred" => {
+                    in_first.split_once(" ( ").map_or("", |(_, infos)| infos)
+                }
                 "monitor" => in_second,
                 _ => "",
             };

@@ -484,9 +484,7 @@ impl Request {
                 packer.c_string(block.as_deref())?;
                 packer.size(units.len() as u64);
                 if !units.is_empty() {
-                    let units: Vec<_> =
-                        units.iter().map(|(ty, count)| Value::ResourceUnit { ty: *ty, count: *count }).collect();
-                    packer.pack(DataType::RESOURCE_UNIT, &units)?;
+                    packer.resource_units(units)?;
                 }
                 packer.infos(infos)
             }

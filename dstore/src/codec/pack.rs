@@ -191,6 +191,23 @@ impl Packer {
         self.put_code(ty, bits);
     }
 
+    /// Units of resources: masks of device types, and how many of each. They are told to every peer: only who knows them takes the
+    /// request in which they are.
+    ///
+    /// # Errors
+    /// `PACK_FAILURE` for more than 2^31 - 1, `NOMEM`.
+    pub fn resource_units(&mut self, units: &[(u64, u64)]) -> Result<()> {
+        let count = i32::try_from(units.len()).map_err(|_| Status::ERR_PACK_FAILURE)?;
+        self.make_room(0)?;
+        self.head(DataType::RESOURCE_UNIT, count);
+        for (ty, count) in units {
+            self.make_room(0)?;
+            self.unsigned(*ty, W64);
+            self.put_size(*count);
+        }
+        Ok(())
+    }
+
     /// A string without its NUL, or NULL. A NUL inside ends it, as C would read it.
     ///
     /// # Errors

@@ -3,10 +3,12 @@
 //! Not all that looks wrong is: hosts register keys that nobody has heard of, numbers in types of their own, and fewer
 //! processes than their maps have. All that is kept. Only what would make an answer wrong is refused.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::register::{Refused, Result};
 use super::{JobData, Maps, Values, peers_of};
+use crate::maps::parse_regex2;
 use crate::model::{Info, Key, Value, ValueRef, keys};
 
 /// Keys of a process that say where it runs.
@@ -109,11 +111,15 @@ pub(super) fn form(info: &Info) -> Result<()> {
 }
 
 /// The bytes of a map.
-pub(super) fn map_bytes(info: &Info) -> Result<&[u8]> {
+pub(super) fn map_bytes(info: &Info) -> Result<Cow<'_, [u8]>> {
     match &info.value {
-        Value::Regex(bytes) | Value::ByteObject(bytes) => Ok(bytes),
+        Value::Regex(bytes) | Value::ByteObject(bytes) => Ok(Cow::Borrowed(bytes)),
+        Value::Regex2 { ty, bytes } => parse_regex2(ty.as_deref(), bytes)
+            .map(Cow::Owned)
+            .map_err(|status| Refused::new(info.key.clone(), format!("is no map that can be read: {status}"))),
         other => other
             .as_text()
+            .map(Cow::Borrowed)
             .ok_or_else(|| Refused::new(info.key.clone(), format!("{} is no map", info.value.data_type()))),
     }
 }

@@ -153,10 +153,10 @@ impl<'a> Reader<'a> {
                 return Err(Refused::new(key.clone(), format!("nested deeper than {DEPTH_MAX}")));
             }
             if is_job && (key.is(keys::NODE_MAP) || key.is(keys::NODE_MAP_RAW)) {
-                let names = maps::parse_nodes(check::map_bytes(info)?).map_err(|status| no_map(key, status))?;
+                let names = maps::parse_nodes(&check::map_bytes(info)?).map_err(|status| no_map(key, status))?;
                 self.maps.nodes = Some(names);
             } else if is_job && (key.is(keys::PROC_MAP) || key.is(keys::PROC_MAP_RAW)) {
-                let ranks = maps::parse_ppn(check::map_bytes(info)?).map_err(|status| no_map(key, status))?;
+                let ranks = maps::parse_ppn(&check::map_bytes(info)?).map_err(|status| no_map(key, status))?;
                 self.maps.procs = Some(ranks);
             }
             let is_job = key.is(keys::JOB_INFO_ARRAY);

@@ -1,6 +1,9 @@
 //! Registration in the forms that hosts use, read back by the rules of Get.
 
+use std::ffi::CStr;
+
 use super::JobData;
+use crate::maps;
 use crate::model::{DataType, Info, KeyRef, Nspace, Rank, Status, Value, keys};
 use crate::rules::{self, Caller, Selector};
 
@@ -31,6 +34,19 @@ fn get_as(job: &JobData, rank: Rank, key: &str, selector: &Selector<'_>, caller:
 
 fn maps() -> [Info; 2] {
     [info(keys::NODE_MAP, Value::string("raw:n1,n2")), info(keys::PROC_MAP, Value::string("raw:0,2;1,3-4"))]
+}
+
+#[test]
+fn maps_may_come_in_the_second_form() {
+    let second = |key: &'static str, text: &CStr| {
+        let (ty, bytes) = maps::generate_regex2(text).unwrap();
+        info(key, Value::Regex2 { ty, bytes })
+    };
+    let registered = job(&[second(keys::NODE_MAP, c"n1,n2"), second(keys::PROC_MAP, c"0,2;1,3-4")]);
+    assert_eq!(get(&registered, Rank::WILDCARD, keys::NODE_LIST), Some(Value::string("n1,n2")));
+    assert_eq!(get(&registered, Rank(3), keys::HOSTNAME), Some(Value::string("n2")));
+    let unknown = Value::Regex2 { ty: Some(c"zip".into()), bytes: vec![1] };
+    assert_eq!(refused(&[info(keys::NODE_MAP, unknown)]), keys::NODE_MAP);
 }
 
 #[test]

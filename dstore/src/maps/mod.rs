@@ -24,6 +24,7 @@ mod ranks;
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
 
+use crate::codec::decompress;
 use crate::model::{Result, Status};
 use crate::room;
 
@@ -32,6 +33,7 @@ pub use ranks::RANK_COUNT_MAX;
 
 const RAW: &[u8] = b"raw:";
 const NATIVE: &[u8] = b"pmix[";
+const REGEX2_RAW: &CStr = c"raw";
 
 /// The form of a node map that `PMIx_generate_regex` returns: `raw:`, the map, a NUL.
 ///
@@ -56,6 +58,30 @@ pub fn generate_ppn(ppn: &[u8]) -> Result<Vec<u8>> {
         return raw_form(&ranks::write(&nodes)?);
     }
     raw_form(ppn)
+}
+
+/// The second form that source of 7.0 has for lists and maps, which is of a data type of its own: how the bytes are to be read, and
+/// the bytes. We write the text itself with its NUL, which that source calls `raw`.
+///
+/// # Errors
+/// `NOMEM`.
+pub fn generate_regex2(list: &CStr) -> Result<(Option<CString>, Vec<u8>)> {
+    Ok((Some(REGEX2_RAW.to_owned()), room::copy(list.to_bytes_with_nul())?))
+}
+
+/// The text that [`generate_regex2`], or that source, has put into its second form: `raw` or, `compress`, a length and a zlib stream.
+///
+/// # Errors
+/// `BAD_PARAM` where the bytes are damaged; `NOT_SUPPORTED` for another form; `NOMEM`.
+pub fn parse_regex2(ty: Option<&CStr>, bytes: &[u8]) -> Result<Vec<u8>> {
+    match ty {
+        Some(ty) if ty == REGEX2_RAW => match CStr::from_bytes_until_nul(bytes) {
+            Ok(text) => room::copy(text.to_bytes()),
+            Err(_) => Err(Status::ERR_BAD_PARAM),
+        },
+        Some(ty) if ty == c"compress" => decompress(bytes).map_err(|_| Status::ERR_BAD_PARAM),
+        _ => Err(Status::ERR_NOT_SUPPORTED),
+    }
 }
 
 /// The names of a node map in any form, in their order, without NULs. An empty map has no names.

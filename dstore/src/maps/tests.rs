@@ -3,6 +3,7 @@ use std::io::Write;
 use flate2::{Compression, write::ZlibEncoder};
 
 use super::*;
+use crate::codec::compress;
 
 fn names(list: &str) -> Vec<Vec<u8>> {
     list.split(',').map(|name| name.as_bytes().to_vec()).collect()
@@ -18,6 +19,22 @@ fn blob(text: &[u8]) -> Vec<u8> {
 /// Whether a map was refused as malformed. (A million names wrongly returned are not to be printed.)
 fn refused<T: PartialEq>(result: Result<T>) -> bool {
     result == Err(Status::ERR_BAD_PARAM)
+}
+
+#[test]
+fn the_second_form_comes_back() {
+    for text in [c"n1,n2", c"pmix[n[1:1-2]]", c""] {
+        let (ty, bytes) = generate_regex2(text).unwrap();
+        assert_eq!((ty.as_deref(), bytes.as_slice()), (Some(c"raw"), text.to_bytes_with_nul()));
+        assert_eq!(parse_regex2(ty.as_deref(), &bytes).unwrap(), text.to_bytes());
+        assert_eq!(parse_regex2(Some(c"compress"), &compress(text.to_bytes()).unwrap()).unwrap(), text.to_bytes());
+    }
+    assert!(refused(parse_regex2(Some(c"raw"), b"without its end")));
+    assert!(refused(parse_regex2(Some(c"raw"), b"")));
+    assert!(refused(parse_regex2(Some(c"compress"), b"123")));
+    for ty in [Some(c"zip"), None] {
+        assert_eq!(parse_regex2(ty, b"n1\0"), Err(Status::ERR_NOT_SUPPORTED));
+    }
 }
 
 #[test]

@@ -13,12 +13,12 @@ use pmix_server::{OpDone, Server};
 
 use super::buffer::append;
 use super::{present, procs, writable};
-use crate::callback::Callback;
+use crate::callback::{Callback, fill};
 use crate::convert::object::Object;
 use crate::convert::{array, registration, text};
 use crate::entry::{entry, status_entry};
 use crate::host::{self, CHost};
-use crate::memory::copy_bytes;
+use crate::memory::{copy_bytes, copy_text};
 use crate::topology;
 use crate::types::*;
 use crate::{attributes, environment};
@@ -353,6 +353,31 @@ status_entry! {
         let regex = writable(regex)?;
         let map = text::string(present(input)?).unwrap_or_default();
         *regex = copy_bytes(&maps::generate_regex(map.to_bytes())?)?;
+        Ok(())
+    }
+
+    /// `PMIx_generate_regex2`: a list in the second form that maps have. No attributes are defined for it.
+    fn PMIx_generate_regex2(
+        input: *const c_char,
+        _info: *mut pmix_info_t,
+        _ninfo: usize,
+        regex: *mut pmix_regex2_t,
+    ) {
+        let regex = writable(regex)?;
+        let list = text::string(present(input)?).unwrap_or_default();
+        fill(&maps::generate_regex2(list)?, regex)
+    }
+
+    /// `PMIx_parse_regex2`: the list that such a form stands for.
+    fn PMIx_parse_regex2(
+        regex: *const pmix_regex2_t,
+        _info: *mut pmix_info_t,
+        _ninfo: usize,
+        output: *mut *mut c_char,
+    ) {
+        let output = writable(output)?;
+        let (ty, bytes) = pmix_regex2_t::read(present(regex)?)?;
+        *output = copy_text(&maps::parse_regex2(ty.as_deref(), &bytes)?)?;
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use super::bounds::CLEANUP_PATHS_MAX;
 use super::nspaces::NspaceState;
 use super::peers::PeerId;
 use super::{Engine, Then};
+use crate::FabricOperation;
 use crate::cleanup::Cleanup;
 use crate::completion::Answer;
 use crate::upcall::Upcall;
@@ -97,6 +98,21 @@ impl Engine {
             Request::ValidateCredential { credential, mut infos } => {
                 asker.sign_some(&mut infos);
                 (Shape::Infos, Upcall::ValidateCredential { proc, credential, infos })
+            }
+            Request::FabricRegister { infos } => {
+                (Shape::Infos, Upcall::Fabric { proc, operation: FabricOperation::Request, directives: infos })
+            }
+            Request::FabricUpdate { index } => {
+                let directives = vec![Info::new(keys::FABRIC_INDEX, Value::Size(index))];
+                (Shape::Infos, Upcall::Fabric { proc, operation: FabricOperation::Update, directives })
+            }
+            Request::SessionControl { session, mut infos } => {
+                asker.sign(&mut infos);
+                (Shape::Infos, Upcall::SessionControl { proc, session, directives: infos })
+            }
+            Request::ResourceBlock { directive, block, units, mut infos } => {
+                asker.sign(&mut infos);
+                (Shape::Status, Upcall::ResourceBlock { proc, directive, block, units, infos })
             }
             _ => return self.reply_status(id, tag, Status::ERR_NOT_SUPPORTED),
         };
@@ -204,7 +220,10 @@ fn time_for(request: &Request) -> Option<Duration> {
         | Request::Spawn { infos, .. }
         | Request::Allocate { infos, .. }
         | Request::GetCredential { infos }
-        | Request::ValidateCredential { infos, .. } => infos,
+        | Request::ValidateCredential { infos, .. }
+        | Request::FabricRegister { infos }
+        | Request::SessionControl { infos, .. }
+        | Request::ResourceBlock { infos, .. } => infos,
         Request::Log { directives, .. }
         | Request::JobControl { directives, .. }
         | Request::Monitor { directives, .. } => directives,

@@ -53,7 +53,7 @@ use pmix_fuzz::message::{Form, Message};
 use completion::{Answer, AnswerSink, Completion};
 use config::Config;
 use engine::{Engine, JobPlan, Output, PeerId, Transport};
-use host::{GroupOperation, Host};
+use host::{FabricOperation, GroupOperation, Host};
 use rendezvous::Wanted;
 use server::{DmodexDone, Stats};
 
