@@ -9,10 +9,13 @@ use parking_lot::{Condvar, Mutex};
 use pmix_dstore::model::{Info, Proc, Result, Status};
 
 use crate::current::{Current, InUse, Slot};
+use crate::thread::ByThread;
 use crate::{Client, Environment, tool};
 
 /// The client while there is one.
 static CURRENT: Current<Client> = Current::new();
+/// Where threads say that they use the client, of those that have a place.
+static SLOTS: ByThread<Slot<Client>> = ByThread::new();
 /// How often the process is initialised, for those who only ask.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// Those of a tool.
@@ -27,7 +30,7 @@ struct State {
 }
 
 thread_local! {
-    /// Where this thread says that it uses the client, once it has done so. To find it costs no more than a load.
+    /// Where this thread says that it uses the client, once it has done so.
     static SLOT: Cell<*const Slot<Client>> = const { Cell::new(ptr::null()) };
     /// The same, until the thread ends.
     static OWN_SLOT: OwnSlot = OwnSlot(CURRENT.new_slot());
@@ -37,6 +40,7 @@ struct OwnSlot(Arc<Slot<Client>>);
 
 impl Drop for OwnSlot {
     fn drop(&mut self) {
+        SLOTS.take(Arc::as_ptr(&self.0).cast_mut());
         SLOT.set(ptr::null());
         CURRENT.forget_slot(&self.0);
     }
@@ -57,8 +61,8 @@ enum Using<'a> {
 /// first time. The client stays for so long, whoever finalizes.
 #[inline]
 pub fn with_current<R>(run: impl FnOnce(&Client, Option<&Shielded>) -> R) -> Option<R> {
-    // SAFETY: what the pointer names is this thread's `OWN_SLOT`, which resets the pointer when it goes.
-    let slot = unsafe { SLOT.get().as_ref() };
+    // SAFETY: what the pointers name is this thread's `OWN_SLOT`, which resets them when it goes.
+    let slot = unsafe { SLOTS.get().as_ref().or_else(|| SLOT.get().as_ref()) };
     let using = match slot {
         // SAFETY: the slot is one of `CURRENT`'s and this thread's; it is free; it is forgotten when the thread ends.
         Some(slot) if slot.is_free() => Using::Said(unsafe { CURRENT.enter(slot) }?),
@@ -68,6 +72,16 @@ pub fn with_current<R>(run: impl FnOnce(&Client, Option<&Shielded>) -> R) -> Opt
         Using::Said(client) => run(client, Some(&Shielded(()))),
         Using::Counted(client) => run(client, None),
     })
+}
+
+/// The same for what is worth it only where it costs next to nothing: where the thread has a place, and is shielded.
+#[inline(always)]
+pub fn with_shielded<R>(run: impl FnOnce(&Client, &Shielded) -> Option<R>) -> Option<R> {
+    // SAFETY: as above.
+    let slot = unsafe { SLOTS.get().as_ref() }.filter(|slot| slot.is_free())?;
+    // SAFETY: as above.
+    let client = unsafe { CURRENT.enter(slot) }?;
+    run(&client, &Shielded(()))
 }
 
 /// Whether no other thread is shielded, so that what was put out of their reach before this call can be dropped.
@@ -80,7 +94,11 @@ pub(crate) fn is_unused() -> bool {
 fn hold_and_get_slot() -> Option<Client> {
     if SLOT.get().is_null() && CURRENT.is_set() {
         // Where the thread is ending, its slot may be gone already, and each time is the first.
-        let _ = OWN_SLOT.try_with(|own| SLOT.set(Arc::as_ptr(&own.0)));
+        let _ = OWN_SLOT.try_with(|own| {
+            let own = Arc::as_ptr(&own.0);
+            SLOT.set(own);
+            SLOTS.put(own.cast_mut());
+        });
     }
     hold()
 }

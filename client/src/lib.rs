@@ -44,6 +44,7 @@ mod question;
 pub mod rendezvous;
 mod resolve;
 mod singleton;
+mod thread;
 pub mod tool;
 pub mod wire;
 

@@ -69,14 +69,12 @@ impl Client {
         unsafe { local.overlay.get_shielded(shielded, me.nspace.as_bytes(), rank, key) }
     }
 
-    /// Whether what [`Client::get_here`] knows to be absent of a rank does not exist for an optional Get: all that was published
-    /// is here, and nothing is known from elsewhere.
+    /// Whether what [`Client::get_here`] knows to be absent of a rank does not exist for an optional Get: nothing is known from
+    /// elsewhere.
     #[inline]
     pub fn is_settled(&self, rank: Rank, key: &KeyRef<'_>) -> bool {
-        let local = &self.inner.local;
-        let is_whole = || local.view.as_ref().is_some_and(|view| view.is_complete());
-        let is_elsewhere = may_be_own_fact(rank, key.text()) || !local.known.is_empty();
-        self.inner.standing == Standing::Launched && !is_elsewhere && is_whole()
+        let is_elsewhere = may_be_own_fact(rank, key.text()) || !self.inner.local.known.is_empty();
+        self.inner.standing == Standing::Launched && !is_elsewhere
     }
 
     /// Gets a value, copied.

@@ -241,6 +241,12 @@ impl<'a> KeyRef<'a> {
         KeyRef { text: name.as_bytes(), hash: xxhash_rust::const_xxh3::xxh3_64(name.as_bytes()) }
     }
 
+    /// The key `text` of this hash.
+    #[inline(always)]
+    pub(crate) fn of_parts(text: &'a [u8], hash: u64) -> KeyRef<'a> {
+        KeyRef { text, hash }
+    }
+
     /// The bytes of the key.
     #[inline]
     pub fn text(&self) -> &'a [u8] {

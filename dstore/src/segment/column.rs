@@ -5,10 +5,11 @@ use std::mem::offset_of;
 use super::bytes::{Lines, Miss, Read, Table, u32_at, u64_at};
 use super::checked::payload;
 use super::header::SegmentError;
-use super::short::Short;
+use super::short::{Noted, Short};
 use super::toc::{ColumnToc, DictEntry, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SOURCE_RANKS, SparseEntry};
 use crate::maps::{RANK_COUNT_MAX, RankList};
 use crate::model::{DataType, ValueRef};
+use crate::room;
 
 /// Reads a column.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +24,8 @@ pub(super) struct Column {
     /// Empty where every row has a value.
     presence: Lines,
     dictionary: Table,
+    /// Where those of the dictionary begin among the values that are noted, if they are there.
+    noted: Option<u32>,
     sparse: Table,
 }
 
@@ -141,7 +144,18 @@ impl Column {
             Some(_) => return Err(SegmentError::Extent("dictionary of numbers")),
         };
         let sparse = table(toc.sparse, size_of::<SparseEntry>(), "sparse values")?;
-        Ok(Column { key: toc.key, realm: toc.realm, ty, rows: toc.rows, source, mask, presence, dictionary, sparse })
+        Ok(Column {
+            key: toc.key,
+            realm: toc.realm,
+            ty,
+            rows: toc.rows,
+            source,
+            mask,
+            presence,
+            dictionary,
+            noted: None,
+            sparse,
+        })
     }
 
     /// What the column is made of, in words.
@@ -245,9 +259,35 @@ impl Column {
         Ok(ValueRef::Ranks(RankList { prefix, first: first as u32, end: behind as u32, per_node }))
     }
 
+    /// Notes the dictionary's values, if all are good and of a kind that has a short way, and no more than `max` are noted then.
+    pub(super) fn note(&mut self, bytes: &[u8], heap: (usize, usize), noted: &mut Vec<Noted>, max: usize) {
+        let (first, count) = (noted.len(), self.dictionary.count());
+        if count == 0 || first + count > max {
+            return;
+        }
+        for index in 0..count as u64 {
+            let place = Noted::of(self.listed(bytes, heap, index), bytes);
+            if place.is_none_or(|place| room::push(noted, place).is_err()) {
+                return noted.truncate(first);
+            }
+        }
+        self.noted = Some(first as u32);
+    }
+
+    /// The value of the dictionary at `index`, the short way.
+    // On its own: noted values are found with few registers.
+    #[inline(never)]
+    fn listed<'a>(&self, bytes: &'a [u8], heap: (usize, usize), index: u64) -> Short<'a> {
+        let Ok((pos, len)) = self.place(bytes, index) else { return Short::UNSURE };
+        match bytes.get(heap.0..heap.0 + heap.1) {
+            Some(heap) => Short::payload(heap, self.ty, pos, len),
+            None => Short::UNSURE,
+        }
+    }
+
     /// The same the short way, for a row of the column's type; `heap` is the position and length of the heap region.
     #[inline(always)]
-    pub(super) fn short<'a>(&self, bytes: &'a [u8], heap: (usize, usize), row: u32) -> Short<'a> {
+    pub(super) fn short<'a>(&self, bytes: &'a [u8], heap: (usize, usize), noted: &[Noted], row: u32) -> Short<'a> {
         if row >= self.rows || self.presence.count() != 0 {
             let is_beyond = row >= self.rows && self.sparse.count() == 0;
             return if is_beyond { Short::ABSENT } else { Short::UNSURE };
@@ -263,9 +303,12 @@ impl Column {
         if self.mask != 0 {
             return Short::number(self.ty, number & self.mask);
         }
-        let Ok((pos, len)) = self.place(bytes, number) else { return Short::UNSURE };
-        match bytes.get(heap.0..heap.0 + heap.1) {
-            Some(heap) => Short::payload(heap, self.ty, pos, len),
+        let Some(first) = self.noted else { return self.listed(bytes, heap, number) };
+        if number >= self.dictionary.count() as u64 {
+            return Short::UNSURE;
+        }
+        match noted.get(first as usize + number as usize) {
+            Some(place) => Short::noted(bytes, place),
             None => Short::UNSURE,
         }
     }

@@ -12,11 +12,12 @@ use super::column::Column;
 use super::header::{RawHeader, SegmentError, SegmentKind};
 use super::key_table::{FoundKey, KeyTable, Own, OwnSlot, Route, Row};
 use super::region::Region;
-use super::short::Short;
+use super::short::{Noted, Short};
 use super::toc::{
     APPNUMS_ARE_ROWS, ArchivedJobToc, IdRow, JobToc, NO_ID, NODE_IDS_ARE_ROWS, NODES_ARE_BLOCKS, NameSlot,
 };
 use crate::model::{KeyRef, Rank, ValueRef, keys};
+use crate::room;
 use crate::rules::{self, JobLookup, PlaceKey, Realm, RealmMask};
 
 /// A job segment: what the host registered about a job.
@@ -33,10 +34,30 @@ pub struct JobReader {
     place_keys: [Option<(JobKey, RealmMask)>; PlaceKey::ALL.len()],
     /// A rank, in the upper half, and the row of its node: the one that was asked for last.
     home: AtomicU64,
+    /// Values that columns and keys know by their numbers here.
+    noted: Box<[Noted]>,
+    /// The slots of `node_names`, verified, in this process's memory; none where there are too many, or one is damaged.
+    names: Box<[OwnName]>,
     node_names: Table,
     node_ids: Table,
     appnums: Table,
     heap: Table,
+}
+
+/// So many values of columns are noted: every client of a node has its own notes.
+const NOTED_MAX: usize = 512;
+/// Tables of more names than half of this are not copied.
+const OWN_NAMES_MAX: usize = 256;
+
+/// A slot of the table of node names.
+#[derive(Clone, Copy)]
+struct OwnName {
+    hash: u64,
+    /// Position in the heap.
+    pos: u64,
+    len: u32,
+    /// [`NO_ID`] in an empty slot.
+    row: u32,
 }
 
 /// Ranks that follow each other node by node.
@@ -102,6 +123,8 @@ impl JobReader {
             block: None,
             place_keys: [None; PlaceKey::ALL.len()],
             home: AtomicU64::new(u64::MAX),
+            noted: Box::default(),
+            names: Box::default(),
             node_names,
             node_ids,
             appnums,
@@ -112,10 +135,72 @@ impl JobReader {
         // Where the table stays in the file each lookup verifies it, and damage is met by who looks for what it hides.
         let is_own = |found: &(JobKey, RealmMask)| reader.keys.class(found.0.0).is_some();
         reader.place_keys = PlaceKey::ALL.map(|key| reader.look_up(&KeyRef::from(key.text())).ok().filter(is_own));
-        let mut keys = std::mem::take(&mut reader.keys);
-        keys.set_routes(|slot| [false, true].map(|is_process| reader.route(slot, is_process)));
-        reader.keys = keys;
+        reader.names = reader.copy_names().unwrap_or_default();
+        reader.note_values();
         Ok(reader)
+    }
+
+    /// Notes where values lie, column by column for as long as there is room, and works out the short ways.
+    fn note_values(&mut self) {
+        let mut noted = Vec::new();
+        for column in &mut self.columns {
+            column.note(self.segment.bytes(), self.heap.span(), &mut noted, NOTED_MAX);
+        }
+        let mut keys = std::mem::take(&mut self.keys);
+        keys.set_routes(|slot| {
+            [false, true].map(|is_process| {
+                let route = self.route(slot, is_process);
+                self.made_ready(route, &mut noted).unwrap_or(route)
+            })
+        });
+        self.keys = keys;
+        self.noted = noted.into();
+    }
+
+    /// The way to a value that is the same for all who ask, which is noted.
+    fn made_ready(&self, route: Route, noted: &mut Vec<Noted>) -> Option<Route> {
+        let column = self.columns.get(route.column as usize).filter(|_| route.row == Row::First)?;
+        let value = column.short(self.segment.bytes(), self.heap.span(), noted, 0);
+        let ready = Route { column: noted.len() as u32, row: Row::Ready, is_last: true };
+        room::push(noted, Noted::of(value, self.segment.bytes())?).ok().map(|()| ready)
+    }
+
+    /// The table of node names; `None` where a slot is damaged, for those to meet who look for what it hides.
+    fn copy_names(&self) -> Option<Box<[OwnName]>> {
+        let (bytes, count) = (self.segment.bytes(), self.node_names.count());
+        if count > OWN_NAMES_MAX {
+            return None;
+        }
+        let mut names = room::vec(count).ok()?;
+        for index in 0..count {
+            let slot = self.node_names.entry::<{ offset_of!(NameSlot, check) }>(bytes, index).ok()?;
+            names.push(OwnName {
+                hash: u64_at(bytes, slot + offset_of!(NameSlot, hash)).ok()?,
+                pos: u64_at(bytes, slot + offset_of!(NameSlot, pos)).ok()?,
+                len: u32_at(bytes, slot + offset_of!(NameSlot, len)).ok()?,
+                row: u32_at(bytes, slot + offset_of!(NameSlot, row)).ok()?,
+            });
+        }
+        // A search ends at an empty slot.
+        names.iter().any(|name| name.row == NO_ID).then(|| names.into())
+    }
+
+    /// The row of a name in the own table; `None` where another name has its hash, or its text is not as it was.
+    #[inline(always)]
+    fn find_name(&self, name: &KeyRef<'_>) -> Option<Read<u32>> {
+        let mask = self.names.len().wrapping_sub(1);
+        let mut index = name.hash() as usize & mask;
+        loop {
+            let slot = self.names.get(index)?;
+            if slot.row == NO_ID {
+                return Some(Err(Miss::Absent));
+            }
+            if slot.hash == name.hash() {
+                let text = slice_at(self.heap(), slot.pos, slot.len.into()).ok()?;
+                return name.is_text(text).then_some(Ok(slot.row));
+            }
+            index = (index + 1) & mask;
+        }
     }
 
     /// The blocks of the nodes' ranks, if the segment has such and the formula of the node ids says which.
@@ -193,8 +278,16 @@ impl JobReader {
     }
 
     fn row_of_name(&self, name: &[u8]) -> Read<u32> {
-        let bytes = self.segment.bytes();
         let name = KeyRef::new(name);
+        match self.find_name(&name) {
+            Some(found) => found,
+            None => self.row_of_name_in_file(&name),
+        }
+    }
+
+    #[cold]
+    fn row_of_name_in_file(&self, name: &KeyRef<'_>) -> Read<u32> {
+        let bytes = self.segment.bytes();
         let count = self.node_names.count();
         let first = name.hash() as usize;
         for step in 0..count {
@@ -265,8 +358,15 @@ pub enum Instance<'a> {
 /// The short ways of [`rules::find`].
 impl JobReader {
     /// The value of `key` for `rank`, asked for by `me` of the same job, without more.
-    #[inline(never)]
+    #[inline(always)]
     pub fn short(&self, rank: Rank, key: &KeyRef<'_>, me: Rank) -> Short<'_> {
+        self.short_for(rank, key.text(), key.hash(), me)
+    }
+
+    /// The same with all arguments in registers.
+    #[inline(never)]
+    fn short_for(&self, rank: Rank, text: &[u8], hash: u64, me: Rank) -> Short<'_> {
+        let key = &KeyRef::of_parts(text, hash);
         let slot = match self.keys.find_own(self.segment.bytes(), key) {
             Own::Found(_, slot) => slot,
             Own::Absent => return Short::ABSENT,
@@ -275,6 +375,10 @@ impl JobReader {
         let route = &slot.routes[usize::from(rank.is_process())];
         let row = match route.row {
             Row::OfRank => rank.0,
+            Row::Ready => {
+                let noted = self.noted.get(route.column as usize);
+                return noted.map_or(Short::UNSURE, |noted| Short::noted(self.segment.bytes(), noted));
+            }
             Row::First => 0,
             Row::OfHome => match self.home(me) {
                 Some(row) => row,
@@ -284,7 +388,7 @@ impl JobReader {
             Row::Unsure => return Short::UNSURE,
         };
         let Some(column) = self.columns.get(route.column as usize) else { return Short::UNSURE };
-        let value = column.short(self.segment.bytes(), self.heap.span(), row);
+        let value = column.short(self.segment.bytes(), self.heap.span(), &self.noted, row);
         if value.is_absent() && !route.is_last { Short::UNSURE } else { value }
     }
 
@@ -332,7 +436,7 @@ impl JobReader {
             return Short::ABSENT;
         }
         match self.column_of(slot, realm) {
-            Some(column) => column.short(self.segment.bytes(), self.heap.span(), row),
+            Some(column) => column.short(self.segment.bytes(), self.heap.span(), &self.noted, row),
             None => Short::UNSURE,
         }
     }
@@ -438,5 +542,37 @@ mod tests {
         assert_eq!(reader.home.load(Ordering::Relaxed), u64::MAX);
         assert!(short(keys::LOCAL_SIZE).value().is_some());
         assert_eq!(reader.home.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn names_and_values_of_few_are_kept_where_they_are_read_from() {
+        let job_of = |nodes: u32| {
+            let mut job = JobData::new(Nspace::new("kept").unwrap());
+            job.job.insert("of.the.job".into(), Value::string("all the same"));
+            for nodeid in 0..nodes {
+                let hostname = format!("host-{nodeid}").into_bytes();
+                let values = [(keys::HOSTNAME.into(), Value::string(&hostname))].into();
+                job.nodes.push(Node { nodeid: Some(nodeid), hostname, values, ..Node::default() });
+            }
+            JobReader::open(Box::new(HeapRegion::new(&build_job(&job, "test").unwrap()))).unwrap()
+        };
+        let (few, many) = (job_of(100), job_of(1000));
+        assert!(few.names.len() > 100 && many.names.is_empty());
+        // Beside a name for each node the value of the job, for those who ask with a rank and without one.
+        assert_eq!((few.noted.len(), many.noted.len()), (103, 3));
+        for reader in [&few, &many] {
+            for nodeid in [0, 7, 99] {
+                let name = format!("host-{nodeid}");
+                assert_eq!(reader.node_row_by_name(name.as_bytes()), Some(nodeid));
+                let found = reader.short_in(Instance::NodeName(name.as_bytes()), &KeyRef::from(keys::HOSTNAME));
+                assert_eq!(found.value().unwrap().as_text(), Some(name.as_bytes()));
+            }
+            for rank in [Rank(3), Rank::WILDCARD] {
+                let found = reader.short(rank, &KeyRef::from("of.the.job"), Rank(0));
+                assert_eq!(found.value().unwrap().as_text(), Some(&b"all the same"[..]));
+            }
+            assert_eq!(reader.node_row_by_name(b"host-1000"), None);
+            assert!(!reader.is_damaged());
+        }
     }
 }

@@ -30,7 +30,8 @@ const OWN_SLOTS_MAX: usize = 1024;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnSlot {
     hash: u64,
-    text_pos: u32,
+    /// Position of the text in the file.
+    text: usize,
     text_len: u32,
     /// [`NO_ID`] in an empty slot.
     pub(super) id: u32,
@@ -46,7 +47,7 @@ pub(super) struct OwnSlot {
 /// Where the value of a key is that is asked for without more.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Route {
-    /// The column.
+    /// The column, or the ready value.
     pub(super) column: u32,
     pub(super) row: Row,
     /// Whether no other realm is asked where there is no value.
@@ -59,6 +60,8 @@ pub(super) enum Row {
     First,
     OfRank,
     OfHome,
+    /// None: the value is a ready one, with the number of the column.
+    Ready,
     /// There is no value.
     None,
     /// There is no short way.
@@ -127,7 +130,7 @@ impl KeyTable {
         }
         let mut slot = OwnSlot {
             hash: u64_at(bytes, pos + offset_of!(KeySlot, hash))?,
-            text_pos: number(offset_of!(KeySlot, text_pos))?,
+            text: 0,
             text_len: number(offset_of!(KeySlot, text_len))?,
             id: number(offset_of!(KeySlot, id))?,
             realms: RealmMask(number(offset_of!(KeySlot, realms))? as u8),
@@ -136,6 +139,12 @@ impl KeyTable {
             routes: [Route::UNSURE; 2],
         };
         if slot.id != NO_ID {
+            let (first, len) = self.text;
+            let pos = number(offset_of!(KeySlot, text_pos))?;
+            if u64::from(pos) + u64::from(slot.text_len) > len as u64 {
+                return Err(Miss::Damaged);
+            }
+            slot.text = first + pos as usize;
             slot.class = rules::class_of(&KeyRef::new(self.text(bytes, &slot)?));
         }
         Ok(slot)
@@ -152,7 +161,7 @@ impl KeyTable {
     }
 
     /// Sets the short ways of all own slots.
-    pub(super) fn set_routes(&mut self, routes: impl Fn(&OwnSlot) -> [Route; 2]) {
+    pub(super) fn set_routes(&mut self, mut routes: impl FnMut(&OwnSlot) -> [Route; 2]) {
         for slot in self.own.iter_mut().filter(|slot| slot.id != NO_ID) {
             slot.routes = routes(slot);
         }
@@ -211,13 +220,7 @@ impl KeyTable {
     /// The text of a key.
     #[inline(always)]
     fn text<'a>(&self, bytes: &'a [u8], slot: &OwnSlot) -> Read<&'a [u8]> {
-        let (first, text_len) = self.text;
-        let end = u64::from(slot.text_pos) + u64::from(slot.text_len);
-        if end > text_len as u64 {
-            return Err(Miss::Damaged);
-        }
-        let start = first + slot.text_pos as usize;
-        bytes.get(start..start + slot.text_len as usize).ok_or(Miss::Damaged)
+        bytes.get(slot.text..).and_then(|bytes| bytes.get(..slot.text_len as usize)).ok_or(Miss::Damaged)
     }
 
     /// Number of keys.

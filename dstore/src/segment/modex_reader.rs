@@ -41,7 +41,8 @@ struct Own {
 /// Segments with more shapes or fields than this leave them in the file, where each is verified at each lookup.
 const OWN_FIELDS_MAX: usize = 2048;
 
-/// The places of few ranks that have no order: an open-addressed table, at most half of it taken, or nothing.
+/// The places of few ranks that have no order, by their positions in the file: an open-addressed table, at most half of it taken,
+/// or nothing.
 #[derive(Default)]
 struct OwnPlaces {
     slots: Box<[Place]>,
@@ -188,7 +189,11 @@ impl ModexReader {
         let bytes = self.segment.bytes();
         let mut own = OwnPlaces::with_room(places.count())?;
         for index in 0..places.count() {
-            own.add(place_at(places, bytes, index).and_then(|at| self.place(at)).ok()?);
+            let place = place_at(places, bytes, index).and_then(|at| self.place(at)).ok()?;
+            if place.shape != NO_ID {
+                let record = self.record_at(place.pos, place.len.into(), place.shape as usize).ok()?;
+                own.add(Place { pos: record.pos as u64, ..place });
+            }
         }
         Some(own)
     }
@@ -278,8 +283,15 @@ impl ModexReader {
     }
 
     /// The value of `key` of a rank, the short way.
-    #[inline(never)]
+    #[inline(always)]
     pub fn short(&self, rank: Rank, key: &KeyRef<'_>) -> Short<'_> {
+        self.short_of(rank, key.text(), key.hash())
+    }
+
+    /// The same with all arguments in registers.
+    #[inline(never)]
+    fn short_of(&self, rank: Rank, text: &[u8], hash: u64) -> Short<'_> {
+        let key = &KeyRef::of_parts(text, hash);
         if rank.0 < self.first_rank || rank.0 > self.last_rank {
             return Short::ABSENT;
         }
@@ -364,15 +376,17 @@ impl ModexReader {
         if rank.0 < self.first_rank || rank.0 > self.last_rank {
             return Err(Miss::Absent);
         }
-        let mut index = rank.0 - self.first_rank;
-        if self.rank_step != 1 && !matches!(self.placement, Placement::Sorted(_)) {
-            if !index.is_multiple_of(self.rank_step) {
-                return Err(Miss::Absent);
+        let index = || {
+            let distance = rank.0 - self.first_rank;
+            match self.rank_step {
+                1 => Ok(distance),
+                step if distance.is_multiple_of(step) => Ok(distance / step),
+                _ => Err(Miss::Absent),
             }
-            index /= self.rank_step;
-        }
+        };
         let place = match &self.placement {
             Placement::Stride { stride, shape_ids, none } => {
+                let index = index()?;
                 let shape = match shape_ids.count() {
                     0 => 0,
                     _ => shape_ids.number(bytes, index as usize)?,
@@ -383,11 +397,16 @@ impl ModexReader {
                 let pos = u64::from(index).checked_mul(*stride).ok_or(Miss::Damaged)?;
                 return self.record_at(pos, *stride, shape as usize);
             }
-            Placement::Table(places) => self.place(place_at(places, bytes, index as usize)?)?,
-            Placement::Sorted(places) => match &self.own {
-                Some(own) if !own.places.slots.is_empty() => own.places.find(rank).ok_or(Miss::Absent)?,
-                _ => self.place(search(places, bytes, rank)?)?,
-            },
+            Placement::Table(places) => self.place(place_at(places, bytes, index()? as usize)?)?,
+            Placement::Sorted(places) => {
+                if let Some(own) = self.own.as_ref().filter(|own| !own.places.slots.is_empty()) {
+                    let place = own.places.find(rank).ok_or(Miss::Absent)?;
+                    let record = bytes.get(place.pos as usize..).and_then(|bytes| bytes.get(..place.len as usize));
+                    let bytes = record.ok_or(Miss::Damaged)?;
+                    return Ok(Record { bytes, pos: place.pos as usize, shape: place.shape as usize });
+                }
+                self.place(search(places, bytes, rank)?)?
+            }
         };
         if place.shape == NO_ID {
             return Err(Miss::Absent);
@@ -499,10 +518,10 @@ impl OwnPlaces {
 
     /// The place of a rank; there is at least one.
     #[inline(always)]
-    fn find(&self, rank: Rank) -> Option<Place> {
+    fn find(&self, rank: Rank) -> Option<&Place> {
         let mut index = self.slot_of(rank.0);
         loop {
-            let place = self.slots[index];
+            let place = self.slots.get(index)?;
             if place.rank == rank.0 {
                 return Some(place);
             }
@@ -531,9 +550,13 @@ impl Own {
         {
             return Ok(field);
         }
-        let index = fields.binary_search_by_key(&id, |field| field.key).map_err(|_| Miss::Absent)?;
-        Ok(&fields[index])
+        search_field(fields, id).ok_or(Miss::Absent)
     }
+}
+
+#[inline(never)]
+fn search_field(fields: &[Field], id: u32) -> Option<&Field> {
+    fields.binary_search_by_key(&id, |field| field.key).ok().map(|index| &fields[index])
 }
 
 /// Bytes of an entry before its check.

@@ -10,7 +10,7 @@ use std::ptr;
 
 use super::bytes::slice_at;
 use super::checked::has_length;
-use crate::model::{DataType, ValueRef};
+use crate::model::{DataType, Value, ValueRef};
 
 /// What a short look-up gives: two words, which a function returns in registers.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +20,27 @@ pub struct Short<'a> {
     /// The bits of a number, or where a string or bytes begin.
     word: *const u8,
     life: PhantomData<&'a [u8]>,
+}
+
+/// A value that was good when its segment was attached, so that it need not be verified again: a number, or where the value lies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Noted {
+    /// Its position in the file, or its bits.
+    start: usize,
+    /// That of [`Short`].
+    head: u64,
+}
+
+impl Noted {
+    /// Notes the value that a look-up gave in the segment `bytes`, if it gave one.
+    pub(super) fn of(found: Short<'_>, bytes: &[u8]) -> Option<Noted> {
+        let start = match found.answer() {
+            Answer::Number { bits, .. } => bits as usize,
+            Answer::Text(lying) | Answer::Bytes { bytes: lying, .. } => lying.as_ptr().addr() - bytes.as_ptr().addr(),
+            Answer::Absent | Answer::Unsure => return None,
+        };
+        Some(Noted { start, head: found.head })
+    }
 }
 
 const ABSENT: u64 = 0;
@@ -42,7 +63,7 @@ pub enum Answer<'a> {
         /// The bytes of the C type, little-endian, zero-extended.
         bits: u64,
     },
-    /// A string with its NUL, and no other.
+    /// A string with its NUL, and no other: there was when the segment was attached, or now.
     Text(&'a [u8]),
     /// Bytes.
     Bytes {
@@ -89,6 +110,39 @@ impl<'a> Short<'a> {
                 Err(_) => Short::UNSURE,
             },
             _ => Short::UNSURE,
+        }
+    }
+
+    /// A value that was noted in the segment `bytes`.
+    #[inline(always)]
+    pub(super) fn noted(bytes: &'a [u8], noted: &Noted) -> Short<'a> {
+        let Noted { start, head } = *noted;
+        if head & 0xffff == NUMBER {
+            return Short { head, word: ptr::without_provenance(start), life: PhantomData };
+        }
+        // With the NUL of a string.
+        let len = (head >> 32) as usize + usize::from(head & 0xffff == TEXT);
+        match bytes.get(start..).and_then(|bytes| bytes.get(..len)) {
+            Some(found) => Short { head, word: found.as_ptr(), life: PhantomData },
+            None => Short::UNSURE,
+        }
+    }
+
+    /// A value in this process's own memory; unsure of what is not plain.
+    #[inline(always)]
+    pub fn of(value: &'a Value) -> Short<'a> {
+        let (kind, ty, bytes) = match value {
+            Value::ByteObject(bytes) => (BYTES, DataType::BYTE_OBJECT, bytes.as_slice()),
+            Value::String(Some(text)) => (TEXT, DataType::STRING, text.as_bytes_with_nul()),
+            other => {
+                let bits = other.scalar_bits();
+                return bits.map_or(Short::UNSURE, |bits| Short::number(other.data_type(), bits));
+            }
+        };
+        match u32::try_from(bytes.len()) {
+            Ok(len) if kind == TEXT => Short::lying(kind, ty, len - 1, bytes),
+            Ok(len) => Short::lying(kind, ty, len, bytes),
+            Err(_) => Short::UNSURE,
         }
     }
 

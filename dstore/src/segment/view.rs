@@ -253,7 +253,7 @@ impl NamespaceView {
     }
 
     /// The short way to the value of `key` for `rank` that `me`, a process of the namespace, asks for without more: what the
-    /// ranks published comes before what the host registered.
+    /// ranks published comes before what the host registered. Absent is what is not here, as all that was published is.
     #[inline(always)]
     pub fn short(&self, rank: Rank, key: &KeyRef<'_>, me: Rank) -> Short<'_> {
         let set = self.set();
@@ -271,10 +271,11 @@ impl NamespaceView {
                 }
             }
         }
-        match &set.job {
+        let value = match &set.job {
             Some(job) if !job.is_damaged() => job.short(rank, key, me),
-            _ => Short::UNSURE,
-        }
+            _ => return Short::UNSURE,
+        };
+        if value.is_absent() && (!set.is_complete || self.page.is_retired()) { Short::UNSURE } else { value }
     }
 
     /// All values of a rank, newer ones first; as [`NamespaceView::modex`] nothing once the namespace is retired.

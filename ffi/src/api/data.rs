@@ -11,7 +11,7 @@ use crate::callback::{Callback, start};
 use crate::convert::array::CArray;
 use crate::convert::object::Object;
 use crate::convert::{array, text, value};
-use crate::entry::{entry, status_entry};
+use crate::entry::{code, entry, status_entry};
 use crate::memory::copy_text;
 use crate::pinned::Pinned;
 use crate::types::*;
@@ -64,6 +64,26 @@ unsafe fn with_request<R>(
 /// The pointer rules of the crate for the arguments of `PMIx_Get`.
 #[inline(never)]
 unsafe fn get(
+    proc: *const pmix_proc_t,
+    key: *const c_char,
+    info: *const pmix_info_t,
+    ninfo: usize,
+    val: *mut *mut pmix_value_t,
+) -> Result<()> {
+    let of = |client: &Client| {
+        let val = writable(val)?;
+        // SAFETY: the caller's promise.
+        unsafe { get_of(client, proc, key, info, ninfo, val) }
+    };
+    instance::with_current(|client, _| of(client)).unwrap_or(Err(Status::ERR_INIT))
+}
+
+/// The same of an initialised process, into a place.
+///
+/// # Safety
+/// As [`get`]; `val` is not NULL.
+#[inline(always)]
+unsafe fn get_of(
     client: &Client,
     proc: *const pmix_proc_t,
     key: *const c_char,
@@ -137,29 +157,6 @@ status_entry! {
         start(client()?.fence(&procs(members, nprocs)?, array::read(info, ninfo)?), cbfunc, cbdata)
     }
 
-    /// `PMIx_Get`: a value, in memory that the caller frees; in the caller's own with `PMIX_GET_STATIC_VALUES`; in the
-    /// library's with `PMIX_GET_POINTER_VALUES`.
-    fn PMIx_Get(
-        proc: *const pmix_proc_t,
-        key: *const c_char,
-        info: *const pmix_info_t,
-        ninfo: usize,
-        val: *mut *mut pmix_value_t,
-    ) {
-        let done = instance::with_current(|client, shielded| {
-            let val = writable(val)?;
-            // Most Gets are of the own job.
-            if !proc.is_null() && !key.is_null() && client.is_own(&*(&raw const (*proc).nspace).cast()) {
-                let wanted = (Rank((*proc).rank), text::key_text(key)?);
-                if let Some(status) = short::get(client, shielded, wanted, (info, ninfo), val) {
-                    return status.ok();
-                }
-            }
-            get(client, proc, key, info, ninfo, val)
-        });
-        done.unwrap_or(Err(Status::ERR_INIT))
-    }
-
     /// `PMIx_Get_nb`.
     fn PMIx_Get_nb(
         proc: *const pmix_proc_t,
@@ -228,6 +225,21 @@ status_entry! {
 }
 
 entry! {
+    /// `PMIx_Get`: a value, in memory that the caller frees; in the caller's own with `PMIX_GET_STATIC_VALUES`; in the
+    /// library's with `PMIX_GET_POINTER_VALUES`.
+    fn PMIx_Get(
+        proc: *const pmix_proc_t,
+        key: *const c_char,
+        info: *const pmix_info_t,
+        ninfo: usize,
+        val: *mut *mut pmix_value_t,
+    ) -> pmix_status_t {
+        match short::get(proc, key, (info, ninfo), val) {
+            Some(status) => status.0,
+            None => code(get(proc, key, info, ninfo, val)),
+        }
+    }
+
     /// `PMIx_Progress`: lets the library work on the calling thread where the caller asked to drive it.
     ///
     /// Blocking calls drive the connection themselves and everything else has its own thread, so nothing waits for it.

@@ -4,15 +4,17 @@
 //! Values in place, and values of this process's own, have functions of their own: in one with all of it the compiler keeps
 //! nothing in registers.
 
+use std::ffi::c_char;
+
 use pmix_client::Client;
-use pmix_client::instance::Shielded;
+use pmix_client::instance::{self, Shielded};
 use pmix_dstore::model::{DataType, KeyRef, Rank, Status};
 use pmix_dstore::segment::{Answer, Instance, Short};
 
 use super::writable;
 use crate::convert::text;
 use crate::convert::value::{self, Plain};
-use crate::memory::{copy_bytes, free};
+use crate::memory::{copy_bytes, copy_text, free};
 use crate::pinned::Pinned;
 use crate::types::*;
 
@@ -137,44 +139,51 @@ unsafe fn instance_of<'a>(info: *const pmix_info_t, ninfo: usize) -> Option<(Fla
     Some((flags, of))
 }
 
-/// A Get of the own job, if it ends here; otherwise those say what there is who can say why.
+/// A Get of the own job, if it ends here; otherwise those say what there is who can say why. Nothing in it panics, so that the
+/// compiler keeps nothing for that case.
 ///
 /// # Safety
-/// The pointer rules of the crate for the arguments of `PMIx_Get`; `val` is not NULL.
+/// The pointer rules of the crate for the arguments of `PMIx_Get`.
 #[inline(always)]
 pub(super) unsafe fn get(
-    client: &Client,
-    shielded: Option<&Shielded>,
-    (rank, key): (Rank, &[u8]),
+    proc: *const pmix_proc_t,
+    key: *const c_char,
     (info, ninfo): (*const pmix_info_t, usize),
     val: *mut *mut pmix_value_t,
 ) -> Option<Status> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match Flags::of(info, ninfo) {
-            Some(flags) if flags.is_copy() => copy(client, shielded, rank, key, flags, val),
-            Some(flags) => place(client, rank, key, flags, val),
-            None => of_instance(client, rank, key, (info, ninfo), val),
-        }
+    if proc.is_null() || key.is_null() || val.is_null() {
+        return None;
     }
+    // SAFETY: the caller's promise.
+    instance::with_shielded(|client, shielded| unsafe {
+        if !client.is_own(&*(&raw const (*proc).nspace).cast()) {
+            return None;
+        }
+        let (rank, key) = (Rank((*proc).rank), KeyRef::new(text::key_text(key).ok()?));
+        match Flags::of(info, ninfo) {
+            Some(flags) if flags.is_copy() => copy(client, shielded, rank, &key, flags, val),
+            Some(flags) => place(client, rank, &key, flags, val),
+            None => of_instance(client, rank, &key, (info, ninfo), val),
+        }
+    })
 }
 
 /// A value of an instance that the infos name.
 ///
 /// # Safety
-/// As [`get`].
+/// As [`get`]; `val` is writable.
 #[inline(never)]
 unsafe fn of_instance(
     client: &Client,
     rank: Rank,
-    key: &[u8],
+    key: &KeyRef<'_>,
     (info, ninfo): (*const pmix_info_t, usize),
     val: *mut *mut pmix_value_t,
 ) -> Option<Status> {
     // SAFETY: the caller's promise.
     unsafe {
         let (flags, of) = instance_of(info, ninfo)?;
-        let found = client.get_here_of(of, rank, &KeyRef::new(key));
+        let found = client.get_here_of(of, rank, key);
         if flags.is_copy() { give_copy(found, val) } else { give_in_place(client, found, flags, val) }
     }
 }
@@ -186,21 +195,20 @@ unsafe fn of_instance(
 #[inline(always)]
 unsafe fn copy(
     client: &Client,
-    shielded: Option<&Shielded>,
+    shielded: &Shielded,
     rank: Rank,
-    key: &[u8],
+    key: &KeyRef<'_>,
     flags: Flags,
     val: *mut *mut pmix_value_t,
 ) -> Option<Status> {
-    let key = KeyRef::new(key);
-    let found = client.get_here(rank, &key);
-    // SAFETY: the caller's promise.
+    let found = client.get_here(rank, key);
+    // SAFETY: the caller's promise; an own value is copied at once.
     unsafe {
         if found.is_absent() {
-            return absent(client, rank, &key, flags, val);
+            return absent(client, rank, key, flags, val);
         }
         if found.is_unsure() {
-            return copy_own(client, shielded, rank, &key, val);
+            return give_copy(client.get_own(shielded, rank, key).map_or(Short::UNSURE, Short::of), val);
         }
         give_copy(found, val)
     }
@@ -210,17 +218,18 @@ unsafe fn copy(
 /// `val` is writable.
 #[inline(always)]
 unsafe fn give_copy(found: Short<'_>, val: *mut *mut pmix_value_t) -> Option<Status> {
-    let (ty, len, from) = match found.answer() {
+    let (ty, len, data) = match found.answer() {
         Answer::Number { ty, bits } => {
             // SAFETY: the caller's place for a pointer.
             unsafe { *val = value::allocate(Plain::number(ty, bits))? };
             return Some(Status::SUCCESS);
         }
-        Answer::Text(text) => (DataType::STRING, 0, text),
-        Answer::Bytes { ty, bytes } => (ty, bytes.len(), bytes),
+        Answer::Text(text) => {
+            (DataType::STRING, 0, copy_text(text.split_last().map_or(text, |(_, before)| before)).ok()?)
+        }
+        Answer::Bytes { ty, bytes } => (ty, bytes.len(), copy_bytes(bytes).ok()?),
         Answer::Absent | Answer::Unsure => return None,
     };
-    let data = copy_bytes(from).ok()?;
     match value::allocate(Plain { ty, words: [data.expose_provenance() as u64, len as u64] }) {
         // SAFETY: the caller's place for a pointer.
         Some(at) => unsafe { *val = at },
@@ -230,30 +239,6 @@ unsafe fn give_copy(found: Short<'_>, val: *mut *mut pmix_value_t) -> Option<Sta
             return None;
         }
     }
-    Some(Status::SUCCESS)
-}
-
-/// A copy of a value of this process's own.
-///
-/// # Safety
-/// `val` is writable.
-#[inline(never)]
-unsafe fn copy_own(
-    client: &Client,
-    shielded: Option<&Shielded>,
-    rank: Rank,
-    key: &KeyRef<'_>,
-    val: *mut *mut pmix_value_t,
-) -> Option<Status> {
-    // SAFETY: it is copied at once.
-    let found = unsafe { client.get_own(shielded?, rank, key) }?;
-    // What it is handed over as others know.
-    if found.data_type() == DataType::COMPRESSED_STRING {
-        return None;
-    }
-    let copy = value::allocate_ref(found.into()).ok()?;
-    // SAFETY: the caller's place for a pointer.
-    unsafe { *val = copy };
     Some(Status::SUCCESS)
 }
 
@@ -284,16 +269,21 @@ unsafe fn absent(
 /// # Safety
 /// As [`get`].
 #[inline(never)]
-unsafe fn place(client: &Client, rank: Rank, key: &[u8], flags: Flags, val: *mut *mut pmix_value_t) -> Option<Status> {
-    let key = KeyRef::new(key);
-    let found = client.get_here(rank, &key);
+unsafe fn place(
+    client: &Client,
+    rank: Rank,
+    key: &KeyRef<'_>,
+    flags: Flags,
+    val: *mut *mut pmix_value_t,
+) -> Option<Status> {
+    let found = client.get_here(rank, key);
     // SAFETY: the caller's promise.
     unsafe {
         if flags.has(Flags::STATIC_VALUES) {
             writable(*val).ok()?;
         }
         if found.is_absent() {
-            return absent(client, rank, &key, flags, val);
+            return absent(client, rank, key, flags, val);
         }
         give_in_place(client, found, flags, val)
     }
@@ -312,7 +302,7 @@ unsafe fn give_in_place(
     let is_pointer = flags.has(Flags::POINTER_VALUES);
     let plain = match found.answer() {
         Answer::Number { ty, bits } => Plain::number(ty, bits),
-        Answer::Text(text) if is_pointer => Plain::text(text),
+        Answer::Text(text) if is_pointer && text.last() == Some(&0) => Plain::text(text),
         Answer::Bytes { ty, bytes } if is_pointer && !bytes.is_empty() => Plain::bytes(ty, bytes),
         _ => return None,
     };

@@ -11,7 +11,7 @@ use crate::modex::ModexData;
 use crate::rules::{JobLookup, Realm};
 use crate::segment::{
     AttachError, Directory, FileId, InspectOptions, NamespaceView, PAGE_CAPACITY, PublishError, Publisher, SegmentKind,
-    build_job, inspect_directory,
+    Short, build_job, inspect_directory,
 };
 
 fn nspace() -> Nspace {
@@ -411,6 +411,26 @@ fn swapped_segments_are_refused() {
         assert!(error.contains("segment-2") && error.contains(why), "{error}");
         assert_modex(&early, 0, "a", Some(2));
     }
+}
+
+#[test]
+fn what_is_not_found_is_absent_only_where_all_is_here() {
+    let tmp = tmpdir();
+    let mut publisher = create(tmp.path());
+    publisher.publish(SegmentKind::Job, &job_of_size(1)).expect("room");
+    publisher.publish(SegmentKind::Modex, &numbers(&[0], "a", 1)).expect("room");
+    let (absent, unsure) = (|short: Short<'_>| short.is_absent(), |short: Short<'_>| short.is_unsure());
+    let short = |view: &NamespaceView, key: &str, is: fn(Short<'_>) -> bool| {
+        is(view.short(Rank(0), &KeyRef::from(key), Rank(0)))
+    };
+    let view = attach(&publisher);
+    std::fs::remove_file(publisher.directory().join("segment-1")).expect("the segment");
+    let late = attach(&publisher);
+    for key in ["b", keys::CPUSET] {
+        assert!(short(&view, key, absent) && short(&late, key, unsure), "{key}");
+    }
+    publisher.retire();
+    assert!(short(&view, keys::CPUSET, unsure) && short(&view, "b", unsure));
 }
 
 #[test]
