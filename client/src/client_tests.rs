@@ -24,12 +24,20 @@ struct Script {
     answers: Mutex<VecDeque<Result<Vec<u8>>>>,
     asked: Mutex<Vec<Request>>,
     is_lost: Mutex<bool>,
+    /// Runs before a request is answered.
+    meanwhile: Mutex<Option<Meanwhile>>,
     callbacks: Sender<Job>,
 }
 
+type Meanwhile = Box<dyn FnMut(&Request) + Send>;
+
 impl Script {
     fn take(&self, payload: &[u8]) -> Result<Vec<u8>> {
-        self.asked.lock().push(Request::decode(DIALECT, self.version, payload).unwrap());
+        let request = Request::decode(DIALECT, self.version, payload).unwrap();
+        if let Some(meanwhile) = &mut *self.meanwhile.lock() {
+            meanwhile(&request);
+        }
+        self.asked.lock().push(request);
         self.answers.lock().pop_front().expect("an answer is ready")
     }
 }
@@ -89,6 +97,7 @@ fn stage_under(version: Version, is_our_server: bool) -> Stage {
         answers: Mutex::default(),
         asked: Mutex::default(),
         is_lost: Mutex::default(),
+        meanwhile: Mutex::default(),
         callbacks,
     });
     let mut job = JobData::new(nspace("job"));
@@ -124,6 +133,19 @@ impl Stage {
             (Proc::new(nspace(name), *rank), kvals.collect())
         });
         self.answers(GetReply { status: Status::SUCCESS, objects: objects.collect() });
+    }
+
+    pub(crate) fn meanwhile(&self, run: impl FnMut(&Request) + Send + 'static) {
+        *self.script.meanwhile.lock() = Some(Box::new(run));
+    }
+
+    /// Registers a handler for an event, and gives what it is called with. It says `status`.
+    pub(crate) fn reports(&self, code: Status, status: Status) -> Receiver<(&'static str, Event)> {
+        let (sender, calls) = channel();
+        self.answers_status(Status::SUCCESS);
+        let handler = reporter("reports", status, &sender);
+        self.client.register_event_handler(vec![code], Vec::new(), handler).wait().unwrap();
+        calls
     }
 
     pub(crate) fn asked(&self) -> Vec<Request> {

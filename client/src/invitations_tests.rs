@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::{Receiver, channel};
 
-use super::super::client::tests::{Stage, flag, nspace, reporter, stage};
+use super::super::client::tests::{Stage, flag, nspace, stage};
 use super::*;
 use crate::EventHandler;
 use crate::wire::Request;
@@ -70,10 +70,7 @@ fn seconds(count: i32) -> Info {
 #[test]
 fn answers_are_heard_also_where_the_program_ends_the_chain() {
     let stage = stage();
-    let (sender, calls) = channel();
-    stage.answers_status(Status::SUCCESS);
-    let ending: EventHandler = reporter("program", Status::EVENT_ACTION_COMPLETE, &sender);
-    stage.client.register_event_handler(vec![Status::GROUP_INVITE_ACCEPTED], vec![], ending).wait().unwrap();
+    let calls = stage.reports(Status::GROUP_INVITE_ACCEPTED, Status::EVENT_ACTION_COMPLETE);
     let answer = invite(&stage, &[]);
     for rank in [0, 2] {
         deliver(&stage, Status::GROUP_INVITE_ACCEPTED, rank, vec![of_team()]);
@@ -91,10 +88,7 @@ fn answers_are_heard_also_where_the_program_ends_the_chain() {
 fn one_that_declines_is_left_out_or_ends_the_group() {
     for may_lack in [true, false] {
         let stage = stage();
-        let (sender, calls) = channel();
-        stage.answers_status(Status::SUCCESS);
-        let hears = reporter("failed", Status::SUCCESS, &sender);
-        stage.client.register_event_handler(vec![Status::GROUP_INVITE_FAILED], vec![], hears).wait().unwrap();
+        let calls = stage.reports(Status::GROUP_INVITE_FAILED, Status::SUCCESS);
         let directives = if may_lack { vec![flag(keys::GROUP_OPTIONAL)] } else { vec![] };
         let answer = invite(&stage, &directives);
         deliver(&stage, Status::GROUP_INVITE_DECLINED, 2, vec![]);
@@ -106,11 +100,11 @@ fn one_that_declines_is_left_out_or_ends_the_group() {
             // Before the caller.
             assert_eq!(*calls.try_recv().unwrap().1.infos, [affected(2), of_team()]);
             assert_eq!(status, Status::GROUP_CONSTRUCT_COMPLETE);
-            assert!(infos.contains(&Info::new(keys::EVENT_CUSTOM_RANGE, procs_value(&ranks(&[0, 1])))), "{infos:?}");
+            assert!(infos.contains(&Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs(ranks(&[0, 1])))), "{infos:?}");
         } else {
             assert_eq!(answer, Err(Status::GROUP_CONSTRUCT_ABORT));
             assert_eq!(status, Status::GROUP_CONSTRUCT_ABORT);
-            assert!(infos.contains(&Info::new(keys::EVENT_CUSTOM_RANGE, procs_value(&ranks(&[0, 1, 2])))), "{infos:?}");
+            assert!(infos.contains(&Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs(ranks(&[0, 1, 2])))), "{infos:?}");
         }
     }
 }
@@ -138,11 +132,13 @@ fn who_joins_hears_when_the_leader_has_formed_the_group() {
     deliver(&stage, Status::GROUP_CONSTRUCT_COMPLETE, 3, vec![Info::new(keys::GROUP_ID, Value::string("other"))]);
     deliver(&stage, Status::ERR_PROC_ABORTED, 3, vec![affected(2)]);
     let context = Info::new(keys::GROUP_CONTEXT_ID, Value::Size(5));
-    let all = Info::new(keys::EVENT_CUSTOM_RANGE, procs_value(&ranks(&[0, 1])));
+    let all = Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs(ranks(&[0, 1])));
     deliver(&stage, Status::GROUP_CONSTRUCT_COMPLETE, 0, vec![all, of_team(), context.clone()]);
     let infos = vec![of_team(), membership(&ranks(&[0, 1])), context];
     assert_eq!(answer.recv().unwrap(), Ok(Answer { status: Status::SUCCESS, infos }));
     let answer = join(&stage, &[]);
+    // One that names no group and is not of the leader.
+    deliver(&stage, Status::GROUP_CONSTRUCT_COMPLETE, 3, vec![]);
     deliver(&stage, Status::GROUP_CONSTRUCT_ABORT, 0, vec![]);
     assert_eq!(answer.recv().unwrap(), Err(Status::GROUP_CONSTRUCT_ABORT));
     let answer = join(&stage, &[seconds(1)]);
@@ -152,10 +148,7 @@ fn who_joins_hears_when_the_leader_has_formed_the_group() {
 #[test]
 fn who_joins_hears_that_the_leader_has_ended() {
     let stage = stage();
-    let (sender, calls) = channel();
-    stage.answers_status(Status::SUCCESS);
-    let hears = reporter("leader", Status::SUCCESS, &sender);
-    stage.client.register_event_handler(vec![Status::GROUP_LEADER_FAILED], vec![], hears).wait().unwrap();
+    let calls = stage.reports(Status::GROUP_LEADER_FAILED, Status::SUCCESS);
     let answer = join(&stage, &[]);
     deliver(&stage, Status::PROC_TERMINATED, 3, vec![affected(0)]);
     assert_eq!(answer.recv().unwrap(), Err(Status::GROUP_LEADER_FAILED));
@@ -175,4 +168,134 @@ fn a_handler_that_joins_does_not_wait_for_the_next_event() {
     deliver(&stage, Status::GROUP_INVITED, 0, vec![of_team()]);
     assert_eq!(joined.recv().unwrap(), Ok(no_infos()));
     assert_eq!(told(&stage)[0].0, Status::GROUP_INVITE_ACCEPTED);
+}
+
+#[test]
+fn who_expires_hears_where_callbacks_run() {
+    let stage = stage();
+    let (sender, threads) = channel();
+    let told = sender.clone();
+    stage.client.later(Box::new(move || told.send(thread::current().id()).unwrap()));
+    (0..2).for_each(|_| stage.answers_status(Status::SUCCESS));
+    let then: Done<Answer> = Box::new(move |answer| {
+        assert_eq!(answer, Err(Status::ERR_TIMEOUT));
+        sender.send(thread::current().id()).unwrap();
+    });
+    stage.client.group_join(team(), Some(proc(0)), true, &[seconds(1)], then).unwrap();
+    assert_eq!(threads.recv().unwrap(), threads.recv().unwrap());
+    (0..2).for_each(|_| stage.answers_status(Status::SUCCESS));
+    let waited = stage.client.group_join_wait(team(), Some(proc(0)), true, &[seconds(1)]);
+    assert_eq!(waited, Err(Status::ERR_TIMEOUT));
+}
+
+#[test]
+fn nothing_is_kept_of_those_who_wait_when_the_client_ends() {
+    let stage = stage();
+    let token = Arc::new(());
+    let long = [seconds(1000)];
+    let kept = |token: &Arc<()>| -> Done<Answer> {
+        let token = Arc::clone(token);
+        Box::new(move |_| drop(token))
+    };
+    (0..4).for_each(|_| stage.answers_status(Status::SUCCESS));
+    stage.client.group_invite(team(), vec![proc(0)], &long, kept(&token)).unwrap();
+    stage.client.group_join(team(), Some(proc(0)), true, &long, kept(&token)).unwrap();
+    assert_eq!(Arc::strong_count(&token), 3);
+    (0..2).for_each(|_| stage.answers_status(Status::SUCCESS));
+    let (sender, told) = channel();
+    stage.meanwhile(move |request| {
+        if matches!(request, Request::Notify { .. }) {
+            sender.send(()).unwrap();
+        }
+    });
+    let client = stage.client.clone();
+    let waits = thread::spawn(move || client.group_invite_wait(team(), vec![proc(0)], &[]));
+    told.recv().unwrap();
+    stage.answers_status(Status::SUCCESS);
+    stage.client.finalize(&[]).unwrap();
+    assert_eq!(Arc::strong_count(&token), 1);
+    assert_eq!(waits.join().unwrap(), Err(Status::ERR_LOST_CONNECTION));
+}
+
+#[test]
+fn the_thread_that_watches_the_time_leaves_signals_to_the_program() {
+    let stage = stage();
+    let _answer = join(&stage, &[seconds(1000)]);
+    // Others of this test program are at it, too.
+    let masks = || {
+        let threads = std::fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap().path());
+        let statuses = threads.filter_map(|thread| std::fs::read_to_string(thread.join("status")).ok());
+        let watching = statuses.filter(|status| status.starts_with("Name:\tpmix-invitation\n"));
+        let mask = |status: String| {
+            let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t"))?;
+            u64::from_str_radix(blocked, 16).ok()
+        };
+        watching.filter_map(mask).collect::<Vec<_>>()
+    };
+    // It may not have begun.
+    while !masks().iter().any(|mask| mask & 1 << (libc::SIGTERM - 1) != 0) {
+        thread::yield_now();
+    }
+}
+
+/// What a process heard before it knew under which number it listens.
+#[test]
+fn a_join_that_is_answered_at_once_is_answered_once() {
+    for told in [Status::SUCCESS, Status::ERR_UNREACH] {
+        let stage = stage();
+        let (sender, answer) = channel();
+        let (passed_on, waits) = channel();
+        let client = stage.client.clone();
+        stage.meanwhile(move |request| {
+            if matches!(request, Request::RegisterEvents { .. }) {
+                client.inner.deliver(Event::new(Status::GROUP_CONSTRUCT_ABORT, proc(0), vec![of_team()]));
+                passed_on.send(answer.recv().unwrap()).unwrap();
+            }
+        });
+        [Status::SUCCESS, told].into_iter().for_each(|status| stage.answers_status(status));
+        let then = Box::new(move |answer| sender.send(answer).unwrap());
+        assert_eq!(stage.client.group_join(team(), Some(proc(0)), true, &[], then), Ok(()));
+        assert_eq!(waits.recv().unwrap(), Err(Status::GROUP_CONSTRUCT_ABORT));
+        let deregistered = stage.asked().into_iter().filter(|asked| matches!(asked, Request::DeregisterEvents { .. }));
+        assert_eq!(deregistered.count(), 1);
+    }
+}
+
+#[test]
+fn an_invitation_that_cannot_be_told_is_not_answered() {
+    let stage = stage();
+    let client = stage.client.clone();
+    stage.meanwhile(move |request| {
+        if matches!(request, Request::Notify { .. }) {
+            let (sender, heard) = channel();
+            for rank in [0, 2] {
+                client.inner.deliver(Event::new(Status::GROUP_INVITE_ACCEPTED, proc(rank), vec![of_team()]));
+            }
+            client.later(Box::new(move || sender.send(()).unwrap()));
+            heard.recv().unwrap();
+        }
+    });
+    [Status::SUCCESS, Status::ERR_UNREACH].into_iter().for_each(|status| stage.answers_status(status));
+    let then: Done<Answer> = Box::new(|answer| panic!("{answer:?}"));
+    let invited = stage.client.group_invite(team(), (0..3).map(proc).collect(), &[], then);
+    assert_eq!(invited, Err(Status::ERR_UNREACH));
+}
+
+#[test]
+fn what_the_library_alone_heard_is_kept_for_the_program() {
+    let stage = stage();
+    let answer = join(&stage, &[]);
+    deliver(&stage, Status::GROUP_CONSTRUCT_ABORT, 3, vec![Info::new(keys::GROUP_ID, Value::string("other"))]);
+    let here = Event::new(Status::PROC_TERMINATED, proc(1), vec![affected(3)]);
+    stage.client.inner.notify_here(here);
+    // Another observer takes nothing away.
+    let other = join(&stage, &[]);
+    for (code, source) in [(Status::GROUP_CONSTRUCT_ABORT, 3), (Status::PROC_TERMINATED, 1)] {
+        let calls = stage.reports(code, Status::SUCCESS);
+        assert_eq!(calls.recv().unwrap().1.source, proc(source));
+    }
+    deliver(&stage, Status::GROUP_CONSTRUCT_ABORT, 0, vec![of_team()]);
+    for answer in [answer, other] {
+        assert_eq!(answer.recv().unwrap(), Err(Status::GROUP_CONSTRUCT_ABORT));
+    }
 }

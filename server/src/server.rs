@@ -16,7 +16,7 @@ use pmix_client::wire::{FlowControl, IoDelivery, Notification, TAG_FLOW_CONTROL,
 use pmix_client::{Client, Event, Job};
 use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::job::{Given, ProcTable};
-use pmix_dstore::model::{DataArray, DataType, Info, Nspace, Proc, Regattr, Result, Status, Value, keys};
+use pmix_dstore::model::{Info, Nspace, Proc, Regattr, Result, Status, Value, keys};
 use pmix_dstore::room;
 
 use crate::Host;
@@ -422,9 +422,8 @@ impl Server {
     /// Tells processes of this node, also those that come later, of a set of processes that the host has defined.
     pub fn define_process_set(&self, name: CString, members: Vec<Proc>) -> Status {
         self.inner.engine.lock().set_process_set(name.clone(), Some(members.clone()));
-        let items = members.into_iter().map(Value::Proc).collect();
-        let members = Value::DataArray(Box::new(DataArray { ty: DataType::PROC, items }));
-        self.tell_of_set(Status::PROCESS_SET_DEFINE, name, Some(Info::new(keys::PSET_MEMBERS, members)))
+        let members = Info::new(keys::PSET_MEMBERS, Value::procs(members));
+        self.tell_of_set(Status::PROCESS_SET_DEFINE, name, Some(members))
     }
 
     /// Tells processes of this node that a set of processes is no more.
@@ -669,11 +668,9 @@ mod tests {
         assert_eq!(server.define_process_set(c"set".into(), vec![member.clone()]), Status::OPERATION_SUCCEEDED);
         assert_eq!(server.delete_process_set(c"set".into()), Status::OPERATION_SUCCEEDED);
         let value = |infos: &[Info], key: &str| Info::find(infos, key).cloned();
-        let members = DataArray { ty: DataType::PROC, items: vec![Value::Proc(member)] };
-        for (code, members) in [
-            (Status::PROCESS_SET_DEFINE, Some(Value::DataArray(Box::new(members)))),
-            (Status::PROCESS_SET_DELETE, None),
-        ] {
+        for (code, members) in
+            [(Status::PROCESS_SET_DEFINE, Some(Value::procs([member]))), (Status::PROCESS_SET_DELETE, None)]
+        {
             let (status, infos) = events.recv().unwrap();
             assert_eq!(status, code);
             assert_eq!(value(&infos, keys::PSET_NAME), Some(Value::string("set")));

@@ -33,17 +33,18 @@ impl Client {
         }
     }
 
-    /// Lets the library itself hear of events in front of all handlers, until the handler is taken away.
+    /// Lets the library itself hear of events in front of all handlers, until the handler is taken away. That may happen
+    /// before this returns: `hear` is told the handler's number.
     ///
     /// # Errors
     /// Where the server does not tell of them.
     pub(crate) fn observe(
         &self,
         codes: Vec<Status>,
-        hear: impl Fn(&Event) + Send + Sync + 'static,
+        hear: impl Fn(HandlerId, &Event) + Send + Sync + 'static,
     ) -> Result<HandlerId> {
         let directives = Directives { place: Place::Observer, ..Directives::default() };
-        let handler: EventHandler = Arc::new(move |_, event, _done| hear(&event));
+        let handler: EventHandler = Arc::new(move |id, event, _done| hear(id, &event));
         self.register(codes, directives, handler).wait()
     }
 
@@ -133,24 +134,34 @@ impl Inner {
             event.infos = event.infos.iter().filter(|info| !info.key.is(SEEN_BY_SERVER)).cloned().collect();
         }
         let handlers = self.registry.matching(&event, &self.me);
-        Chain::new(event, handlers, self.runner()).proceed();
-    }
-
-    /// An event for this process alone; kept where nobody hears it yet.
-    pub(crate) fn notify_here(self: &Arc<Inner>, event: Event) {
-        let handlers = self.registry.matching(&event, &self.me);
-        let may_keep = !Info::is_set(&event.infos, keys::EVENT_DO_NOT_CACHE);
-        if handlers.is_empty() {
-            if may_keep {
-                self.registry.keep(event);
-            }
-            return;
+        // Where the library alone wants to hear of it, the server takes it for told.
+        if !handlers.is_empty() && handlers.iter().all(|handler| handler.is_observer()) {
+            self.keep(&event);
         }
         Chain::new(event, handlers, self.runner()).proceed();
     }
 
-    /// Lets a new handler hear what was kept for it.
+    /// An event for this process alone; kept where the program does not hear it yet.
+    pub(crate) fn notify_here(self: &Arc<Inner>, event: Event) {
+        let handlers = self.registry.matching(&event, &self.me);
+        if handlers.iter().all(|handler| handler.is_observer()) {
+            self.keep(&event);
+        }
+        Chain::new(event, handlers, self.runner()).proceed();
+    }
+
+    /// Keeps an event for handlers yet to come.
+    fn keep(&self, event: &Event) {
+        if !Info::is_set(&event.infos, keys::EVENT_DO_NOT_CACHE) {
+            self.registry.keep(event.clone());
+        }
+    }
+
+    /// Lets a new handler hear what was kept for it. The library itself wants no old news.
     fn replay(self: &Arc<Inner>, handler: &Arc<Handler>) {
+        if handler.is_observer() {
+            return;
+        }
         for event in self.registry.kept_for(handler, &self.me) {
             Chain::new(event, [Arc::clone(handler)].into(), self.runner()).proceed();
         }
