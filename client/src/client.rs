@@ -60,7 +60,7 @@ pub(crate) struct Inner {
     /// Where the server listens, as it tells peers.
     pub(crate) server_uri: OnceLock<String>,
     pub(crate) local: Local,
-    puts: Mutex<Puts>,
+    pub(crate) puts: Mutex<Puts>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) groups: Groups,
     pub(crate) outputs: Outputs,

@@ -119,7 +119,7 @@ fn stage_under(version: Version, is_our_server: bool) -> Stage {
 }
 
 impl Stage {
-    fn answers<Y: Reply>(&self, reply: Y) {
+    pub(crate) fn answers<Y: Reply>(&self, reply: Y) {
         self.script.answers.lock().push_back(Ok(reply.encode(DIALECT, self.script.version).unwrap()));
     }
 
@@ -152,7 +152,7 @@ impl Stage {
         std::mem::take(&mut self.script.asked.lock())
     }
 
-    fn get_of(&self, name: Option<&str>, rank: Rank, key: Option<&str>, infos: &[Info]) -> Result<Value> {
+    pub(crate) fn get_of(&self, name: Option<&str>, rank: Rank, key: Option<&str>, infos: &[Info]) -> Result<Value> {
         let request = GetRequest {
             nspace: name.map(str::as_bytes),
             rank,
@@ -194,7 +194,9 @@ fn a_process_knows_itself_and_its_server() {
     let optional = [flag(keys::OPTIONAL)];
     for infos in [&[][..], &optional] {
         assert_eq!(stage.get_of(None, Rank::UNDEF, Some(keys::PROCID), infos), Ok(Value::Proc(me.clone())));
-        assert_eq!(stage.get_of(Some("job"), Rank::INVALID, Some(keys::RANK), infos), Ok(Value::Rank(Rank(1))));
+        for rank in [Rank::INVALID, Rank::UNDEF] {
+            assert_eq!(stage.get_of(Some("job"), rank, Some(keys::RANK), infos), Ok(Value::Rank(Rank(1))));
+        }
     }
     let uri = "server.0;tcp4://127.0.0.1:4711";
     stage.client.inner.server_uri.set(uri.into()).unwrap();

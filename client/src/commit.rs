@@ -109,6 +109,12 @@ impl Puts {
         Ok(())
     }
 
+    /// What readers elsewhere may have, but for values with qualifiers.
+    pub fn remote(&self) -> impl Iterator<Item = (&Key, &Value)> {
+        let is_remote = |put: &&Put| put.scope.is_remote() && !qualified::is_key(&put.key);
+        self.puts.iter().filter(is_remote).map(|put| (&put.key, &*put.value))
+    }
+
     /// The server has everything.
     pub fn committed(&mut self) {
         self.new_len = 0;

@@ -3,8 +3,11 @@
 //! An invitation is a matter of events between the one who invites, the leader, and those whom it asks: each accepts or
 //! declines, and then the leader tells all of them what became of it. Both sides listen in front of the program's own handlers,
 //! which may end the chain.
+//!
+//! As in release 7.0, each member brings what it has put for other nodes, with its answer, and the leader hands it to all:
+//! one info for a member, an array that begins with its name.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
@@ -12,7 +15,7 @@ use std::time::Duration;
 
 use nix::sys::signal::SigSet;
 use parking_lot::Mutex;
-use pmix_dstore::model::{Info, Proc, Result, Status, Value, keys};
+use pmix_dstore::model::{Info, InfoFlags, Proc, Result, Status, Value, keys};
 
 use crate::client::{Client, Inner};
 use crate::events::{self, Event, range};
@@ -20,6 +23,7 @@ use crate::get::timeout_of;
 use crate::groups::membership;
 use crate::operation::Done;
 use crate::ops::Answer;
+use crate::overlay::Origin;
 use crate::{HandlerId, Operation};
 
 /// A process has ended: nothing more comes from it.
@@ -35,7 +39,8 @@ impl Client {
     /// Invites `procs` into a group. `then` is called when each has answered or ended, or a `PMIX_TIMEOUT` has passed: with the
     /// members, or with `GROUP_CONSTRUCT_ABORT` or `ERR_TIMEOUT` where one declined, ended or said nothing and
     /// `PMIX_GROUP_OPTIONAL` was not given. With it the group is of those who accepted, and an event in this process alone
-    /// names each of the others (`PMIX_GROUP_INVITE_FAILED`).
+    /// names each of the others (`PMIX_GROUP_INVITE_FAILED`). With `PMIX_GROUP_ASSIGN_CONTEXT_ID` the host is asked for a context
+    /// id, and the group does without where that gives none.
     ///
     /// # Errors
     /// Where nobody could be invited; then `then` is not called.
@@ -93,9 +98,12 @@ impl Client {
         accepts: bool,
         infos: &[Info],
     ) -> Result<Answer> {
-        let Some(leader) = leader.clone().filter(|_| accepts && !events::is_in_handler()) else {
+        let Some(leader) = leader.clone().filter(|_| accepts) else {
             return self.answer_invitation(&group, leader, accepts).wait().map(|()| no_infos());
         };
+        if events::is_in_handler() {
+            return self.join(group, leader, Box::new(drop)).map(|_| no_infos());
+        }
         let (then, receiver) = handed_over();
         let joining = Arc::downgrade(&self.join(group, leader, then)?);
         wait_for(&receiver, timeout_of(infos), &joining)
@@ -111,7 +119,35 @@ impl Client {
             }
             None => range::SESSION,
         };
+        infos.extend(self.contribution().filter(|_| accepts));
         self.notify_event(status, self.me().clone(), range, infos)
+    }
+
+    /// What this process brings into a group, if it has put anything for other nodes.
+    fn contribution(&self) -> Option<Info> {
+        let puts = self.inner.puts.lock();
+        let mut infos = vec![Info::new(keys::PROCID, Value::Proc(self.me().clone()))];
+        infos.extend(puts.remote().map(|(key, value)| Info::new(key.clone(), value.clone())));
+        (infos.len() > 1).then(|| Info::new(keys::PROC_INFO_ARRAY, Value::infos(infos)))
+    }
+
+    /// Keeps what the other members of a group have brought into it: for the group alone, or until the next fence brings what
+    /// is newer.
+    fn keep_contributions(&self, infos: &[Info], context: Option<u64>) {
+        for (member, infos) in infos.iter().filter_map(brought_by).filter(|(member, _)| *member != self.me()) {
+            for info in infos.filter(|info| !info.key.is_reserved()) {
+                let (key, value, origin) = match context {
+                    None => (info.key.clone(), info.value.clone(), Origin::Refreshed),
+                    Some(context) => {
+                        let context = Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context));
+                        let context = Info { flags: InfoFlags::QUALIFIER, ..context };
+                        (keys::QUALIFIED_VALUE.into(), Value::infos([info.clone(), context]), Origin::Own)
+                    }
+                };
+                // Who lacks it asks the server for it.
+                let _ = self.inner.local.overlay.set(&member.nspace, member.rank, key, value, origin);
+            }
+        }
     }
 
     /// Listens to the leader, and tells it that this process will be in the group.
@@ -134,6 +170,7 @@ impl Client {
         let invitation = Arc::new(Invitation {
             invited,
             may_lack: Info::is_set(infos, keys::GROUP_OPTIONAL),
+            wants_context: Info::is_set(infos, keys::GROUP_ASSIGN_CONTEXT_ID),
             pending: Pending::new(self, group, then),
             answers: Mutex::new(Answers { missing, ..Answers::default() }),
         });
@@ -245,6 +282,8 @@ struct Invitation {
     invited: Vec<Proc>,
     /// Whoever declines, ends or says nothing is left out.
     may_lack: bool,
+    /// The group is to have a context id.
+    wants_context: bool,
     pending: Pending,
     answers: Mutex<Answers>,
 }
@@ -258,6 +297,8 @@ struct Answers {
     missing: Vec<Proc>,
     /// Who will not be in the group.
     lacking: Vec<Proc>,
+    /// What the others bring into it.
+    brought: Vec<Info>,
 }
 
 impl Hears for Invitation {
@@ -275,7 +316,10 @@ impl Hears for Invitation {
         answers.is_lost |= self.pending.is_lost(event);
         if let Some(at) = answers.missing.iter().position(|proc| Some(proc) == who) {
             let who = answers.missing.remove(at);
-            if event.status != Status::GROUP_INVITE_ACCEPTED {
+            if event.status == Status::GROUP_INVITE_ACCEPTED {
+                let own = event.infos.iter().filter(|info| brought_by(info).is_some_and(|(member, _)| *member == who));
+                answers.brought.extend(own.cloned());
+            } else {
                 answers.lacking.push(who);
             }
         }
@@ -311,52 +355,84 @@ impl Invitation {
     /// The caller is to be told of a failure otherwise. Whether nothing was concluded before.
     fn abandon(&self) -> bool {
         let Some((client, _)) = self.pending.end() else { return false };
-        // Where members cannot be told the connection is gone.
-        let _ = self.tell(&client, Status::GROUP_CONSTRUCT_ABORT, &self.invited).start(Box::new(drop));
+        self.tell(&client, Status::GROUP_CONSTRUCT_ABORT, &self.invited).begin(Box::new(drop));
         true
     }
 
     /// Tells the members, if it can be done, and the caller what became of it. Once; later answers are nobody's.
     fn conclude(&self, outcome: Result<()>) {
         let Some((client, then)) = self.pending.end() else { return };
-        let lacking = std::mem::take(&mut self.answers.lock().lacking);
-        let (told, answer) = match outcome {
-            Ok(()) => {
-                let failure = |who| self.pending.failure(Status::GROUP_INVITE_FAILED, &client, who);
-                lacking.iter().for_each(|who| client.inner.notify_here(failure(who)));
-                let members: Vec<_> = self.invited.iter().filter(|proc| !lacking.contains(proc)).cloned().collect();
-                let answer = Answer { status: Status::SUCCESS, infos: vec![membership(&members)] };
-                let told = self.tell(&client, Status::GROUP_CONSTRUCT_COMPLETE, &members);
-                client.inner.groups.lock().insert(self.pending.group.clone(), members);
-                (told, Ok(answer))
-            }
-            Err(status) => (self.tell(&client, Status::GROUP_CONSTRUCT_ABORT, &self.invited), Err(status)),
-        };
-        // The caller hears after the handlers of this process. Where members cannot be told the connection is gone.
-        let then = Arc::new(Mutex::new(Some((then, answer))));
-        let call = move |then: &Mutex<Option<(Done<Answer>, Result<Answer>)>>| {
-            if let Some((then, answer)) = then.lock().take() {
-                then(answer);
-            }
-        };
-        let after = Arc::clone(&then);
-        if told.start(Box::new(move |_| call(&after))).is_err() {
-            client.inner.link.defer(Box::new(move || call(&then)));
+        if let Err(status) = outcome {
+            let told = self.tell(&client, Status::GROUP_CONSTRUCT_ABORT, &self.invited);
+            return told.begin(Box::new(move |_| then(Err(status))));
         }
-    }
-
-    /// An event for some alone, and there only for handlers of just this.
-    fn tell(&self, client: &Client, what: Status, whom: &[Proc]) -> Operation<()> {
-        let mut infos = vec![
-            Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs(whom.iter().cloned())),
-            Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)),
+        let Answers { lacking, brought, .. } = std::mem::take(&mut *self.answers.lock());
+        for who in &lacking {
+            client.inner.notify_here(self.pending.failure(Status::GROUP_INVITE_FAILED, &client, who));
+        }
+        let members = self.invited.iter().filter(|proc| !lacking.contains(proc)).cloned().collect();
+        let infos = brought.into_iter().chain(client.contribution()).collect();
+        let formed = Formed { group: self.pending.group.clone(), members, infos, then };
+        if !self.wants_context {
+            return formed.announce(&client, None);
+        }
+        let directives = vec![
+            Info::new(keys::GROUP_ASSIGN_CONTEXT_ID, Value::Bool(true)),
             Info::new(keys::GROUP_ID, Value::string(self.pending.group.to_bytes())),
         ];
-        if what == Status::GROUP_CONSTRUCT_COMPLETE {
-            infos.push(membership(whom));
-        }
-        client.notify_event(what, client.me().clone(), range::CUSTOM, infos)
+        let asked = client.job_control(Vec::new(), directives);
+        asked.begin(Box::new(move |answer| {
+            let context = answer.ok().and_then(|answer| Info::find(&answer.infos, keys::GROUP_CONTEXT_ID)?.as_u64());
+            formed.announce(&client, context);
+        }));
     }
+
+    fn tell(&self, client: &Client, what: Status, whom: &[Proc]) -> Operation<()> {
+        tell(client, what, &self.pending.group, whom, Vec::new())
+    }
+}
+
+/// A group whose members are known to the leader alone.
+struct Formed {
+    group: CString,
+    members: Vec<Proc>,
+    /// What they bring into it.
+    infos: Vec<Info>,
+    then: Done<Answer>,
+}
+
+impl Formed {
+    /// Tells the members, and the caller after the handlers of this process.
+    fn announce(self, client: &Client, context: Option<u64>) {
+        let Formed { group, members, mut infos, then } = self;
+        client.keep_contributions(&infos, context);
+        let mut answer = vec![membership(&members)];
+        answer.extend(context.map(|context| Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context))));
+        infos.extend_from_slice(&answer);
+        let told = tell(client, Status::GROUP_CONSTRUCT_COMPLETE, &group, &members, infos);
+        client.inner.groups.lock().insert(group, members);
+        let answer = Answer { status: Status::SUCCESS, infos: answer };
+        // Where members cannot be told the connection is gone.
+        told.begin(Box::new(move |_| then(Ok(answer))));
+    }
+}
+
+/// An event for some alone, and there only for handlers of just this.
+fn tell(client: &Client, what: Status, group: &CStr, whom: &[Proc], more: Vec<Info>) -> Operation<()> {
+    let mut infos = vec![
+        Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs(whom.iter().cloned())),
+        Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)),
+        Info::new(keys::GROUP_ID, Value::string(group.to_bytes())),
+    ];
+    infos.extend(more);
+    client.notify_event(what, client.me().clone(), range::CUSTOM, infos)
+}
+
+/// Who has brought what into a group, where the info says that.
+fn brought_by(info: &Info) -> Option<(&Proc, impl Iterator<Item = &Info>)> {
+    let mut infos = info.value.iter_infos();
+    let first = infos.next().filter(|first| info.key.is(keys::PROC_INFO_ARRAY) && first.key.is(keys::PROCID))?;
+    Some((first.value.iter_procs().next()?, infos))
 }
 
 /// An invitation that this process has accepted, and whose leader has not formed the group yet.
@@ -395,9 +471,12 @@ impl Joining {
         let members: Vec<Proc> = told.into_iter().flat_map(Value::iter_procs).cloned().collect();
         let group = &self.pending.group;
         let mut infos = vec![Info::new(keys::GROUP_ID, Value::string(group.to_bytes())), membership(&members)];
-        infos.extend(event.infos.iter().filter(|info| info.key.is(keys::GROUP_CONTEXT_ID)).cloned());
+        let context = event.infos.iter().find(|info| info.key.is(keys::GROUP_CONTEXT_ID));
+        infos.extend(context.cloned());
         if let Some(inner) = self.pending.client.upgrade() {
-            inner.groups.lock().insert(group.clone(), members);
+            let client = Client { inner };
+            client.keep_contributions(&event.infos, context.and_then(|context| context.value.as_u64()));
+            client.inner.groups.lock().insert(group.clone(), members);
         }
         Answer { status: Status::SUCCESS, infos }
     }

@@ -6,6 +6,7 @@ use super::super::client::tests::{Stage, flag, nspace, stage};
 use super::*;
 use crate::EventHandler;
 use crate::wire::Request;
+use crate::wire::reply::InfosReply;
 
 fn proc(rank: u32) -> Proc {
     Proc::new(nspace("job"), pmix_dstore::model::Rank(rank))
@@ -159,7 +160,7 @@ fn who_joins_hears_that_the_leader_has_ended() {
 fn a_handler_that_joins_does_not_wait_for_the_next_event() {
     let stage = stage();
     let (sender, joined) = channel();
-    (0..2).for_each(|_| stage.answers_status(Status::SUCCESS));
+    (0..3).for_each(|_| stage.answers_status(Status::SUCCESS));
     let client = stage.client.clone();
     let invited: EventHandler = Arc::new(move |_, event, _| {
         sender.send(client.group_join_wait(team(), Some(event.source), true, &[])).unwrap();
@@ -168,6 +169,12 @@ fn a_handler_that_joins_does_not_wait_for_the_next_event() {
     deliver(&stage, Status::GROUP_INVITED, 0, vec![of_team()]);
     assert_eq!(joined.recv().unwrap(), Ok(no_infos()));
     assert_eq!(told(&stage)[0].0, Status::GROUP_INVITE_ACCEPTED);
+    // What it is told then counts nevertheless.
+    deliver(&stage, Status::GROUP_CONSTRUCT_COMPLETE, 0, vec![of_team(), membership(&ranks(&[0, 1]))]);
+    let (sender, heard) = channel();
+    stage.client.later(Box::new(move || sender.send(()).unwrap()));
+    heard.recv().unwrap();
+    assert_eq!(stage.client.inner.groups.lock()[&team()], ranks(&[0, 1]));
 }
 
 #[test]
@@ -282,6 +289,28 @@ fn an_invitation_that_cannot_be_told_is_not_answered() {
 }
 
 #[test]
+fn what_no_handler_wanted_is_kept_for_those_that_register_later() {
+    let stage = stage();
+    stage.answers_status(Status::SUCCESS);
+    let code = Status(-3001);
+    let elsewhere = vec![
+        Info::new(keys::RANGE, Value::Uint8(range::CUSTOM)),
+        Info::new(keys::EVENT_CUSTOM_RANGE, Value::Proc(proc(3))),
+    ];
+    let handler: EventHandler = Arc::new(|_, event, _| panic!("{event:?}"));
+    stage.client.register_event_handler(vec![code], elsewhere, handler).wait().unwrap();
+    deliver(&stage, code, 2, vec![]);
+    deliver(&stage, code, 0, vec![flag(keys::EVENT_DO_NOT_CACHE)]);
+    // The server has told of it, and is not asked again.
+    let (sender, calls) = channel();
+    let handler: EventHandler = Arc::new(move |_, event, _| sender.send(event.source).unwrap());
+    stage.client.register_event_handler(vec![code], vec![], handler).wait().unwrap();
+    assert_eq!(calls.recv().unwrap(), proc(2));
+    deliver(&stage, code, 1, vec![]);
+    assert_eq!(calls.recv().unwrap(), proc(1), "and nothing twice");
+}
+
+#[test]
 fn what_the_library_alone_heard_is_kept_for_the_program() {
     let stage = stage();
     let answer = join(&stage, &[]);
@@ -298,4 +327,80 @@ fn what_the_library_alone_heard_is_kept_for_the_program() {
     for answer in [answer, other] {
         assert_eq!(answer.recv().unwrap(), Err(Status::GROUP_CONSTRUCT_ABORT));
     }
+}
+
+/// What a member brings into a group.
+fn brings(rank: u32, value: u32) -> Info {
+    let name = Info::new(keys::PROCID, Value::Proc(proc(rank)));
+    let scope = Info::new(keys::DATA_SCOPE, Value::Uint8(2));
+    Info::new(keys::PROC_INFO_ARRAY, Value::infos([name, scope, Info::new("endpoint", Value::Uint32(value))]))
+}
+
+/// The value that a member has brought, without asking the server.
+fn brought(stage: &Stage, rank: u32, context: Option<u64>) -> Result<Value> {
+    let qualifier =
+        |context| Info { flags: InfoFlags::QUALIFIER, ..Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context)) };
+    let infos: Vec<_> = context.map(qualifier).into_iter().chain([flag(keys::OPTIONAL)]).collect();
+    stage.get_of(None, pmix_dstore::model::Rank(rank), Some("endpoint"), &infos)
+}
+
+#[test]
+fn the_leader_asks_for_a_context_id_and_hands_on_what_members_bring() {
+    let not_found = Err(Status::ERR_NOT_FOUND);
+    for context in [Some(7), None] {
+        let stage = stage();
+        stage.client.put(pmix_dstore::model::Scope::Remote, "endpoint".into(), Value::Uint32(11)).unwrap();
+        stage.client.put(pmix_dstore::model::Scope::Local, "local".into(), Value::Uint32(1)).unwrap();
+        (0..2).for_each(|_| stage.answers_status(Status::SUCCESS));
+        let infos = context.map(|context| vec![Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context))]);
+        let status = if context.is_some() { Status::SUCCESS } else { Status::ERR_NOT_SUPPORTED };
+        stage.answers(InfosReply { status, infos });
+        stage.answers_status(Status::SUCCESS);
+        let (sender, answer) = channel();
+        let then = Box::new(move |answer| sender.send(answer).unwrap());
+        let infos = [flag(keys::GROUP_ASSIGN_CONTEXT_ID)];
+        stage.client.group_invite(team(), (0..3).map(proc).collect(), &infos, then).unwrap();
+        deliver(&stage, Status::GROUP_INVITE_ACCEPTED, 0, vec![of_team(), brings(0, 10), brings(2, 666)]);
+        deliver(&stage, Status::GROUP_INVITE_ACCEPTED, 2, vec![of_team(), brings(2, 12)]);
+        let id = context.map(|context| Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context)));
+        let infos = [membership(&ranks(&[0, 1, 2]))].into_iter().chain(id.clone()).collect();
+        assert_eq!(answer.recv().unwrap(), Ok(Answer { status: Status::SUCCESS, infos }));
+        let asked = stage.asked();
+        let directives = vec![flag(keys::GROUP_ASSIGN_CONTEXT_ID), of_team()];
+        assert!(asked.contains(&Request::JobControl { targets: Vec::new(), directives }), "{asked:?}");
+        let Some(Request::Notify { status: Status::GROUP_CONSTRUCT_COMPLETE, infos, .. }) = asked.last() else {
+            panic!("{asked:?}")
+        };
+        let name = Info::new(keys::PROCID, Value::Proc(proc(1)));
+        let own = Value::infos([name, Info::new("endpoint", Value::Uint32(11))]);
+        for info in [brings(0, 10), brings(2, 12), Info::new(keys::PROC_INFO_ARRAY, own)].into_iter().chain(id) {
+            assert!(infos.contains(&info), "{info:?}");
+        }
+        assert!(!infos.contains(&brings(2, 666)), "of another");
+        assert_eq!(brought(&stage, 0, context), Ok(Value::Uint32(10)));
+        assert_eq!(brought(&stage, 2, context), Ok(Value::Uint32(12)));
+        if context.is_some() {
+            assert_eq!(brought(&stage, 2, None), not_found, "for the group alone");
+            assert_eq!(brought(&stage, 2, Some(8)), not_found);
+        }
+    }
+}
+
+#[test]
+fn who_joins_brings_what_it_has_put_and_keeps_what_others_bring() {
+    let stage = stage();
+    stage.client.put(pmix_dstore::model::Scope::Global, "endpoint".into(), Value::Uint32(11)).unwrap();
+    let answer = join(&stage, &[]);
+    let name = Info::new(keys::PROCID, Value::Proc(proc(1)));
+    let own = Info::new(keys::PROC_INFO_ARRAY, Value::infos([name, Info::new("endpoint", Value::Uint32(11))]));
+    assert!(told(&stage)[0].1.contains(&own));
+    let context = Info::new(keys::GROUP_CONTEXT_ID, Value::Size(7));
+    let all = membership(&ranks(&[0, 1]));
+    // Its own comes back, too.
+    let infos = vec![of_team(), all.clone(), context.clone(), brings(0, 10), brings(1, 666)];
+    deliver(&stage, Status::GROUP_CONSTRUCT_COMPLETE, 0, infos);
+    let infos = vec![of_team(), all, context];
+    assert_eq!(answer.recv().unwrap(), Ok(Answer { status: Status::SUCCESS, infos }));
+    assert_eq!(brought(&stage, 0, Some(7)), Ok(Value::Uint32(10)));
+    assert_eq!(brought(&stage, 1, None), Ok(Value::Uint32(11)));
 }

@@ -133,28 +133,18 @@ impl Inner {
         if event.infos.iter().any(|info| info.key.is(SEEN_BY_SERVER)) {
             event.infos = event.infos.iter().filter(|info| !info.key.is(SEEN_BY_SERVER)).cloned().collect();
         }
-        let handlers = self.registry.matching(&event, &self.me);
-        // Where the library alone wants to hear of it, the server takes it for told.
-        if !handlers.is_empty() && handlers.iter().all(|handler| handler.is_observer()) {
-            self.keep(&event);
-        }
-        Chain::new(event, handlers, self.runner()).proceed();
+        self.notify_here(event);
     }
 
-    /// An event for this process alone; kept where the program does not hear it yet.
+    /// Runs the handlers for an event. It is kept where the program does not hear it yet: the server, which does not know
+    /// from whom and about whom each handler wants to hear, takes it for told.
     pub(crate) fn notify_here(self: &Arc<Inner>, event: Event) {
         let handlers = self.registry.matching(&event, &self.me);
-        if handlers.iter().all(|handler| handler.is_observer()) {
-            self.keep(&event);
-        }
-        Chain::new(event, handlers, self.runner()).proceed();
-    }
-
-    /// Keeps an event for handlers yet to come.
-    fn keep(&self, event: &Event) {
-        if !Info::is_set(&event.infos, keys::EVENT_DO_NOT_CACHE) {
+        let is_heard = handlers.iter().any(|handler| !handler.is_observer());
+        if !is_heard && !Info::is_set(&event.infos, keys::EVENT_DO_NOT_CACHE) {
             self.registry.keep(event.clone());
         }
+        Chain::new(event, handlers, self.runner()).proceed();
     }
 
     /// Lets a new handler hear what was kept for it. The library itself wants no old news.

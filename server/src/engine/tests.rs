@@ -2197,9 +2197,17 @@ fn who_has_pushed_input_hears_when_no_more_is_wanted() {
         );
         assert_eq!(bench.status(rank, 130), Some(Status::ERR_IOF_XOFF));
     }
-    assert_eq!(bench.engine.control_input(None, 2, true, Vec::new()), Status::ERR_NOT_SUPPORTED);
-    for (source, told) in [(None, vec![0, 1]), (Some(proc(1)), vec![1])] {
-        assert_eq!(bench.engine.control_input(source, 1, false, Vec::new()), Status::SUCCESS);
+    let data = Some(b"own".to_vec());
+    bench.enter_as(PeerId::OWN, 130, &Request::IoPush { targets: everybody(), infos: Vec::new(), data });
+    bench.answer_last(Answer::Op(Status::SUCCESS));
+    let control = |source, channel| FlowControl { source, channel, is_off: false, infos: Vec::new() };
+    let anybody = Proc::new(Nspace::new("").unwrap(), Rank::WILDCARD);
+    let refused = bench.engine.control_input(&control(anybody.clone(), 2), |_| panic!("of output"));
+    assert_eq!(refused, Status::ERR_NOT_SUPPORTED);
+    for (source, told, is_own) in [(anybody, vec![0, 1], true), (proc(1), vec![1], false)] {
+        let mut own = false;
+        assert_eq!(bench.engine.control_input(&control(source, 1), |_| own = true), Status::SUCCESS);
+        assert_eq!(own, is_own, "at once");
         bench.drain();
         for rank in 0..3 {
             let control = bench.reply(rank, TAG_FLOW_CONTROL);
