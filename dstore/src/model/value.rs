@@ -173,8 +173,8 @@ impl Value {
     /// A string value. A string with a NUL inside is cut there, as C would read it.
     pub fn string(text: impl AsRef<[u8]>) -> Value {
         let bytes = text.as_ref();
-        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-        Value::String(CString::new(&bytes[..end]).ok())
+        let text = CString::new(bytes).or_else(|error| CString::new(&bytes[..error.nul_position()]));
+        Value::String(text.ok())
     }
 
     /// The bytes of a BYTE_OBJECT, REGEX, COMPRESSED_STRING, COMPRESSED_BYTE_OBJECT or DATA_BUFFER.
@@ -193,6 +193,12 @@ impl Value {
     pub fn infos(infos: impl IntoIterator<Item = Info>) -> Value {
         let items = infos.into_iter().map(|info| Value::Info(Box::new(info))).collect();
         Value::DataArray(Box::new(DataArray { ty: DataType::INFO, items }))
+    }
+
+    /// An array of processes.
+    pub fn procs(procs: impl IntoIterator<Item = Proc>) -> Value {
+        let items = procs.into_iter().map(Value::Proc).collect();
+        Value::DataArray(Box::new(DataArray { ty: DataType::PROC, items }))
     }
 
     /// A copy, where there is room for one.
@@ -340,6 +346,18 @@ impl Value {
         };
         items.iter().filter_map(|item| match item {
             Value::Info(info) => Some(&**info),
+            _ => None,
+        })
+    }
+
+    /// The process, or those of an array of them; nothing for any other value.
+    pub fn iter_procs(&self) -> impl Iterator<Item = &Proc> {
+        let items = match self {
+            Value::DataArray(array) => array.items.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        items.iter().filter_map(|item| match item {
+            Value::Proc(proc) => Some(proc),
             _ => None,
         })
     }
