@@ -12,10 +12,10 @@ struct Costs(BTreeMap<&'static str, f64>);
 
 /// Names, values and what they are.
 const COSTS: &[(&str, f64, &str)] = &[
-    ("register_infos", 1170.0, "ns a rank: registration with eight infos of each rank"),
-    ("register_maps", 220.0, "ns a rank: registration with the maps alone"),
-    ("server_infos", 58.0, "bytes a rank that the server keeps of a registration with infos"),
-    ("server_maps", 59.0, "bytes a rank that it keeps of one with maps"),
+    ("register_infos", 700.0, "ns a rank: registration with eight infos of each rank"),
+    ("register_maps", 150.0, "ns a rank: registration with the maps alone"),
+    ("server_infos", 55.0, "bytes a rank that the server keeps of a registration with infos"),
+    ("server_maps", 55.0, "bytes a rank that it keeps of one with maps"),
     (
         "segment_texts",
         0.0,

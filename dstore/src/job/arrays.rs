@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString};
 
 use super::check::{self, Form};
 use super::procs::{Column, ProcTable};
-use crate::model::{Info, Key, Result, Value, ValueRef, keys};
+use crate::model::{DataType, Info, Key, Result, Value, ValueRef, keys};
 use crate::{qualified, room};
 
 /// The infos of one array, which lie with their owner.
@@ -18,7 +18,7 @@ pub trait LentInfos {
     }
 
     /// Whether this is the key of an info.
-    fn has_key(&self, index: usize, key: &CStr) -> bool;
+    fn has_key(&self, index: usize, key: &KeyText) -> bool;
 
     /// The key of an info.
     ///
@@ -29,6 +29,12 @@ pub trait LentInfos {
     /// The value of an info, if it is a number, a text or bytes.
     fn plain(&self, index: usize) -> Option<ValueRef<'_>>;
 
+    /// The number of an info whose value is of this type, which has this [`DataType::scalar_width`]; not of BOOL.
+    fn number(&self, index: usize, ty: DataType, width: usize) -> Option<u64>;
+
+    /// The text of an info whose value is one, or NULL.
+    fn text(&self, index: usize) -> Option<Option<&CStr>>;
+
     /// A copy of the value of an info.
     ///
     /// # Errors
@@ -36,22 +42,82 @@ pub trait LentInfos {
     fn value(&self, index: usize) -> Result<Value>;
 }
 
+/// A key that others are compared with, as C has it.
+pub struct KeyText {
+    text: CString,
+    ends: Option<(u64, u64)>,
+}
+
+impl KeyText {
+    /// The key with these bytes, none of which is a NUL.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn new(key: &[u8]) -> Result<KeyText> {
+        let text = room::c_string(key)?;
+        let bytes = text.as_bytes_with_nul();
+        let ends = bytes.first_chunk().zip(bytes.last_chunk()).filter(|_| bytes.len() <= 16);
+        let ends = ends.map(|(first, last)| (u64::from_ne_bytes(*first), u64::from_ne_bytes(*last)));
+        Ok(KeyText { text, ends })
+    }
+
+    /// The key.
+    pub fn text(&self) -> &CStr {
+        &self.text
+    }
+
+    /// The first and the last eight of its bytes with the NUL, and where the last ones begin, where there are 8 to 16: most keys
+    /// are compared as two words.
+    #[inline]
+    pub fn ends(&self) -> Option<(u64, u64, usize)> {
+        self.ends.map(|(first, last)| (first, last, self.text.count_bytes() - 7))
+    }
+}
+
 /// Keys of all arrays together: one that is not expected is looked for among them one by one.
 const KEYS_MAX: usize = 256;
+
+/// Numbers of so many ranks are put into the columns at once.
+const BATCH: usize = 64;
 
 /// Reads arrays about processes (`PMIX_PROC_INFO_ARRAY`, `PMIX_PROC_DATA`) into columns.
 #[derive(Default)]
 pub struct ProcArrays {
     keys: Vec<KnownKey>,
-    /// The key of each info of the array before, by its index: arrays are alike.
-    expected: Vec<usize>,
+    /// What each info of the array before was, by its index: arrays are alike.
+    expected: Vec<Expected>,
+    /// The next rank's array may be like the one before.
+    next: Option<Next>,
     rows: u32,
+}
+
+/// What the next rank's array is like if it is like the one before, of which each value would be right with another number or
+/// another text.
+#[derive(Clone, Copy)]
+struct Next {
+    /// How many infos it has.
+    len: usize,
+    /// Where its rank is.
+    rank_at: usize,
+    /// Ranks whose numbers are not in the columns yet.
+    waiting: usize,
+}
+
+/// An info as the array before had it.
+struct Expected {
+    /// The number of its key.
+    known: usize,
+    /// The type of its value, and its width where that is a number.
+    ty: DataType,
+    width: usize,
+    /// Of the ranks that are waiting, and of the one that is being read.
+    numbers: [u64; BATCH],
 }
 
 /// A key that was met, with its values.
 struct KnownKey {
     key: Key,
-    text: CString,
+    text: KeyText,
     form: Form,
     /// It says where a process runs, so that it has one value.
     is_place: bool,
@@ -74,8 +140,71 @@ impl ProcArrays {
     ///
     /// # Errors
     /// `NOMEM`; what reading a key or a value says. Some of its values may have been taken.
+    #[inline]
     pub fn take(&mut self, infos: &impl LentInfos) -> Result<bool> {
-        let mut rank = None;
+        Ok(self.take_next(infos)? || self.take_any(infos)?)
+    }
+
+    /// The same of the next rank's array if it is like the one before, as all of a large job are.
+    #[inline]
+    fn take_next(&mut self, infos: &impl LentInfos) -> Result<bool> {
+        let Some(Next { len, rank_at, waiting }) = self.next.filter(|next| next.len == infos.len()) else {
+            return Ok(false);
+        };
+        let Some(expected) = self.expected.get_mut(..len) else { return Ok(false) };
+        let mut has_texts = false;
+        for (index, expected) in expected.iter_mut().enumerate() {
+            if !infos.has_key(index, &self.keys[expected.known].text) {
+                return Ok(false);
+            }
+            if expected.ty == DataType::STRING {
+                has_texts = true;
+                continue;
+            }
+            match infos.number(index, expected.ty, expected.width) {
+                Some(number) => expected.numbers[waiting] = number,
+                None => return Ok(false),
+            }
+        }
+        let rank = self.rows;
+        if expected[rank_at].numbers[waiting] != u64::from(rank) || rank > ProcTable::RANK_MAX {
+            return Ok(false);
+        }
+        if has_texts {
+            let texts = || (0..).zip(&*expected).filter(|(_, expected)| expected.ty == DataType::STRING);
+            if texts().any(|(index, _)| infos.text(index).is_none()) {
+                return Ok(false);
+            }
+            for (index, expected) in expected.iter_mut().enumerate() {
+                if expected.ty == DataType::STRING {
+                    let text = infos.text(index).flatten();
+                    expected.numbers[waiting] = self.keys[expected.known].column.number_of_text(text)?;
+                }
+            }
+        }
+        self.rows += 1;
+        self.next = Some(Next { len, rank_at, waiting: waiting + 1 });
+        if waiting + 1 == BATCH {
+            self.put_waiting()?;
+        }
+        Ok(true)
+    }
+
+    /// Puts the numbers that wait into the columns.
+    fn put_waiting(&mut self) -> Result<()> {
+        if let Some(Next { len, waiting, .. }) = &mut self.next {
+            let count = std::mem::take(waiting);
+            for expected in &self.expected[..*len] {
+                self.keys[expected.known].column.push_rows(&expected.numbers[..count])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_any(&mut self, infos: &impl LentInfos) -> Result<bool> {
+        self.put_waiting()?;
+        self.next = None;
+        let (mut rank, mut rank_at, mut are_sure) = (None, None, true);
         for index in 0..infos.len() {
             let Some(known) = self.know(infos, index)? else { return Ok(false) };
             let known = &self.keys[known];
@@ -85,27 +214,36 @@ impl ProcArrays {
             }
             if rank.is_none() && known.key.is(keys::RANK) {
                 rank = plain.and_then(|value| value.as_u32());
+                rank_at = Some(index);
             }
+            let ty = plain.map_or(DataType::UNDEF, |value| value.data_type());
+            are_sure &= known.form.fits_all_of(ty);
+            let expected = &mut self.expected[index];
+            (expected.ty, expected.width) = (ty, ty.scalar_width().unwrap_or(0));
         }
         let Some(rank) = rank.filter(|rank| *rank <= ProcTable::RANK_MAX) else { return Ok(false) };
         if rank < self.rows && self.contradicts(rank, infos) {
             return Ok(false);
         }
-        for (index, known) in (0..infos.len()).zip(&self.expected) {
-            let column = &mut self.keys[*known].column;
+        for (index, expected) in (0..infos.len()).zip(&self.expected) {
+            let column = &mut self.keys[expected.known].column;
             match infos.plain(index) {
                 Some(plain) => column.set_ref(rank, plain)?,
                 None => column.set(rank, infos.value(index)?)?,
             }
         }
         self.rows = self.rows.max(rank + 1);
+        let (len, rows) = (infos.len(), self.rows);
+        let is_next = |expected: &Expected| self.keys[expected.known].column.is_next(rows, expected.ty);
+        let is_like = are_sure && self.expected[..len].iter().all(is_next);
+        self.next = rank_at.filter(|_| is_like).map(|rank_at| Next { len, rank_at, waiting: 0 });
         Ok(true)
     }
 
     /// Whether a rank's place is said to be another one than before, or in the array twice.
     fn contradicts(&self, rank: u32, infos: &impl LentInfos) -> bool {
-        (0..infos.len()).zip(&self.expected).any(|(index, known)| {
-            let known = &self.keys[*known];
+        (0..infos.len()).zip(&self.expected).any(|(index, expected)| {
+            let known = &self.keys[expected.known];
             let said = known.column.get(rank).filter(|_| known.is_place);
             said.is_some_and(|said| infos.plain(index) != Some(said))
         })
@@ -114,7 +252,7 @@ impl ProcArrays {
     /// The number of an info's key, which is expected at its index from now on; `None` for one whose value is no plain value of a process.
     #[inline]
     fn know(&mut self, infos: &impl LentInfos, index: usize) -> Result<Option<usize>> {
-        if let Some(known) = self.expected.get(index)
+        if let Some(Expected { known, .. }) = self.expected.get(index)
             && infos.has_key(index, &self.keys[*known].text)
         {
             return Ok(Some(*known));
@@ -128,24 +266,29 @@ impl ProcArrays {
             Some(known) => known,
             None if check::is_array(&key) || qualified::is_key(&key) || self.keys.len() >= KEYS_MAX => return Ok(None),
             None => {
-                let (text, form) = (room::c_string(key.as_bytes())?, Form::of(&key));
+                let (text, form) = (KeyText::new(key.as_bytes())?, Form::of(&key));
                 let is_place = check::is_place(&key);
                 room::push(&mut self.keys, KnownKey { key, text, form, is_place, column: Column::default() })?;
                 self.keys.len() - 1
             }
         };
         // A key that is there twice would have to be compared with itself.
-        if self.expected[..index].contains(&known) {
+        if self.expected[..index].iter().any(|expected| expected.known == known) {
             return Ok(None);
         }
         self.expected.truncate(index);
-        room::push(&mut self.expected, known)?;
+        let (ty, numbers) = (DataType::UNDEF, [0; BATCH]);
+        room::push(&mut self.expected, Expected { known, ty, width: 0, numbers })?;
         Ok(Some(known))
     }
 
     /// All that was read.
-    pub fn into_table(self) -> ProcTable {
-        ProcTable::of_columns(self.keys.into_iter().map(|known| (known.key, known.column)))
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn into_table(mut self) -> Result<ProcTable> {
+        self.put_waiting()?;
+        Ok(ProcTable::of_columns(self.keys.into_iter().map(|known| (known.key, known.column))))
     }
 }
 
@@ -162,8 +305,8 @@ mod tests {
             self.0.len()
         }
 
-        fn has_key(&self, index: usize, key: &CStr) -> bool {
-            self.0[index].key.as_bytes() == key.to_bytes()
+        fn has_key(&self, index: usize, key: &KeyText) -> bool {
+            self.0[index].key.as_bytes() == key.text().to_bytes()
         }
 
         fn key(&self, index: usize) -> Result<Key> {
@@ -172,6 +315,18 @@ mod tests {
 
         fn plain(&self, index: usize) -> Option<ValueRef<'_>> {
             Some(ValueRef::from(&self.0[index].value)).filter(|value| value.owned().is_none())
+        }
+
+        fn number(&self, index: usize, ty: DataType, _: usize) -> Option<u64> {
+            let value = &self.0[index].value;
+            value.scalar_bits().filter(|_| value.data_type() == ty)
+        }
+
+        fn text(&self, index: usize) -> Option<Option<&CStr>> {
+            match &self.0[index].value {
+                Value::String(text) => Some(text.as_deref()),
+                _ => None,
+            }
         }
 
         fn value(&self, index: usize) -> Result<Value> {
@@ -195,8 +350,10 @@ mod tests {
         }
         let new = || JobData::new(Nspace::new("job").unwrap());
         let (mut lent, mut whole) = (new(), new());
-        let answers =
-            (lent.register(Given { infos: &others, procs: arrays.into_table() }, b"n1"), whole.register(infos, b"n1"));
+        let answers = (
+            lent.register(Given { infos: &others, procs: arrays.into_table().unwrap() }, b"n1"),
+            whole.register(infos, b"n1"),
+        );
         assert_eq!(answers.0, answers.1, "{infos:?}");
         if answers.0.is_ok() {
             assert_eq!(lent, whole, "{infos:?}");
@@ -227,6 +384,30 @@ mod tests {
             proc([("site.colour", Value::Byte(3)), rank(3), ("site.none", Value::String(None))]),
         ];
         assert_eq!(taken(&others), 3);
+    }
+
+    #[test]
+    fn arrays_that_are_like_the_one_before_are_read_as_others() {
+        let place = |n: u32| (keys::HOSTNAME, Value::string(format!("n{}", n / 8)));
+        let text = |n: u32| ("site.text", Value::String((!n.is_multiple_of(5)).then(|| c"text".into())));
+        let of = |n: u32| vec![rank(n), place(n), (keys::NODEID, Value::Uint32(n / 8)), text(n)];
+        let odd: [&dyn Fn(u32) -> Vec<(&'static str, Value)>; 9] = [
+            &|n| vec![rank(n), place(n), (keys::NODEID, Value::Uint16(1)), text(n)],
+            &|n| vec![rank(n), place(n), (keys::NODEID, Value::Uint32(70_000)), text(n)],
+            &|n| vec![rank(n), place(n), text(n), (keys::NODEID, Value::Uint32(1))],
+            &|n| vec![rank(n), place(n), (keys::NODEID, Value::Uint32(1)), ("site.text", Value::Byte(1))],
+            &|n| vec![rank(n), place(n), (keys::NODEID, Value::Uint32(1)), ("site.other", Value::Byte(1))],
+            &|n| vec![rank(n), place(n)],
+            &|n| [of(n), vec![("site.more", Value::Bool(true))]].concat(),
+            &|n| of(n + 100),
+            &|n| of(n - 1),
+        ];
+        for (number, odd) in odd.iter().enumerate() {
+            for at in [1, 2, 3, BATCH as u32, BATCH as u32 + 1, BATCH as u32 + 2, 2 * BATCH as u32 + 1] {
+                let infos: Vec<Info> = (0..200).map(|n| proc(if n == at { odd(n) } else { of(n) })).collect();
+                assert_eq!(taken(&infos), 200, "{number} at {at}");
+            }
+        }
     }
 
     fn n_of(n: u32) -> Value {

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use super::register::{Refused, Result};
 use super::{JobData, Maps, Values, peers_of};
 use crate::maps::parse_regex2;
-use crate::model::{Info, Key, Value, ValueRef, keys};
+use crate::model::{DataType, Info, Key, Value, ValueRef, keys};
 
 /// Keys of a process that say where it runs.
 pub(super) const PLACES: [&str; 4] = [keys::HOSTNAME, keys::NODEID, keys::LOCAL_RANK, keys::NODE_RANK];
@@ -90,6 +90,18 @@ impl Form {
             Form::Any => true,
         }
     }
+
+    /// Whether all numbers, or all texts, of a type have it.
+    pub fn fits_all_of(self, ty: DataType) -> bool {
+        let is_text = ty == DataType::STRING;
+        match self {
+            Form::Number => matches!(ty, DataType::UINT8 | DataType::UINT16 | DataType::UINT32 | DataType::PROC_RANK),
+            Form::Text => is_text,
+            Form::Array | Form::Peers => false,
+            // A truth value may be any number but 0 where C has it.
+            Form::Any => is_text || ty.scalar_width().is_some() && ty != DataType::BOOL,
+        }
+    }
 }
 
 /// The type of a value.
@@ -138,7 +150,9 @@ pub(super) fn maps(maps: &Maps) -> Result<()> {
         let why = format!("ranks on {} nodes, but {} has {}", procs.len(), keys::NODE_MAP, names.len());
         return Err(Refused::new(keys::PROC_MAP, why));
     }
-    if procs.iter().flatten().is_sorted_by(|a, b| a < b) {
+    let is_ascending = |ranks: &Vec<u32>| ranks.is_sorted_by(|a, b| a < b);
+    let placed = procs.iter().filter(|ranks| !ranks.is_empty());
+    if procs.iter().all(is_ascending) && placed.is_sorted_by(|a, b| a.last() < b.first()) {
         return Ok(());
     }
     let mut ranks: Vec<u32> = procs.iter().flatten().copied().collect();

@@ -4,9 +4,10 @@
 //! derived is marked, so that it can be derived anew when the host registers more.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 
 use super::register::{Refused, Result};
-use super::{Column, JobData, Node, Values, peers_of};
+use super::{Column, Formula, JobData, Node, Values, peers_of};
 use crate::model::{DataType, Key, Rank, Value, ValueRef, keys};
 use crate::{maps, room};
 
@@ -25,7 +26,19 @@ const OF_APPS: [&str; 7] = [
 const NOWHERE: u32 = u32::MAX;
 
 /// Who runs where.
-struct Placed {
+enum Placed {
+    Blocks(Blocks),
+    Listed(Listed),
+}
+
+/// Ranks one after the other: so many on each node, the rest on the last one that has any.
+struct Blocks {
+    per_node: u32,
+    ranks: u32,
+}
+
+/// Ranks anywhere.
+struct Listed {
     /// The row of each rank's node.
     row_of: Vec<u32>,
     /// The ranks that run somewhere, node after node.
@@ -35,7 +48,59 @@ struct Placed {
 }
 
 impl Placed {
-    fn new(row_of: Vec<u32>, nodes: usize) -> Result<Placed> {
+    /// How many ranks run somewhere.
+    fn count(&self) -> usize {
+        match self {
+            Placed::Blocks(blocks) => blocks.ranks as usize,
+            Placed::Listed(listed) => listed.ranks.len(),
+        }
+    }
+
+    /// The ranks on a node.
+    fn on(&self, row: usize) -> impl ExactSizeIterator<Item = u32> + Clone {
+        match self {
+            Placed::Blocks(blocks) => Ranks::Range(blocks.on(row)),
+            Placed::Listed(listed) => Ranks::List(listed.on(row).iter()),
+        }
+    }
+}
+
+impl Blocks {
+    fn on(&self, row: usize) -> Range<u32> {
+        let first = u32::try_from(row).map_or(self.ranks, |row| row.saturating_mul(self.per_node)).min(self.ranks);
+        first..first.saturating_add(self.per_node).min(self.ranks)
+    }
+}
+
+/// The ranks of a node.
+#[derive(Clone)]
+enum Ranks<'a> {
+    Range(Range<u32>),
+    List(std::slice::Iter<'a, u32>),
+}
+
+impl Iterator for Ranks<'_> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        match self {
+            Ranks::Range(range) => range.next(),
+            Ranks::List(list) => list.next().copied(),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match self {
+            Ranks::Range(range) => range.size_hint(),
+            Ranks::List(list) => list.size_hint(),
+        }
+    }
+}
+
+impl ExactSizeIterator for Ranks<'_> {}
+
+impl Listed {
+    fn new(row_of: Vec<u32>, nodes: usize) -> Result<Listed> {
         let somewhere = || (0..).zip(&row_of).filter(|(_, row)| **row != NOWHERE);
         let mut starts = room::filled(0, nodes + 1)?;
         somewhere().for_each(|(_, row)| starts[*row as usize + 1] += 1);
@@ -49,10 +114,9 @@ impl Placed {
             ranks[*at] = rank;
             *at += 1;
         }
-        Ok(Placed { row_of, ranks, starts })
+        Ok(Listed { row_of, ranks, starts })
     }
 
-    /// The ranks on a node.
     fn on(&self, row: usize) -> &[u32] {
         &self.ranks[self.starts[row]..self.starts[row + 1]]
     }
@@ -119,28 +183,71 @@ impl JobData {
     pub(super) fn derive(&mut self) -> Result<()> {
         // The node of each rank, and the ranks of each node, as numbers and as text.
         room::expect(self.procs.rows() as usize * 64)?;
-        let row_of = self.place()?;
-        let mut placed = Placed::new(row_of, self.nodes.len())?;
-        self.keep_order(&mut placed);
+        let placed = match self.blocks() {
+            Some(blocks) => Placed::Blocks(blocks),
+            None => {
+                let row_of = self.place()?;
+                let mut listed = Listed::new(row_of, self.nodes.len())?;
+                self.keep_order(&mut listed);
+                Placed::Listed(listed)
+            }
+        };
         self.number_nodes(&placed);
         let is_mapped = self.maps.procs.is_some();
         for (row, node) in self.nodes.iter_mut().enumerate() {
             let ranks = placed.on(row);
-            if !is_mapped && ranks.is_empty() {
+            if !is_mapped && ranks.len() == 0 {
                 continue;
             }
             node.derive(keys::LOCAL_SIZE, || Value::Uint32(ranks.len() as u32));
             // Open MPI 4.1 takes a list of no ranks for one of some, and crashes: a size of 0 has to do.
-            if !ranks.is_empty() {
-                node.derive(keys::LOCAL_PEERS, || Value::string(maps::write_ranks(ranks)));
+            if ranks.len() != 0 {
+                node.derive(keys::LOCAL_PEERS, || Value::string(maps::write_ranks(ranks.clone())));
             }
-            if let Some(first) = ranks.iter().min() {
-                node.derive(keys::LOCALLDR, || Value::Rank(Rank(*first)));
+            if let Some(first) = ranks.min() {
+                node.derive(keys::LOCALLDR, || Value::Rank(Rank(first)));
             }
         }
         self.derive_places(&placed)?;
-        self.derive_job(placed.ranks.len());
+        self.derive_job(placed.count());
         self.derive_apps()
+    }
+
+    /// The blocks in which the process map places all ranks, where nothing else says otherwise. Of a large job that spares all that is
+    /// done rank by rank.
+    fn blocks(&self) -> Option<Blocks> {
+        let mapped = self.maps.procs.as_deref().unwrap_or_default();
+        // More ranks of a node than local ranks can be counted have no formula.
+        let per_node = mapped.first().map(Vec::len).filter(|count| (1..=1 << 16).contains(count))? as u32;
+        let blocks = Blocks { per_node, ranks: mapped.iter().map(|ranks| ranks.len() as u32).sum() };
+        let is_block = |(row, ranks): (usize, &Vec<u32>)| !ranks.is_empty() && ranks.iter().copied().eq(blocks.on(row));
+        let is_listed = |(row, node): (usize, &Node)| {
+            let list = node.values.get(keys::LOCAL_PEERS.as_bytes());
+            // By another name a rank could mean another node.
+            !node.hostname.is_empty()
+                && node.aliases.is_empty()
+                && list.is_none_or(|list| list.as_text() == Some(&maps::write_ranks(blocks.on(row))))
+        };
+        let are_blocks = mapped.iter().enumerate().all(is_block)
+            && self.nodes.iter().enumerate().all(is_listed)
+            && self.procs.rows() <= blocks.ranks
+            && self.procs.column(keys::HOSTNAME).is_none_or(|names| self.are_in_blocks(names, &blocks));
+        are_blocks.then_some(blocks)
+    }
+
+    /// Whether each rank that has a node's name has that of the node of its block.
+    fn are_in_blocks(&self, names: &Column, blocks: &Blocks) -> bool {
+        let is_of = |rank: u32, name: ValueRef<'_>| {
+            let node = self.nodes.get((rank / blocks.per_node) as usize);
+            node.is_some_and(|node| name.as_text() == Some(&node.hostname))
+        };
+        match names.whole().filter(|names| names.block() == blocks.per_node) {
+            // The first rank of a block speaks for all.
+            Some(names) => {
+                (0..names.rows()).step_by(blocks.per_node as usize).all(|rank| is_of(rank, names.value(rank)))
+            }
+            None => names.iter().all(|(rank, name)| is_of(rank.0, name)),
+        }
     }
 
     /// On which node each rank runs: as it says itself, else as the process map says, else as its node says.
@@ -228,12 +335,12 @@ impl JobData {
     }
 
     /// The ranks of a node in the order in which a list or a map names them: the local ranks go by it.
-    fn keep_order(&self, placed: &mut Placed) {
+    fn keep_order(&self, listed: &mut Listed) {
         for row in 0..self.nodes.len() {
-            let listed = self.nodes[row].values.get(keys::LOCAL_PEERS.as_bytes()).and_then(peers_of);
+            let said = self.nodes[row].values.get(keys::LOCAL_PEERS.as_bytes()).and_then(peers_of);
             let mapped = || self.maps.procs.as_ref().and_then(|procs| procs.get(row));
-            let Some(order) = listed.as_ref().or_else(mapped).filter(|order| !order.is_sorted()) else { continue };
-            let ranks = placed.on_mut(row);
+            let Some(order) = said.as_ref().or_else(mapped).filter(|order| !order.is_sorted()) else { continue };
+            let ranks = listed.on_mut(row);
             let mut left: HashSet<u32> = ranks.iter().copied().collect();
             // A rank that is named twice counts where it is named first.
             let mut ordered: Vec<u32> = order.iter().copied().filter(|rank| left.remove(rank)).collect();
@@ -248,8 +355,8 @@ impl JobData {
         let mut next = 0;
         for row in 0..self.nodes.len() {
             if self.nodes[row].nodeid.is_none() {
-                let first = placed.on(row).first();
-                let said = first.and_then(|rank| self.procs.get(Rank(*rank), keys::NODEID.as_bytes())?.as_u32());
+                let first = placed.on(row).next();
+                let said = first.and_then(|rank| self.procs.get(Rank(rank), keys::NODEID.as_bytes())?.as_u32());
                 let nodeid = said.filter(|id| !taken.contains(id)).unwrap_or_else(|| {
                     let own = row as u32;
                     if !taken.contains(&own) {
@@ -269,6 +376,30 @@ impl JobData {
 
     /// What follows for each rank from where it runs.
     fn derive_places(&mut self, placed: &Placed) -> Result<()> {
+        match placed {
+            Placed::Blocks(blocks) => self.derive_blocks(blocks),
+            Placed::Listed(listed) => self.derive_listed(listed),
+        }
+    }
+
+    fn derive_blocks(&mut self, blocks: &Blocks) -> Result<()> {
+        let (rows, per_node) = (blocks.ranks, blocks.per_node);
+        let nodes = &self.nodes[..rows.div_ceil(per_node) as usize];
+        if !self.procs.is_whole(keys::HOSTNAME, rows) {
+            let names = room::collect(nodes.iter().map(|node| Value::string(&node.hostname)))?;
+            self.procs.derive_blocks(keys::HOSTNAME, rows, per_node, names.iter().map(ValueRef::from))?;
+        }
+        // All nodes have a number by now.
+        let ids = nodes.iter().filter_map(|node| Some(number(DataType::UINT32, node.nodeid?)));
+        self.procs.derive_blocks(keys::NODEID, rows, per_node, ids)?;
+        let local = Formula { modulus: per_node, ..Formula::counting(0) };
+        for key in [keys::LOCAL_RANK, keys::NODE_RANK] {
+            self.procs.derive_numbers(key, rows, DataType::UINT16, local)?;
+        }
+        Ok(())
+    }
+
+    fn derive_listed(&mut self, placed: &Listed) -> Result<()> {
         let rows = placed.row_of.len() as u32;
         let nodes = || (0..).map(Rank).zip(&placed.row_of).filter(|(_, row)| **row != NOWHERE);
         let names = room::collect(self.nodes.iter().map(|node| Value::string(&node.hostname)))?;
@@ -308,37 +439,44 @@ impl JobData {
         }
     }
 
-    /// What follows from which application each rank is of.
-    fn derive_apps(&mut self) -> Result<()> {
-        let offset = self.job.get(keys::NPROC_OFFSET.as_bytes()).and_then(Value::as_u32).unwrap_or(0);
-        let only = match self.apps.len() {
-            0 => Some(0),
-            1 => self.apps.keys().next().copied(),
-            _ => None,
-        };
-        let (rows, ranks) = (self.procs.rows(), self.procs.ranks());
-        let rank_of = |rank: Rank| number(DataType::PROC_RANK, rank.0);
-        self.procs.derive(keys::RANK, rows, ranks.clone().map(|rank| (rank, rank_of(rank))))?;
-        let global = |rank: Rank| rank_of(Rank(rank.0.saturating_add(offset)));
-        self.procs.derive(keys::GLOBAL_RANK, rows, ranks.clone().map(|rank| (rank, global(rank))))?;
-        if let Some(appnum) = only {
-            let of_only = ranks.clone().map(|rank| (rank, number(DataType::UINT32, appnum)));
-            self.procs.derive(keys::APPNUM, rows, of_only)?;
-        }
-        // How many ranks each application has, and the first of them.
-        let mut apps: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
+    /// The rank of each process within its application. Gives how many ranks each application has, and the first of them.
+    fn derive_app_ranks(&mut self) -> Result<BTreeMap<u32, (u32, u32)>> {
+        let rows = self.procs.rows();
         let appnums = self.procs.column(keys::APPNUM);
+        if let Some(all) = appnums.and_then(Column::whole).filter(|all| all.block() == all.rows()) {
+            let (count, appnum) = (all.rows(), all.value(0).as_u32());
+            self.procs.derive_numbers(keys::APP_RANK, count, DataType::PROC_RANK, Formula::counting(0))?;
+            return Ok(appnum.map(|appnum| (appnum, (count, 0))).into_iter().collect());
+        }
+        let mut apps: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
         let is_said = self.procs.is_whole(keys::APP_RANK, rows);
         let mut app_ranks = room::vec(appnums.filter(|_| !is_said).map_or(0, |appnums| appnums.rows() as usize))?;
         for (rank, appnum) in appnums.into_iter().flat_map(Column::iter) {
             let Some(appnum) = appnum.as_u32() else { continue };
             let (count, _) = apps.entry(appnum).or_insert((0, rank.0));
             if !is_said {
-                app_ranks.push((rank, rank_of(Rank(*count))));
+                app_ranks.push((rank, number(DataType::PROC_RANK, *count)));
             }
             *count += 1;
         }
         self.procs.derive(keys::APP_RANK, rows, app_ranks.into_iter())?;
+        Ok(apps)
+    }
+
+    /// What follows from which application each rank is of.
+    fn derive_apps(&mut self) -> Result<()> {
+        let offset = self.job.get(keys::NPROC_OFFSET.as_bytes()).and_then(Value::as_u64).unwrap_or(0);
+        let only = match self.apps.len() {
+            0 => Some(0),
+            1 => self.apps.keys().next().copied(),
+            _ => None,
+        };
+        self.procs.derive_of_all(keys::RANK, DataType::PROC_RANK, Formula::counting(0))?;
+        self.procs.derive_of_all(keys::GLOBAL_RANK, DataType::PROC_RANK, Formula::counting(offset))?;
+        if let Some(appnum) = only {
+            self.procs.derive_of_all(keys::APPNUM, DataType::UINT32, Formula::constant(appnum.into()))?;
+        }
+        let apps = self.derive_app_ranks()?;
         for (appnum, (size, leader)) in apps {
             let (values, derived) =
                 (self.apps.entry(appnum).or_default(), self.derived.apps.entry(appnum).or_default());

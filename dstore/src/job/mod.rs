@@ -18,10 +18,11 @@ use crate::maps;
 use crate::model::{Key, KeyRef, Nspace, Rank, Value, ValueRef};
 use crate::rules::{JobLookup, Realm, RealmMask};
 
-pub use arrays::{LentInfos, ProcArrays};
-pub use procs::{Column, ProcTable};
+pub use arrays::{KeyText, LentInfos, ProcArrays};
+pub(crate) use procs::Formula;
 #[cfg(feature = "builder")]
-pub(crate) use procs::{Formula, Whole};
+pub(crate) use procs::Whole;
+pub use procs::{Column, ProcTable};
 pub use register::{Given, Refused};
 pub use sessions::Taken;
 

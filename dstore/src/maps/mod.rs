@@ -114,13 +114,15 @@ pub fn parse_ppn(map: &[u8]) -> Result<Vec<Vec<u32>>> {
 /// As [`parse_ppn`].
 pub(crate) fn parse_ranks(list: &[u8]) -> Result<Vec<u32>> {
     let text: Vec<u8> = list.iter().copied().filter(|byte| *byte != b' ').collect();
-    ranks::parse_node(&text, &mut 0)
+    let mut rest = text.as_slice();
+    let ranks = ranks::parse_node(&mut rest, 0, &mut 0)?;
+    if rest.is_empty() { Ok(ranks) } else { Err(Status::ERR_BAD_PARAM) }
 }
 
 /// A list of ranks, each for itself, comma between them.
-pub(crate) fn write_ranks(ranks: &[u32]) -> Vec<u8> {
-    let mut text = Vec::with_capacity(8 * ranks.len());
-    ranks::write_node(&mut text, ranks.iter().copied());
+pub(crate) fn write_ranks(ranks: impl Iterator<Item = u32>) -> Vec<u8> {
+    let mut text = Vec::with_capacity(8 * ranks.size_hint().0);
+    ranks::write_node(&mut text, ranks);
     text
 }
 
@@ -156,6 +158,12 @@ impl RankList<'_> {
         }
         text.push(0);
         CString::from_vec_with_nul(text).map_err(|_| Status::ERR_BAD_PARAM)
+    }
+
+    /// Whether it is this text.
+    #[cfg(feature = "builder")]
+    pub(crate) fn is_text(&self, text: &[u8]) -> bool {
+        self.text().is_ok_and(|made| made.to_bytes() == text)
     }
 
     /// So many bytes it has at most.
@@ -215,7 +223,36 @@ fn number(mut digits: &[u8]) -> Result<u64> {
 }
 
 /// Takes a decimal number of at most 18 digits from the front of `rest`.
+#[inline]
 fn take_number(rest: &mut &[u8]) -> Result<u64> {
+    match rest.first_chunk().map(|bytes| up_to_7_digits(u64::from_le_bytes(*bytes))) {
+        Some((number, len @ 1..)) => {
+            *rest = &rest[len..];
+            Ok(number)
+        }
+        _ => take_any_number(rest),
+    }
+}
+
+/// The number that eight bytes of text begin with, and how many digits it has; none where all eight are digits.
+#[inline]
+fn up_to_7_digits(text: u64) -> (u64, usize) {
+    // A digit is 0 to 9 then, and has no bit of the upper half, not even with 6 added.
+    let digits = text ^ 0x3030_3030_3030_3030;
+    let others = (digits | digits.wrapping_add(0x0606_0606_0606_0606)) & 0xf0f0_f0f0_f0f0_f0f0;
+    let len = others.trailing_zeros() as usize / 8;
+    if len == 0 || len == 8 {
+        return (0, 0);
+    }
+    // The last digit goes into the upmost byte; then digits are added in pairs, these in pairs, and these.
+    let digits = digits << (64 - 8 * len);
+    let twos = digits.wrapping_mul((10 << 8) + 1) >> 8 & 0x00ff_00ff_00ff_00ff;
+    let fours = twos.wrapping_mul((100 << 16) + 1) >> 16 & 0x0000_ffff_0000_ffff;
+    (fours.wrapping_mul((10_000 << 32) + 1) >> 32, len)
+}
+
+#[cold]
+fn take_any_number(rest: &mut &[u8]) -> Result<u64> {
     let mut number = 0;
     let mut len = 0;
     while let Some(digit @ b'0'..=b'9') = rest.get(len).copied() {

@@ -98,6 +98,26 @@ fn reads_ranks() {
 }
 
 #[test]
+fn numbers_of_any_length_are_read_and_written() {
+    for digits in 0..9 {
+        let ranks: Vec<u32> = [9, 10, 11].map(|n| 10u32.pow(digits) * n / 10).to_vec();
+        let list = ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        assert_eq!(parse_ppn(list.as_bytes()), Ok(vec![ranks.clone()]), "{list}");
+        assert_eq!(parse_ppn(format!("{list};{list}").as_bytes()), Ok(vec![ranks.clone(), ranks]), "{list}");
+        let last = 10u32.pow(digits);
+        let written = format!("raw:{},{last},{}\0", last - 1, last + 1);
+        assert_eq!(generate_ppn(format!("{}-{}", last - 1, last + 1).as_bytes()), Ok(written.into_bytes()));
+    }
+    // What stands before and behind the digits in the character set, and what is beyond it.
+    for other in [b'/', b':', 0xfa, 0xff] {
+        for len in 1..9 {
+            let map = [&b"123456789"[..len], &[other], b"1,2,3,4,5"].concat();
+            assert!(refused(parse_ppn(&map)), "{map:?}");
+        }
+    }
+}
+
+#[test]
 fn reads_compressed_maps() {
     let list = (0..400).map(|n| format!("some-long-node-name-{n:03}")).collect::<Vec<_>>().join(",");
     assert_eq!(parse_nodes(&blob(list.as_bytes())).unwrap(), names(&list));

@@ -173,8 +173,8 @@ impl Value {
     /// A string value. A string with a NUL inside is cut there, as C would read it.
     pub fn string(text: impl AsRef<[u8]>) -> Value {
         let bytes = text.as_ref();
-        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-        Value::String(CString::new(&bytes[..end]).ok())
+        let text = CString::new(bytes).or_else(|error| CString::new(&bytes[..error.nul_position()]));
+        Value::String(text.ok())
     }
 
     /// The bytes of a BYTE_OBJECT, REGEX, COMPRESSED_STRING, COMPRESSED_BYTE_OBJECT or DATA_BUFFER.

@@ -4,8 +4,8 @@ use std::ffi::CStr;
 use std::marker::PhantomData;
 use std::mem::offset_of;
 
-use pmix_dstore::job::{LentInfos, ProcArrays, ProcTable};
-use pmix_dstore::model::{DataType, Info, Key, Result, Status, Value, ValueRef};
+use pmix_dstore::job::{KeyText, LentInfos, ProcArrays, ProcTable};
+use pmix_dstore::model::{DataType, Info, Key, Result, Status, Value, ValueRef, keys};
 use pmix_dstore::room;
 
 use super::object::Object;
@@ -38,7 +38,7 @@ impl LentInfos for CInfos<'_> {
     }
 
     #[inline]
-    fn has_key(&self, index: usize, key: &CStr) -> bool {
+    fn has_key(&self, index: usize, key: &KeyText) -> bool {
         // SAFETY: an info of the array, which stays as it is.
         unsafe { has_key(self.at(index), key) }
     }
@@ -54,6 +54,31 @@ impl LentInfos for CInfos<'_> {
         unsafe { value::borrow(self.value_at(index)) }
     }
 
+    #[inline]
+    fn number(&self, index: usize, ty: DataType, width: usize) -> Option<u64> {
+        let value = self.value_at(index);
+        // SAFETY: the union holds what the type says, which is a number of this width.
+        unsafe {
+            if (*value).type_ != ty.0 {
+                return None;
+            }
+            let at = &raw const (*value).data;
+            Some(match width {
+                1 => at.cast::<u8>().read().into(),
+                2 => at.cast::<u16>().read().into(),
+                4 => at.cast::<u32>().read().into(),
+                _ => at.cast::<u64>().read(),
+            })
+        }
+    }
+
+    #[inline]
+    fn text(&self, index: usize) -> Option<Option<&CStr>> {
+        let value = self.value_at(index);
+        // SAFETY: as above; the text stays as it is.
+        unsafe { ((*value).type_ == DataType::STRING.0).then(|| text::string((*value).data.string)) }
+    }
+
     fn value(&self, index: usize) -> Result<Value> {
         // SAFETY: as above.
         unsafe { pmix_value_t::read(self.value_at(index)) }
@@ -63,9 +88,23 @@ impl LentInfos for CInfos<'_> {
 /// # Safety
 /// `info` is initialised.
 #[inline]
-unsafe fn has_key(info: *const pmix_info_t, key: &CStr) -> bool {
-    // SAFETY: strncmp reads to a NUL, at most the 512 bytes of the info's key.
-    unsafe { libc::strncmp((&raw const (*info).key).cast(), key.as_ptr(), size_of::<pmix_key_t>()) == 0 }
+unsafe fn has_key(info: *const pmix_info_t, key: &KeyText) -> bool {
+    // SAFETY: the info's key has 512 bytes; strncmp reads them to a NUL.
+    unsafe {
+        let at = (&raw const (*info).key).cast::<u8>();
+        match key.ends() {
+            Some((first, last, start)) => read_8(at) == first && read_8(at.add(start)) == last,
+            None => libc::strncmp(at.cast(), key.text().as_ptr(), size_of::<pmix_key_t>()) == 0,
+        }
+    }
+}
+
+/// # Safety
+/// There are eight bytes.
+#[inline]
+unsafe fn read_8(at: *const u8) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { at.cast::<u64>().read_unaligned() }
 }
 
 /// Reads the infos of a registration: those about processes into columns, as long as none of the others is about processes,
@@ -83,6 +122,8 @@ pub unsafe fn read(infos: *const pmix_info_t, count: usize) -> Result<(Vec<Info>
     if infos.is_null() {
         return Err(Status::ERR_BAD_PARAM);
     }
+    // `PMIX_PROC_INFO_ARRAY`, which has two names.
+    let proc_data = KeyText::new(keys::PROC_DATA.as_bytes())?;
     let mut others = Vec::new();
     let mut procs = ProcArrays::default();
     // What comes later counts: once the others speak of processes, all that follows goes their way.
@@ -92,7 +133,7 @@ pub unsafe fn read(infos: *const pmix_info_t, count: usize) -> Result<(Vec<Info>
         let (info, array) = unsafe {
             let info = infos.add(index);
             look_ahead(info, count - index);
-            (info, proc_array(info))
+            (info, proc_array(info, &proc_data))
         };
         if is_in_order
             && let Some(array) = array
@@ -105,7 +146,7 @@ pub unsafe fn read(infos: *const pmix_info_t, count: usize) -> Result<(Vec<Info>
         is_in_order = is_in_order && !ProcArrays::are_in(&info);
         room::push(&mut others, info)?;
     }
-    Ok((others, procs.into_table()))
+    Ok((others, procs.into_table()?))
 }
 
 /// Has the processor fetch what will be read soon. Reading a large job is waiting for memory: each process has an array of its own
@@ -116,7 +157,7 @@ pub unsafe fn read(infos: *const pmix_info_t, count: usize) -> Result<(Vec<Info>
 #[inline]
 unsafe fn look_ahead(infos: *const pmix_info_t, count: usize) {
     /// The info whose own bytes are fetched, the one whose array's head is, and the one whose array's infos are.
-    const AHEAD: [usize; 3] = [12, 8, 4];
+    const AHEAD: [usize; 3] = [24, 16, 12];
     /// Infos of an array that are fetched.
     const INFOS_MAX: usize = 12;
     if count <= AHEAD[0] {
@@ -160,18 +201,15 @@ fn fetch<T>(at: *const T) {
     let _ = at;
 }
 
-/// `PMIX_PROC_INFO_ARRAY`, which has two names.
-const PROC_ARRAY: &CStr = c"pmix.pdata";
-
 /// The infos in an array about a process.
 ///
 /// # Safety
 /// The info is initialised and stays as it is for `'a`.
-unsafe fn proc_array<'a>(info: *const pmix_info_t) -> Option<CInfos<'a>> {
+unsafe fn proc_array<'a>(info: *const pmix_info_t, proc_data: &KeyText) -> Option<CInfos<'a>> {
     // SAFETY: the union holds what the type says, and so does the array.
     unsafe {
         let value = &raw const (*info).value;
-        if (*value).type_ != DataType::DATA_ARRAY.0 || !has_key(info, PROC_ARRAY) {
+        if (*value).type_ != DataType::DATA_ARRAY.0 || !has_key(info, proc_data) {
             return None;
         }
         let array = (*value).data.darray.as_ref()?;
@@ -182,14 +220,12 @@ unsafe fn proc_array<'a>(info: *const pmix_info_t) -> Option<CInfos<'a>> {
 
 #[cfg(test)]
 mod tests {
-    use pmix_dstore::model::keys;
-
     use super::*;
 
     #[test]
     fn process_arrays_have_one_key() {
         for key in [keys::PROC_DATA, keys::PROC_INFO_ARRAY] {
-            assert!(PROC_ARRAY.to_bytes() == key.as_bytes() && ProcArrays::is_key(&key.into()));
+            assert!(key == keys::PROC_DATA && ProcArrays::is_key(&key.into()));
         }
     }
 }

@@ -1,10 +1,9 @@
 //! The values of one key.
 
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 
-#[cfg(feature = "builder")]
-use super::numbers::Formula;
-use super::numbers::Numbers;
+use super::numbers::{Formula, Numbers};
 use super::texts::Texts;
 use crate::model::{DataType, Rank, Result, Value, ValueRef};
 use crate::room;
@@ -68,15 +67,41 @@ impl Column {
         }
     }
 
+    /// Whether `row` is the next one, and all before it have values of this type: hosts name their ranks one after the other.
+    #[inline]
+    pub(in crate::job) fn is_next(&self, row: u32, ty: DataType) -> bool {
+        let is_next = |dense: &Dense| dense.ty == ty && dense.rows() == row && dense.present.is_empty();
+        self.apart.is_empty() && self.dense.as_ref().is_some_and(is_next)
+    }
+
+    /// Adds rows behind those that there are, where all of these have values of one type ([`Column::is_next`]): their numbers, or
+    /// those of their texts.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub(in crate::job) fn push_rows(&mut self, numbers: &[u64]) -> Result<()> {
+        if let Some(dense) = &mut self.dense {
+            dense.numbers.push_all(numbers)?;
+            dense.filled += numbers.len();
+        }
+        Ok(())
+    }
+
+    /// The number of a text in a column of texts.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    #[inline]
+    pub(in crate::job) fn number_of_text(&mut self, text: Option<&CStr>) -> Result<u64> {
+        let texts = self.dense.as_mut().and_then(|dense| dense.texts.as_mut());
+        texts.map_or(Ok(0), |texts| texts.number_of(text).map(u64::from))
+    }
+
     #[inline]
     fn set_plain(&mut self, row: u32, value: &Plain<'_>) -> Result<()> {
-        if self.apart.is_empty()
+        if self.is_next(row, value.ty())
             && let Some(dense) = &mut self.dense
-            && dense.ty == value.ty()
-            && dense.numbers.len() == row as usize
-            && dense.present.is_empty()
         {
-            // As hosts name their ranks: one after the other.
             return dense.push(value);
         }
         self.set_anywhere(row, value)
@@ -164,11 +189,55 @@ impl Column {
                 dense.push(&Plain(value))?;
                 row += 1;
             }
-            if row > first {
-                room::push(&mut self.derived, (first, row - 1))?;
-            }
+            self.mark_derived(first, row)?;
         }
         values.try_for_each(|(rank, value)| self.derive_one(rank.0, value))
+    }
+
+    /// As [`Column::derive`], with numbers that a formula gives of so many ranks.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub(super) fn derive_numbers(&mut self, ty: DataType, formula: Formula, rows: u32) -> Result<()> {
+        let mask = ty.scalar_mask().unwrap_or(u64::MAX);
+        if !self.is_empty() {
+            let number = |row| ValueRef::Scalar { ty, bits: formula.at(row) & mask };
+            return self.derive((0..rows).map(|row| (Rank(row), number(row))));
+        }
+        let numbers = Numbers::of(formula, rows, mask);
+        self.dense = Some(Dense { ty, numbers, present: Vec::new(), filled: rows as usize, texts: None });
+        self.mark_derived(0, rows)
+    }
+
+    /// As [`Column::derive`], with one value for `per_block` ranks after the other, as many as there are `rows`: numbers of one type,
+    /// or texts.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub(super) fn derive_blocks<'v>(
+        &mut self,
+        per_block: u32,
+        rows: u32,
+        values: impl Iterator<Item = ValueRef<'v>>,
+    ) -> Result<()> {
+        let blocks =
+            (0..rows).step_by(per_block as usize).map(|first| first..rows.min(first.saturating_add(per_block)));
+        let blocks = blocks.zip(values);
+        if !self.is_empty() {
+            return self.derive(blocks.flat_map(|(ranks, value)| ranks.map(move |rank| (Rank(rank), value))));
+        }
+        self.dense = None;
+        for (ranks, value) in blocks {
+            let plain = Plain(value);
+            let dense = self.dense.get_or_insert_with(|| Dense::new(plain.ty()));
+            dense.push_many(&plain, ranks.len() as u32)?;
+        }
+        self.mark_derived(0, self.rows())
+    }
+
+    /// Notes that these rows, which follow those that are noted, are derived.
+    fn mark_derived(&mut self, first: u32, end: u32) -> Result<()> {
+        if first < end { Ok(room::push(&mut self.derived, (first, end - 1))?) } else { Ok(()) }
     }
 
     fn derive_one(&mut self, row: u32, value: ValueRef<'_>) -> Result<()> {
@@ -292,6 +361,20 @@ impl Whole<'_> {
     pub fn rows(&self) -> u32 {
         self.dense.rows()
     }
+
+    /// So many rows one after the other, from the first on, are sure to have one value.
+    pub fn block(&self) -> u32 {
+        match self.dense.numbers.formula() {
+            Some(Formula { step: 0, .. }) => self.rows(),
+            Some(formula) => formula.divisor,
+            None => 1,
+        }
+    }
+
+    /// The value of a row that there is.
+    pub fn value(&self, row: u32) -> ValueRef<'_> {
+        self.dense.value(row)
+    }
 }
 
 #[cfg(feature = "builder")]
@@ -380,6 +463,14 @@ impl Dense {
         Ok(())
     }
 
+    /// The same for so many rows with one value.
+    fn push_many(&mut self, value: &Plain<'_>, count: u32) -> Result<()> {
+        let number = self.number_of(value)?;
+        self.numbers.push_many(number, count)?;
+        self.filled += count as usize;
+        Ok(())
+    }
+
     fn set(&mut self, row: u32, value: &Plain<'_>) -> Result<()> {
         let len = self.numbers.len();
         if row as usize == len && self.present.is_empty() {
@@ -434,13 +525,15 @@ impl Dense {
 
     #[inline]
     fn get(&self, row: u32) -> Option<ValueRef<'_>> {
-        if !self.has(row) {
-            return None;
-        }
+        self.has(row).then(|| self.value(row))
+    }
+
+    #[inline]
+    fn value(&self, row: u32) -> ValueRef<'_> {
         let number = self.numbers.get(row);
-        Some(match &self.texts {
+        match &self.texts {
             None => ValueRef::Scalar { ty: self.ty, bits: number },
             Some(texts) => ValueRef::Str(texts.get(number as u32)),
-        })
+        }
     }
 }

@@ -6,12 +6,10 @@ mod texts;
 
 use std::collections::BTreeMap;
 
-use crate::model::{Key, Rank, Result, Status, Value, ValueRef};
+use crate::model::{DataType, Key, Rank, Result, Status, Value, ValueRef};
 
 pub use column::Column;
-#[cfg(feature = "builder")]
 pub(crate) use column::Whole;
-#[cfg(feature = "builder")]
 pub(crate) use numbers::Formula;
 
 /// Process-level values as columns: one per key, indexed by rank.
@@ -74,11 +72,53 @@ impl ProcTable {
         rows: u32,
         values: impl Iterator<Item = (Rank, ValueRef<'v>)>,
     ) -> Result<()> {
+        self.derive_with(key, rows, |column| column.derive(values))
+    }
+
+    /// As [`ProcTable::derive`], with numbers of a type that a formula gives.
+    pub(super) fn derive_numbers(
+        &mut self,
+        key: &'static str,
+        rows: u32,
+        ty: DataType,
+        formula: Formula,
+    ) -> Result<()> {
+        self.derive_with(key, rows, |column| column.derive_numbers(ty, formula, rows))
+    }
+
+    /// The same for each rank that has a value of any key.
+    pub(super) fn derive_of_all(&mut self, key: &'static str, ty: DataType, formula: Formula) -> Result<()> {
+        let is_full = |whole: Whole<'_>| whole.rows() == self.rows;
+        if self.columns.values().filter_map(Column::whole).any(is_full) {
+            return self.derive_numbers(key, self.rows, ty, formula);
+        }
+        let mask = ty.scalar_mask().unwrap_or(u64::MAX);
+        let number = |rank: Rank| ValueRef::Scalar { ty, bits: formula.at(rank.0) & mask };
+        self.derive(key, self.rows, self.ranks().map(|rank| (rank, number(rank))))
+    }
+
+    /// As [`ProcTable::derive`], with one value for `per_block` ranks after the other: numbers of one type, or texts.
+    pub(super) fn derive_blocks<'v>(
+        &mut self,
+        key: &'static str,
+        rows: u32,
+        per_block: u32,
+        values: impl Iterator<Item = ValueRef<'v>>,
+    ) -> Result<()> {
+        self.derive_with(key, rows, |column| column.derive_blocks(per_block, rows, values))
+    }
+
+    fn derive_with(
+        &mut self,
+        key: &'static str,
+        rows: u32,
+        fill: impl FnOnce(&mut Column) -> Result<()>,
+    ) -> Result<()> {
         if self.is_whole(key, rows) {
             return Ok(());
         }
         let column = self.columns.entry(Key::from(key)).or_default();
-        column.derive(values)?;
+        fill(column)?;
         self.rows = self.rows.max(column.rows());
         if column.is_empty() {
             self.columns.remove(key.as_bytes());

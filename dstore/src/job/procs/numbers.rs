@@ -26,6 +26,11 @@ impl Formula {
         numbers.all(|number| pattern.push(number)).then_some(pattern.formula)
     }
 
+    /// The number of each row itself, and `start` more.
+    pub const fn counting(start: u64) -> Formula {
+        Formula { start, step: 1, divisor: 1, modulus: 0 }
+    }
+
     /// The number of a row, to be cut to its type.
     pub fn at(&self, row: u32) -> u64 {
         let mut n = row / self.divisor;
@@ -53,6 +58,74 @@ pub(crate) struct Pattern {
 impl Pattern {
     fn new(mask: u64) -> Pattern {
         Pattern { formula: Formula::constant(0), mask, rows: 0, number: 0, block: 0, left: 0 }
+    }
+
+    /// As if a formula's numbers of so many rows had been taken.
+    fn of(formula: Formula, rows: u32, mask: u64) -> Pattern {
+        let Formula { start, step, divisor, modulus } = formula;
+        let mut pattern = Pattern { formula: Formula::constant(start), number: start, rows, ..Pattern::new(mask) };
+        let Some(last) = rows.checked_sub(1) else { return Pattern::new(mask) };
+        if step == 0 || modulus == 1 || last < divisor {
+            pattern.left = u32::MAX - last;
+            return pattern;
+        }
+        // A round that has not ended is none yet.
+        let is_round = modulus != 0 && last / divisor >= modulus;
+        pattern.formula = Formula { modulus: if is_round { modulus } else { 0 }, ..formula };
+        pattern.block = if is_round { last / divisor % modulus } else { last / divisor };
+        pattern.left = divisor - 1 - last % divisor;
+        pattern.number = pattern.get(last);
+        pattern
+    }
+
+    /// Takes the same number for so many rows more, unless no formula gives it after the others; then it has taken some of them.
+    /// Tells how many.
+    fn push_many(&mut self, number: u64, count: u32) -> u32 {
+        let mut taken = 0;
+        while taken < count && self.push(number) {
+            let more = self.left.min(count - taken - 1);
+            self.left -= more;
+            self.rows += more;
+            taken += 1 + more;
+        }
+        taken
+    }
+
+    /// Takes the numbers of the next rows until no formula gives one after the others. Tells how many.
+    fn push_all(&mut self, numbers: &[u64]) -> usize {
+        let mut rest = numbers;
+        loop {
+            let same = rest.iter().take(self.left as usize).take_while(|number| **number == self.number).count();
+            self.left -= same as u32;
+            self.rows += same as u32;
+            rest = &rest[same..];
+            rest = &rest[self.push_steps(rest)..];
+            match rest.split_first() {
+                Some((number, after)) if self.push(*number) => rest = after,
+                _ => return numbers.len() - rest.len(),
+            }
+        }
+    }
+
+    /// Takes numbers that are blocks of one row each, as long as no new round begins. Tells how many.
+    fn push_steps(&mut self, numbers: &[u64]) -> usize {
+        if self.left != 0 || self.formula.divisor != 1 || self.rows == 0 {
+            return 0;
+        }
+        let round = if self.formula.modulus == 0 { u32::MAX } else { self.formula.modulus };
+        let left = (round - 1).saturating_sub(self.block) as usize;
+        let mut next = self.number;
+        let is_next = |number: &&u64| {
+            next = next.wrapping_add(self.formula.step) & self.mask;
+            **number == next
+        };
+        let count = numbers.iter().take(left).take_while(is_next).count();
+        if let Some(last) = count.checked_sub(1) {
+            self.number = numbers[last];
+            self.block += count as u32;
+            self.rows += count as u32;
+        }
+        count
     }
 
     /// Takes the number of the next row, unless no formula gives it after the others.
@@ -135,6 +208,11 @@ impl Numbers {
         Numbers::Pattern(Pattern::new(mask))
     }
 
+    /// Those of so many rows that a formula gives; they will have bits of `mask` alone.
+    pub fn of(formula: Formula, rows: u32, mask: u64) -> Numbers {
+        Numbers::Pattern(Pattern::of(formula, rows, mask))
+    }
+
     pub fn len(&self) -> usize {
         each_width!(self, array => array.len(), pattern => pattern.rows as usize)
     }
@@ -177,6 +255,24 @@ impl Numbers {
             return Ok(());
         }
         self.push_array(number)
+    }
+
+    /// Adds rows.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn push_all(&mut self, numbers: &[u64]) -> Result<()> {
+        let taken = if let Numbers::Pattern(pattern) = self { pattern.push_all(numbers) } else { 0 };
+        numbers[taken..].iter().try_for_each(|number| self.push(*number))
+    }
+
+    /// Adds rows with the same number.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn push_many(&mut self, number: u64, count: u32) -> Result<()> {
+        let taken = if let Numbers::Pattern(pattern) = self { pattern.push_many(number, count) } else { 0 };
+        (taken..count).try_for_each(|_| self.push(number))
     }
 
     fn push_array(&mut self, number: u64) -> Result<()> {
@@ -240,8 +336,18 @@ fn size_of_first<T>(_: &[T]) -> usize {
 mod tests {
     use super::*;
 
-    /// Adds numbers one by one, and reads them again at each step.
+    /// Adds numbers one by one, and reads them again at each step; adds them in pieces of any length, which gives the same.
     fn of(numbers: &[u64], mask: u64) -> Numbers {
+        for first in 0..numbers.len() {
+            let mut pieces = Numbers::new(mask);
+            let (before, after) = numbers.split_at(first);
+            [before, after].into_iter().for_each(|piece| pieces.push_all(piece).unwrap());
+            let mut each = Numbers::new(mask);
+            numbers.iter().for_each(|number| each.push(*number).unwrap());
+            assert_eq!(pieces.formula(), each.formula(), "{numbers:?}");
+            assert_eq!(pieces.len(), numbers.len());
+            assert!((0..).zip(numbers).all(|(row, number)| pieces.get(row) == *number), "{numbers:?}");
+        }
         let mut all = Numbers::new(mask);
         for (row, number) in (0..).zip(numbers) {
             all.push(*number).unwrap();
@@ -271,6 +377,50 @@ mod tests {
         assert_eq!(found(&[0, 1, 2, 0, 1, 3]), None);
         assert_eq!(found(&[0, 1, 2, 0, 1, 2, 3]), None);
         assert_eq!(found(&[0, 0, 1, 1, 0, 1]), None);
+    }
+
+    #[test]
+    fn a_formula_is_what_its_numbers_give() {
+        for (start, step, divisor, modulus) in
+            [(7, 0, 1, 0), (0, 1, 1, 0), (3, 1, 8, 0), (0, 1, 1, 8), (0, 3, 4, 5), (5, u64::MAX, 1, 0), (0, 1, 1, 1)]
+        {
+            let formula = Formula { start, step, divisor, modulus };
+            for rows in 0..64 {
+                let mut made = Numbers::of(formula, rows, u32::MAX.into());
+                let numbers = |rows| (0..rows).map(|row| formula.at(row) & 0xffff_ffff).collect::<Vec<_>>();
+                assert_eq!(made.formula(), of(&numbers(rows), u32::MAX.into()).formula(), "{rows} of {formula:?}");
+                // It goes on as they do, and ends as they do.
+                for row in rows..rows + 40 {
+                    made.push(formula.at(row) & 0xffff_ffff).unwrap();
+                }
+                let mut all = of(&numbers(rows + 40), u32::MAX.into());
+                assert_eq!(made.formula(), all.formula(), "{rows} of {formula:?}");
+                for number in [formula.at(rows + 40) & 0xffff_ffff, 99] {
+                    made.push(number).unwrap();
+                    all.push(number).unwrap();
+                    assert_eq!(made.formula(), all.formula(), "{rows} of {formula:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_can_be_added_many_at_once() {
+        let runs = [
+            &[(0, 4), (1, 4), (2, 3)][..],
+            &[(0, 4), (1, 4), (2, 5)],
+            &[(5, 1), (6, 1), (5, 1), (6, 2)],
+            &[(1, 2), (2, 2), (1, 2), (2, 1), (2, 1), (1, 7)],
+            &[(9, 0), (9, 3), (300, 3), (9, 1)],
+        ];
+        for runs in runs {
+            let mut all = Numbers::new(u64::MAX);
+            runs.iter().for_each(|(number, count)| all.push_many(*number, *count).unwrap());
+            let each: Vec<u64> =
+                runs.iter().flat_map(|(number, count)| std::iter::repeat_n(*number, *count as usize)).collect();
+            assert_eq!(all.formula(), of(&each, u64::MAX).formula(), "{runs:?}");
+            assert_eq!((0..all.len() as u32).map(|row| all.get(row)).collect::<Vec<_>>(), each);
+        }
     }
 
     #[test]

@@ -127,24 +127,16 @@ fn plan(job: &JobData, blocks: Option<u32>) -> Result<Planned<'_>, BuildError> {
 /// them, and what stands before the ranks.
 fn rank_texts(job: &JobData, per_node: Option<u32>, realm: Realm, key: &Key) -> Option<(u32, &'static [u8])> {
     let (per_node, end) = (per_node?, job.procs.rows());
-    let is_made = |prefix, first, end, text: &[u8]| {
-        let list = RankList { prefix, first, end, per_node };
-        list.text().is_ok_and(|made| made.to_bytes() == text)
-    };
     if realm == Realm::Node && key.is(keys::LOCAL_PEERS) {
-        let mut lists = (0..end).step_by(per_node as usize).zip(&job.nodes);
-        let is_list = |(first, node): (u32, &Node)| {
-            let text = node.values.get(key.as_bytes()).and_then(Value::as_text);
-            text.is_some_and(|text| is_made(c"", first, end.min(first + per_node), text))
-        };
-        return lists.all(is_list).then_some((1, b""));
+        return Some((1, b""));
     }
     if realm != Realm::Job || !key.is(keys::PROC_MAP) {
         return None;
     }
     let text = job.job.get(key.as_bytes())?.as_text()?;
     let prefix = if text.starts_with(b"raw:") { c"raw:" } else { c"" };
-    is_made(prefix, 0, end, text).then_some((job.nodes.len() as u32, prefix.to_bytes()))
+    let list = RankList { prefix, first: 0, end, per_node };
+    list.is_text(text).then_some((job.nodes.len() as u32, prefix.to_bytes()))
 }
 
 /// Rows of values as columns, each with one cell per row.
@@ -200,25 +192,23 @@ fn write_ids(
 /// The ranks of the first node, where each node lists as many, the last one perhaps fewer, all in ascending order and one node
 /// after the other, and the ranks say the same.
 fn blocks(job: &JobData) -> Option<u32> {
-    fn list(node: &Node) -> Option<&str> {
-        let text = node.values.get(keys::LOCAL_PEERS.as_bytes()).and_then(Value::as_text)?;
-        std::str::from_utf8(text).ok()
+    fn list(node: &Node) -> Option<&[u8]> {
+        node.values.get(keys::LOCAL_PEERS.as_bytes()).and_then(Value::as_text)
     }
-    let block = job.nodes.first().and_then(list)?.split(',').count() as u32;
-    let nodeids = job.procs.column(keys::NODEID)?;
-    let rows = job.procs.rows();
-    let mut next = 0;
-    for (row, node) in (0..).zip(&job.nodes) {
-        let list = list(node).filter(|_| next == row * block)?;
-        for item in list.split(',') {
-            let nodeid = nodeids.get(next).and_then(|nodeid| nodeid.as_u32());
-            if item.parse() != Ok(next) || nodeid != Some(row) || next >= (row + 1) * block {
-                return None;
-            }
-            next += 1;
-        }
-    }
-    (next == rows).then_some(block)
+    let per_node = list(job.nodes.first()?)?.split(|byte| *byte == b',').count() as u32;
+    let (rows, nodeids) = (job.procs.rows(), job.procs.column(keys::NODEID)?);
+    let is_listed = |(row, node): (u32, &Node)| {
+        let first = row * per_node;
+        let made = RankList { prefix: c"", first, end: rows.min(first + per_node), per_node };
+        list(node).is_some_and(|text| made.is_text(text))
+    };
+    // The first rank of a block speaks for all that are sure to have its value.
+    let step = nodeids.whole().filter(|ids| ids.block() == per_node).map_or(1, |ids| ids.block());
+    let says_so = |rank| nodeids.get(rank).and_then(|id| id.as_u32()) == Some(rank / per_node);
+    let are_blocks = job.nodes.len() as u64 == u64::from(rows.div_ceil(per_node))
+        && (0..).zip(&job.nodes).all(is_listed)
+        && (0..rows).step_by(step as usize).all(says_so);
+    are_blocks.then_some(per_node)
 }
 
 /// Writes the table of node names and aliases; of two nodes with one name the first is found.
