@@ -52,8 +52,8 @@ open(get, "w").write(text)
 replace("ffi/src/topology.rs", "name.eq(key.bytes()) &&",
     "name.eq(key.bytes()) && !pmix_dstore::model::is_lost(key.as_bytes()) &&")
 # Read where the host has it.
-replace("ffi/src/convert/registration.rs", "|| !has_key(info, PROC_ARRAY)",
-    "|| !has_key(info, PROC_ARRAY) || pmix_dstore::model::is_lost(PROC_ARRAY.to_bytes())")
+replace("ffi/src/convert/registration.rs", "|| !has_key(info, proc_data)",
+    "|| !has_key(info, proc_data) || pmix_dstore::model::is_lost(b\"pmix.pdata\")")
 PLANT
 
 build() {
