@@ -57,12 +57,10 @@ pub(crate) struct Inner {
     pub(crate) me: Proc,
     pub(crate) standing: Standing,
     pub(crate) link: Arc<dyn Link>,
-    /// The server is ours: commits need not repeat what it has.
-    is_our_server: bool,
     /// Where the server listens, as it tells peers.
     pub(crate) server_uri: OnceLock<String>,
     pub(crate) local: Local,
-    puts: Mutex<Puts>,
+    pub(crate) puts: Mutex<Puts>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) groups: Groups,
     pub(crate) outputs: Outputs,
@@ -147,15 +145,15 @@ impl Client {
         client
     }
 
+    /// `is_our_server`: commits need not repeat what it has.
     fn new(me: Proc, standing: Standing, link: Arc<dyn Link>, is_our_server: bool, local: Local) -> Client {
         let inner = Inner {
             me,
             standing,
             link,
-            is_our_server,
             server_uri: OnceLock::new(),
             local,
-            puts: Mutex::default(),
+            puts: Mutex::new(Puts::new(is_our_server)),
             registry: Arc::default(),
             groups: Groups::default(),
             outputs: Outputs::default(),
@@ -221,7 +219,7 @@ impl Client {
                     packer.len()
                 }
             };
-            inner.puts.lock().put(key.clone(), scope, Arc::clone(&value), len, inner.is_our_server)?;
+            inner.puts.lock().put(key.clone(), scope, Arc::clone(&value), len)?;
         }
         inner.local.overlay.set(&inner.me.nspace, inner.me.rank, key, value, Origin::Own)
     }
@@ -248,8 +246,8 @@ impl Client {
         }
         // Held over the request: a commit of another thread must not overtake this one with older values.
         let mut puts = inner.puts.lock();
-        let parts = puts.parts(inner.is_our_server)?;
-        if parts.is_empty() && inner.is_our_server {
+        let parts = puts.parts()?;
+        if parts.is_empty() && puts.only_new {
             return Ok(());
         }
         let payload = Request::encode_commit(inner.link.dialect(), &parts)?;

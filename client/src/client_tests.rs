@@ -24,12 +24,20 @@ struct Script {
     answers: Mutex<VecDeque<Result<Vec<u8>>>>,
     asked: Mutex<Vec<Request>>,
     is_lost: Mutex<bool>,
+    /// Runs before a request is answered.
+    meanwhile: Mutex<Option<Meanwhile>>,
     callbacks: Sender<Job>,
 }
 
+type Meanwhile = Box<dyn FnMut(&Request) + Send>;
+
 impl Script {
     fn take(&self, payload: &[u8]) -> Result<Vec<u8>> {
-        self.asked.lock().push(Request::decode(DIALECT, self.version, payload).unwrap());
+        let request = Request::decode(DIALECT, self.version, payload).unwrap();
+        if let Some(meanwhile) = &mut *self.meanwhile.lock() {
+            meanwhile(&request);
+        }
+        self.asked.lock().push(request);
         self.answers.lock().pop_front().expect("an answer is ready")
     }
 }
@@ -89,6 +97,7 @@ fn stage_under(version: Version, is_our_server: bool) -> Stage {
         answers: Mutex::default(),
         asked: Mutex::default(),
         is_lost: Mutex::default(),
+        meanwhile: Mutex::default(),
         callbacks,
     });
     let mut job = JobData::new(nspace("job"));
@@ -110,7 +119,7 @@ fn stage_under(version: Version, is_our_server: bool) -> Stage {
 }
 
 impl Stage {
-    fn answers<Y: Reply>(&self, reply: Y) {
+    pub(crate) fn answers<Y: Reply>(&self, reply: Y) {
         self.script.answers.lock().push_back(Ok(reply.encode(DIALECT, self.script.version).unwrap()));
     }
 
@@ -126,11 +135,24 @@ impl Stage {
         self.answers(GetReply { status: Status::SUCCESS, objects: objects.collect() });
     }
 
+    pub(crate) fn meanwhile(&self, run: impl FnMut(&Request) + Send + 'static) {
+        *self.script.meanwhile.lock() = Some(Box::new(run));
+    }
+
+    /// Registers a handler for an event, and gives what it is called with. It says `status`.
+    pub(crate) fn reports(&self, code: Status, status: Status) -> Receiver<(&'static str, Event)> {
+        let (sender, calls) = channel();
+        self.answers_status(Status::SUCCESS);
+        let handler = reporter("reports", status, &sender);
+        self.client.register_event_handler(vec![code], Vec::new(), handler).wait().unwrap();
+        calls
+    }
+
     pub(crate) fn asked(&self) -> Vec<Request> {
         std::mem::take(&mut self.script.asked.lock())
     }
 
-    fn get_of(&self, name: Option<&str>, rank: Rank, key: Option<&str>, infos: &[Info]) -> Result<Value> {
+    pub(crate) fn get_of(&self, name: Option<&str>, rank: Rank, key: Option<&str>, infos: &[Info]) -> Result<Value> {
         let request = GetRequest {
             nspace: name.map(str::as_bytes),
             rank,
@@ -172,7 +194,9 @@ fn a_process_knows_itself_and_its_server() {
     let optional = [flag(keys::OPTIONAL)];
     for infos in [&[][..], &optional] {
         assert_eq!(stage.get_of(None, Rank::UNDEF, Some(keys::PROCID), infos), Ok(Value::Proc(me.clone())));
-        assert_eq!(stage.get_of(Some("job"), Rank::INVALID, Some(keys::RANK), infos), Ok(Value::Rank(Rank(1))));
+        for rank in [Rank::INVALID, Rank::UNDEF] {
+            assert_eq!(stage.get_of(Some("job"), rank, Some(keys::RANK), infos), Ok(Value::Rank(Rank(1))));
+        }
     }
     let uri = "server.0;tcp4://127.0.0.1:4711";
     stage.client.inner.server_uri.set(uri.into()).unwrap();

@@ -24,8 +24,10 @@ struct Put {
 }
 
 /// The puts of this process, in the order in which keys first came.
-#[derive(Default)]
 pub struct Puts {
+    /// The server keeps what earlier commits brought: a commit sends what is new, each value once. Otherwise it sends
+    /// everything, as released servers expect, once for each kind of readers.
+    pub only_new: bool,
     puts: Vec<Put>,
     /// By key; of values with qualifiers by what tells them apart, too.
     by_name: HashMap<Vec<u8>, usize>,
@@ -39,12 +41,17 @@ pub struct Puts {
 pub type Parts<'a> = Vec<(Scope, Vec<(&'a Key, &'a Value)>)>;
 
 impl Puts {
+    /// Nothing put yet.
+    pub fn new(only_new: bool) -> Puts {
+        Puts { only_new, puts: Vec::new(), by_name: HashMap::new(), len: 0, new_len: 0 }
+    }
+
     /// Notes a put of a value of `value_len` packed bytes. The scope must not be internal.
     ///
     /// # Errors
     /// `ERR_OUT_OF_RESOURCE` where the next commit would be too long to be sent; what was put before it can be; `ERR_BAD_PARAM`
     /// for a qualified value that is none; `ERR_NOMEM`.
-    pub fn put(&mut self, key: Key, scope: Scope, value: Arc<Value>, value_len: usize, only_new: bool) -> Result<()> {
+    pub fn put(&mut self, key: Key, scope: Scope, value: Arc<Value>, value_len: usize) -> Result<()> {
         room::reserve(&mut self.puts, 1)?;
         room::reserve_entries(&mut self.by_name, 1)?;
         let mut name = key.as_bytes().to_vec();
@@ -59,7 +66,7 @@ impl Puts {
             None => (0, 0),
         };
         let (all, new) = ((self.len - old_len).saturating_add(len), (self.new_len - old_new_len).saturating_add(len));
-        if (if only_new { new } else { all }).saturating_add(COMMIT_OVERHEAD) > REQUEST_LEN_MAX {
+        if (if self.only_new { new } else { all }).saturating_add(COMMIT_OVERHEAD) > REQUEST_LEN_MAX {
             return Err(Status::ERR_OUT_OF_RESOURCE);
         }
         (self.len, self.new_len) = (all, new);
@@ -74,30 +81,38 @@ impl Puts {
         Ok(())
     }
 
-    /// What to send: everything, as released servers expect at each commit, once for each kind of readers; or only what is
-    /// new, each value once.
+    /// What to send.
     ///
     /// # Errors
     /// `NOMEM`.
-    pub fn parts(&self, only_new: bool) -> Result<Parts<'_>> {
+    pub fn parts(&self) -> Result<Parts<'_>> {
         let mut parts = Parts::new();
-        let scopes: &[Scope] =
-            if only_new { &[Scope::Local, Scope::Remote, Scope::Global] } else { &[Scope::Local, Scope::Remote] };
-        for scope in scopes.iter().copied() {
-            let belongs = |put: &&Put| match scope {
-                _ if only_new => put.is_new && put.scope == scope,
-                Scope::Local => put.scope.is_local(),
-                _ => put.scope.is_remote(),
-            };
-            let mut part = Vec::new();
-            for put in self.puts.iter().filter(belongs) {
-                room::push(&mut part, (&put.key, &*put.value))?;
+        if self.only_new {
+            for scope in [Scope::Local, Scope::Remote, Scope::Global] {
+                self.add_part(&mut parts, scope, |put| put.is_new && put.scope == scope)?;
             }
-            if !part.is_empty() {
-                parts.push((scope, part));
-            }
+        } else {
+            self.add_part(&mut parts, Scope::Local, |put| put.scope.is_local())?;
+            self.add_part(&mut parts, Scope::Remote, |put| put.scope.is_remote())?;
         }
         Ok(parts)
+    }
+
+    fn add_part<'a>(&'a self, parts: &mut Parts<'a>, scope: Scope, belongs: impl Fn(&Put) -> bool) -> Result<()> {
+        let mut part = Vec::new();
+        for put in self.puts.iter().filter(|put| belongs(put)) {
+            room::push(&mut part, (&put.key, &*put.value))?;
+        }
+        if !part.is_empty() {
+            parts.push((scope, part));
+        }
+        Ok(())
+    }
+
+    /// What readers elsewhere may have, but for values with qualifiers.
+    pub fn remote(&self) -> impl Iterator<Item = (&Key, &Value)> {
+        let is_remote = |put: &&Put| put.scope.is_remote() && !qualified::is_key(&put.key);
+        self.puts.iter().filter(is_remote).map(|put| (&put.key, &*put.value))
     }
 
     /// The server has everything.
@@ -114,49 +129,50 @@ mod tests {
     use super::*;
 
     fn put(puts: &mut Puts, key: &'static str, scope: Scope, value: i32) {
-        puts.put(key.into(), scope, Value::Int(value).into(), 8, true).unwrap();
+        puts.put(key.into(), scope, Value::Int(value).into(), 8).unwrap();
     }
 
-    fn keys(puts: &Puts, only_new: bool) -> Vec<(Scope, Vec<String>)> {
-        let parts = puts.parts(only_new).unwrap();
+    fn keys(puts: &mut Puts, only_new: bool) -> Vec<(Scope, Vec<String>)> {
+        puts.only_new = only_new;
+        let parts = puts.parts().unwrap();
         parts.iter().map(|(scope, kvals)| (*scope, kvals.iter().map(|(key, _)| key.to_string()).collect())).collect()
     }
 
     #[test]
     fn a_global_key_goes_to_both_readers() {
-        let mut puts = Puts::default();
-        assert_eq!(keys(&puts, false), []);
+        let mut puts = Puts::new(true);
+        assert_eq!(keys(&mut puts, false), []);
         put(&mut puts, "r", Scope::Remote, 1);
         put(&mut puts, "g", Scope::Global, 2);
         put(&mut puts, "l", Scope::Local, 3);
         let expected =
             vec![(Scope::Local, vec!["g".to_string(), "l".into()]), (Scope::Remote, vec!["r".into(), "g".into()])];
-        assert_eq!(keys(&puts, false), expected);
+        assert_eq!(keys(&mut puts, false), expected);
         let once = [(Scope::Local, "l"), (Scope::Remote, "r"), (Scope::Global, "g")];
-        assert_eq!(keys(&puts, true), once.map(|(scope, key)| (scope, vec![key.to_string()])), "each value once");
+        assert_eq!(keys(&mut puts, true), once.map(|(scope, key)| (scope, vec![key.to_string()])), "each value once");
     }
 
     #[test]
     fn later_commits_repeat_all_or_send_what_is_new() {
-        let mut puts = Puts::default();
+        let mut puts = Puts::new(true);
         put(&mut puts, "a", Scope::Local, 1);
         put(&mut puts, "b", Scope::Remote, 2);
         puts.committed();
         put(&mut puts, "b", Scope::Remote, 3);
-        assert_eq!(keys(&puts, true), [(Scope::Remote, vec!["b".to_string()])]);
-        let all = puts.parts(false).unwrap();
-        assert_eq!(all[1].1[0].1, &Value::Int(3));
-        assert_eq!(keys(&puts, false), [(Scope::Local, vec!["a".to_string()]), (Scope::Remote, vec!["b".into()])]);
+        assert_eq!(keys(&mut puts, true), [(Scope::Remote, vec!["b".to_string()])]);
+        assert_eq!(keys(&mut puts, false), [(Scope::Local, vec!["a".to_string()]), (Scope::Remote, vec!["b".into()])]);
+        assert_eq!(puts.parts().unwrap()[1].1[0].1, &Value::Int(3));
         puts.committed();
-        assert_eq!(keys(&puts, true), []);
+        assert_eq!(keys(&mut puts, true), []);
     }
 
     #[test]
     fn what_a_commit_cannot_send_is_not_put() {
         const MIB: usize = 1 << 20;
-        let mut puts = Puts::default();
+        let mut puts = Puts::new(true);
         let put = |puts: &mut Puts, key: &'static str, scope, mib: usize, only_new| {
-            puts.put(key.into(), scope, Value::Int(0).into(), mib * MIB, only_new)
+            puts.only_new = only_new;
+            puts.put(key.into(), scope, Value::Int(0).into(), mib * MIB)
         };
         let full = Err(Status::ERR_OUT_OF_RESOURCE);
         assert_eq!(put(&mut puts, "whole", Scope::Local, 1024, true), full);
@@ -165,11 +181,11 @@ mod tests {
         assert_eq!(put(&mut puts, "b", Scope::Local, 600, true), full);
         assert_eq!(put(&mut puts, "a", Scope::Local, 700, true), Ok(()), "in place of the former");
         assert_eq!(put(&mut puts, "b", Scope::Remote, 323, true), Ok(()));
-        assert_eq!(keys(&puts, true).len(), 2);
+        assert_eq!(keys(&mut puts, true).len(), 2);
         puts.committed();
         assert_eq!(put(&mut puts, "c", Scope::Local, 1023, true), Ok(()), "to a server that has the others");
         assert_eq!(put(&mut puts, "c", Scope::Local, 1, false), full, "to one that is sent everything");
         assert_eq!(put(&mut puts, "a", Scope::Local, usize::MAX / MIB, true), full);
-        assert_eq!(puts.parts(false).unwrap()[0].1.len(), 2);
+        assert_eq!(keys(&mut puts, false)[0].1.len(), 2);
     }
 }

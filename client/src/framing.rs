@@ -105,10 +105,13 @@ impl Partial {
         Some(&mut room[..len])
     }
 
-    /// So many bytes have been written into the [`Partial::room`].
-    fn took(&mut self, len: usize) {
+    /// So many bytes have come into the [`Partial::room`].
+    ///
+    /// # Safety
+    /// The first `len` bytes of the room that was given last have been written.
+    unsafe fn took(&mut self, len: usize) {
         if let Ok(payload) = &mut self.payload {
-            // SAFETY: `len` bytes behind the last one have been written, and there was room for them.
+            // SAFETY: the room begins behind the last byte of the payload; and the caller's promise.
             unsafe { payload.set_len(payload.len() + len) };
             self.left -= len;
         }
@@ -154,7 +157,8 @@ impl Frames {
         {
             let room_len = room.len();
             let len = receive(socket, room)?;
-            partial.took(len);
+            // SAFETY: that many the system has written.
+            unsafe { partial.took(len) };
             return Ok((len, len == room_len));
         }
         let room = chunk.room();

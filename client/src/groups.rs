@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ffi::CString;
 
 use parking_lot::Mutex;
-use pmix_dstore::model::{DataArray, DataType, Info, Proc, Rank, Result, Status, Value, keys};
+use pmix_dstore::model::{Info, Proc, Rank, Result, Status, Value, keys};
 
 use crate::Operation;
 use crate::client::{Client, Inner};
@@ -111,11 +111,5 @@ impl Inner {
 
 /// Who the members of a group are.
 pub(crate) fn membership(members: &[Proc]) -> Info {
-    Info::new(keys::GROUP_MEMBERSHIP, procs_value(members))
-}
-
-/// Processes as the value of an info.
-pub(crate) fn procs_value(procs: &[Proc]) -> Value {
-    let items = procs.iter().cloned().map(Value::Proc).collect();
-    Value::DataArray(DataArray { ty: DataType::PROC, items }.into())
+    Info::new(keys::GROUP_MEMBERSHIP, Value::procs(members.iter().cloned()))
 }

@@ -1,7 +1,7 @@
 //! Input for other processes: what the caller has, or what the library collects from this process's own.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -81,10 +81,7 @@ impl Inputs {
     /// Ends collecting.
     pub fn stop(&self) {
         if let Some(collector) = self.collector.lock().take() {
-            collector.is_stopped.store(true, Ordering::Release);
-            // The counter cannot be full in practice.
-            let _ = collector.stop.write(1);
-            collector.control(false);
+            collector.stop();
         }
     }
 
@@ -99,6 +96,21 @@ impl Inputs {
 }
 
 impl Collector {
+    /// # Errors
+    /// `OUT_OF_RESOURCE`.
+    fn new() -> Result<Collector> {
+        let stop = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
+            .map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
+        Ok(Collector { stop, is_stopped: AtomicBool::new(false), flow: Mutex::default(), changed: Condvar::new() })
+    }
+
+    fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Release);
+        // The counter cannot be full in practice.
+        let _ = self.stop.write(1);
+        self.control(false);
+    }
+
     fn control(&self, is_off: bool) {
         let mut flow = self.flow.lock();
         flow.is_paused = is_off;
@@ -106,21 +118,22 @@ impl Collector {
         self.changed.notify_all();
     }
 
+    fn wait_for_flow(&self) {
+        let mut flow = self.flow.lock();
+        while flow.is_paused && !self.is_stopped() {
+            self.changed.wait(&mut flow);
+        }
+    }
+
     fn is_stopped(&self) -> bool {
         self.is_stopped.load(Ordering::Acquire)
     }
 
     /// The next piece of input; empty at its end.
-    fn read(&self) -> Result<Option<Vec<u8>>> {
-        let mut flow = self.flow.lock();
-        while flow.is_paused && !self.is_stopped() {
-            self.changed.wait(&mut flow);
-        }
-        drop(flow);
-        let stdin = io::stdin();
-        let mut fds =
-            [PollFd::new(stdin.as_fd(), PollFlags::POLLIN), PollFd::new(self.stop.as_fd(), PollFlags::POLLIN)];
+    fn read(&self, input: BorrowedFd<'_>) -> Result<Option<Vec<u8>>> {
+        let mut fds = [PollFd::new(input, PollFlags::POLLIN), PollFd::new(self.stop.as_fd(), PollFlags::POLLIN)];
         loop {
+            self.wait_for_flow();
             if self.is_stopped() {
                 return Ok(None);
             }
@@ -128,9 +141,10 @@ impl Collector {
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(_) => return Err(Status::ERROR),
             }
-            if fds[0].any().unwrap_or(true) && !self.is_stopped() {
+            // Meanwhile a server may have said that it wants no more.
+            if fds[0].any().unwrap_or(true) && !self.flow.lock().is_paused && !self.is_stopped() {
                 let mut piece = vec![0; PIECE];
-                match nix::unistd::read(stdin.as_fd(), &mut piece) {
+                match nix::unistd::read(input, &mut piece) {
                     Ok(len) => {
                         piece.truncate(len);
                         return Ok(Some(piece));
@@ -151,14 +165,7 @@ impl Inner {
         if current.is_some() {
             return Ok(());
         }
-        let stop = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
-            .map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
-        let collector = Arc::new(Collector {
-            stop,
-            is_stopped: AtomicBool::new(false),
-            flow: Mutex::default(),
-            changed: Condvar::new(),
-        });
+        let collector = Arc::new(Collector::new()?);
         // Somebody must hear when a server wants no more.
         self.link.defer(Box::new(|| {}));
         let (inner, own) = (Arc::clone(self), Arc::clone(&collector));
@@ -174,7 +181,7 @@ impl Inner {
 
     /// Sends piece after piece, each when the one before is taken.
     fn push_all(self: &Arc<Inner>, collector: &Arc<Collector>, targets: &[Proc], directives: &[Info]) {
-        while let Ok(Some(piece)) = collector.read() {
+        while let Ok(Some(piece)) = collector.read(io::stdin().as_fd()) {
             let is_end = piece.is_empty();
             let resumed = collector.flow.lock().resumed;
             let request = Info::copies(directives).and_then(|infos| {
@@ -198,6 +205,32 @@ impl Inner {
         let mut current = self.inputs.collector.lock();
         if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, collector)) {
             *current = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn input_that_a_server_has_stopped_is_left_alone_also_by_who_waits_for_it() {
+        for _ in 0..100 {
+            let (ours, mut theirs) = io::pipe().unwrap();
+            let collector = Collector::new().unwrap();
+            std::thread::scope(|scope| {
+                let reading = scope.spawn(|| collector.read(ours.as_fd()));
+                collector.control(true);
+                theirs.write_all(b"more").unwrap();
+                std::thread::yield_now();
+                collector.stop();
+                assert_eq!(reading.join().unwrap(), Ok(None));
+            });
+            // It is there when the server wants it.
+            let collector = Collector::new().unwrap();
+            assert_eq!(collector.read(ours.as_fd()), Ok(Some(b"more".to_vec())));
         }
     }
 }

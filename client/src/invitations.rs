@@ -3,22 +3,27 @@
 //! An invitation is a matter of events between the one who invites, the leader, and those whom it asks: each accepts or
 //! declines, and then the leader tells all of them what became of it. Both sides listen in front of the program's own handlers,
 //! which may end the chain.
+//!
+//! As in release 7.0, each member brings what it has put for other nodes, with its answer, and the leader hands it to all:
+//! one info for a member, an array that begins with its name.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::signal::SigSet;
 use parking_lot::Mutex;
-use pmix_dstore::model::{Info, Proc, Result, Status, Value, keys};
+use pmix_dstore::model::{Info, InfoFlags, Proc, Result, Status, Value, keys};
 
 use crate::client::{Client, Inner};
 use crate::events::{self, Event, range};
 use crate::get::timeout_of;
-use crate::groups::{membership, procs_value};
+use crate::groups::membership;
 use crate::operation::Done;
 use crate::ops::Answer;
+use crate::overlay::Origin;
 use crate::{HandlerId, Operation};
 
 /// A process has ended: nothing more comes from it.
@@ -34,15 +39,16 @@ impl Client {
     /// Invites `procs` into a group. `then` is called when each has answered or ended, or a `PMIX_TIMEOUT` has passed: with the
     /// members, or with `GROUP_CONSTRUCT_ABORT` or `ERR_TIMEOUT` where one declined, ended or said nothing and
     /// `PMIX_GROUP_OPTIONAL` was not given. With it the group is of those who accepted, and an event in this process alone
-    /// names each of the others (`PMIX_GROUP_INVITE_FAILED`).
+    /// names each of the others (`PMIX_GROUP_INVITE_FAILED`). With `PMIX_GROUP_ASSIGN_CONTEXT_ID` the host is asked for a context
+    /// id, and the group does without where that gives none.
     ///
     /// # Errors
     /// Where nobody could be invited; then `then` is not called.
     pub fn group_invite(&self, group: CString, procs: Vec<Proc>, infos: &[Info], then: Done<Answer>) -> Result<()> {
         let (then, concluded) = noticed(then);
         let invitation = self.invite(group, procs, infos, then)?;
-        let expires = Arc::clone(&invitation);
-        expire_after(timeout_of(infos), concluded, move || expires.expire()).inspect_err(|_| invitation.abandon())
+        let watched = self.expire_after(timeout_of(infos), concluded, &invitation);
+        watched.or_else(|status| if invitation.abandon() { Err(status) } else { Ok(()) })
     }
 
     /// As [`Client::group_invite`], and waits for the answers.
@@ -51,14 +57,8 @@ impl Client {
     /// As there.
     pub fn group_invite_wait(&self, group: CString, procs: Vec<Proc>, infos: &[Info]) -> Result<Answer> {
         let (then, receiver) = handed_over();
-        let invitation = self.invite(group, procs, infos, then)?;
-        if let Some(timeout) = timeout_of(infos) {
-            match receiver.recv_timeout(timeout) {
-                Ok(answer) => return answer,
-                Err(_) => invitation.expire(),
-            }
-        }
-        receiver.recv().unwrap_or(Err(Status::ERR_LOST_CONNECTION))
+        let invitation = Arc::downgrade(&self.invite(group, procs, infos, then)?);
+        wait_for(&receiver, timeout_of(infos), &invitation)
     }
 
     /// Accepts or declines an invitation. Who accepts it of a leader has the answer when that has formed the group
@@ -81,22 +81,9 @@ impl Client {
             return told.start(Box::new(|told| then(told.map(|()| no_infos()))));
         };
         let (then, concluded) = noticed(then);
-        let (client, then) = (Arc::downgrade(&self.inner), Some(then));
-        let joining = Joining { group: group.clone(), leader: leader.clone(), client, state: Mutex::new((None, then)) };
-        let joining = Arc::new(joining);
-        let hears = Arc::clone(&joining);
-        let codes = [&[Status::GROUP_CONSTRUCT_COMPLETE, Status::GROUP_CONSTRUCT_ABORT], &ENDED[..]].concat();
-        let observer = self.observe(codes, move |event| hears.hear(event))?;
-        joining.state.lock().0 = Some(observer);
-        let told = self.answer_invitation(&group, Some(leader), accepts).wait();
-        let expires = Arc::clone(&joining);
-        let watched = told.and_then(|()| {
-            expire_after(timeout_of(infos), concluded, move || expires.conclude(Err(Status::ERR_TIMEOUT)))
-        });
-        watched.inspect_err(|_| {
-            joining.state.lock().1 = None;
-            joining.conclude(Ok(no_infos()));
-        })
+        let joining = self.join(group, leader, then)?;
+        let watched = self.expire_after(timeout_of(infos), concluded, &joining);
+        watched.or_else(|status| if joining.pending.end().is_some() { Err(status) } else { Ok(()) })
     }
 
     /// As [`Client::group_join`], and waits. In a handler of events it has its answer when the leader has been told: what the leader
@@ -111,12 +98,15 @@ impl Client {
         accepts: bool,
         infos: &[Info],
     ) -> Result<Answer> {
-        if events::is_in_handler() {
+        let Some(leader) = leader.clone().filter(|_| accepts) else {
             return self.answer_invitation(&group, leader, accepts).wait().map(|()| no_infos());
+        };
+        if events::is_in_handler() {
+            return self.join(group, leader, Box::new(drop)).map(|_| no_infos());
         }
         let (then, receiver) = handed_over();
-        self.group_join(group, leader, accepts, infos, then)?;
-        receiver.recv().unwrap_or(Err(Status::ERR_LOST_CONNECTION))
+        let joining = Arc::downgrade(&self.join(group, leader, then)?);
+        wait_for(&receiver, timeout_of(infos), &joining)
     }
 
     fn answer_invitation(&self, group: &CString, leader: Option<Proc>, accepts: bool) -> Operation<()> {
@@ -129,213 +119,375 @@ impl Client {
             }
             None => range::SESSION,
         };
+        infos.extend(self.contribution().filter(|_| accepts));
         self.notify_event(status, self.me().clone(), range, infos)
     }
 
+    /// What this process brings into a group, if it has put anything for other nodes.
+    fn contribution(&self) -> Option<Info> {
+        let puts = self.inner.puts.lock();
+        let mut infos = vec![Info::new(keys::PROCID, Value::Proc(self.me().clone()))];
+        infos.extend(puts.remote().map(|(key, value)| Info::new(key.clone(), value.clone())));
+        (infos.len() > 1).then(|| Info::new(keys::PROC_INFO_ARRAY, Value::infos(infos)))
+    }
+
+    /// Keeps what the other members of a group have brought into it: for the group alone, or until the next fence brings what
+    /// is newer.
+    fn keep_contributions(&self, infos: &[Info], context: Option<u64>) {
+        for (member, infos) in infos.iter().filter_map(brought_by).filter(|(member, _)| *member != self.me()) {
+            for info in infos.filter(|info| !info.key.is_reserved()) {
+                let (key, value, origin) = match context {
+                    None => (info.key.clone(), info.value.clone(), Origin::Refreshed),
+                    Some(context) => {
+                        let context = Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context));
+                        let context = Info { flags: InfoFlags::QUALIFIER, ..context };
+                        (keys::QUALIFIED_VALUE.into(), Value::infos([info.clone(), context]), Origin::Own)
+                    }
+                };
+                // Who lacks it asks the server for it.
+                let _ = self.inner.local.overlay.set(&member.nspace, member.rank, key, value, origin);
+            }
+        }
+    }
+
+    /// Listens to the leader, and tells it that this process will be in the group.
+    fn join(&self, group: CString, leader: Proc, then: Done<Answer>) -> Result<Arc<Joining>> {
+        let joining = Arc::new(Joining { leader: leader.clone(), pending: Pending::new(self, group, then) });
+        self.listen(&joining, &[Status::GROUP_CONSTRUCT_COMPLETE, Status::GROUP_CONSTRUCT_ABORT])?;
+        match self.answer_invitation(&joining.pending.group, Some(leader), true).wait() {
+            Err(status) if joining.pending.end().is_some() => Err(status),
+            _ => Ok(joining),
+        }
+    }
+
+    /// Listens to those who are invited, and tells them so.
     fn invite(&self, group: CString, procs: Vec<Proc>, infos: &[Info], then: Done<Answer>) -> Result<Arc<Invitation>> {
         let invited = self.each_one(procs)?;
         if invited.is_empty() {
             return Err(Status::ERR_BAD_PARAM);
         }
         let missing = invited.iter().filter(|member| *member != self.me()).cloned().collect();
-        let may_lack = Info::is_set(infos, keys::GROUP_OPTIONAL);
-        let state = Answers { missing, lacking: Vec::new(), observer: None, then: Some(then) };
-        let client = Arc::downgrade(&self.inner);
-        let invitation = Arc::new(Invitation { group, invited, may_lack, client, state: Mutex::new(state) });
-        let hears = Arc::clone(&invitation);
-        let codes = [&[Status::GROUP_INVITE_ACCEPTED, Status::GROUP_INVITE_DECLINED], &ENDED[..]].concat();
-        let observer = self.observe(codes, move |event| hears.hear(event))?;
-        invitation.state.lock().observer = Some(observer);
+        let invitation = Arc::new(Invitation {
+            invited,
+            may_lack: Info::is_set(infos, keys::GROUP_OPTIONAL),
+            wants_context: Info::is_set(infos, keys::GROUP_ASSIGN_CONTEXT_ID),
+            pending: Pending::new(self, group, then),
+            answers: Mutex::new(Answers { missing, ..Answers::default() }),
+        });
+        self.listen(&invitation, &[Status::GROUP_INVITE_ACCEPTED, Status::GROUP_INVITE_DECLINED])?;
         if let Err(status) = invitation.tell(self, Status::GROUP_INVITED, &invitation.invited).wait() {
-            invitation.abandon();
+            invitation.pending.end();
             return Err(status);
         }
-        invitation.conclude_if_answered();
+        invitation.answers.lock().is_told = true;
+        invitation.conclude_if_decided();
         Ok(invitation)
+    }
+
+    /// Lets `who` hear events of these codes, and of processes that end.
+    ///
+    /// # Errors
+    /// Where the server does not tell of them.
+    fn listen(&self, who: &Arc<impl Hears>, codes: &[Status]) -> Result<()> {
+        let hears = Arc::clone(who);
+        let observer = self.observe([codes, &ENDED].concat(), move |observer, event| {
+            hears.pending().observer.get_or_init(|| observer);
+            hears.hear(event);
+        })?;
+        who.pending().observer.get_or_init(|| observer);
+        Ok(())
+    }
+
+    /// Lets `who` expire on the thread where callbacks run, when the time has passed and nothing was concluded before.
+    ///
+    /// # Errors
+    /// `NOMEM` where there can be no thread that waits.
+    fn expire_after(&self, timeout: Option<Duration>, concluded: Receiver<()>, who: &Arc<impl Hears>) -> Result<()> {
+        let Some(timeout) = timeout else { return Ok(()) };
+        let (client, who) = (Arc::downgrade(&self.inner), Arc::downgrade(who));
+        let watch = move || {
+            // The application's signals are for its own threads.
+            let _ = SigSet::all().thread_set_mask();
+            if concluded.recv_timeout(timeout) == Err(RecvTimeoutError::Timeout)
+                && let Some(client) = client.upgrade()
+            {
+                client.link.defer(Box::new(move || expire(&who)));
+            }
+        };
+        let watching = thread::Builder::new().name("pmix-invitation".into()).spawn(watch);
+        watching.map(drop).map_err(|_| Status::ERR_NOMEM)
+    }
+}
+
+/// What becomes of a group, while somebody waits for that. It lives as long as it is listened for.
+struct Pending {
+    group: CString,
+    client: Weak<Inner>,
+    /// The handler that hears for it; said by whoever knows first, the one who registered it or its first event.
+    observer: OnceLock<HandlerId>,
+    /// Until it is concluded.
+    then: Mutex<Option<Done<Answer>>>,
+}
+
+/// Either side of an invitation.
+trait Hears: Send + Sync + 'static {
+    fn pending(&self) -> &Pending;
+
+    fn hear(&self, event: &Event);
+
+    /// Nobody else is waited for.
+    fn expire(&self);
+}
+
+impl Pending {
+    fn new(client: &Client, group: CString, then: Done<Answer>) -> Pending {
+        let client = Arc::downgrade(&client.inner);
+        Pending { group, client, observer: OnceLock::new(), then: Mutex::new(Some(then)) }
+    }
+
+    /// Nothing is heard any more. Once: who gets the callback concludes.
+    fn end(&self) -> Option<(Client, Done<Answer>)> {
+        let then = self.then.lock().take()?;
+        let client = self.client.upgrade().map(|inner| Client { inner })?;
+        if let Some(observer) = self.observer.get() {
+            // This cannot fail.
+            let _ = client.deregister_event_handler(*observer).wait();
+        }
+        Some((client, then))
+    }
+
+    /// Whether an event names this group; nothing where it names none, as those of released libraries do.
+    fn is_of_group(&self, event: &Event) -> Option<bool> {
+        Info::find(&event.infos, keys::GROUP_ID).map(|id| id.as_text() == Some(self.group.to_bytes()))
+    }
+
+    /// Whether this process has lost its server.
+    fn is_lost(&self, event: &Event) -> bool {
+        event.status == Status::ERR_LOST_CONNECTION
+            && self.client.upgrade().is_some_and(|client| client.me == event.source)
+    }
+
+    /// What this process hears of another that fails the group.
+    fn failure(&self, status: Status, client: &Client, who: &Proc) -> Event {
+        let infos = vec![
+            Info::new(keys::EVENT_AFFECTED_PROC, Value::Proc(who.clone())),
+            Info::new(keys::GROUP_ID, Value::string(self.group.to_bytes())),
+        ];
+        Event::new(status, client.me().clone(), infos)
     }
 }
 
 /// An invitation that not all have answered.
 struct Invitation {
-    group: CString,
     invited: Vec<Proc>,
     /// Whoever declines, ends or says nothing is left out.
     may_lack: bool,
-    client: Weak<Inner>,
-    state: Mutex<Answers>,
+    /// The group is to have a context id.
+    wants_context: bool,
+    pending: Pending,
+    answers: Mutex<Answers>,
 }
 
+#[derive(Default)]
 struct Answers {
+    /// The invitation is on its way; before, nothing is concluded.
+    is_told: bool,
+    /// The server is gone.
+    is_lost: bool,
     missing: Vec<Proc>,
     /// Who will not be in the group.
     lacking: Vec<Proc>,
-    observer: Option<HandlerId>,
-    then: Option<Done<Answer>>,
+    /// What the others bring into it.
+    brought: Vec<Info>,
 }
 
-impl Invitation {
+impl Hears for Invitation {
+    fn pending(&self) -> &Pending {
+        &self.pending
+    }
+
     fn hear(&self, event: &Event) {
-        // Released libraries do not say which group their answers are about.
-        let is_other =
-            Info::find(&event.infos, keys::GROUP_ID).is_some_and(|id| id.as_text() != Some(self.group.to_bytes()));
-        if is_lost(&self.client, event) {
-            return self.conclude(Err(Status::ERR_LOST_CONNECTION));
-        }
-        let who = match event.status {
-            Status::GROUP_INVITE_ACCEPTED | Status::GROUP_INVITE_DECLINED if !is_other => &event.source,
-            _ => match ended(event) {
-                Some(proc) => proc,
-                None => return,
-            },
+        let is_answer = matches!(event.status, Status::GROUP_INVITE_ACCEPTED | Status::GROUP_INVITE_DECLINED);
+        let who = match ended(event) {
+            None if is_answer && self.pending.is_of_group(event) != Some(false) => Some(&event.source),
+            ended => ended,
         };
-        {
-            let mut state = self.state.lock();
-            let Some(at) = state.missing.iter().position(|proc| proc == who) else { return };
-            let who = state.missing.remove(at);
-            if event.status != Status::GROUP_INVITE_ACCEPTED {
-                state.lacking.push(who);
+        let mut answers = self.answers.lock();
+        answers.is_lost |= self.pending.is_lost(event);
+        if let Some(at) = answers.missing.iter().position(|proc| Some(proc) == who) {
+            let who = answers.missing.remove(at);
+            if event.status == Status::GROUP_INVITE_ACCEPTED {
+                let own = event.infos.iter().filter(|info| brought_by(info).is_some_and(|(member, _)| *member == who));
+                answers.brought.extend(own.cloned());
+            } else {
+                answers.lacking.push(who);
             }
         }
-        self.conclude_if_answered();
+        drop(answers);
+        self.conclude_if_decided();
     }
 
-    fn conclude_if_answered(&self) {
-        let is_whole = {
-            let state = self.state.lock();
-            if !state.missing.is_empty() {
-                return;
-            }
-            state.lacking.is_empty() || self.may_lack
-        };
-        self.conclude(if is_whole { Ok(()) } else { Err(Status::GROUP_CONSTRUCT_ABORT) });
-    }
-
-    /// Nobody else is waited for.
     fn expire(&self) {
         {
-            let mut state = self.state.lock();
-            let silent = std::mem::take(&mut state.missing);
-            state.lacking.extend(silent);
+            let mut answers = self.answers.lock();
+            let silent = std::mem::take(&mut answers.missing);
+            answers.lacking.extend(silent);
         }
         self.conclude(if self.may_lack { Ok(()) } else { Err(Status::ERR_TIMEOUT) });
     }
+}
 
-    /// The caller is told of a failure otherwise.
-    fn abandon(&self) {
-        self.state.lock().then = None;
-        self.conclude(Err(Status::GROUP_CONSTRUCT_ABORT));
+impl Invitation {
+    fn conclude_if_decided(&self) {
+        let outcome = {
+            let answers = self.answers.lock();
+            match () {
+                () if !answers.is_told => return,
+                () if answers.is_lost => Err(Status::ERR_LOST_CONNECTION),
+                () if !answers.missing.is_empty() => return,
+                () if answers.lacking.is_empty() || self.may_lack => Ok(()),
+                () => Err(Status::GROUP_CONSTRUCT_ABORT),
+            }
+        };
+        self.conclude(outcome);
+    }
+
+    /// The caller is to be told of a failure otherwise. Whether nothing was concluded before.
+    fn abandon(&self) -> bool {
+        let Some((client, _)) = self.pending.end() else { return false };
+        self.tell(&client, Status::GROUP_CONSTRUCT_ABORT, &self.invited).begin(Box::new(drop));
+        true
     }
 
     /// Tells the members, if it can be done, and the caller what became of it. Once; later answers are nobody's.
     fn conclude(&self, outcome: Result<()>) {
-        let (observer, then, lacking) = {
-            let mut state = self.state.lock();
-            // Before it is heard on, nobody has been invited.
-            let Some(observer) = state.observer.take() else { return };
-            (observer, state.then.take(), std::mem::take(&mut state.lacking))
-        };
-        let Some(client) = self.client.upgrade().map(|inner| Client { inner }) else { return };
-        // This cannot fail.
-        let _ = client.deregister_event_handler(observer).wait();
-        let (told, answer) = match outcome {
-            Ok(()) => {
-                lacking.iter().for_each(|proc| client.inner.notify_here(self.failed(&client, proc)));
-                let members: Vec<_> = self.invited.iter().filter(|proc| !lacking.contains(proc)).cloned().collect();
-                let answer = Answer { status: Status::SUCCESS, infos: vec![membership(&members)] };
-                let told = self.tell(&client, Status::GROUP_CONSTRUCT_COMPLETE, &members);
-                client.inner.groups.lock().insert(self.group.clone(), members);
-                (told, Ok(answer))
-            }
-            Err(status) => (self.tell(&client, Status::GROUP_CONSTRUCT_ABORT, &self.invited), Err(status)),
-        };
-        // The caller hears after the handlers of this process. Where members cannot be told the connection is gone.
-        let then = Arc::new(Mutex::new(then.map(|then| (then, answer))));
-        let call = move |then: &Mutex<Option<(Done<Answer>, Result<Answer>)>>| {
-            if let Some((then, answer)) = then.lock().take() {
-                then(answer);
-            }
-        };
-        let after = Arc::clone(&then);
-        if told.start(Box::new(move |_| call(&after))).is_err() {
-            client.inner.link.defer(Box::new(move || call(&then)));
+        let Some((client, then)) = self.pending.end() else { return };
+        if let Err(status) = outcome {
+            let told = self.tell(&client, Status::GROUP_CONSTRUCT_ABORT, &self.invited);
+            return told.begin(Box::new(move |_| then(Err(status))));
         }
-    }
-
-    /// What this process hears of one that will not be in the group.
-    fn failed(&self, client: &Client, who: &Proc) -> Event {
-        let infos = vec![
-            Info::new(keys::EVENT_AFFECTED_PROC, Value::Proc(who.clone())),
-            Info::new(keys::GROUP_ID, Value::string(self.group.to_bytes())),
+        let Answers { lacking, brought, .. } = std::mem::take(&mut *self.answers.lock());
+        for who in &lacking {
+            client.inner.notify_here(self.pending.failure(Status::GROUP_INVITE_FAILED, &client, who));
+        }
+        let members = self.invited.iter().filter(|proc| !lacking.contains(proc)).cloned().collect();
+        let infos = brought.into_iter().chain(client.contribution()).collect();
+        let formed = Formed { group: self.pending.group.clone(), members, infos, then };
+        if !self.wants_context {
+            return formed.announce(&client, None);
+        }
+        let directives = vec![
+            Info::new(keys::GROUP_ASSIGN_CONTEXT_ID, Value::Bool(true)),
+            Info::new(keys::GROUP_ID, Value::string(self.pending.group.to_bytes())),
         ];
-        Event::new(Status::GROUP_INVITE_FAILED, client.me().clone(), infos)
+        let asked = client.job_control(Vec::new(), directives);
+        asked.begin(Box::new(move |answer| {
+            let context = answer.ok().and_then(|answer| Info::find(&answer.infos, keys::GROUP_CONTEXT_ID)?.as_u64());
+            formed.announce(&client, context);
+        }));
     }
 
-    /// An event for some alone, and there only for handlers of just this.
     fn tell(&self, client: &Client, what: Status, whom: &[Proc]) -> Operation<()> {
-        let mut infos = vec![
-            Info::new(keys::EVENT_CUSTOM_RANGE, procs_value(whom)),
-            Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)),
-            Info::new(keys::GROUP_ID, Value::string(self.group.to_bytes())),
-        ];
-        if what == Status::GROUP_CONSTRUCT_COMPLETE {
-            infos.push(membership(whom));
-        }
-        client.notify_event(what, client.me().clone(), range::CUSTOM, infos)
+        tell(client, what, &self.pending.group, whom, Vec::new())
     }
+}
+
+/// A group whose members are known to the leader alone.
+struct Formed {
+    group: CString,
+    members: Vec<Proc>,
+    /// What they bring into it.
+    infos: Vec<Info>,
+    then: Done<Answer>,
+}
+
+impl Formed {
+    /// Tells the members, and the caller after the handlers of this process.
+    fn announce(self, client: &Client, context: Option<u64>) {
+        let Formed { group, members, mut infos, then } = self;
+        client.keep_contributions(&infos, context);
+        let mut answer = vec![membership(&members)];
+        answer.extend(context.map(|context| Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context))));
+        infos.extend_from_slice(&answer);
+        let told = tell(client, Status::GROUP_CONSTRUCT_COMPLETE, &group, &members, infos);
+        client.inner.groups.lock().insert(group, members);
+        let answer = Answer { status: Status::SUCCESS, infos: answer };
+        // Where members cannot be told the connection is gone.
+        told.begin(Box::new(move |_| then(Ok(answer))));
+    }
+}
+
+/// An event for some alone, and there only for handlers of just this.
+fn tell(client: &Client, what: Status, group: &CStr, whom: &[Proc], more: Vec<Info>) -> Operation<()> {
+    let mut infos = vec![
+        Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs(whom.iter().cloned())),
+        Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)),
+        Info::new(keys::GROUP_ID, Value::string(group.to_bytes())),
+    ];
+    infos.extend(more);
+    client.notify_event(what, client.me().clone(), range::CUSTOM, infos)
+}
+
+/// Who has brought what into a group, where the info says that.
+fn brought_by(info: &Info) -> Option<(&Proc, impl Iterator<Item = &Info>)> {
+    let mut infos = info.value.iter_infos();
+    let first = infos.next().filter(|first| info.key.is(keys::PROC_INFO_ARRAY) && first.key.is(keys::PROCID))?;
+    Some((first.value.iter_procs().next()?, infos))
 }
 
 /// An invitation that this process has accepted, and whose leader has not formed the group yet.
 struct Joining {
-    group: CString,
     leader: Proc,
-    client: Weak<Inner>,
-    state: Mutex<(Option<HandlerId>, Option<Done<Answer>>)>,
+    pending: Pending,
 }
 
-impl Joining {
+impl Hears for Joining {
+    fn pending(&self) -> &Pending {
+        &self.pending
+    }
+
     fn hear(&self, event: &Event) {
-        let is_other =
-            Info::find(&event.infos, keys::GROUP_ID).is_some_and(|id| id.as_text() != Some(self.group.to_bytes()));
+        // Of an event that names no group its source must say it.
+        let is_of_group = self.pending.is_of_group(event).unwrap_or(event.source == self.leader);
         match event.status {
-            Status::GROUP_CONSTRUCT_COMPLETE if !is_other => self.conclude(Ok(self.formed(event))),
-            Status::GROUP_CONSTRUCT_ABORT if !is_other => self.conclude(Err(Status::GROUP_CONSTRUCT_ABORT)),
-            _ if is_lost(&self.client, event) => self.conclude(Err(Status::ERR_LOST_CONNECTION)),
+            Status::GROUP_CONSTRUCT_COMPLETE if is_of_group => self.conclude(Ok(self.formed(event))),
+            Status::GROUP_CONSTRUCT_ABORT if is_of_group => self.conclude(Err(Status::GROUP_CONSTRUCT_ABORT)),
+            _ if self.pending.is_lost(event) => self.conclude(Err(Status::ERR_LOST_CONNECTION)),
             _ if ended(event) == Some(&self.leader) => self.conclude(Err(Status::GROUP_LEADER_FAILED)),
             _ => {}
         }
     }
 
+    fn expire(&self) {
+        self.conclude(Err(Status::ERR_TIMEOUT));
+    }
+}
+
+impl Joining {
     /// What the leader says of the group. Those of releases before 7.0 say who its members are by whom they tell.
     fn formed(&self, event: &Event) -> Answer {
         let told =
             Info::find(&event.infos, keys::GROUP_MEMBERSHIP).or(Info::find(&event.infos, keys::EVENT_CUSTOM_RANGE));
-        let members = told.map(events::procs).and_then(Result::ok).unwrap_or_default();
-        let mut infos = vec![Info::new(keys::GROUP_ID, Value::string(self.group.to_bytes())), membership(&members)];
-        infos.extend(event.infos.iter().filter(|info| info.key.is(keys::GROUP_CONTEXT_ID)).cloned());
-        if let Some(inner) = self.client.upgrade() {
-            inner.groups.lock().insert(self.group.clone(), members);
+        let members: Vec<Proc> = told.into_iter().flat_map(Value::iter_procs).cloned().collect();
+        let group = &self.pending.group;
+        let mut infos = vec![Info::new(keys::GROUP_ID, Value::string(group.to_bytes())), membership(&members)];
+        let context = event.infos.iter().find(|info| info.key.is(keys::GROUP_CONTEXT_ID));
+        infos.extend(context.cloned());
+        if let Some(inner) = self.pending.client.upgrade() {
+            let client = Client { inner };
+            client.keep_contributions(&event.infos, context.and_then(|context| context.value.as_u64()));
+            client.inner.groups.lock().insert(group.clone(), members);
         }
         Answer { status: Status::SUCCESS, infos }
     }
 
     /// Tells the caller, once.
     fn conclude(&self, answer: Result<Answer>) {
-        let (observer, then) = std::mem::take(&mut *self.state.lock());
-        if let (Some(observer), Some(client)) = (observer, self.client.upgrade().map(|inner| Client { inner })) {
-            // This cannot fail.
-            let _ = client.deregister_event_handler(observer).wait();
-            if answer.as_ref().err() == Some(&Status::GROUP_LEADER_FAILED) {
-                let infos = vec![
-                    Info::new(keys::EVENT_AFFECTED_PROC, Value::Proc(self.leader.clone())),
-                    Info::new(keys::GROUP_ID, Value::string(self.group.to_bytes())),
-                ];
-                let event = Event::new(Status::GROUP_LEADER_FAILED, client.me().clone(), infos);
-                client.inner.notify_here(event);
-            }
+        let Some((client, then)) = self.pending.end() else { return };
+        if answer.as_ref().err() == Some(&Status::GROUP_LEADER_FAILED) {
+            client.inner.notify_here(self.pending.failure(Status::GROUP_LEADER_FAILED, &client, &self.leader));
         }
-        if let Some(then) = then {
-            then(answer);
-        }
+        then(answer);
     }
 }
 
@@ -345,11 +497,6 @@ fn ended(event: &Event) -> Option<&Proc> {
         Some(Value::Proc(proc)) if ENDED.contains(&event.status) => Some(proc),
         _ => None,
     }
-}
-
-/// Whether this process has lost its server.
-fn is_lost(client: &Weak<Inner>, event: &Event) -> bool {
-    event.status == Status::ERR_LOST_CONNECTION && client.upgrade().is_some_and(|client| client.me == event.source)
 }
 
 fn no_infos() -> Answer {
@@ -376,23 +523,22 @@ fn noticed(then: Done<Answer>) -> (Done<Answer>, Receiver<()>) {
     (then, receiver)
 }
 
-/// Calls `expire` when the time has passed and nothing was concluded before.
-///
-/// # Errors
-/// `NOMEM` where there can be no thread that waits.
-fn expire_after(
-    timeout: Option<Duration>,
-    concluded: Receiver<()>,
-    expire: impl FnOnce() + Send + 'static,
-) -> Result<()> {
-    let Some(timeout) = timeout else { return Ok(()) };
-    let watch = move || {
-        if concluded.recv_timeout(timeout) == Err(RecvTimeoutError::Timeout) {
-            expire();
+/// Nobody else is waited for, if somebody still is.
+fn expire(who: &Weak<impl Hears>) {
+    if let Some(who) = who.upgrade() {
+        who.expire();
+    }
+}
+
+/// The answer that is handed over, which is not waited for longer than the time that there is.
+fn wait_for(receiver: &Receiver<Result<Answer>>, timeout: Option<Duration>, who: &Weak<impl Hears>) -> Result<Answer> {
+    if let Some(timeout) = timeout {
+        match receiver.recv_timeout(timeout) {
+            Ok(answer) => return answer,
+            Err(_) => expire(who),
         }
-    };
-    let watching = thread::Builder::new().name("pmix-invitation".into()).spawn(watch);
-    watching.map(drop).map_err(|_| Status::ERR_NOMEM)
+    }
+    receiver.recv().unwrap_or(Err(Status::ERR_LOST_CONNECTION))
 }
 
 #[cfg(test)]

@@ -2,10 +2,11 @@
 
 use std::sync::mpsc::{Receiver, channel};
 
-use super::super::client::tests::{Stage, flag, nspace, reporter, stage};
+use super::super::client::tests::{Stage, flag, nspace, stage};
 use super::*;
 use crate::EventHandler;
 use crate::wire::Request;
+use crate::wire::reply::InfosReply;
 
 fn proc(rank: u32) -> Proc {
     Proc::new(nspace("job"), pmix_dstore::model::Rank(rank))
@@ -70,10 +71,7 @@ fn seconds(count: i32) -> Info {
 #[test]
 fn answers_are_heard_also_where_the_program_ends_the_chain() {
     let stage = stage();
-    let (sender, calls) = channel();
-    stage.answers_status(Status::SUCCESS);
-    let ending: EventHandler = reporter("program", Status::EVENT_ACTION_COMPLETE, &sender);
-    stage.client.register_event_handler(vec![Status::GROUP_INVITE_ACCEPTED], vec![], ending).wait().unwrap();
+    let calls = stage.reports(Status::GROUP_INVITE_ACCEPTED, Status::EVENT_ACTION_COMPLETE);
     let answer = invite(&stage, &[]);
     for rank in [0, 2] {
         deliver(&stage, Status::GROUP_INVITE_ACCEPTED, rank, vec![of_team()]);
@@ -91,10 +89,7 @@ fn answers_are_heard_also_where_the_program_ends_the_chain() {
 fn one_that_declines_is_left_out_or_ends_the_group() {
     for may_lack in [true, false] {
         let stage = stage();
-        let (sender, calls) = channel();
-        stage.answers_status(Status::SUCCESS);
-        let hears = reporter("failed", Status::SUCCESS, &sender);
-        stage.client.register_event_handler(vec![Status::GROUP_INVITE_FAILED], vec![], hears).wait().unwrap();
+        let calls = stage.reports(Status::GROUP_INVITE_FAILED, Status::SUCCESS);
         let directives = if may_lack { vec![flag(keys::GROUP_OPTIONAL)] } else { vec![] };
         let answer = invite(&stage, &directives);
         deliver(&stage, Status::GROUP_INVITE_DECLINED, 2, vec![]);
@@ -106,11 +101,11 @@ fn one_that_declines_is_left_out_or_ends_the_group() {
             // Before the caller.
             assert_eq!(*calls.try_recv().unwrap().1.infos, [affected(2), of_team()]);
             assert_eq!(status, Status::GROUP_CONSTRUCT_COMPLETE);
-            assert!(infos.contains(&Info::new(keys::EVENT_CUSTOM_RANGE, procs_value(&ranks(&[0, 1])))), "{infos:?}");
+            assert!(infos.contains(&Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs(ranks(&[0, 1])))), "{infos:?}");
         } else {
             assert_eq!(answer, Err(Status::GROUP_CONSTRUCT_ABORT));
             assert_eq!(status, Status::GROUP_CONSTRUCT_ABORT);
-            assert!(infos.contains(&Info::new(keys::EVENT_CUSTOM_RANGE, procs_value(&ranks(&[0, 1, 2])))), "{infos:?}");
+            assert!(infos.contains(&Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs(ranks(&[0, 1, 2])))), "{infos:?}");
         }
     }
 }
@@ -138,7 +133,7 @@ fn who_joins_hears_when_the_leader_has_formed_the_group() {
     deliver(&stage, Status::GROUP_CONSTRUCT_COMPLETE, 3, vec![Info::new(keys::GROUP_ID, Value::string("other"))]);
     deliver(&stage, Status::ERR_PROC_ABORTED, 3, vec![affected(2)]);
     let context = Info::new(keys::GROUP_CONTEXT_ID, Value::Size(5));
-    let all = Info::new(keys::EVENT_CUSTOM_RANGE, procs_value(&ranks(&[0, 1])));
+    let all = Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs(ranks(&[0, 1])));
     deliver(&stage, Status::GROUP_CONSTRUCT_COMPLETE, 0, vec![all, of_team(), context.clone()]);
     let infos = vec![of_team(), membership(&ranks(&[0, 1])), context];
     let heard = answer.recv().unwrap();
@@ -146,6 +141,8 @@ fn who_joins_hears_when_the_leader_has_formed_the_group() {
     assert!(keys.eq([keys::GROUP_ID, keys::GROUP_MEMBERSHIP, keys::GROUP_CONTEXT_ID].map(str::as_bytes)));
     assert_eq!(heard, Ok(Answer { status: Status::SUCCESS, infos }));
     let answer = join(&stage, &[]);
+    // One that names no group and is not of the leader.
+    deliver(&stage, Status::GROUP_CONSTRUCT_COMPLETE, 3, vec![]);
     deliver(&stage, Status::GROUP_CONSTRUCT_ABORT, 0, vec![]);
     assert_eq!(answer.recv().unwrap(), Err(Status::GROUP_CONSTRUCT_ABORT));
     let answer = join(&stage, &[seconds(1)]);
@@ -155,10 +152,7 @@ fn who_joins_hears_when_the_leader_has_formed_the_group() {
 #[test]
 fn who_joins_hears_that_the_leader_has_ended() {
     let stage = stage();
-    let (sender, calls) = channel();
-    stage.answers_status(Status::SUCCESS);
-    let hears = reporter("leader", Status::SUCCESS, &sender);
-    stage.client.register_event_handler(vec![Status::GROUP_LEADER_FAILED], vec![], hears).wait().unwrap();
+    let calls = stage.reports(Status::GROUP_LEADER_FAILED, Status::SUCCESS);
     let answer = join(&stage, &[]);
     deliver(&stage, Status::PROC_TERMINATED, 3, vec![affected(0)]);
     assert_eq!(answer.recv().unwrap(), Err(Status::GROUP_LEADER_FAILED));
@@ -169,7 +163,7 @@ fn who_joins_hears_that_the_leader_has_ended() {
 fn a_handler_that_joins_does_not_wait_for_the_next_event() {
     let stage = stage();
     let (sender, joined) = channel();
-    (0..2).for_each(|_| stage.answers_status(Status::SUCCESS));
+    (0..3).for_each(|_| stage.answers_status(Status::SUCCESS));
     let client = stage.client.clone();
     let invited: EventHandler = Arc::new(move |_, event, _| {
         sender.send(client.group_join_wait(team(), Some(event.source), true, &[])).unwrap();
@@ -178,4 +172,238 @@ fn a_handler_that_joins_does_not_wait_for_the_next_event() {
     deliver(&stage, Status::GROUP_INVITED, 0, vec![of_team()]);
     assert_eq!(joined.recv().unwrap(), Ok(no_infos()));
     assert_eq!(told(&stage)[0].0, Status::GROUP_INVITE_ACCEPTED);
+    // What it is told then counts nevertheless.
+    deliver(&stage, Status::GROUP_CONSTRUCT_COMPLETE, 0, vec![of_team(), membership(&ranks(&[0, 1]))]);
+    let (sender, heard) = channel();
+    stage.client.later(Box::new(move || sender.send(()).unwrap()));
+    heard.recv().unwrap();
+    assert_eq!(stage.client.inner.groups.lock()[&team()], ranks(&[0, 1]));
+}
+
+#[test]
+fn who_expires_hears_where_callbacks_run() {
+    let stage = stage();
+    let (sender, threads) = channel();
+    let told = sender.clone();
+    stage.client.later(Box::new(move || told.send(thread::current().id()).unwrap()));
+    (0..2).for_each(|_| stage.answers_status(Status::SUCCESS));
+    let then: Done<Answer> = Box::new(move |answer| {
+        assert_eq!(answer, Err(Status::ERR_TIMEOUT));
+        sender.send(thread::current().id()).unwrap();
+    });
+    stage.client.group_join(team(), Some(proc(0)), true, &[seconds(1)], then).unwrap();
+    assert_eq!(threads.recv().unwrap(), threads.recv().unwrap());
+    (0..2).for_each(|_| stage.answers_status(Status::SUCCESS));
+    let waited = stage.client.group_join_wait(team(), Some(proc(0)), true, &[seconds(1)]);
+    assert_eq!(waited, Err(Status::ERR_TIMEOUT));
+}
+
+#[test]
+fn nothing_is_kept_of_those_who_wait_when_the_client_ends() {
+    let stage = stage();
+    let token = Arc::new(());
+    let long = [seconds(1000)];
+    let kept = |token: &Arc<()>| -> Done<Answer> {
+        let token = Arc::clone(token);
+        Box::new(move |_| drop(token))
+    };
+    (0..4).for_each(|_| stage.answers_status(Status::SUCCESS));
+    stage.client.group_invite(team(), vec![proc(0)], &long, kept(&token)).unwrap();
+    stage.client.group_join(team(), Some(proc(0)), true, &long, kept(&token)).unwrap();
+    assert_eq!(Arc::strong_count(&token), 3);
+    (0..2).for_each(|_| stage.answers_status(Status::SUCCESS));
+    let (sender, told) = channel();
+    stage.meanwhile(move |request| {
+        if matches!(request, Request::Notify { .. }) {
+            sender.send(()).unwrap();
+        }
+    });
+    let client = stage.client.clone();
+    let waits = thread::spawn(move || client.group_invite_wait(team(), vec![proc(0)], &[]));
+    told.recv().unwrap();
+    stage.answers_status(Status::SUCCESS);
+    stage.client.finalize(&[]).unwrap();
+    assert_eq!(Arc::strong_count(&token), 1);
+    assert_eq!(waits.join().unwrap(), Err(Status::ERR_LOST_CONNECTION));
+}
+
+#[test]
+fn the_thread_that_watches_the_time_leaves_signals_to_the_program() {
+    let stage = stage();
+    let _answer = join(&stage, &[seconds(1000)]);
+    // Others of this test program are at it, too.
+    let masks = || {
+        let threads = std::fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap().path());
+        let statuses = threads.filter_map(|thread| std::fs::read_to_string(thread.join("status")).ok());
+        let watching = statuses.filter(|status| status.starts_with("Name:\tpmix-invitation\n"));
+        let mask = |status: String| {
+            let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t"))?;
+            u64::from_str_radix(blocked, 16).ok()
+        };
+        watching.filter_map(mask).collect::<Vec<_>>()
+    };
+    // It may not have begun.
+    while !masks().iter().any(|mask| mask & 1 << (libc::SIGTERM - 1) != 0) {
+        thread::yield_now();
+    }
+}
+
+/// What a process heard before it knew under which number it listens.
+#[test]
+fn a_join_that_is_answered_at_once_is_answered_once() {
+    for told in [Status::SUCCESS, Status::ERR_UNREACH] {
+        let stage = stage();
+        let (sender, answer) = channel();
+        let (passed_on, waits) = channel();
+        let client = stage.client.clone();
+        stage.meanwhile(move |request| {
+            if matches!(request, Request::RegisterEvents { .. }) {
+                client.inner.deliver(Event::new(Status::GROUP_CONSTRUCT_ABORT, proc(0), vec![of_team()]));
+                passed_on.send(answer.recv().unwrap()).unwrap();
+            }
+        });
+        [Status::SUCCESS, told].into_iter().for_each(|status| stage.answers_status(status));
+        let then = Box::new(move |answer| sender.send(answer).unwrap());
+        assert_eq!(stage.client.group_join(team(), Some(proc(0)), true, &[], then), Ok(()));
+        assert_eq!(waits.recv().unwrap(), Err(Status::GROUP_CONSTRUCT_ABORT));
+        let deregistered = stage.asked().into_iter().filter(|asked| matches!(asked, Request::DeregisterEvents { .. }));
+        assert_eq!(deregistered.count(), 1);
+    }
+}
+
+#[test]
+fn an_invitation_that_cannot_be_told_is_not_answered() {
+    let stage = stage();
+    let client = stage.client.clone();
+    stage.meanwhile(move |request| {
+        if matches!(request, Request::Notify { .. }) {
+            let (sender, heard) = channel();
+            for rank in [0, 2] {
+                client.inner.deliver(Event::new(Status::GROUP_INVITE_ACCEPTED, proc(rank), vec![of_team()]));
+            }
+            client.later(Box::new(move || sender.send(()).unwrap()));
+            heard.recv().unwrap();
+        }
+    });
+    [Status::SUCCESS, Status::ERR_UNREACH].into_iter().for_each(|status| stage.answers_status(status));
+    let then: Done<Answer> = Box::new(|answer| panic!("{answer:?}"));
+    let invited = stage.client.group_invite(team(), (0..3).map(proc).collect(), &[], then);
+    assert_eq!(invited, Err(Status::ERR_UNREACH));
+}
+
+#[test]
+fn what_no_handler_wanted_is_kept_for_those_that_register_later() {
+    let stage = stage();
+    stage.answers_status(Status::SUCCESS);
+    let code = Status(-3001);
+    let elsewhere = vec![
+        Info::new(keys::RANGE, Value::Uint8(range::CUSTOM)),
+        Info::new(keys::EVENT_CUSTOM_RANGE, Value::Proc(proc(3))),
+    ];
+    let handler: EventHandler = Arc::new(|_, event, _| panic!("{event:?}"));
+    stage.client.register_event_handler(vec![code], elsewhere, handler).wait().unwrap();
+    deliver(&stage, code, 2, vec![]);
+    deliver(&stage, code, 0, vec![flag(keys::EVENT_DO_NOT_CACHE)]);
+    // The server has told of it, and is not asked again.
+    let (sender, calls) = channel();
+    let handler: EventHandler = Arc::new(move |_, event, _| sender.send(event.source).unwrap());
+    stage.client.register_event_handler(vec![code], vec![], handler).wait().unwrap();
+    assert_eq!(calls.recv().unwrap(), proc(2));
+    deliver(&stage, code, 1, vec![]);
+    assert_eq!(calls.recv().unwrap(), proc(1), "and nothing twice");
+}
+
+#[test]
+fn what_the_library_alone_heard_is_kept_for_the_program() {
+    let stage = stage();
+    let answer = join(&stage, &[]);
+    deliver(&stage, Status::GROUP_CONSTRUCT_ABORT, 3, vec![Info::new(keys::GROUP_ID, Value::string("other"))]);
+    let here = Event::new(Status::PROC_TERMINATED, proc(1), vec![affected(3)]);
+    stage.client.inner.notify_here(here);
+    // Another observer takes nothing away.
+    let other = join(&stage, &[]);
+    for (code, source) in [(Status::GROUP_CONSTRUCT_ABORT, 3), (Status::PROC_TERMINATED, 1)] {
+        let calls = stage.reports(code, Status::SUCCESS);
+        assert_eq!(calls.recv().unwrap().1.source, proc(source));
+    }
+    deliver(&stage, Status::GROUP_CONSTRUCT_ABORT, 0, vec![of_team()]);
+    for answer in [answer, other] {
+        assert_eq!(answer.recv().unwrap(), Err(Status::GROUP_CONSTRUCT_ABORT));
+    }
+}
+
+/// What a member brings into a group.
+fn brings(rank: u32, value: u32) -> Info {
+    let name = Info::new(keys::PROCID, Value::Proc(proc(rank)));
+    let scope = Info::new(keys::DATA_SCOPE, Value::Uint8(2));
+    Info::new(keys::PROC_INFO_ARRAY, Value::infos([name, scope, Info::new("endpoint", Value::Uint32(value))]))
+}
+
+/// The value that a member has brought, without asking the server.
+fn brought(stage: &Stage, rank: u32, context: Option<u64>) -> Result<Value> {
+    let qualifier =
+        |context| Info { flags: InfoFlags::QUALIFIER, ..Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context)) };
+    let infos: Vec<_> = context.map(qualifier).into_iter().chain([flag(keys::OPTIONAL)]).collect();
+    stage.get_of(None, pmix_dstore::model::Rank(rank), Some("endpoint"), &infos)
+}
+
+#[test]
+fn the_leader_asks_for_a_context_id_and_hands_on_what_members_bring() {
+    let not_found = Err(Status::ERR_NOT_FOUND);
+    for context in [Some(7), None] {
+        let stage = stage();
+        stage.client.put(pmix_dstore::model::Scope::Remote, "endpoint".into(), Value::Uint32(11)).unwrap();
+        stage.client.put(pmix_dstore::model::Scope::Local, "local".into(), Value::Uint32(1)).unwrap();
+        (0..2).for_each(|_| stage.answers_status(Status::SUCCESS));
+        let infos = context.map(|context| vec![Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context))]);
+        let status = if context.is_some() { Status::SUCCESS } else { Status::ERR_NOT_SUPPORTED };
+        stage.answers(InfosReply { status, infos });
+        stage.answers_status(Status::SUCCESS);
+        let (sender, answer) = channel();
+        let then = Box::new(move |answer| sender.send(answer).unwrap());
+        let infos = [flag(keys::GROUP_ASSIGN_CONTEXT_ID)];
+        stage.client.group_invite(team(), (0..3).map(proc).collect(), &infos, then).unwrap();
+        deliver(&stage, Status::GROUP_INVITE_ACCEPTED, 0, vec![of_team(), brings(0, 10), brings(2, 666)]);
+        deliver(&stage, Status::GROUP_INVITE_ACCEPTED, 2, vec![of_team(), brings(2, 12)]);
+        let id = context.map(|context| Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context)));
+        let infos = [membership(&ranks(&[0, 1, 2]))].into_iter().chain(id.clone()).collect();
+        assert_eq!(answer.recv().unwrap(), Ok(Answer { status: Status::SUCCESS, infos }));
+        let asked = stage.asked();
+        let directives = vec![flag(keys::GROUP_ASSIGN_CONTEXT_ID), of_team()];
+        assert!(asked.contains(&Request::JobControl { targets: Vec::new(), directives }), "{asked:?}");
+        let Some(Request::Notify { status: Status::GROUP_CONSTRUCT_COMPLETE, infos, .. }) = asked.last() else {
+            panic!("{asked:?}")
+        };
+        let name = Info::new(keys::PROCID, Value::Proc(proc(1)));
+        let own = Value::infos([name, Info::new("endpoint", Value::Uint32(11))]);
+        for info in [brings(0, 10), brings(2, 12), Info::new(keys::PROC_INFO_ARRAY, own)].into_iter().chain(id) {
+            assert!(infos.contains(&info), "{info:?}");
+        }
+        assert!(!infos.contains(&brings(2, 666)), "of another");
+        assert_eq!(brought(&stage, 0, context), Ok(Value::Uint32(10)));
+        assert_eq!(brought(&stage, 2, context), Ok(Value::Uint32(12)));
+        if context.is_some() {
+            assert_eq!(brought(&stage, 2, None), not_found, "for the group alone");
+            assert_eq!(brought(&stage, 2, Some(8)), not_found);
+        }
+    }
+}
+
+#[test]
+fn who_joins_brings_what_it_has_put_and_keeps_what_others_bring() {
+    let stage = stage();
+    stage.client.put(pmix_dstore::model::Scope::Global, "endpoint".into(), Value::Uint32(11)).unwrap();
+    let answer = join(&stage, &[]);
+    let name = Info::new(keys::PROCID, Value::Proc(proc(1)));
+    let own = Info::new(keys::PROC_INFO_ARRAY, Value::infos([name, Info::new("endpoint", Value::Uint32(11))]));
+    assert!(told(&stage)[0].1.contains(&own));
+    let context = Info::new(keys::GROUP_CONTEXT_ID, Value::Size(7));
+    let all = membership(&ranks(&[0, 1]));
+    // Its own comes back, too.
+    let infos = vec![of_team(), all.clone(), context.clone(), brings(0, 10), brings(1, 666)];
+    deliver(&stage, Status::GROUP_CONSTRUCT_COMPLETE, 0, infos);
+    let infos = vec![of_team(), all, context];
+    assert_eq!(answer.recv().unwrap(), Ok(Answer { status: Status::SUCCESS, infos }));
+    assert_eq!(brought(&stage, 0, Some(7)), Ok(Value::Uint32(10)));
+    assert_eq!(brought(&stage, 1, None), Ok(Value::Uint32(11)));
 }

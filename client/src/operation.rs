@@ -63,14 +63,19 @@ impl<T: Send + 'static> Operation<T> {
     /// # Errors
     /// Where it cannot be started; then `done` is not called.
     pub fn start(self, done: Done<T>) -> Result<()> {
+        if let Plan::Ready(Err(status)) = self.plan {
+            return Err(status);
+        }
+        self.begin(done);
+        Ok(())
+    }
+
+    /// Starts it; `done` is called in any case, as [`Operation::start`] has it.
+    pub(crate) fn begin(self, done: Done<T>) {
         match self.plan {
-            Plan::Ready(result) => {
-                let value = result?;
-                self.link.defer(Box::new(move || done(Ok(value))));
-            }
+            Plan::Ready(result) => self.link.defer(Box::new(move || done(result))),
             Plan::Ask { payload, finish, .. } => self.link.request(payload, Box::new(|reply| done(finish(reply)))),
         }
-        Ok(())
     }
 }
 

@@ -15,6 +15,10 @@ use crate::instance::{self, Shielded};
 const FILTER_WORDS: usize = 256;
 const WORDS: u64 = FILTER_WORDS as u64;
 
+/// About so many bytes that are out of reach are dropped together: to look whether somebody reads them takes a call of the
+/// system that disturbs all threads.
+const BATCH: usize = 16 << 10;
+
 /// Where a value of the overlay comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
@@ -55,8 +59,13 @@ struct State {
     table: *mut Table,
     /// Slots that are not free.
     count: usize,
-    /// What is out of reach now, and may still be read by who had reached it.
+    /// What is out of reach now, and may still be read by who had reached it. It grows by what is replaced while some
+    /// thread is always within a Get, and by less than [`BATCH`] otherwise.
     gone: Vec<Gone>,
+    /// About so many bytes are in it.
+    gone_len: usize,
+    /// With so many it is looked whether they can be dropped.
+    sweep_at: usize,
 }
 
 enum Gone {
@@ -179,6 +188,7 @@ impl State {
             }
             let other = Box::into_raw(other);
             overlay.table.store(other, Ordering::Release);
+            self.gone_len += size_of_val(&*self.table().slots);
             self.gone.push(Gone::Table(std::mem::replace(&mut self.table, other)));
             self.count = count;
         }
@@ -189,15 +199,27 @@ impl State {
         let before = slot.load(Ordering::Relaxed);
         slot.store(Box::into_raw(entry), Ordering::Release);
         match taken(before) {
-            Some(before) => self.gone.push(Gone::Entry(before)),
+            Some(before) => {
+                // SAFETY: the same.
+                self.gone_len += unsafe { &*before }.len();
+                self.gone.push(Gone::Entry(before));
+            }
             None => self.count += 1,
         }
         Ok(())
     }
 
-    /// Moves out what nobody can be reading any more.
+    /// Moves out what nobody can be reading any more, where it is enough.
     fn sweep(&mut self) -> Vec<Gone> {
-        if self.gone.is_empty() || !instance::is_unused() { Vec::new() } else { std::mem::take(&mut self.gone) }
+        if self.gone_len < self.sweep_at {
+            return Vec::new();
+        }
+        if !instance::is_unused() {
+            self.sweep_at = self.gone_len + BATCH;
+            return Vec::new();
+        }
+        (self.gone_len, self.sweep_at) = (0, BATCH);
+        std::mem::take(&mut self.gone)
     }
 }
 
@@ -209,7 +231,7 @@ impl Overlay {
         Overlay {
             filter: [const { AtomicU64::new(0) }; FILTER_WORDS],
             table: AtomicPtr::new(table),
-            state: RwLock::new(State { table, count: 0, gone: Vec::new() }),
+            state: RwLock::new(State { table, count: 0, gone: Vec::new(), gone_len: 0, sweep_at: BATCH }),
             refreshed: AtomicUsize::new(0),
         }
     }
@@ -320,23 +342,34 @@ impl Overlay {
             return;
         }
         let mut state = self.state.write();
-        let mut gone = Vec::new();
-        for slot in &state.table().slots {
+        let State { table, gone, gone_len, .. } = &mut *state;
+        // SAFETY: it is the state's, which is not changed meanwhile.
+        for slot in unsafe { &(**table).slots } {
             let Some(entry) = taken(slot.load(Ordering::Relaxed)) else { continue };
             // SAFETY: who drops one has the state for writing.
-            if unsafe { (*entry).origin } == Origin::Refreshed {
+            let is = unsafe { &*entry };
+            if is.origin == Origin::Refreshed {
                 slot.store(removed(), Ordering::Release);
+                *gone_len += is.len();
                 gone.push(Gone::Entry(entry));
             }
         }
-        state.gone.append(&mut gone);
-        gone = state.sweep();
+        let gone = state.sweep();
         drop(state);
         drop(gone);
     }
 }
 
 impl Entry {
+    /// About as many bytes as it takes, an array a whole [`BATCH`].
+    fn len(&self) -> usize {
+        let value = match &*self.value {
+            Value::DataArray(_) => BATCH,
+            value => value.bytes().map(|bytes| bytes.len()).or(value.as_text().map(<[u8]>::len)).unwrap_or(0),
+        };
+        size_of::<Entry>() + self.key.as_bytes().len() + value
+    }
+
     #[inline(always)]
     fn is(&self, nspace: &[u8], rank: Rank, key: &KeyRef<'_>) -> bool {
         // The own name is shared by all who have it.
@@ -403,5 +436,30 @@ mod tests {
         }
         assert_eq!(overlay.rank(nspace.as_bytes(), Rank(1)).len(), 0);
         assert_eq!(overlay.rank(nspace.as_bytes(), Rank(0)).len(), 1);
+    }
+    #[test]
+    fn what_is_replaced_is_dropped_by_and_by_and_much_of_it_at_once() {
+        let nspace = Nspace::new("a").unwrap();
+        let overlay = Overlay::new();
+        let put = |value| {
+            let value = Arc::new(value);
+            let seen = Arc::downgrade(&value);
+            overlay.set(&nspace, Rank(0), "key".into(), value, Origin::Own).unwrap();
+            seen
+        };
+        let first = put(Value::Int(1));
+        let second = put(Value::Int(2));
+        assert!(first.upgrade().is_some() && second.upgrade().is_some());
+        for number in 0..1000 {
+            put(Value::Int(number));
+        }
+        assert!(first.upgrade().is_none() && second.upgrade().is_none());
+        assert!(overlay.state.read().gone_len < 2 * BATCH);
+        let large = put(Value::ByteObject(vec![0; BATCH].into()));
+        put(Value::Int(0));
+        assert!(large.upgrade().is_none());
+        let array = put(Value::infos([]));
+        put(Value::Int(0));
+        assert!(array.upgrade().is_none());
     }
 }

@@ -199,7 +199,7 @@ impl Inner {
         let is_server = self.standing == Standing::Linked;
         let value = if is_asked(keys::PROCID, Rank::UNDEF) {
             Value::Proc(self.me.clone())
-        } else if is_asked(keys::RANK, Rank::INVALID) {
+        } else if is_asked(keys::RANK, Rank::INVALID) || is_asked(keys::RANK, Rank::UNDEF) {
             Value::Rank(self.me.rank)
         } else if is_asked(keys::SERVER_URI, self.me.rank) || is_server && is_asked(keys::MYSERVER_URI, self.me.rank) {
             Value::string(self.server_uri.get()?.as_bytes())

@@ -22,6 +22,8 @@ pub(crate) struct Cleanup {
     files: Vec<PathBuf>,
     directories: Vec<Directory>,
     ignore: Vec<PathBuf>,
+    /// The directives ask for something else, too.
+    pub says_more: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -39,8 +41,8 @@ impl Cleanup {
     /// # Errors
     /// `BAD_PARAM` for a path that is not absolute text: where the process runs is not where the server runs.
     pub fn read(directives: &[Info]) -> Result<Cleanup, Status> {
-        let flag = |key: &str| Info::is_set(directives, key);
-        let (recursive, keep_top) = (flag(keys::CLEANUP_RECURSIVE), flag(keys::CLEANUP_LEAVE_TOPDIR));
+        const HOW: [&str; 2] = [keys::CLEANUP_RECURSIVE, keys::CLEANUP_LEAVE_TOPDIR];
+        let [recursive, keep_top] = HOW.map(|key| Info::is_set(directives, key));
         let mut asked = Cleanup::default();
         for info in directives {
             if info.key.is(keys::REGISTER_CLEANUP) {
@@ -50,6 +52,8 @@ impl Cleanup {
                 asked.directories.extend(new);
             } else if info.key.is(keys::CLEANUP_IGNORE) {
                 asked.ignore.extend(paths(&info.value)?);
+            } else if !HOW.iter().any(|key| info.key.is(key)) {
+                asked.says_more = true;
             }
         }
         Ok(asked)

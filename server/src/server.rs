@@ -12,11 +12,11 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::{SigSet, SigmaskHow};
 use parking_lot::Mutex;
 use pmix_client::output::Format;
-use pmix_client::wire::{FlowControl, IoDelivery, Notification, TAG_FLOW_CONTROL, TAG_IOF, TAG_NOTIFY};
+use pmix_client::wire::{FlowControl, IoDelivery, Notification, TAG_IOF, TAG_NOTIFY};
 use pmix_client::{Client, Event, Job};
 use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::job::{Given, ProcTable};
-use pmix_dstore::model::{DataArray, DataType, Info, Nspace, Proc, Regattr, Result, Status, Value, keys};
+use pmix_dstore::model::{Info, Nspace, Proc, Rank, Regattr, Result, Status, Value, keys};
 use pmix_dstore::room;
 
 use crate::Host;
@@ -133,12 +133,7 @@ impl Inner {
                     client.take_output(output);
                 }
             }
-            (TAG_FLOW_CONTROL, Some(client)) => {
-                if let Ok(control) = FlowControl::decode(dialect, &payload) {
-                    client.control_input(&control);
-                }
-            }
-            (TAG_NOTIFY | TAG_IOF | TAG_FLOW_CONTROL, None) => {}
+            (TAG_NOTIFY | TAG_IOF, None) => {}
             _ => OwnRequests::answer(&self.own, tag, Ok(payload)),
         }
     }
@@ -422,9 +417,8 @@ impl Server {
     /// Tells processes of this node, also those that come later, of a set of processes that the host has defined.
     pub fn define_process_set(&self, name: CString, members: Vec<Proc>) -> Status {
         self.inner.engine.lock().set_process_set(name.clone(), Some(members.clone()));
-        let items = members.into_iter().map(Value::Proc).collect();
-        let members = Value::DataArray(Box::new(DataArray { ty: DataType::PROC, items }));
-        self.tell_of_set(Status::PROCESS_SET_DEFINE, name, Some(Info::new(keys::PSET_MEMBERS, members)))
+        let members = Info::new(keys::PSET_MEMBERS, Value::procs(members));
+        self.tell_of_set(Status::PROCESS_SET_DEFINE, name, Some(members))
     }
 
     /// Tells processes of this node that a set of processes is no more.
@@ -470,7 +464,10 @@ impl Server {
         infos: Vec<Info>,
         done: Option<OpDone>,
     ) -> Status {
-        self.operate(done, |engine| engine.control_input(source, channel, is_off, infos))
+        let Ok(anybody) = Nspace::new("") else { return Status::ERR_BAD_PARAM };
+        let source = source.unwrap_or_else(|| Proc::new(anybody, Rank::WILDCARD));
+        let control = FlowControl { source, channel, is_off, infos };
+        self.operate(done, |engine| engine.control_input(&control, |control| self.client.control_input(control)))
     }
 
     /// Asks for what a local process published for other nodes, on behalf of another server; waits for its commit.
@@ -561,7 +558,7 @@ mod tests {
 
     use pmix_client::wire::{Header, Hello, PeerKind, Request, Version};
     use pmix_dstore::codec::BufferType;
-    use pmix_dstore::model::{Key, Pdata, Rank, Value, keys};
+    use pmix_dstore::model::{Key, Pdata, Value, keys};
 
     use super::*;
     use crate::Completion;
@@ -669,11 +666,9 @@ mod tests {
         assert_eq!(server.define_process_set(c"set".into(), vec![member.clone()]), Status::OPERATION_SUCCEEDED);
         assert_eq!(server.delete_process_set(c"set".into()), Status::OPERATION_SUCCEEDED);
         let value = |infos: &[Info], key: &str| Info::find(infos, key).cloned();
-        let members = DataArray { ty: DataType::PROC, items: vec![Value::Proc(member)] };
-        for (code, members) in [
-            (Status::PROCESS_SET_DEFINE, Some(Value::DataArray(Box::new(members)))),
-            (Status::PROCESS_SET_DELETE, None),
-        ] {
+        for (code, members) in
+            [(Status::PROCESS_SET_DEFINE, Some(Value::procs([member]))), (Status::PROCESS_SET_DELETE, None)]
+        {
             let (status, infos) = events.recv().unwrap();
             assert_eq!(status, code);
             assert_eq!(value(&infos, keys::PSET_NAME), Some(Value::string("set")));

@@ -74,17 +74,18 @@ impl Socket {
     /// `ERR_HANDSHAKE_FAILED` where it asks for more than this library can say; the status with which it refuses.
     pub fn introduce(mut self, hello: &[u8], deadline: Instant) -> Result<(OwnedFd, i32)> {
         self.say(hello, deadline)?;
-        // Both words are there at once, unless the server refuses with the first.
+        // Both words come at once, unless the server refuses with the first.
         let (mut answer, mut got) = ([0; 8], 0);
-        while got < answer.len() {
+        while got < 4 {
             got += self.hear(&mut answer[got..], deadline)?;
-            let (Some(status), true) = (answer.first_chunk(), got >= 4) else { continue };
-            match Status(i32::from_be_bytes(*status)) {
-                Status::SUCCESS => {}
-                Status::ERR_READY_FOR_HANDSHAKE => return Err(Status::ERR_HANDSHAKE_FAILED),
-                refused => return Err(refused),
-            }
         }
+        let [a, b, c, d, ..] = answer;
+        match Status(i32::from_be_bytes([a, b, c, d])) {
+            Status::SUCCESS => {}
+            Status::ERR_READY_FOR_HANDSHAKE => return Err(Status::ERR_HANDSHAKE_FAILED),
+            refused => return Err(refused),
+        }
+        self.fill(&mut answer[got..], deadline)?;
         let [.., a, b, c, d] = answer;
         Ok((self.into_descriptor(), i32::from_be_bytes([a, b, c, d])))
     }

@@ -33,17 +33,18 @@ impl Client {
         }
     }
 
-    /// Lets the library itself hear of events in front of all handlers, until the handler is taken away.
+    /// Lets the library itself hear of events in front of all handlers, until the handler is taken away. That may happen
+    /// before this returns: `hear` is told the handler's number.
     ///
     /// # Errors
     /// Where the server does not tell of them.
     pub(crate) fn observe(
         &self,
         codes: Vec<Status>,
-        hear: impl Fn(&Event) + Send + Sync + 'static,
+        hear: impl Fn(HandlerId, &Event) + Send + Sync + 'static,
     ) -> Result<HandlerId> {
         let directives = Directives { place: Place::Observer, ..Directives::default() };
-        let handler: EventHandler = Arc::new(move |_, event, _done| hear(&event));
+        let handler: EventHandler = Arc::new(move |id, event, _done| hear(id, &event));
         self.register(codes, directives, handler).wait()
     }
 
@@ -132,25 +133,25 @@ impl Inner {
         if event.infos.iter().any(|info| info.key.is(SEEN_BY_SERVER)) {
             event.infos = event.infos.iter().filter(|info| !info.key.is(SEEN_BY_SERVER)).cloned().collect();
         }
-        let handlers = self.registry.matching(&event, &self.me);
-        Chain::new(event, handlers, self.runner()).proceed();
+        self.notify_here(event);
     }
 
-    /// An event for this process alone; kept where nobody hears it yet.
+    /// Runs the handlers for an event. It is kept where the program does not hear it yet: the server, which does not know
+    /// from whom and about whom each handler wants to hear, takes it for told.
     pub(crate) fn notify_here(self: &Arc<Inner>, event: Event) {
         let handlers = self.registry.matching(&event, &self.me);
-        let may_keep = !Info::is_set(&event.infos, keys::EVENT_DO_NOT_CACHE);
-        if handlers.is_empty() {
-            if may_keep {
-                self.registry.keep(event);
-            }
-            return;
+        let is_heard = handlers.iter().any(|handler| !handler.is_observer());
+        if !is_heard && !Info::is_set(&event.infos, keys::EVENT_DO_NOT_CACHE) {
+            self.registry.keep(event.clone());
         }
         Chain::new(event, handlers, self.runner()).proceed();
     }
 
-    /// Lets a new handler hear what was kept for it.
+    /// Lets a new handler hear what was kept for it. The library itself wants no old news.
     fn replay(self: &Arc<Inner>, handler: &Arc<Handler>) {
+        if handler.is_observer() {
+            return;
+        }
         for event in self.registry.kept_for(handler, &self.me) {
             Chain::new(event, [Arc::clone(handler)].into(), self.runner()).proceed();
         }

@@ -6,7 +6,6 @@ use std::sync::{Arc, Weak};
 
 use pmix_dstore::model::{Info, Key, Status, Value};
 
-use super::directives::Place;
 use super::registry::Handler;
 use super::{Event, HandlerId};
 use crate::Link;
@@ -19,6 +18,24 @@ thread_local! {
 /// Whether the caller is a handler: the next event waits for it.
 pub fn is_in_handler() -> bool {
     IS_IN_HANDLER.get()
+}
+
+/// While it is there the thread runs a handler; a panic ends that, too.
+struct Within {
+    /// The thread was in another one already.
+    before: bool,
+}
+
+impl Within {
+    fn handler() -> Within {
+        Within { before: IS_IN_HANDLER.replace(true) }
+    }
+}
+
+impl Drop for Within {
+    fn drop(&mut self) {
+        IS_IN_HANDLER.set(self.before);
+    }
 }
 
 /// What runs a chain.
@@ -69,9 +86,8 @@ impl Chain {
                 results: self.results.as_slice().into(),
             };
             let done = EventDone { chain: Some((self, Arc::clone(&handler))) };
-            let before = IS_IN_HANDLER.replace(true);
+            let _within = Within::handler();
             (handler.call)(handler.id, event, done);
-            IS_IN_HANDLER.set(before);
             return;
         }
     }
@@ -93,7 +109,7 @@ impl EventDone {
 
     fn pass_on(&mut self, status: Status, results: Vec<Info>) {
         let Some((mut chain, handler)) = self.chain.take() else { return };
-        if handler.directives.place == Place::Observer {
+        if handler.is_observer() {
             return chain.proceed();
         }
         if status == Status::EVENT_ACTION_COMPLETE {
@@ -110,5 +126,26 @@ impl EventDone {
 impl Drop for EventDone {
     fn drop(&mut self) {
         self.pass_on(Status::SUCCESS, Vec::new());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::*;
+
+    #[test]
+    fn a_handler_that_panics_has_ended() {
+        let _panicked = catch_unwind(|| {
+            let _within = Within::handler();
+            assert!(!is_in_handler(), "a panic");
+        });
+        assert!(!is_in_handler());
+        let within = Within::handler();
+        drop(Within::handler());
+        assert!(is_in_handler(), "one within another");
+        drop(within);
+        assert!(!is_in_handler());
     }
 }

@@ -141,9 +141,9 @@ impl Addressees {
         let mut addressees = Addressees::default();
         for info in infos {
             if info.key.is(keys::EVENT_CUSTOM_RANGE) {
-                addressees.targets = procs(&info.value).unwrap_or_default();
+                addressees.targets = info.value.iter_procs().cloned().collect();
             } else if info.key.is(keys::EVENT_AFFECTED_PROC) || info.key.is(keys::EVENT_AFFECTED_PROCS) {
-                addressees.affected.extend(procs(&info.value).unwrap_or_default());
+                addressees.affected.extend(info.value.iter_procs().cloned());
             } else if info.key.is(keys::EVENT_NON_DEFAULT) {
                 addressees.skips_default = info.value.is_true();
             }
@@ -152,17 +152,9 @@ impl Addressees {
     }
 }
 
-/// One process, or an array of them.
-pub(crate) fn procs(value: &Value) -> Result<Vec<Proc>> {
-    match value {
-        Value::Proc(proc) => Ok(vec![proc.clone()]),
-        Value::DataArray(array) => {
-            let proc = |item: &Value| match item {
-                Value::Proc(proc) => Ok(proc.clone()),
-                _ => Err(Status::ERR_BAD_PARAM),
-            };
-            array.items.iter().map(proc).collect()
-        }
-        _ => Err(Status::ERR_BAD_PARAM),
-    }
+/// One process, or an array of nothing else.
+fn procs(value: &Value) -> Result<Vec<Proc>> {
+    let count = if let Value::DataArray(array) = value { array.items.len() } else { 1 };
+    let procs: Vec<Proc> = value.iter_procs().cloned().collect();
+    if procs.len() == count { Ok(procs) } else { Err(Status::ERR_BAD_PARAM) }
 }

@@ -12,7 +12,6 @@ use pmix_dstore::model::{Info, Proc, Status};
 pub(crate) use chain::Chain;
 pub use chain::EventDone;
 pub(crate) use chain::is_in_handler;
-pub(crate) use directives::procs;
 pub(crate) use registry::Registry;
 
 /// The number of a registered handler.

@@ -37,6 +37,11 @@ impl Handler {
         }
     }
 
+    /// Whether it is the library's own.
+    pub fn is_observer(&self) -> bool {
+        self.directives.place == Place::Observer
+    }
+
     fn wants(&self, event: &Event, addressees: &Addressees, me: &Proc) -> bool {
         let for_code = match self.codes.is_empty() {
             true => !addressees.skips_default,

@@ -209,7 +209,7 @@ impl Servers {
     }
 
     /// Uses a server that the tool is connected to. With `PMIX_WAIT_FOR_CONNECTION` it may be connected meanwhile, by another
-    /// thread, until `PMIX_TIMEOUT`.
+    /// thread, until `PMIX_TIMEOUT`. A tool without servers is its own already.
     ///
     /// # Errors
     /// `UNREACH`, `TIMEOUT`.
@@ -220,6 +220,9 @@ impl Servers {
             let mut links = self.links.lock();
             if let Some(place) = links.iter().position(|(other, _)| server.covers(other)) {
                 links[..=place].rotate_right(1);
+                return Ok(());
+            }
+            if links.is_empty() && self.me.get() == Some(server) {
                 return Ok(());
             }
             drop(links);
@@ -234,8 +237,11 @@ impl Servers {
     /// Says farewell to a server.
     ///
     /// # Errors
-    /// `NOT_FOUND` where the tool is not connected to it.
+    /// `NOT_FOUND` where the tool is not connected to it, `BAD_PARAM` where it has no name.
     pub fn leave(&self, server: &Proc) -> Result<()> {
+        if server.nspace.is_empty() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
         let mut links = self.links.lock();
         let place = links.iter().position(|(other, _)| other == server).ok_or(Status::ERR_NOT_FOUND)?;
         let (_, link) = links.remove(place);
@@ -319,5 +325,23 @@ impl Link for Servers {
             if place == 0 && self.is_client.get() == Some(&true) { link.close() } else { farewell(&**link) }
         }
         self.offline.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_without_servers_is_its_own_and_leaves_none() {
+        let env = Environment::from_lookup(|_| None).unwrap();
+        let (client, servers) = connect(env, &[Info::new(keys::TOOL_DO_NOT_CONNECT, Value::Bool(true))]).unwrap();
+        let me = client.me().clone();
+        assert_eq!(servers.choose(&me, &[]), Ok(()));
+        let (other, unnamed) = (Proc::new(Nspace::new("other").unwrap(), Rank(0)), Nspace::new("").unwrap());
+        assert_eq!(servers.choose(&other, &[]), Err(Status::ERR_UNREACH));
+        assert_eq!(servers.leave(&other), Err(Status::ERR_NOT_FOUND));
+        assert_eq!(servers.leave(&Proc::new(unnamed, Rank(0))), Err(Status::ERR_BAD_PARAM));
+        servers.close();
     }
 }

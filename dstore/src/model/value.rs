@@ -195,6 +195,12 @@ impl Value {
         Value::DataArray(Box::new(DataArray { ty: DataType::INFO, items }))
     }
 
+    /// An array of processes.
+    pub fn procs(procs: impl IntoIterator<Item = Proc>) -> Value {
+        let items = procs.into_iter().map(Value::Proc).collect();
+        Value::DataArray(Box::new(DataArray { ty: DataType::PROC, items }))
+    }
+
     /// A copy, where there is room for one.
     ///
     /// # Errors
@@ -340,6 +346,18 @@ impl Value {
         };
         items.iter().filter_map(|item| match item {
             Value::Info(info) => Some(&**info),
+            _ => None,
+        })
+    }
+
+    /// The process, or those of an array of them; nothing for any other value.
+    pub fn iter_procs(&self) -> impl Iterator<Item = &Proc> {
+        let items = match self {
+            Value::DataArray(array) => array.items.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        items.iter().filter_map(|item| match item {
+            Value::Proc(proc) => Some(proc),
             _ => None,
         })
     }

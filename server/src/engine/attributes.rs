@@ -141,7 +141,7 @@ const CLIENT: Functions = functions! {
         TIMEOUT, GROUP_LOCAL_ONLY, GROUP_ASSIGN_CONTEXT_ID, GROUP_NOTIFY_TERMINATION, GROUP_FT_COLLECTIVE
     ],
     PMIx_Group_destruct: [TIMEOUT],
-    PMIx_Group_invite: [TIMEOUT, GROUP_OPTIONAL],
+    PMIx_Group_invite: [TIMEOUT, GROUP_OPTIONAL, GROUP_ASSIGN_CONTEXT_ID],
     PMIx_Group_join: [TIMEOUT],
     PMIx_Group_leave: [TIMEOUT],
     PMIx_IOF_pull: [] + WRITING,
@@ -319,6 +319,9 @@ mod tests {
                 "GROUP_CONTEXT_ID",
                 "GROUP_ID",
                 "GROUP_MEMBERSHIP",
+                "PROCID",
+                "PROC_INFO_ARRAY",
+                "QUALIFIED_VALUE",
             ],
         ),
         ("client/src/input.rs", &["PMIx_IOF_push"], &[]),

@@ -265,13 +265,7 @@ fn wants(peer: &Peer, event: &Notification, range: u8) -> bool {
         Range::NAMESPACE => peer.proc.nspace == event.source.nspace,
         Range::CUSTOM => {
             let named = Info::find(&event.infos, keys::EVENT_CUSTOM_RANGE);
-            match named {
-                Some(Value::Proc(proc)) => proc.covers(&peer.proc),
-                Some(Value::DataArray(array)) => {
-                    array.items.iter().any(|item| matches!(item, Value::Proc(proc) if proc.covers(&peer.proc)))
-                }
-                _ => false,
-            }
+            named.is_some_and(|named| named.iter_procs().any(|proc| proc.covers(&peer.proc)))
         }
         _ => true,
     }

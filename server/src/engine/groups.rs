@@ -9,7 +9,7 @@ use std::ffi::{CStr, CString};
 use std::time::Instant;
 
 use pmix_client::wire::reply::{Group as Formed, GroupReply};
-use pmix_dstore::model::{DataArray, DataType, Info, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_dstore::model::{Info, Nspace, Proc, Rank, Status, Value, keys};
 
 use super::bounds::GROUPS_MAX;
 use super::collective::{Collective, Kind};
@@ -32,6 +32,13 @@ pub(super) struct Group {
     tells_of_end: bool,
     /// Who invited them, where it was formed so.
     leader: Option<Proc>,
+}
+
+impl Group {
+    /// Whether a process is a member, or formed it.
+    fn is_of(&self, proc: &Proc) -> bool {
+        self.members.contains(proc) || self.leader.as_ref() == Some(proc)
+    }
 }
 
 impl Engine {
@@ -127,11 +134,10 @@ impl Engine {
             self.groups.remove(name);
         }
         let is_local = self.all_local(&members);
-        let others = DataArray { ty: DataType::PROC, items: members.into_iter().map(Value::Proc).collect() };
         let infos = vec![
             Info::new(keys::EVENT_AFFECTED_PROC, Value::Proc(gone.clone())),
             Info::new(keys::GROUP_ID, Value::string(name.to_bytes())),
-            Info::new(keys::EVENT_CUSTOM_RANGE, Value::DataArray(others.into())),
+            Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs(members)),
             Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)),
         ];
         (infos, is_local)
@@ -149,20 +155,19 @@ impl Engine {
     pub(super) fn note_invited(&mut self, source: &Proc, infos: &[Info]) {
         let text = |value: &Value| value.as_text().and_then(|text| CString::new(text).ok());
         let name = Info::find(infos, keys::GROUP_ID).and_then(text);
-        let members = Info::find(infos, keys::EVENT_CUSTOM_RANGE);
-        let members = match members {
-            Some(Value::DataArray(array)) => array.items.iter().filter_map(|item| match item {
-                Value::Proc(proc) => Some(proc.clone()),
-                _ => None,
-            }),
-            _ => return,
+        let members = Info::find(infos, keys::EVENT_CUSTOM_RANGE).map(|named| named.iter_procs().cloned().collect());
+        let (Some(name), Some(members)) = (name.filter(|name| self.may_name(name)), members) else { return };
+        // Processes of this node keep their group, whatever a stranger says.
+        let is_of_others = |group: &Group| {
+            let is_local = |member: &Proc| self.all_local(std::slice::from_ref(member));
+            !group.is_of(source) && group.members.iter().any(is_local)
         };
-        let members = self.each_one(members.collect());
-        let Some(name) = name.filter(|name| self.may_name(name)) else { return };
-        if self.groups_of(source) < GROUPS_MAX {
-            let leader = Some(source.clone());
-            self.groups.insert(name, Group { members, is_of_host: false, tells_of_end: false, leader });
+        if self.groups.get(&name).is_some_and(is_of_others) || self.groups_of(source) >= GROUPS_MAX {
+            return;
         }
+        let members = self.each_one(members);
+        let leader = Some(source.clone());
+        self.groups.insert(name, Group { members, is_of_host: false, tells_of_end: false, leader });
     }
 
     /// Whether the host has a part in forming or dissolving a group: where some of its members are elsewhere, or it is
@@ -178,21 +183,21 @@ impl Engine {
 
     /// A group is formed, or it is not: its members are told, and of those that were lost before they came.
     pub(super) fn complete_construct(&mut self, name: CString, construct: Collective, status: Status) {
-        let (lost, procs): (Vec<Proc>, Vec<Proc>) =
-            construct.procs().iter().cloned().partition(|proc| self.is_lost(proc));
-        let context = construct.context();
+        let (mut lost, mut formed) = (Vec::new(), None);
         if status.is_success() {
+            let members: Vec<Proc>;
+            (lost, members) = construct.procs().iter().cloned().partition(|proc| self.is_lost(proc));
             let is_of_host = construct.was_at_host();
             let tells_of_end = Info::is_set(construct.infos(), keys::GROUP_NOTIFY_TERMINATION);
-            self.groups.insert(name.clone(), Group { members: procs.clone(), is_of_host, tells_of_end, leader: None });
+            let group = Group { members: members.clone(), is_of_host, tells_of_end, leader: None };
+            self.groups.insert(name.clone(), group);
+            formed = Some(Formed { members, context: construct.context(), infos: Vec::new() });
         }
-        let is_formed = status.is_success();
-        let formed = Formed { members: procs, context, infos: Vec::new() };
-        let reply = GroupReply { status, group: Some(formed).filter(|_| status.is_success()) };
+        let reply = GroupReply { status, group: formed };
         for (peer, tag) in construct.participants() {
             self.reply(peer, tag, &reply);
         }
-        for gone in lost.iter().filter(|_| is_formed) {
+        for gone in &lost {
             self.tell_of_failed(&name, gone, Instant::now());
         }
     }
@@ -259,8 +264,7 @@ impl Engine {
 
     /// How many groups there are for the sake of a process.
     fn groups_of(&self, proc: &Proc) -> usize {
-        let is_of = |group: &&Group| group.members.contains(proc) || group.leader.as_ref() == Some(proc);
-        self.groups.values().filter(is_of).count()
+        self.groups.values().filter(|group| group.is_of(proc)).count()
     }
 
     fn has_room_for_group(&self, peer: PeerId) -> bool {

@@ -11,7 +11,7 @@ use pmix_client::wire::{FlowControl, IoDelivery, TAG_FLOW_CONTROL, TAG_IOF};
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Status, Value, keys};
 
 use super::bounds::PULLS_MAX;
-use super::peers::PeerId;
+use super::peers::{Peer, PeerId};
 use super::services::Shape;
 use super::{Engine, Then};
 use crate::completion::Answer;
@@ -234,22 +234,19 @@ impl Engine {
         self.send_kept(number);
     }
 
-    /// The host has enough input for the time being, or can take more: whoever has pushed some is told.
-    pub fn control_input(&mut self, source: Option<Proc>, channel: u16, is_off: bool, infos: Vec<Info>) -> Status {
-        if channel & STDIN == 0 {
+    /// The host has enough input for the time being, or can take more: every client that has pushed some is told, where it is
+    /// meant. What the server's own process is told, `own` takes at once.
+    pub fn control_input(&mut self, control: &FlowControl, own: impl FnOnce(&FlowControl)) -> Status {
+        if control.channel & STDIN == 0 {
             return Status::ERR_NOT_SUPPORTED;
         }
-        let is_for = |proc: &Proc| source.as_ref().is_none_or(|source| is_meant(source, proc));
-        let told: Vec<PeerId> = self
-            .peers
-            .iter()
-            .filter(|(_, peer)| peer.has_pushed && peer.admitted && !peer.finalized && is_for(&peer.proc))
-            .map(|(id, _)| *id)
-            .collect();
-        let Ok(nobody) = Nspace::new("") else { return Status::ERR_BAD_PARAM };
-        let source = source.unwrap_or_else(|| Proc::new(nobody, Rank::WILDCARD));
-        let control = FlowControl { source, channel, is_off, infos };
-        for id in told {
+        let is_told =
+            |peer: &Peer| peer.has_pushed && peer.admitted && !peer.finalized && is_meant(&control.source, &peer.proc);
+        let told: Vec<PeerId> = self.peers.iter().filter(|(_, peer)| is_told(peer)).map(|(id, _)| *id).collect();
+        if told.contains(&PeerId::OWN) {
+            own(control);
+        }
+        for id in told.into_iter().filter(|id| *id != PeerId::OWN) {
             self.send(id, TAG_FLOW_CONTROL, |dialect, version| control.encode(dialect, version));
         }
         Status::SUCCESS

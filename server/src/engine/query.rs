@@ -123,7 +123,7 @@ impl Engine {
             keys::QUERY_PSET_MEMBERSHIP => {
                 let name = Info::find(qualifiers, keys::PSET_NAME)?.as_text()?;
                 let members = self.psets.get(&CString::new(name).ok()?)?;
-                array(DataType::PROC, members.iter().cloned().map(Value::Proc).collect())
+                Value::procs(members.iter().cloned())
             }
             _ => return None,
         };

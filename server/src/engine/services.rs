@@ -152,7 +152,7 @@ impl Engine {
         {
             return self.refuse_more(id, tag, "paths to be removed at its end");
         }
-        if !asked.is_empty() && !directive_beyond_cleanup(&directives) {
+        if !asked.is_empty() && !asked.says_more {
             self.reply(id, tag, &InfosReply { status: Status::SUCCESS, infos: Some(Vec::new()) });
         } else {
             let mut directives = directives;
@@ -260,16 +260,4 @@ impl Asker {
 fn say(infos: &mut Vec<Info>, key: &'static str, value: Value) {
     infos.retain(|info| !info.key.is(key));
     infos.push(Info::new(key, value));
-}
-
-/// Whether anything but clean-up is asked.
-fn directive_beyond_cleanup(directives: &[Info]) -> bool {
-    const CLEANUP: [&str; 5] = [
-        keys::REGISTER_CLEANUP,
-        keys::REGISTER_CLEANUP_DIR,
-        keys::CLEANUP_RECURSIVE,
-        keys::CLEANUP_IGNORE,
-        keys::CLEANUP_LEAVE_TOPDIR,
-    ];
-    directives.iter().any(|info| !CLEANUP.iter().any(|key| info.key.is(key)))
 }

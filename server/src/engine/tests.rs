@@ -361,11 +361,22 @@ fn large_values_stay_in_the_messages_that_brought_them() {
     }
 }
 
-/// The keys that rank 1 contributed to the last fence.
-fn contributed(b: &Bench) -> Vec<String> {
+/// What rank 1 contributed to the last fence.
+fn contribution(b: &Bench) -> Vec<Kval> {
     let Upcall::Fence { data, .. } = &b.upcalls.last().expect("a fence at the host").1 else { panic!("no fence") };
     let ranks = blob::decode_fence(EXCHANGE, &data.clone().into_bytes().unwrap()).unwrap().remove(0).ranks;
-    ranks.into_iter().flat_map(|(_, kvals)| kvals).map(|kval| kval.key.to_string()).collect()
+    ranks.into_iter().flat_map(|(_, kvals)| kvals).collect()
+}
+
+/// Its keys.
+fn contributed(b: &Bench) -> Vec<String> {
+    contribution(b).iter().map(|kval| kval.key.to_string()).collect()
+}
+
+/// A value of the key `cid` for one group.
+fn of_group(value: u32, group: u32) -> Kval {
+    let group = Info { flags: InfoFlags::QUALIFIER, ..Info::new("group", Value::Uint32(group)) };
+    Kval { key: keys::QUALIFIED_VALUE.into(), value: Value::infos([Info::new("cid", Value::Uint32(value)), group]) }
 }
 
 #[test]
@@ -418,45 +429,31 @@ fn a_fence_brings_what_is_new_since_the_last_one_of_the_same_participants() {
 
 #[test]
 fn a_global_value_with_qualifiers_takes_none_of_another_scope_along() {
-    let one = |value, group| {
-        let group = Info { flags: InfoFlags::QUALIFIER, ..Info::new("group", Value::Uint32(group)) };
-        Kval { key: keys::QUALIFIED_VALUE.into(), value: Value::infos([Info::new("cid", Value::Uint32(value)), group]) }
-    };
     let (mut a, mut b) = (Bench::new(0, 2, 1), Bench::new(1, 2, 1));
-    let parts = vec![(1, vec![one(10, 1)]), (2, vec![one(20, 2)]), (3, vec![one(30, 3)])];
+    let parts = vec![(1, vec![of_group(10, 1)]), (2, vec![of_group(20, 2)]), (3, vec![of_group(30, 3)])];
     b.request(1, 50, Request::Commit { parts });
     a.fence(0, 10, everybody(), collect());
     b.fence(1, 10, everybody(), collect());
-    let Upcall::Fence { data, .. } = &b.upcalls.last().expect("a fence at the host").1 else { panic!("no fence") };
-    let data = data.clone().into_bytes().unwrap();
-    let contributed = &blob::decode_fence(EXCHANGE, &data).unwrap()[0].ranks[0].1;
-    assert_eq!(*contributed, [one(20, 2), one(30, 3)]);
+    assert_eq!(contribution(&b), [of_group(20, 2), of_group(30, 3)]);
 }
 
 #[test]
 fn values_with_qualifiers_go_to_other_nodes_one_by_one() {
-    let one = |value, group| {
-        let group = Info { flags: InfoFlags::QUALIFIER, ..Info::new("group", Value::Uint32(group)) };
-        Kval { key: keys::QUALIFIED_VALUE.into(), value: Value::infos([Info::new("cid", Value::Uint32(value)), group]) }
-    };
     let (mut a, mut b) = (Bench::new(0, 2, 1), Bench::new(1, 2, 1));
     // Both in one commit, and the first one anew in another.
-    b.request(1, 50, Request::Commit { parts: vec![(2, vec![one(10, 1), one(20, 2)])] });
-    b.request(1, 51, Request::Commit { parts: vec![(2, vec![one(11, 1)])] });
+    b.request(1, 50, Request::Commit { parts: vec![(2, vec![of_group(10, 1), of_group(20, 2)])] });
+    b.request(1, 51, Request::Commit { parts: vec![(2, vec![of_group(11, 1)])] });
     a.fence(0, 10, everybody(), collect());
     b.fence(1, 10, everybody(), collect());
-    let Upcall::Fence { data, .. } = &b.upcalls.last().expect("a fence at the host").1 else { panic!("no fence") };
-    let data = data.clone().into_bytes().unwrap();
-    let contributed = &blob::decode_fence(EXCHANGE, &data).unwrap()[0].ranks[0].1;
-    assert_eq!(*contributed, [one(11, 1), one(20, 2)], "as released servers read them");
+    assert_eq!(contribution(&b), [of_group(11, 1), of_group(20, 2)], "as released servers read them");
     exchange(&mut a, &mut b);
-    let qualifier = |group| one(0, group).value.iter_infos().nth(1).cloned().unwrap();
+    let qualifier = |group| of_group(0, group).value.iter_infos().nth(1).cloned().unwrap();
     for (group, expected) in [(1, Status::SUCCESS), (2, Status::SUCCESS), (3, Status::ERR_NOT_FOUND)] {
         a.get(0, 20, 1, "cid", vec![qualifier(group), Info::new(keys::IMMEDIATE, Value::Bool(true))]);
         let reply = GetReply::decode(PLAIN, Version::OURS, &a.reply(0, 20).expect("a reply")).unwrap();
         assert_eq!(reply.status, expected, "{group}");
         if expected.is_success() {
-            assert_eq!(reply.objects[0].1, [one(11, 1), one(20, 2)], "as released clients read them");
+            assert_eq!(reply.objects[0].1, [of_group(11, 1), of_group(20, 2)], "as released clients read them");
         }
     }
 }
@@ -1283,6 +1280,17 @@ fn what_is_to_go_with_the_job_stays_until_the_job_has_ended() {
         bench.request(0, 10, Request::JobControl { targets, directives });
         assert_eq!(bench.status(0, 10), Some(Status::SUCCESS));
     }
+    // What is not about clean-up is the host's, with what comes beside it.
+    let how = [keys::CLEANUP_RECURSIVE, keys::CLEANUP_LEAVE_TOPDIR, keys::JOB_CTRL_PAUSE];
+    let how = how.map(|key| Info::new(key, Value::Bool(true)));
+    let directory = Info::new(keys::REGISTER_CLEANUP_DIR, Value::string(top.path().join("no").to_str().unwrap()));
+    for (count, is_for_host) in [(2, false), (3, true)] {
+        let directives = [std::slice::from_ref(&directory), &how[..count]].concat();
+        bench.request(0, 10, Request::JobControl { targets: vec![], directives });
+        let asked = bench.upcalls.iter().any(|(_, upcall)| matches!(upcall, Upcall::JobControl { .. }));
+        assert_eq!(asked, is_for_host);
+    }
+    bench.answer_last(Answer::Infos(Status::SUCCESS, vec![]));
     let left = || cases.iter().filter(|(name, _)| top.path().join(name).exists()).count();
     bench.request(0, 11, Request::Finalize);
     bench.answer_last(Answer::Op(Status::SUCCESS));
@@ -2053,18 +2061,23 @@ fn a_group_has_no_jobs_name_and_a_process_is_in_so_many() {
 #[test]
 fn an_invitation_that_is_complete_is_a_group() {
     let mut bench = Bench::new(0, 1, 3);
-    let members = DataArray { ty: DataType::PROC, items: (0..2).map(|rank| Value::Proc(proc(rank))).collect() };
+    let members = Value::procs([proc(0), proc(1)]);
     let told = |name: &str| {
-        let infos = vec![
-            Info::new(keys::GROUP_ID, Value::string(name)),
-            Info::new(keys::EVENT_CUSTOM_RANGE, Value::DataArray(members.clone().into())),
-        ];
+        let infos =
+            vec![Info::new(keys::GROUP_ID, Value::string(name)), Info::new(keys::EVENT_CUSTOM_RANGE, members.clone())];
         Request::Notify { status: Status::GROUP_CONSTRUCT_COMPLETE, range: Range::CUSTOM, infos }
     };
     // A job's name stays its own.
     bench.request(0, 10, told("job"));
     bench.request(0, 10, told("team"));
     assert_eq!(bench.engine.groups.len(), 1);
+    // A stranger says the same of others.
+    let of_stranger = vec![
+        Info::new(keys::GROUP_ID, Value::string("team")),
+        Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs([proc(1), proc(2)])),
+    ];
+    let (status, range) = (Status::GROUP_CONSTRUCT_COMPLETE, Range::CUSTOM);
+    bench.request(2, 10, Request::Notify { status, range, infos: of_stranger });
     for rank in 0..2 {
         bench.destruct(rank, 11);
     }
@@ -2146,9 +2159,8 @@ fn process_sets_are_known_without_the_host() {
     assert_eq!(names.1[0].value, Value::string("one,two"));
     assert_eq!(bench.asked(keys::QUERY_NUM_PSETS, Vec::new(), Answer::Op(Status::ERROR)).1[0].value, Value::Size(2));
     let set = vec![Info::new(keys::PSET_NAME, Value::string("two"))];
-    let members = DataArray { ty: DataType::PROC, items: vec![Value::Proc(proc(1))] };
     let told = bench.asked(keys::QUERY_PSET_MEMBERSHIP, set, Answer::Op(Status::ERROR));
-    assert_eq!(told.1[0].value, Value::DataArray(Box::new(members)));
+    assert_eq!(told.1[0].value, Value::procs([proc(1)]));
     assert!(bench.upcalls.is_empty());
     // With something that is the host's.
     let keys = [keys::QUERY_NUM_PSETS, keys::QUERY_QUEUE_LIST].map(|key| CString::new(key).unwrap()).to_vec();
@@ -2297,9 +2309,17 @@ fn who_has_pushed_input_hears_when_no_more_is_wanted() {
         );
         assert_eq!(bench.status(rank, 130), Some(Status::ERR_IOF_XOFF));
     }
-    assert_eq!(bench.engine.control_input(None, 2, true, Vec::new()), Status::ERR_NOT_SUPPORTED);
-    for (source, told) in [(None, vec![0, 1]), (Some(proc(1)), vec![1])] {
-        assert_eq!(bench.engine.control_input(source, 1, false, Vec::new()), Status::SUCCESS);
+    let data = Some(b"own".to_vec());
+    bench.enter_as(PeerId::OWN, 130, &Request::IoPush { targets: everybody(), infos: Vec::new(), data });
+    bench.answer_last(Answer::Op(Status::SUCCESS));
+    let control = |source, channel| FlowControl { source, channel, is_off: false, infos: Vec::new() };
+    let anybody = Proc::new(Nspace::new("").unwrap(), Rank::WILDCARD);
+    let refused = bench.engine.control_input(&control(anybody.clone(), 2), |_| panic!("of output"));
+    assert_eq!(refused, Status::ERR_NOT_SUPPORTED);
+    for (source, told, is_own) in [(anybody, vec![0, 1], true), (proc(1), vec![1], false)] {
+        let mut own = false;
+        assert_eq!(bench.engine.control_input(&control(source, 1), |_| own = true), Status::SUCCESS);
+        assert_eq!(own, is_own, "at once");
         bench.drain();
         for rank in 0..3 {
             let control = bench.reply(rank, TAG_FLOW_CONTROL);

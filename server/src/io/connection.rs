@@ -88,7 +88,8 @@ impl Connection {
         }
     }
 
-    /// Reads what is there, in pieces of a chunk. Memory grows with what has come, never with what a length claims.
+    /// Reads what is there, each time as much as `chunk` or the message under way has room for. Memory grows with what has
+    /// come, never with what a length claims.
     pub fn read(&mut self, chunk: &mut Chunk) -> Read {
         let mut total = 0;
         while total < READ_MAX {

@@ -368,8 +368,12 @@ impl Loop {
         let (was_full, was_stuck) = (connection.is_full(), connection.stuck_since);
         let flushed = connection.flush(now);
         if was_stuck != connection.stuck_since {
-            was_stuck.map(|since| self.stuck.remove(&(since, token)));
-            connection.stuck_since.map(|since| self.stuck.insert((since, token)));
+            if let Some(since) = was_stuck {
+                self.stuck.remove(&(since, token));
+            }
+            if let Some(since) = connection.stuck_since {
+                self.stuck.insert((since, token));
+            }
         }
         if flushed.is_err() {
             return self.drop_peer(token);

@@ -1,6 +1,6 @@
 //! What is registered about the job: all that the standard's server chapter asks for.
 
-use pmix_dstore::model::{DataArray, DataType, Info, Nspace, Proc, Rank, Value, keys};
+use pmix_dstore::model::{Info, Nspace, Proc, Rank, Value, keys};
 
 use super::args::{Args, BindTo};
 use super::binding::Binding;
@@ -112,8 +112,7 @@ impl Job {
 
     fn node(&self, args: &Args, binding: &Binding, directories: &Directories, full_name: &str) -> Info {
         let ranks: Vec<String> = (0..args.ranks).map(|rank| rank.to_string()).collect();
-        let procs = (0..args.ranks).map(|rank| Value::Proc(Proc::new(self.nspace.clone(), Rank(rank))));
-        let procs = DataArray { ty: DataType::PROC, items: procs.collect() };
+        let procs = (0..args.ranks).map(|rank| Proc::new(self.nspace.clone(), Rank(rank)));
         let mut infos = vec![
             info(keys::HOSTNAME, Value::string(&self.hostname)),
             info(keys::NODEID, Value::Uint32(0)),
@@ -123,7 +122,7 @@ impl Job {
             info(keys::MAX_PROCS, Value::Uint32(binding.slots())),
             info(keys::LOCALLDR, Value::Rank(Rank(0))),
             info(keys::LOCAL_PEERS, Value::string(ranks.join(","))),
-            info(keys::LOCAL_PROCS, Value::DataArray(Box::new(procs))),
+            info(keys::LOCAL_PROCS, Value::procs(procs)),
             info(keys::TMPDIR, path(directories.top())),
             info(keys::NSDIR, path(directories.job())),
             info(keys::NODE_OVERSUBSCRIBED, Value::Bool(args.ranks > binding.slots())),
