@@ -136,7 +136,10 @@ fn who_joins_hears_when_the_leader_has_formed_the_group() {
     let all = Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs(ranks(&[0, 1])));
     deliver(&stage, Status::GROUP_CONSTRUCT_COMPLETE, 0, vec![all, of_team(), context.clone()]);
     let infos = vec![of_team(), membership(&ranks(&[0, 1])), context];
-    assert_eq!(answer.recv().unwrap(), Ok(Answer { status: Status::SUCCESS, infos }));
+    let heard = answer.recv().unwrap();
+    let keys = heard.iter().flat_map(|answer| &answer.infos).map(|info| info.key.as_bytes());
+    assert!(keys.eq([keys::GROUP_ID, keys::GROUP_MEMBERSHIP, keys::GROUP_CONTEXT_ID].map(str::as_bytes)));
+    assert_eq!(heard, Ok(Answer { status: Status::SUCCESS, infos }));
     let answer = join(&stage, &[]);
     // One that names no group and is not of the leader.
     deliver(&stage, Status::GROUP_CONSTRUCT_COMPLETE, 3, vec![]);

@@ -9,7 +9,7 @@ use pmix_client::wire::reply::JobInfoReply;
 use pmix_client::wire::{Command, Reply, Request, Version};
 use pmix_dstore::codec::{self, BufferType, Dialect, Module, Packer};
 use pmix_dstore::maps;
-use pmix_dstore::model::{Info, Key, Kval, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_dstore::model::{Bytes, Info, Key, Kval, Nspace, Proc, Rank, Status, Value, keys};
 use pmix_dstore::segment::build_job;
 use pmix_fuzz::message::{Form, Message, messages};
 use pmix_fuzz::samples::{self, build_modex};
@@ -33,6 +33,7 @@ fn main() -> std::io::Result<()> {
     }
     of_texts(&mut seeds);
     of_segments(&mut seeds);
+    of_long_values(&mut seeds);
     of_engine(&mut seeds);
     for (target, mut inputs) in seeds {
         inputs.retain(|input| input.len() <= LEN_MAX);
@@ -199,6 +200,37 @@ fn of_engine(seeds: &mut Seeds) {
     }
 }
 
+/// What has values that stay where they are: in a commit, in a contribution, in a segment.
+fn of_long_values(seeds: &mut Seeds) {
+    let value = |len| Value::ByteObject(vec![7; len].into());
+    let kvals: Vec<Kval> = [("long", value(Bytes::SHARED_MIN)), ("short", value(3)), ("longer", value(3000))]
+        .map(|(key, value)| Kval { key: Key::from(key), value })
+        .into();
+    let nspace = Nspace::new("job").expect("a short namespace");
+    let fence = Request::Fence { procs: vec![Proc::new(nspace, Rank::WILDCARD)], infos: Vec::new() };
+    for (whom, dialect) in (1..).zip(ENGINE_PEERS) {
+        let form = selector(dialect);
+        let version = Version::OURS;
+        let message = |form, bytes: &[u8]| {
+            let (exchange, bytes) = (String::new(), bytes.to_vec());
+            input::write(&Message { exchange, form, dialect, client: version, server: version, bytes })
+        };
+        let commit = Request::Commit { parts: vec![(3, kvals.clone()), (2, kvals[..1].to_vec())] };
+        let commit = commit.encode(dialect, version).expect("storable");
+        add(seeds, "message", &[], &message(Form::Request, &commit));
+        let fence = fence.encode(dialect, version).expect("every encoder knows it");
+        add(seeds, "engine", &[step(0, whom, &fence), vec![0, whom, 255]].concat(), &commit);
+        let ranks = [(Rank(0), kvals.clone()), (Rank(4), kvals.clone())];
+        let contribution = Contribution::encode(dialect, true, &ranks).expect("storable");
+        add(seeds, "message", &[], &message(Form::Fence, &contribution));
+        add(seeds, "blob", &[form], &contribution);
+        let mut packer = Packer::new(dialect);
+        kvals.iter().for_each(|Kval { key, value }| packer.kval(key, value).expect("storable"));
+        add(seeds, "segment", &[2, form], packer.as_bytes());
+        add(seeds, "segment", &[2, form + DIALECTS], packer.as_bytes());
+    }
+}
+
 /// Segments of both kinds and several forms, and what is done to them.
 fn of_segments(seeds: &mut Seeds) {
     for job in samples::jobs() {
@@ -207,8 +239,11 @@ fn of_segments(seeds: &mut Seeds) {
     for data in samples::modexes() {
         add(seeds, "segment", &[0], &build_modex(&samples::nspace(), &data));
     }
-    for which in 0..12 {
+    let count = (samples::jobs().len() + samples::modexes().len() + samples::large_modexes().len()) as u8;
+    for which in 0..count {
         add(seeds, "segment", &[1, which, 7 * which, 0], b"damage");
+        let far = [7 * which, 0, 8 * (which % 8), 0xff, 0xff, 0xff, 0, 0, 0, 0, 0];
+        add(seeds, "segment", &[6, which], &far);
         add(seeds, "segment", &[5, which, 100 * (which % 2), 3 + which, 0, 64, 0xff], &[]);
     }
     // Nothing, then the count of the page, an entry, and a byte of a segment.

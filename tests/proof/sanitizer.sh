@@ -61,7 +61,9 @@ address)
     ASAN_OPTIONS=$ASAN_OPTIONS:symbolize=0 real_peers --test calls -- calls_of_one_process --skip wrong_calls
     # These programs let go of nothing that they are given.
     ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 real_peers --test calls -- wrong_calls_of_one_process
-    ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 real_peers --test wrong_use --test dying --test cycles
+    # Memory that is freed stays in quarantine, so that a process is larger after a thousand jobs.
+    ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 real_peers --test wrong_use --test dying --test cycles -- \
+        --skip a_server_outlives_its_jobs
     ;;
 thread)
     # 16 threads with all calls, and 16 that call while the process is finalized and initialised again. (client.c waits for

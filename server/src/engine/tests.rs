@@ -111,6 +111,14 @@ impl Bench {
             closed: Vec::new(),
             log: Vec::new(),
         };
+        let plan = bench.plan(node, nodes, per_node);
+        assert_eq!(bench.engine.register_nspace(plan), Status::SUCCESS);
+        bench.drain();
+        bench
+    }
+
+    /// The job, registered for the first time or again.
+    fn plan(&self, node: usize, nodes: usize, per_node: u32) -> JobPlan {
         let ranks: Vec<String> = (0..nodes as u32)
             .map(|n| (n * per_node..(n + 1) * per_node).map(|r| r.to_string()).collect::<Vec<_>>().join(","))
             .collect();
@@ -118,10 +126,7 @@ impl Bench {
             Info::new(keys::NODE_MAP, Value::string(NODES[..nodes].join(","))),
             Info::new(keys::PROC_MAP, Value::string(ranks.join(";"))),
         ];
-        let plan = JobPlan::read(&nspace(), per_node as i32, &infos, None, NODES[node]).unwrap();
-        assert_eq!(bench.engine.register_nspace(plan), Status::SUCCESS);
-        bench.drain();
-        bench
+        JobPlan::read(&nspace(), per_node as i32, &infos, self.engine.job(&nspace()), NODES[node]).unwrap()
     }
 
     fn local_ranks(&self, node: usize, per_node: u32) -> std::ops::Range<u32> {
@@ -860,6 +865,18 @@ fn no_order_of_deaths_leaves_anybody_waiting() {
     }
 }
 
+/// Numbers that look drawn; a seed replays a run.
+struct Xorshift(u64);
+
+impl Xorshift {
+    fn below(&mut self, end: u32) -> u32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as u32 % end
+    }
+}
+
 /// Attaches as a client of the namespace would.
 fn attach(bench: &mut Bench, rank: u32) -> NamespaceView {
     let env = bench.engine.setup_fork(&proc(rank));
@@ -911,6 +928,101 @@ fn segments_hold_the_newest_of_every_rank() {
     bench.engine.deregister_nspace(&nspace());
     assert!(view.is_retired());
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "nothing is left behind");
+}
+
+/// Two servers of two ranks each, with all kinds of fences in any order, values short and long, jobs registered anew: readers
+/// of both nodes see what the fences have brought, and nothing that they have not.
+#[test]
+fn readers_of_each_node_see_what_fences_have_brought() {
+    const KEYS: [(&str, u8); 6] = [("g0", 3), ("g1", 3), ("long g", 3), ("r0", 2), ("long r", 2), ("l0", 1)];
+    let read = |view: &NamespaceView, rank, key: &str| {
+        let value = view.modex(Rank(rank), &KeyRef::from(key))?.to_value().expect("as put");
+        match &value {
+            Value::ByteObject(bytes) => bytes.first_chunk().map(|number| u32::from_le_bytes(*number)),
+            number => number.as_u32(),
+        }
+    };
+    for seed in 1..=8 {
+        let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let mut benches = [0, 1].map(|node| Bench::in_directory(node, 2, 2, Some(directories[node].path())));
+        let mut random = Xorshift(seed);
+        for rank in 0..4 {
+            let bench = &mut benches[rank as usize / 2];
+            bench.engine.register_client(&proc(rank), 1000, 1000, 0);
+            bench.connect(rank);
+        }
+        let views = [0, 1].map(|node| attach(&mut benches[node], 2 * node as u32));
+        // What was put last, and what each node may see of it.
+        let mut put: HashMap<(u32, usize), u32> = HashMap::new();
+        let mut seen: [HashMap<(u32, usize), u32>; 2] = Default::default();
+        for round in 1..150_u32 {
+            let (rank, key) = (random.below(4), random.below(KEYS.len() as u32) as usize);
+            let (name, scope) = KEYS[key];
+            let value = match name.starts_with("long") {
+                true => {
+                    let mut bytes = vec![round as u8; 1000 + random.below(3000) as usize];
+                    bytes[..4].copy_from_slice(&round.to_le_bytes());
+                    Value::ByteObject(bytes.into())
+                }
+                false => Value::Uint32(round),
+            };
+            let own = rank as usize / 2;
+            let kval = Kval { key: Key::from(name), value };
+            benches[own].request(rank, 50, Request::Commit { parts: vec![(scope, vec![kval])] });
+            assert_eq!(benches[own].status(rank, 50), Some(Status::SUCCESS));
+            put.insert((rank, key), round);
+            // A reader may hold what was there before.
+            seen[own].entry((rank, key)).and_modify(|value| *value = round);
+            if random.below(12) == 0 {
+                let plan = benches[own].plan(own, 2, 2);
+                assert_eq!(benches[own].engine.register_nspace(plan), Status::SUCCESS);
+                benches[own].drain();
+            }
+            if random.below(3) != 0 {
+                continue;
+            }
+            let some =
+                [everybody(), vec![proc(0), proc(2)], (0..4).map(proc).collect(), vec![proc(1), proc(2), proc(3)]];
+            let procs = &some[random.below(4) as usize];
+            let members: Vec<u32> =
+                (0..4).filter(|rank| procs.iter().any(|member| member.covers(&proc(*rank)))).collect();
+            let is_collecting = random.below(4) != 0;
+            for rank in &members {
+                let infos = if is_collecting { collect() } else { Vec::new() };
+                benches[*rank as usize / 2].fence(*rank, 1000 + round, procs.clone(), infos);
+            }
+            let has_failed = random.below(6) == 0;
+            let [a, b] = &mut benches;
+            if has_failed {
+                [a, b].into_iter().for_each(|bench| drop(bench.answer_last(Answer::Op(Status::ERR_TIMEOUT))));
+            } else {
+                exchange(a, b);
+            }
+            for rank in &members {
+                let status = benches[*rank as usize / 2].status(*rank, 1000 + round);
+                assert_eq!(status, Some(if has_failed { Status::ERR_TIMEOUT } else { Status::SUCCESS }));
+            }
+            for ((rank, key), value) in &put {
+                let (_, scope) = KEYS[*key];
+                for (node, seen) in seen.iter_mut().enumerate() {
+                    let is_own = node as u32 == rank / 2;
+                    let is_brought = is_collecting && !has_failed && scope != 1 && members.contains(rank);
+                    // What local ranks have put is published at the end of any fence, whatever it has brought.
+                    if if is_own { scope != 2 } else { is_brought } {
+                        seen.insert((*rank, *key), *value);
+                    }
+                }
+            }
+            for (node, view) in views.iter().enumerate() {
+                for (rank, key) in (0..4).flat_map(|rank| (0..KEYS.len()).map(move |key| (rank, key))) {
+                    let what = (seed, round, node, rank, KEYS[key].0);
+                    assert_eq!(read(view, rank, KEYS[key].0), seen[node].get(&(rank, key)).copied(), "{what:?}");
+                }
+            }
+        }
+        let segments = benches.each_ref().map(|bench| bench.engine.stats().segments);
+        assert!(segments.iter().all(|segments| *segments <= 9), "merged: {segments:?}");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use pmix_client::wire::{blob, jobinfo};
 use pmix_dstore::codec::{self, Dialect};
-use pmix_dstore::model::Nspace;
+use pmix_dstore::model::{Bytes, Nspace};
 use pmix_fuzz::{DIALECTS, bounded, dialect};
 
 /// Heap bytes for each byte of a blob.
@@ -35,6 +35,8 @@ fn fence(dialect: Dialect, bytes: &[u8]) {
             .map(|all| all.concat())
     };
     let Some(once) = encode(&contributions) else { return };
+    let lying = blob::decode_shared_fence(dialect, &Bytes::from(bytes.to_vec())).expect("it decodes");
+    assert_eq!(encode(&lying).as_ref(), Some(&once), "with long values in their place");
     let again = blob::decode_fence(dialect, &once).expect("what was encoded decodes");
     let ranks = |contributions: &[blob::Contribution]| -> Vec<usize> {
         contributions.iter().map(|contribution| contribution.ranks.len()).collect()

@@ -4,7 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pmix_fuzz::message::Form;
+use pmix_client::wire::Request;
+use pmix_dstore::model::{Bytes, Scope};
+use pmix_fuzz::message::{Form, Message};
 use pmix_fuzz::{bounded, input};
 
 /// Heap bytes for each byte of a message.
@@ -20,7 +22,35 @@ fuzz_target!(|bytes: &[u8]| {
         if message.form == Form::Fence || !message.client.reads_compressed_strings() { EXPANSION } else { 1 };
     bounded(message.bytes.len(), expansion * HEAP_PER_BYTE, || {
         if let Ok(once) = message.recode(&message.bytes) {
-            assert_eq!(message.recode(&once).as_ref(), Ok(&once), "{:?}", message.form);
+            // A request was written as its server wants it, as a client of that release would have.
+            let client = if message.form == Form::Request { message.server } else { message.client };
+            let again = Message { exchange: String::new(), bytes: once, client, ..message };
+            assert_eq!(again.recode(&again.bytes).as_ref(), Ok(&again.bytes), "{:?}", again.form);
+        }
+        if message.form == Form::Request {
+            in_place(&message);
         }
     });
 });
+
+/// A request whose long values stay in its message is what it is without, and so is a commit of values that lie elsewhere.
+fn in_place(message: &Message) {
+    let (dialect, client, server) = (message.dialect, message.client, message.server);
+    let encode = |request: &Request| request.encode(dialect, server);
+    let copied = Request::decode(dialect, client, &message.bytes);
+    let lying = Request::decode_message(dialect, client, &Bytes::from(message.bytes.clone()));
+    let once = lying.as_ref().map(encode);
+    assert_eq!(once, copied.as_ref().map(encode));
+    let Ok(Request::Commit { parts }) = &lying else { return };
+    let parts: Option<Vec<_>> = parts
+        .iter()
+        .map(|(scope, kvals)| {
+            let kvals = kvals.iter().map(|kval| (&kval.key, &kval.value)).collect();
+            Some((Scope::from_code(*scope)?, kvals))
+        })
+        .collect();
+    if let Some(parts) = parts {
+        let pieces = Request::encode_commit(dialect, &parts).and_then(|pieces| pieces.into_bytes());
+        assert_eq!(once, Ok(pieces), "of {} parts", parts.len());
+    }
+}

@@ -7,7 +7,8 @@
 //! * 2: packed values that a rank commits, for a modex segment;
 //! * 3: a job-info reply, for a job segment;
 //! * 4: what to write over which file of a directory, and where;
-//! * 5: which segment, and where and how long it is filled with which byte after it was mapped.
+//! * 5: which segment, and where and how long it is filled with which byte after it was mapped;
+//! * 6: which segment, and lies in its tables, each with the check that fits: which entry, where in it, eight bytes.
 #![no_main]
 
 use std::collections::HashMap;
@@ -23,16 +24,17 @@ use nix::sys::stat::Mode;
 use pmix_client::wire::{blob, jobinfo};
 use pmix_dstore::codec::{self, Dialect};
 use pmix_dstore::job::JobData;
+use pmix_dstore::maps::RANK_COUNT_MAX;
 use pmix_dstore::model::{Key, KeyRef, Kval, Rank, Value, ValueRef, keys};
 use pmix_dstore::modex::ModexData;
 use pmix_dstore::qualified;
 use pmix_dstore::rules::{Caller, JobLookup, Realm, Selector, find, node_row_of};
 use pmix_dstore::segment::{
-    Directory, FileId, InspectOptions, JobReader, MappedRegion, ModexReader, NamespaceView, Publisher, SegmentKind,
-    build_job, inspect_directory, inspect_segment,
+    Directory, FileId, InspectOptions, Instance, JobReader, MappedRegion, ModexReader, NamespaceView, Publisher,
+    SegmentKind, Short, build_job, inspect_directory, inspect_segment,
 };
 use pmix_fuzz::samples::{self, build_modex};
-use pmix_fuzz::{DIALECTS, Exact, bounded, dialect, sign};
+use pmix_fuzz::{DIALECTS, Exact, bounded, checked_in, dialect, forge, sign};
 
 /// Heap bytes for each byte of a segment that opening takes: a column is smaller than its description.
 const HEAP_PER_BYTE: usize = 4;
@@ -41,12 +43,30 @@ const ASKED_MAX: usize = 32;
 /// Jobs with more rows only take long.
 const ROWS_MAX: u32 = 2000;
 const FEW: InspectOptions = InspectOptions { rows_max: 2, bytes_max: 4 };
+/// Of a text of more ranks only the beginning is made: a segment of a few bytes may have one of 2^24 ranks.
+const TEXT_RANKS_MAX: u32 = 2000;
+/// Forms that the samples have, as the inspector names them.
+const FORMS: [&str; 11] = [
+    " in each row, below",
+    " in all rows",
+    " * (row / ",
+    " numbers of ",
+    " as index of ",
+    ", some without a value",
+    " sparse values",
+    "stride",
+    "table",
+    "sorted",
+    "pmix.qual.val",
+];
+/// Who asks.
+const ME: Rank = Rank(1);
 /// Rows and ranks that are asked for whatever the segment says.
 const ODD: [u32; 14] = [0, 1, 2, 3, 7, 17, 63, 64, 65, 299, 4_000_000_000, 4_000_000_004, u32::MAX - 2, u32::MAX];
 
 fuzz_target!(|input: &[u8]| {
     let [form, rest @ ..] = input else { return };
-    match (form % 6, rest) {
+    match (form % 7, rest) {
         (0, bytes) => any_segment(bytes),
         (1, [which, first, second, damage @ ..]) => {
             damaged_value(usize::from(*which), usize::from(u16::from_le_bytes([*first, *second])), damage);
@@ -58,12 +78,31 @@ fuzz_target!(|input: &[u8]| {
             let pos = u32::from_le_bytes([*low, *middle, *high, 0]) as usize;
             damaged_later(usize::from(*which), pos, usize::from(*len), *byte);
         }
+        (6, [which, lies @ ..]) => forged(usize::from(*which), lies),
         _ => {}
     }
 });
 
 fn any_segment(bytes: &[u8]) {
-    let mut bytes = bytes.to_vec();
+    read_any(bytes.to_vec());
+}
+
+/// A segment whose tables lie, as one is that somebody writes who knows the format.
+fn forged(which: usize, lies: &[u8]) {
+    static ENTRIES: OnceLock<Vec<Vec<(usize, usize)>>> = OnceLock::new();
+    let (jobs, modexes) = known_samples();
+    let all = || jobs.iter().map(|job| &job.bytes).chain(modexes.iter().map(|modex| &modex.bytes));
+    let entries = ENTRIES.get_or_init(|| all().map(|bytes| checked_in(bytes)).collect());
+    let which = which % entries.len();
+    let mut bytes = all().nth(which).expect("one of them").clone();
+    for lie in lies.as_chunks::<11>().0.iter().filter(|_| !entries[which].is_empty()) {
+        let entry = usize::from(u16::from_le_bytes([lie[0], lie[1]])) % entries[which].len();
+        forge(&mut bytes, entries[which][entry], lie[2].into(), &lie[3..]);
+    }
+    read_any(bytes);
+}
+
+fn read_any(mut bytes: Vec<u8>) {
     sign(&mut bytes);
     let _ = inspect_segment(&bytes, &FEW).to_text();
     let (job, modex) = bounded(bytes.len(), HEAP_PER_BYTE, || {
@@ -71,7 +110,7 @@ fn any_segment(bytes: &[u8]) {
     });
     assert!(job.is_err() || modex.is_err(), "of one kind");
     if let Ok(reader) = job {
-        read_job(&reader, |_, _| {});
+        read_job(&reader, |_, _| {}, |_, _, _| {});
     }
     if let Ok(reader) = modex {
         read_modex(&reader, |_, _, _| {});
@@ -86,10 +125,15 @@ fn asked_keys<'a>(own: impl Iterator<Item = KeyRef<'a>>) -> Vec<Key> {
 
 /// What a value is, with all that it leads to.
 fn whole(value: ValueRef<'_>) -> Option<Value> {
-    let len = match value {
+    let mut value = value;
+    let len = match &mut value {
         ValueRef::Str(text) => text.map_or(0, |text| text.to_bytes().len()),
         ValueRef::Bytes { bytes, .. } | ValueRef::Packed { bytes, .. } => bytes.len(),
-        ValueRef::Ranks(list) => list.len_max(),
+        ValueRef::Ranks(list) => {
+            assert!(list.first < list.end && list.end as usize <= RANK_COUNT_MAX && list.per_node != 0, "{list:?}");
+            list.end = list.end.min(list.first + TEXT_RANKS_MAX);
+            list.len_max()
+        }
         _ => 0,
     };
     let owned = bounded(len, 512, || value.to_value().ok())?;
@@ -97,9 +141,14 @@ fn whole(value: ValueRef<'_>) -> Option<Value> {
     Some(owned)
 }
 
-/// Asks a job segment for everything.
-fn read_job(reader: &JobReader, mut found: impl FnMut((Realm, u32, &Key), ValueRef<'_>)) {
-    let caller = Caller { rank: Some(Rank(1)), hostname: b"node000" };
+/// Asks a job segment for everything: all rows of the realms, and what a Get without more is answered, the short way where that is
+/// sure.
+fn read_job(
+    reader: &JobReader,
+    mut found: impl FnMut((Realm, u32, &Key), ValueRef<'_>),
+    mut got: impl FnMut((Rank, &Key), Short<'_>, Option<ValueRef<'_>>),
+) {
+    let caller = Caller { rank: Some(ME), hostname: b"node000" };
     let selectors = [
         Selector::default(),
         Selector { session: true, ..Selector::default() },
@@ -115,6 +164,15 @@ fn read_job(reader: &JobReader, mut found: impl FnMut((Realm, u32, &Key), ValueR
         let ranks = ODD.map(Rank).into_iter().chain([Rank::WILDCARD, Rank(1), Rank::WILDCARD]);
         for (rank, selector) in ranks.zip(selectors.iter().cycle()) {
             find(reader, rank, &key_ref, selector, &caller).map(whole);
+            let short = reader.short(rank, &key_ref, ME);
+            short.value().map(whole);
+            got((rank, &key), short, find(reader, rank, &key_ref, &Selector::NOTHING, &caller));
+        }
+        for of in ODD.into_iter().flat_map(|number| [Instance::App(number), Instance::NodeId(number)]) {
+            reader.short_in(of, &key_ref).value().map(whole);
+        }
+        for of in [Instance::Job, Instance::NodeName(b"node001"), Instance::NodeName(b"")] {
+            reader.short_in(of, &key_ref).value().map(whole);
         }
         let Some((handle, _)) = reader.find_key(&key_ref) else { continue };
         for realm in Realm::ALL {
@@ -143,6 +201,7 @@ fn read_modex(reader: &ModexReader, mut found: impl FnMut(Rank, &Key, ValueRef<'
     for key in &keys {
         let key_ref = KeyRef::from(key);
         for rank in ranks.iter().copied().chain(reader.first_rank_with(&key_ref)) {
+            reader.short(rank, &key_ref).value().map(whole);
             if let Some(value) = reader.get(rank, &key_ref) {
                 let owned = whole(value);
                 if let Some(all) = owned.filter(|_| qualified::is_key(key)) {
@@ -186,6 +245,8 @@ type Contents<K> = Vec<(K, Value, Option<Range<usize>>)>;
 struct Sample<K> {
     bytes: Vec<u8>,
     contents: Contents<K>,
+    /// Of a job, what Gets are answered the short way.
+    gets: Contents<(Rank, Key)>,
 }
 
 type Samples = (Vec<Sample<(Realm, u32, Key)>>, Vec<Sample<(Rank, Key)>>);
@@ -193,30 +254,59 @@ type Samples = (Vec<Sample<(Realm, u32, Key)>>, Vec<Sample<(Rank, Key)>>);
 fn known_samples() -> &'static Samples {
     static SAMPLES: OnceLock<Samples> = OnceLock::new();
     SAMPLES.get_or_init(|| {
-        let jobs = samples::jobs().into_iter().map(|job| {
-            let bytes = build_job(&job, "fuzz").expect("a segment");
-            let region = Exact::new(&bytes);
-            let base = region.range();
-            let reader = JobReader::open(Box::new(region)).expect("as built");
-            let mut contents = Vec::new();
-            read_job(&reader, |(realm, row, key), value| {
-                contents.push(((realm, row, key.clone()), value.to_value().expect("as put"), place(&base, value)));
-            });
-            Sample { bytes, contents }
-        });
-        let modexes = samples::modexes().into_iter().map(|data| {
-            let bytes = build_modex(&samples::nspace(), &data);
-            let region = Exact::new(&bytes);
-            let base = region.range();
-            let reader = ModexReader::open(Box::new(region)).expect("as built");
-            let mut contents = Vec::new();
-            read_modex(&reader, |rank, key, value| {
-                assert_same(data.get(rank, key.as_bytes()).expect("put"), value, (rank, key));
-                contents.push(((rank, key.clone()), value.to_value().expect("as put"), place(&base, value)));
-            });
-            Sample { bytes, contents }
-        });
-        (jobs.collect(), modexes.collect())
+        let mut described = String::new();
+        let jobs: Vec<_> = samples::jobs()
+            .into_iter()
+            .map(|job| {
+                let bytes = build_job(&job, "fuzz").expect("a segment");
+                let region = Exact::new(&bytes);
+                let base = region.range();
+                let reader = JobReader::open(Box::new(region)).expect("as built");
+                let (mut contents, mut gets) = (Vec::new(), Vec::new());
+                let all = |(realm, row, key): (Realm, u32, &Key), value: ValueRef<'_>| {
+                    let heap_row =
+                        if realm == Realm::App { *job.apps.keys().nth(row as usize).expect("its row") } else { row };
+                    let put = job.value(realm, heap_row, KeyRef::from(key)).expect("registered").to_value();
+                    assert_same(&put.expect("memory"), value, (realm, row, key));
+                    contents.push(((realm, row, key.clone()), value.to_value().expect("as put"), place(&base, value)));
+                };
+                read_job(&reader, all, |(rank, key), short, long| {
+                    if short.is_unsure() {
+                        return;
+                    }
+                    let long = long.map(|long| long.to_value().expect("as put"));
+                    let value = short.value();
+                    assert_eq!(value.is_some(), long.is_some(), "{key} of {rank}");
+                    if let (Some(long), Some(value)) = (long, value) {
+                        assert_same(&long, value, (rank, key));
+                        gets.push(((rank, key.clone()), long, place(&base, value)));
+                    }
+                });
+                described.push_str(&inspect_segment(&bytes, &FEW).to_text());
+                Sample { bytes, contents, gets }
+            })
+            .collect();
+        let modexes: Vec<_> = samples::modexes()
+            .into_iter()
+            .chain(samples::large_modexes())
+            .map(|data| {
+                let bytes = build_modex(&samples::nspace(), &data);
+                let region = Exact::new(&bytes);
+                let base = region.range();
+                let reader = ModexReader::open(Box::new(region)).expect("as built");
+                let mut contents = Vec::new();
+                read_modex(&reader, |rank, key, value| {
+                    assert_same(data.get(rank, key.as_bytes()).expect("put"), value, (rank, key));
+                    contents.push(((rank, key.clone()), value.to_value().expect("as put"), place(&base, value)));
+                });
+                described.push_str(&inspect_segment(&bytes, &FEW).to_text());
+                Sample { bytes, contents, gets: Vec::new() }
+            })
+            .collect();
+        for form in FORMS {
+            assert!(described.contains(form), "no sample has {form:?}");
+        }
+        (jobs, modexes)
     })
 }
 
@@ -232,7 +322,10 @@ fn damaged_value(which: usize, victim: usize, damage: &[u8]) {
                 assert!(realms.has(*realm));
                 judge(put, place.as_ref(), &hit, reader.value(*realm, *row, handle));
             }
-            read_job(&reader, |_, _| {});
+            for ((rank, key), put, place) in &jobs[job].gets {
+                judge_short(put, place.as_ref(), &hit, reader.short(*rank, &KeyRef::from(key), ME), judge);
+            }
+            read_job(&reader, |_, _| {}, |_, _, _| {});
         }
         other => {
             let sample = &modexes[other - jobs.len()];
@@ -240,6 +333,7 @@ fn damaged_value(which: usize, victim: usize, damage: &[u8]) {
             let reader = ModexReader::open(Box::new(Exact::new(&bytes))).expect("header and contents are good");
             for ((rank, key), put, place) in &sample.contents {
                 judge(put, place.as_ref(), &hit, reader.get(*rank, &KeyRef::from(key)));
+                judge_short(put, place.as_ref(), &hit, reader.short(*rank, &KeyRef::from(key)), judge);
             }
             read_modex(&reader, |_, _, _| {});
         }
@@ -250,14 +344,6 @@ fn damaged_value(which: usize, victim: usize, damage: &[u8]) {
 /// numbers in the records of a modex segment may be. (Nobody here forges checks: that takes more than one byte repeated.)
 fn damaged_later(which: usize, pos: usize, len: usize, byte: u8) {
     let (jobs, modexes) = known_samples();
-    let judge = |put: &Value, place: Option<&Range<usize>>, hit: &Range<usize>, found: Option<ValueRef<'_>>| {
-        let is_hit = place.is_some_and(|place| place.start < hit.end && hit.start <= place.end);
-        match found {
-            Some(found) if !is_hit => assert_same(put, found, (place, hit)),
-            Some(found) => assert_eq!(found.data_type(), put.data_type()),
-            None => {}
-        }
-    };
     match which % (jobs.len() + modexes.len()) {
         job if job < jobs.len() => {
             let sample = &jobs[job];
@@ -267,9 +353,12 @@ fn damaged_later(which: usize, pos: usize, len: usize, byte: u8) {
             for ((realm, row, key), put, place) in &sample.contents {
                 let found =
                     reader.find_key(&KeyRef::from(key)).and_then(|(handle, _)| reader.value(*realm, *row, handle));
-                judge(put, place.as_ref(), &hit, found);
+                judge_later(put, place.as_ref(), &hit, found);
             }
-            read_job(&reader, |_, _| {});
+            for ((rank, key), put, place) in &sample.gets {
+                judge_short(put, place.as_ref(), &hit, reader.short(*rank, &KeyRef::from(key), ME), judge_later);
+            }
+            read_job(&reader, |_, _| {}, |_, _, _| {});
         }
         other => {
             let sample = &modexes[other - jobs.len()];
@@ -278,7 +367,9 @@ fn damaged_later(which: usize, pos: usize, len: usize, byte: u8) {
             let hit = file.fill(pos, len, byte);
             for ((rank, key), put, place) in &sample.contents {
                 let anywhere = 0..sample.bytes.len();
-                judge(put, place.as_ref().or(Some(&anywhere)), &hit, reader.get(*rank, &KeyRef::from(key)));
+                let place = place.as_ref().or(Some(&anywhere));
+                judge_later(put, place, &hit, reader.get(*rank, &KeyRef::from(key)));
+                judge_short(put, place, &hit, reader.short(*rank, &KeyRef::from(key)), judge_later);
             }
             read_modex(&reader, |_, _, _| {});
         }
@@ -329,6 +420,29 @@ fn judge(put: &Value, place: Option<&Range<usize>>, hit: &Range<usize>, found: O
     }
 }
 
+/// The same of a segment that was damaged after it was mapped, whose reader may have met other damage.
+fn judge_later(put: &Value, place: Option<&Range<usize>>, hit: &Range<usize>, found: Option<ValueRef<'_>>) {
+    let is_hit = place.is_some_and(|place| place.start < hit.end && hit.start <= place.end);
+    match found {
+        Some(found) if !is_hit => assert_same(put, found, (place, hit)),
+        Some(found) => assert_eq!(found.data_type(), put.data_type()),
+        None => {}
+    }
+}
+
+/// Judges what the short way gives, where it is sure.
+fn judge_short(
+    put: &Value,
+    place: Option<&Range<usize>>,
+    hit: &Range<usize>,
+    short: Short<'_>,
+    judge: impl Fn(&Value, Option<&Range<usize>>, &Range<usize>, Option<ValueRef<'_>>),
+) {
+    if !short.is_unsure() {
+        judge(put, place, hit, short.value());
+    }
+}
+
 /// What a peer commits, published and read.
 fn committed(dialect: Dialect, apart: bool, bytes: &[u8]) {
     let Ok(kvals) = blob::decode_modex(dialect, bytes) else { return };
@@ -350,6 +464,10 @@ fn committed(dialect: Dialect, apart: bool, bytes: &[u8]) {
         for (key, value) in data.rank(rank) {
             let found = reader.get(rank, &KeyRef::from(key)).unwrap_or_else(|| panic!("{key} of {rank} is missing"));
             assert_same(value, found, (rank, key));
+            let short = reader.short(rank, &KeyRef::from(key));
+            if !short.is_unsure() {
+                assert_same(value, short.value().expect("it is there"), (rank, key));
+            }
             count += 1;
         }
     }
@@ -390,7 +508,7 @@ fn registered(dialect: Dialect, bytes: &[u8]) {
         }
         assert_eq!(reader.node_row_by_name(&node.hostname), job.node_row_by_name(&node.hostname));
     }
-    read_job(&reader, |_, _| {});
+    read_job(&reader, |_, _| {}, |_, _, _| {});
 }
 
 fn rows(job: &JobData, realm: Realm) -> u32 {
@@ -485,7 +603,7 @@ fn read_view(view: &NamespaceView, newest: Option<&ModexData>, ever: Option<[&Mo
         }
     }
     if let Some(job) = view.job() {
-        read_job(job, |_, _| {});
+        read_job(job, |_, _| {}, |_, _, _| {});
     }
 }
 

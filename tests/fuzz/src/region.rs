@@ -62,6 +62,54 @@ const META_HASH_AT: usize = 64;
 const TOC_POS_AT: usize = 72;
 const TOC_LEN_AT: usize = 80;
 
+/// The bytes of an entry, or of a line of numbers, before its check and from there on: all forms of section 3 of the format.
+const ENTRIES: [usize; 7] = [8, 12, 16, 20, 24, 44, 60];
+
+/// The check of bytes at a position, as the format has it.
+fn check_of(bytes: &[u8], pos: usize) -> u32 {
+    const KEYS: [u64; 8] = [
+        0x243f_6a88_85a3_08d3,
+        0x1319_8a2e_0370_7344,
+        0xa409_3822_299f_31d0,
+        0x082e_fa98_ec4e_6c89,
+        0x4528_21e6_38d0_1377,
+        0xbe54_66cf_34e9_0c6c,
+        0xc0ac_29b7_c97c_50dd,
+        0x3f84_d5b5_b547_0917,
+    ];
+    let mut words = [0; 8];
+    for (word, bytes) in words.iter_mut().zip(bytes.chunks(8)) {
+        let mut all = [0; 8];
+        all[..bytes.len()].copy_from_slice(bytes);
+        *word = u64::from_le_bytes(all);
+    }
+    let mut sum = (pos as u64).wrapping_mul(KEYS[0]);
+    for at in (0..bytes.len().div_ceil(8)).step_by(2) {
+        let product = u128::from(words[at] ^ KEYS[at]) * u128::from(words[at + 1] ^ KEYS[at + 1]);
+        sum ^= product as u64 ^ (product >> 64) as u64;
+    }
+    (sum ^ sum >> 32) as u32
+}
+
+/// All that has a check of its own in a segment: where it begins, and how many bytes the check is of.
+pub fn checked_in(bytes: &[u8]) -> Vec<(usize, usize)> {
+    let is_entry = |start: usize, len: usize| {
+        let check = bytes.get(start + len..).and_then(|rest| rest.first_chunk());
+        check.is_some_and(|check| check_of(&bytes[start..start + len], start) == u32::from_le_bytes(*check))
+    };
+    let starts = (HEADER_LEN..bytes.len()).step_by(8);
+    starts.flat_map(|start| ENTRIES.map(|len| (start, len))).filter(|(start, len)| is_entry(*start, *len)).collect()
+}
+
+/// Writes into what has a check, which is made to fit.
+pub fn forge(bytes: &mut [u8], (start, len): (usize, usize), at: usize, lie: &[u8]) {
+    let at = start + at % len;
+    let end = (at + lie.len()).min(start + len);
+    bytes[at..end].copy_from_slice(&lie[..end - at]);
+    let check = check_of(&bytes[start..start + len], start);
+    bytes[start + len..start + len + 4].copy_from_slice(&check.to_le_bytes());
+}
+
 /// Makes the bytes pass for a whole segment, as a liar would who knows the format: what a reader compares is right.
 pub fn sign(bytes: &mut [u8]) {
     let len = bytes.len() as u64;

@@ -1,9 +1,10 @@
 //! Data for segments.
 
-use pmix_dstore::segment::{ModexBuilder, build_job};
+use pmix_dstore::rules::JobLookup;
+use pmix_dstore::segment::{HeapRegion, JobReader, ModexBuilder, build_job};
 
 use crate::job::JobData;
-use crate::model::Nspace;
+use crate::model::{Info, Nspace, Value, keys};
 use crate::modex::ModexData;
 use crate::random;
 
@@ -15,21 +16,45 @@ pub fn nspace() -> Nspace {
     Nspace::new("fuzz").expect("a short namespace")
 }
 
-/// Jobs of several shapes.
+/// Jobs of several shapes, some of them in blocks.
 pub fn jobs() -> Vec<JobData> {
-    let is_small = |job: &JobData| build_job(job, "fuzz").expect("a segment").len() < SEGMENT_LEN_MAX;
+    let bytes = |job: &JobData| build_job(job, "fuzz").expect("a segment");
+    let is_small = |job: &JobData| bytes(job).len() < SEGMENT_LEN_MAX;
+    let is_in_blocks = |job: &JobData| {
+        JobReader::open(Box::new(HeapRegion::new(&bytes(job)))).expect("as built").node_run(1).is_some()
+    };
     let job = |seed| {
         let mut job: JobData = random::job(seed);
         job.nspace = nspace();
         job
     };
-    (0..).map(job).filter(is_small).take(6).collect()
+    let any = (0..).map(job).filter(is_small).take(6);
+    let in_blocks = (10..).map(job).filter(|job| is_small(job) && is_in_blocks(job)).take(2);
+    any.chain(in_blocks).chain([large_job()]).collect()
 }
 
-/// Published values of several shapes.
+/// A job that is large enough for texts of ranks to be made by readers; its segment is small.
+fn large_job() -> JobData {
+    const RANKS: u32 = 66_000;
+    const PER_NODE: usize = 1024;
+    let ranks: Vec<String> = (0..RANKS).map(|rank| rank.to_string()).collect();
+    let lists: Vec<String> = ranks.chunks(PER_NODE).map(|ranks| ranks.join(",")).collect();
+    let nodes: Vec<String> = (0..lists.len()).map(|node| format!("node{node:03}")).collect();
+    let maps = [(keys::NODE_MAP, nodes.join(",")), (keys::PROC_MAP, format!("raw:{}", lists.join(";")))];
+    let mut job = JobData::new(nspace());
+    job.register(&maps.map(|(key, map)| Info::new(key, Value::string(map))), b"node000").expect("maps");
+    job
+}
+
+/// Published values of several shapes, in each of the ways in which records are placed.
 pub fn modexes() -> Vec<ModexData> {
     let is_small = |data: &ModexData| (1000..SEGMENT_LEN_MAX).contains(&build_modex(&nspace(), data).len());
-    (0..).map(random::modex).filter(is_small).take(6).collect()
+    (0..).map(random::modex).filter(is_small).take(9).collect()
+}
+
+/// The same, with more ranks or more shapes than a reader copies.
+pub fn large_modexes() -> Vec<ModexData> {
+    [true, false].map(random::large_modex).into()
 }
 
 /// The modex segment of all that is in `data`.

@@ -26,8 +26,20 @@ use crate::segment::toc::{
 /// # Errors
 /// A value that cannot be stored.
 pub fn build_job(job: &JobData, creator: &str) -> Result<Vec<u8>, BuildError> {
+    build_job_made(job, creator, MADE)
+}
+
+/// The same with texts of ranks that readers make where so many ranks have values.
+///
+/// # Errors
+/// As [`build_job`].
+pub(in crate::segment) fn build_job_made(
+    job: &JobData,
+    creator: &str,
+    made: RangeInclusive<u32>,
+) -> Result<Vec<u8>, BuildError> {
     let blocks = blocks(job);
-    let (keys, columns, heap) = plan(job, blocks.filter(|_| MADE.contains(&job.procs.rows())))?;
+    let (keys, columns, heap) = plan(job, blocks.filter(|_| made.contains(&job.procs.rows())))?;
     let node_ids = first_rows(job.nodes.iter().map(|node| node.nodeid));
     let appnums = first_rows(job.apps.keys().map(|appnum| Some(*appnum)));
 

@@ -10,6 +10,8 @@ mod writer;
 use std::fmt;
 
 pub use job::build_job;
+#[cfg(all(test, not(loom)))]
+pub(super) use job::build_job_made;
 pub use modex::ModexBuilder;
 
 use crate::model::{DataType, Key, Status};

@@ -7,6 +7,7 @@ use crate::model::{Key, KeyRef, Nspace, Rank, Value, ValueRef, keys};
 use crate::modex::ModexData;
 use crate::pieces::Pieces;
 use crate::rules::{Caller, JobLookup, Realm, Selector, find};
+use crate::segment::build::build_job_made;
 use crate::segment::bytes::check_of;
 use crate::segment::checked::CheckedSegment;
 use crate::segment::header::sign;
@@ -64,9 +65,25 @@ fn exercise(bytes: &[u8]) {
 /// Segments of both kinds and several forms.
 fn samples() -> Vec<Vec<u8>> {
     let nspace = Nspace::new("damage").expect("a short namespace");
-    let jobs = [3, 4, 8].map(|seed| build_job(&random::job(seed), "test").expect("a segment"));
+    // The last one is in blocks, with texts of ranks that readers make.
+    let jobs = [3, 4, 8, 20].map(|seed| build_job_made(&random::job(seed), "test", 1..=u32::MAX).expect("a segment"));
     let modex = (0..).map(|seed| build_modex(&nspace, &random::modex(seed)));
-    jobs.into_iter().chain(modex.filter(|bytes| (2000..30_000).contains(&bytes.len())).take(4)).collect()
+    let modex = modex.filter(|bytes| (2000..30_000).contains(&bytes.len())).take(4);
+    let all: Vec<Vec<u8>> = jobs.into_iter().chain(modex).collect();
+    let described: String = all.iter().map(|bytes| inspect_segment(bytes, &FEW).to_text()).collect();
+    for form in
+        [" in each row, below", "stride", "table", "sorted", "as index of", "some without a value", "sparse values"]
+    {
+        assert!(described.contains(form), "no sample has {form}");
+    }
+    all
+}
+
+/// The same, and segments whose tables stay in the file: readers do not copy all of them.
+fn more_samples() -> Vec<Vec<u8>> {
+    let nspace = Nspace::new("damage").expect("a short namespace");
+    let large = [true, false].map(|is_scattered| build_modex(&nspace, &random::large_modex(is_scattered)));
+    samples().into_iter().chain(large).collect()
 }
 
 fn open_any(bytes: &[u8]) -> Result<(), SegmentError> {
@@ -166,7 +183,7 @@ fn no_random_bytes_lead_outside() {
     let mut numbers = wish.split(',').map_while(|number| number.parse().ok());
     let random = &mut Random::new(numbers.next().unwrap_or(77));
     let rounds = numbers.next().unwrap_or(150);
-    for good in samples() {
+    for good in more_samples() {
         for _ in 0..rounds {
             let mut bad = good.clone();
             for _ in 0..=random.below(20) {
@@ -276,7 +293,7 @@ fn a_damaged_table_gives_no_wrong_value_and_no_wrong_miss() {
     let random = &mut Random::new(numbers.next().unwrap_or(5));
     let rounds = numbers.next().unwrap_or(60);
     let mut met = 0;
-    for good in samples() {
+    for good in more_samples() {
         let modex = ModexReader::open(Box::new(HeapRegion::new(&good)));
         let ranks: Vec<Rank> = modex.map_or(Vec::new(), |modex| modex.ranks().step_by(7).collect());
         let right = answers(&good, &ranks);

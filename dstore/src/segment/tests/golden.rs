@@ -10,6 +10,7 @@ use crate::job::{JobData, Node};
 use crate::model::{Info, Key, KeyRef, Nspace, Rank, Value, keys};
 use crate::modex::ModexData;
 use crate::rules::{JobLookup, Realm};
+use crate::segment::build::build_job_made;
 use crate::segment::{
     HeapRegion, InspectOptions, JobReader, ModexReader, SegmentError, build_job, inspect_segment, layout_text,
 };
@@ -61,6 +62,14 @@ fn job() -> JobData {
     job
 }
 
+/// The segment of a job whose texts of ranks readers make.
+fn in_blocks() -> Vec<u8> {
+    let mut job = JobData::new(Nspace::new("golden").expect("a short namespace"));
+    let maps = [(keys::NODE_MAP, "node0,node1,node2"), (keys::PROC_MAP, "raw:0,1,2,3;4,5,6,7;8,9")];
+    job.register(&maps.map(|(key, map)| Info::new(key, Value::string(map))), b"node0").expect("maps");
+    build_job_made(&job, "golden", 1..=u32::MAX).expect("a segment")
+}
+
 fn modex(varying: bool) -> ModexData {
     let mut data = ModexData::default();
     for rank in 0..4u32 {
@@ -77,6 +86,8 @@ fn job_segments_are_as_they_were() {
     let bytes = build_job(&job(), "golden").expect("a segment");
     assert_golden("job-v2.segment", &bytes);
     assert_golden("job-v2.txt", inspect_segment(&bytes, &InspectOptions::default()).to_text().as_bytes());
+    assert_golden("job-ranks-v2.segment", &in_blocks());
+    assert_golden("job-ranks-v2.txt", inspect_segment(&in_blocks(), &InspectOptions::default()).to_text().as_bytes());
     let reader = open_job(&bytes);
     let job = job();
     for (key, column) in job.procs.columns() {

@@ -3,7 +3,7 @@
 use std::ffi::CString;
 
 use crate::job::{JobData, Node, Values};
-use crate::model::{DataType, Info, InfoFlags, Key, Nspace, Proc, Rank, Status, Value, keys};
+use crate::model::{Bytes, DataType, Info, InfoFlags, Key, Nspace, Proc, Rank, Status, Value, keys};
 use crate::modex::ModexData;
 use crate::qualified;
 
@@ -113,6 +113,7 @@ pub(super) fn key_pool() -> Vec<Key> {
         keys::LOCALITY_STRING,
         keys::NODE_LIST,
         keys::MAX_PROCS,
+        keys::PROC_MAP,
     ];
     let mut all: Vec<Key> = reserved.into_iter().map(Key::from).collect();
     for text in ["btl.tcp.6.1", "k", "", "a key with spaces", "pmix.unknown.reserved"] {
@@ -176,15 +177,19 @@ fn in_blocks(job: &mut JobData) {
     if nodes == 0 || (nodes - 1) * block >= rows {
         return;
     }
+    let mut lists = Vec::new();
     for (row, node) in (0..).zip(&mut job.nodes) {
         let ranks = row * block..((row + 1) * block).min(rows);
         let list: Vec<String> = ranks.clone().map(|rank| rank.to_string()).collect();
         node.nodeid = Some(row);
         node.values.insert(Key::from(keys::LOCAL_PEERS), Value::string(list.join(",")));
+        lists.push(list.join(","));
         for rank in ranks {
             job.procs.set(Rank(rank), Key::from(keys::NODEID), Value::Uint32(row)).expect("a rank of a process");
         }
     }
+    let form = if rows.is_multiple_of(2) { "raw:" } else { "" };
+    job.job.insert(Key::from(keys::PROC_MAP), Value::string(format!("{form}{}", lists.join(";"))));
 }
 
 fn procs(random: &mut Random, job: &mut JobData, ranks: u32, nodes: u32, pool: &[Key]) {
@@ -248,6 +253,27 @@ pub(super) fn modex(seed: u64) -> ModexData {
         }
         if seed.is_multiple_of(3) && index % 4 == 0 {
             data.set(Rank(rank), Key::from(keys::QUALIFIED_VALUE), qualified_values(index)).unwrap();
+        }
+        // Long enough to stay where it is when the segment is built.
+        if seed.is_multiple_of(4) && index % 16 == 1 {
+            let long = Bytes::from(vec![index as u8; Bytes::SHARED_MIN + random.below(500) as usize]);
+            data.set(Rank(rank), Key::from("k"), Value::ByteObject(long)).unwrap();
+        }
+    }
+    data
+}
+
+/// More than readers copy when they open a segment: places of ranks, or fields of shapes.
+pub(super) fn large_modex(is_scattered: bool) -> ModexData {
+    let random = &mut Random::new(3);
+    let pool = key_pool();
+    let mut data = ModexData::default();
+    for index in 0..260 {
+        let rank = if is_scattered { random.next() as u32 } else { 7 + index };
+        for (key, at) in pool.iter().zip(0..) {
+            if if is_scattered { at < 3 } else { random.one_in(2) } {
+                data.set(Rank(rank), key.clone(), random.mostly(at % 3)).unwrap();
+            }
         }
     }
     data

@@ -5,18 +5,21 @@ use crate::job::{JobData, Node, Values};
 use crate::model::{Info, Key, KeyRef, Nspace, Rank, Value, ValueRef, keys};
 use crate::modex::ModexData;
 use crate::rules::{Caller, JobLookup, Realm, RealmMask, Selector, find};
+use crate::segment::build::build_job_made;
 use crate::segment::header::{RawHeader, content_hash};
 use crate::segment::{
     HeapRegion, Instance, JobReader, ModexBuilder, ModexReader, Publisher, SegmentKind, Short, build_job,
 };
 
-/// Structures are owned in the heap and packed in a segment; everything else is the same thing.
+/// Structures are owned in the heap and packed in a segment, texts of ranks are stored in the heap and may be made of a segment;
+/// everything else is the same thing.
 #[track_caller]
 pub(super) fn assert_same(heap: Option<ValueRef<'_>>, segment: Option<ValueRef<'_>>, what: impl std::fmt::Debug) {
     match (heap, segment) {
         (Some(ValueRef::Owned(value)), Some(packed @ ValueRef::Packed { .. })) => {
             assert_eq!(packed.to_value().as_ref(), Ok(value), "{what:?}");
         }
+        (Some(text), Some(made @ ValueRef::Ranks(_))) => assert_eq!(made.to_value(), text.to_value(), "{what:?}"),
         (heap, segment) => assert_eq!(heap, segment, "{what:?}"),
     }
 }
@@ -35,6 +38,11 @@ pub(super) fn build_modex(nspace: &Nspace, data: &ModexData) -> Vec<u8> {
         builder.add_rank(rank, data.rank(rank)).expect("storable values");
     }
     builder.finish("test").expect("a segment").into_bytes().expect("memory")
+}
+
+/// The segment of a job, with texts of ranks stored and, if they can be, made.
+fn build_both(job: &JobData) -> [Vec<u8>; 2] {
+    [u32::MAX, 1].map(|first| build_job_made(job, "test", first..=u32::MAX).expect("a segment"))
 }
 
 fn assert_rows_same(job: &JobData, reader: &JobReader) {
@@ -59,12 +67,14 @@ fn assert_rows_same(job: &JobData, reader: &JobReader) {
 
 #[test]
 fn job_values_are_the_same_in_every_realm_and_row() {
-    let mut runs = 0;
+    let (mut runs, mut made_count) = (0, 0);
     for seed in 0..60 {
         let job = random::job(seed);
-        let bytes = build_job(&job, "test").expect("a segment");
-        let reader = open_job(&bytes);
+        let both = build_both(&job);
+        let [reader, made] = [&both[0], &both[1]].map(|bytes| open_job(bytes));
         assert_rows_same(&job, &reader);
+        assert_rows_same(&job, &made);
+        made_count += u32::from(both[0] != both[1]);
         for (row, node) in (0..).zip(&job.nodes) {
             let Some(ranks) = reader.node_run(row) else { continue };
             let list: Vec<String> = ranks.map(|rank| rank.to_string()).collect();
@@ -72,16 +82,17 @@ fn job_values_are_the_same_in_every_realm_and_row() {
             assert_eq!(said, Some(list.join(",").as_bytes()), "node {row} of job {seed}");
             runs += 1;
         }
-        assert_eq!(bytes, build_job(&job, "test").expect("a segment"), "equal data give equal bytes");
+        assert_eq!(both, build_both(&job), "equal data give equal bytes");
+        assert_eq!(both[0], build_job(&job, "test").expect("a segment"), "of so few ranks texts are stored");
     }
-    assert!(runs > 0, "some jobs are in blocks");
+    assert!(runs > 0 && made_count > 3, "some jobs are in blocks: {runs} nodes, {made_count} jobs");
 }
 
 #[test]
 fn the_rules_find_the_same_values() {
     for seed in 100..160 {
         let job = random::job(seed);
-        let reader = open_job(&build_job(&job, "test").expect("a segment"));
+        let reader = open_job(&build_both(&job)[seed as usize % 2]);
         assert_eq!(job.node_count(), reader.node_count());
         assert_eq!(job.app_count(), reader.app_count());
         assert_eq!(job.proc_count(), reader.proc_count());
@@ -170,7 +181,7 @@ fn the_short_way_finds_the_same_values_of_a_job() {
     let (mut sure, mut sure_of_instances) = (0, 0);
     for seed in 200..260 {
         let job = random::job(seed);
-        let reader = open_job(&build_job(&job, "test").expect("a segment"));
+        let reader = open_job(&build_both(&job)[seed as usize % 2]);
         let random = &mut Random::new(seed);
         let names: Vec<&[u8]> = job.nodes.iter().map(|node| &node.hostname[..]).chain([&b"no-such-node"[..]]).collect();
         let pool = key_pool();
@@ -201,8 +212,8 @@ fn the_short_way_finds_the_same_values_of_a_job() {
 fn modex_values_are_the_same_for_every_rank_and_key() {
     let mut sure = 0;
     let mut placements = std::collections::BTreeSet::new();
-    for seed in 0..80 {
-        let data = random::modex(seed);
+    let large = [true, false].map(random::large_modex);
+    for (seed, data) in (0..).zip((0..80).map(random::modex).chain(large)) {
         let nspace = Nspace::new("modex").expect("a short namespace");
         let bytes = build_modex(&nspace, &data);
         assert_eq!(bytes, build_modex(&nspace, &data), "equal data give equal bytes");
