@@ -212,19 +212,23 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::time::Duration;
 
     use super::*;
 
     #[test]
     fn input_that_a_server_has_stopped_is_left_alone_also_by_who_waits_for_it() {
-        for _ in 0..100 {
+        // So long that a fault would be seen; nothing else depends on it.
+        let wait = || std::thread::sleep(Duration::from_millis(5));
+        for _ in 0..20 {
             let (ours, mut theirs) = io::pipe().unwrap();
             let collector = Collector::new().unwrap();
             std::thread::scope(|scope| {
                 let reading = scope.spawn(|| collector.read(ours.as_fd()));
+                wait();
                 collector.control(true);
                 theirs.write_all(b"more").unwrap();
-                std::thread::yield_now();
+                wait();
                 collector.stop();
                 assert_eq!(reading.join().unwrap(), Ok(None));
             });

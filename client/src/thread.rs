@@ -94,31 +94,31 @@ mod tests {
     fn each_thread_has_its_own_or_nothing() {
         const THREADS: usize = 100;
         static THINGS: ByThread<usize> = ByThread::new();
-        static DONE: AtomicUsize = AtomicUsize::new(0);
         let together = Barrier::new(THREADS);
         for _ in 0..2 {
-            thread::scope(|scope| {
-                for _ in 0..THREADS {
+            let found = thread::scope(|scope| {
+                let threads = [(); THREADS].map(|()| {
                     scope.spawn(|| {
                         let (mut own, mut other) = (1, 2);
-                        assert!(THINGS.get().is_null(), "those of threads that ended are gone");
+                        let before = THINGS.get();
                         THINGS.put(&mut own);
                         let has_place = !THINGS.get().is_null();
-                        DONE.fetch_add(usize::from(has_place), Ordering::Relaxed);
-                        // All of them live now.
+                        // All of them live now. Who failed here would leave the others waiting.
                         together.wait();
-                        assert_eq!(THINGS.get(), if has_place { &raw mut own } else { ptr::null_mut() });
+                        let has_own = THINGS.get() == if has_place { &raw mut own } else { ptr::null_mut() };
                         THINGS.put(&mut other);
                         THINGS.take(&mut other);
-                        assert_eq!(!THINGS.get().is_null(), has_place);
+                        let keeps_it = has_place != THINGS.get().is_null();
                         together.wait();
                         THINGS.take(&mut own);
-                        assert!(THINGS.get().is_null());
-                    });
-                }
+                        (has_place, before.is_null() && has_own && keeps_it && THINGS.get().is_null())
+                    })
+                });
+                threads.map(|thread| thread.join().unwrap())
             });
-            let done = DONE.swap(0, Ordering::Relaxed);
-            assert!((2..=PLACES).contains(&done), "{done}");
+            assert!(found.iter().all(|(_, is_right)| *is_right), "{found:?}");
+            let places = found.iter().filter(|(has_place, _)| *has_place).count();
+            assert!((2..=PLACES).contains(&places), "{places}");
         }
     }
 }
