@@ -437,6 +437,7 @@ mod tests {
         assert_eq!(overlay.rank(nspace.as_bytes(), Rank(1)).len(), 0);
         assert_eq!(overlay.rank(nspace.as_bytes(), Rank(0)).len(), 1);
     }
+
     #[test]
     fn what_is_replaced_is_dropped_by_and_by_and_much_of_it_at_once() {
         let nspace = Nspace::new("a").unwrap();

@@ -13,9 +13,12 @@ use crate::convert::text;
 use crate::entry::{code, status_entry};
 use crate::types::*;
 
-/// A fabric of the caller's, which stays until the call on it has ended, and whether it has been registered before: the infos of
-/// one that has not may be anything.
-struct Fabric(*mut pmix_fabric_t, bool);
+/// A fabric of the caller's, which stays until the call on it has ended.
+struct Fabric {
+    at: *mut pmix_fabric_t,
+    /// The infos of one that has not been registered before may be anything.
+    is_registered: bool,
+}
 
 // SAFETY: the caller leaves the structure to the library until it is called back, on whatever thread.
 unsafe impl Send for Fabric {}
@@ -27,8 +30,8 @@ impl Fabric {
         let (items, count) = CArray::<pmix_info_t>::new(&answer.infos)?.into_raw();
         // SAFETY: the structure is the caller's; where it has been registered, its infos are those that were written here.
         unsafe {
-            let fabric = &mut *self.0;
-            if self.1 {
+            let fabric = &mut *self.at;
+            if self.is_registered {
                 forget(fabric);
             }
             (fabric.info, fabric.ninfo) = (items, count);
@@ -72,7 +75,7 @@ fn start_fabric(
 status_entry! {
     /// `PMIx_Fabric_register`: what the host knows of fabrics comes into the structure.
     fn PMIx_Fabric_register(fabric: *mut pmix_fabric_t, directives: *const pmix_info_t, ndirs: usize) {
-        let fabric = Fabric(writable(fabric)?, false);
+        let fabric = Fabric { at: writable(fabric)?, is_registered: false };
         fabric.learn(client()?.fabric_register(array::read(directives, ndirs)?).wait()?)
     }
 
@@ -84,20 +87,20 @@ status_entry! {
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        let fabric = Fabric(writable(fabric)?, false);
+        let fabric = Fabric { at: writable(fabric)?, is_registered: false };
         start_fabric(client()?.fabric_register(array::read(directives, ndirs)?), fabric, cbfunc, cbdata)
     }
 
     /// `PMIx_Fabric_update`: the host is asked again.
     fn PMIx_Fabric_update(fabric: *mut pmix_fabric_t) {
-        let fabric = Fabric(writable(fabric)?, true);
-        fabric.learn(client()?.fabric_update((*fabric.0).index as u64).wait()?)
+        let fabric = Fabric { at: writable(fabric)?, is_registered: true };
+        fabric.learn(client()?.fabric_update((*fabric.at).index as u64).wait()?)
     }
 
     /// `PMIx_Fabric_update_nb`.
     fn PMIx_Fabric_update_nb(fabric: *mut pmix_fabric_t, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void) {
-        let fabric = Fabric(writable(fabric)?, true);
-        start_fabric(client()?.fabric_update((*fabric.0).index as u64), fabric, cbfunc, cbdata)
+        let fabric = Fabric { at: writable(fabric)?, is_registered: true };
+        start_fabric(client()?.fabric_update((*fabric.at).index as u64), fabric, cbfunc, cbdata)
     }
 
     /// `PMIx_Fabric_deregister`: frees what is known of the fabric.
