@@ -1,6 +1,6 @@
 /* What calls of a client cost, class by class, under benches/programs/host.c.
  *
- *   calls [--calls N] [--class NAME] [--peers N] [--cold] [--count] [--threads T] [--cpu C] [--check N]
+ *   calls [--calls N] [--class NAME] [--peers N] [--cold] [--count] [--turns] [--threads N] [--cpu C] [--check N]
  *
  * Every rank puts eight keys of 64 bytes and enters a collecting fence. Then rank 0 makes the calls of each class and
  * prints a line for it, while the others sleep in the next fence:
@@ -14,15 +14,14 @@
  *   --cold         other classes: of ranks that are drawn at random, each by the value before, what each has published under one key
  *                  (host.c, --published), and what is known of each
  *   --count        under valgrind: has the instructions of each class dumped, which follow a call each that is not counted
- *   --threads T    calls from so many threads at once, for a quarter of a second at most, and prints thousands of calls a second of
- *                  all of them instead
+ *   --turns        makes the calls it is told to instead, when it is told to: turns.h
+ *   --threads N    what two threads do at once instead, in so many turns: together.h
  *   --cpu C        rank 0 is on one processor, with all of its threads
  *   --check N      instead, N values of random ranks, each compared with what the host registered, or not: checked N
  */
 #define _GNU_SOURCE
 #include <pmix.h>
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,10 +34,12 @@
 #include <valgrind/callgrind.h>
 #endif
 
-#include "clock.h"
 #include "place.h"
+#include "turns.h"
 
-enum { KEYS = 8, NODE_NAMES = 64, VALUE_LEN = 64, BATCH = 64, BATCHES_MAX = 4096 };
+#include "together.h"
+
+enum { KEYS = 8, NODE_NAMES = 64, VALUE_LEN = 64 };
 
 /* Of each rank, with --cold; its value begins with the rank. */
 #define COLD_KEY "btl.endpoint.cold"
@@ -152,8 +153,8 @@ static bool resolve_nodes(uint32_t turn)
 
 static const struct class {
     const char *name;
-    bool (*call)(uint32_t turn);
-} classes[] = {
+    call_t call;
+} hot_classes[] = {
     { "own-key", own_key },
     { "local-key", local_key },
     { "remote-key", remote_key },
@@ -173,7 +174,6 @@ static const struct class {
     { "resolve-peers", resolve_peers },
     { "resolve-nodes", resolve_nodes },
 };
-enum { CLASSES = sizeof(classes) / sizeof(classes[0]) };
 
 /* What the next rank asked for depends on. */
 static uint64_t chain = 1;
@@ -216,31 +216,63 @@ static const struct class cold_classes[] = {
     { "cold-number", cold_number },
     { "cold-host", cold_host },
 };
-enum { COLD_CLASSES = sizeof(cold_classes) / sizeof(cold_classes[0]) };
+
+/* Those that are measured, and how many calls of each go through all that will be asked for. */
+static const struct class *classes;
+static int class_count;
+static uint32_t ready_calls;
+
+static void choose_classes(bool is_cold)
+{
+    classes = is_cold ? cold_classes : hot_classes;
+    class_count = is_cold ? sizeof(cold_classes) / sizeof(cold_classes[0]) : sizeof(hot_classes) / sizeof(hot_classes[0]);
+    /* Of what is cold so many that all pages have been seen. */
+    ready_calls = is_cold ? job_size / 8 : job_size * KEYS < 4096 ? job_size * KEYS : 4096;
+}
+
+/* Whether the ranks that it asks of are there. */
+static bool has_peers(const struct class *class)
+{
+    bool needs_servers = class->call == remote_key;
+    bool needs_clients = class->call == local_key || class->call == by_pointer || class->call == static_pointer;
+    return (!needs_servers || servers >= 2) && (!needs_clients || clients >= 2);
+}
+
+static bool make_ready(const struct class *class)
+{
+    for (uint32_t turn = 0; turn < ready_calls; turn++) {
+        if (!class->call(turn)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The calls of a name, made ready once; NULL where that fails. */
+static call_t ready(const char *name)
+{
+    static const struct class *last;
+    for (int i = 0; i < class_count && (last == NULL || strcmp(last->name, name) != 0); i++) {
+        if (strcmp(classes[i].name, name) == 0) {
+            if (!has_peers(&classes[i]) || !make_ready(&classes[i])) {
+                return NULL;
+            }
+            last = &classes[i];
+        }
+    }
+    return last != NULL && strcmp(last->name, name) == 0 ? last->call : NULL;
+}
 
 /* ---- measuring ------------------------------------------------------------------------------------------------------------ */
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *) a, y = *(const double *) b;
-    return (x > y) - (x < y);
-}
 
 static void measure(const struct class *class, int calls)
 {
     static double times[BATCHES_MAX];
     int batches = calls / BATCH < 1 ? 1 : calls / BATCH > BATCHES_MAX ? BATCHES_MAX : calls / BATCH;
-    uint32_t turn = 0;
-    for (int batch = 0; batch < batches; batch++) {
-        double start = now();
-        for (int i = 0; i < BATCH; i++) {
-            if (!class->call(turn++)) {
-                fail(class->name, PMIX_ERROR);
-            }
-        }
-        times[batch] = (now() - start) / BATCH;
+    if (!time_batches(class->call, batches, times)) {
+        fail(class->name, PMIX_ERROR);
     }
-    qsort(times, batches, sizeof(times[0]), compare);
+    qsort(times, batches, sizeof(times[0]), compare_times);
     printf("class %s %.2f %.2f %.2f\n", class->name, times[batches / 2], times[batches * 99 / 100], times[0]);
     fflush(stdout);
 }
@@ -257,59 +289,6 @@ static void count(const struct class *class, int calls)
     (void) class, (void) calls;
     fail("--count wants a program compiled with -DCOUNTED", PMIX_ERR_NOT_SUPPORTED);
 #endif
-}
-
-static const struct class *threaded;
-static int thread_calls;
-
-/* So long at most, in nanoseconds: a library may take as much for a thousand calls as another one for a million. */
-#define THREADS_TIME 2.5e8
-
-typedef struct {
-    pthread_barrier_t *start;
-    int calls;
-    double begun, ended;
-} much_t;
-
-/* Each thread tells its own times: who only waits for them is woken late where they have all processors. */
-static void *call_much(void *arg)
-{
-    much_t *much = arg;
-    pthread_barrier_wait(much->start);
-    much->begun = much->ended = now();
-    much->calls = 0;
-    while (much->calls < thread_calls && much->ended - much->begun < THREADS_TIME) {
-        for (int turn = 0; turn < 50; turn++) {
-            threaded->call(much->calls++);
-        }
-        much->ended = now();
-    }
-    return NULL;
-}
-
-static void measure_threads(const struct class *class, int calls, int threads)
-{
-    pthread_t ids[threads];
-    much_t much[threads];
-    pthread_barrier_t start;
-    pthread_barrier_init(&start, NULL, threads);
-    threaded = class;
-    thread_calls = calls;
-    for (int i = 0; i < threads; i++) {
-        much[i].start = &start;
-        if (pthread_create(&ids[i], NULL, call_much, &much[i]) != 0) {
-            fail("pthread_create", PMIX_ERROR);
-        }
-    }
-    double begun = 0, ended = 0, made = 0;
-    for (int i = 0; i < threads; i++) {
-        pthread_join(ids[i], NULL);
-        made += much[i].calls;
-        begun = i == 0 || much[i].begun < begun ? much[i].begun : begun;
-        ended = much[i].ended > ended ? much[i].ended : ended;
-    }
-    printf("threads %s %d %.3f\n", class->name, threads, made / (ended - begun) * 1e6);
-    fflush(stdout);
 }
 
 /* ---- the rank -------------------------------------------------------------------------------------------------------------- */
@@ -420,16 +399,16 @@ static uint32_t environment_number(const char *name)
 
 int main(int argc, char **argv)
 {
-    int calls = 20000, threads = 0, cpu = -1, checked = 0;
+    int calls = 20000, together_turns = 0, cpu = -1, checked = 0;
     const char *only = NULL;
-    bool counted = false, is_cold = false;
+    bool counted = false, is_cold = false, in_turns = false;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--calls") == 0 && i + 1 < argc) {
             calls = atoi(argv[++i]);
         } else if (strcmp(argv[i], "--class") == 0 && i + 1 < argc) {
             only = argv[++i];
         } else if (strcmp(argv[i], "--threads") == 0 && i + 1 < argc) {
-            threads = atoi(argv[++i]);
+            together_turns = atoi(argv[++i]);
         } else if (strcmp(argv[i], "--cpu") == 0 && i + 1 < argc) {
             cpu = atoi(argv[++i]);
         } else if (strcmp(argv[i], "--check") == 0 && i + 1 < argc) {
@@ -440,8 +419,10 @@ int main(int argc, char **argv)
             counted = true;
         } else if (strcmp(argv[i], "--cold") == 0) {
             is_cold = true;
+        } else if (strcmp(argv[i], "--turns") == 0) {
+            in_turns = true;
         } else {
-            fprintf(stderr, "usage: calls [--calls N] [--class NAME] [--peers N] [--cold] [--count] [--threads T] [--cpu C] [--check N]\n");
+            fprintf(stderr, "usage: calls [--calls N] [--class NAME] [--peers N] [--cold] [--count] [--turns] [--threads N] [--cpu C] [--check N]\n");
             return 64;
         }
     }
@@ -485,6 +466,7 @@ int main(int argc, char **argv)
     set(&node_by_name[1], PMIX_HOSTNAME, PMIX_STRING, 0);
     node_by_name[1].value.data.string = name;
 
+    choose_classes(is_cold);
     char bytes[VALUE_LEN];
     for (int key = 0; key < KEYS; key++) {
         memset(bytes, 'a' + key, sizeof(bytes));
@@ -507,28 +489,22 @@ int main(int argc, char **argv)
     if (me.rank == 0 && checked > 0) {
         check(checked);
     } else if (me.rank == 0) {
-        /* Once through all that will be asked for; of what is cold through so much that all pages have been seen. */
-        uint32_t turns = is_cold ? job_size / 8 : job_size * KEYS < 4096 ? job_size * KEYS : 4096;
-        for (int i = 0; i < (is_cold ? COLD_CLASSES : CLASSES); i++) {
-            const struct class *class = is_cold ? &cold_classes[i] : &classes[i];
-            if (only != NULL && strcmp(only, class->name) != 0) {
+        if (in_turns) {
+            take_turns(ready);
+        }
+        for (int i = 0; !in_turns && i < class_count; i++) {
+            const struct class *class = &classes[i];
+            if ((only != NULL && strcmp(only, class->name) != 0) || !has_peers(class)) {
                 continue;
             }
-            bool needs_servers = class->call == remote_key;
-            bool needs_clients = class->call == local_key || class->call == by_pointer || class->call == static_pointer;
-            if ((needs_servers && servers < 2) || (needs_clients && clients < 2)) {
-                continue;
-            }
-            bool served = true;
-            for (uint32_t turn = 0; served && turn < turns; turn++) {
-                served = class->call(turn);
-            }
-            if (!served) {
+            if (!make_ready(class)) {
                 printf("missing %s\n", class->name);
             } else if (counted) {
                 count(class, calls);
-            } else if (threads > 0) {
-                measure_threads(class, calls, threads);
+            } else if (together_turns > 0) {
+                if (!measure_together(class->name, class->call, together_turns)) {
+                    fail("pthread_create", PMIX_ERROR);
+                }
             } else {
                 measure(class, calls);
             }

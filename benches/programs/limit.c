@@ -1,8 +1,9 @@
 /* What this machine can do: lookups as a plain program writes them, with nothing of the library.
  *
- *   limit [--cpu C]
+ *   limit [--turns | --threads N] [--cpu C]
  *
- * Prints, for one call, nanoseconds: limit NAME MEDIAN P99 MIN
+ * Prints, for one call, nanoseconds: limit NAME MEDIAN P99 MIN. With --turns it makes the calls it is told to, when it is told
+ * to (turns.h); with --threads it prints what two threads do at once of the first three (together.h).
  *
  *   lookup     a value of 64 bytes by rank and string in a hash table of 1024 entries in a mapped file
  *   allocate   a structure and 64 bytes copied from malloc, both freed
@@ -17,6 +18,7 @@
  */
 #define _GNU_SOURCE
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,9 +26,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "turns.h"
 
-enum { BATCH = 64, BATCHES = 2000, VALUE_LEN = 64, RANKS = 64, KEYS = 16, SLOTS = 2 * RANKS * KEYS, COLD = 1 << 20 };
+#include "together.h"
+
+enum { BATCHES = 2000, VALUE_LEN = 64, RANKS = 64, KEYS = 16, SLOTS = 2 * RANKS * KEYS, COLD = 1 << 20 };
 enum { PAGE = 4096, PAGES = 8192, INFOS = 8, INFO_LEN = 552, INFO_VALUE = 520, HOST_RANKS = 1 << 15 };
 
 typedef struct {
@@ -76,8 +80,9 @@ static void *mapped(size_t len)
     return at;
 }
 
-static volatile uint64_t sink;
-static uint32_t drawn = 1;
+/* Each thread's own. */
+static __thread volatile uint64_t sink;
+static __thread uint32_t drawn = 1;
 
 /* The next entry asked for; `read` is of the value before, and 0. */
 static slot_t *next_slot(uint64_t read)
@@ -86,12 +91,13 @@ static slot_t *next_slot(uint64_t read)
     return find(drawn >> 26 & (RANKS - 1), keys[drawn >> 20 & (KEYS - 1)]);
 }
 
-static uint64_t before;
+static __thread uint64_t before;
 
-static void lookup(uint32_t turn)
+static bool lookup(uint32_t turn)
 {
     (void) turn;
     before = next_slot(before)->value[0];
+    return true;
 }
 
 static uint64_t copied(const char *from)
@@ -105,17 +111,22 @@ static uint64_t copied(const char *from)
     return read;
 }
 
-static void allocate(uint32_t turn) { sink += copied(table[turn % SLOTS].value); }
+static bool allocate(uint32_t turn)
+{
+    sink += copied(table[turn % SLOTS].value);
+    return true;
+}
 
-static void copy(uint32_t turn)
+static bool copy(uint32_t turn)
 {
     (void) turn;
     before = copied(next_slot(before)->value);
+    return true;
 }
 
 static uint64_t next = 1;
 
-static void cold_copy(uint32_t turn)
+static bool cold_copy(uint32_t turn)
 {
     (void) turn;
     char *at = cold + next % COLD * VALUE_LEN;
@@ -125,44 +136,45 @@ static void cold_copy(uint32_t turn)
     memcpy(&read, value, sizeof(read));
     next = read;
     free(value);
+    return true;
 }
 
 static char names[16][260];
 
-static void array(uint32_t turn)
+static bool array(uint32_t turn)
 {
     char *copied = malloc(sizeof(names));
     memcpy(copied, names, sizeof(names));
     sink += copied[turn % sizeof(names)];
     free(copied);
+    return true;
 }
 
 static char list_text[64 * 10 + 1];
 
-static void list(uint32_t turn)
+static bool list(uint32_t turn)
 {
     char *copied = strdup(list_text);
     sink += copied[turn % sizeof(list_text)];
     free(copied);
+    return true;
 }
 
 static int file;
 static char page_bytes[PAGE];
 
-static void page(uint32_t turn)
+static bool page(uint32_t turn)
 {
     /* Full: begin again with new pages. */
     if (turn % PAGES == 0 && (ftruncate(file, 0) != 0 || lseek(file, 0, SEEK_SET) != 0)) {
-        exit(1);
+        return false;
     }
-    if (write(file, page_bytes, PAGE) != PAGE) {
-        exit(1);
-    }
+    return write(file, page_bytes, PAGE) == PAGE;
 }
 
 static char *host_infos;
 
-static void infos(uint32_t turn)
+static bool infos(uint32_t turn)
 {
     char *of_rank = host_infos + (size_t) (turn % HOST_RANKS) * INFOS * INFO_LEN;
     for (int info = 0; info < INFOS; info++) {
@@ -171,36 +183,46 @@ static void infos(uint32_t turn)
         memcpy(&read, at + INFO_VALUE, sizeof(read));
         before += hash_of(0, at) + read;
     }
+    return true;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *) a, y = *(const double *) b;
-    return (x > y) - (x < y);
-}
+static const struct {
+    const char *name;
+    call_t call;
+} limits[] = {
+    { "lookup", lookup }, { "allocate", allocate }, { "copy", copy }, { "cold", cold_copy },
+    { "array", array },   { "list", list },         { "page", page }, { "infos", infos },
+};
+enum { LIMITS = sizeof(limits) / sizeof(limits[0]), OF_THREADS = 3 };
 
-static void measure(const char *name, void (*call)(uint32_t))
+static call_t named(const char *name)
 {
-    static double times[BATCHES];
-    uint32_t turn = 0;
-    for (int batch = 0; batch < BATCHES; batch++) {
-        double start = now();
-        for (int i = 0; i < BATCH; i++) {
-            call(turn++);
+    for (int i = 0; i < LIMITS; i++) {
+        if (strcmp(limits[i].name, name) == 0) {
+            return limits[i].call;
         }
-        times[batch] = (now() - start) / BATCH;
     }
-    qsort(times, BATCHES, sizeof(times[0]), compare);
-    printf("limit %s %.2f %.2f %.2f\n", name, times[BATCHES / 2], times[BATCHES * 99 / 100], times[0]);
+    return NULL;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc == 3 && strcmp(argv[1], "--cpu") == 0) {
-        cpu_set_t set;
-        CPU_ZERO(&set);
-        CPU_SET(atoi(argv[2]), &set);
-        sched_setaffinity(0, sizeof(set), &set);
+    bool in_turns = false;
+    int turns = 0;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--turns") == 0) {
+            in_turns = true;
+        } else if (strcmp(argv[i], "--threads") == 0 && i + 1 < argc) {
+            turns = atoi(argv[++i]);
+        } else if (strcmp(argv[i], "--cpu") == 0 && i + 1 < argc) {
+            cpu_set_t set;
+            CPU_ZERO(&set);
+            CPU_SET(atoi(argv[++i]), &set);
+            sched_setaffinity(0, sizeof(set), &set);
+        } else {
+            fprintf(stderr, "usage: limit [--turns | --threads N] [--cpu C]\n");
+            return 64;
+        }
     }
     table = mapped(SLOTS * sizeof(slot_t));
     cold = mapped((size_t) COLD * VALUE_LEN);
@@ -230,13 +252,22 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < (size_t) HOST_RANKS * INFOS; i++) {
         strcpy(host_infos + i * INFO_LEN, "pmix.lrank");
     }
-    measure("lookup", lookup);
-    measure("allocate", allocate);
-    measure("copy", copy);
-    measure("cold", cold_copy);
-    measure("array", array);
-    measure("list", list);
-    measure("page", page);
-    measure("infos", infos);
+    if (in_turns) {
+        take_turns(named);
+    }
+    for (int i = 0; turns > 0 && i < OF_THREADS; i++) {
+        if (!measure_together(limits[i].name, limits[i].call, turns)) {
+            return 1;
+        }
+    }
+    static double times[BATCHES];
+    for (int i = 0; !in_turns && turns == 0 && i < LIMITS; i++) {
+        if (!time_batches(limits[i].call, BATCHES, times)) {
+            perror(limits[i].name);
+            return 1;
+        }
+        qsort(times, BATCHES, sizeof(times[0]), compare_times);
+        printf("limit %s %.2f %.2f %.2f\n", limits[i].name, times[BATCHES / 2], times[BATCHES * 99 / 100], times[0]);
+    }
     return 0;
 }

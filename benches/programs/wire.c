@@ -149,6 +149,8 @@ int main(int argc, char **argv)
             return 64;
         }
     }
+    /* Line by line: other ranks say something as well. */
+    setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     double begun = atof(getenv("BENCH_BEGUN"));
     long memory = is_counted ? private_memory() : 0;
     double start = now();

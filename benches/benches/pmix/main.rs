@@ -2,8 +2,8 @@
 //!
 //! `make bench`, or `cargo bench -p pmix-benches --bench pmix -- [--rounds N] [--peer DIR]... [--full] [--out DIR]`. What it prints is
 //! also written to `bench.txt` in the directory, the same as JSON to `bench.json`, and a plot of the calls to `bench.svg`.
-//! Each round runs the same programs (`benches/programs`) with each library in turn, on the server's and the clients' side;
-//! figures are medians over the rounds, ratios are taken within a round. `--peer` adds a directory with another release's
+//! Each round runs the same programs (`benches/programs`) with each library in turn, on the server's and the clients' side; what takes
+//! nanoseconds is measured of all in turns of a millisecond. Figures are medians over the rounds, ratios are taken within a round. `--peer` adds a directory with another release's
 //! `libpmix.so.2`, `--full` runs the jobs of 1,048,576 ranks with the stock library, too, which takes 10 GiB of memory.
 //!
 //! Among the tests, where cargo does not say `--bench`, all of it runs in small, and each row must have its figures.
@@ -12,6 +12,7 @@ mod measure;
 mod report;
 mod results;
 mod targets;
+mod turns;
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -78,6 +79,8 @@ fn main() -> Result<(), Failure> {
     for round in 0..options.rounds {
         eprintln!("round {} of {}", round + 1, options.rounds);
         measure::limits(&mut results)?;
+        measure::calls(&mut results, options.sizes())?;
+        measure::cold_calls(&mut results, options.sizes())?;
         measure::wire_up(&mut results, options.sizes(), round)?;
         let count = results.contenders.len();
         for turn in 0..count {

@@ -7,6 +7,8 @@ use pmix_tests::{benchmark_program, published};
 
 use crate::Failure;
 use crate::results::{Contender, Figure, Results, median};
+use crate::targets::CALLS;
+use crate::turns::{Player, play};
 
 /// How much is measured.
 pub struct Sizes {
@@ -15,9 +17,9 @@ pub struct Sizes {
     pub repeats: usize,
     /// Processes that are started for one figure.
     pub starts: usize,
-    /// Calls of a class with the stock library, of which ours makes ten times as many where they are compared with each other only.
-    pub calls: usize,
-    pub threaded_calls: usize,
+    /// Turns that calls of a kind take with the limit and the other libraries, and two threads with each of them alone.
+    pub turns: usize,
+    pub threaded_turns: usize,
     /// Ranks of a node, among which calls are to take as long.
     pub on_node: &'static [u32],
     /// Clients of each of four servers.
@@ -36,8 +38,8 @@ pub const FULL: Sizes = Sizes {
     wire_up: &[2, 8, 32, 128],
     repeats: 9,
     starts: 200,
-    calls: 20_000,
-    threaded_calls: 500_000,
+    turns: 40,
+    threaded_turns: 45,
     on_node: &[2, 8, 32, 128, 256],
     clients: 32,
     values: 256,
@@ -52,8 +54,8 @@ pub const SMALL: Sizes = Sizes {
     wire_up: &[2],
     repeats: 1,
     starts: 2,
-    calls: 64,
-    threaded_calls: 200,
+    turns: 1,
+    threaded_turns: 1,
     on_node: &[2, 3],
     clients: 4,
     values: 2,
@@ -65,17 +67,40 @@ pub const SMALL: Sizes = Sizes {
 
 const PER_NODE: u32 = 64;
 
+/// Batches of 64 calls in a turn: a fraction of a millisecond of our calls, a few of the stock library's.
+const BATCHES: usize = 64;
+const STOCK_BATCHES: usize = 4;
+
 /// A job of so many nodes, two ranks of which are there.
 fn large(nodes: u32) -> String {
     format!("--clients 2 --nodes {nodes} --per-node {PER_NODE} --timeout 600")
 }
 
-/// What `benches/programs/host.c` says with one library.
-fn host(library: &Path, shape: &str, program: &Path, args: &str) -> Result<String, Failure> {
+/// `benches/programs/host.c` with one library.
+fn hosted(library: &Path, shape: &str, program: &Path, args: &str) -> Command {
     let mut command = Command::new(benchmark_program("host", &[]));
     command.args(shape.split(' ')).arg(program).args(args.split(' ').filter(|a| !a.is_empty()));
-    output(command.env("LD_LIBRARY_PATH", library))
+    command.env("LD_LIBRARY_PATH", library);
+    command
 }
+
+/// What it says.
+fn host(library: &Path, shape: &str, program: &Path, args: &str) -> Result<String, Failure> {
+    output(&mut hosted(library, shape, program, args))
+}
+
+/// The first rank of a job that is hosted so, which makes calls in turns with others.
+fn player(contender: &Contender, shape: &str, args: &str) -> Result<Player, Failure> {
+    let batches = if contender.is_ours { BATCHES } else { STOCK_BATCHES };
+    let args = format!("--turns --cpu 0 {args}");
+    Player::start(&mut hosted(&contender.directory, shape, &benchmark_program("calls", &[]), &args), batches)
+}
+
+/// The job in which calls are made.
+const SHAPE: &str = "--servers 2 --clients 2 --nodes 64 --per-node 16 --infos";
+/// Sections that have a target.
+pub const COLD: &str = "a cold call, 1,048,576 ranks, in parts of the cold limit";
+pub const ON_NODE: &str = "one call among ranks of a node, one peer's keys, in parts of that among the fewest";
 
 /// Fills caches.
 pub fn warm_up(contenders: &[Contender]) -> Result<(), Failure> {
@@ -88,8 +113,53 @@ pub fn warm_up(contenders: &[Contender]) -> Result<(), Failure> {
 /// What the machine can do.
 pub fn limits(results: &mut Results) -> Result<(), Failure> {
     let said = output(Command::new(benchmark_program("limit", &[])).args(["--cpu", "0"]))?;
-    lines(&said, "limit").into_iter().for_each(|(name, fields)| results.add_limit(name, fields[0]));
+    lines(&said, "limit").into_iter().for_each(|(name, fields)| results.add_limit(name, "ns", fields[0]));
     Ok(())
+}
+
+/// Calls of each kind in turns with the machine's limit for it, all libraries at once.
+pub fn calls(results: &mut Results, sizes: &Sizes) -> Result<(), Failure> {
+    let mut limit =
+        Player::start(Command::new(benchmark_program("limit", &[])).args(["--turns", "--cpu", "0"]), BATCHES)?;
+    let contenders = results.contenders.iter();
+    let mut libraries = contenders.map(|one| player(one, SHAPE, "")).collect::<Result<Vec<_>, _>>()?;
+    for (call, of_limit, _) in CALLS {
+        let mut players = vec![(&mut limit, of_limit)];
+        players.extend(libraries.iter_mut().map(|library| (library, call)));
+        for (which, played) in play(&mut players, sizes.turns)?.into_iter().skip(1).enumerate() {
+            results.add(which, ("one call", call.into(), "ns", played.ns));
+            results.add(which, ("one call, 99 of 100", call.into(), "ns", played.most));
+            results.add(which, ("one call, in parts of its limit", call.into(), "times", played.to_first));
+        }
+    }
+    libraries.into_iter().try_for_each(Player::end)?;
+    limit.end()?;
+
+    let turns = sizes.threaded_turns.to_string();
+    let said = output(Command::new(benchmark_program("limit", &[])).args(["--threads", &turns]))?;
+    for (name, fields) in lines(&said, "threads") {
+        results.add_limit(format!("{name}, two threads, those of one"), "times", fields[0]);
+    }
+    Ok(())
+}
+
+/// What is known of each of a large job's ranks, and what it has published, in turns with the limit; ours only: the stock library takes
+/// longer for this than the rest of a round does.
+pub fn cold_calls(results: &mut Results, sizes: &Sizes) -> Result<(), Failure> {
+    let mut limit =
+        Player::start(Command::new(benchmark_program("limit", &[])).args(["--turns", "--cpu", "0"]), BATCHES)?;
+    let nodes = sizes.nodes_most;
+    let published = published(nodes * PER_NODE);
+    let shape = format!("{} --scattered --published {}", large(nodes), published.display());
+    let ours = results.contenders.iter().position(|one| one.is_ours).ok_or("ours is always there")?;
+    let mut library = player(&results.contenders[ours], &shape, "--cold")?;
+    for call in ["cold-key", "cold-number", "cold-host"] {
+        let played = play(&mut [(&mut limit, "cold"), (&mut library, call)], sizes.turns)?;
+        results.add(ours, ("a cold call, 1,048,576 ranks", call.into(), "ns", played[1].ns));
+        results.add(ours, (COLD, call.into(), "times", played[1].to_first));
+    }
+    library.end()?;
+    limit.end()
 }
 
 /// What it costs that ranks get ready, beyond what as many processes cost that do nothing, and what it costs to be linked to the
@@ -140,67 +210,49 @@ pub fn wire_up(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(),
 
 /// Runs everything else once with one library.
 pub fn rest(results: &mut Results, sizes: &Sizes, which: usize, is_full: bool) -> Result<(), Failure> {
-    let is_ours = results.contenders[which].is_ours;
-    let library = results.contenders[which].directory.clone();
-    let bench = Bench { sizes, library: &library, is_ours };
+    let contender = &results.contenders[which];
+    let bench = Bench { sizes, contender };
     let mut figures = bench.calls()?;
     figures.extend(bench.exchanges()?);
-    figures.extend(bench.jobs(is_ours || is_full)?);
+    figures.extend(bench.jobs(contender.is_ours || is_full)?);
     figures.into_iter().for_each(|figure| results.add(which, figure));
     Ok(())
 }
 
 struct Bench<'a> {
     sizes: &'a Sizes,
-    library: &'a Path,
-    is_ours: bool,
+    contender: &'a Contender,
 }
 
 impl Bench<'_> {
     fn host(&self, shape: &str, program: &str, args: &str) -> Result<String, Failure> {
-        host(self.library, shape, &benchmark_program(program, &[]), args)
+        host(&self.contender.directory, shape, &benchmark_program(program, &[]), args)
     }
 
     fn calls(&self) -> Result<Vec<Figure>, Failure> {
         let mut figures: Vec<Figure> = Vec::new();
-        let shape = "--servers 2 --clients 2 --nodes 64 --per-node 16 --infos";
-        for (name, fields) in
-            lines(&self.host(shape, "calls", &format!("--calls {} --cpu 0", self.sizes.calls))?, "class")
-        {
-            figures.push(("one call", name.clone(), "ns", fields[0]));
-            figures.push(("one call, 99 of 100", name, "ns", fields[1]));
-        }
-        let of_threads = |threads: u32| {
-            let said =
-                self.host(shape, "calls", &format!("--calls {} --threads {threads}", self.sizes.threaded_calls))?;
-            Ok::<_, Failure>(lines(&said, "threads").into_iter().map(|(class, fields)| (class, fields[1])))
-        };
-        for ((class, one), (_, two)) in of_threads(1)?.zip(of_threads(2)?) {
-            figures.push(("calls of two threads, those of one", class, "times", two / one));
+        let said = self.host(SHAPE, "calls", &format!("--threads {}", self.sizes.threaded_turns))?;
+        for (class, fields) in lines(&said, "threads") {
+            figures.push(("calls of two threads, those of one", class, "times", fields[0]));
         }
         // Of all ranks' keys the processor's caches hold fewer, the more there are; of one's as many, always.
-        let calls = self.sizes.calls * if self.is_ours { 10 } else { 1 };
-        for (section, peers) in [
-            ("one call among ranks of a node, one peer's keys", "--peers 1"),
-            ("one call among ranks of a node, all peers' keys", ""),
+        for (section, to_fewest, peers) in [
+            ("one call among ranks of a node, one peer's keys", ON_NODE, "--peers 1"),
+            (
+                "one call among ranks of a node, all peers' keys",
+                "one call among ranks of a node, all peers' keys, in parts of that among the fewest",
+                "",
+            ),
         ] {
-            for clients in self.sizes.on_node {
-                let args = format!("--calls {calls} --cpu 0 --class local-key {peers}");
-                let said = self.host(&format!("--clients {clients}"), "calls", &args)?;
-                let found = lines(&said, "class").into_iter();
-                figures.extend(found.map(|(_, fields)| (section, format!("{clients} ranks"), "ns", fields[0])));
+            let jobs =
+                self.sizes.on_node.iter().map(|clients| player(self.contender, &format!("--clients {clients}"), peers));
+            let mut jobs = jobs.collect::<Result<Vec<_>, _>>()?;
+            let mut players: Vec<_> = jobs.iter_mut().map(|job| (job, "local-key")).collect();
+            for (clients, played) in self.sizes.on_node.iter().zip(play(&mut players, self.sizes.turns)?) {
+                figures.push((section, format!("{clients} ranks"), "ns", played.ns));
+                figures.push((to_fewest, format!("{clients} ranks"), "times", played.to_first));
             }
-        }
-        if self.is_ours {
-            // The stock library takes longer for these than the rest of a round does.
-            let nodes = self.sizes.nodes_most;
-            let published = published(nodes * PER_NODE);
-            let shape = format!("{} --scattered --published {}", large(nodes), published.display());
-            for (class, fields) in
-                lines(&self.host(&shape, "calls", &format!("--cold --calls {calls} --cpu 0"))?, "class")
-            {
-                figures.push(("a cold call, 1,048,576 ranks", class, "ns", fields[0]));
-            }
+            jobs.into_iter().try_for_each(Player::end)?;
         }
         Ok(figures)
     }
@@ -227,14 +279,14 @@ impl Bench<'_> {
         figures.push((section, "4 servers of 8 ranks, 32 MiB".into(), "ms", fence));
         figures.push((section, "a plain copy of what it brings to the 4 nodes".into(), "ms", copy));
         figures.push((section, "32 MiB, in parts of a plain copy".into(), "times", fence / copy));
-        let count = if self.is_ours { self.sizes.fences } else { self.sizes.stock_fences };
+        let count = if self.contender.is_ours { self.sizes.fences } else { self.sizes.stock_fences };
         let said = self.host("--servers 4 --clients 8", "wire", &format!("--fences {count}"))?;
         let often: Vec<_> = lines(&said, "fence").iter().map(|(_, fields)| fields[0]).collect();
         let ten = |last: usize| often.get(last - 10..last).map_or(f64::NAN, median);
         let name = |last: usize| format!("of many with as much new, last ten of {last}");
         figures.push((section, "of many with as much new, first ten".into(), "ms", ten(10)));
         figures.push((section, name(self.sizes.stock_fences), "ms", ten(self.sizes.stock_fences)));
-        if self.is_ours {
+        if self.contender.is_ours {
             figures.push((section, name(count), "ms", ten(count)));
             figures.push((section, format!("{}, to first ten", name(count)), "times", ten(count) / ten(10)));
         }

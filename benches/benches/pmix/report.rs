@@ -9,9 +9,9 @@ use crate::targets::{Bound, Target};
 pub fn text(results: &Results, targets: &[Target], rounds: usize) -> String {
     let mut text =
         format!("{rounds} rounds, medians; a ratio is the stock library's figure in parts of the other one's\n\n");
-    text.push_str("| what this machine can do | ns |\n|---|---|\n");
-    for (name, _) in &results.limits {
-        let _ = writeln!(text, "| {name} | {:.1} |", results.limit(name));
+    text.push_str("| what this machine can do | unit | |\n|---|---|---|\n");
+    for (name, unit, _) in &results.limits {
+        let _ = writeln!(text, "| {name} | {unit} | {} |", shown(results.limit(name)));
     }
     let names: Vec<_> = results.contenders.iter().map(|c| c.name.as_str()).collect();
     let mut section = "";
@@ -60,7 +60,7 @@ fn shown(figure: f64) -> String {
 pub fn json(results: &Results, targets: &[Target]) -> String {
     let number = |figure: f64| if figure.is_finite() { format!("{figure:.4}") } else { "null".into() };
     let limits: Vec<_> =
-        results.limits.iter().map(|(name, _)| format!("{name:?}:{}", number(results.limit(name)))).collect();
+        results.limits.iter().map(|(name, ..)| format!("{name:?}:{}", number(results.limit(name)))).collect();
     let rows: Vec<_> = results
         .rows
         .iter()
@@ -98,12 +98,7 @@ pub fn json(results: &Results, targets: &[Target]) -> String {
             )
         })
         .collect();
-    format!(
-        "{{\"limits_ns\":{{{}}},\"rows\":[{}],\"targets\":[{}]}}",
-        limits.join(","),
-        rows.join(","),
-        targets.join(",")
-    )
+    format!("{{\"limits\":{{{}}},\"rows\":[{}],\"targets\":[{}]}}", limits.join(","), rows.join(","), targets.join(","))
 }
 
 /// The calls as bars on a logarithmic scale, of the stock library and ours, and what a lookup and a copy cost at least.

@@ -36,8 +36,8 @@ impl Row {
 pub struct Results {
     /// The first one is what the others are compared with.
     pub contenders: Vec<Contender>,
-    /// What the machine can do, in each round, in nanoseconds.
-    pub limits: Vec<(String, Vec<f64>)>,
+    /// What the machine can do, with its unit, in each round.
+    pub limits: Vec<(String, &'static str, Vec<f64>)>,
     pub rows: Vec<Row>,
 }
 
@@ -46,10 +46,10 @@ impl Results {
         Results { contenders, limits: Vec::new(), rows: Vec::new() }
     }
 
-    pub fn add_limit(&mut self, name: String, ns: f64) {
-        match self.limits.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, all)) => all.push(ns),
-            None => self.limits.push((name, vec![ns])),
+    pub fn add_limit(&mut self, name: String, unit: &'static str, figure: f64) {
+        match self.limits.iter_mut().find(|(known, ..)| *known == name) {
+            Some((.., all)) => all.push(figure),
+            None => self.limits.push((name, unit, vec![figure])),
         }
     }
 
@@ -65,7 +65,7 @@ impl Results {
     }
 
     pub fn limit(&self, name: &str) -> f64 {
-        self.limits.iter().find(|(known, _)| known == name).map_or(f64::NAN, |(_, all)| median(all))
+        self.limits.iter().find(|(known, ..)| known == name).map_or(f64::NAN, |(.., all)| median(all))
     }
 
     pub fn section(&self, section: &str) -> impl Iterator<Item = &Row> {

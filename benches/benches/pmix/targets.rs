@@ -1,6 +1,6 @@
 //! What was aimed at, and whether it is met.
 
-use crate::measure::Sizes;
+use crate::measure::{COLD, ON_NODE, Sizes};
 use crate::results::Results;
 
 /// Where a figure is to be.
@@ -30,7 +30,7 @@ impl Target {
 }
 
 /// A call, the limit that it is compared with, and how many times that it may take.
-const CALLS: [(&str, &str, f64); 18] = [
+pub const CALLS: [(&str, &str, f64); 18] = [
     ("own-key", "copy", 1.0),
     ("local-key", "copy", 1.0),
     ("remote-key", "copy", 1.0),
@@ -62,7 +62,7 @@ pub fn targets(results: &Results, sizes: &Sizes) -> Vec<Target> {
     let ratio = |section, name: &str| row(section, name).map_or(f64::NAN, |row| row.ratio(OURS));
 
     for (call, limit, most) in CALLS {
-        let figure = ours("one call", call) / results.limit(limit);
+        let figure = ours("one call, in parts of its limit", call);
         add(format!("one call, in parts of the {limit} of the machine: {call}"), "times", figure, Bound::AtMost(most));
     }
     for (call, ..) in CALLS {
@@ -72,14 +72,11 @@ pub fn targets(results: &Results, sizes: &Sizes) -> Vec<Target> {
         let section = "calls of two threads, those of one";
         add(format!("{section}: {call}"), "times", ours(section, call), Bound::AtLeast(1.9));
     }
-    for row in results.section("a cold call, 1,048,576 ranks") {
-        let figure = row.median(OURS) / results.limit("cold");
-        let what = format!("a cold call of 1,048,576 ranks, in parts of the cold limit: {}", row.name);
-        add(what, "times", figure, Bound::AtMost(1.3));
+    for row in results.section(COLD) {
+        add(format!("{COLD}: {}", row.name), "times", row.median(OURS), Bound::AtMost(1.3));
     }
-    let hot: Vec<_> =
-        results.section("one call among ranks of a node, one peer's keys").map(|row| row.median(OURS)).collect();
-    let spread = hot.iter().copied().reduce(f64::max).zip(hot.iter().copied().reduce(f64::min));
+    let parts: Vec<_> = results.section(ON_NODE).map(|row| row.median(OURS)).collect();
+    let spread = parts.iter().copied().reduce(f64::max).zip(parts.iter().copied().reduce(f64::min));
     let figure = spread.map_or(f64::NAN, |(most, least)| most / least);
     add("a call among 2 to 256 ranks of a node, longest to shortest".into(), "times", figure, Bound::AtMost(1.1));
 

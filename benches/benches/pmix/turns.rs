@@ -1,0 +1,81 @@
+//! Programs that measure in turns with each other.
+//!
+//! The machine's speed changes within milliseconds. What is compared is therefore made in short batches, now of the one program and
+//! now of the other, and compared with its neighbours; all of the programs live at the same time.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use crate::Failure;
+use crate::results::median;
+
+/// A program that makes batches of calls when it is told to: see `benches/programs/turns.h`.
+pub struct Player {
+    child: Child,
+    told: Option<ChildStdin>,
+    said: BufReader<ChildStdout>,
+    batches: usize,
+}
+
+impl Player {
+    /// Starts a program, which is to make so many batches in each turn.
+    pub fn start(command: &mut Command, batches: usize) -> Result<Player, Failure> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let told = child.stdin.take();
+        let said = BufReader::new(child.stdout.take().ok_or("no output")?);
+        Ok(Player { child, told, said, batches })
+    }
+
+    /// What each batch of a turn took for one call, in ns; none where the calls fail.
+    fn play(&mut self, name: &str) -> Result<Vec<f64>, Failure> {
+        let told = self.told.as_mut().ok_or("it has ended")?;
+        writeln!(told, "{name} {}", self.batches)?;
+        let mut line = String::new();
+        // The host says other things in between.
+        while !line.starts_with("turn ") && !line.starts_with("missing ") {
+            line.clear();
+            if self.said.read_line(&mut line)? == 0 {
+                return Err(format!("{name}: the program has ended").into());
+            }
+        }
+        Ok(line.split_whitespace().skip(2).filter_map(|word| word.parse().ok()).collect())
+    }
+
+    /// Waits for the program, which has no more turns.
+    pub fn end(mut self) -> Result<(), Failure> {
+        drop(self.told.take());
+        std::io::copy(&mut self.said, &mut std::io::sink())?;
+        let ended = self.child.wait()?;
+        if ended.success() { Ok(()) } else { Err(format!("a program that took turns: {ended}").into()) }
+    }
+}
+
+/// What one of several players took.
+pub struct Played {
+    /// Of one call: the median of all batches, and what 99 of 100 take at most, in ns.
+    pub ns: f64,
+    pub most: f64,
+    /// The median of what a turn is in parts of the first player's turn just before it.
+    pub to_first: f64,
+}
+
+/// Lets players take turns, each with the calls of its name; one whose calls fail has no figures.
+pub fn play(players: &mut [(&mut Player, &str)], turns: usize) -> Result<Vec<Played>, Failure> {
+    let mut all = vec![(Vec::new(), Vec::new()); players.len()];
+    for _ in 0..turns {
+        let mut first = f64::NAN;
+        for (index, (player, name)) in players.iter_mut().enumerate() {
+            let batches = player.play(name)?;
+            let turn = median(&batches);
+            first = if index == 0 { turn } else { first };
+            all[index].0.extend(batches);
+            all[index].1.push(turn / first);
+        }
+    }
+    let played = all.into_iter().map(|(mut batches, to_first)| {
+        batches.sort_by(f64::total_cmp);
+        let most = batches.get(batches.len() * 99 / 100).copied().unwrap_or(f64::NAN);
+        Played { ns: median(&batches), most, to_first: median(&to_first) }
+    });
+    Ok(played.collect())
+}
