@@ -215,20 +215,30 @@ fn a_batch_job_with_steps_in_a_row_and_at_once() {
 fn a_rank_that_is_killed_in_a_fence_of_several_nodes_holds_nobody() {
     let Some(cluster) = Cluster::start(2) else { return };
     let gate = cluster.scratch().join("gate");
-    let dies = r#""$@" & sleep 1; kill -9 $!; wait $!; touch "$0"; exit 137"#;
-    let waits = r#"until test -e "$0"; do sleep 0.05; done; exec "$@""#;
-    let script = format!(r#"if [ "$SLURM_PROCID" = 1 ]; then {dies}; else {waits}; fi"#);
+    let waits = r#"while test -e "$0"; do sleep 0.02; done"#;
+    let dies = format!(r#""$@" & {waits}; kill -9 $!; touch "$0.open"; wait $!; exit 137"#);
+    let comes = r#"until test -e "$0.open"; do sleep 0.02; done; exec "$@""#;
+    let script = format!(r#"if [ "$SLURM_PROCID" = 1 ]; then {dies}; else {comes}; fi"#);
     let [both, server, _] = Pair::all();
     for pair in [both, server] {
         for _ in 0..times(1, 10) {
+            fs::write(&gate, "").expect("the gate");
+            let before = cluster.said(1, FENCE);
             let job = in_a_ring(cluster.srun(pair, ROOT, "-N 2 -n 4 -m cyclic")).args("sh -c").arg(&script);
-            let ended = job.arg(&gate).arg(program("mpi")).arg("collectives").run();
+            let job = job.arg(&gate).arg(program("mpi")).arg("collectives");
+            let running = thread::spawn(move || job.run());
+            while cluster.said(1, FENCE) == before {
+                assert!(!running.is_finished(), "the step has ended: {:?}", running.join());
+                thread::sleep(Duration::from_millis(5));
+            }
+            fs::remove_file(&gate).expect("the gate");
+            let ended = running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             assert_eq!(ended.code(), 137, "{pair:?}: {ended}");
-            // Slurm may kill the rank's shell before that has told of the rank.
+            // Slurm may kill the rank's shell before that has told of the rank, and even before it has let the others go.
             let told = ["task 1: Exited with exit code 137", "task 1: Killed"];
             assert!(told.iter().any(|told| ended.stderr.contains(told)), "{pair:?}: {ended}");
             cluster.assert_no_steps(&ended);
-            fs::remove_file(&gate).expect("the gate");
+            let _ = fs::remove_file(gate.with_extension("open"));
         }
     }
     cluster.end();
