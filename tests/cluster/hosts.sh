@@ -52,7 +52,7 @@ be_host() {
         mount -t tmpfs -o size=1g,mode=1777 tmpfs "$directory"
     done
     ip link set lo up
-    for _ in $(seq 200); do
+    for _ in $(seq 2000); do
         ip link show eth0 >/dev/null 2>&1 && break
         sleep 0.05
     done
@@ -80,10 +80,10 @@ start_hosts() {
         ip link add "veth$i" type veth peer name eth0 netns "$!"
         ip link set "veth$i" master bridge up
     done
-    for _ in $(seq 400); do
+    for _ in $(seq 2000); do
         [ "$(grep -c "^10.255.1." /etc/hosts)" -lt "$count" ] || return 0
         sleep 0.05
     done
-    echo "hosts.sh: not all hosts came up within 20 s" >&2
+    echo "hosts.sh: not all hosts came up within 100 s" >&2
     return 1
 }

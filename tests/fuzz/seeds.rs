@@ -10,10 +10,9 @@ use pmix_client::wire::{Command, Reply, Request, Version};
 use pmix_dstore::codec::{self, BufferType, Dialect, Module, Packer};
 use pmix_dstore::maps;
 use pmix_dstore::model::{Bytes, Info, Key, Kval, Nspace, Proc, Rank, Status, Value, keys};
-use pmix_dstore::segment::build_job;
 use pmix_fuzz::message::{Form, Message, messages};
-use pmix_fuzz::samples::{self, build_modex};
-use pmix_fuzz::{DIALECTS, input, selector, vectors};
+use pmix_fuzz::samples;
+use pmix_fuzz::{DIALECTS, checked_in, input, selector, vectors};
 
 /// Longer inputs only slow the fuzzer down.
 const LEN_MAX: usize = samples::SEGMENT_LEN_MAX;
@@ -233,18 +232,30 @@ fn of_long_values(seeds: &mut Seeds) {
 
 /// Segments of both kinds and several forms, and what is done to them.
 fn of_segments(seeds: &mut Seeds) {
-    for job in samples::jobs() {
-        add(seeds, "segment", &[0], &build_job(&job, "fuzz").expect("a segment"));
-    }
-    for data in samples::modexes() {
-        add(seeds, "segment", &[0], &build_modex(&samples::nspace(), &data));
-    }
-    let count = (samples::jobs().len() + samples::modexes().len() + samples::large_modexes().len()) as u8;
-    for which in 0..count {
+    let segments = samples::segments();
+    segments.iter().for_each(|bytes| add(seeds, "segment", &[0], bytes));
+    for which in 0..segments.len() as u8 {
         add(seeds, "segment", &[1, which, 7 * which, 0], b"damage");
         let far = [7 * which, 0, 8 * (which % 8), 0xff, 0xff, 0xff, 0, 0, 0, 0, 0];
         add(seeds, "segment", &[6, which], &far);
         add(seeds, "segment", &[5, which, 100 * (which % 2), 3 + which, 0, 64, 0xff], &[]);
+    }
+    // Each word of a table of contents that readers treat in its own way: twice as much, and half.
+    for word in 0..samples::contents_words(segments.iter().map(Vec::as_slice)).len() as u16 {
+        let [low, high] = word.to_le_bytes();
+        (0..2).for_each(|lie| add(seeds, "segment", &[7, low, high, lie], &[]));
+    }
+    // Of some entries of each length the first bytes, or the last before the check, are those of the next one.
+    for (which, bytes) in segments.iter().enumerate() {
+        let mut seen = BTreeMap::new();
+        for (number, (_, len)) in checked_in(bytes).into_iter().enumerate() {
+            let [low, high] = (number as u16).to_le_bytes();
+            let count: &mut u32 = seen.entry(len).or_default();
+            *count += 1;
+            for part in (0..len).step_by(4).filter(|_| *count <= 2) {
+                add(seeds, "segment", &[8, which as u8, low, high, 0, part as u8, 4], &[]);
+            }
+        }
     }
     // Nothing, then the count of the page, an entry, and a byte of a segment.
     add(seeds, "segment", &[4], &[]);

@@ -74,12 +74,12 @@ static void must(const char *what, pmix_status_t status)
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
-/* Waits until *flag is set, at most 20 seconds. */
+/* Waits until *flag is set, at most 100 seconds. */
 static bool wait_until(bool *flag)
 {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 20;
+    until.tv_sec += 100;
     pthread_mutex_lock(&mutex);
     int rc = 0;
     while (!*flag && rc == 0) {
@@ -603,7 +603,7 @@ static void check_waiting_get(void)
         must("PMIx_Commit", PMIx_Commit());
     }
     infos_t infos = { 0 };
-    add(&infos, PMIX_TIMEOUT, value_int(15));
+    add(&infos, PMIX_TIMEOUT, value_int(100));
     pmix_value_t *value;
     pmix_status_t status = get_with(last, "t.waited", &infos, &value);
     if (is_local(last) || status != PMIX_ERR_NOT_FOUND) {
@@ -894,7 +894,7 @@ static void check_publish(void)
         free_infos(&infos);
     }
     add(&infos, PMIX_WAIT, value_bool(true));
-    add(&infos, PMIX_TIMEOUT, value_int(15));
+    add(&infos, PMIX_TIMEOUT, value_int(100));
     status = PMIx_Lookup(&found, 1, infos.items, infos.count);
     check(status == PMIX_SUCCESS && found.value.type == PMIX_STRING && strcmp(found.value.data.string, "at last") == 0,
           "waiting PMIx_Lookup: %s", name_of(status));

@@ -159,7 +159,7 @@ static void fork_often(int forks)
     for (int i = 0; i < forks; i++) {
         pid_t pid = fork();
         if (pid == 0) {
-            alarm(10);
+            alarm(100);
             _exit(make_environment(&proc) == 1 ? 0 : 2);
         }
         int state = 0;

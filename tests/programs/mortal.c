@@ -414,18 +414,17 @@ static long resident(void)
     return kib;
 }
 
-/* What the server holds, once it has noticed that all are gone. */
-static void settle(int *fds, size_t *bytes, int fds_expected)
+/* What the server holds, once it has noticed that all are gone: no more than this, or what it has after so many milliseconds. */
+static void settle(int *fds, size_t *bytes, int fds_max, size_t bytes_max, int wait)
 {
-    for (int i = 0; i < 30000; i++) {
+    for (int i = 0; i < wait; i++) {
         *fds = count_entries("/proc/self/fd");
-        if (fds_expected == 0 ? i >= 200 : *fds <= fds_expected) {
+        *bytes = mallinfo2().uordblks;
+        if (*fds <= fds_max && *bytes <= bytes_max) {
             break;
         }
         usleep(1000);
     }
-    usleep(20000);
-    *bytes = mallinfo2().uordblks;
 }
 
 static int run_random(int rounds, uint64_t seed)
@@ -436,20 +435,21 @@ static int run_random(int rounds, uint64_t seed)
     random_state = seed * 2654435761u + 88172645463325252u;
     int files_before = count_entries(getenv("TMPDIR"));
     start_server();
-    int fds_before, fds_after, warm = rounds / 4;
-    size_t bytes_before = 0, bytes_after;
+    int fds_before = 0, fds_after = 0, warm = rounds / 4;
+    size_t bytes_before = 0, bytes_after = 0;
     /* How long a job takes here and now, so that the moments spread over its life. */
     double longest = run_round(0, 1e9);
     for (int round = 1; round <= warm; round++) {
         run_round(round, longest);
     }
-    settle(&fds_before, &bytes_before, 0);
+    settle(&fds_before, &bytes_before, 0, 0, 200);
     int threads_before = count_entries("/proc/self/task");
     long resident_before = resident();
     for (int round = warm + 1; round <= rounds; round++) {
         run_round(round, longest);
     }
-    settle(&fds_after, &bytes_after, fds_before);
+    size_t bytes_max = bytes_before + 4096 + (size_t) (rounds - warm) * 64;
+    settle(&fds_after, &bytes_after, fds_before, bytes_max, 30000);
     int threads_after = count_entries("/proc/self/task");
     if (threads_after > threads_before) {
         complain("%d threads, %d before", threads_after, threads_before);
@@ -457,7 +457,7 @@ static int run_random(int rounds, uint64_t seed)
     if (fds_after > fds_before) {
         complain("%d descriptors, %d before", fds_after, fds_before);
     }
-    if (bytes_after > bytes_before + 4096 + (size_t) (rounds - warm) * 64) {
+    if (bytes_after > bytes_max) {
         complain("%zu bytes, %zu before", bytes_after, bytes_before);
     }
     int left = count_entries(getenv("TMPDIR")) - files_before;
@@ -664,7 +664,7 @@ int main(int argc, char **argv)
     if (strcmp(mode, "orphan") == 0) {
         return run_orphan();
     }
-    alarm(110);
+    alarm(strcmp(mode, "random") == 0 ? 350 : 110);
     if (strcmp(mode, "point") == 0 && argc == 4) {
         return run_point(argv[2], argv[3]);
     }

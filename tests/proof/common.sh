@@ -33,7 +33,8 @@ planted_copy() {
     local copy=$proof_target/planted
     rm -rf "$copy"
     mkdir -p "$copy"
-    tar --exclude=./target --exclude=./.git --exclude="./$(realpath --relative-to=. "$proof_target")" -cf - . | tar -C "$copy" -xf -
+    tar --exclude=./target --exclude=./.git --exclude="./$(realpath --relative-to=. "$proof_target")" \
+        --exclude=./tests/fuzz/{target,corpus,artifacts} -cf - . | tar -C "$copy" -xf -
     echo "$copy"
 }
 

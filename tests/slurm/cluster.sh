@@ -124,12 +124,12 @@ export -f keep_slurmd
 start_hosts "$nodes" "" bash -c 'keep_slurmd "$0"' "$dir"
 
 idle() { [ "$(sinfo -h -N -o %T 2>/dev/null | grep -cx idle)" -eq "$nodes" ]; }
-for _ in $(seq 200); do
+for _ in $(seq 1000); do
     idle && break
     sleep 0.1
 done
 if ! idle; then
-    echo "cluster.sh: Slurm's nodes did not become idle within 20 s" >&2
+    echo "cluster.sh: Slurm's nodes did not become idle within 100 s" >&2
     exit 1
 fi
 "$@"

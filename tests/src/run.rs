@@ -22,7 +22,8 @@ static DEADLINE: LazyLock<Duration> = LazyLock::new(|| {
     let patience = std::env::var("PMIX_TEST_PATIENCE").ok().and_then(|times| times.parse().ok());
     Duration::from_secs(120) * patience.unwrap_or(1)
 });
-/// How long output is read after the command has ended: what it left behind may keep its pipes open.
+/// How long the pipes of a command that has ended may be silent before nothing more is expected of them: what it left behind
+/// may keep them open.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// A command to be run in a process group of its own.
@@ -125,8 +126,7 @@ impl Run {
         };
         // What is left of the group: everything after a deadline, nothing otherwise.
         let left = killpg(group, Signal::SIGKILL).is_ok();
-        let stdout = stdout.recv_timeout(DRAIN).unwrap_or_default();
-        let stderr = stderr.recv_timeout(DRAIN).unwrap_or_default();
+        let (stdout, stderr) = (drain(&stdout), drain(&stderr));
         let Some(status) = status else {
             let _ = child.wait();
             let status = ExitStatus::from_raw(Signal::SIGKILL as i32);
@@ -150,18 +150,23 @@ impl Run {
     }
 }
 
-fn collect(source: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
-    let (done, collected) = mpsc::channel();
+/// Reads a pipe to its end in a thread, piece by piece.
+fn collect(mut source: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec<u8>> {
+    let (read, collected) = mpsc::channel();
     thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut source) = source {
-            // What was read before an error is worth showing all the same.
-            let _ = source.read_to_end(&mut bytes);
-        }
-        // Nobody waits any more after the deadline.
-        let _ = done.send(String::from_utf8_lossy(&bytes).into_owned());
+        let mut piece = vec![0; 1 << 16];
+        // What was read before an error is worth showing all the same, and nobody listens for ever.
+        while let Some(count @ 1..) = source.as_mut().and_then(|source| source.read(&mut piece).ok())
+            && read.send(piece[..count].to_vec()).is_ok()
+        {}
     });
     collected
+}
+
+/// All that a pipe has brought when it has ended or been silent for long.
+fn drain(collected: &mpsc::Receiver<Vec<u8>>) -> String {
+    let pieces = std::iter::from_fn(|| collected.recv_timeout(DRAIN).ok());
+    String::from_utf8_lossy(&pieces.flatten().collect::<Vec<u8>>()).into_owned()
 }
 
 /// What a program of the system says of its release; none where it is not installed.

@@ -81,7 +81,7 @@ fn in_finalize() {
 /// that were. The server itself looks whether it grows.
 fn random(rounds: u32, seed: u64, ranks: Library) -> u32 {
     let traces = Traces::begin();
-    let run = mortal(&traces).args(&format!("random {rounds} {seed}"));
+    let run = mortal(&traces).args(&format!("random {rounds} {seed}")).within(3);
     let ended = run.env("MORTAL_RANK_LIBRARY", ranks.directory()).env("PMIX_MCA_gds", "hash").run();
     assert_eq!(ended.code(), 0, "{ended}");
     assert_eq!(ended.count("random done"), 1, "{ended}");

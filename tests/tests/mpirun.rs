@@ -175,14 +175,24 @@ fn a_program_without_mpi_that_fails() {
     fails(|pair, traces| pair.mpirun(traces).args("-np 2 sh -c").arg("exit 3"), 3, "returned\na non-zero exit code");
 }
 
+/// Rank 1 says which process it is; the other one waits until that process is there no more.
+const AFTER_RANK_1: &str = r#"
+if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then
+    echo $$ > "$0.part" && mv "$0.part" "$0"
+else
+    until test -e "$0"; do sleep 0.02; done
+    while kill -0 "$(cat "$0")" 2> /dev/null; do sleep 0.02; done
+fi
+exec "$@"
+"#;
+
 /// Under a stock server the others wait for ever.
 #[test]
 fn a_rank_that_is_gone_before_the_others_begin_holds_nobody() {
     let [both, server, _] = Pair::all();
     for pair in [both, server] {
         let traces = Traces::begin();
-        let script = "[ $OMPI_COMM_WORLD_RANK = 1 ] || sleep 1; exec \"$@\"";
-        let run = pair.mpirun(&traces).args("-np 2 sh -c").arg(script).arg("late");
+        let run = pair.mpirun(&traces).args("-np 2 sh -c").arg(AFTER_RANK_1).arg(traces.own().join("rank-1"));
         let ended = pair.program().iter().fold(run, Run::arg).args("early 0").run();
         assert_eq!(ended.code(), 1, "{pair:?}: {ended}");
         traces.assert_none_left(&ended);

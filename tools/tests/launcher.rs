@@ -6,6 +6,9 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// What takes this long hangs.
+const LONG: Duration = Duration::from_secs(120);
+
 fn pmixrun(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pmixrun"));
     command.args(args).stdin(Stdio::null());
@@ -64,10 +67,10 @@ fn much_output_arrives_whole_at_a_slow_reader() {
 fn a_time_limit_holds_whoever_reads_the_output() {
     // The pipe is held open and never read.
     let mut command = pmixrun(&["--timeout", "1", "--grace", "0.1", "-n", "2", "yes"]);
-    let status = status_within(command.stdout(Stdio::piped()), Duration::from_secs(30));
+    let status = status_within(command.stdout(Stdio::piped()), LONG);
     assert_eq!(status, Some(124));
     let mut command = pmixrun(&["--timeout", "1", "--grace", "0.1", "-n", "2", "sh", "-c", "yes & yes & yes & yes"]);
-    assert_eq!(status_within(command.stdout(Stdio::null()), Duration::from_secs(30)), Some(124));
+    assert_eq!(status_within(command.stdout(Stdio::null()), LONG), Some(124));
 }
 
 #[test]
@@ -117,6 +120,21 @@ fn ranks_that_are_bound_have_a_core_each() {
     assert_eq!(times.len(), cores, "{text}");
     assert!(times.values().all(|count| *count == 2), "each core has two ranks: {text}");
     assert_eq!(times.keys().map(BTreeSet::len).sum::<usize>(), ours.len(), "and no processor belongs to two: {text}");
+}
+
+#[test]
+fn ranks_are_bound_to_what_their_launcher_has() {
+    let ours = processors(&std::fs::read_to_string("/proc/self/status").unwrap());
+    for processor in ours {
+        let mut command = Command::new("taskset");
+        command.args(["--cpu-list", &processor.to_string(), env!("CARGO_BIN_EXE_pmixrun")]).stdin(Stdio::null());
+        command.args(["-n", "2", "--bind-to", "core", "grep", "Cpus_allowed_list", "/proc/self/status"]);
+        let output = command.output().expect("taskset");
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        let bound: Vec<_> = text.lines().map(processors).collect();
+        assert_eq!(bound, vec![BTreeSet::from([processor]); 2], "{text}");
+    }
 }
 
 #[test]

@@ -8,7 +8,11 @@
 //! * 3: a job-info reply, for a job segment;
 //! * 4: what to write over which file of a directory, and where;
 //! * 5: which segment, and where and how long it is filled with which byte after it was mapped;
-//! * 6: which segment, and lies in its tables, each with the check that fits: which entry, where in it, eight bytes.
+//! * 6: which segment, and lies in its tables, each with the check that fits: which entry, where in it, eight bytes;
+//! * 7: lies in the table of contents, with a hash that fits: which word of all that are of different kinds, and what it becomes; more
+//!   such words of the same segment;
+//! * 8: which segment, and what is copied from entry to entry after it was mapped, without a check that fits: to which, from which, where
+//!   in it, how many bytes.
 #![no_main]
 
 use std::collections::HashMap;
@@ -34,7 +38,7 @@ use pmix_dstore::segment::{
     SegmentKind, Short, build_job, inspect_directory, inspect_segment,
 };
 use pmix_fuzz::samples::{self, build_modex};
-use pmix_fuzz::{DIALECTS, Exact, bounded, checked_in, dialect, forge, sign};
+use pmix_fuzz::{DIALECTS, Exact, bounded, checked_in, dialect, forge, sections, sign};
 
 /// Heap bytes for each byte of a segment that opening takes: a column is smaller than its description.
 const HEAP_PER_BYTE: usize = 4;
@@ -67,7 +71,7 @@ const ODD: [u32; 14] = [0, 1, 2, 3, 7, 17, 63, 64, 65, 299, 4_000_000_000, 4_000
 
 fuzz_target!(|input: &[u8]| {
     let [form, rest @ ..] = input else { return };
-    match (form % 7, rest) {
+    match (form % 9, rest) {
         (0, bytes) => any_segment(bytes),
         (1, [which, first, second, damage @ ..]) => {
             damaged_value(usize::from(*which), usize::from(u16::from_le_bytes([*first, *second])), damage);
@@ -80,6 +84,8 @@ fuzz_target!(|input: &[u8]| {
             damaged_later(usize::from(*which), pos, usize::from(*len), *byte);
         }
         (6, [which, lies @ ..]) => forged(usize::from(*which), lies),
+        (7, lies) => forged_contents(lies),
+        (8, [which, copies @ ..]) => copied_later(usize::from(*which), copies),
         _ => {}
     }
 });
@@ -90,17 +96,67 @@ fn any_segment(bytes: &[u8]) {
 
 /// A segment whose tables lie, as one is that somebody writes who knows the format.
 fn forged(which: usize, lies: &[u8]) {
-    static ENTRIES: OnceLock<Vec<Vec<(usize, usize)>>> = OnceLock::new();
-    let (jobs, modexes) = known_samples();
-    let all = || jobs.iter().map(|job| &job.bytes).chain(modexes.iter().map(|modex| &modex.bytes));
-    let entries = ENTRIES.get_or_init(|| all().map(|bytes| checked_in(bytes)).collect());
-    let which = which % entries.len();
-    let mut bytes = all().nth(which).expect("one of them").clone();
-    for lie in lies.as_chunks::<11>().0.iter().filter(|_| !entries[which].is_empty()) {
-        let entry = usize::from(u16::from_le_bytes([lie[0], lie[1]])) % entries[which].len();
-        forge(&mut bytes, entries[which][entry], lie[2].into(), &lie[3..]);
+    let Segment { bytes, entries, .. } = segment(which);
+    let mut bytes = bytes.to_vec();
+    for [low, high, at, lie @ ..] in lies.as_chunks::<11>().0 {
+        forge(&mut bytes, *entry(entries, *low, *high), (*at).into(), lie);
     }
     read_any(bytes);
+}
+
+/// A segment whose table of contents lies.
+fn forged_contents(lies: &[u8]) {
+    static WORDS: OnceLock<Vec<(usize, usize)>> = OnceLock::new();
+    let words = WORDS.get_or_init(|| samples::contents_words(known_bytes()));
+    let Some((&[low, high, lie], more)) = lies.split_first_chunk() else { return };
+    let (which, first) = *entry(words, low, high);
+    let Segment { bytes, words, .. } = segment(which);
+    let mut bytes = bytes.to_vec();
+    let more = more.as_chunks().0.iter().map(|&[low, high, lie]| (*entry(words, low, high), lie));
+    for (pos, lie) in [(first, lie)].into_iter().chain(more) {
+        let word = bytes[pos..].first_chunk_mut().expect("in the segment");
+        let number = u32::from_le_bytes(*word);
+        let lie = match lie {
+            0 => number.wrapping_mul(2),
+            1 => number / 2,
+            2 => number.wrapping_add(1),
+            3 => number.wrapping_sub(1),
+            4 => !number,
+            small => u32::from(small) - 5,
+        };
+        *word = lie.to_le_bytes();
+    }
+    read_any(bytes);
+}
+
+/// One of the samples, with all that has a check of its own, and the words of its table of contents.
+struct Segment {
+    bytes: &'static [u8],
+    entries: Vec<(usize, usize)>,
+    words: Vec<usize>,
+}
+
+fn segment(which: usize) -> &'static Segment {
+    static SEGMENTS: OnceLock<Vec<Segment>> = OnceLock::new();
+    let segments = SEGMENTS.get_or_init(|| {
+        let segment = |bytes: &'static [u8]| {
+            let words = sections(bytes).into_iter().flat_map(|(_, words)| words).collect();
+            Segment { bytes, entries: checked_in(bytes), words }
+        };
+        known_bytes().map(segment).collect()
+    });
+    &segments[which % segments.len()]
+}
+
+/// The segments of the samples, in the order that [`samples::segments`] has.
+fn known_bytes() -> impl Iterator<Item = &'static [u8]> {
+    let (jobs, modexes) = known_samples();
+    jobs.iter().map(|job| &*job.bytes).chain(modexes.iter().map(|modex| &*modex.bytes))
+}
+
+/// The one of some things that two bytes of the input choose.
+fn entry<T>(all: &[T], low: u8, high: u8) -> &T {
+    &all[usize::from(u16::from_le_bytes([low, high])) % all.len()]
 }
 
 fn read_any(mut bytes: Vec<u8>) {
@@ -377,6 +433,57 @@ fn damaged_later(which: usize, pos: usize, len: usize, byte: u8) {
     }
 }
 
+/// Writes parts of entries over others of a segment that is mapped already: no value is hit, so each is found as it was put, or is
+/// missing in a segment that is known to be damaged.
+fn copied_later(which: usize, copies: &[u8]) {
+    let (jobs, modexes) = known_samples();
+    let which = which % (jobs.len() + modexes.len());
+    let Segment { bytes, entries, .. } = segment(which);
+    let file = Mapped::new(bytes);
+    let copy = || {
+        for &[low, high, other, at, len] in copies.as_chunks().0 {
+            let (to, whole) = *entry(entries, low, high);
+            // Of neighbours the next ones are most alike.
+            let alike = || entries.iter().filter(|(start, len)| *len == whole && *start != to);
+            let after = alike().filter(|(start, _)| *start > to).nth(other.into());
+            let Some((from, _)) = after.or_else(|| alike().next()) else { continue };
+            let at = usize::from(at) % whole;
+            let len = usize::from(len).min(whole - at);
+            file.write(to + at, &bytes[from + at..from + at + len]);
+        }
+    };
+    let judge = |put: &Value, found: Option<ValueRef<'_>>, is_damaged: &dyn Fn() -> bool| match found {
+        Some(found) => assert_same(put, found, ()),
+        None => assert!(is_damaged(), "a miss of {put:?}, and no damage"),
+    };
+    if which < jobs.len() {
+        let reader = JobReader::open(Box::new(file.map())).expect("as built");
+        copy();
+        for ((realm, row, key), put, _) in &jobs[which].contents {
+            let found = reader.find_key(&KeyRef::from(key)).and_then(|(handle, _)| reader.value(*realm, *row, handle));
+            judge(put, found, &|| reader.is_damaged());
+        }
+        for ((rank, key), put, _) in &jobs[which].gets {
+            let short = reader.short(*rank, &KeyRef::from(key), ME);
+            if !short.is_unsure() {
+                judge(put, short.value(), &|| false);
+            }
+        }
+        read_job(&reader, |_, _| {}, |_, _, _| {});
+    } else {
+        let reader = ModexReader::open(Box::new(file.map())).expect("as built");
+        copy();
+        for ((rank, key), put, _) in &modexes[which - jobs.len()].contents {
+            judge(put, reader.get(*rank, &KeyRef::from(key)), &|| reader.is_damaged());
+            let short = reader.short(*rank, &KeyRef::from(key));
+            if !short.is_unsure() {
+                judge(put, short.value(), &|| false);
+            }
+        }
+        read_modex(&reader, |_, _, _| {});
+    }
+}
+
 /// A segment in a file without a name.
 struct Mapped {
     file: fs::File,
@@ -398,8 +505,12 @@ impl Mapped {
     /// Fills some bytes; tells which.
     fn fill(&self, pos: usize, len: usize, byte: u8) -> Range<usize> {
         let hit = pos % self.len..(pos % self.len + len).min(self.len);
-        self.file.write_all_at(&vec![byte; hit.len()], hit.start as u64).expect("a file of that length");
+        self.write(hit.start, &vec![byte; hit.len()]);
         hit
+    }
+
+    fn write(&self, pos: usize, bytes: &[u8]) {
+        self.file.write_all_at(bytes, pos as u64).expect("a file of that length");
     }
 }
 

@@ -17,7 +17,7 @@ use pmix_dstore::codec::{BufferType, Dialect, Module};
 // By these names the shared modules know them.
 use pmix_dstore::{job, model, modex, qualified};
 
-pub use region::{Exact, checked_in, forge, sign};
+pub use region::{Exact, checked_in, forge, sections, sign};
 
 /// How many selectors [`dialect`] tells apart.
 pub const DIALECTS: u8 = 2 * Module::ALL.len() as u8;

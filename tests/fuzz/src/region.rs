@@ -61,6 +61,9 @@ const CONTENT_HASH_AT: usize = 56;
 const META_HASH_AT: usize = 64;
 const TOC_POS_AT: usize = 72;
 const TOC_LEN_AT: usize = 80;
+const KIND_AT: usize = 40;
+/// The kind of modex segments.
+const MODEX: u32 = 2;
 
 /// The bytes of an entry, or of a line of numbers, before its check and from there on: all forms of section 3 of the format.
 const ENTRIES: [usize; 7] = [8, 12, 16, 20, 24, 44, 60];
@@ -108,6 +111,42 @@ pub fn forge(bytes: &mut [u8], (start, len): (usize, usize), at: usize, lie: &[u
     bytes[at..end].copy_from_slice(&lie[..end - at]);
     let check = check_of(&bytes[start..start + len], start);
     bytes[start + len..start + len + 4].copy_from_slice(&check.to_le_bytes());
+}
+
+/// The bytes of a column's description, and of the root of a table of contents, which stands last in it.
+const COLUMN_LEN: usize = 152;
+const JOB_ROOT_LEN: usize = 216;
+const MODEX_ROOT_LEN: usize = 224;
+/// Where in a column's description its source is, and the numbers of items of its tables.
+const SOURCE_AT: usize = 16;
+const COLUMN_TABLES_AT: [usize; 4] = [64, 88, 112, 136];
+/// Where in a modex segment's table of contents the placement is, and the numbers of shapes, fields, shape ids and places.
+const PLACEMENT_AT: usize = 84;
+const MODEX_TABLES_AT: [usize; 4] = [112, 136, 160, 184];
+
+/// More items than these are treated otherwise than fewer, by some readers.
+const STEPS: [u64; 3] = [0, 256, 2048];
+
+/// What sections of tables of contents have in common that readers treat alike: length, source or placement, and about how many items
+/// each of the tables has.
+pub type Likeness = [u32; 6];
+
+/// The parts of a table of contents, the descriptions of columns and the root, with the positions of their 32-bit words.
+pub fn sections(bytes: &[u8]) -> Vec<(Likeness, Vec<usize>)> {
+    let word = |at: usize| u32::from_le_bytes(*bytes[at..].first_chunk().expect("in the segment"));
+    let long = |at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().expect("in the segment"));
+    let section = |start: usize, len: usize, form: usize, tables: [usize; 4]| {
+        let [a, b, c, d] = tables.map(|at| STEPS.iter().filter(|step| long(start + at) > **step).count() as u32);
+        ([len as u32, word(start + form), a, b, c, d], (start..start + len).step_by(4).collect())
+    };
+    if word(KIND_AT) == MODEX {
+        return vec![section(bytes.len() - MODEX_ROOT_LEN, MODEX_ROOT_LEN, PLACEMENT_AT, MODEX_TABLES_AT)];
+    }
+    let root = bytes.len() - JOB_ROOT_LEN;
+    let columns = root.wrapping_add_signed(long(root) as isize);
+    let starts = (0..long(root + 8) as usize).map(|number| columns + COLUMN_LEN * number);
+    let columns = starts.map(|start| section(start, COLUMN_LEN, SOURCE_AT, COLUMN_TABLES_AT));
+    columns.chain([([0; 6], (root..bytes.len()).step_by(4).collect())]).collect()
 }
 
 /// Makes the bytes pass for a whole segment, as a liar would who knows the format: what a reader compares is right.

@@ -1,12 +1,14 @@
 //! Data for segments.
 
+use std::collections::BTreeMap;
+
 use pmix_dstore::rules::JobLookup;
 use pmix_dstore::segment::{HeapRegion, JobReader, ModexBuilder, build_job};
 
 use crate::job::JobData;
 use crate::model::{Info, Nspace, Value, keys};
 use crate::modex::ModexData;
-use crate::random;
+use crate::{random, sections};
 
 /// Segments of the samples are at most this long.
 pub const SEGMENT_LEN_MAX: usize = 16_000;
@@ -55,6 +57,25 @@ pub fn modexes() -> Vec<ModexData> {
 /// The same, with more ranks or more shapes than a reader copies, and with a few ranks that have more to say than others.
 pub fn large_modexes() -> Vec<ModexData> {
     [true, false].map(random::large_modex).into_iter().chain([random::uneven_modex()]).collect()
+}
+
+/// All segments of the samples: those of jobs, then the others.
+pub fn segments() -> Vec<Vec<u8>> {
+    let jobs = jobs().into_iter().map(|job| build_job(&job, "fuzz").expect("a segment"));
+    jobs.chain(modexes().iter().chain(&large_modexes()).map(|data| build_modex(&nspace(), data))).collect()
+}
+
+/// The words of tables of contents that lies are told in, each with the segment that has it: one for each place in each form of
+/// a section.
+pub fn contents_words<'a>(segments: impl Iterator<Item = &'a [u8]>) -> Vec<(usize, usize)> {
+    let mut words = BTreeMap::new();
+    for (number, bytes) in segments.enumerate() {
+        for (likeness, positions) in sections(bytes) {
+            let all = positions.into_iter().enumerate();
+            all.for_each(|(index, pos)| _ = words.entry((likeness, index)).or_insert((number, pos)));
+        }
+    }
+    words.into_values().collect()
 }
 
 /// The modex segment of all that is in `data`.

@@ -20,12 +20,16 @@ impl Binding {
     /// Looks at the node.
     pub fn new(bind_to: BindTo) -> Result<Binding, String> {
         let topology = Topology::new().map_err(|error| format!("the node's topology cannot be read: {error}"))?;
-        let cores = match bind_to {
+        let cores: Vec<CpuSet> = match bind_to {
             BindTo::None => Vec::new(),
-            BindTo::Core => topology
-                .objects_with_type(ObjectType::Core)
-                .filter_map(|core| core.cpuset().map(|set| set.clone_target()))
-                .collect(),
+            BindTo::Core => {
+                // Of cores that the launcher itself has in part, ranks get that part.
+                let own = topology
+                    .cpu_binding(CpuBindingFlags::PROCESS)
+                    .map_err(|error| format!("where this process may run is not known: {error}"))?;
+                let cores = topology.objects_with_type(ObjectType::Core).filter_map(|core| core.cpuset());
+                cores.map(|set| set.clone_target() & &own).filter(|set| !set.is_empty()).collect()
+            }
         };
         if bind_to == BindTo::Core && cores.is_empty() {
             return Err("--bind-to core: no cores are known on this node".into());
