@@ -33,9 +33,11 @@ target := $(or $(CARGO_TARGET_DIR),target)
 release := $(target)/release
 root := $(DESTDIR)$(abspath $(PREFIX))
 
+# The library as that alone: what is a Rust library as well, for the tests, is not optimised as a whole.
 .PHONY: build
 build: deps-build
-	$(CARGO) build --release -p pmix-ffi -p pmix-tools
+	$(CARGO) rustc --release -p pmix-ffi --lib --crate-type cdylib
+	$(CARGO) build --release -p pmix-tools
 	ln -sfn libpmix.so $(release)/libpmix.so.2
 
 .PHONY: demo

@@ -269,13 +269,17 @@ const CLASS_KEYS: &[(Realm, &[&str])] = &[
     ),
 ];
 
-/// A reserved key and its realm.
+/// A reserved key and its realm. The text lies in it: a pointer would be relocated in every process, and the table's pages be copied.
 #[derive(Clone, Copy)]
 struct Class {
     hash: u64,
-    key: &'static str,
     realm: Realm,
+    len: u8,
+    text: [u8; CLASS_KEY_LEN_MAX],
 }
+
+/// Longest key that has a realm; a longer one does not compile.
+const CLASS_KEY_LEN_MAX: usize = 22;
 
 /// Slots of the table of classes: a power of two, several times as many as there are keys.
 const CLASS_SLOTS: usize = 256;
@@ -290,7 +294,10 @@ const fn classes() -> [Option<Class>; CLASS_SLOTS] {
         let (realm, keys) = CLASS_KEYS[group];
         let mut index = 0;
         while index < keys.len() {
-            let class = Class { hash: xxh3_64(keys[index].as_bytes()), key: keys[index], realm };
+            let key = keys[index].as_bytes();
+            let mut text = [0; CLASS_KEY_LEN_MAX];
+            text.split_at_mut(key.len()).0.copy_from_slice(key);
+            let class = Class { hash: xxh3_64(key), realm, len: key.len() as u8, text };
             let mut slot = class.hash as usize % CLASS_SLOTS;
             while slots[slot].is_some() {
                 slot = (slot + 1) % CLASS_SLOTS;
@@ -308,7 +315,7 @@ const fn classes() -> [Option<Class>; CLASS_SLOTS] {
 pub(crate) fn class_of(key: &KeyRef<'_>) -> Option<Realm> {
     let mut slot = key.hash() as usize % CLASS_SLOTS;
     while let Some(class) = &CLASSES[slot] {
-        if class.hash == key.hash() && class.key.as_bytes() == key.text() {
+        if class.hash == key.hash() && class.text.get(..usize::from(class.len)) == Some(key.text()) {
             return Some(class.realm);
         }
         slot = (slot + 1) % CLASS_SLOTS;

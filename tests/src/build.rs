@@ -235,13 +235,19 @@ fn built(profile: Profile) -> PathBuf {
     }
     let directory = target().join(profile.directory_name());
     once(&format!("build-{}", profile.directory_name()), |_| {
-        let mut command = Command::new(env!("CARGO"));
-        command.current_dir(repository()).args(["build", "-p", "pmix-ffi", "-p", "pmix-tools"]);
-        command.arg("--target-dir").arg(target());
-        if profile == Profile::Release {
-            command.arg("--release");
+        // As the Makefile does.
+        let builds: &[&[&str]] = match profile {
+            Profile::Debug => &[&["build", "-p", "pmix-ffi", "-p", "pmix-tools"]],
+            Profile::Release => &[
+                &["rustc", "--release", "-p", "pmix-ffi", "--lib", "--crate-type", "cdylib"],
+                &["build", "--release", "-p", "pmix-tools"],
+            ],
+        };
+        for arguments in builds {
+            let mut command = Command::new(env!("CARGO"));
+            command.current_dir(repository()).args(*arguments).arg("--target-dir").arg(target());
+            succeed(&mut command);
         }
-        succeed(&mut command);
     });
     directory
 }

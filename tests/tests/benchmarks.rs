@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
+use std::process::Command;
 
 use pmix_tests::{Library, Profile, Run, benchmark_program, published, release_of, repository, times};
 
@@ -138,4 +139,21 @@ fn instructions_of_each_call() {
     let worse: Vec<_> =
         counts.iter().filter(|(class, count)| **count * 100 > recorded[*class] * (100 + TOLERANCE)).collect();
     assert!(worse.is_empty(), "more than before: {worse:?}, recorded {recorded:?}; see the head of this test");
+}
+
+/// What a rank runs from its start to its end lies side by side in the installed library: `ffi/start.ld` names it as this compiler does. Where
+/// it does not any more, `ffi/start.sh` writes the names anew.
+#[test]
+fn functions_of_a_start_lie_together() {
+    if Library::ours() != Library::Ours(Profile::Release) {
+        eprintln!("skipped: functions have an order in the installed profile alone");
+        return;
+    }
+    let library = Library::ours().directory().join("libpmix.so.2");
+    let said = Command::new("readelf").args(["-S", "-W"]).arg(library).output().expect("binutils are there");
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    let section = said.lines().find_map(|line| line.split_once(" .text.start ")).map(|(_, rest)| rest);
+    // Type, address, offset, length.
+    let len = section.and_then(|rest| usize::from_str_radix(rest.split_whitespace().nth(3)?, 16).ok());
+    assert!(len.is_some_and(|len| (128 << 10..1 << 20).contains(&len)), "{len:?}: {said}");
 }
