@@ -27,7 +27,7 @@ impl Player {
     }
 
     /// What each batch of a turn took for one call, in ns; none where the calls fail.
-    fn play(&mut self, name: &str) -> Result<Vec<f64>, Failure> {
+    pub fn play(&mut self, name: &str) -> Result<Vec<f64>, Failure> {
         let told = self.told.as_mut().ok_or("it has ended")?;
         writeln!(told, "{name} {}", self.batches)?;
         let mut line = String::new();

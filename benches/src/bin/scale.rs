@@ -12,8 +12,8 @@ struct Costs(BTreeMap<&'static str, f64>);
 
 /// Names, values and what they are.
 const COSTS: &[(&str, f64, &str)] = &[
-    ("register_infos", 700.0, "ns a rank: registration with eight infos of each rank"),
-    ("register_maps", 150.0, "ns a rank: registration with the maps alone"),
+    ("register_infos", 400.0, "ns a rank: registration with eight infos of each rank"),
+    ("register_maps", 80.0, "ns a rank: registration with the maps alone"),
     ("server_infos", 55.0, "bytes a rank that the server keeps of a registration with infos"),
     ("server_maps", 55.0, "bytes a rank that it keeps of one with maps"),
     (

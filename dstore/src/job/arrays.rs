@@ -29,11 +29,12 @@ pub trait LentInfos {
     /// The value of an info, if it is a number, a text or bytes.
     fn plain(&self, index: usize) -> Option<ValueRef<'_>>;
 
-    /// The number of an info whose value is of this type, which has this [`DataType::scalar_width`]; not of BOOL.
-    fn number(&self, index: usize, ty: DataType, width: usize) -> Option<u64>;
+    /// The number of an info that has this key and a value of this type, which has this [`DataType::scalar_width`], and is not
+    /// BOOL. Of a text, whose width is 0, it is 0.
+    fn number(&self, index: usize, key: &KeyText, ty: DataType, width: usize) -> Option<u64>;
 
-    /// The text of an info whose value is one, or NULL.
-    fn text(&self, index: usize) -> Option<Option<&CStr>>;
+    /// The text of an info whose value is one; `None` for NULL.
+    fn text(&self, index: usize) -> Option<&CStr>;
 
     /// A copy of the value of an info.
     ///
@@ -45,7 +46,7 @@ pub trait LentInfos {
 /// A key that others are compared with, as C has it.
 pub struct KeyText {
     text: CString,
-    ends: Option<(u64, u64)>,
+    ends: Option<(u64, u64, usize)>,
 }
 
 impl KeyText {
@@ -57,7 +58,9 @@ impl KeyText {
         let text = room::c_string(key)?;
         let bytes = text.as_bytes_with_nul();
         let ends = bytes.first_chunk().zip(bytes.last_chunk()).filter(|_| bytes.len() <= 16);
-        let ends = ends.map(|(first, last)| (u64::from_ne_bytes(*first), u64::from_ne_bytes(*last)));
+        let ends = ends.map(|(first, last)| {
+            (u64::from_ne_bytes(*first), u64::from_ne_bytes(*last), bytes.len() - size_of::<u64>())
+        });
         Ok(KeyText { text, ends })
     }
 
@@ -70,7 +73,7 @@ impl KeyText {
     /// are compared as two words.
     #[inline]
     pub fn ends(&self) -> Option<(u64, u64, usize)> {
-        self.ends.map(|(first, last)| (first, last, self.text.count_bytes() - 7))
+        self.ends
     }
 }
 
@@ -107,6 +110,7 @@ struct Next {
 struct Expected {
     /// The number of its key.
     known: usize,
+    text: KeyText,
     /// The type of its value, and its width where that is a number.
     ty: DataType,
     width: usize,
@@ -117,7 +121,6 @@ struct Expected {
 /// A key that was met, with its values.
 struct KnownKey {
     key: Key,
-    text: KeyText,
     form: Form,
     /// It says where a process runs, so that it has one value.
     is_place: bool,
@@ -154,14 +157,8 @@ impl ProcArrays {
         let Some(expected) = self.expected.get_mut(..len) else { return Ok(false) };
         let mut has_texts = false;
         for (index, expected) in expected.iter_mut().enumerate() {
-            if !infos.has_key(index, &self.keys[expected.known].text) {
-                return Ok(false);
-            }
-            if expected.ty == DataType::STRING {
-                has_texts = true;
-                continue;
-            }
-            match infos.number(index, expected.ty, expected.width) {
+            has_texts |= expected.width == 0;
+            match infos.number(index, &expected.text, expected.ty, expected.width) {
                 Some(number) => expected.numbers[waiting] = number,
                 None => return Ok(false),
             }
@@ -171,15 +168,8 @@ impl ProcArrays {
             return Ok(false);
         }
         if has_texts {
-            let texts = || (0..).zip(&*expected).filter(|(_, expected)| expected.ty == DataType::STRING);
-            if texts().any(|(index, _)| infos.text(index).is_none()) {
-                return Ok(false);
-            }
-            for (index, expected) in expected.iter_mut().enumerate() {
-                if expected.ty == DataType::STRING {
-                    let text = infos.text(index).flatten();
-                    expected.numbers[waiting] = self.keys[expected.known].column.number_of_text(text)?;
-                }
+            for (index, expected) in expected.iter_mut().enumerate().filter(|(_, expected)| expected.width == 0) {
+                expected.numbers[waiting] = self.keys[expected.known].column.number_of_text(infos.text(index))?;
             }
         }
         self.rows += 1;
@@ -252,8 +242,8 @@ impl ProcArrays {
     /// The number of an info's key, which is expected at its index from now on; `None` for one whose value is no plain value of a process.
     #[inline]
     fn know(&mut self, infos: &impl LentInfos, index: usize) -> Result<Option<usize>> {
-        if let Some(Expected { known, .. }) = self.expected.get(index)
-            && infos.has_key(index, &self.keys[*known].text)
+        if let Some(Expected { known, text, .. }) = self.expected.get(index)
+            && infos.has_key(index, text)
         {
             return Ok(Some(*known));
         }
@@ -266,9 +256,8 @@ impl ProcArrays {
             Some(known) => known,
             None if check::is_array(&key) || qualified::is_key(&key) || self.keys.len() >= KEYS_MAX => return Ok(None),
             None => {
-                let (text, form) = (KeyText::new(key.as_bytes())?, Form::of(&key));
-                let is_place = check::is_place(&key);
-                room::push(&mut self.keys, KnownKey { key, text, form, is_place, column: Column::default() })?;
+                let (form, is_place) = (Form::of(&key), check::is_place(&key));
+                room::push(&mut self.keys, KnownKey { key, form, is_place, column: Column::default() })?;
                 self.keys.len() - 1
             }
         };
@@ -277,8 +266,9 @@ impl ProcArrays {
             return Ok(None);
         }
         self.expected.truncate(index);
+        let text = KeyText::new(self.keys[known].key.as_bytes())?;
         let (ty, numbers) = (DataType::UNDEF, [0; BATCH]);
-        room::push(&mut self.expected, Expected { known, ty, width: 0, numbers })?;
+        room::push(&mut self.expected, Expected { known, text, ty, width: 0, numbers })?;
         Ok(Some(known))
     }
 
@@ -317,15 +307,17 @@ mod tests {
             Some(ValueRef::from(&self.0[index].value)).filter(|value| value.owned().is_none())
         }
 
-        fn number(&self, index: usize, ty: DataType, _: usize) -> Option<u64> {
+        fn number(&self, index: usize, key: &KeyText, ty: DataType, width: usize) -> Option<u64> {
             let value = &self.0[index].value;
-            value.scalar_bits().filter(|_| value.data_type() == ty)
+            assert_eq!(width, ty.scalar_width().unwrap_or(0));
+            let is_like = self.has_key(index, key) && value.data_type() == ty;
+            is_like.then(|| value.scalar_bits().unwrap_or(0))
         }
 
-        fn text(&self, index: usize) -> Option<Option<&CStr>> {
+        fn text(&self, index: usize) -> Option<&CStr> {
             match &self.0[index].value {
-                Value::String(text) => Some(text.as_deref()),
-                _ => None,
+                Value::String(text) => text.as_deref(),
+                other => panic!("{other:?} is no text"),
             }
         }
 

@@ -351,7 +351,8 @@ impl JobData {
 
     /// Gives each node the number that the host gave it, or its ranks, or else that of its row.
     fn number_nodes(&mut self, placed: &Placed) {
-        let mut taken: HashSet<u32> = self.nodes.iter().filter_map(|node| node.nodeid).collect();
+        let mut taken: HashSet<u32> = HashSet::with_capacity(self.nodes.len());
+        taken.extend(self.nodes.iter().filter_map(|node| node.nodeid));
         let mut next = 0;
         for row in 0..self.nodes.len() {
             if self.nodes[row].nodeid.is_none() {

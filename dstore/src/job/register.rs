@@ -11,8 +11,8 @@ use std::fmt;
 use super::{JobData, Maps, Node, ProcTable, Values, check};
 use crate::maps;
 use crate::model::{Info, Key, KeyRef, Nspace, Rank, Status, Value, ValueRef, keys};
-use crate::qualified;
 use crate::rules::{Realm, class_of};
+use crate::{qualified, room};
 
 /// Nested deeper than this is not data.
 const DEPTH_MAX: usize = 16;
@@ -365,6 +365,7 @@ impl<'a> Reader<'a> {
         known.nodes = maps.nodes.or(known.nodes.take());
         known.procs = maps.procs.or(known.procs.take());
         check::maps(known)?;
+        room::reserve_entries(&mut self.rows_by_name, known.nodes.as_ref().map_or(0, Vec::len))?;
         let names = known.nodes.take();
         if let Some(names) = &names {
             self.order_nodes(names);

@@ -121,7 +121,7 @@ pub(crate) fn parse_ranks(list: &[u8]) -> Result<Vec<u32>> {
 
 /// A list of ranks, each for itself, comma between them.
 pub(crate) fn write_ranks(ranks: impl Iterator<Item = u32>) -> Vec<u8> {
-    let mut text = Vec::with_capacity(8 * ranks.size_hint().0);
+    let mut text = Vec::with_capacity(8 * ranks.size_hint().0 + 8);
     ranks::write_node(&mut text, ranks);
     text
 }
@@ -150,7 +150,8 @@ impl RankList<'_> {
         if per_node == 0 {
             return Err(Status::ERR_BAD_PARAM);
         }
-        let mut text = room::vec(self.len_max() + 1)?;
+        // A rank takes eight bytes for a moment.
+        let mut text = room::vec(self.len_max() + 8)?;
         text.extend_from_slice(prefix.to_bytes());
         for node in (first..end).step_by(per_node as usize) {
             text.extend((node > first).then_some(b';'));

@@ -25,8 +25,8 @@ pub(super) fn parse(text: &[u8]) -> Result<Vec<Vec<u32>>> {
 
 /// The ranks of each node, each of them for itself: `0,1,2,3,8;4,5,6,7`.
 pub(super) fn write(nodes: &[Vec<u32>]) -> Result<Vec<u8>> {
-    // Few ranks have more than seven digits.
-    let len = nodes.iter().map(|ranks| 1 + 8 * ranks.len()).sum();
+    // Few ranks have more than seven digits; the last one takes eight bytes for a moment.
+    let len = nodes.iter().map(|ranks| 1 + 8 * ranks.len()).sum::<usize>() + 8;
     let mut text = Vec::new();
     room::reserve(&mut text, len)?;
     for (node, ranks) in nodes.iter().enumerate() {
@@ -38,50 +38,92 @@ pub(super) fn write(nodes: &[Vec<u32>]) -> Result<Vec<u8>> {
 
 /// The ranks of one node, each of them for itself.
 pub(super) fn write_node(text: &mut Vec<u8>, ranks: impl Iterator<Item = u32>) {
-    let mut digits = Digits::of(0);
-    for (turn, rank) in ranks.enumerate() {
-        text.extend((turn > 0).then_some(b','));
-        if digits.number.checked_add(1) == Some(rank) {
+    let (before, mut digits) = (text.len(), Digits::of(0));
+    for rank in ranks {
+        if digits.number.wrapping_add(1) == rank {
             digits.count_on();
         } else {
             digits = Digits::of(rank);
         }
-        text.extend_from_slice(&digits.text[digits.start..]);
+        digits.write(text);
+    }
+    // The last comma.
+    if text.len() > before {
+        text.pop();
     }
 }
 
-/// A decimal number that counts: a process map has as many of them as a job has ranks, and most of them follow each other.
+/// A decimal number that counts, with a comma behind it: a process map has as many of them as a job has ranks, and most of them follow
+/// each other.
+#[derive(Clone, Copy)]
 struct Digits {
     number: u32,
-    text: [u8; 10],
-    /// Where its digits begin.
-    start: usize,
+    /// The digits and the comma, the first one in the lowest byte; 0 where they are more than these bytes.
+    word: u64,
+    /// Bytes of it that are meant.
+    len: usize,
 }
 
 impl Digits {
+    const WORD_MAX: u32 = 9_999_999;
+
     fn of(number: u32) -> Digits {
-        let mut text = [b'0'; 10];
-        let (mut start, mut rest) = (text.len(), number);
+        if number > Digits::WORD_MAX {
+            return Digits { number, word: 0, len: 0 };
+        }
+        let (mut word, mut len, mut rest) = (u64::from(b','), 1, number);
         loop {
-            start -= 1;
-            text[start] += (rest % 10) as u8;
+            word = word << 8 | u64::from(b'0' + (rest % 10) as u8);
+            len += 1;
             rest /= 10;
             if rest == 0 {
-                return Digits { number, text, start };
+                return Digits { number, word, len };
             }
         }
     }
 
-    /// Makes it the next one, of which there is one.
+    /// Makes it the next one.
     #[inline]
     fn count_on(&mut self) {
-        self.number += 1;
-        let nines = self.text.iter().rev().take_while(|digit| **digit == b'9').count();
-        let at = self.text.len() - 1 - nines;
-        self.text[at] += 1;
-        self.text[at + 1..].fill(b'0');
-        self.start = self.start.min(at);
+        let next = self.number.wrapping_add(1);
+        if next.is_multiple_of(10) || self.len == 0 {
+            *self = Digits::of(next);
+        } else {
+            self.number = next;
+            self.word += 1 << (8 * (self.len - 2));
+        }
     }
+
+    /// Appends it to a text.
+    #[inline]
+    fn write(&self, text: &mut Vec<u8>) {
+        if self.len == 0 {
+            return write_long(text, self.number);
+        }
+        // All bytes at once, of which those that are not meant go again.
+        let end = text.len() + self.len;
+        text.extend_from_slice(&self.word.to_le_bytes());
+        text.truncate(end);
+    }
+
+    /// Whether a text begins with it: how many bytes that takes.
+    #[inline]
+    fn begins(&self, text: &[u8]) -> Option<usize> {
+        let found = u64::from_le_bytes(*text.first_chunk()?) ^ self.word;
+        (self.len != 0 && found << (64 - 8 * self.len) == 0).then_some(self.len)
+    }
+}
+
+/// A number of any length and a comma.
+#[cold]
+fn write_long(text: &mut Vec<u8>, number: u32) {
+    let (mut digits, mut start, mut rest) = ([b','; 11], 10, number);
+    while rest > 0 {
+        start -= 1;
+        digits[start] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    text.extend_from_slice(&digits[start..]);
 }
 
 /// Takes the ranks of one node from the front of `rest`, to its `;` or its end; they are counted with those before.
@@ -90,7 +132,21 @@ pub(super) fn parse_node(rest: &mut &[u8], likely: usize, count: &mut usize) -> 
     if matches!(rest.first(), None | Some(b';')) {
         return Ok(ranks);
     }
+    // The rank that follows the last two, which follow each other.
+    let mut next: Option<Digits> = None;
     loop {
+        if let Some(digits) = &mut next
+            && let Some(len) = digits.begins(rest)
+        {
+            *rest = &rest[len..];
+            *count += 1;
+            if *count > RANK_COUNT_MAX {
+                return Err(Status::ERR_BAD_PARAM);
+            }
+            room::push(&mut ranks, digits.number)?;
+            digits.count_on();
+            continue;
+        }
         let (first, last) = take_range(rest)?;
         if last > u64::from(ProcTable::RANK_MAX) {
             return Err(Status::ERR_BAD_PARAM);
@@ -101,8 +157,11 @@ pub(super) fn parse_node(rest: &mut &[u8], likely: usize, count: &mut usize) -> 
             return Err(Status::ERR_BAD_PARAM);
         }
         if first == last {
+            let follows = ranks.last().is_some_and(|before| before.checked_add(1) == Some(first));
+            next = follows.then(|| Digits::of(first + 1));
             room::push(&mut ranks, first)?;
         } else {
+            next = None;
             room::reserve(&mut ranks, (last - first) as usize + 1)?;
             ranks.extend(first..=last);
         }

@@ -118,6 +118,37 @@ fn numbers_of_any_length_are_read_and_written() {
 }
 
 #[test]
+fn ranks_that_follow_each_other_are_read_and_written_as_others() {
+    let firsts = [0, 7, 8, 95, 996, 99_990, 9_999_985, 10_000_003, 268_435_400];
+    for first in firsts {
+        let ranks: Vec<u32> = (first..first + 20).collect();
+        let list = |ranks: &[u32]| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let text = list(&ranks);
+        assert_eq!(String::from_utf8(write_ranks(ranks.iter().copied())).unwrap(), text);
+        assert_eq!(parse_ppn(text.as_bytes()), Ok(vec![ranks.clone()]));
+        for at in 1..ranks.len() {
+            let (before, after) = ranks.split_at(at);
+            // Two nodes, a rank twice, one left out, ranges, zeros before a number, and what is no list.
+            let both = format!("{};{}", list(before), list(after));
+            assert_eq!(parse_ppn(both.as_bytes()), Ok(vec![before.to_vec(), after.to_vec()]));
+            assert_eq!(generate_ppn(both.as_bytes()), Ok(format!("raw:{both}\0").into_bytes()));
+            for odd in [[before, before].concat(), [before, &after[1..]].concat(), [after, before].concat()] {
+                assert_eq!(parse_ppn(list(&odd).as_bytes()), Ok(vec![odd.clone()]));
+                assert_eq!(String::from_utf8(write_ranks(odd.iter().copied())).unwrap(), list(&odd));
+            }
+            for end in [format!("{}-{}", after[0], after.last().unwrap()), format!("0{}", list(after))] {
+                let text = format!("{},{end}", list(before));
+                assert_eq!(parse_ppn(text.as_bytes()), Ok(vec![ranks.clone()]), "{text}");
+            }
+            for end in ["", ",", "x", "-", " "] {
+                assert!(refused(parse_ppn(format!("{},{end}", list(before)).as_bytes())), "{end:?} after {at}");
+            }
+        }
+    }
+    assert_eq!(write_ranks(std::iter::empty()), b"");
+}
+
+#[test]
 fn reads_compressed_maps() {
     let list = (0..400).map(|n| format!("some-long-node-name-{n:03}")).collect::<Vec<_>>().join(",");
     assert_eq!(parse_nodes(&blob(list.as_bytes())).unwrap(), names(&list));

@@ -9,8 +9,8 @@ use super::key_table::{self, FoundKey, KeyTable};
 use super::region::Region;
 use super::short::Short;
 use super::toc::{
-    ArchivedModexToc, FIELD_FIXED, FIELD_NUMBER, FIELD_VARIABLE, FieldEntry, ModexToc, NO_ID, NULL_LEN, PLACE_SORTED,
-    PLACE_STRIDE, PLACE_TABLE, PlaceEntry, ShapeEntry, VariableEntry,
+    ArchivedModexToc, FIELD_FIXED, FIELD_NUMBER, FIELD_VARIABLE, FieldEntry, ModexToc, NO_ID, NULL_LEN, PLACE_SLOTS,
+    PLACE_SORTED, PLACE_STRIDE, PLACE_TABLE, PlaceEntry, ShapeEntry, VariableEntry,
 };
 use crate::model::{DataType, KeyRef, Rank, ValueRef};
 use crate::room;
@@ -92,7 +92,13 @@ struct Record<'a> {
 
 /// How the record of a rank is found.
 enum Placement {
-    Stride { stride: u64, shape_ids: Lines, none: u64 },
+    /// Shape ids from `odd` on mean that there is no record, or that its place is in its stead: `none`, or one less.
+    Stride {
+        stride: u64,
+        shape_ids: Lines,
+        odd: u64,
+        none: u64,
+    },
     Table(Table),
     Sorted(Table),
 }
@@ -136,11 +142,15 @@ impl ModexReader {
         let fields = table(toc.fields, size_of::<FieldEntry>(), "fields")?;
         let records = table(toc.records, 1, "records")?;
         let placement = match toc.placement {
-            PLACE_STRIDE => {
+            PLACE_STRIDE | PLACE_SLOTS => {
+                if toc.placement == PLACE_SLOTS && toc.stride < size_of::<PlaceEntry>() as u64 {
+                    return Err(SegmentError::Extent("stride"));
+                }
                 let lines = Lines::check(toc.shape_ids, len).ok_or(SegmentError::Extent("shape ids"));
                 let shape_ids = or_empty(lines, judge)?;
                 let none = u64::MAX >> (64 - 8 * shape_ids.width().max(1));
-                Placement::Stride { stride: toc.stride, shape_ids, none }
+                let odd = none - u64::from(toc.placement == PLACE_SLOTS);
+                Placement::Stride { stride: toc.stride, shape_ids, odd, none }
             }
             PLACE_TABLE => Placement::Table(places),
             PLACE_SORTED => Placement::Sorted(places),
@@ -222,6 +232,7 @@ impl ModexReader {
     /// How records are found: `stride`, `table` or `sorted`.
     pub fn placement_name(&self) -> &'static str {
         match self.placement {
+            Placement::Stride { odd, none, .. } if odd != none => "slots",
             Placement::Stride { .. } => "stride",
             Placement::Table(_) => "table",
             Placement::Sorted(_) => "sorted",
@@ -385,17 +396,22 @@ impl ModexReader {
             }
         };
         let place = match &self.placement {
-            Placement::Stride { stride, shape_ids, none } => {
+            Placement::Stride { stride, shape_ids, odd, none } => {
                 let index = index()?;
                 let shape = match shape_ids.count() {
                     0 => 0,
                     _ => shape_ids.number(bytes, index as usize)?,
                 };
+                let pos = u64::from(index).checked_mul(*stride).ok_or(Miss::Damaged)?;
+                if shape < *odd {
+                    return self.record_at(pos, *stride, shape as usize);
+                }
                 if shape == *none {
                     return Err(Miss::Absent);
                 }
-                let pos = u64::from(index).checked_mul(*stride).ok_or(Miss::Damaged)?;
-                return self.record_at(pos, *stride, shape as usize);
+                let slot = self.record_at(pos, *stride, 0)?.pos;
+                verify::<PLACE_CHECKED>(bytes, slot)?;
+                self.place(slot)?
             }
             Placement::Table(places) => self.place(place_at(places, bytes, index()? as usize)?)?,
             Placement::Sorted(places) => {

@@ -252,7 +252,7 @@ impl Publisher {
         if FileId::from(&stat) != live.id || stat.st_size as u64 != live.segment.len {
             return Err(ErrorKind::NotFound.into());
         }
-        MappedRegion::map_lazily(&file, live.segment.len as usize).map(Bytes::held)
+        MappedRegion::map(&file, live.segment.len as usize).map(Bytes::held)
     }
 
     /// The inner directory: `PMIX_DSTORE_SEGMENTS` of the clients.

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use memmap2::{Advice, Mmap};
+use memmap2::Mmap;
 
 /// The bytes of one segment.
 ///
@@ -18,36 +18,17 @@ pub unsafe trait Region: Send + Sync {
 pub struct MappedRegion(Mmap);
 
 impl MappedRegion {
-    /// As many bytes as are made present at once when a region is mapped; the rest comes page by page.
-    const POPULATE_LEN_MAX: usize = 4 << 20;
-
     /// Maps the first `len` bytes of `file`, which the caller has seen to hold as many.
     ///
     /// # Errors
     /// What the kernel says to the mapping.
     pub fn map(file: &File, len: usize) -> std::io::Result<MappedRegion> {
-        let MappedRegion(map) = MappedRegion::map_lazily(file, len)?;
-        // A page that was not touched costs microseconds at its first lookup. Where the kernel knows no such advice,
-        // that is what happens: no error.
-        let first = len.min(Self::POPULATE_LEN_MAX);
-        let _ = map.advise_range(Advice::PopulateRead, 0, first);
-        if len > first {
-            // The table of contents is at the end.
-            let last = (len - 1) & !0xfff;
-            let _ = map.advise_range(Advice::PopulateRead, last, len - last);
-        }
-        Ok(MappedRegion(map))
-    }
-
-    /// The same, each page being made present when it is read.
-    ///
-    /// # Errors
-    /// What the kernel says to the mapping.
-    pub fn map_lazily(file: &File, len: usize) -> std::io::Result<MappedRegion> {
         // SAFETY: the bytes of a published segment do not change and its file does not shrink: it belongs to the
         // server (the caller checked the owner), which writes it once, before its entry is published, and afterwards
         // only unlinks it. This is one of the stated assumptions of the format.
-        unsafe { memmap2::MmapOptions::new().len(len).map(file) }.map(MappedRegion)
+        let map = unsafe { memmap2::MmapOptions::new().len(len).map(file)? };
+        // Pages come when they are read, sixteen at a time: to have the kernel bring all of them at once takes longer.
+        Ok(MappedRegion(map))
     }
 }
 

@@ -121,9 +121,9 @@ pub(super) struct ModexToc {
     pub(super) last_rank: u32,
     /// Distance between the ranks of neighbouring indices.
     pub(super) rank_step: u32,
-    /// [`PLACE_STRIDE`], [`PLACE_TABLE`] or [`PLACE_SORTED`].
+    /// [`PLACE_STRIDE`], [`PLACE_TABLE`], [`PLACE_SORTED`] or [`PLACE_SLOTS`].
     pub(super) placement: u32,
-    /// Bytes from one record to the next, for [`PLACE_STRIDE`].
+    /// Bytes from one record to the next, for [`PLACE_STRIDE`] and [`PLACE_SLOTS`].
     pub(super) stride: u64,
     /// Number of ranks that have values.
     pub(super) rank_count: u64,
@@ -146,6 +146,8 @@ pub(super) const PLACE_STRIDE: u32 = 0;
 pub(super) const PLACE_TABLE: u32 = 1;
 /// The index is that of the entry of the rank in `places`.
 pub(super) const PLACE_SORTED: u32 = 2;
+/// As [`PLACE_STRIDE`], but that a shape id with all bits but the lowest set means a [`PlaceEntry`] there instead of a record.
+pub(super) const PLACE_SLOTS: u32 = 3;
 
 /// A slot of the key table: all about one key in one cache line.
 #[repr(C)]

@@ -55,15 +55,17 @@ impl LentInfos for CInfos<'_> {
     }
 
     #[inline]
-    fn number(&self, index: usize, ty: DataType, width: usize) -> Option<u64> {
-        let value = self.value_at(index);
-        // SAFETY: the union holds what the type says, which is a number of this width.
+    fn number(&self, index: usize, key: &KeyText, ty: DataType, width: usize) -> Option<u64> {
+        let info = self.at(index);
+        // SAFETY: an info of the array, which stays as it is; the union holds what the type says, which is a number of this width.
         unsafe {
-            if (*value).type_ != ty.0 {
+            let value = &raw const (*info).value;
+            if (*value).type_ != ty.0 || !has_key(info, key) {
                 return None;
             }
             let at = &raw const (*value).data;
             Some(match width {
+                0 => 0,
                 1 => at.cast::<u8>().read().into(),
                 2 => at.cast::<u16>().read().into(),
                 4 => at.cast::<u32>().read().into(),
@@ -73,10 +75,10 @@ impl LentInfos for CInfos<'_> {
     }
 
     #[inline]
-    fn text(&self, index: usize) -> Option<Option<&CStr>> {
+    fn text(&self, index: usize) -> Option<&CStr> {
         let value = self.value_at(index);
-        // SAFETY: as above; the text stays as it is.
-        unsafe { ((*value).type_ == DataType::STRING.0).then(|| text::string((*value).data.string)) }
+        // SAFETY: the union holds what the type says; the text stays as it is.
+        unsafe { if (*value).type_ == DataType::STRING.0 { text::string((*value).data.string) } else { None } }
     }
 
     fn value(&self, index: usize) -> Result<Value> {

@@ -50,7 +50,7 @@ const FEW: InspectOptions = InspectOptions { rows_max: 2, bytes_max: 4 };
 /// Of a text of more ranks only the beginning is made: a segment of a few bytes may have one of 2^24 ranks.
 const TEXT_RANKS_MAX: u32 = 2000;
 /// Forms that the samples have, as the inspector names them.
-const FORMS: [&str; 11] = [
+const FORMS: [&str; 12] = [
     " in each row, below",
     " in all rows",
     " * (row / ",
@@ -59,6 +59,7 @@ const FORMS: [&str; 11] = [
     ", some without a value",
     " sparse values",
     "stride",
+    "slots",
     "table",
     "sorted",
     "pmix.qual.val",

@@ -54,9 +54,9 @@ pub fn modexes() -> Vec<ModexData> {
     (0..).map(random::modex).filter(is_small).take(9).collect()
 }
 
-/// The same, with more ranks or more shapes than a reader copies.
+/// The same, with more ranks or more shapes than a reader copies, and with a few ranks that have more to say than others.
 pub fn large_modexes() -> Vec<ModexData> {
-    [true, false].map(random::large_modex).into()
+    [true, false].map(random::large_modex).into_iter().chain([random::uneven_modex()]).collect()
 }
 
 /// All segments of the samples: those of jobs, then the others.

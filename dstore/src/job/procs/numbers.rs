@@ -95,7 +95,7 @@ impl Pattern {
     fn push_all(&mut self, numbers: &[u64]) -> usize {
         let mut rest = numbers;
         loop {
-            let same = rest.iter().take(self.left as usize).take_while(|number| **number == self.number).count();
+            let same = self.count_same(&rest[..rest.len().min(self.left as usize)]);
             self.left -= same as u32;
             self.rows += same as u32;
             rest = &rest[same..];
@@ -107,6 +107,25 @@ impl Pattern {
         }
     }
 
+    /// How many are the number of the row before.
+    fn count_same(&self, numbers: &[u64]) -> usize {
+        // Most often all, which is found out without a branch for each.
+        if numbers.iter().fold(0, |others, number| others | (number ^ self.number)) == 0 {
+            return numbers.len();
+        }
+        numbers.iter().take_while(|number| **number == self.number).count()
+    }
+
+    /// How many follow that number, each the step after the one before.
+    fn count_steps(&self, numbers: &[u64]) -> usize {
+        let expected = |index: u64| self.number.wrapping_add(self.formula.step.wrapping_mul(index + 1)) & self.mask;
+        let all = || (0..).zip(numbers);
+        if all().fold(0, |others, (index, number)| others | (number ^ expected(index))) == 0 {
+            return numbers.len();
+        }
+        all().take_while(|(index, number)| **number == expected(*index)).count()
+    }
+
     /// Takes numbers that are blocks of one row each, as long as no new round begins. Tells how many.
     fn push_steps(&mut self, numbers: &[u64]) -> usize {
         if self.left != 0 || self.formula.divisor != 1 || self.rows == 0 {
@@ -114,12 +133,7 @@ impl Pattern {
         }
         let round = if self.formula.modulus == 0 { u32::MAX } else { self.formula.modulus };
         let left = (round - 1).saturating_sub(self.block) as usize;
-        let mut next = self.number;
-        let is_next = |number: &&u64| {
-            next = next.wrapping_add(self.formula.step) & self.mask;
-            **number == next
-        };
-        let count = numbers.iter().take(left).take_while(is_next).count();
+        let count = self.count_steps(&numbers[..numbers.len().min(left)]);
         if let Some(last) = count.checked_sub(1) {
             self.number = numbers[last];
             self.block += count as u32;

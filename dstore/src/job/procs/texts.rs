@@ -49,15 +49,22 @@ impl Texts {
     ///
     /// # Errors
     /// `NOMEM`.
+    #[inline]
     pub fn number_of(&mut self, text: Option<&CStr>) -> Result<u32> {
         let bytes = text.map_or(&[][..], CStr::to_bytes_with_nul);
         // Ranks of one node follow each other, or those of the nodes in turn.
+        if !bytes.is_empty() && !self.ends.is_empty() && self.with_nul(self.last) == bytes {
+            return Ok(self.last);
+        }
+        self.number_of_other(text, bytes)
+    }
+
+    #[inline(never)]
+    fn number_of_other(&mut self, text: Option<&CStr>, bytes: &[u8]) -> Result<u32> {
         let next = if self.last as usize + 1 < self.len() { self.last + 1 } else { 0 };
-        for number in [self.last, next] {
-            if !bytes.is_empty() && !self.ends.is_empty() && self.with_nul(number) == bytes {
-                self.last = number;
-                return Ok(number);
-            }
+        if !bytes.is_empty() && !self.ends.is_empty() && self.with_nul(next) == bytes {
+            self.last = next;
+            return Ok(next);
         }
         self.last = if text.is_some() { self.find_or_add(bytes)? } else { self.number_of_null()? };
         Ok(self.last)

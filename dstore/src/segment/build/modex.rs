@@ -13,8 +13,8 @@ use crate::pieces::Pieces;
 use crate::room;
 use crate::segment::header::SegmentKind;
 use crate::segment::toc::{
-    Extent, FIELD_FIXED, FIELD_NUMBER, FIELD_VARIABLE, FieldEntry, ModexToc, NO_ID, NULL_LEN, PLACE_SORTED,
-    PLACE_STRIDE, PLACE_TABLE, PlaceEntry, ShapeEntry, VariableEntry,
+    Extent, FIELD_FIXED, FIELD_NUMBER, FIELD_VARIABLE, FieldEntry, ModexToc, NO_ID, NULL_LEN, PLACE_SLOTS,
+    PLACE_SORTED, PLACE_STRIDE, PLACE_TABLE, PlaceEntry, ShapeEntry, VariableEntry,
 };
 
 /// Collects published values and lays them into a modex segment. Values stay where they are until then.
@@ -314,6 +314,40 @@ fn hints(shapes: &[Shape], keys: usize) -> Vec<u32> {
     hints
 }
 
+/// The length of slots that hold the records of all ranks, or of nearly all, if these waste little room: one for each of so many
+/// indices. Records that are longer lie elsewhere.
+fn stride_of(lens: &[u64], indices: u64) -> Option<u64> {
+    /// One record in so many may be longer than a slot.
+    const ELSEWHERE_SHARE: usize = 16;
+    let total: u64 = lens.iter().sum();
+    let stride_for = |longest: u64| {
+        // Whole cache lines where that costs little: a record then begins on a line of its own.
+        let longest = longest.max(8);
+        let lines = longest.next_multiple_of(64);
+        let stride = if (lines - longest) * 8 <= longest { lines } else { longest };
+        let elsewhere: u64 = lens.iter().filter(|len| **len > stride).sum();
+        (indices * stride + elsewhere <= total + total / 4).then_some(stride)
+    };
+    let longest = lens.iter().copied().max()?;
+    stride_for(longest).or_else(|| {
+        let mut lens = lens.to_vec();
+        let most = lens.len() - 1 - lens.len() / ELSEWHERE_SHARE;
+        let (_, longest, _) = lens.select_nth_unstable(most);
+        // A slot has room for a place at least.
+        stride_for((*longest).max(size_of::<PlaceEntry>() as u64))
+    })
+}
+
+/// Writes a place: position in the records, length, shape and rank.
+fn write_place(writer: &mut Writer, (pos, len, shape, rank): (u64, u32, u32, u32)) {
+    let start = writer.pos();
+    writer.put_u64(pos);
+    writer.put_u32(len);
+    writer.put_u32(shape);
+    writer.put_u32(rank);
+    writer.put_check(start);
+}
+
 /// Everything that the records are written from.
 struct Plan<'a> {
     ranks: &'a [&'a [Cell]],
@@ -343,15 +377,9 @@ impl Plan<'_> {
             record_offset(*len)?;
         }
         let indices = (u64::from(toc.last_rank) - u64::from(toc.first_rank)) / u64::from(toc.rank_step) + 1;
-        let longest = lens.iter().copied().max().unwrap_or(0).max(8);
-        let total: u64 = lens.iter().sum();
-        // Whole cache lines where that costs little: a record then begins on a line of its own.
-        let lines = longest.next_multiple_of(64);
-        let stride = if (lines - longest) * 8 <= longest { lines } else { longest };
-        if indices * stride <= total + total / 4 {
-            self.write_strided(writer, toc, indices, stride)
-        } else {
-            self.write_placed(writer, toc, indices, &lens)
+        match stride_of(&lens, indices) {
+            Some(stride) => self.write_strided(writer, toc, indices, &lens, stride),
+            None => self.write_placed(writer, toc, indices, &lens),
         }
     }
 
@@ -372,31 +400,50 @@ impl Plan<'_> {
         writer: &mut Writer,
         toc: &mut ModexToc,
         indices: u64,
+        lens: &[u64],
         stride: u64,
     ) -> Result<(), BuildError> {
-        toc.placement = PLACE_STRIDE;
+        let elsewhere: u64 = lens.iter().filter(|len| **len > stride).sum();
+        toc.placement = if elsewhere == 0 { PLACE_STRIDE } else { PLACE_SLOTS };
         toc.stride = stride;
         let slots = self.by_index(toc, indices)?;
-        if self.shapes.len() > 1 || slots.iter().any(Option::is_none) {
+        if self.shapes.len() > 1 || elsewhere != 0 || slots.iter().any(Option::is_none) {
             let width = match self.shapes.len() {
                 0..0xff => 1,
                 0xff..0xffff => 2,
                 _ => 4,
             };
-            let id = |slot: &Option<usize>| slot.map_or(u64::MAX, |index| self.shape_of[index].into());
+            let id = |slot: &Option<usize>| match *slot {
+                Some(index) if lens[index] > stride => u64::MAX - 1,
+                Some(index) => self.shape_of[index].into(),
+                None => u64::MAX,
+            };
             toc.shape_ids = writer.lines(slots.iter().map(id), width)?;
         }
-        toc.records = writer.region_with_shared((indices * stride) as usize, 1, self.shared_len(), |writer| {
+        let all = (indices * stride + elsewhere) as usize;
+        toc.records = writer.region_with_shared(all, 1, self.shared_len(), |writer| {
             let start = writer.pos();
-            for (index, slot) in slots.iter().enumerate() {
-                if let Some(index) = slot {
-                    self.write_record(writer, *index)?;
+            let mut next = indices * stride;
+            for (at, slot) in slots.iter().enumerate() {
+                match *slot {
+                    Some(index) if lens[index] > stride => {
+                        self.write_place(writer, index, next, lens[index]);
+                        next += lens[index];
+                    }
+                    Some(index) => self.write_record(writer, index)?,
+                    None => {}
                 }
-                writer.fill_to(start + (index as u64 + 1) * stride);
+                writer.fill_to(start + (at as u64 + 1) * stride);
             }
-            Ok(())
+            let mut elsewhere = (0..self.ranks.len()).filter(|index| lens[*index] > stride);
+            elsewhere.try_for_each(|index| self.write_record(writer, index))
         })?;
         Ok(())
+    }
+
+    /// Writes where the record of a rank is.
+    fn write_place(&self, writer: &mut Writer, index: usize, pos: u64, len: u64) {
+        write_place(writer, (pos, len as u32, self.shape_of[index], self.ranks[index][0].rank));
     }
 
     fn write_placed(
@@ -426,18 +473,10 @@ impl Plan<'_> {
         let (first_rank, rank_step) = (toc.first_rank, toc.rank_step);
         toc.places = writer.region(slots.len(), size_of::<PlaceEntry>(), |writer| {
             for (at, slot) in slots.into_iter().enumerate() {
-                let (pos, len, shape, rank) = match slot {
-                    Some(index) => {
-                        (place_of[index], lens[index] as u32, self.shape_of[index], self.ranks[index][0].rank)
-                    }
-                    None => (0, 0, NO_ID, first_rank + at as u32 * rank_step),
-                };
-                let start = writer.pos();
-                writer.put_u64(pos);
-                writer.put_u32(len);
-                writer.put_u32(shape);
-                writer.put_u32(rank);
-                writer.put_check(start);
+                match slot {
+                    Some(index) => self.write_place(writer, index, place_of[index], lens[index]),
+                    None => write_place(writer, (0, 0, NO_ID, first_rank + at as u32 * rank_step)),
+                }
             }
         })?;
         toc.records = writer.region_with_shared(pos as usize, 1, self.shared_len(), |writer| {

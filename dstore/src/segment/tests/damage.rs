@@ -69,11 +69,19 @@ fn samples() -> Vec<Vec<u8>> {
     let jobs = [3, 4, 8, 20].map(|seed| build_job_made(&random::job(seed), "test", 1..=u32::MAX).expect("a segment"));
     let modex = (0..).map(|seed| build_modex(&nspace, &random::modex(seed)));
     let modex = modex.filter(|bytes| (2000..30_000).contains(&bytes.len())).take(4);
-    let all: Vec<Vec<u8>> = jobs.into_iter().chain(modex).collect();
+    let uneven = build_modex(&nspace, &random::uneven_modex());
+    let all: Vec<Vec<u8>> = jobs.into_iter().chain(modex).chain([uneven]).collect();
     let described: String = all.iter().map(|bytes| inspect_segment(bytes, &FEW).to_text()).collect();
-    for form in
-        [" in each row, below", "stride", "table", "sorted", "as index of", "some without a value", "sparse values"]
-    {
+    for form in [
+        " in each row, below",
+        "stride",
+        "slots",
+        "table",
+        "sorted",
+        "as index of",
+        "some without a value",
+        "sparse values",
+    ] {
         assert!(described.contains(form), "no sample has {form}");
     }
     all
@@ -358,6 +366,43 @@ fn a_table_of_another_segment_gives_nothing() {
     assert_eq!(get(&one, 1), (Some(Value::string("x".repeat(900))), false));
     assert_eq!(get(&bad, 1), (None, true));
     assert_eq!(get(&bad, 0), (Some(Value::string("x".repeat(10))), false));
+}
+
+#[test]
+fn a_damaged_place_in_a_slot_hides_its_record_alone() {
+    let (data, nspace) = (random::uneven_modex(), Nspace::new("slots").expect("a short namespace"));
+    let good = build_modex(&nspace, &data);
+    let toc = {
+        let segment = CheckedSegment::open(Box::new(HeapRegion::new(&good))).expect("a segment");
+        ModexToc::from(segment.toc::<ArchivedModexToc>(SegmentKind::Modex).expect("contents"))
+    };
+    let key = &key_pool()[0];
+    let get = |bytes: &[u8], rank| {
+        let reader = ModexReader::open(Box::new(HeapRegion::new(bytes))).expect("header and contents are good");
+        let short = reader.short(Rank(rank), &KeyRef::from(key)).value();
+        assert!(short.is_none() || short == reader.get(Rank(rank), &KeyRef::from(key)));
+        (reader.get(Rank(rank), &KeyRef::from(key)).map(|value| value.to_value().expect("memory")), reader.is_damaged())
+    };
+    let put = |rank| data.get(Rank(rank), key.as_bytes()).cloned();
+    let slot = |rank: u64| (toc.records.pos + rank * toc.stride) as usize;
+    // The place has 24 bytes; what fills the slot behind it means nothing.
+    for at in slot(3)..slot(4) {
+        let mut bad = good.clone();
+        bad[at] ^= 4;
+        let is_place = at < slot(3) + 24;
+        assert_eq!(get(&bad, 3), if is_place { (None, true) } else { (put(3), false) }, "byte {at}");
+        assert_eq!((get(&bad, 2), get(&bad, 29), get(&bad, 11)), ((put(2), false), (put(29), false), (None, false)));
+    }
+    // A place of another slot.
+    let mut bad = good.clone();
+    bad.copy_within(slot(29)..slot(29) + 24, slot(3));
+    assert_eq!((get(&bad, 3), get(&bad, 29)), ((None, true), (put(29), false)));
+    // Slots that no place fits into are refused.
+    let mut short = good.clone();
+    let stride = toc_pos(&good) + 88;
+    short[stride..stride + 8].copy_from_slice(&16u64.to_le_bytes());
+    let refused = ModexReader::open(Box::new(HeapRegion::new(&signed(short)))).err();
+    assert_eq!(refused, Some(SegmentError::Extent("stride")));
 }
 
 #[test]

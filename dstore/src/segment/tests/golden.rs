@@ -70,6 +70,18 @@ fn in_blocks() -> Vec<u8> {
     build_job_made(&job, "golden", 1..=u32::MAX).expect("a segment")
 }
 
+/// One rank of many has more to say than the others, and one has nothing.
+fn uneven() -> ModexData {
+    let mut data = ModexData::default();
+    for rank in (0..20u32).filter(|rank| *rank != 5) {
+        data.set(Rank(rank), Key::from("blob"), Value::ByteObject(vec![rank as u8; 24].into())).unwrap();
+        if rank == 2 {
+            data.set(Rank(rank), Key::from("uri"), Value::string("tcp://2")).unwrap();
+        }
+    }
+    data
+}
+
 fn modex(varying: bool) -> ModexData {
     let mut data = ModexData::default();
     for rank in 0..4u32 {
@@ -102,11 +114,13 @@ fn job_segments_are_as_they_were() {
 #[test]
 fn modex_segments_are_as_they_were() {
     let nspace = Nspace::new("golden").expect("a short namespace");
-    for (name, varying) in [("modex-stride-v2", false), ("modex-table-v2", true)] {
-        let bytes = build_modex(&nspace, &modex(varying));
+    for (name, data, ranks) in
+        [("modex-stride-v2", modex(false), 4), ("modex-table-v2", modex(true), 4), ("modex-slots-v2", uneven(), 19)]
+    {
+        let bytes = build_modex(&nspace, &data);
         assert_golden(&format!("{name}.segment"), &bytes);
         assert_golden(&format!("{name}.txt"), inspect_segment(&bytes, &InspectOptions::default()).to_text().as_bytes());
-        assert_eq!(open_modex(&bytes).rank_count(), 4);
+        assert_eq!(open_modex(&bytes).rank_count(), ranks);
     }
 }
 

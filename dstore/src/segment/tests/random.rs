@@ -279,6 +279,23 @@ pub(super) fn large_modex(is_scattered: bool) -> ModexData {
     data
 }
 
+/// Ranks of which nearly all have as much to say, two have more and one has nothing.
+pub(super) fn uneven_modex() -> ModexData {
+    let mut data = ModexData::default();
+    for rank in (0..40).filter(|rank| *rank != 11) {
+        let mut put = |key: Key, len: u8| {
+            let bytes: Vec<u8> = (0..len).map(|byte| byte ^ rank as u8).collect();
+            data.set(Rank(rank), key, Value::ByteObject(bytes.into())).expect("room");
+        };
+        let mut pool = key_pool().into_iter();
+        put(pool.next().expect("a key"), 64);
+        if rank == 3 || rank == 29 {
+            pool.take(3).for_each(|key| put(key, 100 + rank as u8));
+        }
+    }
+    data
+}
+
 /// What a rank has put twice under one key, told apart by a qualifier.
 fn qualified_values(number: u32) -> Value {
     let one = |which: u32| {
