@@ -29,6 +29,8 @@ pub struct Puts {
     /// everything, as released servers expect, once for each kind of readers.
     pub only_new: bool,
     puts: Vec<Put>,
+    /// Those that the server does not have yet, in the order in which they came: a commit does not look through all others.
+    new: Vec<usize>,
     /// By key; of values with qualifiers by what tells them apart, too.
     by_name: HashMap<Vec<u8>, usize>,
     /// Bytes of a commit that all of them fill.
@@ -43,7 +45,7 @@ pub type Parts<'a> = Vec<(Scope, Vec<(&'a Key, &'a Value)>)>;
 impl Puts {
     /// Nothing put yet.
     pub fn new(only_new: bool) -> Puts {
-        Puts { only_new, puts: Vec::new(), by_name: HashMap::new(), len: 0, new_len: 0 }
+        Puts { only_new, puts: Vec::new(), new: Vec::new(), by_name: HashMap::new(), len: 0, new_len: 0 }
     }
 
     /// Notes a put of a value of `value_len` packed bytes. The scope must not be internal.
@@ -53,6 +55,7 @@ impl Puts {
     /// for a qualified value that is none; `ERR_NOMEM`.
     pub fn put(&mut self, key: Key, scope: Scope, value: Arc<Value>, value_len: usize) -> Result<()> {
         room::reserve(&mut self.puts, 1)?;
+        room::reserve(&mut self.new, 1)?;
         room::reserve_entries(&mut self.by_name, 1)?;
         let mut name = key.as_bytes().to_vec();
         if qualified::is_key(&key) {
@@ -72,9 +75,14 @@ impl Puts {
         (self.len, self.new_len) = (all, new);
         let put = Put { key, scope, value, len, is_new: true };
         match place {
-            Some(place) => self.puts[place] = put,
+            Some(place) => {
+                if !std::mem::replace(&mut self.puts[place], put).is_new {
+                    self.new.push(place);
+                }
+            }
             None => {
                 self.by_name.insert(name, self.puts.len());
+                self.new.push(self.puts.len());
                 self.puts.push(put);
             }
         }
@@ -88,27 +96,16 @@ impl Puts {
     pub fn parts(&self) -> Result<Parts<'_>> {
         let mut parts = Parts::new();
         if self.only_new {
+            let new = || self.new.iter().map(|place| &self.puts[*place]);
             for scope in [Scope::Local, Scope::Remote, Scope::Global] {
-                self.add_part(&mut parts, scope, |put| put.is_new && put.scope == scope)?;
+                add_part(&mut parts, scope, new().filter(|put| put.scope == scope))?;
             }
         } else {
-            self.add_part(&mut parts, Scope::Local, |put| put.scope.is_local())?;
-            self.add_part(&mut parts, Scope::Remote, |put| put.scope.is_remote())?;
+            add_part(&mut parts, Scope::Local, self.puts.iter().filter(|put| put.scope.is_local()))?;
+            add_part(&mut parts, Scope::Remote, self.puts.iter().filter(|put| put.scope.is_remote()))?;
         }
         Ok(parts)
     }
-
-    fn add_part<'a>(&'a self, parts: &mut Parts<'a>, scope: Scope, belongs: impl Fn(&Put) -> bool) -> Result<()> {
-        let mut part = Vec::new();
-        for put in self.puts.iter().filter(|put| belongs(put)) {
-            room::push(&mut part, (&put.key, &*put.value))?;
-        }
-        if !part.is_empty() {
-            parts.push((scope, part));
-        }
-        Ok(())
-    }
-
     /// What readers elsewhere may have, but for values with qualifiers.
     pub fn remote(&self) -> impl Iterator<Item = (&Key, &Value)> {
         let is_remote = |put: &&Put| put.scope.is_remote() && !qualified::is_key(&put.key);
@@ -118,10 +115,21 @@ impl Puts {
     /// The server has everything.
     pub fn committed(&mut self) {
         self.new_len = 0;
-        for put in &mut self.puts {
-            put.is_new = false;
+        for place in self.new.drain(..) {
+            self.puts[place].is_new = false;
         }
     }
+}
+
+fn add_part<'a>(parts: &mut Parts<'a>, scope: Scope, puts: impl Iterator<Item = &'a Put>) -> Result<()> {
+    let mut part = Vec::new();
+    for put in puts {
+        room::push(&mut part, (&put.key, &*put.value))?;
+    }
+    if !part.is_empty() {
+        parts.push((scope, part));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

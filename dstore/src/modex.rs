@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::model::{Key, Rank, Result, Value};
+use crate::model::{Bytes, Key, Rank, Result, Value, Whole};
 use crate::room;
 
 /// Published values of the ranks of one job, each rank's in key order.
@@ -32,6 +32,27 @@ impl ModexData {
                 true
             }
         })
+    }
+
+    /// Puts an equal value in the place of `old`, where that is held still.
+    pub fn replace(&mut self, rank: Rank, key: &[u8], old: &Arc<Value>, value: &Arc<Value>) {
+        let held = self.ranks.get_mut(&rank).and_then(|values| values.get_mut(key));
+        if let Some(held) = held.filter(|held| Arc::ptr_eq(held, old)) {
+            *held = Arc::clone(value);
+        }
+    }
+
+    /// Copies the bytes of values that are parts of `whole`.
+    ///
+    /// # Errors
+    /// `NOMEM`; then some are not copied.
+    pub fn copy_parts_of(&mut self, whole: &Arc<Whole>) -> Result<()> {
+        for value in self.ranks.values_mut().flat_map(BTreeMap::values_mut) {
+            let Some(bytes) = value.bytes().filter(|bytes| bytes.is_part_of(whole)) else { continue };
+            let copied = value.with_bytes(Bytes::copy_of(bytes)?);
+            *value = copied.map_or_else(|| Arc::clone(value), Arc::new);
+        }
+        Ok(())
     }
 
     /// The value of one key of one rank.

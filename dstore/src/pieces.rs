@@ -106,6 +106,11 @@ impl Pieces {
         Ok(())
     }
 
+    /// The pieces that stay where they are, and their positions among all bytes.
+    pub fn shared(&self) -> impl Iterator<Item = (u64, &Bytes)> {
+        self.shared.iter().map(|piece| (piece.pos as u64, &piece.bytes))
+    }
+
     /// How much there is, to come back to.
     pub fn mark(&self) -> Mark {
         Mark { own: self.own.len(), shared: self.shared.len(), len: self.len() }

@@ -202,7 +202,7 @@ impl Host for CHost {
         })
     }
 
-    fn fence_nb(&self, procs: &[Proc], infos: &[Info], data: Pieces, done: Completion<(Status, Vec<u8>)>) -> Status {
+    fn fence_nb(&self, procs: &[Proc], infos: &[Info], data: Pieces, done: Completion<(Status, Bytes)>) -> Status {
         // The blob is handed over: hosts free it when they are through with it. So it is made last, for a host that is there.
         let arguments = || {
             let (procs, infos) = (Procs::new(procs)?, Infos::new(infos)?);
@@ -223,7 +223,7 @@ impl Host for CHost {
         })
     }
 
-    fn direct_modex(&self, proc: &Proc, infos: &[Info], done: Completion<(Status, Vec<u8>)>) -> Status {
+    fn direct_modex(&self, proc: &Proc, infos: &[Info], done: Completion<(Status, Bytes)>) -> Status {
         let arguments = || Ok((one::<pmix_proc_t>(proc)?, Infos::new(infos)?));
         upcall!(self.direct_modex, done, arguments(), |function, args, cbdata| {
             let (proc, infos) = &*args;
@@ -567,6 +567,31 @@ unsafe extern "C" fn log_done(_status: pmix_status_t, cbdata: *mut c_void) {
     guard("a host's answer to a log", || drop(LOGS.take(from_cbdata(cbdata))));
 }
 
+/// Memory of the host's, which is told when it is not needed any more.
+struct Lent {
+    start: *const u8,
+    len: usize,
+    callback: Callback<pmix_release_cbfunc_t>,
+}
+
+// SAFETY: nobody writes to the memory until the host is told; that this comes on another thread is the contract of the C interface.
+unsafe impl Send for Lent {}
+// SAFETY: as for Send.
+unsafe impl Sync for Lent {}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: the host's data stays until its release function is called, which is when this is dropped.
+        unsafe { std::slice::from_raw_parts(self.start, self.len) }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.callback.release();
+    }
+}
+
 unsafe extern "C" fn modex_done(
     status: pmix_status_t,
     data: *const c_char,
@@ -577,8 +602,14 @@ unsafe extern "C" fn modex_done(
 ) {
     guard("a host's answer to a fence or direct modex", || {
         // SAFETY: the host's data stays until its release function is called.
-        let bytes = room::copy(unsafe { array::bytes(data, ndata) });
-        answer_and_release(cbdata, combined(status, bytes), release_fn, release_cbdata);
+        let bytes = unsafe { array::bytes(data, ndata) };
+        let callback = Callback::new(release_fn, release_cbdata);
+        let data = match callback.is_some() {
+            true => Ok(Bytes::held(Lent { start: bytes.as_ptr(), len: bytes.len(), callback })),
+            // Who does not want to hear of it may free it at once.
+            false => room::copy(bytes).map(Bytes::from),
+        };
+        answer(cbdata, combined(status, data));
     });
 }
 

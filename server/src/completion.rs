@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Weak};
 
 use parking_lot::Mutex;
-use pmix_dstore::model::{Info, Nspace, Pdata, Proc, Status};
+use pmix_dstore::model::{Bytes, Info, Nspace, Pdata, Proc, Status};
 
 use crate::host::Credential;
 
@@ -15,8 +15,9 @@ use crate::host::Credential;
 pub enum Answer {
     /// A bare status.
     Op(Status),
-    /// Status and packed data: fence and direct modex.
-    Data(Status, Vec<u8>),
+    /// Status and packed data: fence and direct modex. Memory that the host has lent is dropped on the server's thread, before
+    /// anybody hears the answer.
+    Data(Status, Bytes),
     /// Status and published values.
     Lookup(Status, Vec<Pdata>),
     /// Status and the namespace of what was spawned.
@@ -50,8 +51,8 @@ impl From<Status> for Answer {
     }
 }
 
-impl From<(Status, Vec<u8>)> for Answer {
-    fn from((status, data): (Status, Vec<u8>)) -> Answer {
+impl From<(Status, Bytes)> for Answer {
+    fn from((status, data): (Status, Bytes)) -> Answer {
         Answer::Data(status, data)
     }
 }
@@ -185,14 +186,14 @@ mod tests {
 
         let id = open(Arc::downgrade(&sink));
         let (first, release) = released();
-        Completion::<(Status, Vec<u8>)>::by_id(id).complete_then((Status::SUCCESS, Vec::new()), release);
+        Completion::<(Status, Vec<Info>)>::by_id(id).complete_then((Status::SUCCESS, Vec::new()), release);
         assert!(!first.load(Ordering::Relaxed), "called while the host answers");
         server.0.lock().drain(..).for_each(|job| job());
         assert!(first.load(Ordering::Relaxed));
 
         // A second answer, which nobody waits for, is the host's memory all the same.
         let (second, release) = released();
-        Completion::<(Status, Vec<u8>)>::by_id(id).complete_then((Status::SUCCESS, Vec::new()), release);
+        Completion::<(Status, Vec<Info>)>::by_id(id).complete_then((Status::SUCCESS, Vec::new()), release);
         assert!(second.load(Ordering::Relaxed) && server.0.lock().is_empty());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use pmix_dstore::model::{App, Info, Key, Nspace, Pdata, Proc, Query, Status};
+use pmix_dstore::model::{App, Bytes, Info, Key, Nspace, Pdata, Proc, Query, Status};
 use pmix_dstore::pieces::Pieces;
 
 use crate::Completion;
@@ -64,13 +64,13 @@ pub trait Host: Send + Sync {
 
     /// All local participants have entered a fence that reaches other servers. `data` is this server's contribution;
     /// the answer is the concatenation of all servers' contributions, in any order.
-    fn fence_nb(&self, procs: &[Proc], infos: &[Info], data: Pieces, done: Completion<(Status, Vec<u8>)>) -> Status {
+    fn fence_nb(&self, procs: &[Proc], infos: &[Info], data: Pieces, done: Completion<(Status, Bytes)>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }
 
     /// A client wants what a process of another server published: the answer is what
     /// [`Server::dmodex_request`](crate::Server::dmodex_request) gives there.
-    fn direct_modex(&self, proc: &Proc, infos: &[Info], done: Completion<(Status, Vec<u8>)>) -> Status {
+    fn direct_modex(&self, proc: &Proc, infos: &[Info], done: Completion<(Status, Bytes)>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }
 

@@ -7,10 +7,11 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use pmix_dstore::job::JobData;
-use pmix_dstore::model::{Key, Rank, Result, Value, ValueRef};
+use pmix_dstore::model::{Bytes, Key, Rank, Result, Value, ValueRef, Whole};
 use pmix_dstore::modex::ModexData;
 use pmix_dstore::pieces::Pieces;
 use pmix_dstore::room;
@@ -30,7 +31,15 @@ struct Live {
     /// Its place in the directory.
     place: u64,
     bytes: u64,
-    contents: Vec<(Rank, u32)>,
+    /// In the order of ranks and keys, each once.
+    contents: Vec<Content>,
+}
+
+/// A value of a segment.
+struct Content {
+    rank: Rank,
+    key: u32,
+    value: Arc<Value>,
 }
 
 /// What is open for the clients.
@@ -40,6 +49,27 @@ struct Open {
     live: Vec<Live>,
     /// (rank, key) that stand in a segment: when one of them changes, readers must not keep the old value.
     published: HashSet<(Rank, u32)>,
+}
+
+impl Open {
+    /// Lets the long values of the segment that was published last lie there instead of in memory of this process as well.
+    /// Where that cannot be mapped they stay where they are.
+    fn settle(&mut self, segment: &Pieces, keys: &[Key], visible: &mut ModexData, remote: &mut ModexData) {
+        let Some(live) = self.live.last_mut().filter(|_| segment.shared_len() > 0) else { return };
+        let Ok(mapped) = self.publisher.map(SegmentKind::Modex, live.place) else { return };
+        let Some(whole) = mapped.whole() else { return };
+        let places: HashMap<*const u8, u64> = segment.shared().map(|(pos, bytes)| (bytes.as_ptr(), pos)).collect();
+        for Content { rank, key, value } in &mut live.contents {
+            let Some(bytes) = value.bytes().filter(|bytes| bytes.is_shared()) else { continue };
+            let Some(pos) = places.get(&bytes.as_ptr()).map(|pos| *pos as usize) else { continue };
+            let part = Bytes::part_of(whole, &mapped[pos..pos + bytes.len()]);
+            let Some(settled) = part.ok().and_then(|part| value.with_bytes(part)) else { continue };
+            let old = std::mem::replace(value, Arc::new(settled));
+            for data in [&mut *visible, &mut *remote] {
+                data.replace(*rank, keys[*key as usize].as_bytes(), &old, value);
+            }
+        }
+    }
 }
 
 #[derive(Default)]
@@ -127,7 +157,8 @@ impl Shared {
         &mut self,
         config: &Config,
         job: &JobData,
-        visible: &ModexData,
+        visible: &mut ModexData,
+        remote: &mut ModexData,
         owner: (u32, u32),
     ) -> (Option<UnixListener>, Vec<String>) {
         if !matches!(self.state, State::New) {
@@ -147,7 +178,7 @@ impl Shared {
         });
         self.state =
             State::Open(Box::new(Open { publisher, job_bytes: 0, live: Vec::new(), published: HashSet::new() }));
-        let lines: Vec<String> = self.publish_job(job).into_iter().chain(self.flush(job, visible)).collect();
+        let lines: Vec<String> = self.publish_job(job).into_iter().chain(self.flush(job, visible, remote)).collect();
         match listener {
             // Whoever is told of no directory looks for no socket in it.
             _ if self.directory().is_none() => (None, lines),
@@ -174,7 +205,7 @@ impl Shared {
 
     /// Publishes what is dirty. Segments are merged geometrically: each live one is more than twice as large as what
     /// follows it, so that readers look through about log2 of them.
-    pub fn flush(&mut self, job: &JobData, visible: &ModexData) -> Option<String> {
+    pub fn flush(&mut self, job: &JobData, visible: &mut ModexData, remote: &mut ModexData) -> Option<String> {
         self.due = None;
         let State::Open(open) = &mut self.state else {
             // Before the first client nothing is lost: opening publishes what is noted.
@@ -183,15 +214,22 @@ impl Shared {
         if self.dirty.is_empty() {
             return None;
         }
-        let mut contents = std::mem::take(&mut self.dirty);
-        contents.sort_unstable();
-        contents.dedup();
-        if open.published.try_reserve(contents.len()).is_err() {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        dirty.sort_unstable();
+        dirty.dedup();
+        let mut contents = Vec::new();
+        if open.published.try_reserve(dirty.len()).is_err() || room::reserve(&mut contents, dirty.len()).is_err() {
             return Some(self.give_up(job, "out of memory"));
+        }
+        for (rank, key) in dirty {
+            if let Some(value) = visible.shared(rank, self.keys[key as usize].as_bytes()) {
+                open.published.insert((rank, key));
+                contents.push(Content { rank, key, value: Arc::clone(value) });
+            }
         }
         // Values take at least as much in a segment as here. Most often that tells what will be merged, so that nothing
         // is built twice.
-        let mut weight = weight_of(visible, &self.keys, &contents);
+        let mut weight = contents.iter().map(|content| weight_of(&content.value)).sum();
         let mut merged = open.live.len();
         let bytes = loop {
             let before = merged;
@@ -203,10 +241,11 @@ impl Shared {
             if room::reserve(&mut contents, older).is_err() {
                 return Some(self.give_up(job, "out of memory"));
             }
-            contents.extend(open.live[merged..before].iter().flat_map(|live| &live.contents));
-            contents.sort_unstable();
-            contents.dedup();
-            let bytes = match build_modex(job, visible, &self.keys, &contents) {
+            // Newer ones are in front, and of equal ones the first stays. What fails now gives up all segments.
+            contents.extend(open.live[merged..before].iter_mut().rev().flat_map(|live| live.contents.drain(..)));
+            contents.sort_by_key(|content| (content.rank, content.key));
+            contents.dedup_by_key(|content| (content.rank, content.key));
+            let bytes = match build_modex(job, &self.keys, &contents) {
                 Ok(bytes) => bytes,
                 Err(error) => return Some(self.give_up(job, &error)),
             };
@@ -224,9 +263,9 @@ impl Shared {
         let published = published.map(|count| (count, bytes.len()));
         match published {
             Ok((count, len)) => {
-                open.published.extend(contents.iter().copied());
                 open.live.truncate(merged);
                 open.live.push(Live { place: count - 1, bytes: len as u64, contents });
+                open.settle(&bytes, &self.keys, visible, remote);
                 None
             }
             Err(error) => Some(self.give_up(job, &error.to_string())),
@@ -238,6 +277,18 @@ impl Shared {
         self.state = State::Off;
         self.dirty = Vec::new();
         without_shared_memory(job, error)
+    }
+
+    /// Lets what is published mean other memory than `whole`: that of the values now.
+    pub fn leave(&mut self, whole: &Arc<Whole>, visible: &ModexData) {
+        let State::Open(open) = &mut self.state else { return };
+        for content in open.live.iter_mut().flat_map(|live| &mut live.contents) {
+            if content.value.bytes().is_some_and(|bytes| bytes.is_part_of(whole))
+                && let Some(value) = visible.shared(content.rank, self.keys[content.key as usize].as_bytes())
+            {
+                content.value = Arc::clone(value);
+            }
+        }
     }
 
     /// Adds what is published now to `stats`.
@@ -254,26 +305,22 @@ fn without_shared_memory(job: &JobData, error: &str) -> String {
     format!("namespace {}: no shared memory, values go over the socket: {error}", job.nspace)
 }
 
-fn build_modex(job: &JobData, visible: &ModexData, keys: &[Key], contents: &[(Rank, u32)]) -> Result<Pieces, String> {
+fn build_modex(job: &JobData, keys: &[Key], contents: &[Content]) -> Result<Pieces, String> {
     let mut builder = ModexBuilder::new(job.nspace.clone());
-    for (rank, id) in contents {
-        let key = &keys[*id as usize];
-        if let Some(value) = visible.get(*rank, key.as_bytes()) {
-            builder.add(*rank, key, value).map_err(|error| error.to_string())?;
-        }
+    for Content { rank, key, value } in contents {
+        builder.add(*rank, &keys[*key as usize], value).map_err(|error| error.to_string())?;
     }
     builder.finish(CREATOR).map_err(|error| error.to_string())
 }
 
-/// Bytes that values have, as far as that is known without packing them.
-fn weight_of(visible: &ModexData, keys: &[Key], contents: &[(Rank, u32)]) -> u64 {
-    let values = contents.iter().filter_map(|(rank, id)| visible.get(*rank, keys[*id as usize].as_bytes()));
-    let len = |value: &Value| match ValueRef::from(value) {
+/// Bytes that a value has, as far as that is known without packing it.
+fn weight_of(value: &Value) -> u64 {
+    let len = match ValueRef::from(value) {
         ValueRef::Str(text) => text.map_or(0, |text| text.count_bytes()),
         ValueRef::Bytes { bytes, .. } => bytes.len(),
         _ => 0,
     };
-    values.map(|value| len(value) as u64).sum()
+    len as u64
 }
 
 /// Binds the namespace's socket in its directory, reached through the directory's descriptor: `sun_path` is short.

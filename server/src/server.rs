@@ -1,5 +1,6 @@
 //! What a host calls.
 
+use std::collections::VecDeque;
 use std::ffi::CString;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
@@ -157,7 +158,16 @@ fn one_line(text: &str) -> String {
 
 impl AnswerSink for Inner {
     fn answer(&self, id: u64, answer: Answer) {
-        self.feed(|engine| engine.answer(id, answer));
+        let left = self.feed(|engine| {
+            engine.answer(id, answer);
+            if engine.is_ended() { engine.take_outputs() } else { VecDeque::new() }
+        });
+        for output in left {
+            // Nobody would come to it any more, and the host wants its memory back.
+            if let Output::Call(call) = output {
+                call();
+            }
+        }
     }
 
     fn defer(&self, job: Job) {
@@ -558,7 +568,7 @@ mod tests {
 
     use pmix_client::wire::{Header, Hello, PeerKind, Request, Version};
     use pmix_dstore::codec::BufferType;
-    use pmix_dstore::model::{Key, Pdata, Value, keys};
+    use pmix_dstore::model::{Bytes, Key, Pdata, Value, keys};
 
     use super::*;
     use crate::Completion;
@@ -595,6 +605,26 @@ mod tests {
         assert_eq!(waiting.join().unwrap(), Err(Status::ERR_LOST_CONNECTION));
         let later = server.client().lookup(vec![c"never".into()], Vec::new()).wait();
         assert_eq!(later.map(drop), Err(Status::ERR_UNREACH));
+    }
+
+    #[test]
+    fn what_is_lent_to_a_server_that_has_ended_is_given_back_at_once() {
+        let server = Server::init(Arc::new(Silent), &[]).unwrap();
+        server.finalize();
+        let (told, given_back) = channel();
+        struct Lent(std::sync::mpsc::Sender<()>);
+        impl AsRef<[u8]> for Lent {
+            fn as_ref(&self) -> &[u8] {
+                &[]
+            }
+        }
+        impl Drop for Lent {
+            fn drop(&mut self) {
+                self.0.send(()).unwrap();
+            }
+        }
+        server.inner.answer(1, Answer::Data(Status::SUCCESS, Bytes::held(Lent(told))));
+        assert_eq!(given_back.try_recv(), Ok(()));
     }
 
     #[test]

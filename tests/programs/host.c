@@ -35,6 +35,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <ftw.h>
+#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -407,7 +408,12 @@ static bool involves_peer(const pmix_proc_t *procs, size_t count)
     return false;
 }
 
-static void free_data(void *data) { free(data); }
+/* Whoever reads it afterwards finds zeros. */
+static void free_data(void *data)
+{
+    explicit_bzero(data, malloc_usable_size(data));
+    free(data);
+}
 
 /* Ends my side of a fence with the contributions of both servers, the first server's first. */
 static void finish_fence(fence_t *mine, fence_t *theirs)

@@ -82,6 +82,7 @@ fn main() -> Result<(), Failure> {
         measure::calls(&mut results, options.sizes())?;
         measure::cold_calls(&mut results, options.sizes())?;
         measure::wire_up(&mut results, options.sizes(), round)?;
+        measure::fences(&mut results, options.sizes(), round)?;
         let count = results.contenders.len();
         for turn in 0..count {
             measure::rest(&mut results, options.sizes(), (round + turn) % count, options.is_full)?;

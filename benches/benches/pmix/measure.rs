@@ -1,5 +1,6 @@
 //! Runs the programs of `benches/programs` and reads what they say.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
@@ -26,6 +27,8 @@ pub struct Sizes {
     pub clients: u32,
     /// Values of 4 KiB that each of 32 ranks brings into the fence of 32 MiB.
     pub values: u32,
+    /// How often in a round that fence is made, with a plain copy behind it, and how often many fences are.
+    pub fence_turns: usize,
     /// Fences one behind the other: the stock library's clients send all they have with each commit, a thousand take it minutes.
     pub fences: usize,
     pub stock_fences: usize,
@@ -43,6 +46,7 @@ pub const FULL: Sizes = Sizes {
     on_node: &[2, 8, 32, 128, 256],
     clients: 32,
     values: 256,
+    fence_turns: 5,
     fences: 1000,
     stock_fences: 200,
     nodes: 1024,
@@ -59,6 +63,7 @@ pub const SMALL: Sizes = Sizes {
     on_node: &[2, 3],
     clients: 4,
     values: 2,
+    fence_turns: 1,
     fences: 20,
     stock_fences: 10,
     nodes: 16,
@@ -208,6 +213,55 @@ pub fn wire_up(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(),
     Ok(())
 }
 
+/// What fences cost. The libraries take turns within the round.
+pub fn fences(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(), Failure> {
+    let wire = benchmark_program("wire", &[]);
+    let count = results.contenders.len();
+    let mut all: Vec<BTreeMap<_, Vec<f64>>> = vec![BTreeMap::new(); count];
+    for repeat in 0..sizes.fence_turns {
+        for turn in 0..count {
+            let which = (round + repeat + turn) % count;
+            let Contender { directory, is_ours, .. } = &results.contenders[which];
+            let fence = |args: &str| host(directory, "--servers 4 --clients 8", &wire, args);
+            let mut add = |name, unit, figure| all[which].entry((name, unit)).or_default().push(figure);
+
+            let args = format!("--len 4096 --keys 1 --fences 1 --more {} --copy", sizes.values);
+            let volume = fence(&args)?;
+            let time = lines(&volume, "fence").first().ok_or("no fence")?.1[0];
+            // All ranks copy at once, and begin when they are woken.
+            let copies: Vec<_> =
+                lines(&volume, "copy").into_iter().map(|(begun, ended)| (begun.parse(), ended[0])).collect();
+            let begun =
+                copies.iter().filter_map(|(begun, _)| begun.as_ref().ok().copied()).fold(f64::INFINITY, f64::min);
+            let copy = copies.iter().map(|(_, ended)| *ended).fold(0.0, f64::max) - begun;
+            add("4 servers of 8 ranks, 32 MiB".into(), "ms", time);
+            add("a plain copy of what it brings to the 4 nodes".into(), "ms", copy);
+            add("32 MiB, in parts of a plain copy".into(), "times", time / copy);
+
+            // The stock library's take seconds.
+            if *is_ours || repeat == 0 {
+                let fences = if *is_ours { sizes.fences } else { sizes.stock_fences };
+                let said = fence(&format!("--fences {fences}"))?;
+                let often: Vec<_> = lines(&said, "fence").iter().map(|(_, fields)| fields[0]).collect();
+                let ten = |last: usize| often.get(last - 10..last).map_or(f64::NAN, median);
+                let name = |last: usize| format!("of many with as much new, last ten of {last}");
+                add("of many with as much new, first ten".into(), "ms", ten(10));
+                add(name(sizes.stock_fences), "ms", ten(sizes.stock_fences));
+                if *is_ours {
+                    add(name(fences), "ms", ten(fences));
+                    add(format!("{}, to first ten", name(fences)), "times", ten(fences) / ten(10));
+                }
+            }
+        }
+    }
+    for (which, all) in all.into_iter().enumerate() {
+        for ((name, unit), figures) in all {
+            results.add(which, ("a collecting fence", name, unit, median(&figures)));
+        }
+    }
+    Ok(())
+}
+
 /// Runs everything else once with one library.
 pub fn rest(results: &mut Results, sizes: &Sizes, which: usize, is_full: bool) -> Result<(), Failure> {
     let contender = &results.contenders[which];
@@ -266,30 +320,6 @@ impl Bench<'_> {
         let all = self.host(&shape, "wire", "--memory")?;
         figures.push(("memory of a rank", "written until the first fence is over".into(), "KiB", slowest(&all, 2)));
         figures.push(("a server", "init".into(), "ms", of_host(&all, "init")?));
-
-        let section = "a collecting fence";
-        let args = format!("--len 4096 --keys 1 --fences 1 --more {} --copy", self.sizes.values);
-        let volume = self.host("--servers 4 --clients 8", "wire", &args)?;
-        let fence = lines(&volume, "fence").first().ok_or("no fence")?.1[0];
-        // All ranks copy at once, and begin when they are woken.
-        let copies: Vec<_> =
-            lines(&volume, "copy").into_iter().map(|(begun, ended)| (begun.parse(), ended[0])).collect();
-        let begun = copies.iter().filter_map(|(begun, _)| begun.as_ref().ok().copied()).fold(f64::INFINITY, f64::min);
-        let copy = copies.iter().map(|(_, ended)| *ended).fold(0.0, f64::max) - begun;
-        figures.push((section, "4 servers of 8 ranks, 32 MiB".into(), "ms", fence));
-        figures.push((section, "a plain copy of what it brings to the 4 nodes".into(), "ms", copy));
-        figures.push((section, "32 MiB, in parts of a plain copy".into(), "times", fence / copy));
-        let count = if self.contender.is_ours { self.sizes.fences } else { self.sizes.stock_fences };
-        let said = self.host("--servers 4 --clients 8", "wire", &format!("--fences {count}"))?;
-        let often: Vec<_> = lines(&said, "fence").iter().map(|(_, fields)| fields[0]).collect();
-        let ten = |last: usize| often.get(last - 10..last).map_or(f64::NAN, median);
-        let name = |last: usize| format!("of many with as much new, last ten of {last}");
-        figures.push((section, "of many with as much new, first ten".into(), "ms", ten(10)));
-        figures.push((section, name(self.sizes.stock_fences), "ms", ten(self.sizes.stock_fences)));
-        if self.contender.is_ours {
-            figures.push((section, name(count), "ms", ten(count)));
-            figures.push((section, format!("{}, to first ten", name(count)), "times", ten(count) / ten(10)));
-        }
         Ok(figures)
     }
 

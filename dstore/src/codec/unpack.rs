@@ -7,6 +7,7 @@ use super::{BufferType, DEPTH_MAX, Dialect, Module, int, text};
 use crate::model::{
     App, Bytes, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info, Key,
     Kval, NetStats, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Regattr, Result, Status, Value,
+    Whole,
 };
 use crate::room;
 
@@ -18,7 +19,7 @@ pub struct Unpacker<'a> {
     dialect: Dialect,
     rest: &'a [u8],
     /// The message that holds the bytes: long byte objects stay in it.
-    whole: Option<&'a Arc<Vec<u8>>>,
+    whole: Option<&'a Arc<Whole>>,
 }
 
 const W8: u32 = 8;
@@ -43,7 +44,7 @@ impl<'a> Unpacker<'a> {
         Unpacker { dialect, rest: bytes, whole: None }
     }
 
-    /// A reader of a message. Long byte objects that it reads are parts of the message and keep it in memory.
+    /// A reader of a message. Long byte objects that are values of their own are parts of the message and keep it in memory.
     pub fn sharing(dialect: Dialect, message: &'a Bytes) -> Unpacker<'a> {
         Unpacker { dialect, rest: message, whole: message.whole() }
     }
@@ -496,10 +497,10 @@ impl<'a> Unpacker<'a> {
         self.take_bytes(len)
     }
 
-    /// Bytes that stay in the message, where they are many.
-    fn take_shared(&mut self) -> Result<Bytes> {
+    /// Bytes that stay in the message, where they are many and a value of their own: what is inside another is copied with it.
+    fn take_shared(&mut self, depth: u8) -> Result<Bytes> {
         let bytes = self.take_sized()?;
-        match self.whole {
+        match self.whole.filter(|_| depth + 1 == DEPTH_MAX) {
             Some(whole) => Bytes::part_of(whole, bytes),
             None => Bytes::copy_of(bytes),
         }
@@ -725,7 +726,7 @@ impl<'a> Unpacker<'a> {
             DataType::BUFFER => {
                 Value::Buffer { kind: self.take_buffer_type()?, bytes: room::copy(self.take_sized()?)? }
             }
-            DataType::BYTE_OBJECT => Value::ByteObject(self.take_shared()?),
+            DataType::BYTE_OBJECT => Value::ByteObject(self.take_shared(depth)?),
             DataType::KVAL => Value::Kval(Box::new(self.take_kval(depth)?)),
             DataType::POINTER => {
                 self.take_byte()?;
@@ -742,8 +743,8 @@ impl<'a> Unpacker<'a> {
             DataType::DATA_ARRAY => Value::DataArray(Box::new(self.take_array(depth)?)),
             DataType::PROC_RANK => Value::Rank(Rank(self.take_u32()?)),
             DataType::QUERY => Value::Query(Box::new(self.take_query(depth)?)),
-            DataType::COMPRESSED_STRING => Value::CompressedString(self.take_shared()?),
-            DataType::COMPRESSED_BYTE_OBJECT => Value::CompressedByteObject(self.take_shared()?),
+            DataType::COMPRESSED_STRING => Value::CompressedString(self.take_shared(depth)?),
+            DataType::COMPRESSED_BYTE_OBJECT => Value::CompressedByteObject(self.take_shared(depth)?),
             DataType::ENVAR => Value::Envar(Envar {
                 name: self.take_string()?,
                 value: self.take_string()?,
@@ -791,7 +792,7 @@ impl<'a> Unpacker<'a> {
                 bytes: room::copy(self.take_sized()?)?,
             })),
             DataType::PROC_NSPACE => Value::ProcNspace(self.take_nspace()?),
-            DataType::DATA_BUFFER => Value::DataBuffer(self.take_shared()?),
+            DataType::DATA_BUFFER => Value::DataBuffer(self.take_shared(depth)?),
             DataType::RESOURCE_UNIT => Value::ResourceUnit { ty: self.take_unsigned(W64)?, count: self.take_size()? },
             DataType::NODE_PID => {
                 Value::NodePid { hostname: self.take_string()?, nodeid: self.take_u32()?, pid: self.take_pid()? }

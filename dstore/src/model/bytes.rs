@@ -15,7 +15,33 @@ pub struct Bytes(Repr);
 #[derive(Clone)]
 enum Repr {
     Own(Vec<u8>),
-    Part { whole: Arc<Vec<u8>>, start: usize, len: usize },
+    Part { whole: Arc<Whole>, start: usize, len: usize },
+}
+
+/// What bytes may be a part of, and keep in memory.
+pub enum Whole {
+    /// A message.
+    Message(Vec<u8>),
+    /// Memory of another kind, which answers the same bytes as long as it lives: a mapped file, or what a host has lent.
+    Held(Box<dyn AsRef<[u8]> + Send + Sync>),
+}
+
+impl fmt::Debug for Whole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl Deref for Whole {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Whole::Message(bytes) => bytes,
+            Whole::Held(memory) => (**memory).as_ref(),
+        }
+    }
 }
 
 impl Bytes {
@@ -23,11 +49,17 @@ impl Bytes {
     /// memory that brought many of them.
     pub const SHARED_MIN: usize = 1024;
 
+    /// All bytes of memory that is no vector, which is dropped with the last part of it.
+    pub fn held(memory: impl AsRef<[u8]> + Send + Sync + 'static) -> Bytes {
+        let len = memory.as_ref().len();
+        Bytes(Repr::Part { whole: Arc::new(Whole::Held(Box::new(memory))), start: 0, len })
+    }
+
     /// A part of `whole`, which it keeps in memory, or a copy where it is short or does not lie there.
     ///
     /// # Errors
     /// `NOMEM`.
-    pub fn part_of(whole: &Arc<Vec<u8>>, part: &[u8]) -> Result<Bytes> {
+    pub fn part_of(whole: &Arc<Whole>, part: &[u8]) -> Result<Bytes> {
         let (outer, inner) = (whole.as_ptr_range(), part.as_ptr_range());
         if part.len() < Bytes::SHARED_MIN || inner.start < outer.start || inner.end > outer.end {
             return Bytes::copy_of(part);
@@ -61,11 +93,16 @@ impl Bytes {
     }
 
     /// What these are a part of, to take parts of it.
-    pub fn whole(&self) -> Option<&Arc<Vec<u8>>> {
+    pub fn whole(&self) -> Option<&Arc<Whole>> {
         match &self.0 {
             Repr::Own(_) => None,
             Repr::Part { whole, .. } => Some(whole),
         }
+    }
+
+    /// Whether these are a part of it.
+    pub fn is_part_of(&self, whole: &Arc<Whole>) -> bool {
+        self.whole().is_some_and(|own| Arc::ptr_eq(own, whole))
     }
 
     /// The bytes.
@@ -84,10 +121,11 @@ impl Bytes {
     pub fn into_vec(self) -> Result<Vec<u8>> {
         match self.0 {
             Repr::Own(bytes) => Ok(bytes),
-            Repr::Part { whole, start, len } if start == 0 && len == whole.len() => {
-                Arc::try_unwrap(whole).or_else(|whole| room::copy(&whole))
-            }
-            Repr::Part { whole, start, len } => room::copy(&whole[start..start + len]),
+            Repr::Part { whole, start, len } => match Arc::try_unwrap(whole) {
+                Ok(Whole::Message(bytes)) if start == 0 && len == bytes.len() => Ok(bytes),
+                Ok(whole) => room::copy(&whole[start..start + len]),
+                Err(whole) => room::copy(&whole[start..start + len]),
+            },
         }
     }
 }
@@ -95,7 +133,7 @@ impl Bytes {
 impl From<Vec<u8>> for Bytes {
     fn from(bytes: Vec<u8>) -> Bytes {
         match bytes.len() {
-            len @ Bytes::SHARED_MIN.. => Bytes(Repr::Part { whole: Arc::new(bytes), start: 0, len }),
+            len @ Bytes::SHARED_MIN.. => Bytes(Repr::Part { whole: Arc::new(Whole::Message(bytes)), start: 0, len }),
             _ => Bytes(Repr::Own(bytes)),
         }
     }
@@ -143,7 +181,7 @@ mod tests {
 
     #[test]
     fn long_parts_stay_where_they_are_and_short_ones_do_not_hold_the_message() {
-        let whole = Arc::new(vec![7; 3 * Bytes::SHARED_MIN]);
+        let whole = Arc::new(Whole::Message(vec![7; 3 * Bytes::SHARED_MIN]));
         let long = Bytes::part_of(&whole, &whole[5..][..Bytes::SHARED_MIN]).unwrap();
         assert_eq!(long.as_ptr(), whole[5..].as_ptr());
         assert_eq!(long.copy().unwrap().as_ptr(), long.as_ptr());

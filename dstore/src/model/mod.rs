@@ -10,7 +10,7 @@ mod status;
 mod value;
 mod value_ref;
 
-pub use bytes::Bytes;
+pub use bytes::{Bytes, Whole};
 pub use data_type::DataType;
 pub use names::{KEY_LEN_MAX, Key, KeyRef, NSPACE_LEN_MAX, NameError, Nspace, Proc, Rank};
 pub use status::{Result, Status};

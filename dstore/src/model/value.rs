@@ -189,6 +189,19 @@ impl Value {
         }
     }
 
+    /// The same with other bytes, where [`Value::bytes`] has some.
+    pub fn with_bytes(&self, bytes: Bytes) -> Option<Value> {
+        let kind = match self {
+            Value::ByteObject(_) => Value::ByteObject,
+            Value::Regex(_) => Value::Regex,
+            Value::CompressedString(_) => Value::CompressedString,
+            Value::CompressedByteObject(_) => Value::CompressedByteObject,
+            Value::DataBuffer(_) => Value::DataBuffer,
+            _ => return None,
+        };
+        Some(kind(bytes))
+    }
+
     /// An array of infos.
     pub fn infos(infos: impl IntoIterator<Item = Info>) -> Value {
         let items = infos.into_iter().map(|info| Value::Info(Box::new(info))).collect();

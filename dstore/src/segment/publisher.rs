@@ -23,7 +23,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::files::{FileId, kind_of};
 use super::header::{RawHeader, SegmentError, SegmentKind};
 use super::page::{Entry, PAGE_CAPACITY, PAGES_MAX, PageWriter, page_name, segment_name};
-use crate::model::Nspace;
+use super::region::MappedRegion;
+use crate::model::{Bytes, Nspace};
 use crate::pieces::Slices;
 
 /// Why a directory could not be made or a segment not be published. Nothing of it is left behind.
@@ -236,6 +237,22 @@ impl Publisher {
     /// The live segments, oldest first.
     pub fn live(&self) -> impl Iterator<Item = LiveSegment> {
         self.live.iter().map(|live| live.segment)
+    }
+
+    /// The bytes of the live segment at this place, mapped. They stay when the segment is replaced and its file removed.
+    ///
+    /// # Errors
+    /// What the system says; `NotFound` where there is no such segment, or another file in its place.
+    pub fn map(&self, kind: SegmentKind, place: u64) -> std::io::Result<Bytes> {
+        let is_it = |live: &&Published| (live.segment.kind, live.segment.place) == (kind, place);
+        let live = self.live.iter().find(is_it).ok_or(ErrorKind::NotFound)?;
+        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let file = File::from(openat(&self.inner, live.name.as_str(), flags, Mode::empty())?);
+        let stat = fstat(&file)?;
+        if FileId::from(&stat) != live.id || stat.st_size as u64 != live.segment.len {
+            return Err(ErrorKind::NotFound.into());
+        }
+        MappedRegion::map_lazily(&file, live.segment.len as usize).map(Bytes::held)
     }
 
     /// The inner directory: `PMIX_DSTORE_SEGMENTS` of the clients.

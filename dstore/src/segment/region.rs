@@ -26,10 +26,7 @@ impl MappedRegion {
     /// # Errors
     /// What the kernel says to the mapping.
     pub fn map(file: &File, len: usize) -> std::io::Result<MappedRegion> {
-        // SAFETY: the bytes of a published segment do not change and its file does not shrink: it belongs to the
-        // server (the caller checked the owner), which writes it once, before its entry is published, and afterwards
-        // only unlinks it. This is one of the stated assumptions of the format.
-        let map = unsafe { memmap2::MmapOptions::new().len(len).map(file)? };
+        let MappedRegion(map) = MappedRegion::map_lazily(file, len)?;
         // A page that was not touched costs microseconds at its first lookup. Where the kernel knows no such advice,
         // that is what happens: no error.
         let first = len.min(Self::POPULATE_LEN_MAX);
@@ -40,6 +37,23 @@ impl MappedRegion {
             let _ = map.advise_range(Advice::PopulateRead, last, len - last);
         }
         Ok(MappedRegion(map))
+    }
+
+    /// The same, each page being made present when it is read.
+    ///
+    /// # Errors
+    /// What the kernel says to the mapping.
+    pub fn map_lazily(file: &File, len: usize) -> std::io::Result<MappedRegion> {
+        // SAFETY: the bytes of a published segment do not change and its file does not shrink: it belongs to the
+        // server (the caller checked the owner), which writes it once, before its entry is published, and afterwards
+        // only unlinks it. This is one of the stated assumptions of the format.
+        unsafe { memmap2::MmapOptions::new().len(len).map(file) }.map(MappedRegion)
+    }
+}
+
+impl AsRef<[u8]> for MappedRegion {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
     }
 }
 

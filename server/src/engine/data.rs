@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pmix_dstore::codec;
-use pmix_dstore::model::{Key, Kval, Nspace, Rank, Result, Scope, Status, Value};
+use pmix_dstore::model::{Key, Kval, Nspace, Rank, Result, Scope, Status, Value, Whole};
 use pmix_dstore::qualified;
 
 use super::nspaces::NspaceState;
@@ -69,7 +69,7 @@ impl Engine {
     /// Publishes what is dirty in a namespace.
     pub(super) fn publish(&mut self, nspace: &Nspace) {
         if let Some(state) = self.nspaces.get_mut(nspace) {
-            let line = state.shared.flush(&state.job, &state.visible);
+            let line = state.shared.flush(&state.job, &mut state.visible, &mut state.remote);
             self.outputs.extend(line.map(Output::Log));
         }
     }
@@ -97,6 +97,16 @@ impl Engine {
 }
 
 impl NspaceState {
+    /// Copies what values mean of memory that is to be given back.
+    ///
+    /// # Errors
+    /// `NOMEM`; then some still mean it.
+    pub fn leave(&mut self, whole: &Arc<Whole>) -> Result<()> {
+        self.visible.copy_parts_of(whole)?;
+        self.shared.leave(whole, &self.visible);
+        Ok(())
+    }
+
     /// Stores a value for the readers that its scope names; tells whether readers of segments may hold an older one.
     fn store(&mut self, rank: Rank, key: Key, value: Value, scope: Scope) -> Result<bool> {
         let mut value = Arc::new(value);

@@ -30,7 +30,7 @@ use pmix_client::wire::reply::StatusReply;
 use pmix_client::wire::{Reply, Request, TAG_FLOW_CONTROL, Version};
 use pmix_dstore::codec::{BufferType, Dialect, Module};
 use pmix_dstore::job::{JobData, Values};
-use pmix_dstore::model::{Bytes, Nspace, Proc, Result, Status};
+use pmix_dstore::model::{Bytes, Nspace, Proc, Result, Status, Whole};
 
 use self::collective::{Collective, Kind};
 use self::events::EventCache;
@@ -136,6 +136,8 @@ pub(crate) struct Engine {
     groups: groups::Groups,
     outputs_of_procs: output::Outputs,
     outputs: VecDeque<Output>,
+    /// What hosts have lent and has not been given back.
+    lent: Vec<Arc<Whole>>,
     /// Data of jobs that are forgotten: to free those of a large one takes its time.
     discarded: Vec<Arc<JobData>>,
     stats: Stats,
@@ -185,6 +187,7 @@ impl Engine {
             groups: groups::Groups::new(),
             outputs_of_procs: output::Outputs::default(),
             outputs: VecDeque::new(),
+            lent: Vec::new(),
             discarded: Vec::new(),
             stats: Stats::default(),
             first_fork: None,
@@ -283,6 +286,29 @@ impl Engine {
 
     /// The host answered an upcall, or it was answered by its return value.
     pub fn answer(&mut self, id: u64, answer: Answer) {
+        if let Answer::Data(_, data) = &answer
+            && let Some(Whole::Held(_)) = data.whole().map(|whole| &**whole)
+        {
+            self.lent.extend(data.whole().cloned());
+        }
+        let before = self.outputs.len();
+        self.take_answer(id, answer);
+        self.give_back(before);
+    }
+
+    /// Lets the server's thread drop what hosts have lent: it tells the host, which may take a lock that it holds while it
+    /// answers, and may take nothing new for a collective until it is told. So that comes before the replies behind `place`.
+    fn give_back(&mut self, place: usize) {
+        for whole in self.lent.iter().filter(|whole| Arc::strong_count(whole) > 1) {
+            // Values that lie in no segment. Where there is no room for a copy, the host waits for its memory.
+            let _ = self.nspaces.values_mut().try_for_each(|state| state.leave(whole));
+        }
+        for whole in self.lent.extract_if(.., |whole| Arc::strong_count(whole) == 1) {
+            self.outputs.insert(place, Output::Call(Box::new(move || drop(whole))));
+        }
+    }
+
+    fn take_answer(&mut self, id: u64, answer: Answer) {
         if let Some(deadline) = self.deadlines.remove(&id) {
             self.late.remove(&(deadline, id));
         }
@@ -299,7 +325,7 @@ impl Engine {
             Some(Then::Reply(peer, tag, shape)) => self.reply_answer(peer, tag, shape, answer),
             Some(Then::Finalized(peer, tag)) => self.finalized(peer, tag, answer.status()),
             Some(Then::Collective(id)) => match answer {
-                Answer::Data(status, data) => self.collective_answered(id, status, data.into()),
+                Answer::Data(status, data) => self.collective_answered(id, status, data),
                 Answer::Infos(status, infos) => self.group_answered(id, status, &infos),
                 other => self.collective_answered(id, other.status(), Bytes::default()),
             },
@@ -360,6 +386,7 @@ impl Engine {
         for id in std::mem::take(&mut self.upcalls).into_keys() {
             completion::close(id);
         }
+        self.give_back(self.outputs.len());
         self.take_outputs()
     }
 

@@ -253,7 +253,8 @@ impl Engine {
     fn open_shared(&mut self, nspace: &Nspace) {
         let Some(state) = self.nspaces.get_mut(nspace).filter(|state| state.complete) else { return };
         let Some(user) = state.clients.values().next().map(|client| (client.uid, client.gid)) else { return };
-        let (listener, lines) = state.shared.open(&self.config, &state.job, &state.visible, user);
+        let (listener, lines) =
+            state.shared.open(&self.config, &state.job, &mut state.visible, &mut state.remote, user);
         self.outputs.extend(lines.into_iter().map(Output::Log));
         self.outputs.extend(listener.map(|listener| Output::Listen(nspace.clone(), listener)));
     }

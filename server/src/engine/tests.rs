@@ -16,7 +16,8 @@ use pmix_client::wire::{
 use pmix_dstore::codec::{BufferType, Dialect, Module, Unpacker};
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{
-    DataArray, DataType, Info, InfoFlags, Key, KeyRef, Kval, Nspace, Proc, Query, Rank, Regattr, Status, Value, keys,
+    Bytes, DataArray, DataType, Info, InfoFlags, Key, KeyRef, Kval, Nspace, Proc, Query, Rank, Regattr, Status, Value,
+    keys,
 };
 use pmix_dstore::pieces::Slices;
 use pmix_dstore::segment::{Directory, NamespaceView};
@@ -277,7 +278,7 @@ fn a_rank_that_runs_ahead_enters_the_next_fence() {
     bench.fence(0, 11, everybody(), Vec::new());
     bench.fence(1, 10, everybody(), Vec::new());
     assert_eq!(bench.upcalls.len(), 1, "the second fence lacks rank 1");
-    bench.answer_last(Answer::Data(Status::SUCCESS, Vec::new()));
+    bench.answer_last(Answer::Data(Status::SUCCESS, Bytes::default()));
     assert_eq!(bench.status(0, 10), Some(Status::SUCCESS));
     assert_eq!(bench.status(1, 10), Some(Status::SUCCESS));
     assert_eq!(bench.status(0, 11), None);
@@ -298,15 +299,21 @@ fn fences_of_other_participants_are_other_fences() {
 
 /// Lets two servers exchange the fence that both have handed up.
 fn exchange(a: &mut Bench, b: &mut Bench) {
+    let all = contributions(a, b);
+    a.answer_last(Answer::Data(Status::SUCCESS, all.clone().into()));
+    b.answer_last(Answer::Data(Status::SUCCESS, all.into()));
+}
+
+/// What both have to say in a fence.
+fn contributions(a: &Bench, b: &Bench) -> Vec<u8> {
     let mut all = Vec::new();
-    for bench in [&*a, &*b] {
+    for bench in [a, b] {
         match &bench.upcalls.last().expect("a fence at the host").1 {
             Upcall::Fence { data, .. } => data.slices().for_each(|slice| all.extend_from_slice(slice)),
             other => panic!("{other:?}"),
         }
     }
-    a.answer_last(Answer::Data(Status::SUCCESS, all.clone()));
-    b.answer_last(Answer::Data(Status::SUCCESS, all));
+    all
 }
 
 #[test]
@@ -361,6 +368,68 @@ fn large_values_stay_in_the_messages_that_brought_them() {
     }
 }
 
+/// A host may take nothing new before it has its memory back; with shared memory the values lie in a segment then.
+#[test]
+fn what_a_host_lends_is_given_back_before_anybody_hears_its_answer() {
+    struct Lent(Vec<u8>, #[expect(dead_code, reason = "it is counted")] Arc<()>);
+    impl AsRef<[u8]> for Lent {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+    let directory = tempfile::tempdir().unwrap();
+    for directory in [None, Some(directory.path())] {
+        let (mut a, mut b) = (Bench::in_directory(0, 2, 1, directory), Bench::new(1, 2, 1));
+        a.engine.register_client(&proc(0), 1000, 1000, 0);
+        a.connect(0);
+        for (bench, rank) in [(&mut a, 0), (&mut b, 1)] {
+            let kvals = (0..3).map(|n| {
+                let bytes = vec![n | rank << 4; 1024 + usize::from(n)];
+                Kval { key: Key::new(format!("k{n}")).unwrap(), value: Value::ByteObject(bytes.into()) }
+            });
+            bench.request(rank.into(), 9, Request::Commit { parts: vec![(3, kvals.collect())] });
+            bench.fence(rank.into(), 10, everybody(), collect());
+        }
+        let lent = Arc::new(());
+        let all = contributions(&a, &b);
+        let (id, _) = a.upcalls.pop().expect("a fence at the host");
+        a.engine.answer(id, Answer::Data(Status::SUCCESS, Bytes::held(Lent(all, lent.clone()))));
+        assert_eq!(Arc::strong_count(&lent), 2, "not inside the answer");
+        let mut has_heard = false;
+        for output in a.engine.take_outputs() {
+            match output {
+                Output::Call(call) => {
+                    call();
+                    assert!(!has_heard && Arc::strong_count(&lent) == 1);
+                }
+                Output::Send { .. } => has_heard = true,
+                _ => {}
+            }
+        }
+        assert!(has_heard && Arc::strong_count(&lent) == 1 && a.engine.lent.is_empty());
+        let state = &a.engine.nspaces[&nspace()];
+        let bytes = |rank: u8, n: u8| {
+            let value = state.visible.get(Rank(rank.into()), format!("k{n}").as_bytes()).expect("a value");
+            let bytes = value.bytes().expect("bytes");
+            assert!(bytes.len() == 1024 + usize::from(n) && bytes.iter().all(|byte| *byte == n | rank << 4));
+            bytes.whole().expect("long ones are shared")
+        };
+        let wholes: Vec<_> = (0..6).map(|n| Arc::as_ptr(bytes(n / 3, n % 3))).collect();
+        assert_eq!(directory.is_some(), wholes.iter().all(|whole| *whole == wholes[0]), "all in one segment");
+        for n in 0..3 {
+            let key = format!("k{n}");
+            let [own, remote] =
+                [&state.visible, &state.remote].map(|data| data.shared(Rank(0), key.as_bytes()).unwrap());
+            assert!(Arc::ptr_eq(own, remote), "nothing is held twice");
+        }
+        // Nobody waits for this one any more.
+        a.engine.answer(id, Answer::Data(Status::SUCCESS, Bytes::held(Lent(vec![1], lent.clone()))));
+        assert_eq!(Arc::strong_count(&lent), 2);
+        a.drain();
+        assert_eq!(Arc::strong_count(&lent), 1);
+    }
+}
+
 /// What rank 1 contributed to the last fence.
 fn contribution(b: &Bench) -> Vec<Kval> {
     let Upcall::Fence { data, .. } = &b.upcalls.last().expect("a fence at the host").1 else { panic!("no fence") };
@@ -391,7 +460,7 @@ fn a_fence_brings_what_is_new_since_the_last_one_of_the_same_participants() {
         let keys = contributed(b);
         match status {
             Status::SUCCESS => exchange(a, b),
-            _ => [a, b].into_iter().for_each(|bench| drop(bench.answer_last(Answer::Data(status, Vec::new())))),
+            _ => [a, b].into_iter().for_each(|bench| drop(bench.answer_last(Answer::Data(status, Bytes::default())))),
         }
         keys
     };
@@ -417,7 +486,7 @@ fn a_fence_brings_what_is_new_since_the_last_one_of_the_same_participants() {
         assert_eq!(contributed(&b), ["third"]);
         let Upcall::Fence { data, .. } = &b.upcalls.last().unwrap().1 else { unreachable!() };
         let own = data.clone().into_bytes().unwrap();
-        b.answer_last(Answer::Data(Status::SUCCESS, own));
+        b.answer_last(Answer::Data(Status::SUCCESS, own.into()));
     }
     // The host registers the job again: it may have come to other servers.
     let plan = JobPlan::read(&nspace(), 1, &[], None, NODES[1]).unwrap();
@@ -486,7 +555,7 @@ fn a_fence_of_some_then_of_all_gives_the_newest_everywhere() {
 fn garbage_from_the_exchange_fails_the_fence_and_is_told() {
     let mut bench = Bench::new(0, 2, 1);
     bench.fence(0, 10, everybody(), collect());
-    bench.answer_last(Answer::Data(Status::SUCCESS, vec![7, 200, 1, 2]));
+    bench.answer_last(Answer::Data(Status::SUCCESS, vec![7, 200, 1, 2].into()));
     assert_ne!(bench.status(0, 10), Some(Status::SUCCESS));
     assert!(bench.log.iter().any(|line| line.contains("fence")), "{:?}", bench.log);
 }
@@ -618,7 +687,7 @@ fn direct_modex_is_asked_once_and_kept() {
     b.drain();
     let (_, whole) = answers.lock().unwrap().pop().expect("committed ranks are answered at once");
     assert!(whole.len() > data.len());
-    a.answer_last(Answer::Data(Status::SUCCESS, whole));
+    a.answer_last(Answer::Data(Status::SUCCESS, whole.into()));
     for rank in 0..2 {
         assert_eq!(a.value(rank, 20, "key"), Some(Ok(9)));
     }
@@ -746,7 +815,7 @@ fn a_rank_that_dies_while_its_fence_is_at_the_host_changes_nothing_for_the_other
     let Some((_, Upcall::Fence { infos, .. })) = a.upcalls.last() else { panic!("a fence for the host") };
     let told = Info::find(infos, keys::LOCAL_COLLECTIVE_STATUS);
     assert_eq!(told, Some(&Value::Status(Status::ERR_PARTIAL_SUCCESS)));
-    a.answer_last(Answer::Data(Status::ERR_TIMEOUT, Vec::new()));
+    a.answer_last(Answer::Data(Status::ERR_TIMEOUT, Bytes::default()));
     assert_eq!(a.status(0, 11), Some(Status::ERR_TIMEOUT));
 }
 
@@ -996,7 +1065,10 @@ fn readers_of_each_node_see_what_fences_have_brought() {
             if has_failed {
                 [a, b].into_iter().for_each(|bench| drop(bench.answer_last(Answer::Op(Status::ERR_TIMEOUT))));
             } else {
-                exchange(a, b);
+                let all = contributions(a, b);
+                for bench in [a, b] {
+                    bench.answer_last(Answer::Data(Status::SUCCESS, Bytes::held(all.clone())));
+                }
             }
             for rank in &members {
                 let status = benches[*rank as usize / 2].status(*rank, 1000 + round);
@@ -1017,6 +1089,13 @@ fn readers_of_each_node_see_what_fences_have_brought() {
                 for (rank, key) in (0..4).flat_map(|rank| (0..KEYS.len()).map(move |key| (rank, key))) {
                     let what = (seed, round, node, rank, KEYS[key].0);
                     assert_eq!(read(view, rank, KEYS[key].0), seen[node].get(&(rank, key)).copied(), "{what:?}");
+                    if node as u32 != rank / 2 {
+                        let state = &benches[node].engine.nspaces[&nspace()];
+                        let own = state.visible.get(Rank(rank), KEYS[key].0.as_bytes());
+                        let published =
+                            view.modex(Rank(rank), &KeyRef::from(KEYS[key].0)).map(|value| value.to_value());
+                        assert_eq!(own, published.map(|value| value.unwrap()).as_ref(), "{what:?}");
+                    }
                 }
             }
         }
@@ -1059,7 +1138,7 @@ fn what_direct_modex_brings_is_published_a_little_later() {
     bench.get(0, 20, 1, "key", Vec::new());
     let kval = Kval { key: Key::from("key"), value: Value::Uint32(6) };
     let data = blob::encode_modex(PLAIN, [(&kval.key, &kval.value)].into_iter()).unwrap();
-    bench.answer_last(Answer::Data(Status::SUCCESS, data));
+    bench.answer_last(Answer::Data(Status::SUCCESS, data.into()));
     assert_eq!(bench.value(0, 20, "key"), Some(Ok(6)));
     assert!(bench.engine.deadline().is_some());
     bench.pass(Duration::from_secs(1));
@@ -1433,7 +1512,7 @@ fn another_servers_job_is_known_by_what_direct_modex_brings() {
     ask(&mut a, 20, Rank(2), "key");
     let kval = Kval { key: Key::from("key"), value: Value::Uint32(6) };
     let data = blob::encode_modex(PLAIN, [(&kval.key, &kval.value)].into_iter()).unwrap();
-    a.answer_last(Answer::Data(Status::SUCCESS, data));
+    a.answer_last(Answer::Data(Status::SUCCESS, data.into()));
     assert_eq!(a.value(0, 20, "key"), Some(Ok(6)));
     ask(&mut a, 21, Rank(2), "key");
     assert_eq!(a.value(0, 21, "key"), Some(Ok(6)), "and kept");
@@ -1444,12 +1523,12 @@ fn another_servers_job_is_known_by_what_direct_modex_brings() {
     b.engine.dmodex_request(job, Box::new(move |_, data| *answered.lock().unwrap() = data));
     b.drain();
     let data = std::mem::take(&mut *answer.lock().unwrap());
-    a.answer_last(Answer::Data(Status::SUCCESS, data));
+    a.answer_last(Answer::Data(Status::SUCCESS, data.into()));
     assert_eq!(a.value(0, 22, keys::JOB_SIZE), Some(Ok(3)));
     ask(&mut a, 23, Rank::WILDCARD, keys::JOB_SIZE);
     assert_eq!(a.value(0, 23, keys::JOB_SIZE), Some(Ok(3)));
     ask(&mut a, 24, Rank::WILDCARD, keys::UNIV_SIZE);
-    a.answer_last(Answer::Data(Status::SUCCESS, Vec::new()));
+    a.answer_last(Answer::Data(Status::SUCCESS, Bytes::default()));
     assert_eq!(a.value(0, 24, keys::UNIV_SIZE), Some(Err(Status::ERR_NOT_FOUND)));
 }
 

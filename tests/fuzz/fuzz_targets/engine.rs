@@ -403,7 +403,7 @@ fn answer(bytes: &[u8]) -> Answer {
     let kvals = || Unpacker::new(Dialect::STORED, rest).kvals().unwrap_or_default();
     match form % 6 {
         0 => Answer::Op(status),
-        1 | 2 => Answer::Data(status, rest.to_vec()),
+        1 | 2 => Answer::Data(status, rest.to_vec().into()),
         3 => Answer::Infos(
             status,
             kvals().into_iter().map(|Kval { key, value }| Info { key, flags: 0, value }).collect(),
