@@ -11,6 +11,9 @@ use crate::maps::{RANK_COUNT_MAX, RankList};
 use crate::model::{DataType, ValueRef};
 use crate::room;
 
+/// Longer values are not noted: who attaches a segment would read them only for that.
+const NOTED_LEN_MAX: u32 = 4096;
+
 /// Reads a column.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Column {
@@ -262,7 +265,7 @@ impl Column {
     /// Notes the dictionary's values, if all are good and of a kind that has a short way, and no more than `max` are noted then.
     pub(super) fn note(&mut self, bytes: &[u8], heap: (usize, usize), noted: &mut Vec<Noted>, max: usize) {
         let (first, count) = (noted.len(), self.dictionary.count());
-        if count == 0 || first + count > max {
+        if count == 0 || first + count > max || !self.is_short(bytes) {
             return;
         }
         for index in 0..count as u64 {
@@ -272,6 +275,13 @@ impl Column {
             }
         }
         self.noted = Some(first as u32);
+    }
+
+    /// Whether no value is so long that a process which attaches the segment should not read it: the lists of a large job's nodes
+    /// would be all that it reads of their pages.
+    pub(super) fn is_short(&self, bytes: &[u8]) -> bool {
+        let mut places = (0..self.dictionary.count() as u64).map(|index| self.place(bytes, index));
+        places.all(|place| place.is_ok_and(|(_, len)| len <= NOTED_LEN_MAX))
     }
 
     /// The value of the dictionary at `index`, the short way.

@@ -160,6 +160,9 @@ impl JobReader {
     /// The way to a value that is the same for all who ask, which is noted.
     fn made_ready(&self, route: Route, noted: &mut Vec<Noted>) -> Option<Route> {
         let column = self.columns.get(route.column as usize).filter(|_| route.row == Row::First)?;
+        if !column.is_short(self.segment.bytes()) {
+            return None;
+        }
         let value = column.short(self.segment.bytes(), self.heap.span(), noted, 0);
         let ready = Route { column: noted.len() as u32, row: Row::Ready, is_last: true };
         room::push(noted, Noted::of(value, self.segment.bytes())?).ok().map(|()| ready)
@@ -545,10 +548,12 @@ mod tests {
     }
 
     #[test]
-    fn names_and_values_of_few_are_kept_where_they_are_read_from() {
+    fn names_and_short_values_of_few_are_kept_where_they_are_read_from() {
+        let long = [b'l'; 5000];
         let job_of = |nodes: u32| {
             let mut job = JobData::new(Nspace::new("kept").unwrap());
             job.job.insert("of.the.job".into(), Value::string("all the same"));
+            job.job.insert("long".into(), Value::string(long));
             for nodeid in 0..nodes {
                 let hostname = format!("host-{nodeid}").into_bytes();
                 let values = [(keys::HOSTNAME.into(), Value::string(&hostname))].into();
@@ -558,7 +563,7 @@ mod tests {
         };
         let (few, many) = (job_of(100), job_of(1000));
         assert!(few.names.len() > 100 && many.names.is_empty());
-        // Beside a name for each node the value of the job, for those who ask with a rank and without one.
+        // Beside a name for each node the short value of the job, for those who ask with a rank and without one.
         assert_eq!((few.noted.len(), many.noted.len()), (103, 3));
         for reader in [&few, &many] {
             for nodeid in [0, 7, 99] {
@@ -567,9 +572,11 @@ mod tests {
                 let found = reader.short_in(Instance::NodeName(name.as_bytes()), &KeyRef::from(keys::HOSTNAME));
                 assert_eq!(found.value().unwrap().as_text(), Some(name.as_bytes()));
             }
-            for rank in [Rank(3), Rank::WILDCARD] {
-                let found = reader.short(rank, &KeyRef::from("of.the.job"), Rank(0));
-                assert_eq!(found.value().unwrap().as_text(), Some(&b"all the same"[..]));
+            for (key, value) in [("of.the.job", &b"all the same"[..]), ("long", &long)] {
+                for rank in [Rank(3), Rank::WILDCARD] {
+                    let found = reader.short(rank, &KeyRef::from(key), Rank(0));
+                    assert_eq!(found.value().unwrap().as_text(), Some(value));
+                }
             }
             assert_eq!(reader.node_row_by_name(b"host-1000"), None);
             assert!(!reader.is_damaged());
