@@ -247,7 +247,8 @@ impl Client {
         // Held over the request: a commit of another thread must not overtake this one with older values.
         let mut puts = inner.puts.lock();
         let parts = puts.parts()?;
-        if parts.is_empty() && puts.only_new {
+        // The first one says that this process has put what it wants to put, be it nothing: others may wait for that.
+        if parts.is_empty() && puts.only_new && puts.is_begun {
             return Ok(());
         }
         let payload = Request::encode_commit(inner.link.dialect(), &parts)?;

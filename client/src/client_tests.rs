@@ -490,7 +490,13 @@ fn released_servers_are_told_everything_at_each_commit() {
 #[test]
 fn our_server_is_told_what_is_new() {
     let stage = stage_under(VERSION, true);
+    stage.answers_status(Status::ERR_NOMEM);
+    assert_eq!(stage.client.commit(), Err(Status::ERR_NOMEM));
+    stage.answers_status(Status::SUCCESS);
     stage.client.commit().unwrap();
+    stage.client.commit().unwrap();
+    let empty = Request::Commit { parts: vec![] };
+    assert_eq!(stage.asked(), [empty.clone(), empty], "others wait for a commit, be it of nothing, until one is taken");
     stage.client.put(Scope::Local, "a".into(), Value::Int(1)).unwrap();
     stage.answers_status(Status::ERR_NOMEM);
     assert_eq!(stage.client.commit(), Err(Status::ERR_NOMEM));

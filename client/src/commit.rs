@@ -28,6 +28,8 @@ pub struct Puts {
     /// The server keeps what earlier commits brought: a commit sends what is new, each value once. Otherwise it sends
     /// everything, as released servers expect, once for each kind of readers.
     pub only_new: bool,
+    /// The server has heard of a commit.
+    pub is_begun: bool,
     puts: Vec<Put>,
     /// Those that the server does not have yet, in the order in which they came: a commit does not look through all others.
     new: Vec<usize>,
@@ -45,7 +47,15 @@ pub type Parts<'a> = Vec<(Scope, Vec<(&'a Key, &'a Value)>)>;
 impl Puts {
     /// Nothing put yet.
     pub fn new(only_new: bool) -> Puts {
-        Puts { only_new, puts: Vec::new(), new: Vec::new(), by_name: HashMap::new(), len: 0, new_len: 0 }
+        Puts {
+            only_new,
+            is_begun: false,
+            puts: Vec::new(),
+            new: Vec::new(),
+            by_name: HashMap::new(),
+            len: 0,
+            new_len: 0,
+        }
     }
 
     /// Notes a put of a value of `value_len` packed bytes. The scope must not be internal.
@@ -106,6 +116,7 @@ impl Puts {
         }
         Ok(parts)
     }
+
     /// What readers elsewhere may have, but for values with qualifiers.
     pub fn remote(&self) -> impl Iterator<Item = (&Key, &Value)> {
         let is_remote = |put: &&Put| put.scope.is_remote() && !qualified::is_key(&put.key);
@@ -114,6 +125,7 @@ impl Puts {
 
     /// The server has everything.
     pub fn committed(&mut self) {
+        self.is_begun = true;
         self.new_len = 0;
         for place in self.new.drain(..) {
             self.puts[place].is_new = false;

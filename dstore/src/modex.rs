@@ -79,9 +79,4 @@ impl ModexData {
     pub fn ranks(&self) -> impl Iterator<Item = Rank> {
         self.ranks.keys().copied()
     }
-
-    /// Forgets all values of a rank.
-    pub fn remove_rank(&mut self, rank: Rank) {
-        self.ranks.remove(&rank);
-    }
 }

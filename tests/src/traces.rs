@@ -265,8 +265,12 @@ impl Held {
             count("thread".into(), "thread");
         }
         let maps = fs::read_to_string(process.join("maps")).unwrap_or_default();
-        // Long values that are published lie in their segment alone, which their server maps. One that it has taken away has no name.
-        let is_published = |name: &str| name.contains("/s/segment-") && !name.ends_with(" (deleted)");
+        // Long values that are published lie in their segment alone, which their server maps, once. One that it has taken away has
+        // no name.
+        let mut published = BTreeSet::new();
+        let mut is_published = |name: &str| {
+            name.contains("/s/segment-") && !name.ends_with(" (deleted)") && published.insert(name.to_owned())
+        };
         for (line, at) in maps.lines().filter_map(|line| Some((line, line.find('/')?))) {
             if is_published(&line[at..]) {
                 continue;

@@ -394,7 +394,9 @@ impl Engine {
             let line = format!("a fence brought {} bytes that cannot be read: {status}", data.len());
             self.outputs.push_back(super::Output::Log(line));
         })?;
-        for (origin, kvals) in contributions.into_iter().flat_map(|contribution| contribution.ranks) {
+        let mut awaited = Vec::new();
+        let mut values = contributions.into_iter().flat_map(|contribution| contribution.ranks);
+        let stored = values.try_for_each(|(origin, kvals)| {
             let proc = match origin {
                 Origin::Proc(proc) => Some(proc),
                 Origin::Relative(Rank(rank)) => {
@@ -402,11 +404,13 @@ impl Engine {
                     owner.map(|nspace| Proc::new(nspace.clone(), Rank(rank - first_rank[nspace])))
                 }
             };
-            if let Some(proc) = proc {
-                self.store_remote(&proc.nspace, proc.rank, kvals)?;
-            }
-        }
-        Ok(())
+            let Some(proc) = proc else { return Ok(()) };
+            let stored = self.store_remote(&proc.nspace, proc.rank, kvals);
+            awaited.extend(Some(proc).filter(|proc| self.gets.is_asked(proc)));
+            stored
+        });
+        self.fenced(&awaited);
+        stored
     }
 
     /// Publishes what is new and releases the participants.

@@ -1,6 +1,7 @@
 //! Get requests over the socket, and direct modex in both directions.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -39,8 +40,9 @@ pub(super) struct Waiting {
     gets: HashMap<Proc, Vec<WaitingGet>>,
     /// Other servers' requests for a local rank's data.
     served: HashMap<Proc, Vec<DmodexDone>>,
-    /// Requests at the host, by process: one at a time.
-    asked: HashSet<Proc>,
+    /// Requests at the host, by process: one at a time. True where a fence has brought values of the process since: what the host
+    /// brings may be older.
+    asked: HashMap<Proc, bool>,
     /// No Get is late before this. The one whose deadline it was may have its answer: it is asked for with every message,
     /// while there may be very many Gets.
     deadline: Option<Instant>,
@@ -49,6 +51,11 @@ pub(super) struct Waiting {
 impl Waiting {
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
+    }
+
+    /// Whether the host has been asked for a process's data and has not answered.
+    pub fn is_asked(&self, proc: &Proc) -> bool {
+        self.asked.contains_key(proc)
     }
 
     /// Looks at all that wait.
@@ -130,13 +137,14 @@ impl Engine {
             }
             Some(Outcome::Ask) => {
                 get.late = Status::ERR_TIMEOUT;
-                get.deadline = asked.map(|wait| now + wait);
+                get.deadline = get.deadline.or(asked.map(|wait| now + wait));
                 let mut infos = get.infos.clone();
                 if let Some(key) = &get.key {
                     infos.push(Info::new(keys::REQUIRED_KEY, Value::string(key.as_bytes())));
                 }
                 self.gets.push(proc.clone(), get);
-                if self.gets.asked.insert(proc.clone()) {
+                if let Entry::Vacant(entry) = self.gets.asked.entry(proc.clone()) {
+                    entry.insert(false);
                     self.upcall(Then::Dmodex(proc.clone()), Upcall::DirectModex { proc, infos });
                 }
             }
@@ -303,9 +311,20 @@ impl Engine {
 
     /// A namespace became known: looks again at what waits for its processes.
     pub(super) fn retry_gets_of(&mut self, nspace: &Nspace) {
-        let waiting = self.gets.gets.keys().filter(|proc| proc.nspace == *nspace && !self.gets.asked.contains(*proc));
+        let waiting = self.gets.gets.keys().filter(|proc| proc.nspace == *nspace && !self.gets.is_asked(proc));
         for proc in waiting.cloned().collect::<Vec<_>>() {
             self.retry_gets(&proc);
+        }
+    }
+
+    /// A fence has brought values of these processes: who waits for a host's answer about one may have what it waits for.
+    /// Some hosts lose such requests.
+    pub(super) fn fenced(&mut self, procs: &[Proc]) {
+        for proc in procs {
+            if let Some(is_fenced) = self.gets.asked.get_mut(proc) {
+                *is_fenced = true;
+                self.retry_gets(proc);
+            }
         }
     }
 
@@ -348,10 +367,11 @@ impl Engine {
 
     /// The host brought a remote rank's data.
     pub(super) fn dmodex_answered(&mut self, proc: &Proc, status: Status, data: &[u8]) {
-        self.gets.asked.remove(proc);
+        let is_fenced = self.gets.asked.remove(proc).unwrap_or(false);
         let kvals = if status.is_success() { blob::decode_modex(EXCHANGE, data) } else { Err(status) };
         // Nothing brought means that the host has registered the job meanwhile.
-        let stored = kvals.and_then(|kvals| if kvals.is_empty() { Ok(()) } else { self.store_modex(proc, kvals) });
+        let stored =
+            kvals.and_then(|kvals| if kvals.is_empty() { Ok(()) } else { self.store_modex(proc, kvals, is_fenced) });
         let waiting = self.gets.gets.remove(proc).unwrap_or_default();
         let now = Instant::now();
         self.publish_soon(&proc.nspace, now);
@@ -371,10 +391,12 @@ impl Engine {
         }
     }
 
-    /// Stores what direct modex brought: of a rank, or, of another server's job, the job's data.
-    fn store_modex(&mut self, proc: &Proc, kvals: Vec<Kval>) -> Result<(), Status> {
+    /// Stores what direct modex brought: of a rank, or, of another server's job, the job's data. What a fence has brought since it
+    /// was asked for stays: of the two nobody can tell which is older, and fences bring each value once.
+    fn store_modex(&mut self, proc: &Proc, mut kvals: Vec<Kval>, is_fenced: bool) -> Result<(), Status> {
         let state = self.known_or_foreign(&proc.nspace);
         if proc.rank.is_process() {
+            kvals.retain(|kval| !is_fenced || state.visible.get(proc.rank, kval.key.as_bytes()).is_none());
             return self.store_remote(&proc.nspace, proc.rank, kvals);
         } else if state.foreign {
             match jobinfo::from_kvals(proc.nspace.clone(), EXCHANGE, kvals) {

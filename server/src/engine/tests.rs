@@ -698,6 +698,62 @@ fn direct_modex_is_asked_once_and_kept() {
     assert!(a.upcalls.is_empty());
 }
 
+/// Open MPI exchanges values in the background while its ranks ask for them, and a host may lose what it was asked.
+#[test]
+fn a_fence_answers_who_waits_for_direct_modex() {
+    let (mut a, mut b) = (Bench::new(0, 2, 1), Bench::new(1, 2, 1));
+    a.get(0, 20, 1, "key", Vec::new());
+    a.get(0, 21, 1, "late", vec![Info::new(keys::TIMEOUT, Value::Int(5))]);
+    a.get(0, 22, 1, "other", Vec::new());
+    let (asked, _) = a.upcalls.pop().expect("the host is asked");
+    b.put(1, 3, "key", 1);
+    let packed = |kvals: &[(&'static str, u32)]| {
+        let kvals: Vec<_> = kvals.iter().map(|(key, value)| (Key::from(*key), Value::Uint32(*value))).collect();
+        let data = blob::encode_modex(PLAIN, kvals.iter().map(|(key, value)| (key, value))).unwrap();
+        Answer::Data(Status::SUCCESS, data.into())
+    };
+    b.put(1, 3, "key", 2);
+    for (bench, rank) in [(&mut a, 0), (&mut b, 1)] {
+        bench.fence(rank, 10, everybody(), collect());
+    }
+    a.pass(Duration::from_secs(4));
+    exchange(&mut a, &mut b);
+    assert_eq!(a.value(0, 20, "key"), Some(Ok(2)));
+    assert_eq!((a.value(0, 21, "late"), a.value(0, 22, "other")), (None, None), "the host may bring these");
+    assert!(a.upcalls.is_empty(), "and has been asked for them");
+    a.pass(Duration::from_secs(1));
+    assert_eq!(a.value(0, 21, "late"), Some(Err(Status::ERR_TIMEOUT)), "the fence is no reason to wait longer");
+    // What the host brings was packed before the fence, or after it.
+    a.engine.answer(asked, packed(&[("key", 1), ("other", 3)]));
+    a.drain();
+    assert_eq!(a.value(0, 22, "other"), Some(Ok(3)));
+    a.get(0, 23, 1, "key", Vec::new());
+    assert_eq!(a.value(0, 23, "key"), Some(Ok(2)), "none older than the last fence");
+    // Asked for after the fence, it is news.
+    a.get(0, 24, 1, "key", vec![Info::new(keys::GET_REFRESH_CACHE, Value::Bool(true))]);
+    a.answer_last(packed(&[("key", 4)]));
+    assert_eq!(a.value(0, 24, "key"), Some(Ok(4)));
+}
+
+#[test]
+fn a_commit_of_nothing_ends_the_wait_for_it() {
+    let (mut a, mut b) = (Bench::new(0, 2, 1), Bench::new(1, 2, 2));
+    let answers = Arc::new(Mutex::new(Vec::new()));
+    let answered = answers.clone();
+    let done = Box::new(move |status, data: Vec<u8>| answered.lock().unwrap().push((status, data)));
+    assert_eq!(b.engine.dmodex_request(proc(2), done), Status::SUCCESS);
+    b.get(3, 20, 2, "key", Vec::new());
+    b.request(2, 50, Request::Commit { parts: Vec::new() });
+    assert_eq!(b.status(2, 50), Some(Status::SUCCESS));
+    let (status, data) = answers.lock().unwrap().pop().expect("the commit answers");
+    a.get(0, 20, 1, "key", Vec::new());
+    a.answer_last(Answer::Data(status, data.into()));
+    b.pass(Duration::from_secs(3));
+    for (bench, rank) in [(&mut a, 0), (&mut b, 3)] {
+        assert_eq!(bench.value(rank, 20, "key"), Some(Err(Status::ERR_NOT_FOUND)));
+    }
+}
+
 #[test]
 fn a_host_without_direct_modex_is_an_answer() {
     let mut bench = Bench::new(0, 2, 1);
