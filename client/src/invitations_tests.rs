@@ -178,6 +178,9 @@ fn a_handler_that_joins_does_not_wait_for_the_next_event() {
     stage.client.later(Box::new(move || sender.send(()).unwrap()));
     heard.recv().unwrap();
     assert_eq!(stage.client.inner.groups.lock()[&team()], ranks(&[0, 1]));
+    // The handler holds the client, which holds it.
+    stage.answers_status(Status::SUCCESS);
+    stage.client.finalize(&[]).unwrap();
 }
 
 #[test]
