@@ -13,7 +13,7 @@ for program in host wire; do
     cc -O2 -w -Iffi/include "benches/programs/$program.c" -o "$work/$program" -L"$release" -lpmix -lpthread
 done
 printf '#!/bin/sh\nexec valgrind -q --tool=callgrind --demangle=no --callgrind-out-file=%s %s\n' \
-    "'$work/calls.%p'" "'$work/wire'" > "$work/rank"
+    "'$work/calls.%p'" "'$work/wire' --peers" > "$work/rank"
 chmod +x "$work/rank"
 LD_LIBRARY_PATH=$release "$work/host" --clients 2 "$work/rank" > /dev/null
 

@@ -150,10 +150,21 @@ fn functions_of_a_start_lie_together() {
         return;
     }
     let library = Library::ours().directory().join("libpmix.so.2");
-    let said = Command::new("readelf").args(["-S", "-W"]).arg(library).output().expect("binutils are there");
-    let said = String::from_utf8_lossy(&said.stdout).into_owned();
-    let section = said.lines().find_map(|line| line.split_once(" .text.start ")).map(|(_, rest)| rest);
-    // Type, address, offset, length.
-    let len = section.and_then(|rest| usize::from_str_radix(rest.split_whitespace().nth(3)?, 16).ok());
-    assert!(len.is_some_and(|len| (128 << 10..1 << 20).contains(&len)), "{len:?}: {said}");
+    let readelf = |what: &str| {
+        let said = Command::new("readelf").args([what, "-W"]).arg(&library).output().expect("binutils are there");
+        String::from_utf8_lossy(&said.stdout).into_owned()
+    };
+    let number = |text: &str| usize::from_str_radix(text, 16).expect("readelf prints numbers so");
+    let sections = readelf("-S");
+    let section = sections.lines().find_map(|line| line.split_once(" .text.start ")).map(|(_, rest)| rest);
+    let section: Vec<_> = section.expect("the section is there").split_whitespace().collect();
+    let [_, address, _, len, ..] = section[..] else { panic!("{sections}") };
+    let (address, len) = (number(address), number(len));
+    assert!((128 << 10..1 << 20).contains(&len), "{len}: {sections}");
+    let symbols = readelf("--dyn-syms");
+    for name in ["PMIx_Init", "PMIx_Put", "PMIx_Commit", "PMIx_Fence", "PMIx_Get", "PMIx_Finalize"] {
+        let symbol = symbols.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let symbol = symbol.into_iter().find(|words| words.last() == Some(&name)).expect(name);
+        assert!((address..address + len).contains(&number(symbol[1])), "{name} lies elsewhere");
+    }
 }
