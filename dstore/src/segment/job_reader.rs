@@ -68,6 +68,14 @@ struct Block {
     end: u32,
 }
 
+impl Block {
+    /// The ranks of a node. One that begins behind the last rank has none: a forged segment may have such.
+    fn ranks(self, row: u32) -> Option<Range<u32>> {
+        let first = row.checked_mul(self.of_node)?.min(self.end);
+        Some(first..first.saturating_add(self.of_node).min(self.end))
+    }
+}
+
 impl JobReader {
     /// Opens a job segment, checking its header, its table of contents and the extents of all its regions. The cost is
     /// in proportion to the number of columns.
@@ -507,9 +515,7 @@ impl JobLookup for JobReader {
 
     #[inline]
     fn node_run(&self, row: u32) -> Option<Range<u32>> {
-        let Block { of_node, end } = self.block?;
-        let first = row.checked_mul(of_node)?;
-        (row < self.rows(Realm::Node)).then(|| first..first.saturating_add(of_node).min(end))
+        self.block.filter(|_| row < self.rows(Realm::Node))?.ranks(row)
     }
 
     fn app_count(&self) -> u32 {
@@ -531,6 +537,15 @@ mod tests {
     use crate::job::{JobData, Node};
     use crate::model::{Nspace, Value};
     use crate::segment::{HeapRegion, build_job};
+
+    #[test]
+    fn blocks_end_with_the_last_rank() {
+        let block = Block { of_node: 4, end: 6 };
+        let ranks = [0, 1, 2, u32::MAX / 4, u32::MAX].map(|row| block.ranks(row));
+        assert_eq!(ranks, [Some(0..4), Some(4..6), Some(6..6), Some(6..6), None]);
+        let large = Block { of_node: 1 << 31, end: u32::MAX };
+        assert_eq!([0, 1, 2].map(|row| large.ranks(row)), [Some(0..1 << 31), Some(1 << 31..u32::MAX), None]);
+    }
 
     #[test]
     fn only_keys_of_nodes_ask_for_the_node_of_the_caller() {
