@@ -194,6 +194,10 @@ int main(int argc, char **argv)
     if (wait(&status) < 0 || status != 0) {
         printf("the rank ended with %d\n", status);
     }
+    for (int n = 0; env[n] != NULL; n++) {
+        free(env[n]);
+    }
+    free(env);
     ask();
     return PMIx_server_finalize() == PMIX_SUCCESS && status == 0 ? 0 : 1;
 }
