@@ -118,6 +118,13 @@ fn stage_under(version: Version, is_our_server: bool) -> Stage {
     Stage { client: Client::new(me, Standing::Launched, link, is_our_server, local), script }
 }
 
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // It may hold the client, which holds the script.
+        *self.script.meanwhile.lock() = None;
+    }
+}
+
 impl Stage {
     pub(crate) fn answers<Y: Reply>(&self, reply: Y) {
         self.script.answers.lock().push_back(Ok(reply.encode(DIALECT, self.script.version).unwrap()));
