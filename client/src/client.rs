@@ -248,7 +248,7 @@ impl Client {
         let mut puts = inner.puts.lock();
         let parts = puts.parts()?;
         // The first one says that this process has put what it wants to put, be it nothing: others may wait for that.
-        if parts.is_empty() && puts.only_new && puts.is_begun {
+        if parts.is_empty() && puts.only_new && puts.has_committed {
             return Ok(());
         }
         let payload = Request::encode_commit(inner.link.dialect(), &parts)?;

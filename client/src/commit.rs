@@ -28,8 +28,8 @@ pub struct Puts {
     /// The server keeps what earlier commits brought: a commit sends what is new, each value once. Otherwise it sends
     /// everything, as released servers expect, once for each kind of readers.
     pub only_new: bool,
-    /// The server has heard of a commit.
-    pub is_begun: bool,
+    /// The server has taken a commit.
+    pub has_committed: bool,
     puts: Vec<Put>,
     /// Those that the server does not have yet, in the order in which they came: a commit does not look through all others.
     new: Vec<usize>,
@@ -49,7 +49,7 @@ impl Puts {
     pub fn new(only_new: bool) -> Puts {
         Puts {
             only_new,
-            is_begun: false,
+            has_committed: false,
             puts: Vec::new(),
             new: Vec::new(),
             by_name: HashMap::new(),
@@ -125,7 +125,7 @@ impl Puts {
 
     /// The server has everything.
     pub fn committed(&mut self) {
-        self.is_begun = true;
+        self.has_committed = true;
         self.new_len = 0;
         for place in self.new.drain(..) {
             self.puts[place].is_new = false;

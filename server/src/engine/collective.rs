@@ -406,7 +406,9 @@ impl Engine {
             };
             let Some(proc) = proc else { return Ok(()) };
             let stored = self.store_remote(&proc.nspace, proc.rank, kvals);
-            awaited.extend(Some(proc).filter(|proc| self.gets.is_asked(proc)));
+            if self.gets.is_asked(&proc) {
+                awaited.push(proc);
+            }
             stored
         });
         self.fenced(&awaited);
