@@ -5,6 +5,7 @@
 //! * [`Environment`]: what a launched process finds in its environment.
 //! * [`get`]: what a `PMIx_Get` asks for; [`events`]: handlers and what they are called with.
 //! * [`wire`]: the messages of the protocol as typed structures, for both ends.
+//! * [`socket_owner`]: whose a TCP peer or listener is, by the kernel's word.
 //! * [`Operation`]: a call that is run either blocking or with a callback.
 //!
 //! A Get is answered on the calling thread from this process's own values, from the mapped segments, and from what
@@ -44,6 +45,7 @@ mod question;
 pub mod rendezvous;
 mod resolve;
 mod singleton;
+pub mod socket_owner;
 mod thread;
 pub mod tool;
 pub mod wire;

@@ -1,0 +1,418 @@
+//! Who owns the other end of a TCP connection, or the listener at an address: the kernel's socket table, not the peer's claim.
+//!
+//! The table knows the sockets of one network namespace, each with its state, the user that made it and an inode. Only a socket
+//! in the right state that a process still holds (an inode other than 0) has an owner; whatever else the kernel answers is a
+//! [`Refusal`], errors and "no such socket" too: a peer that closes its end early makes the kernel forget it.
+//!
+//! Two sources: `sock_diag(7)`, one question by exact addresses, and `/proc/thread-self/net/tcp`, a list. A source is
+//! used once it has named the owner of a connection that this process made itself: a kernel without `tcp_diag` answers
+//! "no such socket" to everything. Where neither works the answer is [`Owner::NoTable`].
+
+mod netlink;
+mod proc_net;
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::stat::fstat;
+
+use self::netlink::Netlink;
+use self::proc_net::ProcNet;
+
+/// What the kernel says of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// A process holds it and it is in the state that was asked for; this user made it.
+    User(u32),
+    /// The kernel does not vouch for anybody.
+    Refused(Refusal),
+    /// This process can ask the kernel in no way: neither `sock_diag(7)` nor `/proc` tells.
+    NoTable,
+}
+
+/// Why nobody is the owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The table has no such socket: it is closed, or in another network namespace.
+    NoSocket,
+    /// It is in another state, by the kernel's number.
+    State(u8),
+    /// No process holds it any more, or none has accepted it yet.
+    NotHeld,
+    /// This end of the connection is closed, so that the entry may be another connection's.
+    OwnEndClosed,
+    /// The kernel's answer is not one.
+    Malformed,
+    /// The question failed.
+    Failed(Errno),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::NoSocket => f.write_str("the kernel's socket table does not have it"),
+            Refusal::State(state) => write!(f, "its socket is in state {}", state_name(*state)),
+            Refusal::NotHeld => f.write_str("no process holds its socket"),
+            Refusal::OwnEndClosed => f.write_str("it is closed already"),
+            Refusal::Malformed => f.write_str("the kernel's answer about its socket is malformed"),
+            Refusal::Failed(errno) => write!(f, "asking the kernel about its socket failed: {errno}"),
+        }
+    }
+}
+
+/// The states of `net/tcp_states.h` that a reader may want to know by name.
+fn state_name(state: u8) -> String {
+    const NAMES: [&str; 13] = [
+        "ESTABLISHED",
+        "SYN_SENT",
+        "SYN_RECV",
+        "FIN_WAIT1",
+        "FIN_WAIT2",
+        "TIME_WAIT",
+        "CLOSE",
+        "CLOSE_WAIT",
+        "LAST_ACK",
+        "LISTEN",
+        "CLOSING",
+        "NEW_SYN_RECV",
+        "BOUND_INACTIVE",
+    ];
+    let name = usize::from(state).checked_sub(1).and_then(|index| NAMES.get(index));
+    name.map_or_else(|| state.to_string(), |name| (*name).to_owned())
+}
+
+const ESTABLISHED: u8 = 1;
+const LISTEN: u8 = 10;
+
+/// One socket of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    state: u8,
+    uid: u32,
+    inode: u32,
+}
+
+impl Entry {
+    /// Its owner, where it is in this state and a process holds it.
+    fn owner_in(self, state: u8) -> Owner {
+        match self {
+            Entry { state: other, .. } if other != state => Owner::Refused(Refusal::State(other)),
+            Entry { inode: 0, .. } => Owner::Refused(Refusal::NotHeld),
+            Entry { uid, .. } => Owner::User(uid),
+        }
+    }
+}
+
+/// Which socket is asked for.
+#[derive(Clone, Copy, Debug)]
+enum Question {
+    /// The end of a connection that has these two addresses, its own one first.
+    Connection(SocketAddr, SocketAddr),
+    /// What a new connection to this address would reach.
+    Listener(SocketAddr),
+}
+
+/// The ways to ask, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Netlink,
+    ProcNet,
+}
+
+const KINDS: [Kind; 2] = [Kind::Netlink, Kind::ProcNet];
+
+enum Source {
+    Netlink(Netlink),
+    ProcNet(ProcNet),
+}
+
+impl Source {
+    fn open(kind: Kind) -> nix::Result<Source> {
+        match kind {
+            Kind::Netlink => Netlink::open().map(Source::Netlink),
+            Kind::ProcNet => ProcNet::open().map(Source::ProcNet),
+        }
+    }
+
+    fn ask(&mut self, question: Question) -> Result<Entry, Refusal> {
+        match self {
+            Source::Netlink(netlink) => netlink.ask(question),
+            Source::ProcNet(proc_net) => proc_net.ask(question),
+        }
+    }
+}
+
+/// The socket table of the network namespace of the thread that opened it.
+pub struct SocketTable {
+    kinds: &'static [Kind],
+    /// What has proven itself; `None` inside where nothing does; `None` while that could not be tried.
+    source: Option<Option<Source>>,
+}
+
+impl SocketTable {
+    /// Opens the table and tries it. Where that fails for want of descriptors or memory or of a loopback interface, it is tried again with
+    /// each question.
+    pub fn open() -> SocketTable {
+        SocketTable::of(&KINDS)
+    }
+
+    fn of(kinds: &'static [Kind]) -> SocketTable {
+        let mut table = SocketTable { kinds, source: None };
+        // Told with the first question.
+        let _ = table.prepare();
+        table
+    }
+
+    /// Whether the kernel can be asked at all, as far as is known.
+    pub fn is_there(&self) -> bool {
+        !matches!(self.source, Some(None))
+    }
+
+    /// Who owns the other end of a connection. It must be ESTABLISHED, and so must be this end when the answer is there: then
+    /// the entry is that of no other connection.
+    pub fn peer_of(&mut self, stream: &TcpStream) -> Owner {
+        let addresses = stream.peer_addr().and_then(|theirs| Ok((theirs, stream.local_addr()?)));
+        let Ok((theirs, ours)) = addresses else { return Owner::Refused(Refusal::OwnEndClosed) };
+        let owner = self.owner(Question::Connection(theirs, ours), ESTABLISHED);
+        match (owner, stream.peer_addr()) {
+            (Owner::User(_), Err(_)) => Owner::Refused(Refusal::OwnEndClosed),
+            (owner, _) => owner,
+        }
+    }
+
+    /// Who owns the listener that a connection to `address` would reach, be it bound to this address or to all.
+    pub fn listener_at(&mut self, address: SocketAddr) -> Owner {
+        self.owner(Question::Listener(address), LISTEN)
+    }
+
+    fn owner(&mut self, question: Question, state: u8) -> Owner {
+        match self.prepare() {
+            Ok(Some(source)) => match source.ask(question.canonical()) {
+                Ok(entry) => entry.owner_in(state),
+                Err(refusal) => Owner::Refused(refusal),
+            },
+            Ok(None) => Owner::NoTable,
+            Err(errno) => Owner::Refused(Refusal::Failed(errno)),
+        }
+    }
+
+    /// The source, once it is known which one works.
+    ///
+    /// # Errors
+    /// Why that cannot be known now.
+    fn prepare(&mut self) -> nix::Result<Option<&mut Source>> {
+        if self.source.is_none() {
+            self.source = Some(self.choose()?);
+        }
+        Ok(self.source.as_mut().and_then(Option::as_mut))
+    }
+
+    fn choose(&self) -> nix::Result<Option<Source>> {
+        for kind in self.kinds {
+            match Source::open(*kind) {
+                Ok(mut source) => {
+                    if names_owner(&mut source)? {
+                        return Ok(Some(source));
+                    }
+                }
+                Err(errno) if is_shortage(errno) => return Err(errno),
+                // This process may not ask in this way.
+                Err(_) => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Question {
+    /// With IPv4 addresses for IPv4 addresses that are mapped into IPv6.
+    fn canonical(self) -> Question {
+        let canonical = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
+        match self {
+            Question::Connection(theirs, ours) => Question::Connection(canonical(theirs), canonical(ours)),
+            Question::Listener(address) => Question::Listener(canonical(address)),
+        }
+    }
+}
+
+/// Whether an error says nothing about the source.
+fn is_shortage(errno: Errno) -> bool {
+    matches!(errno, Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::ENOBUFS | Errno::EINTR)
+}
+
+/// Whether a source names the owner of a connection of our own, and of its listener.
+///
+/// # Errors
+/// Where there can be no such connection now.
+fn names_owner(source: &mut Source) -> nix::Result<bool> {
+    const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+    const WAIT: Duration = Duration::from_secs(1);
+    let errno = |error: io::Error| error.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
+    let listener = TcpListener::bind(LOOPBACK).map_err(errno)?;
+    let address = listener.local_addr().map_err(errno)?;
+    let stream = TcpStream::connect_timeout(&address, WAIT).map_err(errno)?;
+    // It leaves no entry behind that waits for late segments.
+    let _ = setsockopt(&stream, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 });
+    let owner = Owner::User(fstat(&stream)?.st_uid);
+    let ours = stream.local_addr().map_err(errno)?;
+    let mut ask = |question, state| source.ask(question).map(|entry: Entry| entry.owner_in(state));
+    Ok(ask(Question::Connection(ours, address), ESTABLISHED) == Ok(owner)
+        && ask(Question::Listener(address), LISTEN) == Ok(owner))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Shutdown;
+    use std::os::fd::{AsFd, AsRawFd};
+    use std::thread;
+
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    use nix::sys::socket::{
+        AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, connect, getsockname, listen, socket,
+    };
+    use nix::unistd::{Uid, geteuid, setfsuid};
+
+    use super::*;
+
+    const OTHER: u32 = 65_534;
+
+    fn tables() -> [SocketTable; 2] {
+        let tables = [SocketTable::of(&[Kind::Netlink]), SocketTable::of(&[Kind::ProcNet])];
+        assert!(tables.iter().all(SocketTable::is_there), "this kernel has both");
+        tables
+    }
+
+    fn own() -> Owner {
+        Owner::User(geteuid().as_raw())
+    }
+
+    /// Runs `action` with sockets of another user's, where we may.
+    fn as_other<T: Send>(action: impl FnOnce() -> T + Send) -> Option<T> {
+        geteuid().is_root().then(|| {
+            let run = move || {
+                setfsuid(Uid::from_raw(OTHER));
+                action()
+            };
+            thread::scope(|scope| scope.spawn(run).join().unwrap())
+        })
+    }
+
+    fn pair(listener: &TcpListener) -> (TcpStream, TcpStream) {
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (client, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn the_owner_of_a_peer_is_known_while_a_process_holds_it() {
+        for mut table in tables() {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let (client, server) = pair(&listener);
+            assert_eq!(table.peer_of(&server), own());
+            assert_eq!(table.peer_of(&client), own());
+            if let Some((_client, server)) = as_other(|| pair(&listener)) {
+                assert_eq!(table.peer_of(&server), Owner::User(OTHER));
+            }
+            // It has said all that it will: a process that still holds its end is no longer connected.
+            client.shutdown(Shutdown::Write).unwrap();
+            assert!(matches!(table.peer_of(&server), Owner::Refused(Refusal::State(_))));
+            drop(client);
+            assert!(matches!(table.peer_of(&server), Owner::Refused(_)));
+        }
+    }
+
+    #[test]
+    fn a_peer_that_the_kernel_has_forgotten_is_nobody() {
+        for mut table in tables() {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            // Its reset takes the entry with it.
+            setsockopt(&client, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 }).unwrap();
+            let (server, _) = listener.accept().unwrap();
+            drop(client);
+            assert!(matches!(table.peer_of(&server), Owner::Refused(_)));
+        }
+    }
+
+    #[test]
+    fn a_listener_on_the_port_of_a_forgotten_peer_is_not_the_peer() {
+        for mut table in tables() {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let other = TcpListener::bind("127.0.0.1:0").unwrap();
+            let (theirs, ours) = (other.local_addr().unwrap(), listener.local_addr().unwrap());
+            let owner = table.owner(Question::Connection(theirs, ours), ESTABLISHED);
+            assert!(matches!(owner, Owner::Refused(Refusal::NoSocket | Refusal::State(LISTEN))), "{owner:?}");
+        }
+    }
+
+    #[test]
+    fn a_connection_that_waits_for_its_answer_is_nobody() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let SocketAddr::V4(address) = listener.local_addr().unwrap() else { panic!("an IPv4 address") };
+        // There is room for one.
+        listen(&listener, Backlog::new(0).unwrap()).unwrap();
+        let _queued = TcpStream::connect(address).unwrap();
+        poll(&mut [PollFd::new(listener.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE).unwrap();
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let waiting = socket(AddressFamily::Inet, SockType::Stream, flags, None).unwrap();
+        assert_eq!(connect(waiting.as_raw_fd(), &SockaddrIn::from(address)), Err(Errno::EINPROGRESS));
+        let own: SockaddrIn = getsockname(waiting.as_raw_fd()).unwrap();
+        let theirs = SocketAddr::from((own.ip(), own.port()));
+        for mut table in tables() {
+            let owner = table.owner(Question::Connection(theirs, address.into()), ESTABLISHED);
+            assert_eq!(owner, Owner::Refused(Refusal::State(2)));
+        }
+    }
+
+    #[test]
+    fn the_owner_of_a_listener_is_known_however_it_is_bound() {
+        for mut table in tables() {
+            for bound in ["127.0.0.1:0", "0.0.0.0:0", "[::]:0", "[::ffff:127.0.0.1]:0"] {
+                let listen = || TcpListener::bind(bound).unwrap();
+                let at = |listener: &TcpListener| {
+                    SocketAddr::from((Ipv4Addr::LOCALHOST, listener.local_addr().unwrap().port()))
+                };
+                let listener = listen();
+                assert_eq!(table.listener_at(at(&listener)), own(), "{bound}");
+                let (client, server) = {
+                    let client = TcpStream::connect(at(&listener)).unwrap();
+                    (client, listener.accept().unwrap().0)
+                };
+                assert_eq!(table.peer_of(&server), own(), "{bound}");
+                assert_eq!(table.peer_of(&client), own(), "{bound}");
+                if let Some(listener) = as_other(listen) {
+                    assert_eq!(table.listener_at(at(&listener)), Owner::User(OTHER), "{bound}");
+                }
+            }
+            let six = TcpListener::bind("[::1]:0").unwrap();
+            assert_eq!(table.listener_at(six.local_addr().unwrap()), own());
+            let four = SocketAddr::from((Ipv4Addr::LOCALHOST, six.local_addr().unwrap().port()));
+            assert!(matches!(table.listener_at(four), Owner::Refused(_)));
+        }
+    }
+
+    #[test]
+    fn a_peer_with_an_ipv6_socket_is_known() {
+        for mut table in tables() {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let mapped = SocketAddr::new("::ffff:127.0.0.1".parse().unwrap(), listener.local_addr().unwrap().port());
+            let _client = TcpStream::connect(mapped).unwrap();
+            assert_eq!(table.peer_of(&listener.accept().unwrap().0), own());
+            let six = TcpListener::bind("[::1]:0").unwrap();
+            let (_client, server) = pair(&six);
+            assert_eq!(table.peer_of(&server), own());
+        }
+    }
+
+    #[test]
+    fn without_a_source_there_is_no_table() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (_client, server) = pair(&listener);
+        let mut table = SocketTable::of(&[]);
+        assert!(!table.is_there());
+        assert_eq!(table.peer_of(&server), Owner::NoTable);
+    }
+}
