@@ -2558,7 +2558,7 @@ static inline size_t pmixds_element_size(pmix_data_type_t type)
     case PMIX_INFO: return sizeof(pmix_info_t);
     case PMIX_PDATA: return sizeof(pmix_pdata_t);
     case PMIX_QUERY: return sizeof(pmix_query_t);
-    case PMIX_BYTE_OBJECT: case PMIX_COMPRESSED_STRING: case PMIX_COMPRESSED_BYTE_OBJECT: case PMIX_REGEX:
+    case PMIX_BYTE_OBJECT: case PMIX_COMPRESSED_STRING: case PMIX_COMPRESSED_BYTE_OBJECT:
         return sizeof(pmix_byte_object_t);
     case PMIX_ENVAR: return sizeof(pmix_envar_t);
     case PMIX_COORD: return sizeof(pmix_coord_t);

@@ -26,6 +26,38 @@ fn pack<T>(buffer: &mut pmix_data_buffer_t, items: &[T], ty: DataType) -> i32 {
     unsafe { PMIx_Data_pack(ptr::null(), buffer, items.as_ptr().cast_mut().cast(), items.len() as i32, ty.0) }
 }
 
+/// These bytes are what 4.2.2 packs of texts and of an array of texts.
+unsafe fn maps_are_packed_as_texts() {
+    // SAFETY: objects of this test throughout; what is given away is freed.
+    unsafe {
+        let mut buffer = empty();
+        let maps = [c"raw:a,b".as_ptr(), c"pmix[n[3:1-4]]".as_ptr()];
+        assert_eq!(pack(&mut buffer, &maps, DataType::REGEX), 0);
+        assert_eq!(bytes(&buffer), *b"\x04raw:a,b\0pmix[n[3:1-4]]\0");
+        // Whoever writes more than a pointer for each map writes over what lies behind.
+        let mut places = [ptr::null_mut::<c_char>(), ptr::null_mut(), ptr::without_provenance_mut(7)];
+        let mut count = 2;
+        let room: *mut c_void = places.as_mut_ptr().cast();
+        assert_eq!(PMIx_Data_unpack(ptr::null(), &mut buffer, room, &mut count, DataType::REGEX.0), 0);
+        assert_eq!((count, places[2].addr()), (2, 7));
+        assert_eq!((CStr::from_ptr(places[0]), CStr::from_ptr(places[1])), (c"raw:a,b", c"pmix[n[3:1-4]]"));
+        places[..2].iter().for_each(|text| free(*text));
+        pmix_data_buffer_t::destroy(&mut buffer);
+
+        let array = pmix_data_array_t { type_: DataType::REGEX.0, size: 2, array: maps.as_ptr().cast_mut().cast() };
+        assert_eq!(pack(&mut buffer, &[array], DataType::DATA_ARRAY), 0);
+        assert_eq!(bytes(&buffer), *b"\x02\x31\x02raw:a,b\0pmix[n[3:1-4]]\0");
+        pmix_data_buffer_t::destroy(&mut buffer);
+        assert_eq!(pack(&mut buffer, &[ptr::null::<c_char>()], DataType::REGEX), Status::ERR_BAD_PARAM.0);
+
+        let mut text = ptr::null_mut();
+        let source = maps[1].cast_mut().cast();
+        assert_eq!(PMIx_Data_print(&mut text, ptr::null_mut(), source, DataType::REGEX.0), 0);
+        assert_eq!(CStr::from_ptr(text), c" Data type: PMIX_REGEX\tName: pmix[n[3:1-4]]");
+        free(text);
+    }
+}
+
 // One test: there is one server in a process.
 #[test]
 fn objects_are_packed_as_by_the_stock_library() {
@@ -88,6 +120,7 @@ fn objects_are_packed_as_by_the_stock_library() {
         assert_eq!(CStr::from_ptr(text), c"pre Data type: PMIX_INT\tValue: 5");
         free(text);
 
+        maps_are_packed_as_texts();
         pmix_data_buffer_t::destroy(&mut buffer);
         pmix_data_buffer_t::destroy(&mut copy);
         assert_eq!(PMIx_server_finalize(), 0);

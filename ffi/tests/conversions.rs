@@ -7,6 +7,7 @@ use pmix::api::helpers::{PMIx_Data_copy, PMIx_Info_load, PMIx_Info_xfer, PMIx_Va
 use pmix::api::info_list::{
     PMIx_Info_list_add, PMIx_Info_list_convert, PMIx_Info_list_insert, PMIx_Info_list_release, PMIx_Info_list_start,
 };
+use pmix::api::loading::PMIx_Data_array_construct;
 use pmix::api::server::{PMIx_generate_regex2, PMIx_parse_regex2};
 use pmix::convert::array::{self, CArray};
 use pmix::convert::object::{Object, destroy_any, element_size, read_any, write_any};
@@ -199,7 +200,8 @@ fn borrowed_values_are_the_same() {
 
 #[test]
 fn arrays_of_every_type_come_back() {
-    for element in elements() {
+    // Maps in an array have no form that all releases agree on.
+    for element in elements().into_iter().filter(|element| element.data_type() != DataType::REGEX) {
         let items = vec![element.clone(), element.clone(), element.clone()];
         let original = Value::DataArray(Box::new(DataArray { ty: element.data_type(), items }));
         let nested = Value::DataArray(Box::new(DataArray { ty: DataType::DATA_ARRAY, items: vec![original.clone()] }));
@@ -208,6 +210,27 @@ fn arrays_of_every_type_come_back() {
             // SAFETY: the array was just written.
             assert_eq!(unsafe { pmix_value_t::read(array.as_ptr()) }.unwrap(), original);
         }
+    }
+}
+
+#[test]
+fn arrays_of_maps_are_refused_unread() {
+    let items = vec![Value::Regex(b"raw:a,b\0".to_vec().into())];
+    let original = Value::DataArray(Box::new(DataArray { ty: DataType::REGEX, items }));
+    let refused = CArray::<pmix_value_t>::new(&[original]);
+    assert_eq!(refused.err(), Some(Status::ERR_UNKNOWN_DATA_TYPE));
+    // Two elements of neither form: whoever reads them crashes.
+    let mut elements = [usize::MAX; 4];
+    let mut array = pmix_data_array_t { type_: DataType::REGEX.0, size: 2, array: elements.as_mut_ptr().cast() };
+    let at = (&raw mut array).cast::<c_void>();
+    // SAFETY: the array is initialised, and made anew.
+    unsafe {
+        let unknown = Status::ERR_UNKNOWN_DATA_TYPE;
+        assert_eq!(read_any(DataType::DATA_ARRAY, at).err(), Some(unknown));
+        let mut copy = ptr::null_mut();
+        assert_eq!(PMIx_Data_copy(&raw mut copy, at, DataType::DATA_ARRAY.0), unknown.0);
+        PMIx_Data_array_construct(&raw mut array, 3, DataType::REGEX.0);
+        assert_eq!((array.size, array.array), (0, ptr::null_mut()));
     }
 }
 
@@ -229,7 +252,12 @@ fn objects_have_the_size_of_their_elements() {
             write_any(&element, at).unwrap();
             assert_eq!(read_any(ty, at).unwrap(), element);
             let mut copy = ptr::null_mut();
-            if ty != DataType::STRING {
+            if ty == DataType::REGEX {
+                // The text is itself the object, and so is its copy.
+                assert_eq!(PMIx_Data_copy(&raw mut copy, at.cast::<*mut c_void>().read(), ty.0), 0);
+                assert_eq!(read_any(ty, (&raw const copy).cast()).unwrap(), element);
+                free(copy);
+            } else if ty != DataType::STRING {
                 assert_eq!(PMIx_Data_copy(&raw mut copy, at, ty.0), 0, "{element:?}");
                 assert_eq!(read_any(ty, copy).unwrap(), element);
                 destroy_any(ty, copy);
@@ -253,7 +281,7 @@ fn loading_copies_and_unloading_gives_back() {
         unsafe {
             write_any(&original, at).unwrap();
             let mut loaded: pmix_value_t = std::mem::zeroed();
-            // A map is loaded from its text, whose address is the first that its byte object holds.
+            // A map is loaded from its text.
             let source = if ty == DataType::REGEX { at.cast::<*const c_void>().read() } else { at };
             assert_eq!(PMIx_Value_load(&raw mut loaded, source, ty.0), 0);
             destroy_any(ty, at);

@@ -92,6 +92,7 @@ __attribute__((format(printf, 4, 5))) static void check(body_t body, intptr_t a,
     said_len = 0;
     said[0] = '\0';
     is_inexact = false;
+    is_for_packing = false;
     memset(is_made, 0, sizeof(is_made));
     alarm(hang_seconds);
     if (setjmp(absent) == 0) {
@@ -217,10 +218,11 @@ static void discard_filled(const type_t *type, char *items, size_t count)
 
 static void body_pack(intptr_t of, intptr_t unused)
 {
-    const type_t *type = (const type_t *) of;
+    const type_t *type = packed((const type_t *) of);
     int32_t count = one_in(3) ? (int32_t) below(5) : 1;
     pmix_data_buffer_t buffer = { 0 };
     (void) unused;
+    is_for_packing = true;
     char *items = filled(type, (size_t) count, 3);
     pack_objects(type, &buffer, items, count);
     if (buffer.bytes_used > 0) {
@@ -233,10 +235,11 @@ static void body_pack(intptr_t of, intptr_t unused)
 /* Fewer places than there are objects. */
 static void body_unpack_less(intptr_t of, intptr_t unused)
 {
-    const type_t *type = (const type_t *) of;
+    const type_t *type = packed((const type_t *) of);
     int32_t count = 2 + (int32_t) below(3);
     pmix_data_buffer_t buffer = { 0 };
     (void) unused;
+    is_for_packing = true;
     char *items = filled(type, (size_t) count, 2);
     if (LIB(Data_pack)(NULL, &buffer, items, count, type->code) == PMIX_SUCCESS) {
         unpack_objects(type, &buffer, (int32_t) below((uint64_t) count));
@@ -248,9 +251,10 @@ static void body_unpack_less(intptr_t of, intptr_t unused)
 /* A buffer that ends too early. */
 static void body_unpack_cut(intptr_t of, intptr_t unused)
 {
-    const type_t *type = (const type_t *) of;
+    const type_t *type = packed((const type_t *) of);
     pmix_data_buffer_t buffer = { 0 };
     (void) unused;
+    is_for_packing = true;
     char *items = filled(type, 1, 2);
     if (LIB(Data_pack)(NULL, &buffer, items, 1, type->code) == PMIX_SUCCESS && buffer.bytes_used > 1) {
         size_t len = below(buffer.bytes_used - 1);
@@ -277,8 +281,9 @@ static void body_sequence(intptr_t unused, intptr_t unused_too)
     size_t count = 1 + below(4);
     (void) unused;
     (void) unused_too;
+    is_for_packing = true;
     for (size_t i = 0; i < count; i++) {
-        kinds[i] = any_type();
+        kinds[i] = packed(any_type());
         char *items = filled(kinds[i], 1, 2);
         put("%s ", kinds[i]->name);
         pmix_status_t status = LIB(Data_pack)(NULL, &buffer, items, 1, kinds[i]->code);
@@ -340,18 +345,29 @@ static void body_sequence(intptr_t unused, intptr_t unused_too)
 
 /* ---- single objects ---------------------------------------------------------------------------------------------- */
 
+/* Texts and maps are themselves what is copied, printed and loaded. */
+static const void *itself(const type_t *type, void *item)
+{
+    return type->code == PMIX_STRING || type->code == PMIX_REGEX ? *(void **) item : item;
+}
+
+/* So are pointers where they are loaded. */
+static const void *loaded_from(const type_t *type, void *item)
+{
+    return type->code == PMIX_POINTER ? *(void **) item : itself(type, item);
+}
+
 static void body_copy(intptr_t of, intptr_t unused)
 {
     const type_t *type = (const type_t *) of;
     char *item = filled(type, 1, 3);
     void *copy = NULL;
     (void) unused;
-    void *source = type->code == PMIX_STRING ? *(char **) item : item;
-    pmix_status_t status = LIB(Data_copy)(&copy, source, type->code);
+    pmix_status_t status = LIB(Data_copy)(&copy, (void *) itself(type, item), type->code);
     put("%d ", status);
     if (copy == NULL || status != PMIX_SUCCESS) {
         put(copy == NULL ? "NULL" : "something");
-    } else if (type->code == PMIX_STRING) {
+    } else if (type->code == PMIX_STRING || type->code == PMIX_REGEX) {
         put_text(copy);
         free(copy);
     } else {
@@ -367,8 +383,8 @@ static void body_print(intptr_t of, intptr_t unused)
     const type_t *type = (const type_t *) of;
     char *item = filled(type, 1, 2), *text = NULL;
     (void) unused;
-    void *source = type->code == PMIX_STRING ? *(char **) item : item;
-    put("%d ", LIB(Data_print)(&text, one_in(2) ? NULL : (char *) "  -- ", source, type->code));
+    const char *prefix = one_in(2) ? NULL : "  -- ";
+    put("%d ", LIB(Data_print)(&text, (char *) prefix, (void *) itself(type, item), type->code));
     put_text(text);
     free(text);
     discard_filled(type, item, 1);
@@ -500,13 +516,6 @@ static void unload_value(const type_t *type, pmix_value_t *value)
         free(data);
     }
     free(room);
-}
-
-/* Texts, maps and pointers are themselves what is loaded. */
-static const void *loaded_from(const type_t *type, void *item)
-{
-    bool is_itself = type->code == PMIX_STRING || type->code == PMIX_REGEX || type->code == PMIX_POINTER;
-    return is_itself ? *(void **) item : item;
 }
 
 static void body_load(intptr_t of, intptr_t unused)

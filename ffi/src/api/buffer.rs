@@ -6,12 +6,12 @@
 use std::ffi::{CStr, c_char, c_void};
 
 use pmix_dstore::codec::{Dialect, Module, Packer, Unpacker};
-use pmix_dstore::model::{DataType, Result, Status, Value};
+use pmix_dstore::model::{Bytes, DataType, Result, Status, Value};
 use pmix_dstore::room;
 
 use super::helpers::unread;
 use super::{client, present, writable};
-use crate::convert::object::{element_size, read_any, write_any};
+use crate::convert::object::{element_size, read_any, read_packed_array, write_any};
 use crate::convert::text;
 use crate::entry::status_entry;
 use crate::memory::copy_text;
@@ -38,7 +38,11 @@ status_entry! {
         let source = if count == 0 { src.cast_const() } else { present(src)? };
         let mut values = room::vec(count)?;
         for index in 0..count {
-            values.push(read_any(ty, source.wrapping_byte_add(index * width))?);
+            let at = source.wrapping_byte_add(index * width);
+            values.push(match ty {
+                DataType::DATA_ARRAY => Value::DataArray(Box::new(read_packed_array(at.cast())?)),
+                ty => read_any(ty, at)?,
+            });
         }
         let mut packer = Packer::new(dialect());
         packer.pack(ty, &values)?;
@@ -84,8 +88,9 @@ status_entry! {
     fn PMIx_Data_print(output: *mut *mut c_char, prefix: *mut c_char, src: *mut c_void, type_: pmix_data_type_t) {
         let (output, src, ty) = (writable(output)?, present(src)?, DataType(type_));
         let value = match ty {
-            // A string is itself the object here.
+            // Texts and maps are themselves the objects here.
             DataType::STRING => Value::String(text::owned_string(src.cast())?),
+            DataType::REGEX => Value::Regex(Bytes::copy_of(text::map(src.cast()))?),
             ty => read_any(ty, src)?,
         };
         let prefix = text::string(prefix).map_or(print::PREFIX, CStr::to_bytes);

@@ -53,9 +53,13 @@ status_entry! {
     fn PMIx_Data_copy(dest: *mut *mut c_void, src: *mut c_void, type_: pmix_data_type_t) {
         let ty = DataType(type_);
         let (dest, src) = (writable(dest)?, present(src)?);
+        // Texts and maps are themselves the objects here.
         if ty == DataType::STRING {
-            // A string is itself the object here.
             *dest = copy_string_or_null(text::string(src.cast()))?.cast();
+            return Ok(());
+        }
+        if ty == DataType::REGEX {
+            *dest = copy_text(text::map(src.cast()))?.cast();
             return Ok(());
         }
         let copied = read_any(ty, src)?;

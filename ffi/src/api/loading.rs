@@ -9,7 +9,7 @@ use super::argv::PMIx_Argv_append_nosize;
 use super::helpers::{PMIx_Data_load, PMIx_Data_unload, PMIx_Value_load, PMIx_Value_xfer};
 use super::lifecycle::{PMIx_Device_distance_construct, PMIx_Node_pid_construct, PMIx_Proc_construct};
 use super::names::{load_key, load_proc};
-use crate::convert::object::{Object, element_size};
+use crate::convert::object::{Object, array_element_size};
 use crate::convert::text;
 use crate::entry::entry;
 use crate::memory::{copy_string_or_null, free, zeroed};
@@ -23,7 +23,7 @@ unsafe fn make_array(at: *mut pmix_data_array_t, count: usize, ty: pmix_data_typ
     // SAFETY: the caller's promise.
     unsafe {
         *at = pmix_data_array_t { type_: ty, size: 0, array: ptr::null_mut() };
-        if let Some(width) = element_size(DataType(ty)) {
+        if let Some(width) = array_element_size(DataType(ty)) {
             let items = zeroed::<u8>(count.saturating_mul(width))?.cast::<c_void>();
             for index in 0..count {
                 let item = items.byte_add(index * width);

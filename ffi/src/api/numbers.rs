@@ -147,6 +147,7 @@ fn object_size(ty: DataType, value: &Value) -> Result<usize> {
         // Counted by their texts alone, by their length in a buffer, and as what they expand to.
         DataType::STRING | DataType::COMPRESSED_STRING | DataType::COMPRESSED_BYTE_OBJECT => 0,
         DataType::PROC_NSPACE => size_of::<pmix_nspace_t>() - 1,
+        DataType::REGEX => size_of::<pmix_byte_object_t>(),
         ty => element_size(ty).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?,
     };
     let held = match value {

@@ -17,7 +17,9 @@ use pmix_dstore::room;
 use super::array;
 use super::text::{self, write_name};
 use crate::hwloc::{Hwloc, is_hwlocs};
-use crate::memory::{copy_bytes, copy_string, copy_string_list, copy_string_or_null, free, free_string_list, zeroed};
+use crate::memory::{
+    copy_bytes, copy_string, copy_string_list, copy_string_or_null, copy_text, free, free_string_list, zeroed,
+};
 use crate::topology::{self, Topology};
 use crate::types::*;
 
@@ -88,6 +90,25 @@ object! { *mut c_char as Option<CString>;
         free(*at);
         *at = std::ptr::null_mut();
     }
+}
+
+/// A map of nodes or processes as its text, which says itself where it ends: what `PMIX_REGEX` is in a buffer and in memory of its
+/// own. Values hold a byte object instead.
+#[repr(transparent)]
+pub struct MapText(*mut c_char);
+
+object! { MapText as Bytes;
+    read(at) {
+        match (*at).0.cast_const() {
+            map if map.is_null() => Err(Status::ERR_BAD_PARAM),
+            map => Bytes::copy_of(text::map(map)),
+        }
+    }
+    write(map, at) {
+        (*at).0 = copy_text(map)?;
+        Ok(())
+    }
+    destroy(at) { <*mut c_char>::destroy(&raw mut (*at).0) }
 }
 
 object! { timeval as (i64, i64);
@@ -498,20 +519,18 @@ object! { pmix_node_pid_t as (Option<CString>, u32, i32);
 
 object! { pmix_data_array_t as DataArray;
     read(at) {
-        let (ty, base) = (DataType((*at).type_), (*at).array.cast_const());
-        if base.is_null() || (*at).size == 0 {
-            return Ok(DataArray { ty, items: Vec::new() });
+        // Nobody says of which form those in the array are: see `read_packed_array`.
+        match DataType((*at).type_) {
+            DataType::REGEX if !(*at).array.is_null() && (*at).size > 0 => Err(Status::ERR_UNKNOWN_DATA_TYPE),
+            _ => read_packed_array(at),
         }
-        let width = element_size(ty).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
-        let items = (0..(*at).size).map(|index| read_any(ty, base.byte_add(index * width)));
-        Ok(DataArray { ty, items: items.collect::<Result<_>>()? })
     }
     write(array, at) {
         (*at).type_ = array.ty.0;
         if array.items.is_empty() {
             return Ok(());
         }
-        let width = element_size(array.ty).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
+        let width = array_element_size(array.ty).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
         let bytes = array.items.len().checked_mul(width).ok_or(Status::ERR_NOMEM)?;
         (*at).array = zeroed::<u8>(bytes)?.cast();
         (*at).size = array.items.len();
@@ -524,7 +543,11 @@ object! { pmix_data_array_t as DataArray;
         Ok(())
     }
     destroy(at) {
-        let ty = DataType((*at).type_);
+        // All releases free maps in an array as byte objects.
+        let ty = match DataType((*at).type_) {
+            DataType::REGEX => DataType::BYTE_OBJECT,
+            ty => ty,
+        };
         if let (Some(width), false) = (element_size(ty), (*at).array.is_null()) {
             for index in 0..(*at).size {
                 destroy_any(ty, (*at).array.byte_add(index * width));
@@ -533,6 +556,29 @@ object! { pmix_data_array_t as DataArray;
         free((*at).array);
         (*at).array = std::ptr::null_mut();
         (*at).size = 0;
+    }
+}
+
+/// Reads an array as `PMIx_Data_pack` takes it.
+///
+/// Releases do not agree with themselves on maps in an array (`PMIX_REGEX`): all of them pack texts and free byte objects, and none
+/// makes, copies or unpacks such an array. So it is read where it is packed, and nowhere else.
+///
+/// # Errors
+/// As [`Object::read`].
+///
+/// # Safety
+/// As [`Object::read`], of an array whose maps are texts.
+pub unsafe fn read_packed_array(at: *const pmix_data_array_t) -> Result<DataArray> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (ty, base) = (DataType((*at).type_), (*at).array.cast_const());
+        if base.is_null() || (*at).size == 0 {
+            return Ok(DataArray { ty, items: Vec::new() });
+        }
+        let width = element_size(ty).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
+        let items = (0..(*at).size).map(|index| read_any(ty, base.byte_add(index * width)));
+        Ok(DataArray { ty, items: items.collect::<Result<_>>()? })
     }
 }
 
@@ -677,7 +723,7 @@ unsafe fn destroy_array<T: Object>(items: *mut *mut T, count: *mut usize) {
 /// From one table: how a structure of a type is read, written, destroyed, and how large it is.
 macro_rules! structures {
     ($($ty:ident: $c:ty, $read:expr, $pattern:pat => $model:expr;)+) => {
-        /// The size of an element of an array of this type.
+        /// The size of an object of this type, as it lies in an array or is packed.
         pub fn element_size(ty: DataType) -> Option<usize> {
             match ty {
                 $(DataType::$ty => Some(size_of::<$c>()),)+
@@ -741,7 +787,7 @@ structures! {
     PROC_NSPACE: pmix_nspace_t, Value::ProcNspace, Value::ProcNspace(m) => m;
     PROC: pmix_proc_t, Value::Proc, Value::Proc(m) => m;
     BYTE_OBJECT: pmix_byte_object_t, Value::ByteObject, Value::ByteObject(m) => m;
-    REGEX: pmix_byte_object_t, Value::Regex, Value::Regex(m) => m;
+    REGEX: MapText, Value::Regex, Value::Regex(m) => m;
     COMPRESSED_STRING: pmix_byte_object_t, Value::CompressedString, Value::CompressedString(m) => m;
     COMPRESSED_BYTE_OBJECT: pmix_byte_object_t, Value::CompressedByteObject, Value::CompressedByteObject(m) => m;
     ENVAR: pmix_envar_t, Value::Envar, Value::Envar(m) => m;
@@ -773,6 +819,11 @@ structures! {
     DISK_STATS: pmix_disk_stats_t, |m| Value::DiskStats(Box::new(m)), Value::DiskStats(m) => m;
     NET_STATS: pmix_net_stats_t, |m| Value::NetStats(Box::new(m)), Value::NetStats(m) => m;
     NODE_STATS: pmix_node_stats_t, |m| Value::NodeStats(Box::new(m)), Value::NodeStats(m) => m;
+}
+
+/// The size of an element of a data array of this type; none where releases do not agree on what the elements are.
+pub fn array_element_size(ty: DataType) -> Option<usize> {
+    if ty == DataType::REGEX { None } else { element_size(ty) }
 }
 
 /// Reads a number of the width of its type, zero-extended; any truth value but zero is 1.

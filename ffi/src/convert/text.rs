@@ -110,6 +110,7 @@ pub unsafe fn map<'a>(map: *const c_char) -> &'a [u8] {
         let head = kind.len() + component.len() + said.len();
         let size = said.strip_prefix(b"size=").and_then(|said| said.strip_suffix(b":\0"));
         let size = size.and_then(|size| std::str::from_utf8(size).ok()?.parse::<usize>().ok());
+        let size = size.filter(|size| *size <= isize::MAX as usize - head);
         std::slice::from_raw_parts(map.cast(), head + size.unwrap_or(0))
     }
 }

@@ -66,6 +66,8 @@ impl Object for pmix_value_t {
             let pointer = data.cast::<*const c_void>();
             match holding(ty) {
                 _ if ty == DataType::UNDEF => Ok(Value::Undef),
+                // A map in memory of its own is its text; in a value it is a byte object.
+                Holding::Inline if ty == DataType::REGEX => pmix_byte_object_t::read(data.cast()).map(Value::Regex),
                 Holding::Inline => read_any(ty, data),
                 Holding::Pointer if (*pointer).is_null() && ty == DataType::DATA_ARRAY => {
                     Ok(Value::DataArray(Box::new(DataArray { ty: DataType::UNDEF, items: Vec::new() })))
@@ -86,7 +88,10 @@ impl Object for pmix_value_t {
             let data = (&raw mut (*at).data).cast::<c_void>();
             match holding(ty) {
                 _ if ty == DataType::UNDEF => Ok(()),
-                Holding::Inline => write_any(value, data),
+                Holding::Inline => match value {
+                    Value::Regex(map) => pmix_byte_object_t::write(map, data.cast()),
+                    value => write_any(value, data),
+                },
                 Holding::Pointer => {
                     let size = element_size(ty).ok_or(Status::ERR_NOT_SUPPORTED)?;
                     let object = zeroed::<u8>(size)?.cast::<c_void>();
@@ -107,6 +112,7 @@ impl Object for pmix_value_t {
             let ty = DataType((*at).type_);
             let data = (&raw mut (*at).data).cast::<c_void>();
             match holding(ty) {
+                Holding::Inline if ty == DataType::REGEX => pmix_byte_object_t::destroy(data.cast()),
                 Holding::Inline => destroy_any(ty, data),
                 Holding::Pointer => {
                     let object = data.cast::<*mut c_void>().read();
