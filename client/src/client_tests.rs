@@ -207,11 +207,20 @@ fn a_process_knows_itself_and_its_server() {
     }
     let uri = "server.0;tcp4://127.0.0.1:4711";
     stage.client.inner.server_uri.set(uri.into()).unwrap();
-    assert_eq!(stage.get(1, keys::SERVER_URI), Ok(Value::string(uri)));
+    for rank in [Rank(1), Rank::UNDEF] {
+        for infos in [&[][..], &optional] {
+            let get = |key: &str| stage.get_of(None, rank, Some(key), infos);
+            assert_eq!(get(keys::SERVER_URI), Ok(Value::string(uri)));
+            assert_eq!(get(keys::SERVER_NSPACE), Ok(Value::string("server")));
+            assert_eq!(get(keys::SERVER_RANK), Ok(Value::Rank(Rank(0))));
+        }
+    }
     assert_eq!(stage.asked(), []);
     // Of others only the server could know them.
     let not_found = Err(Status::ERR_NOT_FOUND);
-    assert_eq!(stage.get_of(None, Rank(2), Some(keys::SERVER_URI), &optional), not_found);
+    for key in [keys::SERVER_URI, keys::SERVER_NSPACE, keys::SERVER_RANK] {
+        assert_eq!(stage.get_of(None, Rank(2), Some(key), &optional), not_found);
+    }
     assert_eq!(stage.get_of(Some("other"), Rank::UNDEF, Some(keys::PROCID), &optional), not_found);
     assert_eq!(stage.get_of(None, Rank(1), Some(keys::MYSERVER_URI), &optional), not_found, "only a server listens");
 }

@@ -131,7 +131,9 @@ impl Client {
 /// Whether [`Inner::own_fact_of`] may have a word on it: what a miss pays for those.
 #[inline]
 fn may_be_own_fact(rank: Rank, key: &[u8]) -> bool {
-    matches!(rank, Rank::UNDEF | Rank::INVALID) || key.ends_with(b".uri")
+    // The keys about the server have 13 or 15 bytes, and few others begin or end like them.
+    let may_be_of_server = key.len() | 2 == 15 && (key.starts_with(b"pmix.srv") || key.ends_with(b".uri"));
+    may_be_of_server || matches!(rank, Rank::UNDEF | Rank::INVALID)
 }
 
 /// A Get that only the server can answer.
@@ -187,7 +189,8 @@ impl Inner {
         if may_be_own_fact(request.rank, request.key?) { self.own_fact_of(request, take) } else { None }
     }
 
-    /// Its name, asked for without naming a process, and where its server listens, or it itself.
+    /// Its name, asked for without naming a process; and who its server is and where it listens, asked for of itself or without
+    /// naming a process.
     #[cold]
     fn own_fact_of<R, F: FnOnce(ValueRef<'_>) -> R>(
         &self,
@@ -196,13 +199,18 @@ impl Inner {
     ) -> Option<Result<R>> {
         let key = request.key?;
         let is_asked = |name: &str, rank: Rank| request.rank == rank && key == name.as_bytes();
+        let is_of_me = |name: &str| is_asked(name, self.me.rank) || is_asked(name, Rank::UNDEF);
         let is_server = self.standing == Standing::Linked;
         let value = if is_asked(keys::PROCID, Rank::UNDEF) {
             Value::Proc(self.me.clone())
         } else if is_asked(keys::RANK, Rank::INVALID) || is_asked(keys::RANK, Rank::UNDEF) {
             Value::Rank(self.me.rank)
-        } else if is_asked(keys::SERVER_URI, self.me.rank) || is_server && is_asked(keys::MYSERVER_URI, self.me.rank) {
+        } else if is_of_me(keys::SERVER_URI) || is_server && is_of_me(keys::MYSERVER_URI) {
             Value::string(self.server_uri.get()?.as_bytes())
+        } else if is_of_me(keys::SERVER_NSPACE) {
+            Value::string(self.server_name()?.0)
+        } else if is_of_me(keys::SERVER_RANK) {
+            Value::Rank(self.server_name()?.1)
         } else {
             return None;
         };
@@ -211,6 +219,12 @@ impl Inner {
             return None;
         }
         hand((&value).into(), take)
+    }
+
+    /// The server's namespace and rank, which its address begins with.
+    fn server_name(&self) -> Option<(&str, Rank)> {
+        let (nspace, rank) = self.server_uri.get()?.split_once(';')?.0.rsplit_once('.')?;
+        Some((nspace, Rank(rank.parse().ok()?)))
     }
 
     /// The local answer to a Get that is not for the one value that is here: it says which of several under a key it is for, or

@@ -12,6 +12,7 @@ use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use pmix_dstore::model::Proc;
 
 use crate::engine::Engine;
+use crate::server::Inner;
 
 thread_local! {
     /// The engine, while this thread forks and then in the child. There it is never let go of: nobody waits for it, and what
@@ -30,10 +31,14 @@ pub(crate) fn let_go() {
     drop(HELD.take().map(ManuallyDrop::into_inner));
 }
 
-/// The environment of a client, asked for in the process of the server or in a child that it has forked.
-pub(crate) fn setup_fork(engine: &Arc<Mutex<Engine>>, proc: &Proc) -> Vec<(String, String)> {
+/// The environment of a client, asked for in the process of the server or in a child that it has forked. In the server's process
+/// what it tells of is made where it is missing.
+pub(crate) fn setup_fork(inner: &Inner, proc: &Proc) -> Vec<(String, String)> {
     HELD.with_borrow_mut(|held| match held {
-        Some(held) if Arc::ptr_eq(ArcMutexGuard::mutex(held), engine) => held.setup_fork(proc),
-        _ => engine.lock().setup_fork(proc),
+        Some(held) if Arc::ptr_eq(ArcMutexGuard::mutex(held), &inner.engine) => held.setup_fork(proc),
+        _ => inner.feed(|engine| {
+            engine.prepare_client(proc);
+            engine.setup_fork(proc)
+        }),
     })
 }

@@ -187,6 +187,13 @@ impl Shared {
         }
     }
 
+    /// Gives the namespace's directory to a user, where it was made for another one. Returns a line for the log.
+    pub fn give_to(&mut self, owner: (u32, u32), job: &JobData) -> Option<String> {
+        let State::Open(open) = &mut self.state else { return None };
+        let error = open.publisher.give_to(owner).err()?;
+        Some(format!("namespace {}: {error}; clients of user {} connect over TCP", job.nspace, owner.0))
+    }
+
     /// Publishes the job's data; it replaces what was published of it before.
     pub fn publish_job(&mut self, job: &JobData) -> Option<String> {
         let State::Open(open) = &mut self.state else { return None };

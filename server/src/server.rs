@@ -376,8 +376,8 @@ impl Server {
         self.operate(done, |engine| engine.deregister_client(proc))
     }
 
-    /// The environment variables that a client must be started with. One that is registered only later gets
-    /// everything over the socket. May be called in a forked child, see [`Server::will_fork`].
+    /// The environment variables that a client must be started with. The client may be registered only later; where this is called
+    /// in a forked child, see [`Server::will_fork`], such a client gets everything over TCP.
     ///
     /// # Errors
     /// `ERR_INIT` where the server has ended.
@@ -385,7 +385,7 @@ impl Server {
         if self.inner.is_stopped() {
             return Err(Status::ERR_INIT);
         }
-        Ok(fork::setup_fork(&self.inner.engine, proc))
+        Ok(fork::setup_fork(&self.inner, proc))
     }
 
     /// Before this process forks: a child may ask for the environment of a client. [`Server::has_forked`] is to follow in the

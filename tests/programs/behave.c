@@ -14,6 +14,9 @@
  *                    servers work out themselves
  *   miss             asks for what nobody has, of ranks that have committed nothing yet
  *   unpublish        takes back without saying what
+ *   flux [early] [shared]
+ *                    asks and does what ranks under Flux do; also of a rank that is perhaps not registered, which Debian's
+ *                    4.2.2 does not wait for; with values in shared memory
  *
  * A line per failed check, "rank R: FAIL what", and "rank R: through" at the end. The exit status is 0 if nothing failed.
  */
@@ -416,6 +419,85 @@ static void unpublish(void)
     must("PMIx_Unpublish", PMIx_Unpublish(keys, NULL, 0));
 }
 
+/* Asserts that something of the server is known of the caller, and without naming a process, for which Debian's 4.2.2 waits for
+ * ever. */
+static void expect_of_server(const char *key, pmix_data_type_t type)
+{
+    infos_t optional = { 0 };
+    add(&optional, PMIX_OPTIONAL, value_bool(true));
+    for (int i = strstr(PMIx_Get_version(), "pmix-dstore") != NULL ? 0 : 1; i < 2; i++) {
+        pmix_value_t *value = NULL;
+        pmix_status_t status = PMIx_Get(i == 0 ? NULL : &me, key, optional.items, optional.count, &value);
+        check(status == PMIX_SUCCESS && value->type == type, "%s of %s: %s", key, i == 0 ? "nobody" : "me",
+              PMIx_Error_string(status));
+        if (status == PMIX_SUCCESS) {
+            PMIX_VALUE_RELEASE(value);
+        }
+    }
+    free_infos(&optional);
+}
+
+/* Whether a segment of the server's is mapped. */
+static bool has_mapped_segment(void)
+{
+    const char *directory = getenv("PMIX_DSTORE_SEGMENTS");
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[4096];
+    bool found = false;
+    while (directory != NULL && maps != NULL && fgets(line, sizeof(line), maps) != NULL) {
+        found |= strstr(line, directory) != NULL;
+    }
+    if (maps != NULL) {
+        fclose(maps);
+    }
+    return found;
+}
+
+static void flux(bool asks_early, bool is_shared)
+{
+    pmix_proc_t all = proc_of(me.nspace, PMIX_RANK_WILDCARD);
+    pmix_value_t *value = NULL;
+    must("local size", PMIx_Get(&all, PMIX_LOCAL_SIZE, NULL, 0, &value));
+    uint32_t local_size = value->data.uint32, node = me.rank / local_size;
+    PMIX_VALUE_RELEASE(value);
+    check(has_mapped_segment() == is_shared, "shared memory");
+
+    if (me.rank == 0 && asks_early) {
+        expect(me.nspace, 1, "t.card", PMIX_UINT32, 1);
+    }
+    put_and_commit("t.card", me.rank);
+    fence(NULL, 0, true);
+    for (pmix_rank_t rank = 0; rank < job_size; rank++) {
+        expect(me.nspace, rank, "t.card", PMIX_UINT32, rank);
+        expect(me.nspace, rank, PMIX_LOCAL_RANK, PMIX_UINT16, rank % local_size);
+        expect(me.nspace, rank, PMIX_NODE_RANK, PMIX_UINT16, rank % local_size);
+    }
+    static const char *const of_all[] = { PMIX_JOB_SIZE, PMIX_UNIV_SIZE, PMIX_MAX_PROCS };
+    for (size_t i = 0; i < sizeof(of_all) / sizeof(*of_all); i++) {
+        expect(me.nspace, PMIX_RANK_WILDCARD, of_all[i], PMIX_UINT32, job_size);
+    }
+    expect(me.nspace, PMIX_RANK_WILDCARD, PMIX_JOB_NUM_APPS, PMIX_UINT32, 1);
+    expect(me.nspace, PMIX_RANK_WILDCARD, PMIX_NUM_NODES, PMIX_UINT32, job_size / local_size);
+    expect(me.nspace, PMIX_RANK_WILDCARD, PMIX_APPNUM, PMIX_UINT32, 0);
+    expect(me.nspace, me.rank, PMIX_NODEID, PMIX_UINT32, node);
+    expect(me.nspace, me.rank, PMIX_SERVER_RANK, PMIX_PROC_RANK, node);
+    expect_of_server(PMIX_SERVER_RANK, PMIX_PROC_RANK);
+    expect_of_server(PMIX_SERVER_NSPACE, PMIX_STRING);
+    expect_of_server(PMIX_SERVER_URI, PMIX_STRING);
+
+    if (local_size == job_size) {
+        /* Who is not named is let through. */
+        pmix_proc_t first = proc_of(me.nspace, 0);
+        fence(&first, 1, false);
+    } else {
+        /* The host has no direct modex. */
+        pmix_proc_t other = proc_of(me.nspace, (me.rank + local_size) % job_size);
+        pmix_status_t status = PMIx_Get(&other, "t.nobody.has", NULL, 0, &value);
+        check(status != PMIX_SUCCESS, "what nobody has: %s", PMIx_Error_string(status));
+    }
+    fence(NULL, 0, false);
+}
+
 int main(int argc, char **argv)
 {
     const char *kind = argc > 1 ? argv[1] : "";
@@ -455,6 +537,8 @@ int main(int argc, char **argv)
         miss();
     } else if (strcmp(kind, "unpublish") == 0) {
         unpublish();
+    } else if (strcmp(kind, "flux") == 0) {
+        flux(argc > 2, argc > 3);
     } else {
         check(false, "what is %s?", kind);
     }

@@ -14,8 +14,10 @@
  *   --connected WAY        how client_connected is answered: callback (default), which calls back where it can; silent,
  *                          which never does; or second, by client_connected2 and PMIX_OPERATION_SUCCEEDED
  *   --as KIND              what the host is like: plain (default); mpirun, which stores values of its own and registers
- *                          its own namespace without data; or slurm, which does not say who it is and gives some
- *                          values in other types
+ *                          its own namespace without data; slurm, which does not say who it is and gives some
+ *                          values in other types; or flux, which makes each rank's environment before it registers the
+ *                          rank, registers little more than maps and sizes, knows neither fences of some ranks nor
+ *                          direct modex, and has no other upcalls but abort
  *   --environment WHERE    where a rank's environment is made: parent (default), or child, as slurmstepd does
  *   --tools WAY            tools find this host by rendezvous files of all kinds; it names them (name), turns them away
  *                          (refuse) or has no upcall for them (none)
@@ -51,7 +53,7 @@ extern char **environ;
 enum answer { ANSWER_LATER, ANSWER_INLINE, ANSWER_MIXED };
 enum connected { CONNECTED_CALLBACK, CONNECTED_SILENT, CONNECTED_SECOND };
 enum tools { TOOLS_UNKNOWN, TOOLS_NAME, TOOLS_REFUSE, TOOLS_NONE };
-enum kind { KIND_PLAIN, KIND_MPIRUN, KIND_SLURM };
+enum kind { KIND_PLAIN, KIND_MPIRUN, KIND_SLURM, KIND_FLUX };
 
 static struct {
     int ranks_per_server;
@@ -499,6 +501,12 @@ static pmix_status_t fence_nb(const pmix_proc_t procs[], size_t nprocs, const pm
                               char *data, size_t ndata, pmix_modex_cbfunc_t cbfunc, void *cbdata)
 {
     const char *infos = told(info, ninfo);
+    if (options.kind == KIND_FLUX && (nprocs > 1 || procs[0].rank != PMIX_RANK_WILDCARD)) {
+        note("fence of some refused");
+        cbfunc(PMIX_ERR_NOT_SUPPORTED, NULL, 0, cbdata, NULL, NULL);
+        free(data);
+        return PMIX_SUCCESS;
+    }
     pmix_status_t status = collective("fence", procs, nprocs, infos, ndata ? data : "", ndata, cbfunc, NULL, cbdata);
     free(data); /* handed over */
     return status;
@@ -528,7 +536,8 @@ static uint64_t request_count;
 static void refuse_request(void *argument)
 {
     uint64_t id = (uintptr_t) argument;
-    requests[id].cbfunc(PMIX_ERR_NOT_FOUND, NULL, 0, requests[id].cbdata, NULL, NULL);
+    pmix_status_t status = options.kind == KIND_FLUX ? PMIX_ERR_NOT_IMPLEMENTED : PMIX_ERR_NOT_FOUND;
+    requests[id].cbfunc(status, NULL, 0, requests[id].cbdata, NULL, NULL);
 }
 
 static pmix_status_t direct_modex(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
@@ -549,7 +558,7 @@ static pmix_status_t direct_modex(const pmix_proc_t *proc, const pmix_info_t inf
     }
     requests[id].cbfunc = cbfunc;
     requests[id].cbdata = cbdata;
-    if (!involves_peer(proc, 1)) {
+    if (options.kind == KIND_FLUX || !involves_peer(proc, 1)) {
         answer(refuse_request, (void *) (uintptr_t) id);
         return PMIX_SUCCESS;
     }
@@ -860,15 +869,15 @@ static void end_job(int status)
     post(end_ranks, (void *) (intptr_t) status);
 }
 
-/* What a rank is started with. */
+/* What a rank is started with; of a host like Flux only what the library adds. */
 static char **environment_of(const job_t *job, int rank)
 {
     pmix_proc_t proc = proc_of(job->nspace, rank);
     size_t count = 0;
-    while (environ[count] != NULL) {
+    while (options.kind != KIND_FLUX && environ[count] != NULL) {
         count++;
     }
-    char **env = need(calloc(count + 1, sizeof(char *)));
+    char **env = options.kind == KIND_FLUX ? NULL : need(calloc(count + 1, sizeof(char *)));
     for (size_t i = 0; i < count; i++) {
         env[i] = copy_text(environ[i]);
     }
@@ -879,9 +888,36 @@ static char **environment_of(const job_t *job, int rank)
     return env;
 }
 
-static void start_rank(job_t *job, int rank)
+/* As Flux does it, without an object and a callback. */
+static void register_flux_client(const job_t *job, int rank)
 {
-    char **env = options.child_environment ? NULL : environment_of(job, rank);
+    pmix_proc_t proc = proc_of(job->nspace, rank);
+    pmix_status_t status = PMIx_server_register_client(&proc, getuid(), getgid(), NULL, NULL, NULL);
+    if (status != PMIX_OPERATION_SUCCEEDED) {
+        fail("PMIx_server_register_client", status);
+    }
+}
+
+/* Waits for the other process to come to its own call of this. */
+static void meet_process(int fd)
+{
+    char byte = 0;
+    if (write(fd, &byte, 1) != 1 || read(fd, &byte, 1) != 1) {
+        note("no process to meet: %s", strerror(errno));
+        _exit(71);
+    }
+}
+
+/* With what `environment_of` made, which is freed, or without in order to make it in the child. A host like Flux then registers
+ * the rank when that is done. */
+static void start_rank(job_t *job, int rank, char **env)
+{
+    bool is_registered_later = options.kind == KIND_FLUX && env == NULL;
+    int meeting[2] = { -1, -1 };
+    if (is_registered_later && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, meeting) != 0) {
+        note("socketpair: %s", strerror(errno));
+        _exit(71);
+    }
     note("start rank %d", rank);
     pid_t parent = getpid();
     pid_t pid = fork();
@@ -894,7 +930,18 @@ static void start_rank(job_t *job, int rank)
         if (getppid() != parent) {
             _exit(71);
         }
-        environ = env != NULL ? env : environment_of(job, rank);
+        env = env != NULL ? env : environment_of(job, rank);
+        if (is_registered_later) {
+            meet_process(meeting[1]); /* made */
+            meet_process(meeting[1]); /* registered */
+        }
+        if (options.kind != KIND_FLUX) {
+            environ = env;
+        } else {
+            for (size_t i = 0; env != NULL && env[i] != NULL; i++) {
+                putenv(env[i]);
+            }
+        }
         setenv("TEST_NODES", job->nodes, 1);
         setenv("TEST_MAP", job->map, 1);
         setenv("TEST_NSPACE", job->nspace, 1);
@@ -909,6 +956,13 @@ static void start_rank(job_t *job, int rank)
         _exit(127);
     }
     job->pids[rank] = pid;
+    if (is_registered_later) {
+        meet_process(meeting[0]);
+        register_flux_client(job, rank);
+        meet_process(meeting[0]);
+        close(meeting[0]);
+        close(meeting[1]);
+    }
     for (size_t i = 0; env != NULL && env[i] != NULL; i++) {
         free(env[i]);
     }
@@ -1386,6 +1440,43 @@ static void add_procs(infos_t *infos, const job_t *job)
     }
 }
 
+/* All that Flux registers, of a job that has no other way to be described. */
+static void add_flux_job(infos_t *infos, const job_t *job)
+{
+    const layout_t *layout = &job->layout;
+    char *regex, *ppn, *peers = ranks_of_node(layout, me);
+    pmix_status_t status = PMIx_generate_regex(job->nodes, &regex);
+    if (status != PMIX_SUCCESS) {
+        fail("PMIx_generate_regex", status);
+    }
+    status = PMIx_generate_ppn(job->map, &ppn);
+    if (status != PMIX_SUCCESS) {
+        fail("PMIx_generate_ppn", status);
+    }
+    add_text(infos, PMIX_JOBID, job->nspace);
+    add_text(infos, PMIX_LOCAL_PEERS, peers);
+    add_text(infos, PMIX_NODE_MAP, regex);
+    add_text(infos, PMIX_PROC_MAP, ppn);
+    add(infos, PMIX_TDIR_RMCLEAN, value_bool(true));
+    add(infos, PMIX_JOB_NUM_APPS, value_uint32(1));
+    add_text(infos, PMIX_TMPDIR, tmpdir);
+    add(infos, PMIX_LOCAL_SIZE, value_uint32(layout->local_count[me]));
+    add(infos, PMIX_UNIV_SIZE, value_uint32(layout->rank_count));
+    add(infos, PMIX_JOB_SIZE, value_uint32(layout->rank_count));
+    add(infos, PMIX_APPNUM, value_uint32(0));
+    for (int rank = 0; rank < layout->rank_count; rank++) {
+        infos_t proc = { 0 };
+        add(&proc, PMIX_RANK, value_rank(rank));
+        add(&proc, PMIX_NODEID, value_uint32(layout->node_of[rank]));
+        add(&proc, PMIX_LOCAL_RANK, value_uint16(layout->local_rank_of[rank]));
+        add(&proc, PMIX_NODE_RANK, value_uint16(layout->local_rank_of[rank]));
+        add(infos, PMIX_PROC_INFO_ARRAY, value_infos(&proc));
+    }
+    free(regex);
+    free(ppn);
+    free(peers);
+}
+
 /* ---- jobs ------------------------------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -1470,9 +1561,37 @@ static void setup_job(void)
     note("set up: %zu variables, %d %d %d", variables, local, defined, deleted);
 }
 
+/* As Flux does it: one rank after the other, each with its environment made first, and without callbacks. */
+static void open_flux_job(job_t *job)
+{
+    infos_t infos = { 0 };
+    const layout_t *layout = &job->layout;
+    add_flux_job(&infos, job);
+    pmix_status_t status = PMIx_server_register_nspace(job->nspace, layout->local_count[me], infos.items, infos.count, NULL,
+                                                       NULL);
+    if (status != PMIX_OPERATION_SUCCEEDED) {
+        fail("PMIx_server_register_nspace", status);
+    }
+    free_infos(&infos);
+    for (int rank = 0; rank < layout->rank_count; rank++) {
+        if (layout->node_of[rank] == me) {
+            char **env = NULL;
+            if (!options.child_environment) {
+                env = environment_of(job, rank);
+                register_flux_client(job, rank);
+            }
+            start_rank(job, rank, env);
+        }
+    }
+}
+
 /* Registers a job and starts its ranks here. */
 static void open_job(job_t *job)
 {
+    if (options.kind == KIND_FLUX) {
+        open_flux_job(job);
+        return;
+    }
     infos_t infos = { 0 };
     const layout_t *layout = &job->layout;
     add_session(&infos, job);
@@ -1498,7 +1617,7 @@ static void open_job(job_t *job)
     }
     for (int rank = 0; rank < layout->rank_count; rank++) {
         if (layout->node_of[rank] == me) {
-            start_rank(job, rank);
+            start_rank(job, rank, options.child_environment ? NULL : environment_of(job, rank));
         }
     }
 }
@@ -1644,6 +1763,27 @@ static pmix_server_module_t module = {
     .iof_pull = pull_output,
     .push_stdin = push_input,
 };
+
+/* The upcalls of Flux. */
+static pmix_server_module_t flux_module = {
+    .abort = abort_procs,
+    .fence_nb = fence_nb,
+    .direct_modex = direct_modex,
+};
+
+/* Flux never calls `done`. */
+static void flux_heard(size_t id, pmix_status_t code, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+                       pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *cbdata)
+{
+    (void) id;
+    (void) info;
+    (void) ninfo;
+    (void) results;
+    (void) nresults;
+    (void) done;
+    (void) cbdata;
+    note("heard %d of %u", code, source->rank);
+}
 
 /* ---- what the other server says ---------------------------------------------------------------------------------- */
 
@@ -1837,18 +1977,25 @@ static int serve(void)
         /* Or Debian's 4.2.2 dies of the first output. */
         add(&infos, PMIX_IOF_LOCAL_OUTPUT, value_bool(false));
     }
-    if (options.kind != KIND_SLURM) {
+    if (options.kind != KIND_SLURM && options.kind != KIND_FLUX) {
         add_text(&infos, PMIX_SERVER_NSPACE, "test-host");
+    }
+    if (options.kind != KIND_SLURM) {
         add(&infos, PMIX_SERVER_RANK, value_rank(me));
     }
     add_text(&infos, PMIX_SERVER_TMPDIR, tmpdir);
-    add_text(&infos, PMIX_SYSTEM_TMPDIR, tmpdir);
-    add_text(&infos, PMIX_HOSTNAME, jobs[0].layout.nodes[me]);
-    status = PMIx_server_init(&module, infos.items, infos.count);
+    if (options.kind != KIND_FLUX) {
+        add_text(&infos, PMIX_SYSTEM_TMPDIR, tmpdir);
+        add_text(&infos, PMIX_HOSTNAME, jobs[0].layout.nodes[me]);
+    }
+    status = PMIx_server_init(options.kind == KIND_FLUX ? &flux_module : &module, infos.items, infos.count);
     if (status != PMIX_SUCCESS) {
         fail("PMIx_server_init", status);
     }
     free_infos(&infos);
+    if (options.kind == KIND_FLUX) {
+        PMIx_Register_event_handler(NULL, 0, NULL, 0, flux_heard, NULL, NULL);
+    }
     note("library %s", PMIx_Get_version());
     if (options.kind == KIND_MPIRUN) {
         be_mpirun();
@@ -1880,7 +2027,7 @@ static int serve(void)
             usleep(2000);
         }
     }
-    for (int i = 0; i < job_count; i++) {
+    for (int i = 0; options.kind != KIND_FLUX && i < job_count; i++) {
         close_job(&jobs[i]);
     }
     status = PMIx_server_finalize();
@@ -1916,7 +2063,7 @@ __attribute__((noreturn)) static void usage(void)
 {
     fprintf(stderr, "usage: host [-n RANKS_PER_SERVER] [-s SERVERS] [--map block|cyclic] [--rank-lib DIR[,DIR]] "
                     "[--env NAME=VALUE] [--answer later|inline|mixed] [--events at-once|callback|echo] "
-                    "[--connected callback|silent|second] [--as plain|mpirun|slurm] [--environment parent|child] "
+                    "[--connected callback|silent|second] [--as plain|mpirun|slurm|flux] [--environment parent|child] "
                     "[--tools name|refuse|none] [--nspace NAME] [--timeout S] PROGRAM [ARGS...]\n");
     exit(64);
 }
@@ -1960,6 +2107,7 @@ static void read_options(int argc, char **argv)
         } else if (strcmp(name, "--as") == 0) {
             options.kind = strcmp(value, "mpirun") == 0  ? KIND_MPIRUN
                            : strcmp(value, "slurm") == 0 ? KIND_SLURM
+                           : strcmp(value, "flux") == 0  ? KIND_FLUX
                                                          : KIND_PLAIN;
         } else if (strcmp(name, "--environment") == 0) {
             options.child_environment = strcmp(value, "child") == 0;

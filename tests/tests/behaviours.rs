@@ -268,6 +268,46 @@ fn open_mpi_under_another_launcher_knows_its_job_by_a_variable() {
     }
 }
 
+/// 17: ranks are started before the next one is registered, and each with an environment that was made before it was.
+#[test]
+fn flux_registers_a_rank_after_its_environment_was_made() {
+    for pair in Pair::all().into_iter().chain([Pair::stock()]) {
+        let command = match (pair.server, pair.ranks) {
+            (Library::Stock, _) => "flux",
+            (_, Library::Stock) => "flux early",
+            _ => "flux early shared",
+        };
+        for (host_args, count) in [("-n 2 --as flux", 2), ("-s 2 -n 2 --as flux", 4)] {
+            let traces = Traces::begin();
+            let ended = run(pair, &traces, hosted(pair, &traces, host_args, command), count);
+            assert_eq!(told(&ended, ": fence of some refused"), 0, "{ended}");
+        }
+    }
+}
+
+/// What a child makes would not be the server's: there the environment leads to TCP.
+#[test]
+fn flux_in_a_forked_child_has_ranks_without_shared_memory() {
+    in_pairs(&Pair::all(), "-s 2 -n 2 --as flux --environment child", "flux", 4, |_| ());
+}
+
+#[test]
+fn open_mpi_runs_under_a_host_like_flux() {
+    for pair in Pair::all().into_iter().chain([Pair::stock()]) {
+        for host_args in ["-n 3 --as flux", "-s 2 -n 2 --as flux"] {
+            let traces = Traces::begin();
+            let run =
+                Run::new(program("host"), pair.server).traced(&traces).args(host_args).args("--env JSM_JSRUN_PORT=1");
+            let run = run.arg("--rank-lib").arg(pair.ranks.directory()).arg(program("mpi")).arg("hello");
+            let ended = run.succeed();
+            let count = if host_args.contains("-s 2") { 4 } else { 3 };
+            assert_eq!(ended.count(&format!(" of {count}: library ")), count, "{pair:?}: {ended}");
+            assert_eq!(ended.count("FAIL"), 0, "{pair:?}: {ended}");
+            traces.assert_none_left(&ended);
+        }
+    }
+}
+
 /// Of no table: an attribute of queries has another key from 7.0 on, and a host may know the one or the other.
 #[test]
 fn a_host_hears_both_keys_of_a_query_for_qualifiers() {

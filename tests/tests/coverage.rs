@@ -339,7 +339,7 @@ fn registered_loose() {
 /// What follows from maps and applications, where the host says no more.
 fn derived_value(attribute: &str, place: Place) -> Option<String> {
     Some(match (attribute, place) {
-        ("PMIX_JOB_SIZE", Job) => "uint32 4".into(),
+        ("PMIX_JOB_SIZE" | "PMIX_MAX_PROCS", Job) => "uint32 4".into(),
         ("PMIX_NUM_NODES" | "PMIX_JOB_NUM_APPS", Job) => "uint32 2".into(),
         ("PMIX_NODE_LIST", Job) => format!("string {}", text(NODE_MAP)),
         ("PMIX_APPNUM", App(app)) => format!("uint32 {}", APPNUMS[app]),

@@ -286,6 +286,7 @@ impl Model {
             format!("int {app_count}"),
             format!("uint32 {app_count}"),
         );
+        maybe(random, &mut given, &mut job, "pmix.max.size", format!("int {}", size + 3), format!("uint32 {size}"));
         extra(random, &mut given, &mut job, "pmix.jobid", string("the id"));
         extra(random, &mut given, &mut job, "pmix.mapby", string("slot:PE=2"));
         extra(random, &mut given, &mut job, "site.job", string("of all"));
@@ -353,6 +354,7 @@ const KEYS: [(Realm, &[&str]); 5] = [
         Realm::Job,
         &[
             "pmix.job.size",
+            "pmix.max.size",
             "pmix.num.nodes",
             "pmix.job.napps",
             "pmix.jobid",

@@ -217,7 +217,7 @@ pub(super) fn sizes(job: &JobData, is_map_new: bool) -> Result<()> {
     Ok(())
 }
 
-fn sorted(ranks: &[u32]) -> Vec<u32> {
+pub(super) fn sorted(ranks: &[u32]) -> Vec<u32> {
     let mut ranks = ranks.to_vec();
     ranks.sort_unstable();
     ranks

@@ -430,6 +430,8 @@ impl JobData {
         let (job, derived) = (&mut self.job, &mut self.derived.job);
         if size > 0 {
             derive(job, derived, keys::JOB_SIZE, || Value::Uint32(size));
+            // As released servers have it. Open MPI 4.1 cannot do without.
+            derive(job, derived, keys::MAX_PROCS, || Value::Uint32(size));
         }
         // The host may have spoken of nodes that are not the job's.
         let count = self.maps.nodes.as_ref().map_or(self.nodes.len(), Vec::len);

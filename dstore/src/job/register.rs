@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use super::{JobData, Maps, Node, ProcTable, Values, check};
+use super::{JobData, Maps, Node, ProcTable, Values, check, peers_of};
 use crate::maps;
 use crate::model::{Info, Key, KeyRef, Nspace, Rank, Status, Value, ValueRef, keys};
 use crate::rules::{Realm, class_of};
@@ -428,8 +428,8 @@ impl<'a> Reader<'a> {
         (0..self.job.nodes.len()).for_each(|row| self.index(row));
     }
 
-    /// The row of the host's own node: by name, by the name up to its first dot on either side, or the only one, if it has
-    /// as many ranks as the host says of its own. A host that has none of them is not in the job's maps.
+    /// The row of the host's own node: by name, by the name up to its first dot on either side, the one that has the ranks that the
+    /// host says are its own, or the only one, if it has as many. A host that has none of them is not in the job's maps.
     fn own_node_row(&mut self) -> usize {
         fn short(name: &[u8]) -> &[u8] {
             name.split(|byte| *byte == b'.').next().unwrap_or_default()
@@ -437,11 +437,19 @@ impl<'a> Reader<'a> {
         let by_name = self.rows_by_name.get(self.hostname).copied();
         let nodes = &self.job.nodes;
         let by_short = || nodes.iter().position(|node| short(&node.hostname) == short(self.hostname));
-        match by_name.or_else(by_short) {
+        match by_name.or_else(by_short).or_else(|| self.row_of_own_peers()) {
             Some(row) => row,
             None if nodes.len() == 1 && self.may_be_own(0) => 0,
             None => self.node_row(Some(self.hostname), None),
         }
+    }
+
+    /// The node to which the process map gives the ranks that the host says are its own. Flux names nodes that have one name so that
+    /// they have several.
+    fn row_of_own_peers(&self) -> Option<usize> {
+        let said = Info::find(&self.own_node, keys::LOCAL_PEERS).and_then(peers_of).filter(|said| !said.is_empty())?;
+        let said = check::sorted(&said);
+        self.job.maps.procs.as_ref()?.iter().position(|ranks| ranks.len() == said.len() && check::sorted(ranks) == said)
     }
 
     fn may_be_own(&self, row: usize) -> bool {

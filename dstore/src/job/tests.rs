@@ -486,3 +486,31 @@ fn ranks_in_blocks_have_the_values_of_ranks_anywhere() {
     let job = job(&[&maps[..], &[order]].concat());
     assert_eq!(get(&job, Rank(1), keys::LOCAL_RANK), Some(Value::Uint16(0)));
 }
+
+/// Flux names nodes that have one name so that they have several, and its server is on neither of these.
+#[test]
+fn the_hosts_own_node_is_the_one_that_has_its_ranks() {
+    let map = |text: &str| Value::string(text);
+    let infos = [
+        info(keys::LOCAL_PEERS, map("2,3")),
+        info(keys::NODE_MAP, map("n0,n1")),
+        info(keys::PROC_MAP, map("0,1;2,3")),
+        info(keys::LOCAL_SIZE, Value::Uint32(2)),
+    ];
+    let mut registered = JobData::new(Nspace::new("job").unwrap());
+    registered.register(&infos, b"n").unwrap();
+    assert_eq!(registered.nodes.len(), 2, "{:?}", registered.nodes);
+    assert!(registered.nodes[1].is_given && !registered.nodes[0].is_given);
+    // Another host's ranks are on no node of the map.
+    let mut other = JobData::new(Nspace::new("job").unwrap());
+    other.register(&[&infos[1..3], &[info(keys::LOCAL_PEERS, map("4"))]].concat(), b"n").unwrap();
+    assert_eq!(other.nodes.len(), 3);
+}
+
+#[test]
+fn the_most_processes_are_those_that_there_are_where_nobody_says_more() {
+    let most = |infos: &[Info]| get(&job(infos), Rank::WILDCARD, keys::MAX_PROCS);
+    assert_eq!(most(&maps()), Some(Value::Uint32(5)));
+    assert_eq!(most(&[&maps()[..], &[info(keys::MAX_PROCS, Value::Uint16(9))]].concat()), Some(Value::Uint16(9)));
+    assert_eq!(most(&[info(keys::JOBID, Value::string("x"))]), None);
+}

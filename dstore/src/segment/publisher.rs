@@ -196,11 +196,26 @@ impl Publisher {
         };
         // From here on, dropping the publisher removes what was made.
         publisher.add_page()?;
-        if let Some((uid, gid)) = owner.filter(|(uid, _)| geteuid().is_root() && *uid != 0) {
-            fchown(&publisher.outer, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))
-                .map_err(|errno| io("give away", &outer_path, errno))?;
+        if let Some(owner) = owner {
+            publisher.give_to(owner)?;
         }
         Ok(publisher)
+    }
+
+    /// Gives the outer directory to a user and group, where we are root and it is not theirs.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn give_to(&self, (uid, gid): (u32, u32)) -> Result<(), PublishError> {
+        let failed = |errno: Errno| PublishError::Io {
+            action: "give away",
+            path: self.path.parent().unwrap_or(&self.path).to_owned(),
+            error: errno.into(),
+        };
+        if geteuid().is_root() && fstat(&self.outer).map_err(failed)?.st_uid != uid {
+            fchown(&self.outer, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))).map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Writes a segment and makes it known. A job segment replaces the job segment before it.

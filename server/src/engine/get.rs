@@ -285,9 +285,10 @@ impl Engine {
         Ok(reply.into_bytes())
     }
 
-    /// Whether the maps place a rank on this node.
+    /// Whether the maps place a rank on this node, which they may call by another name: it is where its clients are.
     fn runs_here(&self, state: &super::NspaceState, rank: Rank) -> bool {
-        let own = state.job.node_row_by_name(self.config.hostname.as_bytes());
+        let of_client = || rules::node_row_of(&*state.job, *state.clients.keys().next()?);
+        let own = state.job.node_row_by_name(self.config.hostname.as_bytes()).or_else(of_client);
         own.is_some() && rules::node_row_of(&*state.job, rank) == own && state.clients.len() < state.nlocal as usize
     }
 

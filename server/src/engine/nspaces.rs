@@ -63,6 +63,8 @@ pub(super) struct NspaceState {
     /// Never registered: a job of other servers, known only by what direct modex brought of it.
     pub foreign: bool,
     pub clients: BTreeMap<Rank, LocalClient>,
+    /// Secrets of processes whose environment was made before the host registered them.
+    early: BTreeMap<Rank, Secret>,
     /// Those of them that will not commit any more: they died.
     pub gone: BTreeSet<Rank>,
     /// Made for tools, not registered by the host: it ends with the last of them.
@@ -96,6 +98,7 @@ impl NspaceState {
             complete: false,
             foreign: false,
             clients: BTreeMap::new(),
+            early: BTreeMap::new(),
             gone: BTreeSet::new(),
             is_of_tools: false,
             lost: 0,
@@ -248,11 +251,12 @@ impl Engine {
     }
 
     /// Makes the namespace's directory and socket as soon as there is something to read and somebody of this node to read
-    /// it. Not later, when a client's environment is made: some hosts do that in a forked child (Slurm), and what a child
-    /// opens is not the server's.
+    /// it. The directory is the first client's user's; until one is registered, the server's.
     fn open_shared(&mut self, nspace: &Nspace) {
         let Some(state) = self.nspaces.get_mut(nspace).filter(|state| state.complete) else { return };
-        let Some(user) = state.clients.values().next().map(|client| (client.uid, client.gid)) else { return };
+        let of_client = state.clients.values().next().map(|client| (client.uid, client.gid));
+        let of_server = (!state.early.is_empty()).then_some((self.config.uid, self.config.gid));
+        let Some(user) = of_client.or(of_server) else { return };
         let (listener, lines) =
             state.shared.open(&self.config, &state.job, &mut state.visible, &mut state.remote, user);
         self.outputs.extend(lines.into_iter().map(Output::Log));
@@ -345,12 +349,18 @@ impl Engine {
         if !proc.rank.is_process() || proc.nspace.is_empty() {
             return Status::ERR_BAD_PARAM;
         }
-        let secret = match Secret::new() {
+        let new_secret = match Secret::new() {
             Ok(secret) => secret,
             Err(status) => return status,
         };
         let state = self.nspaces.entry(proc.nspace.clone()).or_insert_with(|| NspaceState::new(proc.nspace.clone()));
         (state.foreign, state.is_of_tools) = (false, false);
+        // Its environment may be made already, and with it the directory.
+        let secret = state.early.remove(&proc.rank).unwrap_or(new_secret);
+        if state.clients.is_empty() {
+            let line = state.shared.give_to((uid, gid), &state.job);
+            self.outputs.extend(line.map(Output::Log));
+        }
         if let Some(client) = state.clients.get_mut(&proc.rank) {
             // What its connections and what it published mean does not change.
             (client.uid, client.gid, client.object) = (uid, gid, object);
@@ -405,12 +415,27 @@ impl Engine {
         }
     }
 
-    /// The environment of a client. Hosts may ask in a forked child: nothing is made here.
+    /// Makes what the environment of a client tells of, where the host registers the client only afterwards (Flux does). For the
+    /// server's own process: what a forked child made would not be the server's.
+    pub fn prepare_client(&mut self, proc: &Proc) {
+        let Some(state) = self.nspaces.get_mut(&proc.nspace).filter(|state| state.complete) else { return };
+        let is_known = state.clients.contains_key(&proc.rank) || state.early.contains_key(&proc.rank);
+        if is_known || !proc.rank.is_process() {
+            return;
+        }
+        // Without a secret the client gets everything over TCP.
+        if let Ok(secret) = Secret::new() {
+            state.early.insert(proc.rank, secret);
+            self.open_shared(&proc.nspace);
+        }
+    }
+
+    /// The environment of a client. Hosts may ask in a forked child (Slurm does): nothing is made here.
     pub fn setup_fork(&mut self, proc: &Proc) -> Vec<(String, String)> {
         self.first_fork.get_or_insert_with(std::time::Instant::now);
         let shared = self.nspaces.get(&proc.nspace).and_then(|state| {
-            // A host may register the client later; it has no secret yet, and connects without one.
-            let secret = state.clients.get(&proc.rank)?.secret.text().to_owned();
+            let registered = state.clients.get(&proc.rank).map(|client| &client.secret);
+            let secret = registered.or_else(|| state.early.get(&proc.rank))?.text().to_owned();
             let (directory, id) = state.shared.directory()?;
             Some(SharedEnv { directory, id, secret })
         });

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -294,7 +294,13 @@ fn fences_of_other_participants_are_other_fences() {
     assert_eq!(bench.status(1, 10), Some(Status::SUCCESS));
     assert_eq!(bench.status(2, 10), None);
     bench.fence(1, 11, vec![proc(0), proc(2)], Vec::new());
-    assert_eq!(bench.status(1, 11), Some(Status::ERR_BAD_PARAM), "rank 1 is not in it");
+    assert_eq!(bench.status(1, 11), Some(Status::SUCCESS), "rank 1 is not in it, and is let through");
+    bench.fence(0, 12, vec![proc(0), proc(2)], Vec::new());
+    assert_eq!(bench.status(0, 12), None, "nobody stands in for rank 2");
+    bench.fence(2, 12, vec![proc(0), proc(2)], Vec::new());
+    assert_eq!((bench.status(0, 12), bench.status(2, 12)), (Some(Status::SUCCESS), Some(Status::SUCCESS)));
+    bench.request(1, 13, Request::Connect { procs: vec![proc(0), proc(2)], infos: Vec::new(), extra: Vec::new() });
+    assert_eq!(bench.status(1, 13), Some(Status::ERR_BAD_PARAM), "as little can be told of a connect");
 }
 
 /// Lets two servers exchange the fence that both have handed up.
@@ -1514,16 +1520,65 @@ fn the_shortest_timeout_of_a_fences_participants_counts() {
     assert_eq!(bench.status(1, 10), Some(Status::ERR_TIMEOUT));
 }
 
+/// Of an environment, what leads to shared memory.
+fn shared_env(env: &[(String, String)]) -> Vec<&str> {
+    let ours = env.iter().filter(|(name, _)| name.starts_with("PMIX_DSTORE"));
+    ours.map(|(_, value)| value.as_str()).collect()
+}
+
 #[test]
-fn a_client_may_be_registered_after_its_environment_was_made() {
+fn a_client_may_be_registered_after_its_environment_was_made_in_a_forked_child() {
     let directory = tempfile::tempdir().unwrap();
     let mut bench = Bench::in_directory(0, 1, 1, Some(directory.path()));
     let env = bench.engine.setup_fork(&proc(0));
     assert!(env.contains(&("PMIX_RANK".into(), "0".into())));
-    assert!(!env.iter().any(|(name, _)| name.starts_with("PMIX_DSTORE")), "{env:?}");
+    assert!(shared_env(&env).is_empty(), "{env:?}");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "a child makes nothing");
     bench.engine.register_client(&proc(0), 1000, 1000, 0);
     bench.connect(0);
     bench.put(0, 3, "key", 4);
+}
+
+/// As Flux does it. The directory is the server's until a client is registered, and the first client's user's from then on.
+#[test]
+fn a_client_that_is_registered_after_its_environment_was_made_has_shared_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut bench = Bench::in_directory(0, 1, 2, Some(directory.path()));
+    let unknown = Proc::new(Nspace::new("unknown").unwrap(), Rank(0));
+    bench.engine.prepare_client(&unknown);
+    assert!(shared_env(&bench.engine.setup_fork(&unknown)).is_empty());
+    let mut secrets = Vec::new();
+    for rank in 0..2 {
+        bench.engine.prepare_client(&proc(rank));
+        let env = bench.engine.setup_fork(&proc(rank));
+        assert_eq!(shared_env(&env).len(), 3, "{env:?}");
+        bench.engine.prepare_client(&proc(rank));
+        assert_eq!(bench.engine.setup_fork(&proc(rank)), env, "made once");
+        assert_eq!(bench.engine.register_client(&proc(rank), 1234, 1234, 7), Status::SUCCESS);
+        assert_eq!(bench.engine.setup_fork(&proc(rank)), env, "registration keeps the secret");
+        let (_, secret) = env.into_iter().find(|(name, _)| name == "PMIX_DSTORE_SECRET").unwrap();
+        let hello = |secret: &str| Hello {
+            psec: crate::SECURITY_NAME.into(),
+            credential: secret.as_bytes().to_vec(),
+            gds: crate::STORE_NAME.into(),
+            ..Bench::hello(rank)
+        };
+        bench.engine.hello(peer(rank), Transport::Unix { uid: 1234 }, hello(&secret));
+        bench.drain();
+        bench.answer_last(Answer::Op(Status::SUCCESS));
+        bench.put(rank, 3, "key", rank);
+        secrets.push(secret);
+    }
+    assert_ne!(secrets[0], secrets[1]);
+    assert_eq!((bench.engine.stats().clients_shared, bench.log.len()), (2, 0), "{:?}", bench.log);
+    let outer = std::fs::read_dir(directory.path()).unwrap().next().unwrap().unwrap();
+    if geteuid().is_root() {
+        assert_eq!(outer.metadata().unwrap().uid(), 1234);
+    }
+    for rank in 0..2 {
+        bench.fence(rank, 10, everybody(), collect());
+    }
+    assert_eq!(read(&attach(&mut bench, 0), 1, "key"), Some(1));
 }
 
 #[test]
@@ -2041,9 +2096,10 @@ fn a_group_of_one_node_is_formed_used_and_dissolved_without_the_host() {
     assert_eq!(bench.status(2, 12), Some(Status::SUCCESS));
     bench.fence(2, 12, vec![team(Rank(1)), team(Rank(2))], Vec::new());
     assert_eq!(bench.status(2, 12), Some(Status::ERR_BAD_PARAM));
-    // Who is none of them takes no part.
+    // Who is none of them takes no part, and is let through.
     bench.fence(1, 12, vec![team(Rank::WILDCARD)], Vec::new());
-    assert_eq!(bench.status(1, 12), Some(Status::ERR_BAD_PARAM));
+    assert_eq!(bench.status(1, 12), Some(Status::SUCCESS));
+    assert!(bench.engine.collectives.is_empty());
     bench.destruct(1, 13);
     assert_eq!(bench.status(1, 13), Some(Status::ERR_BAD_PARAM));
     bench.destruct(0, 13);
