@@ -6,6 +6,7 @@ use nix::unistd::{getegid, geteuid};
 use pmix_dstore::model::{Info, InfoFlags, Nspace, Proc, Rank, Result, Status, Value, keys};
 
 use crate::rendezvous::Wanted;
+use crate::secret::Secret;
 
 /// The release that peers are told: they branch on it, so it is one that they know.
 pub(crate) const ANNOUNCED_VERSION: &str = "4.2.2";
@@ -35,6 +36,10 @@ pub(crate) struct Config {
     pub socket_mode: u32,
     /// Whether values may lie in shared memory (`PMIX_DSTORE_SHM=0` turns it off).
     pub shared_memory: bool,
+    /// Whether peers over TCP are believed who they say they are where the kernel can't be asked (`PMIX_DSTORE_TRUST_CLAIMS=1`).
+    pub trust_claims: bool,
+    /// What a tool shows that may read the server's files; `None` where the system has no random numbers.
+    pub tool_secret: Option<Secret>,
 }
 
 impl Config {
@@ -98,6 +103,8 @@ impl Config {
                 Some(mode) => mode.as_u32().ok_or(Status::ERR_BAD_PARAM)? & 0o777,
             },
             shared_memory: variable("PMIX_DSTORE_SHM").as_deref() != Some("0"),
+            trust_claims: variable("PMIX_DSTORE_TRUST_CLAIMS").as_deref() == Some("1"),
+            tool_secret: Secret::new().ok(),
         })
     }
 }

@@ -542,6 +542,7 @@ impl Server {
                 match output {
                     Output::CleanUp((uid, gid), cleanup) => cleanup.run(uid, gid),
                     Output::Call(call) => call(),
+                    Output::Log(line) => self.inner.log(&line),
                     _ => {}
                 }
             }

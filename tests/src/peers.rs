@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, SocketAddrV4, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::thread;
+use std::time::Duration;
 
 use nix::unistd::{Gid, Uid, getegid, geteuid, setfsgid, setfsuid};
 use pmix_client::wire::{ClientReply, Header, Hello, PeerKind, Request, TAG_FIRST, Version};
@@ -121,6 +122,16 @@ impl Target {
         peer
     }
 
+    /// What the server says to this first message until it hangs up, of a peer that would say more.
+    ///
+    /// # Panics
+    /// When the server does not listen.
+    pub fn knock(&self, way: Way, hello: &Hello) -> Vec<u8> {
+        let mut peer = self.connect(way);
+        peer.say(&hello.encode().expect("a first message"));
+        peer.hear_out()
+    }
+
     /// Says `bytes` in a new connection and nothing more; tells what the server says until it hangs up.
     ///
     /// # Panics
@@ -166,12 +177,24 @@ impl Peer {
     ///
     /// # Panics
     /// When the connection breaks otherwise than by its end.
-    pub fn end(mut self) -> Vec<u8> {
+    pub fn end(self) -> Vec<u8> {
+        if let Stream::Tcp(stream) = &self.stream {
+            // The server hears nobody who has closed his end when it accepts him.
+            wait_until_read(stream);
+        }
         // The server may have hung up already.
         let _ = match &self.stream {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
         };
+        self.hear_out()
+    }
+
+    /// Hears the server out.
+    ///
+    /// # Panics
+    /// When the connection breaks otherwise than by its end.
+    fn hear_out(mut self) -> Vec<u8> {
         let mut heard = Vec::new();
         match self.io().read_to_end(&mut heard) {
             Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
@@ -209,6 +232,26 @@ impl Peer {
             Stream::Unix(stream) => stream.set_nonblocking(nonblocking),
         }
         .expect("a socket");
+    }
+}
+
+/// Waits until the server has read all that was sent to it, or has hung up.
+fn wait_until_read(stream: &TcpStream) {
+    let (Ok(SocketAddr::V4(ours)), Ok(SocketAddr::V4(theirs))) = (stream.local_addr(), stream.peer_addr()) else {
+        // It has hung up.
+        return;
+    };
+    let address =
+        |address: SocketAddrV4| format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port());
+    // The server's end as the kernel lists it: ESTABLISHED, bytes that wait to be written and to be read.
+    let their_end = format!(" {} {} 01 ", address(theirs), address(ours));
+    loop {
+        let list = std::fs::read_to_string("/proc/thread-self/net/tcp").expect("the list of sockets");
+        let queues = list.lines().find_map(|line| line.split_once(&their_end)).map(|(_, queues)| queues);
+        if queues.is_none_or(|queues| queues.get(9..17) == Some("00000000")) {
+            return;
+        }
+        thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -54,7 +54,7 @@ fn lines_of_the_log_cannot_be_forged() {
     let mut hello = target.hello(Way::Tcp);
     hello.version = "4.2.2\npmix-dstore server 1: all is well\x1b[2J".into();
     hello.proc = Some(Proc::new(Nspace::new("a\nb").unwrap(), Rank(0)));
-    assert_eq!(target.say(Way::Tcp, &hello.encode().unwrap()), b"");
+    assert_eq!(target.knock(Way::Tcp, &hello), b"");
     let ended = job.finish();
     let log = log(&ended);
     assert_eq!(log.len(), 1, "{ended}");
@@ -233,7 +233,7 @@ fn another_ranks_secret_is_refused() {
     let mut hello = target.hello(Way::Unix);
     for credential in [other.secret.as_bytes(), b"", &target.secret.as_bytes()[..63], &[0; 100_000]] {
         hello.credential = credential.to_vec();
-        assert_eq!(target.say(Way::Unix, &hello.encode().unwrap()), b"");
+        assert_eq!(target.knock(Way::Unix, &hello), b"");
     }
     let ended = job.finish();
     let log = log(&ended);
@@ -254,9 +254,9 @@ fn a_secret_ends_with_its_process() {
     witness.ask(&encode(&Request::Fence { procs, infos: Vec::new() }));
     witness.ask(&encode(&Request::Finalize));
     drop(witness);
-    assert_eq!(target.say(Way::Unix, &target.hello(Way::Unix).encode().unwrap()), b"");
+    assert_eq!(target.knock(Way::Unix, &target.hello(Way::Unix)), b"");
     // Its number and its rank do not open another door.
-    assert_eq!(target.say(Way::Tcp, &target.hello(Way::Tcp).encode().unwrap()), b"");
+    assert_eq!(target.knock(Way::Tcp, &target.hello(Way::Tcp)), b"");
     let ended = job.finish();
     let refused = log(&ended).into_iter().filter(|line| line.contains("no such client registered")).count();
     assert_eq!(refused, 2, "{ended}");
@@ -301,8 +301,8 @@ fn a_directory_that_another_user_puts_in_the_place_of_ours_is_not_used() {
 fn another_user_is_refused_over_either_way() {
     let (job, target, _anchor) = attacked();
     // The name, the rank and the user's number are no secrets.
-    let hello = target.hello(Way::Tcp).encode().unwrap();
-    let Some(heard) = as_nobody(|| target.say(Way::Tcp, &hello)) else {
+    let hello = target.hello(Way::Tcp);
+    let Some(heard) = as_nobody(|| target.knock(Way::Tcp, &hello)) else {
         job.finish();
         return;
     };
@@ -314,7 +314,7 @@ fn another_user_is_refused_over_either_way() {
     let ended = job.finish();
     let log = log(&ended);
     assert_eq!(log.len(), 1, "{ended}");
-    assert!(log[0].contains(&format!("its socket is user {NOBODY}'s")), "{ended}");
+    assert!(log[0].contains(&format!("it runs as user {NOBODY}")), "{ended}");
 }
 
 #[test]

@@ -95,9 +95,7 @@ fn a_second_user_on_the_node_gets_nowhere() {
     // The name of the job and the user's number are no secrets.
     let mut hello = target.hello(Way::Tcp);
     hello.credential = pmix_client::wire::Hello::native_credential(user, user);
-    let say = |user, way, hello: &pmix_client::wire::Hello| {
-        within(server, user, || target.say(way, &hello.encode().expect("a first message")))
-    };
+    let say = |user, way, hello: &pmix_client::wire::Hello| within(server, user, || target.knock(way, hello));
     assert_eq!(say(stranger, Way::Tcp, &hello), b"", "over TCP, as the user");
     hello.credential = pmix_client::wire::Hello::native_credential(stranger, stranger);
     assert_eq!(say(stranger, Way::Tcp, &hello), b"", "over TCP, as himself");
@@ -116,8 +114,8 @@ fn a_second_user_on_the_node_gets_nowhere() {
     assert_eq!(ended.count("gets done"), 2, "{ended}");
     let said = log(&ended);
     let expected = [
-        format!("its socket is user {stranger}'s, the client was registered for user {user}"),
-        format!("its socket is user {stranger}'s, the client was registered for user {user}"),
+        format!("it runs as user {stranger}, the client was registered for user {user}"),
+        format!("it runs as user {stranger}, the client was registered for user {user}"),
         "security module pmix-dstore is not offered here".to_owned(),
         "wrong secret".to_owned(),
         "wrong secret".to_owned(),

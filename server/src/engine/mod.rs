@@ -142,12 +142,14 @@ pub(crate) struct Engine {
     discarded: Vec<Arc<JobData>>,
     stats: Stats,
     first_fork: Option<Instant>,
-    /// Processes that are gone, and when the host's handlers are told.
-    losses: Vec<(Instant, Proc)>,
+    /// Processes that are gone, of whom the host's handlers are to be told.
+    losses: Vec<peers::Loss>,
     /// A fence has collected data: the wire-up is over.
     collected: bool,
     /// Messages for which there was no memory.
     refused: u64,
+    /// The log has been told that peers over TCP can't be let in.
+    no_table_told: bool,
     port: u16,
     ended: bool,
 }
@@ -194,6 +196,7 @@ impl Engine {
             losses: Vec::new(),
             collected: false,
             refused: 0,
+            no_table_told: false,
             port,
             ended: false,
         }
@@ -234,7 +237,7 @@ impl Engine {
                 let len = payload.len();
                 self.log(format!("dropped {proc} (PMIx {version}): malformed message of {len} bytes ({status})"));
                 self.outputs.push_back(Output::Close(peer));
-                self.lose(peer, now);
+                self.lose(peer, now, false);
             }
         }
     }
@@ -350,7 +353,7 @@ impl Engine {
     /// When the engine wants its next tick.
     pub fn deadline(&self) -> Option<Instant> {
         let publish = self.nspaces.values().filter_map(|state| state.shared.due).min();
-        let loss = self.losses.iter().map(|(due, _)| *due).min();
+        let loss = self.losses.iter().map(|loss| loss.due).min();
         let late = self.late.first().map(|(deadline, _)| *deadline);
         [self.gets.deadline(), self.collective_deadline(), late, publish, loss].into_iter().flatten().min()
     }

@@ -69,8 +69,6 @@ pub(super) struct NspaceState {
     pub gone: BTreeSet<Rank>,
     /// Made for tools, not registered by the host: it ends with the last of them.
     pub is_of_tools: bool,
-    /// How many connections ended without finalize.
-    pub lost: u32,
     /// One of its processes has asked the host to end them all: that they end is no news.
     pub aborted: bool,
     /// Clients that the host has deregistered.
@@ -101,7 +99,6 @@ impl NspaceState {
             early: BTreeMap::new(),
             gone: BTreeSet::new(),
             is_of_tools: false,
-            lost: 0,
             aborted: false,
             deregistered: BTreeSet::new(),
             unheard: BTreeSet::new(),
@@ -275,7 +272,8 @@ impl Engine {
         self.events.forget_nspace(nspace);
         self.outputs_of_procs.forget_nspace(nspace);
         // The host is done with the job, and with what became of its processes.
-        self.losses.retain(|(_, proc)| proc.nspace != *nspace);
+        self.log_losses(nspace);
+        self.losses.retain(|loss| loss.proc.nspace != *nspace);
         let job = self.remove_nspace(nspace);
         self.discarded.extend(job);
         Status::SUCCESS

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use pmix_client::wire::{ClientReply, Hello, PeerKind, Version};
 use pmix_dstore::codec::{Dialect, Module};
-use pmix_dstore::model::{Info, Proc, Status, keys};
+use pmix_dstore::model::{Info, Nspace, Proc, Status, keys};
 
 use super::bounds::{CONNECTIONS_MAX, Unanswered};
 use super::{Engine, LOSS_DELAY, Output, Then};
@@ -31,7 +31,7 @@ pub(crate) enum Transport {
     },
     /// Over TCP on loopback.
     Tcp {
-        /// Whose the socket at the other end is, where the kernel says.
+        /// Whose the socket at the other end is; `None` where this process can't ask the kernel.
         owner: Option<u32>,
     },
 }
@@ -123,9 +123,13 @@ impl Engine {
 
     /// Drops who is not let in, as released servers do.
     pub(super) fn refuse_hello(&mut self, peer: PeerId, hello: &Hello, why: &str) {
+        self.outputs.push_back(Output::Close(peer));
+        // True of all of them: one line says what is to be done.
+        if why == NO_TABLE && std::mem::replace(&mut self.no_table_told, true) {
+            return;
+        }
         let who = hello.proc.as_ref().map_or_else(|| "a process without a name".to_owned(), Proc::to_string);
         self.log(format!("refused {who} (PMIx {}): {why}", hello.version));
-        self.outputs.push_back(Output::Close(peer));
     }
 
     /// Who the peer is, or why it is refused.
@@ -136,28 +140,26 @@ impl Engine {
         if client.connections.len() >= CONNECTIONS_MAX {
             return Err(format!("it has {CONNECTIONS_MAX} connections already"));
         }
+        let registered = |uid: u32| match uid == client.uid {
+            true => Ok(()),
+            false => Err(format!("it runs as user {uid}, the client was registered for user {}", client.uid)),
+        };
         match (transport, hello.psec.as_str()) {
             (Transport::Unix { uid }, psec) if psec == crate::SECURITY_NAME => {
-                if uid != client.uid && uid != 0 {
-                    return Err(format!("it runs as user {uid}, the client was registered for user {}", client.uid));
-                }
                 if !client.secret.is(&hello.credential) {
                     return Err("wrong secret".into());
                 }
+                registered(uid)?;
             }
             (Transport::Tcp { owner }, "native") => {
                 let claimed = Hello::read_native_credential(&hello.credential).ok_or("malformed credential")?;
                 match owner {
-                    // The kernel's word counts more than the peer's: in a user namespace the same user has other numbers.
-                    Some(owner) if owner == client.uid => {}
-                    Some(owner) if owner != 0 => {
-                        return Err(format!(
-                            "its socket is user {owner}'s, the client was registered for user {}",
-                            client.uid
-                        ));
-                    }
-                    _ if claimed == (client.uid, client.gid) => {}
-                    _ => {
+                    // The kernel's word, root's socket included, and not the peer's: in a user namespace the same user and
+                    // group have other numbers.
+                    Some(owner) => registered(owner)?,
+                    None if !self.config.trust_claims => return Err(NO_TABLE.into()),
+                    None if claimed == (client.uid, client.gid) => {}
+                    None => {
                         return Err(format!(
                             "it claims user {} group {}, the client was registered for user {} group {}",
                             claimed.0, claimed.1, client.uid, client.gid
@@ -217,33 +219,33 @@ impl Engine {
     /// A connection is gone.
     pub fn disconnected(&mut self, id: PeerId, now: Instant) {
         self.knocking.remove(&id);
-        if let Some(peer) = self.peers.get(&id).filter(|peer| !peer.finalized) {
-            let proc = peer.proc.clone();
-            self.tell_of_loss(&proc);
-        }
-        self.lose(id, now);
+        self.lose(id, now, true);
     }
 
-    /// As [`Engine::disconnected`], of one that the log has been told of.
-    pub(super) fn lose(&mut self, id: PeerId, now: Instant) {
-        let Some((peer, was_last)) = self.forget_connection(id) else { return };
-        if !peer.finalized {
-            // Another program may run under the same rank.
+    /// As [`Engine::disconnected`]; the log is told of it where `is_news`.
+    pub(super) fn lose(&mut self, id: PeerId, now: Instant, is_news: bool) {
+        let Some((peer, left)) = self.forget_connection(id) else { return };
+        let was_last = left == Left::None;
+        // Another program may run under the same rank: then the process lives.
+        if !peer.finalized && left != Left::Others {
             if was_last {
                 self.rank_is_gone(&peer.proc);
                 self.leave_groups(&peer.proc, now);
             }
             if peer.is_tool {
                 // No host ends a job for it.
+                if is_news {
+                    self.log(lost_line(std::slice::from_ref(&peer.proc)));
+                }
                 self.tell_host_of_loss(&peer.proc);
                 return self.forget_tool(&peer.proc);
             }
-            self.losses.push((now + LOSS_DELAY, peer.proc.clone()));
+            self.losses.push(Loss { due: now + LOSS_DELAY, is_news, proc: peer.proc.clone() });
             // The host ends its part of the job once nobody is left here, and then hears of nothing any more. Not so where the
             // last one has finalized: such a process is about to end, and the host would kill it.
             if !self.peers.values().any(|other| other.proc.nspace == peer.proc.nspace) {
-                let of_job = self.losses.iter_mut().filter(|(_, proc)| proc.nspace == peer.proc.nspace);
-                of_job.for_each(|(due, _)| *due = now);
+                let of_job = self.losses.iter_mut().filter(|loss| loss.proc.nspace == peer.proc.nspace);
+                of_job.for_each(|loss| loss.due = now);
             }
         }
         if was_last {
@@ -254,10 +256,25 @@ impl Engine {
         }
     }
 
-    /// Tells the host of the processes that have been gone for long enough.
+    /// Tells the host of the processes that have been gone for long enough, and the log of all those of their jobs.
     pub(super) fn tell_host_of_losses(&mut self, now: Instant) {
-        for (_, proc) in self.losses.extract_if(.., |(due, _)| *due <= now).collect::<Vec<_>>() {
-            self.tell_host_of_loss(&proc);
+        let due: Vec<Proc> = self.losses.iter().filter(|loss| loss.due <= now).map(|loss| loss.proc.clone()).collect();
+        for nspace in Engine::nspaces_of(&due) {
+            self.log_losses(&nspace);
+        }
+        self.losses.retain(|loss| loss.due > now);
+        due.iter().for_each(|proc| self.tell_host_of_loss(proc));
+    }
+
+    /// One line for all processes of a job that were lost and of whom nothing has been said yet. A job that is ended by force
+    /// loses all its processes at once.
+    pub(super) fn log_losses(&mut self, nspace: &Nspace) {
+        let of_job = self.losses.iter_mut().filter(|loss| loss.proc.nspace == *nspace);
+        let news = of_job.filter_map(|loss| std::mem::take(&mut loss.is_news).then(|| loss.proc.clone()));
+        let news: Vec<Proc> = news.collect();
+        let is_expected = self.nspaces.get(nspace).is_some_and(|state| state.aborted);
+        if !news.is_empty() && !is_expected {
+            self.log(lost_line(&news));
         }
     }
 
@@ -266,21 +283,9 @@ impl Engine {
         self.tell_host_process(Status::ERR_LOST_CONNECTION, proc, vec![affected]);
     }
 
-    /// A job that is ended by force loses all its processes at once: not a line for each of them.
-    fn tell_of_loss(&mut self, proc: &Proc) {
-        let Some(state) = self.nspaces.get_mut(&proc.nspace).filter(|state| !state.aborted) else { return };
-        state.lost += 1;
-        let more = match state.lost {
-            1 => String::new(),
-            lost if lost.is_power_of_two() => format!("; {lost} of its job so far"),
-            _ => return,
-        };
-        self.log(format!("lost the connection to {proc} before it called finalize{more}"));
-    }
-
-    /// Removes a peer from the tables; it is no participant, waiter or receiver any more. Tells too whether it was
-    /// the last connection of its registered client, which may have been registered anew since.
-    pub(super) fn forget_connection(&mut self, id: PeerId) -> Option<(Peer, bool)> {
+    /// Removes a peer from the tables; it is no participant, waiter or receiver any more. Tells too what is left of its
+    /// process, whose client may have been registered anew since.
+    pub(super) fn forget_connection(&mut self, id: PeerId) -> Option<(Peer, Left)> {
         let peer = self.peers.remove(&id)?;
         self.gets.forget_peer(id);
         self.events.forget_peer(id);
@@ -288,8 +293,62 @@ impl Engine {
         self.withdraw(id);
         self.release_events(peer.codes.iter().copied());
         let state = self.nspaces.get_mut(&peer.proc.nspace);
-        let client = state.and_then(|state| state.clients.get_mut(&peer.proc.rank));
-        let was_last = client.is_some_and(|client| client.connections.remove(&id) && client.connections.is_empty());
-        Some((peer, was_last))
+        let left = match state.and_then(|state| state.clients.get_mut(&peer.proc.rank)) {
+            None => Left::Unregistered,
+            Some(client) => match (client.connections.remove(&id), client.connections.is_empty()) {
+                (_, false) => Left::Others,
+                (true, true) => Left::None,
+                (false, true) => Left::Unregistered,
+            },
+        };
+        Some((peer, left))
     }
+}
+
+/// What is left of a process, one of whose connections is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// Other connections.
+    Others,
+    /// No connection.
+    None,
+    /// Its client is registered no more, or anew.
+    Unregistered,
+}
+
+/// A process that is gone without having called finalize.
+pub(super) struct Loss {
+    /// When the host is told.
+    pub due: Instant,
+    /// The log has not been told.
+    pub is_news: bool,
+    pub proc: Proc,
+}
+
+/// Why a peer over TCP is refused where the kernel can't be asked whose it is.
+pub(super) const NO_TABLE: &str = "neither sock_diag nor /proc/thread-self/net/tcp tells this server whose a TCP connection is; give it \
+     one of them, or set PMIX_DSTORE_TRUST_CLAIMS=1 in its environment to believe what peers claim";
+
+/// The line about processes of one job that were lost.
+fn lost_line(procs: &[Proc]) -> String {
+    /// More are counted only.
+    const RANGES_MAX: usize = 8;
+    if let [proc] = procs {
+        return format!("lost the connection to {proc} before it called finalize");
+    }
+    let mut ranks: Vec<u32> = procs.iter().map(|proc| proc.rank.0).collect();
+    ranks.sort_unstable();
+    let ranges: Vec<String> = ranks
+        .chunk_by(|a, b| a + 1 == *b)
+        .map(|range| match range {
+            [first, .., last] => format!("{first}-{last}"),
+            one => one[0].to_string(),
+        })
+        .collect();
+    let more = if ranges.len() > RANGES_MAX { ",..." } else { "" };
+    let ranges = ranges[..ranges.len().min(RANGES_MAX)].join(",");
+    let (count, nspace) = (procs.len(), &procs[0].nspace);
+    format!(
+        "lost the connections to {count} processes of job {nspace} before they called finalize: ranks {ranges}{more}"
+    )
 }

@@ -29,6 +29,7 @@ use crate::GroupOperation;
 use crate::completion::{Answer, AnswerSink};
 use crate::config::Config;
 use crate::rendezvous::Wanted;
+use crate::secret::Secret;
 use crate::upcall::Upcall;
 
 /// Over TCP, from whom the kernel does not say.
@@ -102,6 +103,8 @@ impl Bench {
             port: 0,
             socket_mode: 0o600,
             shared_memory: directory.is_some(),
+            trust_claims: true,
+            tool_secret: None,
         };
         let sink: Weak<dyn AnswerSink> = Weak::<NoSink>::new();
         let mut bench = Bench {
@@ -607,6 +610,7 @@ fn a_get_ends_by_its_timeout_or_the_ranks_death() {
     assert_eq!(bench.value(0, 20, "key"), Some(Err(Status::ERR_TIMEOUT)));
     bench.lose(2);
     assert_eq!(bench.value(0, 21, "key"), Some(Err(Status::ERR_NOT_FOUND)));
+    bench.pass(LOSS_DELAY);
     assert!(bench.log.iter().any(|line| line.contains("job:2")), "{:?}", bench.log);
 }
 
@@ -774,24 +778,28 @@ fn who_is_not_who_he_says_is_turned_away() {
     bench.engine.register_client(&proc(0), 1000, 1000, 0);
     let secret = bench.engine.nspaces[&nspace()].clients[&Rank(0)].secret.text().to_owned();
     let unix = |secret: &str| Hello { psec: "pmix-dstore".into(), credential: secret.into(), ..Bench::hello(0) };
+    let claims = |uid, gid| Hello { credential: Hello::native_credential(uid, gid), ..Bench::hello(0) };
     let of_user = |uid| Transport::Tcp { owner: Some(uid) };
     let cases = [
-        (TCP, Hello { credential: Hello::native_credential(1001, 1000), ..Bench::hello(0) }, false),
-        (TCP, Hello { credential: Hello::native_credential(1000, 1001), ..Bench::hello(0) }, false),
-        // The kernel knows better than the peer; where it names root, it does not.
+        // The kernel's word counts, and not the peer's. Root is a user like others.
+        (of_user(1000), Bench::hello(0), true),
+        (of_user(1000), claims(0, 0), true),
         (of_user(1001), Bench::hello(0), false),
-        (of_user(1000), Hello { credential: Hello::native_credential(0, 0), ..Bench::hello(0) }, true),
+        (of_user(0), Bench::hello(0), false),
+        (of_user(0), claims(0, 0), false),
         (of_user(1000), Hello { credential: vec![0; 7], ..Bench::hello(0) }, false),
-        (of_user(0), Bench::hello(0), true),
-        (of_user(0), Hello { credential: Hello::native_credential(0, 0), ..Bench::hello(0) }, false),
+        // Without its word, where claims are believed.
+        (TCP, claims(1001, 1000), false),
+        (TCP, claims(1000, 1001), false),
         (TCP, Bench::hello(1), false),
         (TCP, Hello { psec: "none".into(), ..Bench::hello(0) }, false),
         (TCP, unix(&secret), false),
+        (TCP, Bench::hello(0), true),
         (Transport::Unix { uid: 1000 }, unix("0000"), false),
         (Transport::Unix { uid: 1001 }, unix(&secret), false),
+        (Transport::Unix { uid: 0 }, unix(&secret), false),
         (Transport::Unix { uid: 1000 }, Bench::hello(0), false),
         (Transport::Unix { uid: 1000 }, unix(&secret), true),
-        (TCP, Bench::hello(0), true),
     ];
     for (number, (transport, hello, allowed)) in cases.into_iter().enumerate() {
         let id = PeerId(200 + number as u32);
@@ -805,6 +813,61 @@ fn who_is_not_who_he_says_is_turned_away() {
     bench.engine.hello(PeerId(300), Transport::Unix { uid: 1000 }, unix(&secret));
     bench.drain();
     assert!(bench.closed.contains(&PeerId(300)), "a secret ends with its client");
+}
+
+#[test]
+fn roots_socket_is_a_rank_where_the_client_is_roots() {
+    let mut bench = Bench::without_clients(0, 1, 1);
+    bench.engine.register_client(&proc(0), 0, 0, 0);
+    bench.engine.hello(peer(0), Transport::Tcp { owner: Some(0) }, Bench::hello(0));
+    bench.engine.hello(peer(1), Transport::Tcp { owner: Some(1000) }, Bench::hello(0));
+    bench.drain();
+    assert_eq!((bench.upcalls.len(), bench.closed), (1, vec![peer(1)]));
+}
+
+#[test]
+fn without_the_kernels_word_claims_count_only_where_the_administrator_says_so() {
+    let mut bench = Bench::without_clients(0, 1, 1);
+    bench.engine.config.trust_claims = false;
+    bench.engine.register_client(&proc(0), 1000, 1000, 0);
+    for id in 0..3 {
+        bench.engine.hello(peer(id), TCP, Bench::hello(0));
+    }
+    bench.drain();
+    let name = || Answer::Name(Status::SUCCESS, Some(Proc::new(Nspace::new("tool").unwrap(), Rank(0))));
+    assert!(bench.knock(peer(3), (tool(0).0, TCP), name()).is_none());
+    bench.drain();
+    assert_eq!((bench.upcalls.len(), bench.closed.len()), (0, 3));
+    assert!(bench.log.len() == 1 && bench.log[0].contains("PMIX_DSTORE_TRUST_CLAIMS=1"), "{:?}", bench.log);
+}
+
+#[test]
+fn a_tool_proves_itself_by_the_servers_secret() {
+    let mut bench = Bench::without_clients(0, 1, 1);
+    bench.engine.config.trust_claims = false;
+    let secret = Secret::new().unwrap();
+    let shows = |uid, owner, credential: &str| {
+        let hello = Hello { psec: "pmix-dstore".into(), credential: credential.into(), ..tool(uid).0 };
+        (hello, Transport::Tcp { owner })
+    };
+    let name = || Answer::Name(Status::SUCCESS, Some(Proc::new(Nspace::new("tool").unwrap(), Rank(0))));
+    assert!(bench.knock(peer(50), shows(1000, Some(1000), secret.text()), name()).is_none(), "there is none");
+    bench.engine.config.tool_secret = Some(secret.clone());
+    for (uid, owner, credential, allowed) in [
+        (1000, None, secret.text(), true),
+        (0, None, secret.text(), true),
+        (1000, Some(1000), secret.text(), true),
+        (0, Some(0), secret.text(), true),
+        (1000, None, "0000", false),
+        (1000, None, "", false),
+        // The secret has got out.
+        (1000, Some(2000), secret.text(), false),
+        (2000, None, secret.text(), false),
+    ] {
+        let knocked = bench.knock(peer(50), shows(uid, owner, credential), name());
+        assert_eq!(knocked.is_some(), allowed, "{uid} {owner:?} {credential}");
+        bench.lose(50);
+    }
 }
 
 #[test]
@@ -1497,6 +1560,7 @@ fn the_end_of_processes_is_no_news_once_one_has_asked_for_it() {
         bench.request(1, 11, abort(procs));
         bench.answer_last(Answer::Op(Status::SUCCESS));
         bench.lose(1);
+        bench.pass(LOSS_DELAY);
         // The connection, and the fence that waits for it.
         assert_eq!(bench.log.len(), lines, "{:?}", bench.log);
     }
@@ -1588,9 +1652,38 @@ fn a_job_that_is_ended_by_force_does_not_fill_the_log() {
     bench.fence(0, 10, all, Vec::new());
     (1..100).for_each(|rank| bench.lose(rank));
     assert_eq!(bench.status(0, 10), Some(Status::ERR_PARTIAL_SUCCESS));
-    assert!(bench.log.len() < 10, "{:?}", bench.log);
     assert!(bench.log.iter().all(|line| line.len() < 300), "{:?}", bench.log);
     assert!(bench.log[0].contains("job:1"));
+    bench.pass(LOSS_DELAY);
+    let lost = "lost the connections to 99 processes of job job before they called finalize: ranks 1-99";
+    assert_eq!(bench.log[1..], [lost]);
+}
+
+#[test]
+fn lost_processes_are_named_also_where_the_job_is_deregistered_at_once() {
+    let mut bench = Bench::new(0, 1, 30);
+    (0..30).step_by(2).for_each(|rank| bench.lose(rank));
+    bench.engine.deregister_nspace(&nspace());
+    bench.drain();
+    let lost =
+        "lost the connections to 15 processes of job job before they called finalize: ranks 0,2,4,6,8,10,12,14,...";
+    assert_eq!(bench.log, [lost]);
+}
+
+#[test]
+fn a_process_is_lost_with_its_last_connection() {
+    let mut bench = Bench::new(0, 1, 2);
+    let register = Request::RegisterEvents { codes: Vec::new(), infos: Vec::new() };
+    bench.engine.message(PeerId::OWN, 200, register.encode(PLAIN, Version::OURS).unwrap(), bench.now);
+    let told =
+        |bench: &Bench| bench.sent.iter().filter(|(id, tag, _)| (*id, *tag) == (PeerId::OWN, TAG_NOTIFY)).count();
+    connect_as(&mut bench, PeerId(900), 0);
+    bench.engine.disconnected(PeerId(900), bench.now);
+    bench.pass(LOSS_DELAY);
+    assert_eq!((told(&bench), bench.log.len()), (0, 0), "{:?}", bench.log);
+    bench.lose(0);
+    bench.pass(LOSS_DELAY);
+    assert_eq!((told(&bench), bench.log.len()), (1, 1), "{:?}", bench.log);
 }
 
 #[test]
@@ -2016,6 +2109,12 @@ fn tools_are_of_users_who_have_something_here() {
     bench.lose(50);
     bench.lose(51);
     assert!(bench.knock(peer(53), tool(2000), name()).is_some(), "a user of the job");
+    // Root's is root's, whatever it claims.
+    let (claims, _) = tool(2000);
+    bench.engine.hello(peer(60), Transport::Tcp { owner: Some(0) }, claims);
+    bench.drain();
+    let Some((_, Upcall::ToolConnected { infos })) = bench.upcalls.pop() else { panic!("it may come") };
+    assert_eq!(Info::find(&infos, keys::USERID), Some(&Value::Uint32(0)));
     // What it says of itself must fit together, and to what the kernel says.
     let (mut liar, transport) = tool(1000);
     liar.uid_gid = Some((0, 0));

@@ -4,13 +4,21 @@ use pmix_client::wire::{ClientReply, Hello, PeerKind, ToolReply, Version};
 use pmix_dstore::model::{Bytes, Info, Result, Status, Value, keys};
 
 use super::bounds::CONNECTIONS_MAX;
-use super::peers::{Peer, PeerId, Transport};
+use super::peers::{NO_TABLE, Peer, PeerId, Transport};
 use super::{Engine, Output, Then};
 use crate::completion::Answer;
 use crate::upcall::Upcall;
 
 /// The first release whose singletons are answered like clients.
 const SINGLETON_IS_CLIENT: Version = Version::new(5, 0, 0);
+
+/// Whose process a tool is.
+struct ToolUser {
+    /// User and group.
+    user: (u32, u32),
+    /// It may speak for anybody.
+    is_root: bool,
+}
 
 /// A tool of which the host has not said who it is to be.
 pub(super) struct Knocking {
@@ -40,19 +48,7 @@ impl Engine {
         if matches!(kind, PeerKind::LegacyTool | PeerKind::LegacyLauncher) {
             return Err("tools of releases before 3.0 are not supported".into());
         }
-        let Transport::Tcp { owner } = transport else {
-            return Err("tools come over TCP".into());
-        };
-        if hello.psec != "native" {
-            return Err(format!("security module {} is not offered here", hello.psec));
-        }
-        let claimed = Hello::read_native_credential(&hello.credential).ok_or("malformed credential")?;
-        if hello.uid_gid != Some(claimed) {
-            return Err("it says that it is somebody else than its credential does".into());
-        }
-        // The kernel's word counts more than the tool's, unless the tool is root's, which may speak for anybody.
-        let user = (owner.filter(|owner| *owner != 0).unwrap_or(claimed.0), claimed.1);
-        let is_root = owner == Some(0) || owner.is_none() && claimed.0 == 0;
+        let ToolUser { user, is_root } = self.user_of_tool(transport, hello)?;
         let state = hello.proc.as_ref().and_then(|proc| Some((proc, self.nspaces.get(&proc.nspace)?)));
         if let Some((proc, state)) = state {
             let client = state.clients.get(&proc.rank);
@@ -76,6 +72,43 @@ impl Engine {
             Ok(user)
         } else {
             Err(format!("it is user {}'s, who has nothing here", user.0))
+        }
+    }
+
+    /// Whose process the tool is, by what it proves: that it reads what only the server's user and root may read, or whose its socket
+    /// is by the kernel's word. Its claim counts only where the administrator has said so.
+    fn user_of_tool(&self, transport: Transport, hello: &Hello) -> Result<ToolUser, String> {
+        let Transport::Tcp { owner } = transport else {
+            return Err("tools come over TCP".into());
+        };
+        if hello.psec == crate::SECURITY_NAME {
+            return self.user_by_proof(owner, hello);
+        }
+        if hello.psec != "native" {
+            return Err(format!("security module {} is not offered here", hello.psec));
+        }
+        let claimed = Hello::read_native_credential(&hello.credential).ok_or("malformed credential")?;
+        if hello.uid_gid != Some(claimed) {
+            return Err("it says that it is somebody else than its credential does".into());
+        }
+        let uid = match owner {
+            Some(owner) => owner,
+            None if self.config.trust_claims => claimed.0,
+            None => return Err(NO_TABLE.into()),
+        };
+        // Root's own tools are root's, whatever they claim. So is what a relay of root's passes on: `SECURITY.md`.
+        Ok(ToolUser { user: (uid, claimed.1), is_root: uid == 0 })
+    }
+
+    /// The one place where a tool's proof is checked: it shows the server's secret for tools, which lies in a file that the server's user and
+    /// root may read. So it is of one of these two, and the kernel must not know better.
+    fn user_by_proof(&self, owner: Option<u32>, hello: &Hello) -> Result<ToolUser, String> {
+        let is_shown = self.config.tool_secret.as_ref().is_some_and(|secret| secret.is(&hello.credential));
+        let user = hello.uid_gid.filter(|_| is_shown).ok_or("wrong secret")?;
+        let may_read = |uid: u32| uid == 0 || uid == self.config.uid;
+        match owner.into_iter().chain([user.0]).find(|uid| !may_read(*uid)) {
+            Some(other) => Err(format!("it shows the server's secret as user {other}, who may not know it")),
+            None => Ok(ToolUser { user, is_root: true }),
         }
     }
 

@@ -1,11 +1,10 @@
 //! The server's thread: sockets, upcalls and callbacks.
 
 mod connection;
-mod owner;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
@@ -17,11 +16,11 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::socket::{Backlog, getsockopt, listen, sockopt};
 use pmix_client::framing::{Chunk, Frame};
+use pmix_client::socket_owner::{Owner, Refusal, SocketTable};
 use pmix_client::wire::{Header, Hello, TAG_HEARTBEAT, TAG_IOF, TAG_NOTIFY};
 use pmix_dstore::model::{Nspace, Status};
 
 use self::connection::{Connection, Incoming, Read, Socket, Stage};
-use self::owner::Owner;
 use crate::completion;
 use crate::engine::{Output, PeerId, Transport};
 use crate::server::Inner;
@@ -55,6 +54,8 @@ pub(crate) struct Loop {
     inner: Arc<Inner>,
     epoll: Epoll,
     tcp: TcpListener,
+    /// Of the network namespace in which the server listens.
+    table: SocketTable,
     sources: BTreeMap<u64, Source>,
     listeners: HashMap<Nspace, u64>,
     token_next: u64,
@@ -87,6 +88,7 @@ impl Loop {
             inner,
             epoll,
             tcp,
+            table: SocketTable::open(),
             sources: BTreeMap::new(),
             listeners: HashMap::new(),
             token_next: TOKEN_FIRST,
@@ -189,10 +191,17 @@ impl Loop {
     fn accept_tcp(&mut self) {
         while self.has_place() {
             match self.tcp.accept() {
-                Ok((stream, _)) => {
+                Ok((stream, address)) => {
                     // Without it small replies may wait for the peer's acknowledgements.
                     let _ = stream.set_nodelay(true);
-                    self.add(Socket::Tcp(stream), Transport::Tcp { owner: None });
+                    match self.table.peer_of(&stream) {
+                        Owner::User(uid) => self.add(Socket::Tcp(stream), Transport::Tcp { owner: Some(uid) }),
+                        Owner::NoTable => self.add(Socket::Tcp(stream), Transport::Tcp { owner: None }),
+                        Owner::Refused(why) if is_news(&stream, why) => {
+                            self.inner.log(&format!("refused a connection from {address}: {why}"));
+                        }
+                        Owner::Refused(_) => {}
+                    }
                 }
                 Err(error) => return self.accept_failed(&error),
             }
@@ -311,27 +320,19 @@ impl Loop {
             let Some(connection) = self.peer(token).filter(|connection| !connection.is_full()) else { return };
             match connection.next() {
                 Ok(None) => return,
-                Ok(Some(Incoming::Hello(payload))) => {
-                    let checked = match Hello::decode(&payload) {
-                        Ok(hello) => match identify(connection) {
-                            Ok(transport) => Ok((transport, hello)),
-                            Err(why) => Err(format!("{}: {why}", name_of(&hello))),
-                        },
-                        Err(status) => Err(format!("a connection: malformed handshake ({status})")),
-                    };
-                    match checked {
-                        Ok((transport, hello)) => {
-                            if let Stage::Hello(deadline) = std::mem::replace(&mut connection.stage, Stage::Asked) {
-                                self.hellos.remove(&(deadline, token));
-                            }
-                            self.inner.engine.lock().hello(PeerId(token as u32), transport, hello);
+                Ok(Some(Incoming::Hello(payload))) => match Hello::decode(&payload) {
+                    Ok(hello) => {
+                        let transport = connection.transport;
+                        if let Stage::Hello(deadline) = std::mem::replace(&mut connection.stage, Stage::Asked) {
+                            self.hellos.remove(&(deadline, token));
                         }
-                        Err(why) => {
-                            self.inner.log(&format!("refused {why}"));
-                            return self.drop_peer(token);
-                        }
+                        self.inner.engine.lock().hello(PeerId(token as u32), transport, hello);
                     }
-                }
+                    Err(status) => {
+                        self.inner.log(&format!("refused a connection: malformed handshake ({status})"));
+                        return self.drop_peer(token);
+                    }
+                },
                 Ok(Some(Incoming::Message(Frame { tag: TAG_HEARTBEAT, .. }))) => {}
                 Ok(Some(Incoming::Message(Frame { tag, len, payload }))) => {
                     let mut engine = self.inner.engine.lock();
@@ -509,23 +510,12 @@ impl Loop {
     }
 }
 
-/// Who is at the other end, as far as the kernel knows. A stock peer over TCP only claims its user.
-///
-/// # Errors
-/// Why the peer is not heard.
-fn identify(connection: &Connection) -> Result<Transport, &'static str> {
-    let Socket::Tcp(stream) = &connection.socket else { return Ok(connection.transport) };
-    match owner::of_peer(stream) {
-        Owner::User(uid) => Ok(Transport::Tcp { owner: Some(uid) }),
-        Owner::Unknown => Ok(Transport::Tcp { owner: None }),
-        Owner::Closed => Err("it has closed its end already"),
-    }
-}
-
-/// The peer by the name that it gives, for the log.
-fn name_of(hello: &Hello) -> String {
-    let who = hello.proc.as_ref().map_or_else(|| "a process without a name".to_owned(), ToString::to_string);
-    format!("{who} (PMIx {})", hello.version)
+/// Whether the log is to hear of a connection that is refused: not of one that has come and gone without a word, as of somebody
+/// who looks whether the server lives.
+fn is_news(stream: &TcpStream, why: Refusal) -> bool {
+    // It must not wait for words.
+    let has_said = || stream.set_nonblocking(true).is_ok() && matches!(stream.peek(&mut [0]), Ok(1));
+    matches!(why, Refusal::Failed(_) | Refusal::Malformed) || has_said()
 }
 
 /// A quarter of the descriptors that this process may have.

@@ -149,6 +149,8 @@ impl Bench {
             port: 0,
             socket_mode: 0o600,
             shared_memory: true,
+            trust_claims: true,
+            tool_secret: None,
         };
         let sink: Weak<dyn AnswerSink> = Weak::<NoSink>::new();
         let mut bench = Bench {
