@@ -40,6 +40,19 @@ pub(crate) struct Config {
     pub trust_claims: bool,
     /// What a tool shows that may read the server's files; `None` where the system has no random numbers.
     pub tool_secret: Option<Secret>,
+    /// When Slurm is asked for a fence without data as for one with data (`PMIX_DSTORE_SLURM_FENCE`).
+    pub slurm_fence: SlurmFence,
+}
+
+/// When Slurm is asked for a fence without data as for one with data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SlurmFence {
+    /// Where all servers of the step have said that they do.
+    Agreed,
+    /// Always: all nodes have this library.
+    Always,
+    /// Never.
+    Never,
 }
 
 impl Config {
@@ -105,6 +118,11 @@ impl Config {
             shared_memory: variable("PMIX_DSTORE_SHM").as_deref() != Some("0"),
             trust_claims: variable("PMIX_DSTORE_TRUST_CLAIMS").as_deref() == Some("1"),
             tool_secret: Secret::new().ok(),
+            slurm_fence: match variable("PMIX_DSTORE_SLURM_FENCE").as_deref() {
+                Some("always") => SlurmFence::Always,
+                Some("never") => SlurmFence::Never,
+                _ => SlurmFence::Agreed,
+            },
         })
     }
 }

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Runs a command under a Slurm that lives in a temporary directory and ends with the command.
 #
-#   cluster.sh [--nodes N] [--lib DIR] COMMAND ARGS...
+#   cluster.sh [--nodes N] [--lib DIR] [--mpi-conf LINE] COMMAND ARGS...
 #
 # The nodes n0, n1 ... are namespaces of this machine: each has its own host name, network address and /dev/shm. The
 # command finds `srun` and friends configured by SLURM_CONF, and the daemons' files and logs in the directory of that
 # file (`slurmd.n0.log`, `slurmd.n0.pid`, `spool.n0`, `tmp.n0`). With --lib, the daemons see DIR's libpmix.so in the place where
 # Slurm's plugin opens Debian's, by a bind mount that only they and the command see; steps that start later open what
-# the link `opened/libpmix.so` in that directory leads to. Debian's libraries are found in `stock`.
+# the link `opened/libpmix.so` in that directory leads to, or on one node what `opened.n0/libpmix.so` does (`opened.n1/` ...).
+# Debian's libraries are found in `stock`. With --mpi-conf, Slurm has an mpi.conf with this line.
 # A slurmd that ends is started again, as soon as there is no file `slurmd.n0.down` (`slurmd.n1.down` ...).
 # There are two users beside those of the machine, `one` and `two`.
 # Needs root and the packages slurm-wlm and munge; ends only what it started.
@@ -17,10 +18,12 @@ set -euo pipefail
 . "$(dirname "$0")/../cluster/hosts.sh"
 
 lib=
+mpi_conf=
 nodes=1
 while :; do
     case "${1:-}" in
     --lib) lib=$(realpath "$2") ;;
+    --mpi-conf) mpi_conf=$2 ;;
     --nodes) nodes=$2 ;;
     *) break ;;
     esac
@@ -58,6 +61,10 @@ if [ -n "$lib" ]; then
     ln -sfn "$lib/libpmix.so" "$dir/opened/libpmix.so"
 fi
 mount --bind "$dir/opened" "$stock"
+for ((i = 0; i < nodes; i++)); do
+    mkdir "$dir/opened.n$i"
+    ln -s "$dir"/opened/* "$dir/opened.n$i"
+done
 
 mkdir -m 755 "$dir/munge"
 head -c 1024 /dev/urandom >"$dir/munge/key"
@@ -98,6 +105,9 @@ for ((i = 0; i < nodes; i++)); do
 done >>"$dir/slurm.conf"
 echo "PartitionName=all Nodes=n[0-$((nodes - 1))] Default=YES MaxTime=INFINITE State=UP" >>"$dir/slurm.conf"
 chmod 644 "$dir/slurm.conf"
+if [ -n "$mpi_conf" ]; then
+    printf '%s\n' "$mpi_conf" >"$dir/mpi.conf"
+fi
 export SLURM_CONF=$dir/slurm.conf
 
 slurmctld -D >"$dir/slurmctld.out.log" 2>&1 &
@@ -121,7 +131,7 @@ keep_slurmd() {
 }
 export -f keep_slurmd
 # shellcheck disable=SC2016
-start_hosts "$nodes" "" bash -c 'keep_slurmd "$0"' "$dir"
+start_hosts "$nodes" "" bash -euc 'mount --bind "$0/opened.$(hostname)" "$1"; set +eu; keep_slurmd "$0"' "$dir" "$stock"
 
 idle() { [ "$(sinfo -h -N -o %T 2>/dev/null | grep -cx idle)" -eq "$nodes" ]; }
 for _ in $(seq 1000); do

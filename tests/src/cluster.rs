@@ -46,6 +46,14 @@ impl Cluster {
     /// # Panics
     /// When the daemons do not come up.
     pub fn start(nodes: usize) -> Option<Cluster> {
+        Cluster::start_with(nodes, "")
+    }
+
+    /// The same with a line for Slurm's `mpi.conf`.
+    ///
+    /// # Panics
+    /// As [`Cluster::start`].
+    pub fn start_with(nodes: usize, mpi_conf: &str) -> Option<Cluster> {
         if !geteuid().is_root() {
             eprintln!("left out: starting Slurm's daemons takes root");
             return None;
@@ -58,7 +66,8 @@ impl Cluster {
         }
         let traces = Traces::begin();
         let mut command = Command::new(repository().join("tests/slurm/cluster.sh"));
-        command.args(["--nodes", &nodes.to_string(), "sh", "-c", WAIT]).env(MARK, traces.mark());
+        command.args(["--nodes", &nodes.to_string(), "--mpi-conf", mpi_conf, "sh", "-c", WAIT]);
+        command.env(MARK, traces.mark());
         let mut script = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cluster.sh is started");
         let mut line = String::new();
         if let Some(stdout) = script.stdout.take() {
@@ -87,16 +96,36 @@ impl Cluster {
         self.directory.join("scratch")
     }
 
-    /// Makes this library the one that Slurm's plugin opens, in all steps that start from now on.
+    /// Makes this library the one that Slurm's plugin opens on all nodes, in all steps that start from now on.
     ///
     /// # Panics
     /// When that fails.
     pub fn serve(&self, library: Library) {
-        let file = match library {
+        let opened = self.directory.join("opened/libpmix.so");
+        link(&self.served(library), &opened);
+        for node in (0..).map(|node| self.opened_on(node)).take_while(|on_node| on_node.is_symlink()) {
+            link(&opened, &node);
+        }
+    }
+
+    /// The same on one node, until [`Cluster::serve`].
+    ///
+    /// # Panics
+    /// When that fails.
+    pub fn serve_on(&self, node: usize, library: Library) {
+        link(&self.served(library), &self.opened_on(node));
+    }
+
+    fn opened_on(&self, node: usize) -> PathBuf {
+        self.directory.join(format!("opened.n{node}/libpmix.so"))
+    }
+
+    /// What Slurm's plugin is to open.
+    fn served(&self, library: Library) -> PathBuf {
+        match library {
             Library::Ours(_) | Library::Other(_) => library.directory().join("libpmix.so"),
             Library::Stock => self.directory_of(library).join("libpmix.so"),
-        };
-        link(&file, &self.directory.join("opened/libpmix.so"));
+        }
     }
 
     /// A library's directory as it is found in the cluster.

@@ -16,6 +16,7 @@ use pmix_dstore::{qualified, room};
 use super::bounds::FENCES_MAX;
 use super::nspaces::recipient;
 use super::peers::{Peer, PeerId};
+use super::slurm::MARK;
 use super::{Engine, Then};
 use crate::GroupOperation;
 use crate::upcall::Upcall;
@@ -96,6 +97,21 @@ impl Collective {
     /// The context id that the host gave a group.
     pub fn context(&self) -> Option<u64> {
         self.context
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    /// The participants, sorted.
+    pub fn signature(&self) -> &[Proc] {
+        &self.signature
+    }
+
+    /// Whether it is a fence that brings what the participants have put.
+    pub fn collects(&self) -> bool {
+        self.collect
     }
 
     /// Whether the host had a part in it.
@@ -239,10 +255,10 @@ impl Engine {
     }
 
     /// Goes on with a collective that may have all its local participants now.
-    fn advance(&mut self, id: u64) {
+    pub(super) fn advance(&mut self, id: u64) {
         let Some(collective) = self.collectives.get(&id) else { return };
         let (expected, lost) = self.local_participants(&collective.signature);
-        if collective.at_host || collective.arrived.len() < expected {
+        if collective.at_host || collective.arrived.len() < expected || self.awaits_agreement(collective) {
             return;
         }
         let Some(collective) = self.collectives.get_mut(&id) else { return };
@@ -267,19 +283,23 @@ impl Engine {
             return;
         }
         let mut failed = collective.status;
-        let (data, changes) = match collective.collect.then(|| self.contribution(collective)) {
-            None => Default::default(),
-            Some(Ok(contribution)) => contribution,
-            Some(Err(status)) => {
-                failed = status;
-                Default::default()
-            }
-        };
-        let kind = collective.kind.clone();
         let mut infos = collective.infos.clone();
+        let is_marked = self.is_marked(collective);
+        let contribution = match collective.collect {
+            true => self.contribution(collective, is_marked),
+            false => self.empty_contribution(collective, &mut infos).map(|data| (data, Vec::new())),
+        };
+        let (data, changes) = contribution.unwrap_or_else(|status| {
+            failed = status;
+            Default::default()
+        });
+        let kind = collective.kind.clone();
         infos.push(Info::new(keys::SORTED_PROC_ARRAY, Value::Bool(true)));
         infos.push(Info::new(keys::LOCAL_COLLECTIVE_STATUS, Value::Status(failed)));
         let procs = collective.signature.clone();
+        if is_marked {
+            self.asked_for_marked(id, &procs);
+        }
         if let Some(collective) = self.collectives.get_mut(&id) {
             collective.at_host = true;
             collective.contributed = Contributed { len: data.len(), changes };
@@ -311,8 +331,9 @@ impl Engine {
     }
 
     /// What this server's participants put for other nodes and these have not been told yet, in the form that all released
-    /// servers read; and how many changes of each namespace they have been told of with it.
-    fn contribution(&self, fence: &Collective) -> Result<(Pieces, Vec<(Nspace, u64)>), Status> {
+    /// servers read; and how many changes of each namespace they have been told of with it. With the mark of
+    /// `super::slurm` as its first value where that `is_marked`.
+    fn contribution(&self, fence: &Collective, is_marked: bool) -> Result<(Pieces, Vec<(Nspace, u64)>), Status> {
         let mut changes = Vec::new();
         for nspace in Self::nspaces_of(&fence.signature) {
             if let Some(state) = self.nspaces.get(&nspace) {
@@ -337,6 +358,16 @@ impl Engine {
                 ranks.push((Rank(first + arrival.proc.rank.0), values));
             }
         }
+        let mark = (Key::from(MARK), Value::Bool(true));
+        if is_marked {
+            if ranks.is_empty() {
+                let rank = fence.arrived.first().map(|arrival| arrival.proc.rank);
+                ranks.extend(rank.map(|rank| (rank, Vec::new())));
+            }
+            if let Some((_, values)) = ranks.first_mut() {
+                values.insert(0, (&mark.0, &mark.1));
+            }
+        }
         Ok((Contribution::encode_borrowed(super::EXCHANGE, true, &ranks)?, changes))
     }
 
@@ -359,7 +390,7 @@ impl Engine {
         let mut result = status;
         if status.is_success() && collective.collect && !data.is_empty() {
             let signature = collective.signature.clone();
-            result = self.store_exchange(&signature, &data).err().unwrap_or(Status::SUCCESS);
+            result = self.store_exchange(id, &signature, &data).err().unwrap_or(Status::SUCCESS);
             if result.is_success() {
                 self.contributed(id, &signature, data.len());
             }
@@ -394,13 +425,14 @@ impl Engine {
     }
 
     /// Stores what all servers contributed. The own part names local ranks, which are skipped.
-    fn store_exchange(&mut self, signature: &[Proc], data: &Bytes) -> Result<(), Status> {
+    fn store_exchange(&mut self, id: u64, signature: &[Proc], data: &Bytes) -> Result<(), Status> {
         let nspaces = Self::nspaces_of(signature);
         let first_rank = self.first_relative_ranks(signature);
-        let contributions = blob::decode_shared_fence(super::EXCHANGE, data).inspect_err(|status| {
+        let mut contributions = blob::decode_shared_fence(super::EXCHANGE, data).inspect_err(|status| {
             let line = format!("a fence brought {} bytes that cannot be read: {status}", data.len());
             self.outputs.push_back(super::Output::Log(line));
         })?;
+        self.take_marks(id, signature, &mut contributions);
         let mut awaited = Vec::new();
         let mut values = contributions.into_iter().flat_map(|contribution| contribution.ranks);
         let stored = values.try_for_each(|(origin, kvals)| {
@@ -428,7 +460,7 @@ impl Engine {
         match collective.kind.clone() {
             Kind::Construct(group) => self.complete_construct(group, collective, status),
             Kind::Destruct(group) => self.complete_destruct(&group, collective, status),
-            Kind::Fence => self.complete_fence(collective, status),
+            Kind::Fence => self.complete_fence(id, collective, status),
             Kind::Connect => self.complete_connect(&collective, status),
             Kind::Disconnect => {
                 for arrival in collective.arrived {
@@ -438,7 +470,7 @@ impl Engine {
         }
     }
 
-    fn complete_fence(&mut self, fence: Collective, status: Status) {
+    fn complete_fence(&mut self, id: u64, fence: Collective, status: Status) {
         for nspace in Self::nspaces_of(&fence.signature) {
             self.publish(&nspace);
         }
@@ -452,6 +484,9 @@ impl Engine {
             let count = self.nspaces.get(&arrival.proc.nspace).and_then(|state| state.shared.count());
             let reply = FenceReply { status, segment_count: count.filter(|_| shared) };
             self.reply(arrival.peer, arrival.tag, &reply);
+        }
+        if fence.collect {
+            self.conclude_agreement(id, &fence.signature);
         }
     }
 

@@ -18,6 +18,7 @@ mod peers;
 mod query;
 mod resources;
 mod services;
+mod slurm;
 #[cfg(test)]
 mod tests;
 mod tools;

@@ -13,6 +13,7 @@ use pmix_dstore::room;
 
 use super::changes::Changes;
 use super::peers::{Peer, PeerId};
+use super::slurm::Agreement;
 use super::{Engine, Output};
 use crate::cleanup::Cleanup;
 use crate::env::SharedEnv;
@@ -83,6 +84,8 @@ pub(super) struct NspaceState {
     pub remote: ModexData,
     /// What has changed in these.
     pub changes: Changes,
+    /// How the servers of a step of Slurm ask for fences without data.
+    pub agreement: Agreement,
     pub shared: Shared,
     /// Job-info replies by dialect and release, made once.
     pub(super) job_replies: HashMap<(Dialect, String), Vec<u8>>,
@@ -106,6 +109,7 @@ impl NspaceState {
             visible: ModexData::default(),
             remote: ModexData::default(),
             changes: Changes::default(),
+            agreement: Agreement::default(),
             shared: Shared::default(),
             job_replies: HashMap::new(),
         }

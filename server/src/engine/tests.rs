@@ -1,5 +1,8 @@
 //! The engine fed by hand: scripted peers, several servers, hosts that answer late or never.
 
+mod slurm;
+
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -27,7 +30,7 @@ use super::events::Range;
 use super::{EXCHANGE, Engine, JobPlan, LOSS_DELAY, Output, PeerId, Transport};
 use crate::GroupOperation;
 use crate::completion::{Answer, AnswerSink};
-use crate::config::Config;
+use crate::config::{Config, SlurmFence};
 use crate::rendezvous::Wanted;
 use crate::secret::Secret;
 use crate::upcall::Upcall;
@@ -54,8 +57,13 @@ struct Bench {
 const PLAIN: Dialect = Dialect { module: Module::V41, buffer: BufferType::NonDescribed };
 const NODES: [&str; 2] = ["nodeA", "nodeB"];
 
+thread_local! {
+    /// The name of the test's job, which tells the server whose it is.
+    static JOB: Cell<&'static str> = const { Cell::new("job") };
+}
+
 fn nspace() -> Nspace {
-    Nspace::new("job").unwrap()
+    Nspace::new(JOB.get()).unwrap()
 }
 
 fn proc(rank: u32) -> Proc {
@@ -105,6 +113,7 @@ impl Bench {
             shared_memory: directory.is_some(),
             trust_claims: true,
             tool_secret: None,
+            slurm_fence: SlurmFence::Agreed,
         };
         let sink: Weak<dyn AnswerSink> = Weak::<NoSink>::new();
         let mut bench = Bench {

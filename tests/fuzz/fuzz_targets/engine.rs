@@ -51,7 +51,7 @@ use pmix_fuzz::bounded;
 use pmix_fuzz::message::{Form, Message};
 
 use completion::{Answer, AnswerSink, Completion};
-use config::Config;
+use config::{Config, SlurmFence};
 use engine::{Engine, JobPlan, Output, PeerId, Transport};
 use host::{FabricOperation, GroupOperation, Host};
 use rendezvous::Wanted;
@@ -151,6 +151,7 @@ impl Bench {
             shared_memory: true,
             trust_claims: true,
             tool_secret: None,
+            slurm_fence: SlurmFence::Agreed,
         };
         let sink: Weak<dyn AnswerSink> = Weak::<NoSink>::new();
         let mut bench = Bench {

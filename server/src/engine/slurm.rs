@@ -1,0 +1,141 @@
+//! Fences without data under Slurm, which does not wait for all nodes in them unless it is asked as for data.
+//!
+//! Slurm's plugin has two ways to carry a fence: a ring, and a tree. Unless the job says which, the ring is for fences whose
+//! upcall has `PMIX_COLLECT_DATA` among its infos and at least one byte of data; all others take the tree. The tree is laid out
+//! by `TreeWidth`: where that is larger than the step's number of nodes, as it is by default, no node has a parent or a child,
+//! and each ends the fence alone (`docs/slurm.md`). So the server asks for a fence without data as for one with data, and
+//! contributes what a node without values does. It does not read what comes back.
+//!
+//! A server of another library asks for the tree, and would never enter that ring. So ours ask for it only when they know that
+//! all servers of the step do: each marks its contribution to the first fence of the whole namespace that collects data. The host
+//! brings all contributions to all servers, so that all come to the same conclusion. Fences of the same participants have the same
+//! order on all nodes; one that follows the marked fence before that is over waits for it, or else servers that hear of its
+//! end at different times would ask for different things.
+//!
+//! This is for fences of the whole namespace. Those of some ranks have no common order with the marked one; and where some nodes have
+//! no part in a fence, Slurm's ring sends to the wrong nodes and never ends (22.05).
+//!
+//! Slurm is known by the namespace, which its plugin names `slurm.pmix.JOB.STEP` in all releases. The name is the same on all
+//! nodes. The title and the file of the process may differ from node to node, and change while it runs.
+
+use pmix_client::wire::blob::Contribution;
+use pmix_dstore::model::{Info, Kval, Nspace, Proc, Rank, Result, Value, keys};
+use pmix_dstore::pieces::Pieces;
+
+use super::collective::{Collective, Kind};
+use super::{EXCHANGE, Engine};
+use crate::config::SlurmFence;
+
+/// How the plugin's namespaces begin.
+const NSPACES: &[u8] = b"slurm.pmix.";
+
+/// The key of the mark, which servers of other libraries keep as a value of one of the sender's ranks. They refuse a fence that brings a key that
+/// begins with `pmix` and that they do not know (4.2.2 does).
+pub(super) const MARK: &str = "dstore.slurm.ring";
+
+/// What the servers of a namespace agree on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Agreement {
+    /// No fence of the whole namespace has collected data so far.
+    #[default]
+    Open,
+    /// The host has been asked for the first one, the collective of this number.
+    Asked(u64),
+    /// All servers ask for the ring.
+    Reached,
+    /// Not all do.
+    Refused,
+}
+
+impl Engine {
+    /// Whether a fence carries this server's mark.
+    pub(super) fn is_marked(&self, fence: &Collective) -> bool {
+        fence.collects()
+            && self.config.slurm_fence != SlurmFence::Never
+            && self.agreement_for(fence) == Some(Agreement::Open)
+    }
+
+    /// The host is asked for a marked fence.
+    pub(super) fn asked_for_marked(&mut self, id: u64, signature: &[Proc]) {
+        if let Some(state) = step_of(signature).and_then(|nspace| self.nspaces.get_mut(nspace)) {
+            state.agreement = Agreement::Asked(id);
+        }
+    }
+
+    /// Whether a fence waits for the end of the marked one before it.
+    pub(super) fn awaits_agreement(&self, fence: &Collective) -> bool {
+        !fence.collects() && matches!(self.agreement_for(fence), Some(Agreement::Asked(_)))
+    }
+
+    /// Whether the host is asked for a fence without data as for one with data.
+    fn asks_for_ring(&self, fence: &Collective) -> bool {
+        let agreement = self.agreement_for(fence).filter(|_| !fence.collects());
+        agreement.is_some_and(|agreement| match self.config.slurm_fence {
+            SlurmFence::Never => false,
+            SlurmFence::Agreed => agreement == Agreement::Reached,
+            SlurmFence::Always => true,
+        })
+    }
+
+    /// The contribution of a fence without data, and what its infos are then to say.
+    pub(super) fn empty_contribution(&self, fence: &Collective, infos: &mut Vec<Info>) -> Result<Pieces> {
+        if !self.asks_for_ring(fence) {
+            return Ok(Pieces::default());
+        }
+        infos.retain(|info| !info.key.is(keys::COLLECT_DATA));
+        infos.push(Info::new(keys::COLLECT_DATA, Value::Bool(true)));
+        Contribution::encode_borrowed(EXCHANGE, true, &[])
+    }
+
+    /// Takes the marks out of what a fence has brought, and sees whether each of the namespace's nodes has sent one.
+    pub(super) fn take_marks(&mut self, id: u64, signature: &[Proc], contributions: &mut [Contribution]) {
+        let marked = contributions.iter_mut().filter_map(take_mark).count();
+        let state = step_of(signature).and_then(|nspace| self.nspaces.get_mut(nspace));
+        if let Some(state) = state.filter(|state| state.agreement == Agreement::Asked(id))
+            && marked == contributions.len()
+            && marked == state.job.nodes.len()
+        {
+            state.agreement = Agreement::Reached;
+        }
+    }
+
+    /// A fence that collected data is over. If it was the marked one and has brought no agreement, there is none; what has waited for
+    /// it goes on.
+    pub(super) fn conclude_agreement(&mut self, id: u64, signature: &[Proc]) {
+        let Some(state) = step_of(signature).and_then(|nspace| self.nspaces.get_mut(nspace)) else { return };
+        if state.agreement == Agreement::Asked(id) {
+            state.agreement = Agreement::Refused;
+        }
+        let waits =
+            |other: &Collective| *other.kind() == Kind::Fence && other.signature() == signature && !other.was_at_host();
+        let waiting = self.collectives.iter().filter(|(_, other)| waits(other));
+        for id in waiting.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.advance(id);
+        }
+    }
+
+    /// How things stand for a fence of all ranks of a step.
+    fn agreement_for(&self, fence: &Collective) -> Option<Agreement> {
+        let nspace = step_of(fence.signature()).filter(|_| *fence.kind() == Kind::Fence)?;
+        self.nspaces.get(nspace).map(|state| state.agreement)
+    }
+}
+
+/// The step of Slurm whose ranks are all participants. Those that are listed one by one are other participants.
+fn step_of(signature: &[Proc]) -> Option<&Nspace> {
+    match signature {
+        [Proc { nspace, rank: Rank::WILDCARD }] if nspace.as_bytes().starts_with(NSPACES) => Some(nspace),
+        _ => None,
+    }
+}
+
+/// Takes the mark out of a contribution, where it comes first.
+fn take_mark(contribution: &mut Contribution) -> Option<Kval> {
+    let (_, values) = contribution.ranks.first_mut()?;
+    values.first().filter(|kval| kval.key.is(MARK))?;
+    let mark = values.remove(0);
+    if values.is_empty() {
+        contribution.ranks.remove(0);
+    }
+    Some(mark)
+}
