@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use nix::unistd::{getegid, geteuid};
 use pmix_dstore::model::{Info, InfoFlags, Nspace, Proc, Rank, Result, Status, Value, keys};
 
+use crate::access::Access;
 use crate::rendezvous::Wanted;
 use crate::secret::Secret;
 
@@ -30,6 +31,8 @@ pub(crate) struct Config {
     pub gid: u32,
     /// Whether tools may come of users who have no process here.
     pub foreign_tools: bool,
+    /// Who may reach jobs of others.
+    pub access: Access,
     /// The TCP port to listen at; 0 for any.
     pub port: u16,
     /// Who may open the clients' sockets, as the mode of their files; the directories around them keep other users out.
@@ -103,6 +106,7 @@ impl Config {
             server_tmpdir,
             foreign_tools: is_true(keys::SERVER_ALLOW_FOREIGN_TOOLS)
                 .unwrap_or(rendezvous.system || rendezvous.scheduler),
+            access: Access::read(infos),
             rendezvous,
             uid: geteuid().as_raw(),
             gid: getegid().as_raw(),

@@ -17,6 +17,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod access;
 mod application;
 mod cleanup;
 mod completion;

@@ -24,7 +24,7 @@ use crate::Host;
 use crate::application;
 use crate::completion::{Answer, AnswerSink};
 use crate::config::{self, Config};
-use crate::engine::{Engine, JobPlan, Output, PeerId, Range};
+use crate::engine::{Engine, JobPlan, Output, PeerId, Range, Sender};
 use crate::fork;
 use crate::io::Loop;
 use crate::link::{OwnLink, OwnRequests};
@@ -505,7 +505,7 @@ impl Server {
             Err(status) => return status,
         };
         self.operate(done, |engine| {
-            engine.deliver_event(Some(PeerId::OWN), code, &source, range, copies, Instant::now());
+            engine.deliver_event(Sender::Peer(PeerId::OWN), code, &source, range, copies, Instant::now());
             let event = Event::new(code, source, infos);
             engine.defer(Box::new(move || client.deliver(event)));
             Status::SUCCESS

@@ -21,6 +21,8 @@
  *   --environment WHERE    where a rank's environment is made: parent (default), or child, as slurmstepd does
  *   --tools WAY            tools find this host by rendezvous files of all kinds; it names them (name), turns them away
  *                          (refuse) or has no upcall for them (none)
+ *   --owner UID            whose processes the ranks are said to be (default: whose the host is)
+ *   --let UID              who may reach other users' jobs
  *   --nspace NAME          the job's namespace
  *   --timeout SECONDS      ends everything after this long (default 60)
  *
@@ -69,6 +71,7 @@ static struct {
     enum kind kind;
     enum tools tools;
     bool child_environment;
+    uid_t owner, let;
     const char *nspace;
     int timeout;
     char **command;
@@ -1611,7 +1614,9 @@ static void open_job(job_t *job)
         if (layout->node_of[rank] == me) {
             pmix_proc_t proc = proc_of(job->nspace, rank);
             waiter_t waiter = WAITER;
-            status = PMIx_server_register_client(&proc, getuid(), getgid(), (void *) (uintptr_t) (rank + 1), wake, &waiter);
+            uid_t uid = options.owner != 0 ? options.owner : getuid();
+            gid_t gid = options.owner != 0 ? options.owner : getgid();
+            status = PMIx_server_register_client(&proc, uid, gid, (void *) (uintptr_t) (rank + 1), wake, &waiter);
             wait_for("PMIx_server_register_client", status, &waiter);
         }
     }
@@ -1977,6 +1982,9 @@ static int serve(void)
         /* Or Debian's 4.2.2 dies of the first output. */
         add(&infos, PMIX_IOF_LOCAL_OUTPUT, value_bool(false));
     }
+    if (options.let != 0) {
+        add(&infos, PMIX_ACCESS_USERIDS, value_uint32(options.let));
+    }
     if (options.kind != KIND_SLURM && options.kind != KIND_FLUX) {
         add_text(&infos, PMIX_SERVER_NSPACE, "test-host");
     }
@@ -2115,6 +2123,10 @@ static void read_options(int argc, char **argv)
             options.tools = strcmp(value, "refuse") == 0 ? TOOLS_REFUSE
                             : strcmp(value, "none") == 0 ? TOOLS_NONE
                                                          : TOOLS_NAME;
+        } else if (strcmp(name, "--owner") == 0) {
+            options.owner = atoi(value);
+        } else if (strcmp(name, "--let") == 0) {
+            options.let = atoi(value);
         } else if (strcmp(name, "--nspace") == 0) {
             options.nspace = value;
         } else if (strcmp(name, "--timeout") == 0) {

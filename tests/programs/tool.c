@@ -13,6 +13,7 @@
  *   say=NSPACE:RANK:TEXT has the host say a line for it
  *   input=NSPACE:RANK:TEXT gives it a line; stdin=NSPACE:RANK gives it what the tool is given, which keep ends: the tool reads it
  *   take=COUNT       waits until so much has been taken, at least; stop ends the last pull, stop=ID another one
+ *   control=NSPACE:RANK, abort=NSPACE:RANK, send=NSPACE:RANK:CODE (an event for it alone)
  *   serve            becomes a server, too, and makes the environment of a client
  *   again            begins and ends once more within
  */
@@ -242,6 +243,39 @@ static void keep_stdin(void)
     say("kept: %d", lines);
 }
 
+/* Has a signal sent to it. */
+static void control(const char *text)
+{
+    pmix_proc_t proc = named(text);
+    infos_t infos = { 0 };
+    pmix_info_t *results = NULL;
+    size_t count = 0;
+    add(&infos, PMIX_JOB_CTRL_SIGNAL, value_int(10));
+    say("control: %d", PMIx_Job_control(&proc, 1, infos.items, infos.count, &results, &count));
+    free_infos(&infos);
+}
+
+static void end(const char *text)
+{
+    pmix_proc_t proc = named(text);
+    say("abort: %d", PMIx_Abort(3, "ended by a tool", &proc, 1));
+}
+
+static void send_event(char *text, const pmix_proc_t *me)
+{
+    int code = atoi(cut(text));
+    pmix_proc_t *proc = need(calloc(1, sizeof(*proc)));
+    *proc = named(text);
+    pmix_data_array_t *array = need(calloc(1, sizeof(*array)));
+    *array = (pmix_data_array_t) { .type = PMIX_PROC, .size = 1, .array = proc };
+    pmix_value_t value = { .type = PMIX_DATA_ARRAY };
+    value.data.darray = array;
+    infos_t infos = { 0 };
+    add(&infos, PMIX_EVENT_CUSTOM_RANGE, value);
+    say("send: %d", PMIx_Notify_event(code, me, PMIX_RANGE_CUSTOM, infos.items, infos.count, NULL, NULL));
+    free_infos(&infos);
+}
+
 static void serve(const pmix_proc_t *me)
 {
     static pmix_server_module_t module;
@@ -338,6 +372,12 @@ int main(int argc, char **argv)
             await_output(atoi(value));
         } else if (strncmp(word, "stop", 4) == 0) {
             stop(*value != '\0' ? atoi(value) : last_pull);
+        } else if (strncmp(word, "control=", 8) == 0) {
+            control(value);
+        } else if (strncmp(word, "abort=", 6) == 0) {
+            end(value);
+        } else if (strncmp(word, "send=", 5) == 0) {
+            send_event(value, &me);
         } else if (strcmp(word, "serve") == 0) {
             serve(&me);
         } else if (strcmp(word, "again") == 0) {

@@ -53,6 +53,9 @@ const WRITING: &[Attribute] = attributes![
     OUTPUT_NOCOPY,
 ];
 
+/// Who may reach jobs of others.
+const ACCESS: &[Attribute] = attributes![ACCESS_PERMISSIONS, ACCESS_USERIDS, ACCESS_GRPIDS];
+
 /// Which server a tool means.
 const WANTED: &[Attribute] = attributes![
     SERVER_URI,
@@ -159,11 +162,11 @@ const SERVER: Functions = functions! {
         SERVER_NSPACE, SERVER_RANK, HOSTNAME, SERVER_TMPDIR, SYSTEM_TMPDIR, SERVER_TOOL_SUPPORT, SERVER_SYSTEM_SUPPORT,
         SERVER_SESSION_SUPPORT, SERVER_SCHEDULER, SERVER_ALLOW_FOREIGN_TOOLS, LAUNCHER_RENDEZVOUS_FILE, TCP_REPORT_URI,
         TCP_IPV4_PORT, SOCKET_MODE, SERVER_SHARE_TOPOLOGY, TOPOLOGY, TOPOLOGY2
-    ] + WRITING,
+    ] + ACCESS + WRITING,
     PMIx_server_finalize: [],
     PMIx_server_register_nspace: [
-        REGISTER_NODATA, SESSION_INFO_ARRAY, JOB_INFO_ARRAY, APP_INFO_ARRAY, NODE_INFO_ARRAY, PROC_INFO_ARRAY
-    ],
+        REGISTER_NODATA, SESSION_INFO_ARRAY, JOB_INFO_ARRAY, APP_INFO_ARRAY, NODE_INFO_ARRAY, PROC_INFO_ARRAY, USERID
+    ] + ACCESS,
     PMIx_server_deregister_nspace: [],
     PMIx_server_register_client: [],
     PMIx_server_deregister_client: [],
@@ -362,6 +365,7 @@ mod tests {
             &["PMIx_server_init", "PMIx_Compute_distances"],
             &["HWLOC_XML_V1", "HWLOC_XML_V2", "LOCAL_TOPO", "OPTIONAL"],
         ),
+        ("server/src/access.rs", &["PMIx_server_init", "PMIx_server_register_nspace"], &[]),
         ("server/src/cleanup.rs", &["PMIx_Job_control"], &[]),
         (
             "server/src/application.rs",

@@ -457,6 +457,9 @@ impl Engine {
     /// Publishes what is new and releases the participants.
     fn complete(&mut self, id: u64, status: Status) {
         let Some(collective) = self.collectives.remove(&id) else { return };
+        if status.is_success() {
+            self.let_read(collective.participants().map(|(peer, _)| peer), &Self::nspaces_of(&collective.signature));
+        }
         match collective.kind.clone() {
             Kind::Construct(group) => self.complete_construct(group, collective, status),
             Kind::Destruct(group) => self.complete_destruct(&group, collective, status),

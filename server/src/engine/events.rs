@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use pmix_client::wire::{Notification, TAG_NOTIFY, Version};
 use pmix_dstore::model::{Info, Nspace, Proc, Status, Value, keys};
 
+use super::apart::{Actor, REFUSED, Reach, sign};
 use super::bounds::CODES_MAX;
 use super::peers::{Peer, PeerId};
 use super::services::Shape;
@@ -29,6 +30,17 @@ impl Range {
     pub const PROC_LOCAL: u8 = 7;
 }
 
+/// Who an event comes from.
+#[derive(Clone, Copy)]
+pub(crate) enum Sender {
+    /// The server says it.
+    Server,
+    /// The server says it of a process, which is not told itself.
+    About(PeerId),
+    /// A process says it.
+    Peer(PeerId),
+}
+
 /// Events kept for processes that register later, and who has had them.
 #[derive(Default)]
 pub(super) struct EventCache {
@@ -43,6 +55,8 @@ struct Cached {
     len: usize,
     /// When it came.
     since: Instant,
+    /// Who has sent it, where that is a process of this node.
+    sender: Option<Actor>,
     /// Connections that have had it, or sent it.
     served: HashSet<PeerId>,
 }
@@ -95,7 +109,7 @@ impl Engine {
         let mut of_host = self.unwanted(codes.iter().copied());
         of_host.dedup();
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        let proc = peer.proc.clone();
+        let user = peer.user;
         if id != PeerId::OWN && peer.codes.len() + codes.len() > CODES_MAX {
             return self.refuse_more(id, tag, "event codes");
         }
@@ -108,7 +122,7 @@ impl Engine {
         } else {
             let then = Then::EventsRegistered(id, tag, of_host.clone());
             let mut infos = infos;
-            self.asker(&proc).sign(&mut infos);
+            sign(&mut infos, user);
             self.upcall(then, Upcall::RegisterEvents { codes: of_host, infos });
         }
     }
@@ -153,14 +167,17 @@ impl Engine {
 
     /// Events from before the registration that the client has not had.
     fn cached_for(&mut self, id: PeerId, now: Instant) -> Vec<Arc<Notification>> {
-        let Some(peer) = self.peers.get(&id) else { return Vec::new() };
         self.events.retain(|event| now.saturating_duration_since(event.since) < KEPT);
+        let mut events = std::mem::take(&mut self.events.events);
+        let Some(peer) = self.peers.get(&id) else { return Vec::new() };
         let mut found = Vec::new();
-        for event in &mut self.events.events {
-            if wants(peer, &event.notification, event.range) && event.served.insert(id) {
+        for event in &mut events {
+            let is_meant = wants(peer, &event.notification, event.range);
+            if is_meant && self.may_send(event.sender.as_ref(), id, peer) && event.served.insert(id) {
                 found.push(event.notification.clone());
             }
         }
+        self.events.events = events;
         found
     }
 
@@ -181,11 +198,15 @@ impl Engine {
     /// A client reports an event.
     pub(super) fn notify(&mut self, id: PeerId, tag: u32, code: Status, range: u8, infos: Vec<Info>, now: Instant) {
         let Some(source) = self.peers.get(&id).map(|peer| peer.proc.clone()) else { return };
+        let named = Info::find(&infos, keys::EVENT_CUSTOM_RANGE);
+        if self.is_out_of_reach(id, named.iter().flat_map(|named| named.iter_procs())) {
+            return self.reply_status(id, tag, REFUSED);
+        }
         let copies = match Info::copies(&infos) {
             Ok(copies) => copies,
             Err(status) => return self.reply_status(id, tag, status),
         };
-        self.deliver_event(Some(id), code, &source, range, copies, now);
+        self.deliver_event(Sender::Peer(id), code, &source, range, copies, now);
         // What the host itself reports is for its clients; it is not told of it again.
         if id == PeerId::OWN || range == Range::LOCAL || range == Range::PROC_LOCAL {
             self.reply_status(id, tag, Status::SUCCESS);
@@ -195,10 +216,10 @@ impl Engine {
         }
     }
 
-    /// Sends an event to the connected processes that want it, `from` excepted, and keeps it for later ones.
+    /// Sends an event to the connected processes that want it and that its sender reaches, and keeps it for later ones.
     pub(crate) fn deliver_event(
         &mut self,
-        from: Option<PeerId>,
+        from: Sender,
         code: Status,
         source: &Proc,
         range: u8,
@@ -208,6 +229,7 @@ impl Engine {
         if range == Range::PROC_LOCAL {
             return;
         }
+        let (sender, except) = self.sender(from);
         if code == Status::GROUP_CONSTRUCT_COMPLETE {
             self.note_invited(source, &infos);
         }
@@ -217,7 +239,8 @@ impl Engine {
         let mut receivers: Vec<PeerId> = self
             .peers
             .iter()
-            .filter(|(id, peer)| Some(**id) != from && wants(peer, &notification, range))
+            .filter(|(id, peer)| Some(**id) != except && wants(peer, &notification, range))
+            .filter(|(id, peer)| self.may_send(sender.as_ref(), **id, peer))
             .map(|(id, _)| *id)
             .collect();
         receivers.sort();
@@ -225,7 +248,7 @@ impl Engine {
             self.send_event(*id, &notification);
         }
         if keep {
-            let served = receivers.into_iter().chain(from).collect();
+            let served = receivers.into_iter().chain(except).collect();
             // What cannot be packed nobody will be sent.
             if let Ok(packed) = notification.encode(EXCHANGE, Version::OURS) {
                 self.events.keep(Cached {
@@ -233,10 +256,26 @@ impl Engine {
                     range,
                     len: packed.len(),
                     since: now,
+                    sender,
                     served,
                 });
             }
         }
+    }
+
+    /// The process whose word an event is, where it is not the server's or the host's; and which connection is not told of it.
+    fn sender(&self, from: Sender) -> (Option<Actor>, Option<PeerId>) {
+        match from {
+            Sender::Server => (None, None),
+            Sender::About(id) | Sender::Peer(id @ PeerId::OWN) => (None, Some(id)),
+            Sender::Peer(id) => (self.peers.get(&id).map(Peer::actor), Some(id)),
+        }
+    }
+
+    /// Whether a peer may be sent an event. The host hears all.
+    fn may_send(&self, sender: Option<&Actor>, id: PeerId, peer: &Peer) -> bool {
+        let reaches = |sender: &Actor| self.reach(&sender.proc, sender.user, &peer.proc.nspace) == Reach::All;
+        id == PeerId::OWN || sender.is_none_or(reaches)
     }
 
     /// Tells the handlers of the server's own process. What follows from it for clients is the host's decision.

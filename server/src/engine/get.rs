@@ -14,6 +14,7 @@ use pmix_dstore::model::{Info, Key, KeyRef, Kval, Nspace, Proc, Rank, Status, Va
 use pmix_dstore::qualified;
 use pmix_dstore::rules::{self, Caller, JobLookup, Selector};
 
+use super::apart::{Actor, REFUSED, Reach, sign_with_name};
 use super::nspaces::recipient;
 use super::peers::{Peer, PeerId};
 use super::{EXCHANGE, Engine, Then};
@@ -142,13 +143,24 @@ impl Engine {
                 if let Some(key) = &get.key {
                     infos.push(Info::new(keys::REQUIRED_KEY, Value::string(key.as_bytes())));
                 }
+                let stranger = self.stranger(get.peer, &proc.nspace);
                 self.gets.push(proc.clone(), get);
                 if let Entry::Vacant(entry) = self.gets.asked.entry(proc.clone()) {
                     entry.insert(false);
-                    self.upcall(Then::Dmodex(proc.clone()), Upcall::DirectModex { proc, infos });
+                    if let Some(stranger) = &stranger {
+                        sign_with_name(&mut infos, stranger);
+                    }
+                    let user = stranger.map(|stranger| stranger.user.uid);
+                    self.upcall(Then::Dmodex(proc.clone(), user), Upcall::DirectModex { proc, infos });
                 }
             }
         }
+    }
+
+    /// Who asks, where the host is to say whether that may be.
+    fn stranger(&self, id: PeerId, nspace: &Nspace) -> Option<Actor> {
+        let peer = self.peers.get(&id)?;
+        (self.reads(&peer.proc, peer.user, nspace) == Reach::HostSays).then(|| peer.actor())
     }
 
     /// What can be said now; `None` where nobody listens any more.
@@ -158,6 +170,12 @@ impl Engine {
         // thread on which the host could answer.
         let at_once = options.immediate || options.optional || get.peer == PeerId::OWN;
         let status = |status| Some(Outcome::Nothing(status));
+        match self.reads(&peer.proc, peer.user, &proc.nspace) {
+            Reach::All => {}
+            Reach::Nothing => return status(REFUSED),
+            Reach::HostSays if at_once => return status(Status::ERR_NOT_FOUND),
+            Reach::HostSays => return Some(Outcome::Ask),
+        }
         let Some(state) = self.nspaces.get(&proc.nspace) else {
             return if at_once { status(Status::ERR_NOT_FOUND) } else { Some(Outcome::Ask) };
         };
@@ -179,7 +197,7 @@ impl Engine {
                 rank: (peer.proc.nspace == proc.nspace).then_some(peer.proc.rank),
                 hostname: self.config.hostname.as_bytes(),
             };
-            match self.registered(state, proc.rank, key, &options.selector, &caller) {
+            match self.registered(state, proc.rank, key, &options.selector, &caller, &peer.actor()) {
                 Some(Ok(value)) => return Some(Outcome::One(key.clone(), value)),
                 Some(Err(Status::ERR_NOMEM)) => return status(Status::ERR_NOMEM),
                 _ => {}
@@ -242,7 +260,7 @@ impl Engine {
         }
     }
 
-    /// A value that the host registered: of the job, or of a session that is not the job's.
+    /// A value that the host registered: of the job, or of a session that is not the job's, of which `reader` asks.
     pub(super) fn registered(
         &self,
         state: &super::NspaceState,
@@ -250,9 +268,10 @@ impl Engine {
         key: &Key,
         selector: &Selector<'_>,
         caller: &Caller<'_>,
+        reader: &Actor,
     ) -> Option<Result<Value, Status>> {
         let found = rules::find(&*state.job, rank, &KeyRef::from(key), selector, caller);
-        let of_session = || self.of_session(selector.session_id?, key).map(Value::copy);
+        let of_session = || self.of_session(selector.session_id?, key, reader).map(Value::copy);
         found.map(|value| value.to_value()).or_else(of_session)
     }
 
@@ -366,14 +385,22 @@ impl Engine {
         }
     }
 
-    /// The host brought a remote rank's data.
-    pub(super) fn dmodex_answered(&mut self, proc: &Proc, status: Status, data: &[u8]) {
+    /// The host brought a remote rank's data. `user` is one of which it was to say whether it may read them.
+    pub(super) fn dmodex_answered(&mut self, proc: &Proc, user: Option<u32>, status: Status, data: &[u8]) {
         let is_fenced = self.gets.asked.remove(proc).unwrap_or(false);
         let kvals = if status.is_success() { blob::decode_modex(EXCHANGE, data) } else { Err(status) };
         // Nothing brought means that the host has registered the job meanwhile.
         let stored =
             kvals.and_then(|kvals| if kvals.is_empty() { Ok(()) } else { self.store_modex(proc, kvals, is_fenced) });
+        if let (Some(user), Ok(()), Some(state)) = (user, &stored, self.nspaces.get_mut(&proc.nspace)) {
+            state.readers.insert(user);
+        }
         let waiting = self.gets.gets.remove(proc).unwrap_or_default();
+        // What the host said to one user is no answer to another.
+        let is_of_another = |get: &WaitingGet| {
+            self.stranger(get.peer, &proc.nspace).is_some_and(|stranger| Some(stranger.user.uid) != user)
+        };
+        let (others, waiting): (Vec<_>, Vec<_>) = waiting.into_iter().partition(is_of_another);
         let now = Instant::now();
         self.publish_soon(&proc.nspace, now);
         match stored {
@@ -389,6 +416,9 @@ impl Engine {
                     self.reply_status(get.peer, get.tag, status);
                 }
             }
+        }
+        for get in others {
+            self.resolve_get(proc.clone(), get, false, now);
         }
     }
 
@@ -412,7 +442,7 @@ impl Engine {
     pub(super) fn serve_dmodex(&mut self, proc: Proc, done: DmodexDone) -> Status {
         let state = self.nspaces.get(&proc.nspace);
         if let (Some(state), false) = (state, proc.rank.is_process()) {
-            let own = Peer::own(self.config.me.clone());
+            let own = Peer::own(&self.config);
             let mut packer = Packer::new(EXCHANGE);
             let to = recipient(&own, &self.config.hostname);
             let packed = jobinfo::pack(&mut packer, &state.job, &to, jobinfo::all_ranks(&state.job));

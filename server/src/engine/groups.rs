@@ -13,7 +13,7 @@ use pmix_dstore::model::{Info, Nspace, Proc, Rank, Status, Value, keys};
 
 use super::bounds::GROUPS_MAX;
 use super::collective::{Collective, Kind};
-use super::events::Range;
+use super::events::{Range, Sender};
 use super::peers::PeerId;
 use super::services::Shape;
 use super::{Engine, Then};
@@ -88,7 +88,7 @@ impl Engine {
         let (infos, is_local) = self.without_member(&name, &proc);
         let code = Status::GROUP_LEFT;
         match Info::copies(&infos) {
-            Ok(copies) => self.deliver_event(Some(peer), code, &proc, Range::CUSTOM, copies, now),
+            Ok(copies) => self.deliver_event(Sender::About(peer), code, &proc, Range::CUSTOM, copies, now),
             Err(status) => return self.reply_status(peer, tag, status),
         }
         if is_local {
@@ -117,7 +117,7 @@ impl Engine {
         let (infos, is_local) = self.without_member(name, gone);
         let code = Status::GROUP_MEMBER_FAILED;
         if let Ok(copies) = Info::copies(&infos) {
-            self.deliver_event(None, code, gone, Range::CUSTOM, copies, now);
+            self.deliver_event(Sender::Server, code, gone, Range::CUSTOM, copies, now);
         }
         if !is_local {
             let upcall = Upcall::NotifyEvent { code, source: gone.clone(), range: Range::CUSTOM, infos };

@@ -4,6 +4,7 @@
 //! leaves [`Output`]s; the server's thread performs them in order, outside the lock. So an upcall may call back into
 //! the server, and a run of the engine replays from its inputs.
 
+mod apart;
 mod attributes;
 mod bounds;
 mod changes;
@@ -35,7 +36,7 @@ use pmix_dstore::model::{Bytes, Nspace, Proc, Result, Status, Whole};
 
 use self::collective::{Collective, Kind};
 use self::events::EventCache;
-pub(crate) use self::events::Range;
+pub(crate) use self::events::{Range, Sender};
 pub(crate) use self::nspaces::JobPlan;
 use self::nspaces::NspaceState;
 pub(crate) use self::peers::{Peer, PeerId, Transport};
@@ -105,8 +106,9 @@ enum Then {
     Finalized(PeerId, u32),
     /// Store what the exchange brought, and release the participants.
     Collective(u64),
-    /// Store a rank's data, and answer those who wait for it.
-    Dmodex(Proc),
+    /// Store a rank's data, and answer those who wait for it. With a user that is none of the job's, as far as is known here:
+    /// success is the host's word that this user may read it.
+    Dmodex(Proc, Option<u32>),
     /// Reply to the registration of events, of which the host was told of these.
     EventsRegistered(PeerId, u32, Vec<Status>),
     /// Nobody waits for the answer.
@@ -170,7 +172,7 @@ const LOSS_DELAY: Duration = Duration::from_secs(1);
 impl Engine {
     /// A server that listens on TCP `port`. `sink` takes the host's answers.
     pub fn new(config: Config, port: u16, sink: Weak<dyn AnswerSink>) -> Engine {
-        let own = Peer::own(config.me.clone());
+        let own = Peer::own(&config);
         Engine {
             config,
             sink,
@@ -333,9 +335,9 @@ impl Engine {
                 Answer::Infos(status, infos) => self.group_answered(id, status, &infos),
                 other => self.collective_answered(id, other.status(), Bytes::default()),
             },
-            Some(Then::Dmodex(proc)) => match answer {
-                Answer::Data(status, data) => self.dmodex_answered(&proc, status, &data),
-                other => self.dmodex_answered(&proc, other.status(), &[]),
+            Some(Then::Dmodex(proc, user)) => match answer {
+                Answer::Data(status, data) => self.dmodex_answered(&proc, user, status, &data),
+                other => self.dmodex_answered(&proc, user, other.status(), &[]),
             },
         }
     }

@@ -11,10 +11,12 @@ use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, Result, Status, Value, k
 use pmix_dstore::modex::ModexData;
 use pmix_dstore::room;
 
+use super::apart::Actor;
 use super::changes::Changes;
 use super::peers::{Peer, PeerId};
 use super::slurm::Agreement;
 use super::{Engine, Output};
+use crate::access::{self, Access, User};
 use crate::cleanup::Cleanup;
 use crate::env::SharedEnv;
 use crate::publish::Shared;
@@ -66,6 +68,12 @@ pub(super) struct NspaceState {
     pub clients: BTreeMap<Rank, LocalClient>,
     /// Secrets of processes whose environment was made before the host registered them.
     early: BTreeMap<Rank, Secret>,
+    /// Whose job it is: those of its processes here, and whom its registration names.
+    pub users: BTreeSet<u32>,
+    /// Who else may reach it, as its registration says.
+    pub access: Access,
+    /// Who else may read of it: whom the host has answered, and who has connected with it.
+    pub readers: BTreeSet<u32>,
     /// Those of them that will not commit any more: they died.
     pub gone: BTreeSet<Rank>,
     /// Made for tools, not registered by the host: it ends with the last of them.
@@ -100,6 +108,9 @@ impl NspaceState {
             foreign: false,
             clients: BTreeMap::new(),
             early: BTreeMap::new(),
+            users: BTreeSet::new(),
+            access: Access::default(),
+            readers: BTreeSet::new(),
             gone: BTreeSet::new(),
             is_of_tools: false,
             aborted: false,
@@ -152,6 +163,10 @@ pub(crate) struct JobPlan {
     nspace: Nspace,
     nlocal: i32,
     job: Option<JobData>,
+    /// Whose it is.
+    user: Option<u32>,
+    /// Who else may reach it.
+    access: Access,
 }
 
 impl JobPlan {
@@ -165,6 +180,7 @@ impl JobPlan {
     ) -> std::result::Result<JobPlan, Refused> {
         let given = given.into();
         let no_data = Info::is_set(given.infos, keys::REGISTER_NODATA);
+        let (user, access) = (access::owner(given.infos), Access::read(given.infos));
         let job = if no_data {
             None
         } else {
@@ -181,7 +197,7 @@ impl JobPlan {
             }
             Some(job)
         };
-        Ok(JobPlan { nspace: nspace.clone(), nlocal, job })
+        Ok(JobPlan { nspace: nspace.clone(), nlocal, job, user, access })
     }
 }
 
@@ -203,6 +219,10 @@ impl Engine {
         (state.foreign, state.is_of_tools) = (false, false);
         // A second registration of more data may not repeat how many processes are local.
         state.nlocal = state.nlocal.max(u32::try_from(plan.nlocal).unwrap_or(0));
+        state.users.extend(plan.user);
+        if !plan.access.is_empty() {
+            state.access = plan.access;
+        }
         if let Some(job) = plan.job {
             state.job = Arc::new(job);
             state.complete = true;
@@ -245,9 +265,11 @@ impl Engine {
         changed.iter().filter(|nspace| *nspace != newest).for_each(|nspace| self.publish_job(nspace));
     }
 
-    /// A value of a session, from whichever job's registration.
-    pub(super) fn of_session(&self, id: u32, key: &Key) -> Option<&Value> {
-        let mut said = self.nspaces.values().flat_map(|state| state.job.said_of_session(id));
+    /// A value of a session, from whichever job's registration
+    /// that `reader` may read of.
+    pub(super) fn of_session(&self, id: u32, key: &Key, reader: &Actor) -> Option<&Value> {
+        let jobs = self.nspaces.iter().filter(|(nspace, _)| self.sees(&reader.proc, reader.user, nspace));
+        let mut said = jobs.flat_map(|(_, state)| state.job.said_of_session(id));
         said.find(|(name, _)| *name == key).map(|(_, value)| value)
     }
 
@@ -295,7 +317,10 @@ impl Engine {
     ///
     /// # Errors
     /// `ERROR` where the system has no random numbers, as [`Secret::new`].
-    pub(super) fn add_tool(&mut self, id: PeerId, proc: &Proc, (uid, gid): (u32, u32)) -> Result<()> {
+    pub(super) fn add_tool(&mut self, id: PeerId, proc: &Proc, user: User) -> Result<()> {
+        /// `nogroup`, where nobody has said which group a user has.
+        const NO_GROUP: u32 = 65_534;
+        let (uid, gid) = (user.uid, user.gid.unwrap_or(NO_GROUP));
         let secret = Secret::new()?;
         let state = self.nspaces.entry(proc.nspace.clone()).or_insert_with(|| NspaceState {
             is_of_tools: true,
@@ -307,6 +332,9 @@ impl Engine {
         client.connections.insert(id);
         client.has_connected = true;
         state.gone.remove(&proc.rank);
+        if state.is_of_tools {
+            state.users.insert(uid);
+        }
         Ok(())
     }
 
@@ -363,6 +391,7 @@ impl Engine {
             let line = state.shared.give_to((uid, gid), &state.job);
             self.outputs.extend(line.map(Output::Log));
         }
+        state.users.insert(uid);
         if let Some(client) = state.clients.get_mut(&proc.rank) {
             // What its connections and what it published mean does not change.
             (client.uid, client.gid, client.object) = (uid, gid, object);

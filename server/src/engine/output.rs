@@ -10,6 +10,7 @@ use pmix_client::wire::reply::IoPullReply;
 use pmix_client::wire::{FlowControl, IoDelivery, TAG_FLOW_CONTROL, TAG_IOF};
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Status, Value, keys};
 
+use super::apart::{REFUSED, Reach, sign, sign_with_name};
 use super::bounds::PULLS_MAX;
 use super::peers::{Peer, PeerId};
 use super::services::Shape;
@@ -43,6 +44,8 @@ struct Pull {
     handler: u64,
     /// The host has answered.
     is_open: bool,
+    /// Of what the host itself gives the peer: nobody has asked for it.
+    is_of_host: bool,
 }
 
 impl Pull {
@@ -108,11 +111,17 @@ impl Engine {
         if id != PeerId::OWN && count >= PULLS_MAX {
             return self.refuse_more(id, tag, "pulls of output");
         }
-        let pull = Pull { peer: id, procs: procs.clone(), channels, handler, is_open: false };
+        let named = procs.iter().filter(|proc| !proc.nspace.is_empty());
+        if self.is_out_of_reach(id, named) {
+            return self.reply(id, tag, &IoPullReply { status: REFUSED, handler: None });
+        }
+        let pull = Pull { peer: id, procs: procs.clone(), channels, handler, is_open: false, is_of_host: false };
         let number = self.outputs_of_procs.add(pull);
         if id == PeerId::OWN {
             return self.pulled(id, tag, number, Status::SUCCESS);
         }
+        let mut infos = infos;
+        self.sign_pull(id, &mut infos);
         self.upcall(Then::Pulled(id, tag, number), Upcall::IofPull { procs, infos, channels });
     }
 
@@ -138,7 +147,15 @@ impl Engine {
             return self.reply_status(id, tag, Status::SUCCESS);
         }
         infos.push(Info::new(keys::IOF_STOP, Value::Bool(true)));
+        self.sign_pull(id, &mut infos);
         self.upcall(Then::Reply(id, tag, Shape::Status), Upcall::IofPull { procs, infos, channels });
+    }
+
+    /// Tells the host who wants output: nothing else in the upcall does.
+    fn sign_pull(&self, id: PeerId, infos: &mut Vec<Info>) {
+        if let Some(peer) = self.peers.get(&id) {
+            sign_with_name(infos, &peer.actor());
+        }
     }
 
     /// A client has input for others.
@@ -150,9 +167,14 @@ impl Engine {
         infos: Vec<Info>,
         data: Option<Vec<u8>>,
     ) {
+        if self.is_out_of_reach(id, &targets) {
+            return self.reply_status(id, tag, REFUSED);
+        }
         let Some(peer) = self.peers.get_mut(&id) else { return };
         peer.has_pushed = true;
         let source = peer.proc.clone();
+        let mut infos = infos;
+        sign(&mut infos, peer.user);
         self.upcall(Then::Reply(id, tag, Shape::Status), Upcall::PushStdin { source, targets, infos, data });
     }
 
@@ -178,10 +200,19 @@ impl Engine {
         Status::SUCCESS
     }
 
-    /// Whether output is sent for a pull: never to the process whose it is.
+    /// Whether output is sent for a pull: never to the process whose it is, nor to one that may not have it. Whose a job is may
+    /// be known only after the pull.
     fn is_for(&self, pull: &Pull, output: &IoDelivery) -> bool {
+        let source = &output.source;
         let peer = self.peers.get(&pull.peer).filter(|peer| peer.admitted && !peer.finalized);
-        pull.wants(&output.source, output.channel) && peer.is_some_and(|peer| peer.proc != output.source)
+        let may_have = |peer: &Peer| match self.reach(&peer.proc, peer.user, &source.nspace) {
+            Reach::All => true,
+            // The host was asked about a job that the pull named.
+            Reach::HostSays => pull.procs.iter().any(|proc| proc.nspace == source.nspace),
+            Reach::Nothing => false,
+        };
+        pull.wants(source, output.channel)
+            && peer.is_some_and(|peer| peer.proc != *source && (pull.is_of_host || may_have(peer)))
     }
 
     fn send_output(&mut self, number: u64, output: &mut IoDelivery) {
@@ -207,7 +238,8 @@ impl Engine {
     pub(super) fn pull_for_tool(&mut self, id: PeerId) {
         let procs = vec![self.config.me.clone()];
         let channels = STDOUT | STDERR | STDDIAG;
-        self.outputs_of_procs.add(Pull { peer: id, procs, channels, handler: DEFAULT_HANDLER, is_open: true });
+        let handler = DEFAULT_HANDLER;
+        self.outputs_of_procs.add(Pull { peer: id, procs, channels, handler, is_open: true, is_of_host: true });
     }
 
     /// A process asks for new ones, and perhaps for their output; a tool does unless it says otherwise.
@@ -227,9 +259,16 @@ impl Engine {
             _ => None,
         };
         self.reply_answer(id, tag, Shape::Spawn, answer);
-        let Some(nspace) = nspace.filter(|_| channels != 0 && self.peers.contains_key(&id)) else { return };
+        let (Some(nspace), Some(peer)) = (nspace, self.peers.get(&id)) else { return };
+        // Who has started a job reaches it, as whose processes the host has registered it.
+        if let Some(state) = self.nspaces.get_mut(&nspace) {
+            state.users.insert(peer.user.uid);
+        }
+        if channels == 0 {
+            return;
+        }
         let procs = vec![Proc::new(nspace, Rank::WILDCARD)];
-        let pull = Pull { peer: id, procs, channels, handler: DEFAULT_HANDLER, is_open: true };
+        let pull = Pull { peer: id, procs, channels, handler: DEFAULT_HANDLER, is_open: true, is_of_host: true };
         let number = self.outputs_of_procs.add(pull);
         self.send_kept(number);
     }

@@ -7,9 +7,11 @@ use pmix_client::wire::{ClientReply, Hello, PeerKind, Version};
 use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::model::{Info, Nspace, Proc, Status, keys};
 
+use super::apart::sign;
 use super::bounds::{CONNECTIONS_MAX, Unanswered};
 use super::{Engine, LOSS_DELAY, Output, Then};
-use crate::config::ANNOUNCED_VERSION;
+use crate::access::User;
+use crate::config::{ANNOUNCED_VERSION, Config};
 use crate::upcall::Upcall;
 
 /// One connection; also the index that the peer is told in the handshake.
@@ -28,6 +30,8 @@ pub(crate) enum Transport {
     Unix {
         /// Effective user of the other end.
         uid: u32,
+        /// Its group.
+        gid: u32,
     },
     /// Over TCP on loopback.
     Tcp {
@@ -39,6 +43,8 @@ pub(crate) enum Transport {
 /// What is known of a connected peer. Encoder, buffer type and store are the peer's own, not its namespace's.
 pub(crate) struct Peer {
     pub proc: Proc,
+    /// Whose process it is.
+    pub user: User,
     pub dialect: Dialect,
     /// Its release, as it was understood.
     pub version: Version,
@@ -64,9 +70,10 @@ pub(crate) struct Peer {
 
 impl Peer {
     /// The server process as its own client.
-    pub fn own(proc: Proc) -> Peer {
+    pub fn own(config: &Config) -> Peer {
         Peer {
-            proc,
+            proc: config.me.clone(),
+            user: User { uid: config.uid, gid: Some(config.gid) },
             dialect: Dialect::plain(Module::V41),
             version: Version::OURS,
             version_text: ANNOUNCED_VERSION.to_owned(),
@@ -82,9 +89,10 @@ impl Peer {
     }
 
     /// A process that said `hello` and has not been answered.
-    pub fn new(proc: Proc, hello: &Hello) -> Peer {
+    pub fn new(proc: Proc, user: User, hello: &Hello) -> Peer {
         Peer {
             proc,
+            user,
             dialect: hello.dialect(),
             version: Version::parse(&hello.version).unwrap_or(Version::OURS),
             version_text: hello.version.clone(),
@@ -114,8 +122,15 @@ impl Engine {
                 client.connections.insert(peer);
                 client.has_connected = true;
                 let object = client.object;
-                self.peers.insert(peer, Peer { shared, ..Peer::new(proc.clone(), &hello) });
-                self.upcall(Then::Admit(peer), Upcall::ClientConnected { proc, object, infos: hello.infos });
+                let user = match transport {
+                    Transport::Unix { uid, gid } => User { uid, gid: Some(gid) },
+                    // The user is the registered one, and what group that has the host has said.
+                    Transport::Tcp { .. } => User { uid: client.uid, gid: Some(client.gid) },
+                };
+                self.peers.insert(peer, Peer { shared, ..Peer::new(proc.clone(), user, &hello) });
+                let mut infos = hello.infos;
+                sign(&mut infos, user);
+                self.upcall(Then::Admit(peer), Upcall::ClientConnected { proc, object, infos });
             }
             Err(why) => self.refuse_hello(peer, &hello, &why),
         }
@@ -145,7 +160,7 @@ impl Engine {
             false => Err(format!("it runs as user {uid}, the client was registered for user {}", client.uid)),
         };
         match (transport, hello.psec.as_str()) {
-            (Transport::Unix { uid }, psec) if psec == crate::SECURITY_NAME => {
+            (Transport::Unix { uid, .. }, psec) if psec == crate::SECURITY_NAME => {
                 if !client.secret.is(&hello.credential) {
                     return Err("wrong secret".into());
                 }

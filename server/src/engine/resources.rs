@@ -58,7 +58,7 @@ impl Engine {
         if procs.is_empty() {
             return Err(Status::ERR_BAD_PARAM);
         }
-        let own = Peer::own(self.config.me.clone());
+        let own = Peer::own(&self.config);
         let to = recipient(&own, &self.config.hostname);
         let mut packer = Packer::new(EXCHANGE);
         let mut seen = BTreeSet::new();

@@ -7,11 +7,13 @@ use pmix_client::wire::reply::{CredentialReply, InfosReply, LookupReply, SpawnRe
 use pmix_client::wire::{Reply, Request};
 use pmix_dstore::model::{Info, Proc, Rank, Status, Value, keys};
 
+use super::apart::{REFUSED, sign};
 use super::bounds::CLEANUP_PATHS_MAX;
 use super::nspaces::NspaceState;
-use super::peers::PeerId;
+use super::peers::{Peer, PeerId};
 use super::{Engine, Then};
 use crate::FabricOperation;
+use crate::access::User;
 use crate::cleanup::Cleanup;
 use crate::completion::Answer;
 use crate::upcall::Upcall;
@@ -36,8 +38,10 @@ pub(super) enum Shape {
 impl Engine {
     /// Everything that is neither data nor a collective nor an event.
     pub(super) fn service(&mut self, id: PeerId, tag: u32, request: Request, now: Instant) {
-        let Some(proc) = self.peers.get(&id).map(|peer| peer.proc.clone()) else { return };
-        let asker = self.asker(&proc);
+        let Some((proc, asker)) = self.peers.get(&id).map(|peer| (peer.proc.clone(), self.asker(peer))) else { return };
+        if self.is_out_of_reach(id, targets_of(&request)) {
+            return self.reply_status(id, tag, REFUSED);
+        }
         let time = time_for(&request);
         let (shape, upcall) = match request {
             Request::Abort { status, message, procs } => {
@@ -71,7 +75,7 @@ impl Engine {
                 let then = Then::Spawned(id, tag, channels);
                 return self.upcall_within(then, Upcall::Spawn { proc, infos, apps }, time, now);
             }
-            Request::Query { queries } => return self.query(id, tag, proc, queries, (time, now)),
+            Request::Query { queries } => return self.query(id, tag, queries, (time, now)),
             Request::Log { timestamp, data, mut directives } => {
                 if let Some(time) = timestamp.filter(|time| *time > 0) {
                     directives.push(Info::new(keys::LOG_TIMESTAMP, Value::Time(time)));
@@ -119,14 +123,9 @@ impl Engine {
         self.upcall_within(Then::Reply(id, tag, shape), upcall, time, now);
     }
 
-    /// The user, the group and the kind of a process of this node; the server's own where it is not one.
-    pub(super) fn asker(&self, proc: &Proc) -> Asker {
-        let state = self.nspaces.get(&proc.nspace);
-        let (uid, gid) = match state.and_then(|state| state.clients.get(&proc.rank)) {
-            Some(client) => (client.uid, client.gid),
-            None => (self.config.uid, self.config.gid),
-        };
-        Asker { uid, gid, is_tool: state.is_some_and(|state| state.is_of_tools) }
+    fn asker(&self, peer: &Peer) -> Asker {
+        let state = self.nspaces.get(&peer.proc.nspace);
+        Asker { user: peer.user, is_tool: state.is_some_and(|state| state.is_of_tools) }
     }
 
     fn object_of(&self, proc: &Proc) -> usize {
@@ -156,7 +155,9 @@ impl Engine {
             self.reply(id, tag, &InfosReply { status: Status::SUCCESS, infos: Some(Vec::new()) });
         } else {
             let mut directives = directives;
-            self.asker(&proc).sign_some(&mut directives);
+            if let Some(peer) = self.peers.get(&id) {
+                self.asker(peer).sign_some(&mut directives);
+            }
             let upcall = Upcall::JobControl { proc, targets, directives };
             self.upcall_within(Then::Reply(id, tag, Shape::Infos), upcall, time, now);
         }
@@ -233,18 +234,32 @@ fn time_for(request: &Request) -> Option<Duration> {
     timeout_of(infos)
 }
 
+/// The processes of other jobs that a request names to act on them.
+fn targets_of(request: &Request) -> Vec<&Proc> {
+    match request {
+        Request::Abort { procs, .. } => procs.iter().collect(),
+        Request::JobControl { targets, .. } => targets.iter().collect(),
+        Request::Monitor { monitor, directives, .. } => {
+            monitor.value.iter_procs().chain(directives.iter().flat_map(|info| info.value.iter_procs())).collect()
+        }
+        // Debuggers' daemons are started where the processes are that they are for.
+        Request::Spawn { infos, apps } => {
+            let all = infos.iter().chain(apps.iter().flat_map(|app| &app.infos));
+            all.filter(|info| info.key.is(keys::DEBUG_TARGET)).flat_map(|info| info.value.iter_procs()).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// Who asks, as far as it is made sure of when it connects.
-pub(super) struct Asker {
-    uid: u32,
-    gid: u32,
+struct Asker {
+    user: User,
     is_tool: bool,
 }
 
 impl Asker {
-    /// Tells the host whose request it is: whatever the process itself says of that does not count.
-    pub fn sign(&self, infos: &mut Vec<Info>) {
-        say(infos, keys::USERID, Value::Uint32(self.uid));
-        say(infos, keys::GRPID, Value::Uint32(self.gid));
+    fn sign(&self, infos: &mut Vec<Info>) {
+        sign(infos, self.user);
     }
 
     /// The same where the request says anything else. Hosts with Debian's Python module never answer a job control or a

@@ -3,9 +3,11 @@
 use pmix_client::wire::{ClientReply, Hello, PeerKind, ToolReply, Version};
 use pmix_dstore::model::{Bytes, Info, Result, Status, Value, keys};
 
+use super::apart::sign;
 use super::bounds::CONNECTIONS_MAX;
 use super::peers::{NO_TABLE, Peer, PeerId, Transport};
 use super::{Engine, Output, Then};
+use crate::access::User;
 use crate::completion::Answer;
 use crate::upcall::Upcall;
 
@@ -14,8 +16,7 @@ const SINGLETON_IS_CLIENT: Version = Version::new(5, 0, 0);
 
 /// Whose process a tool is.
 struct ToolUser {
-    /// User and group.
-    user: (u32, u32),
+    uid: u32,
     /// It may speak for anybody.
     is_root: bool,
 }
@@ -24,8 +25,7 @@ struct ToolUser {
 pub(super) struct Knocking {
     kind: PeerKind,
     hello: Hello,
-    /// User and group.
-    user: (u32, u32),
+    user: User,
 }
 
 impl Engine {
@@ -35,6 +35,7 @@ impl Engine {
             Ok(user) => user,
             Err(why) => return self.refuse_hello(id, &hello, &why),
         };
+        let user = User { uid: user, gid: self.group_of(user) };
         let infos = match told_to_host(&hello, user) {
             Ok(infos) => infos,
             Err(status) => return self.refuse_hello(id, &hello, &status.to_string()),
@@ -44,11 +45,11 @@ impl Engine {
     }
 
     /// Whose process the tool is, or why it is refused.
-    fn check_tool(&self, transport: Transport, kind: PeerKind, hello: &Hello) -> Result<(u32, u32), String> {
+    fn check_tool(&self, transport: Transport, kind: PeerKind, hello: &Hello) -> Result<u32, String> {
         if matches!(kind, PeerKind::LegacyTool | PeerKind::LegacyLauncher) {
             return Err("tools of releases before 3.0 are not supported".into());
         }
-        let ToolUser { user, is_root } = self.user_of_tool(transport, hello)?;
+        let ToolUser { uid: user, is_root } = self.user_of_tool(transport, hello)?;
         let state = hello.proc.as_ref().and_then(|proc| Some((proc, self.nspaces.get(&proc.nspace)?)));
         if let Some((proc, state)) = state {
             let client = state.clients.get(&proc.rank);
@@ -59,19 +60,19 @@ impl Engine {
                 let was_launched =
                     matches!(kind, PeerKind::ToolClient | PeerKind::LauncherClient | PeerKind::Singleton);
                 let client = client.filter(|_| was_launched).ok_or("its namespace is that of a job")?;
-                if user.0 != client.uid && !is_root {
-                    return Err(format!("it is user {}'s, the client was registered for user {}", user.0, client.uid));
+                if user != client.uid && !is_root {
+                    return Err(format!("it is user {user}'s, the client was registered for user {}", client.uid));
                 }
                 return Ok(user);
             }
-            if client.is_some_and(|client| client.uid != user.0) && !is_root {
-                return Err("another user's tool has its name".into());
+            if state.clients.values().any(|client| client.uid != user) && !is_root {
+                return Err("another user's tools have its namespace".into());
             }
         }
-        if is_root || self.has_dealings_with(user.0) {
+        if is_root || self.has_dealings_with(user) {
             Ok(user)
         } else {
-            Err(format!("it is user {}'s, who has nothing here", user.0))
+            Err(format!("it is user {user}'s, who has nothing here"))
         }
     }
 
@@ -97,7 +98,7 @@ impl Engine {
             None => return Err(NO_TABLE.into()),
         };
         // Root's own tools are root's, whatever they claim. So is what a relay of root's passes on: `SECURITY.md`.
-        Ok(ToolUser { user: (uid, claimed.1), is_root: uid == 0 })
+        Ok(ToolUser { uid, is_root: uid == 0 })
     }
 
     /// The one place where a tool's proof is checked: it shows the server's secret for tools, which lies in a file that the server's user and
@@ -108,7 +109,8 @@ impl Engine {
         let may_read = |uid: u32| uid == 0 || uid == self.config.uid;
         match owner.into_iter().chain([user.0]).find(|uid| !may_read(*uid)) {
             Some(other) => Err(format!("it shows the server's secret as user {other}, who may not know it")),
-            None => Ok(ToolUser { user, is_root: true }),
+            // The secret tells nothing more than that it is one of the two.
+            None => Ok(ToolUser { uid: owner.unwrap_or(self.config.uid), is_root: true }),
         }
     }
 
@@ -138,7 +140,7 @@ impl Engine {
             // Not told: tools of release 4.2 take any status for success, and wait for the rest of the answer.
             Err(status) => return self.refuse_hello(id, &hello, &format!("the host answered {status}")),
         };
-        let peer = Peer { is_tool: true, admitted: true, ..Peer::new(proc.clone(), &hello) };
+        let peer = Peer { is_tool: true, admitted: true, ..Peer::new(proc.clone(), user, &hello) };
         let status = Status::SUCCESS;
         let reply = if kind == PeerKind::Singleton && peer.version >= SINGLETON_IS_CLIENT {
             ClientReply { status, index: id.0 }.encode()
@@ -155,23 +157,14 @@ impl Engine {
 }
 
 /// What the host is told of a tool. What only the server can know is said by nobody else.
-fn told_to_host(hello: &Hello, user: (u32, u32)) -> Result<Vec<Info>> {
-    const OURS: [&str; 8] = [
-        keys::VERSION_INFO,
-        keys::USERID,
-        keys::GRPID,
-        keys::NSPACE,
-        keys::RANK,
-        keys::TOOL_NSPACE,
-        keys::TOOL_RANK,
-        keys::CREDENTIAL,
-    ];
+fn told_to_host(hello: &Hello, user: User) -> Result<Vec<Info>> {
+    const OURS: [&str; 6] =
+        [keys::VERSION_INFO, keys::NSPACE, keys::RANK, keys::TOOL_NSPACE, keys::TOOL_RANK, keys::CREDENTIAL];
     let mut infos = Info::copies(&hello.infos)?;
     infos.retain(|info| !OURS.iter().any(|key| info.key.is(key)));
     infos.push(Info::new(keys::CREDENTIAL, Value::ByteObject(Bytes::copy_of(&hello.credential)?)));
     infos.push(Info::new(keys::VERSION_INFO, Value::string(hello.version.as_str())));
-    infos.push(Info::new(keys::USERID, Value::Uint32(user.0)));
-    infos.push(Info::new(keys::GRPID, Value::Uint32(user.1)));
+    sign(&mut infos, user);
     if let Some(proc) = &hello.proc {
         infos.push(Info::new(keys::NSPACE, Value::string(proc.nspace.as_bytes())));
         infos.push(Info::new(keys::RANK, Value::Rank(proc.rank)));

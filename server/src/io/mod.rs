@@ -214,8 +214,8 @@ impl Loop {
             match listener.accept() {
                 Ok((stream, _)) => match getsockopt(&stream, sockopt::PeerCredentials) {
                     Ok(credentials) => {
-                        let uid = credentials.uid();
-                        self.add(Socket::Unix(stream), Transport::Unix { uid });
+                        let (uid, gid) = (credentials.uid(), credentials.gid());
+                        self.add(Socket::Unix(stream), Transport::Unix { uid, gid });
                     }
                     Err(error) => self.inner.log(&format!("a connection without credentials: {error}")),
                 },

@@ -1,0 +1,124 @@
+//! What keeps the jobs of different users apart that share a server.
+//!
+//! A process reaches its own job and those of its user. Root and the server's user reach all; the host lets in whom else it
+//! names (`PMIX_ACCESS_PERMISSIONS`). Of a job that has no process here and whose registration names no user, nobody here
+//! knows whose it is: the host is asked, and told who asks.
+
+use pmix_dstore::model::{Info, Nspace, Proc, Status, Value, keys};
+
+use super::Engine;
+use super::peers::{Peer, PeerId};
+use crate::access::User;
+
+/// Who does something.
+#[derive(Clone, Debug)]
+pub(super) struct Actor {
+    pub proc: Proc,
+    pub user: User,
+}
+
+/// What a process may do with those of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// What it may do with its own.
+    All,
+    /// Nothing.
+    Nothing,
+    /// Whose job it is only the host knows.
+    HostSays,
+}
+
+impl Peer {
+    pub(super) fn actor(&self) -> Actor {
+        Actor { proc: self.proc.clone(), user: self.user }
+    }
+}
+
+impl Engine {
+    /// Whether a user reaches everything here.
+    pub(super) fn is_privileged(&self, user: User) -> bool {
+        user.uid == 0 || user.uid == self.config.uid
+    }
+
+    /// What a process may do with those of `nspace`.
+    pub(super) fn reach(&self, proc: &Proc, user: User, nspace: &Nspace) -> Reach {
+        if self.is_privileged(user) {
+            return Reach::All;
+        }
+        let state = self.nspaces.get(nspace);
+        // A host may have put tools of several users together.
+        if proc.nspace == *nspace && state.is_none_or(|state| !state.is_of_tools) {
+            return Reach::All;
+        }
+        match state {
+            _ if self.config.access.admits(user) => Reach::All,
+            Some(state) if state.users.contains(&user.uid) || state.access.admits(user) => Reach::All,
+            Some(state) if !state.users.is_empty() => Reach::Nothing,
+            _ => Reach::HostSays,
+        }
+    }
+
+    /// As [`Engine::reach`], of what it may read: the host has a word in that, and so has the job itself.
+    pub(super) fn reads(&self, proc: &Proc, user: User, nspace: &Nspace) -> Reach {
+        let is_let = |nspace| self.nspaces.get(nspace).is_some_and(|state| state.readers.contains(&user.uid));
+        match self.reach(proc, user, nspace) {
+            Reach::All => Reach::All,
+            _ if is_let(nspace) => Reach::All,
+            other => other,
+        }
+    }
+
+    /// Whether a process may know that there is such a job.
+    pub(super) fn sees(&self, proc: &Proc, user: User, nspace: &Nspace) -> bool {
+        self.reads(proc, user, nspace) == Reach::All
+    }
+
+    /// Refuses a request of a peer that is to act on a process out of its reach. The empty name of a namespace is every one.
+    pub(super) fn is_out_of_reach<'p>(&self, id: PeerId, procs: impl IntoIterator<Item = &'p Proc>) -> bool {
+        let Some(peer) = self.peers.get(&id) else { return true };
+        let is_out = |target: &Proc| match target.nspace.is_empty() {
+            true => !self.is_privileged(peer.user),
+            false => self.reach(&peer.proc, peer.user, &target.nspace) == Reach::Nothing,
+        };
+        procs.into_iter().any(is_out)
+    }
+
+    /// Lets the users of the processes that were in a collective read each other's jobs: each has asked for it.
+    pub(super) fn let_read(&mut self, peers: impl Iterator<Item = PeerId>, nspaces: &[Nspace]) {
+        if nspaces.len() < 2 {
+            return;
+        }
+        let uids: Vec<u32> = peers.filter_map(|id| self.peers.get(&id)).map(|peer| peer.user.uid).collect();
+        for nspace in nspaces {
+            if let Some(state) = self.nspaces.get_mut(nspace) {
+                state.readers.extend(&uids);
+            }
+        }
+    }
+
+    /// The group of a user, where the host has said it: of its own, or of a client.
+    pub(super) fn group_of(&self, uid: u32) -> Option<u32> {
+        if uid == self.config.uid {
+            return Some(self.config.gid);
+        }
+        let jobs = self.nspaces.values().filter(|state| !state.is_of_tools);
+        jobs.flat_map(|state| state.clients.values()).find(|client| client.uid == uid).map(|client| client.gid)
+    }
+}
+
+/// Tells the host whose request it is: whatever the process itself says of that does not count.
+pub(super) fn sign(infos: &mut Vec<Info>, user: User) {
+    infos.retain(|info| !info.key.is(keys::USERID) && !info.key.is(keys::GRPID));
+    infos.push(Info::new(keys::USERID, Value::Uint32(user.uid)));
+    infos.extend(user.gid.map(|gid| Info::new(keys::GRPID, Value::Uint32(gid))));
+}
+
+/// The same where an upcall does not name the process that asks.
+pub(super) fn sign_with_name(infos: &mut Vec<Info>, actor: &Actor) {
+    sign(infos, actor.user);
+    infos.retain(|info| !info.key.is(keys::REQUESTOR));
+    infos.push(Info::new(keys::REQUESTOR, Value::Proc(actor.proc.clone())));
+}
+
+/// What who reaches for another user's job is told.
+pub(super) const REFUSED: Status = Status::ERR_NO_PERMISSIONS;

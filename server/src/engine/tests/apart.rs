@@ -1,0 +1,391 @@
+//! Jobs of two users at one server that is a third one's.
+
+use pmix_client::output::STDOUT;
+
+use super::*;
+
+const ANN: u32 = 2001;
+const BOB: u32 = 2002;
+/// Whose the server is.
+const HOST: u32 = 1000;
+const ROOT: u32 = 0;
+
+/// Ann's and Bob's first ranks, and a tool.
+const ANNS: PeerId = PeerId(100);
+const BOBS: PeerId = PeerId(200);
+const TOOL: PeerId = PeerId(300);
+
+fn of_bob(rank: u32) -> Proc {
+    Proc::new(Nspace::new("bobs").unwrap(), Rank(rank))
+}
+
+fn named(name: &str) -> Nspace {
+    Nspace::new(name).unwrap()
+}
+
+/// A registration without maps.
+fn plan(nspace: &Nspace, infos: &[Info]) -> JobPlan {
+    let size = Info::new(keys::JOB_SIZE, Value::Uint32(2));
+    let infos: Vec<Info> = infos.iter().cloned().chain([size]).collect();
+    JobPlan::read(nspace, 1, &infos, None, NODES[0]).unwrap()
+}
+
+impl Bench {
+    /// Ann's job and Bob's, a rank of each connected.
+    fn of_two() -> Bench {
+        let mut bench = Bench::without_clients(0, 1, 1);
+        assert_eq!(bench.engine.register_nspace(plan(&of_bob(0).nspace, &[])), Status::SUCCESS);
+        for (id, proc, uid) in [(ANNS, proc(0), ANN), (BOBS, of_bob(0), BOB)] {
+            assert_eq!(bench.engine.register_client(&proc, uid, uid + 10, 7), Status::SUCCESS);
+            bench.let_in(id, proc, uid);
+        }
+        bench
+    }
+
+    fn let_in(&mut self, id: PeerId, proc: Proc, uid: u32) -> Upcall {
+        let hello = Hello {
+            proc: Some(proc),
+            credential: Hello::native_credential(uid, uid + 10),
+            infos: vec![Info::new(keys::GRPID, Value::Uint32(0))],
+            ..Bench::hello(0)
+        };
+        self.engine.hello(id, Transport::Tcp { owner: Some(uid) }, hello);
+        self.drain();
+        self.answer_last(Answer::Op(Status::SUCCESS))
+    }
+
+    /// A tool of a user's, with a job of its own name.
+    fn tool_of(&mut self, id: PeerId, uid: u32) {
+        self.engine.register_client(&Proc::new(named("bystander"), Rank(0)), uid, uid + 10, 0);
+        let name = Proc::new(named(&format!("tool-{}", id.0)), Rank(0));
+        let admitted = self.knock(id, tool(uid), Answer::Name(Status::SUCCESS, Some(name)));
+        assert!(admitted.is_some(), "{:?}", self.log);
+        self.drain();
+    }
+
+    fn ask_as(&mut self, id: PeerId, request: Request) {
+        self.enter_as(id, 101, &request);
+        self.drain();
+    }
+
+    /// What one is told.
+    fn told(&mut self, id: PeerId) -> Option<Status> {
+        let position = self.sent.iter().position(|(to, tag, _)| (*to, *tag) == (id, 101))?;
+        let bytes = self.sent.remove(position).2;
+        Some(StatusReply::decode(PLAIN, Version::OURS, &bytes).unwrap().status)
+    }
+
+    /// The events that one has been sent.
+    fn hears(&mut self, id: PeerId) -> usize {
+        let before = self.sent.len();
+        self.sent.retain(|(to, tag, _)| (*to, *tag) != (id, TAG_NOTIFY));
+        before - self.sent.len()
+    }
+
+    fn say(&mut self, source: Proc, text: &str) {
+        self.engine.deliver_output(source, STDOUT, text.as_bytes().to_vec(), Vec::new());
+        self.drain();
+    }
+
+    /// The pieces of output that one has been sent.
+    fn took(&mut self, id: PeerId) -> Vec<Vec<u8>> {
+        let mut taken = Vec::new();
+        self.sent.retain(|(to, tag, bytes)| {
+            let is_it = (*to, *tag) == (id, TAG_IOF);
+            if is_it {
+                taken.push(IoDelivery::decode(PLAIN, bytes).unwrap().data);
+            }
+            !is_it
+        });
+        taken
+    }
+}
+
+fn value_of(nspace: Nspace, infos: Vec<Info>) -> Request {
+    Request::Get { nspace, rank: Rank(0), infos, key: Some("key".into()) }
+}
+
+fn size_of(nspace: Nspace) -> Request {
+    let key = Some(keys::JOB_SIZE.into());
+    Request::Get { nspace, rank: Rank::WILDCARD, infos: Vec::new(), key }
+}
+
+fn pull(proc: Proc) -> Request {
+    Request::IoPull { procs: vec![proc], infos: Vec::new(), channels: STDOUT, handler: Some(3) }
+}
+
+fn event(infos: Vec<Info>) -> Request {
+    Request::Notify { status: Status(-3456), range: 5, infos }
+}
+
+/// All that acts on processes.
+fn actions(target: &Proc) -> Vec<Request> {
+    let targets = vec![target.clone()];
+    let at = |key: &'static str| vec![Info::new(key, Value::Proc(target.clone()))];
+    vec![
+        Request::Abort { status: Status(1), message: None, procs: targets.clone() },
+        Request::JobControl { targets: targets.clone(), directives: Vec::new() },
+        Request::IoPush { targets: targets.clone(), infos: Vec::new(), data: Some(b"text".to_vec()) },
+        Request::Monitor { monitor: at("pmix.monitor.proc").remove(0), status: Status(0), directives: Vec::new() },
+        Request::Spawn { infos: at(keys::DEBUG_TARGET), apps: Vec::new() },
+        event(vec![Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs(targets))]),
+        pull(target.clone()),
+    ]
+}
+
+#[test]
+fn a_job_of_another_user_is_out_of_reach() {
+    let mut bench = Bench::of_two();
+    bench.put(0, 3, "key", 7);
+    bench.tool_of(TOOL, BOB);
+    for stranger in [BOBS, TOOL] {
+        for get in [value_of(nspace(), Vec::new()), size_of(nspace())] {
+            bench.ask_as(stranger, get);
+            assert_eq!(bench.told(stranger), Some(Status::ERR_NO_PERMISSIONS));
+        }
+        for request in actions(&proc(0)) {
+            let word = format!("{request:?}");
+            bench.ask_as(stranger, request);
+            assert_eq!(bench.told(stranger), Some(Status::ERR_NO_PERMISSIONS), "{word}");
+        }
+        // Everybody is more than one's own.
+        let everybody = vec![Proc::new(named(""), Rank::WILDCARD)];
+        bench.ask_as(stranger, Request::JobControl { targets: everybody, directives: Vec::new() });
+        assert_eq!(bench.told(stranger), Some(Status::ERR_NO_PERMISSIONS));
+    }
+    assert!(bench.upcalls.is_empty(), "the host is not troubled: {:?}", bench.upcalls);
+    // His own are his: of the tool and of the rank.
+    for own in [BOBS, TOOL] {
+        bench.ask_as(own, size_of(of_bob(0).nspace));
+        assert_eq!(bench.told(own), Some(Status::SUCCESS));
+        for request in actions(&of_bob(0)) {
+            bench.ask_as(own, request);
+            assert_eq!(bench.told(own), None);
+        }
+        assert_eq!(bench.upcalls.len(), actions(&proc(0)).len());
+        bench.upcalls.clear();
+    }
+}
+
+#[test]
+fn root_and_the_servers_user_reach_all() {
+    for uid in [ROOT, HOST] {
+        let mut bench = Bench::of_two();
+        bench.put(0, 3, "key", 7);
+        bench.tool_of(TOOL, uid);
+        bench.ask_as(TOOL, value_of(nspace(), Vec::new()));
+        assert_eq!(bench.told(TOOL), Some(Status::SUCCESS));
+        for request in actions(&proc(0)) {
+            bench.ask_as(TOOL, request);
+        }
+        assert_eq!((bench.told(TOOL), bench.upcalls.len()), (None, actions(&proc(0)).len()));
+    }
+}
+
+#[test]
+fn the_host_may_say_otherwise() {
+    let numbers = |uid| {
+        let items = vec![Value::Uint32(uid)];
+        Value::DataArray(Box::new(DataArray { ty: DataType::UINT32, items }))
+    };
+    // Of one job, by a group that the host has registered; of all.
+    let group = Info::new(keys::ACCESS_PERMISSIONS, Value::infos([Info::new(keys::ACCESS_GRPIDS, numbers(BOB + 10))]));
+    for of_all in [false, true] {
+        let mut bench = Bench::of_two();
+        bench.put(0, 3, "key", 7);
+        if of_all {
+            bench.engine.config.access = Access::read(&[Info::new(keys::ACCESS_USERIDS, numbers(BOB))]);
+        } else {
+            let plan = JobPlan::read(&nspace(), 1, std::slice::from_ref(&group), bench.engine.job(&nspace()), NODES[0]);
+            bench.engine.register_nspace(plan.unwrap());
+        }
+        bench.ask_as(BOBS, value_of(nspace(), Vec::new()));
+        assert_eq!(bench.told(BOBS), Some(Status::SUCCESS));
+        for request in actions(&proc(0)) {
+            bench.ask_as(BOBS, request);
+        }
+        assert_eq!((bench.told(BOBS), bench.upcalls.len()), (None, actions(&proc(0)).len()));
+        bench.ask_as(ANNS, size_of(of_bob(0).nspace));
+        assert_eq!(bench.told(ANNS), Some(Status::ERR_NO_PERMISSIONS), "not the other way round");
+    }
+}
+
+#[test]
+fn of_a_job_that_nobody_here_knows_the_host_says_who_may_read_it() {
+    let mut bench = Bench::of_two();
+    let far = named("far");
+    let of_far = || value_of(named("far"), Vec::new());
+    for (id, other) in [(BOBS, None), (ANNS, Some(BOBS))] {
+        bench.ask_as(id, of_far());
+        // Another user's question is another question.
+        if let Some(other) = other {
+            bench.ask_as(other, of_far());
+            assert_eq!(bench.told(other), Some(Status::SUCCESS), "the host has let him");
+        }
+        let (uid, name) = if id == BOBS { (BOB, of_bob(0)) } else { (ANN, proc(0)) };
+        let kvals = vec![Kval { key: "key".into(), value: Value::Uint32(5) }];
+        let data = blob::encode_modex(EXCHANGE, kvals.iter().map(|kval| (&kval.key, &kval.value))).unwrap();
+        let answer = if id == BOBS { Status::SUCCESS } else { Status::ERR_NO_PERMISSIONS };
+        let asked = bench.answer_last(Answer::Data(answer, data.into()));
+        let Upcall::DirectModex { infos, .. } = asked else { panic!("{asked:?}") };
+        let find = |key| Info::find(&infos, key).cloned();
+        assert_eq!(find(keys::USERID), Some(Value::Uint32(uid)));
+        assert_eq!(find(keys::GRPID), Some(Value::Uint32(uid + 10)));
+        assert_eq!(find(keys::REQUESTOR), Some(Value::Proc(name)));
+        assert_eq!(bench.told(id), Some(answer));
+    }
+    // Two at once: what one is told does not answer the other.
+    let mut bench = Bench::of_two();
+    bench.ask_as(BOBS, of_far());
+    bench.ask_as(ANNS, of_far());
+    assert_eq!(bench.upcalls.len(), 1);
+    bench.answer_last(Answer::Op(Status::ERR_NO_PERMISSIONS));
+    assert_eq!((bench.told(BOBS), bench.told(ANNS)), (Some(Status::ERR_NO_PERMISSIONS), None));
+    bench.answer_last(Answer::Data(Status::SUCCESS, Bytes::default()));
+    assert!(bench.told(ANNS).is_some());
+    // A registration may name the user.
+    bench.engine.register_nspace(plan(&far, &[Info::new(keys::USERID, Value::Uint32(ANN))]));
+    bench.ask_as(ANNS, size_of(far.clone()));
+    assert_eq!(bench.told(ANNS), Some(Status::SUCCESS));
+    bench.ask_as(BOBS, size_of(far));
+    assert_eq!(bench.told(BOBS), Some(Status::ERR_NO_PERMISSIONS));
+    // The server's own user's processes ask as ever.
+    bench.tool_of(TOOL, HOST);
+    bench.ask_as(TOOL, value_of(named("farther"), Vec::new()));
+    let asked = bench.answer_last(Answer::Op(Status::ERR_NOT_FOUND));
+    let Upcall::DirectModex { infos, .. } = asked else { panic!("{asked:?}") };
+    assert_eq!(infos.len(), 1, "{infos:?}");
+}
+
+#[test]
+fn output_goes_to_its_users() {
+    let mut bench = Bench::of_two();
+    bench.tool_of(TOOL, BOB);
+    bench.say(proc(0), "early");
+    // All output that there is, and that of a job which is to come.
+    for wanted in [Proc::new(named(""), Rank::WILDCARD), Proc::new(named("later"), Rank::WILDCARD)] {
+        bench.ask_as(TOOL, pull(wanted));
+        let Upcall::IofPull { infos, .. } = bench.answer_last(Answer::Op(Status::SUCCESS)) else { panic!() };
+        let find = |key| Info::find(&infos, key).cloned();
+        let tool = Proc::new(named("tool-300"), Rank(0));
+        assert_eq!((find(keys::USERID), find(keys::REQUESTOR)), (Some(Value::Uint32(BOB)), Some(Value::Proc(tool))));
+    }
+    let later = Proc::new(named("later"), Rank(0));
+    bench.engine.register_client(&later, ANN, ANN, 0);
+    for source in [proc(0), later] {
+        bench.say(source, "Ann's");
+    }
+    bench.say(of_bob(0), "Bob's");
+    assert_eq!(bench.took(TOOL), [b"Bob's"]);
+    // A job that the tool has started is its user's, whoever's the processes are.
+    bench.ask_as(TOOL, Request::Spawn { infos: Vec::new(), apps: Vec::new() });
+    let spawned = Proc::new(named("spawned"), Rank(0));
+    bench.engine.register_client(&spawned, ROOT, ROOT, 0);
+    bench.answer_last(Answer::Spawn(Status::SUCCESS, Some(spawned.nspace.clone())));
+    bench.say(spawned.clone(), "new");
+    assert_eq!(bench.took(TOOL), [b"new", b"new"], "for the pull of all, and for the spawn");
+    assert!(bench.told(TOOL).is_some());
+    bench.ask_as(TOOL, Request::JobControl { targets: vec![spawned], directives: Vec::new() });
+    assert!(matches!(bench.upcalls.pop(), Some((_, Upcall::JobControl { .. }))));
+}
+
+#[test]
+fn events_reach_the_jobs_of_their_user() {
+    let mut bench = Bench::of_two();
+    bench.tool_of(TOOL, BOB);
+    let wanted = Request::RegisterEvents { codes: vec![Status(-3456)], infos: Vec::new() };
+    for id in [ANNS, BOBS, PeerId::OWN] {
+        bench.ask_as(id, wanted.clone());
+    }
+    bench.ask_as(TOOL, event(Vec::new()));
+    assert_eq!([ANNS, BOBS, PeerId::OWN].map(|id| bench.hears(id)), [0, 1, 1]);
+    assert!(matches!(bench.upcalls.pop(), Some((_, Upcall::NotifyEvent { .. }))), "the host may tell the others");
+    // Nor later.
+    assert_eq!(bench.engine.register_client(&proc(1), ANN, ANN, 7), Status::SUCCESS);
+    bench.let_in(PeerId(101), proc(1), ANN);
+    bench.ask_as(PeerId(101), wanted);
+    assert_eq!(bench.hears(PeerId(101)), 0);
+    // What the host says, all hear.
+    bench.engine.deliver_event(Sender::Peer(PeerId::OWN), Status(-3456), &of_bob(0), 5, Vec::new(), bench.now);
+    bench.drain();
+    assert_eq!([ANNS, BOBS].map(|id| bench.hears(id)), [1, 1]);
+}
+
+#[test]
+fn queries_tell_what_the_asker_may_see() {
+    let mut bench = Bench::of_two();
+    bench.engine.set_process_set(c"anns".into(), Some(vec![proc(0)]));
+    bench.engine.set_process_set(c"both".into(), Some(vec![proc(0), of_bob(0)]));
+    let ask = |bench: &mut Bench, key: &str, qualifiers: Vec<Info>| {
+        let keys = vec![CString::new(key).unwrap()];
+        bench.ask_as(BOBS, Request::Query { queries: vec![Query { keys, qualifiers }] });
+        if let Some((_, Upcall::Query { queries, .. })) = bench.upcalls.last() {
+            assert_eq!(Info::find(&queries[0].qualifiers, keys::USERID), Some(&Value::Uint32(BOB)));
+            bench.answer_last(Answer::Op(Status::ERR_NOT_SUPPORTED));
+        }
+        let position = bench.sent.iter().position(|(to, tag, _)| (*to, *tag) == (BOBS, 101)).unwrap();
+        let bytes = bench.sent.remove(position).2;
+        InfosReply::decode(PLAIN, Version::OURS, &bytes).unwrap()
+    };
+    let first = |reply: InfosReply| reply.infos.unwrap_or_default().into_iter().next().map(|info| info.value);
+    assert_eq!(first(ask(&mut bench, keys::QUERY_NAMESPACES, vec![])), Some(Value::string("bobs")));
+    let of_ann = || vec![Info::new(keys::NSPACE, Value::string("job"))];
+    for key in [keys::QUERY_PROC_TABLE, keys::JOB_SIZE] {
+        assert!(!ask(&mut bench, key, of_ann()).status.is_success(), "{key}");
+    }
+    assert_eq!(first(ask(&mut bench, keys::QUERY_PSET_NAMES, vec![])), Some(Value::string("both")));
+    assert_eq!(first(ask(&mut bench, keys::QUERY_NUM_PSETS, vec![])), Some(Value::Size(1)));
+    let both = vec![Info::new(keys::PSET_NAME, Value::string("both"))];
+    assert_eq!(first(ask(&mut bench, keys::QUERY_PSET_MEMBERSHIP, both)), Some(Value::procs([of_bob(0)])));
+}
+
+#[test]
+fn who_has_connected_with_a_job_reads_it() {
+    let mut bench = Bench::of_two();
+    let procs = vec![proc(0), of_bob(0)];
+    for id in [ANNS, BOBS] {
+        bench.ask_as(id, Request::Connect { procs: procs.clone(), infos: Vec::new(), extra: Vec::new() });
+    }
+    bench.sent.clear();
+    bench.ask_as(BOBS, size_of(nspace()));
+    assert_eq!(bench.told(BOBS), Some(Status::SUCCESS));
+    bench.ask_as(BOBS, Request::JobControl { targets: vec![proc(0)], directives: Vec::new() });
+    assert_eq!(bench.told(BOBS), Some(Status::ERR_NO_PERMISSIONS), "to read is not to control");
+}
+
+#[test]
+fn the_host_is_told_what_the_kernel_says_or_it_has_said_itself() {
+    let mut bench = Bench::of_two();
+    let user = |infos: &[Info]| {
+        let number = |key| Info::find(infos, key).and_then(Value::as_u32);
+        assert!(infos.iter().filter(|info| info.key.is(keys::GRPID)).count() <= 1);
+        (number(keys::USERID), number(keys::GRPID))
+    };
+    // A claimed group is nothing: the registered one counts over TCP, the kernel's over the Unix socket.
+    assert_eq!(bench.engine.register_client(&proc(1), ANN, ANN + 10, 7), Status::SUCCESS);
+    let Upcall::ClientConnected { infos, .. } = bench.let_in(PeerId(101), proc(1), ANN) else { panic!() };
+    assert_eq!(user(&infos), (Some(ANN), Some(ANN + 10)));
+    let secret = bench.engine.nspaces[&nspace()].clients[&Rank(1)].secret.text().as_bytes().to_vec();
+    let hello = Hello { psec: crate::SECURITY_NAME.into(), credential: secret, proc: Some(proc(1)), ..Bench::hello(1) };
+    bench.engine.hello(PeerId(102), Transport::Unix { uid: ANN, gid: 77 }, hello);
+    bench.drain();
+    let Upcall::ClientConnected { infos, .. } = bench.answer_last(Answer::Op(Status::SUCCESS)) else { panic!() };
+    assert_eq!(user(&infos), (Some(ANN), Some(77)));
+    bench.ask_as(PeerId(102), Request::Publish { uid: 0, infos: vec![Info::new(keys::GRPID, Value::Uint32(0))] });
+    let Some((_, Upcall::Publish { infos, .. })) = bench.upcalls.pop() else { panic!() };
+    assert_eq!(user(&infos), (Some(ANN), Some(77)));
+    // Of a tool's user the host may have said no group.
+    bench.engine.config.foreign_tools = true;
+    for (uid, gid) in [(ANN, Some(ANN + 10)), (HOST, Some(1000)), (3000, None)] {
+        let (hello, transport) = tool(uid);
+        bench.engine.hello(
+            TOOL,
+            transport,
+            Hello { credential: Hello::native_credential(uid, 0), uid_gid: Some((uid, 0)), ..hello },
+        );
+        bench.drain();
+        let Some((_, Upcall::ToolConnected { infos })) = bench.upcalls.pop() else { panic!() };
+        assert_eq!(user(&infos), (Some(uid), gid));
+        bench.engine.disconnected(TOOL, bench.now);
+    }
+}

@@ -1,0 +1,75 @@
+//! Two users at one server: what a tool of one's reaches of the other's job.
+//!
+//! The host is root's and names its ranks as Ann's. The tools run under bare uids.
+
+use nix::unistd::geteuid;
+use pmix_tests::{Ended, Library, Traces, beside_host, program};
+
+const ANN: u32 = 20_001;
+const BOB: u32 = 20_002;
+const ROOT: u32 = 0;
+
+/// What `tests/programs/tool.c` says of its words as a process of a user's. `None` where only root could try.
+fn tool_of(uid: u32, library: Library, host: &str, words: &str) -> Option<Ended> {
+    if !geteuid().is_root() {
+        eprintln!("skipped: only root can be another user");
+        return None;
+    }
+    let traces = Traces::begin();
+    let (directory, program) = (library.directory(), program("tool"));
+    // The directory for temporary files is root's: who is not root is given the address.
+    let line = format!(
+        "uri=$(head -1 $PMIX_SYSTEM_TMPDIR/pmix.$(hostname -s).tool); \
+         LD_LIBRARY_PATH={} setpriv --reuid {uid} --regid {uid} --clear-groups {} --uri $uri {words}",
+        directory.display(),
+        program.display()
+    );
+    Some(beside_host(Library::ours(), &traces, &format!("--tools name --owner {ANN} {host}"), &line))
+}
+
+/// What the tool says of `what`.
+fn answer<'a>(ended: &'a Ended, what: &str) -> &'a str {
+    let start = format!("{what}: ");
+    let said = ended.stdout.lines().find_map(|line| line.strip_prefix(start.as_str()));
+    said.unwrap_or_else(|| panic!("nothing of {what}: {ended}"))
+}
+
+const WORDS: &str = "get=test-job:4294967294:pmix.job.size pull=test-job:0 say=test-job:0:secret take=1 stop=1 \
+                     input=test-job:0:text control=test-job:0 send=test-job:0:-3456 query=pmix.qry.ns";
+
+const NO_PERMISSIONS: &str = "-23";
+
+#[test]
+fn a_tool_reaches_nothing_of_another_users_job() {
+    for library in [Library::ours(), Library::Stock] {
+        let words = WORDS.replace("take=1 ", "");
+        let Some(ended) = tool_of(BOB, library, "", &format!("{words} abort=test-job:0")) else { return };
+        for what in ["get pmix.job.size", "pull", "input", "control"] {
+            assert_eq!(answer(&ended, what), NO_PERMISSIONS, "{what}: {ended}");
+        }
+        // A released client does not look at what it is told of these.
+        let told = if library.is_ours() { NO_PERMISSIONS } else { "0" };
+        assert_eq!((answer(&ended, "send"), answer(&ended, "abort")), (told, told), "{ended}");
+        assert_eq!(answer(&ended, "query pmix.qry.ns"), "0, 1, ", "{ended}");
+        assert!(!ended.stdout.contains("secret"), "{ended}");
+        let told = |what: &str| ended.stderr.lines().any(|line| line.starts_with("host ") && line.contains(what));
+        for what in [": pull of ", ": input of ", ": abort", ": event -3456"] {
+            assert!(!told(what), "the host heard of {what}: {ended}");
+        }
+    }
+}
+
+#[test]
+fn its_user_and_root_and_whom_the_host_lets_reach_it() {
+    for (uid, host) in [(ANN, ""), (ROOT, ""), (BOB, "--let 20002")] {
+        let Some(ended) = tool_of(uid, Library::ours(), host, WORDS) else { return };
+        assert_eq!(answer(&ended, "get pmix.job.size"), "0, 1", "{ended}");
+        assert!(answer(&ended, "pull").parse::<i32>().is_ok_and(|number| number >= 0), "{ended}");
+        assert_eq!(ended.count("from test-job:0: secret"), 1, "{ended}");
+        assert_eq!((answer(&ended, "input"), answer(&ended, "send")), ("0", "0"), "{ended}");
+        assert_eq!(answer(&ended, "control"), "0", "{ended}");
+        assert_eq!(answer(&ended, "query pmix.qry.ns"), "0, 1, test-job", "{ended}");
+        let asked = ended.stderr.lines().find(|line| line.contains(": pull of 1, first test-job:0"));
+        assert!(asked.is_some_and(|line| line.contains(&format!("pmix.euid=uint32:{uid}"))), "{ended}");
+    }
+}
