@@ -173,6 +173,8 @@ impl Frames {
         let rest = self.partial.as_mut().map_or(bytes, |partial| partial.take_in(bytes));
         self.received.drain(..self.done);
         self.done = 0;
+        // Not twice as much as is needed: the reserve (`pmix_dstore::room`) has no large pieces.
+        self.received.reserve_exact(rest.len());
         self.received.extend_from_slice(rest);
     }
 

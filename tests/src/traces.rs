@@ -63,7 +63,7 @@ impl Traces {
         }
         for place in [traces.home.path().to_owned(), traces.directory()] {
             // Some have names that the library and the launcher would give: it is theirs by more than its name.
-            for name in ["canary", "pmixrun.1.0/job/canary", "pmix-dstore-canary-0/0/segment-0"] {
+            for name in ["canary", "pmixrun.0123456789abcdef/job/canary", "pmix-dstore-canary-0/0/segment-0"] {
                 let file = place.join(name);
                 fs::create_dir_all(file.parent().unwrap_or(&place)).expect("a directory");
                 fs::write(&file, "alive").expect("a canary");
@@ -331,7 +331,7 @@ mod tests {
             "cd $TMPDIR/..; touch -r canary x; echo ALIVE > canary; touch -r x canary; rm x",
             "cd $TMPDIR; chmod 600 canary",
             "cd $TMPDIR; ln -sf /etc/passwd canary-link",
-            "cd $TMPDIR; rm pmixrun.1.0/job/canary",
+            "cd $TMPDIR; rm pmixrun.0123456789abcdef/job/canary",
         ] {
             let before = look();
             shell(&traces, script);
@@ -343,8 +343,8 @@ mod tests {
         let home = traces.home.path().canonicalize().unwrap();
         let files = || -> BTreeSet<_> { traces.files().into_iter().filter(|path| path.starts_with(&home)).collect() };
         assert_eq!(files(), BTreeSet::new());
-        shell(&traces, "cd $TMPDIR; mkdir -p new/deep; touch pmixrun.1.0/job/new ../new");
-        let found = ["new", "new/deep", "pmixrun.1.0/job/new", "../new"];
+        shell(&traces, "cd $TMPDIR; mkdir -p new/deep; touch pmixrun.0123456789abcdef/job/new ../new");
+        let found = ["new", "new/deep", "pmixrun.0123456789abcdef/job/new", "../new"];
         let found = found.iter().map(|name| traces.directory().join(name).canonicalize().unwrap());
         assert_eq!(files(), found.collect::<BTreeSet<_>>());
     }

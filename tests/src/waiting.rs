@@ -27,7 +27,8 @@ echo gets done
 /// What comes before.
 const INTRODUCTION: &str = r#"
 { env | grep ^PMIX_; echo "PID=$$"; } > "$1.$PMIX_RANK.part" && mv "$1.$PMIX_RANK.part" "$1.$PMIX_RANK"
-echo $PPID > "$1.$PMIX_RANK.part" && mv "$1.$PMIX_RANK.part" "$1.pid"
+# The launcher is the parent of the process that starts the ranks.
+sed -n 's/^PPid:[[:space:]]*//p' /proc/$PPID/status > "$1.$PMIX_RANK.part" && mv "$1.$PMIX_RANK.part" "$1.pid"
 "#;
 /// What comes after, where the server is to be looked at when its ranks have gone and the job has not.
 const STAY: &str = r#"

@@ -378,7 +378,7 @@ fn race(shared: &Path, canaries: &Path, stop: &AtomicBool) {
     let mut turn = 0;
     while !stop.load(Ordering::Acquire) {
         turn += 1;
-        // The names that launchers will take, if they are to be foreseen.
+        // The names that launchers would take if these were made of their processes' numbers.
         let newest = fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let pid: u32 = newest.split_whitespace().last().and_then(|pid| pid.parse().ok()).unwrap_or(1);
         for pid in pid..pid + 4 {

@@ -160,3 +160,265 @@ fn signals_end_the_job_and_leave_nothing_behind() {
         assert_eq!(std::fs::read_dir(tmp.path()).unwrap().count(), 0);
     }
 }
+
+/// A value for the variable by which the processes of a test are found; descendants inherit it.
+fn mark(name: &str) -> String {
+    format!("{name}.{}", std::process::id())
+}
+
+const MARK: &str = "PMIXRUN_TEST_MARK";
+
+/// The processes that have a mark and a name, or any name.
+fn marked(mark: &str, name: Option<&str>) -> Vec<i32> {
+    let wanted = format!("{MARK}={mark}");
+    let pids = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|e| e.file_name().to_str()?.parse().ok());
+    let is_wanted = |pid: &i32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let is_marked = environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes());
+        let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        is_marked && name.is_none_or(|name| comm.trim() == name)
+    };
+    pids.filter(is_wanted).collect()
+}
+
+/// Asserts that no process with a mark is left, or will be after a while.
+fn assert_none_marked(mark: &str, context: &str) {
+    let end = Instant::now() + LONG;
+    while !marked(mark, None).is_empty() {
+        assert!(Instant::now() < end, "{context}: processes are left: {:?}", marked(mark, None));
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// What a rank starts: a child of its process group, one in a session of its own, one whose parent has ended, and one of that
+/// kind that cannot be told to end. Each says that it is there by a file `$0.WHO.RANK`.
+const OFFSPRING: &str = "
+    there() { : > \"$0.$1.$PMIX_RANK\"; }; stay='while :; do sleep 1; done'
+    sh -c \": > '$0.child.$PMIX_RANK'; $stay\" &
+    setsid sh -c \": > '$0.session.$PMIX_RANK'; $stay\" &
+    setsid sh -c \"sh -c \\\": > '$0.orphan.$PMIX_RANK'; $stay\\\" & exit\" &
+    setsid sh -c \"trap '' TERM INT; sh -c \\\": > '$0.deaf.$PMIX_RANK'; $stay\\\" & exit\" &
+    for who in child session orphan deaf; do while test ! -e \"$0.$who.$PMIX_RANK\"; do sleep 0.01; done; done
+";
+
+/// A job of two ranks whose offspring is there when they go on with `then`.
+fn with_offspring(name: &str, options: &[&str], then: &str, tmp: &std::path::Path) -> (Command, String) {
+    let mark = mark(name);
+    let script = format!("{OFFSPRING}\n{then}");
+    let file = tmp.join("there").display().to_string();
+    let mut command = pmixrun(&[&["-n", "2", "--grace", "0.3"], options, &["sh", "-c", &script, &file]].concat());
+    command.env(MARK, &mark).env("TMPDIR", tmp).stderr(Stdio::null()).stdout(Stdio::null());
+    (command, mark)
+}
+
+#[test]
+fn what_ranks_have_started_ends_with_the_job() {
+    for (name, options, then, status) in [
+        ("fails", &[][..], "test $PMIX_RANK = 0 || exit 3; sleep 1000", 3),
+        ("goes well", &[], "exit 0", 0),
+        ("takes too long", &["--timeout", "1"], "while :; do sleep 1; done", 124),
+        ("cannot be told", &["--timeout", "1"], "trap '' TERM; while :; do sleep 1; done", 124),
+    ] {
+        let tmp = tempfile::tempdir().unwrap();
+        let (mut command, mark) = with_offspring(name, options, then, tmp.path());
+        assert_eq!(status_within(&mut command, LONG), Some(status), "{name}");
+        // The launcher waits for it: nothing has to be waited for after that.
+        assert_eq!(marked(&mark, None), Vec::<i32>::new(), "{name}");
+    }
+}
+
+/// Starts a job whose ranks stay, and waits for all that it consists of.
+fn staying(name: &str, tmp: &std::path::Path) -> (std::process::Child, String) {
+    let (mut command, mark) = with_offspring(name, &[], ": > \"$0.all.$PMIX_RANK\"; sleep 1000", tmp);
+    let child = command.spawn().unwrap();
+    let end = Instant::now() + LONG;
+    while (0..2).any(|rank| !tmp.join(format!("there.all.{rank}")).exists()) {
+        assert!(Instant::now() < end, "{name}: the job does not come up");
+        thread::sleep(Duration::from_millis(10));
+    }
+    (child, mark)
+}
+
+fn kill(pid: i32) {
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).unwrap();
+}
+
+#[test]
+fn nothing_outlives_a_launcher_that_is_killed() {
+    let tmp = tempfile::tempdir().unwrap();
+    let (mut child, mark) = staying("launcher killed", tmp.path());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_none_marked(&mark, "the launcher was killed");
+    // Nor its directory.
+    let left = std::fs::read_dir(tmp.path()).unwrap().flatten().map(|entry| entry.file_name());
+    assert!(left.into_iter().all(|name| name.to_str().unwrap().starts_with("there.")), "directories are left");
+}
+
+#[test]
+fn nothing_outlives_a_watchdog_that_is_killed() {
+    let tmp = tempfile::tempdir().unwrap();
+    let (mut child, mark) = staying("watchdog killed", tmp.path());
+    let watchdogs = marked(&mark, Some("pmix-watchdog"));
+    assert_eq!(watchdogs.len(), 1);
+    kill(watchdogs[0]);
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert_eq!(marked(&mark, None), Vec::<i32>::new());
+}
+
+#[test]
+fn a_signal_to_the_group_of_the_launcher_does_not_reach_its_watchdog() {
+    use std::os::unix::process::CommandExt;
+    let tmp = tempfile::tempdir().unwrap();
+    let (mut command, mark) = with_offspring("group", &[], ": > \"$0.all.$PMIX_RANK\"; sleep 1000", tmp.path());
+    let mut child = command.process_group(0).spawn().unwrap();
+    while (0..2).any(|rank| !tmp.path().join(format!("there.all.{rank}")).exists()) {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let group = nix::unistd::Pid::from_raw(child.id() as i32);
+    nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL).unwrap();
+    child.wait().unwrap();
+    assert_none_marked(&mark, "the group was killed");
+}
+
+#[test]
+fn launchers_that_are_killed_early_leave_nothing() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mark = mark("early");
+    for turn in 0..60 {
+        let mut command = pmixrun(&["-n", "1", "sleep", "1000"]);
+        let mut child = command.env(MARK, &mark).env("TMPDIR", tmp.path()).stderr(Stdio::null()).spawn().unwrap();
+        thread::sleep(Duration::from_micros(turn * 400));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert_none_marked(&mark, "launchers were killed");
+    assert_eq!(std::fs::read_dir(tmp.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_launcher_with_few_descriptors_leaves_nothing() {
+    let tmp = tempfile::tempdir().unwrap();
+    for limit in 3..28 {
+        let line = format!("ulimit -n {limit}; exec {} -n 1 true", env!("CARGO_BIN_EXE_pmixrun"));
+        let output = Command::new("sh").args(["-c", &line]).env("TMPDIR", tmp.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0 | 125 | 127)), "{limit}: {:?} {said}", output.status);
+        assert_eq!(std::fs::read_dir(tmp.path()).unwrap().count(), 0, "{limit}: {said}");
+    }
+}
+
+#[test]
+fn names_that_others_take_first_keep_nobody_from_starting() {
+    let tmp = tempfile::tempdir().unwrap();
+    // Whoever sees a launcher's process begin may try all names that can be told from that.
+    let line = format!(
+        "for n in $(seq 0 1100); do mkdir \"$TMPDIR/pmixrun.$$.$n\"; done; exec {} -n 1 true",
+        env!("CARGO_BIN_EXE_pmixrun")
+    );
+    let output = Command::new("sh").args(["-c", &line]).env("TMPDIR", tmp.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(std::fs::read_dir(tmp.path()).unwrap().count(), 1101);
+}
+
+#[test]
+fn output_that_cannot_be_written_is_a_failure() {
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    // The rank is not ended for it.
+    let script = "echo lost; echo lost >&2; sleep 0.1; echo lost; echo lost >&2; exec true";
+    let output = pmixrun(&["-n", "1", "sh", "-c", script]).stdout(full()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(said.matches("cannot write to standard output").count(), 1, "{said}");
+    assert!(said.contains("No space left on device") && said.contains("lost\n"), "{said}");
+    assert_eq!(pmixrun(&["-n", "1", "sh", "-c", script]).stderr(full()).status().unwrap().code(), Some(1));
+    // A failure of the job's own counts first.
+    let script = "echo lost; exit 3";
+    assert_eq!(
+        pmixrun(&["-n", "1", "sh", "-c", script]).stdout(full()).stderr(Stdio::null()).status().unwrap().code(),
+        Some(3)
+    );
+    for args in [&["--help"][..], &["--version"]] {
+        assert_eq!(pmixrun(args).stdout(full()).stderr(Stdio::null()).status().unwrap().code(), Some(1));
+    }
+    assert_eq!(pmixrun(&["-n", "1", "--report", "true"]).stderr(full()).status().unwrap().code(), Some(1));
+    let report = ["-n", "1", "--report-to", "/dev/full", "true"];
+    assert_eq!(pmixrun(&report).stderr(Stdio::null()).status().unwrap().code(), Some(1));
+}
+
+#[test]
+fn a_rank_that_a_real_time_signal_kills_has_failed() {
+    let output = output(&["-n", "1", "sh", "-c", "kill -37 $$"]);
+    assert_eq!(output.status.code(), Some(128 + 37), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_launcher_in_the_background_of_a_terminal_goes_on() {
+    let tmp = tempfile::tempdir().unwrap();
+    let pty = nix::pty::openpty(None, None).unwrap();
+    // Somebody types while the job is in the background; then it is moved to the foreground.
+    let program = env!("CARGO_BIN_EXE_pmixrun");
+    let script = format!(
+        "set -m; {program} -n 1 sh -c ': > ready; while test ! -e go; do sleep 0.01; done' & \
+         while test ! -e ready; do sleep 0.01; done; : > typing; wait $! && : > went-on; \
+         {program} -n 1 sh -c 'while read line; do test $line != typed || exec touch read; done' & \
+         sleep 0.3; : > typing-again; fg"
+    );
+    let mut command = Command::new("setsid");
+    command.args(["--ctty", "--wait", "bash", "-c", &script]).current_dir(tmp.path());
+    command.stdin(pty.slave.try_clone().unwrap()).stdout(pty.slave.try_clone().unwrap()).stderr(pty.slave);
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let mut terminal = std::fs::File::from(pty.master);
+    let come = |name: &str| {
+        let end = Instant::now() + LONG;
+        while !tmp.path().join(name).exists() {
+            if Instant::now() >= end {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        true
+    };
+    assert!(come("typing"));
+    std::io::Write::write_all(&mut terminal, b"not for the job\n").unwrap();
+    thread::sleep(Duration::from_millis(500));
+    std::fs::write(tmp.path().join("go"), "").unwrap();
+    let went_on = come("went-on");
+    if went_on {
+        assert!(come("typing-again"));
+    }
+    std::io::Write::write_all(&mut terminal, b"typed\n").unwrap();
+    if !went_on {
+        child.kill().unwrap();
+    }
+    drop(child.wait());
+    assert!(went_on, "it was stopped");
+    assert!(tmp.path().join("read").exists(), "in the foreground it does not read");
+}
+
+#[test]
+fn a_process_that_the_user_may_not_end_is_named_and_not_waited_for() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    if !nix::unistd::geteuid().is_root() {
+        return eprintln!("left out: only root can make a program that takes root's user");
+    }
+    let tmp = tempfile::Builder::new().permissions(std::fs::Permissions::from_mode(0o755)).tempdir().unwrap();
+    let file = |name: &str| tmp.path().join(name);
+    std::fs::copy("/usr/bin/setpriv", file("as-root")).unwrap();
+    std::fs::set_permissions(file("as-root"), std::fs::Permissions::from_mode(0o4755)).unwrap();
+    std::fs::copy(env!("CARGO_BIN_EXE_pmixrun"), file("pmixrun")).unwrap();
+    std::fs::create_dir(file("files")).unwrap();
+    chown(file("files"), Some(65_534), Some(65_534)).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(file("pmixrun")).stdin(Stdio::null());
+    command.args(["-n", "1", "--timeout", "1", "--grace", "0.1"]).arg(file("as-root"));
+    command.args(["--reuid", "0", "--regid", "0", "--clear-groups", "sleep", "1000"]);
+    let output = command.env("TMPDIR", file("files")).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(124), "{said}");
+    assert!(said.contains("lives on: this user may not end it"), "{said}");
+    assert_eq!(std::fs::read_dir(file("files")).unwrap().count(), 0, "{said}");
+    let pid = said.split("process ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a process");
+    kill(pid.parse().expect("a number"));
+}

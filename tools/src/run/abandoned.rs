@@ -1,22 +1,36 @@
 //! What launchers that were killed have left: found and removed by the next one.
 //!
-//! A number in a name proves nothing, since numbers come again. So each launcher holds a lock on a file in its directory
-//! for as long as it lives; the kernel ends the lock with the process, however that ends. The file gets its name when it
-//! is locked, so that one under that name without a lock is a dead launcher's. The name holds the machine's boot: on a file
-//! system that other machines share, a lock may not tell us of theirs. The file is empty, as there may be room for none.
+//! A name proves nothing, since names come again and others may choose them. So each launcher holds a lock on a file in
+//! its directory for as long as it lives; the kernel ends the lock with the process, however that ends. The name of the
+//! file holds the machine's boot: on a file system that other machines share, a lock may not tell us of theirs. The file
+//! is empty, as there may be room for none.
+//!
+//! A launcher may be killed before it has the lock, or the file. So an empty directory and a file without a lock mean a
+//! dead launcher, too, and a living one that was just about to take its lock finds that it was taken for dead: it begins
+//! again with another directory.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
 /// What the names of launchers' directories begin with.
-pub(super) const PREFIX: &str = "pmixrun.";
+const PREFIX: &str = "pmixrun.";
+/// The digits that follow.
+const NAME_DIGITS: usize = 16;
+
+/// A name that nobody can foresee, to take it first.
+pub(super) fn new_name() -> String {
+    // The standard library's hashers have keys that come from the system's random numbers.
+    format!("{PREFIX}{:0NAME_DIGITS$x}", RandomState::new().build_hasher().finish())
+}
 
 /// Shows that the launcher of a directory lives.
 pub(super) struct Alive {
@@ -25,14 +39,26 @@ pub(super) struct Alive {
 }
 
 impl Alive {
-    /// Begins with the new directory `top`.
-    pub fn begin(top: &Path) -> io::Result<Alive> {
-        let unlocked = top.join("launcher.new");
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unlocked)?;
-        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| error)?;
+    /// Begins with the new directory `top`; not where it was taken for a dead launcher's.
+    pub fn begin(top: &Path) -> io::Result<Option<Alive>> {
         let lock_name = lock_name()?;
-        fs::rename(&unlocked, top.join(&lock_name))?;
-        Ok(Alive { _lock: lock, lock_name })
+        let file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(top.join(&lock_name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Err((_, Errno::EWOULDBLOCK)) => return Ok(None),
+            lock => lock.map_err(|(_, error)| error)?,
+        };
+        // Who takes it for a dead one's removes the file with the lock held.
+        let is_there = lock.metadata()?.nlink() > 0;
+        Ok(is_there.then_some(Alive { _lock: lock, lock_name }))
+    }
+
+    /// Undoes what was begun in `top` and not finished, without a descriptor, as there may be none.
+    pub fn undo(top: &Path) {
+        let _ = lock_name().and_then(|lock_name| fs::remove_file(top.join(lock_name)));
+        let _ = fs::remove_dir(top);
     }
 
     /// Removes the directory `top`. What cannot be removed, or is not because the launcher is killed, is the next one's.
@@ -49,30 +75,48 @@ impl Alive {
 /// Removes the directories in `tmpdir` whose launchers were this user's, on this machine, and are dead. What cannot be
 /// looked at or removed stays.
 pub(super) fn sweep(tmpdir: &Path) {
-    let Ok(lock_name) = lock_name() else { return };
-    let Ok(parent) = open(tmpdir, OFlag::O_DIRECTORY) else { return };
     for entry in fs::read_dir(tmpdir).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        if is_ours(&name)
-            && let Ok(top) = open(&tmpdir.join(&name), OFlag::O_DIRECTORY)
-            && let Ok(_lock) = lock_of_the_dead(&top, &lock_name)
-            && empty(&top, &lock_name).is_ok()
-        {
-            // Removes nothing but an empty directory, whatever has this name by now.
-            let _ = unlinkat(&parent, name.as_os_str(), UnlinkatFlags::RemoveDir);
+        if is_ours(&name) {
+            // Who locks it now lives, or sweeps as we do.
+            let _ = remove_left(tmpdir, &name, FlockArg::LockExclusiveNonblock);
         }
     }
 }
 
-/// Whether a name is that of a launcher's directory: the prefix and two numbers.
+/// Removes the directory of a launcher that ends just now, which is waited for.
+pub(super) fn remove(top: &Path) {
+    if let (Some(tmpdir), Some(name)) = (top.parent(), top.file_name()) {
+        // What cannot be removed is the next launcher's to remove, and to tell.
+        let _ = remove_left(tmpdir, name, FlockArg::LockExclusive);
+    }
+}
+
+fn remove_left(tmpdir: &Path, name: &OsStr, lock: FlockArg) -> io::Result<()> {
+    let lock_name = lock_name()?;
+    let parent = open(tmpdir, OFlag::O_DIRECTORY)?;
+    let top = open(&tmpdir.join(name), OFlag::O_DIRECTORY)?;
+    // An empty one need not be this user's: who may not remove it does not.
+    let _lock = match lock_of_the_dead(&top, &lock_name, lock) {
+        Ok(lock) => {
+            empty(&top, &lock_name)?;
+            Some(lock)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    // Removes nothing but an empty directory, whatever has this name by now.
+    Ok(unlinkat(&parent, name, UnlinkatFlags::RemoveDir)?)
+}
+
+/// Whether a name is one that [`new_name`] gives.
 fn is_ours(name: &OsStr) -> bool {
-    let numbers = name.to_str().and_then(|name| name.strip_prefix(PREFIX)).and_then(|rest| rest.split_once('.'));
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    numbers.is_some_and(|(pid, number)| is_number(pid) && is_number(number))
+    let digits = name.to_str().and_then(|name| name.strip_prefix(PREFIX)).unwrap_or_default();
+    digits.len() == NAME_DIGITS && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// The lock of a directory whose launcher is dead, so that no other sweeps it meanwhile.
-fn lock_of_the_dead(top: &File, lock_name: &str) -> io::Result<Flock<File>> {
+fn lock_of_the_dead(top: &File, lock_name: &str, lock: FlockArg) -> io::Result<Flock<File>> {
     let file = open(&inside(top).join(lock_name), OFlag::O_NONBLOCK)?;
     for (file, is_kind) in [(top, fs::Metadata::is_dir as fn(&fs::Metadata) -> bool), (&file, fs::Metadata::is_file)] {
         let status = file.metadata()?;
@@ -80,7 +124,7 @@ fn lock_of_the_dead(top: &File, lock_name: &str) -> io::Result<Flock<File>> {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
     }
-    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| error.into())
+    Flock::lock(file, lock).map_err(|(_, error)| error.into())
 }
 
 /// Removes what is in a directory, the file with the lock last: who is killed here leaves the rest to the next.
@@ -116,6 +160,11 @@ mod tests {
 
     use super::*;
 
+    /// A name of ours that ends so.
+    fn name(end: &str) -> String {
+        format!("{PREFIX}{end:0>NAME_DIGITS$}")
+    }
+
     #[test]
     fn only_what_the_dead_have_left_goes() {
         let tmpdir = tempfile::tempdir().unwrap();
@@ -125,29 +174,28 @@ mod tests {
             fs::write(top.join("job/0/file"), "").unwrap();
             top
         };
-        let dead = make("pmixrun.1.0");
-        drop(Alive::begin(&dead).unwrap());
+        let begin = |top: &Path| Alive::begin(top).unwrap().unwrap();
+        let dead = make(&new_name());
+        drop(begin(&dead));
         symlink(tmpdir.path(), dead.join("job/link")).unwrap();
-        let alive = make("pmixrun.4194304.0");
-        let lock = Alive::begin(&alive).unwrap();
+        let alive = make(&new_name());
+        let lock = begin(&alive);
         let others = [
-            make("pmixrun.2.0"),
+            make(&name("2")),
             make("pmixrun.3"),
-            make("pmixrun.notes.0"),
+            make("pmixrun.0000000notes0000"),
             make("elsewhere"),
-            make("pmixrun.5.0"),
-            make("pmixrun.6.0"),
-            make("pmixrun.7.0"),
+            make(&name("5")),
+            make(&name("7")),
         ];
         for other in &others[1..4] {
-            drop(Alive::begin(other).unwrap());
+            drop(begin(other));
         }
-        // Of another machine; of one that was being made; a link to what is dead.
+        // Of another machine; a link to what is dead.
         let lock_name = lock_name().unwrap();
         fs::write(others[4].join("launcher.00000000-0000-0000-0000-000000000000"), "").unwrap();
-        fs::write(others[5].join("launcher.new"), "").unwrap();
-        symlink(others[3].join(&lock_name), others[6].join(&lock_name)).unwrap();
-        symlink(&others[3], tmpdir.path().join("pmixrun.8.0")).unwrap();
+        symlink(others[3].join(&lock_name), others[5].join(&lock_name)).unwrap();
+        symlink(&others[3], tmpdir.path().join(name("8"))).unwrap();
         sweep(tmpdir.path());
         assert!(!dead.exists());
         assert!(alive.join("job/0/file").exists());
@@ -157,5 +205,41 @@ mod tests {
         drop(lock);
         sweep(tmpdir.path());
         assert!(!alive.exists());
+    }
+
+    #[test]
+    fn launchers_that_were_killed_early_leave_nothing() {
+        let tmpdir = tempfile::tempdir().unwrap();
+        let make = || {
+            let top = tmpdir.path().join(new_name());
+            fs::create_dir(&top).unwrap();
+            top
+        };
+        // Before it had the file; before it had the lock.
+        let tops = [make(), make()];
+        fs::write(tops[1].join(lock_name().unwrap()), "").unwrap();
+        sweep(tmpdir.path());
+        assert_eq!(fs::read_dir(tmpdir.path()).unwrap().count(), 0);
+        // One that lives makes another directory then.
+        assert!(Alive::begin(&tops[0]).unwrap().is_none());
+        let top = make();
+        let alive = Alive::begin(&top).unwrap();
+        sweep(tmpdir.path());
+        assert!(top.exists() && alive.is_some());
+        drop(alive);
+        remove(&top);
+        assert!(!top.exists());
+    }
+
+    #[test]
+    fn a_lock_that_was_taken_first_is_another_ones() {
+        let top = tempfile::tempdir().unwrap();
+        let path = top.path().join(lock_name().unwrap());
+        let begin = |top: &Path| Alive::begin(top).map(|alive| alive.is_some());
+        // A file that is there already is no launcher's that begins.
+        fs::write(&path, "").unwrap();
+        assert!(begin(top.path()).is_err());
+        Alive::undo(top.path());
+        assert!(!top.path().exists());
     }
 }

@@ -24,7 +24,8 @@ Usage: pmixrun -n N [OPTIONS] PROGRAM [ARGS...]
   -h, --help             this text
       --version          the version
 
-The exit status is that of the first rank that failed, 128 + N for one killed by signal N.
+The exit status is that of the first rank that failed, 128 + N for one killed by signal N; 1 where only output was lost.
+The job ends as a whole: what ranks have started is told to end with them, and killed after the grace.
 Standard input goes to rank 0. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on to all ranks.
 ";
 

@@ -6,6 +6,7 @@ use hwlocality::Topology;
 use hwlocality::cpu::binding::CpuBindingFlags;
 use hwlocality::cpu::cpuset::CpuSet;
 use hwlocality::object::types::ObjectType;
+use nix::unistd::Pid;
 
 use super::args::BindTo;
 
@@ -80,14 +81,15 @@ impl Binding {
         Some(text)
     }
 
-    /// Runs `start` with the calling thread bound as the rank shall be: what it starts inherits that.
-    pub fn bound<R>(&self, rank: u32, start: impl FnOnce() -> R) -> Result<R, String> {
+    /// Runs `start` with the process `parent` bound as the rank shall be: what that starts inherits it.
+    pub fn bound<R>(&self, rank: u32, parent: Pid, start: impl FnOnce() -> R) -> Result<R, String> {
         let Some(core) = self.core(rank) else { return Ok(start()) };
         let failed = |error: &dyn std::fmt::Display| format!("rank {rank} cannot be bound to its core: {error}");
-        let before = self.topology.cpu_binding(CpuBindingFlags::THREAD).map_err(|error| failed(&error))?;
-        self.topology.bind_cpu(core, CpuBindingFlags::THREAD).map_err(|error| failed(&error))?;
+        let (parent, flags) = (parent.as_raw().unsigned_abs(), CpuBindingFlags::empty());
+        let before = self.topology.process_cpu_binding(parent, flags).map_err(|error| failed(&error))?;
+        self.topology.bind_process_cpu(parent, core, flags).map_err(|error| failed(&error))?;
         let result = start();
-        self.topology.bind_cpu(&before, CpuBindingFlags::THREAD).map_err(|error| failed(&error))?;
+        self.topology.bind_process_cpu(parent, &before, flags).map_err(|error| failed(&error))?;
         Ok(result)
     }
 }

@@ -1,11 +1,13 @@
 //! The job's directories: where ranks and the server keep files, removed at the end.
 
-use std::fs::{self, DirBuilder};
-use std::io::ErrorKind;
+use std::fs::DirBuilder;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use super::abandoned::{self, Alive, PREFIX};
+use super::abandoned::{self, Alive};
+use super::watchdog::Watchdog;
 
 /// A directory of the session with one for the job and one for each rank in it.
 pub(super) struct Directories {
@@ -14,50 +16,81 @@ pub(super) struct Directories {
     /// The process that made them removes them; a forked one does not.
     owner: u32,
     alive: Alive,
-    /// Address space that is given up before they are removed, which takes some, and may be the end of a launcher without any.
-    room: Vec<u8>,
+    /// What is given up before they are removed, which takes some of it.
+    room: Option<Room>,
+}
+
+/// Address space, without which a launcher may come to its end, and descriptors.
+struct Room {
+    _space: Vec<u8>,
+    _descriptors: Vec<OwnedFd>,
+}
+
+impl Room {
+    fn take() -> Result<Room, String> {
+        let mut space = Vec::new();
+        space
+            .try_reserve_exact(ROOM_TO_REMOVE)
+            .map_err(|error| format!("no memory for the job's directories: {error}"))?;
+        let some = (0..DESCRIPTORS_TO_REMOVE).map(|_| io::stderr().as_fd().try_clone_to_owned());
+        let descriptors: io::Result<Vec<OwnedFd>> = some.collect();
+        let descriptors = descriptors.map_err(|error| format!("no descriptors for the job's directories: {error}"))?;
+        Ok(Room { _space: space, _descriptors: descriptors })
+    }
 }
 
 /// Reading directories takes a buffer of 32 KiB for each level, and the C library asks for its memory in larger pieces.
 const ROOM_TO_REMOVE: usize = 512 << 10;
+/// A descriptor for each level, and some for what is looked at there.
+const DESCRIPTORS_TO_REMOVE: usize = 8;
+
+/// How often another name is tried.
+const ATTEMPTS: u32 = 100;
+
+/// Makes a directory that is not there yet.
+fn create(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)
+}
+
+fn refusal(path: &Path, error: &io::Error) -> String {
+    format!("cannot make the job's directory {}: {error}", path.display())
+}
 
 impl Directories {
-    /// Makes them below `tmpdir`, for this user alone.
-    pub fn create(tmpdir: &Path, ranks: u32) -> Result<Directories, String> {
+    /// Makes them below `tmpdir`, for this user alone. The watchdog removes them where this process is killed.
+    pub fn create(tmpdir: &Path, ranks: u32, watchdog: &Watchdog) -> Result<Directories, String> {
         let tmpdir = std::path::absolute(tmpdir).map_err(|error| format!("{}: {error}", tmpdir.display()))?;
         let owner = std::process::id();
-        let create = |path: &Path| DirBuilder::new().mode(0o700).create(path);
-        let make = |path: &Path| {
-            create(path).map_err(|error| format!("cannot make the job's directory {}: {error}", path.display()))
-        };
-        let mut room = Vec::new();
-        room.try_reserve_exact(ROOM_TO_REMOVE)
-            .map_err(|error| format!("no memory for the job's directories: {error}"))?;
+        let make = |path: &Path| create(path).map_err(|error| refusal(path, &error));
+        let room = Some(Room::take()?);
         abandoned::sweep(&tmpdir);
-        // Names that are taken are passed over, whatever has taken them.
-        let mut number = 0;
-        let top = loop {
-            let top = tmpdir.join(format!("{PREFIX}{owner}.{number}"));
-            match create(&top) {
-                Err(error) if error.kind() == ErrorKind::AlreadyExists && number < 1000 => number += 1,
-                Err(error) => return Err(format!("cannot make the job's directory {}: {error}", top.display())),
-                Ok(()) => break top,
-            }
-        };
-        let alive = match Alive::begin(&top) {
-            Ok(alive) => alive,
-            Err(error) => {
-                // Without it nobody could tell whose it was; there is nothing else in it yet.
-                let _ = fs::remove_dir_all(&top);
-                return Err(format!("cannot make the job's directory {}: {error}", top.display()));
-            }
-        };
+        let (top, alive) = Self::begin(&tmpdir, watchdog)?;
         let directories = Directories { job: top.join("job"), top, owner, alive, room };
         make(&directories.job)?;
         for rank in 0..ranks {
             make(&directories.rank(rank))?;
         }
         Ok(directories)
+    }
+
+    /// Makes the session's directory.
+    fn begin(tmpdir: &Path, watchdog: &Watchdog) -> Result<(PathBuf, Alive), String> {
+        let mut why = None;
+        for _ in 0..ATTEMPTS {
+            let top = tmpdir.join(abandoned::new_name());
+            // Before it is there, so that it is known whenever this process is killed.
+            watchdog.guard(&top)?;
+            let made = create(&top).and_then(|()| Alive::begin(&top).inspect_err(|_| Alive::undo(&top)));
+            match made {
+                Ok(Some(alive)) => return Ok((top, alive)),
+                // It was taken for a dead launcher's before it had its lock.
+                Ok(None) => {}
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => why = Some(error),
+                Err(error) => return Err(refusal(&top, &error)),
+            }
+        }
+        let why = why.map_or("it is removed whenever it is made".into(), |error| error.to_string());
+        Err(format!("cannot make the job's directory in {}: {why}", tmpdir.display()))
     }
 
     /// The session's directory.
@@ -81,7 +114,7 @@ impl Drop for Directories {
         if std::process::id() != self.owner {
             return;
         }
-        self.room = Vec::new();
+        self.room = None;
         // Whoever has removed them already has done what is wanted.
         if let Err(error) = self.alive.end(&self.top)
             && error.kind() != ErrorKind::NotFound

@@ -10,8 +10,10 @@ mod output;
 mod ranks;
 mod report;
 mod supervise;
+mod watchdog;
 
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Status, Value, keys};
@@ -22,9 +24,13 @@ use self::binding::Binding;
 use self::directories::Directories;
 use self::host::RunHost;
 use self::job::Job;
+use self::watchdog::{Program, Watchdog};
 
 /// Exit status of a job that could not be started.
 const EXIT_SETUP: i32 = 125;
+
+/// Exit status of a job that went well, while what was to be told of it could not be written.
+const EXIT_OUTPUT: i32 = 1;
 
 /// Runs a job to its end; gives the exit status.
 pub fn run(args: &Args) -> i32 {
@@ -37,17 +43,25 @@ pub fn run(args: &Args) -> i32 {
     }
 }
 
+/// Whether a stream has taken what was written, or has nobody who reads it: that is the reader's choice.
+pub fn is_written(written: &io::Result<()>) -> bool {
+    written.as_ref().err().is_none_or(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
 /// Tells the user something; where stderr is closed there is nobody to tell.
 pub fn complain(message: &str) {
     let _ = writeln!(io::stderr(), "pmixrun: {message}");
 }
 
 fn set_up_and_run(args: &Args) -> Result<i32, String> {
-    let program = ranks::find_program(&args.program)?;
+    let path = ranks::find_program(&args.program)?;
+    let program = Program { path, name: args.program.clone(), args: args.args.clone() };
+    // Ends with this function, when nothing is left that it guards.
+    let watchdog = Watchdog::begin(&program)?;
     let binding = Binding::new(args.bind_to)?;
     // From here on a signal ends the job and not the launcher, who has to tidy up.
     let signals = supervise::block_signals()?;
-    let directories = Directories::create(&args.tmpdir, args.ranks)?;
+    let directories = Directories::create(&args.tmpdir, args.ranks, &watchdog)?;
     let job = Job::new(args, &binding, &directories)?;
     let (host, events) = RunHost::new()?;
     let server_infos = [
@@ -56,20 +70,22 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
         Info::new(keys::SERVER_TMPDIR, Value::string(directories.top().as_os_str().as_encoded_bytes())),
         Info::new(keys::HOSTNAME, Value::string(&job.hostname)),
     ];
-    let server =
-        Server::init(Arc::new(host), &server_infos).map_err(|status| format!("the server did not start: {status}"))?;
+    let server = Server::init(Arc::new(host), &server_infos).map_err(|status| {
+        // What it lacks most often, if that is it.
+        let lack =
+            io::stderr().as_fd().try_clone_to_owned().map_or_else(|error| format!(": {error}"), |_| String::new());
+        format!("the server did not start: {status}{lack}")
+    })?;
     check("register the job", server.register_nspace(job.nspace.clone(), args.ranks as i32, job.infos(), None))?;
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
     for rank in 0..args.ranks {
         let proc = Proc::new(job.nspace.clone(), Rank(rank));
         check("register a rank", server.register_client(proc, uid, gid, rank as usize, None))?;
     }
-    let ended = supervise::supervise(args, &program, &job, &binding, &server, events, signals)?;
-    if args.report.is_some() {
-        report::print(args, &server.stats(), &ended);
-    }
+    let ended = supervise::supervise(args, &watchdog, &job, &binding, &server, events, signals)?;
+    let is_reported = args.report.is_none() || report::print(args, &server.stats(), &ended);
     server.finalize();
-    Ok(ended.exit_status)
+    Ok(if ended.exit_status == 0 && !is_reported { EXIT_OUTPUT } else { ended.exit_status })
 }
 
 fn check(what: &str, status: Status) -> Result<(), String> {

@@ -79,6 +79,8 @@ pub(super) struct Sink {
     written: usize,
     /// Nobody reads it any more.
     closed: bool,
+    /// Why it takes nothing any more, where that is no reader's choice; and whether somebody was told.
+    failure: Option<(Errno, bool)>,
 }
 
 /// With more than this queued, ranks are not asked for more.
@@ -89,7 +91,7 @@ const WRITE_LEN_MAX: usize = 4096;
 impl Sink {
     /// The launcher's stream of a kind.
     pub fn new(stream: Stream) -> Sink {
-        Sink { stream, queue: Vec::new(), written: 0, closed: false }
+        Sink { stream, queue: Vec::new(), written: 0, closed: false, failure: None }
     }
 
     /// The descriptor, to poll it.
@@ -104,7 +106,7 @@ impl Sink {
 
     /// Queues bytes, and writes what goes without waiting.
     pub fn write(&mut self, bytes: &[u8]) {
-        if !self.closed {
+        if !self.closed && self.failure.is_none() {
             self.queue.extend_from_slice(bytes);
             self.flush();
         }
@@ -122,9 +124,13 @@ impl Sink {
                 Ok(len) => self.written += len,
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => break,
-                Err(_) => {
-                    self.closed = true;
+                Err(error) => {
                     self.written = self.queue.len();
+                    // A pipe without a reader ends the ranks as it would without us; a full disk would not.
+                    match error {
+                        Errno::EPIPE => self.closed = true,
+                        error => self.failure = Some((error, false)),
+                    }
                 }
             }
         }
@@ -143,6 +149,17 @@ impl Sink {
     /// Whether ranks have to wait with more.
     pub fn is_full(&self) -> bool {
         self.queue.len() - self.written > QUEUE_LEN_MAX
+    }
+
+    /// Whether something could not be written.
+    pub fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Why something could not be written, for once.
+    pub fn failure_to_tell(&mut self) -> Option<Errno> {
+        let (error, is_told) = self.failure.as_mut()?;
+        (!std::mem::replace(is_told, true)).then_some(*error)
     }
 
     /// Whether nobody reads it any more.

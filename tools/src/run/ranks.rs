@@ -1,26 +1,19 @@
 //! Starting ranks.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use libc::rlim_t;
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::Pid;
 
-/// A rank that was started.
-pub(super) struct Started {
-    /// Its process.
-    pub child: Child,
-    /// The launcher's ends of its streams; standard input only of rank 0.
-    pub stdin: Option<OwnedFd>,
-    pub stdout: Option<OwnedFd>,
-    pub stderr: Option<OwnedFd>,
-}
+use super::watchdog::Program;
 
 /// The program's file, searched in `PATH` unless it has a directory in its name.
 ///
@@ -57,58 +50,51 @@ fn is_foreign(name: &OsStr) -> bool {
     name.starts_with(b"PMIX_") && !name.starts_with(b"PMIX_MCA_") && name != b"PMIX_DSTORE_SHM"
 }
 
-/// Raises the limit of descriptors where it is too low for the pipes and connections of so many ranks. Answers the
-/// limits from before, which ranks are to have, where they were changed.
-pub(super) fn allow_descriptors(ranks: u32) -> Option<(rlim_t, rlim_t)> {
-    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
+/// Raises the limit of descriptors where it is too low for the pipes and connections of so many ranks. The ranks, which
+/// are not this process's children, keep what they have.
+pub(super) fn allow_descriptors(ranks: u32) {
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
     let needed = (64 + 5 * rlim_t::from(ranks)).min(hard);
-    // Where it cannot be raised, the rank that finds no descriptor tells.
-    (soft < needed && setrlimit(Resource::RLIMIT_NOFILE, needed, hard).is_ok()).then_some((soft, hard))
+    if soft < needed {
+        // Where it cannot be raised, the rank that finds no descriptor tells.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, needed, hard);
+    }
 }
 
-/// Starts a rank in a process group of its own, which ends with the launcher.
+/// Starts a rank in a process group of its own, which ends with the process that calls this. Its streams are those of the
+/// three that are given, standard input being the first, and nothing else.
 ///
 /// # Errors
 /// Why the program cannot be started.
 pub(super) fn start(
-    program: &Path,
-    name: &OsStr,
-    args: &[OsString],
+    program: &Program,
     env: Vec<(String, String)>,
-    with_stdin: bool,
-    limit: Option<(rlim_t, rlim_t)>,
-) -> Result<Started, String> {
-    let launcher = nix::unistd::getpid();
-    let mut command = Command::new(program);
-    command.arg0(name).args(args).process_group(0);
+    stdin: Option<OwnedFd>,
+    stdout: OwnedFd,
+    stderr: OwnedFd,
+) -> Result<Pid, String> {
+    let parent = nix::unistd::getpid();
+    let mut command = Command::new(&program.path);
+    command.arg0(&program.name).args(&program.args).process_group(0);
     std::env::vars_os().map(|(name, _)| name).filter(|name| is_foreign(name)).for_each(|name| {
         command.env_remove(name);
     });
     command.envs(env);
     // MPI libraries do not take an unknown launcher's word that they were launched; this one they take (see the docs).
     command.env("JSM_JSRUN_PORT", "pmixrun");
-    command.stdin(if with_stdin { Stdio::piped() } else { Stdio::null() });
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    // SAFETY: between fork and exec only async-signal-safe system calls are made: sigprocmask, setrlimit, prctl,
-    // getppid. The closure allocates nothing and takes no lock.
+    command.stdin(stdin.map_or_else(Stdio::null, Stdio::from)).stdout(stdout).stderr(stderr);
+    // SAFETY: between fork and exec only async-signal-safe system calls are made: sigprocmask, prctl, getppid. The closure
+    // allocates nothing and takes no lock.
     unsafe {
         command.pre_exec(move || {
             SigSet::empty().thread_set_mask()?;
-            if let Some((soft, hard)) = limit {
-                setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?;
-            }
             prctl::set_pdeathsig(Signal::SIGKILL)?;
-            // The launcher may have gone before the request was made.
-            if nix::unistd::getppid() == launcher { Ok(()) } else { Err(nix::errno::Errno::ESRCH.into()) }
+            // The parent may have gone before the request was made.
+            if nix::unistd::getppid() == parent { Ok(()) } else { Err(nix::errno::Errno::ESRCH.into()) }
         });
     }
-    let mut child = command.spawn().map_err(|error| format!("cannot start {}: {error}", program.display()))?;
-    Ok(Started {
-        stdin: child.stdin.take().map(OwnedFd::from),
-        stdout: child.stdout.take().map(OwnedFd::from),
-        stderr: child.stderr.take().map(OwnedFd::from),
-        child,
-    })
+    let child = command.spawn().map_err(|error| format!("cannot start {}: {error}", program.path.display()))?;
+    Ok(Pid::from_raw(child.id() as i32))
 }
 
 #[cfg(test)]

@@ -23,19 +23,21 @@ pub(super) struct Ended {
     pub libraries: BTreeMap<String, u32>,
 }
 
-/// Prints or writes the report.
-pub(super) fn print(args: &Args, stats: &Stats, ended: &Ended) {
+/// Prints or writes the report. Tells whether that went well.
+pub(super) fn print(args: &Args, stats: &Stats, ended: &Ended) -> bool {
     let text = match args.report {
         Some(Report::Json) => as_json(args, stats, ended),
         _ => as_text(args, stats, ended),
     };
     match &args.report_to {
         // Where stderr is closed there is nobody to tell.
-        None => drop(io::stderr().write_all(text.as_bytes())),
+        None => super::is_written(&io::stderr().write_all(text.as_bytes())),
         Some(path) => {
-            if let Err(error) = fs::write(path, text) {
+            let written = fs::write(path, text);
+            if let Err(error) = &written {
                 super::complain(&format!("cannot write the report to {}: {error}", path.display()));
             }
+            written.is_ok()
         }
     }
 }

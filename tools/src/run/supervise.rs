@@ -1,27 +1,30 @@
 //! The life of a job: starting its ranks, passing on what goes in and out, ending it as a whole.
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, Signal, killpg};
+use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{Pid, read, write};
+use nix::unistd::{Pid, getpgrp, read, tcgetpgrp, write};
 use pmix_dstore::model::{Nspace, Proc, Rank};
 use pmix_server::Server;
 
+use super::EXIT_OUTPUT;
 use super::args::Args;
 use super::binding::Binding;
 use super::host::{Event, Events};
 use super::job::Job;
 use super::output::{Lines, Sink, Stream};
-use super::ranks::{self, Started};
+use super::ranks;
 use super::report::Ended;
+use super::watchdog::{News, Watchdog};
 
 /// Exit status of a job that took too long, as of `timeout(1)`.
 const EXIT_TIMEOUT: i32 = 124;
@@ -33,6 +36,8 @@ const FORWARDED: [Signal; 6] =
     [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
 /// Bytes moved at once, so that a rank that never stops printing keeps the launcher from nothing.
 const CHUNK: usize = 1 << 16;
+/// How often is looked whether a terminal is ours to read from: nothing tells of that.
+const FOREGROUND_CHECK: Duration = Duration::from_millis(200);
 /// What a pipe may hold when the rank that wrote to it has ended.
 const PIPE_LEN_MAX: usize = 1 << 20;
 
@@ -56,6 +61,7 @@ struct RankState {
 #[derive(Clone, Copy)]
 enum Source {
     Signals,
+    Watchdog,
     Events,
     Stdin,
     RankStdin,
@@ -73,6 +79,7 @@ struct PendingAbort {
 
 struct Supervisor<'a> {
     args: &'a Args,
+    watchdog: &'a Watchdog,
     server: &'a Server,
     nspace: &'a Nspace,
     stdout: Sink,
@@ -85,6 +92,10 @@ struct Supervisor<'a> {
     /// What was read for it and is not written yet.
     stdin_pending: Vec<u8>,
     stdin_open: bool,
+    /// Our standard input is a terminal, which another process group may be reading.
+    stdin_is_terminal: bool,
+    /// Nothing of the job lives any more.
+    is_over: bool,
     /// The job's exit status, once something has gone wrong.
     failure: Option<i32>,
     /// A rank's wish to abort, while it is not known whether it only follows another rank's death.
@@ -100,17 +111,19 @@ struct Supervisor<'a> {
 /// Blocks the signals that the launcher takes from a descriptor; gives the descriptor.
 pub(super) fn block_signals() -> Result<SignalFd, String> {
     let mut mask = SigSet::empty();
-    mask.add(Signal::SIGCHLD);
     FORWARDED.iter().for_each(|signal| mask.add(*signal));
+    let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
+        .map_err(|error| format!("signalfd: {error}"))?;
+    // Who reads from a terminal in the background is told by an error then, and not stopped.
+    mask.add(Signal::SIGTTIN);
     mask.thread_block().map_err(|error| format!("cannot block signals: {error}"))?;
-    SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
-        .map_err(|error| format!("signalfd: {error}"))
+    Ok(signals)
 }
 
 /// Starts the ranks and stays with them until the last one has ended.
 pub(super) fn supervise(
     args: &Args,
-    program: &Path,
+    watchdog: &Watchdog,
     job: &Job,
     binding: &Binding,
     server: &Server,
@@ -120,6 +133,7 @@ pub(super) fn supervise(
     let started = Instant::now();
     let mut supervisor = Supervisor {
         args,
+        watchdog,
         server,
         nspace: &job.nspace,
         stdout: Sink::new(Stream::Out),
@@ -130,6 +144,8 @@ pub(super) fn supervise(
         rank_stdin: None,
         stdin_pending: Vec::new(),
         stdin_open: true,
+        stdin_is_terminal: std::io::stdin().is_terminal(),
+        is_over: false,
         failure: None,
         abort: None,
         kill_at: None,
@@ -137,15 +153,15 @@ pub(super) fn supervise(
         write_until: None,
         libraries: BTreeMap::new(),
     };
-    if let Err(message) = supervisor.start(program, binding) {
-        supervisor.signal_all(Signal::SIGKILL);
+    if let Err(message) = supervisor.start(binding) {
+        supervisor.watchdog.signal_all(Signal::SIGKILL);
         supervisor.run();
         return Err(message);
     }
     let forked = started.elapsed();
     supervisor.run();
     Ok(Ended {
-        exit_status: supervisor.failure.unwrap_or(0),
+        exit_status: supervisor.failure.unwrap_or(if supervisor.has_lost_output() { EXIT_OUTPUT } else { 0 }),
         runtime: started.elapsed(),
         forked,
         libraries: supervisor.libraries,
@@ -153,22 +169,34 @@ pub(super) fn supervise(
 }
 
 impl Supervisor<'_> {
-    fn start(&mut self, program: &Path, binding: &Binding) -> Result<(), String> {
-        let limit = ranks::allow_descriptors(self.args.ranks);
+    fn start(&mut self, binding: &Binding) -> Result<(), String> {
+        let words = |error: std::io::Error| format!("no pipes for a rank: {error}");
+        ranks::allow_descriptors(self.args.ranks);
         for rank in 0..self.args.ranks {
             let proc = Proc::new(self.nspace.clone(), Rank(rank));
             let env =
                 self.server.setup_fork(&proc).map_err(|status| format!("no environment for rank {rank}: {status}"))?;
-            let start = || ranks::start(program, &self.args.program, &self.args.args, env, rank == 0, limit);
-            let Started { child, stdin, stdout, stderr } = binding.bound(rank, start)??;
-            let streams = [(stdout, Stream::Out), (stderr, Stream::Err)];
-            let outputs = streams.into_iter().filter_map(|(fd, stream)| {
-                Some(Output { fd: fd?, stream, lines: Lines::new(rank, stream, self.args.tag_output) })
+            // Rank 0 has an input.
+            let stdin = (rank == 0).then(std::io::pipe).transpose().map_err(words)?;
+            let stdout = std::io::pipe().map_err(words)?;
+            let stderr = std::io::pipe().map_err(words)?;
+            let theirs = stdin.iter().map(|(read, _)| read.as_fd()).chain([stdout.1.as_fd(), stderr.1.as_fd()]);
+            let theirs: Vec<BorrowedFd<'_>> = theirs.collect();
+            let pid = binding.bound(rank, self.watchdog.pid(), || self.watchdog.start(&env, &theirs))??;
+            let outputs = [(OwnedFd::from(stdout.0), Stream::Out), (stderr.0.into(), Stream::Err)];
+            let outputs = outputs.map(|(fd, stream)| Output {
+                fd,
+                stream,
+                lines: Lines::new(rank, stream, self.args.tag_output),
             });
-            let outputs: Vec<Output> = outputs.collect();
-            self.rank_stdin = self.rank_stdin.take().or(stdin);
-            let pid = Pid::from_raw(child.id() as i32);
-            self.ranks.push(RankState { pid, running: true, connected: false, finalized: false, outputs });
+            self.rank_stdin = self.rank_stdin.take().or(stdin.map(|(_, write)| write.into()));
+            self.ranks.push(RankState {
+                pid,
+                running: true,
+                connected: false,
+                finalized: false,
+                outputs: outputs.into(),
+            });
             let nonblocking = self.ranks[rank as usize].outputs.iter().map(|output| output.fd.as_fd());
             for fd in nonblocking.chain(self.rank_stdin.as_ref().map(AsFd::as_fd)) {
                 fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|error| format!("pipe: {error}"))?;
@@ -178,10 +206,16 @@ impl Supervisor<'_> {
     }
 
     fn run(&mut self) {
-        while self.ranks.iter().any(|rank| rank.running) {
+        // A rank that nobody may end is not waited for once the job is.
+        while !self.is_over && self.ranks.iter().any(|rank| rank.running) {
             self.turn();
         }
-        // What ranks have printed is in the pipes; what their children print later is not waited for.
+        // What the ranks have started ends with them, and has the time for it that they had.
+        let kill_at = self.kill_at.take().map(|at| at.saturating_duration_since(Instant::now()));
+        self.watchdog.finish(kill_at.unwrap_or(self.args.grace));
+        while !self.is_over {
+            self.turn();
+        }
         for index in 0..self.ranks.len() {
             self.pass_output(index, PIPE_LEN_MAX);
             self.close_outputs(index);
@@ -201,14 +235,28 @@ impl Supervisor<'_> {
             let limit = end.map(|at| at.saturating_duration_since(now) + Duration::from_millis(1));
             let wait = limit.map_or(PollTimeout::NONE, |wait| PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX));
             let polled = poll(&mut polled, wait);
-            let is_end = |signal| !matches!(signal, Signal::SIGCHLD | Signal::SIGUSR1 | Signal::SIGUSR2);
+            let is_end = |signal| !matches!(signal, Signal::SIGUSR1 | Signal::SIGUSR2);
             let late = end.is_some_and(|at| at <= Instant::now());
             if late || self.next_signal().is_some_and(is_end) || polled.is_err_and(|error| error != Errno::EINTR) {
                 return;
             }
             self.stdout.flush();
             self.stderr.flush();
+            self.tell_lost_output();
         }
+    }
+
+    /// Tells once of each of our streams that it takes nothing any more.
+    fn tell_lost_output(&mut self) {
+        for (stream, name) in [(Stream::Out, "standard output"), (Stream::Err, "standard error")] {
+            if let Some(error) = self.sink(stream).failure_to_tell() {
+                self.say(&format!("cannot write to {name}: {error}; what the ranks print there from here on is lost"));
+            }
+        }
+    }
+
+    fn has_lost_output(&self) -> bool {
+        self.stdout.has_failed() || self.stderr.has_failed()
     }
 
     fn sink(&mut self, stream: Stream) -> &mut Sink {
@@ -225,10 +273,24 @@ impl Supervisor<'_> {
 
     fn deadline(&self, now: Instant) -> Option<Instant> {
         let abort = self.abort.as_ref().map(|abort| abort.until);
-        [self.kill_at, self.timeout_at, abort, self.events.expire(now)].into_iter().flatten().min()
+        let stdin = (self.wants_stdin() && !self.may_read_stdin()).then(|| now + FOREGROUND_CHECK);
+        [self.kill_at, self.timeout_at, abort, stdin, self.events.expire(now)].into_iter().flatten().min()
+    }
+
+    fn wants_stdin(&self) -> bool {
+        self.stdin_open && self.rank_stdin.is_some() && self.stdin_pending.is_empty()
+    }
+
+    /// Not in the background of a terminal: what is typed there is somebody else's.
+    fn may_read_stdin(&self) -> bool {
+        // One that does not control our session tells of no group, and is anybody's to read.
+        !self.stdin_is_terminal || tcgetpgrp(std::io::stdin()).map_or(true, |group| group == getpgrp())
     }
 
     fn turn(&mut self) {
+        while self.watchdog.has_early_news() {
+            self.take_news();
+        }
         let now = Instant::now();
         let wait = match self.deadline(now) {
             None => PollTimeout::NONE,
@@ -240,6 +302,7 @@ impl Supervisor<'_> {
         for source in self.poll(wait) {
             match source {
                 Source::Signals => self.take_signals(),
+                Source::Watchdog => self.take_news(),
                 Source::Events => self.take_events(),
                 Source::Stdin => self.read_stdin(),
                 Source::RankStdin => self.write_stdin(),
@@ -247,6 +310,7 @@ impl Supervisor<'_> {
                 Source::Sink(stream) => self.sink(stream).flush(),
             }
         }
+        self.tell_lost_output();
         let now = Instant::now();
         if self.abort.as_ref().is_some_and(|abort| abort.until <= now) {
             self.finish_abort();
@@ -259,7 +323,7 @@ impl Supervisor<'_> {
         }
         if self.kill_at.is_some_and(|at| at <= now) {
             self.kill_at = None;
-            self.signal_all(Signal::SIGKILL);
+            self.watchdog.signal_all(Signal::SIGKILL);
         }
     }
 
@@ -269,13 +333,14 @@ impl Supervisor<'_> {
             (Source::Signals, self.signals.as_fd(), PollFlags::POLLIN),
             (Source::Events, self.events.wake.as_fd(), PollFlags::POLLIN),
         ];
-        if let Some(rank_stdin) = &self.rank_stdin {
-            if self.stdin_pending.is_empty() && self.stdin_open {
-                fds.push((Source::Stdin, stdin.as_fd(), PollFlags::POLLIN));
-            }
-            if !self.stdin_pending.is_empty() {
-                fds.push((Source::RankStdin, rank_stdin.as_fd(), PollFlags::POLLOUT));
-            }
+        if !self.is_over {
+            fds.push((Source::Watchdog, self.watchdog.fd(), PollFlags::POLLIN));
+        }
+        if self.wants_stdin() && self.may_read_stdin() {
+            fds.push((Source::Stdin, stdin.as_fd(), PollFlags::POLLIN));
+        }
+        if let Some(rank_stdin) = self.rank_stdin.as_ref().filter(|_| !self.stdin_pending.is_empty()) {
+            fds.push((Source::RankStdin, rank_stdin.as_fd(), PollFlags::POLLOUT));
         }
         for (index, rank) in self.ranks.iter().enumerate() {
             let full = |stream| if stream == Stream::Out { self.stdout.is_full() } else { self.stderr.is_full() };
@@ -294,8 +359,8 @@ impl Supervisor<'_> {
             Err(error) => {
                 // Nothing can be supervised any more: what remains is to end the job.
                 self.say(&format!("poll: {error}"));
-                self.signal_all(Signal::SIGKILL);
-                return vec![Source::Signals];
+                self.watchdog.signal_all(Signal::SIGKILL);
+                return vec![Source::Watchdog];
             }
         }
         let ready = polled.iter().zip(&fds).filter(|(fd, _)| fd.any().unwrap_or(false));
@@ -303,15 +368,34 @@ impl Supervisor<'_> {
     }
 
     fn take_signals(&mut self) {
-        let mut ended = false;
         while let Some(signal) = self.next_signal() {
-            match signal {
-                Signal::SIGCHLD => ended = true,
-                signal => self.forward(signal),
-            }
+            self.forward(signal);
         }
-        if ended {
-            self.reap();
+    }
+
+    fn take_news(&mut self) {
+        match self.watchdog.news() {
+            News::Ended(pid, status) => {
+                if let Some(index) = self.ranks.iter().position(|rank| rank.running && rank.pid == pid) {
+                    self.rank_ended(index, status);
+                }
+            }
+            News::Unreachable(pid) => {
+                self.say(&format!("process {pid} lives on: this user may not end it"));
+            }
+            News::Over => self.is_over = true,
+            News::Lost => self.watchdog_is_lost(),
+        }
+    }
+
+    /// The watchdog was killed, and the ranks with it. What they have started is ours now.
+    fn watchdog_is_lost(&mut self) {
+        let pid = self.watchdog.pid();
+        self.fail(1, &format!("process {pid}, which started the ranks, is gone"));
+        self.watchdog.end_the_rest();
+        self.is_over = true;
+        for index in 0..self.ranks.len() {
+            self.ranks[index].running = false;
         }
     }
 
@@ -323,24 +407,17 @@ impl Supervisor<'_> {
     /// Passes a signal on; those that mean an end are given a deadline.
     fn forward(&mut self, signal: Signal) {
         if matches!(signal, Signal::SIGUSR1 | Signal::SIGUSR2) {
-            return self.signal_all(signal);
+            return self.watchdog.signal_ranks(signal);
         }
         if self.failure.is_some() && signal == Signal::SIGINT {
             // Asked a second time, or while the job is ending anyway.
-            return self.signal_all(Signal::SIGKILL);
+            return self.watchdog.signal_all(Signal::SIGKILL);
         }
         self.say(&format!("{signal}: ending the job"));
         self.failure.get_or_insert(128 + signal as i32);
         self.write_until = Instant::now().checked_add(self.args.grace);
         self.kill_at = self.kill_at.or_else(|| Instant::now().checked_add(self.args.grace));
-        self.signal_all(signal);
-    }
-
-    fn signal_all(&self, signal: Signal) {
-        for rank in self.ranks.iter().filter(|rank| rank.running) {
-            // A rank that is ending just now does not mind.
-            let _ = killpg(rank.pid, signal);
-        }
+        self.watchdog.signal_all(signal);
     }
 
     fn take_events(&mut self) {
@@ -374,48 +451,35 @@ impl Supervisor<'_> {
         }
     }
 
-    fn reap(&mut self) {
-        for index in 0..self.ranks.len() {
-            if self.ranks[index].running {
-                self.reap_one(index);
-            }
-        }
-    }
-
-    fn reap_one(&mut self, index: usize) {
-        let status = match waitpid(self.ranks[index].pid, Some(WaitPidFlag::WNOHANG)) {
-            Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) => return,
-            Ok(status) => status,
-            Err(_) => WaitStatus::Exited(self.ranks[index].pid, 0),
-        };
+    fn rank_ended(&mut self, index: usize, status: ExitStatus) {
         self.ranks[index].running = false;
         self.pass_output(index, PIPE_LEN_MAX);
         // Its finalize may have been told since the events were last taken.
         self.take_events();
-        let killed = matches!(status, WaitStatus::Signaled(..));
-        if self.abort.as_ref().is_some_and(|abort| !killed || abort.rank == index) {
+        let killed = status.signal();
+        if self.abort.as_ref().is_some_and(|abort| killed.is_none() || abort.rank == index) {
             self.finish_abort();
         }
         let who = self.name(index);
         let state = &self.ranks[index];
-        match status {
-            WaitStatus::Exited(_, 0) if state.connected && !state.finalized => {
+        match (status.code(), killed) {
+            (Some(0), _) if state.connected && !state.finalized => {
                 self.fail(1, &format!("{who} exited without finalizing"));
             }
-            WaitStatus::Exited(_, 0) => {}
-            WaitStatus::Exited(_, code) => self.fail(code, &format!("{who} exited with status {code}")),
-            WaitStatus::Signaled(_, signal, _) => {
-                let number = signal as i32;
+            (Some(0), _) => {}
+            (_, Some(number)) => {
+                let name = Signal::try_from(number).map_or("real-time", Signal::as_str);
                 // Its server has not heard of a rank that did not come so far.
                 let when = if state.connected { "" } else { " before it was connected (PMIx_Init)" };
-                self.fail(128 + number, &format!("{who} was killed by signal {number} ({signal}){when}"));
+                self.fail(128 + number, &format!("{who} was killed by signal {number} ({name}){when}"));
             }
-            _ => self.ranks[index].running = true,
+            (code, None) => {
+                let code = code.unwrap_or(1);
+                self.fail(code, &format!("{who} exited with status {code}"));
+            }
         }
-        if !self.ranks[index].running {
-            // Who waits for it is told.
-            self.server.deregister_client(&Proc::new(self.nspace.clone(), Rank(index as u32)), None);
-        }
+        // Who waits for it is told.
+        self.server.deregister_client(&Proc::new(self.nspace.clone(), Rank(index as u32)), None);
     }
 
     /// The abort that a rank asked for is the first failure, if there has been none.
@@ -439,7 +503,7 @@ impl Supervisor<'_> {
         let ending = if others == 0 { String::new() } else { format!("; ending the other ranks ({others})") };
         self.say(&format!("{what}{ending}"));
         self.kill_at = Instant::now().checked_add(self.args.grace);
-        self.signal_all(Signal::SIGTERM);
+        self.watchdog.signal_all(Signal::SIGTERM);
     }
 
     /// Passes on what a rank has printed, about `len_max` bytes of each stream at most.
@@ -485,6 +549,8 @@ impl Supervisor<'_> {
         match read(std::io::stdin().as_fd(), &mut buffer) {
             // Who gave us our input may have made it non-blocking.
             Err(Errno::EAGAIN | Errno::EINTR) => {}
+            // We are in the background since we looked.
+            Err(Errno::EIO) if !self.may_read_stdin() => {}
             Ok(0) | Err(_) => {
                 // Rank 0 sees the end of its input.
                 self.stdin_open = false;

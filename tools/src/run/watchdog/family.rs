@@ -1,0 +1,168 @@
+//! The children of a subreaper: the ranks, and whatever descendant of theirs has lost its parent.
+//!
+//! Only children are sent signals, and the process groups that they are in: neither number can mean a stranger before its
+//! process is collected, which is done here alone. What a child has started in a group of its own becomes a child when the
+//! one between ends, so that round after round nothing is left.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::process::ExitStatus;
+use std::thread;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+
+use super::ending;
+
+/// How long a round waits at the most for somebody's end, where no descriptor tells of one.
+const ROUND: Duration = Duration::from_millis(10);
+
+/// A child, which may have ended and not be collected.
+struct Child {
+    pid: Pid,
+    group: Pid,
+}
+
+/// What is known of the children of this process.
+#[derive(Default)]
+pub(super) struct Family {
+    /// The ranks that run. Each leads a process group.
+    ranks: BTreeSet<Pid>,
+    /// The groups of all ranks that there have been.
+    groups: BTreeSet<Pid>,
+    /// Who was told to end by SIGTERM.
+    told: BTreeSet<Pid>,
+    /// Whom this user may not send signals.
+    unreachable: BTreeSet<Pid>,
+}
+
+impl Family {
+    /// A rank was started.
+    pub fn add(&mut self, rank: Pid) {
+        self.ranks.insert(rank);
+        self.groups.insert(rank);
+    }
+
+    /// Collects who has ended; gives the ranks among them.
+    pub fn collect(&mut self) -> Vec<(Pid, ExitStatus)> {
+        let mut ended = Vec::new();
+        while let Some((pid, status)) = next_ended() {
+            self.told.remove(&pid);
+            self.unreachable.remove(&pid);
+            if self.ranks.remove(&pid) {
+                ended.push((pid, status));
+            }
+        }
+        ended
+    }
+
+    /// Whether a child is left that can be ended.
+    pub fn has_some(&self) -> bool {
+        is_parent() && (self.unreachable.is_empty() || self.children().iter().any(|child| self.is_reachable(child)))
+    }
+
+    /// Whom this user may not end.
+    pub fn unreachable(&self) -> impl Iterator<Item = Pid> {
+        self.unreachable.iter().copied()
+    }
+
+    /// Sends a signal to the ranks that run.
+    pub fn signal_ranks(&self, signal: Signal) {
+        for rank in &self.ranks {
+            // One that is ending just now does not mind.
+            let _ = killpg(*rank, signal);
+        }
+    }
+
+    /// Sends a signal to all children and to the groups of the ranks, ended ones included, in which there is one.
+    pub fn signal(&mut self, signal: Signal) {
+        let children = self.children();
+        self.signal_these(&children, signal);
+    }
+
+    /// Tells all children to end that have not been told.
+    pub fn tell(&mut self) {
+        let mut children = self.children();
+        children.retain(|child| !self.told.contains(&child.pid));
+        self.signal_these(&children, Signal::SIGTERM);
+    }
+
+    /// Kills all descendants, and comes back when none is left that this user may kill.
+    pub fn end(&mut self) {
+        self.collect();
+        while self.has_some() {
+            self.signal(Signal::SIGKILL);
+            thread::sleep(ROUND);
+            self.collect();
+        }
+    }
+
+    fn signal_these(&mut self, children: &[Child], signal: Signal) {
+        let mut groups = BTreeMap::new();
+        for child in children {
+            let sent = if child.group == child.pid || self.groups.contains(&child.group) {
+                *groups.entry(child.group).or_insert_with(|| killpg(child.group, signal))
+            } else {
+                kill(child.pid, signal)
+            };
+            if sent == Err(Errno::EPERM) {
+                self.unreachable.insert(child.pid);
+            }
+            if signal == Signal::SIGTERM {
+                self.told.insert(child.pid);
+            }
+        }
+    }
+
+    fn is_reachable(&self, child: &Child) -> bool {
+        !self.unreachable.contains(&child.pid)
+    }
+
+    /// The children, by `/proc`; where that is not to be read, the ranks.
+    fn children(&self) -> Vec<Child> {
+        let own = std::process::id() as i32;
+        let Ok(entries) = fs::read_dir("/proc") else {
+            return self.ranks.iter().map(|rank| Child { pid: *rank, group: *rank }).collect();
+        };
+        let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let child = |pid: i32| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            let (parent, group) = parent_and_group(&stat)?;
+            (parent == own).then_some(Child { pid: Pid::from_raw(pid), group: Pid::from_raw(group) })
+        };
+        pids.filter_map(child).collect()
+    }
+}
+
+/// Of a process: what follows its name, which may hold anything, in `/proc/PID/stat`.
+fn parent_and_group(stat: &str) -> Option<(i32, i32)> {
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(1);
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
+/// Collects a child that has ended, whoever it is.
+fn next_ended() -> Option<(Pid, ExitStatus)> {
+    let mut status = 0;
+    // SAFETY: the status is written to a variable of this function. nix's waitpid knows no real-time signals.
+    let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+    (pid > 0).then(|| (Pid::from_raw(pid), ending(status)))
+}
+
+/// Whether there is a child, ended or not.
+fn is_parent() -> bool {
+    use nix::sys::wait::{Id, WaitPidFlag, waitid};
+    waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT) != Err(Errno::ECHILD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_processes_hold_anything() {
+        assert_eq!(parent_and_group("12 (a) b) (c) S 7 8 9 0 -1"), Some((7, 8)));
+        assert_eq!(parent_and_group("12 (gone"), None);
+    }
+}

@@ -1,0 +1,200 @@
+//! What launcher and watchdog say to each other, one packet for each message.
+
+use std::ffi::OsString;
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nix::cmsg_space;
+use nix::errno::Errno;
+use nix::sys::signal::Signal;
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
+use nix::unistd::Pid;
+
+use super::{News, ending};
+
+/// What the launcher asks for. The methods of `Watchdog` tell what each means.
+#[derive(Debug, PartialEq)]
+pub(super) enum Request {
+    Guard(PathBuf),
+    Start(Vec<(String, String)>),
+    SignalRanks(Signal),
+    SignalAll(Signal),
+    Finish(Duration),
+}
+
+/// What the watchdog says.
+#[derive(Debug)]
+pub(super) enum Reply {
+    Started(Pid),
+    Refused(String),
+    News(News),
+}
+
+/// What a request may hold: less than a socket takes by default.
+const REQUEST_LEN_MAX: usize = 200_000;
+/// What a reply may hold.
+const REPLY_LEN_MAX: usize = 4096;
+/// Streams of a rank.
+const STREAMS_MAX: usize = 3;
+
+impl Request {
+    fn encode(&self) -> Vec<u8> {
+        match self {
+            Request::Guard(path) => [b"G", path.as_os_str().as_bytes()].concat(),
+            Request::Start(env) => {
+                let variables = env.iter().map(|(name, value)| format!("{name}={value}"));
+                [b"S".to_vec(), variables.collect::<Vec<_>>().join("\0").into_bytes()].concat()
+            }
+            Request::SignalRanks(signal) => vec![b'R', *signal as u8],
+            Request::SignalAll(signal) => vec![b'A', *signal as u8],
+            Request::Finish(grace) => [&b"F"[..], &grace.as_secs_f64().to_ne_bytes()].concat(),
+        }
+    }
+
+    fn decode(packet: &[u8]) -> Option<Request> {
+        let (kind, rest) = packet.split_first()?;
+        let signal = || Signal::try_from(i32::from(*rest.first()?)).ok();
+        Some(match kind {
+            b'G' => Request::Guard(OsString::from_vec(rest.to_vec()).into()),
+            b'S' => {
+                let text = std::str::from_utf8(rest).ok()?;
+                let variables = text.split('\0').filter_map(|variable| variable.split_once('='));
+                Request::Start(variables.map(|(name, value)| (name.into(), value.into())).collect())
+            }
+            b'R' => Request::SignalRanks(signal()?),
+            b'A' => Request::SignalAll(signal()?),
+            b'F' => {
+                let seconds = f64::from_ne_bytes(rest.try_into().ok()?);
+                Request::Finish(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+            }
+            _ => return None,
+        })
+    }
+}
+
+impl Reply {
+    fn encode(&self) -> Vec<u8> {
+        let number = |pid: &Pid| pid.as_raw().to_ne_bytes();
+        match self {
+            Reply::Started(pid) => [&b"P"[..], &number(pid)].concat(),
+            Reply::Refused(why) => [b"N", why.as_bytes()].concat(),
+            Reply::News(News::Ended(pid, status)) => {
+                let status = std::os::unix::process::ExitStatusExt::into_raw(*status);
+                [&b"E"[..], &number(pid), &status.to_ne_bytes()].concat()
+            }
+            Reply::News(News::Unreachable(pid)) => [&b"U"[..], &number(pid)].concat(),
+            Reply::News(News::Over | News::Lost) => b"O".to_vec(),
+        }
+    }
+
+    fn decode(packet: &[u8]) -> Option<Reply> {
+        let (kind, rest) = packet.split_first()?;
+        let number = |at: usize| rest.get(at..at + 4)?.try_into().ok().map(i32::from_ne_bytes);
+        let pid = || number(0).map(Pid::from_raw);
+        Some(match kind {
+            b'P' => Reply::Started(pid()?),
+            b'N' => Reply::Refused(String::from_utf8_lossy(rest).into_owned()),
+            b'E' => Reply::News(News::Ended(pid()?, ending(number(4)?))),
+            b'U' => Reply::News(News::Unreachable(pid()?)),
+            b'O' => Reply::News(News::Over),
+            _ => return None,
+        })
+    }
+}
+
+pub(super) fn send_request(socket: BorrowedFd<'_>, request: &Request, streams: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    let streams: Vec<RawFd> = streams.iter().map(AsRawFd::as_raw_fd).collect();
+    send(socket, &request.encode(), &streams)
+}
+
+pub(super) fn send_reply(socket: BorrowedFd<'_>, reply: &Reply) -> Result<(), Errno> {
+    send(socket, &reply.encode(), &[])
+}
+
+/// The next request with the streams that came with it; none at the end. Of streams for which there was no descriptor, none
+/// is given.
+pub(super) fn receive_request(socket: BorrowedFd<'_>) -> Result<Option<(Request, Vec<OwnedFd>)>, Errno> {
+    let (packet, streams) = receive(socket, REQUEST_LEN_MAX)?;
+    Ok(Request::decode(&packet).map(|request| (request, streams)))
+}
+
+/// The next reply; none at the end.
+pub(super) fn receive_reply(socket: BorrowedFd<'_>) -> Result<Option<Reply>, Errno> {
+    Ok(Reply::decode(&receive(socket, REPLY_LEN_MAX)?.0))
+}
+
+fn send(socket: BorrowedFd<'_>, packet: &[u8], descriptors: &[RawFd]) -> Result<(), Errno> {
+    if packet.len() > REQUEST_LEN_MAX {
+        return Err(Errno::EMSGSIZE);
+    }
+    let rights = [ControlMessage::ScmRights(descriptors)];
+    let rights = if descriptors.is_empty() { &[] } else { &rights[..] };
+    loop {
+        match sendmsg::<()>(socket.as_raw_fd(), &[IoSlice::new(packet)], rights, MsgFlags::MSG_NOSIGNAL, None) {
+            Err(Errno::EINTR) => {}
+            sent => return sent.map(drop),
+        }
+    }
+}
+
+fn receive(socket: BorrowedFd<'_>, len_max: usize) -> Result<(Vec<u8>, Vec<OwnedFd>), Errno> {
+    let mut packet = vec![0; len_max];
+    let mut space = cmsg_space!([RawFd; STREAMS_MAX]);
+    loop {
+        let mut slices = [IoSliceMut::new(&mut packet)];
+        let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+        let message = match recvmsg::<()>(socket.as_raw_fd(), &mut slices, Some(&mut space), flags) {
+            Err(Errno::EINTR) => continue,
+            message => message?,
+        };
+        let mut descriptors = Vec::new();
+        for control in message.cmsgs()? {
+            if let ControlMessageOwned::ScmRights(received) = control {
+                // SAFETY: the kernel has just made these descriptors for this process, and nobody else knows them.
+                descriptors.extend(received.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
+            }
+        }
+        let len = message.bytes;
+        packet.truncate(len);
+        return Ok((packet, descriptors));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_is_understood() {
+        for request in [
+            Request::Guard("/tmp/a b".into()),
+            Request::Start(vec![("A".into(), "1=2".into()), ("B".into(), String::new())]),
+            Request::SignalRanks(Signal::SIGUSR1),
+            Request::SignalAll(Signal::SIGKILL),
+            Request::Finish(Duration::from_millis(200)),
+        ] {
+            assert_eq!(Request::decode(&request.encode()), Some(request));
+        }
+        assert_eq!(Request::decode(b""), None);
+        // Longer than any clock: no time limit.
+        assert!(matches!(Request::decode(&Request::Finish(Duration::MAX).encode()), Some(Request::Finish(_))));
+    }
+
+    #[test]
+    fn what_is_answered_is_understood() {
+        let pid = Pid::from_raw(77);
+        for (reply, word) in [
+            (Reply::Started(pid), "Started(Pid(77))"),
+            (Reply::Refused("no".into()), "Refused(\"no\")"),
+            (Reply::News(News::Ended(pid, ending(9))), "Ended(Pid(77), ExitStatus(unix_wait_status(9)))"),
+            (Reply::News(News::Unreachable(pid)), "Unreachable(Pid(77))"),
+            (Reply::News(News::Over), "Over"),
+        ] {
+            let decoded = format!("{:?}", Reply::decode(&reply.encode()));
+            assert!(decoded.contains(word), "{decoded}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The watchdog: a process beside the launcher that starts the ranks, is their parent, and ends with them.
+//!
+//! Whatever a rank starts is a descendant of the watchdog, and stays one: it is a subreaper, so that a process whose
+//! parent ends becomes its child, in whatever session or process group that is. Where the launcher is killed, its end of
+//! the socket is closed; the watchdog then kills its descendants and removes the job's directory. Where the watchdog is
+//! killed, the launcher, a subreaper as well, does the first of these. The watchdog has a process group and a name of its
+//! own, by which it is not killed along with the launcher.
+//!
+//! This is the launcher's side. `process` is the watchdog's, `family` is what both know of processes, `message` is what
+//! they say to each other.
+
+mod family;
+mod message;
+mod process;
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
+use nix::sys::socket::{AddressFamily, Shutdown, SockFlag, SockType, shutdown, socketpair};
+use nix::sys::wait::waitpid;
+use nix::unistd::{ForkResult, Pid, fork, setpgid};
+
+use self::family::Family;
+use self::message::{Reply, Request, receive_reply, send_request};
+
+/// What the ranks run: known before the watchdog is there, which therefore need not be told.
+#[derive(Clone)]
+pub(super) struct Program {
+    /// The program's file.
+    pub path: PathBuf,
+    /// Its name as its ranks see it.
+    pub name: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+}
+
+/// News of the processes of the job.
+#[derive(Debug)]
+pub(super) enum News {
+    /// The rank with this process has ended.
+    Ended(Pid, ExitStatus),
+    /// A process that nobody but another user may end lives on.
+    Unreachable(Pid),
+    /// Nothing of the job lives any more.
+    Over,
+    /// The watchdog is gone before it was told to go.
+    Lost,
+}
+
+/// The launcher's hold on its watchdog.
+pub(super) struct Watchdog {
+    pid: Pid,
+    socket: OwnedFd,
+    /// News that came while something else was waited for.
+    early: RefCell<VecDeque<News>>,
+}
+
+impl Watchdog {
+    /// Makes the watchdog. To be called before the process has a second thread, opens files or blocks signals.
+    pub fn begin(program: &Program) -> Result<Watchdog, String> {
+        let words = |error: Errno| format!("cannot start the process that is to start the ranks: {error}");
+        // Its descendants become ours where it is killed.
+        prctl::set_child_subreaper(true).map_err(words)?;
+        let (socket, other) =
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).map_err(words)?;
+        // SAFETY: this process has one thread, so that the child may do whatever a process may.
+        match unsafe { fork() }.map_err(words)? {
+            ForkResult::Child => {
+                drop(socket);
+                process::run(other, program)
+            }
+            ForkResult::Parent { child } => {
+                // Both do it, so that it is done before either goes on. The child may have ended already.
+                let _ = setpgid(child, child);
+                Ok(Watchdog { pid: child, socket, early: RefCell::default() })
+            }
+        }
+    }
+
+    /// The watchdog's process, from which ranks inherit what a process inherits.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Has a directory removed with the launcher's death, which may not be there yet.
+    pub fn guard(&self, directory: &Path) -> Result<(), String> {
+        self.send(&Request::Guard(directory.into()), &[])
+    }
+
+    /// Starts a rank with these variables, and these streams: standard input first where it has one, standard output and
+    /// standard error.
+    ///
+    /// # Errors
+    /// Why the program cannot be started.
+    pub fn start(&self, env: &[(String, String)], streams: &[BorrowedFd<'_>]) -> Result<Pid, String> {
+        self.send(&Request::Start(env.to_vec()), streams)?;
+        loop {
+            match self.receive() {
+                Some(Reply::Started(pid)) => return Ok(pid),
+                Some(Reply::Refused(why)) => return Err(why),
+                Some(Reply::News(news)) => self.early.borrow_mut().push_back(news),
+                None => return Err(self.is_lost()),
+            }
+        }
+    }
+
+    /// Sends a signal to the ranks that run.
+    pub fn signal_ranks(&self, signal: Signal) {
+        // What becomes of a watchdog that is gone is news.
+        let _ = self.send(&Request::SignalRanks(signal), &[]);
+    }
+
+    /// Sends a signal to the ranks and to what they have left; after SIGKILL whatever comes to light is killed, too.
+    pub fn signal_all(&self, signal: Signal) {
+        let _ = self.send(&Request::SignalAll(signal), &[]);
+    }
+
+    /// Ends what lives of the job, by SIGTERM and after `grace` by SIGKILL. [`News::Over`] tells of the end.
+    pub fn finish(&self, grace: Duration) {
+        let _ = self.send(&Request::Finish(grace), &[]);
+    }
+
+    /// Readable while there may be news.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Whether there is news that no descriptor tells of.
+    pub fn has_early_news(&self) -> bool {
+        !self.early.borrow().is_empty()
+    }
+
+    /// The next piece of news, which is waited for.
+    pub fn news(&self) -> News {
+        if let Some(news) = self.early.borrow_mut().pop_front() {
+            return news;
+        }
+        loop {
+            match self.receive() {
+                Some(Reply::News(news)) => return news,
+                Some(Reply::Started(_) | Reply::Refused(_)) => {}
+                None => return News::Lost,
+            }
+        }
+    }
+
+    /// Kills what a lost watchdog has left, and waits for the end of it.
+    pub fn end_the_rest(&self) {
+        Family::default().end();
+    }
+
+    fn receive(&self) -> Option<Reply> {
+        receive_reply(self.socket.as_fd()).ok().flatten()
+    }
+
+    fn send(&self, request: &Request, streams: &[BorrowedFd<'_>]) -> Result<(), String> {
+        send_request(self.socket.as_fd(), request, streams).map_err(|error| match error {
+            Errno::EPIPE | Errno::ECONNRESET => self.is_lost(),
+            error => format!("cannot tell process {}, which starts the ranks: {error}", self.pid),
+        })
+    }
+
+    fn is_lost(&self) -> String {
+        format!("process {}, which starts and ends the ranks, is gone", self.pid)
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        // It ends when it reads the end of the socket, and nothing lives any more that it would have to wait for.
+        let _ = shutdown(std::os::fd::AsRawFd::as_raw_fd(&self.socket), Shutdown::Both);
+        while waitpid(self.pid, None) == Err(Errno::EINTR) {}
+    }
+}
+
+/// How a process has ended, from what `waitpid` says.
+fn ending(status: i32) -> ExitStatus {
+    ExitStatus::from_raw(status)
+}

@@ -1,0 +1,174 @@
+//! The watchdog's own process.
+
+use std::fs::OpenOptions;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::prctl;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout, setpgid};
+
+use super::super::{abandoned, ranks};
+use super::family::Family;
+use super::message::{Reply, Request, receive_request, send_reply};
+use super::{News, Program};
+
+/// Serves the launcher until that is gone.
+pub(super) fn run(socket: OwnedFd, program: &Program) -> ! {
+    let ended = match Process::begin(&socket, program) {
+        Ok(process) => process.serve(),
+        // The launcher hears it where it wants the first rank started.
+        Err(error) => send_reply(socket.as_fd(), &Reply::Refused(format!("no process can be watched: {error}"))),
+    };
+    std::process::exit(i32::from(ended.is_err()))
+}
+
+struct Process<'a> {
+    socket: &'a OwnedFd,
+    program: &'a Program,
+    ended: SignalFd,
+    family: Family,
+    /// The job's directory.
+    guarded: Option<PathBuf>,
+    /// Whatever comes to light is killed.
+    is_killing: bool,
+    /// Everything is to end.
+    is_finishing: bool,
+    /// The launcher was told that everything has.
+    is_over: bool,
+    /// When what was told to end is killed.
+    kill_at: Option<Instant>,
+}
+
+impl Process<'_> {
+    fn begin<'a>(socket: &'a OwnedFd, program: &'a Program) -> Result<Process<'a>, Errno> {
+        // Signals that mean the launcher, by its process group or by its name, do not mean this process.
+        setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
+        prctl::set_name(c"pmix-watchdog")?;
+        prctl::set_child_subreaper(true)?;
+        SigSet::all().thread_block()?;
+        // Who reads what the launcher writes does not wait for this process.
+        let null = OpenOptions::new().read(true).write(true).open("/dev/null");
+        let null = null.map_err(|error| error.raw_os_error().map_or(Errno::EIO, Errno::from_raw))?;
+        dup2_stdin(&null)?;
+        dup2_stdout(&null)?;
+        dup2_stderr(&null)?;
+        drop(null);
+        let mut mask = SigSet::empty();
+        mask.add(Signal::SIGCHLD);
+        let ended = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        let family = Family::default();
+        Ok(Process {
+            socket,
+            program,
+            ended,
+            family,
+            guarded: None,
+            is_killing: false,
+            is_finishing: false,
+            is_over: false,
+            kill_at: None,
+        })
+    }
+
+    fn serve(mut self) -> Result<(), Errno> {
+        // An error means a launcher that is gone, as the end of the socket does.
+        while let Ok(true) = self.turn() {}
+        self.family.end();
+        if let Some(directory) = &self.guarded {
+            abandoned::remove(directory);
+        }
+        Ok(())
+    }
+
+    /// Whether there is a launcher.
+    fn turn(&mut self) -> Result<bool, Errno> {
+        let now = Instant::now();
+        let wait = self.kill_at.map_or(PollTimeout::NONE, |at| {
+            let wait = at.saturating_duration_since(now) + Duration::from_millis(1);
+            PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX)
+        });
+        let mut polled =
+            [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN), PollFd::new(self.ended.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut polled, wait) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error),
+        }
+        let is_asked = polled[0].any().unwrap_or(false);
+        while let Ok(Some(_)) = self.ended.read_signal() {}
+        self.collect()?;
+        if is_asked {
+            match receive_request(self.socket.as_fd())? {
+                Some((request, streams)) => self.obey(request, streams)?,
+                None => return Ok(false),
+            }
+        }
+        self.go_on()?;
+        Ok(true)
+    }
+
+    fn collect(&mut self) -> Result<(), Errno> {
+        let mut ended = self.family.collect().into_iter();
+        ended.try_for_each(|(rank, status)| self.tell(News::Ended(rank, status)))
+    }
+
+    fn obey(&mut self, request: Request, streams: Vec<OwnedFd>) -> Result<(), Errno> {
+        match request {
+            Request::Guard(directory) => self.guarded = Some(directory),
+            Request::Start(env) => {
+                let reply = match self.start(env, streams) {
+                    Ok(rank) => Reply::Started(rank),
+                    Err(why) => Reply::Refused(why),
+                };
+                return send_reply(self.socket.as_fd(), &reply);
+            }
+            Request::SignalRanks(signal) => self.family.signal_ranks(signal),
+            Request::SignalAll(signal) => {
+                self.is_killing |= signal == Signal::SIGKILL;
+                self.family.signal(signal);
+            }
+            Request::Finish(grace) => {
+                self.is_finishing = true;
+                self.kill_at = Instant::now().checked_add(grace);
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, env: Vec<(String, String)>, mut streams: Vec<OwnedFd>) -> Result<Pid, String> {
+        let (Some(stderr), Some(stdout)) = (streams.pop(), streams.pop()) else {
+            return Err(format!("no descriptors for a rank's output: {}", Errno::EMFILE.desc()));
+        };
+        let rank = ranks::start(self.program, env, streams.pop(), stdout, stderr)?;
+        self.family.add(rank);
+        Ok(rank)
+    }
+
+    /// Ends those who have come to light since they were told to, and says when there is nobody left.
+    fn go_on(&mut self) -> Result<(), Errno> {
+        if self.kill_at.is_some_and(|at| at <= Instant::now()) {
+            self.kill_at = None;
+            self.is_killing = true;
+        }
+        if self.is_killing {
+            self.family.signal(Signal::SIGKILL);
+        } else if self.is_finishing {
+            self.family.tell();
+        }
+        if !(self.is_finishing || self.is_killing) || self.is_over || self.family.has_some() {
+            return Ok(());
+        }
+        (self.is_over, self.kill_at) = (true, None);
+        let unreachable: Vec<Pid> = self.family.unreachable().collect();
+        unreachable.into_iter().try_for_each(|pid| self.tell(News::Unreachable(pid)))?;
+        self.tell(News::Over)
+    }
+
+    fn tell(&self, news: News) -> Result<(), Errno> {
+        send_reply(self.socket.as_fd(), &Reply::News(news))
+    }
+}
