@@ -56,8 +56,8 @@ pub struct Environment {
     /// `PMIX_HOSTNAME`, or the name of this machine up to its first dot.
     pub hostname: Vec<u8>,
     /// `PMIX_SERVER_TMPDIR`.
-    pub server_tmpdir: PathBuf,
-    /// `PMIX_SYSTEM_TMPDIR`.
+    pub server_tmpdir: Option<PathBuf>,
+    /// `PMIX_SYSTEM_TMPDIR`, or the directory for temporary files.
     pub system_tmpdir: PathBuf,
     /// `PMIX_DSTORE_SEGMENTS`, set by our own server: the namespace's directory with segments and socket.
     pub directory: Option<PathBuf>,
@@ -106,7 +106,6 @@ impl Environment {
         let described = text("PMIX_BFROP_BUFFER_TYPE").is_some_and(|kind| kind == "PMIX_BFROP_BUFFER_FULLY_DESC");
         let tmpdir = ["TMPDIR", "TEMP", "TMP"].iter().find_map(|name| lookup(name));
         let tmpdir = PathBuf::from(tmpdir.unwrap_or_else(|| "/tmp".into()));
-        let path = |name: &str| lookup(name).map_or_else(|| tmpdir.clone(), PathBuf::from);
         Ok(Environment {
             nspace,
             rank,
@@ -116,8 +115,8 @@ impl Environment {
             server_version: text("PMIX_VERSION").unwrap_or_else(|| implied.into()),
             security: text("PMIX_SECURITY_MODE").map(|list| list.split(',').map(str::to_string).collect()),
             hostname: lookup("PMIX_HOSTNAME").map_or_else(own_hostname, OsString::into_vec),
-            server_tmpdir: path("PMIX_SERVER_TMPDIR"),
-            system_tmpdir: path("PMIX_SYSTEM_TMPDIR"),
+            server_tmpdir: lookup("PMIX_SERVER_TMPDIR").map(PathBuf::from),
+            system_tmpdir: lookup("PMIX_SYSTEM_TMPDIR").map_or(tmpdir, PathBuf::from),
             directory: lookup("PMIX_DSTORE_SEGMENTS").map(PathBuf::from),
             directory_id: text("PMIX_DSTORE_INODE").and_then(|id| id.parse().ok()),
             secret: text("PMIX_DSTORE_SECRET"),
@@ -225,7 +224,7 @@ mod tests {
     #[test]
     fn settings_have_their_defaults() {
         let env = environment(&[("TEMP", "/t"), ("PMIX_SERVER_TMPDIR", "/s")]).unwrap();
-        assert_eq!((env.server_tmpdir, env.system_tmpdir), ("/s".into(), "/t".into()));
+        assert_eq!((env.server_tmpdir, env.system_tmpdir), (Some("/s".into()), "/t".into()));
         assert_eq!(env.buffer, BufferType::NonDescribed);
         assert!(env.shared_memory && env.security.is_none() && !env.hostname.contains(&b'.'));
         let env = environment(&[

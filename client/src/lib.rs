@@ -48,6 +48,7 @@ mod singleton;
 pub mod socket_owner;
 mod thread;
 pub mod tool;
+pub mod trusted;
 pub mod wire;
 
 pub use client::Client;

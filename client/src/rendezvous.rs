@@ -3,14 +3,27 @@
 //! A server that is asked to leaves files with its address in the directories for temporary files. The first lines are the
 //! URI, the release of the server's library and its process number; what follows tells people who it is and since when.
 
-use std::fs::File;
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use crate::env::{ServerUri, parse_uri};
+use crate::trusted::Trusted;
 
 /// Files of this form are short; another kind of file may have the name.
 const LEN_MAX: u64 = 4096;
+
+/// Hex digits of a proof.
+const PROOF_LEN: usize = 64;
+
+/// Where a server of ours keeps its proof for those who find it by this file: beside it, with mode 600. Its lines are the server's URI and
+/// the secret, which a tool shows: so it is of root, or of the server's user. Released tools take each file
+/// whose name begins as a rendezvous file's does for one.
+pub fn proof_path(rendezvous: &Path) -> PathBuf {
+    let name = rendezvous.file_name().unwrap_or_default().to_string_lossy();
+    rendezvous.with_file_name(format!(".{name}.proof"))
+}
 
 /// Whose rendezvous file it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +50,39 @@ impl Point<'_> {
     }
 }
 
+/// What to do where the last part of a path is a symbolic link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnLink {
+    /// A path that the caller names is the caller's choice.
+    Follow,
+    /// In a directory for everybody a link may lead anywhere.
+    Refuse,
+}
+
+/// The text of a regular file, and whose it is. Whatever else has its name neither stops this process nor is read.
+///
+/// # Errors
+/// What the system says; `InvalidData` for what is no regular file, is longer than `len_max` or no text.
+pub fn read_regular(path: &Path, on_link: OnLink, len_max: u64) -> io::Result<(String, Metadata)> {
+    let no_follow = if on_link == OnLink::Refuse { libc::O_NOFOLLOW } else { 0 };
+    // To open a FIFO would wait for a writer, and a terminal would become the one of this process.
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY | no_follow;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let metadata = file.metadata()?;
+    let none = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why);
+    if !metadata.is_file() {
+        return Err(none("not a regular file"));
+    }
+    let text = read_text(file, len_max)?.ok_or_else(|| none("longer than such a file can be"))?;
+    Ok((text, metadata))
+}
+
+fn read_text(file: File, len_max: u64) -> io::Result<Option<String>> {
+    let mut text = String::new();
+    file.take(len_max + 1).read_to_string(&mut text)?;
+    Ok(Some(text).filter(|text| text.len() as u64 <= len_max))
+}
+
 /// What a rendezvous file says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contact {
@@ -46,17 +92,49 @@ pub struct Contact {
     pub version: String,
     /// Its process; `None` where the file does not say.
     pub pid: Option<i32>,
+    /// The file, and whose it is; `None` where there is none.
+    pub file: Option<(PathBuf, u32)>,
 }
 
 impl Contact {
-    /// Reads a file.
+    /// Reads a file that the caller names, whoever has made it.
     ///
     /// # Errors
     /// What the system says; `InvalidData` where it is none, or not written yet.
     pub fn read(path: &Path) -> io::Result<Contact> {
-        let mut text = String::new();
-        File::open(path)?.take(LEN_MAX).read_to_string(&mut text)?;
-        Contact::parse(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
+        Contact::read_as(path, OnLink::Follow)
+    }
+
+    /// Reads a file that has the name of a server's.
+    ///
+    /// # Errors
+    /// As [`Contact::read`]; `PermissionDenied` where it is of somebody who is not trusted.
+    pub fn read_found(path: &Path, trusted: &Trusted) -> io::Result<Contact> {
+        let contact = Contact::read_as(path, OnLink::Refuse)?;
+        match contact.file {
+            Some((_, uid)) if !trusted.holds(uid) => {
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("it is user {uid}'s")))
+            }
+            _ => Ok(contact),
+        }
+    }
+
+    fn read_as(path: &Path, on_link: OnLink) -> io::Result<Contact> {
+        let (text, metadata) = read_regular(path, on_link, LEN_MAX)?;
+        let contact = Contact::parse(&text).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Contact { file: Some((path.to_owned(), metadata.uid())), ..contact })
+    }
+
+    /// The proof of a server of ours that this process may read: as root, or as the server's user. It is of the file's owner, has one
+    /// name only, is that of the server whose address this is, and has the form of a proof: nothing else is ever shown to a server.
+    pub fn read_proof(&self) -> Option<String> {
+        let (path, owner) = self.file.as_ref()?;
+        let (text, metadata) = read_regular(&proof_path(path), OnLink::Refuse, LEN_MAX).ok()?;
+        let mut lines = text.lines();
+        let is_of_server = lines.next()? == self.uri.to_string();
+        let proof = lines.next()?;
+        let is_proof = proof.len() == PROOF_LEN && proof.bytes().all(|byte| byte.is_ascii_hexdigit());
+        (is_of_server && is_proof && metadata.uid() == *owner && metadata.nlink() == 1).then(|| proof.to_owned())
     }
 
     /// What the text of a file says.
@@ -65,13 +143,87 @@ impl Contact {
         let uri = parse_uri(lines.next()?.trim().as_bytes())?;
         let version = lines.next().unwrap_or_default().trim().trim_start_matches('v').to_owned();
         let pid = lines.next().and_then(|pid| pid.trim().parse().ok());
-        Some(Contact { uri, version, pid })
+        Some(Contact { uri, version, pid, file: None })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::io::Write;
+    use std::os::unix::fs::{chown, symlink};
+
+    use nix::sys::stat::Mode;
+    use nix::unistd::{geteuid, mkfifo};
+
     use super::*;
+
+    const TEXT: &str = "a.0;tcp4://127.0.0.1:1\n4.2.2\n1\n";
+
+    #[test]
+    fn what_is_no_regular_file_of_a_trusted_user_is_passed_over_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let trusted = Trusted::only(&[geteuid().as_raw()]);
+        fs::write(path("good"), TEXT).unwrap();
+        fs::write(path("long"), format!("{TEXT}{}", " ".repeat(LEN_MAX as usize))).unwrap();
+        fs::create_dir(path("directory")).unwrap();
+        mkfifo(&path("fifo"), Mode::S_IRWXU).unwrap();
+        symlink(path("good"), path("link")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
+        let found = |name: &str| Contact::read_found(&path(name), &trusted).map(|contact| contact.pid);
+        assert_eq!(found("good").unwrap(), Some(1));
+        for name in ["long", "directory", "fifo", "link", "socket", "missing"] {
+            assert!(found(name).is_err(), "{name}");
+        }
+        // A file that the caller names may be a link, and may be anybody's.
+        let nobody = Trusted::only(&[]);
+        assert_eq!(Contact::read(&path("link")).unwrap().file.unwrap().1, geteuid().as_raw());
+        let error = Contact::read_found(&path("good"), &nobody).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        if geteuid().is_root() {
+            chown(path("good"), Some(65_534), None).unwrap();
+            assert!(found("good").is_err());
+            assert!(Contact::read_found(&path("good"), &Trusted::only(&[65_534])).is_ok());
+        }
+        // Nor does one that has a writer count, which could say what it likes.
+        let mut writer = OpenOptions::new().read(true).write(true).open(path("fifo")).unwrap();
+        writer.write_all(TEXT.as_bytes()).unwrap();
+        assert!(Contact::read(&path("fifo")).is_err());
+    }
+
+    #[test]
+    fn nothing_but_a_proof_of_the_same_owner_is_shown() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pmix.sys.here");
+        let (beside, secret) = (proof_path(&path), "0123456789abcdef".repeat(4));
+        assert_eq!(beside.file_name().unwrap(), ".pmix.sys.here.proof");
+        fs::write(&path, TEXT).unwrap();
+        let shown = || Contact::read(&path).unwrap().read_proof();
+        assert_eq!(shown(), None);
+        let of = |uri: &str, proof: &str| fs::write(&beside, format!("{uri}\n{proof}\n")).unwrap();
+        for other in ["", "root:x:0:0", &secret[1..], &"z".repeat(64)] {
+            of("a.0;tcp4://127.0.0.1:1", other);
+            assert_eq!(shown(), None, "{other:?}");
+        }
+        // That of a server that has had the place before.
+        of("a.0;tcp4://127.0.0.1:2", &secret);
+        assert_eq!(shown(), None);
+        of("a.0;tcp4://127.0.0.1:1", &secret);
+        assert_eq!(shown(), Some(secret.clone()));
+        let second = directory.path().join("second");
+        fs::hard_link(&beside, &second).unwrap();
+        assert_eq!(shown(), None);
+        fs::remove_file(&beside).unwrap();
+        symlink(&second, &beside).unwrap();
+        assert_eq!(shown(), None);
+        if geteuid().is_root() {
+            fs::rename(&second, &beside).unwrap();
+            assert_eq!(shown(), Some(secret));
+            chown(&beside, Some(65_534), None).unwrap();
+            assert_eq!(shown(), None);
+        }
+    }
 
     #[test]
     fn files_of_servers_and_reports_of_uris_are_read() {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use nix::unistd::{getegid, geteuid};
+use pmix_client::socket_owner;
 use pmix_dstore::model::{Info, InfoFlags, Nspace, Proc, Rank, Result, Status, Value, keys};
 
 use crate::access::Access;
@@ -11,6 +12,10 @@ use crate::secret::Secret;
 
 /// The release that peers are told: they branch on it, so it is one that they know.
 pub(crate) const ANNOUNCED_VERSION: &str = "4.2.2";
+
+/// With `1` tools of root and of the server's user are let in with a proof only: for nodes on which a relay of root's, or of that
+/// user's, hands on connections of others.
+pub(crate) const TOOL_PROOF_VARIABLE: &str = "PMIX_DSTORE_TOOL_PROOF";
 
 /// Settings of a server, from the attributes of `PMIx_server_init` and the environment.
 #[derive(Clone, Debug)]
@@ -93,10 +98,9 @@ impl Config {
             session: is_true(keys::SERVER_SESSION_SUPPORT).unwrap_or(false),
             tools: is_true(keys::SERVER_TOOL_SUPPORT).unwrap_or(false),
             scheduler: is_true(keys::SERVER_SCHEDULER).unwrap_or(false),
-            file: text(keys::LAUNCHER_RENDEZVOUS_FILE)?
-                .or_else(|| variable("PMIX_LAUNCHER_RENDEZVOUS_FILE"))
-                .map(PathBuf::from),
+            files: rendezvous_files(text(keys::LAUNCHER_RENDEZVOUS_FILE)?, variable),
             report: text(keys::TCP_REPORT_URI)?,
+            demands_proof: variable(TOOL_PROOF_VARIABLE).as_deref() == Some("1"),
         };
         // A relative directory must keep its meaning when the host changes its working directory.
         let server_tmpdir = std::path::absolute(server_tmpdir).map_err(|_| Status::ERR_BAD_PARAM)?;
@@ -120,7 +124,7 @@ impl Config {
                 Some(mode) => mode.as_u32().ok_or(Status::ERR_BAD_PARAM)? & 0o777,
             },
             shared_memory: variable("PMIX_DSTORE_SHM").as_deref() != Some("0"),
-            trust_claims: variable("PMIX_DSTORE_TRUST_CLAIMS").as_deref() == Some("1"),
+            trust_claims: socket_owner::trusts_claims(),
             tool_secret: Secret::new().ok(),
             slurm_fence: match variable("PMIX_DSTORE_SLURM_FENCE").as_deref() {
                 Some("always") => SlurmFence::Always,
@@ -129,6 +133,16 @@ impl Config {
             },
         })
     }
+}
+
+/// The files that whoever has started this process wants to find it by: one that the host names, or the environment, and one
+/// beside it.
+fn rendezvous_files(named: Option<String>, variable: impl Fn(&str) -> Option<String>) -> Vec<PathBuf> {
+    let named = named.or_else(|| variable("PMIX_LAUNCHER_RENDEZVOUS_FILE"));
+    let mut files: Vec<PathBuf> =
+        named.into_iter().chain(variable("PMIX_LAUNCHER_RNDZ_FILE")).map(PathBuf::from).collect();
+    files.dedup();
+    files
 }
 
 const LOOPBACK: &str = "the server listens on the loopback interface only";
@@ -207,6 +221,20 @@ mod tests {
             let (lines, is_needed) = refused(&[info]);
             assert!(is_needed && lines.len() == 1 && lines[0].starts_with(key), "{key}: {lines:?}");
         }
+    }
+
+    #[test]
+    fn a_launcher_is_found_by_each_file_that_is_asked_for() {
+        let files = |named: Option<&str>, variables: &[(&str, &str)]| {
+            let find =
+                |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+            rendezvous_files(named.map(str::to_owned), find)
+        };
+        let (old, new) = (("PMIX_LAUNCHER_RENDEZVOUS_FILE", "/a"), ("PMIX_LAUNCHER_RNDZ_FILE", "/b"));
+        assert_eq!(files(None, &[]), Vec::<PathBuf>::new());
+        assert_eq!(files(None, &[new]), [PathBuf::from("/b")]);
+        assert_eq!(files(None, &[new, old]), [PathBuf::from("/a"), PathBuf::from("/b")]);
+        assert_eq!(files(Some("/b"), &[new, old]), [PathBuf::from("/b")]);
     }
 
     #[test]

@@ -41,4 +41,4 @@ const STORE_NAME: &str = "pmix-dstore";
 /// The name of our way to prove who a client is: its secret, over the Unix socket.
 const SECURITY_NAME: &str = "pmix-dstore";
 
-pub use server::{DmodexDone, OpDone, Server, SetupDone, Stats};
+pub use server::{DmodexDone, OpDone, Server, SetupDone, Stats, setup_of_application};

@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::unistd::close;
-use pmix_client::rendezvous::{Contact, Point};
+use pmix_client::rendezvous::{Contact, OnLink, Point, proof_path, read_regular};
+use pmix_client::trusted::Trusted;
 
 use crate::config::{ANNOUNCED_VERSION, Config};
 use crate::env;
+use crate::secret::Secret;
 
 /// What the host wants.
 #[derive(Clone, Debug, Default)]
@@ -24,10 +26,12 @@ pub(crate) struct Wanted {
     pub tools: bool,
     /// The server is the scheduler.
     pub scheduler: bool,
-    /// A file that the launcher of this process looks at.
-    pub file: Option<PathBuf>,
+    /// Files that the launcher of this process looks at.
+    pub files: Vec<PathBuf>,
     /// Where to report the URI: `-` standard output, `+` standard error, a descriptor's number, or a file.
     pub report: Option<String>,
+    /// Tools of root and of this server's user are let in with the proof only.
+    pub demands_proof: bool,
 }
 
 /// A server that is there answers on the loopback interface at once.
@@ -43,11 +47,11 @@ pub(crate) struct Rendezvous {
 }
 
 impl Rendezvous {
-    /// Writes what is wanted. A file that the server before has left is replaced; that of one that lives stays, and `log`
-    /// hears of it.
+    /// Writes what is wanted. A file that the server before has left is replaced; that of one that lives stays. Of this, and of a
+    /// file that cannot be written, `log` hears: another user who has the name must not keep the server from starting.
     ///
     /// # Errors
-    /// The path, with what the system says.
+    /// Where the URI cannot be reported as the host asks: the path, with what the system says.
     pub fn open(config: &Config, port: u16, log: impl Fn(String)) -> Result<Rendezvous, (PathBuf, io::Error)> {
         let Config { rendezvous: wanted, hostname, server_tmpdir: session, system_tmpdir: system, .. } = config;
         let uri = env::uri(config, port);
@@ -60,18 +64,22 @@ impl Rendezvous {
             (wanted.tools, session, Point::Server(&nspace)),
         ];
         let wanted_points = points.into_iter().filter(|(is_wanted, ..)| *is_wanted);
-        let paths = wanted_points.map(|(_, directory, point)| directory.join(point.file_name(hostname)));
-        let text = format!(
-            "{uri}\n{ANNOUNCED_VERSION}\n{pid}\n{}:{}\n{}\n\n",
-            config.uid,
-            config.gid,
-            date(SystemTime::now())
-        );
+        let paths: Vec<PathBuf> =
+            wanted_points.map(|(_, directory, point)| directory.join(point.file_name(hostname))).collect();
         let mut rendezvous = Rendezvous::default();
-        for path in wanted.file.clone().into_iter().chain(paths) {
-            match living(&path) {
-                Some(other) => log(format!("{} is that of process {other}, which lives; it stays", path.display())),
-                None => rendezvous.write(&path, &text).map_err(|error| (path, error))?,
+        if !wanted.files.is_empty() || !paths.is_empty() {
+            let trusted = Trusted::of_node(&log);
+            let text = format!(
+                "{uri}\n{ANNOUNCED_VERSION}\n{pid}\n{}:{}\n{}\n\n",
+                config.uid,
+                config.gid,
+                date(SystemTime::now())
+            );
+            let proof = config.tool_secret.as_ref().map(|secret| format!("{uri}\n{}\n", secret.text()));
+            for path in wanted.files.iter().chain(&paths) {
+                if let Err(why) = rendezvous.leave(path, &text, proof.as_deref(), &trusted) {
+                    log(format!("{}: {why}", path.display()));
+                }
             }
         }
         if let Some(target) = &wanted.report {
@@ -80,17 +88,33 @@ impl Rendezvous {
         Ok(rendezvous)
     }
 
+    /// Leaves a file for tools, unless another server's is there that lives.
+    ///
+    /// # Errors
+    /// Why it is not there now, for the log.
+    fn leave(&mut self, path: &Path, text: &str, proof: Option<&str>, trusted: &Trusted) -> Result<(), String> {
+        if let Some(other) = living(path, trusted) {
+            return Err(format!("it is that of process {other}, which lives; it stays"));
+        }
+        // It is there for whoever reads the other one.
+        let proof = proof.map_or(Ok(()), |proof| self.write(&proof_path(path), proof, 0o600));
+        proof.and_then(|()| self.write(path, text, 0o644)).map_err(|error| {
+            format!("{error}; tools do not find this server by it until whoever has the name removes it and the server starts again")
+        })
+    }
+
     /// Makes a file at once with its contents, whatever has its name now: nobody reads half of it, and no link is followed.
-    fn write(&mut self, path: &Path, text: &str) -> io::Result<()> {
+    fn write(&mut self, path: &Path, text: &str, mode: u32) -> io::Result<()> {
         let directory = path.parent().unwrap_or(Path::new("."));
         self.make_directories(directory)?;
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
-        let new = directory.join(format!(".{name}.{}", std::process::id()));
-        let _ = fs::remove_file(&new);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&new)?;
+        // A name that can be guessed could be taken beforehand.
+        let secret = Secret::new().map_err(io::Error::other)?;
+        let new = directory.join(format!(".{name}.{}", &secret.text()[..16]));
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         let written = file
-            // Whatever the umask: who may not come in is told so, and what the file says is no secret.
-            .set_permissions(fs::Permissions::from_mode(0o644))
+            // Whatever the umask: who may not come in is told so, and what a rendezvous file says is no secret.
+            .set_permissions(fs::Permissions::from_mode(mode))
             .and_then(|()| file.write_all(text.as_bytes()))
             .and_then(|()| fs::rename(&new, path));
         if written.is_err() {
@@ -125,7 +149,7 @@ impl Rendezvous {
                     let _ = close(descriptor);
                     written
                 }
-                Err(_) => self.write(&std::path::absolute(target)?, &format!("{uri}\nv{ANNOUNCED_VERSION}\n")),
+                Err(_) => self.write(&std::path::absolute(target)?, &format!("{uri}\nv{ANNOUNCED_VERSION}\n"), 0o644),
             },
         }
     }
@@ -135,7 +159,8 @@ impl Drop for Rendezvous {
     fn drop(&mut self) {
         for (path, text) in &self.files {
             // Another server may have its own there meanwhile.
-            if fs::read_to_string(path).is_ok_and(|found| found == *text) {
+            let found = read_regular(path, OnLink::Refuse, text.len() as u64);
+            if found.is_ok_and(|(found, _)| found == *text) {
                 let _ = fs::remove_file(path);
             }
         }
@@ -144,9 +169,10 @@ impl Drop for Rendezvous {
     }
 }
 
-/// The process whose rendezvous file this is, where it is another one and still listens.
-fn living(path: &Path) -> Option<i32> {
-    let Contact { uri, pid, .. } = Contact::read(path).ok()?;
+/// The process whose rendezvous file this is, where it is another one and still listens. What somebody has left who is not trusted
+/// says nothing: anybody can name a process and a port.
+fn living(path: &Path, trusted: &Trusted) -> Option<i32> {
+    let Contact { uri, pid, .. } = Contact::read_found(path, trusted).ok()?;
     let pid = pid.filter(|pid| *pid != std::process::id() as i32)?;
     let is_there = Path::new(&format!("/proc/{pid}")).exists();
     (is_there && TcpStream::connect_timeout(&uri.address, ALIVE_WAIT).is_ok()).then_some(pid)
@@ -178,8 +204,11 @@ fn date(time: SystemTime) -> String {
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
+    use std::os::unix::fs::{FileTypeExt, chown};
     use std::sync::Mutex;
 
+    use nix::sys::stat::Mode;
+    use nix::unistd::{geteuid, mkfifo};
     use pmix_dstore::model::{Info, Value, keys};
 
     use super::*;
@@ -217,10 +246,22 @@ mod tests {
             ],
         );
         let rendezvous = Rendezvous::open(&config, 4711, |line| panic!("{line}")).unwrap();
-        assert_eq!(names(temporary.path()), ["pmix.sched.here", "pmix.sys.here", "session"]);
+        let public = |directory: &Path| {
+            let mut all = names(directory);
+            all.retain(|name| !name.starts_with('.'));
+            all
+        };
+        assert_eq!(public(temporary.path()), ["pmix.sched.here", "pmix.sys.here", "session"]);
         let session = temporary.path().join("session/deep");
         let own = format!("pmix.here.tool.{}", std::process::id());
-        assert_eq!(names(&session), ["pmix.here.tool", &own, "pmix.here.tool.host"]);
+        assert_eq!(public(&session), ["pmix.here.tool", &own, "pmix.here.tool.host"]);
+        // Beside each a proof, the same one, for who may read it.
+        let proof = fs::read_to_string(session.join(".pmix.here.tool.proof")).unwrap();
+        assert!(proof.ends_with(&format!("\n{}\n", config.tool_secret.as_ref().unwrap().text())), "{proof}");
+        for path in [temporary.path().join(".pmix.sys.here.proof"), session.join(format!(".{own}.proof"))] {
+            assert_eq!(fs::read_to_string(&path).unwrap(), proof);
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
+        }
         let contact = Contact::read(&session.join(own)).unwrap();
         assert_eq!((contact.uri.address.port(), contact.version.as_str()), (4711, ANNOUNCED_VERSION));
         assert_eq!(contact.pid, Some(std::process::id() as i32));
@@ -261,6 +302,50 @@ mod tests {
         std::os::unix::fs::symlink(&precious, temporary.path().join("pmix.sys.here")).unwrap();
         drop(Rendezvous::open(&config, 1, |line| panic!("{line}")).unwrap());
         assert_eq!(fs::read_to_string(&precious).unwrap(), "mine");
+    }
+
+    /// What somebody else may put where the server's file is to be; in none of these cases does the server not start.
+    #[test]
+    fn whatever_has_the_name_the_server_starts() {
+        let temporary = tempfile::tempdir().unwrap();
+        let path = temporary.path().join("pmix.sys.here");
+        let config = config(temporary.path(), &[keys::SERVER_SYSTEM_SUPPORT]);
+        // A FIFO without a writer.
+        mkfifo(&path, Mode::S_IRWXU).unwrap();
+        let rendezvous = Rendezvous::open(&config, 1, |line| panic!("{line}")).unwrap();
+        assert!(fs::read_to_string(&path).unwrap().contains("127.0.0.1:1\n"));
+        // The same in the place of the server's own, when it ends.
+        fs::remove_file(&path).unwrap();
+        mkfifo(&path, Mode::S_IRWXU).unwrap();
+        drop(rendezvous);
+        assert!(fs::symlink_metadata(&path).unwrap().file_type().is_fifo());
+        fs::remove_file(&path).unwrap();
+        // A directory, which cannot be replaced, and is said.
+        fs::create_dir(&path).unwrap();
+        let lines = Mutex::new(Vec::new());
+        drop(Rendezvous::open(&config, 1, |line| lines.lock().unwrap().push(line)).unwrap());
+        let lines = lines.into_inner().unwrap();
+        assert!(lines.len() == 1 && lines[0].contains("pmix.sys.here: "), "{lines:?}");
+        assert_eq!(names(temporary.path()), ["pmix.sys.here"], "and nothing else is left");
+        fs::remove_dir(&path).unwrap();
+        // The name that the new file has had until it was complete.
+        fs::create_dir(temporary.path().join(format!(".pmix.sys.here.{}", std::process::id()))).unwrap();
+        drop(Rendezvous::open(&config, 1, |line| panic!("{line}")).unwrap());
+    }
+
+    #[test]
+    fn what_another_user_has_left_is_no_living_server() {
+        if !geteuid().is_root() {
+            return;
+        }
+        let temporary = tempfile::tempdir().unwrap();
+        let config = config(temporary.path(), &[keys::SERVER_SYSTEM_SUPPORT]);
+        let path = temporary.path().join("pmix.sys.here");
+        let there = TcpListener::bind("127.0.0.1:0").unwrap();
+        fs::write(&path, format!("other.0;tcp4://{}\n4.2.2\n1\n0:0\n\n", there.local_addr().unwrap())).unwrap();
+        chown(&path, Some(65_534), None).unwrap();
+        let _rendezvous = Rendezvous::open(&config, 1, |line| panic!("{line}")).unwrap();
+        assert!(fs::read_to_string(&path).unwrap().starts_with("host.0;tcp4://127.0.0.1:1\n"));
     }
 
     #[test]

@@ -178,6 +178,17 @@ impl AnswerSink for Inner {
     }
 }
 
+/// What [`Server::setup_application`] collects: a launcher that is a tool without a server needs it, too.
+///
+/// # Errors
+/// `NOT_SUPPORTED` where something of a fabric is required.
+pub fn setup_of_application(infos: &[Info]) -> Result<Vec<Info>> {
+    if application::needs_fabric(infos) {
+        return Err(Status::ERR_NOT_SUPPORTED);
+    }
+    Ok(application::variables(infos, std::env::vars_os()))
+}
+
 /// A PMIx server.
 pub struct Server {
     inner: Arc<Inner>,
@@ -202,7 +213,7 @@ impl Server {
     /// # Errors
     /// `BAD_PARAM` for attributes of a wrong type, `NOT_SUPPORTED` for one that is refused and marked as required,
     /// `OUT_OF_RESOURCE` where there are no descriptors or threads or the port is taken, `NOMEM`;
-    /// `INIT` where a rendezvous file that is asked for cannot be written, of which a line is logged.
+    /// `INIT` where the URI cannot be reported as the host asks, of which a line is logged.
     pub fn init(host: Arc<dyn Host>, infos: &[Info]) -> Result<Arc<Server>> {
         room::hold()?;
         let config = Config::read(infos)?;
@@ -255,7 +266,9 @@ impl Server {
         // Whoever reads them finds a server that answers.
         let rendezvous = Rendezvous::open(&settings, port, |line| server.inner.log(&line));
         *server.rendezvous.lock() = rendezvous.map_err(|(path, error)| {
-            server.inner.log(&format!("{}: {error}; tools could not find this server", path.display()));
+            server
+                .inner
+                .log(&format!("{}: {error}; the address of this server cannot be reported there", path.display()));
             Status::ERR_INIT
         })?;
         Ok(Arc::new(server))
@@ -405,12 +418,13 @@ impl Server {
         if self.inner.is_stopped() {
             return Status::ERR_INIT;
         }
-        if application::needs_fabric(infos) {
-            return Status::ERR_NOT_SUPPORTED;
+        match setup_of_application(infos) {
+            Ok(variables) => {
+                self.inner.feed(|engine| engine.defer(Box::new(move || done(variables))));
+                Status::SUCCESS
+            }
+            Err(status) => status,
         }
-        let variables = application::variables(infos, std::env::vars_os());
-        self.inner.feed(|engine| engine.defer(Box::new(move || done(variables))));
-        Status::SUCCESS
     }
 
     /// Prepares this node for a job with what [`Server::setup_application`] brought where the job was started. What that

@@ -1,7 +1,8 @@
 /* A tool that does what its arguments say, in their order, and says what came of it, a line for each.
  *
  *   tool [--pid N] [--uri URI] [--file FILE] [--nspace NAME] [--system] [--first] [--name NSPACE:RANK] [--alone]
- *        [--optional] [--retry N] [--launcher] WORD...
+ *        [--optional] [--retry N] [--launcher] [--tcp URI] [--called NSPACE] [--scheduler] [--systmp DIRECTORY] [--tmp DIRECTORY]
+ *        [--timeout SECONDS] WORD...
  *
  *   servers          the servers that it is connected to, the one in use first
  *   attach=URI       connects to one more server; primary=URI also uses it
@@ -14,6 +15,7 @@
  *   input=NSPACE:RANK:TEXT gives it a line; stdin=NSPACE:RANK gives it what the tool is given, which keep ends: the tool reads it
  *   take=COUNT       waits until so much has been taken, at least; stop ends the last pull, stop=ID another one
  *   control=NSPACE:RANK, abort=NSPACE:RANK, send=NSPACE:RANK:CODE (an event for it alone)
+ *   setup            what a job is to be started with: how much of it is of PMIx
  *   serve            becomes a server, too, and makes the environment of a client
  *   again            begins and ends once more within
  */
@@ -89,6 +91,18 @@ static void read_wanted(int argc, char **argv, int *at)
         } else if (strcmp(name, "retry") == 0) {
             add(&wanted, PMIX_CONNECT_RETRY_DELAY, value_uint32(1));
             add(&wanted, PMIX_CONNECT_MAX_RETRIES, value_uint32(atoi(value)));
+        } else if (strcmp(name, "tcp") == 0) {
+            add(&wanted, PMIX_TCP_URI, value_string(value));
+        } else if (strcmp(name, "called") == 0) {
+            add(&wanted, PMIX_TOOL_NSPACE, value_string(value));
+        } else if (strcmp(name, "systmp") == 0) {
+            add(&wanted, PMIX_SYSTEM_TMPDIR, value_string(value));
+        } else if (strcmp(name, "tmp") == 0) {
+            add(&wanted, PMIX_SERVER_TMPDIR, value_string(value));
+        } else if (strcmp(name, "timeout") == 0) {
+            pmix_value_t seconds = { .type = PMIX_INT };
+            seconds.data.integer = atoi(value);
+            add(&wanted, PMIX_TIMEOUT, seconds);
         } else if (strcmp(name, "name") == 0) {
             pmix_proc_t proc = named(value);
             add(&wanted, PMIX_TOOL_NSPACE, value_string(proc.nspace));
@@ -99,6 +113,7 @@ static void read_wanted(int argc, char **argv, int *at)
                               : strcmp(name, "first") == 0    ? PMIX_CONNECT_SYSTEM_FIRST
                               : strcmp(name, "alone") == 0    ? PMIX_TOOL_DO_NOT_CONNECT
                               : strcmp(name, "optional") == 0 ? PMIX_TOOL_CONNECT_OPTIONAL
+                              : strcmp(name, "scheduler") == 0 ? "pmix.cnct.sched" /* in no header of 4.2.2 */
                                                               : PMIX_LAUNCHER;
             add(&wanted, key, value_bool(true));
         }
@@ -276,6 +291,33 @@ static void send_event(char *text, const pmix_proc_t *me)
     free_infos(&infos);
 }
 
+static volatile int set_up = -1;
+
+static void is_set_up(pmix_status_t status, pmix_info_t info[], size_t ninfo, void *provided, pmix_op_cbfunc_t done, void *cbdata)
+{
+    int count = 0;
+    for (size_t i = 0; i < ninfo; i++) {
+        count += PMIX_CHECK_KEY(&info[i], PMIX_SET_ENVAR) && strncmp(info[i].value.data.envar.envar, "PMIX_MCA_", 9) == 0;
+    }
+    if (done != NULL) {
+        done(PMIX_SUCCESS, cbdata);
+    }
+    __atomic_store_n((volatile int *) provided, status == PMIX_SUCCESS ? count : status, __ATOMIC_RELEASE);
+}
+
+static void set_up_job(void)
+{
+    infos_t infos = { 0 };
+    add(&infos, PMIX_SETUP_APP_ENVARS, value_bool(true));
+    pmix_proc_t job = proc_of("job", 0);
+    pmix_status_t status = PMIx_server_setup_application(job.nspace, infos.items, infos.count, is_set_up, (void *) &set_up);
+    for (int i = 0; i < 3000 && status == PMIX_SUCCESS && __atomic_load_n(&set_up, __ATOMIC_ACQUIRE) == -1; i++) {
+        usleep(10000);
+    }
+    say("setup: %d, %d", status, set_up);
+    free_infos(&infos);
+}
+
 static void serve(const pmix_proc_t *me)
 {
     static pmix_server_module_t module;
@@ -378,6 +420,8 @@ int main(int argc, char **argv)
             end(value);
         } else if (strncmp(word, "send=", 5) == 0) {
             send_event(value, &me);
+        } else if (strcmp(word, "setup") == 0) {
+            set_up_job();
         } else if (strcmp(word, "serve") == 0) {
             serve(&me);
         } else if (strcmp(word, "again") == 0) {

@@ -32,7 +32,7 @@ mod run;
 mod traces;
 mod waiting;
 
-pub use beside::beside_host;
+pub use beside::{beside_host, beside_host_with};
 pub use build::{Library, Profile, benchmark_program, example, plugin, pmixrun, program, program_with, repository};
 pub use cluster::{Cluster, Down, ROOT, USERS};
 pub use pair::{Pair, is_large, times};

@@ -1,6 +1,13 @@
 //! Tools under a host: Debian's command-line tools, with their own library, at servers of ours and of the stock library.
 
-use pmix_tests::{Ended, Library, Traces, beside_host, program};
+use std::io::Write;
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use nix::unistd::{Uid, geteuid, setfsuid};
+use pmix_tests::{Ended, Library, Traces, beside_host, beside_host_with, program};
 
 /// The library in each of the two roles of a server.
 fn servers() -> [Library; 2] {
@@ -156,5 +163,244 @@ fn a_tool_turns_from_server_to_server() {
             "{ended}"
         );
         assert_eq!(told(&ended, "host 1: tool tool-1, "), 2, "{ended}");
+    }
+}
+
+/// Somebody who has nothing to do with the server.
+const OTHER: u32 = 65_534;
+
+/// Ends a thread, also where the test fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// A listener whose socket is another user's, and that hangs up on whoever comes until the end of `during`.
+fn beside_listener_of<R>(uid: u32, during: impl FnOnce(u16) -> R) -> R {
+    let bind = move || {
+        setfsuid(Uid::from_raw(uid));
+        TcpListener::bind("127.0.0.1:0").unwrap()
+    };
+    let listener = thread::spawn(bind).join().unwrap();
+    let port = listener.local_addr().unwrap().port();
+    listener.set_nonblocking(true).unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Acquire) {
+                let _ = listener.accept();
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let _over = Ends(&is_over);
+        during(port)
+    })
+}
+
+/// Says that a test is left out, which needs other users.
+fn is_root() -> bool {
+    if !geteuid().is_root() {
+        let _ = writeln!(std::io::stderr(), "left out: only root can act as another user");
+    }
+    geteuid().is_root()
+}
+
+/// A directory for everybody in which another user has left what has the names of rendezvous files.
+const POISONED: &str =
+    "D=$(mktemp -d -p $PMIX_SYSTEM_TMPDIR); chmod 1777 $D; H=$(hostname -s); REAL=$PMIX_SYSTEM_TMPDIR/pmix.sys.$H; ";
+
+#[test]
+fn what_others_leave_in_a_directory_for_all_neither_stops_nor_leads_a_tool() {
+    if !is_root() {
+        return;
+    }
+    let find = |words: &str| {
+        tool(Library::ours(), &format!("--systmp $D --tmp $D {words}")).replace("LD_LIB", "timeout 60 env LD_LIB")
+    };
+    let script = [
+        POISONED.to_owned(),
+        // The address of a server that is there, in a file of somebody else.
+        format!("cp $REAL $D/pmix.sys.$H; chown {OTHER} $D/pmix.sys.$H; "),
+        find("--system servers"),
+        find("servers"),
+        "mv $D/pmix.sys.$H $D/pmix.sched.$H; cp -p $D/pmix.sched.$H $D/pmix.$H.tool; ".into(),
+        find("--scheduler servers"),
+        find("servers"),
+        // In a directory of its own, which is not entered even for a file of root's.
+        format!("rm $D/pmix.*; mkdir $D/theirs; cp $REAL $D/theirs/pmix.$H.tool; chown {OTHER} $D/theirs; "),
+        find("servers"),
+        // What nobody can read to its end.
+        "mkfifo $D/pmix.sys.$H $D/pmix.$H.tool; ".into(),
+        find("--timeout 1 --system servers"),
+        find("--file $D/pmix.$H.tool servers"),
+        find("servers"),
+        "rm $D/pmix.*; mkdir $D/pmix.sys.$H $D/pmix.$H.tool; ".into(),
+        find("--system servers"),
+        find("servers"),
+        "rm -r $D/pmix.*; ln -s $REAL $D/pmix.sys.$H; ".into(),
+        find("--system servers"),
+        // The caller's own choice.
+        format!("cp $REAL $D/named; chown {OTHER} $D/named; ln -s $D/named $D/link; "),
+        find("--file $D/link servers"),
+        find("--uri file:$D/named servers"),
+        "rm -r $D".into(),
+    ];
+    let traces = Traces::begin();
+    let ended = beside_host(Library::ours(), &traces, "--tools name", &script.concat());
+    let expected = ["init: -25"; 11].into_iter().chain(["init: 0"; 2]).collect::<Vec<_>>();
+    assert_eq!(lines(&ended, "init: "), expected, "{ended}");
+    let why = format!(
+        "is passed over: it is user {OTHER}'s; trusted are root, this user and those in /etc/pmix-dstore/trusted-uids"
+    );
+    assert_eq!(ended.stderr.lines().filter(|line| line.contains(&why)).count(), 3, "{ended}");
+}
+
+/// The administrator's list, in a mount namespace in which it is there.
+#[test]
+fn a_user_whom_the_administrator_lists_is_trusted() {
+    if !is_root() {
+        return;
+    }
+    let find = tool(Library::ours(), "--systmp $D --tmp $D --system servers");
+    let inside = format!("mount --bind $D/etc /etc; {find} chmod 666 $D/etc/pmix-dstore/trusted-uids; {find} true");
+    let script = format!(
+        "{POISONED} cp $REAL $D/pmix.sys.$H; chown {OTHER} $D/pmix.sys.$H; cp -a /etc $D/etc; mkdir -p $D/etc/pmix-dstore; \
+         printf '# the DVM\\n{OTHER}\\n' > $D/etc/pmix-dstore/trusted-uids; export D H; unshare -m sh -c '{inside}'; rm -r $D"
+    );
+    let traces = Traces::begin();
+    let ended = beside_host(Library::ours(), &traces, "--tools name", &script);
+    assert_eq!(lines(&ended, "init: "), ["init: 0", "init: -25"], "{ended}");
+    assert_eq!(ended.stderr.matches("trusted-uids does not count: user 0 owns it with mode 666").count(), 1, "{ended}");
+}
+
+/// The port of a server that has ended is taken by somebody else.
+#[test]
+fn a_tool_does_not_speak_to_who_has_taken_a_servers_port() {
+    if !is_root() {
+        return;
+    }
+    for (uid, statuses) in [(OTHER, [-23, -23, -25, -25]), (0, [-25, -25, -25, -25])] {
+        let ended = beside_listener_of(uid, |port| {
+            let find = |words: &str| tool(Library::ours(), &format!("--systmp $D --tmp $D {words}"));
+            let uri = format!("old.0;tcp4://127.0.0.1:{port}");
+            let script = [
+                POISONED.to_owned(),
+                format!("printf '{uri}\\n4.2.2\\n%d\\n' $$ > $D/pmix.sys.$H; "),
+                find("servers"),
+                find("--file $D/pmix.sys.$H servers"),
+                // Whoever names another user's file means that user's server, and who names an address means that.
+                format!("chown {OTHER} $D/pmix.sys.$H; "),
+                find("--file $D/pmix.sys.$H servers"),
+                find(&format!("--uri '{uri}' servers")),
+                "rm -r $D".into(),
+            ];
+            beside_host(Library::ours(), &Traces::begin(), "--tools name", &script.concat())
+        });
+        assert_eq!(lines(&ended, "init: "), statuses.map(|status| format!("init: {status}")), "{ended}");
+        let said = ended.stderr.lines().filter(|line| line.contains(&format!("user {OTHER} listens there"))).count();
+        assert_eq!(said, if uid == 0 { 0 } else { 2 }, "{ended}");
+    }
+}
+
+/// A system server that is no more, or turns the tool away, is not the last word where a session's server lives.
+#[test]
+fn a_tool_asks_the_next_server() {
+    let ended = beside_listener_of(geteuid().as_raw(), |port| {
+        let find = |words: &str| tool(Library::ours(), &format!("--systmp $D {words}"));
+        let script = [
+            "D=$(mktemp -d); H=$(hostname -s); ".to_owned(),
+            // Its process is another one's by now, and nobody listens; then somebody does, and hangs up.
+            "printf 'old.0;tcp4://127.0.0.1:1\\n4.2.2\\n%d\\n' $$ > $D/pmix.sys.$H; ".into(),
+            find("--tmp $PMIX_SERVER_TMPDIR servers"),
+            find("--tmp $PMIX_SERVER_TMPDIR --first servers"),
+            find("servers"),
+            find("--system servers"),
+            format!("printf 'old.0;tcp4://127.0.0.1:{port}\\n4.2.2\\n%d\\n' $$ > $D/pmix.sys.$H; "),
+            find("--tmp $PMIX_SERVER_TMPDIR servers"),
+            find("--first --pid $PPID servers"),
+            find("--system servers"),
+            "rm -r $D".into(),
+        ];
+        beside_host(Library::ours(), &Traces::begin(), "--tools name", &script.concat())
+    });
+    let expected = [0, 0, 0, -25, 0, 0, -25].map(|status| format!("init: {status}"));
+    assert_eq!(lines(&ended, "init: "), expected, "{ended}");
+    assert_eq!(lines(&ended, "servers: 0, 1, first test-host:0").len(), 5, "{ended}");
+}
+
+#[test]
+fn a_tool_says_its_namespace_alone_or_an_address_by_its_old_name() {
+    for (server, library) in pairs() {
+        // The stock library wants the rank, too.
+        let called = if library.is_ours() { tool(library, "--called me servers") } else { String::new() };
+        let by_uri = tool(library, "--tcp \"$(head -1 $PMIX_SYSTEM_TMPDIR/pmix.$(hostname -s).tool)\" servers");
+        let traces = Traces::begin();
+        let ended = beside_host(server, &traces, "--tools name", &format!("{called}{by_uri}"));
+        assert_eq!(
+            lines(&ended, "servers: 0, 1, first test-host:0").len(),
+            1 + usize::from(library.is_ours()),
+            "{ended}"
+        );
+        assert_eq!(lines(&ended, "me: me:0").len(), usize::from(library.is_ours()), "{ended}");
+    }
+}
+
+/// Whoever has started a launcher says in its environment where to find it, beside other files.
+#[test]
+fn a_launcher_leaves_the_file_that_its_starter_looks_at() {
+    // The second is what the headers name; released servers do not look at it.
+    for variable in ["PMIX_LAUNCHER_RENDEZVOUS_FILE", "PMIX_LAUNCHER_RNDZ_FILE"] {
+        let traces = Traces::begin();
+        let file = traces.directory().join("launcher");
+        let file = file.to_str().unwrap();
+        let find = tool(Library::ours(), &format!("--file {file} servers"));
+        let ended = beside_host_with(Library::ours(), &traces, &[(variable, file)], "--tools name", &find);
+        assert_eq!(lines(&ended, "servers: 0, 1, first test-host:0").len(), 1, "{ended}");
+    }
+}
+
+#[test]
+fn a_tool_that_is_a_launcher_collects_what_a_job_needs() {
+    for (server, library) in pairs() {
+        let words = "--launcher --pid $PPID setup";
+        let traces = Traces::begin();
+        let ended =
+            beside_host(server, &traces, "--tools name", &format!("export PMIX_MCA_test=1; {}", tool(library, words)));
+        assert_eq!(lines(&ended, "setup: 0, 1").len(), 1, "{ended}");
+    }
+    let traces = Traces::begin();
+    let ended = beside_host(Library::ours(), &traces, "--tools name", &tool(Library::ours(), "--pid $PPID setup"));
+    assert_eq!(lines(&ended, "setup: -31, -1").len(), 1, "{ended}");
+}
+
+/// Where the administrator demands it, tools of root and of the server's user show that they may read what these may.
+#[test]
+fn a_tool_proves_itself_by_a_file_of_the_server() {
+    let file = "$PMIX_SYSTEM_TMPDIR/pmix.$(hostname -s).tool";
+    let script = [
+        tool(Library::ours(), "--pid $PPID servers"),
+        tool(Library::ours(), &format!("--file {file} servers")),
+        // An address tells no file.
+        tool(Library::ours(), &format!("--uri \"$(head -1 {file})\" servers")),
+        "if pps --pid $PPID >/dev/null; then echo stock: in; else echo stock: out; fi; ".into(),
+        format!("stat -c 'mode: %a' $(dirname {file})/.$(basename {file}).proof; "),
+        format!("sed -i 's/^[0-9a-f]*$/{}/' $(dirname {file})/.$(basename {file}).proof; ", "0".repeat(64)),
+        tool(Library::ours(), &format!("--file {file} servers")),
+        "true".into(),
+    ]
+    .concat();
+    for (demand, statuses, stock) in [("1", [0, 0, -25, -25], "out"), ("0", [0, 0, 0, -25], "in")] {
+        let traces = Traces::begin();
+        let variables = [("PMIX_DSTORE_TOOL_PROOF", demand)];
+        let ended = beside_host_with(Library::ours(), &traces, &variables, "--tools name", &script);
+        assert_eq!(lines(&ended, "init: "), statuses.map(|status| format!("init: {status}")), "{ended}");
+        assert_eq!(lines(&ended, "stock: "), [format!("stock: {stock}")], "{ended}");
+        assert_eq!(lines(&ended, "mode: "), ["mode: 600"], "{ended}");
+        assert_eq!(ended.stderr.matches("wrong secret").count(), 1, "{ended}");
+        let unproven = ended.stderr.matches("shows no proof, which PMIX_DSTORE_TOOL_PROOF=1 demands").count();
+        assert_eq!(unproven, if demand == "1" { 2 } else { 0 }, "{ended}");
     }
 }

@@ -4,6 +4,7 @@ mod connect;
 mod mux;
 mod offline;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -67,22 +68,43 @@ impl Channel {
         Channel::introduce(env, socket, &hello(env, me, ANY_STORE, security, credential), deadline, sink)
     }
 
-    /// Connects a tool to the server that the environment names. `me` is its name, where it has one; `infos` are what it says of
-    /// itself.
+    fn introduce(env: &Environment, socket: Socket, hello: &Hello, deadline: Instant, sink: &Sink) -> Result<Channel> {
+        let (socket, index) = socket.introduce(&hello.encode()?, deadline)?;
+        let version = Version::parse(&env.server_version).unwrap_or(Version::OURS);
+        Ok(Channel { mux: Mux::new(socket, index, Arc::clone(sink))?, dialect: hello.dialect(), version })
+    }
+}
+
+/// A server that a tool has reached and said nothing to.
+pub struct Reached(Socket);
+
+impl Reached {
+    /// Connects to whoever listens at an address.
+    ///
+    /// # Errors
+    /// `ERR_UNREACH` where nobody does, or nothing is heard until the deadline.
+    pub fn at(address: SocketAddr, deadline: Instant) -> Result<Reached> {
+        dial_tcp(address, deadline).map(Reached).map_err(|_| Status::ERR_UNREACH)
+    }
+
+    /// Introduces this process as a tool to the server that the environment names. `me` is its name, where it has one; it shows a proof
+    /// that it may read the server's files, where it may, and says `infos` of itself.
     ///
     /// # Errors
     /// As [`Channel::connect_any`].
-    pub fn connect_tool(
+    pub fn introduce(
+        self,
         env: &Environment,
         kind: PeerKind,
         me: Option<&Proc>,
-        infos: Vec<Info>,
+        (proof, infos): (Option<String>, Vec<Info>),
         deadline: Instant,
         sink: &Sink,
     ) -> Result<(Channel, ToolReply)> {
-        let server = env.server.as_ref().ok_or(Status::ERR_UNREACH)?;
-        let (security, credential) = credential(env)?;
-        let socket = dial_tcp(server.address, deadline).map_err(|_| Status::ERR_UNREACH)?;
+        let (security, credential) = match proof {
+            Some(proof) => (OUR_SECURITY, proof.into_bytes()),
+            None => credential(env)?,
+        };
         let hello = Hello {
             psec: security.into(),
             credential,
@@ -95,17 +117,11 @@ impl Channel {
             gds: ANY_STORE.into(),
             infos,
         };
-        let (socket, reply) = socket.introduce_tool(&hello.encode()?, kind, deadline)?;
+        let (socket, reply) = self.0.introduce_tool(&hello.encode()?, kind, deadline)?;
         let version = Version::parse(&env.server_version).unwrap_or(Version::OURS);
         // Tools have no index.
         let mux = Mux::new(socket, -1, Arc::clone(sink))?;
         Ok((Channel { mux, dialect: hello.dialect(), version }, reply))
-    }
-
-    fn introduce(env: &Environment, socket: Socket, hello: &Hello, deadline: Instant, sink: &Sink) -> Result<Channel> {
-        let (socket, index) = socket.introduce(&hello.encode()?, deadline)?;
-        let version = Version::parse(&env.server_version).unwrap_or(Version::OURS);
-        Ok(Channel { mux: Mux::new(socket, index, Arc::clone(sink))?, dialect: hello.dialect(), version })
     }
 }
 

@@ -5,12 +5,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::unistd::geteuid;
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
 use pmix_dstore::model::{Info, Result, Status, Value, keys};
 
 use crate::Environment;
 use crate::env::parse_uri;
 use crate::rendezvous::{Contact, Point};
+use crate::trusted::{LIST, Trusted};
 
 /// How deep below the directory for temporary files a server may keep its own.
 const DEPTH_MAX: usize = 8;
@@ -34,9 +37,23 @@ pub(super) struct Wanted {
     /// How often is tried again, after which time.
     pub retries: u32,
     pub delay: Duration,
-    tmpdir: Option<PathBuf>,
+    system_tmpdir: Option<PathBuf>,
+    server_tmpdir: Option<PathBuf>,
     /// What else was said, of which a server may want to know.
     pub others: Vec<Info>,
+}
+
+/// Where a server may be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// As the caller says, by a URI or a file.
+    Named,
+    /// The server that launched this process.
+    Launcher,
+    /// A file of the node, in the system's directory.
+    Node(Point<'static>),
+    /// A file of a session, below its directory.
+    Session,
 }
 
 impl Wanted {
@@ -64,10 +81,10 @@ impl Wanted {
             other => number(other)?.map(|pid| pid.to_string()),
         };
         let nspace = text(take(keys::SERVER_NSPACE))?;
-        let tmpdirs = [text(take(keys::SYSTEM_TMPDIR))?, text(take(keys::SERVER_TMPDIR))?];
+        let (uri, old_uri) = (text(take(keys::SERVER_URI))?, text(take(keys::TCP_URI))?);
         let (retries, delay) = (number(take(keys::CONNECT_MAX_RETRIES))?, number(take(keys::CONNECT_RETRY_DELAY))?);
         Ok(Wanted {
-            uri: text(take(keys::SERVER_URI))?,
+            uri: uri.or(old_uri),
             file: text(take(keys::TOOL_ATTACHMENT_FILE))?.map(PathBuf::from),
             name: pid.or(nspace),
             system: is_true(take(keys::CONNECT_TO_SYSTEM)),
@@ -77,90 +94,149 @@ impl Wanted {
             is_optional: is_true(take(keys::TOOL_CONNECT_OPTIONAL)),
             retries: retries.unwrap_or(if delay.is_some() { RETRIES } else { 0 }),
             delay: Duration::from_secs(delay.unwrap_or(1).into()),
-            tmpdir: tmpdirs.into_iter().flatten().next().map(PathBuf::from),
+            system_tmpdir: text(take(keys::SYSTEM_TMPDIR))?.map(PathBuf::from),
+            server_tmpdir: text(take(keys::SERVER_TMPDIR))?.map(PathBuf::from),
             others,
         })
     }
 
-    /// Whether a server is named, so that the one of the environment is not meant.
-    pub fn is_particular(&self) -> bool {
-        self.uri.is_some() || self.file.is_some() || self.name.is_some() || self.system || self.scheduler
+    /// Where to look, one place after the other.
+    pub fn places(&self, env: &Environment) -> Vec<Place> {
+        if self.uri.is_some() || self.file.is_some() {
+            return vec![Place::Named];
+        }
+        if self.scheduler {
+            return vec![Place::Node(Point::Scheduler)];
+        }
+        let system = Place::Node(Point::System);
+        if self.system {
+            return vec![system];
+        }
+        let mut places = Vec::new();
+        if self.name.is_none() && env.server.is_some() {
+            places.push(Place::Launcher);
+        }
+        match self.system_first {
+            true => places.insert(0, system),
+            // Nothing is said: the node's server, before that of a session.
+            false if self.name.is_none() => places.push(system),
+            false => {}
+        }
+        places.push(Place::Session);
+        places
     }
 
-    /// The server that is meant.
+    /// The server at a place. A file that the caller names may be anybody's; in searches it is of somebody who is trusted, and
+    /// its server lives.
     ///
     /// # Errors
-    /// `UNREACH` where none is found, or more than one that may be meant; `BAD_PARAM` for a URI that is none.
-    pub fn find(&self, env: &Environment) -> Result<Contact> {
-        let hostname = String::from_utf8_lossy(&env.hostname).into_owned();
-        let system_tmpdir = self.tmpdir.as_ref().unwrap_or(&env.system_tmpdir);
+    /// `UNREACH` where there is none, or more than one that may be meant; `BAD_PARAM` for a URI that is none.
+    pub fn look(&self, place: Place, env: &Environment, trusted: &Trusted) -> Result<Contact> {
+        match place {
+            Place::Named => self.named(),
+            Place::Launcher => {
+                let uri = env.server.clone().ok_or(Status::ERR_UNREACH)?;
+                Ok(Contact { uri, version: env.server_version.clone(), pid: None, file: None })
+            }
+            Place::Node(point) => {
+                let path = self.system_directory(env).join(point.file_name(&hostname(env)));
+                let found = Contact::read_found(&path, trusted).ok();
+                found.filter(may_live).ok_or(Status::ERR_UNREACH)
+            }
+            Place::Session => self.of_session(env, trusted),
+        }
+    }
+
+    /// What a tool that finds no server is to know: that a file of the node is not of anybody who is trusted.
+    pub fn passed_over(&self, env: &Environment, trusted: &Trusted) -> Option<String> {
+        self.places(env).into_iter().find_map(|place| {
+            let Place::Node(point) = place else { return None };
+            let path = self.system_directory(env).join(point.file_name(&hostname(env)));
+            let error = Contact::read_found(&path, trusted).err()?;
+            let is_foreign = error.kind() == std::io::ErrorKind::PermissionDenied;
+            is_foreign.then(|| {
+                format!("{} is passed over: {error}; trusted are root, this user and those in {LIST}", path.display())
+            })
+        })
+    }
+
+    fn named(&self) -> Result<Contact> {
         let read = |path: &Path| Contact::read(path).map_err(|_| Status::ERR_UNREACH);
-        let of_node = |point: Point<'_>| read(&system_tmpdir.join(point.file_name(&hostname)));
-        if let Some(uri) = &self.uri {
-            return match uri.strip_prefix("file:") {
+        match (&self.uri, &self.file) {
+            (Some(uri), _) => match uri.strip_prefix("file:") {
                 Some(path) => read(Path::new(path)),
                 None => {
                     let uri = parse_uri(uri.as_bytes()).ok_or(Status::ERR_BAD_PARAM)?;
-                    Ok(Contact { uri, version: String::new(), pid: None })
+                    Ok(Contact { uri, version: String::new(), pid: None, file: None })
                 }
-            };
+            },
+            (None, Some(path)) => read(path),
+            (None, None) => Err(Status::ERR_UNREACH),
         }
-        if let Some(path) = &self.file {
-            return read(path);
+    }
+
+    fn system_directory<'a>(&'a self, env: &'a Environment) -> &'a Path {
+        self.system_tmpdir.as_ref().unwrap_or(&env.system_tmpdir)
+    }
+
+    /// The directories below which sessions keep their files, the most particular one first. Whoever names the session's means
+    /// no other.
+    fn session_directories<'a>(&'a self, env: &'a Environment) -> Vec<&'a Path> {
+        match (&self.server_tmpdir, &env.server_tmpdir) {
+            (Some(named), _) => vec![named],
+            (None, Some(session)) => vec![session, self.system_directory(env)],
+            (None, None) => vec![self.system_directory(env)],
         }
-        if self.scheduler {
-            return of_node(Point::Scheduler);
-        }
-        if self.system {
-            return of_node(Point::System);
-        }
-        if self.system_first
-            && let Ok(contact) = of_node(Point::System)
-        {
-            return Ok(contact);
-        }
-        if self.name.is_none() {
-            if let Some(server) = &env.server {
-                let version = env.server_version.clone();
-                return Ok(Contact { uri: server.clone(), version, pid: None });
-            }
-            // Nothing is said: the node's server, before that of a session.
-            if let Ok(contact) = of_node(Point::System) {
-                return Ok(contact);
-            }
-        }
+    }
+
+    fn of_session(&self, env: &Environment, trusted: &Trusted) -> Result<Contact> {
+        let hostname = hostname(env);
         let file_name = self.name.as_ref().map(|name| Point::Server(name).file_name(&hostname));
         let any = Point::Session.file_name(&hostname);
-        let mut found = Vec::new();
-        search(
-            system_tmpdir,
-            0,
-            &mut |name| match &file_name {
-                Some(wanted) => name == wanted,
-                None => name.strip_prefix(&any).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')),
-            },
-            &mut found,
-        );
-        match &found[..] {
-            [first, others @ ..] if others.iter().all(|other| other.uri == first.uri) => Ok(first.clone()),
-            _ => Err(Status::ERR_UNREACH),
+        let mut is_wanted = |name: &str| match &file_name {
+            Some(wanted) => name == wanted,
+            None => name.strip_prefix(&any).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')),
+        };
+        for directory in self.session_directories(env) {
+            let mut found = Vec::new();
+            search(directory, 0, trusted, &mut is_wanted, &mut found);
+            match &found[..] {
+                [] => {}
+                [first, others @ ..] if others.iter().all(|other| other.uri == first.uri) => return Ok(first.clone()),
+                _ => return Err(Status::ERR_UNREACH),
+            }
         }
+        Err(Status::ERR_UNREACH)
     }
 }
 
-/// Adds the servers, by files that a user could trust, below a directory.
-fn search(directory: &Path, depth: usize, is_wanted: &mut impl FnMut(&str) -> bool, found: &mut Vec<Contact>) {
+fn hostname(env: &Environment) -> String {
+    String::from_utf8_lossy(&env.hostname).into_owned()
+}
+
+/// Whether the server is not known to be dead: its process may be another user's.
+fn may_live(contact: &Contact) -> bool {
+    contact.pid.is_none_or(|pid| pid > 0 && kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH))
+}
+
+/// Adds the servers below a directory, by files of those who are trusted. Directories of others are not entered: they may be of any
+/// size, and change under way.
+fn search(
+    directory: &Path,
+    depth: usize,
+    trusted: &Trusted,
+    is_wanted: &mut impl FnMut(&str) -> bool,
+    found: &mut Vec<Contact>,
+) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let Ok(kind) = entry.file_type() else { continue };
-        if kind.is_dir() && depth < DEPTH_MAX {
-            search(&entry.path(), depth + 1, is_wanted, found);
+        if kind.is_dir() {
+            let may_enter = || entry.metadata().is_ok_and(|metadata| trusted.holds(metadata.uid()));
+            if depth < DEPTH_MAX && may_enter() {
+                search(&entry.path(), depth + 1, trusted, is_wanted, found);
+            }
         } else if kind.is_file() && entry.file_name().to_str().is_some_and(&mut *is_wanted) {
-            // In a directory for all anybody may leave a file.
-            let owner = entry.metadata().map_or(u32::MAX, |metadata| metadata.uid());
-            let contact = Contact::read(&entry.path()).ok().filter(|_| owner == 0 || owner == geteuid().as_raw());
-            // One that a dead server has left.
-            let lives = |contact: &Contact| contact.pid.is_none_or(|pid| Path::new(&format!("/proc/{pid}")).exists());
-            found.extend(contact.filter(lives));
+            found.extend(Contact::read_found(&entry.path(), trusted).ok().filter(may_live));
         }
     }
 }
@@ -188,9 +264,23 @@ mod tests {
         (directory, env.unwrap())
     }
 
-    fn port(env: &Environment, infos: &[(&'static str, Value)]) -> Result<u16> {
+    /// The ports of the servers that are tried in turn, if each but the last turns the tool away.
+    fn ports(env: &Environment, infos: &[(&'static str, Value)]) -> Result<Vec<u16>> {
         let infos: Vec<Info> = infos.iter().map(|(key, value)| Info::new(*key, value.clone())).collect();
-        Wanted::read(&infos)?.find(env).map(|contact| contact.uri.address.port())
+        let (wanted, trusted) = (Wanted::read(&infos)?, Trusted::of_node(|line| panic!("{line}")));
+        let mut ports = Vec::new();
+        for place in wanted.places(env) {
+            match wanted.look(place, env, &trusted) {
+                Ok(contact) => ports.push(contact.uri.address.port()),
+                Err(Status::ERR_UNREACH) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(ports)
+    }
+
+    fn port(env: &Environment, infos: &[(&'static str, Value)]) -> Result<u16> {
+        ports(env, infos)?.first().copied().ok_or(Status::ERR_UNREACH)
     }
 
     const SYSTEM: &str = "sys.0;tcp4://127.0.0.1:1\n4.2.2\n1\n";
@@ -233,5 +323,54 @@ mod tests {
         assert_eq!(port(&env, &[]), Err(Status::ERR_UNREACH));
         let (_directory, env) = node(&[("pmix.here.toolbox", ONE), ("pmix.here.tool.9", DEAD)]);
         assert_eq!(port(&env, &[]), Err(Status::ERR_UNREACH));
+    }
+
+    /// Directories of the node and of a session, both given.
+    #[test]
+    fn each_file_is_looked_for_in_its_own_directory() {
+        let (directory, env) = node(&[("system/pmix.sys.here", SYSTEM), ("session/a/pmix.here.tool", ONE)]);
+        let path = |name: &str| Value::string(directory.path().join(name).to_str().unwrap());
+        let both = || [(keys::SYSTEM_TMPDIR, path("system")), (keys::SERVER_TMPDIR, path("session"))];
+        assert_eq!(ports(&env, &both()), Ok(vec![1, 2]));
+        let with = |key| both().into_iter().chain([(key, Value::Bool(true))]).collect::<Vec<_>>();
+        assert_eq!(ports(&env, &with(keys::CONNECT_SYSTEM_FIRST)), Ok(vec![1, 2]));
+        assert_eq!(ports(&env, &with(keys::CONNECT_TO_SYSTEM)), Ok(vec![1]));
+        // By the environment, or by either.
+        let variables = |names: &[(&str, &str)]| {
+            let names: Vec<(String, OsString)> =
+                names.iter().map(|(name, at)| ((*name).to_owned(), directory.path().join(at).into())).collect();
+            Environment::from_lookup(|name| match name {
+                "PMIX_HOSTNAME" => Some(OsString::from("here")),
+                _ => names.iter().find(|(variable, _)| variable == name).map(|(_, path)| path.clone()),
+            })
+            .unwrap()
+        };
+        let env = variables(&[("PMIX_SYSTEM_TMPDIR", "system"), ("PMIX_SERVER_TMPDIR", "session")]);
+        assert_eq!(ports(&env, &[]), Ok(vec![1, 2]));
+        let env = variables(&[("PMIX_SERVER_TMPDIR", "session")]);
+        assert_eq!(ports(&env, &both()[..1]), Ok(vec![1, 2]));
+        // A session's directory that the caller names is the only one.
+        assert_eq!(ports(&env, &[(keys::SERVER_TMPDIR, path("system"))]), Ok(vec![]));
+    }
+
+    #[test]
+    fn the_servers_that_may_be_meant_are_tried_in_turn() {
+        let (_directory, mut env) = node(&[("pmix.sys.here", SYSTEM), ("a/pmix.here.tool.17", ONE)]);
+        assert_eq!(ports(&env, &[]), Ok(vec![1, 2]));
+        let first = (keys::CONNECT_SYSTEM_FIRST, Value::Bool(true));
+        assert_eq!(ports(&env, &[first.clone(), (keys::SERVER_PIDINFO, Value::Pid(17))]), Ok(vec![1, 2]));
+        env.server = parse_uri(b"launcher.0;tcp4://127.0.0.1:9");
+        assert_eq!(ports(&env, &[]), Ok(vec![9, 1, 2]));
+        assert_eq!(ports(&env, &[first]), Ok(vec![1, 9, 2]));
+        let (_directory, env) = node(&[("pmix.sys.here", DEAD), ("a/pmix.here.tool.17", ONE)]);
+        assert_eq!(ports(&env, &[]), Ok(vec![2]), "a dead server has left the other file");
+    }
+
+    #[test]
+    fn the_old_name_of_the_address_is_known() {
+        let (_directory, env) = node(&[]);
+        let uri = |port: u16| Value::string(format!("a.0;tcp4://127.0.0.1:{port}"));
+        assert_eq!(port(&env, &[(keys::TCP_URI, uri(5))]), Ok(5));
+        assert_eq!(port(&env, &[(keys::TCP_URI, uri(5)), (keys::SERVER_URI, uri(6))]), Ok(6));
     }
 }

@@ -4,8 +4,10 @@
 //! client anything.
 
 mod find;
+mod listener;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
@@ -17,12 +19,13 @@ use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, Value, keys};
 use pmix_dstore::pieces::Pieces;
 
-use self::find::Wanted;
-use crate::channel::{Channel, Offline, Sink};
+use self::find::{Place, Wanted};
+use crate::channel::{Channel, Offline, Reached, Sink};
 use crate::client::{Client, Inner, Standing, job_info, sink};
 use crate::get::timeout_of;
 use crate::output::Format;
 use crate::rendezvous::Contact;
+use crate::trusted::Trusted;
 use crate::wire::reply::StatusReply;
 use crate::wire::{PeerKind, Reply, Request, Version};
 use crate::{Environment, Job, Link, ReplyFn};
@@ -105,18 +108,26 @@ pub fn connect(env: Environment, infos: &[Info]) -> Result<(Client, Arc<Servers>
 fn own_name(env: &Environment, infos: &[Info]) -> Result<Option<Proc>> {
     let find = |key: &str| Info::find(infos, key);
     match (find(keys::TOOL_NSPACE), find(keys::TOOL_RANK)) {
-        (Some(nspace), Some(rank)) => {
+        (Some(nspace), rank) => {
             let nspace =
                 Nspace::new(nspace.as_text().ok_or(Status::ERR_BAD_PARAM)?).map_err(|_| Status::ERR_BAD_PARAM)?;
             let rank = match rank {
-                Value::Rank(rank) => *rank,
-                other => Rank(other.as_u32().ok_or(Status::ERR_BAD_PARAM)?),
+                // The only process of its namespace.
+                None => Rank(0),
+                Some(Value::Rank(rank)) => *rank,
+                Some(other) => Rank(other.as_u32().ok_or(Status::ERR_BAD_PARAM)?),
             };
             Ok(Some(Proc::new(nspace, rank)))
         }
         (None, None) => Ok(env.nspace.clone().zip(env.rank).map(|(nspace, rank)| Proc::new(nspace, rank))),
         _ => Err(Status::ERR_BAD_PARAM),
     }
+}
+
+/// One line for whoever runs the tool.
+fn complain(line: String) {
+    // There is nowhere else to complain where stderr is closed.
+    let _ = std::io::stderr().write_all(format!("pmix-dstore tool {}: {line}\n", std::process::id()).as_bytes());
 }
 
 /// The name of a tool that nobody has named, in the form that released libraries give it.
@@ -150,13 +161,17 @@ impl Servers {
 
     fn attach(&self, wanted: &Wanted, timeout: Option<Duration>, is_primary: bool) -> Result<Proc> {
         let deadline = Instant::now() + timeout.unwrap_or(CONNECT_TIME);
+        let trusted = Trusted::of_node(complain);
         let mut left = wanted.retries;
         let (server, channel) = loop {
-            let found = wanted.find(&self.env).and_then(|contact| self.dial(&contact, wanted, deadline));
-            match found {
+            match self.try_in_turn(wanted, &trusted, deadline) {
                 Err(Status::ERR_UNREACH) if left > 0 && Instant::now() + wanted.delay < deadline => {
                     left -= 1;
                     thread::sleep(wanted.delay);
+                }
+                Err(Status::ERR_UNREACH) => {
+                    wanted.passed_over(&self.env, &trusted).into_iter().for_each(complain);
+                    return Err(Status::ERR_UNREACH);
                 }
                 other => break other?,
             }
@@ -170,13 +185,49 @@ impl Servers {
         Ok(server)
     }
 
-    fn dial(&self, contact: &Contact, wanted: &Wanted, deadline: Instant) -> Result<(Proc, Channel)> {
-        if self.links.lock().iter().any(|(server, _)| *server == contact.uri.proc) {
-            return Err(Status::ERR_EXISTS);
+    /// Connects to the first server that may be meant and lets the tool in.
+    ///
+    /// # Errors
+    /// `UNREACH` where there is none; what the first one said that said more than nothing; `NO_PERMISSIONS` where somebody who is
+    /// not trusted listens in a server's place: then no other one is tried.
+    fn try_in_turn(&self, wanted: &Wanted, trusted: &Trusted, deadline: Instant) -> Result<(Proc, Channel)> {
+        let mut places = wanted.places(&self.env);
+        let mut refused = Status::ERR_UNREACH;
+        places.reverse();
+        while let Some(place) = places.pop() {
+            let contact = match wanted.look(place, &self.env, trusted) {
+                Err(Status::ERR_UNREACH) => continue,
+                contact => contact?,
+            };
+            if self.links.lock().iter().any(|(server, _)| *server == contact.uri.proc) {
+                return Err(Status::ERR_EXISTS);
+            }
+            // Who says nothing leaves time for those who are still to be asked.
+            let left = deadline.saturating_duration_since(Instant::now());
+            let until = if places.is_empty() { deadline } else { deadline - left / 2 };
+            let Ok(reached) = Reached::at(contact.uri.address, until) else { continue };
+            listener::check(&contact, trusted, complain)?;
+            match self.introduce(reached, &contact, wanted, place == Place::Launcher, until) {
+                Err(error) if matches!(error, Status::ERR_NOMEM | Status::ERR_BAD_PARAM) => return Err(error),
+                Err(error) if refused == Status::ERR_UNREACH => refused = error,
+                Err(_) => {}
+                connected => return connected,
+            }
         }
+        Err(refused)
+    }
+
+    /// Introduces this process to a server. By the one that has launched it, it is known as a client.
+    fn introduce(
+        &self,
+        reached: Reached,
+        contact: &Contact,
+        wanted: &Wanted,
+        is_launcher: bool,
+        deadline: Instant,
+    ) -> Result<(Proc, Channel)> {
         let me = self.me.get();
-        // By its own server it is known as a client.
-        let was_launched = !wanted.is_particular() && self.env.nspace.is_some() && self.env.server.is_some();
+        let was_launched = is_launcher && self.env.nspace.is_some();
         let kind = self.kind.in_handshake(me.is_some(), was_launched);
         let mut env = self.env.clone();
         env.server = Some(contact.uri.clone());
@@ -184,8 +235,10 @@ impl Servers {
         env.module = module_for(&contact.version);
         env.buffer = if was_launched { env.buffer } else { BufferType::NonDescribed };
         let sink: Sink = sink(Arc::clone(&self.client));
-        let (channel, reply) =
-            Channel::connect_tool(&env, kind, me, told(&wanted.others, self.kind)?, deadline, &sink)?;
+        // By its own server it is known by its name.
+        let proof = contact.read_proof().filter(|_| !was_launched);
+        let infos = told(&wanted.others, self.kind)?;
+        let (channel, reply) = reached.introduce(&env, kind, me, (proof, infos), deadline, &sink)?;
         if let Some(assigned) = reply.assigned {
             self.me.get_or_init(|| assigned);
         }
@@ -201,6 +254,11 @@ impl Servers {
             Err(Status::ERR_NOMEM) => Err(Status::ERR_NOMEM),
             job => Ok(job.unwrap_or_else(|_| JobData::new(me.nspace.clone()))),
         }
+    }
+
+    /// Whether the tool starts jobs.
+    pub fn is_launcher(&self) -> bool {
+        self.kind == Kind::Launcher
     }
 
     /// The servers, the one in use first.

@@ -6,10 +6,10 @@ use std::sync::{Arc, Once};
 
 use libc::{gid_t, uid_t};
 use parking_lot::RwLock;
-use pmix_client::{Answer, instance};
+use pmix_client::{Answer, Link, instance};
 use pmix_dstore::maps;
 use pmix_dstore::model::{Info, Proc, Result, Status, Value, keys};
-use pmix_server::{OpDone, Server};
+use pmix_server::{OpDone, Server, setup_of_application};
 
 use super::buffer::append;
 use super::{present, procs, writable};
@@ -233,14 +233,27 @@ status_entry! {
         cbfunc: Option<pmix_setup_application_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        let server = server()?;
+        let server = server();
+        // A tool that starts jobs needs no server of its own for this.
+        let launcher = instance::servers().filter(|servers| server.is_err() && servers.is_launcher());
+        if launcher.is_none() {
+            server.as_ref().map_err(|status| *status)?;
+        }
         let callback = Callback::new(cbfunc, cbdata);
         if !callback.is_some() {
             return Err(Status::ERR_BAD_PARAM);
         }
         text::nspace(nspace)?;
         let infos = array::read(info, ninfo)?;
-        server.setup_application(&infos, Box::new(move |variables| callback.call(&variables))).ok()
+        let done = move |variables: Vec<Info>| callback.call(&variables);
+        match launcher {
+            Some(launcher) => {
+                let variables = setup_of_application(&infos)?;
+                launcher.defer(Box::new(move || done(variables)));
+                Ok(())
+            }
+            None => server?.setup_application(&infos, Box::new(done)).ok(),
+        }
     }
 
     /// `PMIx_server_setup_local_support`: prepares this node for a job. Without a callback it blocks and answers

@@ -2148,6 +2148,34 @@ fn tools_are_of_users_who_have_something_here() {
     assert!(bench.knock(peer(59), named_tool(2000, PeerKind::ToolClient, proc(9)), name()).is_none());
 }
 
+/// Where the administrator demands it, tools of root and of the server's user show what only these can read.
+#[test]
+fn a_proof_is_demanded_where_the_server_is_told_to() {
+    let name = || Answer::Name(Status::SUCCESS, Some(Proc::new(Nspace::new("tool").unwrap(), Rank(0))));
+    let mut bench = Bench::without_clients(0, 1, 1);
+    let secret = Secret::new().unwrap();
+    bench.engine.config.tool_secret = Some(secret.clone());
+    let showing = |uid: u32| {
+        let (mut hello, transport) = tool(uid);
+        hello.psec = crate::SECURITY_NAME.into();
+        hello.credential = secret.text().as_bytes().to_vec();
+        (hello, transport)
+    };
+    bench.engine.register_client(&proc(0), 2000, 2000, 7);
+    for demands in [false, true] {
+        bench.engine.config.rendezvous.demands_proof = demands;
+        for uid in [0, 1000] {
+            assert_eq!(bench.knock(peer(51), tool(uid), name()).is_some(), !demands, "user {uid} without");
+            bench.lose(51);
+            assert!(bench.knock(peer(52), showing(uid), name()).is_some(), "user {uid} with");
+            bench.lose(52);
+        }
+        // Others have none to show.
+        assert!(bench.knock(peer(54), tool(2000), name()).is_some());
+        bench.lose(54);
+    }
+}
+
 #[test]
 fn singletons_are_answered_as_their_release_expects() {
     let mut bench = Bench::new(0, 1, 1);

@@ -9,6 +9,7 @@ use super::peers::{NO_TABLE, Peer, PeerId, Transport};
 use super::{Engine, Output, Then};
 use crate::access::User;
 use crate::completion::Answer;
+use crate::config::TOOL_PROOF_VARIABLE as DEMAND;
 use crate::upcall::Upcall;
 
 /// The first release whose singletons are answered like clients.
@@ -68,6 +69,10 @@ impl Engine {
             if state.clients.values().any(|client| client.uid != user) && !is_root {
                 return Err("another user's tools have its namespace".into());
             }
+        }
+        let is_of_server = is_root || user == self.config.uid;
+        if is_of_server && self.config.rendezvous.demands_proof && hello.psec != crate::SECURITY_NAME {
+            return Err(format!("it is user {user}'s and shows no proof, which {DEMAND}=1 demands"));
         }
         if is_root || self.has_dealings_with(user) {
             Ok(user)
