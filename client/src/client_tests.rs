@@ -1,18 +1,19 @@
 //! A client against a scripted server: what it asks, what it keeps, and what it makes of answers.
 
 use std::collections::VecDeque;
+use std::ffi::CString;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use pmix_dstore::codec::{BufferType, Dialect, Module};
 use pmix_dstore::job::{JobData, Node};
-use pmix_dstore::model::{DataType, Kval, Nspace};
+use pmix_dstore::model::{DataType, Kval, Nspace, Query};
 use pmix_dstore::pieces::Pieces;
 use pmix_dstore::rules::Selector;
 
 use super::*;
 use crate::wire::Version;
-use crate::wire::reply::{ConnectReply, GetReply, LookupReply};
+use crate::wire::reply::{ConnectReply, GetReply, InfosReply, LookupReply, NodesReply, PeersReply};
 use crate::{Answer, EventHandler, GetOptions, GetRequest, Job, ReplyFn};
 
 const DIALECT: Dialect = Dialect { module: Module::V41, buffer: BufferType::NonDescribed };
@@ -24,6 +25,7 @@ struct Script {
     answers: Mutex<VecDeque<Result<Vec<u8>>>>,
     asked: Mutex<Vec<Request>>,
     is_lost: Mutex<bool>,
+    is_ours: bool,
     /// Runs before a request is answered.
     meanwhile: Mutex<Option<Meanwhile>>,
     callbacks: Sender<Job>,
@@ -69,6 +71,10 @@ impl Link for Script {
         self.version
     }
 
+    fn is_ours(&self) -> bool {
+        self.is_ours
+    }
+
     fn close(&self) {}
 }
 
@@ -97,6 +103,7 @@ fn stage_under(version: Version, is_our_server: bool) -> Stage {
         answers: Mutex::default(),
         asked: Mutex::default(),
         is_lost: Mutex::default(),
+        is_ours: is_our_server,
         meanwhile: Mutex::default(),
         callbacks,
     });
@@ -307,11 +314,11 @@ fn one_value_of_another_job_is_not_the_whole_job() {
     stage.answers_values(&[("other", Rank::UNDEF, &[(keys::LOCAL_PEERS, Value::string("0,1"))])]);
     let peers = stage.client.resolve_peers(Some(b"n7"), Some(&other)).unwrap();
     assert_eq!(peers, [0, 1].map(|rank| Proc::new(other.clone(), Rank(rank))));
-    // Asked for its peers, then whether it has nodes.
-    (0..2).for_each(|_| stage.answers_status(Status::ERR_NOT_FOUND));
+    // Asked for its peers, whether it has nodes, and whether it is known at all.
+    (0..3).for_each(|_| stage.answers_status(Status::ERR_NOT_FOUND));
     let unknown = nspace("unknown");
     assert_eq!(stage.client.resolve_peers(None, Some(&unknown)), Err(Status::ERR_INVALID_NAMESPACE));
-    assert_eq!(stage.asked().len(), 5);
+    assert_eq!(stage.asked().len(), 6);
     assert_eq!(stage.client.resolve_nodes(None), Ok(Some(b"n0,n1".to_vec())));
     assert_eq!(stage.client.resolve_peers(None, None).unwrap().len(), 2);
     assert_eq!(stage.asked(), []);
@@ -322,8 +329,9 @@ fn servers_resolve_what_their_release_can() {
     let other = nspace("other");
     for (version, peers, nodes) in [("5.0.11", false, false), ("6.1.0", true, false), ("7.0.0", true, true)] {
         let stage = stage_under(Version::parse(version).unwrap(), false);
-        // Of peers that a server does not resolve it is asked twice: it may know the job's nodes.
-        let count = if peers { 2 } else { 3 };
+        // Of peers that a server does not resolve it is asked again: it may know the job's nodes, or the job.
+        let count = [(false, false, 5), (true, false, 3), (true, true, 2)];
+        let count = count.into_iter().find(|case| (case.0, case.1) == (peers, nodes)).map_or(0, |case| case.2);
         (0..count).for_each(|_| stage.answers_status(Status::ERR_NOT_FOUND));
         let found = stage.client.resolve_peers(Some(b"n7"), Some(&other)).is_ok();
         assert!(!found && stage.client.resolve_nodes(Some(&other)).is_err(), "{version}");
@@ -332,6 +340,70 @@ fn servers_resolve_what_their_release_can() {
         assert_eq!(matches!(asked[count - 1], Request::ResolveNodes { .. }), nodes, "{version}");
         assert_eq!(asked.len(), count, "{version}");
     }
+}
+
+#[test]
+fn a_server_of_ours_resolves_whatever_release_it_says_it_is() {
+    let other = nspace("other");
+    let stage = stage_under(VERSION, true);
+    let procs = vec![Proc::new(other.clone(), Rank(5))];
+    stage.answers(PeersReply { status: Status::SUCCESS, procs: Some(procs.clone()) });
+    assert_eq!(stage.client.resolve_peers(Some(b"n7"), Some(&other)), Ok(procs));
+    stage.answers(NodesReply { status: Status::SUCCESS, nodes: None });
+    assert_eq!(stage.client.resolve_nodes(Some(&other)), Ok(None));
+    assert!(matches!(stage.asked()[..], [Request::ResolvePeers { .. }, Request::ResolveNodes { .. }]));
+}
+
+#[test]
+fn a_job_that_is_known_without_nodes_has_none() {
+    let other = nspace("other");
+    // Its size is known here, and to the server; its nodes to nobody.
+    for is_our_server in [false, true] {
+        let stage = stage_under(VERSION, is_our_server);
+        stage.answers_status(Status::ERR_NOT_FOUND);
+        if !is_our_server {
+            stage.answers_values(&[("other", Rank::WILDCARD, &[(keys::JOB_SIZE, Value::Uint32(2))])]);
+        }
+        let resolved = stage.client.resolve_nodes(Some(&other));
+        assert_eq!(resolved, if is_our_server { Err(Status::ERR_NOT_FOUND) } else { Ok(None) });
+    }
+    let stage = stage();
+    let mut job = JobData::new(other.clone());
+    job.job.insert(keys::JOB_SIZE.into(), Value::Uint32(2));
+    stage.client.inner.local.known.add_job(job, true).unwrap();
+    // Asked for its peers, for its nodes, whether it is known.
+    (0..3).for_each(|_| stage.answers_status(Status::ERR_NOT_FOUND));
+    assert_eq!(stage.client.resolve_peers(None, Some(&other)), Ok(vec![]));
+    (0..2).for_each(|_| stage.answers_status(Status::ERR_NOT_FOUND));
+    assert_eq!(stage.client.resolve_nodes(Some(&other)), Ok(None));
+}
+
+#[test]
+fn what_the_library_knows_of_itself_is_told_whatever_the_server_says() {
+    let query = |keys: &[&str]| {
+        let keys = keys.iter().map(|key| CString::new(*key).unwrap()).collect();
+        vec![Query { keys, qualifiers: Vec::new() }]
+    };
+    let version = || Info::new(keys::QUERY_STABLE_ABI_VERSION, Value::string("0.0"));
+    let both = [keys::QUERY_STABLE_ABI_VERSION, keys::QUERY_NAMESPACES];
+    let stage = stage();
+    let alone = stage.client.query(query(&both[..1])).wait();
+    assert_eq!(alone, Ok(Answer { status: Status::SUCCESS, infos: vec![version()] }));
+    assert_eq!(stage.asked(), []);
+    let told = Info::new(keys::QUERY_NAMESPACES, Value::string("job"));
+    stage.answers(InfosReply { status: Status::SUCCESS, infos: Some(vec![told.clone()]) });
+    let answered = stage.client.query(query(&both)).wait();
+    assert_eq!(answered, Ok(Answer { status: Status::SUCCESS, infos: vec![told, version()] }));
+    stage.answers_status(Status::ERR_NOT_SUPPORTED);
+    let partial = Ok(Answer { status: Status::QUERY_PARTIAL_SUCCESS, infos: vec![version()] });
+    assert_eq!(stage.client.query(query(&both)).wait(), partial);
+    assert!(matches!(&stage.asked()[..], [Request::Query { queries }, _] if queries[0].keys.len() == 1));
+    // A singleton has nobody to ask; a process that has not begun has not even that.
+    let singleton = Client::connect(&Environment::from_lookup(|_| None).unwrap(), &[]).unwrap();
+    assert_eq!(singleton.query(query(&both)).wait(), partial);
+    assert_eq!(singleton.query(query(&both[1..])).wait(), Err(Status::ERR_UNREACH));
+    assert_eq!(Answer::of_library(query(&both)), partial.ok());
+    assert_eq!(Answer::of_library(query(&both[1..])), None);
 }
 
 #[test]

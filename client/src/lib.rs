@@ -43,7 +43,7 @@ pub mod output;
 mod overlay;
 mod question;
 pub mod rendezvous;
-mod resolve;
+pub mod resolve;
 mod singleton;
 pub mod socket_owner;
 mod thread;

@@ -45,6 +45,11 @@ pub trait Link: Send + Sync {
     /// The release of the server's library.
     fn server_version(&self) -> Version;
 
+    /// Whether the server is one of this library, whatever release it says it is.
+    fn is_ours(&self) -> bool {
+        false
+    }
+
     /// The jobs that the other end has in the memory of this very process.
     fn jobs(&self) -> Vec<Arc<JobData>> {
         Vec::new()

@@ -47,6 +47,17 @@ impl<T: Send + 'static> Operation<T> {
         Operation { link: Arc::clone(link), plan: Plan::Ask { payload, timeout, finish: Box::new(finish) } }
     }
 
+    /// Changes its result.
+    pub(crate) fn then(self, change: impl FnOnce(Result<T>) -> Result<T> + Send + 'static) -> Operation<T> {
+        let plan = match self.plan {
+            Plan::Ready(result) => Plan::Ready(change(result)),
+            Plan::Ask { payload, timeout, finish } => {
+                Plan::Ask { payload, timeout, finish: Box::new(move |reply| change(finish(reply))) }
+            }
+        };
+        Operation { plan, ..self }
+    }
+
     /// Runs it and waits for its result.
     ///
     /// # Errors

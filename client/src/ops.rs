@@ -24,17 +24,44 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// What is known before there is a server to ask: of which binary interface this library is. It has none that the standard
-    /// numbers, which is "0.0". `None` where anything else is asked, or nothing.
-    pub fn of_library(queries: &[Query]) -> Option<Answer> {
-        let of_key = |asked: &CString| {
-            let known = [keys::QUERY_STABLE_ABI_VERSION, keys::QUERY_PROVISIONAL_ABI_VERSION];
-            let key = known.into_iter().find(|key| key.as_bytes() == asked.as_bytes())?;
-            Some(Info::new(key, Value::string("0.0")))
-        };
-        let infos: Vec<_> = queries.iter().flat_map(|query| &query.keys).map(of_key).collect::<Option<_>>()?;
-        (!infos.is_empty()).then_some(Answer { status: Status::SUCCESS, infos })
+    /// What is known without a server: of which binary interface this library is. It has none that the standard numbers, which
+    /// is "0.0". `None` where nothing of that is asked; a partial success where something else is, too.
+    pub fn of_library(mut queries: Vec<Query>) -> Option<Answer> {
+        let infos = of_library(&mut queries);
+        let status = if queries.is_empty() { Status::SUCCESS } else { Status::QUERY_PARTIAL_SUCCESS };
+        (!infos.is_empty()).then_some(Answer { status, infos })
     }
+
+    /// Adds what is known without a server to what one has answered, or has not.
+    fn beside(answered: Result<Answer>, known: Vec<Info>) -> Result<Answer> {
+        match answered {
+            Ok(mut answer) => {
+                answer.infos.extend(known);
+                Ok(answer)
+            }
+            Err(status) if known.is_empty() => Err(status),
+            Err(_) => Ok(Answer { status: Status::QUERY_PARTIAL_SUCCESS, infos: known }),
+        }
+    }
+}
+
+/// Takes out of queries what the library answers of itself.
+fn of_library(queries: &mut Vec<Query>) -> Vec<Info> {
+    const KNOWN: [&str; 2] = [keys::QUERY_STABLE_ABI_VERSION, keys::QUERY_PROVISIONAL_ABI_VERSION];
+    let mut infos = Vec::new();
+    for query in queries.iter_mut() {
+        query.keys.retain(|asked| match KNOWN.into_iter().find(|key| key.as_bytes() == asked.as_bytes()) {
+            Some(key) => {
+                infos.push(Info::new(key, Value::string("0.0")));
+                false
+            }
+            None => true,
+        });
+    }
+    if !infos.is_empty() {
+        queries.retain(|query| !query.keys.is_empty());
+    }
+    infos
 }
 
 impl Client {
@@ -105,11 +132,16 @@ impl Client {
         self.inner.ask(Request::Disconnect { procs, infos }, timeout, done)
     }
 
-    /// Asks the host.
+    /// Asks the host, but for what the library knows of itself.
     pub fn query(&self, mut queries: Vec<Query>) -> Operation<Answer> {
+        let known = of_library(&mut queries);
+        if queries.is_empty() && !known.is_empty() {
+            return Operation::ready(&self.inner.link, Ok(Answer { status: Status::SUCCESS, infos: known }));
+        }
         renamed::say_both(&mut queries);
         let timeout = queries.iter().find_map(|query| timeout_of(&query.qualifiers));
-        self.inner.ask(Request::Query { queries }, timeout, answer)
+        let asked = self.inner.ask(Request::Query { queries }, timeout, answer);
+        if known.is_empty() { asked } else { asked.then(|answered| Answer::beside(answered, known)) }
     }
 
     /// Logs. The time is told where `PMIX_LOG_GENERATE_TIMESTAMP` asks for it.

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::ffi::CString;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use pmix_dstore::job::JobData;
 use pmix_dstore::maps::{NODE_BYTES_MAX, NODE_COUNT_MAX};
@@ -13,7 +14,7 @@ use pmix_dstore::segment::{Answer, Instance};
 
 use crate::client::{Client, Inner, Standing};
 use crate::wire::reply::{GetReply, NodesReply, PeersReply};
-use crate::wire::{Request, Version};
+use crate::wire::{Reply, Request, Version};
 
 /// Servers from this release on resolve peers themselves; older ones are asked for the values.
 const RESOLVES_PEERS: Version = Version::new(6, 0, 0);
@@ -23,6 +24,9 @@ const RESOLVES_NODES: Version = Version::new(7, 0, 0);
 
 /// More ranks than this are not looked through: a wrong size or range must not cost more than a job may have.
 const RANKS_MAX: usize = 1 << 24;
+
+/// How long a server may take to answer. Ours gives its host half of it.
+const ANSWER_WAIT: Duration = Duration::from_secs(20);
 
 const NODE_LIST: KeyRef<'static> = KeyRef::of_constant(keys::NODE_LIST);
 
@@ -124,9 +128,8 @@ impl Inner {
         let local = self.local.with_job(nspace, |job| peers(job, node, caller.rank, caller.hostname), of);
         let ranks = match local.or_else(|| self.linked(nspace).map(|job| of(&job))) {
             Some(Some(ranks)) => ranks?,
-            _ if self.standing == Standing::Singleton => return Err(Status::ERR_INVALID_NAMESPACE),
-            // The job is not known here, or nothing of its nodes.
-            _ => return self.ask_peers(node, nspace),
+            // Nothing is known here of its nodes.
+            known => return self.unless_known(known.is_some(), || self.ask_peers(node, nspace)),
         };
         Ok(ranks.iter().map(|rank| Proc::new(nspace.clone(), rank)).collect())
     }
@@ -135,8 +138,19 @@ impl Inner {
         let local = self.local.with_job(nspace, nodes, nodes);
         match local.or_else(|| self.linked(nspace).map(|job| nodes(&*job))) {
             Some(Some(nodes)) => Ok(Some(nodes)),
-            _ if self.standing == Standing::Singleton => Err(Status::ERR_INVALID_NAMESPACE),
-            _ => self.ask_nodes(nspace),
+            known => self.unless_known(known.is_some(), || self.ask_nodes(nspace)),
+        }
+    }
+
+    /// Has the server resolve what cannot be here. A job that is known has no nodes where the server knows of none.
+    fn unless_known<T: Default>(&self, is_known: bool, ask: impl FnOnce() -> Result<T>) -> Result<T> {
+        let asked = match self.standing {
+            Standing::Singleton => Err(Status::ERR_INVALID_NAMESPACE),
+            _ => ask(),
+        };
+        match asked {
+            Err(Status::ERR_INVALID_NAMESPACE | Status::ERR_TIMEOUT) if is_known => Ok(T::default()),
+            asked => asked,
         }
     }
 
@@ -155,24 +169,31 @@ fn peers<S: JobLookup>(job: &S, node: Option<&[u8]>, me: Option<Rank>, here: &[u
         Some(name) => job.node_row_by_name(name),
         None => me.and_then(|rank| node_row_of(job, rank)).or_else(|| job.node_row_by_name(here)),
     };
-    let Some(row) = row else { return Some(Ok(Ranks::NONE)) };
+    Some(row.map_or(Ok(Ranks::NONE), |row| peers_on(job, row)))
+}
+
+/// The ranks of a job on one of its nodes.
+///
+/// # Errors
+/// `ERR_DATA_VALUE_NOT_FOUND` where nobody has said who runs there.
+pub fn peers_on<S: JobLookup>(job: &S, row: u32) -> Result<Ranks> {
     if let Some(run) = job.node_run(row) {
-        return Some(Ok(Ranks::Run(run)));
+        return Ok(Ranks::Run(run));
     }
     let listed = job.find_key(&KeyRef::from(keys::LOCAL_PEERS)).and_then(|(key, _)| job.value(Realm::Node, row, key));
     if let Some(ValueRef::Str(list)) = listed {
         let ranks = list.map_or(Some(Vec::new()), |list| ranks(list.to_bytes()));
-        return Some(ranks.map(Ranks::List).ok_or(Status::ERR_DATA_VALUE_NOT_FOUND));
+        return ranks.map(Ranks::List).ok_or(Status::ERR_DATA_VALUE_NOT_FOUND);
     }
     if has_none(job, row) {
-        return Some(Ok(Ranks::NONE));
+        return Ok(Ranks::NONE);
     }
     if job.proc_count() as usize > RANKS_MAX {
-        return Some(Err(Status::ERR_DATA_VALUE_NOT_FOUND));
+        return Err(Status::ERR_DATA_VALUE_NOT_FOUND);
     }
     let all = (0..job.proc_count()).map(Rank).filter(|rank| node_row_of(job, *rank) == Some(row));
     let derived: Vec<_> = all.collect();
-    Some(if derived.is_empty() { Err(Status::ERR_DATA_VALUE_NOT_FOUND) } else { Ok(Ranks::List(derived)) })
+    if derived.is_empty() { Err(Status::ERR_DATA_VALUE_NOT_FOUND) } else { Ok(Ranks::List(derived)) }
 }
 
 /// Whether a node is known to have no ranks of the job.
@@ -181,8 +202,8 @@ fn has_none<S: JobLookup>(job: &S, row: u32) -> bool {
     matches!(size, Some(ValueRef::Scalar { bits: 0, .. }))
 }
 
-/// The names of a job's nodes; `None` where nothing is known of them.
-fn nodes<S: JobLookup>(job: &S) -> Option<Vec<u8>> {
+/// The names of a job's nodes, comma between them; `None` where nothing is known of them.
+pub fn nodes<S: JobLookup>(job: &S) -> Option<Vec<u8>> {
     let text = |realm, row, key: &str| text_of(job, realm, row, key);
     // Servers name the nodes in the order of the host's map there; their descriptions may come in another.
     if let Some(list) = text(Realm::Job, 0, keys::NODE_LIST).filter(|list| !list.is_empty()) {
@@ -221,9 +242,9 @@ fn ranks(list: &[u8]) -> Option<Vec<Rank>> {
 impl Inner {
     fn ask_peers(&self, node: Option<&[u8]>, nspace: &Nspace) -> Result<Vec<Proc>> {
         let name = node.map(CString::new).transpose().map_err(|_| Status::ERR_BAD_PARAM)?;
-        if self.link.server_version() >= RESOLVES_PEERS {
-            let request = Request::ResolvePeers { node: name, nspace: Some(nspace.clone()) };
-            let reply: PeersReply = self.decode(&self.link.request_wait(self.encode(&request)?.into(), None)?)?;
+        if self.link.is_ours() || self.link.server_version() >= RESOLVES_PEERS {
+            let reply: PeersReply =
+                self.await_reply(&Request::ResolvePeers { node: name, nspace: Some(nspace.clone()) })?;
             return reply.status.ok().map(|()| reply.procs.unwrap_or_default());
         }
         let infos = || {
@@ -248,19 +269,29 @@ impl Inner {
     }
 
     fn ask_nodes(&self, nspace: &Nspace) -> Result<Option<Vec<u8>>> {
-        if self.link.server_version() >= RESOLVES_NODES {
-            let request = Request::ResolveNodes { nspace: Some(nspace.clone()) };
-            let reply: NodesReply = self.decode(&self.link.request_wait(self.encode(&request)?.into(), None)?)?;
+        if self.link.is_ours() || self.link.server_version() >= RESOLVES_NODES {
+            let reply: NodesReply = self.await_reply(&Request::ResolveNodes { nspace: Some(nspace.clone()) })?;
             return reply.status.ok().map(|()| reply.nodes.map(CString::into_bytes));
         }
-        let list = self.ask_for(nspace, Rank::WILDCARD, Vec::new(), keys::NODE_LIST)?;
-        Ok(list.as_text().map(<[u8]>::to_vec))
+        match self.ask_for(nspace, Rank::WILDCARD, Vec::new(), keys::NODE_LIST) {
+            // A job of which the server knows something else has no nodes.
+            Err(Status::ERR_INVALID_NAMESPACE) => {
+                self.ask_for(nspace, Rank::WILDCARD, Vec::new(), keys::JOB_SIZE).map(|_| None)
+            }
+            list => Ok(list?.as_text().map(<[u8]>::to_vec)),
+        }
+    }
+
+    /// Asks the server, which may ask a host that never answers: the call has no time-out of its own.
+    fn await_reply<R: Reply>(&self, request: &Request) -> Result<R> {
+        let deadline = Some(Instant::now() + ANSWER_WAIT);
+        self.decode(&self.link.request_wait(self.encode(request)?.into(), deadline)?)
     }
 
     /// A value that the server has of a job; one that is not there is of a job that the server does not know.
     fn ask_for(&self, nspace: &Nspace, rank: Rank, infos: Vec<Info>, key: &'static str) -> Result<Value> {
         let request = Request::Get { nspace: nspace.clone(), rank, infos, key: Some(Key::from(key)) };
-        let reply: GetReply = self.decode(&self.link.request_wait(self.encode(&request)?.into(), None)?)?;
+        let reply: GetReply = self.await_reply(&request)?;
         match reply.status {
             // So says a server, or a host that cannot ask others.
             Status::ERR_NOT_FOUND | Status::ERR_NOT_SUPPORTED => return Err(Status::ERR_INVALID_NAMESPACE),

@@ -165,6 +165,10 @@ impl Link for OwnLink {
         Version::OURS
     }
 
+    fn is_ours(&self) -> bool {
+        true
+    }
+
     fn jobs(&self) -> Vec<Arc<JobData>> {
         self.inner().map_or(Vec::new(), |inner| inner.engine.lock().jobs())
     }

@@ -595,6 +595,12 @@ fn a_job_that_nobody_knows_is_an_invalid_namespace() {
     resolved(&format!("peers node0 unknown => {INVALID_NAMESPACE}\nnodes unknown => {INVALID_NAMESPACE}"));
 }
 
+/// The host has no upcall for queries.
+#[test]
+fn a_job_without_nodes_resolves_to_nobody() {
+    resolved("peers node0 bare => status 0\npeers - bare => status 0\nnodes bare => NULL status 0");
+}
+
 #[test]
 fn the_nodes_of_a_job_are_those_on_its_list() {
     resolved("nodes job => node0%2Cnode1%2Cnode2%2Cnode3 status 0\nnodes mapped => node0%2Cnode7%2Cnode8 status 0");

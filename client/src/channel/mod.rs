@@ -34,6 +34,7 @@ pub struct Channel {
     mux: Arc<Mux>,
     dialect: Dialect,
     version: Version,
+    is_ours: bool,
 }
 
 impl Channel {
@@ -71,7 +72,8 @@ impl Channel {
     fn introduce(env: &Environment, socket: Socket, hello: &Hello, deadline: Instant, sink: &Sink) -> Result<Channel> {
         let (socket, index) = socket.introduce(&hello.encode()?, deadline)?;
         let version = Version::parse(&env.server_version).unwrap_or(Version::OURS);
-        Ok(Channel { mux: Mux::new(socket, index, Arc::clone(sink))?, dialect: hello.dialect(), version })
+        let is_ours = hello.psec == OUR_SECURITY;
+        Ok(Channel { mux: Mux::new(socket, index, Arc::clone(sink))?, dialect: hello.dialect(), version, is_ours })
     }
 }
 
@@ -121,7 +123,8 @@ impl Reached {
         let version = Version::parse(&env.server_version).unwrap_or(Version::OURS);
         // Tools have no index.
         let mux = Mux::new(socket, -1, Arc::clone(sink))?;
-        Ok((Channel { mux, dialect: hello.dialect(), version }, reply))
+        let is_ours = hello.psec == OUR_SECURITY;
+        Ok((Channel { mux, dialect: hello.dialect(), version, is_ours }, reply))
     }
 }
 
@@ -176,6 +179,10 @@ impl Link for Channel {
 
     fn server_version(&self) -> Version {
         self.version
+    }
+
+    fn is_ours(&self) -> bool {
+        self.is_ours
     }
 
     fn close(&self) {

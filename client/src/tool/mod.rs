@@ -376,6 +376,10 @@ impl Link for Servers {
         self.with(|link| link.server_version())
     }
 
+    fn is_ours(&self) -> bool {
+        self.with(|link| link.is_ours())
+    }
+
     /// The server in use may have heard the farewell already.
     fn close(&self) {
         let links = std::mem::take(&mut *self.links.lock());

@@ -22,7 +22,7 @@ status_entry! {
     ) {
         let answer = match client() {
             Ok(client) => client.query(array::read(present(queries)?, nqueries)?).wait()?,
-            Err(status) => array::read(queries, nqueries).ok().and_then(|asked| Answer::of_library(&asked)).ok_or(status)?,
+            Err(status) => array::read(queries, nqueries).ok().and_then(Answer::of_library).ok_or(status)?,
         };
         hand_over(answer, results, nresults)
     }

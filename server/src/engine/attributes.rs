@@ -3,8 +3,8 @@
 //! The library knows its own; the host has registered its. Attributes that only the host understands are passed on in any
 //! function, and are not named here.
 
-use std::collections::BTreeMap;
-use std::ffi::CString;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{CStr, CString};
 
 use pmix_dstore::model::{DataArray, DataType, Info, Key, Regattr, Value, attributes as all, keys};
 
@@ -78,6 +78,7 @@ const WANTED: &[Attribute] = attributes![
 const QUALIFIERS: &[Attribute] = attributes![
     NSPACE,
     RANK,
+    PROCID,
     SESSION_INFO,
     SESSION_ID,
     JOB_INFO,
@@ -203,7 +204,7 @@ const TOOL: Functions = functions! {
 };
 
 /// The keys of queries that are answered without the host.
-const QUERIES: [&str; 10] = [
+const QUERIES: [&str; 15] = [
     keys::QUERY_SUPPORTED_KEYS,
     keys::QUERY_SUPPORTED_QUALIFIERS,
     keys::QUERY_ATTRIBUTE_SUPPORT,
@@ -214,6 +215,11 @@ const QUERIES: [&str; 10] = [
     keys::QUERY_NUM_PSETS,
     keys::QUERY_PSET_NAMES,
     keys::QUERY_PSET_MEMBERSHIP,
+    keys::QUERY_SPAWN_SUPPORT,
+    keys::QUERY_DEBUG_SUPPORT,
+    keys::QUERY_AVAIL_SERVERS,
+    keys::QUERY_RESOLVE_PEERS,
+    keys::QUERY_RESOLVE_NODE,
 ];
 
 /// The keys that queries may have, where the host does not say.
@@ -223,6 +229,26 @@ pub(super) fn supported(key: &str) -> Option<Value> {
         keys::QUERY_SUPPORTED_QUALIFIERS => Some(list(QUALIFIERS.iter().map(|(_, key, _)| key.as_bytes()))),
         _ => None,
     }
+}
+
+/// The attributes that a spawn may have.
+pub(super) fn of_spawn(host: &HostAttributes) -> Value {
+    keys_in_use(host, |function, _| function == c"PMIx_Spawn")
+}
+
+/// The attributes for debuggers, in whatever function.
+pub(super) fn of_debuggers(host: &HostAttributes) -> Value {
+    keys_in_use(host, |_, key| key.starts_with(b"pmix.dbg."))
+}
+
+/// The keys of the attributes that the library obeys and the host has registered, each once.
+fn keys_in_use(host: &HostAttributes, is_wanted: impl Fn(&CStr, &[u8]) -> bool) -> Value {
+    let tables = [own(CLIENT), own(SERVER), own(TOOL)];
+    let all = tables.iter().chain([host]).flatten();
+    let wanted = all.flat_map(|(name, attributes)| {
+        attributes.iter().map(|attribute| attribute.key.as_bytes()).filter(|key| is_wanted(name, key))
+    });
+    list(wanted.collect::<BTreeSet<_>>().into_iter())
 }
 
 fn own(functions: Functions) -> HostAttributes {
@@ -274,7 +300,6 @@ pub(super) fn support(qualifiers: &[Info], host: &HostAttributes) -> Option<Valu
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::fs;
     use std::path::Path;
 

@@ -202,6 +202,13 @@ impl Engine {
                 Some(Err(Status::ERR_NOMEM)) => return status(Status::ERR_NOMEM),
                 _ => {}
             }
+            if reserved
+                && key.is(keys::LOCAL_PROCS)
+                && let Ok(Value::DataArray(procs)) = self.local_procs(&get.infos, &peer.actor())
+                && !procs.items.is_empty()
+            {
+                return Some(Outcome::One(key.clone(), Value::DataArray(procs)));
+            }
             if unheard && reserved {
                 return Some(Outcome::Ask);
             }

@@ -2,16 +2,19 @@
 //!
 //! A host knows more than one server does: other nodes, jobs that are waiting. So it is asked first. Of process sets only the
 //! server knows, to whom the host has told them; and what the host does not answer at all is looked up in what it
-//! has registered.
+//! has registered. To resolve peers and nodes is to ask such a question, too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::time::{Duration, Instant};
 
 use pmix_client::GetOptions;
-use pmix_client::wire::reply::InfosReply;
-use pmix_dstore::model::{DataArray, DataType, Info, Key, Nspace, Proc, ProcInfo, Query, Rank, Status, Value, keys};
-use pmix_dstore::rules::Caller;
+use pmix_client::resolve::{nodes, peers_on};
+use pmix_client::wire::reply::{InfosReply, NodesReply, PeersReply};
+use pmix_dstore::model::{
+    DataArray, DataType, Info, InfoFlags, Key, Nspace, Proc, ProcInfo, Query, Rank, Status, Value, keys,
+};
+use pmix_dstore::rules::{Caller, JobLookup};
 
 use super::apart::{Actor, sign};
 use super::attributes;
@@ -21,10 +24,25 @@ use super::{Engine, Then};
 use crate::completion::Answer;
 use crate::upcall::Upcall;
 
+/// How long the host may take to resolve peers or nodes: the calls have no time-out of their own.
+const RESOLVE_WAIT: Duration = Duration::from_secs(10);
+
+/// How a query is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// With all infos.
+    Infos,
+    /// With the processes of a node.
+    Peers,
+    /// With the nodes of a job.
+    Nodes,
+}
+
 /// A query that is with the host.
 pub(super) struct Asked {
     id: PeerId,
     tag: u32,
+    form: Form,
     asker: Actor,
     queries: Vec<Query>,
     /// What was known without the host.
@@ -43,11 +61,35 @@ impl Engine {
         }
     }
 
+    /// A client asks who runs on a node (none named is this one), or which nodes a job has.
+    pub(super) fn resolve(
+        &mut self,
+        id: PeerId,
+        tag: u32,
+        form: Form,
+        (nspace, node): (Option<Nspace>, Option<Option<CString>>),
+        now: Instant,
+    ) {
+        let qualifier = |key, text: &[u8]| Info { flags: InfoFlags::QUALIFIER, ..Info::new(key, Value::string(text)) };
+        let mut qualifiers = Vec::new();
+        if let Some(nspace) = nspace.filter(|nspace| !nspace.is_empty()) {
+            qualifiers.push(qualifier(keys::NSPACE, nspace.as_bytes()));
+        }
+        if let Some(node) = node {
+            let node = node.as_ref().map_or(self.config.hostname.as_bytes(), |node| node.as_bytes());
+            qualifiers.push(qualifier(keys::HOSTNAME, node));
+        }
+        let key = if form == Form::Nodes { keys::QUERY_RESOLVE_NODE } else { keys::QUERY_RESOLVE_PEERS };
+        let queries = vec![Query { keys: CString::new(key).into_iter().collect(), qualifiers }];
+        self.query(id, tag, form, queries, (Some(RESOLVE_WAIT), now));
+    }
+
     /// A client asks.
     pub(super) fn query(
         &mut self,
         id: PeerId,
         tag: u32,
+        form: Form,
         queries: Vec<Query>,
         (time, now): (Option<Duration>, Instant),
     ) {
@@ -70,6 +112,11 @@ impl Engine {
         if left.is_empty() && !infos.is_empty() {
             return self.reply(id, tag, &InfosReply { status: Status::SUCCESS, infos: Some(infos) });
         }
+        if id == PeerId::OWN && form != Form::Infos {
+            // The host knows what it could say, and may ask on the one thread on which it could.
+            let asked = Asked { id, tag, form, asker, queries: left, infos };
+            return self.query_answered(asked, Answer::Op(Status::ERR_NOT_SUPPORTED));
+        }
         let proc = asker.proc.clone();
         let signed = left.iter().map(|query| {
             let mut query = query.clone();
@@ -77,39 +124,61 @@ impl Engine {
             query
         });
         let signed = signed.collect();
-        let asked = Asked { id, tag, asker, queries: left, infos };
+        let asked = Asked { id, tag, form, asker, queries: left, infos };
         self.upcall_within(Then::Query(Box::new(asked)), Upcall::Query { proc, queries: signed }, time, now);
     }
 
     /// The host has answered a query, or has not.
     pub(super) fn query_answered(&mut self, asked: Asked, answer: Answer) {
-        let Asked { id, tag, asker, queries, mut infos } = asked;
-        let count = queries.iter().map(|query| query.keys.len()).sum();
+        let Asked { id, tag, form, asker, queries, mut infos } = asked;
         let had = infos.len();
-        let status = match answer.status() {
-            status @ (Status::ERR_NOT_SUPPORTED | Status::ERR_NOT_FOUND) => {
-                for Query { keys, qualifiers } in &queries {
-                    infos.extend(keys.iter().filter_map(|key| self.known_of(key, qualifiers, &asker)));
-                }
-                match infos.len() - had {
-                    0 if had == 0 => status,
-                    found if found == count => Status::SUCCESS,
-                    _ => Status::QUERY_PARTIAL_SUCCESS,
+        let host = answer.status();
+        let succeeded = matches!(host, Status::SUCCESS | Status::OPERATION_SUCCEEDED);
+        let told = match answer {
+            Answer::Infos(_, told) => told,
+            _ => Vec::new(),
+        };
+        let is_for_us = match form {
+            Form::Infos => matches!(host, Status::ERR_NOT_SUPPORTED | Status::ERR_NOT_FOUND),
+            // A host that says nothing of use to this question, and one that says nothing at all.
+            _ => !succeeded || resolved(form, &told).is_none(),
+        };
+        let status = if is_for_us {
+            let mut failed = host;
+            for Query { keys, qualifiers } in &queries {
+                for key in keys {
+                    match self.known_of(key, qualifiers, &asker) {
+                        Ok(info) => infos.push(info),
+                        Err(Status::ERR_NOT_FOUND) => {}
+                        Err(status) => failed = status,
+                    }
                 }
             }
-            status => {
-                let succeeded = matches!(status, Status::SUCCESS | Status::OPERATION_SUCCEEDED);
-                if let Answer::Infos(_, told) = answer {
-                    infos.extend(told);
-                }
-                match status {
-                    _ if succeeded => Status::SUCCESS,
-                    _ if had > 0 => Status::QUERY_PARTIAL_SUCCESS,
-                    failed => failed,
-                }
+            let count = queries.iter().map(|query| query.keys.len()).sum();
+            match infos.len() - had {
+                0 if had == 0 => failed,
+                found if found == count => Status::SUCCESS,
+                _ => Status::QUERY_PARTIAL_SUCCESS,
+            }
+        } else {
+            infos.extend(told);
+            match host {
+                _ if succeeded => Status::SUCCESS,
+                _ if had > 0 => Status::QUERY_PARTIAL_SUCCESS,
+                failed => failed,
             }
         };
-        self.reply(id, tag, &InfosReply { status, infos: Some(infos) });
+        match form {
+            Form::Infos => self.reply(id, tag, &InfosReply { status, infos: Some(infos) }),
+            Form::Peers => {
+                let procs = resolved(form, &infos).map(|value| value.iter_procs().cloned().collect());
+                self.reply(id, tag, &PeersReply { status, procs: procs.filter(|_| status.is_success()) });
+            }
+            Form::Nodes => {
+                let nodes = resolved(form, &infos).and_then(|value| value.as_c_str()).map(Into::into);
+                self.reply(id, tag, &NodesReply { status, nodes: nodes.filter(|_| status.is_success()) });
+            }
+        }
     }
 
     /// Which attributes are supported.
@@ -141,57 +210,152 @@ impl Engine {
     }
 
     /// What was registered about what is asked.
-    fn known_of(&self, key: &CString, qualifiers: &[Info], asker: &Actor) -> Option<Info> {
-        let key = key.to_str().ok()?;
-        let named = |wanted: &str| Info::find(qualifiers, wanted);
-        let sees = |nspace: &Nspace| self.sees(&asker.proc, asker.user, nspace);
-        let jobs = || {
-            let mut jobs: Vec<_> = self
-                .nspaces
-                .iter()
-                .filter(|(_, state)| state.complete && !state.is_of_tools)
-                .filter(|(nspace, _)| sees(nspace))
-                .collect();
-            jobs.sort_by(|(a, _), (b, _)| a.as_bytes().cmp(b.as_bytes()));
-            jobs.into_iter()
-        };
-        let nspace = match named(keys::NSPACE) {
-            Some(name) => Nspace::new(name.as_text()?).ok()?,
-            None => asker.proc.nspace.clone(),
-        };
-        // What is out of reach is not there.
-        let state = self.nspaces.get(&nspace).filter(|_| sees(&nspace));
+    ///
+    /// # Errors
+    /// `ERR_NOT_FOUND` for what is not known, `ERR_INVALID_NAMESPACE` for a namespace that is not, or that is out of the asker's
+    /// reach.
+    pub(super) fn known_of(&self, key: &CString, qualifiers: &[Info], asker: &Actor) -> Result<Info, Status> {
+        let key = key.to_str().map_err(|_| Status::ERR_NOT_FOUND)?;
+        let about = About::read(qualifiers)?;
         let value = match key {
-            keys::QUERY_SUPPORTED_KEYS | keys::QUERY_SUPPORTED_QUALIFIERS => attributes::supported(key)?,
-            keys::QUERY_NAMESPACES => list(jobs().map(|(nspace, _)| nspace.as_bytes())),
+            keys::QUERY_SUPPORTED_KEYS | keys::QUERY_SUPPORTED_QUALIFIERS => {
+                attributes::supported(key).ok_or(Status::ERR_NOT_FOUND)?
+            }
+            keys::QUERY_SPAWN_SUPPORT => attributes::of_spawn(&self.host_attributes),
+            keys::QUERY_DEBUG_SUPPORT => attributes::of_debuggers(&self.host_attributes),
+            keys::QUERY_AVAIL_SERVERS => array(DataType::INFO, vec![self.as_server()]),
+            // Where there are some, they are not looked up here.
+            keys::QUERY_NUM_PSETS if self.psets.is_empty() => Value::Size(0),
+            keys::QUERY_PSET_NAMES if self.psets.is_empty() => Value::string(""),
+            keys::QUERY_NAMESPACES => list(self.jobs_for(asker).map(|(nspace, _)| nspace.as_bytes())),
             keys::QUERY_NAMESPACE_INFO => {
-                let items = jobs().map(|(nspace, state)| {
-                    let mut items =
-                        vec![Value::Info(Box::new(Info::new(keys::NSPACE, Value::string(nspace.as_bytes()))))];
-                    let of_job = [keys::JOB_SIZE, keys::CMD_LINE];
-                    let told =
-                        of_job.iter().filter_map(|key| self.of_job(state, Rank::WILDCARD, key, qualifiers, asker));
-                    items.extend(told.map(|info| Value::Info(Box::new(info))));
-                    info(keys::JOB_INFO_ARRAY, array(DataType::INFO, items)).map(|info| Value::Info(Box::new(info)))
-                });
-                array(DataType::INFO, items.collect::<Option<_>>()?)
+                let jobs =
+                    self.jobs_for(asker).map(|(nspace, state)| self.of_namespace(nspace, state, qualifiers, asker));
+                array(DataType::INFO, jobs.collect::<Option<_>>().ok_or(Status::ERR_NOT_FOUND)?)
             }
             keys::QUERY_PROC_TABLE | keys::QUERY_LOCAL_PROC_TABLE => {
-                let state = state.filter(|state| state.complete)?;
+                let (nspace, state) = self.job_about(&about, asker)?;
+                let state = Some(state).filter(|state| state.complete).ok_or(Status::ERR_NOT_FOUND)?;
                 let is_wanted = |rank: &Rank| key == keys::QUERY_PROC_TABLE || state.is_local(*rank);
                 let ranks = (0..state.job.size()).map(Rank).filter(is_wanted);
-                array(DataType::PROC_INFO, ranks.map(|rank| self.proc_info(&nspace, state, rank, asker)).collect())
+                array(DataType::PROC_INFO, ranks.map(|rank| self.proc_info(nspace, state, rank, asker)).collect())
             }
+            keys::LOCAL_PROCS if let Some(value) = self.registered_procs(&about, qualifiers, asker) => value,
+            keys::QUERY_RESOLVE_PEERS | keys::LOCAL_PROCS => self.procs_on(&about, asker)?,
+            keys::QUERY_RESOLVE_NODE => self.nodes_of(&about, asker)?,
+            keys::LOCAL_PEERS if about.nodes.len() > 1 => {
+                let (_, state) = self.job_about(&about, asker)?;
+                let ranks: Vec<String> = self.ranks_on(&about, state)?.iter().map(Rank::to_string).collect();
+                Value::string(ranks.join(","))
+            }
+            // A value of one node is not that of two.
+            _ if about.nodes.len() > 1 => return Err(Status::ERR_NOT_FOUND),
             _ => {
-                let rank = match named(keys::RANK) {
-                    Some(Value::Rank(rank)) => *rank,
-                    Some(other) => Rank(other.as_u32()?),
-                    None => Rank::WILDCARD,
-                };
-                return self.of_job(state?, rank, key, qualifiers, asker);
+                let (_, state) = self.job_about(&about, asker)?;
+                let rank = about.rank.unwrap_or(Rank::WILDCARD);
+                return self.of_job(state, rank, key, qualifiers, asker).ok_or(Status::ERR_NOT_FOUND);
             }
         };
-        info(key, value)
+        info(key, value).ok_or(Status::ERR_NOT_FOUND)
+    }
+
+    /// The jobs that a process may see, by their names.
+    fn jobs_for<'e>(&'e self, asker: &Actor) -> impl Iterator<Item = (&'e Nspace, &'e NspaceState)> + use<'e> {
+        let is_job = |(_, state): &(_, &NspaceState)| state.complete && !state.is_of_tools;
+        let sees = |(nspace, _): &(&Nspace, _)| self.sees(&asker.proc, asker.user, nspace);
+        let mut jobs: Vec<_> = self.nspaces.iter().filter(is_job).filter(sees).collect();
+        jobs.sort_by(|(a, _), (b, _)| a.as_bytes().cmp(b.as_bytes()));
+        jobs.into_iter()
+    }
+
+    /// The job that is asked about, or the asker's own.
+    fn job_about<'a>(&'a self, about: &'a About, asker: &'a Actor) -> Result<(&'a Nspace, &'a NspaceState), Status> {
+        let nspace = about.nspace.as_ref().unwrap_or(&asker.proc.nspace);
+        let state = self.nspaces.get(nspace).filter(|state| !state.foreign || state.job.size() > 0);
+        let state = state.filter(|_| self.sees(&asker.proc, asker.user, nspace));
+        state.map(|state| (nspace, state)).ok_or(Status::ERR_INVALID_NAMESPACE)
+    }
+
+    /// The jobs that are asked about: the one named, or all.
+    fn jobs_about<'a>(
+        &'a self,
+        about: &'a About,
+        asker: &'a Actor,
+    ) -> Result<Vec<(&'a Nspace, &'a NspaceState)>, Status> {
+        match about.nspace {
+            Some(_) => Ok(vec![self.job_about(about, asker)?]),
+            None => Ok(self.jobs_for(asker).collect()),
+        }
+    }
+
+    /// The ranks of a job on the nodes that are asked about, on each node named once; on this one where none is.
+    fn ranks_on(&self, about: &About, state: &NspaceState) -> Result<BTreeSet<Rank>, Status> {
+        let mut ranks = BTreeSet::new();
+        for row in about.rows(&*state.job, self.config.hostname.as_bytes()) {
+            ranks.extend(peers_on(&*state.job, row)?.iter());
+        }
+        Ok(ranks)
+    }
+
+    /// The processes of one node, as the host has registered them.
+    fn registered_procs(&self, about: &About, qualifiers: &[Info], asker: &Actor) -> Option<Value> {
+        let (_, state) = self.job_about(about, asker).ok().filter(|_| about.nodes.len() <= 1)?;
+        self.of_job(state, Rank::WILDCARD, keys::LOCAL_PROCS, qualifiers, asker).map(|info| info.value)
+    }
+
+    /// The processes of all jobs on the nodes that are asked about.
+    pub(super) fn local_procs(&self, infos: &[Info], asker: &Actor) -> Result<Value, Status> {
+        self.procs_on(&About::read(infos)?, asker)
+    }
+
+    /// The processes on the nodes that are asked about.
+    fn procs_on(&self, about: &About, asker: &Actor) -> Result<Value, Status> {
+        let mut procs = Vec::new();
+        for (nspace, state) in self.jobs_about(about, asker)? {
+            match self.ranks_on(about, state) {
+                Ok(ranks) => procs.extend(ranks.into_iter().map(|rank| Proc::new(nspace.clone(), rank))),
+                // Of all jobs, those count of which it is known.
+                Err(_) if about.nspace.is_none() => {}
+                Err(status) => return Err(status),
+            }
+        }
+        Ok(Value::procs(procs))
+    }
+
+    /// The nodes of the jobs that are asked about, each once, comma between them; none is NULL.
+    fn nodes_of(&self, about: &About, asker: &Actor) -> Result<Value, Status> {
+        let mut names: Vec<Vec<u8>> = Vec::new();
+        for (_, state) in self.jobs_about(about, asker)? {
+            let list = nodes(&*state.job).unwrap_or_default();
+            let mut known: BTreeSet<Vec<u8>> = names.iter().cloned().collect();
+            let new = list.split(|byte| *byte == b',').filter(|name| !name.is_empty());
+            names.extend(new.filter(|name| known.insert(name.to_vec())).map(<[u8]>::to_vec));
+        }
+        Ok(if names.is_empty() { Value::String(None) } else { list(names.iter().map(Vec::as_slice)) })
+    }
+
+    /// What `PMIX_QUERY_NAMESPACE_INFO` says of a job.
+    fn of_namespace(&self, nspace: &Nspace, state: &NspaceState, qualifiers: &[Info], asker: &Actor) -> Option<Value> {
+        let mut infos = vec![Info::new(keys::NSPACE, Value::string(nspace.as_bytes()))];
+        let of_job = [keys::JOB_SIZE, keys::CMD_LINE];
+        infos.extend(of_job.iter().filter_map(|key| self.of_job(state, Rank::WILDCARD, key, qualifiers, asker)));
+        info(keys::JOB_INFO_ARRAY, Value::infos(infos)).map(|info| Value::Info(Box::new(info)))
+    }
+
+    /// What `PMIX_QUERY_AVAIL_SERVERS` says of this server.
+    fn as_server(&self) -> Value {
+        let config = &self.config;
+        let infos = [
+            Info::new(keys::SERVER_NSPACE, Value::string(config.me.nspace.as_bytes())),
+            Info::new(keys::SERVER_RANK, Value::Rank(config.me.rank)),
+            Info::new(keys::VERSION_INFO, Value::string(crate::config::ANNOUNCED_VERSION)),
+            Info::new(keys::SERVER_PIDINFO, Value::Uint32(std::process::id())),
+            Info::new(keys::HOSTNAME, Value::string(&config.hostname)),
+            Info::new(keys::USERID, Value::Uint32(config.uid)),
+            Info::new(keys::GRPID, Value::Uint32(config.gid)),
+            Info::new(keys::SERVER_URI, Value::string(crate::env::uri(config, self.port))),
+        ];
+        Value::Info(Box::new(Info::new(keys::SERVER_INFO_ARRAY, Value::infos(infos))))
     }
 
     /// A value of a job as a Get finds it.
@@ -210,15 +374,108 @@ impl Engine {
             Some(Value::Pid(pid)) => pid,
             _ => 0,
         };
+        let said = find(keys::PROC_STATE_STATUS).and_then(|state| state.as_u64()?.try_into().ok());
+        let exit_code = find(keys::EXIT_CODE).and_then(|code| match code {
+            Value::Int(code) | Value::Int32(code) => Some(code),
+            Value::Status(status) => Some(status.0),
+            other => other.as_u64()?.try_into().ok(),
+        });
         Value::ProcInfo(Box::new(ProcInfo {
             proc: Proc::new(nspace.clone(), rank),
             hostname: text(keys::HOSTNAME),
-            executable: text(keys::APP_ARGV).or_else(|| text(keys::CMD_LINE)),
+            executable: text(keys::APP_ARGV).or_else(|| text(keys::CMD_LINE)).and_then(|line| first_word(&line)),
             pid,
-            exit_code: 0,
-            state: 0,
+            exit_code: exit_code.unwrap_or(0),
+            state: said.unwrap_or_else(|| state.state_of(rank)),
         }))
     }
+}
+
+impl NspaceState {
+    /// The `pmix_proc_state_t` of a process, as far as this server sees it.
+    fn state_of(&self, rank: Rank) -> u8 {
+        const UNDEFINED: u8 = 0;
+        const PREPPED: u8 = 1;
+        const CONNECTED: u8 = 6;
+        const TERMINATED: u8 = 20;
+        const TERMINATED_WITHOUT_FINALIZE: u8 = 55;
+        match self.clients.get(&rank) {
+            Some(_) if self.gone.contains(&rank) => TERMINATED_WITHOUT_FINALIZE,
+            Some(client) if !client.connections.is_empty() => CONNECTED,
+            Some(client) if client.has_connected => TERMINATED,
+            Some(_) => PREPPED,
+            None if self.has_left(rank) => TERMINATED,
+            None => UNDEFINED,
+        }
+    }
+}
+
+/// What the qualifiers of a query say it is about.
+struct About {
+    nspace: Option<Nspace>,
+    rank: Option<Rank>,
+    /// The nodes, by name or number.
+    nodes: Vec<NodeOf>,
+}
+
+enum NodeOf {
+    Name(CString),
+    Id(u32),
+}
+
+impl About {
+    /// # Errors
+    /// `ERR_BAD_PARAM` for a qualifier whose value is none.
+    fn read(qualifiers: &[Info]) -> Result<About, Status> {
+        let mut about = About { nspace: None, rank: None, nodes: Vec::new() };
+        for Info { key, value, .. } in qualifiers {
+            let number = || value.as_u32().ok_or(Status::ERR_BAD_PARAM);
+            if key.is(keys::NSPACE) {
+                let name = value.as_text().ok_or(Status::ERR_BAD_PARAM)?;
+                about.nspace = Some(Nspace::new(name).map_err(|_| Status::ERR_BAD_PARAM)?);
+            } else if key.is(keys::RANK) {
+                about.rank = Some(Rank(number()?));
+            } else if key.is(keys::PROCID) {
+                let proc = value.iter_procs().next().ok_or(Status::ERR_BAD_PARAM)?;
+                (about.nspace, about.rank) = (Some(proc.nspace.clone()), Some(proc.rank));
+            } else if key.is(keys::HOSTNAME) {
+                about.nodes.push(NodeOf::Name(value.as_c_str().ok_or(Status::ERR_BAD_PARAM)?.into()));
+            } else if key.is(keys::NODEID) {
+                about.nodes.push(NodeOf::Id(number()?));
+            }
+        }
+        about.nspace = about.nspace.filter(|nspace| !nspace.is_empty());
+        Ok(about)
+    }
+
+    /// The rows of the nodes in a job, those that it has.
+    fn rows(&self, job: &impl JobLookup, here: &[u8]) -> Vec<u32> {
+        if self.nodes.is_empty() {
+            return job.node_row_by_name(here).into_iter().collect();
+        }
+        let row = |node: &NodeOf| match node {
+            NodeOf::Name(name) => job.node_row_by_name(name.as_bytes()),
+            NodeOf::Id(id) => job.node_row_by_id(*id),
+        };
+        self.nodes.iter().filter_map(row).collect()
+    }
+}
+
+/// What of an answer resolves peers or nodes.
+fn resolved(form: Form, infos: &[Info]) -> Option<&Value> {
+    match form {
+        Form::Infos => None,
+        Form::Peers => Info::find(infos, keys::QUERY_RESOLVE_PEERS).filter(
+            |value| matches!(value, Value::DataArray(array) if array.ty == DataType::PROC || array.items.is_empty()),
+        ),
+        Form::Nodes => Info::find(infos, keys::QUERY_RESOLVE_NODE).filter(|value| matches!(value, Value::String(_))),
+    }
+}
+
+/// The executable of a command line.
+fn first_word(line: &CString) -> Option<CString> {
+    let word = line.as_bytes().split(|byte| *byte == b' ').next()?;
+    CString::new(word).ok()
 }
 
 fn info(key: &str, value: Value) -> Option<Info> {

@@ -11,6 +11,7 @@ use super::apart::{REFUSED, sign};
 use super::bounds::CLEANUP_PATHS_MAX;
 use super::nspaces::NspaceState;
 use super::peers::{Peer, PeerId};
+use super::query::Form;
 use super::{Engine, Then};
 use crate::FabricOperation;
 use crate::access::User;
@@ -75,7 +76,11 @@ impl Engine {
                 let then = Then::Spawned(id, tag, channels);
                 return self.upcall_within(then, Upcall::Spawn { proc, infos, apps }, time, now);
             }
-            Request::Query { queries } => return self.query(id, tag, queries, (time, now)),
+            Request::Query { queries } => return self.query(id, tag, Form::Infos, queries, (time, now)),
+            Request::ResolvePeers { node, nspace } => {
+                return self.resolve(id, tag, Form::Peers, (nspace, Some(node)), now);
+            }
+            Request::ResolveNodes { nspace } => return self.resolve(id, tag, Form::Nodes, (nspace, None), now),
             Request::Log { timestamp, data, mut directives } => {
                 if let Some(time) = timestamp.filter(|time| *time > 0) {
                     directives.push(Info::new(keys::LOG_TIMESTAMP, Value::Time(time)));

@@ -223,7 +223,7 @@ fn of_a_job_that_nobody_here_knows_the_host_says_who_may_read_it() {
             assert_eq!(bench.told(other), Some(Status::SUCCESS), "the host has let him");
         }
         let (uid, name) = if id == BOBS { (BOB, of_bob(0)) } else { (ANN, proc(0)) };
-        let kvals = vec![Kval { key: "key".into(), value: Value::Uint32(5) }];
+        let kvals = [Kval { key: "key".into(), value: Value::Uint32(5) }];
         let data = blob::encode_modex(EXCHANGE, kvals.iter().map(|kval| (&kval.key, &kval.value))).unwrap();
         let answer = if id == BOBS { Status::SUCCESS } else { Status::ERR_NO_PERMISSIONS };
         let asked = bench.answer_last(Answer::Data(answer, data.into()));

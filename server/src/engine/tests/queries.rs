@@ -1,0 +1,253 @@
+//! Queries, and the resolving of peers and nodes, which is one.
+
+use std::ffi::CStr;
+
+use pmix_client::wire::reply::{NodesReply, PeersReply};
+
+use super::*;
+
+fn text(key: &'static str, text: &str) -> Info {
+    Info::new(key, Value::string(text))
+}
+
+fn number(key: &'static str, number: u32) -> Info {
+    Info::new(key, Value::Uint32(number))
+}
+
+fn none() -> Answer {
+    Answer::Op(Status::ERR_NOT_SUPPORTED)
+}
+
+fn procs(ranks: &[u32]) -> Value {
+    Value::procs(ranks.iter().map(|rank| proc(*rank)))
+}
+
+impl Bench {
+    /// The value that answers a query which the host does not answer.
+    fn known(&mut self, key: &str, qualifiers: Vec<Info>) -> Result<Value, Status> {
+        let (status, infos) = self.asked(key, qualifiers, none());
+        status.ok().map(|()| infos.into_iter().next().expect("an answer").value)
+    }
+
+    /// Another job, whose only process is on the second node.
+    fn add_other(&mut self) {
+        let infos = [text(keys::NODE_MAP, NODES[1]), text(keys::PROC_MAP, "0")];
+        let other = Nspace::new("other").unwrap();
+        self.engine.register_nspace(JobPlan::read(&other, 0, &infos, None, NODES[0]).unwrap());
+    }
+
+    fn resolve(&mut self, request: Request) {
+        self.request(0, 70, request);
+    }
+
+    fn peers(&mut self) -> Option<(Status, Vec<Proc>)> {
+        let reply = PeersReply::decode(PLAIN, Version::OURS, &self.reply(0, 70)?).unwrap();
+        Some((reply.status, reply.procs.unwrap_or_default()))
+    }
+
+    fn nodes(&mut self) -> Option<(Status, Option<CString>)> {
+        let reply = NodesReply::decode(PLAIN, Version::OURS, &self.reply(0, 70)?).unwrap();
+        Some((reply.status, reply.nodes))
+    }
+}
+
+fn peers_of(node: Option<&CStr>, nspace: Option<&str>) -> Request {
+    Request::ResolvePeers { node: node.map(Into::into), nspace: nspace.map(|name| Nspace::new(name).unwrap()) }
+}
+
+fn nodes_of(nspace: Option<&str>) -> Request {
+    Request::ResolveNodes { nspace: nspace.map(|name| Nspace::new(name).unwrap()) }
+}
+
+#[test]
+fn who_runs_on_several_nodes_is_said_of_all_of_them() {
+    let mut bench = Bench::new(0, 2, 2);
+    bench.add_other();
+    let ids = |ids: &[u32]| ids.iter().map(|id| number(keys::NODEID, *id)).collect::<Vec<_>>();
+    let job = || text(keys::NSPACE, "job");
+    let with_job = |more: Vec<Info>| more.into_iter().chain([job()]).collect::<Vec<_>>();
+    assert_eq!(bench.known(keys::LOCAL_PROCS, with_job(ids(&[1]))), Ok(procs(&[2, 3])));
+    assert_eq!(bench.known(keys::LOCAL_PROCS, with_job(ids(&[0, 1, 0]))), Ok(procs(&[0, 1, 2, 3])));
+    assert_eq!(bench.known(keys::LOCAL_PROCS, with_job(vec![])), Ok(procs(&[0, 1])), "this node");
+    let by_name = vec![text(keys::HOSTNAME, NODES[1])];
+    let of_all = [proc(2), proc(3), Proc::new(Nspace::new("other").unwrap(), Rank(0))];
+    assert_eq!(bench.known(keys::LOCAL_PROCS, by_name), Ok(Value::procs(of_all)), "of all jobs");
+    assert_eq!(bench.known(keys::LOCAL_PEERS, ids(&[0, 1])), Ok(Value::string("0,1,2,3")));
+    assert_eq!(bench.known(keys::LOCAL_PEERS, ids(&[1])), Ok(Value::string("2,3")));
+    // Of what is one node's there is no union.
+    assert_eq!(bench.known(keys::LOCAL_SIZE, ids(&[0, 1])), Err(Status::ERR_NOT_SUPPORTED));
+    // The same by a Get, of this node.
+    bench.get(0, 71, Rank::WILDCARD.0, keys::LOCAL_PROCS, Vec::new());
+    let reply = GetReply::decode(PLAIN, Version::OURS, &bench.reply(0, 71).unwrap()).unwrap();
+    assert_eq!(reply.objects[0].1[0].value, procs(&[0, 1]));
+}
+
+#[test]
+fn the_table_of_processes_says_what_runs_and_how_it_is() {
+    let mut bench = Bench::without_clients(0, 1, 5);
+    let argv = text(keys::APP_ARGV, "./program --fast");
+    let told = |infos: Vec<Info>| Info::new(keys::PROC_INFO_ARRAY, Value::infos(infos));
+    let of_rank = |rank| Info::new(keys::RANK, Value::Rank(Rank(rank)));
+    let stopped = vec![of_rank(4), number(keys::EXIT_CODE, 3), number(keys::PROC_STATE_STATUS, 62)];
+    let infos = [Info::new(keys::APP_INFO_ARRAY, Value::infos([number(keys::APPNUM, 0), argv])), told(stopped)];
+    let plan = JobPlan::read(&nspace(), 5, &infos, bench.engine.job(&nspace()), NODES[0]).unwrap();
+    bench.engine.register_nspace(plan);
+    for rank in 0..4 {
+        assert_eq!(bench.engine.register_client(&proc(rank), 1000, 1000, 7), Status::SUCCESS);
+    }
+    (0..3).for_each(|rank| bench.connect(rank));
+    bench.request(1, 10, Request::Finalize);
+    bench.lose(1);
+    bench.lose(2);
+    bench.upcalls.clear();
+    let Ok(Value::DataArray(table)) = bench.known(keys::QUERY_PROC_TABLE, Vec::new()) else { panic!() };
+    let states: Vec<_> = table
+        .items
+        .iter()
+        .map(|item| match item {
+            Value::ProcInfo(info) => {
+                assert_eq!(info.executable.as_deref(), Some(c"./program"));
+                info.state
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    // Connected, ended, lost, not connected yet; and as the host has said.
+    assert_eq!(states, [6, 20, 55, 1, 62]);
+    // The exit code goes to nobody but the host's own process: no release packs it.
+    let own = bench.engine.known_of(
+        &CString::new(keys::QUERY_PROC_TABLE).unwrap(),
+        &[text(keys::NSPACE, "job")],
+        &bench.engine.peers[&PeerId::OWN].actor(),
+    );
+    let Value::DataArray(table) = own.unwrap().value else { panic!() };
+    assert!(matches!(&table.items[4], Value::ProcInfo(info) if info.exit_code == 3), "{table:?}");
+}
+
+#[test]
+fn what_a_query_may_ask_of_the_server_itself() {
+    let mut bench = Bench::new(0, 2, 2);
+    let spawn = CString::new("PMIx_Spawn").unwrap();
+    let registered =
+        Regattr { name: None, key: "pmix.dbg.of.host".into(), ty: DataType::BOOL, description: Vec::new() };
+    bench.engine.register_attributes(spawn, vec![registered]);
+    for (key, expected) in [
+        (keys::QUERY_SPAWN_SUPPORT, keys::FWD_STDOUT),
+        (keys::QUERY_SPAWN_SUPPORT, "pmix.dbg.of.host"),
+        (keys::QUERY_DEBUG_SUPPORT, "pmix.dbg.of.host"),
+    ] {
+        let told = bench.known(key, Vec::new()).unwrap();
+        let list = String::from_utf8(told.as_text().unwrap().to_vec()).unwrap();
+        assert!(list.split(',').any(|name| name == expected), "{key}: {list}");
+    }
+    assert_eq!(bench.known(keys::QUERY_NUM_PSETS, Vec::new()), Ok(Value::Size(0)));
+    let servers = bench.known(keys::QUERY_AVAIL_SERVERS, Vec::new()).unwrap();
+    let server: Vec<&Info> = servers.iter_infos().flat_map(|info| info.value.iter_infos()).collect();
+    let says = |key: &str| server.iter().find(|info| info.key.is(key)).map(|info| info.value.clone());
+    assert_eq!(says(keys::SERVER_NSPACE), Some(Value::string("server")));
+    assert_eq!(says(keys::SERVER_RANK), Some(Value::Rank(Rank(0))));
+    // A process says both what a job and what a rank would.
+    let process = vec![Info::new(keys::PROCID, Value::Proc(proc(3)))];
+    assert_eq!(bench.known(keys::HOSTNAME, process), Ok(Value::string("nodeB")));
+}
+
+#[test]
+fn a_namespace_that_is_not_known_is_said_to_be_none() {
+    let mut bench = Bench::new(0, 2, 2);
+    let nowhere = || vec![text(keys::NSPACE, "nowhere")];
+    for key in [keys::JOB_SIZE, keys::QUERY_PROC_TABLE, keys::LOCAL_PROCS, keys::QUERY_RESOLVE_NODE] {
+        assert_eq!(bench.known(key, nowhere()), Err(Status::ERR_INVALID_NAMESPACE), "{key}");
+    }
+    let of_process = vec![Info::new(keys::PROCID, Value::Proc(Proc::new(Nspace::new("nowhere").unwrap(), Rank(0))))];
+    assert_eq!(bench.known(keys::HOSTNAME, of_process), Err(Status::ERR_INVALID_NAMESPACE));
+    // Beside something that is known.
+    let queries = [nowhere(), Vec::new()].map(|qualifiers| {
+        let keys = vec![CString::new(keys::JOB_SIZE).unwrap()];
+        Query { keys, qualifiers }
+    });
+    bench.request(0, 61, Request::Query { queries: queries.to_vec() });
+    bench.answer_last(none());
+    let reply = InfosReply::decode(PLAIN, Version::OURS, &bench.reply(0, 61).unwrap()).unwrap();
+    assert_eq!((reply.status, reply.infos.map(|infos| infos.len())), (Status::QUERY_PARTIAL_SUCCESS, Some(1)));
+}
+
+#[test]
+fn the_host_resolves_peers_and_nodes_where_it_can() {
+    let mut bench = Bench::new(0, 2, 2);
+    bench.resolve(peers_of(Some(c"nodeB"), Some("far")));
+    let far = vec![Proc::new(Nspace::new("far").unwrap(), Rank(7))];
+    let said = vec![Info::new(keys::QUERY_RESOLVE_PEERS, Value::procs(far.clone()))];
+    let Upcall::Query { proc: asker, queries } = bench.answer_last(Answer::Infos(Status::SUCCESS, said)) else {
+        panic!()
+    };
+    assert_eq!((asker, queries[0].keys[0].to_str()), (proc(0), Ok(keys::QUERY_RESOLVE_PEERS)));
+    let says = |key| Info::find(&queries[0].qualifiers, key).cloned();
+    assert_eq!(says(keys::NSPACE), Some(Value::string("far")));
+    assert_eq!(says(keys::HOSTNAME), Some(Value::string("nodeB")));
+    assert_eq!(bench.peers(), Some((Status::SUCCESS, far)));
+    bench.resolve(nodes_of(Some("far")));
+    let said = vec![text(keys::QUERY_RESOLVE_NODE, "n1,n2")];
+    bench.answer_last(Answer::Infos(Status::OPERATION_SUCCEEDED, said));
+    assert_eq!(bench.nodes(), Some((Status::SUCCESS, Some(c"n1,n2".into()))));
+    // It knows of no nodes; it says something else.
+    bench.resolve(nodes_of(Some("far")));
+    bench.answer_last(Answer::Infos(Status::SUCCESS, vec![Info::new(keys::QUERY_RESOLVE_NODE, Value::String(None))]));
+    assert_eq!(bench.nodes(), Some((Status::SUCCESS, None)));
+    bench.resolve(nodes_of(Some("job")));
+    bench.answer_last(Answer::Infos(Status::SUCCESS, vec![text("pmix.nobody", "n9")]));
+    assert_eq!(bench.nodes(), Some((Status::SUCCESS, Some(c"nodeA,nodeB".into()))));
+    // What it fails with is its word on what is not known here.
+    bench.resolve(peers_of(None, Some("far")));
+    bench.answer_last(Answer::Op(Status::ERR_UNREACH));
+    assert_eq!(bench.peers(), Some((Status::ERR_INVALID_NAMESPACE, vec![])));
+}
+
+#[test]
+fn the_server_resolves_what_the_host_does_not() {
+    let mut bench = Bench::new(0, 2, 2);
+    bench.add_other();
+    let bare = Nspace::new("bare").unwrap();
+    bench.engine.register_nspace(JobPlan::read(&bare, 0, &[number(keys::UNIV_SIZE, 4)], None, NODES[0]).unwrap());
+    let peers = |ranks: &[u32]| ranks.iter().map(|rank| proc(*rank)).collect::<Vec<_>>();
+    let other = Proc::new(Nspace::new("other").unwrap(), Rank(0));
+    for (request, expected) in [
+        (peers_of(Some(c"nodeB"), Some("job")), Ok(peers(&[2, 3]))),
+        (peers_of(None, Some("job")), Ok(peers(&[0, 1]))),
+        (peers_of(Some(c"elsewhere"), Some("job")), Ok(vec![])),
+        (peers_of(Some(c"nodeA"), Some("bare")), Ok(vec![])),
+        (peers_of(Some(c"nodeB"), None), Ok([peers(&[2, 3]), vec![other]].concat())),
+        (peers_of(Some(c"nodeA"), Some("nowhere")), Err(Status::ERR_INVALID_NAMESPACE)),
+    ] {
+        bench.resolve(request);
+        bench.answer_last(none());
+        let (status, procs) = bench.peers().unwrap();
+        assert_eq!(status.ok().map(|()| procs), expected);
+    }
+    for (nspace, expected) in [
+        (Some("other"), Ok(Some(c"nodeB"))),
+        (Some("bare"), Ok(None)),
+        (None, Ok(Some(c"nodeA,nodeB"))),
+        (Some("nowhere"), Err(Status::ERR_INVALID_NAMESPACE)),
+    ] {
+        bench.resolve(nodes_of(nspace));
+        bench.answer_last(none());
+        let (status, nodes) = bench.nodes().unwrap();
+        assert_eq!(status.ok().map(|()| nodes), expected.map(|nodes| nodes.map(CString::from)), "{nspace:?}");
+    }
+}
+
+#[test]
+fn a_host_that_never_answers_holds_nobody() {
+    let mut bench = Bench::new(0, 2, 2);
+    bench.resolve(peers_of(Some(c"nodeB"), Some("job")));
+    bench.request(1, 70, nodes_of(Some("nowhere")));
+    assert_eq!(bench.peers(), None);
+    assert!(bench.engine.deadline().is_some());
+    bench.pass(Duration::from_secs(11));
+    assert_eq!(bench.peers(), Some((Status::SUCCESS, vec![proc(2), proc(3)])));
+    let reply = NodesReply::decode(PLAIN, Version::OURS, &bench.reply(1, 70).unwrap()).unwrap();
+    assert_eq!(reply.status, Status::ERR_INVALID_NAMESPACE);
+    // The host's own process is answered at once: it may be the thread on which the host would answer.
+    bench.enter_as(PeerId::OWN, 70, &peers_of(Some(c"nodeB"), Some("job")));
+    assert!(bench.sent.iter().any(|(to, tag, _)| (*to, *tag) == (PeerId::OWN, 70)));
+}
