@@ -323,7 +323,8 @@ impl Host for CHost {
         })
     }
 
-    fn log(&self, proc: &Proc, data: &[Info], directives: &[Info]) -> Status {
+    // Who logs does not wait for the host: not every host calls back.
+    fn log(&self, proc: &Proc, data: &[Info], directives: &[Info], _done: Completion<Status>) -> Status {
         let Some((log, log2)) = self.slots().map(|slots| (slots.log, slots.log2)) else {
             return Status::ERR_NOT_SUPPORTED;
         };
@@ -346,14 +347,15 @@ impl Host for CHost {
                 Status(unsafe { function(proc.as_ptr(), data, ndata, directives, ndirs, Some(log_done), cbdata) });
             if status != Status::SUCCESS {
                 drop(LOGS.take(number));
+                return status;
             }
-            return status;
+            return Status::OPERATION_SUCCEEDED;
         }
         if let Some(function) = log {
             // SAFETY: as above.
             unsafe { function(proc.as_ptr(), data, ndata, directives, ndirs, Some(log_done), cbdata) }
         }
-        Status::SUCCESS
+        Status::OPERATION_SUCCEEDED
     }
 
     fn allocate(&self, proc: &Proc, directive: u8, infos: &[Info], done: Completion<(Status, Vec<Info>)>) -> Status {

@@ -32,7 +32,7 @@ fn empty_slots_are_not_supported() {
         assert_eq!(host.publish(&proc(0), &[], Completion::by_id(901)), Status::ERR_NOT_SUPPORTED);
         assert_eq!(host.fence_nb(&[], &[], [1].into(), Completion::by_id(902)), Status::ERR_NOT_SUPPORTED);
         assert_eq!(host.query(&proc(0), &[], Completion::by_id(903)), Status::ERR_NOT_SUPPORTED);
-        assert_eq!(host.log(&proc(0), &[], &[]), Status::ERR_NOT_SUPPORTED);
+        assert_eq!(host.log(&proc(0), &[], &[], Completion::by_id(904)), Status::ERR_NOT_SUPPORTED);
     }
 }
 
@@ -164,7 +164,7 @@ fn of_a_module_that_does_not_tell_its_size_the_common_slots_are_read() {
             (&raw mut (*module).fabric).write(None);
             CHost::new(module, told)
         };
-        assert_eq!(host.log(&proc(0), &[], &[]), Status::SUCCESS, "{told:?}");
+        assert_eq!(host.log(&proc(0), &[], &[], Completion::by_id(904)), Status::OPERATION_SUCCEEDED, "{told:?}");
     }
     // SAFETY: it is this test's, and nothing points into it any more.
     assert_eq!(unsafe { libc::munmap(end.byte_sub(page), 2 * page) }, 0);
@@ -181,11 +181,11 @@ fn of_a_module_that_tells_its_size_all_slots_are_read() {
     // SAFETY: it is as large as each of these.
     let host = |told| unsafe { CHost::new(&raw const module, told) };
     for told in [None, Some(232)] {
-        assert_eq!(host(told).log(&proc(0), &[], &[]), Status::SUCCESS);
+        assert_eq!(host(told).log(&proc(0), &[], &[], Completion::by_id(952)), Status::OPERATION_SUCCEEDED);
         assert_eq!(host(told).tool_connected(&[], Completion::by_id(950)), Status::SUCCESS);
     }
     for told in [size_of::<pmix_server_module_t>(), usize::MAX] {
-        assert_eq!(host(Some(told)).log(&proc(0), &[], &[]), Status::ERR_NO_PERMISSIONS);
+        assert_eq!(host(Some(told)).log(&proc(0), &[], &[], Completion::by_id(952)), Status::ERR_NO_PERMISSIONS);
         assert_eq!(host(Some(told)).tool_connected(&[], Completion::by_id(951)), Status::ERR_INVALID_CRED);
     }
 }

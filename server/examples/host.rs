@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use nix::unistd::{getegid, geteuid};
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Status, attributes};
-use pmix_server::{Host, Server};
+use pmix_server::{Completion, Host, Server};
 
 /// A host that prints what its clients log. What it does not answer is not supported, which on one node is enough.
 struct Launcher;
 
 impl Host for Launcher {
-    fn log(&self, proc: &Proc, data: &[Info], _directives: &[Info]) -> Status {
+    fn log(&self, proc: &Proc, data: &[Info], _directives: &[Info], _done: Completion<Status>) -> Status {
         for info in data {
             println!("{proc} logs {:?}", info.value);
         }
-        Status::SUCCESS
+        Status::OPERATION_SUCCEEDED
     }
 }
 

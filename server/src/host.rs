@@ -132,8 +132,8 @@ pub trait Host: Send + Sync {
         Status::ERR_NOT_SUPPORTED
     }
 
-    /// Log `data`. There is no answer.
-    fn log(&self, proc: &Proc, data: &[Info], directives: &[Info]) -> Status {
+    /// Log `data`. Who logs may wait for the answer: a host delays it while it has no room for more.
+    fn log(&self, proc: &Proc, data: &[Info], directives: &[Info], done: Completion<Status>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }
 

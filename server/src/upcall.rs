@@ -67,7 +67,7 @@ impl Upcall {
                 host.query(&proc, &queries, Completion::by_id(id))
             }
             Upcall::ToolConnected { infos } => host.tool_connected(&infos, Completion::by_id(id)),
-            Upcall::Log { proc, data, directives } => host.log(&proc, &data, &directives),
+            Upcall::Log { proc, data, directives } => host.log(&proc, &data, &directives, Completion::by_id(id)),
             Upcall::Allocate { proc, directive, infos } => {
                 host.allocate(&proc, directive, &infos, Completion::by_id(id))
             }
@@ -104,6 +104,6 @@ impl Upcall {
 
     /// Whether the return value is the whole answer, so that success does not mean "later".
     pub fn answered_at_once(&self) -> bool {
-        matches!(self, Upcall::ClientConnected { .. } | Upcall::Log { .. })
+        matches!(self, Upcall::ClientConnected { .. })
     }
 }

@@ -5,6 +5,7 @@ use pmix_client::wire::reply::StatusReply;
 use pmix_client::wire::{Request, TAG_FIRST, TAG_NOTIFY};
 use pmix_dstore::model::{Info, Key, Proc, Rank, Status, Value};
 use pmix_tests::peers::{PLAIN, Peer, Target, Way, attacked, encode, log, tagged};
+use pmix_tests::{Ended, Library, Run, Traces, pmixrun, program};
 
 const MIB: u64 = 1 << 20;
 
@@ -82,4 +83,46 @@ fn connections_of_one_process_are_bounded() {
     let ended = job.finish();
     let refused = log(&ended).iter().filter(|line| line.contains("it has 64 connections already")).count();
     assert_eq!(refused, 2, "{ended}");
+}
+
+/// What `hoard` says at its end: how many texts or values were taken, and the most memory that the launcher has had.
+fn hoarded(ended: &Ended) -> (u64, u64) {
+    let line = ended.stderr.lines().find_map(|line| line.strip_prefix("taken ")).unwrap_or_else(|| panic!("{ended}"));
+    let (taken, kib) = line.split_once(", launcher ").expect("two numbers");
+    (taken.parse().expect("a number"), kib.trim_end_matches(" KiB").parse::<u64>().expect("a number") * 1024)
+}
+
+#[test]
+fn what_ranks_log_waits_for_who_reads_it() {
+    const COUNT: u64 = 2048;
+    let traces = Traces::begin();
+    // A pipe that somebody has open and does not read for a while: that long the ranks wait.
+    let script = "mkfifo \"$OWN/pipe\"; exec 3<>\"$OWN/pipe\"\n\
+                  \"$0\" -n 1 \"$1\" log $2 > \"$OWN/pipe\" 3>&- & launcher=$!\n\
+                  sleep 3; exec 4< \"$OWN/pipe\" 3>&-; wc -c <&4 & reader=$!; exec 4<&-\n\
+                  wait $launcher; status=$?; wait $reader; exit $status";
+    let ended = Run::new("/bin/sh", Library::ours())
+        .traced(&traces)
+        .env("OWN", traces.own())
+        .arg("-c")
+        .arg(script)
+        .arg(pmixrun())
+        .arg(program("hoard"))
+        .arg(COUNT.to_string())
+        .succeed();
+    let (taken, memory) = hoarded(&ended);
+    assert!(taken >= COUNT, "{ended}");
+    assert_eq!(ended.stdout.trim(), (taken << 16).to_string(), "all that was taken is printed: {ended}");
+    assert!(memory < 128 * MIB, "the launcher has had {memory} bytes for {} MiB: {ended}", 2 * COUNT / 16);
+    traces.assert_none_left(&ended);
+}
+
+#[test]
+fn what_a_rank_publishes_is_bounded() {
+    let traces = Traces::begin();
+    let ended = Run::ranks(1, program("hoard"), Library::ours()).traced(&traces).arg("publish").succeed();
+    let (taken, memory) = hoarded(&ended);
+    assert!(taken >= 2 && taken <= 512, "{ended}");
+    assert!(memory < 128 * MIB, "the launcher has had {memory} bytes: {ended}");
+    traces.assert_none_left(&ended);
 }

@@ -1,6 +1,5 @@
 //! What the launcher offers to its server.
 
-use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -8,10 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use pmix_dstore::model::{Info, Key, Pdata, Proc, Status, Value, keys};
+use pmix_dstore::model::{Info, Key, Proc, Status, Value, keys};
 use pmix_server::{Completion, GroupOperation, Host};
 
 use super::output::Stream;
+use super::published::{Lookup, Published, WaitingLookup};
 
 /// What the server's thread tells the launcher's.
 #[derive(Debug)]
@@ -20,8 +20,8 @@ pub(super) enum Event {
     Connected(u32),
     /// A rank has called finalize.
     Finalized(u32),
-    /// A rank has something printed.
-    Print(Stream, Vec<u8>),
+    /// A rank has something printed, and waits for it: who prints faster than is read is to be slowed down.
+    Print(Vec<(Stream, Vec<u8>)>, Completion<Status>),
     /// A rank asks to end the job.
     Abort {
         /// Who.
@@ -56,59 +56,6 @@ impl Events {
             done.complete((Status::ERR_TIMEOUT, Vec::new()));
         }
         next
-    }
-}
-
-type Lookup = Completion<(Status, Vec<Pdata>)>;
-
-/// A lookup that waits for its keys.
-struct WaitingLookup {
-    keys: Vec<Key>,
-    deadline: Option<Instant>,
-    done: Lookup,
-}
-
-/// Published values and who waits for some.
-#[derive(Default)]
-struct Published {
-    values: HashMap<Key, (Proc, Value, bool)>,
-    waiting: Vec<WaitingLookup>,
-}
-
-impl Published {
-    fn has_all(&self, keys: &[Key]) -> bool {
-        keys.iter().all(|key| self.values.contains_key(key))
-    }
-
-    /// The values of `keys` that are there; those meant for one reader are gone with it.
-    fn read(&mut self, keys: &[Key]) -> Vec<Pdata> {
-        let mut found = Vec::new();
-        for key in keys {
-            if let Some((proc, value, once)) = self.values.get(key).cloned() {
-                if once {
-                    self.values.remove(key);
-                }
-                found.push(Pdata { proc, key: key.clone(), value });
-            }
-        }
-        found
-    }
-
-    /// Lookups that can be answered now, with their answers.
-    fn ready(&mut self) -> Vec<(Lookup, Vec<Pdata>)> {
-        let (ready, waiting) =
-            std::mem::take(&mut self.waiting).into_iter().partition(|lookup| self.has_all(&lookup.keys));
-        self.waiting = waiting;
-        let ready: Vec<WaitingLookup> = ready;
-        ready.into_iter().map(|lookup| (lookup.done, self.read(&lookup.keys))).collect()
-    }
-
-    fn expire(&mut self, now: Instant) -> (Vec<Lookup>, Option<Instant>) {
-        let is_late = |lookup: &WaitingLookup| lookup.deadline.is_some_and(|deadline| deadline <= now);
-        let (late, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut self.waiting).into_iter().partition(is_late);
-        self.waiting = waiting;
-        let next = self.waiting.iter().filter_map(|lookup| lookup.deadline).min();
-        (late.into_iter().map(|lookup| lookup.done).collect(), next)
     }
 }
 
@@ -188,15 +135,11 @@ impl Host for RunHost {
 
     fn publish(&self, proc: &Proc, infos: &[Info], _done: Completion<Status>) -> Status {
         let once = Info::find(infos, keys::PERSISTENCE).and_then(Value::as_u64) == Some(FIRST_READ);
-        let values = || infos.iter().filter(|info| !DIRECTIVES.iter().any(|key| info.key.is(key)));
-        let mut published = lock(&self.published);
-        if values().any(|info| published.values.contains_key(&info.key)) {
-            return Status::ERR_DUPLICATE_KEY;
+        let values = infos.iter().filter(|info| !DIRECTIVES.iter().any(|key| info.key.is(key)));
+        let added = lock(&self.published).add(proc, values.map(|info| (&info.key, &info.value)), once);
+        if let Err(status) = added {
+            return status;
         }
-        for info in values() {
-            published.values.insert(info.key.clone(), (proc.clone(), info.value.clone(), once));
-        }
-        drop(published);
         self.answer_ready();
         Status::OPERATION_SUCCEEDED
     }
@@ -207,7 +150,7 @@ impl Host for RunHost {
         let mut published = lock(&self.published);
         if wait && !published.has_all(keys) {
             let deadline = seconds.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
-            published.waiting.push(WaitingLookup { keys: keys.to_vec(), deadline, done });
+            published.wait(WaitingLookup { keys: keys.to_vec(), deadline, done });
             drop(published);
             // The launcher's loop must learn of the deadline.
             let _ = self.wake.write(1);
@@ -220,8 +163,7 @@ impl Host for RunHost {
     }
 
     fn unpublish(&self, proc: &Proc, keys: &[Key], _infos: &[Info], _done: Completion<Status>) -> Status {
-        let mine = |key: &Key, owner: &Proc| owner == proc && (keys.is_empty() || keys.contains(key));
-        lock(&self.published).values.retain(|key, (owner, ..)| !mine(key, owner));
+        lock(&self.published).remove(proc, keys);
         Status::OPERATION_SUCCEEDED
     }
 
@@ -255,8 +197,8 @@ impl Host for RunHost {
         Status::OPERATION_SUCCEEDED
     }
 
-    fn log(&self, proc: &Proc, data: &[Info], _directives: &[Info]) -> Status {
-        let mut any = false;
+    fn log(&self, proc: &Proc, data: &[Info], _directives: &[Info], done: Completion<Status>) -> Status {
+        let mut texts = Vec::new();
         for info in data {
             let bytes = match &info.value {
                 Value::ByteObject(bytes) => bytes,
@@ -265,21 +207,22 @@ impl Host for RunHost {
                     None => continue,
                 },
             };
-            // The launcher's loop prints: this thread must not wait for who reads it.
             if info.key.is(keys::LOG_STDOUT) {
-                self.tell(Event::Print(Stream::Out, bytes.to_vec()));
+                texts.push((Stream::Out, bytes.to_vec()));
             } else if info.key.is(keys::LOG_STDERR) || info.key.is(keys::LOG_MSG) {
-                self.tell(Event::Print(Stream::Err, bytes.to_vec()));
+                texts.push((Stream::Err, bytes.to_vec()));
             } else if info.key.is(keys::LOG_SYSLOG) || info.key.is(keys::LOG_LOCAL_SYSLOG) {
                 let text = String::from_utf8_lossy(bytes);
                 let line = format!("pmixrun: rank {} logs: {text}\n", proc.rank);
-                self.tell(Event::Print(Stream::Err, line.into_bytes()));
-            } else {
-                continue;
+                texts.push((Stream::Err, line.into_bytes()));
             }
-            any = true;
         }
-        if any { Status::OPERATION_SUCCEEDED } else { Status::ERR_NOT_SUPPORTED }
+        if texts.is_empty() {
+            return Status::ERR_NOT_SUPPORTED;
+        }
+        // The launcher's loop prints: this thread must not wait for who reads it.
+        self.tell(Event::Print(texts, done));
+        Status::SUCCESS
     }
 }
 
@@ -316,7 +259,7 @@ mod tests {
         assert_eq!(events.expire(Instant::now() + Duration::from_secs(6)), None);
         host.lookup(&me(), &keys, &wait, Completion::by_id(0));
         host.publish(&me(), &[Info::new("later", Value::Int(1))], Completion::by_id(0));
-        assert!(lock(&host.published).waiting.is_empty());
+        assert_eq!(events.expire(Instant::now()), None);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod directories;
 mod host;
 mod job;
 mod output;
+mod published;
 mod ranks;
 mod report;
 mod supervise;

@@ -13,8 +13,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, getpgrp, read, tcgetpgrp, write};
-use pmix_dstore::model::{Nspace, Proc, Rank};
-use pmix_server::Server;
+use pmix_dstore::model::{Nspace, Proc, Rank, Status};
+use pmix_server::{Completion, Server};
 
 use super::EXIT_OUTPUT;
 use super::args::Args;
@@ -106,6 +106,8 @@ struct Supervisor<'a> {
     /// When what the ranks have printed need not be passed on any more: the job was ended from outside.
     write_until: Option<Instant>,
     libraries: BTreeMap<String, u32>,
+    /// What ranks want printed where too much waits to be written already.
+    held: Vec<(Vec<(Stream, Vec<u8>)>, Completion<Status>)>,
 }
 
 /// Blocks the signals that the launcher takes from a descriptor; gives the descriptor.
@@ -152,6 +154,7 @@ pub(super) fn supervise(
         timeout_at: args.timeout.and_then(|time| started.checked_add(time)),
         write_until: None,
         libraries: BTreeMap::new(),
+        held: Vec::new(),
     };
     if let Err(message) = supervisor.start(binding) {
         supervisor.watchdog.signal_all(Signal::SIGKILL);
@@ -221,6 +224,7 @@ impl Supervisor<'_> {
             self.close_outputs(index);
         }
         self.take_events();
+        self.print_held(true);
         self.write_rest();
     }
 
@@ -310,6 +314,7 @@ impl Supervisor<'_> {
                 Source::Sink(stream) => self.sink(stream).flush(),
             }
         }
+        self.print_held(false);
         self.tell_lost_output();
         let now = Instant::now();
         if self.abort.as_ref().is_some_and(|abort| abort.until <= now) {
@@ -438,7 +443,7 @@ impl Supervisor<'_> {
                         state.finalized = true;
                     }
                 }
-                Event::Print(stream, text) => self.sink(stream).write(&text),
+                Event::Print(texts, done) => self.held.push((texts, done)),
                 Event::Abort { rank, status, message } => {
                     let said = message.map_or(String::new(), |text| format!(": {}", text.to_string_lossy()));
                     // What a shell would take for success is none for an abort.
@@ -448,6 +453,19 @@ impl Supervisor<'_> {
                     self.abort.get_or_insert(PendingAbort { until, rank: rank as usize, status, what });
                 }
             }
+        }
+    }
+
+    /// Prints what ranks want printed, as long as not too much waits to be written; the others' calls wait with their texts.
+    fn print_held(&mut self, no_more_ranks: bool) {
+        for (texts, done) in std::mem::take(&mut self.held) {
+            let is_full = texts.iter().any(|(stream, _)| self.sink(*stream).is_full());
+            if is_full && !no_more_ranks {
+                self.held.push((texts, done));
+                continue;
+            }
+            texts.iter().for_each(|(stream, text)| self.sink(*stream).write(text));
+            done.complete(Status::SUCCESS);
         }
     }
 
