@@ -1,7 +1,8 @@
 # The targets of daily work. Each works in a fresh clone and again after that.
 #
 #   make demo                 an MPI program on 4 ranks under pmixrun, with this project's libpmix.so.2
-#   make test                 all tests, against Debian's own Open MPI, Slurm and libpmix too
+#   make test                 all tests, against Debian's own Open MPI, Slurm and libpmix too; lists in the end what this machine did not
+#                             allow, which PMIX_TEST_STRICT=1 makes fail (tests/src/left_out.rs)
 #   make test-mpirun          of these the ones under Open MPI's mpirun; PMIX_TEST_LARGE=1 makes them larger
 #   make test-slurm           of these the ones under Slurm, likewise
 #   make test-slurm-fence     hundreds of MPI jobs on four nodes with Slurm's default fences; PMIX_TEST_JOBS=100 of each pair of libraries
@@ -45,10 +46,13 @@ build: deps-build
 demo: deps-run build
 	.ci/demo $(release)
 
+# $(call tested,COMMAND): runs tests, and lists in the end what was left out and what had more than one try.
+tested = .ci/tested $(abspath $(target))/left-out env PMIX_TEST_RELEASE=$(abspath $(release)) $(1)
+
 .PHONY: test
 test: deps-test build
 	$(CARGO) build -p pmix-ffi -p pmix-tools
-	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) test --workspace --no-fail-fast
+	$(call tested,$(CARGO) test --workspace --no-fail-fast)
 
 # Tools of proof: docs/reliability.md tells what they found. Each says what it needs where that is missing.
 .PHONY: loom
@@ -74,23 +78,22 @@ miri: deps-build
 .PHONY: test-mpirun test-slurm
 test-mpirun test-slurm: deps-test build
 	$(CARGO) build -p pmix-ffi -p pmix-tools
-	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) test -p pmix-tests --test '$(@:test-%=%)*'
+	$(call tested,$(CARGO) test -p pmix-tests --test '$(@:test-%=%)*')
 
 .PHONY: test-slurm-fence
 test-slurm-fence: deps-test build
-	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) test -p pmix-tests --test slurm_fence -- --ignored --nocapture
+	$(call tested,$(CARGO) test -p pmix-tests --test slurm_fence -- --ignored --nocapture)
 
 # One job at a time, which tells how it went.
 .PHONY: test-apps
 test-apps: deps-apps build
-	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) test -p pmix-tests --test apps -- --test-threads=1 --nocapture
+	$(call tested,$(CARGO) test -p pmix-tests --test apps -- --test-threads=1 --nocapture)
 
 # The directory is made by debootstrap where it is not there; RELEASE is Debian 13 where it is not named.
 .PHONY: test-openmpi5
 test-openmpi5: deps-test build
 	tests/openmpi5/root.sh $(or $(ROOT),$(error ROOT names the directory)) $(or $(RELEASE),trixie)
-	PMIX_TEST_OPENMPI5=$(abspath $(ROOT)) PMIX_TEST_RELEASE=$(abspath $(release)) \
-		$(CARGO) test -p pmix-tests --test openmpi5
+	$(call tested,PMIX_TEST_OPENMPI5=$(abspath $(ROOT)) $(CARGO) test -p pmix-tests --test openmpi5)
 
 .PHONY: bench
 bench: deps-test build

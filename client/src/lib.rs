@@ -34,6 +34,9 @@ mod input;
 pub mod instance;
 mod invitations;
 mod known;
+#[cfg(test)]
+#[path = "../../tests/src/left_out.rs"]
+mod left_out;
 mod link;
 mod local;
 pub mod locality;

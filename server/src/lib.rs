@@ -27,6 +27,9 @@ mod env;
 mod fork;
 mod host;
 mod io;
+#[cfg(test)]
+#[path = "../../tests/src/left_out.rs"]
+mod left_out;
 mod link;
 mod publish;
 mod rendezvous;

@@ -11,7 +11,7 @@ use nix::unistd::{Pid, geteuid};
 
 use crate::build::{identity, link};
 use crate::traces::{MARK, patiently};
-use crate::{Ended, Library, Pair, Run, Traces, program, repository};
+use crate::{Ended, Library, Pair, Run, Traces, left_out, program, repository};
 
 /// The superuser, whose daemons Slurm's are.
 pub const ROOT: u32 = 0;
@@ -55,12 +55,12 @@ impl Cluster {
     /// As [`Cluster::start`].
     pub fn start_with(nodes: usize, mpi_conf: &str) -> Option<Cluster> {
         if !geteuid().is_root() {
-            eprintln!("left out: starting Slurm's daemons takes root");
+            left_out("root", "starting Slurm's daemons takes root");
             return None;
         }
         for daemon in ["slurmctld", "slurmd", "munged"] {
             if let Err(error) = Command::new(daemon).arg("--version").output() {
-                eprintln!("left out: {daemon} of Debian's slurm-wlm and munge: {error}");
+                left_out("packages", format_args!("{daemon} of Debian's slurm-wlm and munge: {error}"));
                 return None;
             }
         }

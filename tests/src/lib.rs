@@ -16,12 +16,16 @@
 //! * [`Traces`]: what a test leaves behind, which must be nothing: files, processes, harmed canaries.
 //! * [`Living`]: what a process that a test attacks holds before and after.
 //!
+//! * [`left_out`]: says that a test cannot be made on this machine; [`foreign`]: faults of other people's programs.
+//!
 //! A test prints nothing and passes, or fails with the command and all that it printed.
 #![forbid(unsafe_code)]
 
 mod beside;
 mod build;
 mod cluster;
+pub mod foreign;
+mod left_out;
 mod pair;
 pub mod peers;
 mod published;
@@ -35,10 +39,11 @@ mod waiting;
 pub use beside::{beside_host, beside_host_with};
 pub use build::{Library, Profile, benchmark_program, example, plugin, pmixrun, program, program_with, repository};
 pub use cluster::{Cluster, Down, ROOT, USERS};
+pub use left_out::{left_out, note};
 pub use pair::{Pair, is_large, times};
 pub use published::published;
 pub use random::Random;
 pub use root::Root;
-pub use run::{Ended, Run, release_of};
+pub use run::{Ended, Hung, Run, release_of};
 pub use traces::{Living, Traces};
 pub use waiting::WaitingJob;

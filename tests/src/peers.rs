@@ -13,7 +13,7 @@ use pmix_client::wire::{ClientReply, Header, Hello, PeerKind, Request, TAG_FIRST
 use pmix_dstore::codec::{BufferType, Dialect, Module};
 use pmix_dstore::model::{Nspace, Proc, Rank};
 
-use crate::{Ended, WaitingJob};
+use crate::{Ended, WaitingJob, left_out};
 
 /// The ranks of a job that is [`attacked`].
 pub const RANKS: u32 = 3;
@@ -299,7 +299,7 @@ pub fn log(ended: &Ended) -> Vec<&str> {
 /// As `action`.
 pub fn as_nobody<T: Send>(action: impl FnOnce() -> T + Send) -> Option<T> {
     if !geteuid().is_root() {
-        eprintln!("skipped: only root can be another user");
+        left_out("root", "only root can be another user");
         return None;
     }
     Some(thread::scope(|scope| {

@@ -22,15 +22,15 @@ impl Root {
     /// The one that `PMIX_TEST_OPENMPI5` names, with the program `mpi` compiled there; or why there is none.
     ///
     /// # Errors
-    /// The reason, for people.
+    /// What is missing, as [`left_out`](crate::left_out) has it, and the reason, for people.
     ///
     /// # Panics
     /// When the program does not compile.
-    pub fn named() -> Result<Root, &'static str> {
-        let path: PathBuf =
-            std::env::var_os("PMIX_TEST_OPENMPI5").ok_or("PMIX_TEST_OPENMPI5 names no directory")?.into();
+    pub fn named() -> Result<Root, (&'static str, &'static str)> {
+        let named = std::env::var_os("PMIX_TEST_OPENMPI5");
+        let path: PathBuf = named.ok_or(("openmpi5", "PMIX_TEST_OPENMPI5 names no directory"))?.into();
         if !nix::unistd::geteuid().is_root() {
-            return Err("entering another root directory takes root");
+            return Err(("root", "entering another root directory takes root"));
         }
         let programs = once("openmpi5", |directory| {
             fs::create_dir_all(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));

@@ -93,6 +93,11 @@ impl Run {
         Run { input, ..self }
     }
 
+    /// Gives the command so long.
+    pub fn deadline(self, deadline: Duration) -> Run {
+        Run { deadline, ..self }
+    }
+
     /// Gives the command as many times as long as others have.
     pub fn within(self, times: u32) -> Run {
         Run { deadline: self.deadline * times, ..self }
@@ -102,7 +107,18 @@ impl Run {
     ///
     /// # Panics
     /// When the command cannot be started, or is still running at the deadline; its process group is then killed.
-    pub fn run(mut self) -> Ended {
+    pub fn run(self) -> Ended {
+        self.attempt().unwrap_or_else(|hung| panic!("{hung}"))
+    }
+
+    /// Runs the command to its end, or to the deadline; its process group is then killed.
+    ///
+    /// # Errors
+    /// What it was about at the deadline.
+    ///
+    /// # Panics
+    /// When the command cannot be started.
+    pub fn attempt(mut self) -> Result<Ended, Box<Hung>> {
         self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = match self.command.spawn() {
             Ok(child) => child,
@@ -124,19 +140,17 @@ impl Run {
                 Err(error) => panic!("waiting for {}: {error}", self.words[0].display()),
             }
         };
+        let standing = if status.is_none() { Standing::of_group(group) } else { Vec::new() };
         // What is left of the group: everything after a deadline, nothing otherwise.
         let left = killpg(group, Signal::SIGKILL).is_ok();
         let (stdout, stderr) = (drain(&stdout), drain(&stderr));
         let Some(status) = status else {
             let _ = child.wait();
             let status = ExitStatus::from_raw(Signal::SIGKILL as i32);
-            panic!(
-                "still running after {:?}: {}",
-                self.deadline,
-                Ended { words: self.words, status, stdout, stderr, left }
-            );
+            let ended = Ended { words: self.words, status, stdout, stderr, left };
+            return Err(Box::new(Hung { ended, after: self.deadline, standing }));
         };
-        Ended { words: self.words, status, stdout, stderr, left }
+        Ok(Ended { words: self.words, status, stdout, stderr, left })
     }
 
     /// Runs the command and asserts that it exits with status 0.
@@ -148,6 +162,80 @@ impl Run {
         assert_eq!(ended.code(), 0, "{ended}");
         ended
     }
+}
+
+/// A command that was still running at its deadline.
+#[derive(Debug)]
+pub struct Hung {
+    /// What it printed until then.
+    pub ended: Ended,
+    after: Duration,
+    standing: Vec<Standing>,
+}
+
+impl Hung {
+    /// Whether a process with this name has two threads or more that wait for locks.
+    pub fn waits_for_itself(&self, name: &str) -> bool {
+        self.standing.iter().any(|process| process.name == name && process.at_locks >= 2)
+    }
+
+    /// Whether a process ran this program, a path on its command line.
+    pub fn is_running(&self, program: &str) -> bool {
+        self.standing.iter().any(|process| process.words.split(' ').any(|word| word == program))
+    }
+}
+
+impl fmt::Display for Hung {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "still running after {:?}: {}\n{:#?}", self.after, self.ended, self.standing)
+    }
+}
+
+/// A process, zombies apart, of a command that does not end.
+#[derive(Debug)]
+struct Standing {
+    name: String,
+    words: String,
+    /// How many of its threads are in the system call that waits for locks.
+    at_locks: usize,
+}
+
+impl Standing {
+    /// Those of the group and their descendants.
+    fn of_group(group: Pid) -> Vec<Standing> {
+        let mut found = vec![group.as_raw()];
+        let mut next = 0;
+        while let Some(parent) = found.get(next).copied() {
+            let children = entries(&format!("/proc/{parent}/task")).into_iter().flat_map(|thread| {
+                let children = std::fs::read_to_string(format!("/proc/{parent}/task/{thread}/children"));
+                children
+                    .unwrap_or_default()
+                    .split_whitespace()
+                    .filter_map(|pid| pid.parse::<i32>().ok())
+                    .collect::<Vec<_>>()
+            });
+            found.extend(children);
+            next += 1;
+        }
+        found.into_iter().filter_map(Standing::of).collect()
+    }
+
+    fn of(pid: i32) -> Option<Standing> {
+        let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).ok();
+        // Zombies have no command line any more.
+        let words = read("cmdline").filter(|words| !words.is_empty())?.replace('\0', " ");
+        let lock = format!("{} ", nix::libc::SYS_futex);
+        let at_lock =
+            |thread: &i32| read(&format!("task/{thread}/syscall")).is_some_and(|call| call.starts_with(&lock));
+        let at_locks = entries(&format!("/proc/{pid}/task")).iter().filter(|thread| at_lock(thread)).count();
+        Some(Standing { name: read("comm")?.trim_end().to_owned(), words, at_locks })
+    }
+}
+
+/// The numbers that are names in a directory.
+fn entries(directory: &str) -> Vec<i32> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// Reads a pipe to its end in a thread, piece by piece.
@@ -192,6 +280,17 @@ impl Ended {
     /// The exit status as a shell has it.
     pub fn code(&self) -> i32 {
         self.status.code().unwrap_or_else(|| 128 + self.status.signal().unwrap_or(0))
+    }
+
+    /// Whether the command itself crashed, or the one that `cluster.sh` ran; not whether it says that another one did.
+    pub fn is_crash(&self) -> bool {
+        let signals = [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGABRT];
+        let by_shell = |line: &str| {
+            line.contains("/cluster.sh: line ")
+                && ["Segmentation fault", "Bus error", "Aborted"].iter().any(|signal| line.contains(signal))
+        };
+        self.status.signal().is_some_and(|signal| signals.iter().any(|it| *it as i32 == signal))
+            || self.stderr.lines().any(by_shell)
     }
 
     /// How many lines of the output hold `text`.

@@ -111,11 +111,19 @@ impl Traces {
     /// # Panics
     /// When something remains or a canary is not what it was.
     pub fn assert_none_left(&self, context: impl Display) {
-        let processes = patiently(|| Some(self.processes()).filter(|found| !found.is_empty()));
-        assert!(processes.is_none(), "processes are left: {processes:?}\n{context}");
+        self.assert_nobody_left(&context);
         let files = patiently(|| Some(self.files()).filter(|found| !found.is_empty()));
         assert!(files.is_none(), "files are left: {files:?}\n{context}");
         assert_same("canaries", &self.canaries, &self.look_at_canaries(), &context);
+    }
+
+    /// Asserts that no process of this test remains, whatever files it has left.
+    ///
+    /// # Panics
+    /// When one remains.
+    pub fn assert_nobody_left(&self, context: impl Display) {
+        let processes = patiently(|| Some(self.processes()).filter(|found| !found.is_empty()));
+        assert!(processes.is_none(), "processes are left: {processes:?}\n{context}");
     }
 
     /// New files among the canaries, and those elsewhere that have our names.

@@ -3,7 +3,7 @@
 //! The host is root's and names its ranks as Ann's. The tools run under bare uids.
 
 use nix::unistd::geteuid;
-use pmix_tests::{Ended, Library, Traces, beside_host, program};
+use pmix_tests::{Ended, Library, Traces, beside_host, left_out, program};
 
 const ANN: u32 = 20_001;
 const BOB: u32 = 20_002;
@@ -12,7 +12,7 @@ const ROOT: u32 = 0;
 /// What `tests/programs/tool.c` says of its words as a process of a user's. `None` where only root could try.
 fn tool_of(uid: u32, library: Library, host: &str, words: &str) -> Option<Ended> {
     if !geteuid().is_root() {
-        eprintln!("skipped: only root can be another user");
+        left_out("root", "only root can be another user");
         return None;
     }
     let traces = Traces::begin();

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::fs;
 use std::process::Command;
 
-use pmix_tests::{Library, Profile, Run, benchmark_program, published, release_of, repository, times};
+use pmix_tests::{Library, Profile, Run, benchmark_program, left_out, published, release_of, repository, times};
 
 /// What the programs of the benchmark say of each call, with one library.
 fn calls(library: Library, shape: &str) -> Vec<String> {
@@ -91,11 +91,11 @@ const TOLERANCE: u64 = 5;
 #[test]
 fn instructions_of_each_call() {
     let (Some(compiler), Some(valgrind)) = (release_of("rustc"), release_of("valgrind")) else {
-        eprintln!("skipped: valgrind counts the instructions, and is not installed");
+        left_out("packages", "valgrind counts the instructions, and is not installed");
         return;
     };
     if Library::ours() != Library::Ours(Profile::Release) {
-        eprintln!("skipped: instructions are counted of the installed profile, which `make test` runs");
+        left_out("release", "instructions are counted of the installed profile, which `make test` runs");
         return;
     }
     let own = tempfile::tempdir().unwrap();
@@ -127,7 +127,8 @@ fn instructions_of_each_call() {
     let recorded = fs::read_to_string(file).unwrap();
     let mut lines = recorded.lines();
     if lines.next() != Some(format!("# {compiler}; {valgrind}").as_str()) {
-        eprintln!("skipped: the recorded counts are another compiler's or valgrind's; here they are {counts:?}");
+        let reason = format!("the recorded counts are another compiler's or valgrind's; here they are {counts:?}");
+        left_out("toolchain", reason);
         return;
     }
     let recorded: BTreeMap<_, u64> = lines
@@ -146,7 +147,7 @@ fn instructions_of_each_call() {
 #[test]
 fn functions_of_a_start_lie_together() {
     if Library::ours() != Library::Ours(Profile::Release) {
-        eprintln!("skipped: functions have an order in the installed profile alone");
+        left_out("release", "functions have an order in the installed profile alone");
         return;
     }
     let library = Library::ours().directory().join("libpmix.so.2");

@@ -8,7 +8,7 @@ use std::{env, fs, iter};
 
 use pmix_dstore::maps::{generate_ppn, generate_regex, parse_nodes, parse_ppn};
 use pmix_tests::registry::{self, bytes, success, text};
-use pmix_tests::{Library, Random, release_of, times};
+use pmix_tests::{Library, Random, left_out, release_of, times};
 
 /// Where the ranks of a job run: nodes with their ranks.
 type Layout = Vec<(String, Vec<u32>)>;
@@ -200,7 +200,7 @@ fn work_grows_as_the_map_does() {
         return write_and_read(count);
     }
     if release_of("valgrind").is_none() {
-        eprintln!("skipped: valgrind counts the instructions, and is not installed");
+        left_out("packages", "valgrind counts the instructions, and is not installed");
         return;
     }
     let own = tempfile::tempdir().expect("a directory");

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use nix::unistd::geteuid;
 use pmix_dstore::model::Status;
-use pmix_tests::{Ended, Library, Run, Traces, WaitingJob, pmixrun, program};
+use pmix_tests::{Ended, Library, Run, Traces, WaitingJob, left_out, pmixrun, program};
 
 const RANKS: usize = 2;
 
@@ -47,7 +47,7 @@ fn leaving_nothing(run: Run, traces: &Traces) -> Ended {
 /// we may not mount.
 fn mounted(mount: &str, before: &str) -> Option<String> {
     if !geteuid().is_root() {
-        eprintln!("skipped: only root can mount");
+        left_out("root", "only root can mount");
         return None;
     }
     // A mount namespace of its own, in which the shell goes on.
@@ -193,7 +193,7 @@ fn a_directory_that_takes_no_more_files() {
         Command::new("chattr").args(["-R", flag]).arg(&directory).output().is_ok_and(|o| o.status.success())
     };
     if !chattr("+i") || !chattr("-i") {
-        return eprintln!("skipped: this file system has no immutable directories, or only root may make them");
+        return left_out("kernel", "this file system has no immutable directories, or only root may make them");
     }
     let job = two_publications("TMPDIR=$OWN", "chattr +i \"$PMIX_DSTORE_SEGMENTS\"").env("OWN", &directory);
     let ended = leaving_nothing(job, &traces);
@@ -246,7 +246,7 @@ fn a_file_system_whose_files_cannot_be_written() {
     let Some(before) = mounted("-t hugetlbfs", "") else { return };
     let ended = leaving_nothing(two_publications(&before, ":"), &Traces::begin());
     if ended.code() == 99 {
-        return eprintln!("skipped: this kernel has no hugetlbfs");
+        return left_out("kernel", "this kernel has no hugetlbfs");
     }
     assert_went_on(&ended, &["/page-0", "socket"]);
 }

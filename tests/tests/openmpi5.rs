@@ -4,16 +4,21 @@
 //! `make test-openmpi5 ROOT=DIRECTORY` runs these alone, and makes the directory where it is not there. `docs/interop.md` has
 //! what was found.
 
-use pmix_tests::{Ended, Library, Root, Run, Traces, times};
+use std::time::Duration;
 
-/// PRRTE 3.0.8 stands still now and then while a job is aborted, with the stock library, too.
-const TRIES: u32 = 5;
+use pmix_tests::foreign::{self, PRRTE_STANDS};
+use pmix_tests::{Ended, Library, Pair, Root, Run, Traces, left_out, times};
+
+/// The server is that of the release, the ranks are ours.
+const PAIR: fn() -> Pair = || Pair { server: Library::Stock, ranks: Library::ours() };
+/// An abort takes a second or two.
+const STANDS_AFTER: Duration = Duration::from_secs(30);
 
 /// Runs a test where there is such a directory, and says so where not.
 fn with_root(test: impl Fn(&Root)) {
     match Root::named() {
         Ok(root) => test(&root),
-        Err(reason) => eprintln!("left out: {reason}"),
+        Err((what, reason)) => left_out(what, reason),
     }
 }
 
@@ -126,18 +131,11 @@ fn ranks_that_fail() {
 #[test]
 fn a_rank_that_aborts() {
     with_root(|root| {
-        let abort = || {
+        let (_, ended) = foreign::despite(PAIR(), &[PRRTE_STANDS], || {
             let traces = Traces::begin();
-            let limited = root.enter().traced(&traces).args("timeout -k 1 20 mpirun --oversubscribe -np 4");
-            limited.args(Root::WITH_OURS).args("abort 7").run()
-        };
-        let mut ended = abort();
-        for _ in 1..TRIES {
-            // What timeout answers.
-            if matches!(ended.code(), 124 | 137) {
-                ended = abort();
-            }
-        }
+            let run = job(root, &traces, 4, "abort 7").deadline(STANDS_AFTER);
+            (traces, run.attempt())
+        });
         assert_eq!(ended.code(), 7, "{ended}");
         assert!(ended.stderr.contains("MPI_ABORT was invoked on rank 1"), "{ended}");
     });

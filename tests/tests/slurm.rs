@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use pmix_tests::foreign::{self, SLURM_IS_FIRST};
 use pmix_tests::{Cluster, Ended, Library, Pair, ROOT, Run, USERS, program, times};
 
 /// The stock library on both sides: how Slurm is without us.
@@ -73,26 +74,15 @@ const ENDS: [(&str, i32, &str); 3] = [
 
 /// The status of a step that Slurm has cancelled.
 const KILLED: i32 = 137;
-/// What Slurm says when it ends a step because its server told it of a lost process.
-const SLURM_WAS_TOLD: &str = "Error handler invoked: status = -61";
 
 #[test]
 fn a_rank_that_fails_ends_the_step_as_with_the_stock_library() {
-    const TRIES: u32 = 3;
     for pair in pairs_and_reference() {
         let Some(cluster) = Cluster::start(1) else { return };
         for user in [ROOT, USERS[0]] {
             for (args, code, reason) in ENDS {
-                let job = || run(&cluster, pair, user, "-n 4", args);
-                let mut ended = job();
-                for _ in 1..TRIES {
-                    // Ranks that are not through within the second that the server waits are killed by Slurm, which then says
-                    // what it was told.
-                    if ended.code() == KILLED && ended.stderr.contains(SLURM_WAS_TOLD) {
-                        eprintln!("once more, since the ranks took longer than a second to end: {ended}");
-                        ended = job();
-                    }
-                }
+                let job = || fenced(pair, cluster.job(pair, user, "-n 4", args));
+                let ((), ended) = foreign::despite(pair, &[SLURM_IS_FIRST], || ((), job().attempt()));
                 assert_eq!(ended.code(), code, "{pair:?}: {ended}");
                 assert!(ended.stderr.contains(reason), "{pair:?}: {ended}");
                 assert!(!ended.stderr.contains("failed inside the library"), "{pair:?}: {ended}");

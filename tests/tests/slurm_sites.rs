@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use nix::sched::{CloneFlags, setns};
 use nix::unistd::{Gid, Uid, geteuid, setfsgid, setfsuid};
 use pmix_tests::peers::{Target, Way, log};
-use pmix_tests::{Cluster, Ended, Library, Living, Pair, ROOT, Run, Traces, USERS, pmixrun, program, times};
+use pmix_tests::{Cluster, Ended, Library, Living, Pair, ROOT, Run, Traces, USERS, left_out, pmixrun, program, times};
 
 /// Ours on both sides.
 fn ours() -> Pair {
@@ -247,7 +247,7 @@ fn ranks_in_containers() {
 #[test]
 fn ranks_in_containers_under_our_launcher() {
     if !geteuid().is_root() {
-        eprintln!("left out: containers whose files are those outside take root");
+        left_out("root", "containers whose files are those outside take root");
         return;
     }
     for pair in Pair::all().into_iter().filter(|pair| pair.server != Library::Stock) {
