@@ -27,7 +27,7 @@ pub type Outcome = Result<Ended, Box<Hung>>;
 /// mpirun, with the stock library as its server, crashes while it ends a job (4.1.4 with 4.2.2: 9 of 212 aborts on a busy machine,
 /// 2026-11-23).
 pub const MPIRUN_CRASHES: Fault =
-    Fault { name: "mpirun crashes", is_met: |outcome| outcome.as_ref().is_ok_and(Ended::is_crash), per_mille: 25 };
+    Fault { name: "mpirun crashes", is_met: |outcome| outcome.as_ref().is_ok_and(Ended::is_crash), per_mille: 45 };
 
 /// mpirun, with the stock library as its server, locks itself up: its main thread and that of the library wait for each other,
 /// where they wait for sockets otherwise (4.1.4 with 4.2.2: 6 of 212 aborts on a busy machine, 2026-11-23).

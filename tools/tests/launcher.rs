@@ -1,10 +1,15 @@
 //! `pmixrun` with programs that know nothing of PMIx: output, signals, limits, exit status.
 
+#[path = "../../tests/src/left_out.rs"]
+mod left_out;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use left_out::left_out;
 
 /// What takes this long hangs.
 const LONG: Duration = Duration::from_secs(120);
@@ -401,7 +406,7 @@ fn a_launcher_in_the_background_of_a_terminal_goes_on() {
 fn a_process_that_the_user_may_not_end_is_named_and_not_waited_for() {
     use std::os::unix::fs::{PermissionsExt, chown};
     if !nix::unistd::geteuid().is_root() {
-        return eprintln!("left out: only root can make a program that takes root's user");
+        return left_out("root", "only root can make a program that takes root's user");
     }
     let tmp = tempfile::Builder::new().permissions(std::fs::Permissions::from_mode(0o755)).tempdir().unwrap();
     let file = |name: &str| tmp.path().join(name);
