@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use pmix_dstore::codec::{BufferType, Dialect, Module};
+use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::job::{JobData, Node};
 use pmix_dstore::model::{DataType, Kval, Nspace, Query};
 use pmix_dstore::pieces::Pieces;
@@ -16,7 +16,7 @@ use crate::wire::Version;
 use crate::wire::reply::{ConnectReply, GetReply, InfosReply, LookupReply, NodesReply, PeersReply};
 use crate::{Answer, EventHandler, GetOptions, GetRequest, Job, ReplyFn};
 
-const DIALECT: Dialect = Dialect { module: Module::V41, buffer: BufferType::NonDescribed };
+const DIALECT: Dialect = Dialect::plain(Module::V41);
 const VERSION: Version = Version::OURS;
 
 /// A server that has its answers ready, and remembers what it was asked.
@@ -450,6 +450,30 @@ fn a_refresh_asks_again_and_replaces() {
         assert_eq!(stage.get(2, "key"), Ok(Value::Int(n)));
     }
     assert_eq!(stage.asked().len(), 2);
+}
+
+/// The answers are those of stock servers from 4.2 to 7.0.
+#[test]
+fn a_server_that_need_not_refresh_is_asked_for_what_it_has() {
+    let stage = stage();
+    let directives = [flag(keys::GET_REFRESH_CACHE), flag(keys::IMMEDIATE)];
+    stage.answers_values(&[]);
+    stage.answers_values(&[("job", Rank(2), &[("key", Value::Int(1))])]);
+    assert_eq!(stage.get_of(None, Rank(2), Some("key"), &directives), Ok(Value::Int(1)));
+    let asked = stage.asked();
+    let told = asked.iter().map(|request| match request {
+        Request::Get { infos, .. } => infos.iter().map(|info| info.key.to_string()).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    });
+    let told: Vec<_> = told.collect();
+    assert_eq!(told, [vec![keys::GET_REFRESH_CACHE, keys::IMMEDIATE], vec![keys::IMMEDIATE]]);
+    // Once, and only where there was nothing.
+    stage.answers_values(&[]);
+    stage.answers_values(&[]);
+    assert_eq!(stage.get_of(None, Rank(2), Some("key"), &directives), Err(Status::ERR_NOT_FOUND));
+    stage.answers_status(Status::ERR_NOT_FOUND);
+    assert_eq!(stage.get_of(None, Rank(2), Some("key"), &directives), Err(Status::ERR_NOT_FOUND));
+    assert_eq!(stage.asked().len(), 3);
 }
 
 #[test]

@@ -122,7 +122,17 @@ impl Client {
         }
         let payload = question.payload(&self.inner)?;
         let inner = Arc::clone(&self.inner);
-        let reply = move |reply| done(inner.answer(&question, reply, &mut Some(to_value)).and_then(|value| value));
+        let tell = move |inner: &Inner, question: &Question, reply| {
+            done(inner.answer(question, reply, &mut Some(to_value)).and_then(|value| value));
+        };
+        let reply = move |reply| match inner.second(&question, &reply) {
+            None => tell(&inner, &question, reply),
+            Some(Err(status)) => tell(&inner, &question, Err(status)),
+            Some(Ok(payload)) => {
+                let again = Arc::clone(&inner);
+                inner.link.request(payload, Box::new(move |reply| tell(&again, &question, reply)));
+            }
+        };
         self.inner.link.request(payload, Box::new(reply));
         Ok(())
     }
@@ -152,8 +162,13 @@ struct Question {
 
 impl Question {
     fn payload(&self, inner: &Inner) -> Result<Vec<u8>> {
-        let Question { nspace, rank, key, infos, .. } = self;
-        inner.encode(&Request::Get { nspace: nspace.clone(), rank: *rank, infos: infos.clone(), key: key.clone() })
+        self.payload_with(inner, self.infos.clone())
+    }
+
+    /// The same with other directives.
+    fn payload_with(&self, inner: &Inner, infos: Vec<Info>) -> Result<Vec<u8>> {
+        let Question { nspace, rank, key, .. } = self;
+        inner.encode(&Request::Get { nspace: nspace.clone(), rank: *rank, infos, key: key.clone() })
     }
 
     /// Whether the answer holds beside this question: one that is narrowed to a realm, a node or an application does not.
@@ -302,8 +317,24 @@ impl Inner {
             return self.answer_alone(&question, take);
         }
         self.tell_of_damage();
-        let reply = self.link.request_wait(question.payload(self)?.into(), deadline(request.options.timeout));
+        let deadline = deadline(request.options.timeout);
+        let mut reply = self.link.request_wait(question.payload(self)?.into(), deadline);
+        if let Some(payload) = self.second(&question, &reply) {
+            reply = self.link.request_wait(payload?.into(), deadline);
+        }
         self.answer(&question, reply, take)
+    }
+
+    /// The request that follows a reply, where one does. Asked for a fresh value of a process of its own node a released server
+    /// says only that it need not ask anybody: what it has is fresh, and it gives that to who does not ask for a fresh one.
+    fn second(&self, question: &Question, reply: &Result<Vec<u8>>) -> Option<Result<Vec<u8>>> {
+        let reply = reply.as_ref().ok().filter(|_| question.refresh)?;
+        let GetReply { status, objects } = self.decode(reply).ok()?;
+        if status != Status::SUCCESS || !objects.is_empty() {
+            return None;
+        }
+        let infos = question.infos.iter().filter(|info| info.key.as_bytes() != keys::GET_REFRESH_CACHE.as_bytes());
+        Some(question.payload_with(self, infos.cloned().collect()))
     }
 
     /// The answer without the server: there is none, but for a question for all values of a rank.

@@ -149,9 +149,9 @@ fn of_texts(seeds: &mut Seeds) {
 
 /// The dialects of the first peers of the target `engine`.
 const ENGINE_PEERS: [Dialect; 3] = [
-    Dialect { module: Module::V41, buffer: BufferType::NonDescribed },
-    Dialect { module: Module::V61, buffer: BufferType::NonDescribed },
-    Dialect { module: Module::V3, buffer: BufferType::Described },
+    Dialect::plain(Module::V41),
+    Dialect::plain(Module::V61),
+    Dialect::new(Module::V3, BufferType::Described),
 ];
 
 /// One step of the target `engine`.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use nix::unistd::{Gid, Uid, getegid, geteuid, setfsgid, setfsuid};
 use pmix_client::wire::{ClientReply, Header, Hello, PeerKind, Request, TAG_FIRST, Version};
-use pmix_dstore::codec::{BufferType, Dialect, Module};
+use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::model::{Nspace, Proc, Rank};
 
 use crate::{Ended, WaitingJob, left_out};
@@ -22,7 +22,7 @@ pub const OFFENDER: u32 = RANKS - 1;
 /// The user and group that attack as somebody else.
 pub const NOBODY: u32 = 65_534;
 /// The dialect of a [`Peer`] that does not ask for another one.
-pub const PLAIN: Dialect = Dialect { module: Module::V41, buffer: BufferType::NonDescribed };
+pub const PLAIN: Dialect = Dialect::plain(Module::V41);
 
 /// A way to the server.
 #[derive(Clone, Copy, Debug, PartialEq)]

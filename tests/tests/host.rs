@@ -1,7 +1,7 @@
 //! A C host with one or two servers, its ranks doing the checks of `tests/programs/client.c`, in every combination of
 //! our library and Debian's on the two sides; and, where `PMIX_TEST_PEERS` names such, with libraries of other releases.
 
-use pmix_tests::{Ended, Library, Profile, Run, left_out, program_with};
+use pmix_tests::{Ended, Library, Profile, Run, left_out, program, program_with};
 
 /// One run of the host.
 struct Case {
@@ -179,6 +179,61 @@ fn libraries_of_other_releases() {
         Case::new(1, 4, other, &[ours(), other]).host_args("--env PMIX_MCA_gds=hash").pass();
         for (host, ranks) in [(other, ours()), (ours(), other)] {
             aborts(host, ranks);
+        }
+    }
+}
+
+/// Ranks of `tests/programs/fresh.c`, on so many servers, two in all; they take turns.
+fn fresh(servers: u32, host: Library, ranks: &[Library], args: &str) {
+    let libraries: Vec<_> = ranks.iter().map(|library| library.directory().display().to_string()).collect();
+    let ended = Run::new(program("host"), host)
+        .args(&format!("-s {servers} -n {} --timeout 100 --rank-lib", 2 / servers))
+        .arg(libraries.join(","))
+        .arg(program("fresh"))
+        .args(args)
+        .run();
+    assert_eq!(ended.code(), 0, "{ended}");
+    assert_eq!((ended.count("FAIL"), ended.count(" checks, 0 failed")), (0, 2), "{ended}");
+}
+
+#[test]
+fn values_put_again_are_read_anew() {
+    for (host, ranks) in [(ours(), ours()), (ours(), Library::Stock), (Library::Stock, ours())] {
+        for servers in [1, 2] {
+            fresh(servers, host, &[ranks], "");
+            fresh(servers, host, &[ranks], "--arrays");
+        }
+    }
+    fresh(1, ours(), &[ours()], "--null");
+}
+
+/// From 5.0 on clients ask with a command of its own, and servers answer a Get that wants a fresh value of the own node with nothing.
+#[test]
+fn values_put_again_are_read_anew_with_other_releases() {
+    if Library::others().is_empty() {
+        return left_out("peers", "PMIX_TEST_PEERS names no libraries of other releases");
+    }
+    for &other in Library::others() {
+        for servers in [1, 2] {
+            fresh(servers, ours(), &[other], "");
+            fresh(servers, ours(), &[other, ours()], "");
+            fresh(servers, other, &[ours()], "");
+        }
+    }
+}
+
+/// 6.1 cannot read arrays without a type as it writes them: its servers do not get them to each other, but get them from ours and from
+/// our clients.
+#[test]
+fn arrays_without_a_type_with_other_releases() {
+    if Library::others().is_empty() {
+        return left_out("peers", "PMIX_TEST_PEERS names no libraries of other releases");
+    }
+    for &other in Library::others() {
+        fresh(1, other, &[ours()], "--arrays");
+        for servers in [1, 2] {
+            fresh(servers, ours(), &[other], "--arrays");
+            fresh(servers, ours(), &[ours(), other], "--arrays");
         }
     }
 }

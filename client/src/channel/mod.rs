@@ -73,7 +73,12 @@ impl Channel {
         let (socket, index) = socket.introduce(&hello.encode()?, deadline)?;
         let version = Version::parse(&env.server_version).unwrap_or(Version::OURS);
         let is_ours = hello.psec == OUR_SECURITY;
-        Ok(Channel { mux: Mux::new(socket, index, Arc::clone(sink))?, dialect: hello.dialect(), version, is_ours })
+        Ok(Channel {
+            mux: Mux::new(socket, index, Arc::clone(sink))?,
+            dialect: hello.dialect(version),
+            version,
+            is_ours,
+        })
     }
 }
 
@@ -124,7 +129,7 @@ impl Reached {
         // Tools have no index.
         let mux = Mux::new(socket, -1, Arc::clone(sink))?;
         let is_ours = hello.psec == OUR_SECURITY;
-        Ok((Channel { mux, dialect: hello.dialect(), version, is_ours }, reply))
+        Ok((Channel { mux, dialect: hello.dialect(version), version, is_ours }, reply))
     }
 }
 

@@ -54,6 +54,7 @@ commands! {
     FABRIC_REGISTER = 30, "Tell me of fabrics.";
     FABRIC_UPDATE = 31, "Tell me again of a fabric.";
     DEVICE_DISTANCES = 32, "How far devices are.";
+    REFRESH_CACHE = 33, "All that the server has of a process by now.";
     RESOURCE_BLOCK = 34, "Define a resource block.";
     SESSION_CONTROL = 35, "Act on a session.";
     SYSTEM_INFO = 36, "Reserved.";

@@ -6,6 +6,8 @@
 use pmix_dstore::codec::{BufferType, Dialect, Module, Packer, Unpacker};
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status};
 
+use super::Version;
+
 /// Longest handshake message in bytes, without its header.
 pub const HELLO_LEN_MAX: usize = 131_072;
 
@@ -102,9 +104,14 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// The form of everything that follows on this connection.
-    pub fn dialect(&self) -> Dialect {
-        Dialect { module: self.module, buffer: self.buffer }
+    /// The form of everything that follows on this connection, where the peer, at the other end, is of this release.
+    pub fn dialect(&self, peer: Version) -> Dialect {
+        Dialect::new(self.module, self.buffer).with_untyped(peer.untyped_arrays())
+    }
+
+    /// The release of the library that sends it; that of ours where it says none.
+    pub fn release(&self) -> Version {
+        Version::parse(&self.version).unwrap_or(Version::OURS)
     }
 
     /// The credential of the `native` security module.
@@ -146,7 +153,7 @@ impl Hello {
         out.push(self.buffer as u8);
         put_str(&mut out, self.gds.as_bytes())?;
         if !self.infos.is_empty() {
-            let mut packer = Packer::new(self.dialect());
+            let mut packer = Packer::new(self.dialect(self.release()));
             packer.infos(&self.infos)?;
             out.extend_from_slice(packer.as_bytes());
         }
@@ -210,7 +217,7 @@ impl Hello {
         hello.gds = fields.text()?;
         // Debian's 4.2.2 sends one NUL too many after the store's name.
         if fields.0.iter().any(|byte| *byte != 0) {
-            hello.infos = Unpacker::new(hello.dialect(), fields.0).infos()?;
+            hello.infos = Unpacker::new(hello.dialect(hello.release()), fields.0).infos()?;
         }
         Ok(hello)
     }

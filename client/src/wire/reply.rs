@@ -127,7 +127,7 @@ impl Reply for GetReply {
         let status = unpacker.status()?;
         let objects = get_objects(unpacker.clone()).or_else(|error| {
             // Released servers answer a request that had to wait in their own encoder, not in the client's.
-            let other = Dialect { module: Module::V41, ..dialect };
+            let other = dialect.with_module(Module::V41);
             if dialect.is_flexible() { Err(error) } else { get_objects(Unpacker::new(other, unpacker.rest())) }
         })?;
         Ok(GetReply { status, objects })
@@ -172,6 +172,42 @@ impl GetWriter {
     pub fn into_bytes(self) -> Vec<u8> {
         self.reply.into_bytes()
     }
+}
+
+/// Answers `RefreshCache`. Released clients go on to look for the value whatever the status is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RefreshReply {
+    /// How it went.
+    pub status: Status,
+    /// The process's values.
+    pub kvals: Vec<Kval>,
+}
+
+impl Reply for RefreshReply {
+    fn encode(&self, dialect: Dialect, to: Version) -> Result<Vec<u8>> {
+        refresh_reply(dialect, to, self.status, |reply| put_kvals(reply, &self.kvals))
+    }
+
+    fn decode(dialect: Dialect, _from: Version, bytes: &[u8]) -> Result<RefreshReply> {
+        let mut unpacker = Unpacker::new(dialect, bytes);
+        Ok(RefreshReply { status: unpacker.status()?, kvals: unpacker.kvals()? })
+    }
+}
+
+/// A [`RefreshReply`] straight from a store: `values` packs it as kvals.
+///
+/// # Errors
+/// Those of `values`.
+pub fn refresh_reply(
+    dialect: Dialect,
+    to: Version,
+    status: Status,
+    values: impl FnOnce(&mut Packer) -> Result<()>,
+) -> Result<Vec<u8>> {
+    let mut reply = packer(dialect, to);
+    reply.status(status);
+    values(&mut reply)?;
+    Ok(reply.into_bytes())
 }
 
 /// Answers `Lookup`.

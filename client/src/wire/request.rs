@@ -48,6 +48,13 @@ pub enum Request {
         /// Which value; `None` for all.
         key: Option<Key>,
     },
+    /// All that the server has of a process by now: what a Get that wants a fresh value begins with. Answer: `RefreshReply`.
+    RefreshCache {
+        /// Of which namespace.
+        nspace: Nspace,
+        /// Of which rank.
+        rank: Rank,
+    },
     /// The client leaves. Answer: `StatusReply`.
     Finalize,
     /// Publish data. Answer: `StatusReply`.
@@ -286,6 +293,7 @@ impl Request {
             Request::Commit { .. } => Command::COMMIT,
             Request::Fence { .. } => Command::FENCE,
             Request::Get { .. } => Command::GET,
+            Request::RefreshCache { .. } => Command::REFRESH_CACHE,
             Request::Finalize => Command::FINALIZE,
             Request::Publish { .. } => Command::PUBLISH,
             Request::Lookup { .. } => Command::LOOKUP,
@@ -382,6 +390,11 @@ impl Request {
                 packer.rank(*rank);
                 packer.infos(infos)?;
                 key.iter().try_for_each(|key| packer.string(Some(key.as_bytes())))
+            }
+            Request::RefreshCache { nspace, rank } => {
+                packer.string(Some(nspace.as_bytes()))?;
+                packer.rank(*rank);
+                Ok(())
             }
             Request::Publish { uid, infos } => {
                 packer.uint32(*uid);
@@ -541,6 +554,7 @@ impl Request {
                 infos: from.infos()?,
                 key: if from.is_empty() { None } else { from.optional_key()? },
             },
+            Command::REFRESH_CACHE => Request::RefreshCache { nspace: from.nspace()?, rank: from.rank()? },
             Command::FINALIZE => Request::Finalize,
             Command::PUBLISH => Request::Publish { uid: from.uint32()?, infos: from.infos()? },
             Command::LOOKUP => Request::Lookup { uid: from.uint32()?, keys: keys(from)?, infos: from.infos()? },

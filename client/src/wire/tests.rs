@@ -13,15 +13,15 @@ use super::jobinfo::{self, Recipient};
 use super::reply::*;
 use super::*;
 
-const V41: Dialect = Dialect { module: Module::V41, buffer: BufferType::NonDescribed };
-const V3: Dialect = Dialect { module: Module::V3, buffer: BufferType::NonDescribed };
-const V61: Dialect = Dialect { module: Module::V61, buffer: BufferType::NonDescribed };
+const V41: Dialect = Dialect::plain(Module::V41);
+const V3: Dialect = Dialect::plain(Module::V3);
+const V61: Dialect = Dialect::plain(Module::V61);
 const OLD: Version = Version::new(3, 1, 5);
 const V6: Version = Version::new(6, 1, 0);
 
 fn dialects() -> impl Iterator<Item = Dialect> {
     let buffers = [BufferType::NonDescribed, BufferType::Described];
-    Module::ALL.into_iter().flat_map(move |module| buffers.map(|buffer| Dialect { module, buffer }))
+    Module::ALL.into_iter().flat_map(move |module| buffers.map(|buffer| Dialect::new(module, buffer)))
 }
 
 fn nspace(name: &str) -> Nspace {
@@ -91,6 +91,7 @@ fn requests() -> Vec<Request> {
         Request::IoDeregister { infos: infos.clone(), handler: 4 },
         Request::FabricRegister { infos: infos.clone() },
         Request::FabricUpdate { index: 9 },
+        Request::RefreshCache { nspace: nspace("job"), rank: Rank(3) },
         Request::ResourceBlock {
             directive: 1,
             block: Some(c"b".into()),
@@ -141,10 +142,10 @@ fn damaged_requests_do_no_harm() {
 fn every_request_has_its_number() {
     let mut numbers: Vec<u8> = requests().iter().map(|request| request.command().0).collect();
     numbers.dedup();
-    let all = (0..25).chain([27, 28, 29, 30, 31, 34, 35, 37, 38, 39, 25, 77]);
+    let all = (0..25).chain([27, 28, 29, 30, 31, 33, 34, 35, 37, 38, 39, 25, 77]);
     assert_eq!(numbers, all.collect::<Vec<u8>>());
     assert_eq!(Command::GET.name(), "GET");
-    assert_eq!(Command(33).name(), "UNKNOWN");
+    assert_eq!(Command(77).name(), "UNKNOWN");
     assert!(
         requests().iter().all(|request| request.has_reply() != matches!(request, Request::DeregisterEvents { .. }))
     );
@@ -372,7 +373,7 @@ fn fence_contributions_of_both_forms_mix() {
         ranks: vec![(Origin::Proc(proc(4)), kvals(4)), (Origin::Proc(proc(5)), Vec::new())],
     };
     for described in [BufferType::NonDescribed, BufferType::Described] {
-        let dialect = Dialect { module: Module::V41, buffer: described };
+        let dialect = Dialect::new(Module::V41, described);
         for compressed in [false, true] {
             let bytes = new(compressed).encode_again(dialect).unwrap();
             assert_eq!(blob::decode_fence(dialect, &bytes), Ok(vec![new(compressed)]));

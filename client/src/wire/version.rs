@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use pmix_dstore::codec::Untyped;
+
 /// The release of a peer's library. Alphas and release candidates count as the release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Version {
@@ -32,6 +34,15 @@ impl Version {
         let major = numbers.next()??;
         let mut next = || numbers.next().flatten().unwrap_or(0);
         Some(Version { major, minor: next(), release: next() })
+    }
+
+    /// How a peer packs arrays without a type.
+    pub fn untyped_arrays(self) -> Untyped {
+        match self {
+            _ if self < Version::new(6, 1, 0) => Untyped::Counted,
+            _ if self.major < 7 => Untyped::Either,
+            _ => Untyped::Bare,
+        }
     }
 
     /// Whether a server expects the time in a log request.

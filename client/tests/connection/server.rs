@@ -72,7 +72,7 @@ impl Listener {
 
 impl Peer {
     pub fn dialect(&self) -> Dialect {
-        self.hello.dialect()
+        self.hello.dialect(self.hello.release())
     }
 
     pub fn version(&self) -> Version {

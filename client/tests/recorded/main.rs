@@ -50,7 +50,7 @@ fn recorded_messages_come_back_byte_for_byte() {
 #[test]
 fn every_exchange_is_here() {
     let exchanges = vectors::all(VECTORS);
-    assert_eq!(exchanges.len(), 361);
+    assert_eq!(exchanges.len(), 367);
     let (requests, replies) =
         all_messages().into_iter().fold((0, 0), |(requests, replies), message| match message.form {
             Form::Request => (requests + 1, replies),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use pmix_client::wire::reply::{
     ConnectReply, CredentialReply, FenceReply, GetReply, GroupReply, InfosReply, IoPullReply, JobInfoReply,
-    LookupReply, NodesReply, PeersReply, SpawnReply, StatusReply,
+    LookupReply, NodesReply, PeersReply, RefreshReply, SpawnReply, StatusReply,
 };
 use pmix_client::wire::{
     ClientReply, Command, Header, Hello, IoDelivery, Notification, PeerKind, Reply, Request, TAG_HEARTBEAT, TAG_IOF,
@@ -80,6 +80,7 @@ impl Message {
             Command::JOB_INFO => self.recode_as::<JobInfoReply>(bytes),
             Command::FENCE => self.recode_as::<FenceReply>(bytes),
             Command::GET => self.recode_as::<GetReply>(bytes),
+            Command::REFRESH_CACHE => self.recode_as::<RefreshReply>(bytes),
             Command::LOOKUP => self.recode_as::<LookupReply>(bytes),
             Command::SPAWN => self.recode_as::<SpawnReply>(bytes),
             Command::CONNECT => self.recode_as::<ConnectReply>(bytes),
@@ -123,14 +124,14 @@ pub fn messages(exchange: &Exchange) -> Vec<Message> {
     }
     if exchange.setting("state") == Some("running") {
         let buffer = exchange.setting("buffer-type").unwrap().parse().unwrap();
-        splitter.dialect = Dialect { module: module.unwrap(), buffer: BufferType::from_code(buffer).unwrap() };
+        splitter.dialect = Dialect::new(module.unwrap(), BufferType::from_code(buffer).unwrap());
         splitter.run(&exchange.stream(Sender::Client, 0), &exchange.stream(Sender::Server, 0));
         return splitter.out;
     }
     let greeting = &exchange.units[0].1;
     splitter.push(Form::Hello, greeting);
     let hello = Hello::decode(&greeting[16..]).unwrap();
-    splitter.dialect = hello.dialect();
+    splitter.dialect = Dialect::new(hello.module, hello.buffer);
     let kind = PeerKind::from_flag(hello.flag).unwrap();
     let as_client =
         kind == PeerKind::Client || kind == PeerKind::Singleton && exchange.setting("singleton-reply").is_none();
@@ -151,7 +152,9 @@ struct Splitter<'a> {
 
 impl Splitter<'_> {
     fn push(&mut self, form: Form, bytes: &[u8]) {
-        let (dialect, client, server) = (self.dialect, self.client, self.server);
+        let (client, server) = (self.client, self.server);
+        let writer = if form == Form::Request { client } else { server };
+        let dialect = self.dialect.with_untyped(writer.untyped_arrays());
         let exchange = self.exchange.name.clone();
         self.out.push(Message { exchange, form, dialect, client, server, bytes: bytes.to_vec() });
     }
@@ -164,7 +167,8 @@ impl Splitter<'_> {
                 self.push(Form::Heartbeat, payload);
                 continue;
             }
-            let request = Request::decode(self.dialect, self.client, payload);
+            let dialect = self.dialect.with_untyped(self.client.untyped_arrays());
+            let request = Request::decode(dialect, self.client, payload);
             let request = request.unwrap_or_else(|error| panic!("{}: {error}", self.exchange.name));
             asked.insert(tag, request.command());
             self.push(Form::Request, payload);

@@ -93,6 +93,21 @@ impl BufferType {
     }
 }
 
+/// How an array of the type `UNDEF` is packed, which has no elements. No encoder's name tells: it differs by release, for all
+/// encoders of a release but `v20`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Untyped {
+    /// With its count: releases up to 6.0, and our own stores.
+    Counted,
+    /// As 6.1 does: it reads the type alone, and writes the count where the array is there and the type alone where the pointer to
+    /// it is NULL.
+    Either,
+    /// The type alone: 7.0.
+    Bare,
+    /// For readers of any release: as an empty array of bytes, which all read alike. It is read as [`Untyped::Either`].
+    Replaced,
+}
+
 /// The form of a buffer, as two peers agreed on it in their handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Dialect {
@@ -100,15 +115,38 @@ pub struct Dialect {
     pub module: Module,
     /// Whether buffers are described.
     pub buffer: BufferType,
+    /// What the peer's release makes of arrays without a type.
+    untyped: Untyped,
 }
 
 impl Dialect {
     /// The form of packed values in our own stores: flexible, able to hold every type, not described.
-    pub const STORED: Dialect = Dialect { module: Module::Own, buffer: BufferType::NonDescribed };
+    pub const STORED: Dialect = Dialect::plain(Module::Own);
 
     /// An encoder with non-described buffers, the default of release builds.
-    pub fn plain(module: Module) -> Dialect {
-        Dialect { module, buffer: BufferType::NonDescribed }
+    pub const fn plain(module: Module) -> Dialect {
+        Dialect::new(module, BufferType::NonDescribed)
+    }
+
+    /// An encoder with buffers of a type, as releases up to 6.0 have it.
+    pub const fn new(module: Module, buffer: BufferType) -> Dialect {
+        Dialect { module, buffer, untyped: Untyped::Counted }
+    }
+
+    /// The same with another encoder.
+    pub const fn with_module(self, module: Module) -> Dialect {
+        Dialect { module, ..self }
+    }
+
+    /// The same with arrays without a type as the peer's release has them.
+    pub const fn with_untyped(self, untyped: Untyped) -> Dialect {
+        Dialect { untyped, ..self }
+    }
+
+    /// How arrays without a type are packed.
+    pub(super) fn untyped(self) -> Untyped {
+        // This encoder has code of its own, which no release has changed.
+        if self.module == Module::V20 { Untyped::Counted } else { self.untyped }
     }
 
     /// Whether integers are packed in as few bytes as they need.

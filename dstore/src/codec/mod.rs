@@ -18,7 +18,7 @@ mod zlib;
 #[cfg(test)]
 mod tests;
 
-pub use dialect::{BufferType, Dialect, Module};
+pub use dialect::{BufferType, Dialect, Module, Untyped};
 pub use pack::Packer;
 pub use unpack::Unpacker;
 pub use zlib::{compress, decompress, expand, expand_string};

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString};
 
-use super::{DEPTH_MAX, Dialect, Module, int, text, zlib};
+use super::{DEPTH_MAX, Dialect, Module, Untyped, int, text, zlib};
 use crate::model::{
     App, Bytes, Coord, DataArray, DataType, DiskStats, Info, Key, Kval, NetStats, Pdata, Proc, ProcStats, Query, Rank,
     Regattr, Result, Scope, Status, Value, ValueRef,
@@ -681,17 +681,33 @@ impl Packer {
     }
 
     fn put_array_head(&mut self, ty: DataType, count: usize) -> Result<()> {
+        if ty == DataType::UNDEF {
+            self.put_untyped();
+            return Ok(());
+        }
         if count > 0 {
             self.known(ty)?;
         }
         self.tag(ty);
-        self.put_size(if ty == DataType::UNDEF { 0 } else { count as u64 });
-        let empty = count == 0 || ty == DataType::UNDEF;
-        if self.dialect.module == Module::V20 && self.dialect.is_described() && !empty {
+        self.put_size(count as u64);
+        if self.dialect.module == Module::V20 && self.dialect.is_described() && count > 0 {
             // The v20 encoder packs the elements as it packs those of an operation.
             self.tag(ty);
         }
         Ok(())
+    }
+
+    /// An array without a type.
+    fn put_untyped(&mut self) {
+        let (ty, is_counted) = match self.dialect.untyped() {
+            Untyped::Counted => (DataType::UNDEF, true),
+            Untyped::Either | Untyped::Bare => (DataType::UNDEF, false),
+            Untyped::Replaced => (DataType::BYTE, true),
+        };
+        self.tag(ty);
+        if is_counted {
+            self.put_size(0);
+        }
     }
 
     fn put_array(&mut self, array: &DataArray, depth: u8) -> Result<()> {

@@ -7,7 +7,7 @@ mod stock;
 
 use std::ffi::CString;
 
-use super::{BufferType, Dialect, Module, Packer, Unpacker, compress};
+use super::{BufferType, Dialect, Module, Packer, Unpacker, Untyped, compress};
 use super::{pack_stored, unpack_stored};
 use crate::model::{
     App, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info, Kval,
@@ -16,7 +16,7 @@ use crate::model::{
 
 fn dialects() -> impl Iterator<Item = Dialect> {
     let buffers = [BufferType::NonDescribed, BufferType::Described];
-    Module::ALL.into_iter().flat_map(move |module| buffers.map(|buffer| Dialect { module, buffer }))
+    Module::ALL.into_iter().flat_map(move |module| buffers.map(|buffer| Dialect::new(module, buffer)))
 }
 
 fn proc(nspace: &str, rank: u32) -> Proc {

@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::sync::Arc;
 
-use super::{BufferType, DEPTH_MAX, Dialect, Module, int, text};
+use super::{BufferType, DEPTH_MAX, Dialect, Module, Untyped, int, text};
 use crate::model::{
     App, Bytes, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info, Key,
     Kval, NetStats, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Regattr, Result, Status, Value,
@@ -650,14 +650,37 @@ impl<'a> Unpacker<'a> {
 
     fn take_array(&mut self, depth: u8) -> Result<DataArray> {
         let ty = self.take_tag()?;
+        if ty == DataType::UNDEF {
+            self.take_untyped_count()?;
+            return Ok(DataArray { ty, items: Vec::new() });
+        }
         let count = self.take_count()?;
-        if count == 0 || ty == DataType::UNDEF {
+        if count == 0 {
             return Ok(DataArray { ty, items: Vec::new() });
         }
         if self.dialect.module == Module::V20 && self.dialect.is_described() && self.take_tag()? != ty {
             return Err(Status::ERR_TYPE_MISMATCH);
         }
         Ok(DataArray { ty, items: self.take_items(ty, count, depth)? })
+    }
+
+    /// The count of an array without a type, where it has one.
+    fn take_untyped_count(&mut self) -> Result<()> {
+        match self.dialect.untyped() {
+            Untyped::Counted => {
+                self.take_count()?;
+            }
+            Untyped::Bare => {}
+            Untyped::Either | Untyped::Replaced => {
+                // It is the count of nothing. What else follows an array begins with the length of a key, with the count of an
+                // operation or with the tag of a type, none of which is zero unless it says that there is nothing.
+                let mut behind = self.clone();
+                if behind.take_count() == Ok(0) {
+                    *self = behind;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Values of one type back to back.

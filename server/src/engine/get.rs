@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pmix_client::GetOptions;
-use pmix_client::wire::reply::GetWriter;
+use pmix_client::wire::reply::{GetWriter, refresh_reply};
 use pmix_client::wire::{blob, jobinfo};
 use pmix_dstore::codec::Packer;
 use pmix_dstore::job::JobData;
@@ -30,6 +30,8 @@ struct WaitingGet {
     tag: u32,
     infos: Vec<Info>,
     key: Option<Key>,
+    /// It is a refresh, and is told what there is, sooner or later.
+    refreshes: bool,
     deadline: Option<Instant>,
     /// What the answer is when the deadline passes.
     late: Status,
@@ -103,12 +105,84 @@ impl Engine {
     /// A client asks for data.
     pub(super) fn get(&mut self, peer: PeerId, tag: u32, proc: Proc, infos: Vec<Info>, key: Option<Key>, now: Instant) {
         self.stats.gets += 1;
-        let get = WaitingGet { peer, tag, infos, key, deadline: None, late: Status::ERR_NOT_FOUND };
+        let get = WaitingGet { peer, tag, infos, key, refreshes: false, deadline: None, late: Status::ERR_NOT_FOUND };
         self.resolve_get(proc, get, true, now);
+    }
+
+    /// A client wants all that there is of a process by now, before it looks for a value that is to be fresh. Of a process of
+    /// another node that has committed before, the host is asked; else what is here is all there is, and the client's Get, which
+    /// comes next, waits for more.
+    pub(super) fn refresh(&mut self, peer: PeerId, tag: u32, proc: Proc, now: Instant) {
+        self.stats.gets += 1;
+        let state = self.nspaces.get(&proc.nspace);
+        let is_elsewhere = proc.rank.is_process()
+            && self.reads_all(peer, &proc.nspace)
+            && state.is_some_and(|state| state.visible.has_rank(proc.rank) && !state.is_local(proc.rank));
+        if !is_elsewhere {
+            return self.reply_refreshed(peer, tag, &proc);
+        }
+        let infos = vec![Info::new(keys::GET_REFRESH_CACHE, Value::Bool(true))];
+        // The request says no time, and hosts lose what they are asked.
+        let deadline = Some(now + LATE_KEY_WAIT);
+        let get = WaitingGet { peer, tag, infos, key: None, refreshes: true, deadline, late: Status::ERR_NOT_FOUND };
+        self.ask_host(proc, get);
+    }
+
+    /// Tells a client that refreshes what there is of a process; of a whole job, its values.
+    fn reply_refreshed(&mut self, peer: PeerId, tag: u32, proc: &Proc) {
+        let reply = self.refreshed(peer, proc);
+        self.send(peer, tag, |_, _| reply);
+    }
+
+    fn refreshed(&self, peer: PeerId, proc: &Proc) -> Result<Vec<u8>, Status> {
+        if !self.reads_all(peer, &proc.nspace) {
+            // Its Get is told whether that is for the host to say.
+            return Err(Status::ERR_NOT_FOUND);
+        }
+        let (Some(peer), Some(state)) = (self.peers.get(&peer), self.nspaces.get(&proc.nspace)) else {
+            return Err(Status::ERR_NOT_FOUND);
+        };
+        let of_rank = state.visible.rank(proc.rank).map(|(key, value)| (key, ValueRef::from(value)));
+        let of_job = state.job.job.iter().filter(|_| proc.rank == Rank::WILDCARD);
+        let of_job = of_job.map(|(key, value)| (key, ValueRef::from(value)));
+        let mut values = qualified::spread_refs(of_rank.chain(of_job)).peekable();
+        let status = if values.peek().is_some() { Status::SUCCESS } else { Status::ERR_NOT_FOUND };
+        refresh_reply(peer.dialect, peer.version, status, |reply| {
+            values.try_for_each(|(key, value)| reply.kval_ref_if_known(key, value))
+        })
+    }
+
+    /// Ends a Get that brings no value.
+    fn fail_get(&mut self, proc: &Proc, get: &WaitingGet, status: Status) {
+        match get.refreshes {
+            true => self.reply_refreshed(get.peer, get.tag, proc),
+            false => self.reply_status(get.peer, get.tag, status),
+        }
+    }
+
+    /// Asks the host for a process's data, where it has not been asked, and lets a Get wait for it.
+    fn ask_host(&mut self, proc: Proc, get: WaitingGet) {
+        let mut infos = get.infos.clone();
+        if let Some(key) = &get.key {
+            infos.push(Info::new(keys::REQUIRED_KEY, Value::string(key.as_bytes())));
+        }
+        let stranger = self.stranger(get.peer, &proc.nspace);
+        self.gets.push(proc.clone(), get);
+        if let Entry::Vacant(entry) = self.gets.asked.entry(proc.clone()) {
+            entry.insert(false);
+            if let Some(stranger) = &stranger {
+                sign_with_name(&mut infos, stranger);
+            }
+            let user = stranger.map(|stranger| stranger.user.uid);
+            self.upcall(Then::Dmodex(proc.clone(), user), Upcall::DirectModex { proc, infos });
+        }
     }
 
     /// Answers a Get or lets it wait; what has been waited for is not to be refreshed any more.
     fn resolve_get(&mut self, proc: Proc, mut get: WaitingGet, is_new: bool, now: Instant) {
+        if get.refreshes {
+            return self.reply_refreshed(get.peer, get.tag, &proc);
+        }
         let mut options = GetOptions::from_infos(&get.infos);
         options.refresh &= is_new;
         let asked = options.timeout;
@@ -139,22 +213,14 @@ impl Engine {
             Some(Outcome::Ask) => {
                 get.late = Status::ERR_TIMEOUT;
                 get.deadline = get.deadline.or(asked.map(|wait| now + wait));
-                let mut infos = get.infos.clone();
-                if let Some(key) = &get.key {
-                    infos.push(Info::new(keys::REQUIRED_KEY, Value::string(key.as_bytes())));
-                }
-                let stranger = self.stranger(get.peer, &proc.nspace);
-                self.gets.push(proc.clone(), get);
-                if let Entry::Vacant(entry) = self.gets.asked.entry(proc.clone()) {
-                    entry.insert(false);
-                    if let Some(stranger) = &stranger {
-                        sign_with_name(&mut infos, stranger);
-                    }
-                    let user = stranger.map(|stranger| stranger.user.uid);
-                    self.upcall(Then::Dmodex(proc.clone(), user), Upcall::DirectModex { proc, infos });
-                }
+                self.ask_host(proc, get);
             }
         }
+    }
+
+    /// Whether a peer may read a job's data without anybody being asked.
+    fn reads_all(&self, id: PeerId, nspace: &Nspace) -> bool {
+        self.peers.get(&id).is_some_and(|peer| self.reads(&peer.proc, peer.user, nspace) == Reach::All)
     }
 
     /// Who asks, where the host is to say whether that may be.
@@ -358,7 +424,7 @@ impl Engine {
     /// A process will not commit any more: who waits for it is told.
     pub(super) fn fail_gets_for(&mut self, proc: &Proc) {
         for get in self.gets.gets.remove(proc).unwrap_or_default() {
-            self.reply_status(get.peer, get.tag, Status::ERR_NOT_FOUND);
+            self.fail_get(proc, &get, Status::ERR_NOT_FOUND);
         }
         for done in self.gets.served.remove(proc).unwrap_or_default() {
             self.call(move || done(Status::ERR_NOT_FOUND, Vec::new()));
@@ -379,16 +445,15 @@ impl Engine {
             return;
         }
         let mut late = Vec::new();
-        self.gets.gets.retain(|_, gets| {
-            let (expired, rest) =
-                std::mem::take(gets).into_iter().partition(|get| get.deadline.is_some_and(|d| d <= now));
-            *gets = rest;
-            late.extend::<Vec<WaitingGet>>(expired);
+        self.gets.gets.retain(|proc, gets| {
+            late.extend(
+                gets.extract_if(.., |get| get.deadline.is_some_and(|d| d <= now)).map(|get| (proc.clone(), get)),
+            );
             !gets.is_empty()
         });
         self.gets.find_deadline();
-        for get in late {
-            self.reply_status(get.peer, get.tag, get.late);
+        for (proc, get) in late {
+            self.fail_get(&proc, &get, get.late);
         }
     }
 
@@ -420,7 +485,7 @@ impl Engine {
             }
             Err(status) => {
                 for get in waiting {
-                    self.reply_status(get.peer, get.tag, status);
+                    self.fail_get(proc, &get, status);
                 }
             }
         }

@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 
 use pmix_client::wire::reply::StatusReply;
 use pmix_client::wire::{Reply, Request, TAG_FLOW_CONTROL, Version};
-use pmix_dstore::codec::{BufferType, Dialect, Module};
+use pmix_dstore::codec::{Dialect, Module, Untyped};
 use pmix_dstore::job::{JobData, Values};
 use pmix_dstore::model::{Bytes, Nspace, Proc, Result, Status, Whole};
 
@@ -158,8 +158,8 @@ pub(crate) struct Engine {
 }
 
 /// The dialect in which the servers of a job exchange data. The newest encoder packs what older ones know in the same
-/// bytes, and values of newer types, which clients of 6.x put, too.
-const EXCHANGE: Dialect = Dialect { module: Module::V61, buffer: BufferType::NonDescribed };
+/// bytes, and values of newer types, which clients of 6.x put, too. Which releases the others are of is not known.
+const EXCHANGE: Dialect = Dialect::plain(Module::V61).with_untyped(Untyped::Replaced);
 
 /// How long what direct modex brought may wait to be published with more of it.
 const PUBLISH_DELAY: Duration = Duration::from_millis(5);
@@ -277,6 +277,7 @@ impl Engine {
             Request::GroupDestruct { group, infos, .. } => self.destruct(peer, tag, group, infos, now),
             Request::GroupLeave { group, .. } => self.leave_group(peer, tag, group, now),
             Request::Get { nspace, rank, infos, key } => self.get(peer, tag, Proc::new(nspace, rank), infos, key, now),
+            Request::RefreshCache { nspace, rank } => self.refresh(peer, tag, Proc::new(nspace, rank), now),
             Request::Finalize => self.finalize_peer(peer, tag),
             Request::RegisterEvents { codes, infos } => self.register_events(peer, tag, codes, infos, now),
             Request::DeregisterEvents { codes } => self.deregister_events(peer, &codes),

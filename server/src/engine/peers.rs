@@ -93,8 +93,8 @@ impl Peer {
         Peer {
             proc,
             user,
-            dialect: hello.dialect(),
-            version: Version::parse(&hello.version).unwrap_or(Version::OURS),
+            dialect: hello.dialect(hello.release()),
+            version: hello.release(),
             version_text: hello.version.clone(),
             shared: false,
             codes: HashSet::new(),

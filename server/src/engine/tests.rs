@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use nix::unistd::{getegid, geteuid};
-use pmix_client::wire::reply::{ConnectReply, FenceReply, GetReply, GroupReply, InfosReply, IoPullReply, StatusReply};
+use pmix_client::wire::reply::{
+    ConnectReply, FenceReply, GetReply, GroupReply, InfosReply, IoPullReply, RefreshReply, StatusReply,
+};
 use pmix_client::wire::{
     ClientReply, FlowControl, Hello, IoDelivery, Notification, PeerKind, Reply, Request, TAG_FLOW_CONTROL, TAG_IOF,
     TAG_NOTIFY, ToolReply, Version, blob, jobinfo,
@@ -59,7 +61,7 @@ struct Bench {
     log: Vec<String>,
 }
 
-const PLAIN: Dialect = Dialect { module: Module::V41, buffer: BufferType::NonDescribed };
+const PLAIN: Dialect = Dialect::plain(Module::V41);
 const NODES: [&str; 2] = ["nodeA", "nodeB"];
 
 thread_local! {
@@ -758,6 +760,59 @@ fn a_fence_answers_who_waits_for_direct_modex() {
     a.get(0, 24, 1, "key", vec![Info::new(keys::GET_REFRESH_CACHE, Value::Bool(true))]);
     a.answer_last(packed(&[("key", 4)]));
     assert_eq!(a.value(0, 24, "key"), Some(Ok(4)));
+}
+
+/// Clients from 5.0 on ask so before they look for the value that is to be fresh.
+#[test]
+fn a_refresh_brings_all_that_there_is_by_now() {
+    let (mut a, mut b) = (Bench::new(0, 2, 2), Bench::new(1, 2, 2));
+    let refresh = |bench: &mut Bench, tag, of: u32| {
+        let of = proc(of);
+        bench.request(0, tag, Request::RefreshCache { nspace: of.nspace, rank: of.rank });
+    };
+    let told = |bench: &mut Bench, tag| -> Option<(Status, Vec<(String, Value)>)> {
+        let payload = bench.reply(0, tag)?;
+        let RefreshReply { status, kvals } = RefreshReply::decode(PLAIN, Version::OURS, &payload).unwrap();
+        Some((status, kvals.into_iter().map(|kval| (kval.key.to_string(), kval.value)).collect()))
+    };
+    let nothing = Some((Status::ERR_NOT_FOUND, Vec::new()));
+    let one = |number| Some((Status::SUCCESS, vec![("key".to_owned(), Value::Uint32(number))]));
+    // Who waits for a commit asks for the value next: this is no reason to wait, nor to ask the host.
+    for (tag, of) in [(20, 1), (21, 2), (22, 9)] {
+        refresh(&mut a, tag, of);
+        assert_eq!(told(&mut a, tag), nothing);
+    }
+    let of = Proc::new(Nspace::new("nobody").unwrap(), Rank(0));
+    a.request(0, 23, Request::RefreshCache { nspace: of.nspace, rank: of.rank });
+    assert_eq!(a.status(0, 23), Some(Status::ERR_NOT_FOUND));
+    assert!(a.upcalls.is_empty());
+    for number in 1..=2 {
+        a.put(1, 3, "key", number);
+        refresh(&mut a, 24 + number, 1);
+        assert_eq!(told(&mut a, 24 + number), one(number));
+    }
+    b.put(2, 3, "key", 5);
+    for (bench, ranks) in [(&mut a, 0..2), (&mut b, 2..4)] {
+        ranks.for_each(|rank| bench.fence(rank, 10, everybody(), collect()));
+    }
+    exchange(&mut a, &mut b);
+    // Of a process of another node the host brings what it has put since.
+    let packed = |number: u32| {
+        let (key, value) = (Key::from("key"), Value::Uint32(number));
+        let data = blob::encode_modex(PLAIN, [(&key, &value)].into_iter()).unwrap();
+        Answer::Data(Status::SUCCESS, data.into())
+    };
+    refresh(&mut a, 30, 2);
+    assert_eq!(told(&mut a, 30), None);
+    a.answer_last(packed(6));
+    assert_eq!(told(&mut a, 30), one(6));
+    // One that does not bring it, or does not answer, leaves what is here.
+    refresh(&mut a, 31, 2);
+    a.answer_last(Answer::Data(Status::ERR_NOT_FOUND, Vec::new().into()));
+    assert_eq!(told(&mut a, 31), one(6));
+    refresh(&mut a, 32, 2);
+    a.pass(Duration::from_secs(3));
+    assert_eq!(told(&mut a, 32), one(6));
 }
 
 #[test]

@@ -220,7 +220,7 @@ impl Bench {
         let id = self.peer_next;
         self.peer_next += 1;
         let version = Version::parse(&hello.version).unwrap_or(Version::OURS);
-        self.peers.insert(id, Connected { dialect: hello.dialect(), version, admitted: false });
+        self.peers.insert(id, Connected { dialect: hello.dialect(version), version, admitted: false });
         self.engine.hello(PeerId(id), Transport::Tcp { owner: None }, hello);
     }
 

@@ -28,10 +28,8 @@ const HEAP_BASE: usize = 512 * 1024;
 /// The dialect that a byte of the input chooses.
 pub fn dialect(selector: u8) -> Dialect {
     let module = Module::ALL[usize::from(selector / 2) % Module::ALL.len()];
-    Dialect {
-        module,
-        buffer: if selector.is_multiple_of(2) { BufferType::NonDescribed } else { BufferType::Described },
-    }
+    let buffer = if selector.is_multiple_of(2) { BufferType::NonDescribed } else { BufferType::Described };
+    Dialect::new(module, buffer)
 }
 
 /// The byte that chooses a dialect.

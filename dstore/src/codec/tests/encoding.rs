@@ -4,10 +4,10 @@ use super::*;
 use crate::codec::{decompress, expand, int, text};
 use crate::model::{Key, Scope, ValueRef};
 
-const V41: Dialect = Dialect { module: Module::V41, buffer: BufferType::NonDescribed };
-const V3: Dialect = Dialect { module: Module::V3, buffer: BufferType::NonDescribed };
-const V41_DESCRIBED: Dialect = Dialect { module: Module::V41, buffer: BufferType::Described };
-const V20_DESCRIBED: Dialect = Dialect { module: Module::V20, buffer: BufferType::Described };
+const V41: Dialect = Dialect::plain(Module::V41);
+const V3: Dialect = Dialect::plain(Module::V3);
+const V41_DESCRIBED: Dialect = Dialect::new(Module::V41, BufferType::Described);
+const V20_DESCRIBED: Dialect = Dialect::new(Module::V20, BufferType::Described);
 
 fn bare(dialect: Dialect, value: Value) -> Vec<u8> {
     let mut packer = Packer::new(dialect);

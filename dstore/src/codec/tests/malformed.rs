@@ -4,9 +4,9 @@ use super::*;
 use crate::codec::zlib::decompress_within;
 use crate::codec::{DEPTH_MAX, decompress, expand};
 
-const V41: Dialect = Dialect { module: Module::V41, buffer: BufferType::NonDescribed };
-const V3: Dialect = Dialect { module: Module::V3, buffer: BufferType::NonDescribed };
-const DESCRIBED: Dialect = Dialect { module: Module::V41, buffer: BufferType::Described };
+const V41: Dialect = Dialect::plain(Module::V41);
+const V3: Dialect = Dialect::plain(Module::V3);
+const DESCRIBED: Dialect = Dialect::new(Module::V41, BufferType::Described);
 
 const ENDED: Status = Status::ERR_UNPACK_READ_PAST_END_OF_BUFFER;
 const MALFORMED: Status = Status::ERR_UNPACK_FAILURE;

@@ -2,8 +2,8 @@
 
 use super::*;
 
-const V41: Dialect = Dialect { module: Module::V41, buffer: BufferType::NonDescribed };
-const DESCRIBED: Dialect = Dialect { module: Module::V41, buffer: BufferType::Described };
+const V41: Dialect = Dialect::plain(Module::V41);
+const DESCRIBED: Dialect = Dialect::new(Module::V41, BufferType::Described);
 
 fn hex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
@@ -117,4 +117,51 @@ fn numbers_beyond_all_digits_are_those_of_the_stock_library() {
     let end = b"6865459400540160.000000\0";
     let bytes = packer.into_bytes();
     assert!(bytes.starts_with(&start) && bytes.ends_with(end) && bytes.len() == 3 + 309);
+}
+
+/// What clients of releases sent of an array without a type, and behind it `changing` = 1 and `last` = 9. The bytes are from their
+/// commits; a NULL pointer instead of an array came from 7.0.
+#[test]
+fn arrays_without_a_type_have_a_count_by_release() {
+    let kval = |key: &'static str, value| Kval { key: key.into(), value };
+    let untyped = || Value::DataArray(Box::new(DataArray { ty: DataType::UNDEF, items: Vec::new() }));
+    let kvals = |name| vec![kval(name, untyped()), kval("changing", Value::Uint32(1)), kval("last", Value::Uint32(9))];
+    let behind = b"\x02\x12changing\0\x0e\x01\x02\x0alast\0\x0e\x09";
+    let counted = [&b"\x02\x10untyped\0\x27\0\0"[..], behind].concat();
+    let bare = [&b"\x02\x10untyped\0\x27\0"[..], behind].concat();
+    let null = [&b"\x02\x0anull\0\x27\0"[..], behind].concat();
+    let replaced = [&b"\x02\x10untyped\0\x27\x02\0"[..], behind].concat();
+    let v61 = Dialect::plain(Module::V61);
+    let (either, only) = (v61.with_untyped(Untyped::Either), v61.with_untyped(Untyped::Bare));
+    let exchanged = v61.with_untyped(Untyped::Replaced);
+    let write = |dialect| {
+        let mut packer = Packer::new(dialect);
+        kvals("untyped").iter().for_each(|kval| packer.kval(&kval.key, &kval.value).unwrap());
+        packer.into_bytes()
+    };
+    for (dialect, bytes) in [(V41, &counted), (either, &bare), (only, &bare), (exchanged, &replaced)] {
+        assert_eq!(write(dialect), *bytes, "{dialect:?}");
+    }
+    for (dialect, bytes, name) in [
+        (V41, &counted, "untyped"),
+        (either, &counted, "untyped"),
+        (either, &bare, "untyped"),
+        (either, &null, "null"),
+        (only, &bare, "untyped"),
+        (only, &null, "null"),
+        (exchanged, &counted, "untyped"),
+        (exchanged, &bare, "untyped"),
+    ] {
+        assert_eq!(Unpacker::new(dialect, bytes).kvals().as_ref(), Ok(&kvals(name)), "{dialect:?}");
+    }
+    assert_ne!(Unpacker::new(V41, &bare).kvals().as_ref(), Ok(&kvals("untyped")));
+    let read = Unpacker::new(exchanged, &replaced).kvals().unwrap();
+    assert_eq!(read[0].value, Value::DataArray(Box::new(DataArray { ty: DataType::BYTE, items: Vec::new() })));
+    // Where the array ends the message.
+    for ends in [&bare[..12], &counted[..13]] {
+        assert_eq!(Unpacker::new(either, ends).kvals().map(|kvals| kvals.len()), Ok(1));
+    }
+    // This encoder has always written the count.
+    let v20 = Dialect::plain(Module::V20);
+    assert_eq!(write(v20.with_untyped(Untyped::Bare)), write(v20));
 }
