@@ -21,13 +21,14 @@ use crate::events::Registry;
 use crate::get::timeout_of;
 use crate::groups::Groups;
 use crate::input::Inputs;
+use crate::link::after_call;
 use crate::local::Local;
 use crate::operation::{Operation, deadline, outcome};
 use crate::output::Outputs;
 use crate::overlay::Origin;
 use crate::wire::reply::{FenceReply, StatusReply};
 use crate::wire::{FlowControl, IoDelivery, Notification, Reply, Request, jobinfo};
-use crate::{Environment, Event, Job, Link, singleton};
+use crate::{Call, Environment, Event, Job, Link, singleton};
 
 /// A server may be busy with thousands of processes; one that says nothing for so long says nothing any more.
 const CONNECT_TIME: Duration = Duration::from_secs(300);
@@ -289,9 +290,11 @@ impl Client {
         self.inner.deliver(event);
     }
 
-    /// Runs `job` on the thread where callbacks run, after those already due and never inside this call.
+    /// Runs `job` on the thread where callbacks run, after those already due and never before this call has returned.
     pub fn later(&self, job: Job) {
-        self.inner.link.defer(job);
+        let _call = Call::begin();
+        let job = after_call(&self.inner.link, |()| job());
+        self.inner.link.defer(Box::new(|| job(())));
     }
 
     /// The name of this process's node.

@@ -14,7 +14,7 @@ use pmix_dstore::rules::Selector;
 use super::*;
 use crate::wire::Version;
 use crate::wire::reply::{ConnectReply, GetReply, InfosReply, LookupReply, NodesReply, PeersReply};
-use crate::{Answer, EventHandler, GetOptions, GetRequest, Job, ReplyFn};
+use crate::{Answer, EventHandler, GetOptions, GetRequest, Job, ReplyFn, Returned};
 
 const DIALECT: Dialect = Dialect::plain(Module::V41);
 const VERSION: Version = Version::OURS;
@@ -61,6 +61,16 @@ impl Link for Script {
 
     fn defer(&self, job: Job) {
         self.callbacks.send(job).unwrap();
+    }
+
+    fn after(&self, returned: Returned, job: Job) {
+        // What stands in for the server waits for callbacks within calls.
+        let callbacks = self.callbacks.clone();
+        thread::spawn(move || {
+            returned.wait();
+            // Nobody may be there any more.
+            let _ = callbacks.send(job);
+        });
     }
 
     fn dialect(&self) -> Dialect {

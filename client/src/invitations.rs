@@ -21,10 +21,11 @@ use crate::client::{Client, Inner};
 use crate::events::{self, Event, range};
 use crate::get::timeout_of;
 use crate::groups::membership;
+use crate::link::after_call;
 use crate::operation::Done;
 use crate::ops::Answer;
 use crate::overlay::Origin;
-use crate::{HandlerId, Operation};
+use crate::{Call, HandlerId, Operation};
 
 /// A process has ended: nothing more comes from it.
 const ENDED: [Status; 5] = [
@@ -45,7 +46,8 @@ impl Client {
     /// # Errors
     /// Where nobody could be invited; then `then` is not called.
     pub fn group_invite(&self, group: CString, procs: Vec<Proc>, infos: &[Info], then: Done<Answer>) -> Result<()> {
-        let (then, concluded) = noticed(then);
+        let _call = Call::begin();
+        let (then, concluded) = noticed(after_call(&self.inner.link, then));
         let invitation = self.invite(group, procs, infos, then)?;
         let watched = self.expire_after(timeout_of(infos), concluded, &invitation);
         watched.or_else(|status| if invitation.abandon() { Err(status) } else { Ok(()) })
@@ -76,11 +78,12 @@ impl Client {
         infos: &[Info],
         then: Done<Answer>,
     ) -> Result<()> {
+        let _call = Call::begin();
         let Some(leader) = leader.clone().filter(|_| accepts) else {
             let told = self.answer_invitation(&group, leader, accepts);
             return told.start(Box::new(|told| then(told.map(|()| no_infos()))));
         };
-        let (then, concluded) = noticed(then);
+        let (then, concluded) = noticed(after_call(&self.inner.link, then));
         let joining = self.join(group, leader, then)?;
         let watched = self.expire_after(timeout_of(infos), concluded, &joining);
         watched.or_else(|status| if joining.pending.end().is_some() { Err(status) } else { Ok(()) })

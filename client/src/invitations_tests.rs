@@ -38,6 +38,13 @@ fn deliver(stage: &Stage, status: Status, source: u32, infos: Vec<Info>) {
     stage.client.inner.deliver(Event::new(status, proc(source), infos));
 }
 
+/// Waits until the thread where callbacks run has done what was due.
+fn hear_out(client: &Client) {
+    let (sender, heard) = channel();
+    client.inner.link.defer(Box::new(move || sender.send(()).unwrap()));
+    heard.recv().unwrap();
+}
+
 fn of_team() -> Info {
     Info::new(keys::GROUP_ID, Value::string("team"))
 }
@@ -257,18 +264,17 @@ fn a_join_that_is_answered_at_once_is_answered_once() {
     for told in [Status::SUCCESS, Status::ERR_UNREACH] {
         let stage = stage();
         let (sender, answer) = channel();
-        let (passed_on, waits) = channel();
         let client = stage.client.clone();
         stage.meanwhile(move |request| {
             if matches!(request, Request::RegisterEvents { .. }) {
                 client.inner.deliver(Event::new(Status::GROUP_CONSTRUCT_ABORT, proc(0), vec![of_team()]));
-                passed_on.send(answer.recv().unwrap()).unwrap();
+                hear_out(&client);
             }
         });
         [Status::SUCCESS, told].into_iter().for_each(|status| stage.answers_status(status));
         let then = Box::new(move |answer| sender.send(answer).unwrap());
         assert_eq!(stage.client.group_join(team(), Some(proc(0)), true, &[], then), Ok(()));
-        assert_eq!(waits.recv().unwrap(), Err(Status::GROUP_CONSTRUCT_ABORT));
+        assert_eq!(answer.recv().unwrap(), Err(Status::GROUP_CONSTRUCT_ABORT));
         let deregistered = stage.asked().into_iter().filter(|asked| matches!(asked, Request::DeregisterEvents { .. }));
         assert_eq!(deregistered.count(), 1);
     }
@@ -280,12 +286,10 @@ fn an_invitation_that_cannot_be_told_is_not_answered() {
     let client = stage.client.clone();
     stage.meanwhile(move |request| {
         if matches!(request, Request::Notify { .. }) {
-            let (sender, heard) = channel();
             for rank in [0, 2] {
                 client.inner.deliver(Event::new(Status::GROUP_INVITE_ACCEPTED, proc(rank), vec![of_team()]));
             }
-            client.later(Box::new(move || sender.send(()).unwrap()));
-            heard.recv().unwrap();
+            hear_out(&client);
         }
     });
     [Status::SUCCESS, Status::ERR_UNREACH].into_iter().for_each(|status| stage.answers_status(status));

@@ -20,6 +20,7 @@
 #![doc = include_str!("../examples/hello.rs")]
 //! ```
 
+mod call;
 pub mod channel;
 mod client;
 mod commit;
@@ -54,6 +55,7 @@ pub mod tool;
 pub mod trusted;
 pub mod wire;
 
+pub use call::{Call, Returned};
 pub use client::Client;
 pub use env::Environment;
 pub use events::{Event, EventDone, EventHandler, HandlerId};

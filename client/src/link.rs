@@ -8,6 +8,7 @@ use pmix_dstore::job::JobData;
 use pmix_dstore::model::Result;
 use pmix_dstore::pieces::Pieces;
 
+use crate::Returned;
 use crate::wire::Version;
 
 /// Takes the reply to a request: the payload, or why there is none. Called once.
@@ -39,6 +40,14 @@ pub trait Link: Send + Sync {
     /// Runs `job` on the thread where callbacks run, after those already due and never inside this call.
     fn defer(&self, job: Job);
 
+    /// Runs `job`, which is a callback, where the call that asked for it is over; on the thread where callbacks run, which calls
+    /// this.
+    fn after(&self, returned: Returned, job: Job) {
+        // The call needs nothing of this thread: where it waits for a reply, it drives the connection itself.
+        returned.wait();
+        job();
+    }
+
     /// The form of payloads, both ways.
     fn dialect(&self) -> Dialect;
 
@@ -57,4 +66,20 @@ pub trait Link: Send + Sync {
 
     /// Ends the link: requests under way are answered `ERR_LOST_CONNECTION`, later ones `ERR_UNREACH`.
     fn close(&self);
+}
+
+/// A callback that does not come before the call in which this is made is over.
+pub(crate) fn after_call<T: Send + 'static>(
+    link: &Arc<dyn Link>,
+    callback: impl FnOnce(T) + Send + 'static,
+) -> Box<dyn FnOnce(T) + Send> {
+    let Some(returned) = Returned::of_this_call() else { return Box::new(callback) };
+    let link = Arc::clone(link);
+    Box::new(move |result| {
+        if returned.is_over() {
+            callback(result);
+        } else {
+            link.after(returned, Box::new(move || callback(result)));
+        }
+    })
 }

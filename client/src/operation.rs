@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use pmix_dstore::model::{Result, Status};
 
-use crate::Link;
+use crate::link::after_call;
+use crate::{Call, Link};
 
 /// Takes the result of an [`Operation`]. Called once, on the thread where callbacks run.
 pub type Done<T> = Box<dyn FnOnce(Result<T>) + Send>;
@@ -69,7 +70,7 @@ impl<T: Send + 'static> Operation<T> {
         }
     }
 
-    /// Starts it; `done` is called with its result on the thread where callbacks run, never inside this call.
+    /// Starts it; `done` is called with its result on the thread where callbacks run, never before this call has returned.
     ///
     /// # Errors
     /// Where it cannot be started; then `done` is not called.
@@ -77,11 +78,13 @@ impl<T: Send + 'static> Operation<T> {
         if let Plan::Ready(Err(status)) = self.plan {
             return Err(status);
         }
+        let _call = Call::begin();
+        let done = after_call(&self.link, done);
         self.begin(done);
         Ok(())
     }
 
-    /// Starts it; `done` is called in any case, as [`Operation::start`] has it.
+    /// Starts it; `done` is called in any case, on the thread where callbacks run, maybe while the caller is still at it.
     pub(crate) fn begin(self, done: Done<T>) {
         match self.plan {
             Plan::Ready(result) => self.link.defer(Box::new(move || done(result))),
@@ -98,4 +101,29 @@ pub(crate) fn deadline(timeout: Option<Duration>) -> Option<Instant> {
 /// The result that a status in a reply stands for.
 pub(crate) fn outcome(status: Status) -> Result<()> {
     if status == Status::OPERATION_SUCCEEDED { Ok(()) } else { status.ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::channel::Offline;
+
+    #[test]
+    fn a_callback_comes_when_the_call_has_returned() {
+        let link: Arc<dyn Link> = Arc::new(Offline::new().unwrap());
+        let (told, heard) = channel();
+        let asked = Operation::ask(&link, Vec::new(), None, |reply| reply.map(drop));
+        for operation in [Operation::ready(&link, Ok(())), asked] {
+            // Starting it is a part of this call.
+            let outer = Call::begin();
+            let told = told.clone();
+            operation.start(Box::new(move |_| told.send(()).unwrap())).unwrap();
+            assert!(heard.recv_timeout(Duration::from_millis(20)).is_err());
+            drop(outer);
+            heard.recv().unwrap();
+        }
+        link.close();
+    }
 }

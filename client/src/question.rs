@@ -10,10 +10,12 @@ use pmix_dstore::qualified;
 use pmix_dstore::rules;
 use pmix_dstore::segment::{Instance, Short};
 
+use crate::Call;
 use crate::client::{Client, Inner, Standing};
 use crate::everything::Everything;
 use crate::get::{GetOptions, GetRequest};
 use crate::instance::Shielded;
+use crate::link::after_call;
 use crate::local::{Wanted, hand};
 use crate::operation::{Done, deadline};
 use crate::overlay::Origin;
@@ -107,6 +109,8 @@ impl Client {
     /// `ERR_NOT_FOUND` where it is known without the server that there is none; where the request cannot be started.
     /// Then `done` is not called.
     pub fn get_nb(&self, request: &GetRequest<'_>, done: Done<Value>) -> Result<()> {
+        let _call = Call::begin();
+        let done = after_call(&self.inner.link, done);
         let to_value = |value: ValueRef<'_>| value.to_value();
         let found = self.inner.find(request, &mut Some(to_value));
         if let Some(result) = found.or_else(|| self.inner.own_fact(request, &mut Some(to_value))) {

@@ -10,9 +10,11 @@
 //! * [`pieces`]: messages and segments whose large values stay where they are.
 //! * [`segment`]: both of these as position-independent files that every process of a node maps.
 //! * [`room`]: memory that may not be there.
+//! * [`cancel`]: threads that cannot be cancelled for a while.
 //!
 //! This crate knows nothing of sockets, of the C interface, or of who hosts the server.
 
+pub mod cancel;
 pub mod codec;
 pub mod job;
 pub mod maps;

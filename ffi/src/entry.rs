@@ -1,7 +1,8 @@
 //! How C code enters the library.
 //!
-//! Two macros write every entry point, so that none forgets the boundary: a panic ends there, as `PMIX_ERROR` and a
-//! line on standard error, instead of ending somebody's MPI process. With `PMIX_DSTORE_TRACE=1` in the environment
+//! A few macros write every entry point, so that none forgets the boundary: a panic ends there, as `PMIX_ERROR` and a
+//! line on standard error, instead of ending somebody's MPI process; the thread cannot be cancelled where that would end the process;
+//! callbacks come when the call has returned. With `PMIX_DSTORE_TRACE=1` in the environment
 //! every call is named on standard error, with what it answered.
 
 use std::fmt::{self, Debug};
@@ -9,6 +10,8 @@ use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::LazyLock;
 
+use pmix_client::Call;
+use pmix_dstore::cancel::Uncancelled;
 use pmix_dstore::model::{Result, Status};
 
 use crate::types::pmix_status_t;
@@ -56,7 +59,23 @@ impl<T> OnPanic for *const T {
 static TRACE: LazyLock<bool> =
     LazyLock::new(|| std::env::var_os("PMIX_DSTORE_TRACE").is_some_and(|value| value == "1"));
 
-/// Runs the body of the function `name`.
+/// This thread is in a call that may wait, enter the kernel or ask for a callback: it is not cancelled there, and callbacks that it
+/// asks for come after it. The end of that is the last act of an entry point.
+pub struct Inside {
+    _uncancelled: Uncancelled,
+    // Last, since callbacks may come from then on.
+    _call: Call,
+}
+
+impl Inside {
+    /// The call begins.
+    pub fn enter() -> Inside {
+        let call = Call::begin();
+        Inside { _uncancelled: Uncancelled::begin(), _call: call }
+    }
+}
+
+/// Runs the body of the function `name`, which neither waits nor enters the kernel.
 #[inline]
 pub fn guard<R: OnPanic + Debug>(name: &str, body: impl FnOnce() -> R) -> R {
     let answer = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
@@ -73,6 +92,23 @@ pub fn guard<R: OnPanic + Debug>(name: &str, body: impl FnOnce() -> R) -> R {
 #[inline]
 pub fn guard_status(name: &str, body: impl FnOnce() -> Result<()>) -> pmix_status_t {
     guard(name, || code(body()))
+}
+
+/// Runs the body of the function `name`, which may wait, enter the kernel or ask for a callback.
+#[inline]
+pub fn guard_call<R: OnPanic + Debug>(name: &str, body: impl FnOnce() -> R) -> R {
+    let inside = Inside::enter();
+    let answer = guard(name, body);
+    #[cfg(test)]
+    tests::before_last_act();
+    drop(inside);
+    answer
+}
+
+/// The same of a function that answers a status.
+#[inline]
+pub fn guard_status_call(name: &str, body: impl FnOnce() -> Result<()>) -> pmix_status_t {
+    guard_call(name, || code(body()))
 }
 
 /// The C form of a result.
@@ -97,14 +133,13 @@ fn trace(name: &str, answer: &dyn Debug) {
 
 /// Writes a line to standard error. A process may have closed it; then there is nobody to tell, and nothing to fail.
 fn say(line: fmt::Arguments<'_>) {
+    let _uncancelled = Uncancelled::begin();
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Writes entry points that answer something else than a status.
-///
-/// Bodies may dereference what they were given: see the pointer rules of the [crate].
-macro_rules! entry {
-    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block)+) => {$(
+/// Writes entry points whose bodies a function of this module runs.
+macro_rules! entries {
+    ($guard:ident: $($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block)+) => {$(
         $(#[$doc])*
         ///
         /// # Safety
@@ -113,34 +148,164 @@ macro_rules! entry {
         #[allow(non_snake_case, unused_unsafe)]
         pub unsafe extern "C" fn $name($($arg: $ty),*) $(-> $ret)? {
             // SAFETY: the caller keeps the pointer rules of the crate.
-            $crate::entry::guard(stringify!($name), || unsafe { $body })
+            $crate::entry::$guard(stringify!($name), || unsafe { $body })
         }
     )+};
 }
 
-/// Writes entry points that answer a status; bodies are of type [`Result<()>`](pmix_dstore::model::Result).
+/// The same of those that answer a status.
+macro_rules! status_entries {
+    ($guard:ident: $($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block)+) => {
+        $crate::entry::entries! { $guard: $($(#[$doc])* fn $name($($arg: $ty),*) -> $crate::types::pmix_status_t $body)+ }
+    };
+}
+
+/// Writes entry points that answer something else than a status, and neither wait, enter the kernel nor take callbacks.
 ///
 /// Bodies may dereference what they were given: see the pointer rules of the [crate].
-macro_rules! status_entry {
-    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block)+) => {$(
-        $(#[$doc])*
-        ///
-        /// # Safety
-        /// The pointer rules of the [crate].
-        #[unsafe(no_mangle)]
-        #[allow(non_snake_case, unused_unsafe)]
-        pub unsafe extern "C" fn $name($($arg: $ty),*) -> $crate::types::pmix_status_t {
-            // SAFETY: the caller keeps the pointer rules of the crate.
-            $crate::entry::guard_status(stringify!($name), || unsafe { $body })
-        }
-    )+};
+macro_rules! entry {
+    ($($entries:tt)+) => { $crate::entry::entries! { guard: $($entries)+ } };
 }
 
-pub(crate) use {entry, status_entry};
+/// Writes entry points as [`entry`] does, that answer a status; bodies are of type [`Result<()>`](pmix_dstore::model::Result).
+macro_rules! status_entry {
+    ($($entries:tt)+) => { $crate::entry::status_entries! { guard_status: $($entries)+ } };
+}
+
+/// Writes entry points that answer something else than a status, and may wait, enter the kernel or take callbacks.
+macro_rules! call {
+    ($($entries:tt)+) => { $crate::entry::entries! { guard_call: $($entries)+ } };
+}
+
+/// Writes entry points as [`call`] does, that answer a status; bodies are of type [`Result<()>`](pmix_dstore::model::Result).
+macro_rules! status_call {
+    ($($entries:tt)+) => { $crate::entry::status_entries! { guard_status_call: $($entries)+ } };
+}
+
+pub(crate) use {call, entries, entry, status_call, status_entries, status_entry};
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::{CStr, c_char, c_void};
+    use std::ptr;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::thread;
+    use std::time::Duration;
+
     use super::*;
+    use crate::api::data::*;
+    use crate::api::server::*;
+    use crate::types::*;
+
+    /// How many callbacks have come.
+    static CAME: AtomicU32 = AtomicU32::new(0);
+    /// How many had come before the last act of the call that asked for them.
+    static EARLY: AtomicU32 = AtomicU32::new(0);
+    /// How long a call waits before its last act, in microseconds.
+    static WAIT_US: AtomicU32 = AtomicU32::new(0);
+
+    /// Runs in each entry point before its last act: gives callbacks time to come too early.
+    pub fn before_last_act() {
+        if WAIT_US.load(Ordering::Relaxed) > 0 {
+            thread::sleep(Duration::from_micros(WAIT_US.load(Ordering::Relaxed).into()));
+            EARLY.fetch_add(CAME.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    unsafe extern "C" fn op_came(_status: pmix_status_t, _cbdata: *mut c_void) {
+        CAME.fetch_add(1, Ordering::Release);
+    }
+
+    unsafe extern "C" fn setup_came(
+        _status: pmix_status_t,
+        _info: *mut pmix_info_t,
+        _ninfo: usize,
+        _data: *mut c_void,
+        done: Option<pmix_op_cbfunc_t>,
+        done_data: *mut c_void,
+    ) {
+        if let Some(done) = done {
+            // SAFETY: what the library passed for this.
+            unsafe { done(0, done_data) };
+        }
+        CAME.fetch_add(1, Ordering::Release);
+    }
+
+    unsafe extern "C" fn value_came(_status: pmix_status_t, _value: *mut pmix_value_t, _data: *mut c_void) {
+        CAME.fetch_add(1, Ordering::Release);
+    }
+
+    /// A process of the job.
+    fn proc() -> pmix_proc_t {
+        // SAFETY: all zero is a process without a name.
+        let mut proc: pmix_proc_t = unsafe { std::mem::zeroed() };
+        proc.nspace[0] = b'j'.cast_signed();
+        proc
+    }
+
+    // In one test, since all count the same callbacks.
+    #[test]
+    fn no_callback_comes_before_the_last_act_of_its_call() {
+        const JOB: *const c_char = CStr::as_ptr(c"j");
+        let none = ptr::null_mut::<pmix_info_t>();
+        let nobody = ptr::null_mut::<c_void>();
+        let proc = proc();
+        type Kind<'a> = (&'a str, Box<dyn Fn() -> pmix_status_t + 'a>);
+        // SAFETY: objects of this test, or NULL where that is allowed; the callbacks take what they are passed.
+        let kinds: [Kind<'_>; 9] = unsafe {
+            [
+                ("register_nspace", Box::new(|| PMIx_server_register_nspace(JOB, 1, none, 0, Some(op_came), nobody))),
+                (
+                    "register_client",
+                    Box::new(|| PMIx_server_register_client(&proc, 0, 0, nobody, Some(op_came), nobody)),
+                ),
+                (
+                    "setup_local_support",
+                    Box::new(|| PMIx_server_setup_local_support(JOB, none, 0, Some(op_came), nobody)),
+                ),
+                (
+                    "setup_application",
+                    Box::new(|| PMIx_server_setup_application(JOB, none, 0, Some(setup_came), nobody)),
+                ),
+                ("register_resources", Box::new(|| PMIx_server_register_resources(none, 0, Some(op_came), nobody))),
+                (
+                    "deregister_client",
+                    Box::new(|| {
+                        PMIx_server_deregister_client(&proc, Some(op_came), nobody);
+                        0
+                    }),
+                ),
+                (
+                    "deregister_nspace",
+                    Box::new(|| {
+                        PMIx_server_deregister_nspace(JOB, Some(op_came), nobody);
+                        0
+                    }),
+                ),
+                ("Fence_nb", Box::new(|| PMIx_Fence_nb(ptr::null(), 0, none, 0, Some(op_came), nobody))),
+                (
+                    "Get_nb",
+                    Box::new(|| PMIx_Get_nb(ptr::null(), c"pmix.procid".as_ptr(), none, 0, Some(value_came), nobody)),
+                ),
+            ]
+        };
+        // SAFETY: a server without a module and attributes.
+        assert_eq!(unsafe { PMIx_server_init(ptr::null_mut(), ptr::null_mut(), 0) }, 0);
+        WAIT_US.store(30, Ordering::Relaxed);
+        for (name, call) in &kinds {
+            for number in 0..3000 {
+                CAME.store(0, Ordering::Relaxed);
+                assert_eq!(call(), 0, "{name}");
+                assert_eq!(EARLY.load(Ordering::Relaxed), 0, "{name}: came before call {number} was over");
+                while CAME.load(Ordering::Acquire) == 0 {
+                    thread::yield_now();
+                }
+            }
+        }
+        WAIT_US.store(0, Ordering::Relaxed);
+        // SAFETY: as above.
+        assert_eq!(unsafe { PMIx_server_finalize() }, 0);
+    }
 
     #[test]
     fn a_panic_ends_at_the_boundary() {

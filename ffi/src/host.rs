@@ -20,7 +20,7 @@ use pmix_server::{Completion, Credential, FabricOperation, GroupOperation, Host}
 use crate::callback::Callback;
 use crate::convert::array::{self, CArray};
 use crate::convert::object::Object;
-use crate::entry::guard;
+use crate::entry::guard_call;
 use crate::memory::{copy_string_list, free_string_list};
 use crate::registry::{Registry, from_cbdata, to_cbdata};
 use crate::types::*;
@@ -560,13 +560,13 @@ fn answer_and_release<T: Into<pmix_server::Answer>>(
 }
 
 unsafe extern "C" fn op_done(status: pmix_status_t, cbdata: *mut c_void) {
-    guard("a host's answer", || answer(cbdata, Status(status)));
+    guard_call("a host's answer", || answer(cbdata, Status(status)));
 }
 
 unsafe extern "C" fn ignored_done(_status: pmix_status_t, _cbdata: *mut c_void) {}
 
 unsafe extern "C" fn log_done(_status: pmix_status_t, cbdata: *mut c_void) {
-    guard("a host's answer to a log", || drop(LOGS.take(from_cbdata(cbdata))));
+    guard_call("a host's answer to a log", || drop(LOGS.take(from_cbdata(cbdata))));
 }
 
 /// Memory of the host's, which is told when it is not needed any more.
@@ -602,7 +602,7 @@ unsafe extern "C" fn modex_done(
     release_fn: Option<pmix_release_cbfunc_t>,
     release_cbdata: *mut c_void,
 ) {
-    guard("a host's answer to a fence or direct modex", || {
+    guard_call("a host's answer to a fence or direct modex", || {
         // SAFETY: the host's data stays until its release function is called.
         let bytes = unsafe { array::bytes(data, ndata) };
         let callback = Callback::new(release_fn, release_cbdata);
@@ -616,7 +616,7 @@ unsafe extern "C" fn modex_done(
 }
 
 unsafe extern "C" fn lookup_done(status: pmix_status_t, data: *mut pmix_pdata_t, ndata: usize, cbdata: *mut c_void) {
-    guard("a host's answer to a lookup", || {
+    guard_call("a host's answer to a lookup", || {
         // SAFETY: the host's data stays until this returns.
         let found: Result<Vec<Pdata>> = unsafe { read_or_none(data, ndata) };
         answer(cbdata, combined(status, found));
@@ -624,7 +624,7 @@ unsafe extern "C" fn lookup_done(status: pmix_status_t, data: *mut pmix_pdata_t,
 }
 
 unsafe extern "C" fn spawn_done(status: pmix_status_t, nspace: *mut c_char, cbdata: *mut c_void) {
-    guard("a host's answer to a spawn", || {
+    guard_call("a host's answer to a spawn", || {
         let name = if nspace.is_null() {
             Ok(None)
         } else {
@@ -636,7 +636,7 @@ unsafe extern "C" fn spawn_done(status: pmix_status_t, nspace: *mut c_char, cbda
 }
 
 unsafe extern "C" fn tool_done(status: pmix_status_t, proc: *mut pmix_proc_t, cbdata: *mut c_void) {
-    guard("a host's answer to a tool", || {
+    guard_call("a host's answer to a tool", || {
         // SAFETY: the host's name stays until this returns.
         let name = unsafe { proc.as_ref() }.map(|proc| unsafe { pmix_proc_t::read(proc) }).transpose();
         answer(cbdata, combined(status, name));
@@ -651,7 +651,7 @@ unsafe extern "C" fn infos_done(
     release_fn: Option<pmix_release_cbfunc_t>,
     release_cbdata: *mut c_void,
 ) {
-    guard("a host's answer", || {
+    guard_call("a host's answer", || {
         // SAFETY: the host's infos stay until its release function is called.
         let infos: Result<Vec<Info>> = unsafe { read_or_none(info, ninfo) };
         answer_and_release(cbdata, combined(status, infos), release_fn, release_cbdata);
@@ -665,7 +665,7 @@ unsafe extern "C" fn credential_done(
     ninfo: usize,
     cbdata: *mut c_void,
 ) {
-    guard("a host's answer", || {
+    guard_call("a host's answer", || {
         // SAFETY: the host's credential and infos stay until this returns.
         let read = || unsafe {
             let credential =
@@ -677,7 +677,7 @@ unsafe extern "C" fn credential_done(
 }
 
 unsafe extern "C" fn validation_done(status: pmix_status_t, info: *mut pmix_info_t, ninfo: usize, cbdata: *mut c_void) {
-    guard("a host's answer", || {
+    guard_call("a host's answer", || {
         // SAFETY: the host's infos stay until this returns.
         let infos: Result<Vec<Info>> = unsafe { read_or_none(info, ninfo) };
         answer(cbdata, combined(status, infos));

@@ -9,6 +9,7 @@ use std::mem::transmute;
 use std::sync::LazyLock;
 use std::{ptr, slice};
 
+use pmix_dstore::cancel::Uncancelled;
 use pmix_dstore::model::{Result, Status};
 
 use crate::convert::text::string;
@@ -143,6 +144,8 @@ impl Hwloc {
     }
 
     fn open() -> Option<Hwloc> {
+        // Also for a call that needs hwloc for a copy, say, and otherwise stays out of the kernel.
+        let _uncancelled = Uncancelled::begin();
         // SAFETY: a plain C string; hwloc's constructors have no needs of ours.
         let library = unsafe { libc::dlopen(c"libhwloc.so.15".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if library.is_null() {
@@ -160,6 +163,7 @@ impl Hwloc {
     /// # Errors
     /// `NOT_SUPPORTED` where hwloc cannot.
     pub fn topology(&self, xml: Option<&CStr>) -> Result<*mut c_void> {
+        let _uncancelled = Uncancelled::begin();
         let mut topology = ptr::null_mut();
         // SAFETY: a place for the topology.
         if unsafe { (self.init)(&mut topology) } != 0 {

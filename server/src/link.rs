@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use pmix_client::wire::Version;
-use pmix_client::{Job, Link, ReplyFn};
+use pmix_client::{Job, Link, ReplyFn, Returned};
 use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Result, Status};
@@ -154,6 +154,13 @@ impl Link for OwnLink {
         };
         // The server has ended: the callback still has to come, and there is only this thread left.
         left.into_iter().for_each(|job| drop(thread::Builder::new().name("pmix-callback".into()).spawn(job)));
+    }
+
+    fn after(&self, returned: Returned, job: Job) {
+        match self.0.upgrade() {
+            Some(inner) => inner.after(returned, job),
+            None => job(),
+        }
     }
 
     fn dialect(&self) -> Dialect {

@@ -14,7 +14,7 @@ use nix::sys::signal::{SigSet, SigmaskHow};
 use parking_lot::Mutex;
 use pmix_client::output::Format;
 use pmix_client::wire::{FlowControl, IoDelivery, Notification, TAG_IOF, TAG_NOTIFY};
-use pmix_client::{Client, Event, Job};
+use pmix_client::{Call, Client, Event, Job, Returned};
 use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::job::{Given, ProcTable};
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Regattr, Result, Status, Value, keys};
@@ -30,13 +30,13 @@ use crate::io::Loop;
 use crate::link::{OwnLink, OwnRequests};
 use crate::rendezvous::Rendezvous;
 
-/// Called once, on the server's thread, when an operation is done.
+/// Called once, on the server's thread, when an operation is done and the call that began it has returned.
 pub type OpDone = Box<dyn FnOnce(Status) + Send>;
 
-/// Called once, on the server's thread, with a rank's published data.
+/// Called once, as [`OpDone`], with a rank's published data.
 pub type DmodexDone = Box<dyn FnOnce(Status, Vec<u8>) + Send>;
 
-/// Called once, on the server's thread, with what a job is to be started with.
+/// Called once, as [`OpDone`], with what a job is to be started with.
 pub type SetupDone = Box<dyn FnOnce(Vec<Info>) + Send>;
 
 /// Figures about a server, for reports.
@@ -70,6 +70,8 @@ pub(crate) struct Inner {
     pub wake: EventFd,
     pub own: Mutex<OwnRequests>,
     pub stop: AtomicBool,
+    /// Callbacks of calls that have not returned, for the server's thread.
+    held: Mutex<Vec<(Returned, Job)>>,
     client: OnceLock<Weak<Client>>,
     thread: OnceLock<ThreadId>,
 }
@@ -92,6 +94,44 @@ impl Inner {
         drop(engine);
         self.wake();
         Ok(())
+    }
+
+    /// Runs `job`, a callback, where the call that asked for it is over; on the server's thread, which calls this and does not wait:
+    /// the call may be at something that needs it.
+    pub fn after(&self, returned: Returned, job: Job) {
+        if returned.is_over_soon() {
+            job();
+        } else {
+            self.held.lock().push((returned, job));
+        }
+    }
+
+    /// Runs the callbacks whose calls are over by now; tells whether there are others.
+    pub fn run_held(&self) -> bool {
+        if self.held.lock().is_empty() {
+            return false;
+        }
+        let over: Vec<_> = self.held.lock().extract_if(.., |(returned, _)| returned.is_over()).collect();
+        over.into_iter().for_each(|(_, job)| job());
+        !self.held.lock().is_empty()
+    }
+
+    /// The same where the server ends: calls that still are at it end, too, since nothing is waited for any more.
+    fn run_last_held(&self) {
+        for (returned, job) in std::mem::take(&mut *self.held.lock()) {
+            returned.wait();
+            job();
+        }
+    }
+
+    /// A callback that does not come before the call in which this is made is over.
+    fn after_call(self: &Arc<Inner>, callback: impl FnOnce() + Send + 'static) -> Job {
+        let Some(returned) = Returned::of_this_call() else { return Box::new(callback) };
+        let inner = Arc::downgrade(self);
+        Box::new(move || match inner.upgrade() {
+            Some(inner) => inner.after(returned, Box::new(callback)),
+            None => callback(),
+        })
     }
 
     /// Wakes the server's thread.
@@ -236,6 +276,7 @@ impl Server {
             wake,
             own: Mutex::default(),
             stop: AtomicBool::new(false),
+            held: Mutex::default(),
             client: OnceLock::new(),
             thread: OnceLock::new(),
         });
@@ -284,16 +325,18 @@ impl Server {
         &self.me
     }
 
-    /// Feeds the engine; with `done` the result comes by it, on the server's thread, never before this returns.
+    /// Feeds the engine; with `done` the result comes by it, on the server's thread, never before the call that this is a part
+    /// of has returned.
     fn operate(&self, done: Option<OpDone>, operation: impl FnOnce(&mut Engine) -> Status) -> Status {
         if self.inner.is_stopped() {
             return Status::ERR_INIT;
         }
+        let _call = Call::begin();
         self.inner.feed(|engine| {
             let status = operation(engine);
             match done {
                 Some(done) => {
-                    engine.defer(Box::new(move || done(status)));
+                    engine.defer(self.inner.after_call(move || done(status)));
                     Status::SUCCESS
                 }
                 None if status.is_success() => Status::OPERATION_SUCCEEDED,
@@ -342,6 +385,7 @@ impl Server {
 
     /// Forgets a job and all that belongs to it.
     pub fn deregister_nspace(&self, nspace: &Nspace, done: Option<OpDone>) -> Status {
+        let _call = Call::begin();
         let status = self.operate(done, |engine| engine.deregister_nspace(nspace));
         self.inner.feed(Engine::free_discarded);
         status
@@ -420,7 +464,9 @@ impl Server {
         }
         match setup_of_application(infos) {
             Ok(variables) => {
-                self.inner.feed(|engine| engine.defer(Box::new(move || done(variables))));
+                let _call = Call::begin();
+                let done = self.inner.after_call(move || done(variables));
+                self.inner.feed(|engine| engine.defer(done));
                 Status::SUCCESS
             }
             Err(status) => status,
@@ -499,6 +545,17 @@ impl Server {
         if self.inner.is_stopped() {
             return Status::ERR_INIT;
         }
+        let _call = Call::begin();
+        let done = match Returned::of_this_call() {
+            None => done,
+            Some(returned) => {
+                let inner = Arc::downgrade(&self.inner);
+                Box::new(move |status, data| match inner.upgrade() {
+                    Some(inner) => inner.after(returned, Box::new(move || done(status, data))),
+                    None => done(status, data),
+                })
+            }
+        };
         self.inner.feed(|engine| engine.dmodex_request(proc, done))
     }
 
@@ -551,6 +608,7 @@ impl Server {
         let _ = self.client.finalize(&[]);
         let mut rest = self.inner.engine.lock().shut_down();
         OwnRequests::close(&self.inner.own);
+        self.inner.run_last_held();
         loop {
             for output in rest {
                 match output {
@@ -560,6 +618,7 @@ impl Server {
                     _ => {}
                 }
             }
+            self.inner.run_last_held();
             // What these calls have led to.
             rest = self.inner.engine.lock().take_last_outputs();
             if rest.is_empty() {
@@ -696,6 +755,59 @@ mod tests {
         let connected: Result<Vec<TcpStream>, _> = (0..400).map(connect).collect();
         drop(go_on);
         assert_eq!(connected.unwrap().len(), 400);
+    }
+
+    #[test]
+    fn callbacks_come_when_the_call_that_they_are_of_has_returned() {
+        let server = Server::init(Arc::new(Silent), &[]).unwrap();
+        let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
+        let (told, heard) = channel::<()>();
+        let tell = || told.clone();
+        let op = || {
+            Some(Box::new({
+                let told = tell();
+                move |_| told.send(()).unwrap()
+            }) as OpDone)
+        };
+        let calls: [&dyn Fn() -> Status; 7] = [
+            &|| server.register_nspace(proc.nspace.clone(), 1, Vec::new(), op()),
+            &|| server.register_client(proc.clone(), 0, 0, 0, op()),
+            &|| server.setup_local_support(op()),
+            &|| {
+                server.setup_application(
+                    &[],
+                    Box::new({
+                        let told = tell();
+                        move |_| told.send(()).unwrap()
+                    }),
+                )
+            },
+            &|| {
+                let (told, wild) = (tell(), Proc::new(proc.nspace.clone(), Rank::WILDCARD));
+                server.dmodex_request(wild, Box::new(move |_, _| told.send(()).unwrap()))
+            },
+            &|| server.deregister_client(&proc, op()),
+            &|| server.deregister_nspace(&proc.nspace, op()),
+        ];
+        for (number, call) in calls.into_iter().enumerate() {
+            // The server's call is a part of this one.
+            let outer = Call::begin();
+            assert_eq!(call(), Status::SUCCESS);
+            assert!(heard.recv_timeout(Duration::from_millis(20)).is_err(), "call {number} has not returned");
+            drop(outer);
+            heard.recv().unwrap();
+        }
+        // What is held when the server ends comes all the same.
+        let outer = Call::begin();
+        assert_eq!(server.setup_local_support(op()), Status::SUCCESS);
+        let ending = thread::spawn({
+            let server = server.clone();
+            move || server.finalize()
+        });
+        assert!(heard.recv_timeout(Duration::from_millis(20)).is_err());
+        drop(outer);
+        heard.recv().unwrap();
+        assert_eq!(ending.join().unwrap(), Status::SUCCESS);
     }
 
     #[test]

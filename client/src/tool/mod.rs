@@ -28,7 +28,7 @@ use crate::rendezvous::Contact;
 use crate::trusted::Trusted;
 use crate::wire::reply::StatusReply;
 use crate::wire::{PeerKind, Reply, Request, Version};
-use crate::{Environment, Job, Link, ReplyFn};
+use crate::{Environment, Job, Link, ReplyFn, Returned};
 
 /// A server that says nothing for so long is none.
 const CONNECT_TIME: Duration = Duration::from_secs(30);
@@ -366,6 +366,10 @@ impl Link for Servers {
 
     fn defer(&self, job: Job) {
         self.with(|link| link.defer(job));
+    }
+
+    fn after(&self, returned: Returned, job: Job) {
+        self.with(|link| link.after(returned, job));
     }
 
     fn dialect(&self) -> Dialect {

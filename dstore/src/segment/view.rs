@@ -12,6 +12,7 @@ use super::page::{Entry, PAGE_CAPACITY, PageMap, count_of, page_name, segment_na
 use super::region::MappedRegion;
 use super::short::Short;
 use super::sync::{AtomicPtr, Complete, Mutex, Ordering};
+use crate::cancel::Uncancelled;
 use crate::model::{KeyRef, Nspace, Rank, ValueRef};
 
 /// Why a namespace's directory, or a segment in it, cannot be used. The caller works on over the socket.
@@ -376,6 +377,8 @@ impl NamespaceView {
     /// as a fence, may do it before.
     #[cold]
     pub fn refresh(&self) {
+        // The Get that has come here may have done so without a system call, with cancellation on.
+        let _uncancelled = Uncancelled::begin();
         // In the child of a fork a thread that is not there may hold the lock for ever; what is mapped still answers.
         let is_at_home = std::process::id() == self.pid;
         let refresher = if is_at_home { Some(self.refresher.lock()) } else { self.refresher.try_lock() };

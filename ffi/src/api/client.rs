@@ -8,7 +8,7 @@ use pmix_dstore::model::{Info, Result, Status};
 use super::{c_text, client, procs};
 use crate::callback::fill;
 use crate::convert::{array, text};
-use crate::entry::{entry, status_entry};
+use crate::entry::{entry, status_call};
 use crate::types::*;
 
 /// What `PMIx_Get_version` answers.
@@ -29,7 +29,7 @@ const VERSION: &CStr = match CStr::from_bytes_with_nul(
     Err(_) => c"",
 };
 
-status_entry! {
+status_call! {
     /// `PMIx_Init`: connects this process to its server; counted.
     fn PMIx_Init(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize) {
         let result = instance::init(&array::read(info, ninfo)?);

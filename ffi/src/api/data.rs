@@ -11,7 +11,7 @@ use crate::callback::{Callback, start};
 use crate::convert::array::CArray;
 use crate::convert::object::Object;
 use crate::convert::{array, text, value};
-use crate::entry::{code, entry, status_entry};
+use crate::entry::{Inside, code, entry, status_call, status_entry};
 use crate::memory::copy_text;
 use crate::pinned::Pinned;
 use crate::types::*;
@@ -70,6 +70,7 @@ unsafe fn get(
     ninfo: usize,
     val: *mut *mut pmix_value_t,
 ) -> Result<()> {
+    let _inside = Inside::enter();
     let of = |client: &Client| {
         let val = writable(val)?;
         // SAFETY: the caller's promise.
@@ -121,7 +122,7 @@ unsafe fn get_of(
     }
 }
 
-status_entry! {
+status_call! {
     /// `PMIx_Put`: offers a value; the next commit sends it.
     fn PMIx_Put(scope: pmix_scope_t, key: *const c_char, val: *mut pmix_value_t) {
         let client = client()?;
@@ -176,6 +177,9 @@ status_entry! {
         })
     }
 
+}
+
+status_entry! {
     /// `PMIx_Resolve_peers`: the processes of a job on a node.
     fn PMIx_Resolve_peers(
         nodename: *const c_char,
@@ -198,6 +202,7 @@ status_entry! {
             (*procs, *nprocs) = here?;
             return Ok(());
         }
+        let _inside = Inside::enter();
         let nspace = if nspace.is_null() { None } else { Some(text::nspace(nspace)?) };
         let peers: Vec<Proc> = client()?.resolve_peers(node, nspace.as_ref())?;
         (*procs, *nprocs) = CArray::<pmix_proc_t>::new(&peers)?.into_raw();
@@ -216,6 +221,7 @@ status_entry! {
             *nodelist = here?;
             return Ok(());
         }
+        let _inside = Inside::enter();
         let nspace = if nspace.is_null() { None } else { Some(text::nspace(nspace)?) };
         if let Some(nodes) = client()?.resolve_nodes(nspace.as_ref())? {
             *nodelist = copy_text(&nodes)?;

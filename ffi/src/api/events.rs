@@ -10,7 +10,7 @@ use super::server::{done, server};
 use super::{client, procs};
 use crate::callback::{Callback, start};
 use crate::convert::array::{self, CArray};
-use crate::entry::{guard, status_entry};
+use crate::entry::{guard_call, status_call};
 use crate::registry::{Registry, from_cbdata, to_cbdata};
 use crate::types::*;
 
@@ -70,7 +70,7 @@ unsafe extern "C" fn handler_done(
     thiscbdata: *mut c_void,
     notification_cbdata: *mut c_void,
 ) {
-    guard("end of an event handler", || {
+    guard_call("end of an event handler", || {
         // SAFETY: the handler passes infos that stay until its own callback.
         let results: Result<Vec<Info>> = unsafe { array::read(results, nresults) };
         Callback::new(cbfunc, thiscbdata).call(Status::SUCCESS);
@@ -80,7 +80,7 @@ unsafe extern "C" fn handler_done(
     })
 }
 
-status_entry! {
+status_call! {
     /// `PMIx_Register_event_handler`: with a callback for the handler's number; without one it blocks and answers the
     /// number itself.
     fn PMIx_Register_event_handler(

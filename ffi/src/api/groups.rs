@@ -8,7 +8,7 @@ use super::{client, present};
 use crate::callback::{Callback, hand_over, start, start_answer};
 use crate::convert::array;
 use crate::convert::object::Object;
-use crate::entry::status_entry;
+use crate::entry::status_call;
 use crate::types::*;
 
 /// `PMIX_GROUP_ACCEPT`.
@@ -51,7 +51,7 @@ unsafe fn no_results(results: *mut *mut pmix_info_t, count: *mut usize) {
     }
 }
 
-status_entry! {
+status_call! {
     /// `PMIx_Group_construct`.
     fn PMIx_Group_construct(
         grp: *const c_char,

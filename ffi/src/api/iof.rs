@@ -13,7 +13,7 @@ use super::{client, present, procs};
 use crate::callback::{Callback, start};
 use crate::convert::array::{self, CArray};
 use crate::convert::object::Object;
-use crate::entry::status_entry;
+use crate::entry::status_call;
 use crate::types::*;
 
 /// A handler of C code, which may look at what it is given until it returns.
@@ -35,7 +35,7 @@ fn handler(function: pmix_iof_cbfunc_t) -> OutputHandler {
     })
 }
 
-status_entry! {
+status_call! {
     /// `PMIx_IOF_pull`: with a callback for the pull's number; without one it blocks and answers the number itself, or, to a
     /// server, `OPERATION_SUCCEEDED`. Without a handler the library writes the output itself.
     fn PMIx_IOF_pull(

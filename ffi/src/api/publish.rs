@@ -7,7 +7,7 @@ use pmix_dstore::model::{Pdata, Result, Status};
 use super::{client, writable};
 use crate::callback::{Callback, fill, start};
 use crate::convert::{array, text};
-use crate::entry::status_entry;
+use crate::entry::status_call;
 use crate::types::*;
 
 /// The keys of the values that a lookup is to fill in.
@@ -37,7 +37,7 @@ unsafe fn fill_found(data: *mut pmix_pdata_t, keys: &[CString], found: &[Pdata])
     Ok(())
 }
 
-status_entry! {
+status_call! {
     /// `PMIx_Publish`.
     fn PMIx_Publish(info: *const pmix_info_t, ninfo: usize) {
         client()?.publish(array::read(info, ninfo)?).wait()

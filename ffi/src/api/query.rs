@@ -9,10 +9,10 @@ use super::{client, present, procs};
 use crate::callback::{hand_over, start, start_answer};
 use crate::convert::array;
 use crate::convert::object::Object;
-use crate::entry::{entry, status_entry};
+use crate::entry::{call, status_call};
 use crate::types::*;
 
-status_entry! {
+status_call! {
     /// `PMIx_Query_info`.
     fn PMIx_Query_info(
         queries: *mut pmix_query_t,
@@ -133,7 +133,7 @@ status_entry! {
     }
 }
 
-entry! {
+call! {
     /// `PMIx_Heartbeat`: tells whoever monitors this process that it lives.
     fn PMIx_Heartbeat() {
         if let Ok(client) = client()

@@ -10,7 +10,7 @@ use super::{client, present, writable};
 use crate::callback::{Callback, start, start_answer};
 use crate::convert::array::{self, CArray};
 use crate::convert::text;
-use crate::entry::{code, status_entry};
+use crate::entry::{code, status_call};
 use crate::types::*;
 
 /// A fabric of the caller's, which stays until the call on it has ended.
@@ -72,7 +72,7 @@ fn start_fabric(
     }))
 }
 
-status_entry! {
+status_call! {
     /// `PMIx_Fabric_register`: what the host knows of fabrics comes into the structure.
     fn PMIx_Fabric_register(fabric: *mut pmix_fabric_t, directives: *const pmix_info_t, ndirs: usize) {
         let fabric = Fabric { at: writable(fabric)?, is_registered: false };

@@ -9,10 +9,10 @@ use super::{client, present, writable};
 use crate::callback::{Callback, fill, hand_over};
 use crate::convert::array;
 use crate::convert::object::Object;
-use crate::entry::status_entry;
+use crate::entry::status_call;
 use crate::types::*;
 
-status_entry! {
+status_call! {
     /// `PMIx_Get_credential`.
     fn PMIx_Get_credential(info: *const pmix_info_t, ninfo: usize, credential: *mut pmix_byte_object_t) {
         let credential = writable(credential)?;

@@ -16,7 +16,7 @@ use super::{present, procs, writable};
 use crate::callback::{Callback, fill};
 use crate::convert::object::Object;
 use crate::convert::{array, registration, text};
-use crate::entry::{entry, status_entry};
+use crate::entry::{call, status_call};
 use crate::host::{self, CHost};
 use crate::memory::{copy_bytes, copy_text};
 use crate::topology;
@@ -128,7 +128,7 @@ fn watch_forks() {
     });
 }
 
-status_entry! {
+status_call! {
     /// `PMIx_server_init`: starts the server of this process; counted.
     fn PMIx_server_init(module: *mut pmix_server_module_t, info: *mut pmix_info_t, ninfo: usize) {
         let mut infos = array::read(info, ninfo)?;
@@ -403,7 +403,7 @@ status_entry! {
     }
 }
 
-entry! {
+call! {
     /// `PMIx_server_deregister_nspace`: forgets a job.
     fn PMIx_server_deregister_nspace(
         nspace: *const c_char,

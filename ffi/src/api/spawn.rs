@@ -6,10 +6,10 @@ use super::{client, present, procs};
 use crate::callback::{Callback, start};
 use crate::convert::array;
 use crate::convert::text::write_name;
-use crate::entry::status_entry;
+use crate::entry::status_call;
 use crate::types::*;
 
-status_entry! {
+status_call! {
     /// `PMIx_Spawn`: starts a job and says its namespace.
     fn PMIx_Spawn(
         job_info: *const pmix_info_t,

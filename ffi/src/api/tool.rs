@@ -9,7 +9,7 @@ use super::{present, writable};
 use crate::callback::fill;
 use crate::convert::array::{self, CArray};
 use crate::convert::object::Object;
-use crate::entry::{entry, status_entry};
+use crate::entry::{entry, status_call};
 use crate::types::*;
 
 /// The servers of this process, which is a tool.
@@ -17,7 +17,7 @@ fn servers() -> Result<Arc<Servers>> {
     instance::servers().ok_or(Status::ERR_INIT)
 }
 
-status_entry! {
+status_call! {
     /// `PMIx_tool_init`: connects this process to a server as a tool; counted.
     fn PMIx_tool_init(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize) {
         let me = instance::init_tool(&array::read(info, ninfo)?)?;

@@ -11,7 +11,7 @@ use crate::callback::Callback;
 use crate::convert::array::{self, CArray};
 use crate::convert::object::Object;
 use crate::convert::text::string;
-use crate::entry::{entry, status_entry};
+use crate::entry::{call, status_call};
 use crate::hwloc::{Hwloc, SOURCE, is_hwlocs, processors_of};
 use crate::memory::{copy_string, copy_text};
 use crate::topology;
@@ -115,7 +115,7 @@ unsafe fn measure(
     }
 }
 
-entry! {
+call! {
     /// `PMIx_Cpuset_destruct`: frees what [`PMIx_Get_cpuset`] or [`PMIx_Parse_cpuset_string`] made.
     fn PMIx_Cpuset_destruct(cpuset: *mut pmix_cpuset_t) {
         if !cpuset.is_null() {
@@ -131,7 +131,7 @@ entry! {
     }
 }
 
-status_entry! {
+status_call! {
     /// `PMIx_Get_cpuset`: the processors that this process (its first thread) or the calling thread may use. What the structure
     /// held does not count.
     fn PMIx_Get_cpuset(cpuset: *mut pmix_cpuset_t, ref_: pmix_bind_envelope_t) {

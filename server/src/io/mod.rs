@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -36,6 +37,8 @@ const STUCK_MAX: Duration = Duration::from_secs(300);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 /// How long a new connection may say nothing while others wait for its place.
 const CROWDED_WAIT: Duration = Duration::from_secs(1);
+/// How long to wait before callbacks are looked at again whose calls have not returned.
+const HELD_PAUSE: Duration = Duration::from_micros(20);
 /// How long replies may take to leave when the server ends.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
@@ -117,6 +120,11 @@ impl Loop {
             // Rounded up, so that the deadline has passed when we look.
             let timeout = match self.deadline() {
                 _ if !self.waiting.is_empty() => EpollTimeout::ZERO,
+                _ if self.inner.run_held() => {
+                    // Nobody wakes us when the calls are over that callbacks are held for.
+                    thread::sleep(HELD_PAUSE);
+                    EpollTimeout::ZERO
+                }
                 None => EpollTimeout::NONE,
                 Some(deadline) => {
                     let wait = deadline.saturating_duration_since(now) + Duration::from_millis(1);
@@ -391,6 +399,8 @@ impl Loop {
     fn perform(&mut self) {
         loop {
             let outputs = self.inner.engine.lock().take_outputs();
+            // First, since a thread's next call comes after it.
+            self.inner.run_held();
             if outputs.is_empty() {
                 return;
             }
@@ -502,7 +512,7 @@ impl Loop {
         for token in tokens {
             while let Some(connection) = self.peer(token) {
                 match connection.flush(Instant::now()) {
-                    Ok(true) if Instant::now() < end => std::thread::sleep(Duration::from_millis(1)),
+                    Ok(true) if Instant::now() < end => thread::sleep(Duration::from_millis(1)),
                     _ => break,
                 }
             }
