@@ -247,9 +247,9 @@ status_call! {
         let infos = array::read(info, ninfo)?;
         let done = move |variables: Vec<Info>| callback.call(&variables);
         match launcher {
-            Some(launcher) => {
+            Some(_) => {
                 let variables = setup_of_application(&infos)?;
-                launcher.defer(Box::new(move || done(variables)));
+                super::client()?.later(Box::new(move || done(variables)));
                 Ok(())
             }
             None => server?.setup_application(&infos, Box::new(done)).ok(),
