@@ -27,6 +27,7 @@ mod env;
 mod fork;
 mod host;
 mod io;
+mod journal;
 #[cfg(test)]
 #[path = "../../tests/src/left_out.rs"]
 mod left_out;

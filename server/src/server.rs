@@ -27,6 +27,7 @@ use crate::config::{self, Config};
 use crate::engine::{Engine, JobPlan, Output, PeerId, Range, Sender};
 use crate::fork;
 use crate::io::Loop;
+use crate::journal::{Journal, Reason};
 use crate::link::{OwnLink, OwnRequests};
 use crate::rendezvous::Rendezvous;
 
@@ -72,6 +73,7 @@ pub(crate) struct Inner {
     pub stop: AtomicBool,
     /// Callbacks of calls that have not returned, for the server's thread.
     held: Mutex<Vec<(Returned, Job)>>,
+    pub journal: Mutex<Journal>,
     client: OnceLock<Weak<Client>>,
     thread: OnceLock<ThreadId>,
 }
@@ -150,8 +152,22 @@ impl Inner {
     }
 
     /// One line for the administrator: something has gone wrong.
+    #[track_caller]
     pub fn log(&self, line: &str) {
-        log(line);
+        self.log_for(Reason::here(), line);
+    }
+
+    /// The same for a reason; too many for one are counted only.
+    pub fn log_for(&self, reason: Reason, line: &str) {
+        if self.journal.lock().admits(reason, line, Instant::now()) {
+            log(line);
+        }
+    }
+
+    /// Tells of lines that were not written; of all of them at the end of the server.
+    pub fn log_withheld(&self, now: Option<Instant>) {
+        let lines = self.journal.lock().summary(now);
+        lines.iter().for_each(|line| log(line));
     }
 
     /// A message for the process's own client: a reply or an event.
@@ -255,6 +271,11 @@ impl Server {
     /// `OUT_OF_RESOURCE` where there are no descriptors or threads or the port is taken, `NOMEM`;
     /// `INIT` where the URI cannot be reported as the host asks, of which a line is logged.
     pub fn init(host: Arc<dyn Host>, infos: &[Info]) -> Result<Arc<Server>> {
+        Server::start(host, infos, 0)
+    }
+
+    /// As [`Server::init`], of a server that has had so many connections before.
+    fn start(host: Arc<dyn Host>, infos: &[Info], connections: u64) -> Result<Arc<Server>> {
         room::hold()?;
         let config = Config::read(infos)?;
         let (refused, is_needed) = config::refused(infos);
@@ -277,6 +298,7 @@ impl Server {
             own: Mutex::default(),
             stop: AtomicBool::new(false),
             held: Mutex::default(),
+            journal: Mutex::default(),
             client: OnceLock::new(),
             thread: OnceLock::new(),
         });
@@ -284,7 +306,7 @@ impl Server {
         let client = Arc::new(Client::with_link(me.clone(), hostname.clone().into_bytes(), uri, link));
         // Set once, here.
         let _ = inner.client.set(Arc::downgrade(&client));
-        let serving = Loop::new(inner.clone(), tcp).map_err(failed)?;
+        let serving = Loop::new(inner.clone(), tcp, connections).map_err(failed)?;
         let own = inner.clone();
         // The host's signals are for the host's threads: ours is born with all of them blocked.
         let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK).map_err(|_| Status::ERROR)?;
@@ -614,7 +636,7 @@ impl Server {
                 match output {
                     Output::CleanUp((uid, gid), cleanup) => cleanup.run(uid, gid),
                     Output::Call(call) => call(),
-                    Output::Log(line) => self.inner.log(&line),
+                    Output::Log(reason, line) => self.inner.log_for(reason, &line),
                     _ => {}
                 }
             }
@@ -622,6 +644,7 @@ impl Server {
             // What these calls have led to.
             rest = self.inner.engine.lock().take_last_outputs();
             if rest.is_empty() {
+                self.inner.log_withheld(None);
                 return Status::SUCCESS;
             }
         }
@@ -640,6 +663,7 @@ mod tests {
     use std::net::{SocketAddr, TcpStream};
     use std::sync::mpsc::channel;
 
+    use nix::unistd::{getegid, geteuid};
     use pmix_client::wire::{Header, Hello, PeerKind, Request, Version};
     use pmix_dstore::codec::BufferType;
     use pmix_dstore::model::{Bytes, Key, Pdata, Value, keys};
@@ -724,6 +748,7 @@ mod tests {
     /// The connection of a stock client that has been let in.
     fn connected(server: &Server, proc: &Proc) -> TcpStream {
         let mut stream = TcpStream::connect(address(server, proc)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let hello = Hello {
             psec: "native".into(),
             credential: Hello::native_credential(0, 0),
@@ -741,6 +766,32 @@ mod tests {
         stream.read_exact(&mut reply).unwrap();
         assert_eq!(reply[..4], [0; 4], "let in");
         stream
+    }
+
+    #[test]
+    fn connections_are_told_apart_however_many_there_were() {
+        let server = Server::start(Arc::new(Silent), &[], u64::from(u32::MAX) - 3).unwrap();
+        let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
+        server.register_nspace(proc.nspace.clone(), 1, Vec::new(), None);
+        let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+        server.register_client(proc.clone(), uid, gid, 0, None);
+        let mut streams: Vec<TcpStream> = (0..5).map(|_| connected(&server, &proc)).collect();
+        let request = Request::JobInfo.encode(Dialect::plain(Module::V41), Version::OURS).unwrap();
+        let header = Header { index: 0, tag: 101, len: request.len() as u32 }.encode();
+        let mut ask = |stream: &mut TcpStream| {
+            stream.write_all(&[&header[..], &request].concat()).unwrap();
+            let mut head = [0; Header::LEN];
+            stream.read_exact(&mut head).unwrap();
+            std::io::copy(&mut stream.take(u64::from(Header::decode(&head).len)), &mut std::io::sink()).unwrap();
+            assert_eq!(Header::decode(&head).tag, 101);
+        };
+        streams.iter_mut().for_each(&mut ask);
+        // The end of one is not that of another, nor of the server's own process.
+        drop(streams.remove(2));
+        streams.iter_mut().for_each(&mut ask);
+        let me = server.me().clone();
+        let nobody = Proc { nspace: me.nspace.clone(), rank: Rank::UNDEF };
+        assert_eq!(server.client().get_value(&nobody, keys::PROCID, &[]), Ok(Value::Proc(me)));
     }
 
     #[test]

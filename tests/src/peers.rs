@@ -64,9 +64,14 @@ impl Target {
         Target {
             proc: Proc::new(nspace, Rank(environment["PMIX_RANK"].parse().expect("a rank"))),
             address: address.parse().expect("an address"),
-            socket: Path::new(&environment["PMIX_DSTORE_SEGMENTS"]).join("sock"),
-            secret: environment["PMIX_DSTORE_SECRET"].clone(),
+            socket: Path::new(environment.get("PMIX_DSTORE_SEGMENTS").map_or("", String::as_str)).join("sock"),
+            secret: environment.get("PMIX_DSTORE_SECRET").cloned().unwrap_or_default(),
         }
+    }
+
+    /// Where the server listens on loopback.
+    pub fn port(&self) -> u16 {
+        self.address.port()
     }
 
     /// How the client would introduce itself.

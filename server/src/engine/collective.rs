@@ -430,7 +430,7 @@ impl Engine {
         let first_rank = self.first_relative_ranks(signature);
         let mut contributions = blob::decode_shared_fence(super::EXCHANGE, data).inspect_err(|status| {
             let line = format!("a fence brought {} bytes that cannot be read: {status}", data.len());
-            self.outputs.push_back(super::Output::Log(line));
+            self.outputs.push_back(super::Output::Log(crate::journal::Reason::here(), line));
         })?;
         self.take_marks(id, signature, &mut contributions);
         let mut awaited = Vec::new();

@@ -70,7 +70,7 @@ impl Engine {
     pub(super) fn publish(&mut self, nspace: &Nspace) {
         if let Some(state) = self.nspaces.get_mut(nspace) {
             let line = state.shared.flush(&state.job, &mut state.visible, &mut state.remote);
-            self.outputs.extend(line.map(Output::Log));
+            self.outputs.extend(line.map(|line| Output::Log(crate::journal::Reason::here(), line)));
         }
     }
 

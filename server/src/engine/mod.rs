@@ -20,6 +20,7 @@ mod query;
 mod resources;
 mod services;
 mod slurm;
+mod standing;
 #[cfg(test)]
 mod tests;
 mod tools;
@@ -41,9 +42,11 @@ pub(crate) use self::nspaces::JobPlan;
 use self::nspaces::NspaceState;
 pub(crate) use self::peers::{Peer, PeerId, Transport};
 use self::services::Shape;
+pub(crate) use self::standing::Standing;
 use crate::cleanup::Cleanup;
 use crate::completion::{self, Answer, AnswerSink};
 use crate::config::Config;
+use crate::journal::Reason;
 use crate::upcall::Upcall;
 use crate::{DmodexDone, Stats};
 
@@ -85,7 +88,7 @@ pub(crate) enum Output {
     /// Remove what a process of this user and group asked to have removed.
     CleanUp((u32, u32), Cleanup),
     /// Tell the administrator.
-    Log(String),
+    Log(Reason, String),
 }
 
 /// What to do when the host answers an upcall.
@@ -153,6 +156,8 @@ pub(crate) struct Engine {
     refused: u64,
     /// The log has been told that peers over TCP can't be let in.
     no_table_told: bool,
+    /// What users have here, as far as it was asked since a client came or went.
+    standings: HashMap<u32, Standing>,
     port: u16,
     ended: bool,
 }
@@ -200,6 +205,7 @@ impl Engine {
             collected: false,
             refused: 0,
             no_table_told: false,
+            standings: HashMap::new(),
             port,
             ended: false,
         }
@@ -420,8 +426,9 @@ impl Engine {
         }
     }
 
+    #[track_caller]
     fn log(&mut self, line: String) {
-        self.outputs.push_back(Output::Log(line));
+        self.outputs.push_back(Output::Log(Reason::here(), line));
     }
 
     fn call(&mut self, call: impl FnOnce() + Send + 'static) {

@@ -241,7 +241,7 @@ impl Engine {
         if let Some(state) = self.nspaces.get_mut(nspace) {
             state.job_replies.clear();
             let line = state.shared.publish_job(&state.job);
-            self.outputs.extend(line.map(Output::Log));
+            self.outputs.extend(line.map(|line| Output::Log(crate::journal::Reason::here(), line)));
         }
     }
 
@@ -282,7 +282,7 @@ impl Engine {
         let Some(user) = of_client.or(of_server) else { return };
         let (listener, lines) =
             state.shared.open(&self.config, &state.job, &mut state.visible, &mut state.remote, user);
-        self.outputs.extend(lines.into_iter().map(Output::Log));
+        self.outputs.extend(lines.into_iter().map(|line| Output::Log(crate::journal::Reason::here(), line)));
         self.outputs.extend(listener.map(|listener| Output::Listen(nspace.clone(), listener)));
     }
 
@@ -331,6 +331,7 @@ impl Engine {
         let client = state.clients.entry(proc.rank).or_insert_with(|| LocalClient::new(uid, gid, 0, secret));
         client.connections.insert(id);
         client.has_connected = true;
+        self.standings.clear();
         state.gone.remove(&proc.rank);
         if state.is_of_tools {
             state.users.insert(uid);
@@ -349,6 +350,7 @@ impl Engine {
     /// Forgets a namespace, of which the job's data are left.
     fn remove_nspace(&mut self, nspace: &Nspace) -> Option<Arc<JobData>> {
         let state = self.nspaces.remove(nspace)?;
+        self.standings.clear();
         state.shared.add_to(&mut self.stats);
         self.end_collectives_of(nspace);
         self.end_groups_of(nspace);
@@ -383,13 +385,14 @@ impl Engine {
             Ok(secret) => secret,
             Err(status) => return status,
         };
+        self.standings.clear();
         let state = self.nspaces.entry(proc.nspace.clone()).or_insert_with(|| NspaceState::new(proc.nspace.clone()));
         (state.foreign, state.is_of_tools) = (false, false);
         // Its environment may be made already, and with it the directory.
         let secret = state.early.remove(&proc.rank).unwrap_or(new_secret);
         if state.clients.is_empty() {
             let line = state.shared.give_to((uid, gid), &state.job);
-            self.outputs.extend(line.map(Output::Log));
+            self.outputs.extend(line.map(|line| Output::Log(crate::journal::Reason::here(), line)));
         }
         state.users.insert(uid);
         if let Some(client) = state.clients.get_mut(&proc.rank) {
@@ -410,6 +413,7 @@ impl Engine {
 
     /// Forgets a process. Its connections stay until it closes them; its secret opens no new ones.
     pub fn deregister_client(&mut self, proc: &Proc) -> Status {
+        self.standings.clear();
         let Some(state) = self.nspaces.get_mut(&proc.nspace) else { return Status::SUCCESS };
         if let Some(client) = state.clients.remove(&proc.rank) {
             state.gone.remove(&proc.rank);

@@ -12,15 +12,21 @@ use super::bounds::{CONNECTIONS_MAX, Unanswered};
 use super::{Engine, LOSS_DELAY, Output, Then};
 use crate::access::User;
 use crate::config::{ANNOUNCED_VERSION, Config};
+use crate::journal::Reason;
 use crate::upcall::Upcall;
 
-/// One connection; also the index that the peer is told in the handshake.
+/// One connection. Of two connections of a server no two have the same number, however many there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct PeerId(pub u32);
+pub(crate) struct PeerId(pub u64);
 
 impl PeerId {
     /// The server process as its own client.
     pub const OWN: PeerId = PeerId(0);
+
+    /// What the peer is told: a positive number as its library keeps it, which this server does not ask for.
+    pub(super) fn index(self) -> u32 {
+        (self.0 & 0x7fff_ffff) as u32
+    }
 }
 
 /// How a peer reached us, and what the kernel says of it.
@@ -38,6 +44,16 @@ pub(crate) enum Transport {
         /// Whose the socket at the other end is; `None` where this process can't ask the kernel.
         owner: Option<u32>,
     },
+}
+
+impl Transport {
+    /// The user, by the kernel's word.
+    pub fn user(self) -> Option<u32> {
+        match self {
+            Transport::Unix { uid, .. } => Some(uid),
+            Transport::Tcp { owner } => owner,
+        }
+    }
 }
 
 /// What is known of a connected peer. Encoder, buffer type and store are the peer's own, not its namespace's.
@@ -121,6 +137,7 @@ impl Engine {
                 let Some(client) = nspace.and_then(|state| state.clients.get_mut(&proc.rank)) else { return };
                 client.connections.insert(peer);
                 client.has_connected = true;
+                self.standings.clear();
                 let object = client.object;
                 let user = match transport {
                     Transport::Unix { uid, gid } => User { uid, gid: Some(gid) },
@@ -132,19 +149,21 @@ impl Engine {
                 sign(&mut infos, user);
                 self.upcall(Then::Admit(peer), Upcall::ClientConnected { proc, object, infos });
             }
-            Err(why) => self.refuse_hello(peer, &hello, &why),
+            Err(why) => self.refuse_hello(peer, transport.user(), &hello, &why),
         }
     }
 
     /// Drops who is not let in, as released servers do.
-    pub(super) fn refuse_hello(&mut self, peer: PeerId, hello: &Hello, why: &str) {
+    #[track_caller]
+    pub(super) fn refuse_hello(&mut self, peer: PeerId, user: Option<u32>, hello: &Hello, why: &str) {
         self.outputs.push_back(Output::Close(peer));
         // True of all of them: one line says what is to be done.
         if why == NO_TABLE && std::mem::replace(&mut self.no_table_told, true) {
             return;
         }
         let who = hello.proc.as_ref().map_or_else(|| "a process without a name".to_owned(), Proc::to_string);
-        self.log(format!("refused {who} (PMIx {}): {why}", hello.version));
+        let line = format!("refused {who} (PMIx {}): {why}", hello.version);
+        self.outputs.push_back(Output::Log(Reason::here().by(user), line));
     }
 
     /// Who the peer is, or why it is refused.
@@ -195,7 +214,7 @@ impl Engine {
         let (proc, shared) = (peer.proc.clone(), peer.shared);
         let status = if allowed { Status::SUCCESS } else { status };
         self.stats.connected = self.first_fork.map(|start| start.elapsed());
-        let reply = ClientReply { status, index: id.0 }.encode();
+        let reply = ClientReply { status, index: id.index() }.encode();
         self.outputs.push_back(Output::Admit { peer: id, status, reply });
         if allowed {
             if shared {

@@ -29,7 +29,7 @@ use pmix_dstore::segment::{Directory, NamespaceView};
 
 use super::bounds::GROUPS_MAX;
 use super::events::{Range, Sender};
-use super::{EXCHANGE, Engine, JobPlan, LOSS_DELAY, Output, PeerId, Transport};
+use super::{EXCHANGE, Engine, JobPlan, LOSS_DELAY, Output, PeerId, Standing, Transport};
 use crate::GroupOperation;
 use crate::access::Access;
 use crate::completion::{Answer, AnswerSink};
@@ -82,7 +82,7 @@ fn everybody() -> Vec<Proc> {
 }
 
 fn peer(rank: u32) -> PeerId {
-    PeerId(rank + 100)
+    PeerId(u64::from(rank) + 100)
 }
 
 fn collect() -> Vec<Info> {
@@ -187,7 +187,7 @@ impl Bench {
                     Output::Send { peer, tag, payload } => self.sent.push((peer, tag, payload)),
                     Output::Upcall { id, upcall } => self.upcalls.push((id, upcall)),
                     Output::Close(peer) => self.closed.push(peer),
-                    Output::Log(line) => self.log.push(line),
+                    Output::Log(_, line) => self.log.push(line),
                     Output::Call(call) => call(),
                     Output::CleanUp((uid, gid), cleanup) => cleanup.run(uid, gid),
                     Output::Admit { .. } | Output::Listen(..) | Output::Unlisten(_) => {}
@@ -872,7 +872,7 @@ fn who_is_not_who_he_says_is_turned_away() {
         (Transport::Unix { uid: 1000, gid: 1000 }, unix(&secret), true),
     ];
     for (number, (transport, hello, allowed)) in cases.into_iter().enumerate() {
-        let id = PeerId(200 + number as u32);
+        let id = PeerId(200 + number as u64);
         bench.engine.hello(id, transport, hello);
         bench.drain();
         assert_eq!(bench.closed.contains(&id), !allowed, "case {number}: {:?}", bench.log);
@@ -1468,7 +1468,7 @@ fn a_deregistered_namespace_ends_its_fences_and_connections() {
     // The next job of the name: the old one's connections mean nothing to it.
     for rank in 0..2 {
         bench.engine.register_client(&proc(rank), 1000, 1000, 0);
-        connect_as(&mut bench, PeerId(900 + rank), rank);
+        connect_as(&mut bench, PeerId(u64::from(rank) + 900), rank);
     }
     let payload = Request::Commit { parts: vec![(3, vec![Kval { key: Key::from("old"), value: Value::Int(1) }])] };
     bench.engine.message(peer(1), 10, payload.encode(PLAIN, Version::OURS).unwrap(), bench.now);
@@ -2083,7 +2083,7 @@ impl Bench {
         self.engine.hello(id, transport, hello);
         let asked = self.engine.take_outputs().into_iter().find_map(|output| match output {
             Output::Upcall { id, upcall: Upcall::ToolConnected { infos } } => Some((id, infos)),
-            Output::Log(line) => {
+            Output::Log(_, line) => {
                 self.log.push(line);
                 None
             }
@@ -2796,4 +2796,32 @@ fn what_is_collected_of_jobs_is_read_again() {
             |job: &JobData| job.procs.get(rank, keys::HOSTNAME.as_bytes()).map(|name| name.to_value().unwrap());
         assert!(hostname(&job).is_some() && hostname(&job) == hostname(&known), "{rank}");
     }
+}
+
+#[test]
+fn a_users_standing_follows_the_processes_that_are_to_come() {
+    let expects = |expected| Standing::Member { expected };
+    let mut bench = Bench::without_clients(0, 1, 3);
+    assert_eq!(bench.engine.standing(Some(2000)), Standing::Nobody);
+    assert_eq!([Some(0), Some(1000)].map(|user| bench.engine.standing(user)), [expects(0), expects(0)]);
+    for rank in 0..3 {
+        bench.engine.register_client(&proc(rank), 2000, 2000, 0);
+        assert_eq!(bench.engine.standing(Some(2000)), expects(rank as usize + 1));
+    }
+    bench.engine.hello(peer(0), Transport::Tcp { owner: Some(2000) }, Bench::hello(0));
+    assert_eq!(bench.engine.standing(Some(2000)), expects(2));
+    bench.engine.register_client(&proc(1), 3000, 3000, 0);
+    assert_eq!([Some(2000), Some(3000)].map(|user| bench.engine.standing(user)), [expects(1), expects(1)]);
+    // Where the kernel can't be asked they are all one.
+    assert_eq!(bench.engine.standing(None), expects(2));
+    bench.engine.deregister_client(&proc(2));
+    assert_eq!(bench.engine.standing(Some(2000)), expects(0));
+    bench.engine.deregister_nspace(&nspace());
+    assert_eq!(bench.engine.standing(Some(2000)), Standing::Nobody);
+    bench.engine.config.foreign_tools = true;
+    bench.engine.deregister_nspace(&nspace());
+    bench.engine.register_client(&proc(0), 3000, 3000, 0);
+    assert_eq!([Some(2000), Some(3000)].map(|user| bench.engine.standing(user)), [Standing::Stranger, expects(1)]);
+    bench.engine.config.trust_claims = false;
+    assert_eq!(bench.engine.standing(None), Standing::Stranger);
 }

@@ -6,7 +6,7 @@ use pmix_dstore::model::{Bytes, Info, Result, Status, Value, keys};
 use super::apart::sign;
 use super::bounds::CONNECTIONS_MAX;
 use super::peers::{NO_TABLE, Peer, PeerId, Transport};
-use super::{Engine, Output, Then};
+use super::{Engine, Output, Standing, Then};
 use crate::access::User;
 use crate::completion::Answer;
 use crate::config::TOOL_PROOF_VARIABLE as DEMAND;
@@ -34,12 +34,12 @@ impl Engine {
     pub(super) fn tool_hello(&mut self, id: PeerId, transport: Transport, kind: PeerKind, hello: Hello) {
         let user = match self.check_tool(transport, kind, &hello) {
             Ok(user) => user,
-            Err(why) => return self.refuse_hello(id, &hello, &why),
+            Err(why) => return self.refuse_hello(id, transport.user(), &hello, &why),
         };
         let user = User { uid: user, gid: self.group_of(user) };
         let infos = match told_to_host(&hello, user) {
             Ok(infos) => infos,
-            Err(status) => return self.refuse_hello(id, &hello, &status.to_string()),
+            Err(status) => return self.refuse_hello(id, transport.user(), &hello, &status.to_string()),
         };
         self.knocking.insert(id, Knocking { kind, hello, user });
         self.upcall(Then::AdmitTool(id), Upcall::ToolConnected { infos });
@@ -74,7 +74,7 @@ impl Engine {
         if is_of_server && self.config.rendezvous.demands_proof && hello.psec != crate::SECURITY_NAME {
             return Err(format!("it is user {user}'s and shows no proof, which {DEMAND}=1 demands"));
         }
-        if is_root || self.has_dealings_with(user) {
+        if is_root || self.count_standing(user) != Standing::Nobody {
             Ok(user)
         } else {
             Err(format!("it is user {user}'s, who has nothing here"))
@@ -119,14 +119,6 @@ impl Engine {
         }
     }
 
-    /// Whether tools of this user may come.
-    fn has_dealings_with(&self, uid: u32) -> bool {
-        let jobs = || self.nspaces.values().filter(|state| !state.is_of_tools);
-        self.config.foreign_tools
-            || uid == self.config.uid
-            || jobs().any(|state| state.clients.values().any(|client| client.uid == uid))
-    }
-
     /// The host has said who the tool is to be, or that it is not to be let in.
     pub(super) fn admit_tool(&mut self, id: PeerId, answer: Answer) {
         let Some(Knocking { kind, hello, user }) = self.knocking.remove(&id) else { return };
@@ -143,12 +135,14 @@ impl Engine {
         let proc = match admitted {
             Ok(proc) => proc,
             // Not told: tools of release 4.2 take any status for success, and wait for the rest of the answer.
-            Err(status) => return self.refuse_hello(id, &hello, &format!("the host answered {status}")),
+            Err(status) => {
+                return self.refuse_hello(id, Some(user.uid), &hello, &format!("the host answered {status}"));
+            }
         };
         let peer = Peer { is_tool: true, admitted: true, ..Peer::new(proc.clone(), user, &hello) };
         let status = Status::SUCCESS;
         let reply = if kind == PeerKind::Singleton && peer.version >= SINGLETON_IS_CLIENT {
-            ClientReply { status, index: id.0 }.encode()
+            ClientReply { status, index: id.index() }.encode()
         } else {
             let assigned = kind.wants_id().then_some(proc);
             ToolReply { assigned, server: self.config.me.clone(), security: status }.encode()

@@ -31,8 +31,8 @@ impl AsFd for Socket {
 /// Where a connection is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The first message is awaited, until the deadline.
-    Hello(Instant),
+    /// The first message is awaited.
+    Hello,
     /// The first message is with the engine.
     Asked,
     /// Messages flow.
@@ -76,11 +76,11 @@ pub(super) enum Incoming {
 const READ_MAX: usize = 1 << 18;
 
 impl Connection {
-    pub fn new(socket: Socket, transport: Transport, hello_deadline: Instant) -> Connection {
+    pub fn new(socket: Socket, transport: Transport) -> Connection {
         Connection {
             socket,
             transport,
-            stage: Stage::Hello(hello_deadline),
+            stage: Stage::Hello,
             input: Frames::new(),
             output: Outbox::default(),
             stuck_since: None,
@@ -110,7 +110,7 @@ impl Connection {
     /// What is wrong with a length.
     pub fn next(&mut self) -> Result<Option<Incoming>, String> {
         match self.stage {
-            Stage::Hello(_) => {
+            Stage::Hello => {
                 let Some((head, rest)) = self.input.unread().split_first_chunk::<{ Header::LEN }>() else {
                     return Ok(None);
                 };
@@ -131,7 +131,7 @@ impl Connection {
 
     /// Whether the peer has begun its first message and not ended it.
     pub fn has_half_a_hello(&self) -> bool {
-        matches!(self.stage, Stage::Hello(_)) && !self.input.unread().is_empty()
+        matches!(self.stage, Stage::Hello) && !self.input.unread().is_empty()
     }
 
     /// Whether the peer has let too much of what is meant for it lie.

@@ -1,6 +1,7 @@
 //! The server's thread: sockets, upcalls and callbacks.
 
 mod connection;
+mod door;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -14,7 +15,6 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::socket::{Backlog, getsockopt, listen, sockopt};
 use pmix_client::framing::{Chunk, Frame};
 use pmix_client::socket_owner::{Owner, Refusal, SocketTable};
@@ -22,8 +22,9 @@ use pmix_client::wire::{Header, Hello, TAG_HEARTBEAT, TAG_IOF, TAG_NOTIFY};
 use pmix_dstore::model::{Nspace, Status};
 
 use self::connection::{Connection, Incoming, Read, Socket, Stage};
+use self::door::{Door, Verdict};
 use crate::completion;
-use crate::engine::{Output, PeerId, Transport};
+use crate::engine::{Output, PeerId, Standing, Transport};
 use crate::server::Inner;
 use crate::upcall::Upcall;
 
@@ -33,12 +34,12 @@ const BURST: usize = 64;
 const HELLO_WAIT: Duration = Duration::from_secs(30);
 /// A peer that takes nothing for so long is dropped.
 const STUCK_MAX: Duration = Duration::from_secs(300);
-/// How long to leave new connections alone when there are no descriptors left, or too many have said nothing yet.
+/// How long to leave new connections alone when there are no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
-/// How long a new connection may say nothing while others wait for its place.
-const CROWDED_WAIT: Duration = Duration::from_secs(1);
 /// How long to wait before callbacks are looked at again whose calls have not returned.
 const HELD_PAUSE: Duration = Duration::from_micros(20);
+/// Connections that one listener lets in before the others, and those who are in, have their turn.
+const ACCEPT_MAX: usize = 64;
 /// How long replies may take to leave when the server ends.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
@@ -63,14 +64,10 @@ pub(crate) struct Loop {
     listeners: HashMap<Nspace, u64>,
     token_next: u64,
     accept_again: Option<Instant>,
-    /// How many connections may be in their handshake at once, so that descriptors remain for all else.
-    hellos_max: usize,
-    /// Whether the shortage of descriptors was logged that lasts.
-    shortage_logged: bool,
+    /// Who is in, and who has not introduced himself.
+    door: Door,
     /// Connections with whole messages that have not been handed on yet.
     waiting: BTreeSet<u64>,
-    /// Connections in their handshake, by the end of their time.
-    hellos: BTreeSet<(Instant, u64)>,
     /// Connections whose peers take nothing of what is queued, by when that began.
     stuck: BTreeSet<(Instant, u64)>,
     /// What all of them are read with.
@@ -79,14 +76,15 @@ pub(crate) struct Loop {
 }
 
 impl Loop {
-    /// Sets up the thread's epoll with the wake-up descriptor and the TCP listener.
-    pub fn new(inner: Arc<Inner>, tcp: TcpListener) -> io::Result<Loop> {
+    /// Sets up the thread's epoll with the wake-up descriptor and the TCP listener; `connections` were there before.
+    pub fn new(inner: Arc<Inner>, tcp: TcpListener, connections: u64) -> io::Result<Loop> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         epoll.add(inner.wake.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, TOKEN_WAKE))?;
         tcp.set_nonblocking(true)?;
         // All ranks of a node come at once; those for whom there is no room in the queue would try again a second later.
         listen(&tcp, Backlog::MAXCONN)?;
         epoll.add(&tcp, EpollEvent::new(EpollFlags::EPOLLIN, TOKEN_TCP))?;
+        let door = Door::new(tcp.try_clone()?);
         Ok(Loop {
             inner,
             epoll,
@@ -94,12 +92,10 @@ impl Loop {
             table: SocketTable::open(),
             sources: BTreeMap::new(),
             listeners: HashMap::new(),
-            token_next: TOKEN_FIRST,
+            token_next: TOKEN_FIRST + connections,
             accept_again: None,
-            hellos_max: hellos_max(),
-            shortage_logged: false,
+            door,
             waiting: BTreeSet::new(),
-            hellos: BTreeSet::new(),
             stuck: BTreeSet::new(),
             chunk: Chunk::new().map_err(|_| io::ErrorKind::OutOfMemory)?,
             events_dropped: 0,
@@ -145,6 +141,13 @@ impl Loop {
 
     /// Does what has come.
     fn take_turn(&mut self, events: &[EpollEvent]) {
+        // Who is in comes before who wants to come in, and over TCP that may be anybody.
+        let order = |event: &&EpollEvent| match event.data() {
+            TOKEN_TCP => 2,
+            token => u8::from(matches!(self.sources.get(&token), Some(Source::Listener(..)))),
+        };
+        let mut events: Vec<&EpollEvent> = events.iter().collect();
+        events.sort_by_key(order);
         for event in events {
             self.handle(event.data(), event.events());
             self.perform();
@@ -172,9 +175,10 @@ impl Loop {
 
     fn deadline(&self) -> Option<Instant> {
         let engine = self.inner.engine.lock().deadline();
-        let hello = self.hellos.first().map(|(deadline, _)| *deadline);
+        let hello = self.door.deadline();
+        let withheld = self.inner.journal.lock().deadline();
         let stuck = self.stuck.first().map(|(since, _)| *since + STUCK_MAX);
-        [engine, hello, stuck, self.accept_again].into_iter().flatten().min()
+        [engine, hello, withheld, stuck, self.accept_again].into_iter().flatten().min()
     }
 
     fn handle(&mut self, token: u64, flags: EpollFlags) {
@@ -197,59 +201,116 @@ impl Loop {
     }
 
     fn accept_tcp(&mut self) {
-        while self.has_place() {
-            match self.tcp.accept() {
-                Ok((stream, address)) => {
-                    // Without it small replies may wait for the peer's acknowledgements.
-                    let _ = stream.set_nodelay(true);
-                    match self.table.peer_of(&stream) {
-                        Owner::User(uid) => self.add(Socket::Tcp(stream), Transport::Tcp { owner: Some(uid) }),
-                        Owner::NoTable => self.add(Socket::Tcp(stream), Transport::Tcp { owner: None }),
-                        Owner::Refused(why) if is_news(&stream, why) => {
-                            self.inner.log(&format!("refused a connection from {address}: {why}"));
-                        }
-                        Owner::Refused(_) => {}
-                    }
+        for _ in 0..ACCEPT_MAX {
+            let Some((stream, address)) = self.accept(|own| own.tcp.accept()) else { return };
+            // Without it small replies may wait for the peer's acknowledgements.
+            let _ = stream.set_nodelay(true);
+            match self.table.peer_of(&stream) {
+                Owner::User(uid) => {
+                    self.receive_guest(TOKEN_TCP, Socket::Tcp(stream), Transport::Tcp { owner: Some(uid) })
                 }
-                Err(error) => return self.accept_failed(&error),
+                Owner::NoTable => self.receive_guest(TOKEN_TCP, Socket::Tcp(stream), Transport::Tcp { owner: None }),
+                Owner::Refused(why) if is_news(&stream, why) => {
+                    self.inner.log(&format!("refused a connection from {address}: {why}"));
+                }
+                Owner::Refused(_) => {}
             }
+            self.recover_reserve();
         }
     }
 
     fn accept_unix(&mut self, token: u64) {
-        while self.has_place() {
-            let Some(Source::Listener(listener)) = self.sources.get(&token) else { return };
-            match listener.accept() {
-                Ok((stream, _)) => match getsockopt(&stream, sockopt::PeerCredentials) {
-                    Ok(credentials) => {
-                        let (uid, gid) = (credentials.uid(), credentials.gid());
-                        self.add(Socket::Unix(stream), Transport::Unix { uid, gid });
-                    }
-                    Err(error) => self.inner.log(&format!("a connection without credentials: {error}")),
-                },
-                Err(error) => return self.accept_failed(&error),
+        for _ in 0..ACCEPT_MAX {
+            let accepted = self.accept(|own| match own.sources.get(&token) {
+                Some(Source::Listener(listener)) => listener.accept(),
+                _ => Err(io::ErrorKind::WouldBlock.into()),
+            });
+            let Some((stream, _)) = accepted else { return };
+            match getsockopt(&stream, sockopt::PeerCredentials) {
+                Ok(credentials) => {
+                    let transport = Transport::Unix { uid: credentials.uid(), gid: credentials.gid() };
+                    self.receive_guest(token, Socket::Unix(stream), transport);
+                }
+                Err(error) => self.inner.log(&format!("a connection without credentials: {error}")),
             }
+            self.recover_reserve();
         }
     }
 
-    /// Whether another connection may begin its handshake. Where too many are at it, new ones wait before the door.
-    fn has_place(&mut self) -> bool {
-        let free = self.hellos.len() < self.hellos_max;
-        if !free {
-            self.pause_accepting();
+    /// The next connection at a listener, with the descriptor in reserve where there is no other.
+    fn accept<T>(&mut self, next: impl Fn(&Loop) -> io::Result<T>) -> Option<T> {
+        let is_shortage = |error: &io::Error| {
+            matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS))
+        };
+        match next(self) {
+            Ok(accepted) => return Some(accepted),
+            Err(error) if !is_shortage(&error) => return None,
+            Err(_) => {}
         }
-        free
+        if self.door.spend_reserve() {
+            match next(self) {
+                Ok(accepted) => return Some(accepted),
+                Err(error) if !is_shortage(&error) => {
+                    self.recover_reserve();
+                    return None;
+                }
+                Err(_) => {}
+            }
+        }
+        self.recover_reserve();
+        self.pause_accepting();
+        None
     }
 
-    fn accept_failed(&mut self, error: &io::Error) {
-        if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS)) {
-            if !std::mem::replace(&mut self.shortage_logged, true) {
-                self.inner.log(&format!("cannot take new connections for now: {error}"));
-            }
+    /// Takes a descriptor in reserve again. Where there is none, the most dispensable of those that say nothing goes; where nobody is, those
+    /// who come wait.
+    fn recover_reserve(&mut self) {
+        if self.door.restore_reserve(&self.tcp).is_ok() {
+            return;
+        }
+        self.make_room();
+        if let Err(error) = self.door.restore_reserve(&self.tcp) {
+            self.inner.log(&format!("cannot take new connections for now: {error}"));
             self.pause_accepting();
-        } else {
-            // All that waited are in.
-            self.shortage_logged = false;
+        }
+    }
+
+    /// Gives up the connection that is most dispensable of those that say nothing; none where all are waited for.
+    fn make_room(&mut self) {
+        let expected = |user| match self.inner.engine.lock().standing(user) {
+            Standing::Member { expected } => expected,
+            Standing::Stranger | Standing::Nobody => 0,
+        };
+        if let Some(token) = self.door.dispensable(expected) {
+            self.inner.log("descriptors are short: dropped a connection that said nothing while others waited");
+            self.drop_peer(token);
+        }
+    }
+
+    /// Lets a connection begin its handshake, or closes it at once.
+    fn receive_guest(&mut self, listener: u64, socket: Socket, transport: Transport) {
+        let user = transport.user();
+        let standing = self.inner.engine.lock().standing(user);
+        match self.door.judge(listener, user, standing) {
+            Verdict::Enter => {}
+            Verdict::Replace(token) => {
+                self.inner.log("dropped a connection that said nothing while others waited");
+                self.drop_peer(token);
+            }
+            Verdict::Close(why) => {
+                let user = user.map_or_else(|| "an unknown user".to_owned(), |uid| format!("user {uid}"));
+                return self.inner.log(&format!("refused a connection of {user}, {why}"));
+            }
+        }
+        let token = self.token_next;
+        if self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, token)).is_err() {
+            return;
+        }
+        self.token_next += 1;
+        self.door.enter(token, listener, user, standing, Instant::now() + HELLO_WAIT);
+        self.sources.insert(token, Source::Peer(Box::new(Connection::new(socket, transport))));
+        if self.door.is_crowded() {
+            self.make_room();
         }
     }
 
@@ -259,18 +320,6 @@ impl Loop {
         self.accept_again = Some(Instant::now() + ACCEPT_PAUSE);
     }
 
-    /// Drops who has kept others waiting; one line for all of them.
-    fn make_place(&mut self, now: Instant) {
-        let idle = |deadline: Instant| deadline.saturating_duration_since(now) + CROWDED_WAIT <= HELLO_WAIT;
-        let dropped: Vec<u64> =
-            self.hellos.iter().take_while(|(deadline, _)| idle(*deadline)).map(|(_, token)| *token).collect();
-        if !dropped.is_empty() {
-            let count = dropped.len();
-            self.inner.log(&format!("dropped {count} connections that said nothing while others waited"));
-        }
-        dropped.into_iter().for_each(|token| self.drop_peer(token));
-    }
-
     fn watch_listeners(&self, flags: EpollFlags) {
         let _ = self.epoll.modify(&self.tcp, &mut EpollEvent::new(flags, TOKEN_TCP));
         for (token, source) in &self.sources {
@@ -278,18 +327,6 @@ impl Loop {
                 let _ = self.epoll.modify(listener, &mut EpollEvent::new(flags, *token));
             }
         }
-    }
-
-    fn add(&mut self, socket: Socket, transport: Transport) {
-        let token = self.token_next;
-        if self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, token)).is_err() {
-            return;
-        }
-        self.token_next += 1;
-        let deadline = Instant::now() + HELLO_WAIT;
-        let connection = Connection::new(socket, transport, deadline);
-        self.hellos.insert((deadline, token));
-        self.sources.insert(token, Source::Peer(Box::new(connection)));
     }
 
     fn peer(&mut self, token: u64) -> Option<&mut Connection> {
@@ -331,10 +368,9 @@ impl Loop {
                 Ok(Some(Incoming::Hello(payload))) => match Hello::decode(&payload) {
                     Ok(hello) => {
                         let transport = connection.transport;
-                        if let Stage::Hello(deadline) = std::mem::replace(&mut connection.stage, Stage::Asked) {
-                            self.hellos.remove(&(deadline, token));
-                        }
-                        self.inner.engine.lock().hello(PeerId(token as u32), transport, hello);
+                        connection.stage = Stage::Asked;
+                        self.door.heard(token);
+                        self.inner.engine.lock().hello(PeerId(token), transport, hello);
                     }
                     Err(status) => {
                         self.inner.log(&format!("refused a connection: malformed handshake ({status})"));
@@ -345,8 +381,8 @@ impl Loop {
                 Ok(Some(Incoming::Message(Frame { tag, len, payload }))) => {
                     let mut engine = self.inner.engine.lock();
                     match payload {
-                        Ok(payload) => engine.message(PeerId(token as u32), tag, payload, Instant::now()),
-                        Err(_) => engine.refuse(PeerId(token as u32), tag, len as usize, true),
+                        Ok(payload) => engine.message(PeerId(token), tag, payload, Instant::now()),
+                        Err(_) => engine.refuse(PeerId(token), tag, len as usize, true),
                     }
                 }
                 Err(why) => {
@@ -360,14 +396,12 @@ impl Loop {
 
     fn drop_peer(&mut self, token: u64) {
         if let Some(Source::Peer(connection)) = self.sources.remove(&token) {
-            if let Stage::Hello(deadline) = connection.stage {
-                self.hellos.remove(&(deadline, token));
-            }
+            self.door.left(token);
             if let Some(since) = connection.stuck_since {
                 self.stuck.remove(&(since, token));
             }
             let _ = self.epoll.delete(&connection.socket);
-            self.inner.engine.lock().disconnected(PeerId(token as u32), Instant::now());
+            self.inner.engine.lock().disconnected(PeerId(token), Instant::now());
         }
     }
 
@@ -415,7 +449,7 @@ impl Loop {
             Output::Send { peer: PeerId::OWN, tag, payload } => self.inner.own_message(tag, payload),
             Output::Send { peer, tag, payload } => self.send(peer, tag, payload),
             Output::Admit { peer, status, reply } => self.admit(peer, status, reply),
-            Output::Close(peer) => self.drop_peer(u64::from(peer.0)),
+            Output::Close(peer) => self.drop_peer(peer.0),
             Output::Listen(nspace, listener) => {
                 let token = self.token_next;
                 self.token_next += 1;
@@ -437,7 +471,7 @@ impl Loop {
             Output::Upcall { id, upcall } => self.upcall(id, upcall),
             Output::Call(call) => call(),
             Output::CleanUp((uid, gid), cleanup) => cleanup.run(uid, gid),
-            Output::Log(line) => self.inner.log(&line),
+            Output::Log(reason, line) => self.inner.log_for(reason, &line),
         }
     }
 
@@ -456,7 +490,7 @@ impl Loop {
     }
 
     fn admit(&mut self, peer: PeerId, status: Status, reply: Vec<u8>) {
-        let token = u64::from(peer.0);
+        let token = peer.0;
         let Some(connection) = self.peer(token) else { return };
         connection.stage = Stage::Running;
         connection.output.push_bare(reply);
@@ -470,7 +504,7 @@ impl Loop {
     }
 
     fn send(&mut self, peer: PeerId, tag: u32, payload: Vec<u8>) {
-        let token = u64::from(peer.0);
+        let token = peer.0;
         let Some(connection) = self.peer(token) else { return };
         // Who does not read loses what comes unasked in any number. Flow control is kept: without its last word a peer's input
         // would stand still for good.
@@ -492,17 +526,16 @@ impl Loop {
     fn housekeeping(&mut self, now: Instant) {
         if self.accept_again.is_some_and(|again| again <= now) {
             self.accept_again = None;
-            self.make_place(now);
             self.watch_listeners(EpollFlags::EPOLLIN);
         }
-        let hellos = self.hellos.iter().take_while(|(deadline, _)| *deadline <= now);
-        let stuck = self.stuck.iter().take_while(|(since, _)| *since + STUCK_MAX <= now);
-        let expired: Vec<u64> = hellos.chain(stuck).map(|(_, token)| *token).collect();
+        let stuck = self.stuck.iter().take_while(|(since, _)| *since + STUCK_MAX <= now).map(|(_, token)| *token);
+        let expired: Vec<u64> = self.door.expired(now).into_iter().chain(stuck).collect();
         for token in expired {
             self.inner.log(&format!("dropped connection {token}: it says or takes nothing"));
             self.drop_peer(token);
         }
         self.inner.engine.lock().tick(now);
+        self.inner.log_withheld(Some(now));
     }
 
     /// Gives replies that are under way a moment to leave.
@@ -526,10 +559,4 @@ fn is_news(stream: &TcpStream, why: Refusal) -> bool {
     // It must not wait for words.
     let has_said = || stream.set_nonblocking(true).is_ok() && matches!(stream.peek(&mut [0]), Ok(1));
     matches!(why, Refusal::Failed(_) | Refusal::Malformed) || has_said()
-}
-
-/// A quarter of the descriptors that this process may have.
-fn hellos_max() -> usize {
-    let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
-    usize::try_from(limit / 4).unwrap_or(usize::MAX).max(4)
 }

@@ -6,6 +6,8 @@
 #![allow(dead_code)]
 
 // The engine is no public part of its crate: the server's modules are modules of this target, too.
+#[path = "../../../server/src/access.rs"]
+mod access;
 #[path = "../../../server/src/application.rs"]
 mod application;
 #[path = "../../../server/src/cleanup.rs"]
@@ -24,6 +26,8 @@ mod fork;
 mod host;
 #[path = "../../../server/src/io/mod.rs"]
 mod io;
+#[path = "../../../server/src/journal.rs"]
+mod journal;
 #[path = "../../../server/src/link.rs"]
 mod link;
 #[path = "../../../server/src/publish.rs"]
@@ -221,7 +225,7 @@ impl Bench {
         self.peer_next += 1;
         let version = Version::parse(&hello.version).unwrap_or(Version::OURS);
         self.peers.insert(id, Connected { dialect: hello.dialect(version), version, admitted: false });
-        self.engine.hello(PeerId(id), Transport::Tcp { owner: None }, hello);
+        self.engine.hello(PeerId(id.into()), Transport::Tcp { owner: None }, hello);
     }
 
     /// A peer that is there, chosen by a byte.
@@ -246,7 +250,7 @@ impl Bench {
                 let id = self.peer(whom);
                 if id != PeerId::OWN.0 {
                     self.gone(id);
-                    self.engine.disconnected(PeerId(id), self.now);
+                    self.engine.disconnected(PeerId(id.into()), self.now);
                 }
             }
             11 => match Hello::decode(bytes) {
@@ -282,7 +286,7 @@ impl Bench {
             Err(_) if id == PeerId::OWN.0 => return,
             Err(_) => {}
         }
-        self.engine.message(PeerId(id), tag, bytes.to_vec(), self.now);
+        self.engine.message(PeerId(id.into()), tag, bytes.to_vec(), self.now);
     }
 
     fn answer(&mut self, id: u64, answer: Answer) {
@@ -341,7 +345,7 @@ impl Bench {
                         assert!(self.upcalls.insert(id, upcall.answered_at_once()).is_none(), "a number used twice");
                     }
                     Output::Call(call) => call(),
-                    Output::Log(line) => assert!(line.len() < 200_000, "{} bytes in a line", line.len()),
+                    Output::Log(_, line) => assert!(line.len() < 200_000, "{} bytes in a line", line.len()),
                     // What a peer wants removed is not to be removed here.
                     Output::CleanUp(..) | Output::Listen(..) | Output::Unlisten(_) => {}
                 }
@@ -379,7 +383,7 @@ impl Bench {
         let peers: Vec<u32> = self.peers.keys().copied().filter(|id| *id != PeerId::OWN.0).collect();
         for id in peers {
             self.gone(id);
-            self.engine.disconnected(PeerId(id), self.now);
+            self.engine.disconnected(PeerId(id.into()), self.now);
             self.drain();
         }
         for number in 0..3 {

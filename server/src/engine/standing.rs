@@ -1,0 +1,52 @@
+//! What a user has at this server: whether connections of theirs are let in at all, and how many are still to come.
+
+use super::Engine;
+
+/// A user's standing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Has processes here, or is the server's user or root.
+    Member {
+        /// Registered processes that have not connected yet.
+        expected: usize,
+    },
+    /// Has none; tools of all users may come.
+    Stranger,
+    /// Has none, and nothing to say here.
+    Nobody,
+}
+
+impl Engine {
+    /// The standing of a user; `None` is everybody where the kernel can't be asked: ranks where claims are believed, and otherwise
+    /// tools that prove themselves.
+    pub fn standing(&mut self, user: Option<u32>) -> Standing {
+        let Some(uid) = user else {
+            return match self.config.trust_claims {
+                true => Standing::Member { expected: self.expected_of(|_| true) },
+                false => Standing::Stranger,
+            };
+        };
+        if let Some(standing) = self.standings.get(&uid) {
+            return *standing;
+        }
+        let standing = self.count_standing(uid);
+        self.standings.insert(uid, standing);
+        standing
+    }
+
+    /// The same, counted anew.
+    pub(super) fn count_standing(&self, uid: u32) -> Standing {
+        let jobs = || self.nspaces.values().filter(|state| !state.is_of_tools);
+        let is_here = || jobs().any(|state| state.clients.values().any(|client| client.uid == uid));
+        match uid == 0 || uid == self.config.uid || is_here() {
+            true => Standing::Member { expected: self.expected_of(|of| of == uid) },
+            false if self.config.foreign_tools => Standing::Stranger,
+            false => Standing::Nobody,
+        }
+    }
+
+    fn expected_of(&self, is_meant: impl Fn(u32) -> bool) -> usize {
+        let clients = self.nspaces.values().flat_map(|state| state.clients.values());
+        clients.filter(|client| !client.has_connected && is_meant(client.uid)).count()
+    }
+}

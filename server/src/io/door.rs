@@ -1,0 +1,263 @@
+//! Who may begin a handshake: each listener for itself, so that those at one keep nobody from another.
+//!
+//! * A user without business here is closed at once; where tools of all users may come, each has a small share.
+//! * A user who has processes here that have not connected yet always enters: a limit would keep ranks out.
+//! * Any other user enters too; beyond a number of silent connections the oldest of these goes for the newest.
+//! * Where silent connections take half of the descriptors, or there are no more of these, whoever has more silent connections than processes
+//!   to come loses the oldest of them. A descriptor in reserve lets the next connection in, to see whose it is.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::net::TcpListener;
+use std::time::Instant;
+
+use nix::sys::resource::{Resource, getrlimit};
+
+use crate::engine::Standing;
+
+/// Connections that a user may have at one time who has no process here, where tools of all users may come.
+const STRANGER_MAX: usize = 16;
+
+/// A user as the kernel knows him; `None` for those whom it does not tell apart.
+type User = Option<u32>;
+
+/// What is done with a connection that has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Enter,
+    /// Another connection of the user's makes room for it.
+    Replace(u64),
+    /// Closed at once, for this reason.
+    Close(&'static str),
+}
+
+/// A connection that has entered.
+struct Guest {
+    listener: u64,
+    user: User,
+    is_stranger: bool,
+    /// When it must have introduced itself; `None` once it has.
+    deadline: Option<Instant>,
+}
+
+pub(super) struct Door {
+    guests: HashMap<u64, Guest>,
+    /// Those that have not introduced themselves, by the end of their time.
+    deadlines: BTreeSet<(Instant, u64)>,
+    /// The same by listener and user, in the order in which they came.
+    silent: HashMap<(u64, User), BTreeSet<u64>>,
+    /// Connections of strangers, whether they have introduced themselves or not.
+    strangers: HashMap<User, usize>,
+    /// Silent connections of a user at a listener who has no process to come.
+    silent_max: usize,
+    /// Silent connections of all users, so that descriptors remain for all else.
+    crowd_max: usize,
+    /// A descriptor that can be given up.
+    reserve: Option<TcpListener>,
+}
+
+impl Door {
+    pub fn new(reserve: TcpListener) -> Door {
+        let descriptors = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
+        let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
+        Door {
+            guests: HashMap::new(),
+            deadlines: BTreeSet::new(),
+            silent: HashMap::new(),
+            strangers: HashMap::new(),
+            silent_max: (descriptors / 8).max(16),
+            crowd_max: (descriptors / 2).max(16),
+            reserve: Some(reserve),
+        }
+    }
+
+    /// What is done with a connection at `listener`.
+    pub fn judge(&self, listener: u64, user: User, standing: Standing) -> Verdict {
+        match standing {
+            Standing::Nobody => Verdict::Close("who has nothing here"),
+            Standing::Stranger if self.strangers.get(&user).is_some_and(|count| *count >= STRANGER_MAX) => {
+                Verdict::Close("who has no process here and too many connections")
+            }
+            Standing::Stranger | Standing::Member { expected: 1.. } => Verdict::Enter,
+            Standing::Member { expected: 0 } => {
+                let silent = self.silent.get(&(listener, user)).filter(|silent| silent.len() >= self.silent_max);
+                silent.and_then(BTreeSet::first).map_or(Verdict::Enter, |oldest| Verdict::Replace(*oldest))
+            }
+        }
+    }
+
+    pub fn enter(&mut self, token: u64, listener: u64, user: User, standing: Standing, deadline: Instant) {
+        let is_stranger = standing == Standing::Stranger;
+        if is_stranger {
+            *self.strangers.entry(user).or_default() += 1;
+        }
+        self.deadlines.insert((deadline, token));
+        self.silent.entry((listener, user)).or_default().insert(token);
+        self.guests.insert(token, Guest { listener, user, is_stranger, deadline: Some(deadline) });
+    }
+
+    /// It has introduced itself.
+    pub fn heard(&mut self, token: u64) {
+        let Some(guest) = self.guests.get_mut(&token) else { return };
+        let Some(deadline) = guest.deadline.take() else { return };
+        self.deadlines.remove(&(deadline, token));
+        let key = (guest.listener, guest.user);
+        if let Some(silent) = self.silent.get_mut(&key) {
+            silent.remove(&token);
+            if silent.is_empty() {
+                self.silent.remove(&key);
+            }
+        }
+    }
+
+    /// It is gone.
+    pub fn left(&mut self, token: u64) {
+        self.heard(token);
+        let Some(Guest { user, is_stranger: true, .. }) = self.guests.remove(&token) else { return };
+        if let Some(count) = self.strangers.get_mut(&user) {
+            *count -= 1;
+            if *count == 0 {
+                self.strangers.remove(&user);
+            }
+        }
+    }
+
+    /// When the next of those that have not introduced themselves must have done so.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// Those whose time is over.
+    pub fn expired(&self, now: Instant) -> Vec<u64> {
+        self.deadlines.iter().take_while(|(deadline, _)| *deadline <= now).map(|(_, token)| *token).collect()
+    }
+
+    /// Whether those that say nothing take too many descriptors.
+    pub fn is_crowded(&self) -> bool {
+        self.deadlines.len() > self.crowd_max
+    }
+
+    /// The connection that is given up where descriptors are short: the oldest silent one of the user who has the most beyond the
+    /// processes that are still to come.
+    pub fn dispensable(&self, mut expected: impl FnMut(User) -> usize) -> Option<u64> {
+        let mut users: HashMap<User, (usize, u64)> = HashMap::new();
+        for ((_, user), silent) in &self.silent {
+            let Some(oldest) = silent.first() else { continue };
+            let (count, first) = users.entry(*user).or_insert((0, *oldest));
+            (*count, *first) = (*count + silent.len(), (*first).min(*oldest));
+        }
+        let beyond = users.into_iter().map(|(user, (count, oldest))| (count.saturating_sub(expected(user)), oldest));
+        beyond.filter(|(beyond, _)| *beyond > 0).max().map(|(_, oldest)| oldest)
+    }
+
+    /// Gives up the descriptor in reserve; not where that has been done.
+    pub fn spend_reserve(&mut self) -> bool {
+        self.reserve.take().is_some()
+    }
+
+    /// Takes a descriptor in reserve again.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub fn restore_reserve(&mut self, from: &TcpListener) -> io::Result<()> {
+        if self.reserve.is_none() {
+            self.reserve = Some(from.try_clone()?);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const TCP: u64 = 1;
+    const UNIX: u64 = 2;
+    const WAITED_FOR: Standing = Standing::Member { expected: 3 };
+    const COMPLETE: Standing = Standing::Member { expected: 0 };
+
+    fn door() -> Door {
+        let reserve = TcpListener::bind("127.0.0.1:0").unwrap();
+        Door { silent_max: 20, crowd_max: 50, ..Door::new(reserve) }
+    }
+
+    fn fill(door: &mut Door, tokens: std::ops::Range<u64>, listener: u64, user: u32, standing: Standing) {
+        for token in tokens {
+            let deadline = Instant::now() + Duration::from_secs(30 + token);
+            door.enter(token, listener, Some(user), standing, deadline);
+        }
+    }
+
+    #[test]
+    fn who_is_waited_for_always_enters() {
+        let mut door = door();
+        fill(&mut door, 10..3000, TCP, 1000, WAITED_FOR);
+        assert_eq!(door.judge(TCP, Some(1000), WAITED_FOR), Verdict::Enter);
+        assert_eq!(door.judge(TCP, Some(2000), WAITED_FOR), Verdict::Enter);
+    }
+
+    #[test]
+    fn who_is_not_waited_for_keeps_the_newest() {
+        let mut door = door();
+        fill(&mut door, 10..29, TCP, 1000, COMPLETE);
+        assert_eq!(door.judge(TCP, Some(1000), COMPLETE), Verdict::Enter);
+        fill(&mut door, 29..30, TCP, 1000, COMPLETE);
+        assert_eq!(door.judge(TCP, Some(1000), COMPLETE), Verdict::Replace(10));
+        assert_eq!(door.judge(UNIX, Some(1000), COMPLETE), Verdict::Enter, "each listener for itself");
+        assert_eq!(door.judge(TCP, Some(2000), COMPLETE), Verdict::Enter, "each user for himself");
+        // Who has introduced himself is not silent.
+        door.heard(10);
+        assert_eq!(door.judge(TCP, Some(1000), COMPLETE), Verdict::Enter);
+    }
+
+    #[test]
+    fn strangers_have_a_share_of_all_connections() {
+        let mut door = door();
+        assert!(matches!(door.judge(TCP, Some(1), Standing::Nobody), Verdict::Close(_)));
+        fill(&mut door, 10..26, TCP, 1000, Standing::Stranger);
+        (10..20).for_each(|token| door.heard(token));
+        assert!(matches!(door.judge(TCP, Some(1000), Standing::Stranger), Verdict::Close(_)));
+        assert_eq!(door.judge(TCP, Some(2000), Standing::Stranger), Verdict::Enter);
+        door.left(10);
+        assert_eq!(door.judge(TCP, Some(1000), Standing::Stranger), Verdict::Enter);
+        (11..26).for_each(|token| door.left(token));
+        assert!(door.strangers.is_empty() && door.silent.is_empty() && door.guests.is_empty());
+        assert_eq!(door.deadline(), None);
+    }
+
+    #[test]
+    fn where_descriptors_are_short_who_has_the_most_beyond_his_due_gives_way() {
+        let mut door = door();
+        let expected = |user: User| if user == Some(1000) { 30 } else { 0 };
+        assert_eq!(door.dispensable(expected), None);
+        fill(&mut door, 10..40, TCP, 1000, WAITED_FOR);
+        assert_eq!(door.dispensable(expected), None, "as many as are to come");
+        fill(&mut door, 40..45, UNIX, 2000, COMPLETE);
+        fill(&mut door, 45..49, TCP, 1000, WAITED_FOR);
+        assert_eq!(door.dispensable(expected), Some(40));
+        assert!(!door.is_crowded());
+        fill(&mut door, 49..62, TCP, 1000, WAITED_FOR);
+        assert!(door.is_crowded());
+        assert_eq!(door.dispensable(expected), Some(10));
+    }
+
+    #[test]
+    fn the_time_of_those_that_say_nothing_ends() {
+        let mut door = door();
+        fill(&mut door, 10..13, TCP, 1000, WAITED_FOR);
+        door.heard(10);
+        let end = door.deadline().unwrap();
+        assert_eq!((door.expired(end - Duration::from_millis(1)), door.expired(end)), (vec![], vec![11]));
+    }
+
+    #[test]
+    fn the_reserve_is_spent_once() {
+        let mut door = door();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        assert!(door.spend_reserve() && !door.spend_reserve());
+        door.restore_reserve(&listener).unwrap();
+        assert!(door.spend_reserve());
+    }
+}

@@ -1,0 +1,346 @@
+//! Who a peer is: the kernel's word for its socket, over TCP and the Unix socket. Others stay out however they come, and stock ranks get in
+//! however they are started. Users in containers under Slurm: `slurm_sites.rs`.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, geteuid};
+use pmix_client::wire::{Hello, Request};
+use pmix_dstore::model::Status;
+use pmix_tests::peers::{NOBODY, OFFENDER, Peer, RANKS, Target, Way, as_nobody, attacked, encode, log, message};
+use pmix_tests::{Ended, Library, Run, WaitingJob, is_large, left_out, pmixrun, program, times};
+
+/// An ordinary user.
+const USER: u32 = 60_001;
+
+fn is_root() -> bool {
+    let is_root = geteuid().is_root();
+    if !is_root {
+        left_out("root", "only root can be another user");
+    }
+    is_root
+}
+
+/// What an intruder says: that he is the offender's rank, and that the job is to be aborted. Whoever is heard is noticed.
+fn words(target: &Target) -> Vec<u8> {
+    let abort = Request::Abort { status: Status::ERROR, message: None, procs: Vec::new() };
+    let hello = Hello { credential: Hello::native_credential(0, 0), ..target.hello(Way::Tcp) };
+    [hello.encode().unwrap(), message(&encode(&abort))].concat()
+}
+
+/// Lets another user come and go so many times.
+fn intrude(target: &Target, count: usize, how: &str) {
+    let run = Run::new(program("intruder"), Library::ours()).args(&format!("{NOBODY} {} {count} {how}", target.port()));
+    run.input(words(target)).within(10).succeed();
+}
+
+/// A process that stands still until this is dropped.
+struct Stopped(Pid);
+
+impl Stopped {
+    fn new(process: u32) -> Stopped {
+        let process = Pid::from_raw(process as i32);
+        kill(process, Signal::SIGSTOP).unwrap();
+        Stopped(process)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let _ = kill(self.0, Signal::SIGCONT);
+    }
+}
+
+/// Asserts that nobody got in, and that no rank is said to be lost: all that came before this is over once another connection
+/// is let in behind it.
+fn assert_nobody_got_in(job: WaitingJob, target: &Target) -> Ended {
+    target.let_in(Way::Tcp).ask(&encode(&Request::Finalize));
+    // Long enough for what the host is told of a process that is gone.
+    thread::sleep(Duration::from_millis(1100));
+    let ended = job.finish();
+    let said = log(&ended);
+    assert!(said.iter().all(|line| !line.contains("lost the connection")), "{ended}");
+    ended
+}
+
+#[test]
+fn who_leaves_while_the_server_stands_still_is_nobody() {
+    if !is_root() {
+        return;
+    }
+    for stall in [0, 500, 1500, 3000] {
+        for how in ["linger", "close"] {
+            let (job, target, _anchor) = attacked();
+            let stopped = Stopped::new(job.server());
+            intrude(&target, 15, how);
+            thread::sleep(Duration::from_millis(stall));
+            drop(stopped);
+            assert_nobody_got_in(job, &target);
+        }
+    }
+}
+
+#[test]
+fn who_leaves_behind_a_flood_of_idle_connections_is_nobody() {
+    if !is_root() {
+        return;
+    }
+    let (job, target, _anchor) = attacked();
+    let idle: Vec<Peer> = as_nobody(|| (0..600).map(|_| target.connect(Way::Tcp)).collect()).unwrap();
+    intrude(&target, 15, "linger");
+    assert_nobody_got_in(job, &target);
+    drop(idle);
+}
+
+#[test]
+fn who_resets_his_connection_is_nobody() {
+    if !is_root() {
+        return;
+    }
+    let (job, target, _anchor) = attacked();
+    intrude(&target, times(2000, 100_000), "reset");
+    assert_nobody_got_in(job, &target);
+}
+
+#[test]
+fn who_takes_the_servers_last_descriptor_is_nobody() {
+    if !is_root() {
+        return;
+    }
+    let job = WaitingJob::start(RANKS, "ulimit -n 128");
+    let target = Target::new(&job.environment(OFFENDER));
+    let held = |descriptors: usize| {
+        let open = || fs::read_dir(format!("/proc/{}/fd", job.server())).unwrap().count();
+        let mut held = Vec::new();
+        for rank in 0..RANKS {
+            let target = Target::new(&job.environment(rank));
+            while open() < descriptors && held.len() < 60 * (rank as usize + 1) {
+                held.push(target.let_in(Way::Unix));
+            }
+        }
+        held
+    };
+    for descriptors in [120, 124, 125, 126, 127] {
+        let held = held(descriptors);
+        intrude(&target, 30, "close");
+        let staying = as_nobody(|| {
+            let mut peers: Vec<Peer> = (0..30).map(|_| target.connect(Way::Tcp)).collect();
+            peers.iter_mut().for_each(|peer| peer.say(&words(&target)));
+            peers
+        });
+        thread::sleep(Duration::from_millis(100));
+        // The ranks of these connections do not end without a farewell.
+        for mut peer in held {
+            peer.ask(&encode(&Request::Finalize));
+        }
+        drop(staying);
+    }
+    assert_nobody_got_in(job, &target);
+}
+
+/// Runs a job whose server can't ask the kernel in one way or in both, `variable` being set in its environment.
+fn without(what: &str, variable: &str) -> WaitingJob {
+    let without = program("without");
+    WaitingJob::start(RANKS, &format!("set -- {} {what} env {variable} \"$@\"", without.display()))
+}
+
+#[test]
+fn where_netlink_is_filtered_the_lists_tell() {
+    if !is_root() {
+        return;
+    }
+    let job = without("netlink", "A=B");
+    let target = Target::new(&job.environment(OFFENDER));
+    let _anchor = target.let_in(Way::Tcp);
+    assert_eq!(as_nobody(|| target.knock(Way::Tcp, &target.hello(Way::Tcp))), Some(Vec::new()));
+    intrude(&target, times(200, 5000), "reset");
+    assert_nobody_got_in(job, &target);
+}
+
+#[test]
+fn without_a_table_claims_count_only_where_the_administrator_says_so() {
+    if !is_root() {
+        return;
+    }
+    for (variable, is_believed) in [("A=B", false), ("PMIX_DSTORE_TRUST_CLAIMS=1", true)] {
+        let job = without("table", variable);
+        let target = Target::new(&job.environment(OFFENDER));
+        let _anchor = target.let_in(Way::Unix);
+        let hello = Hello { credential: Hello::native_credential(0, 0), ..target.hello(Way::Tcp) };
+        if is_believed {
+            drop(target.introduce(Way::Tcp, &hello));
+            drop(as_nobody(|| target.introduce(Way::Tcp, &hello)));
+        } else {
+            assert_eq!(target.knock(Way::Tcp, &hello), b"");
+            assert_eq!(as_nobody(|| target.knock(Way::Tcp, &hello)), Some(Vec::new()));
+        }
+        let ended = job.finish();
+        let told = log(&ended).iter().filter(|line| line.contains("PMIX_DSTORE_TRUST_CLAIMS=1")).count();
+        assert_eq!(told, usize::from(!is_believed), "{ended}");
+    }
+}
+
+/// Runs a job of a user's, the ranks being what `wrapped` makes of the program.
+fn of_user(count: usize, library: Library, wrapped: &[&str]) -> Ended {
+    let place = tempfile::tempdir().unwrap();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    chown(place.path(), Some(USER), Some(USER)).unwrap();
+    let run = Run::new("setpriv", library).env("TMPDIR", place.path()).env("HOME", place.path());
+    let run = run.args(&format!("--reuid {USER} --regid {USER} --clear-groups"));
+    let run = run.arg(pmixrun()).args(&format!("-n {count} --tmpdir")).arg(place.path());
+    let run = wrapped.iter().fold(run, Run::arg);
+    run.arg(program("latency")).args("--gets 10").within(3).run()
+}
+
+/// Sets the library anew for what follows: login shells and the like may not keep it.
+fn library_of(library: Library) -> String {
+    format!("LD_LIBRARY_PATH={}", library.directory().display())
+}
+
+#[test]
+fn stock_ranks_get_in_however_they_are_started() {
+    if !is_root() {
+        return;
+    }
+    let library = library_of(Library::Stock);
+    let ways: [&[&str]; 7] = [
+        &[],
+        &["unshare", "--map-root-user"],
+        &["unshare", "--map-current-user"],
+        &["unshare", "--map-root-user", "--pid", "--fork", "--mount", "--mount-proc"],
+        &["sh", "-lc", "exec \"$0\" \"$@\"", "env", &library],
+        &["sh", "-c", "\"$0\" \"$@\"; exit $?", "env", &library],
+        &["env", "PMIX_DSTORE_SHM=0"],
+    ];
+    for way in ways {
+        let ended = of_user(3, Library::Stock, way);
+        assert_eq!((ended.code(), ended.count("gets done")), (0, 3), "{way:?}: {ended}");
+        assert_eq!(log(&ended), Vec::<&str>::new(), "{way:?}: {ended}");
+    }
+}
+
+#[test]
+fn many_stock_ranks_of_one_user_get_in_at_once() {
+    if !is_root() {
+        return;
+    }
+    let count = times(32, 256);
+    let ended = of_user(count, Library::Stock, &[]);
+    assert_eq!((ended.code(), ended.count("gets done")), (0, count), "{ended}");
+    assert_eq!(log(&ended), Vec::<&str>::new(), "{ended}");
+}
+
+#[test]
+fn a_rank_in_another_network_comes_over_the_unix_socket() {
+    if !is_root() {
+        return;
+    }
+    let ended = of_user(3, Library::ours(), &["unshare", "--map-root-user", "--net"]);
+    assert_eq!((ended.code(), ended.count("gets done")), (0, 3), "{ended}");
+    assert_eq!(log(&ended), Vec::<&str>::new(), "{ended}");
+}
+
+#[test]
+fn a_rank_whose_user_is_not_the_registered_one_is_refused() {
+    if !is_root() {
+        return;
+    }
+    // With the stock library over TCP, with ours too, as the directory with the Unix socket keeps this user out.
+    for library in [Library::Stock, Library::ours()] {
+        let run = Run::new(pmixrun(), library).args(&format!("-n 1 setpriv --reuid {USER} --clear-groups"));
+        let ended = run.arg(program("latency")).args("--gets 10").run();
+        assert!(ended.code() != 0 && ended.count("gets done") == 0, "{ended}");
+        let why = format!("refused a connection of user {USER}, who has nothing here");
+        assert!(log(&ended).iter().any(|line| line.ends_with(&why)), "{ended}");
+    }
+}
+
+#[test]
+fn many_ranks_under_mpirun_with_few_descriptors() {
+    if !is_root() || !is_large() {
+        return;
+    }
+    let script = "ulimit -n 1024; exec mpirun --oversubscribe -np 220 env \"$0\" \"$@\"";
+    let run = Run::new("sh", Library::ours()).args("-c").arg(script).arg(library_of(Library::Stock));
+    let ended = run.arg(program("latency")).args("--gets 10").within(5).run();
+    assert_eq!((ended.code(), ended.count("gets done")), (0, 220), "{ended}");
+    assert_eq!(log(&ended), Vec::<&str>::new(), "{ended}");
+}
+
+#[test]
+fn programs_of_these_tests_are_there_for_other_users() {
+    for path in [pmixrun(), program("latency")] {
+        let reaches = |path: &Path| fs::metadata(path).is_ok_and(|it| it.permissions().mode() & 0o005 == 0o005);
+        assert!(path.ancestors().filter(|path| path.is_absolute()).all(reaches), "{}", path.display());
+    }
+}
+
+/// Keeps this process's own descriptors from being the limit.
+fn many_descriptors() {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, hard.min(20_000), hard).unwrap();
+}
+
+/// Whether the server has closed a connection.
+fn is_closed(peer: &mut Peer) -> bool {
+    peer.set_nonblocking(true);
+    !matches!(peer.io().read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
+}
+
+/// Idle connections of another user, as many as make a flood.
+fn flood(target: &Target) -> Vec<Peer> {
+    as_nobody(|| (0..times(600, 2500)).map(|_| target.connect(Way::Tcp)).collect()).unwrap()
+}
+
+#[test]
+fn idle_connections_of_another_user_are_closed_in_their_turn() {
+    if !is_root() {
+        return;
+    }
+    many_descriptors();
+    let (job, target, _anchor) = attacked();
+    let server = Stopped::new(job.server());
+    // In the order in which they come: strangers, a rank of the job that says nothing yet, strangers again.
+    let (mut before, mut silent, mut after) = (flood(&target), target.connect(Way::Tcp), flood(&target));
+    // Another listener's queue.
+    let mut of_unix = target.connect(Way::Unix);
+    drop(server);
+    // Let in behind all of them.
+    target.let_in(Way::Tcp).ask(&encode(&Request::Finalize));
+    assert!(before.iter_mut().chain(&mut after).all(is_closed), "strangers");
+    assert!(!is_closed(&mut silent) && !is_closed(&mut of_unix), "a user with processes to come");
+    // It takes its time, and is let in all the same.
+    silent.set_nonblocking(false);
+    silent.say(&target.hello(Way::Tcp).encode().unwrap());
+    silent.io().read_exact(&mut [0; 8]).unwrap();
+    silent.ask(&encode(&Request::Finalize));
+    drop((of_unix, silent));
+    let ended = job.finish();
+    let said = log(&ended);
+    let is_about_strangers = |line: &&str| line.ends_with(&format!("user {NOBODY}, who has nothing here"));
+    assert!(said.iter().all(is_about_strangers), "{ended}");
+    assert!(said.len() <= 21, "a flood is counted: {ended}");
+}
+
+#[test]
+fn ranks_come_on_both_ways_while_another_user_floods_the_server() {
+    if !is_root() {
+        return;
+    }
+    many_descriptors();
+    for shared_memory in ["1", "0"] {
+        // Few descriptors: what the strangers' connections would take, the ranks' need.
+        let job = WaitingJob::start(8, &format!("export PMIX_DSTORE_SHM={shared_memory}; ulimit -n 96"));
+        let target = Target::new(&job.environment(0));
+        let idle = flood(&target);
+        let ended = job.finish();
+        assert!(log(&ended).iter().all(|line| line.contains("who has nothing here")), "{ended}");
+        drop(idle);
+    }
+}
