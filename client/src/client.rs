@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use pmix_dstore::codec::Packer;
 use pmix_dstore::job::JobData;
+use pmix_dstore::model::attributes::check_required;
 use pmix_dstore::model::{Info, Key, NSPACE_LEN_MAX, Proc, Rank, Result, Scope, Status, Value, keys};
 use pmix_dstore::pieces::Pieces;
 use pmix_dstore::room;
@@ -83,6 +84,7 @@ impl Client {
     /// `ERR_UNREACH` where the server does not answer; `ERR_TIMEOUT`; `ERR_INVALID_CRED`, `ERR_HANDSHAKE_FAILED` or
     /// what else the server refuses with; `ERR_NOMEM`.
     pub fn connect(env: &Environment, infos: &[Info]) -> Result<Client> {
+        check_required(infos)?;
         room::hold()?;
         let me = env.proc();
         if env.nspace.is_none() || env.server.is_none() && env.directory.is_none() {
@@ -309,6 +311,7 @@ impl Client {
     /// # Errors
     /// What the server or the fence answers. The connection is ended in any case.
     pub fn finalize(&self, infos: &[Info]) -> Result<()> {
+        check_required(infos)?;
         let inner = &self.inner;
         let mut result = Ok(());
         if Info::is_set(infos, keys::EMBED_BARRIER) {

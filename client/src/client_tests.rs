@@ -7,7 +7,7 @@ use std::thread;
 
 use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::job::{JobData, Node};
-use pmix_dstore::model::{DataType, Kval, Nspace, Query};
+use pmix_dstore::model::{DataType, InfoFlags, Kval, Nspace, Query};
 use pmix_dstore::pieces::Pieces;
 use pmix_dstore::rules::Selector;
 
@@ -386,6 +386,25 @@ fn a_job_that_is_known_without_nodes_has_none() {
     assert_eq!(stage.client.resolve_peers(None, Some(&other)), Ok(vec![]));
     (0..2).for_each(|_| stage.answers_status(Status::ERR_NOT_FOUND));
     assert_eq!(stage.client.resolve_nodes(Some(&other)), Ok(None));
+}
+
+#[test]
+fn what_must_be_honoured_and_nobody_knows_is_refused() {
+    let unknown = |flags| vec![Info { flags, ..Info::new("pmix.nobody", Value::Bool(true)) }];
+    let (required, optional) = (unknown(InfoFlags::REQUIRED), unknown(0));
+    let refused = Err(Status::ERR_NOT_SUPPORTED);
+    let env = Environment::from_lookup(|_| None).unwrap();
+    assert_eq!(Client::connect(&env, &required).map(drop), refused);
+    let client = Client::connect(&env, &optional).unwrap();
+    let me = Proc::new(client.inner.me.nspace.clone(), client.inner.me.rank);
+    assert_eq!(client.get_value(&me, keys::RANK, &required).map(drop), refused);
+    assert_eq!(client.get_value(&me, keys::RANK, &optional).map(drop), Ok(()));
+    let handler: EventHandler = Arc::new(|_, _, _| {});
+    let register = |infos: &Vec<Info>| client.register_event_handler(vec![], infos.clone(), handler.clone()).wait();
+    assert_eq!(register(&required).map(drop), refused);
+    assert_eq!(register(&optional).map(drop), Ok(()));
+    assert_eq!(client.finalize(&required), refused);
+    assert_eq!(client.finalize(&optional), Ok(()));
 }
 
 #[test]

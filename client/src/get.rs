@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 use std::time::Duration;
 
+use pmix_dstore::model::attributes::is_unknown_and_required;
 use pmix_dstore::model::{DataType, Info, InfoFlags, Rank, Scope, Value, ValueRef, keys};
 use pmix_dstore::rules::Selector;
 
@@ -44,6 +45,8 @@ pub struct GetOptions<'a> {
     pub qualified: bool,
     /// The plain look-up does not answer it: it is to be asked anew, or is for one of several values under a key.
     pub apart: bool,
+    /// It must do something that nobody knows.
+    pub refused: bool,
     /// Where to look, beside key and rank.
     pub selector: Selector<'a>,
 }
@@ -73,6 +76,7 @@ impl<'a> GetOptions<'a> {
             }
             key if self.apply_flag(key, || is_true(value)) => {}
             _ if flags & InfoFlags::QUALIFIER != 0 => (self.qualified, self.apart) = (true, true),
+            key if is_unknown_and_required(key, flags) => (self.refused, self.apart) = (true, true),
             _ => {}
         }
     }
@@ -191,5 +195,9 @@ mod tests {
         assert_eq!(options.selector.appnum, None);
         let none = [Info::new(keys::TIMEOUT, Value::Int(0))];
         assert_eq!(GetOptions::from_infos(&none).timeout, None);
+        let mut unknown = Info::new("pmix.nobody", Value::Bool(true));
+        assert!(!GetOptions::from_infos(std::slice::from_ref(&unknown)).refused);
+        unknown.flags = InfoFlags::REQUIRED;
+        assert!(GetOptions::from_infos(&[unknown]).refused);
     }
 }

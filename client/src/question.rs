@@ -190,6 +190,9 @@ impl Inner {
         take: &mut Option<F>,
     ) -> Option<Result<R>> {
         if request.options.apart {
+            if request.options.refused {
+                return Some(Err(Status::ERR_NOT_SUPPORTED));
+            }
             return self.find_apart(request, take);
         }
         let key = KeyRef::new(request.key?);

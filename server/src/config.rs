@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use nix::unistd::{getegid, geteuid};
 use pmix_client::socket_owner;
+use pmix_dstore::model::attributes::is_unknown_and_required;
 use pmix_dstore::model::{Info, InfoFlags, Nspace, Proc, Rank, Result, Status, Value, keys};
 
 use crate::access::Access;
@@ -172,6 +173,10 @@ const SILENTLY: [&str; 1] = [keys::SERVER_ENABLE_MONITORING];
 pub(crate) fn refused(infos: &[Info]) -> (Vec<String>, bool) {
     let (mut lines, mut is_needed) = (Vec::new(), false);
     for info in infos {
+        if is_unknown_and_required(info.key.as_bytes(), info.flags) {
+            lines.push(format!("{} is refused: it is required, and no attribute that is known here", info.key));
+            is_needed = true;
+        }
         let Some((key, _, why)) = REFUSED.iter().find(|(key, asks, _)| info.key.is(key) && asks(&info.value)) else {
             continue;
         };
@@ -235,6 +240,15 @@ mod tests {
         assert_eq!(files(None, &[new]), [PathBuf::from("/b")]);
         assert_eq!(files(None, &[new, old]), [PathBuf::from("/a"), PathBuf::from("/b")]);
         assert_eq!(files(Some("/b"), &[new, old]), [PathBuf::from("/b")]);
+    }
+
+    #[test]
+    fn what_nobody_knows_is_refused_where_it_is_required() {
+        let mut info = Info::new("pmix.nobody", Value::Bool(true));
+        assert_eq!(refused(std::slice::from_ref(&info)), (Vec::new(), false));
+        info.flags = InfoFlags::REQUIRED;
+        let (lines, is_needed) = refused(&[info]);
+        assert!(is_needed && lines.len() == 1 && lines[0].starts_with("pmix.nobody"), "{lines:?}");
     }
 
     #[test]

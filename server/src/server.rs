@@ -17,6 +17,7 @@ use pmix_client::wire::{FlowControl, IoDelivery, Notification, TAG_IOF, TAG_NOTI
 use pmix_client::{Call, Client, Event, Job, Returned};
 use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::job::{Given, ProcTable};
+use pmix_dstore::model::attributes::check_required;
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Regattr, Result, Status, Value, keys};
 use pmix_dstore::room;
 
@@ -239,7 +240,7 @@ impl AnswerSink for Inner {
 /// # Errors
 /// `NOT_SUPPORTED` where something of a fabric is required.
 pub fn setup_of_application(infos: &[Info]) -> Result<Vec<Info>> {
-    if application::needs_fabric(infos) {
+    if application::needs_fabric(infos) || check_required(infos).is_err() {
         return Err(Status::ERR_NOT_SUPPORTED);
     }
     Ok(application::variables(infos, std::env::vars_os()))

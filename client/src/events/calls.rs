@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
+use pmix_dstore::model::attributes::check_required;
 use pmix_dstore::model::{Info, Proc, Result, Status, Value, keys};
 
 use super::chain::Runner;
@@ -27,7 +28,11 @@ impl Client {
         infos: Vec<Info>,
         handler: EventHandler,
     ) -> Operation<HandlerId> {
-        match Directives::read(infos) {
+        // Of events that only the environment sees the host is told, with the directives.
+        let of_host = Status::EVENT_SYS_OTHER.0..=Status::EVENT_SYS_BASE.0;
+        let is_of_host = codes.iter().any(|code| of_host.contains(&code.0));
+        let checked = if is_of_host { Ok(()) } else { check_required(&infos) };
+        match checked.and_then(|()| Directives::read(infos)) {
             Ok(directives) => self.register(codes, directives, handler),
             Err(status) => Operation::ready(&self.inner.link, Err(status)),
         }

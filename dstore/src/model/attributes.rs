@@ -5,7 +5,24 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::{DataArray, DataType, Envar, Info, Proc, Rank, Status, Value, keys};
+use super::{DataArray, DataType, Envar, Info, InfoFlags, Proc, Rank, Result, Status, Value, keys};
+
+/// Whether a directive is one that must be honoured and of which nobody knows what it means: its key is that of no attribute. One
+/// that qualifies a value may have any key.
+pub fn is_unknown_and_required(key: &[u8], flags: u32) -> bool {
+    const ASIDE: u32 = InfoFlags::REQUIRED | InfoFlags::REQUIRED_PROCESSED | InfoFlags::QUALIFIER;
+    flags & ASIDE == InfoFlags::REQUIRED && !ALL.iter().any(|(_, known, _)| known.as_bytes() == key)
+}
+
+/// Refuses directives that must be honoured and that nobody knows, for what the library does by itself: what goes to the host
+/// the host refuses.
+///
+/// # Errors
+/// `ERR_NOT_SUPPORTED`.
+pub fn check_required(infos: &[Info]) -> Result<()> {
+    let is_unknown = |info: &Info| is_unknown_and_required(info.key.as_bytes(), info.flags);
+    if infos.iter().any(is_unknown) { Err(Status::ERR_NOT_SUPPORTED) } else { Ok(()) }
+}
 
 /// An attribute whose values are a `T`.
 ///
@@ -385,6 +402,17 @@ mod tests {
             assert!(key.starts_with("pmix."), "{name}");
             assert_ne!(*data_type, DataType::UNDEF, "{name}");
         }
+    }
+
+    #[test]
+    fn what_must_be_honoured_and_nobody_knows_is_refused() {
+        let check = |key: &'static str, flags| check_required(&[Info { flags, ..Info::new(key, Value::Bool(true)) }]);
+        let required = InfoFlags::REQUIRED;
+        assert_eq!(check("pmix.nobody", required), Err(Status::ERR_NOT_SUPPORTED));
+        for flags in [0, required | InfoFlags::REQUIRED_PROCESSED, required | InfoFlags::QUALIFIER] {
+            assert_eq!(check("pmix.nobody", flags), Ok(()), "{flags}");
+        }
+        assert_eq!(check(keys::COLLECT_DATA, required), Ok(()));
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::ffi::{CString, c_char, c_void};
 use std::ptr;
 
 use pmix_client::locality::relative_locality;
-use pmix_dstore::model::{DeviceDistance, Result, Status};
+use pmix_dstore::model::attributes::check_required;
+use pmix_dstore::model::{DeviceDistance, Info, Result, Status};
 
 use super::{present, writable};
 use crate::callback::Callback;
@@ -99,7 +100,8 @@ unsafe fn measure(
         None => topology::own()?.0,
     };
     // SAFETY: as above.
-    let infos = unsafe { array::read(info, ninfo) }?;
+    let infos: Vec<Info> = unsafe { array::read(info, ninfo) }?;
+    check_required(&infos)?;
     let hostname = client.hostname();
     if let Some(cpuset) = cpuset {
         let bitmap = held(cpuset.source, cpuset.bitmap)?;

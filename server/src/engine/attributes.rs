@@ -6,12 +6,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString};
 
-use pmix_dstore::model::{DataArray, DataType, Info, Key, Regattr, Value, attributes as all, keys};
+use pmix_dstore::model::attributes::{self as all, is_unknown_and_required};
+use pmix_dstore::model::{DataArray, DataType, Info, Key, Regattr, Result, Status, Value, keys};
 
+use super::Engine;
 use super::query::list;
 
 /// What the host has registered, by function.
 pub(super) type HostAttributes = BTreeMap<CString, Vec<Regattr>>;
+
+impl Engine {
+    /// Refuses directives that must be honoured, where neither the library nor the host has said that it knows them.
+    ///
+    /// # Errors
+    /// `ERR_NOT_SUPPORTED`.
+    pub(super) fn check_required(&self, infos: &[Info]) -> Result<()> {
+        let is_of_host = |info: &Info| self.host_attributes.values().flatten().any(|known| known.key == info.key);
+        let is_unknown = |info: &Info| is_unknown_and_required(info.key.as_bytes(), info.flags) && !is_of_host(info);
+        if infos.iter().any(is_unknown) { Err(Status::ERR_NOT_SUPPORTED) } else { Ok(()) }
+    }
+}
 
 /// Name, key and type.
 type Attribute = (&'static str, &'static str, DataType);
@@ -59,6 +73,7 @@ const ACCESS: &[Attribute] = attributes![ACCESS_PERMISSIONS, ACCESS_USERIDS, ACC
 /// Which server a tool means.
 const WANTED: &[Attribute] = attributes![
     SERVER_URI,
+    TCP_URI,
     TOOL_ATTACHMENT_FILE,
     SERVER_PIDINFO,
     SERVER_NSPACE,

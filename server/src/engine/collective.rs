@@ -167,6 +167,11 @@ impl Engine {
         let mut signature = procs.clone();
         signature.sort();
         signature.dedup();
+        if !self.is_of_host(&kind, &signature, &infos)
+            && let Err(status) = self.check_required(&infos)
+        {
+            return self.reply_status(peer, tag, status);
+        }
         let collect = kind == Kind::Fence && Info::is_set(&infos, keys::COLLECT_DATA);
         let deadline = timeout_of(&infos).map(|wait| now + wait);
         let open = self.collectives.iter().find(|(_, other)| {

@@ -232,6 +232,11 @@ impl Engine {
     /// What can be said now; `None` where nobody listens any more.
     fn outcome(&self, proc: &Proc, get: &WaitingGet, options: &GetOptions<'_>) -> Option<Outcome> {
         let peer = self.peers.get(&get.peer)?;
+        if options.refused
+            && let Err(status) = self.check_required(&get.infos)
+        {
+            return Some(Outcome::Nothing(status));
+        }
         // The server process asks its own engine for what a client would find in its own memory, and may be the one
         // thread on which the host could answer.
         let at_once = options.immediate || options.optional || get.peer == PeerId::OWN;

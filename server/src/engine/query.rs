@@ -216,6 +216,7 @@ impl Engine {
     /// reach.
     pub(super) fn known_of(&self, key: &CString, qualifiers: &[Info], asker: &Actor) -> Result<Info, Status> {
         let key = key.to_str().map_err(|_| Status::ERR_NOT_FOUND)?;
+        self.check_required(qualifiers)?;
         let about = About::read(qualifiers)?;
         let value = match key {
             keys::QUERY_SUPPORTED_KEYS | keys::QUERY_SUPPORTED_QUALIFIERS => {

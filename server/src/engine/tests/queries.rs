@@ -251,3 +251,40 @@ fn a_host_that_never_answers_holds_nobody() {
     bench.enter_as(PeerId::OWN, 70, &peers_of(Some(c"nodeB"), Some("job")));
     assert!(bench.sent.iter().any(|(to, tag, _)| (*to, *tag) == (PeerId::OWN, 70)));
 }
+
+/// A directive that nobody knows and that must be honoured.
+fn unknown() -> Info {
+    Info { flags: InfoFlags::REQUIRED, ..Info::new("pmix.nobody", Value::Bool(true)) }
+}
+
+#[test]
+fn what_must_be_honoured_and_nobody_knows_is_refused() {
+    let mut bench = Bench::new(0, 2, 2);
+    let here = vec![proc(0), proc(1)];
+    let fence = |procs: &[Proc]| Request::Fence { procs: procs.to_vec(), infos: vec![unknown()] };
+    let get = || Request::Get { nspace: nspace(), rank: Rank(1), infos: vec![unknown()], key: Some("key".into()) };
+    for request in [
+        fence(&here),
+        Request::Connect { procs: here.clone(), infos: vec![unknown()], extra: Vec::new() },
+        Request::GroupConstruct { group: Some(c"team".into()), procs: here.clone(), infos: vec![unknown()] },
+        get(),
+    ] {
+        let word = format!("{request:?}");
+        bench.request(0, 61, request);
+        assert_eq!(bench.status(0, 61), Some(Status::ERR_NOT_SUPPORTED), "{word}");
+    }
+    assert_eq!(bench.known(keys::JOB_SIZE, vec![unknown()]), Err(Status::ERR_NOT_SUPPORTED));
+    assert!(bench.upcalls.is_empty());
+    // What goes to the host is for it to refuse.
+    bench.request(0, 61, fence(&everybody()));
+    bench.request(1, 61, fence(&everybody()));
+    let Upcall::Fence { infos, .. } = bench.answer_last(Answer::Op(Status::ERR_NOT_SUPPORTED)) else { panic!() };
+    assert!(infos.iter().any(|info| info.key.is("pmix.nobody") && info.flags == InfoFlags::REQUIRED));
+    assert_eq!(bench.status(0, 61), Some(Status::ERR_NOT_SUPPORTED));
+    // It has said that it knows it.
+    let known = Regattr { name: None, key: "pmix.nobody".into(), ty: DataType::BOOL, description: Vec::new() };
+    bench.engine.register_attributes(CString::new("PMIx_Fence").unwrap(), vec![known]);
+    bench.request(0, 62, fence(&here));
+    bench.request(1, 62, fence(&here));
+    assert_eq!(bench.status(0, 62), Some(Status::SUCCESS));
+}
