@@ -311,6 +311,15 @@ fn another_job_is_asked_for_once() {
     assert_eq!(stage.get_of(Some("other"), Rank::WILDCARD, Some(keys::JOB_SIZE), &[]), Ok(Value::Uint32(9)));
     assert_eq!(stage.get_of(Some("other"), Rank(3), Some(keys::JOB_SIZE), &[]), Ok(Value::Uint32(9)));
     assert_eq!(stage.asked(), []);
+    // What the host registered of a process comes in front of the job's data.
+    let host = [(keys::HOSTNAME, Value::string("n7"))];
+    let job = [(keys::JOB_SIZE, Value::Uint32(4)), (keys::HOSTNAME, Value::string("n0"))];
+    stage.answers_values(&[("third", Rank(2), &host), ("third", Rank::WILDCARD, &job)]);
+    assert_eq!(stage.get_of(Some("third"), Rank(2), Some(keys::HOSTNAME), &[]), Ok(Value::string("n7")));
+    assert_eq!(stage.asked().len(), 1);
+    let optional = [flag(keys::OPTIONAL)];
+    assert_eq!(stage.get_of(Some("third"), Rank::WILDCARD, Some(keys::JOB_SIZE), &optional), Ok(Value::Uint32(4)));
+    assert_eq!(stage.asked(), []);
 }
 
 #[test]

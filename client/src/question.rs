@@ -393,17 +393,14 @@ impl Inner {
                     all.find_map(|kval| qualified::find(&kval.value, key.as_bytes(), &question.infos))
                 }
             };
-            let value = value.filter(|_| is_asked);
+            let value = value.filter(|_| is_asked && found.is_none());
             if proc.rank.is_process() {
                 let value = value.filter(|_| proc.rank == question.rank || question.rank == Rank::UNDEF);
-                found = value.and_then(|value| hand(value.into(), take));
+                found = found.or_else(|| hand(value?.into(), take));
                 self.keep_rank(question, &proc, kvals);
             } else {
-                found = value.and_then(|value| hand(value.into(), take));
+                found = found.or_else(|| hand(value?.into(), take));
                 jobs.push(jobinfo::from_kvals(proc.nspace, self.link.dialect(), kvals)?);
-            }
-            if found.is_some() {
-                break;
             }
         }
         if found.is_none()

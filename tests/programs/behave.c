@@ -14,6 +14,8 @@
  *                    servers work out themselves
  *   miss             asks for what nobody has, of ranks that have committed nothing yet
  *   unpublish        takes back without saying what
+ *   node             fences with the ranks of the node, and tells them of an event; ours hear only what comes from these
+ *   leave            the last rank ends after it has connected; the others wait for it in every way
  *   flux [early] [shared]
  *                    asks and does what ranks under Flux do; also of a rank that is perhaps not registered, which Debian's
  *                    4.2.2 does not wait for; with values in shared memory
@@ -419,6 +421,108 @@ static void unpublish(void)
     must("PMIx_Unpublish", PMIx_Unpublish(keys, NULL, 0));
 }
 
+static int heard_here, heard_wrong;
+
+static void heard_on_node(size_t id, pmix_status_t code, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+                          pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *cbdata)
+{
+    (void) id, (void) code, (void) info, (void) ninfo, (void) results, (void) nresults;
+    pthread_mutex_lock(&mutex);
+    heard_here += source->rank == me.rank - 1;
+    heard_wrong += source->rank / 2 != me.rank / 2;
+    pthread_cond_signal(&changed);
+    pthread_mutex_unlock(&mutex);
+    if (done != NULL) {
+        done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
+    }
+}
+
+/* Two ranks on each node: of each node the first one tells. */
+static void node(void)
+{
+    pmix_proc_t peers = proc_of(me.nspace, PMIX_RANK_LOCAL_PEERS), on_node = proc_of(me.nspace, PMIX_RANK_LOCAL_NODE);
+    pmix_status_t code = PMIX_EXTERNAL_ERR_BASE - 7;
+    infos_t sources = { 0 };
+    if (strstr(PMIx_Get_version(), "pmix-dstore") != NULL) {
+        pmix_data_range_t range = PMIX_RANGE_CUSTOM;
+        add(&sources, PMIX_RANGE, (pmix_value_t) { .type = PMIX_DATA_RANGE, .data.range = range });
+        add(&sources, PMIX_EVENT_CUSTOM_RANGE, value_proc(&peers));
+    }
+    pmix_status_t id = PMIx_Register_event_handler(&code, 1, sources.items, sources.count, heard_on_node, NULL, NULL);
+    check(id >= 0, "PMIx_Register_event_handler: %s", PMIx_Error_string(id));
+    fence(&peers, 1, false);
+    fence(&on_node, 1, false);
+    if (me.rank % 2 == 0) {
+        infos_t infos = { 0 };
+        add(&infos, PMIX_EVENT_CUSTOM_RANGE, value_proc(&peers));
+        add(&infos, PMIX_EVENT_NON_DEFAULT, value_bool(true));
+        pmix_status_t status = PMIx_Notify_event(code, &me, PMIX_RANGE_CUSTOM, infos.items, infos.count, NULL, NULL);
+        check(status == PMIX_SUCCESS || status == PMIX_OPERATION_SUCCEEDED, "PMIx_Notify_event: %s",
+              PMIx_Error_string(status));
+        free_infos(&infos);
+    } else {
+        pthread_mutex_lock(&mutex);
+        while (heard_here == 0) {
+            pthread_cond_wait(&changed, &mutex);
+        }
+        pthread_mutex_unlock(&mutex);
+    }
+    fence(NULL, 0, false);
+    /* Of the other node's event our host does not say for whom it is. */
+    check(sources.count == 0 || heard_wrong == 0, "an event from another node");
+    free_infos(&sources);
+}
+
+static int ends_heard;
+
+static void heard_of_end(size_t id, pmix_status_t code, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+                         pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *cbdata)
+{
+    (void) id, (void) info, (void) ninfo, (void) results, (void) nresults;
+    pthread_mutex_lock(&mutex);
+    ends_heard += code == PMIX_ERR_PROC_TERM_WO_SYNC && source->rank == job_size - 1;
+    pthread_cond_signal(&changed);
+    pthread_mutex_unlock(&mutex);
+    if (done != NULL) {
+        done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
+    }
+}
+
+static void expect_status(const char *what, pmix_status_t status, pmix_status_t expected)
+{
+    check(status == expected, "%s: %s", what, PMIx_Error_string(status));
+}
+
+static void leave(void)
+{
+    pmix_proc_t all = proc_of(me.nspace, PMIX_RANK_WILDCARD), last = proc_of(me.nspace, job_size - 1);
+    pmix_proc_t two[2] = { me, proc_of(me.nspace, me.rank == 0 ? 1 : 0) };
+    pmix_status_t code = PMIX_ERR_PROC_TERM_WO_SYNC;
+    pmix_value_t *value = NULL;
+    if (me.rank != last.rank) {
+        pmix_status_t id = PMIx_Register_event_handler(&code, 1, NULL, 0, heard_of_end, NULL, NULL);
+        check(id >= 0, "PMIx_Register_event_handler: %s", PMIx_Error_string(id));
+        expect_status("PMIx_Disconnect of what is not connected", PMIx_Disconnect(two, 2, NULL, 0),
+                      PMIX_ERR_INVALID_OPERATION);
+    }
+    must("PMIx_Connect", PMIx_Connect(&all, 1, NULL, 0));
+    if (me.rank == last.rank) {
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        expect_status("PMIx_Fence", PMIx_Fence(NULL, 0, NULL, 0), PMIX_ERR_PARTIAL_SUCCESS);
+    }
+    expect_status("PMIx_Get", PMIx_Get(&last, "t.never", NULL, 0, &value), PMIX_ERR_NOT_FOUND);
+    expect_status("PMIx_Disconnect", PMIx_Disconnect(&all, 1, NULL, 0), PMIX_ERR_LOST_CONNECTION);
+    expect_status("PMIx_Connect again", PMIx_Connect(&all, 1, NULL, 0), PMIX_ERR_LOST_CONNECTION);
+    pthread_mutex_lock(&mutex);
+    while (ends_heard == 0) {
+        pthread_cond_wait(&changed, &mutex);
+    }
+    check(ends_heard == 1, "heard of %d ends", ends_heard);
+    pthread_mutex_unlock(&mutex);
+}
+
 /* Asserts that something of the server is known of the caller, and without naming a process, for which Debian's 4.2.2 waits for
  * ever. */
 static void expect_of_server(const char *key, pmix_data_type_t type)
@@ -537,6 +641,10 @@ int main(int argc, char **argv)
         miss();
     } else if (strcmp(kind, "unpublish") == 0) {
         unpublish();
+    } else if (strcmp(kind, "node") == 0) {
+        node();
+    } else if (strcmp(kind, "leave") == 0) {
+        leave();
     } else if (strcmp(kind, "flux") == 0) {
         flux(argc > 2, argc > 3);
     } else {

@@ -71,7 +71,10 @@ static void call(const char *what)
     } else if (strcmp(what, "connect") == 0) {
         status = PMIx_Connect(procs, 2, infos.items, infos.count);
     } else if (strcmp(what, "disconnect") == 0) {
-        status = PMIx_Disconnect(procs, 2, infos.items, infos.count);
+        status = PMIx_Connect(procs, 2, NULL, 0);
+        if (status == PMIX_SUCCESS) {
+            status = PMIx_Disconnect(procs, 2, infos.items, infos.count);
+        }
     } else if (strcmp(what, "alloc") == 0) {
         status = PMIx_Allocation_request(PMIX_ALLOC_NEW, infos.items, infos.count, &results, &count);
     } else if (strcmp(what, "jobctrl") == 0) {

@@ -308,6 +308,22 @@ fn open_mpi_runs_under_a_host_like_flux() {
     }
 }
 
+/// Of no table: stock servers release those only that wait when the rank ends, and know nothing of what is connected.
+#[test]
+fn a_rank_that_has_ended_well_is_not_waited_for() {
+    in_pairs(&Pair::all()[..2], "-n 3", "leave", 3, |ended| {
+        assert_eq!(ended.stderr.matches(" goes on without test-job:2, which finalized").count(), 4, "{ended}");
+    });
+}
+
+/// Of no table: ranks name those of their node together.
+#[test]
+fn ranks_of_a_node_fence_and_tell_each_other() {
+    in_pairs(&Pair::all()[..2], "-s 2 -n 2", "node", 4, |ended| {
+        assert_eq!(told(ended, ": fence "), 2, "{ended}");
+    });
+}
+
 /// Of no table: an attribute of queries has another key from 7.0 on, and a host may know the one or the other.
 #[test]
 fn a_host_hears_both_keys_of_a_query_for_qualifiers() {

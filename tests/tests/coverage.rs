@@ -441,8 +441,8 @@ fn handed_up() {
         };
         for first in first {
             let lines = told_in_upcalls(&format!("{call} {}) {}\n", text(&first), text(&second)));
-            let upcall = lines.iter().find(|line| line.starts_with("upcall ")).unwrap_or_else(|| panic!("{lines:?}"));
-            assert!(upcall.starts_with(&format!("upcall {call} ")), "{lines:?}");
+            let of_call = format!("upcall {call} ");
+            let upcall = lines.iter().find(|line| line.starts_with(&of_call)).unwrap_or_else(|| panic!("{lines:?}"));
             let (in_first, in_second) = upcall.split_once(" | ").unwrap_or((upcall, ""));
             for row in first {
                 // Of what is asked the names matter.
@@ -488,7 +488,8 @@ fn added() {
             _ => format!("{call} {lie}\n"),
         };
         let lines = told_in_upcalls(&script);
-        let upcall = lines.iter().find(|line| line.starts_with("upcall ")).unwrap_or_else(|| panic!("{lines:?}"));
+        let of_call = format!("upcall {call} ");
+        let upcall = lines.iter().find(|line| line.starts_with(&of_call)).unwrap_or_else(|| panic!("{lines:?}"));
         for row in rows.iter().filter(|row| row.is_of(&format!("to {call}"))) {
             let said = format!(" {} {} ", row.key, value(&row.attribute));
             assert!(upcall.contains(&said), "{}: {upcall}", row.attribute);

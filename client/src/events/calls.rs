@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use pmix_dstore::model::attributes::check_required;
-use pmix_dstore::model::{Info, Proc, Result, Status, Value, keys};
+use pmix_dstore::model::{Info, Proc, Rank, Result, Status, Value, keys};
 
 use super::chain::Runner;
 use super::directives::{Directives, Place};
@@ -32,10 +32,24 @@ impl Client {
         let of_host = Status::EVENT_SYS_OTHER.0..=Status::EVENT_SYS_BASE.0;
         let is_of_host = codes.iter().any(|code| of_host.contains(&code.0));
         let checked = if is_of_host { Ok(()) } else { check_required(&infos) };
-        match checked.and_then(|()| Directives::read(infos)) {
+        let directives = checked.and_then(|()| Directives::read(infos));
+        match directives.and_then(|directives| self.with_ranks_of_node(directives)) {
             Ok(directives) => self.register(codes, directives, handler),
             Err(status) => Operation::ready(&self.inner.link, Err(status)),
         }
+    }
+
+    /// Names the processes of this node from which events are wanted.
+    fn with_ranks_of_node(&self, mut directives: Directives) -> Result<Directives> {
+        let mut sources = Vec::new();
+        for source in std::mem::take(&mut directives.sources) {
+            match source.rank {
+                Rank::LOCAL_NODE => sources.extend(self.resolve_peers(None, None)?),
+                Rank::LOCAL_PEERS => sources.extend(self.resolve_peers(None, Some(&source.nspace))?),
+                _ => sources.push(source),
+            }
+        }
+        Ok(Directives { sources, ..directives })
     }
 
     /// Lets the library itself hear of events in front of all handlers, until the handler is taken away. That may happen

@@ -1,6 +1,6 @@
 //! What the infos of a registration, and those of an event, say about who is to hear what.
 
-use pmix_dstore::model::{Info, Proc, Result, Status, Value, keys};
+use pmix_dstore::model::{Info, Proc, Rank, Result, Status, Value, keys};
 
 use super::range;
 
@@ -149,6 +149,15 @@ impl Addressees {
             }
         }
         addressees
+    }
+}
+
+/// Whether a process stands for `me`. What comes from a server names ranks; the ranks of the node are named by this process.
+pub(super) fn is_meant(target: &Proc, me: &Proc) -> bool {
+    match target.rank {
+        Rank::LOCAL_NODE => true,
+        Rank::LOCAL_PEERS => target.nspace == me.nspace,
+        _ => target.covers(me),
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use pmix_dstore::model::{Info, Proc, Result, Status};
 
-use super::directives::{Addressees, Directives, Place};
+use super::directives::{Addressees, Directives, Place, is_meant};
 use super::{Event, EventHandler, HandlerId, range};
 
 /// Events kept for handlers yet to come; the oldest makes room.
@@ -137,7 +137,7 @@ impl Registry {
     /// The handlers to call for an event, in order.
     pub fn matching(&self, event: &Event, me: &Proc) -> VecDeque<Arc<Handler>> {
         let addressees = Addressees::read(&event.infos);
-        if !addressees.targets.is_empty() && !addressees.targets.iter().any(|target| target.covers(me)) {
+        if !addressees.targets.is_empty() && !addressees.targets.iter().any(|target| is_meant(target, me)) {
             return VecDeque::new();
         }
         let handlers = self.handlers.lock();

@@ -112,7 +112,7 @@ pub fn parse_ppn(map: &[u8]) -> Result<Vec<Vec<u32>>> {
 ///
 /// # Errors
 /// As [`parse_ppn`].
-pub(crate) fn parse_ranks(list: &[u8]) -> Result<Vec<u32>> {
+pub fn parse_ranks(list: &[u8]) -> Result<Vec<u32>> {
     let text: Vec<u8> = list.iter().copied().filter(|byte| *byte != b' ').collect();
     let mut rest = text.as_slice();
     let ranks = ranks::parse_node(&mut rest, 0, &mut 0)?;

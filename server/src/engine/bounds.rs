@@ -16,6 +16,8 @@ const REQUESTS_MAX: usize = 65_536;
 const REQUEST_BYTES_MAX: usize = 16 << 20;
 /// Fences and connects that one connection has entered and that are not over.
 pub(super) const FENCES_MAX: usize = 1024;
+/// Connects that one process is in and that no disconnect has ended.
+pub(super) const CONNECTS_MAX: usize = 1024;
 /// Groups that one process belongs to.
 pub(super) const GROUPS_MAX: usize = 1024;
 /// Pulls of output that one connection has open.

@@ -13,7 +13,7 @@ use pmix_dstore::model::{Bytes, Info, Key, Nspace, Proc, Rank, Status, Value, ke
 use pmix_dstore::pieces::Pieces;
 use pmix_dstore::{qualified, room};
 
-use super::bounds::FENCES_MAX;
+use super::bounds::{CONNECTS_MAX, FENCES_MAX};
 use super::nspaces::recipient;
 use super::peers::{Peer, PeerId};
 use super::slurm::MARK;
@@ -143,7 +143,7 @@ impl Engine {
         now: Instant,
     ) {
         let Some(proc) = self.peers.get(&peer).map(|peer| peer.proc.clone()) else { return };
-        let procs = match self.members_of(procs) {
+        let procs = match self.members_of(&proc, procs) {
             Ok(procs) => procs,
             Err(status) => return self.reply_status(peer, tag, status),
         };
@@ -171,6 +171,12 @@ impl Engine {
             && let Err(status) = self.check_required(&infos)
         {
             return self.reply_status(peer, tag, status);
+        }
+        if kind == Kind::Disconnect && !self.may_disconnect(&proc, &signature) {
+            return self.reply_status(peer, tag, Status::ERR_INVALID_OPERATION);
+        }
+        if kind == Kind::Connect && self.connects_of(&proc) >= CONNECTS_MAX {
+            return self.refuse_more(peer, tag, "connects without a disconnect");
         }
         let collect = kind == Kind::Fence && Info::is_set(&infos, keys::COLLECT_DATA);
         let deadline = timeout_of(&infos).map(|wait| now + wait);
@@ -216,6 +222,15 @@ impl Engine {
         self.advance(id);
     }
 
+    /// Whether a process may disconnect from others: what it is connected with, or is about to be, since a connect need not be waited
+    /// for before the disconnect.
+    fn may_disconnect(&self, proc: &Proc, signature: &[Proc]) -> bool {
+        let is_connecting = |other: &Collective| {
+            other.kind == Kind::Connect && other.signature == signature && other.present.contains(proc)
+        };
+        self.are_connected(signature) || self.collectives.values().any(is_connecting)
+    }
+
     /// Whether two signatures mean the same processes. Those of a group's members may have been made before and after a
     /// member was lost.
     fn are_same(&self, one: &[Proc], other: &[Proc]) -> bool {
@@ -232,7 +247,8 @@ impl Engine {
     }
 
     /// How many processes of this node take part: those that can still come, and whether some cannot.
-    fn local_participants(&self, signature: &[Proc]) -> (usize, bool) {
+    fn local_participants(&self, collective: &Collective) -> (usize, bool) {
+        let signature = &collective.signature;
         let (mut count, mut lost) = (0, false);
         for nspace in Self::nspaces_of(signature) {
             let Some(state) = self.nspaces.get(&nspace) else { continue };
@@ -241,11 +257,29 @@ impl Engine {
                 count += state.local_alive();
                 lost |= state.local_alive() < state.local_size();
             } else {
-                count += named.clone().filter(|proc| state.is_alive(proc.rank)).count();
+                // Some may be registered only later.
+                let may_come = |rank| state.is_alive(rank) || !state.is_local(rank) && self.runs_here(state, rank);
+                count += named.clone().filter(|proc| may_come(proc.rank)).count();
                 lost |= named.any(|proc| state.is_local(proc.rank) && !state.is_alive(proc.rank));
             }
         }
-        (count, lost)
+        let over = self.over_for(collective).len();
+        (count.saturating_sub(over), lost || over > 0)
+    }
+
+    /// The participants that have finalized and are not expected back by those that have arrived.
+    fn over_for(&self, collective: &Collective) -> Vec<Proc> {
+        let mut over = Vec::new();
+        let nspaces = Self::nspaces_of(&collective.signature);
+        let states = || nspaces.iter().filter_map(|nspace| Some((nspace, self.nspaces.get(nspace)?)));
+        if states().any(|(_, state)| state.has_over()) {
+            let cycle = collective.arrived.iter().map(|arrival| self.cycle_of(&arrival.proc)).max().unwrap_or(0);
+            for (nspace, state) in states() {
+                let procs = state.over_for(cycle).map(|rank| Proc::new(nspace.clone(), rank));
+                over.extend(procs.filter(|proc| collective.signature.iter().any(|member| member.covers(proc))));
+            }
+        }
+        over
     }
 
     /// Whether every participant is a process of this node.
@@ -255,14 +289,14 @@ impl Engine {
             // Nothing at all is known of how large some jobs of other servers are.
             Some(state) if state.local_size() == 0 => false,
             Some(state) if proc.rank == Rank::WILDCARD => state.job.size() as usize == state.local_size(),
-            Some(state) => state.is_local(proc.rank),
+            Some(state) => state.is_local(proc.rank) || self.runs_here(state, proc.rank),
         })
     }
 
     /// Goes on with a collective that may have all its local participants now.
     pub(super) fn advance(&mut self, id: u64) {
         let Some(collective) = self.collectives.get(&id) else { return };
-        let (expected, lost) = self.local_participants(&collective.signature);
+        let (expected, lost) = self.local_participants(collective);
         if collective.at_host || collective.arrived.len() < expected || self.awaits_agreement(collective) {
             return;
         }
@@ -319,9 +353,11 @@ impl Engine {
         self.upcall(Then::Collective(id), upcall);
     }
 
-    /// Names those whom a collective lacks because they ended before they were connected: no lost connection told of them.
+    /// Names those whom a collective lacks because they ended before they were connected, or have finalized: no lost connection told
+    /// of them.
     fn tell_of_unheard(&mut self, id: u64) {
         let Some(collective) = self.collectives.get(&id) else { return };
+        let over = self.over_for(collective);
         let mut unheard = Vec::new();
         for nspace in Self::nspaces_of(&collective.signature) {
             let Some(state) = self.nspaces.get_mut(&nspace) else { continue };
@@ -329,6 +365,10 @@ impl Engine {
             unheard.extend(ranks.into_iter().map(|rank| Proc::new(nspace.clone(), rank)));
         }
         let (word, procs) = (collective.kind.word(), in_words(&collective.procs));
+        if !over.is_empty() {
+            let over = in_words(&over);
+            self.log(format!("a {word} of {procs} goes on without {over}, which finalized and has not come back"));
+        }
         if !unheard.is_empty() {
             let unheard = in_words(&unheard);
             self.log(format!("a {word} of {procs} goes on without {unheard}, which ended before it was connected"));
@@ -469,8 +509,16 @@ impl Engine {
             Kind::Construct(group) => self.complete_construct(group, collective, status),
             Kind::Destruct(group) => self.complete_destruct(&group, collective, status),
             Kind::Fence => self.complete_fence(id, collective, status),
-            Kind::Connect => self.complete_connect(&collective, status),
+            Kind::Connect => {
+                if status.is_success() {
+                    self.connect_all(&collective.signature);
+                }
+                self.complete_connect(&collective, status);
+            }
             Kind::Disconnect => {
+                if status.is_success() || status == Status::ERR_LOST_CONNECTION {
+                    self.disconnect_all(&collective.signature);
+                }
                 for arrival in collective.arrived {
                     self.reply_status(arrival.peer, arrival.tag, status);
                 }
@@ -587,6 +635,13 @@ impl Engine {
             }
             self.advance(id);
         }
+    }
+
+    /// A process has finalized and is not expected back: what waits for it goes on without it.
+    pub(super) fn go_on_without(&mut self, over: &Proc) {
+        let concerned = |other: &Collective| !other.at_host && other.signature.iter().any(|proc| proc.covers(over));
+        let ids: Vec<u64> = self.collectives.iter().filter(|(_, other)| concerned(other)).map(|(id, _)| *id).collect();
+        ids.into_iter().for_each(|id| self.advance(id));
     }
 
     /// A namespace is gone: there will be no collective with it.

@@ -196,8 +196,17 @@ impl Engine {
     }
 
     /// A client reports an event.
-    pub(super) fn notify(&mut self, id: PeerId, tag: u32, code: Status, range: u8, infos: Vec<Info>, now: Instant) {
+    pub(super) fn notify(&mut self, id: PeerId, tag: u32, code: Status, range: u8, mut infos: Vec<Info>, now: Instant) {
         let Some(source) = self.peers.get(&id).map(|peer| peer.proc.clone()) else { return };
+        // Who the ranks of this node are other servers do not know.
+        for info in infos.iter_mut().filter(|info| info.key.is(keys::EVENT_CUSTOM_RANGE)) {
+            let named: Vec<Proc> = info.value.iter_procs().cloned().collect();
+            match self.members_of(&source, named.clone()) {
+                Ok(members) if members != named => info.value = Value::procs(members),
+                Ok(_) => {}
+                Err(status) => return self.reply_status(id, tag, status),
+            }
+        }
         let named = Info::find(&infos, keys::EVENT_CUSTOM_RANGE);
         if self.is_out_of_reach(id, named.iter().flat_map(|named| named.iter_procs())) {
             return self.reply_status(id, tag, REFUSED);

@@ -15,7 +15,7 @@ use pmix_dstore::qualified;
 use pmix_dstore::rules::{self, Caller, JobLookup, Selector};
 
 use super::apart::{Actor, REFUSED, Reach, sign_with_name};
-use super::nspaces::recipient;
+use super::nspaces::{NspaceState, recipient};
 use super::peers::{Peer, PeerId};
 use super::{EXCHANGE, Engine, Then};
 use crate::DmodexDone;
@@ -23,6 +23,9 @@ use crate::upcall::Upcall;
 
 /// How long a Get waits for a key of a local rank that has committed others: it may commit again.
 const LATE_KEY_WAIT: Duration = Duration::from_secs(2);
+
+/// How long a value of another job waits for the data of that job. Some hosts do not answer when they are asked for these.
+const JOB_WAIT: Duration = Duration::from_secs(2);
 
 /// A Get that cannot be answered yet.
 struct WaitingGet {
@@ -35,6 +38,8 @@ struct WaitingGet {
     deadline: Option<Instant>,
     /// What the answer is when the deadline passes.
     late: Status,
+    /// What it asks for is there; until then it waits for the data of the other job, which come with it.
+    job_deadline: Option<Instant>,
 }
 
 /// All that waits for some process's data.
@@ -105,7 +110,8 @@ impl Engine {
     /// A client asks for data.
     pub(super) fn get(&mut self, peer: PeerId, tag: u32, proc: Proc, infos: Vec<Info>, key: Option<Key>, now: Instant) {
         self.stats.gets += 1;
-        let get = WaitingGet { peer, tag, infos, key, refreshes: false, deadline: None, late: Status::ERR_NOT_FOUND };
+        let late = Status::ERR_NOT_FOUND;
+        let get = WaitingGet { peer, tag, infos, key, refreshes: false, deadline: None, late, job_deadline: None };
         self.resolve_get(proc, get, true, now);
     }
 
@@ -124,7 +130,8 @@ impl Engine {
         let infos = vec![Info::new(keys::GET_REFRESH_CACHE, Value::Bool(true))];
         // The request says no time, and hosts lose what they are asked.
         let deadline = Some(now + LATE_KEY_WAIT);
-        let get = WaitingGet { peer, tag, infos, key: None, refreshes: true, deadline, late: Status::ERR_NOT_FOUND };
+        let late = Status::ERR_NOT_FOUND;
+        let get = WaitingGet { peer, tag, infos, key: None, refreshes: true, deadline, late, job_deadline: None };
         self.ask_host(proc, get);
     }
 
@@ -166,16 +173,9 @@ impl Engine {
         if let Some(key) = &get.key {
             infos.push(Info::new(keys::REQUIRED_KEY, Value::string(key.as_bytes())));
         }
-        let stranger = self.stranger(get.peer, &proc.nspace);
+        let asker = get.peer;
         self.gets.push(proc.clone(), get);
-        if let Entry::Vacant(entry) = self.gets.asked.entry(proc.clone()) {
-            entry.insert(false);
-            if let Some(stranger) = &stranger {
-                sign_with_name(&mut infos, stranger);
-            }
-            let user = stranger.map(|stranger| stranger.user.uid);
-            self.upcall(Then::Dmodex(proc.clone(), user), Upcall::DirectModex { proc, infos });
-        }
+        self.ask_for(asker, proc, infos);
     }
 
     /// Answers a Get or lets it wait; what has been waited for is not to be refreshed any more.
@@ -185,7 +185,7 @@ impl Engine {
         }
         let mut options = GetOptions::from_infos(&get.infos);
         options.refresh &= is_new;
-        let asked = options.timeout;
+        let (asked, is_plain) = (options.timeout, options.selector.is_empty());
         match self.outcome(&proc, &get, &options) {
             None => {}
             Some(Outcome::Nothing(status)) => self.reply_status(get.peer, get.tag, status),
@@ -193,13 +193,17 @@ impl Engine {
                 let reply = self.get_reply(get.peer, &proc.nspace, true, None);
                 self.send(get.peer, get.tag, |_, _| reply);
             }
-            Some(Outcome::One(key, value)) => self.send(get.peer, get.tag, |dialect, version| {
-                let mut reply = GetWriter::new(dialect, version, Status::SUCCESS);
-                reply.object(&proc, |object| object.kval(&key, &value))?;
-                Ok(reply.into_bytes())
-            }),
+            Some(Outcome::One(..) | Outcome::Rank(_)) if self.waits_for_job(&proc, &mut get, now) => {
+                self.gets.push(proc, get);
+            }
+            Some(Outcome::One(key, value)) => {
+                let with_job = is_plain && self.is_of_other_job(&proc, &get);
+                let reply = self.get_one_reply(get.peer, &proc, &key, &value, with_job);
+                self.send(get.peer, get.tag, |_, _| reply);
+            }
             Some(Outcome::Rank(rank)) => {
                 let other = self.peers.get(&get.peer).is_some_and(|peer| peer.proc.nspace != proc.nspace);
+                let other = other && self.nspaces.get(&proc.nspace).is_some_and(NspaceState::has_data);
                 let reply = self.get_reply(get.peer, &proc.nspace, other, Some((rank, get.key.is_none())));
                 self.send(get.peer, get.tag, |_, _| reply);
             }
@@ -213,6 +217,10 @@ impl Engine {
             Some(Outcome::Ask) => {
                 get.late = Status::ERR_TIMEOUT;
                 get.deadline = get.deadline.or(asked.map(|wait| now + wait));
+                // First, since hosts mostly answer in this order.
+                if let Some(job) = self.job_to_ask(&proc, &get) {
+                    self.ask_for(get.peer, job, Vec::new());
+                }
                 self.ask_host(proc, get);
             }
         }
@@ -227,6 +235,45 @@ impl Engine {
     fn stranger(&self, id: PeerId, nspace: &Nspace) -> Option<Actor> {
         let peer = self.peers.get(&id)?;
         (self.reads(&peer.proc, peer.user, nspace) == Reach::HostSays).then(|| peer.actor())
+    }
+
+    /// Asks the host for a process's data on behalf of a client, where it has not been asked.
+    fn ask_for(&mut self, asker: PeerId, proc: Proc, mut infos: Vec<Info>) {
+        let stranger = self.stranger(asker, &proc.nspace);
+        if let Entry::Vacant(entry) = self.gets.asked.entry(proc.clone()) {
+            entry.insert(false);
+            if let Some(stranger) = &stranger {
+                sign_with_name(&mut infos, stranger);
+            }
+            let user = stranger.map(|stranger| stranger.user.uid);
+            self.upcall(Then::Dmodex(proc.clone(), user), Upcall::DirectModex { proc, infos });
+        }
+    }
+
+    /// Whether a Get is for a process of another job than the asking one's.
+    fn is_of_other_job(&self, proc: &Proc, get: &WaitingGet) -> bool {
+        let is_other = |peer: &Peer| peer.proc.nspace != proc.nspace && get.peer != PeerId::OWN;
+        proc.rank.is_process() && self.peers.get(&get.peer).is_some_and(is_other)
+    }
+
+    /// The job whose data the host is asked for with a value of one of its processes: another one than the asking process's, of
+    /// which nothing is known.
+    fn job_to_ask(&self, proc: &Proc, get: &WaitingGet) -> Option<Proc> {
+        let state = self.nspaces.get(&proc.nspace);
+        let is_unheard = state.is_none_or(|state| state.foreign && !state.is_unknown && !state.has_data());
+        let job = || Proc::new(proc.nspace.clone(), Rank::WILDCARD);
+        (is_unheard && self.is_of_other_job(proc, get)).then(job)
+    }
+
+    /// Whether the answer waits for the data of the other job, of which the host has been asked.
+    fn waits_for_job(&self, proc: &Proc, get: &mut WaitingGet, now: Instant) -> bool {
+        let job = Proc::new(proc.nspace.clone(), Rank::WILDCARD);
+        if !self.is_of_other_job(proc, get) || !self.gets.is_asked(&job) {
+            return false;
+        }
+        let until = *get.job_deadline.get_or_insert(now + JOB_WAIT);
+        get.deadline = Some(until);
+        now < until
     }
 
     /// What can be said now; `None` where nobody listens any more.
@@ -322,6 +369,7 @@ impl Engine {
         match state.clients.get(&proc.rank) {
             Some(client) if client.refused => status(Status::ERR_NOMEM),
             Some(_) if state.gone.contains(&proc.rank) => status(Status::ERR_NOT_FOUND),
+            Some(_) if state.is_over_for(proc.rank, self.cycle_of(&peer.proc)) => status(Status::ERR_NOT_FOUND),
             // Put for other nodes only: another commit would not change who may read it.
             Some(_) if get.key.as_ref().is_some_and(|key| state.remote.get(proc.rank, key.as_bytes()).is_some()) => {
                 status(Status::ERR_NOT_FOUND)
@@ -382,8 +430,30 @@ impl Engine {
         Ok(reply.into_bytes())
     }
 
+    /// One value, and with that of another job's process the data of that job.
+    fn get_one_reply(
+        &self,
+        peer: PeerId,
+        proc: &Proc,
+        key: &Key,
+        value: &Value,
+        with_job: bool,
+    ) -> Result<Vec<u8>, Status> {
+        let (Some(peer), Some(state)) = (self.peers.get(&peer), self.nspaces.get(&proc.nspace)) else {
+            return Err(Status::ERR_NOT_FOUND);
+        };
+        let mut reply = GetWriter::new(peer.dialect, peer.version, Status::SUCCESS);
+        reply.object(proc, |object| object.kval(key, value))?;
+        if with_job {
+            let to = recipient(peer, &self.config.hostname);
+            let pack = |object: &mut Packer| jobinfo::pack(object, &state.job, &to, jobinfo::all_ranks(&state.job));
+            reply.object(&Proc::new(proc.nspace.clone(), Rank::WILDCARD), pack)?;
+        }
+        Ok(reply.into_bytes())
+    }
+
     /// Whether the maps place a rank on this node, which they may call by another name: it is where its clients are.
-    fn runs_here(&self, state: &super::NspaceState, rank: Rank) -> bool {
+    pub(super) fn runs_here(&self, state: &super::NspaceState, rank: Rank) -> bool {
         let of_client = || rules::node_row_of(&*state.job, *state.clients.keys().next()?);
         let own = state.job.node_row_by_name(self.config.hostname.as_bytes()).or_else(of_client);
         own.is_some() && rules::node_row_of(&*state.job, rank) == own && state.clients.len() < state.nlocal as usize
@@ -431,9 +501,19 @@ impl Engine {
         for get in self.gets.gets.remove(proc).unwrap_or_default() {
             self.fail_get(proc, &get, Status::ERR_NOT_FOUND);
         }
+        self.fail_served_gets(proc);
+    }
+
+    /// The same for other servers that wait for it.
+    pub(super) fn fail_served_gets(&mut self, proc: &Proc) {
         for done in self.gets.served.remove(proc).unwrap_or_default() {
             self.call(move || done(Status::ERR_NOT_FOUND, Vec::new()));
         }
+    }
+
+    /// How often a process of this node has finalized.
+    pub(super) fn cycle_of(&self, proc: &Proc) -> u32 {
+        self.nspaces.get(&proc.nspace).map_or(0, |state| state.cycle_of(proc.rank))
     }
 
     /// A namespace is gone.
@@ -458,7 +538,11 @@ impl Engine {
         });
         self.gets.find_deadline();
         for (proc, get) in late {
-            self.fail_get(&proc, &get, get.late);
+            match get.job_deadline {
+                // What it asks for is there.
+                Some(_) => self.resolve_get(proc, get, false, now),
+                None => self.fail_get(&proc, &get, get.late),
+            }
         }
     }
 
@@ -480,22 +564,27 @@ impl Engine {
         let (others, waiting): (Vec<_>, Vec<_>) = waiting.into_iter().partition(is_of_another);
         let now = Instant::now();
         self.publish_soon(&proc.nspace, now);
-        match stored {
-            Ok(()) => {
-                for mut get in waiting {
-                    // What the host brought is all there is now: what is missing is not asked for again.
-                    get.infos.push(Info::new(keys::IMMEDIATE, Value::Bool(true)));
-                    self.resolve_get(proc.clone(), get, false, now);
-                }
-            }
-            Err(status) => {
-                for get in waiting {
-                    self.fail_get(proc, &get, status);
-                }
+        let of_job = !proc.rank.is_process();
+        if of_job && stored.is_err() {
+            self.known_or_foreign(&proc.nspace).is_unknown = true;
+        }
+        for mut get in waiting {
+            // What the host brought is all there is now: what is missing is not asked for again.
+            get.infos.push(Info::new(keys::IMMEDIATE, Value::Bool(true)));
+            // The data of the job may hold it.
+            let is_registered = !of_job && get.key.as_ref().is_some_and(Key::is_reserved);
+            match stored {
+                _ if is_registered && self.waits_for_job(proc, &mut get, now) => self.gets.push(proc.clone(), get),
+                Err(status) if !is_registered => self.fail_get(proc, &get, status),
+                _ => self.resolve_get(proc.clone(), get, false, now),
             }
         }
         for get in others {
             self.resolve_get(proc.clone(), get, false, now);
+        }
+        if of_job {
+            // Values of its processes may have waited for it.
+            self.retry_gets_of(&proc.nspace);
         }
     }
 
@@ -535,7 +624,7 @@ impl Engine {
             None if state.is_some_and(|state| state.has_left(proc.rank)) => {
                 self.call(move || done(Status::ERR_NOT_FOUND, Vec::new()));
             }
-            Some(_) if state.is_some_and(|state| state.gone.contains(&proc.rank)) => {
+            Some(_) if state.is_some_and(|s| s.gone.contains(&proc.rank) || s.is_over_for(proc.rank, 0)) => {
                 self.call(move || done(Status::ERR_NOT_FOUND, Vec::new()))
             }
             _ => self.gets.served.entry(proc).or_default().push(done),

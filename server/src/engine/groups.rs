@@ -216,7 +216,7 @@ impl Engine {
     ///
     /// # Errors
     /// `BAD_PARAM` for a place that a group does not have.
-    pub(super) fn members_of(&self, procs: Vec<Proc>) -> Result<Vec<Proc>, Status> {
+    pub(super) fn of_groups(&self, procs: Vec<Proc>) -> Result<Vec<Proc>, Status> {
         let group_of = |proc: &Proc| {
             let name = CString::new(proc.nspace.as_bytes()).ok()?;
             // The name of a job stays its own.
@@ -239,7 +239,7 @@ impl Engine {
     }
 
     /// Names each process of jobs whose size is known, so that single ones can leave.
-    fn each_one(&self, procs: Vec<Proc>) -> Vec<Proc> {
+    pub(super) fn each_one(&self, procs: Vec<Proc>) -> Vec<Proc> {
         let size = |proc: &Proc| self.nspaces.get(&proc.nspace).map_or(0, |state| state.job.size());
         let mut each = Vec::new();
         for proc in procs {

@@ -9,10 +9,12 @@ mod attributes;
 mod bounds;
 mod changes;
 mod collective;
+mod connected;
 mod data;
 mod events;
 mod get;
 mod groups;
+mod members;
 mod nspaces;
 mod output;
 mod peers;
@@ -133,6 +135,10 @@ pub(crate) struct Engine {
     /// When those that wait for the host's answer to one are told that it is late.
     late: BTreeSet<(Instant, u64)>,
     deadlines: HashMap<u64, Instant>,
+    /// By connect, not yet ended by disconnect.
+    connected: Vec<connected::Connected>,
+    /// Processes that have finalized, how often they had by then, and when they are no longer expected back.
+    farewells: VecDeque<(Instant, Proc, u32)>,
     gets: get::Waiting,
     events: EventCache,
     psets: query::ProcessSets,
@@ -174,6 +180,10 @@ const PUBLISH_DELAY: Duration = Duration::from_millis(5);
 /// process is left to do so. Released servers gather events for as long.
 const LOSS_DELAY: Duration = Duration::from_secs(1);
 
+/// How long a process that has finalized may take to come back, as another program of its script or in its next cycle, before those
+/// that wait for it go on without it.
+const RETURN_DELAY: Duration = Duration::from_secs(3);
+
 impl Engine {
     /// A server that listens on TCP `port`. `sink` takes the host's answers.
     pub fn new(config: Config, port: u16, sink: Weak<dyn AnswerSink>) -> Engine {
@@ -189,6 +199,8 @@ impl Engine {
             upcalls: HashMap::new(),
             late: BTreeSet::new(),
             deadlines: HashMap::new(),
+            connected: Vec::new(),
+            farewells: VecDeque::new(),
             gets: get::Waiting::default(),
             events: EventCache::default(),
             psets: query::ProcessSets::new(),
@@ -357,6 +369,7 @@ impl Engine {
             self.expire_upcalls(now);
             self.publish_due(now);
             self.tell_host_of_losses(now);
+            self.give_up_returns(now);
         }
     }
 
@@ -365,7 +378,8 @@ impl Engine {
         let publish = self.nspaces.values().filter_map(|state| state.shared.due).min();
         let loss = self.losses.iter().map(|loss| loss.due).min();
         let late = self.late.first().map(|(deadline, _)| *deadline);
-        [self.gets.deadline(), self.collective_deadline(), late, publish, loss].into_iter().flatten().min()
+        let farewell = self.farewells.front().map(|(due, ..)| *due);
+        [self.gets.deadline(), self.collective_deadline(), late, publish, loss, farewell].into_iter().flatten().min()
     }
 
     /// Runs `job` on the server's thread, after what is due already, or where the server is finalized.

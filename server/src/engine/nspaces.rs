@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Instant;
 
 use pmix_client::wire::MESSAGE_LEN_MAX;
 use pmix_client::wire::jobinfo::{self, Recipient};
@@ -15,7 +16,7 @@ use super::apart::Actor;
 use super::changes::Changes;
 use super::peers::{Peer, PeerId};
 use super::slurm::Agreement;
-use super::{Engine, Output};
+use super::{Engine, Output, RETURN_DELAY};
 use crate::access::{self, Access, User};
 use crate::cleanup::Cleanup;
 use crate::env::SharedEnv;
@@ -36,6 +37,8 @@ pub(super) struct LocalClient {
     pub refused: bool,
     /// Has been let in once.
     pub has_connected: bool,
+    /// How often it has finalized and closed its last connection.
+    pub finalized: u32,
     /// What it wants removed when it ends.
     pub cleanup: Cleanup,
 }
@@ -51,6 +54,7 @@ impl LocalClient {
             committed: false,
             refused: false,
             has_connected: false,
+            finalized: 0,
             cleanup: Cleanup::default(),
         }
     }
@@ -65,6 +69,8 @@ pub(super) struct NspaceState {
     pub complete: bool,
     /// Never registered: a job of other servers, known only by what direct modex brought of it.
     pub foreign: bool,
+    /// The host has been asked for the data of such a job, and has none.
+    pub is_unknown: bool,
     pub clients: BTreeMap<Rank, LocalClient>,
     /// Secrets of processes whose environment was made before the host registered them.
     early: BTreeMap<Rank, Secret>,
@@ -76,6 +82,8 @@ pub(super) struct NspaceState {
     pub readers: BTreeSet<u32>,
     /// Those of them that will not commit any more: they died.
     pub gone: BTreeSet<Rank>,
+    /// Those of them that have finalized and are not expected back.
+    over: BTreeSet<Rank>,
     /// Made for tools, not registered by the host: it ends with the last of them.
     pub is_of_tools: bool,
     /// One of its processes has asked the host to end them all: that they end is no news.
@@ -106,12 +114,14 @@ impl NspaceState {
             job: Arc::new(JobData::new(nspace)),
             complete: false,
             foreign: false,
+            is_unknown: false,
             clients: BTreeMap::new(),
             early: BTreeMap::new(),
             users: BTreeSet::new(),
             access: Access::default(),
             readers: BTreeSet::new(),
             gone: BTreeSet::new(),
+            over: BTreeSet::new(),
             is_of_tools: false,
             aborted: false,
             deregistered: BTreeSet::new(),
@@ -124,6 +134,12 @@ impl NspaceState {
             shared: Shared::default(),
             job_replies: HashMap::new(),
         }
+    }
+
+    /// Whether anything is known of the job.
+    pub fn has_data(&self) -> bool {
+        let job = &self.job;
+        !(job.session.is_empty() && job.job.is_empty() && job.nodes.is_empty()) || job.procs.rows() > 0
     }
 
     /// Whether a process of the namespace runs, or ran, on this node.
@@ -139,6 +155,32 @@ impl NspaceState {
     /// Whether it does and may still take part in something.
     pub fn is_alive(&self, rank: Rank) -> bool {
         self.clients.contains_key(&rank) && !self.gone.contains(&rank)
+    }
+
+    /// How often a process of this node has finalized.
+    pub fn cycle_of(&self, rank: Rank) -> u32 {
+        self.clients.get(&rank).map_or(0, |client| client.finalized)
+    }
+
+    /// Whether some have finalized and are not expected back.
+    pub fn has_over(&self) -> bool {
+        !self.over.is_empty()
+    }
+
+    /// Those that have finalized and are not expected back by one that has finalized so often itself. Ranks start and end the library
+    /// in cycles, and scripts start one program after the other: whoever is ahead waits for those that are behind.
+    pub fn over_for(&self, cycle: u32) -> impl Iterator<Item = Rank> {
+        self.over.iter().copied().filter(move |rank| self.cycle_of(*rank) > cycle)
+    }
+
+    /// Whether a process is one of these.
+    pub fn is_over_for(&self, rank: Rank, cycle: u32) -> bool {
+        self.over.contains(&rank) && self.cycle_of(rank) > cycle
+    }
+
+    /// A process is here, or is expected again.
+    pub fn expect(&mut self, rank: Rank) {
+        self.over.remove(&rank);
     }
 
     /// The processes of this node, as far as the host has said.
@@ -231,6 +273,7 @@ impl Engine {
             sessions.into_iter().for_each(|id| self.share_session(id, &plan.nspace));
             self.publish_job(&plan.nspace);
         }
+        self.connect_spawned(&plan.nspace);
         self.open_shared(&plan.nspace);
         self.retry_gets_of(&plan.nspace);
         Status::SUCCESS
@@ -336,6 +379,7 @@ impl Engine {
         if state.is_of_tools {
             state.users.insert(uid);
         }
+        state.expect(proc.rank);
         Ok(())
     }
 
@@ -354,6 +398,8 @@ impl Engine {
         state.shared.add_to(&mut self.stats);
         self.end_collectives_of(nspace);
         self.end_groups_of(nspace);
+        self.forget_connected(nspace);
+        self.farewells.retain(|(_, proc, _)| proc.nspace != *nspace);
         self.fail_gets_of(nspace);
         // The next job of this name is none of their business.
         let left: BTreeSet<PeerId> =
@@ -399,6 +445,7 @@ impl Engine {
             // What its connections and what it published mean does not change.
             (client.uid, client.gid, client.object) = (uid, gid, object);
             state.gone.remove(&proc.rank);
+            state.expect(proc.rank);
             return Status::SUCCESS;
         }
         state.clients.insert(proc.rank, LocalClient::new(uid, gid, object, secret));
@@ -417,6 +464,7 @@ impl Engine {
         let Some(state) = self.nspaces.get_mut(&proc.nspace) else { return Status::SUCCESS };
         if let Some(client) = state.clients.remove(&proc.rank) {
             state.gone.remove(&proc.rank);
+            state.expect(proc.rank);
             state.deregistered.insert(proc.rank);
             if !client.has_connected {
                 state.unheard.insert(proc.rank);
@@ -431,9 +479,32 @@ impl Engine {
     pub(super) fn rank_is_gone(&mut self, proc: &Proc) {
         if let Some(state) = self.nspaces.get_mut(&proc.nspace).filter(|state| state.clients.contains_key(&proc.rank)) {
             state.gone.insert(proc.rank);
+            state.expect(proc.rank);
         }
         self.fail_gets_for(proc);
         self.leave_collectives(proc);
+    }
+
+    /// A process has finalized and closed its last connection. It may come back.
+    pub(super) fn rank_has_finalized(&mut self, proc: &Proc, now: Instant) {
+        let state = self.nspaces.get_mut(&proc.nspace);
+        let Some(client) = state.and_then(|state| state.clients.get_mut(&proc.rank)) else { return };
+        client.finalized = client.finalized.saturating_add(1);
+        self.farewells.push_back((now + RETURN_DELAY, proc.clone(), client.finalized));
+    }
+
+    /// Goes on without those that have finalized and have not come back.
+    pub(super) fn give_up_returns(&mut self, now: Instant) {
+        while let Some((_, proc, count)) = self.farewells.pop_front_if(|(due, ..)| *due <= now) {
+            let Some(state) = self.nspaces.get_mut(&proc.nspace) else { continue };
+            let is_away = |client: &LocalClient| client.finalized == count && client.connections.is_empty();
+            if state.clients.get(&proc.rank).is_some_and(is_away) && !state.gone.contains(&proc.rank) {
+                state.over.insert(proc.rank);
+                self.retry_gets(&proc);
+                self.fail_served_gets(&proc);
+                self.go_on_without(&proc);
+            }
+        }
     }
 
     /// Removes what a process registered for its own end.

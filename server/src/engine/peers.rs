@@ -144,6 +144,9 @@ impl Engine {
                     // The user is the registered one, and what group that has the host has said.
                     Transport::Tcp { .. } => User { uid: client.uid, gid: Some(client.gid) },
                 };
+                if let Some(state) = self.nspaces.get_mut(&proc.nspace) {
+                    state.expect(proc.rank);
+                }
                 self.peers.insert(peer, Peer { shared, ..Peer::new(proc.clone(), user, &hello) });
                 let mut infos = hello.infos;
                 sign(&mut infos, user);
@@ -260,6 +263,12 @@ impl Engine {
     pub(super) fn lose(&mut self, id: PeerId, now: Instant, is_news: bool) {
         let Some((peer, left)) = self.forget_connection(id) else { return };
         let was_last = left == Left::None;
+        if was_last {
+            self.tell_connected_of_end(&peer.proc, peer.finalized, now);
+        }
+        if peer.finalized && was_last && !peer.is_tool {
+            self.rank_has_finalized(&peer.proc, now);
+        }
         // Another program may run under the same rank: then the process lives.
         if !peer.finalized && left != Left::Others {
             if was_last {

@@ -227,6 +227,11 @@ fn of_a_job_that_nobody_here_knows_the_host_says_who_may_read_it() {
         let data = blob::encode_modex(EXCHANGE, kvals.iter().map(|kval| (&kval.key, &kval.value))).unwrap();
         let answer = if id == BOBS { Status::SUCCESS } else { Status::ERR_NO_PERMISSIONS };
         let asked = bench.answer_last(Answer::Data(answer, data.into()));
+        // The data of the job, which are asked for with the first value.
+        let of_job = (id == BOBS).then(|| bench.answer_last(Answer::Op(Status::ERR_NOT_FOUND)));
+        if let Some(Upcall::DirectModex { infos, .. }) = &of_job {
+            assert_eq!(Info::find(infos, keys::USERID), Some(&Value::Uint32(BOB)));
+        }
         let Upcall::DirectModex { infos, .. } = asked else { panic!("{asked:?}") };
         let find = |key| Info::find(&infos, key).cloned();
         assert_eq!(find(keys::USERID), Some(Value::Uint32(uid)));
@@ -238,7 +243,7 @@ fn of_a_job_that_nobody_here_knows_the_host_says_who_may_read_it() {
     let mut bench = Bench::of_two();
     bench.ask_as(BOBS, of_far());
     bench.ask_as(ANNS, of_far());
-    assert_eq!(bench.upcalls.len(), 1);
+    assert_eq!(bench.upcalls.len(), 2, "for the job and the process");
     bench.answer_last(Answer::Op(Status::ERR_NO_PERMISSIONS));
     assert_eq!((bench.told(BOBS), bench.told(ANNS)), (Some(Status::ERR_NO_PERMISSIONS), None));
     bench.answer_last(Answer::Data(Status::SUCCESS, Bytes::default()));

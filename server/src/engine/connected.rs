@@ -1,0 +1,133 @@
+//! Which processes are connected, by connect or because one of them has spawned the others: what a disconnect may end, and who is
+//! told of the end of one of them.
+
+use std::collections::{BTreeSet, HashSet};
+use std::time::Instant;
+
+use pmix_dstore::model::{Info, Nspace, Proc, Rank, Status, Value, keys};
+
+use super::Engine;
+use super::events::{Range, Sender};
+use crate::upcall::Upcall;
+
+/// Processes that are connected with each other.
+pub(super) struct Connected {
+    /// As in the collective that connected them: sorted, each once.
+    procs: Vec<Proc>,
+    /// A process and those of the job that it has spawned.
+    is_by_spawn: bool,
+    /// How many connects of these have not been ended by a disconnect.
+    count: u32,
+    /// Those of this node that have ended.
+    ended: BTreeSet<Proc>,
+}
+
+impl Engine {
+    /// Processes have become connected.
+    pub(super) fn connect_all(&mut self, procs: &[Proc]) {
+        match self.connected.iter_mut().find(|set| !set.is_by_spawn && set.procs == procs) {
+            Some(set) => set.count += 1,
+            None => self.connected.push(Connected {
+                procs: procs.to_vec(),
+                is_by_spawn: false,
+                count: 1,
+                ended: BTreeSet::new(),
+            }),
+        }
+    }
+
+    /// A job was registered: whoever has spawned it is connected with its processes.
+    pub(super) fn connect_spawned(&mut self, nspace: &Nspace) {
+        let job = self.nspaces.get(nspace).map(|state| &state.job);
+        let Some(Value::Proc(parent)) = job.and_then(|job| job.job.get(keys::PARENT_ID.as_bytes())) else { return };
+        let procs = vec![parent.clone(), Proc::new(nspace.clone(), Rank::WILDCARD)];
+        if !self.connected.iter().any(|set| set.is_by_spawn && set.procs == procs) {
+            self.connected.push(Connected { procs, is_by_spawn: true, count: 1, ended: BTreeSet::new() });
+        }
+    }
+
+    /// Whether processes are connected, so that they can be disconnected.
+    pub(super) fn are_connected(&self, procs: &[Proc]) -> bool {
+        self.connected.iter().any(|set| self.is_of_set(set, procs))
+    }
+
+    fn is_of_set(&self, set: &Connected, procs: &[Proc]) -> bool {
+        if set.is_by_spawn {
+            // Programs name the one process or all of its job.
+            let jobs: HashSet<&Nspace> = set.procs.iter().map(|proc| &proc.nspace).collect();
+            return procs.iter().all(|proc| jobs.contains(&proc.nspace));
+        }
+        set.procs == procs || self.each_named(&set.procs) == self.each_named(procs)
+    }
+
+    /// The processes themselves, where the size of their job is known.
+    fn each_named(&self, procs: &[Proc]) -> Vec<Proc> {
+        let mut each = self.each_one(procs.to_vec());
+        each.sort();
+        each.dedup();
+        each
+    }
+
+    /// Processes have disconnected.
+    pub(super) fn disconnect_all(&mut self, procs: &[Proc]) {
+        let exact = self.connected.iter().position(|set| !set.is_by_spawn && set.procs == procs);
+        let Some(at) = exact.or_else(|| self.connected.iter().position(|set| self.is_of_set(set, procs))) else {
+            return;
+        };
+        self.connected[at].count -= 1;
+        if self.connected[at].count == 0 {
+            self.connected.remove(at);
+        }
+    }
+
+    /// How many connects a process is in that no disconnect has ended.
+    pub(super) fn connects_of(&self, proc: &Proc) -> usize {
+        self.connected.iter().filter(|set| set.procs.iter().any(|member| member.covers(proc))).count()
+    }
+
+    /// A process of this node has ended without a disconnect: the others that asked for it hear of it. Of one that has called
+    /// finalize those of other nodes do not: hosts do not expect an event for every process that ends as it should.
+    pub(super) fn tell_connected_of_end(&mut self, gone: &Proc, has_finalized: bool, now: Instant) {
+        let mut others = Vec::new();
+        for set in &mut self.connected {
+            if set.procs.iter().any(|member| member.covers(gone)) && set.ended.insert(gone.clone()) {
+                others.extend(set.procs.iter().filter(|member| *member != gone).cloned());
+            }
+        }
+        if others.is_empty() {
+            return;
+        }
+        others.sort();
+        others.dedup();
+        let code = Status::ERR_PROC_TERM_WO_SYNC;
+        let is_local = self.all_local(&others);
+        let infos = || {
+            vec![
+                Info::new(keys::EVENT_AFFECTED_PROC, Value::Proc(gone.clone())),
+                Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)),
+                Info::new(keys::EVENT_DO_NOT_CACHE, Value::Bool(true)),
+                Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs(others.clone())),
+            ]
+        };
+        self.deliver_event(Sender::Server, code, gone, Range::CUSTOM, infos(), now);
+        if !is_local && !has_finalized {
+            let upcall = Upcall::NotifyEvent { code, source: gone.clone(), range: Range::CUSTOM, infos: infos() };
+            self.upcall(super::Then::Nothing, upcall);
+        }
+        self.forget_ended();
+    }
+
+    /// Forgets those of whom nobody is left here.
+    fn forget_ended(&mut self) {
+        let peers = &self.peers;
+        self.connected.retain(|set| {
+            let is_left = |proc: &Proc| set.procs.iter().any(|member| member.covers(proc)) && !set.ended.contains(proc);
+            set.ended.is_empty() || peers.values().any(|peer| is_left(&peer.proc))
+        });
+    }
+
+    /// A namespace is gone, and with it whatever its processes were connected with.
+    pub(super) fn forget_connected(&mut self, nspace: &Nspace) {
+        self.connected.retain(|set| set.procs.iter().all(|proc| proc.nspace != *nspace));
+    }
+}

@@ -1,0 +1,71 @@
+//! Whom a process means where it names others: groups, the ranks of its node, jobs of its cluster.
+
+use pmix_dstore::maps;
+use pmix_dstore::model::{KeyRef, Nspace, Proc, Rank, Status, keys};
+use pmix_dstore::rules::{self, Caller, Selector};
+
+use super::Engine;
+
+impl Engine {
+    /// The processes that `caller` means: of its own job where it names none, for a group its members, for the ranks of a node those
+    /// of this one, and a job of this cluster by its own name.
+    ///
+    /// # Errors
+    /// `BAD_PARAM` for a place that a group does not have.
+    pub(super) fn members_of(&self, caller: &Proc, mut procs: Vec<Proc>) -> Result<Vec<Proc>, Status> {
+        procs.iter_mut().filter(|proc| proc.nspace.is_empty()).for_each(|proc| proc.nspace = caller.nspace.clone());
+        let procs = self.of_this_node(self.of_this_cluster(caller, procs));
+        self.of_groups(procs)
+    }
+
+    /// Takes the name of the caller's cluster from the names of jobs: `cluster:nspace`.
+    fn of_this_cluster(&self, caller: &Proc, mut procs: Vec<Proc>) -> Vec<Proc> {
+        for proc in procs.iter_mut().filter(|proc| !self.nspaces.contains_key(&proc.nspace)) {
+            let Some(colon) = proc.nspace.as_bytes().iter().position(|byte| *byte == b':') else { continue };
+            let (cluster, name) = (&proc.nspace.as_bytes()[..colon], &proc.nspace.as_bytes()[colon + 1..]);
+            let job = self.nspaces.get(&caller.nspace).map(|state| &state.job);
+            let id = job.and_then(|job| {
+                let id = keys::CLUSTER_ID.as_bytes();
+                job.session.get(id).or_else(|| job.job.get(id))?.as_text()
+            });
+            if let (true, Ok(name)) = (id == Some(cluster), Nspace::new(name)) {
+                proc.nspace = name;
+            }
+        }
+        procs
+    }
+
+    /// Puts this node's processes in the place of ranks that mean them: of the job named, or of all jobs.
+    fn of_this_node(&self, procs: Vec<Proc>) -> Vec<Proc> {
+        let is_special = |proc: &Proc| matches!(proc.rank, Rank::LOCAL_PEERS | Rank::LOCAL_NODE);
+        if !procs.iter().any(is_special) {
+            return procs;
+        }
+        let mut members = Vec::new();
+        for proc in procs {
+            match proc.rank {
+                Rank::LOCAL_PEERS => members.extend(self.peers_here(&proc.nspace)),
+                Rank::LOCAL_NODE => members.extend(self.nspaces.keys().flat_map(|nspace| self.peers_here(nspace))),
+                _ => members.push(proc),
+            }
+        }
+        members.sort();
+        members.dedup();
+        members
+    }
+
+    /// The processes of a job on this node: as its maps say, since hosts may register one after the other, else those that are
+    /// registered.
+    fn peers_here(&self, nspace: &Nspace) -> Vec<Proc> {
+        let Some(state) = self.nspaces.get(nspace).filter(|state| !state.is_of_tools) else { return Vec::new() };
+        let of = |rank| Proc::new(nspace.clone(), rank);
+        let caller = Caller { rank: state.clients.keys().next().copied(), hostname: self.config.hostname.as_bytes() };
+        let key = KeyRef::from(keys::LOCAL_PEERS);
+        let said = rules::find(&*state.job, Rank::WILDCARD, &key, &Selector::NOTHING, &caller);
+        let said = said.filter(|_| state.nlocal > 0).and_then(|said| said.to_value().ok());
+        match said.as_ref().and_then(|said| maps::parse_ranks(said.as_text()?).ok()) {
+            Some(ranks) => ranks.into_iter().map(|rank| of(Rank(rank))).collect(),
+            None => state.clients.keys().map(|rank| of(*rank)).collect(),
+        }
+    }
+}
