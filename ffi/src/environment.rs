@@ -20,13 +20,13 @@ unsafe extern "C" {
 ///
 /// # Safety
 /// `env` points to NULL or to an array from `malloc` of strings from `malloc`, or to `environ`.
-pub unsafe fn set(env: *mut *mut *mut c_char, name: &str, value: &str) -> Result<()> {
-    let text = |text: &str| CString::new(text).map_err(|_| Status::ERR_BAD_PARAM);
-    let entry = text(&format!("{name}={value}"))?;
+pub unsafe fn set(env: *mut *mut *mut c_char, name: &str, value: &[u8]) -> Result<()> {
+    let text = |text: &[u8]| CString::new(text).map_err(|_| Status::ERR_BAD_PARAM);
+    let entry = text(&[name.as_bytes(), b"=", value].concat())?;
     // SAFETY: the caller's promise; the walk ends at the NULL of the array, and realloc gets what malloc gave.
     unsafe {
         if *env == environ && !(*env).is_null() {
-            let (name, value) = (text(name)?, text(value)?);
+            let (name, value) = (text(name.as_bytes())?, text(value)?);
             return if libc::setenv(name.as_ptr(), value.as_ptr(), 1) == 0 { Ok(()) } else { Err(Status::ERR_NOMEM) };
         }
         let mut count = 0;
@@ -75,12 +75,12 @@ mod tests {
         let mut env = copy_string_list(&start).unwrap();
         // SAFETY: the array comes from malloc.
         unsafe {
-            set(&raw mut env, "A", "9").unwrap();
-            set(&raw mut env, "C", "").unwrap();
-            assert_eq!(string_list(env).unwrap(), [c"AB=2".to_owned(), c"A=9".to_owned(), c"C=".to_owned()]);
+            set(&raw mut env, "A", b"9").unwrap();
+            set(&raw mut env, "C", b"\xff").unwrap();
+            assert_eq!(string_list(env).unwrap(), [c"AB=2".to_owned(), c"A=9".to_owned(), c"C=\xff".to_owned()]);
             free_string_list(env);
             let mut none = std::ptr::null_mut();
-            set(&raw mut none, "A", "1").unwrap();
+            set(&raw mut none, "A", b"1").unwrap();
             assert_eq!(string_list(none).unwrap(), [c"A=1".to_owned()]);
             free_string_list(none);
         }

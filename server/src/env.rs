@@ -1,5 +1,7 @@
 //! The environment that a client is started with.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use pmix_dstore::model::Proc;
@@ -26,28 +28,30 @@ pub(crate) fn uri(config: &Config, port: u16) -> String {
 }
 
 /// The variables of `proc`; `shared` where its namespace has a directory.
-pub(crate) fn of_client(config: &Config, proc: &Proc, port: u16, shared: Option<SharedEnv>) -> Vec<(String, String)> {
-    let uri = uri(config, port);
-    let mut env =
-        vec![("PMIX_NAMESPACE".to_owned(), proc.nspace.to_string()), ("PMIX_RANK".to_owned(), proc.rank.0.to_string())];
+///
+/// Names and paths are bytes: not all of them are UTF-8.
+pub(crate) fn of_client(config: &Config, proc: &Proc, port: u16, shared: Option<SharedEnv>) -> Vec<(String, OsString)> {
+    let uri = OsString::from(uri(config, port));
+    let nspace = OsStr::from_bytes(proc.nspace.as_bytes()).to_owned();
+    let mut env = vec![("PMIX_NAMESPACE".to_owned(), nspace), ("PMIX_RANK".to_owned(), proc.rank.0.to_string().into())];
     env.extend(URI_VARIABLES.map(|name| (name.to_owned(), uri.clone())));
     let stores = if shared.is_some() { format!("{STORE_NAME},hash") } else { "hash".to_owned() };
     for (name, value) in [
         // Released clients know `native` and pass over our own name, which only counts on the Unix socket.
-        ("PMIX_SECURITY_MODE", "native".to_owned()),
-        ("PMIX_BFROP_BUFFER_TYPE", "PMIX_BFROP_BUFFER_NON_DESC".to_owned()),
-        ("PMIX_GDS_MODULE", stores),
-        ("PMIX_SERVER_TMPDIR", config.server_tmpdir.to_string_lossy().into_owned()),
-        ("PMIX_SYSTEM_TMPDIR", config.system_tmpdir.to_string_lossy().into_owned()),
-        ("PMIX_HOSTNAME", config.hostname.clone()),
-        ("PMIX_VERSION", ANNOUNCED_VERSION.to_owned()),
+        ("PMIX_SECURITY_MODE", "native".into()),
+        ("PMIX_BFROP_BUFFER_TYPE", "PMIX_BFROP_BUFFER_NON_DESC".into()),
+        ("PMIX_GDS_MODULE", stores.into()),
+        ("PMIX_SERVER_TMPDIR", config.server_tmpdir.clone().into()),
+        ("PMIX_SYSTEM_TMPDIR", config.system_tmpdir.clone().into()),
+        ("PMIX_HOSTNAME", config.hostname.clone().into()),
+        ("PMIX_VERSION", ANNOUNCED_VERSION.into()),
     ] {
         env.push((name.to_owned(), value));
     }
     if let Some(SharedEnv { directory, id, secret }) = shared {
-        env.push(("PMIX_DSTORE_SEGMENTS".to_owned(), directory.to_string_lossy().into_owned()));
-        env.push(("PMIX_DSTORE_INODE".to_owned(), id.to_string()));
-        env.push(("PMIX_DSTORE_SECRET".to_owned(), secret));
+        env.push(("PMIX_DSTORE_SEGMENTS".to_owned(), directory.into()));
+        env.push(("PMIX_DSTORE_INODE".to_owned(), id.to_string().into()));
+        env.push(("PMIX_DSTORE_SECRET".to_owned(), secret.into()));
     }
     env
 }

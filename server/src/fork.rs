@@ -5,6 +5,7 @@
 //! it goes on holding it, and that is what [`setup_fork`] uses there.
 
 use std::cell::RefCell;
+use std::ffi::OsString;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ pub(crate) fn let_go() {
 
 /// The environment of a client, asked for in the process of the server or in a child that it has forked. In the server's process
 /// what it tells of is made where it is missing.
-pub(crate) fn setup_fork(inner: &Inner, proc: &Proc) -> Vec<(String, String)> {
+pub(crate) fn setup_fork(inner: &Inner, proc: &Proc) -> Vec<(String, OsString)> {
     HELD.with_borrow_mut(|held| match held {
         Some(held) if Arc::ptr_eq(ArcMutexGuard::mutex(held), &inner.engine) => held.setup_fork(proc),
         _ => inner.feed(|engine| {

@@ -1,7 +1,7 @@
 //! What a host calls.
 
 use std::collections::VecDeque;
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -259,6 +259,8 @@ pub struct Server {
     shows_output: bool,
     /// How tools find the server.
     rendezvous: Mutex<Rendezvous>,
+    /// A forked child has another one, and neither the thread nor a right to the files.
+    pid: u32,
 }
 
 impl Server {
@@ -326,7 +328,8 @@ impl Server {
         let told = infos.iter().filter(|info| TOLD.iter().any(|key| info.key.is(key)));
         let told = told.map(Info::copy).collect::<Result<_>>()?;
         let rendezvous = Mutex::default();
-        let server = Server { inner, client, me, hostname, thread, told, shows_output, rendezvous };
+        let pid = std::process::id();
+        let server = Server { inner, client, me, hostname, thread, told, shows_output, rendezvous, pid };
         // Whoever reads them finds a server that answers.
         let rendezvous = Rendezvous::open(&settings, port, |line| server.inner.log(&line));
         *server.rendezvous.lock() = rendezvous.map_err(|(path, error)| {
@@ -341,6 +344,11 @@ impl Server {
     /// The server process as a client of itself: every client call works there.
     pub fn client(&self) -> Arc<Client> {
         self.client.clone()
+    }
+
+    /// Whether this process started it; a forked child has but a copy.
+    pub fn is_of_this_process(&self) -> bool {
+        std::process::id() == self.pid
     }
 
     /// The server's own name.
@@ -461,7 +469,7 @@ impl Server {
     ///
     /// # Errors
     /// `ERR_INIT` where the server has ended.
-    pub fn setup_fork(&self, proc: &Proc) -> Result<Vec<(String, String)>> {
+    pub fn setup_fork(&self, proc: &Proc) -> Result<Vec<(String, OsString)>> {
         if self.inner.is_stopped() {
             return Err(Status::ERR_INIT);
         }
@@ -614,9 +622,18 @@ impl Server {
     /// Stops: clients see a lost connection, files are removed, the thread ends. What had come until now is heard before that:
     /// the host's handlers may still be called for the last process that was lost, of which nobody else would tell. Once this has
     /// returned nothing of the host's is called any more.
+    ///
+    /// In a forked child it ends what the child has of the server, and nothing else: thread and files are the parent's.
     pub fn finalize(&self) -> Status {
         if self.inner.stop.swap(true, Ordering::AcqRel) {
             return Status::ERR_INIT;
+        }
+        if !self.is_of_this_process() {
+            // Dropped, it would remove the files. Whoever had it locked when the process was copied is not there.
+            if let Some(mut rendezvous) = self.rendezvous.try_lock() {
+                std::mem::forget(std::mem::take(&mut *rendezvous));
+            }
+            return Status::SUCCESS;
         }
         *self.rendezvous.lock() = Rendezvous::default();
         self.inner.wake();
@@ -743,7 +760,7 @@ mod tests {
     fn address(server: &Server, proc: &Proc) -> SocketAddr {
         let env = server.setup_fork(proc).unwrap();
         let uri = &env.iter().find(|(name, _)| name == "PMIX_SERVER_URI41").unwrap().1;
-        uri.split_once("tcp4://").unwrap().1.parse().unwrap()
+        uri.to_str().unwrap().split_once("tcp4://").unwrap().1.parse().unwrap()
     }
 
     /// The connection of a stock client that has been let in.

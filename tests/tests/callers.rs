@@ -1,5 +1,5 @@
 //! What threads of programs and hosts may count on, whatever they do: a callback does not come before its call has returned, and a
-//! thread that is cancelled takes nothing with it.
+//! thread that is cancelled takes nothing with it; a host has values, children and names of its own.
 
 use std::collections::BTreeMap;
 
@@ -29,6 +29,19 @@ fn threads_that_are_cancelled_in_calls_take_nothing_with_them() {
         let run = Run::new(program("host"), server).traced(&traces).args("-n 2 --rank-lib");
         let ended = run.arg(Library::ours().directory()).arg(program("cancelled")).arg("80").succeed();
         assert_eq!((ended.count("FAIL"), ended.count(": through")), (0, 2), "{ended}");
+        traces.assert_none_left(&ended);
+    }
+}
+
+/// A host commits what it has put, a child that it forks ends its copy of the server and nothing else, and a namespace need not be
+/// UTF-8.
+#[test]
+fn hosts_have_values_children_and_names_of_their_own() {
+    for ranks in [Library::ours(), Library::Stock] {
+        let traces = Traces::begin();
+        let run = Run::new(program("own"), Library::ours()).traced(&traces).env("OWN_RANK_LIB", ranks.directory());
+        let ended = run.arg("host").arg(program("own")).succeed();
+        assert!(ended.stdout.ends_with("rank finalize 0\nthe rank 0\nfinalize 0\n"), "{ended}");
         traces.assert_none_left(&ended);
     }
 }

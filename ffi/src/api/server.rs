@@ -2,11 +2,12 @@
 
 use std::ffi::{CString, c_char, c_void};
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Once};
 
 use libc::{gid_t, uid_t};
 use parking_lot::RwLock;
-use pmix_client::{Answer, Link, instance};
+use pmix_client::{Answer, instance};
 use pmix_dstore::maps;
 use pmix_dstore::model::{Info, Proc, Result, Status, Value, keys};
 use pmix_server::{OpDone, Server, setup_of_application};
@@ -165,7 +166,8 @@ status_call! {
         let Some(ended) = ended else { return Ok(()) };
         // First, since it still tells the process's own handlers what has come.
         let status = ended.server.finalize();
-        if ended.is_client {
+        // The client of a forked child has nobody that it could tell of its end.
+        if ended.is_client && ended.server.is_of_this_process() {
             super::client::finalize(&[])?;
         }
         status.ok()
@@ -205,7 +207,7 @@ status_call! {
         let env = writable(env)?;
         let variables = server()?.setup_fork(&pmix_proc_t::read(present(proc)?)?)?;
         for (name, value) in &variables {
-            environment::set(env, name, value)?;
+            environment::set(env, name, value.as_bytes())?;
         }
         Ok(())
     }

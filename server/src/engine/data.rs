@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pmix_dstore::codec;
-use pmix_dstore::model::{Key, Kval, Nspace, Rank, Result, Scope, Status, Value, Whole};
+use pmix_dstore::model::{Info, Key, Kval, Nspace, Rank, Result, Scope, Status, Value, Whole, keys};
 use pmix_dstore::qualified;
 
-use super::nspaces::NspaceState;
+use super::nspaces::{JobPlan, NspaceState};
 use super::peers::PeerId;
 use super::{Engine, Output, PUBLISH_DELAY};
 
@@ -16,6 +16,9 @@ impl Engine {
     pub(super) fn commit(&mut self, id: PeerId, tag: u32, parts: Vec<(u8, Vec<Kval>)>, len: usize) {
         let Some(peer) = self.peers.get(&id) else { return };
         let proc = peer.proc.clone();
+        if id == PeerId::OWN {
+            self.know_own_nspace(&proc.nspace);
+        }
         let Some(state) = self.nspaces.get_mut(&proc.nspace) else {
             self.reply_status(id, tag, Status::ERR_NOT_FOUND);
             return;
@@ -48,6 +51,16 @@ impl Engine {
             Err(_) => self.refuse(id, tag, len, true),
         }
         self.committed(&proc);
+    }
+
+    /// A host commits, which need not have registered the namespace that it is in itself: clients read what it has put from there.
+    fn know_own_nspace(&mut self, nspace: &Nspace) {
+        if !self.nspaces.contains_key(nspace) {
+            let no_data = [Info::new(keys::REGISTER_NODATA, Value::Bool(true))];
+            if let Ok(plan) = JobPlan::read(nspace, 0, &no_data[..], None, &self.config.hostname) {
+                self.register_nspace(plan);
+            }
+        }
     }
 
     /// Stores what another node's rank published, and notes it for publication.

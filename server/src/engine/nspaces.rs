@@ -1,6 +1,7 @@
 //! Namespaces and the clients registered in them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -537,7 +538,7 @@ impl Engine {
     }
 
     /// The environment of a client. Hosts may ask in a forked child (Slurm does): nothing is made here.
-    pub fn setup_fork(&mut self, proc: &Proc) -> Vec<(String, String)> {
+    pub fn setup_fork(&mut self, proc: &Proc) -> Vec<(String, OsString)> {
         self.first_fork.get_or_insert_with(std::time::Instant::now);
         let shared = self.nspaces.get(&proc.nspace).and_then(|state| {
             let registered = state.clients.get(&proc.rank).map(|client| &client.secret);

@@ -4,7 +4,7 @@ mod slurm;
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::ffi::CString;
+use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
@@ -1148,7 +1148,8 @@ fn attach(bench: &mut Bench, rank: u32) -> NamespaceView {
     bench.drain();
     let (_, directory) = env.iter().find(|(name, _)| name == "PMIX_DSTORE_SEGMENTS").expect("shared memory");
     let (_, id) = env.iter().find(|(name, _)| name == "PMIX_DSTORE_INODE").expect("shared memory");
-    NamespaceView::attach(Directory::open(Path::new(directory), id.parse().unwrap()).unwrap()).unwrap()
+    NamespaceView::attach(Directory::open(Path::new(directory), id.to_str().unwrap().parse().unwrap()).unwrap())
+        .unwrap()
 }
 
 fn read(view: &NamespaceView, rank: u32, key: &str) -> Option<u32> {
@@ -1658,9 +1659,9 @@ fn the_shortest_timeout_of_a_fences_participants_counts() {
 }
 
 /// Of an environment, what leads to shared memory.
-fn shared_env(env: &[(String, String)]) -> Vec<&str> {
+fn shared_env(env: &[(String, OsString)]) -> Vec<&OsStr> {
     let ours = env.iter().filter(|(name, _)| name.starts_with("PMIX_DSTORE"));
-    ours.map(|(_, value)| value.as_str()).collect()
+    ours.map(|(_, value)| value.as_os_str()).collect()
 }
 
 #[test]
@@ -1694,6 +1695,7 @@ fn a_client_that_is_registered_after_its_environment_was_made_has_shared_memory(
         assert_eq!(bench.engine.register_client(&proc(rank), 1234, 1234, 7), Status::SUCCESS);
         assert_eq!(bench.engine.setup_fork(&proc(rank)), env, "registration keeps the secret");
         let (_, secret) = env.into_iter().find(|(name, _)| name == "PMIX_DSTORE_SECRET").unwrap();
+        let secret = secret.into_string().unwrap();
         let hello = |secret: &str| Hello {
             psec: crate::SECURITY_NAME.into(),
             credential: secret.as_bytes().to_vec(),

@@ -179,6 +179,9 @@ impl Supervisor<'_> {
             let proc = Proc::new(self.nspace.clone(), Rank(rank));
             let env =
                 self.server.setup_fork(&proc).map_err(|status| format!("no environment for rank {rank}: {status}"))?;
+            // Our own names, all of them UTF-8, and paths that the watchdog shows as well as it can.
+            let env: Vec<(String, String)> =
+                env.into_iter().map(|(name, value)| (name, value.to_string_lossy().into_owned())).collect();
             // Rank 0 has an input.
             let stdin = (rank == 0).then(std::io::pipe).transpose().map_err(words)?;
             let stdout = std::io::pipe().map_err(words)?;
