@@ -83,14 +83,17 @@ impl Engine {
         procs.into_iter().any(is_out)
     }
 
-    /// Lets the users of the processes that were in a collective read each other's jobs: each has asked for it.
-    pub(super) fn let_read(&mut self, peers: impl Iterator<Item = PeerId>, nspaces: &[Nspace]) {
+    /// Lets the users of the processes that were in a collective read each other's jobs: each has asked for it. A job of which
+    /// nobody has come here has not, unless the host says so (`is_of_host`).
+    pub(super) fn let_read(&mut self, peers: impl Iterator<Item = PeerId>, nspaces: &[Nspace], is_of_host: bool) {
         if nspaces.len() < 2 {
             return;
         }
-        let uids: Vec<u32> = peers.filter_map(|id| self.peers.get(&id)).map(|peer| peer.user.uid).collect();
+        let present: Vec<Actor> = peers.filter_map(|id| self.peers.get(&id)).map(Peer::actor).collect();
+        let uids: Vec<u32> = present.iter().map(|actor| actor.user.uid).collect();
         for nspace in nspaces {
-            if let Some(state) = self.nspaces.get_mut(nspace) {
+            let has_come = present.iter().any(|actor| actor.proc.nspace == *nspace);
+            if let Some(state) = self.nspaces.get_mut(nspace).filter(|_| has_come || is_of_host) {
                 state.readers.extend(&uids);
             }
         }

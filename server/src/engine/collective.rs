@@ -503,7 +503,8 @@ impl Engine {
     fn complete(&mut self, id: u64, status: Status) {
         let Some(collective) = self.collectives.remove(&id) else { return };
         if status.is_success() {
-            self.let_read(collective.participants().map(|(peer, _)| peer), &Self::nspaces_of(&collective.signature));
+            let nspaces = Self::nspaces_of(&collective.signature);
+            self.let_read(collective.participants().map(|(peer, _)| peer), &nspaces, collective.at_host);
         }
         match collective.kind.clone() {
             Kind::Construct(group) => self.complete_construct(group, collective, status),

@@ -359,6 +359,19 @@ fn who_has_connected_with_a_job_reads_it() {
 }
 
 #[test]
+fn who_forms_a_group_with_the_dead_reads_nothing_of_theirs() {
+    let mut bench = Bench::of_two();
+    bench.engine.disconnected(ANNS, bench.now);
+    bench.drain();
+    let group = Some(c"ghosts".into());
+    let infos = vec![Info::new(keys::GROUP_FT_COLLECTIVE, Value::Bool(true))];
+    bench.ask_as(BOBS, Request::GroupConstruct { group, procs: vec![proc(0), of_bob(0)], infos });
+    assert_eq!(bench.told(BOBS), Some(Status::SUCCESS));
+    bench.ask_as(BOBS, size_of(nspace()));
+    assert_eq!(bench.told(BOBS), Some(Status::ERR_NO_PERMISSIONS));
+}
+
+#[test]
 fn the_host_is_told_what_the_kernel_says_or_it_has_said_itself() {
     let mut bench = Bench::of_two();
     let user = |infos: &[Info]| {
