@@ -9,6 +9,7 @@
  *   --infos          registers eight values of each rank, too, instead of maps alone
  *   --scattered      ranks are scattered over the nodes instead of numbered node by node
  *   --published FILE what the servers of all other nodes have to say in the first collecting fence; with one server
+ *   --idle N         so many connections of another user to each server's TCP port when its clients start; takes root
  *   --timeout T      ends everything after so many seconds (default 120)
  *
  * The servers' contributions to a fence lie in memory that all servers share, as a fast network would leave them: the exchange
@@ -23,8 +24,10 @@
 #define _GNU_SOURCE
 #include <pmix_server.h>
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <ftw.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -48,7 +51,7 @@ extern char **environ;
 
 #define NSPACE "bench-job"
 
-static int servers = 1, clients = 2, nodes, per_node, timeout_s = 120;
+static int servers = 1, clients = 2, nodes, per_node, idle, timeout_s = 120;
 static bool with_infos, is_scattered;
 static const char *published;
 static char **command;
@@ -396,6 +399,56 @@ static double processor_time(void)
     return sum;
 }
 
+/* Another user's process, which has so many connections to this server that say nothing. */
+__attribute__((noinline)) static pid_t hold_idle(const pmix_proc_t *proc)
+{
+    const uid_t nobody = 65534;
+    char **env = NULL;
+    if (PMIx_server_setup_fork(proc, &env) != PMIX_SUCCESS) {
+        fail("PMIx_server_setup_fork", 0);
+    }
+    const char *port = NULL;
+    for (char **variable = env; *variable != NULL; variable++) {
+        if (strncmp(*variable, "PMIX_SERVER_URI41=", 18) == 0) {
+            port = strrchr(*variable, ':') + 1;
+        }
+    }
+    int ready[2];
+    if (port == NULL || pipe(ready) != 0) {
+        fail("a port", errno);
+    }
+    struct sockaddr_in server = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)) };
+    server.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct rlimit limit = { (rlim_t)idle + 64, (rlim_t)idle + 64 };
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || setresgid(nobody, nobody, nobody) != 0
+            || setresuid(nobody, nobody, nobody) != 0) {
+            _exit(1);
+        }
+        for (int i = 0; i < idle; i++) {
+            if (connect(socket(AF_INET, SOCK_STREAM, 0), (struct sockaddr *)&server, sizeof(server)) != 0) {
+                _exit(1);
+            }
+        }
+        /* Idle ones are meant, not ones that come: the server has had time for them. */
+        struct timespec settle = { 0, 500 * 1000 * 1000 };
+        nanosleep(&settle, NULL);
+        write_all(ready[1], "", 1);
+        for (;;) {
+            pause();
+        }
+    }
+    close(ready[1]);
+    char is_ready;
+    if (pid < 0 || !read_all(ready[0], &is_ready, 1)) {
+        fail("idle connections", errno);
+    }
+    close(ready[0]);
+    return pid;
+}
+
 static int serve(void)
 {
     char host[16], tmpdir[] = "/dev/shm/pmix-bench-XXXXXX";
@@ -448,6 +501,7 @@ static int serve(void)
         }
     }
     fflush(stdout);
+    pid_t holder = idle > 0 ? hold_idle(&procs[0]) : 0;
     char begun[32];
     snprintf(begun, sizeof(begun), "%.0f", now());
     setenv("BENCH_BEGUN", begun, 1);
@@ -475,6 +529,10 @@ static int serve(void)
             fail("waitpid", errno);
         }
         result |= ended;
+    }
+    if (holder > 0) {
+        kill(holder, SIGKILL);
+        waitpid(holder, NULL, 0);
     }
     report("processor", (processor_time() - spent) * 1e3, "ms");
     /* The rest of it comes when clients do. */
@@ -536,6 +594,7 @@ int main(int argc, char **argv)
                       : strcmp(argv[i], "--clients") == 0  ? &clients
                       : strcmp(argv[i], "--nodes") == 0    ? &nodes
                       : strcmp(argv[i], "--per-node") == 0 ? &per_node
+                      : strcmp(argv[i], "--idle") == 0     ? &idle
                       : strcmp(argv[i], "--timeout") == 0  ? &timeout_s
                                                            : NULL;
         if (number != NULL && i + 1 < argc) {
@@ -556,7 +615,7 @@ int main(int argc, char **argv)
     per_node = per_node > clients ? per_node : clients;
     if (*command == NULL || servers < 1 || clients < 1 || (published != NULL && servers > 1)) {
         fprintf(stderr, "usage: host [--servers S] [--clients C] [--nodes N] [--per-node P] [--infos] [--scattered] [--published FILE]"
-                        " [--timeout T] PROGRAM [ARGS...]\n");
+                        " [--idle N] [--timeout T] PROGRAM [ARGS...]\n");
         return 64;
     }
     char number[16];

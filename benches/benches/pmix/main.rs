@@ -18,6 +18,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::{env, fs};
 
+use nix::unistd::geteuid;
 use pmix_tests::Library;
 
 use measure::{FULL, SMALL, Sizes};
@@ -83,6 +84,9 @@ fn main() -> Result<(), Failure> {
         measure::cold_calls(&mut results, options.sizes())?;
         measure::wire_up(&mut results, options.sizes(), round)?;
         measure::fences(&mut results, options.sizes(), round)?;
+        if geteuid().is_root() {
+            measure::idle_connections(&mut results, options.sizes())?;
+        }
         let count = results.contenders.len();
         for turn in 0..count {
             measure::rest(&mut results, options.sizes(), (round + turn) % count, options.is_full)?;

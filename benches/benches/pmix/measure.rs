@@ -29,6 +29,8 @@ pub struct Sizes {
     pub values: u32,
     /// How often in a round that fence is made, with a plain copy behind it, and how often many fences are.
     pub fence_turns: usize,
+    /// Connections of another user that say nothing while ranks start.
+    pub idle: usize,
     /// Fences one behind the other: the stock library's clients send all they have with each commit, a thousand take it minutes.
     pub fences: usize,
     pub stock_fences: usize,
@@ -49,6 +51,7 @@ pub const FULL: Sizes = Sizes {
     clients: 32,
     values: 256,
     fence_turns: 9,
+    idle: 2500,
     fences: 1000,
     stock_fences: 200,
     job_turns: 5,
@@ -67,6 +70,7 @@ pub const SMALL: Sizes = Sizes {
     clients: 4,
     values: 2,
     fence_turns: 1,
+    idle: 20,
     fences: 20,
     stock_fences: 10,
     job_turns: 1,
@@ -112,6 +116,8 @@ pub const COLD: &str = "a cold call, 1,048,576 ranks, in parts of the cold limit
 pub const JOB: &str = "a large job";
 pub const REGISTER_TO_READING: &str = "register, in parts of reading eight infos of each rank once";
 pub const INIT_TO_FEW: &str = "init, in parts of that among 2 ranks";
+pub const BESIDE_IDLE: &str = "init of the slowest of 8 ranks beside idle connections of another user";
+pub const TO_ALONE: &str = "in parts of that without them";
 pub const ON_NODE: &str = "one call among ranks of a node, one peer's keys, in parts of that among the fewest";
 
 /// Fills caches.
@@ -216,6 +222,31 @@ pub fn wire_up(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(),
             results.add(which, (section, format!("alone: {what}"), unit, alone[field]));
             results.add(which, (section, format!("linked to the library, more: {what}"), unit, more));
         }
+    }
+    Ok(())
+}
+
+/// How long ranks of ours take to connect while another user, whom only root can be, has as many idle connections to their server as
+/// they like; with and without in turns.
+pub fn idle_connections(results: &mut Results, sizes: &Sizes) -> Result<(), Failure> {
+    let wire = benchmark_program("wire", &[]);
+    let ours = results.contenders.iter().position(|one| one.is_ours).ok_or("ours is always there")?;
+    for (way, shared_memory) in [("over the Unix socket", "1"), ("over TCP", "0")] {
+        let (mut alone, mut beside) = (Vec::new(), Vec::new());
+        for _ in 0..sizes.repeats {
+            for (idle, figures) in [(0, &mut alone), (sizes.idle, &mut beside)] {
+                let shape = format!("--clients 8 --idle {idle}");
+                let mut command = hosted(&results.contenders[ours].directory, &shape, &wire, "");
+                let said = output(command.env("PMIX_DSTORE_SHM", shared_memory))?;
+                let init =
+                    lines(&said, "rank").iter().map(|(first, _)| first.parse()).collect::<Result<Vec<f64>, _>>()?;
+                figures.push(init.into_iter().fold(0.0, f64::max));
+            }
+        }
+        let (alone, beside) = (median(&alone), median(&beside));
+        results.add(ours, (BESIDE_IDLE, format!("{way}: without them"), "ms", alone));
+        results.add(ours, (BESIDE_IDLE, format!("{way}: beside {}", sizes.idle), "ms", beside));
+        results.add(ours, (BESIDE_IDLE, format!("{way}: {TO_ALONE}"), "times", beside / alone));
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! What was aimed at, and whether it is met.
 
-use crate::measure::{COLD, INIT_TO_FEW, JOB, ON_NODE, REGISTER_TO_READING, Sizes};
+use crate::measure::{BESIDE_IDLE, COLD, INIT_TO_FEW, JOB, ON_NODE, REGISTER_TO_READING, Sizes, TO_ALONE};
 use crate::results::Results;
 
 /// Where a figure is to be.
@@ -83,6 +83,9 @@ pub fn targets(results: &Results, sizes: &Sizes) -> Vec<Target> {
         let section = "wire-up, beyond processes that do nothing";
         let figure = ratio(section, &format!("{ranks} ranks, until the last is ready"));
         add(format!("{section}, stock / ours: {ranks} ranks"), "times", figure, Bound::AtLeast(5.0));
+    }
+    for row in results.section(BESIDE_IDLE).filter(|row| row.name.ends_with(TO_ALONE)) {
+        add(format!("{BESIDE_IDLE}, {}", row.name), "times", row.median(OURS), Bound::AtMost(2.0));
     }
     let figure = ratio("all peers' keys", "4 servers of 32 ranks, slowest");
     add("all peers' keys, stock / ours: 4 servers of 32 ranks".into(), "times", figure, Bound::AtLeast(1000.0));

@@ -38,8 +38,10 @@ const STUCK_MAX: Duration = Duration::from_secs(300);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 /// How long to wait before callbacks are looked at again whose calls have not returned.
 const HELD_PAUSE: Duration = Duration::from_micros(20);
-/// Connections that one listener lets in before the others, and those who are in, have their turn.
-const ACCEPT_MAX: usize = 64;
+/// Connections at a Unix socket before the others, and those who are in, have their turn.
+const UNIX_ACCEPTS: usize = 64;
+/// The same over TCP, where anybody may come, in any number.
+const TCP_ACCEPTS: usize = 8;
 /// How long replies may take to leave when the server ends.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
@@ -201,10 +203,8 @@ impl Loop {
     }
 
     fn accept_tcp(&mut self) {
-        for _ in 0..ACCEPT_MAX {
+        for _ in 0..TCP_ACCEPTS {
             let Some((stream, address)) = self.accept(|own| own.tcp.accept()) else { return };
-            // Without it small replies may wait for the peer's acknowledgements.
-            let _ = stream.set_nodelay(true);
             match self.table.peer_of(&stream) {
                 Owner::User(uid) => {
                     self.receive_guest(TOKEN_TCP, Socket::Tcp(stream), Transport::Tcp { owner: Some(uid) })
@@ -220,7 +220,7 @@ impl Loop {
     }
 
     fn accept_unix(&mut self, token: u64) {
-        for _ in 0..ACCEPT_MAX {
+        for _ in 0..UNIX_ACCEPTS {
             let accepted = self.accept(|own| match own.sources.get(&token) {
                 Some(Source::Listener(listener)) => listener.accept(),
                 _ => Err(io::ErrorKind::WouldBlock.into()),
@@ -301,6 +301,10 @@ impl Loop {
                 let user = user.map_or_else(|| "an unknown user".to_owned(), |uid| format!("user {uid}"));
                 return self.inner.log(&format!("refused a connection of {user}, {why}"));
             }
+        }
+        if let Socket::Tcp(stream) = &socket {
+            // Without it small replies may wait for the peer's acknowledgements.
+            let _ = stream.set_nodelay(true);
         }
         let token = self.token_next;
         if self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, token)).is_err() {
