@@ -72,6 +72,7 @@ const ACCESS: &[Attribute] = attributes![ACCESS_PERMISSIONS, ACCESS_USERIDS, ACC
 
 /// Which server a tool means.
 const WANTED: &[Attribute] = attributes![
+    TCP_URI,
     SERVER_URI,
     TCP_URI,
     TOOL_ATTACHMENT_FILE,
