@@ -407,3 +407,15 @@ fn the_host_is_told_what_the_kernel_says_or_it_has_said_itself() {
         bench.engine.disconnected(TOOL, bench.now);
     }
 }
+
+/// The Get that follows is told whether the host is to be asked.
+#[test]
+fn a_refresh_of_another_users_job_tells_nothing() {
+    let mut bench = Bench::of_two();
+    bench.put(0, 3, "key", 7);
+    for (id, expected) in [(ANNS, Status::SUCCESS), (BOBS, Status::ERR_NOT_FOUND)] {
+        bench.ask_as(id, Request::RefreshCache { nspace: proc(0).nspace, rank: Rank(0) });
+        assert_eq!(bench.told(id), Some(expected));
+    }
+    assert!(bench.upcalls.is_empty());
+}
