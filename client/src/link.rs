@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use pmix_dstore::codec::Dialect;
 use pmix_dstore::job::JobData;
-use pmix_dstore::model::Result;
+use pmix_dstore::model::{Result, Status};
 use pmix_dstore::pieces::Pieces;
 
 use crate::Returned;
@@ -36,6 +36,14 @@ pub trait Link: Send + Sync {
     /// # Errors
     /// As [`Link::request_wait`].
     fn send(&self, payload: Vec<u8>) -> Result<()>;
+
+    /// Tells the server that this process lives.
+    ///
+    /// # Errors
+    /// As [`Link::request_wait`]; `NOT_SUPPORTED` where the other end is this very process.
+    fn beat(&self) -> Result<()> {
+        Err(Status::ERR_NOT_SUPPORTED)
+    }
 
     /// Runs `job` on the thread where callbacks run, after those already due and never inside this call.
     fn defer(&self, job: Job);

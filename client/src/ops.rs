@@ -195,8 +195,20 @@ impl Client {
         self.inner.ask(Request::ResourceBlock { directive, block, units, infos }, timeout, done)
     }
 
-    /// Asks the host to watch a process; `status` is the code of the event when it fails.
+    /// Tells whoever watches this process that it lives.
+    ///
+    /// # Errors
+    /// As [`Link::beat`](crate::Link::beat).
+    pub fn beat(&self) -> Result<()> {
+        self.inner.link.beat()
+    }
+
+    /// Has the host watch a process, or the server where the host does not; `status` is the code of the event when it fails.
     pub fn monitor(&self, monitor: Info, status: Status, directives: Vec<Info>) -> Operation<Answer> {
+        if monitor.key.is(keys::SEND_HEARTBEAT) {
+            let beaten = self.beat().map(|()| Answer { status: Status::SUCCESS, infos: Vec::new() });
+            return Operation::ready(&self.inner.link, beaten);
+        }
         let timeout = timeout_of(&directives);
         self.inner.ask(Request::Monitor { monitor, status, directives }, timeout, answer)
     }

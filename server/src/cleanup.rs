@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use nix::dir::Dir;
 use nix::fcntl::{AtFlags, OFlag, open, openat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, stat};
 use nix::unistd::{Gid, Uid, UnlinkatFlags, geteuid, setfsgid, setfsuid, unlinkat};
 use pmix_dstore::model::{Info, Status, Value, keys};
 
@@ -165,6 +165,28 @@ fn names(directory: &OwnedFd) -> Vec<OsString> {
     let names = entries.iter().flatten().map(|entry| entry.file_name().to_owned());
     let names = names.filter(|name| name.as_c_str() != c"." && name.as_c_str() != c"..");
     names.map(|name| OsStr::from_bytes(name.to_bytes()).to_owned()).collect()
+}
+
+/// What changes of a file while somebody works with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileState {
+    pub size: i64,
+    /// Seconds and nanoseconds.
+    pub accessed: (i64, i64),
+    pub modified: (i64, i64),
+}
+
+impl FileState {
+    /// That of a file as a user sees it; `None` where there is none.
+    pub fn of(path: &Path, uid: u32, gid: u32) -> Option<FileState> {
+        let _identity = Identity::assume(uid, gid)?;
+        let stat = stat(path).ok()?;
+        Some(FileState {
+            size: stat.st_size,
+            accessed: (stat.st_atime, stat.st_atime_nsec),
+            modified: (stat.st_mtime, stat.st_mtime_nsec),
+        })
+    }
 }
 
 /// The file system identity of the calling thread, while it is another user's.

@@ -154,7 +154,7 @@ const THREAD: &str = "the server has a thread of its own";
 type Refusal = (&'static str, fn(&Value) -> bool, &'static str);
 
 /// What a host may ask for and does not get.
-const REFUSED: [Refusal; 9] = [
+const REFUSED: [Refusal; 8] = [
     (keys::TCP_IF_INCLUDE, |value| !names_loopback(value), LOOPBACK),
     (keys::TCP_IF_EXCLUDE, names_loopback, LOOPBACK),
     (keys::SERVER_REMOTE_CONNECTIONS, Value::is_true, LOOPBACK),
@@ -163,11 +163,7 @@ const REFUSED: [Refusal; 9] = [
     (keys::EXTERNAL_PROGRESS, Value::is_true, THREAD),
     (keys::EVENT_BASE, |_| true, THREAD),
     (keys::SINGLETON, |_| true, "singletons come as tools do"),
-    (keys::SERVER_ENABLE_MONITORING, Value::is_true, "monitoring is the host's business"),
 ];
-
-/// Asked for by every daemon of Open MPI 4.1, whose processes do not use it: no reason to complain.
-const SILENTLY: [&str; 1] = [keys::SERVER_ENABLE_MONITORING];
 
 /// What of the attributes is refused, in lines for the log; and whether the host says that it cannot do without.
 pub(crate) fn refused(infos: &[Info]) -> (Vec<String>, bool) {
@@ -181,9 +177,7 @@ pub(crate) fn refused(infos: &[Info]) -> (Vec<String>, bool) {
             continue;
         };
         let needs = info.flags & InfoFlags::REQUIRED != 0;
-        if needs || !SILENTLY.contains(key) {
-            lines.push(format!("{key} is refused: {why}"));
-        }
+        lines.push(format!("{key} is refused: {why}"));
         is_needed |= needs;
     }
     (lines, is_needed)
@@ -216,12 +210,11 @@ mod tests {
             (keys::EXTERNAL_PROGRESS, Value::Bool(true)),
             (keys::EVENT_BASE, Value::Undef),
             (keys::SINGLETON, Value::string("single.0")),
-            (keys::SERVER_ENABLE_MONITORING, Value::Bool(true)),
         ];
         for (key, value) in asked {
             let mut info = Info::new(key, value);
             let (lines, is_needed) = refused(std::slice::from_ref(&info));
-            assert_eq!((lines.len(), is_needed), (usize::from(!SILENTLY.contains(&key)), false), "{key}");
+            assert_eq!((lines.len(), is_needed), (1, false), "{key}");
             info.flags = InfoFlags::REQUIRED;
             let (lines, is_needed) = refused(&[info]);
             assert!(is_needed && lines.len() == 1 && lines[0].starts_with(key), "{key}: {lines:?}");
@@ -270,6 +263,7 @@ mod tests {
             (keys::SINGLE_LISTENER, Value::Bool(true)),
             (keys::HOMOGENEOUS_SYSTEM, Value::Bool(true)),
             (keys::SERVER_GATEWAY, Value::Bool(true)),
+            (keys::SERVER_ENABLE_MONITORING, Value::Bool(true)),
         ];
         for (key, value) in asked {
             let mut info = Info::new(key, value);

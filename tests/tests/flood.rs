@@ -122,7 +122,7 @@ fn what_a_rank_publishes_is_bounded() {
     let traces = Traces::begin();
     let ended = Run::ranks(1, program("hoard"), Library::ours()).traced(&traces).arg("publish").succeed();
     let (taken, memory) = hoarded(&ended);
-    assert!(taken >= 2 && taken <= 512, "{ended}");
+    assert!((2..=512).contains(&taken), "{ended}");
     assert!(memory < 128 * MIB, "the launcher has had {memory} bytes: {ended}");
     traces.assert_none_left(&ended);
 }

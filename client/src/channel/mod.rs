@@ -174,6 +174,10 @@ impl Link for Channel {
         self.mux.send(payload)
     }
 
+    fn beat(&self) -> Result<()> {
+        self.mux.beat()
+    }
+
     fn defer(&self, job: Job) {
         self.mux.defer(job);
     }

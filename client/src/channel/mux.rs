@@ -24,7 +24,7 @@ use pmix_dstore::model::{Result, Status};
 use pmix_dstore::pieces::Pieces;
 
 use crate::framing::{Chunk, Frames, Outbox};
-use crate::wire::{Header, REQUEST_LEN_MAX, TAG_FIRST, TAG_FLOW_CONTROL, TAG_IOF, TAG_NOTIFY};
+use crate::wire::{Header, REQUEST_LEN_MAX, TAG_FIRST, TAG_FLOW_CONTROL, TAG_HEARTBEAT, TAG_IOF, TAG_NOTIFY};
 use crate::{Job, ReplyFn};
 
 /// Notifications that may wait for the callback thread; more are dropped.
@@ -177,6 +177,15 @@ impl Mux {
             _ => None,
         })
         .unwrap_or(Ok(()))
+    }
+
+    /// Sends a heartbeat, as much of it as goes without waiting.
+    pub fn beat(&self) -> Result<()> {
+        self.same_process()?;
+        let mut state = self.state.lock();
+        self.writable(&state, &Pieces::default())?;
+        self.enqueue(&mut state, TAG_HEARTBEAT, Pieces::default());
+        Ok(())
     }
 
     /// Runs `job` on the callback thread. After [`Mux::close`] it is dropped.

@@ -45,6 +45,10 @@ impl Link for Offline {
         Err(Status::ERR_UNREACH)
     }
 
+    fn beat(&self) -> Result<()> {
+        Err(Status::ERR_UNREACH)
+    }
+
     fn defer(&self, job: Job) {
         self.mux.defer(job);
     }

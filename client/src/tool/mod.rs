@@ -364,6 +364,10 @@ impl Link for Servers {
         self.with(|link| link.send(payload))
     }
 
+    fn beat(&self) -> Result<()> {
+        self.with(|link| link.beat())
+    }
+
     fn defer(&self, job: Job) {
         self.with(|link| link.defer(job));
     }

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use pmix_client::Answer;
-use pmix_dstore::model::{Info, Key, Status, Value, keys};
+use pmix_dstore::model::{Status, keys};
 
 use super::{client, present, procs};
 use crate::callback::{hand_over, start, start_answer};
@@ -129,6 +129,10 @@ status_call! {
     ) {
         let client = client()?;
         let monitor = pmix_info_t::read(present(monitor)?)?;
+        // As the macro of older headers says it: no thread is needed for an answer that nobody waits for.
+        if cbfunc.is_none() && monitor.key.is(keys::SEND_HEARTBEAT) {
+            return client.beat();
+        }
         start_answer(client.monitor(monitor, Status(error), array::read(directives, ndirs)?), cbfunc, cbdata)
     }
 }
@@ -136,11 +140,7 @@ status_call! {
 call! {
     /// `PMIx_Heartbeat`: tells whoever monitors this process that it lives.
     fn PMIx_Heartbeat() {
-        if let Ok(client) = client()
-            && let Ok(key) = Key::new(keys::SEND_HEARTBEAT)
-        {
-            // Nobody waits for an answer; who monitors notices what does not come.
-            drop(client.monitor(Info { key, flags: 0, value: Value::Undef }, Status::SUCCESS, Vec::new()));
-        }
+        // Nobody waits for an answer; who monitors notices what does not come.
+        let _ = client().and_then(|client| client.beat());
     }
 }

@@ -150,7 +150,11 @@ const CLIENT: Functions = functions! {
     PMIx_Job_control: [
         TIMEOUT, REGISTER_CLEANUP, REGISTER_CLEANUP_DIR, CLEANUP_RECURSIVE, CLEANUP_IGNORE, CLEANUP_LEAVE_TOPDIR
     ],
-    PMIx_Process_monitor: [TIMEOUT],
+    PMIx_Process_monitor: [
+        TIMEOUT, RANGE, SEND_HEARTBEAT, MONITOR_ID, MONITOR_CANCEL, MONITOR_HEARTBEAT, MONITOR_HEARTBEAT_TIME,
+        MONITOR_HEARTBEAT_DROPS, MONITOR_FILE, MONITOR_FILE_SIZE, MONITOR_FILE_ACCESS, MONITOR_FILE_MODIFY,
+        MONITOR_FILE_CHECK_TIME, MONITOR_FILE_DROPS
+    ],
     PMIx_Fabric_register: [TIMEOUT],
     PMIx_Session_control: [TIMEOUT],
     PMIx_Resource_block: [TIMEOUT],
@@ -350,7 +354,12 @@ mod tests {
     const READERS: &[(&str, &[&str], &[&str])] = &[
         ("client/src/get.rs", &["PMIx_Get"], &[]),
         ("client/src/client.rs", &["PMIx_Finalize"], &["QUALIFIED_VALUE"]),
-        ("client/src/ops.rs", &["PMIx_Log"], &["QUERY_STABLE_ABI_VERSION", "QUERY_PROVISIONAL_ABI_VERSION"]),
+        ("server/src/engine/monitors.rs", &["PMIx_Process_monitor"], &["EVENT_AFFECTED_PROC"]),
+        (
+            "client/src/ops.rs",
+            &["PMIx_Log", "PMIx_Process_monitor"],
+            &["QUERY_STABLE_ABI_VERSION", "QUERY_PROVISIONAL_ABI_VERSION"],
+        ),
         ("client/src/events/calls.rs", &["PMIx_Init", "PMIx_Notify_event"], &[]),
         ("client/src/events/directives.rs", &["PMIx_Register_event_handler", "PMIx_Notify_event"], &[]),
         (
@@ -392,7 +401,6 @@ mod tests {
                 "EXTERNAL_PROGRESS",
                 "EVENT_BASE",
                 "SINGLETON",
-                "SERVER_ENABLE_MONITORING",
             ],
         ),
         (

@@ -26,6 +26,8 @@ pub(super) const PULLS_MAX: usize = 1024;
 pub(super) const CODES_MAX: usize = 65_536;
 /// Connections of one process at a time.
 pub(super) const CONNECTIONS_MAX: usize = 64;
+/// Files and heartbeats that are watched for one connection.
+pub(super) const MONITORS_MAX: usize = 256;
 /// Paths that are to be removed at the end of one process, or of one user's processes of a job.
 pub(super) const CLEANUP_PATHS_MAX: usize = 4096;
 

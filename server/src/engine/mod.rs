@@ -15,6 +15,7 @@ mod events;
 mod get;
 mod groups;
 mod members;
+mod monitors;
 mod nspaces;
 mod output;
 mod peers;
@@ -28,6 +29,7 @@ mod tests;
 mod tools;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -87,6 +89,15 @@ pub(crate) enum Output {
     },
     /// Call back into the host or into this process's client.
     Call(Box<dyn FnOnce() + Send>),
+    /// Look at a file as this user, for a monitor.
+    Look {
+        /// The monitor's number.
+        monitor: u64,
+        /// The file.
+        path: PathBuf,
+        /// User and group.
+        user: (u32, u32),
+    },
     /// Remove what a process of this user and group asked to have removed.
     CleanUp((u32, u32), Cleanup),
     /// Tell the administrator.
@@ -105,6 +116,8 @@ enum Then {
     Spawned(PeerId, u32, u16),
     /// Reply to a pull of output with this number.
     Pulled(PeerId, u32, u64),
+    /// Reply to who wants something to be watched, or do it where the host does not.
+    Monitor(PeerId, u32, Box<Result<Option<monitors::Wish>>>),
     /// Reply to a query, of which the host was asked a part.
     Query(Box<query::Asked>),
     /// Reply to finalize.
@@ -147,6 +160,7 @@ pub(crate) struct Engine {
     host_attributes: attributes::HostAttributes,
     groups: groups::Groups,
     outputs_of_procs: output::Outputs,
+    monitors: monitors::Monitors,
     outputs: VecDeque<Output>,
     /// What hosts have lent and has not been given back.
     lent: Vec<Arc<Whole>>,
@@ -208,6 +222,7 @@ impl Engine {
             host_attributes: attributes::HostAttributes::new(),
             groups: groups::Groups::new(),
             outputs_of_procs: output::Outputs::default(),
+            monitors: monitors::Monitors::default(),
             outputs: VecDeque::new(),
             lent: Vec::new(),
             discarded: Vec::new(),
@@ -346,6 +361,7 @@ impl Engine {
             Some(Then::AdmitTool(peer)) => self.admit_tool(peer, answer),
             Some(Then::Spawned(peer, tag, channels)) => self.spawned(peer, tag, channels, answer),
             Some(Then::Pulled(peer, tag, number)) => self.pulled(peer, tag, number, answer.status()),
+            Some(Then::Monitor(peer, tag, wish)) => self.monitor_answered(peer, tag, *wish, answer),
             Some(Then::Query(asked)) => self.query_answered(*asked, answer),
             Some(Then::Reply(peer, tag, shape)) => self.reply_answer(peer, tag, shape, answer),
             Some(Then::Finalized(peer, tag)) => self.finalized(peer, tag, answer.status()),
@@ -370,6 +386,7 @@ impl Engine {
             self.publish_due(now);
             self.tell_host_of_losses(now);
             self.give_up_returns(now);
+            self.look_at_monitors(now);
         }
     }
 
@@ -379,7 +396,11 @@ impl Engine {
         let loss = self.losses.iter().map(|loss| loss.due).min();
         let late = self.late.first().map(|(deadline, _)| *deadline);
         let farewell = self.farewells.front().map(|(due, ..)| *due);
-        [self.gets.deadline(), self.collective_deadline(), late, publish, loss, farewell].into_iter().flatten().min()
+        let monitor = self.monitors.deadline();
+        [self.gets.deadline(), self.collective_deadline(), late, publish, loss, farewell, monitor]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Runs `job` on the server's thread, after what is due already, or where the server is finalized.

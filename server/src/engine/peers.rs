@@ -333,6 +333,7 @@ impl Engine {
         self.gets.forget_peer(id);
         self.events.forget_peer(id);
         self.outputs_of_procs.forget_peer(id);
+        self.monitors.forget_peer(id);
         self.withdraw(id);
         self.release_events(peer.codes.iter().copied());
         let state = self.nspaces.get_mut(&peer.proc.nspace);

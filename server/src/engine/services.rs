@@ -96,9 +96,8 @@ impl Engine {
             Request::JobControl { targets, directives } => {
                 return self.job_control(id, tag, proc, (targets, directives), (time, now));
             }
-            Request::Monitor { monitor, status: error, mut directives } => {
-                asker.sign(&mut directives);
-                (Shape::Infos, Upcall::Monitor { proc, monitor, error, directives })
+            Request::Monitor { monitor, status, directives } => {
+                return self.monitor(id, tag, (monitor, status, directives), (time, now));
             }
             Request::GetCredential { mut infos } => {
                 asker.sign_some(&mut infos);
@@ -128,7 +127,7 @@ impl Engine {
         self.upcall_within(Then::Reply(id, tag, shape), upcall, time, now);
     }
 
-    fn asker(&self, peer: &Peer) -> Asker {
+    pub(super) fn asker(&self, peer: &Peer) -> Asker {
         let state = self.nspaces.get(&peer.proc.nspace);
         Asker { user: peer.user, is_tool: state.is_some_and(|state| state.is_of_tools) }
     }
@@ -257,13 +256,13 @@ fn targets_of(request: &Request) -> Vec<&Proc> {
 }
 
 /// Who asks, as far as it is made sure of when it connects.
-struct Asker {
+pub(super) struct Asker {
     user: User,
     is_tool: bool,
 }
 
 impl Asker {
-    fn sign(&self, infos: &mut Vec<Info>) {
+    pub(super) fn sign(&self, infos: &mut Vec<Info>) {
         sign(infos, self.user);
     }
 

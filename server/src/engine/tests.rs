@@ -27,11 +27,12 @@ use pmix_dstore::model::{
 use pmix_dstore::pieces::Slices;
 use pmix_dstore::segment::{Directory, NamespaceView};
 
-use super::bounds::GROUPS_MAX;
+use super::bounds::{GROUPS_MAX, MONITORS_MAX};
 use super::events::{Range, Sender};
 use super::{EXCHANGE, Engine, JobPlan, LOSS_DELAY, Output, PeerId, RETURN_DELAY, Standing, Transport};
 use crate::GroupOperation;
 use crate::access::Access;
+use crate::cleanup::FileState;
 use crate::completion::{Answer, AnswerSink};
 use crate::config::{Config, SlurmFence};
 use crate::left_out::left_out;
@@ -40,6 +41,7 @@ use crate::secret::Secret;
 use crate::upcall::Upcall;
 
 mod apart;
+mod monitors;
 mod participants;
 mod queries;
 
@@ -191,6 +193,10 @@ impl Bench {
                     Output::Log(_, line) => self.log.push(line),
                     Output::Call(call) => call(),
                     Output::CleanUp((uid, gid), cleanup) => cleanup.run(uid, gid),
+                    Output::Look { monitor, path, user: (uid, gid) } => {
+                        let seen = FileState::of(&path, uid, gid);
+                        self.engine.looked(monitor, seen, self.now);
+                    }
                     Output::Admit { .. } | Output::Listen(..) | Output::Unlisten(_) => {}
                 }
             }

@@ -23,6 +23,7 @@ use pmix_dstore::model::{Nspace, Status};
 
 use self::connection::{Connection, Incoming, Read, Socket, Stage};
 use self::door::{Door, Verdict};
+use crate::cleanup::FileState;
 use crate::completion;
 use crate::engine::{Output, PeerId, Standing, Transport};
 use crate::server::Inner;
@@ -381,7 +382,9 @@ impl Loop {
                         return self.drop_peer(token);
                     }
                 },
-                Ok(Some(Incoming::Message(Frame { tag: TAG_HEARTBEAT, .. }))) => {}
+                Ok(Some(Incoming::Message(Frame { tag: TAG_HEARTBEAT, .. }))) => {
+                    self.inner.engine.lock().beat(PeerId(token));
+                }
                 Ok(Some(Incoming::Message(Frame { tag, len, payload }))) => {
                     let mut engine = self.inner.engine.lock();
                     match payload {
@@ -474,6 +477,10 @@ impl Loop {
             }
             Output::Upcall { id, upcall } => self.upcall(id, upcall),
             Output::Call(call) => call(),
+            Output::Look { monitor, path, user: (uid, gid) } => {
+                let seen = FileState::of(&path, uid, gid);
+                self.inner.engine.lock().looked(monitor, seen, Instant::now());
+            }
             Output::CleanUp((uid, gid), cleanup) => cleanup.run(uid, gid),
             Output::Log(reason, line) => self.inner.log_for(reason, &line),
         }

@@ -1,0 +1,296 @@
+//! Processes that want to be watched where the host does not do it: by heartbeats that they send, or by a file that is to change.
+//!
+//! The engine keeps the time and decides; the server's thread looks at the files, as their user.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use pmix_client::wire::reply::InfosReply;
+use pmix_dstore::model::{Info, Proc, Result, Status, Value, keys};
+
+use super::bounds::MONITORS_MAX;
+use super::events::{Range, Sender};
+use super::peers::PeerId;
+use super::services::Shape;
+use super::{Engine, Output, Then};
+use crate::cleanup::FileState;
+use crate::completion::Answer;
+use crate::upcall::Upcall;
+
+/// The group of who has none that anybody vouches for.
+const NO_GROUP: u32 = 65_534;
+
+/// What is watched, by number, and when it is looked at next.
+#[derive(Default)]
+pub(super) struct Monitors {
+    next: u64,
+    all: BTreeMap<u64, Monitor>,
+    due: BTreeSet<(Instant, u64)>,
+}
+
+struct Monitor {
+    /// The connection that has asked for it, and ends it.
+    peer: PeerId,
+    proc: Proc,
+    /// User and group as whom files are looked at.
+    user: (u32, u32),
+    asked: Asked,
+    /// How often in a row there was no sign of life.
+    missed: u32,
+    sign: Sign,
+}
+
+/// The signs of life.
+enum Sign {
+    Beats {
+        /// One has come since the last look.
+        heard: bool,
+        /// Others have been told that none comes.
+        is_told: bool,
+    },
+    /// What the file was at the last look.
+    File(Option<FileState>),
+}
+
+/// What a process asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Asked {
+    /// Its own name for it.
+    id: Option<Vec<u8>>,
+    /// The code of the event.
+    code: Status,
+    range: u8,
+    every: Duration,
+    /// How often a sign of life may be missing.
+    drops: u32,
+    /// `None`: heartbeats.
+    file: Option<Watched>,
+}
+
+/// A file and what of it is to change; one of these is enough.
+#[derive(Clone, Debug, PartialEq)]
+struct Watched {
+    path: PathBuf,
+    size: bool,
+    accessed: bool,
+    modified: bool,
+}
+
+/// What the library can do of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Wish {
+    Watch(Asked),
+    /// No more of those with this name, or of all.
+    Cancel(Option<Vec<u8>>),
+}
+
+impl Wish {
+    /// Reads a request; `None` for what only a host may know how to watch.
+    ///
+    /// # Errors
+    /// `BAD_PARAM` for values of a wrong type, and where it is not said how often to look, or at what.
+    fn read(monitor: &Info, error: Status, directives: &[Info]) -> Result<Option<Wish>> {
+        let number = |key: &str| {
+            Info::find(directives, key).map(|value| value.as_u32().ok_or(Status::ERR_BAD_PARAM)).transpose()
+        };
+        let is_set = |key: &str| Info::is_set(directives, key);
+        let id = Info::find(directives, keys::MONITOR_ID).and_then(Value::as_text).map(<[u8]>::to_vec);
+        let range = match Info::find(directives, keys::RANGE) {
+            None => Range::NAMESPACE,
+            Some(range) => range.as_u64().and_then(|range| range.try_into().ok()).ok_or(Status::ERR_BAD_PARAM)?,
+        };
+        let asked = |alert: Status, every: &str, drops: &str, file| {
+            let every = number(every)?.filter(|seconds| *seconds > 0).ok_or(Status::ERR_BAD_PARAM)?;
+            let code = if error == Status::SUCCESS { alert } else { error };
+            let (every, drops) = (Duration::from_secs(every.into()), number(drops)?.unwrap_or(0));
+            Ok(Some(Wish::Watch(Asked { id: id.clone(), code, range, every, drops, file })))
+        };
+        if monitor.key.is(keys::MONITOR_CANCEL) {
+            return Ok(Some(Wish::Cancel(monitor.value.as_text().map(<[u8]>::to_vec))));
+        }
+        if monitor.key.is(keys::MONITOR_HEARTBEAT) {
+            let alert = Status::MONITOR_HEARTBEAT_ALERT;
+            return asked(alert, keys::MONITOR_HEARTBEAT_TIME, keys::MONITOR_HEARTBEAT_DROPS, None);
+        }
+        if !monitor.key.is(keys::MONITOR_FILE) {
+            return Ok(None);
+        }
+        let path = PathBuf::from(OsStr::from_bytes(monitor.value.as_text().ok_or(Status::ERR_BAD_PARAM)?));
+        let watched = Watched {
+            path,
+            size: is_set(keys::MONITOR_FILE_SIZE),
+            accessed: is_set(keys::MONITOR_FILE_ACCESS),
+            modified: is_set(keys::MONITOR_FILE_MODIFY),
+        };
+        // The server has another working directory than the process.
+        if !watched.path.is_absolute() || !(watched.size || watched.accessed || watched.modified) {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        let alert = Status::MONITOR_FILE_ALERT;
+        asked(alert, keys::MONITOR_FILE_CHECK_TIME, keys::MONITOR_FILE_DROPS, Some(watched))
+    }
+}
+
+impl Watched {
+    fn has_changed(&self, before: &FileState, now: &FileState) -> bool {
+        self.size && before.size != now.size
+            || self.accessed && before.accessed != now.accessed
+            || self.modified && before.modified != now.modified
+    }
+}
+
+impl Monitors {
+    pub fn deadline(&self) -> Option<Instant> {
+        self.due.first().map(|(due, _)| *due)
+    }
+
+    /// A connection is gone.
+    pub fn forget_peer(&mut self, peer: PeerId) {
+        self.remove(|monitor| monitor.peer == peer);
+    }
+
+    /// Tells how many there were.
+    fn remove(&mut self, is_meant: impl Fn(&Monitor) -> bool) -> usize {
+        let before = self.all.len();
+        self.all.retain(|_, monitor| !is_meant(monitor));
+        let all = &self.all;
+        self.due.retain(|(_, number)| all.contains_key(number));
+        before - self.all.len()
+    }
+
+    fn end(&mut self, number: u64) {
+        self.all.remove(&number);
+        self.due.retain(|(_, other)| *other != number);
+    }
+
+    fn cancel(&mut self, peer: PeerId, id: Option<&[u8]>) -> usize {
+        self.remove(|monitor| monitor.peer == peer && (id.is_none() || monitor.asked.id.as_deref() == id))
+    }
+}
+
+impl Engine {
+    /// A process wants something to be watched: the host is asked first.
+    pub(super) fn monitor(
+        &mut self,
+        id: PeerId,
+        tag: u32,
+        (monitor, error, mut directives): (Info, Status, Vec<Info>),
+        (time, now): (Option<Duration>, Instant),
+    ) {
+        let Some(peer) = self.peers.get(&id) else { return };
+        let (proc, asker) = (peer.proc.clone(), self.asker(peer));
+        let wish = Wish::read(&monitor, error, &directives);
+        if let Ok(Some(Wish::Cancel(name))) = &wish
+            && self.monitors.cancel(id, name.as_deref()) > 0
+        {
+            return self.is_watched(id, tag);
+        }
+        asker.sign(&mut directives);
+        let then = Then::Monitor(id, tag, Box::new(wish));
+        self.upcall_within(then, Upcall::Monitor { proc, monitor, error, directives }, time, now);
+    }
+
+    /// The host watches, or leaves it to the library.
+    pub(super) fn monitor_answered(&mut self, id: PeerId, tag: u32, wish: Result<Option<Wish>>, answer: Answer) {
+        if answer.status() != Status::ERR_NOT_SUPPORTED {
+            return self.reply_answer(id, tag, Shape::Infos, answer);
+        }
+        match wish {
+            Ok(Some(Wish::Watch(asked))) => self.watch(id, tag, asked, Instant::now()),
+            Ok(Some(Wish::Cancel(_))) => self.reply_status(id, tag, Status::ERR_NOT_FOUND),
+            Ok(None) => self.reply_status(id, tag, Status::ERR_NOT_SUPPORTED),
+            Err(status) => self.reply_status(id, tag, status),
+        }
+    }
+
+    fn watch(&mut self, id: PeerId, tag: u32, asked: Asked, now: Instant) {
+        let Some((proc, user)) = self.peers.get(&id).map(|peer| (peer.proc.clone(), peer.user)) else { return };
+        let client = self.nspaces.get(&proc.nspace).and_then(|state| state.clients.get(&proc.rank));
+        let user = (user.uid, user.gid.or(client.map(|client| client.gid)).unwrap_or(NO_GROUP));
+        if self.monitors.all.values().filter(|monitor| monitor.peer == id).count() >= MONITORS_MAX {
+            return self.refuse_more(id, tag, "monitors");
+        }
+        let sign = match asked.file {
+            Some(_) => Sign::File(None),
+            None => Sign::Beats { heard: false, is_told: false },
+        };
+        self.monitors.next += 1;
+        let number = self.monitors.next;
+        self.monitors.due.insert((now + asked.every, number));
+        self.monitors.all.insert(number, Monitor { peer: id, proc, user, asked, missed: 0, sign });
+        self.is_watched(id, tag);
+    }
+
+    fn is_watched(&mut self, id: PeerId, tag: u32) {
+        self.reply(id, tag, &InfosReply { status: Status::SUCCESS, infos: Some(Vec::new()) });
+    }
+
+    /// A process says that it lives, over whichever of its connections.
+    pub fn beat(&mut self, id: PeerId) {
+        let Some(peer) = self.peers.get(&id).filter(|peer| peer.admitted) else { return };
+        for monitor in self.monitors.all.values_mut().filter(|monitor| monitor.proc == peer.proc) {
+            if let Sign::Beats { heard, .. } = &mut monitor.sign {
+                *heard = true;
+            }
+        }
+    }
+
+    /// Looks for signs of life where it is time to.
+    pub(super) fn look_at_monitors(&mut self, now: Instant) {
+        while let Some((due, number)) = self.monitors.due.first().copied().filter(|(due, _)| *due <= now) {
+            self.monitors.due.remove(&(due, number));
+            let Some(monitor) = self.monitors.all.get_mut(&number) else { continue };
+            // A server that was stopped for a while does not count what nobody could have sent to it.
+            self.monitors.due.insert((now + monitor.asked.every, number));
+            match (&mut monitor.sign, &monitor.asked.file) {
+                (Sign::File(_), Some(watched)) => {
+                    let (path, user) = (watched.path.clone(), monitor.user);
+                    self.outputs.push_back(Output::Look { monitor: number, path, user });
+                }
+                (Sign::Beats { heard, is_told }, _) => {
+                    if std::mem::take(heard) {
+                        (monitor.missed, *is_told) = (0, false);
+                        continue;
+                    }
+                    monitor.missed = monitor.missed.saturating_add(1);
+                    if monitor.missed > monitor.asked.drops && !std::mem::replace(is_told, true) {
+                        self.alert(number, now);
+                    }
+                }
+                (Sign::File(_), None) => {}
+            }
+        }
+    }
+
+    /// What a file is now; `None` where it is not there, or not for its user: it may come.
+    pub fn looked(&mut self, number: u64, seen: Option<FileState>, now: Instant) {
+        let Some(monitor) = self.monitors.all.get_mut(&number) else { return };
+        let (Some(seen), Some(watched), Sign::File(before)) = (seen, &monitor.asked.file, &mut monitor.sign) else {
+            return;
+        };
+        let lives = before.replace(seen).is_none_or(|before| watched.has_changed(&before, &seen));
+        monitor.missed = if lives { 0 } else { monitor.missed.saturating_add(1) };
+        if !lives && monitor.missed >= monitor.asked.drops {
+            self.alert(number, now);
+            // Said once.
+            self.monitors.end(number);
+        }
+    }
+
+    /// Tells those who wait for it; the host, too, whose other servers have processes of the same job.
+    fn alert(&mut self, number: u64, now: Instant) {
+        let Some(Monitor { peer, proc, asked, .. }) = self.monitors.all.get(&number) else { return };
+        let (peer, source, code, range) = (*peer, proc.clone(), asked.code, asked.range);
+        let mut infos = vec![Info::new(keys::EVENT_AFFECTED_PROC, Value::Proc(source.clone()))];
+        infos.extend(asked.id.as_ref().map(|id| Info::new(keys::MONITOR_ID, Value::string(id.as_slice()))));
+        if let Ok(copies) = Info::copies(&infos) {
+            self.deliver_event(Sender::Peer(peer), code, &source, range, copies, now);
+        }
+        if range != Range::LOCAL && range != Range::PROC_LOCAL {
+            self.upcall(Then::Nothing, Upcall::NotifyEvent { code, source, range, infos });
+        }
+    }
+}
