@@ -23,6 +23,8 @@
  *                          (refuse) or has no upcall for them (none)
  *   --owner UID            whose processes the ranks are said to be (default: whose the host is)
  *   --let UID              who may reach other users' jobs
+ *   --queries WAY          how queries are answered: not at all supported (refuse, the default), never (silent), or those for
+ *                          the nodes of a job (resolve)
  *   --nspace NAME          the job's namespace
  *   --timeout SECONDS      ends everything after this long (default 60)
  *
@@ -54,6 +56,7 @@ extern char **environ;
 
 enum answer { ANSWER_LATER, ANSWER_INLINE, ANSWER_MIXED };
 enum connected { CONNECTED_CALLBACK, CONNECTED_SILENT, CONNECTED_SECOND };
+enum queries { QUERIES_REFUSED, QUERIES_SILENT, QUERIES_RESOLVED };
 enum tools { TOOLS_UNKNOWN, TOOLS_NAME, TOOLS_REFUSE, TOOLS_NONE };
 enum kind { KIND_PLAIN, KIND_MPIRUN, KIND_SLURM, KIND_FLUX };
 
@@ -70,6 +73,7 @@ static struct {
     enum connected connected;
     enum kind kind;
     enum tools tools;
+    enum queries queries;
     bool child_environment;
     uid_t owner, let;
     const char *nspace;
@@ -1099,13 +1103,19 @@ static pmix_status_t deregister_events(pmix_status_t *codes, size_t ncodes, pmix
 static pmix_status_t query(pmix_proc_t *proc, pmix_query_t *queries, size_t nqueries, pmix_info_cbfunc_t cbfunc,
                            void *cbdata)
 {
-    (void) cbfunc;
-    (void) cbdata;
     for (size_t i = 0; i < nqueries; i++) {
         note("query %s by %u, %s", queries[i].keys ? queries[i].keys[0] : "nothing", proc->rank,
              told(queries[i].qualifiers, queries[i].nqual));
     }
-    return PMIX_ERR_NOT_SUPPORTED;
+    bool is_of_nodes = nqueries == 1 && queries[0].keys != NULL && strcmp(queries[0].keys[0], "pmix.qry.node") == 0;
+    if (options.queries == QUERIES_RESOLVED && is_of_nodes) {
+        infos_t infos = { 0 };
+        add(&infos, "pmix.qry.node", value_string("far1,far2"));
+        cbfunc(PMIX_SUCCESS, infos.items, infos.count, cbdata, NULL, NULL);
+        free_infos(&infos);
+        return PMIX_SUCCESS;
+    }
+    return options.queries == QUERIES_SILENT ? PMIX_SUCCESS : PMIX_ERR_NOT_SUPPORTED;
 }
 
 typedef struct {
@@ -2123,6 +2133,10 @@ static void read_options(int argc, char **argv)
             options.tools = strcmp(value, "refuse") == 0 ? TOOLS_REFUSE
                             : strcmp(value, "none") == 0 ? TOOLS_NONE
                                                          : TOOLS_NAME;
+        } else if (strcmp(name, "--queries") == 0) {
+            options.queries = strcmp(value, "silent") == 0    ? QUERIES_SILENT
+                              : strcmp(value, "resolve") == 0 ? QUERIES_RESOLVED
+                                                              : QUERIES_REFUSED;
         } else if (strcmp(name, "--owner") == 0) {
             options.owner = atoi(value);
         } else if (strcmp(name, "--let") == 0) {

@@ -14,6 +14,7 @@
  *   say=NSPACE:RANK:TEXT has the host say a line for it
  *   input=NSPACE:RANK:TEXT gives it a line; stdin=NSPACE:RANK gives it what the tool is given, which keep ends: the tool reads it
  *   take=COUNT       waits until so much has been taken, at least; stop ends the last pull, stop=ID another one
+ *   peers=NSPACE:NODE, nodes=NSPACE
  *   control=NSPACE:RANK, abort=NSPACE:RANK, send=NSPACE:RANK:CODE (an event for it alone)
  *   setup            what a job is to be started with: how much of it is of PMIx
  *   serve            becomes a server, too, and makes the environment of a client
@@ -258,6 +259,27 @@ static void keep_stdin(void)
     say("kept: %d", lines);
 }
 
+static void say_peers(char *text)
+{
+    char *node = strchr(text, ':');
+    *node++ = '\0';
+    pmix_proc_t *procs = NULL;
+    size_t count = 0;
+    pmix_status_t status = PMIx_Resolve_peers(node, text, &procs, &count);
+    say("peers of %s: %d, %zu", text, status, count);
+    if (procs != NULL) {
+        PMIX_PROC_FREE(procs, count);
+    }
+}
+
+static void say_nodes(const char *nspace)
+{
+    char *list = NULL;
+    pmix_status_t status = PMIx_Resolve_nodes(nspace, &list);
+    say("nodes of %s: %d, %s", nspace, status, list != NULL ? list : "none");
+    free(list);
+}
+
 /* Has a signal sent to it. */
 static void control(const char *text)
 {
@@ -414,6 +436,10 @@ int main(int argc, char **argv)
             await_output(atoi(value));
         } else if (strncmp(word, "stop", 4) == 0) {
             stop(*value != '\0' ? atoi(value) : last_pull);
+        } else if (strncmp(word, "peers=", 6) == 0) {
+            say_peers(value);
+        } else if (strncmp(word, "nodes=", 6) == 0) {
+            say_nodes(value);
         } else if (strncmp(word, "control=", 8) == 0) {
             control(value);
         } else if (strncmp(word, "abort=", 6) == 0) {

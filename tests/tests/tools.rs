@@ -404,3 +404,23 @@ fn a_tool_proves_itself_by_a_file_of_the_server() {
         assert_eq!(unproven, if demand == "1" { 2 } else { 0 }, "{ended}");
     }
 }
+
+/// What the tool resolves is a query for the host, which may say nothing for ever: then the server answers.
+#[test]
+fn a_host_resolves_peers_and_nodes_or_holds_nobody() {
+    let peers = "peers=far:far1 peers=test-job:$(hostname -s)";
+    let resolved = ["peers of far: -44, 0", "peers of test-job: 0, 1"];
+    for (way, nodes, peers, resolved) in [
+        ("resolve", "0, far1,far2", peers, &resolved[..]),
+        ("refuse", "-44, none", peers, &resolved),
+        // It takes the time that the host is given.
+        ("silent", "-44, none", "", &[]),
+    ] {
+        let traces = Traces::begin();
+        let script = tool(Library::ours(), &format!("--pid $PPID nodes=far {peers}"));
+        let ended = beside_host(Library::ours(), &traces, &format!("--tools name --queries {way}"), &script);
+        assert_eq!(lines(&ended, "nodes of far: "), [format!("nodes of far: {nodes}")], "{ended}");
+        assert_eq!(lines(&ended, "peers of "), resolved, "{ended}");
+        assert_eq!(told(&ended, ": query pmix.qry.node by 0"), 1, "{ended}");
+    }
+}
