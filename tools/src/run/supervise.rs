@@ -107,8 +107,11 @@ struct Supervisor<'a> {
     write_until: Option<Instant>,
     libraries: BTreeMap<String, u32>,
     /// What ranks want printed where too much waits to be written already.
-    held: Vec<(Vec<(Stream, Vec<u8>)>, Completion<Status>)>,
+    held: Vec<Held>,
 }
+
+/// What a rank wants printed, and who hears that it was.
+type Held = (Vec<(Stream, Vec<u8>)>, Completion<Status>);
 
 /// Blocks the signals that the launcher takes from a descriptor; gives the descriptor.
 pub(super) fn block_signals() -> Result<SignalFd, String> {
