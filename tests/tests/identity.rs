@@ -92,7 +92,7 @@ fn who_leaves_behind_a_flood_of_idle_connections_is_nobody() {
         return;
     }
     let (job, target, _anchor) = attacked();
-    let idle: Vec<Peer> = as_nobody(|| (0..600).map(|_| target.connect(Way::Tcp)).collect()).unwrap();
+    let idle = idle(&target, 600);
     intrude(&target, 15, "linger");
     assert_nobody_got_in(job, &target);
     drop(idle);
@@ -293,9 +293,9 @@ fn is_closed(peer: &mut Peer) -> bool {
     !matches!(peer.io().read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
 }
 
-/// Idle connections of another user, as many as make a flood.
-fn flood(target: &Target) -> Vec<Peer> {
-    as_nobody(|| (0..times(600, 2500)).map(|_| target.connect(Way::Tcp)).collect()).unwrap()
+/// So many idle connections of another user.
+fn idle(target: &Target, count: usize) -> Vec<Peer> {
+    as_nobody(|| (0..count).map(|_| target.connect(Way::Tcp)).collect()).unwrap()
 }
 
 #[test]
@@ -307,7 +307,10 @@ fn idle_connections_of_another_user_are_closed_in_their_turn() {
     let (job, target, _anchor) = attacked();
     let server = Stopped::new(job.server());
     // In the order in which they come: strangers, a rank of the job that says nothing yet, strangers again.
-    let (mut before, mut silent, mut after) = (flood(&target), target.connect(Way::Tcp), flood(&target));
+    // All of them fit into the queue of a listener that stands still.
+    let mut before = idle(&target, times(400, 1500));
+    let mut silent = target.connect(Way::Tcp);
+    let mut after = idle(&target, times(200, 1000));
     // Another listener's queue.
     let mut of_unix = target.connect(Way::Unix);
     drop(server);
@@ -338,7 +341,7 @@ fn ranks_come_on_both_ways_while_another_user_floods_the_server() {
         // Few descriptors: what the strangers' connections would take, the ranks' need.
         let job = WaitingJob::start(8, &format!("export PMIX_DSTORE_SHM={shared_memory}; ulimit -n 96"));
         let target = Target::new(&job.environment(0));
-        let idle = flood(&target);
+        let idle = idle(&target, times(600, 2500));
         let ended = job.finish();
         assert!(log(&ended).iter().all(|line| line.contains("who has nothing here")), "{ended}");
         drop(idle);
