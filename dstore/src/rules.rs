@@ -376,7 +376,12 @@ pub fn find<'s, S: JobLookup>(
         None if rank.is_process() => &[Realm::Proc, Realm::Job, Realm::Session, Realm::Node, Realm::App],
         None => &[Realm::Job, Realm::Session, Realm::Node, Realm::App],
     };
-    order.iter().find_map(|realm| look(*realm))
+    order.iter().find_map(|realm| look(*realm)).or_else(|| look(Realm::Node).filter(|_| is_of_nodes_too(key)))
+}
+
+/// Whether a node may have a directory of its own, in place of that of the session or the job.
+fn is_of_nodes_too(key: &KeyRef<'_>) -> bool {
+    [keys::TMPDIR, keys::NSDIR].iter().any(|name| key.text() == name.as_bytes())
 }
 
 /// Finds the value of `key` that has the qualifiers among `infos`: of the rank, or else of its job.

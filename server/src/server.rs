@@ -16,7 +16,7 @@ use pmix_client::output::Format;
 use pmix_client::wire::{FlowControl, IoDelivery, Notification, TAG_IOF, TAG_NOTIFY};
 use pmix_client::{Call, Client, Event, Job, Returned};
 use pmix_dstore::codec::{Dialect, Module};
-use pmix_dstore::job::{Given, ProcTable};
+use pmix_dstore::job::{self, Given, ProcTable, Refused};
 use pmix_dstore::model::attributes::check_required;
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Regattr, Result, Status, Value, keys};
 use pmix_dstore::room;
@@ -406,12 +406,39 @@ impl Server {
         }
         // Reading a large job takes its time: not under the lock that the clients' requests need.
         match JobPlan::read(&nspace, nlocal, Given { infos: &infos, procs }, known, &self.hostname) {
-            Ok(plan) => self.operate(done, |engine| engine.register_nspace(plan)),
+            Ok(plan) => {
+                let others = self.read_others(&nspace, &infos);
+                self.operate(done, |engine| {
+                    let status = engine.register_nspace(plan);
+                    others.into_iter().for_each(|other| engine.describe_nspace(other, &nspace));
+                    status
+                })
+            }
             Err(refused) => {
                 self.inner.log(&format!("job {nspace} is not registered: {refused}"));
                 refused.status
             }
         }
+    }
+
+    /// The other jobs of its session that the registration of `nspace` describes. One that is registered itself is what that says; of
+    /// what cannot be understood the log is told.
+    fn read_others(&self, nspace: &Nspace, infos: &[Info]) -> Vec<JobPlan> {
+        let mut plans = Vec::new();
+        for other in job::other_jobs(nspace, infos) {
+            let Some(known) = self.inner.engine.lock().may_describe(&other.nspace) else { continue };
+            let plan = other.infos().map_err(Refused::from).and_then(|infos| {
+                let given = Given { infos: &infos, procs: ProcTable::default() };
+                JobPlan::read(&other.nspace, 0, given, known, &self.hostname)
+            });
+            match plan {
+                Ok(plan) => plans.push(plan),
+                Err(refused) => {
+                    self.inner.log(&format!("what job {nspace} says of job {} is passed over: {refused}", other.nspace))
+                }
+            }
+        }
+        plans
     }
 
     /// Forgets a job and all that belongs to it.

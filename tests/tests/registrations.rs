@@ -716,3 +716,41 @@ fn a_refused_registration_is_told_with_its_key() {
         }
     }
 }
+
+/// A session's array may describe several jobs. What a job's own registration says counts; with the job that describes it a job
+/// ends that has none.
+#[test]
+fn other_jobs_in_the_array_of_a_session_are_jobs() {
+    let other = "pmix.job.arr ( pmix.nspace string other pmix.job.size uint32 3 pmix.nmap string node0%2Cnode7 \\
+        pmix.pmap string 0%3B1%2C2 site.key string said )";
+    told(&format!(
+        "
+        register job 1 pmix.ssn.arr ( pmix.session.id uint32 4 site.session uint32 9 \\
+            pmix.job.arr ( pmix.job.size uint32 1 ) {other} )
+        client job 0
+        rank job 0
+        get job {WILDCARD} pmix.job.size => uint32 1 status 0
+        get other {WILDCARD} pmix.job.size => uint32 3 status 0
+        get other {WILDCARD} site.key => string said status 0
+        get other 2 pmix.hname => string node7 status 0
+        get other {WILDCARD} pmix.session.id pmix.ssn.info bool 1 => uint32 4 status 0
+        peers node7 other => other:1 other:2 status 0
+        end
+        register other 1 pmix.job.size uint32 5
+        register job 1 pmix.ssn.arr ( pmix.session.id uint32 4 {other} )
+        rank job 0
+        get other {WILDCARD} pmix.job.size => uint32 5 status 0
+        end
+        "
+    ));
+    let described = "register job 1 pmix.job.size uint32 1 pmix.ssn.arr ( pmix.session.id uint32 4 \\
+        pmix.job.arr ( pmix.nspace string other pmix.job.size uint32 3 ) )";
+    told(&format!(
+        "
+        {described}
+        get other {WILDCARD} pmix.job.size => uint32 3 status 0
+        deregister job
+        get other {WILDCARD} pmix.job.size {OPTIONAL} => {NOT_FOUND}
+        "
+    ));
+}

@@ -239,7 +239,7 @@ fn a_get_without_a_key_gives_all_there_is() {
         pmix.lrank uint16 1 pmix.nodeid uint32 0 pmix.nrank uint16 1";
     let of_rank = "pmix.qual.val ( of.rank uint32 2 which string first ) pmix.rank rank 1";
     let of_job = "pmix.app.arr ( pmix.aldr rank 0 pmix.app.size uint32 2 pmix.appnum uint32 0 site.app string app ) \\
-        pmix.job.napps uint32 1 pmix.job.size uint32 2 pmix.nlist string node0 pmix.nmap string node0 \\
+        pmix.job.napps uint32 1 pmix.job.size uint32 2 pmix.max.size uint32 2 pmix.nlist string node0 pmix.nmap string node0 \\
         pmix.node.arr ( pmix.hname string node0 pmix.lldr rank 0 pmix.local.size uint32 2 pmix.lpeers string 0%2C1 \\
         pmix.nodeid uint32 0 ) pmix.num.nodes uint32 1 pmix.pmap string 0%2C1 \\
         pmix.qual.val ( of.job uint32 1 which string first ) pmix.ssn.arr ( pmix.session.id uint32 7 )";

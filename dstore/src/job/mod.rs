@@ -23,7 +23,7 @@ pub(crate) use procs::Formula;
 #[cfg(feature = "builder")]
 pub(crate) use procs::Whole;
 pub use procs::{Column, ProcTable};
-pub use register::{Given, Refused};
+pub use register::{Given, OtherJob, Refused, other_jobs};
 pub use sessions::Taken;
 
 /// Values of one realm instance by key, in a stable order.

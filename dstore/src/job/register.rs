@@ -250,8 +250,7 @@ impl<'a> Reader<'a> {
 
     /// Whether a job's array speaks of another job of the session.
     fn is_foreign(&self, array: &Value) -> bool {
-        let nspace = find(array, keys::NSPACE).and_then(Value::as_text).and_then(|name| Nspace::new(name).ok());
-        nspace.is_some_and(|nspace| nspace != self.job.nspace)
+        job_of(array).is_some_and(|nspace| nspace != self.job.nspace)
     }
 
     fn take_app(&mut self, array: &Value) -> Result<()> {
@@ -457,6 +456,61 @@ impl<'a> Reader<'a> {
         let mapped = self.job.maps.procs.as_ref().and_then(|procs| procs.get(row)).map(Vec::len);
         size.zip(mapped).is_none_or(|(size, mapped)| size as usize == mapped)
     }
+}
+
+/// Another job that a registration describes within its session.
+pub struct OtherJob<'a> {
+    /// The job.
+    pub nspace: Nspace,
+    /// The session in whose array it is.
+    session: Option<u32>,
+    array: &'a Value,
+}
+
+impl OtherJob<'_> {
+    /// What is said of it, its session with it.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn infos(&self) -> crate::model::Result<Vec<Info>> {
+        let mut infos = self.array.iter_infos().map(Info::copy).collect::<crate::model::Result<Vec<_>>>()?;
+        let session = self.session.filter(|_| find(self.array, keys::SESSION_ID).is_none());
+        infos.extend(session.map(|id| Info::new(keys::SESSION_ID, Value::Uint32(id))));
+        Ok(infos)
+    }
+}
+
+/// The other jobs that the registration of `nspace` describes.
+pub fn other_jobs<'a>(nspace: &Nspace, infos: &'a [Info]) -> Vec<OtherJob<'a>> {
+    let mut jobs = Vec::new();
+    find_other_jobs(nspace, infos.iter(), None, 0, &mut jobs);
+    jobs
+}
+
+fn find_other_jobs<'a>(
+    nspace: &Nspace,
+    infos: impl Iterator<Item = &'a Info>,
+    session: Option<u32>,
+    depth: usize,
+    jobs: &mut Vec<OtherJob<'a>>,
+) {
+    for info in infos.filter(|_| depth < DEPTH_MAX) {
+        let is_session = info.key.is(keys::SESSION_INFO_ARRAY);
+        let of = job_of(&info.value).filter(|of| of != nspace && !of.is_empty());
+        match of.filter(|_| info.key.is(keys::JOB_INFO_ARRAY)) {
+            Some(nspace) => jobs.push(OtherJob { nspace, session, array: &info.value }),
+            None if is_session || info.key.is(keys::JOB_INFO_ARRAY) => {
+                let number = find(&info.value, keys::SESSION_ID).and_then(Value::as_u32).filter(|_| is_session);
+                find_other_jobs(nspace, info.value.iter_infos(), number.or(session), depth + 1, jobs);
+            }
+            None => {}
+        }
+    }
+}
+
+/// The job of which an array says that it speaks.
+fn job_of(array: &Value) -> Option<Nspace> {
+    Nspace::new(find(array, keys::NSPACE)?.as_text()?).ok()
 }
 
 fn put(values: &mut Values, info: &Info) -> Result<()> {

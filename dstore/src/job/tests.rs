@@ -514,3 +514,32 @@ fn the_most_processes_are_those_that_there_are_where_nobody_says_more() {
     assert_eq!(most(&[&maps()[..], &[info(keys::MAX_PROCS, Value::Uint16(9))]].concat()), Some(Value::Uint16(9)));
     assert_eq!(most(&[info(keys::JOBID, Value::string("x"))]), None);
 }
+
+/// A directory that the host gives its own node is the one of those who ask there.
+#[test]
+fn directories_of_the_own_node_are_found_without_naming_it() {
+    let node = |name: &str| {
+        let of = |what: &str| Value::string(format!("/{what}/{name}"));
+        let infos = vec![
+            info(keys::HOSTNAME, Value::string(name)),
+            info(keys::TMPDIR, of("tmp")),
+            info(keys::NSDIR, of("ns")),
+            info(keys::MAX_PROCS, Value::Uint32(77)),
+        ];
+        array(keys::NODE_INFO_ARRAY, infos)
+    };
+    let mut infos = maps().to_vec();
+    infos.extend([node("n1"), node("n2")]);
+    let registered = job(&infos);
+    for (caller, name) in [(0, "n1"), (1, "n2")] {
+        let get = |key| get_as(&registered, Rank::WILDCARD, key, &Selector::default(), caller);
+        assert_eq!(get(keys::TMPDIR), Some(Value::string(format!("/tmp/{name}"))));
+        assert_eq!(get(keys::NSDIR), Some(Value::string(format!("/ns/{name}"))));
+        assert_eq!(get(keys::MAX_PROCS), Some(Value::Uint32(5)), "that of a node is not the job's");
+    }
+    // Those of the session and the job come first.
+    infos.extend([info(keys::TMPDIR, Value::string("/session")), info(keys::NSDIR, Value::string("/job"))]);
+    let registered = job(&infos);
+    assert_eq!(get(&registered, Rank::WILDCARD, keys::TMPDIR), Some(Value::string("/session")));
+    assert_eq!(get(&registered, Rank::WILDCARD, keys::NSDIR), Some(Value::string("/job")));
+}

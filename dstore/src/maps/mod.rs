@@ -13,7 +13,8 @@
 //! | the text itself | stock 3.2 where nothing was gained | all |
 //!
 //! Hosts pass maps on as strings, which the compressed form is not; `raw:` is the one of the others that all releases read
-//! which are still made. Only `pmix[` has ranges of ranks for stock readers, so that in the others we write each rank.
+//! which are still made. Only `pmix[` has ranges of ranks for stock readers, so that in the others we write each rank. Of a large job
+//! whose ranks follow each other that would be thirty times as long: there we write `pmix[`, too.
 //!
 //! All parsers here take text that may come from elsewhere: what a map expands to is bounded.
 
@@ -45,19 +46,39 @@ pub fn generate_regex(nodes: &[u8]) -> Result<Vec<u8>> {
     raw_form(nodes)
 }
 
-/// The form of a process map that `PMIx_generate_ppn` returns: `raw:`, the map with its ranges written out, a NUL.
+/// Up to so many bytes the ranks of a process map are listed one by one.
+const LISTED_MAX: usize = 4096;
+
+/// The form of a process map that `PMIx_generate_ppn` returns, with a NUL: `raw:` and the map with its ranges written out; of a
+/// large job whose ranks follow each other, `pmix[` and its ranges.
 ///
 /// Takes time in proportion to the number of ranks. What is no process map stays as it is: registration will refuse it.
 ///
 /// # Errors
 /// `BAD_PARAM` where the map holds a NUL; `NOMEM`.
 pub fn generate_ppn(ppn: &[u8]) -> Result<Vec<u8>> {
-    if ppn.contains(&b'-')
+    let has_ranges = ppn.contains(&b'-');
+    if (has_ranges || ppn.len() > LISTED_MAX)
         && let Ok(nodes) = parse_ppn(ppn)
     {
-        return raw_form(&ranks::write(&nodes)?);
+        if let Some(ranges) = in_ranges(&nodes)? {
+            return Ok([NATIVE, &ranges, b"]\0"].concat());
+        }
+        if has_ranges {
+            return raw_form(&ranks::write(&nodes)?);
+        }
     }
     raw_form(ppn)
+}
+
+/// The ranges of a large map, where they are less than half of what its ranks are. Released readers pass over nodes without ranks.
+fn in_ranges(nodes: &[Vec<u32>]) -> Result<Option<Vec<u8>>> {
+    let listed = ranks::listed_len(nodes);
+    if listed <= LISTED_MAX || nodes.iter().any(Vec::is_empty) {
+        return Ok(None);
+    }
+    let ranges = ranks::write_ranges(nodes, listed / 2)?;
+    Ok(ranges)
 }
 
 /// The second form that source of 7.0 has for lists and maps, which is of a data type of its own: how the bytes are to be read, and

@@ -36,6 +36,31 @@ pub(super) fn write(nodes: &[Vec<u32>]) -> Result<Vec<u8>> {
     Ok(text)
 }
 
+/// About how long it is what [`write`] makes.
+pub(super) fn listed_len(nodes: &[Vec<u32>]) -> usize {
+    let len = |rank: &u32| rank.max(&1).ilog10() as usize + 2;
+    nodes.iter().flatten().map(len).sum()
+}
+
+/// The ranges of each node: `0-3,8;4-7`. `None` where they take more than `len_max` bytes.
+pub(super) fn write_ranges(nodes: &[Vec<u32>], len_max: usize) -> Result<Option<Vec<u8>>> {
+    let mut text = room::vec(len_max.min(32 * nodes.len()))?;
+    for (node, ranks) in nodes.iter().enumerate() {
+        text.extend((node > 0).then_some(b';'));
+        for (number, run) in ranks.chunk_by(|a, b| a.checked_add(1) == Some(*b)).enumerate() {
+            let (first, last) = (run[0], run[run.len() - 1]);
+            let comma = if number > 0 { "," } else { "" };
+            let run = if run.len() > 1 { format!("{comma}{first}-{last}") } else { format!("{comma}{first}") };
+            if text.len() + run.len() > len_max {
+                return Ok(None);
+            }
+            room::reserve(&mut text, run.len() + 1)?;
+            text.extend_from_slice(run.as_bytes());
+        }
+    }
+    Ok(Some(text))
+}
+
 /// The ranks of one node, each of them for itself.
 pub(super) fn write_node(text: &mut Vec<u8>, ranks: impl Iterator<Item = u32>) {
     let (before, mut digits) = (text.len(), Digits::of(0));

@@ -210,3 +210,24 @@ fn refuses_hostile_ranges() {
     let map = format!("pmix[{}[6:0-999999]]", "n".repeat(1000));
     assert!(refused(parse_nodes(map.as_bytes())));
 }
+
+#[test]
+fn the_ranks_of_a_large_job_stay_ranges() {
+    let ranges = |count: u32| (0..count).map(|node| format!("{}-{}", node * 64, node * 64 + 63)).collect::<Vec<_>>();
+    let large = ranges(15_625).join(";");
+    let listed = String::from_utf8(ranks::write(&parse_ppn(large.as_bytes()).unwrap()).unwrap()).unwrap();
+    assert!(listed.len() > 6_000_000);
+    for given in [&large, &listed, &format!("pmix[{large}]"), &format!("raw:{large}")] {
+        let written = generate_ppn(given.as_bytes()).unwrap();
+        assert_eq!(written, format!("pmix[{large}]\0").into_bytes());
+        assert_eq!(parse_ppn(&written).unwrap(), parse_ppn(large.as_bytes()).unwrap());
+    }
+    // Ranks in turn have no ranges, nodes without ranks are passed over by released readers, and a small map is read by all.
+    let in_turn: Vec<String> =
+        (0..100).map(|node| (0..64).map(|n| (n * 100 + node).to_string()).collect::<Vec<_>>().join(",")).collect();
+    let in_turn = in_turn.join(";");
+    assert_eq!(generate_ppn(in_turn.as_bytes()).unwrap(), format!("raw:{in_turn}\0").into_bytes());
+    for text in [format!("{};;5000", ranges(70).join(";")), ranges(4).join(";")] {
+        assert!(generate_ppn(text.as_bytes()).unwrap().starts_with(b"raw:0,1,2,"), "{text}");
+    }
+}

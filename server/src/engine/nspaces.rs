@@ -70,6 +70,8 @@ pub(super) struct NspaceState {
     pub complete: bool,
     /// Never registered: a job of other servers, known only by what direct modex brought of it.
     pub foreign: bool,
+    /// Never registered itself: a job that the registration of this one describes, with which it ends.
+    described_by: Option<Nspace>,
     /// The host has been asked for the data of such a job, and has none.
     pub is_unknown: bool,
     pub clients: BTreeMap<Rank, LocalClient>,
@@ -115,6 +117,7 @@ impl NspaceState {
             job: Arc::new(JobData::new(nspace)),
             complete: false,
             foreign: false,
+            described_by: None,
             is_unknown: false,
             clients: BTreeMap::new(),
             early: BTreeMap::new(),
@@ -245,9 +248,9 @@ impl JobPlan {
 }
 
 impl Engine {
-    /// What is registered of a namespace.
+    /// What is registered of a namespace, without what only another job's registration says.
     pub fn job(&self, nspace: &Nspace) -> Option<Arc<JobData>> {
-        self.nspaces.get(nspace).map(|state| state.job.clone())
+        self.nspaces.get(nspace).filter(|state| state.described_by.is_none()).map(|state| state.job.clone())
     }
 
     /// All that are registered with data.
@@ -259,7 +262,7 @@ impl Engine {
     pub fn register_nspace(&mut self, plan: JobPlan) -> Status {
         self.nspaces.values_mut().for_each(|state| state.changes.forget(&plan.nspace));
         let state = self.nspaces.entry(plan.nspace.clone()).or_insert_with(|| NspaceState::new(plan.nspace.clone()));
-        (state.foreign, state.is_of_tools) = (false, false);
+        (state.foreign, state.is_of_tools, state.described_by) = (false, false, None);
         // A second registration of more data may not repeat how many processes are local.
         state.nlocal = state.nlocal.max(u32::try_from(plan.nlocal).unwrap_or(0));
         state.users.extend(plan.user);
@@ -278,6 +281,27 @@ impl Engine {
         self.open_shared(&plan.nspace);
         self.retry_gets_of(&plan.nspace);
         Status::SUCCESS
+    }
+
+    /// What is known of a job that another one's registration may describe; not of one that is registered itself.
+    pub fn may_describe(&self, nspace: &Nspace) -> Option<Option<Arc<JobData>>> {
+        match self.nspaces.get(nspace) {
+            Some(state) if state.described_by.is_none() && !state.foreign => None,
+            state => Some(state.map(|state| state.job.clone())),
+        }
+    }
+
+    /// Takes in what the registration of `by` says of another job.
+    pub fn describe_nspace(&mut self, plan: JobPlan, by: &Nspace) {
+        let nspace = plan.nspace.clone();
+        if self.may_describe(&nspace).is_some() {
+            self.register_nspace(plan);
+            let readers = self.nspaces.get(by).map(|state| state.users.clone()).unwrap_or_default();
+            if let Some(state) = self.nspaces.get_mut(&nspace) {
+                state.described_by = Some(by.clone());
+                state.readers.extend(readers);
+            }
+        }
     }
 
     /// Lets all that read a job's data have the newest.
@@ -400,6 +424,13 @@ impl Engine {
         self.end_collectives_of(nspace);
         self.end_groups_of(nspace);
         self.forget_connected(nspace);
+        let is_described = |state: &NspaceState| state.described_by.as_ref() == Some(nspace);
+        let described: Vec<Nspace> =
+            self.nspaces.iter().filter(|(_, state)| is_described(state)).map(|(name, _)| name.clone()).collect();
+        for name in described {
+            let job = self.remove_nspace(&name);
+            self.discarded.extend(job);
+        }
         self.farewells.retain(|(_, proc, _)| proc.nspace != *nspace);
         self.fail_gets_of(nspace);
         // The next job of this name is none of their business.
