@@ -34,14 +34,6 @@ impl ModexData {
         })
     }
 
-    /// Puts an equal value in the place of `old`, where that is held still.
-    pub fn replace(&mut self, rank: Rank, key: &[u8], old: &Arc<Value>, value: &Arc<Value>) {
-        let held = self.ranks.get_mut(&rank).and_then(|values| values.get_mut(key));
-        if let Some(held) = held.filter(|held| Arc::ptr_eq(held, old)) {
-            *held = Arc::clone(value);
-        }
-    }
-
     /// Copies the bytes of values that are parts of `whole`.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pmix_dstore::job::JobData;
-use pmix_dstore::model::{Bytes, Key, Rank, Result, Value, ValueRef, Whole};
+use pmix_dstore::model::{Key, Rank, Result, Value, ValueRef, Whole};
 use pmix_dstore::modex::ModexData;
 use pmix_dstore::pieces::Pieces;
 use pmix_dstore::room;
@@ -49,27 +49,6 @@ struct Open {
     live: Vec<Live>,
     /// (rank, key) that stand in a segment: when one of them changes, readers must not keep the old value.
     published: HashSet<(Rank, u32)>,
-}
-
-impl Open {
-    /// Lets the long values of the segment that was published last lie there instead of in memory of this process as well.
-    /// Where that cannot be mapped they stay where they are.
-    fn settle(&mut self, segment: &Pieces, keys: &[Key], visible: &mut ModexData, remote: &mut ModexData) {
-        let Some(live) = self.live.last_mut().filter(|_| segment.shared_len() > 0) else { return };
-        let Ok(mapped) = self.publisher.map(SegmentKind::Modex, live.place) else { return };
-        let Some(whole) = mapped.whole() else { return };
-        let places: HashMap<*const u8, u64> = segment.shared().map(|(pos, bytes)| (bytes.as_ptr(), pos)).collect();
-        for Content { rank, key, value } in &mut live.contents {
-            let Some(bytes) = value.bytes().filter(|bytes| bytes.is_shared()) else { continue };
-            let Some(pos) = places.get(&bytes.as_ptr()).map(|pos| *pos as usize) else { continue };
-            let part = Bytes::part_of(whole, &mapped[pos..pos + bytes.len()]);
-            let Some(settled) = part.ok().and_then(|part| value.with_bytes(part)) else { continue };
-            let old = std::mem::replace(value, Arc::new(settled));
-            for data in [&mut *visible, &mut *remote] {
-                data.replace(*rank, keys[*key as usize].as_bytes(), &old, value);
-            }
-        }
-    }
 }
 
 #[derive(Default)]
@@ -157,8 +136,7 @@ impl Shared {
         &mut self,
         config: &Config,
         job: &JobData,
-        visible: &mut ModexData,
-        remote: &mut ModexData,
+        visible: &ModexData,
         owner: (u32, u32),
     ) -> (Option<UnixListener>, Vec<String>) {
         if !matches!(self.state, State::New) {
@@ -178,7 +156,7 @@ impl Shared {
         });
         self.state =
             State::Open(Box::new(Open { publisher, job_bytes: 0, live: Vec::new(), published: HashSet::new() }));
-        let lines: Vec<String> = self.publish_job(job).into_iter().chain(self.flush(job, visible, remote)).collect();
+        let lines: Vec<String> = self.publish_job(job).into_iter().chain(self.flush(job, visible)).collect();
         match listener {
             // Whoever is told of no directory looks for no socket in it.
             _ if self.directory().is_none() => (None, lines),
@@ -212,7 +190,7 @@ impl Shared {
 
     /// Publishes what is dirty. Segments are merged geometrically: each live one is more than twice as large as what
     /// follows it, so that readers look through about log2 of them.
-    pub fn flush(&mut self, job: &JobData, visible: &mut ModexData, remote: &mut ModexData) -> Option<String> {
+    pub fn flush(&mut self, job: &JobData, visible: &ModexData) -> Option<String> {
         self.due = None;
         let State::Open(open) = &mut self.state else {
             // Before the first client nothing is lost: opening publishes what is noted.
@@ -272,7 +250,6 @@ impl Shared {
             Ok((count, len)) => {
                 open.live.truncate(merged);
                 open.live.push(Live { place: count - 1, bytes: len as u64, contents });
-                open.settle(&bytes, &self.keys, visible, remote);
                 None
             }
             Err(error) => Some(self.give_up(job, &error.to_string())),

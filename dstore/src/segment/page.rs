@@ -1,8 +1,8 @@
 //! The directory page: which segments a namespace has.
 //!
-//! A page is a small file that readers map read-only and the server maps writable. It is hand-laid, not an archive,
+//! A page is a small file that readers map read-only and the server writes. It is hand-laid, not an archive,
 //! because it holds the only words of the store that change. Everything the reader believes about order hangs on
-//! one pair, labelled PUBLISH: the server writes an entry completely and then stores the count with release; who loads
+//! one pair, labelled PUBLISH: the server writes an entry completely and then stores the count with release (with two system calls and a fence between them); who loads
 //! the count with acquire sees all entries below it. Entries are never rewritten. A count of more entries than a page
 //! holds means that the next page, whose name follows from its number, exists and holds the rest: the count of the
 //! first page is the count of all.
@@ -16,6 +16,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::bytes::{u32_at, u64_at};
 use super::header::SegmentKind;
+#[cfg(feature = "builder")]
+use super::sync::PageFile;
 use super::sync::{Ordering, PageMemory};
 use crate::model::Nspace;
 
@@ -253,6 +255,22 @@ impl PageMap {
         u64::from_le(self.memory.count().load(Ordering::Acquire))
     }
 
+    /// The same where the word is whole: one that the server is just writing is looked at again. One that stays as no server
+    /// writes it is damage.
+    pub(super) fn whole_count(&self) -> u64 {
+        /// Longer than it takes to write a word.
+        const LOOKS: usize = 1000;
+        let mut word = self.count();
+        for _ in 0..LOOKS {
+            if count_of(word).is_some() {
+                break;
+            }
+            std::hint::spin_loop();
+            word = self.count();
+        }
+        word
+    }
+
     /// Whether the namespace was deregistered.
     #[inline]
     pub(super) fn is_retired(&self) -> bool {
@@ -276,13 +294,13 @@ impl PageMap {
 /// The server's side of a page.
 #[cfg(feature = "builder")]
 pub(super) struct PageWriter {
-    memory: PageMemory,
+    page: PageFile,
 }
 
 #[cfg(feature = "builder")]
 impl PageWriter {
-    /// All bytes of a new page without entries. They are written to the file before it is mapped, so that no store
-    /// through the mapping needs a block that the file system does not have.
+    /// All bytes of a new page without entries. They are written to the file before it has any, so that no later write needs a
+    /// block that the file system does not have.
     pub(super) fn image(nspace: &Nspace, number: u64) -> Vec<u8> {
         let mut bytes = vec![0; PAGE_LEN];
         let mut put = |offset: usize, field: &[u8]| bytes[offset..offset + field.len()].copy_from_slice(field);
@@ -298,28 +316,37 @@ impl PageWriter {
         bytes
     }
 
-    /// Maps a page file that holds an image, readable and writable.
+    /// Keeps a page file that holds an image, open for writing.
     ///
     /// # Errors
-    /// What the kernel says to the mapping.
-    pub(super) fn map(file: &File) -> std::io::Result<PageWriter> {
-        Ok(PageWriter { memory: PageMemory::writable(file)? })
+    /// Where the page cannot be had.
+    pub(super) fn new(file: File) -> std::io::Result<PageWriter> {
+        Ok(PageWriter { page: PageFile::new(file)? })
     }
 
     /// Writes entry `index` of this page, which no published count covers yet.
-    pub(super) fn write_entry(&mut self, index: u64, entry: &Entry) {
-        self.memory.write_entry(index, entry.raw(position(index)));
+    ///
+    /// # Errors
+    /// What the system says; where the file has been cut.
+    pub(super) fn write_entry(&mut self, index: u64, entry: &Entry) -> std::io::Result<()> {
+        self.page.write_entry(index, entry.raw(position(index)))
     }
 
     /// Makes all entries below `count` known. Of the first page only.
-    pub(super) fn publish(&self, count: NonZeroU64) {
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn publish(&self, count: NonZeroU64) -> std::io::Result<()> {
         // PUBLISH: pairs with the acquire load in `PageMap::count`.
-        self.memory.count().store(counted(count.get()).to_le(), Ordering::Release);
+        self.page.store_count(counted(count.get()).to_le(), Ordering::Release)
     }
 
     /// Says that the namespace is gone. Of the first page only.
-    pub(super) fn retire(&self) {
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn retire(&self) -> std::io::Result<()> {
         // RETIRE: pairs with the acquire load in `PageMap::is_retired`.
-        self.memory.retired().store(1u32.to_le(), Ordering::Release);
+        self.page.store_retired(1u32.to_le(), Ordering::Release)
     }
 }

@@ -23,8 +23,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::files::{FileId, kind_of};
 use super::header::{RawHeader, SegmentError, SegmentKind};
 use super::page::{Entry, PAGE_CAPACITY, PAGES_MAX, PageWriter, page_name, segment_name};
-use super::region::MappedRegion;
-use crate::model::{Bytes, Nspace};
+use crate::model::Nspace;
 use crate::pieces::Slices;
 
 /// Why a directory could not be made or a segment not be published. Nothing of it is left behind.
@@ -254,22 +253,6 @@ impl Publisher {
         self.live.iter().map(|live| live.segment)
     }
 
-    /// The bytes of the live segment at this place, mapped. They stay when the segment is replaced and its file removed.
-    ///
-    /// # Errors
-    /// What the system says; `NotFound` where there is no such segment, or another file in its place.
-    pub fn map(&self, kind: SegmentKind, place: u64) -> std::io::Result<Bytes> {
-        let is_it = |live: &&Published| (live.segment.kind, live.segment.place) == (kind, place);
-        let live = self.live.iter().find(is_it).ok_or(ErrorKind::NotFound)?;
-        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let file = File::from(openat(&self.inner, live.name.as_str(), flags, Mode::empty())?);
-        let stat = fstat(&file)?;
-        if FileId::from(&stat) != live.id || stat.st_size as u64 != live.segment.len {
-            return Err(ErrorKind::NotFound.into());
-        }
-        MappedRegion::map(&file, live.segment.len as usize).map(Bytes::held)
-    }
-
     /// The inner directory: `PMIX_DSTORE_SEGMENTS` of the clients.
     pub fn directory(&self) -> &Path {
         &self.path
@@ -349,11 +332,14 @@ impl Publisher {
         };
         let entry = Entry { kind, file: self.next_file, len, content_hash: header.content_hash, place, replaces };
         self.next_file += 1;
-        self.count += 1;
-        self.pages[number as usize].write_entry(index % PAGE_CAPACITY, &entry);
-        if let Some(count) = NonZeroU64::new(self.count) {
-            self.pages[0].publish(count);
+        let written = self.pages[number as usize].write_entry(index % PAGE_CAPACITY, &entry);
+        let written =
+            written.and_then(|()| NonZeroU64::new(index + 1).map_or(Ok(()), |count| self.pages[0].publish(count)));
+        if let Err(error) = written {
+            remove(&self.inner, &name, id, UnlinkatFlags::NoRemoveDir);
+            return Err(PublishError::Io { action: "write", path: self.path.join(page_name(number)), error });
         }
+        self.count += 1;
         let (replaced, mut live): (Vec<_>, Vec<_>) =
             self.live.drain(..).partition(|other| entry.does_replace(other.segment.kind, other.segment.place));
         live.push(Published { segment: LiveSegment { kind, place, len }, name, id });
@@ -366,12 +352,12 @@ impl Publisher {
         Ok(self.count)
     }
 
-    /// Makes the next page's file and maps it.
+    /// Makes the next page's file.
     fn add_page(&mut self) -> Result<(), PublishError> {
         let number = self.pages.len() as u64;
         let name = page_name(number);
         let (file, id) = self.write_file(&name, &PageWriter::image(&self.nspace, number))?;
-        match PageWriter::map(&file) {
+        match PageWriter::new(file) {
             Ok(page) => {
                 self.pages.push(page);
                 self.others.push((name, id));
@@ -379,7 +365,7 @@ impl Publisher {
             }
             Err(error) => {
                 remove(&self.inner, &name, id, UnlinkatFlags::NoRemoveDir);
-                Err(PublishError::Io { action: "map", path: self.path.join(name), error })
+                Err(PublishError::Io { action: "open", path: self.path.join(name), error })
             }
         }
     }
@@ -435,7 +421,8 @@ impl Drop for Publisher {
         }
         self.is_retired = true;
         if let Some(page) = self.pages.first() {
-            page.retire();
+            // Nothing can be done about a failure: readers find the files gone.
+            let _ = page.retire();
         }
         for live in &self.live {
             remove(&self.inner, &live.name, live.id, UnlinkatFlags::NoRemoveDir);

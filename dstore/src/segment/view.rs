@@ -314,7 +314,7 @@ impl NamespaceView {
     /// Entries that the directory has now; none where that cannot be read.
     #[inline]
     pub fn count(&self) -> u64 {
-        count_of(self.page.count()).unwrap_or(0)
+        count_of(self.page.whole_count()).unwrap_or(0)
     }
 
     /// Why a segment was not attached at the last refresh, or is not believed any more.
@@ -384,7 +384,7 @@ impl NamespaceView {
         let refresher = if is_at_home { Some(self.refresher.lock()) } else { self.refresher.try_lock() };
         let Some(mut refresher) = refresher else { return };
         for attempt in 1..=Self::ATTEMPTS_MAX {
-            let count = self.page.count();
+            let count = self.page.whole_count();
             if count == self.loaded().count && attempt == 1 {
                 return;
             }

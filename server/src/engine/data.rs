@@ -82,7 +82,7 @@ impl Engine {
     /// Publishes what is dirty in a namespace.
     pub(super) fn publish(&mut self, nspace: &Nspace) {
         if let Some(state) = self.nspaces.get_mut(nspace) {
-            let line = state.shared.flush(&state.job, &mut state.visible, &mut state.remote);
+            let line = state.shared.flush(&state.job, &state.visible);
             self.outputs.extend(line.map(|line| Output::Log(crate::journal::Reason::here(), line)));
         }
     }

@@ -348,8 +348,7 @@ impl Engine {
         let of_client = state.clients.values().next().map(|client| (client.uid, client.gid));
         let of_server = (!state.early.is_empty()).then_some((self.config.uid, self.config.gid));
         let Some(user) = of_client.or(of_server) else { return };
-        let (listener, lines) =
-            state.shared.open(&self.config, &state.job, &mut state.visible, &mut state.remote, user);
+        let (listener, lines) = state.shared.open(&self.config, &state.job, &state.visible, user);
         self.outputs.extend(lines.into_iter().map(|line| Output::Log(crate::journal::Reason::here(), line)));
         self.outputs.extend(listener.map(|listener| Output::Listen(nspace.clone(), listener)));
     }

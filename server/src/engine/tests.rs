@@ -401,7 +401,8 @@ fn large_values_stay_in_the_messages_that_brought_them() {
     }
 }
 
-/// A host may take nothing new before it has its memory back; with shared memory the values lie in a segment then.
+/// A host may take nothing new before it has its memory back; the values are copied then, with shared memory, too: what lies in a
+/// file somebody may cut.
 #[test]
 fn what_a_host_lends_is_given_back_before_anybody_hears_its_answer() {
     struct Lent(Vec<u8>, #[expect(dead_code, reason = "it is counted")] Arc<()>);
@@ -445,10 +446,8 @@ fn what_a_host_lends_is_given_back_before_anybody_hears_its_answer() {
             let value = state.visible.get(Rank(rank.into()), format!("k{n}").as_bytes()).expect("a value");
             let bytes = value.bytes().expect("bytes");
             assert!(bytes.len() == 1024 + usize::from(n) && bytes.iter().all(|byte| *byte == n | rank << 4));
-            bytes.whole().expect("long ones are shared")
         };
-        let wholes: Vec<_> = (0..6).map(|n| Arc::as_ptr(bytes(n / 3, n % 3))).collect();
-        assert_eq!(directory.is_some(), wholes.iter().all(|whole| *whole == wholes[0]), "all in one segment");
+        (0..6).for_each(|n| bytes(n / 3, n % 3));
         for n in 0..3 {
             let key = format!("k{n}");
             let [own, remote] =
@@ -2837,4 +2836,53 @@ fn a_users_standing_follows_the_processes_that_are_to_come() {
     assert_eq!([Some(2000), Some(3000)].map(|user| bench.engine.standing(user)), [Standing::Stranger, expects(1)]);
     bench.engine.config.trust_claims = false;
     assert_eq!(bench.engine.standing(None), Standing::Stranger);
+}
+
+/// Cuts a file of the namespace's directory, as whoever runs as the server's user can.
+fn cut(directory: &Path, name: &str) {
+    for file in std::fs::read_dir(directory).unwrap().map(|file| file.unwrap().path()) {
+        if file.file_name().is_some_and(|found| found.to_string_lossy().starts_with(name)) {
+            std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+            std::fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(0).unwrap();
+        }
+    }
+}
+
+#[test]
+fn files_that_are_cut_do_not_end_the_server() {
+    let long = |byte: u8| Value::ByteObject(vec![byte; 50_000].into());
+    let commit = |bench: &mut Bench, rank, key: &'static str, value| {
+        let kval = Kval { key: Key::from(key), value };
+        bench.request(rank, 50, Request::Commit { parts: vec![(3, vec![kval])] });
+        assert_eq!(bench.status(rank, 50), Some(Status::SUCCESS));
+    };
+    for name in ["segment-", "page-0"] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut bench = Bench::in_directory(0, 1, 2, Some(directory.path()));
+        for rank in 0..2 {
+            bench.engine.register_client(&proc(rank), 1000, 1000, 0);
+            bench.connect(rank);
+        }
+        commit(&mut bench, 0, "first", long(1));
+        let fence = |bench: &mut Bench| {
+            (0..2).for_each(|rank| bench.fence(rank, 60, everybody(), collect()));
+            assert_eq!((bench.status(0, 60), bench.status(1, 60)), (Some(Status::SUCCESS), Some(Status::SUCCESS)));
+        };
+        fence(&mut bench);
+        let env = bench.engine.setup_fork(&proc(0));
+        let (_, segments) = env.iter().find(|(name, _)| name == "PMIX_DSTORE_SEGMENTS").expect("shared memory");
+        cut(Path::new(segments), name);
+        // Both are merged into one segment; what was published is put again.
+        commit(&mut bench, 0, "second", long(2));
+        commit(&mut bench, 1, "other", long(3));
+        fence(&mut bench);
+        commit(&mut bench, 0, "first", long(4));
+        for (of, key, byte) in [(0, "first", 4), (0, "second", 2), (1, "other", 3)] {
+            bench.get(1, 70, of, key, Vec::new());
+            let reply = bench.reply(1, 70).expect("a reply");
+            assert!(reply.windows(50_000).any(|part| part.iter().all(|found| *found == byte)), "{name}: {key}");
+        }
+        let is_logged = bench.log.iter().any(|line| line.contains("page-0"));
+        assert_eq!(is_logged, name == "page-0", "{:?}", bench.log);
+    }
 }

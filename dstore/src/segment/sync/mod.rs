@@ -9,7 +9,9 @@ mod mapped;
 #[cfg(loom)]
 mod modelled;
 
+#[cfg(all(not(loom), feature = "builder"))]
+pub(super) use mapped::PageFile;
 #[cfg(not(loom))]
 pub(super) use mapped::{AtomicPtr, Complete, Mutex, Ordering, PAGE_CAPACITY, PageMemory};
 #[cfg(loom)]
-pub(super) use modelled::{AtomicPtr, Complete, Mutex, Ordering, PAGE_CAPACITY, PageMemory};
+pub(super) use modelled::{AtomicPtr, Complete, Mutex, Ordering, PAGE_CAPACITY, PageFile, PageMemory};

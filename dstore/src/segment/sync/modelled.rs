@@ -81,10 +81,6 @@ impl PageMemory {
         Ok(PageMemory { shared })
     }
 
-    pub(in super::super) fn writable(file: &File) -> std::io::Result<PageMemory> {
-        PageMemory::read_only(file)
-    }
-
     pub(in super::super) fn constant<const N: usize>(&self, offset: usize) -> [u8; N] {
         *self.shared.header[offset..].first_chunk().expect("within the header")
     }
@@ -101,10 +97,30 @@ impl PageMemory {
         // SAFETY: the cell's content is there for the length of the call.
         self.shared.entries[index as usize].with(|entry| unsafe { *entry })
     }
+}
 
-    pub(in super::super) fn write_entry(&mut self, index: u64, new: PageEntry) {
+/// The server's side of a page.
+pub(in super::super) struct PageFile(PageMemory);
+
+impl PageFile {
+    pub(in super::super) fn new(file: File) -> std::io::Result<PageFile> {
+        PageMemory::read_only(&file).map(PageFile)
+    }
+
+    pub(in super::super) fn write_entry(&mut self, index: u64, new: PageEntry) -> std::io::Result<()> {
         // SAFETY: as in `entry`; loom fails where somebody may read it at the same time.
-        self.shared.entries[index as usize].with_mut(|entry| unsafe { *entry = new });
+        self.0.shared.entries[index as usize].with_mut(|entry| unsafe { *entry = new });
+        Ok(())
+    }
+
+    pub(in super::super) fn store_count(&self, word: u64, ordering: Ordering) -> std::io::Result<()> {
+        self.0.shared.count.store(word, ordering);
+        Ok(())
+    }
+
+    pub(in super::super) fn store_retired(&self, word: u32, ordering: Ordering) -> std::io::Result<()> {
+        self.0.shared.retired.store(word, ordering);
+        Ok(())
     }
 }
 

@@ -521,3 +521,20 @@ fn the_outer_directory_belongs_to_the_owner_where_we_are_root() {
     assert_eq!(inner.uid(), uid());
     assert_eq!(outer.mode() & 0o7777, 0o700);
 }
+
+/// Whoever runs as the server's user may do so.
+#[test]
+fn a_page_that_was_cut_is_an_error_and_no_signal() {
+    let tmp = tmpdir();
+    let mut publisher = create(tmp.path());
+    publisher.publish(SegmentKind::Job, &job_of_size(1)[..]).unwrap();
+    let page = publisher.directory().join("page-0");
+    std::fs::set_permissions(&page, PermissionsExt::from_mode(0o600)).unwrap();
+    std::fs::OpenOptions::new().write(true).open(&page).unwrap().set_len(0).unwrap();
+    let before = std::fs::read_dir(publisher.directory()).unwrap().count();
+    let refused = publisher.publish(SegmentKind::Modex, &numbers(&[0], "key", 1)[..]);
+    assert!(matches!(refused, Err(PublishError::Io { action: "write", .. })), "{refused:?}");
+    assert_eq!(std::fs::read_dir(publisher.directory()).unwrap().count(), before, "the segment is removed");
+    drop(publisher);
+    assert_eq!(std::fs::read_dir(tmp.path()).unwrap().count(), 0);
+}
