@@ -148,11 +148,8 @@ fn of_texts(seeds: &mut Seeds) {
 }
 
 /// The dialects of the first peers of the target `engine`.
-const ENGINE_PEERS: [Dialect; 3] = [
-    Dialect::plain(Module::V41),
-    Dialect::plain(Module::V61),
-    Dialect::new(Module::V3, BufferType::Described),
-];
+const ENGINE_PEERS: [Dialect; 3] =
+    [Dialect::plain(Module::V41), Dialect::plain(Module::V61), Dialect::new(Module::V3, BufferType::Described)];
 
 /// One step of the target `engine`.
 fn step(action: u8, whom: u8, bytes: &[u8]) -> Vec<u8> {

@@ -109,10 +109,10 @@ struct Bench {
     engine: Engine,
     now: Instant,
     /// By number, which the engine is told; those that are gone are not here.
-    peers: BTreeMap<u32, Connected>,
-    peer_next: u32,
+    peers: BTreeMap<u64, Connected>,
+    peer_next: u64,
     /// Requests without a reply: who asked with which tag, and for what.
-    asked: HashMap<(u32, u32), Command>,
+    asked: HashMap<(u64, u32), Command>,
     tag_next: u32,
     /// Upcalls without an answer; whether it is told that an answer is data.
     upcalls: BTreeMap<u64, bool>,
@@ -150,6 +150,7 @@ impl Bench {
             uid: 1000,
             gid: 1000,
             foreign_tools: false,
+            access: access::Access::default(),
             port: 0,
             socket_mode: 0o600,
             shared_memory: true,
@@ -225,11 +226,11 @@ impl Bench {
         self.peer_next += 1;
         let version = Version::parse(&hello.version).unwrap_or(Version::OURS);
         self.peers.insert(id, Connected { dialect: hello.dialect(version), version, admitted: false });
-        self.engine.hello(PeerId(id.into()), Transport::Tcp { owner: None }, hello);
+        self.engine.hello(PeerId(id), Transport::Tcp { owner: None }, hello);
     }
 
     /// A peer that is there, chosen by a byte.
-    fn peer(&self, whom: u8) -> u32 {
+    fn peer(&self, whom: u8) -> u64 {
         *self.peers.keys().nth(usize::from(whom) % self.peers.len()).expect("the server itself is always there")
     }
 
@@ -250,7 +251,7 @@ impl Bench {
                 let id = self.peer(whom);
                 if id != PeerId::OWN.0 {
                     self.gone(id);
-                    self.engine.disconnected(PeerId(id.into()), self.now);
+                    self.engine.disconnected(PeerId(id), self.now);
                 }
             }
             11 => match Hello::decode(bytes) {
@@ -271,7 +272,7 @@ impl Bench {
     }
 
     /// A message of a peer. What cannot be decoded costs it the connection.
-    fn message(&mut self, id: u32, bytes: &[u8]) {
+    fn message(&mut self, id: u64, bytes: &[u8]) {
         let Some(Connected { dialect, version, admitted }) = self.peers.get(&id).copied() else { return };
         // The connection reads nothing more before the handshake is answered.
         if !admitted {
@@ -286,7 +287,7 @@ impl Bench {
             Err(_) if id == PeerId::OWN.0 => return,
             Err(_) => {}
         }
-        self.engine.message(PeerId(id.into()), tag, bytes.to_vec(), self.now);
+        self.engine.message(PeerId(id), tag, bytes.to_vec(), self.now);
     }
 
     fn answer(&mut self, id: u64, answer: Answer) {
@@ -311,13 +312,20 @@ impl Bench {
             }
             [range, code, rest @ ..] => {
                 let infos = Unpacker::new(Dialect::STORED, rest).infos().unwrap_or_default();
-                self.engine.deliver_event(None, Status(-i32::from(*code)), &proc, *range, infos, self.now);
+                self.engine.deliver_event(
+                    engine::Sender::Server,
+                    Status(-i32::from(*code)),
+                    &proc,
+                    *range,
+                    infos,
+                    self.now,
+                );
             }
             _ => {}
         }
     }
 
-    fn gone(&mut self, id: u32) {
+    fn gone(&mut self, id: u64) {
         self.peers.remove(&id);
         self.asked.retain(|(peer, _), _| *peer != id);
     }
@@ -353,7 +361,7 @@ impl Bench {
         }
     }
 
-    fn sent(&mut self, id: u32, tag: u32, payload: &[u8]) {
+    fn sent(&mut self, id: u64, tag: u32, payload: &[u8]) {
         let Some(Connected { dialect, version, admitted }) = self.peers.get(&id).copied() else {
             panic!("a message to {id}, who has gone")
         };
@@ -380,10 +388,10 @@ impl Bench {
         self.now += Duration::from_secs(1_000_000_000);
         self.engine.tick(self.now);
         self.drain();
-        let peers: Vec<u32> = self.peers.keys().copied().filter(|id| *id != PeerId::OWN.0).collect();
+        let peers: Vec<u64> = self.peers.keys().copied().filter(|id| *id != PeerId::OWN.0).collect();
         for id in peers {
             self.gone(id);
-            self.engine.disconnected(PeerId(id.into()), self.now);
+            self.engine.disconnected(PeerId(id), self.now);
             self.drain();
         }
         for number in 0..3 {
