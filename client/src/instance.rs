@@ -4,11 +4,13 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 use pmix_dstore::model::{Info, Proc, Result, Status};
 
 use crate::current::{Current, InUse, Slot};
+use crate::get::timeout_of;
 use crate::thread::ByThread;
 use crate::{Client, Environment, tool};
 
@@ -115,7 +117,16 @@ pub fn hold() -> Option<Client> {
 /// As [`Client::connect`]; `ERR_UNREACH` also where nobody launched the process, which then is initialised nevertheless:
 /// it can read and store values of its own.
 pub fn init(infos: &[Info]) -> Result<Proc> {
-    let me = init_by(infos, || Client::connect(&Environment::from_process()?, infos))?;
+    let me = init_by(infos, || {
+        let late = timeout_of(infos).and_then(|time| Instant::now().checked_add(time));
+        let client = Client::connect(&Environment::from_process()?, infos)?;
+        if let Err(status) = client.stop_in_init(late) {
+            // It leaves as others do; what becomes of that is not what the caller is told.
+            let _ = client.finalize(&[]);
+            return Err(status);
+        }
+        Ok(client)
+    })?;
     let is_alone = count() == 1 && hold().is_some_and(|client| client.is_singleton());
     if is_alone { Err(Status::ERR_UNREACH) } else { Ok(me) }
 }

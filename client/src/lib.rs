@@ -25,6 +25,7 @@ pub mod channel;
 mod client;
 mod commit;
 mod current;
+mod debugger;
 pub mod env;
 pub mod events;
 mod everything;

@@ -21,6 +21,8 @@
  *   --environment WHERE    where a rank's environment is made: parent (default), or child, as slurmstepd does
  *   --tools WAY            tools find this host by rendezvous files of all kinds; it names them (name), turns them away
  *                          (refuse) or has no upcall for them (none)
+ *   --stop WHO             who stops in PMIx_Init: all, or a rank's number. Each is released when it has said that it is there;
+ *                          with never all stop and are not released, and with die the server ends then
  *   --owner UID            whose processes the ranks are said to be (default: whose the host is)
  *   --let UID              who may reach other users' jobs
  *   --queries WAY          how queries are answered: not at all supported (refuse, the default), never (silent), or those for
@@ -45,6 +47,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -76,6 +79,7 @@ static struct {
     enum queries queries;
     bool child_environment;
     uid_t owner, let;
+    const char *stop;
     const char *nspace;
     int timeout;
     char **command;
@@ -1048,10 +1052,54 @@ static pmix_status_t abort_procs(const pmix_proc_t *proc, void *object, int stat
     return PMIX_SUCCESS;
 }
 
+/* Ranks that wait for a debugger's release. */
+static atomic_bool stopped[RANK_COUNT_MAX];
+
+/* Releases each of them, outside the upcall in which that was told. */
+static void release_stopped(void)
+{
+    for (int rank = 0; rank < RANK_COUNT_MAX; rank++) {
+        if (!atomic_exchange(&stopped[rank], false) || strcmp(options.stop, "never") == 0) {
+            continue;
+        }
+        if (strcmp(options.stop, "die") == 0) {
+            /* Its process lives on, since the ranks' end with it. */
+            PMIx_server_finalize();
+            while (collect_ranks() > 0) {
+                usleep(10000);
+            }
+            _exit(0);
+        }
+        pmix_proc_t host = proc_of("test-host", 0);
+        pmix_proc_t proc = proc_of(jobs[0].nspace, rank);
+        infos_t infos = { 0 };
+        add(&infos, PMIX_EVENT_CUSTOM_RANGE, value_proc(&proc));
+        add(&infos, PMIX_EVENT_NON_DEFAULT, value_bool(true));
+        note("release of %d", rank);
+        pmix_status_t status = PMIx_Notify_event(PMIX_ERR_DEBUGGER_RELEASE, &host, PMIX_RANGE_CUSTOM, infos.items,
+                                                 infos.count, NULL, NULL);
+        if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED) {
+            fail("PMIx_Notify_event", status);
+        }
+    }
+}
+
 static pmix_status_t notify_event(pmix_status_t code, const pmix_proc_t *source, pmix_data_range_t range,
                                   pmix_info_t info[], size_t ninfo, pmix_op_cbfunc_t cbfunc, void *cbdata)
 {
     note("event %d from %u range %d", code, source->rank, range);
+    if (code == PMIX_READY_FOR_DEBUG && options.stop != NULL) {
+        for (size_t i = 0; i < ninfo; i++) {
+            if (PMIX_CHECK_KEY(&info[i], PMIX_BREAKPOINT)) {
+                note("%u stops at %s", source->rank, info[i].value.data.string);
+            }
+        }
+        /* Servers of release 4.2 tell of all their ranks at once when the last of them is there. */
+        for (int rank = 0; rank < RANK_COUNT_MAX; rank++) {
+            stopped[rank] |= source->rank == (pmix_rank_t) rank ||
+                             (source->rank == PMIX_RANK_LOCAL_PEERS && rank < options.ranks_per_server);
+        }
+    }
     if (range != PMIX_RANGE_LOCAL && range != PMIX_RANGE_PROC_LOCAL) {
         message_t m = { 0 };
         put_number(&m, (uint64_t) (int64_t) code);
@@ -1339,6 +1387,10 @@ static void add_session(infos_t *infos, const job_t *job)
 
 static void add_job(infos_t *infos, const job_t *job)
 {
+    if (options.stop != NULL) {
+        bool is_rank = strchr("0123456789", options.stop[0]) != NULL;
+        add(infos, PMIX_DEBUG_STOP_IN_INIT, value_rank(is_rank ? (pmix_rank_t) atoi(options.stop) : PMIX_RANK_WILDCARD));
+    }
     const layout_t *layout = &job->layout;
     char *regex, *ppn;
     pmix_status_t status = PMIx_generate_regex(job->nodes, &regex);
@@ -2033,6 +2085,7 @@ static int serve(void)
         }
         run_posted();
         try_lookups(NULL);
+        release_stopped();
     }
     run_posted();
 
@@ -2082,7 +2135,7 @@ __attribute__((noreturn)) static void usage(void)
     fprintf(stderr, "usage: host [-n RANKS_PER_SERVER] [-s SERVERS] [--map block|cyclic] [--rank-lib DIR[,DIR]] "
                     "[--env NAME=VALUE] [--answer later|inline|mixed] [--events at-once|callback|echo] "
                     "[--connected callback|silent|second] [--as plain|mpirun|slurm|flux] [--environment parent|child] "
-                    "[--tools name|refuse|none] [--nspace NAME] [--timeout S] PROGRAM [ARGS...]\n");
+                    "[--tools name|refuse|none] [--stop all|RANK|never|die] [--nspace NAME] [--timeout S] PROGRAM [ARGS...]\n");
     exit(64);
 }
 
@@ -2137,6 +2190,8 @@ static void read_options(int argc, char **argv)
             options.queries = strcmp(value, "silent") == 0    ? QUERIES_SILENT
                               : strcmp(value, "resolve") == 0 ? QUERIES_RESOLVED
                                                               : QUERIES_REFUSED;
+        } else if (strcmp(name, "--stop") == 0) {
+            options.stop = value;
         } else if (strcmp(name, "--owner") == 0) {
             options.owner = atoi(value);
         } else if (strcmp(name, "--let") == 0) {

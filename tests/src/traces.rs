@@ -360,8 +360,10 @@ mod tests {
     #[test]
     fn what_lies_where_all_may_write_is_somebodys_who_has_it_open() {
         let traces = Traces::begin();
-        let shared = tempfile::Builder::new().prefix("pmix-dstore-traces-").tempdir().unwrap();
-        let job = shared.path().with_file_name("pmix-dstore-traces");
+        // A name that no other run of this test has: of names that differ only behind their last dash, one is looked at.
+        let name = format!("pmix-dstore-traces.{}.", std::process::id());
+        let shared = tempfile::Builder::new().prefix(&format!("{name}-")).tempdir().unwrap();
+        let job = shared.path().with_file_name(name);
         let is_found = || traces.files().contains(&job);
         assert!(is_found());
         let open = fs::File::create(shared.path().join("file")).unwrap();

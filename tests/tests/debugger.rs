@@ -1,0 +1,64 @@
+//! Ranks that wait in `PMIx_Init` for a debugger's release, as the job's data asks for. The host is
+//! `tests/programs/host.c`, the ranks are `tests/programs/stopped.c`.
+
+use std::collections::BTreeMap;
+
+use pmix_dstore::model::Status;
+use pmix_tests::{Ended, Library, Pair, Run, Traces, program};
+
+/// Two ranks, some of which stop; each may take so long where that is given.
+fn stopped(pair: Pair, traces: &Traces, who: &str, seconds: &str) -> Ended {
+    let run = Run::new(program("host"), pair.server).traced(traces).args("-n 2 --stop").arg(who);
+    run.arg("--rank-lib").arg(pair.ranks.directory()).arg(program("stopped")).args(seconds).run()
+}
+
+/// How many lines of the host's log hold `text`.
+fn told(ended: &Ended, text: &str) -> usize {
+    ended.stderr.lines().filter(|line| line.starts_with("host ") && line.contains(text)).count()
+}
+
+/// Asserts that the host was told of `count` ranks. Released servers tell of all at once.
+fn assert_ready(ended: &Ended, pair: Pair, count: usize) {
+    let count = if pair.server == Library::Stock { 1 } else { count };
+    assert_eq!(told(ended, " stops at pmix-init"), count, "{pair:?}: {ended}");
+    assert_eq!(told(ended, &format!("event {} from ", Status::READY_FOR_DEBUG.0)), count, "{pair:?}: {ended}");
+}
+
+#[test]
+fn who_is_to_stop_says_so_and_waits_for_the_release() {
+    for pair in Pair::all() {
+        for who in ["all", "1"] {
+            let traces = Traces::begin();
+            let ended = stopped(pair, &traces, who, "");
+            assert_eq!((ended.code(), ended.count(": through")), (0, 2), "{pair:?} {who}: {ended}");
+            // Released libraries of 4.2 stop all ranks, whichever is named; later ones stop that one, as ours does.
+            let count = if who == "all" || pair.ranks == Library::Stock { 2 } else { 1 };
+            assert_ready(&ended, pair, count);
+            traces.assert_none_left(&ended);
+        }
+    }
+}
+
+#[test]
+fn who_is_not_released_waits_as_long_as_it_said() {
+    let ours = Library::ours();
+    for server in [ours, Library::Stock] {
+        let traces = Traces::begin();
+        let pair = Pair { server, ranks: ours };
+        let ended = stopped(pair, &traces, "never", "1");
+        assert_eq!(ended.code(), 0, "{server:?}: {ended}");
+        assert_ready(&ended, pair, 2);
+        assert_eq!(ended.count(&format!("({})", Status::ERR_TIMEOUT.0)), 2, "{server:?}: {ended}");
+        traces.assert_none_left(&ended);
+    }
+}
+
+#[test]
+fn who_has_lost_its_server_waits_no_longer() {
+    let traces = Traces::begin();
+    let ended = stopped(Pair { server: Library::ours(), ranks: Library::ours() }, &traces, "die", "");
+    // One that does not wait yet may lose it earlier, and says what it was just asking for.
+    assert!(ended.count(&format!("({})", Status::ERR_LOST_CONNECTION.0)) > 0, "{ended}");
+    assert_eq!(ended.count(": through"), 0, "{ended}");
+    assert_eq!(traces.processes(), BTreeMap::new(), "{ended}");
+}
