@@ -1,8 +1,6 @@
 //! The secret of one rank: what its process shows to prove that this server's host started it.
 
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
 
 use pmix_dstore::model::{Result, Status};
 
@@ -11,11 +9,13 @@ use pmix_dstore::model::{Result, Status};
 pub(crate) struct Secret(String);
 
 impl Secret {
-    /// A new secret from the kernel.
+    /// A new secret from the kernel, for which no descriptor is needed.
+    ///
+    /// # Errors
+    /// `ERROR` where the kernel gives no random bytes.
     pub fn new() -> Result<Secret> {
         let mut bytes = [0; 32];
-        let mut source = File::open("/dev/urandom").map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
-        source.read_exact(&mut bytes).map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
+        getrandom::fill(&mut bytes).map_err(|_| Status::ERROR)?;
         Ok(Secret(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
