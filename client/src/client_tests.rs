@@ -436,11 +436,12 @@ fn what_the_library_knows_of_itself_is_told_whatever_the_server_says() {
     let partial = Ok(Answer { status: Status::QUERY_PARTIAL_SUCCESS, infos: vec![version()] });
     assert_eq!(stage.client.query(query(&both)).wait(), partial);
     assert!(matches!(&stage.asked()[..], [Request::Query { queries }, _] if queries[0].keys.len() == 1));
-    // A singleton has nobody to ask; a process that has not begun has not even that.
+    // A singleton has nobody to ask; a process that has not begun must not ask for anything else.
     let singleton = Client::connect(&Environment::from_lookup(|_| None).unwrap(), &[]).unwrap();
     assert_eq!(singleton.query(query(&both)).wait(), partial);
     assert_eq!(singleton.query(query(&both[1..])).wait(), Err(Status::ERR_UNREACH));
-    assert_eq!(Answer::of_library(query(&both)), partial.ok());
+    assert_eq!(Answer::of_library(query(&both[..1])), alone.ok());
+    assert_eq!(Answer::of_library(query(&both)), None);
     assert_eq!(Answer::of_library(query(&both[1..])), None);
 }
 

@@ -24,12 +24,11 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// What is known without a server: of which binary interface this library is. It has none that the standard numbers, which
-    /// is "0.0". `None` where nothing of that is asked; a partial success where something else is, too.
+    /// What is known before the library is initialised: of which binary interface it is. It has none that the standard numbers, which
+    /// is "0.0". `None` where nothing or something else is asked, for which a process must be initialised.
     pub fn of_library(mut queries: Vec<Query>) -> Option<Answer> {
         let infos = of_library(&mut queries);
-        let status = if queries.is_empty() { Status::SUCCESS } else { Status::QUERY_PARTIAL_SUCCESS };
-        (!infos.is_empty()).then_some(Answer { status, infos })
+        (!infos.is_empty() && queries.is_empty()).then_some(Answer { status: Status::SUCCESS, infos })
     }
 
     /// Adds what is known without a server to what one has answered, or has not.
