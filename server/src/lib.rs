@@ -37,6 +37,7 @@ mod rendezvous;
 mod secret;
 mod server;
 mod upcall;
+mod usage;
 
 pub use completion::{Answer, Completion};
 pub use host::{Credential, FabricOperation, GroupOperation, Host};

@@ -1,17 +1,33 @@
 /* Ranks that have themselves watched, on one server.
  *
- *   watched [--files]
+ *   watched [--files | --usage PROCESSES]
  *
  * Rank 0 asks for heartbeats and sends none; rank 1 asks for them and sends them. With --files rank 0 also has a file watched that
  * it never touches, another one that it writes to again and again, and ends a third monitor by its name. Rank 1 hears of what
  * falls silent, and of nothing else; both print "rank N: through".
+ *
+ * With --usage rank 0 asks what the PROCESSES of the job use of which the server knows the number, and what the node uses, again and
+ * again until it has heard of that twice. Rank 1 hears nothing of it.
  */
 #include "common.h"
 
 #define SILENT_CODE (PMIX_EXTERNAL_ERR_BASE - 1) /* of what is not to be told */
 #define FILE_CODE (PMIX_EXTERNAL_ERR_BASE - 2)
 
+/* Names of later releases than the headers. */
+#ifndef PMIX_MONITOR_RESUSAGE_UPDATE
+#    define PMIX_MONITOR_RESUSAGE_UPDATE -114
+#    define PMIX_MONITOR_RESOURCE_RATE "pmix.monitor.resrate"
+#    define PMIX_MONITOR_PROC_RESOURCE_USAGE "pmix.monitor.presuse"
+#    define PMIX_MONITOR_NODE_RESOURCE_USAGE "pmix.monitor.ndresuse"
+#    define PMIX_PROC_RESOURCE_USAGE "pmix.proc.res"
+#    define PMIX_NODE_RESOURCE_USAGE "pmix.node.res"
+#    define PMIX_PROC_RSS "pmix.proc.rss"
+#    define PMIX_NODE_MEM_TOTAL "pmix.node.mtot"
+#endif
+
 static pmix_proc_t me;
+static int updates;
 static int beats_missed, files_stalled, others;
 
 static void must(pmix_status_t status, const char *what)
@@ -74,6 +90,83 @@ static void watch_file(const char *path, const char *id, pmix_status_t code, uin
     free_infos(&what);
 }
 
+/* What an array of infos holds for a key. */
+static const pmix_value_t *inner(const pmix_info_t *info, const char *key)
+{
+    const pmix_data_array_t *array = info->value.type == PMIX_DATA_ARRAY ? info->value.data.darray : NULL;
+    const pmix_info_t *infos = array != NULL && array->type == PMIX_INFO ? array->array : NULL;
+    for (size_t i = 0; infos != NULL && i < array->size; i++) {
+        if (strncmp(infos[i].key, key, PMIX_MAX_KEYLEN) == 0) {
+            return &infos[i].value;
+        }
+    }
+    return NULL;
+}
+
+static bool is_positive(const pmix_value_t *value) { return value != NULL && value->type == PMIX_FLOAT && value->data.fval > 0; }
+
+static void update_handler(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+                           pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *cbdata)
+{
+    (void) id;
+    (void) status;
+    (void) source;
+    (void) results;
+    (void) nresults;
+    for (size_t i = 0; i < ninfo; i++) {
+        if (strncmp(info[i].key, PMIX_NODE_RESOURCE_USAGE, PMIX_MAX_KEYLEN) == 0) {
+            __atomic_fetch_add(is_positive(inner(&info[i], PMIX_NODE_MEM_TOTAL)) ? &updates : &others, 1, __ATOMIC_ACQ_REL);
+        }
+    }
+    done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
+}
+
+/* Asks what is used, every so many seconds or once; the number of answers. */
+static size_t use(const char *key, uint32_t rate, pmix_info_t **results)
+{
+    infos_t what = { 0 }, nothing = { 0 }, directives = { 0 };
+    size_t count = 0;
+    add(&what, key, value_infos(&nothing));
+    add(&directives, PMIX_MONITOR_ID, value_string("usage"));
+    add(&directives, PMIX_MONITOR_RESOURCE_RATE, value_uint32(rate));
+    must(PMIx_Process_monitor(what.items, PMIX_MONITOR_RESUSAGE_UPDATE, directives.items, directives.count, results, &count), key);
+    free_infos(&what);
+    free_infos(&directives);
+    return count;
+}
+
+static void ask_for_usage(size_t processes)
+{
+    pmix_info_t *results = NULL;
+    size_t count = use(PMIX_MONITOR_PROC_RESOURCE_USAGE, 0, &results), own = 0;
+    for (size_t i = 0; i < count; i++) {
+        const pmix_value_t *proc = inner(&results[i], PMIX_PROCID), *pid = inner(&results[i], PMIX_PROC_PID);
+        if (proc == NULL || proc->type != PMIX_PROC || pid == NULL || !is_positive(inner(&results[i], PMIX_PROC_RSS))) {
+            say("FAIL: process %zu of %zu", i, count);
+        } else if (proc->data.proc->rank == me.rank) {
+            own += pid->data.pid == getpid();
+        }
+    }
+    if (count != processes || own != (processes > 0)) {
+        say("FAIL: told of %zu processes and %zu times of itself", count, own);
+    }
+    results = NULL;
+    count = use(PMIX_MONITOR_NODE_RESOURCE_USAGE, 1, &results);
+    if (count != 1 || !is_positive(inner(&results[0], PMIX_NODE_MEM_TOTAL))) {
+        say("FAIL: told of %zu nodes", count);
+    }
+    for (int i = 0; i < 1200 && read_count(&updates) < 2; i++) {
+        usleep(50000);
+    }
+    if (read_count(&updates) < 2) {
+        say("FAIL: %d updates", read_count(&updates));
+    }
+    infos_t what = { 0 }, nothing = { 0 };
+    add(&what, PMIX_MONITOR_CANCEL, value_string("usage"));
+    watch(what.items, PMIX_SUCCESS, &nothing);
+    free_infos(&what);
+}
+
 static void make_file(char *path, size_t len, const char *name)
 {
     const char *directory = getenv("TMPDIR");
@@ -101,11 +194,18 @@ static void live_until(bool with_files)
 int main(int argc, char **argv)
 {
     bool with_files = argc > 1 && strcmp(argv[1], "--files") == 0;
+    bool with_usage = argc > 2 && strcmp(argv[1], "--usage") == 0;
     char quiet[512] = "", busy[512] = "";
     must(PMIx_Init(&me, NULL, 0), "init");
     must(PMIx_Register_event_handler(NULL, 0, NULL, 0, handler, NULL, NULL) < 0 ? PMIX_ERROR : PMIX_SUCCESS, "register");
+    pmix_status_t update = PMIX_MONITOR_RESUSAGE_UPDATE;
+    must(PMIx_Register_event_handler(&update, 1, NULL, 0, update_handler, NULL, NULL) < 0 ? PMIX_ERROR : PMIX_SUCCESS, "register");
     fence();
-    if (me.rank == 0) {
+    if (with_usage) {
+        if (me.rank == 0) {
+            ask_for_usage(strtoul(argv[2], NULL, 10));
+        }
+    } else if (me.rank == 0) {
         watch_beats(1, 1);
         if (with_files) {
             make_file(quiet, sizeof(quiet), "quiet");
@@ -128,7 +228,7 @@ int main(int argc, char **argv)
         }
     }
     fence();
-    if (read_count(&others) != 0) {
+    if (read_count(&others) != 0 || (me.rank != 0 && read_count(&updates) != 0)) {
         say("FAIL rank %u: heard of %d other things", me.rank, others);
     }
     if (quiet[0] != '\0') {

@@ -1,4 +1,4 @@
-//! Ranks that have themselves watched, at a host that does not do it: `tests/programs/watched.c`.
+//! Ranks that have themselves watched, or ask what they use, at a host that does not do it: `tests/programs/watched.c`.
 
 use pmix_tests::{Pair, Run, Traces, program};
 
@@ -21,4 +21,12 @@ fn a_rank_that_sends_no_heartbeats_is_told_of() {
 #[test]
 fn a_file_that_does_not_change_is_told_of_and_a_monitor_that_was_ended_is_not() {
     Pair::all().into_iter().filter(|pair| pair.server.is_ours()).for_each(|pair| run(pair, "--files"));
+}
+
+/// Released ranks come over TCP, and 4.2.2 does not say which process it is.
+#[test]
+fn what_ranks_and_the_node_use_is_told() {
+    for pair in Pair::all().into_iter().filter(|pair| pair.server.is_ours()) {
+        run(pair, if pair.ranks.is_ours() { "--usage 2" } else { "--usage 0" });
+    }
 }

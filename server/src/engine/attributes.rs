@@ -153,7 +153,9 @@ const CLIENT: Functions = functions! {
     PMIx_Process_monitor: [
         TIMEOUT, RANGE, SEND_HEARTBEAT, MONITOR_ID, MONITOR_CANCEL, MONITOR_HEARTBEAT, MONITOR_HEARTBEAT_TIME,
         MONITOR_HEARTBEAT_DROPS, MONITOR_FILE, MONITOR_FILE_SIZE, MONITOR_FILE_ACCESS, MONITOR_FILE_MODIFY,
-        MONITOR_FILE_CHECK_TIME, MONITOR_FILE_DROPS
+        MONITOR_FILE_CHECK_TIME, MONITOR_FILE_DROPS, MONITOR_PROC_RESOURCE_USAGE, MONITOR_NODE_RESOURCE_USAGE,
+        MONITOR_DISK_RESOURCE_USAGE, MONITOR_NET_RESOURCE_USAGE, MONITOR_RESOURCE_RATE, MONITOR_TARGET_PROCS,
+        MONITOR_TARGET_PIDS, MONITOR_TARGET_NODES, MONITOR_TARGET_NODEIDS, MONITOR_TARGET_DISKS, MONITOR_TARGET_NETS
     ],
     PMIx_Fabric_register: [TIMEOUT],
     PMIx_Session_control: [TIMEOUT],
@@ -355,6 +357,7 @@ mod tests {
         ("client/src/get.rs", &["PMIx_Get"], &[]),
         ("client/src/client.rs", &["PMIx_Finalize"], &["QUALIFIED_VALUE"]),
         ("server/src/engine/monitors.rs", &["PMIx_Process_monitor"], &["EVENT_AFFECTED_PROC"]),
+        ("server/src/engine/statistics.rs", &["PMIx_Process_monitor"], &["DISK_ID", "NETWORK_ID"]),
         (
             "client/src/ops.rs",
             &["PMIx_Log", "PMIx_Process_monitor"],

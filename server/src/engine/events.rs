@@ -272,6 +272,19 @@ impl Engine {
         }
     }
 
+    /// Tells one peer of something, where it wants to hear of that; nothing is kept.
+    pub(super) fn tell_only(&mut self, id: PeerId, code: Status, mut infos: Vec<Info>) {
+        let Some(peer) = self.peers.get(&id) else { return };
+        infos.insert(0, Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)));
+        infos.insert(1, Info::new(keys::EVENT_CUSTOM_RANGE, Value::Proc(peer.proc.clone())));
+        infos.push(Info::new(SERVER_INTERNAL_NOTIFY, Value::Bool(true)));
+        let (source, range) = (self.config.me.clone(), Range::CUSTOM);
+        let notification = Notification { status: code, source, infos, range: Some(range) };
+        if wants(peer, &notification, range) {
+            self.send_event(id, &notification);
+        }
+    }
+
     /// The process whose word an event is, where it is not the server's or the host's; and which connection is not told of it.
     fn sender(&self, from: Sender) -> (Option<Actor>, Option<PeerId>) {
         match from {

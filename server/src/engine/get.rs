@@ -452,10 +452,15 @@ impl Engine {
         Ok(reply.into_bytes())
     }
 
+    /// The row of this node in a job, which may call it by another name: it is where its clients are.
+    pub(super) fn own_row(&self, state: &super::NspaceState) -> Option<u32> {
+        let of_client = || rules::node_row_of(&*state.job, *state.clients.keys().next()?);
+        state.job.node_row_by_name(self.config.hostname.as_bytes()).or_else(of_client)
+    }
+
     /// Whether the maps place a rank on this node, which they may call by another name: it is where its clients are.
     pub(super) fn runs_here(&self, state: &super::NspaceState, rank: Rank) -> bool {
-        let of_client = || rules::node_row_of(&*state.job, *state.clients.keys().next()?);
-        let own = state.job.node_row_by_name(self.config.hostname.as_bytes()).or_else(of_client);
+        let own = self.own_row(state);
         own.is_some() && rules::node_row_of(&*state.job, rank) == own && state.clients.len() < state.nlocal as usize
     }
 

@@ -24,6 +24,7 @@ mod resources;
 mod services;
 mod slurm;
 mod standing;
+mod statistics;
 #[cfg(test)]
 mod tests;
 mod tools;
@@ -52,6 +53,7 @@ use crate::completion::{self, Answer, AnswerSink};
 use crate::config::Config;
 use crate::journal::Reason;
 use crate::upcall::Upcall;
+use crate::usage::{Target, Usage};
 use crate::{DmodexDone, Stats};
 
 /// Something that the server's thread has to do.
@@ -97,6 +99,17 @@ pub(crate) enum Output {
         path: PathBuf,
         /// User and group.
         user: (u32, u32),
+    },
+    /// Read what is used, for a monitor.
+    Measure {
+        /// The monitor's number.
+        monitor: u64,
+        /// What is wanted.
+        usage: Usage,
+        /// Of which processes, where it is of processes.
+        targets: Vec<Target>,
+        /// What this node is called.
+        hostname: String,
     },
     /// Remove what a process of this user and group asked to have removed.
     CleanUp((u32, u32), Cleanup),

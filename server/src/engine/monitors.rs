@@ -1,6 +1,7 @@
-//! Processes that want to be watched where the host does not do it: by heartbeats that they send, or by a file that is to change.
+//! What processes want to be watched where the host does not do it: themselves, by heartbeats that they send or by a file that is to
+//! change; and what processes, the node and its devices use.
 //!
-//! The engine keeps the time and decides; the server's thread looks at the files, as their user.
+//! The engine keeps the time and decides; the server's thread looks at the files, as their user, and reads what is used.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -15,6 +16,7 @@ use super::bounds::MONITORS_MAX;
 use super::events::{Range, Sender};
 use super::peers::PeerId;
 use super::services::Shape;
+use super::statistics::Statistics;
 use super::{Engine, Output, Then};
 use crate::cleanup::FileState;
 use crate::completion::Answer;
@@ -53,6 +55,8 @@ enum Sign {
     },
     /// What the file was at the last look.
     File(Option<FileState>),
+    /// No sign of life, but a sample: the first one answers the request with this tag.
+    Sample(Option<u32>),
 }
 
 /// What a process asks for.
@@ -63,11 +67,18 @@ pub(super) struct Asked {
     /// The code of the event.
     code: Status,
     range: u8,
-    every: Duration,
+    /// `None`: once.
+    every: Option<Duration>,
     /// How often a sign of life may be missing.
     drops: u32,
-    /// `None`: heartbeats.
-    file: Option<Watched>,
+    what: What,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum What {
+    Beats,
+    File(Watched),
+    Usage(Statistics),
 }
 
 /// A file and what of it is to change; one of these is enough.
@@ -102,18 +113,25 @@ impl Wish {
             None => Range::NAMESPACE,
             Some(range) => range.as_u64().and_then(|range| range.try_into().ok()).ok_or(Status::ERR_BAD_PARAM)?,
         };
-        let asked = |alert: Status, every: &str, drops: &str, file| {
+        let asked = |alert: Status, every: &str, drops: &str, what| {
             let every = number(every)?.filter(|seconds| *seconds > 0).ok_or(Status::ERR_BAD_PARAM)?;
             let code = if error == Status::SUCCESS { alert } else { error };
-            let (every, drops) = (Duration::from_secs(every.into()), number(drops)?.unwrap_or(0));
-            Ok(Some(Wish::Watch(Asked { id: id.clone(), code, range, every, drops, file })))
+            let (every, drops) = (Some(Duration::from_secs(every.into())), number(drops)?.unwrap_or(0));
+            Ok(Some(Wish::Watch(Asked { id: id.clone(), code, range, every, drops, what })))
         };
         if monitor.key.is(keys::MONITOR_CANCEL) {
             return Ok(Some(Wish::Cancel(monitor.value.as_text().map(<[u8]>::to_vec))));
         }
         if monitor.key.is(keys::MONITOR_HEARTBEAT) {
             let alert = Status::MONITOR_HEARTBEAT_ALERT;
-            return asked(alert, keys::MONITOR_HEARTBEAT_TIME, keys::MONITOR_HEARTBEAT_DROPS, None);
+            return asked(alert, keys::MONITOR_HEARTBEAT_TIME, keys::MONITOR_HEARTBEAT_DROPS, What::Beats);
+        }
+        if let Some(statistics) = Statistics::read(monitor, directives)? {
+            let code = if error == Status::SUCCESS { Status::MONITOR_RESUSAGE_UPDATE } else { error };
+            let seconds = number(keys::MONITOR_RESOURCE_RATE)?.filter(|seconds| *seconds > 0);
+            let every = seconds.map(|seconds| Duration::from_secs(seconds.into()));
+            let what = What::Usage(statistics);
+            return Ok(Some(Wish::Watch(Asked { id, code, range, every, drops: 0, what })));
         }
         if !monitor.key.is(keys::MONITOR_FILE) {
             return Ok(None);
@@ -130,7 +148,7 @@ impl Wish {
             return Err(Status::ERR_BAD_PARAM);
         }
         let alert = Status::MONITOR_FILE_ALERT;
-        asked(alert, keys::MONITOR_FILE_CHECK_TIME, keys::MONITOR_FILE_DROPS, Some(watched))
+        asked(alert, keys::MONITOR_FILE_CHECK_TIME, keys::MONITOR_FILE_DROPS, What::File(watched))
     }
 }
 
@@ -213,14 +231,22 @@ impl Engine {
         if self.monitors.all.values().filter(|monitor| monitor.peer == id).count() >= MONITORS_MAX {
             return self.refuse_more(id, tag, "monitors");
         }
-        let sign = match asked.file {
-            Some(_) => Sign::File(None),
-            None => Sign::Beats { heard: false, is_told: false },
+        let sign = match &asked.what {
+            What::File(_) => Sign::File(None),
+            What::Beats => Sign::Beats { heard: false, is_told: false },
+            What::Usage(statistics) => match self.is_of_here(id, statistics) {
+                Ok(()) => Sign::Sample(Some(tag)),
+                Err(status) => return self.reply_status(id, tag, status),
+            },
         };
         self.monitors.next += 1;
         let number = self.monitors.next;
-        self.monitors.due.insert((now + asked.every, number));
+        self.monitors.due.extend(asked.every.map(|every| (now + every, number)));
+        let is_sample = matches!(sign, Sign::Sample(_));
         self.monitors.all.insert(number, Monitor { peer: id, proc, user, asked, missed: 0, sign });
+        if is_sample {
+            return self.measure(number);
+        }
         self.is_watched(id, tag);
     }
 
@@ -244,9 +270,10 @@ impl Engine {
             self.monitors.due.remove(&(due, number));
             let Some(monitor) = self.monitors.all.get_mut(&number) else { continue };
             // A server that was stopped for a while does not count what nobody could have sent to it.
-            self.monitors.due.insert((now + monitor.asked.every, number));
-            match (&mut monitor.sign, &monitor.asked.file) {
-                (Sign::File(_), Some(watched)) => {
+            self.monitors.due.extend(monitor.asked.every.map(|every| (now + every, number)));
+            match (&mut monitor.sign, &monitor.asked.what) {
+                (Sign::Sample(_), _) => self.measure(number),
+                (Sign::File(_), What::File(watched)) => {
                     let (path, user) = (watched.path.clone(), monitor.user);
                     self.outputs.push_back(Output::Look { monitor: number, path, user });
                 }
@@ -260,7 +287,7 @@ impl Engine {
                         self.alert(number, now);
                     }
                 }
-                (Sign::File(_), None) => {}
+                (Sign::File(_), _) => {}
             }
         }
     }
@@ -268,7 +295,8 @@ impl Engine {
     /// What a file is now; `None` where it is not there, or not for its user: it may come.
     pub fn looked(&mut self, number: u64, seen: Option<FileState>, now: Instant) {
         let Some(monitor) = self.monitors.all.get_mut(&number) else { return };
-        let (Some(seen), Some(watched), Sign::File(before)) = (seen, &monitor.asked.file, &mut monitor.sign) else {
+        let (Some(seen), What::File(watched), Sign::File(before)) = (seen, &monitor.asked.what, &mut monitor.sign)
+        else {
             return;
         };
         let lives = before.replace(seen).is_none_or(|before| watched.has_changed(&before, &seen));
@@ -276,6 +304,40 @@ impl Engine {
         if !lives && monitor.missed >= monitor.asked.drops {
             self.alert(number, now);
             // Said once.
+            self.monitors.end(number);
+        }
+    }
+
+    /// Has read what is used now.
+    fn measure(&mut self, monitor: u64) {
+        let Some(Monitor { peer, asked: Asked { what: What::Usage(statistics), .. }, .. }) =
+            self.monitors.all.get(&monitor)
+        else {
+            return;
+        };
+        let (targets, usage) = (self.targets(*peer, statistics), statistics.usage.clone());
+        let hostname = self.config.hostname.clone();
+        self.outputs.push_back(Output::Measure { monitor, usage, targets, hostname });
+    }
+
+    /// What is used: the answer to who has asked for it, or the next event for it alone.
+    pub fn measured(&mut self, number: u64, mut told: Vec<Info>) {
+        let Some(monitor) = self.monitors.all.get_mut(&number) else { return };
+        let (peer, code, is_once) = (monitor.peer, monitor.asked.code, monitor.asked.every.is_none());
+        let asked = match &mut monitor.sign {
+            Sign::Sample(asked) => asked.take(),
+            _ => return,
+        };
+        match asked {
+            Some(tag) => self.reply(peer, tag, &InfosReply { status: Status::SUCCESS, infos: Some(told) }),
+            None if told.is_empty() => {}
+            None => {
+                let id = monitor.asked.id.as_ref();
+                told.extend(id.map(|id| Info::new(keys::MONITOR_ID, Value::string(id.as_slice()))));
+                self.tell_only(peer, code, told);
+            }
+        }
+        if is_once {
             self.monitors.end(number);
         }
     }

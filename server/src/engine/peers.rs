@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use pmix_client::wire::{ClientReply, Hello, PeerKind, Version};
 use pmix_dstore::codec::{Dialect, Module};
-use pmix_dstore::model::{Info, Nspace, Proc, Status, keys};
+use pmix_dstore::model::{Info, Nspace, Proc, Status, Value, keys};
 
 use super::apart::sign;
 use super::bounds::{CONNECTIONS_MAX, Unanswered};
@@ -38,6 +38,8 @@ pub(crate) enum Transport {
         uid: u32,
         /// Its group.
         gid: u32,
+        /// Its number here; 0 where it has none here.
+        pid: i32,
     },
     /// Over TCP on loopback.
     Tcp {
@@ -54,6 +56,19 @@ impl Transport {
             Transport::Tcp { owner } => owner,
         }
     }
+
+    /// The number of the process: by the kernel's word, or else by its own.
+    fn pid(self, hello: &Hello) -> Option<i32> {
+        let said = || match Info::find(&hello.infos, keys::PROC_PID) {
+            Some(Value::Pid(pid)) => Some(*pid),
+            _ => None,
+        };
+        match self {
+            Transport::Unix { pid, .. } => Some(pid),
+            Transport::Tcp { .. } => said(),
+        }
+        .filter(|pid| *pid > 0)
+    }
 }
 
 /// What is known of a connected peer. Encoder, buffer type and store are the peer's own, not its namespace's.
@@ -61,6 +76,8 @@ pub(crate) struct Peer {
     pub proc: Proc,
     /// Whose process it is.
     pub user: User,
+    /// A rank's number on this node, where it is known: maybe by its own word.
+    pub pid: Option<i32>,
     pub dialect: Dialect,
     /// Its release, as it was understood.
     pub version: Version,
@@ -90,6 +107,7 @@ impl Peer {
         Peer {
             proc: config.me.clone(),
             user: User { uid: config.uid, gid: Some(config.gid) },
+            pid: None,
             dialect: Dialect::plain(Module::V41),
             version: Version::OURS,
             version_text: ANNOUNCED_VERSION.to_owned(),
@@ -109,6 +127,7 @@ impl Peer {
         Peer {
             proc,
             user,
+            pid: None,
             dialect: hello.dialect(hello.release()),
             version: hello.release(),
             version_text: hello.version.clone(),
@@ -140,14 +159,15 @@ impl Engine {
                 self.standings.clear();
                 let object = client.object;
                 let user = match transport {
-                    Transport::Unix { uid, gid } => User { uid, gid: Some(gid) },
+                    Transport::Unix { uid, gid, .. } => User { uid, gid: Some(gid) },
                     // The user is the registered one, and what group that has the host has said.
                     Transport::Tcp { .. } => User { uid: client.uid, gid: Some(client.gid) },
                 };
                 if let Some(state) = self.nspaces.get_mut(&proc.nspace) {
                     state.expect(proc.rank);
                 }
-                self.peers.insert(peer, Peer { shared, ..Peer::new(proc.clone(), user, &hello) });
+                self.peers
+                    .insert(peer, Peer { shared, pid: transport.pid(&hello), ..Peer::new(proc.clone(), user, &hello) });
                 let mut infos = hello.infos;
                 sign(&mut infos, user);
                 self.upcall(Then::Admit(peer), Upcall::ClientConnected { proc, object, infos });

@@ -197,6 +197,10 @@ impl Bench {
                         let seen = FileState::of(&path, uid, gid);
                         self.engine.looked(monitor, seen, self.now);
                     }
+                    Output::Measure { monitor, usage, targets, hostname } => {
+                        let told = usage.read(&targets, &hostname);
+                        self.engine.measured(monitor, told);
+                    }
                     Output::Admit { .. } | Output::Listen(..) | Output::Unlisten(_) => {}
                 }
             }
@@ -871,11 +875,11 @@ fn who_is_not_who_he_says_is_turned_away() {
         (TCP, Hello { psec: "none".into(), ..Bench::hello(0) }, false),
         (TCP, unix(&secret), false),
         (TCP, Bench::hello(0), true),
-        (Transport::Unix { uid: 1000, gid: 1000 }, unix("0000"), false),
-        (Transport::Unix { uid: 1001, gid: 1001 }, unix(&secret), false),
-        (Transport::Unix { uid: 0, gid: 0 }, unix(&secret), false),
-        (Transport::Unix { uid: 1000, gid: 1000 }, Bench::hello(0), false),
-        (Transport::Unix { uid: 1000, gid: 1000 }, unix(&secret), true),
+        (Transport::Unix { uid: 1000, gid: 1000, pid: 1 }, unix("0000"), false),
+        (Transport::Unix { uid: 1001, gid: 1001, pid: 1 }, unix(&secret), false),
+        (Transport::Unix { uid: 0, gid: 0, pid: 1 }, unix(&secret), false),
+        (Transport::Unix { uid: 1000, gid: 1000, pid: 1 }, Bench::hello(0), false),
+        (Transport::Unix { uid: 1000, gid: 1000, pid: 1 }, unix(&secret), true),
     ];
     for (number, (transport, hello, allowed)) in cases.into_iter().enumerate() {
         let id = PeerId(200 + number as u64);
@@ -886,7 +890,7 @@ fn who_is_not_who_he_says_is_turned_away() {
         bench.upcalls.clear();
     }
     bench.engine.deregister_client(&proc(0));
-    bench.engine.hello(PeerId(300), Transport::Unix { uid: 1000, gid: 1000 }, unix(&secret));
+    bench.engine.hello(PeerId(300), Transport::Unix { uid: 1000, gid: 1000, pid: 1 }, unix(&secret));
     bench.drain();
     assert!(bench.closed.contains(&PeerId(300)), "a secret ends with its client");
 }
@@ -1707,7 +1711,7 @@ fn a_client_that_is_registered_after_its_environment_was_made_has_shared_memory(
             gds: crate::STORE_NAME.into(),
             ..Bench::hello(rank)
         };
-        bench.engine.hello(peer(rank), Transport::Unix { uid: 1234, gid: 1234 }, hello(&secret));
+        bench.engine.hello(peer(rank), Transport::Unix { uid: 1234, gid: 1234, pid: 1 }, hello(&secret));
         bench.drain();
         bench.answer_last(Answer::Op(Status::SUCCESS));
         bench.put(rank, 3, "key", rank);

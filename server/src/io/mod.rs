@@ -229,7 +229,8 @@ impl Loop {
             let Some((stream, _)) = accepted else { return };
             match getsockopt(&stream, sockopt::PeerCredentials) {
                 Ok(credentials) => {
-                    let transport = Transport::Unix { uid: credentials.uid(), gid: credentials.gid() };
+                    let (uid, gid, pid) = (credentials.uid(), credentials.gid(), credentials.pid());
+                    let transport = Transport::Unix { uid, gid, pid };
                     self.receive_guest(token, Socket::Unix(stream), transport);
                 }
                 Err(error) => self.inner.log(&format!("a connection without credentials: {error}")),
@@ -480,6 +481,10 @@ impl Loop {
             Output::Look { monitor, path, user: (uid, gid) } => {
                 let seen = FileState::of(&path, uid, gid);
                 self.inner.engine.lock().looked(monitor, seen, Instant::now());
+            }
+            Output::Measure { monitor, usage, targets, hostname } => {
+                let told = usage.read(&targets, &hostname);
+                self.inner.engine.lock().measured(monitor, told);
             }
             Output::CleanUp((uid, gid), cleanup) => cleanup.run(uid, gid),
             Output::Log(reason, line) => self.inner.log_for(reason, &line),

@@ -355,7 +355,7 @@ impl Bench {
                     Output::Call(call) => call(),
                     Output::Log(_, line) => assert!(line.len() < 200_000, "{} bytes in a line", line.len()),
                     // What a peer wants removed is not to be removed here.
-                    Output::Look { .. } | Output::CleanUp(..) | Output::Listen(..) | Output::Unlisten(_) => {}
+                    Output::Look { .. } | Output::Measure { .. } | Output::CleanUp(..) | Output::Listen(..) | Output::Unlisten(_) => {}
                 }
             }
         }

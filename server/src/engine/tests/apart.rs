@@ -3,6 +3,7 @@
 use pmix_client::output::STDOUT;
 
 use super::*;
+use crate::engine::statistics::Statistics;
 
 const ANN: u32 = 2001;
 const BOB: u32 = 2002;
@@ -385,7 +386,7 @@ fn the_host_is_told_what_the_kernel_says_or_it_has_said_itself() {
     assert_eq!(user(&infos), (Some(ANN), Some(ANN + 10)));
     let secret = bench.engine.nspaces[&nspace()].clients[&Rank(1)].secret.text().as_bytes().to_vec();
     let hello = Hello { psec: crate::SECURITY_NAME.into(), credential: secret, proc: Some(proc(1)), ..Bench::hello(1) };
-    bench.engine.hello(PeerId(102), Transport::Unix { uid: ANN, gid: 77 }, hello);
+    bench.engine.hello(PeerId(102), Transport::Unix { uid: ANN, gid: 77, pid: 1 }, hello);
     bench.drain();
     let Upcall::ClientConnected { infos, .. } = bench.answer_last(Answer::Op(Status::SUCCESS)) else { panic!() };
     assert_eq!(user(&infos), (Some(ANN), Some(77)));
@@ -418,4 +419,34 @@ fn a_refresh_of_another_users_job_tells_nothing() {
         assert_eq!(bench.told(id), Some(expected));
     }
     assert!(bench.upcalls.is_empty());
+}
+
+#[test]
+fn nobody_learns_what_another_users_processes_use() {
+    let mut bench = Bench::of_two();
+    // This process's number, which is neither Ann's nor Bob's.
+    for id in [ANNS, BOBS] {
+        bench.engine.peers.get_mut(&id).unwrap().pid = Some(std::process::id() as i32);
+    }
+    let monitor = || Info::new(keys::MONITOR_PROC_RESOURCE_USAGE, Value::infos([]));
+    let read = |directives: &[Info]| Statistics::read(&monitor(), directives).unwrap().unwrap();
+    let targets = |bench: &Bench, id, wanted: &Statistics| {
+        bench.engine.targets(id, wanted).into_iter().map(|target| (target.proc, target.uid)).collect::<Vec<_>>()
+    };
+    assert_eq!(targets(&bench, ANNS, &read(&[])), [(proc(0), ANN)]);
+    let hostname = Some(std::ffi::CString::new(NODES[0]).unwrap());
+    let all = Value::NodePid { hostname, nodeid: u32::MAX, pid: -1 };
+    let all = Value::DataArray(Box::new(DataArray { ty: DataType::NODE_PID, items: vec![all] }));
+    assert_eq!(targets(&bench, BOBS, &read(&[Info::new(keys::MONITOR_TARGET_PIDS, all)])), [(of_bob(0), BOB)]);
+    bench.tool_of(TOOL, ROOT);
+    assert_eq!(targets(&bench, TOOL, &read(&[])).len(), 2, "root sees all");
+    for (named, status) in [(of_bob(0), Status::ERR_NO_PERMISSIONS), (proc(0), Status::SUCCESS)] {
+        let directives = vec![Info::new(keys::MONITOR_TARGET_PROCS, Value::procs([named]))];
+        bench.ask_as(ANNS, Request::Monitor { monitor: monitor(), status: Status::SUCCESS, directives });
+        if status == Status::SUCCESS {
+            bench.answer_last(Answer::Op(Status::ERR_NOT_SUPPORTED));
+        }
+        assert_eq!(bench.told(ANNS), Some(status), "the host is not asked for Bob's");
+    }
+    assert_eq!(bench.upcalls.len(), 0);
 }

@@ -1,9 +1,13 @@
-//! Heartbeats and files that the library watches.
+//! Heartbeats and files that the library watches, and what it tells of processes and the node.
 
 use std::fs::{self, File};
 use std::io::Write;
 
+use pmix_client::wire::reply::InfosReply;
+use pmix_dstore::model::{DataArray, DataType};
+
 use super::*;
+use crate::engine::statistics::Statistics;
 
 fn info(key: &'static str, value: Value) -> Info {
     Info::new(key, value)
@@ -32,8 +36,9 @@ impl Bench {
 
     /// Lets seconds pass, one after the other; the events that a rank hears meanwhile, with their sources.
     fn events_in(&mut self, seconds: u32, rank: u32) -> Vec<(Status, Proc)> {
+        // What was asked for has begun by now.
+        self.now = self.now.max(Instant::now());
         for _ in 0..seconds {
-            // A little more, as what is asked for begins a little after the test.
             self.now += Duration::from_millis(1001);
             self.engine.tick(self.now);
             self.drain();
@@ -155,4 +160,127 @@ fn a_file_that_stays_as_it_is_is_told_of_once() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     assert_eq!(bench.events_in(4, 1), [(code, proc(0))], "with the code that the process has named");
     assert_eq!(bench.engine.monitors.deadline(), None);
+}
+
+const UPDATE: Status = Status::MONITOR_RESUSAGE_UPDATE;
+
+impl Bench {
+    /// Ranks that are this process, as far as the kernel is concerned, and hear of samples.
+    fn measurable(ranks: u32) -> Bench {
+        let mut bench = Bench::new(0, 1, ranks);
+        bench.now = Instant::now();
+        for rank in 0..ranks {
+            let peer = bench.engine.peers.get_mut(&peer(rank)).unwrap();
+            peer.pid = Some(std::process::id() as i32);
+            peer.user.uid = nix::unistd::geteuid().as_raw();
+            bench.request(rank, 80, Request::RegisterEvents { codes: vec![UPDATE], infos: Vec::new() });
+            bench.reply(rank, 80).unwrap();
+        }
+        bench
+    }
+
+    /// Asks for what is used, where the host leaves it to the library.
+    fn used(&mut self, rank: u32, monitor: Info, directives: Vec<Info>) -> (Status, Vec<Info>) {
+        self.request(rank, 95, Request::Monitor { monitor, status: Status::SUCCESS, directives });
+        self.answer_last(Answer::Op(Status::ERR_NOT_SUPPORTED));
+        let bytes = self.reply(rank, 95).unwrap();
+        match StatusReply::decode(PLAIN, Version::OURS, &bytes).unwrap().status {
+            Status::SUCCESS => {
+                let reply = InfosReply::decode(PLAIN, Version::OURS, &bytes).unwrap();
+                (reply.status, reply.infos.unwrap_or_default())
+            }
+            status => (status, Vec::new()),
+        }
+    }
+}
+
+fn array(key: &'static str, ty: DataType, items: Vec<Value>) -> Info {
+    info(key, Value::DataArray(Box::new(DataArray { ty, items })))
+}
+
+/// All there is to tell of a subject.
+fn all_of(key: &'static str) -> Info {
+    array(key, DataType::INFO, Vec::new())
+}
+
+#[test]
+fn what_processes_use_is_answered_and_then_told_to_who_asked() {
+    let mut bench = Bench::measurable(3);
+    let usage = || all_of(keys::MONITOR_PROC_RESOURCE_USAGE);
+    let (status, told) = bench.used(0, usage(), Vec::new());
+    assert_eq!((status, told.len()), (Status::SUCCESS, 3), "everybody here");
+    assert_eq!(bench.engine.monitors.deadline(), None, "once");
+    let directives = vec![
+        info(keys::MONITOR_ID, Value::string("usage")),
+        info(keys::MONITOR_RESOURCE_RATE, Value::Uint32(1)),
+        info(keys::MONITOR_TARGET_PROCS, Value::procs([proc(0), proc(2)])),
+    ];
+    let (status, told) = bench.used(0, usage(), directives);
+    assert_eq!(status, Status::SUCCESS);
+    let of: Vec<_> = told.iter().map(|one| one.value.iter_infos().next().unwrap().value.clone()).collect();
+    assert_eq!(of, [Value::Proc(proc(0)), Value::Proc(proc(2))]);
+    bench.events_in(2, 1);
+    let heard = bench.sent.iter().filter(|(_, tag, _)| *tag == TAG_NOTIFY).map(|(to, ..)| *to);
+    assert_eq!(heard.collect::<Vec<_>>(), [peer(0), peer(0)], "every second, and nobody else");
+    let server = bench.engine.config.me.clone();
+    assert_eq!(bench.events_in(0, 0), [(UPDATE, server.clone()), (UPDATE, server)]);
+    bench.lose(2);
+    bench.lose(0);
+    assert_eq!(bench.engine.monitors.deadline(), None, "it ends with the connection");
+}
+
+#[test]
+fn a_sample_is_ended_by_its_name() {
+    let mut bench = Bench::measurable(1);
+    let directives =
+        vec![info(keys::MONITOR_ID, Value::string("node")), info(keys::MONITOR_RESOURCE_RATE, Value::Uint32(2))];
+    let (status, told) = bench.used(0, all_of(keys::MONITOR_NODE_RESOURCE_USAGE), directives);
+    assert_eq!((status, told.len()), (Status::SUCCESS, 1));
+    assert_eq!(bench.events_in(4, 0).len(), 2);
+    let cancel = info(keys::MONITOR_CANCEL, Value::string("node"));
+    assert_eq!(bench.monitor(0, 91, cancel, Status::SUCCESS, Vec::new()), Status::SUCCESS);
+    assert_eq!(bench.events_in(4, 0), []);
+}
+
+#[test]
+fn usage_is_of_this_node() {
+    let mut bench = Bench::measurable(2);
+    let own = std::process::id() as i32;
+    let pids = [
+        (Some(NODES[0]), u32::MAX, -1, Ok(2)),
+        (Some(NODES[0]), u32::MAX, own, Ok(2)),
+        (Some(NODES[0]), u32::MAX, 1, Ok(0)),
+        (None, 0, own, Ok(2)),
+        (None, 7, own, Err(Status::ERR_NOT_SUPPORTED)),
+        (Some("elsewhere"), 0, -1, Err(Status::ERR_NOT_SUPPORTED)),
+    ];
+    // Not by a message: the rank's release has no such type.
+    for (node, nodeid, pid, expected) in pids {
+        let hostname = node.map(|node| std::ffi::CString::new(node).unwrap());
+        let pid = vec![Value::NodePid { hostname, nodeid, pid }];
+        let directives = [array(keys::MONITOR_TARGET_PIDS, DataType::NODE_PID, pid)];
+        let wanted = Statistics::read(&all_of(keys::MONITOR_PROC_RESOURCE_USAGE), &directives).unwrap().unwrap();
+        let told = bench.engine.is_of_here(peer(0), &wanted).map(|()| bench.engine.targets(peer(0), &wanted).len());
+        assert_eq!(told, expected, "{directives:?}");
+    }
+    let nodes = |name: &str| array(keys::MONITOR_TARGET_NODES, DataType::STRING, vec![Value::string(name)]);
+    let ids = |id| array(keys::MONITOR_TARGET_NODEIDS, DataType::UINT32, vec![Value::Uint32(id)]);
+    let (processes, node) = (keys::MONITOR_PROC_RESOURCE_USAGE, keys::MONITOR_NODE_RESOURCE_USAGE);
+    let cases = [
+        (processes, info(keys::MONITOR_TARGET_PROCS, Value::procs([proc(9)])), Status::ERR_NOT_SUPPORTED, 0),
+        (processes, info(keys::MONITOR_TARGET_PROCS, Value::procs(everybody())), Status::SUCCESS, 2),
+        (processes, nodes("elsewhere"), Status::ERR_NOT_SUPPORTED, 0),
+        (processes, info(keys::MONITOR_TARGET_PROCS, Value::Uint32(1)), Status::ERR_BAD_PARAM, 0),
+        (processes, info(keys::MONITOR_RESOURCE_RATE, Value::string("often")), Status::ERR_BAD_PARAM, 0),
+        (node, nodes(NODES[0]), Status::SUCCESS, 1),
+        (node, ids(0), Status::SUCCESS, 1),
+        (node, ids(7), Status::ERR_NOT_SUPPORTED, 0),
+    ];
+    for (key, directive, status, count) in cases {
+        let said = format!("{key} {directive:?}");
+        let (answered, told) = bench.used(0, all_of(key), vec![directive]);
+        assert_eq!((answered, told.len()), (status, count), "{said}");
+    }
+    let (answered, told) = bench.used(0, info(processes, Value::Uint32(1)), Vec::new());
+    assert_eq!((answered, told), (Status::ERR_BAD_PARAM, Vec::new()));
 }
