@@ -40,6 +40,8 @@ mod secret;
 mod server;
 #[path = "../../../server/src/upcall.rs"]
 mod upcall;
+#[path = "../../../server/src/usage.rs"]
+mod usage;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -355,7 +357,11 @@ impl Bench {
                     Output::Call(call) => call(),
                     Output::Log(_, line) => assert!(line.len() < 200_000, "{} bytes in a line", line.len()),
                     // What a peer wants removed is not to be removed here.
-                    Output::Look { .. } | Output::Measure { .. } | Output::CleanUp(..) | Output::Listen(..) | Output::Unlisten(_) => {}
+                    Output::Look { .. }
+                    | Output::Measure { .. }
+                    | Output::CleanUp(..)
+                    | Output::Listen(..)
+                    | Output::Unlisten(_) => {}
                 }
             }
         }
