@@ -639,6 +639,40 @@ fn released_servers_are_told_everything_at_each_commit() {
 }
 
 #[test]
+fn only_a_member_constructs_a_group() {
+    let stage = stage();
+    let group = || CString::new("team").unwrap();
+    let of = |name: &str, rank| Proc::new(nspace(name), rank);
+    let others = vec![of("job", Rank(2)), of("job", Rank(3)), of("other", Rank::WILDCARD)];
+    let constructed = |procs: Vec<Proc>| stage.client.group_construct(group(), procs, vec![]);
+    assert_eq!(constructed(others.clone()).wait(), Err(Status::ERR_NOT_A_MEMBER));
+    let started = constructed(others.clone()).start(Box::new(|_| panic!("called back")));
+    assert_eq!(started, Err(Status::ERR_NOT_A_MEMBER));
+    assert_eq!(stage.asked(), [], "no server was told");
+    // By the own name, by that of the job, or by a group's.
+    stage
+        .client
+        .inner
+        .groups
+        .lock()
+        .insert(CString::new("pair").unwrap(), vec![of("job", Rank(2)), of("job", Rank(1))]);
+    let own = [of("job", Rank(1)), of("job", Rank::WILDCARD), of("pair", Rank::WILDCARD), of("pair", Rank(1))];
+    for own in own {
+        stage.answers_status(Status::ERR_NOT_SUPPORTED);
+        let procs = others.iter().cloned().chain([own.clone()]).collect();
+        assert_eq!(constructed(procs).wait(), Err(Status::ERR_NOT_SUPPORTED), "{own}");
+    }
+    assert_eq!(constructed(vec![of("pair", Rank(0))]).wait(), Err(Status::ERR_NOT_A_MEMBER));
+    assert_eq!(stage.asked().len(), 4);
+    // Who names not all members is the server's to judge.
+    for key in [keys::GROUP_ADD_MEMBERS, keys::GROUP_BOOTSTRAP] {
+        stage.answers_status(Status::ERR_NOT_SUPPORTED);
+        let formed = stage.client.group_construct(group(), others.clone(), vec![flag(key)]);
+        assert_eq!(formed.wait(), Err(Status::ERR_NOT_SUPPORTED));
+    }
+}
+
+#[test]
 fn our_server_is_told_what_is_new() {
     let stage = stage_under(VERSION, true);
     stage.answers_status(Status::ERR_NOMEM);

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use pmix_dstore::model::{Info, Proc, Rank, Result, Status, Value, keys};
 
 use crate::Operation;
-use crate::client::{Client, Inner};
+use crate::client::{Client, Inner, Standing};
 use crate::get::{GetOptions, GetRequest, timeout_of};
 use crate::operation::outcome;
 use crate::ops::{Answer, done};
@@ -21,10 +21,16 @@ pub(crate) type Groups = Mutex<BTreeMap<CString, Vec<Proc>>>;
 
 impl Client {
     /// Forms a group with all of `procs`, which do the same. The answer holds the members (`PMIX_GROUP_MEMBERSHIP`) and, where
-    /// one was asked for, the group's context id (`PMIX_GROUP_CONTEXT_ID`).
+    /// one was asked for, the group's context id (`PMIX_GROUP_CONTEXT_ID`). Who is none of them gets `ERR_NOT_A_MEMBER` at once,
+    /// as in release 7.0: releases up to 6.1 leave it to servers, of which some let such a caller wait for ever.
     pub fn group_construct(&self, group: CString, procs: Vec<Proc>, infos: Vec<Info>) -> Operation<Answer> {
         if procs.is_empty() {
             return Operation::ready(&self.inner.link, Err(Status::ERR_BAD_PARAM));
+        }
+        // Without a server there is another answer to it.
+        let has_server = self.inner.standing != Standing::Singleton;
+        if has_server && !names_not_all(&infos) && !self.inner.is_among(&procs) {
+            return Operation::ready(&self.inner.link, Err(Status::ERR_NOT_A_MEMBER));
         }
         let timeout = timeout_of(&infos);
         let request = Request::GroupConstruct { group: Some(group.clone()), procs: procs.clone(), infos };
@@ -98,15 +104,32 @@ impl Inner {
         if groups.is_empty() || !self.link.server_version().names_group_members() {
             return procs;
         }
-        let members = |proc: &Proc| {
-            let members = groups.get(&CString::new(proc.nspace.as_bytes()).ok()?)?;
-            match proc.rank {
-                Rank::WILDCARD => Some(members.clone()),
-                place => Some(vec![members.get(place.0 as usize)?.clone()]),
-            }
-        };
-        procs.into_iter().flat_map(|proc| members(&proc).unwrap_or_else(|| vec![proc])).collect()
+        procs.into_iter().flat_map(|proc| named(&groups, &proc).unwrap_or_else(|| vec![proc])).collect()
     }
+
+    /// Whether this process is one of those that `procs` name, some maybe by an own group. Special ranks of the own job stand for
+    /// processes that the server knows.
+    fn is_among(&self, procs: &[Proc]) -> bool {
+        let groups = self.groups.lock();
+        procs.iter().any(|proc| match named(&groups, proc) {
+            Some(members) => members.contains(&self.me),
+            None => proc.nspace == self.me.nspace && (proc.rank == self.me.rank || !proc.rank.is_process()),
+        })
+    }
+}
+
+/// The processes that one with the name of a group stands for: all of its members, or the one at a place.
+fn named(groups: &BTreeMap<CString, Vec<Proc>>, proc: &Proc) -> Option<Vec<Proc>> {
+    let members = groups.get(&CString::new(proc.nspace.as_bytes()).ok()?)?;
+    match proc.rank {
+        Rank::WILDCARD => Some(members.clone()),
+        place => Some(vec![members.get(place.0 as usize)?.clone()]),
+    }
+}
+
+/// Whether members come into a group beside those who are named.
+fn names_not_all(infos: &[Info]) -> bool {
+    infos.iter().any(|info| info.key.is(keys::GROUP_ADD_MEMBERS) || info.key.is(keys::GROUP_BOOTSTRAP))
 }
 
 /// Who the members of a group are.
