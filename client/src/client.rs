@@ -198,7 +198,7 @@ impl Client {
 
     /// Puts a value for other processes to get after the next [`Client::commit`].
     ///
-    /// Reserved keys are dropped, as released libraries do: MPI libraries put some. Qualified values are kept.
+    /// Reserved keys are dropped, as releases before 6.1 do: MPI libraries put some. Qualified values are kept.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` for an empty key, or a qualified value that is none; `ERR_NOMEM`; what packing says of a value that

@@ -639,6 +639,23 @@ fn released_servers_are_told_everything_at_each_commit() {
 }
 
 #[test]
+fn the_local_context_id_of_a_group_is_put_and_asked_for_as_a_ranks_own_value() {
+    let stage = stage();
+    let key = keys::GROUP_LOCAL_CID;
+    stage.client.put(Scope::Global, key.into(), Value::Size(7)).unwrap();
+    assert_eq!(stage.get(1, key), Ok(Value::Size(7)));
+    stage.answers_status(Status::SUCCESS);
+    stage.client.commit().unwrap();
+    let parts = [1, 2].map(|scope| (scope, vec![Kval { key: key.into(), value: Value::Size(7) }])).to_vec();
+    assert_eq!(stage.asked(), [Request::Commit { parts }]);
+    // The rank may put it yet: the server is to wait for that, even where all that the host registered is here.
+    stage.answers_values(&[("job", Rank(2), &[(key, Value::Size(9))])]);
+    assert_eq!(stage.get(2, key), Ok(Value::Size(9)));
+    let Request::Get { infos, .. } = &stage.asked()[0] else { panic!("a Get") };
+    assert_eq!(infos, &[]);
+}
+
+#[test]
 fn only_a_member_constructs_a_group() {
     let stage = stage();
     let group = || CString::new("team").unwrap();

@@ -137,7 +137,7 @@ impl Local {
     #[inline(always)]
     pub fn short_of(&self, of: Instance<'_>, rank: Rank, key: &KeyRef<'_>) -> Short<'_> {
         // Own values come before it, and what ranks published.
-        if self.overlay.may_hold(rank, key) || !key.is_reserved() && rank.is_process() {
+        if self.overlay.may_hold(rank, key) || !key.begins_with_pmix() && rank.is_process() {
             return Short::UNSURE;
         }
         let job = self.view.as_ref().and_then(NamespaceView::job);

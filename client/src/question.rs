@@ -142,12 +142,17 @@ impl Client {
     }
 }
 
-/// Whether [`Inner::own_fact_of`] may have a word on it: what a miss pays for those.
+/// Whether a miss on the short way is not the last word: [`Inner::own_fact_of`] may have one, what a rank put is found on the long
+/// way, or the topology is loaded when it is asked for.
 #[inline]
 fn may_be_own_fact(rank: Rank, key: &[u8]) -> bool {
     // The keys about the server have 13 or 15 bytes, and few others begin or end like them.
-    let may_be_of_server = key.len() | 2 == 15 && (key.starts_with(b"pmix.srv") || key.ends_with(b".uri"));
-    may_be_of_server || matches!(rank, Rank::UNDEF | Rank::INVALID)
+    const LENGTHS: u64 = 1 << 13 | 1 << 15 | 1 << keys::GROUP_LOCAL_CID.len() | 1 << keys::TOPOLOGY2.len();
+    let is_such = || {
+        let is_of_server = key.starts_with(b"pmix.srv") || key.ends_with(b".uri");
+        is_of_server || key == keys::GROUP_LOCAL_CID.as_bytes() || key == keys::TOPOLOGY2.as_bytes()
+    };
+    LENGTHS >> (key.len() % 64) & 1 != 0 && is_such() || matches!(rank, Rank::UNDEF | Rank::INVALID)
 }
 
 /// A Get that only the server can answer.
@@ -287,7 +292,7 @@ impl Inner {
                 // What the host registered of the own job is here. The host may still learn more, so that the server
                 // is asked what it has by now, unless the caller does not want that either.
                 let nspace = request.nspace.filter(|nspace| !nspace.is_empty()).unwrap_or(self.me.nspace.as_bytes());
-                let is_here = |key: &[u8]| key.starts_with(b"pmix") && self.local.is_whole(key);
+                let is_here = |key: &[u8]| KeyRef::new(key).is_reserved() && self.local.is_whole(key);
                 let settled = options.immediate && !options.apart && self.local.is_own(nspace);
                 !(settled && request.key.is_some_and(is_here))
             }

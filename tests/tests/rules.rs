@@ -71,6 +71,31 @@ fn values_under_one_key_are_found_by_their_qualifiers() {
     ));
 }
 
+/// Open MPI puts it with the group's context id as its qualifier; programs put it without, too, as from release 6.1 on.
+#[test]
+fn each_rank_puts_its_own_context_id_of_a_group() {
+    let of_two = "register job 2 pmix.nmap string node0 pmix.pmap string 0%2C1\nclient job 0\nclient job 1";
+    let puts = "
+        put 3 pmix.grp.lclid size 7
+        put 3 pmix.qual.val ( pmix.grp.lclid size 8 ~pmix.grp.ctxid size 1 )
+        put 3 pmix.mine uint32 9
+        commit
+        fence";
+    let own = "get job 0 pmix.grp.lclid => size 7 status 0
+        get job 0 pmix.grp.lclid pmix.optional bool 1 => size 7 status 0
+        get job 0 pmix.grp.lclid ~pmix.grp.ctxid size 1 => size 8 status 0
+        get - 4294967295 pmix.grp.lclid => size 7 status 0";
+    let others = format!("{own}\n get job 0 pmix.mine => {NOT_FOUND}");
+    told(&format!(
+        "{of_two}\nrank job 0\n{puts_alone}\n{own}\nend\nrank job 1\n{others}\nend",
+        puts_alone = puts.replace("fence", "")
+    ));
+    // By shared memory, where an optional Get finds it without asking: a job of one, whose second process has put nothing.
+    let of_one = "register job 1 pmix.nmap string node0 pmix.pmap string 0\nclient job 0";
+    let found = "get job 0 pmix.grp.lclid pmix.optional bool 1 => size 7 status 0";
+    told_to(&format!("{of_one}\nrank job 0\n{puts}\n{own}\nend\nrank job 0\n{found}\nend"), &[(Library::ours(), "")]);
+}
+
 /// The second process of a rank has nothing of its own: what it finds without asking lies in shared memory.
 #[test]
 fn qualified_values_lie_in_shared_memory() {

@@ -163,6 +163,16 @@ impl fmt::Debug for Proc {
     }
 }
 
+#[inline]
+fn begins_with_pmix(key: &[u8]) -> bool {
+    key.starts_with(b"pmix")
+}
+
+#[inline]
+fn is_reserved(key: &[u8]) -> bool {
+    begins_with_pmix(key) && key != super::keys::GROUP_LOCAL_CID.as_bytes()
+}
+
 /// The key of a value. At most 511 bytes, no NUL, not necessarily UTF-8. Those of constants cost no memory.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(Cow<'static, [u8]>);
@@ -185,9 +195,9 @@ impl Key {
         *self.0 == *name.as_bytes()
     }
 
-    /// Whether the key is reserved for the standard: it begins with `pmix`.
+    /// Whether the values under the key are the host's, as [`KeyRef::is_reserved`].
     pub fn is_reserved(&self) -> bool {
-        self.0.starts_with(b"pmix")
+        is_reserved(&self.0)
     }
 }
 
@@ -259,10 +269,17 @@ impl<'a> KeyRef<'a> {
         self.hash
     }
 
-    /// Whether the key is reserved for the standard: it begins with `pmix`.
+    /// Whether the key begins with `pmix`, as the standard's do.
+    #[inline]
+    pub fn begins_with_pmix(&self) -> bool {
+        begins_with_pmix(self.text)
+    }
+
+    /// Whether the values under the key are the host's and not the ranks': it is one of the standard's, but not
+    /// `PMIX_GROUP_LOCAL_CID`, which each member of a group puts itself.
     #[inline]
     pub fn is_reserved(&self) -> bool {
-        self.text.starts_with(b"pmix")
+        is_reserved(self.text)
     }
 
     /// Whether these are the bytes of the key. Keys are short, so that a call of the C library takes most of the time.

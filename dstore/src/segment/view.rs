@@ -258,7 +258,8 @@ impl NamespaceView {
     #[inline(always)]
     pub fn short(&self, rank: Rank, key: &KeyRef<'_>, me: Rank) -> Short<'_> {
         let set = self.set();
-        if !key.is_reserved() && rank.is_process() {
+        // What ranks put under a key of the standard is for the long way: nearly all Gets of such keys are for what the host registered.
+        if !key.begins_with_pmix() && rank.is_process() {
             if self.page.is_retired() {
                 return Short::UNSURE;
             }
