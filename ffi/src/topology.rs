@@ -107,6 +107,17 @@ pub fn to_share() -> Result<Vec<Info>> {
     Ok(infos)
 }
 
+/// The topology of this process as a value, each copy of which is a topology of its own.
+///
+/// # Errors
+/// As [`own`].
+pub fn to_keep() -> Result<Value> {
+    let (hwloc, topology) = (Hwloc::get()?, own()?.0);
+    // SAFETY: the process's topology is hwloc's, and stays.
+    let (xml, support) = unsafe { (hwloc.xml(topology, false)?, hwloc.support(topology)) };
+    Ok(Value::Topology { xml: Some(xml), support })
+}
+
 /// A topology in words, as the stock library has it: each object with what hwloc says of it, those that it consists of below and
 /// further in.
 ///

@@ -49,6 +49,54 @@ static void *load(const char *who)
     return topology.topology;
 }
 
+/* The own topology as a value: the caller's, who gives it back, with as many objects as the one that is loaded. */
+static void get(const char *who, const pmix_proc_t *me, void *loaded, const char *directive)
+{
+    pmix_value_t *value = NULL;
+    infos_t infos = { 0 };
+    if (directive != NULL) {
+        add(&infos, directive, value_bool(true));
+    }
+    pmix_status_t status = PMIx_Get(me, PMIX_TOPOLOGY2, infos.items, infos.count, &value);
+    bool is_topology = status == PMIX_SUCCESS && value != NULL && value->type == PMIX_TOPO && value->data.topo != NULL;
+    bool is_hwloc = is_topology && value->data.topo->source != NULL && strncmp(value->data.topo->source, "hwloc", 5) == 0;
+    say("%s get own topology: %d, hwloc %d", who, status, is_hwloc);
+    if (is_hwloc) {
+        unsigned (*count)(void *, int) = (__typeof__(count)) hwloc("hwloc_get_nbobjs_by_depth");
+        int (*levels)(void *) = (__typeof__(levels)) hwloc("hwloc_topology_get_depth");
+        void *got = value->data.topo->topology;
+        bool is_same = levels(got) == levels(loaded);
+        for (int level = 0; is_same && level < levels(got); level++) {
+            is_same = count(got, level) == count(loaded, level);
+        }
+        say("%s got topology: as loaded %d", who, is_same);
+        PMIX_VALUE_RELEASE(value);
+        // The loaded one is still there.
+        say("%s has levels: %d", who, levels(loaded));
+    }
+    free_infos(&infos);
+}
+
+static volatile int got = 1;
+
+static void take_topology(pmix_status_t status, pmix_value_t *value, void *cbdata)
+{
+    bool is_topology = status == PMIX_SUCCESS && value != NULL && value->type == PMIX_TOPO;
+    *(bool *) cbdata = is_topology && value->data.topo->topology != NULL;
+    __atomic_store_n(&got, status, __ATOMIC_RELEASE);
+}
+
+/* The same with a callback, in a process that has asked for nothing of the kind. */
+static void get_later(const char *who, const pmix_proc_t *me)
+{
+    bool is_topology = false;
+    pmix_status_t status = PMIx_Get_nb(me, PMIX_TOPOLOGY2, NULL, 0, take_topology, &is_topology);
+    while (status == PMIX_SUCCESS && __atomic_load_n(&got, __ATOMIC_ACQUIRE) == 1) {
+        usleep(1000);
+    }
+    say("%s get own topology later: %d, %d, topology %d", who, status, got, is_topology);
+}
+
 static void say_text(void *loaded)
 {
     pmix_topology_t topology = { .source = "hwloc", .topology = loaded };
@@ -169,7 +217,10 @@ static int client(void)
         bool is_xml = status == PMIX_SUCCESS && value->type == PMIX_STRING && strncmp(value->data.string, "<?xml", 5) == 0;
         say("client get %s: %d, xml %d, %zu bytes", keys[i], status, is_xml, is_xml ? strlen(value->data.string) : 0);
     }
-    load("client");
+    // Stock clients of 4.2 have none before it is loaded.
+    void *loaded = load("client");
+    get_later("client", &me);
+    get("client", &me, loaded, NULL);
     return PMIx_Finalize(NULL, 0) == PMIX_SUCCESS ? 0 : 1;
 }
 
@@ -216,6 +267,9 @@ int main(int argc, char **argv)
     bool shares = argc > 1 && strcmp(argv[1], "share") == 0;
     infos_t infos = { 0 };
     add(&infos, PMIX_SERVER_SHARE_TOPOLOGY, value_bool(shares));
+    add(&infos, PMIX_SERVER_NSPACE, value_string("host"));
+    pmix_value_t first = { .type = PMIX_PROC_RANK };
+    add(&infos, PMIX_SERVER_RANK, first);
     bool gives = argc > 1 && strcmp(argv[1], "given") == 0;
     pmix_topology_t given = { .source = "hwloc" };
     if (gives) {
@@ -233,6 +287,9 @@ int main(int argc, char **argv)
         say("given: the same %d", loaded == given.topology);
     }
     say_text(loaded);
+    pmix_proc_t me = proc_of("host", 0);
+    get("host", &me, loaded, NULL);
+    get("host", &me, loaded, PMIX_OPTIONAL);
     for (int i = 1 + shares + gives; i < argc; i++) {
         say_cpuset(argv[i]);
     }

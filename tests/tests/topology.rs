@@ -69,6 +69,8 @@ fn topologies_localities_and_distances_are_those_of_the_stock_library() {
         assert_eq!(lines(&ours), lines(&stock), "{machine:?}: {ours}");
         assert_eq!(ours.count("host load: 0, hwloc 1, again 0, the same 1"), 1, "{ours}");
         assert_eq!(ours.count("locality hwloc:0: 0 SK0:"), 1, "{ours}");
+        assert_eq!(ours.count("host get own topology: 0, hwloc 1"), 2, "{ours}");
+        assert_eq!(ours.count("host got topology: as loaded 1"), 2, "{ours}");
         assert_eq!(ours.count(" Data type: PMIX_TOPO\tValue: Type: Machine Number of child objects: "), 1, "{ours}");
         assert_eq!(ours.count("Bind support:    not available"), usize::from(machine.is_some()), "{ours}");
         assert_eq!(ours.count("inventory: 0, 0, delivered -157"), 1, "{ours}");
@@ -111,6 +113,13 @@ fn clients_are_told_of_the_machine() {
                 line.map(str::to_owned).unwrap_or_else(|| panic!("{who}: {ended}"))
             };
             assert_eq!(levels("host"), levels("client"), "{pair}: {machine:?}: {ended}");
+            assert_eq!(ended.count("client get own topology: 0, hwloc 1"), 1, "{pair}: {machine:?}: {ended}");
+            assert_eq!(
+                ended.count("client get own topology later: 0, 0, topology 1"),
+                1,
+                "{pair}: {machine:?}: {ended}"
+            );
+            assert_eq!(ended.count("client got topology: as loaded 1"), 1, "{pair}: {machine:?}: {ended}");
             for key in ["pmix.hwlocxml2", "pmix.hwlocxml1", "pmix.ltopo"] {
                 assert_eq!(ended.count(&format!("client get {key}: 0, xml 1")), 1, "{pair}: {machine:?}: {ended}");
             }
@@ -126,6 +135,7 @@ fn a_host_brings_its_own_topology() {
         let ended = run(pair, None, "given");
         assert_eq!(ended.count("host levels: 1 2 6"), 1, "{pair}: {ended}");
         assert_eq!(ended.count("given: the same 1"), 1, "{pair}: {ended}");
+        assert_eq!(ended.count("host got topology: as loaded 1"), 2, "{pair}: {ended}");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_void};
 
 use pmix_client::{Client, GetOptions, GetRequest, instance};
-use pmix_dstore::model::{DataType, Info, Proc, Rank, Result, Scope, Status};
+use pmix_dstore::model::{DataType, Info, Proc, Rank, Result, Scope, Status, Value, keys};
 
 use super::short;
 use super::{client, present, procs, writable};
@@ -14,6 +14,7 @@ use crate::convert::{array, text, value};
 use crate::entry::{Inside, code, entry, status_call, status_entry};
 use crate::memory::copy_text;
 use crate::pinned::Pinned;
+use crate::topology;
 use crate::types::*;
 
 /// Reads what a Get asks for and hands it to `run`. Only a request that goes to the server makes infos of the infos.
@@ -76,7 +77,35 @@ unsafe fn get(
         // SAFETY: the caller's promise.
         unsafe { get_of(client, proc, key, info, ninfo, val) }
     };
-    instance::with_current(|client, _| of(client)).unwrap_or(Err(Status::ERR_INIT))
+    let get = || instance::with_current(|client, _| of(client)).unwrap_or(Err(Status::ERR_INIT));
+    match get() {
+        // SAFETY: the caller's promise.
+        Err(Status::ERR_NOT_FOUND) if unsafe { is_of_topology(proc, key) } && store_topology().is_ok() => get(),
+        result => result,
+    }
+}
+
+/// Whether a Get is for the topology that this process has loaded, or could load.
+///
+/// # Safety
+/// The pointer rules of the crate for the arguments of `PMIx_Get`.
+#[cold]
+unsafe fn is_of_topology(proc: *const pmix_proc_t, key: *const c_char) -> bool {
+    // SAFETY: the caller's promise; a key is a C string.
+    unsafe {
+        let is_key = !key.is_null() && text::key_text(key).is_ok_and(|key| key == keys::TOPOLOGY2.as_bytes());
+        is_key && !proc.is_null() && {
+            let named = pmix_proc_t::read(proc);
+            named.is_ok_and(|named| client().is_ok_and(|client| named == *client.me()))
+        }
+    }
+}
+
+/// Keeps the topology of this process for its own Gets, as stock libraries do when they load it.
+#[cold]
+fn store_topology() -> Result<()> {
+    let client = client()?;
+    client.store_internal(client.me(), keys::TOPOLOGY2.into(), topology::to_keep()?)
 }
 
 /// The same of an initialised process, into a place.
@@ -171,6 +200,14 @@ status_call! {
         let callback = Callback::new(cbfunc, cbdata);
         if !callback.is_some() {
             return Err(Status::ERR_BAD_PARAM);
+        }
+        // Before it is asked for: what the server answers comes on another thread.
+        if is_of_topology(proc, key) {
+            let optional = [Info::new(keys::OPTIONAL, Value::Bool(true))];
+            if client.get_value(client.me(), keys::TOPOLOGY2, &optional).is_err() {
+                // Where there is none the Get says so.
+                let _ = store_topology();
+            }
         }
         with_request(proc, key, info, ninfo, |request| {
             client.get_nb(request, Box::new(move |result| callback.call(result)))
