@@ -11,7 +11,29 @@ use super::{DataArray, DataType, Envar, Info, InfoFlags, Proc, Rank, Result, Sta
 /// that qualifies a value may have any key.
 pub fn is_unknown_and_required(key: &[u8], flags: u32) -> bool {
     const ASIDE: u32 = InfoFlags::REQUIRED | InfoFlags::REQUIRED_PROCESSED | InfoFlags::QUALIFIER;
-    flags & ASIDE == InfoFlags::REQUIRED && !ALL.iter().any(|(_, known, _)| known.as_bytes() == key)
+    flags & ASIDE == InfoFlags::REQUIRED && !KEYS.split(|byte| *byte == 0).any(|known| known == key)
+}
+
+/// The keys of all attributes, each with a NUL behind it. A list of slices would have to be relocated in each process that loads the
+/// library.
+static KEYS: [u8; keys_len()] = {
+    let mut text = [0; keys_len()];
+    let (mut row, mut at) = (0, 0);
+    while row < ALL.len() {
+        let key = ALL[row].1.as_bytes();
+        let (head, _) = text.split_at_mut(at + key.len());
+        head.split_at_mut(at).1.copy_from_slice(key);
+        (row, at) = (row + 1, at + key.len() + 1);
+    }
+    text
+};
+
+const fn keys_len() -> usize {
+    let (mut row, mut len) = (0, 0);
+    while row < ALL.len() {
+        (row, len) = (row + 1, len + ALL[row].1.len() + 1);
+    }
+    len
 }
 
 /// Refuses directives that must be honoured and that nobody knows, for what the library does by itself: what goes to the host
@@ -412,7 +434,12 @@ mod tests {
         for flags in [0, required | InfoFlags::REQUIRED_PROCESSED, required | InfoFlags::QUALIFIER] {
             assert_eq!(check("pmix.nobody", flags), Ok(()), "{flags}");
         }
-        assert_eq!(check(keys::COLLECT_DATA, required), Ok(()));
+        for (_, key, _) in ALL {
+            assert_eq!(check(key, required), Ok(()), "{key}");
+        }
+        for part in ["", "pmix", "pmix.", "pmix.collec"] {
+            assert_eq!(check(part, required).is_ok(), part.is_empty(), "{part}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use pmix_dstore::model::{Bytes, Info, Key, Nspace, Proc, Rank, Status, Value, ke
 use pmix_dstore::pieces::Pieces;
 use pmix_dstore::{qualified, room};
 
-use super::bounds::{CONNECTS_MAX, FENCES_MAX};
+use super::bounds::FENCES_MAX;
 use super::nspaces::recipient;
 use super::peers::{Peer, PeerId};
 use super::slurm::MARK;
@@ -174,9 +174,6 @@ impl Engine {
         }
         if kind == Kind::Disconnect && !self.may_disconnect(&proc, &signature) {
             return self.reply_status(peer, tag, Status::ERR_INVALID_OPERATION);
-        }
-        if kind == Kind::Connect && self.connects_of(&proc) >= CONNECTS_MAX {
-            return self.refuse_more(peer, tag, "connects without a disconnect");
         }
         let collect = kind == Kind::Fence && Info::is_set(&infos, keys::COLLECT_DATA);
         let deadline = timeout_of(&infos).map(|wait| now + wait);

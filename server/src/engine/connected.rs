@@ -7,6 +7,7 @@ use std::time::Instant;
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Status, Value, keys};
 
 use super::Engine;
+use super::bounds::CONNECTS_MAX;
 use super::events::{Range, Sender};
 use crate::upcall::Upcall;
 
@@ -25,14 +26,25 @@ pub(super) struct Connected {
 impl Engine {
     /// Processes have become connected.
     pub(super) fn connect_all(&mut self, procs: &[Proc]) {
-        match self.connected.iter_mut().find(|set| !set.is_by_spawn && set.procs == procs) {
-            Some(set) => set.count += 1,
-            None => self.connected.push(Connected {
-                procs: procs.to_vec(),
-                is_by_spawn: false,
-                count: 1,
-                ended: BTreeSet::new(),
-            }),
+        if let Some(set) = self.connected.iter_mut().find(|set| !set.is_by_spawn && set.procs == procs) {
+            set.count += 1;
+            return;
+        }
+        for proc in procs.iter().filter(|proc| proc.rank.is_process()) {
+            self.forget_oldest_connect_of(proc);
+        }
+        let procs = procs.to_vec();
+        self.connected.push(Connected { procs, is_by_spawn: false, count: 1, ended: BTreeSet::new() });
+    }
+
+    /// Makes room for one more connect of a process. Some programs never disconnect (a server that accepts clients under Open MPI
+    /// does not): they must not be refused, and what is kept of them must not grow.
+    fn forget_oldest_connect_of(&mut self, proc: &Proc) {
+        let is_of = |set: &Connected| !set.is_by_spawn && set.procs.iter().any(|member| member.covers(proc));
+        if self.connected.iter().filter(|set| is_of(set)).count() >= CONNECTS_MAX
+            && let Some(oldest) = self.connected.iter().position(is_of)
+        {
+            self.connected.remove(oldest);
         }
     }
 
@@ -78,11 +90,6 @@ impl Engine {
         if self.connected[at].count == 0 {
             self.connected.remove(at);
         }
-    }
-
-    /// How many connects a process is in that no disconnect has ended.
-    pub(super) fn connects_of(&self, proc: &Proc) -> usize {
-        self.connected.iter().filter(|set| set.procs.iter().any(|member| member.covers(proc))).count()
     }
 
     /// A process of this node has ended without a disconnect: the others that asked for it hear of it. Of one that has called

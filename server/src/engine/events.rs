@@ -168,8 +168,8 @@ impl Engine {
     /// Events from before the registration that the client has not had.
     fn cached_for(&mut self, id: PeerId, now: Instant) -> Vec<Arc<Notification>> {
         self.events.retain(|event| now.saturating_duration_since(event.since) < KEPT);
-        let mut events = std::mem::take(&mut self.events.events);
         let Some(peer) = self.peers.get(&id) else { return Vec::new() };
+        let mut events = std::mem::take(&mut self.events.events);
         let mut found = Vec::new();
         for event in &mut events {
             let is_meant = wants(peer, &event.notification, event.range);

@@ -1,7 +1,7 @@
 //! Get requests over the socket, and direct modex in both directions.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -51,12 +51,24 @@ pub(super) struct Waiting {
     /// Requests at the host, by process: one at a time. True where a fence has brought values of the process since: what the host
     /// brings may be older.
     asked: HashMap<Proc, bool>,
+    /// Jobs that the host does not know, as it has said; no state is made for a name that some process has made up.
+    unknown: HashSet<Nspace>,
     /// No Get is late before this. The one whose deadline it was may have its answer: it is asked for with every message,
     /// while there may be very many Gets.
     deadline: Option<Instant>,
 }
 
+/// More are forgotten, and asked for again.
+const UNKNOWN_MAX: usize = 1024;
+
 impl Waiting {
+    fn note_unknown(&mut self, nspace: &Nspace) {
+        if self.unknown.len() >= UNKNOWN_MAX {
+            self.unknown.clear();
+        }
+        self.unknown.insert(nspace.clone());
+    }
+
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
@@ -260,18 +272,21 @@ impl Engine {
     /// which nothing is known.
     fn job_to_ask(&self, proc: &Proc, get: &WaitingGet) -> Option<Proc> {
         let state = self.nspaces.get(&proc.nspace);
-        let is_unheard = state.is_none_or(|state| state.foreign && !state.is_unknown && !state.has_data());
+        let is_unheard = state.is_none_or(|state| state.foreign && !state.has_data());
+        let is_new = is_unheard && !self.gets.unknown.contains(&proc.nspace);
         let job = || Proc::new(proc.nspace.clone(), Rank::WILDCARD);
-        (is_unheard && self.is_of_other_job(proc, get)).then(job)
+        (is_new && self.is_of_other_job(proc, get)).then(job)
     }
 
     /// Whether the answer waits for the data of the other job, of which the host has been asked.
     fn waits_for_job(&self, proc: &Proc, get: &mut WaitingGet, now: Instant) -> bool {
         let job = Proc::new(proc.nspace.clone(), Rank::WILDCARD);
-        if !self.is_of_other_job(proc, get) || !self.gets.is_asked(&job) {
+        if self.gets.unknown.contains(&proc.nspace) || !self.is_of_other_job(proc, get) || !self.gets.is_asked(&job) {
             return false;
         }
-        let until = *get.job_deadline.get_or_insert(now + JOB_WAIT);
+        // Before the process itself gives up.
+        let left = get.deadline.map(|deadline| deadline.saturating_duration_since(now) / 2);
+        let until = *get.job_deadline.get_or_insert(now + left.map_or(JOB_WAIT, |left| left.min(JOB_WAIT)));
         get.deadline = Some(until);
         now < until
     }
@@ -523,6 +538,7 @@ impl Engine {
 
     /// A namespace is gone.
     pub(super) fn fail_gets_of(&mut self, nspace: &Nspace) {
+        self.gets.unknown.remove(nspace);
         let waiting = self.gets.gets.keys().chain(self.gets.served.keys());
         let procs: Vec<Proc> = waiting.filter(|proc| proc.nspace == *nspace).cloned().collect();
         for proc in procs {
@@ -544,8 +560,11 @@ impl Engine {
         self.gets.find_deadline();
         for (proc, get) in late {
             match get.job_deadline {
-                // What it asks for is there.
-                Some(_) => self.resolve_get(proc, get, false, now),
+                // What it asks for is there. Gets that follow do not wait for a host that does not answer.
+                Some(_) => {
+                    self.gets.note_unknown(&proc.nspace);
+                    self.resolve_get(proc, get, false, now);
+                }
                 None => self.fail_get(&proc, &get, get.late),
             }
         }
@@ -570,8 +589,9 @@ impl Engine {
         let now = Instant::now();
         self.publish_soon(&proc.nspace, now);
         let of_job = !proc.rank.is_process();
-        if of_job && stored.is_err() {
-            self.known_or_foreign(&proc.nspace).is_unknown = true;
+        // What the host said to one user is not true of all.
+        if of_job && stored.is_err() && user.is_none() {
+            self.gets.note_unknown(&proc.nspace);
         }
         for mut get in waiting {
             // What the host brought is all there is now: what is missing is not asked for again.
@@ -602,7 +622,10 @@ impl Engine {
             return self.store_remote(&proc.nspace, proc.rank, kvals);
         } else if state.foreign {
             match jobinfo::from_kvals(proc.nspace.clone(), EXCHANGE, kvals) {
-                Ok(job) => state.job = Arc::new(job),
+                Ok(job) => {
+                    state.job = Arc::new(job);
+                    self.gets.unknown.remove(&proc.nspace);
+                }
                 Err(status) => self.log(format!("the data of job {} cannot be read: {status}", proc.nspace)),
             }
         }

@@ -72,8 +72,6 @@ pub(super) struct NspaceState {
     pub foreign: bool,
     /// Never registered itself: a job that the registration of this one describes, with which it ends.
     described_by: Option<Nspace>,
-    /// The host has been asked for the data of such a job, and has none.
-    pub is_unknown: bool,
     pub clients: BTreeMap<Rank, LocalClient>,
     /// Secrets of processes whose environment was made before the host registered them.
     early: BTreeMap<Rank, Secret>,
@@ -118,7 +116,6 @@ impl NspaceState {
             complete: false,
             foreign: false,
             described_by: None,
-            is_unknown: false,
             clients: BTreeMap::new(),
             early: BTreeMap::new(),
             users: BTreeSet::new(),

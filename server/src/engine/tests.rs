@@ -2245,6 +2245,10 @@ fn a_proof_is_demanded_where_the_server_is_told_to() {
             assert!(bench.knock(peer(52), showing(uid), name()).is_some(), "user {uid} with");
             bench.lose(52);
         }
+        // One that says that it was launched is root's all the same.
+        let launched = named_tool(0, PeerKind::ToolClient, proc(0));
+        assert_eq!(bench.knock(peer(53), launched, name()).is_some(), !demands, "launched");
+        bench.lose(53);
         // Others have none to show.
         assert!(bench.knock(peer(54), tool(2000), name()).is_some());
         bench.lose(54);

@@ -1,7 +1,7 @@
 //! Tools: processes that come by themselves and are given a name, or bring one.
 
 use pmix_client::wire::{ClientReply, Hello, PeerKind, ToolReply, Version};
-use pmix_dstore::model::{Bytes, Info, Result, Status, Value, keys};
+use pmix_dstore::model::{Bytes, Info, Proc, Result, Status, Value, keys};
 
 use super::apart::sign;
 use super::bounds::CONNECTIONS_MAX;
@@ -61,24 +61,31 @@ impl Engine {
                 let was_launched =
                     matches!(kind, PeerKind::ToolClient | PeerKind::LauncherClient | PeerKind::Singleton);
                 let client = client.filter(|_| was_launched).ok_or("its namespace is that of a job")?;
-                if user != client.uid && !is_root {
+                let is_its_user = user == client.uid;
+                if !is_its_user && !is_root {
                     return Err(format!("it is user {user}'s, the client was registered for user {}", client.uid));
                 }
-                return Ok(user);
+                return if is_its_user { Ok(user) } else { self.check_proof(user, true, hello) };
             }
             if state.clients.values().any(|client| client.uid != user) && !is_root {
                 return Err("another user's tools have its namespace".into());
             }
         }
-        let is_of_server = is_root || user == self.config.uid;
-        if is_of_server && self.config.rendezvous.demands_proof && hello.psec != crate::SECURITY_NAME {
-            return Err(format!("it is user {user}'s and shows no proof, which {DEMAND}=1 demands"));
-        }
+        self.check_proof(user, is_root, hello)?;
         if is_root || self.count_standing(user) != Standing::Nobody {
             Ok(user)
         } else {
             Err(format!("it is user {user}'s, who has nothing here"))
         }
+    }
+
+    /// Refuses a tool of root's or of the server's user without the proof that the administrator demands.
+    fn check_proof(&self, user: u32, is_root: bool, hello: &Hello) -> Result<u32, String> {
+        let is_of_server = is_root || user == self.config.uid;
+        if is_of_server && self.config.rendezvous.demands_proof && hello.psec != crate::SECURITY_NAME {
+            return Err(format!("it is user {user}'s and shows no proof, which {DEMAND}=1 demands"));
+        }
+        Ok(user)
     }
 
     /// Whose process the tool is, by what it proves: that it reads what only the server's user and root may read, or whose its socket
@@ -126,11 +133,12 @@ impl Engine {
             // Nobody there to give names.
             Answer::Op(Status::ERR_NOT_SUPPORTED) => hello.proc.clone().ok_or(Status::ERR_NOT_SUPPORTED),
             Answer::Name(Status::SUCCESS | Status::OPERATION_SUCCEEDED, name) => {
-                let own = hello.proc.clone().or(name);
-                own.filter(|proc| proc.rank.is_process() && !proc.nspace.is_empty()).ok_or(Status::ERR_BAD_PARAM)
+                hello.proc.clone().or(name).ok_or(Status::ERR_BAD_PARAM)
             }
             other => Err(other.status()),
         };
+        let is_name = |proc: &Proc| proc.rank.is_process() && !proc.nspace.is_empty();
+        let given = given.and_then(|proc| if is_name(&proc) { Ok(proc) } else { Err(Status::ERR_BAD_PARAM) });
         let admitted = given.and_then(|proc| self.add_tool(id, &proc, user).map(|()| proc));
         let proc = match admitted {
             Ok(proc) => proc,

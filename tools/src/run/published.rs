@@ -1,6 +1,6 @@
 //! Published values and who waits for some.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
 
 use pmix_dstore::codec::{pack_stored, unpack_stored};
@@ -56,7 +56,8 @@ impl Published {
         values: impl Iterator<Item = (&'a Key, &'a Value)> + Clone,
         once: bool,
     ) -> Result<()> {
-        if values.clone().any(|(key, _)| self.values.contains_key(key)) {
+        let mut names = HashSet::new();
+        if values.clone().any(|(key, _)| self.values.contains_key(key) || !names.insert(key)) {
             return Err(Status::ERR_DUPLICATE_KEY);
         }
         let share = self.shares.entry(publisher.clone()).or_default();
@@ -73,11 +74,9 @@ impl Published {
             items.push((key, Item { publisher: publisher.clone(), value, once, bytes }));
         }
         for (key, item) in items {
-            let (bytes, before) = (item.bytes, self.values.insert(key.clone(), item));
-            if before.is_none() {
-                share.values += 1;
-                share.bytes += bytes;
-            }
+            share.values += 1;
+            share.bytes += item.bytes;
+            self.values.insert(key.clone(), item);
         }
         Ok(())
     }
@@ -173,6 +172,10 @@ mod tests {
             assert_eq!(add(&mut published, 0, &format!("large-{number}"), mebibyte(), false), Ok(()));
         }
         assert_eq!(add(&mut published, 0, "large-15", mebibyte(), false), Err(Status::ERR_OUT_OF_RESOURCE));
+        let (small, large) = (Value::Bool(true), mebibyte());
+        let twice = [&small, &large].map(|value| (Key::from("twice"), value));
+        let twice = published.add(&proc(0), twice.iter().map(|(key, value)| (key, *value)), false);
+        assert_eq!(twice, Err(Status::ERR_DUPLICATE_KEY));
         // Others have a share of their own; what is taken back, or was read for good, makes room.
         assert_eq!(add(&mut published, 1, "other", mebibyte(), false), Ok(()));
         published.remove(&proc(1), &[Key::from("large-0")]);

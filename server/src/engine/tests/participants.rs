@@ -233,13 +233,13 @@ fn connects_that_are_never_ended_do_not_pile_up() {
     assert_eq!(bench.engine.connected.len(), 1, "of the same processes");
     let mut bench = Bench::new(0, 1, 1);
     let others = |number: usize| [proc(0), Proc::new(Nspace::new(format!("other{number}")).unwrap(), Rank(0))];
-    for number in 0..CONNECTS_MAX {
+    for number in 0..CONNECTS_MAX + 9 {
         bench.connect_procs(0, 10, &others(number));
         bench.answer_last(Answer::Op(Status::SUCCESS));
         assert_eq!(bench.connect_status(0, 10), Some(Status::SUCCESS));
     }
-    bench.connect_procs(0, 10, &others(CONNECTS_MAX));
-    assert_eq!(bench.status(0, 10), Some(Status::ERR_OUT_OF_RESOURCE));
+    assert_eq!(bench.engine.connected.len(), CONNECTS_MAX, "the oldest are forgotten");
+    assert!(!bench.engine.are_connected(&others(8)) && bench.engine.are_connected(&others(9)));
 }
 
 #[test]
