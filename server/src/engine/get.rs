@@ -51,8 +51,9 @@ pub(super) struct Waiting {
     /// Requests at the host, by process: one at a time. True where a fence has brought values of the process since: what the host
     /// brings may be older.
     asked: HashMap<Proc, bool>,
-    /// Jobs that the host does not know, as it has said; no state is made for a name that some process has made up.
-    unknown: HashSet<Nspace>,
+    /// Jobs that the host does not know, as it has said to all or to one user; no state is made for a name that some process has
+    /// made up.
+    unknown: HashSet<(Nspace, Option<u32>)>,
     /// No Get is late before this. The one whose deadline it was may have its answer: it is asked for with every message,
     /// while there may be very many Gets.
     deadline: Option<Instant>,
@@ -62,11 +63,15 @@ pub(super) struct Waiting {
 const UNKNOWN_MAX: usize = 1024;
 
 impl Waiting {
-    fn note_unknown(&mut self, nspace: &Nspace) {
+    fn note_unknown(&mut self, nspace: &Nspace, user: Option<u32>) {
         if self.unknown.len() >= UNKNOWN_MAX {
             self.unknown.clear();
         }
-        self.unknown.insert(nspace.clone());
+        self.unknown.insert((nspace.clone(), user));
+    }
+
+    fn forget_unknown(&mut self, nspace: &Nspace) {
+        self.unknown.retain(|(unknown, _)| unknown != nspace);
     }
 
     pub fn deadline(&self) -> Option<Instant> {
@@ -273,15 +278,22 @@ impl Engine {
     fn job_to_ask(&self, proc: &Proc, get: &WaitingGet) -> Option<Proc> {
         let state = self.nspaces.get(&proc.nspace);
         let is_unheard = state.is_none_or(|state| state.foreign && !state.has_data());
-        let is_new = is_unheard && !self.gets.unknown.contains(&proc.nspace);
+        let is_new = is_unheard && !self.is_unknown_to(get.peer, &proc.nspace);
         let job = || Proc::new(proc.nspace.clone(), Rank::WILDCARD);
         (is_new && self.is_of_other_job(proc, get)).then(job)
+    }
+
+    /// Whether the host has said that it does not know a job, to all or to this peer's user.
+    fn is_unknown_to(&self, id: PeerId, nspace: &Nspace) -> bool {
+        let user = self.peers.get(&id).map(|peer| peer.actor().user.uid);
+        [None, user].into_iter().any(|user| self.gets.unknown.contains(&(nspace.clone(), user)))
     }
 
     /// Whether the answer waits for the data of the other job, of which the host has been asked.
     fn waits_for_job(&self, proc: &Proc, get: &mut WaitingGet, now: Instant) -> bool {
         let job = Proc::new(proc.nspace.clone(), Rank::WILDCARD);
-        if self.gets.unknown.contains(&proc.nspace) || !self.is_of_other_job(proc, get) || !self.gets.is_asked(&job) {
+        let is_other = self.is_of_other_job(proc, get);
+        if !is_other || !self.gets.is_asked(&job) || self.is_unknown_to(get.peer, &proc.nspace) {
             return false;
         }
         // Before the process itself gives up.
@@ -538,7 +550,7 @@ impl Engine {
 
     /// A namespace is gone.
     pub(super) fn fail_gets_of(&mut self, nspace: &Nspace) {
-        self.gets.unknown.remove(nspace);
+        self.gets.forget_unknown(nspace);
         let waiting = self.gets.gets.keys().chain(self.gets.served.keys());
         let procs: Vec<Proc> = waiting.filter(|proc| proc.nspace == *nspace).cloned().collect();
         for proc in procs {
@@ -562,7 +574,7 @@ impl Engine {
             match get.job_deadline {
                 // What it asks for is there. Gets that follow do not wait for a host that does not answer.
                 Some(_) => {
-                    self.gets.note_unknown(&proc.nspace);
+                    self.gets.note_unknown(&proc.nspace, None);
                     self.resolve_get(proc, get, false, now);
                 }
                 None => self.fail_get(&proc, &get, get.late),
@@ -589,9 +601,9 @@ impl Engine {
         let now = Instant::now();
         self.publish_soon(&proc.nspace, now);
         let of_job = !proc.rank.is_process();
-        // What the host said to one user is not true of all.
-        if of_job && stored.is_err() && user.is_none() {
-            self.gets.note_unknown(&proc.nspace);
+        // What the host said to one user need not be true of others.
+        if of_job && stored.is_err() {
+            self.gets.note_unknown(&proc.nspace, user);
         }
         for mut get in waiting {
             // What the host brought is all there is now: what is missing is not asked for again.
@@ -624,7 +636,7 @@ impl Engine {
             match jobinfo::from_kvals(proc.nspace.clone(), EXCHANGE, kvals) {
                 Ok(job) => {
                     state.job = Arc::new(job);
-                    self.gets.unknown.remove(&proc.nspace);
+                    self.gets.forget_unknown(&proc.nspace);
                 }
                 Err(status) => self.log(format!("the data of job {} cannot be read: {status}", proc.nspace)),
             }

@@ -452,3 +452,17 @@ fn with_a_value_of_another_servers_job_come_all_of_that_job() {
     bench.drain();
     assert_eq!(owners(&mut bench, 0, 30), Some(vec![Rank(2), Rank::WILDCARD]));
 }
+
+#[test]
+fn a_get_for_a_job_that_nobody_knows_leaves_nothing() {
+    let mut bench = Bench::new(0, 1, 1);
+    let known = bench.engine.nspaces.len();
+    for number in 0..3000 {
+        let nspace = Nspace::new(format!("x{number}")).unwrap();
+        let get = Request::Get { nspace, rank: Rank(0), infos: Vec::new(), key: Some(Key::from("key")) };
+        bench.request(0, 20, get);
+        bench.answer_last(Answer::Op(Status::ERR_NOT_FOUND));
+        bench.answer_last(Answer::Op(Status::ERR_NOT_FOUND));
+    }
+    assert_eq!(bench.engine.nspaces.len(), known);
+}
