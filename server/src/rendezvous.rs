@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::unistd::close;
 use pmix_client::rendezvous::{Contact, OnLink, Point, proof_path, read_regular};
+use pmix_client::socket_owner::{Owner, Refusal, SocketTable};
 use pmix_client::trusted::Trusted;
 
 use crate::config::{ANNOUNCED_VERSION, Config};
@@ -170,12 +171,25 @@ impl Drop for Rendezvous {
 }
 
 /// The process whose rendezvous file this is, where it is another one and still listens. What somebody has left who is not trusted
-/// says nothing: anybody can name a process and a port.
+/// says nothing: anybody can name a process and a port. The number and the port of a server that has ended are free for
+/// everybody, so a listener counts as one whose user is trusted.
 fn living(path: &Path, trusted: &Trusted) -> Option<i32> {
     let Contact { uri, pid, .. } = Contact::read_found(path, trusted).ok()?;
     let pid = pid.filter(|pid| *pid != std::process::id() as i32)?;
-    let is_there = Path::new(&format!("/proc/{pid}")).exists();
-    (is_there && TcpStream::connect_timeout(&uri.address, ALIVE_WAIT).is_ok()).then_some(pid)
+    if !Path::new(&format!("/proc/{pid}")).exists() {
+        return None;
+    }
+    // Opened before: it takes a while, in which whoever has answered may stop to listen.
+    let mut table = SocketTable::open();
+    let _connected = TcpStream::connect_timeout(&uri.address, ALIVE_WAIT).ok()?;
+    let lives = match table.listener_at(uri.address) {
+        Owner::User(uid) => trusted.holds(uid),
+        // It has answered, and is gone. Of an address of another host this one's kernel knows nothing.
+        Owner::Refused(Refusal::NoSocket | Refusal::State(_) | Refusal::NotHeld) => !uri.address.ip().is_loopback(),
+        // The kernel does not say whose it is.
+        Owner::Refused(_) | Owner::NoTable => true,
+    };
+    lives.then_some(pid)
 }
 
 /// A time as `ctime` writes it, in UTC.
@@ -206,12 +220,14 @@ mod tests {
     use std::net::TcpListener;
     use std::os::unix::fs::{FileTypeExt, chown};
     use std::sync::Mutex;
+    use std::thread;
 
     use nix::sys::stat::Mode;
-    use nix::unistd::{geteuid, mkfifo};
+    use nix::unistd::{Uid, geteuid, mkfifo, setfsuid};
     use pmix_dstore::model::{Info, Value, keys};
 
     use super::*;
+    use crate::left_out::left_out;
 
     fn config(directory: &Path, flags: &[&'static str]) -> Config {
         let path = |name: &str| Value::string(directory.join(name).into_os_string().into_encoded_bytes());
@@ -344,6 +360,25 @@ mod tests {
         let there = TcpListener::bind("127.0.0.1:0").unwrap();
         fs::write(&path, format!("other.0;tcp4://{}\n4.2.2\n1\n0:0\n\n", there.local_addr().unwrap())).unwrap();
         chown(&path, Some(65_534), None).unwrap();
+        let _rendezvous = Rendezvous::open(&config, 1, |line| panic!("{line}")).unwrap();
+        assert!(fs::read_to_string(&path).unwrap().starts_with("host.0;tcp4://127.0.0.1:1\n"));
+    }
+
+    #[test]
+    fn a_listener_of_another_user_is_no_living_server() {
+        if !geteuid().is_root() {
+            return left_out("root", "only root can have another user's sockets");
+        }
+        let temporary = tempfile::tempdir().unwrap();
+        let config = config(temporary.path(), &[keys::SERVER_SYSTEM_SUPPORT]);
+        let path = temporary.path().join("pmix.sys.here");
+        // The server has ended, and somebody else has its number and its port.
+        let there = thread::spawn(|| {
+            setfsuid(Uid::from_raw(65_534));
+            TcpListener::bind("127.0.0.1:0").unwrap()
+        });
+        let there = there.join().unwrap();
+        fs::write(&path, format!("other.0;tcp4://{}\n4.2.2\n1\n0:0\n\n", there.local_addr().unwrap())).unwrap();
         let _rendezvous = Rendezvous::open(&config, 1, |line| panic!("{line}")).unwrap();
         assert!(fs::read_to_string(&path).unwrap().starts_with("host.0;tcp4://127.0.0.1:1\n"));
     }
