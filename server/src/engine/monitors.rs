@@ -3,7 +3,7 @@
 //!
 //! The engine keeps the time and decides; the server's thread looks at the files, as their user, and reads what is used.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -25,12 +25,26 @@ use crate::upcall::Upcall;
 /// The group of who has none that anybody vouches for.
 const NO_GROUP: u32 = 65_534;
 
-/// What is watched, by number, and when it is looked at next.
+/// What is watched, by number, and when it is looked at next. What a peer can do as often as it likes costs the same however much others
+/// have watched.
 #[derive(Default)]
 pub(super) struct Monitors {
     next: u64,
     all: BTreeMap<u64, Monitor>,
+    /// The numbers of what each connection has asked for.
+    of_peers: HashMap<PeerId, BTreeSet<u64>>,
     due: BTreeSet<(Instant, u64)>,
+    /// The processes whose heartbeats are watched.
+    beats: HashMap<Proc, Beats>,
+}
+
+/// The heartbeats of a process.
+#[derive(Default)]
+struct Beats {
+    /// How many have come since they are watched.
+    count: u64,
+    /// How many monitors watch them.
+    monitors: usize,
 }
 
 struct Monitor {
@@ -42,14 +56,16 @@ struct Monitor {
     asked: Asked,
     /// How often in a row there was no sign of life.
     missed: u32,
+    /// When it is looked at next.
+    due: Option<Instant>,
     sign: Sign,
 }
 
 /// The signs of life.
 enum Sign {
     Beats {
-        /// One has come since the last look.
-        heard: bool,
+        /// How many had come at the last look.
+        seen: u64,
         /// Others have been told that none comes.
         is_told: bool,
     },
@@ -167,25 +183,60 @@ impl Monitors {
 
     /// A connection is gone.
     pub fn forget_peer(&mut self, peer: PeerId) {
-        self.remove(|monitor| monitor.peer == peer);
+        self.remove(peer, |_| true);
     }
 
-    /// Tells how many there were.
-    fn remove(&mut self, is_meant: impl Fn(&Monitor) -> bool) -> usize {
-        let before = self.all.len();
-        self.all.retain(|_, monitor| !is_meant(monitor));
-        let all = &self.all;
-        self.due.retain(|(_, number)| all.contains_key(number));
-        before - self.all.len()
+    fn count_of(&self, peer: PeerId) -> usize {
+        self.of_peers.get(&peer).map_or(0, BTreeSet::len)
+    }
+
+    /// Tells its number.
+    fn add(&mut self, mut monitor: Monitor) -> u64 {
+        self.next += 1;
+        let number = self.next;
+        if let Sign::Beats { seen, .. } = &mut monitor.sign {
+            let beats = self.beats.entry(monitor.proc.clone()).or_default();
+            beats.monitors += 1;
+            *seen = beats.count;
+        }
+        self.due.extend(monitor.due.map(|due| (due, number)));
+        self.of_peers.entry(monitor.peer).or_default().insert(number);
+        self.all.insert(number, monitor);
+        number
     }
 
     fn end(&mut self, number: u64) {
-        self.all.remove(&number);
-        self.due.retain(|(_, other)| *other != number);
+        let Some(monitor) = self.all.remove(&number) else { return };
+        if let Some(due) = monitor.due {
+            self.due.remove(&(due, number));
+        }
+        if let Some(numbers) = self.of_peers.get_mut(&monitor.peer) {
+            numbers.remove(&number);
+            if numbers.is_empty() {
+                self.of_peers.remove(&monitor.peer);
+            }
+        }
+        if let Sign::Beats { .. } = monitor.sign
+            && let Some(beats) = self.beats.get_mut(&monitor.proc)
+        {
+            beats.monitors -= 1;
+            if beats.monitors == 0 {
+                self.beats.remove(&monitor.proc);
+            }
+        }
+    }
+
+    /// Ends those of a connection that are meant; tells how many there were.
+    fn remove(&mut self, peer: PeerId, is_meant: impl Fn(&Monitor) -> bool) -> usize {
+        let Some(numbers) = self.of_peers.get(&peer) else { return 0 };
+        let meant = numbers.iter().copied().filter(|number| self.all.get(number).is_some_and(&is_meant));
+        let meant: Vec<u64> = meant.collect();
+        meant.iter().for_each(|number| self.end(*number));
+        meant.len()
     }
 
     fn cancel(&mut self, peer: PeerId, id: Option<&[u8]>) -> usize {
-        self.remove(|monitor| monitor.peer == peer && (id.is_none() || monitor.asked.id.as_deref() == id))
+        self.remove(peer, |monitor| id.is_none() || monitor.asked.id.as_deref() == id)
     }
 }
 
@@ -228,22 +279,20 @@ impl Engine {
         let Some((proc, user)) = self.peers.get(&id).map(|peer| (peer.proc.clone(), peer.user)) else { return };
         let client = self.nspaces.get(&proc.nspace).and_then(|state| state.clients.get(&proc.rank));
         let user = (user.uid, user.gid.or(client.map(|client| client.gid)).unwrap_or(NO_GROUP));
-        if self.monitors.all.values().filter(|monitor| monitor.peer == id).count() >= MONITORS_MAX {
+        if self.monitors.count_of(id) >= MONITORS_MAX {
             return self.refuse_more(id, tag, "monitors");
         }
         let sign = match &asked.what {
             What::File(_) => Sign::File(None),
-            What::Beats => Sign::Beats { heard: false, is_told: false },
+            What::Beats => Sign::Beats { seen: 0, is_told: false },
             What::Usage(statistics) => match self.is_of_here(id, statistics) {
                 Ok(()) => Sign::Sample(Some(tag)),
                 Err(status) => return self.reply_status(id, tag, status),
             },
         };
-        self.monitors.next += 1;
-        let number = self.monitors.next;
-        self.monitors.due.extend(asked.every.map(|every| (now + every, number)));
         let is_sample = matches!(sign, Sign::Sample(_));
-        self.monitors.all.insert(number, Monitor { peer: id, proc, user, asked, missed: 0, sign });
+        let due = asked.every.map(|every| now + every);
+        let number = self.monitors.add(Monitor { peer: id, proc, user, asked, missed: 0, due, sign });
         if is_sample {
             return self.measure(number);
         }
@@ -257,10 +306,8 @@ impl Engine {
     /// A process says that it lives, over whichever of its connections.
     pub fn beat(&mut self, id: PeerId) {
         let Some(peer) = self.peers.get(&id).filter(|peer| peer.admitted) else { return };
-        for monitor in self.monitors.all.values_mut().filter(|monitor| monitor.proc == peer.proc) {
-            if let Sign::Beats { heard, .. } = &mut monitor.sign {
-                *heard = true;
-            }
+        if let Some(beats) = self.monitors.beats.get_mut(&peer.proc) {
+            beats.count += 1;
         }
     }
 
@@ -270,15 +317,17 @@ impl Engine {
             self.monitors.due.remove(&(due, number));
             let Some(monitor) = self.monitors.all.get_mut(&number) else { continue };
             // A server that was stopped for a while does not count what nobody could have sent to it.
-            self.monitors.due.extend(monitor.asked.every.map(|every| (now + every, number)));
+            monitor.due = monitor.asked.every.map(|every| now + every);
+            self.monitors.due.extend(monitor.due.map(|due| (due, number)));
             match (&mut monitor.sign, &monitor.asked.what) {
                 (Sign::Sample(_), _) => self.measure(number),
                 (Sign::File(_), What::File(watched)) => {
                     let (path, user) = (watched.path.clone(), monitor.user);
                     self.outputs.push_back(Output::Look { monitor: number, path, user });
                 }
-                (Sign::Beats { heard, is_told }, _) => {
-                    if std::mem::take(heard) {
+                (Sign::Beats { seen, is_told }, _) => {
+                    let count = self.monitors.beats.get(&monitor.proc).map_or(*seen, |beats| beats.count);
+                    if std::mem::replace(seen, count) != count {
                         (monitor.missed, *is_told) = (0, false);
                         continue;
                     }
@@ -354,5 +403,13 @@ impl Engine {
         if range != Range::LOCAL && range != Range::PROC_LOCAL {
             self.upcall(Then::Nothing, Upcall::NotifyEvent { code, source, range, infos });
         }
+    }
+}
+
+#[cfg(test)]
+impl Monitors {
+    /// Whether nothing is kept of anything.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty() && self.of_peers.is_empty() && self.due.is_empty() && self.beats.is_empty()
     }
 }

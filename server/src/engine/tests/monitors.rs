@@ -3,6 +3,8 @@
 use std::fs::{self, File};
 use std::io::Write;
 
+use nix::sys::time::TimeValLike;
+use nix::time::{ClockId, clock_gettime};
 use pmix_client::wire::reply::InfosReply;
 use pmix_dstore::model::{DataArray, DataType};
 
@@ -32,6 +34,11 @@ impl Bench {
             info(keys::MONITOR_HEARTBEAT_DROPS, Value::Uint32(drops)),
         ];
         self.monitor(rank, 90, info(keys::MONITOR_HEARTBEAT, Value::Undef), Status::SUCCESS, directives)
+    }
+
+    fn cancel(&mut self, rank: u32, id: Option<&str>) -> Status {
+        let id = id.map_or(Value::Undef, Value::string);
+        self.monitor(rank, 91, info(keys::MONITOR_CANCEL, id), Status::SUCCESS, Vec::new())
     }
 
     /// Lets seconds pass, one after the other; the events that a rank hears meanwhile, with their sources.
@@ -74,7 +81,64 @@ fn a_process_that_falls_silent_is_told_of_to_the_others_once() {
     bench.engine.beat(peer(0));
     assert_eq!(bench.events_in(6, 1), [(ALERT, proc(0))]);
     bench.lose(0);
-    assert_eq!(bench.engine.monitors.deadline(), None, "it ends with the connection");
+    assert!(bench.engine.monitors.is_empty(), "it ends with the connection");
+}
+
+#[test]
+fn a_monitor_hears_what_comes_while_it_is_there() {
+    let mut bench = Bench::new(0, 1, 2);
+    bench.now = Instant::now();
+    bench.listens(1);
+    bench.engine.beat(peer(0));
+    assert_eq!(bench.beats(0, "first", 3, 0), Status::SUCCESS);
+    bench.engine.beat(peer(0));
+    assert_eq!(bench.beats(0, "second", 1, 0), Status::SUCCESS);
+    assert_eq!(bench.events_in(1, 1), [(ALERT, proc(0))], "what has come before does not count for the second one");
+    assert_eq!(bench.events_in(2, 1), [], "but for the first one");
+    bench.engine.beat(peer(0));
+    assert_eq!(bench.cancel(0, Some("first")), Status::SUCCESS);
+    assert_eq!(bench.events_in(1, 1), [], "each beat is for all");
+    assert_eq!(bench.cancel(0, Some("second")), Status::SUCCESS);
+    assert!(bench.engine.monitors.is_empty());
+}
+
+/// What an action costs the calling thread, on average of some and at its best: how busy others keep the processor does not count.
+fn cost(bench: &mut Bench, mut action: impl FnMut(&mut Bench)) -> i64 {
+    let now = || clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap().num_nanoseconds();
+    let mut once = || {
+        let start = now();
+        (0..100).for_each(|_| action(bench));
+        (now() - start) / 100
+    };
+    (0..5).map(|_| once()).min().unwrap()
+}
+
+/// Peers beat, ask and cancel as often as they like, and each time the engine does nothing else.
+#[test]
+fn what_others_have_watched_costs_a_peer_nothing() {
+    const OTHERS: u32 = 16;
+    let mut bench = Bench::new(0, 1, OTHERS + 1);
+    assert_eq!(bench.beats(OTHERS, "own", 60, 0), Status::SUCCESS);
+    let costs = |bench: &mut Bench| {
+        let beat = cost(bench, |bench| bench.engine.beat(peer(OTHERS)));
+        let request = cost(bench, |bench| {
+            assert_eq!(bench.beats(OTHERS, "short", 60, 0), Status::SUCCESS);
+            assert_eq!(bench.cancel(OTHERS, Some("short")), Status::SUCCESS);
+        });
+        (beat, request)
+    };
+    let alone = costs(&mut bench);
+    for rank in 0..OTHERS {
+        for _ in 0..MONITORS_MAX {
+            assert_eq!(bench.beats(rank, "one of many", 60, 0), Status::SUCCESS);
+        }
+    }
+    let among = costs(&mut bench);
+    // There are 4096 times as many. The bounds leave room for deeper trees and cold caches.
+    assert!(among.0 < alone.0 * 50, "a heartbeat: {alone:?} ns alone, {among:?} among others");
+    assert!(among.1 < alone.1 * 5, "a monitor: {alone:?} ns alone, {among:?} among others");
+    (0..=OTHERS).for_each(|rank| bench.lose(rank));
+    assert!(bench.engine.monitors.is_empty());
 }
 
 #[test]
@@ -82,18 +146,14 @@ fn a_monitor_is_ended_by_its_name_and_by_nobody_else() {
     let mut bench = Bench::new(0, 1, 2);
     bench.now = Instant::now();
     bench.listens(1);
-    let cancel = |bench: &mut Bench, rank, id: Option<&str>| {
-        let id = id.map_or(Value::Undef, Value::string);
-        bench.monitor(rank, 91, info(keys::MONITOR_CANCEL, id), Status::SUCCESS, Vec::new())
-    };
     assert_eq!((bench.beats(0, "one", 1, 0), bench.beats(0, "two", 1, 3)), (Status::SUCCESS, Status::SUCCESS));
-    assert_eq!(cancel(&mut bench, 1, Some("one")), Status::ERR_NOT_FOUND);
-    assert_eq!(cancel(&mut bench, 0, Some("three")), Status::ERR_NOT_FOUND);
-    assert_eq!(cancel(&mut bench, 0, Some("one")), Status::SUCCESS);
+    assert_eq!(bench.cancel(1, Some("one")), Status::ERR_NOT_FOUND);
+    assert_eq!(bench.cancel(0, Some("three")), Status::ERR_NOT_FOUND);
+    assert_eq!(bench.cancel(0, Some("one")), Status::SUCCESS);
     assert_eq!(bench.events_in(3, 1), []);
     assert_eq!(bench.events_in(1, 1), [(ALERT, proc(0))], "the second one");
-    assert_eq!(cancel(&mut bench, 0, None), Status::SUCCESS);
-    assert_eq!(bench.engine.monitors.deadline(), None);
+    assert_eq!(bench.cancel(0, None), Status::SUCCESS);
+    assert!(bench.engine.monitors.is_empty());
 }
 
 #[test]
@@ -121,6 +181,8 @@ fn what_is_asked_for_must_say_what_and_how_often() {
         let expected = if count < MONITORS_MAX { Status::SUCCESS } else { Status::ERR_OUT_OF_RESOURCE };
         assert_eq!(bench.beats(0, "one of many", 60, 0), expected);
     }
+    assert_eq!(bench.cancel(0, None), Status::SUCCESS);
+    assert_eq!(bench.beats(0, "one again", 60, 0), Status::SUCCESS);
 }
 
 #[test]
