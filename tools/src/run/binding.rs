@@ -81,6 +81,11 @@ impl Binding {
         Some(text)
     }
 
+    /// Whether ranks are bound.
+    pub fn is_bound(&self) -> bool {
+        self.core(0).is_some()
+    }
+
     /// Runs `start` with the process `parent` bound as the rank shall be: what that starts inherits it.
     pub fn bound<R>(&self, rank: u32, parent: Pid, start: impl FnOnce() -> R) -> Result<R, String> {
         let Some(core) = self.core(rank) else { return Ok(start()) };

@@ -1,6 +1,6 @@
 //! The life of a job: starting its ranks, passing on what goes in and out, ending it as a whole.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::IsTerminal;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
@@ -31,6 +31,8 @@ const EXIT_TIMEOUT: i32 = 124;
 /// How long an abort waits for news of a rank that was killed: MPI ranks abort when they hear that another one has
 /// died, which may be before the launcher is told so.
 const ABORT_DELAY: Duration = Duration::from_millis(100);
+/// Ranks that the watchdog is asked for before it has said that the first of them has started.
+const STARTS_AHEAD: usize = 8;
 /// Signals that are passed on to the ranks.
 const FORWARDED: [Signal; 6] =
     [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
@@ -175,42 +177,54 @@ pub(super) fn supervise(
 }
 
 impl Supervisor<'_> {
+    /// Starts the ranks. The watchdog is asked for a few at a time, or each would wait until both processes have had their turn
+    /// among the ranks that run already; where ranks are bound the watchdog is itself bound as each of them, one by one.
     fn start(&mut self, binding: &Binding) -> Result<(), String> {
-        let words = |error: std::io::Error| format!("no pipes for a rank: {error}");
         ranks::allow_descriptors(self.args.ranks);
+        let ahead_max = if binding.is_bound() { 0 } else { STARTS_AHEAD };
+        let mut asked = VecDeque::new();
         for rank in 0..self.args.ranks {
-            let proc = Proc::new(self.nspace.clone(), Rank(rank));
-            let env =
-                self.server.setup_fork(&proc).map_err(|status| format!("no environment for rank {rank}: {status}"))?;
-            // Our own names, all of them UTF-8, and paths that the watchdog shows as well as it can.
-            let env: Vec<(String, String)> =
-                env.into_iter().map(|(name, value)| (name, value.to_string_lossy().into_owned())).collect();
-            // Rank 0 has an input.
-            let stdin = (rank == 0).then(std::io::pipe).transpose().map_err(words)?;
-            let stdout = std::io::pipe().map_err(words)?;
-            let stderr = std::io::pipe().map_err(words)?;
-            let theirs = stdin.iter().map(|(read, _)| read.as_fd()).chain([stdout.1.as_fd(), stderr.1.as_fd()]);
-            let theirs: Vec<BorrowedFd<'_>> = theirs.collect();
-            let pid = binding.bound(rank, self.watchdog.pid(), || self.watchdog.start(&env, &theirs))??;
-            let outputs = [(OwnedFd::from(stdout.0), Stream::Out), (stderr.0.into(), Stream::Err)];
-            let outputs = outputs.map(|(fd, stream)| Output {
-                fd,
-                stream,
-                lines: Lines::new(rank, stream, self.args.tag_output),
-            });
-            self.rank_stdin = self.rank_stdin.take().or(stdin.map(|(_, write)| write.into()));
-            self.ranks.push(RankState {
-                pid,
-                running: true,
-                connected: false,
-                finalized: false,
-                outputs: outputs.into(),
-            });
-            let nonblocking = self.ranks[rank as usize].outputs.iter().map(|output| output.fd.as_fd());
-            for fd in nonblocking.chain(self.rank_stdin.as_ref().map(AsFd::as_fd)) {
-                fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|error| format!("pipe: {error}"))?;
-            }
+            binding.bound(rank, self.watchdog.pid(), || {
+                asked.push_back(self.ask_for(rank)?);
+                if asked.len() > ahead_max { self.has_started(&mut asked) } else { Ok(()) }
+            })??;
         }
+        while !asked.is_empty() {
+            self.has_started(&mut asked)?;
+        }
+        Ok(())
+    }
+
+    /// Has the watchdog start a rank; gives its output streams.
+    fn ask_for(&mut self, rank: u32) -> Result<Vec<Output>, String> {
+        let words = |error: std::io::Error| format!("no pipes for a rank: {error}");
+        let proc = Proc::new(self.nspace.clone(), Rank(rank));
+        let env =
+            self.server.setup_fork(&proc).map_err(|status| format!("no environment for rank {rank}: {status}"))?;
+        // Our own names, all of them UTF-8, and paths that the watchdog shows as well as it can.
+        let env = env.into_iter().map(|(name, value)| (name, value.to_string_lossy().into_owned())).collect();
+        // Rank 0 has an input.
+        let stdin = (rank == 0).then(std::io::pipe).transpose().map_err(words)?;
+        let stdout = std::io::pipe().map_err(words)?;
+        let stderr = std::io::pipe().map_err(words)?;
+        let theirs = stdin.iter().map(|(read, _)| read.as_fd()).chain([stdout.1.as_fd(), stderr.1.as_fd()]);
+        let theirs: Vec<BorrowedFd<'_>> = theirs.collect();
+        self.watchdog.start(env, &theirs)?;
+        self.rank_stdin = self.rank_stdin.take().or(stdin.map(|(_, write)| write.into()));
+        let outputs = [(OwnedFd::from(stdout.0), Stream::Out), (stderr.0.into(), Stream::Err)];
+        let nonblocking = outputs.iter().map(|(fd, _)| fd.as_fd());
+        for fd in nonblocking.chain(self.rank_stdin.as_ref().map(AsFd::as_fd)) {
+            fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|error| format!("pipe: {error}"))?;
+        }
+        let lines = |stream| Lines::new(rank, stream, self.args.tag_output);
+        Ok(outputs.map(|(fd, stream)| Output { fd, stream, lines: lines(stream) }).into())
+    }
+
+    /// The first rank of those that were asked for has started.
+    fn has_started(&mut self, asked: &mut VecDeque<Vec<Output>>) -> Result<(), String> {
+        let pid = self.watchdog.started()?;
+        let outputs = asked.pop_front().unwrap_or_default();
+        self.ranks.push(RankState { pid, running: true, connected: false, finalized: false, outputs });
         Ok(())
     }
 

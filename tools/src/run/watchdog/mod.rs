@@ -96,13 +96,21 @@ impl Watchdog {
         self.send(&Request::Guard(directory.into()), &[])
     }
 
-    /// Starts a rank with these variables, and these streams: standard input first where it has one, standard output and
-    /// standard error.
+    /// Has a rank started with these variables, and these streams: standard input first where it has one, standard output and
+    /// standard error. [`Watchdog::started`] is to be called once for each, before so many are asked for that neither side can
+    /// send.
+    ///
+    /// # Errors
+    /// Where the watchdog cannot be asked.
+    pub fn start(&self, env: Vec<(String, String)>, streams: &[BorrowedFd<'_>]) -> Result<(), String> {
+        self.send(&Request::Start(env), streams)
+    }
+
+    /// The process of the next rank that was asked for.
     ///
     /// # Errors
     /// Why the program cannot be started.
-    pub fn start(&self, env: &[(String, String)], streams: &[BorrowedFd<'_>]) -> Result<Pid, String> {
-        self.send(&Request::Start(env.to_vec()), streams)?;
+    pub fn started(&self) -> Result<Pid, String> {
         loop {
             match self.receive() {
                 Some(Reply::Started(pid)) => return Ok(pid),
