@@ -7,6 +7,7 @@
 use pmix_dstore::model::{Info, Nspace, Proc, Status, Value, keys};
 
 use super::Engine;
+use super::nspaces::NspaceState;
 use super::peers::{Peer, PeerId};
 use crate::access::User;
 
@@ -46,8 +47,9 @@ impl Engine {
             return Reach::All;
         }
         let state = self.nspaces.get(nspace);
-        // A host may have put tools of several users together.
-        if proc.nspace == *nspace && state.is_none_or(|state| !state.is_of_tools) {
+        // A host may have put tools of several users together, and a tool may have taken the name of a job that is not its user's.
+        let is_its = |state: &NspaceState| !state.is_of_tools && !state.is_guest(user.uid);
+        if proc.nspace == *nspace && state.is_none_or(is_its) {
             return Reach::All;
         }
         match state {

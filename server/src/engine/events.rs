@@ -296,7 +296,11 @@ impl Engine {
 
     /// Whether a peer may be sent an event. The host hears all.
     fn may_send(&self, sender: Option<&Actor>, id: PeerId, peer: &Peer) -> bool {
-        let reaches = |sender: &Actor| self.reach(&sender.proc, sender.user, &peer.proc.nspace) == Reach::All;
+        // Of a tool's namespace no registration may say whose it is.
+        let is_of_one_user = |sender: &Actor| sender.user.uid == peer.user.uid;
+        let reaches = |sender: &Actor| {
+            is_of_one_user(sender) || self.reach(&sender.proc, sender.user, &peer.proc.nspace) == Reach::All
+        };
         id == PeerId::OWN || sender.is_none_or(reaches)
     }
 

@@ -14,6 +14,7 @@ use pmix_dstore::modex::ModexData;
 use pmix_dstore::room;
 
 use super::apart::Actor;
+use super::bounds::CONNECTIONS_MAX;
 use super::changes::Changes;
 use super::peers::{Peer, PeerId};
 use super::slurm::Agreement;
@@ -61,6 +62,25 @@ impl LocalClient {
     }
 }
 
+/// A tool in a namespace that it has named itself.
+#[derive(Clone, Copy)]
+pub(super) struct Guest {
+    uid: u32,
+    /// The host has let it in. Where a host is not asked of tools, no registration can mean it.
+    is_known: bool,
+}
+
+/// Who has given a tool its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NamedBy {
+    /// The host.
+    Host,
+    /// The tool, and the host has let it in.
+    Itself,
+    /// The tool, and there is nobody to ask.
+    ItselfUnasked,
+}
+
 /// One namespace.
 pub(super) struct NspaceState {
     /// How many of its processes run on this node.
@@ -87,6 +107,8 @@ pub(super) struct NspaceState {
     over: BTreeSet<Rank>,
     /// Made for tools, not registered by the host: it ends with the last of them.
     pub is_of_tools: bool,
+    /// Tools that brought its name themselves, as long as no registration says that it is their user's.
+    guests: BTreeMap<PeerId, Guest>,
     /// One of its processes has asked the host to end them all: that they end is no news.
     pub aborted: bool,
     /// Clients that the host has deregistered.
@@ -124,6 +146,7 @@ impl NspaceState {
             gone: BTreeSet::new(),
             over: BTreeSet::new(),
             is_of_tools: false,
+            guests: BTreeMap::new(),
             aborted: false,
             deregistered: BTreeSet::new(),
             unheard: BTreeSet::new(),
@@ -141,6 +164,23 @@ impl NspaceState {
     pub fn has_data(&self) -> bool {
         let job = &self.job;
         !(job.session.is_empty() && job.job.is_empty() && job.nodes.is_empty()) || job.procs.rows() > 0
+    }
+
+    /// Whether tools of this user have the name by their own word only.
+    pub fn is_guest(&self, uid: u32) -> bool {
+        self.guests.values().any(|guest| guest.uid == uid)
+    }
+
+    /// A tool has closed its connection.
+    pub fn forget_guest(&mut self, id: PeerId) {
+        self.guests.remove(&id);
+    }
+
+    /// Whether a tool of this user may be the process of this rank by its own word.
+    fn may_be_taken(&self, rank: Rank, uid: u32) -> bool {
+        let is_registered = !self.is_of_tools && self.clients.get(&rank).is_some_and(|client| client.uid == uid);
+        let mut uids = self.clients.values().map(|client| client.uid).chain(self.users.iter().copied());
+        is_registered || (!self.foreign && uids.all(|other| other == uid))
     }
 
     /// Whether a process of the namespace runs, or ran, on this node.
@@ -257,6 +297,7 @@ impl Engine {
 
     /// Carries out a registration.
     pub fn register_nspace(&mut self, plan: JobPlan) -> Status {
+        self.evict_guests(&plan.nspace, plan.user);
         self.nspaces.values_mut().for_each(|state| state.changes.forget(&plan.nspace));
         let state = self.nspaces.entry(plan.nspace.clone()).or_insert_with(|| NspaceState::new(plan.nspace.clone()));
         (state.foreign, state.is_of_tools, state.described_by) = (false, false, None);
@@ -377,11 +418,69 @@ impl Engine {
         }
     }
 
+    /// Hangs up on tools that have taken the name of a job which the host registers for `owner`. A tool of the owner's stays: hosts register
+    /// the tools that they have let in, before they answer or afterwards. Where the registration names nobody, what the host has let in
+    /// stays as well, and has no right to the job until the host registers its user.
+    pub(super) fn evict_guests(&mut self, nspace: &Nspace, owner: Option<u32>) {
+        let Some(state) = self.nspaces.get_mut(nspace) else { return };
+        let is_meant = |guest: &Guest| owner.map_or(guest.is_known, |owner| guest.uid == owner);
+        let evicted: Vec<(PeerId, Guest)> =
+            state.guests.iter().filter(|(_, guest)| !is_meant(guest)).map(|(id, guest)| (*id, *guest)).collect();
+        let is_of_tools = state.is_of_tools;
+        if is_of_tools {
+            // The registration says whose it is, and which ranks it has.
+            state.users.clear();
+            state.clients.retain(|_, client| !client.connections.is_empty());
+        }
+        if owner.is_some() {
+            state.guests.clear();
+        }
+        let Some((_, first)) = evicted.first() else { return };
+        let line = format!(
+            "hung up on {} tools that had taken the name {nspace}, the first of user {}: the host registers it as a job",
+            evicted.len(),
+            first.uid
+        );
+        self.log(line);
+        // Nothing of what they have put may be the job's.
+        if is_of_tools {
+            let job = self.remove_nspace(nspace);
+            self.discarded.extend(job);
+            return;
+        }
+        for (id, guest) in evicted {
+            let Some((peer, _)) = self.forget_connection(id) else { continue };
+            self.outputs.push_back(Output::Close(id));
+            let Some(state) = self.nspaces.get_mut(nspace) else { continue };
+            let is_its = |client: &LocalClient| client.uid == guest.uid && client.connections.is_empty();
+            if state.clients.get(&peer.proc.rank).is_some_and(is_its)
+                && let Some(client) = state.clients.remove(&peer.proc.rank)
+            {
+                state.gone.remove(&peer.proc.rank);
+                self.clean_up((client.uid, client.gid), client.cleanup);
+            }
+        }
+    }
+
+    /// Whether a tool may have a name, as things are when the host has answered: jobs may have been registered since it came.
+    fn check_name(&self, proc: &Proc, user: User, by: NamedBy) -> Result<()> {
+        let Some(state) = self.nspaces.get(&proc.nspace) else { return Ok(()) };
+        if state.clients.get(&proc.rank).is_some_and(|client| client.connections.len() >= CONNECTIONS_MAX) {
+            return Err(Status::ERR_OUT_OF_RESOURCE);
+        }
+        match by == NamedBy::Host || self.is_privileged(user) || state.may_be_taken(proc.rank, user.uid) {
+            true => Ok(()),
+            false => Err(Status::ERR_NO_PERMISSIONS),
+        }
+    }
+
     /// Lets a process in that is no client of the host's.
     ///
     /// # Errors
-    /// `ERROR` where the system has no random numbers, as [`Secret::new`].
-    pub(super) fn add_tool(&mut self, id: PeerId, proc: &Proc, user: User) -> Result<()> {
+    /// `ERROR` where the system has no random numbers, as [`Secret::new`]; those of a name that has become another user's.
+    pub(super) fn add_tool(&mut self, id: PeerId, proc: &Proc, user: User, by: NamedBy) -> Result<()> {
+        self.check_name(proc, user, by)?;
+        let is_guest = by != NamedBy::Host && !self.is_privileged(user);
         /// `nogroup`, where nobody has said which group a user has.
         const NO_GROUP: u32 = 65_534;
         let (uid, gid) = (user.uid, user.gid.unwrap_or(NO_GROUP));
@@ -396,6 +495,9 @@ impl Engine {
         client.connections.insert(id);
         client.has_connected = true;
         self.standings.clear();
+        if is_guest && (state.is_of_tools || !state.users.contains(&uid)) {
+            state.guests.insert(id, Guest { uid, is_known: by == NamedBy::Itself });
+        }
         state.gone.remove(&proc.rank);
         if state.is_of_tools {
             state.users.insert(uid);
@@ -460,6 +562,7 @@ impl Engine {
             Err(status) => return status,
         };
         self.standings.clear();
+        self.evict_guests(&proc.nspace, Some(uid));
         let state = self.nspaces.entry(proc.nspace.clone()).or_insert_with(|| NspaceState::new(proc.nspace.clone()));
         (state.foreign, state.is_of_tools) = (false, false);
         // Its environment may be made already, and with it the directory.

@@ -259,10 +259,11 @@ impl Engine {
             _ => None,
         };
         self.reply_answer(id, tag, Shape::Spawn, answer);
-        let (Some(nspace), Some(peer)) = (nspace, self.peers.get(&id)) else { return };
+        let Some((nspace, uid)) = nspace.zip(self.peers.get(&id).map(|peer| peer.user.uid)) else { return };
+        self.evict_guests(&nspace, Some(uid));
         // Who has started a job reaches it, as whose processes the host has registered it.
         if let Some(state) = self.nspaces.get_mut(&nspace) {
-            state.users.insert(peer.user.uid);
+            state.users.insert(uid);
         }
         if channels == 0 {
             return;

@@ -356,7 +356,10 @@ impl Engine {
         self.monitors.forget_peer(id);
         self.withdraw(id);
         self.release_events(peer.codes.iter().copied());
-        let state = self.nspaces.get_mut(&peer.proc.nspace);
+        let mut state = self.nspaces.get_mut(&peer.proc.nspace);
+        if let Some(state) = &mut state {
+            state.forget_guest(id);
+        }
         let left = match state.and_then(|state| state.clients.get_mut(&peer.proc.rank)) {
             None => Left::Unregistered,
             Some(client) => match (client.connections.remove(&id), client.connections.is_empty()) {

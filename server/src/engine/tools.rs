@@ -5,6 +5,7 @@ use pmix_dstore::model::{Bytes, Info, Proc, Result, Status, Value, keys};
 
 use super::apart::sign;
 use super::bounds::CONNECTIONS_MAX;
+use super::nspaces::NamedBy;
 use super::peers::{NO_TABLE, Peer, PeerId, Transport};
 use super::{Engine, Output, Standing, Then};
 use crate::access::User;
@@ -129,6 +130,11 @@ impl Engine {
     /// The host has said who the tool is to be, or that it is not to be let in.
     pub(super) fn admit_tool(&mut self, id: PeerId, answer: Answer) {
         let Some(Knocking { kind, hello, user }) = self.knocking.remove(&id) else { return };
+        let by = match (&hello.proc, &answer) {
+            (None, _) => NamedBy::Host,
+            (Some(_), Answer::Name(..)) => NamedBy::Itself,
+            (Some(_), _) => NamedBy::ItselfUnasked,
+        };
         let given = match answer {
             // Nobody there to give names.
             Answer::Op(Status::ERR_NOT_SUPPORTED) => hello.proc.clone().ok_or(Status::ERR_NOT_SUPPORTED),
@@ -139,7 +145,7 @@ impl Engine {
         };
         let is_name = |proc: &Proc| proc.rank.is_process() && !proc.nspace.is_empty();
         let given = given.and_then(|proc| if is_name(&proc) { Ok(proc) } else { Err(Status::ERR_BAD_PARAM) });
-        let admitted = given.and_then(|proc| self.add_tool(id, &proc, user).map(|()| proc));
+        let admitted = given.and_then(|proc| self.add_tool(id, &proc, user, by).map(|()| proc));
         let proc = match admitted {
             Ok(proc) => proc,
             // Not told: tools of release 4.2 take any status for success, and wait for the rest of the answer.

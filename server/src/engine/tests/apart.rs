@@ -3,6 +3,8 @@
 use pmix_client::output::STDOUT;
 
 use super::*;
+use crate::access::User;
+use crate::engine::apart::Reach;
 use crate::engine::statistics::Statistics;
 
 const ANN: u32 = 2001;
@@ -449,4 +451,123 @@ fn nobody_learns_what_another_users_processes_use() {
         assert_eq!(bench.told(ANNS), Some(status), "the host is not asked for Bob's");
     }
     assert_eq!(bench.upcalls.len(), 0);
+}
+
+/// A name that no job has yet.
+fn next(rank: u32) -> Proc {
+    Proc::new(named("next"), Rank(rank))
+}
+
+impl Bench {
+    /// Bob's tool takes the name.
+    fn take_name(&mut self, id: PeerId, rank: u32, answer: Answer) -> bool {
+        let is_in = self.knock(id, named_tool(BOB, PeerKind::ToolWithId, next(rank)), answer).is_some();
+        self.drain();
+        is_in
+    }
+}
+
+fn let_in() -> Answer {
+    Answer::Name(Status::SUCCESS, None)
+}
+
+/// Bob's tools that have the name of the job that the host registers for Ann.
+#[test]
+fn the_name_of_a_job_that_tools_have_taken_is_the_jobs() {
+    let unasked = || Answer::Op(Status::ERR_NOT_SUPPORTED);
+    let of_ann = Info::new(keys::USERID, Value::Uint32(ANN));
+    for (answer, infos) in [
+        (let_in as fn() -> Answer, vec![of_ann.clone()]),
+        (let_in, Vec::new()),
+        (unasked, vec![of_ann]),
+        (unasked, Vec::new()),
+    ] {
+        let mut bench = Bench::of_two();
+        assert!(bench.take_name(TOOL, 0, answer()) && bench.take_name(PeerId(301), 1, answer()));
+        let is_kept = infos.is_empty() && matches!(answer(), Answer::Name(..));
+        assert_eq!(bench.engine.register_nspace(plan(&next(0).nspace, &infos)), Status::SUCCESS);
+        bench.drain();
+        assert_eq!(bench.closed.contains(&TOOL), !is_kept);
+        if is_kept {
+            let bob = User { uid: BOB, gid: None };
+            let reach = bench.engine.reach(&next(0), bob, &next(0).nspace);
+            assert_eq!(reach, Reach::HostSays, "no registration says that it is his");
+        }
+        assert_eq!(bench.engine.register_client(&next(0), ANN, ANN + 10, 7), Status::SUCCESS);
+        bench.drain();
+        assert!(bench.closed.contains(&TOOL) && bench.closed.contains(&PeerId(301)), "{:?}", bench.closed);
+        let state = &bench.engine.nspaces[&next(0).nspace];
+        assert_eq!((state.users.iter().collect::<Vec<_>>(), state.clients.len()), (vec![&ANN], 1));
+        assert!(!state.clients[&Rank(0)].has_connected && state.clients[&Rank(0)].connections.is_empty());
+        // Nobody tells the host that Ann's rank is lost.
+        bench.engine.disconnected(TOOL, bench.now);
+        bench.drain();
+        assert!(bench.upcalls.is_empty(), "{:?}", bench.upcalls);
+        assert!(!bench.take_name(PeerId(302), 0, let_in()), "nor later");
+        bench.let_in(PeerId(400), next(0), ANN);
+        assert!(!bench.closed.contains(&PeerId(400)));
+    }
+}
+
+/// A host registers a client first, without its job.
+#[test]
+fn a_client_has_its_name_for_itself() {
+    let mut bench = Bench::of_two();
+    assert!(bench.take_name(TOOL, 0, let_in()));
+    assert_eq!(bench.engine.register_client(&next(0), ANN, ANN + 10, 7), Status::SUCCESS);
+    bench.drain();
+    assert!(bench.closed.contains(&TOOL));
+    assert!(!bench.engine.nspaces[&next(0).nspace].users.contains(&BOB));
+}
+
+/// The host registers the job while it is asked of the tool.
+#[test]
+fn a_name_is_looked_at_again_when_the_host_has_answered() {
+    for is_client in [false, true] {
+        let mut bench = Bench::of_two();
+        let (hello, transport) = named_tool(BOB, PeerKind::ToolWithId, next(0));
+        bench.engine.hello(TOOL, transport, hello);
+        bench.drain();
+        let of_ann = Info::new(keys::USERID, Value::Uint32(ANN));
+        let infos = if is_client { Vec::new() } else { vec![of_ann] };
+        bench.engine.register_nspace(plan(&next(0).nspace, &infos));
+        if is_client {
+            bench.engine.register_client(&next(0), ANN, ANN + 10, 7);
+        }
+        bench.drain();
+        bench.answer_last(let_in());
+        assert!(bench.closed.contains(&TOOL), "{:?}", bench.log);
+    }
+}
+
+/// The order of hosts that make a job of a tool that they let in.
+#[test]
+fn a_host_may_register_the_tool_itself_before_or_after_its_answer() {
+    for is_before in [false, true] {
+        for is_named_by_host in [false, true] {
+            let mut bench = Bench::of_two();
+            let register = |bench: &mut Bench| {
+                assert_eq!(bench.engine.register_nspace(plan(&next(0).nspace, &[])), Status::SUCCESS);
+                bench.drain();
+            };
+            let (mut hello, transport) = named_tool(BOB, PeerKind::ToolWithId, next(0));
+            if is_named_by_host {
+                (hello.proc, hello.flag) = (None, PeerKind::Tool as u8);
+            }
+            bench.engine.hello(TOOL, transport, hello);
+            bench.drain();
+            if is_before {
+                register(&mut bench);
+            }
+            bench.answer_last(Answer::Name(Status::SUCCESS, Some(next(0))));
+            if !is_before {
+                register(&mut bench);
+            }
+            assert_eq!(bench.engine.register_client(&next(0), BOB, BOB + 10, 7), Status::SUCCESS);
+            bench.drain();
+            assert!(!bench.closed.contains(&TOOL), "{:?}", bench.log);
+            let bob = User { uid: BOB, gid: None };
+            assert_eq!(bench.engine.reach(&next(0), bob, &next(0).nspace), Reach::All);
+        }
+    }
 }
