@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::{CString, OsString};
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -205,6 +206,12 @@ fn log(line: &str) {
     let _ = io::stderr().write_all(line.as_bytes());
 }
 
+/// Logs the step at which a server could not start, and gives the status that its host gets.
+fn did_not_start(step: &str, error: impl Display) -> Status {
+    log(&format!("cannot start: {step}: {error}"));
+    Status::ERR_OUT_OF_RESOURCE
+}
+
 /// A line that is one line and of bearable length, whatever names of peers are in it.
 fn one_line(text: &str) -> String {
     /// Longer than any path.
@@ -272,7 +279,7 @@ impl Server {
     /// # Errors
     /// `BAD_PARAM` for attributes of a wrong type, `NOT_SUPPORTED` for one that is refused and marked as required,
     /// `OUT_OF_RESOURCE` where there are no descriptors or threads or the port is taken, `NOMEM`;
-    /// `INIT` where the URI cannot be reported as the host asks, of which a line is logged.
+    /// `INIT` where the URI cannot be reported as the host asks. A logged line says which step failed, with the system's error.
     pub fn init(host: Arc<dyn Host>, infos: &[Info]) -> Result<Arc<Server>> {
         Server::start(host, infos, 0)
     }
@@ -287,11 +294,11 @@ impl Server {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
         let format = Format::read(infos)?;
-        let failed = |_| Status::ERR_OUT_OF_RESOURCE;
-        let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, config.port)).map_err(failed)?;
-        let port = tcp.local_addr().map_err(failed)?.port();
+        let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, config.port))
+            .map_err(|error| did_not_start(&format!("listen on 127.0.0.1, port {}", config.port), error))?;
+        let port = tcp.local_addr().map_err(|error| did_not_start("read the listener's port", error))?.port();
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
-        let wake = EventFd::from_flags(flags).map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
+        let wake = EventFd::from_flags(flags).map_err(|error| did_not_start("open an eventfd", error))?;
         let (me, hostname) = (config.me.clone(), config.hostname.clone());
         let (settings, uri) = (config.clone(), crate::env::uri(&config, port));
         let inner = Arc::new_cyclic(|inner: &Weak<Inner>| Inner {
@@ -309,17 +316,19 @@ impl Server {
         let client = Arc::new(Client::with_link(me.clone(), hostname.clone().into_bytes(), uri, link));
         // Set once, here.
         let _ = inner.client.set(Arc::downgrade(&client));
-        let serving = Loop::new(inner.clone(), tcp, connections).map_err(failed)?;
+        let serving =
+            Loop::new(inner.clone(), tcp, connections).map_err(|error| did_not_start("watch the listeners", error))?;
         let own = inner.clone();
         // The host's signals are for the host's threads: ours is born with all of them blocked.
-        let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK).map_err(|_| Status::ERROR)?;
+        let blocked = |error| did_not_start("block signals", error);
+        let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK).map_err(blocked)?;
         let thread = thread::Builder::new().name("pmix-server".into()).spawn(move || {
             let _ = own.thread.set(thread::current().id());
             drop(own);
             serving.run();
         });
-        mask.thread_set_mask().map_err(|_| Status::ERROR)?;
-        let thread = Mutex::new(Some(thread.map_err(failed)?));
+        mask.thread_set_mask().map_err(blocked)?;
+        let thread = Mutex::new(Some(thread.map_err(|error| did_not_start("start a thread", error))?));
         let shows_output = Info::is_set(infos, keys::IOF_LOCAL_OUTPUT);
         if shows_output {
             client.show_output(format);

@@ -14,7 +14,6 @@ mod supervise;
 mod watchdog;
 
 use std::io::{self, Write};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Status, Value, keys};
@@ -71,12 +70,8 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
         Info::new(keys::SERVER_TMPDIR, Value::string(directories.top().as_os_str().as_encoded_bytes())),
         Info::new(keys::HOSTNAME, Value::string(&job.hostname)),
     ];
-    let server = Server::init(Arc::new(host), &server_infos).map_err(|status| {
-        // What it lacks most often, if that is it.
-        let lack =
-            io::stderr().as_fd().try_clone_to_owned().map_or_else(|error| format!(": {error}"), |_| String::new());
-        format!("the server did not start: {status}{lack}")
-    })?;
+    let server =
+        Server::init(Arc::new(host), &server_infos).map_err(|status| format!("the server did not start: {status}"))?;
     check("register the job", server.register_nspace(job.nspace.clone(), args.ranks as i32, job.infos(), None))?;
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
     for rank in 0..args.ranks {
