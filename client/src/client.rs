@@ -27,9 +27,9 @@ use crate::local::Local;
 use crate::operation::{Operation, deadline, outcome};
 use crate::output::Outputs;
 use crate::overlay::Origin;
-use crate::wire::reply::{FenceReply, StatusReply};
-use crate::wire::{FlowControl, IoDelivery, Notification, Reply, Request, jobinfo};
 use crate::{Call, Environment, Event, Job, Link, singleton};
+use pmix_wire::reply::{FenceReply, StatusReply};
+use pmix_wire::{FlowControl, IoDelivery, Notification, Reply, Request, jobinfo};
 
 /// A server may be busy with thousands of processes; one that says nothing for so long says nothing any more.
 const CONNECT_TIME: Duration = Duration::from_secs(300);

@@ -12,9 +12,9 @@ use pmix_dstore::pieces::Pieces;
 use pmix_dstore::rules::Selector;
 
 use super::*;
-use crate::wire::Version;
-use crate::wire::reply::{ConnectReply, GetReply, InfosReply, LookupReply, NodesReply, PeersReply};
 use crate::{Answer, EventHandler, GetOptions, GetRequest, Job, ReplyFn, Returned};
+use pmix_wire::Version;
+use pmix_wire::reply::{ConnectReply, GetReply, InfosReply, LookupReply, NodesReply, PeersReply};
 
 const DIALECT: Dialect = Dialect::plain(Module::V41);
 const VERSION: Version = Version::OURS;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pmix_dstore::model::{Key, Result, Scope, Status, Value};
 use pmix_dstore::{qualified, room};
 
-use crate::wire::REQUEST_LEN_MAX;
+use pmix_wire::REQUEST_LEN_MAX;
 
 /// What a commit needs beside its keys and values, generously.
 const COMMIT_OVERHEAD: usize = 1 << 10;

@@ -13,8 +13,8 @@ use crate::client::{Client, Inner, Standing};
 use crate::get::{GetOptions, GetRequest, timeout_of};
 use crate::operation::outcome;
 use crate::ops::{Answer, done};
-use crate::wire::Request;
-use crate::wire::reply::GroupReply;
+use pmix_wire::Request;
+use pmix_wire::reply::GroupReply;
 
 /// The groups that this process belongs to, with their members.
 pub(crate) type Groups = Mutex<BTreeMap<CString, Vec<Proc>>>;

@@ -15,7 +15,7 @@ use pmix_dstore::model::{Info, Proc, Result, Status, keys};
 use crate::client::{Client, Inner, Standing};
 use crate::operation::Operation;
 use crate::ops::done;
-use crate::wire::{FlowControl, Request};
+use pmix_wire::{FlowControl, Request};
 
 /// So much is sent at a time.
 const PIECE: usize = 8192;

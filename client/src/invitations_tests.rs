@@ -5,8 +5,8 @@ use std::sync::mpsc::{Receiver, channel};
 use super::super::client::tests::{Stage, flag, nspace, stage};
 use super::*;
 use crate::EventHandler;
-use crate::wire::Request;
-use crate::wire::reply::InfosReply;
+use pmix_wire::Request;
+use pmix_wire::reply::InfosReply;
 
 fn proc(rank: u32) -> Proc {
     Proc::new(nspace("job"), pmix_dstore::model::Rank(rank))

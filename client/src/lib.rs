@@ -4,7 +4,6 @@
 //! * [`Link`]: how requests reach the server, and [`Channel`](channel::Channel), the link over a socket.
 //! * [`Environment`]: what a launched process finds in its environment.
 //! * [`get`]: what a `PMIx_Get` asks for; [`events`]: handlers and what they are called with.
-//! * [`wire`]: the messages of the protocol as typed structures, for both ends.
 //! * [`socket_owner`]: whose a TCP peer or listener is, by the kernel's word.
 //! * [`Operation`]: a call that is run either blocking or with a callback.
 //!
@@ -29,7 +28,6 @@ mod debugger;
 pub mod env;
 pub mod events;
 mod everything;
-pub mod framing;
 pub mod get;
 mod groups;
 mod input;
@@ -54,7 +52,6 @@ pub mod socket_owner;
 mod thread;
 pub mod tool;
 pub mod trusted;
-pub mod wire;
 
 pub use call::{Call, Returned};
 pub use client::Client;

@@ -9,7 +9,7 @@ use pmix_dstore::model::{Result, Status};
 use pmix_dstore::pieces::Pieces;
 
 use crate::Returned;
-use crate::wire::Version;
+use pmix_wire::Version;
 
 /// Takes the reply to a request: the payload, or why there is none. Called once.
 pub type ReplyFn = Box<dyn FnOnce(Result<Vec<u8>>) + Send>;

@@ -13,7 +13,7 @@ use pmix_dstore::segment::{Instance, NamespaceView, Short};
 
 use crate::known::Known;
 use crate::overlay::Overlay;
-use crate::wire::jobinfo;
+use pmix_wire::jobinfo;
 
 /// Values that this process can read without asking anybody.
 pub struct Local {

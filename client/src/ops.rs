@@ -11,8 +11,8 @@ use crate::client::{Client, Inner};
 use crate::get::timeout_of;
 use crate::operation::outcome;
 use crate::output::Format;
-use crate::wire::reply::{ConnectReply, CredentialReply, InfosReply, LookupReply, SpawnReply, StatusReply};
-use crate::wire::{Request, jobinfo};
+use pmix_wire::reply::{ConnectReply, CredentialReply, InfosReply, LookupReply, SpawnReply, StatusReply};
+use pmix_wire::{Request, jobinfo};
 
 /// A reply that carries infos beside its status, which may be one of partial success.
 #[derive(Clone, Debug, PartialEq)]

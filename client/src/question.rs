@@ -19,8 +19,8 @@ use crate::link::after_call;
 use crate::local::{Wanted, hand};
 use crate::operation::{Done, deadline};
 use crate::overlay::Origin;
-use crate::wire::reply::GetReply;
-use crate::wire::{Request, jobinfo};
+use pmix_wire::reply::GetReply;
+use pmix_wire::{Request, jobinfo};
 
 impl Client {
     /// Gets a value and hands it to `take`, borrowed from where it lies.

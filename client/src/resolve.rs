@@ -13,8 +13,8 @@ use pmix_dstore::rules::{JobLookup, Realm, node_row_of};
 use pmix_dstore::segment::{Answer, Instance};
 
 use crate::client::{Client, Inner, Standing};
-use crate::wire::reply::{GetReply, NodesReply, PeersReply};
-use crate::wire::{Reply, Request, Version};
+use pmix_wire::reply::{GetReply, NodesReply, PeersReply};
+use pmix_wire::{Reply, Request, Version};
 
 /// Servers from this release on resolve peers themselves; older ones are asked for the values.
 const RESOLVES_PEERS: Version = Version::new(6, 0, 0);

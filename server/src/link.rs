@@ -7,12 +7,12 @@ use std::thread;
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use pmix_client::wire::Version;
 use pmix_client::{Job, Link, ReplyFn, Returned};
 use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Result, Status};
 use pmix_dstore::pieces::Pieces;
+use pmix_wire::Version;
 
 use crate::engine::{Output, PeerId};
 use crate::server::Inner;

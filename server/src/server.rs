@@ -14,13 +14,13 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::{SigSet, SigmaskHow};
 use parking_lot::Mutex;
 use pmix_client::output::Format;
-use pmix_client::wire::{FlowControl, IoDelivery, Notification, TAG_IOF, TAG_NOTIFY};
 use pmix_client::{Call, Client, Event, Job, Returned};
 use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::job::{self, Given, ProcTable, Refused};
 use pmix_dstore::model::attributes::check_required;
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Regattr, Result, Status, Value, keys};
 use pmix_dstore::room;
+use pmix_wire::{FlowControl, IoDelivery, Notification, TAG_IOF, TAG_NOTIFY};
 
 use crate::Host;
 use crate::application;
@@ -718,9 +718,9 @@ mod tests {
     use std::sync::mpsc::channel;
 
     use nix::unistd::{getegid, geteuid};
-    use pmix_client::wire::{Header, Hello, PeerKind, Request, Version};
     use pmix_dstore::codec::BufferType;
     use pmix_dstore::model::{Bytes, Key, Pdata, Value, keys};
+    use pmix_wire::{Header, Hello, PeerKind, Request, Version};
 
     use super::*;
     use crate::Completion;

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use pmix_client::wire::blob::{self, Contribution};
-use pmix_client::wire::reply::JobInfoReply;
-use pmix_client::wire::{Command, Reply, Request, Version};
+use pmix_wire::blob::{self, Contribution};
+use pmix_wire::reply::JobInfoReply;
+use pmix_wire::{Command, Reply, Request, Version};
 use pmix_dstore::codec::{self, BufferType, Dialect, Module, Packer};
 use pmix_dstore::maps;
 use pmix_dstore::model::{Bytes, Info, Key, Kval, Nspace, Proc, Rank, Status, Value, keys};

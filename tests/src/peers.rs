@@ -9,9 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use nix::unistd::{Gid, Uid, getegid, geteuid, setfsgid, setfsuid};
-use pmix_client::wire::{ClientReply, Header, Hello, PeerKind, Request, TAG_FIRST, Version};
 use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::model::{Nspace, Proc, Rank};
+use pmix_wire::{ClientReply, Header, Hello, PeerKind, Request, TAG_FIRST, Version};
 
 use crate::{Ended, WaitingJob, left_out};
 

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use pmix_client::wire::blob::Contribution;
 use pmix_dstore::model::{Key, Kval, Rank, Value};
+use pmix_wire::blob::Contribution;
 
 use crate::build::once;
 use crate::peers::PLAIN;

@@ -1,11 +1,11 @@
 //! Clients that may come in, and then ask without end, or never read: what piles up for them is bounded, and others are
 //! served meanwhile.
 
-use pmix_client::wire::reply::StatusReply;
-use pmix_client::wire::{Request, TAG_FIRST, TAG_NOTIFY};
 use pmix_dstore::model::{Info, Key, Proc, Rank, Status, Value};
 use pmix_tests::peers::{PLAIN, Peer, Target, Way, attacked, encode, log, tagged};
 use pmix_tests::{Ended, Library, Run, Traces, pmixrun, program};
+use pmix_wire::reply::StatusReply;
+use pmix_wire::{Request, TAG_FIRST, TAG_NOTIFY};
 
 const MIB: u64 = 1 << 20;
 

@@ -12,10 +12,10 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use pmix_client::wire::{ClientReply, Header, PeerKind, Request, TAG_FIRST};
 use pmix_dstore::model::{Info, Key, Kval, Nspace, Proc, Rank, Status, Value};
 use pmix_tests::peers::{NOBODY, OFFENDER, RANKS, Target, WAYS, Way, as_nobody, attacked, encode, log, message};
 use pmix_tests::{Library, Run, Traces, WaitingJob, pmixrun, program};
+use pmix_wire::{ClientReply, Header, PeerKind, Request, TAG_FIRST};
 
 #[test]
 fn garbage_and_halves_cost_one_line_each() {

@@ -11,10 +11,10 @@ use std::time::Duration;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
-use pmix_client::wire::{Hello, Request};
 use pmix_dstore::model::Status;
 use pmix_tests::peers::{NOBODY, OFFENDER, Peer, RANKS, Target, Way, as_nobody, attacked, encode, log, message};
 use pmix_tests::{Ended, Library, Run, WaitingJob, is_large, left_out, pmixrun, program, times};
+use pmix_wire::{Hello, Request};
 
 /// An ordinary user.
 const USER: u32 = 60_001;

@@ -5,17 +5,17 @@
 //! another sample.
 
 #[allow(dead_code)]
-#[path = "../../client/tests/recorded/message.rs"]
+#[path = "../../client/wire/tests/recorded/message.rs"]
 mod message;
 #[allow(dead_code)]
-#[path = "../../client/tests/recorded/vectors.rs"]
+#[path = "../../client/wire/tests/recorded/vectors.rs"]
 mod vectors;
 
 use message::{Form, Message, messages};
-use pmix_client::wire::{ClientReply, Header, Hello, PeerKind, Request, TAG_FIRST, TAG_NOTIFY, ToolReply, Version};
 use pmix_dstore::codec::Dialect;
 use pmix_dstore::model::{Info, Key, Proc, Value, keys};
 use pmix_tests::peers::{Peer, Target, Way, attacked, log, tagged};
+use pmix_wire::{ClientReply, Header, Hello, PeerKind, Request, TAG_FIRST, TAG_NOTIFY, ToolReply, Version};
 
 const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/vectors");
 /// Mutants of a sample.

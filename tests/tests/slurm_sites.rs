@@ -94,10 +94,10 @@ fn a_second_user_on_the_node_gets_nowhere() {
 
     // The name of the job and the user's number are no secrets.
     let mut hello = target.hello(Way::Tcp);
-    hello.credential = pmix_client::wire::Hello::native_credential(user, user);
-    let say = |user, way, hello: &pmix_client::wire::Hello| within(server, user, || target.knock(way, hello));
+    hello.credential = pmix_wire::Hello::native_credential(user, user);
+    let say = |user, way, hello: &pmix_wire::Hello| within(server, user, || target.knock(way, hello));
     assert_eq!(say(stranger, Way::Tcp, &hello), b"", "over TCP, as the user");
-    hello.credential = pmix_client::wire::Hello::native_credential(stranger, stranger);
+    hello.credential = pmix_wire::Hello::native_credential(stranger, stranger);
     assert_eq!(say(stranger, Way::Tcp, &hello), b"", "over TCP, as himself");
     // A secret, if it were known, opens nothing over TCP.
     let mut hello = target.hello(Way::Unix);

@@ -13,7 +13,7 @@ use pmix_dstore::model::{Result, Status};
 use pmix_dstore::segment::Directory;
 
 use super::mux::poll_timeout;
-use crate::wire::{PeerKind, ToolReply};
+use pmix_wire::{PeerKind, ToolReply};
 
 /// The server's socket in a namespace's directory.
 const SOCKET_NAME: &str = "sock";

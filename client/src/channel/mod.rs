@@ -14,8 +14,8 @@ use pmix_dstore::model::{Info, Proc, Result, Status};
 use pmix_dstore::pieces::Pieces;
 use pmix_dstore::segment::Directory;
 
-use crate::wire::{Hello, PeerKind, ToolReply, Version};
 use crate::{Environment, Job, Link, ReplyFn};
+use pmix_wire::{Hello, PeerKind, ToolReply, Version};
 
 use connect::{Socket, dial, dial_tcp};
 use mux::Mux;

@@ -23,9 +23,9 @@ use parking_lot::{Condvar, Mutex};
 use pmix_dstore::model::{Result, Status};
 use pmix_dstore::pieces::Pieces;
 
-use crate::framing::{Chunk, Frames, Outbox};
-use crate::wire::{Header, REQUEST_LEN_MAX, TAG_FIRST, TAG_FLOW_CONTROL, TAG_HEARTBEAT, TAG_IOF, TAG_NOTIFY};
 use crate::{Job, ReplyFn};
+use pmix_wire::framing::{Chunk, Frames, Outbox};
+use pmix_wire::{Header, REQUEST_LEN_MAX, TAG_FIRST, TAG_FLOW_CONTROL, TAG_HEARTBEAT, TAG_IOF, TAG_NOTIFY};
 
 /// Notifications that may wait for the callback thread; more are dropped.
 const NOTIFICATIONS_MAX: usize = 4096;

@@ -11,8 +11,8 @@ use pmix_dstore::model::{Result, Status};
 use pmix_dstore::pieces::Pieces;
 
 use super::mux::Mux;
-use crate::wire::Version;
 use crate::{Job, Link, ReplyFn};
+use pmix_wire::Version;
 
 /// A link to nobody. It runs callbacks like any other; requests are answered `ERR_UNREACH`.
 pub struct Offline {

@@ -11,8 +11,8 @@ use super::registry::{DEFAULT_CODE, Handler, Registered};
 use super::{Chain, Event, EventHandler, HandlerId, range};
 use crate::client::{Client, Inner, Standing};
 use crate::operation::{Operation, outcome};
-use crate::wire::Request;
-use crate::wire::reply::StatusReply;
+use pmix_wire::Request;
+use pmix_wire::reply::StatusReply;
 
 /// With this info a server marks events that have been through it.
 const SEEN_BY_SERVER: &str = "pmix.srvr.internal.notify";

@@ -20,8 +20,9 @@ pub use self::writer::Writer;
 use crate::Event;
 use crate::client::{Client, Inner, Standing};
 use crate::operation::{Operation, outcome};
-use crate::wire::reply::IoPullReply;
-use crate::wire::{IoDelivery, Request};
+pub use pmix_wire::IoDelivery;
+use pmix_wire::Request;
+use pmix_wire::reply::IoPullReply;
 
 /// `PMIX_FWD_STDIN_CHANNEL`.
 pub const STDIN: u16 = 1;

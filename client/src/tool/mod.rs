@@ -26,9 +26,9 @@ use crate::get::timeout_of;
 use crate::output::Format;
 use crate::rendezvous::Contact;
 use crate::trusted::Trusted;
-use crate::wire::reply::StatusReply;
-use crate::wire::{PeerKind, Reply, Request, Version};
 use crate::{Environment, Job, Link, ReplyFn, Returned};
+use pmix_wire::reply::StatusReply;
+use pmix_wire::{PeerKind, Reply, Request, Version};
 
 /// A server that says nothing for so long is none.
 const CONNECT_TIME: Duration = Duration::from_secs(30);

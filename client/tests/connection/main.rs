@@ -6,13 +6,13 @@ use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Mutex;
 
-use pmix_client::wire::reply::{FenceReply, Reply, StatusReply};
-use pmix_client::wire::{Command, Request};
 use pmix_client::{Client, Environment};
 use pmix_dstore::codec::{BufferType, Module};
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Scope, Status, Value, keys};
 use pmix_dstore::segment::{FileId, ModexBuilder, Publisher, SegmentKind, build_job};
+use pmix_wire::reply::{FenceReply, Reply, StatusReply};
+use pmix_wire::{Command, Request};
 
 use server::{Listener, Peer};
 

@@ -6,11 +6,11 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use pmix_client::wire::jobinfo::{self, Recipient};
-use pmix_client::wire::{ClientReply, Header, Hello, Request, Version};
 use pmix_dstore::codec::Dialect;
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Nspace, Status, Value, keys};
+use pmix_wire::jobinfo::{self, Recipient};
+use pmix_wire::{ClientReply, Header, Hello, Request, Version};
 
 trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}

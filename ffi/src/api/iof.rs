@@ -4,8 +4,8 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use pmix_client::instance;
+use pmix_client::output::IoDelivery;
 use pmix_client::output::{OutputHandler, STDIN};
-use pmix_client::wire::IoDelivery;
 use pmix_dstore::model::{Bytes, Result, Status};
 
 use super::server::{done, server};

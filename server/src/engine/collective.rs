@@ -5,13 +5,13 @@ use std::ffi::CString;
 use std::time::Instant;
 
 use pmix_client::get::timeout_of;
-use pmix_client::wire::blob::{self, Contribution, Origin};
-use pmix_client::wire::reply::{ConnectWriter, FenceReply};
-use pmix_client::wire::{MESSAGE_LEN_MAX, jobinfo};
 use pmix_dstore::codec::Dialect;
 use pmix_dstore::model::{Bytes, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 use pmix_dstore::pieces::Pieces;
 use pmix_dstore::{qualified, room};
+use pmix_wire::blob::{self, Contribution, Origin};
+use pmix_wire::reply::{ConnectWriter, FenceReply};
+use pmix_wire::{MESSAGE_LEN_MAX, jobinfo};
 
 use super::bounds::FENCES_MAX;
 use super::nspaces::recipient;

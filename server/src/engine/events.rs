@@ -4,8 +4,8 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pmix_client::wire::{Notification, TAG_NOTIFY, Version};
 use pmix_dstore::model::{Info, Nspace, Proc, Status, Value, keys};
+use pmix_wire::{Notification, TAG_NOTIFY, Version};
 
 use super::apart::{Actor, REFUSED, Reach, sign};
 use super::bounds::CODES_MAX;

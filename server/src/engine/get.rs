@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pmix_client::GetOptions;
-use pmix_client::wire::reply::{GetWriter, refresh_reply};
-use pmix_client::wire::{blob, jobinfo};
 use pmix_dstore::codec::Packer;
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Info, Key, KeyRef, Kval, Nspace, Proc, Rank, Status, Value, ValueRef, keys};
 use pmix_dstore::qualified;
 use pmix_dstore::rules::{self, Caller, JobLookup, Selector};
+use pmix_wire::reply::{GetWriter, refresh_reply};
+use pmix_wire::{blob, jobinfo};
 
 use super::apart::{Actor, REFUSED, Reach, sign_with_name};
 use super::nspaces::{NspaceState, recipient};

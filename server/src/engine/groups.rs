@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::time::Instant;
 
-use pmix_client::wire::reply::{Group as Formed, GroupReply};
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_wire::reply::{Group as Formed, GroupReply};
 
 use super::bounds::GROUPS_MAX;
 use super::collective::{Collective, Kind};

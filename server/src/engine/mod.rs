@@ -34,11 +34,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use pmix_client::wire::reply::StatusReply;
-use pmix_client::wire::{Reply, Request, TAG_FLOW_CONTROL, Version};
 use pmix_dstore::codec::{Dialect, Module, Untyped};
 use pmix_dstore::job::{JobData, Values};
 use pmix_dstore::model::{Bytes, Nspace, Proc, Result, Status, Whole};
+use pmix_wire::reply::StatusReply;
+use pmix_wire::{Reply, Request, TAG_FLOW_CONTROL, Version};
 
 use self::collective::{Collective, Kind};
 use self::events::EventCache;

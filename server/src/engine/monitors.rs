@@ -9,8 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use pmix_client::wire::reply::InfosReply;
 use pmix_dstore::model::{Info, Proc, Result, Status, Value, keys};
+use pmix_wire::reply::InfosReply;
 
 use super::bounds::MONITORS_MAX;
 use super::events::{Range, Sender};

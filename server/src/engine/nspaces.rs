@@ -5,13 +5,13 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pmix_client::wire::MESSAGE_LEN_MAX;
-use pmix_client::wire::jobinfo::{self, Recipient};
 use pmix_dstore::codec::Dialect;
 use pmix_dstore::job::{Given, JobData, Refused, Values};
 use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, Result, Status, Value, keys};
 use pmix_dstore::modex::ModexData;
 use pmix_dstore::room;
+use pmix_wire::MESSAGE_LEN_MAX;
+use pmix_wire::jobinfo::{self, Recipient};
 
 use super::apart::Actor;
 use super::bounds::CONNECTIONS_MAX;

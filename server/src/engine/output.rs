@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use pmix_client::output::{STDDIAG, STDERR, STDIN, STDOUT};
-use pmix_client::wire::reply::IoPullReply;
-use pmix_client::wire::{FlowControl, IoDelivery, TAG_FLOW_CONTROL, TAG_IOF};
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_wire::reply::IoPullReply;
+use pmix_wire::{FlowControl, IoDelivery, TAG_FLOW_CONTROL, TAG_IOF};
 
 use super::apart::{REFUSED, Reach, sign, sign_with_name};
 use super::bounds::PULLS_MAX;

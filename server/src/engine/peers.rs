@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
-use pmix_client::wire::{ClientReply, Hello, PeerKind, Version};
 use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::model::{Info, Nspace, Proc, Status, Value, keys};
+use pmix_wire::{ClientReply, Hello, PeerKind, Version};
 
 use super::apart::sign;
 use super::bounds::{CONNECTIONS_MAX, Unanswered};

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use pmix_client::GetOptions;
 use pmix_client::resolve::{nodes, peers_on};
-use pmix_client::wire::reply::{InfosReply, NodesReply, PeersReply};
 use pmix_dstore::model::{
     DataArray, DataType, Info, InfoFlags, Key, Nspace, Proc, ProcInfo, Query, Rank, Status, Value, keys,
 };
 use pmix_dstore::rules::{Caller, JobLookup};
+use pmix_wire::reply::{InfosReply, NodesReply, PeersReply};
 
 use super::apart::{Actor, sign};
 use super::attributes;

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::sync::Arc;
 
-use pmix_client::wire::jobinfo;
 use pmix_dstore::codec::Packer;
 use pmix_dstore::model::{Info, Nspace, Proc, Regattr, Result, Status, keys};
+use pmix_wire::jobinfo;
 
 use super::nspaces::recipient;
 use super::peers::Peer;

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use pmix_client::get::timeout_of;
-use pmix_client::wire::reply::{CredentialReply, InfosReply, LookupReply, SpawnReply, StatusReply};
-use pmix_client::wire::{Reply, Request};
 use pmix_dstore::model::{Info, Proc, Rank, Status, Value, keys};
+use pmix_wire::reply::{CredentialReply, InfosReply, LookupReply, SpawnReply, StatusReply};
+use pmix_wire::{Reply, Request};
 
 use super::apart::{REFUSED, sign};
 use super::bounds::CLEANUP_PATHS_MAX;

@@ -18,9 +18,9 @@
 //! Slurm is known by the namespace, which its plugin names `slurm.pmix.JOB.STEP` in all releases. The name is the same on all
 //! nodes. The title and the file of the process may differ from node to node, and change while it runs.
 
-use pmix_client::wire::blob::Contribution;
 use pmix_dstore::model::{Info, Kval, Nspace, Proc, Rank, Result, Value, keys};
 use pmix_dstore::pieces::Pieces;
+use pmix_wire::blob::Contribution;
 
 use super::collective::{Collective, Kind};
 use super::{EXCHANGE, Engine};

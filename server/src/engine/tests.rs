@@ -11,13 +11,6 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use nix::unistd::{getegid, geteuid};
-use pmix_client::wire::reply::{
-    ConnectReply, FenceReply, GetReply, GroupReply, InfosReply, IoPullReply, RefreshReply, StatusReply,
-};
-use pmix_client::wire::{
-    ClientReply, FlowControl, Hello, IoDelivery, Notification, PeerKind, Reply, Request, TAG_FLOW_CONTROL, TAG_IOF,
-    TAG_NOTIFY, ToolReply, Version, blob, jobinfo,
-};
 use pmix_dstore::codec::{BufferType, Dialect, Module, Unpacker};
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{
@@ -26,6 +19,13 @@ use pmix_dstore::model::{
 };
 use pmix_dstore::pieces::Slices;
 use pmix_dstore::segment::{Directory, NamespaceView};
+use pmix_wire::reply::{
+    ConnectReply, FenceReply, GetReply, GroupReply, InfosReply, IoPullReply, RefreshReply, StatusReply,
+};
+use pmix_wire::{
+    ClientReply, FlowControl, Hello, IoDelivery, Notification, PeerKind, Reply, Request, TAG_FLOW_CONTROL, TAG_IOF,
+    TAG_NOTIFY, ToolReply, Version, blob, jobinfo,
+};
 
 use super::bounds::{GROUPS_MAX, MONITORS_MAX};
 use super::events::{Range, Sender};

@@ -1,7 +1,7 @@
 //! Tools: processes that come by themselves and are given a name, or bring one.
 
-use pmix_client::wire::{ClientReply, Hello, PeerKind, ToolReply, Version};
 use pmix_dstore::model::{Bytes, Info, Proc, Result, Status, Value, keys};
+use pmix_wire::{ClientReply, Hello, PeerKind, ToolReply, Version};
 
 use super::apart::sign;
 use super::bounds::CONNECTIONS_MAX;

@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use nix::errno::Errno;
 use nix::sys::epoll::EpollFlags;
-use pmix_client::framing::{Chunk, Frame, Frames, Outbox};
-use pmix_client::wire::{HELLO_LEN_MAX, Header, Hello, REQUEST_LEN_MAX};
+use pmix_wire::framing::{Chunk, Frame, Frames, Outbox};
+use pmix_wire::{HELLO_LEN_MAX, Header, Hello, REQUEST_LEN_MAX};
 
 use crate::engine::Transport;
 

@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::socket::{Backlog, getsockopt, listen, sockopt};
-use pmix_client::framing::{Chunk, Frame};
 use pmix_client::socket_owner::{Owner, Refusal, SocketTable};
-use pmix_client::wire::{Header, Hello, TAG_HEARTBEAT, TAG_IOF, TAG_NOTIFY};
 use pmix_dstore::model::{Nspace, Status};
+use pmix_wire::framing::{Chunk, Frame};
+use pmix_wire::{Header, Hello, TAG_HEARTBEAT, TAG_IOF, TAG_NOTIFY};
 
 use self::connection::{Connection, Incoming, Read, Socket, Stage};
 use self::door::{Door, Verdict};

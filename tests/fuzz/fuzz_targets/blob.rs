@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pmix_client::wire::{blob, jobinfo};
+use pmix_wire::{blob, jobinfo};
 use pmix_dstore::codec::{self, Dialect};
 use pmix_dstore::model::{Bytes, Nspace};
 use pmix_fuzz::{DIALECTS, bounded, dialect};

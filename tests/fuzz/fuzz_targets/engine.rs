@@ -49,8 +49,8 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use libfuzzer_sys::fuzz_target;
-use pmix_client::wire::reply::StatusReply;
-use pmix_client::wire::{Command, Hello, PeerKind, Reply, Request, TAG_FIRST, Version};
+use pmix_wire::reply::StatusReply;
+use pmix_wire::{Command, Hello, PeerKind, Reply, Request, TAG_FIRST, Version};
 use pmix_dstore::codec::{BufferType, Dialect, Module, Unpacker};
 use pmix_dstore::model::{Info, Kval, Nspace, Pdata, Proc, Rank, Status, Value, keys};
 use pmix_fuzz::bounded;
@@ -373,8 +373,8 @@ impl Bench {
         };
         assert!(admitted, "a message to who was not let in");
         let form = match tag {
-            pmix_client::wire::TAG_NOTIFY => Form::Notification,
-            pmix_client::wire::TAG_IOF => Form::IoDelivery,
+            pmix_wire::TAG_NOTIFY => Form::Notification,
+            pmix_wire::TAG_IOF => Form::IoDelivery,
             tag => Form::Reply(self.asked.remove(&(id, tag)).expect("a reply to a request, and the only one")),
         };
         let bytes = payload.to_vec();

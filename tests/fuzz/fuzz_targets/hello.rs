@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use libfuzzer_sys::fuzz_target;
 use pmix_client::Environment;
-use pmix_client::wire::{ClientReply, Header, Hello, PeerKind, ToolReply, Version};
+use pmix_wire::{ClientReply, Header, Hello, PeerKind, ToolReply, Version};
 use pmix_fuzz::bounded;
 
 /// Heap bytes for each byte of a message.

@@ -4,8 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pmix_client::wire::Version;
-use pmix_client::wire::jobinfo::{self, Recipient};
+use pmix_wire::Version;
+use pmix_wire::jobinfo::{self, Recipient};
 use pmix_fuzz::{DIALECTS, bounded, dialect};
 
 /// Heap bytes for each byte of a reply.

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pmix_client::wire::Request;
+use pmix_wire::Request;
 use pmix_dstore::model::{Bytes, Scope};
 use pmix_fuzz::message::{Form, Message};
 use pmix_fuzz::{bounded, input};

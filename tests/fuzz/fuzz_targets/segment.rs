@@ -25,7 +25,7 @@ use std::sync::OnceLock;
 use libfuzzer_sys::fuzz_target;
 use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
-use pmix_client::wire::{blob, jobinfo};
+use pmix_wire::{blob, jobinfo};
 use pmix_dstore::codec::{self, Dialect};
 use pmix_dstore::job::JobData;
 use pmix_dstore::maps::RANK_COUNT_MAX;

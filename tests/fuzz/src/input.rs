@@ -1,6 +1,6 @@
 //! How a message lies in the input of the target `message`.
 
-use pmix_client::wire::{Command, PeerKind, Version};
+use pmix_wire::{Command, PeerKind, Version};
 
 use crate::message::{Form, Message};
 use crate::{dialect, selector};

@@ -1,16 +1,16 @@
 //! What the fuzz targets have in common.
 
 pub mod input;
-#[path = "../../../client/tests/recorded/memory.rs"]
+#[path = "../../../client/wire/tests/recorded/memory.rs"]
 pub mod memory;
-#[path = "../../../client/tests/recorded/message.rs"]
+#[path = "../../../client/wire/tests/recorded/message.rs"]
 pub mod message;
 #[allow(dead_code)]
 #[path = "../../../dstore/src/segment/tests/random.rs"]
 mod random;
 mod region;
 pub mod samples;
-#[path = "../../../client/tests/recorded/vectors.rs"]
+#[path = "../../../client/wire/tests/recorded/vectors.rs"]
 pub mod vectors;
 
 use pmix_dstore::codec::{BufferType, Dialect, Module};

@@ -5,8 +5,8 @@ use std::io::Write;
 
 use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
-use pmix_client::wire::reply::InfosReply;
 use pmix_dstore::model::{DataArray, DataType};
+use pmix_wire::reply::InfosReply;
 
 use super::*;
 use crate::engine::statistics::Statistics;

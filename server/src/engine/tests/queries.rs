@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use pmix_client::wire::reply::{NodesReply, PeersReply};
+use pmix_wire::reply::{NodesReply, PeersReply};
 
 use super::*;
 

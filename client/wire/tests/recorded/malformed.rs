@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use pmix_client::wire::{Command, jobinfo};
 use pmix_dstore::codec::{Dialect, Module, Packer};
 use pmix_dstore::model::{Key, Rank, Value, keys};
+use pmix_wire::{Command, jobinfo};
 
 use crate::message::{Form, Message};
 use crate::{all_messages, memory};

@@ -14,7 +14,7 @@ use pmix_dstore::model::Result;
 use pmix_dstore::pieces::Pieces;
 use pmix_dstore::room;
 
-use crate::wire::Header;
+use crate::Header;
 
 /// Bytes that are asked from a socket at once.
 pub const CHUNK_LEN: usize = 64 * 1024;

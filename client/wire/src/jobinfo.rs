@@ -113,7 +113,7 @@ fn is_map(key: &Key, value: &Value) -> bool {
 }
 
 /// Whether values of this key are not sent with a job's data.
-pub(crate) fn is_left_out(key: &[u8]) -> bool {
+pub fn is_left_out(key: &[u8]) -> bool {
     key == keys::NODE_MAP.as_bytes() || key == keys::PROC_MAP.as_bytes()
 }
 

@@ -1,7 +1,9 @@
-//! The messages of the protocol that PMIx clients and servers speak, as typed structures with encode and decode.
+//! The wire protocol that PMIx clients and servers speak: messages as typed structures with encode and decode, and their
+//! framing on a socket.
 //!
-//! Nothing here reads a socket: bytes in, structures out, and back. The same types serve both ends, so a test may let
-//! them talk to each other, and recorded exchanges of released libraries decode and encode to the same bytes.
+//! The same types serve both ends: a test can connect them to each other, and recorded exchanges of released libraries
+//! decode and encode to the same bytes. Only [`framing`] reads and writes sockets. Values are packed by
+//! [`pmix_dstore::codec`].
 //!
 //! * [`Header`]: the 16 bytes before every message after the handshake.
 //! * [`Hello`], [`ClientReply`], [`ToolReply`]: the handshake.
@@ -9,11 +11,13 @@
 //! * [`Notification`], [`IoDelivery`], [`FlowControl`]: what a server sends unasked.
 //! * [`jobinfo`]: a job's data as the reply to a job-info request.
 //! * [`blob`]: what servers exchange in fences and direct modex.
+//! * [`framing`]: messages cut from a stream and queued for one.
 //!
 //! All decoders take untrusted bytes. They read what they know and ignore what a newer peer appended.
 
 pub mod blob;
 mod command;
+pub mod framing;
 mod header;
 mod hello;
 pub mod jobinfo;

@@ -2,16 +2,16 @@
 
 use std::collections::HashMap;
 
-use pmix_client::wire::reply::{
+use pmix_dstore::codec::{BufferType, Dialect, Module};
+use pmix_dstore::model::{Result, Status};
+use pmix_wire::reply::{
     ConnectReply, CredentialReply, FenceReply, GetReply, GroupReply, InfosReply, IoPullReply, JobInfoReply,
     LookupReply, NodesReply, PeersReply, RefreshReply, SpawnReply, StatusReply,
 };
-use pmix_client::wire::{
+use pmix_wire::{
     ClientReply, Command, Header, Hello, IoDelivery, Notification, PeerKind, Reply, Request, TAG_HEARTBEAT, TAG_IOF,
     TAG_NOTIFY, ToolReply, Version, blob,
 };
-use pmix_dstore::codec::{BufferType, Dialect, Module};
-use pmix_dstore::model::{Result, Status};
 
 use super::vectors::{Exchange, Sender};
 

@@ -1,11 +1,11 @@
 //! Recorded job-info replies as job data and back.
 
-use pmix_client::wire::jobinfo::{self, Recipient};
-use pmix_client::wire::reply::JobInfoReply;
-use pmix_client::wire::{Command, Reply};
 use pmix_dstore::codec::{Dialect, Unpacker};
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Kval, Rank, Value, keys};
+use pmix_wire::jobinfo::{self, Recipient};
+use pmix_wire::reply::JobInfoReply;
+use pmix_wire::{Command, Reply};
 
 use crate::all_messages;
 use crate::message::{Form, Message};

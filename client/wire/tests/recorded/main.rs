@@ -6,11 +6,11 @@ mod memory;
 mod message;
 mod vectors;
 
-use pmix_client::wire::blob::{self, Contribution, Origin};
+use pmix_wire::blob::{self, Contribution, Origin};
 
 use message::{Form, Message, messages};
 
-const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/vectors");
+const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors");
 
 fn all_messages() -> Vec<Message> {
     vectors::all(VECTORS).iter().flat_map(messages).collect()
