@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+"""Writes the tables of benchmark results into the documents.
+
+    benches/results.py                  rewrites the generated blocks of README.md and docs/performance.md
+    benches/results.py --check          fails if a block differs from benches/results/bench.json (part of `make check`)
+    benches/results.py --take DIR       copies DIR/bench.json, which `make bench` wrote, to benches/results/bench.json
+                                        with date, commit and machine, then rewrites the blocks;
+                                        --note TEXT says what else ran on the machine
+
+A block begins with `<!-- results: NAME -->` and ends with `<!-- /results -->`. Nothing in between is written by hand.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benches/results/bench.json"
+DOCUMENTS = [ROOT / "README.md", ROOT / "docs/performance.md"]
+BLOCK = re.compile(r"(<!-- results: (\w+) -->\n)(.*?)(<!-- /results -->)", re.DOTALL)
+
+# What the names of the benchmark mean, for readers. A name that is not here is shown as it is.
+CALLS = {
+    "own-key": "a key that the caller put",
+    "local-key": "a key of a rank on the node",
+    "remote-key": "a key of a rank on another node",
+    "rank-number": "a number registered for a rank",
+    "rank-host": "hostname of a rank",
+    "job": "job-level key (job size)",
+    "session": "session-level key",
+    "app": "application-level key",
+    "node-by-id": "node-level key, node named by number",
+    "node-by-name": "node-level key, node named by hostname",
+    "local-peers": "`PMIX_LOCAL_PEERS`",
+    "miss": "a key that nobody put, `PMIX_OPTIONAL`",
+    "reserved-miss": "a reserved key that is not registered, `PMIX_OPTIONAL`",
+    "pointer": "by pointer (`PMIX_GET_POINTER_VALUES`)",
+    "static-scalar": "number into the caller's structure (`PMIX_GET_STATIC_VALUES`)",
+    "static-pointer": "both of these",
+    "resolve-peers": "`PMIx_Resolve_peers`, 16 processes",
+    "resolve-nodes": "`PMIx_Resolve_nodes`, 64 nodes",
+    "cold-key": "published key of a random rank, 1,048,576 ranks, cold cache",
+    "cold-number": "number registered for a random rank, cold cache",
+    "cold-host": "hostname of a random rank, cold cache",
+}
+SECTIONS = {
+    "wire-up, beyond processes that do nothing": "wire-up, net of fork and exec (as many idle processes subtracted)",
+    "as many processes that do nothing": "fork and exec of as many idle processes",
+    "start and end of a process": "start and exit of one process",
+    "a collecting fence": "collecting fence",
+    "a server": "server",
+    "a large job": "large job",
+    "ready after the first fence": "first fence done",
+    "init of the slowest of 8 ranks beside idle connections of another user":
+        "`PMIx_Init` of the slowest of 8 ranks beside idle connections of another user",
+    "a cold call, 1,048,576 ranks, in parts of the cold limit": "cold call / cold copy on this machine",
+}
+ROWS = {
+    "alone: time": "not linked to the library: elapsed",
+    "alone: processor time": "not linked to the library: CPU time",
+    "alone: page faults": "not linked to the library: page faults",
+    "linked to the library, more: time": "linked to the library, overhead: elapsed",
+    "linked to the library, more: processor time": "linked to the library, overhead: CPU time",
+    "linked to the library, more: page faults": "linked to the library, overhead: page faults",
+    "32 MiB, in parts of a plain copy": "32 MiB: elapsed / plain copy of the same bytes",
+    "a plain copy of what it brings to the 4 nodes": "plain copy of what it brings to the 4 nodes",
+    "of many with as much new, first ten": "small fences, 4 KiB of new values each: median of the first ten",
+    "of many with as much new, last ten of 200": "small fences: median of the last ten of 200",
+    "of many with as much new, last ten of 1000": "small fences: median of the last ten of 1000",
+    "of many with as much new, last ten of 1000, to first ten": "small fences: last ten of 1000 / first ten",
+    "written until the first fence is over": "private memory written until the end of the first fence",
+}
+LIMITS = {
+    "lookup": "hash table look-up, 1024 entries in a mapped file",
+    "allocate": "`malloc`, copy and `free` of a structure and 64 bytes",
+    "copy": "the look-up with a copy of its value",
+    "cold": "the same of 1,048,576 values, cold cache",
+    "array": "copy of a ready array of 16 processes",
+    "list": "copy of a ready list of 64 nodes",
+    "page": "write of 4 KiB to a new page of a file in memory",
+    "infos": "reading eight infos of a rank once",
+}
+# Sections of the second table, in this order.
+PROCESSES = [
+    "wire-up, beyond processes that do nothing",
+    "as many processes that do nothing",
+    "start and end of a process",
+    "a collecting fence",
+    "ready after the first fence",
+    "all peers' keys",
+    "memory of a rank",
+    "init of the slowest of 8 ranks beside idle connections of another user",
+    "a server",
+    "a large job",
+]
+# README: section, row, label, unit that is shown, divisor.
+README = [
+    ("one call", "remote-key", "`PMIx_Get` of another rank's key", "ns", 1),
+    ("one call", "job", "`PMIx_Get` of a job-level key", "ns", 1),
+    ("one call", "miss", "`PMIx_Get` that finds nothing (`PMIX_OPTIONAL`)", "ns", 1),
+    ("all peers' keys", "4 servers of 32 ranks, slowest", "128 ranks on 4 nodes read 8 keys of every rank, slowest", "ms", 1),
+    ("wire-up, beyond processes that do nothing", "128 ranks, processor time of a rank",
+     "wire-up of 128 ranks on a node, CPU time of a rank", "ms", 1),
+    ("memory of a rank", "written until the first fence is over", "private memory of a rank after wire-up", "KiB", 1),
+    ("a collecting fence", "4 servers of 8 ranks, 32 MiB", "collecting fence of 32 MiB, 4 nodes", "ms", 1),
+    ("a large job", "65,536 ranks: register", "65,536 ranks: registration", "ms", 1),
+    ("a large job", "65,536 ranks: memory", "65,536 ranks: memory of the server", "MiB", 1024),
+    ("a large job", "65,536 ranks: init", "65,536 ranks: `PMIx_Init`", "ms", 1),
+]
+
+
+def shown(figure):
+    """A figure with the digits that mean something."""
+    if figure is None:
+        return ""
+    size = abs(figure)
+    digits = 0 if size >= 100 else 1 if size >= 10 else 2
+    return f"{figure:,.{digits}f}"
+
+
+class Results:
+    def __init__(self, document):
+        self.document = document
+        self.results = document["results"]
+        self.rows = {(row["section"], row["name"]): row for row in self.results["rows"]}
+
+    def section(self, name):
+        return [row for row in self.results["rows"] if row["section"] == name]
+
+    def median(self, row, who):
+        return row["figures"].get(who, {}).get("median")
+
+    def ratio(self, row):
+        return row["figures"]["ours"]["stock_ratio"]
+
+    def find(self, section, name):
+        if (section, name) not in self.rows:
+            sys.exit(f"{RESULTS}: no row {section!r}: {name!r}")
+        return self.rows[section, name]
+
+    def block_readme(self):
+        lines = ["| | stock 4.2.2 | pmix-dstore | stock / ours |", "|---|---|---|---|"]
+        for section, name, label, unit, divisor in README:
+            row = self.find(section, name)
+            stock, ours = (self.median(row, who) / divisor for who in ("stock", "ours"))
+            lines.append(f"| {label} | {shown(stock)} {unit} | {shown(ours)} {unit} | {shown(self.ratio(row))} |")
+        return lines
+
+    def block_run(self):
+        document = self.document
+        met = sum(1 for target in self.results["targets"] if target["met"])
+        rounds = document["rounds"]
+        return [
+            f"Run of {document['date']}, library of {document['commit']}, {rounds} round{'' if rounds == 1 else 's'}, "
+            f"{document['machine']}. {document['note']}".rstrip(),
+            f"{met} of {len(self.results['targets'])} targets are met.",
+        ]
+
+    def block_machine(self):
+        lines = ["| what the machine can do, with nothing of this library | ns |", "|---|---|"]
+        for name, label in LIMITS.items():
+            lines.append(f"| {label} | {shown(self.results['limits'][name])} |")
+        return lines
+
+    def block_calls(self):
+        lines = ["| one call | stock, ns | ours, ns | stock / ours | ours, p99, ns | ours / limit | two threads / one |",
+                 "|---|---|---|---|---|---|---|"]
+        for row in self.section("one call"):
+            name = row["name"]
+            ours = self.median(row, "ours")
+            p99, limit, threads = (self.median(self.find(section, name), "ours") for section in (
+                "one call, 99 of 100", "one call, in parts of its limit", "calls of two threads, those of one"))
+            cells = [f"{CALLS.get(name, name)}", shown(self.median(row, "stock")), shown(ours), shown(self.ratio(row)),
+                     shown(p99), shown(limit), shown(threads)]
+            lines.append(f"| {' | '.join(cells)} |")
+        limits = "a cold call, 1,048,576 ranks, in parts of the cold limit"
+        for row in self.section("a cold call, 1,048,576 ranks"):
+            name = row["name"]
+            limit = self.median(self.find(limits, name), "ours")
+            lines.append(f"| {CALLS.get(name, name)} | | {shown(self.median(row, 'ours'))} | | | {shown(limit)} | |")
+        return lines
+
+    def block_processes(self):
+        lines = ["| | | unit | stock | ours | stock / ours |", "|---|---|---|---|---|---|"]
+        for section in PROCESSES:
+            for row in self.section(section):
+                cells = [SECTIONS.get(section, section), ROWS.get(row["name"], row["name"]), row["unit"],
+                         shown(self.median(row, "stock")), shown(self.median(row, "ours")), shown(self.ratio(row))]
+                lines.append(f"| {' | '.join(cells)} |")
+        return lines
+
+    def block_targets(self):
+        lines = ["| target | figure | bound |", "|---|---|---|"]
+        for target in self.results["targets"]:
+            if target["met"]:
+                continue
+            bound = f"at most {target['at_most']:g}" if "at_most" in target else f"at least {target['at_least']:g}"
+            name = target["name"].replace("in parts of the copy of the machine", "ours / copy on this machine")
+            for old, new in SECTIONS.items():
+                name = name.replace(old, new)
+            lines.append(f"| {name} | {shown(target['figure'])} {target['unit']} | {bound} |")
+        return lines
+
+
+def take(directory, note):
+    """Keeps a run of `make bench` as the one that the documents show."""
+    source = Path(directory) / "bench.json"
+    taken = time.gmtime(os.stat(source).st_mtime)
+    rounds = int((Path(directory) / "bench.txt").read_text().split()[0])
+    models = [line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
+              if line.startswith("model name")]
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    document = {
+        "date": time.strftime("%Y-%m-%d", taken),
+        "commit": f"commit {commit}",
+        "machine": f"{models[0] if models else 'unknown processor'}, {os.cpu_count()} processors",
+        "rounds": rounds,
+        "note": note,
+        "results": json.loads(source.read_text()),
+    }
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="fail if a block would change")
+    parser.add_argument("--take", metavar="DIR", help="copy DIR/bench.json first")
+    parser.add_argument("--note", default="", help="what else ran on the machine")
+    arguments = parser.parse_args()
+    if arguments.take:
+        take(arguments.take, arguments.note)
+    results = Results(json.loads(RESULTS.read_text()))
+
+    def fill(match):
+        block = getattr(results, f"block_{match[2]}", None)
+        if block is None:
+            sys.exit(f"no block of results is called {match[2]}")
+        return match[1] + "\n".join(block()) + "\n" + match[4]
+
+    stale = []
+    for document in DOCUMENTS:
+        old = document.read_text()
+        new, count = BLOCK.subn(fill, old)
+        if count == 0:
+            sys.exit(f"{document}: no block of results")
+        if new != old:
+            stale.append(str(document.relative_to(ROOT)))
+            if not arguments.check:
+                document.write_text(new)
+    if arguments.check and stale:
+        sys.exit(f"{', '.join(stale)}: tables differ from {RESULTS.relative_to(ROOT)}; run benches/results.py")
+
+
+if __name__ == "__main__":
+    main()
