@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The publication protocol of the directory page under the model checker loom (dstore/src/segment/model.rs), and how a
+# The publication protocol of the directory page under the model checker loom (dstore/src/segment/loom_tests.rs), and how a
 # Get holds the client that it uses (tests/proof/current); first as they are, then with each of their orderings weakened,
 # which must be found.
 #
@@ -7,7 +7,7 @@
 . "$(dirname "$0")/common.sh"
 
 export RUSTFLAGS="--cfg loom"
-model=(cargo test -q -p pmix-dstore --lib --target-dir "$proof_target/loom" -- model::)
+model=(cargo test -q -p pmix-dstore --lib --target-dir "$proof_target/loom" -- loom_tests::)
 
 # Cargo does not notice that the module, which lies outside of the package, is another copy's.
 current() {
@@ -20,14 +20,15 @@ current --nocapture
 [ "${1:-}" = clean ] && exit
 
 copy=$(planted_copy)
-page=dstore/src/segment/page.rs
-view=dstore/src/segment/view.rs
+page=dstore/src/segment/directory/page.rs
+writer=dstore/src/segment/publish/page_writer.rs
+view=dstore/src/segment/read/view.rs
 weaken() {
     expect_found "$1 relaxed" "$2" "/$3/,/$4/s/Ordering::$4/Ordering::Relaxed/" "Causality violation|assertion .*failed" "${model[@]}"
 }
-weaken "PUBLISH, the store of the count" $page "PUBLISH: pairs with the acquire" Release
+weaken "PUBLISH, the store of the count" $writer "PUBLISH: pairs with the acquire" Release
 weaken "PUBLISH, the load of the count" $page "PUBLISH: pairs with the release" Acquire
-weaken "RETIRE, the store" $page "RETIRE: pairs with the acquire" Release
+weaken "RETIRE, the store" $writer "RETIRE: pairs with the acquire" Release
 weaken "RETIRE, the load" $page "RETIRE: pairs with the release" Acquire
 weaken "SET, the store of the pointer" $view "SET: pairs with the acquire" Release
 weaken "SET, the load of the pointer" $view "SET: pairs with the release" Acquire

@@ -79,7 +79,7 @@ esac
 [ "${2:-}" = clean ] && exit
 
 copy=$(planted_copy)
-view=dstore/src/segment/view.rs
+view=dstore/src/segment/read/view.rs
 stress=(nightly test -p pmix-dstore --lib segment::tests::stress)
 case $sanitizer in
 address)

@@ -5,50 +5,46 @@
 //! entry in the *directory page*. Clients map page and segments read-only and answer lookups from them without a
 //! lock, a system call or an allocation.
 //!
-//! * [`Region`]: where the bytes of a segment come from; what they mean is apart from that.
-//! * [`JobReader`], [`ModexReader`]: one segment, opened and checked.
-//! * [`NamespaceView`]: all segments of a namespace, kept up to date.
-//! * `build_job`, `ModexBuilder`, `Publisher` (feature `builder`): the writing side.
+//! Rooms, each of which imports only from those above it:
+//!
+//! * `layout`: the bytes that writers and readers agree on, and the fingerprint of them.
+//! * `directory`: the files of a namespace and its directory page.
+//! * `read`: one segment opened and checked ([`JobReader`], [`ModexReader`]), wherever its bytes come from ([`Region`]); all
+//!   segments of a namespace, kept up to date ([`NamespaceView`]).
+//! * `write` (feature `builder`): segments made from data (`build_job`, `ModexBuilder`).
+//! * `publish` (feature `builder`): the server's side of a directory (`Publisher`).
+//! * `inspect`: reports for `pmixctl`.
 //!
 //! `docs/segment-format.md` describes every byte.
 
-#[cfg(feature = "builder")]
-mod build;
-mod bytes;
-mod checked;
-mod column;
-mod files;
-mod header;
+mod directory;
 mod inspect;
-mod job_reader;
-mod key_table;
+mod layout;
 #[cfg(all(test, loom))]
-mod model;
-mod modex_reader;
-mod page;
+mod loom_tests;
 #[cfg(feature = "builder")]
-mod publisher;
-mod region;
-mod short;
-mod sync;
+mod publish;
+mod read;
 #[cfg(all(test, feature = "builder", not(loom)))]
 mod tests;
-mod toc;
-mod view;
+#[cfg(feature = "builder")]
+mod write;
 
-#[cfg(feature = "builder")]
-pub use build::{BuildError, ModexBuilder, build_job};
-pub use files::{Directory, FileId};
-pub use header::{
-    CREATOR_LEN, FEATURES_KNOWN, FORMAT_VERSION, HEADER_LEN, MAGIC, RawHeader, SegmentError, SegmentKind, content_hash,
-};
+pub use directory::error::AttachError;
+pub use directory::files::{Directory, FileId};
+pub use directory::page::{Entry, PAGE_CAPACITY, page_name, segment_name};
 pub use inspect::{InspectOptions, Report, inspect_directory, inspect_segment, layout_text};
-pub use job_reader::{Instance, JobKey, JobReader};
-pub use modex_reader::ModexReader;
-pub use page::{Entry, PAGE_CAPACITY, PAGE_LEN, page_name, segment_name};
+pub use layout::error::SegmentError;
+pub use layout::fingerprint::FINGERPRINT;
+pub use layout::header::{CREATOR_LEN, FEATURES_KNOWN, FORMAT_VERSION, HEADER_LEN, MAGIC, SegmentKind};
+pub use layout::page::PAGE_LEN;
+pub use layout::raw_header::{RawHeader, content_hash};
 #[cfg(feature = "builder")]
-pub use publisher::{LiveSegment, PublishError, Publisher};
-pub use region::{HeapRegion, MappedRegion, Region};
-pub use short::{Answer, Short};
-pub use toc::FINGERPRINT;
-pub use view::{AttachError, NamespaceView, ViewStats};
+pub use publish::publisher::{LiveSegment, PublishError, Publisher};
+pub use read::job_reader::{Instance, JobKey, JobReader};
+pub use read::modex_reader::ModexReader;
+pub use read::region::{HeapRegion, MappedRegion, Region};
+pub use read::short::{Answer, Short};
+pub use read::view::{NamespaceView, ViewStats};
+#[cfg(feature = "builder")]
+pub use write::{BuildError, ModexBuilder, build_job};

@@ -7,17 +7,17 @@ use crate::model::{Key, KeyRef, Nspace, Rank, Value, ValueRef, keys};
 use crate::modex::ModexData;
 use crate::pieces::Pieces;
 use crate::rules::{Caller, JobLookup, Realm, Selector, find};
-use crate::segment::build::build_job_made;
-use crate::segment::bytes::check_of;
-use crate::segment::checked::CheckedSegment;
-use crate::segment::header::sign;
-use crate::segment::toc::{ArchivedJobToc, ArchivedModexToc, Extent, JobToc, ModexToc};
+use crate::segment::layout::bytes::check_of;
+use crate::segment::layout::toc::{ArchivedJobToc, ArchivedModexToc, Extent, JobToc, ModexToc};
+use crate::segment::read::checked::CheckedSegment;
+use crate::segment::write::build_job_made;
+use crate::segment::write::header::sign;
 use crate::segment::{
     HEADER_LEN, HeapRegion, InspectOptions, JobReader, ModexReader, RawHeader, SegmentError, SegmentKind, build_job,
     inspect_segment,
 };
 
-const CONTENT_HASH: usize = std::mem::offset_of!(crate::segment::header::Header, content_hash);
+const CONTENT_HASH: usize = std::mem::offset_of!(crate::segment::layout::header::Header, content_hash);
 const FEW: InspectOptions = InspectOptions { rows_max: 2, bytes_max: 4 };
 
 /// Opens the bytes as both kinds of segment and asks for everything.

@@ -50,7 +50,7 @@ fn numbers(ranks: &[u32], key: &'static str, value: u32) -> Vec<u8> {
 }
 
 /// Attaches what has this path now.
-pub(super) fn attach_path(path: &Path) -> Result<NamespaceView, AttachError> {
+pub(crate) fn attach_path(path: &Path) -> Result<NamespaceView, AttachError> {
     let error = |error: std::io::Error| error.raw_os_error().unwrap_or(0);
     let id = FileId::of(path).map_err(|e| AttachError::Open { path: path.to_owned(), errno: error(e) })?;
     NamespaceView::attach(Directory::open(path, id)?)

@@ -10,7 +10,7 @@ use crate::job::{JobData, Node};
 use crate::model::{Info, Key, KeyRef, Nspace, Rank, Value, keys};
 use crate::modex::ModexData;
 use crate::rules::{JobLookup, Realm};
-use crate::segment::build::build_job_made;
+use crate::segment::write::build_job_made;
 use crate::segment::{
     HeapRegion, InspectOptions, JobReader, ModexReader, SegmentError, build_job, inspect_segment, layout_text,
 };

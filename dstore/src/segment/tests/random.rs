@@ -8,14 +8,14 @@ use crate::modex::ModexData;
 use crate::qualified;
 
 /// xorshift64*: a seed replays a run.
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Random {
+    pub(crate) fn new(seed: u64) -> Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -23,16 +23,16 @@ impl Random {
     }
 
     /// A number below `end`.
-    pub(super) fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
     /// True once in `n` times.
-    pub(super) fn one_in(&mut self, n: u64) -> bool {
+    pub(crate) fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 
-    pub(super) fn bytes(&mut self, len_max: u64) -> Vec<u8> {
+    pub(crate) fn bytes(&mut self, len_max: u64) -> Vec<u8> {
         let len = self.below(len_max + 1);
         (0..len).map(|_| self.next() as u8).collect()
     }
@@ -43,7 +43,7 @@ impl Random {
     }
 
     /// A value of any kind: numbers, strings, bytes, structures.
-    pub(super) fn value(&mut self) -> Value {
+    pub(crate) fn value(&mut self) -> Value {
         let bits = self.next() >> self.below(60);
         match self.below(27) {
             0 => Value::Undef,
@@ -91,7 +91,7 @@ impl Random {
 }
 
 /// Keys that the tests ask for; some of them are in no store.
-pub(super) fn key_pool() -> Vec<Key> {
+pub(crate) fn key_pool() -> Vec<Key> {
     let reserved = [
         keys::RANK,
         keys::GLOBAL_RANK,
@@ -134,7 +134,7 @@ fn values(random: &mut Random, pool: &[Key], count: u64) -> Values {
 }
 
 /// A job of any shape: placement in blocks, in turn or at random, columns full, thin or of mixed types.
-pub(super) fn job(seed: u64) -> JobData {
+pub(crate) fn job(seed: u64) -> JobData {
     let random = &mut Random::new(seed);
     let pool = key_pool();
     let nspace = Nspace::new(format!("job/{seed}")).expect("a short namespace");
@@ -225,7 +225,7 @@ fn procs(random: &mut Random, job: &mut JobData, ranks: u32, nodes: u32, pool: &
 }
 
 /// Published values of some ranks: one shape or many, dense, in steps or scattered, of equal or differing lengths.
-pub(super) fn modex(seed: u64) -> ModexData {
+pub(crate) fn modex(seed: u64) -> ModexData {
     let random = &mut Random::new(seed);
     let pool = key_pool();
     let mut data = ModexData::default();
@@ -264,7 +264,7 @@ pub(super) fn modex(seed: u64) -> ModexData {
 }
 
 /// More than readers copy when they open a segment: places of ranks, or fields of shapes.
-pub(super) fn large_modex(is_scattered: bool) -> ModexData {
+pub(crate) fn large_modex(is_scattered: bool) -> ModexData {
     let random = &mut Random::new(3);
     let pool = key_pool();
     let mut data = ModexData::default();
@@ -280,7 +280,7 @@ pub(super) fn large_modex(is_scattered: bool) -> ModexData {
 }
 
 /// Ranks of which nearly all have as much to say, two have more and one has nothing.
-pub(super) fn uneven_modex() -> ModexData {
+pub(crate) fn uneven_modex() -> ModexData {
     let mut data = ModexData::default();
     for rank in (0..40).filter(|rank| *rank != 11) {
         let mut put = |key: Key, len: u8| {

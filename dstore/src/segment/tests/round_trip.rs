@@ -5,8 +5,8 @@ use crate::job::{JobData, Node, Values};
 use crate::model::{Info, Key, KeyRef, Nspace, Rank, Value, ValueRef, keys};
 use crate::modex::ModexData;
 use crate::rules::{Caller, JobLookup, Realm, RealmMask, Selector, find};
-use crate::segment::build::build_job_made;
-use crate::segment::header::{RawHeader, content_hash};
+use crate::segment::layout::raw_header::{RawHeader, content_hash};
+use crate::segment::write::build_job_made;
 use crate::segment::{
     HeapRegion, Instance, JobReader, ModexBuilder, ModexReader, Publisher, SegmentKind, Short, build_job,
 };
@@ -14,7 +14,7 @@ use crate::segment::{
 /// Structures are owned in the heap and packed in a segment, texts of ranks are stored in the heap and may be made of a segment;
 /// everything else is the same thing.
 #[track_caller]
-pub(super) fn assert_same(heap: Option<ValueRef<'_>>, segment: Option<ValueRef<'_>>, what: impl std::fmt::Debug) {
+pub(crate) fn assert_same(heap: Option<ValueRef<'_>>, segment: Option<ValueRef<'_>>, what: impl std::fmt::Debug) {
     match (heap, segment) {
         (Some(ValueRef::Owned(value)), Some(packed @ ValueRef::Packed { .. })) => {
             assert_eq!(packed.to_value().as_ref(), Ok(value), "{what:?}");
@@ -24,15 +24,15 @@ pub(super) fn assert_same(heap: Option<ValueRef<'_>>, segment: Option<ValueRef<'
     }
 }
 
-pub(super) fn open_job(bytes: &[u8]) -> JobReader {
+pub(crate) fn open_job(bytes: &[u8]) -> JobReader {
     JobReader::open(Box::new(HeapRegion::new(bytes))).expect("a segment that was just built")
 }
 
-pub(super) fn open_modex(bytes: &[u8]) -> ModexReader {
+pub(crate) fn open_modex(bytes: &[u8]) -> ModexReader {
     ModexReader::open(Box::new(HeapRegion::new(bytes))).expect("a segment that was just built")
 }
 
-pub(super) fn build_modex(nspace: &Nspace, data: &ModexData) -> Vec<u8> {
+pub(crate) fn build_modex(nspace: &Nspace, data: &ModexData) -> Vec<u8> {
     let mut builder = ModexBuilder::new(nspace.clone());
     for rank in data.ranks() {
         builder.add_rank(rank, data.rank(rank)).expect("storable values");

@@ -1,0 +1,91 @@
+//! Why a directory is refused.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use nix::errno::Errno;
+
+use crate::segment::layout::error::SegmentError;
+
+/// Why a file or directory was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileError {
+    /// The system call failed.
+    Errno(Errno),
+    /// Not what it must be; says what is wrong.
+    Wrong(&'static str),
+}
+
+impl From<Errno> for FileError {
+    fn from(errno: Errno) -> FileError {
+        FileError::Errno(errno)
+    }
+}
+
+/// Why a namespace's directory, or a segment in it, cannot be used. The caller works on over the socket.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum AttachError {
+    /// A file or directory could not be opened or mapped.
+    Open {
+        /// Which one.
+        path: PathBuf,
+        /// The system's error number.
+        errno: i32,
+    },
+    /// A file or directory is not what it must be: type, owner, mode, length.
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The directory page is none, or of another layout.
+    Page {
+        /// Which one.
+        path: PathBuf,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// A segment was refused.
+    Segment {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        error: SegmentError,
+    },
+    /// The namespace was deregistered.
+    Retired,
+}
+
+impl AttachError {
+    /// What is wrong with a file or directory.
+    pub(crate) fn of_file(path: PathBuf, error: FileError) -> AttachError {
+        match error {
+            FileError::Errno(errno) => AttachError::Open { path, errno: errno as i32 },
+            FileError::Wrong(what) => AttachError::File { path, what },
+        }
+    }
+
+    /// Whether this is nothing to tell anybody: a directory that is not there, as in a container that has another one, or
+    /// a namespace that is over.
+    pub fn is_usual(&self) -> bool {
+        matches!(self, AttachError::Open { .. } | AttachError::Retired)
+    }
+}
+
+impl fmt::Display for AttachError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AttachError::Open { path, errno } => {
+                write!(f, "{}: {}", path.display(), std::io::Error::from_raw_os_error(*errno))
+            }
+            AttachError::File { path, what } => write!(f, "{}: {what}", path.display()),
+            AttachError::Page { path, what } => write!(f, "{}: unusable directory page: {what}", path.display()),
+            AttachError::Segment { path, error } => write!(f, "{}: {error}", path.display()),
+            AttachError::Retired => f.write_str("the namespace was deregistered"),
+        }
+    }
+}
+
+impl std::error::Error for AttachError {}

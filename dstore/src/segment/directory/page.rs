@@ -1,0 +1,241 @@
+//! The directory page: which segments a namespace has.
+//!
+//! A page is a small file that readers map read-only and the server writes. It is hand-laid, not an archive,
+//! because it holds the only words of the store that change. Everything the reader believes about order hangs on
+//! one pair, labelled PUBLISH: the server writes an entry completely and then stores the count with release (with two system calls and a fence between them); who loads
+//! the count with acquire sees all entries below it. Entries are never rewritten. A count of more entries than a page
+//! holds means that the next page, whose name follows from its number, exists and holds the rest: the count of the
+//! first page is the count of all.
+
+use std::fs::File;
+use std::mem::offset_of;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::sync::{Ordering, PageMemory};
+use crate::model::Nspace;
+use crate::segment::layout::bytes::{u32_at, u64_at};
+use crate::segment::layout::header::SegmentKind;
+use crate::segment::layout::page::{
+    ENTRY_REPLACES, PAGE_HEADER_LEN, PAGE_LEN, PAGE_MAGIC, PAGE_VERSION, PageEntry, PageHeader,
+};
+
+/// Entries of one page.
+pub const PAGE_CAPACITY: u64 = super::sync::PAGE_CAPACITY;
+/// As many pages as a reader follows: a count above this is damage.
+pub const PAGES_MAX: u64 = 4096;
+
+#[cfg(not(loom))]
+const _: () = assert!(PAGE_CAPACITY == 1016);
+
+/// An entry of the directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What the segment holds.
+    pub kind: SegmentKind,
+    /// Number of its file.
+    pub file: u64,
+    /// Length of the file in bytes.
+    pub len: u64,
+    /// The segment's content hash.
+    pub content_hash: u64,
+    /// Place of the segment in the order from old to new among those of its kind: the entry's own number, or, where it
+    /// replaces segments with newer ones behind them, the place of the newest that it replaces.
+    pub place: u64,
+    /// First and last place of the segments that this one replaces.
+    pub replaces: Option<(u64, u64)>,
+}
+
+impl Entry {
+    /// Whether this entry replaces one of `kind` at `place`.
+    pub fn does_replace(&self, kind: SegmentKind, place: u64) -> bool {
+        self.kind == kind && self.replaces.is_some_and(|(first, last)| (first..=last).contains(&place))
+    }
+
+    /// Entry `index` of a page that was read into memory; [`None`] where it is of an unknown kind.
+    ///
+    /// # Errors
+    /// Where it is outside, or damaged.
+    pub(crate) fn in_page(page: &[u8], index: u64) -> Result<Option<Entry>, DamagedEntry> {
+        if index >= PAGE_CAPACITY {
+            return Err(DamagedEntry);
+        }
+        let pos = position(index);
+        let bytes = page.get(pos..).ok_or(DamagedEntry)?;
+        let word = |offset: usize| u64_at(bytes, offset).map(u64::to_le).map_err(|_| DamagedEntry);
+        let half = |offset: usize| u32_at(bytes, offset).map(u32::to_le).map_err(|_| DamagedEntry);
+        let raw = PageEntry {
+            kind: half(offset_of!(PageEntry, kind))?,
+            flags: half(offset_of!(PageEntry, flags))?,
+            file: word(offset_of!(PageEntry, file))?,
+            len: word(offset_of!(PageEntry, len))?,
+            content_hash: word(offset_of!(PageEntry, content_hash))?,
+            replaces_first: word(offset_of!(PageEntry, replaces_first))?,
+            replaces_last: word(offset_of!(PageEntry, replaces_last))?,
+            place: word(offset_of!(PageEntry, place))?,
+            check: word(offset_of!(PageEntry, check))?,
+        };
+        Entry::read(&raw, pos)
+    }
+
+    /// The entry at position `pos` of a page.
+    fn read(raw: &PageEntry, pos: usize) -> Result<Option<Entry>, DamagedEntry> {
+        if u64::from_le(raw.check) != raw.check_at(pos) {
+            return Err(DamagedEntry);
+        }
+        let Some(kind) = SegmentKind::from_code(u32::from_le(raw.kind)) else { return Ok(None) };
+        let flags = u32::from_le(raw.flags);
+        let replaces = (u64::from_le(raw.replaces_first), u64::from_le(raw.replaces_last));
+        Ok(Some(Entry {
+            kind,
+            file: u64::from_le(raw.file),
+            len: u64::from_le(raw.len),
+            content_hash: u64::from_le(raw.content_hash),
+            place: u64::from_le(raw.place),
+            replaces: (flags & ENTRY_REPLACES != 0).then_some(replaces),
+        }))
+    }
+
+    /// What lies in a page at position `pos`.
+    #[cfg(feature = "builder")]
+    pub(crate) fn raw(&self, pos: usize) -> PageEntry {
+        let (first, last) = self.replaces.unwrap_or((0, 0));
+        let mut raw = PageEntry {
+            kind: (self.kind as u32).to_le(),
+            flags: if self.replaces.is_some() { ENTRY_REPLACES.to_le() } else { 0 },
+            file: self.file.to_le(),
+            len: self.len.to_le(),
+            content_hash: self.content_hash.to_le(),
+            replaces_first: first.to_le(),
+            replaces_last: last.to_le(),
+            place: self.place.to_le(),
+            check: 0,
+        };
+        raw.check = raw.check_at(pos).to_le();
+        raw
+    }
+}
+
+impl PageEntry {
+    /// The check of the entry at position `pos` of a page.
+    fn check_at(&self, pos: usize) -> u64 {
+        let halves = [self.kind, self.flags].map(u32::to_ne_bytes);
+        let words = [self.file, self.len, self.content_hash, self.replaces_first, self.replaces_last, self.place];
+        let bytes = [halves.as_flattened(), words.map(u64::to_ne_bytes).as_flattened()].concat();
+        xxh3_64_with_seed(&bytes, pos as u64)
+    }
+}
+
+/// Position in a page of its entry `index`.
+pub(crate) fn position(index: u64) -> usize {
+    PAGE_HEADER_LEN + index as usize * size_of::<PageEntry>()
+}
+
+/// An entry that is not as it was written: it may have said anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DamagedEntry;
+
+/// The word that says that there are `count` entries: 32 bits of the number, and 32 bits of a check.
+pub(crate) fn counted(count: u64) -> u64 {
+    count & 0xffff_ffff | (count + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) & 0xffff_ffff_0000_0000
+}
+
+/// The number of entries that the word says; [`None`] where nothing that the server stores looks like that.
+pub(crate) fn count_of(word: u64) -> Option<u64> {
+    let count = word & 0xffff_ffff;
+    (counted(count) == word && count <= PAGES_MAX * PAGE_CAPACITY).then_some(count)
+}
+
+/// Name of the file of page `number`.
+pub fn page_name(number: u64) -> String {
+    format!("page-{number}")
+}
+
+/// Name of the file of segment `number`.
+pub fn segment_name(number: u64) -> String {
+    format!("segment-{number}")
+}
+
+/// A mapped page.
+pub(crate) struct PageMap {
+    memory: PageMemory,
+}
+
+impl PageMap {
+    /// Maps a page read-only and checks its header: magic, version, number.
+    ///
+    /// # Errors
+    /// `Err(Ok(what))` for a wrong header, `Err(Err(error))` where the kernel refuses.
+    pub(crate) fn open(file: &File, number: u64) -> Result<PageMap, Result<&'static str, std::io::Error>> {
+        let len = file.metadata().map_err(Err)?.len();
+        if len != PAGE_LEN as u64 {
+            return Err(Ok("length"));
+        }
+        let memory = PageMemory::read_only(file).map_err(Err)?;
+        let header: [u8; 32] = memory.constant(0);
+        let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        if header[..8] != PAGE_MAGIC {
+            return Err(Ok("magic"));
+        }
+        if word(offset_of!(PageHeader, version)) != PAGE_VERSION {
+            return Err(Ok("version"));
+        }
+        let lens = (word(offset_of!(PageHeader, page_len)), word(offset_of!(PageHeader, entry_len)));
+        if lens != (PAGE_LEN as u32, size_of::<PageEntry>() as u32) {
+            return Err(Ok("layout"));
+        }
+        if u64::from(word(offset_of!(PageHeader, number))) != number {
+            return Err(Ok("number"));
+        }
+        Ok(PageMap { memory })
+    }
+
+    /// The namespace that the page names.
+    pub(crate) fn nspace(&self) -> Option<Nspace> {
+        let len = u32::from_le_bytes(self.memory.constant(offset_of!(PageHeader, nspace_len)));
+        let bytes: [u8; 256] = self.memory.constant(offset_of!(PageHeader, nspace));
+        Nspace::new(bytes.get(..len as usize)?).ok()
+    }
+
+    /// The word of how many entries were published so far, which [`count_of`] reads; all of them can be read after this.
+    #[inline]
+    pub(crate) fn count(&self) -> u64 {
+        // PUBLISH: pairs with the release store in `PageWriter::publish`.
+        u64::from_le(self.memory.count().load(Ordering::Acquire))
+    }
+
+    /// The same where the word is whole: one that the server is just writing is looked at again. One that stays as no server
+    /// writes it is damage.
+    pub(crate) fn whole_count(&self) -> u64 {
+        /// Longer than it takes to write a word.
+        const LOOKS: usize = 1000;
+        let mut word = self.count();
+        for _ in 0..LOOKS {
+            if count_of(word).is_some() {
+                break;
+            }
+            std::hint::spin_loop();
+            word = self.count();
+        }
+        word
+    }
+
+    /// Whether the namespace was deregistered.
+    #[inline]
+    pub(crate) fn is_retired(&self) -> bool {
+        // RETIRE: pairs with the release store in `PageWriter::retire`. Who sees it sees the last count, too, and reads no
+        // job segment that was replaced.
+        self.memory.retired().load(Ordering::Acquire) != 0
+    }
+
+    /// Entry `index` of this page, which a count loaded before covers; [`None`] for one of an unknown kind.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub(crate) fn entry(&self, index: u64) -> Result<Option<Entry>, DamagedEntry> {
+        if index >= PAGE_CAPACITY {
+            return Err(DamagedEntry);
+        }
+        Entry::read(&self.memory.entry(index), position(index))
+    }
+}

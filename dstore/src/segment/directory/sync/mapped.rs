@@ -1,0 +1,134 @@
+//! A page as a mapped file, and the processor's own atomics.
+
+use std::fs::File;
+use std::mem::offset_of;
+
+use memmap2::{MmapOptions, MmapRaw};
+
+use crate::segment::layout::page::{PAGE_HEADER_LEN, PAGE_LEN, PageEntry, PageHeader};
+
+pub(crate) use parking_lot::Mutex;
+pub(crate) use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+#[cfg(feature = "builder")]
+use std::{os::unix::fs::FileExt, sync::atomic::fence};
+
+/// Entries of one page.
+pub(crate) const PAGE_CAPACITY: u64 = ((PAGE_LEN - PAGE_HEADER_LEN) / size_of::<PageEntry>()) as u64;
+
+/// The memory of one page.
+///
+/// Nothing of it is ever borrowed as a slice: bytes beyond the published entries may change at any time.
+pub(crate) struct PageMemory {
+    map: MmapRaw,
+}
+
+impl PageMemory {
+    /// Maps a page file, which the caller has seen to be of [`PAGE_LEN`], for reading only.
+    pub(crate) fn read_only(file: &File) -> std::io::Result<PageMemory> {
+        Ok(PageMemory { map: MmapOptions::new().len(PAGE_LEN).map_raw_read_only(file)? })
+    }
+
+    /// Bytes of the header that never change.
+    pub(crate) fn constant<const N: usize>(&self, offset: usize) -> [u8; N] {
+        assert!(offset + N <= PAGE_HEADER_LEN && !(64..72).contains(&offset), "constant part of the header");
+        // SAFETY: within the mapping, which is PAGE_LEN long; the bytes were written before the page got its name or
+        // its first count, and never change.
+        unsafe { self.map.as_ptr().add(offset).cast::<[u8; N]>().read() }
+    }
+
+    /// How many entries of all pages are complete; the server alone stores it.
+    #[inline]
+    pub(crate) fn count(&self) -> &AtomicU64 {
+        // SAFETY: an aligned word within the mapping, which lives as long as `self`; it is accessed as an atomic only,
+        // by every process. Loads of an atomic in read-only memory are allowed; `PageFile` alone stores.
+        unsafe { &*self.map.as_ptr().add(offset_of!(PageHeader, count)).cast::<AtomicU64>() }
+    }
+
+    /// Whether the namespace is gone; the server alone stores it.
+    #[inline]
+    pub(crate) fn retired(&self) -> &AtomicU32 {
+        // SAFETY: as in `count`.
+        unsafe { &*self.map.as_ptr().add(offset_of!(PageHeader, retired)).cast::<AtomicU32>() }
+    }
+
+    /// Entry `index` of this page, which a count loaded before covers.
+    pub(crate) fn entry(&self, index: u64) -> PageEntry {
+        // SAFETY: within the mapping and aligned. The caller has loaded a count that covers the entry, so its bytes
+        // were written before and never change.
+        unsafe { self.map.as_ptr().add(Self::offset(index)).cast::<PageEntry>().read() }
+    }
+
+    fn offset(index: u64) -> usize {
+        assert!(index < PAGE_CAPACITY, "the page has room for the entry");
+        PAGE_HEADER_LEN + index as usize * size_of::<PageEntry>()
+    }
+}
+
+/// A page as the server has it: a file that is written with system calls and not mapped.
+///
+/// Whoever may write the file may cut it, and a store through a mapping would then end the server. `pwrite` puts the bytes into the
+/// very pages that readers have mapped. The kernel copies a word in one piece or, on some processors, in several; a count says
+/// itself whether it is whole (`count_of`), and readers look again.
+#[cfg(feature = "builder")]
+pub(crate) struct PageFile {
+    file: File,
+}
+
+#[cfg(feature = "builder")]
+impl PageFile {
+    /// A page file of [`PAGE_LEN`], open for writing.
+    #[expect(clippy::unnecessary_wraps, reason = "a page under loom may not be had")]
+    pub(crate) fn new(file: File) -> std::io::Result<PageFile> {
+        Ok(PageFile { file })
+    }
+
+    /// Writes entry `index` of this page, which no published count covers yet.
+    ///
+    /// # Errors
+    /// What the system says; `UnexpectedEof` where somebody has cut the file.
+    pub(crate) fn write_entry(&mut self, index: u64, entry: PageEntry) -> std::io::Result<()> {
+        if self.file.metadata()?.len() < PAGE_LEN as u64 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        // SAFETY: the entry has no padding, and any bytes are bytes.
+        let bytes: [u8; size_of::<PageEntry>()] = unsafe { std::mem::transmute(entry) };
+        self.file.write_all_at(&bytes, PageMemory::offset(index) as u64)
+    }
+
+    /// Stores the count, after all that was written before.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn store_count(&self, word: u64, ordering: Ordering) -> std::io::Result<()> {
+        // Between the system calls: the kernel's copy to the page is no release by itself.
+        fence(ordering);
+        self.file.write_all_at(&word.to_ne_bytes(), offset_of!(PageHeader, count) as u64)
+    }
+
+    /// Stores whether the namespace is gone, after all that was written before.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn store_retired(&self, word: u32, ordering: Ordering) -> std::io::Result<()> {
+        fence(ordering);
+        self.file.write_all_at(&word.to_ne_bytes(), offset_of!(PageHeader, retired) as u64)
+    }
+}
+
+#[cfg(feature = "builder")]
+const _: () = assert!(size_of::<PageEntry>() == 2 * size_of::<u32>() + 7 * size_of::<u64>(), "no padding");
+
+/// A value that is complete before its address is stored where others load it.
+pub(crate) struct Complete<T>(T);
+
+impl<T> Complete<T> {
+    pub(crate) fn new(value: T) -> Complete<T> {
+        Complete(value)
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> &T {
+        &self.0
+    }
+}

@@ -1,0 +1,17 @@
+//! What publisher and readers share: the words that change, the memory of a directory page, the lock of a view.
+//!
+//! They are in one place so that a model checker can take theirs: with `--cfg loom` (`make loom`) the same publisher and
+//! the same view run over [loom](https://docs.rs/loom)'s atomics, and loom tries every order that the memory model
+//! allows. The orderings stand at their loads and stores, labelled PUBLISH, RETIRE and SET.
+
+#[cfg(not(loom))]
+mod mapped;
+#[cfg(loom)]
+mod modelled;
+
+#[cfg(all(not(loom), feature = "builder"))]
+pub(crate) use mapped::PageFile;
+#[cfg(not(loom))]
+pub(crate) use mapped::{AtomicPtr, Complete, Mutex, Ordering, PAGE_CAPACITY, PageMemory};
+#[cfg(loom)]
+pub(crate) use modelled::{AtomicPtr, Complete, Mutex, Ordering, PAGE_CAPACITY, PageFile, PageMemory};

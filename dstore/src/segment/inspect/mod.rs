@@ -1,0 +1,321 @@
+//! Reports about segments and directories for people: `pmixctl inspect`.
+//!
+//! Nothing is modified, nothing hidden, and of what is damaged as much is told as can be decoded.
+
+mod report;
+
+use std::fmt::Write as _;
+use std::io::Read;
+use std::mem::offset_of;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use crate::model::{KeyRef, Rank, ValueRef};
+use crate::rules::{JobLookup, Realm};
+use crate::segment::directory::page::{
+    DamagedEntry, Entry, PAGE_CAPACITY, PAGES_MAX, count_of, page_name, segment_name,
+};
+use crate::segment::layout::bytes::{slice_at, u32_at, u64_at};
+use crate::segment::layout::error::SegmentError;
+use crate::segment::layout::fingerprint::{FINGERPRINT, LAYOUT};
+use crate::segment::layout::header::SegmentKind;
+use crate::segment::layout::page::{PAGE_MAGIC, PageHeader};
+use crate::segment::layout::raw_header::{RawHeader, content_hash};
+use crate::segment::read::job_reader::JobReader;
+use crate::segment::read::modex_reader::ModexReader;
+use crate::segment::read::region::HeapRegion;
+
+pub use report::Report;
+
+/// How much of the values a report has.
+#[derive(Clone, Copy, Debug)]
+pub struct InspectOptions {
+    /// Rows of each realm and ranks of each modex segment whose values are listed.
+    pub rows_max: u32,
+    /// Bytes of a value that are shown.
+    pub bytes_max: usize,
+}
+
+impl Default for InspectOptions {
+    fn default() -> InspectOptions {
+        InspectOptions { rows_max: 8, bytes_max: 32 }
+    }
+}
+
+/// What a segment, also a damaged one, says.
+pub fn inspect_segment(bytes: &[u8], options: &InspectOptions) -> Report {
+    let mut report = Report::map();
+    report.add("length", bytes.len() as u64);
+    let Some(header) = RawHeader::read(bytes) else {
+        report.add("problem", "too short for a header");
+        return report;
+    };
+    let mut problems: Vec<String> = Vec::new();
+    if let Err(error) = header.check(bytes) {
+        problems.push(error.to_string());
+    }
+    let is_intact = content_hash(bytes) == Some(header.content_hash);
+    report.add("header", header_report(&header));
+    report.add("content hash matches", is_intact);
+    let region = Box::new(HeapRegion::new(bytes));
+    let mut tables_damaged = false;
+    let problem = |error: SegmentError| problems.push(error.to_string());
+    match SegmentKind::from_code(header.kind) {
+        Some(SegmentKind::Job) => match JobReader::open_damaged(region, problem) {
+            Ok(reader) => {
+                report.add("job", job_report(&reader, options));
+                tables_damaged = reader.is_damaged();
+            }
+            Err(error) => problems.push(error.to_string()),
+        },
+        Some(SegmentKind::Modex) => match ModexReader::open_damaged(region, problem) {
+            Ok(reader) => {
+                report.add("modex", modex_report(&reader, options));
+                tables_damaged = reader.is_damaged();
+            }
+            Err(error) => problems.push(error.to_string()),
+        },
+        None => {}
+    }
+    if tables_damaged {
+        problems.push(SegmentError::Table.to_string());
+    }
+    problems.dedup();
+    if !problems.is_empty() {
+        report.add("problems", Report::List(problems.into_iter().map(Report::from).collect()));
+    }
+    report
+}
+
+fn header_report(header: &RawHeader) -> Report {
+    let mut report = Report::map();
+    report.add("magic", header.magic_ok);
+    report.add("format version", header.format_version);
+    report.add("features", format!("{:#x}", header.features));
+    report.add("optional features", format!("{:#x}", header.features_optional));
+    report.add("layout fingerprint", format!("{:#018x}", header.fingerprint));
+    let kind = SegmentKind::from_code(header.kind);
+    report.add("kind", kind.map_or_else(|| format!("unknown {}", header.kind), |kind| kind.name().to_owned()));
+    report.add("namespace", text(&header.nspace));
+    report.add("creator", text(&header.creator));
+    report.add("total length", header.total_len);
+    report.add("content hash", format!("{:#018x}", header.content_hash));
+    report.add("table of contents at", header.toc_pos);
+    report.add("table of contents length", header.toc_len);
+    report
+}
+
+fn job_report(reader: &JobReader, options: &InspectOptions) -> Report {
+    let mut report = Report::map();
+    report.add("processes", reader.proc_count());
+    let keys: Vec<KeyRef<'_>> = reader.keys().map(|(key, _)| key).collect();
+    for realm in Realm::ALL {
+        let mut realm_report = Report::map();
+        let rows = reader.rows(realm);
+        realm_report.add("rows", rows);
+        let mut columns = Report::map();
+        for key in &keys {
+            if let Some(form) = reader.column_form(key, realm) {
+                columns.add(text(key.text()), form);
+            }
+        }
+        realm_report.add("columns", columns);
+        let mut values = Report::map();
+        for row in 0..rows.min(options.rows_max) {
+            let mut row_report = Report::map();
+            for key in &keys {
+                let value = reader.find_key(key).and_then(|(key, _)| reader.value(realm, row, key));
+                if let Some(value) = value {
+                    row_report.add(text(key.text()), value_text(&value, options));
+                }
+            }
+            values.add(row.to_string(), row_report);
+        }
+        realm_report.add("values by row", values);
+        if rows > options.rows_max {
+            realm_report.add("rows not shown", rows - options.rows_max);
+        }
+        report.add(format!("{realm:?}").to_lowercase(), realm_report);
+    }
+    report
+}
+
+fn modex_report(reader: &ModexReader, options: &InspectOptions) -> Report {
+    let mut report = Report::map();
+    report.add("ranks", reader.rank_count());
+    report.add("placement", reader.placement_name());
+    report.add("shapes", reader.shape_count());
+    report.add("keys", Report::List(reader.keys().map(|key| text(key.text()).into()).collect()));
+    let mut values = Report::map();
+    let mut shown = 0;
+    for rank in reader.ranks().take(options.rows_max as usize) {
+        shown += 1;
+        values.add(rank.to_string(), rank_report(reader, rank, options));
+    }
+    report.add("values by rank", values);
+    if reader.rank_count() > shown {
+        report.add("ranks not shown", reader.rank_count() - shown);
+    }
+    report
+}
+
+fn rank_report(reader: &ModexReader, rank: Rank, options: &InspectOptions) -> Report {
+    let mut report = Report::map();
+    for (key, value) in reader.rank(rank) {
+        report.add(text(key.text()), value_text(&value, options));
+    }
+    report
+}
+
+/// What the directory of a namespace says, with a report of each live segment.
+///
+/// # Errors
+/// Where the directory or its first page cannot be read.
+pub fn inspect_directory(path: &Path, options: &InspectOptions) -> std::io::Result<Report> {
+    let mut report = Report::map();
+    let first = read_file(&path.join(page_name(0)))?;
+    report.add("page", page_report(&first));
+    let count = u64_at(&first, offset_of!(PageHeader, count)).ok().and_then(count_of).unwrap_or(0);
+    let mut entries: Vec<Result<Option<Entry>, DamagedEntry>> = Vec::new();
+    let mut problems = Vec::new();
+    for number in 0..count.div_ceil(PAGE_CAPACITY).min(PAGES_MAX) {
+        let page = match number {
+            0 => Ok(first.clone()),
+            number => read_file(&path.join(page_name(number))),
+        };
+        match page {
+            Ok(page) => {
+                let here = (count - number * PAGE_CAPACITY).min(PAGE_CAPACITY);
+                entries.extend((0..here).map(|index| Entry::in_page(&page, index)));
+            }
+            Err(error) => {
+                problems.push(Report::from(format!("{}: {error}", page_name(number))));
+                break;
+            }
+        }
+    }
+    let mut list = Vec::new();
+    let mut segments = Report::map();
+    for (index, entry) in entries.iter().enumerate() {
+        let entry = match entry {
+            Ok(Some(entry)) => entry,
+            Ok(None) => {
+                list.push(Report::from(format!("{index}: of an unknown kind")));
+                continue;
+            }
+            Err(DamagedEntry) => {
+                list.push(Report::from(format!("{index}: damaged")));
+                problems.push(Report::from(format!("entry {index}: damaged")));
+                continue;
+            }
+        };
+        let later = entries[index + 1..].iter().flatten().flatten();
+        let is_replaced = later.clone().any(|new| new.does_replace(entry.kind, entry.place));
+        let name = segment_name(entry.file);
+        let mut line = format!("{index}: {} {name}, {} bytes, place {}", entry.kind.name(), entry.len, entry.place);
+        if let Some((first, last)) = entry.replaces {
+            let _ = write!(line, ", replaces {first} to {last}");
+        }
+        line.push_str(if is_replaced { ", replaced" } else { ", live" });
+        list.push(line.into());
+        if is_replaced {
+            continue;
+        }
+        match read_file(&path.join(&name)) {
+            Ok(bytes) => {
+                let mut segment = inspect_segment(&bytes, options);
+                let is_same = bytes.len() as u64 == entry.len
+                    && RawHeader::read(&bytes).is_some_and(|header| header.content_hash == entry.content_hash);
+                segment.add("as its entry says", is_same);
+                segments.add(name, segment);
+            }
+            Err(error) => problems.push(Report::from(format!("{name}: {error}"))),
+        }
+    }
+    report.add("entries", Report::List(list));
+    report.add("segments", segments);
+    if !problems.is_empty() {
+        report.add("problems", Report::List(problems));
+    }
+    Ok(report)
+}
+
+fn page_report(page: &[u8]) -> Report {
+    let mut report = Report::map();
+    report.add("length", page.len() as u64);
+    report.add("magic", page.starts_with(&PAGE_MAGIC));
+    let number = |at: usize| u32_at(page, at).unwrap_or(0);
+    report.add("version", number(offset_of!(PageHeader, version)));
+    report.add("creator's process id", number(offset_of!(PageHeader, creator_pid)));
+    let len = number(offset_of!(PageHeader, nspace_len)).min(256);
+    let nspace = slice_at(page, offset_of!(PageHeader, nspace) as u64, len.into()).unwrap_or(&[]);
+    report.add("namespace", text(nspace));
+    match u64_at(page, offset_of!(PageHeader, count)).ok().and_then(count_of) {
+        Some(count) => report.add("count", count),
+        None => report.add("count", "damaged"),
+    }
+    report.add("retired", number(offset_of!(PageHeader, retired)) != 0);
+    report
+}
+
+/// Reads a regular file; never waits for a pipe of that name.
+fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::other("not a regular file"));
+    }
+    let mut bytes = Vec::with_capacity(file.metadata()?.size() as usize);
+    (&file).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn text(bytes: &[u8]) -> String {
+    bytes.escape_ascii().to_string()
+}
+
+/// A value in one line: its type, then what it is.
+fn value_text(value: &ValueRef<'_>, options: &InspectOptions) -> String {
+    let ty = value.data_type();
+    match value {
+        ValueRef::Scalar { .. } => match value.to_value() {
+            Ok(value) => format!("{value:?}"),
+            Err(status) => format!("{ty}: {status}"),
+        },
+        ValueRef::Str(None) => format!("{ty} NULL"),
+        ValueRef::Str(Some(words)) => format!("{ty} \"{}\"", text(words.to_bytes())),
+        ValueRef::Bytes { bytes, .. } => bytes_text(&ty.to_string(), bytes, options),
+        ValueRef::Ranks(list) => match list.text() {
+            Ok(words) => format!("{ty} \"{}\"", text(words.to_bytes())),
+            Err(status) => format!("{ty}: {status}"),
+        },
+        ValueRef::Packed { bytes, .. } => match value.to_value() {
+            Ok(value) => format!("{value:?}"),
+            Err(status) => bytes_text(&format!("{ty}, not decodable ({status})"), bytes, options),
+        },
+        ValueRef::Owned(value) => format!("{value:?}"),
+    }
+}
+
+fn bytes_text(what: &str, bytes: &[u8], options: &InspectOptions) -> String {
+    let mut line = format!("{what} {} bytes ", bytes.len());
+    for byte in bytes.iter().take(options.bytes_max) {
+        let _ = write!(line, "{byte:02x}");
+    }
+    if bytes.len() > options.bytes_max {
+        line.push_str("...");
+    }
+    line
+}
+
+/// Every struct of the format with size, alignment and the offsets of its fields, as this build has them.
+pub fn layout_text() -> String {
+    let mut text = String::new();
+    for (name, size, align, fields) in LAYOUT {
+        let _ = writeln!(text, "{name}: {size} bytes, aligned to {align}");
+        for (field, offset) in *fields {
+            let _ = writeln!(text, "  {offset:4} {field}");
+        }
+    }
+    let _ = writeln!(text, "fingerprint {:#018x}", FINGERPRINT);
+    text
+}

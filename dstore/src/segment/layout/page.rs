@@ -1,0 +1,55 @@
+//! The bytes of a directory page: its header and its entries. `segment::directory` says how they are read and written.
+
+use std::mem::offset_of;
+
+/// First eight bytes of every page.
+pub const PAGE_MAGIC: [u8; 8] = *b"PMIXDPAG";
+/// Version of the page's layout.
+pub const PAGE_VERSION: u32 = 2;
+/// Length of a page file.
+pub const PAGE_LEN: usize = 65536;
+/// Length of the page's header; the entries follow.
+pub const PAGE_HEADER_LEN: usize = 512;
+
+/// The header of a page, by which its bytes are laid out; `count` and `retired` are accessed as atomics only.
+#[repr(C)]
+pub(crate) struct PageHeader {
+    pub(crate) magic: [u8; 8],
+    pub(crate) version: u32,
+    pub(crate) page_len: u32,
+    pub(crate) number: u32,
+    pub(crate) entry_len: u32,
+    pub(crate) creator_pid: u32,
+    pub(crate) nspace_len: u32,
+    pub(crate) reserved: [u8; 32],
+    /// Entries of all pages that are complete, as [`counted`] has them; only the first page's is used.
+    pub(crate) count: u64,
+    /// 1 when the namespace was deregistered; only the first page's is used.
+    pub(crate) retired: u32,
+    pub(crate) reserved2: [u8; 180],
+    pub(crate) nspace: [u8; 256],
+}
+
+const _: () = assert!(size_of::<PageHeader>() == PAGE_HEADER_LEN);
+// The words that change have a cache line of their own.
+const _: () = assert!(offset_of!(PageHeader, count) == 64);
+const _: () = assert!(size_of::<PageEntry>() == 64);
+
+/// One entry as it lies in the page, numbers little-endian.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct PageEntry {
+    pub(crate) kind: u32,
+    pub(crate) flags: u32,
+    pub(crate) file: u64,
+    pub(crate) len: u64,
+    pub(crate) content_hash: u64,
+    pub(crate) replaces_first: u64,
+    pub(crate) replaces_last: u64,
+    pub(crate) place: u64,
+    /// xxh3-64 of all before it, seeded with the entry's position in the page.
+    pub(crate) check: u64,
+}
+
+/// `replaces_first` and `replaces_last` are meant.
+pub(crate) const ENTRY_REPLACES: u32 = 1;

@@ -1,0 +1,553 @@
+//! The server's side of a namespace's directory: makes it, writes segments into it, removes it.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::File;
+use std::io::{ErrorKind, IoSlice, Write};
+use std::num::NonZeroU64;
+use std::ops::RangeInclusive;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, open, openat};
+use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::stat::{Mode, SFlag, fchmod, fstat, fstatat, mkdirat};
+use nix::sys::statfs::fstatfs;
+use nix::sys::statvfs::fstatvfs;
+use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, geteuid, unlinkat};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::page_writer::PageWriter;
+use crate::model::Nspace;
+use crate::pieces::Slices;
+use crate::segment::directory::files::{FileId, kind_of};
+use crate::segment::directory::page::{Entry, PAGE_CAPACITY, PAGES_MAX, page_name, segment_name};
+use crate::segment::layout::error::SegmentError;
+use crate::segment::layout::header::SegmentKind;
+use crate::segment::layout::raw_header::RawHeader;
+
+/// Why a directory could not be made or a segment not be published. Nothing of it is left behind.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum PublishError {
+    /// A system call failed.
+    Io {
+        /// What was to be done.
+        action: &'static str,
+        /// With which file or directory.
+        path: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// The file system or the process's limits have no room.
+    Full {
+        /// The file that was to be written.
+        path: PathBuf,
+        /// Its length in bytes.
+        needed: u64,
+        /// Bytes that the file system has free for this user.
+        free: u64,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// The directory lies on a network file system, which may not keep mappings coherent.
+    NetworkFileSystem {
+        /// The directory.
+        path: PathBuf,
+        /// Name of the file system's type.
+        fs: &'static str,
+    },
+    /// The bytes are no segment of this namespace and kind.
+    NotASegment(SegmentError),
+    /// The range to replace is empty or not yet published.
+    Range {
+        /// First place.
+        first: u64,
+        /// Last place.
+        last: u64,
+    },
+    /// The directory has as many entries as it can.
+    TooManyEntries,
+}
+
+impl fmt::Display for PublishError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PublishError::Io { action, path, error } => write!(f, "{action} {}: {error}", path.display()),
+            PublishError::Full { path, needed, free, error } => {
+                write!(f, "write {}: {error}; {needed} bytes are needed, {free} are free", path.display())
+            }
+            PublishError::NetworkFileSystem { path, fs } => write!(
+                f,
+                "{} is on a {fs} file system; shared memory needs a local one (PMIX_SERVER_TMPDIR)",
+                path.display()
+            ),
+            PublishError::NotASegment(error) => write!(f, "not published: {error}"),
+            PublishError::Range { first, last } => write!(f, "there is nothing to replace at {first} to {last}"),
+            PublishError::TooManyEntries => f.write_str("the namespace's directory is full"),
+        }
+    }
+}
+
+impl std::error::Error for PublishError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            PublishError::Io { error, .. } | PublishError::Full { error, .. } => Some(error),
+            PublishError::NotASegment(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// A live segment of a directory: one that no other replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiveSegment {
+    /// What it holds.
+    pub kind: SegmentKind,
+    /// Its place in the order from old to new: one less than the count that [`Publisher::publish`] answered, also after
+    /// replacing, unless newer ones stay behind the replaced ones. Ranges of [`Publisher::publish_replacing`] are made of
+    /// these.
+    pub place: u64,
+    /// Its length in bytes.
+    pub len: u64,
+}
+
+/// The directory of one namespace, owned by the server.
+///
+/// Dropping it retires the namespace: readers are told, and our own files and directories are removed.
+pub struct Publisher {
+    nspace: Nspace,
+    tmpdir: OwnedFd,
+    outer: OwnedFd,
+    inner: OwnedFd,
+    outer_name: String,
+    path: PathBuf,
+    outer_id: FileId,
+    inner_id: FileId,
+    /// The pages; the first one's count and retired word are those of the directory.
+    pages: Vec<PageWriter>,
+    count: u64,
+    next_file: u64,
+    live: Vec<Published>,
+    /// Files to remove: pages, and what [`Publisher::adopt`] was told.
+    others: Vec<(String, FileId)>,
+    pid: u32,
+    is_retired: bool,
+}
+
+struct Published {
+    segment: LiveSegment,
+    name: String,
+    id: FileId,
+}
+
+const INNER_NAME: &str = "s";
+
+impl Publisher {
+    /// Makes the two directories of a namespace below `server_tmpdir` and an empty directory page in the inner one.
+    ///
+    /// The outer directory keeps other users out: mode 0700, owned by `owner` where that is given and we are root,
+    /// else by us. The inner one is 0755 and ours. Their names come from a hash of the namespace and a number that no
+    /// other server and no earlier namespace of the same name has.
+    ///
+    /// # Errors
+    /// What could not be made, or a network file system. Nothing is left behind.
+    pub fn create(server_tmpdir: &Path, nspace: &Nspace, owner: Option<(u32, u32)>) -> Result<Publisher, PublishError> {
+        let io =
+            |action, path: &Path, errno: Errno| PublishError::Io { action, path: path.to_owned(), error: errno.into() };
+        // The host names this directory: it may be a symbolic link.
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let tmpdir = open(server_tmpdir, flags, Mode::empty()).map_err(|errno| io("open", server_tmpdir, errno))?;
+        if let Some(fs) = network_file_system(&tmpdir) {
+            return Err(PublishError::NetworkFileSystem { path: server_tmpdir.to_owned(), fs });
+        }
+        let outer_name = unused_name(nspace);
+        // Clients have other working directories.
+        let outer_path = std::path::absolute(server_tmpdir)
+            .map_err(|error| PublishError::Io { action: "find", path: server_tmpdir.to_owned(), error })?
+            .join(&outer_name);
+        let path = outer_path.join(INNER_NAME);
+        let (outer, outer_id) =
+            make_directory(&tmpdir, &outer_name, 0o700).map_err(|errno| io("make directory", &outer_path, errno))?;
+        let (inner, inner_id) = match make_directory(&outer, INNER_NAME, 0o755) {
+            Ok(made) => made,
+            Err(errno) => {
+                remove(&tmpdir, &outer_name, outer_id, UnlinkatFlags::RemoveDir);
+                return Err(io("make directory", &path, errno));
+            }
+        };
+        let mut publisher = Publisher {
+            nspace: nspace.clone(),
+            tmpdir,
+            outer,
+            inner,
+            outer_name,
+            path,
+            outer_id,
+            inner_id,
+            pages: Vec::new(),
+            count: 0,
+            next_file: 0,
+            live: Vec::new(),
+            others: Vec::new(),
+            pid: std::process::id(),
+            is_retired: false,
+        };
+        // From here on, dropping the publisher removes what was made.
+        publisher.add_page()?;
+        if let Some(owner) = owner {
+            publisher.give_to(owner)?;
+        }
+        Ok(publisher)
+    }
+
+    /// Gives the outer directory to a user and group, where we are root and it is not theirs.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn give_to(&self, (uid, gid): (u32, u32)) -> Result<(), PublishError> {
+        let failed = |errno: Errno| PublishError::Io {
+            action: "give away",
+            path: self.path.parent().unwrap_or(&self.path).to_owned(),
+            error: errno.into(),
+        };
+        if geteuid().is_root() && fstat(&self.outer).map_err(failed)?.st_uid != uid {
+            fchown(&self.outer, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a segment and makes it known. A job segment replaces the job segment before it.
+    ///
+    /// Answers the new count of the directory, which a reader must have seen to see the segment.
+    ///
+    /// # Errors
+    /// What could not be written; readers see nothing of it.
+    pub fn publish(&mut self, kind: SegmentKind, segment: &(impl Slices + ?Sized)) -> Result<u64, PublishError> {
+        let older = self.live.iter().filter(|other| kind == SegmentKind::Job && other.segment.kind == kind);
+        let replaces = older.map(|other| (other.segment.place, other.segment.place)).reduce(|a, b| (a.0, b.1));
+        self.publish_entry(kind, segment, replaces)
+    }
+
+    /// Writes a segment that holds all that the live segments of its kind at these places hold, and makes it known in
+    /// their stead. Places are those of [`Publisher::live`]; the file of each replaced segment is removed.
+    ///
+    /// # Errors
+    /// What could not be written, or a range that holds no live segment.
+    pub fn publish_replacing(
+        &mut self,
+        kind: SegmentKind,
+        segment: &(impl Slices + ?Sized),
+        places: RangeInclusive<u64>,
+    ) -> Result<u64, PublishError> {
+        let (first, last) = (*places.start(), *places.end());
+        let is_there = |live: &Published| live.segment.kind == kind && places.contains(&live.segment.place);
+        if !self.live.iter().any(is_there) {
+            return Err(PublishError::Range { first, last });
+        }
+        self.publish_entry(kind, segment, Some((first, last)))
+    }
+
+    /// The live segments, oldest first.
+    pub fn live(&self) -> impl Iterator<Item = LiveSegment> {
+        self.live.iter().map(|live| live.segment)
+    }
+
+    /// The inner directory: `PMIX_DSTORE_SEGMENTS` of the clients.
+    pub fn directory(&self) -> &Path {
+        &self.path
+    }
+
+    /// Which directory that is: `PMIX_DSTORE_INODE` of the clients.
+    pub fn directory_id(&self) -> FileId {
+        self.inner_id
+    }
+
+    /// The inner directory, to make the server's socket in it.
+    pub fn dir_fd(&self) -> BorrowedFd<'_> {
+        self.inner.as_fd()
+    }
+
+    /// Entries published so far.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Bytes of the live segments.
+    pub fn bytes_live(&self) -> u64 {
+        self.live.iter().map(|live| live.segment.len).sum()
+    }
+
+    /// Takes a file that the server made in the inner directory, its socket for example, into what is removed in the
+    /// end.
+    ///
+    /// # Errors
+    /// Where there is no such file.
+    pub fn adopt(&mut self, name: &str) -> Result<(), PublishError> {
+        let stat = fstatat(&self.inner, name, AtFlags::AT_SYMLINK_NOFOLLOW).map_err(|errno| PublishError::Io {
+            action: "look at",
+            path: self.path.join(name),
+            error: errno.into(),
+        })?;
+        self.others.push((name.to_owned(), FileId::from(&stat)));
+        Ok(())
+    }
+
+    /// Tells readers that the namespace is gone, and removes our own files and directories. What readers have mapped
+    /// stays with them.
+    pub fn retire(self) {
+        drop(self);
+    }
+
+    fn publish_entry(
+        &mut self,
+        kind: SegmentKind,
+        segment: &(impl Slices + ?Sized),
+        replaces: Option<(u64, u64)>,
+    ) -> Result<u64, PublishError> {
+        let len = segment.total_len() as u64;
+        let header = segment.slices().next().and_then(RawHeader::read);
+        let header = header.ok_or(PublishError::NotASegment(SegmentError::Short { len }))?;
+        let found = header.check(segment).map_err(PublishError::NotASegment)?;
+        if found != kind {
+            return Err(PublishError::NotASegment(SegmentError::Kind { found: found as u32 }));
+        }
+        if header.nspace != self.nspace.as_bytes() {
+            return Err(PublishError::NotASegment(SegmentError::OtherNspace));
+        }
+        let number = self.count / PAGE_CAPACITY;
+        if number >= PAGES_MAX {
+            return Err(PublishError::TooManyEntries);
+        }
+        if number as usize == self.pages.len() {
+            self.add_page()?;
+        }
+        let name = segment_name(self.next_file);
+        let (_, id) = self.write_file(&name, segment)?;
+        let index = self.count;
+        let place = match replaces {
+            // Newer ones stay behind the replaced ones, and behind the new one.
+            Some((_, last)) if self.live.iter().any(|l| l.segment.kind == kind && l.segment.place > last) => last,
+            _ => index,
+        };
+        let entry = Entry { kind, file: self.next_file, len, content_hash: header.content_hash, place, replaces };
+        self.next_file += 1;
+        let written = self.pages[number as usize].write_entry(index % PAGE_CAPACITY, &entry);
+        let written =
+            written.and_then(|()| NonZeroU64::new(index + 1).map_or(Ok(()), |count| self.pages[0].publish(count)));
+        if let Err(error) = written {
+            remove(&self.inner, &name, id, UnlinkatFlags::NoRemoveDir);
+            return Err(PublishError::Io { action: "write", path: self.path.join(page_name(number)), error });
+        }
+        self.count += 1;
+        let (replaced, mut live): (Vec<_>, Vec<_>) =
+            self.live.drain(..).partition(|other| entry.does_replace(other.segment.kind, other.segment.place));
+        live.push(Published { segment: LiveSegment { kind, place, len }, name, id });
+        live.sort_by_key(|live| live.segment.place);
+        self.live = live;
+        // Only now, when readers can learn where the data is instead.
+        for old in replaced {
+            remove(&self.inner, &old.name, old.id, UnlinkatFlags::NoRemoveDir);
+        }
+        Ok(self.count)
+    }
+
+    /// Makes the next page's file.
+    fn add_page(&mut self) -> Result<(), PublishError> {
+        let number = self.pages.len() as u64;
+        let name = page_name(number);
+        let (file, id) = self.write_file(&name, &PageWriter::image(&self.nspace, number))?;
+        match PageWriter::new(file) {
+            Ok(page) => {
+                self.pages.push(page);
+                self.others.push((name, id));
+                Ok(())
+            }
+            Err(error) => {
+                remove(&self.inner, &name, id, UnlinkatFlags::NoRemoveDir);
+                Err(PublishError::Io { action: "open", path: self.path.join(name), error })
+            }
+        }
+    }
+
+    /// Writes a new file of the inner directory; a file that could not be written whole is removed.
+    fn write_file(&self, name: &str, bytes: &(impl Slices + ?Sized)) -> Result<(File, FileId), PublishError> {
+        let needed = bytes.total_len() as u64;
+        if needed > getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(soft, _)| soft) {
+            // The attempt would bring the host a signal that ends it.
+            return Err(self.write_error(name, 0, needed, Errno::EFBIG.into()));
+        }
+        let path = || self.path.join(name);
+        let io = |action, error: std::io::Error| PublishError::Io { action, path: path(), error };
+        let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let fd = openat(&self.inner, name, flags, Mode::from_bits_truncate(0o600));
+        let fd = fd.map_err(|errno| self.write_error(name, 0, needed, errno.into()))?;
+        let stat = fstat(&fd).map_err(|errno| io("look at", errno.into()))?;
+        let id = FileId::from(&stat);
+        let mut file = File::from(fd);
+        let written = write_all(&mut file, bytes)
+            .map_err(|(written, error)| self.write_error(name, written, needed, error))
+            .and_then(|()| {
+                // On the descriptor: the host's umask is not ours.
+                fchmod(&file, Mode::from_bits_truncate(0o444)).map_err(|errno| io("set mode of", errno.into()))
+            });
+        match written {
+            Ok(()) => Ok((file, id)),
+            Err(error) => {
+                remove(&self.inner, name, id, UnlinkatFlags::NoRemoveDir);
+                Err(error)
+            }
+        }
+    }
+
+    fn write_error(&self, name: &str, written: u64, needed: u64, error: std::io::Error) -> PublishError {
+        let path = self.path.join(name);
+        let is_full = matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG))
+            || error.kind() == ErrorKind::WriteZero;
+        if !is_full {
+            return PublishError::Io { action: "write", path, error };
+        }
+        let free = fstatvfs(&self.inner).map_or(0, |stat| stat.blocks_available() * stat.fragment_size());
+        // What was written of this file is given back when it is removed.
+        PublishError::Full { path, needed, free: free + written, error }
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        // A child that was forked without exec has a copy of this; the directory is not its own.
+        if self.is_retired || self.pid != std::process::id() {
+            return;
+        }
+        self.is_retired = true;
+        if let Some(page) = self.pages.first() {
+            // Nothing can be done about a failure: readers find the files gone.
+            let _ = page.retire();
+        }
+        for live in &self.live {
+            remove(&self.inner, &live.name, live.id, UnlinkatFlags::NoRemoveDir);
+        }
+        for (name, id) in &self.others {
+            remove(&self.inner, name, *id, UnlinkatFlags::NoRemoveDir);
+        }
+        remove(&self.outer, INNER_NAME, self.inner_id, UnlinkatFlags::RemoveDir);
+        remove(&self.tmpdir, &self.outer_name, self.outer_id, UnlinkatFlags::RemoveDir);
+    }
+}
+
+/// Writes everything; an error comes with the number of bytes that were written before it.
+fn write_all(file: &mut File, bytes: &(impl Slices + ?Sized)) -> Result<(), (u64, std::io::Error)> {
+    /// As many as one system call takes.
+    const AT_ONCE: usize = 1024;
+    let mut written = 0;
+    let mut slices = bytes.slices().filter(|slice| !slice.is_empty()).map(IoSlice::new).peekable();
+    let mut room = [IoSlice::new(&[]); AT_ONCE];
+    while slices.peek().is_some() {
+        let mut count = 0;
+        while count < AT_ONCE
+            && let Some(slice) = slices.next()
+        {
+            room[count] = slice;
+            count += 1;
+        }
+        let mut left = &mut room[..count];
+        while !left.is_empty() {
+            match file.write_vectored(left) {
+                Ok(0) => return Err((written, ErrorKind::WriteZero.into())),
+                Ok(len) => {
+                    written += len as u64;
+                    IoSlice::advance_slices(&mut left, len);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err((written, error)),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A name for the outer directory: a hash of the namespace, which may hold any byte, and a number of this process and
+/// moment, so that neither a second server nor an earlier namespace of the same name has it.
+fn unused_name(nspace: &Nspace) -> String {
+    static SERIAL: AtomicU64 = AtomicU64::new(0);
+    let mut seed = Vec::with_capacity(40);
+    seed.extend_from_slice(&std::process::id().to_le_bytes());
+    seed.extend_from_slice(&SERIAL.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    seed.extend_from_slice(&since.as_nanos().to_le_bytes());
+    format!("pmix-dstore-{:016x}-{:016x}", xxh3_64(nspace.as_bytes()), xxh3_64(&seed))
+}
+
+/// Makes a directory and opens it; nothing is left behind on failure.
+fn make_directory(parent: &OwnedFd, name: &str, mode: u32) -> Result<(OwnedFd, FileId), Errno> {
+    // 0700 first, whatever the mode: nobody gets in before it is complete.
+    mkdirat(parent, name, Mode::from_bits_truncate(0o700))?;
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let made = openat(parent, name, flags, Mode::empty()).and_then(|fd| {
+        let stat = fstat(&fd)?;
+        if stat.st_uid != geteuid().as_raw() || kind_of(&stat) != SFlag::S_IFDIR {
+            return Err(Errno::EPERM);
+        }
+        fchmod(&fd, Mode::from_bits_truncate(mode))?;
+        Ok((fd, FileId::from(&stat)))
+    });
+    if made.is_err() {
+        // Empty, and a directory: whoever's it is, nothing of value goes with it.
+        let _ = unlinkat(parent, name, UnlinkatFlags::RemoveDir);
+    }
+    made
+}
+
+/// Removes a file or directory if its name still stands for the one that we made.
+fn remove(parent: &OwnedFd, name: &str, id: FileId, flags: UnlinkatFlags) {
+    let name = OsStr::from_bytes(name.as_bytes());
+    let is_ours = fstatat(parent, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok_and(|stat| FileId::from(&stat) == id);
+    if is_ours {
+        // Nothing can be done about a failure, and nothing depends on it.
+        let _ = unlinkat(parent, name, flags);
+    }
+}
+
+/// Name of the network file system that a directory lies on, if it does.
+fn network_file_system(directory: &OwnedFd) -> Option<&'static str> {
+    let kind = fstatfs(directory).ok()?.filesystem_type().0;
+    network_file_system_name(kind as u32)
+}
+
+/// Types of file systems whose mappings other nodes can change or that make no promise about them.
+fn network_file_system_name(magic: u32) -> Option<&'static str> {
+    Some(match magic {
+        0x6969 => "NFS",
+        0x517b => "SMB",
+        0xfe53_4d42 => "SMB2",
+        0xff53_4d42 => "CIFS",
+        0x0bd0_0bd0 => "Lustre",
+        0x4750_4653 => "GPFS",
+        0x1983_0326 => "BeeGFS",
+        0x00c3_6400 => "Ceph",
+        0x5346_414f => "AFS",
+        0x7375_7245 => "Coda",
+        0xaad7_aaea => "PanFS",
+        0x2003_0528 => "OrangeFS",
+        0x0102_1997 => "9P",
+        0x0116_1970 => "GFS2",
+        0x7461_636f => "OCFS2",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::network_file_system_name;
+
+    #[test]
+    fn network_file_systems_are_told_from_local_ones() {
+        let local = [libc::TMPFS_MAGIC, libc::EXT4_SUPER_MAGIC, libc::XFS_SUPER_MAGIC, libc::OVERLAYFS_SUPER_MAGIC];
+        assert!(local.iter().all(|magic| network_file_system_name(*magic as u32).is_none()));
+        assert_eq!(network_file_system_name(libc::NFS_SUPER_MAGIC as u32), Some("NFS"));
+        assert_eq!(network_file_system_name(libc::SMB_SUPER_MAGIC as u32), Some("SMB"));
+    }
+}

@@ -1,0 +1,381 @@
+//! A column: the values of one key in one realm.
+
+use std::mem::offset_of;
+
+use super::checked::payload;
+use super::short::{Noted, Short};
+use crate::maps::{RANK_COUNT_MAX, RankList};
+use crate::model::{DataType, ValueRef};
+use crate::room;
+use crate::segment::layout::bytes::{Lines, Miss, Read, Table, u32_at, u64_at};
+use crate::segment::layout::error::SegmentError;
+use crate::segment::layout::toc::{
+    ColumnToc, DictEntry, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SOURCE_RANKS, SparseEntry,
+};
+
+/// Longer values are not noted: who attaches a segment would read them only for that.
+const NOTED_LEN_MAX: u32 = 4096;
+
+/// Reads a column.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Column {
+    key: u32,
+    realm: u32,
+    ty: DataType,
+    rows: u32,
+    source: Source,
+    /// Bits that a number of the column may have; 0 where the numbers are indices of the dictionary.
+    mask: u64,
+    /// Empty where every row has a value.
+    presence: Lines,
+    dictionary: Table,
+    /// Where those of the dictionary begin among the values that are noted, if they are there.
+    noted: Option<u32>,
+    sparse: Table,
+}
+
+/// Where the number of a row comes from.
+#[derive(Clone, Copy, Debug, Default)]
+enum Source {
+    #[default]
+    None,
+    Formula(Formula),
+    Dense(Lines),
+    /// The ranks of so many nodes in each row, with as many ranks on each node, below an end; the dictionary's text stands before them.
+    Ranks {
+        nodes: u32,
+        per_node: u32,
+        end: u32,
+    },
+}
+
+/// See [`crate::job::Formula`].
+#[derive(Clone, Copy, Debug)]
+struct Formula {
+    start: u64,
+    step: u64,
+    divisor: Divisor,
+    modulus: Divisor,
+}
+
+impl Formula {
+    /// The number of a row, to be cut to its type.
+    #[inline(always)]
+    fn at(self, row: u32) -> u64 {
+        let n = self.modulus.remainder(self.divisor.divide(row));
+        self.start.wrapping_add(self.step.wrapping_mul(n.into()))
+    }
+}
+
+/// A number that others are divided by, often: two multiplications take a fifth of a division's time.
+#[derive(Clone, Copy, Debug)]
+struct Divisor {
+    number: u32,
+    /// 2^64 in parts of the number, rounded up; what that is too much does not count for quotients of 32 bits.
+    /// 0 of the numbers 0 and 1.
+    reciprocal: u64,
+}
+
+impl Divisor {
+    fn new(number: u32) -> Divisor {
+        let reciprocal = if number > 1 { u64::MAX / u64::from(number) + 1 } else { 0 };
+        Divisor { number, reciprocal }
+    }
+
+    /// `n` in parts of the number; `n` itself for 0 and 1.
+    #[inline]
+    fn divide(self, n: u32) -> u32 {
+        if self.reciprocal == 0 { n } else { ((u128::from(self.reciprocal) * u128::from(n)) >> 64) as u32 }
+    }
+
+    /// What a division of `n` leaves; `n` itself for 0.
+    #[inline]
+    fn remainder(self, n: u32) -> u32 {
+        match self.number {
+            0 => n,
+            1 => 0,
+            number => n - self.divide(n) * number,
+        }
+    }
+}
+
+impl Column {
+    /// Checks the extents of a column against a file of `len` bytes.
+    ///
+    /// # Errors
+    /// An extent outside the file, or a description that means nothing.
+    pub(crate) fn check(toc: &ColumnToc, len: usize) -> Result<Column, SegmentError> {
+        let table = |extent, width, what| Table::check(extent, len, width).ok_or(SegmentError::Extent(what));
+        let lines = |extent, what| Lines::check(extent, len).ok_or(SegmentError::Extent(what));
+        let source = match toc.source {
+            SOURCE_NONE => Source::None,
+            SOURCE_FORMULA => {
+                let small = |number: u64| u32::try_from(number).map_err(|_| SegmentError::Extent("formula"));
+                let (divisor, modulus) = (small(toc.divisor)?, small(toc.modulus)?);
+                if divisor == 0 {
+                    return Err(SegmentError::Extent("formula"));
+                }
+                let (divisor, modulus) = (Divisor::new(divisor), Divisor::new(modulus));
+                Source::Formula(Formula { start: toc.start, step: toc.step, divisor, modulus })
+            }
+            SOURCE_DENSE => {
+                if toc.numbers.count < u64::from(toc.rows) {
+                    return Err(SegmentError::Extent("numbers"));
+                }
+                Source::Dense(lines(toc.numbers, "numbers")?)
+            }
+            SOURCE_RANKS => {
+                let count = |number: u64| match u32::try_from(number) {
+                    Ok(number @ 1..) if number as usize <= RANK_COUNT_MAX => Ok(number),
+                    _ => Err(SegmentError::Extent("ranks")),
+                };
+                if toc.ty != u32::from(DataType::STRING.0) || toc.dictionary.count != 1 {
+                    return Err(SegmentError::Extent("ranks"));
+                }
+                Source::Ranks { nodes: count(toc.step)?, per_node: count(toc.divisor)?, end: count(toc.modulus)? }
+            }
+            _ => return Err(SegmentError::Extent("source of a column")),
+        };
+        let ty = DataType(u16::try_from(toc.ty).map_err(|_| SegmentError::Extent("type of a column"))?);
+        let presence = lines(toc.presence, "presence")?;
+        let is_short = presence.width() != 8 || presence.count() < (toc.rows as usize).div_ceil(64);
+        if presence.count() != 0 && is_short {
+            return Err(SegmentError::Extent("presence"));
+        }
+        let dictionary = table(toc.dictionary, size_of::<DictEntry>(), "dictionary")?;
+        let mask = match ty.scalar_mask() {
+            Some(mask) if dictionary.count() == 0 => mask,
+            None => 0,
+            Some(_) => return Err(SegmentError::Extent("dictionary of numbers")),
+        };
+        let sparse = table(toc.sparse, size_of::<SparseEntry>(), "sparse values")?;
+        Ok(Column {
+            key: toc.key,
+            realm: toc.realm,
+            ty,
+            rows: toc.rows,
+            source,
+            mask,
+            presence,
+            dictionary,
+            noted: None,
+            sparse,
+        })
+    }
+
+    /// What the column is made of, in words.
+    pub(crate) fn form(&self) -> String {
+        let mut form = match self.source {
+            Source::None => String::from("no rows"),
+            Source::Formula(Formula { start, step: 0, .. }) => format!("{start} in all rows"),
+            Source::Formula(Formula { start, step, divisor, modulus }) => {
+                let (divisor, modulus) = (divisor.number, modulus.number);
+                let mut row = String::from("row");
+                if divisor != 1 {
+                    row = format!("(row / {divisor})");
+                }
+                if modulus != 0 {
+                    row = format!("({row} % {modulus})");
+                }
+                format!("{start} + {} * {row}", step as i64)
+            }
+            Source::Dense(lines) => format!("{} numbers of {} bytes", lines.count(), lines.width()),
+            Source::Ranks { nodes, per_node, end } => {
+                format!("ranks of {nodes} nodes of {per_node} in each row, below {end}")
+            }
+        };
+        form.insert_str(0, &format!("{}: ", self.ty));
+        if self.dictionary.count() != 0 {
+            form.push_str(&format!(" as index of {} values", self.dictionary.count()));
+        }
+        if self.presence.count() != 0 {
+            form.push_str(", some without a value");
+        }
+        if self.sparse.count() != 0 {
+            form.push_str(&format!(", {} sparse values", self.sparse.count()));
+        }
+        form
+    }
+
+    /// Whether this is the column of the key `key` in `realm`.
+    #[inline]
+    pub(crate) fn is_of(&self, key: u32, realm: u32) -> bool {
+        self.key == key && self.realm == realm
+    }
+
+    /// Where the number of each row is that of a block of rows, of which there are `count`: the rows of a block, and those of
+    /// all together.
+    pub(crate) fn blocks(&self, count: u32) -> Option<(u32, u32)> {
+        let is_whole = self.mask != 0 && self.presence.count() == 0 && self.sparse.count() == 0;
+        match self.source {
+            Source::Formula(Formula { start: 0, step: 0, .. }) if is_whole && count == 1 => {
+                Some((self.rows, self.rows))
+            }
+            Source::Formula(Formula { start: 0, step: 1, divisor, modulus }) if is_whole && modulus.number == 0 => {
+                Some((divisor.number, self.rows))
+            }
+            _ => None,
+        }
+    }
+
+    /// The value of a row; `heap` is the heap region of the segment `bytes`.
+    #[inline(always)]
+    pub(crate) fn value<'a>(&self, bytes: &'a [u8], heap: &'a [u8], row: u32) -> Read<ValueRef<'a>> {
+        if row < self.rows && (self.presence.count() == 0 || self.presence.bit(bytes, row as usize)?) {
+            let number = match self.source {
+                Source::Dense(lines) => lines.number(bytes, row as usize)?,
+                Source::Formula(formula) => formula.at(row),
+                Source::Ranks { nodes, per_node, end } => {
+                    return self.ranks(bytes, heap, u64::from(row) * u64::from(nodes), (nodes, per_node, end));
+                }
+                Source::None => return self.sparse_value(bytes, heap, row),
+            };
+            if self.mask != 0 {
+                return Ok(ValueRef::Scalar { ty: self.ty, bits: number & self.mask });
+            }
+            let (pos, len) = self.place(bytes, number)?;
+            return payload(heap, self.ty, pos, len);
+        }
+        self.sparse_value(bytes, heap, row)
+    }
+
+    /// The place in the heap, and the length, of the value of the dictionary that `index` leads to.
+    #[inline(always)]
+    fn place(&self, bytes: &[u8], index: u64) -> Read<(u64, u32)> {
+        let index = usize::try_from(index).map_err(|_| Miss::Damaged)?;
+        let entry = self.dictionary.entry::<{ offset_of!(DictEntry, check) }>(bytes, index)?;
+        let pos = u64_at(bytes, entry + offset_of!(DictEntry, pos))?;
+        Ok((pos, u32_at(bytes, entry + offset_of!(DictEntry, len))?))
+    }
+
+    /// A text of ranks, those of a node and the ones behind it.
+    #[cold]
+    fn ranks<'a>(
+        &self,
+        bytes: &'a [u8],
+        heap: &'a [u8],
+        node: u64,
+        (nodes, per_node, end): (u32, u32, u32),
+    ) -> Read<ValueRef<'a>> {
+        let (pos, len) = self.place(bytes, 0)?;
+        let ValueRef::Str(Some(prefix)) = payload(heap, self.ty, pos, len)? else { return Err(Miss::Damaged) };
+        let first = node.checked_mul(per_node.into()).filter(|first| *first < end.into()).ok_or(Miss::Damaged)?;
+        let behind = (first + u64::from(nodes) * u64::from(per_node)).min(end.into());
+        Ok(ValueRef::Ranks(RankList { prefix, first: first as u32, end: behind as u32, per_node }))
+    }
+
+    /// Notes the dictionary's values, if all are good and of a kind that has a short way, and no more than `max` are noted then.
+    pub(crate) fn note(&mut self, bytes: &[u8], heap: (usize, usize), noted: &mut Vec<Noted>, max: usize) {
+        let (first, count) = (noted.len(), self.dictionary.count());
+        if count == 0 || first + count > max || !self.is_short(bytes) {
+            return;
+        }
+        for index in 0..count as u64 {
+            let place = Noted::of(self.listed(bytes, heap, index), bytes);
+            if place.is_none_or(|place| room::push(noted, place).is_err()) {
+                return noted.truncate(first);
+            }
+        }
+        self.noted = Some(first as u32);
+    }
+
+    /// Whether no value is so long that a process which attaches the segment should not read it: the lists of a large job's nodes
+    /// would be all that it reads of their pages.
+    pub(crate) fn is_short(&self, bytes: &[u8]) -> bool {
+        let mut places = (0..self.dictionary.count() as u64).map(|index| self.place(bytes, index));
+        places.all(|place| place.is_ok_and(|(_, len)| len <= NOTED_LEN_MAX))
+    }
+
+    /// The value of the dictionary at `index`, the short way.
+    // On its own: noted values are found with few registers.
+    #[inline(never)]
+    fn listed<'a>(&self, bytes: &'a [u8], heap: (usize, usize), index: u64) -> Short<'a> {
+        let Ok((pos, len)) = self.place(bytes, index) else { return Short::UNSURE };
+        match bytes.get(heap.0..heap.0 + heap.1) {
+            Some(heap) => Short::payload(heap, self.ty, pos, len),
+            None => Short::UNSURE,
+        }
+    }
+
+    /// The same the short way, for a row of the column's type; `heap` is the position and length of the heap region.
+    #[inline(always)]
+    pub(crate) fn short<'a>(&self, bytes: &'a [u8], heap: (usize, usize), noted: &[Noted], row: u32) -> Short<'a> {
+        if row >= self.rows || self.presence.count() != 0 {
+            let is_beyond = row >= self.rows && self.sparse.count() == 0;
+            return if is_beyond { Short::ABSENT } else { Short::UNSURE };
+        }
+        let number = match self.source {
+            Source::Dense(lines) => match lines.number(bytes, row as usize) {
+                Ok(number) => number,
+                Err(_) => return Short::UNSURE,
+            },
+            Source::Formula(formula) => formula.at(row),
+            Source::Ranks { .. } | Source::None => return Short::UNSURE,
+        };
+        if self.mask != 0 {
+            return Short::number(self.ty, number & self.mask);
+        }
+        let Some(first) = self.noted else { return self.listed(bytes, heap, number) };
+        if number >= self.dictionary.count() as u64 {
+            return Short::UNSURE;
+        }
+        match noted.get(first as usize + number as usize) {
+            Some(place) => Short::noted(bytes, place),
+            None => Short::UNSURE,
+        }
+    }
+
+    /// The value of a row that is not of the column's type.
+    fn sparse_value<'a>(&self, bytes: &'a [u8], heap: &'a [u8], row: u32) -> Read<ValueRef<'a>> {
+        let all = (0, self.sparse.count());
+        let entry =
+            self.sparse.search::<{ offset_of!(SparseEntry, check) }>(bytes, all, offset_of!(SparseEntry, row), row)?;
+        let ty = u32_at(bytes, entry + offset_of!(SparseEntry, ty))?;
+        let ty = DataType(u16::try_from(ty).map_err(|_| Miss::Damaged)?);
+        let value = u64_at(bytes, entry + offset_of!(SparseEntry, value))?;
+        if let Some(mask) = ty.scalar_mask() {
+            return Ok(ValueRef::Scalar { ty, bits: value & mask });
+        }
+        let len = u32_at(bytes, entry + offset_of!(SparseEntry, len))?;
+        payload(heap, ty, value, len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::layout::toc::Extent;
+
+    #[test]
+    fn texts_of_ranks_have_bounds() {
+        let dictionary = Extent { pos: 64, count: 1, width: size_of::<DictEntry>() as u32, reserved: 0 };
+        let (ty, rows, source) = (DataType::STRING.0.into(), 2, SOURCE_RANKS);
+        let good = ColumnToc { ty, rows, source, step: 1, divisor: 8, modulus: 16, dictionary, ..ColumnToc::default() };
+        let check = |change: fn(&mut ColumnToc)| {
+            let mut toc = good;
+            change(&mut toc);
+            Column::check(&toc, 4096).is_ok()
+        };
+        assert!(check(|_| {}));
+        assert!(!check(|toc| toc.step = 0) && !check(|toc| toc.divisor = 0) && !check(|toc| toc.modulus = 0));
+        assert!(!check(|toc| toc.modulus = 1 + RANK_COUNT_MAX as u64) && !check(|toc| toc.step = 1 << 40));
+        assert!(!check(|toc| toc.dictionary.count = 0) && !check(|toc| toc.ty = DataType::REGEX.0.into()));
+        let column = Column::check(&good, 4096).unwrap();
+        assert!(column.ranks(&[0; 4096], &[], 0, (1, 8, 16)).is_err(), "no prefix there");
+    }
+
+    #[test]
+    fn divisors_divide_as_the_processor_does() {
+        let edges = [0, 1, 2, 3, 5, 7, 16, 60, 641, 65_535, 65_536, 6_700_417, 1 << 31, u32::MAX - 1, u32::MAX];
+        let some = (0..2000u32).map(|n| n.wrapping_mul(2_654_435_761));
+        let numbers: Vec<u32> = edges.into_iter().chain(some).collect();
+        for by in numbers.iter().copied().filter(|by| *by != 0) {
+            let divisor = Divisor::new(by);
+            let around = [by.wrapping_sub(1), by, by.wrapping_add(1), by.wrapping_mul(2).wrapping_sub(1)];
+            for n in numbers.iter().copied().chain(around) {
+                assert_eq!((divisor.divide(n), divisor.remainder(n)), (n / by, n % by), "{n} by {by}");
+            }
+        }
+        assert_eq!(Divisor::new(0).remainder(7), 7);
+    }
+}

@@ -1,0 +1,602 @@
+//! Reads a job segment.
+
+use std::mem::offset_of;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::checked::{CheckedSegment, or_empty};
+use super::column::Column;
+use super::key_table::{FoundKey, KeyTable, Own, OwnSlot, Route, Row};
+use super::region::Region;
+use super::short::{Noted, Short};
+use crate::model::{KeyRef, Rank, ValueRef, keys};
+use crate::room;
+use crate::rules::{self, JobLookup, PlaceKey, Realm, RealmMask};
+use crate::segment::layout::bytes::{Miss, Read, Table, slice_at, u32_at, u64_at};
+use crate::segment::layout::error::SegmentError;
+use crate::segment::layout::header::SegmentKind;
+use crate::segment::layout::raw_header::RawHeader;
+use crate::segment::layout::toc::{
+    APPNUMS_ARE_ROWS, ArchivedJobToc, IdRow, JobToc, NO_ID, NODE_IDS_ARE_ROWS, NODES_ARE_BLOCKS, NameSlot,
+};
+
+/// A job segment: what the host registered about a job.
+pub struct JobReader {
+    segment: CheckedSegment,
+    keys: KeyTable,
+    columns: Box<[Column]>,
+    rows: [u32; 5],
+    proc_count: u32,
+    flags: u32,
+    /// How many ranks each node has, where they follow each other node by node.
+    block: Option<Block>,
+    /// Each [`PlaceKey`], where the key table is in this process's memory.
+    place_keys: [Option<(JobKey, RealmMask)>; PlaceKey::ALL.len()],
+    /// A rank, in the upper half, and the row of its node: the one that was asked for last.
+    home: AtomicU64,
+    /// Values that columns and keys know by their numbers here.
+    noted: Box<[Noted]>,
+    /// The slots of `node_names`, verified, in this process's memory; none where there are too many, or one is damaged.
+    names: Box<[OwnName]>,
+    node_names: Table,
+    node_ids: Table,
+    appnums: Table,
+    heap: Table,
+}
+
+/// So many values of columns are noted: every client of a node has its own notes.
+const NOTED_MAX: usize = 512;
+/// Tables of more names than half of this are not copied.
+const OWN_NAMES_MAX: usize = 256;
+
+/// A slot of the table of node names.
+#[derive(Clone, Copy)]
+struct OwnName {
+    hash: u64,
+    /// Position in the heap.
+    pos: u64,
+    len: u32,
+    /// [`NO_ID`] in an empty slot.
+    row: u32,
+}
+
+/// Ranks that follow each other node by node.
+#[derive(Clone, Copy)]
+struct Block {
+    of_node: u32,
+    /// One more than the last rank of the last node.
+    end: u32,
+}
+
+impl Block {
+    /// The ranks of a node. One that begins behind the last rank has none: a forged segment may have such.
+    fn ranks(self, row: u32) -> Option<Range<u32>> {
+        let first = row.checked_mul(self.of_node)?.min(self.end);
+        Some(first..first.saturating_add(self.of_node).min(self.end))
+    }
+}
+
+impl JobReader {
+    /// Opens a job segment, checking its header, its table of contents and the extents of all its regions. The cost is
+    /// in proportion to the number of columns.
+    ///
+    /// # Errors
+    /// Why the segment cannot be read.
+    pub fn open(region: Box<dyn Region>) -> Result<JobReader, SegmentError> {
+        JobReader::of(CheckedSegment::open(region)?, &mut Err)
+    }
+
+    /// Reads what can be read of a damaged segment; `problem` is told what cannot.
+    ///
+    /// # Errors
+    /// A table of contents that is none.
+    pub(crate) fn open_damaged(
+        region: Box<dyn Region>,
+        mut problem: impl FnMut(SegmentError),
+    ) -> Result<JobReader, SegmentError> {
+        JobReader::of(CheckedSegment::open_damaged(region)?, &mut |error| {
+            problem(error);
+            Ok(())
+        })
+    }
+
+    /// Checks all extents. Where `judge` lets an error pass, the part is taken as empty.
+    fn of(
+        segment: CheckedSegment,
+        judge: &mut dyn FnMut(SegmentError) -> Result<(), SegmentError>,
+    ) -> Result<JobReader, SegmentError> {
+        let toc = JobToc::from(segment.toc::<ArchivedJobToc>(SegmentKind::Job)?);
+        let len = segment.bytes().len();
+        let mut columns = Vec::with_capacity(toc.columns.len());
+        for column in &toc.columns {
+            columns.push(or_empty(Column::check(column, len), judge)?);
+        }
+        let mut table = |extent, width, what| {
+            or_empty(Table::check(extent, len, width).ok_or(SegmentError::Extent(what)), &mut *judge)
+        };
+        let mut node_names = table(toc.node_names, size_of::<NameSlot>(), "node names")?;
+        let node_ids = table(toc.node_ids, size_of::<IdRow>(), "node ids")?;
+        let appnums = table(toc.appnums, size_of::<IdRow>(), "application numbers")?;
+        let heap = table(toc.heap, 1, "heap")?;
+        if node_names.count() != 0 && !node_names.count().is_power_of_two() {
+            judge(SegmentError::Extent("node names are no power of two"))?;
+            node_names = Table::default();
+        }
+        let mut reader = JobReader {
+            keys: or_empty(KeyTable::check(toc.keys, segment.bytes()), judge)?,
+            columns: columns.into(),
+            rows: toc.rows,
+            proc_count: toc.proc_count,
+            flags: toc.flags,
+            block: None,
+            place_keys: [None; PlaceKey::ALL.len()],
+            home: AtomicU64::new(u64::MAX),
+            noted: Box::default(),
+            names: Box::default(),
+            node_names,
+            node_ids,
+            appnums,
+            heap,
+            segment,
+        };
+        reader.block = reader.find_block();
+        // Where the table stays in the file each lookup verifies it, and damage is met by who looks for what it hides.
+        let is_own = |found: &(JobKey, RealmMask)| reader.keys.class(found.0.0).is_some();
+        reader.place_keys = PlaceKey::ALL.map(|key| reader.look_up(&KeyRef::from(key.text())).ok().filter(is_own));
+        reader.names = reader.copy_names().unwrap_or_default();
+        reader.note_values();
+        Ok(reader)
+    }
+
+    /// Notes where values lie, column by column for as long as there is room, and works out the short ways.
+    fn note_values(&mut self) {
+        let mut noted = Vec::new();
+        for column in &mut self.columns {
+            column.note(self.segment.bytes(), self.heap.span(), &mut noted, NOTED_MAX);
+        }
+        let mut keys = std::mem::take(&mut self.keys);
+        keys.set_routes(|slot| {
+            [false, true].map(|is_process| {
+                let route = self.route(slot, is_process);
+                self.made_ready(route, &mut noted).unwrap_or(route)
+            })
+        });
+        self.keys = keys;
+        self.noted = noted.into();
+    }
+
+    /// The way to a value that is the same for all who ask, which is noted.
+    fn made_ready(&self, route: Route, noted: &mut Vec<Noted>) -> Option<Route> {
+        let column = self.columns.get(route.column as usize).filter(|_| route.row == Row::First)?;
+        if !column.is_short(self.segment.bytes()) {
+            return None;
+        }
+        let value = column.short(self.segment.bytes(), self.heap.span(), noted, 0);
+        let ready = Route { column: noted.len() as u32, row: Row::Ready, is_last: true };
+        room::push(noted, Noted::of(value, self.segment.bytes())?).ok().map(|()| ready)
+    }
+
+    /// The table of node names; `None` where a slot is damaged, for those to meet who look for what it hides.
+    fn copy_names(&self) -> Option<Box<[OwnName]>> {
+        let (bytes, count) = (self.segment.bytes(), self.node_names.count());
+        if count > OWN_NAMES_MAX {
+            return None;
+        }
+        let mut names = room::vec(count).ok()?;
+        for index in 0..count {
+            let slot = self.node_names.entry::<{ offset_of!(NameSlot, check) }>(bytes, index).ok()?;
+            names.push(OwnName {
+                hash: u64_at(bytes, slot + offset_of!(NameSlot, hash)).ok()?,
+                pos: u64_at(bytes, slot + offset_of!(NameSlot, pos)).ok()?,
+                len: u32_at(bytes, slot + offset_of!(NameSlot, len)).ok()?,
+                row: u32_at(bytes, slot + offset_of!(NameSlot, row)).ok()?,
+            });
+        }
+        // A search ends at an empty slot.
+        names.iter().any(|name| name.row == NO_ID).then(|| names.into())
+    }
+
+    /// The row of a name in the own table; `None` where another name has its hash, or its text is not as it was.
+    #[inline(always)]
+    fn find_name(&self, name: &KeyRef<'_>) -> Option<Read<u32>> {
+        let mask = self.names.len().wrapping_sub(1);
+        let mut index = name.hash() as usize & mask;
+        loop {
+            let slot = self.names.get(index)?;
+            if slot.row == NO_ID {
+                return Some(Err(Miss::Absent));
+            }
+            if slot.hash == name.hash() {
+                let text = slice_at(self.heap(), slot.pos, slot.len.into()).ok()?;
+                return name.is_text(text).then_some(Ok(slot.row));
+            }
+            index = (index + 1) & mask;
+        }
+    }
+
+    /// The blocks of the nodes' ranks, if the segment has such and the formula of the node ids says which.
+    fn find_block(&self) -> Option<Block> {
+        let bytes = self.segment.bytes();
+        let key = self.keys.find(bytes, &KeyRef::from(keys::NODEID)).ok()?;
+        let column = self.keys.column(bytes, key, Realm::Proc as usize).ok()?;
+        let (of_node, end) = self.columns.get(column as usize)?.blocks(self.rows(Realm::Node))?;
+        (self.flags & NODES_ARE_BLOCKS != 0).then_some(Block { of_node, end })
+    }
+
+    /// What the column of a key in a realm is made of, in words.
+    pub(crate) fn column_form(&self, key: &KeyRef<'_>, realm: Realm) -> Option<String> {
+        let bytes = self.segment.bytes();
+        let column = self.keys.find(bytes, key).and_then(|key| self.keys.column(bytes, key, realm as usize)).ok()?;
+        self.columns.get(column as usize).map(Column::form)
+    }
+
+    /// All bytes of the segment.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.segment.bytes()
+    }
+
+    /// The segment's header.
+    pub fn header(&self) -> &RawHeader {
+        self.segment.header()
+    }
+
+    /// Rows of a realm: applications, nodes, ranks that have values.
+    pub fn rows(&self, realm: Realm) -> u32 {
+        self.rows[realm as usize]
+    }
+
+    /// Whether a lookup has met damage. What it and later ones say is then not to be believed.
+    #[inline]
+    pub fn is_damaged(&self) -> bool {
+        self.segment.is_damaged()
+    }
+
+    /// The keys with the realms that hold them.
+    pub fn keys(&self) -> impl Iterator<Item = (KeyRef<'_>, RealmMask)> {
+        let bytes = self.segment.bytes();
+        let key = move |id| {
+            let (key, text) = self.keys.by_id(bytes, id)?;
+            Ok((KeyRef::new(text), self.keys.realms(bytes, key)?))
+        };
+        (0..self.keys.count()).filter_map(move |id| self.segment.found(key(id)))
+    }
+
+    /// All values of one instance of a realm.
+    pub fn values(&self, realm: Realm, row: u32) -> impl Iterator<Item = (KeyRef<'_>, ValueRef<'_>)> {
+        let of_realm = self.keys().filter(move |(_, realms)| realms.has(realm));
+        of_realm.filter_map(move |(key, _)| Some((key, self.value(realm, row, self.find_key(&key)?.0)?)))
+    }
+
+    #[inline]
+    fn heap(&self) -> &[u8] {
+        let (pos, len) = self.heap.span();
+        self.segment.bytes().get(pos..pos + len).unwrap_or(&[])
+    }
+
+    #[inline(always)]
+    fn look_up(&self, key: &KeyRef<'_>) -> Read<(JobKey, RealmMask)> {
+        let bytes = self.segment.bytes();
+        let found = self.keys.find(bytes, key)?;
+        Ok((JobKey(found), self.keys.realms(bytes, found)?))
+    }
+
+    fn row_of_id(&self, table: &Table, id: u32) -> Read<u32> {
+        let bytes = self.segment.bytes();
+        let all = (0, table.count());
+        let entry = table.search::<{ offset_of!(IdRow, check) }>(bytes, all, offset_of!(IdRow, id), id)?;
+        u32_at(bytes, entry + offset_of!(IdRow, row))
+    }
+
+    fn row_of_name(&self, name: &[u8]) -> Read<u32> {
+        let name = KeyRef::new(name);
+        match self.find_name(&name) {
+            Some(found) => found,
+            None => self.row_of_name_in_file(&name),
+        }
+    }
+
+    #[cold]
+    fn row_of_name_in_file(&self, name: &KeyRef<'_>) -> Read<u32> {
+        let bytes = self.segment.bytes();
+        let count = self.node_names.count();
+        let first = name.hash() as usize;
+        for step in 0..count {
+            let index = first.wrapping_add(step) & (count - 1);
+            let slot = self.node_names.at(index)?;
+            if u64_at(bytes, slot + offset_of!(NameSlot, hash))? == name.hash() {
+                // A good slot that has the name is the one, whatever is in those before it.
+                self.node_names.entry::<{ offset_of!(NameSlot, check) }>(bytes, index)?;
+                let text = self.name_in(slot)?;
+                if name.is_text(text) {
+                    return u32_at(bytes, slot + offset_of!(NameSlot, row));
+                }
+                // Another name of the same hash, or what is left of this one.
+                if xxh3_64(text) != name.hash() {
+                    return Err(Miss::Damaged);
+                }
+            } else if u32_at(bytes, slot + offset_of!(NameSlot, row))? == NO_ID {
+                return Err(self.no_name(first, step + 1));
+            }
+        }
+        Err(self.no_name(first, count))
+    }
+
+    /// What it means that none of the `count` slots from `first` on has a name: there is none where all of them are good.
+    #[cold]
+    fn no_name(&self, first: usize, count: usize) -> Miss {
+        let mut slots = (0..count).map(|step| first.wrapping_add(step) & (self.node_names.count() - 1));
+        let is_good =
+            |index| self.node_names.entry::<{ offset_of!(NameSlot, check) }>(self.segment.bytes(), index).is_ok();
+        if slots.all(is_good) { Miss::Absent } else { Miss::Damaged }
+    }
+
+    /// The name that the slot at `slot` is of, which is good.
+    #[inline(always)]
+    fn name_in(&self, slot: usize) -> Read<&[u8]> {
+        let bytes = self.segment.bytes();
+        let pos = u64_at(bytes, slot + offset_of!(NameSlot, pos))?;
+        let len = u32_at(bytes, slot + offset_of!(NameSlot, len))?;
+        slice_at(self.heap(), pos, len.into())
+    }
+
+    #[inline(always)]
+    fn column_value(&self, realm: Realm, row: u32, key: FoundKey) -> Read<ValueRef<'_>> {
+        let bytes = self.segment.bytes();
+        let column = self.keys.column(bytes, key, realm as usize)?;
+        let column = self.columns.get(column as usize).ok_or(Miss::Damaged)?;
+        // A damaged key table must not lead to the values of another key.
+        if !column.is_of(self.keys.id(bytes, key)?, realm as u32) {
+            return Err(Miss::Damaged);
+        }
+        column.value(bytes, self.heap(), row)
+    }
+}
+
+/// Whose value a Get names, beside its rank.
+#[derive(Clone, Copy, Debug)]
+pub enum Instance<'a> {
+    /// The job's.
+    Job,
+    /// That of the application of this number.
+    App(u32),
+    /// That of the node of this number.
+    NodeId(u32),
+    /// That of the node of this name.
+    NodeName(&'a [u8]),
+}
+
+/// The short ways of [`rules::find`].
+impl JobReader {
+    /// The value of `key` for `rank`, asked for by `me` of the same job, without more.
+    #[inline(always)]
+    pub fn short(&self, rank: Rank, key: &KeyRef<'_>, me: Rank) -> Short<'_> {
+        self.short_for(rank, key.text(), key.hash(), me)
+    }
+
+    /// The same with all arguments in registers.
+    #[inline(never)]
+    fn short_for(&self, rank: Rank, text: &[u8], hash: u64, me: Rank) -> Short<'_> {
+        let key = &KeyRef::of_parts(text, hash);
+        let slot = match self.keys.find_own(self.segment.bytes(), key) {
+            Own::Found(_, slot) => slot,
+            Own::Absent => return Short::ABSENT,
+            Own::Unsure => return Short::UNSURE,
+        };
+        let route = &slot.routes[usize::from(rank.is_process())];
+        let row = match route.row {
+            Row::OfRank => rank.0,
+            Row::Ready => {
+                let noted = self.noted.get(route.column as usize);
+                return noted.map_or(Short::UNSURE, |noted| Short::noted(self.segment.bytes(), noted));
+            }
+            Row::First => 0,
+            Row::OfHome => match self.home(me) {
+                Some(row) => row,
+                None => return Short::UNSURE,
+            },
+            Row::None => return Short::ABSENT,
+            Row::Unsure => return Short::UNSURE,
+        };
+        let Some(column) = self.columns.get(route.column as usize) else { return Short::UNSURE };
+        let value = column.short(self.segment.bytes(), self.heap.span(), &self.noted, row);
+        if value.is_absent() && !route.is_last { Short::UNSURE } else { value }
+    }
+
+    /// The short way to the value of a key of a process, or of the job: to the first realm that [`rules::find`] asks.
+    fn route(&self, slot: &OwnSlot, is_process: bool) -> Route {
+        let (realm, row) = match slot.class {
+            Some(Realm::Proc) if is_process => (Realm::Proc, Row::OfRank),
+            None if is_process && slot.realms.has(Realm::Proc) => (Realm::Proc, Row::OfRank),
+            Some(Realm::Session) if slot.realms.has(Realm::Session) => (Realm::Session, Row::First),
+            Some(Realm::Session | Realm::Job) | None => (Realm::Job, Row::First),
+            Some(Realm::Node) => (Realm::Node, Row::OfHome),
+            Some(Realm::App | Realm::Proc) => return Route::UNSURE,
+        };
+        let is_last = slot.class == Some(Realm::Proc) || slot.realms == RealmMask(0).with(realm);
+        let column = slot.columns[realm as usize];
+        if !slot.realms.has(realm) {
+            return Route { column, row: if is_last { Row::None } else { Row::Unsure }, is_last };
+        }
+        if self.column_of(slot, realm).is_some() { Route { column, row, is_last } } else { Route::UNSURE }
+    }
+
+    /// The column of a key in a realm that has it.
+    #[inline(always)]
+    fn column_of(&self, slot: &OwnSlot, realm: Realm) -> Option<&Column> {
+        // A damaged key table must not lead to the values of another key.
+        self.columns.get(slot.columns[realm as usize] as usize).filter(|column| column.is_of(slot.id, realm as u32))
+    }
+
+    /// The value of `key` of one instance of a realm.
+    #[inline(never)]
+    pub fn short_in(&self, of: Instance<'_>, key: &KeyRef<'_>) -> Short<'_> {
+        let Own::Found(_, slot) = self.keys.find_own(self.segment.bytes(), key) else { return Short::UNSURE };
+        let (realm, row) = match of {
+            Instance::Job => (Realm::Job, Some(0)),
+            Instance::App(appnum) => (Realm::App, self.app_row(appnum)),
+            Instance::NodeId(nodeid) => (Realm::Node, self.node_row_by_id(nodeid)),
+            Instance::NodeName(name) => (Realm::Node, self.node_row_by_name(name)),
+        };
+        row.map_or(Short::UNSURE, |row| self.short_of(slot, realm, row))
+    }
+
+    #[inline(always)]
+    fn short_of(&self, slot: &OwnSlot, realm: Realm, row: u32) -> Short<'_> {
+        if !slot.realms.has(realm) {
+            return Short::ABSENT;
+        }
+        match self.column_of(slot, realm) {
+            Some(column) => column.short(self.segment.bytes(), self.heap.span(), &self.noted, row),
+            None => Short::UNSURE,
+        }
+    }
+
+    /// The row of the node that a rank runs on. It is the caller's nearly always, who is one, and does not move.
+    #[inline(always)]
+    fn home(&self, rank: Rank) -> Option<u32> {
+        let known = self.home.load(Ordering::Relaxed);
+        if known >> 32 == u64::from(rank.0) && rank.is_process() { Some(known as u32) } else { self.find_home(rank) }
+    }
+
+    #[cold]
+    fn find_home(&self, rank: Rank) -> Option<u32> {
+        let row = rules::node_row_of(self, rank).filter(|_| !self.is_damaged())?;
+        self.home.store(u64::from(rank.0) << 32 | u64::from(row), Ordering::Relaxed);
+        Some(row)
+    }
+}
+
+/// A key found in a job segment.
+#[derive(Clone, Copy, Debug)]
+pub struct JobKey(FoundKey);
+
+impl JobLookup for JobReader {
+    type Key<'a> = JobKey;
+
+    #[inline(always)]
+    fn find_key<'a>(&self, key: &KeyRef<'a>) -> Option<(JobKey, RealmMask)> {
+        self.segment.found(self.look_up(key))
+    }
+
+    #[inline]
+    fn find_place_key(&self, key: PlaceKey) -> Option<(JobKey, RealmMask)> {
+        self.place_keys[key as usize].or_else(|| self.find_key(&KeyRef::from(key.text())))
+    }
+
+    #[inline(always)]
+    fn class(&self, key: &KeyRef<'_>, found: JobKey) -> Option<Realm> {
+        self.keys.class(found.0).unwrap_or_else(|| rules::class_of(key))
+    }
+
+    #[inline(always)]
+    fn value(&self, realm: Realm, row: u32, key: JobKey) -> Option<ValueRef<'_>> {
+        self.segment.found(self.column_value(realm, row, key.0))
+    }
+
+    fn app_row(&self, appnum: u32) -> Option<u32> {
+        if self.flags & APPNUMS_ARE_ROWS != 0 {
+            return (appnum < self.rows(Realm::App)).then_some(appnum);
+        }
+        self.segment.found(self.row_of_id(&self.appnums, appnum))
+    }
+
+    #[inline]
+    fn node_row_by_id(&self, nodeid: u32) -> Option<u32> {
+        if self.flags & NODE_IDS_ARE_ROWS != 0 {
+            return (nodeid < self.rows(Realm::Node)).then_some(nodeid);
+        }
+        self.segment.found(self.row_of_id(&self.node_ids, nodeid))
+    }
+
+    fn node_row_by_name(&self, name: &[u8]) -> Option<u32> {
+        self.segment.found(self.row_of_name(name))
+    }
+
+    #[inline]
+    fn node_run(&self, row: u32) -> Option<Range<u32>> {
+        self.block.filter(|_| row < self.rows(Realm::Node))?.ranks(row)
+    }
+
+    fn app_count(&self) -> u32 {
+        self.rows(Realm::App)
+    }
+
+    fn node_count(&self) -> u32 {
+        self.rows(Realm::Node)
+    }
+
+    fn proc_count(&self) -> u32 {
+        self.proc_count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{JobData, Node};
+    use crate::model::{Nspace, Value};
+    use crate::segment::{HeapRegion, build_job};
+
+    #[test]
+    fn blocks_end_with_the_last_rank() {
+        let block = Block { of_node: 4, end: 6 };
+        let ranks = [0, 1, 2, u32::MAX / 4, u32::MAX].map(|row| block.ranks(row));
+        assert_eq!(ranks, [Some(0..4), Some(4..6), Some(6..6), Some(6..6), None]);
+        let large = Block { of_node: 1 << 31, end: u32::MAX };
+        assert_eq!([0, 1, 2].map(|row| large.ranks(row)), [Some(0..1 << 31), Some(1 << 31..u32::MAX), None]);
+    }
+
+    #[test]
+    fn only_keys_of_nodes_ask_for_the_node_of_the_caller() {
+        let mut job = JobData::new(Nspace::new("home").unwrap());
+        let values = [(keys::LOCAL_SIZE.into(), Value::Uint32(1)), ("colour".into(), Value::Uint32(7))].into();
+        job.nodes.push(Node { nodeid: Some(0), values, ..Node::default() });
+        job.procs.set(Rank(0), keys::NODEID.into(), Value::Uint32(0)).unwrap();
+        let reader = JobReader::open(Box::new(HeapRegion::new(&build_job(&job, "test").unwrap()))).unwrap();
+        let short = |key: &str| reader.short(Rank(0), &KeyRef::from(key), Rank(0));
+        assert!(short("colour").is_unsure() && short(keys::NODEID).value().is_some() && short("none").is_absent());
+        assert!(reader.short(Rank::WILDCARD, &KeyRef::from(keys::NODEID), Rank(0)).is_unsure());
+        assert_eq!(reader.home.load(Ordering::Relaxed), u64::MAX);
+        assert!(short(keys::LOCAL_SIZE).value().is_some());
+        assert_eq!(reader.home.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn names_and_short_values_of_few_are_kept_where_they_are_read_from() {
+        let long = [b'l'; 5000];
+        let job_of = |nodes: u32| {
+            let mut job = JobData::new(Nspace::new("kept").unwrap());
+            job.job.insert("of.the.job".into(), Value::string("all the same"));
+            job.job.insert("long".into(), Value::string(long));
+            for nodeid in 0..nodes {
+                let hostname = format!("host-{nodeid}").into_bytes();
+                let values = [(keys::HOSTNAME.into(), Value::string(&hostname))].into();
+                job.nodes.push(Node { nodeid: Some(nodeid), hostname, values, ..Node::default() });
+            }
+            JobReader::open(Box::new(HeapRegion::new(&build_job(&job, "test").unwrap()))).unwrap()
+        };
+        let (few, many) = (job_of(100), job_of(1000));
+        assert!(few.names.len() > 100 && many.names.is_empty());
+        // Beside a name for each node the short value of the job, for those who ask with a rank and without one.
+        assert_eq!((few.noted.len(), many.noted.len()), (103, 3));
+        for reader in [&few, &many] {
+            for nodeid in [0, 7, 99] {
+                let name = format!("host-{nodeid}");
+                assert_eq!(reader.node_row_by_name(name.as_bytes()), Some(nodeid));
+                let found = reader.short_in(Instance::NodeName(name.as_bytes()), &KeyRef::from(keys::HOSTNAME));
+                assert_eq!(found.value().unwrap().as_text(), Some(name.as_bytes()));
+            }
+            for (key, value) in [("of.the.job", &b"all the same"[..]), ("long", &long)] {
+                for rank in [Rank(3), Rank::WILDCARD] {
+                    let found = reader.short(rank, &KeyRef::from(key), Rank(0));
+                    assert_eq!(found.value().unwrap().as_text(), Some(value));
+                }
+            }
+            assert_eq!(reader.node_row_by_name(b"host-1000"), None);
+            assert!(!reader.is_damaged());
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! The interned keys of a segment.
+//!
+//! A key table of usual size is read once, when its segment is attached: its good slots are kept in this process's own
+//! memory, where nothing needs a check any more. A large one stays where it is, and each slot is verified at each lookup.
+
+use std::mem::offset_of;
+
+use crate::model::KeyRef;
+use crate::room;
+use crate::rules::{self, Realm, RealmMask};
+use crate::segment::layout::bytes::{Miss, Read, Table, u32_at, u64_at};
+use crate::segment::layout::error::SegmentError;
+use crate::segment::layout::toc::{KeySlot, KeysToc, NO_ID};
+
+/// Reads the key table of a segment.
+#[derive(Debug, Default)]
+pub(crate) struct KeyTable {
+    slots: Table,
+    ids: Table,
+    /// Position and length of the texts.
+    text: (usize, usize),
+    /// The slots, read and verified; none where there are too many, or one is damaged.
+    own: Box<[OwnSlot]>,
+}
+
+/// Tables of more slots than this are not copied: every client of a node has its own copy.
+const OWN_SLOTS_MAX: usize = 1024;
+
+/// A slot in this process's memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnSlot {
+    hash: u64,
+    /// Position of the text in the file.
+    text: usize,
+    text_len: u32,
+    /// [`NO_ID`] in an empty slot.
+    pub(crate) id: u32,
+    pub(crate) realms: RealmMask,
+    /// The realm that the standard gives the key.
+    pub(crate) class: Option<Realm>,
+    /// [`NO_ID`] for none.
+    pub(crate) columns: [u32; 5],
+    /// In a job segment the short ways to the value of the job, and of a process.
+    pub(crate) routes: [Route; 2],
+}
+
+/// Where the value of a key is that is asked for without more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Route {
+    /// The column, or the ready value.
+    pub(crate) column: u32,
+    pub(crate) row: Row,
+    /// Whether no other realm is asked where there is no value.
+    pub(crate) is_last: bool,
+}
+
+/// The row of a column that a short way leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Row {
+    First,
+    OfRank,
+    OfHome,
+    /// None: the value is a ready one, with the number of the column.
+    Ready,
+    /// There is no value.
+    None,
+    /// There is no short way.
+    Unsure,
+}
+
+impl Route {
+    pub(crate) const UNSURE: Route = Route { column: NO_ID, row: Row::Unsure, is_last: false };
+}
+
+/// What a look-up among own slots gives.
+pub(crate) enum Own<'a> {
+    /// With its index.
+    Found(usize, &'a OwnSlot),
+    Absent,
+    /// There are none, or a key of the same hash has another text.
+    Unsure,
+}
+
+/// A key that was found: the index of its slot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FoundKey(usize);
+
+impl KeyTable {
+    /// Checks the extents of the table against the file `bytes`.
+    ///
+    /// # Errors
+    /// An extent outside the file or a slot count that is no power of two.
+    pub(crate) fn check(toc: KeysToc, bytes: &[u8]) -> Result<KeyTable, SegmentError> {
+        let len = bytes.len();
+        let mut table = KeyTable {
+            slots: Table::check(toc.slots, len, size_of::<KeySlot>()).ok_or(SegmentError::Extent("key slots"))?,
+            ids: Table::check(toc.ids, len, 4).ok_or(SegmentError::Extent("key ids"))?,
+            text: Table::check(toc.text, len, 1).ok_or(SegmentError::Extent("key texts"))?.span(),
+            own: Box::default(),
+        };
+        let count = table.slots.count();
+        if count != 0 && !count.is_power_of_two() {
+            return Err(SegmentError::Extent("key slots are no power of two"));
+        }
+        if count <= OWN_SLOTS_MAX {
+            // Damage is met by who looks for what it hides.
+            table.own = table.copy_slots(bytes).unwrap_or_default();
+        }
+        Ok(table)
+    }
+
+    /// All slots; `None` where one is damaged, or without memory.
+    fn copy_slots(&self, bytes: &[u8]) -> Option<Box<[OwnSlot]>> {
+        let mut own = room::vec(self.slots.count()).ok()?;
+        for index in 0..self.slots.count() {
+            own.push(self.read_slot(bytes, index).ok()?);
+        }
+        // A search ends at an empty slot; where that is not so it is counted.
+        own.iter().any(|slot| slot.id == NO_ID).then(|| own.into())
+    }
+
+    /// A good slot as it is in the file.
+    #[inline]
+    fn read_slot(&self, bytes: &[u8], index: usize) -> Read<OwnSlot> {
+        let pos = self.slots.entry::<{ offset_of!(KeySlot, check) }>(bytes, index)?;
+        let number = |offset: usize| u32_at(bytes, pos + offset);
+        let mut columns = [NO_ID; 5];
+        for (column, realm) in columns.iter_mut().zip(0..) {
+            *column = number(offset_of!(KeySlot, columns) + 4 * realm)?;
+        }
+        let mut slot = OwnSlot {
+            hash: u64_at(bytes, pos + offset_of!(KeySlot, hash))?,
+            text: 0,
+            text_len: number(offset_of!(KeySlot, text_len))?,
+            id: number(offset_of!(KeySlot, id))?,
+            realms: RealmMask(number(offset_of!(KeySlot, realms))? as u8),
+            class: None,
+            columns,
+            routes: [Route::UNSURE; 2],
+        };
+        if slot.id != NO_ID {
+            let (first, len) = self.text;
+            let pos = number(offset_of!(KeySlot, text_pos))?;
+            if u64::from(pos) + u64::from(slot.text_len) > len as u64 {
+                return Err(Miss::Damaged);
+            }
+            slot.text = first + pos as usize;
+            slot.class = rules::class_of(&KeyRef::new(self.text(bytes, &slot)?));
+        }
+        Ok(slot)
+    }
+
+    /// Finds a key. The hash leads to it, the text is compared.
+    #[inline(always)]
+    pub(crate) fn find(&self, bytes: &[u8], key: &KeyRef<'_>) -> Read<FoundKey> {
+        match self.find_own(bytes, key) {
+            Own::Found(index, _) => Ok(FoundKey(index)),
+            Own::Absent => Err(Miss::Absent),
+            Own::Unsure => self.find_in_file(bytes, key),
+        }
+    }
+
+    /// Sets the short ways of all own slots.
+    pub(crate) fn set_routes(&mut self, mut routes: impl FnMut(&OwnSlot) -> [Route; 2]) {
+        for slot in self.own.iter_mut().filter(|slot| slot.id != NO_ID) {
+            slot.routes = routes(slot);
+        }
+    }
+
+    /// Finds a key among the own slots.
+    #[inline(always)]
+    pub(crate) fn find_own(&self, bytes: &[u8], key: &KeyRef<'_>) -> Own<'_> {
+        let mask = self.own.len().wrapping_sub(1);
+        let mut index = key.hash() as usize & mask;
+        loop {
+            let Some(slot) = self.own.get(index) else { return Own::Unsure };
+            if slot.id == NO_ID {
+                return Own::Absent;
+            }
+            if slot.hash == key.hash() {
+                let is_of = self.text(bytes, slot).is_ok_and(|text| key.is_text(text));
+                return if is_of { Own::Found(index, slot) } else { Own::Unsure };
+            }
+            index = (index + 1) & mask;
+        }
+    }
+
+    #[cold]
+    fn find_in_file(&self, bytes: &[u8], key: &KeyRef<'_>) -> Read<FoundKey> {
+        let count = self.slots.count();
+        let mask = count.wrapping_sub(1);
+        let mut index = key.hash() as usize & mask;
+        for _ in 0..count {
+            let slot = self.read_slot(bytes, index)?;
+            if slot.id == NO_ID {
+                return Err(Miss::Absent);
+            }
+            if slot.hash == key.hash() {
+                let text = self.text(bytes, &slot)?;
+                if key.is_text(text) {
+                    return Ok(FoundKey(index));
+                }
+                // Another key of the same hash, or what is left of this one.
+                if KeyRef::new(text).hash() != slot.hash {
+                    return Err(Miss::Damaged);
+                }
+            }
+            index = (index + 1) & mask;
+        }
+        Err(Miss::Absent)
+    }
+
+    /// The key of an id, with its text.
+    pub(crate) fn by_id<'a>(&self, bytes: &'a [u8], id: u32) -> Read<(FoundKey, &'a [u8])> {
+        let index = u32_at(bytes, self.ids.at(id as usize)?)? as usize;
+        let slot = self.read_slot(bytes, index)?;
+        if slot.id == id { Ok((FoundKey(index), self.text(bytes, &slot)?)) } else { Err(Miss::Damaged) }
+    }
+
+    /// The text of a key.
+    #[inline(always)]
+    fn text<'a>(&self, bytes: &'a [u8], slot: &OwnSlot) -> Read<&'a [u8]> {
+        bytes.get(slot.text..).and_then(|bytes| bytes.get(..slot.text_len as usize)).ok_or(Miss::Damaged)
+    }
+
+    /// Number of keys.
+    pub(crate) fn count(&self) -> u32 {
+        self.ids.count() as u32
+    }
+
+    /// A number of the slot of a key, which is good.
+    #[inline]
+    fn number(&self, bytes: &[u8], key: FoundKey, offset: usize) -> Read<u32> {
+        u32_at(bytes, self.slots.at(key.0)? + offset)
+    }
+
+    /// The id of a key.
+    #[inline]
+    pub(crate) fn id(&self, bytes: &[u8], key: FoundKey) -> Read<u32> {
+        match self.own.get(key.0) {
+            Some(slot) => Ok(slot.id),
+            None => self.number(bytes, key, offset_of!(KeySlot, id)),
+        }
+    }
+
+    /// The realms that hold a key.
+    #[inline]
+    pub(crate) fn realms(&self, bytes: &[u8], key: FoundKey) -> Read<RealmMask> {
+        match self.own.get(key.0) {
+            Some(slot) => Ok(slot.realms),
+            None => self.number(bytes, key, offset_of!(KeySlot, realms)).map(|realms| RealmMask(realms as u8)),
+        }
+    }
+
+    /// The realm that the standard gives a key, if it is known without looking further.
+    #[inline]
+    pub(crate) fn class(&self, key: FoundKey) -> Option<Option<Realm>> {
+        self.own.get(key.0).map(|slot| slot.class)
+    }
+
+    /// The column of a key in realm `index`, or in a modex segment where to look first (0) and the lowest rank (1).
+    #[inline]
+    pub(crate) fn column(&self, bytes: &[u8], key: FoundKey, index: usize) -> Read<u32> {
+        let column = match self.own.get(key.0) {
+            Some(slot) => slot.columns[index],
+            None => self.number(bytes, key, offset_of!(KeySlot, columns) + 4 * index)?,
+        };
+        if column == NO_ID { Err(Miss::Absent) } else { Ok(column) }
+    }
+}

@@ -1,0 +1,10 @@
+//! Reads segments without a lock, a system call or an allocation, and trusts no byte of them.
+
+pub(crate) mod checked;
+pub(crate) mod column;
+pub(crate) mod job_reader;
+pub(crate) mod key_table;
+pub(crate) mod modex_reader;
+pub(crate) mod region;
+pub(crate) mod short;
+pub(crate) mod view;

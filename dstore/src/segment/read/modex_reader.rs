@@ -1,0 +1,593 @@
+//! Reads a modex segment.
+
+use std::mem::offset_of;
+
+use super::checked::{CheckedSegment, or_empty, payload};
+use super::key_table::{self, FoundKey, KeyTable};
+use super::region::Region;
+use super::short::Short;
+use crate::model::{DataType, KeyRef, Rank, ValueRef};
+use crate::room;
+use crate::segment::layout::bytes::{Lines, Miss, Read, Table, slice_at, u16_at, u32_at, u64_at, verify};
+use crate::segment::layout::error::SegmentError;
+use crate::segment::layout::header::SegmentKind;
+use crate::segment::layout::raw_header::RawHeader;
+use crate::segment::layout::toc::{
+    ArchivedModexToc, FIELD_FIXED, FIELD_NUMBER, FIELD_VARIABLE, FieldEntry, ModexToc, NO_ID, NULL_LEN, PLACE_SLOTS,
+    PLACE_SORTED, PLACE_STRIDE, PLACE_TABLE, PlaceEntry, ShapeEntry, VariableEntry,
+};
+
+/// A modex segment: values that some ranks published.
+pub struct ModexReader {
+    segment: CheckedSegment,
+    keys: KeyTable,
+    first_rank: u32,
+    last_rank: u32,
+    rank_step: u32,
+    placement: Placement,
+    rank_count: u64,
+    shapes: Table,
+    fields: Table,
+    /// What the two tables say, read and verified in this process's memory; none where it is much, or damaged.
+    own: Option<Own>,
+    records: Table,
+}
+
+/// Shapes and fields of a usual segment. Every client of a node has its own copy of them.
+struct Own {
+    shapes: Box<[Shape]>,
+    fields: Box<[Field]>,
+    places: OwnPlaces,
+}
+
+/// Segments with more shapes or fields than this leave them in the file, where each is verified at each lookup.
+const OWN_FIELDS_MAX: usize = 2048;
+
+/// The places of few ranks that have no order, by their positions in the file: an open-addressed table, at most half of it taken,
+/// or nothing.
+#[derive(Default)]
+struct OwnPlaces {
+    slots: Box<[Place]>,
+}
+
+/// More places than this stay in the file.
+const OWN_PLACES_MAX: usize = 256;
+
+/// Where the record of a rank is.
+#[derive(Clone, Copy)]
+struct Place {
+    /// [`NO_ID`] where there is none.
+    rank: u32,
+    /// [`NO_ID`] of a rank that has no record.
+    shape: u32,
+    pos: u64,
+    len: u32,
+}
+
+/// The fields of a record.
+#[derive(Clone, Copy)]
+struct Shape {
+    first: u32,
+    count: u32,
+}
+
+/// A field of a record.
+#[derive(Clone, Copy)]
+struct Field {
+    key: u32,
+    ty: DataType,
+    form: u16,
+    offset: u32,
+    len: u32,
+    /// The bits that a number of its type can have; 0 for other types.
+    mask: u64,
+}
+
+/// All that a rank has here.
+#[derive(Clone, Copy)]
+struct Record<'a> {
+    bytes: &'a [u8],
+    /// Position in the file.
+    pos: usize,
+    shape: usize,
+}
+
+/// How the record of a rank is found.
+enum Placement {
+    /// Shape ids from `odd` on mean that there is no record, or that its place is in its stead: `none`, or one less.
+    Stride {
+        stride: u64,
+        shape_ids: Lines,
+        odd: u64,
+        none: u64,
+    },
+    Table(Table),
+    Sorted(Table),
+}
+
+impl ModexReader {
+    /// Opens a modex segment, checking its header, its table of contents and the extents of its regions.
+    ///
+    /// # Errors
+    /// Why the segment cannot be read.
+    pub fn open(region: Box<dyn Region>) -> Result<ModexReader, SegmentError> {
+        ModexReader::of(CheckedSegment::open(region)?, &mut Err)
+    }
+
+    /// Reads what can be read of a damaged segment; `problem` is told what cannot.
+    ///
+    /// # Errors
+    /// A table of contents that is none.
+    pub(crate) fn open_damaged(
+        region: Box<dyn Region>,
+        mut problem: impl FnMut(SegmentError),
+    ) -> Result<ModexReader, SegmentError> {
+        ModexReader::of(CheckedSegment::open_damaged(region)?, &mut |error| {
+            problem(error);
+            Ok(())
+        })
+    }
+
+    /// Checks all extents. Where `judge` lets an error pass, the part is taken as empty.
+    fn of(
+        segment: CheckedSegment,
+        judge: &mut dyn FnMut(SegmentError) -> Result<(), SegmentError>,
+    ) -> Result<ModexReader, SegmentError> {
+        let toc = ModexToc::from(segment.toc::<ArchivedModexToc>(SegmentKind::Modex)?);
+        let len = segment.bytes().len();
+        let keys = or_empty(KeyTable::check(toc.keys, segment.bytes()), judge)?;
+        let mut table = |extent, width, what| {
+            or_empty(Table::check(extent, len, width).ok_or(SegmentError::Extent(what)), &mut *judge)
+        };
+        let places = table(toc.places, size_of::<PlaceEntry>(), "places")?;
+        let shapes = table(toc.shapes, size_of::<ShapeEntry>(), "shapes")?;
+        let fields = table(toc.fields, size_of::<FieldEntry>(), "fields")?;
+        let records = table(toc.records, 1, "records")?;
+        let placement = match toc.placement {
+            PLACE_STRIDE | PLACE_SLOTS => {
+                if toc.placement == PLACE_SLOTS && toc.stride < size_of::<PlaceEntry>() as u64 {
+                    return Err(SegmentError::Extent("stride"));
+                }
+                let lines = Lines::check(toc.shape_ids, len).ok_or(SegmentError::Extent("shape ids"));
+                let shape_ids = or_empty(lines, judge)?;
+                let none = u64::MAX >> (64 - 8 * shape_ids.width().max(1));
+                let odd = none - u64::from(toc.placement == PLACE_SLOTS);
+                Placement::Stride { stride: toc.stride, shape_ids, odd, none }
+            }
+            PLACE_TABLE => Placement::Table(places),
+            PLACE_SORTED => Placement::Sorted(places),
+            _ => return Err(SegmentError::Extent("placement")),
+        };
+        if toc.rank_step == 0 {
+            return Err(SegmentError::Extent("rank step"));
+        }
+        let mut reader = ModexReader {
+            keys,
+            first_rank: toc.first_rank,
+            last_rank: toc.last_rank,
+            rank_step: toc.rank_step,
+            placement,
+            rank_count: toc.rank_count,
+            shapes,
+            fields,
+            own: None,
+            records,
+            segment,
+        };
+        if reader.shapes.count().max(reader.fields.count()) <= OWN_FIELDS_MAX {
+            // Damage is met by who looks for what it hides.
+            reader.own = reader.copy_shapes();
+        }
+        Ok(reader)
+    }
+
+    /// All shapes and fields; `None` where one is damaged, or without memory.
+    fn copy_shapes(&self) -> Option<Own> {
+        let (mut shapes, mut fields) = (room::vec(self.shapes.count()).ok()?, room::vec(self.fields.count()).ok()?);
+        for index in 0..self.shapes.count() {
+            shapes.push(self.shape(index).ok()?);
+        }
+        for index in 0..self.fields.count() {
+            fields.push(self.field_at(index).ok()?);
+        }
+        let places = match &self.placement {
+            Placement::Sorted(places) if places.count() <= OWN_PLACES_MAX => self.copy_places(places)?,
+            _ => OwnPlaces::default(),
+        };
+        Some(Own { shapes: shapes.into(), fields: fields.into(), places })
+    }
+
+    fn copy_places(&self, places: &Table) -> Option<OwnPlaces> {
+        let bytes = self.segment.bytes();
+        let mut own = OwnPlaces::with_room(places.count())?;
+        for index in 0..places.count() {
+            let place = place_at(places, bytes, index).and_then(|at| self.place(at)).ok()?;
+            if place.shape != NO_ID {
+                let record = self.record_at(place.pos, place.len.into(), place.shape as usize).ok()?;
+                own.add(Place { pos: record.pos as u64, ..place });
+            }
+        }
+        Some(own)
+    }
+
+    /// All bytes of the segment.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.segment.bytes()
+    }
+
+    /// The segment's header.
+    pub fn header(&self) -> &RawHeader {
+        self.segment.header()
+    }
+
+    /// How many ranks have values here.
+    pub fn rank_count(&self) -> u64 {
+        self.rank_count
+    }
+
+    /// Number of different record shapes.
+    pub fn shape_count(&self) -> u64 {
+        self.shapes.count() as u64
+    }
+
+    /// How records are found: `stride`, `table` or `sorted`.
+    pub fn placement_name(&self) -> &'static str {
+        match self.placement {
+            Placement::Stride { odd, none, .. } if odd != none => "slots",
+            Placement::Stride { .. } => "stride",
+            Placement::Table(_) => "table",
+            Placement::Sorted(_) => "sorted",
+        }
+    }
+
+    /// The keys of the segment.
+    pub fn keys(&self) -> impl Iterator<Item = KeyRef<'_>> {
+        let bytes = self.segment.bytes();
+        (0..self.keys.count()).filter_map(move |id| self.segment.found(self.key(bytes, id)))
+    }
+
+    /// Whether a lookup has met damage: what the segment lacks may be there, and newer than what others have.
+    #[inline]
+    pub fn is_damaged(&self) -> bool {
+        self.segment.is_damaged()
+    }
+
+    /// The value of `key` of a rank, if the segment has it.
+    #[inline(always)]
+    pub fn get(&self, rank: Rank, key: &KeyRef<'_>) -> Option<ValueRef<'_>> {
+        self.segment.found(self.read(rank, key))
+    }
+
+    #[inline(always)]
+    fn read(&self, rank: Rank, key: &KeyRef<'_>) -> Read<ValueRef<'_>> {
+        if rank.0 < self.first_rank || rank.0 > self.last_rank {
+            return Err(Miss::Absent);
+        }
+        let bytes = self.segment.bytes();
+        let key = self.keys.find(bytes, key)?;
+        let record = self.record(rank)?;
+        // By reference: a field that is copied in small pieces and read in large ones costs as much as all the rest.
+        match &self.own {
+            Some(own) => {
+                let hint = self.keys.column(bytes, key, 0).unwrap_or(NO_ID);
+                self.field_value(record, own.field(record.shape, self.keys.id(bytes, key)?, hint)?)
+            }
+            None => self.read_in_file(record, key),
+        }
+    }
+
+    #[cold]
+    fn read_in_file<'a>(&'a self, record: Record<'a>, key: FoundKey) -> Read<ValueRef<'a>> {
+        let bytes = self.segment.bytes();
+        let Shape { first, count } = self.shape(record.shape)?;
+        let range = (first as usize, (first + count) as usize);
+        let id = self.keys.id(bytes, key)?;
+        if let Ok(hint) = self.keys.column(bytes, key, 0)
+            && hint < count
+        {
+            let field = self.fields.at((first + hint) as usize)?;
+            if u32_at(bytes, field + offset_of!(FieldEntry, key))? == id {
+                return self.field_value(record, &self.field_at((first + hint) as usize)?);
+            }
+        }
+        let pos = self.fields.search::<FIELD_CHECKED>(bytes, range, offset_of!(FieldEntry, key), id)?;
+        self.field_value(record, &self.field_at((pos - self.fields.span().0) / size_of::<FieldEntry>())?)
+    }
+
+    /// The value of `key` of a rank, the short way.
+    #[inline(always)]
+    pub fn short(&self, rank: Rank, key: &KeyRef<'_>) -> Short<'_> {
+        self.short_of(rank, key.text(), key.hash())
+    }
+
+    /// The same with all arguments in registers.
+    #[inline(never)]
+    fn short_of(&self, rank: Rank, text: &[u8], hash: u64) -> Short<'_> {
+        let key = &KeyRef::of_parts(text, hash);
+        if rank.0 < self.first_rank || rank.0 > self.last_rank {
+            return Short::ABSENT;
+        }
+        let bytes = self.segment.bytes();
+        let Some(own) = &self.own else { return Short::UNSURE };
+        let slot = match self.keys.find_own(bytes, key) {
+            key_table::Own::Found(_, slot) => slot,
+            key_table::Own::Absent => return Short::ABSENT,
+            key_table::Own::Unsure => return Short::UNSURE,
+        };
+        let record = match self.record(rank) {
+            Ok(record) => record,
+            Err(Miss::Absent) => return Short::ABSENT,
+            Err(Miss::Damaged) => return Short::UNSURE,
+        };
+        let field = match own.field(record.shape, slot.id, slot.columns[0]) {
+            Ok(field) => field,
+            Err(Miss::Absent) => return Short::ABSENT,
+            Err(Miss::Damaged) => return Short::UNSURE,
+        };
+        match field.form {
+            FIELD_FIXED => Short::payload(record.bytes, field.ty, field.offset.into(), field.len),
+            FIELD_NUMBER if field.mask != 0 => match u64_at(record.bytes, field.offset as usize) {
+                Ok(bits) => Short::number(field.ty, bits & field.mask),
+                Err(_) => Short::UNSURE,
+            },
+            FIELD_VARIABLE => match self.variable(record, field.offset) {
+                Ok((start, len)) => Short::payload(record.bytes, field.ty, start.into(), len),
+                Err(_) => Short::UNSURE,
+            },
+            _ => Short::UNSURE,
+        }
+    }
+
+    /// The lowest rank that has a value of `key` here.
+    pub fn first_rank_with(&self, key: &KeyRef<'_>) -> Option<Rank> {
+        let bytes = self.segment.bytes();
+        self.segment.found(self.keys.find(bytes, key).and_then(|key| self.keys.column(bytes, key, 1))).map(Rank)
+    }
+
+    /// All values of a rank, in the order of the key ids.
+    pub fn rank(&self, rank: Rank) -> impl Iterator<Item = (KeyRef<'_>, ValueRef<'_>)> {
+        let bytes = self.segment.bytes();
+        let found = self.record(rank).and_then(|record| Ok((record, self.shape(record.shape)?)));
+        self.segment.found(found).into_iter().flat_map(move |(record, Shape { first, count })| {
+            let value = move |index: u32| {
+                let field = self.field_at((first + index) as usize)?;
+                Ok((self.key(bytes, field.key)?, self.field_value(record, &field)?))
+            };
+            (0..count).filter_map(move |index| self.segment.found(value(index)))
+        })
+    }
+
+    /// The ranks that have values here, ascending.
+    pub fn ranks(&self) -> impl Iterator<Item = Rank> {
+        let bytes = self.segment.bytes();
+        let count = match &self.placement {
+            // Not more than there are records for, whatever the table of contents says.
+            Placement::Stride { stride, .. } => {
+                let indices = u64::from(self.last_rank.saturating_sub(self.first_rank) / self.rank_step) + 1;
+                indices.min(self.records.count() as u64 / (*stride).max(8)) as usize
+            }
+            Placement::Table(places) | Placement::Sorted(places) => places.count(),
+        };
+        let rank = move |index: usize| match &self.placement {
+            Placement::Sorted(places) => u32_at(bytes, place_at(places, bytes, index)? + offset_of!(PlaceEntry, rank)),
+            _ => {
+                let distance = u32::try_from(index).ok().and_then(|index| index.checked_mul(self.rank_step));
+                distance.and_then(|distance| distance.checked_add(self.first_rank)).ok_or(Miss::Damaged)
+            }
+        };
+        (0..count).filter_map(move |index| {
+            let rank = rank(index).and_then(|rank| self.record(Rank(rank)).map(|_| Rank(rank)));
+            self.segment.found(rank)
+        })
+    }
+
+    /// The record of a rank and its shape.
+    #[inline(always)]
+    fn record(&self, rank: Rank) -> Read<Record<'_>> {
+        let bytes = self.segment.bytes();
+        if rank.0 < self.first_rank || rank.0 > self.last_rank {
+            return Err(Miss::Absent);
+        }
+        let index = || {
+            let distance = rank.0 - self.first_rank;
+            match self.rank_step {
+                1 => Ok(distance),
+                step if distance.is_multiple_of(step) => Ok(distance / step),
+                _ => Err(Miss::Absent),
+            }
+        };
+        let place = match &self.placement {
+            Placement::Stride { stride, shape_ids, odd, none } => {
+                let index = index()?;
+                let shape = match shape_ids.count() {
+                    0 => 0,
+                    _ => shape_ids.number(bytes, index as usize)?,
+                };
+                let pos = u64::from(index).checked_mul(*stride).ok_or(Miss::Damaged)?;
+                if shape < *odd {
+                    return self.record_at(pos, *stride, shape as usize);
+                }
+                if shape == *none {
+                    return Err(Miss::Absent);
+                }
+                let slot = self.record_at(pos, *stride, 0)?.pos;
+                verify::<PLACE_CHECKED>(bytes, slot)?;
+                self.place(slot)?
+            }
+            Placement::Table(places) => self.place(place_at(places, bytes, index()? as usize)?)?,
+            Placement::Sorted(places) => {
+                if let Some(own) = self.own.as_ref().filter(|own| !own.places.slots.is_empty()) {
+                    let place = own.places.find(rank).ok_or(Miss::Absent)?;
+                    let record = bytes.get(place.pos as usize..).and_then(|bytes| bytes.get(..place.len as usize));
+                    let bytes = record.ok_or(Miss::Damaged)?;
+                    return Ok(Record { bytes, pos: place.pos as usize, shape: place.shape as usize });
+                }
+                self.place(search(places, bytes, rank)?)?
+            }
+        };
+        if place.shape == NO_ID {
+            return Err(Miss::Absent);
+        }
+        self.record_at(place.pos, place.len.into(), place.shape as usize)
+    }
+
+    /// The place in the good entry at `at`.
+    #[inline(always)]
+    fn place(&self, at: usize) -> Read<Place> {
+        let bytes = self.segment.bytes();
+        Ok(Place {
+            rank: u32_at(bytes, at + offset_of!(PlaceEntry, rank))?,
+            shape: u32_at(bytes, at + offset_of!(PlaceEntry, shape))?,
+            pos: u64_at(bytes, at + offset_of!(PlaceEntry, pos))?,
+            len: u32_at(bytes, at + offset_of!(PlaceEntry, len))?,
+        })
+    }
+
+    #[inline(always)]
+    fn record_at(&self, pos: u64, len: u64, shape: usize) -> Read<Record<'_>> {
+        let (first, all) = self.records.span();
+        if pos.checked_add(len).is_none_or(|end| end > all as u64) {
+            return Err(Miss::Damaged);
+        }
+        let bytes = slice_at(self.segment.bytes(), first as u64 + pos, len)?;
+        Ok(Record { bytes, pos: first + pos as usize, shape })
+    }
+
+    /// A good shape, whose fields are there.
+    fn shape(&self, index: usize) -> Read<Shape> {
+        let bytes = self.segment.bytes();
+        let entry = self.shapes.entry::<{ offset_of!(ShapeEntry, check) }>(bytes, index)?;
+        let first = u32_at(bytes, entry + offset_of!(ShapeEntry, field_first))?;
+        let count = u32_at(bytes, entry + offset_of!(ShapeEntry, field_count))?;
+        if u64::from(first) + u64::from(count) > self.fields.count() as u64 {
+            return Err(Miss::Damaged);
+        }
+        Ok(Shape { first, count })
+    }
+
+    /// A good field.
+    fn field_at(&self, index: usize) -> Read<Field> {
+        let bytes = self.segment.bytes();
+        let entry = self.fields.entry::<FIELD_CHECKED>(bytes, index)?;
+        let ty = DataType(u16_at(bytes, entry + offset_of!(FieldEntry, ty))?);
+        Ok(Field {
+            key: u32_at(bytes, entry + offset_of!(FieldEntry, key))?,
+            ty,
+            mask: ty.scalar_mask().unwrap_or(0),
+            form: u16_at(bytes, entry + offset_of!(FieldEntry, form))?,
+            offset: u32_at(bytes, entry + offset_of!(FieldEntry, offset))?,
+            len: u32_at(bytes, entry + offset_of!(FieldEntry, len))?,
+        })
+    }
+
+    fn key<'a>(&self, bytes: &'a [u8], id: u32) -> Read<KeyRef<'a>> {
+        self.keys.by_id(bytes, id).map(|(_, text)| KeyRef::new(text))
+    }
+
+    #[inline(always)]
+    fn field_value<'a>(&'a self, record: Record<'a>, field: &Field) -> Read<ValueRef<'a>> {
+        let Field { ty, offset, mask, .. } = *field;
+        match field.form {
+            FIELD_NUMBER if mask != 0 => {
+                Ok(ValueRef::Scalar { ty, bits: u64_at(record.bytes, offset as usize)? & mask })
+            }
+            FIELD_FIXED => {
+                if field.len == NULL_LEN {
+                    return Err(Miss::Damaged);
+                }
+                payload(record.bytes, ty, offset.into(), field.len)
+            }
+            FIELD_VARIABLE => {
+                let (start, len) = self.variable(record, offset)?;
+                payload(record.bytes, ty, start.into(), len)
+            }
+            _ => Err(Miss::Damaged),
+        }
+    }
+
+    /// Where in the record a value is, and its length, as the entry at `offset` says.
+    #[inline(always)]
+    fn variable(&self, record: Record<'_>, offset: u32) -> Read<(u32, u32)> {
+        let offset = offset as usize;
+        // Its check is seeded with its position in the file, not in the record.
+        verify::<{ offset_of!(VariableEntry, check) }>(self.segment.bytes(), record.pos + offset)?;
+        let start = u32_at(record.bytes, offset + offset_of!(VariableEntry, start))?;
+        Ok((start, u32_at(record.bytes, offset + offset_of!(VariableEntry, len))?))
+    }
+}
+
+impl OwnPlaces {
+    /// Room for `count` places; nothing for none; `None` without memory.
+    fn with_room(count: usize) -> Option<OwnPlaces> {
+        let len = if count == 0 { 0 } else { (2 * count).next_power_of_two() };
+        let mut slots = room::vec(len).ok()?;
+        slots.resize(len, Place { rank: NO_ID, shape: NO_ID, pos: 0, len: 0 });
+        Some(OwnPlaces { slots: slots.into() })
+    }
+
+    fn add(&mut self, place: Place) {
+        let mut index = self.slot_of(place.rank);
+        while self.slots[index].rank != NO_ID {
+            index = (index + 1) & (self.slots.len() - 1);
+        }
+        self.slots[index] = place;
+    }
+
+    /// The place of a rank; there is at least one.
+    #[inline(always)]
+    fn find(&self, rank: Rank) -> Option<&Place> {
+        let mut index = self.slot_of(rank.0);
+        loop {
+            let place = self.slots.get(index)?;
+            if place.rank == rank.0 {
+                return Some(place);
+            }
+            if place.rank == NO_ID {
+                return None;
+            }
+            index = (index + 1) & (self.slots.len() - 1);
+        }
+    }
+
+    #[inline(always)]
+    fn slot_of(&self, rank: u32) -> usize {
+        (rank.wrapping_mul(0x9e37_79b1) >> 16) as usize & (self.slots.len() - 1)
+    }
+}
+
+impl Own {
+    /// The field of the key `id` in a shape: where `hint` says, else by binary search.
+    #[inline(always)]
+    fn field(&self, shape: usize, id: u32, hint: u32) -> Read<&Field> {
+        let Shape { first, count } = self.shapes.get(shape).ok_or(Miss::Damaged)?;
+        let fields = self.fields.get(*first as usize..).and_then(|fields| fields.get(..*count as usize));
+        let fields = fields.ok_or(Miss::Damaged)?;
+        if let Some(field) = fields.get(hint as usize)
+            && field.key == id
+        {
+            return Ok(field);
+        }
+        search_field(fields, id).ok_or(Miss::Absent)
+    }
+}
+
+#[inline(never)]
+fn search_field(fields: &[Field], id: u32) -> Option<&Field> {
+    fields.binary_search_by_key(&id, |field| field.key).ok().map(|index| &fields[index])
+}
+
+/// Bytes of an entry before its check.
+const PLACE_CHECKED: usize = offset_of!(PlaceEntry, check);
+const FIELD_CHECKED: usize = offset_of!(FieldEntry, check);
+
+/// Position of the place of a rank, which is good, in a table that ascends by rank.
+fn search(places: &Table, bytes: &[u8], rank: Rank) -> Read<usize> {
+    places.search::<PLACE_CHECKED>(bytes, (0, places.count()), offset_of!(PlaceEntry, rank), rank.0)
+}
+
+/// Position of the good place at `index`.
+#[inline]
+fn place_at(places: &Table, bytes: &[u8], index: usize) -> Read<usize> {
+    places.entry::<PLACE_CHECKED>(bytes, index)
+}

@@ -1,0 +1,189 @@
+//! What a short look-up gives.
+//!
+//! Most Gets ask for a number, a string or bytes of a process or of its job, in a segment that is as it was written. For
+//! these the readers have functions that go straight there. Where anything is unusual (a structure, a value of a type
+//! other than its column's, a table that was too large to copy, damage) they are unsure, and the caller goes the long way,
+//! which finds out what there is.
+
+use std::marker::PhantomData;
+use std::ptr;
+
+use super::checked::has_length;
+use crate::model::{DataType, Value, ValueRef};
+use crate::segment::layout::bytes::slice_at;
+
+/// What a short look-up gives: two words, which a function returns in registers.
+#[derive(Clone, Copy, Debug)]
+pub struct Short<'a> {
+    /// What it is, its type from bit 16, and from bit 32 the bytes of a string, without its NUL, or of bytes.
+    head: u64,
+    /// The bits of a number, or where a string or bytes begin.
+    word: *const u8,
+    life: PhantomData<&'a [u8]>,
+}
+
+/// A value that was good when its segment was attached, so that it need not be verified again: a number, or where the value lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Noted {
+    /// Its position in the file, or its bits.
+    start: usize,
+    /// That of [`Short`].
+    head: u64,
+}
+
+impl Noted {
+    /// Notes the value that a look-up gave in the segment `bytes`, if it gave one.
+    pub(crate) fn of(found: Short<'_>, bytes: &[u8]) -> Option<Noted> {
+        let start = match found.answer() {
+            Answer::Number { bits, .. } => bits as usize,
+            Answer::Text(lying) | Answer::Bytes { bytes: lying, .. } => lying.as_ptr().addr() - bytes.as_ptr().addr(),
+            Answer::Absent | Answer::Unsure => return None,
+        };
+        Some(Noted { start, head: found.head })
+    }
+}
+
+const ABSENT: u64 = 0;
+const UNSURE: u64 = 1;
+const NUMBER: u64 = 2;
+const TEXT: u64 = 3;
+const BYTES: u64 = 4;
+
+/// The same to look into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer<'a> {
+    /// There is no such value, and tables that are good say so.
+    Absent,
+    /// It takes the long way to find out.
+    Unsure,
+    /// A value of up to eight bytes, as [`ValueRef::Scalar`].
+    Number {
+        /// Its type.
+        ty: DataType,
+        /// The bytes of the C type, little-endian, zero-extended.
+        bits: u64,
+    },
+    /// A string with its NUL, and no other: there was when the segment was attached, or now.
+    Text(&'a [u8]),
+    /// Bytes.
+    Bytes {
+        /// BYTE_OBJECT or REGEX.
+        ty: DataType,
+        /// The bytes.
+        bytes: &'a [u8],
+    },
+}
+
+const _: () = assert!(size_of::<usize>() == 8, "a word holds the bits of a number");
+
+impl<'a> Short<'a> {
+    /// See [`Answer::Absent`].
+    pub const ABSENT: Short<'static> = Short { head: ABSENT, word: ptr::null(), life: PhantomData };
+    /// See [`Answer::Unsure`].
+    pub const UNSURE: Short<'static> = Short { head: UNSURE, word: ptr::null(), life: PhantomData };
+
+    /// A number whose bits are those of its type.
+    #[inline(always)]
+    pub(crate) fn number(ty: DataType, bits: u64) -> Short<'a> {
+        let word = ptr::without_provenance(bits as usize);
+        Short { head: NUMBER | u64::from(ty.0) << 16, word, life: PhantomData }
+    }
+
+    /// The first `len` of these bytes, which are there.
+    #[inline(always)]
+    fn lying(kind: u64, ty: DataType, len: u32, bytes: &'a [u8]) -> Short<'a> {
+        let head = kind | u64::from(ty.0) << 16 | u64::from(len) << 32;
+        Short { head, word: bytes.as_ptr(), life: PhantomData }
+    }
+
+    /// The variable value of `len` bytes at `pos`, unsure where it is none, or is not plain.
+    #[inline(always)]
+    pub(crate) fn payload(bytes: &'a [u8], ty: DataType, pos: u64, len: u32) -> Short<'a> {
+        match ty {
+            // The length of NULL is that of no string.
+            DataType::STRING => match slice_at(bytes, pos, u64::from(len) + 1) {
+                Ok(text) if has_length(text) => Short::lying(TEXT, ty, len, text),
+                _ => Short::UNSURE,
+            },
+            DataType::BYTE_OBJECT | DataType::REGEX => match slice_at(bytes, pos, len.into()) {
+                Ok(found) => Short::lying(BYTES, ty, len, found),
+                Err(_) => Short::UNSURE,
+            },
+            _ => Short::UNSURE,
+        }
+    }
+
+    /// A value that was noted in the segment `bytes`.
+    #[inline(always)]
+    pub(crate) fn noted(bytes: &'a [u8], noted: &Noted) -> Short<'a> {
+        let Noted { start, head } = *noted;
+        if head & 0xffff == NUMBER {
+            return Short { head, word: ptr::without_provenance(start), life: PhantomData };
+        }
+        // With the NUL of a string.
+        let len = (head >> 32) as usize + usize::from(head & 0xffff == TEXT);
+        match bytes.get(start..).and_then(|bytes| bytes.get(..len)) {
+            Some(found) => Short { head, word: found.as_ptr(), life: PhantomData },
+            None => Short::UNSURE,
+        }
+    }
+
+    /// A value in this process's own memory; unsure of what is not plain.
+    #[inline(always)]
+    pub fn of(value: &'a Value) -> Short<'a> {
+        let (kind, ty, bytes) = match value {
+            Value::ByteObject(bytes) => (BYTES, DataType::BYTE_OBJECT, bytes.as_slice()),
+            Value::String(Some(text)) => (TEXT, DataType::STRING, text.as_bytes_with_nul()),
+            other => {
+                let bits = other.scalar_bits();
+                return bits.map_or(Short::UNSURE, |bits| Short::number(other.data_type(), bits));
+            }
+        };
+        match u32::try_from(bytes.len()) {
+            Ok(len) if kind == TEXT => Short::lying(kind, ty, len - 1, bytes),
+            Ok(len) => Short::lying(kind, ty, len, bytes),
+            Err(_) => Short::UNSURE,
+        }
+    }
+
+    /// Whether there is no such value.
+    #[inline(always)]
+    pub fn is_absent(self) -> bool {
+        self.head == ABSENT
+    }
+
+    /// Whether it takes the long way.
+    #[inline(always)]
+    pub fn is_unsure(self) -> bool {
+        self.head == UNSURE
+    }
+
+    /// What it is.
+    #[inline(always)]
+    pub fn answer(self) -> Answer<'a> {
+        // SAFETY: `payload` made these of slices of as many bytes, which live as long as this.
+        let slice = |len: usize| unsafe { std::slice::from_raw_parts(self.word, len) };
+        let (kind, ty, len) = (self.head & 0xffff, DataType((self.head >> 16) as u16), (self.head >> 32) as usize);
+        if kind == BYTES {
+            Answer::Bytes { ty, bytes: slice(len) }
+        } else if kind == NUMBER {
+            Answer::Number { ty, bits: self.word.addr() as u64 }
+        } else if kind == TEXT {
+            Answer::Text(slice(len + 1))
+        } else if self.is_absent() {
+            Answer::Absent
+        } else {
+            Answer::Unsure
+        }
+    }
+
+    /// The value, where there is one that is known.
+    pub fn value(self) -> Option<ValueRef<'a>> {
+        match self.answer() {
+            Answer::Absent | Answer::Unsure => None,
+            Answer::Number { ty, bits } => Some(ValueRef::Scalar { ty, bits }),
+            Answer::Text(text) => std::ffi::CStr::from_bytes_with_nul(text).ok().map(|text| ValueRef::Str(Some(text))),
+            Answer::Bytes { ty, bytes } => Some(ValueRef::Bytes { ty, bytes }),
+        }
+    }
+}

@@ -1,0 +1,482 @@
+//! All segments of one namespace as a reader sees them.
+
+use std::sync::Arc;
+
+use super::job_reader::JobReader;
+use super::modex_reader::ModexReader;
+use super::region::MappedRegion;
+use super::short::Short;
+use crate::cancel::Uncancelled;
+use crate::model::{KeyRef, Nspace, Rank, ValueRef};
+use crate::segment::directory::error::AttachError;
+use crate::segment::directory::files::{Directory, open_file};
+use crate::segment::directory::page::{Entry, PAGE_CAPACITY, PageMap, count_of, page_name, segment_name};
+use crate::segment::directory::sync::{AtomicPtr, Complete, Mutex, Ordering};
+use crate::segment::layout::error::SegmentError;
+use crate::segment::layout::header::{HEADER_LEN, SegmentKind};
+use crate::segment::layout::raw_header::RawHeader;
+
+/// What a view has mapped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ViewStats {
+    /// Entries of the directory that have been read.
+    pub entries: u64,
+    /// Segments that lookups use.
+    pub segments_live: u64,
+    /// Bytes of these.
+    pub bytes_live: u64,
+    /// Segments mapped, with those that were replaced since.
+    pub segments_mapped: u64,
+    /// Bytes of these.
+    pub bytes_mapped: u64,
+    /// Segments that could not be attached; what they hold is asked over the socket.
+    pub segments_missing: u64,
+    /// How often the set of segments was renewed.
+    pub refreshes: u64,
+}
+
+/// The segments of a namespace: attached once, renewed when the directory page says so, valid until dropped.
+///
+/// [`NamespaceView::job`] and [`NamespaceView::modex`] load two words and compare; only when the count of the page has
+/// moved do they attach what is new. Values borrow from the view: nothing is unmapped before it is dropped.
+pub struct NamespaceView {
+    /// The set that lookups use; one of `refresher.sets`.
+    current: AtomicPtr<Complete<SegmentSet>>,
+    page: PageMap,
+    directory: Arc<Directory>,
+    nspace: Nspace,
+    /// The process that attached.
+    pid: u32,
+    refresher: Mutex<Refresher>,
+}
+
+/// An immutable set of segments.
+struct SegmentSet {
+    /// The page's word of its count that this set answers.
+    count: u64,
+    job: Option<Arc<JobReader>>,
+    /// Whether all live segments are in it, and were in each set before it.
+    is_complete: bool,
+    /// Newest first. Ends where a segment could not be attached: an older value must not hide a newer one.
+    modex: Box<[Arc<ModexReader>]>,
+}
+
+/// What only the refreshing thread touches.
+#[derive(Default)]
+struct Refresher {
+    /// Pages after the first.
+    pages: Vec<PageMap>,
+    /// Every entry read so far.
+    entries: Vec<KnownEntry>,
+    /// Indices of those that no other replaces.
+    live: Vec<usize>,
+    /// Every set that was current once: a lookup on another thread may still read from it. A set is a few words per live
+    /// segment; the segments themselves are shared between sets.
+    sets: Vec<Arc<Complete<SegmentSet>>>,
+    missing: u64,
+    /// Whether a set was not complete. A lookup in that one may have missed what a later one has, and its thread asks
+    /// only afterwards whether the miss can be believed.
+    was_incomplete: bool,
+    last_error: Option<AttachError>,
+}
+
+struct KnownEntry {
+    /// `None` for a kind that this build does not know.
+    entry: Option<Entry>,
+    segment: Attached,
+}
+
+enum Attached {
+    Not,
+    Job(Arc<JobReader>),
+    Modex(Arc<ModexReader>),
+}
+
+impl Attached {
+    fn is_damaged(&self) -> bool {
+        match self {
+            Attached::Not => false,
+            Attached::Job(segment) => segment.is_damaged(),
+            Attached::Modex(segment) => segment.is_damaged(),
+        }
+    }
+}
+
+impl SegmentSet {
+    /// Whether a lookup has met damage in one of the segments.
+    fn is_damaged(&self) -> bool {
+        self.job.as_ref().is_some_and(|job| job.is_damaged()) || self.modex.iter().any(|segment| segment.is_damaged())
+    }
+}
+
+impl NamespaceView {
+    /// A file that is gone means that the page has been rewritten since: as often as this it is read again.
+    const ATTEMPTS_MAX: u32 = 16;
+
+    /// Attaches the namespace whose inner directory is `directory`. The page and the segments must be owned by its owner
+    /// and writable by nobody else.
+    ///
+    /// A segment that cannot be attached is no error here: its values are then not found, and [`NamespaceView::last_error`]
+    /// tells why.
+    ///
+    /// # Errors
+    /// Where the page cannot be used.
+    pub fn attach(directory: impl Into<Arc<Directory>>) -> Result<NamespaceView, AttachError> {
+        let directory = directory.into();
+        let page = open_page(&directory, 0)?;
+        if page.is_retired() {
+            return Err(AttachError::Retired);
+        }
+        let nspace = page
+            .nspace()
+            .ok_or_else(|| AttachError::Page { path: directory.path().join(page_name(0)), what: "namespace" })?;
+        let empty = SegmentSet { count: 0, job: None, is_complete: false, modex: Box::default() };
+        let empty = Arc::new(Complete::new(empty));
+        let current = AtomicPtr::new(Arc::as_ptr(&empty).cast_mut());
+        let refresher = Refresher { sets: vec![empty], ..Refresher::default() };
+        let view = NamespaceView {
+            current,
+            page,
+            directory,
+            nspace,
+            pid: std::process::id(),
+            refresher: Mutex::new(refresher),
+        };
+        view.refresh();
+        Ok(view)
+    }
+
+    /// The namespace, as the page names it.
+    pub fn nspace(&self) -> &Nspace {
+        &self.nspace
+    }
+
+    /// The job segment, if there is one that could be attached. Whoever looks something up in it asks afterwards whether
+    /// [`JobReader::is_damaged`].
+    #[inline(always)]
+    pub fn job(&self) -> Option<&JobReader> {
+        self.set().job.as_deref().filter(|job| !job.is_damaged())
+    }
+
+    /// Whether these bytes lie in a segment that lookups use now. They then stay where they are for as long as the view.
+    #[inline]
+    pub fn holds(&self, bytes: &[u8]) -> bool {
+        let set = self.loaded();
+        let at = bytes.as_ptr_range();
+        let is_in = |segment: &[u8]| {
+            let all = segment.as_ptr_range();
+            all.start <= at.start && at.end <= all.end
+        };
+        set.modex.iter().any(|segment| is_in(segment.bytes())) || set.job.as_ref().is_some_and(|job| is_in(job.bytes()))
+    }
+
+    /// The newest value that the segments have of `key` of a rank; nothing once the namespace is retired, when newer ones
+    /// come over the socket only, and nothing where a damaged segment may have a newer one.
+    #[inline(always)]
+    pub fn modex(&self, rank: Rank, key: &KeyRef<'_>) -> Option<ValueRef<'_>> {
+        if self.page.is_retired() {
+            return None;
+        }
+        for segment in &self.set().modex {
+            let value = segment.get(rank, key);
+            if value.is_some() || segment.is_damaged() {
+                return value;
+            }
+        }
+        None
+    }
+
+    /// The short way to the value of `key` for `rank` that `me`, a process of the namespace, asks for without more: what the
+    /// ranks published comes before what the host registered. Absent is what is not here, as all that was published is.
+    #[inline(always)]
+    pub fn short(&self, rank: Rank, key: &KeyRef<'_>, me: Rank) -> Short<'_> {
+        let set = self.set();
+        // What ranks put under a key of the standard is for the long way: nearly all Gets of such keys are for what the host registered.
+        if !key.begins_with_pmix() && rank.is_process() {
+            if self.page.is_retired() {
+                return Short::UNSURE;
+            }
+            for segment in &set.modex {
+                let value = segment.short(rank, key);
+                if !value.is_absent() {
+                    return value;
+                }
+                if segment.is_damaged() {
+                    return Short::UNSURE;
+                }
+            }
+        }
+        let value = match &set.job {
+            Some(job) if !job.is_damaged() => job.short(rank, key, me),
+            _ => return Short::UNSURE,
+        };
+        if value.is_absent() && (!set.is_complete || self.page.is_retired()) { Short::UNSURE } else { value }
+    }
+
+    /// All values of a rank, newer ones first; as [`NamespaceView::modex`] nothing once the namespace is retired.
+    pub fn modex_rank(&self, rank: Rank) -> impl Iterator<Item = (KeyRef<'_>, ValueRef<'_>)> {
+        let segments = if self.page.is_retired() { &[][..] } else { &self.set().modex };
+        segments.iter().flat_map(move |segment| segment.rank(rank))
+    }
+
+    /// The value of `key` of the lowest rank that published it: what a Get without a rank asks for. Costs no more than
+    /// two lookups for each segment.
+    pub fn modex_any(&self, key: &KeyRef<'_>) -> Option<(Rank, ValueRef<'_>)> {
+        let segments = &self.set().modex;
+        let rank = segments.iter().filter_map(|segment| segment.first_rank_with(key)).min()?;
+        let value = self.modex(rank, key)?;
+        // A damaged one may have a lower rank.
+        (!segments.iter().any(|segment| segment.is_damaged())).then_some((rank, value))
+    }
+
+    /// Whether what is published is here as a whole, and has been all the time, so that a miss before means that there is
+    /// nothing. Otherwise (a segment could not be attached, a lookup has met damage, the server gave the directory up)
+    /// even an optional Get has to ask the server.
+    #[inline]
+    pub fn is_complete(&self) -> bool {
+        let set = self.set();
+        !self.page.is_retired() && set.is_complete && !set.is_damaged()
+    }
+
+    /// Whether the namespace was deregistered, or the server gave its directory up. The job segment can still be read,
+    /// and so can values that were borrowed.
+    #[inline]
+    pub fn is_retired(&self) -> bool {
+        self.page.is_retired()
+    }
+
+    /// Entries that the directory has now; none where that cannot be read.
+    #[inline]
+    pub fn count(&self) -> u64 {
+        count_of(self.page.whole_count()).unwrap_or(0)
+    }
+
+    /// Why a segment was not attached at the last refresh, or is not believed any more.
+    pub fn last_error(&self) -> Option<AttachError> {
+        let refresher = self.refresher.lock();
+        let damaged = refresher.entries.iter().find(|known| known.segment.is_damaged());
+        let path = damaged
+            .and_then(|known| known.entry.as_ref())
+            .map(|entry| self.directory.path().join(segment_name(entry.file)));
+        let damage = path.map(|path| AttachError::Segment { path, error: SegmentError::Table });
+        refresher.last_error.clone().or(damage)
+    }
+
+    /// What is mapped.
+    pub fn stats(&self) -> ViewStats {
+        let refresher = self.refresher.lock();
+        let mut stats = ViewStats {
+            entries: refresher.entries.len() as u64,
+            segments_missing: refresher.missing,
+            refreshes: refresher.sets.len() as u64 - 1,
+            ..ViewStats::default()
+        };
+        for (index, known) in refresher.entries.iter().enumerate() {
+            let len = match &known.segment {
+                Attached::Not => continue,
+                Attached::Job(segment) => segment.header().total_len,
+                Attached::Modex(segment) => segment.header().total_len,
+            };
+            stats.segments_mapped += 1;
+            stats.bytes_mapped += len;
+            if refresher.live.binary_search(&index).is_ok() {
+                stats.segments_live += 1;
+                stats.bytes_live += len;
+            }
+        }
+        stats
+    }
+
+    /// The set for the page's present count.
+    #[inline(always)]
+    fn set(&self) -> &SegmentSet {
+        let set = self.loaded();
+        if set.count == self.page.count() {
+            return set;
+        }
+        self.refresh();
+        self.loaded()
+    }
+
+    #[inline(always)]
+    fn loaded(&self) -> &SegmentSet {
+        // SET: pairs with the release store in `refresh`.
+        let set = self.current.load(Ordering::Acquire);
+        // SAFETY: `current` points into one of `refresher.sets`, which are complete before they get there, are
+        // never changed afterwards, and live as long as the view.
+        unsafe { &*set }.get()
+    }
+
+    /// Attaches what is new in the directory. Lookups do this themselves; a caller that knows that something is new, such
+    /// as a fence, may do it before.
+    #[cold]
+    pub fn refresh(&self) {
+        // The Get that has come here may have done so without a system call, with cancellation on.
+        let _uncancelled = Uncancelled::begin();
+        // In the child of a fork a thread that is not there may hold the lock for ever; what is mapped still answers.
+        let is_at_home = std::process::id() == self.pid;
+        let refresher = if is_at_home { Some(self.refresher.lock()) } else { self.refresher.try_lock() };
+        let Some(mut refresher) = refresher else { return };
+        for attempt in 1..=Self::ATTEMPTS_MAX {
+            let count = self.page.whole_count();
+            if count == self.loaded().count && attempt == 1 {
+                return;
+            }
+            refresher.missing = 0;
+            refresher.last_error = None;
+            let is_complete = self.read_entries(&mut refresher, count);
+            self.attach_live(&mut refresher);
+            // Files of replaced segments vanish after the entry that replaces them has appeared.
+            if refresher.missing != 0 && self.page.count() != count && attempt < Self::ATTEMPTS_MAX {
+                continue;
+            }
+            let mut set = refresher.set(count, is_complete);
+            refresher.was_incomplete |= !set.is_complete;
+            set.is_complete &= !refresher.was_incomplete;
+            let set = Arc::new(Complete::new(set));
+            // SET: pairs with the acquire load in `loaded`.
+            self.current.store(Arc::as_ptr(&set).cast_mut(), Ordering::Release);
+            refresher.sets.push(set);
+            return;
+        }
+    }
+
+    /// Reads the entries up to those that the word `count` says that are not known yet and marks those that others replace. Tells whether all of
+    /// them could be read.
+    fn read_entries(&self, refresher: &mut Refresher, count: u64) -> bool {
+        let damaged = |what| Some(AttachError::Page { path: self.directory.path().join(page_name(0)), what });
+        let Some(count) = count_of(count) else {
+            refresher.last_error = damaged("impossible count");
+            return false;
+        };
+        while (refresher.entries.len() as u64) < count {
+            let index = refresher.entries.len() as u64;
+            let entry = match index / PAGE_CAPACITY {
+                0 => self.page.entry(index),
+                number => {
+                    if refresher.pages.len() < number as usize {
+                        match open_page(&self.directory, number) {
+                            Ok(page) => refresher.pages.push(page),
+                            Err(error) => {
+                                refresher.last_error = Some(error);
+                                return false;
+                            }
+                        }
+                    }
+                    refresher.pages[number as usize - 1].entry(index % PAGE_CAPACITY)
+                }
+            };
+            let Ok(entry) = entry else {
+                refresher.last_error = damaged("damaged entry");
+                return false;
+            };
+            refresher.add(index, entry);
+        }
+        true
+    }
+
+    /// Attaches every live entry that is not attached yet.
+    fn attach_live(&self, refresher: &mut Refresher) {
+        for index in refresher.live.clone() {
+            let known = &refresher.entries[index];
+            let Some(entry) = known.entry.clone() else { continue };
+            if !matches!(known.segment, Attached::Not) {
+                continue;
+            }
+            match self.attach_segment(&entry) {
+                Ok(segment) => refresher.entries[index].segment = segment,
+                Err(error) => {
+                    refresher.missing += 1;
+                    refresher.last_error = Some(error);
+                }
+            }
+        }
+    }
+
+    fn attach_segment(&self, entry: &Entry) -> Result<Attached, AttachError> {
+        let name = segment_name(entry.file);
+        let path = || self.directory.path().join(&name);
+        let (file, stat) = open_file(&self.directory, &name).map_err(|error| AttachError::of_file(path(), error))?;
+        if stat.st_size as u64 != entry.len {
+            return Err(AttachError::File { path: path(), what: "its length is not that of the entry" });
+        }
+        if entry.len < HEADER_LEN as u64 {
+            return Err(AttachError::Segment { path: path(), error: SegmentError::Short { len: entry.len } });
+        }
+        let region = MappedRegion::map(&file, entry.len as usize)
+            .map_err(|error| AttachError::Open { path: path(), errno: error.raw_os_error().unwrap_or(0) })?;
+        let refused = |error| AttachError::Segment { path: path(), error };
+        let is_meant = |header: &RawHeader| {
+            if header.nspace != self.nspace.as_bytes() {
+                return Err(refused(SegmentError::OtherNspace));
+            }
+            // Another incarnation of the file, or another file of the same length.
+            if header.content_hash != entry.content_hash {
+                return Err(refused(SegmentError::OtherSegment));
+            }
+            Ok(())
+        };
+        match entry.kind {
+            SegmentKind::Job => {
+                let reader = JobReader::open(Box::new(region)).map_err(refused)?;
+                is_meant(reader.header()).map(|()| Attached::Job(Arc::new(reader)))
+            }
+            SegmentKind::Modex => {
+                let reader = ModexReader::open(Box::new(region)).map_err(refused)?;
+                is_meant(reader.header()).map(|()| Attached::Modex(Arc::new(reader)))
+            }
+        }
+    }
+}
+
+impl Refresher {
+    /// Adds entry `index` and marks what it replaces.
+    fn add(&mut self, index: u64, entry: Option<Entry>) {
+        debug_assert_eq!(index, self.entries.len() as u64, "entries are read in order");
+        if let Some(new) = entry.as_ref().filter(|new| new.replaces.is_some()) {
+            let entries = &self.entries;
+            self.live.retain(|other| match &entries[*other].entry {
+                Some(known) => !new.does_replace(known.kind, known.place),
+                None => false,
+            });
+        }
+        self.live.push(self.entries.len());
+        self.entries.push(KnownEntry { entry, segment: Attached::Not });
+    }
+
+    /// The set of the live segments.
+    fn set(&self, count: u64, is_complete: bool) -> SegmentSet {
+        let mut job = None;
+        let mut modex: Vec<(u64, Option<Arc<ModexReader>>)> = Vec::new();
+        for index in &self.live {
+            let known = &self.entries[*index];
+            let Some(entry) = known.entry.as_ref() else { continue };
+            match (entry.kind, &known.segment) {
+                // The newest one holds all.
+                (SegmentKind::Job, Attached::Job(segment)) => job = Some(Arc::clone(segment)),
+                (SegmentKind::Job, _) => job = None,
+                (SegmentKind::Modex, Attached::Modex(segment)) => {
+                    modex.push((entry.place, Some(Arc::clone(segment))));
+                }
+                (SegmentKind::Modex, _) => modex.push((entry.place, None)),
+            }
+        }
+        if !is_complete {
+            // Entries that could not be read may hold anything, and newer than all that is known.
+            return SegmentSet { count, job: None, is_complete: false, modex: Box::default() };
+        }
+        modex.sort_by_key(|(place, _)| std::cmp::Reverse(*place));
+        let is_complete = self.missing == 0;
+        SegmentSet { count, job, is_complete, modex: modex.into_iter().map_while(|(_, segment)| segment).collect() }
+    }
+}
+
+fn open_page(directory: &Directory, number: u64) -> Result<PageMap, AttachError> {
+    let name = page_name(number);
+    let path = || directory.path().join(&name);
+    let (file, _) = open_file(directory, &name).map_err(|error| AttachError::of_file(path(), error))?;
+    PageMap::open(&file, number).map_err(|error| match error {
+        Ok(what) => AttachError::Page { path: path(), what },
+        Err(error) => AttachError::Open { path: path(), errno: error.raw_os_error().unwrap_or(0) },
+    })
+}

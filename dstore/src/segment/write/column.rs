@@ -1,0 +1,311 @@
+//! Chooses the form of a column and writes it.
+
+use std::collections::HashMap;
+
+use super::stored::{Stored, is_aligned};
+use super::writer::{Heap, Writer, width_of};
+use super::{BuildError, reserve, vec_for};
+use crate::job::{Formula, Whole};
+use crate::model::{DataType, Key, ValueRef};
+use crate::room;
+use crate::segment::layout::bytes::{LINE_LEN, per_line};
+use crate::segment::layout::toc::{
+    ColumnToc, DictEntry, Extent, NULL_LEN, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SOURCE_RANKS, SparseEntry,
+};
+
+/// A column whose values have been sorted out; variable values are in the heap already.
+pub(crate) struct PlannedColumn<'a> {
+    key: u32,
+    realm: u32,
+    ty: DataType,
+    rows: u32,
+    source: Source<'a>,
+    /// Whether a row has a value of the column's type; empty where all have one.
+    present: Vec<bool>,
+    /// Place in the heap and length; empty for numbers.
+    dictionary: Vec<(u64, u32)>,
+    sparse: Vec<SparseValue>,
+}
+
+/// A number per row, or an index into the dictionary.
+enum Source<'a> {
+    Formula(Formula),
+    /// 0 for rows without a value of the column's type.
+    Numbers(Vec<u64>),
+    /// As the registered values have them.
+    Registered(Whole<'a>),
+    /// Texts of ranks: of so many nodes in each row, with as many on each node, below an end.
+    Ranks {
+        nodes: u32,
+        per_node: u32,
+        end: u32,
+    },
+}
+
+/// A value in the side table.
+struct SparseValue {
+    row: u32,
+    ty: DataType,
+    /// The number, or place in the heap.
+    value: u64,
+    len: u32,
+}
+
+impl<'a> PlannedColumn<'a> {
+    fn new((key, realm): (u32, u32), ty: DataType, rows: u32) -> PlannedColumn<'a> {
+        PlannedColumn {
+            key,
+            realm,
+            ty,
+            rows,
+            source: Source::Numbers(Vec::new()),
+            present: Vec::new(),
+            dictionary: Vec::new(),
+            sparse: Vec::new(),
+        }
+    }
+
+    /// Sorts out the values of `key` in one realm, given per row.
+    ///
+    /// # Errors
+    /// A value that cannot be stored.
+    pub(crate) fn plan<'v>(
+        key: (u32, &Key),
+        realm: u32,
+        cells: impl Iterator<Item = Option<ValueRef<'v>>> + Clone,
+        heap: &mut Heap,
+    ) -> Result<PlannedColumn<'a>, BuildError> {
+        let ty = most_common_type(cells.clone().flatten());
+        let mut column = PlannedColumn::new((key.0, realm), ty, 0);
+        let mut indices: HashMap<(u64, u32), u64> = HashMap::new();
+        let count = cells.clone().count();
+        let mut numbers: Vec<u64> = vec_for(count)?;
+        reserve(&mut column.present, count)?;
+        for (row, cell) in cells.enumerate() {
+            let row = row as u32;
+            let mut number = None;
+            if let Some(value) = cell {
+                column.rows = row + 1;
+                let place = match Stored::of(key.1, value)? {
+                    Stored::Number(bits) => (bits, 0),
+                    Stored::Null => (0, NULL_LEN),
+                    Stored::Bytes(bytes) => (heap.intern(&bytes, is_aligned(value.data_type()))?, bytes.len() as u32),
+                };
+                if value.data_type() != ty {
+                    reserve(&mut column.sparse, 1)?;
+                    column.sparse.push(SparseValue { row, ty: value.data_type(), value: place.0, len: place.1 });
+                } else if ty.scalar_mask().is_some() {
+                    number = Some(place.0);
+                } else {
+                    let next = column.dictionary.len() as u64;
+                    reserve(&mut column.dictionary, 1)?;
+                    room::reserve_entries(&mut indices, 1).map_err(|_| BuildError::NoMemory { needed: 32 * next })?;
+                    let index = *indices.entry(place).or_insert(next);
+                    if index == next {
+                        column.dictionary.push(place);
+                    }
+                    number = Some(index);
+                }
+            }
+            column.present.push(number.is_some());
+            numbers.push(number.unwrap_or(0));
+        }
+        numbers.truncate(column.rows as usize);
+        column.present.truncate(column.rows as usize);
+        if column.present.iter().all(|present| *present) {
+            column.present = Vec::new();
+        }
+        column.prefer_sparse(&mut numbers)?;
+        column.source = column.source_of(numbers);
+        Ok(column)
+    }
+
+    /// The same of registered values that are all of one type.
+    ///
+    /// # Errors
+    /// A value that cannot be stored.
+    pub(crate) fn plan_whole(
+        key: (u32, &Key),
+        realm: u32,
+        whole: Whole<'a>,
+        heap: &mut Heap,
+    ) -> Result<PlannedColumn<'a>, BuildError> {
+        let (rows, formula) = (whole.rows(), whole.formula());
+        let mut column = PlannedColumn::new((key.0, realm), whole.ty(), rows);
+        let Some(texts) = whole.texts() else {
+            let mask = whole.ty().scalar_mask().unwrap_or(u64::MAX);
+            let formula = formula.or_else(|| Formula::of((0..rows).map(|row| whole.number(row)), mask));
+            column.source = formula.map_or(Source::Registered(whole), Source::Formula);
+            return Ok(column);
+        };
+        let mut place = |number: u64| -> Result<(u64, u32), BuildError> {
+            Ok(match Stored::of(key.1, ValueRef::Str(texts.get(number as u32)))? {
+                Stored::Bytes(bytes) => (heap.intern(&bytes, is_aligned(DataType::STRING))?, bytes.len() as u32),
+                _ => (0, NULL_LEN),
+            })
+        };
+        if let Some(formula) = formula {
+            // The first round shows all texts, in order.
+            let blocks = if formula.step == 0 { 1 } else { rows.div_ceil(formula.divisor) };
+            let count = if formula.modulus == 0 { blocks } else { blocks.min(formula.modulus) };
+            reserve(&mut column.dictionary, count as usize)?;
+            for block in 0..count {
+                column.dictionary.push(place(formula.at(block * formula.divisor))?);
+            }
+            column.source = Source::Formula(Formula { start: 0, step: formula.step.min(1), ..formula });
+            return Ok(column);
+        }
+        const UNSEEN: u64 = u64::MAX;
+        let mut index_of: Vec<u64> = vec_for(texts.len())?;
+        index_of.resize(texts.len(), UNSEEN);
+        let mut numbers: Vec<u64> = vec_for(rows as usize)?;
+        for row in 0..rows {
+            let index = &mut index_of[whole.number(row) as usize];
+            if *index == UNSEEN {
+                *index = column.dictionary.len() as u64;
+                reserve(&mut column.dictionary, 1)?;
+                column.dictionary.push(place(whole.number(row))?);
+            }
+            numbers.push(*index);
+        }
+        column.source = column.source_of(numbers);
+        Ok(column)
+    }
+
+    /// Texts of ranks that readers make: see [`SOURCE_RANKS`]. `prefix` stands before each.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub(crate) fn ranks(
+        (key, realm): (u32, u32),
+        rows: u32,
+        (nodes, per_node, end): (u32, u32, u32),
+        prefix: &[u8],
+        heap: &mut Heap,
+    ) -> Result<PlannedColumn<'a>, BuildError> {
+        let mut column = PlannedColumn::new((key, realm), DataType::STRING, rows);
+        reserve(&mut column.dictionary, 1)?;
+        column.dictionary.push((heap.intern(prefix, is_aligned(DataType::STRING))?, prefix.len() as u32));
+        column.source = Source::Ranks { nodes, per_node, end };
+        Ok(column)
+    }
+
+    /// What gives these numbers: a formula, if there is one.
+    fn source_of(&self, numbers: Vec<u64>) -> Source<'a> {
+        self.formula_of(&numbers).map_or(Source::Numbers(numbers), Source::Formula)
+    }
+
+    /// The formula that gives these numbers in all rows that are present, if there is one. With gaps, only one number for all is
+    /// looked for.
+    fn formula_of(&self, numbers: &[u64]) -> Option<Formula> {
+        if self.present.is_empty() {
+            return Formula::of(numbers.iter().copied(), self.ty.scalar_mask().unwrap_or(u64::MAX));
+        }
+        let mut present = numbers.iter().zip(&self.present).filter(|(_, present)| **present).map(|(number, _)| *number);
+        let first = present.next()?;
+        present.all(|number| number == first).then_some(Formula::constant(first))
+    }
+
+    /// Moves all values to the side table where that takes less room: a few rows of many.
+    fn prefer_sparse(&mut self, numbers: &mut Vec<u64>) -> Result<(), BuildError> {
+        if self.present.is_empty() {
+            return Ok(());
+        }
+        let count = self.present.iter().filter(|present| **present).count();
+        let width = width_of(numbers.iter().copied().max().unwrap_or(0));
+        let lines = |count: usize, width| count.div_ceil(per_line(width)) * LINE_LEN;
+        let dense = lines(self.rows as usize, width) + lines(self.rows.div_ceil(64) as usize, 8);
+        if count * size_of::<SparseEntry>() >= dense {
+            return Ok(());
+        }
+        reserve(&mut self.sparse, count)?;
+        for (row, _) in self.present.iter().enumerate().filter(|(_, present)| **present) {
+            let number = numbers[row];
+            let (value, len) = match self.dictionary.get(number as usize) {
+                Some(place) if self.ty.scalar_mask().is_none() => *place,
+                _ => (number, 0),
+            };
+            self.sparse.push(SparseValue { row: row as u32, ty: self.ty, value, len });
+        }
+        self.sparse.sort_by_key(|entry| entry.row);
+        self.rows = 0;
+        self.present = Vec::new();
+        self.dictionary = Vec::new();
+        numbers.clear();
+        Ok(())
+    }
+
+    /// Writes the column's regions.
+    ///
+    /// # Errors
+    /// There is no memory for them.
+    pub(crate) fn write(&self, writer: &mut Writer) -> Result<ColumnToc, BuildError> {
+        let mut toc = ColumnToc {
+            key: self.key,
+            realm: self.realm,
+            ty: self.ty.0.into(),
+            rows: self.rows,
+            source: SOURCE_NONE,
+            divisor: 1,
+            ..ColumnToc::default()
+        };
+        if self.rows != 0 {
+            toc.source = SOURCE_DENSE;
+            match &self.source {
+                Source::Formula(formula) => {
+                    toc.source = SOURCE_FORMULA;
+                    (toc.start, toc.step) = (formula.start, formula.step);
+                    (toc.divisor, toc.modulus) = (formula.divisor.into(), formula.modulus.into());
+                }
+                Source::Ranks { nodes, per_node, end } => {
+                    toc.source = SOURCE_RANKS;
+                    (toc.step, toc.divisor, toc.modulus) = ((*nodes).into(), (*per_node).into(), (*end).into());
+                }
+                Source::Numbers(numbers) => toc.numbers = writer.numbers(numbers.iter().copied())?,
+                Source::Registered(whole) => {
+                    toc.numbers = writer.numbers((0..self.rows).map(|row| whole.number(row)))?;
+                }
+            }
+        }
+        let words = self.present.chunks(64);
+        let word = |bits: &[bool]| bits.iter().enumerate().fold(0, |word, (bit, set)| word | u64::from(*set) << bit);
+        toc.presence = writer.lines(words.map(word), 8)?;
+        toc.dictionary = writer.region(self.dictionary.len(), size_of::<DictEntry>(), |writer| {
+            for (place, len) in &self.dictionary {
+                let start = writer.pos();
+                writer.put_u64(*place);
+                writer.put_u32(*len);
+                writer.put_check(start);
+            }
+        })?;
+        toc.sparse = self.write_sparse(writer)?;
+        Ok(toc)
+    }
+
+    fn write_sparse(&self, writer: &mut Writer) -> Result<Extent, BuildError> {
+        writer.region(self.sparse.len(), size_of::<SparseEntry>(), |writer| {
+            for entry in &self.sparse {
+                let start = writer.pos();
+                writer.put_u32(entry.row);
+                writer.put_u32(entry.ty.0.into());
+                writer.put_u64(entry.value);
+                writer.put_u32(entry.len);
+                writer.put_check(start);
+            }
+        })
+    }
+}
+
+/// The type that most values have; among equals the first.
+fn most_common_type<'a>(values: impl Iterator<Item = ValueRef<'a>>) -> DataType {
+    let mut counts: Vec<(DataType, usize)> = Vec::new();
+    for value in values {
+        let ty = value.data_type();
+        match counts.iter_mut().find(|(other, _)| *other == ty) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((ty, 1)),
+        }
+    }
+    let best = counts.iter().rev().max_by_key(|(_, count)| *count);
+    best.map_or(DataType::UNDEF, |(ty, _)| *ty)
+}

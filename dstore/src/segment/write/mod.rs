@@ -1,0 +1,76 @@
+//! Makes segments from data: the server's half of the format.
+
+mod column;
+pub(crate) mod header;
+mod job;
+mod keys;
+mod modex;
+mod stored;
+mod writer;
+
+use std::fmt;
+
+pub use job::build_job;
+#[cfg(all(test, not(loom)))]
+pub(crate) use job::build_job_made;
+pub use modex::ModexBuilder;
+
+use crate::model::{DataType, Key, Status};
+use crate::room;
+
+/// Why a segment could not be built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The codec cannot pack a value.
+    Pack {
+        /// Key of the value.
+        key: Key,
+        /// Its type.
+        ty: DataType,
+        /// What the codec said.
+        status: Status,
+    },
+    /// A value, a record or the texts of all keys are longer than the format can say.
+    TooLarge {
+        /// What is too large.
+        what: &'static str,
+        /// Bytes or items there are.
+        len: u64,
+        /// How many the format allows.
+        len_max: u64,
+    },
+    /// The table of contents could not be archived.
+    Archive(String),
+    /// There is not enough memory.
+    NoMemory {
+        /// So many bytes were asked for.
+        needed: u64,
+    },
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::Pack { key, ty, status } => write!(f, "value of {key}, type {ty}, cannot be packed: {status}"),
+            BuildError::TooLarge { what, len, len_max } => write!(f, "{what}: {len}, at most {len_max} are possible"),
+            BuildError::Archive(what) => write!(f, "table of contents: {what}"),
+            BuildError::NoMemory { needed } => write!(f, "out of memory: {needed} bytes are needed"),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+/// Makes room for `more` items of a vector.
+fn reserve<T>(vec: &mut Vec<T>, more: usize) -> Result<(), BuildError> {
+    let needed = (vec.len() + more) * size_of::<T>();
+    room::reserve(vec, more).map_err(|_| BuildError::NoMemory { needed: needed as u64 })
+}
+
+/// An empty vector with room for `len` items.
+fn vec_for<T>(len: usize) -> Result<Vec<T>, BuildError> {
+    let mut vec = Vec::new();
+    reserve(&mut vec, len)?;
+    Ok(vec)
+}
