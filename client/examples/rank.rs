@@ -3,9 +3,9 @@
 //! Run it under any PMIx server: `pmixrun -n 2 target/debug/examples/rank`.
 
 use std::ffi::CString;
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use crossbeam::channel::unbounded;
 use pmix_client::{Client, Environment, Event};
 use pmix_dstore::model::{DataType, Info, Key, Proc, Rank, Result, Scope, Status, Value, keys};
 
@@ -20,7 +20,7 @@ fn main() -> Result<()> {
     let size = get(&client, Rank::WILDCARD, keys::JOB_SIZE, &[])?.as_u32().expect("a number");
     println!("{me}: of {size}, shared memory {}", client.view().is_some());
 
-    let (sender, events) = channel();
+    let (sender, events) = unbounded();
     let code = Status(-3456);
     let handler = move |_, event: Event, _| sender.send(event).expect("the receiver is there");
     let id = client.register_event_handler(vec![code], Vec::new(), std::sync::Arc::new(handler)).wait()?;
@@ -42,7 +42,7 @@ fn main() -> Result<()> {
     client.fence(&[], Vec::new()).wait()?;
     client.put(Scope::Global, "rank-number".into(), Value::Uint32(me.rank.0 + 100))?;
     client.commit()?;
-    let (done, fenced) = channel();
+    let (done, fenced) = unbounded();
     client.fence(&[], collect()).start(Box::new(move |result| done.send(result).expect("it is awaited")))?;
     fenced.recv().expect("the callback is called")?;
     for rank in 0..size {

@@ -98,15 +98,16 @@ impl Returned {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::channel;
+
+    use crossbeam::channel::unbounded;
 
     use super::*;
 
     #[test]
     fn a_call_is_over_when_the_outermost_is() {
         assert!(Returned::of_this_call().is_none());
-        let (sender, receiver) = channel();
-        let (ask, asked) = channel::<()>();
+        let (sender, receiver) = unbounded();
+        let (ask, asked) = unbounded::<()>();
         let caller = thread::spawn(move || {
             let outer = Call::begin();
             let inner = Call::begin();

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 use std::ffi::CString;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
+use crossbeam::channel::{Receiver, Sender, unbounded};
 use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::job::{JobData, Node};
 use pmix_dstore::model::{DataType, InfoFlags, Kval, Nspace, Query};
@@ -106,7 +106,7 @@ pub(crate) fn stage() -> Stage {
 }
 
 fn stage_under(version: Version, is_our_server: bool) -> Stage {
-    let (callbacks, jobs) = channel::<Job>();
+    let (callbacks, jobs) = unbounded::<Job>();
     thread::spawn(move || jobs.into_iter().for_each(|job| job()));
     let script = Arc::new(Script {
         version,
@@ -165,7 +165,7 @@ impl Stage {
 
     /// Registers a handler for an event, and gives what it is called with. It says `status`.
     pub(crate) fn reports(&self, code: Status, status: Status) -> Receiver<(&'static str, Event)> {
-        let (sender, calls) = channel();
+        let (sender, calls) = unbounded();
         self.answers_status(Status::SUCCESS);
         let handler = reporter("reports", status, &sender);
         self.client.register_event_handler(vec![code], Vec::new(), handler).wait().unwrap();
@@ -598,7 +598,7 @@ fn all_values_of_a_rank_are_those_stored_here_where_the_server_has_none() {
 #[test]
 fn a_get_may_call_back() {
     let stage = stage();
-    let (sender, values) = channel();
+    let (sender, values) = unbounded();
     let get = |rank, key: &'static str| {
         let sender = sender.clone();
         let request = GetRequest {
@@ -725,7 +725,7 @@ fn operations_give_what_the_server_answers() {
     assert_eq!(stage.client.publish(Vec::new()).wait(), Ok(()));
     stage.answers(LookupReply { status: Status::ERR_NOT_FOUND, data: Vec::new() });
     assert_eq!(stage.client.lookup(vec![c"key".into()], Vec::new()).wait(), Err(Status::ERR_NOT_FOUND));
-    let (sender, result) = channel();
+    let (sender, result) = unbounded();
     stage.answers_status(Status::ERR_NOT_SUPPORTED);
     stage.client.publish(Vec::new()).start(Box::new(move |result| sender.send(result).unwrap())).unwrap();
     assert_eq!(result.recv().unwrap(), Err(Status::ERR_NOT_SUPPORTED));
@@ -747,7 +747,7 @@ fn names(calls: &Receiver<(&'static str, Event)>, count: usize) -> Vec<&'static 
 #[test]
 fn an_event_passes_single_then_multi_then_default_handlers() {
     let stage = stage();
-    let (sender, calls) = channel();
+    let (sender, calls) = unbounded();
     let (code, other) = (Status(-3001), Status(-3002));
     let register = |codes: &[Status], infos: Vec<Info>, name, status| {
         let answers = stage.script.answers.lock().len();
@@ -801,7 +801,7 @@ fn an_event_passes_single_then_multi_then_default_handlers() {
 #[test]
 fn a_handler_may_end_the_chain_and_be_taken_away() {
     let stage = stage();
-    let (sender, calls) = channel();
+    let (sender, calls) = unbounded();
     let code = Status(-3001);
     let me = || Proc::new(nspace("job"), Rank(1));
     stage.answers_status(Status::SUCCESS);
@@ -830,7 +830,7 @@ fn a_handler_may_end_the_chain_and_be_taken_away() {
 #[test]
 fn a_handler_that_is_gone_misses_events_on_their_way() {
     let stage = stage();
-    let (sender, calls) = channel();
+    let (sender, calls) = unbounded();
     let (code, me) = (Status(-3001), stage.client.me().clone());
     let register = |name, infos| {
         if name == "gone" {
@@ -843,7 +843,7 @@ fn a_handler_that_is_gone_misses_events_on_their_way() {
     register("stays", vec![]);
     register("once", vec![flag(keys::EVENT_ONESHOT)]);
     // Both events have their handlers before any of these runs.
-    let (go, gate) = channel::<()>();
+    let (go, gate) = unbounded::<()>();
     stage.script.defer(Box::new(move || gate.recv().unwrap()));
     stage.client.deliver(Event::new(code, me.clone(), vec![]));
     stage.client.deliver(Event::new(code, me, vec![]));
@@ -852,7 +852,7 @@ fn a_handler_that_is_gone_misses_events_on_their_way() {
     let mut names = names(&calls, 3);
     names.sort_unstable();
     assert_eq!(names, ["once", "stays", "stays"]);
-    let (sender, idle) = channel();
+    let (sender, idle) = unbounded();
     stage.script.defer(Box::new(move || sender.send(()).unwrap()));
     idle.recv().unwrap();
     assert!(calls.try_recv().is_err());
@@ -861,12 +861,12 @@ fn a_handler_that_is_gone_misses_events_on_their_way() {
 #[test]
 fn a_handler_is_taken_away_when_the_server_is_gone_too() {
     let stage = stage();
-    let (sender, calls) = channel();
+    let (sender, calls) = unbounded();
     stage.answers_status(Status::SUCCESS);
     let handler = reporter("gone", Status::SUCCESS, &sender);
     let id = stage.client.register_event_handler(vec![Status(-1)], vec![], handler).wait().unwrap();
     *stage.script.is_lost.lock() = true;
-    let (done, taken) = channel();
+    let (done, taken) = unbounded();
     // Open MPI waits for the callback, and does not look at what the call itself returns.
     let started = stage.client.deregister_event_handler(id).start(Box::new(move |result| done.send(result).unwrap()));
     assert_eq!((started, taken.recv().unwrap()), (Ok(()), Ok(())));
@@ -877,7 +877,7 @@ fn a_handler_is_taken_away_when_the_server_is_gone_too() {
 #[test]
 fn a_handler_that_the_server_refuses_is_not_there() {
     let stage = stage();
-    let (sender, calls) = channel();
+    let (sender, calls) = unbounded();
     stage.answers_status(Status::ERR_NOT_SUPPORTED);
     let handler = reporter("refused", Status::SUCCESS, &sender);
     let refused = stage.client.register_event_handler(vec![Status(-1)], vec![], handler).wait();
@@ -894,7 +894,7 @@ fn a_handler_that_the_server_refuses_is_not_there() {
 #[test]
 fn notifying_reaches_the_server_and_the_own_handlers() {
     let stage = stage();
-    let (sender, calls) = channel();
+    let (sender, calls) = unbounded();
     let me = stage.client.me().clone();
     stage.answers_status(Status::SUCCESS);
     let handler = reporter("own", Status::SUCCESS, &sender);
@@ -913,7 +913,7 @@ fn notifying_reaches_the_server_and_the_own_handlers() {
 #[test]
 fn a_handler_for_this_process_alone_is_no_matter_of_the_servers() {
     let stage = stage();
-    let (sender, calls) = channel();
+    let (sender, calls) = unbounded();
     let here = Value::Code { ty: DataType::DATA_RANGE, bits: crate::events::range::PROC_LOCAL.into() };
     let infos = vec![Info::new(keys::RANGE, here)];
     let handler = reporter("here", Status::SUCCESS, &sender);
@@ -933,7 +933,7 @@ fn a_handler_for_this_process_alone_is_no_matter_of_the_servers() {
 #[test]
 fn a_declared_model_waits_for_its_handler() {
     let stage = stage();
-    let (sender, calls) = channel();
+    let (sender, calls) = unbounded();
     let model = Info::new(keys::PROGRAMMING_MODEL, Value::string("MPI"));
     stage.client.declare_model(&[flag("unrelated")]);
     stage.client.declare_model(&[model.clone(), flag("unrelated")]);

@@ -1,9 +1,9 @@
 //! A process that a debugger wants to find in `PMIx_Init`.
 
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Instant;
 
+use crossbeam::channel::{RecvTimeoutError, unbounded};
 use pmix_dstore::model::{Info, KeyRef, Proc, Rank, Result, Status, Value, ValueRef, keys};
 use pmix_dstore::rules::Selector;
 
@@ -38,7 +38,7 @@ impl Client {
 
     #[cold]
     fn wait_for_release(&self, late: Option<Instant>) -> Result<()> {
-        let (tell, heard) = channel();
+        let (tell, heard) = unbounded();
         let me = self.me().clone();
         let hear = move |_: HandlerId, event: Event, done: EventDone| {
             // Of the servers and processes whose connection may be lost, one ends this.

@@ -8,11 +8,11 @@
 //! one info for a member, an array that begins with its name.
 
 use std::ffi::{CStr, CString};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use std::time::Duration;
 
+use crossbeam::channel::{Receiver, RecvTimeoutError, bounded};
 use nix::sys::signal::SigSet;
 use parking_lot::Mutex;
 use pmix_dstore::model::{Info, InfoFlags, Proc, Result, Status, Value, keys};
@@ -508,7 +508,7 @@ fn no_infos() -> Answer {
 
 /// A callback that hands the answer to who waits for it.
 fn handed_over() -> (Done<Answer>, Receiver<Result<Answer>>) {
-    let (sender, receiver) = sync_channel(1);
+    let (sender, receiver) = bounded(1);
     let then: Done<Answer> = Box::new(move |answer| {
         // Whoever waits is there.
         let _ = sender.send(answer);
@@ -518,7 +518,7 @@ fn handed_over() -> (Done<Answer>, Receiver<Result<Answer>>) {
 
 /// A callback whose call, or end without one, is noticed at the other end.
 fn noticed(then: Done<Answer>) -> (Done<Answer>, Receiver<()>) {
-    let (sender, receiver) = sync_channel::<()>(0);
+    let (sender, receiver) = bounded::<()>(0);
     let then: Done<Answer> = Box::new(move |answer| {
         drop(sender);
         then(answer);

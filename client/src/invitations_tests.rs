@@ -1,6 +1,6 @@
 //! Invitations to groups, from both sides.
 
-use std::sync::mpsc::{Receiver, channel};
+use crossbeam::channel::{Receiver, unbounded};
 
 use super::super::client::tests::{Stage, flag, nspace, stage};
 use super::*;
@@ -18,7 +18,7 @@ fn team() -> CString {
 
 /// Of this process, rank 1, and the ranks 0 and 2.
 fn invite(stage: &Stage, infos: &[Info]) -> Receiver<Result<Answer>> {
-    let (sender, answer) = channel();
+    let (sender, answer) = unbounded();
     // To the registration, and to what is told before and after.
     (0..3).for_each(|_| stage.answers_status(Status::SUCCESS));
     let then = Box::new(move |answer| sender.send(answer).unwrap());
@@ -27,7 +27,7 @@ fn invite(stage: &Stage, infos: &[Info]) -> Receiver<Result<Answer>> {
 }
 
 fn join(stage: &Stage, infos: &[Info]) -> Receiver<Result<Answer>> {
-    let (sender, answer) = channel();
+    let (sender, answer) = unbounded();
     (0..2).for_each(|_| stage.answers_status(Status::SUCCESS));
     let then = Box::new(move |answer| sender.send(answer).unwrap());
     stage.client.group_join(team(), Some(proc(0)), true, infos, then).unwrap();
@@ -40,7 +40,7 @@ fn deliver(stage: &Stage, status: Status, source: u32, infos: Vec<Info>) {
 
 /// Waits until the thread where callbacks run has done what was due.
 fn hear_out(client: &Client) {
-    let (sender, heard) = channel();
+    let (sender, heard) = unbounded();
     client.inner.link.defer(Box::new(move || sender.send(()).unwrap()));
     heard.recv().unwrap();
 }
@@ -169,7 +169,7 @@ fn who_joins_hears_that_the_leader_has_ended() {
 #[test]
 fn a_handler_that_joins_does_not_wait_for_the_next_event() {
     let stage = stage();
-    let (sender, joined) = channel();
+    let (sender, joined) = unbounded();
     (0..3).for_each(|_| stage.answers_status(Status::SUCCESS));
     let client = stage.client.clone();
     let invited: EventHandler = Arc::new(move |_, event, _| {
@@ -181,7 +181,7 @@ fn a_handler_that_joins_does_not_wait_for_the_next_event() {
     assert_eq!(told(&stage)[0].0, Status::GROUP_INVITE_ACCEPTED);
     // What it is told then counts nevertheless.
     deliver(&stage, Status::GROUP_CONSTRUCT_COMPLETE, 0, vec![of_team(), membership(&ranks(&[0, 1]))]);
-    let (sender, heard) = channel();
+    let (sender, heard) = unbounded();
     stage.client.later(Box::new(move || sender.send(()).unwrap()));
     heard.recv().unwrap();
     assert_eq!(stage.client.inner.groups.lock()[&team()], ranks(&[0, 1]));
@@ -193,7 +193,7 @@ fn a_handler_that_joins_does_not_wait_for_the_next_event() {
 #[test]
 fn who_expires_hears_where_callbacks_run() {
     let stage = stage();
-    let (sender, threads) = channel();
+    let (sender, threads) = unbounded();
     let told = sender.clone();
     stage.client.later(Box::new(move || told.send(thread::current().id()).unwrap()));
     (0..2).for_each(|_| stage.answers_status(Status::SUCCESS));
@@ -222,7 +222,7 @@ fn nothing_is_kept_of_those_who_wait_when_the_client_ends() {
     stage.client.group_join(team(), Some(proc(0)), true, &long, kept(&token)).unwrap();
     assert_eq!(Arc::strong_count(&token), 3);
     (0..2).for_each(|_| stage.answers_status(Status::SUCCESS));
-    let (sender, told) = channel();
+    let (sender, told) = unbounded();
     stage.meanwhile(move |request| {
         if matches!(request, Request::Notify { .. }) {
             sender.send(()).unwrap();
@@ -263,7 +263,7 @@ fn the_thread_that_watches_the_time_leaves_signals_to_the_program() {
 fn a_join_that_is_answered_at_once_is_answered_once() {
     for told in [Status::SUCCESS, Status::ERR_UNREACH] {
         let stage = stage();
-        let (sender, answer) = channel();
+        let (sender, answer) = unbounded();
         let client = stage.client.clone();
         stage.meanwhile(move |request| {
             if matches!(request, Request::RegisterEvents { .. }) {
@@ -312,7 +312,7 @@ fn what_no_handler_wanted_is_kept_for_those_that_register_later() {
     deliver(&stage, code, 2, vec![]);
     deliver(&stage, code, 0, vec![flag(keys::EVENT_DO_NOT_CACHE)]);
     // The server has told of it, and is not asked again.
-    let (sender, calls) = channel();
+    let (sender, calls) = unbounded();
     let handler: EventHandler = Arc::new(move |_, event, _| sender.send(event.source).unwrap());
     stage.client.register_event_handler(vec![code], vec![], handler).wait().unwrap();
     assert_eq!(calls.recv().unwrap(), proc(2));
@@ -366,7 +366,7 @@ fn the_leader_asks_for_a_context_id_and_hands_on_what_members_bring() {
         let status = if context.is_some() { Status::SUCCESS } else { Status::ERR_NOT_SUPPORTED };
         stage.answers(InfosReply { status, infos });
         stage.answers_status(Status::SUCCESS);
-        let (sender, answer) = channel();
+        let (sender, answer) = unbounded();
         let then = Box::new(move |answer| sender.send(answer).unwrap());
         let infos = [flag(keys::GROUP_ASSIGN_CONTEXT_ID)];
         stage.client.group_invite(team(), (0..3).map(proc).collect(), &infos, then).unwrap();

@@ -18,6 +18,7 @@
 //! ```no_run
 #![doc = include_str!("../examples/hello.rs")]
 //! ```
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr, clippy::exit, clippy::unwrap_used))]
 
 mod call;
 pub mod channel;

@@ -105,7 +105,8 @@ pub(crate) fn outcome(status: Status) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::channel;
+
+    use crossbeam::channel::unbounded;
 
     use super::*;
     use crate::channel::Offline;
@@ -113,7 +114,7 @@ mod tests {
     #[test]
     fn a_callback_comes_when_the_call_has_returned() {
         let link: Arc<dyn Link> = Arc::new(Offline::new().unwrap());
-        let (told, heard) = channel();
+        let (told, heard) = unbounded();
         let asked = Operation::ask(&link, Vec::new(), None, |reply| reply.map(drop));
         for operation in [Operation::ready(&link, Ok(())), asked] {
             // Starting it is a part of this call.

@@ -13,6 +13,7 @@
 //! * [`cancel`]: threads that cannot be cancelled for a while.
 //!
 //! This crate knows nothing of sockets, of the C interface, or of who hosts the server.
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr, clippy::exit, clippy::unwrap_used))]
 
 pub mod cancel;
 pub mod codec;

@@ -15,6 +15,7 @@
 //! * what a value holds lies where its type says;
 //! * callbacks may be called from any thread, with the data they were passed with;
 //! * memory that the library is to free, or gives away to be freed, comes from `malloc`.
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr, clippy::exit, clippy::unwrap_used))]
 
 /// Small allocations have a reserve; large ones may fail.
 #[global_allocator]

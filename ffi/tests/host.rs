@@ -2,8 +2,8 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
-use std::sync::Mutex;
 
+use parking_lot::Mutex;
 use pmix::convert::object::Object;
 use pmix::host::CHost;
 use pmix::types::*;
@@ -91,13 +91,13 @@ fn arguments_stay_until_the_answer_and_answers_count_once() {
         cbdata: *mut c_void,
     ) -> pmix_status_t {
         let function = cbfunc.unwrap() as usize;
-        *LATER.lock().unwrap() = Some((keys.expose_provenance(), function, cbdata.addr()));
+        *LATER.lock() = Some((keys.expose_provenance(), function, cbdata.addr()));
         0
     }
     let host = host(|module| module.lookup = Some(lookup));
     let keys = [Key::from("one"), Key::from("two")];
     assert_eq!(host.lookup(&proc(1), &keys, &[], Completion::by_id(700)), Status::SUCCESS);
-    let (keys, function, cbdata) = LATER.lock().unwrap().take().unwrap();
+    let (keys, function, cbdata) = LATER.lock().take().unwrap();
     assert_eq!(cbdata, 700);
     // SAFETY: the keys stay until the callback, which is of the type it was passed as.
     unsafe {
@@ -115,7 +115,7 @@ static RELEASED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 #[test]
 fn data_of_the_host_is_released_at_once_where_nobody_waits_for_it() {
     unsafe extern "C" fn release(cbdata: *mut c_void) {
-        RELEASED.lock().unwrap().push(cbdata.addr());
+        RELEASED.lock().push(cbdata.addr());
     }
     unsafe extern "C" fn fence(
         procs: *const pmix_proc_t,
@@ -140,7 +140,7 @@ fn data_of_the_host_is_released_at_once_where_nobody_waits_for_it() {
     let host = host(|module| module.fence_nb = Some(fence));
     let status = host.fence_nb(&[proc(1), proc(2)], &[], vec![5; 33].into(), Completion::by_id(800));
     assert_eq!(status, Status::SUCCESS);
-    assert_eq!(*RELEASED.lock().unwrap(), [33]);
+    assert_eq!(*RELEASED.lock(), [33]);
 }
 
 #[test]

@@ -16,6 +16,7 @@
 #![doc = include_str!("../examples/host.rs")]
 //! ```
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr, clippy::exit, clippy::unwrap_used))]
 
 mod access;
 mod application;

@@ -1,11 +1,11 @@
 //! The server process as a client of itself.
 
 use std::collections::HashMap;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Instant;
 
+use crossbeam::channel::{RecvTimeoutError, Sender, unbounded};
 use parking_lot::Mutex;
 use pmix_client::{Job, Link, ReplyFn, Returned};
 use pmix_dstore::codec::{Dialect, Module};
@@ -111,7 +111,7 @@ impl Link for OwnLink {
     fn request_wait(&self, payload: Pieces, deadline: Option<Instant>) -> Result<Vec<u8>> {
         let inner = self.inner()?;
         let payload = payload.into_bytes()?;
-        let (sender, receiver) = channel();
+        let (sender, receiver) = unbounded();
         let tag = inner.own.lock().open(Taker::Thread(sender)).map_err(|_| Status::ERR_UNREACH)?;
         // Most requests are answered at once, without a hand-over to the server's thread and back.
         let at_once = {

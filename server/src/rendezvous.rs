@@ -219,11 +219,11 @@ fn date(time: SystemTime) -> String {
 mod tests {
     use std::net::TcpListener;
     use std::os::unix::fs::{FileTypeExt, chown};
-    use std::sync::Mutex;
     use std::thread;
 
     use nix::sys::stat::Mode;
     use nix::unistd::{Uid, geteuid, mkfifo, setfsuid};
+    use parking_lot::Mutex;
     use pmix_dstore::model::{Info, Value, keys};
 
     use super::*;
@@ -294,10 +294,10 @@ mod tests {
         let living = format!("other.0;tcp4://{}\n4.2.2\n1\n0:0\n\n", there.local_addr().unwrap());
         fs::write(&path, &living).unwrap();
         let lines = Mutex::new(Vec::new());
-        let log = |line| lines.lock().unwrap().push(line);
+        let log = |line| lines.lock().push(line);
         drop(Rendezvous::open(&config, 1, log).unwrap());
         assert_eq!(fs::read_to_string(&path).unwrap(), living);
-        assert!(lines.lock().unwrap()[0].contains("process 1, which lives"), "{lines:?}");
+        assert!(lines.lock()[0].contains("process 1, which lives"), "{lines:?}");
         // The process is there, and listens no more.
         drop(there);
         let rendezvous = Rendezvous::open(&config, 1, |line| panic!("{line}")).unwrap();
@@ -339,8 +339,8 @@ mod tests {
         // A directory, which cannot be replaced, and is said.
         fs::create_dir(&path).unwrap();
         let lines = Mutex::new(Vec::new());
-        drop(Rendezvous::open(&config, 1, |line| lines.lock().unwrap().push(line)).unwrap());
-        let lines = lines.into_inner().unwrap();
+        drop(Rendezvous::open(&config, 1, |line| lines.lock().push(line)).unwrap());
+        let lines = lines.into_inner();
         assert!(lines.len() == 1 && lines[0].contains("pmix.sys.here: "), "{lines:?}");
         assert_eq!(names(temporary.path()), ["pmix.sys.here"], "and nothing else is left");
         fs::remove_dir(&path).unwrap();

@@ -715,8 +715,8 @@ impl Drop for Server {
 mod tests {
     use std::io::Read;
     use std::net::{SocketAddr, TcpStream};
-    use std::sync::mpsc::channel;
 
+    use crossbeam::channel::unbounded;
     use nix::unistd::{getegid, geteuid};
     use pmix_dstore::codec::BufferType;
     use pmix_dstore::model::{Bytes, Key, Pdata, Value, keys};
@@ -744,7 +744,7 @@ mod tests {
     fn finalize_ends_calls_of_the_servers_own_process_that_wait() {
         let server = Server::init(Arc::new(Silent), &[]).unwrap();
         let client = server.client();
-        let (sender, receiver) = channel();
+        let (sender, receiver) = unbounded();
         let waiting = thread::spawn(move || {
             sender.send(()).unwrap();
             client.lookup(vec![c"never".into()], Vec::new()).wait().map(drop)
@@ -763,8 +763,8 @@ mod tests {
     fn what_is_lent_to_a_server_that_has_ended_is_given_back_at_once() {
         let server = Server::init(Arc::new(Silent), &[]).unwrap();
         server.finalize();
-        let (told, given_back) = channel();
-        struct Lent(std::sync::mpsc::Sender<()>);
+        let (told, given_back) = unbounded();
+        struct Lent(crossbeam::channel::Sender<()>);
         impl AsRef<[u8]> for Lent {
             fn as_ref(&self) -> &[u8] {
                 &[]
@@ -853,7 +853,7 @@ mod tests {
         let server = Server::init(Arc::new(Silent), &[]).unwrap();
         let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
         let address = address(&server, &proc);
-        let (go_on, held) = channel::<()>();
+        let (go_on, held) = unbounded::<()>();
         // The server's thread is busy meanwhile.
         server.register_client(proc, 0, 0, 0, Some(Box::new(move |_| held.recv().unwrap_or(()))));
         let connect = |_| TcpStream::connect_timeout(&address, Duration::from_secs(10));
@@ -866,7 +866,7 @@ mod tests {
     fn callbacks_come_when_the_call_that_they_are_of_has_returned() {
         let server = Server::init(Arc::new(Silent), &[]).unwrap();
         let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
-        let (told, heard) = channel::<()>();
+        let (told, heard) = unbounded::<()>();
         let tell = || told.clone();
         let op = || {
             Some(Box::new({
@@ -918,7 +918,7 @@ mod tests {
     #[test]
     fn a_process_set_is_told_of_by_name() {
         let server = Server::init(Arc::new(Silent), &[]).unwrap();
-        let (told, events) = channel();
+        let (told, events) = unbounded();
         let handler = Arc::new(move |_, event: Event, _| {
             let _ = told.send((event.status, event.infos.to_vec()));
         });
@@ -941,7 +941,7 @@ mod tests {
     #[test]
     fn what_a_job_needs_is_told_once() {
         let server = Server::init(Arc::new(Silent), &[]).unwrap();
-        let (told, answers) = channel();
+        let (told, answers) = unbounded();
         assert_eq!(server.setup_application(&[], Box::new(move |infos| drop(told.send(infos)))), Status::SUCCESS);
         assert!(answers.recv().unwrap().iter().all(|info| info.key.is(keys::SET_ENVAR)));
         assert_eq!(server.setup_local_support(None), Status::OPERATION_SUCCEEDED);
@@ -953,14 +953,14 @@ mod tests {
     #[test]
     fn no_handler_is_called_after_finalize() {
         let server = Server::init(Arc::new(Silent), &[]).unwrap();
-        let (called, calls) = channel();
+        let (called, calls) = unbounded();
         let handler = Arc::new(move |_, _: Event, _| {
             // Long enough for a finalize that does not wait for it.
             thread::sleep(Duration::from_millis(100));
             let _ = called.send(());
         });
         server.client().register_event_handler(Vec::new(), Vec::new(), handler).wait().unwrap();
-        let (go_on, held) = channel::<()>();
+        let (go_on, held) = unbounded::<()>();
         let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
         // The server's thread is busy, and has an event to tell of after that.
         server.register_client(proc, 0, 0, 0, Some(Box::new(move |_| held.recv().unwrap_or(()))));
@@ -980,14 +980,14 @@ mod tests {
     #[test]
     fn a_process_that_was_lost_before_finalize_is_told_of() {
         let server = Server::init(Arc::new(Silent), &[]).unwrap();
-        let (told, events) = channel();
+        let (told, events) = unbounded();
         let handler = Arc::new(move |_, event: Event, _| drop(told.send((event.status, event.source))));
         server.client().register_event_handler(Vec::new(), Vec::new(), handler).wait().unwrap();
         let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
         assert!(server.register_nspace(proc.nspace.clone(), 1, Vec::new(), None) == Status::OPERATION_SUCCEEDED);
         server.register_client(proc.clone(), 0, 0, 0, None);
         let stream = connected(&server, &proc);
-        let (go_on, held) = channel::<()>();
+        let (go_on, held) = unbounded::<()>();
         // The server's thread is busy meanwhile.
         server.register_client(
             Proc::new(proc.nspace.clone(), Rank(1)),

@@ -2,8 +2,9 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::{Receiver, channel};
 use std::thread;
+
+use crossbeam::channel::{Receiver, unbounded};
 
 use super::*;
 
@@ -29,7 +30,7 @@ impl Peer {
 
 fn pair() -> (Arc<Mux>, Peer, Receiver<Incoming>) {
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let (sender, receiver) = channel();
+    let (sender, receiver) = unbounded();
     let mux = Mux::new(ours.into(), 7, Arc::new(move |incoming| sender.send(incoming).unwrap())).unwrap();
     (mux, Peer(theirs), receiver)
 }
@@ -99,8 +100,8 @@ fn a_callback_thread_that_leaves_for_a_job_hands_on() {
         let (tag, _) = peer.read();
         // By now the caller sleeps; if it does not, this test is only weaker.
         thread::sleep(Duration::from_millis(20));
-        let (start, started) = channel();
-        let (go, gone) = channel::<()>();
+        let (start, started) = unbounded();
+        let (go, gone) = unbounded::<()>();
         mux.defer(Box::new(move || {
             start.send(()).unwrap();
             gone.recv().unwrap();
@@ -144,7 +145,7 @@ fn a_leaving_driver_hands_on() {
 #[test]
 fn callbacks_and_notifications_run_in_the_order_of_their_arrival() {
     let (mux, mut peer, incoming) = pair();
-    let (sender, replies) = channel();
+    let (sender, replies) = unbounded();
     mux.request(b"please", Box::new(move |reply| sender.send((reply, thread::current().id())).unwrap()));
     let (tag, _) = peer.read();
     peer.write(0, b"before");
@@ -183,8 +184,8 @@ fn notifications_wait_for_somebody_to_hear_them_and_are_bounded() {
 #[test]
 fn a_callback_may_block_on_requests_and_on_other_threads() {
     let (mux, mut peer, _) = pair();
-    let (go, gone) = channel();
-    let (sender, result) = channel();
+    let (go, gone) = unbounded();
+    let (sender, result) = unbounded();
     let inner = Arc::clone(&mux);
     mux.request(
         b"outer",
@@ -252,7 +253,7 @@ fn a_large_request_of_another_thread_is_written_by_the_driver() {
 #[test]
 fn everybody_hears_that_the_connection_is_lost() {
     let (mux, mut peer, incoming) = pair();
-    let (sender, reply) = channel();
+    let (sender, reply) = unbounded();
     mux.request(b"callback", Box::new(move |reply| sender.send(reply).unwrap()));
     thread::scope(|scope| {
         let caller = scope.spawn(|| mux.request_wait(b"caller", None));
@@ -301,7 +302,7 @@ fn replies_written_before_the_peer_went_still_arrive() {
 #[test]
 fn close_answers_what_is_under_way_and_ends_the_thread() {
     let (mux, mut peer, incoming) = pair();
-    let (sender, reply) = channel();
+    let (sender, reply) = unbounded();
     mux.request(b"callback", Box::new(move |reply| sender.send(reply).unwrap()));
     thread::scope(|scope| {
         let caller = scope.spawn(|| mux.request_wait(b"caller", None));
@@ -320,7 +321,7 @@ fn close_answers_what_is_under_way_and_ends_the_thread() {
 #[test]
 fn close_inside_a_callback_does_not_wait_for_itself() {
     let (mux, _peer, _) = pair();
-    let (sender, closed) = channel();
+    let (sender, closed) = unbounded();
     let inner = Arc::clone(&mux);
     mux.defer(Box::new(move || {
         inner.close();
@@ -338,7 +339,7 @@ fn a_job_wakes_the_callback_thread_out_of_its_poll() {
     incoming.recv().unwrap();
     // By now, or soon, the callback thread drives.
     for _ in 0..100 {
-        let (sender, ran) = channel();
+        let (sender, ran) = unbounded();
         mux.defer(Box::new(move || sender.send(()).unwrap()));
         ran.recv().unwrap();
     }
@@ -367,7 +368,7 @@ fn a_forked_child_is_refused_and_disturbs_nobody() {
 fn callbacks_after_one_that_panics_still_come() {
     let (mux, _peer, _) = pair();
     mux.defer(Box::new(|| panic!("on purpose")));
-    let (sender, ran) = channel();
+    let (sender, ran) = unbounded();
     mux.defer(Box::new(move || sender.send(()).unwrap()));
     ran.recv().unwrap();
     mux.close();
@@ -388,7 +389,7 @@ fn many_threads_and_callbacks_share_a_connection() {
         }
         peer
     });
-    let (sender, echoes) = channel();
+    let (sender, echoes) = unbounded();
     thread::scope(|scope| {
         for thread in 0..THREADS {
             let (mux, sender) = (&mux, sender.clone());

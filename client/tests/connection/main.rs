@@ -4,8 +4,8 @@ mod server;
 
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
-use std::sync::Mutex;
 
+use parking_lot::Mutex;
 use pmix_client::{Client, Environment};
 use pmix_dstore::codec::{BufferType, Module};
 use pmix_dstore::job::JobData;
@@ -141,7 +141,7 @@ fn segments_are_read_without_a_message() {
     let with_segments = environment(None, &more);
     let without = environment(None, &[&more[..], &[("PMIX_DSTORE_SHM", "0")]].concat());
 
-    let (fenced, published) = std::sync::mpsc::channel();
+    let (fenced, published) = crossbeam::channel::unbounded();
     let server = std::thread::spawn(move || {
         let publisher = Mutex::new(publisher);
         let mut asked = Vec::new();
@@ -152,11 +152,11 @@ fn segments_are_read_without_a_message() {
             names.push(peer.hello.gds.clone());
             let requests = Mutex::new(Vec::new());
             peer.serve(|peer, request| {
-                requests.lock().unwrap().push(request.command());
+                requests.lock().push(request.command());
                 match request {
                     Request::JobInfo => Some(peer.job_info("job", 12)),
                     Request::Fence { .. } => {
-                        let count = publisher.lock().unwrap().publish(SegmentKind::Modex, &modex(2)).unwrap();
+                        let count = publisher.lock().publish(SegmentKind::Modex, &modex(2)).unwrap();
                         let reply = FenceReply { status: Status::SUCCESS, segment_count: Some(count) };
                         fenced.send(()).unwrap();
                         Some(reply.encode(peer.dialect(), peer.version()).unwrap())
@@ -164,7 +164,7 @@ fn segments_are_read_without_a_message() {
                     _ => Some(success(peer)),
                 }
             });
-            asked.extend(requests.into_inner().unwrap());
+            asked.extend(requests.into_inner());
         }
         (names, asked)
     });
@@ -349,7 +349,7 @@ fn a_process_that_nobody_launched_knows_itself() {
     client.commit().unwrap();
     client.fence(&[], Vec::new()).wait().unwrap();
     assert_eq!(client.publish(Vec::new()).wait(), Err(Status::ERR_UNREACH));
-    let (sender, result) = std::sync::mpsc::channel();
+    let (sender, result) = crossbeam::channel::unbounded();
     client.publish(Vec::new()).start(Box::new(move |status| sender.send(status).unwrap())).unwrap();
     assert_eq!(result.recv().unwrap(), Err(Status::ERR_UNREACH));
     client.finalize(&[]).unwrap();

@@ -14,6 +14,7 @@
 //! * [`framing`]: messages cut from a stream and queued for one.
 //!
 //! All decoders take untrusted bytes. They read what they know and ignore what a newer peer appended.
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr, clippy::exit, clippy::unwrap_used))]
 
 pub mod blob;
 mod command;

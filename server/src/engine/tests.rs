@@ -7,10 +7,11 @@ use std::collections::HashMap;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use nix::unistd::{getegid, geteuid};
+use parking_lot::Mutex;
 use pmix_dstore::codec::{BufferType, Dialect, Module, Unpacker};
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{
@@ -709,20 +710,20 @@ fn direct_modex_is_asked_once_and_kept() {
     assert_eq!(a.upcalls.len(), 1);
     let answers = Arc::new(Mutex::new(Vec::new()));
     let answered = answers.clone();
-    let done = Box::new(move |status, data| answered.lock().unwrap().push((status, data)));
+    let done = Box::new(move |status, data| answered.lock().push((status, data)));
     assert_eq!(b.engine.dmodex_request(proc(2), done), Status::SUCCESS);
     b.drain();
-    assert!(answers.lock().unwrap().is_empty(), "rank 2 has not committed");
+    assert!(answers.lock().is_empty(), "rank 2 has not committed");
     b.put(2, 1, "hidden", 1);
     b.put(2, 2, "key", 9);
-    let (status, data) = answers.lock().unwrap().pop().expect("the commit answers");
+    let (status, data) = answers.lock().pop().expect("the commit answers");
     assert_eq!(status, Status::SUCCESS);
     // The request was answered by the first commit, before `key` was put: as with released servers.
     let answered = answers.clone();
-    let done = Box::new(move |status, data| answered.lock().unwrap().push((status, data)));
+    let done = Box::new(move |status, data| answered.lock().push((status, data)));
     b.engine.dmodex_request(proc(2), done);
     b.drain();
-    let (_, whole) = answers.lock().unwrap().pop().expect("committed ranks are answered at once");
+    let (_, whole) = answers.lock().pop().expect("committed ranks are answered at once");
     assert!(whole.len() > data.len());
     a.answer_last(Answer::Data(Status::SUCCESS, whole.into()));
     for rank in 0..2 {
@@ -830,12 +831,12 @@ fn a_commit_of_nothing_ends_the_wait_for_it() {
     let (mut a, mut b) = (Bench::new(0, 2, 1), Bench::new(1, 2, 2));
     let answers = Arc::new(Mutex::new(Vec::new()));
     let answered = answers.clone();
-    let done = Box::new(move |status, data: Vec<u8>| answered.lock().unwrap().push((status, data)));
+    let done = Box::new(move |status, data: Vec<u8>| answered.lock().push((status, data)));
     assert_eq!(b.engine.dmodex_request(proc(2), done), Status::SUCCESS);
     b.get(3, 20, 2, "key", Vec::new());
     b.request(2, 50, Request::Commit { parts: Vec::new() });
     assert_eq!(b.status(2, 50), Some(Status::SUCCESS));
-    let (status, data) = answers.lock().unwrap().pop().expect("the commit answers");
+    let (status, data) = answers.lock().pop().expect("the commit answers");
     a.get(0, 20, 1, "key", Vec::new());
     a.answer_last(Answer::Data(status, data.into()));
     b.pass(Duration::from_secs(3));
@@ -1078,10 +1079,10 @@ fn a_forgotten_jobs_data_are_freed_behind_what_was_due_already() {
     bench.engine.deregister_nspace(&nspace());
     let of_caller = Arc::new(Mutex::new(0));
     let (seen, watched) = (of_caller.clone(), job.clone());
-    bench.engine.defer(Box::new(move || *seen.lock().unwrap() = Arc::strong_count(&watched)));
+    bench.engine.defer(Box::new(move || *seen.lock() = Arc::strong_count(&watched)));
     bench.engine.free_discarded();
     bench.drain();
-    assert_eq!(*of_caller.lock().unwrap(), 3, "this one's, the callback's, and the data to be freed");
+    assert_eq!(*of_caller.lock(), 3, "this one's, the callback's, and the data to be freed");
     assert_eq!(Arc::strong_count(&job), 1);
 }
 
@@ -1522,11 +1523,11 @@ fn what_a_deregistered_rank_published_is_there_and_nothing_else_comes() {
     bench.engine.deregister_client(&proc(0));
     for rank in 0..2 {
         let answered = answers.clone();
-        let done = Box::new(move |status, data: Vec<u8>| answered.lock().unwrap().push((status, data.is_empty())));
+        let done = Box::new(move |status, data: Vec<u8>| answered.lock().push((status, data.is_empty())));
         bench.engine.dmodex_request(proc(rank), done);
     }
     bench.drain();
-    assert_eq!(*answers.lock().unwrap(), [(Status::ERR_NOT_FOUND, true), (Status::SUCCESS, false)]);
+    assert_eq!(*answers.lock(), [(Status::ERR_NOT_FOUND, true), (Status::SUCCESS, false)]);
 }
 
 #[test]
@@ -1812,9 +1813,9 @@ fn another_servers_job_is_known_by_what_direct_modex_brings() {
     let answer = Arc::new(Mutex::new(Vec::new()));
     let answered = answer.clone();
     let job = Proc::new(other.clone(), Rank::WILDCARD);
-    b.engine.dmodex_request(job, Box::new(move |_, data| *answered.lock().unwrap() = data));
+    b.engine.dmodex_request(job, Box::new(move |_, data| *answered.lock() = data));
     b.drain();
-    let data = std::mem::take(&mut *answer.lock().unwrap());
+    let data = std::mem::take(&mut *answer.lock());
     a.answer_last(Answer::Data(Status::SUCCESS, data.into()));
     assert_eq!(a.value(0, 22, keys::JOB_SIZE), Some(Ok(3)));
     ask(&mut a, 23, Rank::WILDCARD, keys::JOB_SIZE);

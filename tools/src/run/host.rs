@@ -1,12 +1,13 @@
 //! What the launcher offers to its server.
 
 use std::ffi::{CStr, CString};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crossbeam::channel::{Receiver, Sender, unbounded};
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use parking_lot::Mutex;
 use pmix_dstore::model::{Info, Key, Proc, Status, Value, keys};
 use pmix_server::{Completion, GroupOperation, Host};
 
@@ -51,7 +52,7 @@ impl Events {
 
     /// Answers the lookups whose time is over; tells when to come again.
     pub fn expire(&self, now: Instant) -> Option<Instant> {
-        let (late, next) = lock(&self.published).expire(now);
+        let (late, next) = self.published.lock().expire(now);
         for done in late {
             done.complete((Status::ERR_TIMEOUT, Vec::new()));
         }
@@ -59,14 +60,9 @@ impl Events {
     }
 }
 
-/// Data under a lock stays good when a thread panics: every change is whole.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The launcher as a host.
 pub(super) struct RunHost {
-    sender: Mutex<Sender<Event>>,
+    sender: Sender<Event>,
     wake: Arc<EventFd>,
     published: Arc<Mutex<Published>>,
     /// The next group's context id.
@@ -78,20 +74,20 @@ impl RunHost {
     pub fn new() -> Result<(RunHost, Events), String> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake = Arc::new(EventFd::from_flags(flags).map_err(|error| format!("eventfd: {error}"))?);
-        let (sender, receiver) = channel();
+        let (sender, receiver) = unbounded();
         let published = Arc::default();
         let events = Events { receiver, wake: Arc::clone(&wake), published: Arc::clone(&published) };
-        Ok((RunHost { sender: Mutex::new(sender), wake, published, contexts: AtomicU64::new(1) }, events))
+        Ok((RunHost { sender, wake, published, contexts: AtomicU64::new(1) }, events))
     }
 
     fn tell(&self, event: Event) {
         // The launcher ends before its server only when it ends altogether.
-        let _ = lock(&self.sender).send(event);
+        let _ = self.sender.send(event);
         let _ = self.wake.write(1);
     }
 
     fn answer_ready(&self) {
-        let ready = lock(&self.published).ready();
+        let ready = self.published.lock().ready();
         for (done, data) in ready {
             done.complete((Status::SUCCESS, data));
         }
@@ -136,7 +132,7 @@ impl Host for RunHost {
     fn publish(&self, proc: &Proc, infos: &[Info], _done: Completion<Status>) -> Status {
         let once = Info::find(infos, keys::PERSISTENCE).and_then(Value::as_u64) == Some(FIRST_READ);
         let values = infos.iter().filter(|info| !DIRECTIVES.iter().any(|key| info.key.is(key)));
-        let added = lock(&self.published).add(proc, values.map(|info| (&info.key, &info.value)), once);
+        let added = self.published.lock().add(proc, values.map(|info| (&info.key, &info.value)), once);
         if let Err(status) = added {
             return status;
         }
@@ -147,7 +143,7 @@ impl Host for RunHost {
     fn lookup(&self, _proc: &Proc, keys: &[Key], infos: &[Info], done: Lookup) -> Status {
         let wait = Info::is_set(infos, pmix_dstore::model::keys::WAIT);
         let seconds = Info::find(infos, pmix_dstore::model::keys::TIMEOUT).and_then(Value::as_u64).filter(|s| *s > 0);
-        let mut published = lock(&self.published);
+        let mut published = self.published.lock();
         if wait && !published.has_all(keys) {
             let deadline = seconds.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
             published.wait(WaitingLookup { keys: keys.to_vec(), deadline, done });
@@ -163,7 +159,7 @@ impl Host for RunHost {
     }
 
     fn unpublish(&self, proc: &Proc, keys: &[Key], _infos: &[Info], _done: Completion<Status>) -> Status {
-        lock(&self.published).remove(proc, keys);
+        self.published.lock().remove(proc, keys);
         Status::OPERATION_SUCCEEDED
     }
 
@@ -243,7 +239,7 @@ mod tests {
         assert_eq!(publish(&[Info::new("a", Value::Int(2))]), Status::ERR_DUPLICATE_KEY);
         let once = Value::Code { ty: pmix_dstore::model::DataType::PERSIST, bits: FIRST_READ };
         publish(&[Info::new("b", Value::Int(3)), Info::new(keys::PERSISTENCE, once)]);
-        let mut published = lock(&host.published);
+        let mut published = host.published.lock();
         let keys = [Key::from("a"), Key::from("b"), Key::from("c")];
         assert_eq!(published.read(&keys).len(), 2);
         assert_eq!(published.read(&keys).len(), 1);

@@ -82,15 +82,15 @@ fn who_never_committed_and_has_finalized_is_not_waited_for() {
     bench.get(0, 10, 1, "key", Vec::new());
     let answered = Arc::new(Mutex::new(None));
     let answer = answered.clone();
-    bench.engine.dmodex_request(proc(1), Box::new(move |status, _| *answer.lock().unwrap() = Some(status)));
+    bench.engine.dmodex_request(proc(1), Box::new(move |status, _| *answer.lock() = Some(status)));
     bench.finalize(1);
     bench.pass(RETURN_DELAY);
     assert_eq!(bench.value(0, 10, "key"), Some(Err(Status::ERR_NOT_FOUND)));
-    assert_eq!(*answered.lock().unwrap(), Some(Status::ERR_NOT_FOUND), "nor by other servers");
+    assert_eq!(*answered.lock(), Some(Status::ERR_NOT_FOUND), "nor by other servers");
     let answer = answered.clone();
-    bench.engine.dmodex_request(proc(1), Box::new(move |_, _| *answer.lock().unwrap() = None));
+    bench.engine.dmodex_request(proc(1), Box::new(move |_, _| *answer.lock() = None));
     bench.drain();
-    assert_eq!(*answered.lock().unwrap(), None);
+    assert_eq!(*answered.lock(), None);
 }
 
 /// Ranks that start and end the library in cycles, and shells that start one program after the other.
@@ -394,9 +394,9 @@ fn with_a_value_of_another_servers_job_come_all_of_that_job() {
     let answer = Arc::new(Mutex::new(Vec::new()));
     let answered = answer.clone();
     let job = Proc::new(other.clone(), Rank::WILDCARD);
-    server.engine.dmodex_request(job.clone(), Box::new(move |_, data| *answered.lock().unwrap() = data));
+    server.engine.dmodex_request(job.clone(), Box::new(move |_, data| *answered.lock() = data));
     server.drain();
-    let job_data = std::mem::take(&mut *answer.lock().unwrap());
+    let job_data = std::mem::take(&mut *answer.lock());
     let kval = Kval { key: Key::from("key"), value: Value::Uint32(6) };
     let rank_data = blob::encode_modex(PLAIN, [(&kval.key, &kval.value)].into_iter()).unwrap();
 
