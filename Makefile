@@ -13,7 +13,7 @@
 #   make bench-engine         what the store costs without the C interface: building, attaching, looking up, maps (criterion)
 #   make bench-wireup         how long jobs take to begin, beside the stock library; BENCH_ARGS="--rounds 30 --json";
 #                             with --nodes 4 under Slurm, as root
-#   make check                formatting, lints, dependencies (deny.toml) and documentation
+#   make check                formatting, lints, dependencies (deny.toml), documentation, and whether the documents agree with the tree
 #   make fuzz                 each fuzz target for FUZZ_SECONDS (60); needs a nightly compiler and cargo-fuzz
 #   make loom                 the publication protocol in every order of the memory model
 #   make keys                 each key of docs/coverage.md taken out of the library: its tests must fail
@@ -54,7 +54,7 @@ test: deps-test build
 	$(CARGO) build -p pmix-ffi -p pmix-tools
 	$(call tested,$(CARGO) test --workspace --no-fail-fast)
 
-# Tools of proof: docs/reliability.md tells what they found. Each says what it needs where that is missing.
+# Tools of proof: docs/reliability.md tells what they do. Each says what it needs where that is missing.
 .PHONY: loom
 loom: deps-build
 	tests/proof/loom.sh
@@ -113,6 +113,8 @@ check: deps-build
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy -p pmix-tests --test apps -- -D warnings
 	.ci/dependencies
+	.ci/docs
+	benches/results.py --check
 	$(CARGO) fmt --manifest-path tests/fuzz/Cargo.toml --check
 	$(CARGO) clippy --manifest-path tests/fuzz/Cargo.toml --target-dir $(target)/fuzz --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
