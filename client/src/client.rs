@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use pmix_dstore::codec::Packer;
+use pmix_dstore::fallible_alloc;
+use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::attributes::check_required;
 use pmix_dstore::model::{Info, Key, NSPACE_LEN_MAX, Proc, Rank, Result, Scope, Status, Value, keys};
-use pmix_dstore::pieces::Pieces;
-use pmix_dstore::room;
 use pmix_dstore::segment::{AttachError, Directory, NamespaceView};
 
 use crate::channel::{ANY_STORE, Channel, Incoming, OUR_STORE, Offline, Sink};
@@ -85,7 +85,7 @@ impl Client {
     /// what else the server refuses with; `ERR_NOMEM`.
     pub fn connect(env: &Environment, infos: &[Info]) -> Result<Client> {
         check_required(infos)?;
-        room::hold()?;
+        fallible_alloc::reserve_emergency()?;
         let me = env.proc();
         if env.nspace.is_none() || env.server.is_none() && env.directory.is_none() {
             let local = Local::new(me.clone(), env.hostname.clone(), None, Some(singleton::job(&me, &env.hostname)));
@@ -376,7 +376,7 @@ impl Inner {
         self.status_to(self.encode(request)?, deadline)
     }
 
-    fn status_to(&self, payload: impl Into<Pieces>, deadline: Option<Instant>) -> Result<()> {
+    fn status_to(&self, payload: impl Into<GatherBuf>, deadline: Option<Instant>) -> Result<()> {
         let reply = self.link.request_wait(payload.into(), deadline)?;
         outcome(self.decode::<StatusReply>(&reply)?.status)
     }

@@ -6,10 +6,10 @@ use std::thread;
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use pmix_dstore::codec::{Dialect, Module};
+use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::job::{JobData, Node};
 use pmix_dstore::model::{DataType, InfoFlags, Kval, Nspace, Query};
-use pmix_dstore::pieces::Pieces;
-use pmix_dstore::rules::Selector;
+use pmix_dstore::realm_resolution::Selector;
 
 use super::*;
 use crate::{Answer, EventHandler, GetOptions, GetRequest, Job, ReplyFn, Returned};
@@ -50,7 +50,7 @@ impl Link for Script {
         self.callbacks.send(Box::new(move || reply(answer))).unwrap();
     }
 
-    fn request_wait(&self, payload: Pieces, _deadline: Option<Instant>) -> Result<Vec<u8>> {
+    fn request_wait(&self, payload: GatherBuf, _deadline: Option<Instant>) -> Result<Vec<u8>> {
         self.take(&payload.into_bytes()?)
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use pmix_dstore::model::{Key, Result, Scope, Status, Value};
-use pmix_dstore::{qualified, room};
+use pmix_dstore::{fallible_alloc, qualified};
 
 use pmix_wire::REQUEST_LEN_MAX;
 
@@ -64,9 +64,9 @@ impl Puts {
     /// `ERR_OUT_OF_RESOURCE` where the next commit would be too long to be sent; what was put before it can be; `ERR_BAD_PARAM`
     /// for a qualified value that is none; `ERR_NOMEM`.
     pub fn put(&mut self, key: Key, scope: Scope, value: Arc<Value>, value_len: usize) -> Result<()> {
-        room::reserve(&mut self.puts, 1)?;
-        room::reserve(&mut self.new, 1)?;
-        room::reserve_entries(&mut self.by_name, 1)?;
+        fallible_alloc::reserve(&mut self.puts, 1)?;
+        fallible_alloc::reserve(&mut self.new, 1)?;
+        fallible_alloc::reserve_entries(&mut self.by_name, 1)?;
         let mut name = key.as_bytes().to_vec();
         if qualified::is_key(&key) {
             name.extend(qualified::identity(&value)?);
@@ -136,7 +136,7 @@ impl Puts {
 fn add_part<'a>(parts: &mut Parts<'a>, scope: Scope, puts: impl Iterator<Item = &'a Put>) -> Result<()> {
     let mut part = Vec::new();
     for put in puts {
-        room::push(&mut part, (&put.key, &*put.value))?;
+        fallible_alloc::push(&mut part, (&put.key, &*put.value))?;
     }
     if !part.is_empty() {
         parts.push((scope, part));

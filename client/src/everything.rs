@@ -1,9 +1,10 @@
 //! A Get without a key: all values of a rank, or of a job, as an array of infos.
 
 use pmix_dstore::codec;
-use pmix_dstore::model::{Info, Key, KeyRef, Proc, Rank, Result, Status, Value, ValueRef, keys};
-use pmix_dstore::rules::{JobLookup, Realm};
-use pmix_dstore::{qualified, room};
+use pmix_dstore::model::{Info, Key, KeyRef, Proc, Rank, Result, Status, Value, keys};
+use pmix_dstore::realm_resolution::{JobLookup, Realm};
+use pmix_dstore::value_ref::ValueRef;
+use pmix_dstore::{fallible_alloc, qualified};
 
 use crate::local::Local;
 
@@ -38,7 +39,7 @@ impl Everything {
             Err(Status::ERR_NOMEM) => return Err(Status::ERR_NOMEM),
             Err(_) => value,
         };
-        room::push(&mut self.infos, Info { key, flags: 0, value })
+        fallible_alloc::push(&mut self.infos, Info { key, flags: 0, value })
     }
 
     fn add_ref(&mut self, key: &KeyRef<'_>, value: ValueRef<'_>) -> Result<()> {
@@ -83,7 +84,7 @@ impl Everything {
     /// `NOMEM`.
     pub fn into_value(mut self) -> Result<Value> {
         for value in self.qualified.as_ref().map_or(&[][..], qualified::each) {
-            room::push(&mut self.infos, Info::new(keys::QUALIFIED_VALUE, value.copy()?))?;
+            fallible_alloc::push(&mut self.infos, Info::new(keys::QUALIFIED_VALUE, value.copy()?))?;
         }
         Ok(Value::infos(self.infos))
     }

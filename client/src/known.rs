@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{RwLock, RwLockReadGuard};
 use pmix_dstore::job::JobData;
-use pmix_dstore::model::{Info, Key, KeyRef, Nspace, Rank, Result, Value, ValueRef, keys};
+use pmix_dstore::model::{Info, Key, KeyRef, Nspace, Rank, Result, Value, keys};
 use pmix_dstore::modex::ModexData;
 use pmix_dstore::qualified;
-use pmix_dstore::rules::{self, Caller, Selector};
+use pmix_dstore::realm_resolution::{self, Caller, Selector};
+use pmix_dstore::value_ref::ValueRef;
 
 /// What is known of one namespace.
 struct Namespace {
@@ -61,7 +62,7 @@ impl Known {
         let found = published.and_then(|all| qualified::find(all, key, infos));
         match found {
             Some(value) => value.copy().map(Some),
-            None => rules::find_qualified(job, rank, key, infos),
+            None => realm_resolution::find_qualified(job, rank, key, infos),
         }
     }
 
@@ -123,7 +124,7 @@ impl Known {
             rank => modex.get(rank, key.text()),
         };
         let found = published.map(ValueRef::from);
-        Some(take(found.or_else(|| rules::find(&namespace.job, rank, &key, selector, caller))?))
+        Some(take(found.or_else(|| realm_resolution::find(&namespace.job, rank, &key, selector, caller))?))
     }
 
     /// Hands a job to `take`, if it is known as a whole.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pmix_dstore::codec::Dialect;
+use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Result, Status};
-use pmix_dstore::pieces::Pieces;
 
 use crate::Returned;
 use pmix_wire::Version;
@@ -29,7 +29,7 @@ pub trait Link: Send + Sync {
     ///
     /// # Errors
     /// `ERR_LOST_CONNECTION`, `ERR_TIMEOUT` after the deadline, `ERR_UNREACH` after [`Link::close`] or in a forked child.
-    fn request_wait(&self, payload: Pieces, deadline: Option<Instant>) -> Result<Vec<u8>>;
+    fn request_wait(&self, payload: GatherBuf, deadline: Option<Instant>) -> Result<Vec<u8>>;
 
     /// Sends a message that has no reply.
     ///

@@ -6,10 +6,11 @@
 
 use pmix_dstore::codec;
 use pmix_dstore::job::JobData;
-use pmix_dstore::model::{DataType, Info, KeyRef, NSPACE_LEN_MAX, Nspace, Proc, Rank, Result, Value, ValueRef, keys};
+use pmix_dstore::model::{DataType, Info, KeyRef, NSPACE_LEN_MAX, Nspace, Proc, Rank, Result, Value, keys};
 use pmix_dstore::qualified;
-use pmix_dstore::rules::{self, Caller, Selector};
-use pmix_dstore::segment::{Instance, NamespaceView, Short};
+use pmix_dstore::realm_resolution::{self, Caller, Selector};
+use pmix_dstore::segment::{NamespaceView, Short, Target};
+use pmix_dstore::value_ref::ValueRef;
 
 use crate::known::Known;
 use crate::overlay::Overlay;
@@ -135,7 +136,7 @@ impl Local {
 
     /// The same for one of an instance that is named.
     #[inline(always)]
-    pub fn short_of(&self, of: Instance<'_>, rank: Rank, key: &KeyRef<'_>) -> Short<'_> {
+    pub fn short_of(&self, of: Target<'_>, rank: Rank, key: &KeyRef<'_>) -> Short<'_> {
         // Own values come before it, and what ranks published.
         if self.overlay.may_hold(rank, key) || !key.begins_with_pmix() && rank.is_process() {
             return Short::UNSURE;
@@ -156,12 +157,12 @@ impl Local {
                 return Some(value);
             }
             if let Some(job) = view.job() {
-                let value = rules::find(job, rank, key, selector, &caller);
+                let value = realm_resolution::find(job, rank, key, selector, &caller);
                 // The rules may have looked for something else instead of what is damaged.
                 return if job.is_damaged() { None } else { value };
             }
         }
-        rules::find(self.job.as_ref()?, rank, key, selector, &caller)
+        realm_resolution::find(self.job.as_ref()?, rank, key, selector, &caller)
     }
 
     /// One of several values under a key, told apart by the qualifiers among `infos`.
@@ -183,8 +184,10 @@ impl Local {
             }
             let job = (self.view.as_ref().and_then(NamespaceView::job), &self.job);
             let found = match job {
-                (Some(job), _) => rules::find_qualified(job, rank, key, infos)?.filter(|_| !job.is_damaged()),
-                (None, Some(job)) => rules::find_qualified(job, rank, key, infos)?,
+                (Some(job), _) => {
+                    realm_resolution::find_qualified(job, rank, key, infos)?.filter(|_| !job.is_damaged())
+                }
+                (None, Some(job)) => realm_resolution::find_qualified(job, rank, key, infos)?,
                 (None, None) => None,
             };
             if found.is_some() {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 use pmix_dstore::model::{Key, KeyRef, Nspace, Rank, Result, Value};
-use pmix_dstore::{qualified, room};
+use pmix_dstore::{fallible_alloc, qualified};
 
 use crate::instance::{self, Shielded};
 
@@ -113,7 +113,7 @@ impl Table {
     const SLOTS_MIN: usize = 16;
 
     fn new(len: usize) -> Result<Box<Table>> {
-        let mut slots = room::vec(len)?;
+        let mut slots = fallible_alloc::vec(len)?;
         slots.resize_with(len, || AtomicPtr::new(ptr::null_mut()));
         Ok(Box::new(Table { slots: slots.into() }))
     }
@@ -176,7 +176,7 @@ impl State {
     /// # Errors
     /// `NOMEM`.
     fn put(&mut self, overlay: &Overlay, entry: Entry) -> Result<()> {
-        room::reserve(&mut self.gone, 2)?;
+        fallible_alloc::reserve(&mut self.gone, 2)?;
         if 2 * (self.count + 1) > self.table().slots.len() {
             // Without those that were removed, so that it need not be larger.
             let all = self.table().slots.iter().filter_map(|slot| taken(slot.load(Ordering::Relaxed)));

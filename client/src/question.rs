@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use pmix_dstore::model::attributes::{Attribute, Typed};
 use pmix_dstore::model::{
-    Info, KEY_LEN_MAX, Key, KeyRef, Kval, NameError, Nspace, Proc, Rank, Result, Status, Value, ValueRef, keys,
+    Info, KEY_LEN_MAX, Key, KeyRef, Kval, NameError, Nspace, Proc, Rank, Result, Status, Value, keys,
 };
 use pmix_dstore::qualified;
-use pmix_dstore::rules;
-use pmix_dstore::segment::{Instance, Short};
+use pmix_dstore::realm_resolution;
+use pmix_dstore::segment::{Short, Target};
+use pmix_dstore::value_ref::ValueRef;
 
 use crate::Call;
 use crate::client::{Client, Inner, Standing};
@@ -56,7 +57,7 @@ impl Client {
 
     /// The same for one that names an instance beside its rank.
     #[inline(always)]
-    pub fn get_here_of(&self, of: Instance<'_>, rank: Rank, key: &KeyRef<'_>) -> Short<'_> {
+    pub fn get_here_of(&self, of: Target<'_>, rank: Rank, key: &KeyRef<'_>) -> Short<'_> {
         self.inner.local.short_of(of, rank, key)
     }
 
@@ -415,10 +416,10 @@ impl Inner {
         {
             let caller = self.local.caller(self.local.is_own(question.nspace.as_bytes()));
             found = if options.qualified {
-                let value = rules::find_qualified(job, question.rank, key.as_bytes(), &question.infos)?;
+                let value = realm_resolution::find_qualified(job, question.rank, key.as_bytes(), &question.infos)?;
                 value.and_then(|value| hand((&value).into(), take))
             } else {
-                let value = rules::find(job, question.rank, &key.into(), &options.selector, &caller);
+                let value = realm_resolution::find(job, question.rank, &key.into(), &options.selector, &caller);
                 value.and_then(|value| hand(value, take))
             };
         }

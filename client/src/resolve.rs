@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use pmix_dstore::job::JobData;
 use pmix_dstore::maps::{NODE_BYTES_MAX, NODE_COUNT_MAX};
-use pmix_dstore::model::{Info, Key, KeyRef, Nspace, Proc, Rank, Result, Status, Value, ValueRef, keys};
-use pmix_dstore::rules::{JobLookup, Realm, node_row_of};
-use pmix_dstore::segment::{Answer, Instance};
+use pmix_dstore::model::{Info, Key, KeyRef, Nspace, Proc, Rank, Result, Status, Value, keys};
+use pmix_dstore::realm_resolution::{JobLookup, Realm, node_row_of};
+use pmix_dstore::segment::{Answer, Target};
+use pmix_dstore::value_ref::ValueRef;
 
 use crate::client::{Client, Inner, Standing};
 use pmix_wire::reply::{GetReply, NodesReply, PeersReply};
@@ -65,7 +66,7 @@ impl Client {
     /// for the long one to say.
     pub fn nodes_here<R>(&self, take: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let job = self.view()?.job()?;
-        match job.short_in(Instance::Job, &NODE_LIST).answer() {
+        match job.short_in(Target::Job, &NODE_LIST).answer() {
             // Handed over without its NUL.
             Answer::Text(list) if list.len() > 1 => Some(take(&list[..list.len() - 1])),
             _ => None,

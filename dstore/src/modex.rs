@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::model::{Bytes, Key, Rank, Result, Value, Whole};
-use crate::room;
+use crate::fallible_alloc;
+use crate::model::{Backing, Bytes, Key, Rank, Result, Value};
 
 /// Published values of the ranks of one job, each rank's in key order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,7 +19,7 @@ impl ModexData {
     /// `NOMEM`; then nothing is changed.
     pub fn set(&mut self, rank: Rank, key: Key, value: impl Into<Arc<Value>>) -> Result<bool> {
         let value = value.into();
-        room::reserve_entries(&mut self.ranks, 1)?;
+        fallible_alloc::reserve_entries(&mut self.ranks, 1)?;
         let values = self.ranks.entry(rank).or_default();
         Ok(match values.get_mut(key.as_bytes()) {
             Some(old) if *old == value => false,
@@ -38,7 +38,7 @@ impl ModexData {
     ///
     /// # Errors
     /// `NOMEM`; then some are not copied.
-    pub fn copy_parts_of(&mut self, whole: &Arc<Whole>) -> Result<()> {
+    pub fn copy_parts_of(&mut self, whole: &Arc<Backing>) -> Result<()> {
         for value in self.ranks.values_mut().flat_map(BTreeMap::values_mut) {
             let Some(bytes) = value.bytes().filter(|bytes| bytes.is_part_of(whole)) else { continue };
             let copied = value.with_bytes(Bytes::copy_of(bytes)?);

@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 
 use crate::codec::{Dialect, Packer};
-use crate::model::{DataArray, DataType, Info, InfoFlags, Key, Kval, Result, Status, Value, ValueRef, keys};
-use crate::room;
+use crate::fallible_alloc;
+use crate::model::{DataArray, DataType, Info, InfoFlags, Key, Kval, Result, Status, Value, keys};
+use crate::value_ref::ValueRef;
 
 /// Whether values under this key are such ones.
 pub fn is_key(key: &Key) -> bool {
@@ -61,8 +62,8 @@ pub fn merge(old: Option<&Value>, new: &Value) -> Result<Value> {
     let values = || old.into_iter().chain([new]).flat_map(each);
     let mut items: Vec<Value> = Vec::new();
     let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
-    room::reserve(&mut items, values().count())?;
-    room::reserve_entries(&mut places, values().count())?;
+    fallible_alloc::reserve(&mut items, values().count())?;
+    fallible_alloc::reserve_entries(&mut places, values().count())?;
     for value in values() {
         match *places.entry(identity(value)?).or_insert(items.len()) {
             place if place < items.len() => items[place] = value.copy()?,

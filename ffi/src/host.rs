@@ -12,9 +12,9 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
 
+use pmix_dstore::fallible_alloc;
+use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::model::{App, Bytes, Info, Key, Nspace, Pdata, Proc, Query, Result, Status};
-use pmix_dstore::pieces::Pieces;
-use pmix_dstore::room;
 use pmix_server::{Completion, Credential, FabricOperation, GroupOperation, Host};
 
 use crate::callback::Callback;
@@ -202,7 +202,7 @@ impl Host for CHost {
         })
     }
 
-    fn fence_nb(&self, procs: &[Proc], infos: &[Info], data: Pieces, done: Completion<(Status, Bytes)>) -> Status {
+    fn fence_nb(&self, procs: &[Proc], infos: &[Info], data: GatherBuf, done: Completion<(Status, Bytes)>) -> Status {
         // The blob is handed over: hosts free it when they are through with it. So it is made last, for a host that is there.
         let arguments = || {
             let (procs, infos) = (Procs::new(procs)?, Infos::new(infos)?);
@@ -607,9 +607,9 @@ unsafe extern "C" fn modex_done(
         let bytes = unsafe { array::bytes(data, ndata) };
         let callback = Callback::new(release_fn, release_cbdata);
         let data = match callback.is_some() {
-            true => Ok(Bytes::held(Lent { start: bytes.as_ptr(), len: bytes.len(), callback })),
+            true => Ok(Bytes::external(Lent { start: bytes.as_ptr(), len: bytes.len(), callback })),
             // Who does not want to hear of it may free it at once.
-            false => room::copy(bytes).map(Bytes::from),
+            false => fallible_alloc::copy(bytes).map(Bytes::from),
         };
         answer(cbdata, combined(status, data));
     });

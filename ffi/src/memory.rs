@@ -3,9 +3,9 @@
 use std::ffi::{CStr, CString, c_char};
 use std::ptr;
 
+use pmix_dstore::fallible_alloc;
+use pmix_dstore::gather::{GatherBuf, Slices};
 use pmix_dstore::model::{Result, Status};
-use pmix_dstore::pieces::{Pieces, Slices};
-use pmix_dstore::room;
 
 /// Room for `count` zeroed objects; NULL for none.
 ///
@@ -56,12 +56,12 @@ pub fn copy_bytes(bytes: &[u8]) -> Result<*mut c_char> {
 ///
 /// # Errors
 /// `NOMEM`.
-pub fn copy_pieces(pieces: &Pieces) -> Result<*mut c_char> {
+pub fn copy_pieces(pieces: &GatherBuf) -> Result<*mut c_char> {
     if pieces.is_empty() {
         return Ok(ptr::null_mut());
     }
     let memory = reserve_many::<u8>(pieces.len())?;
-    room::advise(memory, pieces.len());
+    fallible_alloc::advise(memory, pieces.len());
     let mut at = memory;
     for slice in pieces.slices() {
         // SAFETY: the new block has room for all slices one behind the other, and nobody else knows it.

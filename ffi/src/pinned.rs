@@ -14,8 +14,9 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use pmix_client::Client;
 use pmix_dstore::codec;
-use pmix_dstore::model::{DataType, Result, Status, ValueRef};
-use pmix_dstore::room;
+use pmix_dstore::fallible_alloc;
+use pmix_dstore::model::{DataType, Result, Status};
+use pmix_dstore::value_ref::ValueRef;
 
 use crate::convert::array::{Names, free_array};
 use crate::convert::value::{Plain, allocate_ref};
@@ -96,7 +97,7 @@ impl Drop for Table {
 
 impl Slots {
     fn new(count: usize) -> Result<Arc<Slots>> {
-        let mut slots = room::vec(count)?;
+        let mut slots = fallible_alloc::vec(count)?;
         slots.resize_with(count, || AtomicPtr::new(ptr::null_mut()));
         Ok(Arc::new(Slots { slots: slots.into() }))
     }
@@ -145,7 +146,7 @@ impl Table {
         }
         if 2 * (count + 1) > capacity {
             let larger = Slots::new((2 * capacity).max(Table::SLOTS_MIN))?;
-            room::reserve(&mut all, 1)?;
+            fallible_alloc::reserve(&mut all, 1)?;
             if let Some(old) = all.last() {
                 for slot in &old.slots {
                     let value = slot.load(Ordering::Relaxed);

@@ -9,7 +9,7 @@ use pmix_dstore::model::renamed::RENAMED;
 use pmix_dstore::model::{DataType, Status, attributes, keys};
 
 const KEYS: &str = include_str!("../../dstore/src/model/keys.rs");
-const STATUSES: &str = include_str!("../../dstore/src/model/status.rs");
+const STATUSES: &str = include_str!("../../dstore/src/status.rs");
 
 /// The constants of a file, with what is between `before` and `after` in their definitions, under their names in C.
 fn constants<'a>(file: &'a str, before: &str, after: &str) -> Vec<(String, &'a str)> {

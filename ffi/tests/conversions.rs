@@ -16,8 +16,9 @@ use pmix::memory::{free, zeroed};
 use pmix::types::*;
 use pmix_dstore::model::{
     App, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info, InfoFlags,
-    Key, NetStats, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Regattr, Status, Value, ValueRef,
+    Key, NetStats, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Regattr, Status, Value,
 };
+use pmix_dstore::value_ref::ValueRef;
 
 fn c(text: &str) -> Option<CString> {
     Some(CString::new(text).unwrap())

@@ -2,8 +2,8 @@
 
 use std::ffi::CStr;
 
+use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::model::{App, Bytes, Info, Key, Nspace, Pdata, Proc, Query, Status};
-use pmix_dstore::pieces::Pieces;
 
 use crate::Completion;
 
@@ -64,7 +64,7 @@ pub trait Host: Send + Sync {
 
     /// All local participants have entered a fence that reaches other servers. `data` is this server's contribution;
     /// the answer is the concatenation of all servers' contributions, in any order.
-    fn fence_nb(&self, procs: &[Proc], infos: &[Info], data: Pieces, done: Completion<(Status, Bytes)>) -> Status {
+    fn fence_nb(&self, procs: &[Proc], infos: &[Info], data: GatherBuf, done: Completion<(Status, Bytes)>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }
 

@@ -9,9 +9,9 @@ use crossbeam::channel::{RecvTimeoutError, Sender, unbounded};
 use parking_lot::Mutex;
 use pmix_client::{Job, Link, ReplyFn, Returned};
 use pmix_dstore::codec::{Dialect, Module};
+use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Result, Status};
-use pmix_dstore::pieces::Pieces;
 use pmix_wire::Version;
 
 use crate::engine::{Output, PeerId};
@@ -108,7 +108,7 @@ impl Link for OwnLink {
         }
     }
 
-    fn request_wait(&self, payload: Pieces, deadline: Option<Instant>) -> Result<Vec<u8>> {
+    fn request_wait(&self, payload: GatherBuf, deadline: Option<Instant>) -> Result<Vec<u8>> {
         let inner = self.inner()?;
         let payload = payload.into_bytes()?;
         let (sender, receiver) = unbounded();

@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use pmix_dstore::fallible_alloc;
+use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::job::JobData;
-use pmix_dstore::model::{Key, Rank, Result, Value, ValueRef, Whole};
+use pmix_dstore::model::{Backing, Key, Rank, Result, Value};
 use pmix_dstore::modex::ModexData;
-use pmix_dstore::pieces::Pieces;
-use pmix_dstore::room;
 use pmix_dstore::segment::{FileId, ModexBuilder, Publisher, SegmentKind, build_job};
+use pmix_dstore::value_ref::ValueRef;
 
 use crate::Stats;
 use crate::config::Config;
@@ -88,9 +89,9 @@ impl Shared {
     /// # Errors
     /// `NOMEM`.
     pub fn make_room(&mut self) -> Result<()> {
-        room::reserve_entries(&mut self.key_ids, 1)?;
-        room::reserve(&mut self.keys, 1)?;
-        room::reserve(&mut self.dirty, 1)
+        fallible_alloc::reserve_entries(&mut self.key_ids, 1)?;
+        fallible_alloc::reserve(&mut self.keys, 1)?;
+        fallible_alloc::reserve(&mut self.dirty, 1)
     }
 
     /// Notes that a value changed; tells whether readers may hold the old one from a segment.
@@ -203,7 +204,9 @@ impl Shared {
         dirty.sort_unstable();
         dirty.dedup();
         let mut contents = Vec::new();
-        if open.published.try_reserve(dirty.len()).is_err() || room::reserve(&mut contents, dirty.len()).is_err() {
+        if open.published.try_reserve(dirty.len()).is_err()
+            || fallible_alloc::reserve(&mut contents, dirty.len()).is_err()
+        {
             return Some(self.give_up(job, "out of memory"));
         }
         for (rank, key) in dirty {
@@ -223,7 +226,7 @@ impl Shared {
                 weight += open.live[merged].bytes;
             }
             let older = open.live[merged..before].iter().map(|live| live.contents.len()).sum();
-            if room::reserve(&mut contents, older).is_err() {
+            if fallible_alloc::reserve(&mut contents, older).is_err() {
                 return Some(self.give_up(job, "out of memory"));
             }
             // Newer ones are in front, and of equal ones the first stays. What fails now gives up all segments.
@@ -264,7 +267,7 @@ impl Shared {
     }
 
     /// Lets what is published mean other memory than `whole`: that of the values now.
-    pub fn leave(&mut self, whole: &Arc<Whole>, visible: &ModexData) {
+    pub fn leave(&mut self, whole: &Arc<Backing>, visible: &ModexData) {
         let State::Open(open) = &mut self.state else { return };
         for content in open.live.iter_mut().flat_map(|live| &mut live.contents) {
             if content.value.bytes().is_some_and(|bytes| bytes.is_part_of(whole))
@@ -289,7 +292,7 @@ fn without_shared_memory(job: &JobData, error: &str) -> String {
     format!("namespace {}: no shared memory, values go over the socket: {error}", job.nspace)
 }
 
-fn build_modex(job: &JobData, keys: &[Key], contents: &[Content]) -> Result<Pieces, String> {
+fn build_modex(job: &JobData, keys: &[Key], contents: &[Content]) -> Result<GatherBuf, String> {
     let mut builder = ModexBuilder::new(job.nspace.clone());
     for Content { rank, key, value } in contents {
         builder.add(*rank, &keys[*key as usize], value).map_err(|error| error.to_string())?;

@@ -16,10 +16,10 @@ use parking_lot::Mutex;
 use pmix_client::output::Format;
 use pmix_client::{Call, Client, Event, Job, Returned};
 use pmix_dstore::codec::{Dialect, Module};
+use pmix_dstore::fallible_alloc;
 use pmix_dstore::job::{self, Given, ProcTable, Refused};
 use pmix_dstore::model::attributes::check_required;
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Regattr, Result, Status, Value, keys};
-use pmix_dstore::room;
 use pmix_wire::{FlowControl, IoDelivery, Notification, TAG_IOF, TAG_NOTIFY};
 
 use crate::Host;
@@ -286,7 +286,7 @@ impl Server {
 
     /// As [`Server::init`], of a server that has had so many connections before.
     fn start(host: Arc<dyn Host>, infos: &[Info], connections: u64) -> Result<Arc<Server>> {
-        room::hold()?;
+        fallible_alloc::reserve_emergency()?;
         let config = Config::read(infos)?;
         let (refused, is_needed) = config::refused(infos);
         refused.iter().for_each(|line| log(line));
@@ -582,7 +582,7 @@ impl Server {
         infos: Vec<Info>,
         done: Option<OpDone>,
     ) -> Status {
-        let own = self.shows_output.then(|| room::copy(&data)).transpose();
+        let own = self.shows_output.then(|| fallible_alloc::copy(&data)).transpose();
         let Ok(own) = own else { return Status::ERR_NOMEM };
         if let Some(data) = own {
             let output = IoDelivery { source: source.clone(), channel, handler: 0, infos: Vec::new(), data };
@@ -775,7 +775,7 @@ mod tests {
                 self.0.send(()).unwrap();
             }
         }
-        server.inner.answer(1, Answer::Data(Status::SUCCESS, Bytes::held(Lent(told))));
+        server.inner.answer(1, Answer::Data(Status::SUCCESS, Bytes::external(Lent(told))));
         assert_eq!(given_back.try_recv(), Ok(()));
     }
 

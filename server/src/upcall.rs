@@ -2,8 +2,8 @@
 
 use std::ffi::CString;
 
+use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::model::{App, Info, Key, Proc, Query, Status, renamed};
-use pmix_dstore::pieces::Pieces;
 
 use crate::{Completion, FabricOperation, GroupOperation, Host};
 
@@ -13,7 +13,7 @@ pub(crate) enum Upcall {
     ClientConnected { proc: Proc, object: usize, infos: Vec<Info> },
     ClientFinalized { proc: Proc, object: usize },
     Abort { proc: Proc, object: usize, status: Status, message: Option<CString>, procs: Vec<Proc> },
-    Fence { procs: Vec<Proc>, infos: Vec<Info>, data: Pieces },
+    Fence { procs: Vec<Proc>, infos: Vec<Info>, data: GatherBuf },
     DirectModex { proc: Proc, infos: Vec<Info> },
     Publish { proc: Proc, infos: Vec<Info> },
     Lookup { proc: Proc, keys: Vec<Key>, infos: Vec<Info> },

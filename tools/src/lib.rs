@@ -7,4 +7,4 @@ pub mod run;
 
 /// Small allocations have a reserve; large ones may fail.
 #[global_allocator]
-static ALLOCATOR: pmix_dstore::room::Allocator = pmix_dstore::room::Allocator;
+static ALLOCATOR: pmix_dstore::fallible_alloc::Allocator = pmix_dstore::fallible_alloc::Allocator;

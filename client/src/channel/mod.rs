@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use nix::unistd::{getegid, geteuid};
 use pmix_dstore::codec::Dialect;
+use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::model::{Info, Proc, Result, Status};
-use pmix_dstore::pieces::Pieces;
 use pmix_dstore::segment::Directory;
 
 use crate::{Environment, Job, Link, ReplyFn};
@@ -166,7 +166,7 @@ impl Link for Channel {
         self.mux.request(payload, reply);
     }
 
-    fn request_wait(&self, payload: Pieces, deadline: Option<Instant>) -> Result<Vec<u8>> {
+    fn request_wait(&self, payload: GatherBuf, deadline: Option<Instant>) -> Result<Vec<u8>> {
         self.mux.request_wait(payload, deadline)
     }
 

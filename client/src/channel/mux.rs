@@ -20,8 +20,8 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::SigSet;
 use nix::sys::socket::{Shutdown, shutdown};
 use parking_lot::{Condvar, Mutex};
+use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::model::{Result, Status};
-use pmix_dstore::pieces::Pieces;
 
 use crate::{Job, ReplyFn};
 use pmix_wire::framing::{Chunk, Frames, Outbox};
@@ -135,7 +135,7 @@ impl Mux {
     }
 
     /// Sends a request and waits for its reply.
-    pub fn request_wait(&self, payload: impl Into<Pieces>, deadline: Option<Instant>) -> Result<Vec<u8>> {
+    pub fn request_wait(&self, payload: impl Into<GatherBuf>, deadline: Option<Instant>) -> Result<Vec<u8>> {
         self.same_process()?;
         let tag = self.post(payload.into(), Some(Waiting::Caller))?;
         let reply = self.wait(deadline, |state| state.arrived.remove(&tag));
@@ -148,7 +148,7 @@ impl Mux {
     }
 
     /// Sends a request whose reply goes to a callback.
-    pub fn request(self: &Arc<Mux>, payload: impl Into<Pieces>, reply: ReplyFn) {
+    pub fn request(self: &Arc<Mux>, payload: impl Into<GatherBuf>, reply: ReplyFn) {
         let payload = payload.into();
         if self.same_process().is_err() {
             // A forked child has no callback thread, and nothing that could start one.
@@ -168,7 +168,7 @@ impl Mux {
     }
 
     /// Sends a message without a reply.
-    pub fn send(&self, payload: impl Into<Pieces>) -> Result<()> {
+    pub fn send(&self, payload: impl Into<GatherBuf>) -> Result<()> {
         self.same_process()?;
         self.post(payload.into(), None)?;
         self.wait(None, |state| match (state.lost, state.outgoing.is_empty()) {
@@ -183,8 +183,8 @@ impl Mux {
     pub fn beat(&self) -> Result<()> {
         self.same_process()?;
         let mut state = self.state.lock();
-        self.writable(&state, &Pieces::default())?;
-        self.enqueue(&mut state, TAG_HEARTBEAT, Pieces::default());
+        self.writable(&state, &GatherBuf::default())?;
+        self.enqueue(&mut state, TAG_HEARTBEAT, GatherBuf::default());
         Ok(())
     }
 
@@ -260,7 +260,7 @@ impl Mux {
         if std::process::id() == self.pid { Ok(()) } else { Err(Status::ERR_UNREACH) }
     }
 
-    fn writable(&self, state: &State, payload: &Pieces) -> Result<()> {
+    fn writable(&self, state: &State, payload: &GatherBuf) -> Result<()> {
         if state.wire.is_none() {
             return Err(Status::ERR_UNREACH);
         }
@@ -272,7 +272,7 @@ impl Mux {
     }
 
     /// Queues a message and writes as much as goes without waiting.
-    fn post(&self, payload: Pieces, waiting: Option<Waiting>) -> Result<u32> {
+    fn post(&self, payload: GatherBuf, waiting: Option<Waiting>) -> Result<u32> {
         let mut state = self.state.lock();
         self.writable(&state, &payload)?;
         let tag = state.next_tag();
@@ -283,7 +283,7 @@ impl Mux {
         Ok(tag)
     }
 
-    fn enqueue(&self, state: &mut State, tag: u32, payload: Pieces) {
+    fn enqueue(&self, state: &mut State, tag: u32, payload: GatherBuf) {
         state.outgoing.push(Header { index: self.index, tag, len: payload.len() as u32 }, payload);
         state.flush();
         if state.lost || !state.outgoing.is_empty() {

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use pmix_dstore::codec::{Dialect, Module};
+use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::model::{Result, Status};
-use pmix_dstore::pieces::Pieces;
 
 use super::mux::Mux;
 use crate::{Job, Link, ReplyFn};
@@ -37,7 +37,7 @@ impl Link for Offline {
         self.defer(Box::new(|| reply(Err(Status::ERR_UNREACH))));
     }
 
-    fn request_wait(&self, _payload: Pieces, _deadline: Option<Instant>) -> Result<Vec<u8>> {
+    fn request_wait(&self, _payload: GatherBuf, _deadline: Option<Instant>) -> Result<Vec<u8>> {
         Err(Status::ERR_UNREACH)
     }
 

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use pmix_dstore::codec::{BufferType, Dialect, Module};
+use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, Value, keys};
-use pmix_dstore::pieces::Pieces;
 
 use self::find::{Place, Wanted};
 use crate::channel::{Channel, Offline, Reached, Sink};
@@ -356,7 +356,7 @@ impl Link for Servers {
         self.with(|link| link.request(payload, reply));
     }
 
-    fn request_wait(&self, payload: Pieces, deadline: Option<Instant>) -> Result<Vec<u8>> {
+    fn request_wait(&self, payload: GatherBuf, deadline: Option<Instant>) -> Result<Vec<u8>> {
         self.with(|link| link.request_wait(payload, deadline))
     }
 

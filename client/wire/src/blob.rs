@@ -7,9 +7,9 @@
 use std::collections::HashMap;
 
 use pmix_dstore::codec::{Dialect, Packer, Unpacker, compress, decompress};
+use pmix_dstore::fallible_alloc;
+use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::model::{Bytes, Key, Kval, Proc, Rank, Result, Status, Value};
-use pmix_dstore::pieces::Pieces;
-use pmix_dstore::room;
 
 /// Bit of the info byte: data was collected.
 const COLLECTED: u8 = 1;
@@ -66,7 +66,11 @@ impl Contribution {
     ///
     /// # Errors
     /// As there.
-    pub fn encode_borrowed(dialect: Dialect, collected: bool, ranks: &[(Rank, Vec<(&Key, &Value)>)]) -> Result<Pieces> {
+    pub fn encode_borrowed(
+        dialect: Dialect,
+        collected: bool,
+        ranks: &[(Rank, Vec<(&Key, &Value)>)],
+    ) -> Result<GatherBuf> {
         let key_map = KeyMap::of(dialect, ranks.iter().flat_map(|(_, values)| values.iter().map(|(key, _)| *key)))?;
         relative_form(dialect, collected, key_map.is_worth_it().then_some(&key_map), ranks)
     }
@@ -141,7 +145,7 @@ fn read_fence(mut unpacker: Unpacker<'_>) -> Result<Vec<Contribution>> {
         let contribution = read_relative(envelope.clone()).or_else(|error| {
             read_procs(envelope).map_err(|other| if other == Status::ERR_UNKNOWN_DATA_TYPE { other } else { error })
         })?;
-        room::push(&mut contributions, contribution)?;
+        fallible_alloc::push(&mut contributions, contribution)?;
     }
     Ok(contributions)
 }
@@ -157,7 +161,7 @@ fn read_relative(mut from: Unpacker<'_>) -> Result<Contribution> {
         if !from.is_empty() {
             let count = from.uint32()? as usize;
             for name in from.strings(count)? {
-                room::push(&mut list, Key::new(name.to_bytes()).map_err(|_| Status::ERR_UNPACK_FAILURE)?)?;
+                fallible_alloc::push(&mut list, Key::new(name.to_bytes()).map_err(|_| Status::ERR_UNPACK_FAILURE)?)?;
             }
         }
         names = Some(list);
@@ -171,7 +175,7 @@ fn read_relative(mut from: Unpacker<'_>) -> Result<Contribution> {
             None => object.kvals()?,
             Some(names) => kvals_by_number(object, names)?,
         };
-        room::push(&mut ranks, (Origin::Relative(rank), kvals))?;
+        fallible_alloc::push(&mut ranks, (Origin::Relative(rank), kvals))?;
     }
     if info & COLLECTED == 0 && !ranks.is_empty() {
         return Err(Status::ERR_UNPACK_FAILURE);
@@ -184,7 +188,7 @@ fn kvals_by_number(mut object: Unpacker<'_>, names: &[Key]) -> Result<Vec<Kval>>
     while !object.is_empty() {
         let number = object.uint32()? as usize;
         let key = names.get(number).ok_or(Status::ERR_UNPACK_FAILURE)?.clone();
-        room::push(&mut kvals, Kval { key, value: object.value()? })?;
+        fallible_alloc::push(&mut kvals, Kval { key, value: object.value()? })?;
     }
     Ok(kvals)
 }
@@ -207,7 +211,7 @@ fn read_procs(mut from: Unpacker<'_>) -> Result<Contribution> {
     while !body.is_empty() {
         let bytes = body.byte_object()?;
         let mut object = body.nested(bytes);
-        room::push(&mut ranks, (Origin::Proc(object.proc()?), object.kvals()?))?;
+        fallible_alloc::push(&mut ranks, (Origin::Proc(object.proc()?), object.kvals()?))?;
     }
     Ok(Contribution { form: Form::Procs { compressed }, collected, ranks })
 }
@@ -221,7 +225,7 @@ fn relative_form(
     collected: bool,
     key_map: Option<&KeyMap<'_>>,
     ranks: &[(Rank, Vec<(&Key, &Value)>)],
-) -> Result<Pieces> {
+) -> Result<GatherBuf> {
     let mut out = Packer::new(dialect).sharing();
     out.byte_object_of(|body| relative_body(body, collected, key_map, ranks))?;
     Ok(out.into_pieces())

@@ -10,9 +10,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, sendmsg};
+use pmix_dstore::fallible_alloc;
+use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::model::Result;
-use pmix_dstore::pieces::Pieces;
-use pmix_dstore::room;
 
 use crate::Header;
 
@@ -39,14 +39,14 @@ impl Chunk {
     /// # Errors
     /// `ERR_NOMEM`.
     pub fn new() -> Result<Chunk> {
-        Ok(Chunk { bytes: room::filled(0, CHUNK_LEN_FIRST)?, is_short: false })
+        Ok(Chunk { bytes: fallible_alloc::filled(0, CHUNK_LEN_FIRST)?, is_short: false })
     }
 
     /// What the next read may fill.
     fn room(&mut self) -> &mut [u8] {
         if self.is_short
             && self.bytes.len() < CHUNK_LEN
-            && let Ok(larger) = room::filled(0, CHUNK_LEN)
+            && let Ok(larger) = fallible_alloc::filled(0, CHUNK_LEN)
         {
             self.bytes = larger;
         }
@@ -83,7 +83,7 @@ impl Partial {
             // Twice as much as has come, or all that will come.
             let wanted = len.min(2 * (payload.len() + own.len())) - payload.len();
             let has_room = payload.capacity() - payload.len() >= own.len();
-            match if has_room { Ok(()) } else { room::reserve_exact(payload, wanted) } {
+            match if has_room { Ok(()) } else { fallible_alloc::reserve_exact(payload, wanted) } {
                 Ok(()) => payload.extend_from_slice(own),
                 Err(status) => self.payload = Err(status),
             }
@@ -98,7 +98,7 @@ impl Partial {
         let payload = self.payload.as_mut().ok()?;
         if payload.capacity() - payload.len() < CHUNK_LEN {
             let wanted = self.left.min(payload.len().max(CHUNK_LEN));
-            room::reserve_exact(payload, wanted).ok()?;
+            fallible_alloc::reserve_exact(payload, wanted).ok()?;
         }
         let room = payload.spare_capacity_mut();
         let len = room.len().min(self.left);
@@ -173,7 +173,7 @@ impl Frames {
         let rest = self.partial.as_mut().map_or(bytes, |partial| partial.take_in(bytes));
         self.received.drain(..self.done);
         self.done = 0;
-        // Not twice as much as is needed: the reserve (`pmix_dstore::room`) has no large pieces.
+        // Not twice as much as is needed: the reserve (`pmix_dstore::fallible_alloc`) has no large pieces.
         self.received.reserve_exact(rest.len());
         self.received.extend_from_slice(rest);
     }
@@ -219,7 +219,7 @@ struct Outgoing {
     head: [u8; Header::LEN],
     /// Bytes of the header: a handshake's answer has none.
     head_len: usize,
-    payload: Pieces,
+    payload: GatherBuf,
 }
 
 impl Outgoing {
@@ -244,7 +244,7 @@ pub struct Outbox {
 
 impl Outbox {
     /// Adds a message. The header's length must be that of the payload.
-    pub fn push(&mut self, header: Header, payload: impl Into<Pieces>) {
+    pub fn push(&mut self, header: Header, payload: impl Into<GatherBuf>) {
         self.add(Outgoing { head: header.encode(), head_len: Header::LEN, payload: payload.into() });
     }
 
@@ -368,7 +368,7 @@ mod tests {
     #[test]
     fn a_message_in_pieces_arrives_in_one() {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let mut payload = Pieces::new();
+        let mut payload = GatherBuf::new();
         for index in 0..1000 {
             payload.push(&vec![index as u8; 3000].into()).unwrap();
             payload.own().push(7);

@@ -1,8 +1,8 @@
 //! What a server sends without being asked.
 
 use pmix_dstore::codec::{Dialect, Unpacker};
+use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{DataType, Info, Proc, Result, Status};
-use pmix_dstore::room;
 
 use super::{Command, Version, packer};
 
@@ -94,7 +94,7 @@ impl IoDelivery {
             channel: unpacker.code(DataType::IOF_CHANNEL)? as u16,
             handler: unpacker.size()?,
             infos: unpacker.infos()?,
-            data: room::copy(unpacker.byte_object()?)?,
+            data: fallible_alloc::copy(unpacker.byte_object()?)?,
         })
     }
 }

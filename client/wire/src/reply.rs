@@ -7,8 +7,8 @@
 use std::ffi::CString;
 
 use pmix_dstore::codec::{Dialect, Module, Packer, Unpacker};
+use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{Info, Kval, Nspace, Pdata, Proc, Result, Status};
-use pmix_dstore::room;
 
 use super::{Version, packer};
 
@@ -139,7 +139,7 @@ fn get_objects(mut from: Unpacker<'_>) -> Result<Vec<(Proc, Vec<Kval>)>> {
     while !from.is_empty() {
         let bytes = from.byte_object()?;
         let mut object = from.nested(bytes);
-        room::push(&mut objects, (object.proc()?, object.kvals()?))?;
+        fallible_alloc::push(&mut objects, (object.proc()?, object.kvals()?))?;
     }
     Ok(objects)
 }
@@ -325,7 +325,7 @@ impl Reply for ConnectReply {
         while !unpacker.is_empty() {
             let bytes = unpacker.byte_object()?;
             let mut job = unpacker.nested(bytes);
-            room::push(&mut jobs, (job.nspace()?, job.kvals()?))?;
+            fallible_alloc::push(&mut jobs, (job.nspace()?, job.kvals()?))?;
         }
         Ok(ConnectReply { status, jobs })
     }
@@ -387,7 +387,7 @@ impl Reply for CredentialReply {
         if unpacker.is_empty() {
             return Ok(CredentialReply { status, credential: None });
         }
-        let credential = room::copy(unpacker.byte_object()?)?;
+        let credential = fallible_alloc::copy(unpacker.byte_object()?)?;
         Ok(CredentialReply { status, credential: Some((credential, unpacker.infos()?)) })
     }
 }
@@ -480,7 +480,7 @@ impl Reply for GroupReply {
                 group.context = Some(unpacker.size()?);
             }
             for _ in 0..unpacker.count()? {
-                room::push(&mut group.infos, unpacker.info()?)?;
+                fallible_alloc::push(&mut group.infos, unpacker.info()?)?;
             }
         } else {
             group.context = Some(unpacker.size()?).filter(|context| *context != NO_CONTEXT);

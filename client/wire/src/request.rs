@@ -3,11 +3,11 @@
 use std::ffi::CString;
 
 use pmix_dstore::codec::{Dialect, Packer, Unpacker};
+use pmix_dstore::fallible_alloc;
+use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::model::{
     App, Bytes, DataType, Info, Key, Kval, Nspace, Proc, Query, Rank, Result, Scope, Status, Value,
 };
-use pmix_dstore::pieces::Pieces;
-use pmix_dstore::room;
 
 use super::{Command, Version};
 
@@ -349,7 +349,7 @@ impl Request {
     ///
     /// # Errors
     /// As [`Request::encode`].
-    pub fn encode_commit(dialect: Dialect, parts: &[(Scope, Vec<(&Key, &Value)>)]) -> Result<Pieces> {
+    pub fn encode_commit(dialect: Dialect, parts: &[(Scope, Vec<(&Key, &Value)>)]) -> Result<GatherBuf> {
         let mut packer = Packer::new(dialect).sharing();
         packer.command(Command::COMMIT.0);
         for (scope, kvals) in parts {
@@ -543,7 +543,7 @@ impl Request {
                 let mut parts = Vec::new();
                 while !from.is_empty() {
                     let scope = from.code(DataType::SCOPE)? as u8;
-                    room::push(&mut parts, (scope, from.buffer()?.kvals()?))?;
+                    fallible_alloc::push(&mut parts, (scope, from.buffer()?.kvals()?))?;
                 }
                 Request::Commit { parts }
             }
@@ -571,7 +571,7 @@ impl Request {
                 let (procs, infos) = (from.procs()?, from.infos()?);
                 let mut extra = Vec::new();
                 while !from.is_empty() {
-                    room::push(&mut extra, from.info()?)?;
+                    fallible_alloc::push(&mut extra, from.info()?)?;
                 }
                 Request::Connect { procs, infos, extra }
             }
@@ -591,7 +591,7 @@ impl Request {
             Command::DEREGISTER_EVENTS => {
                 let mut codes = Vec::new();
                 while !from.is_empty() {
-                    room::push(&mut codes, from.status()?)?;
+                    fallible_alloc::push(&mut codes, from.status()?)?;
                 }
                 Request::DeregisterEvents { codes }
             }
@@ -613,9 +613,10 @@ impl Request {
                 Request::Monitor { monitor: from.info()?, status: from.status()?, directives: from.infos()? }
             }
             Command::GET_CREDENTIAL => Request::GetCredential { infos: from.infos()? },
-            Command::VALIDATE_CREDENTIAL => {
-                Request::ValidateCredential { credential: room::copy(from.byte_object()?)?, infos: from.infos()? }
-            }
+            Command::VALIDATE_CREDENTIAL => Request::ValidateCredential {
+                credential: fallible_alloc::copy(from.byte_object()?)?,
+                infos: from.infos()?,
+            },
             Command::IO_PULL => Request::IoPull {
                 procs: from.procs()?,
                 infos: from.infos()?,
@@ -625,7 +626,7 @@ impl Request {
             Command::IO_PUSH => Request::IoPush {
                 targets: from.procs()?,
                 infos: from.infos()?,
-                data: if from.is_empty() { None } else { Some(room::copy(from.byte_object()?)?) },
+                data: if from.is_empty() { None } else { Some(fallible_alloc::copy(from.byte_object()?)?) },
             },
             Command::GROUP_CONSTRUCT => {
                 Request::GroupConstruct { group: from.string()?, procs: from.procs()?, infos: from.infos()? }
@@ -662,7 +663,7 @@ impl Request {
             Command::RESOLVE_PEERS => Request::ResolvePeers { node: from.string()?, nspace: from.optional_nspace()? },
             Command::RESOLVE_NODES => Request::ResolveNodes { nspace: from.optional_nspace()? },
             Command::JOB_INFO_FALLBACK => Request::JobInfoFallback { store: from.string()? },
-            Command(command) => Request::Unknown { command, rest: room::copy(from.rest())? },
+            Command(command) => Request::Unknown { command, rest: fallible_alloc::copy(from.rest())? },
         })
     }
 }
@@ -678,7 +679,7 @@ fn keys(from: &mut Unpacker<'_>) -> Result<Vec<Key>> {
     let count = from.count()?;
     let mut keys = Vec::new();
     for _ in 0..count {
-        room::push(&mut keys, from.key()?)?;
+        fallible_alloc::push(&mut keys, from.key()?)?;
     }
     Ok(keys)
 }

@@ -3,12 +3,13 @@
 use std::ffi::{CStr, CString};
 
 use super::{DEPTH_MAX, Dialect, Module, Untyped, int, text, zlib};
+use crate::fallible_alloc;
+use crate::gather::{GatherBuf, Mark};
 use crate::model::{
     App, Bytes, Coord, DataArray, DataType, DiskStats, Info, Key, Kval, NetStats, Pdata, Proc, ProcStats, Query, Rank,
-    Regattr, Result, Scope, Status, Value, ValueRef,
+    Regattr, Result, Scope, Status, Value,
 };
-use crate::pieces::{Mark, Pieces};
-use crate::room;
+use crate::value_ref::ValueRef;
 
 /// Writes pack operations into a buffer.
 ///
@@ -21,7 +22,7 @@ pub struct Packer {
     expand: bool,
     /// Long byte objects stay where they are.
     share: bool,
-    out: Pieces,
+    out: GatherBuf,
 }
 
 /// Bytes of the widths that integers have.
@@ -35,7 +36,7 @@ const SLACK: usize = 1024;
 impl Packer {
     /// An empty buffer.
     pub fn new(dialect: Dialect) -> Packer {
-        Packer { dialect, expand: false, share: false, out: Pieces::new() }
+        Packer { dialect, expand: false, share: false, out: GatherBuf::new() }
     }
 
     /// An empty buffer that will hold nested data of this one: same dialect, same treatment of compressed strings.
@@ -81,7 +82,7 @@ impl Packer {
     }
 
     /// What was packed, long byte objects being where they were.
-    pub fn into_pieces(self) -> Pieces {
+    pub fn into_pieces(self) -> GatherBuf {
         self.out
     }
 
@@ -439,7 +440,7 @@ impl Packer {
     /// Makes room for `len` bytes, and for what may follow them before the next call.
     #[inline]
     fn make_room(&mut self, len: usize) -> Result<()> {
-        room::reserve(self.out.own(), len.saturating_add(SLACK))
+        fallible_alloc::reserve(self.out.own(), len.saturating_add(SLACK))
     }
 
     /// An operation that is known only when its contents are packed: they are packed where it will stand, and moved up.

@@ -4,12 +4,12 @@ use std::ffi::CString;
 use std::sync::Arc;
 
 use super::{BufferType, DEPTH_MAX, Dialect, Module, Untyped, int, text};
+use crate::fallible_alloc;
 use crate::model::{
-    App, Bytes, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info, Key,
-    Kval, NetStats, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Regattr, Result, Status, Value,
-    Whole,
+    App, Backing, Bytes, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry,
+    Info, Key, Kval, NetStats, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Regattr, Result,
+    Status, Value,
 };
-use crate::room;
 
 /// Reads pack operations from received bytes.
 ///
@@ -19,7 +19,7 @@ pub struct Unpacker<'a> {
     dialect: Dialect,
     rest: &'a [u8],
     /// The message that holds the bytes: long byte objects stay in it.
-    whole: Option<&'a Arc<Whole>>,
+    whole: Option<&'a Arc<Backing>>,
 }
 
 const W8: u32 = 8;
@@ -46,7 +46,7 @@ impl<'a> Unpacker<'a> {
 
     /// A reader of a message. Long byte objects that are values of their own are parts of the message and keep it in memory.
     pub fn sharing(dialect: Dialect, message: &'a Bytes) -> Unpacker<'a> {
-        Unpacker { dialect, rest: message, whole: message.whole() }
+        Unpacker { dialect, rest: message, whole: message.backing() }
     }
 
     /// The form that is read.
@@ -288,7 +288,7 @@ impl<'a> Unpacker<'a> {
     pub fn kvals(&mut self) -> Result<Vec<Kval>> {
         let mut kvals = Vec::new();
         while !self.is_empty() {
-            room::push(&mut kvals, self.kval()?)?;
+            fallible_alloc::push(&mut kvals, self.kval()?)?;
         }
         Ok(kvals)
     }
@@ -349,9 +349,9 @@ impl<'a> Unpacker<'a> {
 
     /// Reads `count` items. What a count claims is only believed as items are really read.
     fn collect<T>(&mut self, count: usize, item: impl Fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {
-        let mut items = room::vec(count.min(RESERVE_MAX).min(self.rest.len()))?;
+        let mut items = fallible_alloc::vec(count.min(RESERVE_MAX).min(self.rest.len()))?;
         for _ in 0..count {
-            room::push(&mut items, item(self)?)?;
+            fallible_alloc::push(&mut items, item(self)?)?;
         }
         Ok(items)
     }
@@ -468,7 +468,7 @@ impl<'a> Unpacker<'a> {
     }
 
     fn take_string(&mut self) -> Result<Option<CString>> {
-        self.take_str()?.map(room::c_string).transpose()
+        self.take_str()?.map(fallible_alloc::c_string).transpose()
     }
 
     fn take_some_string(&mut self) -> Result<CString> {
@@ -528,7 +528,7 @@ impl<'a> Unpacker<'a> {
 
     fn take_regex(&mut self) -> Result<Vec<u8>> {
         let len = text::regex_len(self.rest).ok_or(ENDED)?;
-        room::copy(self.take_bytes(len)?)
+        fallible_alloc::copy(self.take_bytes(len)?)
     }
 
     /// A type tag and its value.
@@ -712,7 +712,7 @@ impl<'a> Unpacker<'a> {
     fn take(&mut self, ty: DataType, depth: u8) -> Result<Value> {
         let depth = depth.checked_sub(1).ok_or(MALFORMED)?;
         // Many small values are a large one.
-        room::check()?;
+        fallible_alloc::check()?;
         Ok(match ty {
             DataType::UNDEF => Value::Undef,
             DataType::BOOL => Value::Bool(self.take_byte()? != 0),
@@ -747,7 +747,7 @@ impl<'a> Unpacker<'a> {
             DataType::INFO => Value::Info(Box::new(self.take_info(depth)?)),
             DataType::PDATA => Value::Pdata(Box::new(self.take_pdata(depth)?)),
             DataType::BUFFER => {
-                Value::Buffer { kind: self.take_buffer_type()?, bytes: room::copy(self.take_sized()?)? }
+                Value::Buffer { kind: self.take_buffer_type()?, bytes: fallible_alloc::copy(self.take_sized()?)? }
             }
             DataType::BYTE_OBJECT => Value::ByteObject(self.take_shared(depth)?),
             DataType::KVAL => Value::Kval(Box::new(self.take_kval(depth)?)),
@@ -812,7 +812,7 @@ impl<'a> Unpacker<'a> {
             DataType::ENDPOINT => Value::Endpoint(Box::new(Endpoint {
                 uuid: self.take_string()?,
                 osname: self.take_string()?,
-                bytes: room::copy(self.take_sized()?)?,
+                bytes: fallible_alloc::copy(self.take_sized()?)?,
             })),
             DataType::PROC_NSPACE => Value::ProcNspace(self.take_nspace()?),
             DataType::DATA_BUFFER => Value::DataBuffer(self.take_shared(depth)?),
@@ -820,7 +820,9 @@ impl<'a> Unpacker<'a> {
             DataType::NODE_PID => {
                 Value::NodePid { hostname: self.take_string()?, nodeid: self.take_u32()?, pid: self.take_pid()? }
             }
-            DataType::REGEX2 => Value::Regex2 { ty: self.take_string()?, bytes: room::copy(self.take_sized()?)? },
+            DataType::REGEX2 => {
+                Value::Regex2 { ty: self.take_string()?, bytes: fallible_alloc::copy(self.take_sized()?)? }
+            }
             DataType::PROC_STATS => Value::ProcStats(Box::new(self.take_proc_stats()?)),
             DataType::DISK_STATS => Value::DiskStats(Box::new(self.take_disk_stats()?)),
             DataType::NET_STATS => Value::NetStats(Box::new(self.take_net_stats()?)),

@@ -7,8 +7,8 @@ use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 
+use crate::fallible_alloc;
 use crate::model::{Result, Status, Value};
-use crate::room;
 
 /// Bytes of the original length before the stream.
 const PREFIX_LEN: usize = 4;
@@ -37,7 +37,7 @@ struct Growing(Vec<u8>);
 
 impl Write for Growing {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        room::extend(&mut self.0, bytes).map_err(|_| ErrorKind::OutOfMemory)?;
+        fallible_alloc::extend(&mut self.0, bytes).map_err(|_| ErrorKind::OutOfMemory)?;
         Ok(bytes.len())
     }
 
@@ -63,7 +63,7 @@ pub(super) fn decompress_within(bytes: &[u8], len_max: usize) -> Result<Vec<u8>>
         return Err(Status::ERR_UNPACK_FAILURE);
     }
     // Most of what is exchanged is small, and a claim need not be true.
-    let mut expanded = room::vec(len.min(ROOM_AT_ONCE) + 1)?;
+    let mut expanded = fallible_alloc::vec(len.min(ROOM_AT_ONCE) + 1)?;
     // One byte more than claimed, to notice a stream that holds more.
     let read = ZlibDecoder::new(stream).take(len as u64 + 1).read_to_end(&mut expanded);
     match read {
@@ -91,6 +91,6 @@ pub fn expand(value: &Value) -> Result<Option<Value>> {
 /// As [`expand`].
 pub fn expand_string(bytes: &[u8]) -> Result<CString> {
     let mut text = decompress(bytes)?;
-    room::push(&mut text, 0)?;
+    fallible_alloc::push(&mut text, 0)?;
     CString::from_vec_with_nul(text).map_err(|_| Status::ERR_UNPACK_FAILURE)
 }

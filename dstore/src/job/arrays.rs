@@ -4,8 +4,9 @@ use std::ffi::{CStr, CString};
 
 use super::check::{self, Form};
 use super::procs::{Column, ProcTable};
-use crate::model::{DataType, Info, Key, Result, Value, ValueRef, keys};
-use crate::{qualified, room};
+use crate::model::{DataType, Info, Key, Result, Value, keys};
+use crate::value_ref::ValueRef;
+use crate::{fallible_alloc, qualified};
 
 /// The infos of one array, which lie with their owner.
 pub trait LentInfos {
@@ -55,7 +56,7 @@ impl KeyText {
     /// # Errors
     /// `NOMEM`.
     pub fn new(key: &[u8]) -> Result<KeyText> {
-        let text = room::c_string(key)?;
+        let text = fallible_alloc::c_string(key)?;
         let bytes = text.as_bytes_with_nul();
         let ends = bytes.first_chunk().zip(bytes.last_chunk()).filter(|_| bytes.len() <= 16);
         let ends = ends.map(|(first, last)| {
@@ -257,7 +258,7 @@ impl ProcArrays {
             None if check::is_array(&key) || qualified::is_key(&key) || self.keys.len() >= KEYS_MAX => return Ok(None),
             None => {
                 let (form, is_place) = (Form::of(&key), check::is_place(&key));
-                room::push(&mut self.keys, KnownKey { key, form, is_place, column: Column::default() })?;
+                fallible_alloc::push(&mut self.keys, KnownKey { key, form, is_place, column: Column::default() })?;
                 self.keys.len() - 1
             }
         };
@@ -268,7 +269,7 @@ impl ProcArrays {
         self.expected.truncate(index);
         let text = KeyText::new(self.keys[known].key.as_bytes())?;
         let (ty, numbers) = (DataType::UNDEF, [0; BATCH]);
-        room::push(&mut self.expected, Expected { known, text, ty, width: 0, numbers })?;
+        fallible_alloc::push(&mut self.expected, Expected { known, text, ty, width: 0, numbers })?;
         Ok(Some(known))
     }
 

@@ -8,8 +8,9 @@ use std::ops::Range;
 
 use super::register::{Refused, Result};
 use super::{Column, Formula, JobData, Node, Values, peers_of};
-use crate::model::{DataType, Key, Rank, Value, ValueRef, keys};
-use crate::{maps, room};
+use crate::model::{DataType, Key, Rank, Value, keys};
+use crate::value_ref::ValueRef;
+use crate::{fallible_alloc, maps};
 
 /// What belongs to an application and may be said of the job where that is its only one.
 const OF_APPS: [&str; 7] = [
@@ -102,13 +103,13 @@ impl ExactSizeIterator for Ranks<'_> {}
 impl Listed {
     fn new(row_of: Vec<u32>, nodes: usize) -> Result<Listed> {
         let somewhere = || (0..).zip(&row_of).filter(|(_, row)| **row != NOWHERE);
-        let mut starts = room::filled(0, nodes + 1)?;
+        let mut starts = fallible_alloc::filled(0, nodes + 1)?;
         somewhere().for_each(|(_, row)| starts[*row as usize + 1] += 1);
         for row in 0..nodes {
             starts[row + 1] += starts[row];
         }
-        let mut ranks = room::filled(0, starts[nodes])?;
-        let mut next = room::collect(starts.iter().copied())?;
+        let mut ranks = fallible_alloc::filled(0, starts[nodes])?;
+        let mut next = fallible_alloc::collect(starts.iter().copied())?;
         for (rank, row) in somewhere() {
             let at = &mut next[*row as usize];
             ranks[*at] = rank;
@@ -182,7 +183,7 @@ impl JobData {
     /// Fills in all that follows from what is there.
     pub(super) fn derive(&mut self) -> Result<()> {
         // The node of each rank, and the ranks of each node, as numbers and as text.
-        room::expect(self.procs.rows() as usize * 64)?;
+        fallible_alloc::probe(self.procs.rows() as usize * 64)?;
         let placed = match self.blocks() {
             Some(blocks) => Placed::Blocks(blocks),
             None => {
@@ -241,7 +242,7 @@ impl JobData {
             let node = self.nodes.get((rank / blocks.per_node) as usize);
             node.is_some_and(|node| name.as_text() == Some(&node.hostname))
         };
-        match names.whole().filter(|names| names.block() == blocks.per_node) {
+        match names.full().filter(|names| names.block() == blocks.per_node) {
             // The first rank of a block speaks for all.
             Some(names) => {
                 (0..names.rows()).step_by(blocks.per_node as usize).all(|rank| is_of(rank, names.value(rank)))
@@ -258,7 +259,7 @@ impl JobData {
             .collect();
         let all = || listed.iter().map(|(row, ranks)| (*row, ranks)).chain(mapped.clone());
         let highest = all().filter_map(|(_, ranks)| ranks.iter().max()).max().map_or(0, |rank| rank + 1);
-        let mut row_of = room::filled(NOWHERE, highest.max(self.procs.rows()) as usize)?;
+        let mut row_of = fallible_alloc::filled(NOWHERE, highest.max(self.procs.rows()) as usize)?;
         for (row, ranks) in all() {
             ranks.iter().for_each(|rank| row_of[*rank as usize] = row as u32);
         }
@@ -284,7 +285,7 @@ impl JobData {
             }
         }
         // Many ranks have one name: it is looked up once.
-        let mut row_of_text = room::filled(NOWHERE, names.map_or(0, Column::text_count))?;
+        let mut row_of_text = fallible_alloc::filled(NOWHERE, names.map_or(0, Column::text_count))?;
         for rank in 0..procs.rows() {
             let text = names.and_then(|names| names.text_number(rank)).map(|number| number as usize);
             let placed = row_of[rank as usize];
@@ -387,7 +388,7 @@ impl JobData {
         let (rows, per_node) = (blocks.ranks, blocks.per_node);
         let nodes = &self.nodes[..rows.div_ceil(per_node) as usize];
         if !self.procs.is_whole(keys::HOSTNAME, rows) {
-            let names = room::collect(nodes.iter().map(|node| Value::string(&node.hostname)))?;
+            let names = fallible_alloc::collect(nodes.iter().map(|node| Value::string(&node.hostname)))?;
             self.procs.derive_blocks(keys::HOSTNAME, rows, per_node, names.iter().map(ValueRef::from))?;
         }
         // All nodes have a number by now.
@@ -403,7 +404,7 @@ impl JobData {
     fn derive_listed(&mut self, placed: &Listed) -> Result<()> {
         let rows = placed.row_of.len() as u32;
         let nodes = || (0..).map(Rank).zip(&placed.row_of).filter(|(_, row)| **row != NOWHERE);
-        let names = room::collect(self.nodes.iter().map(|node| Value::string(&node.hostname)))?;
+        let names = fallible_alloc::collect(self.nodes.iter().map(|node| Value::string(&node.hostname)))?;
         let named = nodes().filter(|(_, row)| !self.nodes[**row as usize].hostname.is_empty());
         self.procs.derive(keys::HOSTNAME, rows, named.map(|(rank, row)| (rank, (&names[*row as usize]).into())))?;
         let nodeid = |row: &u32| self.nodes[*row as usize].nodeid;
@@ -412,7 +413,7 @@ impl JobData {
         if [keys::LOCAL_RANK, keys::NODE_RANK].iter().all(|key| self.procs.is_whole(key, rows)) {
             return Ok(());
         }
-        let mut local_rank_of = room::filled(0u16, placed.row_of.len())?;
+        let mut local_rank_of = fallible_alloc::filled(0u16, placed.row_of.len())?;
         for row in 0..self.nodes.len() {
             for (local_rank, rank) in placed.on(row).iter().enumerate() {
                 local_rank_of[*rank as usize] = u16::try_from(local_rank).unwrap_or(u16::MAX);
@@ -446,14 +447,15 @@ impl JobData {
     fn derive_app_ranks(&mut self) -> Result<BTreeMap<u32, (u32, u32)>> {
         let rows = self.procs.rows();
         let appnums = self.procs.column(keys::APPNUM);
-        if let Some(all) = appnums.and_then(Column::whole).filter(|all| all.block() == all.rows()) {
+        if let Some(all) = appnums.and_then(Column::full).filter(|all| all.block() == all.rows()) {
             let (count, appnum) = (all.rows(), all.value(0).as_u32());
             self.procs.derive_numbers(keys::APP_RANK, count, DataType::PROC_RANK, Formula::counting(0))?;
             return Ok(appnum.map(|appnum| (appnum, (count, 0))).into_iter().collect());
         }
         let mut apps: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
         let is_said = self.procs.is_whole(keys::APP_RANK, rows);
-        let mut app_ranks = room::vec(appnums.filter(|_| !is_said).map_or(0, |appnums| appnums.rows() as usize))?;
+        let mut app_ranks =
+            fallible_alloc::vec(appnums.filter(|_| !is_said).map_or(0, |appnums| appnums.rows() as usize))?;
         for (rank, appnum) in appnums.into_iter().flat_map(Column::iter) {
             let Some(appnum) = appnum.as_u32() else { continue };
             let (count, _) = apps.entry(appnum).or_insert((0, rank.0));

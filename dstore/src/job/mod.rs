@@ -1,7 +1,7 @@
 //! What a host registered about a job, sorted into realms, in the heap of one process.
 //!
 //! The server fills it from `PMIx_server_register_nspace` and builds the job segment from it; a client without
-//! shared memory fills it from the server's job-info reply. Both are read by the same [`rules`](crate::rules).
+//! shared memory fills it from the server's job-info reply. Both are read by the same [`realm_resolution`](crate::realm_resolution).
 
 mod arrays;
 mod check;
@@ -15,13 +15,14 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::maps;
-use crate::model::{Key, KeyRef, Nspace, Rank, Value, ValueRef};
-use crate::rules::{JobLookup, Realm, RealmMask};
+use crate::model::{Key, KeyRef, Nspace, Rank, Value};
+use crate::realm_resolution::{JobLookup, Realm, RealmMask};
+use crate::value_ref::ValueRef;
 
 pub use arrays::{KeyText, LentInfos, ProcArrays};
 pub(crate) use procs::Formula;
 #[cfg(feature = "builder")]
-pub(crate) use procs::Whole;
+pub(crate) use procs::FullColumn;
 pub use procs::{Column, ProcTable};
 pub use register::{Given, OtherJob, Refused, other_jobs};
 pub use sessions::Taken;

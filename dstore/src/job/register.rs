@@ -10,9 +10,10 @@ use std::fmt;
 
 use super::{JobData, Maps, Node, ProcTable, Values, check, peers_of};
 use crate::maps;
-use crate::model::{Info, Key, KeyRef, Nspace, Rank, Status, Value, ValueRef, keys};
-use crate::rules::{Realm, class_of};
-use crate::{qualified, room};
+use crate::model::{Info, Key, KeyRef, Nspace, Rank, Status, Value, keys};
+use crate::realm_resolution::{Realm, default_realm_of};
+use crate::value_ref::ValueRef;
+use crate::{fallible_alloc, qualified};
 
 /// Nested deeper than this is not data.
 const DEPTH_MAX: usize = 16;
@@ -364,7 +365,7 @@ impl<'a> Reader<'a> {
         known.nodes = maps.nodes.or(known.nodes.take());
         known.procs = maps.procs.or(known.procs.take());
         check::maps(known)?;
-        room::reserve_entries(&mut self.rows_by_name, known.nodes.as_ref().map_or(0, Vec::len))?;
+        fallible_alloc::reserve_entries(&mut self.rows_by_name, known.nodes.as_ref().map_or(0, Vec::len))?;
         let names = known.nodes.take();
         if let Some(names) = &names {
             self.order_nodes(names);
@@ -544,7 +545,7 @@ fn no_map(key: &Key, status: Status) -> Refused {
 /// The realm of a value that a host passed outside any array: as stock servers sort them, since stock clients look for
 /// them there only. A loose name or number of a node is that of the host's own.
 fn loose_realm(key: &Key) -> Realm {
-    match class_of(&KeyRef::from(key)) {
+    match default_realm_of(&KeyRef::from(key)) {
         Some(realm @ (Realm::Session | Realm::Node)) => realm,
         _ if key.is(keys::HOSTNAME) || key.is(keys::NODEID) => Realm::Node,
         _ => Realm::Job,

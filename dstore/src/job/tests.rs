@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use super::JobData;
 use crate::maps;
 use crate::model::{DataType, Info, KeyRef, Nspace, Rank, Status, Value, keys};
-use crate::rules::{self, Caller, Selector};
+use crate::realm_resolution::{self, Caller, Selector};
 
 const HOST: &[u8] = b"n1";
 
@@ -29,7 +29,7 @@ fn get(job: &JobData, rank: Rank, key: &str) -> Option<Value> {
 
 fn get_as(job: &JobData, rank: Rank, key: &str, selector: &Selector<'_>, caller: u32) -> Option<Value> {
     let caller = Caller { rank: Some(Rank(caller)), hostname: HOST };
-    rules::find(job, rank, &KeyRef::from(key), selector, &caller).map(|value| value.to_value().unwrap())
+    realm_resolution::find(job, rank, &KeyRef::from(key), selector, &caller).map(|value| value.to_value().unwrap())
 }
 
 fn maps() -> [Info; 2] {

@@ -26,11 +26,11 @@ use std::borrow::Cow;
 use std::ffi::{CStr, CString};
 
 use crate::codec::decompress;
+use crate::fallible_alloc;
 use crate::model::{Result, Status};
-use crate::room;
 
 pub use nodes::{NODE_BYTES_MAX, NODE_COUNT_MAX};
-pub use ranks::RANK_COUNT_MAX;
+pub use ranks::{RANK_COUNT_MAX, RANK_MAX};
 
 const RAW: &[u8] = b"raw:";
 const NATIVE: &[u8] = b"pmix[";
@@ -87,7 +87,7 @@ fn in_ranges(nodes: &[Vec<u32>]) -> Result<Option<Vec<u8>>> {
 /// # Errors
 /// `NOMEM`.
 pub fn generate_regex2(list: &CStr) -> Result<(Option<CString>, Vec<u8>)> {
-    Ok((Some(REGEX2_RAW.to_owned()), room::copy(list.to_bytes_with_nul())?))
+    Ok((Some(REGEX2_RAW.to_owned()), fallible_alloc::copy(list.to_bytes_with_nul())?))
 }
 
 /// The text that [`generate_regex2`], or that source, has put into its second form: `raw` or, `compress`, a length and a zlib stream.
@@ -97,7 +97,7 @@ pub fn generate_regex2(list: &CStr) -> Result<(Option<CString>, Vec<u8>)> {
 pub fn parse_regex2(ty: Option<&CStr>, bytes: &[u8]) -> Result<Vec<u8>> {
     match ty {
         Some(ty) if ty == REGEX2_RAW => match CStr::from_bytes_until_nul(bytes) {
-            Ok(text) => room::copy(text.to_bytes()),
+            Ok(text) => fallible_alloc::copy(text.to_bytes()),
             Err(_) => Err(Status::ERR_BAD_PARAM),
         },
         Some(ty) if ty == c"compress" => decompress(bytes).map_err(|_| Status::ERR_BAD_PARAM),
@@ -172,7 +172,7 @@ impl RankList<'_> {
             return Err(Status::ERR_BAD_PARAM);
         }
         // A rank takes eight bytes for a moment.
-        let mut text = room::vec(self.len_max() + 8)?;
+        let mut text = fallible_alloc::vec(self.len_max() + 8)?;
         text.extend_from_slice(prefix.to_bytes());
         for node in (first..end).step_by(per_node as usize) {
             text.extend((node > first).then_some(b';'));

@@ -1,10 +1,11 @@
 //! The ranks of a process map.
 
 use super::take_range;
-use crate::job::ProcTable;
+use crate::fallible_alloc;
 use crate::model::{Result, Status};
-use crate::room;
 
+/// The highest rank that a process may have: work over all ranks below a wrong one must end.
+pub const RANK_MAX: u32 = 1 << 28;
 /// Most ranks that a process map may expand to.
 pub const RANK_COUNT_MAX: usize = 1 << 24;
 
@@ -14,7 +15,7 @@ pub(super) fn parse(text: &[u8]) -> Result<Vec<Vec<u32>>> {
     while !text.is_empty() {
         // The next node most often has as many as this one.
         let likely = nodes.last().map_or(0, Vec::len);
-        room::push(&mut nodes, parse_node(&mut rest, likely, &mut count)?)?;
+        fallible_alloc::push(&mut nodes, parse_node(&mut rest, likely, &mut count)?)?;
         match rest.split_first() {
             Some((_, after)) => rest = after,
             None => break,
@@ -28,7 +29,7 @@ pub(super) fn write(nodes: &[Vec<u32>]) -> Result<Vec<u8>> {
     // Few ranks have more than seven digits; the last one takes eight bytes for a moment.
     let len = nodes.iter().map(|ranks| 1 + 8 * ranks.len()).sum::<usize>() + 8;
     let mut text = Vec::new();
-    room::reserve(&mut text, len)?;
+    fallible_alloc::reserve(&mut text, len)?;
     for (node, ranks) in nodes.iter().enumerate() {
         text.extend((node > 0).then_some(b';'));
         write_node(&mut text, ranks.iter().copied());
@@ -44,7 +45,7 @@ pub(super) fn listed_len(nodes: &[Vec<u32>]) -> usize {
 
 /// The ranges of each node: `0-3,8;4-7`. `None` where they take more than `len_max` bytes.
 pub(super) fn write_ranges(nodes: &[Vec<u32>], len_max: usize) -> Result<Option<Vec<u8>>> {
-    let mut text = room::vec(len_max.min(32 * nodes.len()))?;
+    let mut text = fallible_alloc::vec(len_max.min(32 * nodes.len()))?;
     for (node, ranks) in nodes.iter().enumerate() {
         text.extend((node > 0).then_some(b';'));
         for (number, run) in ranks.chunk_by(|a, b| a.checked_add(1) == Some(*b)).enumerate() {
@@ -54,7 +55,7 @@ pub(super) fn write_ranges(nodes: &[Vec<u32>], len_max: usize) -> Result<Option<
             if text.len() + run.len() > len_max {
                 return Ok(None);
             }
-            room::reserve(&mut text, run.len() + 1)?;
+            fallible_alloc::reserve(&mut text, run.len() + 1)?;
             text.extend_from_slice(run.as_bytes());
         }
     }
@@ -153,7 +154,7 @@ fn write_long(text: &mut Vec<u8>, number: u32) {
 
 /// Takes the ranks of one node from the front of `rest`, to its `;` or its end; they are counted with those before.
 pub(super) fn parse_node(rest: &mut &[u8], likely: usize, count: &mut usize) -> Result<Vec<u32>> {
-    let mut ranks = room::vec(likely)?;
+    let mut ranks = fallible_alloc::vec(likely)?;
     if matches!(rest.first(), None | Some(b';')) {
         return Ok(ranks);
     }
@@ -168,12 +169,12 @@ pub(super) fn parse_node(rest: &mut &[u8], likely: usize, count: &mut usize) -> 
             if *count > RANK_COUNT_MAX {
                 return Err(Status::ERR_BAD_PARAM);
             }
-            room::push(&mut ranks, digits.number)?;
+            fallible_alloc::push(&mut ranks, digits.number)?;
             digits.count_on();
             continue;
         }
         let (first, last) = take_range(rest)?;
-        if last > u64::from(ProcTable::RANK_MAX) {
+        if last > u64::from(RANK_MAX) {
             return Err(Status::ERR_BAD_PARAM);
         }
         let (first, last) = (first as u32, last as u32);
@@ -184,10 +185,10 @@ pub(super) fn parse_node(rest: &mut &[u8], likely: usize, count: &mut usize) -> 
         if first == last {
             let follows = ranks.last().is_some_and(|before| before.checked_add(1) == Some(first));
             next = follows.then(|| Digits::of(first + 1));
-            room::push(&mut ranks, first)?;
+            fallible_alloc::push(&mut ranks, first)?;
         } else {
             next = None;
-            room::reserve(&mut ranks, (last - first) as usize + 1)?;
+            fallible_alloc::reserve(&mut ranks, (last - first) as usize + 1)?;
             ranks.extend(first..=last);
         }
         match rest.split_first() {

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::Result;
-use crate::room;
+use crate::fallible_alloc;
 
 /// Bytes that never change. Long ones can be had several times without a copy: values, commits and contributions to
 /// fences then mean the same memory.
@@ -15,31 +15,31 @@ pub struct Bytes(Repr);
 #[derive(Clone)]
 enum Repr {
     Own(Vec<u8>),
-    Part { whole: Arc<Whole>, start: usize, len: usize },
+    Part { backing: Arc<Backing>, start: usize, len: usize },
 }
 
 /// What bytes may be a part of, and keep in memory.
-pub enum Whole {
+pub enum Backing {
     /// A message.
     Message(Vec<u8>),
     /// Memory of another kind, which answers the same bytes as long as it lives: a mapped file, or what a host has lent.
-    Held(Box<dyn AsRef<[u8]> + Send + Sync>),
+    External(Box<dyn AsRef<[u8]> + Send + Sync>),
 }
 
-impl fmt::Debug for Whole {
+impl fmt::Debug for Backing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
 }
 
-impl Deref for Whole {
+impl Deref for Backing {
     type Target = [u8];
 
     #[inline]
     fn deref(&self) -> &[u8] {
         match self {
-            Whole::Message(bytes) => bytes,
-            Whole::Held(memory) => (**memory).as_ref(),
+            Backing::Message(bytes) => bytes,
+            Backing::External(memory) => (**memory).as_ref(),
         }
     }
 }
@@ -50,22 +50,22 @@ impl Bytes {
     pub const SHARED_MIN: usize = 1024;
 
     /// All bytes of memory that is no vector, which is dropped with the last part of it.
-    pub fn held(memory: impl AsRef<[u8]> + Send + Sync + 'static) -> Bytes {
+    pub fn external(memory: impl AsRef<[u8]> + Send + Sync + 'static) -> Bytes {
         let len = memory.as_ref().len();
-        Bytes(Repr::Part { whole: Arc::new(Whole::Held(Box::new(memory))), start: 0, len })
+        Bytes(Repr::Part { backing: Arc::new(Backing::External(Box::new(memory))), start: 0, len })
     }
 
-    /// A part of `whole`, which it keeps in memory, or a copy where it is short or does not lie there.
+    /// A part of `backing`, which it keeps in memory, or a copy where it is short or does not lie there.
     ///
     /// # Errors
     /// `NOMEM`.
-    pub fn part_of(whole: &Arc<Whole>, part: &[u8]) -> Result<Bytes> {
-        let (outer, inner) = (whole.as_ptr_range(), part.as_ptr_range());
+    pub fn part_of(backing: &Arc<Backing>, part: &[u8]) -> Result<Bytes> {
+        let (outer, inner) = (backing.as_ptr_range(), part.as_ptr_range());
         if part.len() < Bytes::SHARED_MIN || inner.start < outer.start || inner.end > outer.end {
             return Bytes::copy_of(part);
         }
         let start = inner.start.addr() - outer.start.addr();
-        Ok(Bytes(Repr::Part { whole: Arc::clone(whole), start, len: part.len() }))
+        Ok(Bytes(Repr::Part { backing: Arc::clone(backing), start, len: part.len() }))
     }
 
     /// A copy.
@@ -73,7 +73,7 @@ impl Bytes {
     /// # Errors
     /// `NOMEM`.
     pub fn copy_of(bytes: &[u8]) -> Result<Bytes> {
-        room::copy(bytes).map(Bytes::from)
+        fallible_alloc::copy(bytes).map(Bytes::from)
     }
 
     /// The same bytes once more.
@@ -93,16 +93,16 @@ impl Bytes {
     }
 
     /// What these are a part of, to take parts of it.
-    pub fn whole(&self) -> Option<&Arc<Whole>> {
+    pub fn backing(&self) -> Option<&Arc<Backing>> {
         match &self.0 {
             Repr::Own(_) => None,
-            Repr::Part { whole, .. } => Some(whole),
+            Repr::Part { backing, .. } => Some(backing),
         }
     }
 
     /// Whether these are a part of it.
-    pub fn is_part_of(&self, whole: &Arc<Whole>) -> bool {
-        self.whole().is_some_and(|own| Arc::ptr_eq(own, whole))
+    pub fn is_part_of(&self, backing: &Arc<Backing>) -> bool {
+        self.backing().is_some_and(|own| Arc::ptr_eq(own, backing))
     }
 
     /// The bytes.
@@ -110,7 +110,7 @@ impl Bytes {
     pub fn as_slice(&self) -> &[u8] {
         match &self.0 {
             Repr::Own(bytes) => bytes,
-            Repr::Part { whole, start, len } => &whole[*start..*start + *len],
+            Repr::Part { backing, start, len } => &backing[*start..*start + *len],
         }
     }
 
@@ -121,10 +121,10 @@ impl Bytes {
     pub fn into_vec(self) -> Result<Vec<u8>> {
         match self.0 {
             Repr::Own(bytes) => Ok(bytes),
-            Repr::Part { whole, start, len } => match Arc::try_unwrap(whole) {
-                Ok(Whole::Message(bytes)) if start == 0 && len == bytes.len() => Ok(bytes),
-                Ok(whole) => room::copy(&whole[start..start + len]),
-                Err(whole) => room::copy(&whole[start..start + len]),
+            Repr::Part { backing, start, len } => match Arc::try_unwrap(backing) {
+                Ok(Backing::Message(bytes)) if start == 0 && len == bytes.len() => Ok(bytes),
+                Ok(backing) => fallible_alloc::copy(&backing[start..start + len]),
+                Err(backing) => fallible_alloc::copy(&backing[start..start + len]),
             },
         }
     }
@@ -133,7 +133,9 @@ impl Bytes {
 impl From<Vec<u8>> for Bytes {
     fn from(bytes: Vec<u8>) -> Bytes {
         match bytes.len() {
-            len @ Bytes::SHARED_MIN.. => Bytes(Repr::Part { whole: Arc::new(Whole::Message(bytes)), start: 0, len }),
+            len @ Bytes::SHARED_MIN.. => {
+                Bytes(Repr::Part { backing: Arc::new(Backing::Message(bytes)), start: 0, len })
+            }
             _ => Bytes(Repr::Own(bytes)),
         }
     }
@@ -181,17 +183,17 @@ mod tests {
 
     #[test]
     fn long_parts_stay_where_they_are_and_short_ones_do_not_hold_the_message() {
-        let whole = Arc::new(Whole::Message(vec![7; 3 * Bytes::SHARED_MIN]));
-        let long = Bytes::part_of(&whole, &whole[5..][..Bytes::SHARED_MIN]).unwrap();
-        assert_eq!(long.as_ptr(), whole[5..].as_ptr());
+        let backing = Arc::new(Backing::Message(vec![7; 3 * Bytes::SHARED_MIN]));
+        let long = Bytes::part_of(&backing, &backing[5..][..Bytes::SHARED_MIN]).unwrap();
+        assert_eq!(long.as_ptr(), backing[5..].as_ptr());
         assert_eq!(long.copy().unwrap().as_ptr(), long.as_ptr());
-        let short = Bytes::part_of(&whole, &whole[..Bytes::SHARED_MIN - 1]).unwrap();
+        let short = Bytes::part_of(&backing, &backing[..Bytes::SHARED_MIN - 1]).unwrap();
         assert!(!short.is_shared());
         let elsewhere = vec![7; Bytes::SHARED_MIN];
-        assert_eq!(Bytes::part_of(&whole, &elsewhere).unwrap(), long);
-        assert_eq!(Arc::strong_count(&whole), 2);
+        assert_eq!(Bytes::part_of(&backing, &elsewhere).unwrap(), long);
+        assert_eq!(Arc::strong_count(&backing), 2);
         assert_eq!(long.into_vec().unwrap(), elsewhere);
-        assert_eq!(Arc::strong_count(&whole), 1);
+        assert_eq!(Arc::strong_count(&backing), 1);
     }
 
     #[test]

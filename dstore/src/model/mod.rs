@@ -6,16 +6,14 @@ mod data_type;
 pub mod keys;
 mod names;
 pub mod renamed;
-mod status;
+mod scalar;
 mod value;
-mod value_ref;
 
-pub use bytes::{Bytes, Whole};
+pub use crate::status::{Result, Status};
+pub use bytes::{Backing, Bytes};
 pub use data_type::DataType;
 pub use names::{KEY_LEN_MAX, Key, KeyRef, NSPACE_LEN_MAX, NameError, Nspace, Proc, Rank};
-pub use status::{Result, Status};
 pub use value::{
     App, Coord, DataArray, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info, InfoFlags, Kval,
     NetStats, NodeStats, Pdata, ProcInfo, ProcStats, Query, Regattr, Scope, Value,
 };
-pub use value_ref::ValueRef;

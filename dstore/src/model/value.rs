@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString};
 
 use super::{Bytes, DataType, Key, Nspace, Proc, Rank, Result, Status};
-use crate::room;
+use crate::fallible_alloc;
 
 /// A value of any PMIx type (`pmix_value_t`).
 ///
@@ -219,17 +219,17 @@ impl Value {
     /// # Errors
     /// `NOMEM`.
     pub fn copy(&self) -> Result<Value> {
-        room::check()?;
+        fallible_alloc::check()?;
         Ok(match self {
-            Value::String(Some(text)) => Value::String(Some(room::copy_c_str(text)?)),
+            Value::String(Some(text)) => Value::String(Some(fallible_alloc::copy_c_str(text)?)),
             Value::ByteObject(bytes) => Value::ByteObject(bytes.copy()?),
             Value::CompressedString(bytes) => Value::CompressedString(bytes.copy()?),
             Value::CompressedByteObject(bytes) => Value::CompressedByteObject(bytes.copy()?),
             Value::Regex(bytes) => Value::Regex(bytes.copy()?),
             Value::DataBuffer(bytes) => Value::DataBuffer(bytes.copy()?),
-            Value::Buffer { kind, bytes } => Value::Buffer { kind: *kind, bytes: room::copy(bytes)? },
+            Value::Buffer { kind, bytes } => Value::Buffer { kind: *kind, bytes: fallible_alloc::copy(bytes)? },
             Value::DataArray(array) => {
-                let mut items = room::vec(array.items.len())?;
+                let mut items = fallible_alloc::vec(array.items.len())?;
                 for item in &array.items {
                     items.push(item.copy()?);
                 }
@@ -431,7 +431,7 @@ impl Info {
     /// # Errors
     /// `NOMEM`.
     pub fn copies(infos: &[Info]) -> Result<Vec<Info>> {
-        let mut copies = room::vec(infos.len())?;
+        let mut copies = fallible_alloc::vec(infos.len())?;
         for info in infos {
             copies.push(info.copy()?);
         }

@@ -11,9 +11,10 @@ use loom::thread::{Builder, JoinHandle};
 
 use super::{Directory, FileId, ModexBuilder, NamespaceView, Publisher, SegmentKind, build_job};
 use crate::job::JobData;
-use crate::model::{Key, KeyRef, Nspace, Rank, Value, ValueRef, keys};
+use crate::model::{Key, KeyRef, Nspace, Rank, Value, keys};
 use crate::modex::ModexData;
-use crate::rules::JobLookup;
+use crate::realm_resolution::JobLookup;
+use crate::value_ref::ValueRef;
 
 /// Stack of a model's thread in words: building and checking segments takes more than loom's 32 KiB.
 const STACK: usize = 1 << 17;

@@ -41,7 +41,7 @@ pub use layout::page::PAGE_LEN;
 pub use layout::raw_header::{RawHeader, content_hash};
 #[cfg(feature = "builder")]
 pub use publish::publisher::{LiveSegment, PublishError, Publisher};
-pub use read::job_reader::{Instance, JobKey, JobReader};
+pub use read::job_reader::{JobKey, JobReader, Target};
 pub use read::modex_reader::ModexReader;
 pub use read::region::{HeapRegion, MappedRegion, Region};
 pub use read::short::{Answer, Short};

@@ -6,8 +6,8 @@
 use std::ffi::{CStr, c_char, c_void};
 
 use pmix_dstore::codec::{Dialect, Module, Packer, Unpacker};
+use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{Bytes, DataType, Result, Status, Value};
-use pmix_dstore::room;
 
 use super::helpers::unread;
 use super::{client, present, writable};
@@ -36,7 +36,7 @@ status_entry! {
         let count = usize::try_from(num_vals).map_err(|_| Status::ERR_BAD_PARAM)?;
         let width = element_size(ty).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
         let source = if count == 0 { src.cast_const() } else { present(src)? };
-        let mut values = room::vec(count)?;
+        let mut values = fallible_alloc::vec(count)?;
         for index in 0..count {
             let at = source.wrapping_byte_add(index * width);
             values.push(match ty {

@@ -9,7 +9,7 @@ use std::ffi::c_char;
 use pmix_client::Client;
 use pmix_client::instance::{self, Shielded};
 use pmix_dstore::model::{DataType, KeyRef, Rank, Status};
-use pmix_dstore::segment::{Answer, Instance, Short};
+use pmix_dstore::segment::{Answer, Short, Target};
 
 use super::writable;
 use crate::convert::text;
@@ -91,7 +91,7 @@ type KeyBytes = [u8; size_of::<pmix_key_t>()];
 ///
 /// # Safety
 /// `info` is an array of `ninfo` infos, which stay as they are for `'a`.
-unsafe fn instance_of<'a>(info: *const pmix_info_t, ninfo: usize) -> Option<(Flags, Instance<'a>)> {
+unsafe fn instance_of<'a>(info: *const pmix_info_t, ninfo: usize) -> Option<(Flags, Target<'a>)> {
     let mut flags = Flags::NONE;
     let (mut of_node, mut of_app) = (false, false);
     let (mut nodeid, mut hostname, mut appnum) = (None, None, None);
@@ -130,9 +130,9 @@ unsafe fn instance_of<'a>(info: *const pmix_info_t, ninfo: usize) -> Option<(Fla
     }
     let of = match (nodeid, hostname, appnum) {
         // What is of an application on a node is not for here.
-        (Some(nodeid), ..) if !of_app => Instance::NodeId(nodeid),
-        (None, Some(name), _) if !of_app => Instance::NodeName(name),
-        (None, None, Some(appnum)) if !of_node => Instance::App(appnum),
+        (Some(nodeid), ..) if !of_app => Target::NodeId(nodeid),
+        (None, Some(name), _) if !of_app => Target::NodeName(name),
+        (None, None, Some(appnum)) if !of_node => Target::App(appnum),
         // The rank's, or the caller's, or not said at all.
         _ => return None,
     };

@@ -5,8 +5,8 @@ use std::slice;
 use std::sync::OnceLock;
 
 use pmix_client::Ranks;
+use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{Result, Status};
-use pmix_dstore::room;
 
 use super::object::Object;
 use super::text;
@@ -39,7 +39,7 @@ pub unsafe fn read<T: Object>(items: *const T, count: usize) -> Result<Vec<T::Mo
     if items.is_null() {
         return Err(Status::ERR_BAD_PARAM);
     }
-    let mut models = room::vec(count)?;
+    let mut models = fallible_alloc::vec(count)?;
     for index in 0..count {
         // SAFETY: the caller's promise.
         models.push(unsafe { T::read(items.add(index)) }?);

@@ -7,12 +7,12 @@ use std::ffi::{CString, c_char, c_void};
 use std::slice;
 
 use libc::timeval;
+use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{
     App, Bytes, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info,
     InfoFlags, NetStats, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Regattr, Result, Status,
     Value,
 };
-use pmix_dstore::room;
 
 use super::array;
 use super::text::{self, write_name};
@@ -307,7 +307,7 @@ object! { pmix_regattr_t as Regattr;
 object! { pmix_coord_t as Coord;
     read(at) {
         let coords = if (*at).coord.is_null() { &[] } else { slice::from_raw_parts((*at).coord, (*at).dims) };
-        Ok(Coord { view: (*at).view, coords: room::collect(coords.iter().copied())? })
+        Ok(Coord { view: (*at).view, coords: fallible_alloc::collect(coords.iter().copied())? })
     }
     write(coord, at) {
         let numbers = zeroed::<u32>(coord.coords.len())?;
@@ -584,7 +584,7 @@ pub unsafe fn read_packed_array(at: *const pmix_data_array_t) -> Result<DataArra
 
 object! { pmix_regex2_t as (Option<CString>, Vec<u8>);
     read(at) {
-        Ok((text::owned_string((*at).type_)?, room::copy(array::bytes((*at).bytes.cast(), (*at).len))?))
+        Ok((text::owned_string((*at).type_)?, fallible_alloc::copy(array::bytes((*at).bytes.cast(), (*at).len))?))
     }
     write(regex, at) {
         (*at).type_ = copy_string_or_null(regex.0.as_deref())?;

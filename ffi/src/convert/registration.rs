@@ -4,9 +4,10 @@ use std::ffi::CStr;
 use std::marker::PhantomData;
 use std::mem::offset_of;
 
+use pmix_dstore::fallible_alloc;
 use pmix_dstore::job::{KeyText, LentInfos, ProcArrays, ProcTable};
-use pmix_dstore::model::{DataType, Info, Key, Result, Status, Value, ValueRef, keys};
-use pmix_dstore::room;
+use pmix_dstore::model::{DataType, Info, Key, Result, Status, Value, keys};
+use pmix_dstore::value_ref::ValueRef;
 
 use super::object::Object;
 use super::{text, value};
@@ -146,7 +147,7 @@ pub unsafe fn read(infos: *const pmix_info_t, count: usize) -> Result<(Vec<Info>
         // SAFETY: the caller's promise.
         let info = unsafe { pmix_info_t::read(info) }?;
         is_in_order = is_in_order && !ProcArrays::are_in(&info);
-        room::push(&mut others, info)?;
+        fallible_alloc::push(&mut others, info)?;
     }
     Ok((others, procs.into_table()?))
 }

@@ -4,8 +4,8 @@
 
 use std::ffi::{CStr, CString, c_char};
 
+use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{Key, Nspace, Result, Status};
-use pmix_dstore::room;
 
 /// Longest namespace, without its NUL.
 const NSPACE_LEN_MAX: usize = 255;
@@ -124,7 +124,7 @@ pub unsafe fn map<'a>(map: *const c_char) -> &'a [u8] {
 /// `text` is NULL or a C string.
 pub unsafe fn owned_string(text: *const c_char) -> Result<Option<CString>> {
     // SAFETY: the caller's promise.
-    unsafe { string(text) }.map(room::copy_c_str).transpose()
+    unsafe { string(text) }.map(fallible_alloc::copy_c_str).transpose()
 }
 
 /// The strings of a NULL-terminated array, none for NULL.
@@ -142,7 +142,7 @@ pub unsafe fn string_list(list: *const *mut c_char) -> Result<Vec<CString>> {
     let mut at = list;
     // SAFETY: the caller's array ends with a NULL, which ends the walk.
     while let Some(text) = unsafe { owned_string(*at) }? {
-        room::push(&mut strings, text)?;
+        fallible_alloc::push(&mut strings, text)?;
         // SAFETY: not the end yet.
         at = unsafe { at.add(1) };
     }

@@ -6,8 +6,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{Key, Nspace, Proc, Rank, Result};
-use pmix_dstore::room;
 
 /// So many sets of participants are remembered, and so many participants in all of them; the one that was longest without a
 /// fence gets all again.
@@ -44,8 +44,8 @@ impl Changes {
     /// # Errors
     /// `NOMEM`.
     pub fn make_room(&mut self, rank: Rank) -> Result<()> {
-        room::reserve_entries(&mut self.ranks, 1)?;
-        room::reserve(&mut self.ranks.entry(rank).or_default().entries, 1)
+        fallible_alloc::reserve_entries(&mut self.ranks, 1)?;
+        fallible_alloc::reserve(&mut self.ranks.entry(rank).or_default().entries, 1)
     }
 
     /// Notes that a value is new or another one.

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use pmix_client::get::timeout_of;
 use pmix_dstore::codec::Dialect;
+use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::model::{Bytes, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
-use pmix_dstore::pieces::Pieces;
-use pmix_dstore::{qualified, room};
+use pmix_dstore::{fallible_alloc, qualified};
 use pmix_wire::blob::{self, Contribution, Origin};
 use pmix_wire::reply::{ConnectWriter, FenceReply};
 use pmix_wire::{MESSAGE_LEN_MAX, jobinfo};
@@ -375,11 +375,11 @@ impl Engine {
     /// What this server's participants put for other nodes and these have not been told yet, in the form that all released
     /// servers read; and how many changes of each namespace they have been told of with it. With the mark of
     /// `super::slurm` as its first value where that `is_marked`.
-    fn contribution(&self, fence: &Collective, is_marked: bool) -> Result<(Pieces, Vec<(Nspace, u64)>), Status> {
+    fn contribution(&self, fence: &Collective, is_marked: bool) -> Result<(GatherBuf, Vec<(Nspace, u64)>), Status> {
         let mut changes = Vec::new();
         for nspace in Self::nspaces_of(&fence.signature) {
             if let Some(state) = self.nspaces.get(&nspace) {
-                room::push(&mut changes, (nspace, state.changes.count()))?;
+                fallible_alloc::push(&mut changes, (nspace, state.changes.count()))?;
             }
         }
         let first_rank = self.first_relative_ranks(&fence.signature);
@@ -555,7 +555,7 @@ impl Engine {
                 let others = nspaces.iter().filter(|nspace| **nspace != proc.nspace && status.is_success());
                 self.connect_reply(to, status, others)
             });
-            let reply = reply.as_ref().map_err(|status| *status).and_then(|reply| room::copy(reply));
+            let reply = reply.as_ref().map_err(|status| *status).and_then(|reply| fallible_alloc::copy(reply));
             self.send(*peer, *tag, |_, _| reply);
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pmix_dstore::codec;
-use pmix_dstore::model::{Info, Key, Kval, Nspace, Rank, Result, Scope, Status, Value, Whole, keys};
+use pmix_dstore::model::{Backing, Info, Key, Kval, Nspace, Rank, Result, Scope, Status, Value, keys};
 use pmix_dstore::qualified;
 
 use super::nspaces::{JobPlan, NspaceState};
@@ -114,7 +114,7 @@ impl NspaceState {
     ///
     /// # Errors
     /// `NOMEM`; then some still mean it.
-    pub fn leave(&mut self, whole: &Arc<Whole>) -> Result<()> {
+    pub fn leave(&mut self, whole: &Arc<Backing>) -> Result<()> {
         self.visible.copy_parts_of(whole)?;
         self.shared.leave(whole, &self.visible);
         Ok(())

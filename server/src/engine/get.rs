@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use pmix_client::GetOptions;
 use pmix_dstore::codec::Packer;
 use pmix_dstore::job::JobData;
-use pmix_dstore::model::{Info, Key, KeyRef, Kval, Nspace, Proc, Rank, Status, Value, ValueRef, keys};
+use pmix_dstore::model::{Info, Key, KeyRef, Kval, Nspace, Proc, Rank, Status, Value, keys};
 use pmix_dstore::qualified;
-use pmix_dstore::rules::{self, Caller, JobLookup, Selector};
+use pmix_dstore::realm_resolution::{self, Caller, JobLookup, Selector};
+use pmix_dstore::value_ref::ValueRef;
 use pmix_wire::reply::{GetWriter, refresh_reply};
 use pmix_wire::{blob, jobinfo};
 
@@ -331,12 +332,14 @@ impl Engine {
                 return Some(if unheard { Outcome::Ask } else { Outcome::Job });
             };
             if options.qualified {
-                return Some(match rules::find_qualified(&*state.job, proc.rank, key.as_bytes(), &get.infos) {
-                    Ok(Some(_)) => Outcome::Job,
-                    Ok(None) if unheard => Outcome::Ask,
-                    Ok(None) => Outcome::Nothing(Status::ERR_NOT_FOUND),
-                    Err(status) => Outcome::Nothing(status),
-                });
+                return Some(
+                    match realm_resolution::find_qualified(&*state.job, proc.rank, key.as_bytes(), &get.infos) {
+                        Ok(Some(_)) => Outcome::Job,
+                        Ok(None) if unheard => Outcome::Ask,
+                        Ok(None) => Outcome::Nothing(Status::ERR_NOT_FOUND),
+                        Err(status) => Outcome::Nothing(status),
+                    },
+                );
             }
             let caller = Caller {
                 rank: (peer.proc.nspace == proc.nspace).then_some(peer.proc.rank),
@@ -376,7 +379,7 @@ impl Engine {
                 if published.is_some_and(|all| qualified::find(all, key.as_bytes(), &get.infos).is_some()) {
                     true
                 } else {
-                    match rules::find_qualified(&*state.job, proc.rank, key.as_bytes(), &get.infos) {
+                    match realm_resolution::find_qualified(&*state.job, proc.rank, key.as_bytes(), &get.infos) {
                         Ok(Some(_)) => return Some(Outcome::Job),
                         Ok(None) => false,
                         Err(status) => return Some(Outcome::Nothing(status)),
@@ -423,7 +426,7 @@ impl Engine {
         caller: &Caller<'_>,
         reader: &Actor,
     ) -> Option<Result<Value, Status>> {
-        let found = rules::find(&*state.job, rank, &KeyRef::from(key), selector, caller);
+        let found = realm_resolution::find(&*state.job, rank, &KeyRef::from(key), selector, caller);
         let of_session = || self.of_session(selector.session_id?, key, reader).map(Value::copy);
         found.map(|value| value.to_value()).or_else(of_session)
     }
@@ -481,14 +484,16 @@ impl Engine {
 
     /// The row of this node in a job, which may call it by another name: it is where its clients are.
     pub(super) fn own_row(&self, state: &super::NspaceState) -> Option<u32> {
-        let of_client = || rules::node_row_of(&*state.job, *state.clients.keys().next()?);
+        let of_client = || realm_resolution::node_row_of(&*state.job, *state.clients.keys().next()?);
         state.job.node_row_by_name(self.config.hostname.as_bytes()).or_else(of_client)
     }
 
     /// Whether the maps place a rank on this node, which they may call by another name: it is where its clients are.
     pub(super) fn runs_here(&self, state: &super::NspaceState, rank: Rank) -> bool {
         let own = self.own_row(state);
-        own.is_some() && rules::node_row_of(&*state.job, rank) == own && state.clients.len() < state.nlocal as usize
+        own.is_some()
+            && realm_resolution::node_row_of(&*state.job, rank) == own
+            && state.clients.len() < state.nlocal as usize
     }
 
     /// A local rank has committed.

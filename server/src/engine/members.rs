@@ -2,7 +2,7 @@
 
 use pmix_dstore::maps;
 use pmix_dstore::model::{KeyRef, Nspace, Proc, Rank, Status, keys};
-use pmix_dstore::rules::{self, Caller, Selector};
+use pmix_dstore::realm_resolution::{self, Caller, Selector};
 
 use super::Engine;
 
@@ -61,7 +61,7 @@ impl Engine {
         let of = |rank| Proc::new(nspace.clone(), rank);
         let caller = Caller { rank: state.clients.keys().next().copied(), hostname: self.config.hostname.as_bytes() };
         let key = KeyRef::from(keys::LOCAL_PEERS);
-        let said = rules::find(&*state.job, Rank::WILDCARD, &key, &Selector::NOTHING, &caller);
+        let said = realm_resolution::find(&*state.job, Rank::WILDCARD, &key, &Selector::NOTHING, &caller);
         let said = said.filter(|_| state.nlocal > 0).and_then(|said| said.to_value().ok());
         match said.as_ref().and_then(|said| maps::parse_ranks(said.as_text()?).ok()) {
             Some(ranks) => ranks.into_iter().map(|rank| of(Rank(rank))).collect(),

@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 
 use pmix_dstore::codec::{Dialect, Module, Untyped};
 use pmix_dstore::job::{JobData, Values};
-use pmix_dstore::model::{Bytes, Nspace, Proc, Result, Status, Whole};
+use pmix_dstore::model::{Backing, Bytes, Nspace, Proc, Result, Status};
 use pmix_wire::reply::StatusReply;
 use pmix_wire::{Reply, Request, TAG_FLOW_CONTROL, Version};
 
@@ -176,7 +176,7 @@ pub(crate) struct Engine {
     monitors: monitors::Monitors,
     outputs: VecDeque<Output>,
     /// What hosts have lent and has not been given back.
-    lent: Vec<Arc<Whole>>,
+    lent: Vec<Arc<Backing>>,
     /// Data of jobs that are forgotten: to free those of a large one takes its time.
     discarded: Vec<Arc<JobData>>,
     stats: Stats,
@@ -340,9 +340,9 @@ impl Engine {
     /// The host answered an upcall, or it was answered by its return value.
     pub fn answer(&mut self, id: u64, answer: Answer) {
         if let Answer::Data(_, data) = &answer
-            && let Some(Whole::Held(_)) = data.whole().map(|whole| &**whole)
+            && let Some(Backing::External(_)) = data.backing().map(|whole| &**whole)
         {
-            self.lent.extend(data.whole().cloned());
+            self.lent.extend(data.backing().cloned());
         }
         let before = self.outputs.len();
         self.take_answer(id, answer);

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pmix_dstore::codec::Dialect;
+use pmix_dstore::fallible_alloc;
 use pmix_dstore::job::{Given, JobData, Refused, Values};
 use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, Result, Status, Value, keys};
 use pmix_dstore::modex::ModexData;
-use pmix_dstore::room;
 use pmix_wire::MESSAGE_LEN_MAX;
 use pmix_wire::jobinfo::{self, Recipient};
 
@@ -269,14 +269,14 @@ impl JobPlan {
         } else {
             let mut job = match known {
                 Some(job) => {
-                    room::expect(2 * job.procs.bytes())?;
+                    fallible_alloc::probe(2 * job.procs.bytes())?;
                     (*job).clone()
                 }
                 None => JobData::new(nspace.clone()),
             };
             job.register(given, hostname.as_bytes())?;
             if job.procs.rows() >= LARGE {
-                room::give_back();
+                fallible_alloc::trim();
             }
             Some(job)
         };
@@ -688,7 +688,7 @@ impl Engine {
         };
         let of_peer = (peer.dialect, peer.version_text.clone());
         let payload = match state.job_replies.get(&of_peer) {
-            Some(reply) => room::copy(reply),
+            Some(reply) => fallible_alloc::copy(reply),
             None => {
                 let to = recipient(peer, &self.config.hostname);
                 let local = state.clients.keys().copied();
@@ -696,7 +696,7 @@ impl Engine {
                     if state.job_replies.len() >= JOB_REPLIES_MAX {
                         state.job_replies.clear();
                     }
-                    if let Ok(copy) = room::copy(reply) {
+                    if let Ok(copy) = fallible_alloc::copy(reply) {
                         state.job_replies.insert(of_peer, copy);
                     }
                 })

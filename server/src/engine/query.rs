@@ -13,7 +13,7 @@ use pmix_client::resolve::{nodes, peers_on};
 use pmix_dstore::model::{
     DataArray, DataType, Info, InfoFlags, Key, Nspace, Proc, ProcInfo, Query, Rank, Status, Value, keys,
 };
-use pmix_dstore::rules::{Caller, JobLookup};
+use pmix_dstore::realm_resolution::{Caller, JobLookup};
 use pmix_wire::reply::{InfosReply, NodesReply, PeersReply};
 
 use super::apart::{Actor, sign};

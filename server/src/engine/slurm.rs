@@ -18,8 +18,8 @@
 //! Slurm is known by the namespace, which its plugin names `slurm.pmix.JOB.STEP` in all releases. The name is the same on all
 //! nodes. The title and the file of the process may differ from node to node, and change while it runs.
 
+use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::model::{Info, Kval, Nspace, Proc, Rank, Result, Value, keys};
-use pmix_dstore::pieces::Pieces;
 use pmix_wire::blob::Contribution;
 
 use super::collective::{Collective, Kind};
@@ -78,9 +78,9 @@ impl Engine {
     }
 
     /// The contribution of a fence without data, and what its infos are then to say.
-    pub(super) fn empty_contribution(&self, fence: &Collective, infos: &mut Vec<Info>) -> Result<Pieces> {
+    pub(super) fn empty_contribution(&self, fence: &Collective, infos: &mut Vec<Info>) -> Result<GatherBuf> {
         if !self.asks_for_ring(fence) {
-            return Ok(Pieces::default());
+            return Ok(GatherBuf::default());
         }
         infos.retain(|info| !info.key.is(keys::COLLECT_DATA));
         infos.push(Info::new(keys::COLLECT_DATA, Value::Bool(true)));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Info, Key, Proc, Result, Status, Value, keys};
-use pmix_dstore::rules::JobLookup;
+use pmix_dstore::realm_resolution::JobLookup;
 
 use super::Engine;
 use super::apart::{REFUSED, Reach};

@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use nix::unistd::{getegid, geteuid};
 use parking_lot::Mutex;
 use pmix_dstore::codec::{BufferType, Dialect, Module, Unpacker};
+use pmix_dstore::gather::Slices;
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{
     Bytes, DataArray, DataType, Info, InfoFlags, Key, KeyRef, Kval, Nspace, Proc, Query, Rank, Regattr, Status, Value,
     keys,
 };
-use pmix_dstore::pieces::Slices;
 use pmix_dstore::segment::{Directory, NamespaceView};
 use pmix_wire::reply::{
     ConnectReply, FenceReply, GetReply, GroupReply, InfosReply, IoPullReply, RefreshReply, StatusReply,
@@ -401,7 +401,7 @@ fn large_values_stay_in_the_messages_that_brought_them() {
             })
             .collect();
         assert!((0..3).all(|n| *parts[n] == [n as u8; 5000]), "rank {rank}");
-        let whole = |n: usize| parts[n].whole().expect("a part of a message").as_ptr();
+        let whole = |n: usize| parts[n].backing().expect("a part of a message").as_ptr();
         assert!(whole(0) == whole(1) && whole(1) == whole(2), "all in the message of rank {rank}");
     }
 }
@@ -432,7 +432,7 @@ fn what_a_host_lends_is_given_back_before_anybody_hears_its_answer() {
         let lent = Arc::new(());
         let all = contributions(&a, &b);
         let (id, _) = a.upcalls.pop().expect("a fence at the host");
-        a.engine.answer(id, Answer::Data(Status::SUCCESS, Bytes::held(Lent(all, lent.clone()))));
+        a.engine.answer(id, Answer::Data(Status::SUCCESS, Bytes::external(Lent(all, lent.clone()))));
         assert_eq!(Arc::strong_count(&lent), 2, "not inside the answer");
         let mut has_heard = false;
         for output in a.engine.take_outputs() {
@@ -460,7 +460,7 @@ fn what_a_host_lends_is_given_back_before_anybody_hears_its_answer() {
             assert!(Arc::ptr_eq(own, remote), "nothing is held twice");
         }
         // Nobody waits for this one any more.
-        a.engine.answer(id, Answer::Data(Status::SUCCESS, Bytes::held(Lent(vec![1], lent.clone()))));
+        a.engine.answer(id, Answer::Data(Status::SUCCESS, Bytes::external(Lent(vec![1], lent.clone()))));
         assert_eq!(Arc::strong_count(&lent), 2);
         a.drain();
         assert_eq!(Arc::strong_count(&lent), 1);
@@ -1274,7 +1274,7 @@ fn readers_of_each_node_see_what_fences_have_brought() {
             } else {
                 let all = contributions(a, b);
                 for bench in [a, b] {
-                    bench.answer_last(Answer::Data(Status::SUCCESS, Bytes::held(all.clone())));
+                    bench.answer_last(Answer::Data(Status::SUCCESS, Bytes::external(all.clone())));
                 }
             }
             for rank in &members {

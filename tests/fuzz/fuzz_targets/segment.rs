@@ -29,12 +29,13 @@ use pmix_wire::{blob, jobinfo};
 use pmix_dstore::codec::{self, Dialect};
 use pmix_dstore::job::JobData;
 use pmix_dstore::maps::RANK_COUNT_MAX;
-use pmix_dstore::model::{Key, KeyRef, Kval, Rank, Value, ValueRef, keys};
+use pmix_dstore::model::{Key, KeyRef, Kval, Rank, Value, keys};
+use pmix_dstore::value_ref::ValueRef;
 use pmix_dstore::modex::ModexData;
 use pmix_dstore::qualified;
-use pmix_dstore::rules::{Caller, JobLookup, Realm, Selector, find, node_row_of};
+use pmix_dstore::realm_resolution::{Caller, JobLookup, Realm, Selector, find, node_row_of};
 use pmix_dstore::segment::{
-    Directory, FileId, InspectOptions, Instance, JobReader, MappedRegion, ModexReader, NamespaceView, Publisher,
+    Directory, FileId, InspectOptions, Target, JobReader, MappedRegion, ModexReader, NamespaceView, Publisher,
     SegmentKind, Short, build_job, inspect_directory, inspect_segment,
 };
 use pmix_fuzz::samples::{self, build_modex};
@@ -225,10 +226,10 @@ fn read_job(
             short.value().map(whole);
             got((rank, &key), short, find(reader, rank, &key_ref, &Selector::NOTHING, &caller));
         }
-        for of in ODD.into_iter().flat_map(|number| [Instance::App(number), Instance::NodeId(number)]) {
+        for of in ODD.into_iter().flat_map(|number| [Target::App(number), Target::NodeId(number)]) {
             reader.short_in(of, &key_ref).value().map(whole);
         }
-        for of in [Instance::Job, Instance::NodeName(b"node001"), Instance::NodeName(b"")] {
+        for of in [Target::Job, Target::NodeName(b"node001"), Target::NodeName(b"")] {
             reader.short_in(of, &key_ref).value().map(whole);
         }
         let Some((handle, _)) = reader.find_key(&key_ref) else { continue };

@@ -6,7 +6,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use pmix_dstore::codec::{self, Dialect, Packer, Unpacker};
-use pmix_dstore::model::{DataType, Result, Value, ValueRef};
+use pmix_dstore::model::{DataType, Result, Value};
+use pmix_dstore::value_ref::ValueRef;
 use pmix_fuzz::{DIALECTS, bounded, dialect};
 
 /// Heap bytes for each byte of a value: an array of small structures weighs most, and vectors grow by doubling.

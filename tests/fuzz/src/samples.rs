@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pmix_dstore::rules::JobLookup;
+use pmix_dstore::realm_resolution::JobLookup;
 use pmix_dstore::segment::{HeapRegion, JobReader, ModexBuilder, build_job};
 
 use crate::job::JobData;

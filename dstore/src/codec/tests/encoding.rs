@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::codec::{decompress, expand, int, text};
-use crate::model::{Key, Scope, ValueRef};
+use crate::model::{Key, Scope};
+use crate::value_ref::ValueRef;
 
 const V41: Dialect = Dialect::plain(Module::V41);
 const V3: Dialect = Dialect::plain(Module::V3);

@@ -5,8 +5,9 @@ use std::ffi::CStr;
 
 use super::numbers::{Formula, Numbers};
 use super::texts::Texts;
-use crate::model::{DataType, Rank, Result, Value, ValueRef};
-use crate::room;
+use crate::fallible_alloc;
+use crate::model::{DataType, Rank, Result, Value};
+use crate::value_ref::ValueRef;
 
 /// The values of one key. It costs memory for its values, not for the ranks below the highest: a server tells the ranks
 /// of one node of a large job, and who means harm names a high rank under many keys.
@@ -34,7 +35,7 @@ struct Dense {
 }
 
 /// The values of a column whose rows all have one, of one type.
-pub(crate) struct Whole<'a> {
+pub(crate) struct FullColumn<'a> {
     dense: &'a Dense,
 }
 
@@ -49,7 +50,7 @@ impl Column {
     /// # Errors
     /// `NOMEM`.
     pub(in crate::job) fn set(&mut self, row: u32, value: Value) -> Result<()> {
-        room::check()?;
+        fallible_alloc::check()?;
         match Plain::of(ValueRef::from(&value)) {
             Some(plain) => self.set_plain(row, &plain),
             None => self.set_apart(row, value),
@@ -237,7 +238,7 @@ impl Column {
 
     /// Notes that these rows, which follow those that are noted, are derived.
     fn mark_derived(&mut self, first: u32, end: u32) -> Result<()> {
-        if first < end { Ok(room::push(&mut self.derived, (first, end - 1))?) } else { Ok(()) }
+        if first < end { Ok(fallible_alloc::push(&mut self.derived, (first, end - 1))?) } else { Ok(()) }
     }
 
     fn derive_one(&mut self, row: u32, value: ValueRef<'_>) -> Result<()> {
@@ -247,7 +248,7 @@ impl Column {
         self.set_ref(row, value)?;
         match self.derived.last_mut() {
             Some((_, last)) if *last + 1 == row => *last = row,
-            _ => room::push(&mut self.derived, (row, row))?,
+            _ => fallible_alloc::push(&mut self.derived, (row, row))?,
         }
         Ok(())
     }
@@ -307,7 +308,7 @@ impl Column {
 
     /// Ranges of ranks that have values, from and to, ascending.
     pub(super) fn runs(&self) -> Vec<(u32, u32)> {
-        if let Some(whole) = self.whole() {
+        if let Some(whole) = self.full() {
             return vec![(0, whole.rows() - 1)];
         }
         let mut runs: Vec<(u32, u32)> = Vec::new();
@@ -321,9 +322,9 @@ impl Column {
     }
 
     /// The values, where all rows have one and all are of one type.
-    pub(crate) fn whole(&self) -> Option<Whole<'_>> {
+    pub(crate) fn full(&self) -> Option<FullColumn<'_>> {
         let dense = self.dense.as_ref().filter(|dense| dense.filled == dense.numbers.len() && dense.filled != 0)?;
-        self.apart.is_empty().then_some(Whole { dense })
+        self.apart.is_empty().then_some(FullColumn { dense })
     }
 
     /// The text of a row by its number among those of the column, of which there are [`Column::text_count`].
@@ -356,7 +357,7 @@ impl PartialEq for Column {
     }
 }
 
-impl Whole<'_> {
+impl FullColumn<'_> {
     /// How many rows there are.
     pub fn rows(&self) -> u32 {
         self.dense.rows()
@@ -378,7 +379,7 @@ impl Whole<'_> {
 }
 
 #[cfg(feature = "builder")]
-impl Whole<'_> {
+impl FullColumn<'_> {
     pub fn ty(&self) -> DataType {
         self.dense.ty
     }
@@ -481,7 +482,7 @@ impl Dense {
             self.mark_all()?;
             let words = row as usize / 64 + 1;
             let more = words.saturating_sub(self.present.len());
-            room::reserve(&mut self.present, more)?;
+            fallible_alloc::reserve(&mut self.present, more)?;
             self.numbers.resize(row as usize + 1)?;
             self.present.resize(words, 0);
         }
@@ -500,7 +501,7 @@ impl Dense {
     fn mark_all(&mut self) -> Result<()> {
         if self.present.is_empty() {
             let len = self.numbers.len();
-            self.present = room::filled(u64::MAX, len.div_ceil(64))?;
+            self.present = fallible_alloc::filled(u64::MAX, len.div_ceil(64))?;
             if let (Some(last), true) = (self.present.last_mut(), !len.is_multiple_of(64)) {
                 *last >>= 64 - len % 64;
             }

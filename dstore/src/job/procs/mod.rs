@@ -6,10 +6,12 @@ mod texts;
 
 use std::collections::BTreeMap;
 
-use crate::model::{DataType, Key, Rank, Result, Status, Value, ValueRef};
+use crate::maps;
+use crate::model::{DataType, Key, Rank, Result, Status, Value};
+use crate::value_ref::ValueRef;
 
 pub use column::Column;
-pub(crate) use column::Whole;
+pub(crate) use column::FullColumn;
 pub(crate) use numbers::Formula;
 
 /// Process-level values as columns: one per key, indexed by rank.
@@ -21,7 +23,7 @@ pub struct ProcTable {
 
 impl ProcTable {
     /// Ranks above this are refused: what goes over all ranks below a wrong one must end.
-    pub const RANK_MAX: u32 = 1 << 28;
+    pub const RANK_MAX: u32 = maps::RANK_MAX;
 
     /// A table of these columns, of which each key has one.
     pub(super) fn of_columns(columns: impl Iterator<Item = (Key, Column)>) -> ProcTable {
@@ -88,8 +90,8 @@ impl ProcTable {
 
     /// The same for each rank that has a value of any key.
     pub(super) fn derive_of_all(&mut self, key: &'static str, ty: DataType, formula: Formula) -> Result<()> {
-        let is_full = |whole: Whole<'_>| whole.rows() == self.rows;
-        if self.columns.values().filter_map(Column::whole).any(is_full) {
+        let is_full = |whole: FullColumn<'_>| whole.rows() == self.rows;
+        if self.columns.values().filter_map(Column::full).any(is_full) {
             return self.derive_numbers(key, self.rows, ty, formula);
         }
         let mask = ty.scalar_mask().unwrap_or(u64::MAX);
@@ -128,7 +130,7 @@ impl ProcTable {
 
     /// Whether each of the first `rows` ranks has a value of `key`, all of one type.
     pub(super) fn is_whole(&self, key: &str, rows: u32) -> bool {
-        self.column(key).and_then(Column::whole).is_some_and(|whole| whole.rows() >= rows)
+        self.column(key).and_then(Column::full).is_some_and(|whole| whole.rows() >= rows)
     }
 
     /// Takes out all that was derived.

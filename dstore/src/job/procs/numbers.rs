@@ -1,7 +1,7 @@
 //! The numbers of a column's rows: a formula as long as there is one, else an array of the narrowest width.
 
+use crate::fallible_alloc;
 use crate::model::Result;
-use crate::room;
 
 /// `start + ((row / divisor) % modulus) * step`, modulo 2^64 and cut to a mask: what ranks placed in blocks or in turn give.
 /// No modulus where it is 0.
@@ -291,7 +291,7 @@ impl Numbers {
 
     fn push_array(&mut self, number: u64) -> Result<()> {
         self.make_array(number)?;
-        each_width!(self, array => room::push(array, number as _), _pattern => Ok(()))
+        each_width!(self, array => fallible_alloc::push(array, number as _), _pattern => Ok(()))
     }
 
     /// Puts a number in place of that of a row that there is.
@@ -314,7 +314,7 @@ impl Numbers {
         self.make_array(0)?;
         each_width!(self, array => {
             let more = len.saturating_sub(array.len());
-            room::reserve(array, more)?;
+            fallible_alloc::reserve(array, more)?;
             array.resize(len, 0);
         }, _pattern => {});
         Ok(())
@@ -333,10 +333,10 @@ impl Numbers {
         }
         let rows = 0..self.len() as u32;
         *self = match bits {
-            0..=8 => Numbers::U8(room::collect(rows.map(|row| self.get(row) as u8))?),
-            9..=16 => Numbers::U16(room::collect(rows.map(|row| self.get(row) as u16))?),
-            17..=32 => Numbers::U32(room::collect(rows.map(|row| self.get(row) as u32))?),
-            _ => Numbers::U64(room::collect(rows.map(|row| self.get(row)))?),
+            0..=8 => Numbers::U8(fallible_alloc::collect(rows.map(|row| self.get(row) as u8))?),
+            9..=16 => Numbers::U16(fallible_alloc::collect(rows.map(|row| self.get(row) as u16))?),
+            17..=32 => Numbers::U32(fallible_alloc::collect(rows.map(|row| self.get(row) as u32))?),
+            _ => Numbers::U64(fallible_alloc::collect(rows.map(|row| self.get(row)))?),
         };
         Ok(())
     }

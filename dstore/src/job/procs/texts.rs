@@ -5,8 +5,8 @@ use std::ffi::CStr;
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::fallible_alloc;
 use crate::model::Result;
-use crate::room;
 
 /// Texts by number, in the order in which they came; one of them may be NULL.
 #[derive(Clone, Debug, Default)]
@@ -87,7 +87,7 @@ impl Texts {
         if let Some(number) = known.filter(|number| self.with_nul(*number) == bytes) {
             return Ok(number);
         }
-        room::reserve_entries(&mut self.numbers, 1)?;
+        fallible_alloc::reserve_entries(&mut self.numbers, 1)?;
         let number = self.add(bytes)?;
         self.numbers.entry(hash).or_insert(number);
         Ok(number)
@@ -95,8 +95,8 @@ impl Texts {
 
     fn add(&mut self, bytes: &[u8]) -> Result<u32> {
         let number = self.ends.len() as u32;
-        room::extend(&mut self.bytes, bytes)?;
-        room::push(&mut self.ends, self.bytes.len())?;
+        fallible_alloc::extend(&mut self.bytes, bytes)?;
+        fallible_alloc::push(&mut self.ends, self.bytes.len())?;
         Ok(number)
     }
 }

@@ -10,8 +10,8 @@ use std::mem::offset_of;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use crate::model::{KeyRef, Rank, ValueRef};
-use crate::rules::{JobLookup, Realm};
+use crate::model::{KeyRef, Rank};
+use crate::realm_resolution::{JobLookup, Realm};
 use crate::segment::directory::page::{
     DamagedEntry, Entry, PAGE_CAPACITY, PAGES_MAX, count_of, page_name, segment_name,
 };
@@ -24,6 +24,7 @@ use crate::segment::layout::raw_header::{RawHeader, content_hash};
 use crate::segment::read::job_reader::JobReader;
 use crate::segment::read::modex_reader::ModexReader;
 use crate::segment::read::region::HeapRegion;
+use crate::value_ref::ValueRef;
 
 pub use report::Report;
 

@@ -10,7 +10,7 @@ use super::fingerprint::FINGERPRINT;
 use super::header::{
     CREATOR_LEN, FEATURES_KNOWN, FORMAT_VERSION, HEADER_LEN, Header, MAGIC, NSPACE_LEN_MAX, SegmentKind,
 };
-use crate::pieces::{Slices, behind};
+use crate::gather::{Slices, behind};
 
 /// A header read from bytes, its fields not yet judged.
 #[derive(Clone, Debug)]

@@ -21,8 +21,8 @@ use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, geteuid, unlinkat};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::page_writer::PageWriter;
+use crate::gather::Slices;
 use crate::model::Nspace;
-use crate::pieces::Slices;
 use crate::segment::directory::files::{FileId, kind_of};
 use crate::segment::directory::page::{Entry, PAGE_CAPACITY, PAGES_MAX, page_name, segment_name};
 use crate::segment::layout::error::SegmentError;

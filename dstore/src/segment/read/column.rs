@@ -4,14 +4,15 @@ use std::mem::offset_of;
 
 use super::checked::payload;
 use super::short::{Noted, Short};
+use crate::fallible_alloc;
 use crate::maps::{RANK_COUNT_MAX, RankList};
-use crate::model::{DataType, ValueRef};
-use crate::room;
+use crate::model::DataType;
 use crate::segment::layout::bytes::{Lines, Miss, Read, Table, u32_at, u64_at};
 use crate::segment::layout::error::SegmentError;
 use crate::segment::layout::toc::{
     ColumnToc, DictEntry, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SOURCE_RANKS, SparseEntry,
 };
+use crate::value_ref::ValueRef;
 
 /// Longer values are not noted: who attaches a segment would read them only for that.
 const NOTED_LEN_MAX: u32 = 4096;
@@ -272,7 +273,7 @@ impl Column {
         }
         for index in 0..count as u64 {
             let place = Noted::of(self.listed(bytes, heap, index), bytes);
-            if place.is_none_or(|place| room::push(noted, place).is_err()) {
+            if place.is_none_or(|place| fallible_alloc::push(noted, place).is_err()) {
                 return noted.truncate(first);
             }
         }

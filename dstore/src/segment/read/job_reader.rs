@@ -11,9 +11,9 @@ use super::column::Column;
 use super::key_table::{FoundKey, KeyTable, Own, OwnSlot, Route, Row};
 use super::region::Region;
 use super::short::{Noted, Short};
-use crate::model::{KeyRef, Rank, ValueRef, keys};
-use crate::room;
-use crate::rules::{self, JobLookup, PlaceKey, Realm, RealmMask};
+use crate::fallible_alloc;
+use crate::model::{KeyRef, Rank, keys};
+use crate::realm_resolution::{self, JobLookup, RankLocationKey, Realm, RealmMask};
 use crate::segment::layout::bytes::{Miss, Read, Table, slice_at, u32_at, u64_at};
 use crate::segment::layout::error::SegmentError;
 use crate::segment::layout::header::SegmentKind;
@@ -21,6 +21,7 @@ use crate::segment::layout::raw_header::RawHeader;
 use crate::segment::layout::toc::{
     APPNUMS_ARE_ROWS, ArchivedJobToc, IdRow, JobToc, NO_ID, NODE_IDS_ARE_ROWS, NODES_ARE_BLOCKS, NameSlot,
 };
+use crate::value_ref::ValueRef;
 
 /// A job segment: what the host registered about a job.
 pub struct JobReader {
@@ -32,10 +33,10 @@ pub struct JobReader {
     flags: u32,
     /// How many ranks each node has, where they follow each other node by node.
     block: Option<Block>,
-    /// Each [`PlaceKey`], where the key table is in this process's memory.
-    place_keys: [Option<(JobKey, RealmMask)>; PlaceKey::ALL.len()],
+    /// Each [`RankLocationKey`], where the key table is in this process's memory.
+    location_keys: [Option<(JobKey, RealmMask)>; RankLocationKey::ALL.len()],
     /// A rank, in the upper half, and the row of its node: the one that was asked for last.
-    home: AtomicU64,
+    caller_node: AtomicU64,
     /// Values that columns and keys know by their numbers here.
     noted: Box<[Noted]>,
     /// The slots of `node_names`, verified, in this process's memory; none where there are too many, or one is damaged.
@@ -131,8 +132,8 @@ impl JobReader {
             proc_count: toc.proc_count,
             flags: toc.flags,
             block: None,
-            place_keys: [None; PlaceKey::ALL.len()],
-            home: AtomicU64::new(u64::MAX),
+            location_keys: [None; RankLocationKey::ALL.len()],
+            caller_node: AtomicU64::new(u64::MAX),
             noted: Box::default(),
             names: Box::default(),
             node_names,
@@ -143,8 +144,9 @@ impl JobReader {
         };
         reader.block = reader.find_block();
         // Where the table stays in the file each lookup verifies it, and damage is met by who looks for what it hides.
-        let is_own = |found: &(JobKey, RealmMask)| reader.keys.class(found.0.0).is_some();
-        reader.place_keys = PlaceKey::ALL.map(|key| reader.look_up(&KeyRef::from(key.text())).ok().filter(is_own));
+        let is_own = |found: &(JobKey, RealmMask)| reader.keys.default_realm(found.0.0).is_some();
+        reader.location_keys =
+            RankLocationKey::ALL.map(|key| reader.look_up(&KeyRef::from(key.text())).ok().filter(is_own));
         reader.names = reader.copy_names().unwrap_or_default();
         reader.note_values();
         Ok(reader)
@@ -175,7 +177,7 @@ impl JobReader {
         }
         let value = column.short(self.segment.bytes(), self.heap.span(), noted, 0);
         let ready = Route { column: noted.len() as u32, row: Row::Ready, is_last: true };
-        room::push(noted, Noted::of(value, self.segment.bytes())?).ok().map(|()| ready)
+        fallible_alloc::push(noted, Noted::of(value, self.segment.bytes())?).ok().map(|()| ready)
     }
 
     /// The table of node names; `None` where a slot is damaged, for those to meet who look for what it hides.
@@ -184,7 +186,7 @@ impl JobReader {
         if count > OWN_NAMES_MAX {
             return None;
         }
-        let mut names = room::vec(count).ok()?;
+        let mut names = fallible_alloc::vec(count).ok()?;
         for index in 0..count {
             let slot = self.node_names.entry::<{ offset_of!(NameSlot, check) }>(bytes, index).ok()?;
             names.push(OwnName {
@@ -357,7 +359,7 @@ impl JobReader {
 
 /// Whose value a Get names, beside its rank.
 #[derive(Clone, Copy, Debug)]
-pub enum Instance<'a> {
+pub enum Target<'a> {
     /// The job's.
     Job,
     /// That of the application of this number.
@@ -368,7 +370,7 @@ pub enum Instance<'a> {
     NodeName(&'a [u8]),
 }
 
-/// The short ways of [`rules::find`].
+/// The short ways of [`realm_resolution::find`].
 impl JobReader {
     /// The value of `key` for `rank`, asked for by `me` of the same job, without more.
     #[inline(always)]
@@ -393,7 +395,7 @@ impl JobReader {
                 return noted.map_or(Short::UNSURE, |noted| Short::noted(self.segment.bytes(), noted));
             }
             Row::First => 0,
-            Row::OfHome => match self.home(me) {
+            Row::CallerNode => match self.caller_node(me) {
                 Some(row) => row,
                 None => return Short::UNSURE,
             },
@@ -405,17 +407,17 @@ impl JobReader {
         if value.is_absent() && !route.is_last { Short::UNSURE } else { value }
     }
 
-    /// The short way to the value of a key of a process, or of the job: to the first realm that [`rules::find`] asks.
+    /// The short way to the value of a key of a process, or of the job: to the first realm that [`realm_resolution::find`] asks.
     fn route(&self, slot: &OwnSlot, is_process: bool) -> Route {
-        let (realm, row) = match slot.class {
+        let (realm, row) = match slot.default_realm {
             Some(Realm::Proc) if is_process => (Realm::Proc, Row::OfRank),
             None if is_process && slot.realms.has(Realm::Proc) => (Realm::Proc, Row::OfRank),
             Some(Realm::Session) if slot.realms.has(Realm::Session) => (Realm::Session, Row::First),
             Some(Realm::Session | Realm::Job) | None => (Realm::Job, Row::First),
-            Some(Realm::Node) => (Realm::Node, Row::OfHome),
+            Some(Realm::Node) => (Realm::Node, Row::CallerNode),
             Some(Realm::App | Realm::Proc) => return Route::UNSURE,
         };
-        let is_last = slot.class == Some(Realm::Proc) || slot.realms == RealmMask(0).with(realm);
+        let is_last = slot.default_realm == Some(Realm::Proc) || slot.realms == RealmMask(0).with(realm);
         let column = slot.columns[realm as usize];
         if !slot.realms.has(realm) {
             return Route { column, row: if is_last { Row::None } else { Row::Unsure }, is_last };
@@ -432,13 +434,13 @@ impl JobReader {
 
     /// The value of `key` of one instance of a realm.
     #[inline(never)]
-    pub fn short_in(&self, of: Instance<'_>, key: &KeyRef<'_>) -> Short<'_> {
+    pub fn short_in(&self, of: Target<'_>, key: &KeyRef<'_>) -> Short<'_> {
         let Own::Found(_, slot) = self.keys.find_own(self.segment.bytes(), key) else { return Short::UNSURE };
         let (realm, row) = match of {
-            Instance::Job => (Realm::Job, Some(0)),
-            Instance::App(appnum) => (Realm::App, self.app_row(appnum)),
-            Instance::NodeId(nodeid) => (Realm::Node, self.node_row_by_id(nodeid)),
-            Instance::NodeName(name) => (Realm::Node, self.node_row_by_name(name)),
+            Target::Job => (Realm::Job, Some(0)),
+            Target::App(appnum) => (Realm::App, self.app_row(appnum)),
+            Target::NodeId(nodeid) => (Realm::Node, self.node_row_by_id(nodeid)),
+            Target::NodeName(name) => (Realm::Node, self.node_row_by_name(name)),
         };
         row.map_or(Short::UNSURE, |row| self.short_of(slot, realm, row))
     }
@@ -456,15 +458,15 @@ impl JobReader {
 
     /// The row of the node that a rank runs on. It is the caller's nearly always, who is one, and does not move.
     #[inline(always)]
-    fn home(&self, rank: Rank) -> Option<u32> {
-        let known = self.home.load(Ordering::Relaxed);
+    fn caller_node(&self, rank: Rank) -> Option<u32> {
+        let known = self.caller_node.load(Ordering::Relaxed);
         if known >> 32 == u64::from(rank.0) && rank.is_process() { Some(known as u32) } else { self.find_home(rank) }
     }
 
     #[cold]
     fn find_home(&self, rank: Rank) -> Option<u32> {
-        let row = rules::node_row_of(self, rank).filter(|_| !self.is_damaged())?;
-        self.home.store(u64::from(rank.0) << 32 | u64::from(row), Ordering::Relaxed);
+        let row = realm_resolution::node_row_of(self, rank).filter(|_| !self.is_damaged())?;
+        self.caller_node.store(u64::from(rank.0) << 32 | u64::from(row), Ordering::Relaxed);
         Some(row)
     }
 }
@@ -482,13 +484,13 @@ impl JobLookup for JobReader {
     }
 
     #[inline]
-    fn find_place_key(&self, key: PlaceKey) -> Option<(JobKey, RealmMask)> {
-        self.place_keys[key as usize].or_else(|| self.find_key(&KeyRef::from(key.text())))
+    fn find_location_key(&self, key: RankLocationKey) -> Option<(JobKey, RealmMask)> {
+        self.location_keys[key as usize].or_else(|| self.find_key(&KeyRef::from(key.text())))
     }
 
     #[inline(always)]
-    fn class(&self, key: &KeyRef<'_>, found: JobKey) -> Option<Realm> {
-        self.keys.class(found.0).unwrap_or_else(|| rules::class_of(key))
+    fn default_realm(&self, key: &KeyRef<'_>, found: JobKey) -> Option<Realm> {
+        self.keys.default_realm(found.0).unwrap_or_else(|| realm_resolution::default_realm_of(key))
     }
 
     #[inline(always)]
@@ -559,9 +561,9 @@ mod tests {
         let short = |key: &str| reader.short(Rank(0), &KeyRef::from(key), Rank(0));
         assert!(short("colour").is_unsure() && short(keys::NODEID).value().is_some() && short("none").is_absent());
         assert!(reader.short(Rank::WILDCARD, &KeyRef::from(keys::NODEID), Rank(0)).is_unsure());
-        assert_eq!(reader.home.load(Ordering::Relaxed), u64::MAX);
+        assert_eq!(reader.caller_node.load(Ordering::Relaxed), u64::MAX);
         assert!(short(keys::LOCAL_SIZE).value().is_some());
-        assert_eq!(reader.home.load(Ordering::Relaxed), 0);
+        assert_eq!(reader.caller_node.load(Ordering::Relaxed), 0);
     }
 
     #[test]
@@ -586,7 +588,7 @@ mod tests {
             for nodeid in [0, 7, 99] {
                 let name = format!("host-{nodeid}");
                 assert_eq!(reader.node_row_by_name(name.as_bytes()), Some(nodeid));
-                let found = reader.short_in(Instance::NodeName(name.as_bytes()), &KeyRef::from(keys::HOSTNAME));
+                let found = reader.short_in(Target::NodeName(name.as_bytes()), &KeyRef::from(keys::HOSTNAME));
                 assert_eq!(found.value().unwrap().as_text(), Some(name.as_bytes()));
             }
             for (key, value) in [("of.the.job", &b"all the same"[..]), ("long", &long)] {

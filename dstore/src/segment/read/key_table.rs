@@ -5,9 +5,9 @@
 
 use std::mem::offset_of;
 
+use crate::fallible_alloc;
 use crate::model::KeyRef;
-use crate::room;
-use crate::rules::{self, Realm, RealmMask};
+use crate::realm_resolution::{self, Realm, RealmMask};
 use crate::segment::layout::bytes::{Miss, Read, Table, u32_at, u64_at};
 use crate::segment::layout::error::SegmentError;
 use crate::segment::layout::toc::{KeySlot, KeysToc, NO_ID};
@@ -37,7 +37,7 @@ pub(crate) struct OwnSlot {
     pub(crate) id: u32,
     pub(crate) realms: RealmMask,
     /// The realm that the standard gives the key.
-    pub(crate) class: Option<Realm>,
+    pub(crate) default_realm: Option<Realm>,
     /// [`NO_ID`] for none.
     pub(crate) columns: [u32; 5],
     /// In a job segment the short ways to the value of the job, and of a process.
@@ -59,7 +59,7 @@ pub(crate) struct Route {
 pub(crate) enum Row {
     First,
     OfRank,
-    OfHome,
+    CallerNode,
     /// None: the value is a ready one, with the number of the column.
     Ready,
     /// There is no value.
@@ -111,7 +111,7 @@ impl KeyTable {
 
     /// All slots; `None` where one is damaged, or without memory.
     fn copy_slots(&self, bytes: &[u8]) -> Option<Box<[OwnSlot]>> {
-        let mut own = room::vec(self.slots.count()).ok()?;
+        let mut own = fallible_alloc::vec(self.slots.count()).ok()?;
         for index in 0..self.slots.count() {
             own.push(self.read_slot(bytes, index).ok()?);
         }
@@ -134,7 +134,7 @@ impl KeyTable {
             text_len: number(offset_of!(KeySlot, text_len))?,
             id: number(offset_of!(KeySlot, id))?,
             realms: RealmMask(number(offset_of!(KeySlot, realms))? as u8),
-            class: None,
+            default_realm: None,
             columns,
             routes: [Route::UNSURE; 2],
         };
@@ -145,7 +145,7 @@ impl KeyTable {
                 return Err(Miss::Damaged);
             }
             slot.text = first + pos as usize;
-            slot.class = rules::class_of(&KeyRef::new(self.text(bytes, &slot)?));
+            slot.default_realm = realm_resolution::default_realm_of(&KeyRef::new(self.text(bytes, &slot)?));
         }
         Ok(slot)
     }
@@ -254,8 +254,8 @@ impl KeyTable {
 
     /// The realm that the standard gives a key, if it is known without looking further.
     #[inline]
-    pub(crate) fn class(&self, key: FoundKey) -> Option<Option<Realm>> {
-        self.own.get(key.0).map(|slot| slot.class)
+    pub(crate) fn default_realm(&self, key: FoundKey) -> Option<Option<Realm>> {
+        self.own.get(key.0).map(|slot| slot.default_realm)
     }
 
     /// The column of a key in realm `index`, or in a modex segment where to look first (0) and the lowest rank (1).

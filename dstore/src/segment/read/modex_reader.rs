@@ -6,8 +6,8 @@ use super::checked::{CheckedSegment, or_empty, payload};
 use super::key_table::{self, FoundKey, KeyTable};
 use super::region::Region;
 use super::short::Short;
-use crate::model::{DataType, KeyRef, Rank, ValueRef};
-use crate::room;
+use crate::fallible_alloc;
+use crate::model::{DataType, KeyRef, Rank};
 use crate::segment::layout::bytes::{Lines, Miss, Read, Table, slice_at, u16_at, u32_at, u64_at, verify};
 use crate::segment::layout::error::SegmentError;
 use crate::segment::layout::header::SegmentKind;
@@ -16,6 +16,7 @@ use crate::segment::layout::toc::{
     ArchivedModexToc, FIELD_FIXED, FIELD_NUMBER, FIELD_VARIABLE, FieldEntry, ModexToc, NO_ID, NULL_LEN, PLACE_SLOTS,
     PLACE_SORTED, PLACE_STRIDE, PLACE_TABLE, PlaceEntry, ShapeEntry, VariableEntry,
 };
+use crate::value_ref::ValueRef;
 
 /// A modex segment: values that some ranks published.
 pub struct ModexReader {
@@ -183,7 +184,8 @@ impl ModexReader {
 
     /// All shapes and fields; `None` where one is damaged, or without memory.
     fn copy_shapes(&self) -> Option<Own> {
-        let (mut shapes, mut fields) = (room::vec(self.shapes.count()).ok()?, room::vec(self.fields.count()).ok()?);
+        let (mut shapes, mut fields) =
+            (fallible_alloc::vec(self.shapes.count()).ok()?, fallible_alloc::vec(self.fields.count()).ok()?);
         for index in 0..self.shapes.count() {
             shapes.push(self.shape(index).ok()?);
         }
@@ -521,7 +523,7 @@ impl OwnPlaces {
     /// Room for `count` places; nothing for none; `None` without memory.
     fn with_room(count: usize) -> Option<OwnPlaces> {
         let len = if count == 0 { 0 } else { (2 * count).next_power_of_two() };
-        let mut slots = room::vec(len).ok()?;
+        let mut slots = fallible_alloc::vec(len).ok()?;
         slots.resize(len, Place { rank: NO_ID, shape: NO_ID, pos: 0, len: 0 });
         Some(OwnPlaces { slots: slots.into() })
     }

@@ -2,11 +2,11 @@
 
 use super::random::{self, Random, key_pool};
 use super::round_trip::build_modex;
+use crate::gather::GatherBuf;
 use crate::job::JobData;
-use crate::model::{Key, KeyRef, Nspace, Rank, Value, ValueRef, keys};
+use crate::model::{Key, KeyRef, Nspace, Rank, Value, keys};
 use crate::modex::ModexData;
-use crate::pieces::Pieces;
-use crate::rules::{Caller, JobLookup, Realm, Selector, find};
+use crate::realm_resolution::{Caller, JobLookup, Realm, Selector, find};
 use crate::segment::layout::bytes::check_of;
 use crate::segment::layout::toc::{ArchivedJobToc, ArchivedModexToc, Extent, JobToc, ModexToc};
 use crate::segment::read::checked::CheckedSegment;
@@ -16,6 +16,7 @@ use crate::segment::{
     HEADER_LEN, HeapRegion, InspectOptions, JobReader, ModexReader, RawHeader, SegmentError, SegmentKind, build_job,
     inspect_segment,
 };
+use crate::value_ref::ValueRef;
 
 const CONTENT_HASH: usize = std::mem::offset_of!(crate::segment::layout::header::Header, content_hash);
 const FEW: InspectOptions = InspectOptions { rows_max: 2, bytes_max: 4 };
@@ -109,7 +110,7 @@ fn toc_pos(bytes: &[u8]) -> usize {
 
 /// The same with hashes that fit.
 fn signed(bytes: Vec<u8>) -> Vec<u8> {
-    let mut segment = Pieces::from(bytes);
+    let mut segment = GatherBuf::from(bytes);
     sign(&mut segment);
     segment.into_own()
 }

@@ -8,7 +8,7 @@ use super::round_trip::{assert_same, build_modex};
 use crate::job::JobData;
 use crate::model::{Key, KeyRef, Nspace, Rank, Value, keys};
 use crate::modex::ModexData;
-use crate::rules::{JobLookup, Realm};
+use crate::realm_resolution::{JobLookup, Realm};
 use crate::segment::{
     AttachError, Directory, FileId, InspectOptions, NamespaceView, PAGE_CAPACITY, PublishError, Publisher, SegmentKind,
     Short, build_job, inspect_directory,

@@ -9,7 +9,7 @@ use super::round_trip::{assert_same, build_modex, open_job, open_modex};
 use crate::job::{JobData, Node};
 use crate::model::{Info, Key, KeyRef, Nspace, Rank, Value, keys};
 use crate::modex::ModexData;
-use crate::rules::{JobLookup, Realm};
+use crate::realm_resolution::{JobLookup, Realm};
 use crate::segment::write::build_job_made;
 use crate::segment::{
     HeapRegion, InspectOptions, JobReader, ModexReader, SegmentError, build_job, inspect_segment, layout_text,

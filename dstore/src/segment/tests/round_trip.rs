@@ -2,14 +2,15 @@
 
 use super::random::{self, Random, key_pool};
 use crate::job::{JobData, Node, Values};
-use crate::model::{Info, Key, KeyRef, Nspace, Rank, Value, ValueRef, keys};
+use crate::model::{Info, Key, KeyRef, Nspace, Rank, Value, keys};
 use crate::modex::ModexData;
-use crate::rules::{Caller, JobLookup, Realm, RealmMask, Selector, find};
+use crate::realm_resolution::{Caller, JobLookup, Realm, RealmMask, Selector, find};
 use crate::segment::layout::raw_header::{RawHeader, content_hash};
 use crate::segment::write::build_job_made;
 use crate::segment::{
-    HeapRegion, Instance, JobReader, ModexBuilder, ModexReader, Publisher, SegmentKind, Short, build_job,
+    HeapRegion, JobReader, ModexBuilder, ModexReader, Publisher, SegmentKind, Short, Target, build_job,
 };
+use crate::value_ref::ValueRef;
 
 /// Structures are owned in the heap and packed in a segment, texts of ranks are stored in the heap and may be made of a segment;
 /// everything else is the same thing.
@@ -197,9 +198,9 @@ fn the_short_way_finds_the_same_values_of_a_job() {
             let name = names[random.below(names.len() as u64) as usize];
             let nothing = Selector::NOTHING;
             for (of, selector) in [
-                (Instance::App(appnum), Selector { appnum: Some(appnum), ..nothing }),
-                (Instance::NodeId(nodeid), Selector { nodeid: Some(nodeid), ..nothing }),
-                (Instance::NodeName(name), Selector { hostname: Some(name), ..nothing }),
+                (Target::App(appnum), Selector { appnum: Some(appnum), ..nothing }),
+                (Target::NodeId(nodeid), Selector { nodeid: Some(nodeid), ..nothing }),
+                (Target::NodeName(name), Selector { hostname: Some(name), ..nothing }),
             ] {
                 sure_of_instances += assert_short(reader.short_in(of, &key), long(&selector), (what, selector));
             }

@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use super::stored::{Stored, is_aligned};
 use super::writer::{Heap, Writer, width_of};
 use super::{BuildError, reserve, vec_for};
-use crate::job::{Formula, Whole};
-use crate::model::{DataType, Key, ValueRef};
-use crate::room;
+use crate::fallible_alloc;
+use crate::job::{Formula, FullColumn};
+use crate::model::{DataType, Key};
 use crate::segment::layout::bytes::{LINE_LEN, per_line};
 use crate::segment::layout::toc::{
     ColumnToc, DictEntry, Extent, NULL_LEN, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SOURCE_RANKS, SparseEntry,
 };
+use crate::value_ref::ValueRef;
 
 /// A column whose values have been sorted out; variable values are in the heap already.
 pub(crate) struct PlannedColumn<'a> {
@@ -33,7 +34,7 @@ enum Source<'a> {
     /// 0 for rows without a value of the column's type.
     Numbers(Vec<u64>),
     /// As the registered values have them.
-    Registered(Whole<'a>),
+    Registered(FullColumn<'a>),
     /// Texts of ranks: of so many nodes in each row, with as many on each node, below an end.
     Ranks {
         nodes: u32,
@@ -99,7 +100,8 @@ impl<'a> PlannedColumn<'a> {
                 } else {
                     let next = column.dictionary.len() as u64;
                     reserve(&mut column.dictionary, 1)?;
-                    room::reserve_entries(&mut indices, 1).map_err(|_| BuildError::NoMemory { needed: 32 * next })?;
+                    fallible_alloc::reserve_entries(&mut indices, 1)
+                        .map_err(|_| BuildError::NoMemory { needed: 32 * next })?;
                     let index = *indices.entry(place).or_insert(next);
                     if index == next {
                         column.dictionary.push(place);
@@ -127,7 +129,7 @@ impl<'a> PlannedColumn<'a> {
     pub(crate) fn plan_whole(
         key: (u32, &Key),
         realm: u32,
-        whole: Whole<'a>,
+        whole: FullColumn<'a>,
         heap: &mut Heap,
     ) -> Result<PlannedColumn<'a>, BuildError> {
         let (rows, formula) = (whole.rows(), whole.formula());

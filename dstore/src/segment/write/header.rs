@@ -2,15 +2,15 @@
 
 use std::mem::offset_of;
 
+use crate::gather::GatherBuf;
 use crate::model::Nspace;
-use crate::pieces::Pieces;
 use crate::segment::layout::bytes::u64_at;
 use crate::segment::layout::fingerprint::FINGERPRINT;
 use crate::segment::layout::header::{CREATOR_LEN, FORMAT_VERSION, HEADER_LEN, Header, MAGIC, SegmentKind};
 use crate::segment::layout::raw_header::{content_hash, meta_hash};
 
 /// Fills the header of a finished segment, whose first [`HEADER_LEN`] bytes are own ones and zero.
-pub(crate) fn fill(segment: &mut Pieces, kind: SegmentKind, nspace: &Nspace, creator: &str, toc_pos: u64) {
+pub(crate) fn fill(segment: &mut GatherBuf, kind: SegmentKind, nspace: &Nspace, creator: &str, toc_pos: u64) {
     let total_len = segment.len() as u64;
     let bytes = segment.own();
     let mut put = |offset: usize, field: &[u8]| bytes[offset..offset + field.len()].copy_from_slice(field);
@@ -30,7 +30,7 @@ pub(crate) fn fill(segment: &mut Pieces, kind: SegmentKind, nspace: &Nspace, cre
 }
 
 /// Writes the two hashes of a segment whose other bytes are final.
-pub(crate) fn sign(segment: &mut Pieces) {
+pub(crate) fn sign(segment: &mut GatherBuf) {
     let toc_pos = u64_at(segment.own(), offset_of!(Header, toc_pos)).unwrap_or(0);
     let meta = meta_hash(segment, toc_pos).unwrap_or(0);
     segment.own()[offset_of!(Header, meta_hash)..][..8].copy_from_slice(&meta.to_le_bytes());

@@ -9,15 +9,16 @@ use super::column::PlannedColumn;
 use super::keys::{KeyRow, write_keys};
 use super::writer::{Heap, Writer};
 use super::{BuildError, reserve, vec_for};
+use crate::gather::GatherBuf;
 use crate::job::{JobData, Node, Values};
 use crate::maps::{RANK_COUNT_MAX, RankList};
-use crate::model::{Key, Value, ValueRef, keys};
-use crate::pieces::Pieces;
-use crate::rules::{Realm, RealmMask};
+use crate::model::{Key, Value, keys};
+use crate::realm_resolution::{Realm, RealmMask};
 use crate::segment::layout::header::SegmentKind;
 use crate::segment::layout::toc::{
     APPNUMS_ARE_ROWS, Extent, IdRow, JobToc, NO_ID, NODE_IDS_ARE_ROWS, NODES_ARE_BLOCKS, NameSlot,
 };
+use crate::value_ref::ValueRef;
 
 /// Builds the job segment of `job`; `creator` names the program for `pmixctl inspect`.
 ///
@@ -57,7 +58,7 @@ pub(crate) fn build_job_made(job: &JobData, creator: &str, made: RangeInclusive<
     let mut heap = heap;
     toc.node_names = write_names(&mut writer, job, &mut heap)?;
     toc.heap = heap.write(&mut writer)?;
-    writer.finish(SegmentKind::Job, &job.nspace, creator, &toc).map(Pieces::into_own)
+    writer.finish(SegmentKind::Job, &job.nspace, creator, &toc).map(GatherBuf::into_own)
 }
 
 /// Of so many ranks texts of ranks are not stored where readers can make them: of fewer, copying them is faster, and of more,
@@ -110,7 +111,7 @@ fn plan(job: &JobData, blocks: Option<u32>) -> Result<Planned<'_>, BuildError> {
     for (key, values) in job.procs.columns() {
         let id = ids[key];
         let cells = (0..values.rows()).map(|row| values.get(row));
-        let column = match values.whole() {
+        let column = match values.full() {
             Some(whole) => PlannedColumn::plan_whole((id, key), Realm::Proc as u32, whole, &mut heap)?,
             None => PlannedColumn::plan((id, key), Realm::Proc as u32, cells, &mut heap)?,
         };
@@ -199,7 +200,7 @@ fn blocks(job: &JobData) -> Option<u32> {
         list(node).is_some_and(|text| made.is_text(text))
     };
     // The first rank of a block speaks for all that are sure to have its value.
-    let step = nodeids.whole().filter(|ids| ids.block() == per_node).map_or(1, |ids| ids.block());
+    let step = nodeids.full().filter(|ids| ids.block() == per_node).map_or(1, |ids| ids.block());
     let says_so = |rank| nodeids.get(rank).and_then(|id| id.as_u32()) == Some(rank / per_node);
     let are_blocks = job.nodes.len() as u64 == u64::from(rows.div_ceil(per_node))
         && (0..).zip(&job.nodes).all(is_listed)

@@ -15,8 +15,8 @@ pub use job::build_job;
 pub(crate) use job::build_job_made;
 pub use modex::ModexBuilder;
 
+use crate::fallible_alloc;
 use crate::model::{DataType, Key, Status};
-use crate::room;
 
 /// Why a segment could not be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl std::error::Error for BuildError {}
 /// Makes room for `more` items of a vector.
 fn reserve<T>(vec: &mut Vec<T>, more: usize) -> Result<(), BuildError> {
     let needed = (vec.len() + more) * size_of::<T>();
-    room::reserve(vec, more).map_err(|_| BuildError::NoMemory { needed: needed as u64 })
+    fallible_alloc::reserve(vec, more).map_err(|_| BuildError::NoMemory { needed: needed as u64 })
 }
 
 /// An empty vector with room for `len` items.

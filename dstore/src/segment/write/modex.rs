@@ -8,9 +8,9 @@ use super::keys::{KeyRow, write_keys};
 use super::stored::{Stored, is_aligned};
 use super::writer::Writer;
 use super::{BuildError, reserve, vec_for};
+use crate::fallible_alloc;
+use crate::gather::GatherBuf;
 use crate::model::{Bytes, DataType, Key, Nspace, Rank, Value};
-use crate::pieces::Pieces;
-use crate::room;
 use crate::segment::layout::header::SegmentKind;
 use crate::segment::layout::toc::{
     Extent, FIELD_FIXED, FIELD_NUMBER, FIELD_VARIABLE, FieldEntry, ModexToc, NO_ID, NULL_LEN, PLACE_SLOTS,
@@ -142,10 +142,10 @@ impl<'a> ModexBuilder<'a> {
     ///
     /// # Errors
     /// A rank whose values take 4 GiB or more; too little memory.
-    pub fn finish(mut self, creator: &str) -> Result<Pieces, BuildError> {
+    pub fn finish(mut self, creator: &str) -> Result<GatherBuf, BuildError> {
         // Tables of a few words for each value and rank.
         let tables = self.cells.len() * 64;
-        room::expect(tables).map_err(|_| BuildError::NoMemory { needed: tables as u64 })?;
+        fallible_alloc::probe(tables).map_err(|_| BuildError::NoMemory { needed: tables as u64 })?;
         let mut keys: Vec<(&Key, usize)> = self.keys.iter().enumerate().map(|(id, key)| (key, id)).collect();
         keys.sort_unstable();
         let mut ids = vec![0; keys.len()];

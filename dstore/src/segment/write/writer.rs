@@ -9,9 +9,9 @@ use rkyv::util::AlignedVec;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{BuildError, header, reserve};
+use crate::fallible_alloc;
+use crate::gather::GatherBuf;
 use crate::model::{Bytes, Nspace};
-use crate::pieces::Pieces;
-use crate::room;
 use crate::segment::layout::bytes::{LINE_LEN, LINE_PAYLOAD, check_of, per_line};
 use crate::segment::layout::header::{HEADER_LEN, SegmentKind};
 use crate::segment::layout::toc::Extent;
@@ -21,7 +21,7 @@ const ALIGN_MAX: usize = 64;
 
 /// A segment under construction: the header's place, then regions one after the other.
 pub(crate) struct Writer {
-    bytes: Pieces,
+    bytes: GatherBuf,
 }
 
 impl Writer {
@@ -168,7 +168,7 @@ impl Writer {
         nspace: &Nspace,
         creator: &str,
         toc: &T,
-    ) -> Result<Pieces, BuildError>
+    ) -> Result<GatherBuf, BuildError>
     where
         T: for<'a> rkyv::Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, rancor::Error>>,
     {
@@ -217,7 +217,8 @@ impl Heap {
         }
         reserve(&mut self.bytes, bytes.len() + 8)?;
         let entries = self.places.len() as u64 + 1;
-        room::reserve_entries(&mut self.places, 1).map_err(|_| BuildError::NoMemory { needed: 32 * entries })?;
+        fallible_alloc::reserve_entries(&mut self.places, 1)
+            .map_err(|_| BuildError::NoMemory { needed: 32 * entries })?;
         if aligned {
             self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
         }

@@ -1,8 +1,8 @@
 //! A long run of bytes that is written without having been laid together: a message or a segment whose large values
 //! stay where they are.
 
+use crate::fallible_alloc;
 use crate::model::{Bytes, Result};
-use crate::room;
 
 /// Bytes that lie in one piece or in several.
 pub trait Slices {
@@ -38,7 +38,7 @@ pub fn behind<'a>(slices: impl Iterator<Item = &'a [u8]>, mut skip: usize) -> im
 
 /// Bytes of its own with shared ones between them.
 #[derive(Clone, Debug, Default)]
-pub struct Pieces {
+pub struct GatherBuf {
     own: Vec<u8>,
     shared: Vec<Shared>,
     shared_len: usize,
@@ -53,10 +53,10 @@ struct Shared {
     bytes: Bytes,
 }
 
-impl Pieces {
+impl GatherBuf {
     /// No bytes.
-    pub fn new() -> Pieces {
-        Pieces::default()
+    pub fn new() -> GatherBuf {
+        GatherBuf::default()
     }
 
     /// Bytes of all pieces.
@@ -98,10 +98,10 @@ impl Pieces {
     /// `NOMEM`; nothing is added.
     pub fn push(&mut self, bytes: &Bytes) -> Result<()> {
         if !bytes.is_shared() {
-            return room::extend(&mut self.own, bytes);
+            return fallible_alloc::extend(&mut self.own, bytes);
         }
         let piece = Shared { at: self.own.len(), pos: self.len(), bytes: bytes.clone() };
-        room::push(&mut self.shared, piece)?;
+        fallible_alloc::push(&mut self.shared, piece)?;
         self.shared_len += bytes.len();
         Ok(())
     }
@@ -156,13 +156,13 @@ impl Pieces {
         if self.shared.is_empty() {
             return Ok(self.own);
         }
-        let mut bytes = room::vec(self.len())?;
+        let mut bytes = fallible_alloc::vec(self.len())?;
         self.slices().for_each(|slice| bytes.extend_from_slice(slice));
         Ok(bytes)
     }
 }
 
-/// A place in [`Pieces`].
+/// A place in [`GatherBuf`].
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
     own: usize,
@@ -180,7 +180,7 @@ impl Mark {
     }
 }
 
-impl Slices for Pieces {
+impl Slices for GatherBuf {
     fn slices(&self) -> impl Iterator<Item = &[u8]> {
         self.slices_from(0)
     }
@@ -190,20 +190,20 @@ impl Slices for Pieces {
     }
 }
 
-impl From<Vec<u8>> for Pieces {
-    fn from(own: Vec<u8>) -> Pieces {
-        Pieces { own, ..Pieces::default() }
+impl From<Vec<u8>> for GatherBuf {
+    fn from(own: Vec<u8>) -> GatherBuf {
+        GatherBuf { own, ..GatherBuf::default() }
     }
 }
 
-impl<const LEN: usize> From<[u8; LEN]> for Pieces {
-    fn from(bytes: [u8; LEN]) -> Pieces {
+impl<const LEN: usize> From<[u8; LEN]> for GatherBuf {
+    fn from(bytes: [u8; LEN]) -> GatherBuf {
         Vec::from(bytes).into()
     }
 }
 
-impl<const LEN: usize> From<&[u8; LEN]> for Pieces {
-    fn from(bytes: &[u8; LEN]) -> Pieces {
+impl<const LEN: usize> From<&[u8; LEN]> for GatherBuf {
+    fn from(bytes: &[u8; LEN]) -> GatherBuf {
         bytes.to_vec().into()
     }
 }
@@ -213,8 +213,8 @@ mod tests {
     use super::*;
 
     /// Own and shared bytes in turns, and what they are together.
-    fn sample() -> (Pieces, Vec<u8>) {
-        let (mut pieces, mut all) = (Pieces::new(), Vec::new());
+    fn sample() -> (GatherBuf, Vec<u8>) {
+        let (mut pieces, mut all) = (GatherBuf::new(), Vec::new());
         for (index, len) in [3, 2000, 0, 1024, 5000, 1, 1500].into_iter().enumerate() {
             let bytes: Vec<u8> = (0..len).map(|at| (at * 7 + index) as u8).collect();
             all.extend_from_slice(&bytes);
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_head_that_is_known_last_goes_to_the_front_and_what_failed_goes() {
-        let (mut pieces, mut all) = (Pieces::new(), b"before".to_vec());
+        let (mut pieces, mut all) = (GatherBuf::new(), b"before".to_vec());
         pieces.own().extend_from_slice(b"before");
         let mark = pieces.mark();
         let (inner, bytes) = sample();

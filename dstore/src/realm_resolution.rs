@@ -1,6 +1,6 @@
-//! Which realm answers a `PMIx_Get`: the rules of RFC0009 and the standard's server chapter.
+//! Realm resolution: which realm answers a `PMIx_Get`, by RFC0009 and the standard's server chapter.
 //!
-//! The key's class, more than the rank, chooses the realm: real programs ask for job-level keys with a rank and for
+//! The key's default realm, more than the rank, decides where to look: real programs ask for job-level keys with a rank and for
 //! node-level keys with the wildcard. The server uses these rules for what it answers over the socket, the client for
 //! what it reads itself.
 
@@ -9,8 +9,9 @@ use std::ops::Range;
 use xxhash_rust::const_xxh3::xxh3_64;
 
 use crate::maps;
-use crate::model::{DataType, Info, KeyRef, Rank, Result, Value, ValueRef, keys};
+use crate::model::{DataType, Info, KeyRef, Rank, Result, Value, keys};
 use crate::qualified;
+use crate::value_ref::ValueRef;
 
 /// The level at which a value is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,7 +56,7 @@ impl RealmMask {
 /// A key that tells where a rank runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum PlaceKey {
+pub enum RankLocationKey {
     /// `PMIX_NODEID`.
     NodeId,
     /// `PMIX_APPNUM`.
@@ -64,16 +65,16 @@ pub enum PlaceKey {
     Hostname,
 }
 
-impl PlaceKey {
+impl RankLocationKey {
     /// All of them, in the order of their codes.
-    pub const ALL: [PlaceKey; 3] = [PlaceKey::NodeId, PlaceKey::AppNum, PlaceKey::Hostname];
+    pub const ALL: [RankLocationKey; 3] = [RankLocationKey::NodeId, RankLocationKey::AppNum, RankLocationKey::Hostname];
 
     /// The key.
     pub const fn text(self) -> &'static str {
         match self {
-            PlaceKey::NodeId => keys::NODEID,
-            PlaceKey::AppNum => keys::APPNUM,
-            PlaceKey::Hostname => keys::HOSTNAME,
+            RankLocationKey::NodeId => keys::NODEID,
+            RankLocationKey::AppNum => keys::APPNUM,
+            RankLocationKey::Hostname => keys::HOSTNAME,
         }
     }
 }
@@ -88,14 +89,14 @@ pub trait JobLookup {
 
     /// The same for a key that tells where a rank runs: stores may have it at hand.
     #[inline]
-    fn find_place_key(&self, key: PlaceKey) -> Option<(Self::Key<'static>, RealmMask)> {
+    fn find_location_key(&self, key: RankLocationKey) -> Option<(Self::Key<'static>, RealmMask)> {
         self.find_key(&KeyRef::from(key.text()))
     }
 
     /// The realm that the standard gives a reserved key which has been found, for stores that know it by then.
     #[inline]
-    fn class(&self, key: &KeyRef<'_>, _found: Self::Key<'_>) -> Option<Realm> {
-        class_of(key)
+    fn default_realm(&self, key: &KeyRef<'_>, _found: Self::Key<'_>) -> Option<Realm> {
+        default_realm_of(key)
     }
 
     /// The value of a key in one instance of a realm: `row` is 0 for session and job, otherwise as
@@ -178,7 +179,7 @@ pub struct Caller<'a> {
 }
 
 /// The realms that the standard gives reserved keys.
-const CLASS_KEYS: &[(Realm, &[&str])] = &[
+const DEFAULT_REALM_KEYS: &[(Realm, &[&str])] = &[
     (
         Realm::Session,
         &[
@@ -271,38 +272,38 @@ const CLASS_KEYS: &[(Realm, &[&str])] = &[
 
 /// A reserved key and its realm. The text lies in it: a pointer would be relocated in every process, and the table's pages be copied.
 #[derive(Clone, Copy)]
-struct Class {
+struct DefaultRealm {
     hash: u64,
     realm: Realm,
     len: u8,
-    text: [u8; CLASS_KEY_LEN_MAX],
+    text: [u8; RESERVED_KEY_LEN_MAX],
 }
 
 /// Longest key that has a realm; a longer one does not compile.
-const CLASS_KEY_LEN_MAX: usize = 22;
+const RESERVED_KEY_LEN_MAX: usize = 22;
 
-/// Slots of the table of classes: a power of two, several times as many as there are keys.
-const CLASS_SLOTS: usize = 256;
+/// Slots of the table of default realms: a power of two, several times as many as there are keys.
+const DEFAULT_REALM_SLOTS: usize = 256;
 
-/// The classes as an open-addressed table by the key's hash, made by the compiler: every Get asks it.
-static CLASSES: [Option<Class>; CLASS_SLOTS] = classes();
+/// The default realms as an open-addressed table by the key's hash, made by the compiler: every Get asks it.
+static DEFAULT_REALMS: [Option<DefaultRealm>; DEFAULT_REALM_SLOTS] = default_realms();
 
-const fn classes() -> [Option<Class>; CLASS_SLOTS] {
-    let mut slots = [None; CLASS_SLOTS];
+const fn default_realms() -> [Option<DefaultRealm>; DEFAULT_REALM_SLOTS] {
+    let mut slots = [None; DEFAULT_REALM_SLOTS];
     let mut group = 0;
-    while group < CLASS_KEYS.len() {
-        let (realm, keys) = CLASS_KEYS[group];
+    while group < DEFAULT_REALM_KEYS.len() {
+        let (realm, keys) = DEFAULT_REALM_KEYS[group];
         let mut index = 0;
         while index < keys.len() {
             let key = keys[index].as_bytes();
-            let mut text = [0; CLASS_KEY_LEN_MAX];
+            let mut text = [0; RESERVED_KEY_LEN_MAX];
             text.split_at_mut(key.len()).0.copy_from_slice(key);
-            let class = Class { hash: xxh3_64(key), realm, len: key.len() as u8, text };
-            let mut slot = class.hash as usize % CLASS_SLOTS;
+            let entry = DefaultRealm { hash: xxh3_64(key), realm, len: key.len() as u8, text };
+            let mut slot = entry.hash as usize % DEFAULT_REALM_SLOTS;
             while slots[slot].is_some() {
-                slot = (slot + 1) % CLASS_SLOTS;
+                slot = (slot + 1) % DEFAULT_REALM_SLOTS;
             }
-            slots[slot] = Some(class);
+            slots[slot] = Some(entry);
             index += 1;
         }
         group += 1;
@@ -312,13 +313,13 @@ const fn classes() -> [Option<Class>; CLASS_SLOTS] {
 
 /// The realm that the standard gives a reserved key, where it gives one.
 #[inline]
-pub(crate) fn class_of(key: &KeyRef<'_>) -> Option<Realm> {
-    let mut slot = key.hash() as usize % CLASS_SLOTS;
-    while let Some(class) = &CLASSES[slot] {
-        if class.hash == key.hash() && class.text.get(..usize::from(class.len)) == Some(key.text()) {
-            return Some(class.realm);
+pub(crate) fn default_realm_of(key: &KeyRef<'_>) -> Option<Realm> {
+    let mut slot = key.hash() as usize % DEFAULT_REALM_SLOTS;
+    while let Some(entry) = &DEFAULT_REALMS[slot] {
+        if entry.hash == key.hash() && entry.text.get(..usize::from(entry.len)) == Some(key.text()) {
+            return Some(entry.realm);
         }
-        slot = (slot + 1) % CLASS_SLOTS;
+        slot = (slot + 1) % DEFAULT_REALM_SLOTS;
     }
     None
 }
@@ -326,7 +327,7 @@ pub(crate) fn class_of(key: &KeyRef<'_>) -> Option<Realm> {
 /// Finds the value of `key` for `rank` in the data of one job.
 ///
 /// A rank of a process asks for that process; the wildcard and undefined ranks ask for the job. Selectors override
-/// the class of the key. A segment answers most Gets without these detours: [`JobReader::short`](crate::segment::JobReader::short).
+/// the default realm of the key. A segment answers most Gets without these detours: [`JobReader::short`](crate::segment::JobReader::short).
 pub fn find<'s, S: JobLookup>(
     store: &'s S,
     rank: Rank,
@@ -366,7 +367,7 @@ pub fn find<'s, S: JobLookup>(
     if selector.job {
         return look(Realm::Job).or_else(|| look(Realm::Session));
     }
-    let order: &[Realm] = match store.class(key, handle) {
+    let order: &[Realm] = match store.default_realm(key, handle) {
         Some(Realm::Session) => &[Realm::Session, Realm::Job],
         Some(Realm::Job) => &[Realm::Job, Realm::Session],
         Some(Realm::App) => &[Realm::App, Realm::Job, Realm::Proc],
@@ -424,7 +425,7 @@ fn local_size<'s, S: JobLookup>(
     }
     let node = node_row(store, rank, selector, caller)?;
     let is_of_app = |rank: &u32| {
-        let appnum = proc_number(store, Rank(*rank), PlaceKey::AppNum);
+        let appnum = proc_number(store, Rank(*rank), RankLocationKey::AppNum);
         appnum.is_some_and(|appnum| store.app_row(appnum) == Some(app))
     };
     let count = match store.node_run(node) {
@@ -455,7 +456,7 @@ fn app_row<S: JobLookup>(store: &S, rank: Rank, selector: &Selector<'_>, caller:
         return store.app_row(appnum);
     }
     let of_rank = if rank.is_process() { Some(rank) } else { caller.rank };
-    let appnum = of_rank.and_then(|rank| proc_number(store, rank, PlaceKey::AppNum));
+    let appnum = of_rank.and_then(|rank| proc_number(store, rank, RankLocationKey::AppNum));
     match appnum {
         Some(appnum) => store.app_row(appnum),
         None if store.app_count() == 1 => store.app_row(0),
@@ -482,18 +483,19 @@ fn node_row<S: JobLookup>(store: &S, rank: Rank, selector: &Selector<'_>, caller
 
 /// The row of the node that a rank runs on.
 pub fn node_row_of<S: JobLookup>(store: &S, rank: Rank) -> Option<u32> {
-    if let Some(row) = proc_number(store, rank, PlaceKey::NodeId).and_then(|nodeid| store.node_row_by_id(nodeid)) {
+    if let Some(row) = proc_number(store, rank, RankLocationKey::NodeId).and_then(|nodeid| store.node_row_by_id(nodeid))
+    {
         return Some(row);
     }
-    let (handle, _) = store.find_place_key(PlaceKey::Hostname)?;
+    let (handle, _) = store.find_location_key(RankLocationKey::Hostname)?;
     match store.value(Realm::Proc, rank.0, handle)? {
         ValueRef::Str(Some(name)) => store.node_row_by_name(name.to_bytes()),
         _ => None,
     }
 }
 
-fn proc_number<S: JobLookup>(store: &S, rank: Rank, key: PlaceKey) -> Option<u32> {
-    let (handle, realms) = store.find_place_key(key)?;
+fn proc_number<S: JobLookup>(store: &S, rank: Rank, key: RankLocationKey) -> Option<u32> {
+    let (handle, realms) = store.find_location_key(key)?;
     if !realms.has(Realm::Proc) {
         return None;
     }
@@ -508,15 +510,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_classified_key_has_its_realm_and_no_other_key_has_one() {
-        for (realm, keys) in CLASS_KEYS {
+    fn every_reserved_key_has_its_realm_and_no_other_key_has_one() {
+        for (realm, keys) in DEFAULT_REALM_KEYS {
             for key in *keys {
-                assert_eq!(class_of(&KeyRef::from(*key)), Some(*realm), "{key}");
-                assert_eq!(class_of(&KeyRef::new(&key.as_bytes()[1..])), None, "{key}");
+                assert_eq!(default_realm_of(&KeyRef::from(*key)), Some(*realm), "{key}");
+                assert_eq!(default_realm_of(&KeyRef::new(&key.as_bytes()[1..])), None, "{key}");
             }
         }
-        assert_eq!(class_of(&KeyRef::from("btl.tcp.6.1")), None);
-        assert_eq!(class_of(&KeyRef::from("")), None);
-        assert!(CLASSES.iter().flatten().count() < CLASS_SLOTS / 2, "searches end soon");
+        assert_eq!(default_realm_of(&KeyRef::from("btl.tcp.6.1")), None);
+        assert_eq!(default_realm_of(&KeyRef::from("")), None);
+        assert!(DEFAULT_REALMS.iter().flatten().count() < DEFAULT_REALM_SLOTS / 2, "searches end soon");
     }
 }

@@ -1,4 +1,4 @@
-//! Memory that may not be there.
+//! Fallible allocation: an allocation that fails is an error of one call, not the end of the process.
 //!
 //! Rust ends a process whose allocation fails. This library lives in other people's processes, with `ulimit -v` or a
 //! host that has filled its address space around it, so two things stand against that:
@@ -19,7 +19,7 @@ use std::hash::{BuildHasher, Hash};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
-use crate::model::{Result, Status};
+use crate::status::{Result, Status};
 
 /// Allocations up to this many bytes may use the reserve.
 pub const SMALL_MAX: usize = 256 << 10;
@@ -36,7 +36,7 @@ const RESERVE_LEN_MIN: usize = RESERVE_LEN / 2;
 /// The reserve of this process.
 static RESERVE: Reserve = Reserve::new();
 
-/// The system's allocator with a reserve for small allocations, once [`hold`] was called.
+/// The system's allocator with a reserve for small allocations, once [`reserve_emergency`] was called.
 ///
 /// Libraries and programs that end in C or in a user's hands name it as their `#[global_allocator]`.
 pub struct Allocator;
@@ -44,7 +44,7 @@ pub struct Allocator;
 /// Tries again with the reserve what was too little memory for the first time.
 #[cold]
 #[inline(never)]
-fn again(len: usize, allocate: impl FnOnce() -> *mut u8) -> *mut u8 {
+fn retry(len: usize, allocate: impl FnOnce() -> *mut u8) -> *mut u8 {
     if len <= SMALL_MAX && RESERVE.give_up() { allocate() } else { ptr::null_mut() }
 }
 
@@ -72,7 +72,7 @@ unsafe impl GlobalAlloc for Allocator {
         let memory = unsafe { System.alloc(layout) };
         if memory.is_null() {
             // SAFETY: the caller's promise.
-            return again(layout.size(), || unsafe { System.alloc(layout) });
+            return retry(layout.size(), || unsafe { System.alloc(layout) });
         }
         if layout.size() >= HUGE_MIN {
             advise(memory, layout.size());
@@ -86,7 +86,7 @@ unsafe impl GlobalAlloc for Allocator {
         let memory = unsafe { System.alloc_zeroed(layout) };
         if memory.is_null() {
             // SAFETY: the caller's promise.
-            return again(layout.size(), || unsafe { System.alloc_zeroed(layout) });
+            return retry(layout.size(), || unsafe { System.alloc_zeroed(layout) });
         }
         if layout.size() >= HUGE_MIN {
             advise(memory, layout.size());
@@ -100,7 +100,7 @@ unsafe impl GlobalAlloc for Allocator {
         let memory = unsafe { System.realloc(old, layout, len) };
         if memory.is_null() {
             // SAFETY: the caller's promise; a reallocation that failed has left the old block as it was.
-            return again(len, || unsafe { System.realloc(old, layout, len) });
+            return retry(len, || unsafe { System.realloc(old, layout, len) });
         }
         if len >= HUGE_MIN && len > layout.size() {
             advise(memory, len);
@@ -131,7 +131,7 @@ impl Reserve {
     }
 
     /// Takes the reserve, unless it is there already.
-    fn hold(&self) -> Result<()> {
+    fn acquire(&self) -> Result<()> {
         if !self.address.load(Ordering::Acquire).is_null() {
             return Ok(());
         }
@@ -167,7 +167,7 @@ impl Reserve {
 
     #[inline]
     fn check(&self) -> Result<()> {
-        if self.spent.load(Ordering::Relaxed) { self.hold() } else { Ok(()) }
+        if self.spent.load(Ordering::Relaxed) { self.acquire() } else { Ok(()) }
     }
 }
 
@@ -187,8 +187,8 @@ fn unmap(reserve: *mut libc::c_void, len: usize) {
 ///
 /// # Errors
 /// `ERR_NOMEM`: there is not even room for that.
-pub fn hold() -> Result<()> {
-    RESERVE.hold()
+pub fn reserve_emergency() -> Result<()> {
+    RESERVE.acquire()
 }
 
 /// Whether new work may be begun: not while the reserve is given up and cannot be had back.
@@ -313,13 +313,13 @@ pub fn copy_c_str(text: &CStr) -> Result<CString> {
 ///
 /// # Errors
 /// `ERR_NOMEM`.
-pub fn expect(len: usize) -> Result<()> {
+pub fn probe(len: usize) -> Result<()> {
     vec::<u8>(len).map(drop)
 }
 
 /// Gives memory that was freed back to the system: after work whose tables were much larger than what is left of it. The C
 /// library keeps up to some 64 MiB otherwise.
-pub fn give_back() {
+pub fn trim() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it touches nothing but what is free.
     unsafe {
@@ -366,8 +366,8 @@ mod tests {
     fn a_reserve_is_given_up_once_and_taken_back_by_the_next_check() {
         let reserve = Reserve::new();
         assert!(!reserve.give_up());
-        reserve.hold().unwrap();
-        reserve.hold().unwrap();
+        reserve.acquire().unwrap();
+        reserve.acquire().unwrap();
         assert!(reserve.give_up());
         assert!(!reserve.give_up());
         assert!(reserve.spent.load(Ordering::Relaxed));
