@@ -1,9 +1,9 @@
-//! What the store costs, without the C interface around it: building segments, attaching them, looking values up; and maps.
+//! Cost of the store without the C interface: building segments, attaching them, looking values up; and maps.
 //!
 //! `make bench-engine`, or `cargo bench -p pmix-benches --bench engine -- FILTER`. A job of 65,536 ranks on 1024 nodes, with
 //! eight published values of 64 bytes a rank. Each look-up depends on the one before it, so that the figures are latencies:
 //! *hot* ones are for one rank of four, *cold* ones for ranks all over the segment. *million* is a job of 1,048,576 ranks
-//! with one published value each, at random, beside a table of as many values of which the place is known.
+//! with one published value each, read at random, beside a plain array of as many values as the lower bound.
 
 use std::error::Error;
 use std::hint::black_box;

@@ -1,9 +1,9 @@
 //! How long a job takes to begin: from the start of mpirun or srun until the slowest rank has left `MPI_Init`.
 //!
 //! `make bench-wireup`, or `cargo bench -p pmix-benches --bench wireup -- [--rounds N] [--ranks N,N...] [--nodes N] [--json]`. In
-//! each round the stock library and ours take turns on either side, beginning with another pair each time, so that what else the
-//! machine does meets all of them. Ratios are taken within a round. With `--nodes` it is steps under Slurm, on so many nodes that
-//! are namespaces of this machine, which takes root.
+//! each round the stock library and ours take turns on either side, starting with another pair each time, so that other load of the
+//! machine affects all pairs alike. Ratios are taken within a round. With `--nodes N` it measures steps under Slurm on N nodes, which
+//! are network namespaces of this machine; this takes root.
 
 use std::error::Error;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -126,7 +126,7 @@ impl Row {
     }
 }
 
-/// Who starts the ranks.
+/// The launcher of the ranks.
 enum Launcher<'a> {
     Mpirun,
     Slurm { cluster: &'a Cluster, nodes: usize },

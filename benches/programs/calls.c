@@ -1,4 +1,4 @@
-/* What calls of a client cost, class by class, under benches/programs/host.c.
+/* Cost of a client's calls, class by class, under benches/programs/host.c.
  *
  *   calls [--calls N] [--class NAME] [--peers N] [--cold] [--count] [--turns] [--threads N] [--cpu C] [--check N]
  *
@@ -7,17 +7,17 @@
  *
  *   class NAME MEDIAN P99 MIN      nanoseconds for one call, over batches of 64
  *
- * What C callers do with a result, free it, belongs to the call. A class that the library cannot serve is said to be missing.
+ * Freeing the result, as C callers do, is part of the call. A class that the library cannot serve is printed as missing.
  *
- *   --class NAME   makes these calls only
- *   --peers N      asks for keys of so many ranks of the node only, instead of all others
- *   --cold         other classes: of ranks that are drawn at random, each by the value before, what each has published under one key
- *                  (host.c, --published), and what is known of each
- *   --count        under valgrind: has the instructions of each class dumped, which follow a call each that is not counted
- *   --turns        makes the calls it is told to instead, when it is told to: turns.h
- *   --threads N    what two threads do at once instead, in so many turns: together.h
- *   --cpu C        rank 0 is on one processor, with all of its threads
- *   --check N      instead, N values of random ranks, each compared with what the host registered, or not: checked N
+ *   --class NAME   makes only the calls of this class
+ *   --peers N      reads keys of N ranks of the node, instead of all others
+ *   --cold         other classes: of random ranks, each drawn by the value before, one published key
+ *                  (host.c, --published), and registered values
+ *   --count        under valgrind: dumps the instruction count of each class, after one warm-up call that is not counted
+ *   --turns        makes calls on command instead: turns.h
+ *   --threads N    measures two threads at once instead, in N turns: together.h
+ *   --cpu C        binds rank 0 with all its threads to one processor
+ *   --check N      instead reads N values of random ranks, and compares each with the host's registration: checked N
  */
 #define _GNU_SOURCE
 #include <pmix.h>
@@ -175,7 +175,7 @@ static const struct class {
     { "resolve-nodes", resolve_nodes },
 };
 
-/* What the next rank asked for depends on. */
+/* Determines the next rank to read. */
 static uint64_t chain = 1;
 
 /* Reads of the next rank: the value, which has this type and, with PMIX_BYTE_OBJECT, begins with the rank. */
@@ -217,7 +217,7 @@ static const struct class cold_classes[] = {
     { "cold-host", cold_host },
 };
 
-/* Those that are measured, and how many calls of each go through all that will be asked for. */
+/* The measured classes, and the number of warm-up calls that touch every value once. */
 static const struct class *classes;
 static int class_count;
 static uint32_t ready_calls;
@@ -226,7 +226,7 @@ static void choose_classes(bool is_cold)
 {
     classes = is_cold ? cold_classes : hot_classes;
     class_count = is_cold ? sizeof(cold_classes) / sizeof(cold_classes[0]) : sizeof(hot_classes) / sizeof(hot_classes[0]);
-    /* Of what is cold so many that all pages have been seen. */
+    /* Cold classes: enough calls to touch all pages. */
     ready_calls = is_cold ? job_size / 8 : job_size * KEYS < 4096 ? job_size * KEYS : 4096;
 }
 
@@ -326,12 +326,12 @@ static void barrier(void)
     }
 }
 
-/* What benches/programs/host.c says of a rank, under the keys it says it of. */
+/* Compares values with the registration of benches/programs/host.c. */
 static void check(uint32_t calls)
 {
     static const char *const of_ranks[] = { PMIX_RANK, PMIX_APPNUM, PMIX_GLOBAL_RANK, PMIX_APP_RANK, PMIX_LOCAL_RANK,
                                             PMIX_NODE_RANK, PMIX_NODEID, PMIX_HOSTNAME, "no.such.key" };
-    /* What a process knows of itself is in no segment, and is there for those who want no question asked, too. */
+    /* A process's own values are in no segment, and are served under PMIX_OPTIONAL, too. */
     pmix_proc_t self = me;
     self.rank = PMIX_RANK_INVALID;
     pmix_value_t *own;

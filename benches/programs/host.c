@@ -8,13 +8,13 @@
  *   --per-node P     ranks of a node, of which the clients are the first (default C)
  *   --infos          registers eight values of each rank, too, instead of maps alone
  *   --scattered      ranks are scattered over the nodes instead of numbered node by node
- *   --published FILE what the servers of all other nodes have to say in the first collecting fence; with one server
- *   --idle N         so many connections of another user to each server's TCP port when its clients start; takes root
- *   --timeout T      ends everything after so many seconds (default 120)
+ *   --published FILE the contributions of all other nodes' servers to the first collecting fence; with one server
+ *   --idle N         N connections of another user to each server's TCP port while its clients start; takes root
+ *   --timeout T      ends everything after T seconds (default 120)
  *
- * The servers' contributions to a fence lie in memory that all servers share, as a fast network would leave them: the exchange
- * itself costs one copy of each. Server 0 prints what its own start, registration and deregistration took, what memory it has, how
- * large the files are that it shares with its clients, and what processor time it and its clients took from the start of the first client
+ * The servers' contributions to a fence lie in memory that all servers share, as if a fast network had delivered them: the exchange
+ * itself costs one copy of each. Server 0 prints the time of its start, registration and deregistration, its memory, the size of
+ * the files that it shares with its clients, and the processor time of server and clients from the start of the first client
  * to the end of the last:
  *
  *   host NAME VALUE UNIT
@@ -159,7 +159,7 @@ static char *exchanged;
 
 static void release(void *memory) { free(memory); }
 
-/* Adds what all other nodes have published, once. */
+/* Adds the contributions of all other nodes, once. */
 static void add_published(char **data, size_t *len)
 {
     FILE *file = fopen(published, "r");
@@ -197,7 +197,7 @@ static pmix_status_t fence_nb(const pmix_proc_t procs[], size_t nprocs, const pm
 
 static void leave(void *nothing) { (void) nothing; }
 
-/* Puts what this server contributes where it is told to, and takes all of it when all have done so. */
+/* Stores this server's contribution in the shared memory, and takes all contributions when all servers have done so. */
 static void *answer_fences(void *unused)
 {
     (void) unused;
@@ -223,7 +223,7 @@ static pmix_server_module_t module = {
 
 /* ---- the job ----------------------------------------------------------------------------------------------------------- */
 
-/* Where the job's infos lie: memory of their own, which goes as a whole, so that what is left is the library's. */
+/* Memory of the job's infos: mapped apart and released as a whole, so that the rest is the library's. */
 static struct {
     char *start;
     size_t used, len;
@@ -353,7 +353,7 @@ static size_t make_job(uint32_t *of_nodes, pmix_info_t **result)
     return count;
 }
 
-/* What memory this process alone has, in KiB. */
+/* Private memory of this process, in KiB. */
 static long private_memory(void)
 {
     FILE *file = fopen("/proc/self/smaps_rollup", "r");
@@ -387,7 +387,7 @@ static void report(const char *name, double value, const char *unit)
     }
 }
 
-/* Seconds that this process and those of its children that have ended have had. */
+/* Processor time of this process and its reaped children, in seconds. */
 static double processor_time(void)
 {
     double sum = 0;

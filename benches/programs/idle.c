@@ -1,10 +1,10 @@
-/* A process that does nothing but exist: what starting as many processes costs without PMIx, under benches/programs/host.c.
+/* An idle process: the cost of starting as many processes without PMIx, under benches/programs/host.c.
  *
  * It prints when its `main` began, in milliseconds since the host began to start ranks, as wire.c does:
  *
  *   rank 0 READY
  *
- * With -DLINKED it is linked to the library, of which it calls nothing; alone it says nothing.
+ * With -DLINKED it is linked to the library but calls nothing. Started without the host, it prints nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* What this machine can do: lookups as a plain program writes them, with nothing of the library.
+/* The limits of this machine: lookups as a plain program writes them, without the library.
  *
  *   limit [--turns | --threads N] [--cpu C]
  *
- * Prints, for one call, nanoseconds: limit NAME MEDIAN P99 MIN. With --turns it makes the calls it is told to, when it is told
- * to (turns.h); with --threads it prints what two threads do at once of the first three (together.h).
+ * Prints nanoseconds for one call: limit NAME MEDIAN P99 MIN. With --turns it makes calls on command
+ * (turns.h); with --threads it measures two threads at once with the first three (together.h).
  *
  *   lookup     a value of 64 bytes by rank and string in a hash table of 1024 entries in a mapped file
  *   allocate   a structure and 64 bytes copied from malloc, both freed
@@ -12,9 +12,9 @@
  *   array      an array of 16 names of 260 bytes copied from a ready one, from malloc and freed
  *   list       a text of 64 names, of 10 bytes each, copied from a ready one, from malloc and freed
  *   page       4 KiB written to a new page of a file in memory, out of 32 MiB
- *   infos      what a host says of one rank, 8 infos of 552 bytes, read once, out of 144 MiB
+ *   infos      a host's 8 infos of one rank, 552 bytes each, read once, out of 144 MiB
  *
- * What is looked for is drawn at random and depends on the value before, so that lookups do not overlap.
+ * Each lookup is random and depends on the value before, so that lookups do not overlap.
  */
 #define _GNU_SOURCE
 #include <sched.h>

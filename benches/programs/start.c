@@ -1,9 +1,9 @@
-/* What the start and end of a process cost.
+/* Cost of the start and end of a process.
  *
  *   start COUNT PROGRAM...
  *
- * Each program is started so many times, in turn with the others, one process at a time. For each it prints medians, in
- * microseconds of time and of processor time, and the page faults of one:
+ * Each program is started COUNT times, in turn with the others, one process at a time. Prints medians for each, in
+ * microseconds of elapsed time and of processor time, and the page faults of one process:
  *
  *   start PROGRAM TIME PROCESSOR FAULTS
  */

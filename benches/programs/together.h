@@ -1,4 +1,4 @@
-/* What two threads, each on a processor of its own, do at the same time of what each of them does alone.
+/* Throughput of two threads at once, each on its own processor, relative to each of them alone.
  *
  * They take turns of a millisecond: the first one, both, the second one. Needs `_GNU_SOURCE`.
  */
@@ -42,7 +42,7 @@ static void *be_one_of_two(void *arg)
         for (int phase = 0; phase < 3; phase++) {
             pthread_barrier_wait(&together.turn);
             if (phase == 1) {
-                /* Who was woken first begins no earlier than the other. */
+                /* A barrier: both threads begin together, whichever was woken first. */
                 atomic_fetch_add(&together.arrived, 1);
                 while (atomic_load(&together.arrived) < 2 * (turn + 1)) {
                     sched_yield();

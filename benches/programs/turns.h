@@ -1,11 +1,11 @@
-/* Calls in short batches, which a program makes when it is told to: what several programs are compared in was then measured
- * within the same few milliseconds, however the machine's speed changes.
+/* Calls in short batches on command: programs under comparison are then measured
+ * within the same few milliseconds, even if the machine's speed changes.
  *
- * A line on standard input, "NAME BATCHES", asks for so many batches of the calls of that name; the answer is a line
+ * A line on standard input, "NAME BATCHES", requests that many batches of the named calls; the reply is a line
  *
  *   turn NAME NS...      nanoseconds for one call, of each batch
  *
- * or "missing NAME" where a call has failed. The end of the input is the end of all turns.
+ * or "missing NAME" where a call has failed. End of input ends the program.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,7 +25,7 @@ static inline int compare_times(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What each batch takes for one call; false where one has failed. */
+/* Time of one call for each batch; false where a call has failed. */
 static inline bool time_batches(call_t call, int batches, double *times)
 {
     static uint32_t turn;
@@ -41,7 +41,7 @@ static inline bool time_batches(call_t call, int batches, double *times)
     return true;
 }
 
-/* Takes turns with the calls that `named` gives, or NULL for those that fail. */
+/* Serves turns. `named` returns the calls of a name, or NULL where they fail. */
 static inline void take_turns(call_t (*named)(const char *name))
 {
     static double times[BATCHES_MAX];

@@ -1,17 +1,18 @@
-/* How a rank gets ready, under benches/programs/host.c: initialisation, a collecting fence, all peers' keys.
+/* Wire-up of a rank under benches/programs/host.c: initialisation, a collecting fence, all peers' keys.
  *
  *   wire [--peers] [--memory] [--len BYTES] [--keys N] [--fences F] [--more N] [--copy]
  *
- * Each rank prints what it took, times in milliseconds, memory in KiB:
+ * Each rank prints times in milliseconds and memory in KiB:
  *
- *   rank INIT READY MEMORY PEERS      READY since the host began to start ranks, to the end of the fence; MEMORY that it has
- *                                     written until then, with --memory, which takes time; PEERS with --peers
- *   fence N MILLISECONDS              with --fences: rank 0, of commits and fences in which everybody puts one more key, or as
- *                                     many as --more says, begun when all have put them
- *   copy BEGUN ENDED                  with --copy, after the fences, all at once: a plain copy into new memory of this rank's part of what
- *                                     the last fence has brought to its node; both since the host began to start ranks
+ *   rank INIT READY MEMORY PEERS      READY: from the host's first start of a rank to the end of the fence; MEMORY: private memory
+ *                                     written until then, with --memory, which takes time; PEERS: with --peers
+ *   fence N MILLISECONDS              with --fences: rank 0's time of commit and fence, after every rank has put one more key, or as
+ *                                     many as --more says
+ *   copy BEGUN ENDED                  with --copy, after the fences, in all ranks at once: a plain copy into new memory of this
+ *                                     rank's part of the data that the last fence brought to its node; both times since the host
+ *                                     began to start ranks
  *
- *   --len B    bytes of each of the N values (8 of 128), which no compression makes smaller
+ *   --len B    bytes of each of the N values (default: 8 values of 128 bytes); incompressible
  */
 #define _GNU_SOURCE
 #include <pmix.h>
@@ -32,7 +33,7 @@ __attribute__((noreturn)) static void fail(const char *what, pmix_status_t statu
     exit(1);
 }
 
-/* What of memory this process alone has written. */
+/* Private dirty memory of this process, in KiB. */
 static long private_memory(void)
 {
     FILE *file = fopen("/proc/self/smaps_rollup", "r");
@@ -197,7 +198,7 @@ int main(int argc, char **argv)
         }
     }
     if (is_copied) {
-        /* Of what all ranks have put, as many bytes for each rank of a node. */
+        /* This rank's equal share of the bytes that all ranks have put. */
         copy(servers * more * len, begun);
     }
     printf("rank %.3f %.3f %ld %.3f\n", init, ready, memory, got);

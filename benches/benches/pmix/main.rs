@@ -1,12 +1,14 @@
-//! What calls cost and how long ranks take to get ready, beside the stock library, what the machine can do, and what was aimed at.
+//! The main benchmark: cost of calls, of wire-up, fences and large jobs beside the stock library, the limits of the machine, and the
+//! targets.
 //!
-//! `make bench`, or `cargo bench -p pmix-benches --bench pmix -- [--rounds N] [--peer DIR]... [--full] [--out DIR]`. What it prints is
+//! `make bench`, or `cargo bench -p pmix-benches --bench pmix -- [--rounds N] [--peer DIR]... [--full] [--out DIR]`. Its output is
 //! also written to `bench.txt` in the directory, the same as JSON to `bench.json`, and a plot of the calls to `bench.svg`.
-//! Each round runs the same programs (`benches/programs`) with each library in turn, on the server's and the clients' side; what takes
-//! nanoseconds is measured of all in turns of a millisecond. Figures are medians over the rounds, ratios are taken within a round. `--peer` adds a directory with another release's
+//! Each round runs the same programs (`benches/programs`) with each library in turn, on the server's and the clients' side. Calls of
+//! nanoseconds alternate between the libraries in turns of a millisecond. Figures are medians over the rounds; ratios are taken
+//! within a round. `--peer` adds a directory with another release's
 //! `libpmix.so.2`, `--full` runs the jobs of 1,048,576 ranks with the stock library, too, which takes 10 GiB of memory.
 //!
-//! Among the tests, where cargo does not say `--bench`, all of it runs in small, and each row must have its figures.
+//! As a test, where cargo does not pass `--bench`, all of it runs with small sizes, and each row must have its figures.
 
 mod measure;
 mod report;
@@ -41,7 +43,7 @@ impl Options {
 
     fn read() -> Result<Options, Failure> {
         let mut options = Options { rounds: 3, peers: Vec::new(), is_full: false, out: None, is_small: false };
-        // Cargo says whether it is to measure, or runs it among the tests, whose arguments are not its own.
+        // Cargo passes `--bench` for a measurement; without it this runs as a test.
         options.is_small = !env::args().any(|arg| arg == "--bench");
         if options.is_small {
             return Ok(Options { rounds: 1, ..options });

@@ -1,4 +1,4 @@
-//! Runs the programs of `benches/programs` and reads what they say.
+//! Runs the programs of `benches/programs` and parses their output.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::turns::{Player, play};
 
 /// How much is measured.
 pub struct Sizes {
-    /// Clients of a server in whose wire-up, and how often in a round: so much of it is the system's.
+    /// Numbers of clients whose wire-up is measured. Repeated within a round, because most of the time is the system's and varies.
     pub wire_up: &'static [u32],
     pub repeats: usize,
     /// Processes that are started for one figure.
@@ -59,7 +59,7 @@ pub const FULL: Sizes = Sizes {
     nodes_most: 16_384,
 };
 
-/// So much that each program and each row is there, whatever it says.
+/// The smallest sizes with which every program runs and every row has figures.
 pub const SMALL: Sizes = Sizes {
     wire_up: &[2],
     repeats: 1,
@@ -97,7 +97,7 @@ fn hosted(library: &Path, shape: &str, program: &Path, args: &str) -> Command {
     command
 }
 
-/// What it says.
+/// Runs a program under `benches/programs/host.c` and returns its output.
 fn host(library: &Path, shape: &str, program: &Path, args: &str) -> Result<String, Failure> {
     output(&mut hosted(library, shape, program, args))
 }
@@ -128,7 +128,7 @@ pub fn warm_up(contenders: &[Contender]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the machine can do.
+/// The limits of the machine, by `benches/programs/limit.c`.
 pub fn limits(results: &mut Results) -> Result<(), Failure> {
     let said = output(Command::new(benchmark_program("limit", &[])).args(["--cpu", "0"]))?;
     lines(&said, "limit").into_iter().for_each(|(name, fields)| results.add_limit(name, "ns", fields[0]));
@@ -161,7 +161,7 @@ pub fn calls(results: &mut Results, sizes: &Sizes) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is known of each of a large job's ranks, and what it has published, in turns with the limit; ours only: the stock library takes
+/// Gets of registered and published values of random ranks of a large job, in turns with the limit. Ours only: the stock library takes
 /// longer for this than the rest of a round does.
 pub fn cold_calls(results: &mut Results, sizes: &Sizes) -> Result<(), Failure> {
     let mut limit =
@@ -180,8 +180,8 @@ pub fn cold_calls(results: &mut Results, sizes: &Sizes) -> Result<(), Failure> {
     limit.end()
 }
 
-/// What it costs that ranks get ready, beyond what as many processes cost that do nothing, and what it costs to be linked to the
-/// library. The libraries take turns within the round, and so do the processes that do nothing.
+/// Cost of wire-up, net of fork and exec (as many idle processes subtracted), and cost of being linked to the
+/// library. The libraries and the idle processes take turns within the round.
 pub fn wire_up(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(), Failure> {
     let (wire, idle, linked) =
         (benchmark_program("wire", &[]), benchmark_program("idle", &[]), benchmark_program("idle", &["-DLINKED"]));
@@ -226,8 +226,8 @@ pub fn wire_up(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(),
     Ok(())
 }
 
-/// How long ranks of ours take to connect while another user, whom only root can be, has as many idle connections to their server as
-/// they like; with and without in turns.
+/// Time of `PMIx_Init` with our library while another user (takes root) holds as many idle connections to the server as
+/// the server admits; with and without them in turns.
 pub fn idle_connections(results: &mut Results, sizes: &Sizes) -> Result<(), Failure> {
     let wire = benchmark_program("wire", &[]);
     let ours = results.contenders.iter().position(|one| one.is_ours).ok_or("ours is always there")?;
@@ -251,7 +251,7 @@ pub fn idle_connections(results: &mut Results, sizes: &Sizes) -> Result<(), Fail
     Ok(())
 }
 
-/// What fences cost. The libraries take turns within the round.
+/// Cost of fences. The libraries take turns within the round.
 pub fn fences(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(), Failure> {
     let wire = benchmark_program("wire", &[]);
     let count = results.contenders.len();
@@ -420,7 +420,7 @@ impl Bench<'_> {
     }
 }
 
-/// What a program printed.
+/// The standard output of a program.
 fn output(command: &mut Command) -> Result<String, Failure> {
     let ended = command.output()?;
     if !ended.status.success() {

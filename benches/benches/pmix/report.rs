@@ -101,7 +101,7 @@ pub fn json(results: &Results, targets: &[Target]) -> String {
     format!("{{\"limits\":{{{}}},\"rows\":[{}],\"targets\":[{}]}}", limits.join(","), rows.join(","), targets.join(","))
 }
 
-/// The calls as bars on a logarithmic scale, of the stock library and ours, and what a lookup and a copy cost at least.
+/// A bar plot of the calls on a logarithmic scale: the stock library, ours, and the lower bound of a lookup and a copy.
 pub fn plot(results: &Results) -> String {
     let calls: BTreeMap<_, _> = results.section("one call").map(|row| (&row.name, row)).collect();
     let (left, width, step) = (150.0, 600.0, 30.0);

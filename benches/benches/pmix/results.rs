@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-/// A library, and what it is called in tables.
+/// A library under measurement, and its name in tables.
 pub struct Contender {
     pub name: String,
     pub directory: PathBuf,
     pub is_ours: bool,
 }
 
-/// What was measured, under which section and name, in which unit.
+/// One figure: section, name, unit and value.
 pub type Figure = (&'static str, String, &'static str, f64);
 
 /// One line of a table: the figure of each library in each round.
@@ -32,11 +32,11 @@ impl Row {
     }
 }
 
-/// All rows, those of a section one behind the other.
+/// All rows, grouped by section.
 pub struct Results {
-    /// The first one is what the others are compared with.
+    /// The libraries. The first one is the baseline.
     pub contenders: Vec<Contender>,
-    /// What the machine can do, with its unit, in each round.
+    /// The limits of the machine, each with its unit and its figure in each round.
     pub limits: Vec<(String, &'static str, Vec<f64>)>,
     pub rows: Vec<Row>,
 }

@@ -1,4 +1,4 @@
-//! What was aimed at, and whether it is met.
+//! The performance targets, and whether each is met.
 
 use crate::measure::{BESIDE_IDLE, COLD, INIT_TO_FEW, JOB, ON_NODE, REGISTER_TO_READING, Sizes, TO_ALONE};
 use crate::results::Results;

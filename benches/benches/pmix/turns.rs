@@ -1,7 +1,7 @@
 //! Programs that measure in turns with each other.
 //!
-//! The machine's speed changes within milliseconds. What is compared is therefore made in short batches, now of the one program and
-//! now of the other, and compared with its neighbours; all of the programs live at the same time.
+//! The machine's speed changes within milliseconds. So programs under comparison alternate in short batches,
+//! and each batch is compared with its neighbours; all programs live at the same time.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -26,7 +26,7 @@ impl Player {
         Ok(Player { child, told, said, batches })
     }
 
-    /// What each batch of a turn took for one call, in ns; none where the calls fail.
+    /// Time of one call in ns, for each batch of a turn; empty where the calls fail.
     pub fn play(&mut self, name: &str) -> Result<Vec<f64>, Failure> {
         let told = self.told.as_mut().ok_or("it has ended")?;
         writeln!(told, "{name} {}", self.batches)?;
@@ -50,16 +50,16 @@ impl Player {
     }
 }
 
-/// What one of several players took.
+/// The figures of one player.
 pub struct Played {
-    /// Of one call: the median of all batches, and what 99 of 100 take at most, in ns.
+    /// Time of one call in ns: the median and the 99th percentile of all batches.
     pub ns: f64,
     pub most: f64,
-    /// The median of what a turn is in parts of the first player's turn just before it.
+    /// Median ratio of a turn to the first player's turn just before it.
     pub to_first: f64,
 }
 
-/// Lets players take turns, each with the calls of its name; one whose calls fail has no figures.
+/// Lets players take turns, each with the named calls; a player whose calls fail has no figures.
 pub fn play(players: &mut [(&mut Player, &str)], turns: usize) -> Result<Vec<Played>, Failure> {
     let mut all = vec![(Vec::new(), Vec::new()); players.len()];
     for _ in 0..turns {

@@ -1,16 +1,16 @@
-//! What jobs that no machine here holds would cost: registration, exchange and memory, from figures measured on small ones.
+//! Model of jobs too large for any machine here: cost of registration, exchange and memory, from measured figures of small jobs.
 //!
 //! `cargo run --release -p pmix-benches --bin scale [NAME=VALUE]...` prints tables. The costs of [`Costs`] are those that
-//! `docs/performance.md` measured; any of them may be given anew. The exchange of a collecting fence is simulated daemon by
-//! daemon: each message begins when its sender has what is in it and both ends are free, and takes a latency and its bytes.
+//! `docs/performance.md` measured; arguments override them. The exchange of a collecting fence is simulated daemon by
+//! daemon: a message starts when its sender holds the data and both ends are free, and takes latency plus transfer time.
 
 use std::collections::BTreeMap;
 use std::error::Error;
 
-/// What things cost, by name: bytes, nanoseconds, bytes a nanosecond.
+/// Cost parameters by name: bytes, nanoseconds, bytes per nanosecond.
 struct Costs(BTreeMap<&'static str, f64>);
 
-/// Names, values and what they are.
+/// Name, default value and meaning of each parameter.
 const COSTS: &[(&str, f64, &str)] = &[
     ("register_infos", 400.0, "ns a rank: registration with eight infos of each rank"),
     ("register_maps", 80.0, "ns a rank: registration with the maps alone"),
@@ -53,7 +53,7 @@ impl Costs {
     }
 }
 
-/// What an exchange took: the time until the last daemon has everything, and the bytes of the busiest daemon.
+/// Result of an exchange: the time until the last daemon has all data, and the bytes of the busiest daemon.
 struct Exchange {
     ns: f64,
     sent: f64,
@@ -88,7 +88,7 @@ fn tree(nodes: usize, block: f64, radix: usize, costs: &Costs) -> Exchange {
     Exchange { ns: largest(&done), sent: largest(&sent), received: largest(&received) }
 }
 
-/// Each daemon hands on to the next what it got from the one before.
+/// Ring: each daemon forwards to the next the data that it received from the previous one.
 fn ring(nodes: usize, block: f64, costs: &Costs) -> Exchange {
     let steps = (nodes - 1) as f64;
     Exchange { ns: steps * costs.message(block), sent: steps * block, received: steps * block }

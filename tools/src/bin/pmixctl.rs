@@ -1,4 +1,4 @@
-//! Looks at what the PMIx library leaves in files. Never modifies anything.
+//! Inspects the files of the PMIx library: segments, contact files, directories of dead launchers. Never modifies anything.
 
 #![forbid(unsafe_code)]
 
@@ -22,7 +22,7 @@ pmixctl layout
 Exit status: 0 nothing wrong found, 1 damage found or nothing to read, 2 wrong usage.
 ";
 
-/// What the command line asks for.
+/// A parsed command line.
 enum Command {
     Help,
     Layout,

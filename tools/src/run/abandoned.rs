@@ -1,13 +1,13 @@
-//! What launchers that were killed have left: found and removed by the next one.
+//! Directories of killed launchers: the next launcher finds and removes them.
 //!
-//! A name proves nothing, since names come again and others may choose them. So each launcher holds a lock on a file in
-//! its directory for as long as it lives; the kernel ends the lock with the process, however that ends. The name of the
-//! file holds the machine's boot: on a file system that other machines share, a lock may not tell us of theirs. The file
-//! is empty, as there may be room for none.
+//! A name proves nothing: names recur, and other users can choose them. So each launcher holds a lock on a file in
+//! its directory for as long as it lives; the kernel releases the lock with the process, however that ends. The name of the
+//! file holds the machine's boot ID: on a file system that machines share, locks of another machine may not be visible. The file
+//! is empty, because the file system may be full.
 //!
-//! A launcher may be killed before it has the lock, or the file. So an empty directory and a file without a lock mean a
-//! dead launcher, too, and a living one that was just about to take its lock finds that it was taken for dead: it begins
-//! again with another directory.
+//! A launcher may be killed before it has the lock, or the file. So an empty directory and an unlocked file mean a
+//! dead launcher, too. A living launcher that is about to take its lock detects that its directory was removed, and starts
+//! over with another directory.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -21,12 +21,12 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
-/// What the names of launchers' directories begin with.
+/// Prefix of the names of launchers' directories.
 const PREFIX: &str = "pmixrun.";
 /// The digits that follow.
 const NAME_DIGITS: usize = 16;
 
-/// A name that nobody can foresee, to take it first.
+/// A random name, so that no other user can create it first.
 pub(super) fn new_name() -> String {
     // The standard library's hashers have keys that come from the system's random numbers.
     format!("{PREFIX}{:0NAME_DIGITS$x}", RandomState::new().build_hasher().finish())
@@ -50,18 +50,18 @@ impl Alive {
             Err((_, Errno::EWOULDBLOCK)) => return Ok(None),
             lock => lock.map_err(|(_, error)| error)?,
         };
-        // Who takes it for a dead one's removes the file with the lock held.
+        // A sweeper that considers this launcher dead removes the file with the lock held.
         let is_there = lock.metadata()?.nlink() > 0;
         Ok(is_there.then_some(Alive { _lock: lock, lock_name }))
     }
 
-    /// Undoes what was begun in `top` and not finished, without a descriptor, as there may be none.
+    /// Removes an unfinished directory `top`. Uses no descriptor, because none may be left.
     pub fn undo(top: &Path) {
         let _ = lock_name().and_then(|lock_name| fs::remove_file(top.join(lock_name)));
         let _ = fs::remove_dir(top);
     }
 
-    /// Removes the directory `top`. What cannot be removed, or is not because the launcher is killed, is the next one's.
+    /// Removes the directory `top`. The next launcher removes whatever this one could not.
     pub fn end(&self, top: &Path) -> io::Result<()> {
         match empty(&open(top, OFlag::O_DIRECTORY)?, &self.lock_name) {
             // Somebody has removed the file with the lock.
@@ -72,13 +72,13 @@ impl Alive {
     }
 }
 
-/// Removes the directories in `tmpdir` whose launchers were this user's, on this machine, and are dead. What cannot be
-/// looked at or removed stays.
+/// Removes the directories in `tmpdir` of this user's dead launchers on this machine. Directories that cannot be
+/// read or removed stay.
 pub(super) fn sweep(tmpdir: &Path) {
     for entry in fs::read_dir(tmpdir).into_iter().flatten().flatten() {
         let name = entry.file_name();
         if is_ours(&name) {
-            // Who locks it now lives, or sweeps as we do.
+            // The holder of the lock is a living launcher, or another sweeper.
             let _ = remove_left(tmpdir, &name, FlockArg::LockExclusiveNonblock);
         }
     }
@@ -87,7 +87,7 @@ pub(super) fn sweep(tmpdir: &Path) {
 /// Removes the directory of a launcher that ends just now, which is waited for.
 pub(super) fn remove(top: &Path) {
     if let (Some(tmpdir), Some(name)) = (top.parent(), top.file_name()) {
-        // What cannot be removed is the next launcher's to remove, and to tell.
+        // The next launcher tries again, and reports.
         let _ = remove_left(tmpdir, name, FlockArg::LockExclusive);
     }
 }
@@ -96,7 +96,7 @@ fn remove_left(tmpdir: &Path, name: &OsStr, lock: FlockArg) -> io::Result<()> {
     let lock_name = lock_name()?;
     let parent = open(tmpdir, OFlag::O_DIRECTORY)?;
     let top = open(&tmpdir.join(name), OFlag::O_DIRECTORY)?;
-    // An empty one need not be this user's: who may not remove it does not.
+    // An empty directory may be another user's: then its removal fails.
     let _lock = match lock_of_the_dead(&top, &lock_name, lock) {
         Ok(lock) => {
             empty(&top, &lock_name)?;
@@ -105,7 +105,7 @@ fn remove_left(tmpdir: &Path, name: &OsStr, lock: FlockArg) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error),
     };
-    // Removes nothing but an empty directory, whatever has this name by now.
+    // Removes only an empty directory, even if another file has this name by now.
     Ok(unlinkat(&parent, name, UnlinkatFlags::RemoveDir)?)
 }
 
@@ -127,7 +127,7 @@ fn lock_of_the_dead(top: &File, lock_name: &str, lock: FlockArg) -> io::Result<F
     Flock::lock(file, lock).map_err(|(_, error)| error.into())
 }
 
-/// Removes what is in a directory, the file with the lock last: who is killed here leaves the rest to the next.
+/// Removes the contents of a directory, the lock file last: if this process is killed here, the next launcher continues.
 fn empty(top: &File, lock_name: &str) -> io::Result<()> {
     let path = inside(top);
     for entry in fs::read_dir(&path)? {
@@ -191,7 +191,7 @@ mod tests {
         for other in &others[1..4] {
             drop(begin(other));
         }
-        // Of another machine; a link to what is dead.
+        // Another machine's directory; a dangling link.
         let lock_name = lock_name().unwrap();
         fs::write(others[4].join("launcher.00000000-0000-0000-0000-000000000000"), "").unwrap();
         symlink(others[3].join(&lock_name), others[5].join(&lock_name)).unwrap();

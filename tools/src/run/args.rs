@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lexopt::prelude::*;
 
-/// What `pmixrun --help` prints.
+/// The text of `pmixrun --help`.
 pub const HELP: &str = "\
 Start the ranks of a parallel program on this node and serve them as their PMIx server.
 
@@ -47,7 +47,7 @@ pub enum Report {
     Json,
 }
 
-/// What to run and how.
+/// The program to run, and the options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Args {
     /// Number of ranks.
@@ -72,7 +72,7 @@ pub struct Args {
     pub args: Vec<OsString>,
 }
 
-/// What a command line asks for.
+/// A parsed command line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// Run a job.
@@ -90,7 +90,7 @@ impl Command {
     /// Reads a command line, without the program's own name.
     ///
     /// # Errors
-    /// What is wrong, in words, with what to do about it.
+    /// A message for the user that says what is wrong and what to do about it.
     pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, String> {
         let mut parser = lexopt::Parser::from_args(args);
         let mut ranks = None;

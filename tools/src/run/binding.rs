@@ -38,7 +38,7 @@ impl Binding {
         Ok(Binding { topology, cores })
     }
 
-    /// Processing units of the node: what fits on it without sharing.
+    /// Processing units of the node: as many ranks fit without sharing one.
     pub fn slots(&self) -> u32 {
         u32::try_from(self.topology.objects_with_type(ObjectType::PU).count()).unwrap_or(u32::MAX)
     }
@@ -86,7 +86,7 @@ impl Binding {
         self.core(0).is_some()
     }
 
-    /// Runs `start` with the process `parent` bound as the rank shall be: what that starts inherits it.
+    /// Runs `start` while the process `parent` has the binding of the rank: a child inherits it.
     pub fn bound<R>(&self, rank: u32, parent: Pid, start: impl FnOnce() -> R) -> Result<R, String> {
         let Some(core) = self.core(rank) else { return Ok(start()) };
         let failed = |error: &dyn std::fmt::Display| format!("rank {rank} cannot be bound to its core: {error}");

@@ -16,7 +16,7 @@ pub(super) struct Directories {
     /// The process that made them removes them; a forked one does not.
     owner: u32,
     alive: Alive,
-    /// What is given up before they are removed, which takes some of it.
+    /// Reserved descriptors and memory, released before the directories are removed.
     room: Option<Room>,
 }
 
@@ -41,7 +41,7 @@ impl Room {
 
 /// Reading directories takes a buffer of 32 KiB for each level, and the C library asks for its memory in larger pieces.
 const ROOM_TO_REMOVE: usize = 512 << 10;
-/// A descriptor for each level, and some for what is looked at there.
+/// One descriptor for each level, and some for the files there.
 const DESCRIPTORS_TO_REMOVE: usize = 8;
 
 /// How often another name is tried.
@@ -115,7 +115,7 @@ impl Drop for Directories {
             return;
         }
         self.room = None;
-        // Whoever has removed them already has done what is wanted.
+        // Somebody else may have removed them already.
         if let Err(error) = self.alive.end(&self.top)
             && error.kind() != ErrorKind::NotFound
         {

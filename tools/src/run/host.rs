@@ -1,4 +1,4 @@
-//! What the launcher offers to its server.
+//! The launcher's implementation of [`Host`]: the upcalls of its server.
 
 use std::ffi::{CStr, CString};
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use pmix_server::{Completion, GroupOperation, Host};
 use super::output::Stream;
 use super::published::{Lookup, Published, WaitingLookup};
 
-/// What the server's thread tells the launcher's.
+/// Messages from the server's thread to the launcher's.
 #[derive(Debug)]
 pub(super) enum Event {
     /// A rank has connected.
     Connected(u32),
     /// A rank has called finalize.
     Finalized(u32),
-    /// A rank has something printed, and waits for it: who prints faster than is read is to be slowed down.
+    /// A rank prints by `PMIx_Log`. The call completes when the text is written, so that no rank prints faster than its reader reads.
     Print(Vec<(Stream, Vec<u8>)>, Completion<Status>),
     /// A rank asks to end the job.
     Abort {
-        /// Who.
+        /// The rank.
         rank: u32,
         /// The exit status that it wants.
         status: i32,
-        /// What it says.
+        /// Its message.
         message: Option<CString>,
     },
 }
@@ -43,14 +43,14 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// What has come.
+    /// The events that have arrived.
     pub fn take(&self) -> impl Iterator<Item = Event> {
-        // Reading clears the wake-up; whatever comes after that wakes again.
+        // Reading clears the wake-up; later events wake again.
         let _ = self.wake.read();
         self.receiver.try_iter()
     }
 
-    /// Answers the lookups whose time is over; tells when to come again.
+    /// Answers the lookups whose time-out has passed; returns the time of the next one.
     pub fn expire(&self, now: Instant) -> Option<Instant> {
         let (late, next) = self.published.lock().expire(now);
         for done in late {
@@ -183,7 +183,7 @@ impl Host for RunHost {
         infos: &[Info],
         done: Completion<(Status, Vec<Info>)>,
     ) -> Status {
-        // All processes are this server's clients; what is left to do is to tell groups apart.
+        // All processes are this server's clients, so only the context ID is left to assign.
         let wants_context = Info::is_set(infos, keys::GROUP_ASSIGN_CONTEXT_ID);
         if operation == GroupOperation::Construct && wants_context {
             let context = self.contexts.fetch_add(1, Ordering::Relaxed);
@@ -216,7 +216,7 @@ impl Host for RunHost {
         if texts.is_empty() {
             return Status::ERR_NOT_SUPPORTED;
         }
-        // The launcher's loop prints: this thread must not wait for who reads it.
+        // The launcher's loop prints: this thread must not wait for the reader.
         self.tell(Event::Print(texts, done));
         Status::SUCCESS
     }

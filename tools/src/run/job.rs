@@ -1,4 +1,4 @@
-//! What is registered about the job: all that the standard's server chapter asks for.
+//! The registration of the job: all attributes that the standard's server chapter requires.
 
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Value, keys};
 

@@ -29,7 +29,7 @@ use self::watchdog::{Program, Watchdog};
 /// Exit status of a job that could not be started.
 const EXIT_SETUP: i32 = 125;
 
-/// Exit status of a job that went well, while what was to be told of it could not be written.
+/// Exit status of a successful job whose report could not be written.
 const EXIT_OUTPUT: i32 = 1;
 
 /// Runs a job to its end; gives the exit status.
@@ -43,12 +43,12 @@ pub fn run(args: &Args) -> i32 {
     }
 }
 
-/// Whether a stream has taken what was written, or has nobody who reads it: that is the reader's choice.
+/// Whether a write succeeded, or failed only because the reader closed the stream, which is the reader's choice.
 pub fn is_written(written: &io::Result<()>) -> bool {
     written.as_ref().err().is_none_or(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Tells the user something; where stderr is closed there is nobody to tell.
+/// Prints a message to the user. A closed stderr is ignored.
 pub fn complain(message: &str) {
     let _ = writeln!(io::stderr(), "pmixrun: {message}");
 }
@@ -59,7 +59,7 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
     // Ends with this function, when nothing is left that it guards.
     let watchdog = Watchdog::begin(&program)?;
     let binding = Binding::new(args.bind_to)?;
-    // From here on a signal ends the job and not the launcher, who has to tidy up.
+    // From here on a signal ends the job and not the launcher, which has to clean up.
     let signals = supervise::block_signals()?;
     let directories = Directories::create(&args.tmpdir, args.ranks, &watchdog)?;
     let job = Job::new(args, &binding, &directories)?;

@@ -1,4 +1,4 @@
-//! What ranks print: whole lines, so that ranks do not mix within one, and no waiting for who reads them.
+//! Output of ranks: passed on in whole lines, so that ranks do not mix within one, and without waiting for the reader.
 
 use std::io::{Stderr, Stdout, stderr, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -50,7 +50,7 @@ impl Lines {
         self.tagged(&lines)
     }
 
-    /// What is left at the end of the stream, made a line where ranks' lines are tagged.
+    /// The rest at the end of the stream, completed to a line where lines are tagged.
     pub fn finish(&mut self) -> Vec<u8> {
         let mut rest = std::mem::take(&mut self.pending);
         if !rest.is_empty() && !self.tag.is_empty() {
@@ -68,16 +68,16 @@ impl Lines {
     }
 }
 
-/// One of the launcher's own streams, with what waits to be written to it.
+/// One of the launcher's own streams, with the output that waits to be written.
 ///
-/// The launcher must hear signals and keep its time limit also when nobody reads what it writes. The descriptor is
-/// shared with other processes and stays as it is; instead no more is written than a pipe that polls as writable takes.
+/// The launcher must handle signals and keep its time limit even if nobody reads its output. The descriptor is
+/// shared with other processes, so it stays blocking; one write is no longer than a writable pipe accepts.
 pub(super) struct Sink {
     stream: Stream,
     queue: Vec<u8>,
     /// Bytes at the front of `queue` that are written.
     written: usize,
-    /// Nobody reads it any more.
+    /// The reader has closed it.
     closed: bool,
     /// Why it takes nothing any more, where that is no reader's choice; and whether somebody was told.
     failure: Option<(Errno, bool)>,
@@ -104,7 +104,7 @@ impl Sink {
         }
     }
 
-    /// Queues bytes, and writes what goes without waiting.
+    /// Queues bytes, and writes as much as possible without blocking.
     pub fn write(&mut self, bytes: &[u8]) {
         if !self.closed && self.failure.is_none() {
             self.queue.extend_from_slice(bytes);
@@ -112,7 +112,7 @@ impl Sink {
         }
     }
 
-    /// Writes what goes without waiting.
+    /// Writes as much as possible without blocking.
     pub fn flush(&mut self) {
         while self.is_waiting() {
             let end = self.queue.len().min(self.written + WRITE_LEN_MAX);
@@ -134,7 +134,7 @@ impl Sink {
                 }
             }
         }
-        // What is done with goes in large pieces.
+        // Written bytes are dropped in large pieces.
         if !self.is_waiting() || self.written >= QUEUE_LEN_MAX {
             self.queue.drain(..self.written);
             self.written = 0;
@@ -162,7 +162,7 @@ impl Sink {
         (!std::mem::replace(is_told, true)).then_some(*error)
     }
 
-    /// Whether nobody reads it any more.
+    /// Whether the reader has closed it.
     pub fn is_closed(&self) -> bool {
         self.closed
     }

@@ -1,4 +1,4 @@
-//! Published values and who waits for some.
+//! Published values and the lookups that wait for some.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
@@ -25,7 +25,7 @@ pub(super) struct WaitingLookup {
 struct Item {
     publisher: Proc,
     value: Value,
-    /// For the first who reads it.
+    /// Removed by the first reader.
     once: bool,
     bytes: usize,
 }
@@ -37,7 +37,7 @@ struct Share {
     bytes: usize,
 }
 
-/// Published values and who waits for some.
+/// Published values and the lookups that wait for some.
 #[derive(Default)]
 pub(super) struct Published {
     values: HashMap<Key, Item>,
@@ -81,7 +81,7 @@ impl Published {
         Ok(())
     }
 
-    /// Takes values of a process back, those of `keys` or, where there are none, all.
+    /// Unpublishes values of a process: those of `keys`, or all where `keys` is empty.
     pub fn remove(&mut self, publisher: &Proc, keys: &[Key]) {
         let gone: Vec<Key> = match keys {
             [] => self
@@ -117,7 +117,7 @@ impl Published {
         self.waiting.push(lookup);
     }
 
-    /// The values of `keys` that are there; those meant for one reader are gone with it.
+    /// The published values of `keys`; values for one reader are removed.
     pub fn read(&mut self, keys: &[Key]) -> Vec<Pdata> {
         let mut found = Vec::new();
         for key in keys {
@@ -140,7 +140,7 @@ impl Published {
         ready.into_iter().map(|lookup| (lookup.done, self.read(&lookup.keys))).collect()
     }
 
-    /// Lookups whose time is over, and when the next one's is.
+    /// The lookups whose time-out has passed, and the time of the next one.
     pub fn expire(&mut self, now: Instant) -> (Vec<Lookup>, Option<Instant>) {
         let is_late = |lookup: &WaitingLookup| lookup.deadline.is_some_and(|deadline| deadline <= now);
         let (late, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut self.waiting).into_iter().partition(is_late);
@@ -176,7 +176,7 @@ mod tests {
         let twice = [&small, &large].map(|value| (Key::from("twice"), value));
         let twice = published.add(&proc(0), twice.iter().map(|(key, value)| (key, *value)), false);
         assert_eq!(twice, Err(Status::ERR_DUPLICATE_KEY));
-        // Others have a share of their own; what is taken back, or was read for good, makes room.
+        // Each process has a limit of its own; unpublished and consumed values free it.
         assert_eq!(add(&mut published, 1, "other", mebibyte(), false), Ok(()));
         published.remove(&proc(1), &[Key::from("large-0")]);
         assert_eq!(add(&mut published, 0, "large-15", mebibyte(), false), Err(Status::ERR_OUT_OF_RESOURCE));

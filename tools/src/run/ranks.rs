@@ -15,10 +15,10 @@ use nix::unistd::Pid;
 
 use super::watchdog::Program;
 
-/// The program's file, searched in `PATH` unless it has a directory in its name.
+/// The program's file, searched in `PATH` unless its name contains a directory.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// A message for the user that says what is wrong.
 pub(super) fn find_program(program: &OsStr) -> Result<PathBuf, String> {
     let shown = program.to_string_lossy();
     if program.as_encoded_bytes().contains(&b'/') {
@@ -43,15 +43,15 @@ pub(super) fn find_program(program: &OsStr) -> Result<PathBuf, String> {
     })
 }
 
-/// Whether a variable tells of the PMIx server of another launcher, inside which this one runs. A client would believe
-/// any of them; what users set to steer the library is passed on.
+/// Whether a variable belongs to the PMIx server of an outer launcher, inside which this one runs. A client would use
+/// it; variables that users set to configure the library are passed on.
 fn is_foreign(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     name.starts_with(b"PMIX_") && !name.starts_with(b"PMIX_MCA_") && name != b"PMIX_DSTORE_SHM"
 }
 
-/// Raises the limit of descriptors where it is too low for the pipes and connections of so many ranks. The ranks, which
-/// are not this process's children, keep what they have.
+/// Raises the limit of descriptors where it is too low for the pipes and connections of so many ranks. The ranks
+/// are not this process's children and keep their limit.
 pub(super) fn allow_descriptors(ranks: u32) {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
     let needed = (64 + 5 * rlim_t::from(ranks)).min(hard);
@@ -61,8 +61,8 @@ pub(super) fn allow_descriptors(ranks: u32) {
     }
 }
 
-/// Starts a rank in a process group of its own, which ends with the process that calls this. Its streams are those of the
-/// three that are given, standard input being the first, and nothing else.
+/// Starts a rank in a process group of its own, which ends with the calling process. Its streams are the
+/// three given ones, standard input first, and no other descriptor is inherited.
 ///
 /// # Errors
 /// Why the program cannot be started.

@@ -1,4 +1,4 @@
-//! What `pmixrun --report` tells.
+//! The report of `pmixrun --report`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,7 +30,7 @@ pub(super) fn print(args: &Args, stats: &Stats, ended: &Ended) -> bool {
         _ => as_text(args, stats, ended),
     };
     match &args.report_to {
-        // Where stderr is closed there is nobody to tell.
+        // A closed stderr is ignored.
         None => super::is_written(&io::stderr().write_all(text.as_bytes())),
         Some(path) => {
             let written = fs::write(path, text);

@@ -1,4 +1,4 @@
-//! The life of a job: starting its ranks, passing on what goes in and out, ending it as a whole.
+//! The life of a job: starting its ranks, forwarding input and output, ending it as a whole.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IsTerminal;
@@ -40,7 +40,7 @@ const FORWARDED: [Signal; 6] =
 const CHUNK: usize = 1 << 16;
 /// How often is looked whether a terminal is ours to read from: nothing tells of that.
 const FOREGROUND_CHECK: Duration = Duration::from_millis(200);
-/// What a pipe may hold when the rank that wrote to it has ended.
+/// Bytes that a pipe may still hold when the rank that wrote to it has ended.
 const PIPE_LEN_MAX: usize = 1 << 20;
 
 /// One of a rank's output streams while it is open.
@@ -59,7 +59,7 @@ struct RankState {
     outputs: Vec<Output>,
 }
 
-/// What a polled descriptor is.
+/// The meaning of a polled descriptor.
 #[derive(Clone, Copy)]
 enum Source {
     Signals,
@@ -71,7 +71,7 @@ enum Source {
     Sink(Stream),
 }
 
-/// What a rank that called abort wants.
+/// An abort that a rank has called and that is not complete.
 struct PendingAbort {
     until: Instant,
     rank: usize,
@@ -91,7 +91,7 @@ struct Supervisor<'a> {
     ranks: Vec<RankState>,
     /// Rank 0's standard input, while somebody may read it.
     rank_stdin: Option<OwnedFd>,
-    /// What was read for it and is not written yet.
+    /// Input that was read for it and is not written yet.
     stdin_pending: Vec<u8>,
     stdin_open: bool,
     /// Our standard input is a terminal, which another process group may be reading.
@@ -105,14 +105,14 @@ struct Supervisor<'a> {
     /// When ranks that were told to end are killed.
     kill_at: Option<Instant>,
     timeout_at: Option<Instant>,
-    /// When what the ranks have printed need not be passed on any more: the job was ended from outside.
+    /// Deadline for forwarding output once the job was ended from outside.
     write_until: Option<Instant>,
     libraries: BTreeMap<String, u32>,
-    /// What ranks want printed where too much waits to be written already.
+    /// Texts of `PMIx_Log` that wait because too much output is queued.
     held: Vec<Held>,
 }
 
-/// What a rank wants printed, and who hears that it was.
+/// A text to print, and the completion of the call that asked for it.
 type Held = (Vec<(Stream, Vec<u8>)>, Completion<Status>);
 
 /// Blocks the signals that the launcher takes from a descriptor; gives the descriptor.
@@ -121,7 +121,7 @@ pub(super) fn block_signals() -> Result<SignalFd, String> {
     FORWARDED.iter().for_each(|signal| mask.add(*signal));
     let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
         .map_err(|error| format!("signalfd: {error}"))?;
-    // Who reads from a terminal in the background is told by an error then, and not stopped.
+    // A background read from a terminal then fails instead of stopping the process.
     mask.add(Signal::SIGTTIN);
     mask.thread_block().map_err(|error| format!("cannot block signals: {error}"))?;
     Ok(signals)
@@ -220,7 +220,7 @@ impl Supervisor<'_> {
         Ok(outputs.map(|(fd, stream)| Output { fd, stream, lines: lines(stream) }).into())
     }
 
-    /// The first rank of those that were asked for has started.
+    /// The first of the requested ranks has started.
     fn has_started(&mut self, asked: &mut VecDeque<Vec<Output>>) -> Result<(), String> {
         let pid = self.watchdog.started()?;
         let outputs = asked.pop_front().unwrap_or_default();
@@ -229,11 +229,11 @@ impl Supervisor<'_> {
     }
 
     fn run(&mut self) {
-        // A rank that nobody may end is not waited for once the job is.
+        // A rank that this user may not signal is not waited for once the job is over.
         while !self.is_over && self.ranks.iter().any(|rank| rank.running) {
             self.turn();
         }
-        // What the ranks have started ends with them, and has the time for it that they had.
+        // Descendants of the ranks end with them, and have the same time for it.
         let kill_at = self.kill_at.take().map(|at| at.saturating_duration_since(Instant::now()));
         self.watchdog.finish(kill_at.unwrap_or(self.args.grace));
         while !self.is_over {
@@ -248,7 +248,7 @@ impl Supervisor<'_> {
         self.write_rest();
     }
 
-    /// Waits until what is to be printed is printed; a signal or the time limit ends that.
+    /// Waits until all output is written; a signal or the time limit ends the wait.
     fn write_rest(&mut self) {
         while self.stdout.is_waiting() || self.stderr.is_waiting() {
             let sinks = [&self.stdout, &self.stderr].into_iter().filter(|sink| sink.is_waiting());
@@ -290,7 +290,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Tells the user something, after what ranks have said before.
+    /// Prints a message to the user, after the output of the ranks so far.
     fn say(&mut self, message: &str) {
         self.stderr.write(format!("pmixrun: {message}\n").as_bytes());
     }
@@ -305,7 +305,7 @@ impl Supervisor<'_> {
         self.stdin_open && self.rank_stdin.is_some() && self.stdin_pending.is_empty()
     }
 
-    /// Not in the background of a terminal: what is typed there is somebody else's.
+    /// Not in the background of a terminal: input there is for the foreground job.
     fn may_read_stdin(&self) -> bool {
         // One that does not control our session tells of no group, and is anybody's to read.
         !self.stdin_is_terminal || tcgetpgrp(std::io::stdin()).map_or(true, |group| group == getpgrp())
@@ -382,7 +382,7 @@ impl Supervisor<'_> {
             Ok(_) => {}
             Err(Errno::EINTR) => return Vec::new(),
             Err(error) => {
-                // Nothing can be supervised any more: what remains is to end the job.
+                // Without poll nothing can be supervised: end the job.
                 self.say(&format!("poll: {error}"));
                 self.watchdog.signal_all(Signal::SIGKILL);
                 return vec![Source::Watchdog];
@@ -413,7 +413,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// The watchdog was killed, and the ranks with it. What they have started is ours now.
+    /// The watchdog was killed, and the ranks with it. Their descendants are this process's children now.
     fn watchdog_is_lost(&mut self) {
         let pid = self.watchdog.pid();
         self.fail(1, &format!("process {pid}, which started the ranks, is gone"));
@@ -429,7 +429,7 @@ impl Supervisor<'_> {
         Signal::try_from(info.ssi_signo as i32).ok()
     }
 
-    /// Passes a signal on; those that mean an end are given a deadline.
+    /// Forwards a signal; a signal that ends the job sets a deadline.
     fn forward(&mut self, signal: Signal) {
         if matches!(signal, Signal::SIGUSR1 | Signal::SIGUSR2) {
             return self.watchdog.signal_ranks(signal);
@@ -466,7 +466,7 @@ impl Supervisor<'_> {
                 Event::Print(texts, done) => self.held.push((texts, done)),
                 Event::Abort { rank, status, message } => {
                     let said = message.map_or(String::new(), |text| format!(": {}", text.to_string_lossy()));
-                    // What a shell would take for success is none for an abort.
+                    // An abort must not exit with a status that a shell reads as success.
                     let status = if status & 0xff == 0 { 1 } else { status & 0xff };
                     let what = format!("{} called abort with status {status}{said}", self.name(rank as usize));
                     let until = Instant::now() + ABORT_DELAY;
@@ -476,7 +476,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Prints what ranks want printed, as long as not too much waits to be written; the others' calls wait with their texts.
+    /// Prints texts of `PMIx_Log` until too much output is queued; the remaining calls wait.
     fn print_held(&mut self, no_more_ranks: bool) {
         for (texts, done) in std::mem::take(&mut self.held) {
             let is_full = texts.iter().any(|(stream, _)| self.sink(*stream).is_full());
@@ -516,7 +516,7 @@ impl Supervisor<'_> {
                 self.fail(code, &format!("{who} exited with status {code}"));
             }
         }
-        // Who waits for it is told.
+        // This completes operations that wait for the rank.
         self.server.deregister_client(&Proc::new(self.nspace.clone(), Rank(index as u32)), None);
     }
 
@@ -544,7 +544,7 @@ impl Supervisor<'_> {
         self.watchdog.signal_all(Signal::SIGTERM);
     }
 
-    /// Passes on what a rank has printed, about `len_max` bytes of each stream at most.
+    /// Forwards output of a rank, about `len_max` bytes of each stream at most.
     fn pass_output(&mut self, rank: usize, len_max: usize) {
         let mut buffer = vec![0; CHUNK];
         let mut outputs = std::mem::take(&mut self.ranks[rank].outputs);
@@ -561,7 +561,7 @@ impl Supervisor<'_> {
                         passed += len;
                         sink.write(&output.lines.take(&buffer[..len]));
                         if sink.is_closed() {
-                            // Nobody reads our output any more; the rank is to notice that as without us.
+                            // The reader of our output has closed it; the rank gets SIGPIPE or EPIPE as it would without us.
                             return false;
                         }
                     }
@@ -585,7 +585,7 @@ impl Supervisor<'_> {
     fn read_stdin(&mut self) {
         let mut buffer = vec![0; CHUNK];
         match read(std::io::stdin().as_fd(), &mut buffer) {
-            // Who gave us our input may have made it non-blocking.
+            // Our parent may have made our standard input non-blocking.
             Err(Errno::EAGAIN | Errno::EINTR) => {}
             // We are in the background since we looked.
             Err(Errno::EIO) if !self.may_read_stdin() => {}

@@ -1,8 +1,8 @@
-//! The children of a subreaper: the ranks, and whatever descendant of theirs has lost its parent.
+//! The children of a subreaper: the ranks, and all their orphaned descendants.
 //!
-//! Only children are sent signals, and the process groups that they are in: neither number can mean a stranger before its
-//! process is collected, which is done here alone. What a child has started in a group of its own becomes a child when the
-//! one between ends, so that round after round nothing is left.
+//! Signals go only to children and to their process groups: neither number can be reused before the
+//! process is reaped, which happens only here. A grandchild in another group becomes a child when its parent
+//! ends, so that repeated rounds reach every descendant.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,14 +25,14 @@ struct Child {
     group: Pid,
 }
 
-/// What is known of the children of this process.
+/// State of the children of this process.
 #[derive(Default)]
 pub(super) struct Family {
     /// The ranks that run. Each leads a process group.
     ranks: BTreeSet<Pid>,
     /// The groups of all ranks that there have been.
     groups: BTreeSet<Pid>,
-    /// Who was told to end by SIGTERM.
+    /// Children that were sent SIGTERM.
     told: BTreeSet<Pid>,
     /// Whom this user may not send signals.
     unreachable: BTreeSet<Pid>,
@@ -45,7 +45,7 @@ impl Family {
         self.groups.insert(rank);
     }
 
-    /// Collects who has ended; gives the ranks among them.
+    /// Reaps ended children; returns the ranks among them.
     pub fn collect(&mut self) -> Vec<(Pid, ExitStatus)> {
         let mut ended = Vec::new();
         while let Some((pid, status)) = next_ended() {
@@ -136,13 +136,13 @@ impl Family {
     }
 }
 
-/// Of a process: what follows its name, which may hold anything, in `/proc/PID/stat`.
+/// Parent and process group from the text of `/proc/PID/stat`. The fields begin after the name, which may contain any character.
 fn parent_and_group(stat: &str) -> Option<(i32, i32)> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(1);
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
-/// Collects a child that has ended, whoever it is.
+/// Reaps one ended child, if there is one.
 fn next_ended() -> Option<(Pid, ExitStatus)> {
     let mut status = 0;
     // SAFETY: the status is written to a variable of this function. nix's waitpid knows no real-time signals.

@@ -1,4 +1,4 @@
-//! What launcher and watchdog say to each other, one packet for each message.
+//! The messages between launcher and watchdog, one packet each.
 
 use std::ffi::OsString;
 use std::io::{IoSlice, IoSliceMut};
@@ -15,7 +15,7 @@ use nix::unistd::Pid;
 
 use super::{News, ending};
 
-/// What the launcher asks for. The methods of `Watchdog` tell what each means.
+/// A request of the launcher. The methods of `Watchdog` document each one.
 #[derive(Debug, PartialEq)]
 pub(super) enum Request {
     Guard(PathBuf),
@@ -25,7 +25,7 @@ pub(super) enum Request {
     Finish(Duration),
 }
 
-/// What the watchdog says.
+/// A message of the watchdog.
 #[derive(Debug)]
 pub(super) enum Reply {
     Started(Pid),
@@ -33,9 +33,9 @@ pub(super) enum Reply {
     News(News),
 }
 
-/// What a request may hold: less than a socket takes by default.
+/// Maximum length of a request in bytes: less than the default buffer of a socket.
 const REQUEST_LEN_MAX: usize = 200_000;
-/// What a reply may hold.
+/// Maximum length of a reply in bytes.
 const REPLY_LEN_MAX: usize = 4096;
 /// Streams of a rank.
 const STREAMS_MAX: usize = 3;
@@ -153,7 +153,7 @@ fn receive(socket: BorrowedFd<'_>, len_max: usize) -> Result<(Vec<u8>, Vec<Owned
         let mut descriptors = Vec::new();
         for control in message.cmsgs()? {
             if let ControlMessageOwned::ScmRights(received) = control {
-                // SAFETY: the kernel has just made these descriptors for this process, and nobody else knows them.
+                // SAFETY: the kernel has just opened these descriptors for this process; nothing else owns them.
                 descriptors.extend(received.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
             }
         }

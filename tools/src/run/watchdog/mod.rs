@@ -1,13 +1,13 @@
 //! The watchdog: a process beside the launcher that starts the ranks, is their parent, and ends with them.
 //!
-//! Whatever a rank starts is a descendant of the watchdog, and stays one: it is a subreaper, so that a process whose
-//! parent ends becomes its child, in whatever session or process group that is. Where the launcher is killed, its end of
-//! the socket is closed; the watchdog then kills its descendants and removes the job's directory. Where the watchdog is
-//! killed, the launcher, a subreaper as well, does the first of these. The watchdog has a process group and a name of its
-//! own, by which it is not killed along with the launcher.
+//! Every process that a rank starts is a descendant of the watchdog, and stays one: the watchdog is a subreaper, so a process whose
+//! parent ends becomes its child, regardless of session and process group. If the launcher is killed, its end of
+//! the socket is closed; the watchdog then kills its descendants and removes the job's directory. If the watchdog is
+//! killed, the launcher, also a subreaper, kills the descendants. The watchdog has a process group and a name of its
+//! own, so that a signal to the launcher's group or name does not kill it.
 //!
-//! This is the launcher's side. `process` is the watchdog's, `family` is what both know of processes, `message` is what
-//! they say to each other.
+//! This module is the launcher's side. `process` is the watchdog's side, `family` tracks processes for both, `message` defines
+//! the messages between them.
 
 mod family;
 mod message;
@@ -32,7 +32,7 @@ use nix::unistd::{ForkResult, Pid, fork, setpgid};
 use self::family::Family;
 use self::message::{Reply, Request, receive_reply, send_request};
 
-/// What the ranks run: known before the watchdog is there, which therefore need not be told.
+/// The program of the ranks. The watchdog is forked after it is known, so it is never sent.
 #[derive(Clone)]
 pub(super) struct Program {
     /// The program's file.
@@ -48,7 +48,7 @@ pub(super) struct Program {
 pub(super) enum News {
     /// The rank with this process has ended.
     Ended(Pid, ExitStatus),
-    /// A process that nobody but another user may end lives on.
+    /// A process of another user, which we may not signal, is still running.
     Unreachable(Pid),
     /// Nothing of the job lives any more.
     Over,
@@ -72,7 +72,7 @@ impl Watchdog {
         prctl::set_child_subreaper(true).map_err(words)?;
         let (socket, other) =
             socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).map_err(words)?;
-        // SAFETY: this process has one thread, so that the child may do whatever a process may.
+        // SAFETY: this process has one thread, so the child is not restricted to async-signal-safe functions.
         match unsafe { fork() }.map_err(words)? {
             ForkResult::Child => {
                 drop(socket);
@@ -86,7 +86,7 @@ impl Watchdog {
         }
     }
 
-    /// The watchdog's process, from which ranks inherit what a process inherits.
+    /// The watchdog's process ID. Ranks are its children and inherit its attributes.
     pub fn pid(&self) -> Pid {
         self.pid
     }
@@ -123,16 +123,16 @@ impl Watchdog {
 
     /// Sends a signal to the ranks that run.
     pub fn signal_ranks(&self, signal: Signal) {
-        // What becomes of a watchdog that is gone is news.
+        // If the watchdog is gone, a `News` says so.
         let _ = self.send(&Request::SignalRanks(signal), &[]);
     }
 
-    /// Sends a signal to the ranks and to what they have left; after SIGKILL whatever comes to light is killed, too.
+    /// Sends a signal to the ranks and their orphans; after SIGKILL, orphans that appear later are killed, too.
     pub fn signal_all(&self, signal: Signal) {
         let _ = self.send(&Request::SignalAll(signal), &[]);
     }
 
-    /// Ends what lives of the job, by SIGTERM and after `grace` by SIGKILL. [`News::Over`] tells of the end.
+    /// Ends all processes of the job, by SIGTERM and after `grace` by SIGKILL. [`News::Over`] reports the end.
     pub fn finish(&self, grace: Duration) {
         let _ = self.send(&Request::Finish(grace), &[]);
     }
@@ -161,7 +161,7 @@ impl Watchdog {
         }
     }
 
-    /// Kills what a lost watchdog has left, and waits for the end of it.
+    /// Kills the orphans of a lost watchdog, and waits until they have ended.
     pub fn end_the_rest(&self) {
         Family::default().end();
     }
@@ -190,7 +190,7 @@ impl Drop for Watchdog {
     }
 }
 
-/// How a process has ended, from what `waitpid` says.
+/// The exit status in the form of `waitpid`.
 fn ending(status: i32) -> ExitStatus {
     ExitStatus::from_raw(status)
 }

@@ -34,13 +34,13 @@ struct Process<'a> {
     family: Family,
     /// The job's directory.
     guarded: Option<PathBuf>,
-    /// Whatever comes to light is killed.
+    /// New orphans are killed at once.
     is_killing: bool,
     /// Everything is to end.
     is_finishing: bool,
     /// The launcher was told that everything has.
     is_over: bool,
-    /// When what was told to end is killed.
+    /// When processes that were sent SIGTERM are sent SIGKILL.
     kill_at: Option<Instant>,
 }
 
@@ -51,7 +51,7 @@ impl Process<'_> {
         prctl::set_name(c"pmix-watchdog")?;
         prctl::set_child_subreaper(true)?;
         SigSet::all().thread_block()?;
-        // Who reads what the launcher writes does not wait for this process.
+        // This process must not keep the launcher's output open: its reader would wait for us.
         let null = OpenOptions::new().read(true).write(true).open("/dev/null");
         let null = null.map_err(|error| error.raw_os_error().map_or(Errno::EIO, Errno::from_raw))?;
         dup2_stdin(&null)?;
@@ -148,7 +148,7 @@ impl Process<'_> {
         Ok(rank)
     }
 
-    /// Ends those who have come to light since they were told to, and says when there is nobody left.
+    /// Signals processes that have appeared since the last round, and reports when none is left.
     fn go_on(&mut self) -> Result<(), Errno> {
         if self.kill_at.is_some_and(|at| at <= Instant::now()) {
             self.kill_at = None;
