@@ -38,7 +38,22 @@ const FAREWELL_TIME: Duration = Duration::from_secs(10);
 
 /// One process's view of its job.
 ///
-/// Any method may be called from any thread, also inside callbacks.
+/// Any method may be called from any thread, also inside callbacks. The example is a process that nobody launched, which has no server
+/// and still reads what it stored; the crate's example is a rank.
+///
+/// ```
+/// use pmix_client::{Client, Environment};
+/// use pmix_dstore::model::{Scope, Status, Value};
+///
+/// let client = Client::connect(&Environment::from_lookup(|_| None)?, &[])?;
+/// assert!(client.is_singleton());
+/// let me = client.me().clone();
+/// client.put(Scope::Global, "app.port".into(), Value::Uint16(4711))?;
+/// assert_eq!(client.get_value(&me, "app.port", &[])?, Value::Uint16(4711));
+/// assert_eq!(client.get_value(&me, "app.host", &[]), Err(Status::ERR_NOT_FOUND));
+/// client.finalize(&[])?;
+/// # Ok::<(), Status>(())
+/// ```
 #[derive(Clone)]
 pub struct Client {
     pub(crate) inner: Arc<Inner>,

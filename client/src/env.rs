@@ -37,6 +37,24 @@ impl fmt::Display for ServerUri {
 }
 
 /// What a launched process finds in its environment.
+///
+/// ```
+/// use pmix_client::Environment;
+/// use pmix_dstore::model::{Rank, Status};
+///
+/// let env = Environment::from_lookup(|name| match name {
+///     "PMIX_NAMESPACE" => Some("job".into()),
+///     "PMIX_RANK" => Some("3".into()),
+///     "PMIX_SERVER_URI41" => Some("server.0;tcp4://127.0.0.1:4711".into()),
+///     _ => None,
+/// })?;
+/// assert_eq!(env.proc().rank, Rank(3));
+/// assert_eq!(env.server.map(|server| server.address.port()), Some(4711));
+///
+/// // A process that nobody launched is a job of its own.
+/// assert!(Environment::from_lookup(|_| None)?.nspace.is_none());
+/// # Ok::<(), Status>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Environment {
     /// `PMIX_NAMESPACE`. Without it the process is a singleton.

@@ -19,6 +19,18 @@ type Finish<T> = Box<dyn FnOnce(Result<Vec<u8>>) -> Result<T> + Send>;
 
 /// One call of the PMIx interface, described but not yet sent: [`Operation::wait`] is the blocking form,
 /// [`Operation::start`] the `_nb` form.
+///
+/// ```no_run
+/// use pmix_client::{Client, Environment};
+/// use pmix_dstore::model::{Status, attributes};
+///
+/// let client = Client::connect(&Environment::from_process()?, &[])?;
+/// // Nothing is sent before one of these:
+/// client.fence(&[], vec![attributes::COLLECT_DATA.info(true)]).wait()?;
+/// let done = Box::new(|result: Result<(), Status>| println!("the fence is over: {result:?}"));
+/// client.fence(&[], vec![]).start(done)?;
+/// # Ok::<(), Status>(())
+/// ```
 #[must_use = "an operation does nothing until it is run"]
 pub struct Operation<T> {
     link: Arc<dyn Link>,

@@ -102,6 +102,23 @@ static PENDING: LazyLock<Mutex<HashMap<u64, Weak<dyn AnswerSink>>>> = LazyLock::
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// The right to answer one upcall with a `T`. It counts once; a second answer is ignored.
+///
+/// ```
+/// use std::thread;
+///
+/// use pmix_dstore::model::{Info, Pdata, Key, Proc, Status};
+/// use pmix_server::{Completion, Host};
+///
+/// struct Launcher;
+///
+/// impl Host for Launcher {
+///     // Answered later, by another thread.
+///     fn lookup(&self, _: &Proc, _: &[Key], _: &[Info], done: Completion<(Status, Vec<Pdata>)>) -> Status {
+///         thread::spawn(move || done.complete((Status::ERR_NOT_FOUND, Vec::new())));
+///         Status::SUCCESS
+///     }
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Completion<T> {
     id: u64,

@@ -36,6 +36,25 @@ pub type Credential = (Vec<u8>, Vec<Info>);
 ///
 /// Upcalls come one at a time, on the server's thread, with no lock held: a host may call every function of
 /// [`Server`](crate::Server) from inside.
+///
+/// ```
+/// use pmix_dstore::model::{Info, Proc, Status};
+/// use pmix_server::{Completion, Host};
+///
+/// /// Refuses rank 13 and prints what clients log; everything else is not supported.
+/// struct Launcher;
+///
+/// impl Host for Launcher {
+///     fn client_connected(&self, proc: &Proc, _object: usize, _infos: &[Info]) -> Status {
+///         if proc.rank.0 == 13 { Status::ERR_NO_PERMISSIONS } else { Status::OPERATION_SUCCEEDED }
+///     }
+///
+///     fn log(&self, proc: &Proc, data: &[Info], _directives: &[Info], _done: Completion<Status>) -> Status {
+///         data.iter().for_each(|info| println!("{proc}: {:?}", info.value));
+///         Status::OPERATION_SUCCEEDED
+///     }
+/// }
+/// ```
 #[allow(unused_variables)]
 pub trait Host: Send + Sync {
     /// A client has connected. Answered by the return value alone: `SUCCESS` or `OPERATION_SUCCEEDED` lets it in,

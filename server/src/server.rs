@@ -254,6 +254,32 @@ pub fn setup_of_application(infos: &[Info]) -> Result<Vec<Info>> {
 }
 
 /// A PMIx server.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use pmix_dstore::model::{Nspace, Proc, Rank, Status, attributes};
+/// use pmix_server::{Host, Server};
+///
+/// struct Launcher;
+/// impl Host for Launcher {}
+///
+/// let server = Server::init(Arc::new(Launcher), &[attributes::HOSTNAME.info("n1")])?;
+/// let job = Nspace::new("job").expect("a name");
+/// let infos = vec![attributes::NODE_MAP.info("n1"), attributes::PROC_MAP.info("0,1")];
+/// // Without a callback, calls are over when they return, and say so.
+/// assert_eq!(server.register_nspace(job.clone(), 2, infos, None), Status::OPERATION_SUCCEEDED);
+/// for rank in 0..2 {
+///     let rank = Proc::new(job.clone(), Rank(rank));
+///     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+///     assert_eq!(server.register_client(rank.clone(), uid, gid, 0, None), Status::OPERATION_SUCCEEDED);
+///     // To be set in the rank's environment, which finds the server by it.
+///     let variables = server.setup_fork(&rank)?;
+///     assert!(variables.iter().any(|(name, value)| name == "PMIX_RANK" && *value == *rank.rank.0.to_string()));
+/// }
+/// server.finalize();
+/// # Ok::<(), Status>(())
+/// ```
 pub struct Server {
     inner: Arc<Inner>,
     client: Arc<Client>,

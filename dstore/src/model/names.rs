@@ -47,6 +47,17 @@ fn check(bytes: &[u8], len_max: usize) -> Result<(), NameError> {
 }
 
 /// A namespace: the name of a job. At most 255 bytes; cheap to clone.
+///
+/// ```
+/// use pmix_dstore::model::{NameError, Nspace};
+///
+/// let job = Nspace::new("slurm.pmix.17.0")?;
+/// assert_eq!(job.as_bytes(), b"slurm.pmix.17.0");
+/// assert_eq!(job.to_string(), "slurm.pmix.17.0");
+/// // A namespace is a C string in 256 bytes.
+/// assert!(Nspace::new("with\0a NUL").is_err() && Nspace::new([b'n'; 256]).is_err());
+/// # Ok::<(), NameError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Nspace(Arc<[u8]>);
 
@@ -131,6 +142,16 @@ impl fmt::Debug for Rank {
 }
 
 /// A process: namespace and rank (`pmix_proc_t`).
+///
+/// ```
+/// use pmix_dstore::model::{NameError, Nspace, Proc, Rank};
+///
+/// let job = Nspace::new("job")?;
+/// let (third, all) = (Proc::new(job.clone(), Rank(3)), Proc::new(job, Rank::WILDCARD));
+/// assert!(all.covers(&third) && !third.covers(&all));
+/// assert_eq!(third.to_string(), "job:3");
+/// # Ok::<(), NameError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Proc {
     /// Its namespace.

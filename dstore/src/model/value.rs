@@ -9,6 +9,17 @@ use crate::fallible_alloc;
 ///
 /// The variant keeps the exact PMIx type: a Get gives back the type that was put or registered. Strings are C
 /// strings, `None` being the NULL pointer, which the wire tells from the empty string.
+///
+/// ```
+/// use pmix_dstore::model::{DataType, Value};
+///
+/// let (size, name) = (Value::Uint32(128), Value::string("n17"));
+/// assert_eq!((size.data_type(), name.data_type()), (DataType::UINT32, DataType::STRING));
+/// // Hosts register some numbers in other widths than the standard says: read them through these.
+/// assert_eq!(size.as_u64(), Some(128));
+/// assert_eq!(name.as_text(), Some(&b"n17"[..]));
+/// assert_eq!(name.as_u32(), None);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// No value.
@@ -402,6 +413,20 @@ impl InfoFlags {
 }
 
 /// A key with a value and directives (`pmix_info_t`).
+///
+/// ```
+/// use pmix_dstore::model::{Info, InfoFlags, Value, attributes, keys};
+///
+/// // By the key, or by the typed attribute.
+/// let mut timeout = Info::new(keys::TIMEOUT, Value::Int(5));
+/// assert_eq!(timeout, attributes::TIMEOUT.info(5));
+/// // Who does not know the key must refuse the call.
+/// timeout.flags |= InfoFlags::REQUIRED;
+///
+/// let infos = [timeout, attributes::OPTIONAL.info(true)];
+/// assert_eq!(Info::find(&infos, keys::TIMEOUT), Some(&Value::Int(5)));
+/// assert!(Info::is_set(&infos, keys::OPTIONAL) && !Info::is_set(&infos, keys::IMMEDIATE));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Info {
     /// The key.
