@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput};
+use pmix_dstore::codec::ValueRef;
 use pmix_dstore::job::{JobData, Node};
 use pmix_dstore::maps::{generate_ppn, generate_regex, parse_nodes, parse_ppn};
 use pmix_dstore::model::{Key, KeyRef, Nspace, Rank, Value, keys};
 use pmix_dstore::realm_resolution::{JobLookup, Realm};
 use pmix_dstore::segment::{Directory, ModexBuilder, NamespaceView, Publisher, SegmentKind, build_job};
-use pmix_dstore::value_ref::ValueRef;
 
 const RANKS: u32 = 65536;
 const RANKS_PER_NODE: u32 = 64;

@@ -539,7 +539,7 @@ fn nobody_is_asked_to_refresh_what_is_ones_own() {
 #[test]
 fn compressed_strings_are_expanded() {
     let stage = stage();
-    let compressed = Value::CompressedString(pmix_dstore::codec::compress(&[b'x'; 5000]).unwrap().into());
+    let compressed = Value::CompressedString(pmix_dstore::compression::compress(&[b'x'; 5000]).unwrap().into());
     // Our own packer would expand it for a client of this release; a server of another make need not.
     let reply = GetReply {
         status: Status::SUCCESS,

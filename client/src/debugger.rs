@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crossbeam::channel::{RecvTimeoutError, unbounded};
+use pmix_dstore::codec::ValueRef;
 use pmix_dstore::model::{Info, KeyRef, Proc, Rank, Result, Status, Value, keys};
 use pmix_dstore::realm_resolution::Selector;
-use pmix_dstore::value_ref::ValueRef;
 
 use crate::client::{Client, Standing};
 use crate::events::range;

@@ -1,9 +1,9 @@
 //! A Get without a key: all values of a rank, or of a job, as an array of infos.
 
-use pmix_dstore::codec;
+use pmix_dstore::codec::ValueRef;
+use pmix_dstore::compression;
 use pmix_dstore::model::{Info, Key, KeyRef, Proc, Rank, Result, Status, Value, keys};
 use pmix_dstore::realm_resolution::{JobLookup, Realm};
-use pmix_dstore::value_ref::ValueRef;
 use pmix_dstore::{fallible_alloc, qualified};
 
 use crate::local::Local;
@@ -34,7 +34,7 @@ impl Everything {
         if is_one_of(&PARCELS) || !is_one_of(&ARRAYS) && self.infos.iter().any(|info| info.key == key) {
             return Ok(());
         }
-        let value = match codec::expand(&value) {
+        let value = match compression::expand(&value) {
             Ok(expanded) => expanded.unwrap_or(value),
             Err(Status::ERR_NOMEM) => return Err(Status::ERR_NOMEM),
             Err(_) => value,

@@ -3,10 +3,10 @@
 use std::ffi::CStr;
 use std::time::Duration;
 
+use pmix_dstore::codec::ValueRef;
 use pmix_dstore::model::attributes::is_unknown_and_required;
 use pmix_dstore::model::{DataType, Info, InfoFlags, Rank, Scope, Value, keys};
 use pmix_dstore::realm_resolution::Selector;
-use pmix_dstore::value_ref::ValueRef;
 
 /// A `PMIx_Get`: whose value, which one, and how.
 pub struct GetRequest<'a> {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{RwLock, RwLockReadGuard};
+use pmix_dstore::codec::ValueRef;
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Info, Key, KeyRef, Nspace, Rank, Result, Value, keys};
 use pmix_dstore::modex::ModexData;
 use pmix_dstore::qualified;
 use pmix_dstore::realm_resolution::{self, Caller, Selector};
-use pmix_dstore::value_ref::ValueRef;
 
 /// What is known of one namespace.
 struct Namespace {

@@ -4,13 +4,13 @@
 //! are none), what the server said before. Only the first and the last know locks, and only where they may hold the
 //! value: both have a filter that is asked first.
 
-use pmix_dstore::codec;
+use pmix_dstore::codec::ValueRef;
+use pmix_dstore::compression;
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{DataType, Info, KeyRef, NSPACE_LEN_MAX, Nspace, Proc, Rank, Result, Value, keys};
 use pmix_dstore::qualified;
 use pmix_dstore::realm_resolution::{self, Caller, Selector};
 use pmix_dstore::segment::{NamespaceView, Short, Target};
-use pmix_dstore::value_ref::ValueRef;
 
 use crate::known::Known;
 use crate::overlay::Overlay;
@@ -254,7 +254,7 @@ pub fn hand<R, F: FnOnce(ValueRef<'_>) -> R>(value: ValueRef<'_>, take: &mut Opt
 
 #[cold]
 fn expand(bytes: &[u8]) -> Result<Value> {
-    Ok(Value::String(Some(codec::expand_string(bytes)?)))
+    Ok(Value::String(Some(compression::expand_string(bytes)?)))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pmix_dstore::codec::ValueRef;
 use pmix_dstore::model::attributes::{Attribute, Typed};
 use pmix_dstore::model::{
     Info, KEY_LEN_MAX, Key, KeyRef, Kval, NameError, Nspace, Proc, Rank, Result, Status, Value, keys,
@@ -9,7 +10,6 @@ use pmix_dstore::model::{
 use pmix_dstore::qualified;
 use pmix_dstore::realm_resolution;
 use pmix_dstore::segment::{Short, Target};
-use pmix_dstore::value_ref::ValueRef;
 
 use crate::Call;
 use crate::client::{Client, Inner, Standing};

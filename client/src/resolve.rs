@@ -6,12 +6,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pmix_dstore::codec::ValueRef;
 use pmix_dstore::job::JobData;
 use pmix_dstore::maps::{NODE_BYTES_MAX, NODE_COUNT_MAX};
 use pmix_dstore::model::{Info, Key, KeyRef, Nspace, Proc, Rank, Result, Status, Value, keys};
 use pmix_dstore::realm_resolution::{JobLookup, Realm, node_row_of};
 use pmix_dstore::segment::{Answer, Target};
-use pmix_dstore::value_ref::ValueRef;
 
 use crate::client::{Client, Inner, Standing};
 use pmix_wire::reply::{GetReply, NodesReply, PeersReply};

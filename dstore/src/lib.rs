@@ -4,9 +4,10 @@
 //!
 //! * [`model`]: namespaces, ranks, keys, values, infos and statuses; with [`fallible_alloc`], which its copies need.
 //! * [`gather`]: buffers that reference large values instead of copying them.
-//! * [`codec`]: the packing of values on the wire, in the forms that released libraries speak.
+//! * [`compression`]: the compressed form of values and maps.
 //! * [`maps`]: the node and process maps of a job and their compressed forms.
-//! * [`value_ref`]: values as they lie in a store, borrowed.
+//! * [`codec`]: the packing of values on the wire, in the forms that released libraries speak, and values borrowed from where a
+//!   store has them.
 //! * [`qualified`]: several values under one key, told apart by qualifiers.
 //! * [`realm_resolution`]: which realm answers a `PMIx_Get`.
 //! * [`job`]: what a host registered about a job, sorted into realms.
@@ -19,6 +20,7 @@
 
 pub mod cancel;
 pub mod codec;
+pub mod compression;
 pub mod fallible_alloc;
 pub mod gather;
 pub mod job;
@@ -29,4 +31,3 @@ pub mod qualified;
 pub mod realm_resolution;
 pub mod segment;
 mod status;
-pub mod value_ref;

@@ -6,10 +6,10 @@
 
 use std::collections::HashMap;
 
+use crate::codec::ValueRef;
 use crate::codec::{Dialect, Packer};
 use crate::fallible_alloc;
 use crate::model::{DataArray, DataType, Info, InfoFlags, Key, Kval, Result, Status, Value, keys};
-use crate::value_ref::ValueRef;
 
 /// Whether values under this key are such ones.
 pub fn is_key(key: &Key) -> bool {

@@ -8,10 +8,10 @@ use std::ops::Range;
 
 use xxhash_rust::const_xxh3::xxh3_64;
 
+use crate::codec::ValueRef;
 use crate::maps;
 use crate::model::{DataType, Info, KeyRef, Rank, Result, Value, keys};
 use crate::qualified;
-use crate::value_ref::ValueRef;
 
 /// The level at which a value is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use pmix_client::Client;
 use pmix_dstore::codec;
+use pmix_dstore::codec::ValueRef;
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{DataType, Result, Status};
-use pmix_dstore::value_ref::ValueRef;
 
 use crate::convert::array::{Names, free_array};
 use crate::convert::value::{Plain, allocate_ref};

@@ -14,11 +14,11 @@ use pmix::convert::object::{Object, destroy_any, element_size, read_any, write_a
 use pmix::convert::{text, value};
 use pmix::memory::{free, zeroed};
 use pmix::types::*;
+use pmix_dstore::codec::ValueRef;
 use pmix_dstore::model::{
     App, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info, InfoFlags,
     Key, NetStats, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Regattr, Status, Value,
 };
-use pmix_dstore::value_ref::ValueRef;
 
 fn c(text: &str) -> Option<CString> {
     Some(CString::new(text).unwrap())

@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use pmix_dstore::codec::ValueRef;
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Backing, Key, Rank, Result, Value};
 use pmix_dstore::modex::ModexData;
 use pmix_dstore::segment::{FileId, ModexBuilder, Publisher, SegmentKind, build_job};
-use pmix_dstore::value_ref::ValueRef;
 
 use crate::Stats;
 use crate::config::Config;

@@ -7,6 +7,7 @@ use std::path::Path;
 use pmix_wire::blob::{self, Contribution};
 use pmix_wire::reply::JobInfoReply;
 use pmix_wire::{Command, Reply, Request, Version};
+use pmix_dstore::compression;
 use pmix_dstore::codec::{self, BufferType, Dialect, Module, Packer};
 use pmix_dstore::maps;
 use pmix_dstore::model::{Bytes, Info, Key, Kval, Nspace, Proc, Rank, Status, Value, keys};
@@ -111,7 +112,7 @@ fn of_kvals(seeds: &mut Seeds, dialect: Dialect, kvals: &[Kval]) {
 /// What is read as text, and what is compressed.
 fn of_texts(seeds: &mut Seeds) {
     let compressed = |text: &[u8]| {
-        let body = codec::compress(text).expect("short enough");
+        let body = compression::compress(text).expect("short enough");
         [format!("blob:\0component=zlib:\0size={}:\0", body.len()).as_bytes(), &body].concat()
     };
     for map in ["node0,node1", "pmix[odin[3:1-3,10-11],thor[1:0]]", "pmix[[2:1-3]x,n]", "10.0.0.1,n1-ib"] {
@@ -125,7 +126,7 @@ fn of_texts(seeds: &mut Seeds) {
         add(seeds, "maps", &[3], &maps::generate_ppn(map.as_bytes()).expect("no NUL"));
     }
     let text = Value::string("a text that is long enough to be worth it: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
-    let text = codec::compress(text.as_text().unwrap_or_default()).expect("short enough");
+    let text = compression::compress(text.as_text().unwrap_or_default()).expect("short enough");
     add(seeds, "blob", &[3 * DIALECTS], &text);
     for ty in [42, 59] {
         add(seeds, "value", &[ty, 2 * DIALECTS], &text);

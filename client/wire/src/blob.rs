@@ -6,7 +6,8 @@
 
 use std::collections::HashMap;
 
-use pmix_dstore::codec::{Dialect, Packer, Unpacker, compress, decompress};
+use pmix_dstore::codec::{Dialect, Packer, Unpacker};
+use pmix_dstore::compression::{compress, decompress};
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::model::{Bytes, Key, Kval, Proc, Rank, Result, Status, Value};

@@ -6,11 +6,11 @@
 
 use std::collections::HashMap;
 
+use pmix_dstore::codec::ValueRef;
 use pmix_dstore::codec::{Dialect, Packer, Unpacker};
 use pmix_dstore::job::{JobData, Node, Values};
 use pmix_dstore::model::{DataType, Info, Key, Kval, Nspace, Rank, Result, Status, Value, keys};
 use pmix_dstore::qualified;
-use pmix_dstore::value_ref::ValueRef;
 
 use super::{Version, packer};
 

@@ -2,7 +2,8 @@
 
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
-use pmix_dstore::codec::{BufferType, Dialect, Module, Packer, compress};
+use pmix_dstore::codec::{BufferType, Dialect, Module, Packer};
+use pmix_dstore::compression::compress;
 use pmix_dstore::job::{JobData, Node};
 use pmix_dstore::model::{
     App, DataArray, DataType, Info, Key, Kval, Nspace, Pdata, Proc, Query, Rank, Status, Value, keys,

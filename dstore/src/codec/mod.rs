@@ -13,7 +13,7 @@ mod int;
 mod pack;
 mod text;
 mod unpack;
-mod zlib;
+mod value_ref;
 
 #[cfg(test)]
 mod tests;
@@ -21,7 +21,7 @@ mod tests;
 pub use dialect::{BufferType, Dialect, Module, Untyped};
 pub use pack::Packer;
 pub use unpack::Unpacker;
-pub use zlib::{compress, decompress, expand, expand_string};
+pub use value_ref::ValueRef;
 
 use crate::model::{DataType, Result, Status, Value};
 

@@ -2,14 +2,15 @@
 
 use std::ffi::{CStr, CString};
 
-use super::{DEPTH_MAX, Dialect, Module, Untyped, int, text, zlib};
+use super::{DEPTH_MAX, Dialect, Module, Untyped, int, text};
+use crate::codec::ValueRef;
+use crate::compression;
 use crate::fallible_alloc;
 use crate::gather::{GatherBuf, Mark};
 use crate::model::{
     App, Bytes, Coord, DataArray, DataType, DiskStats, Info, Key, Kval, NetStats, Pdata, Proc, ProcStats, Query, Rank,
     Regattr, Result, Scope, Status, Value,
 };
-use crate::value_ref::ValueRef;
 
 /// Writes pack operations into a buffer.
 ///
@@ -774,7 +775,7 @@ impl Packer {
             Value::Proc(proc) => self.put_proc(proc),
             Value::ProcNspace(nspace) => self.put_bytes_as_string(Some(nspace.as_bytes()))?,
             Value::CompressedString(bytes) if self.expand => {
-                let text = zlib::expand_string(bytes)?;
+                let text = compression::expand_string(bytes)?;
                 self.put_bytes_as_string(Some(text.to_bytes()))?;
             }
             Value::ByteObject(bytes)

@@ -7,8 +7,9 @@ mod stock;
 
 use std::ffi::CString;
 
-use super::{BufferType, Dialect, Module, Packer, Unpacker, Untyped, compress};
+use super::{BufferType, Dialect, Module, Packer, Unpacker, Untyped};
 use super::{pack_stored, unpack_stored};
+use crate::compression::compress;
 use crate::model::{
     App, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info, Kval,
     NetStats, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Regattr, Status, Value,

@@ -4,8 +4,8 @@ use std::ffi::{CStr, CString};
 
 use super::check::{self, Form};
 use super::procs::{Column, ProcTable};
+use crate::codec::ValueRef;
 use crate::model::{DataType, Info, Key, Result, Value, keys};
-use crate::value_ref::ValueRef;
 use crate::{fallible_alloc, qualified};
 
 /// The infos of one array, which lie with their owner.

@@ -6,11 +6,11 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use super::register::{Refused, Result};
+use super::refused::{Refused, Result};
 use super::{JobData, Maps, Values, peers_of};
+use crate::codec::ValueRef;
 use crate::maps::parse_regex2;
 use crate::model::{DataType, Info, Key, Value, keys};
-use crate::value_ref::ValueRef;
 
 /// Keys of a process that say where it runs.
 pub(super) const PLACES: [&str; 4] = [keys::HOSTNAME, keys::NODEID, keys::LOCAL_RANK, keys::NODE_RANK];

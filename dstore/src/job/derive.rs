@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
-use super::register::{Refused, Result};
+use super::refused::{Refused, Result};
 use super::{Column, Formula, JobData, Node, Values, peers_of};
+use crate::codec::ValueRef;
 use crate::model::{DataType, Key, Rank, Value, keys};
-use crate::value_ref::ValueRef;
 use crate::{fallible_alloc, maps};
 
 /// What belongs to an application and may be said of the job where that is its only one.

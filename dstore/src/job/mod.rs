@@ -7,6 +7,7 @@ mod arrays;
 mod check;
 mod derive;
 mod procs;
+mod refused;
 mod register;
 mod sessions;
 #[cfg(test)]
@@ -14,17 +15,18 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::codec::ValueRef;
 use crate::maps;
 use crate::model::{Key, KeyRef, Nspace, Rank, Value};
 use crate::realm_resolution::{JobLookup, Realm, RealmMask};
-use crate::value_ref::ValueRef;
 
 pub use arrays::{KeyText, LentInfos, ProcArrays};
 pub(crate) use procs::Formula;
 #[cfg(feature = "builder")]
 pub(crate) use procs::FullColumn;
 pub use procs::{Column, ProcTable};
-pub use register::{Given, OtherJob, Refused, other_jobs};
+pub use refused::Refused;
+pub use register::{Given, OtherJob, other_jobs};
 pub use sessions::Taken;
 
 /// Values of one realm instance by key, in a stable order.

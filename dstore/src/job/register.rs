@@ -6,57 +6,17 @@
 //! an array belongs to what the array describes, whatever its key: sessions and applications have maps of their own.
 
 use std::collections::HashMap;
-use std::fmt;
 
+use super::refused::{Refused, Result};
 use super::{JobData, Maps, Node, ProcTable, Values, check, peers_of};
+use crate::codec::ValueRef;
 use crate::maps;
 use crate::model::{Info, Key, KeyRef, Nspace, Rank, Status, Value, keys};
 use crate::realm_resolution::{Realm, default_realm_of};
-use crate::value_ref::ValueRef;
 use crate::{fallible_alloc, qualified};
 
 /// Nested deeper than this is not data.
 const DEPTH_MAX: usize = 16;
-
-/// Why a registration is refused.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Refused {
-    /// What the host is told.
-    pub status: Status,
-    /// The key that is wrong; empty where it is none.
-    pub key: Key,
-    /// What is wrong with it.
-    pub why: String,
-}
-
-impl Refused {
-    pub(super) fn new(key: impl Into<Key>, why: impl Into<String>) -> Refused {
-        Refused { status: Status::ERR_BAD_PARAM, key: key.into(), why: why.into() }
-    }
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.key.as_bytes() {
-            b"" => write!(f, "{}", self.why),
-            key => write!(f, "{}: {}", String::from_utf8_lossy(key), self.why),
-        }
-    }
-}
-
-impl From<Status> for Refused {
-    fn from(status: Status) -> Refused {
-        Refused { status, key: Key::from(""), why: status.to_string() }
-    }
-}
-
-impl From<Refused> for Status {
-    fn from(refused: Refused) -> Status {
-        refused.status
-    }
-}
-
-pub(super) type Result<T> = std::result::Result<T, Refused>;
 
 /// What a host registered.
 #[derive(Clone)]

@@ -1,6 +1,6 @@
 //! The compressed form of a map: text fields that end in NUL, then a length and a zlib stream.
 
-use crate::codec::decompress;
+use crate::compression::decompress;
 use crate::model::{Result, Status};
 
 /// The text of a map in the compressed form; `None` where it has another form.

@@ -25,7 +25,7 @@ mod ranks;
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
 
-use crate::codec::decompress;
+use crate::compression::decompress;
 use crate::fallible_alloc;
 use crate::model::{Result, Status};
 

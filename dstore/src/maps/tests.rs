@@ -3,7 +3,7 @@ use std::io::Write;
 use flate2::{Compression, write::ZlibEncoder};
 
 use super::*;
-use crate::codec::compress;
+use crate::compression::compress;
 
 fn names(list: &str) -> Vec<Vec<u8>> {
     list.split(',').map(|name| name.as_bytes().to_vec()).collect()

@@ -10,11 +10,11 @@ use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread::{Builder, JoinHandle};
 
 use super::{Directory, FileId, ModexBuilder, NamespaceView, Publisher, SegmentKind, build_job};
+use crate::codec::ValueRef;
 use crate::job::JobData;
 use crate::model::{Key, KeyRef, Nspace, Rank, Value, keys};
 use crate::modex::ModexData;
 use crate::realm_resolution::JobLookup;
-use crate::value_ref::ValueRef;
 
 /// Stack of a model's thread in words: building and checking segments takes more than loom's 32 KiB.
 const STACK: usize = 1 << 17;

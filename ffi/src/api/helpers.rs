@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_void};
 
-use pmix_dstore::codec;
+use pmix_dstore::compression;
 use pmix_dstore::model::{Bytes, DataType, InfoFlags, Result, Status};
 
 use super::buffer::append;
@@ -143,7 +143,7 @@ entry! {
         if outbytes.is_null() || nbytes.is_null() || size < COMPRESS_LEN_MIN {
             return false;
         }
-        let compressed = codec::compress(array::bytes(inbytes.cast(), size));
+        let compressed = compression::compress(array::bytes(inbytes.cast(), size));
         compressed.is_ok_and(|bytes| bytes.len() < size && give_bytes(&bytes, outbytes, nbytes))
     }
 
@@ -157,7 +157,7 @@ entry! {
         if outbytes.is_null() || nbytes.is_null() {
             return false;
         }
-        let expanded = codec::decompress(array::bytes(inbytes.cast(), size));
+        let expanded = compression::decompress(array::bytes(inbytes.cast(), size));
         expanded.is_ok_and(|bytes| give_bytes(&bytes, outbytes, nbytes))
     }
 }

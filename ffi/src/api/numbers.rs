@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString, c_void};
 
-use pmix_dstore::codec;
+use pmix_dstore::compression;
 use pmix_dstore::model::{DataType, Result, Status, Value};
 
 use super::{present, writable};
@@ -153,9 +153,9 @@ fn object_size(ty: DataType, value: &Value) -> Result<usize> {
     let held = match value {
         Value::String(text) => text_size(text.as_deref()),
         Value::ByteObject(bytes) | Value::Regex(bytes) | Value::DataBuffer(bytes) => bytes.len(),
-        Value::CompressedByteObject(bytes) => codec::decompress(bytes)?.len(),
+        Value::CompressedByteObject(bytes) => compression::decompress(bytes)?.len(),
         // With its NUL, where there is any text.
-        Value::CompressedString(bytes) => match codec::decompress(bytes)?.len() {
+        Value::CompressedString(bytes) => match compression::decompress(bytes)?.len() {
             0 => 0,
             len => len + 1,
         },

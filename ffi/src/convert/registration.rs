@@ -4,10 +4,10 @@ use std::ffi::CStr;
 use std::marker::PhantomData;
 use std::mem::offset_of;
 
+use pmix_dstore::codec::ValueRef;
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::job::{KeyText, LentInfos, ProcArrays, ProcTable};
 use pmix_dstore::model::{DataType, Info, Key, Result, Status, Value, keys};
-use pmix_dstore::value_ref::ValueRef;
 
 use super::object::Object;
 use super::{text, value};

@@ -2,8 +2,8 @@
 
 use std::ffi::c_void;
 
+use pmix_dstore::codec::ValueRef;
 use pmix_dstore::model::{DataArray, DataType, Result, Status, Value};
-use pmix_dstore::value_ref::ValueRef;
 
 use super::array;
 use super::object::{Object, destroy_any, element_size, read_any, read_bits, write_any};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use pmix_dstore::codec;
+use pmix_dstore::compression;
 use pmix_dstore::model::{Backing, Info, Key, Kval, Nspace, Rank, Result, Scope, Status, Value, keys};
 use pmix_dstore::qualified;
 
@@ -155,7 +155,7 @@ impl NspaceState {
 /// A string that its sender compressed, as a string: 4.x readers crash on the compressed form.
 fn expanded(value: Value) -> Result<Value> {
     match value {
-        Value::CompressedString(bytes) => match codec::expand_string(&bytes) {
+        Value::CompressedString(bytes) => match compression::expand_string(&bytes) {
             Ok(text) => Ok(Value::String(Some(text))),
             Err(Status::ERR_NOMEM) => Err(Status::ERR_NOMEM),
             Err(_) => Ok(Value::CompressedString(bytes)),

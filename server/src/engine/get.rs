@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use pmix_client::GetOptions;
 use pmix_dstore::codec::Packer;
+use pmix_dstore::codec::ValueRef;
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Info, Key, KeyRef, Kval, Nspace, Proc, Rank, Status, Value, keys};
 use pmix_dstore::qualified;
 use pmix_dstore::realm_resolution::{self, Caller, JobLookup, Selector};
-use pmix_dstore::value_ref::ValueRef;
 use pmix_wire::reply::{GetWriter, refresh_reply};
 use pmix_wire::{blob, jobinfo};
 

@@ -5,6 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use pmix_wire::{blob, jobinfo};
+use pmix_dstore::compression;
 use pmix_dstore::codec::{self, Dialect};
 use pmix_dstore::model::{Bytes, Nspace};
 use pmix_fuzz::{DIALECTS, bounded, dialect};
@@ -63,8 +64,8 @@ fn job(dialect: Dialect, bytes: &[u8]) {
 }
 
 fn compressed(bytes: &[u8]) {
-    if let Ok(expanded) = codec::decompress(bytes) {
-        let again = codec::compress(&expanded).expect("short enough");
-        assert_eq!(codec::decompress(&again).as_ref(), Ok(&expanded));
+    if let Ok(expanded) = compression::decompress(bytes) {
+        let again = compression::compress(&expanded).expect("short enough");
+        assert_eq!(compression::decompress(&again).as_ref(), Ok(&expanded));
     }
 }

@@ -30,7 +30,7 @@ use pmix_dstore::codec::{self, Dialect};
 use pmix_dstore::job::JobData;
 use pmix_dstore::maps::RANK_COUNT_MAX;
 use pmix_dstore::model::{Key, KeyRef, Kval, Rank, Value, keys};
-use pmix_dstore::value_ref::ValueRef;
+use pmix_dstore::codec::ValueRef;
 use pmix_dstore::modex::ModexData;
 use pmix_dstore::qualified;
 use pmix_dstore::realm_resolution::{Caller, JobLookup, Realm, Selector, find, node_row_of};

@@ -5,9 +5,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use pmix_dstore::compression;
 use pmix_dstore::codec::{self, Dialect, Packer, Unpacker};
 use pmix_dstore::model::{DataType, Result, Value};
-use pmix_dstore::value_ref::ValueRef;
+use pmix_dstore::codec::ValueRef;
 use pmix_fuzz::{DIALECTS, bounded, dialect};
 
 /// Heap bytes for each byte of a value: an array of small structures weighs most, and vectors grow by doubling.
@@ -29,7 +30,7 @@ fuzz_target!(|input: &[u8]| {
         DataType::COMPRESSED_BYTE_OBJECT => Value::CompressedByteObject(bytes.to_vec().into()),
         _ => return,
     };
-    bounded(bytes.len(), 4 * EXPANSION, || drop(codec::expand(&compressed)));
+    bounded(bytes.len(), 4 * EXPANSION, || drop(compression::expand(&compressed)));
 });
 
 /// A value between peers.

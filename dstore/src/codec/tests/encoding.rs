@@ -1,9 +1,10 @@
 //! What the bytes are, type by type, and that the typed methods write what the general one writes.
 
 use super::*;
-use crate::codec::{decompress, expand, int, text};
+use crate::codec::ValueRef;
+use crate::codec::{int, text};
+use crate::compression::{decompress, expand};
 use crate::model::{Key, Scope};
-use crate::value_ref::ValueRef;
 
 const V41: Dialect = Dialect::plain(Module::V41);
 const V3: Dialect = Dialect::plain(Module::V3);

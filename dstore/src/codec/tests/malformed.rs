@@ -1,8 +1,9 @@
 //! Bytes that no library packs.
 
 use super::*;
-use crate::codec::zlib::decompress_within;
-use crate::codec::{DEPTH_MAX, decompress, expand};
+use crate::codec::DEPTH_MAX;
+use crate::compression::decompress_within;
+use crate::compression::{decompress, expand};
 
 const V41: Dialect = Dialect::plain(Module::V41);
 const V3: Dialect = Dialect::plain(Module::V3);

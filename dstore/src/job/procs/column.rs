@@ -5,9 +5,9 @@ use std::ffi::CStr;
 
 use super::numbers::{Formula, Numbers};
 use super::texts::Texts;
+use crate::codec::ValueRef;
 use crate::fallible_alloc;
 use crate::model::{DataType, Rank, Result, Value};
-use crate::value_ref::ValueRef;
 
 /// The values of one key. It costs memory for its values, not for the ranks below the highest: a server tells the ranks
 /// of one node of a large job, and who means harm names a high rank under many keys.

@@ -6,9 +6,9 @@ mod texts;
 
 use std::collections::BTreeMap;
 
+use crate::codec::ValueRef;
 use crate::maps;
 use crate::model::{DataType, Key, Rank, Result, Status, Value};
-use crate::value_ref::ValueRef;
 
 pub use column::Column;
 pub(crate) use column::FullColumn;

@@ -10,6 +10,7 @@ use std::mem::offset_of;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use crate::codec::ValueRef;
 use crate::model::{KeyRef, Rank};
 use crate::realm_resolution::{JobLookup, Realm};
 use crate::segment::directory::page::{
@@ -24,7 +25,6 @@ use crate::segment::layout::raw_header::{RawHeader, content_hash};
 use crate::segment::read::job_reader::JobReader;
 use crate::segment::read::modex_reader::ModexReader;
 use crate::segment::read::region::HeapRegion;
-use crate::value_ref::ValueRef;
 
 pub use report::Report;
 

@@ -8,13 +8,13 @@ use rkyv::bytecheck::CheckBytes;
 use rkyv::{Portable, rancor};
 
 use super::region::Region;
+use crate::codec::ValueRef;
 use crate::model::DataType;
 use crate::segment::layout::bytes::{Miss, Read, slice_at};
 use crate::segment::layout::error::SegmentError;
 use crate::segment::layout::header::SegmentKind;
 use crate::segment::layout::raw_header::RawHeader;
 use crate::segment::layout::toc::NULL_LEN;
-use crate::value_ref::ValueRef;
 
 /// The bytes of a segment with a checked header.
 pub(crate) struct CheckedSegment {

@@ -4,6 +4,7 @@ use std::mem::offset_of;
 
 use super::checked::payload;
 use super::short::{Noted, Short};
+use crate::codec::ValueRef;
 use crate::fallible_alloc;
 use crate::maps::{RANK_COUNT_MAX, RankList};
 use crate::model::DataType;
@@ -12,7 +13,6 @@ use crate::segment::layout::error::SegmentError;
 use crate::segment::layout::toc::{
     ColumnToc, DictEntry, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SOURCE_RANKS, SparseEntry,
 };
-use crate::value_ref::ValueRef;
 
 /// Longer values are not noted: who attaches a segment would read them only for that.
 const NOTED_LEN_MAX: u32 = 4096;

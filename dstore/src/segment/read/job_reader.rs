@@ -11,6 +11,7 @@ use super::column::Column;
 use super::key_table::{FoundKey, KeyTable, Own, OwnSlot, Route, Row};
 use super::region::Region;
 use super::short::{Noted, Short};
+use crate::codec::ValueRef;
 use crate::fallible_alloc;
 use crate::model::{KeyRef, Rank, keys};
 use crate::realm_resolution::{self, JobLookup, RankLocationKey, Realm, RealmMask};
@@ -21,7 +22,6 @@ use crate::segment::layout::raw_header::RawHeader;
 use crate::segment::layout::toc::{
     APPNUMS_ARE_ROWS, ArchivedJobToc, IdRow, JobToc, NO_ID, NODE_IDS_ARE_ROWS, NODES_ARE_BLOCKS, NameSlot,
 };
-use crate::value_ref::ValueRef;
 
 /// A job segment: what the host registered about a job.
 pub struct JobReader {

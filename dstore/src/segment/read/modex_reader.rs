@@ -6,6 +6,7 @@ use super::checked::{CheckedSegment, or_empty, payload};
 use super::key_table::{self, FoundKey, KeyTable};
 use super::region::Region;
 use super::short::Short;
+use crate::codec::ValueRef;
 use crate::fallible_alloc;
 use crate::model::{DataType, KeyRef, Rank};
 use crate::segment::layout::bytes::{Lines, Miss, Read, Table, slice_at, u16_at, u32_at, u64_at, verify};
@@ -16,7 +17,6 @@ use crate::segment::layout::toc::{
     ArchivedModexToc, FIELD_FIXED, FIELD_NUMBER, FIELD_VARIABLE, FieldEntry, ModexToc, NO_ID, NULL_LEN, PLACE_SLOTS,
     PLACE_SORTED, PLACE_STRIDE, PLACE_TABLE, PlaceEntry, ShapeEntry, VariableEntry,
 };
-use crate::value_ref::ValueRef;
 
 /// A modex segment: values that some ranks published.
 pub struct ModexReader {

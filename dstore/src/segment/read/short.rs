@@ -9,9 +9,9 @@ use std::marker::PhantomData;
 use std::ptr;
 
 use super::checked::has_length;
+use crate::codec::ValueRef;
 use crate::model::{DataType, Value};
 use crate::segment::layout::bytes::slice_at;
-use crate::value_ref::ValueRef;
 
 /// What a short look-up gives: two words, which a function returns in registers.
 #[derive(Clone, Copy, Debug)]

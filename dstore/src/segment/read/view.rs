@@ -7,6 +7,7 @@ use super::modex_reader::ModexReader;
 use super::region::MappedRegion;
 use super::short::Short;
 use crate::cancel::Uncancelled;
+use crate::codec::ValueRef;
 use crate::model::{KeyRef, Nspace, Rank};
 use crate::segment::directory::error::AttachError;
 use crate::segment::directory::files::{Directory, open_file};
@@ -15,7 +16,6 @@ use crate::segment::directory::sync::{AtomicPtr, Complete, Mutex, Ordering};
 use crate::segment::layout::error::SegmentError;
 use crate::segment::layout::header::{HEADER_LEN, SegmentKind};
 use crate::segment::layout::raw_header::RawHeader;
-use crate::value_ref::ValueRef;
 
 /// What a view has mapped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

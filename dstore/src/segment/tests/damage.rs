@@ -2,6 +2,7 @@
 
 use super::random::{self, Random, key_pool};
 use super::round_trip::build_modex;
+use crate::codec::ValueRef;
 use crate::gather::GatherBuf;
 use crate::job::JobData;
 use crate::model::{Key, KeyRef, Nspace, Rank, Value, keys};
@@ -16,7 +17,6 @@ use crate::segment::{
     HEADER_LEN, HeapRegion, InspectOptions, JobReader, ModexReader, RawHeader, SegmentError, SegmentKind, build_job,
     inspect_segment,
 };
-use crate::value_ref::ValueRef;
 
 const CONTENT_HASH: usize = std::mem::offset_of!(crate::segment::layout::header::Header, content_hash);
 const FEW: InspectOptions = InspectOptions { rows_max: 2, bytes_max: 4 };

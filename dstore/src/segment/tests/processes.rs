@@ -6,10 +6,10 @@ use std::process::{Child, Command, Stdio};
 
 use super::directory::attach_path;
 use super::round_trip::build_modex;
+use crate::codec::ValueRef;
 use crate::model::{Key, KeyRef, Nspace, Rank, Value};
 use crate::modex::ModexData;
 use crate::segment::{PublishError, Publisher, SegmentKind};
-use crate::value_ref::ValueRef;
 
 const DIRECTORY: &str = "PMIX_DSTORE_TEST_DIRECTORY";
 

@@ -1,6 +1,7 @@
 //! Every lookup gives in a segment what it gives in the heap.
 
 use super::random::{self, Random, key_pool};
+use crate::codec::ValueRef;
 use crate::job::{JobData, Node, Values};
 use crate::model::{Info, Key, KeyRef, Nspace, Rank, Value, keys};
 use crate::modex::ModexData;
@@ -10,7 +11,6 @@ use crate::segment::write::build_job_made;
 use crate::segment::{
     HeapRegion, JobReader, ModexBuilder, ModexReader, Publisher, SegmentKind, Short, Target, build_job,
 };
-use crate::value_ref::ValueRef;
 
 /// Structures are owned in the heap and packed in a segment, texts of ranks are stored in the heap and may be made of a segment;
 /// everything else is the same thing.

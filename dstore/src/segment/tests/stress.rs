@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::directory::attach_path;
 use super::round_trip::build_modex;
+use crate::codec::ValueRef;
 use crate::job::JobData;
 use crate::model::{Key, KeyRef, Nspace, Rank, Value, keys};
 use crate::modex::ModexData;
 use crate::realm_resolution::JobLookup;
 use crate::segment::{NamespaceView, Publisher, SegmentKind, build_job};
-use crate::value_ref::ValueRef;
 
 fn nspace() -> Nspace {
     Nspace::new("stress").expect("a short namespace")

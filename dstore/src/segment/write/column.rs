@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::stored::{Stored, is_aligned};
 use super::writer::{Heap, Writer, width_of};
 use super::{BuildError, reserve, vec_for};
+use crate::codec::ValueRef;
 use crate::fallible_alloc;
 use crate::job::{Formula, FullColumn};
 use crate::model::{DataType, Key};
@@ -12,7 +13,6 @@ use crate::segment::layout::bytes::{LINE_LEN, per_line};
 use crate::segment::layout::toc::{
     ColumnToc, DictEntry, Extent, NULL_LEN, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SOURCE_RANKS, SparseEntry,
 };
-use crate::value_ref::ValueRef;
 
 /// A column whose values have been sorted out; variable values are in the heap already.
 pub(crate) struct PlannedColumn<'a> {

@@ -9,6 +9,7 @@ use super::column::PlannedColumn;
 use super::keys::{KeyRow, write_keys};
 use super::writer::{Heap, Writer};
 use super::{BuildError, reserve, vec_for};
+use crate::codec::ValueRef;
 use crate::gather::GatherBuf;
 use crate::job::{JobData, Node, Values};
 use crate::maps::{RANK_COUNT_MAX, RankList};
@@ -18,7 +19,6 @@ use crate::segment::layout::header::SegmentKind;
 use crate::segment::layout::toc::{
     APPNUMS_ARE_ROWS, Extent, IdRow, JobToc, NO_ID, NODE_IDS_ARE_ROWS, NODES_ARE_BLOCKS, NameSlot,
 };
-use crate::value_ref::ValueRef;
 
 /// Builds the job segment of `job`; `creator` names the program for `pmixctl inspect`.
 ///

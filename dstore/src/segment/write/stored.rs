@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use super::BuildError;
 use crate::codec;
+use crate::codec::ValueRef;
 use crate::model::{DataType, Key, Value};
-use crate::value_ref::ValueRef;
 
 /// A value ready to be stored.
 pub(crate) enum Stored<'a> {

@@ -2,9 +2,10 @@
 
 use std::ffi::CStr;
 
+use super::unpack_stored;
+use crate::fallible_alloc;
 use crate::maps::RankList;
 use crate::model::{Bytes, DataType, Result, Status, Value};
-use crate::{codec, fallible_alloc};
 
 /// A value read from a store, borrowed from it.
 ///
@@ -27,7 +28,7 @@ pub enum ValueRef<'a> {
         /// The bytes.
         bytes: &'a [u8],
     },
-    /// A structure in the store's own packing: [`codec::pack_stored`].
+    /// A structure in the store's own packing: [`pack_stored`](super::pack_stored).
     Packed {
         /// Its type.
         ty: DataType,
@@ -115,7 +116,7 @@ impl ValueRef<'_> {
                 }
             }
             ValueRef::Packed { ty: DataType::UNDEF, .. } => Value::Undef,
-            ValueRef::Packed { ty, bytes } => codec::unpack_stored(ty, bytes)?,
+            ValueRef::Packed { ty, bytes } => unpack_stored(ty, bytes)?,
             ValueRef::Ranks(list) => Value::String(Some(list.text()?)),
             ValueRef::Owned(value) => value.copy()?,
         })

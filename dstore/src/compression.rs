@@ -56,7 +56,7 @@ pub fn decompress(bytes: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// As [`decompress`], of what expands to at most `len_max` bytes.
-pub(super) fn decompress_within(bytes: &[u8], len_max: usize) -> Result<Vec<u8>> {
+pub(crate) fn decompress_within(bytes: &[u8], len_max: usize) -> Result<Vec<u8>> {
     let (prefix, stream) = bytes.split_first_chunk::<PREFIX_LEN>().ok_or(Status::ERR_UNPACK_FAILURE)?;
     let len = u32::from_ne_bytes(*prefix) as usize;
     if len > len_max.min(stream.len().saturating_mul(RATIO_MAX)) {
