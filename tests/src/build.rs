@@ -1,4 +1,4 @@
-//! What the tests run: our library and launcher in both profiles, the stock library, compiled C programs.
+//! Artifacts under test: our library and launcher in both profiles, the stock library, compiled C programs.
 
 use std::collections::HashMap;
 use std::fs;
@@ -51,11 +51,11 @@ impl Library {
         Library::Other(Box::leak(directory.into().into_boxed_path()))
     }
 
-    /// The stock libraries of other releases that `PMIX_TEST_PEERS` names: directories that hold a `libpmix.so.2`, colon
-    /// between them. Nothing of this project builds such libraries.
+    /// The stock libraries of other releases in `PMIX_TEST_PEERS`: directories with a `libpmix.so.2`, separated by
+    /// colons. This project does not build them.
     ///
     /// # Panics
-    /// Where one of them holds none.
+    /// If a directory has no library.
     pub fn others() -> &'static [Library] {
         static OTHERS: LazyLock<Vec<Library>> = LazyLock::new(|| {
             let named = std::env::var_os("PMIX_TEST_PEERS").unwrap_or_default();
@@ -109,7 +109,7 @@ impl Library {
         identity(&self.file())
     }
 
-    /// What `PMIx_Get_version` of this library says about itself.
+    /// Whether `version`, the text of `PMIx_Get_version`, names this library.
     pub fn is_named_in(self, version: &str) -> bool {
         version.contains("pmix-dstore") == self.is_ours()
     }
@@ -218,7 +218,7 @@ fn compiled(name: &str, output: &str, is_mpi: bool, headers: Library, link: impl
     })
 }
 
-/// Where cargo puts what it builds.
+/// Cargo's target directory.
 fn target() -> &'static Path {
     static TARGET: LazyLock<PathBuf> = LazyLock::new(|| {
         let own = std::env::current_exe().expect("a test knows its own file");
@@ -261,7 +261,7 @@ pub(crate) fn once(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
             return path.clone();
         }
     }
-    // One thread makes, of all that ask; what is made may ask for something else itself.
+    // The first caller makes the artifact and the others wait. One lock for each artifact: making one may need another.
     static MAKING: LazyLock<Mutex<HashMap<String, &'static Mutex<()>>>> = LazyLock::new(Mutex::default);
     let turn = *MAKING
         .lock()

@@ -13,16 +13,16 @@ use crate::build::{identity, link};
 use crate::traces::{MARK, patiently};
 use crate::{Ended, Library, Pair, Run, Traces, left_out, program, repository};
 
-/// The superuser, whose daemons Slurm's are.
+/// The superuser, who owns Slurm's daemons.
 pub const ROOT: u32 = 0;
 /// The two other users that a cluster knows, each with a group of its own of the same number.
 pub const USERS: [u32; 2] = [60_001, 60_002];
 
-/// What slurmd logs when the controller has heard that it is there.
+/// The line that slurmd logs when the controller has registered it.
 const REGISTERED: &str = "_handle_node_reg_resp:";
 
-/// What a cluster runs while it is there: it says where its files are and waits. Without a word on its input it fails, and
-/// `cluster.sh` shows the daemons' logs.
+/// The command that a cluster runs during its life: it prints the directory of its files and waits. At the end of its input
+/// it fails, and `cluster.sh` shows the daemons' logs.
 const WAIT: &str = r#"echo "${SLURM_CONF%/*}"; read -r _"#;
 
 /// A Slurm of the test's own (`tests/slurm/cluster.sh`), with a host `login` and the nodes `n0`, `n1` ...
@@ -35,7 +35,7 @@ pub struct Cluster {
     directory: PathBuf,
     /// A process that is in the namespaces of `login`.
     inside: u32,
-    /// What the daemons themselves have in their directories.
+    /// The daemons' own files.
     files_of_daemons: Vec<PathBuf>,
     traces: Traces,
 }
@@ -120,7 +120,7 @@ impl Cluster {
         self.directory.join(format!("opened.n{node}/libpmix.so"))
     }
 
-    /// What Slurm's plugin is to open.
+    /// The file that Slurm's plugin opens.
     fn served(&self, library: Library) -> PathBuf {
         match library {
             Library::Ours(_) | Library::Other(_) => library.directory().join("libpmix.so"),
@@ -132,7 +132,7 @@ impl Cluster {
     pub fn directory_of(&self, library: Library) -> PathBuf {
         match library {
             Library::Ours(_) | Library::Other(_) => library.directory(),
-            // A copy: its own place holds what is served.
+            // A copy, because the bind mount hides the original.
             Library::Stock => self.directory.join("stock"),
         }
     }
@@ -141,7 +141,7 @@ impl Cluster {
         identity(&self.directory_of(library).join("libpmix.so.2"))
     }
 
-    /// A program on `login`, by a user, with a library for whatever ranks it starts.
+    /// A command on `login` as a user; ranks that it starts have the given library.
     pub fn command(&self, user: u32, name: impl AsRef<Path>, ranks: Library) -> Run {
         self.enter(self.inside, user, name, ranks)
     }
@@ -165,7 +165,7 @@ impl Cluster {
         self.command(user, "srun", pair.ranks).args("--quiet --mpi=pmix").args(layout)
     }
 
-    /// The same of the program `mpi`; `args` say what it does.
+    /// The same for the program `mpi` with `args`.
     pub fn job(&self, pair: Pair, user: u32, layout: &str, args: &str) -> Run {
         self.srun(pair, user, layout).arg(program("mpi")).args(args)
     }
@@ -174,7 +174,7 @@ impl Cluster {
     /// these libraries mapped.
     ///
     /// # Panics
-    /// Where that is not so.
+    /// If a rank reports another library.
     pub fn assert_well(&self, pair: Pair, user: u32, ended: &Ended, count: usize) {
         assert_eq!(ended.code(), 0, "{pair:?}: {ended}");
         assert_eq!(ended.stderr, "", "{pair:?}: {ended}");
@@ -183,11 +183,11 @@ impl Cluster {
         assert_eq!(ended.count("FAIL"), 0, "{pair:?}: {ended}");
     }
 
-    /// Asserts that `count` ranks of `mpi` said that they and their slurmstepd had these libraries mapped. What slurmstepd has
-    /// mapped, root alone sees; others see what it offers.
+    /// Asserts that `count` ranks of `mpi` reported these libraries mapped in themselves and in their slurmstepd. Only root
+    /// can read slurmstepd's mappings; other users see its environment.
     ///
     /// # Panics
-    /// Where that is not so.
+    /// If a rank reports another library.
     pub fn assert_mapped(&self, pair: Pair, user: u32, ended: &Ended, count: usize) {
         let daemon = if user == ROOT { self.identity_of(pair.server) } else { "none".into() };
         let mapped = format!(": library {} daemon {daemon} offers", self.identity_of(pair.ranks));
@@ -318,14 +318,14 @@ impl Drop for Cluster {
     }
 }
 
-/// What lies in the spool and temporary directories of all nodes.
+/// The files in the spool and temporary directories of all nodes.
 fn files_of_nodes(directory: &Path) -> Vec<PathBuf> {
     let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_named = |path: &Path, names: &[&str]| {
         path.file_name().and_then(|name| name.to_str()).is_some_and(|name| names.iter().any(|it| name.starts_with(it)))
     };
     let nodes = entries(directory).filter(|path| is_named(path, &["spool.n", "tmp.n"]));
-    // slurmd writes what it knows of credentials now and then.
+    // slurmd rewrites its credential state at any time.
     nodes.flat_map(|node| entries(&node)).filter(|path| !is_named(path, &["cred_state"])).collect()
 }
 

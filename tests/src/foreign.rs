@@ -1,8 +1,8 @@
-//! Faults of other people's programs that a test meets now and then, and what is done about them: another try.
+//! Known intermittent faults of foreign programs, and the retry that a test may make after one.
 //!
-//! A fault is told by its signature, which is of the foreign program and not of ours. It is never looked for where our library is on both sides
-//! or in the server. How often it may be met follows from how often the stock library meets it beside itself: more often is a
-//! failure, and so is a rank of ours that crashes. Each is in the test's output and in the report (`left_out`).
+//! A fault has a signature of the foreign program, never of ours. No retry is made where our library is on both sides
+//! or in the server. The number of retries follows from the rate at which stock beside stock meets the fault: more is a
+//! failure, and so is a crash of our rank. Each retry is in the test's output and in the report (`left_out`).
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +13,7 @@ use crate::{Library, Pair};
 
 /// A fault of a foreign server.
 pub struct Fault {
-    /// What it is.
+    /// Its name in reports.
     pub name: &'static str,
     /// Whether a run shows it.
     pub is_met: fn(&Outcome) -> bool,
@@ -55,12 +55,12 @@ pub const SLURM_IS_FIRST: Fault = Fault {
     per_mille: 10,
 };
 
-/// Makes attempts until one meets none of these faults, which all are those of a stock server; gives how that one ended, and
-/// what it was made with.
+/// Repeats an attempt until it meets none of these faults, all of which are a stock server's. Returns that attempt's outcome, and
+/// its value.
 ///
 /// # Panics
-/// Where an attempt does not end for another reason; where a fault is met more often than by the stock library; where a
-/// rank of ours has a part in it.
+/// If an attempt hangs without a known signature, if a fault is more frequent than with the stock library, or if a
+/// rank of ours is involved.
 pub fn despite<T>(pair: Pair, faults: &[Fault], mut attempt: impl FnMut() -> (T, Outcome)) -> (T, Ended) {
     loop {
         let (with, outcome) = attempt();
@@ -76,7 +76,7 @@ pub fn despite<T>(pair: Pair, faults: &[Fault], mut attempt: impl FnMut() -> (T,
             (Some(fault), outcome) => {
                 let ended = outcome.unwrap_or_else(|hung| hung.ended);
                 eprintln!("once more, since {} ({pair}): {ended}", fault.name);
-                // What the tests below plant is no news.
+                // The tests below plant faults; these are not reported.
                 if !cfg!(test) {
                     note("once more", format_args!("{}, {pair}", fault.name));
                 }

@@ -1,16 +1,16 @@
-//! Tests, or parts of them, that this machine does not allow. Unit tests of other crates have this file as a module of theirs.
+//! Reports tests, or parts of them, that cannot run on this machine. Other crates include this file for their unit tests.
 //!
-//! * `PMIX_TEST_STRICT=1` makes each of them fail. `PMIX_TEST_WITHOUT` may then name, with blanks between them, what there is
-//!   not: `root`, `packages`, `kernel`, `release` (the installed profile), `toolchain` (that of recorded figures), `peers`
+//! * `PMIX_TEST_STRICT=1` makes each of them fail. `PMIX_TEST_WITHOUT` then lists exceptions, separated by blanks:
+//!   `root`, `packages`, `kernel`, `release` (the installed profile), `toolchain` (of the recorded figures), `peers`
 //!   (`PMIX_TEST_PEERS`), `suite` (`PMIX_TEST_SUITE`), `openmpi5` (`PMIX_TEST_OPENMPI5`).
-//! * `PMIX_TEST_REPORT` names a file that gets a line for each; `make test` shows it in the end.
+//! * `PMIX_TEST_REPORT` names a file to which each appends a line; `make test` prints it at the end.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::panic::Location;
 
-/// Says that the test that runs, or a part of it, is left out: for lack of `what`, a word of the list above.
+/// Reports that the running test, or a part of it, is left out because `what`, a word of the list above, is missing.
 ///
 /// # Panics
 /// With `PMIX_TEST_STRICT=1`, unless `PMIX_TEST_WITHOUT` names `what`.
@@ -25,10 +25,10 @@ pub fn left_out(what: &str, reason: impl Display) {
     }
 }
 
-/// Adds a line to the report: what happened in which test.
+/// Appends a line to the report: the event, and the test.
 ///
 /// # Panics
-/// When the report cannot be written.
+/// If the report cannot be written.
 #[track_caller]
 pub fn note(what: &str, text: impl Display) {
     let Some(report) = std::env::var_os("PMIX_TEST_REPORT").filter(|name| !name.is_empty()) else { return };

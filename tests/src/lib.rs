@@ -1,24 +1,24 @@
-//! Tests of the PMIx library against real peers: what the tests share.
+//! Shared parts of the tests of the PMIx library against real peers.
 //!
 //! * [`Library`]: the library under test is a parameter; the same programs run with ours and with Debian's.
 //! * [`program`], [`plugin`]: the C programs of `tests/programs`, compiled once against the stock headers;
 //!   [`program_with`]: against others.
 //! * [`example`]: the Rust examples of the crates.
-//! * [`Run`]: a command with a deadline, after which its whole process group is killed; [`release_of`]: which programs there are.
-//! * [`beside_host`]: a script at a host of which it is no rank, as tools are.
-//! * [`Pair`]: whose library serves, and whose the ranks have.
+//! * [`Run`]: a command with a deadline, after which its whole process group is killed; [`release_of`]: a program's release.
+//! * [`beside_host`]: a script that runs beside a host's ranks, as tools do.
+//! * [`Pair`]: the library of the server and the library of the ranks.
 //! * [`Root`]: another Debian release in a directory, with Open MPI 5.
-//! * [`Cluster`]: a Slurm of the test's own, on several nodes.
+//! * [`Cluster`]: a private Slurm on several nodes.
 //! * [`WaitingJob`]: a job under our launcher whose ranks wait while a test attacks their server.
-//! * [`peers`]: connections to a server that say what they like.
-//! * [`published`]: what ranks that do not run have published.
-//! * [`registry`]: a host that registers what a test says, and what can then be read of it.
-//! * [`Traces`]: what a test leaves behind, which must be nothing: files, processes, harmed canaries.
-//! * [`Living`]: what a process that a test attacks holds before and after.
+//! * [`peers`]: raw connections to a server that can send any bytes.
+//! * [`published`]: published values of simulated ranks.
+//! * [`registry`]: a host that executes a test's script of registrations and reads.
+//! * [`Traces`]: asserts that a test leaves no files, no processes and no damaged canaries.
+//! * [`Living`]: descriptors, threads and mappings of an attacked process, before and after.
 //!
-//! * [`left_out`]: says that a test cannot be made on this machine; [`foreign`]: faults of other people's programs.
+//! * [`left_out`]: reports a test that cannot run on this machine; [`foreign`]: known faults of foreign programs.
 //!
-//! A test prints nothing and passes, or fails with the command and all that it printed.
+//! A test passes silently, or fails with the command and its output.
 #![forbid(unsafe_code)]
 
 mod beside;

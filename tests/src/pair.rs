@@ -1,4 +1,4 @@
-//! The library on either side: who serves, and who is served.
+//! The library on either side: the server's and the ranks'.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use crate::{Ended, Library, Run, Traces, program};
 /// The file of mpirun's that complains of a help text that it has lost.
 const LOST_TEXT: &str = "orte/util/show_help.c";
 
-/// Whose library serves, and whose the ranks have.
+/// The library of the server and the library of the ranks.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair {
     /// The library of the launcher and its daemons.
@@ -41,7 +41,7 @@ impl Pair {
         Run::new("mpirun", self.server).traced(traces).arg("--oversubscribe")
     }
 
-    /// A job of `size` ranks of the program `mpi` under mpirun; `args` say what it does.
+    /// A job of `size` ranks of the program `mpi` with `args`, under mpirun.
     pub fn job(self, traces: &Traces, size: usize, args: &str) -> Run {
         let run = self.mpirun(traces).args(&format!("-np {size}"));
         self.program().iter().fold(run, Run::arg).args(args)
@@ -72,7 +72,7 @@ impl Pair {
         let (traces, ended) = foreign::despite(self, &[MPIRUN_CRASHES, MPIRUN_LOCKS_UP], || {
             let traces = Traces::begin();
             let outcome = run(&traces).attempt();
-            // A server that crashes leaves files, but nobody.
+            // A server that crashes leaves files, but no processes.
             traces.assert_nobody_left(outcome.as_ref().unwrap_or_else(|hung| &hung.ended));
             (traces, outcome)
         });

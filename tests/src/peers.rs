@@ -1,4 +1,4 @@
-//! Peers of a server that say what they like: for tests that attack it.
+//! Raw peers of a server, for tests that attack it.
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
@@ -97,7 +97,7 @@ impl Target {
     /// A new connection.
     ///
     /// # Panics
-    /// When the server does not listen.
+    /// If the server does not listen.
     pub fn connect(&self, way: Way) -> Peer {
         let stream = match way {
             Way::Tcp => Stream::Tcp(TcpStream::connect(self.address).expect("the server listens")),
@@ -127,20 +127,20 @@ impl Target {
         peer
     }
 
-    /// What the server says to this first message until it hangs up, of a peer that would say more.
+    /// Sends this first message, keeps the connection open, and returns the server's bytes until it hangs up.
     ///
     /// # Panics
-    /// When the server does not listen.
+    /// If the server does not listen.
     pub fn knock(&self, way: Way, hello: &Hello) -> Vec<u8> {
         let mut peer = self.connect(way);
         peer.say(&hello.encode().expect("a first message"));
         peer.hear_out()
     }
 
-    /// Says `bytes` in a new connection and nothing more; tells what the server says until it hangs up.
+    /// Sends `bytes` on a new connection, closes its sending side, and returns the server's bytes until it hangs up.
     ///
     /// # Panics
-    /// When the server does not listen.
+    /// If the server does not listen.
     pub fn say(&self, way: Way, bytes: &[u8]) -> Vec<u8> {
         let mut peer = self.connect(way);
         peer.say(bytes);
@@ -184,7 +184,7 @@ impl Peer {
     /// When the connection breaks otherwise than by its end.
     pub fn end(self) -> Vec<u8> {
         if let Stream::Tcp(stream) = &self.stream {
-            // The server hears nobody who has closed his end when it accepts him.
+            // The server refuses a connection that the peer has closed before the accept.
             wait_until_read(stream);
         }
         // The server may have hung up already.
@@ -260,8 +260,8 @@ fn wait_until_read(stream: &TcpStream) {
     }
 }
 
-/// A job whose ranks wait, its server as the offender reaches it, and a connection that keeps the offender's rank from
-/// counting as lost when others of its connections end: a fence without it would tell the others so. The server may hold no
+/// A job whose ranks wait, its server as the attacker reaches it, and a connection that keeps the attacker's rank from
+/// counting as lost when its other connections end: a fence would report that to the other ranks. The server may hold no
 /// more after the attack than it does now.
 ///
 /// # Panics
@@ -298,7 +298,7 @@ pub fn log(ended: &Ended) -> Vec<&str> {
     ended.stderr.lines().filter(|line| line.starts_with("pmix-dstore server ")).collect()
 }
 
-/// Runs `action` in a thread whose files and TCP sockets are another user's, if we may; or says that it was skipped.
+/// Runs `action` in a thread with another user's file-system and socket identity; reports `left_out` without root.
 ///
 /// # Panics
 /// As `action`.

@@ -1,4 +1,4 @@
-//! What ranks that do not run have published.
+//! Published values of simulated ranks.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
-//! The program `registry`: a host that does what a script says, and answers for itself and for ranks that it starts.
+//! The program `registry`: a host that executes a script, and prints the results of its own calls and of its ranks'.
 //!
-//! What the script may say stands at the head of `tests/programs/registry.c`.
+//! The head of `tests/programs/registry.c` documents the script.
 
 use std::fmt::Write;
 
@@ -23,11 +23,11 @@ pub fn ended(library: Library, script: &str) -> Ended {
     Run::new(program("registry"), library).input(script.as_bytes().to_vec()).run()
 }
 
-/// Runs a script whose lines have their answers behind "=>"; a rank's lines are those between "rank" and "end". The ranks are
-/// ours, first with shared memory and then without.
+/// Runs a script whose lines have their expected answers behind "=>"; lines between "rank" and "end" are a rank's. The ranks use
+/// our library, first with shared memory and then without.
 ///
 /// # Panics
-/// Where the host or a rank fails, or an answer is another one.
+/// If the host or a rank fails, or an answer differs.
 pub fn told(script: &str) {
     told_to(script, &[(Library::ours(), ""), (Library::ours(), " PMIX_DSTORE_SHM=0")]);
 }
@@ -83,7 +83,7 @@ pub fn text(text: impl AsRef<[u8]>) -> String {
 /// The bytes of a text in an answer.
 ///
 /// # Panics
-/// For what is no such text.
+/// If it is not such a text.
 pub fn bytes(text: &str) -> Vec<u8> {
     let mut parts = text.split('%');
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();

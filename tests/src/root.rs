@@ -19,13 +19,13 @@ impl Root {
     /// The same with the library of that release.
     pub const WITH_THEIRS: &'static str = "/mnt/bin/mpi";
 
-    /// The one that `PMIX_TEST_OPENMPI5` names, with the program `mpi` compiled there; or why there is none.
+    /// The root that `PMIX_TEST_OPENMPI5` names, with the program `mpi` compiled there.
     ///
     /// # Errors
-    /// What is missing, as [`left_out`](crate::left_out) has it, and the reason, for people.
+    /// The missing part, as a word of [`left_out`](crate::left_out), and the reason as text.
     ///
     /// # Panics
-    /// When the program does not compile.
+    /// If the program does not compile.
     pub fn named() -> Result<Root, (&'static str, &'static str)> {
         let named = std::env::var_os("PMIX_TEST_OPENMPI5");
         let path: PathBuf = named.ok_or(("openmpi5", "PMIX_TEST_OPENMPI5 names no directory"))?.into();
@@ -46,7 +46,7 @@ impl Root {
         self.enter().traced(traces).args("mpirun --oversubscribe")
     }
 
-    /// What runs the arguments that follow below the directory, where our library is in `/mnt/lib`.
+    /// A command that runs its further arguments in a chroot of the directory, where our library is in `/mnt/lib`.
     pub fn enter(&self) -> Run {
         let run = Run::new(repository().join("tests/openmpi5/enter.sh"), Library::Stock);
         run.arg(&self.path).arg(repository()).arg(Library::ours().file()).arg(&self.programs)

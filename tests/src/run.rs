@@ -22,8 +22,8 @@ static DEADLINE: LazyLock<Duration> = LazyLock::new(|| {
     let patience = std::env::var("PMIX_TEST_PATIENCE").ok().and_then(|times| times.parse().ok());
     Duration::from_secs(120) * patience.unwrap_or(1)
 });
-/// How long the pipes of a command that has ended may be silent before nothing more is expected of them: what it left behind
-/// may keep them open.
+/// How long to read on from the pipes of a command that has ended: processes that it left behind
+/// may hold them open.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// A command to be run in a process group of its own.
@@ -59,12 +59,12 @@ impl Run {
         Run { command, words: vec![program.into()], input: Vec::new(), deadline: *DEADLINE }
     }
 
-    /// A program as so many ranks under our launcher, with a library; what is added to the command are the program's arguments.
+    /// A program as `count` ranks under our launcher, with a library. Arguments that are added are the program's.
     pub fn ranks(count: usize, program: impl AsRef<OsStr>, library: Library) -> Run {
         Run::new(pmixrun(), library).arg("-n").arg(count.to_string()).arg(program)
     }
 
-    /// Makes the command one of a test whose traces are looked for: gives it the test's directory for temporary files, and
+    /// Lets the command be found by `traces`: gives it the test's directory for temporary files, and
     /// a mark that its descendants inherit.
     pub fn traced(self, traces: &Traces) -> Run {
         self.env("TMPDIR", traces.directory()).env(MARK, traces.mark())
@@ -114,10 +114,10 @@ impl Run {
     /// Runs the command to its end, or to the deadline; its process group is then killed.
     ///
     /// # Errors
-    /// What it was about at the deadline.
+    /// The state of its processes at the deadline.
     ///
     /// # Panics
-    /// When the command cannot be started.
+    /// If the command cannot be started.
     pub fn attempt(mut self) -> Result<Ended, Box<Hung>> {
         self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = match self.command.spawn() {
@@ -141,7 +141,7 @@ impl Run {
             }
         };
         let standing = if status.is_none() { Standing::of_group(group) } else { Vec::new() };
-        // What is left of the group: everything after a deadline, nothing otherwise.
+        // Kills the rest of the group: all of it after a deadline, none otherwise.
         let left = killpg(group, Signal::SIGKILL).is_ok();
         let (stdout, stderr) = (drain(&stdout), drain(&stderr));
         let Some(status) = status else {
@@ -167,7 +167,7 @@ impl Run {
 /// A command that was still running at its deadline.
 #[derive(Debug)]
 pub struct Hung {
-    /// What it printed until then.
+    /// Its output until then.
     pub ended: Ended,
     after: Duration,
     standing: Vec<Standing>,
@@ -201,7 +201,7 @@ struct Standing {
 }
 
 impl Standing {
-    /// Those of the group and their descendants.
+    /// The processes of the group and their descendants.
     fn of_group(group: Pid) -> Vec<Standing> {
         let mut found = vec![group.as_raw()];
         let mut next = 0;
@@ -243,7 +243,7 @@ fn collect(mut source: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec
     let (read, collected) = mpsc::channel();
     thread::spawn(move || {
         let mut piece = vec![0; 1 << 16];
-        // What was read before an error is worth showing all the same, and nobody listens for ever.
+        // Bytes read before an error are kept; the reader gives up when the receiver is gone.
         while let Some(count @ 1..) = source.as_mut().and_then(|source| source.read(&mut piece).ok())
             && read.send(piece[..count].to_vec()).is_ok()
         {}
@@ -257,13 +257,13 @@ fn drain(collected: &mpsc::Receiver<Vec<u8>>) -> String {
     String::from_utf8_lossy(&pieces.flatten().collect::<Vec<u8>>()).into_owned()
 }
 
-/// What a program of the system says of its release; none where it is not installed.
+/// The version text of an installed program; none where it is not installed.
 pub fn release_of(program: &str) -> Option<String> {
     let output = Command::new(program).arg("--version").output().ok()?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// A command that has ended, with what it printed.
+/// A command that has ended, with its output.
 #[derive(Debug)]
 pub struct Ended {
     words: Vec<OsString>,

@@ -1,11 +1,11 @@
-//! What a test leaves behind: files, processes, and what processes that live on hold.
+//! Leftovers of a test: files, processes, and resources of processes that live on.
 //!
-//! A test takes [`Traces`] when it begins, runs its commands with [`Run::traced`](crate::Run::traced), and asserts in
+//! A test takes [`Traces`] at its start, runs its commands with [`Run::traced`](crate::Run::traced), and asserts at
 //! the end that nothing is left. The commands have a directory for temporary files of their own; around and in it lie
-//! canaries, which nobody may touch. They also have a variable in their environment that all their descendants
-//! inherit, by which processes are found wherever they have got to, without those of other tests.
+//! canaries, which must stay unchanged. They also have a variable in their environment that all their descendants
+//! inherit, by which the test finds them in any session or group, apart from those of other tests.
 //!
-//! [`Living`] is for the process that a test attacks and that lives on: it may hold no more afterwards than before.
+//! [`Living`] is for an attacked process that lives on: it may hold no more resources afterwards than before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -22,8 +22,8 @@ use tempfile::TempDir;
 
 /// The variable by which processes of a test are found.
 pub(crate) const MARK: &str = "TRACED_BY";
-/// How long something may take to be gone. Whoever is killed is not gone at once, and machines are slow; what is left for
-/// so long is left for ever.
+/// How long a leftover may take to disappear. A killed process does not end at once, and machines are slow; a leftover after
+/// this time is permanent.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs `attempt` until it answers nothing; gives its last answer when it is too late.
@@ -38,7 +38,7 @@ pub(crate) fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> 
     }
 }
 
-/// What there was before a test, and where and how it is found afterwards.
+/// State before a test, and how its leftovers are found afterwards.
 #[derive(Debug)]
 pub struct Traces {
     /// Holds the canaries, the directory for temporary files, and the test's own directory.
@@ -95,7 +95,7 @@ impl Traces {
         let mut found = BTreeMap::new();
         for entry in fs::read_dir("/proc").expect("/proc").flatten() {
             let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            // Those of other users and those that end meanwhile cannot be read, and are not ours.
+            // Unreadable: another user's process, or one that has just ended. Neither is ours.
             let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
             if environment.split(|byte| *byte == 0).any(|variable| variable == marked.as_bytes()) {
                 let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
@@ -105,11 +105,11 @@ impl Traces {
         found
     }
 
-    /// Asserts that no process and no file of this test remains and that the canaries are untouched. What is ending just
-    /// now is waited for. `context` is shown otherwise: what the command printed, as a rule.
+    /// Asserts that no process and no file of this test remains and that the canaries are unchanged. Waits for processes that are
+    /// ending. A failure shows `context`, usually the command's output.
     ///
     /// # Panics
-    /// When something remains or a canary is not what it was.
+    /// If something remains or a canary has changed.
     pub fn assert_none_left(&self, context: impl Display) {
         self.assert_nobody_left(&context);
         let files = patiently(|| Some(self.files()).filter(|found| !found.is_empty()));
@@ -117,22 +117,22 @@ impl Traces {
         assert_same("canaries", &self.canaries, &self.look_at_canaries(), &context);
     }
 
-    /// Asserts that no process of this test remains, whatever files it has left.
+    /// Asserts that no process of this test remains; files may.
     ///
     /// # Panics
-    /// When one remains.
+    /// If one remains.
     pub fn assert_nobody_left(&self, context: impl Display) {
         let processes = patiently(|| Some(self.processes()).filter(|found| !found.is_empty()));
         assert!(processes.is_none(), "processes are left: {processes:?}\n{context}");
     }
 
-    /// New files among the canaries, and those elsewhere that have our names.
+    /// New files among the canaries, and files elsewhere with our names.
     fn files(&self) -> BTreeSet<PathBuf> {
         let mut found: BTreeSet<PathBuf> =
             self.look_at_canaries().into_keys().filter(|path| !self.canaries.contains_key(path)).collect();
         let new: Vec<PathBuf> = elsewhere().difference(&self.elsewhere).cloned().collect();
         if !new.is_empty() {
-            // This test has no process any more. What somebody has open is another's, who may be no test at all.
+            // No process of this test is left. An open file belongs to another job, which may be no test at all.
             let open = open_files();
             found.extend(
                 new.into_iter().filter(|path| !open.iter().any(|file| file.starts_with(path.as_os_str().as_bytes()))),
@@ -148,7 +148,7 @@ impl Traces {
         while let Some(directory) = directories.pop() {
             for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
                 let path = entry.path();
-                // They change by what is in them.
+                // Directories change with their contents.
                 if ours.contains(&path) {
                     continue;
                 }
@@ -163,7 +163,7 @@ impl Traces {
     }
 }
 
-/// What the processes of this machine have open, as far as they may be looked at.
+/// The open files of all processes that this user may inspect.
 fn open_files() -> Vec<Vec<u8>> {
     let processes = fs::read_dir("/proc").expect("/proc").flatten();
     let descriptors = processes.flat_map(|process| fs::read_dir(process.path().join("fd"))).flatten().flatten();
@@ -226,7 +226,7 @@ pub struct Living {
 }
 
 impl Living {
-    /// Remembers what the process `pid` holds now.
+    /// Records the resources of the process `pid`.
     pub fn watch(pid: u32) -> Living {
         Living { pid, before: Held::by(pid) }
     }
@@ -242,8 +242,8 @@ impl Living {
     }
 }
 
-/// How much of what a process holds, and a name for it. Files are told apart by their numbers: a name may be changed or
-/// taken away.
+/// Amounts of resources that a process holds, by name. Files are identified by device and inode: a name may be changed or
+/// removed.
 #[derive(Debug)]
 struct Held(BTreeMap<String, (usize, String)>);
 
@@ -290,7 +290,7 @@ impl Held {
         Held(held)
     }
 
-    /// What there is more of than before, a line for each.
+    /// The resources that have grown, a line for each.
     fn more_than(&self, before: &Held) -> Option<String> {
         let mut lines = String::new();
         for (what, (count, name)) in &self.0 {
@@ -304,7 +304,7 @@ impl Held {
     }
 }
 
-/// Asserts that two maps are equal, and says in what they are not.
+/// Asserts that two maps are equal, and names the differences.
 fn assert_same<T: PartialEq + Debug>(
     what: &str,
     before: &BTreeMap<PathBuf, T>,

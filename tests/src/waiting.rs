@@ -24,13 +24,13 @@ while test -e "$1"; do sleep 0.02; done
 echo gets done
 "#;
 
-/// What comes before.
+/// The beginning of each rank's script.
 const INTRODUCTION: &str = r#"
 { env | grep ^PMIX_; echo "PID=$$"; } > "$1.$PMIX_RANK.part" && mv "$1.$PMIX_RANK.part" "$1.$PMIX_RANK"
 # The launcher is the parent of the process that starts the ranks.
 sed -n 's/^PPid:[[:space:]]*//p' /proc/$PPID/status > "$1.$PMIX_RANK.part" && mv "$1.$PMIX_RANK.part" "$1.pid"
 "#;
-/// What comes after, where the server is to be looked at when its ranks have gone and the job has not.
+/// The end of a rank's script where the test inspects the server after the ranks' finalize, before the job ends.
 const STAY: &str = r#"
 > "$1.$PMIX_RANK.over"
 while test -e "$1.stay"; do sleep 0.02; done
@@ -42,7 +42,7 @@ pub struct WaitingJob {
     traces: Traces,
     running: Option<JoinHandle<Ended>>,
     ranks: u32,
-    /// What the server held before it was attacked, where that is known.
+    /// The server's resources before the attack, where they were recorded.
     server: Option<Living>,
     /// How many programs say that they have done their Gets.
     done: u32,
@@ -110,17 +110,17 @@ impl WaitingJob {
         self.written("pid").trim().parse().expect("a number")
     }
 
-    /// Remembers what the server holds now: descriptors, threads, mappings of files. It may hold no more when the job goes
-    /// on, after the attack, nor when the ranks have done their work.
+    /// Records the server's descriptors, threads and file mappings. It may hold no more when the job goes
+    /// on after the attack, nor when the ranks have finished.
     ///
     /// # Panics
-    /// When the test's directory cannot be written to.
+    /// If the test's directory is not writable.
     pub fn watch_server(&mut self) {
         fs::write(self.stay(), "").expect("a file");
         self.server = Some(Living::watch(self.server()));
     }
 
-    /// What a rank found in its environment; its process under `PID`.
+    /// A rank's environment; its process ID under `PID`.
     pub fn environment(&self, rank: u32) -> HashMap<String, String> {
         let text = self.written(&rank.to_string());
         text.lines().filter_map(|line| line.split_once('=')).map(|(name, value)| (name.into(), value.into())).collect()
@@ -147,11 +147,11 @@ impl WaitingJob {
         (0..self.ranks).for_each(|rank| drop(self.written(&format!("{rank}.over"))));
     }
 
-    /// Lets the ranks begin if that has not been; asserts that all of them do all their Gets and that nothing is left of the job, nor, in a server
-    /// that is watched, of what came before.
+    /// Lets the ranks begin if they wait; asserts that all of them do all their Gets and that the job leaves nothing, nor, in a server
+    /// that is watched, the attack.
     ///
     /// # Panics
-    /// When they do not.
+    /// If they do not.
     pub fn finish(mut self) -> Ended {
         if let Some(server) = &self.server {
             if self.gate.exists() {
@@ -176,7 +176,7 @@ impl WaitingJob {
         self.gate.with_extension("stay")
     }
 
-    /// What a rank has written to one of its files; waited for as long as the job may run.
+    /// The contents of a file that a rank writes; waits as long as the job may run.
     fn written(&self, name: &str) -> String {
         let file = self.gate.with_extension(name);
         loop {
