@@ -1,14 +1,22 @@
 //! `libpmix.so.2`: the C interface of the PMIx library.
 //!
-//! * [`api`]: the functions, grouped as in the standard; [`entry`] writes them.
-//! * [`host`]: the upcalls, the other way round.
-//! * [`types`]: the structures; [`convert`]: between them and the model; [`memory`]: what C code frees.
-//! * [`pinned`]: values that C code only points to.
-//! * [`callback`], [`registry`]: functions of C code, and what waits for them.
+//! This crate translates: C arguments into the model of `pmix_dstore`, a call of `pmix_client` or `pmix_server`, and the result
+//! back. PMIx semantics live in those crates. The tables in `ffi/abi` say what is exported; the build compares names, types and
+//! layouts with them, and `docs/abi.md` explains the decisions.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`api`] | the exported functions, in groups as in the standard |
+//! | [`entry`] | the macros that write each entry point: panic boundary, trace, cancellation |
+//! | [`host`] | the upcalls: the host's C module as a `pmix_server::Host` |
+//! | [`types`], [`convert`] | the C structures; conversions between them and the model |
+//! | [`memory`] | memory that C code frees, from `malloc` |
+//! | [`pinned`] | values that C code only points to (`PMIX_GET_POINTER_VALUES`) |
+//! | [`callback`], [`registry`] | functions that C code passes, and what waits for them |
 //!
 //! # Pointer rules
 //!
-//! They are those of the standard, and every function of [`api`] relies on them:
+//! Every function of [`api`] relies on the rules of the standard:
 //! * a pointer is NULL or points to an object of its C type, initialised where it is read;
 //! * an array has as many elements as its count says, and a NULL-terminated one ends with NULL;
 //! * strings end with a NUL; keys and namespaces are readable to their NUL or to their full capacity;

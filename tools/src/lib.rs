@@ -1,7 +1,8 @@
 //! Command-line tools of the PMIx library.
 //!
-//! * [`run`]: `pmixrun` starts the ranks of a job on this node and serves them, the embedded default where no resource
-//!   manager does.
+//! * [`run`]: `pmixrun` starts the ranks of a job on one node and hosts their server, where no resource manager does.
+//! * `pmixctl` (`src/bin/pmixctl.rs`) prints segments and directories of a namespace with [`pmix_dstore::segment`]; it modifies
+//!   nothing.
 
 pub mod run;
 
