@@ -13,6 +13,7 @@
 #   make bench-engine         what the store costs without the C interface: building, attaching, looking up, maps (criterion)
 #   make bench-wireup         how long jobs take to begin, beside the stock library; BENCH_ARGS="--rounds 30 --json";
 #                             with --nodes 4 under Slurm, as root
+#   make generate             the Rust files and the page that are written from the tables of ffi/abi
 #   make check                formatting, lints, dependencies (deny.toml), documentation, and whether the documents agree with the tree
 #   make fuzz                 each fuzz target for FUZZ_SECONDS (60); needs a nightly compiler and cargo-fuzz
 #   make loom                 the publication protocol in every order of the memory model
@@ -118,6 +119,10 @@ check: deps-build
 	$(CARGO) fmt --manifest-path tests/fuzz/Cargo.toml --check
 	$(CARGO) clippy --manifest-path tests/fuzz/Cargo.toml --target-dir $(target)/fuzz --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+
+.PHONY: generate
+generate: deps-build
+	PMIX_ABI_TABLE=write $(CARGO) test -p pmix-ffi --test generated --test symbols
 
 .PHONY: fuzz
 fuzz:

@@ -42,4 +42,4 @@ fn text(bytes: &'static [u8]) -> Option<&'static CStr> {
 
 // Every attribute of the releases 4.2.2 to 7.0, in the order of the headers: the table `ATTRIBUTES`; and those that the
 // newest release has another key for: `NEWER`. The types of all: `TYPES`.
-include!(concat!(env!("OUT_DIR"), "/attributes.rs"));
+include!("attributes/generated.rs");

@@ -1,6 +1,8 @@
 //! What the `PMIx_*_string` functions answer: for errors the texts of the newest release, which are the constants' names;
 //! for all else those of release 4.2.2, and for codes that came later those of the release that has them. Programs
 //! compare and parse these texts.
+//!
+//! Written by `make generate` from strings.tsv and constants.tsv of ffi/abi.
 
 use std::ffi::CStr;
 
@@ -425,8 +427,8 @@ pub fn value_comparison(code: i32) -> &'static CStr {
 }
 
 /// `PMIx_Alloc_inheritance_string`.
-pub fn alloc_inheritance(inheritance: u8) -> &'static CStr {
-    match inheritance {
+pub fn alloc_inheritance(code: u8) -> &'static CStr {
+    match code {
         1 => c"NONE",
         2 => c"CHILD",
         3 => c"DEFAULT",
@@ -436,8 +438,8 @@ pub fn alloc_inheritance(inheritance: u8) -> &'static CStr {
 }
 
 /// `PMIx_Resource_block_directive_string`.
-pub fn resource_block_directive(directive: u8) -> &'static CStr {
-    match directive {
+pub fn resource_block_directive(code: u8) -> &'static CStr {
+    match code {
         1 => c"DEFINE",
         2 => c"EXTEND",
         3 => c"REMOVE",
@@ -447,8 +449,8 @@ pub fn resource_block_directive(directive: u8) -> &'static CStr {
 }
 
 /// `PMIx_Group_operation_string`.
-pub fn group_operation(operation: i32) -> &'static CStr {
-    match operation {
+pub fn group_operation(code: i32) -> &'static CStr {
+    match code {
         0 => c"CONSTRUCT",
         1 => c"DESTRUCT",
         2 => c"NONE",

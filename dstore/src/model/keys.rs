@@ -1,6 +1,8 @@
 //! Attribute names: the key strings of the PMIx standard and of released libraries, as constants.
 //!
 //! The constant for the attribute `PMIX_JOB_SIZE` is [`JOB_SIZE`]; its value is the string that goes over the wire.
+//!
+//! Written by `make generate` from attributes.tsv of ffi/abi.
 
 /// `PMIX_ATTR_UNDEF`.
 pub const ATTR_UNDEF: &str = "pmix.undef";

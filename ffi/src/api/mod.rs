@@ -107,5 +107,5 @@ mod listed {
     use super::topology::*;
     use crate::types::*;
 
-    include!(concat!(env!("OUT_DIR"), "/exports.rs"));
+    include!("exports.rs");
 }

@@ -16,6 +16,7 @@ pub fn table(name: &str) -> Vec<Row> {
         "constants" => include_str!("../../abi/constants.tsv"),
         "functions" => include_str!("../../abi/functions.tsv"),
         "macros" => include_str!("../../abi/macros.tsv"),
+        "strings" => include_str!("../../abi/strings.tsv"),
         "members" => include_str!("../../abi/members.tsv"),
         "types" => include_str!("../../abi/types.tsv"),
         _ => panic!("there is no table of {name}"),

@@ -1,0 +1,1361 @@
+// Written by `make generate` from attributes.tsv of ffi/abi.
+
+static ATTRIBUTES: &[u8] = b"\
+\x0fPMIX_ATTR_UNDEF\0\x0apmix.undef\0\
+\x16PMIX_EXTERNAL_PROGRESS\0\x0apmix.evext\0\
+\x1aPMIX_PROGRESS_THREAD_FLUSH\0\x0cpmix.evflush\0\
+\x19PMIX_PROGRESS_THREAD_NAME\0\x0cpmix.pthrdnm\0\
+\x1cPMIX_EXTERNAL_AUX_EVENT_BASE\0\x0apmix.evaux\0\
+\x18PMIX_SERVER_TOOL_SUPPORT\0\x0epmix.srvr.tool\0\
+\x1fPMIX_SERVER_ALLOW_FOREIGN_TOOLS\0\x10pmix.srvr.ftools\0\
+\x18PMIX_ALLOW_CLIENT_CLONES\0\x11pmix.allow.clones\0\
+\x1ePMIX_SERVER_REMOTE_CONNECTIONS\0\x10pmix.srvr.remote\0\
+\x1aPMIX_SERVER_SYSTEM_SUPPORT\0\x0dpmix.srvr.sys\0\
+\x1bPMIX_SERVER_SESSION_SUPPORT\0\x0epmix.srvr.sess\0\
+\x12PMIX_SERVER_TMPDIR\0\x10pmix.srvr.tmpdir\0\
+\x12PMIX_SYSTEM_TMPDIR\0\x0fpmix.sys.tmpdir\0\
+\x1aPMIX_SERVER_SHARE_TOPOLOGY\0\x0fpmix.srvr.share\0\
+\x1dPMIX_SERVER_ENABLE_MONITORING\0\x10pmix.srv.monitor\0\
+\x12PMIX_SERVER_NSPACE\0\x0fpmix.srv.nspace\0\
+\x10PMIX_SERVER_RANK\0\x0dpmix.srv.rank\0\
+\x13PMIX_SERVER_GATEWAY\0\x0dpmix.srv.gway\0\
+\x1aPMIX_SERVER_SYS_CONTROLLER\0\x0epmix.srv.ctrlr\0\
+\x15PMIX_SERVER_SCHEDULER\0\x0epmix.srv.sched\0\
+\x16PMIX_SERVER_START_TIME\0\x10pmix.srv.strtime\0\
+\x17PMIX_HOMOGENEOUS_SYSTEM\0\x09pmix.homo\0\
+\x0ePMIX_SINGLETON\0\x0epmix.singleton\0\
+\x19PMIX_BIND_PROGRESS_THREAD\0\x0cpmix.bind.pt\0\
+\x12PMIX_BIND_REQUIRED\0\x0epmix.bind.reqd\0\
+\x10PMIX_TOOL_NSPACE\0\x10pmix.tool.nspace\0\
+\x0ePMIX_TOOL_RANK\0\x0epmix.tool.rank\0\
+\x13PMIX_SERVER_PIDINFO\0\x11pmix.srvr.pidinfo\0\
+\x16PMIX_CONNECT_TO_SYSTEM\0\x0dpmix.cnct.sys\0\
+\x19PMIX_CONNECT_SYSTEM_FIRST\0\x13pmix.cnct.sys.first\0\
+\x19PMIX_CONNECT_TO_SCHEDULER\0\x0fpmix.cnct.sched\0\
+\x1ePMIX_CONNECT_TO_SYS_CONTROLLER\0\x0fpmix.cnct.ctrlr\0\
+\x15PMIX_CONNECTION_ORDER\0\x0dpmix.cnct.ord\0\
+\x0fPMIX_SERVER_URI\0\x0dpmix.srvr.uri\0\
+\x11PMIX_MYSERVER_URI\0\x0fpmix.mysrvr.uri\0\
+\x14PMIX_SERVER_HOSTNAME\0\x0epmix.srvr.host\0\
+\x18PMIX_CONNECT_MAX_RETRIES\0\x12pmix.tool.mretries\0\
+\x18PMIX_CONNECT_RETRY_DELAY\0\x0fpmix.tool.retry\0\
+\x18PMIX_TOOL_DO_NOT_CONNECT\0\x0fpmix.tool.nocon\0\
+\x1aPMIX_TOOL_CONNECT_OPTIONAL\0\x10pmix.tool.conopt\0\
+\x0dPMIX_LAUNCHER\0\x12pmix.tool.launcher\0\
+\x1dPMIX_LAUNCHER_RENDEZVOUS_FILE\0\x10pmix.tool.lncrnd\0\
+\x19PMIX_TOOL_ATTACHMENT_FILE\0\x10pmix.tool.attach\0\
+\x13PMIX_PRIMARY_SERVER\0\x0dpmix.pri.srvr\0\
+\x0aPMIX_NOHUP\0\x0apmix.nohup\0\
+\x14PMIX_LAUNCHER_DAEMON\0\x0dpmix.lnch.dmn\0\
+\x0fPMIX_EXEC_AGENT\0\x0epmix.exec.agnt\0\
+\x16PMIX_LAUNCH_DIRECTIVES\0\x0epmix.lnch.dirs\0\
+\x0cPMIX_REALUID\0\x09pmix.ruid\0\
+\x0bPMIX_USERID\0\x09pmix.euid\0\
+\x0cPMIX_REALGID\0\x09pmix.rgid\0\
+\x0aPMIX_GRPID\0\x09pmix.egid\0\
+\x0ePMIX_REQUESTOR\0\x0epmix.requestor\0\
+\x11PMIX_VERSION_INFO\0\x0cpmix.version\0\
+\x16PMIX_REQUESTOR_IS_TOOL\0\x0dpmix.req.tool\0\
+\x18PMIX_REQUESTOR_IS_CLIENT\0\x0fpmix.req.client\0\
+\x0ePMIX_PSET_NAME\0\x0cpmix.pset.nm\0\
+\x0fPMIX_PSET_NAMES\0\x0dpmix.pset.nms\0\
+\x11PMIX_PSET_MEMBERS\0\x0epmix.pset.mems\0\
+\x12PMIX_REINCARNATION\0\x0apmix.reinc\0\
+\x16PMIX_PROGRAMMING_MODEL\0\x0epmix.pgm.model\0\
+\x17PMIX_MODEL_LIBRARY_NAME\0\x0dpmix.mdl.name\0\
+\x1aPMIX_MODEL_LIBRARY_VERSION\0\x0cpmix.mld.vrs\0\
+\x14PMIX_THREADING_MODEL\0\x0cpmix.threads\0\
+\x16PMIX_MODEL_NUM_THREADS\0\x0fpmix.mdl.nthrds\0\
+\x13PMIX_MODEL_NUM_CPUS\0\x0dpmix.mdl.ncpu\0\
+\x13PMIX_MODEL_CPU_TYPE\0\x10pmix.mdl.cputype\0\
+\x15PMIX_MODEL_PHASE_NAME\0\x0epmix.mdl.phase\0\
+\x15PMIX_MODEL_PHASE_TYPE\0\x0epmix.mdl.ptype\0\
+\x1aPMIX_MODEL_AFFINITY_POLICY\0\x0cpmix.mdl.tap\0\
+\x13PMIX_TCP_REPORT_URI\0\x0fpmix.tcp.repuri\0\
+\x0cPMIX_TCP_URI\0\x0cpmix.tcp.uri\0\
+\x13PMIX_TCP_IF_INCLUDE\0\x12pmix.tcp.ifinclude\0\
+\x13PMIX_TCP_IF_EXCLUDE\0\x12pmix.tcp.ifexclude\0\
+\x12PMIX_TCP_IPV4_PORT\0\x0dpmix.tcp.ipv4\0\
+\x12PMIX_TCP_IPV6_PORT\0\x0dpmix.tcp.ipv6\0\
+\x15PMIX_TCP_DISABLE_IPV4\0\x10pmix.tcp.disipv4\0\
+\x15PMIX_TCP_DISABLE_IPV6\0\x10pmix.tcp.disipv6\0\
+\x0bPMIX_CPUSET\0\x0bpmix.cpuset\0\
+\x12PMIX_CPUSET_BITMAP\0\x0bpmix.bitmap\0\
+\x0fPMIX_CREDENTIAL\0\x09pmix.cred\0\
+\x0cPMIX_SPAWNED\0\x0cpmix.spawned\0\
+\x18PMIX_NODE_OVERSUBSCRIBED\0\x0bpmix.ndosub\0\
+\x0bPMIX_TMPDIR\0\x0bpmix.tmpdir\0\
+\x0aPMIX_NSDIR\0\x0apmix.nsdir\0\
+\x0cPMIX_PROCDIR\0\x09pmix.pdir\0\
+\x11PMIX_TDIR_RMCLEAN\0\x11pmix.tdir.rmclean\0\
+\x0fPMIX_CLUSTER_ID\0\x09pmix.clid\0\
+\x0bPMIX_PROCID\0\x0bpmix.procid\0\
+\x0bPMIX_NSPACE\0\x0bpmix.nspace\0\
+\x0aPMIX_JOBID\0\x0apmix.jobid\0\
+\x0bPMIX_APPNUM\0\x0bpmix.appnum\0\
+\x09PMIX_RANK\0\x09pmix.rank\0\
+\x10PMIX_GLOBAL_RANK\0\x0apmix.grank\0\
+\x0dPMIX_APP_RANK\0\x0cpmix.apprank\0\
+\x11PMIX_NPROC_OFFSET\0\x0bpmix.offset\0\
+\x0fPMIX_LOCAL_RANK\0\x0apmix.lrank\0\
+\x0ePMIX_NODE_RANK\0\x0apmix.nrank\0\
+\x11PMIX_PACKAGE_RANK\0\x0cpmix.pkgrank\0\
+\x0dPMIX_LOCALLDR\0\x09pmix.lldr\0\
+\x0bPMIX_APPLDR\0\x09pmix.aldr\0\
+\x0dPMIX_PROC_PID\0\x09pmix.ppid\0\
+\x0fPMIX_SESSION_ID\0\x0fpmix.session.id\0\
+\x0ePMIX_NODE_LIST\0\x0apmix.nlist\0\
+\x17PMIX_ALLOCATED_NODELIST\0\x0apmix.alist\0\
+\x0dPMIX_HOSTNAME\0\x0apmix.hname\0\
+\x15PMIX_HOSTNAME_ALIASES\0\x0apmix.alias\0\
+\x17PMIX_HOSTNAME_KEEP_FQDN\0\x09pmix.fqdn\0\
+\x0bPMIX_NODEID\0\x0bpmix.nodeid\0\
+\x10PMIX_LOCAL_PEERS\0\x0bpmix.lpeers\0\
+\x10PMIX_LOCAL_PROCS\0\x0bpmix.lprocs\0\
+\x12PMIX_LOCAL_CPUSETS\0\x0apmix.lcpus\0\
+\x0ePMIX_PARENT_ID\0\x0bpmix.parent\0\
+\x0ePMIX_EXIT_CODE\0\x0epmix.exit.code\0\
+\x14PMIX_SPAWN_TREE_ROOT\0\x0epmix.spwn.root\0\
+\x16PMIX_SPAWN_TREE_ACTIVE\0\x0epmix.spwn.actv\0\
+\x0ePMIX_UNIV_SIZE\0\x0epmix.univ.size\0\
+\x0dPMIX_JOB_SIZE\0\x0dpmix.job.size\0\
+\x11PMIX_JOB_NUM_APPS\0\x0epmix.job.napps\0\
+\x0dPMIX_APP_SIZE\0\x0dpmix.app.size\0\
+\x0fPMIX_LOCAL_SIZE\0\x0fpmix.local.size\0\
+\x0ePMIX_NODE_SIZE\0\x0epmix.node.size\0\
+\x0ePMIX_MAX_PROCS\0\x0dpmix.max.size\0\
+\x0ePMIX_NUM_SLOTS\0\x0epmix.num.slots\0\
+\x0ePMIX_NUM_NODES\0\x0epmix.num.nodes\0\
+\x18PMIX_NUM_ALLOCATED_NODES\0\x0fpmix.num.anodes\0\
+\x16PMIX_AVAIL_PHYS_MEMORY\0\x09pmix.pmem\0\
+\x12PMIX_DAEMON_MEMORY\0\x0cpmix.dmn.mem\0\
+\x16PMIX_CLIENT_AVG_MEMORY\0\x0fpmix.cl.mem.avg\0\
+\x0ePMIX_TOPOLOGY2\0\x0apmix.topo2\0\
+\x14PMIX_LOCALITY_STRING\0\x0bpmix.locstr\0\
+\x13PMIX_TOPOLOGY_INDEX\0\x0fpmix.topo.index\0\
+\x11PMIX_COLLECT_DATA\0\x0cpmix.collect\0\
+\x1bPMIX_ALL_CLONES_PARTICIPATE\0\x0fpmix.clone.part\0\
+\x1fPMIX_COLLECT_GENERATED_JOB_INFO\0\x10pmix.collect.gen\0\
+\x0cPMIX_TIMEOUT\0\x0cpmix.timeout\0\
+\x0ePMIX_IMMEDIATE\0\x0epmix.immediate\0\
+\x09PMIX_WAIT\0\x09pmix.wait\0\
+\x16PMIX_NOTIFY_COMPLETION\0\x0dpmix.notecomp\0\
+\x0aPMIX_RANGE\0\x0apmix.range\0\
+\x10PMIX_PERSISTENCE\0\x0cpmix.persist\0\
+\x0fPMIX_DATA_SCOPE\0\x0apmix.scope\0\
+\x0dPMIX_OPTIONAL\0\x0dpmix.optional\0\
+\x16PMIX_GET_STATIC_VALUES\0\x0fpmix.get.static\0\
+\x17PMIX_GET_POINTER_VALUES\0\x0epmix.get.pntrs\0\
+\x12PMIX_EMBED_BARRIER\0\x12pmix.embed.barrier\0\
+\x14PMIX_JOB_TERM_STATUS\0\x14pmix.job.term.status\0\
+\x15PMIX_PROC_TERM_STATUS\0\x15pmix.proc.term.status\0\
+\x16PMIX_PROC_STATE_STATUS\0\x0fpmix.proc.state\0\
+\x16PMIX_GET_REFRESH_CACHE\0\x10pmix.get.refresh\0\
+\x17PMIX_ACCESS_PERMISSIONS\0\x0bpmix.aperms\0\
+\x13PMIX_ACCESS_USERIDS\0\x0apmix.auids\0\
+\x12PMIX_ACCESS_GRPIDS\0\x0apmix.agids\0\
+\x18PMIX_WAIT_FOR_CONNECTION\0\x0epmix.wait.conn\0\
+\x14PMIX_QUALIFIED_VALUE\0\x0dpmix.qual.val\0\
+\x14PMIX_REGISTER_NODATA\0\x0fpmix.reg.nodata\0\
+\x0dPMIX_NODE_MAP\0\x09pmix.nmap\0\
+\x11PMIX_NODE_MAP_RAW\0\x0dpmix.nmap.raw\0\
+\x0dPMIX_PROC_MAP\0\x09pmix.pmap\0\
+\x11PMIX_PROC_MAP_RAW\0\x0dpmix.pmap.raw\0\
+\x0cPMIX_ANL_MAP\0\x0bpmix.anlmap\0\
+\x11PMIX_APP_MAP_TYPE\0\x0fpmix.apmap.type\0\
+\x12PMIX_APP_MAP_REGEX\0\x10pmix.apmap.regex\0\
+\x11PMIX_REQUIRED_KEY\0\x0cpmix.req.key\0\
+\x1cPMIX_LOCAL_COLLECTIVE_STATUS\0\x0fpmix.loc.col.st\0\
+\x16PMIX_SORTED_PROC_ARRAY\0\x10pmix.sorted.parr\0\
+\x17PMIX_LOCAL_PARTICIPANTS\0\x0dpmix.lcl.part\0\
+\x14PMIX_EVENT_HDLR_NAME\0\x0bpmix.evname\0\
+\x15PMIX_EVENT_HDLR_FIRST\0\x0cpmix.evfirst\0\
+\x14PMIX_EVENT_HDLR_LAST\0\x0bpmix.evlast\0\
+\x21PMIX_EVENT_HDLR_FIRST_IN_CATEGORY\0\x0fpmix.evfirstcat\0\
+\x20PMIX_EVENT_HDLR_LAST_IN_CATEGORY\0\x0epmix.evlastcat\0\
+\x16PMIX_EVENT_HDLR_BEFORE\0\x0dpmix.evbefore\0\
+\x15PMIX_EVENT_HDLR_AFTER\0\x0cpmix.evafter\0\
+\x17PMIX_EVENT_HDLR_PREPEND\0\x0epmix.evprepend\0\
+\x16PMIX_EVENT_HDLR_APPEND\0\x0dpmix.evappend\0\
+\x17PMIX_EVENT_CUSTOM_RANGE\0\x0cpmix.evrange\0\
+\x18PMIX_EVENT_AFFECTED_PROC\0\x0bpmix.evproc\0\
+\x19PMIX_EVENT_AFFECTED_PROCS\0\x0fpmix.evaffected\0\
+\x16PMIX_EVENT_NON_DEFAULT\0\x0dpmix.evnondef\0\
+\x18PMIX_EVENT_RETURN_OBJECT\0\x0dpmix.evobject\0\
+\x17PMIX_EVENT_DO_NOT_CACHE\0\x0epmix.evnocache\0\
+\x1dPMIX_EVENT_SILENT_TERMINATION\0\x11pmix.evsilentterm\0\
+\x10PMIX_EVENT_PROXY\0\x0cpmix.evproxy\0\
+\x17PMIX_EVENT_TEXT_MESSAGE\0\x0bpmix.evtext\0\
+\x14PMIX_EVENT_TIMESTAMP\0\x0dpmix.evtstamp\0\
+\x12PMIX_EVENT_ONESHOT\0\x0apmix.evone\0\
+\x16PMIX_EVENT_STAYS_LOCAL\0\x0cpmix.evlocal\0\
+\x1cPMIX_EVENT_TERMINATE_SESSION\0\x10pmix.evterm.sess\0\
+\x18PMIX_EVENT_TERMINATE_JOB\0\x0fpmix.evterm.job\0\
+\x19PMIX_EVENT_TERMINATE_NODE\0\x10pmix.evterm.node\0\
+\x19PMIX_EVENT_TERMINATE_PROC\0\x10pmix.evterm.proc\0\
+\x19PMIX_EVENT_ACTION_TIMEOUT\0\x0epmix.evtimeout\0\
+\x10PMIX_PERSONALITY\0\x09pmix.pers\0\
+\x09PMIX_HOST\0\x09pmix.host\0\
+\x0dPMIX_HOSTFILE\0\x0dpmix.hostfile\0\
+\x0dPMIX_ADD_HOST\0\x0cpmix.addhost\0\
+\x11PMIX_ADD_HOSTFILE\0\x10pmix.addhostfile\0\
+\x0bPMIX_PREFIX\0\x0bpmix.prefix\0\
+\x09PMIX_WDIR\0\x09pmix.wdir\0\
+\x18PMIX_WDIR_USER_SPECIFIED\0\x0epmix.wdir.user\0\
+\x10PMIX_DISPLAY_MAP\0\x0cpmix.dispmap\0\
+\x19PMIX_DISPLAY_MAP_DETAILED\0\x0fpmix.dispmapdet\0\
+\x17PMIX_DISPLAY_ALLOCATION\0\x0epmix.dispalloc\0\
+\x15PMIX_DISPLAY_TOPOLOGY\0\x0dpmix.disptopo\0\
+\x17PMIX_DISPLAY_PROCESSORS\0\x0dpmix.dispcpus\0\
+\x1dPMIX_DISPLAY_PARSEABLE_OUTPUT\0\x0epmix.dispparse\0\
+\x08PMIX_PPR\0\x08pmix.ppr\0\
+\x0aPMIX_MAPBY\0\x0apmix.mapby\0\
+\x0bPMIX_RANKBY\0\x0bpmix.rankby\0\
+\x0bPMIX_BINDTO\0\x0bpmix.bindto\0\
+\x10PMIX_PRELOAD_BIN\0\x0fpmix.preloadbin\0\
+\x12PMIX_PRELOAD_FILES\0\x11pmix.preloadfiles\0\
+\x0ePMIX_STDIN_TGT\0\x0apmix.stdin\0\
+\x15PMIX_DEBUGGER_DAEMONS\0\x0dpmix.debugger\0\
+\x10PMIX_COSPAWN_APP\0\x0cpmix.cospawn\0\
+\x13PMIX_COLOCATE_PROCS\0\x0cpmix.colproc\0\
+\x16PMIX_COLOCATE_NPERPROC\0\x10pmix.colnum.proc\0\
+\x16PMIX_COLOCATE_NPERNODE\0\x10pmix.colnum.node\0\
+\x14PMIX_SET_SESSION_CWD\0\x0bpmix.ssncwd\0\
+\x0fPMIX_INDEX_ARGV\0\x0dpmix.indxargv\0\
+\x12PMIX_CPUS_PER_PROC\0\x0fpmix.cpuperproc\0\
+\x15PMIX_NO_PROCS_ON_HEAD\0\x0cpmix.nolocal\0\
+\x15PMIX_NO_OVERSUBSCRIBE\0\x0bpmix.noover\0\
+\x14PMIX_REPORT_BINDINGS\0\x0cpmix.repbind\0\
+\x19PMIX_REPORT_PHYSICAL_CPUS\0\x11pmix.repphys.cpus\0\
+\x0dPMIX_CPU_LIST\0\x0cpmix.cpulist\0\
+\x14PMIX_JOB_RECOVERABLE\0\x0cpmix.recover\0\
+\x13PMIX_JOB_CONTINUOUS\0\x0fpmix.continuous\0\
+\x11PMIX_MAX_RESTARTS\0\x10pmix.maxrestarts\0\
+\x0ePMIX_FWD_STDIN\0\x0epmix.fwd.stdin\0\
+\x0fPMIX_FWD_STDOUT\0\x0fpmix.fwd.stdout\0\
+\x0fPMIX_FWD_STDERR\0\x0fpmix.fwd.stderr\0\
+\x10PMIX_FWD_STDDIAG\0\x10pmix.fwd.stddiag\0\
+\x0fPMIX_SPAWN_TOOL\0\x0epmix.spwn.tool\0\
+\x0dPMIX_CMD_LINE\0\x0dpmix.cmd.line\0\
+\x13PMIX_FORKEXEC_AGENT\0\x0cpmix.fe.agnt\0\
+\x10PMIX_JOB_TIMEOUT\0\x0dpmix.job.time\0\
+\x12PMIX_SPAWN_TIMEOUT\0\x0cpmix.sp.time\0\
+\x18PMIX_TIMEOUT_STACKTRACES\0\x0epmix.tim.stack\0\
+\x19PMIX_TIMEOUT_REPORT_STATE\0\x0epmix.tim.state\0\
+\x0dPMIX_APP_ARGV\0\x0dpmix.app.argv\0\
+\x16PMIX_NOTIFY_JOB_EVENTS\0\x0dpmix.note.jev\0\
+\x1cPMIX_NOTIFY_PROC_TERMINATION\0\x0dpmix.noteproc\0\
+\x25PMIX_NOTIFY_PROC_ABNORMAL_TERMINATION\0\x0fpmix.noteabproc\0\
+\x15PMIX_ENVARS_HARVESTED\0\x0fpmix.evar.hvstd\0\
+\x14PMIX_RUNTIME_OPTIONS\0\x0bpmix.runopt\0\
+\x18PMIX_ABORT_NON_ZERO_TERM\0\x09pmix.abnz\0\
+\x12PMIX_DO_NOT_LAUNCH\0\x08pmix.dnl\0\
+\x19PMIX_SHOW_LAUNCH_PROGRESS\0\x0dpmix.showprog\0\
+\x13PMIX_AGGREGATE_HELP\0\x0dpmix.agg.help\0\
+\x15PMIX_REPORT_CHILD_SEP\0\x10pmix.rptchildsep\0\
+\x14PMIX_SPAWN_CHILD_SEP\0\x0fpmix.spchildsep\0\
+\x14PMIX_FWD_ENVIRONMENT\0\x0bpmix.fwdenv\0\
+\x0ePMIX_SPAWN_PTY\0\x0epmix.spawn.pty\0\
+\x0fPMIX_PTY_TERMIO\0\x0fpmix.pty.termio\0\
+\x0ePMIX_PTY_WSIZE\0\x0epmix.pty.wsize\0\
+\x11PMIX_SPAWN_TARGET\0\x0dpmix.spwn.tgt\0\
+\x19PMIX_QUERY_SUPPORTED_KEYS\0\x0dpmix.qry.keys\0\
+\x15PMIX_QUERY_NAMESPACES\0\x0bpmix.qry.ns\0\
+\x19PMIX_QUERY_NAMESPACE_INFO\0\x0fpmix.qry.nsinfo\0\
+\x15PMIX_QUERY_JOB_STATUS\0\x0cpmix.qry.jst\0\
+\x15PMIX_QUERY_QUEUE_LIST\0\x0dpmix.qry.qlst\0\
+\x17PMIX_QUERY_QUEUE_STATUS\0\x0cpmix.qry.qst\0\
+\x15PMIX_QUERY_PROC_TABLE\0\x0fpmix.qry.ptable\0\
+\x1bPMIX_QUERY_LOCAL_PROC_TABLE\0\x10pmix.qry.lptable\0\
+\x19PMIX_QUERY_AUTHORIZATIONS\0\x0epmix.qry.auths\0\
+\x18PMIX_QUERY_SPAWN_SUPPORT\0\x0epmix.qry.spawn\0\
+\x18PMIX_QUERY_DEBUG_SUPPORT\0\x0epmix.qry.debug\0\
+\x17PMIX_QUERY_MEMORY_USAGE\0\x0cpmix.qry.mem\0\
+\x17PMIX_QUERY_ALLOC_STATUS\0\x10pmix.query.alloc\0\
+\x15PMIX_QUERY_ALLOCATION\0\x0fpmix.query.allc\0\
+\x14PMIX_QUERY_ALLOC_IDS\0\x14pmix.query.alloc.ids\0\
+\x1bPMIX_QUERY_ALLOC_PROPERTIES\0\x15pmix.query.alloc.prop\0\
+\x13PMIX_TIME_REMAINING\0\x13pmix.time.remaining\0\
+\x14PMIX_QUERY_NUM_PSETS\0\x10pmix.qry.psetnum\0\
+\x15PMIX_QUERY_PSET_NAMES\0\x0epmix.qry.psets\0\
+\x1aPMIX_QUERY_PSET_MEMBERSHIP\0\x0epmix.qry.pmems\0\
+\x15PMIX_QUERY_NUM_GROUPS\0\x10pmix.qry.pgrpnum\0\
+\x16PMIX_QUERY_GROUP_NAMES\0\x0dpmix.qry.pgrp\0\
+\x1bPMIX_QUERY_GROUP_MEMBERSHIP\0\x11pmix.qry.pgrpmems\0\
+\x1cPMIX_QUERY_ATTRIBUTE_SUPPORT\0\x0epmix.qry.attrs\0\
+\x15PMIX_CLIENT_FUNCTIONS\0\x0fpmix.client.fns\0\
+\x15PMIX_SERVER_FUNCTIONS\0\x0dpmix.srvr.fns\0\
+\x13PMIX_TOOL_FUNCTIONS\0\x0dpmix.tool.fns\0\
+\x13PMIX_HOST_FUNCTIONS\0\x0dpmix.host.fns\0\
+\x18PMIX_QUERY_AVAIL_SERVERS\0\x0fpmix.qry.asrvrs\0\
+\x15PMIX_QUERY_QUALIFIERS\0\x0epmix.qry.quals\0\
+\x12PMIX_QUERY_RESULTS\0\x0cpmix.qry.res\0\
+\x19PMIX_QUERY_MIN_ALLOC_UNIT\0\x0epmix.qry.minau\0\
+\x15PMIX_QUERY_RES_BLOCKS\0\x10pmix.qry.resblks\0\
+\x18PMIX_QUERY_RES_BLOCK_DEF\0\x0fpmix.qry.resdef\0\
+\x12PMIX_QUERY_DEVICES\0\x0cpmix.qry.dev\0\
+\x1aPMIX_QUERY_AVAILABLE_SLOTS\0\x0fpmix.qry.aslots\0\
+\x18PMIX_QUERY_RESOLVE_PEERS\0\x0epmix.qry.peers\0\
+\x17PMIX_QUERY_RESOLVE_NODE\0\x0dpmix.qry.node\0\
+\x1ePMIX_QUERY_PROC_RESOURCE_USAGE\0\x0dpmix.qry.pres\0\
+\x1ePMIX_QUERY_NODE_RESOURCE_USAGE\0\x0dpmix.qry.nres\0\
+\x18PMIX_QUERY_REFRESH_CACHE\0\x0dpmix.qry.rfsh\0\
+\x15PMIX_QUERY_LOCAL_ONLY\0\x0epmix.qry.local\0\
+\x15PMIX_QUERY_REPORT_AVG\0\x0cpmix.qry.avg\0\
+\x18PMIX_QUERY_REPORT_MINMAX\0\x0fpmix.qry.minmax\0\
+\x16PMIX_CLIENT_ATTRIBUTES\0\x11pmix.client.attrs\0\
+\x16PMIX_SERVER_ATTRIBUTES\0\x0fpmix.srvr.attrs\0\
+\x14PMIX_HOST_ATTRIBUTES\0\x0fpmix.host.attrs\0\
+\x14PMIX_TOOL_ATTRIBUTES\0\x0fpmix.tool.attrs\0\
+\x1fPMIX_QUERY_SUPPORTED_QUALIFIERS\0\x0epmix.qry.quals\0\
+\x18PMIX_RESOURCE_BLOCK_NAME\0\x0fpmix.resblkname\0\
+\x11PMIX_SESSION_INFO\0\x0dpmix.ssn.info\0\
+\x0dPMIX_JOB_INFO\0\x0dpmix.job.info\0\
+\x0dPMIX_APP_INFO\0\x0dpmix.app.info\0\
+\x0ePMIX_NODE_INFO\0\x0epmix.node.info\0\
+\x17PMIX_SESSION_INFO_ARRAY\0\x0cpmix.ssn.arr\0\
+\x13PMIX_JOB_INFO_ARRAY\0\x0cpmix.job.arr\0\
+\x13PMIX_APP_INFO_ARRAY\0\x0cpmix.app.arr\0\
+\x14PMIX_PROC_INFO_ARRAY\0\x0apmix.pdata\0\
+\x14PMIX_NODE_INFO_ARRAY\0\x0dpmix.node.arr\0\
+\x16PMIX_SERVER_INFO_ARRAY\0\x0cpmix.srv.arr\0\
+\x0fPMIX_LOG_SOURCE\0\x0fpmix.log.source\0\
+\x0fPMIX_LOG_STDERR\0\x0fpmix.log.stderr\0\
+\x0fPMIX_LOG_STDOUT\0\x0fpmix.log.stdout\0\
+\x0fPMIX_LOG_SYSLOG\0\x0fpmix.log.syslog\0\
+\x15PMIX_LOG_LOCAL_SYSLOG\0\x0dpmix.log.lsys\0\
+\x16PMIX_LOG_GLOBAL_SYSLOG\0\x0dpmix.log.gsys\0\
+\x13PMIX_LOG_SYSLOG_PRI\0\x0fpmix.log.syspri\0\
+\x12PMIX_LOG_TIMESTAMP\0\x0epmix.log.tstmp\0\
+\x1bPMIX_LOG_GENERATE_TIMESTAMP\0\x0fpmix.log.gtstmp\0\
+\x13PMIX_LOG_TAG_OUTPUT\0\x0cpmix.log.tag\0\
+\x19PMIX_LOG_TIMESTAMP_OUTPUT\0\x0epmix.log.tsout\0\
+\x13PMIX_LOG_XML_OUTPUT\0\x0cpmix.log.xml\0\
+\x0dPMIX_LOG_ONCE\0\x0dpmix.log.once\0\
+\x0cPMIX_LOG_MSG\0\x0cpmix.log.msg\0\
+\x0cPMIX_LOG_KEY\0\x0cpmix.log.key\0\
+\x0cPMIX_LOG_VAL\0\x0cpmix.log.val\0\
+\x0cPMIX_LOG_AGG\0\x0cpmix.log.agg\0\
+\x0ePMIX_LOG_EMAIL\0\x0epmix.log.email\0\
+\x13PMIX_LOG_EMAIL_ADDR\0\x0fpmix.log.emaddr\0\
+\x1aPMIX_LOG_EMAIL_SENDER_ADDR\0\x10pmix.log.emfaddr\0\
+\x16PMIX_LOG_EMAIL_SUBJECT\0\x0epmix.log.emsub\0\
+\x12PMIX_LOG_EMAIL_MSG\0\x0epmix.log.emmsg\0\
+\x15PMIX_LOG_EMAIL_SERVER\0\x0epmix.log.esrvr\0\
+\x18PMIX_LOG_EMAIL_SRVR_PORT\0\x11pmix.log.esrvrprt\0\
+\x19PMIX_LOG_GLOBAL_DATASTORE\0\x0fpmix.log.gstore\0\
+\x13PMIX_LOG_JOB_RECORD\0\x0dpmix.log.jrec\0\
+\x19PMIX_LOG_PROC_TERMINATION\0\x0cpmix.logproc\0\
+\x22PMIX_LOG_PROC_ABNORMAL_TERMINATION\0\x0epmix.logabproc\0\
+\x13PMIX_LOG_JOB_EVENTS\0\x0cpmix.log.jev\0\
+\x13PMIX_LOG_COMPLETION\0\x0cpmix.logcomp\0\
+\x17PMIX_DEBUG_STOP_ON_EXEC\0\x0dpmix.dbg.exec\0\
+\x17PMIX_DEBUG_STOP_IN_INIT\0\x0dpmix.dbg.init\0\
+\x16PMIX_DEBUG_STOP_IN_APP\0\x0fpmix.dbg.notify\0\
+\x0fPMIX_BREAKPOINT\0\x0bpmix.brkpnt\0\
+\x11PMIX_DEBUG_TARGET\0\x0cpmix.dbg.tgt\0\
+\x1bPMIX_DEBUG_DAEMONS_PER_PROC\0\x0fpmix.dbg.dpproc\0\
+\x1bPMIX_DEBUG_DAEMONS_PER_NODE\0\x0dpmix.dbg.dpnd\0\
+\x0cPMIX_RM_NAME\0\x0cpmix.rm.name\0\
+\x0fPMIX_RM_VERSION\0\x0fpmix.rm.version\0\
+\x0ePMIX_SET_ENVAR\0\x0epmix.envar.set\0\
+\x0ePMIX_ADD_ENVAR\0\x0epmix.envar.add\0\
+\x10PMIX_UNSET_ENVAR\0\x10pmix.envar.unset\0\
+\x12PMIX_PREPEND_ENVAR\0\x11pmix.envar.prepnd\0\
+\x11PMIX_APPEND_ENVAR\0\x10pmix.envar.appnd\0\
+\x10PMIX_FIRST_ENVAR\0\x10pmix.envar.first\0\
+\x11PMIX_ALLOC_REQ_ID\0\x10pmix.alloc.reqid\0\
+\x0dPMIX_ALLOC_ID\0\x0dpmix.alloc.id\0\
+\x13PMIX_ALLOC_PROPERTY\0\x13pmix.alloc.property\0\
+\x15PMIX_ALLOC_RELEASABLE\0\x15pmix.alloc.releasable\0\
+\x14PMIX_ALLOC_NUM_NODES\0\x11pmix.alloc.nnodes\0\
+\x14PMIX_ALLOC_NODE_LIST\0\x10pmix.alloc.nlist\0\
+\x12PMIX_ALLOC_EXCLUDE\0\x12pmix.alloc.exclude\0\
+\x13PMIX_ALLOC_NUM_CPUS\0\x10pmix.alloc.ncpus\0\
+\x17PMIX_ALLOC_NUM_CPU_LIST\0\x13pmix.alloc.ncpulist\0\
+\x13PMIX_ALLOC_CPU_LIST\0\x12pmix.alloc.cpulist\0\
+\x13PMIX_ALLOC_MEM_SIZE\0\x10pmix.alloc.msize\0\
+\x11PMIX_ALLOC_FABRIC\0\x0epmix.alloc.net\0\
+\x14PMIX_ALLOC_FABRIC_ID\0\x10pmix.alloc.netid\0\
+\x14PMIX_ALLOC_BANDWIDTH\0\x0dpmix.alloc.bw\0\
+\x15PMIX_ALLOC_FABRIC_QOS\0\x11pmix.alloc.netqos\0\
+\x0fPMIX_ALLOC_TIME\0\x0fpmix.alloc.time\0\
+\x17PMIX_ALLOC_WARN_TIMEOUT\0\x0fpmix.alloc.wtmo\0\
+\x16PMIX_ALLOC_FABRIC_TYPE\0\x12pmix.alloc.nettype\0\
+\x17PMIX_ALLOC_FABRIC_PLANE\0\x13pmix.alloc.netplane\0\
+\x18PMIX_ALLOC_FABRIC_ENDPTS\0\x11pmix.alloc.endpts\0\
+\x1dPMIX_ALLOC_FABRIC_ENDPTS_NODE\0\x14pmix.alloc.endpts.nd\0\
+\x19PMIX_ALLOC_FABRIC_SEC_KEY\0\x0fpmix.alloc.nsec\0\
+\x10PMIX_ALLOC_QUEUE\0\x10pmix.alloc.queue\0\
+\x16PMIX_ALLOC_PREEMPTIBLE\0\x12pmix.alloc.preempt\0\
+\x0fPMIX_ALLOC_LEND\0\x0fpmix.alloc.lend\0\
+\x10PMIX_ALLOC_IMAGE\0\x10pmix.alloc.image\0\
+\x19PMIX_ALLOC_WAIT_ALL_NODES\0\x12pmix.alloc.waitall\0\
+\x10PMIX_ALLOC_SHARE\0\x10pmix.alloc.share\0\
+\x12PMIX_ALLOC_NOSHELL\0\x12pmix.alloc.noshell\0\
+\x15PMIX_ALLOC_DEPENDENCY\0\x11pmix.alloc.depend\0\
+\x10PMIX_ALLOC_BEGIN\0\x10pmix.alloc.begin\0\
+\x16PMIX_ALLOC_NOT_WAITING\0\x12pmix.alloc.notwait\0\
+\x14PMIX_ALLOC_RES_BLOCK\0\x0epmix.alloc.blk\0\
+\x15PMIX_ALLOC_NUM_BLOCKS\0\x10pmix.alloc.nblks\0\
+\x0ePMIX_ALLOC_MAU\0\x0epmix.alloc.mau\0\
+\x14PMIX_ALLOC_CHILD_SEP\0\x0epmix.alloc.sep\0\
+\x13PMIX_MEM_ALLOC_KIND\0\x10pmix.alloc.mkind\0\
+\x10PMIX_GPU_SUPPORT\0\x10pmix.gpu.support\0\
+\x11PMIX_ALLOC_STATUS\0\x11pmix.alloc.status\0\
+\x11PMIX_ALLOC_TARGET\0\x0epmix.alloc.tgt\0\
+\x16PMIX_ALLOC_INHERITANCE\0\x10pmix.alloc.inhrt\0\
+\x10PMIX_JOB_CTRL_ID\0\x0dpmix.jctrl.id\0\
+\x13PMIX_JOB_CTRL_PAUSE\0\x10pmix.jctrl.pause\0\
+\x14PMIX_JOB_CTRL_RESUME\0\x11pmix.jctrl.resume\0\
+\x14PMIX_JOB_CTRL_CANCEL\0\x11pmix.jctrl.cancel\0\
+\x12PMIX_JOB_CTRL_KILL\0\x0fpmix.jctrl.kill\0\
+\x15PMIX_JOB_CTRL_RESTART\0\x12pmix.jctrl.restart\0\
+\x18PMIX_JOB_CTRL_CHECKPOINT\0\x0fpmix.jctrl.ckpt\0\
+\x1ePMIX_JOB_CTRL_CHECKPOINT_EVENT\0\x11pmix.jctrl.ckptev\0\
+\x1fPMIX_JOB_CTRL_CHECKPOINT_SIGNAL\0\x12pmix.jctrl.ckptsig\0\
+\x20PMIX_JOB_CTRL_CHECKPOINT_TIMEOUT\0\x12pmix.jctrl.ckptsig\0\
+\x1fPMIX_JOB_CTRL_CHECKPOINT_METHOD\0\x13pmix.jctrl.ckmethod\0\
+\x14PMIX_JOB_CTRL_SIGNAL\0\x0epmix.jctrl.sig\0\
+\x17PMIX_JOB_CTRL_PROVISION\0\x0epmix.jctrl.pvn\0\
+\x1dPMIX_JOB_CTRL_PROVISION_IMAGE\0\x11pmix.jctrl.pvnimg\0\
+\x19PMIX_JOB_CTRL_PREEMPTIBLE\0\x12pmix.jctrl.preempt\0\
+\x17PMIX_JOB_CTRL_TERMINATE\0\x0fpmix.jctrl.term\0\
+\x19PMIX_JOB_CTRL_DEFINE_PSET\0\x12pmix.jctrl.defpset\0\
+\x15PMIX_REGISTER_CLEANUP\0\x10pmix.reg.cleanup\0\
+\x19PMIX_REGISTER_CLEANUP_DIR\0\x13pmix.reg.cleanupdir\0\
+\x16PMIX_CLEANUP_RECURSIVE\0\x12pmix.clnup.recurse\0\
+\x12PMIX_CLEANUP_EMPTY\0\x10pmix.clnup.empty\0\
+\x13PMIX_CLEANUP_IGNORE\0\x11pmix.clnup.ignore\0\
+\x19PMIX_CLEANUP_LEAVE_TOPDIR\0\x10pmix.clnup.lvtop\0\
+\x11PMIX_JOB_CTRL_SEP\0\x0epmix.jctrl.sep\0\
+\x14PMIX_SESSION_CTRL_ID\0\x0fpmix.ssnctrl.id\0\
+\x18PMIX_SESSION_INSTANTIATE\0\x0dpmix.ssn.inst\0\
+\x16PMIX_SESSION_RESOURCES\0\x0cpmix.ssn.res\0\
+\x10PMIX_SESSION_JOB\0\x0cpmix.ssn.job\0\
+\x10PMIX_SESSION_APP\0\x0cpmix.ssn.app\0\
+\x1cPMIX_SESSION_PROVISION_NODES\0\x0fpmix.ssn.pvnnds\0\
+\x1cPMIX_SESSION_PROVISION_IMAGE\0\x0fpmix.ssn.pvnimg\0\
+\x12PMIX_SESSION_PAUSE\0\x0epmix.ssn.pause\0\
+\x13PMIX_SESSION_RESUME\0\x0fpmix.ssn.resume\0\
+\x16PMIX_SESSION_TERMINATE\0\x12pmix.ssn.terminate\0\
+\x14PMIX_SESSION_PREEMPT\0\x10pmix.ssn.preempt\0\
+\x14PMIX_SESSION_RESTORE\0\x10pmix.ssn.restore\0\
+\x13PMIX_SESSION_SIGNAL\0\x0cpmix.ssn.sig\0\
+\x10PMIX_SESSION_SEP\0\x0cpmix.ssn.sep\0\
+\x13PMIX_SESSION_EXTEND\0\x0epmix.ssn.xtend\0\
+\x15PMIX_SESSION_COMPLETE\0\x11pmix.ssn.complete\0\
+\x0fPMIX_MONITOR_ID\0\x0fpmix.monitor.id\0\
+\x12PMIX_MONITOR_PROXY\0\x12pmix.monitor.proxy\0\
+\x13PMIX_MONITOR_CANCEL\0\x13pmix.monitor.cancel\0\
+\x18PMIX_MONITOR_APP_CONTROL\0\x14pmix.monitor.appctrl\0\
+\x16PMIX_MONITOR_HEARTBEAT\0\x12pmix.monitor.mbeat\0\
+\x13PMIX_SEND_HEARTBEAT\0\x11pmix.monitor.beat\0\
+\x1bPMIX_MONITOR_HEARTBEAT_TIME\0\x12pmix.monitor.btime\0\
+\x1cPMIX_MONITOR_HEARTBEAT_DROPS\0\x12pmix.monitor.bdrop\0\
+\x11PMIX_MONITOR_FILE\0\x11pmix.monitor.fmon\0\
+\x16PMIX_MONITOR_FILE_SIZE\0\x12pmix.monitor.fsize\0\
+\x18PMIX_MONITOR_FILE_ACCESS\0\x14pmix.monitor.faccess\0\
+\x18PMIX_MONITOR_FILE_MODIFY\0\x11pmix.monitor.fmod\0\
+\x1cPMIX_MONITOR_FILE_CHECK_TIME\0\x12pmix.monitor.ftime\0\
+\x17PMIX_MONITOR_FILE_DROPS\0\x12pmix.monitor.fdrop\0\
+\x1aPMIX_MONITOR_RESOURCE_RATE\0\x14pmix.monitor.resrate\0\
+\x19PMIX_MONITOR_TARGET_PROCS\0\x14pmix.monitor.tgtproc\0\
+\x18PMIX_MONITOR_TARGET_PIDS\0\x13pmix.monitor.tgtpid\0\
+\x19PMIX_MONITOR_TARGET_NODES\0\x14pmix.monitor.tgtnode\0\
+\x1bPMIX_MONITOR_TARGET_NODEIDS\0\x15pmix.monitor.tgtndids\0\
+\x19PMIX_MONITOR_TARGET_DISKS\0\x13pmix.monitor.tgtdks\0\
+\x18PMIX_MONITOR_TARGET_NETS\0\x14pmix.monitor.tgtnets\0\
+\x20PMIX_MONITOR_PROC_RESOURCE_USAGE\0\x14pmix.monitor.presuse\0\
+\x20PMIX_MONITOR_NODE_RESOURCE_USAGE\0\x15pmix.monitor.ndresuse\0\
+\x20PMIX_MONITOR_DISK_RESOURCE_USAGE\0\x15pmix.monitor.dkresuse\0\
+\x1fPMIX_MONITOR_NET_RESOURCE_USAGE\0\x16pmix.monitor.netresuse\0\
+\x17PMIX_MONITOR_LOCAL_ONLY\0\x12pmix.monitor.local\0\
+\x18PMIX_PROC_RESOURCE_USAGE\0\x0dpmix.proc.res\0\
+\x12PMIX_PROC_OS_STATE\0\x11pmix.proc.osstate\0\
+\x0ePMIX_PROC_TIME\0\x0epmix.proc.time\0\
+\x15PMIX_PROC_PERCENT_CPU\0\x0epmix.proc.pcpu\0\
+\x12PMIX_PROC_PRIORITY\0\x0dpmix.proc.pri\0\
+\x15PMIX_PROC_NUM_THREADS\0\x0epmix.proc.nthr\0\
+\x0dPMIX_PROC_PSS\0\x0dpmix.proc.pss\0\
+\x0fPMIX_PROC_VSIZE\0\x0fpmix.proc.vsize\0\
+\x0dPMIX_PROC_RSS\0\x0dpmix.proc.rss\0\
+\x14PMIX_PROC_PEAK_VSIZE\0\x11pmix.proc.pkvsize\0\
+\x0dPMIX_PROC_CPU\0\x0dpmix.proc.cpu\0\
+\x15PMIX_PROC_SAMPLE_TIME\0\x12pmix.proc.samptime\0\
+\x18PMIX_DISK_RESOURCE_USAGE\0\x0dpmix.disk.res\0\
+\x0cPMIX_DISK_ID\0\x0cpmix.disk.id\0\
+\x18PMIX_DISK_READ_COMPLETED\0\x11pmix.disk.rdscomp\0\
+\x15PMIX_DISK_READ_MERGED\0\x11pmix.disk.rdsmrgd\0\
+\x16PMIX_DISK_READ_SECTORS\0\x0fpmix.disk.rdsct\0\
+\x17PMIX_DISK_READ_MILLISEC\0\x0epmix.disk.rdms\0\
+\x19PMIX_DISK_WRITE_COMPLETED\0\x11pmix.disk.wtscomp\0\
+\x16PMIX_DISK_WRITE_MERGED\0\x11pmix.disk.wtsmrgd\0\
+\x17PMIX_DISK_WRITE_SECTORS\0\x0fpmix.disk.wtsct\0\
+\x18PMIX_DISK_WRITE_MILLISEC\0\x0epmix.disk.wtms\0\
+\x18PMIX_DISK_IO_IN_PROGRESS\0\x0dpmix.disk.ios\0\
+\x15PMIX_DISK_IO_MILLISEC\0\x0epmix.disk.ioms\0\
+\x15PMIX_DISK_IO_WEIGHTED\0\x10pmix.disk.iowght\0\
+\x15PMIX_DISK_SAMPLE_TIME\0\x12pmix.disk.samptime\0\
+\x1bPMIX_NETWORK_RESOURCE_USAGE\0\x0cpmix.net.res\0\
+\x0fPMIX_NETWORK_ID\0\x0bpmix.net.id\0\
+\x14PMIX_NET_RECVD_BYTES\0\x0cpmix.net.rcb\0\
+\x14PMIX_NET_RECVD_PCKTS\0\x0cpmix.net.rcp\0\
+\x13PMIX_NET_RECVD_ERRS\0\x0epmix.net.rcerr\0\
+\x13PMIX_NET_SENT_BYTES\0\x0dpmix.net.sntb\0\
+\x13PMIX_NET_SENT_PCKTS\0\x0dpmix.net.sntp\0\
+\x12PMIX_NET_SENT_ERRS\0\x0fpmix.net.snterr\0\
+\x14PMIX_NET_SAMPLE_TIME\0\x11pmix.net.samptime\0\
+\x18PMIX_NODE_RESOURCE_USAGE\0\x0dpmix.node.res\0\
+\x12PMIX_NODE_LOAD_AVG\0\x0cpmix.node.la\0\
+\x13PMIX_NODE_LOAD_AVG5\0\x0dpmix.node.la5\0\
+\x14PMIX_NODE_LOAD_AVG15\0\x0epmix.node.la15\0\
+\x13PMIX_NODE_MEM_TOTAL\0\x0epmix.node.mtot\0\
+\x12PMIX_NODE_MEM_FREE\0\x0fpmix.node.mfree\0\
+\x15PMIX_NODE_MEM_BUFFERS\0\x0epmix.node.mbuf\0\
+\x14PMIX_NODE_MEM_CACHED\0\x10pmix.node.mcache\0\
+\x19PMIX_NODE_MEM_SWAP_CACHED\0\x0fpmix.node.mswpc\0\
+\x14PMIX_NODE_SWAP_TOTAL\0\x0fpmix.node.mswpt\0\
+\x17PMIX_NODE_MEM_SWAP_FREE\0\x12pmix.node.mswpfree\0\
+\x14PMIX_NODE_MEM_MAPPED\0\x0epmix.node.mmap\0\
+\x15PMIX_NODE_SAMPLE_TIME\0\x12pmix.node.samptime\0\
+\x0ePMIX_CRED_TYPE\0\x0epmix.sec.ctype\0\
+\x13PMIX_IOF_CACHE_SIZE\0\x0epmix.iof.csize\0\
+\x14PMIX_IOF_DROP_OLDEST\0\x0cpmix.iof.old\0\
+\x14PMIX_IOF_DROP_NEWEST\0\x0cpmix.iof.new\0\
+\x17PMIX_IOF_BUFFERING_SIZE\0\x0epmix.iof.bsize\0\
+\x17PMIX_IOF_BUFFERING_TIME\0\x0epmix.iof.btime\0\
+\x11PMIX_IOF_COMPLETE\0\x0cpmix.iof.cmp\0\
+\x13PMIX_IOF_PUSH_STDIN\0\x0epmix.iof.stdin\0\
+\x13PMIX_IOF_TAG_OUTPUT\0\x0cpmix.iof.tag\0\
+\x1cPMIX_IOF_TAG_DETAILED_OUTPUT\0\x0fpmix.iof.tagdet\0\
+\x1cPMIX_IOF_TAG_FULLNAME_OUTPUT\0\x10pmix.iof.tagfull\0\
+\x14PMIX_IOF_RANK_OUTPUT\0\x0dpmix.iof.rank\0\
+\x19PMIX_IOF_TIMESTAMP_OUTPUT\0\x0bpmix.iof.ts\0\
+\x1cPMIX_IOF_MERGE_STDERR_STDOUT\0\x0cpmix.iof.mrg\0\
+\x13PMIX_IOF_XML_OUTPUT\0\x0cpmix.iof.xml\0\
+\x17PMIX_IOF_OUTPUT_TO_FILE\0\x0dpmix.iof.file\0\
+\x15PMIX_IOF_FILE_PATTERN\0\x0cpmix.iof.fpt\0\
+\x1cPMIX_IOF_OUTPUT_TO_DIRECTORY\0\x0cpmix.iof.dir\0\
+\x12PMIX_IOF_FILE_ONLY\0\x0epmix.iof.fonly\0\
+\x0dPMIX_IOF_COPY\0\x0cpmix.iof.cpy\0\
+\x11PMIX_IOF_REDIRECT\0\x0epmix.iof.redir\0\
+\x15PMIX_IOF_LOCAL_OUTPUT\0\x0epmix.iof.local\0\
+\x13PMIX_IOF_OUTPUT_RAW\0\x0cpmix.iof.raw\0\
+\x10PMIX_IOF_INHERIT\0\x0epmix.iof.inhrt\0\
+\x15PMIX_SETUP_APP_ENVARS\0\x0epmix.setup.env\0\
+\x18PMIX_SETUP_APP_NONENVARS\0\x0fpmix.setup.nenv\0\
+\x12PMIX_SETUP_APP_ALL\0\x0epmix.setup.all\0\
+\x0dPMIX_GROUP_ID\0\x0bpmix.grp.id\0\
+\x11PMIX_GROUP_LEADER\0\x0cpmix.grp.ldr\0\
+\x13PMIX_GROUP_OPTIONAL\0\x0cpmix.grp.opt\0\
+\x1dPMIX_GROUP_NOTIFY_TERMINATION\0\x10pmix.grp.notterm\0\
+\x18PMIX_GROUP_FT_COLLECTIVE\0\x0fpmix.grp.ftcoll\0\
+\x15PMIX_GROUP_MEMBERSHIP\0\x0dpmix.grp.mbrs\0\
+\x1cPMIX_GROUP_ASSIGN_CONTEXT_ID\0\x0fpmix.grp.actxid\0\
+\x15PMIX_GROUP_CONTEXT_ID\0\x0epmix.grp.ctxid\0\
+\x15PMIX_GROUP_LOCAL_ONLY\0\x0cpmix.grp.lcl\0\
+\x15PMIX_GROUP_ENDPT_DATA\0\x0epmix.grp.endpt\0\
+\x10PMIX_GROUP_NAMES\0\x0cpmix.pgrp.nm\0\
+\x0fPMIX_GROUP_INFO\0\x0dpmix.grp.info\0\
+\x15PMIX_GROUP_INFO_ARRAY\0\x12pmix.grp.infoarray\0\
+\x14PMIX_GROUP_LOCAL_CID\0\x0epmix.grp.lclid\0\
+\x16PMIX_GROUP_ADD_MEMBERS\0\x0cpmix.grp.add\0\
+\x14PMIX_GROUP_BOOTSTRAP\0\x0fpmix.grp.btstrp\0\
+\x13PMIX_GROUP_JOB_INFO\0\x0epmix.grp.jinfo\0\
+\x21PMIX_GROUP_FINAL_MEMBERSHIP_ORDER\0\x0fpmix.grp.finord\0\
+\x17PMIX_QUERY_STORAGE_LIST\0\x0epmix.strg.list\0\
+\x1bPMIX_STORAGE_CAPACITY_LIMIT\0\x0dpmix.strg.cap\0\
+\x19PMIX_STORAGE_OBJECT_LIMIT\0\x0dpmix.strg.obj\0\
+\x0fPMIX_STORAGE_ID\0\x0cpmix.strg.id\0\
+\x11PMIX_STORAGE_PATH\0\x0epmix.strg.path\0\
+\x11PMIX_STORAGE_TYPE\0\x0epmix.strg.type\0\
+\x1aPMIX_STORAGE_ACCESSIBILITY\0\x10pmix.strg.access\0\
+\x18PMIX_STORAGE_ACCESS_TYPE\0\x0fpmix.strg.atype\0\
+\x13PMIX_STORAGE_BW_CUR\0\x0fpmix.strg.bwcur\0\
+\x13PMIX_STORAGE_BW_MAX\0\x0fpmix.strg.bwmax\0\
+\x1aPMIX_STORAGE_CAPACITY_USED\0\x10pmix.strg.capuse\0\
+\x15PMIX_STORAGE_IOPS_CUR\0\x11pmix.strg.iopscur\0\
+\x15PMIX_STORAGE_IOPS_MAX\0\x11pmix.strg.iopsmax\0\
+\x13PMIX_STORAGE_MEDIUM\0\x10pmix.strg.medium\0\
+\x1ePMIX_STORAGE_MINIMAL_XFER_SIZE\0\x11pmix.strg.minxfer\0\
+\x19PMIX_STORAGE_OBJECTS_USED\0\x10pmix.strg.objuse\0\
+\x18PMIX_STORAGE_PERSISTENCE\0\x11pmix.strg.persist\0\
+\x20PMIX_STORAGE_SUGGESTED_XFER_SIZE\0\x0fpmix.strg.sxfer\0\
+\x14PMIX_STORAGE_VERSION\0\x0dpmix.strg.ver\0\
+\x17PMIX_FABRIC_COST_MATRIX\0\x0bpmix.fab.cm\0\
+\x12PMIX_FABRIC_GROUPS\0\x0dpmix.fab.grps\0\
+\x12PMIX_FABRIC_VENDOR\0\x0dpmix.fab.vndr\0\
+\x16PMIX_FABRIC_IDENTIFIER\0\x0bpmix.fab.id\0\
+\x11PMIX_FABRIC_INDEX\0\x0cpmix.fab.idx\0\
+\x17PMIX_FABRIC_COORDINATES\0\x0epmix.fab.coord\0\
+\x1bPMIX_FABRIC_DEVICE_VENDORID\0\x12pmix.fabdev.vendid\0\
+\x17PMIX_FABRIC_NUM_DEVICES\0\x0fpmix.fab.nverts\0\
+\x10PMIX_FABRIC_DIMS\0\x0dpmix.fab.dims\0\
+\x11PMIX_FABRIC_PLANE\0\x0epmix.fab.plane\0\
+\x12PMIX_FABRIC_SWITCH\0\x0fpmix.fab.switch\0\
+\x11PMIX_FABRIC_ENDPT\0\x0epmix.fab.endpt\0\
+\x11PMIX_FABRIC_SHAPE\0\x0epmix.fab.shape\0\
+\x18PMIX_FABRIC_SHAPE_STRING\0\x11pmix.fab.shapestr\0\
+\x11PMIX_SWITCH_PEERS\0\x0bpmix.speers\0\
+\x12PMIX_FABRIC_DEVICE\0\x0bpmix.fabdev\0\
+\x13PMIX_FABRIC_DEVICES\0\x0dpmix.fab.devs\0\
+\x17PMIX_FABRIC_DEVICE_NAME\0\x0epmix.fabdev.nm\0\
+\x18PMIX_FABRIC_DEVICE_INDEX\0\x0fpmix.fabdev.idx\0\
+\x19PMIX_FABRIC_DEVICE_VENDOR\0\x10pmix.fabdev.vndr\0\
+\x1bPMIX_FABRIC_DEVICE_BUS_TYPE\0\x10pmix.fabdev.btyp\0\
+\x19PMIX_FABRIC_DEVICE_DRIVER\0\x12pmix.fabdev.driver\0\
+\x1bPMIX_FABRIC_DEVICE_FIRMWARE\0\x10pmix.fabdev.fmwr\0\
+\x1aPMIX_FABRIC_DEVICE_ADDRESS\0\x10pmix.fabdev.addr\0\
+\x1ePMIX_FABRIC_DEVICE_COORDINATES\0\x0epmix.fab.coord\0\
+\x16PMIX_FABRIC_DEVICE_MTU\0\x0fpmix.fabdev.mtu\0\
+\x18PMIX_FABRIC_DEVICE_SPEED\0\x11pmix.fabdev.speed\0\
+\x18PMIX_FABRIC_DEVICE_STATE\0\x11pmix.fabdev.state\0\
+\x17PMIX_FABRIC_DEVICE_TYPE\0\x10pmix.fabdev.type\0\
+\x1cPMIX_FABRIC_DEVICE_PCI_DEVID\0\x14pmix.fabdev.pcidevid\0\
+\x15PMIX_DEVICE_DISTANCES\0\x0dpmix.dev.dist\0\
+\x10PMIX_DEVICE_TYPE\0\x0dpmix.dev.type\0\
+\x0ePMIX_DEVICE_ID\0\x0bpmix.dev.id\0\
+\x0ePMIX_MAX_VALUE\0\x11pmix.descr.maxval\0\
+\x0ePMIX_MIN_VALUE\0\x11pmix.descr.minval\0\
+\x0fPMIX_ENUM_VALUE\0\x0fpmix.descr.enum\0\
+\x1dPMIX_QUERY_STABLE_ABI_VERSION\0\x11pmix.qry.stabiver\0\
+\x22PMIX_QUERY_PROVISIONAL_ABI_VERSION\0\x11pmix.qry.prabiver\0\
+\x14PMIX_VERSION_NUMERIC\0\x0dpmix.vers.num\0\
+\x0fPMIX_EVENT_BASE\0\x0bpmix.evbase\0\
+\x0fPMIX_CRYPTO_KEY\0\x0cpmix.sec.key\0\
+\x0dPMIX_TOPOLOGY\0\x09pmix.topo\0\
+\x0ePMIX_DEBUG_JOB\0\x0cpmix.dbg.job\0\
+\x15PMIX_RECONNECT_SERVER\0\x0fpmix.cnct.recon\0\
+\x12PMIX_USOCK_DISABLE\0\x12pmix.usock.disable\0\
+\x10PMIX_SOCKET_MODE\0\x0dpmix.sockmode\0\
+\x14PMIX_SINGLE_LISTENER\0\x10pmix.sing.listnr\0\
+\x12PMIX_ALLOC_NETWORK\0\x0epmix.alloc.net\0\
+\x15PMIX_ALLOC_NETWORK_ID\0\x10pmix.alloc.netid\0\
+\x16PMIX_ALLOC_NETWORK_QOS\0\x11pmix.alloc.netqos\0\
+\x17PMIX_ALLOC_NETWORK_TYPE\0\x12pmix.alloc.nettype\0\
+\x18PMIX_ALLOC_NETWORK_PLANE\0\x13pmix.alloc.netplane\0\
+\x19PMIX_ALLOC_NETWORK_ENDPTS\0\x11pmix.alloc.endpts\0\
+\x1ePMIX_ALLOC_NETWORK_ENDPTS_NODE\0\x14pmix.alloc.endpts.nd\0\
+\x1aPMIX_ALLOC_NETWORK_SEC_KEY\0\x0fpmix.alloc.nsec\0\
+\x0ePMIX_PROC_DATA\0\x0apmix.pdata\0\
+\x0dPMIX_LOCALITY\0\x08pmix.loc\0\
+\x0fPMIX_LOCAL_TOPO\0\x0apmix.ltopo\0\
+\x11PMIX_TOPOLOGY_XML\0\x0dpmix.topo.xml\0\
+\x12PMIX_TOPOLOGY_FILE\0\x0epmix.topo.file\0\
+\x17PMIX_TOPOLOGY_SIGNATURE\0\x0cpmix.toposig\0\
+\x15PMIX_HWLOC_SHMEM_ADDR\0\x0epmix.hwlocaddr\0\
+\x15PMIX_HWLOC_SHMEM_SIZE\0\x0epmix.hwlocsize\0\
+\x15PMIX_HWLOC_SHMEM_FILE\0\x0epmix.hwlocfile\0\
+\x11PMIX_HWLOC_XML_V1\0\x0epmix.hwlocxml1\0\
+\x11PMIX_HWLOC_XML_V2\0\x0epmix.hwlocxml2\0\
+\x15PMIX_HWLOC_SHARE_TOPO\0\x0cpmix.hwlocsh\0\
+\x14PMIX_HWLOC_HOLE_KIND\0\x0fpmix.hwlocholek\0\
+\x0cPMIX_DSTPATH\0\x0cpmix.dstpath\0\
+\x14PMIX_COLLECTIVE_ALGO\0\x0apmix.calgo\0\
+\x19PMIX_COLLECTIVE_ALGO_REQD\0\x0cpmix.calreqd\0\
+\x0ePMIX_PROC_BLOB\0\x0apmix.pblob\0\
+\x0dPMIX_MAP_BLOB\0\x0apmix.mblob\0\
+\x0bPMIX_MAPPER\0\x0bpmix.mapper\0\
+\x0cPMIX_NON_PMI\0\x0bpmix.nonpmi\0\
+\x0dPMIX_PROC_URI\0\x09pmix.puri\0\
+\x09PMIX_ARCH\0\x09pmix.arch\0\
+\x19PMIX_DEBUG_JOB_DIRECTIVES\0\x0epmix.dbg.jdirs\0\
+\x19PMIX_DEBUG_APP_DIRECTIVES\0\x0epmix.dbg.adirs\0\
+\x19PMIX_EVENT_NO_TERMINATION\0\x0dpmix.evnoterm\0\
+\x1bPMIX_EVENT_WANT_TERMINATION\0\x0bpmix.evterm\0\
+\x0fPMIX_TAG_OUTPUT\0\x0bpmix.tagout\0\
+\x15PMIX_TIMESTAMP_OUTPUT\0\x0apmix.tsout\0\
+\x18PMIX_MERGE_STDERR_STDOUT\0\x10pmix.mergeerrout\0\
+\x13PMIX_OUTPUT_TO_FILE\0\x0cpmix.outfile\0\
+\x18PMIX_OUTPUT_TO_DIRECTORY\0\x0bpmix.outdir\0\
+\x12PMIX_OUTPUT_NOCOPY\0\x0bpmix.nocopy\0\
+\x0fPMIX_GDS_MODULE\0\x0cpmix.gds.mod\0\
+\x12PMIX_BFROPS_MODULE\0\x0fpmix.bfrops.mod\0\
+\x13PMIX_PNET_SETUP_APP\0\x10pmix.pnet.setapp\0\
+\x0dPMIX_IOF_STOP\0\x0dpmix.iof.stop\0\
+\x12PMIX_NOTIFY_LAUNCH\0\x0epmix.note.lnch\0\
+\x16PMIX_SESSION_PROVISION\0\x0cpmix.ssn.pvn\0\
+";
+static NEWER: &[u8] = b"\
+\x1fPMIX_QUERY_SUPPORTED_QUALIFIERS\0\x10pmix.qry.supqual\0\
+\x20PMIX_JOB_CTRL_CHECKPOINT_TIMEOUT\0\x13pmix.jctrl.ckpttime\0\
+\x1ePMIX_FABRIC_DEVICE_COORDINATES\0\x11pmix.fabdev.coord\0\
+";
+static TYPES: &[DataType] = &[
+    DataType::POINTER,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::POINTER,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::PROC_RANK,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::UINT32,
+    DataType::PID,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::UINT32,
+    DataType::UINT32,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::DATA_ARRAY,
+    DataType::UINT32,
+    DataType::UINT32,
+    DataType::UINT32,
+    DataType::UINT32,
+    DataType::PROC,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::UINT32,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::UINT64,
+    DataType::UINT64,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::INT,
+    DataType::INT,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::PROC_CPUSET,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::PROC,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::UINT32,
+    DataType::PROC_RANK,
+    DataType::PROC_RANK,
+    DataType::PROC_RANK,
+    DataType::PROC_RANK,
+    DataType::UINT16,
+    DataType::UINT16,
+    DataType::UINT16,
+    DataType::PROC_RANK,
+    DataType::PROC_RANK,
+    DataType::PID,
+    DataType::UINT32,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::UINT32,
+    DataType::STRING,
+    DataType::DATA_ARRAY,
+    DataType::STRING,
+    DataType::PROC,
+    DataType::INT,
+    DataType::STRING,
+    DataType::UINT32,
+    DataType::UINT32,
+    DataType::UINT32,
+    DataType::UINT32,
+    DataType::UINT32,
+    DataType::UINT32,
+    DataType::UINT32,
+    DataType::UINT32,
+    DataType::UINT32,
+    DataType::UINT32,
+    DataType::UINT32,
+    DataType::UINT64,
+    DataType::FLOAT,
+    DataType::FLOAT,
+    DataType::TOPO,
+    DataType::STRING,
+    DataType::INT,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::INT,
+    DataType::BOOL,
+    DataType::INT,
+    DataType::BOOL,
+    DataType::UINT8,
+    DataType::UINT8,
+    DataType::UINT8,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STATUS,
+    DataType::STATUS,
+    DataType::PROC_STATE,
+    DataType::BOOL,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::BOOL,
+    DataType::DATA_ARRAY,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STATUS,
+    DataType::BOOL,
+    DataType::DATA_ARRAY,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::DATA_ARRAY,
+    DataType::PROC,
+    DataType::DATA_ARRAY,
+    DataType::BOOL,
+    DataType::POINTER,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::PROC,
+    DataType::STRING,
+    DataType::TIME,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::INT,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::PROC,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::DATA_ARRAY,
+    DataType::UINT16,
+    DataType::UINT16,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::UINT32,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::UINT32,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::INT,
+    DataType::INT,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BYTE_OBJECT,
+    DataType::BYTE_OBJECT,
+    DataType::INT,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::DATA_ARRAY,
+    DataType::STATUS,
+    DataType::STRING,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::DATA_ARRAY,
+    DataType::STRING,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::UINT32,
+    DataType::SIZE,
+    DataType::STRING,
+    DataType::DATA_ARRAY,
+    DataType::SIZE,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::UINT32,
+    DataType::DATA_ARRAY,
+    DataType::STRING,
+    DataType::PROC,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::PROC,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::INT,
+    DataType::TIME,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BYTE_OBJECT,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::DATA_ARRAY,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::INT32,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::INT,
+    DataType::INT,
+    DataType::INT,
+    DataType::STRING,
+    DataType::PROC,
+    DataType::UINT16,
+    DataType::UINT16,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::ENVAR,
+    DataType::ENVAR,
+    DataType::STRING,
+    DataType::ENVAR,
+    DataType::ENVAR,
+    DataType::ENVAR,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::UINT64,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::UINT64,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::FLOAT,
+    DataType::DATA_ARRAY,
+    DataType::STRING,
+    DataType::FLOAT,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::UINT32,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::SIZE,
+    DataType::SIZE,
+    DataType::BYTE_OBJECT,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::UINT64,
+    DataType::DATA_ARRAY,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::STATUS,
+    DataType::STRING,
+    DataType::ALLOC_INHERIT,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::INT,
+    DataType::INT,
+    DataType::DATA_ARRAY,
+    DataType::INT,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::INT,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::PROC,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::UINT32,
+    DataType::UINT32,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::UINT32,
+    DataType::UINT32,
+    DataType::UINT32,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::BOOL,
+    DataType::DATA_ARRAY,
+    DataType::STRING,
+    DataType::TIMEVAL,
+    DataType::FLOAT,
+    DataType::INT32,
+    DataType::UINT16,
+    DataType::FLOAT,
+    DataType::FLOAT,
+    DataType::FLOAT,
+    DataType::FLOAT,
+    DataType::UINT16,
+    DataType::TIME,
+    DataType::DATA_ARRAY,
+    DataType::STRING,
+    DataType::UINT64,
+    DataType::UINT64,
+    DataType::UINT64,
+    DataType::UINT64,
+    DataType::UINT64,
+    DataType::UINT64,
+    DataType::UINT64,
+    DataType::UINT64,
+    DataType::UINT64,
+    DataType::UINT64,
+    DataType::UINT64,
+    DataType::TIME,
+    DataType::DATA_ARRAY,
+    DataType::STRING,
+    DataType::UINT64,
+    DataType::UINT64,
+    DataType::UINT64,
+    DataType::UINT64,
+    DataType::UINT64,
+    DataType::UINT64,
+    DataType::TIME,
+    DataType::DATA_ARRAY,
+    DataType::FLOAT,
+    DataType::FLOAT,
+    DataType::FLOAT,
+    DataType::FLOAT,
+    DataType::FLOAT,
+    DataType::FLOAT,
+    DataType::FLOAT,
+    DataType::FLOAT,
+    DataType::FLOAT,
+    DataType::FLOAT,
+    DataType::FLOAT,
+    DataType::TIME,
+    DataType::STRING,
+    DataType::UINT32,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::UINT32,
+    DataType::UINT32,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::DATA_ARRAY,
+    DataType::BOOL,
+    DataType::SIZE,
+    DataType::BOOL,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::SIZE,
+    DataType::DATA_ARRAY,
+    DataType::SIZE,
+    DataType::BYTE_OBJECT,
+    DataType::DATA_ARRAY,
+    DataType::STRING,
+    DataType::UINT64,
+    DataType::UINT64,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::UINT64,
+    DataType::UINT16,
+    DataType::DOUBLE,
+    DataType::DOUBLE,
+    DataType::DOUBLE,
+    DataType::DOUBLE,
+    DataType::DOUBLE,
+    DataType::UINT64,
+    DataType::DOUBLE,
+    DataType::UINT64,
+    DataType::UINT64,
+    DataType::DOUBLE,
+    DataType::STRING,
+    DataType::POINTER,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::SIZE,
+    DataType::DATA_ARRAY,
+    DataType::STRING,
+    DataType::SIZE,
+    DataType::UINT32,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::STRING,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::STRING,
+    DataType::UINT32,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::GEOMETRY,
+    DataType::SIZE,
+    DataType::SIZE,
+    DataType::LINK_STATE,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::DATA_ARRAY,
+    DataType::DEVTYPE,
+    DataType::STRING,
+    DataType::INT,
+    DataType::INT,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::UINT32,
+    DataType::POINTER,
+    DataType::BYTE_OBJECT,
+    DataType::POINTER,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::UINT32,
+    DataType::BOOL,
+    DataType::DATA_ARRAY,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::SIZE,
+    DataType::SIZE,
+    DataType::BYTE_OBJECT,
+    DataType::DATA_ARRAY,
+    DataType::UINT16,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::SIZE,
+    DataType::SIZE,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::BYTE_OBJECT,
+    DataType::BYTE_OBJECT,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::UINT32,
+    DataType::DATA_ARRAY,
+    DataType::DATA_ARRAY,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::BOOL,
+    DataType::STRING,
+    DataType::STRING,
+    DataType::BYTE_OBJECT,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::DATA_ARRAY,
+];
