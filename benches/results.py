@@ -48,45 +48,6 @@ CALLS = {
     "cold-number": "number registered for a random rank, cold cache",
     "cold-host": "hostname of a random rank, cold cache",
 }
-SECTIONS = {
-    "wire-up, beyond processes that do nothing": "wire-up, net of fork and exec (as many idle processes subtracted)",
-    "as many processes that do nothing": "fork and exec of as many idle processes",
-    "start and end of a process": "start and exit of one process",
-    "a collecting fence": "collecting fence",
-    "a server": "server",
-    "a large job": "large job",
-    "ready after the first fence": "first fence done",
-    "init of the slowest of 8 ranks beside idle connections of another user":
-        "`PMIx_Init` of the slowest of 8 ranks beside idle connections of another user",
-    "a cold call, 1,048,576 ranks, in parts of the cold limit": "cold call / cold copy on this machine",
-}
-ROWS = {
-    "alone: time": "not linked to the library: elapsed",
-    "alone: processor time": "not linked to the library: CPU time",
-    "alone: page faults": "not linked to the library: page faults",
-    "linked to the library, more: time": "linked to the library, overhead: elapsed",
-    "linked to the library, more: processor time": "linked to the library, overhead: CPU time",
-    "linked to the library, more: page faults": "linked to the library, overhead: page faults",
-    "32 MiB, in parts of a plain copy": "32 MiB: elapsed / plain copy of the same bytes",
-    "a plain copy of what it brings to the 4 nodes": "plain copy of what it brings to the 4 nodes",
-    "of many with as much new, first ten": "small fences, 4 KiB of new values each: median of the first ten",
-    "of many with as much new, last ten of 200": "small fences: median of the last ten of 200",
-    "of many with as much new, last ten of 1000": "small fences: median of the last ten of 1000",
-    "of many with as much new, last ten of 1000, to first ten": "small fences: last ten of 1000 / first ten",
-    "written until the first fence is over": "private memory written until the end of the first fence",
-}
-PHRASES = [
-    ("processor time of a rank", "CPU time of a rank"),
-    (", in parts of that among 2 ranks", " / that among 2 ranks"),
-    (", in parts of reading eight infos of each rank once", " / reading eight infos of each rank once"),
-    (": in parts of that without them", ": beside them / without them"),
-    (", in parts of the copy of the machine", ", ours / copy by a plain program"),
-    (", in parts of the lookup of the machine", ", ours / look-up by a plain program"),
-    (", in parts of the array of the machine", ", ours / copy of a ready array"),
-    (", in parts of the list of the machine", ", ours / copy of a ready list"),
-    ("stored, a rank", "size of segments, per rank"),
-    (", all of them there", ""),
-]
 LIMITS = {
     "lookup": "hash table look-up, 1024 entries in a mapped file",
     "allocate": "`malloc`, copy and `free` of a structure and 64 bytes",
@@ -99,16 +60,16 @@ LIMITS = {
 }
 # Sections of the second table, in this order.
 PROCESSES = [
-    "wire-up, beyond processes that do nothing",
-    "as many processes that do nothing",
-    "start and end of a process",
-    "a collecting fence",
-    "ready after the first fence",
+    "wire-up, net of fork and exec",
+    "fork and exec of idle processes",
+    "start and exit of a process",
+    "collecting fence",
+    "first fence done",
     "all peers' keys",
     "memory of a rank",
-    "init of the slowest of 8 ranks beside idle connections of another user",
-    "a server",
-    "a large job",
+    "PMIx_Init of the slowest of 8 ranks beside idle connections of another user",
+    "server",
+    "large job",
 ]
 # README: section, row, label, unit that is shown, divisor.
 README = [
@@ -116,13 +77,14 @@ README = [
     ("one call", "job", "`PMIx_Get` of a job-level key", "ns", 1),
     ("one call", "miss", "`PMIx_Get` that finds nothing (`PMIX_OPTIONAL`)", "ns", 1),
     ("all peers' keys", "4 servers of 32 ranks, slowest", "128 ranks on 4 nodes read 8 keys of every rank, slowest", "ms", 1),
-    ("wire-up, beyond processes that do nothing", "128 ranks, processor time of a rank",
+    ("wire-up, net of fork and exec", "128 ranks, CPU time of a rank",
      "wire-up of 128 ranks on a node, CPU time of a rank", "ms", 1),
-    ("memory of a rank", "written until the first fence is over", "private memory of a rank after wire-up", "KiB", 1),
-    ("a collecting fence", "4 servers of 8 ranks, 32 MiB", "collecting fence of 32 MiB, 4 nodes", "ms", 1),
-    ("a large job", "65,536 ranks: register", "65,536 ranks: registration", "ms", 1),
-    ("a large job", "65,536 ranks: memory", "65,536 ranks: memory of the server", "MiB", 1024),
-    ("a large job", "65,536 ranks: init", "65,536 ranks: `PMIx_Init`", "ms", 1),
+    ("memory of a rank", "private memory written until the end of the first fence",
+     "private memory of a rank after wire-up", "KiB", 1),
+    ("collecting fence", "4 servers of 8 ranks, 32 MiB", "collecting fence of 32 MiB, 4 nodes", "ms", 1),
+    ("large job", "65,536 ranks: register", "65,536 ranks: registration", "ms", 1),
+    ("large job", "65,536 ranks: memory", "65,536 ranks: memory of the server", "MiB", 1024),
+    ("large job", "65,536 ranks: init", "65,536 ranks: `PMIx_Init`", "ms", 1),
 ]
 
 
@@ -133,13 +95,6 @@ def shown(figure):
     size = abs(figure)
     digits = 0 if size >= 100 else 1 if size >= 10 else 2
     return f"{figure:,.{digits}f}"
-
-
-def plain(name):
-    """A name of the benchmark in the words of these documents."""
-    for old, new in PHRASES:
-        name = name.replace(old, new)
-    return name
 
 
 class Results:
@@ -196,12 +151,12 @@ class Results:
             name = row["name"]
             ours = self.median(row, "ours")
             p99, limit, threads = (self.median(self.find(section, name), "ours") for section in (
-                "one call, 99 of 100", "one call, in parts of its limit", "calls of two threads, those of one"))
+                "one call, p99", "one call / its limit", "throughput of two threads / one"))
             cells = [name, CALLS.get(name, ""), shown(self.median(row, "stock")), shown(ours), shown(self.ratio(row)),
                      shown(p99), shown(limit), shown(threads)]
             lines.append(f"| {' | '.join(cells)} |")
-        limits = "a cold call, 1,048,576 ranks, in parts of the cold limit"
-        for row in self.section("a cold call, 1,048,576 ranks"):
+        limits = "cold call / cold limit, 1,048,576 ranks"
+        for row in self.section("cold call, 1,048,576 ranks"):
             name = row["name"]
             limit = self.median(self.find(limits, name), "ours")
             lines.append(f"| {name} | {CALLS.get(name, '')} | | {shown(self.median(row, 'ours'))} | | | {shown(limit)} | |")
@@ -211,7 +166,7 @@ class Results:
         lines = ["| | | unit | stock | ours | stock / ours |", "|---|---|---|---|---|---|"]
         for section in PROCESSES:
             for number, row in enumerate(self.section(section)):
-                cells = ["" if number else SECTIONS.get(section, section), plain(ROWS.get(row["name"], row["name"])), row["unit"],
+                cells = ["" if number else section, row["name"], row["unit"],
                          shown(self.median(row, "stock")), shown(self.median(row, "ours")), shown(self.ratio(row))]
                 lines.append(f"| {' | '.join(cells)} |")
         return lines
@@ -223,10 +178,7 @@ class Results:
             if target["met"]:
                 continue
             bound = f"at most {target['at_most']:g}" if "at_most" in target else f"at least {target['at_least']:g}"
-            name = target["name"]
-            for old, new in SECTIONS.items():
-                name = name.replace(old, new)
-            group, _, row = plain(name).rpartition(": ")
+            group, _, row = target["name"].rpartition(": ")
             figure = f"{shown(target['figure'])}{'' if target['unit'] == 'times' else ' ' + target['unit']}"
             if target["figure"] <= 0:
                 figure = "(net time below zero)"

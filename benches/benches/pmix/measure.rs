@@ -112,13 +112,13 @@ fn player(contender: &Contender, shape: &str, args: &str) -> Result<Player, Fail
 /// The job in which calls are made.
 const SHAPE: &str = "--servers 2 --clients 2 --nodes 64 --per-node 16 --infos";
 /// Sections that have a target.
-pub const COLD: &str = "a cold call, 1,048,576 ranks, in parts of the cold limit";
-pub const JOB: &str = "a large job";
-pub const REGISTER_TO_READING: &str = "register, in parts of reading eight infos of each rank once";
-pub const INIT_TO_FEW: &str = "init, in parts of that among 2 ranks";
-pub const BESIDE_IDLE: &str = "init of the slowest of 8 ranks beside idle connections of another user";
-pub const TO_ALONE: &str = "in parts of that without them";
-pub const ON_NODE: &str = "one call among ranks of a node, one peer's keys, in parts of that among the fewest";
+pub const COLD: &str = "cold call / cold limit, 1,048,576 ranks";
+pub const JOB: &str = "large job";
+pub const REGISTER_TO_READING: &str = "register / reading eight infos of each rank once";
+pub const INIT_TO_FEW: &str = "init / that among 2 ranks";
+pub const BESIDE_IDLE: &str = "PMIx_Init of the slowest of 8 ranks beside idle connections of another user";
+pub const TO_ALONE: &str = "beside them / without them";
+pub const ON_NODE: &str = "one call among ranks of a node, one peer's keys / among the fewest";
 
 /// Fills caches.
 pub fn warm_up(contenders: &[Contender]) -> Result<(), Failure> {
@@ -146,8 +146,8 @@ pub fn calls(results: &mut Results, sizes: &Sizes) -> Result<(), Failure> {
         players.extend(libraries.iter_mut().map(|library| (library, call)));
         for (which, played) in play(&mut players, sizes.turns)?.into_iter().skip(1).enumerate() {
             results.add(which, ("one call", call.into(), "ns", played.ns));
-            results.add(which, ("one call, 99 of 100", call.into(), "ns", played.most));
-            results.add(which, ("one call, in parts of its limit", call.into(), "times", played.to_first));
+            results.add(which, ("one call, p99", call.into(), "ns", played.most));
+            results.add(which, ("one call / its limit", call.into(), "times", played.to_first));
         }
     }
     libraries.into_iter().try_for_each(Player::end)?;
@@ -156,7 +156,7 @@ pub fn calls(results: &mut Results, sizes: &Sizes) -> Result<(), Failure> {
     let turns = sizes.threaded_turns.to_string();
     let said = output(Command::new(benchmark_program("limit", &[])).args(["--threads", &turns]))?;
     for (name, fields) in lines(&said, "threads") {
-        results.add_limit(format!("{name}, two threads, those of one"), "times", fields[0]);
+        results.add_limit(format!("{name}, two threads / one"), "times", fields[0]);
     }
     Ok(())
 }
@@ -173,7 +173,7 @@ pub fn cold_calls(results: &mut Results, sizes: &Sizes) -> Result<(), Failure> {
     let mut library = player(&results.contenders[ours], &shape, "--cold")?;
     for call in ["cold-key", "cold-number", "cold-host"] {
         let played = play(&mut [(&mut limit, "cold"), (&mut library, call)], sizes.turns)?;
-        results.add(ours, ("a cold call, 1,048,576 ranks", call.into(), "ns", played[1].ns));
+        results.add(ours, ("cold call, 1,048,576 ranks", call.into(), "ns", played[1].ns));
         results.add(ours, (COLD, call.into(), "times", played[1].to_first));
     }
     library.end()?;
@@ -203,11 +203,11 @@ pub fn wire_up(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(),
         for (which, all) in all.iter().enumerate() {
             let [idle, idle_spent, ready, spent] = all.each_ref().map(|values| median(values));
             let name = |what| format!("{clients} ranks, {what}");
-            let beyond = [("until the last is ready", ready - idle), ("processor time of a rank", spent - idle_spent)];
+            let beyond = [("until the last is ready", ready - idle), ("CPU time of a rank", spent - idle_spent)];
             for (what, figure) in beyond {
-                results.add(which, ("wire-up, beyond processes that do nothing", name(what), "ms", figure));
+                results.add(which, ("wire-up, net of fork and exec", name(what), "ms", figure));
             }
-            results.add(which, ("as many processes that do nothing", name("all of them there"), "ms", idle));
+            results.add(which, ("fork and exec of idle processes", format!("{clients} ranks"), "ms", idle));
         }
     }
     for which in 0..count {
@@ -216,11 +216,11 @@ pub fn wire_up(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(),
         let said = output(command.env("LD_LIBRARY_PATH", &results.contenders[which].directory))?;
         let said = lines(&said, "start");
         let [(_, alone), (_, linked)] = said.as_slice() else { return Err("two programs are started".into()) };
-        for (field, what, unit) in [(0, "time", "us"), (1, "processor time", "us"), (2, "page faults", "")] {
-            let section = "start and end of a process";
+        for (field, what, unit) in [(0, "elapsed", "us"), (1, "CPU time", "us"), (2, "page faults", "")] {
+            let section = "start and exit of a process";
             let more = linked[field] - alone[field];
-            results.add(which, (section, format!("alone: {what}"), unit, alone[field]));
-            results.add(which, (section, format!("linked to the library, more: {what}"), unit, more));
+            results.add(which, (section, format!("not linked to the library: {what}"), unit, alone[field]));
+            results.add(which, (section, format!("linked to the library, overhead: {what}"), unit, more));
         }
     }
     Ok(())
@@ -273,8 +273,8 @@ pub fn fences(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(), 
                 copies.iter().filter_map(|(begun, _)| begun.as_ref().ok().copied()).fold(f64::INFINITY, f64::min);
             let copy = copies.iter().map(|(_, ended)| *ended).fold(0.0, f64::max) - begun;
             add("4 servers of 8 ranks, 32 MiB".into(), "ms", time);
-            add("a plain copy of what it brings to the 4 nodes".into(), "ms", copy);
-            add("32 MiB, in parts of a plain copy".into(), "times", time / copy);
+            add("plain copy of what it brings to the 4 nodes".into(), "ms", copy);
+            add("32 MiB / plain copy".into(), "times", time / copy);
 
             // The stock library's take seconds.
             if *is_ours || repeat == 0 {
@@ -282,19 +282,19 @@ pub fn fences(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(), 
                 let said = fence(&format!("--fences {fences}"))?;
                 let often: Vec<_> = lines(&said, "fence").iter().map(|(_, fields)| fields[0]).collect();
                 let ten = |last: usize| often.get(last - 10..last).map_or(f64::NAN, median);
-                let name = |last: usize| format!("of many with as much new, last ten of {last}");
-                add("of many with as much new, first ten".into(), "ms", ten(10));
+                let name = |last: usize| format!("small fences, last ten of {last}");
+                add("small fences, first ten".into(), "ms", ten(10));
                 add(name(sizes.stock_fences), "ms", ten(sizes.stock_fences));
                 if *is_ours {
                     add(name(fences), "ms", ten(fences));
-                    add(format!("{}, to first ten", name(fences)), "times", ten(fences) / ten(10));
+                    add(format!("{} / first ten", name(fences)), "times", ten(fences) / ten(10));
                 }
             }
         }
     }
     for (which, all) in all.into_iter().enumerate() {
         for ((name, unit), figures) in all {
-            results.add(which, ("a collecting fence", name, unit, median(&figures)));
+            results.add(which, ("collecting fence", name, unit, median(&figures)));
         }
     }
     Ok(())
@@ -325,14 +325,14 @@ impl Bench<'_> {
         let mut figures: Vec<Figure> = Vec::new();
         let said = self.host(SHAPE, "calls", &format!("--threads {}", self.sizes.threaded_turns))?;
         for (class, fields) in lines(&said, "threads") {
-            figures.push(("calls of two threads, those of one", class, "times", fields[0]));
+            figures.push(("throughput of two threads / one", class, "times", fields[0]));
         }
         // Of all ranks' keys the processor's caches hold fewer, the more there are; of one's as many, always.
         for (section, to_fewest, peers) in [
             ("one call among ranks of a node, one peer's keys", ON_NODE, "--peers 1"),
             (
                 "one call among ranks of a node, all peers' keys",
-                "one call among ranks of a node, all peers' keys, in parts of that among the fewest",
+                "one call among ranks of a node, all peers' keys / among the fewest",
                 "",
             ),
         ] {
@@ -356,11 +356,16 @@ impl Bench<'_> {
         let turns = if self.contender.is_ours { self.sizes.repeats } else { 1 };
         let all = (0..turns).map(|_| self.host(&shape, "wire", "--peers")).collect::<Result<Vec<_>, _>>()?;
         let slowest_of = |field| median(&all.iter().map(|all| slowest(all, field)).collect::<Vec<_>>());
-        figures.push(("ready after the first fence", "4 servers of 32 ranks".into(), "ms", slowest_of(1)));
+        figures.push(("first fence done", "4 servers of 32 ranks".into(), "ms", slowest_of(1)));
         figures.push(("all peers' keys", "4 servers of 32 ranks, slowest".into(), "ms", slowest_of(3)));
         let all = self.host(&shape, "wire", "--memory")?;
-        figures.push(("memory of a rank", "written until the first fence is over".into(), "KiB", slowest(&all, 2)));
-        figures.push(("a server", "init".into(), "ms", of_host(&all, "init")?));
+        figures.push((
+            "memory of a rank",
+            "private memory written until the end of the first fence".into(),
+            "KiB",
+            slowest(&all, 2),
+        ));
+        figures.push(("server", "init".into(), "ms", of_host(&all, "init")?));
         Ok(figures)
     }
 
@@ -402,7 +407,7 @@ impl Bench<'_> {
                     let reading = reading * f64::from(*ranks) / 1e6;
                     add(REGISTER_TO_READING, "times", of_host(&said, "register")? / reading);
                 }
-                add("stored, a rank", "B", of_host(&said, "stored")? / f64::from(*ranks));
+                add("files, per rank", "B", of_host(&said, "stored")? / f64::from(*ranks));
                 let init =
                     lines(&said, "rank").iter().map(|(first, _)| first.parse()).collect::<Result<Vec<f64>, _>>()?;
                 // The kernel may leave both to one processor, and one of them then waits for the other.

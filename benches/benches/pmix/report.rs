@@ -7,9 +7,8 @@ use crate::results::Results;
 use crate::targets::{Bound, Target};
 
 pub fn text(results: &Results, targets: &[Target], rounds: usize) -> String {
-    let mut text =
-        format!("{rounds} rounds, medians; a ratio is the stock library's figure in parts of the other one's\n\n");
-    text.push_str("| what this machine can do | unit | |\n|---|---|---|\n");
+    let mut text = format!("{rounds} rounds, medians; a ratio is stock / the other library, within a round\n\n");
+    text.push_str("| limits of this machine | unit | |\n|---|---|---|\n");
     for (name, unit, _) in &results.limits {
         let _ = writeln!(text, "| {name} | {unit} | {} |", shown(results.limit(name)));
     }

@@ -61,14 +61,14 @@ pub fn targets(results: &Results, sizes: &Sizes) -> Vec<Target> {
     let ratio = |section, name: &str| row(section, name).map_or(f64::NAN, |row| row.ratio(OURS));
 
     for (call, limit, most) in CALLS {
-        let figure = ours("one call, in parts of its limit", call);
-        add(format!("one call, in parts of the {limit} of the machine: {call}"), "times", figure, Bound::AtMost(most));
+        let figure = ours("one call / its limit", call);
+        add(format!("one call / {limit} of the machine: {call}"), "times", figure, Bound::AtMost(most));
     }
     for (call, ..) in CALLS {
         add(format!("one call, stock / ours: {call}"), "times", ratio("one call", call), Bound::AtLeast(200.0));
     }
     for (call, ..) in CALLS {
-        let section = "calls of two threads, those of one";
+        let section = "throughput of two threads / one";
         add(format!("{section}: {call}"), "times", ours(section, call), Bound::AtLeast(1.9));
     }
     for row in results.section(COLD) {
@@ -77,10 +77,10 @@ pub fn targets(results: &Results, sizes: &Sizes) -> Vec<Target> {
     let parts: Vec<_> = results.section(ON_NODE).map(|row| row.median(OURS)).collect();
     let spread = parts.iter().copied().reduce(f64::max).zip(parts.iter().copied().reduce(f64::min));
     let figure = spread.map_or(f64::NAN, |(most, least)| most / least);
-    add("a call among 2 to 256 ranks of a node, longest to shortest".into(), "times", figure, Bound::AtMost(1.1));
+    add("one call among 2 to 256 ranks of a node, longest / shortest".into(), "times", figure, Bound::AtMost(1.1));
 
     for ranks in sizes.wire_up {
-        let section = "wire-up, beyond processes that do nothing";
+        let section = "wire-up, net of fork and exec";
         let figure = ratio(section, &format!("{ranks} ranks, until the last is ready"));
         add(format!("{section}, stock / ours: {ranks} ranks"), "times", figure, Bound::AtLeast(5.0));
     }
@@ -89,46 +89,41 @@ pub fn targets(results: &Results, sizes: &Sizes) -> Vec<Target> {
     }
     let figure = ratio("all peers' keys", "4 servers of 32 ranks, slowest");
     add("all peers' keys, stock / ours: 4 servers of 32 ranks".into(), "times", figure, Bound::AtLeast(1000.0));
-    let figure = ours("memory of a rank", "written until the first fence is over");
+    let figure = ours("memory of a rank", "private memory written until the end of the first fence");
     add("memory of a rank".into(), "KiB", figure, Bound::AtMost(256.0));
 
-    let fence = "a collecting fence";
+    let fence = "collecting fence";
     let figure = ratio(fence, "4 servers of 8 ranks, 32 MiB");
     add(format!("{fence} of 32 MiB, stock / ours"), "times", figure, Bound::AtLeast(3.0));
-    let figure = ours(fence, "32 MiB, in parts of a plain copy");
-    add(format!("{fence}, each new byte, in parts of a plain copy"), "times", figure, Bound::AtMost(3.0));
-    let figure = ours(fence, &format!("of many with as much new, last ten of {}, to first ten", sizes.fences));
-    add(format!("{fence}, the last ten of {} to the first ten", sizes.fences), "times", figure, Bound::AtMost(1.1));
+    let figure = ours(fence, "32 MiB / plain copy");
+    add(format!("{fence}, each new byte / plain copy"), "times", figure, Bound::AtMost(3.0));
+    let figure = ours(fence, &format!("small fences, last ten of {} / first ten", sizes.fences));
+    add(format!("{fence}, last ten of {} / first ten", sizes.fences), "times", figure, Bound::AtMost(1.1));
 
     let large = |name: &str| ours(JOB, name);
     for (what, unit, figure, most) in [
         (
-            "registered with infos, in parts of reading them once",
+            "registered with infos / reading them once",
             "times",
             large(&format!("1,048,576 ranks: {REGISTER_TO_READING}")),
             1.5,
         ),
-        ("registered with maps alone", "ms", large("1,048,576 ranks, maps only: register"), 100.0),
+        ("registered with maps only", "ms", large("1,048,576 ranks, maps only: register"), 100.0),
         ("memory of the server, with infos", "MiB", large("1,048,576 ranks: memory") / 1024.0, 64.0),
-        ("memory of the server, with maps alone", "MiB", large("1,048,576 ranks, maps only: memory") / 1024.0, 64.0),
-        ("the store, with infos", "bytes a rank", large("1,048,576 ranks: stored, a rank"), 8.0),
-        ("the store, with maps alone", "bytes a rank", large("1,048,576 ranks, maps only: stored, a rank"), 8.0),
+        ("memory of the server, with maps only", "MiB", large("1,048,576 ranks, maps only: memory") / 1024.0, 64.0),
+        ("files, with infos", "bytes a rank", large("1,048,576 ranks: files, per rank"), 8.0),
+        ("files, with maps only", "bytes a rank", large("1,048,576 ranks, maps only: files, per rank"), 8.0),
         (
-            "the store, ranks scattered",
+            "files, ranks scattered",
             "bytes a rank",
-            large("1,048,576 ranks scattered, maps only: stored, a rank"),
+            large("1,048,576 ranks scattered, maps only: files, per rank"),
             32.0,
         ),
         ("deregistered, with infos", "ms", large("1,048,576 ranks: deregister"), 10.0),
-        ("deregistered, with maps alone", "ms", large("1,048,576 ranks, maps only: deregister"), 10.0),
+        ("deregistered, with maps only", "ms", large("1,048,576 ranks, maps only: deregister"), 10.0),
+        ("PMIx_Init, with infos / that among 2 ranks", "times", large(&format!("1,048,576 ranks: {INIT_TO_FEW}")), 1.1),
         (
-            "init of a client, with infos, to that among 2 ranks",
-            "times",
-            large(&format!("1,048,576 ranks: {INIT_TO_FEW}")),
-            1.1,
-        ),
-        (
-            "init of a client, with maps alone, to that among 2 ranks",
+            "PMIx_Init, with maps only / that among 2 ranks",
             "times",
             large(&format!("1,048,576 ranks, maps only: {INIT_TO_FEW}")),
             1.1,
