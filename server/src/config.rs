@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::{getegid, geteuid};
 use pmix_client::socket_owner;
 use pmix_dstore::model::attributes::is_unknown_and_required;
@@ -37,6 +38,8 @@ pub(crate) struct Config {
     pub gid: u32,
     /// Whether tools may come of users who have no process here.
     pub foreign_tools: bool,
+    /// How many descriptors this process may have when the server starts.
+    pub descriptors: usize,
     /// Who may reach jobs of others.
     pub access: Access,
     /// The TCP port to listen at; 0 for any.
@@ -111,6 +114,7 @@ impl Config {
             server_tmpdir,
             foreign_tools: is_true(keys::SERVER_ALLOW_FOREIGN_TOOLS)
                 .unwrap_or(rendezvous.system || rendezvous.scheduler),
+            descriptors: descriptors(),
             access: Access::read(infos),
             rendezvous,
             uid: geteuid().as_raw(),
@@ -134,6 +138,12 @@ impl Config {
             },
         })
     }
+}
+
+/// The soft limit of descriptors, or what is usual where the system does not tell.
+fn descriptors() -> usize {
+    let soft = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
+    usize::try_from(soft).unwrap_or(usize::MAX)
 }
 
 /// The files that whoever has started this process wants to find it by: one that the host names, or the environment, and one

@@ -26,6 +26,10 @@ pub(super) const PULLS_MAX: usize = 1024;
 pub(super) const CODES_MAX: usize = 65_536;
 /// Connections of one process at a time.
 pub(super) const CONNECTIONS_MAX: usize = 64;
+/// Tools of one user at a time, where an eighth of the descriptors is more.
+const TOOLS_MAX: usize = 256;
+/// As many may come however few descriptors there are.
+const TOOLS_MIN: usize = 16;
 /// Files and heartbeats that are watched for one connection.
 pub(super) const MONITORS_MAX: usize = 256;
 /// Paths that are to be removed at the end of one process, or of one user's processes of a job.
@@ -74,6 +78,23 @@ impl Unanswered {
 }
 
 impl Engine {
+    /// How many descriptors this process may have.
+    pub fn descriptors(&self) -> usize {
+        self.config.descriptors
+    }
+
+    /// Whether there is room for one more tool of a user who is neither root nor the server's: such tools must leave descriptors for
+    /// ranks, which come later. Those of root and of the server's user, who could stop the server anyway, are not bounded.
+    pub(super) fn has_room_for_tool(&self, uid: u32) -> bool {
+        let is_bounded = |of: &u32| *of != 0 && *of != self.config.uid;
+        let connected = self.peers.values().filter(|peer| peer.is_tool).map(|peer| peer.user.uid);
+        let users = || connected.clone().chain(self.knocking_users()).filter(is_bounded);
+        let of_user_max = (self.descriptors() / 8).clamp(TOOLS_MIN, TOOLS_MAX);
+        let of_all_max = (self.descriptors() / 4).max(TOOLS_MIN);
+        let of_user = users().filter(|of| *of == uid).count();
+        !is_bounded(&uid) || of_user < of_user_max && users().count() < of_all_max
+    }
+
     /// Counts a request of `len` bytes that will be answered; refuses it where its connection has too many open.
     pub(super) fn open_request(&mut self, id: PeerId, tag: u32, len: usize) -> bool {
         let Some(peer) = self.peers.get_mut(&id).filter(|_| id != PeerId::OWN) else { return true };

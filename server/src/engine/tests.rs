@@ -119,6 +119,7 @@ impl Bench {
             uid: 1000,
             gid: 1000,
             foreign_tools: false,
+            descriptors: 1024,
             access: Access::default(),
             port: 0,
             socket_mode: 0o600,
@@ -2222,6 +2223,80 @@ fn tools_are_of_users_who_have_something_here() {
     assert!(bench.knock(peer(57), named_tool(1000, PeerKind::ToolClient, proc(0)), name()).is_none());
     assert!(bench.knock(peer(58), named_tool(2000, PeerKind::ToolClient, proc(0)), name()).is_some());
     assert!(bench.knock(peer(59), named_tool(2000, PeerKind::ToolClient, proc(9)), name()).is_none());
+}
+
+#[test]
+fn tools_of_a_user_and_of_all_users_are_bounded() {
+    let mut bench = Bench::without_clients(0, 1, 1);
+    let mut next = 500;
+    for rank in 0..4 {
+        bench.engine.register_client(&proc(rank), 2000 + rank, 2000, 7);
+    }
+    let mut come = |bench: &mut Bench, uid: u32| {
+        next += 1;
+        let name = Proc::new(Nspace::new(format!("tool.{next}")).unwrap(), Rank(0));
+        bench.knock(peer(next), tool(uid), Answer::Name(Status::SUCCESS, Some(name))).is_some().then_some(next)
+    };
+    // An eighth of the descriptors, where this is less than 256.
+    for (descriptors, most) in [(1024, 128), (1 << 20, 256)] {
+        bench.engine.config.descriptors = descriptors;
+        let mut came = Vec::new();
+        while came.len() <= most
+            && let Some(id) = come(&mut bench, 2000)
+        {
+            came.push(id);
+        }
+        assert_eq!(came.len(), most);
+        assert!(bench.log.pop().is_some_and(|line| line.contains("too many tools are connected")));
+        assert!(
+            come(&mut bench, 2001).is_some_and(|id| {
+                bench.lose(id);
+                true
+            }),
+            "another user's"
+        );
+        // One that the host has launched is a process of its job.
+        assert!(
+            bench
+                .knock(
+                    peer(400),
+                    named_tool(2000, PeerKind::ToolClient, proc(0)),
+                    Answer::Op(Status::ERR_NOT_SUPPORTED)
+                )
+                .is_some()
+        );
+        bench.lose(400);
+        bench.lose(came.pop().unwrap());
+        came.push(come(&mut bench, 2000).expect("one has left"));
+        came.into_iter().for_each(|id| bench.lose(id));
+    }
+    // A quarter for all users.
+    bench.engine.config.descriptors = 1024;
+    let all: Vec<u32> = (2000..2003).flat_map(|uid| std::iter::repeat_n(uid, 120)).collect();
+    let came: Vec<u32> = all.into_iter().filter_map(|uid| come(&mut bench, uid)).collect();
+    assert_eq!(came.len(), 256);
+    assert!(come(&mut bench, 2003).is_none());
+    // Who could stop the server is not bounded.
+    for uid in [0, 1000] {
+        assert!((0..300).all(|_| come(&mut bench, uid).is_some()), "user {uid}");
+    }
+}
+
+#[test]
+fn tools_that_wait_for_the_host_are_counted() {
+    let mut bench = Bench::without_clients(0, 1, 1);
+    bench.engine.config.foreign_tools = true;
+    bench.engine.config.descriptors = 128;
+    for number in 0..16 {
+        let (hello, transport) = tool(2000);
+        bench.engine.hello(peer(500 + number), transport, hello);
+    }
+    bench.drain();
+    assert!(bench.knock(peer(600), tool(2000), Answer::Op(Status::ERR_NOT_SUPPORTED)).is_none());
+    assert!(bench.log.pop().is_some_and(|line| line.contains("too many tools are connected")));
+    bench.engine.disconnected(peer(503), Instant::now());
+    let name = Proc::new(Nspace::new("tool").unwrap(), Rank(0));
+    assert!(bench.knock(peer(601), tool(2000), Answer::Name(Status::SUCCESS, Some(name))).is_some());
 }
 
 /// Where the administrator demands it, tools of root and of the server's user show what only these can read.

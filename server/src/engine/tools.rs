@@ -73,11 +73,18 @@ impl Engine {
             }
         }
         self.check_proof(user, is_root, hello)?;
-        if is_root || self.count_standing(user) != Standing::Nobody {
-            Ok(user)
-        } else {
-            Err(format!("it is user {user}'s, who has nothing here"))
+        if !is_root && self.count_standing(user) == Standing::Nobody {
+            return Err(format!("it is user {user}'s, who has nothing here"));
         }
+        if !self.has_room_for_tool(user) {
+            return Err(format!("it is user {user}'s, and too many tools are connected"));
+        }
+        Ok(user)
+    }
+
+    /// The users of tools of which the host has not said who they are to be.
+    pub(super) fn knocking_users(&self) -> impl Iterator<Item = u32> + Clone {
+        self.knocking.values().map(|knocking| knocking.user.uid)
     }
 
     /// Refuses a tool of root's or of the server's user without the proof that the administrator demands.

@@ -1,6 +1,7 @@
 //! Who may begin a handshake: each listener for itself, so that those at one keep nobody from another.
 //!
-//! * A user without business here is closed at once; where tools of all users may come, each has a small share.
+//! * A user without business here is closed at once; where tools of all users may come, each of these users has a small share, and all of
+//!   them together have a bounded one.
 //! * A user who has processes here that have not connected yet always enters: a limit would keep ranks out.
 //! * Any other user enters too; beyond a number of silent connections the oldest of these goes for the newest.
 //! * Where silent connections take half of the descriptors, or there are no more of these, whoever has more silent connections than processes
@@ -11,12 +12,12 @@ use std::io;
 use std::net::TcpListener;
 use std::time::Instant;
 
-use nix::sys::resource::{Resource, getrlimit};
-
 use crate::engine::Standing;
 
 /// Connections that a user may have at one time who has no process here, where tools of all users may come.
 const STRANGER_MAX: usize = 16;
+/// Connections of all these users, where an eighth of the descriptors is more: one person may have thousands of users (`subuid(5)`).
+const STRANGERS_MAX: usize = 1024;
 
 /// A user as the kernel knows him; `None` for those whom it does not tell apart.
 type User = Option<u32>;
@@ -48,6 +49,9 @@ pub(super) struct Door {
     silent: HashMap<(u64, User), BTreeSet<u64>>,
     /// Connections of strangers, whether they have introduced themselves or not.
     strangers: HashMap<User, usize>,
+    /// How many these are.
+    strangers_count: usize,
+    strangers_max: usize,
     /// Silent connections of a user at a listener who has no process to come.
     silent_max: usize,
     /// Silent connections of all users, so that descriptors remain for all else.
@@ -57,14 +61,15 @@ pub(super) struct Door {
 }
 
 impl Door {
-    pub fn new(reserve: TcpListener) -> Door {
-        let descriptors = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
-        let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
+    /// The door of a server that may have so many `descriptors`.
+    pub fn new(reserve: TcpListener, descriptors: usize) -> Door {
         Door {
             guests: HashMap::new(),
             deadlines: BTreeSet::new(),
             silent: HashMap::new(),
             strangers: HashMap::new(),
+            strangers_count: 0,
+            strangers_max: (descriptors / 8).clamp(STRANGER_MAX, STRANGERS_MAX),
             silent_max: (descriptors / 8).max(16),
             crowd_max: (descriptors / 2).max(16),
             reserve: Some(reserve),
@@ -78,6 +83,9 @@ impl Door {
             Standing::Stranger if self.strangers.get(&user).is_some_and(|count| *count >= STRANGER_MAX) => {
                 Verdict::Close("who has no process here and too many connections")
             }
+            Standing::Stranger if self.strangers_count >= self.strangers_max => {
+                Verdict::Close("who has no process here, as too many others who are connected")
+            }
             Standing::Stranger | Standing::Member { expected: 1.. } => Verdict::Enter,
             Standing::Member { expected: 0 } => {
                 let silent = self.silent.get(&(listener, user)).filter(|silent| silent.len() >= self.silent_max);
@@ -90,6 +98,7 @@ impl Door {
         let is_stranger = standing == Standing::Stranger;
         if is_stranger {
             *self.strangers.entry(user).or_default() += 1;
+            self.strangers_count += 1;
         }
         self.deadlines.insert((deadline, token));
         self.silent.entry((listener, user)).or_default().insert(token);
@@ -114,6 +123,7 @@ impl Door {
     pub fn left(&mut self, token: u64) {
         self.heard(token);
         let Some(Guest { user, is_stranger: true, .. }) = self.guests.remove(&token) else { return };
+        self.strangers_count -= 1;
         if let Some(count) = self.strangers.get_mut(&user) {
             *count -= 1;
             if *count == 0 {
@@ -180,7 +190,7 @@ mod tests {
 
     fn door() -> Door {
         let reserve = TcpListener::bind("127.0.0.1:0").unwrap();
-        Door { silent_max: 20, crowd_max: 50, ..Door::new(reserve) }
+        Door { silent_max: 20, crowd_max: 50, ..Door::new(reserve, 320) }
     }
 
     fn fill(door: &mut Door, tokens: std::ops::Range<u64>, listener: u64, user: u32, standing: Standing) {
@@ -225,6 +235,27 @@ mod tests {
         (11..26).for_each(|token| door.left(token));
         assert!(door.strangers.is_empty() && door.silent.is_empty() && door.guests.is_empty());
         assert_eq!(door.deadline(), None);
+    }
+
+    #[test]
+    fn all_strangers_together_have_a_share() {
+        let mut door = door();
+        // An eighth of the descriptors.
+        for number in 0..40 {
+            let user = 100_000 + number / 10;
+            assert_eq!(door.judge(TCP, Some(user), Standing::Stranger), Verdict::Enter);
+            fill(&mut door, u64::from(number)..u64::from(number) + 1, TCP, user, Standing::Stranger);
+        }
+        assert!(matches!(door.judge(TCP, Some(100_009), Standing::Stranger), Verdict::Close(_)));
+        assert_eq!(door.judge(TCP, Some(1000), COMPLETE), Verdict::Enter, "who has a process here");
+        assert_eq!(door.judge(TCP, Some(1000), WAITED_FOR), Verdict::Enter);
+        door.heard(7);
+        assert!(
+            matches!(door.judge(TCP, Some(100_009), Standing::Stranger), Verdict::Close(_)),
+            "it is still connected"
+        );
+        door.left(7);
+        assert_eq!(door.judge(TCP, Some(100_009), Standing::Stranger), Verdict::Enter);
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl Loop {
         // All ranks of a node come at once; those for whom there is no room in the queue would try again a second later.
         listen(&tcp, Backlog::MAXCONN)?;
         epoll.add(&tcp, EpollEvent::new(EpollFlags::EPOLLIN, TOKEN_TCP))?;
-        let door = Door::new(tcp.try_clone()?);
+        let door = Door::new(tcp.try_clone()?, inner.engine.lock().descriptors());
         Ok(Loop {
             inner,
             epoll,

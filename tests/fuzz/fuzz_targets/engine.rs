@@ -152,6 +152,7 @@ impl Bench {
             uid: 1000,
             gid: 1000,
             foreign_tools: false,
+            descriptors: 1024,
             access: access::Access::default(),
             port: 0,
             socket_mode: 0o600,
