@@ -53,6 +53,7 @@ pub mod socket_owner;
 mod thread;
 pub mod tool;
 pub mod trusted;
+mod user_namespace;
 
 pub use call::{Call, Returned};
 pub use client::Client;

@@ -11,6 +11,7 @@ use std::path::Path;
 use nix::unistd::geteuid;
 
 use crate::rendezvous::{OnLink, read_regular};
+use crate::user_namespace::UserNumbers;
 
 /// The administrator's list: a user's number on each line, and comments behind `#`. The file is root's, and nobody else may write it.
 pub const LIST: &str = "/etc/pmix-dstore/trusted-uids";
@@ -21,6 +22,7 @@ const LIST_LEN_MAX: u64 = 64 << 10;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trusted {
     uids: Vec<u32>,
+    numbers: UserNumbers,
 }
 
 impl Trusted {
@@ -32,18 +34,18 @@ impl Trusted {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => log(format!("{LIST} does not count: {error}")),
         }
-        Trusted { uids }
+        Trusted { uids, numbers: UserNumbers::of_this_thread() }
     }
 
-    /// Whether a user is trusted.
+    /// Whether a user is trusted. Nobody is by a number that many may have, be it this process's own.
     pub fn holds(&self, uid: u32) -> bool {
-        self.uids.contains(&uid)
+        self.uids.contains(&uid) && self.numbers.tells(uid)
     }
 
     /// These users alone.
     #[cfg(test)]
     pub fn only(uids: &[u32]) -> Trusted {
-        Trusted { uids: uids.to_vec() }
+        Trusted { uids: uids.to_vec(), numbers: UserNumbers::of_this_thread() }
     }
 }
 
@@ -77,6 +79,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::user_namespace::tests::{again_inside, inside};
 
     #[test]
     fn a_list_is_read_as_it_is_written() {
@@ -91,6 +94,18 @@ mod tests {
     fn root_and_the_process_itself_are_trusted() {
         let trusted = Trusted::of_node(|line| panic!("{line}"));
         assert!(trusted.holds(0) && trusted.holds(geteuid().as_raw()) && !trusted.holds(u32::MAX));
+    }
+
+    #[test]
+    fn who_has_no_number_here_is_not_trusted() {
+        if inside().is_some() {
+            let own = geteuid().as_raw();
+            assert_ne!(own, 0, "it has no number");
+            assert!(!Trusted::of_node(drop).holds(own) && !Trusted::only(&[own]).holds(own));
+            assert!(Trusted::of_node(drop).holds(0));
+        } else if let Some(mut again) = again_inside("trusted::tests::who_has_no_number_here_is_not_trusted", &[]) {
+            assert!(again.status().unwrap().success());
+        }
     }
 
     #[test]

@@ -186,6 +186,8 @@ fn living(path: &Path, trusted: &Trusted) -> Option<i32> {
         Owner::User(uid) => trusted.holds(uid),
         // It has answered, and is gone. Of an address of another host this one's kernel knows nothing.
         Owner::Refused(Refusal::NoSocket | Refusal::State(_) | Refusal::NotHeld) => !uri.address.ip().is_loopback(),
+        // Of a user who has no number here, and so of nobody who is trusted.
+        Owner::Refused(Refusal::NoNumber) => false,
         // The kernel does not say whose it is.
         Owner::Refused(_) | Owner::NoTable => true,
     };

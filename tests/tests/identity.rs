@@ -186,6 +186,30 @@ fn without_a_table_claims_count_only_where_the_administrator_says_so() {
     }
 }
 
+/// In a user namespace without numbers all users look alike, the server's own among them.
+#[test]
+fn where_users_have_no_numbers_nobody_is_known_over_tcp() {
+    if !is_root() {
+        return;
+    }
+    if Run::new("unshare", Library::ours()).args("--user true").run().code() != 0 {
+        return left_out("kernel", "user namespaces are not for this user");
+    }
+    for map in ["", "--map-root-user"] {
+        let job = WaitingJob::start(RANKS, &format!("set -- unshare --user {map} \"$@\""));
+        let target = Target::new(&job.environment(OFFENDER));
+        // The directory and the secret are proof enough.
+        let _anchor = target.let_in(Way::Unix);
+        assert_eq!(as_nobody(|| target.knock(Way::Tcp, &target.hello(Way::Tcp))), Some(Vec::new()), "{map}");
+        // Who has a number is known by it, and the server's own user has none in the first of these.
+        match map {
+            "" => assert_eq!(target.knock(Way::Tcp, &target.hello(Way::Tcp)), b""),
+            _ => drop(target.introduce(Way::Tcp, &target.hello(Way::Tcp))),
+        }
+        job.finish();
+    }
+}
+
 /// Runs a job of a user's, the ranks being what `wrapped` makes of the program.
 fn of_user(count: usize, library: Library, wrapped: &[&str]) -> Ended {
     let place = tempfile::tempdir().unwrap();

@@ -22,6 +22,7 @@ use nix::sys::stat::fstat;
 
 use self::netlink::Netlink;
 use self::proc_net::ProcNet;
+use crate::user_namespace::UserNumbers;
 
 /// What the kernel says of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,8 @@ pub enum Refusal {
     State(u8),
     /// No process holds it any more, or none has accepted it yet.
     NotHeld,
+    /// Its user has no number in this process's user namespace, or one that such users seem to have.
+    NoNumber,
     /// This end of the connection is closed, so that the entry may be another connection's.
     OwnEndClosed,
     /// The kernel's answer is not one.
@@ -66,6 +69,7 @@ impl fmt::Display for Refusal {
             Refusal::NoSocket => f.write_str("the kernel's socket table does not have it"),
             Refusal::State(state) => write!(f, "its socket is in state {}", state_name(*state)),
             Refusal::NotHeld => f.write_str("no process holds its socket"),
+            Refusal::NoNumber => f.write_str("its user has no number of their own in this user namespace"),
             Refusal::OwnEndClosed => f.write_str("it is closed already"),
             Refusal::Malformed => f.write_str("the kernel's answer about its socket is malformed"),
             Refusal::Failed(errno) => write!(f, "asking the kernel about its socket failed: {errno}"),
@@ -106,11 +110,12 @@ struct Entry {
 }
 
 impl Entry {
-    /// Its owner, where it is in this state and a process holds it.
-    fn owner_in(self, state: u8) -> Owner {
+    /// Its owner, where it is in this state, a process holds it, and its number tells who that is.
+    fn owner_in(self, state: u8, numbers: UserNumbers) -> Owner {
         match self {
             Entry { state: other, .. } if other != state => Owner::Refused(Refusal::State(other)),
             Entry { inode: 0, .. } => Owner::Refused(Refusal::NotHeld),
+            Entry { uid, .. } if !numbers.tells(uid) => Owner::Refused(Refusal::NoNumber),
             Entry { uid, .. } => Owner::User(uid),
         }
     }
@@ -158,6 +163,8 @@ impl Source {
 /// The socket table of the network namespace of the thread that opened it.
 pub struct SocketTable {
     kinds: &'static [Kind],
+    /// Of the user namespace of that thread.
+    numbers: UserNumbers,
     /// What has proven itself; `None` inside where nothing does; `None` while that could not be tried.
     source: Option<Option<Source>>,
 }
@@ -170,7 +177,7 @@ impl SocketTable {
     }
 
     fn of(kinds: &'static [Kind]) -> SocketTable {
-        let mut table = SocketTable { kinds, source: None };
+        let mut table = SocketTable { kinds, numbers: UserNumbers::of_this_thread(), source: None };
         // Told with the first question.
         let _ = table.prepare();
         table
@@ -199,9 +206,10 @@ impl SocketTable {
     }
 
     fn owner(&mut self, question: Question, state: u8) -> Owner {
+        let numbers = self.numbers;
         match self.prepare() {
             Ok(Some(source)) => match source.ask(question.canonical()) {
-                Ok(entry) => entry.owner_in(state),
+                Ok(entry) => entry.owner_in(state, numbers),
                 Err(refusal) => Owner::Refused(refusal),
             },
             Ok(None) => Owner::NoTable,
@@ -224,7 +232,7 @@ impl SocketTable {
         for kind in self.kinds {
             match Source::open(*kind) {
                 Ok(mut source) => {
-                    if names_owner(&mut source)? {
+                    if names_owner(&mut source, self.numbers)? {
                         return Ok(Some(source));
                     }
                 }
@@ -253,11 +261,12 @@ fn is_shortage(errno: Errno) -> bool {
     matches!(errno, Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::ENOBUFS | Errno::EINTR)
 }
 
-/// Whether a source names the owner of a connection of our own, and of its listener.
+/// Whether a source names the owner of a connection of our own, and of its listener. None does where this process has no number
+/// of its own.
 ///
 /// # Errors
 /// Where there can be no such connection now.
-fn names_owner(source: &mut Source) -> nix::Result<bool> {
+fn names_owner(source: &mut Source, numbers: UserNumbers) -> nix::Result<bool> {
     const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
     const WAIT: Duration = Duration::from_secs(1);
     let errno = |error: io::Error| error.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
@@ -268,15 +277,17 @@ fn names_owner(source: &mut Source) -> nix::Result<bool> {
     let _ = setsockopt(&stream, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 });
     let owner = Owner::User(fstat(&stream)?.st_uid);
     let ours = stream.local_addr().map_err(errno)?;
-    let mut ask = |question, state| source.ask(question).map(|entry: Entry| entry.owner_in(state));
+    let mut ask = |question, state| source.ask(question).map(|entry: Entry| entry.owner_in(state, numbers));
     Ok(ask(Question::Connection(ours, address), ESTABLISHED) == Ok(owner)
         && ask(Question::Listener(address), LISTEN) == Ok(owner))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader};
     use std::net::Shutdown;
     use std::os::fd::{AsFd, AsRawFd};
+    use std::process::Stdio;
     use std::thread;
 
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -287,8 +298,9 @@ mod tests {
 
     use super::*;
     use crate::left_out::left_out;
+    use crate::user_namespace::tests::{again_inside, inside};
 
-    const OTHER: u32 = 65_534;
+    const OTHER: u32 = 60_002;
 
     fn tables() -> [SocketTable; 2] {
         let tables = [SocketTable::of(&[Kind::Netlink]), SocketTable::of(&[Kind::ProcNet])];
@@ -416,6 +428,38 @@ mod tests {
             let six = TcpListener::bind("[::1]:0").unwrap();
             let (_client, server) = pair(&six);
             assert_eq!(table.peer_of(&server), own());
+        }
+    }
+
+    /// The port that a test in a user namespace has said.
+    const PORT: &str = "listens at ";
+
+    /// Within a user namespace: what the table says of the peer of a connection that comes from outside.
+    fn owner_of_who_comes() -> Owner {
+        let mut table = SocketTable::open();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        println!("\n{PORT}{}", listener.local_addr().unwrap().port());
+        table.peer_of(&listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn who_has_no_number_in_this_user_namespace_is_nobody() {
+        match inside().as_deref() {
+            Some("") => return assert_eq!(owner_of_who_comes(), Owner::NoTable, "it has none itself"),
+            Some(_) => return assert_eq!(owner_of_who_comes(), Owner::Refused(Refusal::NoNumber)),
+            None => {}
+        }
+        for options in [&[][..], &["--map-root-user"]] {
+            let name = "socket_owner::tests::who_has_no_number_in_this_user_namespace_is_nobody";
+            let Some(mut command) = again_inside(name, options) else { return };
+            let mut again = command.stdout(Stdio::piped()).spawn().unwrap();
+            let mut said = BufReader::new(again.stdout.take().unwrap()).lines().map(Result::unwrap);
+            let port = said.find_map(|line| line.strip_prefix(PORT)?.parse::<u16>().ok()).unwrap();
+            let _connected = as_other(|| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap())
+                .unwrap_or_else(|| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap());
+            said.for_each(|line| println!("{line}"));
+            // Without root there is no other user.
+            assert!(again.wait().unwrap().success() || !options.is_empty() && !geteuid().is_root(), "{options:?}");
         }
     }
 

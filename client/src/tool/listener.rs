@@ -3,7 +3,7 @@
 use pmix_dstore::model::{Result, Status};
 
 use crate::rendezvous::Contact;
-use crate::socket_owner::{Owner, SocketTable, TRUST_CLAIMS, trusts_claims};
+use crate::socket_owner::{Owner, Refusal, SocketTable, TRUST_CLAIMS, trusts_claims};
 use crate::trusted::Trusted;
 
 /// Makes sure that the listener at an address that a file names is of somebody who is trusted, or of the file's owner: the port of
@@ -21,6 +21,9 @@ pub(super) fn check(contact: &Contact, trusted: &Trusted, complain: impl FnOnce(
     let why = match SocketTable::open().listener_at(address) {
         Owner::User(uid) if trusted.holds(uid) || uid == *owner_of_file => return Ok(()),
         Owner::User(uid) => format!("user {uid} listens there; remove the file if its server is gone"),
+        Owner::Refused(Refusal::NoNumber) => {
+            format!("{}; give the server's URI instead to connect nevertheless", Refusal::NoNumber)
+        }
         Owner::Refused(refusal) => refusal.to_string(),
         Owner::NoTable if trusts_claims() => return Ok(()),
         Owner::NoTable => {

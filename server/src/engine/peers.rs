@@ -394,7 +394,7 @@ pub(super) struct Loss {
 
 /// Why a peer over TCP is refused where the kernel can't be asked whose it is.
 pub(super) const NO_TABLE: &str = "neither sock_diag nor /proc/thread-self/net/tcp tells this server whose a TCP connection is; give it \
-     one of them, or set PMIX_DSTORE_TRUST_CLAIMS=1 in its environment to believe what peers claim";
+     one of them (and its user a number, where it is in a user namespace), or set PMIX_DSTORE_TRUST_CLAIMS=1 in its environment to believe what peers claim";
 
 /// The line about processes of one job that were lost.
 fn lost_line(procs: &[Proc]) -> String {
