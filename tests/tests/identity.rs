@@ -164,6 +164,33 @@ fn where_netlink_is_filtered_the_lists_tell() {
 }
 
 #[test]
+fn where_netlink_is_filtered_one_reading_of_the_lists_answers_for_many() {
+    if !is_root() {
+        return;
+    }
+    const FLOOD: usize = 400;
+    let job = without("netlink", "A=B");
+    let target = Target::new(&job.environment(OFFENDER));
+    let _anchor = target.let_in(Way::Unix);
+    let (process, stopped) = (job.server(), Stopped::new(job.server()));
+    let _idle = idle(&target, FLOOD);
+    let lists = || -> u64 {
+        ["tcp", "tcp6"].iter().map(|list| fs::read(format!("/proc/{process}/net/{list}")).unwrap().len() as u64).sum()
+    };
+    let read = || -> u64 {
+        let counts = fs::read_to_string(format!("/proc/{process}/io")).unwrap();
+        counts.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok()).unwrap()
+    };
+    let (long, before) = (lists(), read());
+    drop(stopped);
+    // Let in behind all of them.
+    target.let_in(Way::Tcp).ask(&encode(&Request::Finalize));
+    let readings = (read() - before) / long;
+    assert!(readings < FLOOD as u64 / 4, "{readings} readings of the lists for {FLOOD} connections");
+    job.finish();
+}
+
+#[test]
 fn without_a_table_claims_count_only_where_the_administrator_says_so() {
     if !is_root() {
         return;

@@ -14,7 +14,7 @@ mod proc_net;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
@@ -152,10 +152,11 @@ impl Source {
         }
     }
 
-    fn ask(&mut self, question: Question) -> Result<Entry, Refusal> {
+    /// The answers in the order of the questions.
+    fn ask(&mut self, questions: &[Question]) -> Vec<Result<Entry, Refusal>> {
         match self {
-            Source::Netlink(netlink) => netlink.ask(question),
-            Source::ProcNet(proc_net) => proc_net.ask(question),
+            Source::Netlink(netlink) => questions.iter().map(|question| netlink.ask(*question)).collect(),
+            Source::ProcNet(proc_net) => proc_net.ask(questions),
         }
     }
 }
@@ -191,30 +192,63 @@ impl SocketTable {
     /// Who owns the other end of a connection. It must be ESTABLISHED, and so must be this end when the answer is there: then
     /// the entry is that of no other connection.
     pub fn peer_of(&mut self, stream: &TcpStream) -> Owner {
-        let addresses = stream.peer_addr().and_then(|theirs| Ok((theirs, stream.local_addr()?)));
-        let Ok((theirs, ours)) = addresses else { return Owner::Refused(Refusal::OwnEndClosed) };
-        let owner = self.owner(Question::Connection(theirs, ours), ESTABLISHED);
-        match (owner, stream.peer_addr()) {
-            (Owner::User(_), Err(_)) => Owner::Refused(Refusal::OwnEndClosed),
-            (owner, _) => owner,
+        self.peers_of([stream])[0]
+    }
+
+    /// The same of several connections, in their order: the kernel is asked once for all of them where one answer costs as much as many.
+    pub fn peers_of<'a>(&mut self, streams: impl IntoIterator<Item = &'a TcpStream>) -> Vec<Owner> {
+        let streams: Vec<&TcpStream> = streams.into_iter().collect();
+        let ends = |stream: &TcpStream| Some(Question::Connection(stream.peer_addr().ok()?, stream.local_addr().ok()?));
+        let questions: Vec<Option<Question>> = streams.iter().map(|stream| ends(stream)).collect();
+        let asked: Vec<Question> = questions.iter().flatten().copied().collect();
+        let mut answers = self.owners(&asked, ESTABLISHED).into_iter();
+        let owners = questions.iter().map(|question| question.and_then(|_| answers.next()));
+        let owners: Vec<Owner> = owners.map(|owner| owner.unwrap_or(Owner::Refused(Refusal::OwnEndClosed))).collect();
+        let is_closed = |stream: &TcpStream| stream.peer_addr().is_err();
+        let checked = owners.into_iter().zip(streams).map(|(owner, stream)| match owner {
+            Owner::User(_) if is_closed(stream) => Owner::Refused(Refusal::OwnEndClosed),
+            owner => owner,
+        });
+        checked.collect()
+    }
+
+    /// How many connections to ask for at once.
+    pub fn batch(&self) -> usize {
+        match self.source {
+            // As many as come: see [`ProcNet`].
+            Some(Some(Source::ProcNet(_))) => 256,
+            _ => 8,
+        }
+    }
+
+    /// Until when not to ask for more: an answer took long, and those who come meanwhile are better asked for together.
+    pub fn rests_until(&self) -> Option<Instant> {
+        match &self.source {
+            Some(Some(Source::ProcNet(proc_net))) => proc_net.rests_until(),
+            _ => None,
         }
     }
 
     /// Who owns the listener that a connection to `address` would reach, be it bound to this address or to all.
     pub fn listener_at(&mut self, address: SocketAddr) -> Owner {
-        self.owner(Question::Listener(address), LISTEN)
+        self.owners(&[Question::Listener(address)], LISTEN)[0]
     }
 
-    fn owner(&mut self, question: Question, state: u8) -> Owner {
+    /// The owners of sockets in a state, in the order of the questions.
+    fn owners(&mut self, questions: &[Question], state: u8) -> Vec<Owner> {
         let numbers = self.numbers;
-        match self.prepare() {
-            Ok(Some(source)) => match source.ask(question.canonical()) {
-                Ok(entry) => entry.owner_in(state, numbers),
-                Err(refusal) => Owner::Refused(refusal),
-            },
-            Ok(None) => Owner::NoTable,
-            Err(errno) => Owner::Refused(Refusal::Failed(errno)),
-        }
+        let all = |owner| vec![owner; questions.len()];
+        let source = match self.prepare() {
+            Ok(Some(source)) => source,
+            Ok(None) => return all(Owner::NoTable),
+            Err(errno) => return all(Owner::Refused(Refusal::Failed(errno))),
+        };
+        let questions: Vec<Question> = questions.iter().map(|question| question.canonical()).collect();
+        let owners = source.ask(&questions).into_iter().map(|answer| match answer {
+            Ok(entry) => entry.owner_in(state, numbers),
+            Err(refusal) => Owner::Refused(refusal),
+        });
+        owners.collect()
     }
 
     /// The source, once it is known which one works.
@@ -246,6 +280,14 @@ impl SocketTable {
 }
 
 impl Question {
+    /// The addresses of the connection that it is about.
+    fn connection(self) -> Option<(SocketAddr, SocketAddr)> {
+        match self {
+            Question::Connection(theirs, ours) => Some((theirs, ours)),
+            Question::Listener(_) => None,
+        }
+    }
+
     /// With IPv4 addresses for IPv4 addresses that are mapped into IPv6.
     fn canonical(self) -> Question {
         let canonical = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
@@ -277,7 +319,7 @@ fn names_owner(source: &mut Source, numbers: UserNumbers) -> nix::Result<bool> {
     let _ = setsockopt(&stream, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 });
     let owner = Owner::User(fstat(&stream)?.st_uid);
     let ours = stream.local_addr().map_err(errno)?;
-    let mut ask = |question, state| source.ask(question).map(|entry: Entry| entry.owner_in(state, numbers));
+    let mut ask = |question, state| source.ask(&[question])[0].map(|entry| entry.owner_in(state, numbers));
     Ok(ask(Question::Connection(ours, address), ESTABLISHED) == Ok(owner)
         && ask(Question::Listener(address), LISTEN) == Ok(owner))
 }
@@ -349,6 +391,34 @@ mod tests {
     }
 
     #[test]
+    fn one_reading_of_the_lists_answers_for_many_connections() {
+        let [by_netlink, mut by_lists] = tables();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let pairs: Vec<_> = (0..60).map(|_| pair(&listener)).collect();
+        let readings = |table: &SocketTable| match &table.source {
+            Some(Some(Source::ProcNet(lists))) => lists.readings,
+            _ => panic!("the lists"),
+        };
+        let before = readings(&by_lists);
+        let owners = by_lists.peers_of(pairs.iter().map(|(_, server)| server));
+        assert_eq!((owners, readings(&by_lists) - before), (vec![own(); 60], 1));
+        assert!(by_lists.batch() > by_netlink.batch() && by_netlink.rests_until().is_none());
+        // Each for itself: one is gone, one says nothing more, one has another owner.
+        let other = as_other(|| pair(&listener));
+        for mut table in [by_netlink, by_lists] {
+            let pairs: Vec<_> = (0..3).map(|_| pair(&listener)).collect();
+            setsockopt(&pairs[0].0, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 }).unwrap();
+            let (mut clients, servers): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
+            drop(clients.remove(0));
+            clients[0].shutdown(Shutdown::Write).unwrap();
+            let others = other.iter().map(|(_, server)| server);
+            let owners = table.peers_of(servers.iter().chain(others));
+            assert!(matches!(owners[..2], [Owner::Refused(_), Owner::Refused(Refusal::State(_))]), "{owners:?}");
+            assert_eq!(owners[2..], [own(), Owner::User(OTHER)][..owners.len() - 2]);
+        }
+    }
+
+    #[test]
     fn a_peer_that_the_kernel_has_forgotten_is_nobody() {
         for mut table in tables() {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -367,7 +437,7 @@ mod tests {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let other = TcpListener::bind("127.0.0.1:0").unwrap();
             let (theirs, ours) = (other.local_addr().unwrap(), listener.local_addr().unwrap());
-            let owner = table.owner(Question::Connection(theirs, ours), ESTABLISHED);
+            let owner = table.owners(&[Question::Connection(theirs, ours)], ESTABLISHED)[0];
             assert!(matches!(owner, Owner::Refused(Refusal::NoSocket | Refusal::State(LISTEN))), "{owner:?}");
         }
     }
@@ -386,7 +456,7 @@ mod tests {
         let own: SockaddrIn = getsockname(waiting.as_raw_fd()).unwrap();
         let theirs = SocketAddr::from((own.ip(), own.port()));
         for mut table in tables() {
-            let owner = table.owner(Question::Connection(theirs, address.into()), ESTABLISHED);
+            let owner = table.owners(&[Question::Connection(theirs, address.into())], ESTABLISHED)[0];
             assert_eq!(owner, Owner::Refused(Refusal::State(2)));
         }
     }

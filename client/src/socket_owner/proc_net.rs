@@ -1,8 +1,11 @@
-//! The socket table by the lists of `proc(5)`: where `sock_diag(7)` is filtered. Its time grows with the number of sockets.
+//! The socket table by the lists of `proc(5)`: where `sock_diag(7)` is filtered. The time of a reading grows with the number of sockets, whoever
+//! has them, so one reading answers many questions, and there is a rest after a long one.
 
+use std::collections::HashSet;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Seek, SeekFrom};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
@@ -12,9 +15,19 @@ use super::{Entry, LISTEN, Question, Refusal};
 /// is being read may be left out.
 const READS: u32 = 3;
 
+/// Readings that take less are followed by no rest.
+const SHORT: Duration = Duration::from_millis(2);
+/// How many times as long as it took the rest after a reading is: other work of the thread has at least this share of its time.
+const REST: u32 = 3;
+
 /// The list of IPv4 sockets, and where there is one that of IPv6 sockets, in which sockets with mapped addresses are.
 pub(super) struct ProcNet {
     lists: Vec<File>,
+    /// When the last answers were there, and how long they took.
+    last: Option<(Instant, Duration)>,
+    /// How often the lists were read.
+    #[cfg(test)]
+    pub readings: usize,
 }
 
 impl ProcNet {
@@ -31,27 +44,85 @@ impl ProcNet {
             Err(Errno::ENOENT) => {}
             Err(errno) => return Err(errno),
         }
-        Ok(ProcNet { lists })
+        Ok(ProcNet {
+            lists,
+            last: None,
+            #[cfg(test)]
+            readings: 0,
+        })
     }
 
-    pub fn ask(&mut self, question: Question) -> Result<Entry, Refusal> {
+    /// Answers all questions by one reading, or [`READS`] where sockets are missing. Each connection was there before the reading.
+    pub fn ask(&mut self, questions: &[Question]) -> Vec<Result<Entry, Refusal>> {
+        let begin = Instant::now();
+        let mut answers = vec![Err(Refusal::NoSocket); questions.len()];
         for _ in 0..READS {
-            let mut found = Vec::new();
-            for list in &mut self.lists {
-                let mut text = String::new();
-                let read = list.seek(SeekFrom::Start(0)).and_then(|_| list.read_to_string(&mut text));
-                read.map_err(|error| match error.raw_os_error() {
-                    Some(errno) => Refusal::Failed(Errno::from_raw(errno)),
-                    None => Refusal::Malformed,
-                })?;
-                found.extend(text.lines().skip(1).filter_map(Line::parse));
+            let is_missing = |answer: &Result<Entry, Refusal>| *answer == Err(Refusal::NoSocket);
+            if !answers.iter().any(is_missing) {
+                break;
             }
-            if let Some(entry) = choose(&found, question) {
-                return Ok(entry);
+            let found = self.read(questions);
+            for (question, answer) in questions.iter().zip(&mut answers).filter(|(_, answer)| is_missing(answer)) {
+                *answer = match &found {
+                    Ok(found) => choose(found, *question).ok_or(Refusal::NoSocket),
+                    Err(refusal) => Err(*refusal),
+                };
             }
         }
-        Err(Refusal::NoSocket)
+        self.last = Some((Instant::now(), begin.elapsed()));
+        answers
     }
+
+    /// When the lists may be read again: those who come meanwhile share the next reading.
+    pub fn rests_until(&self) -> Option<Instant> {
+        let (end, took) = self.last?;
+        Some(end + rest(took)?)
+    }
+
+    /// The lines that questions are about.
+    fn read(&mut self, questions: &[Question]) -> Result<Vec<Line>, Refusal> {
+        #[cfg(test)]
+        {
+            self.readings += 1;
+        }
+        let connections: HashSet<(SocketAddr, SocketAddr)> =
+            questions.iter().filter_map(|question| question.connection()).collect();
+        let is_wanted = |line: &Line| match line.entry.state {
+            LISTEN => connections.len() < questions.len(),
+            _ => connections.contains(&(line.local, line.remote)),
+        };
+        let mut found = Vec::new();
+        for list in &mut self.lists {
+            let read = lines(list, |line| found.extend(Line::parse(line).filter(is_wanted)));
+            read.map_err(|error| match error.raw_os_error() {
+                Some(errno) => Refusal::Failed(Errno::from_raw(errno)),
+                None => Refusal::Malformed,
+            })?;
+        }
+        Ok(found)
+    }
+}
+
+/// How long to rest after a reading.
+fn rest(took: Duration) -> Option<Duration> {
+    (took >= SHORT).then(|| took * REST)
+}
+
+/// Hands on the lines of a list but its first. A list may be longer than what memory there is.
+fn lines(list: &mut File, mut take: impl FnMut(&str)) -> std::io::Result<()> {
+    list.seek(SeekFrom::Start(0))?;
+    let mut reader = BufReader::with_capacity(1 << 16, list);
+    let mut line = String::new();
+    for number in 0_u64.. {
+        line.clear();
+        if reader.read_line(&mut line)? == 0 {
+            break;
+        }
+        if number > 0 {
+            take(&line);
+        }
+    }
+    Ok(())
 }
 
 /// One line of a list.
@@ -130,6 +201,12 @@ mod tests {
         let six = Line::parse(line).unwrap();
         assert_eq!((six.local.to_string(), six.entry.uid), ("127.0.0.1:80".into(), 7));
         assert_eq!(Line::parse("sl local_address rem_address st"), None);
+    }
+
+    #[test]
+    fn long_readings_are_followed_by_a_rest() {
+        assert_eq!((rest(Duration::ZERO), rest(SHORT / 2)), (None, None));
+        assert_eq!(rest(Duration::from_millis(40)), Some(Duration::from_millis(120)));
     }
 
     #[test]

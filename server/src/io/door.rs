@@ -165,6 +165,11 @@ impl Door {
         self.reserve.take().is_some()
     }
 
+    /// Whether it has been given up.
+    pub fn has_spent_reserve(&self) -> bool {
+        self.reserve.is_none()
+    }
+
     /// Takes a descriptor in reserve again.
     ///
     /// # Errors
@@ -287,7 +292,8 @@ mod tests {
     fn the_reserve_is_spent_once() {
         let mut door = door();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        assert!(door.spend_reserve() && !door.spend_reserve());
+        assert!(!door.has_spent_reserve() && door.spend_reserve() && !door.spend_reserve());
+        assert!(door.has_spent_reserve());
         door.restore_reserve(&listener).unwrap();
         assert!(door.spend_reserve());
     }

@@ -5,7 +5,7 @@ mod door;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
@@ -41,8 +41,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 const HELD_PAUSE: Duration = Duration::from_micros(20);
 /// Connections at a Unix socket before the others, and those who are in, have their turn.
 const UNIX_ACCEPTS: usize = 64;
-/// The same over TCP, where anybody may come, in any number.
-const TCP_ACCEPTS: usize = 8;
+/// As many come over TCP at one time however few descriptors there are.
+const TCP_ACCEPTS_MIN: usize = 8;
 /// How long replies may take to leave when the server ends.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
@@ -67,6 +67,10 @@ pub(crate) struct Loop {
     listeners: HashMap<Nspace, u64>,
     token_next: u64,
     accept_again: Option<Instant>,
+    /// When connections over TCP are taken again: the table rests.
+    tcp_again: Option<Instant>,
+    /// Connections over TCP that wait for the kernel's word at one time.
+    tcp_accepts: usize,
     /// Who is in, and who has not introduced himself.
     door: Door,
     /// Connections with whole messages that have not been handed on yet.
@@ -87,7 +91,8 @@ impl Loop {
         // All ranks of a node come at once; those for whom there is no room in the queue would try again a second later.
         listen(&tcp, Backlog::MAXCONN)?;
         epoll.add(&tcp, EpollEvent::new(EpollFlags::EPOLLIN, TOKEN_TCP))?;
-        let door = Door::new(tcp.try_clone()?, inner.engine.lock().descriptors());
+        let descriptors = inner.engine.lock().descriptors();
+        let door = Door::new(tcp.try_clone()?, descriptors);
         Ok(Loop {
             inner,
             epoll,
@@ -97,6 +102,8 @@ impl Loop {
             listeners: HashMap::new(),
             token_next: TOKEN_FIRST + connections,
             accept_again: None,
+            tcp_again: None,
+            tcp_accepts: (descriptors / 8).max(TCP_ACCEPTS_MIN),
             door,
             waiting: BTreeSet::new(),
             stuck: BTreeSet::new(),
@@ -181,7 +188,7 @@ impl Loop {
         let hello = self.door.deadline();
         let withheld = self.inner.journal.lock().deadline();
         let stuck = self.stuck.first().map(|(since, _)| *since + STUCK_MAX);
-        [engine, hello, withheld, stuck, self.accept_again].into_iter().flatten().min()
+        [engine, hello, withheld, stuck, self.accept_again, self.tcp_again].into_iter().flatten().min()
     }
 
     fn handle(&mut self, token: u64, flags: EpollFlags) {
@@ -204,9 +211,13 @@ impl Loop {
     }
 
     fn accept_tcp(&mut self) {
-        for _ in 0..TCP_ACCEPTS {
-            let Some((stream, address)) = self.accept(|own| own.tcp.accept()) else { return };
-            match self.table.peer_of(&stream) {
+        if self.tcp_again.is_some() {
+            return;
+        }
+        let come = self.accept_batch();
+        let owners = self.table.peers_of(come.iter().map(|(stream, _)| stream));
+        for ((stream, address), owner) in come.into_iter().zip(owners) {
+            match owner {
                 Owner::User(uid) => {
                     self.receive_guest(TOKEN_TCP, Socket::Tcp(stream), Transport::Tcp { owner: Some(uid) })
                 }
@@ -216,8 +227,24 @@ impl Loop {
                 }
                 Owner::Refused(_) => {}
             }
-            self.recover_reserve();
         }
+        self.recover_reserve();
+        if let Some(end) = self.table.rests_until() {
+            self.watch_tcp(EpollFlags::empty());
+            self.tcp_again = Some(end);
+        }
+    }
+
+    /// Connections over TCP whose owners are asked for together. All of them were there before the question.
+    fn accept_batch(&mut self) -> Vec<(TcpStream, SocketAddr)> {
+        let mut come = Vec::new();
+        // Descriptors are for the others, too; and the last one, which was in reserve, is needed for the next.
+        let most = self.table.batch().min(self.tcp_accepts);
+        while come.len() < most && !self.door.has_spent_reserve() {
+            let Some(accepted) = self.accept(|own| own.tcp.accept()) else { break };
+            come.push(accepted);
+        }
+        come
     }
 
     fn accept_unix(&mut self, token: u64) {
@@ -326,8 +353,14 @@ impl Loop {
         self.accept_again = Some(Instant::now() + ACCEPT_PAUSE);
     }
 
-    fn watch_listeners(&self, flags: EpollFlags) {
+    fn watch_tcp(&self, flags: EpollFlags) {
         let _ = self.epoll.modify(&self.tcp, &mut EpollEvent::new(flags, TOKEN_TCP));
+    }
+
+    fn watch_listeners(&self, flags: EpollFlags) {
+        if self.tcp_again.is_none() {
+            self.watch_tcp(flags);
+        }
         for (token, source) in &self.sources {
             if let Source::Listener(listener) = source {
                 let _ = self.epoll.modify(listener, &mut EpollEvent::new(flags, *token));
@@ -540,6 +573,12 @@ impl Loop {
     }
 
     fn housekeeping(&mut self, now: Instant) {
+        if self.tcp_again.is_some_and(|again| again <= now) {
+            self.tcp_again = None;
+            if self.accept_again.is_none() {
+                self.watch_tcp(EpollFlags::EPOLLIN);
+            }
+        }
         if self.accept_again.is_some_and(|again| again <= now) {
             self.accept_again = None;
             self.watch_listeners(EpollFlags::EPOLLIN);
