@@ -1,7 +1,7 @@
 //! What processes want to be watched where the host does not do it: themselves, by heartbeats that they send or by a file that is to
 //! change; and what processes, the node and its devices use.
 //!
-//! The engine keeps the time and decides; the server's thread looks at the files, as their user, and reads what is used.
+//! The engine keeps the time and decides; a thread looks at the files, as their user, and the server's thread reads what is used.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
@@ -69,8 +69,12 @@ enum Sign {
         /// Others have been told that none comes.
         is_told: bool,
     },
-    /// What the file was at the last look.
-    File(Option<FileState>),
+    File {
+        /// What it was at the last look.
+        before: Option<FileState>,
+        /// A look at it is not over.
+        is_looked_at: bool,
+    },
     /// No sign of life, but a sample: the first one answers the request with this tag.
     Sample(Option<u32>),
 }
@@ -283,7 +287,7 @@ impl Engine {
             return self.refuse_more(id, tag, "monitors");
         }
         let sign = match &asked.what {
-            What::File(_) => Sign::File(None),
+            What::File(_) => Sign::File { before: None, is_looked_at: false },
             What::Beats => Sign::Beats { seen: 0, is_told: false },
             What::Usage(statistics) => match self.is_of_here(id, statistics) {
                 Ok(()) => Sign::Sample(Some(tag)),
@@ -321,7 +325,16 @@ impl Engine {
             self.monitors.due.extend(monitor.due.map(|due| (due, number)));
             match (&mut monitor.sign, &monitor.asked.what) {
                 (Sign::Sample(_), _) => self.measure(number),
-                (Sign::File(_), What::File(watched)) => {
+                // A file system that does not answer shows no sign of life either. One look more may be late for another reason.
+                (Sign::File { is_looked_at: true, .. }, _) => {
+                    monitor.missed = monitor.missed.saturating_add(1);
+                    if monitor.missed > monitor.asked.drops {
+                        self.alert(number, now);
+                        self.monitors.end(number);
+                    }
+                }
+                (Sign::File { is_looked_at, .. }, What::File(watched)) => {
+                    *is_looked_at = true;
                     let (path, user) = (watched.path.clone(), monitor.user);
                     self.outputs.push_back(Output::Look { monitor: number, path, user });
                 }
@@ -336,7 +349,7 @@ impl Engine {
                         self.alert(number, now);
                     }
                 }
-                (Sign::File(_), _) => {}
+                (Sign::File { .. }, _) => {}
             }
         }
     }
@@ -344,10 +357,12 @@ impl Engine {
     /// What a file is now; `None` where it is not there, or not for its user: it may come.
     pub fn looked(&mut self, number: u64, seen: Option<FileState>, now: Instant) {
         let Some(monitor) = self.monitors.all.get_mut(&number) else { return };
-        let (Some(seen), What::File(watched), Sign::File(before)) = (seen, &monitor.asked.what, &mut monitor.sign)
+        let (What::File(watched), Sign::File { before, is_looked_at }) = (&monitor.asked.what, &mut monitor.sign)
         else {
             return;
         };
+        *is_looked_at = false;
+        let Some(seen) = seen else { return };
         let lives = before.replace(seen).is_none_or(|before| watched.has_changed(&before, &seen));
         monitor.missed = if lives { 0 } else { monitor.missed.saturating_add(1) };
         if !lives && monitor.missed >= monitor.asked.drops {
@@ -408,6 +423,11 @@ impl Engine {
 
 #[cfg(test)]
 impl Monitors {
+    /// The number of the newest.
+    pub fn last(&self) -> u64 {
+        self.next
+    }
+
     /// Whether nothing is kept of anything.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty() && self.of_peers.is_empty() && self.due.is_empty() && self.beats.is_empty()

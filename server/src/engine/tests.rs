@@ -63,6 +63,10 @@ struct Bench {
     upcalls: Vec<(u64, Upcall)>,
     closed: Vec<PeerId>,
     log: Vec<String>,
+    /// Files that are watched are on a file system that does not answer.
+    no_look_returns: bool,
+    /// How often it was asked.
+    looks: usize,
 }
 
 const PLAIN: Dialect = Dialect::plain(Module::V41);
@@ -136,6 +140,8 @@ impl Bench {
             upcalls: Vec::new(),
             closed: Vec::new(),
             log: Vec::new(),
+            no_look_returns: false,
+            looks: 0,
         };
         let plan = bench.plan(node, nodes, per_node);
         assert_eq!(bench.engine.register_nspace(plan), Status::SUCCESS);
@@ -195,6 +201,7 @@ impl Bench {
                     Output::Log(_, line) => self.log.push(line),
                     Output::Call(call) => call(),
                     Output::CleanUp((uid, gid), cleanup) => cleanup.run(uid, gid),
+                    Output::Look { .. } if self.no_look_returns => self.looks += 1,
                     Output::Look { monitor, path, user: (uid, gid) } => {
                         let seen = FileState::of(&path, uid, gid);
                         self.engine.looked(monitor, seen, self.now);

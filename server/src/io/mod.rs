@@ -2,6 +2,7 @@
 
 mod connection;
 mod door;
+mod files;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -23,7 +24,7 @@ use pmix_wire::{Header, Hello, TAG_HEARTBEAT, TAG_IOF, TAG_NOTIFY};
 
 use self::connection::{Connection, Incoming, Read, Socket, Stage};
 use self::door::{Door, Verdict};
-use crate::cleanup::FileState;
+use self::files::Files;
 use crate::completion;
 use crate::engine::{Output, PeerId, Standing, Transport};
 use crate::server::Inner;
@@ -43,6 +44,8 @@ const HELD_PAUSE: Duration = Duration::from_micros(20);
 const UNIX_ACCEPTS: usize = 64;
 /// As many come over TCP at one time however few descriptors there are.
 const TCP_ACCEPTS_MIN: usize = 8;
+/// How long a look at a file that is watched may take when the server ends, before it is left behind.
+const FILES_WAIT: Duration = Duration::from_millis(200);
 /// How long replies may take to leave when the server ends.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
@@ -79,6 +82,8 @@ pub(crate) struct Loop {
     stuck: BTreeSet<(Instant, u64)>,
     /// What all of them are read with.
     chunk: Chunk,
+    /// Looks at files that are watched.
+    files: Files,
     events_dropped: u64,
 }
 
@@ -92,6 +97,12 @@ impl Loop {
         listen(&tcp, Backlog::MAXCONN)?;
         epoll.add(&tcp, EpollEvent::new(EpollFlags::EPOLLIN, TOKEN_TCP))?;
         let descriptors = inner.engine.lock().descriptors();
+        let weak = Arc::downgrade(&inner);
+        let files = Files::new(move |monitor, seen| {
+            if let Some(inner) = weak.upgrade() {
+                inner.feed(|engine| engine.looked(monitor, seen, Instant::now()));
+            }
+        });
         let door = Door::new(tcp.try_clone()?, descriptors);
         Ok(Loop {
             inner,
@@ -108,6 +119,7 @@ impl Loop {
             waiting: BTreeSet::new(),
             stuck: BTreeSet::new(),
             chunk: Chunk::new().map_err(|_| io::ErrorKind::OutOfMemory)?,
+            files,
             events_dropped: 0,
         })
     }
@@ -120,6 +132,7 @@ impl Loop {
             if self.inner.stop.load(Ordering::Acquire) {
                 self.hear_out();
                 self.last_words();
+                self.files.close(FILES_WAIT);
                 return;
             }
             let now = Instant::now();
@@ -511,9 +524,10 @@ impl Loop {
             }
             Output::Upcall { id, upcall } => self.upcall(id, upcall),
             Output::Call(call) => call(),
-            Output::Look { monitor, path, user: (uid, gid) } => {
-                let seen = FileState::of(&path, uid, gid);
-                self.inner.engine.lock().looked(monitor, seen, Instant::now());
+            Output::Look { monitor, path, user } => {
+                if !self.files.look(user, (monitor, path)) {
+                    self.inner.engine.lock().looked(monitor, None, Instant::now());
+                }
             }
             Output::Measure { monitor, usage, targets, hostname } => {
                 let told = usage.read(&targets, &hostname);

@@ -199,6 +199,42 @@ fn a_host_that_watches_is_left_to_it() {
 }
 
 #[test]
+fn a_file_system_that_does_not_answer_shows_no_sign_of_life() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("watched");
+    File::create(&path).unwrap();
+    let mut bench = Bench::new(0, 1, 2);
+    bench.now = Instant::now();
+    bench.listens(1);
+    let watch = |bench: &mut Bench| {
+        let directives = vec![
+            info(keys::MONITOR_FILE_SIZE, Value::Bool(true)),
+            info(keys::MONITOR_FILE_CHECK_TIME, Value::Uint32(1)),
+            info(keys::MONITOR_FILE_DROPS, Value::Uint32(3)),
+        ];
+        let monitor = info(keys::MONITOR_FILE, Value::string(path.as_os_str().as_encoded_bytes()));
+        assert_eq!(bench.monitor(0, 94, monitor, Status(-3401), directives), Status::SUCCESS);
+    };
+    watch(&mut bench);
+    assert_eq!(bench.events_in(1, 1), []);
+    bench.no_look_returns = true;
+    assert_eq!(bench.events_in(4, 1), []);
+    assert_eq!(bench.looks, 1, "no second look before the first is over");
+    assert_eq!(bench.events_in(3, 1), [(Status(-3401), proc(0))]);
+    assert!(bench.engine.monitors.is_empty());
+    // A look that comes back at last is one like others.
+    watch(&mut bench);
+    assert_eq!(bench.events_in(2, 1), []);
+    bench.no_look_returns = false;
+    let number = bench.engine.monitors.last();
+    bench.engine.looked(number, FileState::of(&path, 0, 0), bench.now);
+    assert_eq!(bench.events_in(2, 1), []);
+    assert_eq!(bench.events_in(1, 1), [(Status(-3401), proc(0))]);
+    // One that comes back after the end of its monitor is nobody's.
+    bench.engine.looked(number, None, bench.now);
+}
+
+#[test]
 fn a_file_that_stays_as_it_is_is_told_of_once() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("watched");

@@ -1,0 +1,208 @@
+//! Looks at files that are watched, beside the server's thread: on a file system that does not answer, `stat` does not return.
+//!
+//! Each user has a thread of their own while there is something to look at for them, and the thread ends with the last of it. So a file that
+//! holds a thread delays what its own user has watched, and nobody else.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::cleanup::FileState;
+
+/// Looks of one user that wait. The engine wants no second look of a monitor before the first is over, but those of monitors that were
+/// ended meanwhile are in here, too.
+const WAITING_MAX: usize = 4096;
+/// Users whose files are looked at at one time.
+const USERS_MAX: usize = 64;
+
+/// User and group.
+type User = (u32, u32);
+
+/// A look at a file, by the number of its monitor.
+type Look = (u64, PathBuf);
+
+/// How to look at a file as a user.
+type See = dyn Fn(&Path, User) -> Option<FileState> + Send + Sync;
+
+/// Who is told what was seen.
+type Tell = dyn Fn(u64, Option<FileState>) + Send + Sync;
+
+/// What users' threads have to look at.
+#[derive(Default)]
+struct Looks {
+    /// By user; each of them has a thread.
+    waiting: HashMap<User, VecDeque<Look>>,
+    is_closed: bool,
+}
+
+struct Shared {
+    looks: Mutex<Looks>,
+    thread_ended: Condvar,
+    see: Box<See>,
+    tell: Box<Tell>,
+}
+
+pub(super) struct Files {
+    shared: Arc<Shared>,
+}
+
+impl Files {
+    /// `tell` hears what was seen, from another thread.
+    pub fn new(tell: impl Fn(u64, Option<FileState>) + Send + Sync + 'static) -> Files {
+        Files::seen_by(|path, (uid, gid)| FileState::of(path, uid, gid), tell)
+    }
+
+    fn seen_by(
+        see: impl Fn(&Path, User) -> Option<FileState> + Send + Sync + 'static,
+        tell: impl Fn(u64, Option<FileState>) + Send + Sync + 'static,
+    ) -> Files {
+        let (looks, thread_ended) = (Mutex::default(), Condvar::new());
+        Files { shared: Arc::new(Shared { looks, thread_ended, see: Box::new(see), tell: Box::new(tell) }) }
+    }
+
+    /// Has a file looked at as a user; `false` where that cannot be now.
+    pub fn look(&self, user: User, look: Look) -> bool {
+        let mut looks = self.shared.looks.lock();
+        if let Some(waiting) = looks.waiting.get_mut(&user) {
+            let has_room = waiting.len() < WAITING_MAX;
+            if has_room {
+                waiting.push_back(look);
+            }
+            return has_room;
+        }
+        if looks.waiting.len() >= USERS_MAX {
+            return false;
+        }
+        let shared = self.shared.clone();
+        // Signals are blocked as in the server's thread, which is the one that looks.
+        let begun = thread::Builder::new().name("pmix-files".into()).spawn(move || shared.run(user));
+        if begun.is_ok() {
+            looks.waiting.insert(user, VecDeque::from([look]));
+        }
+        begun.is_ok()
+    }
+
+    /// Drops what waits, and gives the threads this time to end. One that a file system holds ends when that lets it go, and tells nobody.
+    pub fn close(&self, wait: Duration) {
+        let end = Instant::now() + wait;
+        let mut looks = self.shared.looks.lock();
+        looks.is_closed = true;
+        looks.waiting.values_mut().for_each(VecDeque::clear);
+        while !looks.waiting.is_empty() && !self.shared.thread_ended.wait_until(&mut looks, end).timed_out() {}
+    }
+}
+
+impl Shared {
+    /// Looks at what there is for a user until there is nothing more.
+    fn run(&self, user: User) {
+        while let Some((monitor, path)) = self.next(user) {
+            let seen = (self.see)(&path, user);
+            if !self.looks.lock().is_closed {
+                (self.tell)(monitor, seen);
+            }
+        }
+    }
+
+    /// What a user's thread has to look at next; `None` is its end.
+    fn next(&self, user: User) -> Option<Look> {
+        let mut looks = self.looks.lock();
+        let next = looks.waiting.get_mut(&user).and_then(VecDeque::pop_front);
+        if next.is_none() {
+            looks.waiting.remove(&user);
+            self.thread_ended.notify_all();
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use super::*;
+
+    const ANN: User = (2001, 2001);
+    const BOB: User = (2002, 2002);
+
+    /// Files of which `/dead/...` is not answered for until the sender says so, and what is told of them.
+    fn files() -> (Files, Sender<()>, Receiver<u64>) {
+        let ((release, released), (sender, told)) = (channel(), channel());
+        let released = Mutex::new(released);
+        let see = move |path: &Path, _: User| {
+            if path.starts_with("/dead") {
+                let _ = released.lock().recv();
+            }
+            None
+        };
+        let tell = move |monitor, _| {
+            let _ = sender.send(monitor);
+        };
+        (Files::seen_by(see, tell), release, told)
+    }
+
+    fn look(files: &Files, user: User, monitor: u64, path: &str) -> bool {
+        files.look(user, (monitor, path.into()))
+    }
+
+    fn threads(files: &Files) -> usize {
+        files.shared.looks.lock().waiting.len()
+    }
+
+    fn wait_for_threads(files: &Files, count: usize) {
+        while threads(files) != count {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_file_that_does_not_answer_holds_neither_the_caller_nor_other_users() {
+        let (files, release, told) = files();
+        assert!(look(&files, ANN, 1, "/dead/file"));
+        assert!(look(&files, ANN, 2, "/alive"));
+        assert!(look(&files, BOB, 3, "/alive"));
+        assert_eq!(told.recv(), Ok(3));
+        wait_for_threads(&files, 1);
+        assert!(told.try_recv().is_err(), "behind the one that does not answer");
+        release.send(()).unwrap();
+        assert_eq!((told.recv(), told.recv()), (Ok(1), Ok(2)));
+        // Threads end with what there is to do.
+        wait_for_threads(&files, 0);
+    }
+
+    #[test]
+    fn what_waits_is_bounded() {
+        let (files, release, told) = files();
+        assert!(look(&files, ANN, 0, "/dead/file"));
+        let taken = (1..2 * WAITING_MAX as u64).filter(|monitor| look(&files, ANN, *monitor, "/alive")).count();
+        // Its thread may not have taken the first one yet.
+        assert!((WAITING_MAX - 1..=WAITING_MAX).contains(&taken), "{taken}");
+        let users = (0..2 * USERS_MAX as u32).filter(|user| look(&files, (*user, 0), 1, "/dead/file")).count();
+        assert_eq!(users, USERS_MAX - 1);
+        (0..=users).for_each(|_| release.send(()).unwrap());
+        assert_eq!((0..=users + taken).map(|_| told.recv().unwrap()).count(), 1 + users + taken);
+        wait_for_threads(&files, 0);
+    }
+
+    #[test]
+    fn the_end_of_the_server_waits_for_no_file_system() {
+        let (files, release, told) = files();
+        assert!(look(&files, ANN, 1, "/dead/file") && look(&files, ANN, 2, "/alive"));
+        while files.shared.looks.lock().waiting[&ANN].len() > 1 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        files.close(Duration::from_millis(10));
+        assert_eq!(threads(&files), 1);
+        release.send(()).unwrap();
+        wait_for_threads(&files, 0);
+        assert!(told.try_recv().is_err(), "nobody is told any more");
+        // Who is not held is waited for.
+        let (files, _release, _told) = self::files();
+        (0..100).for_each(|monitor| assert!(look(&files, ANN, monitor, "/alive")));
+        files.close(Duration::from_secs(600));
+        assert_eq!(threads(&files), 0);
+    }
+}
