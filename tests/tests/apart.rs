@@ -1,4 +1,4 @@
-//! Two users at one server: what a tool of one's reaches of the other's job.
+//! Two users at one server: which data of one user's job a tool of the other can reach.
 //!
 //! The host is root's and names its ranks as Ann's. The tools run under bare uids.
 
@@ -9,7 +9,7 @@ const ANN: u32 = 20_001;
 const BOB: u32 = 20_002;
 const ROOT: u32 = 0;
 
-/// What `tests/programs/tool.c` says of its words as a process of a user's. `None` where only root could try.
+/// Runs `tests/programs/tool.c` with `words` as a process of user `uid`. `None` without root.
 fn tool_of(uid: u32, library: Library, host: &str, words: &str) -> Option<Ended> {
     if !geteuid().is_root() {
         left_out("root", "only root can be another user");
@@ -17,7 +17,7 @@ fn tool_of(uid: u32, library: Library, host: &str, words: &str) -> Option<Ended>
     }
     let traces = Traces::begin();
     let (directory, program) = (library.directory(), program("tool"));
-    // The directory for temporary files is root's: who is not root is given the address.
+    // The directory for temporary files is root's: other users get the address.
     let line = format!(
         "uri=$(head -1 $PMIX_SYSTEM_TMPDIR/pmix.$(hostname -s).tool); \
          LD_LIBRARY_PATH={} setpriv --reuid {uid} --regid {uid} --clear-groups {} --uri $uri {words}",
@@ -27,7 +27,7 @@ fn tool_of(uid: u32, library: Library, host: &str, words: &str) -> Option<Ended>
     Some(beside_host(Library::ours(), &traces, &format!("--tools name --owner {ANN} {host}"), &line))
 }
 
-/// What the tool says of `what`.
+/// The tool's answer about `what`.
 fn answer<'a>(ended: &'a Ended, what: &str) -> &'a str {
     let start = format!("{what}: ");
     let said = ended.stdout.lines().find_map(|line| line.strip_prefix(start.as_str()));
@@ -47,7 +47,7 @@ fn a_tool_reaches_nothing_of_another_users_job() {
         for what in ["get pmix.job.size", "pull", "input", "control"] {
             assert_eq!(answer(&ended, what), NO_PERMISSIONS, "{what}: {ended}");
         }
-        // A released client does not look at what it is told of these.
+        // A released client ignores the reply to these.
         let told = if library.is_ours() { NO_PERMISSIONS } else { "0" };
         assert_eq!((answer(&ended, "send"), answer(&ended, "abort")), (told, told), "{ended}");
         assert_eq!(answer(&ended, "query pmix.qry.ns"), "0, 1, ", "{ended}");

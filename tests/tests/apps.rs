@@ -1,7 +1,7 @@
-//! Programs of Debian's, unmodified, under Debian's mpirun, with our library on both sides or on one: what each prints and
-//! writes, as far as it is no time, equals what it prints and writes with the stock library on both sides.
+//! Unmodified programs of Debian under Debian's mpirun, with our library on both sides or on one: their output,
+//! apart from times, equals their output with the stock library on both sides.
 //!
-//! `make test-apps` runs these, and nothing else does: they take packages that nothing else needs.
+//! Only `make test-apps` runs these: they need packages that nothing else needs.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hasher};
@@ -15,7 +15,7 @@ use pmix_tests::{Ended, Pair, Run, Traces, plugin, repository};
 /// Debian's, for which its packages of modules are.
 const PYTHON: &str = "/usr/bin/python3";
 
-/// A job that is being put together, and what it leaves when it has ended.
+/// A job under construction, and its leftovers when it has ended.
 struct Job {
     traces: Traces,
     pair: Pair,
@@ -27,7 +27,7 @@ impl Job {
         self.traces.own()
     }
 
-    /// What the job wrote.
+    /// The contents of a file that the job wrote.
     fn written(&self, name: &str) -> Vec<u8> {
         let file = self.directory().join(name);
         fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
@@ -82,9 +82,9 @@ fn attempt(pair: Pair, run: impl Fn(&Job) -> Run) -> (Job, Ended) {
     })
 }
 
-/// Runs a job with the stock library on both sides and then in each pair. It is of `count` processes, and ends well;
-/// what `result` finds that it computed is the same in all of them, and no one says on its standard error what the
-/// stock one does not. Each leaves nothing.
+/// Runs a job of `count` processes with the stock library on both sides and then with each pair. It must succeed;
+/// `result` extracts the same computed values from all of them, and none writes to standard error a line that the
+/// stock job does not write. No job leaves anything.
 fn same_as_stock(name: &str, count: usize, run: impl Fn(&Job) -> Run, result: impl Fn(&Ended, &Job) -> String) {
     let run = |pair| {
         let begun = Instant::now();
@@ -113,7 +113,7 @@ fn lines_with(text: &str, words: &[&str]) -> String {
     // not moved.
     let is_result = |line: &&str| !line.starts_with("CPU ") && words.iter().any(|word| line.contains(word));
     text.lines().filter(is_result).fold(String::new(), |found, line| {
-        // What has a decimal point in such a line is a time, or made of one.
+        // A decimal number in such a line is a time, or derived from one.
         let is_timed = line.starts_with("WALL ");
         let kept: Vec<_> = line.split_whitespace().filter(|word| !is_timed || !word.contains('.')).collect();
         found + &kept.join(" ") + "\n"
@@ -145,7 +145,7 @@ fn hpcc() {
         let output = String::from_utf8(job.written("hpccoutf.txt")).expect("text");
         assert_eq!(output.lines().filter(|line| *line == "Success=1").count(), 1, "{output}\n{ended}");
         assert!(!output.contains("FAILED"), "{output}\n{ended}");
-        // The residual of DGEMM is left out, whose matrices are made with the time as their seed.
+        // The residual of DGEMM is left out: its matrices are seeded with the time.
         let words =
             ["Found ", "PASSED", "Node(s) with error", "residual checks", "x-x0", "Validates", "Success", "norm"];
         lines_with(&output, &words)
@@ -191,7 +191,7 @@ fn hdf5() {
 
 #[test]
 fn scalapack() {
-    // Of each, what it reads and how many tests it is to pass.
+    // Program, input file, number of tests that must pass.
     for (program, input, passed) in [("xdlu", "LU.dat", 240), ("xdqr", "QR.dat", 352), ("xdls", "LS.dat", 1152)] {
         let tests = Path::new("/usr/lib/x86_64-linux-gnu/scalapack/openmpi-tests");
         let run = |job: &Job| {

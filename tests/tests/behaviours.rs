@@ -1,4 +1,4 @@
-//! What hosts rely on, and no manual states: one test for each behaviour, in the order of the table in `docs/hosts.md`.
+//! Undocumented behaviour that hosts rely on: one test for each row of the table in `docs/hosts.md`, in its order.
 //! The host is `tests/programs/host.c`, the ranks are `tests/programs/behave.c`.
 
 use std::fs::{self, DirBuilder};
@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 
 use pmix_tests::{Ended, Library, Pair, Run, Traces, plugin, program, program_with};
 
-/// A host with the server's library and the arguments `host_args`, whose ranks have theirs and do what `command` says.
+/// A host with the pair's server library and the arguments `host_args`, whose ranks run `command` with theirs.
 fn hosted(pair: Pair, traces: &Traces, host_args: &str, command: &str) -> Run {
     commanded(Run::new(program("host"), pair.server).traced(traces), pair, host_args, command)
 }
@@ -188,12 +188,12 @@ fn bytes_are_logged_with_their_source() {
     });
 }
 
-/// 11: Slurm's way to the library, what it does not say, and its types.
+/// 11: how Slurm finds the library, what it omits from registrations, and its types.
 #[test]
 fn a_host_that_opens_the_library_by_its_path() {
     for pair in Pair::all() {
         let traces = Traces::begin();
-        // What the environment names is the other library: the path decides.
+        // The environment names the other library: the path decides.
         let other = if pair.server == Library::Stock { Library::ours() } else { Library::Stock };
         let opener = Run::new(program("opener"), other).traced(&traces);
         let opener = opener.arg(pair.server.directory().join("libpmix.so")).arg(plugin("host"));
@@ -212,7 +212,7 @@ fn what_nobody_has_is_not_waited_for() {
     in_pairs(&Pair::all(), "-s 2 -n 2 --as mpirun", "miss", 4, |_| ());
 }
 
-/// 13: of two ranks whose server is a stock one and has none of the namespace's ranks, one learns nothing of it.
+/// 13: under a stock server without ranks of the namespace, one of two ranks gets no data of it.
 #[test]
 fn namespaces_without_data_and_without_local_ranks() {
     in_pairs(&Pair::all()[..2], "-s 2 -n 2 --as mpirun", "spawn nodeB", 6, |ended| {
@@ -230,7 +230,7 @@ fn unpublish_without_keys_is_the_hosts_matter() {
     });
 }
 
-/// 15: each name of the server's address stands for a release whose encoder is then spoken.
+/// 15: the variable that holds the server's address selects a release, and the client uses that release's encoding.
 #[test]
 fn client_and_server_of_different_versions_meet() {
     let names = ["URI41", "URI4", "URI3", "URI21", "URI2"];
@@ -261,7 +261,7 @@ fn open_mpi_under_another_launcher_knows_its_job_by_a_variable() {
             let ended = run.arg("--rank-lib").arg(pair.ranks.directory()).arg(program("mpi")).arg("hello").succeed();
             assert_eq!(ended.count(said), 3, "{pair:?}: {ended}");
             assert_eq!(ended.count("FAIL"), 0, "{pair:?}: {ended}");
-            // Who comes last takes it away, where it has made something in it.
+            // The last process removes it, if it has created anything in it.
             let _ = fs::remove_dir(&sessions);
             traces.assert_none_left(&ended);
         }
@@ -285,7 +285,7 @@ fn flux_registers_a_rank_after_its_environment_was_made() {
     }
 }
 
-/// What a child makes would not be the server's: there the environment leads to TCP.
+/// Files that a forked child creates would not be the server's: in a child the environment names TCP only.
 #[test]
 fn flux_in_a_forked_child_has_ranks_without_shared_memory() {
     in_pairs(&Pair::all(), "-s 2 -n 2 --as flux --environment child", "flux", 4, |_| ());
@@ -308,7 +308,7 @@ fn open_mpi_runs_under_a_host_like_flux() {
     }
 }
 
-/// Of no table: stock servers release those only that wait when the rank ends, and know nothing of what is connected.
+/// Not in the table: a stock server releases only ranks that wait when a rank ends, and does not track connects.
 #[test]
 fn a_rank_that_has_ended_well_is_not_waited_for() {
     in_pairs(&Pair::all()[..2], "-n 3", "leave", 3, |ended| {
@@ -316,7 +316,7 @@ fn a_rank_that_has_ended_well_is_not_waited_for() {
     });
 }
 
-/// Of no table: ranks name those of their node together.
+/// Not in the table: ranks name all ranks of their node at once.
 #[test]
 fn ranks_of_a_node_fence_and_tell_each_other() {
     in_pairs(&Pair::all()[..2], "-s 2 -n 2", "node", 4, |ended| {

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use pmix_tests::{Library, Profile, Run, benchmark_program, left_out, published, release_of, repository, times};
 
-/// What the programs of the benchmark say of each call, with one library.
+/// The benchmark programs' lines for each call, with one library.
 fn calls(library: Library, shape: &str) -> Vec<String> {
     let run = Run::new(benchmark_program("host", &[]), library).args(shape);
     let ended = run.arg(benchmark_program("calls", &[])).args("--calls 256").succeed();
@@ -26,7 +26,7 @@ fn calls_of_every_kind_are_measured() {
     assert_eq!(alone.len(), 17, "there is no rank on another node: {alone:?}");
 }
 
-/// A large job's answers are those that the host registered; thoroughly, 100,000 of a job of 1,048,576 ranks.
+/// Values of a large job equal the host's registration; with `PMIX_TEST_LARGE`, 100,000 values of a job of 1,048,576 ranks.
 #[test]
 fn values_of_random_ranks_are_what_the_host_registered() {
     let (nodes, gets) = times((32, 9_000), (16_384, 100_000));
@@ -39,7 +39,7 @@ fn values_of_random_ranks_are_what_the_host_registered() {
     }
 }
 
-/// What ranks that do not run have published comes with a fence, and each Get from there asks for what the one before has read.
+/// A fence brings published values of simulated ranks; each Get reads the key that the previous value selects.
 #[test]
 fn values_lead_from_rank_to_rank() {
     let file = published(8 * 64);
@@ -61,7 +61,7 @@ fn ranks_get_ready_and_read_all_peers() {
     }
 }
 
-/// What wire-up is compared with: processes of the same host that do nothing, and one that is linked to the library.
+/// The baselines of wire-up: idle processes of the same host, and one that is linked to the library.
 #[test]
 fn processes_that_do_nothing_are_measured() {
     let (idle, linked) = (benchmark_program("idle", &[]), benchmark_program("idle", &["-DLINKED"]));
@@ -86,8 +86,8 @@ const TOLERANCE: u64 = 5;
 
 /// The instructions of each kind of call as callgrind counts them, compared with `benches/instructions.tsv`.
 ///
-/// `PMIX_BENCH_COUNTS=write` writes that file. Counts are those of one compiler's code for the installed profile, with the
-/// string functions that the C library takes under valgrind; another compiler's are not compared.
+/// `PMIX_BENCH_COUNTS=write` writes that file. Counts hold for one compiler's code in the installed profile, with the
+/// string functions that the C library selects under valgrind; counts of another compiler are not compared.
 #[test]
 fn instructions_of_each_call() {
     let (Some(compiler), Some(valgrind)) = (release_of("rustc"), release_of("valgrind")) else {

@@ -1,5 +1,5 @@
-//! What threads of programs and hosts may count on, whatever they do: a callback does not come before its call has returned, and a
-//! thread that is cancelled takes nothing with it; a host has values, children and names of its own.
+//! Guarantees for threads of programs and hosts: no callback runs before its call has returned, and a
+//! cancelled thread leaves no lock or resource behind; a host may have values, children and names of its own.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ fn threads_that_are_cancelled_in_calls_take_nothing_with_them() {
     }
 }
 
-/// A host commits what it has put, a child that it forks ends its copy of the server and nothing else, and a namespace need not be
+/// A host commits its own puts, a forked child ends only its copy of the server, and a namespace need not be
 /// UTF-8.
 #[test]
 fn hosts_have_values_children_and_names_of_their_own() {

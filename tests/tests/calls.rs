@@ -1,10 +1,10 @@
-//! What the library answers to calls that need no peer, beside what stock libraries answer: the same, but for the
-//! differences that `calls.tsv` lists, and those of wrong calls that `wrong_calls.tsv` lists. Each of their lines names the row of
-//! `docs/differences.md` that says why; one that begins with `~` is about what few calls show, and is missed only where there
-//! are many. In the patterns of answers `*` stands for anything, and `§` for the place where the two answers begin to differ:
-//! what stands before it is the same in both. A second `§` is where they have ceased to.
+//! Results of calls that need no peer, beside those of stock libraries: the same, except for the
+//! differences in `calls.tsv`, and those of wrong calls in `wrong_calls.tsv`. Each of their lines names the row of
+//! `docs/differences.md` that says why; a line that begins with `~` is about a rare difference, and must be met only in
+//! long runs. In the patterns of answers `*` matches anything, and `§` marks the point where the two answers begin to differ:
+//! the text before it is the same in both. A second `§` marks the end of the difference.
 //!
-//! Debian's library is always asked; `PMIX_TEST_PEERS` names others.
+//! Debian's library is always compared; `PMIX_TEST_PEERS` names others.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -13,14 +13,14 @@ use std::fs;
 
 use pmix_tests::{Ended, Library, Run, Traces, is_large, program_with, repository, times};
 
-/// What the cases of this run come from.
+/// The seed of this run's cases.
 const SEED: u64 = 1;
 /// Cases of one process.
 const CHUNK: usize = 50_000;
 /// So many differences are shown.
 const SHOWN_MAX: usize = 12;
 
-/// Runs `calls` with a library; what the stock library says on standard error does not count.
+/// Runs `calls` with a library; the stock library's standard error is ignored.
 fn run(library: Library, words: &str) -> Ended {
     let traces = Traces::begin();
     let ended = Run::new(program_with("calls", Library::ours()), library).traced(&traces).args(words).succeed();
@@ -54,12 +54,12 @@ fn cases(ended: &Ended) -> (&str, Vec<Case<'_>>) {
     (version, lines.take_while(|line| *line != "done").map(|line| case(line).expect(line)).collect())
 }
 
-/// Whether a text is what a pattern says, in which `*` stands for anything.
+/// Whether a text matches a pattern, in which `*` matches anything.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((begin, rest)) = pattern.split_once('*') else { return pattern == text };
     let (inner, end) = rest.rsplit_once('*').unwrap_or(("", rest));
     let Some(text) = text.strip_prefix(begin).and_then(|text| text.strip_suffix(end)) else { return false };
-    // What comes first is as good as what comes later.
+    // The first match suffices.
     let mut parts = inner.split('*');
     parts.try_fold(text, |text, part| text.split_once(part).map(|(_, rest)| rest)).is_some()
 }
@@ -75,8 +75,8 @@ fn cut<'a>(one: &'a str, other: &'a str) -> [[&'a str; 3]; 2] {
     [one, other].map(|text| [&text[..begin], &text[begin..text.len() - end], &text[text.len() - end..]])
 }
 
-/// Whether two texts are what two patterns say. In both, or in neither, `§` stands where the texts begin to differ, and a second
-/// one where they have ceased to.
+/// Whether two texts match two patterns. In both, or in neither, `§` marks where the texts begin to differ, and a second
+/// one where the difference ends.
 fn differ_as(patterns: [&str; 2], texts: [[&str; 3]; 2]) -> bool {
     let marks = |pattern: &str| pattern.matches('§').count();
     let is_so = |pattern: &str, [begin, middle, end]: [&str; 3]| {
@@ -105,7 +105,7 @@ struct Explained {
 }
 
 impl Explained {
-    /// The lines of a list, after a look whether `docs/differences.md` has what they name.
+    /// The lines of a list, after a check that `docs/differences.md` has the rows that they name.
     fn read(list: &str) -> Vec<Explained> {
         let text = fs::read_to_string(repository().join("tests/tests").join(list)).expect("the list");
         let explanations = fs::read_to_string(repository().join("docs/differences.md")).expect("the explanations");
@@ -143,7 +143,7 @@ impl Explained {
     }
 }
 
-/// What a comparison came to.
+/// The result of a comparison.
 #[derive(Default)]
 struct Comparison {
     same: usize,
@@ -189,7 +189,7 @@ impl Comparison {
     }
 }
 
-/// Compares with all stock libraries what `calls WORDS` says, chunk by chunk.
+/// Compares the output of `calls WORDS` with all stock libraries', chunk by chunk.
 fn compare(chunks: &[String], list: &str) {
     let list = Explained::read(list);
     let mut releases = HashSet::new();
@@ -257,7 +257,7 @@ fn one_process(chunks: impl IntoIterator<Item = String>) {
         let alone = Run::new(program_with("calls", Library::ours()), Library::ours());
         let alone = alone.traced(&traces).env("CALLS_ALONE", "1").args(&words).succeed();
         traces.assert_none_left(&alone);
-        // valgrind takes for lost what belongs to threads that a forked child does not have.
+        // valgrind reports memory of threads that a forked child does not have as lost.
         if std::env::var_os("PMIX_TEST_WRAPPER").is_some() {
             continue;
         }

@@ -1,6 +1,6 @@
 //! `docs/coverage.md`, row by row: every attribute of the standard's chapters on reserved keys and on servers.
 //!
-//! The document is the data. Its rows say which test exercises them; those of the tests below go through the rows that name
+//! The document is the data. Each row names the test that exercises it; the tests below go through the rows that name
 //! them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,9 +95,9 @@ impl<'a, I: Iterator<Item = &'a str>> CollectPair<'a> for I {
     }
 }
 
-/* ---- what hosts register ------------------------------------------------------------------------------------------ */
+/* ---- registrations of hosts ----------------------------------------------------------------------------------------- */
 
-/// What a value belongs to.
+/// The owner of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Place {
     Session,
@@ -111,9 +111,9 @@ use Place::{App, Job, Node, Proc, Session};
 
 const PLACES: [Place; 10] = [Session, Job, App(0), App(1), Node(0), Node(1), Proc(0), Proc(1), Proc(2), Proc(3)];
 
-/// Numbers of the applications, whose ranks are 0 and 1, 2 and 3.
+/// Numbers of the applications; their ranks are 0 and 1, 2 and 3.
 const APPNUMS: [u32; 2] = [5, 9];
-/// Names and numbers of the nodes, whose ranks are 0 and 2, 1 and 3.
+/// Names and numbers of the nodes; their ranks are 0 and 2, 1 and 3.
 const NODES: [(&str, u32); 2] = [("node0", 70), ("node1", 71)];
 const NODE_MAP: &str = "node0,node1";
 const PROC_MAP: &str = "0,2;1,3";
@@ -162,7 +162,7 @@ impl Row {
         self.realms[0] == place.realm()
     }
 
-    /// A value for a place: no other row and no other place has it, unless the layout of the job says what it is. Numbers of
+    /// A value for a place: unique to its row and place, unless the layout of the job determines it. Numbers of
     /// registrations without arrays are wider than the standard has them: a Get gives back the type that was registered.
     fn value(&self, place: Place, is_wide: bool) -> String {
         let number = self.number * PLACES.len() + place.number();
@@ -218,7 +218,7 @@ impl Row {
     }
 }
 
-/// The infos of a place, those first by which it is known.
+/// The infos of a place, its identifying ones first.
 fn infos(rows: &[Row], place: Place, is_wide: bool, is_meant: impl Fn(&Row) -> bool) -> String {
     const FIRST: [&str; 4] = ["PMIX_RANK", "PMIX_APPNUM", "PMIX_HOSTNAME", "PMIX_NODEID"];
     let mut rows: Vec<&Row> = rows.iter().filter(|row| row.has(place) && is_meant(row)).collect();
@@ -226,7 +226,7 @@ fn infos(rows: &[Row], place: Place, is_wide: bool, is_meant: impl Fn(&Row) -> b
     rows.iter().map(|row| format!("{} {} ", row.key, row.value(place, is_wide))).collect()
 }
 
-/// A Get, and what is to be answered.
+/// A Get, and its expected answer.
 struct Asked {
     attribute: String,
     question: String,
@@ -267,7 +267,7 @@ fn wrong_answers(infos: &str, asked: &[Asked]) -> BTreeMap<String, String> {
     wrong
 }
 
-/// What a host registers in the arrays of the realms, nested as the chapter has them.
+/// A host's registration in the arrays of the realms, nested as in the chapter.
 fn in_arrays(rows: &[Row]) -> String {
     let of = |place| infos(rows, place, false, |_| true);
     let proc = |rank| format!("pmix.pdata ( {}) ", of(Proc(rank)));
@@ -312,7 +312,7 @@ fn registered() {
 #[test]
 fn registered_loose() {
     let rows = rows_of("registered_loose");
-    // One application, and the node of the host: what is said without an array is said of them. Of processes arrays speak.
+    // One application, and the node of the host: infos outside arrays belong to them. Process data are in arrays.
     let is_own = |place: &Place| matches!(place, Session | Job | App(0) | Node(0) | Proc(_));
     let is_main = |row: &Row, place: Place| row.is_main(place) && !row.attribute.ends_with("_RAW");
     let mut infos_of_job = String::new();
@@ -336,7 +336,7 @@ fn registered_loose() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What follows from maps and applications, where the host says no more.
+/// The value that the server derives from maps and applications, where the host registers none.
 fn derived_value(attribute: &str, place: Place) -> Option<String> {
     Some(match (attribute, place) {
         ("PMIX_JOB_SIZE" | "PMIX_MAX_PROCS", Job) => "uint32 4".into(),
@@ -381,7 +381,7 @@ fn derived() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/* ---- what processes ask of the host ---------------------------------------------------------------------------------- */
+/* ---- requests of processes to the host --------------------------------------------------------------------------------- */
 
 /// The calls of `tests/programs/upcalls.c`; the second lists that some have are the rows' "CALL directives" and "CALL qualifiers".
 const CALLS: [&str; 16] = [
@@ -403,7 +403,7 @@ const CALLS: [&str; 16] = [
     "get",
 ];
 
-/// Lets a rank make calls, each with infos; gives what the host was told, and what the rank was answered, by lines.
+/// Lets a rank make calls, each with infos; returns the host's upcalls and the rank's answers as lines.
 fn told_in_upcalls(script: &str) -> Vec<String> {
     let ended = Run::new(program("upcalls"), Library::ours()).input(script.as_bytes().to_vec()).run();
     assert_eq!(ended.code(), 0, "{ended}");
@@ -417,7 +417,7 @@ impl Row {
         self.realms.iter().any(|realm| realm == call)
     }
 
-    /// What a process says of it in a call.
+    /// The info that a process passes in a call.
     fn said(&self) -> String {
         format!("{} {} ", self.key, self.value(Job, false))
     }
@@ -435,7 +435,7 @@ fn handed_up() {
             _ => of(&format!("{call} directives")),
         };
         let first = match call {
-            // One at a time is what there is to be watched.
+            // A call watches one thing.
             "monitor" => of(call).into_iter().map(|row| vec![row]).collect(),
             _ => vec![of(call)],
         };
@@ -445,14 +445,14 @@ fn handed_up() {
             let upcall = lines.iter().find(|line| line.starts_with(&of_call)).unwrap_or_else(|| panic!("{lines:?}"));
             let (in_first, in_second) = upcall.split_once(" | ").unwrap_or((upcall, ""));
             for row in first {
-                // Of what is asked the names matter.
+                // A query passes names only.
                 let said = if call == "query" { format!("{} string asked ", row.key) } else { row.said() };
                 assert!(in_first.contains(&format!(" {said}")), "{}: {upcall}", row.attribute);
             }
             for row in &second {
                 assert!(in_second.contains(&format!(" {}", row.said())), "{}: {upcall}", row.attribute);
             }
-            // What the host gives back.
+            // The host's results.
             let answer = lines.iter().find(|line| line.starts_with(&format!("{call} status "))).expect("an answer");
             let comes_back = match call {
                 "alloc" | "fabric" | "jobctrl" | "query" | "valcred" => {
@@ -466,7 +466,7 @@ fn handed_up() {
     }
 }
 
-/// What the server says of who asks, and of what it knows, whatever the process says.
+/// The infos that the server adds about the requestor; the process's own claims are ignored.
 #[test]
 fn added() {
     let rows = rows_of("added");
@@ -498,7 +498,7 @@ fn added() {
     }
 }
 
-/// What the host gives a group comes to its members, with what the server adds.
+/// The host's infos for a group reach its members, with those that the server adds.
 #[test]
 fn given_to_groups() {
     let rows = rows_of("given_to_groups");
@@ -516,7 +516,7 @@ fn given_to_groups() {
     assert!(answer.contains("pmix.grp.ctxid size 4711 "), "{answer}");
 }
 
-/* ---- what a server is told when it starts ------------------------------------------------------------------------------ */
+/* ---- attributes of PMIx_server_init ----------------------------------------------------------------------------------- */
 
 #[test]
 fn server_name_and_address() {

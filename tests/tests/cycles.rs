@@ -25,7 +25,7 @@ fn assert_nothing_grew(ended: &Ended, processes: usize) {
     after.sort();
     for ((before, _), (after, segments)) in before.iter().zip(&after) {
         assert_eq!(before, after, "{ended}");
-        // Of one cycle: the job, the directory, and a few that hold what was put.
+        // Segments of one cycle: the job, the directory page, and a few of published values.
         assert!(*segments < 12, "{ended}");
     }
 }
@@ -61,7 +61,7 @@ fn a_busy_server_forks() {
     assert_eq!(ended.count(" children done"), 1, "{ended}");
 }
 
-/// What a host of many jobs says that it holds, and how many KiB of memory.
+/// The resources that a host of many jobs reports, and its memory in KiB.
 fn held(ended: &Ended, when: &str) -> (Vec<String>, u64) {
     let line = ended.stdout.lines().find_map(|line| line.strip_prefix(when));
     let mut held: Vec<String> =

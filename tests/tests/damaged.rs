@@ -1,5 +1,5 @@
-//! Segments damaged under the ranks of a job: what is read is right, whoever had attached them before and whoever does
-//! afterwards, and those who refuse them say why.
+//! Segments corrupted under the ranks of a job: every value read is correct, for readers that had attached before and for
+//! later ones, and a reader that refuses a segment reports why.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
@@ -13,8 +13,8 @@ use pmix_tests::{Ended, WaitingJob, left_out};
 
 const RANKS: u32 = 2;
 
-/// A job whose ranks have attached and read, and its segments. Its server, which is asked for what is damaged, may hold no
-/// more afterwards.
+/// A job whose ranks have attached and read, and its segments. Its server, which serves corrupt values, may hold no
+/// more resources afterwards.
 fn start() -> (WaitingJob, PathBuf, Vec<PathBuf>) {
     let mut job = WaitingJob::reading(RANKS);
     job.watch_server();
@@ -31,7 +31,7 @@ fn refusals(ended: &Ended) -> Vec<&str> {
     ended.stderr.lines().filter(|line| line.contains("pmix-dstore client ")).collect()
 }
 
-/// Changes bytes of a file in place, under those who have mapped it.
+/// Changes bytes of a file in place, under its mappings.
 fn change(path: &Path, change: impl Fn(&mut [u8])) {
     let before = fs::read(path).unwrap();
     let mut after = before.clone();
@@ -54,7 +54,7 @@ fn replace(path: &Path, bytes: &[u8]) {
     fs::rename(&other, path).unwrap();
 }
 
-/// The readers after the damage, and those of them that have said so: all new ones, and old ones where `by_all`.
+/// Asserts that readers reported the corruption: all new ones, and old ones where `by_all`.
 fn assert_told(ended: &Ended, why: &str, by_all: bool) {
     let told = refusals(ended);
     let expected = if by_all { 2 * RANKS } else { RANKS } as usize;
@@ -67,12 +67,12 @@ fn flipped_bytes_of_tables() {
     let (job, _, segments) = start();
     for segment in &segments {
         change(segment, |bytes| {
-            // Key tables come first; a slot is 64 bytes, and its number at 16 decides whose values are found.
+            // Key tables come first; a slot is 64 bytes, and its number at offset 16 selects the values.
             let keys = RawHeader::read(bytes).unwrap().toc_pos.min(HEADER_LEN as u64 + 64 * 4) as usize;
             (HEADER_LEN..keys).step_by(64).for_each(|slot| bytes[slot + 16] ^= 1);
         });
     }
-    // Who has attached them before has the slots in its own memory.
+    // Readers that attached before have copied the slots.
     assert_told(&job.finish(), "a table is damaged", false);
 }
 
@@ -114,7 +114,7 @@ fn another_version_and_another_layout() {
 
 #[test]
 fn a_damaged_page() {
-    // Its count, under those who have read it, and an entry.
+    // Its count, which old readers have read, and an entry.
     for (at, why, by_all) in [(64, "impossible count", true), (512 + 16, "damaged entry", false)] {
         let (job, directory, _) = start();
         change(&directory.join("page-0"), |bytes| bytes[at] ^= 1);
@@ -141,7 +141,7 @@ fn missing_files() {
     for segment in &segments {
         fs::remove_file(segment).unwrap();
     }
-    // A file that is gone is what a reader meets that comes late; nobody is told.
+    // A late reader finds the file gone; that is normal and not reported.
     assert_eq!(refusals(&job.finish()), [""; 0]);
 }
 

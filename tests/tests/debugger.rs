@@ -57,7 +57,7 @@ fn who_is_not_released_waits_as_long_as_it_said() {
 fn who_has_lost_its_server_waits_no_longer() {
     let traces = Traces::begin();
     let ended = stopped(Pair { server: Library::ours(), ranks: Library::ours() }, &traces, "die", "");
-    // One that does not wait yet may lose it earlier, and says what it was just asking for.
+    // A rank that does not wait yet may lose it earlier, and reports the call that failed.
     assert!(ended.count(&format!("({})", Status::ERR_LOST_CONNECTION.0)) > 0, "{ended}");
     assert_eq!(ended.count(": through"), 0, "{ended}");
     assert_eq!(traces.processes(), BTreeMap::new(), "{ended}");

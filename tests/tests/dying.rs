@@ -1,4 +1,4 @@
-//! Ranks, launchers and servers that die, by `tests/programs/mortal.c`: nobody waits for ever, nothing read is wrong, and
+//! Ranks, launchers and servers that die, by `tests/programs/mortal.c`: no call waits for ever, no value read is wrong, and
 //! nothing is left.
 
 use std::ffi::OsStr;
@@ -10,7 +10,7 @@ use pmix_tests::{Ended, Library, Run, Traces, pmixrun, program};
 
 /// The program as a host.
 fn mortal(traces: &Traces) -> Run {
-    // What the C library keeps of freed memory for later would look like a leak.
+    // Freed memory in the C library's cache would look like a leak.
     Run::new(program("mortal"), Library::ours()).traced(traces).env("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0")
 }
 
@@ -27,14 +27,14 @@ fn dies(call: &str, moment: &str) -> Ended {
     let traces = Traces::begin();
     let ended = host(&format!("point {call} {moment}"), &traces);
     assert_eq!(ended.count("point done"), 1, "{ended}");
-    // Who has not finished its last fence is missed by the others, who all hear the same.
+    // If a rank dies before its last fence, all others get the same status.
     let verdict = if call == "finalize" { "all fences complete: 0" } else { &lost_somebody() };
     assert_eq!(ended.count(verdict), 3, "{ended}");
     traces.assert_none_left(&ended);
     ended
 }
 
-/// What a rank says whose fence was left by another one.
+/// The line of a rank whose fence lost a participant.
 fn lost_somebody() -> String {
     format!("a fence lost somebody: {}", Status::ERR_PARTIAL_SUCCESS.0)
 }
@@ -86,7 +86,7 @@ fn random(rounds: u32, seed: u64, ranks: Library) -> u32 {
     assert_eq!(ended.code(), 0, "{ended}");
     assert_eq!(ended.count("random done"), 1, "{ended}");
     traces.assert_none_left(&ended);
-    // In the same job nobody hears anything else.
+    // All ranks of a job get the same status.
     let broken = ended.count("a fence lost somebody");
     assert_eq!(ended.count(&lost_somebody()), broken, "{ended}");
     let killed = ended.stdout.lines().find_map(|line| line.strip_prefix("killed ")?.split(',').next()?.parse().ok());
@@ -116,7 +116,7 @@ fn a_server_under_its_ranks() {
     let traces = Traces::begin();
     let ended = host("orphans", &traces);
     assert_eq!(ended.count("orphans done"), 1, "{ended}");
-    // Its files are removed by who removes the session's.
+    // Its files go with the session's directory.
     let entries = fs::read_dir(traces.directory()).expect("a directory").flatten().map(|entry| entry.path());
     let is_of_job = |path: &PathBuf| {
         let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
@@ -166,7 +166,7 @@ fn a_launcher_takes_its_ranks_along_and_the_next_one_its_files() {
         .arg(&output)
         .succeed();
     assert_eq!(fs::read_to_string(&output).expect("the output").lines().count(), 4, "{ended}");
-    // What it has left is the next one's to remove, and nothing else is.
+    // The next launcher removes its leftovers, and nothing else.
     Run::ranks(1, "true", Library::ours()).traced(&traces).succeed();
     traces.assert_none_left(&ended);
 }

@@ -1,4 +1,4 @@
-//! Clients that may come in, and then ask without end, or never read: what piles up for them is bounded, and others are
+//! Authenticated clients that send requests without end, or never read: their queues are bounded, and other clients are
 //! served meanwhile.
 
 use pmix_dstore::model::{Info, Key, Proc, Rank, Status, Value};
@@ -59,7 +59,7 @@ fn events_for_who_never_reads_are_dropped() {
     assert!(!witness.ask(&job_info).is_empty());
     let grown = job.server_memory().saturating_sub(before);
     assert!(grown < 64 * MIB, "the server has grown by {grown} bytes for 128 MiB of events");
-    // It was not thrown out: what was kept for it is there.
+    // It was not disconnected: its queued messages are there.
     assert_eq!(deaf.hear().map(|(tag, _)| tag), Some(TAG_NOTIFY));
     drop((deaf, offender));
     let ended = job.finish();
@@ -85,7 +85,7 @@ fn connections_of_one_process_are_bounded() {
     assert_eq!(refused, 2, "{ended}");
 }
 
-/// What `hoard` says at its end: how many texts or values were taken, and the most memory that the launcher has had.
+/// The result of `hoard`: the number of accepted texts or values, and the launcher's peak memory.
 fn hoarded(ended: &Ended) -> (u64, u64) {
     let line = ended.stderr.lines().find_map(|line| line.strip_prefix("taken ")).unwrap_or_else(|| panic!("{ended}"));
     let (taken, kib) = line.split_once(", launcher ").expect("two numbers");

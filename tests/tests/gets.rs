@@ -1,9 +1,9 @@
-//! Which values Open MPI's processes ask of libpmix, and what they are answered: with our library as with the stock one.
+//! The values that Open MPI's processes request from libpmix, and the answers: the same with our library as with the stock one.
 //!
-//! `tests/programs/gets.c` stands in front of the library in every process, mpirun too, and writes down each Get with its
-//! answer, and each Put and each value stored. A job does the same with our library on either side as with the stock
-//! library on both, call by call: an answer that Open MPI does not know from the stock library could lead it where nobody
-//! has been. There is no list of exceptions: no job differs.
+//! `tests/programs/gets.c` is interposed before the library in every process, mpirun included, and logs each Get with its
+//! answer, and each Put and each stored value. A job with our library on either side must log the same as with the stock
+//! library on both, call by call: an answer that Open MPI never gets from the stock library could lead it into untested
+//! code. There is no list of exceptions: no job differs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ use pmix_tests::{Cluster, Library, Pair, ROOT, Run, Traces, is_large, plugin};
 
 const STOCK: Pair = Pair { server: Library::Stock, ranks: Library::Stock };
 
-/// Runs a job, which leaves its logs in a directory; gives what its processes asked and were answered, in alphabetical order.
+/// Runs a job that leaves its logs in a directory; returns its processes' requests and answers, sorted.
 fn asked(directory: &Path, job: Run) -> Vec<String> {
     let ended = job.env("LD_PRELOAD", plugin("gets")).env("GETS_LOG", directory.join("gets-log")).succeed();
     assert_eq!(ended.count("FAIL"), 0, "{ended}");
@@ -83,7 +83,7 @@ fn ranks_under_slurm() {
     let Some(cluster) = Cluster::start(2) else { return };
     assert_same_answers(4, |pair| {
         let job = cluster.job(pair, ROOT, "-N 2 --ntasks-per-node=2", "collectives");
-        // Debian's Slurm ends a fence of the other kind on each node alone, whatever the library.
+        // Debian's Slurm ends a tree fence on each node alone, with any library.
         asked(&cluster.scratch(), job.env("SLURM_PMIX_FENCE", "ring"))
     });
     cluster.end();

@@ -1,5 +1,5 @@
 //! A C host with one or two servers, its ranks doing the checks of `tests/programs/client.c`, in every combination of
-//! our library and Debian's on the two sides; and, where `PMIX_TEST_PEERS` names such, with libraries of other releases.
+//! our library and Debian's on the two sides; and with the libraries of other releases in `PMIX_TEST_PEERS`.
 
 use pmix_tests::{Ended, Library, Profile, Run, left_out, program, program_with};
 
@@ -10,7 +10,7 @@ struct Case {
     host: Library,
     /// Taking turns by rank.
     ranks: Vec<Library>,
-    /// What host and ranks are compiled with.
+    /// The headers with which host and ranks are compiled.
     headers: Library,
     host_args: &'static str,
     client_args: &'static str,
@@ -49,7 +49,7 @@ impl Case {
             .run()
     }
 
-    /// Runs; asserts that every rank passed all checks and that the host saw what it should.
+    /// Runs; asserts that every rank passed all checks and that the host got the expected upcalls.
     fn pass(&self) {
         let ended = self.run();
         assert_eq!(ended.code(), 0, "{ended}");
@@ -72,7 +72,7 @@ impl Case {
         }
         assert!(!ended.left, "processes were left behind: {ended}");
         if self.host.is_ours() && self.ranks.iter().all(|library| library.is_ours()) {
-            // Ours is quiet while all is well. (What ranks log is printed by the host or the server.)
+            // Ours prints nothing on success. (The host or the server prints what ranks log.)
             let unasked =
                 ended.stderr.lines().find(|line| !line.starts_with("host ") && !line.starts_with("logged by "));
             assert_eq!(unasked, None, "{ended}");
@@ -149,7 +149,7 @@ fn our_hosts_hear_which_events_of_the_environment_are_wanted() {
             assert_eq!(count, servers as usize, "{told}: {ended}");
         }
         let asked = |what: &str| ended.stderr.lines().filter(|line| line.contains(what)).count() as u32;
-        // Whose processes are all on one node, connect without the host.
+        // Processes of a single node connect without the host.
         assert_eq!(asked(": connect test-job:"), if servers == 1 { 0 } else { 2 * servers }, "{ended}");
     }
 }

@@ -1,4 +1,4 @@
-//! Peers that mean harm: whatever they say, and whoever they are, only they are harmed, and the log says so once.
+//! Malicious peers: whatever they send, only they are affected, and the log reports it once.
 //!
 //! Each test attacks the server of a job whose ranks wait; then the ranks do their work.
 
@@ -67,10 +67,10 @@ fn every_mutation_of_a_handshake() {
     for way in WAYS {
         let said = target.hello(way);
         let hello = said.encode().unwrap();
-        // Who the peer is, and how it proves that; its release and the like may be others.
+        // The peer's name and its proof must be right; its release and the like may differ.
         let name_len = target.proc.nspace.as_bytes().len();
         let identity = 16..16 + (said.psec.len() + 1) + (4 + said.credential.len()) + 1 + (name_len + 1) + 4;
-        // Over TCP the kernel says whose the socket is, and what the peer says of its user is passed over.
+        // Over TCP the kernel identifies the socket's owner, and the peer's claim of a user is ignored.
         let claim = 16 + said.psec.len() + 1 + 4;
         let passed_over = claim..claim + if way == Way::Tcp { said.credential.len() } else { 0 };
         for at in 0..hello.len() {
@@ -134,7 +134,7 @@ fn lengths_that_claim_gigabytes_cost_no_memory() {
         key: Some("claims".into()),
     };
     let get = encode(&get);
-    // Whatever is allocated once is allocated before the measurement.
+    // One-time allocations happen before the measurement.
     target.let_in(Way::Unix).end();
     target.let_in(Way::Tcp).end();
     let before = job.server_memory();
@@ -246,8 +246,8 @@ fn a_secret_ends_with_its_process() {
     let mut job = WaitingJob::left_by_one();
     job.watch_server();
     let target = Target::new(&job.environment(1));
-    // Who came before the server has heard of the process's end came for the rank, which would then have ended without
-    // finalizing. A fence with the rank, which never comes, ends when the server has heard.
+    // A connection that arrives before the server has seen the process's end counts as the rank's, which would then have ended without
+    // finalizing. A fence with the rank, which never enters, ends when the server has seen that.
     let stays = Target::new(&job.environment(0));
     let mut witness = stays.let_in(Way::Unix);
     let procs = vec![stays.proc.clone(), target.proc.clone()];
@@ -319,7 +319,7 @@ fn another_user_is_refused_over_either_way() {
 
 #[test]
 fn races_on_our_directories_spare_the_canary() {
-    // With the sticky bit, as /tmp has it, and without, where others may rename what is ours.
+    // With the sticky bit, as in /tmp, and without it, where other users may rename our files.
     for mode in [0o1777, 0o777] {
         let top = tempfile::tempdir().unwrap();
         fs::set_permissions(top.path(), fs::Permissions::from_mode(0o755)).unwrap();

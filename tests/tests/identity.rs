@@ -1,5 +1,5 @@
-//! Who a peer is: the kernel's word for its socket, over TCP and the Unix socket. Others stay out however they come, and stock ranks get in
-//! however they are started. Users in containers under Slurm: `slurm_sites.rs`.
+//! Identity of peers: the kernel names the owner of a socket, over TCP and the Unix socket. Other users stay out by every way,
+//! and stock ranks get in however they are started. For users in containers under Slurm see `slurm_sites.rs`.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -27,7 +27,7 @@ fn is_root() -> bool {
     is_root
 }
 
-/// What an intruder says: that he is the offender's rank, and that the job is to be aborted. Whoever is heard is noticed.
+/// An intruder's messages: it claims to be the attacker's rank and aborts the job, so that a success is noticed.
 fn words(target: &Target) -> Vec<u8> {
     let abort = Request::Abort { status: Status::ERROR, message: None, procs: Vec::new() };
     let hello = Hello { credential: Hello::native_credential(0, 0), ..target.hello(Way::Tcp) };
@@ -57,11 +57,11 @@ impl Drop for Stopped {
     }
 }
 
-/// Asserts that nobody got in, and that no rank is said to be lost: all that came before this is over once another connection
-/// is let in behind it.
+/// Asserts that no intruder got in, and that no rank is reported lost: all earlier messages are processed once another connection
+/// is admitted after them.
 fn assert_nobody_got_in(job: WaitingJob, target: &Target) -> Ended {
     target.let_in(Way::Tcp).ask(&encode(&Request::Finalize));
-    // Long enough for what the host is told of a process that is gone.
+    // Longer than the server waits before it reports a lost process to the host.
     thread::sleep(Duration::from_millis(1100));
     let ended = job.finish();
     let said = log(&ended);
@@ -144,7 +144,7 @@ fn who_takes_the_servers_last_descriptor_is_nobody() {
     assert_nobody_got_in(job, &target);
 }
 
-/// Runs a job whose server can't ask the kernel in one way or in both, `variable` being set in its environment.
+/// Runs a job whose server cannot ask the kernel by netlink, by /proc, or by both, as `variable` in its environment says.
 fn without(what: &str, variable: &str) -> WaitingJob {
     let without = program("without");
     WaitingJob::start(RANKS, &format!("set -- {} {what} env {variable} \"$@\"", without.display()))
@@ -228,7 +228,7 @@ fn where_users_have_no_numbers_nobody_is_known_over_tcp() {
         // The directory and the secret are proof enough.
         let _anchor = target.let_in(Way::Unix);
         assert_eq!(as_nobody(|| target.knock(Way::Tcp, &target.hello(Way::Tcp))), Some(Vec::new()), "{map}");
-        // Who has a number is known by it, and the server's own user has none in the first of these.
+        // Mapped users are identified; the server's own user is unmapped in the first of these.
         match map {
             "" => assert_eq!(target.knock(Way::Tcp, &target.hello(Way::Tcp)), b""),
             _ => drop(target.introduce(Way::Tcp, &target.hello(Way::Tcp))),
@@ -237,7 +237,7 @@ fn where_users_have_no_numbers_nobody_is_known_over_tcp() {
     }
 }
 
-/// Runs a job of a user's, the ranks being what `wrapped` makes of the program.
+/// Runs a user's job whose ranks are started through the wrapper `wrapped`.
 fn of_user(count: usize, library: Library, wrapped: &[&str]) -> Ended {
     let place = tempfile::tempdir().unwrap();
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o700)).unwrap();
@@ -249,7 +249,7 @@ fn of_user(count: usize, library: Library, wrapped: &[&str]) -> Ended {
     run.arg(program("latency")).args("--gets 10").within(3).run()
 }
 
-/// Sets the library anew for what follows: login shells and the like may not keep it.
+/// Sets the library path again: login shells may drop it.
 fn library_of(library: Library) -> String {
     format!("LD_LIBRARY_PATH={}", library.directory().display())
 }
@@ -389,7 +389,7 @@ fn ranks_come_on_both_ways_while_another_user_floods_the_server() {
     }
     many_descriptors();
     for shared_memory in ["1", "0"] {
-        // Few descriptors: what the strangers' connections would take, the ranks' need.
+        // Few descriptors: the ranks need those that strangers' connections would take.
         let job = WaitingJob::start(8, &format!("export PMIX_DSTORE_SHM={shared_memory}; ulimit -n 96"));
         let target = Target::new(&job.environment(0));
         let idle = idle(&target, times(600, 2500));

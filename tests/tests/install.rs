@@ -1,4 +1,4 @@
-//! What `make install` installs: a program is compiled through pkg-config and runs, without a word in its environment.
+//! The files of `make install`: a program is compiled through pkg-config and runs without any environment variable.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use pmix_tests::{pmixrun, repository};
 
-/// Runs a command that must succeed; gives what it printed.
+/// Runs a command that must succeed; returns its output.
 fn said(command: &mut Command) -> String {
     let ended = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(ended.status.success(), "{command:?}: {}{}", ended.status, String::from_utf8_lossy(&ended.stderr));

@@ -1,4 +1,4 @@
-//! What a run of the tests says of what it left out (`tests/src/left_out.rs`).
+//! The report of tests that were left out (`tests/src/left_out.rs`).
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ fn one_that_cannot_be_made() {
     left_out("kernel", "this kernel has no moon");
 }
 
-/// That test alone, with these variables, and what the report holds.
+/// Runs that test alone with these variables, and returns the report.
 fn alone(variables: &[(&str, &str)]) -> (Output, String) {
     let directory = tempfile::tempdir().expect("a directory");
     let report = directory.path().join("report");

@@ -1,6 +1,6 @@
-//! Node and process maps, between our library and the stock one: what either makes of a list, either reads.
+//! Node and process maps between our library and the stock one: each reads the maps that the other generates.
 //!
-//! `PMIX_TEST_PEERS` may name stock libraries of other releases, which are then asked as well.
+//! `PMIX_TEST_PEERS` may name stock libraries of other releases, which are then tested, too.
 
 use std::collections::HashSet;
 use std::process::Command;
@@ -79,7 +79,7 @@ fn texts(layout: &Layout, ranges: bool) -> (String, String) {
     (names.join(","), fields.collect::<Vec<_>>().join(";"))
 }
 
-/// What a library makes of maps.
+/// The maps that a library generates.
 fn generated(library: Library, maps: &[(String, String)]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let script: String =
         maps.iter().map(|(nodes, ppn)| format!("nodemap {}\nprocmap {}\n", text(nodes), text(ppn))).collect();
@@ -88,7 +88,7 @@ fn generated(library: Library, maps: &[(String, String)]) -> Vec<(Vec<u8>, Vec<u
     answers.chunks(2).map(|pair| (bytes(success(&pair[0])), bytes(success(&pair[1])))).collect()
 }
 
-/// What a library reads in maps, of which it is to have these nodes.
+/// The layouts that a library reads from maps, with the nodes of `layouts`.
 fn read(library: Library, maps: &[(Vec<u8>, Vec<u8>)], layouts: &[Layout]) -> Vec<Layout> {
     let mut script = String::new();
     for (number, ((nodes, ppn), layout)) in iter::zip(maps, layouts).enumerate() {
@@ -196,8 +196,8 @@ fn write_and_read(count: u32) {
     }
 }
 
-/// Four times the map is four times the work, in instructions as callgrind counts them: what the second step adds is compared
-/// with what the first one does, so that the rest of a process does not count.
+/// Four times the map costs four times the instructions, as callgrind counts them: the growth of the second step is compared
+/// with the growth of the first one, so that the rest of the process does not count.
 #[test]
 fn work_grows_as_the_map_does() {
     if let Some(count) = env::var(COUNTED).ok().and_then(|count| count.parse().ok()) {

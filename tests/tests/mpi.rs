@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use pmix_tests::{Ended, Library, Pair, Run, pmixrun, program};
 
-/// What a rank of the ring says where its server is ours.
+/// The line of a rank whose server is ours.
 const SERVED_BY_OURS: &str = "under a server that offers pmix-dstore";
 
 /// Asserts that the ring went round `size` ranks, of which each had mapped one of `libraries`, `size` in all.

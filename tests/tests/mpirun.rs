@@ -1,4 +1,4 @@
-//! Open MPI's mpirun and its ranks, unmodified, with our library on both sides or on one: what MPI programs ask of a
+//! Open MPI's mpirun and its ranks, unmodified, with our library on both sides or on one: the services that MPI programs use of a
 //! launcher, and how they end when they fail.
 //!
 //! `make test-mpirun` runs these alone. With `PMIX_TEST_LARGE=1` they are larger: up to 32 ranks, many more runs.
@@ -115,7 +115,7 @@ fn singletons() {
             assert_eq!((ended.code(), said), (0, vec![]), "{ended}");
             assert_eq!(ended.count(&format!(" of 1: library {} ", library.identity())), 1, "{ended}");
             assert_eq!(ended.count("FAIL"), 0, "{ended}");
-            // What children print may be lost when the singleton, whose daemon passes it on, ends first.
+            // Children's output may be lost when the singleton, whose daemon forwards it, ends first.
             assert!(ended.count("child ") <= 2 * expected, "{ended}");
             traces.assert_none_left(&ended);
         }
@@ -198,7 +198,7 @@ fn a_rank_that_is_gone_before_the_others_begin_holds_nobody() {
     }
 }
 
-/// Without an exchange at the start, ranks ask for each other's values before those are there. Under a stock server most
+/// Without a modex at the start, ranks ask for each other's values before they are put. Under a stock server most
 /// such jobs fail.
 #[test]
 fn values_that_are_asked_for_before_they_are_put() {

@@ -1,5 +1,5 @@
 //! Open MPI's mpirun on several hosts, which are namespaces of this machine (`tests/openmpi/cluster.sh`): its daemons, each with
-//! a server of its own, exchange what the ranks put over Open MPI's own network. Our library is on both sides or on one.
+//! a server of its own, exchange the ranks' values over Open MPI's own network. Our library is on both sides or on one.
 //!
 //! Part of `make test-mpirun`. With `PMIX_TEST_LARGE=1` they are larger: 32 ranks, many more runs.
 
@@ -31,7 +31,7 @@ fn job(pair: Pair, traces: &Traces, hosts: &str, options: &str, args: &str) -> R
     pair.program().iter().fold(run, Run::arg).args(args)
 }
 
-/// What a job has left on the hosts, as the script says.
+/// A job's leftovers on the hosts, as the script lists them.
 fn left(ended: &Ended) -> Vec<&str> {
     ended.stderr.lines().filter(|line| line.starts_with("cluster.sh: left")).collect()
 }
@@ -40,7 +40,7 @@ fn left(ended: &Ended) -> Vec<&str> {
 fn runs_well(pair: Pair, hosts: &str, options: &str, args: &str, count: usize) -> Ended {
     let traces = Traces::begin();
     let mut ended = job(pair, &traces, hosts, options, args).run();
-    // mpirun and the agent both make a process group of the agent; whoever comes second may say so.
+    // mpirun and the agent both create the agent's process group; the second one may print a warning.
     let is_usual = |line: &&str| !line.contains("plm:rsh: Warning: setpgid(");
     ended.stderr = ended.stderr.lines().filter(is_usual).flat_map(|line| [line, "\n"]).collect();
     pair.assert_well(&ended, count);
@@ -174,7 +174,7 @@ fn halves_of_a_job_that_meet_by_a_published_name() {
     }
 }
 
-/// Runs a job on four hosts that fails by what rank 1 does on n0, and asserts that it ends as with the stock library.
+/// Runs a job on four hosts whose rank 1 on n0 makes it fail, and asserts that it ends as with the stock library.
 fn fails(pairs: &[Pair], args: &str, code: i32, reason: &str) -> Vec<Ended> {
     let hosts = times("login:2,n0:2,n1:2,n2:2", "login:8,n0:8,n1:8,n2:8");
     let mut all = Vec::new();
@@ -201,7 +201,7 @@ fn a_rank_on_another_host_that_is_killed() {
     }
 }
 
-/// The ranks of the daemon end, too. Its files and theirs are left, on its host only: nobody there could remove them.
+/// The ranks of the daemon end, too. Its files and theirs stay on its host: no process is left there to remove them.
 #[test]
 fn a_daemon_that_is_killed() {
     for args in ["orphan", "early-orphan"] {

@@ -1,5 +1,5 @@
-//! Each byte of what released clients were recorded to say, changed and said to a live server over a connection that it
-//! has let in.
+//! Mutated recordings: each byte of recorded messages of released clients is changed, and the message is sent to a live server
+//! over a connection that it has admitted.
 //!
 //! A sample of the mutants is sent, chosen by a seed; `PMIX_TEST_MUTANTS=all` sends all of them, `PMIX_TEST_MUTANTS=<seed>`
 //! another sample.
@@ -24,7 +24,7 @@ const SAMPLE: u64 = 3000;
 const ALIVE: u32 = 0x7fff_fff0;
 const MIB: u64 = 1 << 20;
 
-/// What a byte becomes: each bit changed, and all of them the same.
+/// The mutants of a byte: each bit flipped, all bits zero, all bits one.
 fn values(byte: u8) -> impl Iterator<Item = u8> {
     (0..8).map(move |bit| byte ^ 1 << bit).chain([0, 0xff]).filter(move |value| *value != byte)
 }
@@ -77,7 +77,7 @@ fn originals(target: &Target) -> Vec<Original> {
     originals
 }
 
-/// Whether these bytes, if they are a request at all, ask for what any client may ask for and what ends the whole test.
+/// Whether these bytes decode as a legitimate request that would end the whole test.
 fn is_forbidden(original: &Original, bytes: &[u8]) -> bool {
     let version = Version::parse(&original.version).unwrap();
     let request = bytes.get(Header::LEN..).map(|payload| Request::decode(original.dialect, version, payload));
@@ -101,7 +101,7 @@ impl Offender<'_> {
             // Its lengths may claim more than comes.
             self.connections += 1;
             let heard = self.target.say(Way::Tcp, bytes);
-            // A tool may come in where its user's ranks do, and is told who it is and who the server is.
+            // A tool is admitted where its user's ranks are, and gets its own name and the server's.
             let tools = [PeerKind::Singleton, PeerKind::Tool].map(ToolReply::len);
             let is_answer = heard.len() == ClientReply::LEN || tools.contains(&heard.len());
             assert!(heard.is_empty() || is_answer, "{}: {heard:?}", original.name);
@@ -150,7 +150,7 @@ impl Offender<'_> {
     }
 }
 
-/// How many lines a line of the log stands for: it may count those that were withheld, of which it shows the last.
+/// The number of log lines that a line stands for: it may count suppressed lines, and shows the last of them.
 fn lines_in(line: &str) -> u64 {
     let counted = line.split_once(" more lines like this were not written").map(|(before, _)| before);
     counted.and_then(|before| before.rsplit(' ').next()?.parse().ok()).unwrap_or(1)

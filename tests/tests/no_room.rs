@@ -1,5 +1,5 @@
-//! No room for the job's files, or none of what else a process needs: values go over the socket, or the job ends at
-//! once; either way one line says what is missing where. Never a signal.
+//! No space for the job's files, or too few descriptors or too little memory: values go over the socket, or the job ends at
+//! once; either way one line says which resource is missing, and where. No process dies of a signal.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use pmix_tests::{Ended, Library, Run, Traces, WaitingJob, left_out, pmixrun, pro
 
 const RANKS: usize = 2;
 
-/// What becomes of a job whose launcher starts after `before`, shell commands for which `$TMPDIR` is the directory of the
+/// The outcome of a job whose launcher starts after the shell commands `before`, for which `$TMPDIR` is the directory of the
 /// job's files, and whose ranks start after `rank`.
 fn job(before: &str, rank: &str, ranks: usize) -> Ended {
     let traces = Traces::begin();
@@ -36,7 +36,7 @@ fn shell(before: &str) -> Run {
     Run::new("/bin/sh", Library::ours()).arg("-c").arg(format!("{before}\nexec \"$@\"")).arg("sh")
 }
 
-/// What becomes of a command, of which nothing may be left.
+/// The outcome of a command that must leave nothing.
 fn leaving_nothing(run: Run, traces: &Traces) -> Ended {
     let ended = run.traced(traces).run();
     traces.assert_none_left(&ended);
@@ -135,7 +135,7 @@ fn a_file_system_that_fills_up_while_ranks_start() {
     let Some(ended) = job_on_tmpfs("size=1m", "", "head -c 1048576 /dev/zero >> \"$TMPDIR/fill\" 2> /dev/null") else {
         return;
     };
-    // The job's segment was there before, what the ranks publish does not fit.
+    // The job's segment was published before; the ranks' values do not fit.
     assert_served(&ended, RANKS);
     assert_told(&ended, &["/segment-", "are needed", "are free", "socket"]);
 }
@@ -189,7 +189,7 @@ fn a_directory_that_takes_no_more_files() {
     let traces = Traces::begin();
     let directory = traces.own();
     let chattr = |flag: &str| {
-        // Sockets, which have no such flag, make it fail, but not stop.
+        // chattr fails for sockets, which have no such flag, but goes on.
         Command::new("chattr").args(["-R", flag]).arg(&directory).output().is_ok_and(|o| o.status.success())
     };
     if !chattr("+i") || !chattr("-i") {
@@ -296,15 +296,15 @@ fn few_descriptors() {
     }
 }
 
-/// Whose address space is limited.
+/// The side whose address space is limited.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Limited {
     Host,
     Ranks,
 }
 
-/// What becomes of a job of two ranks whose values have this size (`tests/programs/large.c`), where one side may have
-/// so many KiB of address space.
+/// The outcome of a job of two ranks with values of this size (`tests/programs/large.c`), where one side is limited to
+/// this many KiB of address space.
 fn in_space(host: Library, ranks: Library, limited: Limited, kib: u32, size: usize) -> Ended {
     let own = |side| if limited == side { kib.to_string() } else { "unlimited".to_owned() };
     let run =
@@ -325,7 +325,7 @@ fn in_space(host: Library, ranks: Library, limited: Limited, kib: u32, size: usi
     if host != Library::Stock {
         return leaving_nothing(run, &traces);
     }
-    // What files the stock host leaves is its own matter.
+    // Files that the stock host leaves are not checked.
     let ended = run.traced(&traces).run();
     assert_eq!(traces.processes(), BTreeMap::new(), "{ended}");
     ended

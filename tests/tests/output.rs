@@ -1,5 +1,5 @@
 //! Output of processes, and input for them, between a host and tools: our library and Debian's, on both sides or on one.
-//! What the host is given for a process comes out of it again.
+//! The host receives the input for its process, and the process echoes it.
 
 use pmix_tests::{Ended, Library, Traces, beside_host, program};
 
@@ -8,7 +8,7 @@ fn pairs() -> [(Library, Library); 3] {
     [(Library::ours(), Library::ours()), (Library::ours(), Library::Stock), (Library::Stock, Library::ours())]
 }
 
-/// What `tests/programs/tool.c` says with these words.
+/// Runs `tests/programs/tool.c` with these words.
 fn tool(server: Library, library: Library, words: &str) -> Ended {
     let traces = Traces::begin();
     let (directory, program) = (library.directory(), program("tool"));
@@ -23,7 +23,7 @@ fn lines<'a>(ended: &'a Ended, start: &str) -> Vec<&'a str> {
     ended.stdout.lines().filter(|line| line.starts_with(start)).collect()
 }
 
-/// What was taken, without the number of the pull.
+/// The received output, without the number of the pull.
 fn taken(ended: &Ended) -> Vec<&str> {
     ended.stdout.lines().filter_map(|line| line.split_once(" took ")).map(|(_, taken)| taken.trim_end()).collect()
 }
@@ -68,7 +68,7 @@ fn a_pull_may_be_refused_and_ends_once() {
     }
 }
 
-/// Each line is marked as asked. The pull with a handler is the second: what it takes, the library has written before.
+/// Each line has the requested tag. The pull with a handler is the second: the library has written its output before.
 #[test]
 fn the_library_writes_what_no_handler_takes() {
     for server in [Library::ours(), Library::Stock] {
@@ -94,7 +94,7 @@ fn input_reaches_the_host() {
     }
 }
 
-/// What a tool is given, it gives on, and then its end; where no more is wanted for a while it waits.
+/// A tool forwards its input and then the end of file; under back-pressure it waits.
 #[test]
 fn a_tool_collects_its_input() {
     for server in [Library::ours(), Library::Stock] {
@@ -123,7 +123,7 @@ fn a_tool_collects_its_input() {
     }
 }
 
-/// What comes after the end of collecting is the tool's own: it is written when the tool has said so.
+/// Input after the end of collecting is the tool's own: the tool reads it itself.
 #[test]
 fn a_tool_keeps_its_input_again() {
     const LINES: usize = 20;

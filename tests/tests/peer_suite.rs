@@ -1,5 +1,5 @@
-//! Test programs of other PMIx libraries' own, on those libraries and on ours: whatever such a program does on the library
-//! it came with, it is to do on ours.
+//! Test programs that come with other PMIx libraries, on those libraries and on ours: a program must do on ours what it does
+//! on its own library.
 //!
 //! `PMIX_TEST_SUITE` names a directory with compiled programs; nothing here builds them. Without it these tests leave
 //! themselves out. The directory holds two tables, with a tab between columns and `#` before remarks:
@@ -30,12 +30,12 @@ use pmix_tests::{Library, Run, left_out};
 const PATIENCE: u32 = 40;
 /// Programs under way at once.
 const AT_ONCE: usize = 2;
-/// What looks like an error in a line.
+/// Texts that mark a line as an error.
 const ERRORS: [&str; 14] = [
     "ERR", "rror", "FAIL", "ailed", "fault", "dumped", "lost", "Lost", "mismatch", "NOT", "UNREACH", "TIMEOUT",
     "abort", "ABORT",
 ];
-/// What programs say when all went well.
+/// Texts that programs print on success.
 const SUCCESSES: [&str; 2] = ["Test SUCCEEDED", "Test finished OK!"];
 /// Lines of the libraries themselves.
 const LOGGED: [&str; 2] = ["PMIX ERROR:", "pmix-dstore "];
@@ -91,7 +91,7 @@ impl Outcome {
         lines.filter(|line| is_wanted(line)).map(plain).collect()
     }
 
-    /// What this lacks beside the runs on the program's own library.
+    /// What this outcome lacks compared with the runs on the program's own library.
     fn lacks(&self, own: &[Outcome]) -> Option<String> {
         if self.code != 0 {
             let how = if self.code == 124 { "does not end".to_owned() } else { format!("ends with {}", self.code) };
@@ -128,7 +128,7 @@ fn each<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     done.into_inner().unwrap().into_values().collect()
 }
 
-/// What is not as it should be about a program that `lacks` something on ours, or nothing, and is known to fail for `reason`.
+/// The unexpected part of a program's outcome: it `lacks` something without a known `reason`, or passes in spite of one.
 fn surprise(lacks: Option<String>, reason: Option<&String>) -> Option<String> {
     match (lacks, reason.map(String::as_str)) {
         (Some(lacks), None) => Some(lacks),

@@ -1,17 +1,17 @@
-//! Debian's `python3-pmix`, as host, as client and as tool, in every combination of our library and the stock one. What its
-//! methods answer, and what the host is asked, is what it is with the stock library on both sides, but for [`DIFFERENCES`] and
+//! Debian's `python3-pmix`, as host, as client and as tool, in every combination of our library and the stock one. The results of its
+//! methods and the upcalls to the host equal those with the stock library on both sides, except for [`DIFFERENCES`] and
 //! [`TOOL_DIFFERENCES`].
 //!
-//! The module has faults of its own, which decide what can be asked of it; `docs/hosts.md` lists them.
+//! The module has faults of its own, which limit what can be tested; `docs/hosts.md` lists them.
 
 use std::sync::LazyLock;
 
 use pmix_tests::{Ended, Library, Pair, Run, Traces, beside_host, pmixrun, repository};
 
-/// The interpreter that the module is for, whatever else is in the path.
+/// The interpreter that the module is built for, regardless of `PATH`.
 const PYTHON: &str = "/usr/bin/python3";
 
-/// The module's classes, with the script that calls what each declares itself.
+/// The module's classes, each with the script that calls its methods.
 const CLASSES: [(&str, &str); 3] = [("PMIxClient", "client.py"), ("PMIxServer", "host.py"), ("PMIxTool", "tool.py")];
 
 /// Methods that no script of ours calls, and why.
@@ -20,13 +20,13 @@ const NOT_CALLED: [(&str, &str); 1] = [(
     "its callback uses Python without Python's lock, and ends the process with every library",
 )];
 
-/// What a host does: jobs of so many ranks, with what each of them does, and what the host does meanwhile.
+/// A host's plan: for each job the number of ranks, the actions of each rank, and those of the host.
 const PLAN: [&str; 5] = [
     "2:begin,data,peers,strings,services,query,requests,jobs,events,credentials,places,topology,fabric,formed,progress,end",
     "2:begin,hear,end:notify",
     "1:begin,put,hold,end:setup",
     "1:begin,abort,end",
-    // The module frees what nobody allocated: this ends the process with every library.
+    // The module frees an invalid pointer: this ends the process with every library.
     "1:begin,internal,end",
 ];
 
@@ -74,7 +74,7 @@ const DIFFERENCES: [Difference; 20] = [
     // A node that there is not has no processes. (-24 is the namespace's fault, -46 that nothing was found.)
     differs(Side::Ranks, "resolve_peers nowhere: -24 []", "resolve_peers nowhere: 0 []"),
     differs(Side::OnlyServer, "resolve_peers nowhere: -24 []", "resolve_peers nowhere: -46 []"),
-    // The host hears who asks.
+    // The host is told the requestor.
     differs(
         Side::Server,
         "query: {queries: [{keys: ['py.asked'], qualifiers: []}], source: {nspace: 'pmix-server', rank: PID}}",
@@ -104,7 +104,7 @@ const DIFFERENCES: [Difference; 20] = [
     differs(Side::Ranks, "get_relative_locality hwloc:SK1: -1366 []", "get_relative_locality hwloc:SK1: 0 [16384]"),
     // The host's answer; the stock library says that all went well.
     differs(Side::Ranks, "fabric_register: 0 []", "fabric_register: -47 []"),
-    // Who the members are, as newer stock releases say it, and no context id that nobody asked for.
+    // The members, as newer stock releases report them, and no context ID that was not requested.
     differs(
         Side::Ranks,
         "group_construct: 0 [{key: 'pmix.grp.ctxid', val_type: 4, value: 18446744073709551615}]",
@@ -112,7 +112,7 @@ const DIFFERENCES: [Difference; 20] = [
     ),
 ];
 
-/// What a tool does at one server and then at a second one: it stays with the first until it turns.
+/// A tool's actions at one server and then at a second one: it stays with the first until it switches.
 const TOOL_PLAN: &str = "servers asks=first pulls attaches=SECOND servers asks=attached turns=1 servers asks=turned turns=0 \
                          servers asks=returned turns=7 servers leaves=1";
 
@@ -150,8 +150,8 @@ fn run(pair: Pair, plan: &[&str]) -> Ended {
     ended
 }
 
-/// What host and clients said, sorted: what they are and the rest of the line. Whether memory that is freed wrongly ends a
-/// process by SIGABRT or by SIGSEGV is chance.
+/// The lines of host and clients, sorted: role and rest of the line. Whether a wrong free ends a
+/// process by SIGABRT or by SIGSEGV varies.
 fn said(ended: &Ended) -> Vec<(&str, String)> {
     let of_us = |who: &str| who == "host" || who == "upcall" || who.starts_with("job");
     let lines = ended.stdout.lines().filter_map(|line| line.split_once(' ')).filter(|(who, _)| of_us(who));
@@ -161,7 +161,7 @@ fn said(ended: &Ended) -> Vec<(&str, String)> {
     lines
 }
 
-/// Without who asks: the stock library tells the host of it in fewer upcalls than the standard wants.
+/// A line without its requestor: the stock library passes it in fewer upcalls than the standard requires.
 fn unsigned(mut line: String) -> String {
     for key in ["pmix.euid", "pmix.egid", "pmix.req.client", "pmix.spawned", "pmix.parent"] {
         while let Some(start) = line.find(&format!("{{key: '{key}'")) {
@@ -180,7 +180,7 @@ fn unsigned(mut line: String) -> String {
     line.replace(", ]", "]").replace(", jobinfo: []", "")
 }
 
-/// What is to be said where `stock` is with the stock library on both sides. Each of the differences must have been met.
+/// The expected lines, given the lines `stock` with the stock library on both sides. Each difference must occur.
 fn expected(pair: Pair, stock: &[(&str, String)], differences: &[Difference]) -> Vec<String> {
     let mut expected = Vec::new();
     let mut used = vec![false; differences.len()];
@@ -292,7 +292,7 @@ fn groups_of_one_node_are_dissolved_without_the_host() {
     }
 }
 
-/// The stock library's own invited process crashes: the module looks at results that nobody has set.
+/// An invited process crashes with the stock library: the module reads results that are not set.
 #[test]
 fn an_invited_process_joins_under_either_server() {
     for pair in Pair::all().into_iter().filter(|pair| pair.ranks.is_ours()) {
@@ -305,7 +305,7 @@ fn an_invited_process_joins_under_either_server() {
     }
 }
 
-/// The module hands over a structure that nobody has filled: the stock library's answer depends on what lies there.
+/// The module passes an uninitialised structure: the stock library's answer depends on its contents.
 #[test]
 fn a_client_has_the_processors_that_the_kernel_gives_it() {
     for pair in Pair::all().into_iter().filter(|pair| pair.ranks.is_ours()) {
@@ -337,7 +337,7 @@ fn clients_under_our_launcher_are_answered_where_the_module_as_host_would_not() 
         traces.assert_none_left(&ended);
         assert_eq!(ended.count(&format!(" library: '{}'", ranks.identity())), 2, "{ended}");
         assert_eq!(ended.stderr.matches("a line").count(), 2, "{ended}");
-        // Without the processes, whose names are other ones each time.
+        // Without the process names, which differ in each run.
         let lines = ended.stdout.lines().filter_map(|line| line.split_once(' ')).map(|(_, line)| line.to_owned());
         let mut lines: Vec<_> =
             lines.filter(|line| !line.starts_with("library") && !line.starts_with("init:")).collect();

@@ -1,8 +1,8 @@
-//! Random registrations, and a plain model of what can then be read: every Get and Resolve of our clients, from shared
-//! memory and without it, and of stock clients as far as they support it, is answered as the model says.
+//! Random registrations, and a simple model of the readable values: every Get and Resolve of our clients, from shared
+//! memory and without it, and of stock clients as far as they support it, returns what the model predicts.
 //!
-//! The model knows nothing of how the library sorts and derives: it begins with the layout of a job, decides what the host
-//! leaves out, and says what follows. Then the examples of the document on resolving peers and nodes, and of RFC0009.
+//! The model is independent of the library's sorting and derivation: it starts with the layout of a job, chooses what the host
+//! omits, and computes the results. Then the examples of the document on resolving peers and nodes, and of RFC0009.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ struct Node {
     name: String,
     alias: String,
     ranks: Vec<u32>,
-    /// What can be read of it.
+    /// Its readable values.
     values: Values,
 }
 
@@ -44,7 +44,7 @@ struct Model {
     procs: Vec<Values>,
     app_of: Vec<Option<usize>>,
     node_of: Vec<usize>,
-    /// What the host registers.
+    /// The host's registration.
     infos: String,
 }
 
@@ -130,7 +130,7 @@ impl Model {
             let node = if cyclic { rank % node_count } else { rank * node_count / size };
             ranks_of[node].push(rank as u32);
         }
-        // Who says where the ranks run: maps, lists of the nodes, or the ranks themselves.
+        // The source of the ranks' locations: maps, lists of the nodes, or the ranks' own infos.
         let [by_map, by_node] = [random.one_in(2), random.one_in(2)];
         let by_rank = !by_map && !by_node || random.one_in(3);
         if by_map || by_node {
@@ -347,7 +347,7 @@ enum Realm {
     Proc,
 }
 
-/// Keys that are asked for, whether there is such a value or not.
+/// Requested keys, with or without a value.
 const KEYS: [(Realm, &[&str]); 5] = [
     (Realm::Session, &["pmix.session.id", "pmix.univ.size", "pmix.clid"]),
     (
@@ -459,7 +459,7 @@ impl Question {
     }
 }
 
-/// One question with what is to be answered.
+/// One request with its expected answer.
 struct Asked {
     line: String,
     answer: String,
@@ -488,7 +488,7 @@ fn ask(model: &Model, nspace: &str, caller: u32, random: &mut Random) -> Asked {
     }
     let mut question = Question::random(model, random);
     let found = model.get(caller, &question).cloned();
-    // Without this a key that nobody has is waited for: it may still be put.
+    // Without this directive a Get of a missing key waits: it may still be put.
     if found.is_none() || random.one_in(2) {
         question.infos.push(OPTIONAL.into());
     }
@@ -540,8 +540,8 @@ fn what_is_registered_is_read_as_a_plain_model_says() {
     eprintln!("{asked} questions");
 }
 
-/// The jobs of the examples of the document on resolving. On node2 nobody runs, node3 is described without a word of who does;
-/// of `bare` nothing is known of nodes, of `mapped` only a map.
+/// The jobs of the examples of the document on resolving. node2 has no processes, node3 is registered without its processes;
+/// `bare` has no node data, `mapped` only a map.
 const RESOLVED: &str = "
     register job 1 pmix.job.size uint32 3 \\
         pmix.node.arr ( pmix.hname string node0 pmix.lpeers string 0%2C2 ) \\
@@ -586,7 +586,7 @@ fn without_a_list_or_a_map_the_peers_are_not_known() {
 #[test]
 fn peers_are_reconstructed_from_the_process_map() {
     resolved("peers node7 mapped => mapped:1 mapped:2 status 0");
-    // A node of the map on which nobody runs, and one that is not of the map.
+    // A node of the map without processes, and one that is not in the map.
     resolved("peers node8 mapped => status 0\npeers nowhere mapped => status 0");
 }
 
@@ -655,7 +655,7 @@ fn values_of_a_job_are_marked_with_the_wildcard() {
     by_rfc0009(&format!("get job {WILDCARD} pmix.univ.size => uint32 16 status 0"));
 }
 
-/// Released programs put such keys, so that it is no error.
+/// Released programs put such keys, so it is no error.
 #[test]
 fn what_is_put_must_not_begin_with_pmix() {
     by_rfc0009(&format!(
@@ -675,8 +675,8 @@ fn with_a_value_of_another_job_come_all_of_that_job() {
     ));
 }
 
-/// A line in the server's log names the job, the key and what is wrong with it; nothing of the job is registered, and
-/// what was registered before is as it was.
+/// A line in the server's log names the job, the key and the fault; nothing of the job is registered, and
+/// earlier registrations are unchanged.
 #[test]
 fn a_refused_registration_is_told_with_its_key() {
     let map = "pmix.nmap string node0%2Cnode1 pmix.pmap string 0%2C1%3B2";
@@ -717,8 +717,8 @@ fn a_refused_registration_is_told_with_its_key() {
     }
 }
 
-/// A session's array may describe several jobs. What a job's own registration says counts; with the job that describes it a job
-/// ends that has none.
+/// A session's array may describe several jobs. A job's own registration takes precedence; a job without one ends
+/// with the job that describes it.
 #[test]
 fn other_jobs_in_the_array_of_a_session_are_jobs() {
     let other = "pmix.job.arr ( pmix.nspace string other pmix.job.size uint32 3 pmix.nmap string node0%2Cnode7 \\

@@ -1,4 +1,4 @@
-//! What a Get or a query finds by more than key and rank: qualifiers, sessions, time; and what can be asked of the library itself.
+//! Gets and queries by more than key and rank: qualifiers, sessions, time; and queries about the library itself.
 
 use pmix_tests::registry::{told, told_to};
 use pmix_tests::{Library, left_out};
@@ -8,7 +8,7 @@ const BAD_PARAM: &str = "status -27";
 const TIMEOUT: &str = "status -24";
 const OPTIONAL: &str = "pmix.optional bool 1";
 
-/// What a rank puts in the tests of qualified values: one key three times, and another one.
+/// A rank's puts in the tests of qualified values: one key three times, and another one.
 const PUTS: &str = "
     put 3 pmix.qual.val ( cid uint32 10 ~group string a )
     put 3 pmix.qual.val ( cid uint32 19 ~group string b )
@@ -44,7 +44,7 @@ fn values_under_one_key_are_found_by_their_qualifiers() {
         get job 1 cid {OPTIONAL} ~group string c => uint32 70 status 0
         end
         rank job 1
-        // Of another rank of the node: what it put for all and for the node.
+        // Another rank of the node: its puts with global and local scope.
         get job 0 cid ~group string a => uint32 10 status 0
         get job 0 cid ~group string b => uint32 20 status 0
         get job 0 cid pmix.immediate bool 1 ~group string c => {NOT_FOUND}
@@ -53,7 +53,7 @@ fn values_under_one_key_are_found_by_their_qualifiers() {
         get job 0 other ~group string a => string text status 0
         get job 0 cid => uint32 40 status 0
         get job 0 plain pmix.immediate bool 1 ~group string a => {NOT_FOUND}
-        // What the host registered.
+        // The host's registration.
         get job 4294967294 of.job {OPTIONAL} ~which string second => uint32 2 status 0
         get job 4294967294 of.job {OPTIONAL} ~which string first => uint32 1 status 0
         get job 1 of.job {OPTIONAL} ~which string first => uint32 1 status 0
@@ -90,13 +90,13 @@ fn each_rank_puts_its_own_context_id_of_a_group() {
         "{of_two}\nrank job 0\n{puts_alone}\n{own}\nend\nrank job 1\n{others}\nend",
         puts_alone = puts.replace("fence", "")
     ));
-    // By shared memory, where an optional Get finds it without asking: a job of one, whose second process has put nothing.
+    // From shared memory, where an optional Get finds it without a request: a job of one rank, whose second process has put nothing.
     let of_one = "register job 1 pmix.nmap string node0 pmix.pmap string 0\nclient job 0";
     let found = "get job 0 pmix.grp.lclid pmix.optional bool 1 => size 7 status 0";
     told_to(&format!("{of_one}\nrank job 0\n{puts}\n{own}\nend\nrank job 0\n{found}\nend"), &[(Library::ours(), "")]);
 }
 
-/// The second process of a rank has nothing of its own: what it finds without asking lies in shared memory.
+/// The second process of a rank has no values of its own: a value found without a request is in shared memory.
 #[test]
 fn qualified_values_lie_in_shared_memory() {
     let script = format!(
@@ -122,7 +122,7 @@ fn qualified_values_lie_in_shared_memory() {
     told_to(&script, &[(Library::ours(), "")]);
 }
 
-/// Stock clients put them, read them, and read those of the host. Of those that ranks put 4.2.2 finds none.
+/// Stock clients put qualified values, read them, and read the host's. 4.2.2 finds none that ranks put.
 #[test]
 fn stock_clients_have_qualified_values() {
     let host = format!(
@@ -168,7 +168,7 @@ fn stock_clients_have_qualified_values() {
 fn jobs_are_of_sessions() {
     told(&format!(
         "
-        // The session of a job: the one that it names, the one in whose array it is, the only one.
+        // The session of a job: the one that it names, the one whose array contains it, the only one.
         register one 1 pmix.ssn.arr ( pmix.session.id uint32 7 pmix.univ.size uint32 70 site.session string seven ) \\
             pmix.ssn.arr ( pmix.session.id uint32 8 pmix.univ.size uint32 80 pmix.clid string here \\
                 pmix.job.arr ( pmix.nmap string node9 pmix.pmap string 0 pmix.job.size uint32 1 ) ) \\
@@ -186,7 +186,7 @@ fn jobs_are_of_sessions() {
         get one 4294967294 pmix.univ.size {OPTIONAL} => uint32 70 status 0
         get one 4294967294 pmix.univ.size {OPTIONAL} pmix.ssn.info bool 1 => uint32 70 status 0
         get one 4294967294 pmix.univ.size {OPTIONAL} pmix.ssn.info bool 1 pmix.session.id uint32 7 => uint32 70 status 0
-        // What was told of the session with another job is of this one, too; its own word comes first.
+        // Session data registered with another job apply to this one, too; its own take precedence.
         get one 4294967294 pmix.clid {OPTIONAL} => string there status 0
         // Other sessions are the server's to know.
         get one 4294967294 pmix.univ.size {OPTIONAL} pmix.ssn.info bool 1 pmix.session.id uint32 8 => {NOT_FOUND}
@@ -224,7 +224,7 @@ fn jobs_are_of_sessions() {
     ));
 }
 
-/// How many processes of an application a node has: of the caller's and of others, where nobody has registered it.
+/// The derived number of an application's processes on a node: of the caller's application and of others.
 #[test]
 fn an_application_has_a_size_on_each_node() {
     let app = |appnum: u32, ranks: &[u32]| {
@@ -248,7 +248,7 @@ fn an_application_has_a_size_on_each_node() {
         // Of another node.
         get job 4294967294 pmix.local.size {OPTIONAL} pmix.app.info bool 1 pmix.appnum uint32 5 pmix.hname string node1 => uint32 1 status 0
         get job 4294967294 pmix.local.size {OPTIONAL} pmix.hname string node1 => uint32 2 status 0
-        // What the host says of it counts.
+        // The host's own value takes precedence.
         get told 4294967294 pmix.local.size pmix.app.info bool 1 pmix.appnum uint32 0 => uint32 7 status 0
         end
         "
@@ -277,7 +277,7 @@ fn a_get_without_a_key_gives_all_there_is() {
             client job 0
             client job 1
             rank job 1
-            // Before anything is put: nobody is waited for.
+            // Before any put: no rank is waited for.
             get job 1 - => ( {places} {of_rank} ) status 0
             get job 1 - {OPTIONAL} => ( {places} {of_rank} ) status 0
             put 3 mine uint32 5
@@ -287,12 +287,12 @@ fn a_get_without_a_key_gives_all_there_is() {
             commit
             end
             rank job 0
-            // What another one has put is not here yet; what the host said is.
+            // Another rank's puts are not here yet; the host's registration is.
             get job 1 - {OPTIONAL} => ( {places} {of_rank} ) status 0
             get job 1 - => ( mine uint32 5 {places} pmix.qual.val ( of.rank uint32 2 which string first ) \\
                 pmix.qual.val ( cid uint32 6 group string a ) pmix.rank rank 1 ) status 0
             get job 4294967294 - {OPTIONAL} => ( {of_job} ) status 0
-            // Of another job the server tells what the host said.
+            // For another job the server returns the host's registration.
             get other 1 - pmix.immediate bool 1 => ( {places} pmix.rank rank 1 ) status 0
             end
             "

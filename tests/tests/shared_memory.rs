@@ -1,4 +1,4 @@
-//! That shared memory is what answers, under circumstances that make mapping harder, and at no cost in system calls.
+//! Gets are served from shared memory, also where mapping is difficult, and without system calls.
 
 use std::fs;
 

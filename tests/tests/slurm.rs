@@ -29,7 +29,7 @@ fn fenced(pair: Pair, run: Run) -> Run {
     if pair.server == Library::Stock { in_a_ring(run) } else { run }
 }
 
-/// Whatever the server, for jobs without a first fence that brings data, by which servers of ours learn of each other.
+/// Selects ring fences for any server: for jobs without a first fence with data, from which our servers learn of each other.
 fn in_a_ring(run: Run) -> Run {
     run.env("SLURM_PMIX_FENCE", "ring")
 }
@@ -65,7 +65,7 @@ fn ranks_on_one_node_of_root_and_of_a_user() {
     cluster.end();
 }
 
-/// How a step ends whose rank 1 does not end as it should: with this status, and with this on stderr.
+/// How a step ends whose rank 1 fails: name, exit status, text on stderr.
 const ENDS: [(&str, i32, &str); 3] = [
     ("abort 7", 7, "MPI_ABORT was invoked on rank 1"),
     ("exit 3", 3, "task 1: Exited with exit code 3"),
@@ -159,7 +159,7 @@ fn connections_between_the_daemons_of_every_kind() {
     cluster.end();
 }
 
-/// What Slurm's server logs when it is asked for a fence.
+/// The function name in Slurm's log when it gets a fence upcall.
 const FENCE: &str = "_fencenb_fn:";
 
 #[test]
@@ -206,8 +206,8 @@ fn a_batch_job_with_steps_in_a_row_and_at_once() {
     cluster.end();
 }
 
-/// Rank 1, alone on its node, is killed in a fence that the others enter only after that. Under a stock server nobody hears
-/// of it, since its node's part of the step ends too soon, and the others wait for ever.
+/// Rank 1, alone on its node, is killed in a fence that the others enter afterwards. Under a stock server no rank is told
+/// of it, because its node's part of the step ends too soon, and the others wait for ever.
 #[test]
 fn a_rank_that_is_killed_in_a_fence_of_several_nodes_holds_nobody() {
     let Some(cluster) = Cluster::start(2) else { return };

@@ -1,5 +1,5 @@
-//! Slurm's default for a fence without data: it holds nobody, unless the server asks for it as for one with data
-//! (`server/src/engine/slurm.rs`). `TreeWidth` is left at its default here, and nothing says which way fences take.
+//! Slurm's default for a fence without data: it does not synchronise, unless the server requests it as a fence with data
+//! (`server/src/engine/slurm.rs`). `TreeWidth` has its default here, and no setting selects an algorithm.
 //!
 //! `make test-slurm` runs these with `slurm.rs`; `make test-slurm-fence` runs the one with hundreds of jobs.
 
@@ -36,7 +36,7 @@ fn step(cluster: &Cluster, ranks: Library, size: usize, fences: &str) -> Run {
     srun.args(&format!("-n {size}")).arg(program("fences")).args(fences)
 }
 
-/// Asserts that a step of `fences` ended well, and gives the numbers of those that some rank left before another one came.
+/// Asserts that a step of `fences` succeeded, and returns the numbers of the fences that some rank left before another entered.
 fn open_fences(ended: &Ended, size: usize) -> Vec<usize> {
     assert_eq!((ended.code(), ended.count(" done"), ended.count("FAIL")), (0, size, 0), "{ended}");
     let is_open = |fence: &Fence| fence.left.iter().min() < fence.came.iter().max();

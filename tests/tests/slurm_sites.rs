@@ -1,4 +1,4 @@
-//! Slurm as sites run it: users who are strangers to each other, steps without end, ranks in containers.
+//! Slurm as sites run it: users apart from each other, hundreds of steps, ranks in containers.
 //!
 //! `make test-slurm` runs these with `slurm.rs`. With `PMIX_TEST_LARGE=1` they are larger.
 
@@ -40,7 +40,7 @@ while test -e "$0"; do sleep 0.02; done
 exec "$1" --gets 100
 "#;
 
-/// Runs `action` in a thread that is in the network of a process, and whose files and TCP sockets are a user's.
+/// Runs `action` in a thread inside the network namespace of a process, with a user's file-system and socket identity.
 fn within<T: Send>(process: u32, user: u32, action: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let there = scope.spawn(|| {
@@ -102,7 +102,7 @@ fn a_second_user_on_the_node_gets_nowhere() {
     // A secret, if it were known, opens nothing over TCP.
     let mut hello = target.hello(Way::Unix);
     assert_eq!(say(stranger, Way::Tcp, &hello), b"", "over TCP, with the secret");
-    // One rank with its own secret as another rank; root, who may dial, without any.
+    // A rank that claims another rank with its own secret; root, which may connect, without a secret.
     hello.proc = Some(other.proc.clone());
     assert_eq!(say(user, Way::Unix, &hello), b"", "as another rank");
     hello.credential = vec![b'0'; 64];
@@ -146,7 +146,7 @@ fn steps_begin_and_end_again_and_again() {
         assert_eq!(ended.count("gets done"), 2 * count, "{ended}");
         cluster.assert_no_steps(&ended);
     };
-    // What is made once is made in the first.
+    // The first steps make one-time allocations.
     steps(3);
     let shm = PathBuf::from(format!("/proc/{slurmd}/root/dev/shm"));
     let in_shm = || fs::read_dir(&shm).expect("the node's").flatten().map(|entry| entry.path()).collect::<Vec<_>>();
@@ -189,7 +189,7 @@ esac
 exec "$@"
 "#;
 
-/// What a container shows of the outside: the directories of jobs, these under another root and with another /dev/shm, or
+/// The parts of the host that a container sees: the directories of jobs, these under another root and with another /dev/shm, or
 /// not these directories.
 const KINDS: [&str; 3] = ["seen", "root", "hidden"];
 
@@ -205,8 +205,8 @@ fn contained(run: Run, map: &str, kind: &str, seen: &Path, hidden: &Path) -> Run
         .arg(built)
 }
 
-/// The program that a rank runs, and what it says in the end: it checks whether there is shared memory where our library may
-/// know. Under Debian's server, Slurm ends a step whose ranks tell of events, as `client` does.
+/// The program that a rank runs, and its last line: it checks that shared memory is in use where our library can
+/// use it. Under Debian's server, Slurm ends a step whose ranks raise events, as `client` does.
 fn checker(pair: Pair, kind: &str) -> (&'static str, &'static str, &'static str) {
     match (pair.server, pair.ranks) {
         (Library::Stock, _) => ("latency", "--gets 100", "gets done"),

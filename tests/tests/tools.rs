@@ -131,7 +131,7 @@ fn a_tool_may_be_alone_or_find_nobody() {
     assert_eq!(told(&ended, ": tool"), 0, "{ended}");
 }
 
-/// A tool with two servers. The second one's host names nobody again, as the tool has its name already.
+/// A tool with two servers. The second one's host assigns no name, because the tool has one already.
 #[test]
 fn a_tool_turns_from_server_to_server() {
     for server in servers() {
@@ -166,7 +166,7 @@ fn a_tool_turns_from_server_to_server() {
     }
 }
 
-/// Somebody who has nothing to do with the server.
+/// A user without any relation to the server.
 const OTHER: u32 = 65_534;
 
 /// Ends a thread, also where the test fails.
@@ -178,7 +178,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// A listener whose socket is another user's, and that hangs up on whoever comes until the end of `during`.
+/// A listener with another user's socket, which closes each connection until the end of `during`.
 fn beside_listener_of<R>(uid: u32, during: impl FnOnce(u16) -> R) -> R {
     let bind = move || {
         setfsuid(Uid::from_raw(uid));
@@ -208,7 +208,7 @@ fn is_root() -> bool {
     geteuid().is_root()
 }
 
-/// A directory for everybody in which another user has left what has the names of rendezvous files.
+/// A world-writable directory in which another user has left files with the names of rendezvous files.
 const POISONED: &str =
     "D=$(mktemp -d -p $PMIX_SYSTEM_TMPDIR); chmod 1777 $D; H=$(hostname -s); REAL=$PMIX_SYSTEM_TMPDIR/pmix.sys.$H; ";
 
@@ -232,7 +232,7 @@ fn what_others_leave_in_a_directory_for_all_neither_stops_nor_leads_a_tool() {
         // In a directory of its own, which is not entered even for a file of root's.
         format!("rm $D/pmix.*; mkdir $D/theirs; cp $REAL $D/theirs/pmix.$H.tool; chown {OTHER} $D/theirs; "),
         find("servers"),
-        // What nobody can read to its end.
+        // A FIFO: reading it would block.
         "mkfifo $D/pmix.sys.$H $D/pmix.$H.tool; ".into(),
         find("--timeout 1 --system servers"),
         find("--file $D/pmix.$H.tool servers"),
@@ -291,7 +291,7 @@ fn a_tool_does_not_speak_to_who_has_taken_a_servers_port() {
                 format!("printf '{uri}\\n4.2.2\\n%d\\n' $$ > $D/pmix.sys.$H; "),
                 find("servers"),
                 find("--file $D/pmix.sys.$H servers"),
-                // Whoever names another user's file means that user's server, and who names an address means that.
+                // A caller that names another user's file, or an address, means that server.
                 format!("chown {OTHER} $D/pmix.sys.$H; "),
                 find("--file $D/pmix.sys.$H servers"),
                 find(&format!("--uri '{uri}' servers")),
@@ -312,7 +312,7 @@ fn a_tool_asks_the_next_server() {
         let find = |words: &str| tool(Library::ours(), &format!("--systmp $D {words}"));
         let script = [
             "D=$(mktemp -d); H=$(hostname -s); ".to_owned(),
-            // Its process is another one's by now, and nobody listens; then somebody does, and hangs up.
+            // Its process ID is reused, and nothing listens on its port; then a listener closes the connection.
             "printf 'old.0;tcp4://127.0.0.1:1\\n4.2.2\\n%d\\n' $$ > $D/pmix.sys.$H; ".into(),
             find("--tmp $PMIX_SERVER_TMPDIR servers"),
             find("--tmp $PMIX_SERVER_TMPDIR --first servers"),
@@ -348,10 +348,10 @@ fn a_tool_says_its_namespace_alone_or_an_address_by_its_old_name() {
     }
 }
 
-/// Whoever has started a launcher says in its environment where to find it, beside other files.
+/// The starter of a launcher names in its environment a file for the launcher's address, beside other files.
 #[test]
 fn a_launcher_leaves_the_file_that_its_starter_looks_at() {
-    // The second is what the headers name; released servers do not look at it.
+    // The headers name the second variable; released servers ignore it.
     for variable in ["PMIX_LAUNCHER_RENDEZVOUS_FILE", "PMIX_LAUNCHER_RNDZ_FILE"] {
         let traces = Traces::begin();
         let file = traces.directory().join("launcher");
@@ -376,7 +376,7 @@ fn a_tool_that_is_a_launcher_collects_what_a_job_needs() {
     assert_eq!(lines(&ended, "setup: -31, -1").len(), 1, "{ended}");
 }
 
-/// Where the administrator demands it, tools of root and of the server's user show that they may read what these may.
+/// Where the administrator demands it, tools of root and of the server's user prove themselves by reading a file of theirs.
 #[test]
 fn a_tool_proves_itself_by_a_file_of_the_server() {
     let file = "$PMIX_SYSTEM_TMPDIR/pmix.$(hostname -s).tool";
@@ -405,7 +405,7 @@ fn a_tool_proves_itself_by_a_file_of_the_server() {
     }
 }
 
-/// What the tool resolves is a query for the host, which may say nothing for ever: then the server answers.
+/// A tool's resolve becomes a query to the host. If the host never answers, the server does.
 #[test]
 fn a_host_resolves_peers_and_nodes_or_holds_nobody() {
     let peers = "peers=far:far1 peers=test-job:$(hostname -s)";

@@ -1,10 +1,10 @@
-//! Topologies, what of them cpusets are in, and how far devices are: as Debian's library has them, of this machine and of others.
+//! Topologies, localities of cpusets and distances of devices: the same as Debian's library, for this machine and for others.
 
 use std::fs;
 
 use pmix_tests::{Ended, Library, Pair, Run, Traces, program};
 
-/// This machine, one with packages, shared caches and threads, and one whose memory is apart.
+/// This machine, a synthetic one with packages, shared caches and threads, and one with NUMA nodes.
 const MACHINES: [Option<&str>; 3] = [None, Some("package:2 l3:2 core:4 pu:2"), Some("node:2 pack:1 l2:2 core:2 pu:1")];
 const CPUSETS: &str = "hwloc:0 hwloc:0-3 hwloc:1,3 hwloc:0-15 hwloc:0-99 hwloc:";
 
@@ -48,8 +48,8 @@ fn run_with(pair: Pair, machine: &Option<(&str, &str)>, args: &str) -> Ended {
     ended
 }
 
-/// What the library says. Where there are no distances, a stock library wants to ask a server, and says that it cannot. Of a machine
-/// that is another one 4.2.2 says what can be bound there: nothing.
+/// The library's output. Where there are no distances, a stock library tries to ask a server, and reports that it cannot. For a
+/// foreign machine 4.2.2 reports that nothing can be bound there.
 fn lines(ended: &Ended) -> Vec<String> {
     let plain = |line: &str| match line.split_once(": -").filter(|_| line.starts_with("distances")) {
         Some((what, _)) => format!("{what}: none"),
@@ -102,7 +102,7 @@ fn a_device_is_as_far_as_the_nearest_and_the_farthest_processor() {
     assert_eq!(distances(Library::Stock), ["2 to 2", "2 to 2", "3 to 3", "3 to 3"]);
 }
 
-/// The client's environment names no machine: what it knows comes from its server.
+/// The client's environment names no topology: its data come from the server.
 #[test]
 fn clients_are_told_of_the_machine() {
     for pair in Pair::all() {
@@ -139,7 +139,7 @@ fn a_host_brings_its_own_topology() {
     }
 }
 
-/// Nobody who does not ask for it has hwloc in its memory.
+/// A process that does not use topologies does not load hwloc.
 #[test]
 fn hwloc_is_not_loaded_unasked() {
     let library = Library::ours().directory().join("libpmix.so.2");

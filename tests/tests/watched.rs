@@ -1,4 +1,4 @@
-//! Ranks that have themselves watched, or ask what they use, at a host that does not do it: `tests/programs/watched.c`.
+//! Ranks that request monitoring or usage statistics from a host that provides neither: `tests/programs/watched.c`.
 
 use pmix_tests::{Pair, Run, Traces, program};
 
@@ -12,7 +12,7 @@ fn run(pair: Pair, args: &str) {
     traces.assert_none_left(&ended);
 }
 
-/// Debian's 4.2.2 takes the request as a server and then tells nobody.
+/// Debian's 4.2.2 accepts the request as a server and then reports nothing.
 #[test]
 fn a_rank_that_sends_no_heartbeats_is_told_of() {
     Pair::all().into_iter().filter(|pair| pair.server.is_ours()).for_each(|pair| run(pair, ""));

@@ -45,7 +45,7 @@ fn null_for_each_pointer() {
     let mut called = covered(&alone("uninitialised"));
     called.append(&mut covered(&alone("server")));
     called.append(&mut covered(&as_ranks(1, "client", "1")));
-    // What is left takes no pointer.
+    // The remaining functions take no pointer.
     let table = fs::read_to_string(repository().join("ffi/abi/functions.tsv")).expect("the table of exports");
     let exported = table.lines().skip(1).filter_map(|line| line.split('\t').next());
     let functions = exported.filter(|name| name.starts_with("PMIx_"));
