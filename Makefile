@@ -109,7 +109,7 @@ bench-wireup: deps-test build
 	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) bench -p pmix-benches --bench wireup -- $(BENCH_ARGS)
 
 .PHONY: check
-check: deps-build
+check: deps-check
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy -p pmix-tests --test apps -- -D warnings
@@ -141,9 +141,9 @@ install: build
 	strip --strip-debug $(root)/lib/libpmix.so.2 $(root)/bin/pmixrun $(root)/bin/pmixctl
 
 # What is needed to build, to run MPI programs, for the tests, and for those of test-apps; each list holds the one before.
-.PHONY: deps deps-build deps-run deps-test deps-apps
+.PHONY: deps deps-build deps-check deps-run deps-test deps-apps
 deps: deps-test
-deps-build deps-run deps-test deps-apps:
+deps-build deps-check deps-run deps-test deps-apps:
 	.ci/deps $(@:deps-%=%)
 
 .PHONY: clean
