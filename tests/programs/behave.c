@@ -1,23 +1,23 @@
-/* What ranks do, so that their host can show one behaviour that hosts rely on: one for each first argument.
+/* Ranks that exercise one behaviour that hosts rely on; the first argument selects it.
  *
  *   meet             fences with the others
  *   fence            fences and connects of all, and of ranks 0 and 1 alone
- *   ask              asks for what another rank puts only when the server has been asked
+ *   ask              requests a value that another rank puts only after the server has got the request
  *   twice            starts and ends the library twice, as Open MPI's ranks do
  *   spawn [HOST]     rank 0 spawns two processes; both jobs fence, connect, read each other's keys
- *   publish          looks up with a wait what is published later
+ *   publish          a lookup waits for values that are published later
  *   store            stores values of its own and reads them
  *   clean-up DIR     has the directory DIR/RANK removed at its end
  *   log              logs bytes
- *   query            asks which qualifiers two queries take, each in the words of another release
- *   types [leader]   reads numbers whose types the host decided, as --as slurm does; the local leader, too, which stock
- *                    servers work out themselves
- *   miss             asks for what nobody has, of ranks that have committed nothing yet
- *   unpublish        takes back without saying what
- *   node             fences with the ranks of the node, and tells them of an event; ours hear only what comes from these
- *   leave            the last rank ends after it has connected; the others wait for it in every way
+ *   query            asks which qualifiers two queries support, with the keys of two releases
+ *   types [leader]   reads numbers in the types of the host's registration, as --as slurm has them; the local leader, too, which stock
+ *                    servers derive themselves
+ *   miss             requests missing keys of ranks that have committed nothing yet
+ *   unpublish        unpublishes without naming keys
+ *   node             fences with the ranks of the node, and sends them an event; with our library only these receive it
+ *   leave            the last rank ends after a connect; the others wait for it in every kind of call
  *   flux [early] [shared]
- *                    asks and does what ranks under Flux do; also of a rank that is perhaps not registered, which Debian's
+ *                    makes the calls of ranks under Flux; also about a rank that may not be registered, for which Debian's
  *                    4.2.2 does not wait for; with values in shared memory
  *
  * A line per failed check, "rank R: FAIL what", and "rank R: through" at the end. The exit status is 0 if nothing failed.
@@ -52,7 +52,7 @@ static void must(const char *what, pmix_status_t status)
     }
 }
 
-/* ---- what the behaviours share ------------------------------------------------------------------------------------ */
+/* ---- shared by the behaviours -------------------------------------------------------------------------------------- */
 
 static void fence(const pmix_proc_t *procs, size_t count, bool collect)
 {
@@ -64,7 +64,7 @@ static void fence(const pmix_proc_t *procs, size_t count, bool collect)
     free_infos(&infos);
 }
 
-/* Tells those who wait for it in `await` something, through the host. */
+/* Releases the ranks that wait in `await`, through the host. */
 static void announce(const char *key)
 {
     infos_t infos = { 0 };
@@ -264,7 +264,7 @@ static void publish(void)
 {
     char key[64];
     if (me.rank == 0) {
-        /* The host knows of all the lookups, since what comes from one rank comes in order. */
+        /* The host has all the lookups, because messages of one rank arrive in order. */
         for (pmix_rank_t rank = 1; rank < job_size; rank++) {
             snprintf(key, sizeof(key), "t.%u", rank);
             await(key);
@@ -468,7 +468,7 @@ static void node(void)
         pthread_mutex_unlock(&mutex);
     }
     fence(NULL, 0, false);
-    /* Of the other node's event our host does not say for whom it is. */
+    /* Our test host does not pass on the range of the other node's event. */
     check(sources.count == 0 || heard_wrong == 0, "an event from another node");
     free_infos(&sources);
 }
@@ -590,7 +590,7 @@ static void flux(bool asks_early, bool is_shared)
     expect_of_server(PMIX_SERVER_URI, PMIX_STRING);
 
     if (local_size == job_size) {
-        /* Who is not named is let through. */
+        /* Ranks that are not named are not held. */
         pmix_proc_t first = proc_of(me.nspace, 0);
         fence(&first, 1, false);
     } else {

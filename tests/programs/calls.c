@@ -1,18 +1,19 @@
-/* Calls of the library's functions that need no peer, with what they answer, a line for each call or few: the same lines,
- * whichever library the loader finds, are the same behaviour.
+/* Calls of the library's functions that need no peer, and their results, a line for each call or few: two libraries with the same
+ * lines behave alike.
  *
  *   calls fixed                        every type, every code, edge values
- *   calls generated SEED FIRST COUNT   calls with arguments that a seed and the number of the case decide
- *   calls null                         NULL for each pointer without which a function can do nothing, in turn, as a host;
+ *   calls generated SEED FIRST COUNT   calls with arguments that a seed and the number of the case determine
+ *   calls null                         NULL for each required pointer in turn, as a host;
  *                                      functions without a status: for each pointer. ANSWERS is "success", "error", "returned"
- *   calls before                       every function that needs the library to have begun, before it has; ANSWERS is the
+ *   calls before                       every function that needs an initialised library, before PMIx_Init; ANSWERS is the
  *                                      status, or "returned"
- *   calls after                        the same after it has ended
+ *   calls after                        the same after PMIx_Finalize
  *
- * The first line is the library's version. Others are "NUMBER WHAT [MADE]: ANSWERS", where MADE names what among the
- * arguments libraries are known to treat differently, by the names of types without PMIX_. ANSWERS is "crash" where the library crashed, "hang" where it did not come back, and
- * "absent NAME" where it lacks a function. For that, cases run in children, which begin anew behind a case that ends one;
- * with CALLS_ALONE=1 in the environment all run in one process, which lets go of everything at its end.
+ * The first line is the library's version. Others are "NUMBER WHAT [MADE]: ANSWERS", where MADE lists those
+ * arguments that libraries are known to treat differently, as names of types without PMIX_. ANSWERS is "crash" where the
+ * library crashed, "hang" where the call did not return, and
+ * "absent NAME" where it lacks a function. Cases run in children; after a crash a new child continues with the next case;
+ * with CALLS_ALONE=1 in the environment all run in one process, which frees everything at its end.
  */
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -28,7 +29,7 @@
 
 /* ---- cases ------------------------------------------------------------------------------------------------------- */
 
-/* What a child leaves of the case that it is at. */
+/* State of the current case, in memory shared with the parent. */
 typedef struct {
     uint64_t number;
     char what[200];
@@ -55,7 +56,7 @@ static void *function(const char *name)
 /* A function of the library, which need not have it. */
 #define LIB(name) ((__typeof__(PMIx_##name) *) function("PMIx_" #name))
 
-/* What is worth naming. */
+/* Types that MADE names. */
 static const pmix_data_type_t notable[] = {
     PMIX_POINTER, PMIX_DATA_RANGE, PMIX_DATA_TYPE, PMIX_DOUBLE, PMIX_TIMEVAL, PMIX_STATUS, PMIX_INFO, PMIX_APP, PMIX_QUERY,
     PMIX_REGATTR, PMIX_REGEX, PMIX_PROC_INFO, PMIX_BYTE_OBJECT, PMIX_COMPRESSED_STRING, PMIX_COMPRESSED_BYTE_OBJECT,
@@ -121,8 +122,8 @@ static uint64_t pass_on(int from, uint64_t first)
     return last;
 }
 
-/* Runs all cases from `first` on, in children, as many as it takes. What comes after a case is told, in another thread, say,
- * is no answer: a child may end between two cases, and the next begins behind the last that was told. */
+/* Runs all cases from `first` on, in as many children as needed. A crash after a case has reported, in another thread for example,
+ * is not an answer: a child may end between two cases, and the next child continues after the last reported case. */
 static void run_all(void (*cases)(void), uint64_t first)
 {
     const int early_end_count_max = 3;
@@ -345,7 +346,7 @@ static void body_sequence(intptr_t unused, intptr_t unused_too)
 
 /* ---- single objects ---------------------------------------------------------------------------------------------- */
 
-/* Texts and maps are themselves what is copied, printed and loaded. */
+/* Texts and maps: the pointer itself is copied, printed and loaded. */
 static const void *itself(const type_t *type, void *item)
 {
     return type->code == PMIX_STRING || type->code == PMIX_REGEX ? *(void **) item : item;
@@ -488,7 +489,7 @@ static void body_info_text(intptr_t of, intptr_t unused)
     discard_value(&info.value);
 }
 
-/* What `PMIx_Value_unload` gives for a value of a type. */
+/* The result of `PMIx_Value_unload` for a value of a type. */
 static void unload_value(const type_t *type, pmix_value_t *value)
 {
     void *room = need(calloc(1, 1024)), *data = room;
@@ -1002,7 +1003,7 @@ static void *function_for(const char *name, const char *what)
     return function(whole);
 }
 
-/* Whatever the memory held. */
+/* Constructors, on memory with arbitrary contents. */
 static void body_construct(intptr_t which, intptr_t unused)
 {
     const type_t *type = type_of(constructed[which].code);
@@ -1039,7 +1040,7 @@ static void body_create(intptr_t which, intptr_t count)
 
 /* ---- topologies -------------------------------------------------------------------------------------------------- */
 
-/* What hwloc makes of some descriptions; each is the same everywhere. */
+/* Synthetic topologies of hwloc; the result is the same on every machine. */
 static const char *const descriptions[] = { "pu:1", "core:2 pu:2" };
 #define DESCRIPTION_COUNT (sizeof(descriptions) / sizeof(descriptions[0]))
 

@@ -107,7 +107,7 @@ static void cancel_in(int kind, int count)
     while (atomic_load(&begun) < count) {
         usleep(1000);
     }
-    /* Most are in the call by now; those that are not are cancelled there or before, which is right, too. */
+    /* Most threads are in the call by now; others are cancelled earlier, which is correct, too. */
     usleep(100000);
     for (int i = 0; i < count; i++) {
         pthread_cancel(threads[i]);
@@ -145,7 +145,7 @@ static void left(void *unused)
     }
 }
 
-/* Is cancelled before what it reads comes: the first Get maps it, for which files are opened. */
+/* Cancelled before its value arrives: the first Get opens and maps files. */
 static void *reads(void *unused)
 {
     pthread_cleanup_push(left, NULL);

@@ -2,15 +2,15 @@
  *
  *   client [--strict] [--reput] [--no-publish] [--shared | --unshared] [--echo] [--abort RANK]
  *
- *   --strict     what Debian's stock library is known to get wrong counts as a failure too
- *   --reput      adds the part that puts keys again: a fence of two ranks, then of all, then all read the newest value
+ *   --strict     known faults of Debian's stock library count as failures, too
+ *   --reput      also puts keys again: a fence of two ranks, then of all, then all read the newest value
  *   --abort R    rank R aborts with status 7 instead of the checks; the others wait in a fence
- *   --echo       the host echoes events, as its --events echo has it: everybody hears the echo, too
- *   --no-publish leaves out publish, lookup and log, for launchers that know nothing of these
+ *   --echo       the host echoes events (its option --events echo): all ranks get the echo, too
+ *   --no-publish leaves out publish, lookup and log, for launchers that do not support them
  *   --shared     there is shared memory: a segment must be mapped
  *   --unshared   there is no shared memory: no segment may be mapped
  *
- * What is to be found (nodes, ranks of each node) comes from TEST_NODES, TEST_MAP and TEST_NSPACE. One line per failed
+ * The expected nodes and ranks of each node come from TEST_NODES, TEST_MAP and TEST_NSPACE. One line per failed
  * check, "rank R: FAIL what"; "rank R: known what" is a failure of the stock library; at the end
  * "rank R: N checks, F failed". The exit status is 0 if nothing failed.
  */
@@ -693,7 +693,7 @@ static void check_resolve(void)
 
 #define TEST_EVENT (PMIX_EXTERNAL_ERR_BASE - 5)
 
-/* What a host that echoes makes of it. */
+/* The code of the host's echo. */
 #define ECHO_EVENT (TEST_EVENT - 1)
 
 static bool echo_arrived;
@@ -942,7 +942,7 @@ static void check_reput(void)
     for (uint32_t rank = 0; rank < job_size; rank++) {
         read_all(rank, 2, true);
     }
-    /* A commit is seen by local peers at once: nobody goes on before all have read. */
+    /* Local peers see a commit at once: no rank goes on before all have read. */
     must("fence", fence(NULL, 0, false));
     /* Once more, with one key only: the others keep their values. */
     text_of(text, sizeof(text), "global", me.rank, 3);

@@ -1,4 +1,4 @@
-/* What the test programs share: making values without the library's help, and reporting checks.
+/* Shared by the test programs: making values without the library's help, and reporting checks.
  *
  * The programs are compiled against the stock headers and run with whichever libpmix.so.2 the loader finds, so they
  * use few of the library's helper functions: a value is filled in field by field, from malloc.
@@ -164,7 +164,7 @@ static inline void free_infos(infos_t *list)
     list->count = 0;
 }
 
-/* Frees what the functions above made. */
+/* Frees a value that the functions above made. */
 static inline void free_value(pmix_value_t *value)
 {
     if (value->type == PMIX_STRING) {
@@ -190,16 +190,16 @@ static inline pmix_proc_t proc_of(const char *nspace, pmix_rank_t rank)
     return proc;
 }
 
-/* ---- what most ranks do ----------------------------------------------------------------------------------------- */
+/* ---- the calls of most ranks ------------------------------------------------------------------------------------- */
 
-/* Waits for all ranks, and brings what they have committed. */
+/* A fence of all ranks that collects their committed data. */
 static inline pmix_status_t collecting_fence(void)
 {
     pmix_info_t collect = { .key = PMIX_COLLECT_DATA, .value = value_bool(true) };
     return PMIx_Fence(NULL, 0, &collect, 1);
 }
 
-/* All ranks can read what each of them has put. */
+/* Commits and fences: afterwards all ranks can read each other's puts. */
 static inline pmix_status_t commit_and_collect(void)
 {
     pmix_status_t status = PMIx_Commit();

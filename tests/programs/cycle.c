@@ -1,11 +1,11 @@
-/* Starts and stops the library many times in one process: nothing of it may remain.
+/* Starts and stops the library many times in one process: no resource may remain.
  *
  *   cycle client N      as a rank of a job: init, put, commit, fence, get, event handler, finalize, N times
  *   cycle server N      as a host: init, register a namespace and a client, deregister, finalize, N times
  *   cycle fork N        as a host whose other threads keep the server busy: forks N times, and each child asks for a
  *                       client's environment, as slurmstepd's do
- *   cycle jobs N        as a host: N jobs one after the other, each registered and forgotten; of each hundredth a rank
- *                       runs "cycle client 1". At a tenth, half and the end of them it says what it holds
+ *   cycle jobs N        as a host: registers and deregisters N jobs one after the other; for every hundredth a rank
+ *                       runs "cycle client 1". Prints its resources after a tenth, half and all of them
  *
  * After the first cycle and after the last it counts open descriptors, threads, mappings of files, and environment
  * variables, and prints "before: ..." and "after: ...", which the test compares. Exit status 0 if every call

@@ -46,10 +46,10 @@ static pmix_status_t read_of(pmix_rank_t rank, const char *key, uint32_t *number
     return status;
 }
 
-/* A collecting fence brings what all ranks have put, and nothing besides. */
+/* A collecting fence brings the puts of all ranks, and nothing else. */
 static pmix_status_t collect(uint32_t round)
 {
-    /* A key for each round: stock clients keep what they have read. */
+    /* A key for each round: stock clients cache values that they have read. */
     char key[64];
     snprintf(key, sizeof(key), "fences.%u", round);
     pmix_value_t value = value_uint32(1000 * round + me.rank);

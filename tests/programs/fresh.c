@@ -1,9 +1,9 @@
-/* Ranks that put a value again and again and ask each other for it anew, with PMIX_GET_REFRESH_CACHE, and that put arrays without a
- * type, which releases pack in different ways, with values before and behind them.
+/* Ranks that put a value repeatedly and read each other's newest value with PMIX_GET_REFRESH_CACHE, and that put arrays without a
+ * type, which releases pack in different ways, between other values.
  *
- *   fresh              puts and asks again
+ *   fresh              puts and reads repeatedly
  *   fresh --arrays     puts arrays without a type as well, which 6.1 itself cannot read as it writes them
- *   fresh --null       and one whose pointer is NULL, which releases before 7.0 cannot put
+ *   fresh --null       also puts an array whose pointer is NULL, which releases before 7.0 cannot put
  *
  * The ranks are those of one job, in which rank 0 asks rank 1 and every other one its predecessor.
  */
@@ -180,7 +180,7 @@ int main(int argc, char **argv)
     number(&of, "new", 4, true);
     /* Of oneself one knows best. */
     number(&me, "changing", 3, true);
-    /* Who is asked for is still there. */
+    /* Keeps the rank that is read alive. */
     fence(false);
 
     status = PMIx_Finalize(NULL, 0);

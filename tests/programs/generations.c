@@ -1,12 +1,12 @@
-/* Values put again and again under threads that read them: none is torn, and none is older than the last fence.
+/* Values put repeatedly while threads read them: no value is torn, and none is older than the last fence.
  *
  *   generations GENERATIONS THREADS
  *
- * Each rank puts its values once for each generation, commits, and enters a fence; every third brings no data along, as what
- * is put again is published with its commit. THREADS of each rank read the values of all ranks meanwhile, by copy, by pointer and
- * as numbers into a structure of their own; from shared memory never an older one than before. Each value says whose it is, of
- * which generation, and what its bytes add up to. What was read by pointer is looked at again much later. Each rank prints one
- * line and exits with 0, or says what it read.
+ * Each rank puts its values once for each generation, commits, and enters a fence; every third fence collects no data, because a value
+ * that is put again is published with its commit. THREADS of each rank read the values of all ranks meanwhile, by copy, by pointer and
+ * as numbers into a structure of their own; from shared memory never an older value than before. Each value contains its rank, its
+ * generation, and the sum of its bytes. Values read by pointer are checked again much later. Each rank prints one
+ * line and exits with 0, or prints the wrong value.
  */
 #include "common.h"
 
@@ -120,7 +120,7 @@ static void look_again(const pinned_t *pinned)
     }
 }
 
-/* Reads one value in one of three ways; what it gives is its generation. */
+/* Reads one value in one of three ways; returns its generation. */
 static uint32_t read_one(int how, uint32_t rank, uint32_t key, pinned_t *pinned)
 {
     pmix_proc_t proc = me;

@@ -1,12 +1,12 @@
-/* Which values a process asks of libpmix and gives to it, and what it is answered: a shared object for LD_PRELOAD, in front
- * of any libpmix.so.2. Calls that a libpmix makes to itself are left out. Nothing is written unless GETS_LOG names a
+/* Logs the values that a process requests from libpmix and passes to it, and the answers: a shared object for LD_PRELOAD, before
+ * any libpmix.so.2. Calls that a libpmix makes to itself are left out. Nothing is written unless GETS_LOG names a
  * file; each line ends up in GETS_LOG.PID, in one write:
  *
  *   PROCESS FUNCTION KEY of TARGET [INFO=VALUE ...]: STATUS TYPE VALUE
  *
- * What differs from run to run is left out of a line: processes are "job N rank R" of their mpirun or step, or "host"; of
- * values that processes make themselves, as addresses with ports, there is the type and, of bytes, the size; a path is
- * "a path", and a description of a machine, which may name the process that made it, "of many lines".
+ * Lines leave out everything that differs from run to run: processes are "job N rank R" of their mpirun or step, or "host"; of
+ * values that processes make themselves, such as addresses with ports, only the type and, for bytes, the size; a path is
+ * "a path", and a topology, which may name the process that made it, "of many lines".
  */
 #include "common.h"
 

@@ -1,10 +1,10 @@
-/* A rank that hands its server whatever that takes, without waiting where it can.
+/* A rank that floods its server with data, without waiting where possible.
  *
  *   hoard log COUNT      COUNT texts of 64 KiB by PMIx_Log_nb at once, as many again by PMIx_Log
- *   hoard publish        values of 64 KiB until no more is taken, which must be told; then again after all were taken back
+ *   hoard publish        values of 64 KiB until one is refused with an error; then again after all were unpublished
  *
- * It prints nothing on standard output but what is logged; on standard error how many texts were taken, and how much memory
- * the launcher has had at the most.
+ * Standard output has only the logged texts; standard error has the number of accepted texts, and the launcher's
+ * peak memory.
  */
 #include "common.h"
 
@@ -64,7 +64,7 @@ static void log_all(int count)
     }
     for (int i = 0; i < count; i++) {
         pmix_status_t status;
-        // As long as those at once leave no room for it.
+        // While the non-blocking ones fill the queue.
         while ((status = PMIx_Log(&info, 1, NULL, 0)) == PMIX_ERR_OUT_OF_RESOURCE) {
             usleep(1000);
         }

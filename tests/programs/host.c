@@ -2,7 +2,7 @@
  *
  *   host [-n RANKS_PER_SERVER] [-s SERVERS] [options] PROGRAM [ARGS...]
  *
- *   --map block|cyclic     which ranks a server has (default block)
+ *   --map block|cyclic     distribution of the ranks over the servers (default block)
  *   --rank-lib DIR[,DIR]   LD_LIBRARY_PATH of the ranks, taking turns by rank (default: as it is)
  *   --env NAME=VALUE       sets a variable for the ranks (repeatable)
  *   --answer MODE          how upcalls are answered: later (from the main thread), inline (the callback is called
@@ -13,26 +13,26 @@
  *                          4.2.2 cannot bear either: it stands still
  *   --connected WAY        how client_connected is answered: callback (default), which calls back where it can; silent,
  *                          which never does; or second, by client_connected2 and PMIX_OPERATION_SUCCEEDED
- *   --as KIND              what the host is like: plain (default); mpirun, which stores values of its own and registers
- *                          its own namespace without data; slurm, which does not say who it is and gives some
+ *   --as KIND              the kind of host: plain (default); mpirun, which stores values of its own and registers
+ *                          its own namespace without data; slurm, which does not name itself and registers some
  *                          values in other types; or flux, which makes each rank's environment before it registers the
- *                          rank, registers little more than maps and sizes, knows neither fences of some ranks nor
+ *                          rank, registers little more than maps and sizes, supports neither fences of some ranks nor
  *                          direct modex, and has no other upcalls but abort
  *   --environment WHERE    where a rank's environment is made: parent (default), or child, as slurmstepd does
- *   --tools WAY            tools find this host by rendezvous files of all kinds; it names them (name), turns them away
+ *   --tools WAY            tools find this host by rendezvous files of all kinds; it names them (name), refuses them
  *                          (refuse) or has no upcall for them (none)
- *   --stop WHO             who stops in PMIx_Init: all, or a rank's number. Each is released when it has said that it is there;
+ *   --stop WHO             ranks that stop in PMIx_Init: all, or a rank's number. Each is released when it has reported;
  *                          with never all stop and are not released, and with die the server ends then
- *   --owner UID            whose processes the ranks are said to be (default: whose the host is)
- *   --let UID              who may reach other users' jobs
- *   --queries WAY          how queries are answered: not at all supported (refuse, the default), never (silent), or those for
+ *   --owner UID            the user in the ranks' registration (default: the host's user)
+ *   --let UID              a user that may reach other users' jobs
+ *   --queries WAY          how queries are answered: not supported (refuse, the default), never (silent), or only those for
  *                          the nodes of a job (resolve)
  *   --nspace NAME          the job's namespace
  *   --timeout SECONDS      ends everything after this long (default 60)
  *
  * With two servers each is a process of its own; they are the nodes nodeA and nodeB of the job. The processes exchange
  * fence data, direct modex requests, events, published keys and aborts over a socket pair, as the daemons of a resource
- * manager do. What a rank spawns becomes a namespace of its own, NAME-SERVER-NUMBER, its ranks taking turns over the nodes,
+ * manager do. A spawn creates a namespace NAME-SERVER-NUMBER, its ranks taking turns over the nodes,
  * or all on the one that PMIX_HOST names. A log goes to stderr, a line per upcall, each beginning with "host S:". The exit
  * status is that of the first rank that failed, 128 + N for signal N, or the status given to PMIx_Abort.
  */
@@ -133,7 +133,7 @@ static job_t *job_of(const char *nspace)
     return NULL;
 }
 
-/* What an upcall was given beside its arguments: keys, and what tests look for in them. */
+/* The infos of an upcall for the log: keys, and the values that tests check. */
 static const char *told(const pmix_info_t info[], size_t ninfo)
 {
     static __thread char text[1024];
@@ -203,7 +203,7 @@ static void run_posted(void)
     }
 }
 
-/* Runs what answers an upcall: now or on the main thread, as the options say. */
+/* Runs the answer to an upcall: now or on the main thread, as the options say. */
 static void answer(void (*run)(void *), void *argument)
 {
     static int turn;
@@ -421,7 +421,7 @@ static bool involves_peer(const pmix_proc_t *procs, size_t count)
     return false;
 }
 
-/* Whoever reads it afterwards finds zeros. */
+/* Clears the data first, so that a late reader finds zeros. */
 static void free_data(void *data)
 {
     explicit_bzero(data, malloc_usable_size(data));
@@ -611,7 +611,7 @@ typedef struct lookup {
 } lookup_t;
 
 static published_t *published;
-/* What they held may be lent; the program is short. */
+/* Removed values stay allocated, because the library may still use them; the program is short. */
 static published_t *forgotten;
 static lookup_t *lookups;
 
@@ -880,7 +880,7 @@ static void end_job(int status)
     post(end_ranks, (void *) (intptr_t) status);
 }
 
-/* What a rank is started with; of a host like Flux only what the library adds. */
+/* The environment of a rank; of a host like Flux only the variables that the library adds. */
 static char **environment_of(const job_t *job, int rank)
 {
     pmix_proc_t proc = proc_of(job->nspace, rank);
@@ -919,7 +919,7 @@ static void meet_process(int fd)
     }
 }
 
-/* With what `environment_of` made, which is freed, or without in order to make it in the child. A host like Flux then registers
+/* Starts a rank with the result of `environment_of`, which is freed, or without one to make it in the child. A host like Flux then registers
  * the rank when that is done. */
 static void start_rank(job_t *job, int rank, char **env)
 {
@@ -1261,7 +1261,7 @@ static void resume_input(void *unused)
     note("resume: %s", PMIx_Error_string(control(NULL, PMIX_FWD_STDIN_CHANNEL, false, NULL, 0, NULL, NULL)));
 }
 
-/* Output is wanted, or no more. Debian's 4.2.2 has freed what an answer needs that comes later, here and for input. */
+/* Output is requested, or no longer. Debian's 4.2.2 frees data that a later answer needs, here and for input. */
 static pmix_status_t pull_output(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t directives[], size_t ndirs,
                                  pmix_iof_channel_t channels, pmix_op_cbfunc_t cbfunc, void *cbdata)
 {
@@ -1278,7 +1278,7 @@ static pmix_status_t pull_output(const pmix_proc_t procs[], size_t nprocs, const
     return PMIX_SUCCESS;
 }
 
-/* Input for a process: what it is given comes out of it again. After what begins with "~" no more is wanted until a
+/* Input for a process, which echoes it. After input that begins with "~" the host refuses more until a
  * moment later. */
 static pmix_status_t push_input(const pmix_proc_t *source, const pmix_proc_t targets[], size_t ntargets,
                                 const pmix_info_t directives[], size_t ndirs, const pmix_byte_object_t *bo,
@@ -1606,7 +1606,7 @@ static void job_set_up(pmix_status_t status, pmix_info_t info[], size_t ninfo, v
     wake(status, provided);
 }
 
-/* What launchers do for a job beside registering it. */
+/* The calls of launchers for a job besides its registration. */
 static void setup_job(void)
 {
     waiter_t waiter = WAITER;
@@ -1619,7 +1619,7 @@ static void setup_job(void)
     pmix_status_t defined = PMIx_server_define_process_set(&all, 1, "everybody");
     char name[] = "everybody";
     pmix_status_t deleted = PMIx_server_delete_process_set(name);
-    /* What other libraries answer to these two they have not always written: nothing may depend on it. */
+    /* Other libraries do not always set the results of these two: nothing may depend on them. */
     if (strstr(PMIx_Get_version(), "pmix-dstore") == NULL) {
         defined = deleted = PMIX_OPERATION_SUCCEEDED;
     }
@@ -1852,7 +1852,7 @@ static void flux_heard(size_t id, pmix_status_t code, const pmix_proc_t *source,
     note("heard %d of %u", code, source->rank);
 }
 
-/* ---- what the other server says ---------------------------------------------------------------------------------- */
+/* ---- messages of the other server --------------------------------------------------------------------------------- */
 
 typedef struct {
     int kind;
@@ -1991,7 +1991,7 @@ static void *read_messages(void *unused)
 
 /* ---- one server ---------------------------------------------------------------------------------------------------- */
 
-/* What mpirun does for itself: its namespace, of which it is a local process, and a value of its own. */
+/* mpirun's registration of itself: its namespace, of which it is a local process, and a value of its own. */
 static void be_mpirun(void)
 {
     infos_t infos = { 0 };

@@ -1,10 +1,10 @@
-/* Another user at a server's TCP port, who says what stdin holds and leaves before the server can look.
+/* Another user at a server's TCP port, which sends the bytes of stdin and closes before the server can check it.
  *
  *   intruder UID PORT COUNT close|linger|reset
  *
- * Becomes UID, then connects COUNT times to PORT on loopback, says what stdin holds, and closes:
+ * Becomes UID, then connects COUNT times to PORT on loopback, sends the bytes of stdin, and closes:
  *
- *   close    at once, as everybody does
+ *   close    at once, by a plain close
  *   linger   with TCP_LINGER2 of one second, after which the kernel forgets the connection's end
  *   reset    by a reset, a little later each time, so that some come while the server accepts
  */

@@ -3,7 +3,7 @@
  *   latency [--gets N] [--plant] [--time] [--threads] [--occupy]
  *
  * Every rank puts a key and enters a collecting fence. Then each rank does N Gets (default 10000), taking turns among
- * job keys, values of each rank, keys that peers put, and optional misses; all were asked for once before. A failed
+ * job keys, values of each rank, keys that peers put, and optional misses; each was read once before. A failed
  * close of the descriptor -70001 marks the begin in a trace of system calls, -70002 the end.
  *
  *   --plant      one system call (getppid) is made among the Gets, which a count must notice
@@ -38,7 +38,7 @@ static void get_one(enum kind kind, uint32_t turn)
 {
     static const char *keys[KINDS] = { PMIX_JOB_SIZE, PMIX_UNIV_SIZE, PMIX_LOCAL_RANK, PMIX_HOSTNAME,
                                        "t.key",       "t.bytes",      "no.such.key",   PMIX_CREDENTIAL };
-    /* Filled by hand: to clear 256 bytes of namespace each time is not what is measured. */
+    /* Filled by hand: clearing 256 bytes of namespace each time is not part of the measurement. */
     static pmix_proc_t proc;
     if (proc.nspace[0] == 0) {
         proc = me;

@@ -1,17 +1,17 @@
-/* Processes that die, and what becomes of the others.
+/* Processes that die, and the effects on the others.
  *
  *   mortal point CALL MOMENT     a job of 4; rank 1 dies in CALL (before, init, commit, fence, get, finalize) at the
  *                                system call that MOMENT names (connect, send, receive, wait, map)
- *   mortal random ROUNDS SEED    jobs of 4 in one server, 3 of whose ranks are killed at moments that SEED decides
+ *   mortal random ROUNDS SEED    jobs of 4 in one server, 3 of whose ranks are killed at moments that SEED determines
  *   mortal orphans               a job of 4 whose server is killed: reads go on, calls that wait end; prints how long
  *                                the last of them took
  *   mortal rank [CALL MOMENT]    a rank of the first two; under another launcher CALL may also be exit, by which
  *                                rank 1 ends without PMIx_Finalize, and stay, by which all wait to be killed
  *   mortal orphan                a rank of the third
  *
- * Prints "WHAT done" at the end, a line beforehand for everything that is wrong; exit status 0 if nothing was.
+ * Prints "WHAT done" at the end, and before it a line for each fault; exit status 0 without a fault.
  * MORTAL_RANK_LIBRARY is the LD_LIBRARY_PATH of the ranks, where it is another one than the host's.
- * TMPDIR is where the server's files may come; they are gone in the end, but for those of a server that was killed.
+ * TMPDIR is the directory of the server's files; they are gone at the end, except for those of a killed server.
  */
 #include "common.h"
 
@@ -107,7 +107,7 @@ static void text_of(char *text, uint32_t rank, int round)
     text[len + 300] = '\0';
 }
 
-/* Reads what a rank put in a round. Whether it must be there is the caller's knowledge; that it is right, always. */
+/* Reads a rank's value of a round. The caller knows whether it must exist; if it exists it must be right. */
 static void check_value(uint32_t rank, int round, bool must_be_there)
 {
     pmix_proc_t of = me;
@@ -414,7 +414,7 @@ static long resident(void)
     return kib;
 }
 
-/* What the server holds, once it has noticed that all are gone: no more than this, or what it has after so many milliseconds. */
+/* Waits until the server holds no more than the maxima, or for `wait` milliseconds; returns its resources then. */
 static void settle(int *fds, size_t *bytes, int fds_max, size_t bytes_max, int wait)
 {
     for (int i = 0; i < wait; i++) {

@@ -1,17 +1,17 @@
-/* What MPI programs ask of a launcher: one kind of program for each first argument.
+/* The services that MPI programs use of a launcher; the first argument selects one.
  *
  *   hello                    only its line
  *   collectives              allreduce, alltoall, ring
  *   wait FILE                the same; before, FILE.R says that rank R waits outside the library until FILE is gone
- *   late                     collectives, but rank 0 begins when the others have asked for its values
- *   apps N                   one of N applications of a job: says which
- *   spawn N TIMES            spawns N processes TIMES times, each time merges with them and lets them go
+ *   late                     collectives, but rank 0 starts after the others have requested its values
+ *   apps N                   one of N applications of a job: prints which
+ *   spawn N TIMES            spawns N processes TIMES times, each time merges with them and disconnects
  *   spawn-multiple           spawns two applications at once, 2 and 1 processes
  *   rendezvous               the first half accepts the second one, by a published name
  *   serve FILE, visit FILE   the same between two jobs; the name of the port is published, FILE says when
  *   visit-file FILE, serve-file FILE   the same without a name server: FILE holds the port
  *   segments PMIXCTL         looks for the addresses of all ranks in the segments of its node
- *   unpublish                publishes twice, takes back, looks up what is not there
+ *   unpublish                publishes twice, unpublishes, looks up a missing name
  *   abort CODE               rank 1 calls MPI_Abort
  *   exit CODE                rank 1 ends without MPI_Finalize
  *   crash [SIGNAL]           rank 1 is ended by a signal
@@ -247,7 +247,7 @@ static void between_jobs(int accepts, int by_name, const char *path)
     MPI_Info_free(&global);
 }
 
-/* What the exchange at the start brought can be read without asking the server. */
+/* Data of the initial modex can be read without a request to the server. */
 static void look_into_segments(const char *pmixctl)
 {
     char command[4096], line[16384];

@@ -1,7 +1,7 @@
 /* Objects of every type of data: filled from a seed, shown as text, compared by that text, and freed.
  *
- * All of it is the program's own code, field by field, with memory from malloc: what one library and another one do with the
- * same objects can be compared then.
+ * All of it is the program's own code, field by field, with memory from malloc: so two libraries' treatment of the
+ * same objects can be compared.
  */
 #ifndef PMIX_TEST_OBJECTS_H
 #define PMIX_TEST_OBJECTS_H
@@ -11,7 +11,7 @@
 
 #include "common.h"
 
-/* ---- what a case says -------------------------------------------------------------------------------------------- */
+/* ---- the output of a case ----------------------------------------------------------------------------------------- */
 
 static char said[1 << 18];
 static size_t said_len;
@@ -45,7 +45,7 @@ static void put_bytes(const void *bytes, size_t len)
     put(len > 200 ? "...%zu=%016" PRIx64 : "", len, hash);
 }
 
-/* What is longer is told by its length. */
+/* Of longer texts the length is shown. */
 #define TEXT_SHOWN_MAX 30000
 
 static void put_text(const char *text)
@@ -125,7 +125,7 @@ static char *some_text(void)
 
 static char *any_text(void) { return one_in(6) ? NULL : some_text(); }
 
-/* A name in room for `size` bytes, whose end is zero. */
+/* A NUL-padded name in a field of `size` bytes. */
 static void any_name(char *at, size_t size)
 {
     memset(at, 0, size);
@@ -218,7 +218,7 @@ NUMBER(1) NUMBER(2) NUMBER(4) NUMBER(8)
 
 FILL(bool) { (void) depth; *(unsigned char *) object = one_in(2); }
 FILL(code) { (void) depth; *(unsigned char *) object = (unsigned char) (one_in(3) ? any() : below(70)); }
-/* Codes of eight bytes whose texts are of single bits. */
+/* Bit masks of eight bytes, whose texts name single bits. */
 FILL(mask) { (void) depth; uint64_t mask = one_in(3) ? any_number() : 1ul << below(12); memcpy(object, &mask, 8); }
 FILL(status) { (void) depth; *(int32_t *) object = one_in(5) ? (int32_t) any_number() : -(int32_t) below(420); }
 FILL(type) { (void) depth; *(uint16_t *) object = (uint16_t) (one_in(5) ? any_number() : below(80)); }
@@ -284,7 +284,7 @@ SHOW(bo)
 }
 DISCARD(bo) { free(((pmix_byte_object_t *) object)->bytes); }
 
-/* A zlib stream that stores what it holds, behind its length: the form of compressed values. */
+/* The length and a zlib stream of stored blocks: the form of compressed values. */
 static void compress_by_hand(pmix_byte_object_t *bo, const char *plain, uint16_t len)
 {
     uint32_t a = 1, b = 0;
@@ -369,8 +369,8 @@ SHOW(info)
 }
 DISCARD(info) { discard_value(&((pmix_info_t *) object)->value); }
 
-/* What is packed of a map, and what its copies are, is its text; in a value it is a byte object. Of arrays of maps releases pack
- * texts, too, but free and compare byte objects. */
+/* A map is packed and copied as its text; in a value it is a byte object. Releases pack arrays of maps as
+ * texts, too, but free and compare them as byte objects. */
 FILL(map_text)
 {
     (void) depth;
@@ -933,7 +933,7 @@ static const type_t types[] = {
     POINTER(PMIX_RESOURCE_UNIT, "RESOURCE_UNIT", pmix_resource_unit_t, unit),
     POINTER(PMIX_NODE_PID, "NODE_PID", pmix_node_pid_t, nodepid),
     POINTER(PMIX_REGEX2, "REGEX2", pmix_regex2_t, regex2),
-    /* What a value cannot hold. */
+    /* Types that a value cannot hold. */
     { PMIX_INFO_DIRECTIVES, "INFO_DIRECTIVES", 4, fill_flags, show_n4, discard_nothing, NOWHERE },
     { PMIX_DATA_TYPE, "DATA_TYPE", 2, fill_type, show_n2, discard_nothing, NOWHERE },
     { PMIX_IOF_CHANNEL, "IOF_CHANNEL", 2, fill_n2, show_n2, discard_nothing, NOWHERE },

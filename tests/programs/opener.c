@@ -1,5 +1,5 @@
-/* Runs a plug-in as Slurm's daemons do: itself linked to no libpmix, it opens one by its absolute path, for all to use, and
- * then the plug-in, which names no library either and finds its functions in what is open.
+/* Runs a plug-in as Slurm's daemons do: not linked to libpmix itself, it opens one by its absolute path with global symbols, and
+ * then the plug-in, which is not linked to libpmix either and finds its functions among the global symbols.
  *
  *   opener LIBPMIX PLUGIN [ARGS...]      PLUGIN has a main, which is called with PLUGIN ARGS...
  */

@@ -1,7 +1,7 @@
-/* A host with a rank in a namespace whose name is no UTF-8, and with values and a forked child of its own.
+/* A host with a rank in a namespace whose name is not UTF-8, and with values and a forked child of its own.
  *
- *   own host PROGRAM   PROGRAM is this one; a line for each thing that is asked
- *   own rank           what the host starts
+ *   own host PROGRAM   PROGRAM is this one; prints a line for each request
+ *   own rank           the rank that the host starts
  */
 #include "common.h"
 

@@ -1,10 +1,10 @@
-/* Reads what other ranks published, while or after somebody does something to where it lies.
+/* Reads other ranks' values while or after a test damages their files.
  *
  *   reader [GATE]
  *
  * With a GATE every rank puts keys and enters a collecting fence, reads them, makes the file GATE.<rank>.ready and waits
- * until the file GATE is gone. Then, and without a GATE at once, it reads what all ranks have put and what the host
- * registered, and fails if anything is not there or not right, with PMIX_OPTIONAL or without.
+ * until the file GATE is gone. Then, and without a GATE at once, it reads the values of all ranks and of the host's
+ * registration, and fails if one is missing or wrong, with PMIX_OPTIONAL or without.
  */
 #include "common.h"
 

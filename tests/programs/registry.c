@@ -1,6 +1,6 @@
-/* A host that registers what it is told, and answers what can then be read: by itself, and by ranks it starts.
+/* A host that executes a script of registrations and reads, in itself and in ranks that it starts.
  *
- *   registry        the host; does what its standard input says, line by line
+ *   registry        the host; executes its standard input line by line
  *   registry ask    a rank; answers the questions of its standard input
  *
  * The words of a script are those of script.h:
@@ -13,12 +13,12 @@
  *                                  PMIx_server_register_resources, PMIx_server_deregister_resources
  *   attributes FUNCTION NAME ...   PMIx_Register_attributes
  *   deliver NSPACE RANK TEXT       output of a process, on its standard output: answers with the status
- *   nodemap TEXT, procmap TEXT     the form that the library makes of a map: answers with its bytes, all as %XX
+ *   nodemap TEXT, procmap TEXT     the library's encoding of a map: answers with its bytes, all as %XX
  *   rank NSPACE RANK LIBDIR NAME=VALUE ...
- *                                  starts a rank with this library and these variables; the lines up to one that says
- *                                  "end" are its questions
+ *                                  starts a rank with this library and these variables; the lines up to
+ *                                  "end" are its requests
  *
- * Questions, each answered by a line with the status and, where there is one, the value:
+ * Requests, each answered by a line with the status and, where there is one, the value:
  *
  *   get NSPACE RANK KEY INFOS      PMIx_Get
  *   peers NODE NSPACE              PMIx_Resolve_peers

@@ -1,9 +1,9 @@
-/* What scripts of test programs are made of: words, texts, values, infos; read from lines, and written in the same form.
+/* The scripts of test programs: words, texts, values, infos; parsed from lines, and printed in the same form.
  *
  * Words are separated by blanks. In names and texts every byte but letters, digits and "._-" is %XX; "-" alone is NULL. Infos are
  * written one after the other, "KEY TYPE VALUE", with the types of the table below; an array of infos is "KEY ( INFOS )", one of
- * anything else "KEY array TYPE COUNT VALUE VALUE ...". A process is "NSPACE RANK", a distance "UUID NAME MIN MAX". Who includes this
- * says its name as PROGRAM.
+ * anything else "KEY array TYPE COUNT VALUE VALUE ...". A process is "NSPACE RANK", a distance "UUID NAME MIN MAX". A program that includes
+ * this file defines its name as PROGRAM.
  */
 #ifndef PMIX_TEST_SCRIPT_H
 #define PMIX_TEST_SCRIPT_H
@@ -148,7 +148,7 @@ static char *next_copy(void)
     return text == NULL ? NULL : copy_text(text);
 }
 
-/* Fills in what lies in an array of such items, and in a value of its own behind its pointer. */
+/* Parses one item of an array, or the item behind the pointer of a value. */
 static void next_item(const kind_t *kind, void *item)
 {
     switch (kind->type) {
@@ -193,7 +193,7 @@ static void next_item(const kind_t *kind, void *item)
     }
 }
 
-/* Whether a value holds a pointer to such an item, not the item. */
+/* Whether a value of the type holds a pointer to the item. */
 static bool is_behind_pointer(pmix_data_type_t type)
 {
     return type == PMIX_PROC || type == PMIX_PROC_CPUSET;
@@ -361,7 +361,7 @@ static void print_value(const pmix_value_t *value)
 
 /* ---- a rank ----------------------------------------------------------------------------------------------------- */
 
-/* The life of a rank that does what its script says, line by line, from the first word on. */
+/* Main function of a rank that executes its script line by line. */
 static int run_script(void (*line)(const char *what))
 {
     pmix_proc_t me;

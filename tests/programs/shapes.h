@@ -4,11 +4,11 @@
 
 #include "common.h"
 
-/* What a function answers, then its arguments. An upper-case letter is a pointer without which the function can do
- * nothing; a lower-case one may be NULL.
+/* The return value of a function, then its arguments. An upper-case letter is a required pointer:
+ * a lower-case one may be NULL.
  *   answer:     s status, - anything else
  *   P p process(es)   K k key   S s text   I i infos   V value   O o out parameter   L list of infos   Y y byte object
- *   B data buffer   F callback (f: the call blocks without it, or nobody hears of its end)   A a list of texts
+ *   B data buffer   F callback (f: optional; without it the call blocks, or its end is not reported)   A a list of texts
  *   X x any other structure
  *   d data of a callback   n a count of 1   g a scope   t a data type (PMIX_UINT32)   0 a number
  * Infos that come with a count are needed (I), except where the stock library does not look at them (i). */
@@ -162,7 +162,7 @@ static inline intptr_t object_for(char letter, const pmix_proc_t *me)
 
 static inline bool is_pointer(char letter) { return strchr("PKSIVOLYBFAX", letter & ~0x20) != NULL && letter != 'n'; }
 
-/* What to call with, `null` being the argument that is NULL. */
+/* The arguments of a call; the one with index `null` is NULL. */
 static inline void fill_arguments(intptr_t *arguments, const char *letters, int null, const pmix_proc_t *me)
 {
     for (int i = 0; letters[i] != '\0'; i++) {

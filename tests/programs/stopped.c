@@ -2,7 +2,7 @@
  *
  *   stopped [SECONDS]     how long PMIx_Init may take
  *
- * It says what PMIx_Init has answered, and whether it got through after that.
+ * Prints the status of PMIx_Init, and whether the rest succeeded.
  */
 #include "common.h"
 

@@ -1,4 +1,4 @@
-/* A tool that does what its arguments say, in their order, and says what came of it, a line for each.
+/* A tool that executes its arguments in order, and prints a line with the result of each.
  *
  *   tool [--pid N] [--uri URI] [--file FILE] [--nspace NAME] [--system] [--first] [--name NSPACE:RANK] [--alone]
  *        [--optional] [--retry N] [--launcher] [--tcp URI] [--called NSPACE] [--scheduler] [--systmp DIRECTORY] [--tmp DIRECTORY]
@@ -9,14 +9,14 @@
  *   use=NSPACE:RANK  uses another server
  *   leave=NSPACE:RANK
  *   get=NSPACE:RANK:KEY, publish=KEY, lookup=KEY, query=KEY, event=CODE
- *   await=CODE       waits for an event of this code, for which handlers are registered first of all
- *   pull=NSPACE:RANK takes its output and errors, and says what it took; show=NSPACE:RANK:KEY has the library write them
- *   say=NSPACE:RANK:TEXT has the host say a line for it
- *   input=NSPACE:RANK:TEXT gives it a line; stdin=NSPACE:RANK gives it what the tool is given, which keep ends: the tool reads it
- *   take=COUNT       waits until so much has been taken, at least; stop ends the last pull, stop=ID another one
+ *   await=CODE       waits for an event of this code; its handler is registered before all other actions
+ *   pull=NSPACE:RANK receives its output and errors, and prints them; show=NSPACE:RANK:KEY lets the library write them
+ *   say=NSPACE:RANK:TEXT lets the host deliver a line as its output
+ *   input=NSPACE:RANK:TEXT sends it a line; stdin=NSPACE:RANK forwards the tool's own input until keep: then the tool reads it
+ *   take=COUNT       waits until at least COUNT bytes have been received; stop ends the last pull, stop=ID another one
  *   peers=NSPACE:NODE, nodes=NSPACE
  *   control=NSPACE:RANK, abort=NSPACE:RANK, send=NSPACE:RANK:CODE (an event for it alone)
- *   setup            what a job is to be started with: how much of it is of PMIx
+ *   setup            PMIx_server_setup_application: prints how many of the variables are PMIx's
  *   serve            becomes a server, too, and makes the environment of a client
  *   again            begins and ends once more within
  */
@@ -210,7 +210,7 @@ static void is_given(pmix_status_t status, void *cbdata)
     __atomic_store_n(&given, status, __ATOMIC_RELEASE);
 }
 
-/* What is given or stopped here is so with a callback: without one, releases up to 6.1 free what they wait for. */
+/* Pulls are started and stopped with a callback: without one, releases up to 6.1 free data that they still use. */
 static pmix_status_t await_given(pmix_status_t status)
 {
     for (int i = 0; i < 3000 && status == PMIX_SUCCESS && __atomic_load_n(&given, __ATOMIC_ACQUIRE) == 1; i++) {
@@ -244,7 +244,7 @@ static void give_stdin(const char *text)
     free_infos(&infos);
 }
 
-/* From now on what it is given is its own: how many lines there are. */
+/* Ends the forwarding of standard input, and counts the lines that the tool itself reads. */
 static void keep_stdin(void)
 {
     infos_t infos = { 0 };

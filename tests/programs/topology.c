@@ -1,9 +1,9 @@
-/* What a library makes of the machine, as a host and as its client: a line for each thing that it says.
+/* The library's view of the machine, as a host and as its client: a line for each result.
  *
  *   topology [share | given] CPUSET...
  *
- * CLIENT_LIBRARY is where the client's library is. HWLOC_SYNTHETIC and HWLOC_XMLFILE name another machine. With share the host tells
- * its client of it, who then is to know it although its environment names none. With given the host brings a topology of its own.
+ * CLIENT_LIBRARY is the directory of the client's library. HWLOC_SYNTHETIC and HWLOC_XMLFILE name another machine. With share the host passes
+ * it to its client, whose environment then names none. With given the host provides a topology of its own.
  */
 #include "common.h"
 
@@ -49,7 +49,7 @@ static void *load(const char *who)
     return topology.topology;
 }
 
-/* The own topology as a value: the caller's, who gives it back, with as many objects as the one that is loaded. */
+/* The own topology as a value: the caller owns and frees it; it has as many objects as the loaded one. */
 static void get(const char *who, const pmix_proc_t *me, void *loaded, const char *directive)
 {
     pmix_value_t *value = NULL;
@@ -121,7 +121,7 @@ static void *make_topology(void)
     return failed ? NULL : topology;
 }
 
-/* Of the network device by this name or identity, and of the device whatever it is. */
+/* Distances of the network device with this name or identity, and of the device of any type. */
 static void say_distances_of(const char *list, pmix_cpuset_t *cpuset, const char *id)
 {
     pmix_device_distance_t *distances = NULL;

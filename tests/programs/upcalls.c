@@ -1,16 +1,16 @@
-/* A host that tells what its upcalls are given, and one rank of its, which calls what a script says.
+/* A host that prints the arguments of its upcalls, and one rank that makes the calls of a script.
  *
  *   upcalls        the host; starts the rank, which reads the script
  *   upcalls ask    the rank
  *
- * The words of a script are those of script.h. Each line names a call and gives it infos; a second list follows a ")". The host
+ * The words of a script are those of script.h. Each line names a call and its infos; a second list follows a ")". The host
  * writes "upcall NAME ( INFOS )" for each upcall, with a second list after a "|" where there is one; the rank then writes "NAME status STATUS"
- * with the infos that it was given back. Some upcalls give back what they were given.
+ * with the infos that the call returned. Some upcalls return their own infos.
  *
  *   publish, lookup, unpublish, fence, connect, disconnect, alloc, jobctrl, getcred, valcred, fabric   INFOS
- *   spawn INFOS ) INFOS          of the job and of its application
- *   log INFOS ) INFOS            what, and how
- *   monitor INFO ) INFOS         what, and how
+ *   spawn INFOS ) INFOS          infos of the job and of its application
+ *   log INFOS ) INFOS            data and directives
+ *   monitor INFO ) INFOS         monitor and directives
  *   query INFOS ) INFOS          the keys of the first, with the second as qualifiers
  *   group INFOS                  of the rank and one elsewhere
  *   events INFOS, notify INFOS   registers for an event of the environment, reports one
@@ -128,7 +128,7 @@ static void call(const char *what)
 
 /* ---- the host's upcalls -------------------------------------------------------------------------------------------- */
 
-/* Says what an upcall was given; in the order of the keys, so of a copy. */
+/* Prints the infos of an upcall, sorted by key (a copy is sorted). */
 static void say_infos(const pmix_info_t *given, size_t count)
 {
     pmix_info_t *infos = need(malloc(count * sizeof(*infos) + 1));
@@ -331,7 +331,7 @@ static void need_success(const char *what, pmix_status_t status)
     }
 }
 
-/* A job whose other rank is elsewhere, so that the host has a part in what they do together. */
+/* A job whose other rank is on another node, so that collectives reach the host. */
 static void register_job(const pmix_proc_t *proc)
 {
     infos_t infos = { 0 };

@@ -1,13 +1,13 @@
-/* Ranks that have themselves watched, on one server.
+/* Ranks that request monitoring, on one server.
  *
  *   watched [--files | --usage PROCESSES]
  *
- * Rank 0 asks for heartbeats and sends none; rank 1 asks for them and sends them. With --files rank 0 also has a file watched that
- * it never touches, another one that it writes to again and again, and ends a third monitor by its name. Rank 1 hears of what
- * falls silent, and of nothing else; both print "rank N: through".
+ * Rank 0 requests heartbeat monitoring and sends none; rank 1 requests it and sends them. With --files rank 0 also monitors a file that
+ * it never touches and another one that it writes to repeatedly, and cancels a third monitor by its name. Rank 1 gets events for the
+ * silent ones, and for nothing else; both print "rank N: through".
  *
- * With --usage rank 0 asks what the PROCESSES of the job use of which the server knows the number, and what the node uses, again and
- * again until it has heard of that twice. Rank 1 hears nothing of it.
+ * With --usage rank 0 requests the usage of the PROCESSES of the job whose process ID the server knows, and of the node, repeatedly
+ * until it has got two reports. Rank 1 gets none.
  */
 #include "common.h"
 
@@ -90,7 +90,7 @@ static void watch_file(const char *path, const char *id, pmix_status_t code, uin
     free_infos(&what);
 }
 
-/* What an array of infos holds for a key. */
+/* The value of a key in an array of infos. */
 static const pmix_value_t *inner(const pmix_info_t *info, const char *key)
 {
     const pmix_data_array_t *array = info->value.type == PMIX_DATA_ARRAY ? info->value.data.darray : NULL;
@@ -121,7 +121,7 @@ static void update_handler(size_t id, pmix_status_t status, const pmix_proc_t *s
     done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
 }
 
-/* Asks what is used, every so many seconds or once; the number of answers. */
+/* Requests usage, every `rate` seconds or once; returns the number of answers. */
 static size_t use(const char *key, uint32_t rate, pmix_info_t **results)
 {
     infos_t what = { 0 }, nothing = { 0 }, directives = { 0 };
@@ -211,7 +211,7 @@ int main(int argc, char **argv)
             make_file(quiet, sizeof(quiet), "quiet");
             make_file(busy, sizeof(busy), "busy");
             watch_file(quiet, "quiet", FILE_CODE, 2);
-            /* Nobody could wait for so long. */
+            /* Longer than the test runs. */
             watch_file(busy, "busy", SILENT_CODE, 100000);
             watch_file(quiet, "ended", SILENT_CODE, 1);
             infos_t what = { 0 }, nothing = { 0 };

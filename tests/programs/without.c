@@ -1,4 +1,4 @@
-/* Runs a command that can't ask the kernel whose a TCP socket is.
+/* Runs a command that cannot ask the kernel for the owner of a TCP socket.
  *
  *   without netlink COMMAND...     no netlink sockets, as containers have it that filter system calls
  *   without table COMMAND...       nor the lists of sockets in /proc; takes root
@@ -40,7 +40,7 @@ static void forbid_netlink(void)
     }
 }
 
-/* Hides the lists that this process, and what it becomes, would read: those of its first thread. */
+/* Hides the socket lists of this process, before and after exec: those of its first thread. */
 static void hide_lists(void)
 {
     char path[64];

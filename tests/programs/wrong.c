@@ -60,7 +60,7 @@ static void must(pmix_status_t status, const char *what)
     }
 }
 
-/* What the library knows of itself it tells without a server, but nothing else with it. */
+/* Before PMIx_Init, queries about the library itself are answered; queries with any other key are not. */
 static void ask_uninitialised(void)
 {
     static char *stable[] = { PMIX_QUERY_STABLE_ABI_VERSION, NULL };
@@ -89,8 +89,8 @@ static void *start_list(void) { return PMIx_Info_list_start(); }
 
 enum place { UNINITIALISED, CLIENT, SERVER };
 
-/* Whether a call with some other arguments right would be more than a wrong call: it would end the job, or start what
- * this process is not. */
+/* Whether the call, with its other arguments right, would do harm: it would end the job, or start a role that
+ * this process does not have. */
 static bool is_left_out(const char *name, enum place place)
 {
     if (strcmp(name, "PMIx_Abort") == 0) {
@@ -433,7 +433,7 @@ static void check_values(void)
         must(PMIx_Put(PMIX_GLOBAL, "t.large", &value), "PMIx_Put of 64 MiB");
         free(value.data.bo.bytes);
     }
-    /* What no commit could send is refused, and does no harm to the others. */
+    /* A value too large for any commit is refused, and does not affect the others. */
     if (me.rank == 0) {
         pmix_value_t value = { .type = PMIX_BYTE_OBJECT, .data.bo.size = (size_t) 1 << 30 };
         value.data.bo.bytes = need(calloc(1, value.data.bo.size));
@@ -532,7 +532,7 @@ static void check_twice(void)
         must(PMIx_Get(&me, "t.twice", NULL, 0, &found), "PMIx_Get between the two finalizes");
         must(PMIx_Finalize(NULL, 0), "second PMIx_Finalize");
         expect(PMIx_Finalize(NULL, 0), PMIX_SUCCESS, "third PMIx_Finalize");
-        /* What a Get gave stays the caller's. */
+        /* A value that a Get returned stays valid. */
         if (found->type != PMIX_UINT32 || found->data.uint32 != 7) {
             complain("the value has changed");
         }
@@ -568,7 +568,7 @@ static void *one_thread(void *argument)
         snprintf(key, sizeof(key), "t.thread%u.%u", number, round);
         must(PMIx_Put(PMIX_GLOBAL, key, &value), "PMIx_Put in a thread");
         must(PMIx_Commit(), "PMIx_Commit in a thread");
-        /* A fence of this process alone; those of the threads may overlap. */
+        /* A fence of this process alone; the threads' fences may overlap. */
         pmix_info_t collect = { .key = PMIX_COLLECT_DATA, .value = value_bool(true) };
         must(PMIx_Fence(&mine, 1, &collect, 1), "PMIx_Fence in a thread");
         must(PMIx_Get(&mine, key, NULL, 0, &found), "PMIx_Get in a thread");
@@ -661,7 +661,7 @@ static void *one_racer(void *argument)
     return NULL;
 }
 
-/* Whoever calls while another thread finalizes gets some status. */
+/* A call during another thread's finalize returns some status. */
 static void check_race(void)
 {
     pthread_t threads[THREAD_COUNT];
