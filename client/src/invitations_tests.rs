@@ -39,7 +39,7 @@ fn deliver(stage: &Stage, status: Status, source: u32, infos: Vec<Info>) {
 }
 
 /// Waits until the thread where callbacks run has done what was due.
-fn hear_out(client: &Client) {
+fn drain_inbound(client: &Client) {
     let (sender, heard) = unbounded();
     client.inner.link.defer(Box::new(move || sender.send(()).unwrap()));
     heard.recv().unwrap();
@@ -268,7 +268,7 @@ fn a_join_that_is_answered_at_once_is_answered_once() {
         stage.meanwhile(move |request| {
             if matches!(request, Request::RegisterEvents { .. }) {
                 client.inner.deliver(Event::new(Status::GROUP_CONSTRUCT_ABORT, proc(0), vec![of_team()]));
-                hear_out(&client);
+                drain_inbound(&client);
             }
         });
         [Status::SUCCESS, told].into_iter().for_each(|status| stage.answers_status(status));
@@ -289,7 +289,7 @@ fn an_invitation_that_cannot_be_told_is_not_answered() {
             for rank in [0, 2] {
                 client.inner.deliver(Event::new(Status::GROUP_INVITE_ACCEPTED, proc(rank), vec![of_team()]));
             }
-            hear_out(&client);
+            drain_inbound(&client);
         }
     });
     [Status::SUCCESS, Status::ERR_UNREACH].into_iter().for_each(|status| stage.answers_status(status));

@@ -134,7 +134,7 @@ impl Target {
     pub fn knock(&self, way: Way, hello: &Hello) -> Vec<u8> {
         let mut peer = self.connect(way);
         peer.say(&hello.encode().expect("a first message"));
-        peer.hear_out()
+        peer.drain_inbound()
     }
 
     /// Sends `bytes` on a new connection, closes its sending side, and returns the server's bytes until it hangs up.
@@ -192,14 +192,14 @@ impl Peer {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
         };
-        self.hear_out()
+        self.drain_inbound()
     }
 
     /// Hears the server out.
     ///
     /// # Panics
     /// When the connection breaks otherwise than by its end.
-    fn hear_out(mut self) -> Vec<u8> {
+    fn drain_inbound(mut self) -> Vec<u8> {
         let mut heard = Vec::new();
         match self.io().read_to_end(&mut heard) {
             Err(error) if error.kind() == ErrorKind::ConnectionReset => {}

@@ -99,7 +99,7 @@ impl<'a, I: Iterator<Item = &'a str>> CollectPair<'a> for I {
 
 /// The owner of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Place {
+enum Level {
     Session,
     Job,
     App(usize),
@@ -107,9 +107,9 @@ enum Place {
     Proc(usize),
 }
 
-use Place::{App, Job, Node, Proc, Session};
+use Level::{App, Job, Node, Proc, Session};
 
-const PLACES: [Place; 10] = [Session, Job, App(0), App(1), Node(0), Node(1), Proc(0), Proc(1), Proc(2), Proc(3)];
+const LEVELS: [Level; 10] = [Session, Job, App(0), App(1), Node(0), Node(1), Proc(0), Proc(1), Proc(2), Proc(3)];
 
 /// Numbers of the applications; their ranks are 0 and 1, 2 and 3.
 const APPNUMS: [u32; 2] = [5, 9];
@@ -118,7 +118,7 @@ const NODES: [(&str, u32); 2] = [("node0", 70), ("node1", 71)];
 const NODE_MAP: &str = "node0,node1";
 const PROC_MAP: &str = "0,2;1,3";
 
-impl Place {
+impl Level {
     fn realm(self) -> &'static str {
         match self {
             Session => "session",
@@ -131,7 +131,7 @@ impl Place {
 
     /// A number that no other place has.
     fn number(self) -> usize {
-        PLACES.iter().position(|place| *place == self).expect("one of them")
+        LEVELS.iter().position(|place| *place == self).expect("one of them")
     }
 
     /// Rank and infos of the Gets that name this place.
@@ -153,19 +153,19 @@ impl Place {
 }
 
 impl Row {
-    fn has(&self, place: Place) -> bool {
+    fn has(&self, place: Level) -> bool {
         self.realms.iter().any(|realm| realm == place.realm())
     }
 
     /// The realm in which a Get looks that names none, and where a value goes that lies in no array.
-    fn is_main(&self, place: Place) -> bool {
+    fn is_main(&self, place: Level) -> bool {
         self.realms[0] == place.realm()
     }
 
     /// A value for a place: unique to its row and place, unless the layout of the job determines it. Numbers of
     /// registrations without arrays are wider than the standard has them: a Get gives back the type that was registered.
-    fn value(&self, place: Place, is_wide: bool) -> String {
-        let number = self.number * PLACES.len() + place.number();
+    fn value(&self, place: Level, is_wide: bool) -> String {
+        let number = self.number * LEVELS.len() + place.number();
         let name = format!("{}.{}", self.attribute, place.number());
         let of = |ty: &str, number: u32| match ty {
             "uint16" if is_wide => format!("uint32 {number}"),
@@ -219,7 +219,7 @@ impl Row {
 }
 
 /// The infos of a place, its identifying ones first.
-fn infos(rows: &[Row], place: Place, is_wide: bool, is_meant: impl Fn(&Row) -> bool) -> String {
+fn infos(rows: &[Row], place: Level, is_wide: bool, is_meant: impl Fn(&Row) -> bool) -> String {
     const FIRST: [&str; 4] = ["PMIX_RANK", "PMIX_APPNUM", "PMIX_HOSTNAME", "PMIX_NODEID"];
     let mut rows: Vec<&Row> = rows.iter().filter(|row| row.has(place) && is_meant(row)).collect();
     rows.sort_by_key(|row| FIRST.iter().position(|first| *first == row.attribute).unwrap_or(FIRST.len()));
@@ -282,7 +282,7 @@ fn registered() {
     let rows = rows_of("registered");
     let mut asked = Vec::new();
     for row in &rows {
-        for place in PLACES.into_iter().filter(|place| row.has(*place)) {
+        for place in LEVELS.into_iter().filter(|place| row.has(*place)) {
             let answer = || row.value(place, false);
             asked.extend(place.questions().into_iter().map(|question| ask(row, question, answer())));
             // Without a word about the realm: rank 0 is of application 0 and on node 0.
@@ -302,7 +302,7 @@ fn registered() {
     let wrong = wrong_answers(&maps, &asked);
     let by_itself: Vec<&str> = rows
         .iter()
-        .filter(|row| PLACES.into_iter().any(|place| row.has(place)) && !row.tests.iter().any(|name| name == "derived"))
+        .filter(|row| LEVELS.into_iter().any(|place| row.has(place)) && !row.tests.iter().any(|name| name == "derived"))
         .filter(|row| !wrong.contains_key(&row.attribute))
         .map(|row| row.attribute.as_str())
         .collect();
@@ -313,11 +313,11 @@ fn registered() {
 fn registered_loose() {
     let rows = rows_of("registered_loose");
     // One application, and the node of the host: infos outside arrays belong to them. Process data are in arrays.
-    let is_own = |place: &Place| matches!(place, Session | Job | App(0) | Node(0) | Proc(_));
-    let is_main = |row: &Row, place: Place| row.is_main(place) && !row.attribute.ends_with("_RAW");
+    let is_own = |place: &Level| matches!(place, Session | Job | App(0) | Node(0) | Proc(_));
+    let is_main = |row: &Row, place: Level| row.is_main(place) && !row.attribute.ends_with("_RAW");
     let mut infos_of_job = String::new();
     let mut asked = Vec::new();
-    for place in PLACES.into_iter().filter(is_own) {
+    for place in LEVELS.into_iter().filter(is_own) {
         let of_place = infos(&rows, place, true, |row| is_main(row, place));
         infos_of_job += &match place {
             Proc(_) => format!("pmix.pdata ( {of_place}) "),
@@ -337,7 +337,7 @@ fn registered_loose() {
 }
 
 /// The value that the server derives from maps and applications, where the host registers none.
-fn derived_value(attribute: &str, place: Place) -> Option<String> {
+fn derived_value(attribute: &str, place: Level) -> Option<String> {
     Some(match (attribute, place) {
         ("PMIX_JOB_SIZE" | "PMIX_MAX_PROCS", Job) => "uint32 4".into(),
         ("PMIX_NUM_NODES" | "PMIX_JOB_NUM_APPS", Job) => "uint32 2".into(),
@@ -371,7 +371,7 @@ fn derived() {
     let mut asked = Vec::new();
     for row in &rows {
         let before = asked.len();
-        for place in PLACES {
+        for place in LEVELS {
             let Some(answer) = derived_value(&row.attribute, place) else { continue };
             asked.extend(place.questions().into_iter().map(|question| ask(row, question, answer.clone())));
         }

@@ -401,7 +401,7 @@ impl State {
         // A reply always holds something; an empty one is how a released server says that it is going.
         let lost = payload.as_ref().is_ok_and(Vec::is_empty);
         let result = if lost { Err(Status::ERR_LOST_CONNECTION) } else { payload };
-        self.settle(tag, waiting, result);
+        self.complete_request(tag, waiting, result);
         if lost {
             self.lose();
         }
@@ -421,7 +421,7 @@ impl State {
         }
     }
 
-    fn settle(&mut self, tag: u32, waiting: Waiting, result: Result<Vec<u8>>) {
+    fn complete_request(&mut self, tag: u32, waiting: Waiting, result: Result<Vec<u8>>) {
         match waiting {
             Waiting::Caller => drop(self.arrived.insert(tag, result)),
             Waiting::Callback(reply) => self.due.push_back(Due::Reply(reply, result)),
@@ -437,7 +437,7 @@ impl State {
         self.outgoing.clear();
         let waiting = std::mem::take(&mut self.waiting);
         for (tag, waiting) in waiting {
-            self.settle(tag, waiting, Err(Status::ERR_LOST_CONNECTION));
+            self.complete_request(tag, waiting, Err(Status::ERR_LOST_CONNECTION));
         }
         if !self.ending {
             self.due.push_back(Due::Incoming(Incoming::Lost));

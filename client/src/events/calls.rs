@@ -6,7 +6,7 @@ use pmix_dstore::model::attributes::check_required;
 use pmix_dstore::model::{Info, Proc, Rank, Result, Status, Value, keys};
 
 use super::chain::Runner;
-use super::directives::{Directives, Place};
+use super::directives::{ChainPosition, Directives};
 use super::registry::{DEFAULT_CODE, Handler, Registered};
 use super::{Chain, Event, EventHandler, HandlerId, range};
 use crate::client::{Client, Inner, Standing};
@@ -62,7 +62,7 @@ impl Client {
         codes: Vec<Status>,
         hear: impl Fn(HandlerId, &Event) + Send + Sync + 'static,
     ) -> Result<HandlerId> {
-        let directives = Directives { place: Place::Observer, ..Directives::default() };
+        let directives = Directives { place: ChainPosition::Observer, ..Directives::default() };
         let handler: EventHandler = Arc::new(move |id, event, _done| hear(id, &event));
         self.register(codes, directives, handler).wait()
     }

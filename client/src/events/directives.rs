@@ -9,7 +9,7 @@ const RANGE: &str = keys::RANGE;
 
 /// Where a handler is put among those of its category.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Place {
+pub enum ChainPosition {
     /// Not said: before those registered earlier.
     #[default]
     Newest,
@@ -37,7 +37,7 @@ pub enum Place {
 #[derive(Clone, Debug, Default)]
 pub struct Directives {
     /// Where it goes.
-    pub place: Place,
+    pub place: ChainPosition,
     /// What it is called, as given.
     pub name: Option<Value>,
     /// `PMIX_EVENT_RETURN_OBJECT`, as given.
@@ -69,20 +69,20 @@ impl Directives {
                 continue;
             };
             match key {
-                keys::EVENT_HDLR_FIRST if yes => directives.place = Place::FirstOverall,
-                keys::EVENT_HDLR_LAST if yes => directives.place = Place::LastOverall,
-                keys::EVENT_HDLR_FIRST_IN_CATEGORY if yes => directives.place = Place::First,
-                keys::EVENT_HDLR_LAST_IN_CATEGORY if yes => directives.place = Place::Last,
-                keys::EVENT_HDLR_PREPEND if yes => directives.place = Place::Prepend,
-                keys::EVENT_HDLR_APPEND if yes => directives.place = Place::Append,
+                keys::EVENT_HDLR_FIRST if yes => directives.place = ChainPosition::FirstOverall,
+                keys::EVENT_HDLR_LAST if yes => directives.place = ChainPosition::LastOverall,
+                keys::EVENT_HDLR_FIRST_IN_CATEGORY if yes => directives.place = ChainPosition::First,
+                keys::EVENT_HDLR_LAST_IN_CATEGORY if yes => directives.place = ChainPosition::Last,
+                keys::EVENT_HDLR_PREPEND if yes => directives.place = ChainPosition::Prepend,
+                keys::EVENT_HDLR_APPEND if yes => directives.place = ChainPosition::Append,
                 keys::EVENT_HDLR_FIRST
                 | keys::EVENT_HDLR_LAST
                 | keys::EVENT_HDLR_FIRST_IN_CATEGORY
                 | keys::EVENT_HDLR_LAST_IN_CATEGORY
                 | keys::EVENT_HDLR_PREPEND
                 | keys::EVENT_HDLR_APPEND => {}
-                keys::EVENT_HDLR_BEFORE => directives.place = Place::Before(name()?),
-                keys::EVENT_HDLR_AFTER => directives.place = Place::After(name()?),
+                keys::EVENT_HDLR_BEFORE => directives.place = ChainPosition::Before(name()?),
+                keys::EVENT_HDLR_AFTER => directives.place = ChainPosition::After(name()?),
                 keys::EVENT_HDLR_NAME => directives.name = Some(info.value),
                 keys::EVENT_RETURN_OBJECT => directives.object = Some(info.value),
                 keys::EVENT_ONESHOT => directives.is_oneshot = yes,

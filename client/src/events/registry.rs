@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use pmix_dstore::model::{Info, Proc, Result, Status};
 
-use super::directives::{Addressees, Directives, Place, is_meant};
+use super::directives::{Addressees, ChainPosition, Directives, is_meant};
 use super::{Event, EventHandler, HandlerId, range};
 
 /// Events kept for handlers yet to come; the oldest makes room.
@@ -39,7 +39,7 @@ impl Handler {
 
     /// Whether it is the library's own.
     pub fn is_observer(&self) -> bool {
-        self.directives.place == Place::Observer
+        self.directives.place == ChainPosition::Observer
     }
 
     fn wants(&self, event: &Event, addressees: &Addressees, me: &Proc) -> bool {
@@ -191,17 +191,17 @@ impl Handlers {
     fn insert(&mut self, handler: Arc<Handler>) -> Result<()> {
         const TAKEN: Status = Status::ERR_EVENT_REGISTRATION;
         match handler.directives.place {
-            Place::FirstOverall if self.first.is_some() => return Err(TAKEN),
-            Place::LastOverall if self.last.is_some() => return Err(TAKEN),
-            Place::Observer => {
+            ChainPosition::FirstOverall if self.first.is_some() => return Err(TAKEN),
+            ChainPosition::LastOverall if self.last.is_some() => return Err(TAKEN),
+            ChainPosition::Observer => {
                 self.observers.push(handler);
                 return Ok(());
             }
-            Place::FirstOverall => {
+            ChainPosition::FirstOverall => {
                 self.first = Some(handler);
                 return Ok(());
             }
-            Place::LastOverall => {
+            ChainPosition::LastOverall => {
                 self.last = Some(handler);
                 return Ok(());
             }
@@ -213,22 +213,22 @@ impl Handlers {
             0 => &self.categories[2],
             _ => &self.categories[1],
         };
-        let starts = category.first().is_some_and(|other| other.directives.place == Place::First);
-        let ends = category.last().is_some_and(|other| other.directives.place == Place::Last);
+        let starts = category.first().is_some_and(|other| other.directives.place == ChainPosition::First);
+        let ends = category.last().is_some_and(|other| other.directives.place == ChainPosition::Last);
         let end = category.len();
         let at = match &handler.directives.place {
-            Place::First if starts => return Err(TAKEN),
-            Place::Last if ends => return Err(TAKEN),
-            Place::First => 0,
-            Place::Last => end,
-            Place::Append => end - usize::from(ends),
+            ChainPosition::First if starts => return Err(TAKEN),
+            ChainPosition::Last if ends => return Err(TAKEN),
+            ChainPosition::First => 0,
+            ChainPosition::Last => end,
+            ChainPosition::Append => end - usize::from(ends),
             // One that is always last does not let a newer one slip behind it, nor one that is always first before it.
-            Place::Before(name) => match category.iter().position(|other| other.is_named(name)) {
+            ChainPosition::Before(name) => match category.iter().position(|other| other.is_named(name)) {
                 Some(at) => at,
                 None if named(&self.last, name) => end,
                 None => return Err(TAKEN),
             },
-            Place::After(name) => match category.iter().position(|other| other.is_named(name)) {
+            ChainPosition::After(name) => match category.iter().position(|other| other.is_named(name)) {
                 Some(at) => at + 1,
                 None if named(&self.first, name) => 0,
                 None => return Err(TAKEN),

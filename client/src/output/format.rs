@@ -171,7 +171,7 @@ impl Format {
     }
 
     /// A line (or a piece of one) of a process with what belongs around it.
-    pub(super) fn dress(&self, source: &Proc, channel: u16, line: &[u8], details: &Details) -> Vec<u8> {
+    pub(super) fn format_line(&self, source: &Proc, channel: u16, line: &[u8], details: &Details) -> Vec<u8> {
         if !self.xml && !self.timestamp && self.tag == Tag::Nothing {
             return line.to_vec();
         }
@@ -303,7 +303,7 @@ mod tests {
     fn dressed(keys: &[&'static str], channel: u16) -> String {
         let format = Format::read(&flags(keys)).unwrap();
         let details = (Some("node".to_owned()), Some("12".to_owned()));
-        String::from_utf8(format.dress(&source(), channel, b"a<b\n", &details)).unwrap()
+        String::from_utf8(format.format_line(&source(), channel, b"a<b\n", &details)).unwrap()
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl Writer {
         }
         let mut text = Vec::with_capacity(held.len());
         for line in held.split_inclusive(|byte| *byte == b'\n' && !self.format.raw) {
-            text.extend_from_slice(&self.format.dress(source, channel, line, details));
+            text.extend_from_slice(&self.format.format_line(source, channel, line, details));
         }
         self.put(source, channel, &text)
     }

@@ -123,7 +123,7 @@ impl Entry {
 
 /// Which socket is asked for.
 #[derive(Clone, Copy, Debug)]
-enum Question {
+enum Lookup {
     /// The end of a connection that has these two addresses, its own one first.
     Connection(SocketAddr, SocketAddr),
     /// What a new connection to this address would reach.
@@ -153,7 +153,7 @@ impl Source {
     }
 
     /// The answers in the order of the questions.
-    fn ask(&mut self, questions: &[Question]) -> Vec<Result<Entry, Refusal>> {
+    fn ask(&mut self, questions: &[Lookup]) -> Vec<Result<Entry, Refusal>> {
         match self {
             Source::Netlink(netlink) => questions.iter().map(|question| netlink.ask(*question)).collect(),
             Source::ProcNet(proc_net) => proc_net.ask(questions),
@@ -198,9 +198,9 @@ impl SocketTable {
     /// The same of several connections, in their order: the kernel is asked once for all of them where one answer costs as much as many.
     pub fn peers_of<'a>(&mut self, streams: impl IntoIterator<Item = &'a TcpStream>) -> Vec<Owner> {
         let streams: Vec<&TcpStream> = streams.into_iter().collect();
-        let ends = |stream: &TcpStream| Some(Question::Connection(stream.peer_addr().ok()?, stream.local_addr().ok()?));
-        let questions: Vec<Option<Question>> = streams.iter().map(|stream| ends(stream)).collect();
-        let asked: Vec<Question> = questions.iter().flatten().copied().collect();
+        let ends = |stream: &TcpStream| Some(Lookup::Connection(stream.peer_addr().ok()?, stream.local_addr().ok()?));
+        let questions: Vec<Option<Lookup>> = streams.iter().map(|stream| ends(stream)).collect();
+        let asked: Vec<Lookup> = questions.iter().flatten().copied().collect();
         let mut answers = self.owners(&asked, ESTABLISHED).into_iter();
         let owners = questions.iter().map(|question| question.and_then(|_| answers.next()));
         let owners: Vec<Owner> = owners.map(|owner| owner.unwrap_or(Owner::Refused(Refusal::OwnEndClosed))).collect();
@@ -231,11 +231,11 @@ impl SocketTable {
 
     /// Who owns the listener that a connection to `address` would reach, be it bound to this address or to all.
     pub fn listener_at(&mut self, address: SocketAddr) -> Owner {
-        self.owners(&[Question::Listener(address)], LISTEN)[0]
+        self.owners(&[Lookup::Listener(address)], LISTEN)[0]
     }
 
     /// The owners of sockets in a state, in the order of the questions.
-    fn owners(&mut self, questions: &[Question], state: u8) -> Vec<Owner> {
+    fn owners(&mut self, questions: &[Lookup], state: u8) -> Vec<Owner> {
         let numbers = self.numbers;
         let all = |owner| vec![owner; questions.len()];
         let source = match self.prepare() {
@@ -243,7 +243,7 @@ impl SocketTable {
             Ok(None) => return all(Owner::NoTable),
             Err(errno) => return all(Owner::Refused(Refusal::Failed(errno))),
         };
-        let questions: Vec<Question> = questions.iter().map(|question| question.canonical()).collect();
+        let questions: Vec<Lookup> = questions.iter().map(|question| question.canonical()).collect();
         let owners = source.ask(&questions).into_iter().map(|answer| match answer {
             Ok(entry) => entry.owner_in(state, numbers),
             Err(refusal) => Owner::Refused(refusal),
@@ -279,21 +279,21 @@ impl SocketTable {
     }
 }
 
-impl Question {
+impl Lookup {
     /// The addresses of the connection that it is about.
     fn connection(self) -> Option<(SocketAddr, SocketAddr)> {
         match self {
-            Question::Connection(theirs, ours) => Some((theirs, ours)),
-            Question::Listener(_) => None,
+            Lookup::Connection(theirs, ours) => Some((theirs, ours)),
+            Lookup::Listener(_) => None,
         }
     }
 
     /// With IPv4 addresses for IPv4 addresses that are mapped into IPv6.
-    fn canonical(self) -> Question {
+    fn canonical(self) -> Lookup {
         let canonical = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
         match self {
-            Question::Connection(theirs, ours) => Question::Connection(canonical(theirs), canonical(ours)),
-            Question::Listener(address) => Question::Listener(canonical(address)),
+            Lookup::Connection(theirs, ours) => Lookup::Connection(canonical(theirs), canonical(ours)),
+            Lookup::Listener(address) => Lookup::Listener(canonical(address)),
         }
     }
 }
@@ -320,8 +320,8 @@ fn names_owner(source: &mut Source, numbers: UserNumbers) -> nix::Result<bool> {
     let owner = Owner::User(fstat(&stream)?.st_uid);
     let ours = stream.local_addr().map_err(errno)?;
     let mut ask = |question, state| source.ask(&[question])[0].map(|entry| entry.owner_in(state, numbers));
-    Ok(ask(Question::Connection(ours, address), ESTABLISHED) == Ok(owner)
-        && ask(Question::Listener(address), LISTEN) == Ok(owner))
+    Ok(ask(Lookup::Connection(ours, address), ESTABLISHED) == Ok(owner)
+        && ask(Lookup::Listener(address), LISTEN) == Ok(owner))
 }
 
 #[cfg(test)]
@@ -437,7 +437,7 @@ mod tests {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let other = TcpListener::bind("127.0.0.1:0").unwrap();
             let (theirs, ours) = (other.local_addr().unwrap(), listener.local_addr().unwrap());
-            let owner = table.owners(&[Question::Connection(theirs, ours)], ESTABLISHED)[0];
+            let owner = table.owners(&[Lookup::Connection(theirs, ours)], ESTABLISHED)[0];
             assert!(matches!(owner, Owner::Refused(Refusal::NoSocket | Refusal::State(LISTEN))), "{owner:?}");
         }
     }
@@ -456,7 +456,7 @@ mod tests {
         let own: SockaddrIn = getsockname(waiting.as_raw_fd()).unwrap();
         let theirs = SocketAddr::from((own.ip(), own.port()));
         for mut table in tables() {
-            let owner = table.owners(&[Question::Connection(theirs, address.into())], ESTABLISHED)[0];
+            let owner = table.owners(&[Lookup::Connection(theirs, address.into())], ESTABLISHED)[0];
             assert_eq!(owner, Owner::Refused(Refusal::State(2)));
         }
     }

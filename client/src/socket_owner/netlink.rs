@@ -8,7 +8,7 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, connect, recv, send, socket,
 };
 
-use super::{Entry, Question, Refusal};
+use super::{Entry, Lookup, Refusal};
 
 const HEADER_LEN: usize = 16;
 /// `struct inet_diag_req_v2` of `linux/inet_diag.h`.
@@ -41,7 +41,7 @@ impl Netlink {
         Ok(Netlink { socket, sequence: 0 })
     }
 
-    pub fn ask(&mut self, question: Question) -> Result<Entry, Refusal> {
+    pub fn ask(&mut self, question: Lookup) -> Result<Entry, Refusal> {
         self.sequence = self.sequence.wrapping_add(1);
         // The kernel answers while the question is being sent.
         send(self.socket.as_raw_fd(), &encode(question, self.sequence), MsgFlags::empty()).map_err(Refusal::Failed)?;
@@ -58,12 +58,12 @@ impl Netlink {
     }
 }
 
-fn encode(question: Question, sequence: u32) -> [u8; REQUEST_LEN] {
+fn encode(question: Lookup, sequence: u32) -> [u8; REQUEST_LEN] {
     let (source, destination) = match question {
-        Question::Connection(theirs, ours) => (theirs, ours),
+        Lookup::Connection(theirs, ours) => (theirs, ours),
         // As the kernel finds the listener of a new connection, from nowhere.
-        Question::Listener(address) if address.is_ipv4() => (address, (Ipv4Addr::UNSPECIFIED, 0).into()),
-        Question::Listener(address) => (address, (Ipv6Addr::UNSPECIFIED, 0).into()),
+        Lookup::Listener(address) if address.is_ipv4() => (address, (Ipv4Addr::UNSPECIFIED, 0).into()),
+        Lookup::Listener(address) => (address, (Ipv6Addr::UNSPECIFIED, 0).into()),
     };
     let mut bytes = [0; REQUEST_LEN];
     bytes[..4].copy_from_slice(&(REQUEST_LEN as u32).to_ne_bytes());
@@ -87,7 +87,7 @@ fn encode(question: Question, sequence: u32) -> [u8; REQUEST_LEN] {
     bytes
 }
 
-fn decode(answer: &[u8], question: Question) -> Result<Entry, Refusal> {
+fn decode(answer: &[u8], question: Lookup) -> Result<Entry, Refusal> {
     let kind = answer.get(TYPE_AT..TYPE_AT + 2).map(|kind| u16::from_ne_bytes([kind[0], kind[1]]));
     match kind {
         Some(NLMSG_ERROR) => {
@@ -108,8 +108,8 @@ fn decode(answer: &[u8], question: Question) -> Result<Entry, Refusal> {
 }
 
 /// Whether the socket of an answer has the port that was asked for.
-fn has_port_of(answer: &[u8], question: Question) -> bool {
-    let (Question::Connection(asked, _) | Question::Listener(asked)) = question;
+fn has_port_of(answer: &[u8], question: Lookup) -> bool {
+    let (Lookup::Connection(asked, _) | Lookup::Listener(asked)) = question;
     answer[SOURCE_PORT_AT..SOURCE_PORT_AT + 2] == asked.port().to_be_bytes()
 }
 
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn answers_that_are_none_name_nobody() {
-        let asked = Question::Listener("127.0.0.1:17".parse().unwrap());
+        let asked = Lookup::Listener("127.0.0.1:17".parse().unwrap());
         for answer in [&[][..], &[0; 40], &[0xff; 20], &[0; 200]] {
             assert_eq!(decode(answer, asked), Err(Refusal::Malformed));
         }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
-use super::{Entry, LISTEN, Question, Refusal};
+use super::{Entry, LISTEN, Lookup, Refusal};
 
 /// How often the lists are read before a socket counts as missing: one that is listed behind another that goes while the list
 /// is being read may be left out.
@@ -53,7 +53,7 @@ impl ProcNet {
     }
 
     /// Answers all questions by one reading, or [`READS`] where sockets are missing. Each connection was there before the reading.
-    pub fn ask(&mut self, questions: &[Question]) -> Vec<Result<Entry, Refusal>> {
+    pub fn ask(&mut self, questions: &[Lookup]) -> Vec<Result<Entry, Refusal>> {
         let begin = Instant::now();
         let mut answers = vec![Err(Refusal::NoSocket); questions.len()];
         for _ in 0..READS {
@@ -80,7 +80,7 @@ impl ProcNet {
     }
 
     /// The lines that questions are about.
-    fn read(&mut self, questions: &[Question]) -> Result<Vec<Line>, Refusal> {
+    fn read(&mut self, questions: &[Lookup]) -> Result<Vec<Line>, Refusal> {
         #[cfg(test)]
         {
             self.readings += 1;
@@ -163,14 +163,14 @@ fn address(text: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, port))
 }
 
-fn choose(lines: &[Line], question: Question) -> Option<Entry> {
+fn choose(lines: &[Line], question: Lookup) -> Option<Entry> {
     let mut lines = lines.iter();
     match question {
-        Question::Connection(theirs, ours) => {
+        Lookup::Connection(theirs, ours) => {
             let found = lines.find(|line| (line.local, line.remote) == (theirs, ours));
             found.map(|line| line.entry)
         }
-        Question::Listener(address) => {
+        Lookup::Listener(address) => {
             // As the kernel chooses: who is bound to the address itself, then to all of its kind, then to all.
             let rank = |line: &Line| match (line.local.ip(), address.ip()) {
                 (bound, asked) if bound == asked => Some(0),
@@ -218,7 +218,7 @@ mod tests {
         };
         let lines = [line("[::]:5", 1), line("0.0.0.0:5", 2), line("127.0.0.1:5", 3), line("127.0.0.1:6", 4)];
         let asked =
-            |lines: &[Line]| choose(lines, Question::Listener("127.0.0.1:5".parse().unwrap())).map(|entry| entry.uid);
+            |lines: &[Line]| choose(lines, Lookup::Listener("127.0.0.1:5".parse().unwrap())).map(|entry| entry.uid);
         assert_eq!(asked(&lines), Some(3));
         assert_eq!(asked(&lines[..2]), Some(2));
         assert_eq!(asked(&lines[..1]), Some(1));

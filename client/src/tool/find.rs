@@ -22,7 +22,7 @@ const RETRIES: u32 = 10;
 
 /// What a tool says of the server that it wants.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Wanted {
+pub(super) struct ToolTarget {
     uri: Option<String>,
     file: Option<PathBuf>,
     /// A process number or a namespace.
@@ -45,7 +45,7 @@ pub(super) struct Wanted {
 
 /// Where a server may be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Candidate {
     /// As the caller says, by a URI or a file.
     Named,
     /// The server that launched this process.
@@ -56,12 +56,12 @@ pub(super) enum Place {
     Session,
 }
 
-impl Wanted {
+impl ToolTarget {
     /// Reads the attributes of `PMIx_tool_init` and of attaching.
     ///
     /// # Errors
     /// `BAD_PARAM` for values of a wrong type.
-    pub fn read(infos: &[Info]) -> Result<Wanted> {
+    pub fn read(infos: &[Info]) -> Result<ToolTarget> {
         let mut others = Info::copies(infos)?;
         let mut take = |key: &str| {
             others.retain(|info| !info.key.is(key));
@@ -83,7 +83,7 @@ impl Wanted {
         let nspace = text(take(keys::SERVER_NSPACE))?;
         let (uri, old_uri) = (text(take(keys::SERVER_URI))?, text(take(keys::TCP_URI))?);
         let (retries, delay) = (number(take(keys::CONNECT_MAX_RETRIES))?, number(take(keys::CONNECT_RETRY_DELAY))?);
-        Ok(Wanted {
+        Ok(ToolTarget {
             uri: uri.or(old_uri),
             file: text(take(keys::TOOL_ATTACHMENT_FILE))?.map(PathBuf::from),
             name: pid.or(nspace),
@@ -100,30 +100,30 @@ impl Wanted {
         })
     }
 
-    /// Where to look, one place after the other.
-    pub fn places(&self, env: &Environment) -> Vec<Place> {
+    /// The servers to try, one after the other.
+    pub fn candidates(&self, env: &Environment) -> Vec<Candidate> {
         if self.uri.is_some() || self.file.is_some() {
-            return vec![Place::Named];
+            return vec![Candidate::Named];
         }
         if self.scheduler {
-            return vec![Place::Node(Point::Scheduler)];
+            return vec![Candidate::Node(Point::Scheduler)];
         }
-        let system = Place::Node(Point::System);
+        let system = Candidate::Node(Point::System);
         if self.system {
             return vec![system];
         }
-        let mut places = Vec::new();
+        let mut candidates = Vec::new();
         if self.name.is_none() && env.server.is_some() {
-            places.push(Place::Launcher);
+            candidates.push(Candidate::Launcher);
         }
         match self.system_first {
-            true => places.insert(0, system),
+            true => candidates.insert(0, system),
             // Nothing is said: the node's server, before that of a session.
-            false if self.name.is_none() => places.push(system),
+            false if self.name.is_none() => candidates.push(system),
             false => {}
         }
-        places.push(Place::Session);
-        places
+        candidates.push(Candidate::Session);
+        candidates
     }
 
     /// The server at a place. A file that the caller names may be anybody's; in searches it is of somebody who is trusted, and
@@ -131,26 +131,26 @@ impl Wanted {
     ///
     /// # Errors
     /// `UNREACH` where there is none, or more than one that may be meant; `BAD_PARAM` for a URI that is none.
-    pub fn look(&self, place: Place, env: &Environment, trusted: &Trusted) -> Result<Contact> {
-        match place {
-            Place::Named => self.named(),
-            Place::Launcher => {
+    pub fn look(&self, candidate: Candidate, env: &Environment, trusted: &Trusted) -> Result<Contact> {
+        match candidate {
+            Candidate::Named => self.named(),
+            Candidate::Launcher => {
                 let uri = env.server.clone().ok_or(Status::ERR_UNREACH)?;
                 Ok(Contact { uri, version: env.server_version.clone(), pid: None, file: None })
             }
-            Place::Node(point) => {
+            Candidate::Node(point) => {
                 let path = self.system_directory(env).join(point.file_name(&hostname(env)));
                 let found = Contact::read_found(&path, trusted).ok();
                 found.filter(may_live).ok_or(Status::ERR_UNREACH)
             }
-            Place::Session => self.of_session(env, trusted),
+            Candidate::Session => self.of_session(env, trusted),
         }
     }
 
     /// What a tool that finds no server is to know: that a file of the node is not of anybody who is trusted.
     pub fn passed_over(&self, env: &Environment, trusted: &Trusted) -> Option<String> {
-        self.places(env).into_iter().find_map(|place| {
-            let Place::Node(point) = place else { return None };
+        self.candidates(env).into_iter().find_map(|candidate| {
+            let Candidate::Node(point) = candidate else { return None };
             let path = self.system_directory(env).join(point.file_name(&hostname(env)));
             let error = Contact::read_found(&path, trusted).err()?;
             let is_foreign = error.kind() == std::io::ErrorKind::PermissionDenied;
@@ -267,10 +267,10 @@ mod tests {
     /// The ports of the servers that are tried in turn, if each but the last turns the tool away.
     fn ports(env: &Environment, infos: &[(&'static str, Value)]) -> Result<Vec<u16>> {
         let infos: Vec<Info> = infos.iter().map(|(key, value)| Info::new(*key, value.clone())).collect();
-        let (wanted, trusted) = (Wanted::read(&infos)?, Trusted::of_node(|line| panic!("{line}")));
+        let (wanted, trusted) = (ToolTarget::read(&infos)?, Trusted::of_node(|line| panic!("{line}")));
         let mut ports = Vec::new();
-        for place in wanted.places(env) {
-            match wanted.look(place, env, &trusted) {
+        for candidate in wanted.candidates(env) {
+            match wanted.look(candidate, env, &trusted) {
                 Ok(contact) => ports.push(contact.uri.address.port()),
                 Err(Status::ERR_UNREACH) => {}
                 Err(error) => return Err(error),

@@ -19,7 +19,7 @@ use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, Value, keys};
 
-use self::find::{Place, Wanted};
+use self::find::{Candidate, ToolTarget};
 use crate::channel::{Channel, Offline, Reached, Sink};
 use crate::client::{Client, Inner, Standing, job_info, sink};
 use crate::get::timeout_of;
@@ -74,7 +74,7 @@ impl Kind {
 /// # Errors
 /// `UNREACH` where no server is found or the one that is refuses, unless it is optional; `TIMEOUT`; `BAD_PARAM`; `NOMEM`.
 pub fn connect(env: Environment, infos: &[Info]) -> Result<(Client, Arc<Servers>)> {
-    let wanted = Wanted::read(infos)?;
+    let wanted = ToolTarget::read(infos)?;
     let own = own_name(&env, infos)?;
     let format = Format::read(infos)?;
     let is_launcher = Info::is_set(infos, keys::LAUNCHER);
@@ -156,10 +156,10 @@ impl Servers {
     /// As [`connect`].
     pub fn attach_to(&self, infos: &[Info]) -> Result<Proc> {
         let is_primary = Info::is_set(infos, keys::PRIMARY_SERVER);
-        self.attach(&Wanted::read(infos)?, timeout_of(infos), is_primary)
+        self.attach(&ToolTarget::read(infos)?, timeout_of(infos), is_primary)
     }
 
-    fn attach(&self, wanted: &Wanted, timeout: Option<Duration>, is_primary: bool) -> Result<Proc> {
+    fn attach(&self, wanted: &ToolTarget, timeout: Option<Duration>, is_primary: bool) -> Result<Proc> {
         let deadline = Instant::now() + timeout.unwrap_or(CONNECT_TIME);
         let trusted = Trusted::of_node(complain);
         let mut left = wanted.retries;
@@ -190,12 +190,12 @@ impl Servers {
     /// # Errors
     /// `UNREACH` where there is none; what the first one said that said more than nothing; `NO_PERMISSIONS` where somebody who is
     /// not trusted listens in a server's place: then no other one is tried.
-    fn try_in_turn(&self, wanted: &Wanted, trusted: &Trusted, deadline: Instant) -> Result<(Proc, Channel)> {
-        let mut places = wanted.places(&self.env);
+    fn try_in_turn(&self, wanted: &ToolTarget, trusted: &Trusted, deadline: Instant) -> Result<(Proc, Channel)> {
+        let mut candidates = wanted.candidates(&self.env);
         let mut refused = Status::ERR_UNREACH;
-        places.reverse();
-        while let Some(place) = places.pop() {
-            let contact = match wanted.look(place, &self.env, trusted) {
+        candidates.reverse();
+        while let Some(candidate) = candidates.pop() {
+            let contact = match wanted.look(candidate, &self.env, trusted) {
                 Err(Status::ERR_UNREACH) => continue,
                 contact => contact?,
             };
@@ -204,10 +204,10 @@ impl Servers {
             }
             // Who says nothing leaves time for those who are still to be asked.
             let left = deadline.saturating_duration_since(Instant::now());
-            let until = if places.is_empty() { deadline } else { deadline - left / 2 };
+            let until = if candidates.is_empty() { deadline } else { deadline - left / 2 };
             let Ok(reached) = Reached::at(contact.uri.address, until) else { continue };
             listener::check(&contact, trusted, complain)?;
-            match self.introduce(reached, &contact, wanted, place == Place::Launcher, until) {
+            match self.introduce(reached, &contact, wanted, candidate == Candidate::Launcher, until) {
                 Err(error) if matches!(error, Status::ERR_NOMEM | Status::ERR_BAD_PARAM) => return Err(error),
                 Err(error) if refused == Status::ERR_UNREACH => refused = error,
                 Err(_) => {}
@@ -222,7 +222,7 @@ impl Servers {
         &self,
         reached: Reached,
         contact: &Contact,
-        wanted: &Wanted,
+        wanted: &ToolTarget,
         is_launcher: bool,
         deadline: Instant,
     ) -> Result<(Proc, Channel)> {

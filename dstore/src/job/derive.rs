@@ -48,6 +48,59 @@ struct Listed {
     starts: Vec<usize>,
 }
 
+/// The rows of nodes by name or alias, and by id.
+struct NodeIndex {
+    by_name: HashMap<Vec<u8>, u32>,
+    by_id: HashMap<u32, u32>,
+}
+
+impl NodeIndex {
+    /// The first node that has a name or an id counts.
+    fn of(nodes: &[Node]) -> NodeIndex {
+        let mut index = NodeIndex { by_name: HashMap::new(), by_id: HashMap::new() };
+        for (row, node) in (0..).zip(nodes) {
+            for name in node.aliases.iter().chain([&node.hostname]).filter(|name| !name.is_empty()) {
+                index.by_name.entry(name.clone()).or_insert(row);
+            }
+            if let Some(nodeid) = node.nodeid {
+                index.by_id.entry(nodeid).or_insert(row);
+            }
+        }
+        index
+    }
+
+    /// Adds a node with a name, and the id that one of its ranks has.
+    fn add_named(&mut self, nodes: &mut Vec<Node>, name: &[u8], nodeid: Option<u32>) -> u32 {
+        let row = nodes.len() as u32;
+        let mut node = Node { hostname: name.to_vec(), ..Node::default() };
+        node.derive(keys::HOSTNAME, || Value::string(name));
+        nodes.push(node);
+        self.by_name.insert(name.to_vec(), row);
+        if let Some(nodeid) = nodeid {
+            self.by_id.entry(nodeid).or_insert(row);
+        }
+        row
+    }
+
+    /// The row of an id; a node is added where there is none.
+    fn row_of_id(&mut self, nodes: &mut Vec<Node>, nodeid: u32) -> u32 {
+        *self.by_id.entry(nodeid).or_insert_with(|| {
+            let mut node = Node { nodeid: Some(nodeid), ..Node::default() };
+            node.derive(keys::NODEID, || Value::Uint32(nodeid));
+            nodes.push(node);
+            nodes.len() as u32 - 1
+        })
+    }
+}
+
+/// The refusal of a rank whose hostname contradicts the process map or a node's list of ranks.
+fn on_two_nodes(rank: u32) -> Refused {
+    Refused::new(
+        keys::HOSTNAME,
+        format!("rank {rank} is on another node for {} or {}", keys::PROC_MAP, keys::LOCAL_PEERS),
+    )
+}
+
 impl Placed {
     /// How many ranks run somewhere.
     fn count(&self) -> usize {
@@ -187,7 +240,7 @@ impl JobData {
         let placed = match self.blocks() {
             Some(blocks) => Placed::Blocks(blocks),
             None => {
-                let row_of = self.place()?;
+                let row_of = self.node_rows()?;
                 let mut listed = Listed::new(row_of, self.nodes.len())?;
                 self.keep_order(&mut listed);
                 Placed::Listed(listed)
@@ -209,7 +262,7 @@ impl JobData {
                 node.derive(keys::LOCALLDR, || Value::Rank(Rank(first)));
             }
         }
-        self.derive_places(&placed)?;
+        self.derive_node_attributes(&placed)?;
         self.derive_job(placed.count());
         self.derive_apps()
     }
@@ -252,7 +305,7 @@ impl JobData {
     }
 
     /// On which node each rank runs: as it says itself, else as the process map says, else as its node says.
-    fn place(&mut self) -> Result<Vec<u32>> {
+    fn node_rows(&mut self) -> Result<Vec<u32>> {
         let mapped = self.maps.procs.iter().flatten().enumerate();
         let listed: Vec<(usize, Vec<u32>)> = (0..self.nodes.len())
             .filter_map(|row| Some((row, peers_of(self.nodes[row].values.get(keys::LOCAL_PEERS.as_bytes())?)?)))
@@ -263,27 +316,18 @@ impl JobData {
         for (row, ranks) in all() {
             ranks.iter().for_each(|rank| row_of[*rank as usize] = row as u32);
         }
-        self.place_by_own_word(&mut row_of)?;
+        self.apply_process_attributes(&mut row_of)?;
         Ok(row_of)
     }
 
-    /// Places the ranks that say themselves where they run, and makes the nodes of which nobody else speaks.
-    fn place_by_own_word(&mut self, row_of: &mut [u32]) -> Result<()> {
+    /// Places the ranks whose own hostname or node id says where they run, and adds the nodes that nothing else names.
+    fn apply_process_attributes(&mut self, row_of: &mut [u32]) -> Result<()> {
         let JobData { procs, nodes, .. } = self;
         let (names, ids) = (procs.column(keys::HOSTNAME), procs.column(keys::NODEID));
         if names.is_none() && ids.is_none() {
             return Ok(());
         }
-        let mut by_name: HashMap<Vec<u8>, u32> = HashMap::new();
-        let mut by_id: HashMap<u32, u32> = HashMap::new();
-        for (row, node) in (0..).zip(&*nodes) {
-            for name in node.aliases.iter().chain([&node.hostname]).filter(|name| !name.is_empty()) {
-                by_name.entry(name.clone()).or_insert(row);
-            }
-            if let Some(nodeid) = node.nodeid {
-                by_id.entry(nodeid).or_insert(row);
-            }
-        }
+        let mut index = NodeIndex::of(nodes);
         // Many ranks have one name: it is looked up once.
         let mut row_of_text = fallible_alloc::filled(NOWHERE, names.map_or(0, Column::text_count))?;
         for rank in 0..procs.rows() {
@@ -294,43 +338,22 @@ impl JobData {
                 row_of[rank as usize] = known;
                 continue;
             }
-            let name = names.and_then(|names| names.get(rank)?.as_text());
             let nodeid = ids.and_then(|ids| ids.get(rank)?.as_u32());
-            let row = match (name, nodeid) {
+            row_of[rank as usize] = match (names.and_then(|names| names.get(rank)?.as_text()), nodeid) {
                 (None, None) => continue,
-                (Some(name), nodeid) => match by_name.get(name) {
+                (Some(name), nodeid) => match index.by_name.get(name) {
                     Some(row) if placed == NOWHERE || placed == *row => {
                         text.into_iter().for_each(|text| row_of_text[text] = *row);
                         *row
                     }
-                    Some(_) => {
-                        let why =
-                            format!("rank {rank} is on another node for {} or {}", keys::PROC_MAP, keys::LOCAL_PEERS);
-                        return Err(Refused::new(keys::HOSTNAME, why));
-                    }
+                    Some(_) => return Err(on_two_nodes(rank)),
                     // A name that the maps do not have is another one of the same node.
                     None if placed != NOWHERE => placed,
-                    None => {
-                        let row = nodes.len() as u32;
-                        let mut node = Node { hostname: name.to_vec(), ..Node::default() };
-                        node.derive(keys::HOSTNAME, || Value::string(name));
-                        nodes.push(node);
-                        by_name.insert(name.to_vec(), row);
-                        if let Some(nodeid) = nodeid {
-                            by_id.entry(nodeid).or_insert(row);
-                        }
-                        row
-                    }
+                    None => index.add_named(nodes, name, nodeid),
                 },
                 (None, Some(_)) if placed != NOWHERE => placed,
-                (None, Some(nodeid)) => *by_id.entry(nodeid).or_insert_with(|| {
-                    let mut node = Node { nodeid: Some(nodeid), ..Node::default() };
-                    node.derive(keys::NODEID, || Value::Uint32(nodeid));
-                    nodes.push(node);
-                    nodes.len() as u32 - 1
-                }),
+                (None, Some(nodeid)) => index.row_of_id(nodes, nodeid),
             };
-            row_of[rank as usize] = row;
         }
         Ok(())
     }
@@ -377,7 +400,7 @@ impl JobData {
     }
 
     /// What follows for each rank from where it runs.
-    fn derive_places(&mut self, placed: &Placed) -> Result<()> {
+    fn derive_node_attributes(&mut self, placed: &Placed) -> Result<()> {
         match placed {
             Placed::Blocks(blocks) => self.derive_blocks(blocks),
             Placed::Listed(listed) => self.derive_listed(listed),

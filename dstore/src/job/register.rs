@@ -50,7 +50,7 @@ impl JobData {
         reader.session = reader.own_session(infos);
         reader.find_maps(infos.iter(), true, 0)?;
         reader.forget_places();
-        infos.iter().try_for_each(|info| reader.take(info, Place::Loose))?;
+        infos.iter().try_for_each(|info| reader.take(info, Destination::Loose))?;
         reader.take_procs()?;
         reader.bring_together()?;
         self.derive()
@@ -59,7 +59,7 @@ impl JobData {
 
 /// Where the values of the array being read go.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum Destination {
     /// Not in an array: the key decides.
     Loose,
     Session,
@@ -129,14 +129,14 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn take(&mut self, info: &Info, place: Place) -> Result<()> {
+    fn take(&mut self, info: &Info, destination: Destination) -> Result<()> {
         let key = &info.key;
         check::form(info)?;
         if key.is(keys::SESSION_INFO_ARRAY) {
-            let place = self.other_session(info).map_or(Place::Session, Place::OtherSession);
-            return self.take_all(&info.value, place);
+            let destination = self.other_session(info).map_or(Destination::Session, Destination::OtherSession);
+            return self.take_all(&info.value, destination);
         }
-        if let Place::OtherSession(id) = place {
+        if let Destination::OtherSession(id) = destination {
             // Jobs and nodes of other sessions are described where they are registered themselves.
             let is_plain = !check::is_array(key);
             let session = self.job.other_sessions.entry(id).or_default();
@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
             if self.is_foreign(&info.value) {
                 return Ok(());
             }
-            return self.take_all(&info.value, Place::Job);
+            return self.take_all(&info.value, Destination::Job);
         }
         if key.is(keys::APP_INFO_ARRAY) {
             return self.take_app(&info.value);
@@ -157,13 +157,13 @@ impl<'a> Reader<'a> {
         if key.is(keys::PROC_INFO_ARRAY) || key.is(keys::PROC_DATA) {
             return self.take_proc(&info.value);
         }
-        match place {
-            Place::Session | Place::OtherSession(_) => put(&mut self.job.session, info),
-            Place::Job => put(&mut self.job.job, info),
-            Place::App(appnum) => put(self.job.apps.entry(appnum).or_default(), info),
-            Place::Node(row) => self.set_node_value(row, info),
-            Place::Proc(rank) => self.set_proc_value(rank, info),
-            Place::Loose => match loose_realm(key) {
+        match destination {
+            Destination::Session | Destination::OtherSession(_) => put(&mut self.job.session, info),
+            Destination::Job => put(&mut self.job.job, info),
+            Destination::App(appnum) => put(self.job.apps.entry(appnum).or_default(), info),
+            Destination::Node(row) => self.set_node_value(row, info),
+            Destination::Proc(rank) => self.set_proc_value(rank, info),
+            Destination::Loose => match loose_realm(key) {
                 Realm::Session => put(&mut self.job.session, info),
                 Realm::Node => {
                     self.own_node.push(info.copy()?);
@@ -174,8 +174,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn take_all(&mut self, array: &Value, place: Place) -> Result<()> {
-        array.iter_infos().try_for_each(|info| self.take(info, place))
+    fn take_all(&mut self, array: &Value, destination: Destination) -> Result<()> {
+        array.iter_infos().try_for_each(|info| self.take(info, destination))
     }
 
     /// The session that the job is of: the one that it says itself, in whose array it is, that is known from before, or that
@@ -219,7 +219,7 @@ impl<'a> Reader<'a> {
         let appnum = find(array, keys::APPNUM).and_then(Value::as_u32).unwrap_or(0);
         self.job.apps.entry(appnum).or_default();
         let outer = self.app.replace(appnum);
-        let taken = self.take_all(array, Place::App(appnum));
+        let taken = self.take_all(array, Destination::App(appnum));
         self.app = outer;
         taken
     }
@@ -233,7 +233,7 @@ impl<'a> Reader<'a> {
         }
         let row = self.node_row(name, nodeid);
         self.job.nodes[row].is_given = true;
-        self.take_all(array, Place::Node(row))?;
+        self.take_all(array, Destination::Node(row))?;
         self.index(row);
         Ok(())
     }
@@ -254,7 +254,7 @@ impl<'a> Reader<'a> {
         if let (Some(appnum), None) = (self.app, find(array, keys::APPNUM)) {
             self.set_proc_value(rank, &Info::new(keys::APPNUM, Value::Uint32(appnum)))?;
         }
-        self.take_all(array, Place::Proc(rank))
+        self.take_all(array, Destination::Proc(rank))
     }
 
     fn set_proc_value(&mut self, rank: Rank, info: &Info) -> Result<()> {

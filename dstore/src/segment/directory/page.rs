@@ -39,17 +39,17 @@ pub struct Entry {
     pub len: u64,
     /// The segment's content hash.
     pub content_hash: u64,
-    /// Place of the segment in the order from old to new among those of its kind: the entry's own number, or, where it
-    /// replaces segments with newer ones behind them, the place of the newest that it replaces.
-    pub place: u64,
-    /// First and last place of the segments that this one replaces.
+    /// Number of the segment in the order from old to new among those of its kind: the entry's own number, or, where it
+    /// replaces segments with newer ones behind them, that of the newest that it replaces.
+    pub order: u64,
+    /// First and last order of the segments that this one replaces.
     pub replaces: Option<(u64, u64)>,
 }
 
 impl Entry {
-    /// Whether this entry replaces one of `kind` at `place`.
-    pub fn does_replace(&self, kind: SegmentKind, place: u64) -> bool {
-        self.kind == kind && self.replaces.is_some_and(|(first, last)| (first..=last).contains(&place))
+    /// Whether this entry replaces one of `kind` with this order.
+    pub fn does_replace(&self, kind: SegmentKind, order: u64) -> bool {
+        self.kind == kind && self.replaces.is_some_and(|(first, last)| (first..=last).contains(&order))
     }
 
     /// Entry `index` of a page that was read into memory; [`None`] where it is of an unknown kind.
@@ -91,7 +91,7 @@ impl Entry {
             file: u64::from_le(raw.file),
             len: u64::from_le(raw.len),
             content_hash: u64::from_le(raw.content_hash),
-            place: u64::from_le(raw.place),
+            order: u64::from_le(raw.place),
             replaces: (flags & ENTRY_REPLACES != 0).then_some(replaces),
         }))
     }
@@ -108,7 +108,7 @@ impl Entry {
             content_hash: self.content_hash.to_le(),
             replaces_first: first.to_le(),
             replaces_last: last.to_le(),
-            place: self.place.to_le(),
+            place: self.order.to_le(),
             check: 0,
         };
         raw.check = raw.check_at(pos).to_le();

@@ -176,25 +176,8 @@ pub fn inspect_directory(path: &Path, options: &InspectOptions) -> std::io::Resu
     let mut report = Report::map();
     let first = read_file(&path.join(page_name(0)))?;
     report.add("page", page_report(&first));
-    let count = u64_at(&first, offset_of!(PageHeader, count)).ok().and_then(count_of).unwrap_or(0);
-    let mut entries: Vec<Result<Option<Entry>, DamagedEntry>> = Vec::new();
     let mut problems = Vec::new();
-    for number in 0..count.div_ceil(PAGE_CAPACITY).min(PAGES_MAX) {
-        let page = match number {
-            0 => Ok(first.clone()),
-            number => read_file(&path.join(page_name(number))),
-        };
-        match page {
-            Ok(page) => {
-                let here = (count - number * PAGE_CAPACITY).min(PAGE_CAPACITY);
-                entries.extend((0..here).map(|index| Entry::in_page(&page, index)));
-            }
-            Err(error) => {
-                problems.push(Report::from(format!("{}: {error}", page_name(number))));
-                break;
-            }
-        }
-    }
+    let entries = read_entries(path, &first, &mut problems);
     let mut list = Vec::new();
     let mut segments = Report::map();
     for (index, entry) in entries.iter().enumerate() {
@@ -210,18 +193,13 @@ pub fn inspect_directory(path: &Path, options: &InspectOptions) -> std::io::Resu
                 continue;
             }
         };
-        let later = entries[index + 1..].iter().flatten().flatten();
-        let is_replaced = later.clone().any(|new| new.does_replace(entry.kind, entry.place));
-        let name = segment_name(entry.file);
-        let mut line = format!("{index}: {} {name}, {} bytes, place {}", entry.kind.name(), entry.len, entry.place);
-        if let Some((first, last)) = entry.replaces {
-            let _ = write!(line, ", replaces {first} to {last}");
-        }
-        line.push_str(if is_replaced { ", replaced" } else { ", live" });
-        list.push(line.into());
+        let mut later = entries[index + 1..].iter().flatten().flatten();
+        let is_replaced = later.any(|new| new.does_replace(entry.kind, entry.order));
+        list.push(entry_line(index, entry, is_replaced).into());
         if is_replaced {
             continue;
         }
+        let name = segment_name(entry.file);
         match read_file(&path.join(&name)) {
             Ok(bytes) => {
                 let mut segment = inspect_segment(&bytes, options);
@@ -239,6 +217,40 @@ pub fn inspect_directory(path: &Path, options: &InspectOptions) -> std::io::Resu
         report.add("problems", Report::List(problems));
     }
     Ok(report)
+}
+
+/// The entries of all pages, up to the first page that cannot be read.
+fn read_entries(path: &Path, first: &[u8], problems: &mut Vec<Report>) -> Vec<Result<Option<Entry>, DamagedEntry>> {
+    let count = u64_at(first, offset_of!(PageHeader, count)).ok().and_then(count_of).unwrap_or(0);
+    let mut entries = Vec::new();
+    for number in 0..count.div_ceil(PAGE_CAPACITY).min(PAGES_MAX) {
+        let page = match number {
+            0 => Ok(first.to_vec()),
+            number => read_file(&path.join(page_name(number))),
+        };
+        match page {
+            Ok(page) => {
+                let here = (count - number * PAGE_CAPACITY).min(PAGE_CAPACITY);
+                entries.extend((0..here).map(|index| Entry::in_page(&page, index)));
+            }
+            Err(error) => {
+                problems.push(Report::from(format!("{}: {error}", page_name(number))));
+                break;
+            }
+        }
+    }
+    entries
+}
+
+/// An entry in one line.
+fn entry_line(index: usize, entry: &Entry, is_replaced: bool) -> String {
+    let name = segment_name(entry.file);
+    let mut line = format!("{index}: {} {name}, {} bytes, place {}", entry.kind.name(), entry.len, entry.order);
+    if let Some((first, last)) = entry.replaces {
+        let _ = write!(line, ", replaces {first} to {last}");
+    }
+    line.push_str(if is_replaced { ", replaced" } else { ", live" });
+    line
 }
 
 fn page_report(page: &[u8]) -> Report {

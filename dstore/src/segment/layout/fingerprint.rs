@@ -6,15 +6,17 @@ use super::header::{FORMAT_VERSION, Header};
 use super::page::{PageEntry, PageHeader};
 use super::toc::{
     ArchivedColumnToc, ArchivedExtent, ArchivedJobToc, ArchivedKeysToc, ArchivedModexToc, DictEntry, FieldEntry, IdRow,
-    KeySlot, NameSlot, PlaceEntry, ShapeEntry, SparseEntry, VariableEntry,
+    KeySlot, LocationEntry, NameSlot, ShapeEntry, SparseEntry, VariableEntry,
 };
 
 /// A struct of the format: name, size, alignment, and its fields with their offsets.
 pub(crate) type StructLayout = (&'static str, usize, usize, &'static [(&'static str, usize)]);
 
 macro_rules! layouts {
-    ($($ty:ident { $($field:ident),+ $(,)? })+) => {
-        &[$((stringify!($ty), size_of::<$ty>(), align_of::<$ty>(),
+    (@name $ty:ident) => { stringify!($ty) };
+    (@name $ty:ident $name:literal) => { $name };
+    ($($ty:ident $(as $name:literal)? { $($field:ident),+ $(,)? })+) => {
+        &[$((layouts!(@name $ty $($name)?), size_of::<$ty>(), align_of::<$ty>(),
             &[$((stringify!($field), offset_of!($ty, $field))),+])),+]
     };
 }
@@ -38,7 +40,7 @@ pub(crate) const LAYOUT: &[StructLayout] = layouts! {
     ShapeEntry { field_first, field_count, check, reserved }
     FieldEntry { key, ty, form, offset, len, check, reserved }
     VariableEntry { start, len, check, reserved }
-    PlaceEntry { pos, len, shape, rank, check }
+    LocationEntry as "PlaceEntry" { pos, len, shape, rank, check }
     PageHeader { magic, version, page_len, number, entry_len, creator_pid, nspace_len, reserved, count, retired, reserved2,
         nspace }
     PageEntry { kind, flags, file, len, content_hash, replaces_first, replaces_last, place, check }

@@ -116,9 +116,9 @@ pub(crate) struct ModexToc {
     pub(crate) last_rank: u32,
     /// Distance between the ranks of neighbouring indices.
     pub(crate) rank_step: u32,
-    /// [`PLACE_STRIDE`], [`PLACE_TABLE`], [`PLACE_SORTED`] or [`PLACE_SLOTS`].
+    /// [`PLACEMENT_STRIDE`], [`PLACEMENT_TABLE`], [`PLACEMENT_SORTED`] or [`PLACEMENT_SLOTS`].
     pub(crate) placement: u32,
-    /// Bytes from one record to the next, for [`PLACE_STRIDE`] and [`PLACE_SLOTS`].
+    /// Bytes from one record to the next, for [`PLACEMENT_STRIDE`] and [`PLACEMENT_SLOTS`].
     pub(crate) stride: u64,
     /// Number of ranks that have values.
     pub(crate) rank_count: u64,
@@ -129,20 +129,20 @@ pub(crate) struct ModexToc {
     /// Shape per index, of 1, 2 or 4 bytes in lines, all bits set where the rank has no record; empty where all have
     /// shape 0.
     pub(crate) shape_ids: Extent,
-    /// [`PlaceEntry`] per index, for [`PLACE_TABLE`]; in ascending order of ranks, for [`PLACE_SORTED`].
+    /// [`LocationEntry`] per index, for [`PLACEMENT_TABLE`]; in ascending order of ranks, for [`PLACEMENT_SORTED`].
     pub(crate) places: Extent,
     /// The records.
     pub(crate) records: Extent,
 }
 
 /// Record `index = (rank - first_rank) / rank_step` is at `index * stride`.
-pub(crate) const PLACE_STRIDE: u32 = 0;
+pub(crate) const PLACEMENT_STRIDE: u32 = 0;
 /// The place of record `index = (rank - first_rank) / rank_step` is in `places`.
-pub(crate) const PLACE_TABLE: u32 = 1;
+pub(crate) const PLACEMENT_TABLE: u32 = 1;
 /// The index is that of the entry of the rank in `places`.
-pub(crate) const PLACE_SORTED: u32 = 2;
-/// As [`PLACE_STRIDE`], but that a shape id with all bits but the lowest set means a [`PlaceEntry`] there instead of a record.
-pub(crate) const PLACE_SLOTS: u32 = 3;
+pub(crate) const PLACEMENT_SORTED: u32 = 2;
+/// As [`PLACEMENT_STRIDE`], but that a shape id with all bits but the lowest set means a [`LocationEntry`] there instead of a record.
+pub(crate) const PLACEMENT_SLOTS: u32 = 3;
 
 /// A slot of the key table: all about one key in one cache line.
 #[repr(C)]
@@ -276,7 +276,7 @@ pub(crate) const FIELD_VARIABLE: u16 = 2;
 
 /// Where a record is.
 #[repr(C)]
-pub(crate) struct PlaceEntry {
+pub(crate) struct LocationEntry {
     /// Position in the record region.
     pub(crate) pos: u64,
     /// Length in bytes.
@@ -302,7 +302,7 @@ const _: () = assert!(size_of::<IdRow>() == 16);
 const _: () = assert!(size_of::<ShapeEntry>() == 16);
 const _: () = assert!(size_of::<FieldEntry>() == 24);
 const _: () = assert!(size_of::<VariableEntry>() == 16);
-const _: () = assert!(size_of::<PlaceEntry>() == 24);
+const _: () = assert!(size_of::<LocationEntry>() == 24);
 
 // The options of rkyv are shared by a whole build, and any crate in it can switch one on. These lines do not compile
 // where the options are not those of the format: little-endian, aligned, 64-bit relative pointers.

@@ -64,9 +64,9 @@ pub enum PublishError {
     NotASegment(SegmentError),
     /// The range to replace is empty or not yet published.
     Range {
-        /// First place.
+        /// First order.
         first: u64,
-        /// Last place.
+        /// Last order.
         last: u64,
     },
     /// The directory has as many entries as it can.
@@ -107,10 +107,10 @@ impl std::error::Error for PublishError {
 pub struct LiveSegment {
     /// What it holds.
     pub kind: SegmentKind,
-    /// Its place in the order from old to new: one less than the count that [`Publisher::publish`] answered, also after
+    /// Its number in the order from old to new: one less than the count that [`Publisher::publish`] answered, also after
     /// replacing, unless newer ones stay behind the replaced ones. Ranges of [`Publisher::publish_replacing`] are made of
     /// these.
-    pub place: u64,
+    pub order: u64,
     /// Its length in bytes.
     pub len: u64,
 }
@@ -228,11 +228,11 @@ impl Publisher {
     /// What could not be written; readers see nothing of it.
     pub fn publish(&mut self, kind: SegmentKind, segment: &(impl Slices + ?Sized)) -> Result<u64, PublishError> {
         let older = self.live.iter().filter(|other| kind == SegmentKind::Job && other.segment.kind == kind);
-        let replaces = older.map(|other| (other.segment.place, other.segment.place)).reduce(|a, b| (a.0, b.1));
+        let replaces = older.map(|other| (other.segment.order, other.segment.order)).reduce(|a, b| (a.0, b.1));
         self.publish_entry(kind, segment, replaces)
     }
 
-    /// Writes a segment that holds all that the live segments of its kind at these places hold, and makes it known in
+    /// Writes a segment that holds all that the live segments of its kind with these orders hold, and makes it known in
     /// their stead. Places are those of [`Publisher::live`]; the file of each replaced segment is removed.
     ///
     /// # Errors
@@ -241,10 +241,10 @@ impl Publisher {
         &mut self,
         kind: SegmentKind,
         segment: &(impl Slices + ?Sized),
-        places: RangeInclusive<u64>,
+        orders: RangeInclusive<u64>,
     ) -> Result<u64, PublishError> {
-        let (first, last) = (*places.start(), *places.end());
-        let is_there = |live: &Published| live.segment.kind == kind && places.contains(&live.segment.place);
+        let (first, last) = (*orders.start(), *orders.end());
+        let is_there = |live: &Published| live.segment.kind == kind && orders.contains(&live.segment.order);
         if !self.live.iter().any(is_there) {
             return Err(PublishError::Range { first, last });
         }
@@ -328,12 +328,12 @@ impl Publisher {
         let name = segment_name(self.next_file);
         let (_, id) = self.write_file(&name, segment)?;
         let index = self.count;
-        let place = match replaces {
+        let order = match replaces {
             // Newer ones stay behind the replaced ones, and behind the new one.
-            Some((_, last)) if self.live.iter().any(|l| l.segment.kind == kind && l.segment.place > last) => last,
+            Some((_, last)) if self.live.iter().any(|l| l.segment.kind == kind && l.segment.order > last) => last,
             _ => index,
         };
-        let entry = Entry { kind, file: self.next_file, len, content_hash: header.content_hash, place, replaces };
+        let entry = Entry { kind, file: self.next_file, len, content_hash: header.content_hash, order, replaces };
         self.next_file += 1;
         let written = self.pages[number as usize].write_entry(index % PAGE_CAPACITY, &entry);
         let written =
@@ -344,9 +344,9 @@ impl Publisher {
         }
         self.count += 1;
         let (replaced, mut live): (Vec<_>, Vec<_>) =
-            self.live.drain(..).partition(|other| entry.does_replace(other.segment.kind, other.segment.place));
-        live.push(Published { segment: LiveSegment { kind, place, len }, name, id });
-        live.sort_by_key(|live| live.segment.place);
+            self.live.drain(..).partition(|other| entry.does_replace(other.segment.kind, other.segment.order));
+        live.push(Published { segment: LiveSegment { kind, order, len }, name, id });
+        live.sort_by_key(|live| live.segment.order);
         self.live = live;
         // Only now, when readers can learn where the data is instead.
         for old in replaced {

@@ -14,8 +14,8 @@ use crate::segment::layout::error::SegmentError;
 use crate::segment::layout::header::SegmentKind;
 use crate::segment::layout::raw_header::RawHeader;
 use crate::segment::layout::toc::{
-    ArchivedModexToc, FIELD_FIXED, FIELD_NUMBER, FIELD_VARIABLE, FieldEntry, ModexToc, NO_ID, NULL_LEN, PLACE_SLOTS,
-    PLACE_SORTED, PLACE_STRIDE, PLACE_TABLE, PlaceEntry, ShapeEntry, VariableEntry,
+    ArchivedModexToc, FIELD_FIXED, FIELD_NUMBER, FIELD_VARIABLE, FieldEntry, LocationEntry, ModexToc, NO_ID, NULL_LEN,
+    PLACEMENT_SLOTS, PLACEMENT_SORTED, PLACEMENT_STRIDE, PLACEMENT_TABLE, ShapeEntry, VariableEntry,
 };
 
 /// A modex segment: values that some ranks published.
@@ -48,15 +48,15 @@ const OWN_FIELDS_MAX: usize = 2048;
 /// or nothing.
 #[derive(Default)]
 struct OwnPlaces {
-    slots: Box<[Place]>,
+    slots: Box<[RecordLocation]>,
 }
 
 /// More places than this stay in the file.
 const OWN_PLACES_MAX: usize = 256;
 
-/// Where the record of a rank is.
+/// Where the record of a rank lies.
 #[derive(Clone, Copy)]
-struct Place {
+struct RecordLocation {
     /// [`NO_ID`] where there is none.
     rank: u32,
     /// [`NO_ID`] of a rank that has no record.
@@ -95,7 +95,7 @@ struct Record<'a> {
 
 /// How the record of a rank is found.
 enum Placement {
-    /// Shape ids from `odd` on mean that there is no record, or that its place is in its stead: `none`, or one less.
+    /// Shape ids from `odd` on mean that there is no record, or that its location is there instead: `none`, or one less.
     Stride {
         stride: u64,
         shape_ids: Lines,
@@ -140,23 +140,23 @@ impl ModexReader {
         let mut table = |extent, width, what| {
             or_empty(Table::check(extent, len, width).ok_or(SegmentError::Extent(what)), &mut *judge)
         };
-        let places = table(toc.places, size_of::<PlaceEntry>(), "places")?;
+        let places = table(toc.places, size_of::<LocationEntry>(), "places")?;
         let shapes = table(toc.shapes, size_of::<ShapeEntry>(), "shapes")?;
         let fields = table(toc.fields, size_of::<FieldEntry>(), "fields")?;
         let records = table(toc.records, 1, "records")?;
         let placement = match toc.placement {
-            PLACE_STRIDE | PLACE_SLOTS => {
-                if toc.placement == PLACE_SLOTS && toc.stride < size_of::<PlaceEntry>() as u64 {
+            PLACEMENT_STRIDE | PLACEMENT_SLOTS => {
+                if toc.placement == PLACEMENT_SLOTS && toc.stride < size_of::<LocationEntry>() as u64 {
                     return Err(SegmentError::Extent("stride"));
                 }
                 let lines = Lines::check(toc.shape_ids, len).ok_or(SegmentError::Extent("shape ids"));
                 let shape_ids = or_empty(lines, judge)?;
                 let none = u64::MAX >> (64 - 8 * shape_ids.width().max(1));
-                let odd = none - u64::from(toc.placement == PLACE_SLOTS);
+                let odd = none - u64::from(toc.placement == PLACEMENT_SLOTS);
                 Placement::Stride { stride: toc.stride, shape_ids, odd, none }
             }
-            PLACE_TABLE => Placement::Table(places),
-            PLACE_SORTED => Placement::Sorted(places),
+            PLACEMENT_TABLE => Placement::Table(places),
+            PLACEMENT_SORTED => Placement::Sorted(places),
             _ => return Err(SegmentError::Extent("placement")),
         };
         if toc.rank_step == 0 {
@@ -203,10 +203,10 @@ impl ModexReader {
         let bytes = self.segment.bytes();
         let mut own = OwnPlaces::with_room(places.count())?;
         for index in 0..places.count() {
-            let place = place_at(places, bytes, index).and_then(|at| self.place(at)).ok()?;
-            if place.shape != NO_ID {
-                let record = self.record_at(place.pos, place.len.into(), place.shape as usize).ok()?;
-                own.add(Place { pos: record.pos as u64, ..place });
+            let location = location_at(places, bytes, index).and_then(|at| self.location(at)).ok()?;
+            if location.shape != NO_ID {
+                let record = self.record_at(location.pos, location.len.into(), location.shape as usize).ok()?;
+                own.add(RecordLocation { pos: record.pos as u64, ..location });
             }
         }
         Some(own)
@@ -372,7 +372,9 @@ impl ModexReader {
             Placement::Table(places) | Placement::Sorted(places) => places.count(),
         };
         let rank = move |index: usize| match &self.placement {
-            Placement::Sorted(places) => u32_at(bytes, place_at(places, bytes, index)? + offset_of!(PlaceEntry, rank)),
+            Placement::Sorted(places) => {
+                u32_at(bytes, location_at(places, bytes, index)? + offset_of!(LocationEntry, rank))
+            }
             _ => {
                 let distance = u32::try_from(index).ok().and_then(|index| index.checked_mul(self.rank_step));
                 distance.and_then(|distance| distance.checked_add(self.first_rank)).ok_or(Miss::Damaged)
@@ -399,7 +401,7 @@ impl ModexReader {
                 _ => Err(Miss::Absent),
             }
         };
-        let place = match &self.placement {
+        let location = match &self.placement {
             Placement::Stride { stride, shape_ids, odd, none } => {
                 let index = index()?;
                 let shape = match shape_ids.count() {
@@ -414,35 +416,36 @@ impl ModexReader {
                     return Err(Miss::Absent);
                 }
                 let slot = self.record_at(pos, *stride, 0)?.pos;
-                verify::<PLACE_CHECKED>(bytes, slot)?;
-                self.place(slot)?
+                verify::<LOCATION_CHECKED>(bytes, slot)?;
+                self.location(slot)?
             }
-            Placement::Table(places) => self.place(place_at(places, bytes, index()? as usize)?)?,
+            Placement::Table(places) => self.location(location_at(places, bytes, index()? as usize)?)?,
             Placement::Sorted(places) => {
                 if let Some(own) = self.own.as_ref().filter(|own| !own.places.slots.is_empty()) {
-                    let place = own.places.find(rank).ok_or(Miss::Absent)?;
-                    let record = bytes.get(place.pos as usize..).and_then(|bytes| bytes.get(..place.len as usize));
+                    let location = own.places.find(rank).ok_or(Miss::Absent)?;
+                    let record =
+                        bytes.get(location.pos as usize..).and_then(|bytes| bytes.get(..location.len as usize));
                     let bytes = record.ok_or(Miss::Damaged)?;
-                    return Ok(Record { bytes, pos: place.pos as usize, shape: place.shape as usize });
+                    return Ok(Record { bytes, pos: location.pos as usize, shape: location.shape as usize });
                 }
-                self.place(search(places, bytes, rank)?)?
+                self.location(search(places, bytes, rank)?)?
             }
         };
-        if place.shape == NO_ID {
+        if location.shape == NO_ID {
             return Err(Miss::Absent);
         }
-        self.record_at(place.pos, place.len.into(), place.shape as usize)
+        self.record_at(location.pos, location.len.into(), location.shape as usize)
     }
 
-    /// The place in the good entry at `at`.
+    /// The location in the good entry at `at`.
     #[inline(always)]
-    fn place(&self, at: usize) -> Read<Place> {
+    fn location(&self, at: usize) -> Read<RecordLocation> {
         let bytes = self.segment.bytes();
-        Ok(Place {
-            rank: u32_at(bytes, at + offset_of!(PlaceEntry, rank))?,
-            shape: u32_at(bytes, at + offset_of!(PlaceEntry, shape))?,
-            pos: u64_at(bytes, at + offset_of!(PlaceEntry, pos))?,
-            len: u32_at(bytes, at + offset_of!(PlaceEntry, len))?,
+        Ok(RecordLocation {
+            rank: u32_at(bytes, at + offset_of!(LocationEntry, rank))?,
+            shape: u32_at(bytes, at + offset_of!(LocationEntry, shape))?,
+            pos: u64_at(bytes, at + offset_of!(LocationEntry, pos))?,
+            len: u32_at(bytes, at + offset_of!(LocationEntry, len))?,
         })
     }
 
@@ -524,28 +527,28 @@ impl OwnPlaces {
     fn with_room(count: usize) -> Option<OwnPlaces> {
         let len = if count == 0 { 0 } else { (2 * count).next_power_of_two() };
         let mut slots = fallible_alloc::vec(len).ok()?;
-        slots.resize(len, Place { rank: NO_ID, shape: NO_ID, pos: 0, len: 0 });
+        slots.resize(len, RecordLocation { rank: NO_ID, shape: NO_ID, pos: 0, len: 0 });
         Some(OwnPlaces { slots: slots.into() })
     }
 
-    fn add(&mut self, place: Place) {
-        let mut index = self.slot_of(place.rank);
+    fn add(&mut self, location: RecordLocation) {
+        let mut index = self.slot_of(location.rank);
         while self.slots[index].rank != NO_ID {
             index = (index + 1) & (self.slots.len() - 1);
         }
-        self.slots[index] = place;
+        self.slots[index] = location;
     }
 
-    /// The place of a rank; there is at least one.
+    /// The location of a rank; there is at least one.
     #[inline(always)]
-    fn find(&self, rank: Rank) -> Option<&Place> {
+    fn find(&self, rank: Rank) -> Option<&RecordLocation> {
         let mut index = self.slot_of(rank.0);
         loop {
-            let place = self.slots.get(index)?;
-            if place.rank == rank.0 {
-                return Some(place);
+            let location = self.slots.get(index)?;
+            if location.rank == rank.0 {
+                return Some(location);
             }
-            if place.rank == NO_ID {
+            if location.rank == NO_ID {
                 return None;
             }
             index = (index + 1) & (self.slots.len() - 1);
@@ -580,16 +583,16 @@ fn search_field(fields: &[Field], id: u32) -> Option<&Field> {
 }
 
 /// Bytes of an entry before its check.
-const PLACE_CHECKED: usize = offset_of!(PlaceEntry, check);
+const LOCATION_CHECKED: usize = offset_of!(LocationEntry, check);
 const FIELD_CHECKED: usize = offset_of!(FieldEntry, check);
 
-/// Position of the place of a rank, which is good, in a table that ascends by rank.
+/// Position of the location of a rank, which is good, in a table that ascends by rank.
 fn search(places: &Table, bytes: &[u8], rank: Rank) -> Read<usize> {
-    places.search::<PLACE_CHECKED>(bytes, (0, places.count()), offset_of!(PlaceEntry, rank), rank.0)
+    places.search::<LOCATION_CHECKED>(bytes, (0, places.count()), offset_of!(LocationEntry, rank), rank.0)
 }
 
-/// Position of the good place at `index`.
+/// Position of the good location at `index`.
 #[inline]
-fn place_at(places: &Table, bytes: &[u8], index: usize) -> Read<usize> {
-    places.entry::<PLACE_CHECKED>(bytes, index)
+fn location_at(places: &Table, bytes: &[u8], index: usize) -> Read<usize> {
+    places.entry::<LOCATION_CHECKED>(bytes, index)
 }

@@ -437,7 +437,7 @@ impl Refresher {
         if let Some(new) = entry.as_ref().filter(|new| new.replaces.is_some()) {
             let entries = &self.entries;
             self.live.retain(|other| match &entries[*other].entry {
-                Some(known) => !new.does_replace(known.kind, known.place),
+                Some(known) => !new.does_replace(known.kind, known.order),
                 None => false,
             });
         }
@@ -457,16 +457,16 @@ impl Refresher {
                 (SegmentKind::Job, Attached::Job(segment)) => job = Some(Arc::clone(segment)),
                 (SegmentKind::Job, _) => job = None,
                 (SegmentKind::Modex, Attached::Modex(segment)) => {
-                    modex.push((entry.place, Some(Arc::clone(segment))));
+                    modex.push((entry.order, Some(Arc::clone(segment))));
                 }
-                (SegmentKind::Modex, _) => modex.push((entry.place, None)),
+                (SegmentKind::Modex, _) => modex.push((entry.order, None)),
             }
         }
         if !is_complete {
             // Entries that could not be read may hold anything, and newer than all that is known.
             return SegmentSet { count, job: None, is_complete: false, modex: Box::default() };
         }
-        modex.sort_by_key(|(place, _)| std::cmp::Reverse(*place));
+        modex.sort_by_key(|(order, _)| std::cmp::Reverse(*order));
         let is_complete = self.missing == 0;
         SegmentSet { count, job, is_complete, modex: modex.into_iter().map_while(|(_, segment)| segment).collect() }
     }

@@ -124,11 +124,11 @@ fn merged_segments_stand_where_the_newest_that_they_replace_stood() {
         assert_modex(view, 0, "a", Some(3));
         assert_modex(view, 1, "a", Some(12));
     }
-    let places: Vec<u64> = publisher.live().map(|live| live.place).collect();
+    let places: Vec<u64> = publisher.live().map(|live| live.order).collect();
     assert_eq!(places, [2, 3]);
     // A merged segment is merged again.
     let count = publisher.publish_replacing(SegmentKind::Modex, &numbers(&[0, 1, 2, 3], "a", 99), 2..=3).expect("room");
-    let places: Vec<u64> = publisher.live().map(|live| live.place).collect();
+    let places: Vec<u64> = publisher.live().map(|live| live.order).collect();
     assert_eq!(places, [count - 1], "nothing newer stays behind");
     let late = attach(&publisher);
     for view in [&view, &late] {

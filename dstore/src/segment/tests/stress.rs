@@ -90,8 +90,8 @@ fn readers_see_every_publication_and_never_an_older_value() {
             let bytes = segment(version);
             let live: Vec<_> = publisher.live().filter(|live| live.kind == SegmentKind::Modex).collect();
             if live.len() > 4 {
-                let places = live[1].place..=live[live.len() - 1].place;
-                publisher.publish_replacing(SegmentKind::Modex, &bytes, places).expect("room");
+                let orders = live[1].order..=live[live.len() - 1].order;
+                publisher.publish_replacing(SegmentKind::Modex, &bytes, orders).expect("room");
             } else {
                 publisher.publish(SegmentKind::Modex, &bytes).expect("room");
             }

@@ -13,8 +13,8 @@ use crate::gather::GatherBuf;
 use crate::model::{Bytes, DataType, Key, Nspace, Rank, Value};
 use crate::segment::layout::header::SegmentKind;
 use crate::segment::layout::toc::{
-    Extent, FIELD_FIXED, FIELD_NUMBER, FIELD_VARIABLE, FieldEntry, ModexToc, NO_ID, NULL_LEN, PLACE_SLOTS,
-    PLACE_SORTED, PLACE_STRIDE, PLACE_TABLE, PlaceEntry, ShapeEntry, VariableEntry,
+    Extent, FIELD_FIXED, FIELD_NUMBER, FIELD_VARIABLE, FieldEntry, LocationEntry, ModexToc, NO_ID, NULL_LEN,
+    PLACEMENT_SLOTS, PLACEMENT_SORTED, PLACEMENT_STRIDE, PLACEMENT_TABLE, ShapeEntry, VariableEntry,
 };
 
 /// Collects published values and lays them into a modex segment. Values stay where they are until then.
@@ -259,11 +259,11 @@ fn shapes_of(ranks: &[&[Cell]]) -> Result<(Vec<Shape>, Vec<u32>), BuildError> {
         }
         shape_of.push(id);
     }
-    let shapes = signatures.iter().zip(&lens).map(|(signature, lens)| place_fields(signature, lens));
+    let shapes = signatures.iter().zip(&lens).map(|(signature, lens)| lay_out_fields(signature, lens));
     Ok((shapes.collect::<Result<_, _>>()?, shape_of))
 }
 
-fn place_fields(signature: &[(u32, DataType)], lens: &[Option<u32>]) -> Result<Shape, BuildError> {
+fn lay_out_fields(signature: &[(u32, DataType)], lens: &[Option<u32>]) -> Result<Shape, BuildError> {
     let mut offset: u64 = 0;
     let mut fields: Vec<Field> = Vec::with_capacity(signature.len());
     for ((key, ty), len) in signature.iter().zip(lens) {
@@ -333,13 +333,13 @@ fn stride_of(lens: &[u64], indices: u64) -> Option<u64> {
         let mut lens = lens.to_vec();
         let most = lens.len() - 1 - lens.len() / ELSEWHERE_SHARE;
         let (_, longest, _) = lens.select_nth_unstable(most);
-        // A slot has room for a place at least.
-        stride_for((*longest).max(size_of::<PlaceEntry>() as u64))
+        // A slot has room for a location at least.
+        stride_for((*longest).max(size_of::<LocationEntry>() as u64))
     })
 }
 
-/// Writes a place: position in the records, length, shape and rank.
-fn write_place(writer: &mut Writer, (pos, len, shape, rank): (u64, u32, u32, u32)) {
+/// Writes a location: position in the records, length, shape and rank.
+fn write_location(writer: &mut Writer, (pos, len, shape, rank): (u64, u32, u32, u32)) {
     let start = writer.pos();
     writer.put_u64(pos);
     writer.put_u32(len);
@@ -379,7 +379,7 @@ impl Plan<'_> {
         let indices = (u64::from(toc.last_rank) - u64::from(toc.first_rank)) / u64::from(toc.rank_step) + 1;
         match stride_of(&lens, indices) {
             Some(stride) => self.write_strided(writer, toc, indices, &lens, stride),
-            None => self.write_placed(writer, toc, indices, &lens),
+            None => self.write_with_locations(writer, toc, indices, &lens),
         }
     }
 
@@ -404,7 +404,7 @@ impl Plan<'_> {
         stride: u64,
     ) -> Result<(), BuildError> {
         let elsewhere: u64 = lens.iter().filter(|len| **len > stride).sum();
-        toc.placement = if elsewhere == 0 { PLACE_STRIDE } else { PLACE_SLOTS };
+        toc.placement = if elsewhere == 0 { PLACEMENT_STRIDE } else { PLACEMENT_SLOTS };
         toc.stride = stride;
         let slots = self.by_index(toc, indices)?;
         if self.shapes.len() > 1 || elsewhere != 0 || slots.iter().any(Option::is_none) {
@@ -427,7 +427,7 @@ impl Plan<'_> {
             for (at, slot) in slots.iter().enumerate() {
                 match *slot {
                     Some(index) if lens[index] > stride => {
-                        self.write_place(writer, index, next, lens[index]);
+                        self.write_location(writer, index, next, lens[index]);
                         next += lens[index];
                     }
                     Some(index) => self.write_record(writer, index)?,
@@ -442,11 +442,11 @@ impl Plan<'_> {
     }
 
     /// Writes where the record of a rank is.
-    fn write_place(&self, writer: &mut Writer, index: usize, pos: u64, len: u64) {
-        write_place(writer, (pos, len as u32, self.shape_of[index], self.ranks[index][0].rank));
+    fn write_location(&self, writer: &mut Writer, index: usize, pos: u64, len: u64) {
+        write_location(writer, (pos, len as u32, self.shape_of[index], self.ranks[index][0].rank));
     }
 
-    fn write_placed(
+    fn write_with_locations(
         &self,
         writer: &mut Writer,
         toc: &mut ModexToc,
@@ -454,7 +454,7 @@ impl Plan<'_> {
         lens: &[u64],
     ) -> Result<(), BuildError> {
         let mut pos: u64 = 0;
-        let place_of: Vec<u64> = lens
+        let pos_of: Vec<u64> = lens
             .iter()
             .map(|len| {
                 pos += len;
@@ -464,18 +464,18 @@ impl Plan<'_> {
         // A table by rank where no more than three quarters of it are empty, else a list of ranks.
         let is_table = indices <= self.ranks.len() as u64 * 4;
         let slots: Vec<Option<usize>> = if is_table {
-            toc.placement = PLACE_TABLE;
+            toc.placement = PLACEMENT_TABLE;
             self.by_index(toc, indices)?
         } else {
-            toc.placement = PLACE_SORTED;
+            toc.placement = PLACEMENT_SORTED;
             (0..self.ranks.len()).map(Some).collect()
         };
         let (first_rank, rank_step) = (toc.first_rank, toc.rank_step);
-        toc.places = writer.region(slots.len(), size_of::<PlaceEntry>(), |writer| {
+        toc.places = writer.region(slots.len(), size_of::<LocationEntry>(), |writer| {
             for (at, slot) in slots.into_iter().enumerate() {
                 match slot {
-                    Some(index) => self.write_place(writer, index, place_of[index], lens[index]),
-                    None => write_place(writer, (0, 0, NO_ID, first_rank + at as u32 * rank_step)),
+                    Some(index) => self.write_location(writer, index, pos_of[index], lens[index]),
+                    None => write_location(writer, (0, 0, NO_ID, first_rank + at as u32 * rank_step)),
                 }
             }
         })?;
