@@ -14,7 +14,8 @@
 #   make bench-wireup         how long jobs take to begin, beside the stock library; BENCH_ARGS="--rounds 30 --json";
 #                             with --nodes 4 under Slurm, as root
 #   make generate             the Rust files and the page that are written from the tables of ffi/abi
-#   make check                formatting, lints, dependencies (deny.toml), documentation, and whether the documents agree with the tree
+#   make check                formatting, lints, dependencies (deny.toml), documentation, whether the documents agree with the tree, and the house:
+#                             imports downward, no circles of modules, no names that were given up (tests/house)
 #   make fuzz                 each fuzz target for FUZZ_SECONDS (60); needs a nightly compiler and cargo-fuzz
 #   make loom                 the publication protocol in every order of the memory model
 #   make keys                 each key of docs/coverage.md taken out of the library: its tests must fail
@@ -115,6 +116,8 @@ check: deps-check
 	$(CARGO) clippy -p pmix-tests --test apps -- -D warnings
 	.ci/dependencies
 	.ci/docs
+	tests/house/modules.py
+	tests/house/names.py
 	benches/results.py --check
 	$(CARGO) fmt --manifest-path tests/fuzz/Cargo.toml --check
 	$(CARGO) clippy --manifest-path tests/fuzz/Cargo.toml --target-dir $(target)/fuzz --all-targets -- -D warnings

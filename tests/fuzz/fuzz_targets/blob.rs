@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use pmix_wire::{blob, jobinfo};
 use pmix_dstore::compression;
-use pmix_dstore::codec::{self, Dialect};
+use pmix_dstore::codec::Dialect;
 use pmix_dstore::model::{Bytes, Nspace};
 use pmix_fuzz::{DIALECTS, bounded, dialect};
 
