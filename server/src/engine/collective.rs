@@ -21,6 +21,10 @@ use super::{Engine, Then};
 use crate::GroupOperation;
 use crate::upcall::Upcall;
 
+/// What a contribution says of a key that has been deleted, as servers from 7.0 on do and understand it: contributions add to what
+/// others have, and a key that is left out is not gone.
+static GONE: Value = Value::Undef;
+
 /// What its participants do together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {

@@ -10,7 +10,8 @@
 //! all servers of the step do: each marks its contribution to the first fence of the whole namespace that collects data. The host
 //! brings all contributions to all servers, so that all come to the same conclusion. Fences of the same participants have the same
 //! order on all nodes; one that follows the marked fence before that is over waits for it, or else servers that hear of its
-//! end at different times would ask for different things.
+//! end at different times would ask for different things. A fence with a time-out is not marked: a server that gives it up does not
+//! learn what the others conclude of it.
 //!
 //! This is for fences of the whole namespace. Those of some ranks have no common order with the marked one; and where some nodes have
 //! no part in a fence, Slurm's ring sends to the wrong nodes and never ends (22.05).
@@ -18,8 +19,12 @@
 //! Slurm is known by the namespace, which its plugin names `slurm.pmix.JOB.STEP` in all releases. The name is the same on all
 //! nodes. The title and the file of the process may differ from node to node, and change while it runs.
 
+use std::collections::HashSet;
+
 use pmix_dstore::gather::GatherBuf;
+use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Info, Kval, Nspace, Proc, Rank, Result, Value, keys};
+use pmix_dstore::realm_resolution::node_row_of;
 use pmix_wire::blob::Contribution;
 
 use super::collective::{Collective, Kind};
@@ -48,9 +53,11 @@ pub(super) enum Agreement {
 }
 
 impl Engine {
-    /// Whether a fence carries this server's mark.
+    /// Whether a fence carries this server's mark. One that somebody here gives up in the end does not: what the others make of it
+    /// after that this server would not come to know.
     pub(super) fn is_marked(&self, fence: &Collective) -> bool {
         fence.collects()
+            && !fence.may_expire()
             && self.config.slurm_fence != SlurmFence::Never
             && self.agreement_for(fence) == Some(Agreement::Open)
     }
@@ -93,7 +100,7 @@ impl Engine {
         let state = step_of(signature).and_then(|nspace| self.nspaces.get_mut(nspace));
         if let Some(state) = state.filter(|state| state.agreement == Agreement::Asked(id))
             && marked == contributions.len()
-            && marked == state.job.nodes.len()
+            && Some(marked) == nodes_with_ranks(&state.job)
         {
             state.agreement = Agreement::Reached;
         }
@@ -127,6 +134,13 @@ fn step_of(signature: &[Proc]) -> Option<&Nspace> {
         [Proc { nspace, rank: Rank::WILDCARD }] if nspace.as_bytes().starts_with(NSPACES) => Some(nspace),
         _ => None,
     }
+}
+
+/// How many nodes have ranks of a job, where the node of each is known. A host may have registered nodes that have none: no server of
+/// the job is there to send a mark.
+fn nodes_with_ranks(job: &JobData) -> Option<usize> {
+    let rows = (0..job.size()).map(|rank| node_row_of(job, Rank(rank)));
+    Some(rows.collect::<Option<HashSet<u32>>>()?.len())
 }
 
 /// Takes the mark out of a contribution, where it comes first.

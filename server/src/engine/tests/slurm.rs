@@ -137,6 +137,66 @@ fn a_fence_behind_the_marked_one_is_asked_for_when_that_is_over() {
     }
 }
 
+/// A server whose ranks give a fence up would not learn that the others have agreed by it.
+#[test]
+fn a_fence_with_a_time_out_is_not_the_marked_one() {
+    let (mut a, mut b) = servers();
+    let hasty = [collect(), vec![Info::new(keys::TIMEOUT, Value::Int(5))]].concat();
+    // On one node only, so that the other server marks it.
+    a.fence(0, 10, everybody(), hasty);
+    b.fence(1, 10, everybody(), collect());
+    assert_eq!((contributed(&a), contributed(&b)), (vec![], vec![MARK.to_owned()]));
+    let all = contributions(&a, &b);
+    b.answer_last(Answer::Data(Status::SUCCESS, all.into()));
+    a.pass(Duration::from_secs(6));
+    assert_eq!((a.status(0, 10), b.status(1, 10)), (Some(Status::ERR_TIMEOUT), Some(Status::SUCCESS)));
+    a.upcalls.clear();
+    for (tag, infos) in [(11, vec![]), (12, collect()), (13, vec![])] {
+        enter(&mut a, &mut b, tag, &everybody(), &infos);
+        if infos.is_empty() {
+            assert_eq!((asks_for_ring(&a), asks_for_ring(&b)), (false, false), "both ask for the same");
+        }
+        exchange(&mut a, &mut b);
+        assert_over(&mut a, &mut b, tag);
+    }
+    // Where all have a time-out, the next one without is marked.
+    let (mut a, mut b) = servers();
+    let hasty = [collect(), vec![Info::new(keys::TIMEOUT, Value::Int(5))]].concat();
+    for (tag, infos, ring) in [(10, hasty, false), (11, vec![], false), (12, collect(), false), (13, vec![], true)] {
+        enter(&mut a, &mut b, tag, &everybody(), &infos);
+        if infos.is_empty() {
+            assert_eq!((asks_for_ring(&a), asks_for_ring(&b)), (ring, ring));
+        }
+        exchange(&mut a, &mut b);
+        assert_over(&mut a, &mut b, tag);
+    }
+}
+
+/// Hosts may tell of nodes of an allocation that have no ranks of the job: nobody sends a mark from there.
+#[test]
+fn nodes_without_ranks_have_no_say() {
+    let (mut a, mut b) = servers();
+    for (node, bench) in [&mut a, &mut b].into_iter().enumerate() {
+        let empty = Info::new(
+            keys::NODE_INFO_ARRAY,
+            Value::infos([Info::new(keys::HOSTNAME, Value::string("idle")), Info::new(keys::NODEID, Value::Uint32(7))]),
+        );
+        let infos = [
+            Info::new(keys::NODE_MAP, Value::string("nodeA,nodeB")),
+            Info::new(keys::PROC_MAP, Value::string("0;1")),
+            empty,
+        ];
+        let plan = JobPlan::read(&nspace(), 1, &infos, bench.engine.job(&nspace()), NODES[node]).unwrap();
+        assert_eq!(bench.engine.register_nspace(plan), Status::SUCCESS);
+        bench.drain();
+        assert_eq!(bench.engine.job(&nspace()).unwrap().nodes.len(), 3);
+    }
+    enter(&mut a, &mut b, 10, &everybody(), &collect());
+    exchange(&mut a, &mut b);
+    enter(&mut a, &mut b, 11, &everybody(), &[]);
+    assert!(asks_for_ring(&a) && asks_for_ring(&b));
+}
+
 #[test]
 fn the_administrator_says_that_all_servers_are_of_this_library_or_that_slurm_is_left_alone() {
     for (setting, expected) in [(SlurmFence::Always, true), (SlurmFence::Never, false)] {
