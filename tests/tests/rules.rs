@@ -377,3 +377,19 @@ fn what_is_supported_can_be_asked() {
         ",
     );
 }
+
+/// The host answers no queries.
+#[test]
+fn what_is_registered_answers_queries() {
+    told(
+        "
+        register job 2 pmix.nmap string node0%2Cnode7 pmix.pmap string 0%2C1%3B2
+        client job 0
+        rank job 0
+        query pmix.lpeers pmix.nodeid uint32 1 => ( pmix.lpeers string 2 ) status 0
+        query pmix.lpeers pmix.nodeid uint32 0 pmix.nodeid uint32 1 => ( pmix.lpeers string 0%2C1%2C2 ) status 0
+        query pmix.job.size pmix.nspace string nowhere => status -44
+        end
+        ",
+    );
+}

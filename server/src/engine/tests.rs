@@ -1991,6 +1991,21 @@ fn the_host_hears_of_the_first_and_the_last_who_want_an_event_of_the_environment
 }
 
 #[test]
+fn who_leaves_while_the_host_is_asked_takes_no_events_along() {
+    let mut bench = Bench::new(0, 1, 3);
+    let (down, own) = (Status(-231), Status(-3456));
+    bench.request(0, 10, Request::Notify { status: own, range: Range::LOCAL, infos: Vec::new() });
+    assert_eq!(bench.status(0, 10), Some(Status::SUCCESS));
+    bench.request(1, 11, Request::RegisterEvents { codes: vec![down, own], infos: Vec::new() });
+    let (asked, _) = bench.upcalls.pop().expect("the host is asked");
+    bench.lose(1);
+    bench.engine.answer(asked, Answer::Op(Status::SUCCESS));
+    bench.drain();
+    bench.request(2, 12, Request::RegisterEvents { codes: vec![own], infos: Vec::new() });
+    assert!(bench.reply(2, TAG_NOTIFY).is_some(), "the event is kept for the others");
+}
+
+#[test]
 fn what_one_connection_has_open_is_bounded() {
     let mut bench = Bench::new(0, 1, 2);
     let refused = |bench: &mut Bench| {
@@ -2187,6 +2202,13 @@ fn a_tool_that_the_host_does_not_want_is_hung_up_on() {
     let knocked = bench.knock(peer(51), named_tool(1000, PeerKind::ToolWithId, own.clone()), silent());
     assert_eq!(knocked.map(|(status, _)| status), Some(Status::SUCCESS));
     assert!(bench.engine.job(&own.nspace).is_some());
+    // Not one with a name that no process can have.
+    let wild = Proc::new(Nspace::new("wild").unwrap(), Rank::WILDCARD);
+    for name in [wild, Proc::new(Nspace::new("").unwrap(), Rank(0))] {
+        let knocked = bench.knock(peer(53), named_tool(1000, PeerKind::ToolWithId, name.clone()), silent());
+        assert_eq!(knocked, None, "{name}");
+        assert!(bench.engine.job(&name.nspace).is_none(), "{name}");
+    }
     // One that is gone before the host has answered.
     bench.engine.hello(peer(52), TCP, tool(1000).0);
     bench.drain();

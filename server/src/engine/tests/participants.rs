@@ -453,6 +453,29 @@ fn with_a_value_of_another_servers_job_come_all_of_that_job() {
     assert_eq!(owners(&mut bench, 0, 30), Some(vec![Rank(2), Rank::WILDCARD]));
 }
 
+/// Its host never says anything of the job: the value comes before the caller's own time is over.
+#[test]
+fn a_value_waits_for_its_job_no_longer_than_its_caller_does() {
+    let second = Duration::from_secs(1);
+    let kval = Kval { key: Key::from("key"), value: Value::Uint32(6) };
+    let rank_data = blob::encode_modex(PLAIN, [(&kval.key, &kval.value)].into_iter()).unwrap();
+    for time in [Some(1), Some(60), None] {
+        let mut bench = Bench::new(0, 1, 1);
+        let nspace = Nspace::new("other").unwrap();
+        let infos = time.map(|seconds| Info::new(keys::TIMEOUT, Value::Int(seconds))).into_iter().collect();
+        bench.request(0, 20, Request::Get { nspace, rank: Rank(2), infos, key: Some(Key::from("key")) });
+        bench.answer_last(Answer::Data(Status::SUCCESS, rank_data.clone().into()));
+        bench.pass(second);
+        if time != Some(1) {
+            assert_eq!(bench.value(0, 20, "key"), None, "{time:?}: the job may still come");
+            // The engine has taken the answer by its own clock.
+            bench.now = Instant::now();
+            bench.pass(2 * second);
+        }
+        assert_eq!(bench.value(0, 20, "key"), Some(Ok(6)), "{time:?}");
+    }
+}
+
 #[test]
 fn a_get_for_a_job_that_nobody_knows_leaves_nothing() {
     let mut bench = Bench::new(0, 1, 1);
