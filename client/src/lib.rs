@@ -1,19 +1,24 @@
 //! The client side of a PMIx library: one process's view of its job.
 //!
-//! * [`Client`]: what a process may ask and tell; [`instance`] holds the one of this process.
-//! * [`Link`]: how requests reach the server, and [`Channel`](channel::Channel), the link over a socket.
-//! * [`Environment`]: what a launched process finds in its environment.
-//! * [`get`]: what a `PMIx_Get` asks for; [`events`]: handlers and what they are called with.
-//! * [`socket_owner`]: whose a TCP peer or listener is, by the kernel's word.
-//! * [`Operation`]: a call that is run either blocking or with a callback.
+//! | start with | for |
+//! |---|---|
+//! | [`Client`] | connecting, put, commit, fence, Get, publish, spawn, events |
+//! | [`Environment`] | the variables that a launched process finds |
+//! | [`GetRequest`], [`GetOptions`] | a Get with directives, whose value is borrowed from where it lies |
+//! | [`Operation`] | a call that is run either blocking or with a callback |
+//! | [`EventHandler`], [`Event`] | handlers of events and their arguments |
+//! | [`tool`] | processes that nobody launched and that connect to a server by themselves |
 //!
-//! A Get is answered on the calling thread from this process's own values, from the mapped segments, and from what
-//! the server said before, in this order; only then does it become a request.
+//! Values have the types of [`pmix_dstore::model`]; [`pmix_dstore::model::attributes`] has the attributes as typed constants.
+//!
+//! A Get is answered on the calling thread, without a system call, from this process's own values, from the mapped segments, and from
+//! earlier replies of the server, in this order. Only then does it become a request. How requests reach the server is a [`Link`]: a
+//! socket to the server, or a call into the server of this process.
 //!
 //! # A rank
 //!
-//! Processes that a PMIx server launches find it in their environment. What each of them does at its start
-//! (`client/examples/hello.rs`, which the example host of `pmix-server` runs, `pmixrun` or any other):
+//! A process that a PMIx server launched finds its server in the environment. It connects, puts a value, and reads the others' values after
+//! a fence (`client/examples/hello.rs`; start it with `pmixrun`, the example host of `pmix-server`, or any other launcher):
 //!
 //! ```no_run
 #![doc = include_str!("../examples/hello.rs")]

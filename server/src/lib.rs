@@ -1,16 +1,18 @@
 //! The server side of the PMIx library, embedded in a resource manager's daemon or in a launcher.
 //!
-//! * [`Server`]: what a host calls: register namespaces and clients, prepare their environment, ask for a rank's data.
-//! * [`Host`]: what the server asks its host (the upcalls of the standard's server module).
-//! * [`Completion`]: how a host answers an upcall, from any thread at any time.
+//! | start with | for |
+//! |---|---|
+//! | [`Server`] | what a host calls: register namespaces and clients, make their environment, ask for a rank's data |
+//! | [`Host`] | the upcalls: what the server asks its host, the standard's server module |
+//! | [`Completion`] | the answer to an upcall, from any thread at any time |
 //!
-//! Inside, an engine that does no I/O turns messages, host answers and ticks into messages, upcalls and callbacks;
-//! one thread moves the bytes and makes the calls. The values of a namespace lie in segments of
-//! [`pmix_dstore`], which the clients of the node map.
+//! Inside, an engine turns messages, host answers and ticks into messages, upcalls and callbacks, and does no I/O; one thread moves the
+//! bytes and makes the calls. The values of a namespace lie in segments of [`pmix_dstore`], which the clients of the node map.
+//! `docs/architecture.md` has pictures of both.
 //!
 //! # A host
 //!
-//! What a launcher of one node does (`server/examples/host.rs`), from the registration of a job to its end:
+//! A launcher of one node, from the registration of a job to its end (`server/examples/host.rs`):
 //!
 //! ```no_run
 #![doc = include_str!("../examples/host.rs")]
