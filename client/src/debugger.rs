@@ -34,11 +34,15 @@ impl Client {
         };
         let found = self.inner.local.find(wanted, &mut Some(|value: ValueRef<'_>| value.to_value()));
         let Some(value) = found else { return Ok(()) };
-        if stops(&value??, me.rank) { self.wait_for_release(late) } else { Ok(()) }
+        if stops(&value??, me.rank) { self.wait_for_release(late, true) } else { Ok(()) }
     }
 
+    /// Waits until the debugger sends its event, by the server in use. `says_ready`: the environment is told that this process waits.
+    ///
+    /// # Errors
+    /// As [`Client::stop_in_init`].
     #[cold]
-    fn wait_for_release(&self, late: Option<Instant>) -> Result<()> {
+    pub(crate) fn wait_for_release(&self, late: Option<Instant>, says_ready: bool) -> Result<()> {
         let (tell, heard) = unbounded();
         let me = self.me().clone();
         let hear = move |_: HandlerId, event: Event, done: EventDone| {
@@ -56,7 +60,9 @@ impl Client {
         };
         let codes = vec![Status::DEBUGGER_RELEASE, Status::ERR_LOST_CONNECTION];
         let handler = self.register_event_handler(codes, Vec::new(), Arc::new(hear)).wait()?;
-        self.say_ready(self.me().clone());
+        if says_ready {
+            self.say_ready(self.me().clone());
+        }
         let release = match late {
             None => heard.recv().map_err(|_| Status::ERR_LOST_CONNECTION),
             Some(late) => {

@@ -83,6 +83,8 @@ pub struct Environment {
     pub directory_id: Option<FileId>,
     /// `PMIX_DSTORE_SECRET`, set by our own server: 64 hex digits.
     pub secret: Option<String>,
+    /// `PMIX_LAUNCHER_RNDZ_URI`: where the debugger listens that has started this process as a launcher.
+    pub launcher_rendezvous: Option<String>,
     /// Whether segments may be mapped: `PMIX_DSTORE_SHM` is not `0`.
     pub shared_memory: bool,
 }
@@ -138,6 +140,7 @@ impl Environment {
             directory: lookup("PMIX_DSTORE_SEGMENTS").map(PathBuf::from),
             directory_id: text("PMIX_DSTORE_INODE").and_then(|id| id.parse().ok()),
             secret: text("PMIX_DSTORE_SECRET"),
+            launcher_rendezvous: text("PMIX_LAUNCHER_RNDZ_URI"),
             shared_memory: text("PMIX_DSTORE_SHM").is_none_or(|value| value != "0"),
         })
     }

@@ -67,6 +67,11 @@ pub trait Link: Send + Sync {
         false
     }
 
+    /// Whether there is a server at the other end.
+    fn has_server(&self) -> bool {
+        true
+    }
+
     /// The jobs that the other end has in the memory of this very process.
     fn jobs(&self) -> Vec<Arc<JobData>> {
         Vec::new()

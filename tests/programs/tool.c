@@ -162,6 +162,8 @@ static void get(char *text)
         say("get %s: %d", colon + 1, status);
     } else if (value->type == PMIX_STRING) {
         say("get %s: 0, %s", colon + 1, value->data.string);
+    } else if (value->type == PMIX_PROC) {
+        say("get %s: 0, %s:%u", colon + 1, value->data.proc->nspace, value->data.proc->rank);
     } else {
         say("get %s: 0, %u", colon + 1, value->data.uint32);
     }

@@ -362,6 +362,50 @@ fn a_launcher_leaves_the_file_that_its_starter_looks_at() {
     }
 }
 
+/// A debugger that has started a launcher says in its environment where to attach to, and lets it go on by an event.
+#[test]
+fn a_launcher_waits_for_the_debugger_that_has_started_it() {
+    let file = "$PMIX_SYSTEM_TMPDIR/pmix.$(hostname -s).tool";
+    let debugged =
+        |words: &str| format!("export PMIX_LAUNCHER_RNDZ_URI=\"$(head -1 {file})\"; {}", tool(Library::ours(), words));
+    let words = "servers get=l:0:pmix.parent";
+    for server in servers() {
+        // Of one that has no server else, and of one that has this one already.
+        for (start, is_connected) in [("--name l:0 --alone", 0), ("--name l:0 --pid $PPID", 1)] {
+            let script = [
+                format!(
+                    "({}) > $TMPDIR/launcher & sleep 0.3; echo \"before: $(cat $TMPDIR/launcher)\"; ",
+                    debugged(&format!("{start} {words}"))
+                ),
+                tool(Library::ours(), "--pid $PPID event=-3"),
+                "wait; sed 's/^/launcher /' $TMPDIR/launcher".into(),
+            ]
+            .concat();
+            let traces = Traces::begin();
+            let temporary = tempfile::tempdir().unwrap();
+            let variables = [("TMPDIR", temporary.path().to_str().unwrap())];
+            let ended = beside_host_with(server, &traces, &variables, "--tools name", &script);
+            let said = lines(&ended, "launcher ");
+            let connected = format!("launcher is connected: {is_connected}");
+            let expected = [
+                "launcher init: 0",
+                "launcher me: l:0",
+                "launcher servers: 0, 1, first test-host:0",
+                &connected,
+                "launcher get pmix.parent: 0, test-host:0",
+                "launcher finalize: 0",
+            ];
+            assert_eq!((lines(&ended, "before: "), said), (vec!["before: "], expected.to_vec()), "{start}: {ended}");
+        }
+    }
+    let traces = Traces::begin();
+    let nobody =
+        format!("export PMIX_LAUNCHER_RNDZ_URI='gone.0;tcp4://127.0.0.1:1'; {}", tool(Library::ours(), "--alone"));
+    let script = format!("({}); ({nobody}); true", debugged("--alone --timeout 1"));
+    let ended = beside_host(Library::ours(), &traces, "--tools name", &script);
+    assert_eq!(lines(&ended, "init: "), ["init: -24", "init: -25"], "not released, and by nobody: {ended}");
+}
+
 #[test]
 fn a_tool_that_is_a_launcher_collects_what_a_job_needs() {
     for (server, library) in pairs() {

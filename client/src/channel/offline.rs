@@ -57,6 +57,10 @@ impl Link for Offline {
         Dialect::plain(Module::V41)
     }
 
+    fn has_server(&self) -> bool {
+        false
+    }
+
     fn server_version(&self) -> Version {
         Version::OURS
     }

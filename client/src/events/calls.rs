@@ -75,7 +75,8 @@ impl Client {
         };
         // From now on somebody must listen to the server.
         inner.link.defer(Box::new(|| {}));
-        if new_codes.is_empty() || inner.standing == Standing::Singleton {
+        let has_server = inner.standing != Standing::Singleton || inner.link.has_server();
+        if new_codes.is_empty() || !has_server {
             inner.replay(&handler);
             return Operation::ready(&inner.link, Ok(handler.id));
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
-use pmix_dstore::model::{Info, Result, Status, Value, keys};
+use pmix_dstore::model::{Info, Proc, Result, Status, Value, keys};
 
 use crate::Environment;
 use crate::env::parse_uri;
@@ -98,6 +98,16 @@ impl ToolTarget {
             server_tmpdir: text(take(keys::SERVER_TMPDIR))?.map(PathBuf::from),
             others,
         })
+    }
+
+    /// The server at a URI.
+    pub fn at(uri: &str) -> ToolTarget {
+        ToolTarget { uri: Some(uri.to_owned()), ..ToolTarget::default() }
+    }
+
+    /// The server that a URI names.
+    pub fn proc(&self) -> Option<Proc> {
+        Some(parse_uri(self.uri.as_ref()?.as_bytes())?.proc)
     }
 
     /// The servers to try, one after the other.

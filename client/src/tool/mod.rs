@@ -35,10 +35,12 @@ const CONNECT_TIME: Duration = Duration::from_secs(30);
 /// So long is waited for the answer to a farewell.
 const FAREWELL_TIME: Duration = Duration::from_secs(10);
 
+/// So long a debugger is tried that has started this process: it listens already.
+const RENDEZVOUS_TIME: Duration = Duration::from_secs(2);
+
 /// The servers of a tool, as one link: that to the server in use.
 pub struct Servers {
-    /// The first is in use.
-    links: Mutex<Vec<(Proc, Arc<dyn Link>)>>,
+    links: Mutex<Links>,
     /// What is used where there is none.
     offline: Offline,
     env: Environment,
@@ -47,6 +49,20 @@ pub struct Servers {
     client: Arc<OnceLock<Weak<Inner>>>,
     /// The tool began with a server, and says farewell to the one in use itself.
     is_client: OnceLock<bool>,
+}
+
+#[derive(Default)]
+struct Links {
+    /// The first is in use, unless none is.
+    all: Vec<(Proc, Arc<dyn Link>)>,
+    /// The tool is its own server, although it is connected to some.
+    none_in_use: bool,
+}
+
+impl Links {
+    fn in_use(&self) -> Option<&(Proc, Arc<dyn Link>)> {
+        self.all.first().filter(|_| !self.none_in_use)
+    }
 }
 
 /// What the process is, whoever named it.
@@ -69,10 +85,11 @@ impl Kind {
     }
 }
 
-/// Connects this process as a tool, as `infos` and its environment say: the attributes of `PMIx_tool_init`.
+/// Connects this process as a tool, as `infos` and its environment say: the attributes of `PMIx_tool_init`. A launcher that a
+/// debugger has started waits for the debugger's release.
 ///
 /// # Errors
-/// `UNREACH` where no server is found or the one that is refuses, unless it is optional; `TIMEOUT`; `BAD_PARAM`; `NOMEM`.
+/// `UNREACH` where the debugger is not there that the environment names, where no server is found or the one that is refuses, unless it is optional; `TIMEOUT`; `BAD_PARAM`; `NOMEM`.
 pub fn connect(env: Environment, infos: &[Info]) -> Result<(Client, Arc<Servers>)> {
     let wanted = ToolTarget::read(infos)?;
     let own = own_name(&env, infos)?;
@@ -101,6 +118,9 @@ pub fn connect(env: Environment, infos: &[Info]) -> Result<(Client, Arc<Servers>
     let hostname = servers.env.hostname.clone();
     let client = Client::with_servers(me, standing, hostname, servers.clone(), job, &servers.client);
     client.show_output(format);
+    if let Some(uri) = &servers.env.launcher_rendezvous {
+        servers.meet_debugger(&client, uri, timeout_of(infos)).inspect_err(|_| servers.close())?;
+    }
     Ok((client, servers))
 }
 
@@ -180,9 +200,37 @@ impl Servers {
         // What the server says unasked is heard at once: a tool may wait for nothing else.
         channel.defer(Box::new(|| {}));
         let mut links = self.links.lock();
-        let place = if is_primary { 0 } else { links.len() };
-        links.insert(place, (server.clone(), channel));
+        links.none_in_use &= !(is_primary || links.all.is_empty());
+        let place = if is_primary { 0 } else { links.all.len() };
+        links.all.insert(place, (server.clone(), channel));
         Ok(server)
+    }
+
+    /// Attaches to the debugger that has started this process as a launcher, and waits until it lets the process go on, with the
+    /// server that it has had before.
+    fn meet_debugger(&self, client: &Client, uri: &str, timeout: Option<Duration>) -> Result<()> {
+        let late = timeout.map(|timeout| Instant::now() + timeout);
+        let before = self.links.lock().in_use().map(|(server, _)| server.clone());
+        let wanted = ToolTarget::at(uri);
+        let debugger = match self.attach(&wanted, Some(RENDEZVOUS_TIME), true) {
+            // It is the server in use, or one that is known.
+            Err(Status::ERR_EXISTS) => {
+                let known = wanted.proc().ok_or(Status::ERR_UNREACH)?;
+                self.choose(&known, &[]).map(|()| known)
+            }
+            attached => attached,
+        };
+        let debugger = debugger.map_err(|_| Status::ERR_UNREACH)?;
+        client.store_internal(client.me(), keys::PARENT_ID.into(), Value::Proc(debugger))?;
+        client.inner.local.known.add_job(self.job(client.me())?, false)?;
+        client.wait_for_release(late, false)?;
+        match before {
+            Some(server) => self.choose(&server, &[]),
+            None => {
+                self.links.lock().none_in_use = true;
+                Ok(())
+            }
+        }
     }
 
     /// Connects to the first server that may be meant and lets the tool in.
@@ -199,7 +247,7 @@ impl Servers {
                 Err(Status::ERR_UNREACH) => continue,
                 contact => contact?,
             };
-            if self.links.lock().iter().any(|(server, _)| *server == contact.uri.proc) {
+            if self.links.lock().all.iter().any(|(server, _)| *server == contact.uri.proc) {
                 return Err(Status::ERR_EXISTS);
             }
             // Who says nothing leaves time for those who are still to be asked.
@@ -247,7 +295,7 @@ impl Servers {
 
     /// What the server in use knows of this process's job.
     fn job(&self, me: &Proc) -> Result<JobData> {
-        let link = self.links.lock().first().map(|(_, link)| link.clone());
+        let link = self.links.lock().in_use().map(|(_, link)| link.clone());
         let Some(link) = link else { return Ok(JobData::new(me.nspace.clone())) };
         match job_info(&*link, me, Instant::now() + CONNECT_TIME) {
             // Nobody has registered a job of that name.
@@ -261,13 +309,18 @@ impl Servers {
         self.kind == Kind::Launcher
     }
 
+    /// Whether a server is in use.
+    pub fn is_connected(&self) -> bool {
+        self.links.lock().in_use().is_some()
+    }
+
     /// The servers, the one in use first.
     pub fn all(&self) -> Vec<Proc> {
-        self.links.lock().iter().map(|(server, _)| server.clone()).collect()
+        self.links.lock().all.iter().map(|(server, _)| server.clone()).collect()
     }
 
     /// Uses a server that the tool is connected to. With `PMIX_WAIT_FOR_CONNECTION` it may be connected meanwhile, by another
-    /// thread, until `PMIX_TIMEOUT`. A tool without servers is its own already.
+    /// thread, until `PMIX_TIMEOUT`. A tool that names itself uses none.
     ///
     /// # Errors
     /// `UNREACH`, `TIMEOUT`.
@@ -276,11 +329,13 @@ impl Servers {
         let deadline = Instant::now() + timeout_of(infos).unwrap_or(CONNECT_TIME);
         loop {
             let mut links = self.links.lock();
-            if let Some(place) = links.iter().position(|(other, _)| server.covers(other)) {
-                links[..=place].rotate_right(1);
+            if let Some(place) = links.all.iter().position(|(other, _)| server.covers(other)) {
+                links.all[..=place].rotate_right(1);
+                links.none_in_use = false;
                 return Ok(());
             }
-            if links.is_empty() && self.me.get() == Some(server) {
+            if self.me.get() == Some(server) {
+                links.none_in_use = true;
                 return Ok(());
             }
             drop(links);
@@ -301,15 +356,15 @@ impl Servers {
             return Err(Status::ERR_BAD_PARAM);
         }
         let mut links = self.links.lock();
-        let place = links.iter().position(|(other, _)| other == server).ok_or(Status::ERR_NOT_FOUND)?;
-        let (_, link) = links.remove(place);
+        let place = links.all.iter().position(|(other, _)| other == server).ok_or(Status::ERR_NOT_FOUND)?;
+        let (_, link) = links.all.remove(place);
         drop(links);
         farewell(&*link);
         Ok(())
     }
 
     fn with<R>(&self, run: impl FnOnce(&dyn Link) -> R) -> R {
-        let link = self.links.lock().first().map(|(_, link)| link.clone());
+        let link = self.links.lock().in_use().map(|(_, link)| link.clone());
         match link {
             Some(link) => run(&*link),
             None => run(&self.offline),
@@ -388,11 +443,19 @@ impl Link for Servers {
         self.with(|link| link.is_ours())
     }
 
+    fn has_server(&self) -> bool {
+        self.is_connected()
+    }
+
     /// The server in use may have heard the farewell already.
     fn close(&self) {
-        let links = std::mem::take(&mut *self.links.lock());
-        for (place, (_, link)) in links.iter().enumerate() {
-            if place == 0 && self.is_client.get() == Some(&true) { link.close() } else { farewell(&**link) }
+        let Links { all, none_in_use } = std::mem::take(&mut *self.links.lock());
+        for (place, (_, link)) in all.iter().enumerate() {
+            if place == 0 && !none_in_use && self.is_client.get() == Some(&true) {
+                link.close()
+            } else {
+                farewell(&**link)
+            }
         }
         self.offline.close();
     }

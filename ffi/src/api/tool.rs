@@ -85,6 +85,6 @@ status_call! {
 entry! {
     /// `PMIx_tool_is_connected`: whether this process is a tool that has a server.
     fn PMIx_tool_is_connected() -> bool {
-        instance::servers().is_some_and(|servers| !servers.all().is_empty())
+        instance::servers().is_some_and(|servers| servers.is_connected())
     }
 }

@@ -390,7 +390,7 @@ mod tests {
         (
             "client/src/tool/mod.rs",
             &["PMIx_tool_init", "PMIx_tool_attach_to_server", "PMIx_tool_connect_to_server", "PMIx_tool_set_server"],
-            &["CMD_LINE", "PROC_PID"],
+            &["CMD_LINE", "PARENT_ID", "PROC_PID"],
         ),
         (
             "server/src/config.rs",
