@@ -29,7 +29,7 @@ use crate::output::Outputs;
 use crate::overlay::Origin;
 use crate::{Call, Environment, Event, Job, Link, singleton};
 use pmix_wire::reply::{FenceReply, StatusReply};
-use pmix_wire::{FlowControl, IoDelivery, Notification, Reply, Request, jobinfo};
+use pmix_wire::{Deletion, FlowControl, IoDelivery, Notification, Reply, Request, jobinfo};
 
 /// A server may be busy with thousands of processes; one that says nothing for so long says nothing any more.
 const CONNECT_TIME: Duration = Duration::from_secs(300);
@@ -242,6 +242,37 @@ impl Client {
         inner.local.overlay.set(&inner.me.nspace, inner.me.rank, key, value, Origin::Own)
     }
 
+    /// Deletes a key that this process has put: for the readers of the scope from the next [`Client::commit`] on, for itself at once,
+    /// unless others may still read it. There need not be a value.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for an empty key; `ERR_NOT_SUPPORTED` where the server is of a release before 7.0, which would pass over it;
+    /// `ERR_OUT_OF_RESOURCE` as for [`Client::put`]; `ERR_NOMEM`.
+    pub fn delete(&self, scope: Scope, key: Key) -> Result<()> {
+        if key.as_bytes().is_empty() {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        let Inner { me, link, local, standing, .. } = &*self.inner;
+        let has_server = *standing != Standing::Singleton;
+        if has_server && !link.is_ours() && !link.server_version().deletes_keys() {
+            return Err(Status::ERR_NOT_SUPPORTED);
+        }
+        // None was put under such a key.
+        if key.is_reserved() {
+            return Ok(());
+        }
+        let mut puts = self.inner.puts.lock();
+        let is_still_put = match scope {
+            Scope::Internal => puts.scope_of(&key).is_some(),
+            scope => puts.delete(&key, scope)?.is_some(),
+        };
+        if !is_still_put {
+            local.overlay.delete(me, &key, has_server && scope != Scope::Internal)?;
+            local.known.forget(me.nspace.as_bytes(), me.rank, key.as_bytes());
+        }
+        Ok(())
+    }
+
     /// Stores a value of some process for this process alone.
     ///
     /// # Errors
@@ -273,6 +304,7 @@ impl Client {
         drop(parts);
         inner.status_to(payload, None)?;
         puts.committed();
+        inner.local.overlay.forget_deleted();
         Ok(())
     }
 
@@ -435,6 +467,12 @@ impl Inner {
             Incoming::FlowControl(payload) => {
                 if let Ok(control) = FlowControl::decode(self.link.dialect(), &payload) {
                     self.inputs.control(&control);
+                }
+            }
+            Incoming::Deletion(payload) => {
+                if let Ok(Deletion { proc, key, .. }) = Deletion::decode(self.link.dialect(), &payload) {
+                    self.local.overlay.forget(&proc, &key);
+                    self.local.known.forget(proc.nspace.as_bytes(), proc.rank, key.as_bytes());
                 }
             }
             Incoming::Lost => self.deliver(Event::new(Status::ERR_LOST_CONNECTION, self.me.clone(), Vec::new())),

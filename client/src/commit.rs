@@ -15,12 +15,23 @@ const VALUE_OVERHEAD: usize = 64;
 
 struct Put {
     key: Key,
-    scope: Scope,
+    /// `None` once it has been deleted for all readers.
+    scope: Option<Scope>,
     value: Arc<Value>,
     /// Bytes of a commit that it fills.
     len: usize,
     /// The server does not have it yet.
     is_new: bool,
+}
+
+impl Put {
+    fn kval(&self) -> (&Key, &Value) {
+        (&self.key, &self.value)
+    }
+
+    fn is_for(&self, is_reader: impl FnOnce(Scope) -> bool) -> bool {
+        self.scope.is_some_and(is_reader)
+    }
 }
 
 /// The puts of this process, in the order in which keys first came.
@@ -39,10 +50,18 @@ pub struct Puts {
     len: usize,
     /// The same of those that the server does not have yet.
     new_len: usize,
+    /// What was deleted since the last commit, each key once, with the readers for whom.
+    deleted: HashMap<Key, Scope>,
+    /// Bytes of a commit that these fill.
+    deleted_len: usize,
 }
 
-/// What a commit sends: values for readers on the same node, then values for readers elsewhere.
-pub type Parts<'a> = Vec<(Scope, Vec<(&'a Key, &'a Value)>)>;
+/// What a commit sends, each part with its `pmix_scope_t`: keys that are deleted, values for readers on the same node, values for
+/// readers elsewhere. The server takes the parts in this order, so that a key that was deleted and put again is there.
+pub type Parts<'a> = Vec<(u8, Vec<(&'a Key, &'a Value)>)>;
+
+/// A deleted key has none, and a message needs one.
+static NO_VALUE: Value = Value::Undef;
 
 impl Puts {
     /// Nothing put yet.
@@ -55,6 +74,8 @@ impl Puts {
             by_name: HashMap::new(),
             len: 0,
             new_len: 0,
+            deleted: HashMap::new(),
+            deleted_len: 0,
         }
     }
 
@@ -79,11 +100,12 @@ impl Puts {
             None => (0, 0),
         };
         let (all, new) = ((self.len - old_len).saturating_add(len), (self.new_len - old_new_len).saturating_add(len));
-        if (if self.only_new { new } else { all }).saturating_add(COMMIT_OVERHEAD) > REQUEST_LEN_MAX {
+        let sent = (if self.only_new { new } else { all }).saturating_add(self.deleted_len);
+        if sent.saturating_add(COMMIT_OVERHEAD) > REQUEST_LEN_MAX {
             return Err(Status::ERR_OUT_OF_RESOURCE);
         }
         (self.len, self.new_len) = (all, new);
-        let put = Put { key, scope, value, len, is_new: true };
+        let put = Put { key, scope: Some(scope), value, len, is_new: true };
         match place {
             Some(place) => {
                 if !std::mem::replace(&mut self.puts[place], put).is_new {
@@ -99,47 +121,91 @@ impl Puts {
         Ok(())
     }
 
+    /// Notes that a key is deleted for the readers of a scope, which must not be internal. Tells for whom its value is still put.
+    ///
+    /// # Errors
+    /// `ERR_OUT_OF_RESOURCE` where the next commit would be too long to be sent; `ERR_NOMEM`.
+    pub fn delete(&mut self, key: &Key, scope: Scope) -> Result<Option<Scope>> {
+        fallible_alloc::reserve_entries(&mut self.deleted, 1)?;
+        let before = self.deleted.get(key.as_bytes()).copied();
+        if before.is_none() {
+            let len = self.deleted_len + key.as_bytes().len() + VALUE_OVERHEAD;
+            let values = if self.only_new { self.new_len } else { self.len };
+            if len.saturating_add(values).saturating_add(COMMIT_OVERHEAD) > REQUEST_LEN_MAX {
+                return Err(Status::ERR_OUT_OF_RESOURCE);
+            }
+            self.deleted_len = len;
+        }
+        self.deleted.insert(key.clone(), before.map_or(scope, |before| before.with(scope)));
+        let Some(place) = self.by_name.get(key.as_bytes()).copied() else { return Ok(None) };
+        let put = &mut self.puts[place];
+        put.scope = put.scope.and_then(|put| put.without(scope));
+        if put.scope.is_none() {
+            let len = std::mem::take(&mut put.len);
+            put.value = Arc::new(Value::Undef);
+            self.len -= len;
+            self.new_len -= if put.is_new { len } else { 0 };
+        }
+        Ok(put.scope)
+    }
+
+    /// For whom the value of a key is put.
+    pub fn scope_of(&self, key: &Key) -> Option<Scope> {
+        self.puts[*self.by_name.get(key.as_bytes())?].scope
+    }
+
     /// What to send.
     ///
     /// # Errors
     /// `NOMEM`.
     pub fn parts(&self) -> Result<Parts<'_>> {
+        const SCOPES: [Scope; 3] = [Scope::Local, Scope::Remote, Scope::Global];
         let mut parts = Parts::new();
+        for scope in SCOPES {
+            let keys = self.deleted.iter().filter(|(_, deleted)| **deleted == scope);
+            add_part(&mut parts, scope.deletion_code(), keys.map(|(key, _)| (key, &NO_VALUE)))?;
+        }
         if self.only_new {
             let new = || self.new.iter().map(|place| &self.puts[*place]);
-            for scope in [Scope::Local, Scope::Remote, Scope::Global] {
-                add_part(&mut parts, scope, new().filter(|put| put.scope == scope))?;
+            for scope in SCOPES {
+                let of_scope = new().filter(|put| put.scope == Some(scope));
+                add_part(&mut parts, scope as u8, of_scope.map(Put::kval))?;
             }
         } else {
-            add_part(&mut parts, Scope::Local, self.puts.iter().filter(|put| put.scope.is_local()))?;
-            add_part(&mut parts, Scope::Remote, self.puts.iter().filter(|put| put.scope.is_remote()))?;
+            for (scope, is_reader) in
+                [(Scope::Local, Scope::is_local as fn(Scope) -> bool), (Scope::Remote, Scope::is_remote)]
+            {
+                let of_reader = self.puts.iter().filter(|put| put.is_for(is_reader));
+                add_part(&mut parts, scope as u8, of_reader.map(Put::kval))?;
+            }
         }
         Ok(parts)
     }
 
     /// What readers elsewhere may have, but for values with qualifiers.
     pub fn remote(&self) -> impl Iterator<Item = (&Key, &Value)> {
-        let is_remote = |put: &&Put| put.scope.is_remote() && !qualified::is_key(&put.key);
-        self.puts.iter().filter(is_remote).map(|put| (&put.key, &*put.value))
+        let is_remote = |put: &&Put| put.is_for(Scope::is_remote) && !qualified::is_key(&put.key);
+        self.puts.iter().filter(is_remote).map(Put::kval)
     }
 
     /// The server has everything.
     pub fn committed(&mut self) {
         self.has_committed = true;
-        self.new_len = 0;
+        (self.new_len, self.deleted_len) = (0, 0);
+        self.deleted.clear();
         for place in self.new.drain(..) {
             self.puts[place].is_new = false;
         }
     }
 }
 
-fn add_part<'a>(parts: &mut Parts<'a>, scope: Scope, puts: impl Iterator<Item = &'a Put>) -> Result<()> {
+fn add_part<'a>(parts: &mut Parts<'a>, code: u8, kvals: impl Iterator<Item = (&'a Key, &'a Value)>) -> Result<()> {
     let mut part = Vec::new();
-    for put in puts {
-        fallible_alloc::push(&mut part, (&put.key, &*put.value))?;
+    for kval in kvals {
+        fallible_alloc::push(&mut part, kval)?;
     }
     if !part.is_empty() {
-        parts.push((scope, part));
+        parts.push((code, part));
     }
     Ok(())
 }
@@ -153,9 +219,42 @@ mod tests {
     }
 
     fn keys(puts: &mut Puts, only_new: bool) -> Vec<(Scope, Vec<String>)> {
+        let scope = |code| Scope::from_code(code).expect("nothing is deleted");
+        coded_keys(puts, only_new).into_iter().map(|(code, keys)| (scope(code), keys)).collect()
+    }
+
+    fn coded_keys(puts: &mut Puts, only_new: bool) -> Vec<(u8, Vec<String>)> {
         puts.only_new = only_new;
         let parts = puts.parts().unwrap();
-        parts.iter().map(|(scope, kvals)| (*scope, kvals.iter().map(|(key, _)| key.to_string()).collect())).collect()
+        parts.iter().map(|(code, kvals)| (*code, kvals.iter().map(|(key, _)| key.to_string()).collect())).collect()
+    }
+
+    #[test]
+    fn deleted_keys_come_first_and_go_with_their_readers() {
+        let (del_local, del_remote, del_global) = (5, 6, 7);
+        let part = |code: u8, key: &str| (code, vec![key.to_owned()]);
+        let mut puts = Puts::new(true);
+        put(&mut puts, "g", Scope::Global, 1);
+        put(&mut puts, "l", Scope::Local, 2);
+        puts.committed();
+        assert_eq!(puts.delete(&"g".into(), Scope::Local), Ok(Some(Scope::Remote)));
+        assert_eq!(puts.delete(&"l".into(), Scope::Global), Ok(None));
+        assert_eq!((puts.scope_of(&"g".into()), puts.scope_of(&"l".into())), (Some(Scope::Remote), None));
+        assert_eq!(coded_keys(&mut puts, true), [part(del_local, "g"), part(del_global, "l")]);
+        assert_eq!(coded_keys(&mut puts, false), [part(del_local, "g"), part(del_global, "l"), part(2, "g")]);
+        assert_eq!(puts.delete(&"g".into(), Scope::Remote), Ok(None));
+        put(&mut puts, "l", Scope::Remote, 3);
+        let again = [(del_global, vec!["g".to_owned(), "l".to_owned()]), part(2, "l")];
+        for only_new in [true, false] {
+            let mut keys = coded_keys(&mut puts, only_new);
+            keys.iter_mut().for_each(|(_, keys)| keys.sort());
+            assert_eq!(keys, again);
+        }
+        puts.committed();
+        assert_eq!(coded_keys(&mut puts, true), []);
+        assert_eq!(puts.delete(&"never".into(), Scope::Remote), Ok(None), "no error");
+        assert_eq!(coded_keys(&mut puts, true), [part(del_remote, "never")]);
+        assert_eq!(puts.remote().count(), 1);
     }
 
     #[test]

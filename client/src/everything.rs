@@ -42,6 +42,11 @@ impl Everything {
         fallible_alloc::push(&mut self.infos, Info { key, flags: 0, value })
     }
 
+    /// Leaves out what has been deleted since it came to where it was found.
+    pub fn leave_out(&mut self, deleted: &[Key]) {
+        self.infos.retain(|info| !deleted.contains(&info.key));
+    }
+
     fn add_ref(&mut self, key: &KeyRef<'_>, value: ValueRef<'_>) -> Result<()> {
         match Key::new(key.text()) {
             Ok(key) => self.add(key, value.to_value()?),

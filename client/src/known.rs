@@ -26,7 +26,7 @@ pub struct Known {
     /// A Get that finds nothing here must not take the lock to learn that there is nothing at all.
     has_any: AtomicBool,
     namespaces: RwLock<HashMap<Nspace, Namespace>>,
-    /// How often what ranks published was forgotten.
+    /// How often something that ranks published was forgotten.
     fences: RwLock<u64>,
 }
 
@@ -79,6 +79,14 @@ impl Known {
             for namespace in self.namespaces.write().values_mut() {
                 namespace.modex = ModexData::default();
             }
+        }
+    }
+
+    /// Forgets a value of a rank, which has deleted it. An answer that is under way may still hold it, and is not to be kept.
+    pub fn forget(&self, nspace: &[u8], rank: Rank, key: &[u8]) {
+        *self.fences.write() += 1;
+        if let Some(namespace) = self.namespaces.write().get_mut(nspace) {
+            namespace.modex.remove(rank, key);
         }
     }
 

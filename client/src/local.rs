@@ -108,9 +108,10 @@ impl Local {
     pub fn find<R, F: FnOnce(ValueRef<'_>) -> R>(&self, wanted: Wanted<'_>, take: &mut Option<F>) -> Option<Result<R>> {
         // The fields one by one: a structure that was written in small pieces is slow to copy in large ones.
         let (nspace, rank, key, selector) = (wanted.nspace, wanted.rank, wanted.key, wanted.selector);
-        let own = self.overlay.get(nspace, rank, &key, |value| hand(value.into(), take));
-        if let Some(result) = own {
-            return result;
+        match self.overlay.get(nspace, rank, &key, |value| hand(value.into(), take)) {
+            Ok(None) => {}
+            Ok(Some(result)) => return result,
+            Err(status) => return Some(Err(status)),
         }
         let is_own = self.is_own(nspace);
         if is_own && let Some(value) = self.find_own(rank, &key, selector) {
@@ -172,7 +173,7 @@ impl Local {
     pub fn find_qualified(&self, nspace: &[u8], rank: Rank, key: &[u8], infos: &[Info]) -> Result<Option<Value>> {
         let all = KeyRef::from(keys::QUALIFIED_VALUE);
         let find = |value: &Value| qualified::find(value, key, infos).map(Value::copy).transpose();
-        if let Some(found) = self.overlay.get(nspace, rank, &all, find).transpose()?.flatten() {
+        if let Some(found) = self.overlay.get(nspace, rank, &all, find)?.transpose()?.flatten() {
             return Ok(Some(found));
         }
         if self.is_own(nspace) {
@@ -210,10 +211,11 @@ impl Local {
             return hand(own.filter(|_| is_own)?, take);
         }
         if let Some(rank) = self.overlay.unique(wanted.nspace, &wanted.key) {
-            return self.overlay.get(wanted.nspace, rank, &wanted.key, |value| hand(value.into(), take))?;
+            return self.overlay.get(wanted.nspace, rank, &wanted.key, |value| hand(value.into(), take)).ok()??;
         }
         let view = self.view.as_ref().filter(|_| is_own)?;
-        let (_, value) = view.modex_any(&wanted.key)?;
+        let (rank, value) = view.modex_any(&wanted.key)?;
+        self.overlay.get(wanted.nspace, rank, &wanted.key, |_| ()).ok()?;
         hand(value, take)
     }
 

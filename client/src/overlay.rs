@@ -1,12 +1,13 @@
 //! Values that this process alone has, and that come before all others: what it put, what it stored internally, and
 //! what it refreshed.
 
+use std::collections::HashMap;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::RwLock;
-use pmix_dstore::model::{Key, KeyRef, Nspace, Rank, Result, Value};
+use parking_lot::{RwLock, RwLockWriteGuard};
+use pmix_dstore::model::{Key, KeyRef, Nspace, Proc, Rank, Result, Status, Value};
 use pmix_dstore::{fallible_alloc, qualified};
 
 use crate::instance::{self, Shielded};
@@ -66,6 +67,8 @@ struct State {
     gone_len: usize,
     /// With so many it is looked whether they can be dropped.
     sweep_at: usize,
+    /// Keys that this process has deleted and the server may still have.
+    deleted: HashMap<Key, Proc>,
 }
 
 enum Gone {
@@ -209,6 +212,23 @@ impl State {
         Ok(())
     }
 
+    /// Takes an entry out; tells where its value came from.
+    fn remove(&mut self, hash: u64, is_it: impl Fn(&Entry) -> bool) -> Option<Origin> {
+        // SAFETY: the table is the state's, which is not changed meanwhile; who drops an entry has the state for writing.
+        let (slot, entry) = unsafe { (*self.table).slot(hash, is_it) };
+        let entry = entry?;
+        self.gone_len += entry.len();
+        let origin = entry.origin;
+        self.gone.push(Gone::Entry(slot.swap(removed(), Ordering::AcqRel)));
+        Some(origin)
+    }
+
+    /// Whether this process has deleted a value, of which the server need not know yet.
+    fn is_deleted(&self, nspace: &[u8], rank: Rank, key: &KeyRef<'_>) -> bool {
+        let of = self.deleted.get(key.text());
+        of.is_some_and(|me| me.rank == rank && me.nspace.as_bytes() == nspace)
+    }
+
     /// Moves out what nobody can be reading any more, where it is enough.
     fn sweep(&mut self) -> Vec<Gone> {
         if self.gone_len < self.sweep_at {
@@ -231,7 +251,14 @@ impl Overlay {
         Overlay {
             filter: [const { AtomicU64::new(0) }; FILTER_WORDS],
             table: AtomicPtr::new(table),
-            state: RwLock::new(State { table, count: 0, gone: Vec::new(), gone_len: 0, sweep_at: BATCH }),
+            state: RwLock::new(State {
+                table,
+                count: 0,
+                gone: Vec::new(),
+                gone_len: 0,
+                sweep_at: BATCH,
+                deleted: HashMap::new(),
+            }),
             refreshed: AtomicUsize::new(0),
         }
     }
@@ -261,6 +288,9 @@ impl Overlay {
         if before == Some(Origin::Own) && origin == Origin::Refreshed {
             return Ok(());
         }
+        if !state.deleted.is_empty() {
+            state.deleted.remove(key.as_bytes());
+        }
         state.put(self, Entry { hash, nspace: nspace.clone(), rank, key, value, origin })?;
         if before == Some(Origin::Refreshed) {
             self.refreshed.fetch_sub(1, Ordering::Relaxed);
@@ -268,12 +298,66 @@ impl Overlay {
         if origin == Origin::Refreshed {
             self.refreshed.fetch_add(1, Ordering::Relaxed);
         }
-        // Relaxed is enough: who learned of the value by other means sees this bit too, and the entry is stored with release.
-        self.filter[(hash >> 6 & (WORDS - 1)) as usize].fetch_or(1 << (hash & 63), Ordering::Relaxed);
+        self.mark(hash);
         let gone = state.sweep();
         drop(state);
         drop(gone);
         Ok(())
+    }
+
+    /// Lets who asks for such a value look for it.
+    fn mark(&self, hash: u64) {
+        // Relaxed is enough: who learned of the value by other means sees this bit too, and the entry is stored with release.
+        self.filter[(hash >> 6 & (WORDS - 1)) as usize].fetch_or(1 << (hash & 63), Ordering::Relaxed);
+    }
+
+    /// Removes a value of this process, `me`. Where the server may have it, there is none until [`Overlay::forget_deleted`], whoever
+    /// still has it.
+    ///
+    /// # Errors
+    /// `NOMEM`; the value is still there.
+    pub fn delete(&self, me: &Proc, key: &Key, server_has_it: bool) -> Result<()> {
+        let key_ref = KeyRef::from(key);
+        let hash = mix(me.rank, &key_ref);
+        let mut state = self.state.write();
+        if server_has_it {
+            fallible_alloc::reserve_entries(&mut state.deleted, 1)?;
+            state.deleted.insert(key.clone(), me.clone());
+            self.mark(hash);
+        }
+        self.take_out(state, hash, |entry| entry.is(me.nspace.as_bytes(), me.rank, &key_ref));
+        Ok(())
+    }
+
+    /// Forgets a value of another process, which has deleted it.
+    pub fn forget(&self, of: &Proc, key: &Key) {
+        let key = KeyRef::from(key);
+        if self.may_hold(of.rank, &key) {
+            let is_it =
+                |entry: &Entry| entry.origin == Origin::Refreshed && entry.is(of.nspace.as_bytes(), of.rank, &key);
+            self.take_out(self.state.write(), mix(of.rank, &key), is_it);
+        }
+    }
+
+    fn take_out(&self, mut state: RwLockWriteGuard<'_, State>, hash: u64, is_it: impl Fn(&Entry) -> bool) {
+        if state.remove(hash, is_it) == Some(Origin::Refreshed) {
+            self.refreshed.fetch_sub(1, Ordering::Relaxed);
+        }
+        let gone = state.sweep();
+        drop(state);
+        drop(gone);
+    }
+
+    /// The keys that this process has deleted since the last [`Overlay::forget_deleted`].
+    pub fn deleted(&self) -> Vec<Key> {
+        self.state.read().deleted.keys().cloned().collect()
+    }
+
+    /// The server has deleted them, too.
+    pub fn forget_deleted(&self) {
+        if !self.state.read().deleted.is_empty() {
+            self.state.write().deleted.clear();
+        }
     }
 
     /// Whether a value of a rank may be here, of whichever namespace.
@@ -284,13 +368,26 @@ impl Overlay {
     }
 
     /// Hands a value to `take`, if it is here.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` for one that this process has deleted: others that are found elsewhere are older.
     #[inline]
-    pub fn get<R>(&self, nspace: &[u8], rank: Rank, key: &KeyRef<'_>, take: impl FnOnce(&Value) -> R) -> Option<R> {
+    pub fn get<R>(
+        &self,
+        nspace: &[u8],
+        rank: Rank,
+        key: &KeyRef<'_>,
+        take: impl FnOnce(&Value) -> R,
+    ) -> Result<Option<R>> {
         if !self.may_hold(rank, key) {
-            return None;
+            return Ok(None);
         }
         let state = self.state.read();
-        Some(take(&state.find(nspace, rank, key)?.value))
+        match state.find(nspace, rank, key) {
+            Some(entry) => Ok(Some(take(&entry.value))),
+            None if state.is_deleted(nspace, rank, key) => Err(Status::ERR_NOT_FOUND),
+            None => Ok(None),
+        }
     }
 
     /// The same without the lock, for a thread that has said that it uses the client of the process.
@@ -389,7 +486,36 @@ mod tests {
     use super::*;
 
     fn get(overlay: &Overlay, nspace: &Nspace, rank: u32, key: &str) -> Option<Value> {
-        overlay.get(nspace.as_bytes(), Rank(rank), &KeyRef::from(key), Value::clone)
+        overlay.get(nspace.as_bytes(), Rank(rank), &KeyRef::from(key), Value::clone).ok().flatten()
+    }
+
+    #[test]
+    fn a_deleted_value_is_gone_until_it_is_put_again() {
+        let nspace = Nspace::new("a").unwrap();
+        let (me, other) = (Proc::new(nspace.clone(), Rank(0)), Proc::new(nspace.clone(), Rank(1)));
+        let overlay = Overlay::new();
+        let ask = |rank| overlay.get(nspace.as_bytes(), Rank(rank), &KeyRef::from("key"), Value::clone);
+        for rank in [0, 1] {
+            let origin = if rank == 0 { Origin::Own } else { Origin::Refreshed };
+            overlay.set(&nspace, Rank(rank), "key".into(), Value::Uint32(rank), origin).unwrap();
+        }
+        overlay.delete(&me, &"key".into(), true).unwrap();
+        overlay.delete(&me, &"never".into(), true).unwrap();
+        assert_eq!((ask(0), ask(1)), (Err(Status::ERR_NOT_FOUND), Ok(Some(Value::Uint32(1)))));
+        assert_eq!(overlay.rank(nspace.as_bytes(), Rank(0)), []);
+        overlay.forget(&me, &"key".into());
+        overlay.forget(&other, &"key".into());
+        assert_eq!(ask(1), Ok(None));
+        assert_eq!(overlay.deleted().len(), 2);
+        overlay.forget_deleted();
+        assert_eq!(ask(0), Ok(None), "others may have it");
+        overlay.delete(&me, &"key".into(), true).unwrap();
+        overlay.set(&nspace, Rank(0), "key".into(), Value::Int(3), Origin::Own).unwrap();
+        assert_eq!((ask(0), overlay.deleted()), (Ok(Some(Value::Int(3))), Vec::new()));
+        overlay.forget(&me, &"key".into());
+        assert_eq!(ask(0), Ok(Some(Value::Int(3))), "an own value is nobody else's to delete");
+        overlay.delete(&me, &"key".into(), false).unwrap();
+        assert_eq!(ask(0), Ok(None), "nobody else has one that is internal");
     }
 
     #[test]

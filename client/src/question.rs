@@ -476,6 +476,9 @@ impl Inner {
         if !is_whole {
             self.local.add_everything(&of, &mut all)?;
         }
+        if of == self.me {
+            all.leave_out(&self.local.overlay.deleted());
+        }
         all.into_value()
     }
 }

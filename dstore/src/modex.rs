@@ -34,6 +34,11 @@ impl ModexData {
         })
     }
 
+    /// Removes a value; tells whether there was one. The rank still counts as one that has published.
+    pub fn remove(&mut self, rank: Rank, key: &[u8]) -> bool {
+        self.ranks.get_mut(&rank).is_some_and(|values| values.remove(key).is_some())
+    }
+
     /// Copies the bytes of values that are parts of `whole`.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use pmix_dstore::codec::ValueRef;
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::job::JobData;
-use pmix_dstore::model::{Backing, Key, Rank, Result, Value};
+use pmix_dstore::model::{Backing, Key, Rank, Result, Status, Value};
 use pmix_dstore::modex::ModexData;
 use pmix_dstore::segment::{FileId, ModexBuilder, Publisher, SegmentKind, build_job};
 
@@ -60,6 +60,101 @@ enum State {
     Open(Box<Open>),
     /// There was no room, or the user does not want it: everything goes over the socket.
     Off,
+}
+
+/// What is to be published.
+struct Changed {
+    /// New values, and those in place of others.
+    contents: Vec<Content>,
+    /// Sorted: what stands in a segment and has been deleted.
+    gone: Vec<(Rank, u32)>,
+}
+
+impl Changed {
+    /// Takes what is dirty, and notes that it stands in a segment.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    fn take(
+        dirty: &mut Vec<(Rank, u32)>,
+        keys: &[Key],
+        visible: &ModexData,
+        published: &mut HashSet<(Rank, u32)>,
+    ) -> Result<Changed> {
+        let mut dirty = std::mem::take(dirty);
+        dirty.sort_unstable();
+        dirty.dedup();
+        let mut changed = Changed { contents: Vec::new(), gone: Vec::new() };
+        published.try_reserve(dirty.len()).map_err(|_| Status::ERR_NOMEM)?;
+        fallible_alloc::reserve(&mut changed.contents, dirty.len())?;
+        for (rank, key) in dirty {
+            match visible.shared(rank, keys[key as usize].as_bytes()) {
+                Some(value) => {
+                    published.insert((rank, key));
+                    changed.contents.push(Content { rank, key, value: Arc::clone(value) });
+                }
+                None if published.remove(&(rank, key)) => fallible_alloc::push(&mut changed.gone, (rank, key))?,
+                None => {}
+            }
+        }
+        Ok(changed)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.contents.is_empty() && self.gone.is_empty()
+    }
+
+    /// Which of the live segments is the first that holds a deleted value.
+    fn first_with_gone(&self, live: &[Live]) -> usize {
+        let holds = |live: &Live, gone: &(Rank, u32)| {
+            live.contents.binary_search_by_key(gone, |content| (content.rank, content.key)).is_ok()
+        };
+        live.iter().position(|live| self.gone.iter().any(|gone| holds(live, gone))).unwrap_or(live.len())
+    }
+}
+
+impl Open {
+    /// Publishes values, merged with those of segments.
+    fn publish_modex(&mut self, job: &JobData, keys: &[Key], changed: Changed) -> Result<(), String> {
+        // From there on they must be merged.
+        let stale = changed.first_with_gone(&self.live);
+        let Changed { mut contents, gone } = changed;
+        // Values take at least as much in a segment as here. Most often that tells what will be merged, so that nothing
+        // is built twice.
+        let mut weight = contents.iter().map(|content| weight_of(&content.value)).sum();
+        let mut merged = self.live.len();
+        let bytes = loop {
+            let before = merged;
+            while merged > 0 && (merged > stale || self.live[merged - 1].bytes <= 2 * weight) {
+                merged -= 1;
+                weight += self.live[merged].bytes;
+            }
+            let older = self.live[merged..before].iter().map(|live| live.contents.len()).sum();
+            fallible_alloc::reserve(&mut contents, older).map_err(|_| "out of memory")?;
+            // Newer ones are in front, and of equal ones the first stays. What fails now gives up all segments.
+            contents.extend(self.live[merged..before].iter_mut().rev().flat_map(|live| live.contents.drain(..)));
+            contents.sort_by_key(|content| (content.rank, content.key));
+            contents.dedup_by_key(|content| (content.rank, content.key));
+            if !gone.is_empty() {
+                contents.retain(|content| gone.binary_search(&(content.rank, content.key)).is_err());
+            }
+            let bytes = build_modex(job, keys, &contents)?;
+            weight = bytes.len() as u64;
+            if merged == 0 || self.live[merged - 1].bytes > 2 * weight {
+                break bytes;
+            }
+        };
+        let merged_places =
+            self.live[merged..].first().zip(self.live.last()).map(|(first, last)| first.place..=last.place);
+        let published = match merged_places {
+            Some(places) => self.publisher.publish_replacing(SegmentKind::Modex, &bytes, places),
+            None => self.publisher.publish(SegmentKind::Modex, &bytes),
+        };
+        let count = published.map_err(|error| error.to_string())?;
+        self.live.truncate(merged);
+        self.live.push(Live { place: count - 1, bytes: bytes.len() as u64, contents });
+        Ok(())
+    }
 }
 
 /// The shared memory of one namespace.
@@ -190,72 +285,22 @@ impl Shared {
     }
 
     /// Publishes what is dirty. Segments are merged geometrically: each live one is more than twice as large as what
-    /// follows it, so that readers look through about log2 of them.
+    /// follows it, so that readers look through about log2 of them. One that holds a value that has been deleted is merged, too, with
+    /// all that follow it, and the value is left out: segments have no word for what is gone.
     pub fn flush(&mut self, job: &JobData, visible: &ModexData) -> Option<String> {
         self.due = None;
         let State::Open(open) = &mut self.state else {
             // Before the first client nothing is lost: opening publishes what is noted.
             return None;
         };
-        if self.dirty.is_empty() {
-            return None;
-        }
-        let mut dirty = std::mem::take(&mut self.dirty);
-        dirty.sort_unstable();
-        dirty.dedup();
-        let mut contents = Vec::new();
-        if open.published.try_reserve(dirty.len()).is_err()
-            || fallible_alloc::reserve(&mut contents, dirty.len()).is_err()
-        {
-            return Some(self.give_up(job, "out of memory"));
-        }
-        for (rank, key) in dirty {
-            if let Some(value) = visible.shared(rank, self.keys[key as usize].as_bytes()) {
-                open.published.insert((rank, key));
-                contents.push(Content { rank, key, value: Arc::clone(value) });
-            }
-        }
-        // Values take at least as much in a segment as here. Most often that tells what will be merged, so that nothing
-        // is built twice.
-        let mut weight = contents.iter().map(|content| weight_of(&content.value)).sum();
-        let mut merged = open.live.len();
-        let bytes = loop {
-            let before = merged;
-            while merged > 0 && open.live[merged - 1].bytes <= 2 * weight {
-                merged -= 1;
-                weight += open.live[merged].bytes;
-            }
-            let older = open.live[merged..before].iter().map(|live| live.contents.len()).sum();
-            if fallible_alloc::reserve(&mut contents, older).is_err() {
-                return Some(self.give_up(job, "out of memory"));
-            }
-            // Newer ones are in front, and of equal ones the first stays. What fails now gives up all segments.
-            contents.extend(open.live[merged..before].iter_mut().rev().flat_map(|live| live.contents.drain(..)));
-            contents.sort_by_key(|content| (content.rank, content.key));
-            contents.dedup_by_key(|content| (content.rank, content.key));
-            let bytes = match build_modex(job, &self.keys, &contents) {
-                Ok(bytes) => bytes,
-                Err(error) => return Some(self.give_up(job, &error)),
-            };
-            weight = bytes.len() as u64;
-            if merged == 0 || open.live[merged - 1].bytes > 2 * weight {
-                break bytes;
-            }
+        let changed = match Changed::take(&mut self.dirty, &self.keys, visible, &mut open.published) {
+            Ok(changed) if changed.is_empty() => return None,
+            Ok(changed) => changed,
+            Err(_) => return Some(self.give_up(job, "out of memory")),
         };
-        let merged_places =
-            open.live[merged..].first().zip(open.live.last()).map(|(first, last)| first.place..=last.place);
-        let published = match merged_places {
-            Some(places) => open.publisher.publish_replacing(SegmentKind::Modex, &bytes, places),
-            None => open.publisher.publish(SegmentKind::Modex, &bytes),
-        };
-        let published = published.map(|count| (count, bytes.len()));
-        match published {
-            Ok((count, len)) => {
-                open.live.truncate(merged);
-                open.live.push(Live { place: count - 1, bytes: len as u64, contents });
-                None
-            }
-            Err(error) => Some(self.give_up(job, &error.to_string())),
+        match open.publish_modex(job, &self.keys, changed) {
+            Ok(()) => None,
+            Err(error) => Some(self.give_up(job, &error)),
         }
     }
 

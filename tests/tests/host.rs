@@ -185,15 +185,50 @@ fn libraries_of_other_releases() {
 
 /// Ranks of `tests/programs/fresh.c`, on so many servers, two in all; they take turns.
 fn fresh(servers: u32, host: Library, ranks: &[Library], args: &str) {
+    two_ranks("fresh", servers, host, ranks, args);
+}
+
+/// Ranks of a program that counts its checks, on so many servers, two in all; the libraries take turns.
+fn two_ranks(name: &str, servers: u32, host: Library, ranks: &[Library], args: &str) -> Ended {
     let libraries: Vec<_> = ranks.iter().map(|library| library.directory().display().to_string()).collect();
     let ended = Run::new(program("host"), host)
         .args(&format!("-s {servers} -n {} --timeout 100 --rank-lib", 2 / servers))
         .arg(libraries.join(","))
-        .arg(program("fresh"))
+        .arg(program(name))
         .args(args)
         .run();
     assert_eq!(ended.code(), 0, "{ended}");
     assert_eq!((ended.count("FAIL"), ended.count(" checks, 0 failed")), (0, 2), "{ended}");
+    ended
+}
+
+/// Whether rank 0 of `tests/programs/deleted.c` could delete its key, which the program has then looked for.
+fn deletes(servers: u32, host: Library, ranks: &[Library]) -> bool {
+    two_ranks("deleted", servers, host, ranks, "").count("deletions are taken") == 1
+}
+
+#[test]
+fn a_key_that_was_deleted_is_read_by_nobody() {
+    for servers in [1, 2] {
+        assert!(deletes(servers, ours(), &[ours()]));
+        assert!(!deletes(servers, Library::Stock, &[ours()]), "a server before 7.0 would pass over it");
+    }
+}
+
+/// Clients from 7.0 on are told by our server; their own deletions they do not send to one that says it is of 4.2.
+#[test]
+fn a_key_that_was_deleted_is_read_by_nobody_with_other_releases() {
+    if Library::others().is_empty() {
+        return left_out("peers", "PMIX_TEST_PEERS names no libraries of other releases");
+    }
+    for &other in Library::others() {
+        for servers in [1, 2] {
+            if deletes(servers, other, &[ours()]) {
+                assert!(deletes(servers, ours(), &[ours(), other]));
+                assert!(!deletes(servers, ours(), &[other, ours()]));
+            }
+        }
+    }
 }
 
 #[test]

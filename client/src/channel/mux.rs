@@ -19,13 +19,15 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::SigSet;
 use nix::sys::socket::{Shutdown, shutdown};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::model::{Result, Status};
 
 use crate::{Job, ReplyFn};
 use pmix_wire::framing::{Chunk, Frames, Outbox};
-use pmix_wire::{Header, REQUEST_LEN_MAX, TAG_FIRST, TAG_FLOW_CONTROL, TAG_HEARTBEAT, TAG_IOF, TAG_NOTIFY};
+use pmix_wire::{
+    Header, REQUEST_LEN_MAX, TAG_DELETED, TAG_FIRST, TAG_FLOW_CONTROL, TAG_HEARTBEAT, TAG_IOF, TAG_NOTIFY,
+};
 
 /// Notifications that may wait for the callback thread; more are dropped.
 const NOTIFICATIONS_MAX: usize = 4096;
@@ -41,11 +43,13 @@ pub enum Incoming {
     Output(Vec<u8>),
     /// The payload that says whether input is wanted.
     FlowControl(Vec<u8>),
+    /// The payload that names a deleted key.
+    Deletion(Vec<u8>),
     /// The connection is lost.
     Lost,
 }
 
-/// Takes what comes unasked, on the callback thread.
+/// Takes what comes unasked, on the callback thread; deletions, which run nobody's code, on the thread that has read them.
 pub type Sink = Arc<dyn Fn(Incoming) + Send + Sync>;
 
 /// The descriptors of a connection; closed when the last one that uses them lets go.
@@ -86,6 +90,8 @@ struct State {
     waiting: HashMap<u32, Waiting>,
     /// Replies for threads that wait.
     arrived: HashMap<u32, Result<Vec<u8>>>,
+    /// Payloads that name deleted keys.
+    deletions: Vec<Vec<u8>>,
     /// Messages not yet written.
     outgoing: Outbox,
     due: VecDeque<Due>,
@@ -332,6 +338,13 @@ impl Mux {
                 news = true;
                 state.accept(frame.tag, frame.payload);
             }
+            if !state.deletions.is_empty() {
+                let deletions = std::mem::take(&mut state.deletions);
+                // Before anybody is woken by a reply that came behind them.
+                MutexGuard::unlocked(&mut state, || {
+                    deletions.into_iter().for_each(|deletion| (self.sink)(Incoming::Deletion(deletion)));
+                });
+            }
             state.flush();
             if !alive {
                 state.lose();
@@ -386,6 +399,10 @@ impl State {
                 self.notifications_due += 1;
                 self.due.push_back(Due::Incoming(Incoming::Notification(payload)));
             }
+            return;
+        }
+        if tag == TAG_DELETED {
+            self.deletions.extend(payload.ok().filter(|_| !self.ending));
             return;
         }
         if tag == TAG_IOF || tag == TAG_FLOW_CONTROL {

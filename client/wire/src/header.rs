@@ -8,6 +8,8 @@ pub const TAG_HEARTBEAT: u32 = 1;
 pub const TAG_IOF: u32 = 2;
 /// Tag of flow control of input, server to client, from 7.0 on.
 pub const TAG_FLOW_CONTROL: u32 = 3;
+/// Tag of keys that have been deleted, server to client, from 7.0 on.
+pub const TAG_DELETED: u32 = 4;
 /// Tag of a connection's first request; smaller ones are reserved.
 pub const TAG_FIRST: u32 = 101;
 

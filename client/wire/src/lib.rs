@@ -8,7 +8,7 @@
 //! * [`Header`]: the 16 bytes before every message after the handshake.
 //! * [`Hello`], [`ClientReply`], [`ToolReply`]: the handshake.
 //! * [`Request`]: what a client asks; [`reply`]: what a server answers.
-//! * [`Notification`], [`IoDelivery`], [`FlowControl`]: what a server sends unasked.
+//! * [`Notification`], [`IoDelivery`], [`FlowControl`], [`Deletion`]: what a server sends unasked.
 //! * [`jobinfo`]: a job's data as the reply to a job-info request.
 //! * [`blob`]: what servers exchange in fences and direct modex.
 //! * [`framing`]: messages cut from a stream and queued for one.
@@ -32,10 +32,11 @@ mod tests;
 
 pub use command::Command;
 pub use header::{
-    Header, MESSAGE_LEN_MAX, REQUEST_LEN_MAX, TAG_FIRST, TAG_FLOW_CONTROL, TAG_HEARTBEAT, TAG_IOF, TAG_NOTIFY,
+    Header, MESSAGE_LEN_MAX, REQUEST_LEN_MAX, TAG_DELETED, TAG_FIRST, TAG_FLOW_CONTROL, TAG_HEARTBEAT, TAG_IOF,
+    TAG_NOTIFY,
 };
 pub use hello::{ClientReply, HELLO_LEN_MAX, Hello, PeerKind, ToolReply};
-pub use notification::{FlowControl, IoDelivery, Notification};
+pub use notification::{Deletion, FlowControl, IoDelivery, Notification};
 pub use reply::Reply;
 pub use request::Request;
 pub use version::Version;

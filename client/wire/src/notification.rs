@@ -2,7 +2,7 @@
 
 use pmix_dstore::codec::{Dialect, Unpacker};
 use pmix_dstore::fallible_alloc;
-use pmix_dstore::model::{DataType, Info, Proc, Result, Status};
+use pmix_dstore::model::{DataType, Info, Key, Proc, Result, Scope, Status};
 
 use super::{Command, Version, packer};
 
@@ -137,6 +137,44 @@ impl FlowControl {
             channel: unpacker.code(DataType::IOF_CHANNEL)? as u16,
             is_off: unpacker.bool()?,
             infos: unpacker.infos()?,
+        })
+    }
+}
+
+/// A process has deleted a key, on [`TAG_DELETED`](super::TAG_DELETED): who has read its value forgets it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Deletion {
+    /// Whose key.
+    pub proc: Proc,
+    /// From which scope.
+    pub scope: Scope,
+    /// Which one.
+    pub key: Key,
+}
+
+impl Deletion {
+    /// The payload.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn encode(&self, dialect: Dialect, to: Version) -> Result<Vec<u8>> {
+        let mut packer = packer(dialect, to);
+        packer.proc(&self.proc);
+        packer.code(DataType::SCOPE, self.scope.deletion_code().into());
+        packer.string(Some(self.key.as_bytes()))?;
+        Ok(packer.into_bytes())
+    }
+
+    /// The deletion of a payload.
+    ///
+    /// # Errors
+    /// Malformed bytes, a scope that deletes nothing.
+    pub fn decode(dialect: Dialect, bytes: &[u8]) -> Result<Deletion> {
+        let mut unpacker = Unpacker::new(dialect, bytes);
+        Ok(Deletion {
+            proc: unpacker.proc()?,
+            scope: Scope::of_deletion(unpacker.code(DataType::SCOPE)? as u8).ok_or(Status::ERR_UNPACK_FAILURE)?,
+            key: unpacker.key()?,
         })
     }
 }

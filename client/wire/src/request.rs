@@ -5,9 +5,7 @@ use std::ffi::CString;
 use pmix_dstore::codec::{Dialect, Packer, Unpacker};
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::gather::GatherBuf;
-use pmix_dstore::model::{
-    App, Bytes, DataType, Info, Key, Kval, Nspace, Proc, Query, Rank, Result, Scope, Status, Value,
-};
+use pmix_dstore::model::{App, Bytes, DataType, Info, Key, Kval, Nspace, Proc, Query, Rank, Result, Status, Value};
 
 use super::{Command, Version};
 
@@ -349,11 +347,11 @@ impl Request {
     ///
     /// # Errors
     /// As [`Request::encode`].
-    pub fn encode_commit(dialect: Dialect, parts: &[(Scope, Vec<(&Key, &Value)>)]) -> Result<GatherBuf> {
+    pub fn encode_commit(dialect: Dialect, parts: &[(u8, Vec<(&Key, &Value)>)]) -> Result<GatherBuf> {
         let mut packer = Packer::new(dialect).sharing();
         packer.command(Command::COMMIT.0);
         for (scope, kvals) in parts {
-            pack_part(&mut packer, *scope as u8, kvals.iter().copied())?;
+            pack_part(&mut packer, *scope, kvals.iter().copied())?;
         }
         Ok(packer.into_pieces())
     }

@@ -75,6 +75,11 @@ impl Version {
         self.major >= 6
     }
 
+    /// Whether keys can be deleted, and clients are told of those that others have deleted.
+    pub fn deletes_keys(self) -> bool {
+        self.major >= 7
+    }
+
     /// Whether connect requests may carry endpoint and job data.
     pub fn takes_connect_data(self) -> bool {
         self.major >= 6

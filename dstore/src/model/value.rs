@@ -702,6 +702,9 @@ pub enum Scope {
     Internal = 4,
 }
 
+/// How much larger the code that deletes from a scope is than that of the scope.
+const DELETION: u8 = 4;
+
 impl Scope {
     /// The scope of a `pmix_scope_t`, if it is one that data can be put with.
     pub fn from_code(code: u8) -> Option<Scope> {
@@ -712,6 +715,35 @@ impl Scope {
             4 => Scope::Internal,
             _ => return None,
         })
+    }
+
+    /// The scope from which a `pmix_scope_t` deletes a key (`PMIX_DEL_LOCAL` and those that follow), if it is one of these.
+    pub fn of_deletion(code: u8) -> Option<Scope> {
+        Scope::from_code(code.checked_sub(DELETION)?)
+    }
+
+    /// The `pmix_scope_t` that deletes a key from this scope.
+    pub fn deletion_code(self) -> u8 {
+        self as u8 + DELETION
+    }
+
+    /// The scope of those who may read what this or `other` lets them read. An internal scope adds nobody.
+    pub fn with(self, other: Scope) -> Scope {
+        Scope::of_readers(self.is_local() || other.is_local(), self.is_remote() || other.is_remote()).unwrap_or(self)
+    }
+
+    /// The scope of those who may still read what is deleted from the scope `deleted`; `None` where nobody but the process may.
+    pub fn without(self, deleted: Scope) -> Option<Scope> {
+        Scope::of_readers(self.is_local() && !deleted.is_local(), self.is_remote() && !deleted.is_remote())
+    }
+
+    fn of_readers(is_local: bool, is_remote: bool) -> Option<Scope> {
+        match (is_local, is_remote) {
+            (true, true) => Some(Scope::Global),
+            (true, false) => Some(Scope::Local),
+            (false, true) => Some(Scope::Remote),
+            (false, false) => None,
+        }
     }
 
     /// Whether ranks of the same node may read it.

@@ -152,9 +152,13 @@ unsafe fn get_of(
 }
 
 status_call! {
-    /// `PMIx_Put`: offers a value; the next commit sends it.
+    /// `PMIx_Put`: offers a value, or with the scopes of 7.0 that say so deletes a key; the next commit sends it. There need be no
+    /// value then.
     fn PMIx_Put(scope: pmix_scope_t, key: *const c_char, val: *mut pmix_value_t) {
         let client = client()?;
+        if let Some(scope) = Scope::of_deletion(scope) {
+            return client.delete(scope, text::key(key)?);
+        }
         let scope = Scope::from_code(scope).ok_or(Status::ERR_BAD_PARAM)?;
         client.put(scope, text::key(key)?, pmix_value_t::read(present(val)?)?)
     }

@@ -4,7 +4,7 @@
 //! since. Otherwise each would carry all that was ever put. Whoever lacks a value nevertheless, because it had no memory for it
 //! or came to know of the job later, asks for it by direct modex.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{Key, Nspace, Proc, Rank, Result};
@@ -21,6 +21,8 @@ const LOG_MIN: usize = 64;
 pub(super) struct Changes {
     count: u64,
     ranks: HashMap<Rank, Log>,
+    /// Keys that were put and have been deleted: other servers may have them.
+    gone: HashMap<Rank, BTreeSet<Key>>,
     /// Who has been told, and of how many changes. The last one was told last.
     told: Vec<(Vec<Proc>, u64)>,
 }
@@ -50,6 +52,24 @@ impl Changes {
 
     /// Notes that a value is new or another one.
     pub fn note(&mut self, rank: Rank, key: &Key) {
+        if let Some(gone) = self.gone.get_mut(&rank) {
+            gone.remove(key.as_bytes());
+        }
+        self.add(rank, key);
+    }
+
+    /// Notes that a value has been deleted.
+    pub fn note_gone(&mut self, rank: Rank, key: &Key) {
+        self.gone.entry(rank).or_default().insert(key.clone());
+        self.add(rank, key);
+    }
+
+    /// The keys of a rank that have been deleted, and not put again.
+    pub fn gone(&self, rank: Rank) -> impl Iterator<Item = &Key> {
+        self.gone.get(&rank).into_iter().flatten()
+    }
+
+    fn add(&mut self, rank: Rank, key: &Key) {
         self.count += 1;
         let log = self.ranks.entry(rank).or_default();
         if log.entries.len() >= log.len_max.max(LOG_MIN) {

@@ -118,6 +118,11 @@ impl Collective {
         self.collect
     }
 
+    /// Whether a participant of this node waits for its end a limited time only.
+    pub fn may_expire(&self) -> bool {
+        self.deadline.is_some()
+    }
+
     /// Whether the host had a part in it.
     pub fn was_at_host(&self) -> bool {
         self.at_host
@@ -393,10 +398,13 @@ impl Engine {
             let first = first_rank.get(&arrival.proc.nspace).copied().unwrap_or(0);
             let rank = arrival.proc.rank;
             let values: Vec<_> = match state.changes.told(&fence.signature) {
-                0 => qualified::spread(state.remote.rank(rank)).collect(),
+                0 => {
+                    let gone = state.changes.gone(rank).map(|key| (key, &GONE));
+                    qualified::spread(state.remote.rank(rank).chain(gone)).collect()
+                }
                 told => {
                     let keys = state.changes.since(rank, told).into_iter();
-                    let changed = keys.filter_map(|key| Some((key, state.remote.get(rank, key.as_bytes())?)));
+                    let changed = keys.map(|key| (key, state.remote.get(rank, key.as_bytes()).unwrap_or(&GONE)));
                     qualified::spread(changed).collect()
                 }
             };

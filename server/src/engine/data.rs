@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pmix_dstore::compression;
-use pmix_dstore::model::{Backing, Info, Key, Kval, Nspace, Rank, Result, Scope, Status, Value, keys};
-use pmix_dstore::qualified;
+use pmix_dstore::model::{Backing, Info, Key, Kval, Nspace, Proc, Rank, Result, Scope, Status, Value, keys};
+use pmix_dstore::{fallible_alloc, qualified};
+use pmix_wire::{Deletion, TAG_DELETED};
 
 use super::nspaces::{JobPlan, NspaceState};
-use super::peers::PeerId;
+use super::peers::{Peer, PeerId};
 use super::{Engine, Output, PUBLISH_DELAY};
 
 impl Engine {
@@ -24,17 +25,24 @@ impl Engine {
             return;
         };
         let mut stale = false;
+        let mut deleted = Vec::new();
         let mut stored: Result<()> = Ok(());
-        for (scope, kvals) in parts {
-            let Some(scope) = Scope::from_code(scope) else {
+        for (code, kvals) in parts {
+            let (scope, deletion) = (Scope::from_code(code), Scope::of_deletion(code));
+            let Some(scope) = scope.or(deletion) else {
                 self.reply_status(id, tag, Status::ERR_BAD_PARAM);
                 return;
             };
-            stored = stored.and_then(|()| {
-                qualified::gather(kvals)?.into_iter().try_for_each(|Kval { key, value }| {
+            stored = stored.and_then(|()| match deletion {
+                None => qualified::gather(kvals)?.into_iter().try_for_each(|Kval { key, value }| {
                     stale |= state.store(proc.rank, key, expanded(value)?, scope)?;
                     Ok(())
-                })
+                }),
+                Some(scope) => kvals.into_iter().try_for_each(|Kval { key, .. }| {
+                    let (was_there, is_stale) = state.delete(proc.rank, &key, scope)?;
+                    stale |= is_stale;
+                    if was_there { fallible_alloc::push(&mut deleted, key) } else { Ok(()) }
+                }),
             });
         }
         if let Some(client) = state.clients.get_mut(&proc.rank) {
@@ -45,6 +53,7 @@ impl Engine {
         if stale {
             self.publish(&proc.nspace);
         }
+        deleted.into_iter().for_each(|key| self.tell_of_deletion(Some(id), proc.clone(), key));
         match stored {
             Ok(()) => self.reply_status(id, tag, Status::SUCCESS),
             // What was stored stays: the same commit may come again.
@@ -63,7 +72,18 @@ impl Engine {
         }
     }
 
-    /// Stores what another node's rank published, and notes it for publication.
+    /// Tells peers that may have read it that a key is gone, but for the one that has deleted it. From shared memory it is gone
+    /// already.
+    fn tell_of_deletion(&mut self, by: Option<PeerId>, proc: Proc, key: Key) {
+        let hears = |(id, peer): &(&PeerId, &Peer)| peer.hears_of_deletions && peer.admitted && Some(**id) != by;
+        let peers: Vec<PeerId> = self.peers.iter().filter(hears).map(|(id, _)| *id).collect();
+        let deletion = Deletion { proc, scope: Scope::Global, key };
+        for id in peers {
+            self.send(id, TAG_DELETED, |dialect, version| deletion.encode(dialect, version));
+        }
+    }
+
+    /// Stores what another node's rank published, and notes it for publication. A key without a value is one that has been deleted.
     ///
     /// # Errors
     /// `NOMEM`; a part of it may be stored.
@@ -73,10 +93,18 @@ impl Engine {
         if state.is_local(rank) {
             return Ok(());
         }
-        qualified::gather(kvals)?.into_iter().try_for_each(|Kval { key, value }| {
+        let mut deleted = Vec::new();
+        let stored = qualified::gather(kvals)?.into_iter().try_for_each(|Kval { key, value }| {
+            if value == Value::Undef {
+                let (was_there, _) = state.delete(rank, &key, Scope::Local)?;
+                return if was_there { fallible_alloc::push(&mut deleted, key) } else { Ok(()) };
+            }
             state.store(rank, key, expanded(value)?, Scope::Local)?;
             Ok(())
-        })
+        });
+        let proc = Proc::new(nspace.clone(), rank);
+        deleted.into_iter().for_each(|key| self.tell_of_deletion(None, proc.clone(), key));
+        stored
     }
 
     /// Publishes what is dirty in a namespace.
@@ -149,6 +177,23 @@ impl NspaceState {
         }
         self.shared.make_room()?;
         Ok(self.visible.set(rank, key.clone(), value)? && self.shared.note(rank, &key))
+    }
+
+    /// Deletes a value for the readers that its scope names; tells whether local readers had one, and whether those of segments may
+    /// still hold it.
+    fn delete(&mut self, rank: Rank, key: &Key, scope: Scope) -> Result<(bool, bool)> {
+        if scope.is_remote() {
+            self.changes.make_room(rank)?;
+            if self.remote.remove(rank, key.as_bytes()) {
+                self.changes.note_gone(rank, key);
+            }
+        }
+        if !scope.is_local() {
+            return Ok((false, false));
+        }
+        self.shared.make_room()?;
+        let was_there = self.visible.remove(rank, key.as_bytes());
+        Ok((was_there, was_there && self.shared.note(rank, key)))
     }
 }
 

@@ -38,7 +38,7 @@ use pmix_dstore::codec::{Dialect, Module, Untyped};
 use pmix_dstore::job::{JobData, Values};
 use pmix_dstore::model::{Backing, Bytes, Nspace, Proc, Result, Status};
 use pmix_wire::reply::StatusReply;
-use pmix_wire::{Reply, Request, TAG_FLOW_CONTROL, Version};
+use pmix_wire::{Reply, Request, TAG_DELETED, Version};
 
 use self::collective::{Collective, Kind};
 use self::events::EventCache;
@@ -488,7 +488,7 @@ impl Engine {
     fn send(&mut self, id: PeerId, tag: u32, encode: impl FnOnce(Dialect, Version) -> Result<Vec<u8>>) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         // Requests have larger tags than what comes unasked.
-        let is_reply = tag > TAG_FLOW_CONTROL;
+        let is_reply = tag > TAG_DELETED;
         if is_reply {
             peer.unanswered.answered(tag);
         }

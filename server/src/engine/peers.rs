@@ -95,6 +95,8 @@ pub(crate) struct Peer {
     pub admitted: bool,
     /// The host has not launched it: it hears nothing of its end.
     pub is_tool: bool,
+    /// Forgets what it has read of keys that it is told are deleted.
+    pub hears_of_deletions: bool,
     /// It has had input for others.
     pub has_pushed: bool,
     /// What it has asked and not been told.
@@ -117,6 +119,8 @@ impl Peer {
             finalized: false,
             admitted: true,
             is_tool: false,
+            // It keeps nothing of what it reads here.
+            hears_of_deletions: false,
             has_pushed: false,
             unanswered: Unanswered::default(),
         }
@@ -137,6 +141,8 @@ impl Peer {
             finalized: false,
             admitted: false,
             is_tool: false,
+            hears_of_deletions: hello.psec == crate::SECURITY_NAME
+                || hello.flag == PeerKind::Client as u8 && hello.release().deletes_keys(),
             has_pushed: false,
             unanswered: Unanswered::default(),
         }

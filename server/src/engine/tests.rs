@@ -42,6 +42,7 @@ use crate::secret::Secret;
 use crate::upcall::Upcall;
 
 mod apart;
+mod deletion;
 mod monitors;
 mod participants;
 mod queries;

@@ -20,7 +20,7 @@ use nix::sys::socket::{Backlog, getsockopt, listen, sockopt};
 use pmix_client::socket_owner::{Owner, Refusal, SocketTable};
 use pmix_dstore::model::{Nspace, Status};
 use pmix_wire::framing::{Chunk, Frame};
-use pmix_wire::{Header, Hello, TAG_HEARTBEAT, TAG_IOF, TAG_NOTIFY};
+use pmix_wire::{Header, Hello, TAG_DELETED, TAG_HEARTBEAT, TAG_IOF, TAG_NOTIFY};
 
 use self::connection::{Connection, Incoming, Read, Socket, Stage};
 use self::door::{Door, Verdict};
@@ -571,7 +571,7 @@ impl Loop {
         let Some(connection) = self.peer(token) else { return };
         // Who does not read loses what comes unasked in any number. Flow control is kept: without its last word a peer's input
         // would stand still for good.
-        if matches!(tag, TAG_NOTIFY | TAG_IOF) && connection.is_full() {
+        if matches!(tag, TAG_NOTIFY | TAG_IOF | TAG_DELETED) && connection.is_full() {
             self.events_dropped += 1;
             if self.events_dropped.is_power_of_two() {
                 let dropped = self.events_dropped;
