@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use crate::status::{Result, Status};
 
 /// Allocations up to this many bytes may use the reserve.
-pub const SMALL_MAX: usize = 256 << 10;
+pub(crate) const SMALL_MAX: usize = 256 << 10;
 /// Allocations from this many bytes on lie in huge pages where the system has them: most of what filling new memory costs
 /// are the faults of its pages.
 const HUGE_MIN: usize = 4 << 20;

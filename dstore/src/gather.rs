@@ -81,7 +81,7 @@ impl GatherBuf {
     }
 
     /// The bytes where none are shared.
-    pub fn own_bytes(&self) -> &[u8] {
+    pub(crate) fn own_bytes(&self) -> &[u8] {
         debug_assert!(self.shared.is_empty(), "all bytes are own ones");
         &self.own
     }
@@ -112,18 +112,18 @@ impl GatherBuf {
     }
 
     /// How much there is, to come back to.
-    pub fn mark(&self) -> Mark {
+    pub(crate) fn mark(&self) -> Mark {
         Mark { own: self.own.len(), shared: self.shared.len(), len: self.len() }
     }
 
     /// Drops what was added since.
-    pub fn back_to(&mut self, mark: Mark) {
+    pub(crate) fn back_to(&mut self, mark: Mark) {
         self.own.truncate(mark.own);
         self.shared_len -= self.shared.drain(mark.shared..).map(|piece| piece.bytes.len()).sum::<usize>();
     }
 
     /// Moves what own bytes were added since `tail` in front of all that was added between `mark` and it.
-    pub fn rotate(&mut self, mark: Mark, tail: Mark) {
+    pub(crate) fn rotate(&mut self, mark: Mark, tail: Mark) {
         let moved = self.own.len() - tail.own;
         self.own[mark.own..].rotate_right(moved);
         for piece in &mut self.shared[mark.shared..] {
@@ -164,7 +164,7 @@ impl GatherBuf {
 
 /// A place in [`GatherBuf`].
 #[derive(Clone, Copy, Debug)]
-pub struct Mark {
+pub(crate) struct Mark {
     own: usize,
     shared: usize,
     len: usize,
@@ -172,10 +172,10 @@ pub struct Mark {
 
 impl Mark {
     /// Where nothing is yet.
-    pub const START: Mark = Mark { own: 0, shared: 0, len: 0 };
+    pub(crate) const START: Mark = Mark { own: 0, shared: 0, len: 0 };
 
     /// Bytes from `before` to here.
-    pub fn since(&self, before: &Mark) -> usize {
+    pub(crate) fn since(&self, before: &Mark) -> usize {
         self.len - before.len
     }
 }

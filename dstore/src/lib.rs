@@ -1,33 +1,41 @@
 //! The data store of the PMIx library: what values are, how they are packed, where they lie.
 //!
-//! Each module imports only from those above it in this list:
+//! For users of the library:
 //!
-//! * [`model`]: namespaces, ranks, keys, values, infos and statuses; with [`fallible_alloc`], which its copies need.
-//! * [`gather`]: buffers that reference large values instead of copying them.
-//! * [`compression`]: the compressed form of values and maps.
+//! * [`model`]: namespaces, ranks, keys, values, infos and statuses.
 //! * [`maps`]: the node and process maps of a job and their compressed forms.
 //! * [`codec`]: the packing of values on the wire, in the forms that released libraries speak, and values borrowed from where a
 //!   store has them.
-//! * [`qualified`]: several values under one key, told apart by qualifiers.
-//! * [`realm_resolution`]: which realm answers a `PMIx_Get`.
-//! * [`job`]: what a host registered about a job, sorted into realms.
-//! * [`modex`]: what the ranks of a job published.
-//! * [`cancel`]: threads that cannot be cancelled for a while.
 //! * [`segment`]: a job's data and the modex as position-independent files that every process of a node maps.
+//!
+//! For the crates above this one, without a promise: `fallible_alloc` (allocations that may fail), `gather` (buffers that
+//! reference large values instead of copying them), `compression`, `qualified` (several values under one key, told apart by
+//! qualifiers), `realm_resolution` (which realm answers a `PMIx_Get`), `job` (what a host registered, sorted into realms),
+//! `modex` (what the ranks of a job published), `cancel` (threads that cannot be cancelled for a while).
+//!
+//! `tests/house/layers.txt` has the order in which these modules import each other.
 //!
 //! This crate knows nothing of sockets, of the C interface, or of who hosts the server.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr, clippy::exit, clippy::unwrap_used))]
 
+#[doc(hidden)]
 pub mod cancel;
 pub mod codec;
+#[doc(hidden)]
 pub mod compression;
+#[doc(hidden)]
 pub mod fallible_alloc;
+#[doc(hidden)]
 pub mod gather;
+#[doc(hidden)]
 pub mod job;
 pub mod maps;
 pub mod model;
+#[doc(hidden)]
 pub mod modex;
+#[doc(hidden)]
 pub mod qualified;
+#[doc(hidden)]
 pub mod realm_resolution;
 pub mod segment;
 mod status;

@@ -17,7 +17,7 @@ pub fn is_key(key: &Key) -> bool {
 }
 
 /// Whether an info of a Get says which of several values is meant.
-pub fn is_qualifier(info: &Info) -> bool {
+pub(crate) fn is_qualifier(info: &Info) -> bool {
     info.flags & InfoFlags::QUALIFIER != 0
 }
 

@@ -17,7 +17,7 @@ use pmix_dstore::model::Result;
 use crate::Header;
 
 /// Bytes that are asked from a socket at once.
-pub const CHUNK_LEN: usize = 64 * 1024;
+pub(crate) const CHUNK_LEN: usize = 64 * 1024;
 
 /// So many pieces of a message are handed to the system at once.
 const PARTS_MAX: usize = 64;

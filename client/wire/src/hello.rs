@@ -63,7 +63,7 @@ impl PeerKind {
     }
 
     /// Whether the message tells uid and gid in clear.
-    pub fn tells_ids(self) -> bool {
+    pub(crate) fn tells_ids(self) -> bool {
         self != PeerKind::Client
     }
 

@@ -13,6 +13,8 @@
 //! * [`blob`]: what servers exchange in fences and direct modex.
 //! * [`framing`]: messages cut from a stream and queued for one.
 //!
+//! This crate serves `pmix-client` and `pmix-server`; it makes no promise to other users.
+//!
 //! All decoders take untrusted bytes. They read what they know and ignore what a newer peer appended.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr, clippy::exit, clippy::unwrap_used))]
 

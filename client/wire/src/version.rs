@@ -46,17 +46,17 @@ impl Version {
     }
 
     /// Whether a server expects the time in a log request.
-    pub fn takes_log_timestamp(self) -> bool {
+    pub(crate) fn takes_log_timestamp(self) -> bool {
         self >= Version::new(3, 0, 0)
     }
 
     /// Whether a client takes session values as an array. Older ones want them as plain job-level values.
-    pub fn reads_session_arrays(self) -> bool {
+    pub(crate) fn reads_session_arrays(self) -> bool {
         self >= Version::new(4, 2, 0)
     }
 
     /// Whether a client takes node values under the node array's key. Older ones want the hostname as the key.
-    pub fn reads_node_arrays(self) -> bool {
+    pub(crate) fn reads_node_arrays(self) -> bool {
         self >= Version::new(3, 1, 100)
     }
 
@@ -71,7 +71,7 @@ impl Version {
     }
 
     /// Whether the reply to a group's construction says if there is a context id, and carries infos.
-    pub fn has_long_group_reply(self) -> bool {
+    pub(crate) fn has_long_group_reply(self) -> bool {
         self.major >= 6
     }
 
@@ -81,7 +81,7 @@ impl Version {
     }
 
     /// Whether connect requests may carry endpoint and job data.
-    pub fn takes_connect_data(self) -> bool {
+    pub(crate) fn takes_connect_data(self) -> bool {
         self.major >= 6
     }
 }

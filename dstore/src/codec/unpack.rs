@@ -189,12 +189,6 @@ impl<'a> Unpacker<'a> {
         self.take_string()
     }
 
-    /// A string; NULL is read as empty.
-    pub fn some_string(&mut self) -> Result<CString> {
-        self.head(DataType::STRING, 1)?;
-        self.take_some_string()
-    }
-
     /// `count` strings in one operation; NULL is read as empty.
     pub fn strings(&mut self, count: usize) -> Result<Vec<CString>> {
         self.head(DataType::STRING, count)?;

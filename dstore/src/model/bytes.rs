@@ -59,7 +59,7 @@ impl Bytes {
     ///
     /// # Errors
     /// `NOMEM`.
-    pub fn part_of(backing: &Arc<Backing>, part: &[u8]) -> Result<Bytes> {
+    pub(crate) fn part_of(backing: &Arc<Backing>, part: &[u8]) -> Result<Bytes> {
         let (outer, inner) = (backing.as_ptr_range(), part.as_ptr_range());
         if part.len() < Bytes::SHARED_MIN || inner.start < outer.start || inner.end > outer.end {
             return Bytes::copy_of(part);
@@ -88,7 +88,7 @@ impl Bytes {
     }
 
     /// Whether a clone is no copy.
-    pub fn is_shared(&self) -> bool {
+    pub(crate) fn is_shared(&self) -> bool {
         matches!(self.0, Repr::Part { .. })
     }
 

@@ -51,7 +51,7 @@ impl DataType {
 
     /// The bits that such a number may have.
     #[inline]
-    pub fn scalar_mask(self) -> Option<u64> {
+    pub(crate) fn scalar_mask(self) -> Option<u64> {
         self.scalar_width().map(|width| u64::MAX >> (64 - 8 * width))
     }
 }

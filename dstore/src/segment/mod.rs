@@ -32,12 +32,10 @@ mod write;
 
 pub use directory::error::AttachError;
 pub use directory::files::{Directory, FileId};
-pub use directory::page::{Entry, PAGE_CAPACITY, page_name, segment_name};
 pub use inspect::{InspectOptions, Report, inspect_directory, inspect_segment, layout_text};
 pub use layout::error::SegmentError;
 pub use layout::fingerprint::FINGERPRINT;
-pub use layout::header::{CREATOR_LEN, FEATURES_KNOWN, FORMAT_VERSION, HEADER_LEN, MAGIC, SegmentKind};
-pub use layout::page::PAGE_LEN;
+pub use layout::header::{FORMAT_VERSION, HEADER_LEN, MAGIC, SegmentKind};
 pub use layout::raw_header::{RawHeader, content_hash};
 #[cfg(feature = "builder")]
 pub use publish::publisher::{LiveSegment, PublishError, Publisher};

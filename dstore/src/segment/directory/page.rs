@@ -21,16 +21,16 @@ use crate::segment::layout::page::{
 };
 
 /// Entries of one page.
-pub const PAGE_CAPACITY: u64 = super::sync::PAGE_CAPACITY;
+pub(crate) const PAGE_CAPACITY: u64 = super::sync::PAGE_CAPACITY;
 /// As many pages as a reader follows: a count above this is damage.
-pub const PAGES_MAX: u64 = 4096;
+pub(crate) const PAGES_MAX: u64 = 4096;
 
 #[cfg(not(loom))]
 const _: () = assert!(PAGE_CAPACITY == 1016);
 
 /// An entry of the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// What the segment holds.
     pub kind: SegmentKind,
     /// Number of its file.
@@ -48,7 +48,7 @@ pub struct Entry {
 
 impl Entry {
     /// Whether this entry replaces one of `kind` with this order.
-    pub fn does_replace(&self, kind: SegmentKind, order: u64) -> bool {
+    pub(crate) fn does_replace(&self, kind: SegmentKind, order: u64) -> bool {
         self.kind == kind && self.replaces.is_some_and(|(first, last)| (first..=last).contains(&order))
     }
 
@@ -147,12 +147,12 @@ pub(crate) fn count_of(word: u64) -> Option<u64> {
 }
 
 /// Name of the file of page `number`.
-pub fn page_name(number: u64) -> String {
+pub(crate) fn page_name(number: u64) -> String {
     format!("page-{number}")
 }
 
 /// Name of the file of segment `number`.
-pub fn segment_name(number: u64) -> String {
+pub(crate) fn segment_name(number: u64) -> String {
     format!("segment-{number}")
 }
 

@@ -9,9 +9,9 @@ pub const FORMAT_VERSION: u32 = 2;
 /// Length of the header; the first region follows.
 pub const HEADER_LEN: usize = 512;
 /// Feature bits that this build knows. A segment with another bit in `features` is refused.
-pub const FEATURES_KNOWN: u64 = 0;
+pub(crate) const FEATURES_KNOWN: u64 = 0;
 /// Room for the name of the program that wrote the segment, with its NUL.
-pub const CREATOR_LEN: usize = 64;
+pub(crate) const CREATOR_LEN: usize = 64;
 /// Longest namespace in bytes.
 pub(crate) const NSPACE_LEN_MAX: usize = 255;
 

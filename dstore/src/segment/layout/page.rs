@@ -3,13 +3,13 @@
 use std::mem::offset_of;
 
 /// First eight bytes of every page.
-pub const PAGE_MAGIC: [u8; 8] = *b"PMIXDPAG";
+pub(crate) const PAGE_MAGIC: [u8; 8] = *b"PMIXDPAG";
 /// Version of the page's layout.
-pub const PAGE_VERSION: u32 = 2;
+pub(crate) const PAGE_VERSION: u32 = 2;
 /// Length of a page file.
-pub const PAGE_LEN: usize = 65536;
+pub(crate) const PAGE_LEN: usize = 65536;
 /// Length of the page's header; the entries follow.
-pub const PAGE_HEADER_LEN: usize = 512;
+pub(crate) const PAGE_HEADER_LEN: usize = 512;
 
 /// The header of a page, by which its bytes are laid out; `count` and `retired` are accessed as atomics only.
 #[repr(C)]

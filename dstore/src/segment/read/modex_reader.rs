@@ -224,17 +224,17 @@ impl ModexReader {
     }
 
     /// How many ranks have values here.
-    pub fn rank_count(&self) -> u64 {
+    pub(crate) fn rank_count(&self) -> u64 {
         self.rank_count
     }
 
     /// Number of different record shapes.
-    pub fn shape_count(&self) -> u64 {
+    pub(crate) fn shape_count(&self) -> u64 {
         self.shapes.count() as u64
     }
 
     /// How records are found: `stride`, `table` or `sorted`.
-    pub fn placement_name(&self) -> &'static str {
+    pub(crate) fn placement_name(&self) -> &'static str {
         match self.placement {
             Placement::Stride { odd, none, .. } if odd != none => "slots",
             Placement::Stride { .. } => "stride",

@@ -9,9 +9,10 @@ use crate::job::JobData;
 use crate::model::{Key, KeyRef, Nspace, Rank, Value, keys};
 use crate::modex::ModexData;
 use crate::realm_resolution::{JobLookup, Realm};
+use crate::segment::directory::page::PAGE_CAPACITY;
 use crate::segment::{
-    AttachError, Directory, FileId, InspectOptions, NamespaceView, PAGE_CAPACITY, PublishError, Publisher, SegmentKind,
-    Short, build_job, inspect_directory,
+    AttachError, Directory, FileId, InspectOptions, NamespaceView, PublishError, Publisher, SegmentKind, Short,
+    build_job, inspect_directory,
 };
 
 fn nspace() -> Nspace {

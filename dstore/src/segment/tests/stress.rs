@@ -102,7 +102,7 @@ fn readers_see_every_publication_and_never_an_older_value() {
             reader.join().expect("a reader that saw nothing wrong");
         }
     });
-    assert!(publisher.count() > crate::segment::PAGE_CAPACITY, "a second page was needed");
+    assert!(publisher.count() > crate::segment::directory::page::PAGE_CAPACITY, "a second page was needed");
     let stats = shared.stats();
     assert_eq!((stats.entries, stats.segments_missing), (publisher.count(), 0));
 }
