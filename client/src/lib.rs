@@ -51,6 +51,8 @@ mod ops;
 pub mod output;
 mod overlay;
 mod question;
+#[doc(hidden)]
+pub mod regular_file;
 pub mod rendezvous;
 pub mod resolve;
 mod singleton;

@@ -3,12 +3,12 @@
 //! A server that is asked to leaves files with its address in the directories for temporary files. The first lines are the
 //! URI, the release of the server's library and its process number; what follows tells people who it is and since when.
 
-use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::env::{ServerUri, parse_uri};
+use crate::regular_file::{OnLink, read_regular};
 use crate::trusted::Trusted;
 
 /// Files of this form are short; another kind of file may have the name.
@@ -48,39 +48,6 @@ impl Point<'_> {
             Point::Server(name) => format!("pmix.{hostname}.tool.{name}"),
         }
     }
-}
-
-/// What to do where the last part of a path is a symbolic link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnLink {
-    /// A path that the caller names is the caller's choice.
-    Follow,
-    /// In a directory for everybody a link may lead anywhere.
-    Refuse,
-}
-
-/// The text of a regular file, and whose it is. Whatever else has its name neither stops this process nor is read.
-///
-/// # Errors
-/// What the system says; `InvalidData` for what is no regular file, is longer than `len_max` or no text.
-pub fn read_regular(path: &Path, on_link: OnLink, len_max: u64) -> io::Result<(String, Metadata)> {
-    let no_follow = if on_link == OnLink::Refuse { libc::O_NOFOLLOW } else { 0 };
-    // To open a FIFO would wait for a writer, and a terminal would become the one of this process.
-    let flags = libc::O_NONBLOCK | libc::O_NOCTTY | no_follow;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    let metadata = file.metadata()?;
-    let none = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why);
-    if !metadata.is_file() {
-        return Err(none("not a regular file"));
-    }
-    let text = read_text(file, len_max)?.ok_or_else(|| none("longer than such a file can be"))?;
-    Ok((text, metadata))
-}
-
-fn read_text(file: File, len_max: u64) -> io::Result<Option<String>> {
-    let mut text = String::new();
-    file.take(len_max + 1).read_to_string(&mut text)?;
-    Ok(Some(text).filter(|text| text.len() as u64 <= len_max))
 }
 
 /// What a rendezvous file says.
@@ -149,7 +116,7 @@ impl Contact {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::fs::{self, OpenOptions};
     use std::io::Write;
     use std::os::unix::fs::{chown, symlink};
 

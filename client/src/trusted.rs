@@ -10,7 +10,7 @@ use std::path::Path;
 
 use nix::unistd::geteuid;
 
-use crate::rendezvous::{OnLink, read_regular};
+use crate::regular_file::{OnLink, read_regular};
 use crate::user_namespace::UserNumbers;
 
 /// The administrator's list: a user's number on each line, and comments behind `#`. The file is root's, and nobody else may write it.

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::unistd::close;
-use pmix_client::rendezvous::{Contact, OnLink, Point, proof_path, read_regular};
+use pmix_client::regular_file::{OnLink, read_regular};
+use pmix_client::rendezvous::{Contact, Point, proof_path};
 use pmix_client::socket_owner::{Owner, Refusal, SocketTable};
 use pmix_client::trusted::Trusted;
 

@@ -24,7 +24,8 @@ use self::binding::Binding;
 use self::directories::Directories;
 use self::host::RunHost;
 use self::job::Job;
-use self::watchdog::{Program, Watchdog};
+use self::ranks::Program;
+use self::watchdog::Watchdog;
 
 /// Exit status of a job that could not be started.
 const EXIT_SETUP: i32 = 125;

@@ -1,6 +1,6 @@
 //! Starting ranks.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -13,7 +13,16 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::Pid;
 
-use super::watchdog::Program;
+/// The program of the ranks. The watchdog is forked after it is known, so it is never sent.
+#[derive(Clone)]
+pub(super) struct Program {
+    /// The program's file.
+    pub path: PathBuf,
+    /// Its name as its ranks see it.
+    pub name: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+}
 
 /// The program's file, searched in `PATH` unless its name contains a directory.
 ///

@@ -15,10 +15,9 @@ mod process;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -31,17 +30,7 @@ use nix::unistd::{ForkResult, Pid, fork, setpgid};
 
 use self::family::Family;
 use self::message::{Reply, Request, receive_reply, send_request};
-
-/// The program of the ranks. The watchdog is forked after it is known, so it is never sent.
-#[derive(Clone)]
-pub(super) struct Program {
-    /// The program's file.
-    pub path: PathBuf,
-    /// Its name as its ranks see it.
-    pub name: OsString,
-    /// Its arguments.
-    pub args: Vec<OsString>,
-}
+use super::ranks::Program;
 
 /// News of the processes of the job.
 #[derive(Debug)]

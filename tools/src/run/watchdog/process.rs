@@ -12,10 +12,11 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout, setpgid};
 
+use super::super::ranks::Program;
 use super::super::{abandoned, ranks};
+use super::News;
 use super::family::Family;
 use super::message::{Reply, Request, receive_request, send_reply};
-use super::{News, Program};
 
 /// Serves the launcher until that is gone.
 pub(super) fn run(socket: OwnedFd, program: &Program) -> ! {
