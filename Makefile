@@ -15,7 +15,7 @@
 #                             with --nodes 4 under Slurm, as root
 #   make generate             the Rust files and the page that are written from the tables of ffi/abi
 #   make check                formatting, lints, dependencies (deny.toml), documentation, whether the documents agree with the tree, and the house:
-#                             imports downward, no circles of modules, no names that were given up (tests/house)
+#                             imports downward, no circles of modules, no names that were given up, no long functions (tests/house)
 #   make fuzz                 each fuzz target for FUZZ_SECONDS (60); needs a nightly compiler and cargo-fuzz
 #   make loom                 the publication protocol in every order of the memory model
 #   make keys                 each key of docs/coverage.md taken out of the library: its tests must fail
@@ -118,6 +118,7 @@ check: deps-check
 	.ci/docs
 	tests/house/modules.py
 	tests/house/names.py
+	tests/house/functions.py
 	benches/results.py --check
 	$(CARGO) fmt --manifest-path tests/fuzz/Cargo.toml --check
 	$(CARGO) clippy --manifest-path tests/fuzz/Cargo.toml --target-dir $(target)/fuzz --all-targets -- -D warnings

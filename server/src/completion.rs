@@ -8,7 +8,8 @@ use std::sync::{LazyLock, Weak};
 use parking_lot::Mutex;
 use pmix_dstore::model::{Bytes, Info, Nspace, Pdata, Proc, Status};
 
-use crate::host::Credential;
+/// A credential and what is said about it.
+pub type Credential = (Vec<u8>, Vec<Info>);
 
 /// What a host answers, in the shapes that the upcalls know.
 #[derive(Clone, Debug, PartialEq)]

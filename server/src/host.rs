@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::model::{App, Bytes, Info, Key, Nspace, Pdata, Proc, Query, Status};
 
-use crate::Completion;
+use crate::completion::{Completion, Credential};
 
 /// What is done with a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,9 +24,6 @@ pub enum FabricOperation {
     /// To be told again of one, whose index (`PMIX_FABRIC_INDEX`) is among the directives.
     Update,
 }
-
-/// A credential and what is said about it.
-pub type Credential = (Vec<u8>, Vec<Info>);
 
 /// What a host offers to its server: the standard's `pmix_server_module_t`.
 ///

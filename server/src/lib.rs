@@ -42,8 +42,8 @@ mod server;
 mod upcall;
 mod usage;
 
-pub use completion::{Answer, Completion};
-pub use host::{Credential, FabricOperation, GroupOperation, Host};
+pub use completion::{Answer, Completion, Credential};
+pub use host::{FabricOperation, GroupOperation, Host};
 /// The name of our data store in the handshake and in `PMIX_GDS_MODULE`.
 const STORE_NAME: &str = "pmix-dstore";
 /// The name of our way to prove who a client is: its secret, over the Unix socket.

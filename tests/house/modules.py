@@ -19,7 +19,7 @@ from collections import defaultdict
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-from source import Source  # noqa: E402
+from source import Source, matching  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 HOUSE = "tests/house"
@@ -170,15 +170,6 @@ class Crate:
                 found = self.resolve(module, path)
                 if found and found not in module.ancestors() and module not in found.ancestors():
                     yield module, found, position
-
-
-def matching(code, position):
-    depth = 0
-    for index in range(position, len(code)):
-        depth += (code[index] == "{") - (code[index] == "}")
-        if depth == 0:
-            return index
-    return len(code)
 
 
 def siblings(crate):

@@ -37,6 +37,16 @@ def end_of_item(code, start):
     return len(code)
 
 
+def matching(code, position):
+    """Where the brace at `position` is closed."""
+    depth = 0
+    for index in range(position, len(code)):
+        depth += (code[index] == "{") - (code[index] == "}")
+        if depth == 0:
+            return index
+    return len(code)
+
+
 @cache
 def code_of(text):
     """The code of a file without comments and literals; what is left stays where it was."""
