@@ -2,5 +2,7 @@
 
 pub(crate) mod error;
 pub(crate) mod files;
+#[cfg(feature = "builder")]
+pub(crate) mod limit;
 pub(crate) mod page;
 pub(crate) mod sync;

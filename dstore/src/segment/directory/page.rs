@@ -204,20 +204,28 @@ impl PageMap {
         u64::from_le(self.memory.count().load(Ordering::Acquire))
     }
 
-    /// The same where the word is whole: one that the server is just writing is looked at again. One that stays as no server
-    /// writes it is damage.
+    /// The same where the word is whole: a torn one, which the server is just writing, is looked at again.
+    ///
+    /// The server may be preempted within the word for longer than this looks. Giving up is safe nevertheless. A torn word says no
+    /// number ([`count_of`]), so no entry is read by it. Who waits for a value hears of it from the server after the count was written, so
+    /// what the torn word would have said is not due yet. The reader takes the word for damage: from then on it asks the server about
+    /// each miss. The finished word differs from the torn one, so that the next lookup reads the entries.
     pub(crate) fn whole_count(&self) -> u64 {
         /// Longer than it takes to write a word.
         const LOOKS: usize = 1000;
-        let mut word = self.count();
-        for _ in 0..LOOKS {
+        /// So often does a thread of the server that waits for this processor get it.
+        const YIELDS: usize = 100;
+        for look in 0..LOOKS + YIELDS {
+            let word = self.count();
             if count_of(word).is_some() {
-                break;
+                return word;
             }
-            std::hint::spin_loop();
-            word = self.count();
+            match look {
+                ..LOOKS => std::hint::spin_loop(),
+                _ => std::thread::yield_now(),
+            }
         }
-        word
+        self.count()
     }
 
     /// Whether the namespace was deregistered.

@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat};
-use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::stat::{Mode, SFlag, fchmod, fstat, fstatat, mkdirat};
 use nix::sys::statfs::fstatfs;
 use nix::sys::statvfs::fstatvfs;
@@ -24,6 +23,7 @@ use super::page_writer::PageWriter;
 use crate::gather::Slices;
 use crate::model::Nspace;
 use crate::segment::directory::files::{FileId, kind_of};
+use crate::segment::directory::limit::check_length;
 use crate::segment::directory::page::{Entry, PAGE_CAPACITY, PAGES_MAX, page_name, segment_name};
 use crate::segment::layout::error::SegmentError;
 use crate::segment::layout::header::SegmentKind;
@@ -376,10 +376,7 @@ impl Publisher {
     /// Writes a new file of the inner directory; a file that could not be written whole is removed.
     fn write_file(&self, name: &str, bytes: &(impl Slices + ?Sized)) -> Result<(File, FileId), PublishError> {
         let needed = bytes.total_len() as u64;
-        if needed > getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(soft, _)| soft) {
-            // The attempt would bring the host a signal that ends it.
-            return Err(self.write_error(name, 0, needed, Errno::EFBIG.into()));
-        }
+        check_length(needed).map_err(|error| self.write_error(name, 0, needed, error))?;
         let path = || self.path.join(name);
         let io = |action, error: std::io::Error| PublishError::Io { action, path: path(), error };
         let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;

@@ -116,6 +116,38 @@ fn a_full_file_system_is_an_error_and_nothing_is_left_behind() {
     assert!(output.status.success() && text.contains("limits held"), "{text}");
 }
 
+/// In the second process: the limit on the length of files comes below the place of the next entry in the page. Alone it does nothing.
+#[test]
+fn limited_page_process() {
+    let Some(directory) = directory() else { return };
+    let mut publisher = Publisher::create(&directory, &nspace(), None).expect("a directory");
+    let mut publish = |len| publisher.publish(SegmentKind::Modex, &segment(len)).map_err(|error| error.to_string());
+    for _ in 0..130 {
+        publish(10).expect("room");
+    }
+    let limit = libc::rlimit { rlim_cur: 8 << 10, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: a plain system call of this process, which does nothing else. The signal is not ignored: it would end the process.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) }, 0);
+    assert!(segment(11).len() < 8 << 10, "the segment itself is short enough");
+    let refused = publish(11).expect_err("no room for the entry");
+    assert!(refused.contains("page-0"), "{refused}");
+    let view = attach_path(publisher.directory()).expect("an attached view");
+    let value = view.modex(Rank(1), &KeyRef::from("bytes"));
+    assert!(matches!(value, Some(ValueRef::Bytes { bytes, .. }) if bytes.len() == 10), "{value:?}");
+    // Readers hear that the server serves from elsewhere now.
+    drop(publisher);
+    assert!(view.is_retired());
+    println!("\nlimits held");
+}
+
+#[test]
+fn a_page_beyond_the_limit_is_an_error_and_no_signal() {
+    let tmp = tempfile::tempdir().expect("a temporary directory");
+    let output = start("limited_page_process", tmp.path()).wait_with_output().expect("our own child");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("limits held"), "{} {text}", output.status);
+}
+
 /// In the second process: forks, and the child drops its copy of the publisher. Alone it does nothing.
 #[test]
 fn forking_process() {

@@ -5,6 +5,8 @@ use std::mem::offset_of;
 
 use memmap2::{MmapOptions, MmapRaw};
 
+#[cfg(feature = "builder")]
+use crate::segment::directory::limit::check_length;
 use crate::segment::layout::page::{PAGE_HEADER_LEN, PAGE_LEN, PageEntry, PageHeader};
 
 pub(crate) use parking_lot::Mutex;
@@ -93,7 +95,7 @@ impl PageFile {
         }
         // SAFETY: the entry has no padding, and any bytes are bytes.
         let bytes: [u8; size_of::<PageEntry>()] = unsafe { std::mem::transmute(entry) };
-        self.file.write_all_at(&bytes, PageMemory::offset(index) as u64)
+        self.write(&bytes, PageMemory::offset(index))
     }
 
     /// Stores the count, after all that was written before.
@@ -103,7 +105,7 @@ impl PageFile {
     pub(crate) fn store_count(&self, word: u64, ordering: Ordering) -> std::io::Result<()> {
         // Between the system calls: the kernel's copy to the page is no release by itself.
         fence(ordering);
-        self.file.write_all_at(&word.to_ne_bytes(), offset_of!(PageHeader, count) as u64)
+        self.write(&word.to_ne_bytes(), offset_of!(PageHeader, count))
     }
 
     /// Stores whether the namespace is gone, after all that was written before.
@@ -112,7 +114,12 @@ impl PageFile {
     /// What the system says.
     pub(crate) fn store_retired(&self, word: u32, ordering: Ordering) -> std::io::Result<()> {
         fence(ordering);
-        self.file.write_all_at(&word.to_ne_bytes(), offset_of!(PageHeader, retired) as u64)
+        self.write(&word.to_ne_bytes(), offset_of!(PageHeader, retired))
+    }
+
+    fn write(&self, bytes: &[u8], offset: usize) -> std::io::Result<()> {
+        check_length((offset + bytes.len()) as u64)?;
+        self.file.write_all_at(bytes, offset as u64)
     }
 }
 
