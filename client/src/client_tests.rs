@@ -25,6 +25,8 @@ struct Script {
     answers: Mutex<VecDeque<Result<Vec<u8>>>>,
     asked: Mutex<Vec<Request>>,
     is_lost: Mutex<bool>,
+    /// Whether callbacks can come.
+    readiness: Mutex<Result<()>>,
     is_ours: bool,
     /// Runs before a request is answered.
     meanwhile: Mutex<Option<Meanwhile>>,
@@ -45,6 +47,10 @@ impl Script {
 }
 
 impl Link for Script {
+    fn ready(&self) -> Result<()> {
+        *self.readiness.lock()
+    }
+
     fn request(&self, payload: Vec<u8>, reply: ReplyFn) {
         let answer = self.take(&payload);
         self.callbacks.send(Box::new(move || reply(answer))).unwrap();
@@ -113,6 +119,7 @@ fn stage_under(version: Version, is_our_server: bool) -> Stage {
         answers: Mutex::default(),
         asked: Mutex::default(),
         is_lost: Mutex::default(),
+        readiness: Mutex::new(Ok(())),
         is_ours: is_our_server,
         meanwhile: Mutex::default(),
         callbacks,
@@ -947,4 +954,23 @@ fn a_declared_model_waits_for_its_handler() {
     assert_eq!((name, &event.source), ("model", stage.client.me()));
     assert_eq!(*event.infos, [model, flag(keys::EVENT_NON_DEFAULT)]);
     assert!(calls.try_recv().is_err());
+}
+
+#[test]
+fn where_no_callback_can_come_the_call_says_so_itself() {
+    let stage = stage();
+    for status in [Status::ERR_UNREACH, Status::ERR_OUT_OF_RESOURCE] {
+        *stage.script.readiness.lock() = Err(status);
+        let before = stage.script.asked.lock().len();
+        assert_eq!(stage.client.fence(&[], Vec::new()).start(Box::new(|_| panic!("a callback"))), Err(status));
+        let request = GetRequest {
+            nspace: None,
+            rank: Rank(1),
+            key: Some(b"absent"),
+            options: GetOptions::default(),
+            infos: &Vec::new,
+        };
+        assert_eq!(stage.client.get_nb(&request, Box::new(|_| panic!("a callback"))), Err(status));
+        assert_eq!(stage.script.asked.lock().len(), before, "nothing is asked");
+    }
 }

@@ -47,6 +47,7 @@ impl Client {
     /// Where nobody could be invited; then `then` is not called.
     pub fn group_invite(&self, group: CString, procs: Vec<Proc>, infos: &[Info], then: Done<Answer>) -> Result<()> {
         let _call = Call::begin();
+        self.inner.link.ready()?;
         let (then, concluded) = noticed(after_call(&self.inner.link, then));
         let invitation = self.invite(group, procs, infos, then)?;
         let watched = self.expire_after(timeout_of(infos), concluded, &invitation);
@@ -83,6 +84,7 @@ impl Client {
             let told = self.answer_invitation(&group, leader, accepts);
             return told.start(Box::new(|told| then(told.map(|()| no_infos()))));
         };
+        self.inner.link.ready()?;
         let (then, concluded) = noticed(after_call(&self.inner.link, then));
         let joining = self.join(group, leader, then)?;
         let watched = self.expire_after(timeout_of(infos), concluded, &joining);

@@ -22,7 +22,14 @@ pub type Job = Box<dyn FnOnce() + Send>;
 /// Payloads are those of the wire protocol: a command with its fields one way, the fields of the reply the other.
 /// Every request ends: with its reply, with `ERR_LOST_CONNECTION`, or with `ERR_TIMEOUT` where it has a deadline.
 pub trait Link: Send + Sync {
-    /// Sends a request; `reply` is called on the thread where callbacks run, never inside this call.
+    /// Makes sure that callbacks can come. Whoever is to be told by a callback asks this first: where it fails there is nobody to call back but
+    /// the caller's own thread, inside its call.
+    ///
+    /// # Errors
+    /// `ERR_UNREACH` after [`Link::close`] or in a forked child; `ERR_OUT_OF_RESOURCE` where the thread cannot be started.
+    fn ready(&self) -> Result<()>;
+
+    /// Sends a request; `reply` is called on the thread where callbacks run, not inside this call where the link is [ready](Link::ready).
     fn request(&self, payload: Vec<u8>, reply: ReplyFn);
 
     /// Sends a request and waits for its reply on the calling thread, which may be inside a callback.

@@ -91,6 +91,7 @@ impl<T: Send + 'static> Operation<T> {
             return Err(status);
         }
         let _call = Call::begin();
+        self.link.ready()?;
         let done = after_call(&self.link, done);
         self.begin(done);
         Ok(())

@@ -111,6 +111,7 @@ impl Client {
     /// Then `done` is not called.
     pub fn get_nb(&self, request: &GetRequest<'_>, done: Done<Value>) -> Result<()> {
         let _call = Call::begin();
+        self.inner.link.ready()?;
         let done = after_call(&self.inner.link, done);
         let to_value = |value: ValueRef<'_>| value.to_value();
         let found = self.inner.find(request, &mut Some(to_value));

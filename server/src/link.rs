@@ -95,16 +95,18 @@ impl OwnLink {
 }
 
 impl Link for OwnLink {
+    fn ready(&self) -> Result<()> {
+        self.inner().map(drop)
+    }
+
     fn request(&self, payload: Vec<u8>, reply: ReplyFn) {
-        match self.inner() {
-            Ok(inner) => {
-                let tag = inner.own.lock().open(Taker::Function(reply));
-                match tag {
-                    Ok(tag) => inner.feed(|engine| engine.message(PeerId::OWN, tag, payload, Instant::now())),
-                    Err(taker) => taker.take(Err(Status::ERR_UNREACH)),
-                }
-            }
-            Err(status) => reply(Err(status)),
+        // The server may have ended since it was asked whether it is ready.
+        let refuse = |taker: Taker| self.defer(Box::new(move || taker.take(Err(Status::ERR_UNREACH))));
+        let Ok(inner) = self.inner() else { return refuse(Taker::Function(reply)) };
+        let tag = inner.own.lock().open(Taker::Function(reply));
+        match tag {
+            Ok(tag) => inner.feed(|engine| engine.message(PeerId::OWN, tag, payload, Instant::now())),
+            Err(taker) => refuse(taker),
         }
     }
 

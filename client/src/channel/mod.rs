@@ -162,6 +162,10 @@ fn credential(env: &Environment) -> Result<(&'static str, Vec<u8>)> {
 }
 
 impl Link for Channel {
+    fn ready(&self) -> Result<()> {
+        self.mux.ready()
+    }
+
     fn request(&self, payload: Vec<u8>, reply: ReplyFn) {
         self.mux.request(payload, reply);
     }

@@ -153,7 +153,17 @@ impl Mux {
         })
     }
 
-    /// Sends a request whose reply goes to a callback.
+    /// Makes sure that callbacks can come.
+    ///
+    /// # Errors
+    /// `ERR_UNREACH` after [`Mux::close`] and in a forked child; `ERR_OUT_OF_RESOURCE` where the callback thread cannot be started.
+    pub fn ready(self: &Arc<Mux>) -> Result<()> {
+        self.same_process()?;
+        self.start_thread()?;
+        if self.state.lock().wire.is_some() { Ok(()) } else { Err(Status::ERR_UNREACH) }
+    }
+
+    /// Sends a request whose reply goes to a callback. The callback comes inside this call where the connection is not [ready](Mux::ready).
     pub fn request(self: &Arc<Mux>, payload: impl Into<GatherBuf>, reply: ReplyFn) {
         let payload = payload.into();
         if self.same_process().is_err() {

@@ -353,6 +353,7 @@ fn a_forked_child_is_refused_and_disturbs_nobody() {
     Arc::get_mut(&mut mux).unwrap().pid = parent + 1;
     assert_eq!(mux.request_wait(b"child", None), Err(Status::ERR_UNREACH));
     assert_eq!(mux.send(b"child"), Err(Status::ERR_UNREACH));
+    assert_eq!(mux.ready(), Err(Status::ERR_UNREACH));
     mux.close();
     Arc::get_mut(&mut mux).unwrap().pid = parent;
     let server = thread::spawn(move || {

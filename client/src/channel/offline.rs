@@ -33,6 +33,10 @@ impl Offline {
 }
 
 impl Link for Offline {
+    fn ready(&self) -> Result<()> {
+        self.mux.ready()
+    }
+
     fn request(&self, _payload: Vec<u8>, reply: ReplyFn) {
         self.defer(Box::new(|| reply(Err(Status::ERR_UNREACH))));
     }

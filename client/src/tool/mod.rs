@@ -407,6 +407,10 @@ fn told(infos: &[Info], kind: Kind) -> Result<Vec<Info>> {
 }
 
 impl Link for Servers {
+    fn ready(&self) -> Result<()> {
+        self.with(|link| link.ready())
+    }
+
     fn request(&self, payload: Vec<u8>, reply: ReplyFn) {
         self.with(|link| link.request(payload, reply));
     }

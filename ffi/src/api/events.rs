@@ -73,11 +73,13 @@ unsafe extern "C" fn handler_done(
     guard_call("end of an event handler", || {
         // SAFETY: the handler passes infos that stay until its own callback.
         let results: Result<Vec<Info>> = unsafe { array::read(results, nresults) };
-        Callback::new(cbfunc, thiscbdata).call(Status::SUCCESS);
         if let Some((done, _arguments)) = RUNNING.take(from_cbdata(notification_cbdata)) {
             done.finish(Status(status), results.unwrap_or_default());
         }
-    })
+    });
+    // Behind the library's own call: the handler may wait in its callback for another one, which comes when all calls of this thread are
+    // over.
+    Callback::new(cbfunc, thiscbdata).call(Status::SUCCESS);
 }
 
 status_call! {
@@ -138,5 +140,29 @@ status_call! {
         }
         let operation = client.notify_event(Status(status), source, range, infos);
         if cbfunc.is_some() { start(operation, cbfunc, cbdata) } else { operation.wait() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use pmix_client::Returned;
+
+    use super::*;
+
+    /// 1 for a callback outside of any call, 2 for one inside.
+    static CAME: AtomicU32 = AtomicU32::new(0);
+
+    unsafe extern "C" fn came(_status: pmix_status_t, _cbdata: *mut c_void) {
+        CAME.store(if Returned::of_this_call().is_none() { 1 } else { 2 }, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn a_handler_that_is_done_is_called_back_outside_of_any_call() {
+        // SAFETY: no results, and a handler that is not running.
+        unsafe { handler_done(0, ptr::null_mut(), 0, Some(came), ptr::null_mut(), ptr::null_mut()) };
+        assert_eq!(CAME.load(Ordering::Relaxed), 1);
     }
 }
