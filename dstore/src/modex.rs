@@ -39,6 +39,11 @@ impl ModexData {
         self.ranks.get_mut(&rank).is_some_and(|values| values.remove(key).is_some())
     }
 
+    /// Removes all values of a rank, which then has published nothing.
+    pub fn forget_rank(&mut self, rank: Rank) {
+        self.ranks.remove(&rank);
+    }
+
     /// Copies the bytes of values that are parts of `whole`.
     ///
     /// # Errors

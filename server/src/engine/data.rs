@@ -72,6 +72,24 @@ impl Engine {
         }
     }
 
+    /// Forgets all that a process of this node has put.
+    pub(super) fn forget_values(&mut self, proc: &Proc) {
+        let Some(state) = self.nspaces.get_mut(&proc.nspace) else { return };
+        let all = state.visible.rank(proc.rank).chain(state.remote.rank(proc.rank));
+        let keys: Vec<Key> = all.map(|(key, _)| key.clone()).collect();
+        let mut gone = Vec::new();
+        for key in keys {
+            // Without memory to note it, readers of segments may keep it until the next one is published.
+            if state.delete(proc.rank, &key, Scope::Global).is_ok_and(|(was_there, _)| was_there) {
+                gone.push(key);
+            }
+        }
+        state.visible.forget_rank(proc.rank);
+        state.remote.forget_rank(proc.rank);
+        self.publish(&proc.nspace);
+        gone.into_iter().for_each(|key| self.tell_of_deletion(None, proc.clone(), key));
+    }
+
     /// Tells peers that may have read it that a key is gone, but for the one that has deleted it. From shared memory it is gone
     /// already.
     fn tell_of_deletion(&mut self, by: Option<PeerId>, proc: Proc, key: Key) {

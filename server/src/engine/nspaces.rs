@@ -171,9 +171,15 @@ impl NspaceState {
         self.guests.values().any(|guest| guest.uid == uid)
     }
 
-    /// A tool has closed its connection.
-    pub fn forget_guest(&mut self, id: PeerId) {
-        self.guests.remove(&id);
+    /// A tool has closed its connection. Tells its user, where it had the name of a job by its own word.
+    pub fn forget_guest(&mut self, id: PeerId) -> Option<u32> {
+        self.guests.remove(&id).filter(|_| !self.is_of_tools).map(|guest| guest.uid)
+    }
+
+    /// Whether nobody is this process but tools that say so themselves.
+    fn is_guests(&self, client: &LocalClient) -> bool {
+        let connections = &client.connections;
+        !connections.is_empty() && connections.iter().all(|id| self.guests.contains_key(id))
     }
 
     /// Whether a tool of this user may be the process of this rank by its own word.
@@ -383,7 +389,8 @@ impl Engine {
     /// it. The directory is the first client's user's; until one is registered, the server's.
     fn open_shared(&mut self, nspace: &Nspace) {
         let Some(state) = self.nspaces.get_mut(nspace).filter(|state| state.complete) else { return };
-        let of_client = state.clients.values().next().map(|client| (client.uid, client.gid));
+        let mut clients = state.clients.values().filter(|client| !state.is_guests(client));
+        let of_client = clients.next().map(|client| (client.uid, client.gid));
         let of_server = (!state.early.is_empty()).then_some((self.config.uid, self.config.gid));
         let Some(user) = of_client.or(of_server) else { return };
         let (listener, lines) = state.shared.open(&self.config, &state.job, &state.visible, user);
@@ -451,14 +458,20 @@ impl Engine {
         for (id, guest) in evicted {
             let Some((peer, _)) = self.forget_connection(id) else { continue };
             self.outputs.push_back(Output::Close(id));
-            let Some(state) = self.nspaces.get_mut(nspace) else { continue };
-            let is_its = |client: &LocalClient| client.uid == guest.uid && client.connections.is_empty();
-            if state.clients.get(&peer.proc.rank).is_some_and(is_its)
-                && let Some(client) = state.clients.remove(&peer.proc.rank)
-            {
-                state.gone.remove(&peer.proc.rank);
-                self.clean_up((client.uid, client.gid), client.cleanup);
-            }
+            self.forget_guests_client(&peer.proc, guest.uid);
+        }
+    }
+
+    /// A tool has gone that had the name of a job's process by its own word: nothing of it is the job's, nor what it has put.
+    pub(super) fn forget_guests_client(&mut self, proc: &Proc, uid: u32) {
+        let Some(state) = self.nspaces.get_mut(&proc.nspace) else { return };
+        let is_its = |client: &LocalClient| client.uid == uid && client.connections.is_empty();
+        if state.clients.get(&proc.rank).is_some_and(is_its)
+            && let Some(client) = state.clients.remove(&proc.rank)
+        {
+            state.gone.remove(&proc.rank);
+            self.clean_up((client.uid, client.gid), client.cleanup);
+            self.forget_values(proc);
         }
     }
 
@@ -682,12 +695,19 @@ impl Engine {
     /// A client asks for the job's data.
     pub(super) fn job_info(&mut self, id: PeerId, tag: u32) {
         let Some(peer) = self.peers.get(&id) else { return };
+        let is_hidden = !self.sees(&peer.proc, peer.user, &peer.proc.nspace);
         let Some(state) = self.nspaces.get_mut(&peer.proc.nspace) else {
             self.reply_status(id, tag, Status::ERR_NOT_FOUND);
             return;
         };
         let of_peer = (peer.dialect, peer.version_text.clone());
         let payload = match state.job_replies.get(&of_peer) {
+            // Who has the job's name by its own word alone asks the host for each value.
+            _ if is_hidden => {
+                let nothing = JobData::new(peer.proc.nspace.clone());
+                let to = recipient(peer, &self.config.hostname);
+                jobinfo::encode_within(&nothing, &to, MESSAGE_LEN_MAX, std::iter::empty())
+            }
             Some(reply) => fallible_alloc::copy(reply),
             None => {
                 let to = recipient(peer, &self.config.hostname);

@@ -363,9 +363,7 @@ impl Engine {
         self.withdraw(id);
         self.release_events(peer.codes.iter().copied());
         let mut state = self.nspaces.get_mut(&peer.proc.nspace);
-        if let Some(state) = &mut state {
-            state.forget_guest(id);
-        }
+        let guest = state.as_mut().and_then(|state| state.forget_guest(id));
         let left = match state.and_then(|state| state.clients.get_mut(&peer.proc.rank)) {
             None => Left::Unregistered,
             Some(client) => match (client.connections.remove(&id), client.connections.is_empty()) {
@@ -374,6 +372,9 @@ impl Engine {
                 (false, true) => Left::Unregistered,
             },
         };
+        if let Some(uid) = guest {
+            self.forget_guests_client(&peer.proc, uid);
+        }
         Some((peer, left))
     }
 }

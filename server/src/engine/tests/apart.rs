@@ -509,6 +509,49 @@ fn the_name_of_a_job_that_tools_have_taken_is_the_jobs() {
     }
 }
 
+/// Until the host registers a client, nothing says that the job is not the tool's user's. What the tool has put is not the job's, and it
+/// reads nothing that the host does not give it.
+#[test]
+fn a_job_without_a_user_has_nothing_of_a_guest() {
+    for leaves in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut bench = Bench::in_directory(0, 1, 1, Some(directory.path()));
+        bench.tool_of(PeerId(303), BOB);
+        assert!(bench.take_name(TOOL, 0, let_in()));
+        assert_eq!(bench.engine.register_nspace(plan(&next(0).nspace, &[])), Status::SUCCESS);
+        bench.drain();
+        assert!(!bench.closed.contains(&TOOL), "the host may mean it");
+        let state = &bench.engine.nspaces[&next(0).nspace];
+        assert!(state.shared.directory().is_none(), "the directory is that of a client's user");
+        let kval = Kval { key: "key".into(), value: Value::Uint32(1) };
+        bench.ask_as(TOOL, Request::Commit { parts: vec![(3, vec![kval])] });
+        assert_eq!(bench.told(TOOL), Some(Status::SUCCESS));
+        bench.ask_as(TOOL, Request::JobInfo);
+        let position = bench.sent.iter().position(|(to, tag, _)| (*to, *tag) == (TOOL, 101)).expect("an answer");
+        let job = jobinfo::decode(PLAIN, &bench.sent.remove(position).2).unwrap();
+        assert_eq!(job.job.get(keys::JOB_SIZE.as_bytes()), None, "its user may not read it");
+        if leaves {
+            bench.engine.disconnected(TOOL, bench.now);
+            bench.drain();
+            assert!(bench.engine.nspaces[&next(0).nspace].clients.is_empty());
+        }
+        assert_eq!(bench.engine.register_client(&next(0), ANN, ANN + 10, 7), Status::SUCCESS);
+        bench.drain();
+        let state = &bench.engine.nspaces[&next(0).nspace];
+        assert!(
+            !state.visible.has_rank(Rank(0)) && !state.remote.has_rank(Rank(0)) && !state.clients[&Rank(0)].committed
+        );
+        assert!(state.shared.directory().is_some());
+        bench.let_in(PeerId(400), next(0), ANN);
+        bench.ask_as(PeerId(400), value_of(next(0).nspace, vec![Info::new(keys::IMMEDIATE, Value::Bool(true))]));
+        assert_eq!(bench.told(PeerId(400)), Some(Status::ERR_NOT_FOUND));
+        bench.ask_as(PeerId(400), Request::JobInfo);
+        let position = bench.sent.iter().position(|(to, tag, _)| (*to, *tag) == (PeerId(400), 101)).expect("an answer");
+        let job = jobinfo::decode(PLAIN, &bench.sent.remove(position).2).unwrap();
+        assert_eq!(job.job.get(keys::JOB_SIZE.as_bytes()), Some(&Value::Uint32(2)));
+    }
+}
+
 /// A host registers a client first, without its job.
 #[test]
 fn a_client_has_its_name_for_itself() {
