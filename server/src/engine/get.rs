@@ -548,6 +548,15 @@ impl Engine {
         }
     }
 
+    /// The same for all processes of a namespace that have finalized and are not expected back. One that was awaited because another one
+    /// had come back may not be any more when that has finalized, too.
+    pub(super) fn fail_served_gets_of_over(&mut self, nspace: &Nspace) {
+        let Some(state) = self.nspaces.get(nspace) else { return };
+        let is_over = |proc: &&Proc| proc.nspace == *nspace && state.is_over_elsewhere(proc.rank);
+        let over: Vec<Proc> = self.gets.served.keys().filter(is_over).cloned().collect();
+        over.iter().for_each(|proc| self.fail_served_gets(proc));
+    }
+
     /// How often a process of this node has finalized.
     pub(super) fn cycle_of(&self, proc: &Proc) -> u32 {
         self.nspaces.get(&proc.nspace).map_or(0, |state| state.cycle_of(proc.rank))
@@ -669,7 +678,7 @@ impl Engine {
             None if state.is_some_and(|state| state.has_left(proc.rank)) => {
                 self.call(move || done(Status::ERR_NOT_FOUND, Vec::new()));
             }
-            Some(_) if state.is_some_and(|s| s.gone.contains(&proc.rank) || s.is_over_for(proc.rank, 0)) => {
+            Some(_) if state.is_some_and(|s| s.gone.contains(&proc.rank) || s.is_over_elsewhere(proc.rank)) => {
                 self.call(move || done(Status::ERR_NOT_FOUND, Vec::new()))
             }
             _ => self.gets.served.entry(proc).or_default().push(done),

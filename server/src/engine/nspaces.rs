@@ -225,6 +225,13 @@ impl NspaceState {
         self.over.contains(&rank) && self.cycle_of(rank) > cycle
     }
 
+    /// Whether a process is over for one of another node, of which nobody here knows how often it has finalized: as often, that is taken
+    /// for granted, as who is ahead of the connected processes of this node.
+    pub fn is_over_elsewhere(&self, rank: Rank) -> bool {
+        let here = self.clients.values().filter(|client| !client.connections.is_empty());
+        self.is_over_for(rank, here.map(|client| client.finalized).max().unwrap_or(0))
+    }
+
     /// A process is here, or is expected again.
     pub fn expect(&mut self, rank: Rank) {
         self.over.remove(&rank);
@@ -645,7 +652,7 @@ impl Engine {
             if state.clients.get(&proc.rank).is_some_and(is_away) && !state.gone.contains(&proc.rank) {
                 state.over.insert(proc.rank);
                 self.retry_gets(&proc);
-                self.fail_served_gets(&proc);
+                self.fail_served_gets_of_over(&proc.nspace);
                 self.go_on_without(&proc);
             }
         }

@@ -489,3 +489,52 @@ fn a_get_for_a_job_that_nobody_knows_leaves_nothing() {
     }
     assert_eq!(bench.engine.nspaces.len(), known);
 }
+
+/// In init and finalize cycles a process of another node that is ahead asks for what a process here has still to put. How often it has finalized
+/// nobody here knows; that a process of this node has come back tells that there are cycles.
+#[test]
+fn another_node_waits_for_who_comes_back_in_cycles() {
+    let mut bench = Bench::new(0, 2, 2);
+    let answers: Arc<Mutex<Vec<Status>>> = Arc::default();
+    let ask = |bench: &mut Bench| {
+        let told = Arc::clone(&answers);
+        let done = Box::new(move |status, _| told.lock().push(status));
+        assert_eq!(bench.engine.dmodex_request(proc(0), done), Status::SUCCESS);
+        bench.drain();
+        answers.lock().len()
+    };
+    bench.finalize(0);
+    bench.pass(RETURN_DELAY);
+    assert_eq!(ask(&mut bench), 1, "nobody comes back");
+    bench.finalize(1);
+    bench.connect(1);
+    assert_eq!(ask(&mut bench), 1, "rank 1 has, and so may rank 0");
+    bench.finalize(1);
+    bench.pass(RETURN_DELAY);
+    assert_eq!(*answers.lock(), [Status::ERR_NOT_FOUND; 2], "now nobody does");
+    bench.connect(0);
+    assert_eq!(ask(&mut bench), 2);
+    bench.put(0, 3, "key", 1);
+    assert_eq!(answers.lock().last(), Some(&Status::SUCCESS));
+}
+
+/// Whether a fence of several nodes is whole is the host's to say: it hears of what a node lacks, and all nodes hear its answer.
+#[test]
+fn a_fence_across_nodes_ends_for_all_as_the_host_says() {
+    for answer in [Status::SUCCESS, Status::ERR_PARTIAL_SUCCESS] {
+        let (mut a, mut b) = (Bench::new(0, 2, 2), Bench::new(1, 2, 2));
+        b.finalize(3);
+        b.pass(RETURN_DELAY);
+        a.fence(0, 10, everybody(), Vec::new());
+        a.fence(1, 10, everybody(), Vec::new());
+        b.fence(2, 10, everybody(), Vec::new());
+        for (bench, local) in [(&mut a, Status::SUCCESS), (&mut b, Status::ERR_PARTIAL_SUCCESS)] {
+            let Upcall::Fence { infos, .. } = bench.answer_last(Answer::Data(answer, Bytes::default())) else {
+                panic!("no fence")
+            };
+            assert_eq!(Info::find(&infos, keys::LOCAL_COLLECTIVE_STATUS), Some(&Value::Status(local)));
+        }
+        let told = [a.status(0, 10), a.status(1, 10), b.status(2, 10)];
+        assert_eq!(told, [Some(answer); 3]);
+    }
+}
