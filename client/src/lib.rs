@@ -59,6 +59,7 @@ mod singleton;
 pub mod socket_owner;
 mod thread;
 pub mod tool;
+pub mod topology;
 pub mod trusted;
 mod user_namespace;
 

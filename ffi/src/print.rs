@@ -5,9 +5,10 @@
 use std::ffi::{CStr, CString};
 use std::io::Write;
 
+use pmix_client::topology;
 use pmix_dstore::model::{App, Coord, DataArray, DataType, Info, InfoFlags, Proc, ProcInfo, Query, Rank, Value};
 
-use crate::{attributes, strings, topology};
+use crate::{attributes, strings};
 
 /// What stands before an object where the caller names nothing else.
 pub const PREFIX: &[u8] = b" ";

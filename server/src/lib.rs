@@ -35,10 +35,12 @@ mod journal;
 #[path = "../../tests/src/left_out.rs"]
 mod left_out;
 mod link;
+pub mod process;
 mod publish;
 mod rendezvous;
 mod secret;
 mod server;
+mod topology;
 mod upcall;
 mod usage;
 

@@ -32,6 +32,7 @@ use crate::io::Loop;
 use crate::journal::{Journal, Reason};
 use crate::link::{OwnLink, OwnRequests};
 use crate::rendezvous::Rendezvous;
+use crate::topology;
 
 /// Called once, on the server's thread, when an operation is done and the call that began it has returned.
 pub type OpDone = Box<dyn FnOnce(Status) + Send>;
@@ -300,7 +301,7 @@ impl Server {
     /// Starts a server: its listener, its thread, and its own client face.
     ///
     /// `infos` are the attributes of `PMIx_server_init`. The machine's topology as XML among them (`PMIX_HWLOC_XML_V2`, `PMIX_HWLOC_XML_V1`,
-    /// `PMIX_LOCAL_TOPO`) is told to all jobs, unless their registration has it.
+    /// `PMIX_LOCAL_TOPO`) is told to all jobs, unless their registration has it; `PMIX_SERVER_SHARE_TOPOLOGY` has the server read it.
     ///
     /// # Errors
     /// `BAD_PARAM` for attributes of a wrong type, `NOT_SUPPORTED` for one that is refused and marked as required,
@@ -359,9 +360,7 @@ impl Server {
         if shows_output {
             client.show_output(format);
         }
-        const TOLD: [&str; 3] = [keys::LOCAL_TOPO, keys::HWLOC_XML_V1, keys::HWLOC_XML_V2];
-        let told = infos.iter().filter(|info| TOLD.iter().any(|key| info.key.is(key)));
-        let told = told.map(Info::copy).collect::<Result<_>>()?;
+        let told = topology::told(infos, log)?;
         let rendezvous = Mutex::default();
         let pid = std::process::id();
         let server = Server { inner, client, me, hostname, thread, told, shows_output, rendezvous, pid };

@@ -49,7 +49,7 @@ text, count = re.subn(entry, r"\1        if pmix_dstore::model::is_lost(key) {\n
 assert count == 3, get
 open(get, "w").write(text)
 # Read out of the caller's structures.
-replace("ffi/src/topology.rs", "name.eq(key.bytes()) &&",
+replace("ffi/src/convert/topology.rs", "name.eq(key.bytes()) &&",
     "name.eq(key.bytes()) && !pmix_dstore::model::is_lost(key.as_bytes()) &&")
 # Read where the host has it.
 replace("ffi/src/convert/registration.rs", "|| !has_key(info, proc_data)",

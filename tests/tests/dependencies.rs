@@ -25,7 +25,7 @@ fn each_rule_is_enforced() {
         ("\"BSL-1.0\", ", "", "xxhash-rust 0."),
         ("\"Unicode-3.0\", ", "", "licence (MIT OR Apache-2.0) AND Unicode-3.0"),
         ("crate = \"tokio\"", "crate = \"memmap2\"", "memmap2, which pmix-dstore uses, is banned"),
-        ("wrappers = [\"pmix-tools\"]", "wrappers = []", "hwlocality, which pmix-tools uses, is banned"),
+        ("wrappers = [\"pmix-hwloc\"]", "wrappers = []", "hwlocality, which pmix-hwloc uses, is banned"),
         ("crate = \"syn@2\"", "crate = \"syn@1\"", "syn: versions 2."),
         (
             "https://github.com/rust-lang/",

@@ -235,9 +235,10 @@ fn what_ranks_have_started_ends_with_the_job() {
 /// Starts a job whose ranks stay, and waits for all that it consists of.
 fn staying(name: &str, tmp: &std::path::Path) -> (std::process::Child, String) {
     let (mut command, mark) = with_offspring(name, &[], ": > \"$0.all.$PMIX_RANK\"; sleep 1000", tmp);
-    let child = command.spawn().unwrap();
+    let mut child = command.spawn().unwrap();
     let end = Instant::now() + LONG;
     while (0..2).any(|rank| !tmp.join(format!("there.all.{rank}")).exists()) {
+        assert!(child.try_wait().unwrap().is_none(), "the launcher has ended before its ranks began");
         assert!(Instant::now() < end, "{name}: the job does not come up");
         thread::sleep(Duration::from_millis(10));
     }
@@ -278,6 +279,7 @@ fn a_signal_to_the_group_of_the_launcher_does_not_reach_its_watchdog() {
     let (mut command, mark) = with_offspring("group", &[], ": > \"$0.all.$PMIX_RANK\"; sleep 1000", tmp.path());
     let mut child = command.process_group(0).spawn().unwrap();
     while (0..2).any(|rank| !tmp.path().join(format!("there.all.{rank}")).exists()) {
+        assert!(child.try_wait().unwrap().is_none(), "the launcher has ended before its ranks began");
         thread::sleep(Duration::from_millis(10));
     }
     let group = nix::unistd::Pid::from_raw(child.id() as i32);

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
-use pmix_client::{Client, GetOptions, GetRequest, instance};
+use pmix_client::{Client, GetOptions, GetRequest, instance, topology};
 use pmix_dstore::model::{DataType, Info, Proc, Rank, Result, Scope, Status, Value, keys};
 
 use super::short;
@@ -14,7 +14,6 @@ use crate::convert::{array, text, value};
 use crate::entry::{Inside, code, entry, status_call, status_entry};
 use crate::memory::copy_text;
 use crate::pinned::Pinned;
-use crate::topology;
 use crate::types::*;
 
 /// Reads what a Get asks for and hands it to `run`. Only a request that goes to the server makes infos of the infos.

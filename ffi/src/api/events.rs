@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use pmix_client::{Event, EventDone, EventHandler, HandlerId};
 use pmix_dstore::model::{Info, Result, Status};
+use pmix_server::process::server;
 
-use super::server::{done, server};
+use super::server::done;
 use super::{client, procs};
 use crate::callback::{Callback, start};
 use crate::convert::array::{self, CArray};

@@ -7,8 +7,9 @@ use pmix_client::instance;
 use pmix_client::output::IoDelivery;
 use pmix_client::output::{OutputHandler, STDIN};
 use pmix_dstore::model::{Bytes, Result, Status};
+use pmix_server::process::server;
 
-use super::server::{done, server};
+use super::server::done;
 use super::{client, present, procs};
 use crate::callback::{Callback, start};
 use crate::convert::array::{self, CArray};

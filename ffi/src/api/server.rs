@@ -1,61 +1,37 @@
 //! What a host calls.
 
 use std::ffi::{CString, c_char, c_void};
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Once};
 
 use libc::{gid_t, uid_t};
-use parking_lot::RwLock;
+use pmix_client::topology::adopt;
 use pmix_client::{Answer, instance};
 use pmix_dstore::maps;
-use pmix_dstore::model::{Info, Proc, Result, Status, Value, keys};
-use pmix_server::{OpDone, Server, setup_of_application};
+use pmix_dstore::model::{Info, Result, Status};
+use pmix_server::process::{self, server};
+use pmix_server::{Host, OpDone, setup_of_application};
 
 use super::buffer::append;
 use super::{present, procs, writable};
 use crate::callback::{Callback, fill};
 use crate::convert::object::Object;
+use crate::convert::topology;
 use crate::convert::{array, registration, text};
 use crate::entry::{call, status_call};
 use crate::host::{self, CHost};
 use crate::memory::{copy_bytes, copy_text};
-use crate::topology;
 use crate::types::*;
 use crate::{attributes, environment};
 
-/// The server of this process.
-struct Running {
-    server: Arc<Server>,
-    /// How often it was started.
-    count: usize,
-    /// Whether its own client is the one of the process.
-    is_client: bool,
-    /// A tool has become it.
-    is_of_tool: bool,
-}
-
-static SERVER: RwLock<Option<Running>> = RwLock::new(None);
-
-/// The server of this process.
-///
-/// # Errors
-/// `INIT` where there is none.
-pub(super) fn server() -> Result<Arc<Server>> {
-    SERVER.read().as_ref().map(|running| running.server.clone()).ok_or(Status::ERR_INIT)
-}
-
 /// Before a fork: some hosts prepare a client's environment in the child.
 unsafe extern "C" fn will_fork() {
-    // Whoever starts or ends the server just now has none that a child could ask.
-    if let Some(running) = SERVER.try_read().as_deref().and_then(Option::as_ref) {
-        running.server.will_fork();
-    }
+    process::will_fork();
 }
 
 /// After a fork, in the parent.
 unsafe extern "C" fn has_forked() {
-    Server::has_forked();
+    process::has_forked();
 }
 
 /// A callback for the end of an operation; without one the operation blocks.
@@ -64,63 +40,8 @@ pub(super) fn done(cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void) -> Opt
     callback.is_some().then(|| Box::new(move |status| callback.call(status)) as OpDone)
 }
 
-/// Takes the topology that the host gives, and has clients be told of the machine, where the host wants that.
-///
-/// # Safety
-/// An array of `ninfo` infos.
-unsafe fn share_topology(info: *const pmix_info_t, ninfo: usize, infos: &mut Vec<Info>) {
-    // SAFETY: the caller's promise.
-    if let Some(given) = unsafe { topology::given(info, ninfo) } {
-        topology::adopt(given);
-    }
-    if Info::is_set(infos, keys::SERVER_SHARE_TOPOLOGY) {
-        match topology::to_share() {
-            Ok(shared) => infos.extend(shared),
-            // The clients look at the machine themselves, then. A host may have closed its stderr.
-            Err(status) => {
-                let line = "pmix-dstore server: the topology is not shared with clients";
-                let _ = writeln!(std::io::stderr(), "{line}: {status}");
-            }
-        }
-    }
-}
-
-/// Makes this tool a server.
-///
-/// # Errors
-/// `EXISTS` where the process is a server already; as [`Server::init`].
-///
-/// # Safety
-/// `module` points to at least the slots that every release has.
-pub(super) unsafe fn begin_for_tool(module: *const pmix_server_module_t, me: &Proc) -> Result<()> {
-    let mut running = SERVER.write();
-    if running.is_some() {
-        return Err(Status::ERR_EXISTS);
-    }
-    let name = [
-        Info::new(keys::SERVER_NSPACE, Value::string(me.nspace.as_bytes())),
-        Info::new(keys::SERVER_RANK, Value::Rank(me.rank)),
-    ];
-    // SAFETY: the caller's promise.
-    let host = unsafe { CHost::new(module, None) };
-    *running =
-        Some(Running { server: Server::init(Arc::new(host), &name)?, count: 1, is_client: false, is_of_tool: true });
-    drop(running);
-    watch_forks();
-    Ok(())
-}
-
-/// Ends the server that a tool has become.
-pub(super) fn end_of_tool() {
-    let ended = SERVER.write().take_if(|running| running.is_of_tool);
-    // Outside the lock: what the server's thread still calls back may come here again.
-    if let Some(ended) = ended {
-        ended.server.finalize();
-    }
-}
-
 /// Has children that this process forks be told of its server.
-fn watch_forks() {
+pub(super) fn watch_forks() {
     static IS_WATCHED: Once = Once::new();
     IS_WATCHED.call_once(|| {
         // SAFETY: the handlers may run in any thread that forks; the system forgets them when it unloads this library.
@@ -132,45 +53,23 @@ fn watch_forks() {
 status_call! {
     /// `PMIx_server_init`: starts the server of this process; counted.
     fn PMIx_server_init(module: *mut pmix_server_module_t, info: *mut pmix_info_t, ninfo: usize) {
-        let mut infos = array::read(info, ninfo)?;
-        let mut running = SERVER.write();
-        if let Some(running) = &mut *running {
-            running.count += 1;
-            return Ok(());
-        }
-        share_topology(info, ninfo, &mut infos);
-        let size = infos.iter().find(|info| info.key.as_bytes() == host::MODULE_SIZE.as_bytes());
-        let size = size.and_then(|info| info.value.as_u64());
-        let server = Server::init(Arc::new(CHost::new(module, size.map(|size| size as usize))), &infos)?;
-        // A process that was somebody's client before stays that client.
-        let is_client = instance::install((*server.client()).clone()).is_ok();
-        *running = Some(Running { server, count: 1, is_client, is_of_tool: false });
+        let infos = array::read(info, ninfo)?;
+        process::init(|| {
+            if let Some(given) = topology::given(info, ninfo) {
+                adopt(given);
+            }
+            let size = infos.iter().find(|info| info.key.as_bytes() == host::MODULE_SIZE.as_bytes());
+            let size = size.and_then(|info| info.value.as_u64());
+            let host: Arc<dyn Host> = Arc::new(CHost::new(module, size.map(|size| size as usize)));
+            Ok((host, infos))
+        })?;
         watch_forks();
         Ok(())
     }
 
     /// `PMIx_server_finalize`: undoes one [`PMIx_server_init`].
     fn PMIx_server_finalize() {
-        let ended = {
-            let mut running = SERVER.write();
-            match &mut *running {
-                None => return Err(Status::ERR_INIT),
-                Some(running) if running.count > 1 => {
-                    running.count -= 1;
-                    return Ok(());
-                }
-                last => last.take(),
-            }
-        };
-        // Outside the lock: what the server's thread still calls back may come here again.
-        let Some(ended) = ended else { return Ok(()) };
-        // First, since it still tells the process's own handlers what has come.
-        let status = ended.server.finalize();
-        // The client of a forked child has nobody that it could tell of its end.
-        if ended.is_client && ended.server.is_of_this_process() {
-            super::client::finalize(&[])?;
-        }
-        status.ok()
+        process::finalize()
     }
 
     /// `PMIx_server_register_nspace`: what is known of a job. Without a callback it blocks and answers

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use pmix_client::{instance, tool::Servers};
 use pmix_dstore::model::{Result, Status};
+use pmix_server::process;
 
 use super::{present, writable};
 use crate::callback::fill;
 use crate::convert::array::{self, CArray};
 use crate::convert::object::Object;
 use crate::entry::{entry, status_call};
+use crate::host::CHost;
 use crate::types::*;
 
 /// The servers of this process, which is a tool.
@@ -27,7 +29,7 @@ status_call! {
     /// `PMIx_tool_finalize`: undoes one [`PMIx_tool_init`]; with the last one ends the server that the tool has become.
     fn PMIx_tool_finalize() {
         if instance::count() == 1 && instance::servers().is_some() {
-            super::server::end_of_tool();
+            process::end_of_tool();
         }
         super::client::finalize(&[])
     }
@@ -36,7 +38,9 @@ status_call! {
     fn PMIx_tool_set_server_module(module: *mut pmix_server_module_t) {
         servers()?;
         let client = super::client()?;
-        super::server::begin_for_tool(present(module)?, client.me())
+        process::begin_for_tool(Arc::new(CHost::new(present(module)?, None)), client.me())?;
+        super::server::watch_forks();
+        Ok(())
     }
 
     /// `PMIx_tool_attach_to_server`: connects this tool to one more server.

@@ -4,18 +4,19 @@ use std::ffi::{CString, c_char, c_void};
 use std::ptr;
 
 use pmix_client::locality::relative_locality;
+use pmix_client::topology;
 use pmix_dstore::model::attributes::check_required;
 use pmix_dstore::model::{DeviceDistance, Info, Result, Status};
+use pmix_hwloc::{Hwloc, SOURCE, processors_of};
 
 use super::{present, writable};
 use crate::callback::Callback;
 use crate::convert::array::{self, CArray};
 use crate::convert::object::Object;
 use crate::convert::text::string;
+use crate::convert::topology::is_hwlocs;
 use crate::entry::{call, status_call};
-use crate::hwloc::{Hwloc, SOURCE, is_hwlocs, processors_of};
 use crate::memory::{copy_string, copy_text};
-use crate::topology;
 use crate::types::*;
 
 /// `PMIX_CPUBIND_PROCESS`.

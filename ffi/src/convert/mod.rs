@@ -4,10 +4,12 @@
 //! * [`object`]: every structure of the interface: reading, writing, and freeing what it holds.
 //! * [`value`]: `pmix_value_t`, which holds any of them, also borrowed for the paths that must not allocate.
 //! * [`registration`]: what a host registers of a job, read where it lies.
+//! * [`topology`]: which cpusets and topologies are hwloc's.
 //! * [`mod@array`]: arrays of structures: those C code passes, and those handed to C code.
 
 pub mod array;
 pub mod object;
 pub mod registration;
 pub mod text;
+pub mod topology;
 pub mod value;

@@ -7,20 +7,21 @@ use std::ffi::{CString, c_char, c_void};
 use std::slice;
 
 use libc::timeval;
+use pmix_client::topology::{self, Topology};
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{
     App, Bytes, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info,
     InfoFlags, NetStats, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Regattr, Result, Status,
     Value,
 };
+use pmix_hwloc::Hwloc;
 
 use super::array;
 use super::text::{self, write_name};
-use crate::hwloc::{Hwloc, is_hwlocs};
+use crate::convert::topology::is_hwlocs;
 use crate::memory::{
     copy_bytes, copy_string, copy_string_list, copy_string_or_null, copy_text, free, free_string_list, zeroed,
 };
-use crate::topology::{self, Topology};
 use crate::types::*;
 
 /// A C structure and what it is in the model.

@@ -406,17 +406,12 @@ mod tests {
                 "SINGLETON",
             ],
         ),
-        (
-            "server/src/server.rs",
-            &["PMIx_server_init"],
-            &["EVENT_NON_DEFAULT", "HWLOC_XML_V1", "HWLOC_XML_V2", "LOCAL_TOPO", "PSET_MEMBERS", "PSET_NAME"],
-        ),
+        ("server/src/server.rs", &["PMIx_server_init"], &["EVENT_NON_DEFAULT", "PSET_MEMBERS", "PSET_NAME"]),
         ("ffi/src/api/server.rs", &["PMIx_server_init"], &[]),
-        (
-            "ffi/src/topology.rs",
-            &["PMIx_server_init", "PMIx_Compute_distances"],
-            &["HWLOC_XML_V1", "HWLOC_XML_V2", "LOCAL_TOPO", "OPTIONAL"],
-        ),
+        ("ffi/src/convert/topology.rs", &["PMIx_server_init"], &[]),
+        ("server/src/process.rs", &["PMIx_server_init"], &[]),
+        ("server/src/topology.rs", &["PMIx_server_init"], &["HWLOC_XML_V1", "HWLOC_XML_V2", "LOCAL_TOPO"]),
+        ("client/src/topology.rs", &["PMIx_Compute_distances"], &["HWLOC_XML_V1", "HWLOC_XML_V2", "OPTIONAL"]),
         ("server/src/access.rs", &["PMIx_server_init", "PMIx_server_register_nspace"], &[]),
         ("server/src/cleanup.rs", &["PMIx_Job_control"], &[]),
         (

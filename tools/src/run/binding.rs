@@ -2,48 +2,55 @@
 
 use std::fmt::Write;
 
-use hwlocality::Topology;
-use hwlocality::cpu::binding::CpuBindingFlags;
-use hwlocality::cpu::cpuset::CpuSet;
-use hwlocality::object::types::ObjectType;
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpid};
+use pmix_dstore::model::Status;
+use pmix_hwloc::{Kind, Machine, bind, processors_of};
 
 use super::args::BindTo;
 
+/// The levels of a locality string with their names there.
+const LEVELS: [(Kind, &str); 7] = [
+    (Kind::MemoryNode, "NM"),
+    (Kind::Package, "SK"),
+    (Kind::L3, "L3"),
+    (Kind::L2, "L2"),
+    (Kind::L1, "L1"),
+    (Kind::Core, "CR"),
+    (Kind::Processor, "HT"),
+];
+
+/// Numbers of processors, ascending.
+type Set = Vec<u32>;
+
 /// The node's cores, where ranks are bound to them.
 pub(super) struct Binding {
-    topology: Topology,
+    /// The processors of each object of [`LEVELS`].
+    objects: [Vec<Set>; LEVELS.len()],
+    slots: u32,
     /// Cores in the order in which they are given to ranks; empty where ranks run anywhere.
-    cores: Vec<CpuSet>,
+    cores: Vec<Set>,
 }
 
 impl Binding {
     /// Looks at the node.
     pub fn new(bind_to: BindTo) -> Result<Binding, String> {
-        let topology = Topology::new().map_err(|error| format!("the node's topology cannot be read: {error}"))?;
-        let cores: Vec<CpuSet> = match bind_to {
+        let unread = |status: Status| format!("the node's topology cannot be read by libhwloc.so.15: {status}");
+        let machine = Machine::look().map_err(unread)?;
+        let objects = LEVELS.map(|(kind, _)| machine.processors_by(kind));
+        let slots = u32::try_from(machine.processors_by(Kind::Processor).len()).unwrap_or(u32::MAX);
+        let cores = match bind_to {
             BindTo::None => Vec::new(),
-            BindTo::Core => {
-                // Of cores that the launcher itself has in part, ranks get that part.
-                let own = topology
-                    .cpu_binding(CpuBindingFlags::PROCESS)
-                    .map_err(|error| format!("where this process may run is not known: {error}"))?;
-                let cores = topology.objects_with_type(ObjectType::Core).filter_map(|core| core.cpuset());
-                cores.map(|set| set.clone_target() & &own).filter(|set| !set.is_empty()).collect()
-            }
+            BindTo::Core => own_cores(machine.processors_by(Kind::Core))?,
         };
-        if bind_to == BindTo::Core && cores.is_empty() {
-            return Err("--bind-to core: no cores are known on this node".into());
-        }
-        Ok(Binding { topology, cores })
+        Ok(Binding { objects, slots, cores })
     }
 
     /// Processing units of the node: as many ranks fit without sharing one.
     pub fn slots(&self) -> u32 {
-        u32::try_from(self.topology.objects_with_type(ObjectType::PU).count()).unwrap_or(u32::MAX)
+        self.slots
     }
 
-    fn core(&self, rank: u32) -> Option<&CpuSet> {
+    fn core(&self, rank: u32) -> Option<&Set> {
         match self.cores.len() {
             0 => None,
             count => self.cores.get(rank as usize % count),
@@ -53,26 +60,16 @@ impl Binding {
     /// The processing units of a rank in hwloc's list form, where it is bound.
     pub fn cpuset_list(&self, rank: u32) -> Option<String> {
         let core = self.core(rank)?;
-        Some(ranges(core.iter_set().map(usize::from)))
+        Some(ranges(core.iter().map(|number| *number as usize)))
     }
 
     /// Where a rank is in the node, in the form that MPI libraries compare: levels with the numbers of their objects.
     pub fn locality(&self, rank: u32) -> Option<String> {
-        const LEVELS: [(ObjectType, &str); 7] = [
-            (ObjectType::NUMANode, "NM"),
-            (ObjectType::Package, "SK"),
-            (ObjectType::L3Cache, "L3"),
-            (ObjectType::L2Cache, "L2"),
-            (ObjectType::L1Cache, "L1"),
-            (ObjectType::Core, "CR"),
-            (ObjectType::PU, "HT"),
-        ];
         let core = self.core(rank)?;
         let mut text = String::new();
-        for (level, name) in LEVELS {
-            let objects = self.topology.objects_with_type(level);
-            let mine = objects.filter(|object| object.cpuset().is_some_and(|set| set.intersects(core)));
-            let list = ranges(mine.map(|object| object.logical_index()));
+        for ((_, name), objects) in LEVELS.iter().zip(&self.objects) {
+            let is_mine = |set: &Set| set.iter().any(|number| core.contains(number));
+            let list = ranges(objects.iter().enumerate().filter(|(_, set)| is_mine(set)).map(|(index, _)| index));
             if !list.is_empty() {
                 // Writing to a string does not fail.
                 let _ = write!(text, "{}{name}{list}", if text.is_empty() { "" } else { ":" });
@@ -86,17 +83,25 @@ impl Binding {
         self.core(0).is_some()
     }
 
-    /// Runs `start` while the process `parent` has the binding of the rank: a child inherits it.
+    /// Runs `start` while the process `parent`, which has one thread, has the binding of the rank: a child inherits it.
     pub fn bound<R>(&self, rank: u32, parent: Pid, start: impl FnOnce() -> R) -> Result<R, String> {
         let Some(core) = self.core(rank) else { return Ok(start()) };
         let failed = |error: &dyn std::fmt::Display| format!("rank {rank} cannot be bound to its core: {error}");
-        let (parent, flags) = (parent.as_raw().unsigned_abs(), CpuBindingFlags::empty());
-        let before = self.topology.process_cpu_binding(parent, flags).map_err(|error| failed(&error))?;
-        self.topology.bind_process_cpu(parent, core, flags).map_err(|error| failed(&error))?;
+        let before = processors_of(parent.as_raw()).map_err(|error| failed(&error))?;
+        bind(parent.as_raw(), core).map_err(|error| failed(&error))?;
         let result = start();
-        self.topology.bind_process_cpu(parent, &before, flags).map_err(|error| failed(&error))?;
+        bind(parent.as_raw(), &before).map_err(|error| failed(&error))?;
         Ok(result)
     }
+}
+
+/// The part of each core that the launcher itself has.
+fn own_cores(cores: Vec<Set>) -> Result<Vec<Set>, String> {
+    let own = processors_of(getpid().as_raw())
+        .map_err(|status| format!("where this process may run is not known: {status}"))?;
+    let part = |core: Set| core.into_iter().filter(|number| own.contains(number)).collect();
+    let cores: Vec<Set> = cores.into_iter().map(part).filter(|set: &Set| !set.is_empty()).collect();
+    if cores.is_empty() { Err("--bind-to core: no cores are known on this node".into()) } else { Ok(cores) }
 }
 
 /// Ascending numbers as a list of ranges: `0-3,8`.

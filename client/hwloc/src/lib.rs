@@ -1,8 +1,13 @@
-//! hwloc's bitmaps and topologies, for those who ask for a cpuset or a topology.
+//! hwloc, opened when a process first needs a topology or a cpuset: the project's one binding to it.
 //!
 //! A `pmix_cpuset_t` holds a bitmap of hwloc's and a `pmix_topology_t` a topology, which the caller passes on to hwloc's own functions,
-//! so they must be real ones. Few processes ask for one: the library is not linked to hwloc, whose loading each rank's start would pay for, but opens it
-//! when it is first needed.
+//! so they must be real ones. Few processes ask for one, and a library that is linked to hwloc makes each rank's start pay for its
+//! loading. So nothing here links to it: [`Hwloc::get`] opens `libhwloc.so.15`. The tests compare these declarations with hwloc's own.
+//!
+//! [`Machine`] is the safe part for a program that asks which processors there are.
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr, clippy::exit, clippy::unwrap_used))]
+
+mod machine;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulong, c_void};
 use std::mem::transmute;
@@ -12,7 +17,7 @@ use std::{ptr, slice};
 use pmix_dstore::cancel::Uncancelled;
 use pmix_dstore::model::{Result, Status};
 
-use crate::convert::text::string;
+pub use machine::{Kind, MEMORY, Machine, bind, processors_of};
 
 /// What cpusets with bitmaps of hwloc's name as their source.
 pub const SOURCE: &[u8] = b"hwloc";
@@ -98,6 +103,7 @@ functions! {
     free = c"hwloc_bitmap_free": (*mut c_void);
     set = c"hwloc_bitmap_set": (*mut c_void, c_uint) -> c_int;
     is_full = c"hwloc_bitmap_isfull": (*const c_void) -> c_int;
+    next = c"hwloc_bitmap_next": (*const c_void, c_int) -> c_int;
     intersects = c"hwloc_bitmap_intersects": (*const c_void, *const c_void) -> c_int;
     is_included = c"hwloc_bitmap_isincluded": (*const c_void, *const c_void) -> c_int;
     read = c"hwloc_bitmap_list_sscanf": (*mut c_void, *const c_char) -> c_int;
@@ -158,11 +164,17 @@ impl Hwloc {
         })
     }
 
-    /// Loads a topology: from XML, or else by looking at the machine (or at what `HWLOC_XMLFILE` or `HWLOC_SYNTHETIC` name).
+    /// Loads a topology with its devices: from XML, or else by looking at the machine (or at what `HWLOC_XMLFILE` or
+    /// `HWLOC_SYNTHETIC` name).
     ///
     /// # Errors
     /// `NOT_SUPPORTED` where hwloc cannot.
     pub fn topology(&self, xml: Option<&CStr>) -> Result<*mut c_void> {
+        self.load(xml, true)
+    }
+
+    /// The same, with or without devices, which take most of the time.
+    fn load(&self, xml: Option<&CStr>, has_devices: bool) -> Result<*mut c_void> {
         let _uncancelled = Uncancelled::begin();
         let mut topology = ptr::null_mut();
         // SAFETY: a place for the topology.
@@ -178,7 +190,7 @@ impl Hwloc {
             let flags = if xml.is_some() { IS_THIS_SYSTEM } else { 0 };
             // A program's own use of OpenGL does not bear this component.
             (self.set_components)(topology, LEAVE_OUT, c"gl".as_ptr());
-            read && (self.set_io_filter)(topology, KEEP_IMPORTANT) == 0
+            read && (!has_devices || (self.set_io_filter)(topology, KEEP_IMPORTANT) == 0)
                 && (self.set_flags)(topology, flags) == 0
                 && (self.load)(topology) == 0
         };
@@ -291,6 +303,18 @@ impl Hwloc {
         let count = unsafe { (self.count_at)(topology, level) };
         // SAFETY: the caller's promise; an index below the count.
         (0..count).filter_map(move |index| unsafe { (self.object_at)(topology, level, index).as_ref() })
+    }
+
+    /// The numbers in a bitmap, which is not an infinite one.
+    ///
+    /// # Safety
+    /// The bitmap is one of hwloc's.
+    unsafe fn numbers(&self, bitmap: *const c_void) -> Vec<u32> {
+        // SAFETY: the caller's promise.
+        let next = |number: Option<c_int>| unsafe { (self.next)(bitmap, number.unwrap_or(-1)) };
+        let first = Some(next(None));
+        let numbers = std::iter::successors(first, |number| Some(next(Some(*number))));
+        numbers.map_while(|number| u32::try_from(number).ok()).collect()
     }
 
     /// Whether a bitmap is everything.
@@ -438,28 +462,44 @@ fn said_text(say: impl Fn(*mut c_char, usize) -> c_int) -> Vec<u8> {
     text
 }
 
-/// Whether a cpuset's bitmap is hwloc's, by the name of its source.
-///
-/// # Safety
-/// `source` is NULL or a C string.
-pub unsafe fn is_hwlocs(source: *const c_char) -> bool {
-    // SAFETY: the caller's promise.
-    let source = unsafe { string(source) }.map(CStr::to_bytes).unwrap_or_default();
-    source.get(..SOURCE.len()).is_some_and(|start| start.eq_ignore_ascii_case(SOURCE))
-}
+#[cfg(test)]
+mod tests {
+    use std::mem::offset_of;
 
-/// The processors that a thread of this process may use; 0 is the caller.
-///
-/// # Errors
-/// `NOT_SUPPORTED` where the kernel does not tell.
-pub fn processors_of(thread: libc::pid_t) -> Result<Vec<u32>> {
-    // Kernels are built for no more than 8192 processors.
-    let mut mask = [0_u64; 128];
-    // SAFETY: the mask is as long as is said.
-    let told = unsafe { libc::sched_getaffinity(thread, size_of_val(&mask), mask.as_mut_ptr().cast()) };
-    if told != 0 {
-        return Err(Status::ERR_NOT_SUPPORTED);
+    use hwlocality_sys::hwloc_obj;
+
+    use super::*;
+
+    /// Compares where members lie.
+    macro_rules! same_place {
+        ($($ours:ident $theirs:ident),+) => {
+            $(assert_eq!(offset_of!(Object, $ours), offset_of!(hwloc_obj, $theirs), stringify!($ours));)+
+        };
     }
-    let is_set = |number: &u32| mask[*number as usize / 64] >> (number % 64) & 1 == 1;
-    Ok((0..64 * mask.len() as u32).filter(is_set).collect())
+
+    #[test]
+    fn objects_are_those_of_hwlocs_headers() {
+        same_place!(kind ty, name name, attributes attr, depth depth, parent parent, arity arity, children children);
+        same_place!(cpuset cpuset, infos infos, infos_count infos_count, logical_index logical_index);
+    }
+
+    #[test]
+    fn kinds_and_flags_are_those_of_hwlocs_headers() {
+        use hwlocality_sys::*;
+        for (kind, theirs) in [
+            (Kind::Package, HWLOC_OBJ_PACKAGE),
+            (Kind::Core, HWLOC_OBJ_CORE),
+            (Kind::Processor, HWLOC_OBJ_PU),
+            (Kind::L1, HWLOC_OBJ_L1CACHE),
+            (Kind::L2, HWLOC_OBJ_L2CACHE),
+            (Kind::L3, HWLOC_OBJ_L3CACHE),
+            (Kind::MemoryNode, HWLOC_OBJ_NUMANODE),
+        ] {
+            assert_eq!(kind.code(), theirs as c_int, "{kind:?}");
+        }
+        assert_eq!(MEMORY, HWLOC_TYPE_DEPTH_NUMANODE);
+        assert_eq!(KEEP_IMPORTANT, HWLOC_TYPE_FILTER_KEEP_IMPORTANT as c_int);
+        assert_eq!(IS_THIS_SYSTEM, HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM);
+        assert_eq!(OF_V1, HWLOC_TOPOLOGY_EXPORT_XML_FLAG_V1);
+    }
 }

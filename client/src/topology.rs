@@ -6,11 +6,11 @@
 use std::ffi::{CStr, CString, c_int, c_void};
 
 use parking_lot::Mutex;
-use pmix_client::instance;
-use pmix_dstore::model::{DataType, DeviceDistance, Info, Proc, Rank, Result, Status, Value, keys};
+use pmix_dstore::model::{DeviceDistance, Info, Proc, Rank, Result, Status, Value, keys};
 
-use crate::hwloc::{Hwloc, Object, is_hwlocs};
-use crate::types::{pmix_info_t, pmix_topology_t};
+use pmix_hwloc::{Hwloc, Kind, MEMORY, Object};
+
+use crate::instance;
 
 /// A topology of hwloc's.
 #[derive(Clone, Copy, PartialEq)]
@@ -22,12 +22,15 @@ unsafe impl Send for Topology {}
 /// That of this process.
 static OWN: Mutex<Option<Topology>> = Mutex::new(None);
 
-/// Kinds of objects (`hwloc_obj_type_t`) that a locality string tells of, with their names there.
-const NAMED: [(c_int, &str); 6] = [(1, "SK"), (4, "L1"), (5, "L2"), (6, "L3"), (2, "CR"), (3, "HT")];
-/// `HWLOC_OBJ_PU`.
-const PROCESSOR: c_int = 3;
-/// `HWLOC_TYPE_DEPTH_NUMANODE`: the level outside the tree on which memory is.
-const MEMORY: c_int = -3;
+/// Kinds of objects that a locality string tells of, with their names there.
+const NAMED: [(Kind, &str); 6] = [
+    (Kind::Package, "SK"),
+    (Kind::L1, "L1"),
+    (Kind::L2, "L2"),
+    (Kind::L3, "L3"),
+    (Kind::Core, "CR"),
+    (Kind::Processor, "HT"),
+];
 /// `HWLOC_TYPE_DEPTH_OS_DEVICE`.
 const DEVICES: c_int = -6;
 
@@ -57,30 +60,6 @@ pub fn is_own(topology: Topology) -> bool {
     *OWN.lock() == Some(topology)
 }
 
-/// The topology among the attributes of a host, which stays the host's; the newer form counts.
-///
-/// # Safety
-/// An array of `count` infos, whose topologies are what they say.
-pub unsafe fn given(infos: *const pmix_info_t, count: usize) -> Option<Topology> {
-    // SAFETY: the caller's promise.
-    let infos = if infos.is_null() { &[] } else { unsafe { std::slice::from_raw_parts(infos, count) } };
-    let find = |key: &str, ty: DataType| {
-        let is_it = |info: &&pmix_info_t| {
-            let name = info.key.iter().map(|letter| *letter as u8).take_while(|letter| *letter != 0);
-            name.eq(key.bytes()) && info.value.type_ == ty.0
-        };
-        // SAFETY: the type says that it is a pointer.
-        infos.iter().find(is_it).map(|info| unsafe { info.value.data.pointer })
-    };
-    let new = find(keys::TOPOLOGY2, DataType::TOPO).and_then(|given| {
-        // SAFETY: the caller's promise; it lives for the call.
-        let given = unsafe { given.cast::<pmix_topology_t>().as_ref() }?;
-        // SAFETY: as above.
-        unsafe { is_hwlocs(given.source) }.then_some(given.topology)
-    });
-    new.or_else(|| find(keys::TOPOLOGY, DataType::POINTER)).filter(|given| !given.is_null()).map(Topology)
-}
-
 /// What the server shares of the machine.
 fn shared() -> Vec<CString> {
     let optional = [Info::new(keys::OPTIONAL, Value::Bool(true))];
@@ -93,18 +72,14 @@ fn shared() -> Vec<CString> {
     [keys::HWLOC_XML_V2, keys::HWLOC_XML_V1].into_iter().filter_map(find).collect()
 }
 
-/// What a server tells its clients of the machine: its XML in both forms, and by its old name.
+/// The XML of this process's topology, in the form of hwloc 2, and in that of hwloc 1 where it has one.
 ///
 /// # Errors
 /// As [`own`].
-pub fn to_share() -> Result<Vec<Info>> {
+pub fn to_xml() -> Result<(CString, Option<CString>)> {
     let (hwloc, topology) = (Hwloc::get()?, own()?);
-    let text = |key: &'static str, xml: CString| Info::new(key, Value::String(Some(xml)));
     // SAFETY: the process's topology is hwloc's, and stays.
-    let (new, old) = unsafe { (hwloc.xml(topology.0, false)?, hwloc.xml(topology.0, true)) };
-    let mut infos = vec![text(keys::LOCAL_TOPO, new.clone()), text(keys::HWLOC_XML_V2, new)];
-    infos.extend(old.ok().map(|old| text(keys::HWLOC_XML_V1, old)));
-    Ok(infos)
+    unsafe { Ok((hwloc.xml(topology.0, false)?, hwloc.xml(topology.0, true).ok())) }
 }
 
 /// The topology of this process as a value, each copy of which is a topology of its own.
@@ -222,7 +197,7 @@ pub unsafe fn locality(bitmap: *const c_void) -> Result<Option<Vec<u8>>> {
     for level in 1..levels {
         // SAFETY: as above, for a level that there is.
         let kind = unsafe { hwloc.kind(topology, level) };
-        if let Some((_, name)) = NAMED.iter().find(|(named, _)| *named == kind) {
+        if let Some((_, name)) = NAMED.iter().find(|(named, _)| named.code() == kind) {
             tell(level, name)?;
         }
     }
@@ -269,7 +244,7 @@ pub unsafe fn distances(
     let named: Vec<&[u8]> =
         infos.iter().filter(|info| info.key.is(keys::DEVICE_ID)).filter_map(|info| info.value.as_text()).collect();
     // SAFETY: the caller's promise, for a level that there is.
-    let level = (0..levels).rev().find(|level| unsafe { hwloc.kind(topology, *level) } == PROCESSOR);
+    let level = (0..levels).rev().find(|level| unsafe { hwloc.kind(topology, *level) } == Kind::Processor.code());
     // SAFETY: the caller's promise.
     let processors = level.into_iter().flat_map(|level| unsafe { hwloc.objects(topology, level) });
     // SAFETY: the bitmaps are hwloc's.

@@ -1,0 +1,151 @@
+//! Which processors there are, and which ones a process may use.
+
+use std::ffi::{c_int, c_void};
+use std::io;
+
+use pmix_dstore::model::{Result, Status};
+
+use crate::Hwloc;
+
+/// Kinds of objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A processor package, or socket.
+    Package,
+    /// A memory node.
+    MemoryNode,
+    /// A third-level cache.
+    L3,
+    /// A second-level cache.
+    L2,
+    /// A first-level cache for data.
+    L1,
+    /// A core.
+    Core,
+    /// A hardware thread, which is what a process is bound to.
+    Processor,
+}
+
+impl Kind {
+    /// `hwloc_obj_type_t`.
+    pub const fn code(self) -> c_int {
+        match self {
+            Kind::Package => 1,
+            Kind::Core => 2,
+            Kind::Processor => 3,
+            Kind::L1 => 4,
+            Kind::L2 => 5,
+            Kind::L3 => 6,
+            Kind::MemoryNode => 13,
+        }
+    }
+}
+
+/// `HWLOC_TYPE_DEPTH_NUMANODE`: the level outside the tree on which memory is.
+pub const MEMORY: c_int = -3;
+
+/// The machine's processors, without its devices.
+pub struct Machine {
+    hwloc: &'static Hwloc,
+    topology: *mut c_void,
+}
+
+impl Machine {
+    /// Looks at the machine, or at what `HWLOC_XMLFILE` or `HWLOC_SYNTHETIC` name.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED` where there is no hwloc, or it can make nothing of the machine.
+    pub fn look() -> Result<Machine> {
+        let hwloc = Hwloc::get()?;
+        Ok(Machine { hwloc, topology: hwloc.load(None, false)? })
+    }
+
+    /// The processors of each object of a kind, in hwloc's order; none where the machine has no such objects.
+    pub fn processors_by(&self, kind: Kind) -> Vec<Vec<u32>> {
+        // SAFETY: the topology is hwloc's and lives as long as this.
+        let levels = unsafe { self.hwloc.levels(self.topology) };
+        // SAFETY: as above, for a level that there is.
+        let is_kind = |level: &c_int| unsafe { self.hwloc.kind(self.topology, *level) } == kind.code();
+        let level = if kind == Kind::MemoryNode { Some(MEMORY) } else { (0..levels).find(is_kind) };
+        let Some(level) = level else { return Vec::new() };
+        // SAFETY: as above; objects of these kinds have a bitmap of hwloc's.
+        unsafe { self.hwloc.objects(self.topology, level).map(|object| self.hwloc.numbers(object.cpuset)).collect() }
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // SAFETY: the topology is hwloc's and this one's alone.
+        unsafe { self.hwloc.destroy_topology(self.topology) }
+    }
+}
+
+/// Kernels are built for no more than 8192 processors.
+const MASK_WORDS: usize = 128;
+
+/// The processors that a thread of this process may use; 0 is the caller.
+///
+/// # Errors
+/// `NOT_SUPPORTED` where the kernel does not tell.
+pub fn processors_of(thread: libc::pid_t) -> Result<Vec<u32>> {
+    let mut mask = [0_u64; MASK_WORDS];
+    // SAFETY: the mask is as long as is said.
+    let told = unsafe { libc::sched_getaffinity(thread, size_of_val(&mask), mask.as_mut_ptr().cast()) };
+    if told != 0 {
+        return Err(Status::ERR_NOT_SUPPORTED);
+    }
+    let is_set = |number: &u32| mask[*number as usize / 64] >> (number % 64) & 1 == 1;
+    Ok((0..64 * mask.len() as u32).filter(is_set).collect())
+}
+
+/// Lets a thread, which is all of a process without others, use these processors alone.
+///
+/// # Errors
+/// As `sched_setaffinity(2)`; `EINVAL` for a number beyond all processors.
+pub fn bind(thread: libc::pid_t, processors: &[u32]) -> io::Result<()> {
+    let mut mask = [0_u64; MASK_WORDS];
+    for number in processors {
+        let word = mask.get_mut(*number as usize / 64).ok_or(io::Error::from_raw_os_error(libc::EINVAL))?;
+        *word |= 1 << (number % 64);
+    }
+    // SAFETY: the mask is as long as is said.
+    let bound = unsafe { libc::sched_setaffinity(thread, size_of_val(&mask), mask.as_ptr().cast()) };
+    if bound == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use hwlocality::Topology;
+    use hwlocality::object::types::ObjectType;
+
+    use super::*;
+
+    #[test]
+    fn a_machine_is_what_hwlocality_sees() {
+        let (ours, theirs) = (Machine::look().unwrap(), Topology::new().unwrap());
+        for (kind, other) in [
+            (Kind::Package, ObjectType::Package),
+            (Kind::MemoryNode, ObjectType::NUMANode),
+            (Kind::L3, ObjectType::L3Cache),
+            (Kind::L2, ObjectType::L2Cache),
+            (Kind::L1, ObjectType::L1Cache),
+            (Kind::Core, ObjectType::Core),
+            (Kind::Processor, ObjectType::PU),
+        ] {
+            let sets = theirs.objects_with_type(other).filter_map(|object| object.cpuset());
+            let sets: Vec<Vec<u32>> =
+                sets.map(|set| set.iter_set().map(|number| usize::from(number) as u32).collect()).collect();
+            assert_eq!(ours.processors_by(kind), sets, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_thread_is_bound_to_what_it_is_told() {
+        let before = processors_of(0).unwrap();
+        bind(0, &before[..1]).unwrap();
+        assert_eq!(processors_of(0).unwrap(), before[..1]);
+        bind(0, &before).unwrap();
+        assert_eq!(processors_of(0).unwrap(), before);
+        assert_eq!(bind(0, &[1 << 20]).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+    }
+}

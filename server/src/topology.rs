@@ -1,0 +1,33 @@
+//! What a server tells its clients of the machine.
+
+use pmix_client::topology;
+use pmix_dstore::model::{Info, Result, Value, keys};
+
+/// The keys of a topology as XML.
+const XML: [&str; 3] = [keys::LOCAL_TOPO, keys::HWLOC_XML_V1, keys::HWLOC_XML_V2];
+
+/// The topology's XML among the attributes of a server, and that of this machine where the host wants it told
+/// (`PMIX_SERVER_SHARE_TOPOLOGY`). Where the machine cannot be read, `log` takes a line, and clients look themselves.
+///
+/// # Errors
+/// `NOMEM`.
+pub fn told(infos: &[Info], log: impl FnOnce(&str)) -> Result<Vec<Info>> {
+    let given = infos.iter().filter(|info| XML.iter().any(|key| info.key.is(key)));
+    let mut told: Vec<Info> = given.map(Info::copy).collect::<Result<_>>()?;
+    if Info::is_set(infos, keys::SERVER_SHARE_TOPOLOGY) {
+        match of_this_machine() {
+            Ok(shared) => told.extend(shared),
+            Err(status) => log(&format!("the topology is not shared with clients: {status}")),
+        }
+    }
+    Ok(told)
+}
+
+/// The machine's XML in both forms, and by its old name.
+fn of_this_machine() -> Result<Vec<Info>> {
+    let (new, old) = topology::to_xml()?;
+    let text = |key: &'static str, xml| Info::new(key, Value::String(Some(xml)));
+    let mut infos = vec![text(keys::LOCAL_TOPO, new.clone()), text(keys::HWLOC_XML_V2, new)];
+    infos.extend(old.map(|old| text(keys::HWLOC_XML_V1, old)));
+    Ok(infos)
+}
