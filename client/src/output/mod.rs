@@ -129,18 +129,7 @@ impl Client {
         handler: Option<OutputHandler>,
     ) -> Operation<u64> {
         let inner = &self.inner;
-        let taker = || {
-            if channels & STDIN != 0 {
-                return Err(Status::ERR_NOT_SUPPORTED);
-            }
-            if inner.standing == Standing::Singleton {
-                return Err(Status::ERR_UNREACH);
-            }
-            format::check(&directives, handler.is_some())?;
-            let format = Format::read(&directives)?;
-            Ok(handler.map_or_else(|| Taker::Writer(Arc::new(Mutex::new(Writer::new(format, true)))), Taker::Handler))
-        };
-        let taker = match taker() {
+        let taker = match inner.taker(&directives, channels, handler) {
             Ok(taker) => taker,
             Err(status) => return Operation::ready(&inner.link, Err(status)),
         };
@@ -169,19 +158,7 @@ impl Client {
                 outcome(reply.status)?;
                 reply.handler.ok_or(Status::ERR_UNPACK_FAILURE)
             };
-            let remote = reply.and_then(read);
-            let mut pulls = pulling.outputs.pulls.lock();
-            match (remote, pulls.open.get_mut(&number)) {
-                (Ok(remote), Some(pull)) => {
-                    pull.remote = Some(remote);
-                    Ok(number)
-                }
-                (Ok(_), None) => Err(Status::ERR_NOT_FOUND),
-                (Err(status), _) => {
-                    pulls.open.remove(&number);
-                    Err(status)
-                }
-            }
+            pulling.pull_answered(number, reply.and_then(read))
         })
     }
 
@@ -235,6 +212,35 @@ impl Outputs {
 }
 
 impl Inner {
+    /// Who takes the output of a pull: the handler, or a writer that does what the directives say.
+    fn taker(&self, directives: &[Info], channels: u16, handler: Option<OutputHandler>) -> Result<Taker> {
+        if channels & STDIN != 0 {
+            return Err(Status::ERR_NOT_SUPPORTED);
+        }
+        if self.standing == Standing::Singleton {
+            return Err(Status::ERR_UNREACH);
+        }
+        format::check(directives, handler.is_some())?;
+        let format = Format::read(directives)?;
+        Ok(handler.map_or_else(|| Taker::Writer(Arc::new(Mutex::new(Writer::new(format, true)))), Taker::Handler))
+    }
+
+    /// Notes the server's number of a pull, or forgets the pull that the server refuses.
+    fn pull_answered(&self, number: u64, remote: Result<u64>) -> Result<u64> {
+        let mut pulls = self.outputs.pulls.lock();
+        match (remote, pulls.open.get_mut(&number)) {
+            (Ok(remote), Some(pull)) => {
+                pull.remote = Some(remote);
+                Ok(number)
+            }
+            (Ok(_), None) => Err(Status::ERR_NOT_FOUND),
+            (Err(status), _) => {
+                pulls.open.remove(&number);
+                Err(status)
+            }
+        }
+    }
+
     /// Output has come.
     pub(crate) fn take_output(self: &Arc<Inner>, output: IoDelivery) {
         let taker = self.outputs.pulls.lock().open.get(&output.handler).map(|pull| pull.taker.clone());
