@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use pmix_dstore::cancel::Uncancelled;
+
 thread_local! {
     /// How many calls into the library this thread is in: one may make others.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
@@ -41,6 +43,23 @@ impl Drop for Call {
             // Release: who sees the call over sees what its caller's thread did before (RETURNED).
             let _ = OVER.try_with(|over| over.store(over.load(Ordering::Relaxed) + 1, Ordering::Release));
         }
+    }
+}
+
+/// This thread is in a call that may wait, enter the kernel or ask for a callback: it is not cancelled there, and callbacks that it
+/// asks for come after it. The end of that is the last act of a call.
+pub struct Inside {
+    _uncancelled: Uncancelled,
+    // Last, since callbacks may come from then on.
+    _call: Call,
+}
+
+impl Inside {
+    /// The call begins.
+    #[must_use = "the call is over when this is dropped"]
+    pub fn enter() -> Inside {
+        let call = Call::begin();
+        Inside { _uncancelled: Uncancelled::begin(), _call: call }
     }
 }
 

@@ -163,6 +163,12 @@ impl Client {
         client
     }
 
+    /// A launched client with this link and these data.
+    #[cfg(test)]
+    pub(crate) fn for_tests(me: Proc, link: Arc<dyn Link>, local: Local) -> Client {
+        Client::new(me, Standing::Launched, link, true, local)
+    }
+
     /// `is_our_server`: commits need not repeat what it has.
     fn new(me: Proc, standing: Standing, link: Arc<dyn Link>, is_our_server: bool, local: Local) -> Client {
         let inner = Inner {

@@ -9,10 +9,9 @@ use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::job::{JobData, Node};
 use pmix_dstore::model::{DataType, InfoFlags, Kval, Nspace, Query};
-use pmix_dstore::realm_resolution::Selector;
 
 use super::*;
-use crate::{Answer, EventHandler, GetOptions, GetRequest, Job, ReplyFn, Returned};
+use crate::{Answer, EventHandler, GetRequest, Job, NspaceRef, ReplyFn, Returned};
 use pmix_wire::Version;
 use pmix_wire::reply::{ConnectReply, GetReply, InfosReply, LookupReply, NodesReply, PeersReply};
 
@@ -184,13 +183,8 @@ impl Stage {
     }
 
     pub(crate) fn get_of(&self, name: Option<&str>, rank: Rank, key: Option<&str>, infos: &[Info]) -> Result<Value> {
-        let request = GetRequest {
-            nspace: name.map(str::as_bytes),
-            rank,
-            key: key.map(str::as_bytes),
-            options: GetOptions::from_infos(infos),
-            infos: &|| infos.to_vec(),
-        };
+        let nspace = name.map_or(NspaceRef::Own, |name| NspaceRef::Name(name.as_bytes()));
+        let request = GetRequest { nspace, rank, key: key.map(str::as_bytes), directives: infos };
         self.client.get(&request, |value| value.to_value())?
     }
 
@@ -608,13 +602,8 @@ fn a_get_may_call_back() {
     let (sender, values) = unbounded();
     let get = |rank, key: &'static str| {
         let sender = sender.clone();
-        let request = GetRequest {
-            nspace: None,
-            rank: Rank(rank),
-            key: Some(key.as_bytes()),
-            options: GetOptions { selector: Selector::default(), ..GetOptions::default() },
-            infos: &Vec::new,
-        };
+        let key = Some(key.as_bytes());
+        let request: GetRequest<'_> = GetRequest { nspace: NspaceRef::Own, rank: Rank(rank), key, directives: &[] };
         stage.client.get_nb(&request, Box::new(move |value| sender.send(value).unwrap())).unwrap();
         values.recv().unwrap()
     };
@@ -963,13 +952,8 @@ fn where_no_callback_can_come_the_call_says_so_itself() {
         *stage.script.readiness.lock() = Err(status);
         let before = stage.script.asked.lock().len();
         assert_eq!(stage.client.fence(&[], Vec::new()).start(Box::new(|_| panic!("a callback"))), Err(status));
-        let request = GetRequest {
-            nspace: None,
-            rank: Rank(1),
-            key: Some(b"absent"),
-            options: GetOptions::default(),
-            infos: &Vec::new,
-        };
+        let proc = Proc::new(nspace("job"), Rank(1));
+        let request = GetRequest::new(&proc, "absent", &[]);
         assert_eq!(stage.client.get_nb(&request, Box::new(|_| panic!("a callback"))), Err(status));
         assert_eq!(stage.script.asked.lock().len(), before, "nothing is asked");
     }

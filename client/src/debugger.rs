@@ -4,13 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crossbeam::channel::{RecvTimeoutError, unbounded};
-use pmix_dstore::codec::ValueRef;
-use pmix_dstore::model::{Info, KeyRef, Proc, Rank, Result, Status, Value, keys};
-use pmix_dstore::realm_resolution::Selector;
+use pmix_dstore::model::{Info, Proc, Rank, Result, Status, Value, keys};
 
 use crate::client::{Client, Standing};
 use crate::events::range;
-use crate::local::Wanted;
 use crate::{Event, EventDone, HandlerId};
 
 /// Where a process stops, as it tells the environment.
@@ -26,15 +23,13 @@ impl Client {
             return Ok(());
         }
         let me = self.me();
-        let wanted = Wanted {
-            nspace: me.nspace.as_bytes(),
-            rank: Rank::WILDCARD,
-            key: KeyRef::new(keys::DEBUG_STOP_IN_INIT.as_bytes()),
-            selector: &Selector::default(),
-        };
-        let found = self.inner.local.find(wanted, &mut Some(|value: ValueRef<'_>| value.to_value()));
-        let Some(value) = found else { return Ok(()) };
-        if stops(&value??, me.rank) { self.wait_for_release(late, true) } else { Ok(()) }
+        let job = Proc::new(me.nspace.clone(), Rank::WILDCARD);
+        let optional = [Info::new(keys::OPTIONAL, Value::Bool(true))];
+        match self.get_value(&job, keys::DEBUG_STOP_IN_INIT, &optional) {
+            Ok(value) if stops(&value, me.rank) => self.wait_for_release(late, true),
+            Ok(_) | Err(Status::ERR_NOT_FOUND) => Ok(()),
+            Err(status) => Err(status),
+        }
     }
 
     /// Waits until the debugger sends its event, by the server in use. `says_ready`: the environment is told that this process waits.

@@ -10,7 +10,7 @@ use pmix_dstore::model::{Info, Proc, Rank, Result, Status, Value, keys};
 
 use crate::Operation;
 use crate::client::{Client, Inner, Standing};
-use crate::get::{GetOptions, GetRequest, timeout_of};
+use crate::get::timeout_of;
 use crate::operation::outcome;
 use crate::ops::{Answer, done};
 use pmix_wire::Request;
@@ -82,14 +82,7 @@ impl Client {
                 each.push(proc);
                 continue;
             }
-            let request = GetRequest {
-                nspace: Some(proc.nspace.as_bytes()),
-                rank: Rank::WILDCARD,
-                key: Some(keys::JOB_SIZE.as_bytes()),
-                options: GetOptions::default(),
-                infos: &Vec::new,
-            };
-            let size = self.get(&request, |value| value.to_value())??.as_u64().ok_or(Status::ERR_BAD_PARAM)?;
+            let size = self.get_value(&proc, keys::JOB_SIZE, &[])?.as_u64().ok_or(Status::ERR_BAD_PARAM)?;
             let size = u32::try_from(size).map_err(|_| Status::ERR_BAD_PARAM)?;
             each.extend((0..size).map(|rank| Proc::new(proc.nspace.clone(), Rank(rank))));
         }

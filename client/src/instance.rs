@@ -52,6 +52,14 @@ impl Drop for OwnSlot {
 /// dropped before it has done, see `is_unused`.
 pub struct Shielded(());
 
+#[cfg(test)]
+impl Shielded {
+    /// That of a test in which no other thread changes what is read.
+    pub(crate) fn for_tests() -> Shielded {
+        Shielded(())
+    }
+}
+
 /// The client while it is used.
 enum Using<'a> {
     /// As the thread's slot says.

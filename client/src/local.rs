@@ -5,13 +5,13 @@
 //! value: both have a filter that is asked first.
 
 use pmix_dstore::codec::ValueRef;
-use pmix_dstore::compression;
 use pmix_dstore::job::JobData;
-use pmix_dstore::model::{DataType, Info, KeyRef, NSPACE_LEN_MAX, Nspace, Proc, Rank, Result, Value, keys};
+use pmix_dstore::model::{Info, KeyRef, NSPACE_LEN_MAX, Nspace, Proc, Rank, Result, Value, keys};
 use pmix_dstore::qualified;
 use pmix_dstore::realm_resolution::{self, Caller, Selector};
 use pmix_dstore::segment::{NamespaceView, Short, Target};
 
+use crate::get::{Deliver, Lookup, NspaceRef, deliver};
 use crate::known::Known;
 use crate::overlay::Overlay;
 use pmix_wire::jobinfo;
@@ -30,19 +30,6 @@ pub struct Local {
     pub job: Option<JobData>,
     /// What the server said.
     pub known: Known,
-}
-
-/// Which value is wanted.
-#[derive(Clone, Copy)]
-pub struct Wanted<'a> {
-    /// Of which namespace.
-    pub nspace: &'a [u8],
-    /// Of which rank.
-    pub rank: Rank,
-    /// Which one.
-    pub key: KeyRef<'a>,
-    /// Where to look, beside these.
-    pub selector: &'a Selector<'a>,
 }
 
 /// The name that nearly every Get names, to be compared without finding its end, and without a call.
@@ -103,26 +90,35 @@ impl Local {
         is_mapped || (self.job.is_some() && !jobinfo::is_left_out(key))
     }
 
-    /// Finds a value and hands it to what is in `take`, which is left there where there is no value.
+    /// Whether the namespace is the own one. The answer for a buffer without a NUL is no.
     #[inline(always)]
-    pub fn find<R, F: FnOnce(ValueRef<'_>) -> R>(&self, wanted: Wanted<'_>, take: &mut Option<F>) -> Option<Result<R>> {
-        // The fields one by one: a structure that was written in small pieces is slow to copy in large ones.
-        let (nspace, rank, key, selector) = (wanted.nspace, wanted.rank, wanted.key, wanted.selector);
-        match self.overlay.get(nspace, rank, &key, |value| hand(value.into(), take)) {
-            Ok(None) => {}
-            Ok(Some(result)) => return result,
-            Err(status) => return Some(Err(status)),
+    pub fn is_own_name(&self, nspace: NspaceRef<'_>) -> bool {
+        match nspace {
+            NspaceRef::Own => true,
+            NspaceRef::Name(name) => name.is_empty() || self.is_own(name),
+            NspaceRef::Buffer(buffer) => self.name.is(buffer),
         }
-        let is_own = self.is_own(nspace);
-        if is_own && let Some(value) = self.find_own(rank, &key, selector) {
-            return hand(value, take);
+    }
+
+    /// Finds the value of the look-up's key and hands it to `take`.
+    pub fn find(&self, lookup: &Lookup<'_>, key: KeyRef<'_>, take: Deliver<'_>) -> Option<Result<()>> {
+        let Lookup { nspace, is_own, rank, .. } = *lookup;
+        let selector = &lookup.options.selector;
+        // The fast path does not look for what ranks put under keys of the standard, nor for a key of any rank.
+        let is_absent_here = lookup.is_absent_here && rank != Rank::UNDEF && !key.is(keys::GROUP_LOCAL_CID);
+        if !is_absent_here {
+            match self.overlay.get(nspace, rank, &key, |value| deliver(value.into(), take)) {
+                Ok(None) => {}
+                Ok(result) => return result,
+                Err(status) => return Some(Err(status)),
+            }
+            if is_own && let Some(value) = self.find_own(rank, &key, selector) {
+                return Some(deliver(value, take));
+            }
         }
-        let known = self.known.get(nspace, rank, key, selector, &self.caller(is_own), |value| hand(value, take));
-        match known {
-            Some(result) => result,
-            None if rank == Rank::UNDEF => self.find_anywhere(&Wanted { nspace, rank, key, selector }, is_own, take),
-            None => None,
-        }
+        let caller = self.caller(is_own);
+        let known = self.known.get(nspace, rank, key, selector, &caller, |value| deliver(value, take));
+        known.or_else(|| if rank == Rank::UNDEF { self.find_anywhere(lookup, &key, take) } else { None })
     }
 
     /// The short way to a value of the own namespace that is in its segments, asked for with nothing but its rank and key.
@@ -147,7 +143,6 @@ impl Local {
     }
 
     /// A value of the own namespace in its segments, or in the heap where there are none.
-    #[inline(always)]
     fn find_own(&self, rank: Rank, key: &KeyRef<'_>, selector: &Selector<'_>) -> Option<ValueRef<'_>> {
         let caller = self.caller(true);
         if let Some(view) = &self.view {
@@ -200,23 +195,18 @@ impl Local {
 
     /// A key asked for without a rank: one that a single rank of the namespace has, or one of the caller itself.
     #[cold]
-    fn find_anywhere<R, F: FnOnce(ValueRef<'_>) -> R>(
-        &self,
-        wanted: &Wanted<'_>,
-        is_own: bool,
-        take: &mut Option<F>,
-    ) -> Option<Result<R>> {
-        if wanted.key.is_reserved() {
-            let own = self.find_own(self.me.rank, &wanted.key, wanted.selector);
-            return hand(own.filter(|_| is_own)?, take);
+    fn find_anywhere(&self, lookup: &Lookup<'_>, key: &KeyRef<'_>, take: Deliver<'_>) -> Option<Result<()>> {
+        if key.is_reserved() {
+            let own = self.find_own(self.me.rank, key, &lookup.options.selector);
+            return Some(deliver(own.filter(|_| lookup.is_own)?, take));
         }
-        if let Some(rank) = self.overlay.unique(wanted.nspace, &wanted.key) {
-            return self.overlay.get(wanted.nspace, rank, &wanted.key, |value| hand(value.into(), take)).ok()??;
+        if let Some(rank) = self.overlay.unique(lookup.nspace, key) {
+            return self.overlay.get(lookup.nspace, rank, key, |value| deliver(value.into(), take)).ok()?;
         }
-        let view = self.view.as_ref().filter(|_| is_own)?;
-        let (rank, value) = view.modex_any(&wanted.key)?;
-        self.overlay.get(wanted.nspace, rank, &wanted.key, |_| ()).ok()?;
-        hand(value, take)
+        let view = self.view.as_ref().filter(|_| lookup.is_own)?;
+        let (rank, value) = view.modex_any(key)?;
+        self.overlay.get(lookup.nspace, rank, key, |_| ()).ok()?;
+        Some(deliver(value, take))
     }
 
     /// Who asks, for the rules.
@@ -242,21 +232,6 @@ impl Local {
             (None, None) => None,
         }
     }
-}
-
-/// Hands a value over as users see it: a compressed string as the string that it stands for.
-#[inline(always)]
-pub fn hand<R, F: FnOnce(ValueRef<'_>) -> R>(value: ValueRef<'_>, take: &mut Option<F>) -> Option<Result<R>> {
-    let take = take.take()?;
-    Some(match value {
-        ValueRef::Bytes { ty: DataType::COMPRESSED_STRING, bytes } => expand(bytes).map(|value| take((&value).into())),
-        value => Ok(take(value)),
-    })
-}
-
-#[cold]
-fn expand(bytes: &[u8]) -> Result<Value> {
-    Ok(Value::String(Some(compression::expand_string(bytes)?)))
 }
 
 #[cfg(test)]

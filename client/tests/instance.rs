@@ -5,8 +5,9 @@
 use std::collections::BTreeSet;
 
 use pmix_client::instance;
-use pmix_client::{Client, Environment};
-use pmix_dstore::model::{Key, KeyRef, Proc, Rank, Scope, Status, Value};
+use pmix_client::{Client, Environment, GetRequest};
+use pmix_dstore::codec::ValueRef;
+use pmix_dstore::model::{Key, Proc, Rank, Scope, Status, Value};
 
 fn get(client: &Client, key: &str) -> Result<Value, Status> {
     client.get_value(client.me(), key, &[])
@@ -25,9 +26,8 @@ fn threads() -> usize {
 /// Values that are read without a lock: each is whole, and none is older than the one before.
 fn own_values_are_replaced_under_their_readers(me: &Proc) {
     const NUMBERS: i32 = 4000;
-    let key = KeyRef::from("replaced");
     let text = |number: i32| format!("{number:08}").repeat(1 + number as usize % 40);
-    let read = |value: &Value| -> i32 {
+    let read = |value: ValueRef<'_>| -> i32 {
         let bytes = value.as_text().expect("a string");
         let number = std::str::from_utf8(&bytes[..8]).unwrap().parse().expect("a number");
         assert_eq!(bytes, text(number).as_bytes());
@@ -45,9 +45,8 @@ fn own_values_are_replaced_under_their_readers(me: &Proc) {
                     instance::with_current(|client, shielded| {
                         // A thread's first time is not.
                         let Some(shielded) = shielded else { return };
-                        // SAFETY: the thread stores nothing.
-                        let value = unsafe { client.get_own(shielded, me.rank, &key) }.expect("it is there");
-                        let number = read(value);
+                        let request = GetRequest::new(me, "replaced", &[]);
+                        let number = client.get_pinned(shielded, &request, read).expect("it is there");
                         assert!(number >= latest);
                         latest = number;
                     });

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::LazyLock;
 
-use pmix_client::Call;
+use pmix_client::Inside;
 use pmix_dstore::cancel::Uncancelled;
 use pmix_dstore::model::{Result, Status};
 
@@ -58,22 +58,6 @@ impl<T> OnPanic for *const T {
 
 static TRACE: LazyLock<bool> =
     LazyLock::new(|| std::env::var_os("PMIX_DSTORE_TRACE").is_some_and(|value| value == "1"));
-
-/// This thread is in a call that may wait, enter the kernel or ask for a callback: it is not cancelled there, and callbacks that it
-/// asks for come after it. The end of that is the last act of an entry point.
-pub struct Inside {
-    _uncancelled: Uncancelled,
-    // Last, since callbacks may come from then on.
-    _call: Call,
-}
-
-impl Inside {
-    /// The call begins.
-    pub fn enter() -> Inside {
-        let call = Call::begin();
-        Inside { _uncancelled: Uncancelled::begin(), _call: call }
-    }
-}
 
 /// Runs the body of the function `name`, which neither waits nor enters the kernel.
 #[inline]

@@ -2,153 +2,18 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
-use pmix_client::{Client, GetOptions, GetRequest, instance, topology};
-use pmix_dstore::model::{DataType, Info, Proc, Rank, Result, Scope, Status, Value, keys};
+use pmix_client::{Inside, instance};
+use pmix_dstore::model::{Proc, Scope, Status};
 
-use super::short;
-use super::{client, present, procs, writable};
+use super::{client, get, present, procs, writable};
 use crate::callback::{Callback, start};
 use crate::convert::array::CArray;
 use crate::convert::object::Object;
-use crate::convert::{array, text, value};
-use crate::entry::{Inside, code, entry, status_call, status_entry};
+use crate::convert::{array, text};
+use crate::entry::{entry, status_call, status_entry};
 use crate::memory::copy_text;
 use crate::pinned::Pinned;
 use crate::types::*;
-
-/// Reads what a Get asks for and hands it to `run`. Only a request that goes to the server makes infos of the infos.
-///
-/// # Safety
-/// The pointer rules of the crate for the arguments of `PMIx_Get`.
-#[inline]
-unsafe fn with_request<R>(
-    proc: *const pmix_proc_t,
-    key: *const c_char,
-    info: *const pmix_info_t,
-    ninfo: usize,
-    run: impl FnOnce(&GetRequest<'_>) -> Result<R>,
-) -> Result<R> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let ninfo = if info.is_null() { 0 } else { ninfo };
-        let infos = || -> Vec<Info> { array::read(info, ninfo).unwrap_or_default() };
-        // Filled in place: what is written here in small pieces is read in large ones, which is slow if copied first.
-        let mut request =
-            GetRequest { nspace: None, rank: Rank::UNDEF, key: None, options: GetOptions::default(), infos: &infos };
-        if !proc.is_null() {
-            request.nspace = Some(text::nspace_text((&raw const (*proc).nspace).cast())?);
-            request.rank = Rank((*proc).rank);
-        }
-        if !key.is_null() {
-            request.key = Some(text::key_text(key)?);
-        }
-        for index in 0..ninfo {
-            let at = info.add(index);
-            let key = text::key_text((&raw const (*at).key).cast())?;
-            // As what they are: to put them into a value and to look into that takes longer than all the rest.
-            if let Some((ty, bits)) = value::borrow_number(&raw const (*at).value) {
-                request.options.apply_number(key, (*at).flags, ty, bits);
-            } else if (*at).value.type_ == DataType::STRING.0 {
-                request.options.apply_text(key, (*at).flags, text::string((*at).value.data.string));
-            } else if let Some(directive) = value::borrow(&raw const (*at).value) {
-                request.options.apply(key, (*at).flags, directive);
-            }
-        }
-        run(&request)
-    }
-}
-
-/// Any Get.
-///
-/// # Safety
-/// The pointer rules of the crate for the arguments of `PMIx_Get`.
-#[inline(never)]
-unsafe fn get(
-    proc: *const pmix_proc_t,
-    key: *const c_char,
-    info: *const pmix_info_t,
-    ninfo: usize,
-    val: *mut *mut pmix_value_t,
-) -> Result<()> {
-    let _inside = Inside::enter();
-    let of = |client: &Client| {
-        let val = writable(val)?;
-        // SAFETY: the caller's promise.
-        unsafe { get_of(client, proc, key, info, ninfo, val) }
-    };
-    let get = || instance::with_current(|client, _| of(client)).unwrap_or(Err(Status::ERR_INIT));
-    match get() {
-        // SAFETY: the caller's promise.
-        Err(Status::ERR_NOT_FOUND) if unsafe { is_of_topology(proc, key) } && store_topology().is_ok() => get(),
-        result => result,
-    }
-}
-
-/// Whether a Get is for the topology that this process has loaded, or could load.
-///
-/// # Safety
-/// The pointer rules of the crate for the arguments of `PMIx_Get`.
-#[cold]
-unsafe fn is_of_topology(proc: *const pmix_proc_t, key: *const c_char) -> bool {
-    // SAFETY: the caller's promise; a key is a C string.
-    unsafe {
-        let is_key = !key.is_null() && text::key_text(key).is_ok_and(|key| key == keys::TOPOLOGY2.as_bytes());
-        is_key && !proc.is_null() && {
-            let named = pmix_proc_t::read(proc);
-            named.is_ok_and(|named| client().is_ok_and(|client| named == *client.me()))
-        }
-    }
-}
-
-/// Keeps the topology of this process for its own Gets, as stock libraries do when they load it.
-#[cold]
-fn store_topology() -> Result<()> {
-    let client = client()?;
-    client.store_internal(client.me(), keys::TOPOLOGY2.into(), topology::to_keep()?)
-}
-
-/// The same of an initialised process, into a place.
-///
-/// # Safety
-/// As [`get`]; `val` is not NULL.
-#[inline(always)]
-unsafe fn get_of(
-    client: &Client,
-    proc: *const pmix_proc_t,
-    key: *const c_char,
-    info: *const pmix_info_t,
-    ninfo: usize,
-    val: *mut *mut pmix_value_t,
-) -> Result<()> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        with_request(proc, key, info, ninfo, |request| {
-            let options = &request.options;
-            let mut at = std::ptr::null_mut();
-            if options.static_values {
-                at = writable(*val)?;
-            } else {
-                // As the stock library does: callers look at the pointer as well as at the status.
-                *val = std::ptr::null_mut();
-            }
-            let pinned = match options.pointer_values {
-                true => Some(client.attached::<Pinned>().ok_or(Status::ERROR)?),
-                false => None,
-            };
-            // The copy is carried out by the closure itself: a result within a result would be copied once more.
-            let mut given = Ok(());
-            client.get(request, |found| {
-                given = match pinned {
-                    Some(pinned) if at.is_null() => pinned.pointer_to(client, found).map(|pointer| *val = pointer),
-                    Some(pinned) => pinned.fill(client, found, at),
-                    None if at.is_null() => value::allocate_ref(found).map(|copy| *val = copy),
-                    None => value::write_ref(found, at),
-                };
-            })?;
-            given
-        })
-    }
-}
 
 status_call! {
     /// `PMIx_Put`: offers a value, or with the scopes of 7.0 that say so deletes a key; the next commit sends it. There need be no
@@ -204,17 +69,7 @@ status_call! {
         if !callback.is_some() {
             return Err(Status::ERR_BAD_PARAM);
         }
-        // Before it is asked for: what the server answers comes on another thread.
-        if is_of_topology(proc, key) {
-            let optional = [Info::new(keys::OPTIONAL, Value::Bool(true))];
-            if client.get_value(client.me(), keys::TOPOLOGY2, &optional).is_err() {
-                // Where there is none the Get says so.
-                let _ = store_topology();
-            }
-        }
-        with_request(proc, key, info, ninfo, |request| {
-            client.get_nb(request, Box::new(move |result| callback.call(result)))
-        })
+        client.get_nb(&get::request(proc, key, info, ninfo)?, Box::new(move |result| callback.call(result)))
     }
 
 }
@@ -280,10 +135,7 @@ entry! {
         ninfo: usize,
         val: *mut *mut pmix_value_t,
     ) -> pmix_status_t {
-        match short::get(proc, key, (info, ninfo), val) {
-            Some(status) => status.0,
-            None => code(get(proc, key, info, ninfo, val)),
-        }
+        get::get(proc, key, (info, ninfo), val).0
     }
 
     /// `PMIx_Progress`: lets the library work on the calling thread where the caller asked to drive it.

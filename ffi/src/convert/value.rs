@@ -129,24 +129,6 @@ impl Object for pmix_value_t {
     }
 }
 
-/// A number that C code holds, of the types that directives are made of, as [`borrow`] gives it.
-///
-/// # Safety
-/// As [`borrow`].
-#[inline]
-pub unsafe fn borrow_number(value: *const pmix_value_t) -> Option<(DataType, u64)> {
-    // SAFETY: the union holds what the type says.
-    unsafe {
-        let ty = DataType((*value).type_);
-        let data = &raw const (*value).data;
-        match ty {
-            DataType::BOOL => Some((ty, u64::from((*data).bytes[0]))),
-            DataType::UINT32 | DataType::PROC_RANK => Some((ty, u64::from(data.cast::<u32>().read()))),
-            _ => None,
-        }
-    }
-}
-
 /// A view of a value that C code holds, without allocating; `None` for structures.
 ///
 /// # Safety

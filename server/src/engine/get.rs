@@ -202,7 +202,9 @@ impl Engine {
             return self.reply_refreshed(get.peer, get.tag, &proc);
         }
         let mut options = GetOptions::from_infos(&get.infos);
-        options.refresh &= is_new;
+        if !is_new {
+            options.flags.clear_refresh();
+        }
         let (asked, is_plain) = (options.timeout, options.selector.is_empty());
         match self.outcome(&proc, &get, &options) {
             None => {}
@@ -307,14 +309,14 @@ impl Engine {
     /// What can be said now; `None` where nobody listens any more.
     fn outcome(&self, proc: &Proc, get: &WaitingGet, options: &GetOptions<'_>) -> Option<Outcome> {
         let peer = self.peers.get(&get.peer)?;
-        if options.refused
+        if options.flags.refused()
             && let Err(status) = self.check_required(&get.infos)
         {
             return Some(Outcome::Nothing(status));
         }
         // The server process asks its own engine for what a client would find in its own memory, and may be the one
         // thread on which the host could answer.
-        let at_once = options.immediate || options.optional || get.peer == PeerId::OWN;
+        let at_once = options.flags.immediate() || options.flags.optional() || get.peer == PeerId::OWN;
         let status = |status| Some(Outcome::Nothing(status));
         match self.reads(&peer.proc, peer.user, &proc.nspace) {
             Reach::All => {}
@@ -325,13 +327,13 @@ impl Engine {
         let Some(state) = self.nspaces.get(&proc.nspace) else {
             return if at_once { status(Status::ERR_NOT_FOUND) } else { Some(Outcome::Ask) };
         };
-        let reserved = get.key.as_ref().is_some_and(Key::is_reserved) && !options.qualified;
+        let reserved = get.key.as_ref().is_some_and(Key::is_reserved) && !options.flags.qualified();
         if reserved || !proc.rank.is_process() {
             let unheard = state.foreign && !at_once;
             let Some(key) = &get.key else {
                 return Some(if unheard { Outcome::Ask } else { Outcome::Job });
             };
-            if options.qualified {
+            if options.flags.qualified() {
                 return Some(
                     match realm_resolution::find_qualified(&*state.job, proc.rank, key.as_bytes(), &get.infos) {
                         Ok(Some(_)) => Outcome::Job,
@@ -374,7 +376,7 @@ impl Engine {
             }
         }
         let found = match &get.key {
-            Some(key) if options.qualified => {
+            Some(key) if options.flags.qualified() => {
                 let published = state.visible.get(proc.rank, keys::QUALIFIED_VALUE.as_bytes());
                 if published.is_some_and(|all| qualified::find(all, key.as_bytes(), &get.infos).is_some()) {
                     true
@@ -390,7 +392,7 @@ impl Engine {
             // What the host registered of a rank is there from the beginning: its commit may still be waited for.
             None => state.visible.has_rank(proc.rank) || at_once && has_values(&state.job, proc.rank),
         };
-        if found && (!options.refresh || state.is_local(proc.rank)) {
+        if found && (!options.flags.refresh() || state.is_local(proc.rank)) {
             return Some(Outcome::Rank(proc.rank));
         }
         if at_once {

@@ -2,10 +2,11 @@
 
 use pmix_dstore::codec::ValueRef;
 use pmix_dstore::compression;
-use pmix_dstore::model::{Info, Key, KeyRef, Proc, Rank, Result, Status, Value, keys};
+use pmix_dstore::model::{Info, Key, KeyRef, Kval, Proc, Rank, Result, Status, Value, keys};
 use pmix_dstore::realm_resolution::{JobLookup, Realm};
 use pmix_dstore::{fallible_alloc, qualified};
 
+use crate::client::Inner;
 use crate::local::Local;
 
 /// Realms that have several instances come in an array each.
@@ -15,17 +16,17 @@ const PARCELS: [&str; 3] = [keys::PROC_BLOB, keys::MAP_BLOB, keys::BFROPS_MODULE
 
 /// Collects values; of those with the same key the first one counts.
 #[derive(Default)]
-pub struct Everything {
+struct AllValues {
     infos: Vec<Info>,
     qualified: Option<Value>,
 }
 
-impl Everything {
+impl AllValues {
     /// Adds a value.
     ///
     /// # Errors
     /// `NOMEM`.
-    pub fn add(&mut self, key: Key, value: Value) -> Result<()> {
+    fn add(&mut self, key: Key, value: Value) -> Result<()> {
         if qualified::is_key(&key) {
             self.qualified = Some(qualified::merge(Some(&value), self.qualified.as_ref().unwrap_or(&value))?);
             return Ok(());
@@ -67,7 +68,7 @@ impl Everything {
         let sessions = [(Realm::Session, 0)].into_iter();
         let others = apps.map(|row| (Realm::App, row)).chain((0..nodes).map(|row| (Realm::Node, row)));
         for (realm, row) in sessions.chain(others) {
-            let mut one = Everything::default();
+            let mut one = AllValues::default();
             for (key, value) in values(realm, row) {
                 one.add_ref(&key.into(), value.into())?;
             }
@@ -87,11 +88,39 @@ impl Everything {
     ///
     /// # Errors
     /// `NOMEM`.
-    pub fn into_value(mut self) -> Result<Value> {
+    fn into_value(mut self) -> Result<Value> {
         for value in self.qualified.as_ref().map_or(&[][..], qualified::each) {
             fallible_alloc::push(&mut self.infos, Info::new(keys::QUALIFIED_VALUE, value.copy()?))?;
         }
         Ok(Value::infos(self.infos))
+    }
+}
+
+impl Inner {
+    /// All values of a rank as an array of infos: own ones first, then those that the server told, then what lies here.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub(super) fn all_values(&self, of: Proc, objects: Vec<(Proc, Vec<Kval>)>) -> Result<Value> {
+        let mut all = AllValues::default();
+        for (key, value) in self.local.overlay.rank(of.nspace.as_bytes(), of.rank) {
+            all.add(key, value.copy()?)?;
+        }
+        let told: Vec<Kval> =
+            objects.into_iter().filter(|(proc, _)| *proc == of).flat_map(|(_, kvals)| kvals).collect();
+        // Of a job the server tells everything.
+        let is_whole = !of.rank.is_process() && !told.is_empty();
+        told.into_iter().try_for_each(|Kval { key, value }| all.add(key, value))?;
+        for (key, value) in self.local.known.rank(of.nspace.as_bytes(), of.rank)? {
+            all.add(key, value)?;
+        }
+        if !is_whole {
+            self.local.add_all_values(&of, &mut all)?;
+        }
+        if of == self.me {
+            all.leave_out(&self.local.overlay.deleted());
+        }
+        all.into_value()
     }
 }
 
@@ -100,7 +129,7 @@ impl Local {
     ///
     /// # Errors
     /// `NOMEM`.
-    pub fn add_everything(&self, of: &Proc, all: &mut Everything) -> Result<()> {
+    fn add_all_values(&self, of: &Proc, all: &mut AllValues) -> Result<()> {
         if !self.is_own(of.nspace.as_bytes()) {
             return Ok(());
         }

@@ -1,0 +1,274 @@
+//! `PMIx_Get` and `PMIx_Get_nb`: the arguments of C code, and where its values go.
+//!
+//! How a value is found is the client's business. Here are the forms in which C code has its directives and wants the value. Values in
+//! place have functions of their own: in one with all of it the compiler keeps nothing in registers.
+
+use std::ffi::c_char;
+use std::ptr;
+
+use pmix_client::{Client, Directive, GetFlags, GetRequest, Inside, NspaceRef, Receiver, instance};
+use pmix_dstore::codec::ValueRef;
+use pmix_dstore::model::{DataType, Info, Rank, Result, Status};
+use pmix_dstore::segment::{Answer, Short};
+
+use super::writable;
+use crate::convert::object::Object;
+use crate::convert::text;
+use crate::convert::value::{self, Plain};
+use crate::memory::{copy_bytes, copy_text, free};
+use crate::pinned::Pinned;
+use crate::types::*;
+
+/// An initialised info of C code, which stays as it is for as long as it is borrowed.
+#[repr(transparent)]
+pub(super) struct CInfo(pmix_info_t);
+
+/// The key of an info, with its NUL and what is behind it.
+type KeyBytes = [u8; size_of::<pmix_key_t>()];
+
+impl CInfo {
+    /// The infos of an array; none for NULL.
+    ///
+    /// # Safety
+    /// `info` is NULL or an array of `ninfo` initialised infos, which stay as they are for `'a`.
+    #[inline(always)]
+    unsafe fn slice<'a>(info: *const pmix_info_t, ninfo: usize) -> &'a [CInfo] {
+        if info.is_null() {
+            return &[];
+        }
+        // SAFETY: the caller's promise; the layout is that of the info.
+        unsafe { std::slice::from_raw_parts(info.cast(), ninfo) }
+    }
+
+    #[inline(always)]
+    fn key_bytes(&self) -> &KeyBytes {
+        // SAFETY: a key is an array of as many characters.
+        unsafe { &*(&raw const self.0.key).cast() }
+    }
+
+    #[inline(always)]
+    fn data_type(&self) -> DataType {
+        DataType(self.0.value.type_)
+    }
+}
+
+impl Directive for CInfo {
+    #[inline(always)]
+    fn is<const N: usize>(&self, name: &'static [u8; N]) -> bool {
+        self.key_bytes().starts_with(name)
+    }
+
+    #[inline(always)]
+    fn as_bool(&self) -> Option<bool> {
+        // SAFETY: a flag, as its type says.
+        (self.data_type() == DataType::BOOL).then(|| unsafe { self.0.value.data.bytes[0] } != 0)
+    }
+
+    #[inline(always)]
+    fn as_u32(&self) -> Option<u32> {
+        // SAFETY: a number, as its type says.
+        (self.data_type() == DataType::UINT32).then(|| unsafe { (&raw const self.0.value.data).cast::<u32>().read() })
+    }
+
+    #[inline(always)]
+    fn as_text(&self) -> Option<&[u8]> {
+        if self.data_type() != DataType::STRING {
+            return None;
+        }
+        // SAFETY: NULL or a C string, as its type says.
+        unsafe { text::string(self.0.value.data.string) }.map(|text| text.to_bytes())
+    }
+
+    fn key(&self) -> Result<&[u8]> {
+        let key = self.key_bytes();
+        key.iter().position(|byte| *byte == 0).map(|len| &key[..len]).ok_or(Status::ERR_BAD_PARAM)
+    }
+
+    fn flags(&self) -> u32 {
+        self.0.flags
+    }
+
+    fn value(&self) -> Option<ValueRef<'_>> {
+        // SAFETY: an initialised value.
+        unsafe { value::borrow(&raw const self.0.value) }
+    }
+
+    fn to_info(&self) -> Result<Info> {
+        // SAFETY: an initialised info.
+        unsafe { pmix_info_t::read(&raw const self.0) }
+    }
+}
+
+/// What C code asks for.
+///
+/// # Errors
+/// `BAD_PARAM` for a key that is too long.
+///
+/// # Safety
+/// The pointer rules of the crate for the arguments of `PMIx_Get`, for `'a`.
+#[inline(always)]
+pub(super) unsafe fn request<'a>(
+    proc: *const pmix_proc_t,
+    key: *const c_char,
+    info: *const pmix_info_t,
+    ninfo: usize,
+) -> Result<GetRequest<'a, CInfo>> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let key = if key.is_null() { None } else { Some(text::key_text(key)?) };
+        let (nspace, rank) = if proc.is_null() {
+            (NspaceRef::Own, Rank::UNDEF)
+        } else {
+            (NspaceRef::Buffer(&*(&raw const (*proc).nspace).cast()), Rank((*proc).rank))
+        };
+        Ok(GetRequest { nspace, rank, key, directives: CInfo::slice(info, ninfo) })
+    }
+}
+
+/// `PMIx_Get`: on a thread that has a token without a lock, while the client has the value in shared memory.
+///
+/// # Safety
+/// The pointer rules of the crate for the arguments of `PMIx_Get`.
+#[inline(always)]
+pub(super) unsafe fn get(
+    proc: *const pmix_proc_t,
+    key: *const c_char,
+    (info, ninfo): (*const pmix_info_t, usize),
+    val: *mut *mut pmix_value_t,
+) -> Status {
+    // SAFETY: the caller's promise.
+    let found = instance::with_shielded(|client, pin| unsafe {
+        // What is NULL is looked at elsewhere, so that nothing here has to allow for it.
+        if proc.is_null() || key.is_null() || val.is_null() {
+            return None;
+        }
+        let request = request(proc, key, info, ninfo).ok()?;
+        Some(client.get_into(Some(pin), &request, Output { val }))
+    });
+    match found {
+        Some(status) => status,
+        // SAFETY: the caller's promise.
+        None => unsafe { get_by_any_thread(proc, key, (info, ninfo), val) },
+    }
+}
+
+/// The same of any arguments, on any thread: this may be its first call or one within another, or the process not be initialised.
+///
+/// # Safety
+/// As [`get`].
+#[cold]
+#[inline(never)]
+unsafe fn get_by_any_thread(
+    proc: *const pmix_proc_t,
+    key: *const c_char,
+    (info, ninfo): (*const pmix_info_t, usize),
+    val: *mut *mut pmix_value_t,
+) -> Status {
+    let _inside = Inside::enter();
+    let found = instance::with_current(|client, pin| {
+        let val = writable(val)?;
+        // SAFETY: the caller's promise.
+        let request = unsafe { request(proc, key, info, ninfo)? };
+        Ok(client.get_into(pin, &request, Output { val }))
+    });
+    found.unwrap_or(Err(Status::ERR_INIT)).unwrap_or_else(|status| status)
+}
+
+/// Where C code wants a value: in memory that it frees, in its own, or in the library's.
+#[derive(Clone, Copy)]
+struct Output {
+    /// The caller's place for a pointer.
+    val: *mut *mut pmix_value_t,
+}
+
+impl Receiver for Output {
+    #[inline(always)]
+    fn prepare(self, form: GetFlags) -> Result<()> {
+        // SAFETY: the caller's place for a pointer.
+        unsafe {
+            if form.static_values() {
+                return writable(*self.val).map(drop);
+            }
+            // As the stock library does: callers look at the pointer as well as at the status.
+            *self.val = ptr::null_mut();
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn take_plain(self, client: &Client, value: Short<'_>, form: GetFlags) -> Option<Status> {
+        if form.is_copy() { self.copy(value) } else { self.place(client, value, form) }
+    }
+
+    fn take(self, client: &Client, value: ValueRef<'_>, form: GetFlags) -> Result<()> {
+        let pinned = match form.pointer_values() {
+            true => Some(client.attached::<Pinned>().ok_or(Status::ERROR)?),
+            false => None,
+        };
+        // SAFETY: the caller's places for a pointer and, as `prepare` has seen, for a value.
+        unsafe {
+            match (pinned, form.static_values()) {
+                (Some(pinned), false) => *self.val = pinned.pointer_to(client, value)?,
+                (Some(pinned), true) => pinned.fill(client, value, *self.val)?,
+                (None, false) => *self.val = value::allocate_ref(value)?,
+                (None, true) => value::write_ref(value, *self.val)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Output {
+    /// Gives the caller a copy.
+    #[inline(always)]
+    fn copy(self, value: Short<'_>) -> Option<Status> {
+        let (ty, len, data) = match value.answer() {
+            Answer::Number { ty, bits } => return Some(self.allocate(Plain::number(ty, bits))),
+            Answer::Text(text) => {
+                (DataType::STRING, 0, copy_text(text.split_last().map_or(text, |(_, before)| before)))
+            }
+            Answer::Bytes { ty, bytes } => (ty, bytes.len(), copy_bytes(bytes)),
+            Answer::Absent | Answer::Unsure => return None,
+        };
+        let Ok(data) = data else { return Some(Status::ERR_NOMEM) };
+        let status = self.allocate(Plain { ty, words: [data.expose_provenance() as u64, len as u64] });
+        if status != Status::SUCCESS {
+            // SAFETY: just allocated, and nobody else knows it.
+            unsafe { free(data) };
+        }
+        Some(status)
+    }
+
+    #[inline(always)]
+    fn allocate(self, plain: Plain) -> Status {
+        let Some(at) = value::allocate(plain) else { return Status::ERR_NOMEM };
+        // SAFETY: the caller's place for a pointer.
+        unsafe { *self.val = at };
+        Status::SUCCESS
+    }
+
+    /// Gives the caller a value whose data stay in the segment, in its own storage or the library's.
+    #[inline(always)]
+    fn place(self, client: &Client, value: Short<'_>, form: GetFlags) -> Option<Status> {
+        let is_pointer = form.pointer_values();
+        let plain = match value.answer() {
+            Answer::Number { ty, bits } => Plain::number(ty, bits),
+            Answer::Text(text) if is_pointer && text.last() == Some(&0) => Plain::text(text),
+            Answer::Bytes { ty, bytes } if is_pointer && !bytes.is_empty() => Plain::bytes(ty, bytes),
+            _ => return None,
+        };
+        // SAFETY: the caller's places for a pointer and, as `prepare` has seen, for a value.
+        unsafe {
+            if form.static_values() {
+                (*self.val).write(plain.to_c());
+            } else {
+                *self.val = client.attached::<Pinned>()?.pointer_to_plain(plain).ok()?;
+            }
+        }
+        Some(Status::SUCCESS)
+    }
+}
+
+#[cfg(test)]
+#[path = "get_tests.rs"]
+mod tests;
