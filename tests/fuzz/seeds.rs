@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use pmix_wire::blob::{self, Contribution};
-use pmix_wire::reply::JobInfoReply;
-use pmix_wire::{Command, Reply, Request, Version};
-use pmix_dstore::compression;
 use pmix_dstore::codec::{self, BufferType, Dialect, Module, Packer};
+use pmix_dstore::compression;
 use pmix_dstore::maps;
 use pmix_dstore::model::{Bytes, Info, Key, Kval, Nspace, Proc, Rank, Status, Value, keys};
 use pmix_fuzz::message::{Form, Message, messages};
 use pmix_fuzz::samples;
 use pmix_fuzz::{DIALECTS, checked_in, input, selector, vectors};
+use pmix_wire::blob::{self, Contribution};
+use pmix_wire::reply::JobInfoReply;
+use pmix_wire::{Command, Reply, Request, Version};
 
 /// Longer inputs only slow the fuzzer down.
 const LEN_MAX: usize = samples::SEGMENT_LEN_MAX;

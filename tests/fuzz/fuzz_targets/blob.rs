@@ -4,11 +4,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pmix_wire::{blob, jobinfo};
-use pmix_dstore::compression;
 use pmix_dstore::codec::Dialect;
+use pmix_dstore::compression;
 use pmix_dstore::model::{Bytes, Nspace};
 use pmix_fuzz::{DIALECTS, bounded, dialect};
+use pmix_wire::{blob, jobinfo};
 
 /// Heap bytes for each byte of a blob.
 const HEAP_PER_BYTE: usize = 512;

@@ -8,8 +8,8 @@ use std::os::unix::ffi::OsStringExt;
 
 use libfuzzer_sys::fuzz_target;
 use pmix_client::Environment;
-use pmix_wire::{ClientReply, Header, Hello, PeerKind, ToolReply, Version};
 use pmix_fuzz::bounded;
+use pmix_wire::{ClientReply, Header, Hello, PeerKind, ToolReply, Version};
 
 /// Heap bytes for each byte of a message.
 const HEAP_PER_BYTE: usize = 512;

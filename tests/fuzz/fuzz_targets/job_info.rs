@@ -4,9 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use pmix_fuzz::{DIALECTS, bounded, dialect};
 use pmix_wire::Version;
 use pmix_wire::jobinfo::{self, Recipient};
-use pmix_fuzz::{DIALECTS, bounded, dialect};
 
 /// Heap bytes for each byte of a reply.
 const HEAP_PER_BYTE: usize = 1024;

@@ -4,10 +4,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pmix_wire::Request;
 use pmix_dstore::model::Bytes;
 use pmix_fuzz::message::{Form, Message};
 use pmix_fuzz::{bounded, input};
+use pmix_wire::Request;
 
 /// Heap bytes for each byte of a message.
 const HEAP_PER_BYTE: usize = 512;

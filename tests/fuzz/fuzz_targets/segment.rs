@@ -25,21 +25,21 @@ use std::sync::OnceLock;
 use libfuzzer_sys::fuzz_target;
 use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
-use pmix_wire::{blob, jobinfo};
+use pmix_dstore::codec::ValueRef;
 use pmix_dstore::codec::{self, Dialect};
 use pmix_dstore::job::JobData;
 use pmix_dstore::maps::RANK_COUNT_MAX;
 use pmix_dstore::model::{Key, KeyRef, Kval, Rank, Value, keys};
-use pmix_dstore::codec::ValueRef;
 use pmix_dstore::modex::ModexData;
 use pmix_dstore::qualified;
 use pmix_dstore::realm_resolution::{Caller, JobLookup, Realm, Selector, find, node_row_of};
 use pmix_dstore::segment::{
-    Directory, FileId, InspectOptions, Target, JobReader, MappedRegion, ModexReader, NamespaceView, Publisher,
-    SegmentKind, Short, build_job, inspect_directory, inspect_segment,
+    Directory, FileId, InspectOptions, JobReader, MappedRegion, ModexReader, NamespaceView, Publisher, SegmentKind,
+    Short, Target, build_job, inspect_directory, inspect_segment,
 };
 use pmix_fuzz::samples::{self, build_modex};
 use pmix_fuzz::{DIALECTS, Exact, bounded, checked_in, dialect, forge, sections, sign};
+use pmix_wire::{blob, jobinfo};
 
 /// Heap bytes for each byte of a segment that opening takes: a column is smaller than its description.
 const HEAP_PER_BYTE: usize = 4;

@@ -5,10 +5,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pmix_dstore::compression;
-use pmix_dstore::codec::{self, Dialect, Packer, Unpacker};
-use pmix_dstore::model::{DataType, Result, Value};
 use pmix_dstore::codec::ValueRef;
+use pmix_dstore::codec::{self, Dialect, Packer, Unpacker};
+use pmix_dstore::compression;
+use pmix_dstore::model::{DataType, Result, Value};
 use pmix_fuzz::{DIALECTS, bounded, dialect};
 
 /// Heap bytes for each byte of a value: an array of small structures weighs most, and vectors grow by doubling.
