@@ -249,21 +249,23 @@ pub unsafe fn distances(
     let processors = level.into_iter().flat_map(|level| unsafe { hwloc.objects(topology, level) });
     // SAFETY: the bitmaps are hwloc's.
     let used: Vec<&Object> = processors.filter(|pu| unsafe { hwloc.meet(pu.cpuset, bitmap) }).collect();
+    let reach = Reach { used, levels, whole: holder.depth + levels };
     let mut found = Vec::new();
     for (kind, ty) in [GPU, NETWORK, OPENFABRICS] {
         if wanted.is_some_and(|wanted| wanted & ty == 0) {
             continue;
         }
-        // SAFETY: the caller's promise; devices have attributes.
-        for device in unsafe { hwloc.objects(topology, DEVICES) }.filter(|device| unsafe { *device.attributes } == kind)
-        {
+        // SAFETY: the caller's promise.
+        let devices = unsafe { hwloc.objects(topology, DEVICES) };
+        // SAFETY: devices have attributes.
+        for device in devices.filter(|device| unsafe { *device.attributes } == kind) {
             // SAFETY: names are C strings.
             let name = unsafe { text(device.name) }.unwrap_or_default();
             // A graphics card's other face.
             if kind == GPU.0 && name.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("card")) {
                 continue;
             }
-            // SAFETY: as above.
+            // SAFETY: infos of devices are pairs of C strings.
             let uuid = unsafe { identity(device, kind, &name, hostname) }.ok_or(Status::ERROR)?;
             let is_meant =
                 |id: &&[u8]| id.eq_ignore_ascii_case(name.as_bytes()) || id.eq_ignore_ascii_case(uuid.as_bytes());
@@ -271,20 +273,41 @@ pub unsafe fn distances(
                 continue;
             }
             // SAFETY: parents of objects are objects, up to the machine.
-            let place = unsafe { place_of(device) }.ok_or(Status::ERR_NOT_FOUND)?;
-            // From the nearest and from the farthest of the processors.
-            let (mut min, mut max) = (u16::MAX, 0);
-            for pu in &used {
-                // SAFETY: as above.
-                let common = unsafe { common_depth(pu, place) }.ok_or(Status::ERROR)?;
-                // What has only the machine in common is farther than all else.
-                let away = if common == 0 { holder.depth + levels } else { levels - common } as u16;
-                (min, max) = (min.min(away), max.max(away));
-            }
+            let (min, max) = unsafe { reach.of(device) }?;
             found.push(DeviceDistance { uuid: CString::new(uuid).ok(), osname: CString::new(name).ok(), ty, min, max });
         }
     }
     if found.is_empty() { Err(Status::ERR_NOT_FOUND) } else { Ok(found) }
+}
+
+/// Processors, from which distances are counted in levels.
+struct Reach<'a> {
+    used: Vec<&'a Object>,
+    levels: c_int,
+    /// How far away is what has only the machine in common with a processor.
+    whole: c_int,
+}
+
+impl Reach<'_> {
+    /// How far a device is from the nearest and from the farthest of the processors.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` for a device at no processors; `ERROR` for one of another machine.
+    ///
+    /// # Safety
+    /// Parents of objects are objects.
+    unsafe fn of(&self, device: &Object) -> Result<(u16, u16)> {
+        // SAFETY: the caller's promise.
+        let place = unsafe { place_of(device) }.ok_or(Status::ERR_NOT_FOUND)?;
+        let (mut min, mut max) = (u16::MAX, 0);
+        for processor in &self.used {
+            // SAFETY: the caller's promise.
+            let common = unsafe { common_depth(processor, place) }.ok_or(Status::ERROR)?;
+            let away = if common == 0 { self.whole } else { self.levels - common } as u16;
+            (min, max) = (min.min(away), max.max(away));
+        }
+        Ok((min, max))
+    }
 }
 
 /// # Safety
