@@ -220,6 +220,18 @@ impl GetFlags {
 }
 
 /// The directives of a Get, as far as the library itself obeys them.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use pmix_client::GetOptions;
+/// use pmix_dstore::model::attributes;
+///
+/// let directives = [attributes::NODE_INFO.info(true), attributes::HOSTNAME.info("n17"), attributes::TIMEOUT.info(3)];
+/// let options = GetOptions::from_infos(&directives);
+/// assert_eq!((options.selector.node, options.selector.hostname), (true, Some(&b"n17"[..])));
+/// assert_eq!(options.timeout, Some(Duration::from_secs(3)));
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GetOptions<'a> {
     /// Those of one bit.

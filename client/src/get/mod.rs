@@ -34,6 +34,21 @@ use remote_get::RemoteGet;
 use self_attribute::may_be_self_attribute;
 
 /// A `PMIx_Get`: whose value, which one, and how.
+///
+/// ```
+/// use pmix_client::{Client, Environment, GetRequest};
+/// use pmix_dstore::model::{Scope, Status, Value, attributes};
+///
+/// let client = Client::connect(&Environment::from_lookup(|_| None)?, &[])?;
+/// let me = client.me().clone();
+/// client.put(Scope::Global, "app.host".into(), Value::string("n17"))?;
+/// let optional = [attributes::OPTIONAL.info(true)];
+/// // The value is borrowed from where it lies; the closure takes of it what it wants.
+/// let len = client.get(&GetRequest::new(&me, "app.host", &optional), |value| value.to_value().map(|value| value.as_text().map(<[u8]>::len)))??;
+/// assert_eq!(len, Some(3));
+/// client.finalize(&[])?;
+/// # Ok::<(), Status>(())
+/// ```
 pub struct GetRequest<'a, D = Info> {
     /// The namespace.
     pub nspace: NspaceRef<'a>,
