@@ -1,4 +1,4 @@
-//! Which of the released packings a buffer has.
+//! The released packings, and the packing of one buffer.
 
 use crate::model::DataType;
 
@@ -19,7 +19,8 @@ pub enum Module {
     V51,
     /// `v61`, since 6.1.
     V61,
-    /// What no peer of another library speaks: every type, for our stores and for data buffers. What `v61` knows has its form.
+    /// This library's own encoder with every type, for our stores and data buffers. No peer of another library negotiates it.
+    /// Types that `v61` knows have the form of `v61`.
     Own,
 }
 
@@ -60,11 +61,11 @@ impl Module {
             45 | 46 => Module::V3,
             47..=59 => Module::V4,
             60 | 65..=69 => Module::V41,
-            // Statistics went with release 6.0.
+            // Release 6.0 removed the types of statistics.
             61..=64 => return matches!(self, Module::V41 | Module::Own),
             70..=72 => Module::V51,
             73 | 75 => Module::V61,
-            // Of the source of 7.0, whose encoder has the name of 6.1's.
+            // A type in the source of 7.0, whose encoder is also named `v61`.
             74 => Module::Own,
             _ => return false,
         };
@@ -76,7 +77,7 @@ impl Module {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum BufferType {
-    /// No tags beside those that values need.
+    /// Only the tags that values need.
     NonDescribed = 1,
     /// Every pack operation carries the types of its count and of its values.
     Described = 2,
@@ -93,14 +94,13 @@ impl BufferType {
     }
 }
 
-/// How an array of the type `UNDEF` is packed, which has no elements. No encoder's name tells: it differs by release, for all
-/// encoders of a release but `v20`.
+/// The encoding of an array of type `UNDEF`, which has no elements. It differs by release, for all encoders but `v20`; the
+/// encoder's name does not determine it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Untyped {
     /// With its count: releases up to 6.0, and our own stores.
     Counted,
-    /// As 6.1 does: it reads the type alone, and writes the count where the array is there and the type alone where the pointer to
-    /// it is NULL.
+    /// As 6.1: it reads the type alone. It writes the count for an array, and the type alone for a NULL pointer to the array.
     Either,
     /// The type alone: 7.0.
     Bare,
@@ -115,7 +115,7 @@ pub struct Dialect {
     pub module: Module,
     /// Whether buffers are described.
     pub buffer: BufferType,
-    /// What the peer's release makes of arrays without a type.
+    /// The peer's encoding of arrays without a type.
     untyped: Untyped,
 }
 
@@ -154,7 +154,7 @@ impl Dialect {
         self.module.is_flexible()
     }
 
-    /// The type that a number of another width may have elsewhere is really packed as, where that is said before it.
+    /// The type as which a number is packed whose width depends on the machine; a tag with that type precedes it.
     pub(super) fn real_type(self, ty: DataType) -> Option<DataType> {
         match ty {
             DataType::PID => Some(DataType::UINT32),

@@ -1,7 +1,7 @@
 //! Integers of the flexible encoders: as few bytes as the number needs.
 //!
-//! Base 128, least significant group first; bit 7 of a byte says that more follow. At most nine bytes: the ninth holds
-//! eight bits and no such flag, so that 64 bits fit. Signed numbers are folded first: 0, -1, 1, -2 become 0, 1, 2, 3.
+//! Base 128, least significant group first; bit 7 of a byte is set if more bytes follow. At most nine bytes: the ninth holds
+//! eight bits without that flag, so that 64 bits fit. Signed numbers are zigzag-encoded first: 0, -1, 1, -2 become 0, 1, 2, 3.
 
 /// Longest flexible integer in bytes.
 const BYTES_MAX: usize = 9;
@@ -23,7 +23,7 @@ pub(super) fn write_flexible(out: &mut Vec<u8>, mut number: u64) {
     out.extend_from_slice(&bytes[..=len]);
 }
 
-/// The number at the start of `bytes` and how many bytes it takes; `None` where they end inside it.
+/// The number at the start of `bytes` and its length in bytes; `None` if it is truncated.
 pub(super) fn read_flexible(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut number = 0;
     for (place, &byte) in bytes.iter().take(BYTES_MAX).enumerate() {

@@ -5,8 +5,8 @@
 //! says in which of the released forms. There are two families, with fixed and with flexible integers, and one older
 //! dialect with a few habits of its own.
 //!
-//! Everything that reads here takes untrusted bytes: no input panics, nesting is bounded by [`DEPTH_MAX`], and what is
-//! allocated grows with the bytes that were really received, never with a count that they claim.
+//! All parsers here take untrusted bytes: no input panics, [`DEPTH_MAX`] bounds nesting, and allocations grow with the bytes
+//! received, never with a count that they claim.
 
 mod dialect;
 mod int;
@@ -31,7 +31,7 @@ pub const DEPTH_MAX: u8 = 32;
 /// Packs a structure for a store: the flexible encoding, not described, without its type tag.
 ///
 /// # Errors
-/// `UNKNOWN_DATA_TYPE` for a value that holds something without a packed form; `PACK_FAILURE` beyond [`DEPTH_MAX`];
+/// `UNKNOWN_DATA_TYPE` for a value that contains a type without a packed form; `PACK_FAILURE` for more than [`DEPTH_MAX`] levels;
 /// `NOMEM`.
 pub fn pack_stored(value: &Value) -> Result<Vec<u8>> {
     let mut packer = Packer::new(Dialect::STORED);
@@ -39,11 +39,11 @@ pub fn pack_stored(value: &Value) -> Result<Vec<u8>> {
     Ok(packer.into_bytes())
 }
 
-/// Unpacks what [`pack_stored`] packed.
+/// The inverse of [`pack_stored`].
 ///
 /// # Errors
-/// `UNPACK_FAILURE`, `UNPACK_READ_PAST_END_OF_BUFFER` or `UNKNOWN_DATA_TYPE` where the bytes are not the packed form
-/// of a value of this type, and nothing more.
+/// `UNPACK_FAILURE`, `UNPACK_READ_PAST_END_OF_BUFFER` or `UNKNOWN_DATA_TYPE` where the bytes are not exactly the packed form of
+/// one value of this type.
 pub fn unpack_stored(ty: DataType, bytes: &[u8]) -> Result<Value> {
     let mut unpacker = Unpacker::new(Dialect::STORED, bytes);
     let value = unpacker.bare(ty)?;

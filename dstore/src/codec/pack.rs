@@ -14,14 +14,14 @@ use crate::model::{
 
 /// Writes pack operations into a buffer.
 ///
-/// Each method of the first group is one operation (one count, one or more values). A method that fails leaves the
-/// buffer as it was, so that a caller may leave out what a peer's encoder does not know. Methods whose operations may
-/// be long fail with `ERR_NOMEM` where there is no room; those that cannot fail write a few bytes.
+/// Each method of the first group is one operation (one count, one or more values). A method that fails leaves the buffer as it
+/// was, so that a caller can leave out values that the peer's encoder does not know. Methods with operations of any length fail
+/// with `ERR_NOMEM` if an allocation fails; methods that cannot fail write a few bytes.
 #[derive(Clone, Debug)]
 pub struct Packer {
     dialect: Dialect,
     expand: bool,
-    /// Long byte objects stay where they are.
+    /// Reference long byte objects instead of copying them.
     share: bool,
     out: GatherBuf,
 }
@@ -31,7 +31,7 @@ const W16: usize = 2;
 const W32: usize = 4;
 const W64: usize = 8;
 
-/// Room that is left by every operation that can fail, for what is written until the next one.
+/// Capacity that every fallible operation leaves for the infallible ones that follow it.
 const SLACK: usize = 1024;
 
 impl Packer {
@@ -45,13 +45,13 @@ impl Packer {
         Packer { expand: self.expand, ..Packer::new(self.dialect) }
     }
 
-    /// From now on compressed strings are packed as plain ones, for peers that break on them.
+    /// If `expand`, compressed strings are packed as plain ones, for peers that cannot read them.
     pub fn expanding(mut self, expand: bool) -> Packer {
         self.expand = expand;
         self
     }
 
-    /// From now on long byte objects stay where they are: for what is sent by [`Packer::into_pieces`].
+    /// Long byte objects are referenced, not copied. [`Packer::into_pieces`] returns the result.
     pub fn sharing(mut self) -> Packer {
         self.share = true;
         self
@@ -72,17 +72,17 @@ impl Packer {
         self.out.is_empty()
     }
 
-    /// What was packed, by one that does not share.
+    /// The packed bytes, of a packer that does not share.
     pub fn as_bytes(&self) -> &[u8] {
         self.out.own_bytes()
     }
 
-    /// The same by value.
+    /// The packed bytes by value.
     pub fn into_bytes(self) -> Vec<u8> {
         self.out.into_own()
     }
 
-    /// What was packed, long byte objects being where they were.
+    /// The packed bytes as pieces; shared byte objects are pieces of their own.
     pub fn into_pieces(self) -> GatherBuf {
         self.out
     }
@@ -106,7 +106,7 @@ impl Packer {
     /// A command of the protocol.
     pub fn command(&mut self, command: u8) {
         match self.dialect.module {
-            // A plain number, as its tag says.
+            // A plain 32-bit number, as its tag states.
             Module::V20 => {
                 self.head(DataType::COMMAND, 1);
                 self.unsigned(command.into(), W32);
@@ -187,14 +187,14 @@ impl Packer {
         self.code(DataType::SCOPE, scope as u64);
     }
 
-    /// One code of a small enumeration, such as a `DATA_RANGE`.
+    /// One code of a small enumeration, for example a `DATA_RANGE`.
     pub fn code(&mut self, ty: DataType, bits: u64) {
         self.head(ty, 1);
         self.put_code(ty, bits);
     }
 
-    /// Units of resources: masks of device types, and how many of each. They are told to every peer: only who knows them takes the
-    /// request in which they are.
+    /// Units of resources: masks of device types, and the number of each. They are packed for every peer, without a check of its
+    /// encoder: a peer that does not know the type refuses the whole request.
     ///
     /// # Errors
     /// `PACK_FAILURE` for more than 2^31 - 1, `NOMEM`.
@@ -251,7 +251,7 @@ impl Packer {
         if procs.is_empty() { Ok(()) } else { self.procs_uncounted(procs) }
     }
 
-    /// Processes in one operation, also when there are none.
+    /// Processes in one operation, even if there are none.
     ///
     /// # Errors
     /// As [`Packer::procs`].
@@ -327,8 +327,8 @@ impl Packer {
         })
     }
 
-    /// A key with its value, unless the encoder does not know a type in it, or a compressed string that is to be expanded
-    /// cannot be. One bad value must not take those beside it along.
+    /// A key with its value. It is left out if the encoder does not know a type in the value, or if a compressed string does not
+    /// expand. One bad value must not cost the values beside it.
     ///
     /// # Errors
     /// `PACK_FAILURE` for lengths or depths that cannot be packed.
@@ -336,7 +336,7 @@ impl Packer {
         if_known(self.kval(key, value))
     }
 
-    /// As [`Packer::kval_if_known`], of a value as it lies in a store.
+    /// As [`Packer::kval_if_known`], for a value in a store.
     ///
     /// # Errors
     /// As [`Packer::kval_if_known`].
@@ -344,10 +344,10 @@ impl Packer {
         if_known(self.kval_ref(key.as_bytes(), value))
     }
 
-    /// A key with a value as it lies in a store.
+    /// A key with a value in a store.
     ///
     /// # Errors
-    /// As [`Packer::pack`]; what [`ValueRef::to_value`] says of a damaged value.
+    /// As [`Packer::pack`]; those of [`ValueRef::to_value`] for a corrupt value.
     pub fn kval_ref(&mut self, key: &[u8], value: ValueRef<'_>) -> Result<()> {
         self.op(DataType::KVAL, 1, |packer| {
             packer.put_bytes_as_string(Some(key))?;
@@ -401,7 +401,7 @@ impl Packer {
         self.op(DataType::BYTE_OBJECT, 1, |packer| packer.put_sized(bytes))
     }
 
-    /// A byte object that holds what `values` packs.
+    /// A byte object with the values that `values` packs.
     ///
     /// # Errors
     /// Those of `values`, and `NOMEM`.
@@ -409,7 +409,7 @@ impl Packer {
         self.framed(DataType::BYTE_OBJECT, values)
     }
 
-    /// A nested buffer of the same buffer type that holds what `values` packs.
+    /// A nested buffer of the same buffer type with the values that `values` packs.
     ///
     /// # Errors
     /// As [`Packer::byte_object_of`].
@@ -427,7 +427,7 @@ impl Packer {
         Ok(())
     }
 
-    /// A value without count, tags or type: what a type's encoding is inside of others.
+    /// A value without count, tags or type: its encoding inside other values.
     ///
     /// # Errors
     /// As [`Packer::pack`].
@@ -438,13 +438,14 @@ impl Packer {
 
     // ---- parts of an operation -------------------------------------------------------------------------------
 
-    /// Makes room for `len` bytes, and for what may follow them before the next call.
+    /// Reserves `len` bytes, and the slack for infallible operations before the next call.
     #[inline]
     fn make_room(&mut self, len: usize) -> Result<()> {
         fallible_alloc::reserve(self.out.own(), len.saturating_add(SLACK))
     }
 
-    /// An operation that is known only when its contents are packed: they are packed where it will stand, and moved up.
+    /// An operation whose length is known only after its contents are packed. The head is packed behind the contents; then the
+    /// two are exchanged.
     fn framed(&mut self, ty: DataType, values: impl FnOnce(&mut Packer) -> Result<()>) -> Result<()> {
         let start = self.out.mark();
         let packed = values(self).and_then(|()| self.make_room(0));
@@ -518,7 +519,7 @@ impl Packer {
         self.unsigned(u64::from(pid as u32), W32);
     }
 
-    /// What stands before numbers of a type whose width is the machine's own matter, once for all that stand together.
+    /// Writes the actual type before numbers whose width depends on the machine, once for a run of them.
     fn real_tag(&mut self, ty: DataType) {
         if let Some(real) = self.dialect.real_type(ty) {
             self.tag(real);
@@ -570,7 +571,7 @@ impl Packer {
 
     fn put_proc(&mut self, proc: &Proc) {
         let nspace = proc.nspace.as_bytes();
-        // A namespace has at most 255 bytes and no NUL: it needs none of the checks of other strings.
+        // A namespace has at most 255 bytes and no NUL, so the checks of other strings are not needed.
         self.signed(nspace.len() as i64 + 1, W32);
         self.out.own().extend_from_slice(nspace);
         self.out.own().push(0);
@@ -604,7 +605,7 @@ impl Packer {
         self.put(value, depth)
     }
 
-    /// The tag under which a value goes out.
+    /// The tag that a value is sent with.
     fn tag_of(&self, value: &Value) -> Result<DataType> {
         let ty = value.data_type();
         self.known(if self.expand && ty == DataType::COMPRESSED_STRING { DataType::STRING } else { ty })
@@ -614,7 +615,7 @@ impl Packer {
         if self.dialect.module.knows(ty) { Ok(ty) } else { Err(Status::ERR_UNKNOWN_DATA_TYPE) }
     }
 
-    /// What kind of buffer a nested one is. The v20 encoder knows none of another kind than the one it is in.
+    /// Writes the type of a nested buffer. The v20 encoder can nest only buffers of the enclosing buffer's type.
     fn put_buffer_type(&mut self, kind: u8) -> Result<()> {
         match self.dialect.module {
             Module::V20 if kind == self.dialect.buffer as u8 => {}
@@ -657,7 +658,7 @@ impl Packer {
         self.put_ref_as(value, Packer::put_info_tag)
     }
 
-    /// A type tag, written by `tag`, and a value as it lies in a store.
+    /// A type tag, written by `tag`, and a value in a store.
     fn put_ref_as(&mut self, value: ValueRef<'_>, tag: fn(&mut Packer, DataType)) -> Result<()> {
         match value {
             ValueRef::Str(string) => {
@@ -693,7 +694,7 @@ impl Packer {
         self.tag(ty);
         self.put_size(count as u64);
         if self.dialect.module == Module::V20 && self.dialect.is_described() && count > 0 {
-            // The v20 encoder packs the elements as it packs those of an operation.
+            // The v20 encoder packs array elements as it packs the values of an operation.
             self.tag(ty);
         }
         Ok(())
@@ -725,7 +726,7 @@ impl Packer {
     /// Values of one type back to back.
     fn put_items(&mut self, ty: DataType, items: &[Value], depth: u8) -> Result<()> {
         if ty == DataType::POINTER {
-            // However many they are, addresses mean nothing elsewhere and one byte stands for all.
+            // Addresses mean nothing in another process: one byte encodes any number of them.
             self.out.own().push(1);
             return Ok(());
         }
@@ -739,7 +740,7 @@ impl Packer {
                     Value::Size(number) => self.unsigned(*number, W64),
                     Value::Pid(pid) => self.unsigned(u64::from(*pid as u32), W32),
                     Value::Int(number) => self.signed((*number).into(), W32),
-                    // An unsigned number goes as the signed one of the same bits.
+                    // An unsigned number is packed as the signed number with the same bits.
                     other => self.signed((other.scalar_bits().unwrap_or_default() as i32).into(), W32),
                 }
                 self.make_room(0)
@@ -919,8 +920,8 @@ impl Packer {
         })
     }
 
-    /// Released libraries send another form than they read: it lacks the virtual memory's peak. This is the one they read,
-    /// which has no place for the share of a processor.
+    /// Statistics of a process in the form that released libraries read. They send another form, which lacks the peak of virtual
+    /// memory. The form that they read has no field for the share of a processor.
     fn put_proc_stats(&mut self, stats: &ProcStats) -> Result<()> {
         self.put_string(&stats.node)?;
         self.put_proc(&stats.proc);
@@ -956,7 +957,7 @@ impl Packer {
     }
 }
 
-/// What packing a value gave, where values that cannot be packed for the reader are left out.
+/// Accepts values that the reader's encoder does not know, or that do not expand: they are left out.
 fn if_known(packed: Result<()>) -> Result<()> {
     match packed {
         Err(Status::ERR_UNKNOWN_DATA_TYPE | Status::ERR_UNPACK_FAILURE) => Ok(()),

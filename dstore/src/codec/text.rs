@@ -1,4 +1,4 @@
-//! What goes over the wire as text: floating-point numbers, and the length of a regex.
+//! Values that go over the wire as text: floating-point numbers, and the length of a regex.
 
 /// The text of a floating-point number.
 ///
@@ -24,7 +24,7 @@ pub(super) fn from_float(number: f32) -> String {
     if fixed.parse() == Ok(number) { fixed } else { format!("{number:e}") }
 }
 
-/// The number of a text; `None` where it is none.
+/// Parses a number; `None` where the text is not one.
 pub(super) fn to_double(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?.trim();
     match text {
@@ -44,10 +44,10 @@ pub(super) fn to_float(text: &[u8]) -> Option<f32> {
     }
 }
 
-/// How many bytes at the start of `bytes` are a regex, which comes without a length.
+/// Length of the regex at the start of `bytes`. A regex has no length prefix.
 ///
-/// The compressed form tells its own size: `blob:`, NUL, `component=<name>:`, NUL, `size=<decimal>:`, NUL, bytes. All
-/// others are text and end with their NUL.
+/// The compressed form holds its own size: `blob:`, NUL, `component=<name>:`, NUL, `size=<decimal>:`, NUL, bytes. All other forms
+/// are text that ends with a NUL.
 pub(super) fn regex_len(bytes: &[u8]) -> Option<usize> {
     let text_len = |from: usize| Some(bytes.get(from..)?.iter().position(|byte| *byte == 0)? + from + 1);
     let first = text_len(0)?;

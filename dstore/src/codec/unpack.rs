@@ -27,12 +27,12 @@ const W16: u32 = 16;
 const W32: u32 = 32;
 const W64: u32 = 64;
 
-/// As many items are reserved at once; more are made room for when they have been read.
+/// Items reserved at first. The vector grows as further items are read.
 const RESERVE_MAX: usize = 256;
-/// One byte stands for any number of addresses; more of them than this are refused.
+/// Limit of addresses in one array. One byte encodes any number of them, so that a larger count is refused.
 const POINTERS_MAX: usize = 256;
 
-/// What hwloc's releases from 2.4 on may support.
+/// Number of support flags that hwloc has from release 2.4 on.
 const TOPOLOGY_SUPPORT: usize = 32;
 
 const ENDED: Status = Status::ERR_UNPACK_READ_PAST_END_OF_BUFFER;
@@ -67,7 +67,7 @@ impl<'a> Unpacker<'a> {
         self.rest.is_empty()
     }
 
-    /// What has not been read yet.
+    /// The bytes that have not been read yet.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -100,7 +100,7 @@ impl<'a> Unpacker<'a> {
     pub fn command(&mut self) -> Result<u8> {
         self.head(DataType::COMMAND, 1)?;
         match self.dialect.module {
-            // A plain number. Releases that know commands as bytes send what lies beside theirs in the other three.
+            // A plain 32-bit number. Releases that hold commands in a byte send adjacent memory in the other three bytes.
             Module::V20 => self.take_i32().map(|number| number as u8),
             _ => self.take_byte(),
         }
@@ -124,7 +124,7 @@ impl<'a> Unpacker<'a> {
         self.take_size()
     }
 
-    /// A `size_t` that counts what follows.
+    /// A `size_t` that counts the values that follow.
     pub fn count(&mut self) -> Result<usize> {
         usize::try_from(self.size()?).map_err(|_| MALFORMED)
     }
@@ -171,7 +171,7 @@ impl<'a> Unpacker<'a> {
         self.take_u32().map(Rank)
     }
 
-    /// One code of a small enumeration, such as a `SCOPE`.
+    /// One code of a small enumeration, for example a `SCOPE`.
     pub fn code(&mut self, ty: DataType) -> Result<u64> {
         self.head(ty, 1)?;
         self.take_code(ty)
@@ -309,14 +309,14 @@ impl<'a> Unpacker<'a> {
         Ok(self.nested(bytes))
     }
 
-    /// A value without count, tags or type: what [`Packer::bare`](super::Packer::bare) writes.
+    /// A value without count, tags or type, as written by [`Packer::bare`](super::Packer::bare).
     pub fn bare(&mut self, ty: DataType) -> Result<Value> {
         self.take(ty, DEPTH_MAX)
     }
 
     // ---- parts of an operation -------------------------------------------------------------------------------
 
-    /// The count and, in described buffers, the tags at the start of an operation, whose count is the one expected.
+    /// Reads the count and, in described buffers, the tags at the start of an operation. The count must be `count`.
     fn head(&mut self, ty: DataType, count: usize) -> Result<()> {
         if self.open_head(ty)? == count { Ok(()) } else { Err(MALFORMED) }
     }
@@ -341,7 +341,7 @@ impl<'a> Unpacker<'a> {
         Ok(count)
     }
 
-    /// Reads `count` items. What a count claims is only believed as items are really read.
+    /// Reads `count` items. Memory grows with the items that were read, not with the claimed count.
     fn collect<T>(&mut self, count: usize, item: impl Fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let mut items = fallible_alloc::vec(count.min(RESERVE_MAX).min(self.rest.len()))?;
         for _ in 0..count {
@@ -402,7 +402,7 @@ impl<'a> Unpacker<'a> {
         Ok(DataType(self.take_unsigned(W16)? as u16))
     }
 
-    /// The number after a tag that says which integer type it really has.
+    /// A number after a tag with its actual integer type.
     fn take_by_tag(&mut self) -> Result<i128> {
         let tag = self.take_tag()?;
         self.take_as(tag)
@@ -437,7 +437,7 @@ impl<'a> Unpacker<'a> {
         usize::try_from(self.take_i32()?).map_err(|_| MALFORMED)
     }
 
-    /// INT and UINT, which go over the wire alike.
+    /// INT and UINT, which have the same encoding.
     fn take_int(&mut self) -> Result<i32> {
         if self.dialect.is_flexible() {
             return self.take_i32();
@@ -491,7 +491,7 @@ impl<'a> Unpacker<'a> {
         self.take_bytes(len)
     }
 
-    /// Bytes that stay in the message, where they are many and a value of their own: what is inside another is copied with it.
+    /// Shares long bytes with the message if they are a value of their own. Bytes inside another value are copied with it.
     fn take_shared(&mut self, depth: u8) -> Result<Bytes> {
         let bytes = self.take_sized()?;
         match self.whole.filter(|_| depth + 1 == DEPTH_MAX) {
@@ -511,8 +511,8 @@ impl<'a> Unpacker<'a> {
         }
     }
 
-    /// What follows the XML of a topology: in releases up to 6.1 what hwloc supports, one byte, 0 or 1, for each possibility; nothing
-    /// in the source of 7.0. Nothing else that may follow begins with so many such bytes.
+    /// hwloc's support flags after the XML of a topology, one byte, 0 or 1, for each. Releases up to 6.1 send them; the source of
+    /// 7.0 sends none. No other data that can follow begins with that many bytes of 0 or 1.
     fn take_support(&mut self) -> Vec<u8> {
         let is_support = |bytes: &&[u8]| bytes.iter().all(|byte| *byte <= 1);
         let Some(support) = self.rest.get(..TOPOLOGY_SUPPORT).filter(is_support) else { return Vec::new() };
@@ -544,7 +544,7 @@ impl<'a> Unpacker<'a> {
         self.take(ty, depth)
     }
 
-    /// What kind of buffer a nested one is, which the v20 encoder does not say.
+    /// The type of a nested buffer. The v20 encoder does not write it: there it is the type of the enclosing buffer.
     fn take_buffer_type(&mut self) -> Result<u8> {
         match self.dialect.module {
             Module::V20 => Ok(self.dialect.buffer as u8),
@@ -658,7 +658,7 @@ impl<'a> Unpacker<'a> {
         Ok(DataArray { ty, items: self.take_items(ty, count, depth)? })
     }
 
-    /// The count of an array without a type, where it has one.
+    /// Reads the count of an array without a type, if the peer's release writes one.
     fn take_untyped_count(&mut self) -> Result<()> {
         match self.dialect.untyped() {
             Untyped::Counted => {
@@ -666,8 +666,8 @@ impl<'a> Unpacker<'a> {
             }
             Untyped::Bare => {}
             Untyped::Either | Untyped::Replaced => {
-                // It is the count of nothing. What else follows an array begins with the length of a key, with the count of an
-                // operation or with the tag of a type, none of which is zero unless it says that there is nothing.
+                // A zero is the array's count. Everything else that can follow an array begins with the length of a key, the
+                // count of an operation or the tag of a type. None of these is zero, except for an absent value.
                 let mut behind = self.clone();
                 if behind.take_count() == Ok(0) {
                     *self = behind;
@@ -686,7 +686,7 @@ impl<'a> Unpacker<'a> {
                 self.take_byte()?;
                 Ok(vec![Value::Pointer(0); count])
             }
-            // One tag for all of them.
+            // One tag for all items.
             _ if self.dialect.real_type(ty).is_some() => {
                 let real = self.take_tag()?;
                 self.collect(count, |unpacker| {
@@ -705,7 +705,7 @@ impl<'a> Unpacker<'a> {
     /// A value of a type.
     fn take(&mut self, ty: DataType, depth: u8) -> Result<Value> {
         let depth = depth.checked_sub(1).ok_or(MALFORMED)?;
-        // Many small values are a large one.
+        // Many small values can need much memory.
         fallible_alloc::check()?;
         Ok(match ty {
             DataType::UNDEF => Value::Undef,

@@ -1,4 +1,4 @@
-//! Values as they lie in a store: borrowed, and decoded only as far as their type needs.
+//! Values in a store: borrowed, and decoded only as far as their type needs.
 
 use std::ffi::CStr;
 
@@ -57,7 +57,7 @@ impl<'a> From<&'a Value> for ValueRef<'a> {
 }
 
 impl<'a> ValueRef<'a> {
-    /// The value as an unsigned 32-bit number, if it is a number that fits; of what is packed none is looked for.
+    /// The value as an unsigned 32-bit number, if it is a number that fits; `None` for packed structures.
     pub fn as_u32(&self) -> Option<u32> {
         match *self {
             ValueRef::Scalar { ty: DataType::UINT16 | DataType::UINT32 | DataType::PROC_RANK, bits } => {
@@ -69,8 +69,8 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// The bytes of a string (without NUL), if the value is one that lies in its store, and not NULL; a string of ranks has none
-    /// until [`ValueRef::to_value`] makes it.
+    /// The bytes of a string (without NUL) that lies in its store; `None` for NULL and other types. A rank list has no bytes
+    /// until [`ValueRef::to_value`] builds the string.
     pub fn as_text(&self) -> Option<&'a [u8]> {
         match *self {
             ValueRef::Str(text) => text.map(CStr::to_bytes),
@@ -78,7 +78,7 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// The value itself, where it is a structure in the heap of this process.
+    /// The value itself, if it is a structure in the heap of this process.
     pub fn owned(self) -> Option<&'a Value> {
         match self {
             ValueRef::Owned(value) => Some(value),
@@ -97,10 +97,10 @@ impl ValueRef<'_> {
         }
     }
 
-    /// A copy that stands on its own.
+    /// An owned copy.
     ///
     /// # Errors
-    /// `UNPACK_FAILURE` or what else the codec says where a packed structure does not decode; `NOMEM`.
+    /// `UNPACK_FAILURE` or another error of the codec where a packed structure is corrupt; `NOMEM`.
     pub fn to_value(&self) -> Result<Value> {
         Ok(match *self {
             ValueRef::Scalar { ty, bits } => Value::from_scalar(ty, bits).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?,

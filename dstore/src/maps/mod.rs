@@ -1,22 +1,22 @@
 //! The node and process maps of a job and their compressed forms.
 //!
-//! A host describes where its ranks run by two texts: the **node map**, names separated by `,`, and the **process
-//! map**, one field per node separated by `;`, each a list of ranks and ranges (`0-3,8`). It hands them to
-//! [`generate_regex`] and [`generate_ppn`] and passes the results on at registration, possibly through a library of
-//! another release. So we write one form and read them all:
+//! A host describes the location of its ranks by two texts: the **node map**, names separated by `,`, and the **process map**,
+//! one field per node separated by `;`, each a list of ranks and ranges (`0-3,8`). It passes them to [`generate_regex`] and
+//! [`generate_ppn`] and passes the results on at registration, possibly through a library of another release. So we write two
+//! forms and read all of them:
 //!
 //! | form | written by | read by stock |
 //! |---|---|---|
 //! | `raw:` and the text itself | us; stock 4.2 where the next one gains nothing; later releases for short texts | 4.0 and later |
-//! | `pmix[...]` with numbered names, and ranks, run together | stock 3.2 to 4.2 | 3.2 to 6.1 |
+//! | `pmix[...]` with numbered names, and ranks, run together | stock 3.2 to 4.2; us for large process maps | 3.2 to 6.1 |
 //! | `blob:` NUL `component=zlib:` NUL `size=<decimal>:` NUL and that many bytes: length, then a zlib stream | all of them for long texts | 3.2 and later |
 //! | the text itself | stock 3.2 where nothing was gained | all |
 //!
-//! Hosts pass maps on as strings, which the compressed form is not; `raw:` is the one of the others that all releases read
-//! which are still made. Only `pmix[` has ranges of ranks for stock readers, so that in the others we write each rank. Of a large job
-//! whose ranks follow each other that would be thirty times as long: there we write `pmix[`, too.
+//! Hosts pass maps on as strings, which the compressed form is not. Of the other forms that are still written, all releases read
+//! `raw:`. Stock readers understand ranges of ranks only in `pmix[`, so in the other forms we list each rank. For a large job
+//! with consecutive ranks that text would be thirty times as long: there we write `pmix[`, too.
 //!
-//! All parsers here take text that may come from elsewhere: what a map expands to is bounded.
+//! All parsers here take untrusted text: the size that a map expands to is bounded.
 
 mod blob;
 mod nodes;
@@ -46,13 +46,14 @@ pub fn generate_regex(nodes: &[u8]) -> Result<Vec<u8>> {
     raw_form(nodes)
 }
 
-/// Up to so many bytes the ranks of a process map are listed one by one.
+/// Maximum length of a process map whose ranks are always listed one by one.
 const LISTED_MAX: usize = 4096;
 
-/// The form of a process map that `PMIx_generate_ppn` returns, with a NUL: `raw:` and the map with its ranges written out; of a
-/// large job whose ranks follow each other, `pmix[` and its ranges.
+/// The form of a process map that `PMIx_generate_ppn` returns, with a NUL: `raw:` and the map with its ranges expanded. For a
+/// large job with consecutive ranks: `pmix[` and its ranges.
 ///
-/// Takes time in proportion to the number of ranks. What is no process map stays as it is: registration will refuse it.
+/// Takes time in proportion to the number of ranks. A text that is not a process map is returned as it is: registration will
+/// refuse it.
 ///
 /// # Errors
 /// `BAD_PARAM` where the map holds a NUL; `NOMEM`.
@@ -71,7 +72,8 @@ pub fn generate_ppn(ppn: &[u8]) -> Result<Vec<u8>> {
     raw_form(ppn)
 }
 
-/// The ranges of a large map, where they are less than half of what its ranks are. Released readers pass over nodes without ranks.
+/// The ranges of a large map, if they take less than half the length of its listed ranks. Released readers skip nodes without
+/// ranks.
 fn in_ranges(nodes: &[Vec<u32>]) -> Result<Option<Vec<u8>>> {
     let listed = ranks::listed_len(nodes);
     if listed <= LISTED_MAX || nodes.iter().any(Vec::is_empty) {
@@ -81,8 +83,8 @@ fn in_ranges(nodes: &[Vec<u32>]) -> Result<Option<Vec<u8>>> {
     Ok(ranges)
 }
 
-/// The second form that source of 7.0 has for lists and maps, which is of a data type of its own: how the bytes are to be read, and
-/// the bytes. We write the text itself with its NUL, which that source calls `raw`.
+/// The second form of lists and maps, which the source of 7.0 has, with its own data type: an encoding name and the bytes. We
+/// write the text itself with its NUL, whose encoding that source names `raw`.
 ///
 /// # Errors
 /// `NOMEM`.
@@ -90,10 +92,11 @@ pub fn generate_regex2(list: &CStr) -> Result<(Option<CString>, Vec<u8>)> {
     Ok((Some(REGEX2_RAW.to_owned()), fallible_alloc::copy(list.to_bytes_with_nul())?))
 }
 
-/// The text that [`generate_regex2`], or that source, has put into its second form: `raw` or, `compress`, a length and a zlib stream.
+/// The text of a second form that [`generate_regex2`] or the source of 7.0 wrote. The encoding is `raw`, or `compress`: a length
+/// and a zlib stream.
 ///
 /// # Errors
-/// `BAD_PARAM` where the bytes are damaged; `NOT_SUPPORTED` for another form; `NOMEM`.
+/// `BAD_PARAM` where the bytes are corrupt; `NOT_SUPPORTED` for another encoding; `NOMEM`.
 pub fn parse_regex2(ty: Option<&CStr>, bytes: &[u8]) -> Result<Vec<u8>> {
     match ty {
         Some(ty) if ty == REGEX2_RAW => match CStr::from_bytes_until_nul(bytes) {
@@ -140,24 +143,23 @@ pub fn parse_ranks(list: &[u8]) -> Result<Vec<u32>> {
     if rest.is_empty() { Ok(ranks) } else { Err(Status::ERR_BAD_PARAM) }
 }
 
-/// A list of ranks, each for itself, comma between them.
+/// A list of ranks without ranges, separated by commas.
 pub(crate) fn write_ranks(ranks: impl Iterator<Item = u32>) -> Vec<u8> {
     let mut text = Vec::with_capacity(8 * ranks.size_hint().0 + 8);
     ranks::write_node(&mut text, ranks);
     text
 }
 
-/// A text of ranks that follow each other, made when it is asked for: of a large job such texts are most of what there would be to
-/// store.
+/// A text of consecutive ranks, built on demand: in a large job, stored texts of ranks would take most of the memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RankList<'a> {
-    /// What stands before the ranks.
+    /// The text before the ranks.
     pub prefix: &'a CStr,
     /// The first rank.
     pub first: u32,
     /// One more than the last one.
     pub end: u32,
-    /// Ranks of a node: `;` stands between nodes, `,` between ranks.
+    /// Ranks of each node: `;` separates nodes, `,` separates ranks.
     pub per_node: u32,
 }
 
@@ -171,7 +173,7 @@ impl RankList<'_> {
         if per_node == 0 {
             return Err(Status::ERR_BAD_PARAM);
         }
-        // A rank takes eight bytes for a moment.
+        // A rank needs eight bytes while it is written.
         let mut text = fallible_alloc::vec(self.len_max() + 8)?;
         text.extend_from_slice(prefix.to_bytes());
         for node in (first..end).step_by(per_node as usize) {
@@ -182,13 +184,13 @@ impl RankList<'_> {
         CString::from_vec_with_nul(text).map_err(|_| Status::ERR_BAD_PARAM)
     }
 
-    /// Whether it is this text.
+    /// Whether it equals this text.
     #[cfg(feature = "builder")]
     pub(crate) fn is_text(&self, text: &[u8]) -> bool {
         self.text().is_ok_and(|made| made.to_bytes() == text)
     }
 
-    /// So many bytes it has at most.
+    /// The maximum length of the text.
     pub fn len_max(&self) -> usize {
         let digits = self.end.max(1).ilog10() as usize + 1;
         self.prefix.count_bytes() + self.end.saturating_sub(self.first) as usize * (digits + 1)
@@ -197,7 +199,7 @@ impl RankList<'_> {
 
 /// A map without its envelope.
 enum Form<'a> {
-    /// What stood between `pmix[` and its final `]`.
+    /// The text between `pmix[` and its final `]`.
     Native(Cow<'a, [u8]>),
     /// Plain text.
     Text(Cow<'a, [u8]>),
@@ -256,17 +258,18 @@ fn take_number(rest: &mut &[u8]) -> Result<u64> {
     }
 }
 
-/// The number that eight bytes of text begin with, and how many digits it has; none where all eight are digits.
+/// The number that eight bytes of text begin with, and its number of digits; `(0, 0)` if all eight are digits, or none at the
+/// start.
 #[inline]
 fn up_to_7_digits(text: u64) -> (u64, usize) {
-    // A digit is 0 to 9 then, and has no bit of the upper half, not even with 6 added.
+    // After this, a digit is 0 to 9: its upper half is zero, even after adding 6.
     let digits = text ^ 0x3030_3030_3030_3030;
     let others = (digits | digits.wrapping_add(0x0606_0606_0606_0606)) & 0xf0f0_f0f0_f0f0_f0f0;
     let len = others.trailing_zeros() as usize / 8;
     if len == 0 || len == 8 {
         return (0, 0);
     }
-    // The last digit goes into the upmost byte; then digits are added in pairs, these in pairs, and these.
+    // The last digit moves into the highest byte. Then digits are added in pairs, pairs in fours, fours in eights.
     let digits = digits << (64 - 8 * len);
     let twos = digits.wrapping_mul((10 << 8) + 1) >> 8 & 0x00ff_00ff_00ff_00ff;
     let fours = twos.wrapping_mul((100 << 16) + 1) >> 16 & 0x0000_ffff_0000_ffff;

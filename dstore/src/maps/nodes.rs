@@ -19,7 +19,7 @@ pub(super) fn parse_list(text: &[u8]) -> Result<Vec<Vec<u8>>> {
     Ok(names.list)
 }
 
-/// The names of what stands inside `pmix[...]`: literal names and `prefix[digits:ranges]suffix`.
+/// The names inside `pmix[...]`: literal names and `prefix[digits:ranges]suffix`.
 pub(super) fn parse_native(mut body: &[u8]) -> Result<Vec<Vec<u8>>> {
     let mut names = Names::default();
     if body.is_empty() {
@@ -38,7 +38,7 @@ pub(super) fn parse_native(mut body: &[u8]) -> Result<Vec<Vec<u8>>> {
     }
 }
 
-/// The first item of a list, and the list behind its comma. Commas inside brackets do not separate.
+/// Splits off the first item of a list at its comma. Commas inside brackets do not separate items.
 fn split_item(body: &[u8]) -> Result<(&[u8], Option<&[u8]>)> {
     let mut inside = false;
     for (at, byte) in body.iter().enumerate() {
@@ -54,7 +54,7 @@ fn split_item(body: &[u8]) -> Result<(&[u8], Option<&[u8]>)> {
     if inside { Err(Status::ERR_BAD_PARAM) } else { Ok((body, None)) }
 }
 
-/// Names within their bounds.
+/// Names, with limits on their count and bytes.
 #[derive(Default)]
 struct Names {
     list: Vec<Vec<u8>>,
@@ -68,7 +68,7 @@ impl Names {
         Ok(())
     }
 
-    /// Counts names that are about to come, so that a range is refused before it is walked.
+    /// Checks the limits for names to come, so that a range is refused before it is expanded.
     fn reserve(&mut self, count: usize, len: usize) -> Result<()> {
         self.bytes = count.checked_mul(len).and_then(|sum| sum.checked_add(self.bytes)).ok_or(Status::ERR_BAD_PARAM)?;
         if self.list.len().saturating_add(count) > NODE_COUNT_MAX || self.bytes > NODE_BYTES_MAX {
@@ -77,13 +77,13 @@ impl Names {
         Ok(())
     }
 
-    /// Adds the names of `prefix[digits:ranges]suffix`, of which `group` is what follows the `[`.
+    /// Adds the names of `prefix[digits:ranges]suffix`. `group` is the text after the `[`.
     fn push_numbered(&mut self, prefix: &[u8], group: &[u8]) -> Result<()> {
         let close = group.iter().position(|byte| *byte == b']').ok_or(Status::ERR_BAD_PARAM)?;
         let (group, suffix) = (&group[..close], &group[close + 1..]);
         let colon = group.iter().position(|byte| *byte == b':').ok_or(Status::ERR_BAD_PARAM)?;
         let digits = number(&group[..colon])?.try_into().map_err(|_| Status::ERR_BAD_PARAM)?;
-        // Numbers have at most 18 digits; wider padding would only serve to make names long.
+        // Numbers have at most 18 digits; wider padding would only make names long.
         if digits > 64 {
             return Err(Status::ERR_BAD_PARAM);
         }

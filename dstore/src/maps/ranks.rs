@@ -4,7 +4,7 @@ use super::take_range;
 use crate::fallible_alloc;
 use crate::model::{Result, Status};
 
-/// The highest rank that a process may have: work over all ranks below a wrong one must end.
+/// The highest rank that a process may have. It bounds loops over all ranks below a wrong one.
 pub const RANK_MAX: u32 = 1 << 28;
 /// Most ranks that a process map may expand to.
 pub const RANK_COUNT_MAX: usize = 1 << 24;
@@ -13,7 +13,7 @@ pub const RANK_COUNT_MAX: usize = 1 << 24;
 pub(super) fn parse(text: &[u8]) -> Result<Vec<Vec<u32>>> {
     let (mut nodes, mut count, mut rest) = (Vec::new(), 0, text);
     while !text.is_empty() {
-        // The next node most often has as many as this one.
+        // The next node most often has as many ranks as this one.
         let likely = nodes.last().map_or(0, Vec::len);
         fallible_alloc::push(&mut nodes, parse_node(&mut rest, likely, &mut count)?)?;
         match rest.split_first() {
@@ -24,9 +24,9 @@ pub(super) fn parse(text: &[u8]) -> Result<Vec<Vec<u32>>> {
     Ok(nodes)
 }
 
-/// The ranks of each node, each of them for itself: `0,1,2,3,8;4,5,6,7`.
+/// The ranks of each node without ranges: `0,1,2,3,8;4,5,6,7`.
 pub(super) fn write(nodes: &[Vec<u32>]) -> Result<Vec<u8>> {
-    // Few ranks have more than seven digits; the last one takes eight bytes for a moment.
+    // Most ranks have at most seven digits. The last one needs eight bytes while it is written.
     let len = nodes.iter().map(|ranks| 1 + 8 * ranks.len()).sum::<usize>() + 8;
     let mut text = Vec::new();
     fallible_alloc::reserve(&mut text, len)?;
@@ -37,7 +37,7 @@ pub(super) fn write(nodes: &[Vec<u32>]) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// About how long it is what [`write`] makes.
+/// An estimate of the length that [`write`] produces.
 pub(super) fn listed_len(nodes: &[Vec<u32>]) -> usize {
     let len = |rank: &u32| rank.max(&1).ilog10() as usize + 2;
     nodes.iter().flatten().map(len).sum()
@@ -62,7 +62,7 @@ pub(super) fn write_ranges(nodes: &[Vec<u32>], len_max: usize) -> Result<Option<
     Ok(Some(text))
 }
 
-/// The ranks of one node, each of them for itself.
+/// The ranks of one node without ranges.
 pub(super) fn write_node(text: &mut Vec<u8>, ranks: impl Iterator<Item = u32>) {
     let (before, mut digits) = (text.len(), Digits::of(0));
     for rank in ranks {
@@ -73,20 +73,20 @@ pub(super) fn write_node(text: &mut Vec<u8>, ranks: impl Iterator<Item = u32>) {
         }
         digits.write(text);
     }
-    // The last comma.
+    // Removes the last comma.
     if text.len() > before {
         text.pop();
     }
 }
 
-/// A decimal number that counts, with a comma behind it: a process map has as many of them as a job has ranks, and most of them follow
-/// each other.
+/// A decimal number that can be incremented as text, followed by a comma. A process map has as many numbers as the job has ranks,
+/// and most of them are consecutive.
 #[derive(Clone, Copy)]
 struct Digits {
     number: u32,
-    /// The digits and the comma, the first one in the lowest byte; 0 where they are more than these bytes.
+    /// The digits and the comma, the first one in the lowest byte; 0 if they do not fit into eight bytes.
     word: u64,
-    /// Bytes of it that are meant.
+    /// Number of bytes of `word` in use.
     len: usize,
 }
 
@@ -108,7 +108,7 @@ impl Digits {
         }
     }
 
-    /// Makes it the next one.
+    /// Increments the number.
     #[inline]
     fn count_on(&mut self) {
         let next = self.number.wrapping_add(1);
@@ -126,13 +126,13 @@ impl Digits {
         if self.len == 0 {
             return write_long(text, self.number);
         }
-        // All bytes at once, of which those that are not meant go again.
+        // Appends all eight bytes in one store, then truncates the unused ones.
         let end = text.len() + self.len;
         text.extend_from_slice(&self.word.to_le_bytes());
         text.truncate(end);
     }
 
-    /// Whether a text begins with it: how many bytes that takes.
+    /// The length of the number and its comma if a text begins with them.
     #[inline]
     fn begins(&self, text: &[u8]) -> Option<usize> {
         let found = u64::from_le_bytes(*text.first_chunk()?) ^ self.word;
@@ -152,13 +152,13 @@ fn write_long(text: &mut Vec<u8>, number: u32) {
     text.extend_from_slice(&digits[start..]);
 }
 
-/// Takes the ranks of one node from the front of `rest`, to its `;` or its end; they are counted with those before.
+/// Takes the ranks of one node from the front of `rest`, to its `;` or its end, and adds their number to `count`.
 pub(super) fn parse_node(rest: &mut &[u8], likely: usize, count: &mut usize) -> Result<Vec<u32>> {
     let mut ranks = fallible_alloc::vec(likely)?;
     if matches!(rest.first(), None | Some(b';')) {
         return Ok(ranks);
     }
-    // The rank that follows the last two, which follow each other.
+    // If the last two ranks are consecutive: the expected next rank.
     let mut next: Option<Digits> = None;
     loop {
         if let Some(digits) = &mut next

@@ -16,7 +16,7 @@ fn blob(text: &[u8]) -> Vec<u8> {
     [format!("blob:\0component=zlib:\0size={}:\0", body.len()).as_bytes(), &body].concat()
 }
 
-/// Whether a map was refused as malformed. (A million names wrongly returned are not to be printed.)
+/// Whether a map was refused as malformed. The result is not printed: a wrong one can have a million names.
 fn refused<T: PartialEq>(result: Result<T>) -> bool {
     result == Err(Status::ERR_BAD_PARAM)
 }
@@ -44,7 +44,7 @@ fn writes_the_form_of_stock_4_2() {
         assert_eq!(generate_regex(text.as_bytes()).unwrap(), expected);
         assert_eq!(generate_regex(&expected[..expected.len() - 1]).unwrap(), expected);
     }
-    // Stock readers of this form take a range for its first rank. (The second is the standard's own example.)
+    // Stock readers of this form read a range as its first rank. The second map is the standard's own example.
     for (text, written) in [
         ("0,1,2,3;4,5,6,7", "0,1,2,3;4,5,6,7"),
         ("1-4;2-5;8,10,11,12;6,7,9", "1,2,3,4;2,3,4,5;8,10,11,12;6,7,9"),
@@ -108,7 +108,7 @@ fn numbers_of_any_length_are_read_and_written() {
         let written = format!("raw:{},{last},{}\0", last - 1, last + 1);
         assert_eq!(generate_ppn(format!("{}-{}", last - 1, last + 1).as_bytes()), Ok(written.into_bytes()));
     }
-    // What stands before and behind the digits in the character set, and what is beyond it.
+    // Neighbours of the digits in the character set, and bytes above ASCII.
     for other in [b'/', b':', 0xfa, 0xff] {
         for len in 1..9 {
             let map = [&b"123456789"[..len], &[other], b"1,2,3,4,5"].concat();
@@ -128,7 +128,7 @@ fn ranks_that_follow_each_other_are_read_and_written_as_others() {
         assert_eq!(parse_ppn(text.as_bytes()), Ok(vec![ranks.clone()]));
         for at in 1..ranks.len() {
             let (before, after) = ranks.split_at(at);
-            // Two nodes, a rank twice, one left out, ranges, zeros before a number, and what is no list.
+            // Two nodes, a duplicate rank, a missing rank, ranges, leading zeros, and malformed lists.
             let both = format!("{};{}", list(before), list(after));
             assert_eq!(parse_ppn(both.as_bytes()), Ok(vec![before.to_vec(), after.to_vec()]));
             assert_eq!(generate_ppn(both.as_bytes()), Ok(format!("raw:{both}\0").into_bytes()));
@@ -206,7 +206,7 @@ fn refuses_hostile_ranges() {
     ] {
         assert!(refused(parse_nodes(map.as_bytes())), "{map}");
     }
-    // A long prefix in front of a long range is bounded by bytes.
+    // The limit on bytes, not on names, stops a long range with a long prefix.
     let map = format!("pmix[{}[6:0-999999]]", "n".repeat(1000));
     assert!(refused(parse_nodes(map.as_bytes())));
 }
@@ -222,7 +222,7 @@ fn the_ranks_of_a_large_job_stay_ranges() {
         assert!(written == format!("pmix[{large}]\0").into_bytes(), "{} bytes", written.len());
         assert_eq!(parse_ppn(&written).unwrap(), parse_ppn(large.as_bytes()).unwrap());
     }
-    // Ranks in turn have no ranges, nodes without ranks are passed over by released readers, and a small map is read by all.
+    // Interleaved ranks have no ranges; released readers skip nodes without ranks; all readers accept a small map.
     let in_turn: Vec<String> =
         (0..100).map(|node| (0..64).map(|n| (n * 100 + node).to_string()).collect::<Vec<_>>().join(",")).collect();
     let in_turn = in_turn.join(";");

@@ -7,14 +7,13 @@ use std::marker::PhantomData;
 
 use super::{DataArray, DataType, Envar, Info, InfoFlags, Proc, Rank, Result, Status, Value, keys};
 
-/// Whether a directive is one that must be honoured and of which nobody knows what it means: its key is that of no attribute. One
-/// that qualifies a value may have any key.
+/// Whether the info is a required directive whose key is no known attribute. A qualifier of a value may have any key.
 pub fn is_unknown_and_required(key: &[u8], flags: u32) -> bool {
     const ASIDE: u32 = InfoFlags::REQUIRED | InfoFlags::REQUIRED_PROCESSED | InfoFlags::QUALIFIER;
     flags & ASIDE == InfoFlags::REQUIRED && !KEYS.split(|byte| *byte == 0).any(|known| known == key)
 }
 
-/// The keys of all attributes, each with a NUL behind it. A list of slices would have to be relocated in each process that loads the
+/// The keys of all attributes, each followed by a NUL. A table of slices would need relocations in each process that loads the
 /// library.
 static KEYS: [u8; keys_len()] = {
     let mut text = [0; keys_len()];
@@ -36,8 +35,8 @@ const fn keys_len() -> usize {
     len
 }
 
-/// Refuses directives that must be honoured and that nobody knows, for what the library does by itself: what goes to the host
-/// the host refuses.
+/// Refuses required directives with unknown keys, for operations that the library carries out itself. For other operations the
+/// host checks them.
 ///
 /// # Errors
 /// `ERR_NOT_SUPPORTED`.
@@ -84,12 +83,12 @@ impl<T: Typed> Attribute<T> {
         Info::new(self.key, value.into().into_value(self.data_type))
     }
 
-    /// What a value of this attribute says. Numbers of another width are taken if they fit, since hosts differ in that.
+    /// The value of this attribute in Rust. A number of another width is accepted if it fits, because hosts differ in the width.
     pub fn read(&self, value: &Value) -> Option<T> {
         T::from_value(value)
     }
 
-    /// What the first of these infos says that has this attribute.
+    /// The value of the first of these infos that has this attribute.
     pub fn find(&self, infos: &[Info]) -> Option<T> {
         Info::find(infos, self.key).and_then(|value| self.read(value))
     }
@@ -109,12 +108,12 @@ impl<T> fmt::Debug for Attribute<T> {
     }
 }
 
-/// What values of attributes are in Rust.
+/// The Rust types of attribute values.
 pub trait Typed: Sized {
     /// The value of type `data_type`.
     fn into_value(self, data_type: DataType) -> Value;
 
-    /// What the value says, if it is one of these.
+    /// Converts the value; `None` if it has another type.
     fn from_value(value: &Value) -> Option<Self>;
 }
 
@@ -200,7 +199,7 @@ impl Typed for bool {
         Value::Bool(self)
     }
 
-    /// As [`Value::is_true`]: a directive without a value is meant.
+    /// As [`Value::is_true`]: a directive without a value is true.
     fn from_value(value: &Value) -> Option<bool> {
         Some(value.is_true())
     }
@@ -212,7 +211,7 @@ impl Typed for String {
         Value::string(self)
     }
 
-    /// What is not UTF-8 is replaced; [`Value::as_text`] has the bytes.
+    /// Bytes that are not UTF-8 are replaced; [`Value::as_text`] returns the original bytes.
     fn from_value(value: &Value) -> Option<String> {
         value.as_text().map(|text| String::from_utf8_lossy(text).into_owned())
     }

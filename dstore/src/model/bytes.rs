@@ -7,8 +7,7 @@ use std::sync::Arc;
 use super::Result;
 use crate::fallible_alloc;
 
-/// Bytes that never change. Long ones can be had several times without a copy: values, commits and contributions to
-/// fences then mean the same memory.
+/// Immutable bytes. A clone of long bytes shares them: values, commits and contributions to fences reference the same buffer.
 #[derive(Clone)]
 pub struct Bytes(Repr);
 
@@ -18,11 +17,11 @@ enum Repr {
     Part { backing: Arc<Backing>, start: usize, len: usize },
 }
 
-/// What bytes may be a part of, and keep in memory.
+/// The buffer that shared bytes are a part of, and keep alive.
 pub enum Backing {
     /// A message.
     Message(Vec<u8>),
-    /// Memory of another kind, which answers the same bytes as long as it lives: a mapped file, or what a host has lent.
+    /// Other memory, whose contents stay the same as long as it lives: a mapped file, or memory that a host lends.
     External(Box<dyn AsRef<[u8]> + Send + Sync>),
 }
 
@@ -45,17 +44,17 @@ impl Deref for Backing {
 }
 
 impl Bytes {
-    /// From so many bytes on they are shared: fewer are copied as fast as they are counted, and must not keep a message in
-    /// memory that brought many of them.
+    /// Minimum length of shared bytes. Copying fewer costs no more than counting a reference, and a short part must not keep a
+    /// large message in memory.
     pub const SHARED_MIN: usize = 1024;
 
-    /// All bytes of memory that is no vector, which is dropped with the last part of it.
+    /// All bytes of memory that is not a `Vec`. The memory is dropped together with the last part of it.
     pub fn external(memory: impl AsRef<[u8]> + Send + Sync + 'static) -> Bytes {
         let len = memory.as_ref().len();
         Bytes(Repr::Part { backing: Arc::new(Backing::External(Box::new(memory))), start: 0, len })
     }
 
-    /// A part of `backing`, which it keeps in memory, or a copy where it is short or does not lie there.
+    /// Shares a part of `backing` and keeps `backing` alive. Copies a part that is short or that does not lie in `backing`.
     ///
     /// # Errors
     /// `NOMEM`.
@@ -76,7 +75,7 @@ impl Bytes {
         fallible_alloc::copy(bytes).map(Bytes::from)
     }
 
-    /// The same bytes once more.
+    /// A clone: shared if possible, otherwise a copy.
     ///
     /// # Errors
     /// `NOMEM`.
@@ -92,7 +91,7 @@ impl Bytes {
         matches!(self.0, Repr::Part { .. })
     }
 
-    /// What these are a part of, to take parts of it.
+    /// The buffer that these bytes are a part of, from which the caller can take more parts.
     pub fn backing(&self) -> Option<&Arc<Backing>> {
         match &self.0 {
             Repr::Own(_) => None,

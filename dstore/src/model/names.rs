@@ -113,7 +113,7 @@ impl Rank {
     pub const INVALID: Rank = Rank(u32::MAX - 3);
     /// `PMIX_RANK_LOCAL_PEERS`: the ranks of the namespace on the node.
     pub const LOCAL_PEERS: Rank = Rank(u32::MAX - 4);
-    /// `PMIX_RANK_VALID`: ranks below this one are those of processes.
+    /// `PMIX_RANK_VALID`: ranks below this one are ranks of processes.
     pub const VALID_MAX: Rank = Rank(u32::MAX - 50);
 
     /// Whether this is the rank of one process.
@@ -194,7 +194,7 @@ fn is_reserved(key: &[u8]) -> bool {
     begins_with_pmix(key) && key != super::keys::GROUP_LOCAL_CID.as_bytes()
 }
 
-/// The key of a value. At most 511 bytes, no NUL, not necessarily UTF-8. Those of constants cost no memory.
+/// The key of a value. At most 511 bytes, no NUL, not necessarily UTF-8. A key from a constant allocates nothing.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(Cow<'static, [u8]>);
 
@@ -216,7 +216,7 @@ impl Key {
         *self.0 == *name.as_bytes()
     }
 
-    /// Whether the values under the key are the host's, as [`KeyRef::is_reserved`].
+    /// Whether the host provides the values under the key: see [`KeyRef::is_reserved`].
     pub fn is_reserved(&self) -> bool {
         is_reserved(&self.0)
     }
@@ -253,7 +253,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// A key being looked up: its text and the hash of it, computed once for all stores that are asked.
+/// A key to look up, with its hash. The hash is computed once for all stores that are searched.
 #[derive(Clone, Copy)]
 pub struct KeyRef<'a> {
     text: &'a [u8],
@@ -261,7 +261,7 @@ pub struct KeyRef<'a> {
 }
 
 impl<'a> KeyRef<'a> {
-    /// The key `text`, which the caller has cut at its NUL.
+    /// The key `text`. The caller has cut it at its NUL.
     #[inline]
     pub fn new(text: &'a [u8]) -> KeyRef<'a> {
         KeyRef { text, hash: xxh3_64(text) }
@@ -272,7 +272,7 @@ impl<'a> KeyRef<'a> {
         KeyRef { text: name.as_bytes(), hash: xxhash_rust::const_xxh3::xxh3_64(name.as_bytes()) }
     }
 
-    /// The key `text` of this hash.
+    /// The key `text` with this hash.
     #[inline(always)]
     pub(crate) fn of_parts(text: &'a [u8], hash: u64) -> KeyRef<'a> {
         KeyRef { text, hash }
@@ -296,20 +296,21 @@ impl<'a> KeyRef<'a> {
         begins_with_pmix(self.text)
     }
 
-    /// Whether the values under the key are the host's and not the ranks': it is one of the standard's, but not
+    /// Whether the host, not a rank, provides the values under the key: the key is one of the standard's, except
     /// `PMIX_GROUP_LOCAL_CID`, which each member of a group puts itself.
     #[inline]
     pub fn is_reserved(&self) -> bool {
         is_reserved(self.text)
     }
 
-    /// Whether these are the bytes of the key. Keys are short, so that a call of the C library takes most of the time.
+    /// Whether these are the bytes of the key. It compares without a call of `memcmp`, because keys are short and the call would
+    /// take most of the time.
     #[inline]
     pub fn is_text(&self, text: &[u8]) -> bool {
         if text.len() != self.text.len() {
             return false;
         }
-        // The two parts overlap in the middle.
+        // The first and the last chunk overlap in the middle.
         match text.len() {
             8..16 => ends::<8>(text) == ends::<8>(self.text),
             16..=32 => ends::<16>(text) == ends::<16>(self.text),
@@ -324,7 +325,7 @@ impl<'a> KeyRef<'a> {
     }
 }
 
-/// The first and the last `N` bytes of a text that is not shorter.
+/// The first and the last `N` bytes of a text that has at least `N` bytes.
 #[inline(always)]
 fn ends<const N: usize>(text: &[u8]) -> (Option<&[u8; N]>, Option<&[u8; N]>) {
     (text.first_chunk(), text.last_chunk())

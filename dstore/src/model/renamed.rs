@@ -1,8 +1,8 @@
-//! Attributes whose key is not the same in all releases.
+//! Attributes whose key differs between releases.
 //!
-//! Each had a key that was another attribute's, too, by oversight, and got one of its own later. So nobody can tell from
-//! the older key which attribute is meant, and it stays the other one's; the newer one passes through as it is. Where the
-//! place tells which one is meant, both keys are said: see [`say_both`].
+//! Each of these attributes had, by oversight, the key of another attribute, and received its own key in a later release. The
+//! older key alone does not tell which attribute is meant, so it always means the other attribute. The newer key passes through
+//! unchanged. Where the context identifies the attribute, both keys are sent: see [`say_both`].
 
 use super::{Info, Query, Value, keys};
 
@@ -11,17 +11,17 @@ use super::{Info, Query, Value, keys};
 pub struct Renamed {
     /// The attribute.
     pub name: &'static str,
-    /// Its key in the releases before.
+    /// Its key in releases before `since`.
     pub older: &'static str,
-    /// Its key from this release on, which is [`keys`]' one.
+    /// Its key from `since` on, as in [`keys`].
     pub newer: &'static str,
-    /// The release.
+    /// The first release with the newer key.
     pub since: &'static str,
-    /// The attribute whose key the older one is.
+    /// The attribute that has the older key.
     pub other: &'static str,
 }
 
-/// The attribute that asks which qualifiers a query takes.
+/// The attribute that queries the qualifiers that a query supports.
 const SUPPORTED_QUALIFIERS: Renamed = Renamed {
     name: "PMIX_QUERY_SUPPORTED_QUALIFIERS",
     older: keys::QUERY_QUALIFIERS,
@@ -30,7 +30,7 @@ const SUPPORTED_QUALIFIERS: Renamed = Renamed {
     other: "PMIX_QUERY_QUALIFIERS",
 };
 
-/// All of them.
+/// All renamed attributes.
 pub const RENAMED: [Renamed; 4] = [
     SUPPORTED_QUALIFIERS,
     Renamed {
@@ -56,10 +56,10 @@ pub const RENAMED: [Renamed; 4] = [
     },
 ];
 
-/// Has queries that ask for the qualifiers they may have say so by both keys: who answers may know either one.
+/// Adds the missing key to queries that ask for the supported qualifiers under one of the two keys. The answering process may
+/// know only the other one.
 ///
-/// As a qualifier the older key means nothing else; the attribute that it is shared with stands in results, and holds an
-/// array.
+/// As a qualifier, the older key has no other meaning: the attribute that shares it occurs in results and holds an array.
 pub fn say_both(queries: &mut [Query]) {
     let Renamed { older, newer, .. } = SUPPORTED_QUALIFIERS;
     for query in queries {
@@ -70,7 +70,7 @@ pub fn say_both(queries: &mut [Query]) {
             (None, Some(info)) => (info, older),
             _ => continue,
         };
-        // Where there is no room, one key is said.
+        // If the copy cannot be allocated, the query goes out with one key.
         if let Ok(copy) = info.copy() {
             query.qualifiers.push(Info { key: key.into(), ..copy });
         }

@@ -49,7 +49,7 @@ impl DataType {
         })
     }
 
-    /// The bits that such a number may have.
+    /// A mask of the bits that a value of this type can have; `None` for types that are not scalar.
     #[inline]
     pub(crate) fn scalar_mask(self) -> Option<u64> {
         self.scalar_width().map(|width| u64::MAX >> (64 - 8 * width))

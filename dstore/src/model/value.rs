@@ -92,7 +92,7 @@ pub enum Value {
         /// The packed bytes.
         bytes: Vec<u8>,
     },
-    /// An address of the process that made the value; meaningless elsewhere. The wire carries none of it.
+    /// An address in the process that made the value; meaningless elsewhere. The wire does not carry the address.
     Pointer(usize),
     /// A code or bit mask of one of the small enumerations: PERSIST, SCOPE, DATA_RANGE, COMMAND, INFO_DIRECTIVES,
     /// DATA_TYPE, PROC_STATE, JOB_STATE, LINK_STATE, ALLOC_DIRECTIVE, RESBLOCK_DIRECTIVE, ALLOC_INHERIT, IOF_CHANNEL,
@@ -119,7 +119,7 @@ pub enum Value {
     App(Box<App>),
     /// A query.
     Query(Box<Query>),
-    /// What is known of a process.
+    /// State of a process.
     ProcInfo(Box<ProcInfo>),
     /// The description of an attribute.
     Regattr(Box<Regattr>),
@@ -144,7 +144,7 @@ pub enum Value {
     Topology {
         /// Its XML, `None` where there is none.
         xml: Option<CString>,
-        /// What hwloc can do with it: one byte, 0 or 1, for each possibility. Releases up to 6.1 send this behind the XML.
+        /// hwloc's support flags for it: one byte, 0 or 1, for each capability. Releases up to 6.1 send them after the XML.
         support: Vec<u8>,
     },
     /// A number of devices of a type.
@@ -170,13 +170,13 @@ pub enum Value {
         /// The map.
         bytes: Vec<u8>,
     },
-    /// What a process uses.
+    /// Resource usage of a process.
     ProcStats(Box<ProcStats>),
-    /// What a disk does.
+    /// Statistics of a disk.
     DiskStats(Box<DiskStats>),
-    /// What a network interface does.
+    /// Statistics of a network interface.
     NetStats(Box<NetStats>),
-    /// What a node uses.
+    /// Resource usage of a node.
     NodeStats(Box<NodeStats>),
 }
 
@@ -225,7 +225,7 @@ impl Value {
         Value::DataArray(Box::new(DataArray { ty: DataType::PROC, items }))
     }
 
-    /// A copy, where there is room for one.
+    /// A copy, by fallible allocation.
     ///
     /// # Errors
     /// `NOMEM`.
@@ -338,8 +338,8 @@ impl Value {
         self.as_u64()?.try_into().ok()
     }
 
-    /// Truth of a directive: booleans as they are; a directive given without a value (`UNDEF`) is meant as true;
-    /// a string is true unless it says `false`, `no` or `0`; numbers unless zero.
+    /// The truth value of a directive. A boolean is itself; a directive without a value (`UNDEF`) is true; a string is true
+    /// unless it is `false`, `no` or `0`; a number is true unless it is zero.
     pub fn is_true(&self) -> bool {
         match self {
             Value::Undef => true,
@@ -443,7 +443,7 @@ impl Info {
         Info { key: key.into(), flags: 0, value }
     }
 
-    /// A copy, where there is room for one.
+    /// A copy, by fallible allocation.
     ///
     /// # Errors
     /// `NOMEM`.
@@ -451,7 +451,7 @@ impl Info {
         Ok(Info { key: self.key.clone(), flags: self.flags, value: self.value.copy()? })
     }
 
-    /// Copies of infos, where there is room for them.
+    /// Copies of infos, by fallible allocation.
     ///
     /// # Errors
     /// `NOMEM`.
@@ -468,7 +468,7 @@ impl Info {
         infos.iter().find(|info| info.key.is(key)).map(|info| &info.value)
     }
 
-    /// Whether one of these infos says yes to a boolean directive: absent is no.
+    /// Whether one of these infos sets a boolean directive to true. An absent directive is false.
     pub fn is_set(infos: &[Info], key: &str) -> bool {
         infos.iter().any(|info| info.key.is(key) && info.value.is_true())
     }
@@ -483,7 +483,7 @@ pub struct Kval {
     pub value: Value,
 }
 
-/// A published value and who published it (`pmix_pdata_t`).
+/// A published value and its publisher (`pmix_pdata_t`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pdata {
     /// The publisher.
@@ -525,20 +525,20 @@ pub struct App {
 /// A query (`pmix_query_t`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query {
-    /// What is asked.
+    /// The queried keys.
     pub keys: Vec<CString>,
-    /// What narrows it.
+    /// Qualifiers that narrow the query.
     pub qualifiers: Vec<Info>,
 }
 
-/// What is known of a process (`pmix_proc_info_t`).
+/// State of a process (`pmix_proc_info_t`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcInfo {
-    /// Who.
+    /// The process.
     pub proc: Proc,
-    /// On which host.
+    /// The host that it runs on.
     pub hostname: Option<CString>,
-    /// Running what.
+    /// The executable that it runs.
     pub executable: Option<CString>,
     /// Process id.
     pub pid: i32,
@@ -551,9 +551,9 @@ pub struct ProcInfo {
 /// The description of an attribute (`pmix_regattr_t`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Regattr {
-    /// Name, such as `PMIX_JOB_SIZE`.
+    /// Name, for example `PMIX_JOB_SIZE`.
     pub name: Option<CString>,
-    /// Key, such as `pmix.job.size`.
+    /// Key, for example `pmix.job.size`.
     pub key: Key,
     /// Type of its value.
     pub ty: DataType,
@@ -620,16 +620,16 @@ pub struct Endpoint {
     pub bytes: Vec<u8>,
 }
 
-/// What a process uses (`pmix_proc_stats_t`).
+/// Resource usage of a process (`pmix_proc_stats_t`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcStats {
     /// The node it runs on.
     pub node: Option<CString>,
-    /// Who.
+    /// The process.
     pub proc: Proc,
     /// Process id.
     pub pid: i32,
-    /// Running what.
+    /// The command that it runs.
     pub cmd: Option<CString>,
     /// One letter.
     pub state: u8,
@@ -655,7 +655,7 @@ pub struct ProcStats {
     pub sample_time: (i64, i64),
 }
 
-/// What a disk does (`pmix_disk_stats_t`).
+/// Statistics of a disk (`pmix_disk_stats_t`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiskStats {
     /// Its name.
@@ -664,7 +664,7 @@ pub struct DiskStats {
     pub counts: [u64; 11],
 }
 
-/// What a network interface does (`pmix_net_stats_t`).
+/// Statistics of a network interface (`pmix_net_stats_t`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetStats {
     /// Its name.
@@ -673,7 +673,7 @@ pub struct NetStats {
     pub counts: [u64; 6],
 }
 
-/// What a node uses (`pmix_node_stats_t`).
+/// Resource usage of a node (`pmix_node_stats_t`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeStats {
     /// Its name.
@@ -688,7 +688,7 @@ pub struct NodeStats {
     pub interfaces: Vec<NetStats>,
 }
 
-/// Who may read a put value (`pmix_scope_t`).
+/// The processes that may read a put value (`pmix_scope_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Scope {
@@ -696,13 +696,13 @@ pub enum Scope {
     Local = 1,
     /// Processes of other nodes.
     Remote = 2,
-    /// Everybody.
+    /// All processes.
     Global = 3,
     /// Only the process itself.
     Internal = 4,
 }
 
-/// How much larger the code that deletes from a scope is than that of the scope.
+/// A code that deletes from a scope is the scope's code plus this.
 const DELETION: u8 = 4;
 
 impl Scope {
@@ -717,7 +717,8 @@ impl Scope {
         })
     }
 
-    /// The scope from which a `pmix_scope_t` deletes a key (`PMIX_DEL_LOCAL` and those that follow), if it is one of these.
+    /// The scope from which a `pmix_scope_t` deletes a key (`PMIX_DEL_LOCAL` and the codes that follow it); `None` for other
+    /// codes.
     pub fn of_deletion(code: u8) -> Option<Scope> {
         Scope::from_code(code.checked_sub(DELETION)?)
     }
@@ -727,12 +728,13 @@ impl Scope {
         self as u8 + DELETION
     }
 
-    /// The scope of those who may read what this or `other` lets them read. An internal scope adds nobody.
+    /// The scope whose readers are the readers of this scope and of `other`. An internal scope adds no readers.
     pub fn with(self, other: Scope) -> Scope {
         Scope::of_readers(self.is_local() || other.is_local(), self.is_remote() || other.is_remote()).unwrap_or(self)
     }
 
-    /// The scope of those who may still read what is deleted from the scope `deleted`; `None` where nobody but the process may.
+    /// The scope of the remaining readers after a deletion from the scope `deleted`; `None` where only the process itself
+    /// remains.
     pub fn without(self, deleted: Scope) -> Option<Scope> {
         Scope::of_readers(self.is_local() && !deleted.is_local(), self.is_remote() && !deleted.is_remote())
     }

@@ -1,4 +1,4 @@
-//! What the bytes are, type by type, and that the typed methods write what the general one writes.
+//! The encoding of each type, and that the typed methods write the same bytes as the general one.
 
 use super::*;
 use crate::codec::ValueRef;
@@ -67,7 +67,7 @@ fn fixed_integers() {
     for (value, bytes) in cases {
         assert_eq!(bare(V3, value.clone()), bytes, "{value:?}");
     }
-    // Numbers with a tag are read whatever integer type the tag names.
+    // A number with a tag is read whichever integer type the tag names.
     let cases: [(&[u8], DataType, Value); 5] = [
         (&[0, 7, 0xff], DataType::INT, Value::Int(-1)),
         (&[0, 10, 0, 0, 0, 0, 0, 0, 0, 5], DataType::INT, Value::Int(5)),

@@ -17,7 +17,7 @@ fn ends_inside_a_value_are_noticed() {
     for dialect in dialects() {
         for value in samples() {
             let mut packer = Packer::new(dialect);
-            // What follows the XML of a topology need not be there.
+            // The support flags after the XML of a topology are optional.
             if packer.value(&value).is_err() || value.data_type() == DataType::TOPO {
                 continue;
             }
@@ -110,7 +110,7 @@ fn nesting_is_bounded() {
 
 #[test]
 fn claimed_counts_are_not_believed() {
-    // 2^62 elements, none of them there; were the count believed, this would end the process.
+    // A claimed count of 2^62 elements without any element. Memory for the claimed count would end the process.
     let claim = [0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40];
     for code in 1..=DataType::ALLOC_INHERIT.0 {
         let array = [bare_tag(code).as_slice(), &claim].concat();

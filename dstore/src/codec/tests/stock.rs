@@ -119,8 +119,8 @@ fn numbers_beyond_all_digits_are_those_of_the_stock_library() {
     assert!(bytes.starts_with(&start) && bytes.ends_with(end) && bytes.len() == 3 + 309);
 }
 
-/// What clients of releases sent of an array without a type, and behind it `changing` = 1 and `last` = 9. The bytes are from their
-/// commits; a NULL pointer instead of an array came from 7.0.
+/// The bytes that clients of several releases sent for an array without a type, followed by `changing` = 1 and `last` = 9. They
+/// were recorded from commits; 7.0 sent a NULL pointer instead of an array.
 #[test]
 fn arrays_without_a_type_have_a_count_by_release() {
     let kval = |key: &'static str, value| Kval { key: key.into(), value };
