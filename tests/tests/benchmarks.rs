@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
-use std::process::Command;
 
 use pmix_tests::{Library, Profile, Run, benchmark_program, left_out, published, release_of, repository, times};
 
@@ -140,32 +139,4 @@ fn instructions_of_each_call() {
     let worse: Vec<_> =
         counts.iter().filter(|(class, count)| **count * 100 > recorded[*class] * (100 + TOLERANCE)).collect();
     assert!(worse.is_empty(), "more than before: {worse:?}, recorded {recorded:?}; see the head of this test");
-}
-
-/// What a rank runs from its start to its end lies side by side in the installed library: `ffi/start.ld` names it as this compiler does. Where
-/// it does not any more, `ffi/start.sh` writes the names anew.
-#[test]
-fn functions_of_a_start_lie_together() {
-    if Library::ours() != Library::Ours(Profile::Release) {
-        left_out("release", "functions have an order in the installed profile alone");
-        return;
-    }
-    let library = Library::ours().directory().join("libpmix.so.2");
-    let readelf = |what: &str| {
-        let said = Command::new("readelf").args([what, "-W"]).arg(&library).output().expect("binutils are there");
-        String::from_utf8_lossy(&said.stdout).into_owned()
-    };
-    let number = |text: &str| usize::from_str_radix(text, 16).expect("readelf prints numbers so");
-    let sections = readelf("-S");
-    let section = sections.lines().find_map(|line| line.split_once(" .text.start ")).map(|(_, rest)| rest);
-    let section: Vec<_> = section.expect("the section is there").split_whitespace().collect();
-    let [_, address, _, len, ..] = section[..] else { panic!("{sections}") };
-    let (address, len) = (number(address), number(len));
-    assert!((128 << 10..1 << 20).contains(&len), "{len}: {sections}");
-    let symbols = readelf("--dyn-syms");
-    for name in ["PMIx_Init", "PMIx_Put", "PMIx_Commit", "PMIx_Fence", "PMIx_Get", "PMIx_Finalize"] {
-        let symbol = symbols.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-        let symbol = symbol.into_iter().find(|words| words.last() == Some(&name)).expect(name);
-        assert!((address..address + len).contains(&number(symbol[1])), "{name} lies elsewhere");
-    }
 }
