@@ -17,13 +17,13 @@ use nix::sys::signal::SigSet;
 use parking_lot::Mutex;
 use pmix_dstore::model::{Info, InfoFlags, Proc, Result, Status, Value, keys};
 
+use crate::client::groups::membership;
+use crate::client::ops::Answer;
 use crate::client::{Client, Inner};
 use crate::events::{self, Event, range};
 use crate::get::timeout_of;
-use crate::groups::membership;
 use crate::link::after_call;
 use crate::operation::Done;
-use crate::ops::Answer;
 use crate::overlay::Origin;
 use crate::{Call, HandlerId, Operation};
 

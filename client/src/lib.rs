@@ -34,8 +34,6 @@ mod debugger;
 pub mod env;
 pub mod events;
 pub mod get;
-mod groups;
-mod input;
 pub mod instance;
 mod invitations;
 mod known;
@@ -46,7 +44,6 @@ mod link;
 mod local;
 pub mod locality;
 mod operation;
-mod ops;
 pub mod output;
 mod overlay;
 #[doc(hidden)]
@@ -63,10 +60,10 @@ mod user_namespace;
 
 pub use call::{Call, Inside, Returned};
 pub use client::Client;
+pub use client::ops::Answer;
 pub use env::Environment;
 pub use events::{Event, EventDone, EventHandler, HandlerId};
 pub use get::{Directive, GetFlags, GetOptions, GetRequest, NspaceRef, Receiver};
 pub use link::{Job, Link, ReplyFn};
 pub use operation::{Done, Operation};
-pub use ops::Answer;
 pub use resolve::Ranks;

@@ -153,7 +153,7 @@ impl Addressees {
 }
 
 /// Whether a process stands for `me`. What comes from a server names ranks; the ranks of the node are named by this process.
-pub(super) fn is_meant(target: &Proc, me: &Proc) -> bool {
+pub(crate) fn is_meant(target: &Proc, me: &Proc) -> bool {
     match target.rank {
         Rank::LOCAL_NODE => true,
         Rank::LOCAL_PEERS => target.nspace == me.nspace,

@@ -1,9 +1,8 @@
 //! Events: handlers, the chain along which an event passes them, and what is kept for handlers yet to come.
 
-mod calls;
-mod chain;
-mod directives;
-mod registry;
+pub(crate) mod chain;
+pub(crate) mod directives;
+pub(crate) mod registry;
 
 use std::sync::Arc;
 

@@ -15,9 +15,9 @@ pub struct Format {
     timestamp: bool,
     xml: bool,
     /// Lines are not waited for.
-    pub(super) raw: bool,
+    pub(crate) raw: bool,
     /// Errors go where output goes.
-    pub(super) merge: bool,
+    pub(crate) merge: bool,
     file: Option<Target>,
     /// Files alone.
     file_only: bool,
@@ -51,7 +51,7 @@ enum Target {
 }
 
 /// Where and as what a process runs, for those who are told in detail.
-pub(super) type Details = (Option<String>, Option<String>);
+pub(crate) type Details = (Option<String>, Option<String>);
 
 /// What is asked of the library and that it does not do.
 const NOT_OFFERED: [&str; 5] = [
@@ -83,7 +83,7 @@ const WRITING: [&str; 12] = [
 ///
 /// # Errors
 /// `NOT_SUPPORTED`.
-pub(super) fn check(infos: &[Info], has_handler: bool) -> Result<()> {
+pub(crate) fn check(infos: &[Info], has_handler: bool) -> Result<()> {
     let is_left = |info: &Info| {
         NOT_OFFERED.iter().any(|key| info.key.is(key)) || has_handler && WRITING.iter().any(|key| info.key.is(key))
     };
@@ -145,18 +145,18 @@ impl Format {
     }
 
     /// Whether output goes to this process's own; `usual` where nothing is said.
-    pub(super) fn is_local(&self, usual: bool) -> bool {
+    pub(crate) fn is_local(&self, usual: bool) -> bool {
         let is_copied = self.file.is_none() || !self.file_only;
         is_copied && self.local.unwrap_or(usual)
     }
 
     /// Whether who writes must know more of the source than its name.
-    pub(super) fn wants_details(&self) -> bool {
+    pub(crate) fn wants_details(&self) -> bool {
         self.tag == Tag::Detailed
     }
 
     /// The file for a channel of a process, if there is one.
-    pub(super) fn path(&self, source: &Proc, channel: u16) -> Option<PathBuf> {
+    pub(crate) fn path(&self, source: &Proc, channel: u16) -> Option<PathBuf> {
         let stream = if self.merge || channel & STDOUT != 0 { "stdout" } else { "stderr" };
         let (nspace, rank) = (name_of_file(source), source.rank.to_string());
         Some(match self.file.as_ref()? {
@@ -171,7 +171,7 @@ impl Format {
     }
 
     /// A line (or a piece of one) of a process with what belongs around it.
-    pub(super) fn format_line(&self, source: &Proc, channel: u16, line: &[u8], details: &Details) -> Vec<u8> {
+    pub(crate) fn format_line(&self, source: &Proc, channel: u16, line: &[u8], details: &Details) -> Vec<u8> {
         if !self.xml && !self.timestamp && self.tag == Tag::Nothing {
             return line.to_vec();
         }
@@ -276,7 +276,7 @@ fn now() -> String {
 }
 
 /// The text of a value that says where or as what a process runs.
-pub(super) fn detail(value: &Value) -> Option<String> {
+pub(crate) fn detail(value: &Value) -> Option<String> {
     match value {
         Value::Pid(pid) => Some(pid.to_string()),
         other => match other.as_text() {

@@ -12,9 +12,9 @@ use nix::sys::signal::SigSet;
 use parking_lot::{Condvar, Mutex};
 use pmix_dstore::model::{Info, Proc, Result, Status, keys};
 
-use crate::client::{Client, Inner, Standing};
+use super::ops::done;
+use super::{Client, Inner, Standing};
 use crate::operation::Operation;
-use crate::ops::done;
 use pmix_wire::{FlowControl, Request};
 
 /// So much is sent at a time.

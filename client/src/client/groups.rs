@@ -8,11 +8,11 @@ use std::ffi::CString;
 use parking_lot::Mutex;
 use pmix_dstore::model::{Info, Proc, Rank, Result, Status, Value, keys};
 
+use super::ops::{Answer, done};
+use super::{Client, Inner, Standing};
 use crate::Operation;
-use crate::client::{Client, Inner, Standing};
 use crate::get::timeout_of;
 use crate::operation::outcome;
-use crate::ops::{Answer, done};
 use pmix_wire::Request;
 use pmix_wire::reply::GroupReply;
 

@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use nix::unistd::geteuid;
 use pmix_dstore::model::{App, Info, Key, Nspace, Pdata, Proc, Query, Result, Status, Value, keys, renamed};
 
+use super::{Client, Inner};
 use crate::Operation;
-use crate::client::{Client, Inner};
 use crate::get::timeout_of;
 use crate::operation::outcome;
 use crate::output::Format;

@@ -1,5 +1,11 @@
 //! One process's view of its job.
 
+mod events;
+pub(crate) mod groups;
+mod input;
+pub(crate) mod ops;
+mod output;
+
 use std::any::Any;
 use std::ffi::CStr;
 use std::io::Write;
@@ -16,16 +22,16 @@ use pmix_dstore::model::attributes::check_required;
 use pmix_dstore::model::{Info, Key, NSPACE_LEN_MAX, Proc, Rank, Result, Scope, Status, Value, keys};
 use pmix_dstore::segment::{AttachError, Directory, NamespaceView};
 
+use self::groups::Groups;
+use self::input::Inputs;
+use self::output::Outputs;
 use crate::channel::{ANY_STORE, Channel, Incoming, OUR_STORE, Offline, Sink};
 use crate::commit::Puts;
 use crate::events::Registry;
 use crate::get::timeout_of;
-use crate::groups::Groups;
-use crate::input::Inputs;
 use crate::link::after_call;
 use crate::local::Local;
 use crate::operation::{Operation, deadline, outcome};
-use crate::output::Outputs;
 use crate::overlay::Origin;
 use crate::{Call, Environment, Event, Job, Link, singleton};
 use pmix_wire::reply::{FenceReply, StatusReply};
@@ -536,5 +542,4 @@ pub(crate) fn job_info(channel: &dyn Link, me: &Proc, deadline: Instant) -> Resu
 }
 
 #[cfg(test)]
-#[path = "client_tests.rs"]
 pub(crate) mod tests;

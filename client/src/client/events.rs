@@ -5,11 +5,11 @@ use std::sync::{Arc, Weak};
 use pmix_dstore::model::attributes::check_required;
 use pmix_dstore::model::{Info, Proc, Rank, Result, Status, Value, keys};
 
-use super::chain::Runner;
-use super::directives::{ChainPosition, Directives};
-use super::registry::{DEFAULT_CODE, Handler, Registered};
-use super::{Chain, Event, EventHandler, HandlerId, range};
-use crate::client::{Client, Inner, Standing};
+use super::{Client, Inner, Standing};
+use crate::events::chain::Runner;
+use crate::events::directives::{ChainPosition, Directives};
+use crate::events::registry::{DEFAULT_CODE, Handler, Registered};
+use crate::events::{Chain, Event, EventHandler, HandlerId, range};
 use crate::operation::{Operation, outcome};
 use pmix_wire::Request;
 use pmix_wire::reply::StatusReply;
