@@ -11,7 +11,8 @@
 //! For the crates above this one, without a promise: `fallible_alloc` (allocations that may fail), `gather` (buffers that
 //! reference large values instead of copying them), `compression`, `qualified` (several values under one key, told apart by
 //! qualifiers), `realm_resolution` (which realm answers a `PMIx_Get`), `job` (what a host registered, sorted into realms),
-//! `modex` (what the ranks of a job published), `cancel` (threads that cannot be cancelled for a while).
+//! `modex` (what the ranks of a job published), `cancel` (threads that cannot be cancelled for a while), `file_ban` (a debug
+//! check that no file work is done with a lock held).
 //!
 //! `tests/house/layers.txt` has the order in which these modules import each other.
 //!
@@ -25,6 +26,8 @@ pub mod codec;
 pub mod compression;
 #[doc(hidden)]
 pub mod fallible_alloc;
+#[doc(hidden)]
+pub mod file_ban;
 #[doc(hidden)]
 pub mod gather;
 #[doc(hidden)]

@@ -44,6 +44,14 @@ impl ModexData {
         self.ranks.remove(&rank);
     }
 
+    /// Puts `new` in the place of `old`, where the key still has that very value.
+    pub fn replace(&mut self, rank: Rank, key: &[u8], old: &Arc<Value>, new: Arc<Value>) {
+        let value = self.ranks.get_mut(&rank).and_then(|values| values.get_mut(key));
+        if let Some(value) = value.filter(|value| Arc::ptr_eq(value, old)) {
+            *value = new;
+        }
+    }
+
     /// Copies the bytes of values that are parts of `whole`.
     ///
     /// # Errors

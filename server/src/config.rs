@@ -9,7 +9,7 @@ use pmix_dstore::model::attributes::is_unknown_and_required;
 use pmix_dstore::model::{Info, InfoFlags, Nspace, Proc, Rank, Result, Status, Value, keys};
 
 use crate::access::Access;
-use crate::rendezvous::Wanted;
+use crate::rendezvous::RendezvousOptions;
 use crate::secret::Secret;
 
 /// The release that peers are told: they branch on it, so it is one that they know.
@@ -31,7 +31,7 @@ pub(crate) struct Config {
     /// The node's temporary directory.
     pub system_tmpdir: PathBuf,
     /// Where tools are to find the server.
-    pub rendezvous: Wanted,
+    pub rendezvous: RendezvousOptions,
     /// Whose process this is.
     pub uid: u32,
     /// Its group.
@@ -97,7 +97,7 @@ impl Config {
             text(keys::SYSTEM_TMPDIR)?.or_else(|| variable("PMIX_SYSTEM_TMPDIR")).unwrap_or_else(|| tmp.clone());
         let server_tmpdir = text(keys::SERVER_TMPDIR)?.or_else(|| variable("PMIX_SERVER_TMPDIR")).unwrap_or(tmp);
         let is_true = |key: &str| find(key).map(Value::is_true);
-        let rendezvous = Wanted {
+        let rendezvous = RendezvousOptions {
             system: is_true(keys::SERVER_SYSTEM_SUPPORT).unwrap_or(false),
             session: is_true(keys::SERVER_SESSION_SUPPORT).unwrap_or(false),
             tools: is_true(keys::SERVER_TOOL_SUPPORT).unwrap_or(false),

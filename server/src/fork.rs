@@ -7,24 +7,21 @@
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::mem::ManuallyDrop;
-use std::sync::Arc;
 
-use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use pmix_dstore::model::Proc;
 
-use crate::engine::Engine;
+use crate::engine_lock::{EngineLock, ForkGuard};
 use crate::server::Inner;
 
 thread_local! {
     /// The engine, while this thread forks and then in the child. There it is never let go of: nobody waits for it, and what
     /// remains of those who waited when the process was copied is no business of the child's.
-    static HELD: RefCell<Option<ManuallyDrop<ArcMutexGuard<RawMutex, Engine>>>> = const { RefCell::new(None) };
+    static HELD: RefCell<Option<ManuallyDrop<ForkGuard>>> = const { RefCell::new(None) };
 }
 
 /// Before a fork.
-pub(crate) fn hold(engine: &Arc<Mutex<Engine>>) {
-    let guard = engine.lock_arc();
-    HELD.set(Some(ManuallyDrop::new(guard)));
+pub(crate) fn hold(engine: &EngineLock) {
+    HELD.set(Some(ManuallyDrop::new(engine.lock_for_fork())));
 }
 
 /// After a fork, in the parent.
@@ -36,10 +33,15 @@ pub(crate) fn let_go() {
 /// what it tells of is made where it is missing.
 pub(crate) fn setup_fork(inner: &Inner, proc: &Proc) -> Vec<(String, OsString)> {
     HELD.with_borrow_mut(|held| match held {
-        Some(held) if Arc::ptr_eq(ArcMutexGuard::mutex(held), &inner.engine) => held.setup_fork(proc),
-        _ => inner.feed(|engine| {
-            engine.prepare_client(proc);
-            engine.setup_fork(proc)
-        }),
+        // What the ledger says: whoever is at the directory is not in this process.
+        Some(held) if inner.engine.is_of(held) => held.setup_fork(proc),
+        _ => {
+            let opening = inner.feed(|engine| {
+                engine.prepare_client(proc);
+                engine.opening(&proc.nspace)
+            });
+            inner.await_published(opening.as_slice(), true);
+            inner.feed(|engine| engine.setup_fork(proc))
+        }
     })
 }

@@ -26,6 +26,7 @@ mod cleanup;
 mod completion;
 mod config;
 mod engine;
+mod engine_lock;
 mod env;
 mod fork;
 mod host;
@@ -36,10 +37,14 @@ mod journal;
 mod left_out;
 mod link;
 pub mod process;
-mod publish;
+mod publisher;
 mod rendezvous;
+mod report;
 mod secret;
 mod server;
+#[cfg(feature = "simulate")]
+#[doc(hidden)]
+pub mod simulate;
 mod topology;
 mod upcall;
 mod usage;
@@ -51,4 +56,5 @@ const STORE_NAME: &str = "pmix-dstore";
 /// The name of our way to prove who a client is: its secret, over the Unix socket.
 const SECURITY_NAME: &str = "pmix-dstore";
 
-pub use server::{DmodexDone, OpDone, Server, SetupDone, Stats, setup_of_application};
+pub use report::{DmodexDone, OpDone, SetupDone, Stats};
+pub use server::{Server, setup_of_application};

@@ -14,7 +14,7 @@ use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Result, Status};
 use pmix_wire::Version;
 
-use crate::engine::{Output, PeerId};
+use crate::engine::{Engine, PeerId};
 use crate::server::Inner;
 
 /// Who takes a reply.
@@ -116,12 +116,16 @@ impl Link for OwnLink {
         let (sender, receiver) = unbounded();
         let tag = inner.own.lock().open(Taker::Thread(sender)).map_err(|_| Status::ERR_UNREACH)?;
         // Most requests are answered at once, without a hand-over to the server's thread and back.
-        let at_once = {
+        let (mut at_once, tickets) = {
             let mut engine = inner.engine.lock();
-            engine.message(PeerId::OWN, tag, payload, Instant::now());
-            engine.take_own_reply(tag)
+            let message = |engine: &mut Engine| engine.message(PeerId::OWN, tag, payload, Instant::now());
+            let ((), tickets) = engine.recording(message);
+            (engine.take_own_reply(tag), tickets)
         };
-        inner.wake();
+        inner.await_published(&tickets, true);
+        if at_once.is_none() && !tickets.is_empty() {
+            at_once = inner.engine.lock().take_own_reply(tag);
+        }
         if let Some(reply) = at_once {
             inner.own.lock().waiting.remove(&tag);
             return Ok(reply);
@@ -183,14 +187,4 @@ impl Link for OwnLink {
     }
 
     fn close(&self) {}
-}
-
-/// Finds the reply to one of the process's own requests among the outputs.
-pub(crate) fn take_own_reply(outputs: &mut std::collections::VecDeque<Output>, tag: u32) -> Option<Vec<u8>> {
-    let is_reply = |output: &Output| matches!(output, Output::Send { peer: PeerId::OWN, tag: t, .. } if *t == tag);
-    let position = outputs.iter().position(is_reply)?;
-    match outputs.remove(position)? {
-        Output::Send { payload, .. } => Some(payload),
-        _ => None,
-    }
 }

@@ -19,7 +19,7 @@ use crate::secret::Secret;
 
 /// What the host wants.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct RendezvousOptions {
     /// Tools find the server of the node.
     pub system: bool,
     /// Tools find the server of the session.
@@ -55,6 +55,7 @@ impl Rendezvous {
     /// # Errors
     /// Where the URI cannot be reported as the host asks: the path, with what the system says.
     pub fn open(config: &Config, port: u16, log: impl Fn(String)) -> Result<Rendezvous, (PathBuf, io::Error)> {
+        pmix_dstore::file_ban::check();
         let Config { rendezvous: wanted, hostname, server_tmpdir: session, system_tmpdir: system, .. } = config;
         let uri = env::uri(config, port);
         let (pid, nspace) = (std::process::id().to_string(), config.me.nspace.to_string());

@@ -8,11 +8,11 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{self, JoinHandle, ThreadId};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::{SigSet, SigmaskHow};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use pmix_client::output::Format;
 use pmix_client::{Call, Client, Event, Job, Returned};
 use pmix_dstore::codec::{Dialect, Module};
@@ -26,50 +26,23 @@ use crate::Host;
 use crate::application;
 use crate::completion::{Answer, AnswerSink};
 use crate::config::{self, Config};
-use crate::engine::{Engine, JobPlan, Output, PeerId, Range, Sender};
+use crate::engine::{Engine, JobPlan, Output, PeerId, Plan, Range, Sender, Ticket};
+use crate::engine_lock::EngineLock;
 use crate::fork;
 use crate::io::Loop;
 use crate::journal::{Journal, Reason};
 use crate::link::{OwnLink, OwnRequests};
+use crate::publisher::Publishers;
 use crate::rendezvous::Rendezvous;
+use crate::report::{DmodexDone, OpDone, SetupDone, Stats};
 use crate::topology;
-
-/// Called once, on the server's thread, when an operation is done and the call that began it has returned.
-pub type OpDone = Box<dyn FnOnce(Status) + Send>;
-
-/// Called once, as [`OpDone`], with a rank's published data.
-pub type DmodexDone = Box<dyn FnOnce(Status, Vec<u8>) + Send>;
-
-/// Called once, as [`OpDone`], with what a job is to be started with.
-pub type SetupDone = Box<dyn FnOnce(Vec<Info>) + Send>;
-
-/// Figures about a server, for reports.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Stats {
-    /// Bytes of the job segments published.
-    pub job_segment_bytes: u64,
-    /// Bytes of the modex segments published.
-    pub modex_segment_bytes: u64,
-    /// How many segments are published.
-    pub segments: u64,
-    /// Clients that connected and read shared memory.
-    pub clients_shared: u64,
-    /// Clients that connected and get everything over the socket.
-    pub clients_socket: u64,
-    /// Get requests answered over the socket.
-    pub gets: u64,
-    /// Fences completed.
-    pub fences: u64,
-    /// From the first environment made for a client to the latest connection of one.
-    pub connected: Option<Duration>,
-    /// From the first environment made for a client to the end of the first fence that collected data, or of the
-    /// first fence while none has.
-    pub wireup: Option<Duration>,
-}
 
 /// What the API, the thread and the process's own client share.
 pub(crate) struct Inner {
-    pub engine: Arc<Mutex<Engine>>,
+    pub engine: EngineLock,
+    pub publishers: Publishers,
+    /// A publication is done.
+    published: Condvar,
     pub host: Arc<dyn Host>,
     pub wake: EventFd,
     pub own: Mutex<OwnRequests>,
@@ -87,6 +60,50 @@ impl Inner {
         let result = feed(&mut self.engine.lock());
         self.wake();
         result
+    }
+
+    /// Carries out a plan of the engine's: what is large on the publisher's own thread, so that this one serves others.
+    pub fn publish(self: &Arc<Inner>, plan: Plan) {
+        let inner = Arc::clone(self);
+        let own_thread = move |plan| {
+            inner.publish_here(plan);
+            inner.wake();
+        };
+        if let Err(plan) = self.publishers.hand_over(plan, own_thread) {
+            self.publish_here(plan);
+        }
+    }
+
+    fn publish_here(&self, plan: Plan) {
+        let mut next = Some(plan);
+        while let Some(plan) = next {
+            let directory = plan.directory;
+            let published = self.publishers.carry_out(plan);
+            let mut engine = self.engine.lock();
+            engine.published(published);
+            // The server may have ended meanwhile: nobody else would remove the directory.
+            next = engine.take_removal(directory);
+        }
+        self.published.notify_all();
+    }
+
+    /// Carries out publications on this thread. Where another thread is at one, waits for it, if `waits`.
+    pub fn await_published(&self, tickets: &[Ticket], waits: bool) {
+        for ticket in tickets {
+            let mut engine = self.engine.lock();
+            while !engine.is_published(ticket) {
+                if let Some(plan) = engine.take_plan(ticket.directory) {
+                    drop(engine);
+                    self.publish_here(plan);
+                    engine = self.engine.lock();
+                } else if waits {
+                    engine.wait(&self.published);
+                } else {
+                    break;
+                }
+            }
+        }
+        self.wake();
     }
 
     /// Runs `job` on the server's thread, or where the server is finalized; gives it back once nothing is run any more.
@@ -201,6 +218,7 @@ impl Inner {
 
 /// One line for the administrator.
 fn log(line: &str) {
+    pmix_dstore::file_ban::check();
     let line = format!("pmix-dstore server {}: {}\n", std::process::id(), one_line(line));
     // In one piece, since the daemons of a job may share a terminal. A daemon may have closed its stderr; there is
     // nowhere else to complain.
@@ -329,7 +347,9 @@ impl Server {
         let (me, hostname) = (config.me.clone(), config.hostname.clone());
         let (settings, uri) = (config.clone(), crate::env::uri(&config, port));
         let inner = Arc::new_cyclic(|inner: &Weak<Inner>| Inner {
-            engine: Arc::new(Mutex::new(Engine::new(config, port, inner.clone()))),
+            publishers: Publishers::new(&config),
+            published: Condvar::new(),
+            engine: EngineLock::new(Engine::new(config, port, inner.clone())),
             host,
             wake,
             own: Mutex::default(),
@@ -390,24 +410,29 @@ impl Server {
         &self.me
     }
 
-    /// Feeds the engine; with `done` the result comes by it, on the server's thread, never before the call that this is a part
+    /// Feeds the engine and publishes what that asks for; with `done` the result comes by it, on the server's thread, never before the call that this is a part
     /// of has returned.
     fn operate(&self, done: Option<OpDone>, operation: impl FnOnce(&mut Engine) -> Status) -> Status {
         if self.inner.is_stopped() {
             return Status::ERR_INIT;
         }
         let _call = Call::begin();
-        self.inner.feed(|engine| {
-            let status = operation(engine);
-            match done {
-                Some(done) => {
-                    engine.defer(self.inner.after_call(move || done(status)));
-                    Status::SUCCESS
-                }
-                None if status.is_success() => Status::OPERATION_SUCCEEDED,
-                None => status,
+        let has_callback = done.is_some();
+        let (status, tickets) = {
+            let mut engine = self.inner.engine.lock();
+            let (status, tickets) = engine.recording(operation);
+            if let Some(done) = done {
+                engine.call_after(tickets.clone(), self.inner.after_call(move || done(status)));
             }
-        })
+            (status, tickets)
+        };
+        // Files are made on this thread, without the engine's lock.
+        self.inner.await_published(&tickets, !has_callback);
+        match status {
+            _ if has_callback => Status::SUCCESS,
+            status if status.is_success() => Status::OPERATION_SUCCEEDED,
+            status => status,
+        }
     }
 
     /// Registers a job with all that is known of it; again with more, or `PMIX_REGISTER_NODATA`.
@@ -705,6 +730,7 @@ impl Server {
             // A panic of the thread has been reported by its own message.
             let _ = thread.join();
         }
+        self.inner.publishers.finish();
         // The own client's link is this server, which cannot fail to hear it.
         let _ = self.client.finalize(&[]);
         let mut rest = self.inner.engine.lock().shut_down();
@@ -716,6 +742,10 @@ impl Server {
                     Output::CleanUp((uid, gid), cleanup) => cleanup.run(uid, gid),
                     Output::Call(call) => call(),
                     Output::Log(reason, line) => self.inner.log_for(reason, &line),
+                    Output::Publish(directory) => {
+                        let plan = self.inner.engine.lock().take_plan(directory);
+                        plan.into_iter().for_each(|plan| self.inner.publish(plan));
+                    }
                     _ => {}
                 }
             }
@@ -737,9 +767,10 @@ impl Drop for Server {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::io::Read;
     use std::net::{SocketAddr, TcpStream};
+    use std::time::Duration;
 
     use crossbeam::channel::unbounded;
     use nix::unistd::{getegid, geteuid};
@@ -750,8 +781,14 @@ mod tests {
     use super::*;
     use crate::Completion;
 
+    impl Server {
+        pub(crate) fn inner(&self) -> &Arc<Inner> {
+            &self.inner
+        }
+    }
+
     /// A host that never answers.
-    struct Silent;
+    pub(crate) struct Silent;
 
     impl Host for Silent {
         fn lookup(&self, _: &Proc, _: &[Key], _: &[Info], _: Completion<(Status, Vec<Pdata>)>) -> Status {
@@ -825,7 +862,7 @@ mod tests {
     }
 
     /// The connection of a stock client that has been let in.
-    fn connected(server: &Server, proc: &Proc) -> TcpStream {
+    pub(crate) fn connected(server: &Server, proc: &Proc) -> TcpStream {
         let mut stream = TcpStream::connect(address(server, proc)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let hello = Hello {

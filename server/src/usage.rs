@@ -96,6 +96,7 @@ const NO_DISKS: [&str; 3] = ["loop", "ram", "zram"];
 impl Usage {
     /// What is used now: one info for each process, disk and network, or one for the node. Who has ended meanwhile is left out.
     pub fn read(&self, targets: &[Target], hostname: &str) -> Vec<Info> {
+        pmix_dstore::file_ban::check();
         match self.subject {
             Subject::Processes => targets.iter().filter_map(|target| self.process(target, hostname)).collect(),
             Subject::Node => self.node(hostname).into_iter().collect(),

@@ -4,6 +4,9 @@
  *   cycle server N      as a host: init, register a namespace and a client, deregister, finalize, N times
  *   cycle fork N        as a host whose other threads keep the server busy: forks N times, and each child asks for a
  *                       client's environment, as slurmstepd's do
+ *   cycle fences N      as a host that forks as long as a rank runs "cycle writer N"; each child asks for the rank's
+ *                       environment
+ *   cycle writer N      as a rank of a job: puts a large value anew N times, with a fence each time
  *   cycle jobs N        as a host: registers and deregisters N jobs one after the other; for every hundredth a rank
  *                       runs "cycle client 1". Prints its resources after a tenth, half and all of them
  *
@@ -176,6 +179,65 @@ static void fork_often(int forks)
     say("%d children done", forks);
 }
 
+enum { LARGE = 16 << 20 };
+
+static void write_often(int fences)
+{
+    pmix_proc_t me;
+    char *bytes = malloc(LARGE);
+    expect("PMIx_Init", PMIx_Init(&me, NULL, 0));
+    for (int fence = 0; fence < fences; fence++) {
+        memset(bytes, fence, LARGE);
+        pmix_value_t value = value_bytes(bytes, LARGE);
+        expect("PMIx_Put", PMIx_Put(PMIX_GLOBAL, "t.large", &value));
+        expect("PMIx_Commit", PMIx_Commit());
+        expect("PMIx_Fence", collecting_fence());
+        pmix_value_t *found;
+        expect("PMIx_Get", PMIx_Get(&me, "t.large", NULL, 0, &found));
+        if (found->data.bo.size != LARGE || found->data.bo.bytes[LARGE - 1] != (char) fence) {
+            say("fence %d: another value", fence);
+            exit(1);
+        }
+        PMIX_VALUE_RELEASE(found);
+    }
+    free(bytes);
+    expect("PMIx_Finalize", PMIx_Finalize(NULL, 0));
+}
+
+static pid_t start_client(const pmix_proc_t *proc, const char *what, const char *count);
+
+/* Each child asks while the server's other threads are at any step of a publication. */
+static void fork_beside_fences(const char *fences)
+{
+    pmix_proc_t proc;
+    int forks = 0, state = 0;
+    start_server(&proc);
+    int threads = count_entries("/proc/self/task");
+    pid_t writer = start_client(&proc, "writer", fences);
+    pid_t ended = 0;
+    while (ended == 0) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            alarm(100);
+            _exit(make_environment(&proc) == 1 ? 0 : 2);
+        }
+        if (pid < 0 || waitpid(pid, &state, 0) != pid || state != 0) {
+            say("child %d: state %d", forks, state);
+            exit(1);
+        }
+        forks++;
+        ended = waitpid(writer, &state, WNOHANG);
+    }
+    if (ended != writer || state != 0) {
+        say("writer: state %d", state);
+        exit(1);
+    }
+    int publishing = count_entries("/proc/self/task") - threads;
+    end_server(&proc);
+    say("%s children, %d threads more, %d threads left", forks > 0 ? "some" : "no", publishing,
+        count_entries("/proc/self/task"));
+}
+
 enum { JOBS_FOR_A_CLIENT = 100 };
 
 static int files;
@@ -225,7 +287,8 @@ static void hold(int percent, int idle)
         count_entries("/proc/self/task"), count_shared_mappings(), files, count_lines("/proc/self/maps"), resident_kib());
 }
 
-static void run_client(const pmix_proc_t *proc)
+/* Starts this program as a rank. */
+static pid_t start_client(const pmix_proc_t *proc, const char *what, const char *count)
 {
     char **env = NULL;
     expect("PMIx_server_setup_fork", PMIx_server_setup_fork(proc, &env));
@@ -234,18 +297,24 @@ static void run_client(const pmix_proc_t *proc)
         for (int i = 0; env[i] != NULL; i++) {
             putenv(env[i]);
         }
-        execl("/proc/self/exe", "cycle", "client", "1", NULL);
+        execl("/proc/self/exe", "cycle", what, count, NULL);
         _exit(127);
-    }
-    int state = 0;
-    if (pid < 0 || waitpid(pid, &state, 0) != pid || state != 0) {
-        say("client of %s: state %d", proc->nspace, state);
-        exit(1);
     }
     for (int i = 0; env[i] != NULL; i++) {
         free(env[i]);
     }
     free(env);
+    return pid;
+}
+
+static void run_client(const pmix_proc_t *proc)
+{
+    int state = 0;
+    pid_t pid = start_client(proc, "client", "1");
+    if (pid < 0 || waitpid(pid, &state, 0) != pid || state != 0) {
+        say("client of %s: state %d", proc->nspace, state);
+        exit(1);
+    }
 }
 
 static void run_jobs(int jobs)
@@ -286,7 +355,7 @@ static void run_jobs(int jobs)
 int main(int argc, char **argv)
 {
     if (argc != 3) {
-        fprintf(stderr, "usage: cycle client|server|fork|jobs N\n");
+        fprintf(stderr, "usage: cycle client|server|fork|fences|writer|jobs N\n");
         return 64;
     }
     bool is_host_of_many = strcmp(argv[1], "jobs") == 0;
@@ -297,6 +366,14 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "fork") == 0) {
         fork_often(atoi(argv[2]));
+        return 0;
+    }
+    if (strcmp(argv[1], "fences") == 0) {
+        fork_beside_fences(argv[2]);
+        return 0;
+    }
+    if (strcmp(argv[1], "writer") == 0) {
+        write_often(atoi(argv[2]));
         return 0;
     }
     bool server = strcmp(argv[1], "server") == 0;

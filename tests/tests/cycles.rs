@@ -61,6 +61,17 @@ fn a_busy_server_forks() {
     assert_eq!(ended.count(" children done"), 1, "{ended}");
 }
 
+/// A child of a fork has none of the server's threads: what it asks for must not wait for one. The thread that writes large segments is
+/// there as long as the server.
+#[test]
+fn a_server_forks_while_large_segments_are_written() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let run = Run::new(program("cycle"), Library::ours()).env("TMPDIR", directory.path());
+    let ended = run.args(&format!("fences {}", times(12, 200))).succeed();
+    assert_eq!(ended.count("some children, 1 threads more, 1 threads left"), 1, "{ended}");
+    assert_eq!(std::fs::read_dir(directory.path()).expect("the directory").count(), 0, "{ended}");
+}
+
 /// The resources that a host of many jobs reports, and its memory in KiB.
 fn held(ended: &Ended, when: &str) -> (Vec<String>, u64) {
     let line = ended.stdout.lines().find_map(|line| line.strip_prefix(when));

@@ -201,7 +201,8 @@ impl Value {
     }
 
     /// The same with other bytes, where [`Value::bytes`] has some.
-    pub(crate) fn with_bytes(&self, bytes: Bytes) -> Option<Value> {
+    #[doc(hidden)]
+    pub fn with_bytes(&self, bytes: Bytes) -> Option<Value> {
         let kind = match self {
             Value::ByteObject(_) => Value::ByteObject,
             Value::Regex(_) => Value::Regex,

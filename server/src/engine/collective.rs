@@ -537,9 +537,13 @@ impl Engine {
     }
 
     fn complete_fence(&mut self, id: u64, fence: Collective, status: Status) {
-        for nspace in Self::nspaces_of(&fence.signature) {
-            self.publish(&nspace);
-        }
+        let nspaces = Self::nspaces_of(&fence.signature);
+        nspaces.iter().for_each(|nspace| self.publish(nspace));
+        self.after_publication(&nspaces, move |engine| engine.release_fence(id, fence, status));
+    }
+
+    /// Answers the participants of a fence that is over, once what it has brought is published.
+    fn release_fence(&mut self, id: u64, fence: Collective, status: Status) {
         self.stats.fences += 1;
         if self.stats.wireup.is_none() || (fence.collect && !self.collected) {
             self.stats.wireup = self.first_fork.map(|start| start.elapsed());
@@ -547,7 +551,7 @@ impl Engine {
         }
         for arrival in fence.arrived {
             let shared = self.peers.get(&arrival.peer).is_some_and(|peer| peer.shared);
-            let count = self.nspaces.get(&arrival.proc.nspace).and_then(|state| state.shared.count());
+            let count = self.nspaces.get(&arrival.proc.nspace).and_then(|state| state.ledger.count());
             let reply = FenceReply { status, segment_count: count.filter(|_| shared) };
             self.reply(arrival.peer, arrival.tag, &reply);
         }

@@ -10,7 +10,7 @@ use pmix_wire::{Deletion, TAG_DELETED};
 
 use super::nspaces::{JobPlan, NspaceState};
 use super::peers::{Peer, PeerId};
-use super::{Engine, Output, PUBLISH_DELAY};
+use super::{Engine, PUBLISH_DELAY};
 
 impl Engine {
     /// A client commits: its local and its remote buffer, each whole or what changed.
@@ -49,12 +49,21 @@ impl Engine {
             client.committed = true;
             client.refused = false;
         }
-        // A value that was put again is seen by the node's readers once the commit is answered.
         if stale {
             self.publish(&proc.nspace);
         }
-        deleted.into_iter().for_each(|key| self.tell_of_deletion(Some(id), proc.clone(), key));
+        if !deleted.is_empty() {
+            // Readers must not find a value in a segment that they have been told is gone.
+            let of = proc.clone();
+            self.after_publication([&proc.nspace], move |engine| {
+                deleted.into_iter().for_each(|key| engine.tell_of_deletion(Some(id), of.clone(), key));
+            });
+        }
         match stored {
+            // A value that was put again is seen by the node's readers once the commit is answered.
+            Ok(()) if stale => {
+                self.after_publication([&proc.nspace], move |engine| engine.reply_status(id, tag, Status::SUCCESS));
+            }
             Ok(()) => self.reply_status(id, tag, Status::SUCCESS),
             // What was stored stays: the same commit may come again.
             Err(_) => self.refuse(id, tag, len, true),
@@ -127,18 +136,20 @@ impl Engine {
 
     /// Publishes what is dirty in a namespace.
     pub(super) fn publish(&mut self, nspace: &Nspace) {
-        if let Some(state) = self.nspaces.get_mut(nspace) {
-            let line = state.shared.flush(&state.job, &state.visible);
-            self.outputs.extend(line.map(|line| Output::Log(crate::journal::Reason::here(), line)));
+        let Some(ledger) = self.nspaces.get_mut(nspace).map(|state| &mut state.ledger) else { return };
+        ledger.due = None;
+        // Before the first client nothing is lost: with the directory goes what is noted.
+        if let Some(number) = ledger.number().filter(|_| ledger.is_dirty()) {
+            self.want_publication(number);
         }
     }
 
     /// Lets what is dirty in a namespace be published soon, together with what comes until then.
     pub(super) fn publish_soon(&mut self, nspace: &Nspace, now: Instant) {
         if let Some(state) = self.nspaces.get_mut(nspace)
-            && state.shared.is_dirty()
+            && state.ledger.is_dirty()
         {
-            state.shared.due.get_or_insert(now + PUBLISH_DELAY);
+            state.ledger.due.get_or_insert(now + PUBLISH_DELAY);
         }
     }
 
@@ -146,7 +157,7 @@ impl Engine {
         let due: Vec<Nspace> = self
             .nspaces
             .iter()
-            .filter(|(_, state)| state.shared.due.is_some_and(|due| due <= now))
+            .filter(|(_, state)| state.ledger.due.is_some_and(|due| due <= now))
             .map(|(nspace, _)| nspace.clone())
             .collect();
         for nspace in due {
@@ -162,7 +173,7 @@ impl NspaceState {
     /// `NOMEM`; then some still mean it.
     pub fn leave(&mut self, whole: &Arc<Backing>) -> Result<()> {
         self.visible.copy_parts_of(whole)?;
-        self.shared.leave(whole, &self.visible);
+        self.ledger.leave(whole, &self.visible);
         Ok(())
     }
 
@@ -193,8 +204,8 @@ impl NspaceState {
         if !scope.is_local() {
             return Ok(false);
         }
-        self.shared.make_room()?;
-        Ok(self.visible.set(rank, key.clone(), value)? && self.shared.note(rank, &key))
+        self.ledger.make_room()?;
+        Ok(self.visible.set(rank, key.clone(), value)? && self.ledger.note(rank, &key))
     }
 
     /// Deletes a value for the readers that its scope names; tells whether local readers had one, and whether those of segments may
@@ -209,9 +220,9 @@ impl NspaceState {
         if !scope.is_local() {
             return Ok((false, false));
         }
-        self.shared.make_room()?;
+        self.ledger.make_room()?;
         let was_there = self.visible.remove(rank, key.as_bytes());
-        Ok((was_there, was_there && self.shared.note(rank, key)))
+        Ok((was_there, was_there && self.ledger.note(rank, key)))
     }
 }
 

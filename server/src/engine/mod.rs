@@ -14,11 +14,13 @@ mod data;
 mod events;
 mod get;
 mod groups;
+mod ledger;
 mod members;
 mod monitors;
 mod nspaces;
 mod output;
 mod peers;
+mod publication;
 mod query;
 mod resources;
 mod services;
@@ -43,9 +45,11 @@ use pmix_wire::{Reply, Request, TAG_DELETED, Version};
 use self::collective::{Collective, Kind};
 use self::events::EventCache;
 pub(crate) use self::events::{Range, Sender};
+pub(crate) use self::ledger::{Batch, Content, DirectoryNumber, LiveSegment, Merged, ModexBatch, Replacement, Written};
 pub(crate) use self::nspaces::JobPlan;
 use self::nspaces::NspaceState;
 pub(crate) use self::peers::{Peer, PeerId, Transport};
+pub(crate) use self::publication::{Plan, Published, Ticket, Work, without_shared_memory};
 use self::services::Shape;
 pub(crate) use self::standing::Standing;
 use crate::cleanup::Cleanup;
@@ -78,8 +82,10 @@ pub(crate) enum Output {
     },
     /// Drop a connection.
     Close(PeerId),
-    /// Listen on the Unix socket of a namespace.
-    Listen(Nspace, std::os::unix::net::UnixListener),
+    /// Carry out the plan for a namespace's directory, where no other thread has taken it: [`Engine::take_plan`].
+    Publish(DirectoryNumber),
+    /// Listen on the Unix socket of a namespace, in this directory.
+    Listen(Nspace, DirectoryNumber),
     /// Stop listening there.
     Unlisten(Nspace),
     /// Ask the host.
@@ -175,8 +181,9 @@ pub(crate) struct Engine {
     outputs_of_procs: output::Outputs,
     monitors: monitors::Monitors,
     outputs: VecDeque<Output>,
-    /// What hosts have lent and has not been given back.
-    lent: Vec<Arc<Backing>>,
+    /// What hosts have lent and has not been given back, with the publications that read it.
+    lent: Vec<(Arc<Backing>, Vec<Ticket>)>,
+    publications: publication::Publications,
     /// Data of jobs that are forgotten: to free those of a large one takes its time.
     discarded: Vec<Arc<JobData>>,
     stats: Stats,
@@ -238,6 +245,7 @@ impl Engine {
             monitors: monitors::Monitors::default(),
             outputs: VecDeque::new(),
             lent: Vec::new(),
+            publications: publication::Publications::default(),
             discarded: Vec::new(),
             stats: Stats::default(),
             first_fork: None,
@@ -255,7 +263,7 @@ impl Engine {
     pub fn stats(&self) -> Stats {
         let mut stats = self.stats.clone();
         for state in self.nspaces.values() {
-            state.shared.add_to(&mut stats);
+            state.ledger.add_to(&mut stats);
         }
         stats
     }
@@ -339,24 +347,27 @@ impl Engine {
 
     /// The host answered an upcall, or it was answered by its return value.
     pub fn answer(&mut self, id: u64, answer: Answer) {
-        if let Answer::Data(_, data) = &answer
-            && let Some(Backing::External(_)) = data.backing().map(|whole| &**whole)
-        {
-            self.lent.extend(data.backing().cloned());
-        }
+        let lent = match &answer {
+            Answer::Data(_, data) => data.backing().filter(|whole| matches!(***whole, Backing::External(_))).cloned(),
+            _ => None,
+        };
         let before = self.outputs.len();
-        self.take_answer(id, answer);
+        let ((), tickets) = self.recording(|engine| engine.take_answer(id, answer));
+        self.lent.extend(lent.map(|whole| (whole, tickets)));
         self.give_back(before);
     }
 
     /// Lets the server's thread drop what hosts have lent: it tells the host, which may take a lock that it holds while it
     /// answers, and may take nothing new for a collective until it is told. So that comes before the replies behind `place`.
     fn give_back(&mut self, place: usize) {
-        for whole in self.lent.iter().filter(|whole| Arc::strong_count(whole) > 1) {
-            // Values that lie in no segment. Where there is no room for a copy, the host waits for its memory.
-            let _ = self.nspaces.values_mut().try_for_each(|state| state.leave(whole));
+        for (whole, tickets) in &mut self.lent {
+            tickets.retain(|ticket| !self.publications.is_done(ticket));
+            if tickets.is_empty() && Arc::strong_count(whole) > 1 {
+                // Values that the publisher has not copied. Where there is no room for a copy, the host waits for its memory.
+                let _ = self.nspaces.values_mut().try_for_each(|state| state.leave(whole));
+            }
         }
-        for whole in self.lent.extract_if(.., |whole| Arc::strong_count(whole) == 1) {
+        for (whole, _) in self.lent.extract_if(.., |(whole, _)| Arc::strong_count(whole) == 1) {
             self.outputs.insert(place, Output::Call(Box::new(move || drop(whole))));
         }
     }
@@ -405,7 +416,7 @@ impl Engine {
 
     /// When the engine wants its next tick.
     pub fn deadline(&self) -> Option<Instant> {
-        let publish = self.nspaces.values().filter_map(|state| state.shared.due).min();
+        let publish = self.nspaces.values().filter_map(|state| state.ledger.due).min();
         let loss = self.losses.iter().map(|loss| loss.due).min();
         let late = self.late.first().map(|(deadline, _)| *deadline);
         let farewell = self.farewells.front().map(|(due, ..)| *due);
@@ -434,7 +445,12 @@ impl Engine {
 
     /// The reply to one of this process's own requests, where it is there already.
     pub fn take_own_reply(&mut self, tag: u32) -> Option<Vec<u8>> {
-        crate::link::take_own_reply(&mut self.outputs, tag)
+        let is_reply = |output: &Output| matches!(output, Output::Send { peer: PeerId::OWN, tag: t, .. } if *t == tag);
+        let position = self.outputs.iter().position(is_reply)?;
+        match self.outputs.remove(position)? {
+            Output::Send { payload, .. } => Some(payload),
+            _ => None,
+        }
     }
 
     /// Forgets everything: directories and files of all namespaces are removed. What is left to be done is for the

@@ -16,13 +16,13 @@ use pmix_wire::jobinfo::{self, Recipient};
 use super::apart::Actor;
 use super::bounds::CONNECTIONS_MAX;
 use super::changes::Changes;
+use super::ledger::Ledger;
 use super::peers::{Peer, PeerId};
 use super::slurm::Agreement;
 use super::{Engine, Output, RETURN_DELAY};
 use crate::access::{self, Access, User};
 use crate::cleanup::Cleanup;
 use crate::env::SharedEnv;
-use crate::publish::Shared;
 use crate::secret::Secret;
 
 /// A process of this node that the host registered.
@@ -125,7 +125,7 @@ pub(super) struct NspaceState {
     pub changes: Changes,
     /// How the servers of a step of Slurm ask for fences without data.
     pub agreement: Agreement,
-    pub shared: Shared,
+    pub ledger: Ledger,
     /// Job-info replies by dialect and release, made once.
     pub(super) job_replies: HashMap<(Dialect, String), Vec<u8>>,
 }
@@ -155,7 +155,7 @@ impl NspaceState {
             remote: ModexData::default(),
             changes: Changes::default(),
             agreement: Agreement::default(),
-            shared: Shared::default(),
+            ledger: Ledger::default(),
             job_replies: HashMap::new(),
         }
     }
@@ -359,8 +359,11 @@ impl Engine {
     pub(super) fn publish_job(&mut self, nspace: &Nspace) {
         if let Some(state) = self.nspaces.get_mut(nspace) {
             state.job_replies.clear();
-            let line = state.shared.publish_job(&state.job);
-            self.outputs.extend(line.map(|line| Output::Log(crate::journal::Reason::here(), line)));
+            if state.ledger.note_job()
+                && let Some(number) = state.ledger.number()
+            {
+                self.want_publication(number);
+            }
         }
     }
 
@@ -400,9 +403,17 @@ impl Engine {
         let of_client = clients.next().map(|client| (client.uid, client.gid));
         let of_server = (!state.early.is_empty()).then_some((self.config.uid, self.config.gid));
         let Some(user) = of_client.or(of_server) else { return };
-        let (listener, lines) = state.shared.open(&self.config, &state.job, &state.visible, user);
-        self.outputs.extend(lines.into_iter().map(|line| Output::Log(crate::journal::Reason::here(), line)));
-        self.outputs.extend(listener.map(|listener| Output::Listen(nspace.clone(), listener)));
+        if !state.ledger.is_new() {
+            if let Some(number) = state.ledger.number().filter(|_| state.ledger.is_opening()) {
+                self.record(number);
+            }
+        } else if !self.config.shared_memory {
+            state.ledger.turn_off();
+        } else {
+            let number = self.publications.new_directory(nspace);
+            state.ledger.open(number, user);
+            self.want_publication(number);
+        }
     }
 
     /// The state of a namespace that may never have been registered here.
@@ -536,9 +547,16 @@ impl Engine {
 
     /// Forgets a namespace, of which the job's data are left.
     fn remove_nspace(&mut self, nspace: &Nspace) -> Option<Arc<JobData>> {
+        let directory = self.nspaces.get(nspace)?.ledger.number();
+        if let Some(number) = directory {
+            self.give_up_waiting(number);
+        }
         let state = self.nspaces.remove(nspace)?;
         self.standings.clear();
-        state.shared.add_to(&mut self.stats);
+        state.ledger.add_to(&mut self.stats);
+        if let Some(number) = directory {
+            self.retire_directory(number);
+        }
         self.end_collectives_of(nspace);
         self.end_groups_of(nspace);
         self.forget_connected(nspace);
@@ -558,8 +576,7 @@ impl Engine {
             self.forget_connection(id);
             self.outputs.push_back(Output::Close(id));
         }
-        // A host may register and forget jobs faster than the server's thread comes to know of them; a socket that it has not
-        // taken over yet is closed here, or they would pile up.
+        // A host may register and forget jobs faster than the server's thread comes to know of them.
         let is_its_socket = |output: &Output| matches!(output, Output::Listen(of, _) if of == nspace);
         match self.outputs.iter().position(is_its_socket) {
             Some(at) => drop(self.outputs.remove(at)),
@@ -585,11 +602,11 @@ impl Engine {
         self.evict_guests(&proc.nspace, Some(uid));
         let state = self.nspaces.entry(proc.nspace.clone()).or_insert_with(|| NspaceState::new(proc.nspace.clone()));
         (state.foreign, state.is_of_tools) = (false, false);
+        let mut is_given = false;
         // Its environment may be made already, and with it the directory.
         let secret = state.early.remove(&proc.rank).unwrap_or(new_secret);
         if state.clients.is_empty() {
-            let line = state.shared.give_to((uid, gid), &state.job);
-            self.outputs.extend(line.map(|line| Output::Log(crate::journal::Reason::here(), line)));
+            is_given = state.ledger.give_to((uid, gid));
         }
         state.users.insert(uid);
         if let Some(client) = state.clients.get_mut(&proc.rank) {
@@ -599,12 +616,16 @@ impl Engine {
             state.expect(proc.rank);
             return Status::SUCCESS;
         }
+        let directory = state.ledger.number().filter(|_| is_given);
         state.clients.insert(proc.rank, LocalClient::new(uid, gid, object, secret));
         // Large ones tell of the processes of this node only.
         state.job_replies.clear();
         // A rank that comes back, as one that the host starts again does, is not counted twice.
         state.deregistered.remove(&proc.rank);
         state.unheard.remove(&proc.rank);
+        if let Some(number) = directory {
+            self.want_publication(number);
+        }
         self.open_shared(&proc.nspace);
         Status::SUCCESS
     }
@@ -693,7 +714,7 @@ impl Engine {
         let shared = self.nspaces.get(&proc.nspace).and_then(|state| {
             let registered = state.clients.get(&proc.rank).map(|client| &client.secret);
             let secret = registered.or_else(|| state.early.get(&proc.rank))?.text().to_owned();
-            let (directory, id) = state.shared.directory()?;
+            let (directory, id) = state.ledger.directory()?;
             Some(SharedEnv { directory, id, secret })
         });
         crate::env::of_client(&self.config, proc, self.port, shared)

@@ -130,6 +130,9 @@ impl Loop {
         loop {
             self.perform();
             if self.inner.stop.load(Ordering::Acquire) {
+                // Those whose replies wait for a publication are still here.
+                self.inner.publishers.finish();
+                self.perform();
                 self.hear_out();
                 self.last_words();
                 self.files.close(FILES_WAIT);
@@ -504,7 +507,12 @@ impl Loop {
             Output::Send { peer, tag, payload } => self.send(peer, tag, payload),
             Output::Admit { peer, status, reply } => self.admit(peer, status, reply),
             Output::Close(peer) => self.drop_peer(peer.0),
-            Output::Listen(nspace, listener) => {
+            Output::Publish(directory) => {
+                let plan = self.inner.engine.lock().take_plan(directory);
+                plan.into_iter().for_each(|plan| self.inner.publish(plan));
+            }
+            Output::Listen(nspace, directory) => {
+                let Some(listener) = self.inner.publishers.take_listener(directory) else { return };
                 let token = self.token_next;
                 self.token_next += 1;
                 match self.epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, token)) {

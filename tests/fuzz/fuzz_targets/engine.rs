@@ -1,70 +1,28 @@
-//! A server's engine: several peers, the host and the clock do what the input says. Nobody is answered twice or after
+//! A server's engine: several peers, the host, the publisher and the clock do what the input says. Nobody is answered twice or after
 //! having gone, replies are replies to what was asked, and when all have gone nothing of them is left.
 //!
 //! Input: steps, each an action, whom it concerns, and how many bytes belong to it.
 #![no_main]
-#![allow(dead_code)]
-
-// The engine is no public part of its crate: the server's modules are modules of this target, too.
-#[path = "../../../server/src/access.rs"]
-mod access;
-#[path = "../../../server/src/application.rs"]
-mod application;
-#[path = "../../../server/src/cleanup.rs"]
-mod cleanup;
-#[path = "../../../server/src/completion.rs"]
-mod completion;
-#[path = "../../../server/src/config.rs"]
-mod config;
-#[path = "../../../server/src/engine/mod.rs"]
-mod engine;
-#[path = "../../../server/src/env.rs"]
-mod env;
-#[path = "../../../server/src/fork.rs"]
-mod fork;
-#[path = "../../../server/src/host.rs"]
-mod host;
-#[path = "../../../server/src/io/mod.rs"]
-mod io;
-#[path = "../../../server/src/journal.rs"]
-mod journal;
-#[path = "../../../server/src/link.rs"]
-mod link;
-#[path = "../../../server/src/publish.rs"]
-mod publish;
-#[path = "../../../server/src/rendezvous.rs"]
-mod rendezvous;
-#[path = "../../../server/src/secret.rs"]
-mod secret;
-#[path = "../../../server/src/server.rs"]
-mod server;
-#[path = "../../../server/src/upcall.rs"]
-mod upcall;
-#[path = "../../../server/src/usage.rs"]
-mod usage;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use libfuzzer_sys::fuzz_target;
-use pmix_wire::reply::StatusReply;
-use pmix_wire::{Command, Hello, PeerKind, Reply, Request, TAG_FIRST, Version};
 use pmix_dstore::codec::{BufferType, Dialect, Module, Unpacker};
 use pmix_dstore::model::{Info, Kval, Nspace, Pdata, Proc, Rank, Status, Value, keys};
 use pmix_fuzz::bounded;
 use pmix_fuzz::message::{Form, Message};
+use pmix_server::simulate::{Event, OWN, STORE, Simulation};
+use pmix_server::{Answer, DmodexDone};
+use pmix_wire::reply::StatusReply;
+use pmix_wire::{Command, Hello, PeerKind, Reply, Request, TAG_FIRST, Version};
 
-use completion::{Answer, AnswerSink, Completion};
-use config::{Config, SlurmFence};
-use engine::{Engine, JobPlan, Output, PeerId, Transport};
-use host::{FabricOperation, GroupOperation, Host};
-use rendezvous::Wanted;
-use server::{DmodexDone, Stats};
-
-const STORE_NAME: &str = "pmix-dstore";
-const SECURITY_NAME: &str = "pmix-dstore";
+/// User and group of all processes.
+const USER: (u32, u32) = (1000, 1000);
+/// From this action on the publisher does something.
+const PUBLICATIONS: u8 = 240;
 
 /// Heap bytes for each byte of input: what is compressed may expand by 1040, and is kept for this node and for others.
 const HEAP_PER_BYTE: usize = 8 * 1040;
@@ -91,14 +49,6 @@ fn run(mut input: &[u8]) {
     bench.end();
 }
 
-struct NoSink;
-
-impl AnswerSink for NoSink {
-    fn answer(&self, _id: u64, _answer: Answer) {}
-
-    fn defer(&self, _job: Box<dyn FnOnce() + Send>) {}
-}
-
 /// What a peer is that the engine has let in.
 #[derive(Clone, Copy)]
 struct Connected {
@@ -108,7 +58,7 @@ struct Connected {
 }
 
 struct Bench {
-    engine: Engine,
+    engine: Simulation,
     now: Instant,
     /// By number, which the engine is told; those that are gone are not here.
     peers: BTreeMap<u64, Connected>,
@@ -116,6 +66,8 @@ struct Bench {
     /// Requests without a reply: who asked with which tag, and for what.
     asked: HashMap<(u64, u32), Command>,
     tag_next: u32,
+    /// What the publisher has not begun with.
+    wanted: BTreeSet<u64>,
     /// Upcalls without an answer; whether it is told that an answer is data.
     upcalls: BTreeMap<u64, bool>,
     /// Other servers' requests for data without an answer.
@@ -143,42 +95,24 @@ fn proc(whom: u8) -> Proc {
 
 impl Bench {
     fn new() -> Bench {
-        let config = Config {
-            me: Proc::new(Nspace::new("server").expect("a short namespace"), Rank(0)),
-            hostname: "nodeA".into(),
-            server_tmpdir: std::env::temp_dir(),
-            system_tmpdir: "/tmp".into(),
-            rendezvous: Wanted::default(),
-            uid: 1000,
-            gid: 1000,
-            foreign_tools: false,
-            descriptors: 1024,
-            access: access::Access::default(),
-            port: 0,
-            socket_mode: 0o600,
-            shared_memory: true,
-            trust_claims: true,
-            tool_secret: None,
-            slurm_fence: SlurmFence::Agreed,
-        };
-        let sink: Weak<dyn AnswerSink> = Weak::<NoSink>::new();
+        let me = Proc::new(Nspace::new("server").expect("a short namespace"), Rank(0));
         let mut bench = Bench {
-            engine: Engine::new(config, 1, sink),
+            engine: Simulation::new(me, "nodeA", USER),
             now: Instant::now(),
             peers: BTreeMap::new(),
             peer_next: 100,
             asked: HashMap::new(),
+            wanted: BTreeSet::new(),
             tag_next: TAG_FIRST,
             upcalls: BTreeMap::new(),
             served: Arc::default(),
         };
-        bench.peers.insert(
-            PeerId::OWN.0,
-            Connected { dialect: Dialect::plain(Module::V41), version: Version::OURS, admitted: true },
-        );
+        bench
+            .peers
+            .insert(OWN, Connected { dialect: Dialect::plain(Module::V41), version: Version::OURS, admitted: true });
         bench.register(0, &[]);
         for rank in 0..3 {
-            bench.engine.register_client(&proc(rank), 1000, 1000, 7);
+            bench.engine.register_client(&proc(rank), USER);
             bench.connect(rank, rank);
         }
         bench.drain();
@@ -195,10 +129,7 @@ impl Bench {
             [1, size, ..] => infos = vec![Info::new(keys::JOB_SIZE, Value::Uint32((*size).into()))],
             _ => {}
         }
-        let known = self.engine.job(&nspace);
-        if let Ok(plan) = JobPlan::read(&nspace, i32::from(how.len() as u8 % 5), &infos, known, "nodeA") {
-            self.engine.register_nspace(plan);
-        }
+        self.engine.register_nspace(&nspace, i32::from(how.len() as u8 % 5), &infos);
     }
 
     /// Connects another program under a rank.
@@ -213,7 +144,7 @@ impl Bench {
             version: version.into(),
             module,
             buffer,
-            gds: if form.is_multiple_of(2) { STORE_NAME.into() } else { "hash".into() },
+            gds: if form.is_multiple_of(2) { STORE.into() } else { "hash".into() },
             infos: Vec::new(),
         });
         // Most hosts let everybody in.
@@ -229,7 +160,7 @@ impl Bench {
         self.peer_next += 1;
         let version = Version::parse(&hello.version).unwrap_or(Version::OURS);
         self.peers.insert(id, Connected { dialect: hello.dialect(version), version, admitted: false });
-        self.engine.hello(PeerId(id), Transport::Tcp { owner: None }, hello);
+        self.engine.hello(id, hello);
     }
 
     /// A peer that is there, chosen by a byte.
@@ -238,6 +169,9 @@ impl Bench {
     }
 
     fn step(&mut self, action: u8, whom: u8, bytes: &[u8]) {
+        if action >= PUBLICATIONS {
+            return self.publish(whom, bytes);
+        }
         match action % 16 {
             0..=5 => self.message(self.peer(whom), bytes),
             6..=8 => {
@@ -252,22 +186,22 @@ impl Bench {
             }
             10 => {
                 let id = self.peer(whom);
-                if id != PeerId::OWN.0 {
+                if id != OWN {
                     self.gone(id);
-                    self.engine.disconnected(PeerId(id), self.now);
+                    self.engine.disconnected(id, self.now);
                 }
             }
             11 => match Hello::decode(bytes) {
                 Ok(hello) => self.hello(hello),
                 Err(_) => self.connect(whom, bytes.first().copied().unwrap_or(0)),
             },
-            12 => drop(self.engine.register_client(&proc(whom), 1000, 1000, 8)),
+            12 => self.engine.register_client(&proc(whom), USER),
             13 => match bytes {
-                [] => drop(self.engine.deregister_client(&proc(whom))),
-                _ => drop(self.engine.deregister_nspace(&nspace(whom))),
+                [] => self.engine.deregister_client(&proc(whom)),
+                _ => self.engine.deregister_nspace(&nspace(whom)),
             },
             14 => match bytes {
-                [] => drop(self.engine.setup_fork(&proc(whom))),
+                [] => self.engine.setup_fork(&proc(whom)),
                 how => self.register(whom, how),
             },
             _ => self.serve(whom, bytes),
@@ -287,14 +221,14 @@ impl Bench {
             Ok(request) if request.has_reply() => drop(self.asked.insert((id, tag), request.command())),
             Ok(_) => {}
             // What the server's own process asks was encoded in this process.
-            Err(_) if id == PeerId::OWN.0 => return,
+            Err(_) if id == OWN => return,
             Err(_) => {}
         }
-        self.engine.message(PeerId(id), tag, bytes.to_vec(), self.now);
+        self.engine.message(id, tag, bytes.to_vec(), self.now);
     }
 
     fn answer(&mut self, id: u64, answer: Answer) {
-        if self.upcalls.remove(&id).is_some() && completion::close(id) {
+        if self.upcalls.remove(&id).is_some() {
             self.engine.answer(id, answer);
         }
     }
@@ -304,8 +238,7 @@ impl Bench {
         let proc = proc(whom);
         match bytes {
             [] => {
-                let job = self.engine.job(&proc.nspace);
-                if job.is_none() {
+                if !self.engine.is_registered(&proc.nspace) {
                     return;
                 }
                 self.served.fetch_add(1, Ordering::Relaxed);
@@ -315,16 +248,30 @@ impl Bench {
             }
             [range, code, rest @ ..] => {
                 let infos = Unpacker::new(Dialect::STORED, rest).infos().unwrap_or_default();
-                self.engine.deliver_event(
-                    engine::Sender::Server,
-                    Status(-i32::from(*code)),
-                    &proc,
-                    *range,
-                    infos,
-                    self.now,
-                );
+                self.engine.notify(Status(-i32::from(*code)), &proc, *range, infos, self.now);
             }
             _ => {}
+        }
+    }
+
+    /// The publisher begins with something, or is done with it.
+    fn publish(&mut self, whom: u8, bytes: &[u8]) {
+        let under_way: Vec<u64> = self.engine.publications().collect();
+        let all: Vec<u64> = under_way.iter().chain(&self.wanted).copied().collect();
+        let Some(directory) = all.get(usize::from(whom) % all.len().max(1)).copied() else { return };
+        if under_way.contains(&directory) {
+            self.engine.end_publication(directory, bytes.first() == Some(&0));
+        } else {
+            self.wanted.remove(&directory);
+            self.engine.begin_publication(directory);
+        }
+    }
+
+    /// All that is to be published is.
+    fn publish_all(&mut self) {
+        while self.engine.is_publishing() {
+            self.publish(0, &[]);
+            self.drain();
         }
     }
 
@@ -336,33 +283,27 @@ impl Bench {
     /// Does what the engine wants done, and judges it.
     fn drain(&mut self) {
         loop {
-            let outputs = self.engine.take_outputs();
-            if outputs.is_empty() {
+            let events = self.engine.take_events();
+            if events.is_empty() {
                 return;
             }
-            for output in outputs {
-                match output {
-                    Output::Admit { peer, status, .. } => {
-                        let known = self.peers.get_mut(&peer.0).expect("only who is there is let in");
+            for event in events {
+                match event {
+                    Event::Admitted { peer, status } => {
+                        let known = self.peers.get_mut(&peer).expect("only who is there is let in");
                         assert!(!known.admitted, "let in twice");
                         known.admitted = status.is_success();
                         if !status.is_success() {
-                            self.gone(peer.0);
+                            self.gone(peer);
                         }
                     }
-                    Output::Send { peer, tag, payload } => self.sent(peer.0, tag, &payload),
-                    Output::Close(peer) => self.gone(peer.0),
-                    Output::Upcall { id, upcall } => {
-                        assert!(self.upcalls.insert(id, upcall.answered_at_once()).is_none(), "a number used twice");
+                    Event::Sent { peer, tag, payload } => self.sent(peer, tag, &payload),
+                    Event::Closed(peer) => self.gone(peer),
+                    Event::Asked { id, answered_at_once } => {
+                        assert!(self.upcalls.insert(id, answered_at_once).is_none(), "a number used twice");
                     }
-                    Output::Call(call) => call(),
-                    Output::Log(_, line) => assert!(line.len() < 200_000, "{} bytes in a line", line.len()),
-                    // What a peer wants removed is not to be removed here.
-                    Output::Look { .. }
-                    | Output::Measure { .. }
-                    | Output::CleanUp(..)
-                    | Output::Listen(..)
-                    | Output::Unlisten(_) => {}
+                    Event::Publish(directory) => drop(self.wanted.insert(directory)),
+                    Event::Logged(line) => assert!(line.len() < 200_000, "{} bytes in a line", line.len()),
                 }
             }
         }
@@ -387,6 +328,7 @@ impl Bench {
 
     /// Everybody goes, and nothing is left.
     fn end(mut self) {
+        self.publish_all();
         let ids: Vec<u64> = self.upcalls.keys().copied().collect();
         for id in ids {
             self.answer(id, Answer::Op(Status::ERR_NOT_SUPPORTED));
@@ -395,10 +337,10 @@ impl Bench {
         self.now += Duration::from_secs(1_000_000_000);
         self.engine.tick(self.now);
         self.drain();
-        let peers: Vec<u64> = self.peers.keys().copied().filter(|id| *id != PeerId::OWN.0).collect();
+        let peers: Vec<u64> = self.peers.keys().copied().filter(|id| *id != OWN).collect();
         for id in peers {
             self.gone(id);
-            self.engine.disconnected(PeerId(id), self.now);
+            self.engine.disconnected(id, self.now);
             self.drain();
         }
         for number in 0..3 {
@@ -410,9 +352,10 @@ impl Bench {
             self.answer(id, Answer::Op(Status::ERR_NOT_SUPPORTED));
             self.drain();
         }
+        self.publish_all();
         assert_eq!(self.served.load(Ordering::Relaxed), 0, "another server waits for data");
         let own: BTreeSet<_> = self.asked.keys().map(|(peer, _)| *peer).collect();
-        assert!(own.iter().all(|peer| *peer == PeerId::OWN.0));
+        assert!(own.iter().all(|peer| *peer == OWN));
         assert_eq!(self.engine.deadline(), None, "something is still waited for");
         self.engine.shut_down();
     }

@@ -11,6 +11,7 @@ use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, lstat};
 
 use super::error::{AttachError, FileError};
+use crate::file_ban;
 
 /// Which file or directory of this machine it is, whatever its name. While somebody has it open, no other one can
 /// have these numbers, and neither bind mounts nor user namespaces change them.
@@ -26,6 +27,7 @@ impl FileId {
     /// # Errors
     /// What the system says.
     pub fn of(path: &Path) -> std::io::Result<FileId> {
+        file_ban::check();
         Ok(FileId::from(&lstat(path)?))
     }
 }
@@ -94,6 +96,7 @@ impl Directory {
 
 /// Opens a directory; the last part of the path must not be a symbolic link.
 fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
+    file_ban::check();
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     open(path, flags, Mode::empty())
 }
@@ -105,6 +108,7 @@ pub(crate) fn kind_of(stat: &FileStat) -> SFlag {
 
 /// Opens a regular file of `directory` for reading and requires that its owner owns it and nobody else may write it.
 pub(crate) fn open_file(directory: &Directory, name: &str) -> Result<(File, FileStat), FileError> {
+    file_ban::check();
     // Without O_NONBLOCK, a pipe of that name would hold us.
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
     let fd = openat(&directory.fd, name, flags, Mode::empty())?;

@@ -20,6 +20,7 @@ use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, geteuid, unlinkat};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::page_writer::PageWriter;
+use crate::file_ban;
 use crate::gather::Slices;
 use crate::model::Nspace;
 use crate::segment::directory::files::{FileId, kind_of};
@@ -156,6 +157,7 @@ impl Publisher {
     /// # Errors
     /// What could not be made, or a network file system. Nothing is left behind.
     pub fn create(server_tmpdir: &Path, nspace: &Nspace, owner: Option<(u32, u32)>) -> Result<Publisher, PublishError> {
+        file_ban::check();
         let io =
             |action, path: &Path, errno: Errno| PublishError::Io { action, path: path.to_owned(), error: errno.into() };
         // The host names this directory: it may be a symbolic link.
@@ -209,6 +211,7 @@ impl Publisher {
     /// # Errors
     /// What the system says.
     pub fn give_to(&self, (uid, gid): (u32, u32)) -> Result<(), PublishError> {
+        file_ban::check();
         let failed = |errno: Errno| PublishError::Io {
             action: "give away",
             path: self.path.parent().unwrap_or(&self.path).to_owned(),
@@ -287,6 +290,7 @@ impl Publisher {
     /// # Errors
     /// Where there is no such file.
     pub fn adopt(&mut self, name: &str) -> Result<(), PublishError> {
+        file_ban::check();
         let stat = fstatat(&self.inner, name, AtFlags::AT_SYMLINK_NOFOLLOW).map_err(|errno| PublishError::Io {
             action: "look at",
             path: self.path.join(name),
@@ -308,6 +312,7 @@ impl Publisher {
         segment: &(impl Slices + ?Sized),
         replaces: Option<(u64, u64)>,
     ) -> Result<u64, PublishError> {
+        file_ban::check();
         let len = segment.total_len() as u64;
         let header = segment.slices().next().and_then(RawHeader::read);
         let header = header.ok_or(PublishError::NotASegment(SegmentError::Short { len }))?;
@@ -375,6 +380,7 @@ impl Publisher {
 
     /// Writes a new file of the inner directory; a file that could not be written whole is removed.
     fn write_file(&self, name: &str, bytes: &(impl Slices + ?Sized)) -> Result<(File, FileId), PublishError> {
+        file_ban::check();
         let needed = bytes.total_len() as u64;
         check_length(needed).map_err(|error| self.write_error(name, 0, needed, error))?;
         let path = || self.path.join(name);
@@ -419,6 +425,7 @@ impl Drop for Publisher {
         if self.is_retired || self.pid != std::process::id() {
             return;
         }
+        file_ban::check();
         self.is_retired = true;
         if let Some(page) = self.pages.first() {
             // Nothing can be done about a failure: readers find the files gone.
@@ -480,6 +487,7 @@ fn unused_name(nspace: &Nspace) -> String {
 
 /// Makes a directory and opens it; nothing is left behind on failure.
 fn make_directory(parent: &OwnedFd, name: &str, mode: u32) -> Result<(OwnedFd, FileId), Errno> {
+    file_ban::check();
     // 0700 first, whatever the mode: nobody gets in before it is complete.
     mkdirat(parent, name, Mode::from_bits_truncate(0o700))?;
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -500,6 +508,7 @@ fn make_directory(parent: &OwnedFd, name: &str, mode: u32) -> Result<(OwnedFd, F
 
 /// Removes a file or directory if its name still stands for the one that we made.
 fn remove(parent: &OwnedFd, name: &str, id: FileId, flags: UnlinkatFlags) {
+    file_ban::check();
     let name = OsStr::from_bytes(name.as_bytes());
     let is_ours = fstatat(parent, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok_and(|stat| FileId::from(&stat) == id);
     if is_ours {

@@ -39,7 +39,7 @@ impl Bench {
         let mut bench = Bench::without_clients(0, 1, 1);
         assert_eq!(bench.engine.register_nspace(plan(&of_bob(0).nspace, &[])), Status::SUCCESS);
         for (id, proc, uid) in [(ANNS, proc(0), ANN), (BOBS, of_bob(0), BOB)] {
-            assert_eq!(bench.engine.register_client(&proc, uid, uid + 10, 7), Status::SUCCESS);
+            assert_eq!(bench.register_client(&proc, uid, uid + 10, 7), Status::SUCCESS);
             bench.let_in(id, proc, uid);
         }
         bench
@@ -59,7 +59,7 @@ impl Bench {
 
     /// A tool of a user's, with a job of its own name.
     fn tool_of(&mut self, id: PeerId, uid: u32) {
-        self.engine.register_client(&Proc::new(named("bystander"), Rank(0)), uid, uid + 10, 0);
+        self.register_client(&Proc::new(named("bystander"), Rank(0)), uid, uid + 10, 0);
         let name = Proc::new(named(&format!("tool-{}", id.0)), Rank(0));
         let admitted = self.knock(id, tool(uid), Answer::Name(Status::SUCCESS, Some(name)));
         assert!(admitted.is_some(), "{:?}", self.log);
@@ -279,7 +279,7 @@ fn output_goes_to_its_users() {
         assert_eq!((find(keys::USERID), find(keys::REQUESTOR)), (Some(Value::Uint32(BOB)), Some(Value::Proc(tool))));
     }
     let later = Proc::new(named("later"), Rank(0));
-    bench.engine.register_client(&later, ANN, ANN, 0);
+    bench.register_client(&later, ANN, ANN, 0);
     for source in [proc(0), later] {
         bench.say(source, "Ann's");
     }
@@ -288,7 +288,7 @@ fn output_goes_to_its_users() {
     // A job that the tool has started is its user's, whoever's the processes are.
     bench.ask_as(TOOL, Request::Spawn { infos: Vec::new(), apps: Vec::new() });
     let spawned = Proc::new(named("spawned"), Rank(0));
-    bench.engine.register_client(&spawned, ROOT, ROOT, 0);
+    bench.register_client(&spawned, ROOT, ROOT, 0);
     bench.answer_last(Answer::Spawn(Status::SUCCESS, Some(spawned.nspace.clone())));
     bench.say(spawned.clone(), "new");
     assert_eq!(bench.took(TOOL), [b"new", b"new"], "for the pull of all, and for the spawn");
@@ -309,7 +309,7 @@ fn events_reach_the_jobs_of_their_user() {
     assert_eq!([ANNS, BOBS, PeerId::OWN].map(|id| bench.hears(id)), [0, 1, 1]);
     assert!(matches!(bench.upcalls.pop(), Some((_, Upcall::NotifyEvent { .. }))), "the host may tell the others");
     // Nor later.
-    assert_eq!(bench.engine.register_client(&proc(1), ANN, ANN, 7), Status::SUCCESS);
+    assert_eq!(bench.register_client(&proc(1), ANN, ANN, 7), Status::SUCCESS);
     bench.let_in(PeerId(101), proc(1), ANN);
     bench.ask_as(PeerId(101), wanted);
     assert_eq!(bench.hears(PeerId(101)), 0);
@@ -383,7 +383,7 @@ fn the_host_is_told_what_the_kernel_says_or_it_has_said_itself() {
         (number(keys::USERID), number(keys::GRPID))
     };
     // A claimed group is nothing: the registered one counts over TCP, the kernel's over the Unix socket.
-    assert_eq!(bench.engine.register_client(&proc(1), ANN, ANN + 10, 7), Status::SUCCESS);
+    assert_eq!(bench.register_client(&proc(1), ANN, ANN + 10, 7), Status::SUCCESS);
     let Upcall::ClientConnected { infos, .. } = bench.let_in(PeerId(101), proc(1), ANN) else { panic!() };
     assert_eq!(user(&infos), (Some(ANN), Some(ANN + 10)));
     let secret = bench.engine.nspaces[&nspace()].clients[&Rank(1)].secret.text().as_bytes().to_vec();
@@ -493,7 +493,7 @@ fn the_name_of_a_job_that_tools_have_taken_is_the_jobs() {
             let reach = bench.engine.reach(&next(0), bob, &next(0).nspace);
             assert_eq!(reach, Reach::HostSays, "no registration says that it is his");
         }
-        assert_eq!(bench.engine.register_client(&next(0), ANN, ANN + 10, 7), Status::SUCCESS);
+        assert_eq!(bench.register_client(&next(0), ANN, ANN + 10, 7), Status::SUCCESS);
         bench.drain();
         assert!(bench.closed.contains(&TOOL) && bench.closed.contains(&PeerId(301)), "{:?}", bench.closed);
         let state = &bench.engine.nspaces[&next(0).nspace];
@@ -522,7 +522,7 @@ fn a_job_without_a_user_has_nothing_of_a_guest() {
         bench.drain();
         assert!(!bench.closed.contains(&TOOL), "the host may mean it");
         let state = &bench.engine.nspaces[&next(0).nspace];
-        assert!(state.shared.directory().is_none(), "the directory is that of a client's user");
+        assert!(state.ledger.directory().is_none(), "the directory is that of a client's user");
         let kval = Kval { key: "key".into(), value: Value::Uint32(1) };
         bench.ask_as(TOOL, Request::Commit { parts: vec![(3, vec![kval])] });
         assert_eq!(bench.told(TOOL), Some(Status::SUCCESS));
@@ -535,13 +535,13 @@ fn a_job_without_a_user_has_nothing_of_a_guest() {
             bench.drain();
             assert!(bench.engine.nspaces[&next(0).nspace].clients.is_empty());
         }
-        assert_eq!(bench.engine.register_client(&next(0), ANN, ANN + 10, 7), Status::SUCCESS);
+        assert_eq!(bench.register_client(&next(0), ANN, ANN + 10, 7), Status::SUCCESS);
         bench.drain();
         let state = &bench.engine.nspaces[&next(0).nspace];
         assert!(
             !state.visible.has_rank(Rank(0)) && !state.remote.has_rank(Rank(0)) && !state.clients[&Rank(0)].committed
         );
-        assert!(state.shared.directory().is_some());
+        assert!(state.ledger.directory().is_some());
         bench.let_in(PeerId(400), next(0), ANN);
         bench.ask_as(PeerId(400), value_of(next(0).nspace, vec![Info::new(keys::IMMEDIATE, Value::Bool(true))]));
         assert_eq!(bench.told(PeerId(400)), Some(Status::ERR_NOT_FOUND));
@@ -557,7 +557,7 @@ fn a_job_without_a_user_has_nothing_of_a_guest() {
 fn a_client_has_its_name_for_itself() {
     let mut bench = Bench::of_two();
     assert!(bench.take_name(TOOL, 0, let_in()));
-    assert_eq!(bench.engine.register_client(&next(0), ANN, ANN + 10, 7), Status::SUCCESS);
+    assert_eq!(bench.register_client(&next(0), ANN, ANN + 10, 7), Status::SUCCESS);
     bench.drain();
     assert!(bench.closed.contains(&TOOL));
     assert!(!bench.engine.nspaces[&next(0).nspace].users.contains(&BOB));
@@ -575,7 +575,7 @@ fn a_name_is_looked_at_again_when_the_host_has_answered() {
         let infos = if is_client { Vec::new() } else { vec![of_ann] };
         bench.engine.register_nspace(plan(&next(0).nspace, &infos));
         if is_client {
-            bench.engine.register_client(&next(0), ANN, ANN + 10, 7);
+            bench.register_client(&next(0), ANN, ANN + 10, 7);
         }
         bench.drain();
         bench.answer_last(let_in());
@@ -606,7 +606,7 @@ fn a_host_may_register_the_tool_itself_before_or_after_its_answer() {
             if !is_before {
                 register(&mut bench);
             }
-            assert_eq!(bench.engine.register_client(&next(0), BOB, BOB + 10, 7), Status::SUCCESS);
+            assert_eq!(bench.register_client(&next(0), BOB, BOB + 10, 7), Status::SUCCESS);
             bench.drain();
             assert!(!bench.closed.contains(&TOOL), "{:?}", bench.log);
             let bob = User { uid: BOB, gid: None };

@@ -72,7 +72,7 @@ fn who_may_have_read_a_deleted_key_is_told() {
         rank => Bench::hello(rank),
     };
     for rank in 0..4 {
-        bench.engine.register_client(&proc(rank), 1000, 1000, 0);
+        bench.register_client(&proc(rank), 1000, 1000, 0);
         let mut hello = hello(rank);
         let mut transport = TCP;
         if rank == 3 {
@@ -97,7 +97,7 @@ fn who_may_have_read_a_deleted_key_is_told() {
 fn fences_tell_other_servers_what_is_gone() {
     let directory = tempfile::tempdir().unwrap();
     let (mut a, mut b) = (Bench::new(0, 2, 1), Bench::in_directory(1, 2, 1, Some(directory.path())));
-    b.engine.register_client(&proc(1), 1000, 1000, 0);
+    b.register_client(&proc(1), 1000, 1000, 0);
     let hello = Hello { version: "7.0.0".into(), ..Bench::hello(1) };
     b.engine.hello(peer(1), TCP, hello);
     b.drain();
@@ -139,7 +139,7 @@ fn segments_hold_nothing_that_was_deleted() {
         let directory = tempfile::tempdir().unwrap();
         let mut bench = Bench::in_directory(0, 1, 4, Some(directory.path()));
         for rank in 0..4 {
-            bench.engine.register_client(&proc(rank), 1000, 1000, 0);
+            bench.register_client(&proc(rank), 1000, 1000, 0);
             bench.connect(rank);
         }
         let view = attach(&mut bench, 0);

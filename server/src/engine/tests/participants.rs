@@ -192,7 +192,7 @@ fn what_is_not_connected_cannot_be_disconnected() {
     let connect = Request::Connect { procs: jobs.to_vec(), infos: Vec::new(), extra: Vec::new() };
     bench.enter_as(PeerId(500), 19, &connect);
     assert_eq!(bench.connect_status(0, 19), Some(Status::SUCCESS));
-    bench.engine.deregister_nspace(&child.nspace);
+    bench.deregister_nspace(&child.nspace);
     bench.drain();
     bench.disconnect_procs(0, 20, &jobs);
     assert_eq!((bench.status(0, 20), bench.engine.connected.len()), (refused, 0));
@@ -211,7 +211,7 @@ fn a_process_is_connected_with_what_it_has_spawned() {
         let known = bench.engine.job(&child.nspace);
         bench.engine.register_nspace(JobPlan::read(&child.nspace, 1, &infos, known, NODES[0]).unwrap());
     }
-    bench.engine.register_client(&child, 1000, 1000, 0);
+    bench.register_client(&child, 1000, 1000, 0);
     bench.engine.hello(PeerId(500), TCP, Hello { proc: Some(child.clone()), ..Bench::hello(0) });
     bench.drain();
     bench.answer_last(Answer::Op(Status::SUCCESS));
@@ -342,7 +342,7 @@ fn ranks_of_this_node_are_those_that_will_be_registered() {
     let mut bench = Bench::without_clients(0, 1, 2);
     let peers = vec![Proc::new(nspace(), Rank::LOCAL_PEERS)];
     for rank in 0..2 {
-        bench.engine.register_client(&proc(rank), 1000, 1000, 7);
+        bench.register_client(&proc(rank), 1000, 1000, 7);
         bench.connect(rank);
         assert_eq!(bench.status(0, 10), None);
         bench.fence(rank, 10, peers.clone(), Vec::new());

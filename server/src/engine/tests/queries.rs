@@ -93,7 +93,7 @@ fn the_table_of_processes_says_what_runs_and_how_it_is() {
     let plan = JobPlan::read(&nspace(), 5, &infos, bench.engine.job(&nspace()), NODES[0]).unwrap();
     bench.engine.register_nspace(plan);
     for rank in 0..4 {
-        assert_eq!(bench.engine.register_client(&proc(rank), 1000, 1000, 7), Status::SUCCESS);
+        assert_eq!(bench.register_client(&proc(rank), 1000, 1000, 7), Status::SUCCESS);
     }
     (0..3).for_each(|rank| bench.connect(rank));
     bench.request(1, 10, Request::Finalize);

@@ -1,0 +1,154 @@
+//! Output of processes and input for them.
+
+use super::*;
+
+impl Bench {
+    /// What a peer has been sent of processes' output: the handler, the source's rank and the text.
+    fn output(&mut self, id: PeerId) -> Vec<(u64, u32, String)> {
+        let (output, others) =
+            self.sent.drain(..).partition::<Vec<_>, _>(|(peer, tag, _)| *peer == id && *tag == TAG_IOF);
+        self.sent = others;
+        let decoded = output.into_iter().map(|(_, _, payload)| IoDelivery::decode(PLAIN, &payload).unwrap());
+        decoded.map(|o| (o.handler, o.source.rank.0, String::from_utf8(o.data).unwrap())).collect()
+    }
+
+    fn says(&mut self, rank: u32, channel: u16, text: &str) {
+        let status = self.engine.deliver_output(proc(rank), channel, text.into(), Vec::new());
+        assert_eq!(status, Status::SUCCESS);
+        self.drain();
+    }
+
+    fn pull(&mut self, rank: u32, tag: u32, procs: Vec<Proc>, handler: u64) {
+        self.request(rank, tag, Request::IoPull { procs, infos: Vec::new(), channels: 6, handler: Some(handler) });
+    }
+}
+
+#[test]
+fn output_is_sent_to_who_asked_for_it_and_kept_for_who_may() {
+    let mut bench = Bench::new(0, 1, 3);
+    bench.says(1, 2, "early");
+    bench.says(1, 8, "diagnostics");
+    bench.says(0, 2, "own");
+    bench.pull(0, 110, everybody(), 5);
+    bench.says(1, 4, "before the answer");
+    assert!(bench.output(peer(0)).is_empty(), "the host has not answered");
+    let asked = bench.answer_last(Answer::Op(Status::OPERATION_SUCCEEDED));
+    assert!(matches!(asked, Upcall::IofPull { channels: 6, .. }));
+    let reply = IoPullReply::decode(PLAIN, Version::OURS, &bench.reply(0, 110).unwrap()).unwrap();
+    let number = reply.handler.unwrap();
+    let expected = [(5, 1, "early".to_owned()), (5, 1, "before the answer".to_owned())];
+    assert_eq!(bench.output(peer(0)), expected, "not its own, nor of other channels");
+
+    bench.pull(2, 111, vec![proc(1)], 9);
+    bench.answer_last(Answer::Op(Status::SUCCESS));
+    assert!(bench.output(peer(2)).is_empty(), "what somebody has had is not kept");
+    bench.says(1, 2, "both");
+    assert_eq!(bench.output(peer(0)), [(5, 1, "both".to_owned())]);
+    assert_eq!(bench.output(peer(2)), [(9, 1, "both".to_owned())]);
+
+    bench.request(2, 112, Request::IoDeregister { infos: Vec::new(), handler: number });
+    assert_eq!(bench.status(2, 112), Some(Status::ERR_NOT_FOUND), "it is another one's");
+    bench.request(0, 113, Request::IoDeregister { infos: Vec::new(), handler: number });
+    let Upcall::IofPull { procs, infos, .. } = bench.answer_last(Answer::Op(Status::SUCCESS)) else { panic!() };
+    assert_eq!((procs, infos[0].key.is(keys::IOF_STOP)), (everybody(), true));
+    assert_eq!(bench.status(0, 113), Some(Status::SUCCESS));
+    bench.says(1, 2, "one");
+    assert!(bench.output(peer(0)).is_empty());
+    bench.engine.disconnected(peer(2), bench.now);
+    bench.says(1, 2, "for nobody");
+    bench.pull(0, 114, vec![proc(1)], 6);
+    bench.answer_last(Answer::Op(Status::ERR_NOT_SUPPORTED));
+    assert_eq!(bench.status(0, 114), Some(Status::ERR_NOT_SUPPORTED));
+    bench.pull(0, 115, vec![proc(1)], 7);
+    bench.answer_last(Answer::Op(Status::SUCCESS));
+    assert_eq!(bench.output(peer(0)), [(7, 1, "for nobody".to_owned())]);
+}
+
+#[test]
+fn what_is_kept_of_output_has_its_bounds_and_goes_with_the_job() {
+    let mut bench = Bench::new(0, 1, 2);
+    let long = "x".repeat(1 << 20);
+    for _ in 0..40 {
+        bench.says(1, 2, &long);
+    }
+    bench.says(1, 2, "last");
+    bench.pull(0, 110, everybody(), 5);
+    bench.answer_last(Answer::Op(Status::SUCCESS));
+    let had = bench.output(peer(0));
+    assert_eq!((had.len(), had.last().unwrap().2.as_str()), (16, "last"));
+    assert_eq!(bench.engine.deliver_output(proc(1), 1, Vec::new(), Vec::new()), Status::ERR_BAD_PARAM);
+
+    let other = Proc::new(Nspace::new("other").unwrap(), Rank(0));
+    assert_eq!(bench.engine.deliver_output(other.clone(), 2, b"gone".to_vec(), Vec::new()), Status::SUCCESS);
+    bench.deregister_nspace(&other.nspace);
+    bench.pull(0, 111, vec![other], 6);
+    bench.answer_last(Answer::Op(Status::SUCCESS));
+    assert!(bench.output(peer(0)).is_empty());
+}
+
+#[test]
+fn a_tool_is_sent_output_without_asking() {
+    let mut bench = Bench::new(0, 1, 1);
+    let name = Proc::new(Nspace::new("tool").unwrap(), Rank(5));
+    bench.knock(peer(50), tool(1000), Answer::Name(Status::SUCCESS, Some(name))).unwrap();
+    let server = Proc::new(Nspace::new("server").unwrap(), Rank(0));
+    assert_eq!(bench.engine.deliver_output(server, 4, b"its server's".to_vec(), Vec::new()), Status::SUCCESS);
+    bench.drain();
+    assert_eq!(bench.output(peer(50)), [(0, 0, "its server's".to_owned())]);
+
+    let spawned = Nspace::new("spawned").unwrap();
+    let first = Proc::new(spawned.clone(), Rank(0));
+    let spawn = |infos| Request::Spawn { infos, apps: Vec::new() };
+    let said = |bench: &mut Bench, text: &str| {
+        let status = bench.engine.deliver_output(first.clone(), 2, text.into(), Vec::new());
+        assert_eq!(status, Status::SUCCESS);
+        bench.drain();
+    };
+    // A rank has its own ways, unless it asks for this one.
+    bench.request(0, 120, spawn(Vec::new()));
+    bench.answer_last(Answer::Spawn(Status::SUCCESS, Some(spawned.clone())));
+    said(&mut bench, "before");
+    assert!(bench.output(peer(0)).is_empty());
+    bench.request(50, 120, spawn(vec![Info::new(keys::FWD_STDERR, Value::Bool(false))]));
+    bench.answer_last(Answer::Spawn(Status::SUCCESS, Some(spawned.clone())));
+    bench.request(0, 121, spawn(vec![Info::new(keys::FWD_STDOUT, Value::Bool(true))]));
+    bench.answer_last(Answer::Spawn(Status::SUCCESS, Some(spawned.clone())));
+    said(&mut bench, "after");
+    assert_eq!(bench.output(peer(50)), [(0, 0, "before".to_owned()), (0, 0, "after".to_owned())]);
+    assert_eq!(bench.output(peer(0)), [(0, 0, "after".to_owned())]);
+    assert_eq!(bench.engine.deliver_output(first.clone(), 4, b"error".to_vec(), Vec::new()), Status::SUCCESS);
+    bench.drain();
+    assert!(bench.output(peer(50)).is_empty());
+}
+
+#[test]
+fn who_has_pushed_input_hears_when_no_more_is_wanted() {
+    let mut bench = Bench::new(0, 1, 3);
+    for rank in [0, 1] {
+        let data = Some(b"text".to_vec());
+        bench.request(rank, 130, Request::IoPush { targets: everybody(), infos: Vec::new(), data });
+        let upcall = bench.answer_last(Answer::Op(Status::ERR_IOF_XOFF));
+        assert!(
+            matches!(upcall, Upcall::PushStdin { source, data: Some(data), .. } if source == proc(rank) && data == b"text")
+        );
+        assert_eq!(bench.status(rank, 130), Some(Status::ERR_IOF_XOFF));
+    }
+    let data = Some(b"own".to_vec());
+    bench.enter_as(PeerId::OWN, 130, &Request::IoPush { targets: everybody(), infos: Vec::new(), data });
+    bench.answer_last(Answer::Op(Status::SUCCESS));
+    let control = |source, channel| FlowControl { source, channel, is_off: false, infos: Vec::new() };
+    let anybody = Proc::new(Nspace::new("").unwrap(), Rank::WILDCARD);
+    let refused = bench.engine.control_input(&control(anybody.clone(), 2), |_| panic!("of output"));
+    assert_eq!(refused, Status::ERR_NOT_SUPPORTED);
+    for (source, told, is_own) in [(anybody, vec![0, 1], true), (proc(1), vec![1], false)] {
+        let mut own = false;
+        assert_eq!(bench.engine.control_input(&control(source, 1), |_| own = true), Status::SUCCESS);
+        assert_eq!(own, is_own, "at once");
+        bench.drain();
+        for rank in 0..3 {
+            let control = bench.reply(rank, TAG_FLOW_CONTROL);
+            let control = control.map(|payload| FlowControl::decode(PLAIN, &payload).unwrap());
+            assert_eq!(control.is_some_and(|control| !control.is_off), told.contains(&rank));
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What waits for publications, and what goes on beside them.
+
+use super::*;
+
+/// A server with shared memory and the ranks of one node, and the number of the job's directory.
+fn with_directory(directory: &Path, ranks: u32) -> (Bench, DirectoryNumber) {
+    let mut bench = Bench::in_directory(0, 1, ranks, Some(directory));
+    for rank in 0..ranks {
+        bench.register_client(&proc(rank), 1000, 1000, 0);
+        bench.connect(rank);
+    }
+    let number = bench.engine.nspaces[&nspace()].ledger.number().expect("a directory");
+    (bench, number)
+}
+
+impl Bench {
+    /// Does what is to be done but for publications.
+    fn drain_unpublished(&mut self) {
+        for output in self.engine.take_outputs() {
+            match output {
+                Output::Send { peer, tag, payload } => self.sent.push((peer, tag, payload)),
+                Output::Close(peer) => self.closed.push(peer),
+                Output::Log(_, line) => self.log.push(line),
+                Output::Call(call) => call(),
+                _ => {}
+            }
+        }
+    }
+
+    fn send(&mut self, rank: u32, tag: u32, request: Request) {
+        let payload = request.encode(PLAIN, Version::OURS).unwrap();
+        self.engine.message(peer(rank), tag, payload, self.now);
+        self.drain_unpublished();
+    }
+
+    fn send_fence(&mut self, rank: u32, tag: u32) {
+        self.send(rank, tag, Request::Fence { procs: everybody(), infos: collect() });
+    }
+
+    fn send_commit(&mut self, rank: u32, tag: u32, key: &'static str, value: u32) {
+        let kval = Kval { key: Key::from(key), value: Value::Uint32(value) };
+        self.send(rank, tag, Request::Commit { parts: vec![(3, vec![kval])] });
+    }
+
+    fn send_get(&mut self, rank: u32, tag: u32, of: u32, key: &'static str) {
+        let key = Some(Key::from(key));
+        self.send(rank, tag, Request::Get { nspace: nspace(), rank: Rank(of), infos: Vec::new(), key });
+    }
+
+    /// The tags of the replies that were sent, in order, to those of some ranks.
+    fn tags(&self) -> Vec<u32> {
+        self.sent.iter().map(|(_, tag, _)| *tag).collect()
+    }
+}
+
+#[test]
+fn a_fence_is_answered_when_its_values_are_published_and_gets_meanwhile_from_the_heap() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut bench, number) = with_directory(directory.path(), 2);
+    let view = attach(&mut bench, 0);
+    bench.put(0, 3, "key", 7);
+    (0..2).for_each(|rank| bench.send_fence(rank, 10));
+    let plan = bench.engine.take_plan(number).expect("a fence brings values");
+    assert!(bench.engine.take_plan(number).is_none(), "one at a time");
+    assert!(bench.engine.is_publishing() && bench.sent.is_empty());
+    bench.send_get(1, 11, 0, "key");
+    assert_eq!(bench.value(1, 11, "key"), Some(Ok(7)));
+    assert_eq!(read(&view, 0, "key"), None);
+    let published = bench.publishers.carry_out(plan);
+    bench.drain_unpublished();
+    assert_eq!((bench.status(0, 10), read(&view, 0, "key")), (None, Some(7)));
+    bench.engine.published(published);
+    bench.drain_unpublished();
+    assert!(!bench.engine.is_publishing());
+    assert_eq!([bench.status(0, 10), bench.status(1, 10)], [Some(Status::SUCCESS); 2]);
+}
+
+#[test]
+fn a_fence_does_not_overtake_the_one_before() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut bench, number) = with_directory(directory.path(), 2);
+    bench.put(0, 3, "key", 7);
+    (0..2).for_each(|rank| bench.send_fence(rank, 10));
+    let plan = bench.engine.take_plan(number).expect("a fence brings values");
+    // Nothing is new in the second one.
+    (0..2).for_each(|rank| bench.send_fence(rank, 11));
+    assert!(bench.tags().is_empty());
+    let published = bench.publishers.carry_out(plan);
+    bench.engine.published(published);
+    bench.drain_unpublished();
+    assert_eq!(bench.tags(), [10, 10, 11, 11]);
+}
+
+#[test]
+fn what_changes_while_a_publication_is_under_way_goes_with_the_next() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut bench, number) = with_directory(directory.path(), 2);
+    let view = attach(&mut bench, 0);
+    bench.put(0, 3, "key", 7);
+    (0..2).for_each(|rank| bench.send_fence(rank, 10));
+    let plan = bench.engine.take_plan(number).expect("a fence brings values");
+    // Readers may hold the value before from the segment that is being written.
+    bench.send_commit(0, 11, "key", 8);
+    bench.send_commit(0, 12, "other", 9);
+    assert_eq!(bench.tags(), [12], "nobody holds another value of this one");
+    let published = bench.publishers.carry_out(plan);
+    bench.engine.published(published);
+    bench.drain_unpublished();
+    assert_eq!(bench.tags(), [12, 10, 10]);
+    assert_eq!(read(&view, 0, "key"), Some(7));
+    assert!(bench.publish(number));
+    bench.drain_unpublished();
+    assert_eq!(bench.tags(), [12, 10, 10, 11]);
+    assert_eq!((read(&view, 0, "key"), read(&view, 0, "other")), (Some(8), Some(9)));
+}
+
+#[test]
+fn a_namespace_may_be_forgotten_while_its_segment_is_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut bench, number) = with_directory(directory.path(), 2);
+    let view = attach(&mut bench, 0);
+    bench.put(0, 3, "key", 7);
+    (0..2).for_each(|rank| bench.send_fence(rank, 10));
+    let plan = bench.engine.take_plan(number).expect("a fence brings values");
+    let ((), tickets) = bench.engine.recording(|engine| {
+        engine.deregister_nspace(&nspace());
+    });
+    let sent = |output: &Output| matches!(output, Output::Send { .. });
+    let outputs: Vec<Output> = bench.engine.take_outputs().into();
+    let close = outputs.iter().position(|output| matches!(output, Output::Close(_))).expect("connections end");
+    assert_eq!(outputs[..close].iter().filter(|output| sent(output)).count(), 2, "the fence was over before");
+    assert!(!outputs[close..].iter().any(sent));
+    assert!(tickets.iter().any(|ticket| !bench.engine.is_published(ticket)), "its files are there");
+    assert!(bench.engine.take_plan(number).is_none(), "another thread is at it");
+    // The same name again is another directory.
+    let plan_again = bench.plan(0, 1, 2);
+    bench.engine.register_nspace(plan_again);
+    bench.register_client(&proc(0), 1000, 1000, 0);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2);
+    let published = bench.publishers.carry_out(plan);
+    bench.engine.published(published);
+    assert!(!view.is_retired());
+    let removal = bench.engine.take_removal(number).expect("who has written removes it");
+    let published = bench.publishers.carry_out(removal);
+    bench.engine.published(published);
+    assert!(view.is_retired() && tickets.iter().all(|ticket| bench.engine.is_published(ticket)));
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+    bench.drain();
+    assert_eq!(shared_env(&bench.engine.setup_fork(&proc(0))).len(), 3);
+}
+
+#[test]
+fn a_publication_that_fails_lets_everybody_go_on_over_the_socket() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut bench, number) = with_directory(directory.path(), 2);
+    let view = attach(&mut bench, 0);
+    bench.put(0, 3, "key", 7);
+    (0..2).for_each(|rank| bench.send_fence(rank, 10));
+    let plan = bench.engine.take_plan(number).expect("a fence brings values");
+    bench.send_commit(0, 11, "key", 8);
+    drop(plan);
+    let log = vec!["no room".to_owned()];
+    bench.engine.published(Published { directory: number, written: None, log });
+    bench.drain();
+    assert_eq!(bench.tags(), [10, 10, 11]);
+    assert_eq!((bench.log.len(), shared_env(&bench.engine.setup_fork(&proc(0))).len()), (1, 0));
+    assert!(!bench.engine.is_publishing() && !view.is_retired());
+    bench.get(1, 12, 0, "key", Vec::new());
+    assert_eq!(bench.value(1, 12, "key"), Some(Ok(8)));
+}
+
+#[test]
+fn who_ends_the_server_finds_its_directories_to_remove() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut bench, number) = with_directory(directory.path(), 2);
+    bench.put(0, 3, "key", 7);
+    (0..2).for_each(|rank| bench.send_fence(rank, 10));
+    let plan = bench.engine.take_plan(number).expect("a fence brings values");
+    let outputs = bench.engine.shut_down();
+    assert_eq!(outputs.iter().filter(|output| matches!(output, Output::Send { .. })).count(), 2);
+    let published = bench.publishers.carry_out(plan);
+    bench.engine.published(published);
+    bench.drain();
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+/// The engine's modules have no way to a file or a socket: what they want done there goes out as an [`Output`].
+#[test]
+fn the_engine_does_no_file_work() {
+    const WORDS: [&str; 9] = [
+        "std::fs",
+        "std::net",
+        "std::io",
+        "os::fd",
+        "os::unix::net",
+        " nix::",
+        "libc::",
+        "Publisher",
+        "crate::publisher",
+    ];
+    let engine = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/engine");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(&engine).unwrap() {
+        let path = entry.unwrap().path();
+        let is_source = path.extension().is_some_and(|end| end == "rs") && !path.ends_with("tests.rs");
+        if !is_source {
+            continue;
+        }
+        seen += 1;
+        let text = std::fs::read_to_string(&path).unwrap();
+        // Tests of a module come last, and may read files.
+        let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+            let word = WORDS.iter().find(|word| line.contains(**word));
+            assert!(word.is_none(), "{}: {line}", path.display());
+        }
+    }
+    assert!(seen > 20, "{seen} modules");
+}

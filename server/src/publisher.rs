@@ -1,0 +1,280 @@
+//! Writes what the engine wants published: directories, segments and the clients' sockets. Never with the engine's lock held.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use crossbeam::channel::{Sender, unbounded};
+use parking_lot::Mutex;
+use pmix_dstore::file_ban;
+use pmix_dstore::gather::GatherBuf;
+use pmix_dstore::job::JobData;
+use pmix_dstore::model::{Bytes, Key, Result, Status};
+use pmix_dstore::segment::{ModexBuilder, PublishError, Publisher, SegmentKind, build_job};
+
+use crate::config::Config;
+use crate::engine::{
+    Batch, Content, DirectoryNumber, LiveSegment, Merged, ModexBatch, Plan, Published, Replacement, Work, Written,
+    without_shared_memory,
+};
+
+/// Who wrote a segment, for `pmixctl inspect`.
+const CREATOR: &str = concat!("pmix-dstore ", env!("CARGO_PKG_VERSION"));
+
+/// The server's socket in the namespace's directory.
+const SOCKET_NAME: &str = "sock";
+
+/// Publications of so many bytes are written by the publisher's own thread, so that the server's thread serves others meanwhile
+/// (`docs/scale.md`). Smaller ones take less time than a client notices.
+const OWN_THREAD_MIN: u64 = 1 << 20;
+
+/// Why a namespace cannot be published.
+struct GaveUp(String);
+
+impl From<Status> for GaveUp {
+    fn from(status: Status) -> GaveUp {
+        GaveUp(status.to_string())
+    }
+}
+
+impl From<PublishError> for GaveUp {
+    fn from(error: PublishError) -> GaveUp {
+        GaveUp(error.to_string())
+    }
+}
+
+/// The shared memory of one namespace.
+struct NspacePublisher {
+    publisher: Publisher,
+}
+
+impl NspacePublisher {
+    /// Does what a batch says.
+    fn write(&mut self, batch: &mut Batch) -> Result<Written, GaveUp> {
+        let mut written = Written::default();
+        if batch.writes_job {
+            let bytes = build_job(&batch.job, CREATOR).map_err(|error| GaveUp(error.to_string()))?;
+            self.publisher.publish(SegmentKind::Job, &bytes)?;
+            written.job_bytes = Some(bytes.len() as u64);
+        }
+        if let Some(modex) = batch.modex.take() {
+            self.write_modex(&batch.job, modex, &mut written)?;
+        }
+        written.count = self.publisher.count();
+        Ok(written)
+    }
+
+    fn write_modex(&mut self, job: &JobData, modex: ModexBatch, written: &mut Written) -> Result<(), GaveUp> {
+        if modex.is_empty() {
+            written.live = modex.live;
+            return Ok(());
+        }
+        let build = |keys: &[Key], contents: &[Content]| -> Result<(GatherBuf, u64), GaveUp> {
+            let bytes = build_modex(job, keys, contents).map_err(GaveUp)?;
+            let len = bytes.len() as u64;
+            Ok((bytes, len))
+        };
+        let Merged { segment, mut contents, replaces, mut live } = modex.merge(build)?;
+        let count = match replaces {
+            Some((first, last)) => self.publisher.publish_replacing(SegmentKind::Modex, &segment, first..=last)?,
+            None => self.publisher.publish(SegmentKind::Modex, &segment)?,
+        };
+        let bytes = segment.len() as u64;
+        drop(segment);
+        written.replacements = copy_lent(&mut contents);
+        live.push(LiveSegment { place: count - 1, bytes, contents });
+        written.live = live;
+        Ok(())
+    }
+}
+
+/// Copies values that a host has lent, which wants its memory back. Where there is no memory for a copy the host waits for its own.
+fn copy_lent(contents: &mut [Content]) -> Vec<Replacement> {
+    let mut replacements = Vec::new();
+    for content in contents.iter_mut().filter(|content| content.is_lent()) {
+        let copy = content.value.bytes().and_then(|bytes| Bytes::copy_of(bytes).ok());
+        let Some(copy) = copy.and_then(|bytes| content.value.with_bytes(bytes)).map(Arc::new) else { continue };
+        let lent = std::mem::replace(&mut content.value, Arc::clone(&copy));
+        replacements.push(Replacement { rank: content.rank, key: content.key, lent, copy });
+    }
+    replacements
+}
+
+fn build_modex(job: &JobData, keys: &[Key], contents: &[Content]) -> Result<GatherBuf, String> {
+    let mut builder = ModexBuilder::new(job.nspace.clone());
+    for Content { rank, key, value } in contents {
+        builder.add(*rank, &keys[*key as usize], value).map_err(|error| error.to_string())?;
+    }
+    builder.finish(CREATOR).map_err(|error| error.to_string())
+}
+
+/// Binds the namespace's socket in its directory, reached through the directory's descriptor: `sun_path` is short.
+fn listen(publisher: &mut Publisher, mode: u32) -> io::Result<UnixListener> {
+    file_ban::check();
+    let path = format!("/proc/self/fd/{}/{SOCKET_NAME}", publisher.dir_fd().as_raw_fd());
+    let path = Path::new(&path);
+    let listener = UnixListener::bind(path)?;
+    publisher.adopt(SOCKET_NAME).map_err(io::Error::other)?;
+    // The outer directory keeps other users out; the secret and the kernel's word do the rest.
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// The directories of all namespaces.
+pub(crate) struct Publishers {
+    tmpdir: PathBuf,
+    socket_mode: u32,
+    /// Those that nobody is at.
+    directories: Mutex<HashMap<DirectoryNumber, NspacePublisher>>,
+    /// Sockets that the server's thread has not taken over yet.
+    listeners: Mutex<HashMap<DirectoryNumber, UnixListener>>,
+    worker: Mutex<Worker>,
+}
+
+/// The thread that writes what is large.
+#[derive(Default)]
+enum Worker {
+    /// Nothing large has come yet.
+    #[default]
+    None,
+    Running(Sender<Plan>, JoinHandle<()>),
+    /// The server ends.
+    Ended,
+}
+
+impl Publishers {
+    pub fn new(config: &Config) -> Publishers {
+        Publishers {
+            tmpdir: config.server_tmpdir.clone(),
+            socket_mode: config.socket_mode,
+            directories: Mutex::default(),
+            listeners: Mutex::default(),
+            worker: Mutex::default(),
+        }
+    }
+
+    /// Carries out a plan on this thread.
+    pub fn carry_out(&self, plan: Plan) -> Published {
+        let number = plan.directory;
+        let of_nspace = self.directories.lock().remove(&number);
+        match plan.work {
+            Work::Write(mut batch) => {
+                let mut log = Vec::new();
+                let written = self.write(number, of_nspace, &mut batch, &mut log).inspect_err(|GaveUp(error)| {
+                    self.listeners.lock().remove(&number);
+                    // Whoever is told of no directory looks for no socket in it.
+                    log.clear();
+                    log.push(without_shared_memory(&batch.job.nspace, error));
+                });
+                Published { directory: number, written: written.ok(), log }
+            }
+            Work::Retire => {
+                self.listeners.lock().remove(&number);
+                // Readers are told, and the files removed.
+                drop(of_nspace);
+                Published { directory: number, written: None, log: Vec::new() }
+            }
+        }
+    }
+
+    fn write(
+        &self,
+        number: DirectoryNumber,
+        of_nspace: Option<NspacePublisher>,
+        batch: &mut Batch,
+        log: &mut Vec<String>,
+    ) -> Result<Written, GaveUp> {
+        let mut opened = None;
+        let mut of_nspace = match of_nspace {
+            Some(of_nspace) => {
+                if let Some(owner) = batch.owner.take()
+                    && let Err(error) = of_nspace.publisher.give_to(owner)
+                {
+                    let (nspace, uid) = (&batch.job.nspace, owner.0);
+                    log.push(format!("namespace {nspace}: {error}; clients of user {uid} connect over TCP"));
+                }
+                of_nspace
+            }
+            None if !batch.opens => return Err(GaveUp("its directory is gone".into())),
+            None => {
+                let mut publisher = Publisher::create(&self.tmpdir, &batch.job.nspace, batch.owner.take())?;
+                let has_socket = self.listen(number, &mut publisher, log);
+                opened = Some((publisher.directory().to_owned(), publisher.directory_id(), has_socket));
+                NspacePublisher { publisher }
+            }
+        };
+        let written = of_nspace.write(batch)?;
+        self.directories.lock().insert(number, of_nspace);
+        Ok(Written { opened, ..written })
+    }
+
+    /// Makes the clients' socket; tells whether it is there.
+    fn listen(&self, number: DirectoryNumber, publisher: &mut Publisher, log: &mut Vec<String>) -> bool {
+        match listen(publisher, self.socket_mode) {
+            Ok(listener) => {
+                self.listeners.lock().insert(number, listener);
+                true
+            }
+            Err(error) => {
+                let path = publisher.directory().join(SOCKET_NAME);
+                log.push(format!("{}: {error}; clients connect over TCP", path.display()));
+                false
+            }
+        }
+    }
+
+    /// The socket of a directory, for the server's thread; `None` where the directory is gone.
+    pub fn take_listener(&self, number: DirectoryNumber) -> Option<UnixListener> {
+        self.listeners.lock().remove(&number)
+    }
+
+    /// How many sockets nobody has taken over.
+    #[cfg(test)]
+    pub fn listening(&self) -> usize {
+        self.listeners.lock().len()
+    }
+
+    /// Hands a large plan to the publisher's own thread, which `perform`s it; gives back what is small, and everything where there
+    /// is no such thread.
+    pub fn hand_over(&self, plan: Plan, perform: impl Fn(Plan) + Send + 'static) -> Result<(), Plan> {
+        if plan.weight() < OWN_THREAD_MIN {
+            return Err(plan);
+        }
+        let mut worker = self.worker.lock();
+        if let Worker::None = *worker {
+            let (sender, plans) = unbounded();
+            // Born of the server's thread, it has all signals blocked, too.
+            let thread = thread::Builder::new().name("pmix-publisher".into()).spawn(move || {
+                plans.into_iter().for_each(perform);
+            });
+            match thread {
+                Ok(thread) => *worker = Worker::Running(sender, thread),
+                Err(_) => return Err(plan),
+            }
+        }
+        match &*worker {
+            Worker::Running(sender, _) => sender.send(plan).map_err(|refused| refused.0),
+            _ => Err(plan),
+        }
+    }
+
+    /// Ends the publisher's own thread, which finishes what it was handed before.
+    pub fn finish(&self) {
+        let worker = std::mem::replace(&mut *self.worker.lock(), Worker::Ended);
+        if let Worker::Running(sender, thread) = worker {
+            drop(sender);
+            // A panic of the thread has been reported by its own message.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

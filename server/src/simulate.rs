@@ -1,0 +1,243 @@
+//! The engine alone, for fuzzing and simulation: no socket, no file, no thread, no clock. Not part of the public interface.
+//!
+//! Whoever simulates is the network, the host, the clock and the publisher at once: it feeds [`Simulation`] and looks at what
+//! comes of it, [`Event`] by event.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Weak;
+use std::time::Instant;
+
+use pmix_dstore::model::{Bytes, Info, Nspace, Proc, Status};
+use pmix_wire::Hello;
+
+use crate::access::Access;
+use crate::completion::{self, Answer, AnswerSink};
+use crate::config::{Config, SlurmFence};
+use crate::engine::{DirectoryNumber, Engine, JobPlan, LiveSegment, Output, PeerId, Plan, Published, Sender};
+use crate::engine::{Transport, Work, Written};
+use crate::rendezvous::RendezvousOptions;
+use crate::{DmodexDone, STORE_NAME};
+
+/// The name of this library's store in a handshake.
+pub const STORE: &str = STORE_NAME;
+
+/// The server's own process among the peers.
+pub const OWN: u64 = PeerId::OWN.0;
+
+/// Something that the engine wants done.
+#[derive(Debug)]
+pub enum Event {
+    /// A handshake was answered.
+    Admitted {
+        /// Whose.
+        peer: u64,
+        /// With what.
+        status: Status,
+    },
+    /// A message.
+    Sent {
+        /// To whom.
+        peer: u64,
+        /// The tag of the request that it answers, or a reserved one.
+        tag: u32,
+        /// The payload.
+        payload: Vec<u8>,
+    },
+    /// A connection is dropped.
+    Closed(u64),
+    /// The host is asked.
+    Asked {
+        /// By which number it answers.
+        id: u64,
+        /// Its return value is the whole answer.
+        answered_at_once: bool,
+    },
+    /// Something of this directory is to be published.
+    Publish(u64),
+    /// A line for the administrator.
+    Logged(String),
+}
+
+/// An engine and what is under way around it.
+pub struct Simulation {
+    engine: Engine,
+    hostname: String,
+    plans: BTreeMap<u64, Plan>,
+}
+
+struct NoSink;
+
+impl AnswerSink for NoSink {
+    fn answer(&self, _id: u64, _answer: Answer) {}
+
+    fn defer(&self, _job: Box<dyn FnOnce() + Send>) {}
+}
+
+impl Simulation {
+    /// The server `me` on a node; user and group are `user`'s.
+    pub fn new(me: Proc, hostname: &str, user: (u32, u32)) -> Simulation {
+        let config = Config {
+            me,
+            hostname: hostname.to_owned(),
+            server_tmpdir: "/nonexistent".into(),
+            system_tmpdir: "/nonexistent".into(),
+            rendezvous: RendezvousOptions::default(),
+            uid: user.0,
+            gid: user.1,
+            foreign_tools: false,
+            descriptors: 1024,
+            access: Access::default(),
+            port: 0,
+            socket_mode: 0o600,
+            shared_memory: true,
+            trust_claims: true,
+            tool_secret: None,
+            slurm_fence: SlurmFence::Agreed,
+        };
+        let sink: Weak<dyn AnswerSink> = Weak::<NoSink>::new();
+        Simulation { engine: Engine::new(config, 1, sink), hostname: hostname.to_owned(), plans: BTreeMap::new() }
+    }
+
+    /// The host registers a job; a registration that contradicts itself changes nothing.
+    pub fn register_nspace(&mut self, nspace: &Nspace, nlocal: i32, infos: &[Info]) {
+        let known = self.engine.job(nspace);
+        if let Ok(plan) = JobPlan::read(nspace, nlocal, infos, known, &self.hostname) {
+            self.engine.register_nspace(plan);
+        }
+    }
+
+    /// Whether a job is registered.
+    pub fn is_registered(&self, nspace: &Nspace) -> bool {
+        self.engine.job(nspace).is_some()
+    }
+
+    /// The host forgets a job.
+    pub fn deregister_nspace(&mut self, nspace: &Nspace) {
+        self.engine.deregister_nspace(nspace);
+    }
+
+    /// The host registers a process of a user and group.
+    pub fn register_client(&mut self, proc: &Proc, user: (u32, u32)) {
+        self.engine.register_client(proc, user.0, user.1, 0);
+    }
+
+    /// The host forgets a process.
+    pub fn deregister_client(&mut self, proc: &Proc) {
+        self.engine.deregister_client(proc);
+    }
+
+    /// The host asks for a process's environment.
+    pub fn setup_fork(&mut self, proc: &Proc) {
+        self.engine.setup_fork(proc);
+    }
+
+    /// A connection over TCP introduces itself.
+    pub fn hello(&mut self, peer: u64, hello: Hello) {
+        self.engine.hello(PeerId(peer), Transport::Tcp { owner: None }, hello);
+    }
+
+    /// A message of a peer.
+    pub fn message(&mut self, peer: u64, tag: u32, payload: impl Into<Bytes>, now: Instant) {
+        self.engine.message(PeerId(peer), tag, payload, now);
+    }
+
+    /// A connection has ended.
+    pub fn disconnected(&mut self, peer: u64, now: Instant) {
+        self.engine.disconnected(PeerId(peer), now);
+    }
+
+    /// The host answers what it was asked by this number. A second answer finds nothing.
+    pub fn answer(&mut self, id: u64, answer: Answer) {
+        if completion::close(id) {
+            self.engine.answer(id, answer);
+        }
+    }
+
+    /// Another server asks for a rank's data.
+    pub fn dmodex_request(&mut self, proc: Proc, done: DmodexDone) {
+        self.engine.dmodex_request(proc, done);
+    }
+
+    /// The host tells of an event.
+    pub fn notify(&mut self, code: Status, source: &Proc, range: u8, infos: Vec<Info>, now: Instant) {
+        self.engine.deliver_event(Sender::Server, code, source, range, infos, now);
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: Instant) {
+        self.engine.tick(now);
+    }
+
+    /// When the engine waits for something.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.engine.deadline()
+    }
+
+    /// The publisher begins with a directory; tells whether there is something to do.
+    pub fn begin_publication(&mut self, directory: u64) -> bool {
+        let plan = self.engine.take_plan(DirectoryNumber(directory));
+        plan.map(|plan| self.plans.insert(directory, plan)).is_some()
+    }
+
+    /// The directories that the publisher is at.
+    pub fn publications(&self) -> impl Iterator<Item = u64> {
+        self.plans.keys().copied()
+    }
+
+    /// The publisher is done with a directory, or has failed.
+    pub fn end_publication(&mut self, directory: u64, has_failed: bool) {
+        let Some(plan) = self.plans.remove(&directory) else { return };
+        let log = if has_failed { vec!["no room".to_owned()] } else { Vec::new() };
+        let written = if has_failed { None } else { written(plan.work) };
+        self.engine.published(Published { directory: DirectoryNumber(directory), written, log });
+    }
+
+    /// Whether something is to be published, or somebody waits for that.
+    pub fn is_publishing(&self) -> bool {
+        self.engine.is_publishing()
+    }
+
+    /// What is to be done, in order. Callbacks are called.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        self.engine.take_outputs().into_iter().filter_map(event).collect()
+    }
+
+    /// The server ends.
+    pub fn shut_down(&mut self) -> Vec<Event> {
+        self.engine.shut_down().into_iter().filter_map(event).collect()
+    }
+}
+
+fn event(output: Output) -> Option<Event> {
+    Some(match output {
+        Output::Admit { peer, status, .. } => Event::Admitted { peer: peer.0, status },
+        Output::Send { peer, tag, payload } => Event::Sent { peer: peer.0, tag, payload },
+        Output::Close(peer) => Event::Closed(peer.0),
+        Output::Upcall { id, upcall } => Event::Asked { id, answered_at_once: upcall.answered_at_once() },
+        Output::Publish(directory) => Event::Publish(directory.0),
+        Output::Log(_, line) => Event::Logged(line),
+        Output::Call(call) => {
+            call();
+            return None;
+        }
+        // What a peer wants removed is not to be removed here, and nothing is there to be looked at.
+        Output::Look { .. } | Output::Measure { .. } | Output::CleanUp(..) => return None,
+        Output::Listen(..) | Output::Unlisten(_) => return None,
+    })
+}
+
+/// What a publisher answers that writes into nothing.
+fn written(work: Work) -> Option<Written> {
+    let Work::Write(batch) = work else { return None };
+    let opened = batch.opens.then(|| "1:1".parse().ok().map(|id| (PathBuf::from("/nonexistent"), id, true)));
+    let mut written = Written { opened: opened.flatten(), count: 1, ..Written::default() };
+    if let Some(modex) = batch.modex {
+        let len = |contents: &[_]| 64 * contents.len() as u64;
+        let merged = modex.merge(|_, contents| Ok::<_, Status>(((), len(contents)))).ok()?;
+        let bytes = len(&merged.contents);
+        written.live = merged.live;
+        written.live.push(LiveSegment { place: 0, bytes, contents: merged.contents });
+    }
+    Some(written)
+}
