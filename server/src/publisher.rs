@@ -31,7 +31,7 @@ const CREATOR: &str = concat!("pmix-dstore ", env!("CARGO_PKG_VERSION"));
 const SOCKET_NAME: &str = "sock";
 
 /// Publications of so many bytes are written by the publisher's own thread, so that the server's thread serves others meanwhile
-/// (`docs/scale.md`). Smaller ones take less time than a client notices.
+/// (`docs/performance.md`). Smaller ones take less time than a client notices.
 const OWN_THREAD_MIN: u64 = 1 << 20;
 
 /// Why a namespace cannot be published.
