@@ -1,8 +1,8 @@
-//! Threads that cannot be cancelled for a while.
+//! Disables cancellation of threads for a while.
 //!
-//! `pthread_cancel` ends a thread by unwinding its stack from the system call that it is in. Frames of Rust cannot be unwound so:
-//! the process would end. Whatever runs on a thread of somebody else and may reach such a call has cancellation off. A request that
-//! comes meanwhile is kept, and acts where the thread's own code next lets it.
+//! `pthread_cancel` ends a thread by unwinding its stack from the current system call. Rust frames cannot be unwound this way:
+//! the process would end. So code of this library that runs on a foreign thread and may reach such a call disables cancellation.
+//! A request that arrives meanwhile stays pending, and acts at the next cancellation point of the thread's own code.
 
 use std::ffi::c_int;
 use std::marker::PhantomData;
@@ -14,17 +14,17 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, former: *mut c_int) -> c_int;
 }
 
-/// Sets whether this thread can be cancelled, and gives what was set before.
+/// Sets whether this thread can be cancelled, and returns the former state.
 fn set(state: c_int) -> c_int {
     let mut former = 0;
     if cfg!(not(miri)) {
-        // SAFETY: the state is one of the two that there are, or what this function gave; the place is writable.
+        // SAFETY: the state is one of the two defined ones, or one that this function returned; `former` is writable.
         unsafe { pthread_setcancelstate(state, &raw mut former) };
     }
     former
 }
 
-/// This thread cannot be cancelled until this is dropped.
+/// Cancellation of this thread is disabled until this is dropped.
 pub struct Uncancelled {
     former: c_int,
     of_this_thread: PhantomData<*const ()>,

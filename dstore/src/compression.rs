@@ -12,17 +12,17 @@ use crate::model::{Result, Status, Value};
 
 /// Bytes of the original length before the stream.
 const PREFIX_LEN: usize = 4;
-/// Deflate cannot expand by more than about 1032; a claim above this ratio is a lie.
+/// Deflate expands at most by a factor of about 1032; a claim above this ratio is wrong.
 const RATIO_MAX: usize = 1040;
-/// Nothing that is really exchanged expands to more bytes than this.
+/// Upper limit of the expanded length; no real data is longer.
 const EXPANDED_LEN_MAX: usize = 256 << 20;
-/// So much room is made before anything is expanded; more comes with what is really there.
+/// Capacity reserved before expansion. The buffer then grows with the actual output.
 const ROOM_AT_ONCE: usize = 64 << 10;
 
-/// Compresses bytes as strongly as released libraries do.
+/// Compresses bytes with the level of released libraries.
 ///
 /// # Errors
-/// `BAD_PARAM` for more bytes than the length prefix can tell; `NOMEM`.
+/// `BAD_PARAM` for more bytes than the length prefix can hold; `NOMEM`.
 pub fn compress(bytes: &[u8]) -> Result<Vec<u8>> {
     let len = u32::try_from(bytes.len()).map_err(|_| Status::ERR_BAD_PARAM)?;
     let mut encoder = ZlibEncoder::new(Growing(len.to_ne_bytes().to_vec()), Compression::best());
@@ -32,7 +32,7 @@ pub fn compress(bytes: &[u8]) -> Result<Vec<u8>> {
     })
 }
 
-/// A vector that may find no room to grow.
+/// A vector whose growth can fail.
 struct Growing(Vec<u8>);
 
 impl Write for Growing {
@@ -46,25 +46,25 @@ impl Write for Growing {
     }
 }
 
-/// Expands what [`compress`], or another library on a machine of the same byte order, compressed.
+/// Expands the output of [`compress`], or of another library on a machine with the same byte order.
 ///
 /// # Errors
-/// `UNPACK_FAILURE` where the bytes are damaged, expand to another length than they claim, or claim more than a zlib
-/// stream of their size can hold or than 256 MiB; `NOMEM`.
+/// `UNPACK_FAILURE` where the bytes are corrupt, expand to another length than claimed, or claim more than a zlib stream of their
+/// size can hold or more than 256 MiB; `NOMEM`.
 pub fn decompress(bytes: &[u8]) -> Result<Vec<u8>> {
     decompress_within(bytes, EXPANDED_LEN_MAX)
 }
 
-/// As [`decompress`], of what expands to at most `len_max` bytes.
+/// As [`decompress`], with a limit of `len_max` bytes.
 pub(crate) fn decompress_within(bytes: &[u8], len_max: usize) -> Result<Vec<u8>> {
     let (prefix, stream) = bytes.split_first_chunk::<PREFIX_LEN>().ok_or(Status::ERR_UNPACK_FAILURE)?;
     let len = u32::from_ne_bytes(*prefix) as usize;
     if len > len_max.min(stream.len().saturating_mul(RATIO_MAX)) {
         return Err(Status::ERR_UNPACK_FAILURE);
     }
-    // Most of what is exchanged is small, and a claim need not be true.
+    // Most data are small, and the claimed length is not trusted.
     let mut expanded = fallible_alloc::vec(len.min(ROOM_AT_ONCE) + 1)?;
-    // One byte more than claimed, to notice a stream that holds more.
+    // One byte more than claimed, to detect a longer stream.
     let read = ZlibDecoder::new(stream).take(len as u64 + 1).read_to_end(&mut expanded);
     match read {
         Ok(read) if read == len => Ok(expanded),
@@ -73,7 +73,7 @@ pub(crate) fn decompress_within(bytes: &[u8], len_max: usize) -> Result<Vec<u8>>
     }
 }
 
-/// The value that a compressed value stands for: a string or a byte object; `None` for values that are not compressed.
+/// The original of a compressed value: a string or a byte object. `None` for values that are not compressed.
 ///
 /// # Errors
 /// As [`decompress`]; `UNPACK_FAILURE` also for a string with a NUL inside.

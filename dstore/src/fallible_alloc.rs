@@ -1,16 +1,16 @@
-//! Fallible allocation: an allocation that fails is an error of one call, not the end of the process.
+//! Fallible allocation: a failed allocation is an error of one call, not the end of the process.
 //!
-//! Rust ends a process whose allocation fails. This library lives in other people's processes, with `ulimit -v` or a
-//! host that has filled its address space around it, so two things stand against that:
+//! Rust ends a process whose allocation fails. This library runs inside other programs, possibly under `ulimit -v` or with an
+//! address space that the host has filled. Two measures prevent the end of the process:
 //!
-//! * What a peer, a caller's value or the size of the job makes large is allocated by the functions of this module.
-//!   Where there is no room they answer `ERR_NOMEM`, which ends one call or one request.
-//! * Everything else is small, and [`Allocator`] has a reserve for it: a piece of address space that is given up when a
-//!   small allocation fails for the first time. From then on the functions here refuse, so that whatever is going on ends soon,
-//!   until the reserve could be had again.
+//! * The functions of this module make allocations whose size a peer, a caller's value or the size of the job decides.
+//!   A failure is `ERR_NOMEM`, which ends one call or one request.
+//! * All other allocations are small, and [`Allocator`] has a reserve for them: address space that is given up when a
+//!   small allocation fails for the first time. From then on the functions here fail, so that the current work ends soon,
+//!   until the reserve can be acquired again.
 //!
-//! Only code that takes more than the whole reserve in small pieces, and calls nothing of this module meanwhile, may
-//! still end the process.
+//! Only code that uses up the whole reserve in small allocations, without calling a function of this module meanwhile, can still
+//! end the process.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::HashMap;
@@ -23,14 +23,14 @@ use crate::status::{Result, Status};
 
 /// Allocations up to this many bytes may use the reserve.
 pub(crate) const SMALL_MAX: usize = 256 << 10;
-/// Allocations from this many bytes on lie in huge pages where the system has them: most of what filling new memory costs
-/// are the faults of its pages.
+/// Allocations of at least this many bytes use huge pages where the system has them: page faults are most of the cost of filling
+/// new memory.
 const HUGE_MIN: usize = 4 << 20;
-/// Bytes of a huge page; where they are larger the advice does nothing.
+/// Bytes of a huge page. On systems with larger ones, the advice does nothing.
 const HUGE_PAGE: usize = 2 << 20;
 /// Bytes of address space in reserve; they are never touched and cost no memory.
 const RESERVE_LEN: usize = 1 << 20;
-/// So much is enough to go on with.
+/// The smallest useful reserve.
 const RESERVE_LEN_MIN: usize = RESERVE_LEN / 2;
 
 /// The reserve of this process.
@@ -41,15 +41,15 @@ static RESERVE: Reserve = Reserve::new();
 /// Libraries and programs that end in C or in a user's hands name it as their `#[global_allocator]`.
 pub struct Allocator;
 
-/// Tries again with the reserve what was too little memory for the first time.
+/// Repeats a failed small allocation after giving up the reserve.
 #[cold]
 #[inline(never)]
 fn retry(len: usize, allocate: impl FnOnce() -> *mut u8) -> *mut u8 {
     if len <= SMALL_MAX && RESERVE.give_up() { allocate() } else { ptr::null_mut() }
 }
 
-/// Asks for huge pages for a block that is not filled yet, where it is large. What is not whole huge pages is left alone, and
-/// so is a system that does not want them.
+/// Requests huge pages for a large block that is not filled yet. Partial huge pages at the ends are left alone. An error is
+/// ignored: the system may not support huge pages.
 #[cold]
 #[inline(never)]
 pub fn advise(block: *mut u8, len: usize) {
@@ -59,12 +59,12 @@ pub fn advise(block: *mut u8, len: usize) {
     let first = block.addr().next_multiple_of(HUGE_PAGE);
     let end = (block.addr() + len) / HUGE_PAGE * HUGE_PAGE;
     if end > first {
-        // SAFETY: the pages lie in a block of our own; the advice changes nothing of what they hold.
+        // SAFETY: the pages lie in our own block; the advice does not change their contents.
         unsafe { libc::madvise(block.with_addr(first).cast(), end - first, libc::MADV_HUGEPAGE) };
     }
 }
 
-// SAFETY: every block comes from `System` and goes back to it with the layout it was asked for.
+// SAFETY: every block comes from `System` and returns to it with its original layout.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -99,7 +99,7 @@ unsafe impl GlobalAlloc for Allocator {
         // SAFETY: the caller's promise.
         let memory = unsafe { System.realloc(old, layout, len) };
         if memory.is_null() {
-            // SAFETY: the caller's promise; a reallocation that failed has left the old block as it was.
+            // SAFETY: the caller's promise; a failed reallocation leaves the old block as it was.
             return retry(len, || unsafe { System.realloc(old, layout, len) });
         }
         if len >= HUGE_MIN && len > layout.size() {
@@ -115,12 +115,12 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-/// A piece of address space, or the memory of having given it up.
+/// Reserved address space. It also records that the reserve was given up.
 struct Reserve {
     address: AtomicPtr<libc::c_void>,
-    /// Zero while the reserve is not there, and while somebody takes or leaves it.
+    /// Zero while there is no reserve, and while a thread acquires it or gives it up.
     len: AtomicUsize,
-    /// It was given up.
+    /// Whether the reserve was given up and not acquired again.
     spent: AtomicBool,
 }
 
@@ -130,7 +130,7 @@ impl Reserve {
         Reserve { address, len: AtomicUsize::new(0), spent: AtomicBool::new(false) }
     }
 
-    /// Takes the reserve, unless it is there already.
+    /// Acquires the reserve, unless it exists.
     fn acquire(&self) -> Result<()> {
         if !self.address.load(Ordering::Acquire).is_null() {
             return Ok(());
@@ -146,7 +146,7 @@ impl Reserve {
         match self.address.compare_exchange(ptr::null_mut(), reserve, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
                 self.spent.store(false, Ordering::Release);
-                // From here on it can be given up.
+                // From here on, other threads can give it up.
                 self.len.store(len, Ordering::Release);
             }
             // Another thread was faster.
@@ -155,7 +155,7 @@ impl Reserve {
         Ok(())
     }
 
-    /// Gives the reserve up; tells whether there was one.
+    /// Gives up the reserve. Returns whether there was one.
     fn give_up(&self) -> bool {
         let len = self.len.swap(0, Ordering::AcqRel);
         if len != 0 {
@@ -173,25 +173,25 @@ impl Reserve {
 
 fn map(len: usize) -> Option<NonNull<libc::c_void>> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: a new mapping at an address of the kernel's choice harms nobody.
+    // SAFETY: a new mapping at an address that the kernel chooses affects no other memory.
     let reserve = unsafe { libc::mmap(ptr::null_mut(), len, libc::PROT_NONE, flags, -1, 0) };
     if reserve == libc::MAP_FAILED { None } else { NonNull::new(reserve) }
 }
 
 fn unmap(reserve: *mut libc::c_void, len: usize) {
-    // SAFETY: the caller has taken this mapping out of the reserve, or never put it there; nobody uses its bytes.
+    // SAFETY: the caller has taken this mapping out of the reserve, or never put it there; its bytes are not in use.
     unsafe { libc::munmap(reserve, len) };
 }
 
-/// Takes the reserve, unless this process has it already.
+/// Acquires the reserve, unless this process has it.
 ///
 /// # Errors
-/// `ERR_NOMEM`: there is not even room for that.
+/// `ERR_NOMEM` if the address space cannot even hold the reserve.
 pub fn reserve_emergency() -> Result<()> {
     RESERVE.acquire()
 }
 
-/// Whether new work may be begun: not while the reserve is given up and cannot be had back.
+/// Whether new work may begin. It may not while the reserve is given up and cannot be acquired again.
 ///
 /// # Errors
 /// `ERR_NOMEM`.
@@ -200,10 +200,10 @@ pub fn check() -> Result<()> {
     RESERVE.check()
 }
 
-/// Makes room for `more` items: as a vector grows where that is possible, for exactly these where not.
+/// Reserves capacity for `more` items: with amortized growth if possible, otherwise exactly.
 ///
 /// # Errors
-/// `ERR_NOMEM`; the vector is as before.
+/// `ERR_NOMEM`; the vector is unchanged.
 #[inline]
 pub fn reserve<T>(vec: &mut Vec<T>, more: usize) -> Result<()> {
     if vec.capacity() - vec.len() >= more { Ok(()) } else { grow(vec, more) }
@@ -216,10 +216,10 @@ fn grow<T>(vec: &mut Vec<T>, more: usize) -> Result<()> {
     vec.try_reserve(more).or_else(|_| vec.try_reserve_exact(more)).map_err(|_| Status::ERR_NOMEM)
 }
 
-/// Makes room for exactly `more` items.
+/// Reserves capacity for exactly `more` items.
 ///
 /// # Errors
-/// `ERR_NOMEM`; the vector is as before.
+/// `ERR_NOMEM`; the vector is unchanged.
 #[inline]
 pub fn reserve_exact<T>(vec: &mut Vec<T>, more: usize) -> Result<()> {
     check()?;
@@ -248,7 +248,7 @@ pub fn extend(vec: &mut Vec<u8>, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// An empty vector with room for exactly `len` items.
+/// An empty vector with capacity for exactly `len` items.
 ///
 /// # Errors
 /// `ERR_NOMEM`.
@@ -269,7 +269,7 @@ pub fn filled<T: Clone>(item: T, len: usize) -> Result<Vec<T>> {
     Ok(all)
 }
 
-/// A vector of what `items` brings, whose number is known.
+/// Collects an iterator of known length into a vector.
 ///
 /// # Errors
 /// `ERR_NOMEM`.
@@ -290,7 +290,7 @@ pub fn copy(bytes: &[u8]) -> Result<Vec<u8>> {
     Ok(copy)
 }
 
-/// A string of bytes that hold no NUL.
+/// A C string of bytes without NUL.
 ///
 /// # Errors
 /// `ERR_NOMEM`; `ERR_UNPACK_FAILURE` for a NUL inside.
@@ -309,7 +309,7 @@ pub fn copy_c_str(text: &CStr) -> Result<CString> {
     c_string(text.to_bytes())
 }
 
-/// Sees whether there is room for tables of so many bytes together, which are made right after this.
+/// Checks that tables of `len` bytes together, which the caller is about to allocate, would fit into memory.
 ///
 /// # Errors
 /// `ERR_NOMEM`.
@@ -317,20 +317,20 @@ pub fn probe(len: usize) -> Result<()> {
     vec::<u8>(len).map(drop)
 }
 
-/// Gives memory that was freed back to the system: after work whose tables were much larger than what is left of it. The C
-/// library keeps up to some 64 MiB otherwise.
+/// Returns freed memory to the system, after work whose tables were much larger than the memory that remains in use. Otherwise
+/// the C library keeps up to about 64 MiB.
 pub fn trim() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: it touches nothing but what is free.
+    // SAFETY: it touches free memory only.
     unsafe {
         libc::malloc_trim(0);
     }
 }
 
-/// Makes room for `more` entries of a map.
+/// Reserves capacity for `more` entries of a map.
 ///
 /// # Errors
-/// `ERR_NOMEM`; the map is as before.
+/// `ERR_NOMEM`; the map is unchanged.
 #[inline]
 pub fn reserve_entries<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S>, more: usize) -> Result<()> {
     check()?;

@@ -1,15 +1,15 @@
-//! A long run of bytes that is written without having been laid together: a message or a segment whose large values
-//! stay where they are.
+//! Bytes for gather I/O: a message or a segment is written without first being copied together. Large values stay in their own
+//! buffers.
 
 use crate::fallible_alloc;
 use crate::model::{Bytes, Result};
 
-/// Bytes that lie in one piece or in several.
+/// Bytes in one or several pieces.
 pub trait Slices {
-    /// The pieces in their order; some may be empty.
+    /// The pieces in order; some may be empty.
     fn slices(&self) -> impl Iterator<Item = &[u8]>;
 
-    /// Bytes of all of them.
+    /// Length of all pieces.
     fn total_len(&self) -> usize {
         self.slices().map(<[u8]>::len).sum()
     }
@@ -27,7 +27,7 @@ impl Slices for Vec<u8> {
     }
 }
 
-/// What is behind the first `skip` bytes.
+/// The pieces without the first `skip` bytes.
 pub fn behind<'a>(slices: impl Iterator<Item = &'a [u8]>, mut skip: usize) -> impl Iterator<Item = &'a [u8]> {
     slices.map(move |slice| {
         let done = skip.min(slice.len());
@@ -36,7 +36,7 @@ pub fn behind<'a>(slices: impl Iterator<Item = &'a [u8]>, mut skip: usize) -> im
     })
 }
 
-/// Bytes of its own with shared ones between them.
+/// Own bytes with shared buffers between them.
 #[derive(Clone, Debug, Default)]
 pub struct GatherBuf {
     own: Vec<u8>,
@@ -46,9 +46,9 @@ pub struct GatherBuf {
 
 #[derive(Clone, Debug)]
 struct Shared {
-    /// So many own bytes are in front of it.
+    /// Number of own bytes before it.
     at: usize,
-    /// So many bytes altogether.
+    /// Position among all bytes.
     pos: usize,
     bytes: Bytes,
 }
@@ -59,28 +59,28 @@ impl GatherBuf {
         GatherBuf::default()
     }
 
-    /// Bytes of all pieces.
+    /// Length of all pieces.
     pub fn len(&self) -> usize {
         self.own.len() + self.shared_len
     }
 
-    /// Whether there are none.
+    /// Whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes that are shared.
+    /// Length of the shared buffers.
     pub fn shared_len(&self) -> usize {
         self.shared_len
     }
 
-    /// The own bytes, without the shared ones between them. They may grow, and those behind the last shared piece may change
-    /// or go.
+    /// The own bytes, without the shared buffers between them. They may grow. Only bytes after the last shared buffer may change
+    /// or be removed.
     pub fn own(&mut self) -> &mut Vec<u8> {
         &mut self.own
     }
 
-    /// The bytes where none are shared.
+    /// The bytes of a buffer without shared parts.
     pub(crate) fn own_bytes(&self) -> &[u8] {
         debug_assert!(self.shared.is_empty(), "all bytes are own ones");
         &self.own
@@ -92,7 +92,7 @@ impl GatherBuf {
         self.own
     }
 
-    /// Adds bytes that stay where they are, if they can.
+    /// Appends bytes: shared if possible, otherwise copied.
     ///
     /// # Errors
     /// `NOMEM`; nothing is added.
@@ -106,23 +106,23 @@ impl GatherBuf {
         Ok(())
     }
 
-    /// The pieces that stay where they are, and their positions among all bytes.
+    /// The shared buffers and their positions among all bytes.
     pub fn shared(&self) -> impl Iterator<Item = (u64, &Bytes)> {
         self.shared.iter().map(|piece| (piece.pos as u64, &piece.bytes))
     }
 
-    /// How much there is, to come back to.
+    /// The current end, for [`GatherBuf::back_to`].
     pub(crate) fn mark(&self) -> Mark {
         Mark { own: self.own.len(), shared: self.shared.len(), len: self.len() }
     }
 
-    /// Drops what was added since.
+    /// Removes the bytes that were appended after `mark`.
     pub(crate) fn back_to(&mut self, mark: Mark) {
         self.own.truncate(mark.own);
         self.shared_len -= self.shared.drain(mark.shared..).map(|piece| piece.bytes.len()).sum::<usize>();
     }
 
-    /// Moves what own bytes were added since `tail` in front of all that was added between `mark` and it.
+    /// Moves the own bytes that were appended after `tail` to `mark`, ahead of the bytes between `mark` and `tail`.
     pub(crate) fn rotate(&mut self, mark: Mark, tail: Mark) {
         let moved = self.own.len() - tail.own;
         self.own[mark.own..].rotate_right(moved);
@@ -132,7 +132,7 @@ impl GatherBuf {
         }
     }
 
-    /// The pieces behind the first `from` bytes.
+    /// The pieces without the first `from` bytes.
     pub fn slices_from(&self, from: usize) -> impl Iterator<Item = &[u8]> {
         let first = self.shared.partition_point(|piece| piece.pos + piece.bytes.len() <= from);
         let (mut at, pos) = match first.checked_sub(1).map(|before| &self.shared[before]) {
@@ -162,7 +162,7 @@ impl GatherBuf {
     }
 }
 
-/// A place in [`GatherBuf`].
+/// A position in [`GatherBuf`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     own: usize,
@@ -171,7 +171,7 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// Where nothing is yet.
+    /// The start of an empty buffer.
     pub(crate) const START: Mark = Mark { own: 0, shared: 0, len: 0 };
 
     /// Bytes from `before` to here.
@@ -212,7 +212,7 @@ impl<const LEN: usize> From<&[u8; LEN]> for GatherBuf {
 mod tests {
     use super::*;
 
-    /// Own and shared bytes in turns, and what they are together.
+    /// Alternating own and shared bytes, and the concatenation.
     fn sample() -> (GatherBuf, Vec<u8>) {
         let (mut pieces, mut all) = (GatherBuf::new(), Vec::new());
         for (index, len) in [3, 2000, 0, 1024, 5000, 1, 1500].into_iter().enumerate() {

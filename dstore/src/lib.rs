@@ -1,22 +1,22 @@
-//! The data store of the PMIx library: what values are, how they are packed, where they lie.
+//! The data store of the PMIx library: the data model, its encodings and its storage.
 //!
 //! For users of the library:
 //!
 //! * [`model`]: namespaces, ranks, keys, values, infos and statuses.
 //! * [`maps`]: the node and process maps of a job and their compressed forms.
-//! * [`codec`]: the packing of values on the wire, in the forms that released libraries speak, and values borrowed from where a
-//!   store has them.
+//! * [`codec`]: the packing of values on the wire, in the forms that released libraries speak, and values borrowed from a
+//!   store.
 //! * [`segment`]: a job's data and the modex as position-independent files that every process of a node maps.
 //!
-//! For the crates above this one, without a promise: `fallible_alloc` (allocations that may fail), `gather` (buffers that
-//! reference large values instead of copying them), `compression`, `qualified` (several values under one key, told apart by
-//! qualifiers), `realm_resolution` (which realm answers a `PMIx_Get`), `job` (what a host registered, sorted into realms),
-//! `modex` (what the ranks of a job published), `cancel` (threads that cannot be cancelled for a while), `file_ban` (a debug
-//! check that no file work is done with a lock held).
+//! For the crates above this one, without a stability promise: `fallible_alloc` (allocations that can fail), `gather` (buffers
+//! that reference large values instead of copying them), `compression`, `qualified` (several values under one key, distinguished
+//! by qualifiers), `realm_resolution` (which realm answers a `PMIx_Get`), `job` (a host's registration, sorted into realms),
+//! `modex` (published values of a job's ranks), `cancel` (threads with cancellation disabled), `file_ban` (a debug check that no
+//! file system call happens with a lock held).
 //!
 //! `tests/house/layers.txt` has the order in which these modules import each other.
 //!
-//! This crate knows nothing of sockets, of the C interface, or of who hosts the server.
+//! This crate has no knowledge of sockets, the C interface or the host.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr, clippy::exit, clippy::unwrap_used))]
 
 #[doc(hidden)]

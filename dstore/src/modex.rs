@@ -1,4 +1,4 @@
-//! What the ranks of a job published, in the heap of one process.
+//! Published values of a job's ranks, in the heap of one process.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,10 +13,10 @@ pub struct ModexData {
 }
 
 impl ModexData {
-    /// Stores a value, which others may hold as well; tells whether that changed anything.
+    /// Stores a value, which others may share. Returns whether anything changed.
     ///
     /// # Errors
-    /// `NOMEM`; then nothing is changed.
+    /// `NOMEM`; then nothing has changed.
     pub fn set(&mut self, rank: Rank, key: Key, value: impl Into<Arc<Value>>) -> Result<bool> {
         let value = value.into();
         fallible_alloc::reserve_entries(&mut self.ranks, 1)?;
@@ -34,17 +34,17 @@ impl ModexData {
         })
     }
 
-    /// Removes a value; tells whether there was one. The rank still counts as one that has published.
+    /// Removes a value. Returns whether there was one. The rank still counts as one that has published.
     pub fn remove(&mut self, rank: Rank, key: &[u8]) -> bool {
         self.ranks.get_mut(&rank).is_some_and(|values| values.remove(key).is_some())
     }
 
-    /// Removes all values of a rank, which then has published nothing.
+    /// Removes a rank and all its values: it counts as one that has not published.
     pub fn forget_rank(&mut self, rank: Rank) {
         self.ranks.remove(&rank);
     }
 
-    /// Puts `new` in the place of `old`, where the key still has that very value.
+    /// Replaces `old` by `new` if the key still has that same value.
     pub fn replace(&mut self, rank: Rank, key: &[u8], old: &Arc<Value>, new: Arc<Value>) {
         let value = self.ranks.get_mut(&rank).and_then(|values| values.get_mut(key));
         if let Some(value) = value.filter(|value| Arc::ptr_eq(value, old)) {
@@ -52,10 +52,10 @@ impl ModexData {
         }
     }
 
-    /// Copies the bytes of values that are parts of `whole`.
+    /// Copies the bytes of values that are parts of `whole`, so that `whole` can be freed.
     ///
     /// # Errors
-    /// `NOMEM`; then some are not copied.
+    /// `NOMEM`; then some values are not copied.
     pub fn copy_parts_of(&mut self, whole: &Arc<Backing>) -> Result<()> {
         for value in self.ranks.values_mut().flat_map(BTreeMap::values_mut) {
             let Some(bytes) = value.bytes().filter(|bytes| bytes.is_part_of(whole)) else { continue };
@@ -70,7 +70,7 @@ impl ModexData {
         self.shared(rank, key).map(|value| &**value)
     }
 
-    /// As [`ModexData::get`], to be held elsewhere, too.
+    /// As [`ModexData::get`], as a shared value.
     pub fn shared(&self, rank: Rank, key: &[u8]) -> Option<&Arc<Value>> {
         self.ranks.get(&rank)?.get(key)
     }

@@ -1,8 +1,8 @@
-//! Several values under one key, told apart by qualifiers (`PMIX_QUALIFIED_VALUE`).
+//! Several values under one key, distinguished by qualifiers (`PMIX_QUALIFIED_VALUE`).
 //!
-//! In messages and in a host's infos each of them is a value of its own under the key `pmix.qual.val`: an array of infos,
-//! the first of which has the key and the value that a Get asks for, the others are the qualifiers. A store has one
-//! value for each key of a process. So it keeps all those of a process as one, an array of these arrays.
+//! In messages and in a host's infos each of them is a separate value under the key `pmix.qual.val`: an array of infos. The first
+//! info has the key and the value for a Get, the others are the qualifiers. A store has one value for each key of a process. So
+//! it keeps all qualified values of a process as one value, an array of these arrays.
 
 use std::collections::HashMap;
 
@@ -11,25 +11,25 @@ use crate::codec::{Dialect, Packer};
 use crate::fallible_alloc;
 use crate::model::{DataArray, DataType, Info, InfoFlags, Key, Kval, Result, Status, Value, keys};
 
-/// Whether values under this key are such ones.
+/// Whether values under this key are qualified values.
 pub fn is_key(key: &Key) -> bool {
     key.is(keys::QUALIFIED_VALUE)
 }
 
-/// Whether an info of a Get says which of several values is meant.
+/// Whether an info of a Get is a qualifier, which selects one of several values.
 pub(crate) fn is_qualifier(info: &Info) -> bool {
     info.flags & InfoFlags::QUALIFIER != 0
 }
 
-/// Whether a value has the form of one under qualifiers.
+/// Whether a value has the form of a qualified value.
 pub fn is_one(value: &Value) -> bool {
     matches!(value, Value::DataArray(array) if array.ty == DataType::INFO && !array.items.is_empty())
 }
 
-/// What makes such a value another one than the next: its key and its qualifiers, in whatever order, as bytes.
+/// The identity of a qualified value: its key and its qualifiers in any order, packed.
 ///
 /// # Errors
-/// What packing says of a qualifier; `BAD_PARAM` for what [`is_one`] does not know.
+/// Errors of packing a qualifier; `BAD_PARAM` for a value that is not [`is_one`].
 pub fn identity(value: &Value) -> Result<Vec<u8>> {
     let mut infos = value.iter_infos();
     let first = infos.next().filter(|_| is_one(value)).ok_or(Status::ERR_BAD_PARAM)?;
@@ -46,7 +46,7 @@ pub fn identity(value: &Value) -> Result<Vec<u8>> {
     Ok(packer.into_bytes())
 }
 
-/// What a store has for a process, each as it was put, or what came for it.
+/// The single qualified values of a store's value for a process, or of one received value.
 pub fn each(value: &Value) -> &[Value] {
     match value {
         Value::DataArray(array) if array.ty == DataType::DATA_ARRAY => &array.items,
@@ -54,7 +54,7 @@ pub fn each(value: &Value) -> &[Value] {
     }
 }
 
-/// Adds what is new to what a store has, in place of what has the same key and qualifiers.
+/// Merges new values into a store's value. A new value replaces the one with the same key and qualifiers.
 ///
 /// # Errors
 /// `NOMEM`; as [`identity`].
@@ -73,7 +73,7 @@ pub fn merge(old: Option<&Value>, new: &Value) -> Result<Value> {
     Ok(Value::DataArray(Box::new(DataArray { ty: DataType::DATA_ARRAY, items })))
 }
 
-/// Values as they came, with all that have qualifiers as one, behind the others.
+/// Received values in a store's form: all qualified values become one, after the others.
 ///
 /// # Errors
 /// As [`merge`].
@@ -88,7 +88,7 @@ pub fn gather(kvals: Vec<Kval>) -> Result<Vec<Kval>> {
     Ok(kvals)
 }
 
-/// Values as a store has them, with each that has qualifiers on its own, as messages have them.
+/// A store's values in the form of messages: each qualified value is separate.
 pub fn spread<'a>(values: impl Iterator<Item = (&'a Key, &'a Value)>) -> impl Iterator<Item = (&'a Key, &'a Value)> {
     values.flat_map(|(key, value)| {
         let each = if is_key(key) { each(value) } else { std::slice::from_ref(value) };
@@ -96,7 +96,7 @@ pub fn spread<'a>(values: impl Iterator<Item = (&'a Key, &'a Value)>) -> impl It
     })
 }
 
-/// As [`spread`], of values that a store lends.
+/// As [`spread`], for borrowed values.
 pub fn spread_refs<'a>(
     values: impl Iterator<Item = (&'a Key, ValueRef<'a>)>,
 ) -> impl Iterator<Item = (&'a Key, ValueRef<'a>)> {
@@ -107,7 +107,7 @@ pub fn spread_refs<'a>(
     })
 }
 
-/// Of what a store has for a process, the value of `key` that has all the qualifiers among `infos`.
+/// Finds the value of `key` with all the qualifiers among `infos`, in a store's value for a process.
 pub fn find<'a>(all: &'a Value, key: &[u8], infos: &[Info]) -> Option<&'a Value> {
     each(all).iter().find_map(|value| {
         let mut parts = value.iter_infos();

@@ -1,8 +1,7 @@
 //! Realm resolution: which realm answers a `PMIx_Get`, by RFC0009 and the standard's server chapter.
 //!
-//! The key's default realm, more than the rank, decides where to look: real programs ask for job-level keys with a rank and for
-//! node-level keys with the wildcard. The server uses these rules for what it answers over the socket, the client for
-//! what it reads itself.
+//! The key's default realm decides more than the rank does where to look: real programs request job-level keys with a rank, and
+//! node-level keys with the wildcard. The server uses these rules for replies over the socket, the client for its own reads.
 
 use std::ops::Range;
 
@@ -53,7 +52,7 @@ impl RealmMask {
     }
 }
 
-/// A key that tells where a rank runs.
+/// A key that gives a rank's location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RankLocationKey {
@@ -66,7 +65,7 @@ pub enum RankLocationKey {
 }
 
 impl RankLocationKey {
-    /// All of them, in the order of their codes.
+    /// All location keys, in the order of their codes.
     pub const ALL: [RankLocationKey; 3] = [RankLocationKey::NodeId, RankLocationKey::AppNum, RankLocationKey::Hostname];
 
     /// The key.
@@ -87,20 +86,20 @@ pub trait JobLookup {
     /// The store's own handle for a key and the realms that hold it; `None` where no realm does.
     fn find_key<'a>(&self, key: &KeyRef<'a>) -> Option<(Self::Key<'a>, RealmMask)>;
 
-    /// The same for a key that tells where a rank runs: stores may have it at hand.
+    /// The same for a location key. A store may have its handle cached.
     #[inline]
     fn find_location_key(&self, key: RankLocationKey) -> Option<(Self::Key<'static>, RealmMask)> {
         self.find_key(&KeyRef::from(key.text()))
     }
 
-    /// The realm that the standard gives a reserved key which has been found, for stores that know it by then.
+    /// The default realm of a reserved key that was found. Some stores have it in the key's entry.
     #[inline]
     fn default_realm(&self, key: &KeyRef<'_>, _found: Self::Key<'_>) -> Option<Realm> {
         default_realm_of(key)
     }
 
-    /// The value of a key in one instance of a realm: `row` is 0 for session and job, otherwise as
-    /// [`JobLookup::app_row`] and [`JobLookup::node_row_by_id`] say, and the rank for processes.
+    /// The value of a key in one instance of a realm. `row` is 0 for session and job, the result of [`JobLookup::app_row`] or
+    /// [`JobLookup::node_row_by_id`] for applications and nodes, and the rank for processes.
     fn value(&self, realm: Realm, row: u32, key: Self::Key<'_>) -> Option<ValueRef<'_>>;
 
     /// The row of an application.
@@ -112,22 +111,22 @@ pub trait JobLookup {
     /// The row of a node by its name or one of its aliases.
     fn node_row_by_name(&self, name: &[u8]) -> Option<u32>;
 
-    /// The ranks of a node, where the store knows that they are these and in this order.
+    /// The ranks of a node, if the store knows that they are this range in ascending order.
     fn node_run(&self, _row: u32) -> Option<Range<u32>> {
         None
     }
 
-    /// How many applications are known.
+    /// Number of known applications.
     fn app_count(&self) -> u32;
 
-    /// How many nodes are known; their rows are `0..node_count`.
+    /// Number of known nodes; their rows are `0..node_count`.
     fn node_count(&self) -> u32;
 
-    /// How many processes the job has.
+    /// Number of processes of the job.
     fn proc_count(&self) -> u32;
 }
 
-/// What a caller said, beside key and rank, about where to look.
+/// The directives of a Get that select where to look, besides key and rank.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Selector<'a> {
     /// `PMIX_SESSION_INFO`.
@@ -138,7 +137,7 @@ pub struct Selector<'a> {
     pub app: bool,
     /// `PMIX_NODE_INFO`.
     pub node: bool,
-    /// `PMIX_SESSION_ID` as a qualifier; where it is one, `session` is set.
+    /// `PMIX_SESSION_ID` as a qualifier; if it is set, `session` is set.
     pub session_id: Option<u32>,
     /// `PMIX_APPNUM` as a qualifier.
     pub appnum: Option<u32>,
@@ -149,7 +148,7 @@ pub struct Selector<'a> {
 }
 
 impl Selector<'_> {
-    /// What says nothing.
+    /// No directives.
     pub const NOTHING: Selector<'static> = Selector {
         session: false,
         job: false,
@@ -161,7 +160,7 @@ impl Selector<'_> {
         hostname: None,
     };
 
-    /// Whether nothing was said.
+    /// Whether no directive is set.
     #[inline]
     pub fn is_empty(&self) -> bool {
         let named = self.appnum.is_some() | self.nodeid.is_some() | self.hostname.is_some();
@@ -169,16 +168,16 @@ impl Selector<'_> {
     }
 }
 
-/// Who asks: what "my node" and "my application" mean.
+/// The caller, which determines "my node" and "my application".
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'a> {
-    /// The caller's rank where the job is its own.
+    /// The caller's rank, if the job is the caller's own.
     pub rank: Option<Rank>,
     /// The name of the caller's node.
     pub hostname: &'a [u8],
 }
 
-/// The realms that the standard gives reserved keys.
+/// The default realms of reserved keys.
 const DEFAULT_REALM_KEYS: &[(Realm, &[&str])] = &[
     (
         Realm::Session,
@@ -270,7 +269,8 @@ const DEFAULT_REALM_KEYS: &[(Realm, &[&str])] = &[
     ),
 ];
 
-/// A reserved key and its realm. The text lies in it: a pointer would be relocated in every process, and the table's pages be copied.
+/// A reserved key and its realm. The text is inline: a pointer would need a relocation in every process, and so a private copy of
+/// the table's pages.
 #[derive(Clone, Copy)]
 struct DefaultRealm {
     hash: u64,
@@ -279,13 +279,13 @@ struct DefaultRealm {
     text: [u8; RESERVED_KEY_LEN_MAX],
 }
 
-/// Longest key that has a realm; a longer one does not compile.
+/// Length of the longest key with a realm; a longer key does not compile.
 const RESERVED_KEY_LEN_MAX: usize = 22;
 
-/// Slots of the table of default realms: a power of two, several times as many as there are keys.
+/// Slots of the table of default realms: a power of two, several times the number of keys.
 const DEFAULT_REALM_SLOTS: usize = 256;
 
-/// The default realms as an open-addressed table by the key's hash, made by the compiler: every Get asks it.
+/// The default realms as an open-addressed table by the key's hash, built at compile time. Every Get reads it.
 static DEFAULT_REALMS: [Option<DefaultRealm>; DEFAULT_REALM_SLOTS] = default_realms();
 
 const fn default_realms() -> [Option<DefaultRealm>; DEFAULT_REALM_SLOTS] {
@@ -311,7 +311,7 @@ const fn default_realms() -> [Option<DefaultRealm>; DEFAULT_REALM_SLOTS] {
     slots
 }
 
-/// The realm that the standard gives a reserved key, where it gives one.
+/// The default realm of a reserved key, if it has one.
 #[inline]
 pub(crate) fn default_realm_of(key: &KeyRef<'_>) -> Option<Realm> {
     let mut slot = key.hash() as usize % DEFAULT_REALM_SLOTS;
@@ -326,8 +326,9 @@ pub(crate) fn default_realm_of(key: &KeyRef<'_>) -> Option<Realm> {
 
 /// Finds the value of `key` for `rank` in the data of one job.
 ///
-/// A rank of a process asks for that process; the wildcard and undefined ranks ask for the job. Selectors override
-/// the default realm of the key. A segment answers most Gets without these detours: [`JobReader::short`](crate::segment::JobReader::short).
+/// A Get with the rank of a process asks for that process; one with the wildcard or an undefined rank asks for the job. Selectors
+/// override the default realm of the key. The fast path of a segment answers most Gets without this function:
+/// [`JobReader::short`](crate::segment::JobReader::short).
 pub fn find<'s, S: JobLookup>(
     store: &'s S,
     rank: Rank,
@@ -380,12 +381,12 @@ pub fn find<'s, S: JobLookup>(
     order.iter().find_map(|realm| look(*realm)).or_else(|| look(Realm::Node).filter(|_| is_of_nodes_too(key)))
 }
 
-/// Whether a node may have a directory of its own, in place of that of the session or the job.
+/// Whether a node can have its own directory under this key, instead of that of the session or the job.
 fn is_of_nodes_too(key: &KeyRef<'_>) -> bool {
     [keys::TMPDIR, keys::NSDIR].iter().any(|name| key.text() == name.as_bytes())
 }
 
-/// Finds the value of `key` that has the qualifiers among `infos`: of the rank, or else of its job.
+/// Finds the value of `key` with the qualifiers among `infos`: of the rank, otherwise of its job.
 ///
 /// # Errors
 /// `NOMEM`.
@@ -409,8 +410,8 @@ pub fn find_qualified<S: JobLookup>(job: &S, rank: Rank, key: &[u8], infos: &[In
     Ok(None)
 }
 
-/// How many processes of an application the node meant has, which is `key`: as the host has said, else those of its ranks that
-/// are of it.
+/// `PMIX_LOCAL_SIZE` of an application: the number of its processes on the selected node. The host's value, otherwise a count of
+/// the node's ranks in the application. `key` is `PMIX_LOCAL_SIZE`.
 fn local_size<'s, S: JobLookup>(
     store: &'s S,
     rank: Rank,
@@ -450,7 +451,7 @@ fn session_id<S: JobLookup>(store: &S) -> Option<u32> {
     }
 }
 
-/// The application meant: the one named, else that of the rank asked about, else the caller's, else the only one.
+/// The selected application: the named one, else the rank's, else the caller's, else the only one.
 fn app_row<S: JobLookup>(store: &S, rank: Rank, selector: &Selector<'_>, caller: &Caller<'_>) -> Option<u32> {
     if let Some(appnum) = selector.appnum {
         return store.app_row(appnum);
@@ -464,7 +465,8 @@ fn app_row<S: JobLookup>(store: &S, rank: Rank, selector: &Selector<'_>, caller:
     }
 }
 
-/// The node meant: the one named, else the caller's own; where the caller is not of the job, its host's.
+/// The selected node: the named one; with `PMIX_NODE_INFO`, the node of the rank; else the caller's own node, by the caller's
+/// rank in the job or by hostname.
 fn node_row<S: JobLookup>(store: &S, rank: Rank, selector: &Selector<'_>, caller: &Caller<'_>) -> Option<u32> {
     if let Some(nodeid) = selector.nodeid {
         return store.node_row_by_id(nodeid);
@@ -481,7 +483,7 @@ fn node_row<S: JobLookup>(store: &S, rank: Rank, selector: &Selector<'_>, caller
     caller.rank.and_then(|rank| node_row_of(store, rank)).or_else(|| store.node_row_by_name(caller.hostname))
 }
 
-/// The row of the node that a rank runs on.
+/// The row of a rank's node.
 pub fn node_row_of<S: JobLookup>(store: &S, rank: Rank) -> Option<u32> {
     if let Some(row) = proc_number(store, rank, RankLocationKey::NodeId).and_then(|nodeid| store.node_row_by_id(nodeid))
     {

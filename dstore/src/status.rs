@@ -29,7 +29,7 @@ impl Status {
         NAMES.iter().find(|(code, _)| *code == self.0).map(|(_, name)| *name)
     }
 
-    /// The status with a name, such as `PMIX_ERR_NOT_FOUND`, in letters of either case.
+    /// The status with a name, for example `PMIX_ERR_NOT_FOUND`; case-insensitive.
     pub fn from_name(name: &str) -> Option<Status> {
         NAMES.iter().find(|(_, known)| known.eq_ignore_ascii_case(name)).map(|(code, _)| Status(*code))
     }

@@ -1,4 +1,4 @@
-//! What a host says of processes, read where the host has it: of a large job the arrays are too large to be copied first.
+//! Reads a host's arrays about processes in place: in a large job they are too large to copy first.
 
 use std::ffi::{CStr, CString};
 
@@ -8,7 +8,7 @@ use crate::codec::ValueRef;
 use crate::model::{DataType, Info, Key, Result, Value, keys};
 use crate::{fallible_alloc, qualified};
 
-/// The infos of one array, which lie with their owner.
+/// The infos of one array, borrowed from their owner.
 pub trait LentInfos {
     /// How many there are.
     fn len(&self) -> usize;
@@ -30,11 +30,11 @@ pub trait LentInfos {
     /// The value of an info, if it is a number, a text or bytes.
     fn plain(&self, index: usize) -> Option<ValueRef<'_>>;
 
-    /// The number of an info that has this key and a value of this type, which has this [`DataType::scalar_width`], and is not
-    /// BOOL. Of a text, whose width is 0, it is 0.
+    /// The number of the info, if it has this key and a value of type `ty`, which is not BOOL and whose
+    /// [`DataType::scalar_width`] is `width`. For a text, whose width is 0, the number is 0.
     fn number(&self, index: usize, key: &KeyText, ty: DataType, width: usize) -> Option<u64>;
 
-    /// The text of an info whose value is one; `None` for NULL.
+    /// The text of an info with a text value; `None` for NULL.
     fn text(&self, index: usize) -> Option<&CStr>;
 
     /// A copy of the value of an info.
@@ -44,14 +44,14 @@ pub trait LentInfos {
     fn value(&self, index: usize) -> Result<Value>;
 }
 
-/// A key that others are compared with, as C has it.
+/// A key in C form, for comparison with other keys.
 pub struct KeyText {
     text: CString,
     ends: Option<(u64, u64, usize)>,
 }
 
 impl KeyText {
-    /// The key with these bytes, none of which is a NUL.
+    /// The key with these bytes, which contain no NUL.
     ///
     /// # Errors
     /// `NOMEM`.
@@ -70,44 +70,44 @@ impl KeyText {
         &self.text
     }
 
-    /// The first and the last eight of its bytes with the NUL, and where the last ones begin, where there are 8 to 16: most keys
-    /// are compared as two words.
+    /// The first and the last eight bytes including the NUL, and the offset of the last ones, for keys of 8 to 16 bytes: most
+    /// keys are compared as two words.
     #[inline]
     pub fn ends(&self) -> Option<(u64, u64, usize)> {
         self.ends
     }
 }
 
-/// Keys of all arrays together: one that is not expected is looked for among them one by one.
+/// Limit of distinct keys in all arrays. A key that is not at its expected index is searched for linearly.
 const KEYS_MAX: usize = 256;
 
-/// Numbers of so many ranks are put into the columns at once.
+/// Ranks whose numbers are buffered before they are appended to the columns.
 const BATCH: usize = 64;
 
 /// Reads arrays about processes (`PMIX_PROC_INFO_ARRAY`, `PMIX_PROC_DATA`) into columns.
 #[derive(Default)]
 pub struct ProcArrays {
     keys: Vec<KnownKey>,
-    /// What each info of the array before was, by its index: arrays are alike.
+    /// The infos of the previous array, by index. Arrays are usually alike.
     expected: Vec<Expected>,
-    /// The next rank's array may be like the one before.
+    /// Set if the next rank's array is expected to have the previous array's form.
     next: Option<Next>,
     rows: u32,
 }
 
-/// What the next rank's array is like if it is like the one before, of which each value would be right with another number or
-/// another text.
+/// The previous array's form. If the next rank's array has the same form, its values need no checks: any number or text is valid
+/// there.
 #[derive(Clone, Copy)]
 struct Next {
-    /// How many infos it has.
+    /// Number of infos.
     len: usize,
-    /// Where its rank is.
+    /// Index of the rank.
     rank_at: usize,
-    /// Ranks whose numbers are not in the columns yet.
+    /// Ranks whose numbers are buffered, not yet in the columns.
     waiting: usize,
 }
 
-/// An info as the array before had it.
+/// An info of the previous array.
 struct Expected {
     /// The number of its key.
     known: usize,
@@ -115,32 +115,32 @@ struct Expected {
     /// The type of its value, and its width where that is a number.
     ty: DataType,
     width: usize,
-    /// Of the ranks that are waiting, and of the one that is being read.
+    /// Numbers of the buffered ranks, and of the current one.
     numbers: [u64; BATCH],
 }
 
-/// A key that was met, with its values.
+/// A key of the arrays, with its values.
 struct KnownKey {
     key: Key,
     form: Form,
-    /// It says where a process runs, so that it has one value.
+    /// Whether the key is a placement attribute, of which a rank has one value.
     is_place: bool,
     column: Column,
 }
 
 impl ProcArrays {
-    /// Whether an array under this key is about a process.
+    /// Whether an array under this key describes a process.
     pub fn is_key(key: &Key) -> bool {
         key.is(keys::PROC_INFO_ARRAY) || key.is(keys::PROC_DATA)
     }
 
-    /// Whether something in an info is about a process.
+    /// Whether an info contains an array that describes a process.
     pub fn are_in(info: &Info) -> bool {
         ProcArrays::is_key(&info.key) || info.value.iter_infos().any(ProcArrays::are_in)
     }
 
-    /// Reads an array about one process. Tells whether it did; where not, none of its values was taken: the array has no rank,
-    /// others in it, or something is wrong with it.
+    /// Reads an array about one process. Returns false, having taken none of its values, if the array has no rank, contains other
+    /// arrays, or is malformed.
     ///
     /// # Errors
     /// `NOMEM`; what reading a key or a value says. Some of its values may have been taken.
@@ -149,7 +149,7 @@ impl ProcArrays {
         Ok(self.take_next(infos)? || self.take_any(infos)?)
     }
 
-    /// The same of the next rank's array if it is like the one before, as all of a large job are.
+    /// The same for the next rank's array if it has the previous one's form, as in most large jobs.
     #[inline]
     fn take_next(&mut self, infos: &impl LentInfos) -> Result<bool> {
         let Some(Next { len, rank_at, waiting }) = self.next.filter(|next| next.len == infos.len()) else {
@@ -181,7 +181,7 @@ impl ProcArrays {
         Ok(true)
     }
 
-    /// Puts the numbers that wait into the columns.
+    /// Appends the buffered numbers to the columns.
     fn put_waiting(&mut self) -> Result<()> {
         if let Some(Next { len, waiting, .. }) = &mut self.next {
             let count = std::mem::take(waiting);
@@ -231,7 +231,7 @@ impl ProcArrays {
         Ok(true)
     }
 
-    /// Whether a rank's place is said to be another one than before, or in the array twice.
+    /// Whether the array contradicts the rank's earlier placement, or itself.
     fn contradicts(&self, rank: u32, infos: &impl LentInfos) -> bool {
         (0..infos.len()).zip(&self.expected).any(|(index, expected)| {
             let known = &self.keys[expected.known];
@@ -240,7 +240,8 @@ impl ProcArrays {
         })
     }
 
-    /// The number of an info's key, which is expected at its index from now on; `None` for one whose value is no plain value of a process.
+    /// The index of an info's key in `keys`; the key is then expected at this position. `None` if the value is not a plain value
+    /// of a process.
     #[inline]
     fn know(&mut self, infos: &impl LentInfos, index: usize) -> Result<Option<usize>> {
         if let Some(Expected { known, text, .. }) = self.expected.get(index)
@@ -262,7 +263,7 @@ impl ProcArrays {
                 self.keys.len() - 1
             }
         };
-        // A key that is there twice would have to be compared with itself.
+        // A duplicate key would have to be compared with itself.
         if self.expected[..index].iter().any(|expected| expected.known == known) {
             return Ok(None);
         }
@@ -273,7 +274,7 @@ impl ProcArrays {
         Ok(Some(known))
     }
 
-    /// All that was read.
+    /// All values that were read.
     ///
     /// # Errors
     /// `NOMEM`.
@@ -327,7 +328,7 @@ mod tests {
         }
     }
 
-    /// Registers `infos` as who lends them does, and as they are; gives how many were read where they lie.
+    /// Registers `infos` through `LentInfos` and directly, and compares the results; returns how many arrays were read in place.
     fn taken(infos: &[Info]) -> usize {
         let (mut arrays, mut others, mut count) = (ProcArrays::default(), Vec::new(), 0);
         for info in infos {
@@ -370,7 +371,7 @@ mod tests {
         let infos: Vec<Info> =
             (0..50).map(|n| proc([rank(n), place(n / 8), cpus(), (keys::LOCAL_RANK, n_of(n))])).collect();
         assert_eq!(taken(&infos), 50);
-        // In another order, under other keys, with values of other types, and registered again with the same place.
+        // Another order, other keys, values of other types, and a repeated registration with the same placement.
         let others = [
             proc([place(1), rank(3)]),
             proc([rank(3), ("site.colour", Value::string("red")), place(1)]),

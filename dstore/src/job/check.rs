@@ -1,7 +1,7 @@
-//! What a host may not register, because it contradicts itself or cannot be understood.
+//! Checks a host's registration: refuses contradictions and values that cannot be interpreted.
 //!
-//! Not all that looks wrong is: hosts register keys that nobody has heard of, numbers in types of their own, and fewer
-//! processes than their maps have. All that is kept. Only what would make an answer wrong is refused.
+//! Unusual registrations are accepted: hosts register unknown keys, numbers of other types, and fewer processes than their maps
+//! have. Only values that would make a reply wrong are refused.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,7 +12,7 @@ use crate::codec::ValueRef;
 use crate::maps::parse_regex2;
 use crate::model::{DataType, Info, Key, Value, keys};
 
-/// Keys of a process that say where it runs.
+/// Placement attributes of a process.
 pub(super) const PLACES: [&str; 4] = [keys::HOSTNAME, keys::NODEID, keys::LOCAL_RANK, keys::NODE_RANK];
 
 const ARRAYS: [&str; 6] = [
@@ -24,7 +24,7 @@ const ARRAYS: [&str; 6] = [
     keys::PROC_DATA,
 ];
 
-/// Numbers that the library reads itself; any type of number will do.
+/// Numbers that the library interprets; any integer type is accepted.
 const NUMBERS: [&str; 17] = [
     keys::RANK,
     keys::APPNUM,
@@ -45,20 +45,20 @@ const NUMBERS: [&str; 17] = [
     keys::NODE_RANK,
 ];
 
-/// Texts that the library reads itself.
+/// Texts that the library interprets.
 const TEXTS: [&str; 3] = [keys::HOSTNAME, keys::HOSTNAME_ALIASES, keys::NODE_LIST];
 
-/// Whether values under this key are arrays of infos about something.
+/// Whether values under this key must be arrays of infos.
 pub(super) fn is_array(key: &Key) -> bool {
     ARRAYS.iter().any(|array| key.is(array))
 }
 
-/// Whether values under this key say where a process runs.
+/// Whether the key is a placement attribute of a process.
 pub(super) fn is_place(key: &Key) -> bool {
     PLACES.iter().any(|place| key.is(place))
 }
 
-/// What values under a key must be.
+/// The form that values under a key must have.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Form {
     Array,
@@ -81,7 +81,7 @@ impl Form {
         }
     }
 
-    /// Whether a number or a text, or a value that is neither, is sure to have it.
+    /// Whether a value certainly has this form. `plain` is the value if it is a number or a text.
     #[inline]
     pub fn fits(self, plain: Option<ValueRef<'_>>) -> bool {
         match self {
@@ -92,22 +92,22 @@ impl Form {
         }
     }
 
-    /// Whether all numbers, or all texts, of a type have it.
+    /// Whether all numbers, or all texts, of a type have this form.
     pub fn fits_all_of(self, ty: DataType) -> bool {
         let is_text = ty == DataType::STRING;
         match self {
             Form::Number => matches!(ty, DataType::UINT8 | DataType::UINT16 | DataType::UINT32 | DataType::PROC_RANK),
             Form::Text => is_text,
             Form::Array | Form::Peers => false,
-            // A truth value may be any number but 0 where C has it.
+            // In C, a true value may be any nonzero number.
             Form::Any => is_text || ty.scalar_width().is_some() && ty != DataType::BOOL,
         }
     }
 }
 
-/// The type of a value.
+/// Checks the type of a value.
 pub(super) fn form(info: &Info) -> Result<()> {
-    let of = |what: &str| Err(Refused::new(info.key.clone(), format!("{} is no {what}", info.value.data_type())));
+    let of = |what: &str| Err(Refused::new(info.key.clone(), format!("{} is not {what}", info.value.data_type())));
     match (Form::of(&info.key), &info.value) {
         (Form::Array, Value::DataArray(array)) if array.items.is_empty() => {
             Err(Refused::new(info.key.clone(), "the array is empty"))
@@ -115,10 +115,10 @@ pub(super) fn form(info: &Info) -> Result<()> {
         (Form::Array, Value::DataArray(array)) if array.items.iter().all(|item| matches!(item, Value::Info(_))) => {
             Ok(())
         }
-        (Form::Array, _) => of("array of infos"),
-        (Form::Number, value) if value.as_u32().is_none() => of("number for it"),
-        (Form::Text | Form::Peers, value) if !matches!(value, Value::String(_)) => of("text"),
-        (Form::Peers, value) if peers_of(value).is_none() => Err(Refused::new(info.key.clone(), "no list of ranks")),
+        (Form::Array, _) => of("an array of infos"),
+        (Form::Number, value) if value.as_u32().is_none() => of("a number in range"),
+        (Form::Text | Form::Peers, value) if !matches!(value, Value::String(_)) => of("a string"),
+        (Form::Peers, value) if peers_of(value).is_none() => Err(Refused::new(info.key.clone(), "not a list of ranks")),
         _ => Ok(()),
     }
 }
@@ -129,25 +129,25 @@ pub(super) fn map_bytes(info: &Info) -> Result<Cow<'_, [u8]>> {
         Value::Regex(bytes) | Value::ByteObject(bytes) => Ok(Cow::Borrowed(bytes)),
         Value::Regex2 { ty, bytes } => parse_regex2(ty.as_deref(), bytes)
             .map(Cow::Owned)
-            .map_err(|status| Refused::new(info.key.clone(), format!("is no map that can be read: {status}"))),
+            .map_err(|status| Refused::new(info.key.clone(), format!("the map cannot be read: {status}"))),
         other => other
             .as_text()
             .map(Cow::Borrowed)
-            .ok_or_else(|| Refused::new(info.key.clone(), format!("{} is no map", info.value.data_type()))),
+            .ok_or_else(|| Refused::new(info.key.clone(), format!("{} is not a map", info.value.data_type()))),
     }
 }
 
-/// The maps in themselves and beside each other.
+/// Checks each map, and the maps against each other.
 pub(super) fn maps(maps: &Maps) -> Result<()> {
     let names = maps.nodes.as_deref().unwrap_or_default();
     let mut known = HashSet::new();
     if let Some(twice) = names.iter().find(|name| !known.insert(name.as_slice())) {
-        let why = format!("node {} is there twice", String::from_utf8_lossy(twice));
+        let why = format!("node {} occurs twice", String::from_utf8_lossy(twice));
         return Err(Refused::new(keys::NODE_MAP, why));
     }
     let Some(procs) = &maps.procs else { return Ok(()) };
     if procs.len() > names.len() {
-        // The process map speaks of the nodes of the node map, which may have come with an earlier registration.
+        // The process map places ranks on the nodes of the node map, which may be from an earlier registration.
         let why = format!("ranks on {} nodes, but {} has {}", procs.len(), keys::NODE_MAP, names.len());
         return Err(Refused::new(keys::PROC_MAP, why));
     }
@@ -159,12 +159,12 @@ pub(super) fn maps(maps: &Maps) -> Result<()> {
     let mut ranks: Vec<u32> = procs.iter().flatten().copied().collect();
     ranks.sort_unstable();
     match ranks.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(twice) => Err(Refused::new(keys::PROC_MAP, format!("rank {} is there twice", twice[0]))),
+        Some(twice) => Err(Refused::new(keys::PROC_MAP, format!("rank {} occurs twice", twice[0]))),
         None => Ok(()),
     }
 }
 
-/// Sizes and places that the host gave, beside what the maps say; `is_map_new` where it gave a node map now.
+/// Checks the host's sizes and placements against the maps. `is_map_new`: this registration has a node map.
 pub(super) fn sizes(job: &JobData, is_map_new: bool) -> Result<()> {
     let number = |values: &Values, key: &str| values.get(key.as_bytes()).and_then(Value::as_u32);
     let job_size = number(&job.job, keys::JOB_SIZE);
@@ -176,7 +176,7 @@ pub(super) fn sizes(job: &JobData, is_map_new: bool) -> Result<()> {
     match &job.maps.procs {
         Some(procs) => {
             let placed: usize = procs.iter().map(Vec::len).sum();
-            // Fewer processes than the map has may be meant; those it has not are nowhere.
+            // Fewer processes than the map has can be intended; further processes would have no node.
             if let Some(said) = job_size.filter(|said| *said as usize > placed) {
                 let why = format!("{said}, but {} has {placed} ranks", keys::PROC_MAP);
                 return Err(Refused::new(keys::JOB_SIZE, why));
@@ -187,7 +187,7 @@ pub(super) fn sizes(job: &JobData, is_map_new: bool) -> Result<()> {
             let has_peers = |values: &Values| values.contains_key(keys::LOCAL_PEERS.as_bytes());
             let known = is_placed(keys::HOSTNAME) || is_placed(keys::NODEID);
             if is_map_new && !known && !job.nodes.iter().any(|node| has_peers(&node.values)) {
-                let why = format!("{} says which nodes there are, and nothing who runs on them", keys::NODE_MAP);
+                let why = format!("{} lists nodes, but no value places ranks on them", keys::NODE_MAP);
                 return Err(Refused::new(keys::PROC_MAP, why));
             }
         }
@@ -205,7 +205,7 @@ pub(super) fn sizes(job: &JobData, is_map_new: bool) -> Result<()> {
         if let (Some(said), Some(mapped)) = (&said, mapped)
             && sorted(said) != sorted(mapped)
         {
-            let why = format!("other ranks for node {name} than {} has", keys::PROC_MAP);
+            let why = format!("the ranks of node {name} differ from those in {}", keys::PROC_MAP);
             return Err(Refused::new(keys::LOCAL_PEERS, why));
         }
         let count = said.as_deref().or(mapped).map(<[u32]>::len);

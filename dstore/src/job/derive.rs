@@ -1,7 +1,7 @@
-//! What other registered data determine, where the host left it out.
+//! Derives values from other registered data, where the host did not register them.
 //!
-//! A derived value has the standard's type. Locality and cpusets are never derived: only the host knows the binding. What is
-//! derived is marked, so that it can be derived anew when the host registers more.
+//! A derived value has the standard's type. Locality and cpusets are never derived: only the host knows the binding. Derived
+//! values are recorded as derived, so that they can be derived again when the host registers more.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::codec::ValueRef;
 use crate::model::{DataType, Key, Rank, Value, keys};
 use crate::{fallible_alloc, maps};
 
-/// What belongs to an application and may be said of the job where that is its only one.
+/// Attributes of an application that a host may register with the job, if the job has only one application.
 const OF_APPS: [&str; 7] = [
     keys::APP_SIZE,
     keys::APPLDR,
@@ -23,28 +23,28 @@ const OF_APPS: [&str; 7] = [
     keys::APP_MAP_REGEX,
 ];
 
-/// The row of a rank that runs nowhere.
+/// The row of a rank without a node.
 const NOWHERE: u32 = u32::MAX;
 
-/// Who runs where.
+/// The placement of ranks on nodes.
 enum Placed {
     Blocks(Blocks),
     Listed(Listed),
 }
 
-/// Ranks one after the other: so many on each node, the rest on the last one that has any.
+/// Consecutive ranks: `per_node` on each node, the remainder on the last node in use.
 struct Blocks {
     per_node: u32,
     ranks: u32,
 }
 
-/// Ranks anywhere.
+/// Any placement.
 struct Listed {
     /// The row of each rank's node.
     row_of: Vec<u32>,
-    /// The ranks that run somewhere, node after node.
+    /// The placed ranks, node after node.
     ranks: Vec<u32>,
-    /// Where those of each node begin, and the end of all.
+    /// Start of each node's ranks in `ranks`, then the end of all.
     starts: Vec<usize>,
 }
 
@@ -55,7 +55,7 @@ struct NodeIndex {
 }
 
 impl NodeIndex {
-    /// The first node that has a name or an id counts.
+    /// If several nodes have the same name or id, the first one is indexed.
     fn of(nodes: &[Node]) -> NodeIndex {
         let mut index = NodeIndex { by_name: HashMap::new(), by_id: HashMap::new() };
         for (row, node) in (0..).zip(nodes) {
@@ -82,7 +82,7 @@ impl NodeIndex {
         row
     }
 
-    /// The row of an id; a node is added where there is none.
+    /// The row of an id; a node is added if there is none.
     fn row_of_id(&mut self, nodes: &mut Vec<Node>, nodeid: u32) -> u32 {
         *self.by_id.entry(nodeid).or_insert_with(|| {
             let mut node = Node { nodeid: Some(nodeid), ..Node::default() };
@@ -97,12 +97,12 @@ impl NodeIndex {
 fn on_two_nodes(rank: u32) -> Refused {
     Refused::new(
         keys::HOSTNAME,
-        format!("rank {rank} is on another node for {} or {}", keys::PROC_MAP, keys::LOCAL_PEERS),
+        format!("rank {rank} is on another node in {} or {}", keys::PROC_MAP, keys::LOCAL_PEERS),
     )
 }
 
 impl Placed {
-    /// How many ranks run somewhere.
+    /// Number of placed ranks.
     fn count(&self) -> usize {
         match self {
             Placed::Blocks(blocks) => blocks.ranks as usize,
@@ -200,7 +200,7 @@ fn derive(values: &mut Values, derived: &mut Vec<&'static str>, key: &'static st
     });
 }
 
-/// Takes out what was derived.
+/// Removes derived values.
 fn forget(values: &mut Values, derived: &mut Vec<&'static str>) {
     for key in derived.drain(..) {
         values.remove(key.as_bytes());
@@ -208,7 +208,7 @@ fn forget(values: &mut Values, derived: &mut Vec<&'static str>) {
 }
 
 impl JobData {
-    /// Takes out all that was derived; what the host gave stays.
+    /// Removes all derived values; the host's values stay.
     pub(super) fn forget_derived(&mut self) -> Result<()> {
         self.forget_taken();
         forget(&mut self.job, &mut self.derived.job);
@@ -233,7 +233,7 @@ impl JobData {
         Ok(self.procs.forget_derived()?)
     }
 
-    /// Fills in all that follows from what is there.
+    /// Derives all values that follow from the registered ones.
     pub(super) fn derive(&mut self) -> Result<()> {
         // The node of each rank, and the ranks of each node, as numbers and as text.
         fallible_alloc::probe(self.procs.rows() as usize * 64)?;
@@ -254,7 +254,7 @@ impl JobData {
                 continue;
             }
             node.derive(keys::LOCAL_SIZE, || Value::Uint32(ranks.len() as u32));
-            // Open MPI 4.1 takes a list of no ranks for one of some, and crashes: a size of 0 has to do.
+            // Open MPI 4.1 treats an empty list of ranks as non-empty and crashes, so that only the size of 0 is derived.
             if ranks.len() != 0 {
                 node.derive(keys::LOCAL_PEERS, || Value::string(maps::write_ranks(ranks.clone())));
             }
@@ -267,17 +267,17 @@ impl JobData {
         self.derive_apps()
     }
 
-    /// The blocks in which the process map places all ranks, where nothing else says otherwise. Of a large job that spares all that is
-    /// done rank by rank.
+    /// The placement as blocks, if the process map has that form and nothing contradicts it. In a large job this avoids work for
+    /// each rank.
     fn blocks(&self) -> Option<Blocks> {
         let mapped = self.maps.procs.as_deref().unwrap_or_default();
-        // More ranks of a node than local ranks can be counted have no formula.
+        // A local rank has 16 bits: a node with more ranks has no formula.
         let per_node = mapped.first().map(Vec::len).filter(|count| (1..=1 << 16).contains(count))? as u32;
         let blocks = Blocks { per_node, ranks: mapped.iter().map(|ranks| ranks.len() as u32).sum() };
         let is_block = |(row, ranks): (usize, &Vec<u32>)| !ranks.is_empty() && ranks.iter().copied().eq(blocks.on(row));
         let is_listed = |(row, node): (usize, &Node)| {
             let list = node.values.get(keys::LOCAL_PEERS.as_bytes());
-            // By another name a rank could mean another node.
+            // With an alias, a rank's hostname could differ from the node's name.
             !node.hostname.is_empty()
                 && node.aliases.is_empty()
                 && list.is_none_or(|list| list.as_text() == Some(&maps::write_ranks(blocks.on(row))))
@@ -289,14 +289,14 @@ impl JobData {
         are_blocks.then_some(blocks)
     }
 
-    /// Whether each rank that has a node's name has that of the node of its block.
+    /// Whether each rank with a hostname has the name of its block's node.
     fn are_in_blocks(&self, names: &Column, blocks: &Blocks) -> bool {
         let is_of = |rank: u32, name: ValueRef<'_>| {
             let node = self.nodes.get((rank / blocks.per_node) as usize);
             node.is_some_and(|node| name.as_text() == Some(&node.hostname))
         };
         match names.full().filter(|names| names.block() == blocks.per_node) {
-            // The first rank of a block speaks for all.
+            // All ranks of a block have the same name, so the first one is enough.
             Some(names) => {
                 (0..names.rows()).step_by(blocks.per_node as usize).all(|rank| is_of(rank, names.value(rank)))
             }
@@ -304,7 +304,7 @@ impl JobData {
         }
     }
 
-    /// On which node each rank runs: as it says itself, else as the process map says, else as its node says.
+    /// The node of each rank: by the rank's own attributes, else by the process map, else by a node's list of local peers.
     fn node_rows(&mut self) -> Result<Vec<u32>> {
         let mapped = self.maps.procs.iter().flatten().enumerate();
         let listed: Vec<(usize, Vec<u32>)> = (0..self.nodes.len())
@@ -320,7 +320,7 @@ impl JobData {
         Ok(row_of)
     }
 
-    /// Places the ranks whose own hostname or node id says where they run, and adds the nodes that nothing else names.
+    /// Places the ranks by their own hostname or node id, and adds nodes that only these attributes name.
     fn apply_process_attributes(&mut self, row_of: &mut [u32]) -> Result<()> {
         let JobData { procs, nodes, .. } = self;
         let (names, ids) = (procs.column(keys::HOSTNAME), procs.column(keys::NODEID));
@@ -328,7 +328,7 @@ impl JobData {
             return Ok(());
         }
         let mut index = NodeIndex::of(nodes);
-        // Many ranks have one name: it is looked up once.
+        // Many ranks have the same name: it is looked up once.
         let mut row_of_text = fallible_alloc::filled(NOWHERE, names.map_or(0, Column::text_count))?;
         for rank in 0..procs.rows() {
             let text = names.and_then(|names| names.text_number(rank)).map(|number| number as usize);
@@ -347,7 +347,7 @@ impl JobData {
                         *row
                     }
                     Some(_) => return Err(on_two_nodes(rank)),
-                    // A name that the maps do not have is another one of the same node.
+                    // A name that the maps lack is an alias of the same node.
                     None if placed != NOWHERE => placed,
                     None => index.add_named(nodes, name, nodeid),
                 },
@@ -358,7 +358,7 @@ impl JobData {
         Ok(())
     }
 
-    /// The ranks of a node in the order in which a list or a map names them: the local ranks go by it.
+    /// Orders the ranks of a node as a list or a map names them: local ranks follow this order.
     fn keep_order(&self, listed: &mut Listed) {
         for row in 0..self.nodes.len() {
             let said = self.nodes[row].values.get(keys::LOCAL_PEERS.as_bytes()).and_then(peers_of);
@@ -366,14 +366,14 @@ impl JobData {
             let Some(order) = said.as_ref().or_else(mapped).filter(|order| !order.is_sorted()) else { continue };
             let ranks = listed.on_mut(row);
             let mut left: HashSet<u32> = ranks.iter().copied().collect();
-            // A rank that is named twice counts where it is named first.
+            // If a rank occurs twice, its first position counts.
             let mut ordered: Vec<u32> = order.iter().copied().filter(|rank| left.remove(rank)).collect();
             ordered.extend(ranks.iter().filter(|rank| left.contains(rank)));
             ranks.copy_from_slice(&ordered);
         }
     }
 
-    /// Gives each node the number that the host gave it, or its ranks, or else that of its row.
+    /// Numbers each node: the host's number for the node, else for its first rank, else the row, else the lowest free number.
     fn number_nodes(&mut self, placed: &Placed) {
         let mut taken: HashSet<u32> = HashSet::with_capacity(self.nodes.len());
         taken.extend(self.nodes.iter().filter_map(|node| node.nodeid));
@@ -399,7 +399,7 @@ impl JobData {
         }
     }
 
-    /// What follows for each rank from where it runs.
+    /// Derives each rank's attributes from its node.
     fn derive_node_attributes(&mut self, placed: &Placed) -> Result<()> {
         match placed {
             Placed::Blocks(blocks) => self.derive_blocks(blocks),
@@ -454,10 +454,10 @@ impl JobData {
         let (job, derived) = (&mut self.job, &mut self.derived.job);
         if size > 0 {
             derive(job, derived, keys::JOB_SIZE, || Value::Uint32(size));
-            // As released servers have it. Open MPI 4.1 cannot do without.
+            // Released servers derive it, too, and Open MPI 4.1 needs it.
             derive(job, derived, keys::MAX_PROCS, || Value::Uint32(size));
         }
-        // The host may have spoken of nodes that are not the job's.
+        // The host may have registered nodes that are not the job's.
         let count = self.maps.nodes.as_ref().map_or(self.nodes.len(), Vec::len);
         if count > 0 {
             derive(job, derived, keys::NUM_NODES, || Value::Uint32(count as u32));
@@ -466,7 +466,8 @@ impl JobData {
         }
     }
 
-    /// The rank of each process within its application. Gives how many ranks each application has, and the first of them.
+    /// Derives the rank of each process within its application. Returns the number of ranks and the first rank of each
+    /// application.
     fn derive_app_ranks(&mut self) -> Result<BTreeMap<u32, (u32, u32)>> {
         let rows = self.procs.rows();
         let appnums = self.procs.column(keys::APPNUM);
@@ -491,7 +492,7 @@ impl JobData {
         Ok(apps)
     }
 
-    /// What follows from which application each rank is of.
+    /// Derives values from each rank's application.
     fn derive_apps(&mut self) -> Result<()> {
         let offset = self.job.get(keys::NPROC_OFFSET.as_bytes()).and_then(Value::as_u64).unwrap_or(0);
         let only = match self.apps.len() {

@@ -1,4 +1,4 @@
-//! What a host registered about a job, sorted into realms, in the heap of one process.
+//! A host's registration of a job, sorted into realms, in the heap of one process.
 //!
 //! The server fills it from `PMIx_server_register_nspace` and builds the job segment from it; a client without
 //! shared memory fills it from the server's job-info reply. Both are read by the same [`realm_resolution`](crate::realm_resolution).
@@ -43,13 +43,13 @@ pub struct Node {
     pub aliases: Vec<Vec<u8>>,
     /// All node-level values, hostname, aliases and node id included.
     pub values: Values,
-    /// Whether the host described it, rather than naming it in a map or as the place of a rank.
+    /// Whether the host registered the node itself, instead of only naming it in a map or as the node of a rank.
     pub is_given: bool,
-    /// Which of the values are derived.
+    /// Keys of derived values.
     pub derived: Vec<&'static str>,
 }
 
-/// Where the ranks of a job run, as the host's maps say.
+/// The host's node map and process map.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Maps {
     /// The nodes in their order.
@@ -58,12 +58,12 @@ struct Maps {
     procs: Option<Vec<Vec<u32>>>,
 }
 
-/// Which values are derived, beside those of nodes and processes, which know it themselves.
+/// Keys of derived values outside nodes and processes, which record their own.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Derived {
-    /// What other jobs' registrations said of the session.
+    /// Session values from other jobs' registrations.
     session: BTreeSet<Key>,
-    /// What all jobs have.
+    /// Resources, which all jobs have.
     resources: BTreeSet<Key>,
     job: Vec<&'static str>,
     apps: BTreeMap<u32, Vec<&'static str>>,
@@ -125,7 +125,7 @@ impl JobData {
     }
 }
 
-/// The ranks in a node's list of local peers; `None` for what is no such list.
+/// The ranks in a node's list of local peers; `None` if the value is not a list of ranks.
 fn peers_of(list: &Value) -> Option<Vec<u32>> {
     match list {
         Value::String(None) => Some(Vec::new()),

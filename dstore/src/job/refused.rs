@@ -7,11 +7,11 @@ use crate::model::{Key, Status};
 /// Why a registration is refused.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refused {
-    /// What the host is told.
+    /// The status that the host receives.
     pub status: Status,
-    /// The key that is wrong; empty where it is none.
+    /// The key with the wrong value; empty if the error is not about a key.
     pub key: Key,
-    /// What is wrong with it.
+    /// Description of the error.
     pub why: String,
 }
 

@@ -1,9 +1,9 @@
-//! Sorting a host's info array into realms.
+//! Sorts a host's info array into realms.
 //!
 //! Hosts nest the arrays of the standard's server chapter (`PMIX_SESSION_INFO_ARRAY`, `PMIX_JOB_INFO_ARRAY`,
-//! `PMIX_APP_INFO_ARRAY`, `PMIX_NODE_INFO_ARRAY`, `PMIX_PROC_INFO_ARRAY`) in any order and depth, and pass the same
-//! values loose. A loose value goes where its key belongs: loose node-level values speak of the host's own node. A value in
-//! an array belongs to what the array describes, whatever its key: sessions and applications have maps of their own.
+//! `PMIX_APP_INFO_ARRAY`, `PMIX_NODE_INFO_ARRAY`, `PMIX_PROC_INFO_ARRAY`) in any order and depth, and pass the same values loose.
+//! The key decides the realm of a loose value: loose node-level values belong to the host's own node. A value in an array belongs
+//! to the object of the array, whatever its key: sessions and applications have maps of their own.
 
 use std::collections::HashMap;
 
@@ -15,15 +15,15 @@ use crate::model::{Info, Key, KeyRef, Nspace, Rank, Status, Value, keys};
 use crate::realm_resolution::{Realm, default_realm_of};
 use crate::{fallible_alloc, qualified};
 
-/// Nested deeper than this is not data.
+/// Infos nested deeper than this are refused.
 const DEPTH_MAX: usize = 16;
 
-/// What a host registered.
+/// A host's registration.
 #[derive(Clone)]
 pub struct Given<'a> {
     /// The infos of `PMIx_server_register_nspace`.
     pub infos: &'a [Info],
-    /// What arrays say of processes that came before these infos, or between them, where none of the infos before them is about
+    /// Process values that were already read from arrays before or between `infos`. No info before such an array may be about
     /// processes ([`ProcArrays`](super::ProcArrays)).
     pub procs: ProcTable,
 }
@@ -35,14 +35,14 @@ impl<'a, T: AsRef<[Info]> + ?Sized> From<&'a T> for Given<'a> {
 }
 
 impl JobData {
-    /// Takes in what a host registered, on the node named `hostname`.
+    /// Adds a host's registration. `hostname` is the name of the host's node.
     ///
-    /// Called again for a namespace, it adds and replaces, and derives anew what follows from other data. Another process
-    /// map makes void all that was said before of who runs where.
+    /// A further call for a namespace adds and replaces values, and derives the dependent values again. A different process map
+    /// voids all earlier placements of ranks.
     ///
     /// # Errors
-    /// `BAD_PARAM` for what contradicts itself or has a wrong type or form; `NOMEM`. The data are then good for nothing: who
-    /// wants to go on with what was registered before registers in a copy.
+    /// `BAD_PARAM` for contradictions and for values of a wrong type or form; `NOMEM`. After an error the data are unusable: to
+    /// keep the earlier registration, a caller registers in a copy.
     pub fn register<'a>(&mut self, given: impl Into<Given<'a>>, hostname: &[u8]) -> Result<()> {
         let Given { infos, procs } = given.into();
         self.forget_derived()?;
@@ -57,7 +57,7 @@ impl JobData {
     }
 }
 
-/// Where the values of the array being read go.
+/// The realm for the values of the current array.
 #[derive(Clone, Copy, PartialEq)]
 enum Destination {
     /// Not in an array: the key decides.
@@ -70,20 +70,20 @@ enum Destination {
     Proc(Rank),
 }
 
-/// What is known only when all infos have been read, beside the job.
+/// State of one registration while its infos are read.
 struct Reader<'a> {
     job: &'a mut JobData,
     hostname: &'a [u8],
     maps: Maps,
     own_node: Vec<Info>,
-    /// Which nodes are in the job's table, by name or alias, and by number.
+    /// Rows of the job's nodes by name or alias, and by number.
     rows_by_name: HashMap<Vec<u8>, usize>,
     rows_by_id: HashMap<u32, usize>,
-    /// The session that the job is of.
+    /// The job's session.
     session: Option<u32>,
-    /// The application whose array is being read.
+    /// The application of the current array.
     app: Option<u32>,
-    /// What this registration has said of ranks.
+    /// Process values of this registration.
     said: ProcTable,
 }
 
@@ -106,7 +106,8 @@ impl<'a> Reader<'a> {
         reader
     }
 
-    /// Looks for the job's maps, which decide what of earlier registrations still holds. In the arrays of others lie theirs.
+    /// Reads the job's maps first: they decide which values of earlier registrations stay valid. Arrays of other jobs and
+    /// sessions are skipped, because they hold their own maps.
     fn find_maps<'i>(&mut self, infos: impl Iterator<Item = &'i Info>, is_job: bool, depth: usize) -> Result<()> {
         for info in infos {
             let key = &info.key;
@@ -137,7 +138,7 @@ impl<'a> Reader<'a> {
             return self.take_all(&info.value, destination);
         }
         if let Destination::OtherSession(id) = destination {
-            // Jobs and nodes of other sessions are described where they are registered themselves.
+            // Jobs and nodes of other sessions have registrations of their own.
             let is_plain = !check::is_array(key);
             let session = self.job.other_sessions.entry(id).or_default();
             return if is_plain { put(session, info) } else { Ok(()) };
@@ -178,8 +179,8 @@ impl<'a> Reader<'a> {
         array.iter_infos().try_for_each(|info| self.take(info, destination))
     }
 
-    /// The session that the job is of: the one that it says itself, in whose array it is, that is known from before, or that
-    /// comes first.
+    /// The job's session: the one that its own infos name, else the one whose array contains the job's, else the known one, else
+    /// the first in the infos.
     fn own_session(&self, infos: &[Info]) -> Option<u32> {
         let said = self.said_session(infos.iter(), 0);
         let arrays = || infos.iter().filter(|info| info.key.is(keys::SESSION_INFO_ARRAY));
@@ -192,7 +193,7 @@ impl<'a> Reader<'a> {
         said.or_else(around).or_else(|| self.job.session_id()).or_else(|| arrays().find_map(number))
     }
 
-    /// What infos that are the job's own say of its session.
+    /// The session id among the job's own infos.
     fn said_session<'i>(&self, mut infos: impl Iterator<Item = &'i Info>, depth: usize) -> Option<u32> {
         infos.find_map(|info| match () {
             () if info.key.is(keys::SESSION_ID) => info.value.as_u32(),
@@ -203,19 +204,19 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The number of a session to which the job does not belong, if this is an array of one.
+    /// The id of a session to which the job does not belong, if the info is an array of one.
     fn other_session(&self, info: &Info) -> Option<u32> {
         let number = find(&info.value, keys::SESSION_ID).and_then(Value::as_u32)?;
         (info.key.is(keys::SESSION_INFO_ARRAY) && self.session != Some(number)).then_some(number)
     }
 
-    /// Whether a job's array speaks of another job of the session.
+    /// Whether an array describes another job of the session.
     fn is_foreign(&self, array: &Value) -> bool {
         job_of(array).is_some_and(|nspace| nspace != self.job.nspace)
     }
 
     fn take_app(&mut self, array: &Value) -> Result<()> {
-        // A job of one application may leave its number out.
+        // In a job with one application, the number may be absent.
         let appnum = find(array, keys::APPNUM).and_then(Value::as_u32).unwrap_or(0);
         self.job.apps.entry(appnum).or_default();
         let outer = self.app.replace(appnum);
@@ -228,7 +229,7 @@ impl<'a> Reader<'a> {
         let name = find(array, keys::HOSTNAME).and_then(Value::as_text);
         let nodeid = find(array, keys::NODEID).and_then(Value::as_u32);
         if name.is_none() && nodeid.is_none() {
-            let why = format!("neither {} nor {} says which node it is", keys::HOSTNAME, keys::NODEID);
+            let why = format!("the array has neither {} nor {}", keys::HOSTNAME, keys::NODEID);
             return Err(Refused::new(keys::NODE_INFO_ARRAY, why));
         }
         let row = self.node_row(name, nodeid);
@@ -240,16 +241,16 @@ impl<'a> Reader<'a> {
 
     fn take_proc(&mut self, array: &Value) -> Result<()> {
         let rank = match (find(array, keys::RANK), find(array, keys::PROCID)) {
-            (Some(rank), _) => Some(Rank(rank.as_u32().ok_or_else(|| Refused::new(keys::RANK, "is no number"))?)),
+            (Some(rank), _) => Some(Rank(rank.as_u32().ok_or_else(|| Refused::new(keys::RANK, "is not a number"))?)),
             (None, Some(Value::Proc(proc))) if proc.nspace == self.job.nspace => Some(proc.rank),
             (None, Some(_)) => return Err(Refused::new(keys::PROCID, "is of another job")),
             (None, None) => None,
         };
         let Some(rank) = rank else {
-            return Err(Refused::new(keys::PROC_INFO_ARRAY, format!("no {} says which process it is", keys::RANK)));
+            return Err(Refused::new(keys::PROC_INFO_ARRAY, format!("the array has no {}", keys::RANK)));
         };
         if rank.0 > ProcTable::RANK_MAX {
-            return Err(Refused::new(keys::RANK, format!("{rank} is no rank of a process")));
+            return Err(Refused::new(keys::RANK, format!("{rank} is not the rank of a process")));
         }
         if let (Some(appnum), None) = (self.app, find(array, keys::APPNUM)) {
             self.set_proc_value(rank, &Info::new(keys::APPNUM, Value::Uint32(appnum)))?;
@@ -268,12 +269,12 @@ impl<'a> Reader<'a> {
         Ok(self.said.set(rank, info.key.clone(), value)?)
     }
 
-    /// Adds what was said of ranks to what is known of them.
+    /// Merges this registration's process values into the job's.
     fn take_procs(&mut self) -> Result<()> {
         Ok(self.job.procs.merge(std::mem::take(&mut self.said))?)
     }
 
-    /// Notes the names and the number of a node.
+    /// Indexes the names and the number of a node.
     fn index(&mut self, row: usize) {
         let node = &self.job.nodes[row];
         for name in node.aliases.iter().chain([&node.hostname]).filter(|name| !name.is_empty()) {
@@ -284,11 +285,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The row of the node with this name or number, made where there is none.
+    /// The row of the node with this name or number; a node is added if there is none.
     fn node_row(&mut self, name: Option<&[u8]>, nodeid: Option<u32>) -> usize {
         let by_name = name.and_then(|name| self.rows_by_name.get(name));
         let by_id = || nodeid.and_then(|id| self.rows_by_id.get(&id));
-        // Of a node that is known by its number alone the name may come later.
+        // The name of a node that is known only by its number can follow later.
         let is_same = |row: &&usize| name.is_none() || self.job.nodes[**row].hostname.is_empty();
         let found = by_name.or_else(|| by_id().filter(is_same)).copied();
         let row = found.unwrap_or_else(|| {
@@ -317,7 +318,7 @@ impl<'a> Reader<'a> {
         put(&mut node.values, info)
     }
 
-    /// Brings the maps, and the loose values about the host's own node, into the node table.
+    /// Applies the maps and the loose values of the host's own node to the node table.
     fn bring_together(mut self) -> Result<()> {
         let maps = std::mem::take(&mut self.maps);
         let is_map_new = maps.nodes.is_some();
@@ -342,7 +343,7 @@ impl<'a> Reader<'a> {
         check::sizes(self.job, is_map_new)
     }
 
-    /// Where another process map has come, what was said earlier of who runs where is void.
+    /// If the process map has changed, removes earlier placements of ranks.
     fn forget_places(&mut self) {
         let (known, new) = (&self.job.maps.procs, &self.maps.procs);
         if known.is_none() || new.is_none() || known == new {
@@ -364,7 +365,7 @@ impl<'a> Reader<'a> {
     /// Sorts the node table in the order of the node map; nodes that are not in the map follow.
     fn order_nodes(&mut self, names: &[Vec<u8>]) {
         let mut old: Vec<Option<Node>> = std::mem::take(&mut self.job.nodes).into_iter().map(Some).collect();
-        // A node of which only the number is known has the name at that place.
+        // A node that is known only by its number gets the name at that position of the map.
         let mut by_number = HashMap::new();
         for (row, node) in old.iter().flatten().enumerate() {
             if let (true, Some(nodeid)) = (node.hostname.is_empty(), node.nodeid) {
@@ -388,8 +389,9 @@ impl<'a> Reader<'a> {
         (0..self.job.nodes.len()).for_each(|row| self.index(row));
     }
 
-    /// The row of the host's own node: by name, by the name up to its first dot on either side, the one that has the ranks that the
-    /// host says are its own, or the only one, if it has as many. A host that has none of them is not in the job's maps.
+    /// The row of the host's own node: by name; by the name up to the first dot on either side; by the ranks that the host
+    /// registers as its own; or the only node, unless its number of ranks differs. Otherwise the host is not in the job's maps,
+    /// and a row is added.
     fn own_node_row(&mut self) -> usize {
         fn short(name: &[u8]) -> &[u8] {
             name.split(|byte| *byte == b'.').next().unwrap_or_default()
@@ -404,8 +406,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The node to which the process map gives the ranks that the host says are its own. Flux names nodes that have one name so that
-    /// they have several.
+    /// The node whose ranks in the process map equal the host's own ranks. Flux gives nodes that share a hostname distinct names
+    /// in the map.
     fn row_of_own_peers(&self) -> Option<usize> {
         let said = Info::find(&self.own_node, keys::LOCAL_PEERS).and_then(peers_of).filter(|said| !said.is_empty())?;
         let said = check::sorted(&said);
@@ -423,13 +425,13 @@ impl<'a> Reader<'a> {
 pub struct OtherJob<'a> {
     /// The job.
     pub nspace: Nspace,
-    /// The session in whose array it is.
+    /// The session whose array contains the job's array.
     session: Option<u32>,
     array: &'a Value,
 }
 
 impl OtherJob<'_> {
-    /// What is said of it, its session with it.
+    /// The infos of the job, including its session.
     ///
     /// # Errors
     /// `NOMEM`.
@@ -469,7 +471,7 @@ fn find_other_jobs<'a>(
     }
 }
 
-/// The job of which an array says that it speaks.
+/// The namespace in a job's array.
 fn job_of(array: &Value) -> Option<Nspace> {
     Nspace::new(find(array, keys::NSPACE)?.as_text()?).ok()
 }
@@ -480,14 +482,14 @@ fn put(values: &mut Values, info: &Info) -> Result<()> {
     Ok(())
 }
 
-/// The value of an info, in place of `old` or, where its qualifiers tell them apart, beside it.
+/// The new value for an info's key: the info's value replaces `old`, but a qualified value is merged into `old`.
 fn beside(old: Option<&Value>, info: &Info) -> Result<Value> {
     if !qualified::is_key(&info.key) {
         return Ok(info.value.copy()?);
     }
     qualified::merge(old, &info.value).map_err(|status| match status {
         Status::ERR_NOMEM => status.into(),
-        _ => Refused::new(info.key.clone(), "is no array of a value and its qualifiers"),
+        _ => Refused::new(info.key.clone(), "is not an array of a value and its qualifiers"),
     })
 }
 
@@ -498,12 +500,12 @@ fn find<'a>(array: &'a Value, key: &str) -> Option<&'a Value> {
 fn no_map(key: &Key, status: Status) -> Refused {
     match status {
         Status::ERR_NOMEM => status.into(),
-        _ => Refused::new(key.clone(), "no map, or one of more nodes or ranks than there can be"),
+        _ => Refused::new(key.clone(), "not a map, or a map with too many nodes or ranks"),
     }
 }
 
-/// The realm of a value that a host passed outside any array: as stock servers sort them, since stock clients look for
-/// them there only. A loose name or number of a node is that of the host's own.
+/// The realm of a value outside any array, as in stock servers: stock clients look only there. A loose name or number of a node
+/// belongs to the host's own node.
 fn loose_realm(key: &Key) -> Realm {
     match default_realm_of(&KeyRef::from(key)) {
         Some(realm @ (Realm::Session | Realm::Node)) => realm,

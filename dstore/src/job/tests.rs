@@ -203,7 +203,7 @@ fn job_level_keys_are_found_with_a_rank_too() {
     assert_eq!(get(&job, Rank::WILDCARD, keys::LOCAL_RANK), None);
 }
 
-/// Registers what is wrong, and gives the key that is said to be.
+/// Registers faulty infos, and returns the key in the refusal.
 fn refused(infos: &[Info]) -> String {
     let mut job = JobData::new(Nspace::new("job").unwrap());
     let refused = job.register(infos, HOST).unwrap_err();
@@ -260,7 +260,7 @@ fn sizes_that_contradict_each_other_are_refused() {
     };
     let size = info(keys::JOB_SIZE, Value::Uint32(5));
     assert_eq!(refused(&[nodes.clone(), procs.clone(), size, app(0, 3), app(1, 3)]), keys::APP_SIZE);
-    // Fewer processes than the maps have, and nodes that are not used, are what test hosts of other libraries register.
+    // Test hosts of other libraries register fewer processes than the maps have, and unused nodes.
     let few = [nodes, procs, info(keys::JOB_SIZE, Value::Uint32(2)), info(keys::NUM_NODES, Value::Uint32(9))];
     assert_eq!(get(&job(&few), Rank::WILDCARD, keys::JOB_SIZE), Some(Value::Uint32(2)));
 }
@@ -337,13 +337,13 @@ fn another_map_moves_the_ranks() {
     ] {
         assert_eq!(get(&job, Rank(rank), key), Some(value), "{key} of {rank}");
     }
-    // A smaller one takes away what followed from the larger one.
+    // A smaller map removes values derived from the larger one.
     job.register(&[info(keys::NODE_MAP, Value::string("n1")), info(keys::PROC_MAP, Value::string("0"))], HOST).unwrap();
     assert_eq!(get(&job, wild, keys::JOB_SIZE), Some(Value::Uint32(1)));
     assert_eq!(get(&job, Rank(5), keys::HOSTNAME), None);
     assert_eq!(get(&job, Rank(5), keys::RANK), None);
     assert_eq!(job.nodes.len(), 1);
-    // The same once more changes nothing.
+    // Repeating the registration changes nothing.
     let before = job.clone();
     job.register(&[info(keys::NODE_MAP, Value::string("n1")), info(keys::PROC_MAP, Value::string("0"))], HOST).unwrap();
     assert_eq!(job, before);
@@ -423,7 +423,7 @@ fn applications_follow_from_their_ranks() {
     assert_eq!((app(1, keys::APP_SIZE), app(1, keys::APPLDR)), (Some(Value::Uint32(2)), Some(Value::Rank(Rank(1)))));
     assert_eq!(get(&job, Rank(3), keys::APP_RANK), Some(Value::Rank(Rank(1))));
     assert_eq!(get(&job, Rank::WILDCARD, keys::JOB_NUM_APPS), Some(Value::Uint32(2)));
-    // What lies in an application's array is of that application.
+    // A process array inside an application's array belongs to that application.
     let inside = rank(7, vec![info(keys::LOCAL_RANK, Value::Uint16(0))]);
     let job = self::job(&[array(keys::APP_INFO_ARRAY, vec![info(keys::APPNUM, Value::Uint32(4)), inside])]);
     assert_eq!(get(&job, Rank(7), keys::APPNUM), Some(Value::Uint32(4)));
@@ -441,7 +441,7 @@ fn a_host_without_ranks_is_not_the_only_node_of_the_job() {
     let here = Selector { hostname: Some(HOST), ..Selector::default() };
     assert_eq!(get_as(&elsewhere, Rank::WILDCARD, keys::LOCAL_SIZE, &here, 0), Some(Value::Uint32(0)));
     assert_eq!(get_as(&elsewhere, Rank::WILDCARD, keys::LOCAL_PEERS, &here, 0), None);
-    // A host whose node has another name for the job.
+    // A host whose node has another name in the job.
     let renamed = job(&[&maps[..], &[size(2), info(keys::NODE_SIZE, Value::Uint32(4))]].concat());
     assert_eq!(get_as(&renamed, Rank::WILDCARD, keys::NODE_SIZE, &n7, 0), Some(Value::Uint32(4)));
 }
@@ -515,7 +515,7 @@ fn the_most_processes_are_those_that_there_are_where_nobody_says_more() {
     assert_eq!(most(&[info(keys::JOBID, Value::string("x"))]), None);
 }
 
-/// A directory that the host gives its own node is the one of those who ask there.
+/// A directory that the host registers for its own node is found by callers on that node without a node in the Get.
 #[test]
 fn directories_of_the_own_node_are_found_without_naming_it() {
     let node = |name: &str| {
@@ -537,7 +537,7 @@ fn directories_of_the_own_node_are_found_without_naming_it() {
         assert_eq!(get(keys::NSDIR), Some(Value::string(format!("/ns/{name}"))));
         assert_eq!(get(keys::MAX_PROCS), Some(Value::Uint32(5)), "that of a node is not the job's");
     }
-    // Those of the session and the job come first.
+    // Directories of the session and the job take precedence over those of nodes.
     infos.extend([info(keys::TMPDIR, Value::string("/session")), info(keys::NSDIR, Value::string("/job"))]);
     let registered = job(&infos);
     assert_eq!(get(&registered, Rank::WILDCARD, keys::TMPDIR), Some(Value::string("/session")));

@@ -9,15 +9,15 @@ use crate::codec::ValueRef;
 use crate::fallible_alloc;
 use crate::model::{DataType, Rank, Result, Value};
 
-/// The values of one key. It costs memory for its values, not for the ranks below the highest: a server tells the ranks
-/// of one node of a large job, and who means harm names a high rank under many keys.
+/// The values of one key. Its memory grows with its values, not with the highest rank: a server registers only the ranks of its
+/// node of a large job, and a hostile peer could name a high rank under many keys.
 #[derive(Clone, Debug, Default)]
 pub struct Column {
-    /// The lowest ranks, as long as a fair part of them has values of one type, numbers or texts.
+    /// Values of one type, numbers or texts, of the lowest ranks, while enough of these ranks have one.
     dense: Option<Dense>,
-    /// All others: of ranks above these, of other types.
+    /// All other values: of higher ranks, or of other types.
     apart: BTreeMap<u32, Value>,
-    /// Which values are derived: ranges of ranks, from and to, ascending.
+    /// Ranges of derived values by first and last rank, ascending.
     derived: Vec<(u32, u32)>,
 }
 
@@ -25,24 +25,24 @@ pub struct Column {
 #[derive(Clone, Debug)]
 struct Dense {
     ty: DataType,
-    /// Numbers, or those of the texts.
+    /// The values, or the numbers of the texts.
     numbers: Numbers,
-    /// Whether a row has a value; empty where all have.
+    /// Bit set of rows with a value; empty if all rows have one.
     present: Vec<u64>,
-    /// How many have.
+    /// Number of rows with a value.
     filled: usize,
     texts: Option<Box<Texts>>,
 }
 
-/// The values of a column whose rows all have one, of one type.
+/// A column in which all rows have a value, of one type.
 pub(crate) struct FullColumn<'a> {
     dense: &'a Dense,
 }
 
 impl Column {
-    /// A dense part of at most this length is kept whatever it holds.
+    /// A dense part of at most this length is kept regardless of its fill.
     pub(super) const DENSE_LEN: usize = 16;
-    /// Above that one in so many has a value.
+    /// A longer one needs a value in at least one of this many rows.
     const DENSE_SHARE: usize = 4;
 
     /// Sets the value of a row.
@@ -57,7 +57,7 @@ impl Column {
         }
     }
 
-    /// As [`Column::set`], of a value that its owner keeps.
+    /// As [`Column::set`], for a borrowed value.
     ///
     /// # Errors
     /// `NOMEM`; as [`ValueRef::to_value`].
@@ -68,15 +68,15 @@ impl Column {
         }
     }
 
-    /// Whether `row` is the next one, and all before it have values of this type: hosts name their ranks one after the other.
+    /// Whether `row` is the next one, and all rows before it have values of this type: hosts usually register ranks in order.
     #[inline]
     pub(in crate::job) fn is_next(&self, row: u32, ty: DataType) -> bool {
         let is_next = |dense: &Dense| dense.ty == ty && dense.rows() == row && dense.present.is_empty();
         self.apart.is_empty() && self.dense.as_ref().is_some_and(is_next)
     }
 
-    /// Adds rows behind those that there are, where all of these have values of one type ([`Column::is_next`]): their numbers, or
-    /// those of their texts.
+    /// Appends rows to a column in which all rows have values of one type ([`Column::is_next`]). `numbers` are the values, or the
+    /// numbers of their texts.
     ///
     /// # Errors
     /// `NOMEM`.
@@ -118,7 +118,7 @@ impl Column {
         }
         dense.set(row, value)?;
         self.apart.remove(&row);
-        // Those between that are of another type stay where they are.
+        // Moves adjoining values from `apart` into the dense part. Values of another type stay there.
         let mut next = dense.numbers.len() as u32;
         while let Some((row, value)) = self.apart.range(next..).next() {
             let (row, is_next) = (*row, *row == next);
@@ -127,7 +127,7 @@ impl Column {
                 break;
             }
             match Plain::of(ValueRef::from(value)).filter(|value| value.ty() == dense.ty) {
-                // A formula is not given up for what will follow soon.
+                // A gap would end the formula, and the missing rows probably follow soon.
                 Some(_) if !is_next && dense.numbers.formula().is_some() => break,
                 Some(plain) => dense.set(row, &plain)?,
                 None => continue,
@@ -145,7 +145,7 @@ impl Column {
         Ok(())
     }
 
-    /// Takes out what was derived.
+    /// Removes derived values.
     ///
     /// # Errors
     /// `NOMEM`.
@@ -154,7 +154,7 @@ impl Column {
         if derived.is_empty() {
             return Ok(());
         }
-        // What is left of a large column takes no more room than it needs.
+        // Rebuilds the column, so that few remaining values do not keep the memory of a large one.
         let left = std::mem::take(self);
         if matches!(derived[..], [(0, last)] if last + 1 == left.rows()) {
             return Ok(());
@@ -169,7 +169,7 @@ impl Column {
         Ok(())
     }
 
-    /// Fills in values where there is none. Ranks come in ascending order.
+    /// Fills in missing values. Ranks come in ascending order.
     ///
     /// # Errors
     /// `NOMEM`.
@@ -179,7 +179,7 @@ impl Column {
         if let (true, Some((_, value))) = (self.is_empty(), values.peek()) {
             self.dense = Plain::of(*value).map(|plain| Dense::new(plain.ty()));
         }
-        // One after the other behind what there is, as most often.
+        // The common case: consecutive rows after the existing ones.
         if self.apart.is_empty()
             && let Some(dense) = self.dense.as_mut().filter(|dense| dense.present.is_empty())
         {
@@ -195,7 +195,7 @@ impl Column {
         values.try_for_each(|(rank, value)| self.derive_one(rank.0, value))
     }
 
-    /// As [`Column::derive`], with numbers that a formula gives of so many ranks.
+    /// As [`Column::derive`], with the numbers of a formula for the first `rows` ranks.
     ///
     /// # Errors
     /// `NOMEM`.
@@ -236,7 +236,7 @@ impl Column {
         self.mark_derived(0, self.rows())
     }
 
-    /// Notes that these rows, which follow those that are noted, are derived.
+    /// Records these rows as derived. They follow the rows recorded before.
     fn mark_derived(&mut self, first: u32, end: u32) -> Result<()> {
         if first < end { Ok(fallible_alloc::push(&mut self.derived, (first, end - 1))?) } else { Ok(()) }
     }
@@ -262,7 +262,7 @@ impl Column {
         self.dense.as_ref().map_or(0, |dense| dense.filled)
     }
 
-    /// Bytes of memory that it takes, about.
+    /// Approximate memory in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.dense.as_ref().map_or(0, Dense::bytes) + 2 * self.apart.len() * size_of::<(u32, Value)>()
     }
@@ -327,7 +327,7 @@ impl Column {
         self.apart.is_empty().then_some(FullColumn { dense })
     }
 
-    /// The text of a row by its number among those of the column, of which there are [`Column::text_count`].
+    /// The number of a row's text among the texts of the column, which are [`Column::text_count`].
     pub(in crate::job) fn text_number(&self, row: u32) -> Option<u32> {
         let dense = self.dense.as_ref().filter(|dense| dense.texts.is_some() && dense.has(row))?;
         Some(dense.numbers.get(row) as u32)
@@ -384,17 +384,17 @@ impl FullColumn<'_> {
         self.dense.ty
     }
 
-    /// What gives the number of each row, of a text that of its place in the order in which they came.
+    /// The formula of the rows' numbers; for texts, numbers are assigned in order of first occurrence.
     pub fn formula(&self) -> Option<Formula> {
         self.dense.numbers.formula()
     }
 
-    /// That number of a row.
+    /// The number of a row.
     pub fn number(&self, row: u32) -> u64 {
         self.dense.numbers.get(row)
     }
 
-    /// The texts by these numbers, where values are texts.
+    /// The texts by number, if the values are texts.
     pub fn texts(&self) -> Option<&Texts> {
         self.dense.texts.as_deref()
     }
@@ -432,7 +432,7 @@ impl Dense {
         Dense { ty, numbers: Numbers::new(ty.scalar_mask().unwrap_or(u64::MAX)), present: Vec::new(), filled: 0, texts }
     }
 
-    /// How many rows there may be with so many values.
+    /// Maximum number of rows for the current number of values.
     fn len_max(&self) -> usize {
         Column::DENSE_LEN + Column::DENSE_SHARE * self.filled
     }
@@ -455,7 +455,7 @@ impl Dense {
         }
     }
 
-    /// Adds a row to those that all have values.
+    /// Appends a row to a dense part without gaps.
     #[inline]
     fn push(&mut self, value: &Plain<'_>) -> Result<()> {
         let number = self.number_of(value)?;
@@ -464,7 +464,7 @@ impl Dense {
         Ok(())
     }
 
-    /// The same for so many rows with one value.
+    /// The same for `count` rows with one value.
     fn push_many(&mut self, value: &Plain<'_>, count: u32) -> Result<()> {
         let number = self.number_of(value)?;
         self.numbers.push_many(number, count)?;

@@ -22,10 +22,10 @@ pub struct ProcTable {
 }
 
 impl ProcTable {
-    /// Ranks above this are refused: what goes over all ranks below a wrong one must end.
+    /// Higher ranks are refused. It bounds loops over all ranks below a wrong one.
     pub const RANK_MAX: u32 = maps::RANK_MAX;
 
-    /// A table of these columns, of which each key has one.
+    /// A table of these columns, one for each key.
     pub(super) fn of_columns(columns: impl Iterator<Item = (Key, Column)>) -> ProcTable {
         let mut table = ProcTable { columns: columns.filter(|(_, column)| !column.is_empty()).collect(), rows: 0 };
         table.count_rows();
@@ -50,7 +50,7 @@ impl ProcTable {
         Ok(())
     }
 
-    /// Takes over the values of another table: they count where both have one.
+    /// Merges the values of another table, which replace existing ones.
     ///
     /// # Errors
     /// `NOMEM`.
@@ -77,7 +77,7 @@ impl ProcTable {
         self.derive_with(key, rows, |column| column.derive(values))
     }
 
-    /// As [`ProcTable::derive`], with numbers of a type that a formula gives.
+    /// As [`ProcTable::derive`], with the numbers of a formula.
     pub(super) fn derive_numbers(
         &mut self,
         key: &'static str,
@@ -99,7 +99,7 @@ impl ProcTable {
         self.derive(key, self.rows, self.ranks().map(|rank| (rank, number(rank))))
     }
 
-    /// As [`ProcTable::derive`], with one value for `per_block` ranks after the other: numbers of one type, or texts.
+    /// As [`ProcTable::derive`], with one value for each `per_block` consecutive ranks: numbers of one type, or texts.
     pub(super) fn derive_blocks<'v>(
         &mut self,
         key: &'static str,
@@ -133,7 +133,7 @@ impl ProcTable {
         self.column(key).and_then(Column::full).is_some_and(|whole| whole.rows() >= rows)
     }
 
-    /// Takes out all that was derived.
+    /// Removes all derived values.
     pub(super) fn forget_derived(&mut self) -> Result<()> {
         self.columns.values_mut().try_for_each(Column::forget_derived)?;
         self.columns.retain(|_, column| !column.is_empty());
@@ -141,7 +141,7 @@ impl ProcTable {
         Ok(())
     }
 
-    /// Takes out a key of all ranks.
+    /// Removes the values of a key.
     pub(super) fn remove(&mut self, key: &str) {
         self.columns.remove(key.as_bytes());
         self.count_rows();
@@ -183,7 +183,7 @@ impl ProcTable {
         runs.into_iter().flat_map(|(first, last)| first..=last).map(Rank)
     }
 
-    /// Bytes of memory that the values take, about.
+    /// Approximate memory of the values in bytes.
     pub fn bytes(&self) -> usize {
         self.columns.values().map(Column::bytes).sum()
     }

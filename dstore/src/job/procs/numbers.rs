@@ -1,10 +1,10 @@
-//! The numbers of a column's rows: a formula as long as there is one, else an array of the narrowest width.
+//! The numbers of a column's rows: a formula while one gives all of them, else an array of the narrowest width.
 
 use crate::fallible_alloc;
 use crate::model::Result;
 
-/// `start + ((row / divisor) % modulus) * step`, modulo 2^64 and cut to a mask: what ranks placed in blocks or in turn give.
-/// No modulus where it is 0.
+/// `start + ((row / divisor) % modulus) * step`, modulo 2^64 and masked: the numbers of ranks that are placed in blocks or
+/// round-robin. A modulus of 0 means none.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Formula {
     pub start: u64,
@@ -19,19 +19,19 @@ impl Formula {
         Formula { start, step: 0, divisor: 1, modulus: 0 }
     }
 
-    /// The formula that gives these numbers of bits of `mask`, if there is one.
+    /// The formula that gives these numbers, masked with `mask`, if there is one.
     #[cfg(feature = "builder")]
     pub fn of(mut numbers: impl Iterator<Item = u64>, mask: u64) -> Option<Formula> {
         let mut pattern = Pattern::new(mask);
         numbers.all(|number| pattern.push(number)).then_some(pattern.formula)
     }
 
-    /// The number of each row itself, and `start` more.
+    /// `start` plus the row.
     pub const fn counting(start: u64) -> Formula {
         Formula { start, step: 1, divisor: 1, modulus: 0 }
     }
 
-    /// The number of a row, to be cut to its type.
+    /// The number of a row, not masked.
     pub fn at(&self, row: u32) -> u64 {
         let mut n = row / self.divisor;
         if self.modulus != 0 {
@@ -41,17 +41,17 @@ impl Formula {
     }
 }
 
-/// A formula that is found while numbers come one after the other.
+/// Detects a formula while numbers are added.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     formula: Formula,
-    /// Bits that a number may have.
+    /// Mask of the bits of a number.
     mask: u64,
     rows: u32,
-    /// The number of the block that the last row is in, and of its block among those between two beginnings.
+    /// The number of the last row's block, and the block's index within its round.
     number: u64,
     block: u32,
-    /// Rows to come of that block; as good as endless while there is only one.
+    /// Remaining rows of that block; practically unlimited while there is only one block.
     left: u32,
 }
 
@@ -60,7 +60,7 @@ impl Pattern {
         Pattern { formula: Formula::constant(0), mask, rows: 0, number: 0, block: 0, left: 0 }
     }
 
-    /// As if a formula's numbers of so many rows had been taken.
+    /// The state after adding a formula's numbers of `rows` rows.
     fn of(formula: Formula, rows: u32, mask: u64) -> Pattern {
         let Formula { start, step, divisor, modulus } = formula;
         let mut pattern = Pattern { formula: Formula::constant(start), number: start, rows, ..Pattern::new(mask) };
@@ -69,7 +69,7 @@ impl Pattern {
             pattern.left = u32::MAX - last;
             return pattern;
         }
-        // A round that has not ended is none yet.
+        // A modulus counts only after the first complete round.
         let is_round = modulus != 0 && last / divisor >= modulus;
         pattern.formula = Formula { modulus: if is_round { modulus } else { 0 }, ..formula };
         pattern.block = if is_round { last / divisor % modulus } else { last / divisor };
@@ -78,8 +78,7 @@ impl Pattern {
         pattern
     }
 
-    /// Takes the same number for so many rows more, unless no formula gives it after the others; then it has taken some of them.
-    /// Tells how many.
+    /// Adds `count` rows with the same number. Stops where no formula gives the next one. Returns the number of added rows.
     fn push_many(&mut self, number: u64, count: u32) -> u32 {
         let mut taken = 0;
         while taken < count && self.push(number) {
@@ -91,7 +90,7 @@ impl Pattern {
         taken
     }
 
-    /// Takes the numbers of the next rows until no formula gives one after the others. Tells how many.
+    /// Adds the numbers of the next rows. Stops where no formula gives the next one. Returns the number of added rows.
     fn push_all(&mut self, numbers: &[u64]) -> usize {
         let mut rest = numbers;
         loop {
@@ -107,16 +106,16 @@ impl Pattern {
         }
     }
 
-    /// How many are the number of the row before.
+    /// Length of the prefix that repeats the last row's number.
     fn count_same(&self, numbers: &[u64]) -> usize {
-        // Most often all, which is found out without a branch for each.
+        // Usually all of them; this test has no branch for each.
         if numbers.iter().fold(0, |others, number| others | (number ^ self.number)) == 0 {
             return numbers.len();
         }
         numbers.iter().take_while(|number| **number == self.number).count()
     }
 
-    /// How many follow that number, each the step after the one before.
+    /// Length of the prefix in which each number is one step after the previous, starting from the last row's number.
     fn count_steps(&self, numbers: &[u64]) -> usize {
         let expected = |index: u64| self.number.wrapping_add(self.formula.step.wrapping_mul(index + 1)) & self.mask;
         let all = || (0..).zip(numbers);
@@ -126,7 +125,7 @@ impl Pattern {
         all().take_while(|(index, number)| **number == expected(*index)).count()
     }
 
-    /// Takes numbers that are blocks of one row each, as long as no new round begins. Tells how many.
+    /// Adds numbers that are blocks of one row each, up to the next round. Returns the number of added rows.
     fn push_steps(&mut self, numbers: &[u64]) -> usize {
         if self.left != 0 || self.formula.divisor != 1 || self.rows == 0 {
             return 0;
@@ -142,7 +141,7 @@ impl Pattern {
         count
     }
 
-    /// Takes the number of the next row, unless no formula gives it after the others.
+    /// Adds the number of the next row. Returns false if no formula gives it after the earlier ones.
     #[inline]
     fn push(&mut self, number: u64) -> bool {
         if self.left != 0 && number == self.number {
@@ -153,7 +152,7 @@ impl Pattern {
         self.push_block(number)
     }
 
-    /// As [`Pattern::push`], where the number is the first of a block or wrong.
+    /// As [`Pattern::push`], for a number that begins a block or does not fit.
     fn push_block(&mut self, number: u64) -> bool {
         let formula = &mut self.formula;
         if self.rows == 0 {
@@ -203,7 +202,7 @@ pub(crate) enum Numbers {
     U64(Vec<u64>),
 }
 
-/// The same for an array of any width.
+/// The same for an array of either width.
 macro_rules! each_width {
     ($numbers:expr, $array:ident => $result:expr, $pattern:ident => $other:expr) => {
         match $numbers {
@@ -217,12 +216,12 @@ macro_rules! each_width {
 }
 
 impl Numbers {
-    /// None yet; they will have bits of `mask` alone.
+    /// No rows yet; numbers will be masked with `mask`.
     pub fn new(mask: u64) -> Numbers {
         Numbers::Pattern(Pattern::new(mask))
     }
 
-    /// Those of so many rows that a formula gives; they will have bits of `mask` alone.
+    /// The numbers of a formula for `rows` rows, masked with `mask`.
     pub fn of(formula: Formula, rows: u32, mask: u64) -> Numbers {
         Numbers::Pattern(Pattern::of(formula, rows, mask))
     }
@@ -231,7 +230,7 @@ impl Numbers {
         each_width!(self, array => array.len(), pattern => pattern.rows as usize)
     }
 
-    /// The formula that gives all of them, if they came in such an order that it was seen.
+    /// The formula of all numbers, if one was detected while they were added.
     pub fn formula(&self) -> Option<Formula> {
         match self {
             Numbers::Pattern(pattern) => Some(pattern.formula),
@@ -239,12 +238,12 @@ impl Numbers {
         }
     }
 
-    /// Bytes of memory they take, beside this.
+    /// Heap memory in bytes.
     pub fn bytes(&self) -> usize {
         each_width!(self, array => size_of_val(array.as_slice()), _pattern => 0)
     }
 
-    /// The number of a row that there is.
+    /// The number of an existing row.
     #[inline]
     pub fn get(&self, row: u32) -> u64 {
         let index = row as usize;
@@ -294,7 +293,7 @@ impl Numbers {
         each_width!(self, array => fallible_alloc::push(array, number as _), _pattern => Ok(()))
     }
 
-    /// Puts a number in place of that of a row that there is.
+    /// Replaces the number of an existing row.
     ///
     /// # Errors
     /// `NOMEM`.
@@ -306,7 +305,7 @@ impl Numbers {
         Ok(())
     }
 
-    /// Makes an array of them, with `len` rows; those that are added are 0.
+    /// Converts the numbers to an array of `len` rows; new rows are 0.
     ///
     /// # Errors
     /// `NOMEM`.
@@ -320,7 +319,7 @@ impl Numbers {
         Ok(())
     }
 
-    /// Makes an array of them that has room for `number`, too.
+    /// Converts the numbers to an array that can hold `number`, too.
     fn make_array(&mut self, number: u64) -> Result<()> {
         let own = each_width!(self, array => 8 * size_of_first(array), pattern => {
             let rows = pattern.rows;
@@ -350,7 +349,8 @@ fn size_of_first<T>(_: &[T]) -> usize {
 mod tests {
     use super::*;
 
-    /// Adds numbers one by one, and reads them again at each step; adds them in pieces of any length, which gives the same.
+    /// Adds numbers one by one and reads all back at each step; then adds them in batches of several lengths, with the same
+    /// result.
     fn of(numbers: &[u64], mask: u64) -> Numbers {
         for first in 0..numbers.len() {
             let mut pieces = Numbers::new(mask);
@@ -385,7 +385,7 @@ mod tests {
         assert_eq!(found(&all(100, |n| n / 4 % 5 * 3)), formula(0, 3, 4, 5));
         assert_eq!(found(&all(100, |n| 5u64.wrapping_sub(n) & 0xffff_ffff)), formula(5, u64::MAX, 1, 0));
         assert_eq!(found(&[1, 1, 1, 2]), formula(1, 1, 3, 0));
-        // In a block, at its end, and where the second round is another one than the first.
+        // Inside a block, at its end, and where the second round differs from the first.
         assert_eq!(found(&[1, 1, 2, 2, 3, 4]), None);
         assert_eq!(found(&[0, 1, 2, 4]), None);
         assert_eq!(found(&[0, 1, 2, 0, 1, 3]), None);
@@ -403,7 +403,7 @@ mod tests {
                 let mut made = Numbers::of(formula, rows, u32::MAX.into());
                 let numbers = |rows| (0..rows).map(|row| formula.at(row) & 0xffff_ffff).collect::<Vec<_>>();
                 assert_eq!(made.formula(), of(&numbers(rows), u32::MAX.into()).formula(), "{rows} of {formula:?}");
-                // It goes on as they do, and ends as they do.
+                // It continues and ends as the original does.
                 for row in rows..rows + 40 {
                     made.push(formula.at(row) & 0xffff_ffff).unwrap();
                 }

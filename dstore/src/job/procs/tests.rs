@@ -101,7 +101,7 @@ fn columns_are_as_plain_maps_whatever_is_done_to_them() {
             }
             table.merge(given).unwrap();
             assert_same(&table, &plain);
-            // What is derived goes again, and leaves what was given.
+            // Derived values are removed again, and the host's values stay.
             let mut with_derived = plain.clone();
             let values: Vec<(Rank, Value)> = (0..end as u32)
                 .filter(|rank| rank % 7 != 0)

@@ -1,4 +1,4 @@
-//! The texts of a column, each different one once.
+//! The texts of a column, without duplicates.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -8,18 +8,18 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::fallible_alloc;
 use crate::model::Result;
 
-/// Texts by number, in the order in which they came; one of them may be NULL.
+/// Texts, numbered in order of first occurrence; one of them may be NULL.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Texts {
-    /// One after the other, each with its NUL.
+    /// The texts back to back, each with its NUL.
     bytes: Vec<u8>,
-    /// Where each of them ends.
+    /// The end of each text in the bytes.
     ends: Vec<usize>,
     /// The number of NULL.
     null: Option<u32>,
-    /// Numbers by hash. Of two texts with one hash the first is found again.
+    /// Numbers by hash. If two texts have the same hash, only the first is found.
     numbers: HashMap<u64, u32>,
-    /// The one that was asked for last.
+    /// The number of the last text that was looked up.
     last: u32,
 }
 
@@ -28,7 +28,7 @@ impl Texts {
         self.ends.len()
     }
 
-    /// Bytes of memory they take, beside this.
+    /// Heap memory in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes.len() + self.len() * (size_of::<usize>() + size_of::<(u64, u32)>())
     }
@@ -45,14 +45,14 @@ impl Texts {
         &self.bytes[start..self.ends[number]]
     }
 
-    /// The number of a text, which is kept.
+    /// The number of a text, which is added if it is new.
     ///
     /// # Errors
     /// `NOMEM`.
     #[inline]
     pub fn number_of(&mut self, text: Option<&CStr>) -> Result<u32> {
         let bytes = text.map_or(&[][..], CStr::to_bytes_with_nul);
-        // Ranks of one node follow each other, or those of the nodes in turn.
+        // Ranks of one node are usually consecutive, or nodes alternate.
         if !bytes.is_empty() && !self.ends.is_empty() && self.with_nul(self.last) == bytes {
             return Ok(self.last);
         }
