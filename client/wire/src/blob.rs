@@ -1,8 +1,8 @@
-//! What servers give each other in fences and direct modex.
+//! The data that servers exchange in fences and direct modex.
 //!
-//! A fence joins the contributions of all nodes, in any order; each is a packed byte object and so tells where it
-//! ends. There are two forms: that of releases 3.2 to 5.0, which our servers write, and that of 6.x. Both are read.
-//! A direct modex answers with the bare values of one rank.
+//! A fence concatenates the contributions of all nodes, in any order; each is a packed byte object and so contains its
+//! length. There are two forms: that of releases 3.2 to 5.0, which our servers write, and that of 6.x. Both are read.
+//! The answer to a direct modex is the values of one rank, without a wrapper.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ const COLLECTED: u8 = 1;
 /// Bit of the info byte: keys are numbers into a list of names.
 const KEY_MAP: u8 = 2;
 
-/// Whose values they are.
+/// The rank that the values belong to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// In the form up to 5.0: the rank, or with several namespaces the rank counted through all of them in the order
@@ -42,10 +42,10 @@ pub enum Form {
     },
 }
 
-/// What one node contributes to a fence.
+/// One node's contribution to a fence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contribution {
-    /// In which form it is.
+    /// Its form.
     pub form: Form,
     /// Whether data was collected. Contributions to one fence must agree.
     pub collected: bool,

@@ -1,6 +1,6 @@
 //! The numbers of the requests.
 
-/// What a request asks for: its first field.
+/// The kind of a request: its first field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Command(pub u8);
 
@@ -23,7 +23,7 @@ macro_rules! commands {
 commands! {
     JOB_INFO = 0, "All that is known of the client's job.";
     ABORT = 1, "Abort processes.";
-    COMMIT = 2, "Take over what the client put.";
+    COMMIT = 2, "Take the values that the client put.";
     FENCE = 3, "Meet other processes.";
     GET = 4, "Data of a process or of a job.";
     FINALIZE = 5, "The client leaves.";

@@ -1,7 +1,7 @@
 //! Messages on a socket: a header of sixteen bytes, then the payload. Both ends cut and queue them here.
 //!
-//! A large payload is received where it stays and sent from where it was made. Memory grows with the bytes that came, not with
-//! what a header claims; where there is none left, a payload is passed over and the rest of the stream goes on.
+//! Large payloads are not copied: they are received into their final buffer and sent from the original one. Memory grows with the
+//! received bytes, not with a claimed length; if an allocation fails, the payload is skipped and the rest of the stream is read.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -22,14 +22,14 @@ pub(crate) const CHUNK_LEN: usize = 64 * 1024;
 /// So many pieces of a message are handed to the system at once.
 const PARTS_MAX: usize = 64;
 
-/// What a chunk is at first.
+/// The first size of a chunk.
 const CHUNK_LEN_FIRST: usize = 4 * 1024;
 
-/// Where a read puts what it brings. It is small until a peer has more to say at once: a rank whose server answers in a few
-/// bytes has no use for more, and the system fills each page of it.
+/// A read buffer. It grows only when a read fills it: most of a rank's replies have a few bytes, and each page that a buffer
+/// touches costs memory.
 pub struct Chunk {
     bytes: Vec<u8>,
-    /// The last read may have left something behind.
+    /// The last read filled the buffer: the socket may have more.
     is_short: bool,
 }
 
@@ -42,7 +42,7 @@ impl Chunk {
         Ok(Chunk { bytes: fallible_alloc::filled(0, CHUNK_LEN_FIRST)?, is_short: false })
     }
 
-    /// What the next read may fill.
+    /// The buffer for the next read.
     fn room(&mut self) -> &mut [u8] {
         if self.is_short
             && self.bytes.len() < CHUNK_LEN
@@ -57,15 +57,15 @@ impl Chunk {
 /// A message as it came.
 #[derive(Debug, PartialEq)]
 pub struct Frame {
-    /// What it answers, or one of the reserved tags.
+    /// The tag of the request that it answers, or one of the reserved tags.
     pub tag: u32,
     /// How long its payload is.
     pub len: u32,
-    /// What it says; `ERR_NOMEM` where there was no room for it.
+    /// Its payload; `ERR_NOMEM` if the allocation failed.
     pub payload: Result<Vec<u8>>,
 }
 
-/// A message of which a part has come.
+/// A message of which a part has been received.
 struct Partial {
     header: Header,
     /// Nothing any more after an error.
@@ -75,7 +75,7 @@ struct Partial {
 }
 
 impl Partial {
-    /// Takes what belongs to the payload; gives back the rest.
+    /// Takes the bytes that belong to the payload; returns the rest.
     fn take_in<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let (own, rest) = bytes.split_at(self.left.min(bytes.len()));
         let len = self.header.len as usize;
@@ -118,7 +118,7 @@ impl Partial {
     }
 }
 
-/// Receives what the socket has, without waiting: how many bytes that were.
+/// Receives the available bytes without waiting; returns their number.
 fn receive(socket: BorrowedFd<'_>, room: &mut [MaybeUninit<u8>]) -> nix::Result<usize> {
     loop {
         // SAFETY: the system writes into the room, no more than it holds.
@@ -130,13 +130,13 @@ fn receive(socket: BorrowedFd<'_>, room: &mut [MaybeUninit<u8>]) -> nix::Result<
     }
 }
 
-/// Cuts what comes from a socket into messages.
+/// Splits the bytes from a socket into messages.
 #[derive(Default)]
 pub struct Frames {
     received: Vec<u8>,
-    /// Bytes at the front of `received` that are done with.
+    /// Bytes at the front of `received` that have been consumed.
     done: usize,
-    /// The message in front of what was received.
+    /// The message under way, whose bytes precede `received`.
     partial: Option<Partial>,
 }
 
@@ -146,23 +146,23 @@ impl Frames {
         Frames::default()
     }
 
-    /// Takes what the socket has, as much as `chunk` or the message that is under way has room for and without waiting: how many
-    /// bytes that were, and whether there may be more.
+    /// Receives the available bytes without waiting, as many as `chunk` or the message under way has room for. Returns their
+    /// number, and whether there may be more.
     ///
     /// # Errors
-    /// What the socket says, `EAGAIN` among it. No bytes mean that the peer has closed.
+    /// The socket's errno, `EAGAIN` included. A number of 0 means that the peer has closed.
     pub fn fill(&mut self, socket: BorrowedFd<'_>, chunk: &mut Chunk) -> nix::Result<(usize, bool)> {
         if let Some(partial) = self.partial.as_mut().filter(|partial| partial.left >= CHUNK_LEN)
             && let Some(room) = partial.room()
         {
             let room_len = room.len();
             let len = receive(socket, room)?;
-            // SAFETY: that many the system has written.
+            // SAFETY: `recv` has initialised that many bytes.
             unsafe { partial.took(len) };
             return Ok((len, len == room_len));
         }
         let room = chunk.room();
-        // SAFETY: initialised bytes may be seen as such that need not be, and the system writes nothing but bytes.
+        // SAFETY: initialised bytes may be viewed as `MaybeUninit`, because `recv` writes only initialised bytes.
         let len = receive(socket, unsafe { &mut *(&raw mut *room as *mut [MaybeUninit<u8>]) })?;
         self.take_in(&room[..len]);
         chunk.is_short = len == chunk.bytes.len();
@@ -173,12 +173,12 @@ impl Frames {
         let rest = self.partial.as_mut().map_or(bytes, |partial| partial.take_in(bytes));
         self.received.drain(..self.done);
         self.done = 0;
-        // Not twice as much as is needed: the reserve (`pmix_dstore::fallible_alloc`) has no large pieces.
+        // Exactly as much as needed, not doubled: the emergency reserve (`pmix_dstore::fallible_alloc`) has no large blocks.
         self.received.reserve_exact(rest.len());
         self.received.extend_from_slice(rest);
     }
 
-    /// What has been received and belongs to no message yet: a handshake has headers of another kind.
+    /// Received bytes outside any message: the headers of a handshake have another format, which the caller reads.
     pub fn unread(&self) -> &[u8] {
         &self.received[self.done..]
     }
@@ -268,15 +268,15 @@ impl Outbox {
         self.queued == 0
     }
 
-    /// Forgets what is not written.
+    /// Discards the unwritten messages.
     pub fn clear(&mut self) {
         *self = Outbox::default();
     }
 
-    /// Writes what the socket takes now, at most the rest of the first message: how many bytes that were.
+    /// Writes as much as the socket takes now, at most the rest of the first message; returns the number of bytes.
     ///
     /// # Errors
-    /// What the socket says, `EAGAIN` among it.
+    /// The socket's errno, `EAGAIN` included.
     pub fn write(&mut self, socket: BorrowedFd<'_>) -> nix::Result<usize> {
         let Some(first) = self.messages.front() else { return Ok(0) };
         let whole = first.head_len + first.payload.len();

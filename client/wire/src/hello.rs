@@ -14,7 +14,7 @@ pub const HELLO_LEN_MAX: usize = 131_072;
 /// Bytes of a namespace in the answer to a tool, NUL-padded.
 const NSPACE_FIELD_LEN: usize = 256;
 
-/// What kind of peer connects: the flag of the handshake.
+/// The kind of the connecting peer: the flag of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum PeerKind {
@@ -36,7 +36,7 @@ pub enum PeerKind {
     LauncherWithId = 7,
     /// A launcher that a server launched.
     LauncherClient = 8,
-    /// A process that nobody launched.
+    /// A process that no host launched.
     Singleton = 9,
     /// A scheduler.
     Scheduler = 10,
@@ -89,7 +89,7 @@ pub struct Hello {
     pub flag: u8,
     /// Effective uid and gid; present unless the peer is a client.
     pub uid_gid: Option<(u32, u32)>,
-    /// Who connects; absent for peers that are given an id.
+    /// The peer's id; absent for peers that get one from the server.
     pub proc: Option<Proc>,
     /// Release of the peer's library.
     pub version: String,
@@ -99,7 +99,7 @@ pub struct Hello {
     pub buffer: BufferType,
     /// The data store that the peer uses with this server.
     pub gds: String,
-    /// What else the peer tells; released clients before 6.0 tell nothing.
+    /// Further attributes of the peer; released clients before 6.0 send none.
     pub infos: Vec<Info>,
 }
 
@@ -128,7 +128,7 @@ impl Hello {
     /// The whole message, its header included.
     ///
     /// # Errors
-    /// `BAD_PARAM` where fields and flag do not fit together or a name holds a NUL; what packing the infos says.
+    /// `BAD_PARAM` if fields and flag do not match or a name contains a NUL; errors of packing the infos.
     pub fn encode(&self) -> Result<Vec<u8>> {
         let kind = PeerKind::from_flag(self.flag).ok_or(Status::ERR_BAD_PARAM)?;
         if kind.tells_ids() != self.uid_gid.is_some() || kind.tells_proc() != self.proc.is_some() {
@@ -266,7 +266,7 @@ pub struct ToolReply {
     pub assigned: Option<Proc>,
     /// The server's own id.
     pub server: Proc,
-    /// 0, or what the security module says.
+    /// 0, or the status of the security module.
     pub security: Status,
 }
 

@@ -23,7 +23,7 @@ const RANK_FREE_MAX: usize = 1 << 16;
 /// So many ranks more for each byte of the reply.
 const RANKS_PER_BYTE: usize = 16;
 
-/// Who gets a reply.
+/// The receiver of a reply.
 #[derive(Clone, Copy, Debug)]
 pub struct Recipient<'a> {
     /// The form of its buffers.
@@ -38,8 +38,8 @@ pub struct Recipient<'a> {
 
 /// The reply for one client.
 ///
-/// Values that the client's encoder does not know are left out. `ranks` says whose process-level values are sent;
-/// clients ask for what they miss.
+/// Values of types that the client's encoder does not know are left out. Process-level values are sent for `ranks`;
+/// clients request missing ones.
 ///
 /// # Errors
 /// `PACK_FAILURE` for values that are too long.
@@ -50,7 +50,7 @@ pub fn encode(job: &JobData, to: &Recipient<'_>, ranks: impl Iterator<Item = Ran
     Ok(packer.into_bytes())
 }
 
-/// The reply for one client, with all ranks where that is not longer than `len_max`, otherwise with those of `local`.
+/// The reply for one client, with all ranks if that is not longer than `len_max`, otherwise with the ranks of `local`.
 ///
 /// # Errors
 /// As [`encode`].
@@ -64,7 +64,7 @@ pub fn encode_within(
     if reply.len() > len_max { encode(job, to, local) } else { Ok(reply) }
 }
 
-/// Packs what follows the namespace in a job-info reply, also for the other replies that carry a job's data.
+/// Packs the part of a job-info reply after the namespace; other replies that carry a job's data contain the same.
 ///
 /// # Errors
 /// As [`encode`].
@@ -107,8 +107,8 @@ pub fn all_ranks(job: &JobData) -> impl Iterator<Item = Rank> + use<> {
     job.procs.ranks()
 }
 
-/// The maps from which nodes and ranks were made are not sent: what they say is sent expanded. Nor are those of sessions and
-/// applications: who misses the job's would find them instead.
+/// The node and process maps are not sent: their contents are sent expanded. The maps of sessions and applications are not sent
+/// either: a look-up that misses the job's map would find them instead.
 fn is_map(key: &Key, value: &Value) -> bool {
     value.data_type() == DataType::REGEX || is_left_out(key.as_bytes())
 }
@@ -155,7 +155,7 @@ fn put_node(packer: &mut Packer, node: &Node, to: &Recipient<'_>) -> Result<()> 
     Ok(())
 }
 
-/// The values of a realm, those of `first` before the others.
+/// The values of a realm, with `first` before the others.
 fn realm<'a>(
     first: &'a [(&'static str, &'a Value)],
     values: &'a Values,
@@ -193,7 +193,7 @@ pub fn decode(dialect: Dialect, bytes: &[u8]) -> Result<JobData> {
     Ok(reader.job)
 }
 
-/// The job whose data came as a list of keys with values, in a reply to `Get`, `Spawn` or `Connect`.
+/// The data of a job from the list of keys and values in a reply to `Get`, `Spawn` or `Connect`.
 ///
 /// # Errors
 /// Malformed bytes in a nested buffer.

@@ -7,15 +7,15 @@
 //!
 //! * [`Header`]: the 16 bytes before every message after the handshake.
 //! * [`Hello`], [`ClientReply`], [`ToolReply`]: the handshake.
-//! * [`Request`]: what a client asks; [`reply`]: what a server answers.
-//! * [`Notification`], [`IoDelivery`], [`FlowControl`], [`Deletion`]: what a server sends unasked.
+//! * [`Request`]: the requests of a client; [`reply`]: the server's replies.
+//! * [`Notification`], [`IoDelivery`], [`FlowControl`], [`Deletion`]: messages that a server sends without a request.
 //! * [`jobinfo`]: a job's data as the reply to a job-info request.
-//! * [`blob`]: what servers exchange in fences and direct modex.
-//! * [`framing`]: messages cut from a stream and queued for one.
+//! * [`blob`]: the data that servers exchange in fences and direct modex.
+//! * [`framing`]: splits a stream into messages, and queues messages for a stream.
 //!
 //! This crate serves `pmix-client` and `pmix-server`; it makes no promise to other users.
 //!
-//! All decoders take untrusted bytes. They read what they know and ignore what a newer peer appended.
+//! All decoders take untrusted bytes. They read the fields that they know and ignore fields that a newer peer appended.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr, clippy::exit, clippy::unwrap_used))]
 
 pub mod blob;
@@ -45,7 +45,7 @@ pub use version::Version;
 
 use pmix_dstore::codec::{Dialect, Packer};
 
-/// A packer for what goes to a peer of this version: compressed strings are expanded where it would break on them.
+/// A packer for messages to a peer of this version; it expands compressed strings if the peer cannot read them.
 pub fn packer(dialect: Dialect, to: Version) -> Packer {
     Packer::new(dialect).expanding(!to.reads_compressed_strings())
 }

@@ -1,4 +1,4 @@
-//! What a server sends without being asked.
+//! Messages that a server sends without a request.
 
 use pmix_dstore::codec::{Dialect, Unpacker};
 use pmix_dstore::fallible_alloc;
@@ -11,11 +11,11 @@ use super::{Command, Version, packer};
 pub struct Notification {
     /// The event's code.
     pub status: Status,
-    /// Who caused it.
+    /// The process that caused it.
     pub source: Proc,
-    /// What is said about it.
+    /// Infos about it.
     pub infos: Vec<Info>,
-    /// Who was meant to hear of it. Servers before 4.0 do not send it, nor do later ones with events that they had
+    /// The range of the event. Servers before 4.0 do not send it, nor do later ones with events that they had
     /// cached for a peer that connects; no client needs it.
     pub range: Option<u8>,
 }
@@ -24,7 +24,7 @@ impl Notification {
     /// The payload for a client of this version.
     ///
     /// # Errors
-    /// `UNKNOWN_DATA_TYPE` where an info holds what the client's encoder does not know.
+    /// `UNKNOWN_DATA_TYPE` if an info has a type that the client's encoder does not know.
     pub fn encode(&self, dialect: Dialect, to: Version) -> Result<Vec<u8>> {
         let mut packer = packer(dialect, to);
         packer.command(Command::NOTIFY.0);
@@ -56,13 +56,13 @@ impl Notification {
 /// Output of a process, on [`TAG_IOF`](super::TAG_IOF).
 #[derive(Clone, Debug, PartialEq)]
 pub struct IoDelivery {
-    /// Whose output.
+    /// The process that wrote the output.
     pub source: Proc,
     /// Which channel: 1 input, 2 output, 4 errors, 8 diagnostics.
     pub channel: u16,
     /// The id that the receiver gave its handler; 0 is a tool's default one.
     pub handler: u64,
-    /// What is said about it.
+    /// Infos about it.
     pub infos: Vec<Info>,
     /// The bytes; none at the end of the stream.
     pub data: Vec<u8>,
@@ -72,7 +72,7 @@ impl IoDelivery {
     /// The payload.
     ///
     /// # Errors
-    /// `UNKNOWN_DATA_TYPE` where an info holds what the client's encoder does not know.
+    /// `UNKNOWN_DATA_TYPE` if an info has a type that the client's encoder does not know.
     pub fn encode(&self, dialect: Dialect, to: Version) -> Result<Vec<u8>> {
         let mut packer = packer(dialect, to);
         packer.proc(&self.source);
@@ -102,13 +102,13 @@ impl IoDelivery {
 /// Whether input is wanted, on [`TAG_FLOW_CONTROL`](super::TAG_FLOW_CONTROL).
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowControl {
-    /// Whose input; the wildcard rank of no namespace is everybody's.
+    /// The process whose input it concerns; the wildcard rank of the empty namespace means all.
     pub source: Proc,
-    /// Which channels; only that of input counts.
+    /// Channels; only the one of input counts.
     pub channel: u16,
-    /// No more is wanted for the time being.
+    /// Whether to stop sending for now.
     pub is_off: bool,
-    /// What is said about it.
+    /// Infos about it.
     pub infos: Vec<Info>,
 }
 
@@ -116,7 +116,7 @@ impl FlowControl {
     /// The payload.
     ///
     /// # Errors
-    /// `UNKNOWN_DATA_TYPE` where an info holds what the client's encoder does not know.
+    /// `UNKNOWN_DATA_TYPE` if an info has a type that the client's encoder does not know.
     pub fn encode(&self, dialect: Dialect, to: Version) -> Result<Vec<u8>> {
         let mut packer = packer(dialect, to);
         packer.proc(&self.source);
@@ -141,14 +141,14 @@ impl FlowControl {
     }
 }
 
-/// A process has deleted a key, on [`TAG_DELETED`](super::TAG_DELETED): who has read its value forgets it.
+/// A process has deleted a key, on [`TAG_DELETED`](super::TAG_DELETED): clients remove cached values of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Deletion {
-    /// Whose key.
+    /// The process whose key it is.
     pub proc: Proc,
-    /// From which scope.
+    /// The scope it is deleted from.
     pub scope: Scope,
-    /// Which one.
+    /// The key.
     pub key: Key,
 }
 

@@ -1,8 +1,7 @@
-//! What a server answers.
+//! The replies of a server.
 //!
-//! Whatever a request would be answered with, a server may answer with a status alone: when it refuses, and when a
-//! host says at once that it is done. So every reply but the one to a job-info request begins with its status, and
-//! what follows may be missing.
+//! A server may answer any request with a status alone: when it refuses, and when a host completes an operation at
+//! once. So every reply except the one to a job-info request begins with its status, and the rest may be missing.
 
 use std::ffi::CString;
 
@@ -54,13 +53,13 @@ impl Reply for StatusReply {
     }
 }
 
-/// Answers `JobInfo` and `JobInfoFallback`, without a status. What it says is read and written by
-/// [`jobinfo`](super::jobinfo).
+/// Answers `JobInfo` and `JobInfoFallback`, without a status. [`jobinfo`](super::jobinfo) reads and writes its
+/// contents.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobInfoReply {
     /// The client's namespace.
     pub nspace: Nspace,
-    /// Job-level values and, under keys of their own, those of other realms.
+    /// Job-level values and, under separate keys, values of other realms.
     pub kvals: Vec<Kval>,
 }
 
@@ -99,7 +98,7 @@ impl Reply for FenceReply {
 
     fn decode(dialect: Dialect, _from: Version, bytes: &[u8]) -> Result<FenceReply> {
         let mut unpacker = Unpacker::new(dialect, bytes);
-        // What else may follow is for clients of the server's own data store.
+        // Further fields are for clients of the server's own data store.
         Ok(FenceReply { status: unpacker.status()?, segment_count: unpacker.uint64().ok() })
     }
 }
@@ -160,7 +159,7 @@ impl GetWriter {
     /// Adds the values of a process, or with a wildcard rank of a job: `values` packs them as kvals.
     ///
     /// # Errors
-    /// Those of `values`; then the object is left out.
+    /// Errors of `values`; the object is left out in this case.
     pub fn object(&mut self, proc: &Proc, values: impl FnOnce(&mut Packer) -> Result<()>) -> Result<()> {
         self.reply.byte_object_of(|object| {
             object.proc(proc);
@@ -174,7 +173,7 @@ impl GetWriter {
     }
 }
 
-/// Answers `RefreshCache`. Released clients go on to look for the value whatever the status is.
+/// Answers `RefreshCache`. Released clients look for the value even if the status is an error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RefreshReply {
     /// How it went.
@@ -194,7 +193,7 @@ impl Reply for RefreshReply {
     }
 }
 
-/// A [`RefreshReply`] straight from a store: `values` packs it as kvals.
+/// A [`RefreshReply`] packed directly from a store: `values` packs the kvals.
 ///
 /// # Errors
 /// Those of `values`.
@@ -215,7 +214,7 @@ pub fn refresh_reply(
 pub struct LookupReply {
     /// How it went.
     pub status: Status,
-    /// What was found.
+    /// The values found.
     pub data: Vec<Pdata>,
 }
 
@@ -249,7 +248,7 @@ impl Reply for LookupReply {
 pub struct InfosReply {
     /// How it went.
     pub status: Status,
-    /// What is answered; `None` in the short form.
+    /// The results; `None` in the short form.
     pub infos: Option<Vec<Info>>,
 }
 
@@ -277,7 +276,7 @@ pub struct SpawnReply {
     pub status: Status,
     /// The new job; `None` in the short form.
     pub nspace: Option<Nspace>,
-    /// What the server knows of it already, as in a job-info reply.
+    /// The server's data of the job so far, as in a job-info reply.
     pub kvals: Vec<Kval>,
 }
 
@@ -305,7 +304,7 @@ impl Reply for SpawnReply {
 pub struct ConnectReply {
     /// How it went.
     pub status: Status,
-    /// What is known of every other job that takes part, as in a job-info reply.
+    /// The data of every other participating job, as in a job-info reply.
     pub jobs: Vec<(Nspace, Vec<Kval>)>,
 }
 
@@ -344,10 +343,10 @@ impl ConnectWriter {
         ConnectWriter { reply }
     }
 
-    /// Adds a job: `values` packs what is known of it as kvals.
+    /// Adds a job: `values` packs its data as kvals.
     ///
     /// # Errors
-    /// Those of `values`; then the job is left out.
+    /// Errors of `values`; the job is left out in this case.
     pub fn job(&mut self, nspace: &Nspace, values: impl FnOnce(&mut Packer) -> Result<()>) -> Result<()> {
         self.reply.byte_object_of(|job| {
             job.string(Some(nspace.as_bytes()))?;
@@ -366,7 +365,7 @@ impl ConnectWriter {
 pub struct CredentialReply {
     /// How it went.
     pub status: Status,
-    /// The credential and what is said about it; `None` in the short form.
+    /// The credential and infos about it; `None` in the short form.
     pub credential: Option<(Vec<u8>, Vec<Info>)>,
 }
 
@@ -418,14 +417,14 @@ impl Reply for IoPullReply {
     }
 }
 
-/// What a group came to be.
+/// The result of a group construction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     /// Its members; not from servers before 4.2.4, nor to clients of theirs.
     pub members: Vec<Proc>,
     /// The context id given to it, where one was asked for.
     pub context: Option<u64>,
-    /// What is said about it; to and from 6.x only.
+    /// Infos about it; to and from 6.x only.
     pub infos: Vec<Info>,
 }
 
@@ -441,7 +440,7 @@ pub struct GroupReply {
     pub group: Option<Group>,
 }
 
-/// What stands for no context id where there must be one.
+/// Stands for "no context id" in messages where the field is mandatory.
 const NO_CONTEXT: u64 = u64::MAX;
 
 impl Reply for GroupReply {

@@ -1,4 +1,4 @@
-//! What clients and tools ask a server.
+//! The requests of clients and tools.
 
 use std::ffi::CString;
 
@@ -9,48 +9,48 @@ use pmix_dstore::model::{App, Bytes, DataType, Info, Key, Kval, Nspace, Proc, Qu
 
 use super::{Command, Version};
 
-/// A request. What it is answered with is said in [`reply`](super::reply).
+/// A request. [`reply`](super::reply) has the replies.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
-    /// All that is known of the client's job. Answer: `JobInfoReply`.
+    /// Get the data of the client's job. Answer: `JobInfoReply`.
     JobInfo,
     /// Abort processes. Answer: `StatusReply`.
     Abort {
         /// Exit status.
         status: Status,
-        /// What to print.
+        /// The text to print.
         message: Option<CString>,
-        /// Whom; empty for the whole job.
+        /// The processes to abort; empty for the whole job.
         procs: Vec<Proc>,
     },
-    /// Take over what the client put. Answer: `StatusReply`.
+    /// Take the values that the client put. Answer: `StatusReply`.
     Commit {
         /// Per scope, by its code, the values. Released clients send local, then remote; global values in both.
         parts: Vec<(u8, Vec<Kval>)>,
     },
     /// Meet other processes. Answer: `FenceReply`.
     Fence {
-        /// Who takes part.
+        /// The participants.
         procs: Vec<Proc>,
         /// Directives.
         infos: Vec<Info>,
     },
     /// Data of a process or of a job. Answer: `GetReply`.
     Get {
-        /// Of which namespace.
+        /// The namespace of the process.
         nspace: Nspace,
-        /// Of which rank.
+        /// The rank of the process.
         rank: Rank,
         /// Directives and qualifiers.
         infos: Vec<Info>,
         /// Which value; `None` for all.
         key: Option<Key>,
     },
-    /// All that the server has of a process by now: what a Get that wants a fresh value begins with. Answer: `RefreshReply`.
+    /// All values that the server has of a process now: the first step of a Get with `PMIX_GET_REFRESH_CACHE`. Answer: `RefreshReply`.
     RefreshCache {
-        /// Of which namespace.
+        /// The namespace of the process.
         nspace: Nspace,
-        /// Of which rank.
+        /// The rank of the process.
         rank: Rank,
     },
     /// The client leaves. Answer: `StatusReply`.
@@ -64,9 +64,9 @@ pub enum Request {
     },
     /// Look up published data. Answer: `LookupReply`.
     Lookup {
-        /// Effective uid of who asks.
+        /// Effective uid of the caller.
         uid: u32,
-        /// Which values.
+        /// The keys of the values.
         keys: Vec<Key>,
         /// Directives.
         infos: Vec<Info>,
@@ -89,7 +89,7 @@ pub enum Request {
     },
     /// Connect processes. Answer: `ConnectReply`.
     Connect {
-        /// Who takes part.
+        /// The participants.
         procs: Vec<Proc>,
         /// Directives.
         infos: Vec<Info>,
@@ -98,7 +98,7 @@ pub enum Request {
     },
     /// Disconnect processes. Answer: `StatusReply`.
     Disconnect {
-        /// Who takes part.
+        /// The participants.
         procs: Vec<Proc>,
         /// Directives.
         infos: Vec<Info>,
@@ -107,12 +107,12 @@ pub enum Request {
     Notify {
         /// The event's code.
         status: Status,
-        /// Who is to hear of it (`pmix_data_range_t`).
+        /// The processes that get it (`pmix_data_range_t`).
         range: u8,
-        /// What is said about it.
+        /// Infos about it.
         infos: Vec<Info>,
     },
-    /// Tell me of events. Answer: `StatusReply`.
+    /// Send events of these codes. Answer: `StatusReply`.
     RegisterEvents {
         /// Which; none for all.
         codes: Vec<Status>,
@@ -126,14 +126,14 @@ pub enum Request {
     },
     /// Ask the host. Answer: `InfosReply`.
     Query {
-        /// What.
+        /// The queries.
         queries: Vec<Query>,
     },
     /// Log data. Answer: `StatusReply`.
     Log {
         /// When, in seconds since 1970, 0 where not asked for; not sent to servers before 3.0.
         timestamp: Option<i64>,
-        /// What.
+        /// The data.
         data: Vec<Info>,
         /// Directives.
         directives: Vec<Info>,
@@ -142,14 +142,14 @@ pub enum Request {
     Allocate {
         /// `pmix_alloc_directive_t`.
         directive: u8,
-        /// What.
+        /// The requested resources.
         infos: Vec<Info>,
     },
     /// Act on processes. Answer: `InfosReply`.
     JobControl {
-        /// Whom.
+        /// The processes to act on.
         targets: Vec<Proc>,
-        /// What.
+        /// The actions.
         directives: Vec<Info>,
     },
     /// Watch a process. Answer: `InfosReply`.
@@ -175,18 +175,18 @@ pub enum Request {
     },
     /// Send me the output of processes. Answer: `IoPullReply`.
     IoPull {
-        /// Whose.
+        /// The processes whose output to send.
         procs: Vec<Proc>,
         /// Directives.
         infos: Vec<Info>,
-        /// Which channels.
+        /// The channels.
         channels: u16,
         /// The client's id of its handler.
         handler: Option<u64>,
     },
     /// Give input to processes. Answer: `StatusReply`.
     IoPush {
-        /// Whom.
+        /// The processes that get it.
         targets: Vec<Proc>,
         /// Directives.
         infos: Vec<Info>,
@@ -250,7 +250,7 @@ pub enum Request {
     SessionControl {
         /// Which.
         session: u32,
-        /// What.
+        /// The actions.
         infos: Vec<Info>,
     },
     /// The processes of a node. Answer: `PeersReply`.

@@ -1,4 +1,4 @@
-//! Tests of the messages that were not recorded, and of what recordings cannot show.
+//! Tests of messages without a recording, and of properties that recordings cannot show.
 
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
@@ -389,7 +389,7 @@ fn fence_contributions_of_both_forms_mix() {
     assert_eq!(read[0].ranks[1], (Origin::Relative(Rank(1)), kvals(1)));
     assert_eq!(read[1].ranks, [(Origin::Relative(Rank(2)), kvals(2))]);
     assert_eq!(blob::decode_fence(V41, &[]), Ok(Vec::new()));
-    // What a 6.x server contributes where nothing is collected.
+    // The contribution of a 6.x server to a fence that collects no data.
     let empty = blob::decode_fence(V61, &[2, 6, 2, 0, 2, 2, 2, 0]).unwrap();
     assert_eq!((empty[0].collected, empty[0].ranks.len()), (false, 0));
     assert!(blob::decode_fence(V41, &[2, 2, 2, 4]).is_err(), "an info byte with unknown bits");
@@ -470,7 +470,7 @@ fn old_clients_get_plain_values() {
     assert!(names.contains(&"node0".to_string()) && names.contains(&"node1".to_string()));
     assert!(!names.contains(&keys::NODE_INFO_ARRAY.to_string()));
     assert_eq!(names.iter().filter(|name| *name == keys::LOCAL_PEERS).count(), 1, "those of its own node once more");
-    // Such a reply is read, too.
+    // Our client reads this form of reply, too.
     let read = jobinfo::decode(V3, &bytes).unwrap();
     assert_eq!(read.nodes, job.nodes);
     assert_eq!(read.job.get(keys::LOCAL_PEERS.as_bytes()), Some(&Value::string("1")));
@@ -555,7 +555,7 @@ fn ranks_out_of_proportion_are_refused() {
     assert_eq!(jobinfo::from_kvals(nspace("job"), V41, kvals), Err(Status::ERR_UNPACK_FAILURE));
 }
 
-/// What the calling thread has had of a processor: how busy others keep it does not count.
+/// The calling thread's processor time: independent of the machine's load.
 fn processor_time() -> TimeSpec {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Releases of PMIx libraries, and what is different between them on the wire.
+//! Releases of PMIx libraries, and their differences on the wire.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ impl Version {
         Version { major, minor, release }
     }
 
-    /// The release of a text such as `4.2.2rc2`, `v6.1.0` or `7.0.0a1`; what is missing counts as 0.
+    /// Parses a version, for example `4.2.2rc2`, `v6.1.0` or `7.0.0a1`; a missing number counts as 0.
     pub fn parse(text: &str) -> Option<Version> {
         let text = text.trim().trim_start_matches('v');
         let mut numbers = text.split('.').map(|part| {
@@ -75,7 +75,7 @@ impl Version {
         self.major >= 6
     }
 
-    /// Whether keys can be deleted, and clients are told of those that others have deleted.
+    /// Whether keys can be deleted, and the server notifies clients of keys that others have deleted.
     pub fn deletes_keys(self) -> bool {
         self.major >= 7
     }
