@@ -12,11 +12,11 @@ use pmix_dstore::model::{DataArray, DataType, Info, Key, Regattr, Result, Status
 use super::Engine;
 use super::query::list;
 
-/// What the host has registered, by function.
+/// The host's registered attributes, by function.
 pub(super) type HostAttributes = BTreeMap<CString, Vec<Regattr>>;
 
 impl Engine {
-    /// Refuses directives that must be honoured, where neither the library nor the host has said that it knows them.
+    /// Refuses required directives that neither the library nor the host has declared as supported.
     ///
     /// # Errors
     /// `ERR_NOT_SUPPORTED`.
@@ -29,7 +29,7 @@ impl Engine {
 
 /// Name, key and type.
 type Attribute = (&'static str, &'static str, DataType);
-/// Names, and the attributes that each reads here; what it reads of others is with the host.
+/// Names, and the attributes that each function reads in this library; the host declares further ones.
 type Functions = &'static [(&'static str, &'static [&'static [Attribute]])];
 
 macro_rules! attributes {
@@ -67,10 +67,10 @@ const WRITING: &[Attribute] = attributes![
     OUTPUT_NOCOPY,
 ];
 
-/// Who may reach jobs of others.
+/// Access to other users' jobs.
 const ACCESS: &[Attribute] = attributes![ACCESS_PERMISSIONS, ACCESS_USERIDS, ACCESS_GRPIDS];
 
-/// Which server a tool means.
+/// The server that a tool selects.
 const WANTED: &[Attribute] = attributes![
     TCP_URI,
     SERVER_URI,
@@ -90,7 +90,7 @@ const WANTED: &[Attribute] = attributes![
     TIMEOUT,
 ];
 
-/// What the queries of [`QUERIES`] may have.
+/// The qualifiers of [`QUERIES`].
 const QUALIFIERS: &[Attribute] = attributes![
     NSPACE,
     RANK,
@@ -258,7 +258,7 @@ pub(super) fn of_spawn(host: &HostAttributes) -> Value {
     keys_in_use(host, |function, _| function == c"PMIx_Spawn")
 }
 
-/// The attributes for debuggers, in whatever function.
+/// The attributes for debuggers, of all functions.
 pub(super) fn of_debuggers(host: &HostAttributes) -> Value {
     keys_in_use(host, |_, key| key.starts_with(b"pmix.dbg."))
 }
@@ -286,10 +286,10 @@ fn own(functions: Functions) -> HostAttributes {
     named.collect()
 }
 
-/// The answer to a query for supported attributes; `None` where only the host could tell.
+/// The answer to a query for supported attributes; `None` if only the host can answer.
 ///
-/// Without qualifiers it is everything; a qualifier names whose functions, or the attributes of which of their functions:
-/// those in its text, or all.
+/// Without qualifiers the answer contains everything. A qualifier selects the functions of clients, servers, tools or the host, or
+/// the attributes of the functions in its text, or of all of them.
 pub(super) fn support(qualifiers: &[Info], host: &HostAttributes) -> Option<Value> {
     let whose = [
         (keys::CLIENT_FUNCTIONS, keys::CLIENT_ATTRIBUTES, own(CLIENT)),
@@ -327,7 +327,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads what a file of the project says before its tests.
+    /// Reads the part of a source file before its tests.
     fn source(file: &str) -> String {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
         let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"));
@@ -351,8 +351,8 @@ mod tests {
         attributes.iter().copied().flatten().map(|(name, ..)| (*name).to_owned()).collect()
     }
 
-    /// Where functions read their attributes, and the keys there that are none of them: what is written, what is looked up, what
-    /// is refused.
+    /// The files in which functions read their attributes, and the keys there that are not read: keys that are written, looked up or
+    /// refused.
     const READERS: &[(&str, &[&str], &[&str])] = &[
         ("client/src/get.rs", &["PMIx_Get"], &[]),
         ("client/src/client.rs", &["PMIx_Finalize"], &["QUALIFIED_VALUE"]),
@@ -476,7 +476,7 @@ mod tests {
         for (file, name) in READERS_OF_MORE {
             read.entry(name).or_default().extend(keys_in(&source(file)));
         }
-        // How a query is narrowed is read as of a Get; who connects in the older way says the same.
+        // Queries read their qualifiers as Gets do; the older function to connect reads the same attributes.
         read.entry("PMIx_Query_info").or_default().extend(by_get);
         let attached = read["PMIx_tool_attach_to_server"].clone();
         read.entry("PMIx_tool_connect_to_server").or_default().extend(attached);

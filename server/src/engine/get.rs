@@ -34,33 +34,33 @@ struct WaitingGet {
     tag: u32,
     infos: Vec<Info>,
     key: Option<Key>,
-    /// It is a refresh, and is told what there is, sooner or later.
+    /// It is a refresh: the answer is all present values, with or without the host's.
     refreshes: bool,
     deadline: Option<Instant>,
-    /// What the answer is when the deadline passes.
+    /// The status for the answer when the deadline passes.
     late: Status,
-    /// What it asks for is there; until then it waits for the data of the other job, which come with it.
+    /// The value is there; until this time the Get waits for the data of the other job, which are sent with it.
     job_deadline: Option<Instant>,
 }
 
-/// All that waits for some process's data.
+/// All Gets that wait for a process's data.
 #[derive(Default)]
 pub(super) struct Waiting {
     gets: HashMap<Proc, Vec<WaitingGet>>,
     /// Other servers' requests for a local rank's data.
     served: HashMap<Proc, Vec<DmodexDone>>,
-    /// Requests at the host, by process: one at a time. True where a fence has brought values of the process since: what the host
-    /// brings may be older.
+    /// Requests at the host, one per process at a time. True if a fence has brought values of the process since: the host's
+    /// answer may be older.
     asked: HashMap<Proc, bool>,
-    /// Jobs that the host does not know, as it has said to all or to one user; no state is made for a name that some process has
-    /// made up.
+    /// Jobs that the host does not know, for all users or for one. No namespace state is made for a name that a process may have
+    /// invented.
     unknown: HashSet<(Nspace, Option<u32>)>,
-    /// No Get is late before this. The one whose deadline it was may have its answer: it is asked for with every message,
-    /// while there may be very many Gets.
+    /// A lower bound of all deadlines, not exact: its Get may have been answered. It is read with every message, and a scan of all
+    /// Gets would be too slow for that.
     deadline: Option<Instant>,
 }
 
-/// More are forgotten, and asked for again.
+/// Upper limit of the unknown jobs kept; the host is asked again about a job that was dropped.
 const UNKNOWN_MAX: usize = 1024;
 
 impl Waiting {
@@ -103,9 +103,9 @@ impl Waiting {
     }
 }
 
-/// What can be said about a Get now.
+/// The present result of a Get.
 enum Outcome {
-    /// There is no value: the status says why.
+    /// There is no value, for the reason in the status.
     Nothing(Status),
     /// The data of the job.
     Job,
@@ -133,9 +133,9 @@ impl Engine {
         self.resolve_get(proc, get, true, now);
     }
 
-    /// A client wants all that there is of a process by now, before it looks for a value that is to be fresh. Of a process of
-    /// another node that has committed before, the host is asked; else what is here is all there is, and the client's Get, which
-    /// comes next, waits for more.
+    /// A client requests all present values of a process, before it looks for a fresh one. For a process of another node that has
+    /// committed before, the host is asked; otherwise the values in this server are all there are, and the client's Get, which
+    /// follows, waits for more.
     pub(super) fn refresh(&mut self, peer: PeerId, tag: u32, proc: Proc, now: Instant) {
         self.stats.gets += 1;
         let state = self.nspaces.get(&proc.nspace);
@@ -146,14 +146,14 @@ impl Engine {
             return self.reply_refreshed(peer, tag, &proc);
         }
         let infos = vec![Info::new(keys::GET_REFRESH_CACHE, Value::Bool(true))];
-        // The request says no time, and hosts lose what they are asked.
+        // The request has no timeout, and hosts lose requests.
         let deadline = Some(now + LATE_KEY_WAIT);
         let late = Status::ERR_NOT_FOUND;
         let get = WaitingGet { peer, tag, infos, key: None, refreshes: true, deadline, late, job_deadline: None };
         self.ask_host(proc, get);
     }
 
-    /// Tells a client that refreshes what there is of a process; of a whole job, its values.
+    /// Answers a refresh with the values of a process; for a whole job, with the job's values.
     fn reply_refreshed(&mut self, peer: PeerId, tag: u32, proc: &Proc) {
         let reply = self.refreshed(peer, proc);
         self.send(peer, tag, |_, _| reply);
@@ -196,7 +196,7 @@ impl Engine {
         self.ask_for(asker, proc, infos);
     }
 
-    /// Answers a Get or lets it wait; what has been waited for is not to be refreshed any more.
+    /// Answers a Get or lets it wait; a Get that has waited is not refreshed again.
     fn resolve_get(&mut self, proc: Proc, mut get: WaitingGet, is_new: bool, now: Instant) {
         if get.refreshes {
             return self.reply_refreshed(get.peer, get.tag, &proc);
@@ -251,7 +251,7 @@ impl Engine {
         self.peers.get(&id).is_some_and(|peer| self.reads(&peer.proc, peer.user, nspace) == Reach::All)
     }
 
-    /// Who asks, where the host is to say whether that may be.
+    /// The asker, if the host must decide about its access.
     fn stranger(&self, id: PeerId, nspace: &Nspace) -> Option<Actor> {
         let peer = self.peers.get(&id)?;
         (self.reads(&peer.proc, peer.user, nspace) == Reach::HostSays).then(|| peer.actor())
@@ -276,8 +276,8 @@ impl Engine {
         proc.rank.is_process() && self.peers.get(&get.peer).is_some_and(is_other)
     }
 
-    /// The job whose data the host is asked for with a value of one of its processes: another one than the asking process's, of
-    /// which nothing is known.
+    /// The job whose data are requested from the host, together with a value of one of its processes: another job than the asker's,
+    /// without data here.
     fn job_to_ask(&self, proc: &Proc, get: &WaitingGet) -> Option<Proc> {
         let state = self.nspaces.get(&proc.nspace);
         let is_unheard = state.is_none_or(|state| state.foreign && !state.has_data());
@@ -306,7 +306,7 @@ impl Engine {
         now < until
     }
 
-    /// What can be said now; `None` where nobody listens any more.
+    /// The present result; `None` if the asker has disconnected.
     fn outcome(&self, proc: &Proc, get: &WaitingGet, options: &GetOptions<'_>) -> Option<Outcome> {
         let peer = self.peers.get(&get.peer)?;
         if options.flags.refused()
@@ -314,8 +314,8 @@ impl Engine {
         {
             return Some(Outcome::Nothing(status));
         }
-        // The server process asks its own engine for what a client would find in its own memory, and may be the one
-        // thread on which the host could answer.
+        // The server process's own Get reads from the engine the values that a client has in its own memory, and it may occupy the
+        // only thread on which the host could answer.
         let at_once = options.flags.immediate() || options.flags.optional() || get.peer == PeerId::OWN;
         let status = |status| Some(Outcome::Nothing(status));
         match self.reads(&peer.proc, peer.user, &proc.nspace) {
@@ -389,7 +389,7 @@ impl Engine {
                 }
             }
             Some(key) => state.visible.get(proc.rank, key.as_bytes()).is_some(),
-            // What the host registered of a rank is there from the beginning: its commit may still be waited for.
+            // Values that the host registered for a rank exist from the start, so the rank's commit may still be to come.
             None => state.visible.has_rank(proc.rank) || at_once && has_values(&state.job, proc.rank),
         };
         if found && (!options.flags.refresh() || state.is_local(proc.rank)) {
@@ -402,7 +402,7 @@ impl Engine {
             Some(client) if client.refused => status(Status::ERR_NOMEM),
             Some(_) if state.gone.contains(&proc.rank) => status(Status::ERR_NOT_FOUND),
             Some(_) if state.is_over_for(proc.rank, self.cycle_of(&peer.proc)) => status(Status::ERR_NOT_FOUND),
-            // Put for other nodes only: another commit would not change who may read it.
+            // Put for other nodes only: a further commit would not change its scope.
             Some(_) if get.key.as_ref().is_some_and(|key| state.remote.get(proc.rank, key.as_bytes()).is_some()) => {
                 status(Status::ERR_NOT_FOUND)
             }
@@ -433,7 +433,7 @@ impl Engine {
         found.map(|value| value.to_value()).or_else(of_session)
     }
 
-    /// A reply with a job's data, a rank's, or both; of a rank also what the host registered of it, where all is asked for.
+    /// A reply with a job's data, a rank's, or both; a request for all values of a rank also gets the registered ones.
     fn get_reply(
         &self,
         peer: PeerId,
@@ -508,7 +508,7 @@ impl Engine {
         }
     }
 
-    /// Looks again at the Gets that wait for a process; those that still must wait keep their deadlines.
+    /// Retries the Gets that wait for a process; those that must wait on keep their deadlines.
     pub(super) fn retry_gets(&mut self, proc: &Proc) {
         let now = Instant::now();
         for get in self.gets.gets.remove(proc).unwrap_or_default() {
@@ -516,7 +516,7 @@ impl Engine {
         }
     }
 
-    /// A namespace became known: looks again at what waits for its processes.
+    /// A namespace became known: retries the Gets that wait for its processes.
     pub(super) fn retry_gets_of(&mut self, nspace: &Nspace) {
         let waiting = self.gets.gets.keys().filter(|proc| proc.nspace == *nspace && !self.gets.is_asked(proc));
         for proc in waiting.cloned().collect::<Vec<_>>() {
@@ -524,8 +524,8 @@ impl Engine {
         }
     }
 
-    /// A fence has brought values of these processes: who waits for a host's answer about one may have what it waits for.
-    /// Some hosts lose such requests.
+    /// A fence has brought values of these processes: they may answer Gets that wait for the host's answer. Some hosts lose
+    /// direct modex requests.
     pub(super) fn fenced(&mut self, procs: &[Proc]) {
         for proc in procs {
             if let Some(is_fenced) = self.gets.asked.get_mut(proc) {
@@ -535,7 +535,7 @@ impl Engine {
         }
     }
 
-    /// A process will not commit any more: who waits for it is told.
+    /// A process will not commit any more: fails the Gets that wait for it.
     pub(super) fn fail_gets_for(&mut self, proc: &Proc) {
         for get in self.gets.gets.remove(proc).unwrap_or_default() {
             self.fail_get(proc, &get, Status::ERR_NOT_FOUND);
@@ -588,7 +588,7 @@ impl Engine {
         self.gets.find_deadline();
         for (proc, get) in late {
             match get.job_deadline {
-                // What it asks for is there. Gets that follow do not wait for a host that does not answer.
+                // The value is there. Later Gets do not wait for a host that does not answer.
                 Some(_) => {
                     self.gets.note_unknown(&proc.nspace, None);
                     self.resolve_get(proc, get, false, now);
@@ -609,7 +609,7 @@ impl Engine {
             state.readers.insert(user);
         }
         let waiting = self.gets.gets.remove(proc).unwrap_or_default();
-        // What the host said to one user is no answer to another.
+        // The host's answer to one user does not count for another.
         let is_of_another = |get: &WaitingGet| {
             self.stranger(get.peer, &proc.nspace).is_some_and(|stranger| Some(stranger.user.uid) != user)
         };
@@ -617,12 +617,12 @@ impl Engine {
         let now = Instant::now();
         self.publish_soon(&proc.nspace, now);
         let of_job = !proc.rank.is_process();
-        // What the host said to one user need not be true of others.
+        // A refusal may concern this user only.
         if of_job && stored.is_err() {
             self.gets.note_unknown(&proc.nspace, user);
         }
         for mut get in waiting {
-            // What the host brought is all there is now: what is missing is not asked for again.
+            // The host's answer is complete: missing values are not requested again.
             get.infos.push(Info::new(keys::IMMEDIATE, Value::Bool(true)));
             // The data of the job may hold it.
             let is_registered = !of_job && get.key.as_ref().is_some_and(Key::is_reserved);
@@ -641,8 +641,8 @@ impl Engine {
         }
     }
 
-    /// Stores what direct modex brought: of a rank, or, of another server's job, the job's data. What a fence has brought since it
-    /// was asked for stays: of the two nobody can tell which is older, and fences bring each value once.
+    /// Stores the result of a direct modex: a rank's values or, for another server's job, the job's data. Values that a fence has brought
+    /// since the request stay: which of the two is older is unknown, and fences bring each value once.
     fn store_modex(&mut self, proc: &Proc, mut kvals: Vec<Kval>, is_fenced: bool) -> Result<(), Status> {
         let state = self.known_or_foreign(&proc.nspace);
         if proc.rank.is_process() {
@@ -675,7 +675,7 @@ impl Engine {
         let client = state.and_then(|state| state.clients.get(&proc.rank));
         match client {
             Some(client) if client.committed => self.give_remote_data(&proc, done),
-            // What a process published outlives it.
+            // Committed values of a process remain after its end.
             None if state.is_some_and(|state| state.remote.has_rank(proc.rank)) => self.give_remote_data(&proc, done),
             None if state.is_some_and(|state| state.has_left(proc.rank)) => {
                 self.call(move || done(Status::ERR_NOT_FOUND, Vec::new()));

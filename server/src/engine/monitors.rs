@@ -1,7 +1,7 @@
-//! What processes want to be watched where the host does not do it: themselves, by heartbeats that they send or by a file that is to
-//! change; and what processes, the node and its devices use.
+//! Monitors that processes request and the host does not support: heartbeats, changes of a file, and the resource usage of processes,
+//! the node and its devices.
 //!
-//! The engine keeps the time and decides; a thread looks at the files, as their user, and the server's thread reads what is used.
+//! The engine keeps the deadlines; another thread checks files with the user's permissions, and the server's thread reads the usage.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
@@ -22,19 +22,19 @@ use crate::cleanup::FileState;
 use crate::completion::Answer;
 use crate::upcall::Upcall;
 
-/// The group of who has none that anybody vouches for.
+/// The group of a user without a verified group.
 const NO_GROUP: u32 = 65_534;
 
-/// What is watched, by number, and when it is looked at next. What a peer can do as often as it likes costs the same however much others
-/// have watched.
+/// All monitors by number, and when each is checked next. The cost of an operation that a peer can repeat does not depend on the number
+/// of other peers' monitors.
 #[derive(Default)]
 pub(super) struct Monitors {
     next: u64,
     all: BTreeMap<u64, Monitor>,
-    /// The numbers of what each connection has asked for.
+    /// The monitors of each connection.
     of_peers: HashMap<PeerId, BTreeSet<u64>>,
     due: BTreeSet<(Instant, u64)>,
-    /// The processes whose heartbeats are watched.
+    /// The processes with monitored heartbeats.
     beats: HashMap<Proc, Beats>,
 }
 
@@ -51,10 +51,10 @@ struct Monitor {
     /// The connection that has asked for it, and ends it.
     peer: PeerId,
     proc: Proc,
-    /// User and group as whom files are looked at.
+    /// User and group for checks of files.
     user: (u32, u32),
     asked: Asked,
-    /// How often in a row there was no sign of life.
+    /// Consecutive checks without a sign of life.
     missed: u32,
     /// When it is looked at next.
     due: Option<Instant>,
@@ -70,19 +70,19 @@ enum Sign {
         is_told: bool,
     },
     File {
-        /// What it was at the last look.
+        /// Its state at the last check.
         before: Option<FileState>,
-        /// A look at it is not over.
+        /// A check is under way.
         is_looked_at: bool,
     },
     /// No sign of life, but a sample: the first one answers the request with this tag.
     Sample(Option<u32>),
 }
 
-/// What a process asks for.
+/// A request for a monitor.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Asked {
-    /// Its own name for it.
+    /// The requester's name for the monitor.
     id: Option<Vec<u8>>,
     /// The code of the event.
     code: Status,
@@ -101,7 +101,7 @@ enum What {
     Usage(Statistics),
 }
 
-/// A file and what of it is to change; one of these is enough.
+/// A file and the properties that must change; a change of one suffices.
 #[derive(Clone, Debug, PartialEq)]
 struct Watched {
     path: PathBuf,
@@ -110,19 +110,19 @@ struct Watched {
     modified: bool,
 }
 
-/// What the library can do of a request.
+/// The part of a request that the library performs itself.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Wish {
     Watch(Asked),
-    /// No more of those with this name, or of all.
+    /// End the monitors with this name, or all.
     Cancel(Option<Vec<u8>>),
 }
 
 impl Wish {
-    /// Reads a request; `None` for what only a host may know how to watch.
+    /// Reads a request; `None` for a kind of monitor that only a host may support.
     ///
     /// # Errors
-    /// `BAD_PARAM` for values of a wrong type, and where it is not said how often to look, or at what.
+    /// `BAD_PARAM` for values of a wrong type, and for a missing interval or file.
     fn read(monitor: &Info, error: Status, directives: &[Info]) -> Result<Option<Wish>> {
         let number = |key: &str| {
             Info::find(directives, key).map(|value| value.as_u32().ok_or(Status::ERR_BAD_PARAM)).transpose()
@@ -230,7 +230,7 @@ impl Monitors {
         }
     }
 
-    /// Ends those of a connection that are meant; tells how many there were.
+    /// Ends the monitors of a connection that `is_meant` selects; returns their number.
     fn remove(&mut self, peer: PeerId, is_meant: impl Fn(&Monitor) -> bool) -> usize {
         let Some(numbers) = self.of_peers.get(&peer) else { return 0 };
         let meant = numbers.iter().copied().filter(|number| self.all.get(number).is_some_and(&is_meant));
@@ -320,7 +320,7 @@ impl Engine {
         while let Some((due, number)) = self.monitors.due.first().copied().filter(|(due, _)| *due <= now) {
             self.monitors.due.remove(&(due, number));
             let Some(monitor) = self.monitors.all.get_mut(&number) else { continue };
-            // A server that was stopped for a while does not count what nobody could have sent to it.
+            // Counted from now: after a pause of the server (SIGSTOP), the intervals of the pause do not count as missed.
             monitor.due = monitor.asked.every.map(|every| now + every);
             self.monitors.due.extend(monitor.due.map(|due| (due, number)));
             match (&mut monitor.sign, &monitor.asked.what) {
@@ -354,7 +354,7 @@ impl Engine {
         }
     }
 
-    /// What a file is now; `None` where it is not there, or not for its user: it may come.
+    /// Takes the result of a check; `None` if the file is missing or not accessible for its user: it may appear later.
     pub fn looked(&mut self, number: u64, seen: Option<FileState>, now: Instant) {
         let Some(monitor) = self.monitors.all.get_mut(&number) else { return };
         let (What::File(watched), Sign::File { before, is_looked_at }) = (&monitor.asked.what, &mut monitor.sign)
@@ -372,7 +372,7 @@ impl Engine {
         }
     }
 
-    /// Has read what is used now.
+    /// Requests a reading of the usage.
     fn measure(&mut self, monitor: u64) {
         let Some(Monitor { peer, asked: Asked { what: What::Usage(statistics), .. }, .. }) =
             self.monitors.all.get(&monitor)
@@ -384,7 +384,7 @@ impl Engine {
         self.outputs.push_back(Output::Measure { monitor, usage, targets, hostname });
     }
 
-    /// What is used: the answer to who has asked for it, or the next event for it alone.
+    /// Takes a reading of the usage: it is the answer to the request, or the next event for the requester alone.
     pub fn measured(&mut self, number: u64, mut told: Vec<Info>) {
         let Some(monitor) = self.monitors.all.get_mut(&number) else { return };
         let (peer, code, is_once) = (monitor.peer, monitor.asked.code, monitor.asked.every.is_none());
@@ -406,7 +406,7 @@ impl Engine {
         }
     }
 
-    /// Tells those who wait for it; the host, too, whose other servers have processes of the same job.
+    /// Raises the event for its receivers, and for the host, whose other servers have processes of the same job.
     fn alert(&mut self, number: u64, now: Instant) {
         let Some(Monitor { peer, proc, asked, .. }) = self.monitors.all.get(&number) else { return };
         let (peer, source, code, range) = (*peer, proc.clone(), asked.code, asked.range);

@@ -1,4 +1,4 @@
-//! Who is connected: handshake, finalize, loss.
+//! Connected peers: handshake, finalize, loss.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -23,16 +23,16 @@ impl PeerId {
     /// The server process as its own client.
     pub const OWN: PeerId = PeerId(0);
 
-    /// What the peer is told: a positive number as its library keeps it, which this server does not ask for.
+    /// The index for the peer: a positive number that its library stores; this server does not use it.
     pub(super) fn index(self) -> u32 {
         (self.0 & 0x7fff_ffff) as u32
     }
 }
 
-/// How a peer reached us, and what the kernel says of it.
+/// How a peer has connected, and the kernel's information about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
-    /// Over the Unix socket of a namespace; the kernel vouches for the user.
+    /// Over the Unix socket of a namespace; the kernel provides the user.
     Unix {
         /// Effective user of the other end.
         uid: u32,
@@ -43,7 +43,7 @@ pub(crate) enum Transport {
     },
     /// Over TCP on loopback.
     Tcp {
-        /// Whose the socket at the other end is; `None` where this process can't ask the kernel.
+        /// The user of the socket at the other end; `None` if the kernel does not tell this process.
         owner: Option<u32>,
     },
 }
@@ -71,12 +71,12 @@ impl Transport {
     }
 }
 
-/// What is known of a connected peer. Encoder, buffer type and store are the peer's own, not its namespace's.
+/// A connected peer. Encoder, buffer type and store belong to the peer, not to its namespace.
 pub(crate) struct Peer {
     pub proc: Proc,
-    /// Whose process it is.
+    /// The user of its process.
     pub user: User,
-    /// A rank's number on this node, where it is known: maybe by its own word.
+    /// Its process id on this node, if known; it may be the peer's own claim.
     pub pid: Option<i32>,
     pub dialect: Dialect,
     /// Its release, as it was understood.
@@ -95,11 +95,11 @@ pub(crate) struct Peer {
     pub admitted: bool,
     /// The host has not launched it: it hears nothing of its end.
     pub is_tool: bool,
-    /// Forgets what it has read of keys that it is told are deleted.
+    /// Whether it gets notifications of deleted keys: it then removes its cached values of them.
     pub hears_of_deletions: bool,
     /// It has had input for others.
     pub has_pushed: bool,
-    /// What it has asked and not been told.
+    /// Its unanswered requests.
     pub(super) unanswered: Unanswered,
 }
 
@@ -119,7 +119,7 @@ impl Peer {
             finalized: false,
             admitted: true,
             is_tool: false,
-            // It keeps nothing of what it reads here.
+            // The server's own client caches no values.
             hears_of_deletions: false,
             has_pushed: false,
             unanswered: Unanswered::default(),
@@ -150,7 +150,7 @@ impl Peer {
 }
 
 impl Engine {
-    /// A peer's first message. Who is not let in is dropped without an answer, as released servers do.
+    /// Handles a peer's first message. A refused peer is dropped without an answer, as released servers do.
     pub fn hello(&mut self, peer: PeerId, transport: Transport, hello: Hello) {
         if let Some(kind) = PeerKind::from_flag(hello.flag).filter(|kind| *kind != PeerKind::Client) {
             return self.tool_hello(peer, transport, kind, hello);
@@ -166,7 +166,7 @@ impl Engine {
                 let object = client.object;
                 let user = match transport {
                     Transport::Unix { uid, gid, .. } => User { uid, gid: Some(gid) },
-                    // The user is the registered one, and what group that has the host has said.
+                    // The user is the registered one, with the group that the host has registered.
                     Transport::Tcp { .. } => User { uid: client.uid, gid: Some(client.gid) },
                 };
                 if let Some(state) = self.nspaces.get_mut(&proc.nspace) {
@@ -182,11 +182,11 @@ impl Engine {
         }
     }
 
-    /// Drops who is not let in, as released servers do.
+    /// Drops a refused peer, as released servers do.
     #[track_caller]
     pub(super) fn refuse_hello(&mut self, peer: PeerId, user: Option<u32>, hello: &Hello, why: &str) {
         self.outputs.push_back(Output::Close(peer));
-        // True of all of them: one line says what is to be done.
+        // The reason concerns all peers: one line suffices.
         if why == NO_TABLE && std::mem::replace(&mut self.no_table_told, true) {
             return;
         }
@@ -195,7 +195,7 @@ impl Engine {
         self.outputs.push_back(Output::Log(Reason::here().by(user), line));
     }
 
-    /// Who the peer is, or why it is refused.
+    /// The process of the peer, or why it is refused.
     fn check_hello(&self, transport: Transport, hello: &Hello) -> Result<Proc, String> {
         let proc = hello.proc.clone().ok_or("no namespace and rank given")?;
         let state = self.nspaces.get(&proc.nspace).ok_or("unknown namespace")?;
@@ -310,8 +310,8 @@ impl Engine {
                 return self.forget_tool(&peer.proc);
             }
             self.losses.push(Loss { due: now + LOSS_DELAY, is_news, proc: peer.proc.clone() });
-            // The host ends its part of the job once nobody is left here, and then hears of nothing any more. Not so where the
-            // last one has finalized: such a process is about to end, and the host would kill it.
+            // Without a connection left the host ends its part of the job and handles no further reports, so it must get these
+            // losses now. Not if the last process has finalized: it is about to end, and the host would kill it.
             if !self.peers.values().any(|other| other.proc.nspace == peer.proc.nspace) {
                 let of_job = self.losses.iter_mut().filter(|loss| loss.proc.nspace == peer.proc.nspace);
                 of_job.for_each(|loss| loss.due = now);
@@ -325,7 +325,7 @@ impl Engine {
         }
     }
 
-    /// Tells the host of the processes that have been gone for long enough, and the log of all those of their jobs.
+    /// Reports lost processes to the host once their delay is over, and logs all losses of their jobs.
     pub(super) fn tell_host_of_losses(&mut self, now: Instant) {
         let due: Vec<Proc> = self.losses.iter().filter(|loss| loss.due <= now).map(|loss| loss.proc.clone()).collect();
         for nspace in Engine::nspaces_of(&due) {
@@ -335,8 +335,7 @@ impl Engine {
         due.iter().for_each(|proc| self.tell_host_of_loss(proc));
     }
 
-    /// One line for all processes of a job that were lost and of whom nothing has been said yet. A job that is ended by force
-    /// loses all its processes at once.
+    /// Logs one line for all unreported losses of a job. A job that is killed loses all its processes at once.
     pub(super) fn log_losses(&mut self, nspace: &Nspace) {
         let of_job = self.losses.iter_mut().filter(|loss| loss.proc.nspace == *nspace);
         let news = of_job.filter_map(|loss| std::mem::take(&mut loss.is_news).then(|| loss.proc.clone()));
@@ -352,8 +351,8 @@ impl Engine {
         self.tell_host_process(Status::ERR_LOST_CONNECTION, proc, vec![affected]);
     }
 
-    /// Removes a peer from the tables; it is no participant, waiter or receiver any more. Tells too what is left of its
-    /// process, whose client may have been registered anew since.
+    /// Removes a peer from the tables; it is no participant, waiter or receiver any more. Also returns what remains of its
+    /// process, because the client may have been registered again since.
     pub(super) fn forget_connection(&mut self, id: PeerId) -> Option<(Peer, Left)> {
         let peer = self.peers.remove(&id)?;
         self.gets.forget_peer(id);
@@ -379,7 +378,7 @@ impl Engine {
     }
 }
 
-/// What is left of a process, one of whose connections is gone.
+/// The state of a process after one of its connections has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
     /// Other connections.
@@ -399,7 +398,7 @@ pub(super) struct Loss {
     pub proc: Proc,
 }
 
-/// Why a peer over TCP is refused where the kernel can't be asked whose it is.
+/// Why a peer over TCP is refused if the kernel cannot tell its user.
 pub(super) const NO_TABLE: &str = "neither sock_diag nor /proc/thread-self/net/tcp tells this server whose a TCP connection is; give it \
      one of them (and its user a number, where it is in a user namespace), or set PMIX_DSTORE_TRUST_CLAIMS=1 in its environment to believe what peers claim";
 

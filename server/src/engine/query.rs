@@ -1,8 +1,8 @@
-//! Queries: the host's matter, and ours where the host does not answer.
+//! Queries: the host answers first, then this server.
 //!
-//! A host knows more than one server does: other nodes, jobs that are waiting. So it is asked first. Of process sets only the
-//! server knows, to whom the host has told them; and what the host does not answer at all is looked up in what it
-//! has registered. To resolve peers and nodes is to ask such a question, too.
+//! A host knows more than one server does: other nodes, jobs that are waiting. So it is asked first. Process sets are
+//! answered by the server, because the host has defined them there. Keys that the host does not answer are looked up in the
+//! registered data. Resolving peers and nodes is a query, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
@@ -45,7 +45,7 @@ pub(super) struct Asked {
     form: Form,
     asker: Actor,
     queries: Vec<Query>,
-    /// What was known without the host.
+    /// The answers that needed no host.
     infos: Vec<Info>,
 }
 
@@ -61,7 +61,7 @@ impl Engine {
         }
     }
 
-    /// A client asks who runs on a node (none named is this one), or which nodes a job has.
+    /// A client requests the processes on a node (this one by default), or the nodes of a job.
     pub(super) fn resolve(
         &mut self,
         id: PeerId,
@@ -113,7 +113,7 @@ impl Engine {
             return self.reply(id, tag, &InfosReply { status: Status::SUCCESS, infos: Some(infos) });
         }
         if id == PeerId::OWN && form != Form::Infos {
-            // The host knows what it could say, and may ask on the one thread on which it could.
+            // The host itself asks: an upcall would bring nothing new, and could need the very thread that waits for the answer.
             let asked = Asked { id, tag, form, asker, queries: left, infos };
             return self.query_answered(asked, Answer::Op(Status::ERR_NOT_SUPPORTED));
         }
@@ -187,7 +187,7 @@ impl Engine {
         info(key, attributes::support(qualifiers, &self.host_attributes)?)
     }
 
-    /// What is asked of process sets, where there are any.
+    /// Answers a query about process sets, if there are any.
     fn of_process_sets(&self, key: &CString, qualifiers: &[Info], asker: &Actor) -> Option<Info> {
         if self.psets.is_empty() {
             return None;
@@ -209,10 +209,10 @@ impl Engine {
         info(key, value)
     }
 
-    /// What was registered about what is asked.
+    /// Answers a query from the registered data.
     ///
     /// # Errors
-    /// `ERR_NOT_FOUND` for what is not known, `ERR_INVALID_NAMESPACE` for a namespace that is not, or that is out of the asker's
+    /// `ERR_NOT_FOUND` for an unknown key, `ERR_INVALID_NAMESPACE` for a namespace that is unknown or out of the asker's
     /// reach.
     pub(super) fn known_of(&self, key: &CString, qualifiers: &[Info], asker: &Actor) -> Result<Info, Status> {
         let key = key.to_str().map_err(|_| Status::ERR_NOT_FOUND)?;
@@ -315,7 +315,7 @@ impl Engine {
         for (nspace, state) in self.jobs_about(about, asker)? {
             match self.ranks_on(about, state) {
                 Ok(ranks) => procs.extend(ranks.into_iter().map(|rank| Proc::new(nspace.clone(), rank))),
-                // Of all jobs, those count of which it is known.
+                // A query about all jobs skips jobs without the value.
                 Err(_) if about.nspace.is_none() => {}
                 Err(status) => return Err(status),
             }
@@ -335,7 +335,7 @@ impl Engine {
         Ok(if names.is_empty() { Value::String(None) } else { list(names.iter().map(Vec::as_slice)) })
     }
 
-    /// What `PMIX_QUERY_NAMESPACE_INFO` says of a job.
+    /// The answer to `PMIX_QUERY_NAMESPACE_INFO` for one job.
     fn of_namespace(&self, nspace: &Nspace, state: &NspaceState, qualifiers: &[Info], asker: &Actor) -> Option<Value> {
         let mut infos = vec![Info::new(keys::NSPACE, Value::string(nspace.as_bytes()))];
         let of_job = [keys::JOB_SIZE, keys::CMD_LINE];
@@ -343,7 +343,7 @@ impl Engine {
         info(keys::JOB_INFO_ARRAY, Value::infos(infos)).map(|info| Value::Info(Box::new(info)))
     }
 
-    /// What `PMIX_QUERY_AVAIL_SERVERS` says of this server.
+    /// The answer to `PMIX_QUERY_AVAIL_SERVERS` for this server.
     fn as_server(&self) -> Value {
         let config = &self.config;
         let infos = [
@@ -411,7 +411,7 @@ impl NspaceState {
     }
 }
 
-/// What the qualifiers of a query say it is about.
+/// The subject of a query, from its qualifiers.
 struct About {
     nspace: Option<Nspace>,
     rank: Option<Rank>,
@@ -426,7 +426,7 @@ enum NodeOf {
 
 impl About {
     /// # Errors
-    /// `ERR_BAD_PARAM` for a qualifier whose value is none.
+    /// `ERR_BAD_PARAM` for a qualifier with an invalid value.
     fn read(qualifiers: &[Info]) -> Result<About, Status> {
         let mut about = About { nspace: None, rank: None, nodes: Vec::new() };
         for Info { key, value, .. } in qualifiers {
@@ -449,7 +449,7 @@ impl About {
         Ok(about)
     }
 
-    /// The rows of the nodes in a job, those that it has.
+    /// The rows of the nodes in a job; nodes that the job does not have are left out.
     fn rows(&self, job: &impl JobLookup, here: &[u8]) -> Vec<u32> {
         if self.nodes.is_empty() {
             return job.node_row_by_name(here).into_iter().collect();
@@ -462,7 +462,7 @@ impl About {
     }
 }
 
-/// What of an answer resolves peers or nodes.
+/// The value of an answer that resolves peers or nodes.
 fn resolved(form: Form, infos: &[Info]) -> Option<&Value> {
     match form {
         Form::Infos => None,
