@@ -1,19 +1,19 @@
-//! Users, and whom a host lets reach other users' jobs.
+//! Users, and the access to other users' jobs that a host grants.
 
 use std::collections::BTreeSet;
 
 use pmix_dstore::model::{Info, Value, keys};
 
-/// Whose process a peer is, as far as the server has made sure of it.
+/// The verified user of a peer's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct User {
     /// The effective user.
     pub uid: u32,
-    /// Its group, where the kernel or the host vouches for it. What a peer claims does not count.
+    /// Its group, if the kernel or the host confirms it. A peer's own claim does not count.
     pub gid: Option<u32>,
 }
 
-/// Users and groups that may reach jobs which are not theirs: what `PMIX_ACCESS_PERMISSIONS` says, in the attributes of
+/// Users and groups that may reach other users' jobs, from `PMIX_ACCESS_PERMISSIONS`: in the attributes of
 /// `PMIx_server_init` for all jobs, in a registration for that job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Access {
@@ -22,7 +22,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// Reads what a host says; nothing where it says nothing.
+    /// Reads the permissions among a host's attributes; empty if there are none.
     pub fn read(infos: &[Info]) -> Access {
         let mut access = Access::default();
         access.add(infos.iter());
@@ -41,18 +41,18 @@ impl Access {
         }
     }
 
-    /// Whether nobody is let in.
+    /// Whether no user or group is admitted.
     pub fn is_empty(&self) -> bool {
         self.uids.is_empty() && self.gids.is_empty()
     }
 
-    /// Whether a user is among those who are let in.
+    /// Whether a user is admitted.
     pub fn admits(&self, user: User) -> bool {
         self.uids.contains(&user.uid) || user.gid.is_some_and(|gid| self.gids.contains(&gid))
     }
 }
 
-/// The user whose job a registration describes, where it says that.
+/// The user of the job that a registration describes, if it contains one.
 pub(crate) fn owner(infos: &[Info]) -> Option<u32> {
     let in_array =
         infos.iter().filter(|info| info.key.is(keys::JOB_INFO_ARRAY)).flat_map(|info| info.value.iter_infos());

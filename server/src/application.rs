@@ -1,4 +1,4 @@
-//! What the processes of a new job need of the environment of the program that starts it.
+//! The variables that a new job's processes need from the environment of the program that starts it.
 
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -10,7 +10,7 @@ const OF_PMIX: &[u8] = b"PMIX_MCA_";
 /// Variables that set parameters of Open MPI: its jobs get them, where the host asks for it.
 const OF_OPEN_MPI: &[u8] = b"OMPI_";
 
-/// What a host may want of a fabric for a job. None is known here, so there is none to ask.
+/// Attributes that request something of a fabric for a job. This library supports no fabric.
 const OF_FABRICS: [&str; 9] = [
     keys::ALLOC_FABRIC,
     keys::ALLOC_FABRIC_ID,

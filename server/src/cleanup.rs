@@ -1,9 +1,9 @@
-//! What a client wants removed when it ends: the clean-up directives of `PMIx_Job_control`.
+//! Files to remove when a client ends: the clean-up directives of `PMIx_Job_control`.
 //!
-//! The paths are a user's, the server may be root's. So nothing is done by path where the user could change what the
-//! path means meanwhile: parents are opened first, and what stands in them is looked at and removed through their
-//! descriptors. Links are not followed, only what belongs to the user goes, and root takes on the user's file system
-//! identity while it does this: the kernel then allows what it would allow the user.
+//! The paths come from a user, and the server may run as root. The user could exchange a path's components meanwhile, so
+//! nothing is removed by path: parents are opened first, and their entries are examined and removed through the
+//! descriptors. Links are not followed, and only the user's own files are removed. Root assumes the user's file system
+//! identity for this, so that the kernel checks the user's permissions.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -16,7 +16,7 @@ use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, stat};
 use nix::unistd::{Gid, Uid, UnlinkatFlags, geteuid, setfsgid, setfsuid, unlinkat};
 use pmix_dstore::model::{Info, Status, Value, keys};
 
-/// Files and directories to remove, and what to leave alone.
+/// Files and directories to remove, and paths to keep.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cleanup {
     files: Vec<PathBuf>,
@@ -36,10 +36,10 @@ struct Directory {
 }
 
 impl Cleanup {
-    /// What the clean-up directives among `directives` ask for.
+    /// Reads the clean-up directives among `directives`.
     ///
     /// # Errors
-    /// `BAD_PARAM` for a path that is not absolute text: where the process runs is not where the server runs.
+    /// `BAD_PARAM` for a path that is not text or not absolute: the server's working directory is not the client's.
     pub fn read(directives: &[Info]) -> Result<Cleanup, Status> {
         const HOW: [&str; 2] = [keys::CLEANUP_RECURSIVE, keys::CLEANUP_LEAVE_TOPDIR];
         let [recursive, keep_top] = HOW.map(|key| Info::is_set(directives, key));
@@ -69,7 +69,7 @@ impl Cleanup {
         self.files.len() + self.directories.len() + self.ignore.len()
     }
 
-    /// Adds what else is asked for; the later word about a directory counts.
+    /// Adds further directives; the later one about a directory counts.
     pub fn add(&mut self, other: &Cleanup) {
         for directory in &other.directories {
             self.directories.retain(|old| old.path != directory.path);
@@ -84,9 +84,9 @@ impl Cleanup {
         }
     }
 
-    /// Removes what belongs to the user `uid`, and passes over what is gone already.
+    /// Removes the files of the user `uid`; missing files are skipped.
     ///
-    /// What cannot be removed is the user's to look at: nobody waits for an answer any more.
+    /// Failures are not reported: the client that could get them has ended.
     pub fn run(&self, uid: u32, gid: u32) {
         pmix_dstore::file_ban::check();
         let Some(_identity) = Identity::assume(uid, gid) else { return };
@@ -105,7 +105,7 @@ impl Cleanup {
         }
     }
 
-    /// Empties the user's directory `name` in `parent`; tells whether it is one. `path` is what the user calls it.
+    /// Empties the user's directory `name` in `parent`; returns whether it is one. `path` is the user's path to it.
     fn empty(&self, parent: &OwnedFd, name: &OsStr, path: &Path, recursive: bool, uid: u32, depth: usize) -> bool {
         /// Directories nested deeper than this stay: each level holds a descriptor.
         const DEPTH_MAX: usize = 64;
@@ -151,7 +151,7 @@ fn parent_of(path: &Path) -> Option<(OwnedFd, &OsStr)> {
     Some((open(path.parent()?, flags, Mode::empty()).ok()?, path.file_name()?))
 }
 
-/// What stands under `name`, where it belongs to the user.
+/// The status of the entry `name`, if it belongs to the user.
 fn status_in(parent: &OwnedFd, name: &OsStr, uid: u32) -> Option<FileStat> {
     fstatat(parent, name, AtFlags::AT_SYMLINK_NOFOLLOW).ok().filter(|stat| stat.st_uid == uid)
 }
@@ -168,7 +168,7 @@ fn names(directory: &OwnedFd) -> Vec<OsString> {
     names.map(|name| OsStr::from_bytes(name.to_bytes()).to_owned()).collect()
 }
 
-/// What changes of a file while somebody works with it.
+/// The properties of a file that change with use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileState {
     pub size: i64,
@@ -202,7 +202,7 @@ impl Identity {
         if !geteuid().is_root() || uid == 0 {
             return Some(Identity { before: None });
         }
-        // Each call answers what was before, also where it changed nothing: only asking again tells.
+        // Each call returns the earlier id, even if it changed nothing; only a second call shows the present one.
         let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
         let before = (setfsgid(gid), setfsuid(uid));
         let identity = Identity { before: Some((before.1, before.0)) };

@@ -8,10 +8,10 @@ use std::sync::{LazyLock, Weak};
 use parking_lot::Mutex;
 use pmix_dstore::model::{Bytes, Info, Nspace, Pdata, Proc, Status};
 
-/// A credential and what is said about it.
+/// A credential and infos about it.
 pub type Credential = (Vec<u8>, Vec<Info>);
 
-/// What a host answers, in the shapes that the upcalls know.
+/// A host's answer, in the shapes that the upcalls have.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// A bare status.
@@ -21,7 +21,7 @@ pub enum Answer {
     Data(Status, Bytes),
     /// Status and published values.
     Lookup(Status, Vec<Pdata>),
-    /// Status and the namespace of what was spawned.
+    /// Status and the namespace of the spawned job.
     Spawn(Status, Option<Nspace>),
     /// Status and the name of a tool.
     Name(Status, Option<Proc>),
@@ -32,7 +32,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// The status, whatever the shape.
+    /// The status, which every shape has.
     pub fn status(&self) -> Status {
         match self {
             Answer::Op(status)
@@ -88,7 +88,7 @@ impl From<(Status, Credential)> for Answer {
     }
 }
 
-/// Who waits for answers: a server.
+/// The receiver of answers: a server.
 pub(crate) trait AnswerSink: Send + Sync {
     fn answer(&self, id: u64, answer: Answer);
 
@@ -178,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    /// A server whose thread comes to its jobs when the test says so.
+    /// A server whose jobs run when the test says so.
     #[derive(Default)]
     struct Later(Mutex<Vec<Box<dyn FnOnce() + Send>>>);
 
@@ -209,7 +209,7 @@ mod tests {
         server.0.lock().drain(..).for_each(|job| job());
         assert!(first.load(Ordering::Relaxed));
 
-        // A second answer, which nobody waits for, is the host's memory all the same.
+        // A second answer is ignored, and the host still gets its memory back.
         let (second, release) = released();
         Completion::<(Status, Vec<Info>)>::by_id(id).complete_then((Status::SUCCESS, Vec::new()), release);
         assert!(second.load(Ordering::Relaxed) && server.0.lock().is_empty());

@@ -1,4 +1,4 @@
-//! What a server is told when it starts.
+//! The configuration of a server: attributes of its start, and environment.
 
 use std::path::PathBuf;
 
@@ -36,21 +36,21 @@ pub(crate) struct Config {
     pub uid: u32,
     /// Its group.
     pub gid: u32,
-    /// Whether tools may come of users who have no process here.
+    /// Whether tools of users without a process here are admitted.
     pub foreign_tools: bool,
     /// How many descriptors this process may have when the server starts.
     pub descriptors: usize,
-    /// Who may reach jobs of others.
+    /// Users and groups that may reach other users' jobs.
     pub access: Access,
     /// The TCP port to listen at; 0 for any.
     pub port: u16,
-    /// Who may open the clients' sockets, as the mode of their files; the directories around them keep other users out.
+    /// The file mode of the clients' sockets; the directories around them keep other users out.
     pub socket_mode: u32,
     /// Whether values may lie in shared memory (`PMIX_DSTORE_SHM=0` turns it off).
     pub shared_memory: bool,
-    /// Whether peers over TCP are believed who they say they are where the kernel can't be asked (`PMIX_DSTORE_TRUST_CLAIMS=1`).
+    /// Whether a peer's claimed user over TCP is accepted if the kernel cannot confirm it (`PMIX_DSTORE_TRUST_CLAIMS=1`).
     pub trust_claims: bool,
-    /// What a tool shows that may read the server's files; `None` where the system has no random numbers.
+    /// The secret of tools that may read the server's files; `None` if the system has no random numbers.
     pub tool_secret: Option<Secret>,
     /// When Slurm is asked for a fence without data as for one with data (`PMIX_DSTORE_SLURM_FENCE`).
     pub slurm_fence: SlurmFence,
@@ -140,13 +140,13 @@ impl Config {
     }
 }
 
-/// The soft limit of descriptors, or what is usual where the system does not tell.
+/// The soft limit of descriptors, or the usual default if the system does not report one.
 fn descriptors() -> usize {
     let soft = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
     usize::try_from(soft).unwrap_or(usize::MAX)
 }
 
-/// The files that whoever has started this process wants to find it by: one that the host names, or the environment, and one
+/// The rendezvous files that the starter of this process expects: one that the host or the environment names, and one
 /// beside it.
 fn rendezvous_files(named: Option<String>, variable: impl Fn(&str) -> Option<String>) -> Vec<PathBuf> {
     let named = named.or_else(|| variable("PMIX_LAUNCHER_RENDEZVOUS_FILE"));
@@ -160,10 +160,10 @@ const LOOPBACK: &str = "the server listens on the loopback interface only";
 const IPV4: &str = "the server listens on IPv4 only";
 const THREAD: &str = "the server has a thread of its own";
 
-/// The attribute, when its value asks for what it stands for, and why a host does not get that.
+/// The attribute, whether its value requests the feature, and the reason for the refusal.
 type Refusal = (&'static str, fn(&Value) -> bool, &'static str);
 
-/// What a host may ask for and does not get.
+/// Attributes of a host that are refused.
 const REFUSED: [Refusal; 8] = [
     (keys::TCP_IF_INCLUDE, |value| !names_loopback(value), LOOPBACK),
     (keys::TCP_IF_EXCLUDE, names_loopback, LOOPBACK),
@@ -175,7 +175,7 @@ const REFUSED: [Refusal; 8] = [
     (keys::SINGLETON, |_| true, "singletons come as tools do"),
 ];
 
-/// What of the attributes is refused, in lines for the log; and whether the host says that it cannot do without.
+/// The refused attributes, as lines for the log; and whether the host marked one as required.
 pub(crate) fn refused(infos: &[Info]) -> (Vec<String>, bool) {
     let (mut lines, mut is_needed) = (Vec::new(), false);
     for info in infos {

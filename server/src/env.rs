@@ -10,12 +10,12 @@ use pmix_dstore::segment::FileId;
 use crate::STORE_NAME;
 use crate::config::{ANNOUNCED_VERSION, Config};
 
-/// Where peers of each release look for the server's address: the encoders that we speak, without those that would
-/// promise more than the announced release has.
+/// The variables in which peers of each release look for the server's address: one for each supported encoder, without those
+/// that would promise more than the announced release has.
 pub(crate) const URI_VARIABLES: [&str; 5] =
     ["PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI21", "PMIX_SERVER_URI2"];
 
-/// What leads a client into its namespace's directory.
+/// The variables that lead a client to its namespace's directory.
 pub(crate) struct SharedEnv {
     pub directory: PathBuf,
     pub id: FileId,

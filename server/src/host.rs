@@ -1,4 +1,4 @@
-//! The upcalls: what a server asks of the program that hosts it.
+//! The upcalls: calls from a server to the program that hosts it.
 
 use std::ffi::CStr;
 
@@ -7,7 +7,7 @@ use pmix_dstore::model::{App, Bytes, Info, Key, Nspace, Pdata, Proc, Query, Stat
 
 use crate::completion::{Completion, Credential};
 
-/// What is done with a group.
+/// An operation on a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupOperation {
     /// It is formed.
@@ -16,20 +16,20 @@ pub enum GroupOperation {
     Destruct,
 }
 
-/// What is wanted of the fabrics that the host knows.
+/// An operation on the fabrics that the host knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FabricOperation {
-    /// To be told of them.
+    /// List them.
     Request,
-    /// To be told again of one, whose index (`PMIX_FABRIC_INDEX`) is among the directives.
+    /// Refresh the information about one; its index (`PMIX_FABRIC_INDEX`) is among the directives.
     Update,
 }
 
-/// What a host offers to its server: the standard's `pmix_server_module_t`.
+/// The functions that a host offers to its server: the standard's `pmix_server_module_t`.
 ///
 /// Each upcall is answered in one of three ways, as in C: it returns `SUCCESS`, and the completion is called once,
 /// from any thread, before or after the upcall returned; it returns `OPERATION_SUCCEEDED`, and is done, without a
-/// callback; or it returns an error, and has failed. What a host does not offer answers `ERR_NOT_SUPPORTED`.
+/// callback; or it returns an error, and has failed. The default of each function answers `ERR_NOT_SUPPORTED`.
 ///
 /// Upcalls come one at a time, on the server's thread, with no lock held: a host may call every function of
 /// [`Server`](crate::Server) from inside.
@@ -84,8 +84,8 @@ pub trait Host: Send + Sync {
         Status::ERR_NOT_SUPPORTED
     }
 
-    /// A client wants what a process of another server published: the answer is what
-    /// [`Server::dmodex_request`](crate::Server::dmodex_request) gives there.
+    /// A client requests the committed values of a process of another server. The answer is the result of
+    /// [`Server::dmodex_request`](crate::Server::dmodex_request) there.
     fn direct_modex(&self, proc: &Proc, infos: &[Info], done: Completion<(Status, Bytes)>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }
@@ -125,7 +125,7 @@ pub trait Host: Send + Sync {
         Status::ERR_NOT_SUPPORTED
     }
 
-    /// No client wants to hear of these events any more. Nobody waits for the answer.
+    /// No client is registered for these events any more. The answer is ignored.
     fn deregister_events(&self, codes: &[Status], done: Completion<Status>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }
@@ -141,14 +141,14 @@ pub trait Host: Send + Sync {
     }
 
     /// A tool has connected: a process that no host launched, or a launcher. `infos` tell its release (`PMIX_VERSION_INFO`), user and
-    /// group (`PMIX_USERID`, which the server has made sure of, `PMIX_GRPID`), its name where it has one (`PMIX_NSPACE`, `PMIX_RANK`),
-    /// and what it says of itself. The answer is its name; what it has already is kept. Without this upcall a tool that has a name
-    /// is let in, and one that has none is not.
+    /// group (`PMIX_USERID`, which the server has verified, `PMIX_GRPID`), its name if it has one (`PMIX_NSPACE`, `PMIX_RANK`),
+    /// and its own attributes. The answer is the tool's name; a name that it has already is kept. Without this upcall a tool with
+    /// a name is admitted, and one without a name is refused.
     fn tool_connected(&self, infos: &[Info], done: Completion<(Status, Option<Proc>)>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }
 
-    /// Log `data`. Who logs may wait for the answer: a host delays it while it has no room for more.
+    /// Log `data`. The caller may wait for the answer: a host delays it for back-pressure.
     fn log(&self, proc: &Proc, data: &[Info], directives: &[Info], done: Completion<Status>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }
@@ -158,7 +158,7 @@ pub trait Host: Send + Sync {
         Status::ERR_NOT_SUPPORTED
     }
 
-    /// Control processes: what the server does not do itself.
+    /// Control processes; the server performs some directives itself and does not pass them on.
     fn job_control(
         &self,
         proc: &Proc,
@@ -227,7 +227,7 @@ pub trait Host: Send + Sync {
         Status::ERR_NOT_SUPPORTED
     }
 
-    /// Act on a session: what the scheduler or the system's controller asks for.
+    /// Act on a session, on request of the scheduler or the system's controller.
     fn session_control(
         &self,
         proc: &Proc,

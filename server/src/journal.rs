@@ -1,4 +1,4 @@
-//! Lines for the administrator: no more of one kind than somebody reads, whoever causes them.
+//! Rate limit of log lines of one kind.
 
 use std::collections::HashMap;
 use std::panic::Location;
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 /// Lines of one kind that are written within [`INTERVAL`].
 const LINES_MAX: u32 = 20;
-/// After it, those that were not written are counted in one line.
+/// After it, one line counts the suppressed lines.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// Why a line is written, and whose peers cause it: users do not hide each other's lines.
+/// The kind of a line: its place in the code and the user that caused it. One user's lines do not suppress another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Reason {
     at: &'static Location<'static>,
@@ -17,7 +17,7 @@ pub(crate) struct Reason {
 }
 
 impl Reason {
-    /// Of the caller, as far as it says who calls it.
+    /// The caller's place in the code (through `#[track_caller]`), without a user.
     #[track_caller]
     pub fn here() -> Reason {
         Reason { at: Location::caller(), user: None }
@@ -36,7 +36,7 @@ struct Kind {
     last: String,
 }
 
-/// What was written of late.
+/// The lines written in the last interval.
 #[derive(Default)]
 pub(crate) struct Journal {
     kinds: HashMap<Reason, Kind>,
@@ -61,7 +61,7 @@ impl Journal {
         self.kinds.values().filter(|kind| kind.withheld > 0).map(|kind| kind.end).min()
     }
 
-    /// What is to be told of lines that were not written until `now`; of all where this is the end of the server.
+    /// Lines that count the suppressed ones of the intervals that ended until `now`; `None`, at the end of the server, means all.
     pub fn summary(&mut self, now: Option<Instant>) -> Vec<String> {
         let is_over = |kind: &Kind| now.is_none_or(|now| kind.end <= now);
         let over = self.kinds.extract_if(|_, kind| is_over(kind)).map(|(_, kind)| kind);

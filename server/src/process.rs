@@ -29,7 +29,7 @@ pub fn server() -> Result<Arc<Server>> {
     RUNNING.read().as_ref().map(|running| running.server.clone()).ok_or(Status::ERR_INIT)
 }
 
-/// Starts the server of this process, or counts one more start of it; then `host` is not asked for.
+/// Starts the server of this process, or counts one more start of it; in this case `host` is not called.
 ///
 /// # Errors
 /// As [`Server::init`], and those of `host`.
@@ -65,9 +65,9 @@ pub fn finalize() -> Result<()> {
     };
     // Outside the lock: the server's thread may still call back into this module.
     let Some(ended) = ended else { return Ok(()) };
-    // First, since it still tells the process's own handlers what has come.
+    // First, because it still calls the process's own event handlers.
     let status = ended.server.finalize();
-    // The client of a forked child has nobody that it could tell of its end.
+    // The client of a forked child has no server to report its end to.
     if ended.is_client && ended.server.is_of_this_process() {
         instance::finalize(&[])?;
     }
@@ -103,7 +103,7 @@ pub fn end_of_tool() {
 
 /// To be called before a fork, in the parent: some hosts prepare a client's environment in the child.
 pub fn will_fork() {
-    // Whoever starts or ends the server at this time has none that a child could ask.
+    // While another thread starts or ends the server, there is none that a child could use.
     if let Some(running) = RUNNING.try_read().as_deref().and_then(Option::as_ref) {
         running.server.will_fork();
     }

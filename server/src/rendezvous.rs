@@ -1,4 +1,4 @@
-//! The files by which tools find this server, and what is told of its address elsewhere.
+//! The rendezvous files by which tools find this server, and other reports of its address.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ use crate::config::{ANNOUNCED_VERSION, Config};
 use crate::env;
 use crate::secret::Secret;
 
-/// What the host wants.
+/// The host's settings for rendezvous files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RendezvousOptions {
     /// Tools find the server of the node.
@@ -42,18 +42,18 @@ const ALIVE_WAIT: Duration = Duration::from_millis(500);
 /// The files of a server; they go with it.
 #[derive(Default)]
 pub(crate) struct Rendezvous {
-    /// With what is in them.
+    /// Paths and contents of the written files.
     files: Vec<(PathBuf, String)>,
-    /// Directories that were not there before.
+    /// Directories that this server has created.
     directories: Vec<PathBuf>,
 }
 
 impl Rendezvous {
-    /// Writes what is wanted. A file that the server before has left is replaced; that of one that lives stays. Of this, and of a
-    /// file that cannot be written, `log` hears: another user who has the name must not keep the server from starting.
+    /// Writes the files. A file of a server that has ended is replaced; the file of a running server stays. `log` gets a line about
+    /// this, and about a file that cannot be written: a file of another user with this name must not keep the server from starting.
     ///
     /// # Errors
-    /// Where the URI cannot be reported as the host asks: the path, with what the system says.
+    /// The URI cannot be reported as the host requests: the path and the system's error.
     pub fn open(config: &Config, port: u16, log: impl Fn(String)) -> Result<Rendezvous, (PathBuf, io::Error)> {
         pmix_dstore::file_ban::check();
         let Config { rendezvous: wanted, hostname, server_tmpdir: session, system_tmpdir: system, .. } = config;
@@ -91,32 +91,32 @@ impl Rendezvous {
         Ok(rendezvous)
     }
 
-    /// Leaves a file for tools, unless another server's is there that lives.
+    /// Writes a file for tools, unless the file of another running server is there.
     ///
     /// # Errors
-    /// Why it is not there now, for the log.
+    /// Why the file was not written, for the log.
     fn leave(&mut self, path: &Path, text: &str, proof: Option<&str>, trusted: &Trusted) -> Result<(), String> {
         if let Some(other) = living(path, trusted) {
             return Err(format!("it is that of process {other}, which lives; it stays"));
         }
-        // It is there for whoever reads the other one.
+        // First the proof, so that a reader of the rendezvous file finds it.
         let proof = proof.map_or(Ok(()), |proof| self.write(&proof_path(path), proof, 0o600));
         proof.and_then(|()| self.write(path, text, 0o644)).map_err(|error| {
             format!("{error}; tools do not find this server by it until whoever has the name removes it and the server starts again")
         })
     }
 
-    /// Makes a file at once with its contents, whatever has its name now: nobody reads half of it, and no link is followed.
+    /// Writes a file under another name and renames it: no reader sees a part of it, an existing file is replaced, and no link is followed.
     fn write(&mut self, path: &Path, text: &str, mode: u32) -> io::Result<()> {
         let directory = path.parent().unwrap_or(Path::new("."));
         self.make_directories(directory)?;
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
-        // A name that can be guessed could be taken beforehand.
+        // Random, because another user could occupy a predictable name beforehand.
         let secret = Secret::new().map_err(io::Error::other)?;
         let new = directory.join(format!(".{name}.{}", &secret.text()[..16]));
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         let written = file
-            // Whatever the umask: who may not come in is told so, and what a rendezvous file says is no secret.
+            // Independent of the umask: a rendezvous file is not secret, and the server itself refuses users without access.
             .set_permissions(fs::Permissions::from_mode(mode))
             .and_then(|()| file.write_all(text.as_bytes()))
             .and_then(|()| fs::rename(&new, path));
@@ -148,7 +148,7 @@ impl Rendezvous {
                     let path = format!("/proc/self/fd/{descriptor}");
                     let written =
                         File::options().write(true).open(path)?.write_all(format!("{names};{uri}\0").as_bytes());
-                    // It is handed over: who reads waits for its end.
+                    // Closed, because the reader waits for the end of file.
                     let _ = close(descriptor);
                     written
                 }
@@ -167,30 +167,30 @@ impl Drop for Rendezvous {
                 let _ = fs::remove_file(path);
             }
         }
-        // Who else uses a directory of ours keeps it.
+        // `remove_dir` fails for a directory with files of others; it stays.
         self.directories.iter().rev().for_each(|directory| drop(fs::remove_dir(directory)));
     }
 }
 
-/// The process whose rendezvous file this is, where it is another one and still listens. What somebody has left who is not trusted
-/// says nothing: anybody can name a process and a port. The number and the port of a server that has ended are free for
-/// everybody, so a listener counts as one whose user is trusted.
+/// The process of a rendezvous file, if it is another process and still listens. A file of a user who is not trusted is ignored:
+/// any user can name a pid and a port. Any process can get the pid and the port of a server that has ended, so the listener counts
+/// only if its user is trusted.
 fn living(path: &Path, trusted: &Trusted) -> Option<i32> {
     let Contact { uri, pid, .. } = Contact::read_found(path, trusted).ok()?;
     let pid = pid.filter(|pid| *pid != std::process::id() as i32)?;
     if !Path::new(&format!("/proc/{pid}")).exists() {
         return None;
     }
-    // Opened before: it takes a while, in which whoever has answered may stop to listen.
+    // Opened before the connection: opening takes time, in which the listener could close.
     let mut table = SocketTable::open();
     let _connected = TcpStream::connect_timeout(&uri.address, ALIVE_WAIT).ok()?;
     let lives = match table.listener_at(uri.address) {
         Owner::User(uid) => trusted.holds(uid),
-        // It has answered, and is gone. Of an address of another host this one's kernel knows nothing.
+        // It has answered, and is gone. This kernel has no sockets of another host's address.
         Owner::Refused(Refusal::NoSocket | Refusal::State(_) | Refusal::NotHeld) => !uri.address.ip().is_loopback(),
-        // Of a user who has no number here, and so of nobody who is trusted.
+        // The user has no uid in this user namespace, so it is not trusted.
         Owner::Refused(Refusal::NoNumber) => false,
-        // The kernel does not say whose it is.
+        // The kernel does not tell the user.
         Owner::Refused(_) | Owner::NoTable => true,
     };
     lives.then_some(pid)
@@ -275,7 +275,7 @@ mod tests {
         let session = temporary.path().join("session/deep");
         let own = format!("pmix.here.tool.{}", std::process::id());
         assert_eq!(public(&session), ["pmix.here.tool", &own, "pmix.here.tool.host"]);
-        // Beside each a proof, the same one, for who may read it.
+        // Each has the same proof beside it, readable for the server's user only.
         let proof = fs::read_to_string(session.join(".pmix.here.tool.proof")).unwrap();
         assert!(proof.ends_with(&format!("\n{}\n", config.tool_secret.as_ref().unwrap().text())), "{proof}");
         for path in [temporary.path().join(".pmix.sys.here.proof"), session.join(format!(".{own}.proof"))] {
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&precious).unwrap(), "mine");
     }
 
-    /// What somebody else may put where the server's file is to be; in none of these cases does the server not start.
+    /// Files of other users in the place of the server's file; the server starts in each of these cases.
     #[test]
     fn whatever_has_the_name_the_server_starts() {
         let temporary = tempfile::tempdir().unwrap();

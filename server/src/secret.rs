@@ -1,4 +1,4 @@
-//! The secret of one rank: what its process shows to prove that this server's host started it.
+//! The secret of one rank: its process presents it as proof that this server's host started it.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a server tells its clients of the machine.
+//! The machine's topology as a server provides it to its clients.
 
 use pmix_client::topology;
 use pmix_dstore::model::{Info, Result, Value, keys};

@@ -1,7 +1,7 @@
-//! What processes, the node, its disks and its networks use, as the kernel tells it in `/proc`.
+//! Resource usage of processes, the node, its disks and its networks, from `/proc`.
 //!
-//! `/proc` answers without waiting for a device, so the server's thread reads it itself. The one exception is the proportional
-//! share of memory: for it the kernel walks through all that a process has mapped. It is read only where it is asked for by name.
+//! A read of `/proc` does not wait for a device, so the server's thread reads it itself. One value is costly, the proportional
+//! share of memory: for it the kernel walks all mappings of a process. It is read only if it is requested by name.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,12 +13,12 @@ use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::{Mode, fstat};
 use pmix_dstore::model::{Info, Key, Proc, Value, keys};
 
-/// Ticks of a second in what the kernel tells of times, on all machines that PMIx runs on.
+/// Ticks per second in the kernel's times, on all architectures that PMIx runs on.
 const TICKS: u64 = 100;
-/// More than the kernel ever says in one of these files.
+/// Upper limit of a read; more than any of these files contains.
 const FILE_MAX: u64 = 1 << 20;
 
-/// Of what the usage is told.
+/// The subject of a usage report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     Processes,
@@ -28,13 +28,13 @@ pub(crate) enum Subject {
     Networks,
 }
 
-/// What is asked for.
+/// The requested values.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Usage {
     pub subject: Subject,
     /// Only these; without any, all.
     pub fields: Vec<Key>,
-    /// Only those of these names; without any, all.
+    /// Only devices of these names; without any, all.
     pub disks: Vec<Vec<u8>>,
     pub networks: Vec<Vec<u8>>,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Usage {
 pub(crate) struct Target {
     pub proc: Proc,
     pub pid: i32,
-    /// Whose it is: another one may have the number by now.
+    /// The expected uid of the process: another process may have the pid by now.
     pub uid: u32,
 }
 
@@ -65,7 +65,7 @@ const DISK: &Columns = &[
     (keys::DISK_IO_MILLISEC, 12),
     (keys::DISK_IO_WEIGHTED, 13),
 ];
-/// Of what follows the name in a line of `/proc/net/dev`.
+/// The columns after the name in a line of `/proc/net/dev`.
 const NETWORK: &Columns = &[
     (keys::NET_RECVD_BYTES, 0),
     (keys::NET_RECVD_PCKTS, 1),
@@ -94,7 +94,7 @@ const PROCESS_MEMORY: [(&str, &str); 3] =
 const NO_DISKS: [&str; 3] = ["loop", "ram", "zram"];
 
 impl Usage {
-    /// What is used now: one info for each process, disk and network, or one for the node. Who has ended meanwhile is left out.
+    /// Reads the present usage: one info for each process, disk and network, or one for the node. Ended processes are left out.
     pub fn read(&self, targets: &[Target], hostname: &str) -> Vec<Info> {
         pmix_dstore::file_ban::check();
         match self.subject {
@@ -115,7 +115,7 @@ impl Usage {
 
     fn process(&self, target: &Target, hostname: &str) -> Option<Info> {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        // What is read through the descriptor is of this process, whoever gets its number later.
+        // Reads through the descriptor concern this process, even if another one gets its pid.
         let directory = open(Path::new(&format!("/proc/{}", target.pid)), flags, Mode::empty()).ok()?;
         if fstat(&directory).ok()?.st_uid != target.uid {
             return None;
@@ -138,7 +138,7 @@ impl Usage {
         Some(Info::new(keys::PROC_RESOURCE_USAGE, Value::infos(infos)))
     }
 
-    /// What a process's `stat` says, on a node that is up for the first number of `uptime`.
+    /// Reads a process's `stat`; the first number of `uptime` is the time since the node's boot.
     fn process_times(&self, infos: &mut Vec<Info>, stat: &str, uptime: &str) -> Option<()> {
         // The name may hold parentheses and spaces, too.
         let (open, close) = (stat.find('(')?, stat.rfind(')')?);
@@ -234,14 +234,14 @@ fn now(key: &'static str) -> Info {
     Info::new(key, Value::Time(since.as_secs() as i64))
 }
 
-/// What a line `name: N kB` says.
+/// The value of a line `name: N kB`.
 fn megabytes(text: &str, name: &str) -> Option<Value> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     let kilobytes: f64 = line.split_whitespace().next()?.parse().ok()?;
     Some(Value::Float((kilobytes / 1024.0) as f32))
 }
 
-/// What a file says; nothing where it cannot be read.
+/// A file's text; empty if it cannot be read.
 fn text(path: &str) -> String {
     File::open(path).map(whole).unwrap_or_default()
 }

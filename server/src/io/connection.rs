@@ -46,9 +46,9 @@ pub(super) struct Connection {
     pub stage: Stage,
     input: Frames,
     pub output: Outbox,
-    /// Since when the peer has taken nothing of what is queued.
+    /// When the peer stopped taking queued bytes; `None` while it takes them.
     pub stuck_since: Option<Instant>,
-    /// What the connection is watched for.
+    /// The epoll flags of the connection.
     watched: EpollFlags,
 }
 
@@ -56,11 +56,11 @@ pub(super) struct Connection {
 /// are.
 const QUEUE_MAX: usize = 16 << 20;
 
-/// What became of reading.
+/// The result of a read.
 pub(super) enum Read {
     /// There may be messages.
     Some,
-    /// The peer is gone; the reason, where there is one to tell.
+    /// The peer is gone; the reason, unless it closed the connection in the normal way.
     End(Option<String>),
 }
 
@@ -88,8 +88,8 @@ impl Connection {
         }
     }
 
-    /// Reads what is there, each time as much as `chunk` or the message under way has room for. Memory grows with what has
-    /// come, never with what a length claims.
+    /// Reads the available bytes, each time as many as `chunk` or the message under way has room for. Memory grows with the
+    /// received bytes, never with a claimed length.
     pub fn read(&mut self, chunk: &mut Chunk) -> Read {
         let mut total = 0;
         while total < READ_MAX {
@@ -107,7 +107,7 @@ impl Connection {
     /// The next whole part of the input.
     ///
     /// # Errors
-    /// What is wrong with a length.
+    /// A length is invalid.
     pub fn next(&mut self) -> Result<Option<Incoming>, String> {
         match self.stage {
             Stage::Hello => {
@@ -134,12 +134,12 @@ impl Connection {
         matches!(self.stage, Stage::Hello) && !self.input.unread().is_empty()
     }
 
-    /// Whether the peer has let too much of what is meant for it lie.
+    /// Whether the send queue has reached its limit.
     pub fn is_full(&self) -> bool {
         self.output.len() > QUEUE_MAX
     }
 
-    /// What the connection must be watched for now, where that is something else than before.
+    /// The epoll flags that the connection needs now, if they have changed.
     pub fn watch(&mut self) -> Option<EpollFlags> {
         let mut wanted = EpollFlags::empty();
         wanted.set(EpollFlags::EPOLLIN, !self.is_full());
@@ -147,7 +147,7 @@ impl Connection {
         (wanted != std::mem::replace(&mut self.watched, wanted)).then_some(wanted)
     }
 
-    /// Sends what the peer takes now; tells whether something is left.
+    /// Sends as much as the peer takes now; returns whether bytes are left.
     ///
     /// # Errors
     /// The connection is broken.

@@ -1,11 +1,11 @@
-//! Who may begin a handshake: each listener for itself, so that those at one keep nobody from another.
+//! Admission of new connections, before the handshake. Each listener is counted apart, so that connections at one do not block another.
 //!
-//! * A user without business here is closed at once; where tools of all users may come, each of these users has a small share, and all of
-//!   them together have a bounded one.
-//! * A user who has processes here that have not connected yet always enters: a limit would keep ranks out.
-//! * Any other user enters too; beyond a number of silent connections the oldest of these goes for the newest.
-//! * Where silent connections take half of the descriptors, or there are no more of these, whoever has more silent connections than processes
-//!   to come loses the oldest of them. A descriptor in reserve lets the next connection in, to see whose it is.
+//! * A connection of a user without a job here is closed at once. If tools of all users are admitted, each of these users (strangers) has a
+//!   small limit, and all of them together have another.
+//! * A connection of a user with processes here that have not connected yet is always admitted: a limit would keep ranks out.
+//! * Any other connection is admitted, too; beyond a number of silent connections of its user the newest replaces the oldest.
+//! * When silent connections take half of the descriptors, or no descriptor is free, the user with the most silent connections beyond the
+//!   expected processes loses the oldest of them. A descriptor in reserve admits the next connection, so that its user can be determined.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -14,54 +14,54 @@ use std::time::Instant;
 
 use crate::engine::Standing;
 
-/// Connections that a user may have at one time who has no process here, where tools of all users may come.
+/// Connections of one user without a process here at one time, if tools of all users are admitted.
 const STRANGER_MAX: usize = 16;
-/// Connections of all these users, where an eighth of the descriptors is more: one person may have thousands of users (`subuid(5)`).
+/// Upper limit for all these users together (an eighth of the descriptors if that is less): one person may have many uids, see `subuid(5)`.
 const STRANGERS_MAX: usize = 1024;
 
-/// A user as the kernel knows him; `None` for those whom it does not tell apart.
+/// The uid of a peer; `None` if the kernel does not tell it.
 type User = Option<u32>;
 
-/// What is done with a connection that has come.
+/// The decision about a new connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Enter,
-    /// Another connection of the user's makes room for it.
+    /// Admitted in place of this connection of the same user.
     Replace(u64),
     /// Closed at once, for this reason.
     Close(&'static str),
 }
 
-/// A connection that has entered.
+/// An admitted connection.
 struct Guest {
     listener: u64,
     user: User,
     is_stranger: bool,
-    /// When it must have introduced itself; `None` once it has.
+    /// The end of its time for the handshake; `None` once it has sent one.
     deadline: Option<Instant>,
 }
 
 pub(super) struct Door {
     guests: HashMap<u64, Guest>,
-    /// Those that have not introduced themselves, by the end of their time.
+    /// Silent connections, which have not sent a handshake yet, by the end of their time.
     deadlines: BTreeSet<(Instant, u64)>,
-    /// The same by listener and user, in the order in which they came.
+    /// The same by listener and user, oldest first.
     silent: HashMap<(u64, User), BTreeSet<u64>>,
-    /// Connections of strangers, whether they have introduced themselves or not.
+    /// Connections of strangers, silent or not.
     strangers: HashMap<User, usize>,
-    /// How many these are.
+    /// Their total.
     strangers_count: usize,
     strangers_max: usize,
-    /// Silent connections of a user at a listener who has no process to come.
+    /// Limit of silent connections of one user at one listener, if no process of the user is expected.
     silent_max: usize,
-    /// Silent connections of all users, so that descriptors remain for all else.
+    /// Limit of silent connections of all users: leaves descriptors for other uses.
     crowd_max: usize,
-    /// A descriptor that can be given up.
+    /// A descriptor that can be closed to free one.
     reserve: Option<TcpListener>,
 }
 
 impl Door {
-    /// The door of a server that may have so many `descriptors`.
+    /// Admission for a server with a limit of so many `descriptors`.
     pub fn new(reserve: TcpListener, descriptors: usize) -> Door {
         Door {
             guests: HashMap::new(),
@@ -76,7 +76,7 @@ impl Door {
         }
     }
 
-    /// What is done with a connection at `listener`.
+    /// Decides about a new connection at `listener`.
     pub fn judge(&self, listener: u64, user: User, standing: Standing) -> Verdict {
         match standing {
             Standing::Nobody => Verdict::Close("who has nothing here"),
@@ -105,7 +105,7 @@ impl Door {
         self.guests.insert(token, Guest { listener, user, is_stranger, deadline: Some(deadline) });
     }
 
-    /// It has introduced itself.
+    /// The connection has sent its handshake.
     pub fn heard(&mut self, token: u64) {
         let Some(guest) = self.guests.get_mut(&token) else { return };
         let Some(deadline) = guest.deadline.take() else { return };
@@ -119,7 +119,7 @@ impl Door {
         }
     }
 
-    /// It is gone.
+    /// The connection has ended.
     pub fn left(&mut self, token: u64) {
         self.heard(token);
         let Some(Guest { user, is_stranger: true, .. }) = self.guests.remove(&token) else { return };
@@ -132,23 +132,23 @@ impl Door {
         }
     }
 
-    /// When the next of those that have not introduced themselves must have done so.
+    /// When the time of the next silent connection ends.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
-    /// Those whose time is over.
+    /// Silent connections past their time.
     pub fn expired(&self, now: Instant) -> Vec<u64> {
         self.deadlines.iter().take_while(|(deadline, _)| *deadline <= now).map(|(_, token)| *token).collect()
     }
 
-    /// Whether those that say nothing take too many descriptors.
+    /// Whether silent connections take too many descriptors.
     pub fn is_crowded(&self) -> bool {
         self.deadlines.len() > self.crowd_max
     }
 
-    /// The connection that is given up where descriptors are short: the oldest silent one of the user who has the most beyond the
-    /// processes that are still to come.
+    /// The connection to drop when descriptors are short: the oldest silent one of the user with the most silent connections beyond
+    /// its expected processes.
     pub fn dispensable(&self, mut expected: impl FnMut(User) -> usize) -> Option<u64> {
         let mut users: HashMap<User, (usize, u64)> = HashMap::new();
         for ((_, user), silent) in &self.silent {
@@ -160,20 +160,20 @@ impl Door {
         beyond.filter(|(beyond, _)| *beyond > 0).max().map(|(_, oldest)| oldest)
     }
 
-    /// Gives up the descriptor in reserve; not where that has been done.
+    /// Closes the descriptor in reserve; `false` if it is closed already.
     pub fn spend_reserve(&mut self) -> bool {
         self.reserve.take().is_some()
     }
 
-    /// Whether it has been given up.
+    /// Whether the descriptor in reserve is closed.
     pub fn has_spent_reserve(&self) -> bool {
         self.reserve.is_none()
     }
 
-    /// Takes a descriptor in reserve again.
+    /// Opens the descriptor in reserve again.
     ///
     /// # Errors
-    /// Where there is none.
+    /// No descriptor is free.
     pub fn restore_reserve(&mut self, from: &TcpListener) -> io::Result<()> {
         if self.reserve.is_none() {
             self.reserve = Some(from.try_clone()?);
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(door.judge(TCP, Some(1000), COMPLETE), Verdict::Replace(10));
         assert_eq!(door.judge(UNIX, Some(1000), COMPLETE), Verdict::Enter, "each listener for itself");
         assert_eq!(door.judge(TCP, Some(2000), COMPLETE), Verdict::Enter, "each user for himself");
-        // Who has introduced himself is not silent.
+        // A connection with a handshake is not silent.
         door.heard(10);
         assert_eq!(door.judge(TCP, Some(1000), COMPLETE), Verdict::Enter);
     }

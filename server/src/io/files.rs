@@ -1,7 +1,7 @@
-//! Looks at files that are watched, beside the server's thread: on a file system that does not answer, `stat` does not return.
+//! Checks monitored files on other threads than the server's: on a file system that does not answer, `stat` does not return.
 //!
-//! Each user has a thread of their own while there is something to look at for them, and the thread ends with the last of it. So a file that
-//! holds a thread delays what its own user has watched, and nobody else.
+//! Each user with pending checks has a thread; it ends after the last check. A file that blocks a thread delays only the other
+//! monitors of the same user.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -13,25 +13,25 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::cleanup::FileState;
 
-/// Looks of one user that wait. The engine wants no second look of a monitor before the first is over, but those of monitors that were
-/// ended meanwhile are in here, too.
+/// Pending checks of one user. The engine requests no second check of a monitor before the first is over, but checks of monitors that have
+/// ended meanwhile count, too.
 const WAITING_MAX: usize = 4096;
-/// Users whose files are looked at at one time.
+/// Users with a thread at one time.
 const USERS_MAX: usize = 64;
 
 /// User and group.
 type User = (u32, u32);
 
-/// A look at a file, by the number of its monitor.
+/// A check of a file: the number of its monitor and the path.
 type Look = (u64, PathBuf);
 
-/// How to look at a file as a user.
+/// Checks a file with a user's permissions.
 type See = dyn Fn(&Path, User) -> Option<FileState> + Send + Sync;
 
-/// Who is told what was seen.
+/// Receives the result of a check.
 type Tell = dyn Fn(u64, Option<FileState>) + Send + Sync;
 
-/// What users' threads have to look at.
+/// Pending checks.
 #[derive(Default)]
 struct Looks {
     /// By user; each of them has a thread.
@@ -51,7 +51,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// `tell` hears what was seen, from another thread.
+    /// `tell` is called with each result, from another thread.
     pub fn new(tell: impl Fn(u64, Option<FileState>) + Send + Sync + 'static) -> Files {
         Files::seen_by(|path, (uid, gid)| FileState::of(path, uid, gid), tell)
     }
@@ -64,7 +64,7 @@ impl Files {
         Files { shared: Arc::new(Shared { looks, thread_ended, see: Box::new(see), tell: Box::new(tell) }) }
     }
 
-    /// Has a file looked at as a user; `false` where that cannot be now.
+    /// Queues a check of a file with a user's permissions; `false` if a limit is reached or no thread can be started.
     pub fn look(&self, user: User, look: Look) -> bool {
         let mut looks = self.shared.looks.lock();
         if let Some(waiting) = looks.waiting.get_mut(&user) {
@@ -78,7 +78,7 @@ impl Files {
             return false;
         }
         let shared = self.shared.clone();
-        // Signals are blocked as in the server's thread, which is the one that looks.
+        // The new thread inherits the signal mask of the server's thread, which calls this: all signals are blocked.
         let begun = thread::Builder::new().name("pmix-files".into()).spawn(move || shared.run(user));
         if begun.is_ok() {
             looks.waiting.insert(user, VecDeque::from([look]));
@@ -86,7 +86,7 @@ impl Files {
         begun.is_ok()
     }
 
-    /// Drops what waits, and gives the threads this time to end. One that a file system holds ends when that lets it go, and tells nobody.
+    /// Drops pending checks, and waits so long for the threads. A thread that a file system blocks ends later and reports no result.
     pub fn close(&self, wait: Duration) {
         let end = Instant::now() + wait;
         let mut looks = self.shared.looks.lock();
@@ -97,7 +97,7 @@ impl Files {
 }
 
 impl Shared {
-    /// Looks at what there is for a user until there is nothing more.
+    /// Runs a user's checks until none is pending.
     fn run(&self, user: User) {
         while let Some((monitor, path)) = self.next(user) {
             let seen = (self.see)(&path, user);
@@ -107,7 +107,7 @@ impl Shared {
         }
     }
 
-    /// What a user's thread has to look at next; `None` is its end.
+    /// The next check of a user; with `None` the thread ends.
     fn next(&self, user: User) -> Option<Look> {
         let mut looks = self.looks.lock();
         let next = looks.waiting.get_mut(&user).and_then(VecDeque::pop_front);
@@ -128,7 +128,7 @@ mod tests {
     const ANN: User = (2001, 2001);
     const BOB: User = (2002, 2002);
 
-    /// Files of which `/dead/...` is not answered for until the sender says so, and what is told of them.
+    /// Checks of which those of `/dead/...` block until the sender releases them, and the results.
     fn files() -> (Files, Sender<()>, Receiver<u64>) {
         let ((release, released), (sender, told)) = (unbounded(), unbounded());
         let see = move |path: &Path, _: User| {
@@ -168,7 +168,7 @@ mod tests {
         assert!(told.try_recv().is_err(), "behind the one that does not answer");
         release.send(()).unwrap();
         assert_eq!((told.recv(), told.recv()), (Ok(1), Ok(2)));
-        // Threads end with what there is to do.
+        // Threads end after their last check.
         wait_for_threads(&files, 0);
     }
 
@@ -198,7 +198,7 @@ mod tests {
         release.send(()).unwrap();
         wait_for_threads(&files, 0);
         assert!(told.try_recv().is_err(), "nobody is told any more");
-        // Who is not held is waited for.
+        // `close` waits for threads that are not blocked.
         let (files, _release, _told) = self::files();
         (0..100).for_each(|monitor| assert!(look(&files, ANN, monitor, "/alive")));
         files.close(Duration::from_secs(600));

@@ -30,26 +30,26 @@ use crate::engine::{Output, PeerId, Standing, Transport};
 use crate::server::Inner;
 use crate::upcall::Upcall;
 
-/// Messages of one peer that are handed on before the replies to them leave and others have their turn.
+/// Messages of one peer that are handled before their replies are sent and other peers have their turn.
 const BURST: usize = 64;
 /// How long a new connection may take for its first message.
 const HELLO_WAIT: Duration = Duration::from_secs(30);
-/// A peer that takes nothing for so long is dropped.
+/// A peer that reads none of its queued bytes for so long is dropped.
 const STUCK_MAX: Duration = Duration::from_secs(300);
-/// How long to leave new connections alone when there are no descriptors left.
+/// Pause of accepting when no descriptor is left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
-/// How long to wait before callbacks are looked at again whose calls have not returned.
+/// Interval for retrying callbacks that are held until their calls have returned.
 const HELD_PAUSE: Duration = Duration::from_micros(20);
-/// Connections at a Unix socket before the others, and those who are in, have their turn.
+/// Connections accepted at one Unix socket before other sources have their turn.
 const UNIX_ACCEPTS: usize = 64;
-/// As many come over TCP at one time however few descriptors there are.
+/// Lower limit of connections accepted over TCP in one batch, however few descriptors there are.
 const TCP_ACCEPTS_MIN: usize = 8;
-/// How long a look at a file that is watched may take when the server ends, before it is left behind.
+/// How long the end of the server waits for a check of a monitored file.
 const FILES_WAIT: Duration = Duration::from_millis(200);
-/// How long replies may take to leave when the server ends.
+/// How long the end of the server waits for inbound messages, and for replies to be sent.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-// Whom an epoll event is about.
+// Tokens: the source of an epoll event.
 const TOKEN_WAKE: u64 = 0;
 const TOKEN_TCP: u64 = 1;
 const TOKEN_FIRST: u64 = 2;
@@ -59,30 +59,30 @@ enum Source {
     Peer(Box<Connection>),
 }
 
-/// What the thread owns.
+/// The state of the server's thread.
 pub(crate) struct Loop {
     inner: Arc<Inner>,
     epoll: Epoll,
     tcp: TcpListener,
-    /// Of the network namespace in which the server listens.
+    /// The sockets of the network namespace in which the server listens.
     table: SocketTable,
     sources: BTreeMap<u64, Source>,
     listeners: HashMap<Nspace, u64>,
     token_next: u64,
     accept_again: Option<Instant>,
-    /// When connections over TCP are taken again: the table rests.
+    /// When to accept over TCP again: the socket table is rate-limited.
     tcp_again: Option<Instant>,
-    /// Connections over TCP that wait for the kernel's word at one time.
+    /// Connections over TCP whose users are looked up at one time.
     tcp_accepts: usize,
-    /// Who is in, and who has not introduced himself.
+    /// Admission, and the silent connections.
     door: Door,
-    /// Connections with whole messages that have not been handed on yet.
+    /// Connections with complete messages that have not been handled yet.
     waiting: BTreeSet<u64>,
-    /// Connections whose peers take nothing of what is queued, by when that began.
+    /// Connections whose peers read none of their queued bytes, and since when.
     stuck: BTreeSet<(Instant, u64)>,
-    /// What all of them are read with.
+    /// Read buffer, shared by all connections.
     chunk: Chunk,
-    /// Looks at files that are watched.
+    /// Checks monitored files.
     files: Files,
     events_dropped: u64,
 }
@@ -93,7 +93,7 @@ impl Loop {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         epoll.add(inner.wake.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, TOKEN_WAKE))?;
         tcp.set_nonblocking(true)?;
-        // All ranks of a node come at once; those for whom there is no room in the queue would try again a second later.
+        // All ranks of a node connect at once; a rank that finds the queue full would try again a second later.
         listen(&tcp, Backlog::MAXCONN)?;
         epoll.add(&tcp, EpollEvent::new(EpollFlags::EPOLLIN, TOKEN_TCP))?;
         let descriptors = inner.engine.lock().descriptors();
@@ -143,7 +143,7 @@ impl Loop {
             let timeout = match self.deadline() {
                 _ if !self.waiting.is_empty() => EpollTimeout::ZERO,
                 _ if self.inner.run_held() => {
-                    // Nobody wakes us when the calls are over that callbacks are held for.
+                    // The return of these calls wakes no one, so the loop polls.
                     thread::sleep(HELD_PAUSE);
                     EpollTimeout::ZERO
                 }
@@ -165,9 +165,9 @@ impl Loop {
         }
     }
 
-    /// Does what has come.
+    /// Handles the events of one turn.
     fn take_turn(&mut self, events: &[EpollEvent]) {
-        // Who is in comes before who wants to come in, and over TCP that may be anybody.
+        // Connected peers first, then the Unix sockets, then TCP, which any user can connect to.
         let order = |event: &&EpollEvent| match event.data() {
             TOKEN_TCP => 2,
             token => u8::from(matches!(self.sources.get(&token), Some(Source::Listener(..)))),
@@ -185,14 +185,14 @@ impl Loop {
         self.housekeeping(Instant::now());
     }
 
-    /// Hears what had come when the host ended the server, above all who is lost.
+    /// Handles the messages that had arrived when the host ended the server, above all lost connections.
     fn hear_out(&mut self) {
         let mut events = [EpollEvent::empty(); 64];
         let end = Instant::now() + LAST_WORDS;
         while let Ok(count @ 1..) = self.epoll.wait(&mut events, EpollTimeout::ZERO) {
             self.take_turn(&events[..count]);
             self.perform();
-            // Who goes on talking is not heard for ever.
+            // A peer that keeps sending does not delay the end.
             if Instant::now() >= end {
                 return;
             }
@@ -210,7 +210,7 @@ impl Loop {
     fn handle(&mut self, token: u64, flags: EpollFlags) {
         match token {
             TOKEN_WAKE => {
-                // Whatever woke us is in the engine's outputs.
+                // The work itself is in the engine's outputs.
                 let _ = self.inner.wake.read();
             }
             TOKEN_TCP => self.accept_tcp(),
@@ -251,10 +251,10 @@ impl Loop {
         }
     }
 
-    /// Connections over TCP whose owners are asked for together. All of them were there before the question.
+    /// Accepts the connections over TCP whose users are looked up together. All of them exist before the look-up.
     fn accept_batch(&mut self) -> Vec<(TcpStream, SocketAddr)> {
         let mut come = Vec::new();
-        // Descriptors are for the others, too; and the last one, which was in reserve, is needed for the next.
+        // Leaves descriptors for other sources; and the reserve, once spent, must be restored before the next connection.
         let most = self.table.batch().min(self.tcp_accepts);
         while come.len() < most && !self.door.has_spent_reserve() {
             let Some(accepted) = self.accept(|own| own.tcp.accept()) else { break };
@@ -282,7 +282,7 @@ impl Loop {
         }
     }
 
-    /// The next connection at a listener, with the descriptor in reserve where there is no other.
+    /// Accepts the next connection at a listener; gives up the descriptor in reserve if no other is free.
     fn accept<T>(&mut self, next: impl Fn(&Loop) -> io::Result<T>) -> Option<T> {
         let is_shortage = |error: &io::Error| {
             matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS))
@@ -307,8 +307,8 @@ impl Loop {
         None
     }
 
-    /// Takes a descriptor in reserve again. Where there is none, the most dispensable of those that say nothing goes; where nobody is, those
-    /// who come wait.
+    /// Restores the descriptor in reserve. If none is free, drops the most dispensable silent connection; if there is none, pauses
+    /// accepting.
     fn recover_reserve(&mut self) {
         if self.door.restore_reserve(&self.tcp).is_ok() {
             return;
@@ -320,7 +320,7 @@ impl Loop {
         }
     }
 
-    /// Gives up the connection that is most dispensable of those that say nothing; none where all are waited for.
+    /// Drops the most dispensable silent connection; none if all belong to expected processes.
     fn make_room(&mut self) {
         let expected = |user| match self.inner.engine.lock().standing(user) {
             Standing::Member { expected } => expected,
@@ -332,7 +332,7 @@ impl Loop {
         }
     }
 
-    /// Lets a connection begin its handshake, or closes it at once.
+    /// Admits a connection to its handshake, or closes it at once.
     fn receive_guest(&mut self, listener: u64, socket: Socket, transport: Transport) {
         let user = transport.user();
         let standing = self.inner.engine.lock().standing(user);
@@ -363,7 +363,7 @@ impl Loop {
         }
     }
 
-    /// Leaves the listeners alone for a moment, as they would wake us at once again.
+    /// Stops watching the listeners for a moment; otherwise epoll would report them at once again.
     fn pause_accepting(&mut self) {
         self.watch_listeners(EpollFlags::empty());
         self.accept_again = Some(Instant::now() + ACCEPT_PAUSE);
@@ -393,14 +393,14 @@ impl Loop {
 
     fn receive(&mut self, token: u64) {
         if self.waiting.contains(&token) {
-            // What has come before is first: no more is taken in than is handed on.
+            // Earlier messages first: nothing more is read before they are handled.
             return;
         }
         let Some(Source::Peer(connection)) = self.sources.get_mut(&token) else { return };
         let read = connection.read(&mut self.chunk);
         self.dispatch(token);
         if let Read::End(why) = read {
-            // What it said last counts, but its replies must not pile up on the way.
+            // The peer's last messages count; sending in between keeps its replies from piling up.
             while self.waiting.remove(&token) {
                 self.perform();
                 self.dispatch(token);
@@ -413,8 +413,8 @@ impl Loop {
         }
     }
 
-    /// Hands whole messages that have come to the engine, `BURST` at most; the others wait for the next turn, those
-    /// of a peer that does not take its replies until it does.
+    /// Passes complete messages to the engine, `BURST` at most; others wait for the next turn, those of a peer with a full
+    /// send queue until it reads again.
     fn dispatch(&mut self, token: u64) {
         for _ in 0..BURST {
             let Some(connection) = self.peer(token).filter(|connection| !connection.is_full()) else { return };
@@ -486,7 +486,7 @@ impl Loop {
         }
     }
 
-    /// Does what the engine wants done, until nothing is left.
+    /// Performs the engine's outputs until there are none.
     fn perform(&mut self) {
         loop {
             let outputs = self.inner.engine.lock().take_outputs();
@@ -577,8 +577,8 @@ impl Loop {
     fn send(&mut self, peer: PeerId, tag: u32, payload: Vec<u8>) {
         let token = peer.0;
         let Some(connection) = self.peer(token) else { return };
-        // Who does not read loses what comes unasked in any number. Flow control is kept: without its last word a peer's input
-        // would stand still for good.
+        // A peer that does not read loses events and output, of which there may be any number. Flow control is kept: without its last
+        // message the peer's input would stop for good.
         if matches!(tag, TAG_NOTIFY | TAG_IOF | TAG_DELETED) && connection.is_full() {
             self.events_dropped += 1;
             if self.events_dropped.is_power_of_two() {
@@ -630,10 +630,10 @@ impl Loop {
     }
 }
 
-/// Whether the log is to hear of a connection that is refused: not of one that has come and gone without a word, as of somebody
-/// who looks whether the server lives.
+/// Whether to log a refused connection. A connection that was opened and closed without a byte, as a liveness probe does, is not
+/// logged.
 fn is_news(stream: &TcpStream, why: Refusal) -> bool {
-    // It must not wait for words.
+    // Non-blocking: `peek` must not wait for bytes.
     let has_said = || stream.set_nonblocking(true).is_ok() && matches!(stream.peek(&mut [0]), Ok(1));
     matches!(why, Refusal::Failed(_) | Refusal::Malformed) || has_said()
 }
