@@ -1,8 +1,8 @@
-//! What keeps the jobs of different users apart that share a server.
+//! Isolation between jobs of different users at one server.
 //!
-//! A process reaches its own job and those of its user. Root and the server's user reach all; the host lets in whom else it
-//! names (`PMIX_ACCESS_PERMISSIONS`). Of a job that has no process here and whose registration names no user, nobody here
-//! knows whose it is: the host is asked, and told who asks.
+//! A process reaches its own job and the other jobs of its user. Root and the server's user reach all jobs; the host admits further
+//! users (`PMIX_ACCESS_PERMISSIONS`). The user of a job is unknown if it has no process here and its registration names no user:
+//! the host decides then, and gets the asker's identity.
 
 use pmix_dstore::model::{Info, Nspace, Proc, Status, Value, keys};
 
@@ -11,21 +11,21 @@ use super::nspaces::NspaceState;
 use super::peers::{Peer, PeerId};
 use crate::access::User;
 
-/// Who does something.
+/// The process that acts, and its user.
 #[derive(Clone, Debug)]
 pub(super) struct Actor {
     pub proc: Proc,
     pub user: User,
 }
 
-/// What a process may do with those of a job.
+/// The access of a process to a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// What it may do with its own.
+    /// As to its own job.
     All,
     /// Nothing.
     Nothing,
-    /// Whose job it is only the host knows.
+    /// Only the host knows the job's user.
     HostSays,
 }
 
@@ -41,7 +41,7 @@ impl Engine {
         user.uid == 0 || user.uid == self.config.uid
     }
 
-    /// What a process may do with those of `nspace`.
+    /// The access of a process to `nspace`.
     pub(super) fn reach(&self, proc: &Proc, user: User, nspace: &Nspace) -> Reach {
         if self.is_privileged(user) {
             return Reach::All;
@@ -60,7 +60,7 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::reach`], of what it may read: the host has a word in that, and so has the job itself.
+    /// As [`Engine::reach`], for reading: the host and the job itself can grant more.
     pub(super) fn reads(&self, proc: &Proc, user: User, nspace: &Nspace) -> Reach {
         let is_let = |nspace| self.nspaces.get(nspace).is_some_and(|state| state.readers.contains(&user.uid));
         match self.reach(proc, user, nspace) {
@@ -70,7 +70,7 @@ impl Engine {
         }
     }
 
-    /// Whether a process may know that there is such a job.
+    /// Whether a process may know that the job exists.
     pub(super) fn sees(&self, proc: &Proc, user: User, nspace: &Nspace) -> bool {
         self.reads(proc, user, nspace) == Reach::All
     }
@@ -85,8 +85,8 @@ impl Engine {
         procs.into_iter().any(is_out)
     }
 
-    /// Lets the users of the processes that were in a collective read each other's jobs: each has asked for it. A job of which
-    /// nobody has come here has not, unless the host says so (`is_of_host`).
+    /// Lets the users of a collective's participants read each other's jobs: participation is consent. A job without a participant
+    /// here has not consented, unless the host says so (`is_of_host`).
     pub(super) fn let_read(&mut self, peers: impl Iterator<Item = PeerId>, nspaces: &[Nspace], is_of_host: bool) {
         if nspaces.len() < 2 {
             return;
@@ -101,7 +101,7 @@ impl Engine {
         }
     }
 
-    /// The group of a user, where the host has said it: of its own, or of a client.
+    /// The group of a user: the server's own, or the one that the host has registered for a client.
     pub(super) fn group_of(&self, uid: u32) -> Option<u32> {
         if uid == self.config.uid {
             return Some(self.config.gid);
@@ -111,19 +111,19 @@ impl Engine {
     }
 }
 
-/// Tells the host whose request it is: whatever the process itself says of that does not count.
+/// Adds the requester's user and group for the host; the process's own claims are removed.
 pub(super) fn sign(infos: &mut Vec<Info>, user: User) {
     infos.retain(|info| !info.key.is(keys::USERID) && !info.key.is(keys::GRPID));
     infos.push(Info::new(keys::USERID, Value::Uint32(user.uid)));
     infos.extend(user.gid.map(|gid| Info::new(keys::GRPID, Value::Uint32(gid))));
 }
 
-/// The same where an upcall does not name the process that asks.
+/// The same for an upcall that does not name the requester.
 pub(super) fn sign_with_name(infos: &mut Vec<Info>, actor: &Actor) {
     sign(infos, actor.user);
     infos.retain(|info| !info.key.is(keys::REQUESTOR));
     infos.push(Info::new(keys::REQUESTOR, Value::Proc(actor.proc.clone())));
 }
 
-/// What who reaches for another user's job is told.
+/// The answer to a request for another user's job.
 pub(super) const REFUSED: Status = Status::ERR_NO_PERMISSIONS;

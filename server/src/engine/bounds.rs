@@ -1,7 +1,7 @@
-//! What one connection may have open at the server.
+//! Limits of one connection's use of the server.
 //!
-//! A client that may come in may still mean harm, or have lost its way in a loop: whatever it does must not pile up here.
-//! The bounds are so large that no program that waits for answers at all meets them. `docs/architecture.md` lists them.
+//! An admitted client may be hostile, or repeat a call in an endless loop: its requests must not use up the server's memory.
+//! A program that waits for answers never meets these limits. `docs/architecture.md` lists them.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -26,11 +26,11 @@ pub(super) const PULLS_MAX: usize = 1024;
 pub(super) const CODES_MAX: usize = 65_536;
 /// Connections of one process at a time.
 pub(super) const CONNECTIONS_MAX: usize = 64;
-/// Tools of one user at a time, where an eighth of the descriptors is more.
+/// Tools of one user at a time, or an eighth of the descriptors if that is less.
 const TOOLS_MAX: usize = 256;
-/// As many may come however few descriptors there are.
+/// Lower limit of it, however few descriptors there are.
 const TOOLS_MIN: usize = 16;
-/// Files and heartbeats that are watched for one connection.
+/// Monitors of one connection.
 pub(super) const MONITORS_MAX: usize = 256;
 /// Paths that are to be removed at the end of one process, or of one user's processes of a job.
 pub(super) const CLEANUP_PATHS_MAX: usize = 4096;
@@ -47,7 +47,7 @@ pub(super) struct Unanswered {
 }
 
 impl Unanswered {
-    /// Takes a request of `len` bytes in; not where there are too many.
+    /// Counts a request of `len` bytes; `false` if the limit is reached.
     fn add(&mut self, tag: u32, len: usize) -> bool {
         if self.count >= REQUESTS_MAX || self.count > 0 && self.bytes + len > REQUEST_BYTES_MAX {
             return false;
@@ -58,13 +58,13 @@ impl Unanswered {
         true
     }
 
-    /// A request that was not taken in is about to be refused: its reply is not that of another one with its tag.
+    /// Counts a request that will be refused, so that its reply is not counted as the reply of another one with the same tag.
     fn refused(&mut self, tag: u32) {
         self.count += 1;
         self.lens.entry(tag).or_default().push_front(0);
     }
 
-    /// A reply goes out.
+    /// Counts a reply.
     pub fn answered(&mut self, tag: u32) {
         let Some(lens) = self.lens.get_mut(&tag) else { return };
         if let Some(len) = lens.pop_front() {
@@ -83,8 +83,8 @@ impl Engine {
         self.config.descriptors
     }
 
-    /// Whether there is room for one more tool of a user who is neither root nor the server's: such tools must leave descriptors for
-    /// ranks, which come later. Those of root and of the server's user, who could stop the server anyway, are not bounded.
+    /// Whether there is room for one more tool of a user. Tools must leave descriptors for ranks, which connect later. Tools of root
+    /// and of the server's user have no limit: these users could stop the server anyway.
     pub(super) fn has_room_for_tool(&self, uid: u32) -> bool {
         let is_bounded = |of: &u32| *of != 0 && *of != self.config.uid;
         let connected = self.peers.values().filter(|peer| peer.is_tool).map(|peer| peer.user.uid);
@@ -95,7 +95,7 @@ impl Engine {
         !is_bounded(&uid) || of_user < of_user_max && users().count() < of_all_max
     }
 
-    /// Counts a request of `len` bytes that will be answered; refuses it where its connection has too many open.
+    /// Counts a request of `len` bytes; refuses it if its connection has too many open.
     pub(super) fn open_request(&mut self, id: PeerId, tag: u32, len: usize) -> bool {
         let Some(peer) = self.peers.get_mut(&id).filter(|_| id != PeerId::OWN) else { return true };
         if peer.unanswered.add(tag, len) {

@@ -1,8 +1,8 @@
-//! What local ranks have put for other nodes, in the order in which it came, and how much of it other servers have.
+//! The modex delta: the puts of local ranks for other nodes in order, and the part of them that other servers have.
 //!
-//! The servers of the same participants keep what a fence brought, so that the next fence of these brings only what is new
-//! since. Otherwise each would carry all that was ever put. Whoever lacks a value nevertheless, because it had no memory for it
-//! or came to know of the job later, asks for it by direct modex.
+//! The servers of the same participants keep the values that a fence brought, so the next fence of these participants carries only
+//! later puts. Otherwise each fence would carry all earlier puts. A server that lacks a value nevertheless, because of a failed
+//! allocation or because it learned of the job later, requests it by direct modex.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -23,7 +23,7 @@ pub(super) struct Changes {
     ranks: HashMap<Rank, Log>,
     /// Keys that were put and have been deleted: other servers may have them.
     gone: HashMap<Rank, BTreeSet<Key>>,
-    /// Who has been told, and of how many changes. The last one was told last.
+    /// The participants of earlier fences, and the number of changes that they have; the latest fence is the last.
     told: Vec<(Vec<Proc>, u64)>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Changes {
 #[derive(Default)]
 struct Log {
     entries: Vec<(u64, Key)>,
-    /// How many there are when those of keys that have changed again are dropped next.
+    /// The length at which the next compaction drops superseded entries.
     len_max: usize,
 }
 
@@ -103,7 +103,7 @@ impl Changes {
         }
     }
 
-    /// The job `nspace` may have come to other servers: those of its processes are told all again.
+    /// The job `nspace` may have started on other servers: fences with its processes carry everything again.
     pub fn forget(&mut self, nspace: &Nspace) {
         self.told.retain(|(told, _)| !told.iter().any(|proc| proc.nspace == *nspace));
     }

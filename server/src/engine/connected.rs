@@ -1,5 +1,5 @@
-//! Which processes are connected, by connect or because one of them has spawned the others: what a disconnect may end, and who is
-//! told of the end of one of them.
+//! Connected processes, by connect or by spawn: the sets that a disconnect may end, and the receivers of the event when one of them
+//! ends.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Instant;
@@ -15,11 +15,11 @@ use crate::upcall::Upcall;
 pub(super) struct Connected {
     /// As in the collective that connected them: sorted, each once.
     procs: Vec<Proc>,
-    /// A process and those of the job that it has spawned.
+    /// The set is a process and the job that it has spawned.
     is_by_spawn: bool,
-    /// How many connects of these have not been ended by a disconnect.
+    /// The number of connects of this set without a disconnect.
     count: u32,
-    /// Those of this node that have ended.
+    /// Members on this node that have ended.
     ended: BTreeSet<Proc>,
 }
 
@@ -37,8 +37,8 @@ impl Engine {
         self.connected.push(Connected { procs, is_by_spawn: false, count: 1, ended: BTreeSet::new() });
     }
 
-    /// Makes room for one more connect of a process. Some programs never disconnect (a server that accepts clients under Open MPI
-    /// does not): they must not be refused, and what is kept of them must not grow.
+    /// Makes room for one more connect of a process by dropping its oldest. Some programs never disconnect, for example a server
+    /// that accepts clients under Open MPI: they must not be refused, and their sets must not accumulate.
     fn forget_oldest_connect_of(&mut self, proc: &Proc) {
         let is_of = |set: &Connected| !set.is_by_spawn && set.procs.iter().any(|member| member.covers(proc));
         if self.connected.iter().filter(|set| is_of(set)).count() >= CONNECTS_MAX
@@ -48,7 +48,7 @@ impl Engine {
         }
     }
 
-    /// A job was registered: whoever has spawned it is connected with its processes.
+    /// A job was registered: connects its processes with the process that has spawned it.
     pub(super) fn connect_spawned(&mut self, nspace: &Nspace) {
         let job = self.nspaces.get(nspace).map(|state| &state.job);
         let Some(Value::Proc(parent)) = job.and_then(|job| job.job.get(keys::PARENT_ID.as_bytes())) else { return };
@@ -92,8 +92,8 @@ impl Engine {
         }
     }
 
-    /// A process of this node has ended without a disconnect: the others that asked for it hear of it. Of one that has called
-    /// finalize those of other nodes do not: hosts do not expect an event for every process that ends as it should.
+    /// A process of this node has ended without a disconnect: notifies the connected processes that are registered for the event. If it
+    /// has called finalize, other nodes are not notified: hosts do not expect an event for every process that ends normally.
     pub(super) fn tell_connected_of_end(&mut self, gone: &Proc, has_finalized: bool, now: Instant) {
         let mut others = Vec::new();
         for set in &mut self.connected {
@@ -124,7 +124,7 @@ impl Engine {
         self.forget_ended();
     }
 
-    /// Forgets those of whom nobody is left here.
+    /// Drops the sets without a member left on this node.
     fn forget_ended(&mut self) {
         let peers = &self.peers;
         self.connected.retain(|set| {
@@ -133,7 +133,7 @@ impl Engine {
         });
     }
 
-    /// A namespace is gone, and with it whatever its processes were connected with.
+    /// A namespace is gone: drops the sets with its processes.
     pub(super) fn forget_connected(&mut self, nspace: &Nspace) {
         self.connected.retain(|set| set.procs.iter().all(|proc| proc.nspace != *nspace));
     }

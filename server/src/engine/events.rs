@@ -1,4 +1,4 @@
-//! Events: who wants them, who gets them.
+//! Events: registrations, and delivery.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::services::Shape;
 use super::{EXCHANGE, Engine, Then};
 use crate::upcall::Upcall;
 
-/// `pmix_data_range_t`: who an event is meant for.
+/// `pmix_data_range_t`: the receivers of an event.
 pub(crate) struct Range;
 
 impl Range {
@@ -24,16 +24,16 @@ impl Range {
     pub const LOCAL: u8 = 2;
     /// Processes of the source's namespace.
     pub const NAMESPACE: u8 = 3;
-    /// Those named in `PMIX_EVENT_CUSTOM_RANGE`.
+    /// The processes in `PMIX_EVENT_CUSTOM_RANGE`.
     pub const CUSTOM: u8 = 6;
     /// Only the source itself.
     pub const PROC_LOCAL: u8 = 7;
 }
 
-/// Who an event comes from.
+/// The origin of an event.
 #[derive(Clone, Copy)]
 pub(crate) enum Sender {
-    /// The server says it.
+    /// The server.
     Server,
     /// The server says it of a process, which is not told itself.
     About(PeerId),
@@ -41,7 +41,7 @@ pub(crate) enum Sender {
     Peer(PeerId),
 }
 
-/// Events kept for processes that register later, and who has had them.
+/// Events kept for processes that register later, with the connections that have got them.
 #[derive(Default)]
 pub(super) struct EventCache {
     events: VecDeque<Cached>,
@@ -55,16 +55,16 @@ struct Cached {
     len: usize,
     /// When it came.
     since: Instant,
-    /// Who has sent it, where that is a process of this node.
+    /// The sender, if it is a process of this node.
     sender: Option<Actor>,
-    /// Connections that have had it, or sent it.
+    /// Connections that have got it, or sent it.
     served: HashSet<PeerId>,
 }
 
-/// What released servers add to each event that they send to a client.
+/// The info that released servers add to each event for a client.
 const SERVER_INTERNAL_NOTIFY: &str = "pmix.srvr.internal.notify";
 
-/// How long an event is kept, as released servers do: old ones are no news to a process that starts.
+/// How long an event is kept, as in released servers: older events are of no use to a new process.
 const KEPT: Duration = Duration::from_secs(120);
 
 /// How many events are kept, and how many bytes of them; the oldest goes.
@@ -103,8 +103,8 @@ impl EventCache {
 }
 
 impl Engine {
-    /// A client wants to hear of events; none named means all. Of those that only the environment sees the host hears
-    /// when the first client wants them.
+    /// A client registers for events; an empty list means all. For events that only the environment sees, the first registration is
+    /// passed to the host.
     pub(super) fn register_events(&mut self, id: PeerId, tag: u32, codes: Vec<Status>, infos: Vec<Info>, now: Instant) {
         let mut of_host = self.unwanted(codes.iter().copied());
         of_host.dedup();
@@ -151,13 +151,13 @@ impl Engine {
         }
     }
 
-    /// Those of some codes that only the environment sees and that no client wants to hear of.
+    /// The codes that only the environment sees and that no client is registered for.
     fn unwanted(&self, codes: impl Iterator<Item = Status>) -> Vec<Status> {
         let system = Status::EVENT_SYS_OTHER.0..=Status::EVENT_SYS_BASE.0;
         codes.filter(|code| system.contains(&code.0) && !self.peers.values().any(|p| p.codes.contains(code))).collect()
     }
 
-    /// A client does not want to hear of some events any more: the host is told of those that nobody else wants.
+    /// A client has dropped its registration of some codes: tells the host those without another registration.
     pub(super) fn release_events(&mut self, codes: impl Iterator<Item = Status>) {
         let codes = self.unwanted(codes);
         if !codes.is_empty() {
@@ -198,7 +198,7 @@ impl Engine {
     /// A client reports an event.
     pub(super) fn notify(&mut self, id: PeerId, tag: u32, code: Status, range: u8, mut infos: Vec<Info>, now: Instant) {
         let Some(source) = self.peers.get(&id).map(|peer| peer.proc.clone()) else { return };
-        // Who the ranks of this node are other servers do not know.
+        // Other servers do not know the ranks of this node, so names of that kind are resolved here.
         for info in infos.iter_mut().filter(|info| info.key.is(keys::EVENT_CUSTOM_RANGE)) {
             let named: Vec<Proc> = info.value.iter_procs().cloned().collect();
             match self.members_of(&source, named.clone()) {
@@ -216,7 +216,7 @@ impl Engine {
             Err(status) => return self.reply_status(id, tag, status),
         };
         self.deliver_event(Sender::Peer(id), code, &source, range, copies, now);
-        // What the host itself reports is for its clients; it is not told of it again.
+        // An event that the host itself reports is for its clients; it is not passed back to the host.
         if id == PeerId::OWN || range == Range::LOCAL || range == Range::PROC_LOCAL {
             self.reply_status(id, tag, Status::SUCCESS);
         } else {
@@ -258,7 +258,7 @@ impl Engine {
         }
         if keep {
             let served = receivers.into_iter().chain(except).collect();
-            // What cannot be packed nobody will be sent.
+            // An event that cannot be packed is not kept, because it cannot be sent.
             if let Ok(packed) = notification.encode(EXCHANGE, Version::OURS) {
                 self.events.keep(Cached {
                     notification: notification.into(),
@@ -285,7 +285,7 @@ impl Engine {
         }
     }
 
-    /// The process whose word an event is, where it is not the server's or the host's; and which connection is not told of it.
+    /// The process that an event comes from, unless it is the server or the host; and the connection that does not get the event.
     fn sender(&self, from: Sender) -> (Option<Actor>, Option<PeerId>) {
         match from {
             Sender::Server => (None, None),
@@ -296,7 +296,7 @@ impl Engine {
 
     /// Whether a peer may be sent an event. The host hears all.
     fn may_send(&self, sender: Option<&Actor>, id: PeerId, peer: &Peer) -> bool {
-        // Of a tool's namespace no registration may say whose it is.
+        // Compared by user, too, because no registration names the user of a tool's namespace.
         let is_of_one_user = |sender: &Actor| sender.user.uid == peer.user.uid;
         let reaches = |sender: &Actor| {
             is_of_one_user(sender) || self.reach(&sender.proc, sender.user, &peer.proc.nspace) == Reach::All
@@ -304,7 +304,7 @@ impl Engine {
         id == PeerId::OWN || sender.is_none_or(reaches)
     }
 
-    /// Tells the handlers of the server's own process. What follows from it for clients is the host's decision.
+    /// Calls the handlers of the server's own process. The host decides whether clients get the event.
     pub(super) fn tell_host_process(&mut self, code: Status, source: &Proc, infos: Vec<Info>) {
         let range = Range::PROC_LOCAL;
         let notification = Notification { status: code, source: source.clone(), infos, range: Some(range) };

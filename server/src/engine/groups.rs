@@ -1,8 +1,8 @@
-//! Groups: processes that have a name together.
+//! Groups: named sets of processes.
 //!
-//! Forming and dissolving one is a collective of its members; what is here is which groups there are, and what their members
-//! are told. A process may name a group where processes are named, with the wildcard rank for all its members or with the
-//! place of one of them.
+//! Construct and destruct are collectives of the members; this module has the table of groups and the events for members. A
+//! process may name a group in place of a namespace, with the wildcard rank for all its members or with the index of one of
+//! them.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
@@ -30,7 +30,7 @@ pub(super) struct Group {
     is_of_host: bool,
     /// Members want to hear of others' end.
     tells_of_end: bool,
-    /// Who invited them, where it was formed so.
+    /// The leader, if it was formed by invitation.
     leader: Option<Proc>,
 }
 
@@ -55,7 +55,7 @@ impl Engine {
         let status = match &group {
             None => Status::ERR_BAD_PARAM,
             Some(group) if !self.may_name(group) => Status::ERR_BAD_PARAM,
-            // Members that come in later are named by nobody here.
+            // Members that join later are not known here.
             Some(_) if infos.iter().any(|info| info.key.is(keys::GROUP_BOOTSTRAP)) => Status::ERR_NOT_SUPPORTED,
             Some(_) if infos.iter().any(|info| info.key.is(keys::GROUP_ADD_MEMBERS)) => Status::ERR_NOT_SUPPORTED,
             Some(_) => Status::SUCCESS,
@@ -79,7 +79,7 @@ impl Engine {
         }
     }
 
-    /// A client leaves a group without the others, who are told.
+    /// A client leaves a group; the other members get an event.
     pub(super) fn leave_group(&mut self, peer: PeerId, tag: u32, group: Option<CString>, now: Instant) {
         let Some(proc) = self.peers.get(&peer).map(|peer| peer.proc.clone()) else { return };
         let Some(name) = group.filter(|name| self.is_member(name, &proc)) else {
@@ -112,7 +112,7 @@ impl Engine {
         }
     }
 
-    /// Takes a lost member out of a group, and tells the others.
+    /// Removes a lost member from a group, and notifies the others.
     fn tell_of_failed(&mut self, name: &CStr, gone: &Proc, now: Instant) {
         let (infos, is_local) = self.without_member(name, gone);
         let code = Status::GROUP_MEMBER_FAILED;
@@ -125,7 +125,7 @@ impl Engine {
         }
     }
 
-    /// Takes a member out of a group. What the others are to be told, and whether they are all on this node.
+    /// Removes a member from a group. Returns the infos of the event for the others, and whether all of them are on this node.
     fn without_member(&mut self, name: &CStr, gone: &Proc) -> (Vec<Info>, bool) {
         let Some(group) = self.groups.get_mut(name) else { return (Vec::new(), true) };
         group.members.retain(|member| member != gone);
@@ -157,7 +157,7 @@ impl Engine {
         let name = Info::find(infos, keys::GROUP_ID).and_then(text);
         let members = Info::find(infos, keys::EVENT_CUSTOM_RANGE).map(|named| named.iter_procs().cloned().collect());
         let (Some(name), Some(members)) = (name.filter(|name| self.may_name(name)), members) else { return };
-        // Processes of this node keep their group, whatever a stranger says.
+        // A process outside the group cannot replace a group that has processes of this node.
         let is_of_others = |group: &Group| {
             let is_local = |member: &Proc| self.all_local(std::slice::from_ref(member));
             !group.is_of(source) && group.members.iter().any(is_local)
@@ -181,7 +181,7 @@ impl Engine {
         }
     }
 
-    /// A group is formed, or it is not: its members are told, and of those that were lost before they came.
+    /// Answers the members of a construct that has succeeded or failed, and notifies them of members that were lost before they entered.
     pub(super) fn complete_construct(&mut self, name: CString, construct: Collective, status: Status) {
         let (mut lost, mut formed) = (Vec::new(), None);
         if status.is_success() {
@@ -238,7 +238,7 @@ impl Engine {
         Ok(members)
     }
 
-    /// Names each process of jobs whose size is known, so that single ones can leave.
+    /// Expands jobs of known size to their processes, so that single ones can leave.
     pub(super) fn each_one(&self, procs: Vec<Proc>) -> Vec<Proc> {
         let size = |proc: &Proc| self.nspaces.get(&proc.nspace).map_or(0, |state| state.job.size());
         let mut each = Vec::new();

@@ -7,11 +7,11 @@ use pmix_dstore::realm_resolution::{self, Caller, Selector};
 use super::Engine;
 
 impl Engine {
-    /// The processes that `caller` means: of its own job where it names none, for a group its members, for the ranks of a node those
-    /// of this one, and a job of this cluster by its own name.
+    /// Resolves the processes that `caller` names: an empty namespace is its own job, a group its members, the "local node" rank the
+    /// processes of this node, and a job's cluster-wide name its namespace.
     ///
     /// # Errors
-    /// `BAD_PARAM` for a place that a group does not have.
+    /// `BAD_PARAM` for an index beyond a group's members.
     pub(super) fn members_of(&self, caller: &Proc, mut procs: Vec<Proc>) -> Result<Vec<Proc>, Status> {
         procs.iter_mut().filter(|proc| proc.nspace.is_empty()).for_each(|proc| proc.nspace = caller.nspace.clone());
         let procs = self.of_this_node(self.of_this_cluster(caller, procs));
@@ -54,8 +54,8 @@ impl Engine {
         members
     }
 
-    /// The processes of a job on this node: as its maps say, since hosts may register one after the other, else those that are
-    /// registered.
+    /// The processes of a job on this node: those of its maps, because hosts may register clients one after the other; without maps the
+    /// registered ones.
     fn peers_here(&self, nspace: &Nspace) -> Vec<Proc> {
         let Some(state) = self.nspaces.get(nspace).filter(|state| !state.is_of_tools) else { return Vec::new() };
         let of = |rank| Proc::new(nspace.clone(), rank);

@@ -1,7 +1,7 @@
-//! Output of processes and input for them: who wants it, and what is kept for those who may.
+//! Output of processes and input for them: pulls, and a buffer for later pulls.
 //!
-//! The host brings output; a client has asked for it, or is a tool that is sent its server's own and that of the jobs that it
-//! spawned. What nobody has asked for yet is kept: a job's first lines come before anybody can have asked.
+//! The host delivers output. It is sent to the clients that pull it, and to tools: the server's own output and that of the jobs that
+//! the tool spawned. Output without a receiver is kept: a job's first lines arrive before any client can pull them.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,33 +18,33 @@ use super::{Engine, Then};
 use crate::completion::Answer;
 use crate::upcall::Upcall;
 
-/// Bytes of output that are kept for those who may ask for it; the oldest goes.
+/// Limit in bytes of kept output; beyond it the oldest is dropped.
 const KEPT_MAX: usize = 16 << 20;
-/// About what a piece of output takes beside its bytes.
+/// Estimated overhead of a piece of output.
 const PIECE: usize = 128;
-/// The handler of a tool that has asked for nothing.
+/// The handler of a tool without a pull.
 const DEFAULT_HANDLER: u64 = 0;
 
-/// What is to be sent to whom.
+/// Pulls and kept output.
 #[derive(Default)]
 pub(super) struct Outputs {
     pulls: BTreeMap<u64, Pull>,
     last: u64,
-    /// Output that nobody wanted, with the handler left open.
+    /// Output without a receiver; the handler is filled in later.
     kept: VecDeque<IoDelivery>,
     kept_bytes: usize,
 }
 
 struct Pull {
     peer: PeerId,
-    /// Whose output.
+    /// The processes whose output to send.
     procs: Vec<Proc>,
     channels: u16,
     /// The peer's number of its handler.
     handler: u64,
     /// The host has answered.
     is_open: bool,
-    /// Of what the host itself gives the peer: nobody has asked for it.
+    /// The host directs this output to the peer; it has not pulled it.
     is_of_host: bool,
 }
 
@@ -79,7 +79,7 @@ impl Outputs {
     pub fn forget_nspace(&mut self, nspace: &Nspace) {
         self.kept.retain(|output| output.source.nspace != *nspace);
         self.kept_bytes = self.kept.iter().map(len).sum();
-        // What came of a spawn ends with the job.
+        // Pulls made by a spawn end with the job.
         let is_of_it = |pull: &Pull| pull.handler == DEFAULT_HANDLER && pull.procs.iter().all(|p| p.nspace == *nspace);
         self.pulls.retain(|_, pull| !is_of_it(pull));
     }
@@ -105,7 +105,7 @@ impl Engine {
         channels: u16,
         handler: Option<u64>,
     ) {
-        // Releases before 3.1 do not say it, and could not tell what they are sent.
+        // Releases before 3.1 send no handler number, and could not assign the output.
         let Some(handler) = handler else { return self.reply_status(id, tag, Status::ERR_NOT_SUPPORTED) };
         let count = self.outputs_of_procs.pulls.values().filter(|pull| pull.peer == id).count();
         if id != PeerId::OWN && count >= PULLS_MAX {
@@ -125,7 +125,7 @@ impl Engine {
         self.upcall(Then::Pulled(id, tag, number), Upcall::IofPull { procs, infos, channels });
     }
 
-    /// The host forwards what a client asked for, or does not. What has been kept follows the answer.
+    /// The host's answer to a pull. After success the kept output is sent.
     pub(super) fn pulled(&mut self, id: PeerId, tag: u32, number: u64, status: Status) {
         let Some(pull) = self.outputs_of_procs.pulls.get_mut(&number) else { return };
         if !matches!(status, Status::SUCCESS | Status::OPERATION_SUCCEEDED) {
@@ -137,7 +137,7 @@ impl Engine {
         self.send_kept(number);
     }
 
-    /// A client wants no more of what it asked for.
+    /// A client ends a pull.
     pub(super) fn stop_output(&mut self, id: PeerId, tag: u32, mut infos: Vec<Info>, number: u64) {
         if self.outputs_of_procs.pulls.get(&number).is_none_or(|pull| pull.peer != id) {
             return self.reply_status(id, tag, Status::ERR_NOT_FOUND);
@@ -151,7 +151,7 @@ impl Engine {
         self.upcall(Then::Reply(id, tag, Shape::Status), Upcall::IofPull { procs, infos, channels });
     }
 
-    /// Tells the host who wants output: nothing else in the upcall does.
+    /// Adds the requester for the host: the upcall has no parameter for it.
     fn sign_pull(&self, id: PeerId, infos: &mut Vec<Info>) {
         if let Some(peer) = self.peers.get(&id) {
             sign_with_name(infos, &peer.actor());
@@ -200,8 +200,8 @@ impl Engine {
         Status::SUCCESS
     }
 
-    /// Whether output is sent for a pull: never to the process whose it is, nor to one that may not have it. Whose a job is may
-    /// be known only after the pull.
+    /// Whether a piece of output is sent for a pull: not to its own source, nor to a process without access. The user of a job may
+    /// become known only after the pull.
     fn is_for(&self, pull: &Pull, output: &IoDelivery) -> bool {
         let source = &output.source;
         let peer = self.peers.get(&pull.peer).filter(|peer| peer.admitted && !peer.finalized);
@@ -221,7 +221,7 @@ impl Engine {
         self.send(pull.peer, TAG_IOF, |dialect, version| output.encode(dialect, version));
     }
 
-    /// Sends what was kept until somebody would ask.
+    /// Sends the kept output to a new pull.
     fn send_kept(&mut self, number: u64) {
         for mut output in std::mem::take(&mut self.outputs_of_procs.kept) {
             let pull = self.outputs_of_procs.pulls.get(&number);
@@ -252,7 +252,7 @@ impl Engine {
         })
     }
 
-    /// What a process asked for runs.
+    /// A spawned job runs.
     pub(super) fn spawned(&mut self, id: PeerId, tag: u32, channels: u16, answer: Answer) {
         let nspace = match &answer {
             Answer::Spawn(Status::SUCCESS | Status::OPERATION_SUCCEEDED, Some(nspace)) => Some(nspace.clone()),
@@ -261,7 +261,7 @@ impl Engine {
         self.reply_answer(id, tag, Shape::Spawn, answer);
         let Some((nspace, uid)) = nspace.zip(self.peers.get(&id).map(|peer| peer.user.uid)) else { return };
         self.evict_guests(&nspace, Some(uid));
-        // Who has started a job reaches it, as whose processes the host has registered it.
+        // The user that spawned a job has access to it, even if the host has registered it for another user.
         if let Some(state) = self.nspaces.get_mut(&nspace) {
             state.users.insert(uid);
         }
@@ -274,8 +274,8 @@ impl Engine {
         self.send_kept(number);
     }
 
-    /// The host has enough input for the time being, or can take more: every client that has pushed some is told, where it is
-    /// meant. What the server's own process is told, `own` takes at once.
+    /// Flow control of input: passes the host's "stop" or "go on" to every client it concerns that has pushed input. The server's
+    /// own process gets it through `own`, at once.
     pub fn control_input(&mut self, control: &FlowControl, own: impl FnOnce(&FlowControl)) -> Status {
         if control.channel & STDIN == 0 {
             return Status::ERR_NOT_SUPPORTED;

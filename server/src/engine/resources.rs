@@ -1,5 +1,5 @@
-//! What the host registers beside jobs: values that all jobs have, and which attributes it supports. And what it takes of
-//! jobs to other servers.
+//! Registrations of the host that do not belong to one job: values of all jobs, and supported attributes. And the export of job
+//! data for other servers.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -13,12 +13,12 @@ use super::nspaces::recipient;
 use super::peers::Peer;
 use super::{EXCHANGE, Engine};
 
-/// What the host says of groups is no value of jobs.
+/// Keys of groups, which are no values of jobs.
 const OF_GROUPS: [&str; 5] =
     [keys::GROUP_INFO, keys::GROUP_INFO_ARRAY, keys::GROUP_ENDPT_DATA, keys::GROUP_CONTEXT_ID, keys::GROUP_JOB_INFO];
 
 impl Engine {
-    /// Gives all jobs a value each of these, those that are there and those that will be registered.
+    /// Adds these values to all jobs, present and later ones.
     pub fn register_resources(&mut self, infos: Vec<Info>) -> Status {
         let values = infos.into_iter().filter(|info| !OF_GROUPS.iter().any(|key| info.key.is(key)));
         self.resources.extend(values.map(|info| (info.key, info.value)));
@@ -43,7 +43,7 @@ impl Engine {
         }
     }
 
-    /// Gives a job what all jobs have; tells whether that is news.
+    /// Adds the values of all jobs to a job; returns whether that changed it.
     pub(super) fn take_resources(&mut self, nspace: &Nspace) -> bool {
         let Some(state) = self.nspaces.get_mut(nspace) else { return false };
         let taken = state.job.beside_resources(&self.resources);

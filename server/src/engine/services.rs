@@ -1,4 +1,4 @@
-//! Requests that the server hands up to its host, and what it does of them itself.
+//! Requests that the server passes to its host, and the parts that it performs itself.
 
 use std::time::{Duration, Instant};
 
@@ -167,7 +167,7 @@ impl Engine {
         }
     }
 
-    /// Replies to a request with what the host answered.
+    /// Replies to a request with the host's answer.
     pub(super) fn reply_answer(&mut self, id: PeerId, tag: u32, shape: Shape, answer: Answer) {
         let status = match (answer.status(), shape) {
             (Status::OPERATION_SUCCEEDED, _) | (Status::ERR_NOT_SUPPORTED, Shape::Notify) => Status::SUCCESS,
@@ -190,8 +190,8 @@ impl Engine {
     }
 }
 
-/// Notes what is to be removed: with the end of each process named, or, where none or all are named, of the job. Tells
-/// whether there was room for all of it.
+/// Notes files to remove at the end of each named process or, if none or all are named, of the job. Returns whether there was room
+/// for all of them.
 fn note_cleanup(state: &mut NspaceState, proc: &Proc, targets: &[Proc], asked: &Cleanup) -> bool {
     let Some(user) = state.clients.get(&proc.rank).map(|client| (client.uid, client.gid)) else { return true };
     let mut targets = targets.iter().filter(|target| target.nspace == proc.nspace).peekable();
@@ -216,7 +216,7 @@ fn note_cleanup(state: &mut NspaceState, proc: &Proc, targets: &[Proc], asked: &
     has_room
 }
 
-/// How long who asks waits for the host.
+/// How long the requester waits for the host.
 fn time_for(request: &Request) -> Option<Duration> {
     let infos = match request {
         Request::Publish { infos, .. }
@@ -255,7 +255,7 @@ fn targets_of(request: &Request) -> Vec<&Proc> {
     }
 }
 
-/// Who asks, as far as it is made sure of when it connects.
+/// The verified identity of a requester, from its handshake.
 pub(super) struct Asker {
     user: User,
     is_tool: bool,
@@ -266,8 +266,8 @@ impl Asker {
         sign(infos, self.user);
     }
 
-    /// The same where the request says anything else. Hosts with Debian's Python module never answer a job control or a
-    /// request about credentials that has infos: one without stays without.
+    /// The same if the request has infos. Hosts with Debian's Python module never answer a job control or a
+    /// request about credentials with infos, so none are added to a request without.
     fn sign_some(&self, infos: &mut Vec<Info>) {
         if !infos.is_empty() {
             self.sign(infos);
@@ -275,7 +275,7 @@ impl Asker {
     }
 }
 
-/// Says what only the server knows.
+/// Sets an info that only the server can know; a client's own is replaced.
 fn say(infos: &mut Vec<Info>, key: &'static str, value: Value) {
     infos.retain(|info| !info.key.is(key));
     infos.push(Info::new(key, value));

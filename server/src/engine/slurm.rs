@@ -1,23 +1,23 @@
-//! Fences without data under Slurm, which does not wait for all nodes in them unless it is asked as for data.
+//! Fences without data under Slurm, whose plugin waits for all nodes only in fences with data.
 //!
-//! Slurm's plugin has two ways to carry a fence: a ring, and a tree. Unless the job says which, the ring is for fences whose
-//! upcall has `PMIX_COLLECT_DATA` among its infos and at least one byte of data; all others take the tree. The tree is laid out
-//! by `TreeWidth`: where that is larger than the step's number of nodes, as it is by default, no node has a parent or a child,
-//! and each ends the fence alone (`docs/slurm.md`). So the server asks for a fence without data as for one with data, and
-//! contributes what a node without values does. It does not read what comes back.
+//! Slurm's plugin has two algorithms for a fence: a ring, and a tree. Unless the job selects one, the ring is for fences whose
+//! upcall has `PMIX_COLLECT_DATA` among its infos and at least one byte of data; all others take the tree. `TreeWidth` determines the
+//! tree: if that is larger than the step's number of nodes, as it is by default, no node has a parent or a child,
+//! and each ends the fence alone (`docs/slurm.md`). So the server requests a fence without data as one with data, and
+//! sends the contribution of a node without values. It ignores the data of the result.
 //!
-//! A server of another library asks for the tree, and would never enter that ring. So ours ask for it only when they know that
+//! A server of another library uses the tree, and would never enter that ring. So our servers use the ring only when they know that
 //! all servers of the step do: each marks its contribution to the first fence of the whole namespace that collects data. The host
-//! brings all contributions to all servers, so that all come to the same conclusion. Fences of the same participants have the same
-//! order on all nodes; one that follows the marked fence before that is over waits for it, or else servers that hear of its
-//! end at different times would ask for different things. A fence with a time-out is not marked: a server that gives it up does not
-//! learn what the others conclude of it.
+//! brings all contributions to all servers, so that all reach the same decision. Fences of the same participants have the same
+//! order on all nodes. A fence that begins before the marked one is over waits for it: otherwise servers that get its
+//! result at different times would choose different algorithms. A fence with a time-out is not marked: a server that gives it up does
+//! not learn the others' decision.
 //!
-//! This is for fences of the whole namespace. Those of some ranks have no common order with the marked one; and where some nodes have
-//! no part in a fence, Slurm's ring sends to the wrong nodes and never ends (22.05).
+//! This is for fences of the whole namespace. Fences of some ranks have no common order with the marked one; and if some nodes do
+//! not participate in a fence, Slurm's ring sends to the wrong nodes and never ends (22.05).
 //!
-//! Slurm is known by the namespace, which its plugin names `slurm.pmix.JOB.STEP` in all releases. The name is the same on all
-//! nodes. The title and the file of the process may differ from node to node, and change while it runs.
+//! Slurm is recognised by the namespace, which its plugin names `slurm.pmix.JOB.STEP` in all releases. The name is the same on all
+//! nodes. The title and the executable of the process may differ from node to node, and change while it runs.
 
 use std::collections::HashSet;
 
@@ -38,7 +38,7 @@ const NSPACES: &[u8] = b"slurm.pmix.";
 /// begins with `pmix` and that they do not know (4.2.2 does).
 pub(super) const MARK: &str = "dstore.slurm.ring";
 
-/// What the servers of a namespace agree on.
+/// The agreement of a namespace's servers about the ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Agreement {
     /// No fence of the whole namespace has collected data so far.
@@ -53,8 +53,8 @@ pub(super) enum Agreement {
 }
 
 impl Engine {
-    /// Whether a fence carries this server's mark. One that somebody here gives up in the end does not: what the others make of it
-    /// after that this server would not come to know.
+    /// Whether a fence carries this server's mark. A fence with a time-out does not: after the time-out this server would not learn
+    /// the others' decision.
     pub(super) fn is_marked(&self, fence: &Collective) -> bool {
         fence.collects()
             && !fence.may_expire()
@@ -84,7 +84,7 @@ impl Engine {
         })
     }
 
-    /// The contribution of a fence without data, and what its infos are then to say.
+    /// The contribution to a fence without data; adds the matching infos.
     pub(super) fn empty_contribution(&self, fence: &Collective, infos: &mut Vec<Info>) -> Result<GatherBuf> {
         if !self.asks_for_ring(fence) {
             return Ok(GatherBuf::default());
@@ -94,7 +94,7 @@ impl Engine {
         Contribution::encode_borrowed(EXCHANGE, true, &[])
     }
 
-    /// Takes the marks out of what a fence has brought, and sees whether each of the namespace's nodes has sent one.
+    /// Removes the marks from a fence's contributions, and checks whether each of the namespace's nodes has sent one.
     pub(super) fn take_marks(&mut self, id: u64, signature: &[Proc], contributions: &mut [Contribution]) {
         let marked = contributions.iter_mut().filter_map(take_mark).count();
         let state = step_of(signature).and_then(|nspace| self.nspaces.get_mut(nspace));
@@ -106,8 +106,8 @@ impl Engine {
         }
     }
 
-    /// A fence that collected data is over. If it was the marked one and has brought no agreement, there is none; what has waited for
-    /// it goes on.
+    /// A fence that collected data is over. If it was the marked one and has brought no agreement, there is none; the fences that waited
+    /// for it go on.
     pub(super) fn conclude_agreement(&mut self, id: u64, signature: &[Proc]) {
         let Some(state) = step_of(signature).and_then(|nspace| self.nspaces.get_mut(nspace)) else { return };
         if state.agreement == Agreement::Asked(id) {
@@ -128,7 +128,7 @@ impl Engine {
     }
 }
 
-/// The step of Slurm whose ranks are all participants. Those that are listed one by one are other participants.
+/// The Slurm step, if the participants are its wildcard rank. A list of all its ranks is another signature.
 fn step_of(signature: &[Proc]) -> Option<&Nspace> {
     match signature {
         [Proc { nspace, rank: Rank::WILDCARD }] if nspace.as_bytes().starts_with(NSPACES) => Some(nspace),

@@ -1,4 +1,4 @@
-//! What a user has at this server: whether connections of theirs are let in at all, and how many are still to come.
+//! The standing of a user at this server: whether its connections are admitted, and how many are still expected.
 
 use super::Engine;
 

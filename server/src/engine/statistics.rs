@@ -1,4 +1,4 @@
-//! Whose usage a process asks for, and whether it may know it: it sees its own job's processes and those of its user's jobs.
+//! Requests for resource usage, and their access check: a process sees the processes of its own job and of its user's jobs.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::apart::{REFUSED, Reach};
 use super::peers::PeerId;
 use crate::usage::{Subject, Target, Usage};
 
-/// What is asked for of which processes and nodes.
+/// The requested usage, processes and nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Statistics {
     pub usage: Usage,
@@ -123,7 +123,7 @@ impl Engine {
         if is_here { Ok(()) } else { Err(Status::ERR_NOT_SUPPORTED) }
     }
 
-    /// Whether that is what the server or the job of a process calls this node.
+    /// Whether the server or the job of a process has this name or number for this node.
     fn is_this_node(&self, proc: &Proc, node: &Node) -> bool {
         let job = self.nspaces.get(&proc.nspace).and_then(|state| Some((&*state.job, self.own_row(state)?)));
         let is_row =
@@ -136,7 +136,7 @@ impl Engine {
             })
     }
 
-    /// The ranks here that are meant and that the process sees, each once: those that are connected and have a number.
+    /// The requested ranks that the process sees, each once: connected ranks with a known pid.
     pub(super) fn targets(&self, id: PeerId, wanted: &Statistics) -> Vec<Target> {
         let Some(asker) = self.peers.get(&id).filter(|_| wanted.usage.subject == Subject::Processes) else {
             return Vec::new();

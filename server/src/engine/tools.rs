@@ -16,14 +16,14 @@ use crate::upcall::Upcall;
 /// The first release whose singletons are answered like clients.
 const SINGLETON_IS_CLIENT: Version = Version::new(5, 0, 0);
 
-/// Whose process a tool is.
+/// The user of a tool.
 struct ToolUser {
     uid: u32,
-    /// It may speak for anybody.
+    /// It may act for any user.
     is_root: bool,
 }
 
-/// A tool of which the host has not said who it is to be.
+/// A tool that waits for the host's answer.
 pub(super) struct Knocking {
     kind: PeerKind,
     hello: Hello,
@@ -46,7 +46,7 @@ impl Engine {
         self.upcall(Then::AdmitTool(id), Upcall::ToolConnected { infos });
     }
 
-    /// Whose process the tool is, or why it is refused.
+    /// The user of a tool, or why it is refused.
     fn check_tool(&self, transport: Transport, kind: PeerKind, hello: &Hello) -> Result<u32, String> {
         if matches!(kind, PeerKind::LegacyTool | PeerKind::LegacyLauncher) {
             return Err("tools of releases before 3.0 are not supported".into());
@@ -82,7 +82,7 @@ impl Engine {
         Ok(user)
     }
 
-    /// The users of tools of which the host has not said who they are to be.
+    /// The users of tools that wait for the host's answer.
     pub(super) fn knocking_users(&self) -> impl Iterator<Item = u32> + Clone {
         self.knocking.values().map(|knocking| knocking.user.uid)
     }
@@ -96,8 +96,8 @@ impl Engine {
         Ok(user)
     }
 
-    /// Whose process the tool is, by what it proves: that it reads what only the server's user and root may read, or whose its socket
-    /// is by the kernel's word. Its claim counts only where the administrator has said so.
+    /// The user of a tool, by proof: the tool presents a secret that only the server's user and root may read, or the kernel tells
+    /// the user of its socket. A claim without proof counts only if the administrator has allowed it.
     fn user_of_tool(&self, transport: Transport, hello: &Hello) -> Result<ToolUser, String> {
         let Transport::Tcp { owner } = transport else {
             return Err("tools come over TCP".into());
@@ -117,24 +117,24 @@ impl Engine {
             None if self.config.trust_claims => claimed.0,
             None => return Err(NO_TABLE.into()),
         };
-        // Root's own tools are root's, whatever they claim. So is what a relay of root's passes on: `SECURITY.md`.
+        // A tool of root counts as root, whatever it claims. That includes connections that a relay of root passes on: `SECURITY.md`.
         Ok(ToolUser { uid, is_root: uid == 0 })
     }
 
-    /// The one place where a tool's proof is checked: it shows the server's secret for tools, which lies in a file that the server's user and
-    /// root may read. So it is of one of these two, and the kernel must not know better.
+    /// The only place where a tool's proof is checked: the server's secret for tools, from a file that only the server's user and
+    /// root may read. So the tool belongs to one of these two, and the kernel's information must not contradict that.
     fn user_by_proof(&self, owner: Option<u32>, hello: &Hello) -> Result<ToolUser, String> {
         let is_shown = self.config.tool_secret.as_ref().is_some_and(|secret| secret.is(&hello.credential));
         let user = hello.uid_gid.filter(|_| is_shown).ok_or("wrong secret")?;
         let may_read = |uid: u32| uid == 0 || uid == self.config.uid;
         match owner.into_iter().chain([user.0]).find(|uid| !may_read(*uid)) {
             Some(other) => Err(format!("it shows the server's secret as user {other}, who may not know it")),
-            // The secret tells nothing more than that it is one of the two.
+            // The secret does not tell which of the two it is.
             None => Ok(ToolUser { uid: owner.unwrap_or(self.config.uid), is_root: true }),
         }
     }
 
-    /// The host has said who the tool is to be, or that it is not to be let in.
+    /// Takes the host's answer about a tool: its name, or a refusal.
     pub(super) fn admit_tool(&mut self, id: PeerId, answer: Answer) {
         let Some(Knocking { kind, hello, user }) = self.knocking.remove(&id) else { return };
         let by = match (&hello.proc, &answer) {
@@ -143,7 +143,7 @@ impl Engine {
             (Some(_), _) => NamedBy::ItselfUnasked,
         };
         let given = match answer {
-            // Nobody there to give names.
+            // The host has no upcall that assigns names.
             Answer::Op(Status::ERR_NOT_SUPPORTED) => hello.proc.clone().ok_or(Status::ERR_NOT_SUPPORTED),
             Answer::Name(Status::SUCCESS | Status::OPERATION_SUCCEEDED, name) => {
                 hello.proc.clone().or(name).ok_or(Status::ERR_BAD_PARAM)
@@ -176,7 +176,7 @@ impl Engine {
     }
 }
 
-/// What the host is told of a tool. What only the server can know is said by nobody else.
+/// The infos about a tool for the host. The server sets the verified ones itself; the tool's own are dropped.
 fn told_to_host(hello: &Hello, user: User) -> Result<Vec<Info>> {
     const OURS: [&str; 6] =
         [keys::VERSION_INFO, keys::NSPACE, keys::RANK, keys::TOOL_NSPACE, keys::TOOL_RANK, keys::CREDENTIAL];
