@@ -9,10 +9,9 @@ use pmix_dstore::codec::{Dialect, Module, Packer, Unpacker};
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{Bytes, DataType, Result, Status, Value};
 
-use super::helpers::unread;
 use super::{client, present, writable};
 use crate::convert::object::{element_size, read_any, read_packed_array, write_any};
-use crate::convert::text;
+use crate::convert::{array, text};
 use crate::entry::status_entry;
 use crate::memory::copy_text;
 use crate::print;
@@ -98,6 +97,22 @@ status_entry! {
         // A NUL ends a text.
         *output = copy_text(shown.split(|byte| *byte == 0).next().unwrap_or_default())?;
         Ok(())
+    }
+}
+
+/// The bytes of a buffer that have not been unpacked.
+///
+/// # Safety
+/// `buffer` is an initialised buffer that stays unchanged for `'a`.
+pub(super) unsafe fn unread<'a>(buffer: *const pmix_data_buffer_t) -> &'a [u8] {
+    // SAFETY: the caller's promise; a buffer's pointers are ordered.
+    unsafe {
+        let start = (*buffer).unpack_ptr;
+        if (*buffer).base_ptr.is_null() || start.is_null() {
+            return &[];
+        }
+        let len = ((*buffer).base_ptr.addr() + (*buffer).bytes_used).saturating_sub(start.addr());
+        array::bytes(start, len)
     }
 }
 

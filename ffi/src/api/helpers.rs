@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_void};
 use pmix_dstore::compression;
 use pmix_dstore::model::{Bytes, DataType, InfoFlags, Result, Status};
 
-use super::buffer::append;
+use super::buffer::{append, unread};
 use super::{present, writable};
 use crate::convert::object::{Object, destroy_any, element_size, read_any, write_any};
 use crate::convert::{array, text, value};
@@ -198,21 +198,5 @@ pub(super) unsafe fn transfer_info(dest: *mut pmix_info_t, src: *const pmix_info
             return Ok(());
         }
         value::transfer(&raw mut (*dest).value, &raw const (*src).value)
-    }
-}
-
-/// The bytes of a buffer that have not been unpacked.
-///
-/// # Safety
-/// `buffer` is an initialised buffer that stays unchanged for `'a`.
-pub(super) unsafe fn unread<'a>(buffer: *const pmix_data_buffer_t) -> &'a [u8] {
-    // SAFETY: the caller's promise; a buffer's pointers are ordered.
-    unsafe {
-        let start = (*buffer).unpack_ptr;
-        if (*buffer).base_ptr.is_null() || start.is_null() {
-            return &[];
-        }
-        let len = ((*buffer).base_ptr.addr() + (*buffer).bytes_used).saturating_sub(start.addr());
-        array::bytes(start, len)
     }
 }

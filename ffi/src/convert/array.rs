@@ -8,7 +8,7 @@ use pmix_client::Ranks;
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{Result, Status};
 
-use super::object::Object;
+use super::structure::Object;
 use super::text;
 use crate::memory::{free, reserve_many, zeroed};
 use crate::types::{pmix_nspace_t, pmix_proc_t};

@@ -17,42 +17,13 @@ use pmix_dstore::model::{
 use pmix_hwloc::Hwloc;
 
 use super::array;
+pub use super::structure::Object;
 use super::text::{self, write_name};
 use crate::convert::topology::is_hwlocs;
 use crate::memory::{
     copy_bytes, copy_string, copy_string_list, copy_string_or_null, copy_text, free, free_string_list, zeroed,
 };
 use crate::types::*;
-
-/// A C structure and what it is in the model.
-pub trait Object: Sized {
-    /// Its form in the model.
-    type Model;
-
-    /// Reads the structure.
-    ///
-    /// # Errors
-    /// `BAD_PARAM` for names that are too long, `UNKNOWN_DATA_TYPE` or `NOT_SUPPORTED` for values of types that are.
-    ///
-    /// # Safety
-    /// `at` points to an initialised structure whose pointers are valid or NULL.
-    unsafe fn read(at: *const Self) -> Result<Self::Model>;
-
-    /// Writes the structure; what it holds comes from `malloc`.
-    ///
-    /// # Errors
-    /// `NOMEM`, or `NOT_SUPPORTED` for values that have no C form. The structure can be destroyed then, too.
-    ///
-    /// # Safety
-    /// `at` points to zeroed memory for one structure.
-    unsafe fn write(model: &Self::Model, at: *mut Self) -> Result<()>;
-
-    /// Frees what the structure holds and leaves it empty.
-    ///
-    /// # Safety
-    /// `at` points to a structure whose contents come from `malloc`.
-    unsafe fn destroy(at: *mut Self);
-}
 
 /// Implements [`Object`] for one structure from three bodies, in which `at` may be dereferenced.
 macro_rules! object {
