@@ -16,7 +16,7 @@ use crate::model::{Key, KeyRef, Nspace, Rank, Value, keys};
 use crate::modex::ModexData;
 use crate::realm_resolution::JobLookup;
 
-/// Stack of a model's thread in words: building and checking segments takes more than loom's 32 KiB.
+/// Stack of a model's thread in words: building and checking segments needs more than loom's 32 KiB.
 const STACK: usize = 1 << 17;
 
 fn nspace() -> Nspace {
@@ -76,14 +76,14 @@ fn version(view: &NamespaceView) -> Option<u32> {
     }
 }
 
-/// Looks up: nothing older than what was known to be published, or seen, is found.
+/// Looks up a value. It must not be older than the newest one known to be published or already seen.
 fn read(view: &NamespaceView, known: &AtomicU32, times: u32) {
     let mut floor = 0;
     for _ in 0..times {
         floor = known.load(Ordering::Acquire).max(floor);
         let found = version(view);
         assert!(found.is_none_or(|found| found >= floor), "{found:?} after {floor}");
-        // Nothing is found where a file was gone before the count that tells so has arrived; the view knows it.
+        // A look-up may find nothing if a file was removed before the new count arrived; then the view has recorded the error.
         assert!(found.is_some() || floor == 0 || view.last_error().is_some(), "lost {floor}");
         floor = floor.max(found.unwrap_or(0));
     }
@@ -144,7 +144,7 @@ fn who_sees_that_a_directory_is_given_up_knows_all_that_was_in_it() {
         let reader = spawn(move || {
             if view.is_retired() {
                 assert_eq!(view.count(), 2);
-                // Its file may be gone; the one before it must not be read any more.
+                // Its file may be removed; the reader must not read the previous one any more.
                 assert!(view.job().is_none_or(|job| job.proc_count() == 2));
             }
         });

@@ -1,11 +1,11 @@
 //! Published data as files that every process of a node maps.
 //!
-//! The server builds immutable segments (feature `builder`): a *job* segment from what the host registered, *modex*
-//! segments from what ranks published. It writes each to a file of the namespace's directory and makes it known by an
-//! entry in the *directory page*. Clients map page and segments read-only and answer lookups from them without a
-//! lock, a system call or an allocation.
+//! The server builds immutable segments (feature `builder`): a *job* segment from the host's registration, *modex* segments from
+//! published values of ranks. It writes each to a file of the namespace's directory and makes it known by an entry in the
+//! *directory page*. Clients map page and segments read-only and answer look-ups from them without a lock, a system call or an
+//! allocation.
 //!
-//! Rooms, each of which imports only from those above it:
+//! Modules, each of which imports only from those above it:
 //!
 //! * `layout`: the bytes that writers and readers agree on, and the fingerprint of them.
 //! * `directory`: the files of a namespace and its directory page.

@@ -12,7 +12,7 @@ use crate::segment::layout::error::SegmentError;
 pub(crate) enum FileError {
     /// The system call failed.
     Errno(Errno),
-    /// Not what it must be; says what is wrong.
+    /// A wrong property, with a description.
     Wrong(&'static str),
 }
 
@@ -22,7 +22,7 @@ impl From<Errno> for FileError {
     }
 }
 
-/// Why a namespace's directory, or a segment in it, cannot be used. The caller works on over the socket.
+/// A directory or segment of a namespace cannot be used. The caller continues over the socket.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum AttachError {
@@ -33,18 +33,18 @@ pub enum AttachError {
         /// The system's error number.
         errno: i32,
     },
-    /// A file or directory is not what it must be: type, owner, mode, length.
+    /// A file or directory has a wrong type, owner, mode or length.
     File {
         /// Which one.
         path: PathBuf,
-        /// What is wrong.
+        /// The wrong property.
         what: &'static str,
     },
-    /// The directory page is none, or of another layout.
+    /// The directory page has a wrong magic or another layout.
     Page {
         /// Which one.
         path: PathBuf,
-        /// What is wrong.
+        /// The wrong property.
         what: &'static str,
     },
     /// A segment was refused.
@@ -59,7 +59,7 @@ pub enum AttachError {
 }
 
 impl AttachError {
-    /// What is wrong with a file or directory.
+    /// Adds the path to an error of a file or directory.
     pub(crate) fn of_file(path: PathBuf, error: FileError) -> AttachError {
         match error {
             FileError::Errno(errno) => AttachError::Open { path, errno: errno as i32 },
@@ -67,8 +67,8 @@ impl AttachError {
         }
     }
 
-    /// Whether this is nothing to tell anybody: a directory that is not there, as in a container that has another one, or
-    /// a namespace that is over.
+    /// Whether the error is normal and not reported: the directory does not exist, as in a container with another one, or the
+    /// namespace has ended.
     pub fn is_usual(&self) -> bool {
         matches!(self, AttachError::Open { .. } | AttachError::Retired)
     }

@@ -1,4 +1,4 @@
-//! Opening files of a namespace's directory with distrust.
+//! Opens files of a namespace's directory without trusting them.
 
 use std::fmt;
 use std::fs::File;
@@ -13,8 +13,8 @@ use nix::sys::stat::{FileStat, Mode, SFlag, fstat, lstat};
 use super::error::{AttachError, FileError};
 use crate::file_ban;
 
-/// Which file or directory of this machine it is, whatever its name. While somebody has it open, no other one can
-/// have these numbers, and neither bind mounts nor user namespaces change them.
+/// Identity of a file or directory on this machine, independent of its name. While the file is open, no other file can have these
+/// numbers. Bind mounts and user namespaces do not change them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileId {
     device: u64,
@@ -22,10 +22,10 @@ pub struct FileId {
 }
 
 impl FileId {
-    /// The file or directory, or the symbolic link, that has this name now.
+    /// The identity of the file, directory or symbolic link at `path`.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the system.
     pub fn of(path: &Path) -> std::io::Result<FileId> {
         file_ban::check();
         Ok(FileId::from(&lstat(path)?))
@@ -53,7 +53,7 @@ impl FromStr for FileId {
     }
 }
 
-/// The inner directory of a namespace, found to be the one that the server made.
+/// The inner directory of a namespace, verified to be the one that the server made.
 #[derive(Debug)]
 pub struct Directory {
     fd: OwnedFd,
@@ -62,11 +62,11 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens the directory that has this path and must be `id`: in a directory of the system where others may rename, the
-    /// path alone could mean theirs.
+    /// Opens the directory at `path`, which must be `id`. The path alone is not enough: in a system directory where other users
+    /// can rename entries, it could be a directory of theirs.
     ///
     /// # Errors
-    /// It is not there, is another one, or others may write it.
+    /// The directory does not exist, is another one, or is writable by others.
     pub fn open(path: &Path, id: FileId) -> Result<Directory, AttachError> {
         let at = |error: FileError| AttachError::of_file(path.to_owned(), error);
         let fd = open_directory(path).map_err(|errno| at(errno.into()))?;
@@ -83,12 +83,12 @@ impl Directory {
         &self.path
     }
 
-    /// Whose it is: the server's, as this user namespace has it.
+    /// The owner, which is the server's user, as seen in this user namespace.
     pub fn uid(&self) -> u32 {
         self.uid
     }
 
-    /// The directory itself, to reach the server's socket in it.
+    /// The descriptor, to reach the server's socket in the directory.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -106,10 +106,10 @@ pub(crate) fn kind_of(stat: &FileStat) -> SFlag {
     SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits())
 }
 
-/// Opens a regular file of `directory` for reading and requires that its owner owns it and nobody else may write it.
+/// Opens a regular file of `directory` for reading. The directory's owner must own it, and no one else may write it.
 pub(crate) fn open_file(directory: &Directory, name: &str) -> Result<(File, FileStat), FileError> {
     file_ban::check();
-    // Without O_NONBLOCK, a pipe of that name would hold us.
+    // Without O_NONBLOCK, opening a pipe of that name would block.
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
     let fd = openat(&directory.fd, name, flags, Mode::empty())?;
     let stat = fstat(&fd)?;
@@ -120,7 +120,7 @@ pub(crate) fn open_file(directory: &Directory, name: &str) -> Result<(File, File
     Ok((File::from(fd), stat))
 }
 
-/// Requires that `uid` owns a file or directory and nobody else may write it.
+/// Requires that `uid` owns a file or directory, and that neither group nor others may write it.
 fn check_owner(stat: &FileStat, uid: u32) -> Result<(), FileError> {
     if stat.st_uid != uid {
         return Err(FileError::Wrong("owned by another user than the server's"));

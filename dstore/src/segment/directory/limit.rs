@@ -5,11 +5,11 @@ use std::io;
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit};
 
-/// Makes sure that a write that ends at this length of a file is within the limit. The kernel sends `SIGXFSZ` with the error, which
-/// ends a host that does not handle it, so the library never makes the attempt. The host may change the limit at any time.
+/// Checks that a write up to this length of a file is within the limit. With the error, the kernel sends `SIGXFSZ`, which ends a
+/// host that does not handle it. So the library never attempts the write. The host may change the limit at any time.
 ///
 /// # Errors
-/// `EFBIG` where it is not.
+/// `EFBIG` if the length exceeds the limit.
 pub(crate) fn check_length(end: u64) -> io::Result<()> {
     match getrlimit(Resource::RLIMIT_FSIZE) {
         Ok((soft, _)) if end > soft => Err(Errno::EFBIG.into()),

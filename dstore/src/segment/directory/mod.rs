@@ -1,4 +1,4 @@
-//! The directory of a namespace: its files, opened with distrust, and the directory page, which says what segments there are.
+//! The directory of a namespace: its files, which are not trusted, and the directory page, which lists the segments.
 
 pub(crate) mod error;
 pub(crate) mod files;

@@ -1,11 +1,11 @@
-//! The directory page: which segments a namespace has.
+//! The directory page: the list of a namespace's segments.
 //!
-//! A page is a small file that readers map read-only and the server writes. It is hand-laid, not an archive,
-//! because it holds the only words of the store that change. Everything the reader believes about order hangs on
-//! one pair, labelled PUBLISH: the server writes an entry completely and then stores the count with release (with two system calls and a fence between them); who loads
-//! the count with acquire sees all entries below it. Entries are never rewritten. A count of more entries than a page
-//! holds means that the next page, whose name follows from its number, exists and holds the rest: the count of the
-//! first page is the count of all.
+//! A page is a small file that readers map read-only and the server writes. Its layout is fixed by hand, not an archive, because
+//! it has the only mutable words of the store. The order of a reader's loads rests on one pair of operations, labelled PUBLISH.
+//! The server writes an entry completely and then stores the count with release (two system calls with a fence between them). A
+//! reader that loads the count with acquire sees all entries below it. Entries are never rewritten. If the count exceeds the
+//! entries of a page, the next page exists and holds the rest; its name follows from its number. The count of the first page
+//! covers all pages.
 
 use std::fs::File;
 use std::mem::offset_of;
@@ -22,7 +22,7 @@ use crate::segment::layout::page::{
 
 /// Entries of one page.
 pub(crate) const PAGE_CAPACITY: u64 = super::sync::PAGE_CAPACITY;
-/// As many pages as a reader follows: a count above this is damage.
+/// Limit of pages: a reader treats a larger count as corrupt.
 pub(crate) const PAGES_MAX: u64 = 4096;
 
 #[cfg(not(loom))]
@@ -31,7 +31,7 @@ const _: () = assert!(PAGE_CAPACITY == 1016);
 /// An entry of the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// What the segment holds.
+    /// The contents of the segment.
     pub kind: SegmentKind,
     /// Number of its file.
     pub file: u64,
@@ -39,8 +39,8 @@ pub(crate) struct Entry {
     pub len: u64,
     /// The segment's content hash.
     pub content_hash: u64,
-    /// Number of the segment in the order from old to new among those of its kind: the entry's own number, or, where it
-    /// replaces segments with newer ones behind them, that of the newest that it replaces.
+    /// Position of the segment among those of its kind, from old to new. It is the entry's own number. If the entry replaces
+    /// segments and newer ones exist, it is the order of the newest replaced segment.
     pub order: u64,
     /// First and last order of the segments that this one replaces.
     pub replaces: Option<(u64, u64)>,
@@ -52,10 +52,10 @@ impl Entry {
         self.kind == kind && self.replaces.is_some_and(|(first, last)| (first..=last).contains(&order))
     }
 
-    /// Entry `index` of a page that was read into memory; [`None`] where it is of an unknown kind.
+    /// Entry `index` of a page that was read into memory; [`None`] for an unknown kind.
     ///
     /// # Errors
-    /// Where it is outside, or damaged.
+    /// The entry is out of range, or corrupt.
     pub(crate) fn in_page(page: &[u8], index: u64) -> Result<Option<Entry>, DamagedEntry> {
         if index >= PAGE_CAPACITY {
             return Err(DamagedEntry);
@@ -96,7 +96,7 @@ impl Entry {
         }))
     }
 
-    /// What lies in a page at position `pos`.
+    /// The bytes of the entry for position `pos` of a page.
     #[cfg(feature = "builder")]
     pub(crate) fn raw(&self, pos: usize) -> PageEntry {
         let (first, last) = self.replaces.unwrap_or((0, 0));
@@ -131,16 +131,16 @@ pub(crate) fn position(index: u64) -> usize {
     PAGE_HEADER_LEN + index as usize * size_of::<PageEntry>()
 }
 
-/// An entry that is not as it was written: it may have said anything.
+/// A corrupt entry. Nothing is known of its original contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DamagedEntry;
 
-/// The word that says that there are `count` entries: 32 bits of the number, and 32 bits of a check.
+/// The word for a count of entries: 32 bits of the number, and 32 bits of a check.
 pub(crate) fn counted(count: u64) -> u64 {
     count & 0xffff_ffff | (count + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) & 0xffff_ffff_0000_0000
 }
 
-/// The number of entries that the word says; [`None`] where nothing that the server stores looks like that.
+/// The number of entries in the word; [`None`] if the server cannot have stored the word.
 pub(crate) fn count_of(word: u64) -> Option<u64> {
     let count = word & 0xffff_ffff;
     (counted(count) == word && count <= PAGES_MAX * PAGE_CAPACITY).then_some(count)
@@ -165,7 +165,7 @@ impl PageMap {
     /// Maps a page read-only and checks its header: magic, version, number.
     ///
     /// # Errors
-    /// `Err(Ok(what))` for a wrong header, `Err(Err(error))` where the kernel refuses.
+    /// `Err(Ok(what))` for a wrong header, `Err(Err(error))` for an error of the kernel.
     pub(crate) fn open(file: &File, number: u64) -> Result<PageMap, Result<&'static str, std::io::Error>> {
         let len = file.metadata().map_err(Err)?.len();
         if len != PAGE_LEN as u64 {
@@ -204,16 +204,17 @@ impl PageMap {
         u64::from_le(self.memory.count().load(Ordering::Acquire))
     }
 
-    /// The same where the word is whole: a torn one, which the server is just writing, is looked at again.
+    /// The same, but a torn word, which the server is just writing, is read again.
     ///
-    /// The server may be preempted within the word for longer than this looks. Giving up is safe nevertheless. A torn word says no
-    /// number ([`count_of`]), so no entry is read by it. Who waits for a value hears of it from the server after the count was written, so
-    /// what the torn word would have said is not due yet. The reader takes the word for damage: from then on it asks the server about
-    /// each miss. The finished word differs from the torn one, so that the next lookup reads the entries.
+    /// The server may be preempted while it writes the word, for longer than this function retries. Giving up is safe
+    /// nevertheless. A torn word is no number ([`count_of`]), so no entry is read because of it. A process that waits for a value
+    /// is told by the server after the count was written, so the entries of the torn count are not due yet. The reader treats the
+    /// word as corrupt: from then on it asks the server about each miss. The finished word differs from the torn one, so that the
+    /// next look-up reads the entries.
     pub(crate) fn whole_count(&self) -> u64 {
-        /// Longer than it takes to write a word.
+        /// Number of reads; they take longer than writing a word.
         const LOOKS: usize = 1000;
-        /// So often does a thread of the server that waits for this processor get it.
+        /// Number of yields after them, so that a server thread that waits for this processor runs.
         const YIELDS: usize = 100;
         for look in 0..LOOKS + YIELDS {
             let word = self.count();
@@ -231,15 +232,15 @@ impl PageMap {
     /// Whether the namespace was deregistered.
     #[inline]
     pub(crate) fn is_retired(&self) -> bool {
-        // RETIRE: pairs with the release store in `PageWriter::retire`. Who sees it sees the last count, too, and reads no
-        // job segment that was replaced.
+        // RETIRE: pairs with the release store in `PageWriter::retire`. A reader that sees it also sees the last count, and reads
+        // no replaced job segment.
         self.memory.retired().load(Ordering::Acquire) != 0
     }
 
-    /// Entry `index` of this page, which a count loaded before covers; [`None`] for one of an unknown kind.
+    /// Entry `index` of this page, which must be below a count loaded before; [`None`] for an unknown kind.
     ///
     /// # Errors
-    /// It is damaged.
+    /// The entry is corrupt.
     pub(crate) fn entry(&self, index: u64) -> Result<Option<Entry>, DamagedEntry> {
         if index >= PAGE_CAPACITY {
             return Err(DamagedEntry);

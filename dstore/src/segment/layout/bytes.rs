@@ -1,22 +1,21 @@
-//! Little-endian numbers at positions of a byte region; every read is checked.
+//! Little-endian numbers in a byte region; every read is bounds-checked.
 //!
-//! Two kinds of arrays lie in segments. *Tables* have entries, each with a check of its own; *lines* are numbers, as many
-//! as fit into 60 bytes with a check behind them. Whoever reads one verifies the check first, each time: a reader may have
-//! mapped the file long before it was damaged. A check is seeded with its position, so that an entry is good in its own
-//! place only.
+//! A segment has two kinds of arrays. In *tables*, each entry has its own check; *lines* hold as many numbers as fit into 60
+//! bytes, followed by a check. A reader verifies the check at every read, because the file can become corrupt long after it was
+//! mapped. A check is seeded with its position, so that an entry is valid only at that position.
 
 use super::toc::Extent;
 
-/// Why a read of a segment gives nothing.
+/// Why a read of a segment has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Miss {
-    /// There is no such value, and tables that are good say so.
+    /// There is no such value, as intact tables show.
     Absent,
-    /// Something on the way is not as it was written.
+    /// A byte that was read on the way is corrupt.
     Damaged,
 }
 
-/// What a read of a segment gives.
+/// The result of a read in a segment.
 pub(crate) type Read<T> = Result<T, Miss>;
 
 macro_rules! read_at {
@@ -59,8 +58,8 @@ const SEEDS: [u64; 8] = [
     0x3f84_d5b5_b547_0917,
 ];
 
-/// The check of at most 64 `bytes` that begin at position `pos` of a segment: products of their words, which cost a
-/// lookup about two nanoseconds where a hash for any length takes ten.
+/// The check of at most 64 `bytes` at position `pos` of a segment: products of their words. It costs a look-up about two
+/// nanoseconds; a hash for any length takes ten.
 #[inline(always)]
 pub(crate) fn check_of(bytes: &[u8], pos: u64) -> u32 {
     let (seeds, _) = SEEDS.as_chunks::<2>();
@@ -73,8 +72,8 @@ pub(crate) fn check_of(bytes: &[u8], pos: u64) -> u32 {
     (sum ^ sum >> 32) as u32
 }
 
-/// The word at `at`, filled up with zeros. Lengths are multiples of four nearly always, and then nothing is copied: to read
-/// eight bytes of what was just written in two pieces takes longer than all the rest.
+/// The word at `at`, padded with zeros. Lengths are nearly always multiples of four, and then no byte is copied: assembling a
+/// word from two recent partial writes would take longer than the rest of the check.
 #[inline(always)]
 fn word(bytes: &[u8], at: usize) -> u64 {
     let bytes = bytes.get(at..).unwrap_or(&[]);
@@ -85,7 +84,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     }
 }
 
-/// Verifies an entry of `LEN` bytes at `pos`, behind which its check stands.
+/// Verifies an entry of `LEN` bytes at `pos` with the check that follows it.
 #[inline]
 pub(crate) fn verify<const LEN: usize>(bytes: &[u8], pos: usize) -> Read<()> {
     let entry: &[u8; LEN] = bytes.get(pos..).and_then(<[u8]>::first_chunk).ok_or(Miss::Damaged)?;
@@ -93,7 +92,7 @@ pub(crate) fn verify<const LEN: usize>(bytes: &[u8], pos: usize) -> Read<()> {
     if check_of(entry, pos as u64) == check { Ok(()) } else { Err(Miss::Damaged) }
 }
 
-/// An array of a segment whose extent has been checked: it lies in the file and is aligned for its items.
+/// A table of a segment. Its extent has been checked: it lies in the file and is aligned for its items.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Table {
     pos: usize,
@@ -102,7 +101,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Checks that `extent` lies within a file of `len` bytes and is made of items of `width` bytes.
+    /// Checks that `extent` lies within a file of `len` bytes and has items of `width` bytes.
     pub(crate) fn check(extent: Extent, len: usize, width: usize) -> Option<Table> {
         let count = usize::try_from(extent.count).ok()?;
         if count == 0 {
@@ -120,16 +119,16 @@ impl Table {
         self.count
     }
 
-    /// Position in the file of item `index`, which is not verified.
+    /// Position in the file of item `index`. The item is not verified.
     ///
     /// # Errors
-    /// There is none: who asks has been led here by a damaged number.
+    /// `Damaged` if the index is out of range: it comes from a corrupt number.
     #[inline]
     pub(crate) fn at(&self, index: usize) -> Read<usize> {
         if index < self.count { Ok(self.pos + index * self.width) } else { Err(Miss::Damaged) }
     }
 
-    /// Position in the file of entry `index`, whose first `LEN` bytes agree with the check behind them.
+    /// Position in the file of entry `index`, after verifying its first `LEN` bytes with the check that follows them.
     #[inline]
     pub(crate) fn entry<const LEN: usize>(&self, bytes: &[u8], index: usize) -> Read<usize> {
         let pos = self.at(index)?;
@@ -137,10 +136,11 @@ impl Table {
         Ok(pos)
     }
 
-    /// Searches the entries `first..last`, which ascend by the number at `offset`, for the one of `wanted`: its position.
+    /// Binary search for `wanted` in the entries `first..last`, which ascend by the number at `offset`. Returns the entry's
+    /// position.
     ///
     /// # Errors
-    /// That there is none, if the entries beside its place say so, too.
+    /// `Absent` if the two entries around the gap are intact and confirm it; otherwise `Damaged`.
     #[inline]
     pub(crate) fn search<const LEN: usize>(
         &self,
@@ -158,7 +158,7 @@ impl Table {
                 std::cmp::Ordering::Equal => return self.entry::<LEN>(bytes, middle),
             }
         }
-        // A damaged entry may have led astray: two good ones with `wanted` between them cannot lie.
+        // A corrupt entry may have misled the search. Two intact entries with `wanted` between them prove that it is absent.
         let is_below = low == first || u32_at(bytes, self.entry::<LEN>(bytes, low - 1)? + offset)? < wanted;
         let is_above = low == last || u32_at(bytes, self.entry::<LEN>(bytes, low)? + offset)? > wanted;
         Err(if is_below && is_above { Miss::Absent } else { Miss::Damaged })
@@ -210,19 +210,19 @@ impl Lines {
         self.count
     }
 
-    /// Bytes of a number; 0 where there are none.
+    /// Bytes of a number; 0 in an empty array.
     #[inline]
     pub(crate) fn width(&self) -> usize {
         self.width
     }
 
-    /// Number `index`, zero-extended, out of a good line.
+    /// Number `index`, zero-extended, after verifying its line.
     #[inline]
     pub(crate) fn number(&self, bytes: &[u8], index: usize) -> Read<u64> {
         if index >= self.count {
             return Err(Miss::Damaged);
         }
-        // Divisions by constants.
+        // Divisions by constants are cheaper.
         let (line, place) = match self.width {
             1 => (index / const { per_line(1) }, index % const { per_line(1) }),
             2 => (index / const { per_line(2) }, index % const { per_line(2) }),

@@ -14,7 +14,7 @@ pub enum SegmentError {
         /// Its length in bytes.
         len: u64,
     },
-    /// The first bytes are not those of a segment.
+    /// The first bytes are not a segment's magic.
     Magic,
     /// Written in another version of the format.
     Version {
@@ -31,21 +31,21 @@ pub enum SegmentError {
         /// Fingerprint of the file.
         found: u64,
     },
-    /// Neither a job nor a modex segment, or not the one expected.
+    /// Neither a job nor a modex segment, or not the expected kind.
     Kind {
         /// Code of the file.
         found: u32,
     },
-    /// The header's length is not that of the file.
+    /// The header's length differs from the file's.
     Length {
         /// Length in the header.
         header: u64,
         /// Length of the file.
         file: u64,
     },
-    /// Header or table of contents were changed after they were written.
+    /// Header or table of contents are corrupt.
     MetaHash,
-    /// The header holds something impossible.
+    /// The header has an impossible field.
     Header(&'static str),
     /// The table of contents is not a valid archive.
     Archive(String),
@@ -53,9 +53,9 @@ pub enum SegmentError {
     Extent(&'static str),
     /// The segment is of another namespace.
     OtherNspace,
-    /// The segment is not the one that the directory page means: an older one, or one of another directory.
+    /// The segment is not the one of the entry in the directory page: it is an older one, or from another directory.
     OtherSegment,
-    /// A table was changed after it was written; noticed by a lookup.
+    /// A look-up found that a table is corrupt.
     Table,
 }
 

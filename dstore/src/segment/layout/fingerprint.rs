@@ -1,4 +1,4 @@
-//! The layout of every struct of the format, and the fingerprint of it.
+//! The layout of every struct of the format, and its fingerprint.
 
 use std::mem::offset_of;
 
@@ -21,7 +21,7 @@ macro_rules! layouts {
     };
 }
 
-/// Every struct of the format with the offsets of its fields, as this build has them.
+/// Every struct of the format with the offsets of its fields in this build.
 pub(crate) const LAYOUT: &[StructLayout] = layouts! {
     Header { magic, format_version, header_len, features, features_optional, fingerprint, kind, nspace_len, total_len,
         content_hash, meta_hash, toc_pos, toc_len, reserved, creator, nspace }
@@ -46,8 +46,8 @@ pub(crate) const LAYOUT: &[StructLayout] = layouts! {
     PageEntry { kind, flags, file, len, content_hash, replaces_first, replaces_last, place, check }
 };
 
-/// Identity of the layout: FNV-1a over version, rkyv options, and names, sizes and offsets of every struct, so that
-/// nobody has to remember to change it.
+/// Identity of the layout: FNV-1a over version, rkyv options, and names, sizes and offsets of every struct. It changes with the
+/// layout by itself.
 pub const FINGERPRINT: u64 = fingerprint();
 
 const fn fingerprint() -> u64 {

@@ -1,4 +1,4 @@
-//! The header of every segment as it lies in the file.
+//! The header of every segment.
 
 use std::mem::offset_of;
 
@@ -8,14 +8,14 @@ pub const MAGIC: [u8; 8] = *b"PMIXDSEG";
 pub const FORMAT_VERSION: u32 = 2;
 /// Length of the header; the first region follows.
 pub const HEADER_LEN: usize = 512;
-/// Feature bits that this build knows. A segment with another bit in `features` is refused.
+/// Known feature bits. A segment with another bit in `features` is refused.
 pub(crate) const FEATURES_KNOWN: u64 = 0;
-/// Room for the name of the program that wrote the segment, with its NUL.
+/// Size of the field for the name of the program that wrote the segment, including its NUL.
 pub(crate) const CREATOR_LEN: usize = 64;
 /// Longest namespace in bytes.
 pub(crate) const NSPACE_LEN_MAX: usize = 255;
 
-/// The header as it lies in the file; all numbers little-endian. Used for its offsets only.
+/// Layout of the header; all numbers little-endian. Used for its offsets only.
 #[repr(C)]
 pub(crate) struct Header {
     pub(crate) magic: [u8; 8],
@@ -41,13 +41,13 @@ const _: () = assert!(align_of::<Header>() == 8);
 const _: () = assert!(offset_of!(Header, creator) == 192);
 const _: () = assert!(offset_of!(Header, nspace) == 256);
 
-/// What a segment holds.
+/// The contents of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum SegmentKind {
-    /// What the host registered about a job.
+    /// The host's registration of a job.
     Job = 1,
-    /// What ranks published.
+    /// Published values of ranks.
     Modex = 2,
 }
 
@@ -61,7 +61,7 @@ impl SegmentKind {
         }
     }
 
-    /// The kind in one word.
+    /// The kind as one word.
     pub fn name(self) -> &'static str {
         match self {
             SegmentKind::Job => "job",

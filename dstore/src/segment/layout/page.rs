@@ -1,4 +1,4 @@
-//! The bytes of a directory page: its header and its entries. `segment::directory` says how they are read and written.
+//! The bytes of a directory page: its header and its entries. `segment::directory` describes how they are read and written.
 
 use std::mem::offset_of;
 
@@ -11,7 +11,7 @@ pub(crate) const PAGE_LEN: usize = 65536;
 /// Length of the page's header; the entries follow.
 pub(crate) const PAGE_HEADER_LEN: usize = 512;
 
-/// The header of a page, by which its bytes are laid out; `count` and `retired` are accessed as atomics only.
+/// Layout of a page's header; `count` and `retired` are accessed as atomics only.
 #[repr(C)]
 pub(crate) struct PageHeader {
     pub(crate) magic: [u8; 8],
@@ -22,20 +22,20 @@ pub(crate) struct PageHeader {
     pub(crate) creator_pid: u32,
     pub(crate) nspace_len: u32,
     pub(crate) reserved: [u8; 32],
-    /// Entries of all pages that are complete, as [`counted`] has them; only the first page's is used.
+    /// Number of complete entries of all pages, encoded by [`counted`]; only the first page's word is used.
     pub(crate) count: u64,
-    /// 1 when the namespace was deregistered; only the first page's is used.
+    /// 1 after the namespace was deregistered; only the first page's word is used.
     pub(crate) retired: u32,
     pub(crate) reserved2: [u8; 180],
     pub(crate) nspace: [u8; 256],
 }
 
 const _: () = assert!(size_of::<PageHeader>() == PAGE_HEADER_LEN);
-// The words that change have a cache line of their own.
+// The mutable words have their own cache line.
 const _: () = assert!(offset_of!(PageHeader, count) == 64);
 const _: () = assert!(size_of::<PageEntry>() == 64);
 
-/// One entry as it lies in the page, numbers little-endian.
+/// Layout of one entry, numbers little-endian.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PageEntry {
@@ -47,9 +47,9 @@ pub(crate) struct PageEntry {
     pub(crate) replaces_first: u64,
     pub(crate) replaces_last: u64,
     pub(crate) place: u64,
-    /// xxh3-64 of all before it, seeded with the entry's position in the page.
+    /// xxh3-64 of all fields before it, seeded with the entry's position in the page.
     pub(crate) check: u64,
 }
 
-/// `replaces_first` and `replaces_last` are meant.
+/// The fields `replaces_first` and `replaces_last` are valid.
 pub(crate) const ENTRY_REPLACES: u32 = 1;

@@ -1,4 +1,4 @@
-//! A header that was read from bytes, and the check of it.
+//! A header that was read from bytes, and its validation.
 
 use std::mem::offset_of;
 
@@ -12,16 +12,16 @@ use super::header::{
 };
 use crate::gather::{Slices, behind};
 
-/// A header read from bytes, its fields not yet judged.
+/// The fields of a header, not yet validated.
 #[derive(Clone, Debug)]
 pub struct RawHeader {
-    /// Whether the magic bytes are there.
+    /// Whether the magic bytes are correct.
     pub magic_ok: bool,
     /// Version of the format.
     pub format_version: u32,
     /// Length of the header.
     pub header_len: u32,
-    /// Features that a reader must know.
+    /// Features that a reader must support.
     pub features: u64,
     /// Features that a reader may ignore.
     pub features_optional: u64,
@@ -31,9 +31,9 @@ pub struct RawHeader {
     pub kind: u32,
     /// Length of the whole segment in bytes.
     pub total_len: u64,
-    /// xxh3 of the whole segment with this field as zero.
+    /// xxh3 of the whole segment, with zeros in this field.
     pub content_hash: u64,
-    /// xxh3 of header and table of contents with both hash fields as zero.
+    /// xxh3 of header and table of contents, with zeros in both hash fields.
     pub meta_hash: u64,
     /// Position of the table of contents.
     pub toc_pos: u64,
@@ -48,7 +48,7 @@ pub struct RawHeader {
 }
 
 impl RawHeader {
-    /// Reads the fields; `None` where there are fewer bytes than a header has.
+    /// Reads the fields; `None` if there are fewer bytes than a header has.
     pub fn read(bytes: &[u8]) -> Option<RawHeader> {
         let header = bytes.get(..HEADER_LEN)?;
         let creator = header.get(offset_of!(Header, creator)..)?.get(..CREATOR_LEN)?;
@@ -74,10 +74,10 @@ impl RawHeader {
         })
     }
 
-    /// Judges the header of the segment `bytes`.
+    /// Validates the header of the segment `bytes`.
     ///
     /// # Errors
-    /// The first thing that is not as it must be.
+    /// The first error found.
     pub fn check(&self, segment: &(impl Slices + ?Sized)) -> Result<SegmentKind, SegmentError> {
         let file_len = segment.total_len() as u64;
         if !self.magic_ok {
@@ -114,8 +114,8 @@ impl RawHeader {
     }
 }
 
-/// The hash of header and table of contents, the two hash fields taken as zero; `None` where the position of the
-/// table of contents is outside.
+/// The hash of header and table of contents, with zeros in the two hash fields; `None` if the table of contents lies outside the
+/// segment.
 pub(crate) fn meta_hash(segment: &(impl Slices + ?Sized), toc_pos: u64) -> Option<u64> {
     let toc_pos = usize::try_from(toc_pos).ok().filter(|pos| *pos <= segment.total_len())?;
     let mut hasher = Xxh3::new();
@@ -124,7 +124,7 @@ pub(crate) fn meta_hash(segment: &(impl Slices + ?Sized), toc_pos: u64) -> Optio
     Some(hasher.digest())
 }
 
-/// The hash of a whole segment, the field that holds it taken as zero; `None` for fewer bytes than a header.
+/// The hash of a whole segment, with zeros in the field of that hash; `None` if the segment is shorter than a header.
 pub fn content_hash(segment: &(impl Slices + ?Sized)) -> Option<u64> {
     let mut hasher = Xxh3::new();
     hash_header(&mut hasher, segment, false)?;
@@ -132,7 +132,7 @@ pub fn content_hash(segment: &(impl Slices + ?Sized)) -> Option<u64> {
     Some(hasher.digest())
 }
 
-/// The header lies in the first slice.
+/// The first slice contains the whole header.
 fn hash_header(hasher: &mut Xxh3, segment: &(impl Slices + ?Sized), without_meta: bool) -> Option<()> {
     let mut header: [u8; HEADER_LEN] = *segment.slices().next()?.first_chunk()?;
     header[offset_of!(Header, content_hash)..][..8].fill(0);

@@ -1,4 +1,4 @@
-//! The tables of contents, which are the root archives of segments, and the entries of the tables that they describe.
+//! The tables of contents, which are the root archives of segments, and the entries of the tables that they list.
 
 use rkyv::Archive;
 
@@ -24,11 +24,11 @@ pub(crate) struct KeysToc {
     pub(crate) slots: Extent,
     /// Per key id the index of its slot, of 4 bytes.
     pub(crate) ids: Extent,
-    /// The texts, each with a NUL behind it.
+    /// The texts, each followed by a NUL.
     pub(crate) text: Extent,
 }
 
-/// One key of one realm: where its values are.
+/// One key of one realm: the location of its values.
 #[derive(Archive, Clone, Copy, Debug, Default)]
 #[cfg_attr(feature = "builder", derive(rkyv::Serialize))]
 pub(crate) struct ColumnToc {
@@ -38,13 +38,13 @@ pub(crate) struct ColumnToc {
     pub(crate) realm: u32,
     /// Type of the values, `pmix_data_type_t`.
     pub(crate) ty: u32,
-    /// Rows that the column covers; others have no value.
+    /// Number of rows that the column covers; other rows have no value.
     pub(crate) rows: u32,
     /// [`SOURCE_NONE`], [`SOURCE_FORMULA`], [`SOURCE_DENSE`] or [`SOURCE_RANKS`].
     pub(crate) source: u32,
     /// Zero.
     pub(crate) reserved: u32,
-    /// Formula `start + ((row / divisor) % modulus) * step`, modulo 2^64; no modulus where it is 0.
+    /// Formula `start + ((row / divisor) % modulus) * step`, modulo 2^64. A modulus of 0 means none.
     pub(crate) start: u64,
     /// See `start`.
     pub(crate) step: u64,
@@ -54,11 +54,11 @@ pub(crate) struct ColumnToc {
     pub(crate) modulus: u64,
     /// Dense numbers of 1, 2, 4 or 8 bytes in lines, one per row.
     pub(crate) numbers: Extent,
-    /// 64-bit words in lines, one bit per row: 1 where the column has a value. Empty where all rows have one.
+    /// 64-bit words in lines, one bit per row: 1 if the column has a value. Empty if all rows have one.
     pub(crate) presence: Extent,
-    /// [`DictEntry`]s; where there are any, the number of a row is an index into them.
+    /// [`DictEntry`]s; if there are any, the number of a row is an index into them.
     pub(crate) dictionary: Extent,
-    /// [`SparseEntry`]s in row order: values of rows that `presence` leaves out.
+    /// [`SparseEntry`]s in row order: values of rows whose bit in `presence` is 0.
     pub(crate) sparse: Extent,
 }
 
@@ -68,7 +68,7 @@ pub(crate) const SOURCE_NONE: u32 = 0;
 pub(crate) const SOURCE_FORMULA: u32 = 1;
 /// Numbers are stored.
 pub(crate) const SOURCE_DENSE: u32 = 2;
-/// Texts of ranks, which readers make.
+/// Texts of ranks, which readers build.
 pub(crate) const SOURCE_RANKS: u32 = 3;
 
 /// Table of contents of a job segment.
@@ -101,7 +101,7 @@ pub(crate) struct JobToc {
 pub(crate) const NODE_IDS_ARE_ROWS: u32 = 1;
 /// An application's number is its row; `appnums` is empty.
 pub(crate) const APPNUMS_ARE_ROWS: u32 = 2;
-/// The ranks of a node are those that the formula of their node ids says, and so does each node's list of them.
+/// The formula of the ranks' node ids gives the ranks of each node, and each node's list of local peers agrees with it.
 pub(crate) const NODES_ARE_BLOCKS: u32 = 4;
 
 /// Table of contents of a modex segment.
@@ -126,8 +126,8 @@ pub(crate) struct ModexToc {
     pub(crate) shapes: Extent,
     /// [`FieldEntry`]s of all shapes.
     pub(crate) fields: Extent,
-    /// Shape per index, of 1, 2 or 4 bytes in lines, all bits set where the rank has no record; empty where all have
-    /// shape 0.
+    /// Shape per index, of 1, 2 or 4 bytes in lines, with all bits set if the rank has no record; empty if all ranks have shape
+    /// 0.
     pub(crate) shape_ids: Extent,
     /// [`LocationEntry`] per index, for [`PLACEMENT_TABLE`]; in ascending order of ranks, for [`PLACEMENT_SORTED`].
     pub(crate) places: Extent,
@@ -137,19 +137,20 @@ pub(crate) struct ModexToc {
 
 /// Record `index = (rank - first_rank) / rank_step` is at `index * stride`.
 pub(crate) const PLACEMENT_STRIDE: u32 = 0;
-/// The place of record `index = (rank - first_rank) / rank_step` is in `places`.
+/// `places` has the location of record `index = (rank - first_rank) / rank_step`.
 pub(crate) const PLACEMENT_TABLE: u32 = 1;
-/// The index is that of the entry of the rank in `places`.
+/// The index is that of the rank's entry in `places`.
 pub(crate) const PLACEMENT_SORTED: u32 = 2;
-/// As [`PLACEMENT_STRIDE`], but that a shape id with all bits but the lowest set means a [`LocationEntry`] there instead of a record.
+/// As [`PLACEMENT_STRIDE`]; but a shape id with all bits but the lowest set means that the slot holds a [`LocationEntry`] instead
+/// of a record.
 pub(crate) const PLACEMENT_SLOTS: u32 = 3;
 
-/// A slot of the key table: all about one key in one cache line.
+/// A slot of the key table: all data of one key in one cache line.
 #[repr(C)]
 pub(crate) struct KeySlot {
     /// xxh3 of the key.
     pub(crate) hash: u64,
-    /// Where its text begins in the text region.
+    /// Start of its text in the text region.
     pub(crate) text_pos: u32,
     /// Length of the text without its NUL.
     pub(crate) text_len: u32,
@@ -157,10 +158,10 @@ pub(crate) struct KeySlot {
     pub(crate) id: u32,
     /// Realms that hold the key, one bit per realm code; zero in modex segments.
     pub(crate) realms: u32,
-    /// Column per realm, [`NO_ID`] for none. In modex segments the first is where in the field list of a shape to look
-    /// first, the second the lowest rank that has the key, the others [`NO_ID`].
+    /// Column per realm, [`NO_ID`] for none. In modex segments the first is the index in the field list of a shape to try first,
+    /// the second the lowest rank that has the key, the others [`NO_ID`].
     pub(crate) columns: [u32; 5],
-    /// Of all before it, as in every entry below.
+    /// Check of all fields before it, as in every entry below.
     pub(crate) check: u32,
     /// Zero.
     pub(crate) reserved: [u32; 4],
@@ -177,14 +178,14 @@ pub(crate) struct DictEntry {
     pub(crate) check: u32,
 }
 
-/// A value of a row whose type is not that of the column.
+/// A value of a row whose type differs from the column's.
 #[repr(C)]
 pub(crate) struct SparseEntry {
     /// The row.
     pub(crate) row: u32,
     /// Type of the value.
     pub(crate) ty: u32,
-    /// The number, or the position in the heap region of a variable value.
+    /// The number, or the position of a variable value in the heap region.
     pub(crate) value: u64,
     /// Length of a variable value, as in [`DictEntry`]; 0 for a number.
     pub(crate) len: u32,
@@ -254,7 +255,7 @@ pub(crate) struct FieldEntry {
     pub(crate) reserved: u32,
 }
 
-/// Where in a record a value of [`FIELD_VARIABLE`] is.
+/// Location of a value of [`FIELD_VARIABLE`] in a record.
 #[repr(C)]
 pub(crate) struct VariableEntry {
     /// Offset in the record.
@@ -269,19 +270,19 @@ pub(crate) struct VariableEntry {
 
 /// A number of eight bytes.
 pub(crate) const FIELD_NUMBER: u16 = 0;
-/// Bytes of one length at one offset in all records of the shape.
+/// Bytes of the same length at the same offset in all records of the shape.
 pub(crate) const FIELD_FIXED: u16 = 1;
-/// Bytes whose offset and length stand in the record; length [`NULL_LEN`] for a NULL string.
+/// Bytes whose offset and length are in the record; length [`NULL_LEN`] for a NULL string.
 pub(crate) const FIELD_VARIABLE: u16 = 2;
 
-/// Where a record is.
+/// Location of a record.
 #[repr(C)]
 pub(crate) struct LocationEntry {
     /// Position in the record region.
     pub(crate) pos: u64,
     /// Length in bytes.
     pub(crate) len: u32,
-    /// Shape, [`NO_ID`] where the rank has no record.
+    /// Shape, [`NO_ID`] if the rank has no record.
     pub(crate) shape: u32,
     /// The rank.
     pub(crate) rank: u32,
@@ -304,8 +305,8 @@ const _: () = assert!(size_of::<FieldEntry>() == 24);
 const _: () = assert!(size_of::<VariableEntry>() == 16);
 const _: () = assert!(size_of::<LocationEntry>() == 24);
 
-// The options of rkyv are shared by a whole build, and any crate in it can switch one on. These lines do not compile
-// where the options are not those of the format: little-endian, aligned, 64-bit relative pointers.
+// rkyv's options are shared by a whole build, and any crate in it can enable one. These lines compile only with the options of
+// the format: little-endian, aligned, 64-bit relative pointers.
 const _: fn(rkyv::primitive::ArchivedU64) -> rkyv::rend::u64_le = |number| number;
 const _: fn(rkyv::primitive::ArchivedIsize) -> rkyv::rend::i64_le = |number| number;
 

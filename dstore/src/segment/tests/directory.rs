@@ -50,7 +50,7 @@ fn numbers(ranks: &[u32], key: &'static str, value: u32) -> Vec<u8> {
     build_modex(&nspace(), &data)
 }
 
-/// Attaches what has this path now.
+/// Attaches the segments directory at this path.
 pub(crate) fn attach_path(path: &Path) -> Result<NamespaceView, AttachError> {
     let error = |error: std::io::Error| error.raw_os_error().unwrap_or(0);
     let id = FileId::of(path).map_err(|e| AttachError::Open { path: path.to_owned(), errno: error(e) })?;
@@ -118,7 +118,7 @@ fn merged_segments_stand_where_the_newest_that_they_replace_stood() {
     for value in 0..4 {
         publisher.publish(SegmentKind::Modex, &numbers(&[0, value], "a", value)).expect("room");
     }
-    // Places 0 to 2 become one segment; place 3 stays newer although its entry is older.
+    // Orders 0 to 2 become one segment; order 3 stays newer although its entry is older.
     publisher.publish_replacing(SegmentKind::Modex, &numbers(&[0, 1, 2], "a", 12), 0..=2).expect("room");
     let late = attach(&publisher);
     for view in [&view, &late] {
@@ -240,7 +240,7 @@ fn retiring_removes_what_is_ours_and_nothing_else() {
     publisher.retire();
     assert!(view.is_retired() && !view.is_complete());
     assert!(!outer.exists());
-    // What is mapped stays, but newer values would not come any more.
+    // Mapped segments stay, but the view would not learn of newer values.
     assert_eq!(view.job().expect("the job").proc_count(), 1);
     assert_same(Some((&Value::Uint32(1)).into()), borrowed, "borrowed before");
     assert_modex(&view, 0, "a", None);
@@ -371,7 +371,7 @@ fn a_damaged_page_leads_nowhere() {
         for (rank, right) in [Some(0), Some(9), Some(9), Some(3), None].into_iter().enumerate() {
             let value = view.modex(Rank(rank as u32), &KeyRef::from("a")).map(|value| value.to_value());
             let right = right.map(|number| Ok(Value::Uint32(number)));
-            // A miss that is none makes its reader ask the server.
+            // For a miss that is not reliable, the reader asks the server.
             assert!(value == right || value.is_none() && !view.is_complete(), "round {round}: {value:?}");
         }
         let _ = (view.job().map(JobLookup::proc_count), view.stats(), view.last_error(), view.is_retired());
@@ -455,7 +455,7 @@ fn damage_under_a_reader_is_noticed() {
         std::os::unix::fs::FileExt::write_at(&file, &[bytes[at] ^ 1], at as u64).expect("room");
         true
     };
-    // What the reader has in its own memory stays good: the slot of a key.
+    // The reader has copied the key's slot, so its own copy stays intact.
     if !flip("segment-1", &KeyRef::from(key).hash().to_le_bytes(), 24) {
         return;
     }
@@ -463,7 +463,7 @@ fn damage_under_a_reader_is_noticed() {
     assert!(view.is_complete());
     // The text of a key is read each time.
     assert!(flip("segment-1", key.as_bytes(), 0));
-    // Not the older value of the segment behind it.
+    // Not the older value in the next segment.
     assert_modex(&view, 0, key, None);
     assert!(!view.is_complete());
     let error = view.last_error().expect("a reason").to_string();
@@ -523,7 +523,7 @@ fn the_outer_directory_belongs_to_the_owner_where_we_are_root() {
     assert_eq!(outer.mode() & 0o7777, 0o700);
 }
 
-/// Whoever runs as the server's user may do so.
+/// Any process of the server's user can do this.
 #[test]
 fn a_page_that_was_cut_is_an_error_and_no_signal() {
     let tmp = tmpdir();

@@ -1,4 +1,4 @@
-//! A page as a mapped file, and the processor's own atomics.
+//! A page as a mapped file, with the processor's atomics.
 
 use std::fs::File;
 use std::mem::offset_of;
@@ -20,18 +20,18 @@ pub(crate) const PAGE_CAPACITY: u64 = ((PAGE_LEN - PAGE_HEADER_LEN) / size_of::<
 
 /// The memory of one page.
 ///
-/// Nothing of it is ever borrowed as a slice: bytes beyond the published entries may change at any time.
+/// It is never borrowed as a slice: bytes beyond the published entries may change at any time.
 pub(crate) struct PageMemory {
     map: MmapRaw,
 }
 
 impl PageMemory {
-    /// Maps a page file, which the caller has seen to be of [`PAGE_LEN`], for reading only.
+    /// Maps a page file for reading. The caller has checked its length, [`PAGE_LEN`].
     pub(crate) fn read_only(file: &File) -> std::io::Result<PageMemory> {
         Ok(PageMemory { map: MmapOptions::new().len(PAGE_LEN).map_raw_read_only(file)? })
     }
 
-    /// Bytes of the header that never change.
+    /// Constant bytes of the header.
     pub(crate) fn constant<const N: usize>(&self, offset: usize) -> [u8; N] {
         assert!(offset + N <= PAGE_HEADER_LEN && !(64..72).contains(&offset), "constant part of the header");
         // SAFETY: within the mapping, which is PAGE_LEN long; the bytes were written before the page got its name or
@@ -39,7 +39,7 @@ impl PageMemory {
         unsafe { self.map.as_ptr().add(offset).cast::<[u8; N]>().read() }
     }
 
-    /// How many entries of all pages are complete; the server alone stores it.
+    /// Number of complete entries of all pages. Only the server stores it.
     #[inline]
     pub(crate) fn count(&self) -> &AtomicU64 {
         // SAFETY: an aligned word within the mapping, which lives as long as `self`; it is accessed as an atomic only,
@@ -47,14 +47,14 @@ impl PageMemory {
         unsafe { &*self.map.as_ptr().add(offset_of!(PageHeader, count)).cast::<AtomicU64>() }
     }
 
-    /// Whether the namespace is gone; the server alone stores it.
+    /// Whether the namespace has ended. Only the server stores it.
     #[inline]
     pub(crate) fn retired(&self) -> &AtomicU32 {
         // SAFETY: as in `count`.
         unsafe { &*self.map.as_ptr().add(offset_of!(PageHeader, retired)).cast::<AtomicU32>() }
     }
 
-    /// Entry `index` of this page, which a count loaded before covers.
+    /// Entry `index` of this page, which must be below a count loaded before.
     pub(crate) fn entry(&self, index: u64) -> PageEntry {
         // SAFETY: within the mapping and aligned. The caller has loaded a count that covers the entry, so its bytes
         // were written before and never change.
@@ -67,11 +67,11 @@ impl PageMemory {
     }
 }
 
-/// A page as the server has it: a file that is written with system calls and not mapped.
+/// The server's side of a page: a file that is written with system calls and not mapped.
 ///
-/// Whoever may write the file may cut it, and a store through a mapping would then end the server. `pwrite` puts the bytes into the
-/// very pages that readers have mapped. The kernel copies a word in one piece or, on some processors, in several; a count says
-/// itself whether it is whole (`count_of`), and readers look again.
+/// A process that may write the file may also truncate it, and a store through a mapping would then end the server. `pwrite`
+/// writes to the same page-cache pages that readers have mapped. The kernel copies a word in one piece or, on some processors, in
+/// several. A count carries a check for this (`count_of`), and readers read a torn one again.
 #[cfg(feature = "builder")]
 pub(crate) struct PageFile {
     file: File,
@@ -85,33 +85,33 @@ impl PageFile {
         Ok(PageFile { file })
     }
 
-    /// Writes entry `index` of this page, which no published count covers yet.
+    /// Writes entry `index` of this page, which must be above the published count.
     ///
     /// # Errors
-    /// What the system says; `UnexpectedEof` where somebody has cut the file.
+    /// An error of the system; `UnexpectedEof` if the file was truncated.
     pub(crate) fn write_entry(&mut self, index: u64, entry: PageEntry) -> std::io::Result<()> {
         if self.file.metadata()?.len() < PAGE_LEN as u64 {
             return Err(std::io::ErrorKind::UnexpectedEof.into());
         }
-        // SAFETY: the entry has no padding, and any bytes are bytes.
+        // SAFETY: the entry has no padding, and any bit pattern is valid for bytes.
         let bytes: [u8; size_of::<PageEntry>()] = unsafe { std::mem::transmute(entry) };
         self.write(&bytes, PageMemory::offset(index))
     }
 
-    /// Stores the count, after all that was written before.
+    /// Stores the count, ordered after all earlier writes.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the system.
     pub(crate) fn store_count(&self, word: u64, ordering: Ordering) -> std::io::Result<()> {
-        // Between the system calls: the kernel's copy to the page is no release by itself.
+        // The fence is between the system calls: the kernel's copy into the page is not a release by itself.
         fence(ordering);
         self.write(&word.to_ne_bytes(), offset_of!(PageHeader, count))
     }
 
-    /// Stores whether the namespace is gone, after all that was written before.
+    /// Stores whether the namespace has ended, ordered after all earlier writes.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the system.
     pub(crate) fn store_retired(&self, word: u32, ordering: Ordering) -> std::io::Result<()> {
         fence(ordering);
         self.write(&word.to_ne_bytes(), offset_of!(PageHeader, retired))
@@ -126,7 +126,7 @@ impl PageFile {
 #[cfg(feature = "builder")]
 const _: () = assert!(size_of::<PageEntry>() == 2 * size_of::<u32>() + 7 * size_of::<u64>(), "no padding");
 
-/// A value that is complete before its address is stored where others load it.
+/// A value that is complete before its address is stored for other threads.
 pub(crate) struct Complete<T>(T);
 
 impl<T> Complete<T> {

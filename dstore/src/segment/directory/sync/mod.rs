@@ -1,8 +1,8 @@
-//! What publisher and readers share: the words that change, the memory of a directory page, the lock of a view.
+//! State shared by publisher and readers: the mutable words, the memory of a directory page, the lock of a view.
 //!
-//! They are in one place so that a model checker can take theirs: with `--cfg loom` (`make loom`) the same publisher and
-//! the same view run over [loom](https://docs.rs/loom)'s atomics, and loom tries every order that the memory model
-//! allows. The orderings stand at their loads and stores, labelled PUBLISH, RETIRE and SET.
+//! It is in one place so that a model checker can replace it: with `--cfg loom` (`make loom`) the same publisher and the same
+//! view run over [loom](https://docs.rs/loom)'s atomics, and loom tries every order that the memory model allows. The comments at
+//! the loads and stores explain the orderings, labelled PUBLISH, RETIRE and SET.
 
 #[cfg(not(loom))]
 mod mapped;

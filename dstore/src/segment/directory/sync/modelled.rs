@@ -1,7 +1,6 @@
-//! A page as loom sees it: the words that change are loom's, and every entry is a cell whose accesses loom checks.
+//! A page for loom: the mutable words are loom's atomics, and every entry is a cell whose accesses loom checks.
 //!
-//! The files are there all the same; what a mapping is to processes, the [`Shared`] of a file's inode is to the threads of
-//! a model.
+//! The files exist as well. The [`Shared`] of a file's inode is to a model's threads what a mapping is to processes.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -21,7 +20,7 @@ use loom::sync::atomic::{AtomicU32, AtomicU64};
 /// Entries of one page: few, so that a model needs a second page.
 pub(crate) const PAGE_CAPACITY: u64 = 2;
 
-/// The lock with the interface of the one that it stands for.
+/// A lock with the interface of the real one.
 pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
 impl<T> Mutex<T> {
@@ -38,7 +37,7 @@ impl<T> Mutex<T> {
     }
 }
 
-/// The memory of one page file, whoever has mapped it.
+/// The memory of one page file, shared by all threads that have mapped it.
 struct Shared {
     header: [u8; PAGE_HEADER_LEN],
     count: AtomicU64,
@@ -46,13 +45,13 @@ struct Shared {
     entries: [UnsafeCell<PageEntry>; PAGE_CAPACITY as usize],
 }
 
-// SAFETY: loom runs one thread at a time, and fails where two would have touched an entry at once.
+// SAFETY: loom runs one thread at a time, and fails if two threads could access an entry at once.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
 
 lazy_static! {
-    /// What is mapped, by device and inode. The lock is the real one: it must order nothing in the model.
+    /// Mapped pages by device and inode. This lock is the real one: it must not order anything in the model.
     static ref MAPPED: std::sync::Mutex<HashMap<(u64, u64), Arc<Shared>>> = std::sync::Mutex::default();
 }
 
@@ -94,7 +93,7 @@ impl PageMemory {
     }
 
     pub(crate) fn entry(&self, index: u64) -> PageEntry {
-        // SAFETY: the cell's content is there for the length of the call.
+        // SAFETY: the cell's content lives during the call.
         self.shared.entries[index as usize].with(|entry| unsafe { *entry })
     }
 }
@@ -108,7 +107,7 @@ impl PageFile {
     }
 
     pub(crate) fn write_entry(&mut self, index: u64, new: PageEntry) -> std::io::Result<()> {
-        // SAFETY: as in `entry`; loom fails where somebody may read it at the same time.
+        // SAFETY: as in `entry`; loom fails if another thread may read it at the same time.
         self.0.shared.entries[index as usize].with_mut(|entry| unsafe { *entry = new });
         Ok(())
     }
@@ -124,10 +123,10 @@ impl PageFile {
     }
 }
 
-/// A value that is complete before its address is stored where others load it; loom checks that it is.
+/// A value that is complete before its address is stored for other threads; loom checks this.
 pub(crate) struct Complete<T>(UnsafeCell<T>);
 
-// SAFETY: nothing changes the value after `new`.
+// SAFETY: the value does not change after `new`.
 unsafe impl<T: Send + Sync> Send for Complete<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for Complete<T> {}
@@ -138,7 +137,7 @@ impl<T> Complete<T> {
     }
 
     pub(crate) fn get(&self) -> &T {
-        // SAFETY: nothing changes the value after `new`.
+        // SAFETY: the value does not change after `new`.
         self.0.with(|value| unsafe { &*value })
     }
 }
