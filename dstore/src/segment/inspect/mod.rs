@@ -1,6 +1,6 @@
 //! Reports about segments and directories for people: `pmixctl inspect`.
 //!
-//! Nothing is modified, nothing hidden, and of what is damaged as much is told as can be decoded.
+//! It modifies nothing and hides nothing. Of corrupt data it reports as much as can be decoded.
 
 mod report;
 
@@ -31,7 +31,7 @@ pub use report::Report;
 /// How much of the values a report has.
 #[derive(Clone, Copy, Debug)]
 pub struct InspectOptions {
-    /// Rows of each realm and ranks of each modex segment whose values are listed.
+    /// Maximum number of listed rows of each realm, and of listed ranks of each modex segment.
     pub rows_max: u32,
     /// Bytes of a value that are shown.
     pub bytes_max: usize,
@@ -43,7 +43,7 @@ impl Default for InspectOptions {
     }
 }
 
-/// What a segment, also a damaged one, says.
+/// Reports on a segment, even a corrupt one.
 pub fn inspect_segment(bytes: &[u8], options: &InspectOptions) -> Report {
     let mut report = Report::map();
     report.add("length", bytes.len() as u64);
@@ -168,7 +168,7 @@ fn rank_report(reader: &ModexReader, rank: Rank, options: &InspectOptions) -> Re
     report
 }
 
-/// What the directory of a namespace says, with a report of each live segment.
+/// Reports on the directory of a namespace, with a report on each live segment.
 ///
 /// # Errors
 /// Where the directory or its first page cannot be read.
@@ -286,7 +286,7 @@ fn text(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string()
 }
 
-/// A value in one line: its type, then what it is.
+/// A value in one line: its type, then its text.
 fn value_text(value: &ValueRef<'_>, options: &InspectOptions) -> String {
     let ty = value.data_type();
     match value {

@@ -15,8 +15,8 @@ pub(crate) struct PageWriter {
 }
 
 impl PageWriter {
-    /// All bytes of a new page without entries. They are written to the file before it has any, so that no later write needs a
-    /// block that the file system does not have.
+    /// All bytes of a new page without entries. The file is written whole before its first entry, so that no later write needs a
+    /// block that the file system lacks.
     pub(crate) fn image(nspace: &Nspace, number: u64) -> Vec<u8> {
         let mut bytes = vec![0; PAGE_LEN];
         let mut put = |offset: usize, field: &[u8]| bytes[offset..offset + field.len()].copy_from_slice(field);
@@ -32,35 +32,35 @@ impl PageWriter {
         bytes
     }
 
-    /// Keeps a page file that holds an image, open for writing.
+    /// Wraps a page file that holds an image and is open for writing.
     ///
     /// # Errors
-    /// Where the page cannot be had.
+    /// The page cannot be opened.
     pub(crate) fn new(file: File) -> std::io::Result<PageWriter> {
         Ok(PageWriter { page: PageFile::new(file)? })
     }
 
-    /// Writes entry `index` of this page, which no published count covers yet.
+    /// Writes entry `index` of this page, which must be above the published count.
     ///
     /// # Errors
-    /// What the system says; where the file has been cut.
+    /// An error of the system; the file was truncated.
     pub(crate) fn write_entry(&mut self, index: u64, entry: &Entry) -> std::io::Result<()> {
         self.page.write_entry(index, entry.raw(position(index)))
     }
 
-    /// Makes all entries below `count` known. Of the first page only.
+    /// Publishes all entries below `count`. For the first page only.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the system.
     pub(crate) fn publish(&self, count: NonZeroU64) -> std::io::Result<()> {
         // PUBLISH: pairs with the acquire load in `PageMap::count`.
         self.page.store_count(counted(count.get()).to_le(), Ordering::Release)
     }
 
-    /// Says that the namespace is gone. Of the first page only.
+    /// Marks the namespace as ended. For the first page only.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the system.
     pub(crate) fn retire(&self) -> std::io::Result<()> {
         // RETIRE: pairs with the acquire load in `PageMap::is_retired`.
         self.page.store_retired(1u32.to_le(), Ordering::Release)

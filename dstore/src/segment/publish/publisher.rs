@@ -30,20 +30,20 @@ use crate::segment::layout::error::SegmentError;
 use crate::segment::layout::header::SegmentKind;
 use crate::segment::layout::raw_header::RawHeader;
 
-/// Why a directory could not be made or a segment not be published. Nothing of it is left behind.
+/// Why a directory could not be made or a segment could not be published. Nothing partial is left.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PublishError {
     /// A system call failed.
     Io {
-        /// What was to be done.
+        /// The failed action.
         action: &'static str,
-        /// With which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: std::io::Error,
     },
-    /// The file system or the process's limits have no room.
+    /// The file system is full, or a limit of the process was reached.
     Full {
         /// The file that was to be written.
         path: PathBuf,
@@ -51,10 +51,10 @@ pub enum PublishError {
         needed: u64,
         /// Bytes that the file system has free for this user.
         free: u64,
-        /// What the system said.
+        /// The error of the system.
         error: std::io::Error,
     },
-    /// The directory lies on a network file system, which may not keep mappings coherent.
+    /// The directory is on a network file system, which may not keep mappings coherent.
     NetworkFileSystem {
         /// The directory.
         path: PathBuf,
@@ -103,14 +103,14 @@ impl std::error::Error for PublishError {
     }
 }
 
-/// A live segment of a directory: one that no other replaces.
+/// A live segment of a directory: no other segment replaces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveSegment {
-    /// What it holds.
+    /// Its contents.
     pub kind: SegmentKind,
-    /// Its number in the order from old to new: one less than the count that [`Publisher::publish`] answered, also after
-    /// replacing, unless newer ones stay behind the replaced ones. Ranges of [`Publisher::publish_replacing`] are made of
-    /// these.
+    /// Its position from old to new: one less than the count that [`Publisher::publish`] returned. This also holds for a
+    /// replacing segment, unless newer segments than the replaced ones exist. Ranges of [`Publisher::publish_replacing`] consist
+    /// of these.
     pub order: u64,
     /// Its length in bytes.
     pub len: u64,
@@ -128,12 +128,12 @@ pub struct Publisher {
     path: PathBuf,
     outer_id: FileId,
     inner_id: FileId,
-    /// The pages; the first one's count and retired word are those of the directory.
+    /// The pages. The first one has the count and the retired word of the directory.
     pages: Vec<PageWriter>,
     count: u64,
     next_file: u64,
     live: Vec<Published>,
-    /// Files to remove: pages, and what [`Publisher::adopt`] was told.
+    /// Files to remove: pages, and files passed to [`Publisher::adopt`].
     others: Vec<(String, FileId)>,
     pid: u32,
     is_retired: bool,
@@ -148,19 +148,19 @@ struct Published {
 const INNER_NAME: &str = "s";
 
 impl Publisher {
-    /// Makes the two directories of a namespace below `server_tmpdir` and an empty directory page in the inner one.
+    /// Makes the two directories of a namespace below `server_tmpdir`, and an empty directory page in the inner one.
     ///
-    /// The outer directory keeps other users out: mode 0700, owned by `owner` where that is given and we are root,
-    /// else by us. The inner one is 0755 and ours. Their names come from a hash of the namespace and a number that no
-    /// other server and no earlier namespace of the same name has.
+    /// The outer directory keeps other users out: mode 0700, owned by `owner` if it is given and we are root, otherwise by us.
+    /// The inner one has mode 0755 and is ours. The outer name contains a hash of the namespace and a number that is unique to
+    /// this server and this namespace.
     ///
     /// # Errors
-    /// What could not be made, or a network file system. Nothing is left behind.
+    /// A failed system call, or a network file system. Nothing is left behind.
     pub fn create(server_tmpdir: &Path, nspace: &Nspace, owner: Option<(u32, u32)>) -> Result<Publisher, PublishError> {
         file_ban::check();
         let io =
             |action, path: &Path, errno: Errno| PublishError::Io { action, path: path.to_owned(), error: errno.into() };
-        // The host names this directory: it may be a symbolic link.
+        // The host chooses this directory: it may be a symbolic link.
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let tmpdir = open(server_tmpdir, flags, Mode::empty()).map_err(|errno| io("open", server_tmpdir, errno))?;
         if let Some(fs) = network_file_system(&tmpdir) {
@@ -198,7 +198,7 @@ impl Publisher {
             pid: std::process::id(),
             is_retired: false,
         };
-        // From here on, dropping the publisher removes what was made.
+        // From here on, dropping the publisher removes the directories and files.
         publisher.add_page()?;
         if let Some(owner) = owner {
             publisher.give_to(owner)?;
@@ -206,10 +206,10 @@ impl Publisher {
         Ok(publisher)
     }
 
-    /// Gives the outer directory to a user and group, where we are root and it is not theirs.
+    /// Gives the outer directory to a user and group, if we are root and the user does not own it.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the system.
     pub fn give_to(&self, (uid, gid): (u32, u32)) -> Result<(), PublishError> {
         file_ban::check();
         let failed = |errno: Errno| PublishError::Io {
@@ -223,23 +223,23 @@ impl Publisher {
         Ok(())
     }
 
-    /// Writes a segment and makes it known. A job segment replaces the job segment before it.
+    /// Writes a segment and publishes it. A job segment replaces the previous job segment.
     ///
-    /// Answers the new count of the directory, which a reader must have seen to see the segment.
+    /// Returns the new count of the directory. A reader that has loaded this count sees the segment.
     ///
     /// # Errors
-    /// What could not be written; readers see nothing of it.
+    /// A file that could not be written; readers see nothing of it.
     pub fn publish(&mut self, kind: SegmentKind, segment: &(impl Slices + ?Sized)) -> Result<u64, PublishError> {
         let older = self.live.iter().filter(|other| kind == SegmentKind::Job && other.segment.kind == kind);
         let replaces = older.map(|other| (other.segment.order, other.segment.order)).reduce(|a, b| (a.0, b.1));
         self.publish_entry(kind, segment, replaces)
     }
 
-    /// Writes a segment that holds all that the live segments of its kind with these orders hold, and makes it known in
-    /// their stead. Places are those of [`Publisher::live`]; the file of each replaced segment is removed.
+    /// Writes a segment that contains all values of the live segments of its kind with these orders, and publishes it in their
+    /// place. Orders are those of [`Publisher::live`]. The files of the replaced segments are removed.
     ///
     /// # Errors
-    /// What could not be written, or a range that holds no live segment.
+    /// A file that could not be written, or a range without a live segment.
     pub fn publish_replacing(
         &mut self,
         kind: SegmentKind,
@@ -264,7 +264,7 @@ impl Publisher {
         &self.path
     }
 
-    /// Which directory that is: `PMIX_DSTORE_INODE` of the clients.
+    /// The identity of that directory: `PMIX_DSTORE_INODE` of the clients.
     pub fn directory_id(&self) -> FileId {
         self.inner_id
     }
@@ -284,15 +284,14 @@ impl Publisher {
         self.live.iter().map(|live| live.segment.len).sum()
     }
 
-    /// Takes a file that the server made in the inner directory, its socket for example, into what is removed in the
-    /// end.
+    /// Registers a file that the server made in the inner directory, its socket for example, for removal at the end.
     ///
     /// # Errors
-    /// Where there is no such file.
+    /// The file does not exist.
     pub fn adopt(&mut self, name: &str) -> Result<(), PublishError> {
         file_ban::check();
         let stat = fstatat(&self.inner, name, AtFlags::AT_SYMLINK_NOFOLLOW).map_err(|errno| PublishError::Io {
-            action: "look at",
+            action: "stat",
             path: self.path.join(name),
             error: errno.into(),
         })?;
@@ -300,8 +299,7 @@ impl Publisher {
         Ok(())
     }
 
-    /// Tells readers that the namespace is gone, and removes our own files and directories. What readers have mapped
-    /// stays with them.
+    /// Marks the namespace as ended for readers, and removes our own files and directories. Mappings of readers stay valid.
     pub fn retire(self) {
         drop(self);
     }
@@ -334,7 +332,7 @@ impl Publisher {
         let (_, id) = self.write_file(&name, segment)?;
         let index = self.count;
         let order = match replaces {
-            // Newer ones stay behind the replaced ones, and behind the new one.
+            // Segments newer than the replaced ones stay newer than the new one.
             Some((_, last)) if self.live.iter().any(|l| l.segment.kind == kind && l.segment.order > last) => last,
             _ => index,
         };
@@ -353,7 +351,7 @@ impl Publisher {
         live.push(Published { segment: LiveSegment { kind, order, len }, name, id });
         live.sort_by_key(|live| live.segment.order);
         self.live = live;
-        // Only now, when readers can learn where the data is instead.
+        // Only now, when readers can find the data in the new segment.
         for old in replaced {
             remove(&self.inner, &old.name, old.id, UnlinkatFlags::NoRemoveDir);
         }
@@ -388,13 +386,13 @@ impl Publisher {
         let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let fd = openat(&self.inner, name, flags, Mode::from_bits_truncate(0o600));
         let fd = fd.map_err(|errno| self.write_error(name, 0, needed, errno.into()))?;
-        let stat = fstat(&fd).map_err(|errno| io("look at", errno.into()))?;
+        let stat = fstat(&fd).map_err(|errno| io("stat", errno.into()))?;
         let id = FileId::from(&stat);
         let mut file = File::from(fd);
         let written = write_all(&mut file, bytes)
             .map_err(|(written, error)| self.write_error(name, written, needed, error))
             .and_then(|()| {
-                // On the descriptor: the host's umask is not ours.
+                // On the descriptor, because the host's umask must not apply.
                 fchmod(&file, Mode::from_bits_truncate(0o444)).map_err(|errno| io("set mode of", errno.into()))
             });
         match written {
@@ -414,21 +412,21 @@ impl Publisher {
             return PublishError::Io { action: "write", path, error };
         }
         let free = fstatvfs(&self.inner).map_or(0, |stat| stat.blocks_available() * stat.fragment_size());
-        // What was written of this file is given back when it is removed.
+        // Removing this file frees the bytes already written to it.
         PublishError::Full { path, needed, free: free + written, error }
     }
 }
 
 impl Drop for Publisher {
     fn drop(&mut self) {
-        // A child that was forked without exec has a copy of this; the directory is not its own.
+        // A child that was forked without exec has a copy of this publisher; the directory does not belong to it.
         if self.is_retired || self.pid != std::process::id() {
             return;
         }
         file_ban::check();
         self.is_retired = true;
         if let Some(page) = self.pages.first() {
-            // Nothing can be done about a failure: readers find the files gone.
+            // A failure is ignored: readers notice that the files are gone.
             let _ = page.retire();
         }
         for live in &self.live {
@@ -444,7 +442,7 @@ impl Drop for Publisher {
 
 /// Writes everything; an error comes with the number of bytes that were written before it.
 fn write_all(file: &mut File, bytes: &(impl Slices + ?Sized)) -> Result<(), (u64, std::io::Error)> {
-    /// As many as one system call takes.
+    /// Maximum number of pieces in one system call.
     const AT_ONCE: usize = 1024;
     let mut written = 0;
     let mut slices = bytes.slices().filter(|slice| !slice.is_empty()).map(IoSlice::new).peekable();
@@ -473,8 +471,8 @@ fn write_all(file: &mut File, bytes: &(impl Slices + ?Sized)) -> Result<(), (u64
     Ok(())
 }
 
-/// A name for the outer directory: a hash of the namespace, which may hold any byte, and a number of this process and
-/// moment, so that neither a second server nor an earlier namespace of the same name has it.
+/// A name for the outer directory: a hash of the namespace, which may contain any byte, and a hash of process and time. Neither a
+/// second server nor an earlier namespace of the same name has the same one.
 fn unused_name(nspace: &Nspace) -> String {
     static SERIAL: AtomicU64 = AtomicU64::new(0);
     let mut seed = Vec::with_capacity(40);
@@ -488,7 +486,7 @@ fn unused_name(nspace: &Nspace) -> String {
 /// Makes a directory and opens it; nothing is left behind on failure.
 fn make_directory(parent: &OwnedFd, name: &str, mode: u32) -> Result<(OwnedFd, FileId), Errno> {
     file_ban::check();
-    // 0700 first, whatever the mode: nobody gets in before it is complete.
+    // 0700 first, whatever the mode: no other user can enter before the directory is complete.
     mkdirat(parent, name, Mode::from_bits_truncate(0o700))?;
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let made = openat(parent, name, flags, Mode::empty()).and_then(|fd| {
@@ -500,30 +498,30 @@ fn make_directory(parent: &OwnedFd, name: &str, mode: u32) -> Result<(OwnedFd, F
         Ok((fd, FileId::from(&stat)))
     });
     if made.is_err() {
-        // Empty, and a directory: whoever's it is, nothing of value goes with it.
+        // It removes an empty directory only, so no data are lost even if the directory is another one.
         let _ = unlinkat(parent, name, UnlinkatFlags::RemoveDir);
     }
     made
 }
 
-/// Removes a file or directory if its name still stands for the one that we made.
+/// Removes a file or directory if its name still refers to the one that we made.
 fn remove(parent: &OwnedFd, name: &str, id: FileId, flags: UnlinkatFlags) {
     file_ban::check();
     let name = OsStr::from_bytes(name.as_bytes());
     let is_ours = fstatat(parent, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok_and(|stat| FileId::from(&stat) == id);
     if is_ours {
-        // Nothing can be done about a failure, and nothing depends on it.
+        // A failure is ignored: nothing depends on the removal.
         let _ = unlinkat(parent, name, flags);
     }
 }
 
-/// Name of the network file system that a directory lies on, if it does.
+/// The name of the directory's file system type, if it is a network file system.
 fn network_file_system(directory: &OwnedFd) -> Option<&'static str> {
     let kind = fstatfs(directory).ok()?.filesystem_type().0;
     network_file_system_name(kind as u32)
 }
 
-/// Types of file systems whose mappings other nodes can change or that make no promise about them.
+/// File systems whose mappings other nodes can change, or that give no guarantee about mappings.
 fn network_file_system_name(magic: u32) -> Option<&'static str> {
     Some(match magic {
         0x6969 => "NFS",

@@ -14,16 +14,16 @@ use crate::segment::layout::toc::{
     ColumnToc, DictEntry, Extent, NULL_LEN, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SOURCE_RANKS, SparseEntry,
 };
 
-/// A column whose values have been sorted out; variable values are in the heap already.
+/// A column in its chosen form; its variable values are in the heap already.
 pub(crate) struct PlannedColumn<'a> {
     key: u32,
     realm: u32,
     ty: DataType,
     rows: u32,
     source: Source<'a>,
-    /// Whether a row has a value of the column's type; empty where all have one.
+    /// Whether a row has a value of the column's type; empty if all rows have one.
     present: Vec<bool>,
-    /// Place in the heap and length; empty for numbers.
+    /// Position in the heap and length of each text; empty for numbers.
     dictionary: Vec<(u64, u32)>,
     sparse: Vec<SparseValue>,
 }
@@ -33,9 +33,9 @@ enum Source<'a> {
     Formula(Formula),
     /// 0 for rows without a value of the column's type.
     Numbers(Vec<u64>),
-    /// As the registered values have them.
+    /// As in the registered values.
     Registered(FullColumn<'a>),
-    /// Texts of ranks: of so many nodes in each row, with as many on each node, below an end.
+    /// Texts of ranks. Each row covers `nodes` nodes with `per_node` ranks each, up to the rank `end`.
     Ranks {
         nodes: u32,
         per_node: u32,
@@ -47,7 +47,7 @@ enum Source<'a> {
 struct SparseValue {
     row: u32,
     ty: DataType,
-    /// The number, or place in the heap.
+    /// The number, or the position in the heap.
     value: u64,
     len: u32,
 }
@@ -66,7 +66,7 @@ impl<'a> PlannedColumn<'a> {
         }
     }
 
-    /// Sorts out the values of `key` in one realm, given per row.
+    /// Chooses a form for the values of `key` in one realm, given per row.
     ///
     /// # Errors
     /// A value that cannot be stored.
@@ -122,7 +122,7 @@ impl<'a> PlannedColumn<'a> {
         Ok(column)
     }
 
-    /// The same of registered values that are all of one type.
+    /// The same for registered values that all have one type.
     ///
     /// # Errors
     /// A value that cannot be stored.
@@ -147,7 +147,7 @@ impl<'a> PlannedColumn<'a> {
             })
         };
         if let Some(formula) = formula {
-            // The first round shows all texts, in order.
+            // The first round contains all texts in order.
             let blocks = if formula.step == 0 { 1 } else { rows.div_ceil(formula.divisor) };
             let count = if formula.modulus == 0 { blocks } else { blocks.min(formula.modulus) };
             reserve(&mut column.dictionary, count as usize)?;
@@ -174,10 +174,10 @@ impl<'a> PlannedColumn<'a> {
         Ok(column)
     }
 
-    /// Texts of ranks that readers make: see [`SOURCE_RANKS`]. `prefix` stands before each.
+    /// Texts of ranks that readers build: see [`SOURCE_RANKS`]. `prefix` precedes each text.
     ///
     /// # Errors
-    /// There is no memory.
+    /// Not enough memory.
     pub(crate) fn ranks(
         (key, realm): (u32, u32),
         rows: u32,
@@ -192,13 +192,12 @@ impl<'a> PlannedColumn<'a> {
         Ok(column)
     }
 
-    /// What gives these numbers: a formula, if there is one.
+    /// The source of these numbers: a formula if there is one.
     fn source_of(&self, numbers: Vec<u64>) -> Source<'a> {
         self.formula_of(&numbers).map_or(Source::Numbers(numbers), Source::Formula)
     }
 
-    /// The formula that gives these numbers in all rows that are present, if there is one. With gaps, only one number for all is
-    /// looked for.
+    /// The formula of the numbers of all present rows, if there is one. With gaps, only a constant is tried.
     fn formula_of(&self, numbers: &[u64]) -> Option<Formula> {
         if self.present.is_empty() {
             return Formula::of(numbers.iter().copied(), self.ty.scalar_mask().unwrap_or(u64::MAX));
@@ -208,7 +207,7 @@ impl<'a> PlannedColumn<'a> {
         present.all(|number| number == first).then_some(Formula::constant(first))
     }
 
-    /// Moves all values to the side table where that takes less room: a few rows of many.
+    /// Moves all values to the sparse table if that is smaller: only a small share of the rows has a value.
     fn prefer_sparse(&mut self, numbers: &mut Vec<u64>) -> Result<(), BuildError> {
         if self.present.is_empty() {
             return Ok(());

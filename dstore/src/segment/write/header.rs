@@ -9,7 +9,7 @@ use crate::segment::layout::fingerprint::FINGERPRINT;
 use crate::segment::layout::header::{CREATOR_LEN, FORMAT_VERSION, HEADER_LEN, Header, MAGIC, SegmentKind};
 use crate::segment::layout::raw_header::{content_hash, meta_hash};
 
-/// Fills the header of a finished segment, whose first [`HEADER_LEN`] bytes are own ones and zero.
+/// Fills in the header of a finished segment. Its first [`HEADER_LEN`] bytes are own bytes and zero.
 pub(crate) fn fill(segment: &mut GatherBuf, kind: SegmentKind, nspace: &Nspace, creator: &str, toc_pos: u64) {
     let total_len = segment.len() as u64;
     let bytes = segment.own();
@@ -29,7 +29,7 @@ pub(crate) fn fill(segment: &mut GatherBuf, kind: SegmentKind, nspace: &Nspace, 
     sign(segment);
 }
 
-/// Writes the two hashes of a segment whose other bytes are final.
+/// Writes the two hashes of a segment. All other bytes must be final.
 pub(crate) fn sign(segment: &mut GatherBuf) {
     let toc_pos = u64_at(segment.own(), offset_of!(Header, toc_pos)).unwrap_or(0);
     let meta = meta_hash(segment, toc_pos).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Builds the job segment from what the host registered.
+//! Builds the job segment from the host's registration.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -30,7 +30,7 @@ pub fn build_job(job: &JobData, creator: &str) -> Result<Vec<u8>, BuildError> {
     build_job_made(job, creator, MADE)
 }
 
-/// The same with texts of ranks that readers make where so many ranks have values.
+/// The same, with texts of ranks left to readers if the number of ranks is in `made`.
 ///
 /// # Errors
 /// As [`build_job`].
@@ -61,8 +61,8 @@ pub(crate) fn build_job_made(job: &JobData, creator: &str, made: RangeInclusive<
     writer.finish(SegmentKind::Job, &job.nspace, creator, &toc).map(GatherBuf::into_own)
 }
 
-/// Of so many ranks texts of ranks are not stored where readers can make them: of fewer, copying them is faster, and of more,
-/// readers make none.
+/// Numbers of ranks for which texts of ranks are not stored if readers can build them. With fewer ranks, copying a stored text is
+/// faster; readers build none for more.
 const MADE: RangeInclusive<u32> = 1 << 16..=RANK_COUNT_MAX as u32;
 
 type Planned<'a> = (Vec<KeyRow<'a>>, Vec<(Realm, PlannedColumn<'a>)>, Heap);
@@ -120,8 +120,8 @@ fn plan(job: &JobData, blocks: Option<u32>) -> Result<Planned<'_>, BuildError> {
     Ok((keys, columns, heap))
 }
 
-/// Where the texts that a key has in a realm are those that readers can make of blocks of `per_node` ranks: the nodes in each of
-/// them, and what stands before the ranks.
+/// If readers can build the texts of a key in a realm from blocks of `per_node` ranks: the nodes in each text, and the prefix
+/// before the ranks.
 fn rank_texts(job: &JobData, per_node: Option<u32>, realm: Realm, key: &Key) -> Option<(u32, &'static [u8])> {
     let (per_node, end) = (per_node?, job.procs.rows());
     if realm == Realm::Node && key.is(keys::LOCAL_PEERS) {
@@ -163,7 +163,7 @@ fn first_rows(ids: impl Iterator<Item = Option<u32>>) -> BTreeMap<u32, u32> {
     rows
 }
 
-/// Writes the rows of ids; nothing but the flag, which is returned, where every row's id is its number.
+/// Writes the rows of ids. If every id equals its row, it writes nothing and returns the flag.
 fn write_ids(
     writer: &mut Writer,
     ids: &BTreeMap<u32, u32>,
@@ -186,8 +186,8 @@ fn write_ids(
     Ok(0)
 }
 
-/// The ranks of the first node, where each node lists as many, the last one perhaps fewer, all in ascending order and one node
-/// after the other, and the ranks say the same.
+/// The number of ranks per node, if all nodes list consecutive ranks in ascending order, each node as many, the last one possibly
+/// fewer, and the ranks' node ids agree.
 fn blocks(job: &JobData) -> Option<u32> {
     fn list(node: &Node) -> Option<&[u8]> {
         node.values.get(keys::LOCAL_PEERS.as_bytes()).and_then(Value::as_text)
@@ -199,7 +199,7 @@ fn blocks(job: &JobData) -> Option<u32> {
         let made = RankList { prefix: c"", first, end: rows.min(first + per_node), per_node };
         list(node).is_some_and(|text| made.is_text(text))
     };
-    // The first rank of a block speaks for all that are sure to have its value.
+    // Where each block has one value, checking its first rank is enough.
     let step = nodeids.full().filter(|ids| ids.block() == per_node).map_or(1, |ids| ids.block());
     let says_so = |rank| nodeids.get(rank).and_then(|id| id.as_u32()) == Some(rank / per_node);
     let are_blocks = job.nodes.len() as u64 == u64::from(rows.div_ceil(per_node))
@@ -208,7 +208,7 @@ fn blocks(job: &JobData) -> Option<u32> {
     are_blocks.then_some(per_node)
 }
 
-/// Writes the table of node names and aliases; of two nodes with one name the first is found.
+/// Writes the table of node names and aliases. Of two nodes with the same name, the first is found.
 fn write_names(writer: &mut Writer, job: &JobData, heap: &mut Heap) -> Result<Extent, BuildError> {
     let names = job.nodes.iter().enumerate().flat_map(|(row, node)| {
         let all = std::iter::once(&node.hostname).chain(&node.aliases);
@@ -287,7 +287,7 @@ mod tests {
             // Dealt round, and out of order.
             (&[(&[0, 2], "0,2"), (&[1, 3], "1,3")], false),
             (&[(&[0, 1], "1,0"), (&[2, 3], "2,3")], false),
-            // A node without ranks, and ranks that say that they are on another one than lists them.
+            // A node without ranks, and ranks whose own node differs from the node that lists them.
             (&[(&[0, 1], "0,1"), (&[], "")], false),
             (&[(&[0, 2], "0,1"), (&[1, 3], "2,3")], false),
         ];

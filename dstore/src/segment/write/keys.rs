@@ -5,7 +5,7 @@ use super::{BuildError, vec_for};
 use crate::model::{Key, KeyRef};
 use crate::segment::layout::toc::{KeySlot, KeysToc, NO_ID};
 
-/// What the key table says of one key.
+/// The entry of one key in the key table.
 pub(crate) struct KeyRow<'a> {
     pub(crate) key: &'a Key,
     /// Realms that hold the key, one bit each.
@@ -14,10 +14,10 @@ pub(crate) struct KeyRow<'a> {
     pub(crate) columns: [u32; 5],
 }
 
-/// Writes the key table of keys whose ids are their indices.
+/// Writes the key table. The id of a key is its index.
 ///
 /// # Errors
-/// More keys or text than 32 bits count.
+/// More keys or text than 32 bits can count.
 pub(crate) fn write_keys(writer: &mut Writer, rows: &[KeyRow<'_>]) -> Result<KeysToc, BuildError> {
     let text_len: u64 = rows.iter().map(|row| row.key.as_bytes().len() as u64 + 1).sum();
     let len_max = u64::from(u32::MAX) - 1;

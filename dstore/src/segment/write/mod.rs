@@ -28,23 +28,23 @@ pub enum BuildError {
         key: Key,
         /// Its type.
         ty: DataType,
-        /// What the codec said.
+        /// The error of the codec.
         status: Status,
     },
-    /// A value, a record or the texts of all keys are longer than the format can say.
+    /// A value, a record or the texts of all keys exceed the lengths of the format.
     TooLarge {
-        /// What is too large.
+        /// The part that is too large.
         what: &'static str,
-        /// Bytes or items there are.
+        /// Actual number of bytes or items.
         len: u64,
-        /// How many the format allows.
+        /// Limit of the format.
         len_max: u64,
     },
     /// The table of contents could not be archived.
     Archive(String),
     /// There is not enough memory.
     NoMemory {
-        /// So many bytes were asked for.
+        /// Requested number of bytes.
         needed: u64,
     },
 }
@@ -62,13 +62,13 @@ impl fmt::Display for BuildError {
 
 impl std::error::Error for BuildError {}
 
-/// Makes room for `more` items of a vector.
+/// Reserves capacity for `more` items of a vector.
 fn reserve<T>(vec: &mut Vec<T>, more: usize) -> Result<(), BuildError> {
     let needed = (vec.len() + more) * size_of::<T>();
     fallible_alloc::reserve(vec, more).map_err(|_| BuildError::NoMemory { needed: needed as u64 })
 }
 
-/// An empty vector with room for `len` items.
+/// An empty vector with capacity for `len` items.
 fn vec_for<T>(len: usize) -> Result<Vec<T>, BuildError> {
     let mut vec = Vec::new();
     reserve(&mut vec, len)?;

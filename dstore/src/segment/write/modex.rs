@@ -17,20 +17,20 @@ use crate::segment::layout::toc::{
     PLACEMENT_SLOTS, PLACEMENT_SORTED, PLACEMENT_STRIDE, PLACEMENT_TABLE, ShapeEntry, VariableEntry,
 };
 
-/// Collects published values and lays them into a modex segment. Values stay where they are until then.
+/// Collects published values and builds a modex segment. Until then, it only references the values.
 pub struct ModexBuilder<'a> {
     nspace: Nspace,
-    /// The keys in the order in which they appeared.
+    /// The keys in order of first occurrence.
     keys: Vec<Key>,
     key_ids: HashMap<Key, u32>,
     /// Id of the key that was added last.
     key_last: usize,
     cells: Vec<Cell>,
-    /// The bytes of the values that are no numbers.
+    /// The bytes of the values that are not numbers.
     texts: Vec<Text<'a>>,
 }
 
-/// Bytes to be stored.
+/// Bytes to store.
 enum Text<'a> {
     /// A byte object.
     Object(&'a Bytes),
@@ -39,7 +39,7 @@ enum Text<'a> {
 }
 
 impl Text<'_> {
-    /// Bytes of it that stay where they are when the segment is written.
+    /// Number of bytes that the segment references instead of copying.
     fn shared_len(&self) -> usize {
         match self {
             Text::Object(bytes) if bytes.is_shared() => bytes.len(),
@@ -65,7 +65,7 @@ struct Cell {
     rank: u32,
     key: u32,
     ty: DataType,
-    /// The number, or which of the texts it is.
+    /// The number, or the index in `texts`.
     value: u64,
     /// Length of the bytes, [`NULL_LEN`] for a NULL string.
     len: u32,
@@ -84,10 +84,10 @@ impl<'a> ModexBuilder<'a> {
         }
     }
 
-    /// Adds a value; of two values of one key of one rank the later one stays.
+    /// Adds a value. Of two values of one key of one rank, the later one counts.
     ///
     /// # Errors
-    /// A value that cannot be stored. What was added before stays.
+    /// A value that cannot be stored. Values added before stay.
     pub fn add(&mut self, rank: Rank, key: &Key, value: &'a Value) -> Result<(), BuildError> {
         let (number, len) = match Stored::of(key, value.into())? {
             Stored::Number(bits) => (bits, 0),
@@ -105,8 +105,8 @@ impl<'a> ModexBuilder<'a> {
         Ok(())
     }
 
-    /// The id of a key in the order of appearance. Most ranks publish the same keys in the same order, so the key that
-    /// came after the last one is tried before the map.
+    /// The id of a key, in order of first occurrence. Most ranks publish the same keys in the same order, so the key that
+    /// followed the last one is tried before the map.
     fn key_id(&mut self, key: &Key) -> u32 {
         let next = if self.key_last + 1 < self.keys.len() { self.key_last + 1 } else { 0 };
         let id = match self.keys.get(next) {
@@ -137,13 +137,13 @@ impl<'a> ModexBuilder<'a> {
         self.cells.is_empty()
     }
 
-    /// Builds the segment, of which long values are where they were; `creator` names the program for `pmixctl inspect`.
-    /// Equal data give equal bytes, in whatever order they were added.
+    /// Builds the segment; it references long values instead of copying them. `creator` names the program for `pmixctl inspect`.
+    /// Equal data give equal bytes, in any order of adding.
     ///
     /// # Errors
     /// A rank whose values take 4 GiB or more; too little memory.
     pub fn finish(mut self, creator: &str) -> Result<GatherBuf, BuildError> {
-        // Tables of a few words for each value and rank.
+        // An estimate: tables of a few words for each value and rank.
         let tables = self.cells.len() * 64;
         fallible_alloc::probe(tables).map_err(|_| BuildError::NoMemory { needed: tables as u64 })?;
         let mut keys: Vec<(&Key, usize)> = self.keys.iter().enumerate().map(|(id, key)| (key, id)).collect();
@@ -294,13 +294,13 @@ fn record_offset(offset: u64) -> Result<u32, BuildError> {
     }
 }
 
-/// Bytes that a value takes in a record, its NUL and the gap to the next multiple of eight included.
+/// Bytes that a value takes in a record, including its NUL and the padding to a multiple of eight.
 fn value_room(ty: DataType, len: u32) -> u64 {
     let nul = u64::from(!is_aligned(ty));
     (u64::from(len) + nul).next_multiple_of(8)
 }
 
-/// Per key where in the first shape that has it its field is: most segments have one shape.
+/// For each key, the index of its field in the first shape that has it: most segments have one shape.
 fn hints(shapes: &[Shape], keys: usize) -> Vec<u32> {
     let mut hints = vec![NO_ID; keys];
     for shape in shapes {
@@ -314,14 +314,14 @@ fn hints(shapes: &[Shape], keys: usize) -> Vec<u32> {
     hints
 }
 
-/// The length of slots that hold the records of all ranks, or of nearly all, if these waste little room: one for each of so many
-/// indices. Records that are longer lie elsewhere.
+/// The length of slots for the records of all ranks, or of nearly all, if little space is wasted: one slot for each of `indices`.
+/// Longer records are stored elsewhere.
 fn stride_of(lens: &[u64], indices: u64) -> Option<u64> {
-    /// One record in so many may be longer than a slot.
+    /// At most one record in this many may be longer than a slot.
     const ELSEWHERE_SHARE: usize = 16;
     let total: u64 = lens.iter().sum();
     let stride_for = |longest: u64| {
-        // Whole cache lines where that costs little: a record then begins on a line of its own.
+        // Whole cache lines if that costs little: then each record starts on its own line.
         let longest = longest.max(8);
         let lines = longest.next_multiple_of(64);
         let stride = if (lines - longest) * 8 <= longest { lines } else { longest };
@@ -333,7 +333,7 @@ fn stride_of(lens: &[u64], indices: u64) -> Option<u64> {
         let mut lens = lens.to_vec();
         let most = lens.len() - 1 - lens.len() / ELSEWHERE_SHARE;
         let (_, longest, _) = lens.select_nth_unstable(most);
-        // A slot has room for a location at least.
+        // A slot must have space for a location.
         stride_for((*longest).max(size_of::<LocationEntry>() as u64))
     })
 }
@@ -348,7 +348,7 @@ fn write_location(writer: &mut Writer, (pos, len, shape, rank): (u64, u32, u32, 
     writer.put_check(start);
 }
 
-/// Everything that the records are written from.
+/// All input for writing the records.
 struct Plan<'a> {
     ranks: &'a [&'a [Cell]],
     shapes: &'a [Shape],
@@ -364,7 +364,7 @@ impl Plan<'_> {
         shape.fixed_len + variable.map(|(cell, _)| value_room(cell.ty, cell.len)).sum::<u64>()
     }
 
-    /// Chooses the placement that costs least at a lookup and wastes little room, and writes the records.
+    /// Chooses the placement with the cheapest look-up that wastes little space, and writes the records.
     fn write_records(&self, writer: &mut Writer, toc: &mut ModexToc) -> Result<(), BuildError> {
         let (Some(first), Some(last)) = (self.ranks.first(), self.ranks.last()) else {
             toc.first_rank = 1;
@@ -383,7 +383,7 @@ impl Plan<'_> {
         }
     }
 
-    /// The largest distance of which all distances between ranks are multiples.
+    /// The greatest common divisor of all distances between ranks.
     fn common_step(&self) -> u32 {
         let gcd = |mut a: u32, mut b: u32| {
             while b != 0 {
@@ -461,7 +461,7 @@ impl Plan<'_> {
                 pos - len
             })
             .collect();
-        // A table by rank where no more than three quarters of it are empty, else a list of ranks.
+        // A table by rank if at least a quarter of it is used, otherwise a sorted list of ranks.
         let is_table = indices <= self.ranks.len() as u64 * 4;
         let slots: Vec<Option<usize>> = if is_table {
             toc.placement = PLACEMENT_TABLE;
@@ -485,7 +485,7 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// Per index of the table the rank's place in `ranks`.
+    /// For each index of the table, the rank's index in `ranks`.
     fn by_index(&self, toc: &ModexToc, indices: u64) -> Result<Vec<Option<usize>>, BuildError> {
         let mut slots = vec_for(indices as usize)?;
         slots.resize(indices as usize, None);
@@ -529,7 +529,7 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// Bytes of the values that stay where they are.
+    /// Number of bytes of values that the segment references instead of copying.
     fn shared_len(&self) -> usize {
         let has_text = |cell: &&Cell| cell.ty.scalar_mask().is_none() && cell.len != NULL_LEN;
         let cells = self.ranks.iter().copied().flatten().filter(has_text);

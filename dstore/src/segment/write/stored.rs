@@ -44,7 +44,7 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// Whether values of this type lie on multiples of eight bytes and have no NUL behind them.
+/// Whether values of this type are aligned to eight bytes and have no NUL after them.
 pub(crate) fn is_aligned(ty: DataType) -> bool {
     ty != DataType::STRING
 }

@@ -16,10 +16,10 @@ use crate::segment::layout::bytes::{LINE_LEN, LINE_PAYLOAD, check_of, per_line};
 use crate::segment::layout::header::{HEADER_LEN, SegmentKind};
 use crate::segment::layout::toc::Extent;
 
-/// What larger regions lie on: a cache line.
+/// Alignment of larger regions: a cache line.
 const ALIGN_MAX: usize = 64;
 
-/// A segment under construction: the header's place, then regions one after the other.
+/// A segment under construction: space for the header, then the regions in order.
 pub(crate) struct Writer {
     bytes: GatherBuf,
 }
@@ -39,10 +39,10 @@ impl Writer {
         self.fill_to(self.pos().next_multiple_of(align as u64));
     }
 
-    /// Makes room for `len` more bytes at once.
+    /// Reserves capacity for `len` more bytes.
     ///
     /// # Errors
-    /// There is none.
+    /// Not enough memory.
     pub(crate) fn reserve(&mut self, len: usize) -> Result<(), BuildError> {
         reserve(self.bytes.own(), len)
     }
@@ -58,10 +58,10 @@ impl Writer {
         self.bytes.own().extend_from_slice(bytes);
     }
 
-    /// Adds bytes that stay where they are, if they can.
+    /// Appends bytes: shared if possible, otherwise copied.
     ///
     /// # Errors
-    /// There is no memory for them.
+    /// Not enough memory.
     pub(crate) fn put_shared(&mut self, bytes: &Bytes) -> Result<(), BuildError> {
         self.bytes.push(bytes).map_err(|_| BuildError::NoMemory { needed: bytes.len() as u64 })
     }
@@ -74,11 +74,11 @@ impl Writer {
         self.put(&number.to_le_bytes());
     }
 
-    /// A region of `count` items of `width` bytes, written by `fill`, at a multiple of 64 bytes when it is larger than
-    /// a cache line.
+    /// A region of `count` items of `width` bytes, written by `fill`. It is aligned to 64 bytes if it is larger than a cache
+    /// line.
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// Not enough memory.
     pub(crate) fn region(
         &mut self,
         count: usize,
@@ -91,10 +91,10 @@ impl Writer {
         })
     }
 
-    /// The same where `shared` bytes of the region stay where they are.
+    /// The same for a region in which `shared` bytes are referenced, not copied.
     ///
     /// # Errors
-    /// There is no memory for it; what `fill` says.
+    /// Not enough memory; errors of `fill`.
     pub(crate) fn region_with_shared(
         &mut self,
         count: usize,
@@ -192,22 +192,22 @@ pub(crate) fn width_of(number: u64) -> usize {
     }
 }
 
-/// The bytes of variable values, each different one once.
+/// The bytes of variable values, without duplicates.
 ///
-/// Positions count from the heap's beginning: it comes last, behind the regions that every lookup reads.
+/// Positions are relative to the start of the heap, because the heap comes last, after the regions that every look-up reads.
 #[derive(Default)]
 pub(crate) struct Heap {
     bytes: Vec<u8>,
-    /// Where bytes of this hash, and aligned or not, lie, and how many they are.
+    /// Position and length of the bytes with a hash, separately for aligned and other ones.
     places: HashMap<(u64, bool), (u64, usize)>,
 }
 
 impl Heap {
-    /// Stores bytes unless they are there already; `aligned` ones lie on a multiple of eight, others are texts and have
-    /// a NUL behind them. Answers where they are.
+    /// Stores bytes, unless the heap has them. `aligned` bytes start at a multiple of eight; others are texts and end with a NUL.
+    /// Returns their position.
     ///
     /// # Errors
-    /// There is no memory for them.
+    /// Not enough memory.
     pub(crate) fn intern(&mut self, bytes: &[u8], aligned: bool) -> Result<u64, BuildError> {
         let hash = (xxh3_64(bytes), aligned);
         if let Some((pos, len)) = self.places.get(&hash)
@@ -227,7 +227,7 @@ impl Heap {
         if !aligned {
             self.bytes.push(0);
         }
-        // Of two with one hash the first is found again.
+        // If two have the same hash, only the first is found.
         self.places.entry(hash).or_insert((pos, bytes.len()));
         Ok(pos)
     }
