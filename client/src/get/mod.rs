@@ -3,7 +3,7 @@
 //! Most Gets are of the own job, say no more than how they want the value, and end on the calling thread without a lock. What the front
 //! cannot answer goes on from there: the hash of the key, the directives that have been read, and a miss in the segments are kept.
 //!
-//! * [`directives`]: what the infos of a Get say;
+//! * `directives`: what the infos of a Get say;
 //! * `self_attribute`: what a process knows of itself without being told;
 //! * `remote_get`: the request to the server, and its reply;
 //! * `get_all`: a Get without a key.
