@@ -42,12 +42,11 @@ pub fn is_lost(key: &[u8]) -> bool {
 }
 """)
 replace("dstore/src/model/mod.rs", "pub use names::{", "pub use names::{is_lost, ")
-import re
-get = sys.argv[1] + "/client/src/get.rs"
-entry = r"(pub fn apply(?:_number|_text)?\(&mut self, key: &\[u8\], [^)]*\) \{\n)"
-text, count = re.subn(entry, r"\1        if pmix_dstore::model::is_lost(key) {\n            return;\n        }\n", open(get).read())
-assert count == 3, get
-open(get, "w").write(text)
+# The directives of a Get: those of Rust callers, and those of C.
+replace("client/src/get/directives.rs", "self.key.as_bytes() == &name[..N - 1]",
+    "self.key.as_bytes() == &name[..N - 1] && !pmix_dstore::model::is_lost(&name[..N - 1])")
+replace("ffi/src/api/get.rs", "self.key_bytes().starts_with(name)",
+    "self.key_bytes().starts_with(name) && !pmix_dstore::model::is_lost(&name[..N - 1])")
 # Read out of the caller's structures.
 replace("ffi/src/convert/topology.rs", "name.eq(key.bytes()) &&",
     "name.eq(key.bytes()) && !pmix_dstore::model::is_lost(key.as_bytes()) &&")
