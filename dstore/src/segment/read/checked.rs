@@ -1,4 +1,4 @@
-//! A segment whose header and table of contents have been checked.
+//! A segment with a validated header and table of contents.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,30 +16,29 @@ use crate::segment::layout::header::SegmentKind;
 use crate::segment::layout::raw_header::RawHeader;
 use crate::segment::layout::toc::NULL_LEN;
 
-/// The bytes of a segment with a checked header.
+/// The bytes of a segment with a validated header.
 pub(crate) struct CheckedSegment {
     bytes: &'static [u8],
     header: RawHeader,
     kind: Option<SegmentKind>,
-    /// A lookup has met damage.
+    /// Set when a look-up finds corruption.
     is_damaged: AtomicBool,
     /// Keeps the bytes where they are; dropped with them.
     _region: Box<dyn Region>,
 }
 
 impl CheckedSegment {
-    /// Checks the header of a region.
+    /// Validates the header of a region.
     ///
     /// # Errors
-    /// What is wrong with the header.
+    /// The first error in the header.
     pub(crate) fn open(region: Box<dyn Region>) -> Result<CheckedSegment, SegmentError> {
         let mut segment = CheckedSegment::open_damaged(region)?;
         segment.kind = Some(segment.header.check(segment.bytes)?);
         Ok(segment)
     }
 
-    /// Takes a region for the segment that its header says it is, for the inspector: nothing but what keeps reads within
-    /// the bytes is required.
+    /// Accepts a region without validating its header, for the inspector. Only reads beyond the bytes are prevented.
     ///
     /// # Errors
     /// Fewer bytes than a header.
@@ -59,7 +58,7 @@ impl CheckedSegment {
         self.bytes
     }
 
-    /// What a lookup found, if anything; remembers where it met damage.
+    /// Converts the result of a read. Corruption is recorded and becomes `None`.
     #[inline]
     pub(crate) fn found<T>(&self, read: Read<T>) -> Option<T> {
         match read {
@@ -75,7 +74,7 @@ impl CheckedSegment {
         None
     }
 
-    /// Whether a lookup has met damage: what the segment says from then on is not to be believed.
+    /// Whether a look-up has found corruption. Results of this segment are not reliable from then on.
     #[inline]
     pub(crate) fn is_damaged(&self) -> bool {
         self.is_damaged.load(Ordering::Relaxed)
@@ -97,8 +96,8 @@ impl CheckedSegment {
         if self.kind != Some(kind) {
             return Err(SegmentError::Kind { found: self.header.kind });
         }
-        // The root is the last object of the table of contents. Only these bytes are validated, so no relative pointer
-        // in them can lead anywhere else.
+        // The root is the last object of the table of contents. Only these bytes are validated, so relative pointers in them
+        // cannot lead outside.
         let toc = slice_at(self.bytes, self.header.toc_pos, self.header.toc_len)
             .map_err(|_| SegmentError::Extent("table of contents"))?;
         rkyv::access::<T, rancor::Error>(toc).map_err(|error| SegmentError::Archive(error.to_string()))
@@ -119,7 +118,7 @@ pub(crate) fn or_empty<T: Default>(
 /// The variable value of `len` bytes at `pos`.
 ///
 /// # Errors
-/// It does not lie in the region or is no value of its type.
+/// It does not lie in the region, or is not a value of its type.
 #[inline(always)]
 pub(crate) fn payload(bytes: &[u8], ty: DataType, pos: u64, len: u32) -> Read<ValueRef<'_>> {
     if ty == DataType::STRING {
@@ -145,11 +144,11 @@ pub(crate) fn payload(bytes: &[u8], ty: DataType, pos: u64, len: u32) -> Read<Va
     }
 }
 
-/// Whether the only NUL of these bytes is the last one. The C library looks for it many bytes at a time, and no further than
-/// these: a file that is changed meanwhile leads nowhere else.
+/// Whether the last byte is the only NUL. The C library scans many bytes at a time, and never beyond these: the scan stays in
+/// bounds even if the file changes meanwhile.
 #[inline(always)]
 pub(crate) fn has_length(text: &[u8]) -> bool {
-    // SAFETY: as many bytes lie there.
+    // SAFETY: the slice has that many bytes.
     let before = unsafe { libc::strnlen(text.as_ptr().cast(), text.len()) };
     before + 1 == text.len()
 }

@@ -1,4 +1,4 @@
-//! Where the bytes of a segment come from, apart from what they mean.
+//! The sources of a segment's bytes.
 
 use std::fs::File;
 
@@ -6,11 +6,10 @@ use memmap2::Mmap;
 
 /// The bytes of one segment.
 ///
-/// # Safety
-/// [`Region::bytes`] answers the same bytes at the same address, with the same length, as long as the region lives,
-/// also when the region itself is moved.
+/// [`Region::bytes`] returns the same bytes at the same address, with the same length, as long as the region lives, even when the
+/// region itself is moved.
 pub unsafe trait Region: Send + Sync {
-    /// All bytes; the first lies on an address that is a multiple of 64.
+    /// All bytes. The address of the first is a multiple of 64.
     fn bytes(&self) -> &[u8];
 }
 
@@ -18,16 +17,16 @@ pub unsafe trait Region: Send + Sync {
 pub struct MappedRegion(Mmap);
 
 impl MappedRegion {
-    /// Maps the first `len` bytes of `file`, which the caller has seen to hold as many.
+    /// Maps the first `len` bytes of `file`. The caller has checked that it is at least that long.
     ///
     /// # Errors
-    /// What the kernel says to the mapping.
+    /// The error of `mmap`.
     pub fn map(file: &File, len: usize) -> std::io::Result<MappedRegion> {
         // SAFETY: the bytes of a published segment do not change and its file does not shrink: it belongs to the
         // server (the caller checked the owner), which writes it once, before its entry is published, and afterwards
         // only unlinks it. This is one of the stated assumptions of the format.
         let map = unsafe { memmap2::MmapOptions::new().len(len).map(file)? };
-        // Pages come when they are read, sixteen at a time: to have the kernel bring all of them at once takes longer.
+        // The kernel maps pages as they are read, sixteen at a time. Mapping all of them at once takes longer.
         Ok(MappedRegion(map))
     }
 }

@@ -62,17 +62,17 @@ fn job() -> JobData {
     job
 }
 
-/// The segment of a job whose texts of ranks readers make.
+/// The segment of a job whose texts of ranks readers build.
 fn in_blocks() -> Vec<u8> {
     let mut job = JobData::new(Nspace::new("golden").expect("a short namespace"));
     let maps = [(keys::NODE_MAP, "node0,node1,node2"), (keys::PROC_MAP, "raw:0,1,2,3;4,5,6,7;8,9")];
     job.register(&maps.map(|(key, map)| Info::new(key, Value::string(map))), b"node0").expect("maps");
-    // Derived since; the file has what it had.
+    // Derived only by newer code; the file lacks it.
     job.job.remove(keys::MAX_PROCS.as_bytes());
     build_job_made(&job, "golden", 1..=u32::MAX).expect("a segment")
 }
 
-/// One rank of many has more to say than the others, and one has nothing.
+/// One rank of many has larger values than the others, and one has none.
 fn uneven() -> ModexData {
     let mut data = ModexData::default();
     for rank in (0..20u32).filter(|rank| *rank != 5) {

@@ -37,11 +37,11 @@ fn directory() -> Option<PathBuf> {
     std::env::var_os(DIRECTORY).map(PathBuf::from)
 }
 
-/// In the second process: finds the value, says where, and waits to be killed. Alone it does nothing.
+/// In the second process: finds the value, prints its address, and waits to be killed. Run alone, it does nothing.
 #[test]
 fn reader_process() {
     let Some(directory) = directory() else { return };
-    // Something else first, so that the same address would be an accident.
+    // Shift the address space, so that an equal address would be a coincidence.
     let _shift = memmap2::MmapOptions::new().len(1 << 20).map_anon().expect("a megabyte");
     let view = attach_path(&directory).expect("an attached view");
     let value = view.modex(Rank(1), &KeyRef::from("bytes"));
@@ -78,7 +78,7 @@ fn another_process_reads_at_another_address_and_harms_nobody_when_killed() {
 fn limited_process() {
     let Some(directory) = directory() else { return };
     let limit = libc::rlimit { rlim_cur: 1 << 20, rlim_max: 1 << 20 };
-    // SAFETY: plain system calls of this process, which does nothing else: a limit, and a signal that is ignored.
+    // SAFETY: plain system calls of this process, which does nothing else: they set a limit and ignore a signal.
     unsafe {
         assert_ne!(libc::signal(libc::SIGXFSZ, libc::SIG_IGN), libc::SIG_ERR);
         assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limit), 0);
@@ -94,12 +94,12 @@ fn limited_process() {
     assert_eq!(publisher.count(), 1);
     let view = attach_path(publisher.directory()).expect("an attached view");
     assert!(view.modex(Rank(1), &KeyRef::from("bytes")).is_some());
-    // What fits still goes.
+    // A segment that fits is still published.
     publisher.publish(SegmentKind::Modex, &segment(20)).expect("room");
     let value = view.modex(Rank(1), &KeyRef::from("bytes"));
     assert!(matches!(value, Some(ValueRef::Bytes { bytes, .. }) if bytes.len() == 20), "{value:?}");
     drop(publisher);
-    // Not even a directory page has room here.
+    // The limit is below the length of a directory page.
     let limit = libc::rlimit { rlim_cur: 1000, rlim_max: 1000 };
     // SAFETY: as above.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) }, 0);
@@ -116,7 +116,8 @@ fn a_full_file_system_is_an_error_and_nothing_is_left_behind() {
     assert!(output.status.success() && text.contains("limits held"), "{text}");
 }
 
-/// In the second process: the limit on the length of files comes below the place of the next entry in the page. Alone it does nothing.
+/// In the second process: the limit on the length of files is set below the position of the next entry in the page. Run alone, it
+/// does nothing.
 #[test]
 fn limited_page_process() {
     let Some(directory) = directory() else { return };

@@ -279,7 +279,7 @@ pub(crate) fn large_modex(is_scattered: bool) -> ModexData {
     data
 }
 
-/// Ranks of which nearly all have as much to say, two have more and one has nothing.
+/// Nearly all ranks have values of equal length; two have more and one has none.
 pub(crate) fn uneven_modex() -> ModexData {
     let mut data = ModexData::default();
     for rank in (0..40).filter(|rank| *rank != 11) {
@@ -296,7 +296,7 @@ pub(crate) fn uneven_modex() -> ModexData {
     data
 }
 
-/// What a rank has put twice under one key, told apart by a qualifier.
+/// Two values of a rank under one key, distinguished by a qualifier.
 fn qualified_values(number: u32) -> Value {
     let one = |which: u32| {
         let qualifier = Info { flags: InfoFlags::QUALIFIER, ..Info::new("which", Value::Uint32(which)) };

@@ -1,4 +1,4 @@
-//! One publisher, many readers at once.
+//! One publisher and many concurrent readers.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -31,7 +31,7 @@ fn job(size: u32) -> Vec<u8> {
     build_job(&job, "test").expect("a segment")
 }
 
-/// What a reader sees never goes back, is never torn, and is never older than what it knew to be published.
+/// A reader never sees an older value after a newer one, a torn value, or a value older than one known to be published.
 fn read(view: &NamespaceView, published: &AtomicU32, done: &AtomicBool) -> u32 {
     let mut seen = 0;
     let mut rounds = 0;
