@@ -6,6 +6,7 @@ use memmap2::Mmap;
 
 /// The bytes of one segment.
 ///
+/// # Safety
 /// [`Region::bytes`] returns the same bytes at the same address, with the same length, as long as the region lives, even when the
 /// region itself is moved.
 pub unsafe trait Region: Send + Sync {
