@@ -13,11 +13,11 @@ use pmix_wire::blob::{self, Contribution, Origin};
 use pmix_wire::reply::{ConnectWriter, FenceReply};
 use pmix_wire::{MESSAGE_LEN_MAX, jobinfo};
 
-use super::bounds::FENCES_MAX;
+use super::limits::FENCES_MAX;
 use super::nspaces::recipient;
 use super::peers::{Peer, PeerId};
 use super::slurm::MARK;
-use super::{Engine, Then};
+use super::{Continuation, Engine};
 use crate::GroupOperation;
 use crate::upcall::Upcall;
 
@@ -356,7 +356,7 @@ impl Engine {
             Kind::Construct(group) => Upcall::Group { operation: GroupOperation::Construct, group, procs, infos },
             Kind::Destruct(group) => Upcall::Group { operation: GroupOperation::Destruct, group, procs, infos },
         };
-        self.upcall(Then::Collective(id), upcall);
+        self.upcall(Continuation::Collective(id), upcall);
     }
 
     /// Names those whom a collective lacks because they ended before they were connected, or have finalized: no lost connection told

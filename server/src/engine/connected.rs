@@ -7,8 +7,8 @@ use std::time::Instant;
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Status, Value, keys};
 
 use super::Engine;
-use super::bounds::CONNECTS_MAX;
 use super::events::{Range, Sender};
+use super::limits::CONNECTS_MAX;
 use crate::upcall::Upcall;
 
 /// Processes that are connected with each other.
@@ -119,7 +119,7 @@ impl Engine {
         self.deliver_event(Sender::Server, code, gone, Range::CUSTOM, infos(), now);
         if !is_local && !has_finalized {
             let upcall = Upcall::NotifyEvent { code, source: gone.clone(), range: Range::CUSTOM, infos: infos() };
-            self.upcall(super::Then::Nothing, upcall);
+            self.upcall(super::Continuation::Nothing, upcall);
         }
         self.forget_ended();
     }

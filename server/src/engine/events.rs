@@ -8,10 +8,10 @@ use pmix_dstore::model::{Info, Nspace, Proc, Status, Value, keys};
 use pmix_wire::{Notification, TAG_NOTIFY, Version};
 
 use super::apart::{Actor, REFUSED, Reach, sign};
-use super::bounds::CODES_MAX;
+use super::limits::CODES_MAX;
 use super::peers::{Peer, PeerId};
 use super::services::Shape;
-use super::{EXCHANGE, Engine, Then};
+use super::{Continuation, EXCHANGE, Engine};
 use crate::upcall::Upcall;
 
 /// `pmix_data_range_t`: the receivers of an event.
@@ -120,7 +120,7 @@ impl Engine {
         if of_host.is_empty() {
             self.events_registered(id, tag, now);
         } else {
-            let then = Then::EventsRegistered(id, tag, of_host.clone());
+            let then = Continuation::EventsRegistered(id, tag, of_host.clone());
             let mut infos = infos;
             sign(&mut infos, user);
             self.upcall(then, Upcall::RegisterEvents { codes: of_host, infos });
@@ -161,7 +161,7 @@ impl Engine {
     pub(super) fn release_events(&mut self, codes: impl Iterator<Item = Status>) {
         let codes = self.unwanted(codes);
         if !codes.is_empty() {
-            self.upcall(Then::Nothing, Upcall::DeregisterEvents { codes });
+            self.upcall(Continuation::Nothing, Upcall::DeregisterEvents { codes });
         }
     }
 
@@ -221,7 +221,7 @@ impl Engine {
             self.reply_status(id, tag, Status::SUCCESS);
         } else {
             let upcall = Upcall::NotifyEvent { code, source, range, infos };
-            self.upcall(Then::Reply(id, tag, Shape::Notify), upcall);
+            self.upcall(Continuation::Reply(id, tag, Shape::Notify), upcall);
         }
     }
 

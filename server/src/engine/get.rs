@@ -18,7 +18,7 @@ use pmix_wire::{blob, jobinfo};
 use super::apart::{Actor, REFUSED, Reach, sign_with_name};
 use super::nspaces::{NspaceState, recipient};
 use super::peers::{Peer, PeerId};
-use super::{EXCHANGE, Engine, Then};
+use super::{Continuation, EXCHANGE, Engine};
 use crate::DmodexDone;
 use crate::upcall::Upcall;
 
@@ -266,7 +266,7 @@ impl Engine {
                 sign_with_name(&mut infos, stranger);
             }
             let user = stranger.map(|stranger| stranger.user.uid);
-            self.upcall(Then::Dmodex(proc.clone(), user), Upcall::DirectModex { proc, infos });
+            self.upcall(Continuation::Dmodex(proc.clone(), user), Upcall::DirectModex { proc, infos });
         }
     }
 

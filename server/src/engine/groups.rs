@@ -11,12 +11,12 @@ use std::time::Instant;
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Status, Value, keys};
 use pmix_wire::reply::{Group as Formed, GroupReply};
 
-use super::bounds::GROUPS_MAX;
 use super::collective::{Collective, Kind};
 use super::events::{Range, Sender};
+use super::limits::GROUPS_MAX;
 use super::peers::PeerId;
 use super::services::Shape;
-use super::{Engine, Then};
+use super::{Continuation, Engine};
 use crate::upcall::Upcall;
 
 /// The groups that local processes belong to, by name.
@@ -95,7 +95,7 @@ impl Engine {
             self.reply_status(peer, tag, Status::SUCCESS);
         } else {
             let upcall = Upcall::NotifyEvent { code, source: proc, range: Range::CUSTOM, infos };
-            self.upcall(Then::Reply(peer, tag, Shape::Notify), upcall);
+            self.upcall(Continuation::Reply(peer, tag, Shape::Notify), upcall);
         }
     }
 
@@ -121,7 +121,7 @@ impl Engine {
         }
         if !is_local {
             let upcall = Upcall::NotifyEvent { code, source: gone.clone(), range: Range::CUSTOM, infos };
-            self.upcall(Then::Nothing, upcall);
+            self.upcall(Continuation::Nothing, upcall);
         }
     }
 

@@ -6,8 +6,6 @@
 
 mod apart;
 mod attributes;
-mod bounds;
-mod changes;
 mod collective;
 mod connected;
 mod data;
@@ -15,7 +13,9 @@ mod events;
 mod get;
 mod groups;
 mod ledger;
+mod limits;
 mod members;
+mod modex_delta;
 mod monitors;
 mod nspaces;
 mod output;
@@ -124,7 +124,7 @@ pub(crate) enum Output {
 }
 
 /// What to do when the host answers an upcall.
-enum Then {
+enum Continuation {
     /// Let the client in.
     Admit(PeerId),
     /// Let the tool in.
@@ -163,7 +163,7 @@ pub(crate) struct Engine {
     /// By number: of two that a process may join, it joins the older.
     collectives: BTreeMap<u64, Collective>,
     collective_next: u64,
-    upcalls: HashMap<u64, Then>,
+    upcalls: HashMap<u64, Continuation>,
     /// When those that wait for the host's answer to one are told that it is late.
     late: BTreeSet<(Instant, u64)>,
     deadlines: HashMap<u64, Instant>,
@@ -377,24 +377,24 @@ impl Engine {
             self.late.remove(&(deadline, id));
         }
         match self.upcalls.remove(&id) {
-            None | Some(Then::Nothing) => {}
-            Some(Then::EventsRegistered(peer, tag, codes)) => {
+            None | Some(Continuation::Nothing) => {}
+            Some(Continuation::EventsRegistered(peer, tag, codes)) => {
                 self.host_registered_events(peer, tag, &codes, answer.status());
             }
-            Some(Then::Admit(peer)) => self.admit(peer, answer.status()),
-            Some(Then::AdmitTool(peer)) => self.admit_tool(peer, answer),
-            Some(Then::Spawned(peer, tag, channels)) => self.spawned(peer, tag, channels, answer),
-            Some(Then::Pulled(peer, tag, number)) => self.pulled(peer, tag, number, answer.status()),
-            Some(Then::Monitor(peer, tag, wish)) => self.monitor_answered(peer, tag, *wish, answer),
-            Some(Then::Query(asked)) => self.query_answered(*asked, answer),
-            Some(Then::Reply(peer, tag, shape)) => self.reply_answer(peer, tag, shape, answer),
-            Some(Then::Finalized(peer, tag)) => self.finalized(peer, tag, answer.status()),
-            Some(Then::Collective(id)) => match answer {
+            Some(Continuation::Admit(peer)) => self.admit(peer, answer.status()),
+            Some(Continuation::AdmitTool(peer)) => self.admit_tool(peer, answer),
+            Some(Continuation::Spawned(peer, tag, channels)) => self.spawned(peer, tag, channels, answer),
+            Some(Continuation::Pulled(peer, tag, number)) => self.pulled(peer, tag, number, answer.status()),
+            Some(Continuation::Monitor(peer, tag, wish)) => self.monitor_answered(peer, tag, *wish, answer),
+            Some(Continuation::Query(asked)) => self.query_answered(*asked, answer),
+            Some(Continuation::Reply(peer, tag, shape)) => self.reply_answer(peer, tag, shape, answer),
+            Some(Continuation::Finalized(peer, tag)) => self.finalized(peer, tag, answer.status()),
+            Some(Continuation::Collective(id)) => match answer {
                 Answer::Data(status, data) => self.collective_answered(id, status, data),
                 Answer::Infos(status, infos) => self.group_answered(id, status, &infos),
                 other => self.collective_answered(id, other.status(), Bytes::default()),
             },
-            Some(Then::Dmodex(proc, user)) => match answer {
+            Some(Continuation::Dmodex(proc, user)) => match answer {
                 Answer::Data(status, data) => self.dmodex_answered(&proc, user, status, &data),
                 other => self.dmodex_answered(&proc, user, other.status(), &[]),
             },
@@ -467,7 +467,7 @@ impl Engine {
         self.take_outputs()
     }
 
-    fn upcall(&mut self, then: Then, upcall: Upcall) -> u64 {
+    fn upcall(&mut self, then: Continuation, upcall: Upcall) -> u64 {
         let id = completion::open(self.sink.clone());
         self.upcalls.insert(id, then);
         self.outputs.push_back(Output::Upcall { id, upcall });
@@ -475,7 +475,7 @@ impl Engine {
     }
 
     /// As [`Engine::upcall`]; who asked hears of a time-out where the host has not answered within `time`.
-    fn upcall_within(&mut self, then: Then, upcall: Upcall, time: Option<Duration>, now: Instant) {
+    fn upcall_within(&mut self, then: Continuation, upcall: Upcall, time: Option<Duration>, now: Instant) {
         let id = self.upcall(then, upcall);
         if let Some(time) = time {
             self.late.insert((now + time, id));

@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use pmix_dstore::model::{Info, Proc, Result, Status, Value, keys};
 use pmix_wire::reply::InfosReply;
 
-use super::bounds::MONITORS_MAX;
 use super::events::{Range, Sender};
+use super::limits::MONITORS_MAX;
 use super::peers::PeerId;
 use super::services::Shape;
 use super::statistics::Statistics;
-use super::{Engine, Output, Then};
+use super::{Continuation, Engine, Output};
 use crate::cleanup::FileState;
 use crate::completion::Answer;
 use crate::upcall::Upcall;
@@ -262,7 +262,7 @@ impl Engine {
             return self.is_watched(id, tag);
         }
         asker.sign(&mut directives);
-        let then = Then::Monitor(id, tag, Box::new(wish));
+        let then = Continuation::Monitor(id, tag, Box::new(wish));
         self.upcall_within(then, Upcall::Monitor { proc, monitor, error, directives }, time, now);
     }
 
@@ -416,7 +416,7 @@ impl Engine {
             self.deliver_event(Sender::Peer(peer), code, &source, range, copies, now);
         }
         if range != Range::LOCAL && range != Range::PROC_LOCAL {
-            self.upcall(Then::Nothing, Upcall::NotifyEvent { code, source, range, infos });
+            self.upcall(Continuation::Nothing, Upcall::NotifyEvent { code, source, range, infos });
         }
     }
 }

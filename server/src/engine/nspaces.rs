@@ -14,9 +14,9 @@ use pmix_wire::MESSAGE_LEN_MAX;
 use pmix_wire::jobinfo::{self, Recipient};
 
 use super::apart::Actor;
-use super::bounds::CONNECTIONS_MAX;
-use super::changes::Changes;
 use super::ledger::Ledger;
+use super::limits::CONNECTIONS_MAX;
+use super::modex_delta::Changes;
 use super::peers::{Peer, PeerId};
 use super::slurm::Agreement;
 use super::{Engine, Output, RETURN_DELAY};

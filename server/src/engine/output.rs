@@ -11,10 +11,10 @@ use pmix_wire::reply::IoPullReply;
 use pmix_wire::{FlowControl, IoDelivery, TAG_FLOW_CONTROL, TAG_IOF};
 
 use super::apart::{REFUSED, Reach, sign, sign_with_name};
-use super::bounds::PULLS_MAX;
+use super::limits::PULLS_MAX;
 use super::peers::{Peer, PeerId};
 use super::services::Shape;
-use super::{Engine, Then};
+use super::{Continuation, Engine};
 use crate::completion::Answer;
 use crate::upcall::Upcall;
 
@@ -122,7 +122,7 @@ impl Engine {
         }
         let mut infos = infos;
         self.sign_pull(id, &mut infos);
-        self.upcall(Then::Pulled(id, tag, number), Upcall::IofPull { procs, infos, channels });
+        self.upcall(Continuation::Pulled(id, tag, number), Upcall::IofPull { procs, infos, channels });
     }
 
     /// The host's answer to a pull. After success the kept output is sent.
@@ -148,7 +148,7 @@ impl Engine {
         }
         infos.push(Info::new(keys::IOF_STOP, Value::Bool(true)));
         self.sign_pull(id, &mut infos);
-        self.upcall(Then::Reply(id, tag, Shape::Status), Upcall::IofPull { procs, infos, channels });
+        self.upcall(Continuation::Reply(id, tag, Shape::Status), Upcall::IofPull { procs, infos, channels });
     }
 
     /// Adds the requester for the host: the upcall has no parameter for it.
@@ -175,7 +175,7 @@ impl Engine {
         let source = peer.proc.clone();
         let mut infos = infos;
         sign(&mut infos, peer.user);
-        self.upcall(Then::Reply(id, tag, Shape::Status), Upcall::PushStdin { source, targets, infos, data });
+        self.upcall(Continuation::Reply(id, tag, Shape::Status), Upcall::PushStdin { source, targets, infos, data });
     }
 
     /// Output of a process that the host has.

@@ -8,8 +8,8 @@ use pmix_dstore::model::{Info, Nspace, Proc, Status, Value, keys};
 use pmix_wire::{ClientReply, Hello, PeerKind, Version};
 
 use super::apart::sign;
-use super::bounds::{CONNECTIONS_MAX, Unanswered};
-use super::{Engine, LOSS_DELAY, Output, Then};
+use super::limits::{CONNECTIONS_MAX, Unanswered};
+use super::{Continuation, Engine, LOSS_DELAY, Output};
 use crate::access::User;
 use crate::config::{ANNOUNCED_VERSION, Config};
 use crate::journal::Reason;
@@ -176,7 +176,7 @@ impl Engine {
                     .insert(peer, Peer { shared, pid: transport.pid(&hello), ..Peer::new(proc.clone(), user, &hello) });
                 let mut infos = hello.infos;
                 sign(&mut infos, user);
-                self.upcall(Then::Admit(peer), Upcall::ClientConnected { proc, object, infos });
+                self.upcall(Continuation::Admit(peer), Upcall::ClientConnected { proc, object, infos });
             }
             Err(why) => self.refuse_hello(peer, transport.user(), &hello, &why),
         }
@@ -269,7 +269,9 @@ impl Engine {
         let is_launched = !peer.is_tool;
         let client = self.nspaces.get(&proc.nspace).and_then(|state| state.clients.get(&proc.rank));
         match client.filter(|_| is_launched).map(|client| client.object) {
-            Some(object) => drop(self.upcall(Then::Finalized(id, tag), Upcall::ClientFinalized { proc, object })),
+            Some(object) => {
+                self.upcall(Continuation::Finalized(id, tag), Upcall::ClientFinalized { proc, object });
+            }
             None => self.finalized(id, tag, Status::SUCCESS),
         }
     }

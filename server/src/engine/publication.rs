@@ -68,11 +68,11 @@ struct Directory {
 }
 
 /// What goes on when publications are done.
-type Then = Box<dyn FnOnce(&mut Engine) + Send>;
+type Continuation = Box<dyn FnOnce(&mut Engine) + Send>;
 
 struct Waiter {
     tickets: Vec<Ticket>,
-    then: Then,
+    then: Continuation,
 }
 
 /// All publications of a server.
@@ -107,7 +107,7 @@ impl Publications {
     }
 
     /// Those who need not wait any longer.
-    fn released(&mut self) -> Vec<Then> {
+    fn released(&mut self) -> Vec<Continuation> {
         let mut waiting = std::mem::take(&mut self.waiting);
         let released = waiting.extract_if(.., |waiter| {
             waiter.tickets.retain(|ticket| !self.is_done(ticket));
@@ -251,7 +251,7 @@ impl Engine {
         self.after(tickets, Box::new(move |engine| engine.outputs.push_back(Output::Call(call))));
     }
 
-    fn after(&mut self, mut tickets: Vec<Ticket>, then: Then) {
+    fn after(&mut self, mut tickets: Vec<Ticket>, then: Continuation) {
         tickets.retain(|ticket| !self.publications.is_done(ticket));
         match tickets.is_empty() {
             true => then(self),

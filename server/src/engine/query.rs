@@ -20,7 +20,7 @@ use super::apart::{Actor, sign};
 use super::attributes;
 use super::nspaces::NspaceState;
 use super::peers::{Peer, PeerId};
-use super::{Engine, Then};
+use super::{Continuation, Engine};
 use crate::completion::Answer;
 use crate::upcall::Upcall;
 
@@ -125,7 +125,7 @@ impl Engine {
         });
         let signed = signed.collect();
         let asked = Asked { id, tag, form, asker, queries: left, infos };
-        self.upcall_within(Then::Query(Box::new(asked)), Upcall::Query { proc, queries: signed }, time, now);
+        self.upcall_within(Continuation::Query(Box::new(asked)), Upcall::Query { proc, queries: signed }, time, now);
     }
 
     /// The host has answered a query, or has not.

@@ -8,11 +8,11 @@ use pmix_wire::reply::{CredentialReply, InfosReply, LookupReply, SpawnReply, Sta
 use pmix_wire::{Reply, Request};
 
 use super::apart::{REFUSED, sign};
-use super::bounds::CLEANUP_PATHS_MAX;
+use super::limits::CLEANUP_PATHS_MAX;
 use super::nspaces::NspaceState;
 use super::peers::{Peer, PeerId};
 use super::query::Form;
-use super::{Engine, Then};
+use super::{Continuation, Engine};
 use crate::FabricOperation;
 use crate::access::User;
 use crate::cleanup::Cleanup;
@@ -73,7 +73,7 @@ impl Engine {
                 say(&mut infos, keys::SPAWNED, Value::Bool(true));
                 say(&mut infos, keys::PARENT_ID, Value::Proc(proc.clone()));
                 let channels = self.channels_of_spawn(id, &infos);
-                let then = Then::Spawned(id, tag, channels);
+                let then = Continuation::Spawned(id, tag, channels);
                 return self.upcall_within(then, Upcall::Spawn { proc, infos, apps }, time, now);
             }
             Request::Query { queries } => return self.query(id, tag, Form::Infos, queries, (time, now)),
@@ -124,7 +124,7 @@ impl Engine {
             }
             _ => return self.reply_status(id, tag, Status::ERR_NOT_SUPPORTED),
         };
-        self.upcall_within(Then::Reply(id, tag, shape), upcall, time, now);
+        self.upcall_within(Continuation::Reply(id, tag, shape), upcall, time, now);
     }
 
     pub(super) fn asker(&self, peer: &Peer) -> Asker {
@@ -163,7 +163,7 @@ impl Engine {
                 self.asker(peer).sign_some(&mut directives);
             }
             let upcall = Upcall::JobControl { proc, targets, directives };
-            self.upcall_within(Then::Reply(id, tag, Shape::Infos), upcall, time, now);
+            self.upcall_within(Continuation::Reply(id, tag, Shape::Infos), upcall, time, now);
         }
     }
 

@@ -26,8 +26,8 @@ use pmix_wire::{
     TAG_NOTIFY, ToolReply, Version, blob, jobinfo,
 };
 
-use super::bounds::{GROUPS_MAX, MONITORS_MAX};
 use super::events::{Range, Sender};
+use super::limits::{GROUPS_MAX, MONITORS_MAX};
 use super::{
     DirectoryNumber, EXCHANGE, Engine, JobPlan, LOSS_DELAY, Output, PeerId, Published, RETURN_DELAY, Standing,
     Transport,

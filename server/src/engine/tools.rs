@@ -4,10 +4,10 @@ use pmix_dstore::model::{Bytes, Info, Proc, Result, Status, Value, keys};
 use pmix_wire::{ClientReply, Hello, PeerKind, ToolReply, Version};
 
 use super::apart::sign;
-use super::bounds::CONNECTIONS_MAX;
+use super::limits::CONNECTIONS_MAX;
 use super::nspaces::NamedBy;
 use super::peers::{NO_TABLE, Peer, PeerId, Transport};
-use super::{Engine, Output, Standing, Then};
+use super::{Continuation, Engine, Output, Standing};
 use crate::access::User;
 use crate::completion::Answer;
 use crate::config::TOOL_PROOF_VARIABLE as DEMAND;
@@ -43,7 +43,7 @@ impl Engine {
             Err(status) => return self.refuse_hello(id, transport.user(), &hello, &status.to_string()),
         };
         self.knocking.insert(id, Knocking { kind, hello, user });
-        self.upcall(Then::AdmitTool(id), Upcall::ToolConnected { infos });
+        self.upcall(Continuation::AdmitTool(id), Upcall::ToolConnected { infos });
     }
 
     /// The user of a tool, or why it is refused.

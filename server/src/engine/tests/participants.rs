@@ -1,6 +1,6 @@
 //! Who takes part: processes that have ended, that are connected, or that are named together; and other servers' jobs.
 
-use super::super::bounds::CONNECTS_MAX;
+use super::super::limits::CONNECTS_MAX;
 use super::*;
 
 impl Bench {
