@@ -1,18 +1,17 @@
-//! A debug check: a thread that holds a lock which others wait for does no file work.
+//! A debug check: no file system call happens on a thread that holds a lock for which others wait.
 //!
-//! A system call on a file may take as long as the file system wants, and whoever waits for the lock waits with it. The
-//! holder of such a lock keeps a [`FileBan`]; every function that reaches a file system calls [`check`]. Both cost
-//! nothing in release builds.
+//! A system call on a file can take any time, and all threads that wait for the lock wait for it. The holder of the lock keeps
+//! a [`FileBan`]; every function that makes file system calls calls [`check`]. Both cost nothing in release builds.
 
 use std::marker::PhantomData;
 
 #[cfg(debug_assertions)]
 thread_local! {
-    /// Bans of this thread that have not ended.
+    /// Number of active bans of this thread.
     static BANS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
-/// While it lives, file work of this thread panics in debug builds.
+/// While it lives, file system calls of this thread panic in debug builds.
 #[derive(Debug)]
 pub struct FileBan(PhantomData<*const ()>);
 

@@ -347,7 +347,7 @@ impl Packer {
     /// A key with a value in a store.
     ///
     /// # Errors
-    /// As [`Packer::pack`]; those of [`ValueRef::to_value`] for a corrupt value.
+    /// As [`Packer::pack`]; as [`ValueRef::to_value`] for a corrupt value.
     pub fn kval_ref(&mut self, key: &[u8], value: ValueRef<'_>) -> Result<()> {
         self.op(DataType::KVAL, 1, |packer| {
             packer.put_bytes_as_string(Some(key))?;
@@ -404,7 +404,7 @@ impl Packer {
     /// A byte object with the values that `values` packs.
     ///
     /// # Errors
-    /// Those of `values`, and `NOMEM`.
+    /// The errors of `values`, and `NOMEM`.
     pub fn byte_object_of(&mut self, values: impl FnOnce(&mut Packer) -> Result<()>) -> Result<()> {
         self.framed(DataType::BYTE_OBJECT, values)
     }

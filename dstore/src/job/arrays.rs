@@ -10,7 +10,7 @@ use crate::{fallible_alloc, qualified};
 
 /// The infos of one array, borrowed from their owner.
 pub trait LentInfos {
-    /// How many there are.
+    /// Number of infos.
     fn len(&self) -> usize;
 
     /// Whether there are none.
@@ -40,7 +40,7 @@ pub trait LentInfos {
     /// A copy of the value of an info.
     ///
     /// # Errors
-    /// `NOMEM`; what reading the value says.
+    /// `NOMEM`; errors of reading the value.
     fn value(&self, index: usize) -> Result<Value>;
 }
 
@@ -143,7 +143,7 @@ impl ProcArrays {
     /// arrays, or is malformed.
     ///
     /// # Errors
-    /// `NOMEM`; what reading a key or a value says. Some of its values may have been taken.
+    /// `NOMEM`; errors of reading a key or a value. Then some of its values may have been taken.
     #[inline]
     pub fn take(&mut self, infos: &impl LentInfos) -> Result<bool> {
         Ok(self.take_next(infos)? || self.take_any(infos)?)

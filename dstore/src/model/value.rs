@@ -151,7 +151,7 @@ pub enum Value {
     ResourceUnit {
         /// Device type mask.
         ty: u64,
-        /// How many.
+        /// Number of them.
         count: u64,
     },
     /// A process of a node by its process id.
@@ -375,7 +375,7 @@ impl Value {
         })
     }
 
-    /// The process, or those of an array of them; nothing for any other value.
+    /// The process, or the processes of an array; empty for other values.
     pub fn iter_procs(&self) -> impl Iterator<Item = &Proc> {
         let items = match self {
             Value::DataArray(array) => array.items.as_slice(),
@@ -421,7 +421,7 @@ impl InfoFlags {
 /// // By the key, or by the typed attribute.
 /// let mut timeout = Info::new(keys::TIMEOUT, Value::Int(5));
 /// assert_eq!(timeout, attributes::TIMEOUT.info(5));
-/// // Who does not know the key must refuse the call.
+/// // A receiver that does not know the key must refuse the call.
 /// timeout.flags |= InfoFlags::REQUIRED;
 ///
 /// let infos = [timeout, attributes::OPTIONAL.info(true)];

@@ -210,8 +210,8 @@ impl Column {
         self.mark_derived(0, rows)
     }
 
-    /// As [`Column::derive`], with one value for `per_block` ranks after the other, as many as there are `rows`: numbers of one type,
-    /// or texts.
+    /// As [`Column::derive`], with one value for each `per_block` consecutive ranks of the first `rows`: numbers of one type, or
+    /// texts.
     ///
     /// # Errors
     /// `NOMEM`.
@@ -327,13 +327,13 @@ impl Column {
         self.apart.is_empty().then_some(FullColumn { dense })
     }
 
-    /// The number of a row's text among the texts of the column, which are [`Column::text_count`].
+    /// The number of a row's text, below [`Column::text_count`].
     pub(in crate::job) fn text_number(&self, row: u32) -> Option<u32> {
         let dense = self.dense.as_ref().filter(|dense| dense.texts.is_some() && dense.has(row))?;
         Some(dense.numbers.get(row) as u32)
     }
 
-    /// How many different texts there are, at least.
+    /// At least the number of distinct texts.
     pub(in crate::job) fn text_count(&self) -> usize {
         self.dense.as_ref().and_then(|dense| dense.texts.as_ref()).map_or(0, |texts| texts.len())
     }
@@ -350,7 +350,7 @@ impl Column {
     }
 }
 
-/// Equal are columns with equal values, however they were filled.
+/// Columns are equal if their values are, regardless of their form.
 impl PartialEq for Column {
     fn eq(&self, other: &Column) -> bool {
         self.derived == other.derived && self.iter().eq(other.iter())
@@ -358,7 +358,7 @@ impl PartialEq for Column {
 }
 
 impl FullColumn<'_> {
-    /// How many rows there are.
+    /// Number of rows.
     pub fn rows(&self) -> u32 {
         self.dense.rows()
     }

@@ -197,7 +197,7 @@ impl PageMap {
         Nspace::new(bytes.get(..len as usize)?).ok()
     }
 
-    /// The word of how many entries were published so far, which [`count_of`] reads; all of them can be read after this.
+    /// The word with the number of published entries, for [`count_of`]. All of them can be read after this load.
     #[inline]
     pub(crate) fn count(&self) -> u64 {
         // PUBLISH: pairs with the release store in `PageWriter::publish`.

@@ -175,7 +175,7 @@ pub(crate) const LINE_PAYLOAD: usize = 60;
 /// Bytes of a line with its check.
 pub(crate) const LINE_LEN: usize = 64;
 
-/// How many numbers of `width` bytes a line holds.
+/// Number of numbers of `width` bytes in a line.
 pub(crate) const fn per_line(width: usize) -> usize {
     LINE_PAYLOAD / width
 }
@@ -204,7 +204,7 @@ impl Lines {
         (pos.is_multiple_of(LINE_LEN) && end <= len).then_some(Lines { pos, count, width })
     }
 
-    /// How many numbers there are.
+    /// Count of the numbers.
     #[inline]
     pub(crate) fn count(&self) -> usize {
         self.count
