@@ -82,7 +82,7 @@ fn million(criterion: &mut Criterion) -> Result<(), Box<dyn Error>> {
     let table: Vec<[u8; 64]> = (0..MANY_RANKS).map(|rank| [rank as u8; 64]).collect();
     let copied = |bytes: &[u8]| black_box(bytes.to_vec())[63].into();
     let get = |key: &'static str, rank: u32| match view
-        .short(Rank(rank), &KeyRef::new(black_box(key).as_bytes()), Rank(1))
+        .fast_value(Rank(rank), &KeyRef::new(black_box(key).as_bytes()), Rank(1))
         .value()?
     {
         ValueRef::Bytes { bytes, .. } => Some(copied(bytes)),
@@ -137,7 +137,7 @@ fn maps(criterion: &mut Criterion) {
 fn look_up(group: &mut BenchmarkGroup<'_, WallTime>, view: &NamespaceView, spread: u32) {
     let get = |text: &str, rank: u32| {
         let key = KeyRef::new(black_box(text).as_bytes());
-        view.short(Rank(rank), &key, Rank(1)).value().map(|value| fold(&value))
+        view.fast_value(Rank(rank), &key, Rank(1)).value().map(|value| fold(&value))
     };
     let column = |text: &str, rank: u32| {
         let job = view.job()?;

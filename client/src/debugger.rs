@@ -6,7 +6,7 @@ use std::time::Instant;
 use crossbeam::channel::{RecvTimeoutError, unbounded};
 use pmix_dstore::model::{Info, Proc, Rank, Result, Status, Value, keys};
 
-use crate::client::{Client, Standing};
+use crate::client::{Client, ClientKind};
 use crate::events::range;
 use crate::{Event, EventDone, HandlerId};
 
@@ -19,7 +19,7 @@ impl Client {
     /// # Errors
     /// `ERR_TIMEOUT`; `ERR_LOST_CONNECTION` where the server has gone, which nobody can release this process by.
     pub(crate) fn stop_in_init(&self, late: Option<Instant>) -> Result<()> {
-        if self.inner.standing != Standing::Launched {
+        if self.inner.kind != ClientKind::Launched {
             return Ok(());
         }
         let me = self.me();

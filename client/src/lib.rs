@@ -29,14 +29,12 @@ mod call;
 pub mod channel;
 mod client;
 mod commit;
-mod current;
 mod debugger;
 pub mod env;
 pub mod events;
 pub mod get;
-pub mod instance;
+mod hazard;
 mod invitations;
-mod known;
 #[cfg(test)]
 #[path = "../../tests/src/left_out.rs"]
 mod left_out;
@@ -46,13 +44,15 @@ pub mod locality;
 mod operation;
 pub mod output;
 mod overlay;
+pub mod process;
 #[doc(hidden)]
 pub mod regular_file;
 pub mod rendezvous;
+mod reply_cache;
 pub mod resolve;
 mod singleton;
 pub mod socket_owner;
-mod thread;
+mod thread_slot;
 pub mod tool;
 pub mod topology;
 pub mod trusted;

@@ -9,18 +9,18 @@ use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Info, KeyRef, NSPACE_LEN_MAX, Nspace, Proc, Rank, Result, Value, keys};
 use pmix_dstore::qualified;
 use pmix_dstore::realm_resolution::{self, Caller, Selector};
-use pmix_dstore::segment::{NamespaceView, Short, Target};
+use pmix_dstore::segment::{FastValue, NamespaceView, Target};
 
 use crate::get::{Deliver, Lookup, NspaceRef, deliver};
-use crate::known::Known;
 use crate::overlay::Overlay;
+use crate::reply_cache::ReplyCache;
 use pmix_wire::jobinfo;
 
 /// Values that this process can read without asking anybody.
 pub struct Local {
     me: Proc,
     /// The name of the own namespace.
-    pub name: OwnName,
+    pub name: OwnNspace,
     hostname: Vec<u8>,
     /// Own values.
     pub overlay: Overlay,
@@ -29,11 +29,11 @@ pub struct Local {
     /// The own job where no segment holds it.
     pub job: Option<JobData>,
     /// What the server said.
-    pub known: Known,
+    pub reply_cache: ReplyCache,
 }
 
 /// The name that nearly every Get names, to be compared without finding its end, and without a call.
-pub struct OwnName {
+pub struct OwnNspace {
     nspace: Nspace,
     /// The first bytes, and which of them belong to the name with its NUL.
     words: [(u64, u64); OWN_WORDS],
@@ -42,14 +42,14 @@ pub struct OwnName {
 /// Names shorter than so many words are compared at once.
 const OWN_WORDS: usize = 4;
 
-impl OwnName {
-    fn new(nspace: Nspace) -> OwnName {
+impl OwnNspace {
+    fn new(nspace: Nspace) -> OwnNspace {
         let word = |index: usize| {
             let byte = |at: usize| nspace.as_bytes().get(index * 8 + at).copied().unwrap_or(0);
             let mask = |at: usize| if index * 8 + at <= nspace.as_bytes().len() { 0xff } else { 0 };
             (u64::from_le_bytes(std::array::from_fn(byte)), u64::from_le_bytes(std::array::from_fn(mask)))
         };
-        OwnName { words: std::array::from_fn(word), nspace }
+        OwnNspace { words: std::array::from_fn(word), nspace }
     }
 
     /// Whether this is the name in the buffer.
@@ -69,8 +69,8 @@ impl OwnName {
 impl Local {
     /// Nothing to read yet but what `view` and `job` hold.
     pub fn new(me: Proc, hostname: Vec<u8>, view: Option<NamespaceView>, job: Option<JobData>) -> Local {
-        let name = OwnName::new(me.nspace.clone());
-        Local { me, name, hostname, overlay: Overlay::new(), view, job, known: Known::default() }
+        let name = OwnNspace::new(me.nspace.clone());
+        Local { me, name, hostname, overlay: Overlay::new(), view, job, reply_cache: ReplyCache::default() }
     }
 
     /// The name of this process's node.
@@ -117,29 +117,29 @@ impl Local {
             }
         }
         let caller = self.caller(is_own);
-        let known = self.known.get(nspace, rank, key, selector, &caller, |value| deliver(value, take));
+        let known = self.reply_cache.get(nspace, rank, key, selector, &caller, |value| deliver(value, take));
         known.or_else(|| if rank == Rank::UNDEF { self.find_anywhere(lookup, &key, take) } else { None })
     }
 
-    /// The short way to a value of the own namespace that is in its segments, asked for with nothing but its rank and key.
+    /// The fast path to a value of the own namespace that is in its segments, asked for with nothing but its rank and key.
     /// There may be one elsewhere where there is none here.
     #[inline(always)]
-    pub fn short(&self, rank: Rank, key: &KeyRef<'_>) -> Short<'_> {
+    pub fn fast_value(&self, rank: Rank, key: &KeyRef<'_>) -> FastValue<'_> {
         match &self.view {
-            Some(view) if !self.overlay.may_hold(rank, key) => view.short(rank, key, self.me.rank),
-            _ => Short::UNSURE,
+            Some(view) if !self.overlay.may_hold(rank, key) => view.fast_value(rank, key, self.me.rank),
+            _ => FastValue::NEED_SLOW_PATH,
         }
     }
 
     /// The same for one of an instance that is named.
     #[inline(always)]
-    pub fn short_of(&self, of: Target<'_>, rank: Rank, key: &KeyRef<'_>) -> Short<'_> {
+    pub fn fast_value_of(&self, of: Target<'_>, rank: Rank, key: &KeyRef<'_>) -> FastValue<'_> {
         // Own values come before it, and what ranks published.
         if self.overlay.may_hold(rank, key) || !key.begins_with_pmix() && rank.is_process() {
-            return Short::UNSURE;
+            return FastValue::NEED_SLOW_PATH;
         }
         let job = self.view.as_ref().and_then(NamespaceView::job);
-        job.map_or(Short::UNSURE, |job| job.short_in(of, key))
+        job.map_or(FastValue::NEED_SLOW_PATH, |job| job.fast_value_in(of, key))
     }
 
     /// A value of the own namespace in its segments, or in the heap where there are none.
@@ -190,7 +190,7 @@ impl Local {
                 return Ok(found);
             }
         }
-        self.known.qualified(nspace, rank, key, infos)
+        self.reply_cache.qualified(nspace, rank, key, infos)
     }
 
     /// A key asked for without a rank: one that a single rank of the namespace has, or one of the caller itself.
@@ -223,7 +223,7 @@ impl Local {
         heap: impl FnOnce(&JobData) -> R,
     ) -> Option<R> {
         if !self.is_own(nspace.as_bytes()) {
-            return self.known.job(nspace.as_bytes(), heap);
+            return self.reply_cache.job(nspace.as_bytes(), heap);
         }
         match (self.view.as_ref().and_then(NamespaceView::job), &self.job) {
             // What a damaged one says is for the server to say.
@@ -242,7 +242,7 @@ mod tests {
     fn the_own_name_is_told_from_all_others() {
         for len in [1, 7, 8, 15, 30, 31, 32, 33, 254, 255] {
             let name: Vec<u8> = (0..len).map(|at| b'a' + (at % 26) as u8).collect();
-            let own = OwnName::new(Nspace::new(&name).unwrap());
+            let own = OwnNspace::new(Nspace::new(&name).unwrap());
             // Behind the NUL is what was there before.
             let mut buffer = [0xee; NSPACE_LEN_MAX + 1];
             buffer[..len].copy_from_slice(&name);

@@ -10,7 +10,7 @@ use parking_lot::{RwLock, RwLockWriteGuard};
 use pmix_dstore::model::{Key, KeyRef, Nspace, Proc, Rank, Result, Status, Value};
 use pmix_dstore::{fallible_alloc, qualified};
 
-use crate::instance::{self, Shielded};
+use crate::process::{self, PinToken};
 
 /// Words of the filter.
 const FILTER_WORDS: usize = 256;
@@ -234,7 +234,7 @@ impl State {
         if self.gone_len < self.sweep_at {
             return Vec::new();
         }
-        if !instance::is_unused() {
+        if !process::is_unused() {
             self.sweep_at = self.gone_len + BATCH;
             return Vec::new();
         }
@@ -395,9 +395,9 @@ impl Overlay {
     /// # Safety
     /// The thread changes nothing here while it has the value.
     #[inline(always)]
-    pub unsafe fn get_shielded<'a>(
+    pub unsafe fn get_pinned<'a>(
         &'a self,
-        _: &'a Shielded,
+        _: &'a PinToken,
         nspace: &[u8],
         rank: Rank,
         key: &KeyRef<'_>,

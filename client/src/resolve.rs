@@ -13,7 +13,7 @@ use pmix_dstore::model::{Info, Key, KeyRef, Nspace, Proc, Rank, Result, Status, 
 use pmix_dstore::realm_resolution::{JobLookup, Realm, node_row_of};
 use pmix_dstore::segment::{Answer, Target};
 
-use crate::client::{Client, Inner, Standing};
+use crate::client::{Client, ClientKind, Inner};
 use pmix_wire::reply::{GetReply, NodesReply, PeersReply};
 use pmix_wire::{Reply, Request, Version};
 
@@ -55,18 +55,18 @@ impl Ranks {
 }
 
 impl Client {
-    /// The short way of [`Client::resolve_peers`] for the own job; `None` where it is for the long one to say.
+    /// The fast path of [`Client::resolve_peers`] for the own job; `None` where it is for the long one to say.
     pub fn peers_here(&self, node: Option<&[u8]>) -> Option<Result<Ranks>> {
         let caller = self.inner.local.caller(true);
         let job = self.view()?.job()?;
         peers(job, node, caller.rank, caller.hostname).filter(|_| !job.is_damaged())
     }
 
-    /// The short way of [`Client::resolve_nodes`] for the own job: hands the list to `take` where it lies; `None` where it is
+    /// The fast path of [`Client::resolve_nodes`] for the own job: hands the list to `take` where it lies; `None` where it is
     /// for the long one to say.
     pub fn nodes_here<R>(&self, take: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let job = self.view()?.job()?;
-        match job.short_in(Target::Job, &NODE_LIST).answer() {
+        match job.fast_value_in(Target::Job, &NODE_LIST).answer() {
             // Handed over without its NUL.
             Answer::Text(list) if list.len() > 1 => Some(take(&list[..list.len() - 1])),
             _ => None,
@@ -111,7 +111,7 @@ impl Inner {
             return Ok(vec![resolve(nspace)?]);
         }
         let own = resolve(&self.me.nspace);
-        let mut others = self.local.known.jobs();
+        let mut others = self.local.reply_cache.jobs();
         others.extend(self.link.jobs().iter().map(|job| job.nspace.clone()));
         others.retain(|nspace| *nspace != self.me.nspace);
         others.sort();
@@ -145,8 +145,8 @@ impl Inner {
 
     /// Has the server resolve what cannot be here. A job that is known has no nodes where the server knows of none.
     fn unless_known<T: Default>(&self, is_known: bool, ask: impl FnOnce() -> Result<T>) -> Result<T> {
-        let asked = match self.standing {
-            Standing::Singleton => Err(Status::ERR_INVALID_NAMESPACE),
+        let asked = match self.kind {
+            ClientKind::Singleton => Err(Status::ERR_INVALID_NAMESPACE),
             _ => ask(),
         };
         match asked {

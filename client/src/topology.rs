@@ -10,7 +10,7 @@ use pmix_dstore::model::{DeviceDistance, Info, Proc, Rank, Result, Status, Value
 
 use pmix_hwloc::{Hwloc, Kind, MEMORY, Object};
 
-use crate::instance;
+use crate::process;
 
 /// A topology of hwloc's.
 #[derive(Clone, Copy, PartialEq)]
@@ -63,7 +63,7 @@ pub fn is_own(topology: Topology) -> bool {
 /// What the server shares of the machine.
 fn shared() -> Vec<CString> {
     let optional = [Info::new(keys::OPTIONAL, Value::Bool(true))];
-    let Some(client) = instance::hold() else { return Vec::new() };
+    let Some(client) = process::hold() else { return Vec::new() };
     let job = Proc::new(client.me().nspace.clone(), Rank::WILDCARD);
     let find = |key: &str| match client.get_value(&job, key, &optional) {
         Ok(Value::String(xml)) => xml,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use pmix_client::instance;
+use pmix_client::process;
 use pmix_dstore::model::{Info, Proc, Result, Status, Value, keys};
 
 use crate::{Host, Server};
@@ -42,7 +42,7 @@ pub fn init(host: impl FnOnce() -> Result<(Arc<dyn Host>, Vec<Info>)>) -> Result
     let (host, infos) = host()?;
     let server = Server::init(host, &infos)?;
     // A process that was somebody's client before stays that client.
-    let is_client = instance::install((*server.client()).clone()).is_ok();
+    let is_client = process::install((*server.client()).clone()).is_ok();
     *running = Some(Running { server, count: 1, is_client, is_of_tool: false });
     Ok(())
 }
@@ -50,7 +50,7 @@ pub fn init(host: impl FnOnce() -> Result<(Arc<dyn Host>, Vec<Info>)>) -> Result
 /// Undoes one [`init`]; with the last one the server ends, and this process's client where that is the server's own.
 ///
 /// # Errors
-/// `INIT` where there is no server; as [`Server::finalize`] and [`instance::finalize`].
+/// `INIT` where there is no server; as [`Server::finalize`] and [`process::finalize`].
 pub fn finalize() -> Result<()> {
     let ended = {
         let mut running = RUNNING.write();
@@ -69,7 +69,7 @@ pub fn finalize() -> Result<()> {
     let status = ended.server.finalize();
     // The client of a forked child has no server to report its end to.
     if ended.is_client && ended.server.is_of_this_process() {
-        instance::finalize(&[])?;
+        process::finalize(&[])?;
     }
     status.ok()
 }

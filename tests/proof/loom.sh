@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The publication protocol of the directory page under the model checker loom (dstore/src/segment/loom_tests.rs), and how a
-# Get holds the client that it uses (tests/proof/current); first as they are, then with each of their orderings weakened,
+# Get holds the client that it uses (tests/proof/hazard); first as they are, then with each of their orderings weakened,
 # which must be found.
 #
 #   tests/proof/loom.sh [clean]      LOOM_MAX_PREEMPTIONS: 3 unless set
@@ -11,8 +11,8 @@ model=(cargo test -q -p pmix-dstore --lib --target-dir "$proof_target/loom" -- l
 
 # Cargo does not notice that the module, which lies outside of the package, is another copy's.
 current() {
-    touch tests/proof/current/src/lib.rs
-    cargo test -q --manifest-path tests/proof/current/Cargo.toml --target-dir "$proof_target/loom-current" -- "$@"
+    touch tests/proof/hazard/src/lib.rs
+    cargo test -q --manifest-path tests/proof/hazard/Cargo.toml --target-dir "$proof_target/loom-current" -- "$@"
 }
 
 "${model[@]}" --nocapture
@@ -33,8 +33,8 @@ weaken "RETIRE, the load" $page "RETIRE: pairs with the release" Acquire
 weaken "SET, the store of the pointer" $view "SET: pairs with the acquire" Release
 weaken "SET, the load of the pointer" $view "SET: pairs with the release" Acquire
 
-place=client/src/current/mod.rs
-barrier=client/src/current/sync.rs
+place=client/src/hazard/mod.rs
+barrier=client/src/hazard/sync.rs
 forget() {
     expect_found "$1" "$2" "$3" "Causality violation|Concurrent [a-z]+ accesses|a value that is gone is used|assertion .*failed" current
 }

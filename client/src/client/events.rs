@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use pmix_dstore::model::attributes::check_required;
 use pmix_dstore::model::{Info, Proc, Rank, Result, Status, Value, keys};
 
-use super::{Client, Inner, Standing};
+use super::{Client, ClientKind, Inner};
 use crate::events::chain::Runner;
 use crate::events::directives::{ChainPosition, Directives};
 use crate::events::registry::{DEFAULT_CODE, Handler, Registered};
@@ -75,7 +75,7 @@ impl Client {
         };
         // From now on somebody must listen to the server.
         inner.link.defer(Box::new(|| {}));
-        let has_server = inner.standing != Standing::Singleton || inner.link.has_server();
+        let has_server = inner.kind != ClientKind::Singleton || inner.link.has_server();
         if new_codes.is_empty() || !has_server {
             inner.replay(&handler);
             return Operation::ready(&inner.link, Ok(handler.id));
@@ -118,7 +118,7 @@ impl Client {
             inner.notify_here(event);
             return Operation::ready(&inner.link, Ok(()));
         }
-        if inner.standing == Standing::Singleton {
+        if inner.kind == ClientKind::Singleton {
             return Operation::ready(&inner.link, Err(Status::ERR_UNREACH));
         }
         let request = Info::copies(&event.infos).map(|infos| Request::Notify { status, range, infos });
@@ -180,7 +180,7 @@ impl Inner {
     /// Takes a handler away, and tells the server of codes that nobody hears any more.
     fn retire(&self, id: HandlerId) {
         let codes = self.registry.remove(id);
-        if codes.is_empty() || self.standing == Standing::Singleton {
+        if codes.is_empty() || self.kind == ClientKind::Singleton {
             return;
         }
         if let Ok(payload) = self.encode(&Request::DeregisterEvents { codes }) {

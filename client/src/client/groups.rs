@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use pmix_dstore::model::{Info, Proc, Rank, Result, Status, Value, keys};
 
 use super::ops::{Answer, done};
-use super::{Client, Inner, Standing};
+use super::{Client, ClientKind, Inner};
 use crate::Operation;
 use crate::get::timeout_of;
 use crate::operation::outcome;
@@ -28,7 +28,7 @@ impl Client {
             return Operation::ready(&self.inner.link, Err(Status::ERR_BAD_PARAM));
         }
         // Without a server there is another answer to it.
-        let has_server = self.inner.standing != Standing::Singleton;
+        let has_server = self.inner.kind != ClientKind::Singleton;
         if has_server && !names_not_all(&infos) && !self.inner.is_among(&procs) {
             return Operation::ready(&self.inner.link, Err(Status::ERR_NOT_A_MEMBER));
         }

@@ -13,7 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use pmix_dstore::model::{Info, Proc, Result, Status, keys};
 
 use super::ops::done;
-use super::{Client, Inner, Standing};
+use super::{Client, ClientKind, Inner};
 use crate::operation::Operation;
 use pmix_wire::{FlowControl, Request};
 
@@ -52,7 +52,7 @@ impl Client {
     /// `UNREACH`; `NOT_SUPPORTED` where the host does not take it; `OUT_OF_RESOURCE` where nothing can be collected.
     pub fn push_input(&self, targets: Vec<Proc>, data: Option<Vec<u8>>, directives: Vec<Info>) -> Operation<()> {
         let inner = &self.inner;
-        if inner.standing == Standing::Singleton {
+        if inner.kind == ClientKind::Singleton {
             return Operation::ready(&inner.link, Err(Status::ERR_UNREACH));
         }
         if data.is_some() {

@@ -67,18 +67,18 @@ pub struct Client {
 
 /// How this process came to its link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum ClientKind {
     /// Launched by a server, and connected to it.
     Launched,
     /// The link was handed in: the process is its own server.
-    Linked,
+    InProcessServer,
     /// Nobody's.
     Singleton,
 }
 
 pub(crate) struct Inner {
     pub(crate) me: Proc,
-    pub(crate) standing: Standing,
+    pub(crate) kind: ClientKind,
     pub(crate) link: Arc<dyn Link>,
     /// Where the server listens, as it tells peers.
     pub(crate) server_uri: OnceLock<String>,
@@ -110,7 +110,7 @@ impl Client {
         let me = env.proc();
         if env.nspace.is_none() || env.server.is_none() && env.directory.is_none() {
             let local = Local::new(me.clone(), env.hostname.clone(), None, Some(singleton::job(&me, &env.hostname)));
-            return Ok(Client::new(me, Standing::Singleton, Arc::new(Offline::new()?), false, local));
+            return Ok(Client::new(me, ClientKind::Singleton, Arc::new(Offline::new()?), false, local));
         }
         let late = Instant::now() + timeout_of(infos).unwrap_or(CONNECT_TIME);
         let client: Arc<OnceLock<Weak<Inner>>> = Arc::default();
@@ -132,13 +132,13 @@ impl Client {
             None => Some(job_info(&channel, &me, late).inspect_err(|_| channel.close())?),
         };
         let local = Local::new(me.clone(), env.hostname.clone(), view, job);
-        let connected = Client::new(me, Standing::Launched, Arc::new(channel), is_our_server, local);
+        let connected = Client::new(me, ClientKind::Launched, Arc::new(channel), is_our_server, local);
         // Nobody else sets it.
         let _ = client.set(Arc::downgrade(&connected.inner));
         if let Some(server) = &env.server {
             let _ = connected.inner.server_uri.set(server.to_string());
         }
-        connected.inner.tell_of_damage();
+        connected.inner.report_corruption();
         Ok(connected)
     }
 
@@ -147,7 +147,7 @@ impl Client {
     /// It keeps nothing of what the link says, which is assumed to know what is new.
     pub fn with_link(me: Proc, hostname: Vec<u8>, uri: String, link: Arc<dyn Link>) -> Client {
         let local = Local::new(me.clone(), hostname, None, None);
-        let client = Client::new(me, Standing::Linked, link, true, local);
+        let client = Client::new(me, ClientKind::InProcessServer, link, true, local);
         // Nobody else sets it.
         let _ = client.inner.server_uri.set(uri);
         client
@@ -156,14 +156,14 @@ impl Client {
     /// The client of a tool. What its servers say unasked comes to it by `slot`.
     pub(crate) fn with_servers(
         me: Proc,
-        standing: Standing,
+        kind: ClientKind,
         hostname: Vec<u8>,
         servers: Arc<dyn Link>,
         job: JobData,
         slot: &OnceLock<Weak<Inner>>,
     ) -> Client {
         let local = Local::new(me.clone(), hostname, None, Some(job));
-        let client = Client::new(me, standing, servers, false, local);
+        let client = Client::new(me, kind, servers, false, local);
         // Nobody else sets it.
         let _ = slot.set(Arc::downgrade(&client.inner));
         client
@@ -172,14 +172,14 @@ impl Client {
     /// A launched client with this link and these data.
     #[cfg(test)]
     pub(crate) fn for_tests(me: Proc, link: Arc<dyn Link>, local: Local) -> Client {
-        Client::new(me, Standing::Launched, link, true, local)
+        Client::new(me, ClientKind::Launched, link, true, local)
     }
 
     /// `is_our_server`: commits need not repeat what it has.
-    fn new(me: Proc, standing: Standing, link: Arc<dyn Link>, is_our_server: bool, local: Local) -> Client {
+    fn new(me: Proc, kind: ClientKind, link: Arc<dyn Link>, is_our_server: bool, local: Local) -> Client {
         let inner = Inner {
             me,
-            standing,
+            kind,
             link,
             server_uri: OnceLock::new(),
             local,
@@ -202,7 +202,7 @@ impl Client {
 
     /// Whether the process has no server. It reads and stores values of its own, and a fence of it is over at once.
     pub fn is_singleton(&self) -> bool {
-        self.inner.standing == Standing::Singleton
+        self.inner.kind == ClientKind::Singleton
     }
 
     /// Something of the caller's that lives as long as the client; made when it is first asked for. `None` where something
@@ -264,8 +264,8 @@ impl Client {
         if key.as_bytes().is_empty() {
             return Err(Status::ERR_BAD_PARAM);
         }
-        let Inner { me, link, local, standing, .. } = &*self.inner;
-        let has_server = *standing != Standing::Singleton;
+        let Inner { me, link, local, kind, .. } = &*self.inner;
+        let has_server = *kind != ClientKind::Singleton;
         if has_server && !link.is_ours() && !link.server_version().deletes_keys() {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
@@ -280,7 +280,7 @@ impl Client {
         };
         if !is_still_put {
             local.overlay.delete(me, &key, has_server && scope != Scope::Internal)?;
-            local.known.forget(me.nspace.as_bytes(), me.rank, key.as_bytes());
+            local.reply_cache.forget(me.nspace.as_bytes(), me.rank, key.as_bytes());
         }
         Ok(())
     }
@@ -302,7 +302,7 @@ impl Client {
     /// What the server answers; `ERR_LOST_CONNECTION`.
     pub fn commit(&self) -> Result<()> {
         let inner = &self.inner;
-        if inner.standing == Standing::Singleton {
+        if inner.kind == ClientKind::Singleton {
             return Ok(());
         }
         // Held over the request: a commit of another thread must not overtake this one with older values.
@@ -322,7 +322,7 @@ impl Client {
 
     /// A barrier of `procs`; none given means the whole of the caller's namespace.
     pub fn fence(&self, procs: &[Proc], infos: Vec<Info>) -> Operation<()> {
-        if self.inner.standing == Standing::Singleton {
+        if self.inner.kind == ClientKind::Singleton {
             return Operation::ready(&self.inner.link, Ok(()));
         }
         let procs = match procs {
@@ -381,7 +381,7 @@ impl Client {
         inner.registry.close();
         inner.inputs.stop();
         inner.outputs.flush();
-        if inner.standing == Standing::Launched {
+        if inner.kind == ClientKind::Launched {
             let farewell = inner.status_by(&Request::Finalize, Some(Instant::now() + FAREWELL_TIME));
             // Servers before 4.0 hang up instead of answering; and nobody can do anything about one that is gone.
             result = match farewell {
@@ -442,16 +442,16 @@ impl Inner {
 
     /// What others published is new: read it at the next Get, and make that Get find everything mapped.
     fn after_fence(&self) {
-        self.local.known.forget_ranks();
+        self.local.reply_cache.forget_ranks();
         self.local.overlay.forget_refreshed();
         if let Some(view) = &self.local.view {
             view.refresh();
         }
-        self.tell_of_damage();
+        self.report_corruption();
     }
 
     /// Says on stderr, once, that a segment is not used, where that is the work of damage.
-    pub(crate) fn tell_of_damage(&self) {
+    pub(crate) fn report_corruption(&self) {
         let view = self.local.view.as_ref().filter(|view| !view.is_complete());
         if let Some(error) = view.and_then(NamespaceView::last_error).filter(|error| !error.is_usual())
             && !self.is_told.swap(true, Ordering::Relaxed)
@@ -484,7 +484,7 @@ impl Inner {
             Incoming::Deletion(payload) => {
                 if let Ok(Deletion { proc, key, .. }) = Deletion::decode(self.link.dialect(), &payload) {
                     self.local.overlay.forget(&proc, &key);
-                    self.local.known.forget(proc.nspace.as_bytes(), proc.rank, key.as_bytes());
+                    self.local.reply_cache.forget(proc.nspace.as_bytes(), proc.rank, key.as_bytes());
                 }
             }
             Incoming::Lost => self.deliver(Event::new(Status::ERR_LOST_CONNECTION, self.me.clone(), Vec::new())),

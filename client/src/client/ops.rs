@@ -253,7 +253,7 @@ impl Inner {
     /// Keeps what the server told of another job.
     fn learn(&self, nspace: Nspace, kvals: Vec<pmix_dstore::model::Kval>) -> Result<()> {
         if self.keeps() {
-            self.local.known.add_job(jobinfo::from_kvals(nspace, self.link.dialect(), kvals)?, true)?;
+            self.local.reply_cache.add_job(jobinfo::from_kvals(nspace, self.link.dialect(), kvals)?, true)?;
         }
         Ok(())
     }

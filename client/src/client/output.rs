@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use pmix_dstore::model::{Info, Nspace, Proc, Result, Status, Value, keys};
 
-use super::{Client, Inner, Standing, ops};
+use super::{Client, ClientKind, Inner, ops};
 use crate::Event;
 use crate::operation::{Operation, outcome};
 use crate::output::format::{self, Details};
@@ -200,7 +200,7 @@ impl Inner {
         if channels & STDIN != 0 {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
-        if self.standing == Standing::Singleton {
+        if self.kind == ClientKind::Singleton {
             return Err(Status::ERR_UNREACH);
         }
         format::check(directives, handler.is_some())?;

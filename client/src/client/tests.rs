@@ -138,7 +138,7 @@ fn stage_under(version: Version, is_our_server: bool) -> Stage {
     let me = Proc::new(nspace("job"), Rank(1));
     let local = Local::new(me.clone(), b"n0".to_vec(), None, Some(job));
     let link: Arc<dyn Link> = Arc::clone(&script) as Arc<dyn Link>;
-    Stage { client: Client::new(me, Standing::Launched, link, is_our_server, local), script }
+    Stage { client: Client::new(me, ClientKind::Launched, link, is_our_server, local), script }
 }
 
 impl Drop for Stage {
@@ -390,7 +390,7 @@ fn a_job_that_is_known_without_nodes_has_none() {
     let stage = stage();
     let mut job = JobData::new(other.clone());
     job.job.insert(keys::JOB_SIZE.into(), Value::Uint32(2));
-    stage.client.inner.local.known.add_job(job, true).unwrap();
+    stage.client.inner.local.reply_cache.add_job(job, true).unwrap();
     // Asked for its peers, for its nodes, whether it is known.
     (0..3).for_each(|_| stage.answers_status(Status::ERR_NOT_FOUND));
     assert_eq!(stage.client.resolve_peers(None, Some(&other)), Ok(vec![]));

@@ -98,7 +98,7 @@ impl Receiver for &Recorder {
         if form.static_values() && form.immediate() { Err(Status::ERR_BAD_PARAM) } else { Ok(()) }
     }
 
-    fn take_plain(self, _client: &Client, value: Short<'_>, form: GetFlags) -> Option<Status> {
+    fn take_plain(self, _client: &Client, value: FastValue<'_>, form: GetFlags) -> Option<Status> {
         // As the receiver of the C interface: what is to be copied into the caller's storage is left to `take`.
         let is_number = matches!(value.value()?, ValueRef::Scalar { .. });
         if form.static_values() && !form.pointer_values() && !is_number {
@@ -304,7 +304,7 @@ impl Asked {
         let status = match how {
             How::Slowly => client.get_slowly(&request, &recorder),
             How::Fast => client.get_into(None, &request, &recorder),
-            How::Pinned => client.get_into(Some(&Shielded::for_tests()), &request, &recorder),
+            How::Pinned => client.get_into(Some(&PinToken::for_tests()), &request, &recorder),
         };
         (status, recorder.0.take(), std::mem::take(&mut server.asked.lock()))
     }

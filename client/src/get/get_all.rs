@@ -111,7 +111,7 @@ impl Inner {
         // Of a job the server tells everything.
         let is_whole = !of.rank.is_process() && !told.is_empty();
         told.into_iter().try_for_each(|Kval { key, value }| all.add(key, value))?;
-        for (key, value) in self.local.known.rank(of.nspace.as_bytes(), of.rank)? {
+        for (key, value) in self.local.reply_cache.rank(of.nspace.as_bytes(), of.rank)? {
             all.add(key, value)?;
         }
         if !is_whole {

@@ -20,14 +20,14 @@ use pmix_dstore::codec::ValueRef;
 use pmix_dstore::compression;
 use pmix_dstore::model::attributes::{Attribute, Typed};
 use pmix_dstore::model::{DataType, Info, KEY_LEN_MAX, KeyRef, NSPACE_LEN_MAX, Proc, Rank, Result, Status, Value};
-use pmix_dstore::segment::Short;
+use pmix_dstore::segment::FastValue;
 
 use crate::Call;
 use crate::call::Inside;
-use crate::client::{Client, Inner, Standing};
-use crate::instance::Shielded;
+use crate::client::{Client, ClientKind, Inner};
 use crate::link::after_call;
 use crate::operation::Done;
+use crate::process::PinToken;
 
 pub use directives::{Directive, GetFlags, GetOptions, timeout_of};
 use remote_get::RemoteGet;
@@ -108,7 +108,7 @@ pub trait Receiver: Copy {
 
     /// Takes a number, a string or bytes; `None` where it is none of these, or not to be taken like this. Where the caller does not want
     /// a copy the value lies in a segment, and stays there for as long as `client`.
-    fn take_plain(self, client: &Client, value: Short<'_>, form: GetFlags) -> Option<Status>;
+    fn take_plain(self, client: &Client, value: FastValue<'_>, form: GetFlags) -> Option<Status>;
 
     /// Takes any value. Must not call the client again.
     ///
@@ -148,7 +148,7 @@ impl<F: FnOnce(ValueRef<'_>) -> R, R> Receiver for &Closure<F, R> {
     }
 
     #[inline(always)]
-    fn take_plain(self, _client: &Client, value: Short<'_>, _form: GetFlags) -> Option<Status> {
+    fn take_plain(self, _client: &Client, value: FastValue<'_>, _form: GetFlags) -> Option<Status> {
         self.run(value.value()?);
         Some(Status::SUCCESS)
     }
@@ -211,7 +211,7 @@ impl Client {
     #[inline]
     pub fn get_pinned<R>(
         &self,
-        pin: &Shielded,
+        pin: &PinToken,
         request: &GetRequest<'_>,
         take: impl FnOnce(ValueRef<'_>) -> R,
     ) -> Result<R> {
@@ -238,7 +238,7 @@ impl Client {
     #[inline(always)]
     pub fn get_into<D: Directive>(
         &self,
-        pin: Option<&Shielded>,
+        pin: Option<&PinToken>,
         request: &GetRequest<'_, D>,
         receiver: impl Receiver,
     ) -> Status {
@@ -255,12 +255,12 @@ impl Client {
         } else if !flags.is_copy() {
             (flags, self.place(rank, &key, flags, receiver))
         } else {
-            let mut found = self.inner.local.short(rank, &key);
-            if found.is_unsure()
+            let mut found = self.inner.local.fast_value(rank, &key);
+            if found.needs_slow_path()
                 && let Some(pin) = pin
             {
                 // SAFETY: a receiver does not call the client, hence puts and stores nothing.
-                found = unsafe { self.get_own(pin, rank, &key) }.map_or(found, Short::of);
+                found = unsafe { self.get_own(pin, rank, &key) }.map_or(found, FastValue::of);
             }
             if found.is_absent() {
                 if self.is_settled(rank, &key, flags) {
@@ -287,7 +287,7 @@ impl Client {
         if let Err(status) = receiver.prepare(flags) {
             return Front::Done(status);
         }
-        let found = self.inner.local.short(rank, key);
+        let found = self.inner.local.fast_value(rank, key);
         if found.is_absent() {
             let is_settled = self.is_settled(rank, key, flags);
             return if is_settled { Front::Done(Status::ERR_NOT_FOUND) } else { Front::Absent };
@@ -306,7 +306,7 @@ impl Client {
         receiver: impl Receiver,
     ) -> Front {
         let Ok((flags, of)) = directives::instance(flags, rest) else { return Front::Unknown };
-        let found = self.inner.local.short_of(of, rank, key);
+        let found = self.inner.local.fast_value_of(of, rank, key);
         if !flags.is_copy()
             && let Err(status) = receiver.prepare(flags)
         {
@@ -320,9 +320,9 @@ impl Client {
     #[inline(always)]
     fn is_settled(&self, rank: Rank, key: &KeyRef<'_>, flags: GetFlags) -> bool {
         flags.optional()
-            && self.inner.standing == Standing::Launched
+            && self.inner.kind == ClientKind::Launched
             && !may_be_self_attribute(rank, key.text())
-            && self.inner.local.known.is_empty()
+            && self.inner.local.reply_cache.is_empty()
     }
 
     /// Goes on after the front, which has read the flags that `rest` is behind.
@@ -377,10 +377,10 @@ impl Client {
     /// # Safety
     /// The thread puts and stores nothing while it has the value.
     #[inline(always)]
-    unsafe fn get_own<'a>(&'a self, pin: &'a Shielded, rank: Rank, key: &KeyRef<'_>) -> Option<&'a Value> {
+    unsafe fn get_own<'a>(&'a self, pin: &'a PinToken, rank: Rank, key: &KeyRef<'_>) -> Option<&'a Value> {
         let Inner { local, me, .. } = &*self.inner;
         // SAFETY: the caller's promise.
-        unsafe { local.overlay.get_shielded(pin, me.nspace.as_bytes(), rank, key) }
+        unsafe { local.overlay.get_pinned(pin, me.nspace.as_bytes(), rank, key) }
     }
 
     /// Gets a value, copied.
@@ -503,13 +503,15 @@ impl Inner {
     /// Whether the server may be asked for what is not here.
     fn may_ask(&self, lookup: &Lookup<'_>) -> bool {
         let flags = lookup.options.flags;
-        match self.standing {
-            Standing::Singleton => false,
+        match self.kind {
+            ClientKind::Singleton => false,
             // The link leads into this very process: that is what an optional Get means here.
-            Standing::Linked => true,
+            ClientKind::InProcessServer => true,
             // What was published is here, unless shared memory failed us.
-            Standing::Launched if flags.optional() => self.local.view.as_ref().is_some_and(|view| !view.is_complete()),
-            Standing::Launched => {
+            ClientKind::Launched if flags.optional() => {
+                self.local.view.as_ref().is_some_and(|view| !view.is_complete())
+            }
+            ClientKind::Launched => {
                 // What the host registered of the own job is here. The host may still learn more, so that the server
                 // is asked what it has by now, unless the caller does not want that either.
                 let is_here = |key: KeyRef<'_>| key.is_reserved() && self.local.is_whole(key.text());

@@ -9,7 +9,7 @@ use pmix_wire::reply::GetReply;
 use pmix_wire::{Request, jobinfo};
 
 use super::{Deliver, GetOptions, Lookup, deliver};
-use crate::client::{Inner, Standing};
+use crate::client::{ClientKind, Inner};
 use crate::operation::{Done, deadline};
 use crate::overlay::Origin;
 
@@ -46,7 +46,7 @@ impl RemoteGet {
             // Nothing will come that could be waited for.
             infos.push(Info::new(keys::IMMEDIATE, Value::Bool(true)));
         }
-        let fences = *inner.local.known.fences();
+        let fences = *inner.local.reply_cache.fences();
         Ok(RemoteGet { nspace, rank, key, infos, refresh: options.flags.refresh(), asks, fences })
     }
 
@@ -103,7 +103,7 @@ impl Inner {
         if !remote.asks {
             return inner.answer_alone(&remote, take);
         }
-        inner.tell_of_damage();
+        inner.report_corruption();
         let deadline = deadline(lookup.options.timeout);
         let mut reply = inner.link.request_wait(remote.payload(&inner)?.into(), deadline);
         if let Some(payload) = inner.second(&remote, &reply) {
@@ -191,7 +191,7 @@ impl Inner {
                 // With the values of a rank of another job come all of the job, so that it can be read here from now on.
                 let is_whole = remote.rank.is_process() && !self.local.is_own(job.nspace.as_bytes());
                 // What there is no room for will be asked for again.
-                let _ = self.local.known.add_job(job, is_whole);
+                let _ = self.local.reply_cache.add_job(job, is_whole);
             }
         }
         found.unwrap_or(Err(Status::ERR_NOT_FOUND))
@@ -199,7 +199,7 @@ impl Inner {
 
     /// Keeps what the server said of a rank. What there is no room for will be asked for again.
     fn keep_rank(&self, remote: &RemoteGet, proc: &Proc, kvals: Vec<Kval>) {
-        let fences = self.local.known.fences();
+        let fences = self.local.reply_cache.fences();
         // Another thread may have left a fence since this one asked: what is newer then is not kept from its Gets.
         if !self.keeps() || *fences != remote.fences {
             return;
@@ -212,12 +212,12 @@ impl Inner {
                 let overlay = &self.local.overlay;
                 let _ = overlay.set(&proc.nspace, proc.rank, key.clone(), Arc::clone(&value), Origin::Refreshed);
             }
-            let _ = self.local.known.add(&proc.nspace, proc.rank, key, value);
+            let _ = self.local.reply_cache.add(&proc.nspace, proc.rank, key, value);
         }
     }
 
     /// Whether replies are worth keeping: not where the link leads into this very process.
     pub(crate) fn keeps(&self) -> bool {
-        self.standing != Standing::Linked
+        self.kind != ClientKind::InProcessServer
     }
 }

@@ -21,7 +21,7 @@ use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, Value, keys};
 
 use self::find::{Candidate, ToolTarget};
 use crate::channel::{Channel, Offline, Reached, Sink};
-use crate::client::{Client, Inner, Standing, job_info, sink};
+use crate::client::{Client, ClientKind, Inner, job_info, sink};
 use crate::get::timeout_of;
 use crate::output::Format;
 use crate::rendezvous::Contact;
@@ -114,9 +114,9 @@ pub fn connect(env: Environment, infos: &[Info]) -> Result<(Client, Arc<Servers>
     let me = servers.me.get_or_init(|| name_alone(&servers.env)).clone();
     let job = servers.job(&me)?;
     let is_client = *servers.is_client.get_or_init(|| !servers.all().is_empty());
-    let standing = if is_client { Standing::Launched } else { Standing::Singleton };
+    let kind = if is_client { ClientKind::Launched } else { ClientKind::Singleton };
     let hostname = servers.env.hostname.clone();
-    let client = Client::with_servers(me, standing, hostname, servers.clone(), job, &servers.client);
+    let client = Client::with_servers(me, kind, hostname, servers.clone(), job, &servers.client);
     client.show_output(format);
     if let Some(uri) = &servers.env.launcher_rendezvous {
         servers.meet_debugger(&client, uri, timeout_of(infos)).inspect_err(|_| servers.close())?;
@@ -222,7 +222,7 @@ impl Servers {
         };
         let debugger = debugger.map_err(|_| Status::ERR_UNREACH)?;
         client.store_internal(client.me(), keys::PARENT_ID.into(), Value::Proc(debugger))?;
-        client.inner.local.known.add_job(self.job(client.me())?, false)?;
+        client.inner.local.reply_cache.add_job(self.job(client.me())?, false)?;
         client.wait_for_release(late, false)?;
         match before {
             Some(server) => self.choose(&server, &[]),

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
-use pmix_client::instance;
+use pmix_client::process;
 use pmix_dstore::model::{Info, Result, Status};
 
 use super::{c_text, client, procs};
@@ -32,9 +32,9 @@ const VERSION: &CStr = match CStr::from_bytes_with_nul(
 status_call! {
     /// `PMIx_Init`: connects this process to its server; counted.
     fn PMIx_Init(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize) {
-        let result = instance::init(&array::read(info, ninfo)?);
+        let result = process::init(&array::read(info, ninfo)?);
         // A process that nobody launched has a name, too, although the call fails.
-        if let Some(client) = instance::hold()
+        if let Some(client) = process::hold()
             && !proc.is_null()
         {
             fill(client.me(), proc)?;
@@ -44,7 +44,7 @@ status_call! {
 
     /// `PMIx_Finalize`: undoes one [`PMIx_Init`].
     fn PMIx_Finalize(info: *const pmix_info_t, ninfo: usize) {
-        if instance::count() == 0 {
+        if process::count() == 0 {
             // As the stock library: finalizing what is not initialised is no error.
             return Ok(());
         }
@@ -60,7 +60,7 @@ status_call! {
 entry! {
     /// `PMIx_Initialized`: 1 where this process is, 0 where not.
     fn PMIx_Initialized() -> c_int {
-        c_int::from(instance::count() > 0)
+        c_int::from(process::count() > 0)
     }
 
     /// `PMIx_Get_version`: which library this is.
@@ -77,7 +77,7 @@ entry! {
 /// # Errors
 /// What the server answers.
 pub(super) fn finalize(infos: &[Info]) -> Result<()> {
-    instance::finalize(infos)
+    process::finalize(infos)
 }
 
 #[cfg(test)]

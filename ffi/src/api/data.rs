@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
-use pmix_client::{Inside, instance};
+use pmix_client::{Inside, process};
 use pmix_dstore::model::{Proc, Scope, Status};
 
 use super::{client, get, present, procs, writable};
@@ -87,7 +87,7 @@ status_entry! {
         let node = text::string(nodename).map(CStr::to_bytes);
         let name = if nspace.is_null() { None } else { Some(text::nspace_text(nspace)?) };
         // Of the own job it is known here, without a lock.
-        let here = instance::with_current(|client, _| {
+        let here = process::with_current(|client, _| {
             let own = client.me().nspace.as_bytes();
             let ranks = name.filter(|name| *name == own).and_then(|_| client.peers_here(node))?;
             let pinned = client.attached::<Pinned>()?;
@@ -109,7 +109,7 @@ status_entry! {
         let nodelist = writable(nodelist)?;
         *nodelist = std::ptr::null_mut();
         let name = if nspace.is_null() { None } else { Some(text::nspace_text(nspace)?) };
-        let here = instance::with_current(|client, _| {
+        let here = process::with_current(|client, _| {
             name.filter(|name| *name == client.me().nspace.as_bytes()).and_then(|_| client.nodes_here(copy_text))
         });
         if let Some(here) = here.ok_or(Status::ERR_INIT)? {

@@ -6,10 +6,10 @@
 use std::ffi::c_char;
 use std::ptr;
 
-use pmix_client::{Client, Directive, GetFlags, GetRequest, Inside, NspaceRef, Receiver, instance};
+use pmix_client::{Client, Directive, GetFlags, GetRequest, Inside, NspaceRef, Receiver, process};
 use pmix_dstore::codec::ValueRef;
 use pmix_dstore::model::{DataType, Info, Rank, Result, Status};
-use pmix_dstore::segment::{Answer, Short};
+use pmix_dstore::segment::{Answer, FastValue};
 
 use super::writable;
 use crate::convert::object::Object;
@@ -137,7 +137,7 @@ pub(super) unsafe fn get(
     val: *mut *mut pmix_value_t,
 ) -> Status {
     // SAFETY: the caller's promise.
-    let found = instance::with_shielded(|client, pin| unsafe {
+    let found = process::with_pinned(|client, pin| unsafe {
         // What is NULL is looked at elsewhere, so that nothing here has to allow for it.
         if proc.is_null() || key.is_null() || val.is_null() {
             return None;
@@ -165,7 +165,7 @@ unsafe fn get_by_any_thread(
     val: *mut *mut pmix_value_t,
 ) -> Status {
     let _inside = Inside::enter();
-    let found = instance::with_current(|client, pin| {
+    let found = process::with_current(|client, pin| {
         let val = writable(val)?;
         // SAFETY: the caller's promise.
         let request = unsafe { request(proc, key, info, ninfo)? };
@@ -196,7 +196,7 @@ impl Receiver for Output {
     }
 
     #[inline(always)]
-    fn take_plain(self, client: &Client, value: Short<'_>, form: GetFlags) -> Option<Status> {
+    fn take_plain(self, client: &Client, value: FastValue<'_>, form: GetFlags) -> Option<Status> {
         if form.is_copy() { self.copy(value) } else { self.place(client, value, form) }
     }
 
@@ -221,14 +221,14 @@ impl Receiver for Output {
 impl Output {
     /// Gives the caller a copy.
     #[inline(always)]
-    fn copy(self, value: Short<'_>) -> Option<Status> {
+    fn copy(self, value: FastValue<'_>) -> Option<Status> {
         let (ty, len, data) = match value.answer() {
             Answer::Number { ty, bits } => return Some(self.allocate(Plain::number(ty, bits))),
             Answer::Text(text) => {
                 (DataType::STRING, 0, copy_text(text.split_last().map_or(text, |(_, before)| before)))
             }
             Answer::Bytes { ty, bytes } => (ty, bytes.len(), copy_bytes(bytes)),
-            Answer::Absent | Answer::Unsure => return None,
+            Answer::Absent | Answer::NeedSlowPath => return None,
         };
         let Ok(data) = data else { return Some(Status::ERR_NOMEM) };
         let status = self.allocate(Plain { ty, words: [data.expose_provenance() as u64, len as u64] });
@@ -249,7 +249,7 @@ impl Output {
 
     /// Gives the caller a value whose data stay in the segment, in its own storage or the library's.
     #[inline(always)]
-    fn place(self, client: &Client, value: Short<'_>, form: GetFlags) -> Option<Status> {
+    fn place(self, client: &Client, value: FastValue<'_>, form: GetFlags) -> Option<Status> {
         let is_pointer = form.pointer_values();
         let plain = match value.answer() {
             Answer::Number { ty, bits } => Plain::number(ty, bits),

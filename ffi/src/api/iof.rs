@@ -3,9 +3,9 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use pmix_client::instance;
 use pmix_client::output::IoDelivery;
 use pmix_client::output::{OutputHandler, STDIN};
+use pmix_client::process;
 use pmix_dstore::model::{Bytes, Result, Status};
 use pmix_server::process::server;
 
@@ -57,7 +57,7 @@ status_call! {
             return operation.start(Box::new(move |result| callback.call(result.map(|number| number as usize))));
         }
         let number = operation.wait()?;
-        if instance::servers().is_none() && server().is_ok() {
+        if process::servers().is_none() && server().is_ok() {
             return Err(Status::OPERATION_SUCCEEDED);
         }
         // Any code but success travels as an error, and this one is the pull's number.

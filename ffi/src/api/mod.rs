@@ -29,7 +29,7 @@ pub mod topology;
 
 use std::ffi::c_char;
 
-use pmix_client::{Client, instance};
+use pmix_client::{Client, process};
 use pmix_dstore::model::{Proc, Result, Status};
 
 use crate::convert::array;
@@ -40,7 +40,7 @@ use crate::types::pmix_proc_t;
 /// # Errors
 /// `INIT` where the process is not initialised.
 fn client() -> Result<Client> {
-    instance::hold().ok_or(Status::ERR_INIT)
+    process::hold().ok_or(Status::ERR_INIT)
 }
 
 /// The processes of an array; none for NULL, as the functions that take processes mean the whole namespace then.

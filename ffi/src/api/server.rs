@@ -6,7 +6,7 @@ use std::sync::{Arc, Once};
 
 use libc::{gid_t, uid_t};
 use pmix_client::topology::adopt;
-use pmix_client::{Answer, instance};
+use pmix_client::{Answer, process as client_process};
 use pmix_dstore::maps;
 use pmix_dstore::model::{Info, Result, Status};
 use pmix_server::process::{self, server};
@@ -136,7 +136,7 @@ status_call! {
     ) {
         let server = server();
         // A tool that starts jobs needs no server of its own for this.
-        let launcher = instance::servers().filter(|servers| server.is_err() && servers.is_launcher());
+        let launcher = client_process::servers().filter(|servers| server.is_err() && servers.is_launcher());
         if launcher.is_none() {
             server.as_ref().map_err(|status| *status)?;
         }
@@ -252,7 +252,7 @@ status_call! {
     /// nobody asks.
     fn PMIx_Register_attributes(function: *mut c_char, attrs: *mut *mut c_char) {
         let (function, mut next) = (set_name(present(function)?)?, present(attrs.cast_const())?);
-        let is_only_client = |status| if instance::count() > 0 { Status::ERR_NOT_SUPPORTED } else { status };
+        let is_only_client = |status| if client_process::count() > 0 { Status::ERR_NOT_SUPPORTED } else { status };
         let server = server().map_err(is_only_client)?;
         let mut supported = Vec::new();
         while !(*next).is_null() {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use pmix_client::{instance, tool::Servers};
+use pmix_client::process as client_process;
+use pmix_client::tool::Servers;
 use pmix_dstore::model::{Result, Status};
 use pmix_server::process;
 
@@ -16,19 +17,19 @@ use crate::types::*;
 
 /// The servers of this process, which is a tool.
 fn servers() -> Result<Arc<Servers>> {
-    instance::servers().ok_or(Status::ERR_INIT)
+    client_process::servers().ok_or(Status::ERR_INIT)
 }
 
 status_call! {
     /// `PMIx_tool_init`: connects this process to a server as a tool; counted.
     fn PMIx_tool_init(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize) {
-        let me = instance::init_tool(&array::read(info, ninfo)?)?;
+        let me = client_process::init_tool(&array::read(info, ninfo)?)?;
         if proc.is_null() { Ok(()) } else { fill(&me, proc) }
     }
 
     /// `PMIx_tool_finalize`: undoes one [`PMIx_tool_init`]; with the last one ends the server that the tool has become.
     fn PMIx_tool_finalize() {
-        if instance::count() == 1 && instance::servers().is_some() {
+        if client_process::count() == 1 && client_process::servers().is_some() {
             process::end_of_tool();
         }
         super::client::finalize(&[])
@@ -89,6 +90,6 @@ status_call! {
 entry! {
     /// `PMIx_tool_is_connected`: whether this process is a tool that has a server.
     fn PMIx_tool_is_connected() -> bool {
-        instance::servers().is_some_and(|servers| servers.is_connected())
+        client_process::servers().is_some_and(|servers| servers.is_connected())
     }
 }

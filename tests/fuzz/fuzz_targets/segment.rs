@@ -35,7 +35,7 @@ use pmix_dstore::qualified;
 use pmix_dstore::realm_resolution::{Caller, JobLookup, Realm, Selector, find, node_row_of};
 use pmix_dstore::segment::{
     Directory, FileId, InspectOptions, JobReader, MappedRegion, ModexReader, NamespaceView, Publisher, SegmentKind,
-    Short, Target, build_job, inspect_directory, inspect_segment,
+    FastValue, Target, build_job, inspect_directory, inspect_segment,
 };
 use pmix_fuzz::samples::{self, build_modex};
 use pmix_fuzz::{DIALECTS, Exact, bounded, checked_in, dialect, forge, sections, sign};
@@ -204,7 +204,7 @@ fn whole(value: ValueRef<'_>) -> Option<Value> {
 fn read_job(
     reader: &JobReader,
     mut found: impl FnMut((Realm, u32, &Key), ValueRef<'_>),
-    mut got: impl FnMut((Rank, &Key), Short<'_>, Option<ValueRef<'_>>),
+    mut got: impl FnMut((Rank, &Key), FastValue<'_>, Option<ValueRef<'_>>),
 ) {
     let caller = Caller { rank: Some(ME), hostname: b"node000" };
     let selectors = [
@@ -222,15 +222,15 @@ fn read_job(
         let ranks = ODD.map(Rank).into_iter().chain([Rank::WILDCARD, Rank(1), Rank::WILDCARD]);
         for (rank, selector) in ranks.zip(selectors.iter().cycle()) {
             find(reader, rank, &key_ref, selector, &caller).map(whole);
-            let short = reader.short(rank, &key_ref, ME);
+            let short = reader.fast_value(rank, &key_ref, ME);
             short.value().map(whole);
             got((rank, &key), short, find(reader, rank, &key_ref, &Selector::NOTHING, &caller));
         }
         for of in ODD.into_iter().flat_map(|number| [Target::App(number), Target::NodeId(number)]) {
-            reader.short_in(of, &key_ref).value().map(whole);
+            reader.fast_value_in(of, &key_ref).value().map(whole);
         }
         for of in [Target::Job, Target::NodeName(b"node001"), Target::NodeName(b"")] {
-            reader.short_in(of, &key_ref).value().map(whole);
+            reader.fast_value_in(of, &key_ref).value().map(whole);
         }
         let Some((handle, _)) = reader.find_key(&key_ref) else { continue };
         for realm in Realm::ALL {
@@ -259,7 +259,7 @@ fn read_modex(reader: &ModexReader, mut found: impl FnMut(Rank, &Key, ValueRef<'
     for key in &keys {
         let key_ref = KeyRef::from(key);
         for rank in ranks.iter().copied().chain(reader.first_rank_with(&key_ref)) {
-            reader.short(rank, &key_ref).value().map(whole);
+            reader.fast_value(rank, &key_ref).value().map(whole);
             if let Some(value) = reader.get(rank, &key_ref) {
                 let owned = whole(value);
                 if let Some(all) = owned.filter(|_| qualified::is_key(key)) {
@@ -329,7 +329,7 @@ fn known_samples() -> &'static Samples {
                     contents.push(((realm, row, key.clone()), value.to_value().expect("as put"), place(&base, value)));
                 };
                 read_job(&reader, all, |(rank, key), short, long| {
-                    if short.is_unsure() {
+                    if short.needs_slow_path() {
                         return;
                     }
                     let long = long.map(|long| long.to_value().expect("as put"));
@@ -381,7 +381,7 @@ fn damaged_value(which: usize, victim: usize, damage: &[u8]) {
                 judge(put, place.as_ref(), &hit, reader.value(*realm, *row, handle));
             }
             for ((rank, key), put, place) in &jobs[job].gets {
-                judge_short(put, place.as_ref(), &hit, reader.short(*rank, &KeyRef::from(key), ME), judge);
+                judge_short(put, place.as_ref(), &hit, reader.fast_value(*rank, &KeyRef::from(key), ME), judge);
             }
             read_job(&reader, |_, _| {}, |_, _, _| {});
         }
@@ -391,7 +391,7 @@ fn damaged_value(which: usize, victim: usize, damage: &[u8]) {
             let reader = ModexReader::open(Box::new(Exact::new(&bytes))).expect("header and contents are good");
             for ((rank, key), put, place) in &sample.contents {
                 judge(put, place.as_ref(), &hit, reader.get(*rank, &KeyRef::from(key)));
-                judge_short(put, place.as_ref(), &hit, reader.short(*rank, &KeyRef::from(key)), judge);
+                judge_short(put, place.as_ref(), &hit, reader.fast_value(*rank, &KeyRef::from(key)), judge);
             }
             read_modex(&reader, |_, _, _| {});
         }
@@ -414,7 +414,7 @@ fn damaged_later(which: usize, pos: usize, len: usize, byte: u8) {
                 judge_later(put, place.as_ref(), &hit, found);
             }
             for ((rank, key), put, place) in &sample.gets {
-                judge_short(put, place.as_ref(), &hit, reader.short(*rank, &KeyRef::from(key), ME), judge_later);
+                judge_short(put, place.as_ref(), &hit, reader.fast_value(*rank, &KeyRef::from(key), ME), judge_later);
             }
             read_job(&reader, |_, _| {}, |_, _, _| {});
         }
@@ -427,7 +427,7 @@ fn damaged_later(which: usize, pos: usize, len: usize, byte: u8) {
                 let anywhere = 0..sample.bytes.len();
                 let place = place.as_ref().or(Some(&anywhere));
                 judge_later(put, place, &hit, reader.get(*rank, &KeyRef::from(key)));
-                judge_short(put, place, &hit, reader.short(*rank, &KeyRef::from(key)), judge_later);
+                judge_short(put, place, &hit, reader.fast_value(*rank, &KeyRef::from(key)), judge_later);
             }
             read_modex(&reader, |_, _, _| {});
         }
@@ -465,8 +465,8 @@ fn copied_later(which: usize, copies: &[u8]) {
             judge(put, found, &|| reader.is_damaged());
         }
         for ((rank, key), put, _) in &jobs[which].gets {
-            let short = reader.short(*rank, &KeyRef::from(key), ME);
-            if !short.is_unsure() {
+            let short = reader.fast_value(*rank, &KeyRef::from(key), ME);
+            if !short.needs_slow_path() {
                 judge(put, short.value(), &|| false);
             }
         }
@@ -476,8 +476,8 @@ fn copied_later(which: usize, copies: &[u8]) {
         copy();
         for ((rank, key), put, _) in &modexes[which - jobs.len()].contents {
             judge(put, reader.get(*rank, &KeyRef::from(key)), &|| reader.is_damaged());
-            let short = reader.short(*rank, &KeyRef::from(key));
-            if !short.is_unsure() {
+            let short = reader.fast_value(*rank, &KeyRef::from(key));
+            if !short.needs_slow_path() {
                 judge(put, short.value(), &|| false);
             }
         }
@@ -548,10 +548,10 @@ fn judge_short(
     put: &Value,
     place: Option<&Range<usize>>,
     hit: &Range<usize>,
-    short: Short<'_>,
+    short: FastValue<'_>,
     judge: impl Fn(&Value, Option<&Range<usize>>, &Range<usize>, Option<ValueRef<'_>>),
 ) {
-    if !short.is_unsure() {
+    if !short.needs_slow_path() {
         judge(put, place, hit, short.value());
     }
 }
@@ -577,8 +577,8 @@ fn committed(dialect: Dialect, apart: bool, bytes: &[u8]) {
         for (key, value) in data.rank(rank) {
             let found = reader.get(rank, &KeyRef::from(key)).unwrap_or_else(|| panic!("{key} of {rank} is missing"));
             assert_same(value, found, (rank, key));
-            let short = reader.short(rank, &KeyRef::from(key));
-            if !short.is_unsure() {
+            let short = reader.fast_value(rank, &KeyRef::from(key));
+            if !short.needs_slow_path() {
                 assert_same(value, short.value().expect("it is there"), (rank, key));
             }
             count += 1;

@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use super::checked::payload;
-use super::short::{Noted, Short};
+use super::fast_path::{CachedValue, FastValue};
 use crate::codec::ValueRef;
 use crate::fallible_alloc;
 use crate::maps::{RANK_COUNT_MAX, RankList};
@@ -14,7 +14,7 @@ use crate::segment::layout::toc::{
     ColumnToc, DictEntry, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SOURCE_RANKS, SparseEntry,
 };
 
-/// Longer values are not noted: who attaches a segment would read them only for that.
+/// Longer values are not cached: who attaches a segment would read them only for that.
 const NOTED_LEN_MAX: u32 = 4096;
 
 /// Reads a column.
@@ -30,8 +30,8 @@ pub(crate) struct Column {
     /// Empty where every row has a value.
     presence: Lines,
     dictionary: Table,
-    /// Where those of the dictionary begin among the values that are noted, if they are there.
-    noted: Option<u32>,
+    /// Where those of the dictionary begin among the values that are cached, if they are there.
+    cached_values: Option<u32>,
     sparse: Table,
 }
 
@@ -159,7 +159,7 @@ impl Column {
             mask,
             presence,
             dictionary,
-            noted: None,
+            cached_values: None,
             sparse,
         })
     }
@@ -265,64 +265,70 @@ impl Column {
         Ok(ValueRef::Ranks(RankList { prefix, first: first as u32, end: behind as u32, per_node }))
     }
 
-    /// Notes the dictionary's values, if all are good and of a kind that has a short way, and no more than `max` are noted then.
-    pub(crate) fn note(&mut self, bytes: &[u8], heap: (usize, usize), noted: &mut Vec<Noted>, max: usize) {
-        let (first, count) = (noted.len(), self.dictionary.count());
-        if count == 0 || first + count > max || !self.is_short(bytes) {
+    /// Caches the dictionary's values, if all are good and of a kind that has a fast path, and no more than `max` are cached then.
+    pub(crate) fn note(&mut self, bytes: &[u8], heap: (usize, usize), cached: &mut Vec<CachedValue>, max: usize) {
+        let (first, count) = (cached.len(), self.dictionary.count());
+        if count == 0 || first + count > max || !self.is_fast(bytes) {
             return;
         }
         for index in 0..count as u64 {
-            let place = Noted::of(self.listed(bytes, heap, index), bytes);
-            if place.is_none_or(|place| fallible_alloc::push(noted, place).is_err()) {
-                return noted.truncate(first);
+            let place = CachedValue::of(self.listed(bytes, heap, index), bytes);
+            if place.is_none_or(|place| fallible_alloc::push(cached, place).is_err()) {
+                return cached.truncate(first);
             }
         }
-        self.noted = Some(first as u32);
+        self.cached_values = Some(first as u32);
     }
 
     /// Whether no value is so long that a process which attaches the segment should not read it: the lists of a large job's nodes
     /// would be all that it reads of their pages.
-    pub(crate) fn is_short(&self, bytes: &[u8]) -> bool {
+    pub(crate) fn is_fast(&self, bytes: &[u8]) -> bool {
         let mut places = (0..self.dictionary.count() as u64).map(|index| self.place(bytes, index));
         places.all(|place| place.is_ok_and(|(_, len)| len <= NOTED_LEN_MAX))
     }
 
-    /// The value of the dictionary at `index`, the short way.
-    // On its own: noted values are found with few registers.
+    /// The value of the dictionary at `index`, the fast path.
+    // On its own: cached values are found with few registers.
     #[inline(never)]
-    fn listed<'a>(&self, bytes: &'a [u8], heap: (usize, usize), index: u64) -> Short<'a> {
-        let Ok((pos, len)) = self.place(bytes, index) else { return Short::UNSURE };
+    fn listed<'a>(&self, bytes: &'a [u8], heap: (usize, usize), index: u64) -> FastValue<'a> {
+        let Ok((pos, len)) = self.place(bytes, index) else { return FastValue::NEED_SLOW_PATH };
         match bytes.get(heap.0..heap.0 + heap.1) {
-            Some(heap) => Short::payload(heap, self.ty, pos, len),
-            None => Short::UNSURE,
+            Some(heap) => FastValue::payload(heap, self.ty, pos, len),
+            None => FastValue::NEED_SLOW_PATH,
         }
     }
 
-    /// The same the short way, for a row of the column's type; `heap` is the position and length of the heap region.
+    /// The same the fast path, for a row of the column's type; `heap` is the position and length of the heap region.
     #[inline(always)]
-    pub(crate) fn short<'a>(&self, bytes: &'a [u8], heap: (usize, usize), noted: &[Noted], row: u32) -> Short<'a> {
+    pub(crate) fn fast_value<'a>(
+        &self,
+        bytes: &'a [u8],
+        heap: (usize, usize),
+        cached: &[CachedValue],
+        row: u32,
+    ) -> FastValue<'a> {
         if row >= self.rows || self.presence.count() != 0 {
             let is_beyond = row >= self.rows && self.sparse.count() == 0;
-            return if is_beyond { Short::ABSENT } else { Short::UNSURE };
+            return if is_beyond { FastValue::ABSENT } else { FastValue::NEED_SLOW_PATH };
         }
         let number = match self.source {
             Source::Dense(lines) => match lines.number(bytes, row as usize) {
                 Ok(number) => number,
-                Err(_) => return Short::UNSURE,
+                Err(_) => return FastValue::NEED_SLOW_PATH,
             },
             Source::Formula(formula) => formula.at(row),
-            Source::Ranks { .. } | Source::None => return Short::UNSURE,
+            Source::Ranks { .. } | Source::None => return FastValue::NEED_SLOW_PATH,
         };
         if self.mask != 0 {
-            return Short::number(self.ty, number & self.mask);
+            return FastValue::number(self.ty, number & self.mask);
         }
-        let Some(first) = self.noted else { return self.listed(bytes, heap, number) };
+        let Some(first) = self.cached_values else { return self.listed(bytes, heap, number) };
         if number >= self.dictionary.count() as u64 {
-            return Short::UNSURE;
+            return FastValue::NEED_SLOW_PATH;
         }
-        match noted.get(first as usize + number as usize) {
-            Some(place) => Short::noted(bytes, place),
-            None => Short::UNSURE,
+        match cached.get(first as usize + number as usize) {
+            Some(place) => FastValue::cached(bytes, place),
+            None => FastValue::NEED_SLOW_PATH,
         }
     }
 

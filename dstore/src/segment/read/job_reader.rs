@@ -8,9 +8,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::checked::{CheckedSegment, or_empty};
 use super::column::Column;
-use super::key_table::{FoundKey, KeyTable, Own, OwnSlot, Route, Row};
+use super::fast_path::{CachedValue, FastValue};
+use super::key_table::{CachedKey, CachedSlot, FoundKey, KeyTable, Route, Row};
 use super::region::Region;
-use super::short::{Noted, Short};
 use crate::codec::ValueRef;
 use crate::fallible_alloc;
 use crate::model::{KeyRef, Rank, keys};
@@ -38,23 +38,23 @@ pub struct JobReader {
     /// A rank, in the upper half, and the row of its node: the one that was asked for last.
     caller_node: AtomicU64,
     /// Values that columns and keys know by their numbers here.
-    noted: Box<[Noted]>,
+    cached_values: Box<[CachedValue]>,
     /// The slots of `node_names`, verified, in this process's memory; none where there are too many, or one is damaged.
-    names: Box<[OwnName]>,
+    names: Box<[CachedName]>,
     node_names: Table,
     node_ids: Table,
     appnums: Table,
     heap: Table,
 }
 
-/// So many values of columns are noted: every client of a node has its own notes.
-const NOTED_MAX: usize = 512;
+/// So many values of columns are cached: every client of a node has its own cache.
+const CACHED_VALUES_MAX: usize = 512;
 /// Tables of more names than half of this are not copied.
 const OWN_NAMES_MAX: usize = 256;
 
 /// A slot of the table of node names.
 #[derive(Clone, Copy)]
-struct OwnName {
+struct CachedName {
     hash: u64,
     /// Position in the heap.
     pos: u64,
@@ -134,7 +134,7 @@ impl JobReader {
             block: None,
             location_keys: [None; RankLocationKey::ALL.len()],
             caller_node: AtomicU64::new(u64::MAX),
-            noted: Box::default(),
+            cached_values: Box::default(),
             names: Box::default(),
             node_names,
             node_ids,
@@ -148,40 +148,40 @@ impl JobReader {
         reader.location_keys =
             RankLocationKey::ALL.map(|key| reader.look_up(&KeyRef::from(key.text())).ok().filter(is_own));
         reader.names = reader.copy_names().unwrap_or_default();
-        reader.note_values();
+        reader.build_value_cache();
         Ok(reader)
     }
 
-    /// Notes where values lie, column by column for as long as there is room, and works out the short ways.
-    fn note_values(&mut self) {
-        let mut noted = Vec::new();
+    /// Notes where values lie, column by column for as long as there is room, and works out the fast path.
+    fn build_value_cache(&mut self) {
+        let mut cached = Vec::new();
         for column in &mut self.columns {
-            column.note(self.segment.bytes(), self.heap.span(), &mut noted, NOTED_MAX);
+            column.note(self.segment.bytes(), self.heap.span(), &mut cached, CACHED_VALUES_MAX);
         }
         let mut keys = std::mem::take(&mut self.keys);
         keys.set_routes(|slot| {
             [false, true].map(|is_process| {
                 let route = self.route(slot, is_process);
-                self.made_ready(route, &mut noted).unwrap_or(route)
+                self.made_ready(route, &mut cached).unwrap_or(route)
             })
         });
         self.keys = keys;
-        self.noted = noted.into();
+        self.cached_values = cached.into();
     }
 
-    /// The way to a value that is the same for all who ask, which is noted.
-    fn made_ready(&self, route: Route, noted: &mut Vec<Noted>) -> Option<Route> {
+    /// The way to a value that is the same for all who ask, which is cached.
+    fn made_ready(&self, route: Route, cached: &mut Vec<CachedValue>) -> Option<Route> {
         let column = self.columns.get(route.column as usize).filter(|_| route.row == Row::First)?;
-        if !column.is_short(self.segment.bytes()) {
+        if !column.is_fast(self.segment.bytes()) {
             return None;
         }
-        let value = column.short(self.segment.bytes(), self.heap.span(), noted, 0);
-        let ready = Route { column: noted.len() as u32, row: Row::Ready, is_last: true };
-        fallible_alloc::push(noted, Noted::of(value, self.segment.bytes())?).ok().map(|()| ready)
+        let value = column.fast_value(self.segment.bytes(), self.heap.span(), cached, 0);
+        let ready = Route { column: cached.len() as u32, row: Row::Ready, is_last: true };
+        fallible_alloc::push(cached, CachedValue::of(value, self.segment.bytes())?).ok().map(|()| ready)
     }
 
     /// The table of node names; `None` where a slot is damaged, for those to meet who look for what it hides.
-    fn copy_names(&self) -> Option<Box<[OwnName]>> {
+    fn copy_names(&self) -> Option<Box<[CachedName]>> {
         let (bytes, count) = (self.segment.bytes(), self.node_names.count());
         if count > OWN_NAMES_MAX {
             return None;
@@ -189,7 +189,7 @@ impl JobReader {
         let mut names = fallible_alloc::vec(count).ok()?;
         for index in 0..count {
             let slot = self.node_names.entry::<{ offset_of!(NameSlot, check) }>(bytes, index).ok()?;
-            names.push(OwnName {
+            names.push(CachedName {
                 hash: u64_at(bytes, slot + offset_of!(NameSlot, hash)).ok()?,
                 pos: u64_at(bytes, slot + offset_of!(NameSlot, pos)).ok()?,
                 len: u32_at(bytes, slot + offset_of!(NameSlot, len)).ok()?,
@@ -370,89 +370,92 @@ pub enum Target<'a> {
     NodeName(&'a [u8]),
 }
 
-/// The short ways of [`realm_resolution::find`].
+/// The fast path of [`realm_resolution::find`].
 impl JobReader {
     /// The value of `key` for `rank`, asked for by `me` of the same job, without more.
     #[inline(always)]
-    pub fn short(&self, rank: Rank, key: &KeyRef<'_>, me: Rank) -> Short<'_> {
-        self.short_for(rank, key.text(), key.hash(), me)
+    pub fn fast_value(&self, rank: Rank, key: &KeyRef<'_>, me: Rank) -> FastValue<'_> {
+        self.fast_value_for(rank, key.text(), key.hash(), me)
     }
 
     /// The same with all arguments in registers.
     #[inline(never)]
-    fn short_for(&self, rank: Rank, text: &[u8], hash: u64, me: Rank) -> Short<'_> {
+    fn fast_value_for(&self, rank: Rank, text: &[u8], hash: u64, me: Rank) -> FastValue<'_> {
         let key = &KeyRef::of_parts(text, hash);
         let slot = match self.keys.find_own(self.segment.bytes(), key) {
-            Own::Found(_, slot) => slot,
-            Own::Absent => return Short::ABSENT,
-            Own::Unsure => return Short::UNSURE,
+            CachedKey::Found(_, slot) => slot,
+            CachedKey::Absent => return FastValue::ABSENT,
+            CachedKey::NeedSlowPath => return FastValue::NEED_SLOW_PATH,
         };
         let route = &slot.routes[usize::from(rank.is_process())];
         let row = match route.row {
             Row::OfRank => rank.0,
             Row::Ready => {
-                let noted = self.noted.get(route.column as usize);
-                return noted.map_or(Short::UNSURE, |noted| Short::noted(self.segment.bytes(), noted));
+                let cached = self.cached_values.get(route.column as usize);
+                return cached
+                    .map_or(FastValue::NEED_SLOW_PATH, |cached| FastValue::cached(self.segment.bytes(), cached));
             }
             Row::First => 0,
             Row::CallerNode => match self.caller_node(me) {
                 Some(row) => row,
-                None => return Short::UNSURE,
+                None => return FastValue::NEED_SLOW_PATH,
             },
-            Row::None => return Short::ABSENT,
-            Row::Unsure => return Short::UNSURE,
+            Row::None => return FastValue::ABSENT,
+            Row::NeedSlowPath => return FastValue::NEED_SLOW_PATH,
         };
-        let Some(column) = self.columns.get(route.column as usize) else { return Short::UNSURE };
-        let value = column.short(self.segment.bytes(), self.heap.span(), &self.noted, row);
-        if value.is_absent() && !route.is_last { Short::UNSURE } else { value }
+        let Some(column) = self.columns.get(route.column as usize) else { return FastValue::NEED_SLOW_PATH };
+        let value = column.fast_value(self.segment.bytes(), self.heap.span(), &self.cached_values, row);
+        if value.is_absent() && !route.is_last { FastValue::NEED_SLOW_PATH } else { value }
     }
 
-    /// The short way to the value of a key of a process, or of the job: to the first realm that [`realm_resolution::find`] asks.
-    fn route(&self, slot: &OwnSlot, is_process: bool) -> Route {
+    /// The fast path to the value of a key of a process, or of the job: to the first realm that [`realm_resolution::find`] asks.
+    fn route(&self, slot: &CachedSlot, is_process: bool) -> Route {
         let (realm, row) = match slot.default_realm {
             Some(Realm::Proc) if is_process => (Realm::Proc, Row::OfRank),
             None if is_process && slot.realms.has(Realm::Proc) => (Realm::Proc, Row::OfRank),
             Some(Realm::Session) if slot.realms.has(Realm::Session) => (Realm::Session, Row::First),
             Some(Realm::Session | Realm::Job) | None => (Realm::Job, Row::First),
             Some(Realm::Node) => (Realm::Node, Row::CallerNode),
-            Some(Realm::App | Realm::Proc) => return Route::UNSURE,
+            Some(Realm::App | Realm::Proc) => return Route::NEED_SLOW_PATH,
         };
         let is_last = slot.default_realm == Some(Realm::Proc) || slot.realms == RealmMask(0).with(realm);
         let column = slot.columns[realm as usize];
         if !slot.realms.has(realm) {
-            return Route { column, row: if is_last { Row::None } else { Row::Unsure }, is_last };
+            return Route { column, row: if is_last { Row::None } else { Row::NeedSlowPath }, is_last };
         }
-        if self.column_of(slot, realm).is_some() { Route { column, row, is_last } } else { Route::UNSURE }
+        if self.column_of(slot, realm).is_some() { Route { column, row, is_last } } else { Route::NEED_SLOW_PATH }
     }
 
     /// The column of a key in a realm that has it.
     #[inline(always)]
-    fn column_of(&self, slot: &OwnSlot, realm: Realm) -> Option<&Column> {
+    fn column_of(&self, slot: &CachedSlot, realm: Realm) -> Option<&Column> {
         // A damaged key table must not lead to the values of another key.
         self.columns.get(slot.columns[realm as usize] as usize).filter(|column| column.is_of(slot.id, realm as u32))
     }
 
     /// The value of `key` of one instance of a realm.
     #[inline(never)]
-    pub fn short_in(&self, of: Target<'_>, key: &KeyRef<'_>) -> Short<'_> {
-        let Own::Found(_, slot) = self.keys.find_own(self.segment.bytes(), key) else { return Short::UNSURE };
+    pub fn fast_value_in(&self, of: Target<'_>, key: &KeyRef<'_>) -> FastValue<'_> {
+        let CachedKey::Found(_, slot) = self.keys.find_own(self.segment.bytes(), key) else {
+            return FastValue::NEED_SLOW_PATH;
+        };
         let (realm, row) = match of {
             Target::Job => (Realm::Job, Some(0)),
             Target::App(appnum) => (Realm::App, self.app_row(appnum)),
             Target::NodeId(nodeid) => (Realm::Node, self.node_row_by_id(nodeid)),
             Target::NodeName(name) => (Realm::Node, self.node_row_by_name(name)),
         };
-        row.map_or(Short::UNSURE, |row| self.short_of(slot, realm, row))
+        row.map_or(FastValue::NEED_SLOW_PATH, |row| self.fast_value_of(slot, realm, row))
     }
 
     #[inline(always)]
-    fn short_of(&self, slot: &OwnSlot, realm: Realm, row: u32) -> Short<'_> {
+    fn fast_value_of(&self, slot: &CachedSlot, realm: Realm, row: u32) -> FastValue<'_> {
         if !slot.realms.has(realm) {
-            return Short::ABSENT;
+            return FastValue::ABSENT;
         }
         match self.column_of(slot, realm) {
-            Some(column) => column.short(self.segment.bytes(), self.heap.span(), &self.noted, row),
-            None => Short::UNSURE,
+            Some(column) => column.fast_value(self.segment.bytes(), self.heap.span(), &self.cached_values, row),
+            None => FastValue::NEED_SLOW_PATH,
         }
     }
 
@@ -558,11 +561,15 @@ mod tests {
         job.nodes.push(Node { nodeid: Some(0), values, ..Node::default() });
         job.procs.set(Rank(0), keys::NODEID.into(), Value::Uint32(0)).unwrap();
         let reader = JobReader::open(Box::new(HeapRegion::new(&build_job(&job, "test").unwrap()))).unwrap();
-        let short = |key: &str| reader.short(Rank(0), &KeyRef::from(key), Rank(0));
-        assert!(short("colour").is_unsure() && short(keys::NODEID).value().is_some() && short("none").is_absent());
-        assert!(reader.short(Rank::WILDCARD, &KeyRef::from(keys::NODEID), Rank(0)).is_unsure());
+        let fast_value = |key: &str| reader.fast_value(Rank(0), &KeyRef::from(key), Rank(0));
+        assert!(
+            fast_value("colour").needs_slow_path()
+                && fast_value(keys::NODEID).value().is_some()
+                && fast_value("none").is_absent()
+        );
+        assert!(reader.fast_value(Rank::WILDCARD, &KeyRef::from(keys::NODEID), Rank(0)).needs_slow_path());
         assert_eq!(reader.caller_node.load(Ordering::Relaxed), u64::MAX);
-        assert!(short(keys::LOCAL_SIZE).value().is_some());
+        assert!(fast_value(keys::LOCAL_SIZE).value().is_some());
         assert_eq!(reader.caller_node.load(Ordering::Relaxed), 0);
     }
 
@@ -583,17 +590,17 @@ mod tests {
         let (few, many) = (job_of(100), job_of(1000));
         assert!(few.names.len() > 100 && many.names.is_empty());
         // Beside a name for each node the short value of the job, for those who ask with a rank and without one.
-        assert_eq!((few.noted.len(), many.noted.len()), (103, 3));
+        assert_eq!((few.cached_values.len(), many.cached_values.len()), (103, 3));
         for reader in [&few, &many] {
             for nodeid in [0, 7, 99] {
                 let name = format!("host-{nodeid}");
                 assert_eq!(reader.node_row_by_name(name.as_bytes()), Some(nodeid));
-                let found = reader.short_in(Target::NodeName(name.as_bytes()), &KeyRef::from(keys::HOSTNAME));
+                let found = reader.fast_value_in(Target::NodeName(name.as_bytes()), &KeyRef::from(keys::HOSTNAME));
                 assert_eq!(found.value().unwrap().as_text(), Some(name.as_bytes()));
             }
             for (key, value) in [("of.the.job", &b"all the same"[..]), ("long", &long)] {
                 for rank in [Rank(3), Rank::WILDCARD] {
-                    let found = reader.short(rank, &KeyRef::from(key), Rank(0));
+                    let found = reader.fast_value(rank, &KeyRef::from(key), Rank(0));
                     assert_eq!(found.value().unwrap().as_text(), Some(value));
                 }
             }

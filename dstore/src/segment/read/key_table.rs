@@ -20,7 +20,7 @@ pub(crate) struct KeyTable {
     /// Position and length of the texts.
     text: (usize, usize),
     /// The slots, read and verified; none where there are too many, or one is damaged.
-    own: Box<[OwnSlot]>,
+    own: Box<[CachedSlot]>,
 }
 
 /// Tables of more slots than this are not copied: every client of a node has its own copy.
@@ -28,7 +28,7 @@ const OWN_SLOTS_MAX: usize = 1024;
 
 /// A slot in this process's memory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OwnSlot {
+pub(crate) struct CachedSlot {
     hash: u64,
     /// Position of the text in the file.
     text: usize,
@@ -40,7 +40,7 @@ pub(crate) struct OwnSlot {
     pub(crate) default_realm: Option<Realm>,
     /// [`NO_ID`] for none.
     pub(crate) columns: [u32; 5],
-    /// In a job segment the short ways to the value of the job, and of a process.
+    /// In a job segment the fast path to the value of the job, and of a process.
     pub(crate) routes: [Route; 2],
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Route {
     pub(crate) is_last: bool,
 }
 
-/// The row of a column that a short way leads to.
+/// The row of a column that a fast path leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Row {
     First,
@@ -65,20 +65,20 @@ pub(crate) enum Row {
     /// There is no value.
     None,
     /// There is no short way.
-    Unsure,
+    NeedSlowPath,
 }
 
 impl Route {
-    pub(crate) const UNSURE: Route = Route { column: NO_ID, row: Row::Unsure, is_last: false };
+    pub(crate) const NEED_SLOW_PATH: Route = Route { column: NO_ID, row: Row::NeedSlowPath, is_last: false };
 }
 
 /// What a look-up among own slots gives.
-pub(crate) enum Own<'a> {
+pub(crate) enum CachedKey<'a> {
     /// With its index.
-    Found(usize, &'a OwnSlot),
+    Found(usize, &'a CachedSlot),
     Absent,
     /// There are none, or a key of the same hash has another text.
-    Unsure,
+    NeedSlowPath,
 }
 
 /// A key that was found: the index of its slot.
@@ -110,7 +110,7 @@ impl KeyTable {
     }
 
     /// All slots; `None` where one is damaged, or without memory.
-    fn copy_slots(&self, bytes: &[u8]) -> Option<Box<[OwnSlot]>> {
+    fn copy_slots(&self, bytes: &[u8]) -> Option<Box<[CachedSlot]>> {
         let mut own = fallible_alloc::vec(self.slots.count()).ok()?;
         for index in 0..self.slots.count() {
             own.push(self.read_slot(bytes, index).ok()?);
@@ -121,14 +121,14 @@ impl KeyTable {
 
     /// A good slot as it is in the file.
     #[inline]
-    fn read_slot(&self, bytes: &[u8], index: usize) -> Read<OwnSlot> {
+    fn read_slot(&self, bytes: &[u8], index: usize) -> Read<CachedSlot> {
         let pos = self.slots.entry::<{ offset_of!(KeySlot, check) }>(bytes, index)?;
         let number = |offset: usize| u32_at(bytes, pos + offset);
         let mut columns = [NO_ID; 5];
         for (column, realm) in columns.iter_mut().zip(0..) {
             *column = number(offset_of!(KeySlot, columns) + 4 * realm)?;
         }
-        let mut slot = OwnSlot {
+        let mut slot = CachedSlot {
             hash: u64_at(bytes, pos + offset_of!(KeySlot, hash))?,
             text: 0,
             text_len: number(offset_of!(KeySlot, text_len))?,
@@ -136,7 +136,7 @@ impl KeyTable {
             realms: RealmMask(number(offset_of!(KeySlot, realms))? as u8),
             default_realm: None,
             columns,
-            routes: [Route::UNSURE; 2],
+            routes: [Route::NEED_SLOW_PATH; 2],
         };
         if slot.id != NO_ID {
             let (first, len) = self.text;
@@ -154,14 +154,14 @@ impl KeyTable {
     #[inline(always)]
     pub(crate) fn find(&self, bytes: &[u8], key: &KeyRef<'_>) -> Read<FoundKey> {
         match self.find_own(bytes, key) {
-            Own::Found(index, _) => Ok(FoundKey(index)),
-            Own::Absent => Err(Miss::Absent),
-            Own::Unsure => self.find_in_file(bytes, key),
+            CachedKey::Found(index, _) => Ok(FoundKey(index)),
+            CachedKey::Absent => Err(Miss::Absent),
+            CachedKey::NeedSlowPath => self.find_in_file(bytes, key),
         }
     }
 
-    /// Sets the short ways of all own slots.
-    pub(crate) fn set_routes(&mut self, mut routes: impl FnMut(&OwnSlot) -> [Route; 2]) {
+    /// Sets The fast path of all own slots.
+    pub(crate) fn set_routes(&mut self, mut routes: impl FnMut(&CachedSlot) -> [Route; 2]) {
         for slot in self.own.iter_mut().filter(|slot| slot.id != NO_ID) {
             slot.routes = routes(slot);
         }
@@ -169,17 +169,17 @@ impl KeyTable {
 
     /// Finds a key among the own slots.
     #[inline(always)]
-    pub(crate) fn find_own(&self, bytes: &[u8], key: &KeyRef<'_>) -> Own<'_> {
+    pub(crate) fn find_own(&self, bytes: &[u8], key: &KeyRef<'_>) -> CachedKey<'_> {
         let mask = self.own.len().wrapping_sub(1);
         let mut index = key.hash() as usize & mask;
         loop {
-            let Some(slot) = self.own.get(index) else { return Own::Unsure };
+            let Some(slot) = self.own.get(index) else { return CachedKey::NeedSlowPath };
             if slot.id == NO_ID {
-                return Own::Absent;
+                return CachedKey::Absent;
             }
             if slot.hash == key.hash() {
                 let is_of = self.text(bytes, slot).is_ok_and(|text| key.is_text(text));
-                return if is_of { Own::Found(index, slot) } else { Own::Unsure };
+                return if is_of { CachedKey::Found(index, slot) } else { CachedKey::NeedSlowPath };
             }
             index = (index + 1) & mask;
         }
@@ -219,7 +219,7 @@ impl KeyTable {
 
     /// The text of a key.
     #[inline(always)]
-    fn text<'a>(&self, bytes: &'a [u8], slot: &OwnSlot) -> Read<&'a [u8]> {
+    fn text<'a>(&self, bytes: &'a [u8], slot: &CachedSlot) -> Read<&'a [u8]> {
         bytes.get(slot.text..).and_then(|bytes| bytes.get(..slot.text_len as usize)).ok_or(Miss::Damaged)
     }
 

@@ -2,9 +2,9 @@
 
 pub(crate) mod checked;
 pub(crate) mod column;
+pub(crate) mod fast_path;
 pub(crate) mod job_reader;
 pub(crate) mod key_table;
 pub(crate) mod modex_reader;
 pub(crate) mod region;
-pub(crate) mod short;
 pub(crate) mod view;

@@ -3,9 +3,9 @@
 use std::mem::offset_of;
 
 use super::checked::{CheckedSegment, or_empty, payload};
+use super::fast_path::FastValue;
 use super::key_table::{self, FoundKey, KeyTable};
 use super::region::Region;
-use super::short::Short;
 use crate::codec::ValueRef;
 use crate::fallible_alloc;
 use crate::model::{DataType, KeyRef, Rank};
@@ -30,15 +30,15 @@ pub struct ModexReader {
     shapes: Table,
     fields: Table,
     /// What the two tables say, read and verified in this process's memory; none where it is much, or damaged.
-    own: Option<Own>,
+    own: Option<CachedShapes>,
     records: Table,
 }
 
 /// Shapes and fields of a usual segment. Every client of a node has its own copy of them.
-struct Own {
+struct CachedShapes {
     shapes: Box<[Shape]>,
     fields: Box<[Field]>,
-    places: OwnPlaces,
+    places: CachedLocations,
 }
 
 /// Segments with more shapes or fields than this leave them in the file, where each is verified at each lookup.
@@ -47,7 +47,7 @@ const OWN_FIELDS_MAX: usize = 2048;
 /// The places of few ranks that have no order, by their positions in the file: an open-addressed table, at most half of it taken,
 /// or nothing.
 #[derive(Default)]
-struct OwnPlaces {
+struct CachedLocations {
     slots: Box<[RecordLocation]>,
 }
 
@@ -183,7 +183,7 @@ impl ModexReader {
     }
 
     /// All shapes and fields; `None` where one is damaged, or without memory.
-    fn copy_shapes(&self) -> Option<Own> {
+    fn copy_shapes(&self) -> Option<CachedShapes> {
         let (mut shapes, mut fields) =
             (fallible_alloc::vec(self.shapes.count()).ok()?, fallible_alloc::vec(self.fields.count()).ok()?);
         for index in 0..self.shapes.count() {
@@ -194,14 +194,14 @@ impl ModexReader {
         }
         let places = match &self.placement {
             Placement::Sorted(places) if places.count() <= OWN_PLACES_MAX => self.copy_places(places)?,
-            _ => OwnPlaces::default(),
+            _ => CachedLocations::default(),
         };
-        Some(Own { shapes: shapes.into(), fields: fields.into(), places })
+        Some(CachedShapes { shapes: shapes.into(), fields: fields.into(), places })
     }
 
-    fn copy_places(&self, places: &Table) -> Option<OwnPlaces> {
+    fn copy_places(&self, places: &Table) -> Option<CachedLocations> {
         let bytes = self.segment.bytes();
-        let mut own = OwnPlaces::with_room(places.count())?;
+        let mut own = CachedLocations::with_room(places.count())?;
         for index in 0..places.count() {
             let location = location_at(places, bytes, index).and_then(|at| self.location(at)).ok()?;
             if location.shape != NO_ID {
@@ -297,47 +297,47 @@ impl ModexReader {
         self.field_value(record, &self.field_at((pos - self.fields.span().0) / size_of::<FieldEntry>())?)
     }
 
-    /// The value of `key` of a rank, the short way.
+    /// The value of `key` of a rank, the fast path.
     #[inline(always)]
-    pub fn short(&self, rank: Rank, key: &KeyRef<'_>) -> Short<'_> {
-        self.short_of(rank, key.text(), key.hash())
+    pub fn fast_value(&self, rank: Rank, key: &KeyRef<'_>) -> FastValue<'_> {
+        self.fast_value_of(rank, key.text(), key.hash())
     }
 
     /// The same with all arguments in registers.
     #[inline(never)]
-    fn short_of(&self, rank: Rank, text: &[u8], hash: u64) -> Short<'_> {
+    fn fast_value_of(&self, rank: Rank, text: &[u8], hash: u64) -> FastValue<'_> {
         let key = &KeyRef::of_parts(text, hash);
         if rank.0 < self.first_rank || rank.0 > self.last_rank {
-            return Short::ABSENT;
+            return FastValue::ABSENT;
         }
         let bytes = self.segment.bytes();
-        let Some(own) = &self.own else { return Short::UNSURE };
+        let Some(own) = &self.own else { return FastValue::NEED_SLOW_PATH };
         let slot = match self.keys.find_own(bytes, key) {
-            key_table::Own::Found(_, slot) => slot,
-            key_table::Own::Absent => return Short::ABSENT,
-            key_table::Own::Unsure => return Short::UNSURE,
+            key_table::CachedKey::Found(_, slot) => slot,
+            key_table::CachedKey::Absent => return FastValue::ABSENT,
+            key_table::CachedKey::NeedSlowPath => return FastValue::NEED_SLOW_PATH,
         };
         let record = match self.record(rank) {
             Ok(record) => record,
-            Err(Miss::Absent) => return Short::ABSENT,
-            Err(Miss::Damaged) => return Short::UNSURE,
+            Err(Miss::Absent) => return FastValue::ABSENT,
+            Err(Miss::Damaged) => return FastValue::NEED_SLOW_PATH,
         };
         let field = match own.field(record.shape, slot.id, slot.columns[0]) {
             Ok(field) => field,
-            Err(Miss::Absent) => return Short::ABSENT,
-            Err(Miss::Damaged) => return Short::UNSURE,
+            Err(Miss::Absent) => return FastValue::ABSENT,
+            Err(Miss::Damaged) => return FastValue::NEED_SLOW_PATH,
         };
         match field.form {
-            FIELD_FIXED => Short::payload(record.bytes, field.ty, field.offset.into(), field.len),
+            FIELD_FIXED => FastValue::payload(record.bytes, field.ty, field.offset.into(), field.len),
             FIELD_NUMBER if field.mask != 0 => match u64_at(record.bytes, field.offset as usize) {
-                Ok(bits) => Short::number(field.ty, bits & field.mask),
-                Err(_) => Short::UNSURE,
+                Ok(bits) => FastValue::number(field.ty, bits & field.mask),
+                Err(_) => FastValue::NEED_SLOW_PATH,
             },
             FIELD_VARIABLE => match self.variable(record, field.offset) {
-                Ok((start, len)) => Short::payload(record.bytes, field.ty, start.into(), len),
-                Err(_) => Short::UNSURE,
+                Ok((start, len)) => FastValue::payload(record.bytes, field.ty, start.into(), len),
+                Err(_) => FastValue::NEED_SLOW_PATH,
             },
-            _ => Short::UNSURE,
+            _ => FastValue::NEED_SLOW_PATH,
         }
     }
 
@@ -522,13 +522,13 @@ impl ModexReader {
     }
 }
 
-impl OwnPlaces {
+impl CachedLocations {
     /// Room for `count` places; nothing for none; `None` without memory.
-    fn with_room(count: usize) -> Option<OwnPlaces> {
+    fn with_room(count: usize) -> Option<CachedLocations> {
         let len = if count == 0 { 0 } else { (2 * count).next_power_of_two() };
         let mut slots = fallible_alloc::vec(len).ok()?;
         slots.resize(len, RecordLocation { rank: NO_ID, shape: NO_ID, pos: 0, len: 0 });
-        Some(OwnPlaces { slots: slots.into() })
+        Some(CachedLocations { slots: slots.into() })
     }
 
     fn add(&mut self, location: RecordLocation) {
@@ -561,7 +561,7 @@ impl OwnPlaces {
     }
 }
 
-impl Own {
+impl CachedShapes {
     /// The field of the key `id` in a shape: where `hint` says, else by binary search.
     #[inline(always)]
     fn field(&self, shape: usize, id: u32, hint: u32) -> Read<&Field> {

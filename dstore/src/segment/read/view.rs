@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use super::fast_path::FastValue;
 use super::job_reader::JobReader;
 use super::modex_reader::ModexReader;
 use super::region::MappedRegion;
-use super::short::Short;
 use crate::cancel::Uncancelled;
 use crate::codec::ValueRef;
 use crate::model::{KeyRef, Nspace, Rank};
@@ -187,31 +187,35 @@ impl NamespaceView {
         None
     }
 
-    /// The short way to the value of `key` for `rank` that `me`, a process of the namespace, asks for without more: what the
+    /// The fast path to the value of `key` for `rank` that `me`, a process of the namespace, asks for without more: what the
     /// ranks published comes before what the host registered. Absent is what is not here, as all that was published is.
     #[inline(always)]
-    pub fn short(&self, rank: Rank, key: &KeyRef<'_>, me: Rank) -> Short<'_> {
+    pub fn fast_value(&self, rank: Rank, key: &KeyRef<'_>, me: Rank) -> FastValue<'_> {
         let set = self.set();
-        // What ranks put under a key of the standard is for the long way: nearly all Gets of such keys are for what the host registered.
+        // What ranks put under a key of the standard is for the slow path: nearly all Gets of such keys are for what the host registered.
         if !key.begins_with_pmix() && rank.is_process() {
             if self.page.is_retired() {
-                return Short::UNSURE;
+                return FastValue::NEED_SLOW_PATH;
             }
             for segment in &set.modex {
-                let value = segment.short(rank, key);
+                let value = segment.fast_value(rank, key);
                 if !value.is_absent() {
                     return value;
                 }
                 if segment.is_damaged() {
-                    return Short::UNSURE;
+                    return FastValue::NEED_SLOW_PATH;
                 }
             }
         }
         let value = match &set.job {
-            Some(job) if !job.is_damaged() => job.short(rank, key, me),
-            _ => return Short::UNSURE,
+            Some(job) if !job.is_damaged() => job.fast_value(rank, key, me),
+            _ => return FastValue::NEED_SLOW_PATH,
         };
-        if value.is_absent() && (!set.is_complete || self.page.is_retired()) { Short::UNSURE } else { value }
+        if value.is_absent() && (!set.is_complete || self.page.is_retired()) {
+            FastValue::NEED_SLOW_PATH
+        } else {
+            value
+        }
     }
 
     /// All values of a rank, newer ones first; as [`NamespaceView::modex`] nothing once the namespace is retired.

@@ -30,7 +30,7 @@ fn exercise(bytes: &[u8]) {
         for key in &pool {
             let key_ref = KeyRef::from(key);
             for rank in [Rank(0), Rank(1), Rank(2), Rank(63), Rank(64), Rank(299), Rank(1 << 30), Rank::WILDCARD] {
-                let _ = reader.short(rank, &key_ref, Rank(1)).value().map(|value| value.to_value());
+                let _ = reader.fast_value(rank, &key_ref, Rank(1)).value().map(|value| value.to_value());
                 let _ = find(&reader, rank, &key_ref, &nothing, &caller).map(|value| value.to_value());
             }
             let Some((handle, _)) = reader.find_key(&key_ref) else { continue };
@@ -53,7 +53,7 @@ fn exercise(bytes: &[u8]) {
         let ranks: Vec<Rank> = reader.ranks().take(100).chain(odd).collect();
         for rank in ranks {
             for key in &pool {
-                let _ = reader.short(rank, &KeyRef::from(key)).value().map(|value| value.to_value());
+                let _ = reader.fast_value(rank, &KeyRef::from(key)).value().map(|value| value.to_value());
                 if let Some(value) = reader.get(rank, &KeyRef::from(key)) {
                     let _ = value.to_value();
                 }
@@ -246,9 +246,9 @@ fn answers(bytes: &[u8], ranks: &[Rank]) -> Answers {
         let caller = Caller { rank: Some(Rank(1)), hostname: b"node000" };
         for key in pool.iter().map(KeyRef::from) {
             for rank in [Rank(0), Rank(1), Rank(74), Rank(299), Rank::WILDCARD] {
-                let short = reader.short(rank, &key, Rank(1));
+                let short = reader.fast_value(rank, &key, Rank(1));
                 let long = || find(&reader, rank, &key, &Selector::NOTHING, &caller);
-                let found = value(if short.is_unsure() { long() } else { short.value() });
+                let found = value(if short.needs_slow_path() { long() } else { short.value() });
                 // What is found beside what is damaged does not count.
                 answers.push((found.filter(|_| !reader.is_damaged()), reader.is_damaged()));
                 if reader.is_damaged() {
@@ -276,9 +276,9 @@ fn answers(bytes: &[u8], ranks: &[Rank]) -> Answers {
         let odd = [0, 1, 17, 18, 21, 4_000_000_000, 4_000_000_001, u32::MAX].map(Rank);
         for key in &pool {
             for rank in ranks.iter().copied().chain(odd) {
-                let short = reader.short(rank, &KeyRef::from(key));
+                let short = reader.fast_value(rank, &KeyRef::from(key));
                 let found = reader.get(rank, &KeyRef::from(key));
-                let is_same = short.is_unsure() || value(short.value()) == value(found);
+                let is_same = short.needs_slow_path() || value(short.value()) == value(found);
                 assert!(is_same || reader.is_damaged(), "{rank:?} {key:?}: {short:?} in place of {found:?}");
                 answers.push((value(found), reader.is_damaged()));
                 if reader.is_damaged() {
@@ -380,7 +380,7 @@ fn a_damaged_place_in_a_slot_hides_its_record_alone() {
     let key = &key_pool()[0];
     let get = |bytes: &[u8], rank| {
         let reader = ModexReader::open(Box::new(HeapRegion::new(bytes))).expect("header and contents are good");
-        let short = reader.short(Rank(rank), &KeyRef::from(key)).value();
+        let short = reader.fast_value(Rank(rank), &KeyRef::from(key)).value();
         assert!(short.is_none() || short == reader.get(Rank(rank), &KeyRef::from(key)));
         (reader.get(Rank(rank), &KeyRef::from(key)).map(|value| value.to_value().expect("memory")), reader.is_damaged())
     };

@@ -11,7 +11,7 @@ use crate::modex::ModexData;
 use crate::realm_resolution::{JobLookup, Realm};
 use crate::segment::directory::page::PAGE_CAPACITY;
 use crate::segment::{
-    AttachError, Directory, FileId, InspectOptions, NamespaceView, PublishError, Publisher, SegmentKind, Short,
+    AttachError, Directory, FastValue, FileId, InspectOptions, NamespaceView, PublishError, Publisher, SegmentKind,
     build_job, inspect_directory,
 };
 
@@ -420,18 +420,18 @@ fn what_is_not_found_is_absent_only_where_all_is_here() {
     let mut publisher = create(tmp.path());
     publisher.publish(SegmentKind::Job, &job_of_size(1)).expect("room");
     publisher.publish(SegmentKind::Modex, &numbers(&[0], "a", 1)).expect("room");
-    let (absent, unsure) = (|short: Short<'_>| short.is_absent(), |short: Short<'_>| short.is_unsure());
-    let short = |view: &NamespaceView, key: &str, is: fn(Short<'_>) -> bool| {
-        is(view.short(Rank(0), &KeyRef::from(key), Rank(0)))
+    let (absent, unsure) = (|short: FastValue<'_>| short.is_absent(), |short: FastValue<'_>| short.needs_slow_path());
+    let fast_value = |view: &NamespaceView, key: &str, is: fn(FastValue<'_>) -> bool| {
+        is(view.fast_value(Rank(0), &KeyRef::from(key), Rank(0)))
     };
     let view = attach(&publisher);
     std::fs::remove_file(publisher.directory().join("segment-1")).expect("the segment");
     let late = attach(&publisher);
     for key in ["b", keys::CPUSET] {
-        assert!(short(&view, key, absent) && short(&late, key, unsure), "{key}");
+        assert!(fast_value(&view, key, absent) && fast_value(&late, key, unsure), "{key}");
     }
     publisher.retire();
-    assert!(short(&view, keys::CPUSET, unsure) && short(&view, "b", unsure));
+    assert!(fast_value(&view, keys::CPUSET, unsure) && fast_value(&view, "b", unsure));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::realm_resolution::{Caller, JobLookup, Realm, RealmMask, Selector, fin
 use crate::segment::layout::raw_header::{RawHeader, content_hash};
 use crate::segment::write::build_job_made;
 use crate::segment::{
-    HeapRegion, JobReader, ModexBuilder, ModexReader, Publisher, SegmentKind, Short, Target, build_job,
+    FastValue, HeapRegion, JobReader, ModexBuilder, ModexReader, Publisher, SegmentKind, Target, build_job,
 };
 
 /// Structures are owned in the heap and packed in a segment, texts of ranks are stored in the heap and may be made of a segment;
@@ -134,13 +134,13 @@ fn the_rules_find_the_same_values() {
     }
 }
 
-/// Compares what the short way gives, where it is sure, with what the long one does; 1 where it is.
+/// Compares what the fast path gives, where it is sure, with what the long one does; 1 where it is.
 #[track_caller]
-fn assert_short(short: Short<'_>, long: Option<ValueRef<'_>>, what: impl std::fmt::Debug) -> u32 {
-    if !short.is_unsure() {
+fn assert_short(short: FastValue<'_>, long: Option<ValueRef<'_>>, what: impl std::fmt::Debug) -> u32 {
+    if !short.needs_slow_path() {
         assert_eq!(short.value(), long, "{what:?}");
     }
-    u32::from(!short.is_unsure())
+    u32::from(!short.needs_slow_path())
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn the_short_way_finds_what_the_order_of_realms_gives() {
             for rank in [Rank(0), Rank(1), Rank(2), Rank::WILDCARD, Rank::UNDEF] {
                 let long = find(&job, rank, &key, &Selector::NOTHING, &caller);
                 assert_eq!(find(&reader, rank, &key, &Selector::NOTHING, &caller), long);
-                sure += assert_short(reader.short(rank, &key, Rank(0)), long, (&key, rank, mask));
+                sure += assert_short(reader.fast_value(rank, &key, Rank(0)), long, (&key, rank, mask));
                 asked += 1;
             }
         }
@@ -193,7 +193,7 @@ fn the_short_way_finds_the_same_values_of_a_job() {
             let caller = Caller { rank: Some(me), hostname: b"no-such-node" };
             let long = |selector: &Selector<'_>| find(&reader, rank, &key, selector, &caller);
             let what = (seed, rank, key, me);
-            sure += assert_short(reader.short(rank, &key, me), long(&Selector::NOTHING), what);
+            sure += assert_short(reader.fast_value(rank, &key, me), long(&Selector::NOTHING), what);
             let (appnum, nodeid) = (random.below(6) as u32, 1000 - random.below(9) as u32 * 3);
             let name = names[random.below(names.len() as u64) as usize];
             let nothing = Selector::NOTHING;
@@ -202,7 +202,7 @@ fn the_short_way_finds_the_same_values_of_a_job() {
                 (Target::NodeId(nodeid), Selector { nodeid: Some(nodeid), ..nothing }),
                 (Target::NodeName(name), Selector { hostname: Some(name), ..nothing }),
             ] {
-                sure_of_instances += assert_short(reader.short_in(of, &key), long(&selector), (what, selector));
+                sure_of_instances += assert_short(reader.fast_value_in(of, &key), long(&selector), (what, selector));
             }
         }
     }
@@ -230,7 +230,7 @@ fn modex_values_are_the_same_for_every_rank_and_key() {
                 let expected = data.get(rank, key.as_bytes()).map(ValueRef::from);
                 let found = reader.get(rank, &KeyRef::from(&key));
                 assert_same(expected, found, (seed, rank, &key));
-                sure += assert_short(reader.short(rank, &KeyRef::from(&key)), found, (seed, rank, &key));
+                sure += assert_short(reader.fast_value(rank, &KeyRef::from(&key)), found, (seed, rank, &key));
             }
             let all: Vec<Key> = reader.rank(rank).map(|(key, _)| Key::new(key.text()).expect("a key")).collect();
             let expected: Vec<Key> = data.rank(rank).map(|(key, _)| key.clone()).collect();

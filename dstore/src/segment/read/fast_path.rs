@@ -1,8 +1,8 @@
-//! What a short look-up gives.
+//! What a fast look-up gives.
 //!
 //! Most Gets ask for a number, a string or bytes of a process or of its job, in a segment that is as it was written. For
 //! these the readers have functions that go straight there. Where anything is unusual (a structure, a value of a type
-//! other than its column's, a table that was too large to copy, damage) they are unsure, and the caller goes the long way,
+//! other than its column's, a table that was too large to copy, damage) they are unsure, and the caller goes the slow path,
 //! which finds out what there is.
 
 use std::marker::PhantomData;
@@ -13,9 +13,9 @@ use crate::codec::ValueRef;
 use crate::model::{DataType, Value};
 use crate::segment::layout::bytes::slice_at;
 
-/// What a short look-up gives: two words, which a function returns in registers.
+/// What a fast look-up gives: two words, which a function returns in registers.
 #[derive(Clone, Copy, Debug)]
-pub struct Short<'a> {
+pub struct FastValue<'a> {
     /// What it is, its type from bit 16, and from bit 32 the bytes of a string, without its NUL, or of bytes.
     head: u64,
     /// The bits of a number, or where a string or bytes begin.
@@ -25,27 +25,27 @@ pub struct Short<'a> {
 
 /// A value that was good when its segment was attached, so that it need not be verified again: a number, or where the value lies.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Noted {
+pub(crate) struct CachedValue {
     /// Its position in the file, or its bits.
     start: usize,
     /// That of [`Short`].
     head: u64,
 }
 
-impl Noted {
+impl CachedValue {
     /// Notes the value that a look-up gave in the segment `bytes`, if it gave one.
-    pub(crate) fn of(found: Short<'_>, bytes: &[u8]) -> Option<Noted> {
+    pub(crate) fn of(found: FastValue<'_>, bytes: &[u8]) -> Option<CachedValue> {
         let start = match found.answer() {
             Answer::Number { bits, .. } => bits as usize,
             Answer::Text(lying) | Answer::Bytes { bytes: lying, .. } => lying.as_ptr().addr() - bytes.as_ptr().addr(),
-            Answer::Absent | Answer::Unsure => return None,
+            Answer::Absent | Answer::NeedSlowPath => return None,
         };
-        Some(Noted { start, head: found.head })
+        Some(CachedValue { start, head: found.head })
     }
 }
 
 const ABSENT: u64 = 0;
-const UNSURE: u64 = 1;
+const NEED_SLOW_PATH: u64 = 1;
 const NUMBER: u64 = 2;
 const TEXT: u64 = 3;
 const BYTES: u64 = 4;
@@ -55,8 +55,8 @@ const BYTES: u64 = 4;
 pub enum Answer<'a> {
     /// There is no such value, and tables that are good say so.
     Absent,
-    /// It takes the long way to find out.
-    Unsure,
+    /// It takes the slow path to find out.
+    NeedSlowPath,
     /// A value of up to eight bytes, as [`ValueRef::Scalar`].
     Number {
         /// Its type.
@@ -77,73 +77,74 @@ pub enum Answer<'a> {
 
 const _: () = assert!(size_of::<usize>() == 8, "a word holds the bits of a number");
 
-impl<'a> Short<'a> {
+impl<'a> FastValue<'a> {
     /// See [`Answer::Absent`].
-    pub const ABSENT: Short<'static> = Short { head: ABSENT, word: ptr::null(), life: PhantomData };
-    /// See [`Answer::Unsure`].
-    pub const UNSURE: Short<'static> = Short { head: UNSURE, word: ptr::null(), life: PhantomData };
+    pub const ABSENT: FastValue<'static> = FastValue { head: ABSENT, word: ptr::null(), life: PhantomData };
+    /// See [`Answer::NeedSlowPath`].
+    pub const NEED_SLOW_PATH: FastValue<'static> =
+        FastValue { head: NEED_SLOW_PATH, word: ptr::null(), life: PhantomData };
 
     /// A number whose bits are those of its type.
     #[inline(always)]
-    pub(crate) fn number(ty: DataType, bits: u64) -> Short<'a> {
+    pub(crate) fn number(ty: DataType, bits: u64) -> FastValue<'a> {
         let word = ptr::without_provenance(bits as usize);
-        Short { head: NUMBER | u64::from(ty.0) << 16, word, life: PhantomData }
+        FastValue { head: NUMBER | u64::from(ty.0) << 16, word, life: PhantomData }
     }
 
     /// The first `len` of these bytes, which are there.
     #[inline(always)]
-    fn lying(kind: u64, ty: DataType, len: u32, bytes: &'a [u8]) -> Short<'a> {
+    fn lying(kind: u64, ty: DataType, len: u32, bytes: &'a [u8]) -> FastValue<'a> {
         let head = kind | u64::from(ty.0) << 16 | u64::from(len) << 32;
-        Short { head, word: bytes.as_ptr(), life: PhantomData }
+        FastValue { head, word: bytes.as_ptr(), life: PhantomData }
     }
 
     /// The variable value of `len` bytes at `pos`, unsure where it is none, or is not plain.
     #[inline(always)]
-    pub(crate) fn payload(bytes: &'a [u8], ty: DataType, pos: u64, len: u32) -> Short<'a> {
+    pub(crate) fn payload(bytes: &'a [u8], ty: DataType, pos: u64, len: u32) -> FastValue<'a> {
         match ty {
             // The length of NULL is that of no string.
             DataType::STRING => match slice_at(bytes, pos, u64::from(len) + 1) {
-                Ok(text) if has_length(text) => Short::lying(TEXT, ty, len, text),
-                _ => Short::UNSURE,
+                Ok(text) if has_length(text) => FastValue::lying(TEXT, ty, len, text),
+                _ => FastValue::NEED_SLOW_PATH,
             },
             DataType::BYTE_OBJECT | DataType::REGEX => match slice_at(bytes, pos, len.into()) {
-                Ok(found) => Short::lying(BYTES, ty, len, found),
-                Err(_) => Short::UNSURE,
+                Ok(found) => FastValue::lying(BYTES, ty, len, found),
+                Err(_) => FastValue::NEED_SLOW_PATH,
             },
-            _ => Short::UNSURE,
+            _ => FastValue::NEED_SLOW_PATH,
         }
     }
 
-    /// A value that was noted in the segment `bytes`.
+    /// A value that was cached in the segment `bytes`.
     #[inline(always)]
-    pub(crate) fn noted(bytes: &'a [u8], noted: &Noted) -> Short<'a> {
-        let Noted { start, head } = *noted;
+    pub(crate) fn cached(bytes: &'a [u8], cached: &CachedValue) -> FastValue<'a> {
+        let CachedValue { start, head } = *cached;
         if head & 0xffff == NUMBER {
-            return Short { head, word: ptr::without_provenance(start), life: PhantomData };
+            return FastValue { head, word: ptr::without_provenance(start), life: PhantomData };
         }
         // With the NUL of a string.
         let len = (head >> 32) as usize + usize::from(head & 0xffff == TEXT);
         match bytes.get(start..).and_then(|bytes| bytes.get(..len)) {
-            Some(found) => Short { head, word: found.as_ptr(), life: PhantomData },
-            None => Short::UNSURE,
+            Some(found) => FastValue { head, word: found.as_ptr(), life: PhantomData },
+            None => FastValue::NEED_SLOW_PATH,
         }
     }
 
     /// A value in this process's own memory; unsure of what is not plain.
     #[inline(always)]
-    pub fn of(value: &'a Value) -> Short<'a> {
+    pub fn of(value: &'a Value) -> FastValue<'a> {
         let (kind, ty, bytes) = match value {
             Value::ByteObject(bytes) => (BYTES, DataType::BYTE_OBJECT, bytes.as_slice()),
             Value::String(Some(text)) => (TEXT, DataType::STRING, text.as_bytes_with_nul()),
             other => {
                 let bits = other.scalar_bits();
-                return bits.map_or(Short::UNSURE, |bits| Short::number(other.data_type(), bits));
+                return bits.map_or(FastValue::NEED_SLOW_PATH, |bits| FastValue::number(other.data_type(), bits));
             }
         };
         match u32::try_from(bytes.len()) {
-            Ok(len) if kind == TEXT => Short::lying(kind, ty, len - 1, bytes),
-            Ok(len) => Short::lying(kind, ty, len, bytes),
-            Err(_) => Short::UNSURE,
+            Ok(len) if kind == TEXT => FastValue::lying(kind, ty, len - 1, bytes),
+            Ok(len) => FastValue::lying(kind, ty, len, bytes),
+            Err(_) => FastValue::NEED_SLOW_PATH,
         }
     }
 
@@ -153,10 +154,10 @@ impl<'a> Short<'a> {
         self.head == ABSENT
     }
 
-    /// Whether it takes the long way.
+    /// Whether it takes the slow path.
     #[inline(always)]
-    pub fn is_unsure(self) -> bool {
-        self.head == UNSURE
+    pub fn needs_slow_path(self) -> bool {
+        self.head == NEED_SLOW_PATH
     }
 
     /// What it is.
@@ -174,14 +175,14 @@ impl<'a> Short<'a> {
         } else if self.is_absent() {
             Answer::Absent
         } else {
-            Answer::Unsure
+            Answer::NeedSlowPath
         }
     }
 
     /// The value, where there is one that is known.
     pub fn value(self) -> Option<ValueRef<'a>> {
         match self.answer() {
-            Answer::Absent | Answer::Unsure => None,
+            Answer::Absent | Answer::NeedSlowPath => None,
             Answer::Number { ty, bits } => Some(ValueRef::Scalar { ty, bits }),
             Answer::Text(text) => std::ffi::CStr::from_bytes_with_nul(text).ok().map(|text| ValueRef::Str(Some(text))),
             Answer::Bytes { ty, bytes } => Some(ValueRef::Bytes { ty, bytes }),

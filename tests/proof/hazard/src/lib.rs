@@ -3,8 +3,8 @@
 #![cfg(all(loom, test))]
 
 #[allow(dead_code, unreachable_pub)]
-#[path = "../../../../client/src/current/mod.rs"]
-mod current;
+#[path = "../../../../client/src/hazard/mod.rs"]
+mod hazard;
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::atomic::Ordering;
 use loom::thread;
 
-use current::Current;
+use current::HazardCell;
 
 /// A value as loom watches it: whoever gives it up writes, and must come after all who read.
 struct Watched {
@@ -49,7 +49,7 @@ fn end(values: Vec<Arc<Watched>>, ended: &mut Vec<Arc<Watched>>) {
 
 /// A thread that enters as a Get does, `times` times, and calls `within` each time with the value, if there is one.
 fn reader(
-    place: &Arc<Current<Watched>>,
+    place: &Arc<HazardCell<Watched>>,
     times: u32,
     within: impl Fn(Option<&Watched>) + Send + 'static,
 ) -> thread::JoinHandle<()> {
@@ -86,7 +86,7 @@ fn check(name: &'static str, body: impl Fn() + Send + Sync + 'static) {
 #[test]
 fn one_is_taken_away_under_a_reader() {
     check("one is taken away under a reader", || {
-        let place = Arc::new(Current::new());
+        let place = Arc::new(HazardCell::new());
         let mut ended = Vec::new();
         end(place.set(Watched::new()), &mut ended);
         let using = reader(&place, 2, read);
@@ -100,7 +100,7 @@ fn one_is_taken_away_under_a_reader() {
 #[test]
 fn another_comes_in_its_place() {
     check("another comes in its place", || {
-        let place = Arc::new(Current::new());
+        let place = Arc::new(HazardCell::new());
         let mut ended = Vec::new();
         let using = reader(&place, 1, read);
         for _ in 0..2 {
@@ -116,7 +116,7 @@ fn another_comes_in_its_place() {
 #[test]
 fn what_is_out_of_reach_ends_when_nobody_reads_it() {
     check("what is out of reach ends when nobody reads it", || {
-        let place = Arc::new(Current::new());
+        let place = Arc::new(HazardCell::new());
         let mut ended = Vec::new();
         end(place.set(Watched::new()), &mut ended);
         let things = Arc::new((Watched::new(), Watched::new(), loom::sync::atomic::AtomicBool::new(false)));

@@ -1,12 +1,12 @@
 //! The atomics, the lock and the barrier of this module, in one place, so that a model checker can take theirs: with
-//! `--cfg loom` (`tests/proof/current`) they are those of [loom](https://docs.rs/loom).
+//! `--cfg loom` (`tests/proof/hazard`) they are those of [loom](https://docs.rs/loom).
 
 pub(super) use std::sync::Arc;
 
 #[cfg(loom)]
 pub(super) use loom::sync::atomic::{AtomicPtr, Ordering};
 #[cfg(loom)]
-pub(super) use modelled::{Mutex, barrier_of_many, barrier_of_one, prepare};
+pub(super) use modelled::{Mutex, heavy_barrier, light_barrier, prepare};
 
 #[cfg(not(loom))]
 pub(super) use parking_lot::Mutex;
@@ -14,7 +14,7 @@ pub(super) use parking_lot::Mutex;
 pub(super) use std::sync::atomic::{AtomicPtr, Ordering};
 
 #[cfg(not(loom))]
-pub(super) use barrier::{barrier_of_many, barrier_of_one, prepare};
+pub(super) use barrier::{heavy_barrier, light_barrier, prepare};
 
 /// The same for the model: the barrier is a fence on both sides, which is what the kernel's amounts to.
 #[cfg(loom)]
@@ -36,11 +36,11 @@ mod modelled {
 
     pub(in super::super) fn prepare() {}
 
-    pub(in super::super) fn barrier_of_many() {
+    pub(in super::super) fn light_barrier() {
         fence(Ordering::SeqCst); // MANY
     }
 
-    pub(in super::super) fn barrier_of_one() -> bool {
+    pub(in super::super) fn heavy_barrier() -> bool {
         fence(Ordering::SeqCst); // ONE
         true
     }
@@ -64,7 +64,7 @@ mod barrier {
 
     /// The side that is passed often.
     #[inline]
-    pub(in super::super) fn barrier_of_many() {
+    pub(in super::super) fn light_barrier() {
         if BY_KERNEL.load(Ordering::Relaxed) {
             compiler_fence(Ordering::SeqCst);
         } else {
@@ -73,7 +73,7 @@ mod barrier {
     }
 
     /// The side that is passed seldom. False where the kernel has changed its mind: there was no barrier.
-    pub(in super::super) fn barrier_of_one() -> bool {
+    pub(in super::super) fn heavy_barrier() -> bool {
         fence(Ordering::SeqCst);
         !BY_KERNEL.load(Ordering::Relaxed) || membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
     }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use pmix_client::instance;
+use pmix_client::process;
 use pmix_client::{Client, Environment, GetRequest};
 use pmix_dstore::codec::ValueRef;
 use pmix_dstore::model::{Key, Proc, Rank, Scope, Status, Value};
@@ -34,7 +34,7 @@ fn own_values_are_replaced_under_their_readers(me: &Proc) {
         number
     };
     let put = |key: String, number: i32| {
-        instance::hold().unwrap().put(Scope::Internal, Key::new(key).unwrap(), Value::string(text(number))).unwrap();
+        process::hold().unwrap().put(Scope::Internal, Key::new(key).unwrap(), Value::string(text(number))).unwrap();
     };
     put("replaced".into(), 0);
     std::thread::scope(|scope| {
@@ -42,7 +42,7 @@ fn own_values_are_replaced_under_their_readers(me: &Proc) {
             scope.spawn(|| {
                 let mut latest = 0;
                 while latest < NUMBERS - 1 {
-                    instance::with_current(|client, shielded| {
+                    process::with_current(|client, shielded| {
                         // A thread's first time is not.
                         let Some(shielded) = shielded else { return };
                         let request = GetRequest::new(me, "replaced", &[]);
@@ -64,37 +64,37 @@ fn own_values_are_replaced_under_their_readers(me: &Proc) {
 #[test]
 fn the_instance_is_counted_and_can_come_again() {
     let (descriptors, threads_before) = (open_descriptors(), threads());
-    assert!(instance::with_current(|_, _| ()).is_none() && instance::hold().is_none());
-    assert_eq!(instance::finalize(&[]), Err(Status::ERR_INIT));
+    assert!(process::with_current(|_, _| ()).is_none() && process::hold().is_none());
+    assert_eq!(process::finalize(&[]), Err(Status::ERR_INIT));
 
     for round in 0..3 {
-        assert_eq!(instance::init(&[]), Err(Status::ERR_UNREACH), "nobody launched this process");
-        let client = instance::hold().expect("it is initialised nevertheless");
+        assert_eq!(process::init(&[]), Err(Status::ERR_UNREACH), "nobody launched this process");
+        let client = process::hold().expect("it is initialised nevertheless");
         client.put(Scope::Internal, "round".into(), Value::Int(round)).unwrap();
         // The second library of the process counts, and sees the same.
-        assert_eq!(instance::init(&[]).as_ref(), Ok(client.me()));
-        assert_eq!(instance::count(), 2);
+        assert_eq!(process::init(&[]).as_ref(), Ok(client.me()));
+        assert_eq!(process::count(), 2);
         let handler = std::sync::Arc::new(|_, _, _| {});
         client.register_event_handler(vec![Status(-1)], Vec::new(), handler).wait().unwrap();
-        assert_eq!(instance::finalize(&[]), Ok(()));
+        assert_eq!(process::finalize(&[]), Ok(()));
         // One use within another.
-        let found = instance::with_current(|_, _| instance::with_current(|client, _| get(client, "round")));
+        let found = process::with_current(|_, _| process::with_current(|client, _| get(client, "round")));
         assert_eq!(found, Some(Some(Ok(Value::Int(round)))));
-        assert_eq!(instance::finalize(&[]), Ok(()));
-        assert_eq!(instance::count(), 0);
-        assert!(instance::with_current(|_, _| ()).is_none() && instance::hold().is_none());
+        assert_eq!(process::finalize(&[]), Ok(()));
+        assert_eq!(process::count(), 0);
+        assert!(process::with_current(|_, _| ()).is_none() && process::hold().is_none());
         assert_eq!(get(&client, "round"), Ok(Value::Int(round)), "a call that outlasts the last finalize");
-        assert_eq!(instance::finalize(&[]), Err(Status::ERR_INIT));
+        assert_eq!(process::finalize(&[]), Err(Status::ERR_INIT));
     }
 
     let env = Environment::from_lookup(|_| None).unwrap();
     let client = || Client::connect(&env, &[]).unwrap();
     let me: Proc = client().me().clone();
-    assert_eq!(instance::install(client()), Ok(()));
-    assert_eq!(instance::install(client()), Err(Status::ERR_EXISTS));
-    assert_eq!(instance::init(&[]), Ok(me.clone()));
+    assert_eq!(process::install(client()), Ok(()));
+    assert_eq!(process::install(client()), Err(Status::ERR_EXISTS));
+    assert_eq!(process::init(&[]), Ok(me.clone()));
     own_values_are_replaced_under_their_readers(&me);
-    assert_eq!((instance::finalize(&[]), instance::finalize(&[])), (Ok(()), Ok(())));
+    assert_eq!((process::finalize(&[]), process::finalize(&[])), (Ok(()), Ok(())));
     assert_eq!(me.rank, Rank(0));
     // A thread that has been joined may still be listed for a moment.
     while threads() != threads_before {

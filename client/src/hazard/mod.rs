@@ -34,7 +34,7 @@ impl<T> Slot<T> {
 }
 
 /// A place for one value.
-pub struct Current<T> {
+pub struct HazardCell<T> {
     /// The value in `live`, or null.
     pointer: AtomicPtr<T>,
     state: Mutex<State<T>>,
@@ -47,17 +47,17 @@ struct State<T> {
     slots: Vec<Arc<Slot<T>>>,
 }
 
-impl<T> Current<T> {
+impl<T> HazardCell<T> {
     /// An empty place.
     #[cfg(not(loom))]
-    pub const fn new() -> Current<T> {
-        Current { pointer: AtomicPtr::new(ptr::null_mut()), state: Mutex::new(State::NOTHING) }
+    pub const fn new() -> HazardCell<T> {
+        HazardCell { pointer: AtomicPtr::new(ptr::null_mut()), state: Mutex::new(State::NOTHING) }
     }
 
     /// An empty place; those of loom are not made at compile time.
     #[cfg(loom)]
-    pub fn new() -> Current<T> {
-        Current { pointer: AtomicPtr::new(ptr::null_mut()), state: Mutex::new(State::NOTHING) }
+    pub fn new() -> HazardCell<T> {
+        HazardCell { pointer: AtomicPtr::new(ptr::null_mut()), state: Mutex::new(State::NOTHING) }
     }
 
     /// Puts a value into the place, which is empty. Gives what was retired and is in use no more, for the caller to drop.
@@ -98,7 +98,7 @@ impl<T> Current<T> {
         let state = self.state.lock();
         let is_free =
             |slot: &Arc<Slot<T>>| ptr::eq(Arc::as_ptr(slot), mine) || slot.used.load(Ordering::Acquire).is_null();
-        sync::barrier_of_one() && state.slots.iter().all(is_free)
+        sync::heavy_barrier() && state.slots.iter().all(is_free)
     }
 
     /// A slot for the calling thread.
@@ -118,14 +118,14 @@ impl<T> Current<T> {
     /// # Safety
     /// `slot` is one of this place's, belongs to the calling thread, is free, and is not forgotten meanwhile.
     #[inline]
-    pub unsafe fn enter<'a>(&'a self, slot: &'a Slot<T>) -> Option<InUse<'a, T>> {
+    pub unsafe fn enter<'a>(&'a self, slot: &'a Slot<T>) -> Option<Guard<'a, T>> {
         let mut seen = self.pointer.load(Ordering::Relaxed);
         while !seen.is_null() {
             slot.used.store(seen, Ordering::Relaxed);
-            sync::barrier_of_many();
+            sync::light_barrier();
             let again = self.pointer.load(Ordering::Acquire);
             if again == seen {
-                return Some(InUse { slot, value: again });
+                return Some(Guard { slot, value: again });
             }
             seen = again;
         }
@@ -139,7 +139,7 @@ impl<T> State<T> {
 
     /// Moves out what is retired and in no slot.
     fn sweep(&mut self) -> Vec<Arc<T>> {
-        if self.retired.is_empty() || !sync::barrier_of_one() {
+        if self.retired.is_empty() || !sync::heavy_barrier() {
             return Vec::new();
         }
         let slots = &self.slots;
@@ -151,13 +151,13 @@ impl<T> State<T> {
 }
 
 /// The value while a thread uses it.
-pub struct InUse<'a, T> {
+pub struct Guard<'a, T> {
     slot: &'a Slot<T>,
     /// A pointer also keeps this in its thread, as the slot is.
     value: *const T,
 }
 
-impl<T> Deref for InUse<'_, T> {
+impl<T> Deref for Guard<'_, T> {
     type Target = T;
 
     #[inline]
@@ -168,7 +168,7 @@ impl<T> Deref for InUse<'_, T> {
     }
 }
 
-impl<T> Drop for InUse<'_, T> {
+impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         self.slot.used.store(ptr::null_mut(), Ordering::Release);
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn what_is_in_use_is_kept() {
-        let (place, dropped) = (Current::new(), Arc::new(AtomicU32::new(0)));
+        let (place, dropped) = (HazardCell::new(), Arc::new(AtomicU32::new(0)));
         let (mine, others) = (place.new_slot(), place.new_slot());
         let counted = || dropped.load(Ordering::Relaxed);
         // SAFETY: the slots are this place's; this thread stands for two, each with its own.
@@ -239,7 +239,7 @@ mod tests {
     fn nobody_sees_a_value_that_is_gone() {
         const THREADS: u32 = 4;
         const VALUES: u32 = 20_000;
-        let (place, dropped) = (Current::new(), Arc::new(AtomicU32::new(0)));
+        let (place, dropped) = (HazardCell::new(), Arc::new(AtomicU32::new(0)));
         let (stop, used) = (AtomicBool::new(false), AtomicU32::new(0));
         thread::scope(|scope| {
             let readers: Vec<_> = std::iter::repeat_with(|| {

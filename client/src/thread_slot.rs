@@ -8,30 +8,31 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// As many threads have a place at a time, at most.
-const PLACES: usize = 64;
+const LINES: usize = 64;
 
 /// One thing of each of some threads.
-pub struct ByThread<T> {
-    places: [Place<T>; PLACES],
+pub struct ThreadSlotCache<T> {
+    places: [CacheLine<T>; LINES],
 }
 
-struct Place<T> {
+struct CacheLine<T> {
     /// The thread, as [`own`] names it; 0 in a free place.
     thread: AtomicUsize,
     thing: AtomicPtr<T>,
 }
 
-impl<T> ByThread<T> {
+impl<T> ThreadSlotCache<T> {
     /// Nothing of anybody.
-    pub const fn new() -> ByThread<T> {
-        let places = [const { Place { thread: AtomicUsize::new(0), thing: AtomicPtr::new(ptr::null_mut()) } }; PLACES];
-        ByThread { places }
+    pub const fn new() -> ThreadSlotCache<T> {
+        let places =
+            [const { CacheLine { thread: AtomicUsize::new(0), thing: AtomicPtr::new(ptr::null_mut()) } }; LINES];
+        ThreadSlotCache { places }
     }
 
     #[inline(always)]
-    fn place_of(&self, thread: usize) -> &Place<T> {
+    fn place_of(&self, thread: usize) -> &CacheLine<T> {
         // The stacks of threads begin a few megabytes and a page from each other.
-        &self.places[(thread >> 12) % PLACES]
+        &self.places[(thread >> 12) % LINES]
     }
 
     /// What the calling thread has put here, or null.
@@ -93,7 +94,7 @@ mod tests {
     #[test]
     fn each_thread_has_its_own_or_nothing() {
         const THREADS: usize = 100;
-        static THINGS: ByThread<usize> = ByThread::new();
+        static THINGS: ThreadSlotCache<usize> = ThreadSlotCache::new();
         let together = Barrier::new(THREADS);
         for _ in 0..2 {
             let found = thread::scope(|scope| {
@@ -118,7 +119,7 @@ mod tests {
             });
             assert!(found.iter().all(|(_, is_right)| *is_right), "{found:?}");
             let places = found.iter().filter(|(has_place, _)| *has_place).count();
-            assert!((2..=PLACES).contains(&places), "{places}");
+            assert!((2..=LINES).contains(&places), "{places}");
         }
     }
 }

@@ -9,15 +9,15 @@ use std::time::Instant;
 use parking_lot::{Condvar, Mutex};
 use pmix_dstore::model::{Info, Proc, Result, Status};
 
-use crate::current::{Current, InUse, Slot};
 use crate::get::timeout_of;
-use crate::thread::ByThread;
+use crate::hazard::{Guard, HazardCell, Slot};
+use crate::thread_slot::ThreadSlotCache;
 use crate::{Client, Environment, tool};
 
 /// The client while there is one.
-static CURRENT: Current<Client> = Current::new();
+static CURRENT: HazardCell<Client> = HazardCell::new();
 /// Where threads say that they use the client, of those that have a place.
-static SLOTS: ByThread<Slot<Client>> = ByThread::new();
+static SLOTS: ThreadSlotCache<Slot<Client>> = ThreadSlotCache::new();
 /// How often the process is initialised, for those who only ask.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// Those of a tool.
@@ -50,27 +50,27 @@ impl Drop for OwnSlot {
 
 /// A thread that says in its slot that it uses the client, for as long as this is borrowed: what it can reach then is not
 /// dropped before it has done, see `is_unused`.
-pub struct Shielded(());
+pub struct PinToken(());
 
 #[cfg(test)]
-impl Shielded {
+impl PinToken {
     /// That of a test in which no other thread changes what is read.
-    pub(crate) fn for_tests() -> Shielded {
-        Shielded(())
+    pub(crate) fn for_tests() -> PinToken {
+        PinToken(())
     }
 }
 
 /// The client while it is used.
 enum Using<'a> {
     /// As the thread's slot says.
-    Said(InUse<'a, Client>),
+    Said(Guard<'a, Client>),
     Counted(Client),
 }
 
 /// Runs `run` with the client of this process, if it is initialised, and shielded where the thread does not do so for its
 /// first time. The client stays for so long, whoever finalizes.
 #[inline]
-pub fn with_current<R>(run: impl FnOnce(&Client, Option<&Shielded>) -> R) -> Option<R> {
+pub fn with_current<R>(run: impl FnOnce(&Client, Option<&PinToken>) -> R) -> Option<R> {
     // SAFETY: what the pointers name is this thread's `OWN_SLOT`, which resets them when it goes.
     let slot = unsafe { SLOTS.get().as_ref().or_else(|| SLOT.get().as_ref()) };
     let using = match slot {
@@ -79,19 +79,19 @@ pub fn with_current<R>(run: impl FnOnce(&Client, Option<&Shielded>) -> R) -> Opt
         _ => Using::Counted(hold_and_get_slot()?),
     };
     Some(match &using {
-        Using::Said(client) => run(client, Some(&Shielded(()))),
+        Using::Said(client) => run(client, Some(&PinToken(()))),
         Using::Counted(client) => run(client, None),
     })
 }
 
 /// The same for what is worth it only where it costs next to nothing: where the thread has a place, and is shielded.
 #[inline(always)]
-pub fn with_shielded<R>(run: impl FnOnce(&Client, &Shielded) -> Option<R>) -> Option<R> {
+pub fn with_pinned<R>(run: impl FnOnce(&Client, &PinToken) -> Option<R>) -> Option<R> {
     // SAFETY: as above.
     let slot = unsafe { SLOTS.get().as_ref() }.filter(|slot| slot.is_free())?;
     // SAFETY: as above.
     let client = unsafe { CURRENT.enter(slot) }?;
-    run(&client, &Shielded(()))
+    run(&client, &PinToken(()))
 }
 
 /// Whether no other thread is shielded, so that what was put out of their reach before this call can be dropped.

@@ -22,7 +22,7 @@ struct Namespace {
 
 /// What the server said, by namespace.
 #[derive(Default)]
-pub struct Known {
+pub struct ReplyCache {
     /// A Get that finds nothing here must not take the lock to learn that there is nothing at all.
     has_any: AtomicBool,
     namespaces: RwLock<HashMap<Nspace, Namespace>>,
@@ -30,7 +30,7 @@ pub struct Known {
     fences: RwLock<u64>,
 }
 
-impl Known {
+impl ReplyCache {
     /// Keeps what was said of a job, beside what was known of it.
     ///
     /// # Errors
@@ -205,7 +205,7 @@ fn merge(job: &mut JobData, newer: JobData) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn get(known: &Known, nspace: &str, rank: Rank, key: &str) -> Option<Value> {
+    fn get(known: &ReplyCache, nspace: &str, rank: Rank, key: &str) -> Option<Value> {
         let caller = Caller { rank: None, hostname: b"here" };
         let take = |value: ValueRef<'_>| value.to_value().unwrap();
         known.get(nspace.as_bytes(), rank, key.into(), &Selector::default(), &caller, take)
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn jobs_and_ranks_are_known_by_namespace_until_a_fence() {
-        let known = Known::default();
+        let known = ReplyCache::default();
         assert_eq!(get(&known, "other", Rank(0), "key"), None);
         let other = Nspace::new("other").unwrap();
         let mut job = JobData::new(other.clone());
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_second_reply_adds_to_the_first() {
-        let known = Known::default();
+        let known = ReplyCache::default();
         let other = Nspace::new("other").unwrap();
         let node = |name: &str, key: &'static str, value: i32| pmix_dstore::job::Node {
             hostname: name.into(),
