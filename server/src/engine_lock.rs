@@ -1,4 +1,4 @@
-//! The lock around the engine. Whoever holds it does no file work, which debug builds check.
+//! The lock around the engine. A thread that holds it must not access files, which debug builds check.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl EngineLock {
         EngineGuard { engine: self.0.lock(), _ban: FileBan::begin() }
     }
 
-    /// The same for a thread that is about to fork. The child goes on holding it, and may do what it likes with its own files.
+    /// The same for a thread that is about to fork, without the check: the child keeps the lock, and may access files.
     pub fn lock_for_fork(&self) -> ForkGuard {
         self.0.lock_arc()
     }
@@ -42,7 +42,7 @@ impl EngineLock {
 }
 
 impl EngineGuard<'_> {
-    /// Lets others have the engine until one of them notifies.
+    /// Releases the lock until another thread notifies.
     pub fn wait(&mut self, notified: &Condvar) {
         notified.wait(&mut self.engine);
     }

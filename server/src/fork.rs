@@ -1,8 +1,8 @@
-//! What a forked child may ask.
+//! Calls of a forked child.
 //!
-//! Slurm makes a rank's environment in the child that becomes the rank. The server's thread is not there, and whatever it
-//! had locked at that moment would stay locked for ever. So the thread that forks holds the engine meanwhile; in the child
-//! it goes on holding it, and that is what [`setup_fork`] uses there.
+//! Slurm requests a rank's environment in the child that becomes the rank. The server's thread does not exist there, and a mutex
+//! that another thread had locked at the fork would stay locked for ever. So the thread that forks holds the engine's lock during
+//! the fork; in the child it still holds it, and [`setup_fork`] uses this guard there.
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -14,8 +14,8 @@ use crate::engine_lock::{EngineLock, ForkGuard};
 use crate::server::Inner;
 
 thread_local! {
-    /// The engine, while this thread forks and then in the child. There it is never let go of: nobody waits for it, and what
-    /// remains of those who waited when the process was copied is no business of the child's.
+    /// The engine's guard, while this thread forks and then in the child. The child never releases it: unlocking would touch the
+    /// state of the parent's waiting threads, which do not exist in the child.
     static HELD: RefCell<Option<ManuallyDrop<ForkGuard>>> = const { RefCell::new(None) };
 }
 
@@ -29,11 +29,11 @@ pub(crate) fn let_go() {
     drop(HELD.take().map(ManuallyDrop::into_inner));
 }
 
-/// The environment of a client, asked for in the process of the server or in a child that it has forked. In the server's process
-/// what it tells of is made where it is missing.
+/// The environment of a client, requested in the server's process or in a forked child. In the server's process a missing
+/// secret or directory is created first.
 pub(crate) fn setup_fork(inner: &Inner, proc: &Proc) -> Vec<(String, OsString)> {
     HELD.with_borrow_mut(|held| match held {
-        // What the ledger says: whoever is at the directory is not in this process.
+        // Ledger data only: a thread that works on the directory does not exist in this process.
         Some(held) if inner.engine.is_of(held) => held.setup_fork(proc),
         _ => {
             let opening = inner.feed(|engine| {

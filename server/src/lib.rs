@@ -2,8 +2,8 @@
 //!
 //! | start with | for |
 //! |---|---|
-//! | [`Server`] | what a host calls: register namespaces and clients, make their environment, ask for a rank's data |
-//! | [`Host`] | the upcalls: what the server asks its host, the standard's server module |
+//! | [`Server`] | a host's calls: register namespaces and clients, get their environment, request a rank's data |
+//! | [`Host`] | the upcalls from the server to its host: the standard's server module |
 //! | [`Completion`] | the answer to an upcall, from any thread at any time |
 //!
 //! Inside, an engine turns messages, host answers and ticks into messages, upcalls and callbacks, and does no I/O; one thread moves the
@@ -53,7 +53,7 @@ pub use completion::{Answer, Completion, Credential};
 pub use host::{FabricOperation, GroupOperation, Host};
 /// The name of our data store in the handshake and in `PMIX_GDS_MODULE`.
 const STORE_NAME: &str = "pmix-dstore";
-/// The name of our way to prove who a client is: its secret, over the Unix socket.
+/// The name of our security module: a client proves its identity by its secret, over the Unix socket.
 const SECURITY_NAME: &str = "pmix-dstore";
 
 pub use report::{DmodexDone, OpDone, SetupDone, Stats};

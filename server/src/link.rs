@@ -17,11 +17,11 @@ use pmix_wire::Version;
 use crate::engine::{Engine, PeerId};
 use crate::server::Inner;
 
-/// Who takes a reply.
+/// The receiver of a reply.
 enum Taker {
     /// A callback.
     Function(ReplyFn),
-    /// A thread that waits.
+    /// A waiting thread.
     Thread(Sender<Reply>),
 }
 
@@ -58,13 +58,13 @@ impl OwnRequests {
         Ok(self.tag)
     }
 
-    /// Whether nobody waits.
+    /// Whether no request waits.
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// The server has ended: whoever waits is told.
+    /// The server has ended: fails the waiting requests.
     pub fn close(requests: &Mutex<OwnRequests>) {
         let waiting = {
             let mut requests = requests.lock();
@@ -76,7 +76,7 @@ impl OwnRequests {
         }
     }
 
-    /// Hands a reply to who waits for it.
+    /// Passes a reply to its receiver.
     pub fn answer(requests: &Mutex<OwnRequests>, tag: u32, reply: Reply) {
         let taker = requests.lock().waiting.remove(&tag);
         if let Some(taker) = taker {

@@ -1,4 +1,4 @@
-//! Writes what the engine wants published: directories, segments and the clients' sockets. Never with the engine's lock held.
+//! Performs the engine's publications: writes directories, segments and the clients' sockets, never with the engine's lock held.
 
 use std::collections::HashMap;
 use std::fs;
@@ -24,7 +24,7 @@ use crate::engine::{
     without_shared_memory,
 };
 
-/// Who wrote a segment, for `pmixctl inspect`.
+/// The writer of a segment, for `pmixctl inspect`.
 const CREATOR: &str = concat!("pmix-dstore ", env!("CARGO_PKG_VERSION"));
 
 /// The server's socket in the namespace's directory.
@@ -55,7 +55,7 @@ struct NspacePublisher {
 }
 
 impl NspacePublisher {
-    /// Does what a batch says.
+    /// Writes a batch.
     fn write(&mut self, batch: &mut Batch) -> Result<Written, GaveUp> {
         let mut written = Written::default();
         if batch.writes_job {
@@ -121,7 +121,7 @@ fn listen(publisher: &mut Publisher, mode: u32) -> io::Result<UnixListener> {
     let path = Path::new(&path);
     let listener = UnixListener::bind(path)?;
     publisher.adopt(SOCKET_NAME).map_err(io::Error::other)?;
-    // The outer directory keeps other users out; the secret and the kernel's word do the rest.
+    // The outer directory keeps other users out; the secret and the kernel's peer credentials protect the socket itself.
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
     listener.set_nonblocking(true)?;
     Ok(listener)
@@ -131,17 +131,17 @@ fn listen(publisher: &mut Publisher, mode: u32) -> io::Result<UnixListener> {
 pub(crate) struct Publishers {
     tmpdir: PathBuf,
     socket_mode: u32,
-    /// Those that nobody is at.
+    /// The directories that no thread works on.
     directories: Mutex<HashMap<DirectoryNumber, NspacePublisher>>,
     /// Sockets that the server's thread has not taken over yet.
     listeners: Mutex<HashMap<DirectoryNumber, UnixListener>>,
     worker: Mutex<Worker>,
 }
 
-/// The thread that writes what is large.
+/// The publisher's own thread, for large plans.
 #[derive(Default)]
 enum Worker {
-    /// Nothing large has come yet.
+    /// No large plan so far.
     #[default]
     None,
     Running(Sender<Plan>, JoinHandle<()>),
@@ -160,7 +160,7 @@ impl Publishers {
         }
     }
 
-    /// Carries out a plan on this thread.
+    /// Performs a plan on this thread.
     pub fn carry_out(&self, plan: Plan) -> Published {
         let number = plan.directory;
         let of_nspace = self.directories.lock().remove(&number);
@@ -169,7 +169,7 @@ impl Publishers {
                 let mut log = Vec::new();
                 let written = self.write(number, of_nspace, &mut batch, &mut log).inspect_err(|GaveUp(error)| {
                     self.listeners.lock().remove(&number);
-                    // Whoever is told of no directory looks for no socket in it.
+                    // Without a directory the lines about its socket are of no use.
                     log.clear();
                     log.push(without_shared_memory(&batch.job.nspace, error));
                 });
@@ -177,7 +177,7 @@ impl Publishers {
             }
             Work::Retire => {
                 self.listeners.lock().remove(&number);
-                // Readers are told, and the files removed.
+                // Dropping it notifies readers and removes the files.
                 drop(of_nspace);
                 Published { directory: number, written: None, log: Vec::new() }
             }
@@ -215,7 +215,7 @@ impl Publishers {
         Ok(Written { opened, ..written })
     }
 
-    /// Makes the clients' socket; tells whether it is there.
+    /// Creates the clients' socket; returns whether it succeeded.
     fn listen(&self, number: DirectoryNumber, publisher: &mut Publisher, log: &mut Vec<String>) -> bool {
         match listen(publisher, self.socket_mode) {
             Ok(listener) => {
@@ -230,19 +230,19 @@ impl Publishers {
         }
     }
 
-    /// The socket of a directory, for the server's thread; `None` where the directory is gone.
+    /// The socket of a directory, for the server's thread; `None` if the directory is gone.
     pub fn take_listener(&self, number: DirectoryNumber) -> Option<UnixListener> {
         self.listeners.lock().remove(&number)
     }
 
-    /// How many sockets nobody has taken over.
+    /// The number of sockets that the server's thread has not taken over.
     #[cfg(test)]
     pub fn listening(&self) -> usize {
         self.listeners.lock().len()
     }
 
-    /// Hands a large plan to the publisher's own thread, which `perform`s it; gives back what is small, and everything where there
-    /// is no such thread.
+    /// Passes a large plan to the publisher's own thread, which `perform`s it; returns a small plan to the caller, and any plan if the
+    /// thread cannot be started or has ended.
     pub fn hand_over(&self, plan: Plan, perform: impl Fn(Plan) + Send + 'static) -> Result<(), Plan> {
         if plan.weight() < OWN_THREAD_MIN {
             return Err(plan);
@@ -250,7 +250,7 @@ impl Publishers {
         let mut worker = self.worker.lock();
         if let Worker::None = *worker {
             let (sender, plans) = unbounded();
-            // Born of the server's thread, it has all signals blocked, too.
+            // It inherits the signal mask of the server's thread: all signals are blocked.
             let thread = thread::Builder::new().name("pmix-publisher".into()).spawn(move || {
                 plans.into_iter().for_each(perform);
             });
@@ -265,7 +265,7 @@ impl Publishers {
         }
     }
 
-    /// Ends the publisher's own thread, which finishes what it was handed before.
+    /// Ends the publisher's own thread after its pending plans.
     pub fn finish(&self) {
         let worker = std::mem::replace(&mut *self.worker.lock(), Worker::Ended);
         if let Worker::Running(sender, thread) = worker {

@@ -101,9 +101,9 @@ impl Rendezvous {
         }
         // First the proof, so that a reader of the rendezvous file finds it.
         let proof = proof.map_or(Ok(()), |proof| self.write(&proof_path(path), proof, 0o600));
-        proof.and_then(|()| self.write(path, text, 0o644)).map_err(|error| {
-            format!("{error}; tools do not find this server by it until whoever has the name removes it and the server starts again")
-        })
+        proof
+            .and_then(|()| self.write(path, text, 0o644))
+            .map_err(|error| format!("{error}; tools cannot find this server by it; remove it and restart the server"))
     }
 
     /// Writes a file under another name and renames it: no reader sees a part of it, an existing file is replaced, and no link is followed.

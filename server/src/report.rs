@@ -1,4 +1,4 @@
-//! What a server tells its host: the results of calls, and figures.
+//! Reports of a server to its host: results of calls, and statistics.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ pub type OpDone = Box<dyn FnOnce(Status) + Send>;
 /// Called once, as [`OpDone`], with a rank's published data.
 pub type DmodexDone = Box<dyn FnOnce(Status, Vec<u8>) + Send>;
 
-/// Called once, as [`OpDone`], with what a job is to be started with.
+/// Called once, as [`OpDone`], with the infos for the start of a job.
 pub type SetupDone = Box<dyn FnOnce(Vec<Info>) + Send>;
 
 /// Figures about a server, for reports.

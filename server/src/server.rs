@@ -1,4 +1,4 @@
-//! What a host calls.
+//! The host's interface of a server.
 
 use std::collections::VecDeque;
 use std::ffi::{CString, OsString};
@@ -37,11 +37,11 @@ use crate::rendezvous::Rendezvous;
 use crate::report::{DmodexDone, OpDone, SetupDone, Stats};
 use crate::topology;
 
-/// What the API, the thread and the process's own client share.
+/// State shared by the API, the server's thread and the process's own client.
 pub(crate) struct Inner {
     pub engine: EngineLock,
     pub publishers: Publishers,
-    /// A publication is done.
+    /// Notified after each publication.
     published: Condvar,
     pub host: Arc<dyn Host>,
     pub wake: EventFd,
@@ -55,14 +55,14 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    /// Feeds the engine and lets the server's thread do what comes of it.
+    /// Feeds the engine and wakes the server's thread, which performs the outputs.
     pub fn feed<R>(&self, feed: impl FnOnce(&mut Engine) -> R) -> R {
         let result = feed(&mut self.engine.lock());
         self.wake();
         result
     }
 
-    /// Carries out a plan of the engine's: what is large on the publisher's own thread, so that this one serves others.
+    /// Performs a plan of the engine; a large one on the publisher's own thread, so that this thread can serve other clients.
     pub fn publish(self: &Arc<Inner>, plan: Plan) {
         let inner = Arc::clone(self);
         let own_thread = move |plan| {
@@ -81,13 +81,13 @@ impl Inner {
             let published = self.publishers.carry_out(plan);
             let mut engine = self.engine.lock();
             engine.published(published);
-            // The server may have ended meanwhile: nobody else would remove the directory.
+            // The server may have ended meanwhile: then this thread must remove the directory.
             next = engine.take_removal(directory);
         }
         self.published.notify_all();
     }
 
-    /// Carries out publications on this thread. Where another thread is at one, waits for it, if `waits`.
+    /// Performs publications on this thread. If another thread performs one, waits for it, if `waits`.
     pub fn await_published(&self, tickets: &[Ticket], waits: bool) {
         for ticket in tickets {
             let mut engine = self.engine.lock();
@@ -106,7 +106,7 @@ impl Inner {
         self.wake();
     }
 
-    /// Runs `job` on the server's thread, or where the server is finalized; gives it back once nothing is run any more.
+    /// Runs `job` on the server's thread, or during finalize; returns it if the server has ended.
     pub fn later(&self, job: Job) -> Result<(), Job> {
         let mut engine = self.engine.lock();
         if engine.is_ended() {
@@ -118,8 +118,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Runs `job`, a callback, where the call that asked for it is over; on the server's thread, which calls this and does not wait:
-    /// the call may be at something that needs it.
+    /// Runs `job`, a callback, once the call that requested it has returned. The server's thread calls this and does not wait, because
+    /// the call may need it.
     pub fn after(&self, returned: Returned, job: Job) {
         if returned.is_over_soon() {
             job();
@@ -128,7 +128,7 @@ impl Inner {
         }
     }
 
-    /// Runs the callbacks whose calls are over by now; tells whether there are others.
+    /// Runs the callbacks whose calls have returned; returns whether others are left.
     pub fn run_held(&self) -> bool {
         if self.held.lock().is_empty() {
             return false;
@@ -225,13 +225,13 @@ fn log(line: &str) {
     let _ = io::stderr().write_all(line.as_bytes());
 }
 
-/// Logs the step at which a server could not start, and gives the status that its host gets.
+/// Logs the step at which a server could not start, and returns the status for its host.
 fn did_not_start(step: &str, error: impl Display) -> Status {
     log(&format!("cannot start: {step}: {error}"));
     Status::ERR_OUT_OF_RESOURCE
 }
 
-/// A line that is one line and of bearable length, whatever names of peers are in it.
+/// Escapes control characters, which names of peers may contain, and limits the length of a line.
 fn one_line(text: &str) -> String {
     /// Longer than any path.
     const LEN_MAX: usize = 6000;
@@ -246,7 +246,7 @@ impl AnswerSink for Inner {
             if engine.is_ended() { engine.take_outputs() } else { VecDeque::new() }
         });
         for output in left {
-            // Nobody would come to it any more, and the host wants its memory back.
+            // The server's thread has ended, and the host needs its memory back.
             if let Output::Call(call) = output {
                 call();
             }
@@ -255,16 +255,16 @@ impl AnswerSink for Inner {
 
     fn defer(&self, job: Job) {
         if let Err(job) = self.later(job) {
-            // Nobody would come to it any more.
+            // The server's thread has ended.
             job();
         }
     }
 }
 
-/// What [`Server::setup_application`] collects: a launcher that is a tool without a server needs it, too.
+/// The result of [`Server::setup_application`]; for launchers that are tools without a server.
 ///
 /// # Errors
-/// `NOT_SUPPORTED` where something of a fabric is required.
+/// `NOT_SUPPORTED` if the infos require something of a fabric.
 pub fn setup_of_application(infos: &[Info]) -> Result<Vec<Info>> {
     if application::needs_fabric(infos) || check_required(infos).is_err() {
         return Err(Status::ERR_NOT_SUPPORTED);
@@ -305,7 +305,7 @@ pub struct Server {
     me: Proc,
     hostname: String,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// What all jobs are told of the node.
+    /// Values about the node for all jobs.
     told: Vec<Info>,
     /// Output is written to this process's own, too.
     shows_output: bool,
@@ -384,7 +384,7 @@ impl Server {
         let rendezvous = Mutex::default();
         let pid = std::process::id();
         let server = Server { inner, client, me, hostname, thread, told, shows_output, rendezvous, pid };
-        // Whoever reads them finds a server that answers.
+        // Only now, so that readers of the files find a server that answers.
         let rendezvous = Rendezvous::open(&settings, port, |line| server.inner.log(&line));
         *server.rendezvous.lock() = rendezvous.map_err(|(path, error)| {
             server
@@ -410,8 +410,8 @@ impl Server {
         &self.me
     }
 
-    /// Feeds the engine and publishes what that asks for; with `done` the result comes by it, on the server's thread, never before the call that this is a part
-    /// of has returned.
+    /// Feeds the engine and performs the publications that it requests. With `done` the result is passed to it, on the server's
+    /// thread, after the host's call has returned.
     fn operate(&self, done: Option<OpDone>, operation: impl FnOnce(&mut Engine) -> Status) -> Status {
         if self.inner.is_stopped() {
             return Status::ERR_INIT;
@@ -426,7 +426,7 @@ impl Server {
             }
             (status, tickets)
         };
-        // Files are made on this thread, without the engine's lock.
+        // Writes the files on this thread, without the engine's lock.
         self.inner.await_published(&tickets, !has_callback);
         match status {
             _ if has_callback => Status::SUCCESS,
@@ -435,15 +435,15 @@ impl Server {
         }
     }
 
-    /// Registers a job with all that is known of it; again with more, or `PMIX_REGISTER_NODATA`.
+    /// Registers a job with its data; again with more data, or `PMIX_REGISTER_NODATA`.
     ///
     /// With `done`: answers `SUCCESS` and calls it later. Without: `OPERATION_SUCCEEDED`.
     pub fn register_nspace(&self, nspace: Nspace, nlocal: i32, infos: Vec<Info>, done: Option<OpDone>) -> Status {
         self.register_nspace_with(nspace, nlocal, infos, ProcTable::default(), done)
     }
 
-    /// As [`Server::register_nspace`], where what `infos` would say of processes was read already: `procs` comes before it, as
-    /// [`Given`] says.
+    /// As [`Server::register_nspace`], with the data of the processes as a table that was read already: `procs` precedes `infos`,
+    /// see [`Given`].
     pub fn register_nspace_with(
         &self,
         nspace: Nspace,
@@ -457,13 +457,13 @@ impl Server {
             return Status::ERR_BAD_PARAM;
         }
         let known = self.inner.engine.lock().job(&nspace);
-        // What the host says of this job counts.
+        // The host's values for this job take precedence.
         let told = self.told.iter().filter(|told| !infos.iter().any(|info| info.key == told.key));
         match told.map(Info::copy).collect::<Result<Vec<_>>>() {
             Ok(told) => infos.extend(told),
             Err(status) => return status,
         }
-        // Reading a large job takes its time: not under the lock that the clients' requests need.
+        // Without the lock, which the clients' requests need: reading a large job takes long.
         match JobPlan::read(&nspace, nlocal, Given { infos: &infos, procs }, known, &self.hostname) {
             Ok(plan) => {
                 let others = self.read_others(&nspace, &infos);
@@ -480,8 +480,8 @@ impl Server {
         }
     }
 
-    /// The other jobs of its session that the registration of `nspace` describes. One that is registered itself is what that says; of
-    /// what cannot be understood the log is told.
+    /// Reads the descriptions of other jobs of the session in the registration of `nspace`. A job that is registered itself is skipped;
+    /// an invalid description is logged.
     fn read_others(&self, nspace: &Nspace, infos: &[Info]) -> Vec<JobPlan> {
         let mut plans = Vec::new();
         for other in job::other_jobs(nspace, infos) {
@@ -492,15 +492,15 @@ impl Server {
             });
             match plan {
                 Ok(plan) => plans.push(plan),
-                Err(refused) => {
-                    self.inner.log(&format!("what job {nspace} says of job {} is passed over: {refused}", other.nspace))
-                }
+                Err(refused) => self
+                    .inner
+                    .log(&format!("the description of job {} by job {nspace} is ignored: {refused}", other.nspace)),
             }
         }
         plans
     }
 
-    /// Forgets a job and all that belongs to it.
+    /// Removes a job and everything that belongs to it.
     pub fn deregister_nspace(&self, nspace: &Nspace, done: Option<OpDone>) -> Status {
         let _call = Call::begin();
         let status = self.operate(done, |engine| engine.deregister_nspace(nspace));
@@ -513,15 +513,15 @@ impl Server {
         self.operate(done, |engine| engine.register_resources(infos))
     }
 
-    /// Takes the values with these keys from all jobs again.
+    /// Removes the values with these keys from all jobs.
     pub fn deregister_resources(&self, infos: &[Info], done: Option<OpDone>) -> Status {
         self.operate(done, |engine| engine.deregister_resources(infos))
     }
 
-    /// Registers which attributes the host supports in a function, for those who ask.
+    /// Registers the attributes that the host supports in a function, for queries.
     ///
     /// # Errors
-    /// `ERR_INIT` where the server has ended; `ERR_REPEAT_ATTR_REGISTRATION` for a function that was registered.
+    /// `ERR_INIT` if the server has ended; `ERR_REPEAT_ATTR_REGISTRATION` for a function that was registered already.
     pub fn register_attributes(&self, function: CString, attributes: Vec<Regattr>) -> Result<()> {
         match self.operate(None, |engine| engine.register_attributes(function, attributes)) {
             Status::OPERATION_SUCCEEDED => Ok(()),
@@ -550,11 +550,11 @@ impl Server {
         self.operate(done, |engine| engine.deregister_client(proc))
     }
 
-    /// The environment variables that a client must be started with. The client may be registered only later; where this is called
-    /// in a forked child, see [`Server::will_fork`], such a client gets everything over TCP.
+    /// The environment variables that a client must be started with. The client may be registered only later; if this is called
+    /// in a forked child then, see [`Server::will_fork`], that client uses TCP and no shared memory.
     ///
     /// # Errors
-    /// `ERR_INIT` where the server has ended.
+    /// `ERR_INIT` if the server has ended.
     pub fn setup_fork(&self, proc: &Proc) -> Result<Vec<(String, OsString)>> {
         if self.inner.is_stopped() {
             return Err(Status::ERR_INIT);
@@ -573,8 +573,8 @@ impl Server {
         fork::let_go();
     }
 
-    /// Collects what a job described by `infos` is to be started with, on every node: variables of this process's
-    /// environment. The host sets them itself.
+    /// Collects data for the start of a job described by `infos` on every node: variables of this process's environment. The host
+    /// sets them itself.
     pub fn setup_application(&self, infos: &[Info], done: SetupDone) -> Status {
         if self.inner.is_stopped() {
             return Status::ERR_INIT;
@@ -590,18 +590,18 @@ impl Server {
         }
     }
 
-    /// Prepares this node for a job with what [`Server::setup_application`] brought where the job was started. What that
-    /// brings is for the host to set: there is nothing else to prepare where there are no networks.
+    /// Prepares this node for a job, with the result of [`Server::setup_application`] on the node that started it. The host sets
+    /// the variables itself; without support for fabrics there is nothing else to prepare.
     pub fn setup_local_support(&self, done: Option<OpDone>) -> Status {
         self.operate(done, |_| Status::SUCCESS)
     }
 
-    /// Takes what nodes have to offer beside what hosts register. Nothing here allocates networks, which would want it.
+    /// Takes an inventory of nodes. It is ignored, because this library allocates no networks.
     pub fn take_inventory(&self, done: Option<OpDone>) -> Status {
         self.operate(done, |_| Status::SUCCESS)
     }
 
-    /// Tells processes of this node, also those that come later, of a set of processes that the host has defined.
+    /// Notifies processes of this node, also later ones, of a process set that the host has defined.
     pub fn define_process_set(&self, name: CString, members: Vec<Proc>) -> Status {
         self.inner.engine.lock().set_process_set(name.clone(), Some(members.clone()));
         let members = Info::new(keys::PSET_MEMBERS, Value::procs(members));
@@ -623,7 +623,7 @@ impl Server {
         self.notify_event(code, self.me.clone(), Range::LOCAL, infos, None)
     }
 
-    /// Output of a process, for those who have asked for it; what nobody has is kept for a while. No bytes are its end.
+    /// Delivers output of a process to the clients that pull it; without a receiver it is kept for a while. Empty data mark the end.
     pub fn deliver_output(
         &self,
         source: Proc,
@@ -642,7 +642,7 @@ impl Server {
         self.operate(done, |engine| engine.deliver_output(source, channel, data, infos))
     }
 
-    /// Tells those who push input, or one of them, that no more is wanted for the time being, or that it is.
+    /// Flow control: tells the clients that push input, or one of them, to stop or to go on.
     pub fn control_input(
         &self,
         source: Option<Proc>,
@@ -657,7 +657,7 @@ impl Server {
         self.operate(done, |engine| engine.control_input(&control, |control| self.client.control_input(control)))
     }
 
-    /// Asks for what a local process published for other nodes, on behalf of another server; waits for its commit.
+    /// Requests the committed values of a local process for another server; waits for its commit.
     pub fn dmodex_request(&self, proc: Proc, done: DmodexDone) -> Status {
         if self.inner.is_stopped() {
             return Status::ERR_INIT;
@@ -676,9 +676,9 @@ impl Server {
         self.inner.feed(|engine| engine.dmodex_request(proc, done))
     }
 
-    /// Tells the clients of this node, and the process's own handlers, of an event that `source` caused or reported.
+    /// Notifies the clients of this node, and the process's own handlers, of an event that `source` caused or reported.
     ///
-    /// The host is not told: it is the one who tells. `range` is a `pmix_data_range_t`.
+    /// The host gets no upcall, because the event comes from it. `range` is a `pmix_data_range_t`.
     pub fn notify_event(
         &self,
         code: Status,
@@ -705,17 +705,17 @@ impl Server {
         self.inner.engine.lock().stats()
     }
 
-    /// Stops: clients see a lost connection, files are removed, the thread ends. What had come until now is heard before that:
-    /// the host's handlers may still be called for the last process that was lost, of which nobody else would tell. Once this has
-    /// returned nothing of the host's is called any more.
+    /// Ends the server: clients see a lost connection, files are removed, the thread ends. Messages that have arrived are handled before:
+    /// the host's handlers may still be called for the last lost process, which would go unreported otherwise. After the return no
+    /// function of the host is called any more.
     ///
-    /// In a forked child it ends what the child has of the server, and nothing else: thread and files are the parent's.
+    /// In a forked child it ends only the child's copy of the state: thread and files belong to the parent.
     pub fn finalize(&self) -> Status {
         if self.inner.stop.swap(true, Ordering::AcqRel) {
             return Status::ERR_INIT;
         }
         if !self.is_of_this_process() {
-            // Dropped, it would remove the files. Whoever had it locked when the process was copied is not there.
+            // Forgotten, because a drop would remove the parent's files. `try_lock`, because a thread that held the lock does not exist here.
             if let Some(mut rendezvous) = self.rendezvous.try_lock() {
                 std::mem::forget(std::mem::take(&mut *rendezvous));
             }
@@ -750,7 +750,7 @@ impl Server {
                 }
             }
             self.inner.run_last_held();
-            // What these calls have led to.
+            // Outputs that these calls have produced.
             rest = self.inner.engine.lock().take_last_outputs();
             if rest.is_empty() {
                 self.inner.log_withheld(None);
@@ -964,7 +964,7 @@ pub(crate) mod tests {
             drop(outer);
             heard.recv().unwrap();
         }
-        // What is held when the server ends comes all the same.
+        // Callbacks that are held when the server ends are still called.
         let outer = Call::begin();
         assert_eq!(server.setup_local_support(op()), Status::SUCCESS);
         let ending = thread::spawn({

@@ -1,7 +1,7 @@
 //! The engine alone, for fuzzing and simulation: no socket, no file, no thread, no clock. Not part of the public interface.
 //!
-//! Whoever simulates is the network, the host, the clock and the publisher at once: it feeds [`Simulation`] and looks at what
-//! comes of it, [`Event`] by event.
+//! The simulating program takes the place of the network, the host, the clock and the publisher: it feeds [`Simulation`] and takes
+//! its outputs, each as an [`Event`].
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,14 +30,14 @@ pub const OWN: u64 = PeerId::OWN.0;
 pub enum Event {
     /// A handshake was answered.
     Admitted {
-        /// Whose.
+        /// The peer.
         peer: u64,
-        /// With what.
+        /// The status.
         status: Status,
     },
     /// A message.
     Sent {
-        /// To whom.
+        /// The receiver.
         peer: u64,
         /// The tag of the request that it answers, or a reserved one.
         tag: u32,
@@ -59,7 +59,7 @@ pub enum Event {
     Logged(String),
 }
 
-/// An engine and what is under way around it.
+/// An engine with its publications under way.
 pub struct Simulation {
     engine: Engine,
     hostname: String,
@@ -147,7 +147,7 @@ impl Simulation {
         self.engine.disconnected(PeerId(peer), now);
     }
 
-    /// The host answers what it was asked by this number. A second answer finds nothing.
+    /// The host answers the upcall with this number. A second answer is ignored.
     pub fn answer(&mut self, id: u64, answer: Answer) {
         if completion::close(id) {
             self.engine.answer(id, answer);
@@ -198,7 +198,7 @@ impl Simulation {
         self.engine.is_publishing()
     }
 
-    /// What is to be done, in order. Callbacks are called.
+    /// Takes the outputs in order. Callbacks are called.
     pub fn take_events(&mut self) -> Vec<Event> {
         self.engine.take_outputs().into_iter().filter_map(event).collect()
     }
@@ -221,13 +221,13 @@ fn event(output: Output) -> Option<Event> {
             call();
             return None;
         }
-        // What a peer wants removed is not to be removed here, and nothing is there to be looked at.
+        // A simulation has no files to remove or to check.
         Output::Look { .. } | Output::Measure { .. } | Output::CleanUp(..) => return None,
         Output::Listen(..) | Output::Unlisten(_) => return None,
     })
 }
 
-/// What a publisher answers that writes into nothing.
+/// The result of a publisher that writes nothing.
 fn written(work: Work) -> Option<Written> {
     let Work::Write(batch) = work else { return None };
     let opened = batch.opens.then(|| "1:1".parse().ok().map(|id| (PathBuf::from("/nonexistent"), id, true)));

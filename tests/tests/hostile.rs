@@ -314,7 +314,7 @@ fn another_user_is_refused_over_either_way() {
     let ended = job.finish();
     let log = log(&ended);
     assert_eq!(log.len(), 1, "{ended}");
-    assert!(log[0].ends_with(&format!("refused a connection of user {NOBODY}, who has nothing here")), "{ended}");
+    assert!(log[0].ends_with(&format!("refused a connection of user {NOBODY}, who has no process here")), "{ended}");
 }
 
 #[test]

@@ -310,7 +310,7 @@ fn a_rank_whose_user_is_not_the_registered_one_is_refused() {
         let run = Run::new(pmixrun(), library).args(&format!("-n 1 setpriv --reuid {USER} --clear-groups"));
         let ended = run.arg(program("latency")).args("--gets 10").run();
         assert!(ended.code() != 0 && ended.count("gets done") == 0, "{ended}");
-        let why = format!("refused a connection of user {USER}, who has nothing here");
+        let why = format!("refused a connection of user {USER}, who has no process here");
         assert!(log(&ended).iter().any(|line| line.ends_with(&why)), "{ended}");
     }
 }
@@ -380,7 +380,7 @@ fn idle_connections_of_another_user_are_closed_in_their_turn() {
     drop((of_unix, silent));
     let ended = job.finish();
     let said = log(&ended);
-    let is_about_strangers = |line: &&str| line.ends_with(&format!("user {NOBODY}, who has nothing here"));
+    let is_about_strangers = |line: &&str| line.ends_with(&format!("user {NOBODY}, who has no process here"));
     assert!(said.iter().all(is_about_strangers), "{ended}");
     assert!(said.len() <= 21, "a flood is counted: {ended}");
 }
@@ -397,7 +397,7 @@ fn ranks_come_on_both_ways_while_another_user_floods_the_server() {
         let target = Target::new(&job.environment(0));
         let idle = idle(&target, times(600, 2500));
         let ended = job.finish();
-        assert!(log(&ended).iter().all(|line| line.contains("who has nothing here")), "{ended}");
+        assert!(log(&ended).iter().all(|line| line.contains("who has no process here")), "{ended}");
         drop(idle);
     }
 }

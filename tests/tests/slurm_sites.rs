@@ -114,9 +114,9 @@ fn a_second_user_on_the_node_gets_nowhere() {
     assert_eq!(ended.count("gets done"), 2, "{ended}");
     let said = log(&ended);
     let expected = [
-        format!("refused a connection of user {stranger}, who has nothing here"),
-        format!("refused a connection of user {stranger}, who has nothing here"),
-        format!("refused a connection of user {stranger}, who has nothing here"),
+        format!("refused a connection of user {stranger}, who has no process here"),
+        format!("refused a connection of user {stranger}, who has no process here"),
+        format!("refused a connection of user {stranger}, who has no process here"),
         "wrong secret".to_owned(),
         "wrong secret".to_owned(),
     ];

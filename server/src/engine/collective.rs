@@ -21,16 +21,16 @@ use super::{Continuation, Engine};
 use crate::GroupOperation;
 use crate::upcall::Upcall;
 
-/// What a contribution says of a key that has been deleted, as servers from 7.0 on do and understand it: contributions add to what
-/// others have, and a key that is left out is not gone.
+/// Marks a deleted key in a contribution, as servers from 7.0 on write and read it: contributions add to the values of other servers,
+/// so leaving out a key does not delete it.
 static GONE: Value = Value::Undef;
 
-/// What its participants do together.
+/// The operation of a collective.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Wait for each other, and bring what they have put.
+    /// A barrier; with `collect` it also exchanges values.
     Fence,
-    /// Come to know each other's jobs.
+    /// Exchange the data of the participants' jobs.
     Connect,
     /// End what a connect began.
     Disconnect,
@@ -57,33 +57,33 @@ pub(super) struct Collective {
     kind: Kind,
     /// The participants, as the first one named them.
     procs: Vec<Proc>,
-    /// The participants, sorted: what tells one collective of a kind from another.
+    /// The participants, sorted: together with the kind it identifies a collective.
     signature: Vec<Proc>,
     infos: Vec<Info>,
-    /// A fence that brings what the participants have put.
+    /// A fence that exchanges the participants' values.
     collect: bool,
     arrived: Vec<Arrival>,
-    /// Who they are: a process enters a collective once.
+    /// The processes that have arrived: each enters a collective once.
     present: HashSet<Proc>,
-    /// The host has been asked; nobody can join any more.
+    /// The upcall is under way; no process can join any more.
     at_host: bool,
     /// First failure among the local participants.
     status: Status,
-    /// The first participant that was lost has been told of.
+    /// The first loss of a participant has been logged.
     told_of_loss: bool,
     deadline: Option<Instant>,
-    /// What the host gave a group.
+    /// The context id that the host assigned to a group.
     context: Option<u64>,
-    /// What was contributed.
+    /// This server's contribution.
     contributed: Contributed,
 }
 
-/// What a server contributed to a fence.
+/// A server's contribution to a fence.
 #[derive(Default)]
 struct Contributed {
     /// Its bytes.
     len: usize,
-    /// How many of the changes of each namespace it holds, those that were told before among them.
+    /// The number of each namespace's changes that it covers, earlier fences included.
     changes: Vec<(Nspace, u64)>,
 }
 
@@ -93,7 +93,7 @@ impl Collective {
         &self.procs
     }
 
-    /// What the first one said about it.
+    /// The infos of the first participant.
     pub fn infos(&self) -> &[Info] {
         &self.infos
     }
@@ -103,7 +103,7 @@ impl Collective {
         self.context
     }
 
-    /// What it is.
+    /// Its operation.
     pub fn kind(&self) -> &Kind {
         &self.kind
     }
@@ -113,12 +113,12 @@ impl Collective {
         &self.signature
     }
 
-    /// Whether it is a fence that brings what the participants have put.
+    /// Whether it is a fence that exchanges the participants' values.
     pub fn collects(&self) -> bool {
         self.collect
     }
 
-    /// Whether a participant of this node waits for its end a limited time only.
+    /// Whether a participant of this node has set a time-out.
     pub fn may_expire(&self) -> bool {
         self.deadline.is_some()
     }
@@ -128,7 +128,7 @@ impl Collective {
         self.at_host
     }
 
-    /// Who waits for its end, and the tag of the reply.
+    /// The peers that wait for its end, with the tags for their replies.
     pub fn participants(&self) -> impl Iterator<Item = (PeerId, u32)> + use<> {
         self.arrived.iter().map(|arrival| (arrival.peer, arrival.tag)).collect::<Vec<_>>().into_iter()
     }
@@ -169,7 +169,7 @@ impl Engine {
             );
         }
         if self.nspaces.get(&proc.nspace).is_some_and(|state| state.has_left(proc.rank)) {
-            // What it sent before its end may be read after the host has told of that.
+            // The host may have reported the end of the process before its last message was read.
             self.reply_status(peer, tag, Status::ERR_LOST_CONNECTION);
             return;
         }
@@ -217,7 +217,7 @@ impl Engine {
             }
         };
         let Some(collective) = self.collectives.get_mut(&id) else { return };
-        // Whoever is the first to give up waiting ends it for all.
+        // The earliest time-out ends it for all.
         collective.deadline = collective.deadline.into_iter().chain(deadline).min();
         if collective.collect != collect {
             // All local participants must agree, as the exchange of released servers demands.
@@ -228,8 +228,8 @@ impl Engine {
         self.advance(id);
     }
 
-    /// Whether a process may disconnect from others: what it is connected with, or is about to be, since a connect need not be waited
-    /// for before the disconnect.
+    /// Whether a process may disconnect from others: it is connected with them, or a connect is under way, because a process need not
+    /// wait for the connect before the disconnect.
     fn may_disconnect(&self, proc: &Proc, signature: &[Proc]) -> bool {
         let is_connecting = |other: &Collective| {
             other.kind == Kind::Connect && other.signature == signature && other.present.contains(proc)
@@ -237,8 +237,8 @@ impl Engine {
         self.are_connected(signature) || self.collectives.values().any(is_connecting)
     }
 
-    /// Whether two signatures mean the same processes. Those of a group's members may have been made before and after a
-    /// member was lost.
+    /// Whether two signatures denote the same processes. Signatures of a group may have been made before and after the loss of
+    /// a member.
     fn are_same(&self, one: &[Proc], other: &[Proc]) -> bool {
         fn living<'a>(engine: &'a Engine, procs: &'a [Proc]) -> impl Iterator<Item = &'a Proc> {
             procs.iter().filter(|proc| !engine.is_lost(proc))
@@ -246,13 +246,13 @@ impl Engine {
         one == other || !self.groups.is_empty() && living(self, one).eq(living(self, other))
     }
 
-    /// Whether a process of this node is one that will not take part in anything any more.
+    /// Whether a process of this node will take part in no further collective.
     pub(super) fn is_lost(&self, proc: &Proc) -> bool {
         let state = self.nspaces.get(&proc.nspace).filter(|_| proc.rank.is_process());
         state.is_some_and(|state| state.is_local(proc.rank) && !state.is_alive(proc.rank))
     }
 
-    /// How many processes of this node take part: those that can still come, and whether some cannot.
+    /// The number of processes of this node that take part or still can, and whether some cannot any more.
     fn local_participants(&self, collective: &Collective) -> (usize, bool) {
         let signature = &collective.signature;
         let (mut count, mut lost) = (0, false);
@@ -359,8 +359,8 @@ impl Engine {
         self.upcall(Continuation::Collective(id), upcall);
     }
 
-    /// Names those whom a collective lacks because they ended before they were connected, or have finalized: no lost connection told
-    /// of them.
+    /// Logs the participants that a collective lacks because they ended before they connected, or have finalized: no line about a lost
+    /// connection names them.
     fn tell_of_unheard(&mut self, id: u64) {
         let Some(collective) = self.collectives.get(&id) else { return };
         let over = self.over_for(collective);
@@ -381,9 +381,9 @@ impl Engine {
         }
     }
 
-    /// What this server's participants put for other nodes and these have not been told yet, in the form that all released
-    /// servers read; and how many changes of each namespace they have been told of with it. With the mark of
-    /// `super::slurm` as its first value where that `is_marked`.
+    /// The modex delta of this server's participants for other nodes, in the form that all released servers read; and the number of
+    /// each namespace's changes that the other servers have with it. If `is_marked`, the mark of `super::slurm` is its first
+    /// value.
     fn contribution(&self, fence: &Collective, is_marked: bool) -> Result<(GatherBuf, Vec<(Nspace, u64)>), Status> {
         let mut changes = Vec::new();
         for nspace in Self::nspaces_of(&fence.signature) {
@@ -437,7 +437,7 @@ impl Engine {
         ranks
     }
 
-    /// The host's part is over: for a collecting fence, `data` is what all servers contributed.
+    /// Takes the host's answer; for a collecting fence, `data` are the contributions of all servers.
     pub(super) fn collective_answered(&mut self, id: u64, status: Status, data: Bytes) {
         let Some(collective) = self.collectives.get(&id) else { return };
         let status = if status == Status::OPERATION_SUCCEEDED { Status::SUCCESS } else { status };
@@ -464,13 +464,13 @@ impl Engine {
         }
     }
 
-    /// The host's part in a group is over.
+    /// Takes the host's answer about a group.
     pub(super) fn group_answered(&mut self, id: u64, status: Status, infos: &[Info]) {
         let context = Info::find(infos, keys::GROUP_CONTEXT_ID);
         let mut status = status;
         if let Some(collective) = self.collectives.get_mut(&id) {
             collective.context = context.and_then(Value::as_u64);
-            // A host may not look at what it was told of the local members.
+            // A host may ignore the status of the local members.
             if collective.status == Status::GROUP_CONSTRUCT_ABORT {
                 status = collective.status;
             }
@@ -478,7 +478,7 @@ impl Engine {
         self.collective_answered(id, status, Bytes::default());
     }
 
-    /// Stores what all servers contributed. The own part names local ranks, which are skipped.
+    /// Stores the contributions of all servers. Values of local ranks, in this server's own part, are skipped.
     fn store_exchange(&mut self, id: u64, signature: &[Proc], data: &Bytes) -> Result<(), Status> {
         let nspaces = Self::nspaces_of(signature);
         let first_rank = self.first_relative_ranks(signature);
@@ -508,7 +508,7 @@ impl Engine {
         stored
     }
 
-    /// Publishes what is new and releases the participants.
+    /// Publishes the new values and releases the participants.
     fn complete(&mut self, id: u64, status: Status) {
         let Some(collective) = self.collectives.remove(&id) else { return };
         if status.is_success() {
@@ -542,7 +542,7 @@ impl Engine {
         self.after_publication(&nspaces, move |engine| engine.release_fence(id, fence, status));
     }
 
-    /// Answers the participants of a fence that is over, once what it has brought is published.
+    /// Answers the participants of a fence, after the publication of its values.
     fn release_fence(&mut self, id: u64, fence: Collective, status: Status) {
         self.stats.fences += 1;
         if self.stats.wireup.is_none() || (fence.collect && !self.collected) {
@@ -560,7 +560,7 @@ impl Engine {
         }
     }
 
-    /// Tells each participant of the other jobs that take part. Those of one job and release get the same bytes.
+    /// Answers each participant with the data of the other jobs. Participants of one job and release get the same bytes.
     fn complete_connect(&mut self, connect: &Collective, status: Status) {
         let nspaces = Self::nspaces_of(&connect.signature);
         let mut replies: HashMap<(&Nspace, Dialect, String), Result<Vec<u8>, Status>> = HashMap::new();
@@ -576,7 +576,7 @@ impl Engine {
         }
     }
 
-    /// The reply to a connect: what is known here of the jobs `others`. A job of other servers alone may not be.
+    /// The reply to a connect: the data of the jobs `others`. A job that runs only at other servers may be unknown here.
     fn connect_reply<'a>(
         &self,
         to: &Peer,
@@ -592,28 +592,28 @@ impl Engine {
             }
             Ok(reply.into_bytes())
         };
-        // Clients ask for what they miss of the ranks of a job that is too large for one message.
+        // Clients request missing ranks' values if a job is too large for one message.
         write(true).and_then(|reply| if reply.len() > MESSAGE_LEN_MAX { write(false) } else { Ok(reply) })
     }
 
-    /// How many collectives a connection has entered that are not over.
+    /// The number of collectives under way that a connection has entered.
     fn fences_of(&self, peer: PeerId) -> usize {
         let is_in = |fence: &&Collective| fence.arrived.iter().any(|arrival| arrival.peer == peer);
         self.collectives.values().filter(is_in).count()
     }
 
-    /// A connection is gone: its process takes part in nothing any more.
+    /// A connection is gone: removes its process from all collectives.
     pub(super) fn withdraw(&mut self, peer: PeerId) {
         for collective in self.collectives.values_mut() {
             for arrival in collective.arrived.extract_if(.., |arrival| arrival.peer == peer) {
                 collective.present.remove(&arrival.proc);
             }
         }
-        // What nobody takes part in any more is over.
+        // A collective without participants ends.
         self.collectives.retain(|_, collective| collective.at_host || !collective.arrived.is_empty());
     }
 
-    /// A process will not come any more: what waits for it goes on without it.
+    /// A process is lost: the collectives that wait for it go on without it.
     pub(super) fn leave_collectives(&mut self, gone: &Proc) {
         let concerned: Vec<u64> = self
             .collectives
@@ -623,7 +623,7 @@ impl Engine {
             .collect();
         for id in concerned {
             let Some(collective) = self.collectives.get_mut(&id) else { continue };
-            // The host may know of its end before its connection does: it must not stand in for one that is still to come.
+            // The host may report its end before the connection is closed: its arrival must not count in place of one that is still to come.
             let withdrawn: Vec<Arrival> = collective.arrived.extract_if(.., |arrival| arrival.proc == *gone).collect();
             collective.present.remove(gone);
             let is_empty = collective.arrived.is_empty();
@@ -651,7 +651,7 @@ impl Engine {
         }
     }
 
-    /// A process has finalized and is not expected back: what waits for it goes on without it.
+    /// A process has finalized and is not expected back: the collectives that wait for it go on without it.
     pub(super) fn go_on_without(&mut self, over: &Proc) {
         let concerned = |other: &Collective| !other.at_host && other.signature.iter().any(|proc| proc.covers(over));
         let ids: Vec<u64> = self.collectives.iter().filter(|(_, other)| concerned(other)).map(|(id, _)| *id).collect();

@@ -1,4 +1,4 @@
-//! Commits, and the publication of what ranks put.
+//! Commits, and the publication of ranks' values.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use super::peers::{Peer, PeerId};
 use super::{Engine, PUBLISH_DELAY};
 
 impl Engine {
-    /// A client commits: its local and its remote buffer, each whole or what changed.
+    /// A client commits its local and its remote buffer, each complete or only the changes.
     pub(super) fn commit(&mut self, id: PeerId, tag: u32, parts: Vec<(u8, Vec<Kval>)>, len: usize) {
         let Some(peer) = self.peers.get(&id) else { return };
         let proc = peer.proc.clone();
@@ -53,7 +53,7 @@ impl Engine {
             self.publish(&proc.nspace);
         }
         if !deleted.is_empty() {
-            // Readers must not find a value in a segment that they have been told is gone.
+            // After the notification of a deletion, readers must not find the value in a segment.
             let of = proc.clone();
             self.after_publication([&proc.nspace], move |engine| {
                 deleted.into_iter().for_each(|key| engine.tell_of_deletion(Some(id), of.clone(), key));
@@ -65,13 +65,13 @@ impl Engine {
                 self.after_publication([&proc.nspace], move |engine| engine.reply_status(id, tag, Status::SUCCESS));
             }
             Ok(()) => self.reply_status(id, tag, Status::SUCCESS),
-            // What was stored stays: the same commit may come again.
+            // Stored values stay: the client may repeat the commit.
             Err(_) => self.refuse(id, tag, len, true),
         }
         self.committed(&proc);
     }
 
-    /// A host commits, which need not have registered the namespace that it is in itself: clients read what it has put from there.
+    /// The host itself commits, and need not have registered its own namespace: it is created here, because clients read the puts from it.
     fn know_own_nspace(&mut self, nspace: &Nspace) {
         if !self.nspaces.contains_key(nspace) {
             let no_data = [Info::new(keys::REGISTER_NODATA, Value::Bool(true))];
@@ -110,13 +110,13 @@ impl Engine {
         }
     }
 
-    /// Stores what another node's rank published, and notes it for publication. A key without a value is one that has been deleted.
+    /// Stores values of another node's rank, and notes them for publication. A key without a value has been deleted.
     ///
     /// # Errors
     /// `NOMEM`; a part of it may be stored.
     pub(super) fn store_remote(&mut self, nspace: &Nspace, rank: Rank, kvals: Vec<Kval>) -> Result<()> {
         let Some(state) = self.nspaces.get_mut(nspace) else { return Ok(()) };
-        // The node's own ranks are known better here: their local buffers, and no remote-only keys.
+        // For the node's own ranks this server has the local buffers, which are more complete and have no remote-only keys.
         if state.is_local(rank) {
             return Ok(());
         }
@@ -134,17 +134,17 @@ impl Engine {
         stored
     }
 
-    /// Publishes what is dirty in a namespace.
+    /// Publishes the dirty values of a namespace.
     pub(super) fn publish(&mut self, nspace: &Nspace) {
         let Some(ledger) = self.nspaces.get_mut(nspace).map(|state| &mut state.ledger) else { return };
         ledger.due = None;
-        // Before the first client nothing is lost: with the directory goes what is noted.
+        // Without a directory, before the first client, values stay noted and are published when it is made.
         if let Some(number) = ledger.number().filter(|_| ledger.is_dirty()) {
             self.want_publication(number);
         }
     }
 
-    /// Lets what is dirty in a namespace be published soon, together with what comes until then.
+    /// Schedules the publication of a namespace's dirty values after a short delay, so that later ones go with it.
     pub(super) fn publish_soon(&mut self, nspace: &Nspace, now: Instant) {
         if let Some(state) = self.nspaces.get_mut(nspace)
             && state.ledger.is_dirty()
@@ -167,30 +167,30 @@ impl Engine {
 }
 
 impl NspaceState {
-    /// Copies what values mean of memory that is to be given back.
+    /// Copies the values that reference memory that is to be returned.
     ///
     /// # Errors
-    /// `NOMEM`; then some still mean it.
+    /// `NOMEM`; some values still reference it then.
     pub fn leave(&mut self, whole: &Arc<Backing>) -> Result<()> {
         self.visible.copy_parts_of(whole)?;
         self.ledger.leave(whole, &self.visible);
         Ok(())
     }
 
-    /// Stores a value for the readers that its scope names; tells whether readers of segments may hold an older one.
+    /// Stores a value for the readers in its scope; returns whether readers of segments may have an older one.
     fn store(&mut self, rank: Rank, key: Key, value: Value, scope: Scope) -> Result<bool> {
         let mut value = Arc::new(value);
         if qualified::is_key(&key) {
             if scope == Scope::Global {
-                // What either readers have beside it is not for the others.
+                // Local and remote readers may have values with other qualifiers, which must not mix, so each is merged apart.
                 self.store(rank, key.clone(), value.copy()?, Scope::Remote)?;
                 return self.store(rank, key, Value::clone(&value), Scope::Local);
             }
-            // What has other qualifiers stays.
+            // Values with other qualifiers stay.
             let known = if scope.is_local() { &self.visible } else { &self.remote };
             value = Arc::new(qualified::merge(known.get(rank, key.as_bytes()), &value)?);
         }
-        // A global value comes once for each of both; it is kept once.
+        // A global value arrives once per buffer; both share one copy.
         let other = if scope.is_local() { &self.remote } else { &self.visible };
         if let Some(same) = other.shared(rank, key.as_bytes()).filter(|same| **same == value) {
             value = Arc::clone(same);
@@ -208,8 +208,8 @@ impl NspaceState {
         Ok(self.visible.set(rank, key.clone(), value)? && self.ledger.note(rank, &key))
     }
 
-    /// Deletes a value for the readers that its scope names; tells whether local readers had one, and whether those of segments may
-    /// still hold it.
+    /// Deletes a value for the readers in its scope; returns whether local readers had one, and whether readers of segments may still
+    /// have it.
     fn delete(&mut self, rank: Rank, key: &Key, scope: Scope) -> Result<(bool, bool)> {
         if scope.is_remote() {
             self.changes.make_room(rank)?;

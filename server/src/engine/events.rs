@@ -35,9 +35,9 @@ impl Range {
 pub(crate) enum Sender {
     /// The server.
     Server,
-    /// The server says it of a process, which is not told itself.
+    /// The server, about a process that does not get the event itself.
     About(PeerId),
-    /// A process says it.
+    /// A process.
     Peer(PeerId),
 }
 
@@ -51,7 +51,7 @@ pub(super) struct EventCache {
 struct Cached {
     notification: Arc<Notification>,
     range: u8,
-    /// About as many bytes as it takes.
+    /// Its size in bytes, about.
     len: usize,
     /// When it came.
     since: Instant,

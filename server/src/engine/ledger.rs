@@ -1,4 +1,4 @@
-//! What of a namespace is published, what is due to be, and what is on its way. Data only: `crate::publisher` writes the files.
+//! The ledger of a namespace: published, dirty and in-flight values. Data only: `crate::publisher` writes the files.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -50,9 +50,9 @@ pub(crate) struct ModexBatch {
     pub keys: Arc<Vec<Key>>,
     /// New values, in the order of ranks and keys, each once.
     pub fresh: Vec<Content>,
-    /// Sorted: what stands in a segment and has been deleted.
+    /// Deleted values that are in a segment, sorted.
     pub gone: Vec<(Rank, u32)>,
-    /// The segments that are published, oldest first.
+    /// The published segments, oldest first.
     pub live: Vec<LiveSegment>,
 }
 
@@ -62,19 +62,19 @@ pub(crate) struct Merged<S> {
     pub contents: Vec<Content>,
     /// First and last place of the segments that it replaces.
     pub replaces: Option<(u64, u64)>,
-    /// Those that stay.
+    /// The remaining live segments.
     pub live: Vec<LiveSegment>,
 }
 
 impl ModexBatch {
-    /// Bytes of the new values, as far as that is known without packing them.
+    /// Bytes of the new values, estimated without packing them.
     pub fn weight(&self) -> u64 {
         self.fresh.iter().map(|content| weight_of(&content.value)).sum()
     }
 
-    /// Bytes of the segment that is to be written, as far as that is known before.
+    /// Estimated bytes of the segment to write.
     pub fn total_weight(&self) -> u64 {
-        /// What the tables have of each value.
+        /// Bytes per value in the segment's tables.
         const ENTRY: u64 = 16;
         let fresh = self.weight() + ENTRY * self.fresh.len() as u64;
         let staying = ModexBatch::staying(&self.live, self.first_with_gone(), fresh);
@@ -86,7 +86,7 @@ impl ModexBatch {
         self.fresh.is_empty() && self.gone.is_empty()
     }
 
-    /// Which of the live segments is the first that holds a deleted value.
+    /// The index of the first live segment with a deleted value.
     fn first_with_gone(&self) -> usize {
         let holds = |live: &LiveSegment, gone: &(Rank, u32)| {
             live.contents.binary_search_by_key(gone, |content| (content.rank, content.key)).is_ok()
@@ -95,9 +95,9 @@ impl ModexBatch {
         first.unwrap_or(self.live.len())
     }
 
-    /// How many of the live segments stay beside a new one of `weight` bytes: each live segment is to be more than twice as
-    /// large as all that follow it, so that readers look through about log2 of them. From the segment `stale` on, which holds a
-    /// deleted value, none stays: segments have no word for what is gone.
+    /// The number of live segments that stay beside a new one of `weight` bytes: each live segment must be more than twice as
+    /// large as all that follow it, so that readers probe about log2 of them. No segment stays from `stale` on, which has a
+    /// deleted value, because segments cannot express a deletion.
     fn staying(live: &[LiveSegment], stale: usize, mut weight: u64) -> usize {
         let mut staying = live.len();
         while staying > 0 && (staying > stale || live[staying - 1].bytes <= 2 * weight) {
@@ -107,17 +107,17 @@ impl ModexBatch {
         staying
     }
 
-    /// Merges the new values with as many live segments as the sizes ask for. `build` makes a segment of its values and says how
-    /// many bytes it has.
+    /// Merges the new values with as many live segments as the sizes require. `build` makes a segment from the values and returns its
+    /// size in bytes.
     ///
     /// # Errors
-    /// Those of `build`; `NOMEM`. All live segments are lost with it.
+    /// Errors of `build`; `NOMEM`. All live segments are lost then.
     pub fn merge<S, E: From<Status>>(
         self,
         mut build: impl FnMut(&[Key], &[Content]) -> Result<(S, u64), E>,
     ) -> Result<Merged<S>, E> {
-        // Values take at least as much in a segment as here. Most often that tells what will be merged, so that nothing
-        // is built twice.
+        // A value takes at least as many bytes in a segment as in memory. This lower bound usually determines the merge, so that
+        // a segment is rarely built twice.
         let mut weight = self.weight();
         let stale = self.first_with_gone();
         let ModexBatch { keys, fresh: mut contents, gone, mut live } = self;
@@ -128,7 +128,7 @@ impl ModexBatch {
             fallible_alloc::reserve(&mut contents, older)?;
             for merged in live.drain(staying..).rev() {
                 replaces = Some((merged.place, replaces.map_or(merged.place, |(_, last)| last)));
-                // Newer ones are in front, and of equal ones the first stays.
+                // Newer values come first, and deduplication keeps the first.
                 contents.extend(merged.contents);
             }
             contents.sort_by_key(|content| (content.rank, content.key));
@@ -145,13 +145,13 @@ impl ModexBatch {
     }
 }
 
-/// What one publication does, in this order. At most one of a directory is under way at a time.
+/// The steps of one publication, in this order. At most one per directory is under way at a time.
 pub(crate) struct Batch {
-    /// The job as it is now.
+    /// The present data of the job.
     pub job: Arc<JobData>,
-    /// The user who is to own the directory: it is made, or given away.
+    /// The new owner of the directory, which is created for or given to this user.
     pub owner: Option<(u32, u32)>,
-    /// The directory is to be made first.
+    /// Whether to create the directory first.
     pub opens: bool,
     /// The job's data have changed.
     pub writes_job: bool,
@@ -166,14 +166,14 @@ pub(crate) struct Replacement {
     pub copy: Arc<Value>,
 }
 
-/// What a publication has done.
+/// The result of a publication.
 #[derive(Default)]
 pub(crate) struct Written {
-    /// The directory that was made; whether the clients' socket is there.
+    /// The directory, if it was created, and whether the clients' socket was.
     pub opened: Option<(PathBuf, FileId, bool)>,
-    /// Entries of the directory page now.
+    /// The number of entries in the directory page.
     pub count: u64,
-    /// Bytes of the job segment, where one was written.
+    /// Bytes of the job segment, if one was written.
     pub job_bytes: Option<u64>,
     /// The live modex segments.
     pub live: Vec<LiveSegment>,
@@ -189,7 +189,7 @@ enum Stage {
     /// The directory is being made.
     Opening,
     Open,
-    /// There was no room, or the user does not want it: everything goes over the socket.
+    /// Shared memory failed, or is turned off: all values go over the socket.
     Off,
 }
 
@@ -203,16 +203,16 @@ pub(crate) struct Ledger {
     job_bytes: u64,
     modex_bytes: u64,
     segments: u64,
-    /// Empty while a publication has them.
+    /// Empty while a publication owns them.
     live: Vec<LiveSegment>,
-    /// (rank, key) that stand in a segment or are on their way into one: when one of them changes, readers must not keep the old value.
+    /// (rank, key) in a segment, or in a publication under way: after a change of one of them, readers must not keep the old value.
     published: HashSet<(Rank, u32)>,
     key_ids: HashMap<Key, u32>,
     keys: Arc<Vec<Key>>,
     dirty: Vec<(Rank, u32)>,
     owner: Option<(u32, u32)>,
     is_job_dirty: bool,
-    /// When what is dirty should be published at the latest.
+    /// Deadline for the publication of the dirty values.
     pub due: Option<Instant>,
 }
 
@@ -237,14 +237,14 @@ impl Ledger {
         fallible_alloc::reserve(&mut self.dirty, 1)
     }
 
-    /// Notes that a value changed; tells whether readers may hold the old one from a segment.
+    /// Notes that a value changed; returns whether readers may have the old one from a segment.
     pub fn note(&mut self, rank: Rank, key: &Key) -> bool {
         if self.stage == Stage::Off {
             return false;
         }
         let id = self.key_id(key);
         if self.dirty.len() == self.dirty.capacity() {
-            // Whoever commits a value again and again takes no more room for it.
+            // Deduplicated before it grows, so that repeated commits of a value take no more memory.
             self.dirty.sort_unstable();
             self.dirty.dedup();
             self.dirty.reserve(self.dirty.len().max(64));
@@ -307,10 +307,10 @@ impl Ledger {
         *self = Ledger { stage: Stage::Off, ..Ledger::default() };
     }
 
-    /// Takes what is to be published now.
+    /// Takes the batch to publish now.
     ///
     /// # Errors
-    /// `NOMEM`; nothing was taken.
+    /// `NOMEM`.
     pub fn plan(&mut self, job: &Arc<JobData>, visible: &ModexData) -> Result<Batch> {
         self.due = None;
         let modex = match self.dirty.is_empty() {
@@ -345,7 +345,7 @@ impl Ledger {
         Ok(ModexBatch { keys: Arc::clone(&self.keys), fresh, gone, live: std::mem::take(&mut self.live) })
     }
 
-    /// Takes what a publication has done; values of `visible` that lie in lent memory give way to their copies.
+    /// Takes the result of a publication; values of `visible` in lent memory are replaced by their copies.
     pub fn take_written(&mut self, written: Written, visible: &mut ModexData) {
         if let Some((path, id, _)) = written.opened {
             (self.stage, self.directory) = (Stage::Open, Some((path, id)));
@@ -360,7 +360,7 @@ impl Ledger {
         }
     }
 
-    /// Lets what is published mean other memory than `whole`: that of the values now.
+    /// Makes the published values reference other memory than `whole`: the present values, which have been copied.
     pub fn leave(&mut self, whole: &Arc<Backing>, visible: &ModexData) {
         for content in self.live.iter_mut().flat_map(|live| &mut live.contents) {
             if content.value.bytes().is_some_and(|bytes| bytes.is_part_of(whole))
@@ -371,7 +371,7 @@ impl Ledger {
         }
     }
 
-    /// Adds what is published now to `stats`.
+    /// Adds the sizes of the published segments to `stats`.
     pub fn add_to(&self, stats: &mut Stats) {
         stats.job_segment_bytes += self.job_bytes;
         stats.modex_segment_bytes += self.modex_bytes;

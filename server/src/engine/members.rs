@@ -1,4 +1,4 @@
-//! Whom a process means where it names others: groups, the ranks of its node, jobs of its cluster.
+//! Resolves the names of processes in requests: groups, the ranks of the caller's node, jobs of its cluster.
 
 use pmix_dstore::maps;
 use pmix_dstore::model::{KeyRef, Nspace, Proc, Rank, Status, keys};
@@ -7,8 +7,8 @@ use pmix_dstore::realm_resolution::{self, Caller, Selector};
 use super::Engine;
 
 impl Engine {
-    /// Resolves the processes that `caller` names: an empty namespace is its own job, a group its members, the "local node" rank the
-    /// processes of this node, and a job's cluster-wide name its namespace.
+    /// Resolves the processes that `caller` names: an empty namespace is its own job, a group its members, the ranks `LOCAL_PEERS` and
+    /// `LOCAL_NODE` the processes of this node, and a name with the caller's cluster (`cluster:nspace`) the namespace.
     ///
     /// # Errors
     /// `BAD_PARAM` for an index beyond a group's members.
@@ -18,7 +18,7 @@ impl Engine {
         self.of_groups(procs)
     }
 
-    /// Takes the name of the caller's cluster from the names of jobs: `cluster:nspace`.
+    /// Removes the name of the caller's cluster from the names of jobs: `cluster:nspace`.
     fn of_this_cluster(&self, caller: &Proc, mut procs: Vec<Proc>) -> Vec<Proc> {
         for proc in procs.iter_mut().filter(|proc| !self.nspaces.contains_key(&proc.nspace)) {
             let Some(colon) = proc.nspace.as_bytes().iter().position(|byte| *byte == b':') else { continue };
@@ -35,7 +35,7 @@ impl Engine {
         procs
     }
 
-    /// Puts this node's processes in the place of ranks that mean them: of the job named, or of all jobs.
+    /// Replaces the special ranks by this node's processes, of the named job or of all jobs.
     fn of_this_node(&self, procs: Vec<Proc>) -> Vec<Proc> {
         let is_special = |proc: &Proc| matches!(proc.rank, Rank::LOCAL_PEERS | Rank::LOCAL_NODE);
         if !procs.iter().any(is_special) {

@@ -1,8 +1,8 @@
 //! The protocol engine: messages, host answers and ticks in; messages, upcalls and callbacks out. No I/O.
 //!
-//! One [`Engine`] is behind one lock. Whoever feeds it (the server's thread, or a thread of the host in an API call)
-//! leaves [`Output`]s; the server's thread performs them in order, outside the lock. So an upcall may call back into
-//! the server, and a run of the engine replays from its inputs.
+//! One [`Engine`] is behind one lock. The server's thread and the host's threads (in API calls) feed it, which produces
+//! [`Output`]s; the server's thread performs them in order, outside the lock. So an upcall may call back into
+//! the server, and a run of the engine can be replayed from its inputs.
 
 mod apart;
 mod attributes;
@@ -64,7 +64,7 @@ use crate::{DmodexDone, Stats};
 pub(crate) enum Output {
     /// Answer a handshake; with an error the connection is closed.
     Admit {
-        /// Whose.
+        /// The peer.
         peer: PeerId,
         /// The result.
         status: Status,
@@ -73,7 +73,7 @@ pub(crate) enum Output {
     },
     /// Send a message.
     Send {
-        /// To whom.
+        /// The receiver.
         peer: PeerId,
         /// The request's tag, or a reserved one.
         tag: u32,
@@ -92,7 +92,7 @@ pub(crate) enum Output {
     Upcall {
         /// The upcall's number.
         id: u64,
-        /// What is asked.
+        /// The upcall.
         upcall: Upcall,
     },
     /// Call back into the host or into this process's client.
@@ -106,49 +106,49 @@ pub(crate) enum Output {
         /// User and group.
         user: (u32, u32),
     },
-    /// Read what is used, for a monitor.
+    /// Read the resource usage, for a monitor.
     Measure {
         /// The monitor's number.
         monitor: u64,
-        /// What is wanted.
+        /// The requested values.
         usage: Usage,
-        /// Of which processes, where it is of processes.
+        /// The processes, if it is the usage of processes.
         targets: Vec<Target>,
-        /// What this node is called.
+        /// The name of this node.
         hostname: String,
     },
-    /// Remove what a process of this user and group asked to have removed.
+    /// Remove the files of a clean-up that a process of this user and group registered.
     CleanUp((u32, u32), Cleanup),
-    /// Tell the administrator.
+    /// Write a log line.
     Log(Reason, String),
 }
 
-/// What to do when the host answers an upcall.
+/// The action on the host's answer to an upcall.
 enum Continuation {
-    /// Let the client in.
+    /// Admit the client.
     Admit(PeerId),
-    /// Let the tool in.
+    /// Admit the tool.
     AdmitTool(PeerId),
     /// Reply to a request in the shape that its command has.
     Reply(PeerId, u32, Shape),
-    /// Reply to a spawn whose output on these channels the process wants.
+    /// Reply to a spawn with a pull of output on these channels.
     Spawned(PeerId, u32, u16),
     /// Reply to a pull of output with this number.
     Pulled(PeerId, u32, u64),
-    /// Reply to who wants something to be watched, or do it where the host does not.
+    /// Reply to a request for a monitor, or perform it if the host does not.
     Monitor(PeerId, u32, Box<Result<Option<monitors::Wish>>>),
-    /// Reply to a query, of which the host was asked a part.
+    /// Reply to a query, a part of which was passed to the host.
     Query(Box<query::Asked>),
     /// Reply to finalize.
     Finalized(PeerId, u32),
-    /// Store what the exchange brought, and release the participants.
+    /// Store the contributions of a collective, and release the participants.
     Collective(u64),
-    /// Store a rank's data, and answer those who wait for it. With a user that is none of the job's, as far as is known here:
-    /// success is the host's word that this user may read it.
+    /// Store a rank's data, and answer the Gets that wait for it. With a user that has no known right to read the job: success
+    /// means that the host allows this user to read it.
     Dmodex(Proc, Option<u32>),
-    /// Reply to the registration of events, of which the host was told of these.
+    /// Reply to the registration of events; these codes were passed to the host.
     EventsRegistered(PeerId, u32, Vec<Status>),
-    /// Nobody waits for the answer.
+    /// The answer is ignored.
     Nothing,
 }
 
@@ -158,13 +158,13 @@ pub(crate) struct Engine {
     sink: Weak<dyn AnswerSink>,
     nspaces: HashMap<Nspace, NspaceState>,
     peers: HashMap<PeerId, Peer>,
-    /// Tools of which the host has not said who they are to be.
+    /// Tools that wait for the host's answer.
     knocking: HashMap<PeerId, tools::Knocking>,
     /// By number: of two that a process may join, it joins the older.
     collectives: BTreeMap<u64, Collective>,
     collective_next: u64,
     upcalls: HashMap<u64, Continuation>,
-    /// When those that wait for the host's answer to one are told that it is late.
+    /// Time-outs of upcalls: when the requester gets `ERR_TIMEOUT`.
     late: BTreeSet<(Instant, u64)>,
     deadlines: HashMap<u64, Instant>,
     /// By connect, not yet ended by disconnect.
@@ -181,41 +181,41 @@ pub(crate) struct Engine {
     outputs_of_procs: output::Outputs,
     monitors: monitors::Monitors,
     outputs: VecDeque<Output>,
-    /// What hosts have lent and has not been given back, with the publications that read it.
+    /// Memory that the host has lent and that has not been returned, with the publications that read it.
     lent: Vec<(Arc<Backing>, Vec<Ticket>)>,
     publications: publication::Publications,
-    /// Data of jobs that are forgotten: to free those of a large one takes its time.
+    /// Data of deregistered jobs, to be freed later: freeing a large job takes long.
     discarded: Vec<Arc<JobData>>,
     stats: Stats,
     first_fork: Option<Instant>,
-    /// Processes that are gone, of whom the host's handlers are to be told.
+    /// Lost processes that the host's handlers have not been notified of.
     losses: Vec<peers::Loss>,
     /// A fence has collected data: the wire-up is over.
     collected: bool,
-    /// Messages for which there was no memory.
+    /// Messages refused for lack of memory.
     refused: u64,
-    /// The log has been told that peers over TCP can't be let in.
+    /// The line that peers over TCP cannot be admitted has been logged.
     no_table_told: bool,
-    /// What users have here, as far as it was asked since a client came or went.
+    /// Cached standings of users, since the last change of clients.
     standings: HashMap<u32, Standing>,
     port: u16,
     ended: bool,
 }
 
-/// The dialect in which the servers of a job exchange data. The newest encoder packs what older ones know in the same
-/// bytes, and values of newer types, which clients of 6.x put, too. Which releases the others are of is not known.
+/// The dialect in which the servers of a job exchange data. The releases of the other servers are unknown. The newest encoder
+/// packs values of older types in the same bytes as older encoders, and can also pack newer types, which clients of 6.x put.
 const EXCHANGE: Dialect = Dialect::plain(Module::V61).with_untyped(Untyped::Replaced);
 
-/// How long what direct modex brought may wait to be published with more of it.
+/// How long values of a direct modex wait to be published together with others.
 const PUBLISH_DELAY: Duration = Duration::from_millis(5);
 
-/// How long after a process was lost the host's handlers are told, unless it was the last one here. A host ends the job for
-/// it (Slurm does). Until then it has seen itself how the process ended, and a job that comes to its end without the
-/// process is left to do so. Released servers gather events for as long.
+/// The delay from the loss of a process to the event for the host's handlers, unless it was the last process here. Slurm ends
+/// the job on this event. The delay gives the host time to see the exit status itself, and the job time to end by
+/// itself. Released servers collect events for as long.
 const LOSS_DELAY: Duration = Duration::from_secs(1);
 
-/// How long a process that has finalized may take to come back, as another program of its script or in its next cycle, before those
-/// that wait for it go on without it.
+/// How long collectives wait for a process that has finalized to connect again, as the next program of a script or in its next cycle,
+/// before they go on without it.
 const RETURN_DELAY: Duration = Duration::from_secs(3);
 
 impl Engine {
@@ -268,7 +268,7 @@ impl Engine {
         stats
     }
 
-    /// What is to be done, in order.
+    /// Takes the outputs, in order.
     pub fn take_outputs(&mut self) -> VecDeque<Output> {
         std::mem::take(&mut self.outputs)
     }
@@ -299,15 +299,15 @@ impl Engine {
         }
     }
 
-    /// There is no memory for a message of a peer, or for what it asks: it is told so in its reply, and goes on. Where it is, or
-    /// may be, a commit, those who wait for its values are told so as well: released clients do not look at the answer to a
-    /// commit.
+    /// An allocation failed for a peer's message or its request: the reply has `ERR_NOMEM`, and the peer stays connected. If the
+    /// message is or may be a commit, the Gets that wait for its values get the error as well, because released clients ignore the
+    /// answer to a commit.
     pub fn refuse(&mut self, peer: PeerId, tag: u32, len: usize, is_commit: bool) {
         let Some(state) = self.peers.get(&peer) else { return };
         let proc = state.proc.clone();
         let status = Status::ERR_NOMEM;
         self.refused += 1;
-        // Who is out of memory has other worries than a full log.
+        // Logged at powers of two only: many lines do not help when memory is short.
         if self.refused.is_power_of_two() {
             let count = self.refused;
             self.log(format!("out of memory: refused a message of {len} bytes from {proc}; {count} refused so far"));
@@ -357,13 +357,13 @@ impl Engine {
         self.give_back(before);
     }
 
-    /// Lets the server's thread drop what hosts have lent: it tells the host, which may take a lock that it holds while it
-    /// answers, and may take nothing new for a collective until it is told. So that comes before the replies behind `place`.
+    /// Returns lent memory on the server's thread, because the release callback may take a lock that the host holds while it answers.
+    /// A host may accept no new collective before the callback. So the callback is inserted before the replies from `place` on.
     fn give_back(&mut self, place: usize) {
         for (whole, tickets) in &mut self.lent {
             tickets.retain(|ticket| !self.publications.is_done(ticket));
             if tickets.is_empty() && Arc::strong_count(whole) > 1 {
-                // Values that the publisher has not copied. Where there is no room for a copy, the host waits for its memory.
+                // Copies values that the publisher has not copied. If an allocation fails, the host's memory is returned later.
                 let _ = self.nspaces.values_mut().try_for_each(|state| state.leave(whole));
             }
         }
@@ -427,12 +427,12 @@ impl Engine {
             .min()
     }
 
-    /// Runs `job` on the server's thread, after what is due already, or where the server is finalized.
+    /// Runs `job` on the server's thread after the present outputs, or during finalize.
     pub fn defer(&mut self, job: Box<dyn FnOnce() + Send>) {
         self.outputs.push_back(Output::Call(job));
     }
 
-    /// What is left to be done where the server is finalized; after nothing was left, nothing will be done any more.
+    /// Takes the remaining outputs during finalize; once it has returned none, later ones are not performed.
     pub fn take_last_outputs(&mut self) -> VecDeque<Output> {
         self.ended = self.outputs.is_empty();
         self.take_outputs()
@@ -453,8 +453,8 @@ impl Engine {
         }
     }
 
-    /// Forgets everything: directories and files of all namespaces are removed. What is left to be done is for the
-    /// caller, who holds the lock now.
+    /// Deregisters all namespaces: their directories and files are removed. The caller, which holds the lock now, performs the
+    /// returned outputs.
     pub fn shut_down(&mut self) -> VecDeque<Output> {
         let nspaces: Vec<Nspace> = self.nspaces.keys().cloned().collect();
         for nspace in nspaces {
@@ -474,7 +474,7 @@ impl Engine {
         id
     }
 
-    /// As [`Engine::upcall`]; who asked hears of a time-out where the host has not answered within `time`.
+    /// As [`Engine::upcall`]; the requester gets `ERR_TIMEOUT` if the host has not answered within `time`.
     fn upcall_within(&mut self, then: Continuation, upcall: Upcall, time: Option<Duration>, now: Instant) {
         let id = self.upcall(then, upcall);
         if let Some(time) = time {
@@ -485,7 +485,7 @@ impl Engine {
 
     fn expire_upcalls(&mut self, now: Instant) {
         while let Some((_, id)) = self.late.first().copied().filter(|(deadline, _)| *deadline <= now) {
-            // An answer that comes later finds nobody.
+            // A later answer is ignored.
             self.answer(id, Answer::Op(Status::ERR_TIMEOUT));
         }
     }
@@ -499,11 +499,11 @@ impl Engine {
         self.outputs.push_back(Output::Call(Box::new(call)));
     }
 
-    /// Sends what `encode` makes in the peer's dialect and for its release; nothing where the peer is gone. What
-    /// cannot be told to the peer in its dialect becomes a reply with the reason.
+    /// Sends the result of `encode` in the peer's dialect and for its release; nothing if the peer is gone. If `encode`
+    /// fails, the reply has the status instead.
     fn send(&mut self, id: PeerId, tag: u32, encode: impl FnOnce(Dialect, Version) -> Result<Vec<u8>>) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        // Requests have larger tags than what comes unasked.
+        // Tags of requests are larger than the reserved tags of unrequested messages.
         let is_reply = tag > TAG_DELETED;
         if is_reply {
             peer.unanswered.answered(tag);
@@ -525,7 +525,7 @@ impl Engine {
         self.reply(peer, tag, &StatusReply { status });
     }
 
-    /// Another server asks for what a local rank published for other nodes.
+    /// Another server requests the committed values of a local rank for other nodes.
     pub fn dmodex_request(&mut self, proc: Proc, done: DmodexDone) -> Status {
         self.serve_dmodex(proc, done)
     }

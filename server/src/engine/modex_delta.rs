@@ -86,12 +86,12 @@ impl Changes {
         log.entries[first..].iter().map(|(_, key)| key).filter(|key| seen.insert(*key)).collect()
     }
 
-    /// Of how many changes these participants' servers have been told.
+    /// The number of changes that these participants' servers have.
     pub fn told(&self, participants: &[Proc]) -> u64 {
         self.told.iter().find(|(told, _)| told == participants).map_or(0, |(_, count)| *count)
     }
 
-    /// These participants' servers have been told of so many.
+    /// Notes that these participants' servers have so many changes.
     pub fn tell(&mut self, participants: &[Proc], count: u64) {
         self.told.retain(|(told, _)| told != participants);
         let mut all = participants.len() + self.told.iter().map(|(told, _)| told.len()).sum::<usize>();

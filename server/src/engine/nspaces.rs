@@ -41,7 +41,7 @@ pub(super) struct LocalClient {
     pub has_connected: bool,
     /// How often it has finalized and closed its last connection.
     pub finalized: u32,
-    /// What it wants removed when it ends.
+    /// Files to remove when it ends.
     pub cleanup: Cleanup,
 }
 
@@ -70,14 +70,14 @@ pub(super) struct Guest {
     is_known: bool,
 }
 
-/// Who has given a tool its name.
+/// The origin of a tool's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NamedBy {
     /// The host.
     Host,
     /// The tool, and the host has let it in.
     Itself,
-    /// The tool, and there is nobody to ask.
+    /// The tool, and the host has no upcall to confirm it.
     ItselfUnasked,
 }
 
@@ -86,44 +86,44 @@ pub(super) struct NspaceState {
     /// How many of its processes run on this node.
     pub nlocal: u32,
     pub job: Arc<JobData>,
-    /// Registered with data, so that what is not there is not known.
+    /// Registered with data, so a missing value does not exist.
     pub complete: bool,
-    /// Never registered: a job of other servers, known only by what direct modex brought of it.
+    /// Never registered: a job of other servers, known only from direct modex.
     pub foreign: bool,
-    /// Never registered itself: a job that the registration of this one describes, with which it ends.
+    /// Never registered itself: the job whose registration describes it; it ends with that job.
     described_by: Option<Nspace>,
     pub clients: BTreeMap<Rank, LocalClient>,
-    /// Secrets of processes whose environment was made before the host registered them.
+    /// Secrets of processes whose environment was requested before the host registered them.
     early: BTreeMap<Rank, Secret>,
-    /// Whose job it is: those of its processes here, and whom its registration names.
+    /// The users of the job: those of its processes here, and the one in its registration.
     pub users: BTreeSet<u32>,
-    /// Who else may reach it, as its registration says.
+    /// Further users with access, from its registration.
     pub access: Access,
-    /// Who else may read of it: whom the host has answered, and who has connected with it.
+    /// Further users that may read its data: those the host has allowed, and those that have connected with the job.
     pub readers: BTreeSet<u32>,
-    /// Those of them that will not commit any more: they died.
+    /// Local ranks that have died, and will not commit any more.
     pub gone: BTreeSet<Rank>,
-    /// Those of them that have finalized and are not expected back.
+    /// Local ranks that have finalized and are not expected back.
     over: BTreeSet<Rank>,
     /// Made for tools, not registered by the host: it ends with the last of them.
     pub is_of_tools: bool,
-    /// Tools that brought its name themselves, as long as no registration says that it is their user's.
+    /// Tools that chose this name themselves, until a registration names their user.
     guests: BTreeMap<PeerId, Guest>,
     /// One of its processes has asked the host to end them all: that they end is no news.
     pub aborted: bool,
     /// Clients that the host has deregistered.
     deregistered: BTreeSet<Rank>,
-    /// Those of them that never connected and of whom nothing has been said yet.
+    /// Local ranks that ended before they connected, not logged yet.
     pub unheard: BTreeSet<Rank>,
-    /// What is to be removed when the job has ended, by the user that asked for it.
+    /// Files to remove when the job has ended, by the user that requested it.
     pub cleanup: BTreeMap<(u32, u32), Cleanup>,
-    /// What this node's processes may read: local ranks' local buffers, other ranks' remote ones.
+    /// Values for this node's processes: local ranks' local buffers, other ranks' remote ones.
     pub visible: ModexData,
-    /// Local ranks' remote buffers: what other nodes may read.
+    /// Values for other nodes: local ranks' remote buffers.
     pub remote: ModexData,
-    /// What has changed in these.
+    /// The changes of `remote`.
     pub changes: Changes,
-    /// How the servers of a step of Slurm ask for fences without data.
+    /// The agreement of a Slurm step's servers about fences without data.
     pub agreement: Agreement,
     pub ledger: Ledger,
     /// Job-info replies by dialect and release, made once.
@@ -176,7 +176,7 @@ impl NspaceState {
         self.guests.remove(&id).filter(|_| !self.is_of_tools).map(|guest| guest.uid)
     }
 
-    /// Whether nobody is this process but tools that say so themselves.
+    /// Whether the process's connections are only tools that chose this name themselves.
     fn is_guests(&self, client: &LocalClient) -> bool {
         let connections = &client.connections;
         !connections.is_empty() && connections.iter().all(|id| self.guests.contains_key(id))
@@ -214,19 +214,20 @@ impl NspaceState {
         !self.over.is_empty()
     }
 
-    /// Those that have finalized and are not expected back by one that has finalized so often itself. Ranks start and end the library
-    /// in cycles, and scripts start one program after the other: whoever is ahead waits for those that are behind.
+    /// The ranks that are not expected back and have finalized more often than `cycle`: a process with `cycle` finalizes goes on without
+    /// them. Ranks initialise and finalize the library in cycles, and scripts start one program after the other: a process that is ahead
+    /// waits for those that are behind.
     pub fn over_for(&self, cycle: u32) -> impl Iterator<Item = Rank> {
         self.over.iter().copied().filter(move |rank| self.cycle_of(*rank) > cycle)
     }
 
-    /// Whether a process is one of these.
+    /// Whether a rank is among them.
     pub fn is_over_for(&self, rank: Rank, cycle: u32) -> bool {
         self.over.contains(&rank) && self.cycle_of(rank) > cycle
     }
 
-    /// Whether a process is over for one of another node, of which nobody here knows how often it has finalized: as often, that is taken
-    /// for granted, as who is ahead of the connected processes of this node.
+    /// Whether a process of another node need not wait for a rank. Its count of finalizes is not known here; it is assumed to be the
+    /// highest of this node's connected processes.
     pub fn is_over_elsewhere(&self, rank: Rank) -> bool {
         let here = self.clients.values().filter(|client| !client.connections.is_empty());
         self.is_over_for(rank, here.map(|client| client.finalized).max().unwrap_or(0))
@@ -242,16 +243,16 @@ impl NspaceState {
         (self.nlocal as usize).max(self.clients.len() + self.deregistered.len())
     }
 
-    /// Those of them that may still take part in something.
+    /// The number of local ranks that may still take part in collectives.
     pub fn local_alive(&self) -> usize {
         self.local_size() - self.deregistered.len() - self.gone.len()
     }
 }
 
-/// Job-info replies kept: a peer's release is what it says it is, and may say anything.
+/// Limit of cached job-info replies: the key contains the peer's release, which the peer may choose freely.
 const JOB_REPLIES_MAX: usize = 8;
 
-/// Ranks of a job whose registration takes much more memory than it leaves taken.
+/// From this size on, a registration leaves much freed memory, which is returned to the system.
 const LARGE: u32 = 1 << 16;
 
 /// A registration, read and derived outside the lock.
@@ -259,14 +260,14 @@ pub(crate) struct JobPlan {
     nspace: Nspace,
     nlocal: i32,
     job: Option<JobData>,
-    /// Whose it is.
+    /// The user in the registration.
     user: Option<u32>,
-    /// Who else may reach it.
+    /// Further users with access.
     access: Access,
 }
 
 impl JobPlan {
-    /// Reads a host's infos about a job; `known` is what was registered before.
+    /// Reads a host's infos about a job; `known` is the earlier registration.
     pub fn read<'a>(
         nspace: &Nspace,
         nlocal: i32,
@@ -298,17 +299,17 @@ impl JobPlan {
 }
 
 impl Engine {
-    /// What is registered of a namespace, without what only another job's registration says.
+    /// The registered data of a namespace; `None` if only another job's registration describes it.
     pub fn job(&self, nspace: &Nspace) -> Option<Arc<JobData>> {
         self.nspaces.get(nspace).filter(|state| state.described_by.is_none()).map(|state| state.job.clone())
     }
 
-    /// All that are registered with data.
+    /// All jobs that are registered with data.
     pub fn jobs(&self) -> Vec<Arc<JobData>> {
         self.nspaces.values().filter(|state| state.complete).map(|state| state.job.clone()).collect()
     }
 
-    /// Carries out a registration.
+    /// Performs a registration.
     pub fn register_nspace(&mut self, plan: JobPlan) -> Status {
         self.evict_guests(&plan.nspace, plan.user);
         self.nspaces.values_mut().for_each(|state| state.changes.forget(&plan.nspace));
@@ -334,7 +335,7 @@ impl Engine {
         Status::SUCCESS
     }
 
-    /// What is known of a job that another one's registration may describe; not of one that is registered itself.
+    /// The known data of a job, if another one's registration may describe it; the outer `None` means that it is registered itself.
     pub fn may_describe(&self, nspace: &Nspace) -> Option<Option<Arc<JobData>>> {
         match self.nspaces.get(nspace) {
             Some(state) if state.described_by.is_none() && !state.foreign => None,
@@ -342,7 +343,7 @@ impl Engine {
         }
     }
 
-    /// Takes in what the registration of `by` says of another job.
+    /// Stores the description of another job from the registration of `by`.
     pub fn describe_nspace(&mut self, plan: JobPlan, by: &Nspace) {
         let nspace = plan.nspace.clone();
         if self.may_describe(&nspace).is_some() {
@@ -355,7 +356,7 @@ impl Engine {
         }
     }
 
-    /// Lets all that read a job's data have the newest.
+    /// Makes the newest data of a job available to all its readers.
     pub(super) fn publish_job(&mut self, nspace: &Nspace) {
         if let Some(state) = self.nspaces.get_mut(nspace) {
             state.job_replies.clear();
@@ -367,7 +368,7 @@ impl Engine {
         }
     }
 
-    /// Gives each job of a session what was registered of it with the others, last with `newest`.
+    /// Gives each job of a session the values of the session from all its jobs' registrations; those of `newest` come last.
     fn share_session(&mut self, id: u32, newest: &Nspace) {
         let mut names: Vec<&Nspace> = self.nspaces.keys().filter(|name| *name != newest).collect();
         names.sort_unstable();
@@ -427,7 +428,7 @@ impl Engine {
     pub fn deregister_nspace(&mut self, nspace: &Nspace) -> Status {
         self.events.forget_nspace(nspace);
         self.outputs_of_procs.forget_nspace(nspace);
-        // The host is done with the job, and with what became of its processes.
+        // The host has deregistered the job: it needs no reports about its processes.
         self.log_losses(nspace);
         self.losses.retain(|loss| loss.proc.nspace != *nspace);
         let job = self.remove_nspace(nspace);
@@ -435,7 +436,7 @@ impl Engine {
         Status::SUCCESS
     }
 
-    /// Frees the data of forgotten jobs, behind what is to be said of their end.
+    /// Frees the data of deregistered jobs, after the outputs about their end.
     pub fn free_discarded(&mut self) {
         let discarded = std::mem::take(&mut self.discarded);
         if !discarded.is_empty() {
@@ -443,9 +444,9 @@ impl Engine {
         }
     }
 
-    /// Hangs up on tools that have taken the name of a job which the host registers for `owner`. A tool of the owner's stays: hosts register
-    /// the tools that they have let in, before they answer or afterwards. Where the registration names nobody, what the host has let in
-    /// stays as well, and has no right to the job until the host registers its user.
+    /// Disconnects tools that have taken the name of a job which the host registers for `owner`. A tool of the owner stays: hosts register
+    /// the tools that they have admitted, before or after their answer. If the registration names no user, tools that the host has admitted
+    /// stay as well, without access to the job until the host registers their user.
     pub(super) fn evict_guests(&mut self, nspace: &Nspace, owner: Option<u32>) {
         let Some(state) = self.nspaces.get_mut(nspace) else { return };
         let is_meant = |guest: &Guest| owner.map_or(guest.is_known, |owner| guest.uid == owner);
@@ -453,7 +454,7 @@ impl Engine {
             state.guests.iter().filter(|(_, guest)| !is_meant(guest)).map(|(id, guest)| (*id, *guest)).collect();
         let is_of_tools = state.is_of_tools;
         if is_of_tools {
-            // The registration says whose it is, and which ranks it has.
+            // The registration determines users and ranks.
             state.users.clear();
             state.clients.retain(|_, client| !client.connections.is_empty());
         }
@@ -467,7 +468,7 @@ impl Engine {
             first.uid
         );
         self.log(line);
-        // Nothing of what they have put may be the job's.
+        // Their puts must not become values of the job.
         if is_of_tools {
             let job = self.remove_nspace(nspace);
             self.discarded.extend(job);
@@ -480,7 +481,7 @@ impl Engine {
         }
     }
 
-    /// A tool has gone that had the name of a job's process by its own word: nothing of it is the job's, nor what it has put.
+    /// A tool has gone that had chosen the name of a job's process itself: removes its client and its puts from the job.
     pub(super) fn forget_guests_client(&mut self, proc: &Proc, uid: u32) {
         let Some(state) = self.nspaces.get_mut(&proc.nspace) else { return };
         let is_its = |client: &LocalClient| client.uid == uid && client.connections.is_empty();
@@ -505,20 +506,20 @@ impl Engine {
         }
     }
 
-    /// Lets a process in that is no client of the host's.
+    /// Admits a process that is not a client of the host.
     ///
     /// # Errors
-    /// `ERROR` where the system has no random numbers, as [`Secret::new`]; those of a name that has become another user's.
+    /// `ERROR` if the system has no random numbers, as [`Secret::new`]; errors of a name that another user has by now.
     pub(super) fn add_tool(&mut self, id: PeerId, proc: &Proc, user: User, by: NamedBy) -> Result<()> {
         self.check_name(proc, user, by)?;
         let is_guest = by != NamedBy::Host && !self.is_privileged(user);
-        /// `nogroup`, where nobody has said which group a user has.
+        /// `nogroup`, for a user without a known group.
         const NO_GROUP: u32 = 65_534;
         let (uid, gid) = (user.uid, user.gid.unwrap_or(NO_GROUP));
         let secret = Secret::new()?;
         let state = self.nspaces.entry(proc.nspace.clone()).or_insert_with(|| NspaceState {
             is_of_tools: true,
-            // Nobody will say more of it.
+            // No registration will follow.
             complete: true,
             ..NspaceState::new(proc.nspace.clone())
         });
@@ -537,7 +538,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A tool is gone: so is what was made for it.
+    /// A tool is gone: removes the state made for it.
     pub(super) fn forget_tool(&mut self, proc: &Proc) {
         let Some(state) = self.nspaces.get(&proc.nspace).filter(|state| state.is_of_tools) else { return };
         if state.clients.values().all(|client| client.connections.is_empty()) {
@@ -603,14 +604,14 @@ impl Engine {
         let state = self.nspaces.entry(proc.nspace.clone()).or_insert_with(|| NspaceState::new(proc.nspace.clone()));
         (state.foreign, state.is_of_tools) = (false, false);
         let mut is_given = false;
-        // Its environment may be made already, and with it the directory.
+        // Its environment may exist already, and with it the directory.
         let secret = state.early.remove(&proc.rank).unwrap_or(new_secret);
         if state.clients.is_empty() {
             is_given = state.ledger.give_to((uid, gid));
         }
         state.users.insert(uid);
         if let Some(client) = state.clients.get_mut(&proc.rank) {
-            // What its connections and what it published mean does not change.
+            // Its connections and committed values stay valid.
             (client.uid, client.gid, client.object) = (uid, gid, object);
             state.gone.remove(&proc.rank);
             state.expect(proc.rank);
@@ -647,7 +648,7 @@ impl Engine {
         Status::SUCCESS
     }
 
-    /// A local rank will not commit any more: who waits for it is told.
+    /// A local rank will not commit any more: fails the Gets that wait for it.
     pub(super) fn rank_is_gone(&mut self, proc: &Proc) {
         if let Some(state) = self.nspaces.get_mut(&proc.nspace).filter(|state| state.clients.contains_key(&proc.rank)) {
             state.gone.insert(proc.rank);
@@ -665,7 +666,7 @@ impl Engine {
         self.farewells.push_back((now + RETURN_DELAY, proc.clone(), client.finalized));
     }
 
-    /// Goes on without those that have finalized and have not come back.
+    /// Lets collectives go on without processes that have finalized and not connected again in time.
     pub(super) fn give_up_returns(&mut self, now: Instant) {
         while let Some((_, proc, count)) = self.farewells.pop_front_if(|(due, ..)| *due <= now) {
             let Some(state) = self.nspaces.get_mut(&proc.nspace) else { continue };
@@ -679,7 +680,7 @@ impl Engine {
         }
     }
 
-    /// Removes what a process registered for its own end.
+    /// Performs the clean-up that a process registered for its end.
     pub(super) fn clean_up_after(&mut self, proc: &Proc) {
         let Some(state) = self.nspaces.get_mut(&proc.nspace) else { return };
         let Some(client) = state.clients.get_mut(&proc.rank) else { return };
@@ -693,8 +694,8 @@ impl Engine {
         }
     }
 
-    /// Makes what the environment of a client tells of, where the host registers the client only afterwards (Flux does). For the
-    /// server's own process: what a forked child made would not be the server's.
+    /// Prepares secret and directory for a client's environment, if the host registers the client only afterwards (Flux does). Called
+    /// in the server's process only: a forked child's changes would not reach the server.
     pub fn prepare_client(&mut self, proc: &Proc) {
         let Some(state) = self.nspaces.get_mut(&proc.nspace).filter(|state| state.complete) else { return };
         let is_known = state.clients.contains_key(&proc.rank) || state.early.contains_key(&proc.rank);
@@ -708,7 +709,7 @@ impl Engine {
         }
     }
 
-    /// The environment of a client. Hosts may ask in a forked child (Slurm does): nothing is made here.
+    /// The environment of a client. Hosts may request it in a forked child (Slurm does), so this creates no file.
     pub fn setup_fork(&mut self, proc: &Proc) -> Vec<(String, OsString)> {
         self.first_fork.get_or_insert_with(std::time::Instant::now);
         let shared = self.nspaces.get(&proc.nspace).and_then(|state| {
@@ -730,7 +731,7 @@ impl Engine {
         };
         let of_peer = (peer.dialect, peer.version_text.clone());
         let payload = match state.job_replies.get(&of_peer) {
-            // Who has the job's name by its own word alone asks the host for each value.
+            // A tool that chose the job's name itself has no access to its data: the host decides about each value.
             _ if is_hidden => {
                 let nothing = JobData::new(peer.proc.nspace.clone());
                 let to = recipient(peer, &self.config.hostname);

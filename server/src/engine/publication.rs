@@ -1,8 +1,8 @@
-//! Which publications are wanted and under way, and who waits for them.
+//! Requested publications, publications under way, and the continuations that wait for them.
 //!
-//! The engine asks for a publication by [`Output::Publish`]. A thread that has time for it takes the plan, writes the files
-//! without the engine's lock, and brings the result. Until then a Get over the socket is answered from the heap; replies that
-//! promise that something is published wait here. What is noted while a publication is under way goes with the next one.
+//! The engine requests a publication by [`Output::Publish`]. A thread takes the plan, writes the files without the engine's
+//! lock, and returns the result. Until then a Get over the socket is answered from the heap; replies that depend on the
+//! publication wait here. Changes during a publication go with the next one.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(crate) struct Ticket {
     step: u64,
 }
 
-/// What a thread is to do with a namespace's directory.
+/// A thread's task for a namespace's directory.
 pub(crate) struct Plan {
     pub directory: DirectoryNumber,
     pub work: Work,
@@ -26,9 +26,9 @@ pub(crate) struct Plan {
 
 /// The work of a [`Plan`].
 pub(crate) enum Work {
-    /// Write what is new.
+    /// Write the changes.
     Write(Box<Batch>),
-    /// Tell readers that the namespace is gone, and remove its directory.
+    /// Mark the namespace as retired for readers, and remove its directory.
     Retire,
 }
 
@@ -48,26 +48,26 @@ impl Plan {
 /// The result of a [`Plan`].
 pub(crate) struct Published {
     pub directory: DirectoryNumber,
-    /// `None` where there is no directory any more.
+    /// `None` if there is no directory any more.
     pub written: Option<Written>,
-    /// Lines for the administrator.
+    /// Lines for the log.
     pub log: Vec<String>,
 }
 
 /// The state of one directory.
 #[derive(Default)]
 struct Directory {
-    /// Whose it is; `None` once the namespace is forgotten: the directory is to be removed.
+    /// Its namespace; `None` once that is deregistered: the directory must be removed.
     nspace: Option<Nspace>,
     wanted: bool,
     under_way: bool,
-    /// Plans that were taken.
+    /// The number of plans taken.
     taken: u64,
-    /// Those of them that are done.
+    /// The number of plans done.
     done: u64,
 }
 
-/// What goes on when publications are done.
+/// A continuation that runs after publications.
 type Continuation = Box<dyn FnOnce(&mut Engine) + Send>;
 
 struct Waiter {
@@ -80,9 +80,9 @@ struct Waiter {
 pub(super) struct Publications {
     numbers: u64,
     directories: BTreeMap<DirectoryNumber, Directory>,
-    /// In the order in which they began to wait.
+    /// In order of arrival.
     waiting: Vec<Waiter>,
-    /// What the operation of a host that is going on has asked for.
+    /// The publications requested by the host's present operation.
     recorded: Option<Vec<Ticket>>,
 }
 
@@ -106,7 +106,7 @@ impl Publications {
         number
     }
 
-    /// Those who need not wait any longer.
+    /// Takes the continuations whose publications are done.
     fn released(&mut self) -> Vec<Continuation> {
         let mut waiting = std::mem::take(&mut self.waiting);
         let released = waiting.extract_if(.., |waiter| {
@@ -120,7 +120,7 @@ impl Publications {
 }
 
 impl Engine {
-    /// Carries out an operation; answers what it has asked to be published, too.
+    /// Performs an operation; also returns the publications that it has requested.
     pub fn recording<R>(&mut self, operation: impl FnOnce(&mut Engine) -> R) -> (R, Vec<Ticket>) {
         let outer = self.publications.recorded.replace(Vec::new());
         let result = operation(self);
@@ -136,13 +136,13 @@ impl Engine {
         self.publications.is_done(ticket)
     }
 
-    /// The publication that makes the directory which a client's environment tells of, while it is not done.
+    /// The publication that creates the directory of a namespace, for a client's environment; `None` if it is done.
     pub fn opening(&self, nspace: &Nspace) -> Option<Ticket> {
         let ledger = &self.nspaces.get(nspace)?.ledger;
         self.publications.last_of(ledger.number().filter(|_| ledger.is_opening())?)
     }
 
-    /// Takes what is to be done with a directory; `None` where nothing is, or where another thread is at it.
+    /// Takes the next plan of a directory; `None` if there is none, or if another thread works on the directory.
     pub fn take_plan(&mut self, number: DirectoryNumber) -> Option<Plan> {
         let directory = self.publications.directories.get_mut(&number)?;
         if !directory.wanted || directory.under_way {
@@ -164,13 +164,13 @@ impl Engine {
         Some(Plan { directory: number, work })
     }
 
-    /// The same where the directory's namespace is gone.
+    /// The same, only if the directory's namespace is gone.
     pub fn take_removal(&mut self, number: DirectoryNumber) -> Option<Plan> {
         self.publications.directories.get(&number).filter(|directory| directory.nspace.is_none())?;
         self.take_plan(number)
     }
 
-    /// A plan is carried out: whoever waits for it goes on.
+    /// Takes the result of a plan, and runs the continuations that waited for it.
     pub fn published(&mut self, published: Published) {
         let number = published.directory;
         published.log.into_iter().for_each(|line| self.log(line));
@@ -202,7 +202,7 @@ impl Engine {
         self.release_waiting();
     }
 
-    /// Wants what the ledger of a namespace holds published.
+    /// Requests a publication of a directory.
     pub(super) fn want_publication(&mut self, number: DirectoryNumber) {
         let Some(directory) = self.publications.directories.get_mut(&number) else { return };
         if !std::mem::replace(&mut directory.wanted, true) && !directory.under_way {
@@ -211,7 +211,7 @@ impl Engine {
         self.record(number);
     }
 
-    /// The operation that is going on waits for what is under way.
+    /// Makes the present operation wait for the directory's last publication.
     pub(super) fn record(&mut self, number: DirectoryNumber) {
         let last = self.publications.last_of(number);
         if let Some(recorded) = &mut self.publications.recorded {
@@ -219,7 +219,7 @@ impl Engine {
         }
     }
 
-    /// A namespace is forgotten: its directory is removed, and nobody waits any more for what was to be published there.
+    /// A namespace is deregistered: requests the removal of its directory.
     pub(super) fn retire_directory(&mut self, number: DirectoryNumber) {
         if let Some(directory) = self.publications.directories.get_mut(&number) {
             directory.nspace = None;
@@ -227,7 +227,7 @@ impl Engine {
         }
     }
 
-    /// Goes on with those who wait for publications of a namespace that is about to be forgotten: nobody will read what they bring.
+    /// Runs the continuations that wait for publications of a namespace that is being deregistered: these have no readers any more.
     pub(super) fn give_up_waiting(&mut self, number: DirectoryNumber) {
         for waiter in &mut self.publications.waiting {
             waiter.tickets.retain(|ticket| ticket.directory != number);
@@ -235,7 +235,7 @@ impl Engine {
         self.release_waiting();
     }
 
-    /// Goes on once all that is wanted or under way for some namespaces is published.
+    /// Runs `then` once all requested publications of some namespaces are done.
     pub(super) fn after_publication<'a>(
         &mut self,
         nspaces: impl IntoIterator<Item = &'a Nspace>,

@@ -63,7 +63,7 @@ mod segments;
 mod slurm;
 mod tools;
 
-/// Over TCP, from whom the kernel does not say.
+/// Over TCP, without a user from the kernel.
 const TCP: Transport = Transport::Tcp { owner: None };
 
 struct NoSink;
@@ -91,7 +91,7 @@ const PLAIN: Dialect = Dialect::plain(Module::V41);
 const NODES: [&str; 2] = ["nodeA", "nodeB"];
 
 thread_local! {
-    /// The name of the test's job, which tells the server whose it is.
+    /// The name of the test's job.
     static JOB: Cell<&'static str> = const { Cell::new("job") };
 }
 
@@ -205,7 +205,7 @@ impl Bench {
         self.answer_last(Answer::Op(Status::SUCCESS));
     }
 
-    /// Collects what the engine wants done.
+    /// Collects the engine's outputs.
     fn drain(&mut self) {
         loop {
             let outputs = self.engine.take_outputs();
@@ -236,7 +236,7 @@ impl Bench {
         }
     }
 
-    /// Carries out what is wanted for a directory.
+    /// Performs the next plan of a directory.
     fn publish(&mut self, directory: DirectoryNumber) -> bool {
         let Some(plan) = self.engine.take_plan(directory) else { return false };
         let published = self.publishers.carry_out(plan);
@@ -244,7 +244,7 @@ impl Bench {
         true
     }
 
-    /// Does what a host calls: what it asks for is published when it returns.
+    /// Performs a call of a host, with the publications that it requests.
     fn operate<R>(&mut self, operation: impl FnOnce(&mut Engine) -> R) -> R {
         let (result, tickets) = self.engine.recording(operation);
         for ticket in tickets {
@@ -295,7 +295,7 @@ impl Bench {
         self.request(rank, tag, Request::Get { nspace: nspace(), rank: Rank(of), infos, key });
     }
 
-    /// Takes the reply to a request out of what was sent.
+    /// Takes the reply to a request from the sent messages.
     fn reply(&mut self, rank: u32, tag: u32) -> Option<Vec<u8>> {
         let position = self.sent.iter().position(|(to, of, _)| (*to, *of) == (peer(rank), tag))?;
         Some(self.sent.remove(position).2)
@@ -334,7 +334,7 @@ fn exchange(a: &mut Bench, b: &mut Bench) {
     b.answer_last(Answer::Data(Status::SUCCESS, all.into()));
 }
 
-/// What both have to say in a fence.
+/// The contributions of both servers to a fence.
 fn contributions(a: &Bench, b: &Bench) -> Vec<u8> {
     let mut all = Vec::new();
     for bench in [a, b] {
@@ -346,7 +346,7 @@ fn contributions(a: &Bench, b: &Bench) -> Vec<u8> {
     all
 }
 
-/// What rank 1 contributed to the last fence.
+/// Rank 1's contribution to the last fence.
 fn contribution(b: &Bench) -> Vec<Kval> {
     let Upcall::Fence { data, .. } = &b.upcalls.last().expect("a fence at the host").1 else { panic!("no fence") };
     let ranks = blob::decode_fence(EXCHANGE, &data.clone().into_bytes().unwrap()).unwrap().remove(0).ranks;
@@ -391,7 +391,7 @@ fn connect_as(bench: &mut Bench, id: PeerId, rank: u32) {
     bench.answer_last(Answer::Op(Status::SUCCESS));
 }
 
-/// Of an environment, what leads to shared memory.
+/// The variables of an environment that lead to shared memory.
 fn shared_env(env: &[(String, OsString)]) -> Vec<&OsStr> {
     let ours = env.iter().filter(|(name, _)| name.starts_with("PMIX_DSTORE"));
     ours.map(|(_, value)| value.as_os_str()).collect()
@@ -427,7 +427,7 @@ impl Bench {
     }
 }
 
-/// A tool that wants a name, of this user, from whom the kernel says.
+/// A tool without a name, of this user according to the kernel.
 fn tool(uid: u32) -> (Hello, Transport) {
     let hello = Hello {
         credential: Hello::native_credential(uid, uid),
@@ -446,7 +446,7 @@ fn named_tool(uid: u32, kind: PeerKind, proc: Proc) -> (Hello, Transport) {
 }
 
 impl Bench {
-    /// What the server answers to a handshake: the status, and the bytes. `None` where it hangs up.
+    /// The server's answer to a handshake: status and bytes; `None` if it closes the connection.
     fn knock(
         &mut self,
         id: PeerId,
@@ -498,7 +498,7 @@ impl Bench {
     }
 }
 
-/// Cuts a file of the namespace's directory, as whoever runs as the server's user can.
+/// Truncates a file of the namespace's directory, as any process of the server's user can.
 fn cut(directory: &Path, name: &str) {
     for file in std::fs::read_dir(directory).unwrap().map(|file| file.unwrap().path()) {
         if file.file_name().is_some_and(|found| found.to_string_lossy().starts_with(name)) {

@@ -74,7 +74,7 @@ impl Engine {
         }
         self.check_proof(user, is_root, hello)?;
         if !is_root && self.count_standing(user) == Standing::Nobody {
-            return Err(format!("it is user {user}'s, who has nothing here"));
+            return Err(format!("it is user {user}'s, who has no process here"));
         }
         if !self.has_room_for_tool(user) {
             return Err(format!("it is user {user}'s, and too many tools are connected"));

@@ -79,7 +79,7 @@ impl Door {
     /// Decides about a new connection at `listener`.
     pub fn judge(&self, listener: u64, user: User, standing: Standing) -> Verdict {
         match standing {
-            Standing::Nobody => Verdict::Close("who has nothing here"),
+            Standing::Nobody => Verdict::Close("who has no process here"),
             Standing::Stranger if self.strangers.get(&user).is_some_and(|count| *count >= STRANGER_MAX) => {
                 Verdict::Close("who has no process here and too many connections")
             }

@@ -23,7 +23,7 @@ fn proc(rank: u32) -> Proc {
     Proc::new(Nspace::new("job").unwrap(), Rank(rank))
 }
 
-/// A server whose files are in `directory`.
+/// A server with its files in `directory`.
 fn server(directory: &Path) -> Arc<Server> {
     let infos = [Info::new(keys::SERVER_TMPDIR, Value::string(directory.to_str().unwrap()))];
     Server::init(Arc::new(Silent), &infos).unwrap()
@@ -47,7 +47,7 @@ fn send(stream: &mut TcpStream, tag: u32, request: Request) {
     stream.write_all(&[&header.encode()[..], &payload].concat()).unwrap();
 }
 
-/// The next reply: its tag and what it says first.
+/// The next reply: its tag and its status.
 fn reply(stream: &mut TcpStream) -> (u32, Status) {
     let mut head = [0; Header::LEN];
     stream.read_exact(&mut head).unwrap();
@@ -79,7 +79,7 @@ fn no_files_in(directory: &Path) -> bool {
     fs::read_dir(directory).unwrap().count() == 0
 }
 
-/// A callback, and who hears of it.
+/// A callback, and the receiver of its result.
 fn done() -> (OpDone, Receiver<Status>) {
     let (told, heard) = unbounded();
     (Box::new(move |status| told.send(status).unwrap_or(())), heard)
@@ -90,7 +90,7 @@ fn others_are_served_while_a_large_segment_is_written() {
     let directory = tempfile::tempdir().unwrap();
     let (server, [mut writer, mut other]) = with_ranks(directory.path());
     assert!(matches!(*server.inner().publishers.worker.lock(), Worker::None), "begun with the first large segment");
-    // Whoever writes waits here.
+    // A thread that writes blocks on this lock.
     let held = server.inner().publishers.directories.lock();
     fence(&mut writer, 0, 101);
     for tag in 200..220 {
@@ -224,7 +224,7 @@ fn file_work_with_the_engines_lock_held_panics() {
     assert!(panics(&mut || drop(publisher.give_to(own))));
     assert!(panics(&mut || drop(listen(&mut publisher, 0o600))));
     assert!(panics(&mut || server.inner().log("a line")));
-    // Without the lock they are what they always are.
+    // Without the lock they work as always.
     assert!(publisher.adopt("page-0").is_ok() && publisher.give_to(own).is_ok());
     let mut publisher = Some(publisher);
     assert!(panics(&mut || drop(publisher.take())));

@@ -1,4 +1,4 @@
-//! What the server answers itself, of what the host does not.
+//! Queries that the server answers itself, because the host does not.
 
 use super::*;
 
@@ -34,12 +34,12 @@ fn what_the_host_does_not_answer_is_looked_up_in_what_it_registered() {
         panic!()
     };
     assert_eq!(all.items.len(), 1);
-    // What nobody knows; what the host says, whatever has been registered.
+    // An unknown key; and the host's answer takes precedence over registered data.
     assert_eq!(bench.asked("pmix.nobody", Vec::new(), none()), (Status::ERR_NOT_SUPPORTED, Vec::new()));
     let said = vec![Info::new(keys::QUERY_NAMESPACES, Value::string("a,b"))];
     let answer = Answer::Infos(Status::SUCCESS, Info::copies(&said).unwrap());
     assert_eq!(bench.asked(keys::QUERY_NAMESPACES, Vec::new(), answer), (Status::SUCCESS, said));
-    // Some of what is asked.
+    // A query of which only a part can be answered.
     let keys = [keys::JOB_SIZE, "pmix.nobody"].map(|key| CString::new(key).unwrap()).to_vec();
     bench.request(0, 61, Request::Query { queries: vec![Query { keys, qualifiers: Vec::new() }] });
     bench.answer_last(none());
@@ -127,7 +127,7 @@ fn attributes_are_known_of_the_library_and_of_the_host() {
     assert!(status.is_success() && text(&infos[0]).split(',').any(|key| key == keys::QUERY_PROC_TABLE), "{infos:?}");
     let (status, infos) = bench.asked(keys::QUERY_SUPPORTED_QUALIFIERS, Vec::new(), none());
     assert!(status.is_success() && text(&infos[0]).split(',').any(|key| key == keys::SESSION_ID), "{infos:?}");
-    // A host that says itself what it supports has the word.
+    // A host's own list of supported keys takes precedence.
     let said = vec![Info::new(keys::QUERY_SUPPORTED_KEYS, Value::string("own"))];
     let (_, infos) = bench.asked(keys::QUERY_SUPPORTED_KEYS, Vec::new(), Answer::Infos(Status::SUCCESS, said.clone()));
     assert_eq!(infos, said);

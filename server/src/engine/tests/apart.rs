@@ -9,7 +9,7 @@ use crate::engine::statistics::Statistics;
 
 const ANN: u32 = 2001;
 const BOB: u32 = 2002;
-/// Whose the server is.
+/// The server's user.
 const HOST: u32 = 1000;
 const ROOT: u32 = 0;
 
@@ -71,7 +71,7 @@ impl Bench {
         self.drain();
     }
 
-    /// What one is told.
+    /// The status of a peer's last reply.
     fn told(&mut self, id: PeerId) -> Option<Status> {
         let position = self.sent.iter().position(|(to, tag, _)| (*to, *tag) == (id, 101))?;
         let bytes = self.sent.remove(position).2;
@@ -242,7 +242,7 @@ fn of_a_job_that_nobody_here_knows_the_host_says_who_may_read_it() {
         assert_eq!(find(keys::REQUESTOR), Some(Value::Proc(name)));
         assert_eq!(bench.told(id), Some(answer));
     }
-    // Two at once: what one is told does not answer the other.
+    // Two users at once: the answer to one does not answer the other.
     let mut bench = Bench::of_two();
     bench.ask_as(BOBS, of_far());
     bench.ask_as(ANNS, of_far());
@@ -285,7 +285,7 @@ fn output_goes_to_its_users() {
     }
     bench.say(of_bob(0), "Bob's");
     assert_eq!(bench.took(TOOL), [b"Bob's"]);
-    // A job that the tool has started is its user's, whoever's the processes are.
+    // A job that the tool has spawned is accessible to the tool's user, even if its processes have another.
     bench.ask_as(TOOL, Request::Spawn { infos: Vec::new(), apps: Vec::new() });
     let spawned = Proc::new(named("spawned"), Rank(0));
     bench.register_client(&spawned, ROOT, ROOT, 0);
@@ -313,7 +313,7 @@ fn events_reach_the_jobs_of_their_user() {
     bench.let_in(PeerId(101), proc(1), ANN);
     bench.ask_as(PeerId(101), wanted);
     assert_eq!(bench.hears(PeerId(101)), 0);
-    // What the host says, all hear.
+    // All peers get the host's events.
     bench.engine.deliver_event(Sender::Peer(PeerId::OWN), Status(-3456), &of_bob(0), 5, Vec::new(), bench.now);
     bench.drain();
     assert_eq!([ANNS, BOBS].map(|id| bench.hears(id)), [1, 1]);
@@ -499,7 +499,7 @@ fn the_name_of_a_job_that_tools_have_taken_is_the_jobs() {
         let state = &bench.engine.nspaces[&next(0).nspace];
         assert_eq!((state.users.iter().collect::<Vec<_>>(), state.clients.len()), (vec![&ANN], 1));
         assert!(!state.clients[&Rank(0)].has_connected && state.clients[&Rank(0)].connections.is_empty());
-        // Nobody tells the host that Ann's rank is lost.
+        // The host gets no report that Ann's rank is lost.
         bench.engine.disconnected(TOOL, bench.now);
         bench.drain();
         assert!(bench.upcalls.is_empty(), "{:?}", bench.upcalls);
@@ -509,8 +509,8 @@ fn the_name_of_a_job_that_tools_have_taken_is_the_jobs() {
     }
 }
 
-/// Until the host registers a client, nothing says that the job is not the tool's user's. What the tool has put is not the job's, and it
-/// reads nothing that the host does not give it.
+/// Until the host registers a client, the job may belong to the tool's user. The tool's puts are not values of the job, and the tool
+/// reads only values that the host allows.
 #[test]
 fn a_job_without_a_user_has_nothing_of_a_guest() {
     for leaves in [false, true] {

@@ -1,4 +1,4 @@
-//! Who may connect as which process, and what one connection may have open.
+//! Admission of connections, and the limits of one connection.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Processes that are lost, and those that wait for them.
+//! Lost processes, and requests that wait for them.
 
 use super::*;
 
@@ -37,12 +37,12 @@ fn a_rank_that_dies_while_its_fence_is_at_the_host_changes_nothing_for_the_other
     }
     a.lose(1);
     exchange(&mut a, &mut b);
-    // All had entered; what it put is there.
+    // All had entered; its values are there.
     let told = [a.status(0, 10), b.status(2, 10), b.status(3, 10)];
     assert_eq!(told, [Some(Status::SUCCESS); 3]);
     b.get(2, 20, 1, "key", vec![Info::new(keys::IMMEDIATE, Value::Bool(true))]);
     assert_eq!(b.value(2, 20, "key"), Some(Ok(1)));
-    // The next one goes up without it, and says so to the host, who decides.
+    // The next fence goes to the host without it and with this information; the host decides.
     a.fence(0, 11, everybody(), Vec::new());
     let Some((_, Upcall::Fence { infos, .. })) = a.upcalls.last() else { panic!("a fence for the host") };
     let told = Info::find(infos, keys::LOCAL_COLLECTIVE_STATUS);
@@ -70,7 +70,7 @@ fn a_rank_that_the_host_knows_to_be_dead_does_not_count_for_another() {
     }
 }
 
-/// Puts, fences, gets and deaths in an order that a seed decides: nobody who lives waits for ever.
+/// Puts, fences, gets and deaths in an order that a seed determines: no living process waits for ever.
 #[test]
 fn no_order_of_deaths_leaves_anybody_waiting() {
     for seed in 0..500_u64 {
@@ -114,7 +114,7 @@ fn no_order_of_deaths_leaves_anybody_waiting() {
         }
         bench.pass(Duration::from_secs(3));
         waiting.retain(|(rank, tag)| bench.reply(*rank, *tag).is_none());
-        // Those still waiting may wait for each other: a fence for a Get, the Get for a commit that cannot come.
+        // The remaining ones may wait for each other: a fence for a Get, the Get for a commit that cannot come.
         for (rank, _) in waiting.clone() {
             bench.lose(rank);
             waiting.retain(|(rank, tag)| bench.reply(*rank, *tag).is_none());

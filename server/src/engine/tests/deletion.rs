@@ -1,4 +1,4 @@
-//! Keys that processes delete: for whom they are gone, and when.
+//! Deletion of keys: which readers see it, and when.
 
 use pmix_dstore::model::Scope;
 use pmix_wire::{Deletion, TAG_DELETED};
@@ -54,7 +54,7 @@ fn a_deleted_key_is_gone_for_the_readers_of_its_scope() {
         assert_eq!((bench.get_now(1, 0, "other"), bench.gives(0, "other")), (here, true));
     }
     bench.delete(0, DEL_GLOBAL, "never put");
-    // What is put behind its deletion in one commit stays.
+    // A put after the deletion of its key in the same commit stays.
     let kval = |value| Kval { key: Key::from("key"), value };
     let parts = vec![(DEL_GLOBAL, vec![kval(Value::Undef)]), (3, vec![kval(Value::Uint32(2))])];
     bench.request(0, 50, Request::Commit { parts });
@@ -117,7 +117,7 @@ fn fences_tell_other_servers_what_is_gone() {
         fence(&mut a, &mut b, &all);
         assert_eq!((read(&view, 0, "key"), b.get_now(1, 0, "key")), (Some(1), Ok(1)));
         a.delete(0, DEL_GLOBAL, "key");
-        // The second time the participants are others, who are told everything, and that this is gone.
+        // The second fence has other participants, which get all values and the deletion.
         fence(&mut a, &mut b, procs);
         assert_eq!((read(&view, 0, "key"), read(&view, 0, "other")), (None, Some(2)));
         assert!(b.hears_of(1, "key"), "it may have read it");
@@ -130,8 +130,8 @@ fn fences_tell_other_servers_what_is_gone() {
     assert_eq!((read(&view, 0, "key"), read(&view, 1, "of b")), (Some(3), Some(1)));
 }
 
-/// Puts and deletions in any order, with a fence now and then: readers of segments see no value that was deleted, and through all
-/// merges those that were not.
+/// Puts and deletions in random order, with some fences: readers of segments see no deleted value, and through all merges all
+/// others.
 #[test]
 fn segments_hold_nothing_that_was_deleted() {
     const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
@@ -154,7 +154,7 @@ fn segments_hold_nothing_that_was_deleted() {
             } else {
                 bench.put(rank, 3, key, round);
                 put.insert((rank, key), round);
-                // Who may hold the value before it sees this one at once.
+                // Readers that may have the earlier value see this one at once.
                 seen.entry((rank, key)).and_modify(|value| *value = round);
             }
             if random.below(4) == 0 {
@@ -165,7 +165,7 @@ fn segments_hold_nothing_that_was_deleted() {
             }
             for (rank, key) in (0..4).flat_map(|rank| KEYS.map(|key| (rank, key))) {
                 let expected = seen.get(&(rank, key)).copied();
-                // What a fence or a deletion has published on the way may be newer than what must be seen.
+                // A fence or a deletion may have published a newer value than the one that must be visible.
                 let found = read(&view, rank, key);
                 let may_be = expected.is_none().then(|| put.get(&(rank, key)).copied()).flatten();
                 assert!(found == expected || found == may_be, "{seed} {round}: {rank} {key} {found:?} {expected:?}");

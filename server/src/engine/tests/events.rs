@@ -61,7 +61,7 @@ fn the_host_hears_of_the_first_and_the_last_who_want_an_event_of_the_environment
     let Upcall::DeregisterEvents { codes } = bench.answer_last(Answer::Op(Status::SUCCESS)) else { panic!() };
     assert_eq!(codes, [down]);
 
-    // A host that does not take registrations hinders nobody; one that refuses does.
+    // Without support of the host for registrations a registration succeeds; a refusal of the host fails it.
     bench.request(0, 12, register.clone());
     bench.answer_last(Answer::Op(Status::ERR_NOT_SUPPORTED));
     assert_eq!(bench.status(0, 12), Some(Status::SUCCESS));

@@ -1,4 +1,4 @@
-//! Fences: who takes part, what they bring, when they end.
+//! Fences: participants, exchanged values, completion.
 
 use super::*;
 
@@ -99,8 +99,8 @@ fn large_values_stay_in_the_messages_that_brought_them() {
     }
 }
 
-/// A host may take nothing new before it has its memory back; the values are copied then, with shared memory, too: what lies in a
-/// file somebody may cut.
+/// A host may accept nothing new before it has its memory back, so the values are copied; with shared memory, too, because another
+/// process may truncate the file.
 #[test]
 fn what_a_host_lends_is_given_back_before_anybody_hears_its_answer() {
     struct Lent(Vec<u8>, #[expect(dead_code, reason = "it is counted")] Arc<()>);
@@ -159,7 +159,7 @@ fn what_a_host_lends_is_given_back_before_anybody_hears_its_answer() {
                 [&state.visible, &state.remote].map(|data| data.shared(Rank(0), key.as_bytes()).unwrap());
             assert!(Arc::ptr_eq(own, remote), "nothing is held twice");
         }
-        // Nobody waits for this one any more.
+        // No request waits for this answer any more.
         a.engine.answer(id, Answer::Data(Status::SUCCESS, Bytes::external(Lent(vec![1], lent.clone()))));
         assert_eq!(Arc::strong_count(&lent), 2);
         a.drain();

@@ -98,7 +98,7 @@ fn whoever_names_a_time_hears_at_that_time() {
     let expected =
         [(2, 20, late), (4, 22, Status::ERR_NOT_FOUND), (6, 30, late), (6, 31, late), (6, 32, late), (6, 33, late)];
     assert_eq!(heard, [&expected[..], &[(10, 21, late)]].concat());
-    // The host's answers come too late for those, and in time for the one that waits.
+    // The host's answers are too late for these Gets, and in time for the one that waits.
     let upcalls: Vec<u64> = a.upcalls.iter().map(|(id, _)| *id).collect();
     for id in upcalls {
         a.engine.answer(id, Answer::Op(Status::ERR_NOT_FOUND));
@@ -163,7 +163,7 @@ fn direct_modex_is_asked_once_and_kept() {
     assert!(a.upcalls.is_empty());
 }
 
-/// Open MPI exchanges values in the background while its ranks ask for them, and a host may lose what it was asked.
+/// Open MPI exchanges values in the background while its ranks request them, and a host may lose requests.
 #[test]
 fn a_fence_answers_who_waits_for_direct_modex() {
     let (mut a, mut b) = (Bench::new(0, 2, 1), Bench::new(1, 2, 1));
@@ -188,7 +188,7 @@ fn a_fence_answers_who_waits_for_direct_modex() {
     assert!(a.upcalls.is_empty(), "and has been asked for them");
     a.pass(Duration::from_secs(1));
     assert_eq!(a.value(0, 21, "late"), Some(Err(Status::ERR_TIMEOUT)), "the fence is no reason to wait longer");
-    // What the host brings was packed before the fence, or after it.
+    // The host's answer was packed before the fence, or after it.
     a.engine.answer(asked, packed(&[("key", 1), ("other", 3)]));
     a.drain();
     assert_eq!(a.value(0, 22, "other"), Some(Ok(3)));
@@ -215,7 +215,7 @@ fn a_refresh_brings_all_that_there_is_by_now() {
     };
     let nothing = Some((Status::ERR_NOT_FOUND, Vec::new()));
     let one = |number| Some((Status::SUCCESS, vec![("key".to_owned(), Value::Uint32(number))]));
-    // Who waits for a commit asks for the value next: this is no reason to wait, nor to ask the host.
+    // A Get of the value follows, which waits for the commit: the refresh neither waits nor asks the host.
     for (tag, of) in [(20, 1), (21, 2), (22, 9)] {
         refresh(&mut a, tag, of);
         assert_eq!(told(&mut a, tag), nothing);
@@ -234,7 +234,7 @@ fn a_refresh_brings_all_that_there_is_by_now() {
         ranks.for_each(|rank| bench.fence(rank, 10, everybody(), collect()));
     }
     exchange(&mut a, &mut b);
-    // Of a process of another node the host brings what it has put since.
+    // For a process of another node the host brings the values put since.
     let packed = |number: u32| {
         let (key, value) = (Key::from("key"), Value::Uint32(number));
         let data = blob::encode_modex(PLAIN, [(&key, &value)].into_iter()).unwrap();
@@ -244,7 +244,7 @@ fn a_refresh_brings_all_that_there_is_by_now() {
     assert_eq!(told(&mut a, 30), None);
     a.answer_last(packed(6));
     assert_eq!(told(&mut a, 30), one(6));
-    // One that does not bring it, or does not answer, leaves what is here.
+    // If the host does not bring the value, or does not answer, the present values stay.
     refresh(&mut a, 31, 2);
     a.answer_last(Answer::Data(Status::ERR_NOT_FOUND, Vec::new().into()));
     assert_eq!(told(&mut a, 31), one(6));

@@ -45,7 +45,7 @@ fn a_group_of_one_node_is_formed_used_and_dissolved_without_the_host() {
     assert_eq!(bench.status(2, 12), Some(Status::SUCCESS));
     bench.fence(2, 12, vec![team(Rank(1)), team(Rank(2))], Vec::new());
     assert_eq!(bench.status(2, 12), Some(Status::ERR_BAD_PARAM));
-    // Who is none of them takes no part, and is let through.
+    // A process that is not a member does not participate, and is not held.
     bench.fence(1, 12, vec![team(Rank::WILDCARD)], Vec::new());
     assert_eq!(bench.status(1, 12), Some(Status::SUCCESS));
     assert!(bench.engine.collectives.is_empty());

@@ -1,4 +1,4 @@
-//! Heartbeats and files that the library watches, and what it tells of processes and the node.
+//! Monitors of heartbeats and files, and resource usage of processes and the node.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -43,7 +43,7 @@ impl Bench {
 
     /// Lets seconds pass, one after the other; the events that a rank hears meanwhile, with their sources.
     fn events_in(&mut self, seconds: u32, rank: u32) -> Vec<(Status, Proc)> {
-        // What was asked for has begun by now.
+        // The requests have begun by now.
         self.now = self.now.max(Instant::now());
         for _ in 0..seconds {
             self.now += Duration::from_millis(1001);
@@ -102,7 +102,7 @@ fn a_monitor_hears_what_comes_while_it_is_there() {
     assert!(bench.engine.monitors.is_empty());
 }
 
-/// What an action costs the calling thread, on average of some and at its best: how busy others keep the processor does not count.
+/// The processor time of an action, on average of some and at its best: independent of the machine's load.
 fn cost(bench: &mut Bench, mut action: impl FnMut(&mut Bench)) -> i64 {
     let now = || clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap().num_nanoseconds();
     let mut once = || {
@@ -230,7 +230,7 @@ fn a_file_system_that_does_not_answer_shows_no_sign_of_life() {
     bench.engine.looked(number, FileState::of(&path, 0, 0), bench.now);
     assert_eq!(bench.events_in(2, 1), []);
     assert_eq!(bench.events_in(1, 1), [(Status(-3401), proc(0))]);
-    // One that comes back after the end of its monitor is nobody's.
+    // A result after the end of its monitor is ignored.
     bench.engine.looked(number, None, bench.now);
 }
 
@@ -277,7 +277,7 @@ impl Bench {
         bench
     }
 
-    /// Asks for what is used, where the host leaves it to the library.
+    /// Requests resource usage from the library, without the host's support.
     fn used(&mut self, rank: u32, monitor: Info, directives: Vec<Info>) -> (Status, Vec<Info>) {
         self.request(rank, 95, Request::Monitor { monitor, status: Status::SUCCESS, directives });
         self.answer_last(Answer::Op(Status::ERR_NOT_SUPPORTED));
@@ -352,7 +352,7 @@ fn usage_is_of_this_node() {
         (None, 7, own, Err(Status::ERR_NOT_SUPPORTED)),
         (Some("elsewhere"), 0, -1, Err(Status::ERR_NOT_SUPPORTED)),
     ];
-    // Not by a message: the rank's release has no such type.
+    // Not by a message: the rank's release does not have this type.
     for (node, nodeid, pid, expected) in pids {
         let hostname = node.map(|node| std::ffi::CString::new(node).unwrap());
         let pid = vec![Value::NodePid { hostname, nodeid, pid }];

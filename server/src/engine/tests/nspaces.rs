@@ -123,7 +123,7 @@ fn what_is_to_go_with_the_job_stays_until_the_job_has_ended() {
         bench.request(0, 10, Request::JobControl { targets, directives });
         assert_eq!(bench.status(0, 10), Some(Status::SUCCESS));
     }
-    // What is not about clean-up is the host's, with what comes beside it.
+    // Directives other than clean-up go to the host, with those beside them.
     let how = [keys::CLEANUP_RECURSIVE, keys::CLEANUP_LEAVE_TOPDIR, keys::JOB_CTRL_PAUSE];
     let how = how.map(|key| Info::new(key, Value::Bool(true)));
     let directory = Info::new(keys::REGISTER_CLEANUP_DIR, Value::string(top.path().join("no").to_str().unwrap()));

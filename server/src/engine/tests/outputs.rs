@@ -3,7 +3,7 @@
 use super::*;
 
 impl Bench {
-    /// What a peer has been sent of processes' output: the handler, the source's rank and the text.
+    /// The output of processes that a peer has got: the handler, the source's rank and the text.
     fn output(&mut self, id: PeerId) -> Vec<(u64, u32, String)> {
         let (output, others) =
             self.sent.drain(..).partition::<Vec<_>, _>(|(peer, tag, _)| *peer == id && *tag == TAG_IOF);

@@ -1,4 +1,4 @@
-//! Who takes part: processes that have ended, that are connected, or that are named together; and other servers' jobs.
+//! Participants: ended processes, connected processes, groups and special ranks; and other servers' jobs.
 
 use super::super::limits::CONNECTS_MAX;
 use super::*;
@@ -30,7 +30,7 @@ impl Bench {
         assert_eq!(self.status(rank, 91), Some(Status::SUCCESS));
     }
 
-    /// What a rank was told of an event, once.
+    /// The event that a rank got, which must be exactly one.
     fn event(&mut self, rank: u32) -> Option<(Status, Proc)> {
         let event = Notification::decode(PLAIN, &self.reply(rank, TAG_NOTIFY)?).unwrap();
         Some((event.status, event.source))
@@ -60,7 +60,7 @@ fn who_has_finalized_and_does_not_come_back_is_not_waited_for() {
         assert_eq!(bench.status(rank, 10), Some(Status::ERR_PARTIAL_SUCCESS));
     }
     assert!(bench.log.iter().any(|line| line.contains("goes on without job:3")), "{:?}", bench.log);
-    // Those that come later do not wait at all.
+    // Later Gets do not wait at all.
     for rank in 0..3 {
         bench.fence(rank, 20, everybody(), collect());
     }
@@ -185,7 +185,7 @@ fn what_is_not_connected_cannot_be_disconnected() {
         bench.disconnect_procs(rank, 18, &[proc(2), proc(1), proc(0)]);
     }
     assert_eq!(bench.status(2, 18), Some(Status::SUCCESS));
-    // Nobody is connected with a job that is no more.
+    // A connection with a deregistered job has ended.
     let child = lone_job(&mut bench, "child", PeerId(500));
     let jobs = [proc(0), child.clone()];
     bench.connect_procs(0, 19, &jobs);
@@ -264,7 +264,7 @@ fn the_end_of_a_connected_process_is_an_event_for_those_that_asked() {
         assert_eq!((bench.event(2), bench.event(3)), (None, None), "not who has not asked, nor who is not connected");
         assert!(bench.upcalls.is_empty());
     }
-    // Whoever has disconnected may end.
+    // A process may end after a disconnect.
     let mut bench = Bench::new(0, 1, 2);
     bench.registers(0, &[code]);
     for rank in 0..2 {
@@ -303,7 +303,7 @@ fn ranks_of_this_node_are_named_together() {
     assert_eq!(bench.status(0, 10), None);
     bench.fence(1, 10, peers, collect());
     assert!(bench.upcalls.is_empty(), "the host has no part in it");
-    // Not agreeing on what to collect.
+    // The participants disagree about collecting data.
     assert_eq!((bench.status(0, 10), bench.status(1, 10)), (Some(Status::ERR_BAD_PARAM), Some(Status::ERR_BAD_PARAM)));
     let node = vec![Proc::new(nspace(), Rank::LOCAL_NODE)];
     bench.fence(0, 11, node.clone(), Vec::new());
@@ -371,7 +371,7 @@ fn a_job_of_this_cluster_may_be_named_with_it() {
     }
 }
 
-/// What a rank was sent in answer to a Get: of which processes.
+/// The processes whose values a rank got in answer to a Get.
 fn owners(bench: &mut Bench, rank: u32, tag: u32) -> Option<Vec<Rank>> {
     let bytes = bench.reply(rank, tag)?;
     let reply = GetReply::decode(PLAIN, Version::OURS, &bytes).unwrap();
@@ -438,12 +438,12 @@ fn with_a_value_of_another_servers_job_come_all_of_that_job() {
         assert_eq!(owners(&mut bench, 0, 20), Some(expected), "{order}");
         let job_size = bench.engine.job(&other).unwrap().size();
         assert_eq!(job_size, if order.contains("job") { 3 } else { 0 }, "{order}");
-        // What is known is not asked for again, and what the host does not know neither.
+        // Known values are not requested again, nor values that the host does not know.
         ask(&mut bench, 21, Rank(2), "unknown");
         let asked = bench.upcalls.iter().filter(|(_, upcall)| matches!(upcall, Upcall::DirectModex { .. })).count();
         assert_eq!(asked, 1, "{order}");
     }
-    // What the host has registered of a process comes with them, too.
+    // The values that the host has registered for a process are included.
     let mut bench = Bench::new(0, 1, 1);
     ask(&mut bench, 30, Rank(2), keys::HOSTNAME);
     let (of_rank, of_job) = (bench.upcalls.pop().unwrap().0, bench.upcalls.pop().unwrap().0);
@@ -490,8 +490,8 @@ fn a_get_for_a_job_that_nobody_knows_leaves_nothing() {
     assert_eq!(bench.engine.nspaces.len(), known);
 }
 
-/// In init and finalize cycles a process of another node that is ahead asks for what a process here has still to put. How often it has finalized
-/// nobody here knows; that a process of this node has come back tells that there are cycles.
+/// In init and finalize cycles a process of another node that is ahead requests a value that a process here has still to put. Its count of
+/// finalizes is unknown here; a process of this node that has connected again shows that there are cycles.
 #[test]
 fn another_node_waits_for_who_comes_back_in_cycles() {
     let mut bench = Bench::new(0, 2, 2);
@@ -518,7 +518,7 @@ fn another_node_waits_for_who_comes_back_in_cycles() {
     assert_eq!(answers.lock().last(), Some(&Status::SUCCESS));
 }
 
-/// Whether a fence of several nodes is whole is the host's to say: it hears of what a node lacks, and all nodes hear its answer.
+/// The host decides whether a fence of several nodes is complete: it learns of missing processes, and all nodes get its answer.
 #[test]
 fn a_fence_across_nodes_ends_for_all_as_the_host_says() {
     for answer in [Status::SUCCESS, Status::ERR_PARTIAL_SUCCESS] {

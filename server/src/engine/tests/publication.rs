@@ -1,4 +1,4 @@
-//! What waits for publications, and what goes on beside them.
+//! Replies that wait for publications, and requests that do not.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn with_directory(directory: &Path, ranks: u32) -> (Bench, DirectoryNumber) {
 }
 
 impl Bench {
-    /// Does what is to be done but for publications.
+    /// Performs all outputs except publications.
     fn drain_unpublished(&mut self) {
         for output in self.engine.take_outputs() {
             match output {
@@ -47,7 +47,7 @@ impl Bench {
         self.send(rank, tag, Request::Get { nspace: nspace(), rank: Rank(of), infos: Vec::new(), key });
     }
 
-    /// The tags of the replies that were sent, in order, to those of some ranks.
+    /// The tags of the replies sent so far, in order.
     fn tags(&self) -> Vec<u32> {
         self.sent.iter().map(|(_, tag, _)| *tag).collect()
     }
@@ -184,7 +184,7 @@ fn who_ends_the_server_finds_its_directories_to_remove() {
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
-/// The engine's modules have no way to a file or a socket: what they want done there goes out as an [`Output`].
+/// The engine's modules do not access files or sockets: they produce an [`Output`] for that.
 #[test]
 fn the_engine_does_no_file_work() {
     const WORDS: [&str; 9] = [

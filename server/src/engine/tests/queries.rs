@@ -29,7 +29,7 @@ impl Bench {
         status.ok().map(|()| infos.into_iter().next().expect("an answer").value)
     }
 
-    /// Another job, whose only process is on the second node.
+    /// Another job with its only process on the second node.
     fn add_other(&mut self) {
         let infos = [text(keys::NODE_MAP, NODES[1]), text(keys::PROC_MAP, "0")];
         let other = Nspace::new("other").unwrap();
@@ -74,7 +74,7 @@ fn who_runs_on_several_nodes_is_said_of_all_of_them() {
     assert_eq!(bench.known(keys::LOCAL_PROCS, by_name), Ok(Value::procs(of_all)), "of all jobs");
     assert_eq!(bench.known(keys::LOCAL_PEERS, ids(&[0, 1])), Ok(Value::string("0,1,2,3")));
     assert_eq!(bench.known(keys::LOCAL_PEERS, ids(&[1])), Ok(Value::string("2,3")));
-    // Of what is one node's there is no union.
+    // Values of one node have no union over several.
     assert_eq!(bench.known(keys::LOCAL_SIZE, ids(&[0, 1])), Err(Status::ERR_NOT_SUPPORTED));
     // The same by a Get, of this node.
     bench.get(0, 71, Rank::WILDCARD.0, keys::LOCAL_PROCS, Vec::new());
@@ -114,7 +114,7 @@ fn the_table_of_processes_says_what_runs_and_how_it_is() {
         .collect();
     // Connected, ended, lost, not connected yet; and as the host has said.
     assert_eq!(states, [6, 20, 55, 1, 62]);
-    // The exit code goes to nobody but the host's own process: no release packs it.
+    // Only the host's own process gets the exit code: no release packs it.
     let own = bench.engine.known_of(
         &CString::new(keys::QUERY_PROC_TABLE).unwrap(),
         &[text(keys::NSPACE, "job")],
@@ -146,7 +146,7 @@ fn what_a_query_may_ask_of_the_server_itself() {
     let says = |key: &str| server.iter().find(|info| info.key.is(key)).map(|info| info.value.clone());
     assert_eq!(says(keys::SERVER_NSPACE), Some(Value::string("server")));
     assert_eq!(says(keys::SERVER_RANK), Some(Value::Rank(Rank(0))));
-    // A process says both what a job and what a rank would.
+    // A process as qualifier includes the job and the rank.
     let process = vec![Info::new(keys::PROCID, Value::Proc(proc(3)))];
     assert_eq!(bench.known(keys::HOSTNAME, process), Ok(Value::string("nodeB")));
 }
@@ -196,7 +196,7 @@ fn the_host_resolves_peers_and_nodes_where_it_can() {
     bench.resolve(nodes_of(Some("job")));
     bench.answer_last(Answer::Infos(Status::SUCCESS, vec![text("pmix.nobody", "n9")]));
     assert_eq!(bench.nodes(), Some((Status::SUCCESS, Some(c"nodeA,nodeB".into()))));
-    // What it fails with is its word on what is not known here.
+    // The host's status is the answer for keys that are unknown here.
     bench.resolve(peers_of(None, Some("far")));
     bench.answer_last(Answer::Op(Status::ERR_UNREACH));
     assert_eq!(bench.peers(), Some((Status::ERR_INVALID_NAMESPACE, vec![])));
@@ -252,7 +252,7 @@ fn a_host_that_never_answers_holds_nobody() {
     assert!(bench.sent.iter().any(|(to, tag, _)| (*to, *tag) == (PeerId::OWN, 70)));
 }
 
-/// A directive that nobody knows and that must be honoured.
+/// A required directive that neither library nor host supports.
 fn unknown() -> Info {
     Info { flags: InfoFlags::REQUIRED, ..Info::new("pmix.nobody", Value::Bool(true)) }
 }
@@ -275,7 +275,7 @@ fn what_must_be_honoured_and_nobody_knows_is_refused() {
     }
     assert_eq!(bench.known(keys::JOB_SIZE, vec![unknown()]), Err(Status::ERR_NOT_SUPPORTED));
     assert!(bench.upcalls.is_empty());
-    // What goes to the host is for it to refuse.
+    // The host itself refuses directives of requests that it gets.
     bench.request(0, 61, fence(&everybody()));
     bench.request(1, 61, fence(&everybody()));
     let Upcall::Fence { infos, .. } = bench.answer_last(Answer::Op(Status::ERR_NOT_SUPPORTED)) else { panic!() };

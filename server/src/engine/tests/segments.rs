@@ -1,4 +1,4 @@
-//! What readers of shared memory see, and the directory in which it lies.
+//! Segments as readers see them, and their directory.
 
 use super::*;
 
@@ -42,8 +42,8 @@ fn segments_hold_the_newest_of_every_rank() {
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "nothing is left behind");
 }
 
-/// Two servers of two ranks each, with all kinds of fences in any order, values short and long, jobs registered anew: readers
-/// of both nodes see what the fences have brought, and nothing that they have not.
+/// Two servers of two ranks each, with all kinds of fences in random order, short and long values, jobs registered again: readers
+/// of both nodes see exactly the values that the fences have brought.
 #[test]
 fn readers_of_each_node_see_what_fences_have_brought() {
     const KEYS: [(&str, u8); 6] = [("g0", 3), ("g1", 3), ("long g", 3), ("r0", 2), ("long r", 2), ("l0", 1)];
@@ -64,7 +64,7 @@ fn readers_of_each_node_see_what_fences_have_brought() {
             bench.connect(rank);
         }
         let views = [0, 1].map(|node| attach(&mut benches[node], 2 * node as u32));
-        // What was put last, and what each node may see of it.
+        // The last puts, and each node's visible part of them.
         let mut put: HashMap<(u32, usize), u32> = HashMap::new();
         let mut seen: [HashMap<(u32, usize), u32>; 2] = Default::default();
         for round in 1..150_u32 {
@@ -83,7 +83,7 @@ fn readers_of_each_node_see_what_fences_have_brought() {
             benches[own].request(rank, 50, Request::Commit { parts: vec![(scope, vec![kval])] });
             assert_eq!(benches[own].status(rank, 50), Some(Status::SUCCESS));
             put.insert((rank, key), round);
-            // A reader may hold what was there before.
+            // A reader may have the earlier value.
             seen[own].entry((rank, key)).and_modify(|value| *value = round);
             if random.below(12) == 0 {
                 let plan = benches[own].plan(own, 2, 2);
@@ -122,7 +122,7 @@ fn readers_of_each_node_see_what_fences_have_brought() {
                 for (node, seen) in seen.iter_mut().enumerate() {
                     let is_own = node as u32 == rank / 2;
                     let is_brought = is_collecting && !has_failed && scope != 1 && members.contains(rank);
-                    // What local ranks have put is published at the end of any fence, whatever it has brought.
+                    // Puts of local ranks are published at the end of any fence, even without collected data.
                     if if is_own { scope != 2 } else { is_brought } {
                         seen.insert((*rank, *key), *value);
                     }
@@ -188,13 +188,13 @@ fn what_direct_modex_brings_is_published_a_little_later() {
     assert_eq!(read(&view, 1, "key"), Some(6));
 }
 
-/// Hosts may make the environment in a forked child: what it needs is made before, and in the server's process.
+/// Hosts may request the environment in a forked child: secret and directory are made before, in the server's process.
 #[test]
 fn the_directory_is_made_before_environments_are() {
     let directory = tempfile::tempdir().unwrap();
     let count = || std::fs::read_dir(directory.path()).unwrap().count();
     let mut bench = Bench::in_directory(0, 1, 2, Some(directory.path()));
-    // Nobody reads it yet.
+    // It has no reader yet.
     assert_eq!(count(), 0);
     for rank in 0..2 {
         bench.register_client(&proc(rank), 1000, 1000, 0);
@@ -339,7 +339,7 @@ fn files_that_are_cut_do_not_end_the_server() {
         let env = bench.engine.setup_fork(&proc(0));
         let (_, segments) = env.iter().find(|(name, _)| name == "PMIX_DSTORE_SEGMENTS").expect("shared memory");
         cut(Path::new(segments), name);
-        // Both are merged into one segment; what was published is put again.
+        // Both are merged into one segment; a published value is put again.
         commit(&mut bench, 0, "second", long(2));
         commit(&mut bench, 1, "other", long(3));
         fence(&mut bench);

@@ -19,8 +19,8 @@ fn assert_over(a: &mut Bench, b: &mut Bench, tag: u32) {
     assert_eq!((a.status(0, tag), b.status(1, tag)), (Some(Status::SUCCESS), Some(Status::SUCCESS)));
 }
 
-/// Whether the last upcall, a fence without data, asks for what Slurm carries in its ring: the attribute, and bytes that are an
-/// empty contribution. Otherwise it has neither.
+/// Whether the last upcall, a fence without data, requests Slurm's ring: it has the attribute, and the bytes of an empty
+/// contribution. Otherwise it must have neither.
 fn asks_for_ring(bench: &Bench) -> bool {
     let Upcall::Fence { data, infos, .. } = &bench.upcalls.last().expect("a fence at the host").1 else {
         panic!("no fence")
@@ -33,7 +33,7 @@ fn asks_for_ring(bench: &Bench) -> bool {
     asks && Info::is_set(infos, keys::COLLECT_DATA)
 }
 
-/// What both servers contribute to a fence, the second one as a server of another library.
+/// The contributions of both servers to a fence, the second one as a server of another library.
 fn without_mark(a: &Bench, b: &Bench) -> Vec<u8> {
     let mut all = blob::decode_fence(EXCHANGE, &contributions(a, b)).unwrap();
     let (_, values) = all[1].ranks.first_mut().expect("a mark");
@@ -57,14 +57,14 @@ fn slurm_is_asked_as_for_data_once_all_servers_have_said_that_they_do_so() {
     let now = || vec![Info::new(keys::IMMEDIATE, Value::Bool(true))];
     b.get(1, 20, 0, "k", now());
     assert_eq!(b.value(1, 20, "k"), Some(Ok(7)));
-    // The mark is nobody's value.
+    // The mark is not visible as a value.
     b.get(1, 21, 0, MARK, now());
     a.get(0, 21, 1, MARK, now());
     assert_eq!(
         (b.value(1, 21, MARK), a.value(0, 21, MARK)),
         (Some(Err(Status::ERR_NOT_FOUND)), Some(Err(Status::ERR_NOT_FOUND)))
     );
-    // From now on; also where the ranks say themselves that they want no data. Those that are listed have an order of their own.
+    // From now on; also if the ranks explicitly collect no data. Fences of a list of ranks have no common order with these.
     let refused = vec![Info::new(keys::COLLECT_DATA, Value::Bool(false))];
     let listed = vec![proc(0), proc(1)];
     for (tag, procs, infos, expected) in
@@ -95,7 +95,7 @@ fn slurm_is_asked_for_the_tree_where_a_server_is_of_another_library() {
         enter(&mut a, &mut b, tag, &everybody(), &[]);
         assert!(!asks_for_ring(&a) && !asks_for_ring(&b));
         exchange(&mut a, &mut b);
-        // Nobody asks a second time.
+        // No server marks a second fence.
         enter(&mut a, &mut b, tag + 10, &everybody(), &collect());
         assert_eq!((contributed(&a), contributed(&b)), (Vec::new(), Vec::new()));
         exchange(&mut a, &mut b);
@@ -137,7 +137,7 @@ fn a_fence_behind_the_marked_one_is_asked_for_when_that_is_over() {
     }
 }
 
-/// A server whose ranks give a fence up would not learn that the others have agreed by it.
+/// A server whose ranks give up a fence would not learn the others' agreement from it.
 #[test]
 fn a_fence_with_a_time_out_is_not_the_marked_one() {
     let (mut a, mut b) = servers();
@@ -172,7 +172,7 @@ fn a_fence_with_a_time_out_is_not_the_marked_one() {
     }
 }
 
-/// Hosts may tell of nodes of an allocation that have no ranks of the job: nobody sends a mark from there.
+/// Hosts may register nodes of an allocation without ranks of the job: these send no mark.
 #[test]
 fn nodes_without_ranks_have_no_say() {
     let (mut a, mut b) = servers();
@@ -208,7 +208,7 @@ fn the_administrator_says_that_all_servers_are_of_this_library_or_that_slurm_is_
             exchange(&mut a, &mut b);
             assert_over(&mut a, &mut b, tag);
             enter(&mut a, &mut b, tag + 10, &everybody(), &collect());
-            // Those without the setting hear of the others that they do it, too.
+            // Servers without the setting learn of it from the others' marks, too.
             let is_marked = setting == SlurmFence::Always && tag == 10;
             assert_eq!(contributed(&a).contains(&MARK.to_owned()), is_marked, "{setting:?}");
             exchange(&mut a, &mut b);

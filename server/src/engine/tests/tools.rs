@@ -74,14 +74,14 @@ fn a_tool_that_the_host_does_not_want_is_hung_up_on() {
     for answer in [
         Answer::Name(Status::ERR_INVALID_CRED, None),
         Answer::Op(Status::ERR_INVALID_CRED),
-        // No name that anybody can have; nobody there who could name it.
+        // An invalid name; no host that could assign one.
         Answer::Name(Status::SUCCESS, None),
         Answer::Name(Status::SUCCESS, Some(everybody().remove(0))),
         Answer::Op(Status::ERR_NOT_SUPPORTED),
     ] {
         assert_eq!(bench.knock(peer(50), tool(1000), answer), None);
     }
-    // A tool with a name needs nobody.
+    // A tool with a name needs no host.
     let silent = || Answer::Op(Status::ERR_NOT_SUPPORTED);
     let own = Proc::new(Nspace::new("own").unwrap(), Rank(0));
     let knocked = bench.knock(peer(51), named_tool(1000, PeerKind::ToolWithId, own.clone()), silent());
@@ -109,18 +109,18 @@ fn tools_are_of_users_who_have_something_here() {
     assert!(bench.knock(peer(50), tool(1000), name()).is_some(), "the server's own user");
     assert!(bench.knock(peer(51), tool(0), name()).is_some(), "root");
     assert!(bench.knock(peer(52), tool(2000), name()).is_none());
-    assert!(bench.log.pop().is_some_and(|line| line.contains("user 2000's, who has nothing here")));
+    assert!(bench.log.pop().is_some_and(|line| line.contains("user 2000's, who has no process here")));
     bench.register_client(&proc(0), 2000, 2000, 7);
     bench.lose(50);
     bench.lose(51);
     assert!(bench.knock(peer(53), tool(2000), name()).is_some(), "a user of the job");
-    // Root's is root's, whatever it claims.
+    // A tool of root counts as root, whatever it claims.
     let (claims, _) = tool(2000);
     bench.engine.hello(peer(60), Transport::Tcp { owner: Some(0) }, claims);
     bench.drain();
     let Some((_, Upcall::ToolConnected { infos })) = bench.upcalls.pop() else { panic!("it may come") };
     assert_eq!(Info::find(&infos, keys::USERID), Some(&Value::Uint32(0)));
-    // What it says of itself must fit together, and to what the kernel says.
+    // Its claims must be consistent with each other, and with the kernel's information.
     let (mut liar, transport) = tool(1000);
     liar.uid_gid = Some((0, 0));
     assert!(bench.knock(peer(54), (liar, transport), name()).is_none());
@@ -190,7 +190,7 @@ fn tools_of_a_user_and_of_all_users_are_bounded() {
     let came: Vec<u32> = all.into_iter().filter_map(|uid| come(&mut bench, uid)).collect();
     assert_eq!(came.len(), 256);
     assert!(come(&mut bench, 2003).is_none());
-    // Who could stop the server is not bounded.
+    // Users that could stop the server have no limit.
     for uid in [0, 1000] {
         assert!((0..300).all(|_| come(&mut bench, uid).is_some()), "user {uid}");
     }
@@ -213,7 +213,7 @@ fn tools_that_wait_for_the_host_are_counted() {
     assert!(bench.knock(peer(601), tool(2000), Answer::Name(Status::SUCCESS, Some(name))).is_some());
 }
 
-/// Where the administrator demands it, tools of root and of the server's user show what only these can read.
+/// If the administrator demands it, tools of root and of the server's user must present the secret that only these can read.
 #[test]
 fn a_proof_is_demanded_where_the_server_is_told_to() {
     let name = || Answer::Name(Status::SUCCESS, Some(Proc::new(Nspace::new("tool").unwrap(), Rank(0))));
