@@ -328,7 +328,7 @@ pub(crate) fn default_realm_of(key: &KeyRef<'_>) -> Option<Realm> {
 ///
 /// A Get with the rank of a process asks for that process; one with the wildcard or an undefined rank asks for the job. Selectors
 /// override the default realm of the key. The fast path of a segment answers most Gets without this function:
-/// [`JobReader::short`](crate::segment::JobReader::short).
+/// [`JobReader::fast_value`](crate::segment::JobReader::fast_value).
 pub fn find<'s, S: JobLookup>(
     store: &'s S,
     rank: Rank,

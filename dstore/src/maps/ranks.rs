@@ -37,7 +37,7 @@ pub(super) fn write(nodes: &[Vec<u32>]) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// An estimate of the length that [`write`] produces.
+/// An estimate of the length that [`write()`] produces.
 pub(super) fn listed_len(nodes: &[Vec<u32>]) -> usize {
     let len = |rank: &u32| rank.max(&1).ilog10() as usize + 2;
     nodes.iter().flatten().map(len).sum()

@@ -363,7 +363,7 @@ impl FullColumn<'_> {
         self.dense.rows()
     }
 
-    /// So many rows one after the other, from the first on, are sure to have one value.
+    /// The length of runs from the first row on in which all rows have the same value.
     pub fn block(&self) -> u32 {
         match self.dense.numbers.formula() {
             Some(Formula { step: 0, .. }) => self.rows(),

@@ -14,7 +14,7 @@ use crate::segment::layout::toc::{
     ColumnToc, DictEntry, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SOURCE_RANKS, SparseEntry,
 };
 
-/// Longer values are not cached: who attaches a segment would read them only for that.
+/// Limit for cached values. Longer ones would be read at attach only to fill the cache.
 const NOTED_LEN_MAX: u32 = 4096;
 
 /// Reads a column.
@@ -25,24 +25,25 @@ pub(crate) struct Column {
     ty: DataType,
     rows: u32,
     source: Source,
-    /// Bits that a number of the column may have; 0 where the numbers are indices of the dictionary.
+    /// A mask of the bits of the column's numbers; 0 if the numbers are indices of the dictionary.
     mask: u64,
-    /// Empty where every row has a value.
+    /// Empty if every row has a value.
     presence: Lines,
     dictionary: Table,
-    /// Where those of the dictionary begin among the values that are cached, if they are there.
+    /// Index of the dictionary's first value among the cached values, if they are cached.
     cached_values: Option<u32>,
     sparse: Table,
 }
 
-/// Where the number of a row comes from.
+/// The source of the rows' numbers.
 #[derive(Clone, Copy, Debug, Default)]
 enum Source {
     #[default]
     None,
     Formula(Formula),
     Dense(Lines),
-    /// The ranks of so many nodes in each row, with as many ranks on each node, below an end; the dictionary's text stands before them.
+    /// Texts of ranks. Each row covers `nodes` nodes with `per_node` ranks each, up to the rank `end`; the dictionary's text is
+    /// the prefix.
     Ranks {
         nodes: u32,
         per_node: u32,
@@ -60,7 +61,7 @@ struct Formula {
 }
 
 impl Formula {
-    /// The number of a row, to be cut to its type.
+    /// The number of a row, not masked.
     #[inline(always)]
     fn at(self, row: u32) -> u64 {
         let n = self.modulus.remainder(self.divisor.divide(row));
@@ -68,12 +69,12 @@ impl Formula {
     }
 }
 
-/// A number that others are divided by, often: two multiplications take a fifth of a division's time.
+/// A divisor that is used often: two multiplications take a fifth of a division's time.
 #[derive(Clone, Copy, Debug)]
 struct Divisor {
     number: u32,
-    /// 2^64 in parts of the number, rounded up; what that is too much does not count for quotients of 32 bits.
-    /// 0 of the numbers 0 and 1.
+    /// 2^64 divided by the number, rounded up. The rounding error does not affect quotients of 32 bits. 0 for the numbers 0 and
+    /// 1.
     reciprocal: u64,
 }
 
@@ -83,13 +84,13 @@ impl Divisor {
         Divisor { number, reciprocal }
     }
 
-    /// `n` in parts of the number; `n` itself for 0 and 1.
+    /// `n` divided by the number; `n` itself for 0 and 1.
     #[inline]
     fn divide(self, n: u32) -> u32 {
         if self.reciprocal == 0 { n } else { ((u128::from(self.reciprocal) * u128::from(n)) >> 64) as u32 }
     }
 
-    /// What a division of `n` leaves; `n` itself for 0.
+    /// The remainder of `n`; `n` itself for 0.
     #[inline]
     fn remainder(self, n: u32) -> u32 {
         match self.number {
@@ -104,7 +105,7 @@ impl Column {
     /// Checks the extents of a column against a file of `len` bytes.
     ///
     /// # Errors
-    /// An extent outside the file, or a description that means nothing.
+    /// An extent outside the file, or an invalid description.
     pub(crate) fn check(toc: &ColumnToc, len: usize) -> Result<Column, SegmentError> {
         let table = |extent, width, what| Table::check(extent, len, width).ok_or(SegmentError::Extent(what));
         let lines = |extent, what| Lines::check(extent, len).ok_or(SegmentError::Extent(what));
@@ -164,7 +165,7 @@ impl Column {
         })
     }
 
-    /// What the column is made of, in words.
+    /// A description of the column's form.
     pub(crate) fn form(&self) -> String {
         let mut form = match self.source {
             Source::None => String::from("no rows"),
@@ -204,8 +205,7 @@ impl Column {
         self.key == key && self.realm == realm
     }
 
-    /// Where the number of each row is that of a block of rows, of which there are `count`: the rows of a block, and those of
-    /// all together.
+    /// If the number of each row is the index of its block, with `count` blocks: the rows of a block, and all rows.
     pub(crate) fn blocks(&self, count: u32) -> Option<(u32, u32)> {
         let is_whole = self.mask != 0 && self.presence.count() == 0 && self.sparse.count() == 0;
         match self.source {
@@ -240,7 +240,7 @@ impl Column {
         self.sparse_value(bytes, heap, row)
     }
 
-    /// The place in the heap, and the length, of the value of the dictionary that `index` leads to.
+    /// Position in the heap and length of the dictionary's value `index`.
     #[inline(always)]
     fn place(&self, bytes: &[u8], index: u64) -> Read<(u64, u32)> {
         let index = usize::try_from(index).map_err(|_| Miss::Damaged)?;
@@ -249,7 +249,7 @@ impl Column {
         Ok((pos, u32_at(bytes, entry + offset_of!(DictEntry, len))?))
     }
 
-    /// A text of ranks, those of a node and the ones behind it.
+    /// The text of the ranks of `nodes` nodes from `node` on.
     #[cold]
     fn ranks<'a>(
         &self,
@@ -265,7 +265,7 @@ impl Column {
         Ok(ValueRef::Ranks(RankList { prefix, first: first as u32, end: behind as u32, per_node }))
     }
 
-    /// Caches the dictionary's values, if all are good and of a kind that has a fast path, and no more than `max` are cached then.
+    /// Caches the dictionary's values, if all are intact and plain, and the cache then has at most `max` values.
     pub(crate) fn note(&mut self, bytes: &[u8], heap: (usize, usize), cached: &mut Vec<CachedValue>, max: usize) {
         let (first, count) = (cached.len(), self.dictionary.count());
         if count == 0 || first + count > max || !self.is_fast(bytes) {
@@ -280,15 +280,15 @@ impl Column {
         self.cached_values = Some(first as u32);
     }
 
-    /// Whether no value is so long that a process which attaches the segment should not read it: the lists of a large job's nodes
-    /// would be all that it reads of their pages.
+    /// Whether all values are short enough to read at attach. The lists of a large job's nodes are not: a process would read
+    /// their pages for nothing else.
     pub(crate) fn is_fast(&self, bytes: &[u8]) -> bool {
         let mut places = (0..self.dictionary.count() as u64).map(|index| self.place(bytes, index));
         places.all(|place| place.is_ok_and(|(_, len)| len <= NOTED_LEN_MAX))
     }
 
-    /// The value of the dictionary at `index`, the fast path.
-    // On its own: cached values are found with few registers.
+    /// The value of the dictionary at `index`, on the fast path.
+    // A function of its own: the look-up of cached values then needs few registers.
     #[inline(never)]
     fn listed<'a>(&self, bytes: &'a [u8], heap: (usize, usize), index: u64) -> FastValue<'a> {
         let Ok((pos, len)) = self.place(bytes, index) else { return FastValue::NEED_SLOW_PATH };
@@ -298,7 +298,7 @@ impl Column {
         }
     }
 
-    /// The same the fast path, for a row of the column's type; `heap` is the position and length of the heap region.
+    /// The same on the fast path, for a row of the column's type; `heap` is the position and length of the heap region.
     #[inline(always)]
     pub(crate) fn fast_value<'a>(
         &self,
@@ -332,7 +332,7 @@ impl Column {
         }
     }
 
-    /// The value of a row that is not of the column's type.
+    /// The value of a row whose type differs from the column's.
     fn sparse_value<'a>(&self, bytes: &'a [u8], heap: &'a [u8], row: u32) -> Read<ValueRef<'a>> {
         let all = (0, self.sparse.count());
         let entry =

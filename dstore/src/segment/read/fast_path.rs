@@ -1,9 +1,8 @@
-//! What a fast look-up gives.
+//! The result of a look-up on the fast path.
 //!
-//! Most Gets ask for a number, a string or bytes of a process or of its job, in a segment that is as it was written. For
-//! these the readers have functions that go straight there. Where anything is unusual (a structure, a value of a type
-//! other than its column's, a table that was too large to copy, damage) they are unsure, and the caller goes the slow path,
-//! which finds out what there is.
+//! Most Gets ask for a number, a string or bytes of a process or of its job, in an intact segment. For these the readers have
+//! functions that find the value directly. For anything unusual (a structure, a value of a type other than its column's, a table
+//! that was too large to copy, corruption) they answer [`Answer::NeedSlowPath`], and the caller continues on the slow path.
 
 use std::marker::PhantomData;
 use std::ptr;
@@ -13,27 +12,28 @@ use crate::codec::ValueRef;
 use crate::model::{DataType, Value};
 use crate::segment::layout::bytes::slice_at;
 
-/// What a fast look-up gives: two words, which a function returns in registers.
+/// The result of a look-up on the fast path: two words, which a function returns in registers.
 #[derive(Clone, Copy, Debug)]
 pub struct FastValue<'a> {
-    /// What it is, its type from bit 16, and from bit 32 the bytes of a string, without its NUL, or of bytes.
+    /// The kind, the type from bit 16 on, and from bit 32 on the length of a string, without its NUL, or of bytes.
     head: u64,
-    /// The bits of a number, or where a string or bytes begin.
+    /// The bits of a number, or the start of a string or of bytes.
     word: *const u8,
     life: PhantomData<&'a [u8]>,
 }
 
-/// A value that was good when its segment was attached, so that it need not be verified again: a number, or where the value lies.
+/// A value that was verified when its segment was attached, so that it need not be verified again: a number, or the position of
+/// the value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CachedValue {
-    /// Its position in the file, or its bits.
+    /// Position in the file, or the bits of a number.
     start: usize,
-    /// That of [`Short`].
+    /// As in [`FastValue`].
     head: u64,
 }
 
 impl CachedValue {
-    /// Notes the value that a look-up gave in the segment `bytes`, if it gave one.
+    /// Caches the value that a look-up found in the segment `bytes`; `None` if it found none.
     pub(crate) fn of(found: FastValue<'_>, bytes: &[u8]) -> Option<CachedValue> {
         let start = match found.answer() {
             Answer::Number { bits, .. } => bits as usize,
@@ -50,12 +50,12 @@ const NUMBER: u64 = 2;
 const TEXT: u64 = 3;
 const BYTES: u64 = 4;
 
-/// The same to look into.
+/// [`FastValue`] as an enum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer<'a> {
-    /// There is no such value, and tables that are good say so.
+    /// There is no such value, as intact tables show.
     Absent,
-    /// It takes the slow path to find out.
+    /// Only the slow path can find the value.
     NeedSlowPath,
     /// A value of up to eight bytes, as [`ValueRef::Scalar`].
     Number {
@@ -64,7 +64,7 @@ pub enum Answer<'a> {
         /// The bytes of the C type, little-endian, zero-extended.
         bits: u64,
     },
-    /// A string with its NUL, and no other: there was when the segment was attached, or now.
+    /// A string whose last byte is its only NUL. This was checked when the segment was attached, or now.
     Text(&'a [u8]),
     /// Bytes.
     Bytes {
@@ -84,25 +84,25 @@ impl<'a> FastValue<'a> {
     pub const NEED_SLOW_PATH: FastValue<'static> =
         FastValue { head: NEED_SLOW_PATH, word: ptr::null(), life: PhantomData };
 
-    /// A number whose bits are those of its type.
+    /// A number. Its bits are masked to its type.
     #[inline(always)]
     pub(crate) fn number(ty: DataType, bits: u64) -> FastValue<'a> {
         let word = ptr::without_provenance(bits as usize);
         FastValue { head: NUMBER | u64::from(ty.0) << 16, word, life: PhantomData }
     }
 
-    /// The first `len` of these bytes, which are there.
+    /// The first `len` of these bytes; the caller has checked the length.
     #[inline(always)]
     fn lying(kind: u64, ty: DataType, len: u32, bytes: &'a [u8]) -> FastValue<'a> {
         let head = kind | u64::from(ty.0) << 16 | u64::from(len) << 32;
         FastValue { head, word: bytes.as_ptr(), life: PhantomData }
     }
 
-    /// The variable value of `len` bytes at `pos`, unsure where it is none, or is not plain.
+    /// The variable value of `len` bytes at `pos`. A corrupt value, or one of another type, needs the slow path.
     #[inline(always)]
     pub(crate) fn payload(bytes: &'a [u8], ty: DataType, pos: u64, len: u32) -> FastValue<'a> {
         match ty {
-            // The length of NULL is that of no string.
+            // A NULL string's length is out of range for any text.
             DataType::STRING => match slice_at(bytes, pos, u64::from(len) + 1) {
                 Ok(text) if has_length(text) => FastValue::lying(TEXT, ty, len, text),
                 _ => FastValue::NEED_SLOW_PATH,
@@ -122,7 +122,7 @@ impl<'a> FastValue<'a> {
         if head & 0xffff == NUMBER {
             return FastValue { head, word: ptr::without_provenance(start), life: PhantomData };
         }
-        // With the NUL of a string.
+        // A string includes its NUL.
         let len = (head >> 32) as usize + usize::from(head & 0xffff == TEXT);
         match bytes.get(start..).and_then(|bytes| bytes.get(..len)) {
             Some(found) => FastValue { head, word: found.as_ptr(), life: PhantomData },
@@ -130,7 +130,7 @@ impl<'a> FastValue<'a> {
         }
     }
 
-    /// A value in this process's own memory; unsure of what is not plain.
+    /// A value in this process's own memory. A structure needs the slow path.
     #[inline(always)]
     pub fn of(value: &'a Value) -> FastValue<'a> {
         let (kind, ty, bytes) = match value {
@@ -154,16 +154,16 @@ impl<'a> FastValue<'a> {
         self.head == ABSENT
     }
 
-    /// Whether it takes the slow path.
+    /// Whether only the slow path can find the value.
     #[inline(always)]
     pub fn needs_slow_path(self) -> bool {
         self.head == NEED_SLOW_PATH
     }
 
-    /// What it is.
+    /// The result as an enum.
     #[inline(always)]
     pub fn answer(self) -> Answer<'a> {
-        // SAFETY: `payload` made these of slices of as many bytes, which live as long as this.
+        // SAFETY: the pointer and length are from a slice, which lives at least as long as `self`.
         let slice = |len: usize| unsafe { std::slice::from_raw_parts(self.word, len) };
         let (kind, ty, len) = (self.head & 0xffff, DataType((self.head >> 16) as u16), (self.head >> 32) as usize);
         if kind == BYTES {
@@ -179,7 +179,7 @@ impl<'a> FastValue<'a> {
         }
     }
 
-    /// The value, where there is one that is known.
+    /// The value, if there is one.
     pub fn value(self) -> Option<ValueRef<'a>> {
         match self.answer() {
             Answer::Absent | Answer::NeedSlowPath => None,

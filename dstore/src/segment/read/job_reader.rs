@@ -23,7 +23,7 @@ use crate::segment::layout::toc::{
     APPNUMS_ARE_ROWS, ArchivedJobToc, IdRow, JobToc, NO_ID, NODE_IDS_ARE_ROWS, NODES_ARE_BLOCKS, NameSlot,
 };
 
-/// A job segment: what the host registered about a job.
+/// A job segment: the host's registration of a job.
 pub struct JobReader {
     segment: CheckedSegment,
     keys: KeyTable,
@@ -31,15 +31,15 @@ pub struct JobReader {
     rows: [u32; 5],
     proc_count: u32,
     flags: u32,
-    /// How many ranks each node has, where they follow each other node by node.
+    /// The number of ranks on each node, if ranks are consecutive node by node.
     block: Option<Block>,
-    /// Each [`RankLocationKey`], where the key table is in this process's memory.
+    /// The handle of each [`RankLocationKey`], if the key table is copied.
     location_keys: [Option<(JobKey, RealmMask)>; RankLocationKey::ALL.len()],
-    /// A rank, in the upper half, and the row of its node: the one that was asked for last.
+    /// Cache of the last rank that was looked up (upper half), and the row of its node.
     caller_node: AtomicU64,
-    /// Values that columns and keys know by their numbers here.
+    /// Cached values. Columns and routes refer to them by index.
     cached_values: Box<[CachedValue]>,
-    /// The slots of `node_names`, verified, in this process's memory; none where there are too many, or one is damaged.
+    /// A verified copy of the slots of `node_names`; empty if there are too many, or one is corrupt.
     names: Box<[CachedName]>,
     node_names: Table,
     node_ids: Table,
@@ -47,9 +47,9 @@ pub struct JobReader {
     heap: Table,
 }
 
-/// So many values of columns are cached: every client of a node has its own cache.
+/// Limit of cached values of columns: every client of a node has its own cache.
 const CACHED_VALUES_MAX: usize = 512;
-/// Tables of more names than half of this are not copied.
+/// Maximum number of slots in a copied table of names. At most half of them are in use.
 const OWN_NAMES_MAX: usize = 256;
 
 /// A slot of the table of node names.
@@ -63,16 +63,16 @@ struct CachedName {
     row: u32,
 }
 
-/// Ranks that follow each other node by node.
+/// Consecutive ranks, node by node.
 #[derive(Clone, Copy)]
 struct Block {
     of_node: u32,
-    /// One more than the last rank of the last node.
+    /// The last rank of the last node, plus one.
     end: u32,
 }
 
 impl Block {
-    /// The ranks of a node. One that begins behind the last rank has none: a forged segment may have such.
+    /// The ranks of a node. The result is empty if they start after the last rank, as they may in a forged segment.
     fn ranks(self, row: u32) -> Option<Range<u32>> {
         let first = row.checked_mul(self.of_node)?.min(self.end);
         Some(first..first.saturating_add(self.of_node).min(self.end))
@@ -84,15 +84,15 @@ impl JobReader {
     /// in proportion to the number of columns.
     ///
     /// # Errors
-    /// Why the segment cannot be read.
+    /// The segment cannot be read.
     pub fn open(region: Box<dyn Region>) -> Result<JobReader, SegmentError> {
         JobReader::of(CheckedSegment::open(region)?, &mut Err)
     }
 
-    /// Reads what can be read of a damaged segment; `problem` is told what cannot.
+    /// Reads as much as possible of a corrupt segment; `problem` receives the errors.
     ///
     /// # Errors
-    /// A table of contents that is none.
+    /// An invalid table of contents.
     pub(crate) fn open_damaged(
         region: Box<dyn Region>,
         mut problem: impl FnMut(SegmentError),
@@ -103,7 +103,7 @@ impl JobReader {
         })
     }
 
-    /// Checks all extents. Where `judge` lets an error pass, the part is taken as empty.
+    /// Checks all extents. If `judge` accepts an error, the part is treated as empty.
     fn of(
         segment: CheckedSegment,
         judge: &mut dyn FnMut(SegmentError) -> Result<(), SegmentError>,
@@ -143,7 +143,8 @@ impl JobReader {
             segment,
         };
         reader.block = reader.find_block();
-        // Where the table stays in the file each lookup verifies it, and damage is met by who looks for what it hides.
+        // If the table stays in the file, each look-up verifies it. Corruption is detected by a look-up that needs the corrupt
+        // entry.
         let is_own = |found: &(JobKey, RealmMask)| reader.keys.default_realm(found.0.0).is_some();
         reader.location_keys =
             RankLocationKey::ALL.map(|key| reader.look_up(&KeyRef::from(key.text())).ok().filter(is_own));
@@ -152,7 +153,7 @@ impl JobReader {
         Ok(reader)
     }
 
-    /// Notes where values lie, column by column for as long as there is room, and works out the fast path.
+    /// Caches the locations of values, column by column up to a limit, and computes the routes of the fast path.
     fn build_value_cache(&mut self) {
         let mut cached = Vec::new();
         for column in &mut self.columns {
@@ -169,7 +170,7 @@ impl JobReader {
         self.cached_values = cached.into();
     }
 
-    /// The way to a value that is the same for all who ask, which is cached.
+    /// The route to a value that is the same for all callers; it caches the value.
     fn made_ready(&self, route: Route, cached: &mut Vec<CachedValue>) -> Option<Route> {
         let column = self.columns.get(route.column as usize).filter(|_| route.row == Row::First)?;
         if !column.is_fast(self.segment.bytes()) {
@@ -180,7 +181,7 @@ impl JobReader {
         fallible_alloc::push(cached, CachedValue::of(value, self.segment.bytes())?).ok().map(|()| ready)
     }
 
-    /// The table of node names; `None` where a slot is damaged, for those to meet who look for what it hides.
+    /// A copy of the table of node names; `None` if a slot is corrupt. Then each look-up detects the corruption itself.
     fn copy_names(&self) -> Option<Box<[CachedName]>> {
         let (bytes, count) = (self.segment.bytes(), self.node_names.count());
         if count > OWN_NAMES_MAX {
@@ -200,7 +201,7 @@ impl JobReader {
         names.iter().any(|name| name.row == NO_ID).then(|| names.into())
     }
 
-    /// The row of a name in the own table; `None` where another name has its hash, or its text is not as it was.
+    /// The row of a name in the cached table; `None` if another name has the same hash, or the text is corrupt.
     #[inline(always)]
     fn find_name(&self, name: &KeyRef<'_>) -> Option<Read<u32>> {
         let mask = self.names.len().wrapping_sub(1);
@@ -218,7 +219,7 @@ impl JobReader {
         }
     }
 
-    /// The blocks of the nodes' ranks, if the segment has such and the formula of the node ids says which.
+    /// The blocks of the nodes' ranks, if the segment's flags and the formula of the node ids confirm them.
     fn find_block(&self) -> Option<Block> {
         let bytes = self.segment.bytes();
         let key = self.keys.find(bytes, &KeyRef::from(keys::NODEID)).ok()?;
@@ -227,7 +228,7 @@ impl JobReader {
         (self.flags & NODES_ARE_BLOCKS != 0).then_some(Block { of_node, end })
     }
 
-    /// What the column of a key in a realm is made of, in words.
+    /// A description of the form of a key's column in a realm.
     pub(crate) fn column_form(&self, key: &KeyRef<'_>, realm: Realm) -> Option<String> {
         let bytes = self.segment.bytes();
         let column = self.keys.find(bytes, key).and_then(|key| self.keys.column(bytes, key, realm as usize)).ok()?;
@@ -250,7 +251,7 @@ impl JobReader {
         self.rows[realm as usize]
     }
 
-    /// Whether a lookup has met damage. What it and later ones say is then not to be believed.
+    /// Whether a look-up has found corruption. Its result and later ones are not reliable then.
     #[inline]
     pub fn is_damaged(&self) -> bool {
         self.segment.is_damaged()
@@ -309,13 +310,13 @@ impl JobReader {
             let index = first.wrapping_add(step) & (count - 1);
             let slot = self.node_names.at(index)?;
             if u64_at(bytes, slot + offset_of!(NameSlot, hash))? == name.hash() {
-                // A good slot that has the name is the one, whatever is in those before it.
+                // An intact slot with the name decides, even if earlier slots are corrupt.
                 self.node_names.entry::<{ offset_of!(NameSlot, check) }>(bytes, index)?;
                 let text = self.name_in(slot)?;
                 if name.is_text(text) {
                     return u32_at(bytes, slot + offset_of!(NameSlot, row));
                 }
-                // Another name of the same hash, or what is left of this one.
+                // Another name with the same hash, or a corrupt text of this one.
                 if xxh3_64(text) != name.hash() {
                     return Err(Miss::Damaged);
                 }
@@ -326,7 +327,7 @@ impl JobReader {
         Err(self.no_name(first, count))
     }
 
-    /// What it means that none of the `count` slots from `first` on has a name: there is none where all of them are good.
+    /// Why none of the `count` slots from `first` on has a name: it is absent if all of them are intact.
     #[cold]
     fn no_name(&self, first: usize, count: usize) -> Miss {
         let mut slots = (0..count).map(|step| first.wrapping_add(step) & (self.node_names.count() - 1));
@@ -335,7 +336,7 @@ impl JobReader {
         if slots.all(is_good) { Miss::Absent } else { Miss::Damaged }
     }
 
-    /// The name that the slot at `slot` is of, which is good.
+    /// The name in the slot at position `slot`, which is intact.
     #[inline(always)]
     fn name_in(&self, slot: usize) -> Read<&[u8]> {
         let bytes = self.segment.bytes();
@@ -349,7 +350,7 @@ impl JobReader {
         let bytes = self.segment.bytes();
         let column = self.keys.column(bytes, key, realm as usize)?;
         let column = self.columns.get(column as usize).ok_or(Miss::Damaged)?;
-        // A damaged key table must not lead to the values of another key.
+        // A corrupt key table must not lead to the values of another key.
         if !column.is_of(self.keys.id(bytes, key)?, realm as u32) {
             return Err(Miss::Damaged);
         }
@@ -357,28 +358,28 @@ impl JobReader {
     }
 }
 
-/// Whose value a Get names, beside its rank.
+/// The object that a Get names besides its rank.
 #[derive(Clone, Copy, Debug)]
 pub enum Target<'a> {
-    /// The job's.
+    /// The job.
     Job,
-    /// That of the application of this number.
+    /// The application with this number.
     App(u32),
-    /// That of the node of this number.
+    /// The node with this number.
     NodeId(u32),
-    /// That of the node of this name.
+    /// The node with this name.
     NodeName(&'a [u8]),
 }
 
 /// The fast path of [`realm_resolution::find`].
 impl JobReader {
-    /// The value of `key` for `rank`, asked for by `me` of the same job, without more.
+    /// The value of `key` for `rank` without directives. `me` is the caller, a rank of the same job.
     #[inline(always)]
     pub fn fast_value(&self, rank: Rank, key: &KeyRef<'_>, me: Rank) -> FastValue<'_> {
         self.fast_value_for(rank, key.text(), key.hash(), me)
     }
 
-    /// The same with all arguments in registers.
+    /// The same, with all arguments in registers.
     #[inline(never)]
     fn fast_value_for(&self, rank: Rank, text: &[u8], hash: u64, me: Rank) -> FastValue<'_> {
         let key = &KeyRef::of_parts(text, hash);
@@ -408,7 +409,7 @@ impl JobReader {
         if value.is_absent() && !route.is_last { FastValue::NEED_SLOW_PATH } else { value }
     }
 
-    /// The fast path to the value of a key of a process, or of the job: to the first realm that [`realm_resolution::find`] asks.
+    /// The route of the fast path for a key of a process or of the job: to the first realm that [`realm_resolution::find`] tries.
     fn route(&self, slot: &CachedSlot, is_process: bool) -> Route {
         let (realm, row) = match slot.default_realm {
             Some(Realm::Proc) if is_process => (Realm::Proc, Row::OfRank),
@@ -429,11 +430,11 @@ impl JobReader {
     /// The column of a key in a realm that has it.
     #[inline(always)]
     fn column_of(&self, slot: &CachedSlot, realm: Realm) -> Option<&Column> {
-        // A damaged key table must not lead to the values of another key.
+        // A corrupt key table must not lead to the values of another key.
         self.columns.get(slot.columns[realm as usize] as usize).filter(|column| column.is_of(slot.id, realm as u32))
     }
 
-    /// The value of `key` of one instance of a realm.
+    /// The value of `key` of one object.
     #[inline(never)]
     pub fn fast_value_in(&self, of: Target<'_>, key: &KeyRef<'_>) -> FastValue<'_> {
         let CachedKey::Found(_, slot) = self.keys.find_own(self.segment.bytes(), key) else {
@@ -459,7 +460,7 @@ impl JobReader {
         }
     }
 
-    /// The row of the node that a rank runs on. It is the caller's nearly always, who is one, and does not move.
+    /// The row of a rank's node. Nearly always the rank is the caller, which stays on its node.
     #[inline(always)]
     fn caller_node(&self, rank: Rank) -> Option<u32> {
         let known = self.caller_node.load(Ordering::Relaxed);
@@ -589,7 +590,7 @@ mod tests {
         };
         let (few, many) = (job_of(100), job_of(1000));
         assert!(few.names.len() > 100 && many.names.is_empty());
-        // Beside a name for each node the short value of the job, for those who ask with a rank and without one.
+        // One name for each node, and the cached value of the job, with a rank and without one.
         assert_eq!((few.cached_values.len(), many.cached_values.len()), (103, 3));
         for reader in [&few, &many] {
             for nodeid in [0, 7, 99] {

@@ -1,7 +1,7 @@
 //! The interned keys of a segment.
 //!
-//! A key table of usual size is read once, when its segment is attached: its good slots are kept in this process's own
-//! memory, where nothing needs a check any more. A large one stays where it is, and each slot is verified at each lookup.
+//! A key table of usual size is read once, when its segment is attached. Its intact slots are copied into this process's memory,
+//! where they need no check. A large table stays in the file, and each look-up verifies its slots.
 
 use std::mem::offset_of;
 
@@ -19,7 +19,7 @@ pub(crate) struct KeyTable {
     ids: Table,
     /// Position and length of the texts.
     text: (usize, usize),
-    /// The slots, read and verified; none where there are too many, or one is damaged.
+    /// A verified copy of the slots; empty if there are too many, or one is corrupt.
     own: Box<[CachedSlot]>,
 }
 
@@ -36,35 +36,35 @@ pub(crate) struct CachedSlot {
     /// [`NO_ID`] in an empty slot.
     pub(crate) id: u32,
     pub(crate) realms: RealmMask,
-    /// The realm that the standard gives the key.
+    /// The key's default realm.
     pub(crate) default_realm: Option<Realm>,
     /// [`NO_ID`] for none.
     pub(crate) columns: [u32; 5],
-    /// In a job segment the fast path to the value of the job, and of a process.
+    /// In a job segment, the routes of the fast path to the job's value, and to a process's.
     pub(crate) routes: [Route; 2],
 }
 
-/// Where the value of a key is that is asked for without more.
+/// The location of a key's value for a Get without directives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Route {
-    /// The column, or the ready value.
+    /// Index of the column, or of the cached value.
     pub(crate) column: u32,
     pub(crate) row: Row,
-    /// Whether no other realm is asked where there is no value.
+    /// Whether no other realm is tried if there is no value.
     pub(crate) is_last: bool,
 }
 
-/// The row of a column that a fast path leads to.
+/// The row of a column for the fast path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Row {
     First,
     OfRank,
     CallerNode,
-    /// None: the value is a ready one, with the number of the column.
+    /// No row: the value is cached, and the route's `column` is its index.
     Ready,
     /// There is no value.
     None,
-    /// There is no short way.
+    /// Only the slow path can find the value.
     NeedSlowPath,
 }
 
@@ -72,12 +72,12 @@ impl Route {
     pub(crate) const NEED_SLOW_PATH: Route = Route { column: NO_ID, row: Row::NeedSlowPath, is_last: false };
 }
 
-/// What a look-up among own slots gives.
+/// The result of a look-up among the cached slots.
 pub(crate) enum CachedKey<'a> {
-    /// With its index.
+    /// The index of the slot, and the slot.
     Found(usize, &'a CachedSlot),
     Absent,
-    /// There are none, or a key of the same hash has another text.
+    /// There is no copy of the slots, or a key with the same hash has another text.
     NeedSlowPath,
 }
 
@@ -103,23 +103,23 @@ impl KeyTable {
             return Err(SegmentError::Extent("key slots are no power of two"));
         }
         if count <= OWN_SLOTS_MAX {
-            // Damage is met by who looks for what it hides.
+            // On failure, each look-up verifies the slots and detects corruption itself.
             table.own = table.copy_slots(bytes).unwrap_or_default();
         }
         Ok(table)
     }
 
-    /// All slots; `None` where one is damaged, or without memory.
+    /// A copy of all slots; `None` if one is corrupt, or an allocation fails.
     fn copy_slots(&self, bytes: &[u8]) -> Option<Box<[CachedSlot]>> {
         let mut own = fallible_alloc::vec(self.slots.count()).ok()?;
         for index in 0..self.slots.count() {
             own.push(self.read_slot(bytes, index).ok()?);
         }
-        // A search ends at an empty slot; where that is not so it is counted.
+        // A search ends at an empty slot; if there is none, only the search in the file counts the slots.
         own.iter().any(|slot| slot.id == NO_ID).then(|| own.into())
     }
 
-    /// A good slot as it is in the file.
+    /// Reads and verifies a slot of the file.
     #[inline]
     fn read_slot(&self, bytes: &[u8], index: usize) -> Read<CachedSlot> {
         let pos = self.slots.entry::<{ offset_of!(KeySlot, check) }>(bytes, index)?;
@@ -150,7 +150,7 @@ impl KeyTable {
         Ok(slot)
     }
 
-    /// Finds a key. The hash leads to it, the text is compared.
+    /// Finds a key by its hash, and compares the text.
     #[inline(always)]
     pub(crate) fn find(&self, bytes: &[u8], key: &KeyRef<'_>) -> Read<FoundKey> {
         match self.find_own(bytes, key) {
@@ -160,14 +160,14 @@ impl KeyTable {
         }
     }
 
-    /// Sets The fast path of all own slots.
+    /// Sets the routes of all cached slots.
     pub(crate) fn set_routes(&mut self, mut routes: impl FnMut(&CachedSlot) -> [Route; 2]) {
         for slot in self.own.iter_mut().filter(|slot| slot.id != NO_ID) {
             slot.routes = routes(slot);
         }
     }
 
-    /// Finds a key among the own slots.
+    /// Finds a key among the cached slots.
     #[inline(always)]
     pub(crate) fn find_own(&self, bytes: &[u8], key: &KeyRef<'_>) -> CachedKey<'_> {
         let mask = self.own.len().wrapping_sub(1);
@@ -200,7 +200,7 @@ impl KeyTable {
                 if key.is_text(text) {
                     return Ok(FoundKey(index));
                 }
-                // Another key of the same hash, or what is left of this one.
+                // Another key with the same hash, or a corrupt text of this one.
                 if KeyRef::new(text).hash() != slot.hash {
                     return Err(Miss::Damaged);
                 }
@@ -228,7 +228,7 @@ impl KeyTable {
         self.ids.count() as u32
     }
 
-    /// A number of the slot of a key, which is good.
+    /// A number in the slot of a key. The slot is verified already.
     #[inline]
     fn number(&self, bytes: &[u8], key: FoundKey, offset: usize) -> Read<u32> {
         u32_at(bytes, self.slots.at(key.0)? + offset)
@@ -252,13 +252,14 @@ impl KeyTable {
         }
     }
 
-    /// The realm that the standard gives a key, if it is known without looking further.
+    /// The default realm of a key, if its slot is cached.
     #[inline]
     pub(crate) fn default_realm(&self, key: FoundKey) -> Option<Option<Realm>> {
         self.own.get(key.0).map(|slot| slot.default_realm)
     }
 
-    /// The column of a key in realm `index`, or in a modex segment where to look first (0) and the lowest rank (1).
+    /// The column of a key in realm `index`. In a modex segment: the index of the field to try first (0), and the lowest rank
+    /// (1).
     #[inline]
     pub(crate) fn column(&self, bytes: &[u8], key: FoundKey, index: usize) -> Read<u32> {
         let column = match self.own.get(key.0) {

@@ -1,4 +1,4 @@
-//! Reads segments without a lock, a system call or an allocation, and trusts no byte of them.
+//! Reads segments without a lock, a system call or an allocation. No byte of a segment is trusted.
 
 pub(crate) mod checked;
 pub(crate) mod column;

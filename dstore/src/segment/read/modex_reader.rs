@@ -18,7 +18,7 @@ use crate::segment::layout::toc::{
     PLACEMENT_SLOTS, PLACEMENT_SORTED, PLACEMENT_STRIDE, PLACEMENT_TABLE, ShapeEntry, VariableEntry,
 };
 
-/// A modex segment: values that some ranks published.
+/// A modex segment: published values of ranks.
 pub struct ModexReader {
     segment: CheckedSegment,
     keys: KeyTable,
@@ -29,37 +29,36 @@ pub struct ModexReader {
     rank_count: u64,
     shapes: Table,
     fields: Table,
-    /// What the two tables say, read and verified in this process's memory; none where it is much, or damaged.
+    /// A verified copy of the two tables; none if they are large, or corrupt.
     own: Option<CachedShapes>,
     records: Table,
 }
 
-/// Shapes and fields of a usual segment. Every client of a node has its own copy of them.
+/// Copies of the shapes and fields of a segment of usual size. Every client of a node has its own copy.
 struct CachedShapes {
     shapes: Box<[Shape]>,
     fields: Box<[Field]>,
     places: CachedLocations,
 }
 
-/// Segments with more shapes or fields than this leave them in the file, where each is verified at each lookup.
+/// Segments with more shapes or fields leave them in the file, where each look-up verifies them.
 const OWN_FIELDS_MAX: usize = 2048;
 
-/// The places of few ranks that have no order, by their positions in the file: an open-addressed table, at most half of it taken,
-/// or nothing.
+/// Locations of few ranks in any order, with positions in the file: an open-addressed table, at most half full, or empty.
 #[derive(Default)]
 struct CachedLocations {
     slots: Box<[RecordLocation]>,
 }
 
-/// More places than this stay in the file.
+/// Larger tables of locations stay in the file.
 const OWN_PLACES_MAX: usize = 256;
 
-/// Where the record of a rank lies.
+/// Location of a rank's record.
 #[derive(Clone, Copy)]
 struct RecordLocation {
-    /// [`NO_ID`] where there is none.
+    /// [`NO_ID`] for none.
     rank: u32,
-    /// [`NO_ID`] of a rank that has no record.
+    /// [`NO_ID`] for a rank without a record.
     shape: u32,
     pos: u64,
     len: u32,
@@ -80,11 +79,11 @@ struct Field {
     form: u16,
     offset: u32,
     len: u32,
-    /// The bits that a number of its type can have; 0 for other types.
+    /// A mask of the bits of a number of this type; 0 for other types.
     mask: u64,
 }
 
-/// All that a rank has here.
+/// All values of a rank in this segment.
 #[derive(Clone, Copy)]
 struct Record<'a> {
     bytes: &'a [u8],
@@ -95,7 +94,7 @@ struct Record<'a> {
 
 /// How the record of a rank is found.
 enum Placement {
-    /// Shape ids from `odd` on mean that there is no record, or that its location is there instead: `none`, or one less.
+    /// Shape ids from `odd` on are special: `none` means no record, one less means that the slot holds the record's location.
     Stride {
         stride: u64,
         shape_ids: Lines,
@@ -110,15 +109,15 @@ impl ModexReader {
     /// Opens a modex segment, checking its header, its table of contents and the extents of its regions.
     ///
     /// # Errors
-    /// Why the segment cannot be read.
+    /// The segment cannot be read.
     pub fn open(region: Box<dyn Region>) -> Result<ModexReader, SegmentError> {
         ModexReader::of(CheckedSegment::open(region)?, &mut Err)
     }
 
-    /// Reads what can be read of a damaged segment; `problem` is told what cannot.
+    /// Reads as much as possible of a corrupt segment; `problem` receives the errors.
     ///
     /// # Errors
-    /// A table of contents that is none.
+    /// An invalid table of contents.
     pub(crate) fn open_damaged(
         region: Box<dyn Region>,
         mut problem: impl FnMut(SegmentError),
@@ -129,7 +128,7 @@ impl ModexReader {
         })
     }
 
-    /// Checks all extents. Where `judge` lets an error pass, the part is taken as empty.
+    /// Checks all extents. If `judge` accepts an error, the part is treated as empty.
     fn of(
         segment: CheckedSegment,
         judge: &mut dyn FnMut(SegmentError) -> Result<(), SegmentError>,
@@ -176,13 +175,13 @@ impl ModexReader {
             segment,
         };
         if reader.shapes.count().max(reader.fields.count()) <= OWN_FIELDS_MAX {
-            // Damage is met by who looks for what it hides.
+            // On failure, each look-up verifies the tables and detects corruption itself.
             reader.own = reader.copy_shapes();
         }
         Ok(reader)
     }
 
-    /// All shapes and fields; `None` where one is damaged, or without memory.
+    /// A copy of all shapes and fields; `None` if one is corrupt, or an allocation fails.
     fn copy_shapes(&self) -> Option<CachedShapes> {
         let (mut shapes, mut fields) =
             (fallible_alloc::vec(self.shapes.count()).ok()?, fallible_alloc::vec(self.fields.count()).ok()?);
@@ -223,7 +222,7 @@ impl ModexReader {
         self.segment.header()
     }
 
-    /// How many ranks have values here.
+    /// Number of ranks with values here.
     pub(crate) fn rank_count(&self) -> u64 {
         self.rank_count
     }
@@ -233,7 +232,7 @@ impl ModexReader {
         self.shapes.count() as u64
     }
 
-    /// How records are found: `stride`, `table` or `sorted`.
+    /// The placement of records: `stride`, `slots`, `table` or `sorted`.
     pub(crate) fn placement_name(&self) -> &'static str {
         match self.placement {
             Placement::Stride { odd, none, .. } if odd != none => "slots",
@@ -249,7 +248,7 @@ impl ModexReader {
         (0..self.keys.count()).filter_map(move |id| self.segment.found(self.key(bytes, id)))
     }
 
-    /// Whether a lookup has met damage: what the segment lacks may be there, and newer than what others have.
+    /// Whether a look-up has found corruption. A missing value may then exist here, newer than the values of other segments.
     #[inline]
     pub fn is_damaged(&self) -> bool {
         self.segment.is_damaged()
@@ -269,7 +268,7 @@ impl ModexReader {
         let bytes = self.segment.bytes();
         let key = self.keys.find(bytes, key)?;
         let record = self.record(rank)?;
-        // By reference: a field that is copied in small pieces and read in large ones costs as much as all the rest.
+        // By reference: copying a field in small pieces and reading it in large ones would double the cost of the look-up.
         match &self.own {
             Some(own) => {
                 let hint = self.keys.column(bytes, key, 0).unwrap_or(NO_ID);
@@ -297,13 +296,13 @@ impl ModexReader {
         self.field_value(record, &self.field_at((pos - self.fields.span().0) / size_of::<FieldEntry>())?)
     }
 
-    /// The value of `key` of a rank, the fast path.
+    /// The value of `key` of a rank, on the fast path.
     #[inline(always)]
     pub fn fast_value(&self, rank: Rank, key: &KeyRef<'_>) -> FastValue<'_> {
         self.fast_value_of(rank, key.text(), key.hash())
     }
 
-    /// The same with all arguments in registers.
+    /// The same, with all arguments in registers.
     #[inline(never)]
     fn fast_value_of(&self, rank: Rank, text: &[u8], hash: u64) -> FastValue<'_> {
         let key = &KeyRef::of_parts(text, hash);
@@ -341,7 +340,7 @@ impl ModexReader {
         }
     }
 
-    /// The lowest rank that has a value of `key` here.
+    /// The lowest rank with a value of `key` here.
     pub fn first_rank_with(&self, key: &KeyRef<'_>) -> Option<Rank> {
         let bytes = self.segment.bytes();
         self.segment.found(self.keys.find(bytes, key).and_then(|key| self.keys.column(bytes, key, 1))).map(Rank)
@@ -364,7 +363,7 @@ impl ModexReader {
     pub fn ranks(&self) -> impl Iterator<Item = Rank> {
         let bytes = self.segment.bytes();
         let count = match &self.placement {
-            // Not more than there are records for, whatever the table of contents says.
+            // At most as many as the records allow, whatever the table of contents claims.
             Placement::Stride { stride, .. } => {
                 let indices = u64::from(self.last_rank.saturating_sub(self.first_rank) / self.rank_step) + 1;
                 indices.min(self.records.count() as u64 / (*stride).max(8)) as usize
@@ -437,7 +436,7 @@ impl ModexReader {
         self.record_at(location.pos, location.len.into(), location.shape as usize)
     }
 
-    /// The location in the good entry at `at`.
+    /// The location in the verified entry at `at`.
     #[inline(always)]
     fn location(&self, at: usize) -> Read<RecordLocation> {
         let bytes = self.segment.bytes();
@@ -459,7 +458,7 @@ impl ModexReader {
         Ok(Record { bytes, pos: first + pos as usize, shape })
     }
 
-    /// A good shape, whose fields are there.
+    /// An intact shape whose fields are in range.
     fn shape(&self, index: usize) -> Read<Shape> {
         let bytes = self.segment.bytes();
         let entry = self.shapes.entry::<{ offset_of!(ShapeEntry, check) }>(bytes, index)?;
@@ -471,7 +470,7 @@ impl ModexReader {
         Ok(Shape { first, count })
     }
 
-    /// A good field.
+    /// An intact field.
     fn field_at(&self, index: usize) -> Read<Field> {
         let bytes = self.segment.bytes();
         let entry = self.fields.entry::<FIELD_CHECKED>(bytes, index)?;
@@ -511,7 +510,7 @@ impl ModexReader {
         }
     }
 
-    /// Where in the record a value is, and its length, as the entry at `offset` says.
+    /// Position in the record and length of a value, from the entry at `offset`.
     #[inline(always)]
     fn variable(&self, record: Record<'_>, offset: u32) -> Read<(u32, u32)> {
         let offset = offset as usize;
@@ -523,7 +522,7 @@ impl ModexReader {
 }
 
 impl CachedLocations {
-    /// Room for `count` places; nothing for none; `None` without memory.
+    /// A table for `count` locations, empty for 0; `None` if the allocation fails.
     fn with_room(count: usize) -> Option<CachedLocations> {
         let len = if count == 0 { 0 } else { (2 * count).next_power_of_two() };
         let mut slots = fallible_alloc::vec(len).ok()?;
@@ -539,7 +538,7 @@ impl CachedLocations {
         self.slots[index] = location;
     }
 
-    /// The location of a rank; there is at least one.
+    /// The location of a rank. The table must not be empty.
     #[inline(always)]
     fn find(&self, rank: Rank) -> Option<&RecordLocation> {
         let mut index = self.slot_of(rank.0);
@@ -562,7 +561,7 @@ impl CachedLocations {
 }
 
 impl CachedShapes {
-    /// The field of the key `id` in a shape: where `hint` says, else by binary search.
+    /// The field of the key `id` in a shape: the one at `hint`, else by binary search.
     #[inline(always)]
     fn field(&self, shape: usize, id: u32, hint: u32) -> Read<&Field> {
         let Shape { first, count } = self.shapes.get(shape).ok_or(Miss::Damaged)?;
@@ -586,12 +585,12 @@ fn search_field(fields: &[Field], id: u32) -> Option<&Field> {
 const LOCATION_CHECKED: usize = offset_of!(LocationEntry, check);
 const FIELD_CHECKED: usize = offset_of!(FieldEntry, check);
 
-/// Position of the location of a rank, which is good, in a table that ascends by rank.
+/// Position of a rank's location in a table that ascends by rank. The entry is verified.
 fn search(places: &Table, bytes: &[u8], rank: Rank) -> Read<usize> {
     places.search::<LOCATION_CHECKED>(bytes, (0, places.count()), offset_of!(LocationEntry, rank), rank.0)
 }
 
-/// Position of the good location at `index`.
+/// Position of the location at `index`, after verifying it.
 #[inline]
 fn location_at(places: &Table, bytes: &[u8], index: usize) -> Read<usize> {
     places.entry::<LOCATION_CHECKED>(bytes, index)

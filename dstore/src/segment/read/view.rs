@@ -1,4 +1,4 @@
-//! All segments of one namespace as a reader sees them.
+//! All segments of one namespace, for a reader.
 
 use std::sync::Arc;
 
@@ -17,31 +17,31 @@ use crate::segment::layout::error::SegmentError;
 use crate::segment::layout::header::{HEADER_LEN, SegmentKind};
 use crate::segment::layout::raw_header::RawHeader;
 
-/// What a view has mapped.
+/// Statistics of a view.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ViewStats {
     /// Entries of the directory that have been read.
     pub entries: u64,
-    /// Segments that lookups use.
+    /// Segments in the current set.
     pub segments_live: u64,
     /// Bytes of these.
     pub bytes_live: u64,
-    /// Segments mapped, with those that were replaced since.
+    /// Mapped segments, including those that were replaced since.
     pub segments_mapped: u64,
     /// Bytes of these.
     pub bytes_mapped: u64,
-    /// Segments that could not be attached; what they hold is asked over the socket.
+    /// Segments that could not be attached. Their values are requested over the socket.
     pub segments_missing: u64,
-    /// How often the set of segments was renewed.
+    /// Number of refreshes of the set.
     pub refreshes: u64,
 }
 
-/// The segments of a namespace: attached once, renewed when the directory page says so, valid until dropped.
+/// The segments of a namespace: attached once, refreshed when the directory page changes, valid until dropped.
 ///
-/// [`NamespaceView::job`] and [`NamespaceView::modex`] load two words and compare; only when the count of the page has
-/// moved do they attach what is new. Values borrow from the view: nothing is unmapped before it is dropped.
+/// [`NamespaceView::job`] and [`NamespaceView::modex`] load two words and compare them. Only when the count of the page has
+/// changed do they attach new segments. Values borrow from the view: no segment is unmapped before the view is dropped.
 pub struct NamespaceView {
-    /// The set that lookups use; one of `refresher.sets`.
+    /// The current set; it is one of `refresher.sets`.
     current: AtomicPtr<Complete<SegmentSet>>,
     page: PageMap,
     directory: Arc<Directory>,
@@ -53,36 +53,36 @@ pub struct NamespaceView {
 
 /// An immutable set of segments.
 struct SegmentSet {
-    /// The page's word of its count that this set answers.
+    /// The page's word of its count to which this set belongs.
     count: u64,
     job: Option<Arc<JobReader>>,
-    /// Whether all live segments are in it, and were in each set before it.
+    /// Whether all live segments are in this set, and were in each earlier set.
     is_complete: bool,
-    /// Newest first. Ends where a segment could not be attached: an older value must not hide a newer one.
+    /// Newest first. Ends at the first segment that could not be attached: an older value must not hide a newer one.
     modex: Box<[Arc<ModexReader>]>,
 }
 
-/// What only the refreshing thread touches.
+/// State that only the refreshing thread accesses.
 #[derive(Default)]
 struct Refresher {
     /// Pages after the first.
     pages: Vec<PageMap>,
     /// Every entry read so far.
     entries: Vec<KnownEntry>,
-    /// Indices of those that no other replaces.
+    /// Indices of the entries that no other entry replaces.
     live: Vec<usize>,
-    /// Every set that was current once: a lookup on another thread may still read from it. A set is a few words per live
-    /// segment; the segments themselves are shared between sets.
+    /// Every set that was ever current: a look-up on another thread may still read it. A set has a few words per live segment;
+    /// sets share the segments.
     sets: Vec<Arc<Complete<SegmentSet>>>,
     missing: u64,
-    /// Whether a set was not complete. A lookup in that one may have missed what a later one has, and its thread asks
-    /// only afterwards whether the miss can be believed.
+    /// Whether any set was incomplete. A look-up in that set may have missed a value of a later set, and its thread checks only
+    /// afterwards whether the miss is reliable.
     was_incomplete: bool,
     last_error: Option<AttachError>,
 }
 
 struct KnownEntry {
-    /// `None` for a kind that this build does not know.
+    /// `None` for an unknown kind.
     entry: Option<Entry>,
     segment: Attached,
 }
@@ -104,24 +104,24 @@ impl Attached {
 }
 
 impl SegmentSet {
-    /// Whether a lookup has met damage in one of the segments.
+    /// Whether a look-up has found corruption in one of the segments.
     fn is_damaged(&self) -> bool {
         self.job.as_ref().is_some_and(|job| job.is_damaged()) || self.modex.iter().any(|segment| segment.is_damaged())
     }
 }
 
 impl NamespaceView {
-    /// A file that is gone means that the page has been rewritten since: as often as this it is read again.
+    /// Limit of attempts. A missing file means that the page has changed since, so the page is read again.
     const ATTEMPTS_MAX: u32 = 16;
 
-    /// Attaches the namespace whose inner directory is `directory`. The page and the segments must be owned by its owner
-    /// and writable by nobody else.
+    /// Attaches the namespace whose inner directory is `directory`. The directory's owner must own the page and the segments, and
+    /// no one else may write them.
     ///
-    /// A segment that cannot be attached is no error here: its values are then not found, and [`NamespaceView::last_error`]
-    /// tells why.
+    /// A segment that cannot be attached is not an error here: its values are not found, and [`NamespaceView::last_error`] has
+    /// the reason.
     ///
     /// # Errors
-    /// Where the page cannot be used.
+    /// The page cannot be used.
     pub fn attach(directory: impl Into<Arc<Directory>>) -> Result<NamespaceView, AttachError> {
         let directory = directory.into();
         let page = open_page(&directory, 0)?;
@@ -152,14 +152,13 @@ impl NamespaceView {
         &self.nspace
     }
 
-    /// The job segment, if there is one that could be attached. Whoever looks something up in it asks afterwards whether
-    /// [`JobReader::is_damaged`].
+    /// The job segment, if it could be attached. After a look-up in it, callers check [`JobReader::is_damaged`].
     #[inline(always)]
     pub fn job(&self) -> Option<&JobReader> {
         self.set().job.as_deref().filter(|job| !job.is_damaged())
     }
 
-    /// Whether these bytes lie in a segment that lookups use now. They then stay where they are for as long as the view.
+    /// Whether these bytes lie in a segment of the current set. They then stay valid as long as the view.
     #[inline]
     pub fn holds(&self, bytes: &[u8]) -> bool {
         let set = self.loaded();
@@ -171,8 +170,8 @@ impl NamespaceView {
         set.modex.iter().any(|segment| is_in(segment.bytes())) || set.job.as_ref().is_some_and(|job| is_in(job.bytes()))
     }
 
-    /// The newest value that the segments have of `key` of a rank; nothing once the namespace is retired, when newer ones
-    /// come over the socket only, and nothing where a damaged segment may have a newer one.
+    /// The newest value of `key` of a rank in the segments. `None` once the namespace is retired, because newer values come over
+    /// the socket only, and `None` if a corrupt segment may have a newer value.
     #[inline(always)]
     pub fn modex(&self, rank: Rank, key: &KeyRef<'_>) -> Option<ValueRef<'_>> {
         if self.page.is_retired() {
@@ -187,12 +186,12 @@ impl NamespaceView {
         None
     }
 
-    /// The fast path to the value of `key` for `rank` that `me`, a process of the namespace, asks for without more: what the
-    /// ranks published comes before what the host registered. Absent is what is not here, as all that was published is.
+    /// The fast path to the value of `key` for `rank`, without directives. `me` is the caller, a process of the namespace.
+    /// Published values come before registered ones. The result is absent only if all published values are here.
     #[inline(always)]
     pub fn fast_value(&self, rank: Rank, key: &KeyRef<'_>, me: Rank) -> FastValue<'_> {
         let set = self.set();
-        // What ranks put under a key of the standard is for the slow path: nearly all Gets of such keys are for what the host registered.
+        // Published values under reserved keys need the slow path: nearly all Gets of these keys ask for registered values.
         if !key.begins_with_pmix() && rank.is_process() {
             if self.page.is_retired() {
                 return FastValue::NEED_SLOW_PATH;
@@ -218,45 +217,45 @@ impl NamespaceView {
         }
     }
 
-    /// All values of a rank, newer ones first; as [`NamespaceView::modex`] nothing once the namespace is retired.
+    /// All values of a rank, newer ones first. Empty once the namespace is retired, as for [`NamespaceView::modex`].
     pub fn modex_rank(&self, rank: Rank) -> impl Iterator<Item = (KeyRef<'_>, ValueRef<'_>)> {
         let segments = if self.page.is_retired() { &[][..] } else { &self.set().modex };
         segments.iter().flat_map(move |segment| segment.rank(rank))
     }
 
-    /// The value of `key` of the lowest rank that published it: what a Get without a rank asks for. Costs no more than
-    /// two lookups for each segment.
+    /// The value of `key` of the lowest rank that published it, for a Get without a rank. It costs at most two look-ups for each
+    /// segment.
     pub fn modex_any(&self, key: &KeyRef<'_>) -> Option<(Rank, ValueRef<'_>)> {
         let segments = &self.set().modex;
         let rank = segments.iter().filter_map(|segment| segment.first_rank_with(key)).min()?;
         let value = self.modex(rank, key)?;
-        // A damaged one may have a lower rank.
+        // A corrupt segment may have a lower rank.
         (!segments.iter().any(|segment| segment.is_damaged())).then_some((rank, value))
     }
 
-    /// Whether what is published is here as a whole, and has been all the time, so that a miss before means that there is
-    /// nothing. Otherwise (a segment could not be attached, a lookup has met damage, the server gave the directory up)
-    /// even an optional Get has to ask the server.
+    /// Whether all published values are here, and have been all the time, so that an earlier miss means that there is no value.
+    /// Otherwise even an optional Get must ask the server: a segment could not be attached, a look-up has found corruption, or
+    /// the server gave up the directory.
     #[inline]
     pub fn is_complete(&self) -> bool {
         let set = self.set();
         !self.page.is_retired() && set.is_complete && !set.is_damaged()
     }
 
-    /// Whether the namespace was deregistered, or the server gave its directory up. The job segment can still be read,
-    /// and so can values that were borrowed.
+    /// Whether the namespace was deregistered, or the server gave its directory up. The job segment and borrowed values stay
+    /// readable.
     #[inline]
     pub fn is_retired(&self) -> bool {
         self.page.is_retired()
     }
 
-    /// Entries that the directory has now; none where that cannot be read.
+    /// Current number of entries of the directory; 0 if it cannot be read.
     #[inline]
     pub fn count(&self) -> u64 {
         count_of(self.page.whole_count()).unwrap_or(0)
     }
 
-    /// Why a segment was not attached at the last refresh, or is not believed any more.
+    /// Why a segment was not attached at the last refresh, or is not reliable any more.
     pub fn last_error(&self) -> Option<AttachError> {
         let refresher = self.refresher.lock();
         let damaged = refresher.entries.iter().find(|known| known.segment.is_damaged());
@@ -267,7 +266,7 @@ impl NamespaceView {
         refresher.last_error.clone().or(damage)
     }
 
-    /// What is mapped.
+    /// Statistics of the mapped segments.
     pub fn stats(&self) -> ViewStats {
         let refresher = self.refresher.lock();
         let mut stats = ViewStats {
@@ -292,7 +291,7 @@ impl NamespaceView {
         stats
     }
 
-    /// The set for the page's present count.
+    /// The set for the page's current count, after a refresh if needed.
     #[inline(always)]
     fn set(&self) -> &SegmentSet {
         let set = self.loaded();
@@ -307,18 +306,18 @@ impl NamespaceView {
     fn loaded(&self) -> &SegmentSet {
         // SET: pairs with the release store in `refresh`.
         let set = self.current.load(Ordering::Acquire);
-        // SAFETY: `current` points into one of `refresher.sets`, which are complete before they get there, are
-        // never changed afterwards, and live as long as the view.
+        // SAFETY: `current` points into one of `refresher.sets`. These are complete before they are stored there, do not change
+        // afterwards, and live as long as the view.
         unsafe { &*set }.get()
     }
 
-    /// Attaches what is new in the directory. Lookups do this themselves; a caller that knows that something is new, such
-    /// as a fence, may do it before.
+    /// Attaches new segments of the directory. Look-ups do this themselves. A caller that knows of new ones, a fence for example,
+    /// may do it earlier.
     #[cold]
     pub fn refresh(&self) {
-        // The Get that has come here may have done so without a system call, with cancellation on.
+        // The Get that leads here may have made no system call yet, so cancellation may be enabled.
         let _uncancelled = Uncancelled::begin();
-        // In the child of a fork a thread that is not there may hold the lock for ever; what is mapped still answers.
+        // In a forked child, a thread of the parent may hold the lock for ever; the mapped segments still answer.
         let is_at_home = std::process::id() == self.pid;
         let refresher = if is_at_home { Some(self.refresher.lock()) } else { self.refresher.try_lock() };
         let Some(mut refresher) = refresher else { return };
@@ -331,7 +330,7 @@ impl NamespaceView {
             refresher.last_error = None;
             let is_complete = self.read_entries(&mut refresher, count);
             self.attach_live(&mut refresher);
-            // Files of replaced segments vanish after the entry that replaces them has appeared.
+            // Files of replaced segments are removed after the replacing entry was published.
             if refresher.missing != 0 && self.page.count() != count && attempt < Self::ATTEMPTS_MAX {
                 continue;
             }
@@ -346,8 +345,8 @@ impl NamespaceView {
         }
     }
 
-    /// Reads the entries up to those that the word `count` says that are not known yet and marks those that others replace. Tells whether all of
-    /// them could be read.
+    /// Reads the entries below the count in the word `count` that are not known yet, and marks the entries that they replace.
+    /// Returns whether all of them could be read.
     fn read_entries(&self, refresher: &mut Refresher, count: u64) -> bool {
         let damaged = |what| Some(AttachError::Page { path: self.directory.path().join(page_name(0)), what });
         let Some(count) = count_of(count) else {
@@ -415,7 +414,7 @@ impl NamespaceView {
             if header.nspace != self.nspace.as_bytes() {
                 return Err(refused(SegmentError::OtherNspace));
             }
-            // Another incarnation of the file, or another file of the same length.
+            // Another generation of the file, or another file of the same length.
             if header.content_hash != entry.content_hash {
                 return Err(refused(SegmentError::OtherSegment));
             }
@@ -435,7 +434,7 @@ impl NamespaceView {
 }
 
 impl Refresher {
-    /// Adds entry `index` and marks what it replaces.
+    /// Adds entry `index`, and drops the entries that it replaces from `live`.
     fn add(&mut self, index: u64, entry: Option<Entry>) {
         debug_assert_eq!(index, self.entries.len() as u64, "entries are read in order");
         if let Some(new) = entry.as_ref().filter(|new| new.replaces.is_some()) {
@@ -457,7 +456,7 @@ impl Refresher {
             let known = &self.entries[*index];
             let Some(entry) = known.entry.as_ref() else { continue };
             match (entry.kind, &known.segment) {
-                // The newest one holds all.
+                // The newest one contains all values.
                 (SegmentKind::Job, Attached::Job(segment)) => job = Some(Arc::clone(segment)),
                 (SegmentKind::Job, _) => job = None,
                 (SegmentKind::Modex, Attached::Modex(segment)) => {
@@ -467,7 +466,7 @@ impl Refresher {
             }
         }
         if !is_complete {
-            // Entries that could not be read may hold anything, and newer than all that is known.
+            // An entry that could not be read may stand for any segment, newer than all known ones.
             return SegmentSet { count, job: None, is_complete: false, modex: Box::default() };
         }
         modex.sort_by_key(|(order, _)| std::cmp::Reverse(*order));

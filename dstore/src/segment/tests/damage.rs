@@ -1,4 +1,4 @@
-//! Damaged segments: an error, a miss that says why, or the right value; never a panic, never a read outside.
+//! Corrupt segments: an error, a miss that reports corruption, or the right value; never a panic or a read out of bounds.
 
 use super::random::{self, Random, key_pool};
 use super::round_trip::build_modex;
@@ -21,7 +21,7 @@ use crate::segment::{
 const CONTENT_HASH: usize = std::mem::offset_of!(crate::segment::layout::header::Header, content_hash);
 const FEW: InspectOptions = InspectOptions { rows_max: 2, bytes_max: 4 };
 
-/// Opens the bytes as both kinds of segment and asks for everything.
+/// Opens the bytes as both kinds of segment and reads everything.
 fn exercise(bytes: &[u8]) {
     let pool = key_pool();
     let nothing = Selector::default();
@@ -88,7 +88,7 @@ fn samples() -> Vec<Vec<u8>> {
     all
 }
 
-/// The same, and segments whose tables stay in the file: readers do not copy all of them.
+/// The same, and segments whose tables stay in the file, because readers copy only small tables.
 fn more_samples() -> Vec<Vec<u8>> {
     let nspace = Nspace::new("damage").expect("a short namespace");
     let large = [true, false].map(|is_scattered| build_modex(&nspace, &random::large_modex(is_scattered)));
@@ -220,10 +220,10 @@ fn values_of(bytes: &[u8]) -> Extent {
     }
 }
 
-/// What a segment answers to every question of [`answers`], and whether it has met damage by then.
+/// The value for each look-up of [`answers`], and whether corruption was found.
 type Answers = Vec<(Option<Value>, bool)>;
 
-/// Asks a segment for everything, each question of a reader that has met no damage before.
+/// Reads everything from a segment, each value with a new reader, which has found no corruption before.
 fn answers(bytes: &[u8], ranks: &[Rank]) -> Answers {
     let pool = key_pool();
     let mut answers = Vec::new();
@@ -249,7 +249,7 @@ fn answers(bytes: &[u8], ranks: &[Rank]) -> Answers {
                 let short = reader.fast_value(rank, &key, Rank(1));
                 let long = || find(&reader, rank, &key, &Selector::NOTHING, &caller);
                 let found = value(if short.needs_slow_path() { long() } else { short.value() });
-                // What is found beside what is damaged does not count.
+                // A value from a reader that has found corruption does not count.
                 answers.push((found.filter(|_| !reader.is_damaged()), reader.is_damaged()));
                 if reader.is_damaged() {
                     reader = open().expect("a segment");
@@ -316,7 +316,7 @@ fn a_damaged_table_gives_no_wrong_value_and_no_wrong_miss() {
             let at = tables[random.below(tables.len() as u64) as usize];
             match random.below(4) {
                 0 => bad[at] = random.next() as u8,
-                // A word of another place, as a stray store leaves it.
+                // A word from another position, as a stray store leaves it.
                 1 => {
                     let from = tables[random.below(tables.len() as u64) as usize] & !7;
                     let to = at & !7;
@@ -339,7 +339,7 @@ fn a_damaged_table_gives_no_wrong_value_and_no_wrong_miss() {
 
 #[test]
 fn a_table_of_another_segment_gives_nothing() {
-    // Two segments of one layout that differ in who has which value.
+    // Two segments with the same layout that differ in the owners of the values.
     let nspace = Nspace::new("swapped").expect("a short namespace");
     let build = |order: [u32; 2]| {
         let mut data = ModexData::default();
@@ -355,7 +355,7 @@ fn a_table_of_another_segment_gives_nothing() {
         let value = reader.get(Rank(rank), &KeyRef::from("k")).map(|value| value.to_value().expect("a string"));
         (value, reader.is_damaged())
     };
-    // Places exchanged: each is good in its own place only.
+    // Exchanged locations: each is valid only at its own position.
     let places = {
         let segment = CheckedSegment::open(Box::new(HeapRegion::new(&one))).expect("a segment");
         ModexToc::from(segment.toc::<ArchivedModexToc>(SegmentKind::Modex).expect("contents")).places
@@ -386,7 +386,7 @@ fn a_damaged_place_in_a_slot_hides_its_record_alone() {
     };
     let put = |rank| data.get(Rank(rank), key.as_bytes()).cloned();
     let slot = |rank: u64| (toc.records.pos + rank * toc.stride) as usize;
-    // The place has 24 bytes; what fills the slot behind it means nothing.
+    // The location has 24 bytes; the padding of the slot after it is ignored.
     for at in slot(3)..slot(4) {
         let mut bad = good.clone();
         bad[at] ^= 4;
@@ -394,11 +394,11 @@ fn a_damaged_place_in_a_slot_hides_its_record_alone() {
         assert_eq!(get(&bad, 3), if is_place { (None, true) } else { (put(3), false) }, "byte {at}");
         assert_eq!((get(&bad, 2), get(&bad, 29), get(&bad, 11)), ((put(2), false), (put(29), false), (None, false)));
     }
-    // A place of another slot.
+    // The location of another slot.
     let mut bad = good.clone();
     bad.copy_within(slot(29)..slot(29) + 24, slot(3));
     assert_eq!((get(&bad, 3), get(&bad, 29)), ((None, true), (put(29), false)));
-    // Slots that no place fits into are refused.
+    // Slots that are too short for a location are refused.
     let mut short = good.clone();
     let stride = toc_pos(&good) + 88;
     short[stride..stride + 8].copy_from_slice(&16u64.to_le_bytes());

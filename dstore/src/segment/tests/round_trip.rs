@@ -1,4 +1,4 @@
-//! Every lookup gives in a segment what it gives in the heap.
+//! Every look-up returns the same from a segment as from the heap.
 
 use super::random::{self, Random, key_pool};
 use crate::codec::ValueRef;
@@ -12,8 +12,8 @@ use crate::segment::{
     FastValue, HeapRegion, JobReader, ModexBuilder, ModexReader, Publisher, SegmentKind, Target, build_job,
 };
 
-/// Structures are owned in the heap and packed in a segment, texts of ranks are stored in the heap and may be made of a segment;
-/// everything else is the same thing.
+/// Structures are owned in the heap and packed in a segment. Texts of ranks are stored in the heap, and a segment's reader may
+/// build them. Everything else must be equal.
 #[track_caller]
 pub(crate) fn assert_same(heap: Option<ValueRef<'_>>, segment: Option<ValueRef<'_>>, what: impl std::fmt::Debug) {
     match (heap, segment) {
@@ -134,7 +134,7 @@ fn the_rules_find_the_same_values() {
     }
 }
 
-/// Compares what the fast path gives, where it is sure, with what the long one does; 1 where it is.
+/// Compares the result of the fast path with that of the slow path, unless it needs the slow path. Returns 1 if it was compared.
 #[track_caller]
 fn assert_short(short: FastValue<'_>, long: Option<ValueRef<'_>>, what: impl std::fmt::Debug) -> u32 {
     if !short.needs_slow_path() {
@@ -294,7 +294,7 @@ fn what_a_formula_gives_takes_no_room() {
     }
 }
 
-/// A job of so many ranks on nodes of 60, and its process map, in blocks or dealt round.
+/// A job of `ranks` ranks on nodes of 60, and its process map, in blocks or round-robin.
 fn large(ranks: u32, in_blocks: bool, map: impl Fn(String) -> String) -> (JobData, Value) {
     let nodes = ranks.div_ceil(60);
     let of_node = |node: u32| -> Vec<String> {
