@@ -7,7 +7,7 @@ use pmix_dstore::model::{Envar, Info, InfoFlags, Value, keys};
 
 /// Variables that set parameters of PMIx libraries: every job gets them.
 const OF_PMIX: &[u8] = b"PMIX_MCA_";
-/// Variables that set parameters of Open MPI: its jobs get them, where the host asks for it.
+/// Variables that set parameters of Open MPI: its jobs get them, if the host requests it.
 const OF_OPEN_MPI: &[u8] = b"OMPI_";
 
 /// Attributes that request something of a fabric for a job. This library supports no fabric.

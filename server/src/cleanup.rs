@@ -22,7 +22,7 @@ pub(crate) struct Cleanup {
     files: Vec<PathBuf>,
     directories: Vec<Directory>,
     ignore: Vec<PathBuf>,
-    /// The directives ask for something else, too.
+    /// There are other directives, too.
     pub says_more: bool,
 }
 
@@ -59,7 +59,7 @@ impl Cleanup {
         Ok(asked)
     }
 
-    /// Whether nothing is asked for.
+    /// Whether there are no directives.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -145,7 +145,7 @@ fn paths(value: &Value) -> Result<Vec<PathBuf>, Status> {
     if paths.iter().all(|path| path.is_absolute()) { Ok(paths) } else { Err(Status::ERR_BAD_PARAM) }
 }
 
-/// The directory that `path` stands in, opened, and its name there.
+/// Opens the directory of `path`, and returns it with the name there.
 fn parent_of(path: &Path) -> Option<(OwnedFd, &OsStr)> {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     Some((open(path.parent()?, flags, Mode::empty()).ok()?, path.file_name()?))

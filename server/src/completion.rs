@@ -16,8 +16,8 @@ pub type Credential = (Vec<u8>, Vec<Info>);
 pub enum Answer {
     /// A bare status.
     Op(Status),
-    /// Status and packed data: fence and direct modex. Memory that the host has lent is dropped on the server's thread, before
-    /// anybody hears the answer.
+    /// Status and packed data: fence and direct modex. Memory that the host has lent is released on the server's thread, before
+    /// the requester gets the answer.
     Data(Status, Bytes),
     /// Status and published values.
     Lookup(Status, Vec<Pdata>),
@@ -142,11 +142,11 @@ impl<T: Into<Answer>> Completion<T> {
         self.complete_then(answer, None);
     }
 
-    /// Answers the upcall, of which the host wants to hear by `release` that its memory is not needed any more.
+    /// Answers the upcall; `release` is called when the host's memory is not needed any more.
     ///
-    /// That is called on the server's thread, since a host may answer with a lock of its own held that its release
-    /// function takes, too; and before anybody hears the answer, since a host may take nothing new for a collective
-    /// until it is called. Slurm's collectives do both. Where no server waits for the answer, it is called at once.
+    /// It is called on the server's thread, because a host may answer while it holds a lock that its release function takes,
+    /// too; and before the requester gets the answer, because a host may accept no new collective until then. Slurm's collectives
+    /// do both. If no server waits for the answer, it is called at once.
     pub fn complete_then(self, answer: T, release: Option<Box<dyn FnOnce() + Send>>) {
         let sink = PENDING.lock().remove(&self.id).and_then(|sink| sink.upgrade());
         match sink {
@@ -166,7 +166,7 @@ pub(crate) fn open(sink: Weak<dyn AnswerSink>) -> u64 {
     id
 }
 
-/// Stops waiting for the answer of an upcall that was answered by its return value; tells whether it was awaited.
+/// Stops waiting for the answer of an upcall that was answered by its return value; returns whether it was pending.
 pub(crate) fn close(id: u64) -> bool {
     PENDING.lock().remove(&id).is_some()
 }

@@ -12,11 +12,11 @@ use crate::access::Access;
 use crate::rendezvous::RendezvousOptions;
 use crate::secret::Secret;
 
-/// The release that peers are told: they branch on it, so it is one that they know.
+/// The announced release: peers branch on it, so it must be one that they know.
 pub(crate) const ANNOUNCED_VERSION: &str = "4.2.2";
 
-/// With `1` tools of root and of the server's user are let in with a proof only: for nodes on which a relay of root's, or of that
-/// user's, hands on connections of others.
+/// With `1` tools of root and of the server's user need a proof: for nodes on which a relay of root or of that user forwards
+/// connections of other users.
 pub(crate) const TOOL_PROOF_VARIABLE: &str = "PMIX_DSTORE_TOOL_PROOF";
 
 /// Settings of a server, from the attributes of `PMIx_server_init` and the environment.
@@ -46,20 +46,20 @@ pub(crate) struct Config {
     pub port: u16,
     /// The file mode of the clients' sockets; the directories around them keep other users out.
     pub socket_mode: u32,
-    /// Whether values may lie in shared memory (`PMIX_DSTORE_SHM=0` turns it off).
+    /// Whether to use shared memory (`PMIX_DSTORE_SHM=0` turns it off).
     pub shared_memory: bool,
     /// Whether a peer's claimed user over TCP is accepted if the kernel cannot confirm it (`PMIX_DSTORE_TRUST_CLAIMS=1`).
     pub trust_claims: bool,
     /// The secret of tools that may read the server's files; `None` if the system has no random numbers.
     pub tool_secret: Option<Secret>,
-    /// When Slurm is asked for a fence without data as for one with data (`PMIX_DSTORE_SLURM_FENCE`).
+    /// When fences without data use Slurm's ring, as those with data do (`PMIX_DSTORE_SLURM_FENCE`).
     pub slurm_fence: SlurmFence,
 }
 
-/// When Slurm is asked for a fence without data as for one with data.
+/// When fences without data use Slurm's ring, as those with data do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlurmFence {
-    /// Where all servers of the step have said that they do.
+    /// If all servers of the step have agreed.
     Agreed,
     /// Always: all nodes have this library.
     Always,

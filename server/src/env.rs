@@ -22,7 +22,7 @@ pub(crate) struct SharedEnv {
     pub secret: String,
 }
 
-/// Where the server listens, as peers are told.
+/// The server's URI for peers.
 pub(crate) fn uri(config: &Config, port: u16) -> String {
     format!("{}.{};tcp4://127.0.0.1:{port}", config.me.nspace, config.me.rank)
 }

@@ -19,9 +19,9 @@ pub enum GroupOperation {
 /// An operation on the fabrics that the host knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FabricOperation {
-    /// List them.
+    /// Describe one.
     Request,
-    /// Refresh the information about one; its index (`PMIX_FABRIC_INDEX`) is among the directives.
+    /// Refresh the description; the fabric's index (`PMIX_FABRIC_INDEX`) is among the directives.
     Update,
 }
 
@@ -120,7 +120,7 @@ pub trait Host: Send + Sync {
         Status::ERR_NOT_SUPPORTED
     }
 
-    /// The first client wants to hear of these events, which only the environment sees.
+    /// The first client has registered for these events, which only the environment sees.
     fn register_events(&self, codes: &[Status], infos: &[Info], done: Completion<Status>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }
@@ -140,7 +140,7 @@ pub trait Host: Send + Sync {
         Status::ERR_NOT_SUPPORTED
     }
 
-    /// A tool has connected: a process that no host launched, or a launcher. `infos` tell its release (`PMIX_VERSION_INFO`), user and
+    /// A tool has connected: a process that no host launched, or a launcher. `infos` contain its release (`PMIX_VERSION_INFO`), user and
     /// group (`PMIX_USERID`, which the server has verified, `PMIX_GRPID`), its name if it has one (`PMIX_NSPACE`, `PMIX_RANK`),
     /// and its own attributes. The answer is the tool's name; a name that it has already is kept. Without this upcall a tool with
     /// a name is admitted, and one without a name is refused.
@@ -197,8 +197,8 @@ pub trait Host: Send + Sync {
         Status::ERR_NOT_SUPPORTED
     }
 
-    /// Output of `procs` is wanted on `channels`, a mask, or no more (`PMIX_IOF_STOP` among the infos). It is brought by
-    /// [`Server::deliver_output`](crate::Server::deliver_output).
+    /// A client pulls the output of `procs` on `channels`, a mask, or stops the pull (`PMIX_IOF_STOP` among the infos). The host
+    /// delivers it by [`Server::deliver_output`](crate::Server::deliver_output).
     fn iof_pull(&self, procs: &[Proc], infos: &[Info], channels: u16, done: Completion<Status>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }
@@ -216,7 +216,7 @@ pub trait Host: Send + Sync {
         Status::ERR_NOT_SUPPORTED
     }
 
-    /// Tell a process of fabrics: the answer describes one, best with its index (`PMIX_FABRIC_INDEX`), by which the process asks again.
+    /// Describe a fabric: the answer should contain its index (`PMIX_FABRIC_INDEX`), by which the process requests an update.
     fn fabric(
         &self,
         proc: &Proc,
@@ -252,9 +252,9 @@ pub trait Host: Send + Sync {
         Status::ERR_NOT_SUPPORTED
     }
 
-    /// A group is formed or dissolved that has members elsewhere, or wants a context id; the local members are all there.
-    /// The answer to its construction holds the context id (`PMIX_GROUP_CONTEXT_ID`), the same on all servers, where one was
-    /// asked for (`PMIX_GROUP_ASSIGN_CONTEXT_ID`).
+    /// A group with members at other servers, or with a request for a context id, is formed or dissolved; all local members have
+    /// entered. The answer to a construct contains the context id (`PMIX_GROUP_CONTEXT_ID`), the same on all servers, if it was
+    /// requested (`PMIX_GROUP_ASSIGN_CONTEXT_ID`).
     fn group(
         &self,
         operation: GroupOperation,

@@ -43,7 +43,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Whether a line is to be written; it is counted otherwise.
+    /// Whether to write a line; otherwise it is counted.
     pub fn admits(&mut self, reason: Reason, line: &str, now: Instant) -> bool {
         let fresh = Kind { end: now + INTERVAL, written: 0, withheld: 0, last: String::new() };
         let kind = self.kinds.entry(reason).or_insert(fresh);
@@ -56,7 +56,7 @@ impl Journal {
         false
     }
 
-    /// When there is something to tell of lines that were not written.
+    /// When the next count of suppressed lines is due.
     pub fn deadline(&self) -> Option<Instant> {
         self.kinds.values().filter(|kind| kind.withheld > 0).map(|kind| kind.end).min()
     }

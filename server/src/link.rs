@@ -115,7 +115,7 @@ impl Link for OwnLink {
         let payload = payload.into_bytes()?;
         let (sender, receiver) = unbounded();
         let tag = inner.own.lock().open(Taker::Thread(sender)).map_err(|_| Status::ERR_UNREACH)?;
-        // Most requests are answered at once, without a hand-over to the server's thread and back.
+        // Most requests are answered at once, without a switch to the server's thread and back.
         let (mut at_once, tickets) = {
             let mut engine = inner.engine.lock();
             let message = |engine: &mut Engine| engine.message(PeerId::OWN, tag, payload, Instant::now());
@@ -131,7 +131,7 @@ impl Link for OwnLink {
             return Ok(reply);
         }
         if inner.is_own_thread() {
-            // Inside an upcall the answer could never come: this thread is the one that would bring it.
+            // Inside an upcall the answer could never arrive, because this thread would have to process it.
             inner.own.lock().waiting.remove(&tag);
             return Err(Status::ERR_WOULD_BLOCK);
         }

@@ -1,4 +1,4 @@
-//! The server of this process: counted, and shared by all that the process calls.
+//! The server of this process: reference-counted, and shared by all callers in the process.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub fn init(host: impl FnOnce() -> Result<(Arc<dyn Host>, Vec<Info>)>) -> Result
     }
     let (host, infos) = host()?;
     let server = Server::init(host, &infos)?;
-    // A process that was somebody's client before stays that client.
+    // A process that was a client of another server before stays its client.
     let is_client = process::install((*server.client()).clone()).is_ok();
     *running = Some(Running { server, count: 1, is_client, is_of_tool: false });
     Ok(())

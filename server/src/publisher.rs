@@ -30,8 +30,8 @@ const CREATOR: &str = concat!("pmix-dstore ", env!("CARGO_PKG_VERSION"));
 /// The server's socket in the namespace's directory.
 const SOCKET_NAME: &str = "sock";
 
-/// Publications of so many bytes are written by the publisher's own thread, so that the server's thread serves others meanwhile
-/// (`docs/performance.md`). Smaller ones take less time than a client notices.
+/// Publications from this size in bytes on are written by the publisher's own thread, so that the server's thread serves clients
+/// meanwhile (`docs/performance.md`). Smaller ones take less time than a client notices.
 const OWN_THREAD_MIN: u64 = 1 << 20;
 
 /// Why a namespace cannot be published.
@@ -94,7 +94,7 @@ impl NspacePublisher {
     }
 }
 
-/// Copies values that a host has lent, which wants its memory back. Where there is no memory for a copy the host waits for its own.
+/// Copies values in memory that a host has lent, so that it can be returned. If an allocation fails, it is returned later.
 fn copy_lent(contents: &mut [Content]) -> Vec<Replacement> {
     let mut replacements = Vec::new();
     for content in contents.iter_mut().filter(|content| content.is_lent()) {

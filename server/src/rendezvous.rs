@@ -32,11 +32,11 @@ pub(crate) struct RendezvousOptions {
     pub files: Vec<PathBuf>,
     /// Where to report the URI: `-` standard output, `+` standard error, a descriptor's number, or a file.
     pub report: Option<String>,
-    /// Tools of root and of this server's user are let in with the proof only.
+    /// Tools of root and of this server's user need the proof.
     pub demands_proof: bool,
 }
 
-/// A server that is there answers on the loopback interface at once.
+/// A running server answers on the loopback interface at once.
 const ALIVE_WAIT: Duration = Duration::from_millis(500);
 
 /// The files of a server; they go with it.
@@ -376,7 +376,7 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let config = config(temporary.path(), &[keys::SERVER_SYSTEM_SUPPORT]);
         let path = temporary.path().join("pmix.sys.here");
-        // The server has ended, and somebody else has its number and its port.
+        // The server has ended, and another process has its pid and its port.
         let there = thread::spawn(|| {
             setfsuid(Uid::from_raw(65_534));
             TcpListener::bind("127.0.0.1:0").unwrap()

@@ -177,14 +177,14 @@ impl Inner {
         self.log_for(Reason::here(), line);
     }
 
-    /// The same for a reason; too many for one are counted only.
+    /// The same with a rate limit per reason; lines beyond it are only counted.
     pub fn log_for(&self, reason: Reason, line: &str) {
         if self.journal.lock().admits(reason, line, Instant::now()) {
             log(line);
         }
     }
 
-    /// Tells of lines that were not written; of all of them at the end of the server.
+    /// Logs the counts of suppressed lines; all of them at the end of the server.
     pub fn log_withheld(&self, now: Option<Instant>) {
         let lines = self.journal.lock().summary(now);
         lines.iter().for_each(|line| log(line));
@@ -311,7 +311,7 @@ pub struct Server {
     shows_output: bool,
     /// How tools find the server.
     rendezvous: Mutex<Rendezvous>,
-    /// A forked child has another one, and neither the thread nor a right to the files.
+    /// Detects a forked child, which has neither the server's thread nor a right to its files.
     pid: u32,
 }
 
@@ -319,17 +319,17 @@ impl Server {
     /// Starts a server: its listener, its thread, and its own client face.
     ///
     /// `infos` are the attributes of `PMIx_server_init`. The machine's topology as XML among them (`PMIX_HWLOC_XML_V2`, `PMIX_HWLOC_XML_V1`,
-    /// `PMIX_LOCAL_TOPO`) is told to all jobs, unless their registration has it; `PMIX_SERVER_SHARE_TOPOLOGY` has the server read it.
+    /// `PMIX_LOCAL_TOPO`) becomes a value of all jobs, unless their registration has it; with `PMIX_SERVER_SHARE_TOPOLOGY` the server reads it.
     ///
     /// # Errors
     /// `BAD_PARAM` for attributes of a wrong type, `NOT_SUPPORTED` for one that is refused and marked as required,
-    /// `OUT_OF_RESOURCE` where there are no descriptors or threads or the port is taken, `NOMEM`;
-    /// `INIT` where the URI cannot be reported as the host asks. A logged line says which step failed, with the system's error.
+    /// `OUT_OF_RESOURCE` if there are no descriptors or threads or the port is in use, `NOMEM`;
+    /// `INIT` if the URI cannot be reported as the host requests. A logged line names the step that failed, with the system's error.
     pub fn init(host: Arc<dyn Host>, infos: &[Info]) -> Result<Arc<Server>> {
         Server::start(host, infos, 0)
     }
 
-    /// As [`Server::init`], of a server that has had so many connections before.
+    /// As [`Server::init`], for a server with so many earlier connections.
     fn start(host: Arc<dyn Host>, infos: &[Info], connections: u64) -> Result<Arc<Server>> {
         fallible_alloc::reserve_emergency()?;
         let config = Config::read(infos)?;
@@ -562,13 +562,13 @@ impl Server {
         Ok(fork::setup_fork(&self.inner, proc))
     }
 
-    /// Before this process forks: a child may ask for the environment of a client. [`Server::has_forked`] is to follow in the
-    /// same thread of the parent.
+    /// Call before this process forks, if the child requests the environment of a client. [`Server::has_forked`] must follow in
+    /// the same thread of the parent.
     pub fn will_fork(&self) {
         fork::hold(&self.inner.engine);
     }
 
-    /// After this process has forked.
+    /// Call in the parent after the fork.
     pub fn has_forked() {
         fork::let_go();
     }
@@ -608,7 +608,7 @@ impl Server {
         self.tell_of_set(Status::PROCESS_SET_DEFINE, name, Some(members))
     }
 
-    /// Tells processes of this node that a set of processes is no more.
+    /// Notifies processes of this node that the host has deleted a process set.
     pub fn delete_process_set(&self, name: CString) -> Status {
         self.inner.engine.lock().set_process_set(name.clone(), None);
         self.tell_of_set(Status::PROCESS_SET_DELETE, name, None)
@@ -731,7 +731,7 @@ impl Server {
             let _ = thread.join();
         }
         self.inner.publishers.finish();
-        // The own client's link is this server, which cannot fail to hear it.
+        // The own client's link is this server: the call cannot fail.
         let _ = self.client.finalize(&[]);
         let mut rest = self.inner.engine.lock().shut_down();
         OwnRequests::close(&self.inner.own);
@@ -861,7 +861,7 @@ pub(crate) mod tests {
         uri.to_str().unwrap().split_once("tcp4://").unwrap().1.parse().unwrap()
     }
 
-    /// The connection of a stock client that has been let in.
+    /// The connection of an admitted stock client.
     pub(crate) fn connected(server: &Server, proc: &Proc) -> TcpStream {
         let mut stream = TcpStream::connect(address(server, proc)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -1024,7 +1024,7 @@ pub(crate) mod tests {
         server.client().register_event_handler(Vec::new(), Vec::new(), handler).wait().unwrap();
         let (go_on, held) = unbounded::<()>();
         let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
-        // The server's thread is busy, and has an event to tell of after that.
+        // The server's thread is busy, and has an event to deliver after that.
         server.register_client(proc, 0, 0, 0, Some(Box::new(move |_| held.recv().unwrap_or(()))));
         server.notify_event(Status(-3456), server.me().clone(), 2, Vec::new(), None);
         thread::scope(|scope| {

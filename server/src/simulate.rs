@@ -25,7 +25,7 @@ pub const STORE: &str = STORE_NAME;
 /// The server's own process among the peers.
 pub const OWN: u64 = PeerId::OWN.0;
 
-/// Something that the engine wants done.
+/// An output of the engine.
 #[derive(Debug)]
 pub enum Event {
     /// A handshake was answered.
@@ -127,7 +127,7 @@ impl Simulation {
         self.engine.deregister_client(proc);
     }
 
-    /// The host asks for a process's environment.
+    /// The host requests a process's environment.
     pub fn setup_fork(&mut self, proc: &Proc) {
         self.engine.setup_fork(proc);
     }
@@ -154,12 +154,12 @@ impl Simulation {
         }
     }
 
-    /// Another server asks for a rank's data.
+    /// Another server requests a rank's data.
     pub fn dmodex_request(&mut self, proc: Proc, done: DmodexDone) {
         self.engine.dmodex_request(proc, done);
     }
 
-    /// The host tells of an event.
+    /// The host reports an event.
     pub fn notify(&mut self, code: Status, source: &Proc, range: u8, infos: Vec<Info>, now: Instant) {
         self.engine.deliver_event(Sender::Server, code, source, range, infos, now);
     }
@@ -169,12 +169,12 @@ impl Simulation {
         self.engine.tick(now);
     }
 
-    /// When the engine waits for something.
+    /// The time of the engine's next tick.
     pub fn deadline(&self) -> Option<Instant> {
         self.engine.deadline()
     }
 
-    /// The publisher begins with a directory; tells whether there is something to do.
+    /// The publisher begins with a directory; returns whether there is a plan.
     pub fn begin_publication(&mut self, directory: u64) -> bool {
         let plan = self.engine.take_plan(DirectoryNumber(directory));
         plan.map(|plan| self.plans.insert(directory, plan)).is_some()
@@ -193,7 +193,7 @@ impl Simulation {
         self.engine.published(Published { directory: DirectoryNumber(directory), written, log });
     }
 
-    /// Whether something is to be published, or somebody waits for that.
+    /// Whether publications are requested, under way or awaited.
     pub fn is_publishing(&self) -> bool {
         self.engine.is_publishing()
     }

@@ -6,8 +6,8 @@ use pmix_dstore::model::{Info, Result, Value, keys};
 /// The keys of a topology as XML.
 const XML: [&str; 3] = [keys::LOCAL_TOPO, keys::HWLOC_XML_V1, keys::HWLOC_XML_V2];
 
-/// The topology's XML among the attributes of a server, and that of this machine where the host wants it told
-/// (`PMIX_SERVER_SHARE_TOPOLOGY`). Where the machine cannot be read, `log` takes a line, and clients look themselves.
+/// The topology's XML among the attributes of a server, or that of this machine if the host requests it
+/// (`PMIX_SERVER_SHARE_TOPOLOGY`). If the machine's topology cannot be read, `log` gets a line, and clients read it themselves.
 ///
 /// # Errors
 /// `NOMEM`.

@@ -63,7 +63,7 @@ impl Contribution {
         Contribution::encode_borrowed(dialect, collected, &ranks)?.into_bytes()
     }
 
-    /// As [`Contribution::encode`], from values that lie elsewhere, where long ones stay.
+    /// As [`Contribution::encode`], from borrowed values; long ones are not copied.
     ///
     /// # Errors
     /// As there.

@@ -80,7 +80,7 @@ impl Partial {
         let (own, rest) = bytes.split_at(self.left.min(bytes.len()));
         let len = self.header.len as usize;
         if let Ok(payload) = &mut self.payload {
-            // Twice as much as has come, or all that will come.
+            // Twice the received bytes, or the whole payload.
             let wanted = len.min(2 * (payload.len() + own.len())) - payload.len();
             let has_room = payload.capacity() - payload.len() >= own.len();
             match if has_room { Ok(()) } else { fallible_alloc::reserve_exact(payload, wanted) } {
@@ -92,8 +92,8 @@ impl Partial {
         rest
     }
 
-    /// Room for bytes that belong to the payload: as many as have come, at least a chunk. None where there is none, and for a
-    /// payload that is passed over.
+    /// Room for further bytes of the payload: as many as were received, at least a chunk. `None` if the allocation fails, and for
+    /// a payload that is skipped.
     fn room(&mut self) -> Option<&mut [MaybeUninit<u8>]> {
         let payload = self.payload.as_mut().ok()?;
         if payload.capacity() - payload.len() < CHUNK_LEN {
@@ -105,7 +105,7 @@ impl Partial {
         Some(&mut room[..len])
     }
 
-    /// So many bytes have come into the [`Partial::room`].
+    /// Counts `len` bytes that were received into [`Partial::room`].
     ///
     /// # Safety
     /// The first `len` bytes of the room that was given last have been written.
@@ -183,7 +183,7 @@ impl Frames {
         &self.received[self.done..]
     }
 
-    /// Takes so many of the [`Frames::unread`] bytes away.
+    /// Consumes so many of the [`Frames::unread`] bytes.
     pub fn skip(&mut self, len: usize) {
         self.done = (self.done + len).min(self.received.len());
     }
@@ -223,7 +223,7 @@ struct Outgoing {
 }
 
 impl Outgoing {
-    /// The pieces behind the first `sent` bytes, as many as there is room for: how many these are.
+    /// Fills `parts` with the pieces after the first `sent` bytes; returns their number.
     fn rest<'a>(&'a self, sent: usize, parts: &mut [IoSlice<'a>; PARTS_MAX]) -> usize {
         let head = self.head[..self.head_len].get(sent..).unwrap_or_default();
         let payload = self.payload.slices_from(sent.saturating_sub(self.head_len));

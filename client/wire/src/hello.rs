@@ -24,13 +24,13 @@ pub enum PeerKind {
     LegacyTool = 1,
     /// A launcher of releases 2.x.
     LegacyLauncher = 2,
-    /// A tool that wants an id.
+    /// A tool that requests an id.
     Tool = 3,
     /// A tool with an id of its own choice.
     ToolWithId = 4,
     /// A tool that a server launched.
     ToolClient = 5,
-    /// A launcher that wants an id.
+    /// A launcher that requests an id.
     Launcher = 6,
     /// A launcher with an id of its own choice.
     LauncherWithId = 7,
@@ -62,12 +62,12 @@ impl PeerKind {
         PeerKind::ALL.get(usize::from(flag)).copied()
     }
 
-    /// Whether the message tells uid and gid in clear.
+    /// Whether the message contains uid and gid in plain form.
     pub(crate) fn tells_ids(self) -> bool {
         self != PeerKind::Client
     }
 
-    /// Whether the message tells namespace and rank.
+    /// Whether the message contains namespace and rank.
     pub fn tells_proc(self) -> bool {
         !matches!(self, PeerKind::LegacyTool | PeerKind::LegacyLauncher | PeerKind::Tool | PeerKind::Launcher)
     }

@@ -14,13 +14,13 @@ use pmix_dstore::qualified;
 
 use super::{Version, packer};
 
-/// Session values come in an array that begins with the session's id; this stands for "the one session".
+/// The id of an unnamed session: session values are an array that begins with the session's id.
 const SESSION_DEFAULT: u32 = u32::MAX;
 
-/// Ranks up to this one are taken from any reply; higher ones only from replies of a size to match, because there are
-/// things that go over all ranks below the highest.
+/// Limit of ranks in any reply; higher ranks are accepted only from replies of matching size, because some loops visit all ranks
+/// below the highest.
 const RANK_FREE_MAX: usize = 1 << 16;
-/// So many ranks more for each byte of the reply.
+/// Further ranks for each byte of the reply.
 const RANKS_PER_BYTE: usize = 16;
 
 /// The receiver of a reply.
@@ -30,7 +30,7 @@ pub struct Recipient<'a> {
     pub dialect: Dialect,
     /// Its release.
     pub version: Version,
-    /// Its release as its handshake told it: it is told back to it.
+    /// Its release as in its handshake; the reply repeats it.
     pub version_text: &'a str,
     /// The name of its node: some old releases get the values of their own node once more.
     pub hostname: &'a [u8],
@@ -128,7 +128,7 @@ fn put_session(packer: &mut Packer, job: &JobData) -> Result<()> {
     if session.is_empty() {
         return Ok(());
     }
-    // Its number may have been told with the job.
+    // The session's id may be among the job's values.
     let default = Value::Uint32(job.session_id().unwrap_or(SESSION_DEFAULT));
     let id = session.get(keys::SESSION_ID.as_bytes()).unwrap_or(&default);
     put_realm(packer, keys::SESSION_INFO_ARRAY, &[(keys::SESSION_ID, id)], session)
@@ -334,7 +334,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Which ranks run on which nodes, as old servers tell it.
+    /// The nodes of the ranks, in the format of old servers.
     fn take_map_blob(&mut self, bytes: &[u8]) -> Result<()> {
         let mut blob = Unpacker::new(self.dialect, bytes);
         blob.size()?;

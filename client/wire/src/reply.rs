@@ -336,7 +336,7 @@ pub struct ConnectWriter {
 }
 
 impl ConnectWriter {
-    /// A reply that tells of no job.
+    /// A reply without jobs.
     pub fn new(dialect: Dialect, to: Version, status: Status) -> ConnectWriter {
         let mut reply = packer(dialect, to);
         reply.status(status);
@@ -422,7 +422,7 @@ impl Reply for IoPullReply {
 pub struct Group {
     /// Its members; not from servers before 4.2.4, nor to clients of theirs.
     pub members: Vec<Proc>,
-    /// The context id given to it, where one was asked for.
+    /// Its context id, if one was requested.
     pub context: Option<u64>,
     /// Infos about it; to and from 6.x only.
     pub infos: Vec<Info>,

@@ -119,7 +119,7 @@ pub enum Request {
         /// Directives.
         infos: Vec<Info>,
     },
-    /// Tell me no more of events. There is no answer.
+    /// Stop sending events of these codes. There is no answer.
     DeregisterEvents {
         /// Which; [`Request::DEFAULT_HANDLER`] for a handler of all.
         codes: Vec<Status>,
@@ -131,7 +131,7 @@ pub enum Request {
     },
     /// Log data. Answer: `StatusReply`.
     Log {
-        /// When, in seconds since 1970, 0 where not asked for; not sent to servers before 3.0.
+        /// The time in seconds since 1970, 0 if not requested; not sent to servers before 3.0.
         timestamp: Option<i64>,
         /// The data.
         data: Vec<Info>,
@@ -152,7 +152,7 @@ pub enum Request {
         /// The actions.
         directives: Vec<Info>,
     },
-    /// Watch a process. Answer: `InfosReply`.
+    /// Monitor a process or a file. Answer: `InfosReply`.
     Monitor {
         /// How.
         monitor: Info,
@@ -173,7 +173,7 @@ pub enum Request {
         /// Directives.
         infos: Vec<Info>,
     },
-    /// Send me the output of processes. Answer: `IoPullReply`.
+    /// Send output of processes. Answer: `IoPullReply`.
     IoPull {
         /// The processes whose output to send.
         procs: Vec<Proc>,
@@ -225,12 +225,12 @@ pub enum Request {
         /// The server's id of the handler.
         handler: u64,
     },
-    /// Tell me of fabrics. Answer: `InfosReply`.
+    /// Describe a fabric. Answer: `InfosReply`.
     FabricRegister {
         /// Directives.
         infos: Vec<Info>,
     },
-    /// Tell me again of a fabric. Answer: `InfosReply`.
+    /// Refresh the description of a fabric. Answer: `InfosReply`.
     FabricUpdate {
         /// The fabric's index.
         index: u64,
@@ -343,7 +343,7 @@ impl Request {
         Ok(packer.into_bytes())
     }
 
-    /// The payload of [`Request::Commit`], from values that lie elsewhere.
+    /// The payload of [`Request::Commit`], from borrowed values.
     ///
     /// # Errors
     /// As [`Request::encode`].

@@ -50,12 +50,12 @@ impl Version {
         self >= Version::new(3, 0, 0)
     }
 
-    /// Whether a client takes session values as an array. Older ones want them as plain job-level values.
+    /// Whether a client reads session values as an array. Older ones expect them as plain job-level values.
     pub(crate) fn reads_session_arrays(self) -> bool {
         self >= Version::new(4, 2, 0)
     }
 
-    /// Whether a client takes node values under the node array's key. Older ones want the hostname as the key.
+    /// Whether a client reads node values under the node array's key. Older ones expect the hostname as the key.
     pub(crate) fn reads_node_arrays(self) -> bool {
         self >= Version::new(3, 1, 100)
     }

@@ -161,7 +161,7 @@ impl Engine {
                 peer,
                 tag,
                 match kind {
-                    // As released servers let it through. It takes no member's place, as it would there.
+                    // As in released servers the call succeeds. Other than there, it does not count as the arrival of a member.
                     Kind::Fence => Status::SUCCESS,
                     Kind::Construct(_) => Status::ERR_NOT_A_MEMBER,
                     _ => Status::ERR_BAD_PARAM,
@@ -452,7 +452,8 @@ impl Engine {
         self.complete(id, result);
     }
 
-    /// A fence has brought so many bytes. Where that is no more than this server gave, it may not have gone out, either.
+    /// A fence has brought so many bytes. If that is no more than this server's own part, that part may not have been sent, and the
+    /// delta is not advanced.
     fn contributed(&mut self, id: u64, signature: &[Proc], len: usize) {
         let Some(collective) = self.collectives.get_mut(&id).filter(|fence| fence.contributed.len < len) else {
             return;

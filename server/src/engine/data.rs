@@ -81,7 +81,7 @@ impl Engine {
         }
     }
 
-    /// Forgets all that a process of this node has put.
+    /// Removes all puts of a process of this node.
     pub(super) fn forget_values(&mut self, proc: &Proc) {
         let Some(state) = self.nspaces.get_mut(&proc.nspace) else { return };
         let all = state.visible.rank(proc.rank).chain(state.remote.rank(proc.rank));
@@ -99,7 +99,7 @@ impl Engine {
         gone.into_iter().for_each(|key| self.tell_of_deletion(None, proc.clone(), key));
     }
 
-    /// Tells peers that may have read it that a key is gone, but for the one that has deleted it. From shared memory it is gone
+    /// Notifies peers with a cache of a deleted key, except the one that has deleted it. It is gone from shared memory
     /// already.
     fn tell_of_deletion(&mut self, by: Option<PeerId>, proc: Proc, key: Key) {
         let hears = |(id, peer): &(&PeerId, &Peer)| peer.hears_of_deletions && peer.admitted && Some(**id) != by;

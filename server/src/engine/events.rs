@@ -88,7 +88,7 @@ impl EventCache {
         self.bytes = self.events.iter().map(|event| event.len).sum();
     }
 
-    /// Keeps an event, unless it is larger than all that may be kept.
+    /// Keeps an event, unless it is larger than the whole cache.
     fn keep(&mut self, event: Cached) {
         if event.len > CACHE_BYTES_MAX {
             return;
@@ -127,8 +127,8 @@ impl Engine {
         }
     }
 
-    /// The host will tell of the events `codes`, or not. One that takes no registrations may still report them, and so
-    /// may clients.
+    /// Takes the host's answer to the registration of `codes`. `ERR_NOT_SUPPORTED` is no failure: the host may report the events
+    /// anyway, and so may clients.
     pub(super) fn host_registered_events(&mut self, id: PeerId, tag: u32, codes: &[Status], status: Status) {
         match status {
             Status::SUCCESS | Status::OPERATION_SUCCEEDED | Status::ERR_NOT_SUPPORTED => {
@@ -181,7 +181,7 @@ impl Engine {
         found
     }
 
-    /// A client does not want to hear of these events any more; the smallest code means all.
+    /// A client deregisters from these events; the smallest code means all.
     pub(super) fn deregister_events(&mut self, id: PeerId, codes: &[Status]) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let mut released = Vec::new();
@@ -225,7 +225,7 @@ impl Engine {
         }
     }
 
-    /// Sends an event to the connected processes that want it and that its sender reaches, and keeps it for later ones.
+    /// Sends an event to the connected processes that are registered for it and that its sender reaches, and keeps it for later ones.
     pub(crate) fn deliver_event(
         &mut self,
         from: Sender,
@@ -272,7 +272,7 @@ impl Engine {
         }
     }
 
-    /// Tells one peer of something, where it wants to hear of that; nothing is kept.
+    /// Sends an event to one peer, if it is registered for it; it is not kept.
     pub(super) fn tell_only(&mut self, id: PeerId, code: Status, mut infos: Vec<Info>) {
         let Some(peer) = self.peers.get(&id) else { return };
         infos.insert(0, Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)));
@@ -294,7 +294,7 @@ impl Engine {
         }
     }
 
-    /// Whether a peer may be sent an event. The host hears all.
+    /// Whether a peer may get an event. The host gets all.
     fn may_send(&self, sender: Option<&Actor>, id: PeerId, peer: &Peer) -> bool {
         // Compared by user, too, because no registration names the user of a tool's namespace.
         let is_of_one_user = |sender: &Actor| sender.user.uid == peer.user.uid;
@@ -318,7 +318,7 @@ impl Engine {
     }
 }
 
-/// Whether a peer wants an event that is sent to `range`.
+/// Whether a peer is registered for an event and in its `range`.
 fn wants(peer: &Peer, event: &Notification, range: u8) -> bool {
     let non_default = Info::is_set(&event.infos, keys::EVENT_NON_DEFAULT);
     let asked = peer.codes.contains(&event.status) || (peer.default_events && !non_default);

@@ -25,7 +25,7 @@ use crate::upcall::Upcall;
 /// How long a Get waits for a key of a local rank that has committed others: it may commit again.
 const LATE_KEY_WAIT: Duration = Duration::from_secs(2);
 
-/// How long a value of another job waits for the data of that job. Some hosts do not answer when they are asked for these.
+/// How long a value of another job waits for the data of that job. Some hosts never answer requests for these.
 const JOB_WAIT: Duration = Duration::from_secs(2);
 
 /// A Get that cannot be answered yet.
@@ -84,7 +84,7 @@ impl Waiting {
         self.asked.contains_key(proc)
     }
 
-    /// Looks at all that wait.
+    /// Computes the deadline from all waiting Gets.
     fn find_deadline(&mut self) {
         self.deadline = self.gets.values().flatten().filter_map(|get| get.deadline).min();
     }
@@ -111,7 +111,7 @@ enum Outcome {
     Job,
     /// One value, of the process or realm asked for.
     One(Key, Value),
-    /// All that the asking process may read of a rank; that brings the job's data along for another namespace.
+    /// All values of a rank that the asking process may read; for another namespace together with the job's data.
     Rank(Rank),
     /// Wait for the rank's commit, at most so long.
     Wait(Option<Duration>, Status),
@@ -125,7 +125,7 @@ fn has_values(job: &JobData, rank: Rank) -> bool {
 }
 
 impl Engine {
-    /// A client asks for data.
+    /// A client's Get.
     pub(super) fn get(&mut self, peer: PeerId, tag: u32, proc: Proc, infos: Vec<Info>, key: Option<Key>, now: Instant) {
         self.stats.gets += 1;
         let late = Status::ERR_NOT_FOUND;
@@ -177,7 +177,7 @@ impl Engine {
         })
     }
 
-    /// Ends a Get that brings no value.
+    /// Ends a Get without a value.
     fn fail_get(&mut self, proc: &Proc, get: &WaitingGet, status: Status) {
         match get.refreshes {
             true => self.reply_refreshed(get.peer, get.tag, proc),
@@ -246,7 +246,7 @@ impl Engine {
         }
     }
 
-    /// Whether a peer may read a job's data without anybody being asked.
+    /// Whether a peer may read a job's data without the host's decision.
     fn reads_all(&self, id: PeerId, nspace: &Nspace) -> bool {
         self.peers.get(&id).is_some_and(|peer| self.reads(&peer.proc, peer.user, nspace) == Reach::All)
     }
@@ -598,11 +598,11 @@ impl Engine {
         }
     }
 
-    /// The host brought a remote rank's data. `user` is one of which it was to say whether it may read them.
+    /// The host has answered with a remote rank's data. `user` is set if the host also decided about this user's access.
     pub(super) fn dmodex_answered(&mut self, proc: &Proc, user: Option<u32>, status: Status, data: &[u8]) {
         let is_fenced = self.gets.asked.remove(proc).unwrap_or(false);
         let kvals = if status.is_success() { blob::decode_modex(EXCHANGE, data) } else { Err(status) };
-        // Nothing brought means that the host has registered the job meanwhile.
+        // An empty answer means that the host has registered the job meanwhile.
         let stored =
             kvals.and_then(|kvals| if kvals.is_empty() { Ok(()) } else { self.store_modex(proc, kvals, is_fenced) });
         if let (Some(user), Ok(()), Some(state)) = (user, &stored, self.nspaces.get_mut(&proc.nspace)) {
@@ -660,7 +660,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Another server's host asks for a local rank's data: waits for the registration and the commit.
+    /// Another server requests a local rank's data: waits for the registration and the commit.
     pub(super) fn serve_dmodex(&mut self, proc: Proc, done: DmodexDone) -> Status {
         let state = self.nspaces.get(&proc.nspace);
         if let (Some(state), false) = (state, proc.rank.is_process()) {

@@ -24,11 +24,11 @@ pub(super) type Groups = BTreeMap<CString, Group>;
 
 /// One of them.
 pub(super) struct Group {
-    /// In the order that their places have.
+    /// In the order of their group ranks.
     members: Vec<Proc>,
-    /// The host has a part in it.
+    /// The host takes part in it.
     is_of_host: bool,
-    /// Members want to hear of others' end.
+    /// Members get an event when another one ends.
     tells_of_end: bool,
     /// The leader, if it was formed by invitation.
     leader: Option<Proc>,
@@ -99,7 +99,7 @@ impl Engine {
         }
     }
 
-    /// A process was lost: its groups go on without it, and tell of it where they were formed so.
+    /// A process was lost: removes it from its groups, and notifies the members of groups that were formed with that option.
     pub(super) fn leave_groups(&mut self, gone: &Proc, now: Instant) {
         let of_it: Vec<CString> = self.groups.keys().filter(|name| self.is_member(name, gone)).cloned().collect();
         for name in of_it {

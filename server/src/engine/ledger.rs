@@ -27,7 +27,7 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// Whether the value lies in memory that a host has lent.
+    /// Whether the value is in memory that a host has lent.
     pub fn is_lent(&self) -> bool {
         self.value
             .bytes()
@@ -258,12 +258,12 @@ impl Ledger {
         !self.dirty.is_empty()
     }
 
-    /// The directory that clients are told, while there is one, and which one it is.
+    /// Path and file id of the directory for clients' environments, while there is one.
     pub fn directory(&self) -> Option<(PathBuf, FileId)> {
         self.directory.clone()
     }
 
-    /// The directory's number, while there is one or is to be.
+    /// The directory's number, while there is one or one is being made.
     pub fn number(&self) -> Option<DirectoryNumber> {
         self.number
     }
@@ -278,17 +278,17 @@ impl Ledger {
         (self.stage == Stage::Open).then_some(self.count)
     }
 
-    /// Whether no directory was asked for yet.
+    /// Whether no directory has been requested yet.
     pub fn is_new(&self) -> bool {
         self.stage == Stage::New
     }
 
-    /// Wants the directory `number` made for a user, with all that is known by now in it.
+    /// Requests the directory `number` for a user, with the present job data.
     pub fn open(&mut self, number: DirectoryNumber, owner: (u32, u32)) {
         (self.stage, self.number, self.owner, self.is_job_dirty) = (Stage::Opening, Some(number), Some(owner), true);
     }
 
-    /// Wants the directory given to a user; tells whether there is one.
+    /// Requests a new owner of the directory; returns whether there is one.
     pub fn give_to(&mut self, owner: (u32, u32)) -> bool {
         if self.number.is_some() {
             self.owner = Some(owner);
@@ -296,7 +296,7 @@ impl Ledger {
         self.number.is_some()
     }
 
-    /// Notes that the job's data have changed; tells whether there is a directory that has them.
+    /// Notes that the job's data have changed; returns whether there is a directory with them.
     pub fn note_job(&mut self) -> bool {
         self.is_job_dirty = self.number.is_some();
         self.is_job_dirty

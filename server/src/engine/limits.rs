@@ -10,13 +10,13 @@ use pmix_dstore::model::Status;
 use super::Engine;
 use super::peers::PeerId;
 
-/// Requests of one connection that are not answered yet.
+/// Unanswered requests of one connection.
 const REQUESTS_MAX: usize = 65_536;
 /// Bytes of them; one request alone may have more.
 const REQUEST_BYTES_MAX: usize = 16 << 20;
 /// Fences and connects that one connection has entered and that are not over.
 pub(super) const FENCES_MAX: usize = 1024;
-/// Connects that one process is in and that no disconnect has ended.
+/// Connects of one process without a disconnect.
 pub(super) const CONNECTS_MAX: usize = 1024;
 /// Groups that one process belongs to.
 pub(super) const GROUPS_MAX: usize = 1024;
@@ -40,9 +40,9 @@ pub(super) const CLEANUP_PATHS_MAX: usize = 4096;
 pub(super) struct Unanswered {
     count: usize,
     bytes: usize,
-    /// The lengths by tag: nothing keeps a peer from giving one tag to several.
+    /// The lengths by tag: a peer may use one tag for several requests.
     lens: HashMap<u32, VecDeque<usize>>,
-    /// The log has been told of a refusal.
+    /// A refusal has been logged.
     is_told: bool,
 }
 
@@ -106,7 +106,7 @@ impl Engine {
         false
     }
 
-    /// Refuses a request because its connection has too much open; tells the log of the first one.
+    /// Refuses a request beyond a limit of its connection; logs the first one.
     pub(super) fn refuse_more(&mut self, id: PeerId, tag: u32, what: &str) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         if !std::mem::replace(&mut peer.unanswered.is_told, true) {

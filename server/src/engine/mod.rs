@@ -414,7 +414,7 @@ impl Engine {
         }
     }
 
-    /// When the engine wants its next tick.
+    /// The time of the next tick.
     pub fn deadline(&self) -> Option<Instant> {
         let publish = self.nspaces.values().filter_map(|state| state.ledger.due).min();
         let loss = self.losses.iter().map(|loss| loss.due).min();
@@ -510,7 +510,7 @@ impl Engine {
         }
         let payload = match encode(peer.dialect, peer.version) {
             Ok(payload) => payload,
-            // An event that the peer cannot be told is none.
+            // An event that cannot be packed for the peer is dropped.
             Err(_) if !is_reply => return,
             Err(status) => StatusReply { status }.bytes(peer.dialect),
         };

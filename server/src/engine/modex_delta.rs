@@ -9,11 +9,11 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{Key, Nspace, Proc, Rank, Result};
 
-/// So many sets of participants are remembered, and so many participants in all of them; the one that was longest without a
-/// fence gets all again.
+/// Limits of the remembered sets of participants, and of the participants in all of them. Beyond them the set with the oldest fence
+/// is dropped: its next fence carries all values again.
 const TOLD_MAX: usize = 64;
 const PARTICIPANTS_MAX: usize = 1 << 16;
-/// Logs that are shorter than this are left as they are.
+/// Shorter logs are not compacted.
 const LOG_MIN: usize = 64;
 
 /// The changes of one namespace's local ranks.

@@ -43,12 +43,12 @@ pub(super) struct Monitors {
 struct Beats {
     /// How many have come since they are watched.
     count: u64,
-    /// How many monitors watch them.
+    /// The number of monitors of them.
     monitors: usize,
 }
 
 struct Monitor {
-    /// The connection that has asked for it, and ends it.
+    /// The connection that has requested it; the monitor ends with it.
     peer: PeerId,
     proc: Proc,
     /// User and group for checks of files.
@@ -56,7 +56,7 @@ struct Monitor {
     asked: Asked,
     /// Consecutive checks without a sign of life.
     missed: u32,
-    /// When it is looked at next.
+    /// The time of the next check.
     due: Option<Instant>,
     sign: Sign,
 }
@@ -64,9 +64,9 @@ struct Monitor {
 /// The signs of life.
 enum Sign {
     Beats {
-        /// How many had come at the last look.
+        /// The count at the last check.
         seen: u64,
-        /// Others have been told that none comes.
+        /// The missing heartbeat has been reported.
         is_told: bool,
     },
     File {
@@ -194,7 +194,7 @@ impl Monitors {
         self.of_peers.get(&peer).map_or(0, BTreeSet::len)
     }
 
-    /// Tells its number.
+    /// Returns its number.
     fn add(&mut self, mut monitor: Monitor) -> u64 {
         self.next += 1;
         let number = self.next;
@@ -245,7 +245,7 @@ impl Monitors {
 }
 
 impl Engine {
-    /// A process wants something to be watched: the host is asked first.
+    /// A process requests a monitor: the host is asked first.
     pub(super) fn monitor(
         &mut self,
         id: PeerId,

@@ -35,11 +35,11 @@ pub(super) struct LocalClient {
     pub connections: BTreeSet<PeerId>,
     /// Has committed at least once.
     pub committed: bool,
-    /// There was no memory for something that it committed, or may have committed.
+    /// An allocation failed for a commit of it, or a message that may have been one.
     pub refused: bool,
-    /// Has been let in once.
+    /// Has been admitted once.
     pub has_connected: bool,
-    /// How often it has finalized and closed its last connection.
+    /// The number of its finalizes followed by the end of its last connection.
     pub finalized: u32,
     /// Files to remove when it ends.
     pub cleanup: Cleanup,
@@ -171,7 +171,7 @@ impl NspaceState {
         self.guests.values().any(|guest| guest.uid == uid)
     }
 
-    /// A tool has closed its connection. Tells its user, where it had the name of a job by its own word.
+    /// A tool has closed its connection. Returns its user if it had chosen the name of a job itself.
     pub fn forget_guest(&mut self, id: PeerId) -> Option<u32> {
         self.guests.remove(&id).filter(|_| !self.is_of_tools).map(|guest| guest.uid)
     }
@@ -182,7 +182,7 @@ impl NspaceState {
         !connections.is_empty() && connections.iter().all(|id| self.guests.contains_key(id))
     }
 
-    /// Whether a tool of this user may be the process of this rank by its own word.
+    /// Whether a tool of this user may choose the name of this rank.
     fn may_be_taken(&self, rank: Rank, uid: u32) -> bool {
         let is_registered = !self.is_of_tools && self.clients.get(&rank).is_some_and(|client| client.uid == uid);
         let mut uids = self.clients.values().map(|client| client.uid).chain(self.users.iter().copied());
@@ -424,7 +424,7 @@ impl Engine {
             .or_insert_with(|| NspaceState { foreign: true, ..NspaceState::new(nspace.clone()) })
     }
 
-    /// Forgets a namespace and all that belongs to it.
+    /// Removes a namespace and everything that belongs to it.
     pub fn deregister_nspace(&mut self, nspace: &Nspace) -> Status {
         self.events.forget_nspace(nspace);
         self.outputs_of_procs.forget_nspace(nspace);
@@ -619,7 +619,7 @@ impl Engine {
         }
         let directory = state.ledger.number().filter(|_| is_given);
         state.clients.insert(proc.rank, LocalClient::new(uid, gid, object, secret));
-        // Large ones tell of the processes of this node only.
+        // Replies of large jobs contain only this node's processes, which have changed.
         state.job_replies.clear();
         // A rank that comes back, as one that the host starts again does, is not counted twice.
         state.deregistered.remove(&proc.rank);
@@ -721,7 +721,7 @@ impl Engine {
         crate::env::of_client(&self.config, proc, self.port, shared)
     }
 
-    /// A client asks for the job's data.
+    /// A client requests the job's data.
     pub(super) fn job_info(&mut self, id: PeerId, tag: u32) {
         let Some(peer) = self.peers.get(&id) else { return };
         let is_hidden = !self.sees(&peer.proc, peer.user, &peer.proc.nspace);

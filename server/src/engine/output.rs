@@ -95,7 +95,7 @@ impl Outputs {
 }
 
 impl Engine {
-    /// A client asks for output: so is the host, unless the client is the host itself.
+    /// A client pulls output: passed to the host, unless the client is the host itself.
     pub(super) fn pull_output(
         &mut self,
         id: PeerId,
@@ -242,7 +242,7 @@ impl Engine {
         self.outputs_of_procs.add(Pull { peer: id, procs, channels, handler, is_open: true, is_of_host: true });
     }
 
-    /// A process asks for new ones, and perhaps for their output; a tool does unless it says otherwise.
+    /// The channels of a spawned job that the requester pulls: by its directives; for a tool all by default.
     pub(super) fn channels_of_spawn(&self, id: PeerId, infos: &[Info]) -> u16 {
         let is_tool = id != PeerId::OWN && self.peers.get(&id).is_some_and(|peer| peer.is_tool);
         let channels = [(keys::FWD_STDOUT, STDOUT), (keys::FWD_STDERR, STDERR), (keys::FWD_STDDIAG, STDDIAG)];

@@ -57,7 +57,7 @@ impl Transport {
         }
     }
 
-    /// The number of the process: by the kernel's word, or else by its own.
+    /// The process id: from the kernel, or else the peer's claim.
     fn pid(self, hello: &Hello) -> Option<i32> {
         let said = || match Info::find(&hello.infos, keys::PROC_PID) {
             Some(Value::Pid(pid)) => Some(*pid),
@@ -79,21 +79,21 @@ pub(crate) struct Peer {
     /// Its process id on this node, if known; it may be the peer's own claim.
     pub pid: Option<i32>,
     pub dialect: Dialect,
-    /// Its release, as it was understood.
+    /// Its release, parsed.
     pub version: Version,
-    /// Its release, as it said.
+    /// Its release, as in its handshake.
     pub version_text: String,
     /// Reads our segments.
     pub shared: bool,
-    /// Event codes it asked for.
+    /// Event codes that it is registered for.
     pub codes: HashSet<Status>,
-    /// Wants every event.
+    /// Is registered for all events.
     pub default_events: bool,
     /// Has called finalize.
     pub finalized: bool,
     /// The handshake is answered.
     pub admitted: bool,
-    /// The host has not launched it: it hears nothing of its end.
+    /// The host has not launched it, and gets no report of its end.
     pub is_tool: bool,
     /// Whether it gets notifications of deleted keys: it then removes its cached values of them.
     pub hears_of_deletions: bool,
@@ -287,7 +287,7 @@ impl Engine {
         self.lose(id, now, true);
     }
 
-    /// As [`Engine::disconnected`]; the log is told of it where `is_news`.
+    /// As [`Engine::disconnected`]; logs it if `is_news`.
     pub(super) fn lose(&mut self, id: PeerId, now: Instant, is_news: bool) {
         let Some((peer, left)) = self.forget_connection(id) else { return };
         let was_last = left == Left::None;
@@ -387,15 +387,15 @@ pub(super) enum Left {
     Others,
     /// No connection.
     None,
-    /// Its client is registered no more, or anew.
+    /// Its client has been deregistered, or registered again.
     Unregistered,
 }
 
 /// A process that is gone without having called finalize.
 pub(super) struct Loss {
-    /// When the host is told.
+    /// When the host gets the report.
     pub due: Instant,
-    /// The log has not been told.
+    /// It has not been logged yet.
     pub is_news: bool,
     pub proc: Proc,
 }

@@ -140,7 +140,7 @@ impl Engine {
         };
         let is_for_us = match form {
             Form::Infos => matches!(host, Status::ERR_NOT_SUPPORTED | Status::ERR_NOT_FOUND),
-            // A host that says nothing of use to this question, and one that says nothing at all.
+            // The host has failed, or its answer does not contain the result.
             _ => !succeeded || resolved(form, &told).is_none(),
         };
         let status = if is_for_us {

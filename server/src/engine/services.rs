@@ -24,7 +24,7 @@ use crate::upcall::Upcall;
 pub(super) enum Shape {
     /// A bare status.
     Status,
-    /// A bare status; a host that does not want events is no failure.
+    /// A bare status; a host without support for events is no failure.
     Notify,
     /// Status and infos.
     Infos,

@@ -34,8 +34,8 @@ use crate::config::SlurmFence;
 /// How the plugin's namespaces begin.
 const NSPACES: &[u8] = b"slurm.pmix.";
 
-/// The key of the mark, which servers of other libraries keep as a value of one of the sender's ranks. They refuse a fence that brings a key that
-/// begins with `pmix` and that they do not know (4.2.2 does).
+/// The key of the mark. Servers of other libraries store it as a value of one of the sender's ranks. It does not begin with `pmix`,
+/// because they refuse a fence with an unknown reserved key (4.2.2 does).
 pub(super) const MARK: &str = "dstore.slurm.ring";
 
 /// The agreement of a namespace's servers about the ring.
@@ -44,9 +44,9 @@ pub(super) enum Agreement {
     /// No fence of the whole namespace has collected data so far.
     #[default]
     Open,
-    /// The host has been asked for the first one, the collective of this number.
+    /// The first one is under way: the collective of this number.
     Asked(u64),
-    /// All servers ask for the ring.
+    /// All servers request the ring.
     Reached,
     /// Not all do.
     Refused,
@@ -62,7 +62,7 @@ impl Engine {
             && self.agreement_for(fence) == Some(Agreement::Open)
     }
 
-    /// The host is asked for a marked fence.
+    /// A marked fence goes to the host.
     pub(super) fn asked_for_marked(&mut self, id: u64, signature: &[Proc]) {
         if let Some(state) = step_of(signature).and_then(|nspace| self.nspaces.get_mut(nspace)) {
             state.agreement = Agreement::Asked(id);
@@ -74,7 +74,7 @@ impl Engine {
         !fence.collects() && matches!(self.agreement_for(fence), Some(Agreement::Asked(_)))
     }
 
-    /// Whether the host is asked for a fence without data as for one with data.
+    /// Whether a fence without data requests the ring.
     fn asks_for_ring(&self, fence: &Collective) -> bool {
         let agreement = self.agreement_for(fence).filter(|_| !fence.collects());
         agreement.is_some_and(|agreement| match self.config.slurm_fence {
@@ -121,7 +121,7 @@ impl Engine {
         }
     }
 
-    /// How things stand for a fence of all ranks of a step.
+    /// The agreement that applies to a fence of all ranks of a step.
     fn agreement_for(&self, fence: &Collective) -> Option<Agreement> {
         let nspace = step_of(fence.signature()).filter(|_| *fence.kind() == Kind::Fence)?;
         self.nspaces.get(nspace).map(|state| state.agreement)

@@ -10,15 +10,15 @@ pub(crate) enum Standing {
         /// Registered processes that have not connected yet.
         expected: usize,
     },
-    /// Has none; tools of all users may come.
+    /// Has none; tools of all users are admitted.
     Stranger,
-    /// Has none, and nothing to say here.
+    /// Has none, and is not admitted.
     Nobody,
 }
 
 impl Engine {
-    /// The standing of a user; `None` is everybody where the kernel can't be asked: ranks where claims are believed, and otherwise
-    /// tools that prove themselves.
+    /// The standing of a user. `None` is any user, if the kernel cannot tell it: ranks if claims are accepted, otherwise tools
+    /// with a proof.
     pub fn standing(&mut self, user: Option<u32>) -> Standing {
         let Some(uid) = user else {
             return match self.config.trust_claims {

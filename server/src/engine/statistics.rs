@@ -98,10 +98,10 @@ fn each<T>(directives: &[Info], key: &str, read: impl Fn(&Value) -> Option<T>) -
 }
 
 impl Engine {
-    /// Whether something of this node is asked for, that the process may know.
+    /// Checks that the request concerns this node, and that the process may see it.
     ///
     /// # Errors
-    /// `NOT_SUPPORTED` where all is elsewhere: only a host reaches other nodes. `NO_PERMISSIONS` for another user's processes.
+    /// `NOT_SUPPORTED` if it concerns only other nodes, which only a host reaches. `NO_PERMISSIONS` for another user's processes.
     pub(super) fn is_of_here(&self, id: PeerId, wanted: &Statistics) -> Result<()> {
         let Some(peer) = self.peers.get(&id) else { return Err(Status::ERR_NOT_FOUND) };
         if wanted.procs.iter().any(|proc| self.reads(&peer.proc, peer.user, &proc.nspace) == Reach::Nothing) {

@@ -1,4 +1,4 @@
-//! Tools: processes that come by themselves and are given a name, or bring one.
+//! Tools: processes that connect by themselves, with a name of their own or without one.
 
 use pmix_dstore::model::{Bytes, Info, Proc, Result, Status, Value, keys};
 use pmix_wire::{ClientReply, Hello, PeerKind, ToolReply, Version};
@@ -155,7 +155,7 @@ impl Engine {
         let admitted = given.and_then(|proc| self.add_tool(id, &proc, user, by).map(|()| proc));
         let proc = match admitted {
             Ok(proc) => proc,
-            // Not told: tools of release 4.2 take any status for success, and wait for the rest of the answer.
+            // Dropped without a status: tools of release 4.2 take any status for success, and wait for the rest of the answer.
             Err(status) => {
                 return self.refuse_hello(id, Some(user.uid), &hello, &format!("the host answered {status}"));
             }
