@@ -32,7 +32,7 @@ pub(crate) struct Config {
     pub system_tmpdir: PathBuf,
     /// Where tools are to find the server.
     pub rendezvous: RendezvousOptions,
-    /// Whose process this is.
+    /// The user of this process.
     pub uid: u32,
     /// Its group.
     pub gid: u32,

@@ -28,7 +28,7 @@ pub(crate) struct RendezvousOptions {
     pub tools: bool,
     /// The server is the scheduler.
     pub scheduler: bool,
-    /// Files that the launcher of this process looks at.
+    /// Further files for the launcher of this process.
     pub files: Vec<PathBuf>,
     /// Where to report the URI: `-` standard output, `+` standard error, a descriptor's number, or a file.
     pub report: Option<String>,
@@ -39,7 +39,7 @@ pub(crate) struct RendezvousOptions {
 /// A running server answers on the loopback interface at once.
 const ALIVE_WAIT: Duration = Duration::from_millis(500);
 
-/// The files of a server; they go with it.
+/// The files of a server; a drop removes them.
 #[derive(Default)]
 pub(crate) struct Rendezvous {
     /// Paths and contents of the written files.
@@ -161,7 +161,7 @@ impl Rendezvous {
 impl Drop for Rendezvous {
     fn drop(&mut self) {
         for (path, text) in &self.files {
-            // Another server may have its own there meanwhile.
+            // Another server may have replaced the file meanwhile.
             let found = read_regular(path, OnLink::Refuse, text.len() as u64);
             if found.is_ok_and(|(found, _)| found == *text) {
                 let _ = fs::remove_file(path);
@@ -302,11 +302,11 @@ mod tests {
         drop(Rendezvous::open(&config, 1, log).unwrap());
         assert_eq!(fs::read_to_string(&path).unwrap(), living);
         assert!(lines.lock()[0].contains("process 1, which lives"), "{lines:?}");
-        // The process is there, and listens no more.
+        // The process lives, but does not listen any more.
         drop(there);
         let rendezvous = Rendezvous::open(&config, 1, |line| panic!("{line}")).unwrap();
         assert!(fs::read_to_string(&path).unwrap().starts_with("host.0;tcp4://127.0.0.1:1\n"));
-        // Somebody else has put theirs there since.
+        // Another server has replaced the file.
         fs::remove_file(&path).unwrap();
         fs::write(&path, "theirs").unwrap();
         drop(rendezvous);
@@ -340,7 +340,7 @@ mod tests {
         drop(rendezvous);
         assert!(fs::symlink_metadata(&path).unwrap().file_type().is_fifo());
         fs::remove_file(&path).unwrap();
-        // A directory, which cannot be replaced, and is said.
+        // A directory, which cannot be replaced, and is logged.
         fs::create_dir(&path).unwrap();
         let lines = Mutex::new(Vec::new());
         drop(Rendezvous::open(&config, 1, |line| lines.lock().push(line)).unwrap());
@@ -348,7 +348,7 @@ mod tests {
         assert!(lines.len() == 1 && lines[0].contains("pmix.sys.here: "), "{lines:?}");
         assert_eq!(names(temporary.path()), ["pmix.sys.here"], "and nothing else is left");
         fs::remove_dir(&path).unwrap();
-        // The name that the new file has had until it was complete.
+        // The temporary name of the new file.
         fs::create_dir(temporary.path().join(format!(".pmix.sys.here.{}", std::process::id()))).unwrap();
         drop(Rendezvous::open(&config, 1, |line| panic!("{line}")).unwrap());
     }

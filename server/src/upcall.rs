@@ -7,7 +7,7 @@ use pmix_dstore::model::{App, Info, Key, Proc, Query, Status, renamed};
 
 use crate::{Completion, FabricOperation, GroupOperation, Host};
 
-/// One question to the host. The fields are the arguments of the method of the same name in [`Host`].
+/// One upcall. The fields are the arguments of the method of the same name in [`Host`].
 #[derive(Debug)]
 pub(crate) enum Upcall {
     ClientConnected { proc: Proc, object: usize, infos: Vec<Info> },
@@ -41,7 +41,7 @@ pub(crate) enum Upcall {
 }
 
 impl Upcall {
-    /// Asks the host; the answer to the upcall `id` may come later.
+    /// Calls the host; the answer to the upcall `id` may follow later.
     pub fn call(self, host: &dyn Host, id: u64) -> Status {
         match self {
             Upcall::ClientConnected { proc, object, infos } => host.client_connected(&proc, object, &infos),

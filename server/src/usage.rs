@@ -39,7 +39,7 @@ pub(crate) struct Usage {
     pub networks: Vec<Vec<u8>>,
 }
 
-/// A process to look at.
+/// A process to read.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Target {
     pub proc: Proc,
@@ -48,7 +48,7 @@ pub(crate) struct Target {
     pub uid: u32,
 }
 
-/// A line of numbers: which of them has which key.
+/// The columns of a line of numbers, with their keys.
 type Columns = [(&'static str, usize)];
 
 /// Of a line of `/proc/diskstats`.
@@ -163,7 +163,7 @@ impl Usage {
         Some(())
     }
 
-    /// Nothing where nothing is wanted of it.
+    /// The values of the node; `None` if none of them is requested.
     fn node(&self, hostname: &str) -> Option<Info> {
         let mut infos = vec![Info::new(keys::HOSTNAME, Value::string(hostname))];
         self.node_numbers(&mut infos, &text("/proc/loadavg"), &text("/proc/meminfo"));
@@ -211,7 +211,7 @@ impl Usage {
         text.lines().filter_map(network).collect()
     }
 
-    /// The wanted numbers of a line, where there are any.
+    /// The requested numbers of a line.
     fn columns(&self, columns: &Columns, fields: &[&str]) -> Option<Vec<Info>> {
         let mut infos = Vec::new();
         for (key, place) in columns {
@@ -253,7 +253,7 @@ fn text_in(directory: &OwnedFd, name: &str) -> Option<String> {
 
 fn whole(file: File) -> String {
     let mut bytes = Vec::new();
-    // A process that ends while it is read has said nothing.
+    // A process that ends during the read has no values.
     let _ = file.take(FILE_MAX).read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -1,7 +1,7 @@
-//! Which functions there are, and which attributes each of them takes.
+//! The supported functions, and the attributes of each.
 //!
-//! The library knows its own; the host has registered its. Attributes that only the host understands are passed on in any
-//! function, and are not named here.
+//! The library declares its own attributes here; the host registers its attributes. Attributes that only the host supports are passed
+//! on in any function, and are not listed here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString};
@@ -44,7 +44,7 @@ macro_rules! functions {
     };
 }
 
-/// How the library is to write output.
+/// The format of output that the library writes.
 const WRITING: &[Attribute] = attributes![
     IOF_TAG_OUTPUT,
     IOF_TAG_DETAILED_OUTPUT,
@@ -244,7 +244,7 @@ const QUERIES: [&str; 15] = [
     keys::QUERY_RESOLVE_NODE,
 ];
 
-/// The keys that queries may have, where the host does not say.
+/// The library's answer about supported keys and qualifiers, if the host gives none.
 pub(super) fn supported(key: &str) -> Option<Value> {
     match key {
         keys::QUERY_SUPPORTED_KEYS => Some(list(QUERIES.iter().map(|key| key.as_bytes()))),
@@ -263,7 +263,7 @@ pub(super) fn of_debuggers(host: &HostAttributes) -> Value {
     keys_in_use(host, |_, key| key.starts_with(b"pmix.dbg."))
 }
 
-/// The keys of the attributes that the library obeys and the host has registered, each once.
+/// The keys of the attributes of the library and the host, each once.
 fn keys_in_use(host: &HostAttributes, is_wanted: impl Fn(&CStr, &[u8]) -> bool) -> Value {
     let tables = [own(CLIENT), own(SERVER), own(TOOL)];
     let all = tables.iter().chain([host]).flatten();
@@ -454,7 +454,7 @@ mod tests {
         ("server/src/engine/events.rs", &["PMIx_Notify_event"], &[]),
     ];
 
-    /// Files that read attributes beside much else: these functions' are among the keys there.
+    /// Files in which the attributes of these functions are only a part of the keys.
     const READERS_OF_MORE: [(&str, &str); 3] = [
         ("server/src/engine/query.rs", "PMIx_Query_info"),
         ("server/src/engine/attributes.rs", "PMIx_Query_info"),
@@ -509,7 +509,7 @@ mod tests {
             }
         }
         let named: BTreeSet<String> = functions().map(|(name, _)| (*name).to_owned()).collect();
-        // It has infos that nothing is read of.
+        // Its infos are not read.
         with_infos.remove("PMIx_Progress_thread_stop");
         let missing: Vec<_> = with_infos.difference(&named).collect();
         assert!(missing.is_empty(), "{missing:?} take attributes");

@@ -41,7 +41,7 @@ pub(super) struct Monitors {
 /// The heartbeats of a process.
 #[derive(Default)]
 struct Beats {
-    /// How many have come since they are watched.
+    /// The count since the first monitor of them.
     count: u64,
     /// The number of monitors of them.
     monitors: usize,
@@ -89,7 +89,7 @@ pub(super) struct Asked {
     range: u8,
     /// `None`: once.
     every: Option<Duration>,
-    /// How often a sign of life may be missing.
+    /// The number of missing signs of life that are tolerated.
     drops: u32,
     what: What,
 }
@@ -266,7 +266,7 @@ impl Engine {
         self.upcall_within(then, Upcall::Monitor { proc, monitor, error, directives }, time, now);
     }
 
-    /// The host watches, or leaves it to the library.
+    /// Takes the host's answer: it monitors, or leaves it to the library.
     pub(super) fn monitor_answered(&mut self, id: PeerId, tag: u32, wish: Result<Option<Wish>>, answer: Answer) {
         if answer.status() != Status::ERR_NOT_SUPPORTED {
             return self.reply_answer(id, tag, Shape::Infos, answer);
@@ -307,7 +307,7 @@ impl Engine {
         self.reply(id, tag, &InfosReply { status: Status::SUCCESS, infos: Some(Vec::new()) });
     }
 
-    /// A process says that it lives, over whichever of its connections.
+    /// Counts a heartbeat of a process, on any of its connections.
     pub fn beat(&mut self, id: PeerId) {
         let Some(peer) = self.peers.get(&id).filter(|peer| peer.admitted) else { return };
         if let Some(beats) = self.monitors.beats.get_mut(&peer.proc) {
@@ -315,7 +315,7 @@ impl Engine {
         }
     }
 
-    /// Looks for signs of life where it is time to.
+    /// Performs the checks that are due.
     pub(super) fn look_at_monitors(&mut self, now: Instant) {
         while let Some((due, number)) = self.monitors.due.first().copied().filter(|(due, _)| *due <= now) {
             self.monitors.due.remove(&(due, number));
@@ -325,7 +325,7 @@ impl Engine {
             self.monitors.due.extend(monitor.due.map(|due| (due, number)));
             match (&mut monitor.sign, &monitor.asked.what) {
                 (Sign::Sample(_), _) => self.measure(number),
-                // A file system that does not answer shows no sign of life either. One look more may be late for another reason.
+                // A file system that does not answer counts as a missing sign of life. One more check may be late for another reason.
                 (Sign::File { is_looked_at: true, .. }, _) => {
                     monitor.missed = monitor.missed.saturating_add(1);
                     if monitor.missed > monitor.asked.drops {
@@ -367,7 +367,7 @@ impl Engine {
         monitor.missed = if lives { 0 } else { monitor.missed.saturating_add(1) };
         if !lives && monitor.missed >= monitor.asked.drops {
             self.alert(number, now);
-            // Said once.
+            // Reported once.
             self.monitors.end(number);
         }
     }
@@ -423,12 +423,12 @@ impl Engine {
 
 #[cfg(test)]
 impl Monitors {
-    /// The number of the newest.
+    /// The number of the newest monitor.
     pub fn last(&self) -> u64 {
         self.next
     }
 
-    /// Whether nothing is kept of anything.
+    /// Whether all tables are empty.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty() && self.of_peers.is_empty() && self.due.is_empty() && self.beats.is_empty()
     }

@@ -1,4 +1,4 @@
-//! One connection: bytes in, messages out of them; messages in, bytes out.
+//! One connection: splits received bytes into messages, and queues messages for sending.
 
 use std::io;
 use std::net::TcpStream;
@@ -28,14 +28,14 @@ impl AsFd for Socket {
     }
 }
 
-/// Where a connection is in its life.
+/// The stage of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The first message is awaited.
+    /// Waits for the first message.
     Hello,
     /// The first message is with the engine.
     Asked,
-    /// Messages flow.
+    /// The handshake is complete.
     Running,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Connection {
     watched: EpollFlags,
 }
 
-/// With more than this queued for a peer, its requests are left unread and events for it are dropped; replies never
+/// Limit of a peer's send queue in bytes. Beyond it the peer's requests are not read and events for it are dropped; replies never
 /// are.
 const QUEUE_MAX: usize = 16 << 20;
 
@@ -72,7 +72,7 @@ pub(super) enum Incoming {
     Message(Frame),
 }
 
-/// Read at most so much at once, so that one peer does not starve the others.
+/// Limit of bytes read in one turn, so that one peer does not starve the others.
 const READ_MAX: usize = 1 << 18;
 
 impl Connection {
@@ -104,7 +104,7 @@ impl Connection {
         Read::Some
     }
 
-    /// The next whole part of the input.
+    /// The next complete part of the input.
     ///
     /// # Errors
     /// A length is invalid.
@@ -129,7 +129,7 @@ impl Connection {
         }
     }
 
-    /// Whether the peer has begun its first message and not ended it.
+    /// Whether the peer has sent only a part of its first message.
     pub fn has_half_a_hello(&self) -> bool {
         matches!(self.stage, Stage::Hello) && !self.input.unread().is_empty()
     }

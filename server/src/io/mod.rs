@@ -88,7 +88,7 @@ pub(crate) struct Loop {
 }
 
 impl Loop {
-    /// Sets up the thread's epoll with the wake-up descriptor and the TCP listener; `connections` were there before.
+    /// Sets up the thread's epoll with the wake-up descriptor and the TCP listener; `connections` is the number of earlier ones.
     pub fn new(inner: Arc<Inner>, tcp: TcpListener, connections: u64) -> io::Result<Loop> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         epoll.add(inner.wake.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, TOKEN_WAKE))?;
@@ -130,7 +130,7 @@ impl Loop {
         loop {
             self.perform();
             if self.inner.stop.load(Ordering::Acquire) {
-                // Those whose replies wait for a publication are still here.
+                // Replies that wait for a publication must still be sent.
                 self.inner.publishers.finish();
                 self.perform();
                 self.hear_out();
@@ -490,7 +490,7 @@ impl Loop {
     fn perform(&mut self) {
         loop {
             let outputs = self.inner.engine.lock().take_outputs();
-            // First, since a thread's next call comes after it.
+            // First, because a thread's next call must come after it.
             self.inner.run_held();
             if outputs.is_empty() {
                 return;
@@ -554,7 +554,7 @@ impl Loop {
         }
         let at_once = upcall.answered_at_once();
         let status = upcall.call(&*self.inner.host, id);
-        // Success means "later" unless the return value is the whole answer.
+        // `SUCCESS` means that the answer follows, unless the return value is the whole answer.
         if (status != Status::SUCCESS || at_once) && completion::close(id) {
             self.inner.engine.lock().answer(id, status.into());
         }
@@ -615,7 +615,7 @@ impl Loop {
         self.inner.log_withheld(Some(now));
     }
 
-    /// Gives replies that are under way a moment to leave.
+    /// Waits a moment for queued replies to be sent.
     fn last_words(&mut self) {
         let end = Instant::now() + LAST_WORDS;
         let tokens: Vec<u64> = self.sources.keys().copied().collect();
