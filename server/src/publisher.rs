@@ -72,7 +72,7 @@ impl NspacePublisher {
 
     fn write_modex(&mut self, job: &JobData, modex: ModexBatch, written: &mut Written) -> Result<(), GaveUp> {
         if modex.is_empty() {
-            written.live = modex.live;
+            written.live = Some(modex.live);
             return Ok(());
         }
         let build = |keys: &[Key], contents: &[Content]| -> Result<(GatherBuf, u64), GaveUp> {
@@ -89,7 +89,7 @@ impl NspacePublisher {
         drop(segment);
         written.replacements = copy_lent(&mut contents);
         live.push(LiveSegment { place: count - 1, bytes, contents });
-        written.live = live;
+        written.live = Some(live);
         Ok(())
     }
 }

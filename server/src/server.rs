@@ -5,6 +5,7 @@ use std::ffi::{CString, OsString};
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{self, JoinHandle, ThreadId};
@@ -26,7 +27,7 @@ use crate::Host;
 use crate::application;
 use crate::completion::{Answer, AnswerSink};
 use crate::config::{self, Config};
-use crate::engine::{Engine, JobPlan, Output, PeerId, Plan, Range, Sender, Ticket};
+use crate::engine::{Engine, JobPlan, Output, PeerId, Plan, Published, Range, Sender, Ticket};
 use crate::engine_lock::EngineLock;
 use crate::fork;
 use crate::io::Loop;
@@ -78,7 +79,9 @@ impl Inner {
         let mut next = Some(plan);
         while let Some(plan) = next {
             let directory = plan.directory;
-            let published = self.publishers.carry_out(plan);
+            // The message of a panic has been written; threads that wait for this plan must not wait for ever.
+            let written = panic::catch_unwind(AssertUnwindSafe(|| self.publishers.carry_out(plan)));
+            let published = written.unwrap_or(Published { directory, written: None, log: Vec::new() });
             let mut engine = self.engine.lock();
             engine.published(published);
             // The server may have ended meanwhile: then this thread must remove the directory.
@@ -97,6 +100,8 @@ impl Inner {
                     self.publish_here(plan);
                     engine = self.engine.lock();
                 } else if waits {
+                    // The server's thread sends what the operation has led to so far.
+                    self.wake();
                     engine.wait(&self.published);
                 } else {
                     break;
@@ -104,6 +109,14 @@ impl Inner {
             }
         }
         self.wake();
+    }
+
+    /// Waits for threads of the host that carry out plans: a server that has ended has no files and owes no callbacks.
+    fn await_threads_of_host(&self) {
+        let mut engine = self.engine.lock();
+        while engine.is_under_way() {
+            engine.wait(&self.published);
+        }
     }
 
     /// Runs `job` on the server's thread, or during finalize; returns it if the server has ended.
@@ -750,6 +763,7 @@ impl Server {
                 }
             }
             self.inner.run_last_held();
+            self.inner.await_threads_of_host();
             // Outputs that these calls have produced.
             rest = self.inner.engine.lock().take_last_outputs();
             if rest.is_empty() {

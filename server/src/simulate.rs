@@ -236,8 +236,9 @@ fn written(work: Work) -> Option<Written> {
         let len = |contents: &[_]| 64 * contents.len() as u64;
         let merged = modex.merge(|_, contents| Ok::<_, Status>(((), len(contents)))).ok()?;
         let bytes = len(&merged.contents);
-        written.live = merged.live;
-        written.live.push(LiveSegment { place: 0, bytes, contents: merged.contents });
+        let mut live = merged.live;
+        live.push(LiveSegment { place: 0, bytes, contents: merged.contents });
+        written.live = Some(live);
     }
     Some(written)
 }

@@ -540,11 +540,16 @@ impl Engine {
     fn complete_fence(&mut self, id: u64, fence: Collective, status: Status) {
         let nspaces = Self::nspaces_of(&fence.signature);
         nspaces.iter().for_each(|nspace| self.publish(nspace));
-        self.after_publication(&nspaces, move |engine| engine.release_fence(id, fence, status));
+        let concluded = fence.collect.then(|| fence.signature.clone());
+        self.after_publication(&nspaces, move |engine| engine.release_fence(fence, status));
+        // Not after the publication: a fence that waits for this one must not be overtaken by one that is entered meanwhile.
+        if let Some(signature) = concluded {
+            self.conclude_agreement(id, &signature);
+        }
     }
 
     /// Answers the participants of a fence, after the publication of its values.
-    fn release_fence(&mut self, id: u64, fence: Collective, status: Status) {
+    fn release_fence(&mut self, fence: Collective, status: Status) {
         self.stats.fences += 1;
         if self.stats.wireup.is_none() || (fence.collect && !self.collected) {
             self.stats.wireup = self.first_fork.map(|start| start.elapsed());
@@ -555,9 +560,6 @@ impl Engine {
             let count = self.nspaces.get(&arrival.proc.nspace).and_then(|state| state.ledger.count());
             let reply = FenceReply { status, segment_count: count.filter(|_| shared) };
             self.reply(arrival.peer, arrival.tag, &reply);
-        }
-        if fence.collect {
-            self.conclude_agreement(id, &fence.signature);
         }
     }
 

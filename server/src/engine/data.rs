@@ -96,7 +96,10 @@ impl Engine {
         state.visible.forget_rank(proc.rank);
         state.remote.forget_rank(proc.rank);
         self.publish(&proc.nspace);
-        gone.into_iter().for_each(|key| self.tell_of_deletion(None, proc.clone(), key));
+        let of = proc.clone();
+        self.after_publication([&proc.nspace], move |engine| {
+            gone.into_iter().for_each(|key| engine.tell_of_deletion(None, of.clone(), key));
+        });
     }
 
     /// Notifies peers with a cache of a deleted key, except the one that has deleted it. It is gone from shared memory

@@ -175,8 +175,8 @@ pub(crate) struct Written {
     pub count: u64,
     /// Bytes of the job segment, if one was written.
     pub job_bytes: Option<u64>,
-    /// The live modex segments.
-    pub live: Vec<LiveSegment>,
+    /// The live modex segments; `None` if the batch had no values and left them in the ledger.
+    pub live: Option<Vec<LiveSegment>>,
     /// Copies of values that a host has lent.
     pub replacements: Vec<Replacement>,
 }
@@ -352,7 +352,9 @@ impl Ledger {
         }
         self.count = written.count;
         self.job_bytes = written.job_bytes.unwrap_or(self.job_bytes);
-        self.live = written.live;
+        if let Some(live) = written.live {
+            self.live = live;
+        }
         self.modex_bytes = self.live.iter().map(|live| live.bytes).sum();
         self.segments = self.live.len() as u64 + 1;
         for Replacement { rank, key, lent, copy } in written.replacements {

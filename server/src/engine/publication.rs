@@ -242,7 +242,10 @@ impl Engine {
         then: impl FnOnce(&mut Engine) + Send + 'static,
     ) {
         let numbers = nspaces.into_iter().filter_map(|nspace| self.nspaces.get(nspace)?.ledger.number());
-        let tickets = numbers.filter_map(|number| self.publications.last_of(number)).collect();
+        let tickets: Vec<Ticket> = numbers.filter_map(|number| self.publications.last_of(number)).collect();
+        if let Some(recorded) = &mut self.publications.recorded {
+            recorded.extend(&tickets);
+        }
         self.after(tickets, Box::new(then));
     }
 
@@ -261,6 +264,11 @@ impl Engine {
 
     fn release_waiting(&mut self) {
         self.publications.released().into_iter().for_each(|then| then(self));
+    }
+
+    /// Whether a thread is carrying out a plan.
+    pub fn is_under_way(&self) -> bool {
+        self.publications.directories.values().any(|directory| directory.under_way)
     }
 
     /// Whether something is wanted or under way.

@@ -204,6 +204,78 @@ fn the_servers_own_fence_is_published_by_the_thread_that_waits_for_it() {
     server.finalize();
 }
 
+/// The server's thread cannot be told later: it waits for the publisher's thread there and then.
+#[test]
+fn the_servers_own_fence_waits_for_a_publication_that_is_under_way() {
+    let directory = tempfile::tempdir().unwrap();
+    let infos = [
+        Info::new(keys::SERVER_TMPDIR, Value::string(directory.path().to_str().unwrap())),
+        Info::new(keys::SERVER_NSPACE, Value::string("job")),
+        Info::new(keys::SERVER_RANK, Value::Rank(Rank(1))),
+    ];
+    let server = Server::init(Arc::new(Silent), &infos).unwrap();
+    assert_eq!(*server.me(), proc(1));
+    let infos = vec![Info::new(keys::JOB_SIZE, Value::Uint32(2))];
+    assert_eq!(server.register_nspace(proc(0).nspace, 2, infos, None), Status::OPERATION_SUCCEEDED);
+    for rank in 0..2 {
+        server.register_client(proc(rank), geteuid().as_raw(), getegid().as_raw(), 0, None);
+    }
+    let mut writer = connected(&server, &proc(0));
+    let held = server.inner().publishers.directories.lock();
+    fence(&mut writer, 0, 101);
+    until(|| matches!(*server.inner().publishers.worker.lock(), Worker::Running(..)));
+    let (client, (told, heard)) = (server.client(), unbounded());
+    let on_own_thread = move |_| told.send(client.fence(&[proc(1)], Vec::new()).wait().map(drop)).unwrap_or(());
+    server.setup_local_support(Some(Box::new(on_own_thread)));
+    assert!(heard.recv_timeout(Duration::from_millis(100)).is_err(), "its namespace is not published");
+    drop(held);
+    assert_eq!(heard.recv_timeout(Duration::from_secs(60)), Ok(Ok(())));
+    assert_eq!(reply(&mut writer), (102, Status::SUCCESS));
+    server.finalize();
+}
+
+#[test]
+fn a_call_that_waits_for_another_thread_lets_replies_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let (server, [mut writer, _other]) = with_ranks(directory.path());
+    let held = server.inner().publishers.directories.lock();
+    fence(&mut writer, 0, 101);
+    until(|| matches!(*server.inner().publishers.worker.lock(), Worker::Running(..)));
+    let forgetting = thread::spawn({
+        let server = server.clone();
+        move || server.deregister_nspace(&proc(0).nspace, None)
+    });
+    assert_eq!(reply(&mut writer), (102, Status::SUCCESS), "while the call waits");
+    assert!(!forgetting.is_finished());
+    drop(held);
+    assert_eq!(forgetting.join().unwrap(), Status::OPERATION_SUCCEEDED);
+    assert!(no_files_in(directory.path()));
+    server.finalize();
+}
+
+#[test]
+fn a_server_that_ends_waits_for_files_that_a_thread_of_the_host_writes() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = server(directory.path());
+    server.register_client(proc(0), geteuid().as_raw(), getegid().as_raw(), 0, None);
+    let held = server.inner().publishers.directories.lock();
+    let spawn = |call: fn(&Server) -> Status| {
+        let server = server.clone();
+        thread::spawn(move || call(&server))
+    };
+    let registering = spawn(|server| server.register_nspace(proc(0).nspace, 1, Vec::new(), None));
+    until(|| server.inner().engine.lock().is_publishing());
+    let (called, heard) = done();
+    assert_eq!(server.deregister_nspace(&proc(0).nspace, Some(called)), Status::SUCCESS);
+    let ending = spawn(Server::finalize);
+    until(|| server.inner().is_stopped());
+    thread::sleep(Duration::from_millis(100));
+    drop(held);
+    assert_eq!(ending.join().unwrap(), Status::SUCCESS);
+    assert_eq!((heard.try_recv(), no_files_in(directory.path())), (Ok(Status::SUCCESS), true));
+    registering.join().unwrap();
+}
+
 /// A plant: file work with the engine's lock held is found, whichever function does it.
 #[test]
 #[cfg(debug_assertions)]

@@ -22,6 +22,7 @@ impl Bench {
                 Output::Close(peer) => self.closed.push(peer),
                 Output::Log(_, line) => self.log.push(line),
                 Output::Call(call) => call(),
+                Output::Upcall { id, upcall } => self.upcalls.push((id, upcall)),
                 _ => {}
             }
         }
@@ -147,6 +148,55 @@ fn a_namespace_may_be_forgotten_while_its_segment_is_written() {
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
     bench.drain();
     assert_eq!(shared_env(&bench.engine.setup_fork(&proc(0))).len(), 3);
+}
+
+#[test]
+fn live_segments_stay_known_when_only_the_job_is_published() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut bench, _) = with_directory(directory.path(), 2);
+    let view = attach(&mut bench, 0);
+    bench.put(0, 3, "key", 7);
+    (0..2).for_each(|rank| bench.fence(rank, 10, everybody(), collect()));
+    let before = bench.engine.stats();
+    let plan = bench.plan(0, 1, 2);
+    bench.operate(|engine| engine.register_nspace(plan));
+    bench.drain();
+    let after = bench.engine.stats();
+    assert_eq!((after.segments, after.modex_segment_bytes), (before.segments, before.modex_segment_bytes));
+    // A deleted value leaves its segment only if the ledger knows that segment.
+    let kval = Kval { key: Key::from("key"), value: Value::Undef };
+    bench.request(0, 11, Request::Commit { parts: vec![(7, vec![kval])] });
+    assert_eq!((bench.status(0, 11), read(&view, 0, "key")), (Some(Status::SUCCESS), None));
+}
+
+/// Other servers ask their hosts for the fences of a step of Slurm in the order in which the ranks enter them. A fence that waits for
+/// the marked one must not be overtaken while the values of the marked one are being published.
+#[test]
+fn fences_of_a_step_reach_the_host_in_order_while_a_publication_is_under_way() {
+    let directory = tempfile::tempdir().unwrap();
+    JOB.set("slurm.pmix.1.0");
+    let (mut a, mut b) = (Bench::in_directory(0, 2, 1, Some(directory.path())), Bench::new(1, 2, 1));
+    a.register_client(&proc(0), 1000, 1000, 0);
+    a.connect(0);
+    a.put(0, 3, "key", 7);
+    a.send_fence(0, 10);
+    b.fence(1, 10, everybody(), collect());
+    let all = contributions(&a, &b);
+    let (marked, _) = a.upcalls.pop().expect("the marked fence");
+    let send = |a: &mut Bench, tag| a.send(0, tag, Request::Fence { procs: everybody(), infos: Vec::new() });
+    send(&mut a, 11);
+    assert!(a.upcalls.is_empty(), "it waits for the marked one");
+    a.engine.answer(marked, Answer::Data(Status::SUCCESS, all.into()));
+    a.drain_unpublished();
+    assert!(a.engine.is_publishing() && a.status(0, 10).is_none());
+    send(&mut a, 12);
+    assert_eq!(a.upcalls.len(), 2);
+    let (first, _) = a.upcalls.remove(0);
+    a.engine.answer(first, Answer::Op(Status::SUCCESS));
+    let number = a.engine.nspaces[&nspace()].ledger.number().expect("a directory");
+    assert!(a.publish(number));
+    a.drain();
+    assert_eq!([10, 11, 12].map(|tag| a.status(0, tag)), [Some(Status::SUCCESS), Some(Status::SUCCESS), None]);
 }
 
 #[test]
