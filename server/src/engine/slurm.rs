@@ -19,12 +19,8 @@
 //! Slurm is recognised by the namespace, which its plugin names `slurm.pmix.JOB.STEP` in all releases. The name is the same on all
 //! nodes. The title and the executable of the process may differ from node to node, and change while it runs.
 
-use std::collections::HashSet;
-
 use pmix_dstore::gather::GatherBuf;
-use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Info, Kval, Nspace, Proc, Rank, Result, Value, keys};
-use pmix_dstore::realm_resolution::node_row_of;
 use pmix_wire::blob::Contribution;
 
 use super::collective::{Collective, Kind};
@@ -100,7 +96,7 @@ impl Engine {
         let state = step_of(signature).and_then(|nspace| self.nspaces.get_mut(nspace));
         if let Some(state) = state.filter(|state| state.agreement == Agreement::Asked(id))
             && marked == contributions.len()
-            && Some(marked) == nodes_with_ranks(&state.job)
+            && marked == state.job.nodes.len()
         {
             state.agreement = Agreement::Reached;
         }
@@ -134,13 +130,6 @@ fn step_of(signature: &[Proc]) -> Option<&Nspace> {
         [Proc { nspace, rank: Rank::WILDCARD }] if nspace.as_bytes().starts_with(NSPACES) => Some(nspace),
         _ => None,
     }
-}
-
-/// How many nodes have ranks of a job, where the node of each is known. A host may have registered nodes that have none: no server of
-/// the job is there to send a mark.
-fn nodes_with_ranks(job: &JobData) -> Option<usize> {
-    let rows = (0..job.size()).map(|rank| node_row_of(job, Rank(rank)));
-    Some(rows.collect::<Option<HashSet<u32>>>()?.len())
 }
 
 /// Takes the mark out of a contribution, where it comes first.

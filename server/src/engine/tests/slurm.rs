@@ -172,31 +172,6 @@ fn a_fence_with_a_time_out_is_not_the_marked_one() {
     }
 }
 
-/// Hosts may register nodes of an allocation without ranks of the job: these send no mark.
-#[test]
-fn nodes_without_ranks_have_no_say() {
-    let (mut a, mut b) = servers();
-    for (node, bench) in [&mut a, &mut b].into_iter().enumerate() {
-        let empty = Info::new(
-            keys::NODE_INFO_ARRAY,
-            Value::infos([Info::new(keys::HOSTNAME, Value::string("idle")), Info::new(keys::NODEID, Value::Uint32(7))]),
-        );
-        let infos = [
-            Info::new(keys::NODE_MAP, Value::string("nodeA,nodeB")),
-            Info::new(keys::PROC_MAP, Value::string("0;1")),
-            empty,
-        ];
-        let plan = JobPlan::read(&nspace(), 1, &infos, bench.engine.job(&nspace()), NODES[node]).unwrap();
-        assert_eq!(bench.engine.register_nspace(plan), Status::SUCCESS);
-        bench.drain();
-        assert_eq!(bench.engine.job(&nspace()).unwrap().nodes.len(), 3);
-    }
-    enter(&mut a, &mut b, 10, &everybody(), &collect());
-    exchange(&mut a, &mut b);
-    enter(&mut a, &mut b, 11, &everybody(), &[]);
-    assert!(asks_for_ring(&a) && asks_for_ring(&b));
-}
-
 #[test]
 fn the_administrator_says_that_all_servers_are_of_this_library_or_that_slurm_is_left_alone() {
     for (setting, expected) in [(SlurmFence::Always, true), (SlurmFence::Never, false)] {
