@@ -8,4 +8,4 @@ need_nightly miri rust-src
 
 # Of the others single tests take minutes there.
 MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --target-dir "$proof_target/miri" -p pmix-dstore --lib -- \
-    rules:: codec::tests::encoding:: --skip typed_methods
+    realm_resolution:: codec::tests::encoding:: --skip typed_methods

@@ -34,8 +34,8 @@ use pmix_dstore::modex::ModexData;
 use pmix_dstore::qualified;
 use pmix_dstore::realm_resolution::{Caller, JobLookup, Realm, Selector, find, node_row_of};
 use pmix_dstore::segment::{
-    Directory, FileId, InspectOptions, JobReader, MappedRegion, ModexReader, NamespaceView, Publisher, SegmentKind,
-    FastValue, Target, build_job, inspect_directory, inspect_segment,
+    Directory, FastValue, FileId, InspectOptions, JobReader, MappedRegion, ModexReader, NamespaceView, Publisher,
+    SegmentKind, Target, build_job, inspect_directory, inspect_segment,
 };
 use pmix_fuzz::samples::{self, build_modex};
 use pmix_fuzz::{DIALECTS, Exact, bounded, checked_in, dialect, forge, sections, sign};
