@@ -1,27 +1,27 @@
-//! How long a small request waits while a server stores and publishes what a large fence brings.
+//! Latency of a small request while a server stores and publishes the data of a large fence.
 //!
-//! `cargo bench -p pmix-benches --bench latency [MIB]`. A server of two local ranks and 64 ranks of another node. One local rank
-//! enters a fence with the others, which brings 256 MiB, or so many MiB; the other one asks over TCP for a small value of its
-//! neighbour, again and again. The same is done with values of 4 MiB and of 1 KiB. The figures are of the requests that were answered before the
-//! host brought the data, and of those that were answered later.
+//! `cargo bench -p pmix-benches --bench latency [MIB]`. The server has two local ranks and 64 ranks of another node. One local rank
+//! enters a fence with the others, which brings 256 MiB (or MIB); the other one requests a small value of its neighbour over TCP,
+//! repeatedly. Once with values of 4 MiB, once of 1 KiB. One line is for requests answered before the host delivered the data, the
+//! other for later ones.
 
+use std::collections::HashMap;
 use std::error::Error;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use pmix_dstore::codec::{BufferType, Dialect, Module, Untyped};
+use pmix_dstore::codec::{Dialect, Module, Untyped};
 use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::model::{Bytes, Info, Key, Kval, Nspace, Proc, Rank, Status, Value, keys};
 use pmix_server::{Completion, Host, Server};
+use pmix_tests::peers::{PLAIN, Peer, Target, Way, message};
 use pmix_wire::blob::Contribution;
-use pmix_wire::{Header, Hello, PeerKind, Request, Version};
+use pmix_wire::{Request, Version};
 
-const PLAIN: Dialect = Dialect::plain(Module::V41);
 const EXCHANGE: Dialect = Dialect::plain(Module::V61).with_untyped(Untyped::Replaced);
 const LOCAL: u32 = 2;
 const REMOTE: u32 = 64;
@@ -39,47 +39,15 @@ impl Host for Later {
     }
 }
 
-struct Peer(TcpStream);
+/// A connection over TCP, as a stock client's.
+fn connect(server: &Server, proc: &Proc) -> Result<Peer, Status> {
+    let variable = |(name, value): (String, OsString)| (name, value.to_string_lossy().into_owned());
+    let environment: HashMap<_, _> = server.setup_fork(proc)?.into_iter().map(variable).collect();
+    Ok(Target::new(&environment).let_in(Way::Tcp))
+}
 
-impl Peer {
-    fn connect(server: &Server, proc: &Proc, uid: (u32, u32)) -> Result<Peer, Box<dyn Error>> {
-        let env = server.setup_fork(proc).map_err(|status| status.to_string())?;
-        let uri = env.iter().find(|(name, _)| name == "PMIX_SERVER_URI41").ok_or("no address")?.1.clone();
-        let uri = uri.into_string().map_err(|_| "no text")?;
-        let address: SocketAddr = uri.split_once("tcp4://").ok_or("no address")?.1.parse()?;
-        let mut stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        let hello = Hello {
-            psec: "native".into(),
-            credential: Hello::native_credential(uid.0, uid.1),
-            flag: PeerKind::Client as u8,
-            uid_gid: None,
-            proc: Some(proc.clone()),
-            version: "4.2.2".into(),
-            module: Module::V41,
-            buffer: BufferType::NonDescribed,
-            gds: "hash".into(),
-            infos: Vec::new(),
-        };
-        stream.write_all(&hello.encode().map_err(|status| status.to_string())?)?;
-        stream.read_exact(&mut [0; 8])?;
-        Ok(Peer(stream))
-    }
-
-    fn send(&mut self, tag: u32, request: Request) -> Result<(), Box<dyn Error>> {
-        let payload = request.encode(PLAIN, Version::OURS).map_err(|status| status.to_string())?;
-        let header = Header { index: 0, tag, len: payload.len() as u32 };
-        self.0.write_all(&[&header.encode()[..], &payload].concat())?;
-        Ok(())
-    }
-
-    fn reply(&mut self) -> Result<(), Box<dyn Error>> {
-        let mut head = [0; Header::LEN];
-        self.0.read_exact(&mut head)?;
-        let len = u64::from(Header::decode(&head).len);
-        std::io::copy(&mut (&self.0).take(len), &mut std::io::sink())?;
-        Ok(())
-    }
+fn encoded(request: &Request) -> Result<Vec<u8>, Status> {
+    request.encode(PLAIN, Version::OURS)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -91,9 +59,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What the other node's ranks contribute: values of `len` bytes, `total` bytes in all.
+/// The contribution of the other node's ranks: values of `len` bytes, `total` bytes in all.
 fn contribution(total: usize, len: usize) -> Result<Vec<u8>, Status> {
-    let each = total / len / REMOTE as usize;
+    let each = (total / len / REMOTE as usize).max(1);
     let keys: Vec<Key> = (0..each).filter_map(|n| Key::new(format!("key.{n}")).ok()).collect();
     let values: Vec<Value> = (0..REMOTE).map(|rank| Value::ByteObject(vec![rank as u8; len].into())).collect();
     let of_rank = |rank: u32| keys.iter().map(|key| (key, &values[rank as usize])).collect();
@@ -122,26 +90,21 @@ fn measure(total: usize, len: usize) -> Result<(), Box<dyn Error>> {
     for rank in 0..LOCAL {
         server.register_client(proc(rank), user.0, user.1, 0, None);
     }
-    let (mut fencing, mut asking) = (Peer::connect(&server, &proc(0), user)?, Peer::connect(&server, &proc(1), user)?);
+    let (mut fencing, mut asking) =
+        (connect(&server, &proc(0)).map_err(text)?, connect(&server, &proc(1)).map_err(text)?);
     let kval = Kval { key: Key::from("small"), value: Value::Uint32(1) };
-    fencing.send(101, Request::Commit { parts: vec![(3, vec![kval])] })?;
-    fencing.reply()?;
+    fencing.ask(&encoded(&Request::Commit { parts: vec![(3, vec![kval])] }).map_err(text)?);
 
     let data = contribution(total, len).map_err(text)?;
     let (stop, begun) = (AtomicBool::new(false), AtomicBool::new(false));
-    let get =
-        || Request::Get { nspace: nspace.clone(), rank: Rank(0), infos: Vec::new(), key: Some(Key::from("small")) };
+    let key = Some(Key::from("small"));
+    let get = encoded(&Request::Get { nspace: nspace.clone(), rank: Rank(0), infos: Vec::new(), key }).map_err(text)?;
     thread::scope(|scope| -> Result<(), Box<dyn Error>> {
         let asker = scope.spawn(|| {
             let mut latencies = [Vec::new(), Vec::new()];
-            for tag in 200.. {
-                if stop.load(Ordering::Acquire) {
-                    break;
-                }
+            while !stop.load(Ordering::Acquire) {
                 let start = Instant::now();
-                if asking.send(tag, get()).and_then(|()| asking.reply()).is_err() {
-                    break;
-                }
+                asking.ask(&get);
                 latencies[usize::from(begun.load(Ordering::Acquire))].push(start.elapsed());
                 thread::sleep(Duration::from_micros(200));
             }
@@ -149,7 +112,7 @@ fn measure(total: usize, len: usize) -> Result<(), Box<dyn Error>> {
         });
         let participants: Vec<Proc> = (0..LOCAL + REMOTE).filter(|rank| *rank != 1).map(proc).collect();
         let collect = vec![Info::new(keys::COLLECT_DATA, Value::Bool(true))];
-        fencing.send(102, Request::Fence { procs: participants, infos: collect })?;
+        fencing.say(&message(&encoded(&Request::Fence { procs: participants, infos: collect }).map_err(text)?));
         let done = loop {
             if let Some(done) = host.0.lock().take() {
                 break done;
@@ -161,7 +124,7 @@ fn measure(total: usize, len: usize) -> Result<(), Box<dyn Error>> {
         let start = Instant::now();
         done.complete((Status::SUCCESS, Bytes::external(data)));
         let answered = start.elapsed();
-        fencing.reply()?;
+        fencing.hear().ok_or("the server has closed the connection")?;
         let fence = start.elapsed();
         stop.store(true, Ordering::Release);
         let latencies = asker.join().map_err(|_| "a thread has panicked")?;

@@ -31,7 +31,7 @@ const CREATOR: &str = concat!("pmix-dstore ", env!("CARGO_PKG_VERSION"));
 const SOCKET_NAME: &str = "sock";
 
 /// Publications from this size in bytes on are written by the publisher's own thread, so that the server's thread serves clients
-/// meanwhile (`docs/performance.md`). Smaller ones take less time than a client notices.
+/// meanwhile (`docs/scale.md`). The bound is chosen, not measured.
 const OWN_THREAD_MIN: u64 = 1 << 20;
 
 /// Why a namespace cannot be published.

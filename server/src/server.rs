@@ -352,6 +352,8 @@ impl Server {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
         let format = Format::read(infos)?;
+        // Before the thread starts: an error must not leave it running.
+        let told = topology::told(infos, log)?;
         let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, config.port))
             .map_err(|error| did_not_start(&format!("listen on 127.0.0.1, port {}", config.port), error))?;
         let port = tcp.local_addr().map_err(|error| did_not_start("read the listener's port", error))?.port();
@@ -393,7 +395,6 @@ impl Server {
         if shows_output {
             client.show_output(format);
         }
-        let told = topology::told(infos, log)?;
         let rendezvous = Mutex::default();
         let pid = std::process::id();
         let server = Server { inner, client, me, hostname, thread, told, shows_output, rendezvous, pid };

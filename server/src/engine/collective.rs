@@ -161,7 +161,7 @@ impl Engine {
                 peer,
                 tag,
                 match kind {
-                    // As in released servers the call succeeds. Other than there, it does not count as the arrival of a member.
+                    // The call succeeds as with released servers. Unlike there, it does not count as the arrival of a member.
                     Kind::Fence => Status::SUCCESS,
                     Kind::Construct(_) => Status::ERR_NOT_A_MEMBER,
                     _ => Status::ERR_BAD_PARAM,

@@ -184,6 +184,16 @@ impl Bench {
         node as u32 * per_node..(node as u32 + 1) * per_node
     }
 
+    /// A server whose `ranks` local ranks are connected, and read its segments in `directory`.
+    fn connected_in(directory: &Path, ranks: u32) -> Bench {
+        let mut bench = Bench::in_directory(0, 1, ranks, Some(directory));
+        for rank in 0..ranks {
+            bench.register_client(&proc(rank), 1000, 1000, 0);
+            bench.connect(rank);
+        }
+        bench
+    }
+
     fn hello(rank: u32) -> Hello {
         Hello {
             psec: "native".into(),

@@ -137,11 +137,7 @@ fn segments_hold_nothing_that_was_deleted() {
     const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
     for seed in 1..=4 {
         let directory = tempfile::tempdir().unwrap();
-        let mut bench = Bench::in_directory(0, 1, 4, Some(directory.path()));
-        for rank in 0..4 {
-            bench.register_client(&proc(rank), 1000, 1000, 0);
-            bench.connect(rank);
-        }
+        let mut bench = Bench::connected_in(directory.path(), 4);
         let view = attach(&mut bench, 0);
         let mut random = Xorshift(seed);
         let (mut put, mut seen) = (HashMap::new(), HashMap::new());

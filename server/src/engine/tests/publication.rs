@@ -1,14 +1,11 @@
 //! Replies that wait for publications, and requests that do not.
 
 use super::*;
+use crate::engine::Plan;
 
 /// A server with shared memory and the ranks of one node, and the number of the job's directory.
 fn with_directory(directory: &Path, ranks: u32) -> (Bench, DirectoryNumber) {
-    let mut bench = Bench::in_directory(0, 1, ranks, Some(directory));
-    for rank in 0..ranks {
-        bench.register_client(&proc(rank), 1000, 1000, 0);
-        bench.connect(rank);
-    }
+    let bench = Bench::connected_in(directory, ranks);
     let number = bench.engine.nspaces[&nspace()].ledger.number().expect("a directory");
     (bench, number)
 }
@@ -48,6 +45,18 @@ impl Bench {
         self.send(rank, tag, Request::Get { nspace: nspace(), rank: Rank(of), infos: Vec::new(), key });
     }
 
+    /// Lets both ranks enter a fence that brings a value of rank 0; its publication is then under way.
+    fn begin_fence(&mut self, number: DirectoryNumber) -> Plan {
+        self.put(0, 3, "key", 7);
+        (0..2).for_each(|rank| self.send_fence(rank, 10));
+        self.engine.take_plan(number).expect("a fence brings values")
+    }
+
+    fn carry_out(&mut self, plan: Plan) {
+        let published = self.publishers.carry_out(plan);
+        self.engine.published(published);
+    }
+
     /// The tags of the replies sent so far, in order.
     fn tags(&self) -> Vec<u32> {
         self.sent.iter().map(|(_, tag, _)| *tag).collect()
@@ -59,9 +68,7 @@ fn a_fence_is_answered_when_its_values_are_published_and_gets_meanwhile_from_the
     let directory = tempfile::tempdir().unwrap();
     let (mut bench, number) = with_directory(directory.path(), 2);
     let view = attach(&mut bench, 0);
-    bench.put(0, 3, "key", 7);
-    (0..2).for_each(|rank| bench.send_fence(rank, 10));
-    let plan = bench.engine.take_plan(number).expect("a fence brings values");
+    let plan = bench.begin_fence(number);
     assert!(bench.engine.take_plan(number).is_none(), "one at a time");
     assert!(bench.engine.is_publishing() && bench.sent.is_empty());
     bench.send_get(1, 11, 0, "key");
@@ -80,14 +87,11 @@ fn a_fence_is_answered_when_its_values_are_published_and_gets_meanwhile_from_the
 fn a_fence_does_not_overtake_the_one_before() {
     let directory = tempfile::tempdir().unwrap();
     let (mut bench, number) = with_directory(directory.path(), 2);
-    bench.put(0, 3, "key", 7);
-    (0..2).for_each(|rank| bench.send_fence(rank, 10));
-    let plan = bench.engine.take_plan(number).expect("a fence brings values");
+    let plan = bench.begin_fence(number);
     // Nothing is new in the second one.
     (0..2).for_each(|rank| bench.send_fence(rank, 11));
     assert!(bench.tags().is_empty());
-    let published = bench.publishers.carry_out(plan);
-    bench.engine.published(published);
+    bench.carry_out(plan);
     bench.drain_unpublished();
     assert_eq!(bench.tags(), [10, 10, 11, 11]);
 }
@@ -97,15 +101,12 @@ fn what_changes_while_a_publication_is_under_way_goes_with_the_next() {
     let directory = tempfile::tempdir().unwrap();
     let (mut bench, number) = with_directory(directory.path(), 2);
     let view = attach(&mut bench, 0);
-    bench.put(0, 3, "key", 7);
-    (0..2).for_each(|rank| bench.send_fence(rank, 10));
-    let plan = bench.engine.take_plan(number).expect("a fence brings values");
+    let plan = bench.begin_fence(number);
     // Readers may hold the value before from the segment that is being written.
     bench.send_commit(0, 11, "key", 8);
     bench.send_commit(0, 12, "other", 9);
     assert_eq!(bench.tags(), [12], "nobody holds another value of this one");
-    let published = bench.publishers.carry_out(plan);
-    bench.engine.published(published);
+    bench.carry_out(plan);
     bench.drain_unpublished();
     assert_eq!(bench.tags(), [12, 10, 10]);
     assert_eq!(read(&view, 0, "key"), Some(7));
@@ -120,9 +121,7 @@ fn a_namespace_may_be_forgotten_while_its_segment_is_written() {
     let directory = tempfile::tempdir().unwrap();
     let (mut bench, number) = with_directory(directory.path(), 2);
     let view = attach(&mut bench, 0);
-    bench.put(0, 3, "key", 7);
-    (0..2).for_each(|rank| bench.send_fence(rank, 10));
-    let plan = bench.engine.take_plan(number).expect("a fence brings values");
+    let plan = bench.begin_fence(number);
     let ((), tickets) = bench.engine.recording(|engine| {
         engine.deregister_nspace(&nspace());
     });
@@ -138,12 +137,10 @@ fn a_namespace_may_be_forgotten_while_its_segment_is_written() {
     bench.engine.register_nspace(plan_again);
     bench.register_client(&proc(0), 1000, 1000, 0);
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2);
-    let published = bench.publishers.carry_out(plan);
-    bench.engine.published(published);
+    bench.carry_out(plan);
     assert!(!view.is_retired());
     let removal = bench.engine.take_removal(number).expect("who has written removes it");
-    let published = bench.publishers.carry_out(removal);
-    bench.engine.published(published);
+    bench.carry_out(removal);
     assert!(view.is_retired() && tickets.iter().all(|ticket| bench.engine.is_published(ticket)));
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
     bench.drain();
@@ -204,9 +201,7 @@ fn a_publication_that_fails_lets_everybody_go_on_over_the_socket() {
     let directory = tempfile::tempdir().unwrap();
     let (mut bench, number) = with_directory(directory.path(), 2);
     let view = attach(&mut bench, 0);
-    bench.put(0, 3, "key", 7);
-    (0..2).for_each(|rank| bench.send_fence(rank, 10));
-    let plan = bench.engine.take_plan(number).expect("a fence brings values");
+    let plan = bench.begin_fence(number);
     bench.send_commit(0, 11, "key", 8);
     drop(plan);
     let log = vec!["no room".to_owned()];
@@ -223,13 +218,10 @@ fn a_publication_that_fails_lets_everybody_go_on_over_the_socket() {
 fn who_ends_the_server_finds_its_directories_to_remove() {
     let directory = tempfile::tempdir().unwrap();
     let (mut bench, number) = with_directory(directory.path(), 2);
-    bench.put(0, 3, "key", 7);
-    (0..2).for_each(|rank| bench.send_fence(rank, 10));
-    let plan = bench.engine.take_plan(number).expect("a fence brings values");
+    let plan = bench.begin_fence(number);
     let outputs = bench.engine.shut_down();
     assert_eq!(outputs.iter().filter(|output| matches!(output, Output::Send { .. })).count(), 2);
-    let published = bench.publishers.carry_out(plan);
-    bench.engine.published(published);
+    bench.carry_out(plan);
     bench.drain();
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }

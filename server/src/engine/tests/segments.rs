@@ -8,11 +8,7 @@ use super::*;
 fn segments_hold_the_newest_of_every_rank() {
     const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
     let directory = tempfile::tempdir().unwrap();
-    let mut bench = Bench::in_directory(0, 1, 4, Some(directory.path()));
-    for rank in 0..4 {
-        bench.register_client(&proc(rank), 1000, 1000, 0);
-        bench.connect(rank);
-    }
+    let mut bench = Bench::connected_in(directory.path(), 4);
     let view = attach(&mut bench, 0);
     let mut model: HashMap<(u32, &str), u32> = HashMap::new();
     let mut state = 88_172_645_463_325_252_u64;
@@ -150,11 +146,7 @@ fn readers_of_each_node_see_what_fences_have_brought() {
 #[test]
 fn a_value_put_again_is_published_with_its_commit() {
     let directory = tempfile::tempdir().unwrap();
-    let mut bench = Bench::in_directory(0, 1, 2, Some(directory.path()));
-    for rank in 0..2 {
-        bench.register_client(&proc(rank), 1000, 1000, 0);
-        bench.connect(rank);
-    }
+    let mut bench = Bench::connected_in(directory.path(), 2);
     let view = attach(&mut bench, 0);
     bench.put(1, 3, "key", 1);
     assert_eq!(read(&view, 1, "key"), None, "the first commit waits for a fence");
@@ -325,11 +317,7 @@ fn files_that_are_cut_do_not_end_the_server() {
     };
     for name in ["segment-", "page-0"] {
         let directory = tempfile::tempdir().unwrap();
-        let mut bench = Bench::in_directory(0, 1, 2, Some(directory.path()));
-        for rank in 0..2 {
-            bench.register_client(&proc(rank), 1000, 1000, 0);
-            bench.connect(rank);
-        }
+        let mut bench = Bench::connected_in(directory.path(), 2);
         commit(&mut bench, 0, "first", long(1));
         let fence = |bench: &mut Bench| {
             (0..2).for_each(|rank| bench.fence(rank, 60, everybody(), collect()));
