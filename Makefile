@@ -11,6 +11,7 @@
 #   make bench                what calls, wire-up, fences and large jobs cost beside the stock library, and the targets, as text, JSON and a
 #                             plot in target/bench; BENCH_ARGS="--rounds 9 --full"
 #   make bench-engine         what the store costs without the C interface: building, attaching, looking up, maps (criterion)
+#   make bench-latency        a small Get over TCP while the server stores and publishes a fence of 256 MiB
 #   make bench-wireup         how long jobs take to begin, beside the stock library; BENCH_ARGS="--rounds 30 --json";
 #                             with --nodes 4 under Slurm, as root
 #   make generate             the Rust files and the page that are written from the tables of ffi/abi
@@ -104,6 +105,10 @@ bench: deps-test build
 .PHONY: bench-engine
 bench-engine:
 	$(CARGO) bench -p pmix-benches --bench engine -- $(BENCH_ARGS)
+
+.PHONY: bench-latency
+bench-latency: deps-build
+	$(CARGO) bench -p pmix-benches --bench latency -- $(BENCH_ARGS)
 
 .PHONY: bench-wireup
 bench-wireup: deps-test build

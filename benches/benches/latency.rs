@@ -1,9 +1,9 @@
 //! Latency of a small request while a server stores and publishes the data of a large fence.
 //!
-//! `cargo bench -p pmix-benches --bench latency [MIB]`. The server has two local ranks and 64 ranks of another node. One local rank
-//! enters a fence with the others, which brings 256 MiB (or MIB); the other one requests a small value of its neighbour over TCP,
-//! repeatedly. Once with values of 4 MiB, once of 1 KiB. One line is for requests answered before the host delivered the data, the
-//! other for later ones.
+//! `make bench-latency`, or `cargo bench -p pmix-benches --bench latency [MIB]`. The server has two local ranks and 64 ranks of
+//! another node. One local rank enters a fence with the others, which brings 256 MiB (or MIB); the other one requests a small value
+//! of its neighbour over TCP, repeatedly. Once with values of 4 MiB, once of 1 KiB. One line is for requests answered before the
+//! host delivered the data, the other for later ones.
 
 use std::collections::HashMap;
 use std::error::Error;

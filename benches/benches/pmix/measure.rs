@@ -226,8 +226,8 @@ pub fn wire_up(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(),
     Ok(())
 }
 
-/// Time of `PMIx_Init` with our library while another user (takes root) holds as many idle connections to the server as
-/// the server admits; with and without them in turns.
+/// Time of `PMIx_Init` with our library while another user (takes root) holds idle connections to the server; with and
+/// without them in turns.
 pub fn idle_connections(results: &mut Results, sizes: &Sizes) -> Result<(), Failure> {
     let wire = benchmark_program("wire", &[]);
     let ours = results.contenders.iter().position(|one| one.is_ours).ok_or("ours is always there")?;
