@@ -76,12 +76,14 @@ README = [
     ("one call", "remote-key", "`PMIx_Get` of another rank's key", "ns", 1),
     ("one call", "job", "`PMIx_Get` of a job-level key", "ns", 1),
     ("one call", "miss", "`PMIx_Get` that finds nothing (`PMIX_OPTIONAL`)", "ns", 1),
-    ("all peers' keys", "4 servers of 32 ranks, slowest", "128 ranks on 4 nodes read 8 keys of every rank, slowest", "ms", 1),
+    ("all peers' keys", "4 servers of 32 ranks, slowest",
+     "128 ranks, 4 servers on one machine: each reads 8 keys of every rank, slowest", "ms", 1),
     ("wire-up, net of fork and exec", "128 ranks, CPU time of a rank",
      "wire-up of 128 ranks on a node, CPU time of a rank", "ms", 1),
     ("memory of a rank", "private memory written until the end of the first fence",
      "private memory of a rank after wire-up", "KiB", 1),
-    ("collecting fence", "4 servers of 8 ranks, 32 MiB", "collecting fence of 32 MiB, 4 nodes", "ms", 1),
+    ("collecting fence", "4 servers of 8 ranks, 32 MiB",
+     "collecting fence of 32 MiB, 4 servers on one machine", "ms", 1),
     ("large job", "65,536 ranks: register", "65,536 ranks: registration", "ms", 1),
     ("large job", "65,536 ranks: memory", "65,536 ranks: memory of the server", "MiB", 1024),
     ("large job", "65,536 ranks: init", "65,536 ranks: `PMIx_Init`", "ms", 1),
@@ -126,15 +128,20 @@ class Results:
             row = self.find(section, name)
             stock, ours = (self.median(row, who) / divisor for who in ("stock", "ours"))
             lines.append(f"| {label} | {shown(stock)} {unit} | {shown(ours)} {unit} | {shown(self.ratio(row))} |")
-        return lines
+        return [*lines, "", self.run(f"Run of {self.document['date']}")]
+
+    def run(self, begin):
+        """How often and where it was measured, and what else ran there."""
+        document = self.document
+        rounds = document["rounds"]
+        number = f"{rounds} round{'' if rounds == 1 else 's'}"
+        return f"{begin}, {number}, {document['machine']}. {document['note']}".rstrip()
 
     def block_run(self):
         document = self.document
         met = sum(1 for target in self.results["targets"] if target["met"])
-        rounds = document["rounds"]
         return [
-            f"Run of {document['date']}, library of {document['commit']}, {rounds} round{'' if rounds == 1 else 's'}, "
-            f"{document['machine']}. {document['note']}".rstrip(),
+            self.run(f"Run of {document['date']}, library of {document['commit']}"),
             f"{met} of {len(self.results['targets'])} targets are met.",
         ]
 
