@@ -36,23 +36,23 @@ impl Put {
 
 /// The puts of this process, in the order in which keys first came.
 pub struct Puts {
-    /// The server keeps what earlier commits brought: a commit sends what is new, each value once. Otherwise it sends
-    /// everything, as released servers expect, once for each kind of readers.
+    /// The server keeps the values of earlier commits: a commit sends new values only, each once. Otherwise a commit sends all
+    /// values, as released servers expect: once for readers on this node and once for readers elsewhere.
     pub only_new: bool,
-    /// The server has taken a commit.
+    /// The server has accepted a commit.
     pub has_committed: bool,
     puts: Vec<Put>,
-    /// Those that the server does not have yet, in the order in which they came: a commit does not look through all others.
+    /// Indexes of the puts that the server does not have yet, in their order, so that a commit need not search all puts.
     new: Vec<usize>,
-    /// By key; of values with qualifiers by what tells them apart, too.
+    /// Indexes of the puts by key; for values with qualifiers, by key and qualifiers.
     by_name: HashMap<Vec<u8>, usize>,
-    /// Bytes of a commit that all of them fill.
+    /// Bytes that all puts take in a commit.
     len: usize,
-    /// The same of those that the server does not have yet.
+    /// Bytes that the puts in `new` take in a commit.
     new_len: usize,
-    /// What was deleted since the last commit, each key once, with the readers for whom.
+    /// Keys deleted since the last commit, with the readers for which they are deleted.
     deleted: HashMap<Key, Scope>,
-    /// Bytes of a commit that these fill.
+    /// Bytes that `deleted` takes in a commit.
     deleted_len: usize,
 }
 
@@ -60,7 +60,7 @@ pub struct Puts {
 /// readers elsewhere. The server takes the parts in this order, so that a key that was deleted and put again is there.
 pub type Parts<'a> = Vec<(u8, Vec<(&'a Key, &'a Value)>)>;
 
-/// A deleted key has none, and a message needs one.
+/// Stands for the value of a deleted key: the message needs a value for each key.
 static NO_VALUE: Value = Value::Undef;
 
 impl Puts {

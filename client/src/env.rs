@@ -69,7 +69,7 @@ pub struct Environment {
     pub buffer: BufferType,
     /// The release of the server: `PMIX_VERSION`, or what the URI variable implies.
     pub server_version: String,
-    /// `PMIX_SECURITY_MODE`: how the server lets itself be convinced, by its own priority.
+    /// `PMIX_SECURITY_MODE`: the security modules that the server accepts, in its order of preference.
     pub security: Option<Vec<String>>,
     /// `PMIX_HOSTNAME`, or the name of this machine up to its first dot.
     pub hostname: Vec<u8>,
@@ -79,11 +79,11 @@ pub struct Environment {
     pub system_tmpdir: PathBuf,
     /// `PMIX_DSTORE_SEGMENTS`, set by our own server: the namespace's directory with segments and socket.
     pub directory: Option<PathBuf>,
-    /// `PMIX_DSTORE_INODE`, set by our own server: which directory that is, whoever has its name now.
+    /// `PMIX_DSTORE_INODE`, set by our own server: device and inode of that directory, because its path may lead elsewhere by now.
     pub directory_id: Option<FileId>,
     /// `PMIX_DSTORE_SECRET`, set by our own server: 64 hex digits.
     pub secret: Option<String>,
-    /// `PMIX_LAUNCHER_RNDZ_URI`: where the debugger listens that has started this process as a launcher.
+    /// `PMIX_LAUNCHER_RNDZ_URI`: the address of the debugger that started this process as a launcher.
     pub launcher_rendezvous: Option<String>,
     /// Whether segments may be mapped: `PMIX_DSTORE_SHM` is not `0`.
     pub shared_memory: bool,

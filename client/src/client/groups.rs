@@ -91,7 +91,7 @@ impl Client {
 }
 
 impl Inner {
-    /// Puts the members of own groups in the place of their groups, for servers that know none.
+    /// Replaces own groups by their members, for servers that do not know groups.
     pub(crate) fn members_of(&self, procs: Vec<Proc>) -> Vec<Proc> {
         let groups = self.groups.lock();
         if groups.is_empty() || !self.link.server_version().names_group_members() {
@@ -100,8 +100,8 @@ impl Inner {
         procs.into_iter().flat_map(|proc| named(&groups, &proc).unwrap_or_else(|| vec![proc])).collect()
     }
 
-    /// Whether this process is one of those that `procs` name, some maybe by an own group. Special ranks of the own job stand for
-    /// processes that the server knows.
+    /// Whether `procs` include this process, by itself or as a member of an own group. Special ranks of the own job count as this
+    /// process: the server knows which processes they denote.
     fn is_among(&self, procs: &[Proc]) -> bool {
         let groups = self.groups.lock();
         procs.iter().any(|proc| match named(&groups, proc) {
@@ -111,21 +111,22 @@ impl Inner {
     }
 }
 
-/// The processes that one with the name of a group stands for: all of its members, or the one at a place.
+/// The members that `proc` denotes if its namespace is the name of an own group: all members for the wildcard rank, otherwise the
+/// member whose index is the rank. `None` if it denotes none.
 fn named(groups: &BTreeMap<CString, Vec<Proc>>, proc: &Proc) -> Option<Vec<Proc>> {
     let members = groups.get(&CString::new(proc.nspace.as_bytes()).ok()?)?;
     match proc.rank {
         Rank::WILDCARD => Some(members.clone()),
-        place => Some(vec![members.get(place.0 as usize)?.clone()]),
+        index => Some(vec![members.get(index.0 as usize)?.clone()]),
     }
 }
 
-/// Whether members come into a group beside those who are named.
+/// Whether the directives let in members that the call does not name.
 fn names_not_all(infos: &[Info]) -> bool {
     infos.iter().any(|info| info.key.is(keys::GROUP_ADD_MEMBERS) || info.key.is(keys::GROUP_BOOTSTRAP))
 }
 
-/// Who the members of a group are.
+/// The info that lists the members of a group (`PMIX_GROUP_MEMBERSHIP`).
 pub(crate) fn membership(members: &[Proc]) -> Info {
     Info::new(keys::GROUP_MEMBERSHIP, Value::procs(members.iter().cloned()))
 }

@@ -74,7 +74,7 @@ status_entry! {
         Ok(())
     }
 
-    /// `PMIx_Data_load`: hands packed bytes over to a buffer, which is empty without any.
+    /// `PMIx_Data_load`: moves packed bytes into a buffer. A NULL payload leaves the buffer empty.
     fn PMIx_Data_load(buffer: *mut pmix_data_buffer_t, payload: *mut pmix_byte_object_t) {
         let buffer = writable(buffer)?;
         pmix_data_buffer_t::destroy(buffer);
@@ -93,7 +93,7 @@ status_entry! {
         Ok(())
     }
 
-    /// `PMIx_Data_unload`: takes the bytes out of a buffer that have not been unpacked.
+    /// `PMIx_Data_unload`: copies the bytes that have not been unpacked out of a buffer, and empties it.
     fn PMIx_Data_unload(buffer: *mut pmix_data_buffer_t, payload: *mut pmix_byte_object_t) {
         let (buffer, payload) = (writable(buffer)?, writable(payload)?);
         *payload = pmix_byte_object_t { bytes: copy_bytes(unread(buffer))?, size: unread(buffer).len() };
@@ -101,7 +101,7 @@ status_entry! {
         Ok(())
     }
 
-    /// `PMIx_Data_embed`: a buffer of copies of packed bytes, in place of what it held; an empty one without any.
+    /// `PMIx_Data_embed`: replaces the contents of a buffer by a copy of packed bytes. A NULL payload empties the buffer.
     fn PMIx_Data_embed(buffer: *mut pmix_data_buffer_t, payload: *const pmix_byte_object_t) {
         let buffer = writable(buffer)?;
         let bytes = if payload.is_null() { Bytes::default() } else { pmix_byte_object_t::read(payload)? };
@@ -109,7 +109,7 @@ status_entry! {
         pmix_data_buffer_t::write(&bytes, buffer)
     }
 
-    /// `PMIx_Data_copy_payload`: adds what `src` still holds to `dest`.
+    /// `PMIx_Data_copy_payload`: appends the bytes of `src` that have not been unpacked to `dest`.
     fn PMIx_Data_copy_payload(dest: *mut pmix_data_buffer_t, src: *mut pmix_data_buffer_t) {
         let (dest, src) = (writable(dest)?, writable(src)?);
         append(dest, unread(src))
@@ -133,7 +133,7 @@ entry! {
 }
 
 entry! {
-    /// `PMIx_Data_compress`: whether the bytes were compressed. As in the stock library few bytes are not worth it.
+    /// `PMIx_Data_compress`: returns whether the bytes were compressed. As in the stock library, short data are not.
     fn PMIx_Data_compress(
         inbytes: *const u8,
         size: usize,
@@ -147,7 +147,7 @@ entry! {
         compressed.is_ok_and(|bytes| bytes.len() < size && give_bytes(&bytes, outbytes, nbytes))
     }
 
-    /// `PMIx_Data_decompress`: whether the bytes were expanded.
+    /// `PMIx_Data_decompress`: returns whether the bytes were expanded.
     fn PMIx_Data_decompress(
         inbytes: *const u8,
         size: usize,
@@ -162,10 +162,10 @@ entry! {
     }
 }
 
-/// Fewer bytes than these are not compressed.
+/// The least number of bytes that is compressed.
 const COMPRESS_LEN_MIN: usize = 4096;
 
-/// Gives C code a copy of bytes, with a NUL behind it; tells whether there was memory for it.
+/// Gives C code a copy of bytes, followed by a NUL. Returns false without memory for it.
 ///
 /// # Safety
 /// The pointers are writable.
@@ -179,10 +179,10 @@ unsafe fn give_bytes(bytes: &[u8], out: *mut *mut u8, len: *mut usize) -> bool {
     true
 }
 
-/// Copies an info over one whose former contents do not count.
+/// Copies an info into memory whose former contents are overwritten without being freed.
 ///
 /// # Errors
-/// What copying the value says.
+/// The status of copying the value.
 ///
 /// # Safety
 /// `dest` is writable and `src` initialised.

@@ -1,4 +1,4 @@
-//! Published values and the lookups that wait for some.
+//! The values that ranks have published under `pmixrun`, and lookups that wait for keys not published yet.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
@@ -9,9 +9,9 @@ use pmix_server::Completion;
 
 pub(super) type Lookup = Completion<(Status, Vec<Pdata>)>;
 
-/// Values of one process.
+/// The most values that a process may have published.
 const VALUES_MAX: usize = 65_536;
-/// Bytes of them, with their keys.
+/// The most bytes of these values, keys included.
 const BYTES_MAX: usize = 16 << 20;
 
 /// A lookup that waits for its keys.
@@ -25,7 +25,7 @@ pub(super) struct WaitingLookup {
 struct Item {
     publisher: Proc,
     value: Value,
-    /// Removed by the first reader.
+    /// Whether the first lookup removes it.
     once: bool,
     bytes: usize,
 }
@@ -37,7 +37,7 @@ struct Share {
     bytes: usize,
 }
 
-/// Published values and the lookups that wait for some.
+/// Published values, and lookups that wait for keys not published yet.
 #[derive(Default)]
 pub(super) struct Published {
     values: HashMap<Key, Item>,
@@ -46,10 +46,10 @@ pub(super) struct Published {
 }
 
 impl Published {
-    /// Takes values in, all or none.
+    /// Adds values: all of them, or none.
     ///
     /// # Errors
-    /// `ERR_DUPLICATE_KEY`; `ERR_OUT_OF_RESOURCE` where the process has published as much as it may.
+    /// `ERR_DUPLICATE_KEY`; `ERR_OUT_OF_RESOURCE` where the process would exceed its limits.
     pub fn add<'a>(
         &mut self,
         publisher: &Proc,
