@@ -512,7 +512,7 @@ impl<'a> Unpacker<'a> {
     }
 
     /// hwloc's support flags after the XML of a topology, one byte, 0 or 1, for each. Releases up to 6.1 send them; the source of
-    /// 7.0 sends none. No other data that can follow begins with that many bytes of 0 or 1.
+    /// 7.0 sends none. No other data that can follow begins with that many bytes of 0 or 1, except for NULL topologies in an array.
     fn take_support(&mut self) -> Vec<u8> {
         let is_support = |bytes: &&[u8]| bytes.iter().all(|byte| *byte <= 1);
         let Some(support) = self.rest.get(..TOPOLOGY_SUPPORT).filter(is_support) else { return Vec::new() };
@@ -667,7 +667,8 @@ impl<'a> Unpacker<'a> {
             Untyped::Bare => {}
             Untyped::Either | Untyped::Replaced => {
                 // A zero is the array's count. Everything else that can follow an array begins with the length of a key, the
-                // count of an operation or the tag of a type. None of these is zero, except for an absent value.
+                // count of an operation or the tag of a type. None of these is zero, except for an absent value and, in an array of
+                // arrays, for the next one without a type: there 6.1 cannot read its own form, either.
                 let mut behind = self.clone();
                 if behind.take_count() == Ok(0) {
                     *self = behind;

@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use pmix_dstore::model::Bytes;
 use pmix_fuzz::message::{Form, Message};
-use pmix_fuzz::{bounded, input};
+use pmix_fuzz::{bounded, input, is_ambiguous};
 use pmix_wire::Request;
 
 /// Heap bytes for each byte of a message.
@@ -25,7 +25,8 @@ fuzz_target!(|bytes: &[u8]| {
             // A request was written as its server wants it, as a client of that release would have.
             let client = if message.form == Form::Request { message.server } else { message.client };
             let again = Message { exchange: String::new(), bytes: once, client, ..message };
-            assert_eq!(again.recode(&again.bytes).as_ref(), Ok(&again.bytes), "{:?}", again.form);
+            let twice = again.recode(&again.bytes);
+            assert!(twice.as_ref() == Ok(&again.bytes) || is_ambiguous(&again.bytes), "{:?}: {twice:?}", again.form);
         }
         if message.form == Form::Request {
             in_place(&message);

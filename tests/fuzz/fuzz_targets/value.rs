@@ -9,7 +9,7 @@ use pmix_dstore::codec::ValueRef;
 use pmix_dstore::codec::{self, Dialect, Packer, Unpacker};
 use pmix_dstore::compression;
 use pmix_dstore::model::{DataType, Result, Value};
-use pmix_fuzz::{DIALECTS, bounded, dialect};
+use pmix_fuzz::{DIALECTS, bounded, dialect, is_ambiguous};
 
 /// Heap bytes for each byte of a value: an array of small structures weighs most, and vectors grow by doubling.
 const HEAP_PER_BYTE: usize = 512;
@@ -46,10 +46,9 @@ fn recode(
     if pack(&mut once, &value).is_err() {
         return;
     }
-    let value = unpack(&mut Unpacker::new(dialect, once.as_bytes())).expect("what was packed unpacks");
     let mut again = Packer::new(dialect);
-    pack(&mut again, &value).expect("and packs");
-    assert_eq!(once.as_bytes(), again.as_bytes());
+    let twice = unpack(&mut Unpacker::new(dialect, once.as_bytes())).and_then(|value| pack(&mut again, &value));
+    assert!(twice == Ok(()) && once.as_bytes() == again.as_bytes() || is_ambiguous(once.as_bytes()), "{twice:?}");
 }
 
 /// A value in a segment.

@@ -14,6 +14,7 @@ pub mod samples;
 pub mod vectors;
 
 use pmix_dstore::codec::{BufferType, Dialect, Module};
+use pmix_dstore::model::DataType;
 // By these names the shared modules know them.
 use pmix_dstore::{job, model, modex, qualified};
 
@@ -36,6 +37,13 @@ pub fn dialect(selector: u8) -> Dialect {
 pub fn selector(dialect: Dialect) -> u8 {
     let module = Module::ALL.iter().position(|module| *module == dialect.module).expect("one of all");
     2 * module as u8 + u8::from(dialect.is_described())
+}
+
+/// Whether a message may contain an array of topologies or of arrays. Releases encode an item of these in two ways, which a reader tells
+/// apart by the bytes that follow it; between items of an array these bytes can belong to either. So such a message need not decode
+/// after it was encoded again.
+pub fn is_ambiguous(message: &[u8]) -> bool {
+    message.iter().any(|byte| [DataType::TOPO, DataType::DATA_ARRAY].contains(&DataType((*byte).into())))
 }
 
 /// Runs `work` and fails where it had more heap in use at once than `per_byte` for each of the `len` bytes of input.
