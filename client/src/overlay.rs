@@ -470,8 +470,8 @@ impl Entry {
     #[inline(always)]
     fn is(&self, nspace: &[u8], rank: Rank, key: &KeyRef<'_>) -> bool {
         // The own name is shared by all who have it.
-        let is_name = ptr::eq(self.nspace.as_bytes(), nspace) || self.nspace.as_bytes() == nspace;
-        self.rank == rank && key.is_text(self.key.as_bytes()) && is_name
+        let is_name = || ptr::eq(self.nspace.as_bytes(), nspace) || self.nspace.as_bytes() == nspace;
+        self.rank == rank && key.is_text(self.key.as_bytes()) && is_name()
     }
 }
 

@@ -258,9 +258,10 @@ impl Client {
             let mut found = self.inner.local.fast_value(rank, &key);
             if found.needs_slow_path()
                 && let Some(pin) = pin
-            {
                 // SAFETY: a receiver does not call the client, hence puts and stores nothing.
-                found = unsafe { self.get_own(pin, rank, &key) }.map_or(found, FastValue::of);
+                && let Some(value) = unsafe { self.get_own(pin, rank, &key) }
+            {
+                found = FastValue::of(value);
             }
             if found.is_absent() {
                 if self.is_settled(rank, &key, flags) {
