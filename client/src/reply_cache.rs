@@ -75,7 +75,7 @@ impl ReplyCache {
     /// Forgets what ranks published: a fence has made it old.
     pub fn forget_ranks(&self) {
         *self.fences.write() += 1;
-        if self.has_any.load(Ordering::Relaxed) {
+        if !self.is_empty() {
             for namespace in self.namespaces.write().values_mut() {
                 namespace.modex = ModexData::default();
             }
@@ -137,7 +137,7 @@ impl ReplyCache {
 
     /// Hands a job to `take`, if it is known as a whole.
     pub fn job<R>(&self, nspace: &[u8], take: impl FnOnce(&JobData) -> R) -> Option<R> {
-        if !self.has_any.load(Ordering::Relaxed) {
+        if self.is_empty() {
             return None;
         }
         let namespaces = self.namespaces.read();

@@ -86,11 +86,6 @@ impl RemoteGet {
         let RemoteGet { nspace, rank, key, .. } = self;
         inner.encode(&Request::Get { nspace: nspace.clone(), rank: *rank, infos, key: key.clone() })
     }
-
-    /// Whether the answer holds beside this Get: one that is narrowed to a realm, a node or an application does not.
-    fn is_general(&self, options: &GetOptions<'_>) -> bool {
-        options.selector.is_empty()
-    }
 }
 
 impl Inner {
@@ -186,7 +181,8 @@ impl Inner {
                 value.map(|value| deliver(value, take))
             };
         }
-        if self.keeps() && remote.is_general(&options) {
+        // An answer that is narrowed to a realm, a node or an application does not hold for other Gets.
+        if self.keeps() && options.selector.is_empty() {
             for job in jobs {
                 // With the values of a rank of another job come all of the job, so that it can be read here from now on.
                 let is_whole = remote.rank.is_process() && !self.local.is_own(job.nspace.as_bytes());
