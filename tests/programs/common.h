@@ -192,11 +192,17 @@ static inline pmix_proc_t proc_of(const char *nspace, pmix_rank_t rank)
 
 /* ---- the calls of most ranks ------------------------------------------------------------------------------------- */
 
+/* A fence of all ranks that says whether it collects their committed data. */
+static inline pmix_status_t fence_of_all(bool collects)
+{
+    pmix_info_t collect = { .key = PMIX_COLLECT_DATA, .value = value_bool(collects) };
+    return PMIx_Fence(NULL, 0, &collect, 1);
+}
+
 /* A fence of all ranks that collects their committed data. */
 static inline pmix_status_t collecting_fence(void)
 {
-    pmix_info_t collect = { .key = PMIX_COLLECT_DATA, .value = value_bool(true) };
-    return PMIx_Fence(NULL, 0, &collect, 1);
+    return fence_of_all(true);
 }
 
 /* Commits and fences: afterwards all ranks can read each other's puts. */

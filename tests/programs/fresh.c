@@ -50,12 +50,7 @@ static void commit(void)
 
 static void fence(bool collect)
 {
-    pmix_info_t info;
-    memset(&info, 0, sizeof(info));
-    strcpy(info.key, PMIX_COLLECT_DATA);
-    info.value.type = PMIX_BOOL;
-    info.value.data.flag = collect;
-    pmix_status_t status = PMIx_Fence(NULL, 0, &info, 1);
+    pmix_status_t status = fence_of_all(collect);
     check(status == PMIX_SUCCESS, "fence: %d", status);
 }
 
