@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use pmix_dstore::model::{Info, InfoFlags, Proc, Result, Status, Value, keys};
 
 use crate::client::groups::membership;
-use crate::client::ops::Answer;
+use crate::client::ops::InfoReply;
 use crate::client::{Client, Inner};
 use crate::events::{self, Event, range};
 use crate::get::timeout_of;
@@ -45,7 +45,7 @@ impl Client {
     ///
     /// # Errors
     /// Where nobody could be invited; then `then` is not called.
-    pub fn group_invite(&self, group: CString, procs: Vec<Proc>, infos: &[Info], then: Done<Answer>) -> Result<()> {
+    pub fn group_invite(&self, group: CString, procs: Vec<Proc>, infos: &[Info], then: Done<InfoReply>) -> Result<()> {
         let _call = Call::begin();
         self.inner.link.ready()?;
         let (then, concluded) = noticed(after_call(&self.inner.link, then));
@@ -58,7 +58,7 @@ impl Client {
     ///
     /// # Errors
     /// As there.
-    pub fn group_invite_wait(&self, group: CString, procs: Vec<Proc>, infos: &[Info]) -> Result<Answer> {
+    pub fn group_invite_wait(&self, group: CString, procs: Vec<Proc>, infos: &[Info]) -> Result<InfoReply> {
         let (then, receiver) = handed_over();
         let invitation = Arc::downgrade(&self.invite(group, procs, infos, then)?);
         wait_for(&receiver, timeout_of(infos), &invitation)
@@ -77,7 +77,7 @@ impl Client {
         leader: Option<Proc>,
         accepts: bool,
         infos: &[Info],
-        then: Done<Answer>,
+        then: Done<InfoReply>,
     ) -> Result<()> {
         let _call = Call::begin();
         let Some(leader) = leader.clone().filter(|_| accepts) else {
@@ -102,7 +102,7 @@ impl Client {
         leader: Option<Proc>,
         accepts: bool,
         infos: &[Info],
-    ) -> Result<Answer> {
+    ) -> Result<InfoReply> {
         let Some(leader) = leader.clone().filter(|_| accepts) else {
             return self.answer_invitation(&group, leader, accepts).wait().map(|()| no_infos());
         };
@@ -156,7 +156,7 @@ impl Client {
     }
 
     /// Listens to the leader, and tells it that this process will be in the group.
-    fn join(&self, group: CString, leader: Proc, then: Done<Answer>) -> Result<Arc<Joining>> {
+    fn join(&self, group: CString, leader: Proc, then: Done<InfoReply>) -> Result<Arc<Joining>> {
         let joining = Arc::new(Joining { leader: leader.clone(), pending: Pending::new(self, group, then) });
         self.listen(&joining, &[Status::GROUP_CONSTRUCT_COMPLETE, Status::GROUP_CONSTRUCT_ABORT])?;
         match self.answer_invitation(&joining.pending.group, Some(leader), true).wait() {
@@ -166,7 +166,13 @@ impl Client {
     }
 
     /// Listens to those who are invited, and tells them so.
-    fn invite(&self, group: CString, procs: Vec<Proc>, infos: &[Info], then: Done<Answer>) -> Result<Arc<Invitation>> {
+    fn invite(
+        &self,
+        group: CString,
+        procs: Vec<Proc>,
+        infos: &[Info],
+        then: Done<InfoReply>,
+    ) -> Result<Arc<Invitation>> {
         let invited = self.each_one(procs)?;
         if invited.is_empty() {
             return Err(Status::ERR_BAD_PARAM);
@@ -231,7 +237,7 @@ struct Pending {
     /// The handler that hears for it; said by whoever knows first, the one who registered it or its first event.
     observer: OnceLock<HandlerId>,
     /// Until it is concluded.
-    then: Mutex<Option<Done<Answer>>>,
+    then: Mutex<Option<Done<InfoReply>>>,
 }
 
 /// Either side of an invitation.
@@ -245,13 +251,13 @@ trait Hears: Send + Sync + 'static {
 }
 
 impl Pending {
-    fn new(client: &Client, group: CString, then: Done<Answer>) -> Pending {
+    fn new(client: &Client, group: CString, then: Done<InfoReply>) -> Pending {
         let client = Arc::downgrade(&client.inner);
         Pending { group, client, observer: OnceLock::new(), then: Mutex::new(Some(then)) }
     }
 
     /// Nothing is heard any more. Once: who gets the callback concludes.
-    fn end(&self) -> Option<(Client, Done<Answer>)> {
+    fn end(&self) -> Option<(Client, Done<InfoReply>)> {
         let then = self.then.lock().take()?;
         let client = self.client.upgrade().map(|inner| Client { inner })?;
         if let Some(observer) = self.observer.get() {
@@ -403,7 +409,7 @@ struct Formed {
     members: Vec<Proc>,
     /// What they bring into it.
     infos: Vec<Info>,
-    then: Done<Answer>,
+    then: Done<InfoReply>,
 }
 
 impl Formed {
@@ -416,7 +422,7 @@ impl Formed {
         infos.extend_from_slice(&answer);
         let told = tell(client, Status::GROUP_CONSTRUCT_COMPLETE, &group, &members, infos);
         client.inner.groups.lock().insert(group, members);
-        let answer = Answer { status: Status::SUCCESS, infos: answer };
+        let answer = InfoReply { status: Status::SUCCESS, infos: answer };
         // Where members cannot be told the connection is gone.
         told.begin(Box::new(move |_| then(Ok(answer))));
     }
@@ -470,7 +476,7 @@ impl Hears for Joining {
 
 impl Joining {
     /// What the leader says of the group. Those of releases before 7.0 say who its members are by whom they tell.
-    fn formed(&self, event: &Event) -> Answer {
+    fn formed(&self, event: &Event) -> InfoReply {
         let told =
             Info::find(&event.infos, keys::GROUP_MEMBERSHIP).or(Info::find(&event.infos, keys::EVENT_CUSTOM_RANGE));
         let members: Vec<Proc> = told.into_iter().flat_map(Value::iter_procs).cloned().collect();
@@ -483,11 +489,11 @@ impl Joining {
             client.keep_contributions(&event.infos, context.and_then(|context| context.value.as_u64()));
             client.inner.groups.lock().insert(group.clone(), members);
         }
-        Answer { status: Status::SUCCESS, infos }
+        InfoReply { status: Status::SUCCESS, infos }
     }
 
     /// Tells the caller, once.
-    fn conclude(&self, answer: Result<Answer>) {
+    fn conclude(&self, answer: Result<InfoReply>) {
         let Some((client, then)) = self.pending.end() else { return };
         if answer.as_ref().err() == Some(&Status::GROUP_LEADER_FAILED) {
             client.inner.notify_here(self.pending.failure(Status::GROUP_LEADER_FAILED, &client, &self.leader));
@@ -504,14 +510,14 @@ fn ended(event: &Event) -> Option<&Proc> {
     }
 }
 
-fn no_infos() -> Answer {
-    Answer { status: Status::SUCCESS, infos: Vec::new() }
+fn no_infos() -> InfoReply {
+    InfoReply { status: Status::SUCCESS, infos: Vec::new() }
 }
 
 /// A callback that hands the answer to who waits for it.
-fn handed_over() -> (Done<Answer>, Receiver<Result<Answer>>) {
+fn handed_over() -> (Done<InfoReply>, Receiver<Result<InfoReply>>) {
     let (sender, receiver) = bounded(1);
-    let then: Done<Answer> = Box::new(move |answer| {
+    let then: Done<InfoReply> = Box::new(move |answer| {
         // Whoever waits is there.
         let _ = sender.send(answer);
     });
@@ -519,9 +525,9 @@ fn handed_over() -> (Done<Answer>, Receiver<Result<Answer>>) {
 }
 
 /// A callback whose call, or end without one, is noticed at the other end.
-fn noticed(then: Done<Answer>) -> (Done<Answer>, Receiver<()>) {
+fn noticed(then: Done<InfoReply>) -> (Done<InfoReply>, Receiver<()>) {
     let (sender, receiver) = bounded::<()>(0);
-    let then: Done<Answer> = Box::new(move |answer| {
+    let then: Done<InfoReply> = Box::new(move |answer| {
         drop(sender);
         then(answer);
     });
@@ -536,7 +542,11 @@ fn expire(who: &Weak<impl Hears>) {
 }
 
 /// The answer that is handed over, which is not waited for longer than the time that there is.
-fn wait_for(receiver: &Receiver<Result<Answer>>, timeout: Option<Duration>, who: &Weak<impl Hears>) -> Result<Answer> {
+fn wait_for(
+    receiver: &Receiver<Result<InfoReply>>,
+    timeout: Option<Duration>,
+    who: &Weak<impl Hears>,
+) -> Result<InfoReply> {
     if let Some(timeout) = timeout {
         match receiver.recv_timeout(timeout) {
             Ok(answer) => return answer,

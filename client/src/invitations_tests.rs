@@ -17,7 +17,7 @@ fn team() -> CString {
 }
 
 /// Of this process, rank 1, and the ranks 0 and 2.
-fn invite(stage: &Stage, infos: &[Info]) -> Receiver<Result<Answer>> {
+fn invite(stage: &Stage, infos: &[Info]) -> Receiver<Result<InfoReply>> {
     let (sender, answer) = unbounded();
     // To the registration, and to what is told before and after.
     (0..3).for_each(|_| stage.answers_status(Status::SUCCESS));
@@ -26,7 +26,7 @@ fn invite(stage: &Stage, infos: &[Info]) -> Receiver<Result<Answer>> {
     answer
 }
 
-fn join(stage: &Stage, infos: &[Info]) -> Receiver<Result<Answer>> {
+fn join(stage: &Stage, infos: &[Info]) -> Receiver<Result<InfoReply>> {
     let (sender, answer) = unbounded();
     (0..2).for_each(|_| stage.answers_status(Status::SUCCESS));
     let then = Box::new(move |answer| sender.send(answer).unwrap());
@@ -67,8 +67,8 @@ fn ranks(ranks: &[u32]) -> Vec<Proc> {
     ranks.iter().map(|rank| proc(*rank)).collect()
 }
 
-fn formed(ranks: Vec<Proc>) -> Result<Answer> {
-    Ok(Answer { status: Status::SUCCESS, infos: vec![membership(&ranks)] })
+fn formed(ranks: Vec<Proc>) -> Result<InfoReply> {
+    Ok(InfoReply { status: Status::SUCCESS, infos: vec![membership(&ranks)] })
 }
 
 fn seconds(count: i32) -> Info {
@@ -146,7 +146,7 @@ fn who_joins_hears_when_the_leader_has_formed_the_group() {
     let heard = answer.recv().unwrap();
     let keys = heard.iter().flat_map(|answer| &answer.infos).map(|info| info.key.as_bytes());
     assert!(keys.eq([keys::GROUP_ID, keys::GROUP_MEMBERSHIP, keys::GROUP_CONTEXT_ID].map(str::as_bytes)));
-    assert_eq!(heard, Ok(Answer { status: Status::SUCCESS, infos }));
+    assert_eq!(heard, Ok(InfoReply { status: Status::SUCCESS, infos }));
     let answer = join(&stage, &[]);
     // One that names no group and is not of the leader.
     deliver(&stage, Status::GROUP_CONSTRUCT_COMPLETE, 3, vec![]);
@@ -197,7 +197,7 @@ fn who_expires_hears_where_callbacks_run() {
     let told = sender.clone();
     stage.client.later(Box::new(move || told.send(thread::current().id()).unwrap()));
     (0..2).for_each(|_| stage.answers_status(Status::SUCCESS));
-    let then: Done<Answer> = Box::new(move |answer| {
+    let then: Done<InfoReply> = Box::new(move |answer| {
         assert_eq!(answer, Err(Status::ERR_TIMEOUT));
         sender.send(thread::current().id()).unwrap();
     });
@@ -213,7 +213,7 @@ fn nothing_is_kept_of_those_who_wait_when_the_client_ends() {
     let stage = stage();
     let token = Arc::new(());
     let long = [seconds(1000)];
-    let kept = |token: &Arc<()>| -> Done<Answer> {
+    let kept = |token: &Arc<()>| -> Done<InfoReply> {
         let token = Arc::clone(token);
         Box::new(move |_| drop(token))
     };
@@ -293,7 +293,7 @@ fn an_invitation_that_cannot_be_told_is_not_answered() {
         }
     });
     [Status::SUCCESS, Status::ERR_UNREACH].into_iter().for_each(|status| stage.answers_status(status));
-    let then: Done<Answer> = Box::new(|answer| panic!("{answer:?}"));
+    let then: Done<InfoReply> = Box::new(|answer| panic!("{answer:?}"));
     let invited = stage.client.group_invite(team(), (0..3).map(proc).collect(), &[], then);
     assert_eq!(invited, Err(Status::ERR_UNREACH));
 }
@@ -374,7 +374,7 @@ fn the_leader_asks_for_a_context_id_and_hands_on_what_members_bring() {
         deliver(&stage, Status::GROUP_INVITE_ACCEPTED, 2, vec![of_team(), brings(2, 12)]);
         let id = context.map(|context| Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context)));
         let infos = [membership(&ranks(&[0, 1, 2]))].into_iter().chain(id.clone()).collect();
-        assert_eq!(answer.recv().unwrap(), Ok(Answer { status: Status::SUCCESS, infos }));
+        assert_eq!(answer.recv().unwrap(), Ok(InfoReply { status: Status::SUCCESS, infos }));
         let asked = stage.asked();
         let directives = vec![flag(keys::GROUP_ASSIGN_CONTEXT_ID), of_team()];
         assert!(asked.contains(&Request::JobControl { targets: Vec::new(), directives }), "{asked:?}");
@@ -410,7 +410,7 @@ fn who_joins_brings_what_it_has_put_and_keeps_what_others_bring() {
     let infos = vec![of_team(), all.clone(), context.clone(), brings(0, 10), brings(1, 666)];
     deliver(&stage, Status::GROUP_CONSTRUCT_COMPLETE, 0, infos);
     let infos = vec![of_team(), all, context];
-    assert_eq!(answer.recv().unwrap(), Ok(Answer { status: Status::SUCCESS, infos }));
+    assert_eq!(answer.recv().unwrap(), Ok(InfoReply { status: Status::SUCCESS, infos }));
     assert_eq!(brought(&stage, 0, Some(7)), Ok(Value::Uint32(10)));
     assert_eq!(brought(&stage, 1, None), Ok(Value::Uint32(11)));
 }

@@ -60,10 +60,10 @@ mod user_namespace;
 
 pub use call::{Call, Inside, Returned};
 pub use client::Client;
-pub use client::ops::Answer;
+pub use client::ops::InfoReply;
 pub use env::Environment;
 pub use events::{Event, EventDone, EventHandler, HandlerId};
 pub use get::{Directive, GetFlags, GetOptions, GetRequest, NspaceRef, Receiver};
-pub use link::{Job, Link, ReplyFn};
+pub use link::{Link, ReplyFn, Task};
 pub use operation::{Done, Operation};
 pub use resolve::Ranks;

@@ -15,7 +15,7 @@ use pmix_wire::Version;
 pub type ReplyFn = Box<dyn FnOnce(Result<Vec<u8>>) + Send>;
 
 /// Work for the thread on which callbacks run.
-pub type Job = Box<dyn FnOnce() + Send>;
+pub type Task = Box<dyn FnOnce() + Send>;
 
 /// The way to the server: a socket, or the engine of the same process.
 ///
@@ -52,15 +52,15 @@ pub trait Link: Send + Sync {
         Err(Status::ERR_NOT_SUPPORTED)
     }
 
-    /// Runs `job` on the thread where callbacks run, after those already due and never inside this call.
-    fn defer(&self, job: Job);
+    /// Runs `task` on the thread where callbacks run, after those already due and never inside this call.
+    fn defer(&self, task: Task);
 
-    /// Runs `job`, which is a callback, where the call that asked for it is over; on the thread where callbacks run, which calls
+    /// Runs `task`, which is a callback, where the call that asked for it is over; on the thread where callbacks run, which calls
     /// this.
-    fn after(&self, returned: Returned, job: Job) {
+    fn after(&self, returned: Returned, task: Task) {
         // The call needs nothing of this thread: where it waits for a reply, it drives the connection itself.
         returned.wait();
-        job();
+        task();
     }
 
     /// The form of payloads, both ways.

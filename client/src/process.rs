@@ -35,12 +35,13 @@ thread_local! {
     /// Where this thread says that it uses the client, once it has done so.
     static SLOT: Cell<*const Slot<Client>> = const { Cell::new(ptr::null()) };
     /// The same, until the thread ends.
-    static OWN_SLOT: OwnSlot = OwnSlot(CURRENT.new_slot());
+    static HAZARD_SLOT: CachedHazardSlot = CachedHazardSlot(CURRENT.new_slot());
 }
 
-struct OwnSlot(Arc<Slot<Client>>);
+/// A thread's hazard slot, which [`SLOTS`] and `SLOT` cache. The end of the thread takes it out of both caches.
+struct CachedHazardSlot(Arc<Slot<Client>>);
 
-impl Drop for OwnSlot {
+impl Drop for CachedHazardSlot {
     fn drop(&mut self) {
         SLOTS.take(Arc::as_ptr(&self.0).cast_mut());
         SLOT.set(ptr::null());
@@ -71,7 +72,7 @@ enum Using<'a> {
 /// first time. The client stays for so long, whoever finalizes.
 #[inline]
 pub fn with_current<R>(run: impl FnOnce(&Client, Option<&PinToken>) -> R) -> Option<R> {
-    // SAFETY: what the pointers name is this thread's `OWN_SLOT`, which resets them when it goes.
+    // SAFETY: what the pointers name is this thread's `HAZARD_SLOT`, which resets them when it goes.
     let slot = unsafe { SLOTS.get().as_ref().or_else(|| SLOT.get().as_ref()) };
     let using = match slot {
         // SAFETY: the slot is one of `CURRENT`'s and this thread's; it is free; it is forgotten when the thread ends.
@@ -104,7 +105,7 @@ pub(crate) fn is_unused() -> bool {
 fn hold_and_get_slot() -> Option<Client> {
     if SLOT.get().is_null() && CURRENT.is_set() {
         // Where the thread is ending, its slot may be gone already, and each time is the first.
-        let _ = OWN_SLOT.try_with(|own| {
+        let _ = HAZARD_SLOT.try_with(|own| {
             let own = Arc::as_ptr(&own.0);
             SLOT.set(own);
             SLOTS.put(own.cast_mut());

@@ -11,7 +11,7 @@ use pmix_dstore::job::JobData;
 use pmix_dstore::maps::{NODE_BYTES_MAX, NODE_COUNT_MAX};
 use pmix_dstore::model::{Info, Key, KeyRef, Nspace, Proc, Rank, Result, Status, Value, keys};
 use pmix_dstore::realm_resolution::{JobLookup, Realm, node_row_of};
-use pmix_dstore::segment::{Answer, Target};
+use pmix_dstore::segment::{FastResult, Target};
 
 use crate::client::{Client, ClientKind, Inner};
 use pmix_wire::reply::{GetReply, NodesReply, PeersReply};
@@ -66,9 +66,9 @@ impl Client {
     /// for the long one to say.
     pub fn nodes_here<R>(&self, take: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let job = self.view()?.job()?;
-        match job.fast_value_in(Target::Job, &NODE_LIST).answer() {
+        match job.fast_value_in(Target::Job, &NODE_LIST).result() {
             // Handed over without its NUL.
-            Answer::Text(list) if list.len() > 1 => Some(take(&list[..list.len() - 1])),
+            FastResult::Text(list) if list.len() > 1 => Some(take(&list[..list.len() - 1])),
             _ => None,
         }
     }

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::ptr;
 
-use pmix_client::{Answer, Operation};
+use pmix_client::{InfoReply, Operation};
 use pmix_dstore::model::{DeviceDistance, Info, Nspace, Pdata, Result, Status, Value};
 
 use crate::convert::array::CArray;
@@ -104,7 +104,7 @@ impl Callback<pmix_spawn_cbfunc_t> {
 
 impl Callback<pmix_info_cbfunc_t> {
     /// Calls it with infos that it may use until it calls the release function.
-    pub fn call(self, result: Result<Answer>) {
+    pub fn call(self, result: Result<InfoReply>) {
         let Some(function) = self.function else { return };
         let status = result.as_ref().map_or_else(|status| *status, |answer| answer.status);
         let infos = result.map(|answer| answer.infos).unwrap_or_default();
@@ -155,7 +155,7 @@ impl Callback<pmix_credential_cbfunc_t> {
 
 impl Callback<pmix_validation_cbfunc_t> {
     /// Calls it with infos that it may use until it returns.
-    pub fn call(self, result: Result<Answer>) {
+    pub fn call(self, result: Result<InfoReply>) {
         let Some(function) = self.function else { return };
         let status = result.as_ref().map_or_else(|status| *status, |answer| answer.status);
         let infos = result.map(|answer| answer.infos).unwrap_or_default();
@@ -229,7 +229,7 @@ pub fn start(operation: Operation<()>, cbfunc: Option<pmix_op_cbfunc_t>, cbdata:
 /// # Errors
 /// As [`start`].
 pub fn start_answer(
-    operation: Operation<Answer>,
+    operation: Operation<InfoReply>,
     cbfunc: Option<pmix_info_cbfunc_t>,
     cbdata: *mut c_void,
 ) -> Result<()> {
@@ -244,7 +244,7 @@ pub fn start_answer(
 ///
 /// # Safety
 /// The pointers are NULL or writable.
-pub unsafe fn hand_over(answer: Answer, results: *mut *mut pmix_info_t, count: *mut usize) -> Result<()> {
+pub unsafe fn hand_over(answer: InfoReply, results: *mut *mut pmix_info_t, count: *mut usize) -> Result<()> {
     if results.is_null() || count.is_null() {
         return answer.status.ok();
     }

@@ -51,7 +51,7 @@ macro_rules! upcall {
         };
         let number = $done.id() as usize;
         // One share stays here: a host may answer inside the upcall and go on reading until it returns.
-        ARGUMENTS.keep_as(number, Kept($args.clone()));
+        ARGUMENTS.keep_as(number, UpcallArgs($args.clone()));
         let $cbdata = to_cbdata(number);
         // SAFETY: the host gave the function for this upcall; its arguments live until it is answered.
         let status = Status(unsafe { $call });
@@ -107,13 +107,13 @@ const FABRIC_REQUEST: pmix_fabric_operation_t = 0;
 const FABRIC_UPDATE: pmix_fabric_operation_t = 1;
 
 /// The arguments of an upcall, whatever they are.
-struct Kept(#[allow(dead_code, reason = "kept for its Drop")] Arc<dyn Any + Send + Sync>);
+struct UpcallArgs(#[allow(dead_code, reason = "kept for its Drop")] Arc<dyn Any + Send + Sync>);
 
 /// The arguments of upcalls that have not been answered, by the number of the upcall.
-static ARGUMENTS: Registry<Kept> = Registry::new();
+static ARGUMENTS: Registry<UpcallArgs> = Registry::new();
 
 /// The data of log upcalls, which have no number of their own.
-static LOGS: Registry<Kept> = Registry::new();
+static LOGS: Registry<UpcallArgs> = Registry::new();
 
 /// Keys as an array of C strings.
 struct CKeys(*mut *mut c_char);
@@ -337,7 +337,7 @@ impl Host for CHost {
             Ok(arguments) => Arc::new(arguments),
             Err(status) => return status,
         };
-        let number = LOGS.keep(Kept(args.clone()));
+        let number = LOGS.keep(UpcallArgs(args.clone()));
         let cbdata = to_cbdata(number);
         let (proc, data, directives) = &*args;
         let (data, ndata, directives, ndirs) = (data.as_ptr(), data.len(), directives.as_ptr(), directives.len());
@@ -541,12 +541,12 @@ impl Host for CHost {
 }
 
 /// Ends an upcall: its arguments go, then the server hears the answer.
-fn answer<T: Into<pmix_server::Answer>>(cbdata: *mut c_void, answer: T) {
+fn answer<T: Into<pmix_server::UpcallResult>>(cbdata: *mut c_void, answer: T) {
     answer_and_release(cbdata, answer, None, ptr::null_mut());
 }
 
 /// The same for an answer in memory of the host's that has been copied.
-fn answer_and_release<T: Into<pmix_server::Answer>>(
+fn answer_and_release<T: Into<pmix_server::UpcallResult>>(
     cbdata: *mut c_void,
     answer: T,
     release_fn: Option<pmix_release_cbfunc_t>,

@@ -13,7 +13,7 @@ pub type Credential = (Vec<u8>, Vec<Info>);
 
 /// A host's answer, in the shapes that the upcalls have.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
+pub enum UpcallResult {
     /// A bare status.
     Op(Status),
     /// Status and packed data: fence and direct modex. Memory that the host has lent is released on the server's thread, before
@@ -31,69 +31,69 @@ pub enum Answer {
     Credential(Status, Credential),
 }
 
-impl Answer {
+impl UpcallResult {
     /// The status, which every shape has.
     pub fn status(&self) -> Status {
         match self {
-            Answer::Op(status)
-            | Answer::Data(status, _)
-            | Answer::Lookup(status, _)
-            | Answer::Spawn(status, _)
-            | Answer::Name(status, _)
-            | Answer::Infos(status, _)
-            | Answer::Credential(status, _) => *status,
+            UpcallResult::Op(status)
+            | UpcallResult::Data(status, _)
+            | UpcallResult::Lookup(status, _)
+            | UpcallResult::Spawn(status, _)
+            | UpcallResult::Name(status, _)
+            | UpcallResult::Infos(status, _)
+            | UpcallResult::Credential(status, _) => *status,
         }
     }
 }
 
-impl From<Status> for Answer {
-    fn from(status: Status) -> Answer {
-        Answer::Op(status)
+impl From<Status> for UpcallResult {
+    fn from(status: Status) -> UpcallResult {
+        UpcallResult::Op(status)
     }
 }
 
-impl From<(Status, Bytes)> for Answer {
-    fn from((status, data): (Status, Bytes)) -> Answer {
-        Answer::Data(status, data)
+impl From<(Status, Bytes)> for UpcallResult {
+    fn from((status, data): (Status, Bytes)) -> UpcallResult {
+        UpcallResult::Data(status, data)
     }
 }
 
-impl From<(Status, Vec<Pdata>)> for Answer {
-    fn from((status, data): (Status, Vec<Pdata>)) -> Answer {
-        Answer::Lookup(status, data)
+impl From<(Status, Vec<Pdata>)> for UpcallResult {
+    fn from((status, data): (Status, Vec<Pdata>)) -> UpcallResult {
+        UpcallResult::Lookup(status, data)
     }
 }
 
-impl From<(Status, Option<Nspace>)> for Answer {
-    fn from((status, nspace): (Status, Option<Nspace>)) -> Answer {
-        Answer::Spawn(status, nspace)
+impl From<(Status, Option<Nspace>)> for UpcallResult {
+    fn from((status, nspace): (Status, Option<Nspace>)) -> UpcallResult {
+        UpcallResult::Spawn(status, nspace)
     }
 }
 
-impl From<(Status, Option<Proc>)> for Answer {
-    fn from((status, name): (Status, Option<Proc>)) -> Answer {
-        Answer::Name(status, name)
+impl From<(Status, Option<Proc>)> for UpcallResult {
+    fn from((status, name): (Status, Option<Proc>)) -> UpcallResult {
+        UpcallResult::Name(status, name)
     }
 }
 
-impl From<(Status, Vec<Info>)> for Answer {
-    fn from((status, infos): (Status, Vec<Info>)) -> Answer {
-        Answer::Infos(status, infos)
+impl From<(Status, Vec<Info>)> for UpcallResult {
+    fn from((status, infos): (Status, Vec<Info>)) -> UpcallResult {
+        UpcallResult::Infos(status, infos)
     }
 }
 
-impl From<(Status, Credential)> for Answer {
-    fn from((status, credential): (Status, Credential)) -> Answer {
-        Answer::Credential(status, credential)
+impl From<(Status, Credential)> for UpcallResult {
+    fn from((status, credential): (Status, Credential)) -> UpcallResult {
+        UpcallResult::Credential(status, credential)
     }
 }
 
 /// The receiver of answers: a server.
 pub(crate) trait AnswerSink: Send + Sync {
-    fn answer(&self, id: u64, answer: Answer);
+    fn answer(&self, id: u64, answer: UpcallResult);
 
-    /// Runs `job` on the server's thread, outside every upcall.
-    fn defer(&self, job: Box<dyn FnOnce() + Send>);
+    /// Runs `task` on the server's thread, outside every upcall.
+    fn defer(&self, task: Box<dyn FnOnce() + Send>);
 }
 
 /// The upcalls without an answer, by their number, with the server that made them.
@@ -126,7 +126,7 @@ pub struct Completion<T> {
     answer: PhantomData<fn(T)>,
 }
 
-impl<T: Into<Answer>> Completion<T> {
+impl<T: Into<UpcallResult>> Completion<T> {
     /// The number of the upcall, which C hosts get as `cbdata`.
     pub fn id(&self) -> u64 {
         self.id
@@ -183,12 +183,12 @@ mod tests {
     struct Later(Mutex<Vec<Box<dyn FnOnce() + Send>>>);
 
     impl AnswerSink for Later {
-        fn answer(&self, _id: u64, _answer: Answer) {
+        fn answer(&self, _id: u64, _answer: UpcallResult) {
             assert_eq!(self.0.lock().len(), 1, "the host's memory is released before others go on");
         }
 
-        fn defer(&self, job: Box<dyn FnOnce() + Send>) {
-            self.0.lock().push(job);
+        fn defer(&self, task: Box<dyn FnOnce() + Send>) {
+            self.0.lock().push(task);
         }
     }
 

@@ -49,7 +49,7 @@ mod topology;
 mod upcall;
 mod usage;
 
-pub use completion::{Answer, Completion, Credential};
+pub use completion::{Completion, Credential, UpcallResult};
 pub use host::{FabricOperation, GroupOperation, Host};
 /// The name of our data store in the handshake and in `PMIX_GDS_MODULE`.
 const STORE_NAME: &str = "pmix-dstore";

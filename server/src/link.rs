@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crossbeam::channel::{RecvTimeoutError, Sender, unbounded};
 use parking_lot::Mutex;
-use pmix_client::{Job, Link, ReplyFn, Returned};
+use pmix_client::{Link, ReplyFn, Returned, Task};
 use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::job::JobData;
@@ -153,19 +153,19 @@ impl Link for OwnLink {
         Ok(())
     }
 
-    fn defer(&self, job: Job) {
+    fn defer(&self, task: Task) {
         let left = match self.0.upgrade() {
-            Some(inner) => inner.later(job).err(),
-            None => Some(job),
+            Some(inner) => inner.later(task).err(),
+            None => Some(task),
         };
         // The server has ended: the callback still has to come, and there is only this thread left.
-        left.into_iter().for_each(|job| drop(thread::Builder::new().name("pmix-callback".into()).spawn(job)));
+        left.into_iter().for_each(|task| drop(thread::Builder::new().name("pmix-callback".into()).spawn(task)));
     }
 
-    fn after(&self, returned: Returned, job: Job) {
+    fn after(&self, returned: Returned, task: Task) {
         match self.0.upgrade() {
-            Some(inner) => inner.after(returned, job),
-            None => job(),
+            Some(inner) => inner.after(returned, task),
+            None => task(),
         }
     }
 

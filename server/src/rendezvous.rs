@@ -80,7 +80,7 @@ impl Rendezvous {
             );
             let proof = config.tool_secret.as_ref().map(|secret| format!("{uri}\n{}\n", secret.text()));
             for path in wanted.files.iter().chain(&paths) {
-                if let Err(why) = rendezvous.leave(path, &text, proof.as_deref(), &trusted) {
+                if let Err(why) = rendezvous.write_for_tools(path, &text, proof.as_deref(), &trusted) {
                     log(format!("{}: {why}", path.display()));
                 }
             }
@@ -95,7 +95,13 @@ impl Rendezvous {
     ///
     /// # Errors
     /// Why the file was not written, for the log.
-    fn leave(&mut self, path: &Path, text: &str, proof: Option<&str>, trusted: &Trusted) -> Result<(), String> {
+    fn write_for_tools(
+        &mut self,
+        path: &Path,
+        text: &str,
+        proof: Option<&str>,
+        trusted: &Trusted,
+    ) -> Result<(), String> {
         if let Some(other) = living(path, trusted) {
             return Err(format!("it is that of process {other}, which lives; it stays"));
         }

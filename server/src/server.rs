@@ -15,7 +15,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::{SigSet, SigmaskHow};
 use parking_lot::{Condvar, Mutex};
 use pmix_client::output::Format;
-use pmix_client::{Call, Client, Event, Job, Returned};
+use pmix_client::{Call, Client, Event, Returned, Task};
 use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::job::{self, Given, ProcTable, Refused};
@@ -25,7 +25,7 @@ use pmix_wire::{FlowControl, IoDelivery, Notification, TAG_IOF, TAG_NOTIFY};
 
 use crate::Host;
 use crate::application;
-use crate::completion::{Answer, AnswerSink};
+use crate::completion::{AnswerSink, UpcallResult};
 use crate::config::{self, Config};
 use crate::engine::{Engine, JobPlan, Output, PeerId, Plan, Published, Range, Sender, Ticket};
 use crate::engine_lock::EngineLock;
@@ -49,7 +49,7 @@ pub(crate) struct Inner {
     pub own: Mutex<OwnRequests>,
     pub stop: AtomicBool,
     /// Callbacks of calls that have not returned, for the server's thread.
-    held: Mutex<Vec<(Returned, Job)>>,
+    held: Mutex<Vec<(Returned, Task)>>,
     pub journal: Mutex<Journal>,
     client: OnceLock<Weak<Client>>,
     thread: OnceLock<ThreadId>,
@@ -119,25 +119,25 @@ impl Inner {
         }
     }
 
-    /// Runs `job` on the server's thread, or during finalize; returns it if the server has ended.
-    pub fn later(&self, job: Job) -> Result<(), Job> {
+    /// Runs `task` on the server's thread, or during finalize; returns it if the server has ended.
+    pub fn later(&self, task: Task) -> Result<(), Task> {
         let mut engine = self.engine.lock();
         if engine.is_ended() {
-            return Err(job);
+            return Err(task);
         }
-        engine.defer(job);
+        engine.defer(task);
         drop(engine);
         self.wake();
         Ok(())
     }
 
-    /// Runs `job`, a callback, once the call that requested it has returned. The server's thread calls this and does not wait, because
+    /// Runs `task`, a callback, once the call that requested it has returned. The server's thread calls this and does not wait, because
     /// the call may need it.
-    pub fn after(&self, returned: Returned, job: Job) {
+    pub fn after(&self, returned: Returned, task: Task) {
         if returned.is_over_soon() {
-            job();
+            task();
         } else {
-            self.held.lock().push((returned, job));
+            self.held.lock().push((returned, task));
         }
     }
 
@@ -160,7 +160,7 @@ impl Inner {
     }
 
     /// A callback that does not come before the call in which this is made is over.
-    fn after_call(self: &Arc<Inner>, callback: impl FnOnce() + Send + 'static) -> Job {
+    fn after_call(self: &Arc<Inner>, callback: impl FnOnce() + Send + 'static) -> Task {
         let Some(returned) = Returned::of_this_call() else { return Box::new(callback) };
         let inner = Arc::downgrade(self);
         Box::new(move || match inner.upgrade() {
@@ -253,7 +253,7 @@ fn one_line(text: &str) -> String {
 }
 
 impl AnswerSink for Inner {
-    fn answer(&self, id: u64, answer: Answer) {
+    fn answer(&self, id: u64, answer: UpcallResult) {
         let left = self.feed(|engine| {
             engine.answer(id, answer);
             if engine.is_ended() { engine.take_outputs() } else { VecDeque::new() }
@@ -266,10 +266,10 @@ impl AnswerSink for Inner {
         }
     }
 
-    fn defer(&self, job: Job) {
-        if let Err(job) = self.later(job) {
+    fn defer(&self, task: Task) {
+        if let Err(task) = self.later(task) {
             // The server's thread has ended.
-            job();
+            task();
         }
     }
 }
@@ -852,7 +852,7 @@ pub(crate) mod tests {
                 self.0.send(()).unwrap();
             }
         }
-        server.inner.answer(1, Answer::Data(Status::SUCCESS, Bytes::external(Lent(told))));
+        server.inner.answer(1, UpcallResult::Data(Status::SUCCESS, Bytes::external(Lent(told))));
         assert_eq!(given_back.try_recv(), Ok(()));
     }
 

@@ -12,7 +12,7 @@ use pmix_dstore::model::{Bytes, Info, Nspace, Proc, Status};
 use pmix_wire::Hello;
 
 use crate::access::Access;
-use crate::completion::{self, Answer, AnswerSink};
+use crate::completion::{self, AnswerSink, UpcallResult};
 use crate::config::{Config, SlurmFence};
 use crate::engine::{DirectoryNumber, Engine, JobPlan, LiveSegment, Output, PeerId, Plan, Published, Sender};
 use crate::engine::{Transport, Work, Written};
@@ -69,7 +69,7 @@ pub struct Simulation {
 struct NoSink;
 
 impl AnswerSink for NoSink {
-    fn answer(&self, _id: u64, _answer: Answer) {}
+    fn answer(&self, _id: u64, _answer: UpcallResult) {}
 
     fn defer(&self, _job: Box<dyn FnOnce() + Send>) {}
 }
@@ -148,7 +148,7 @@ impl Simulation {
     }
 
     /// The host answers the upcall with this number. A second answer is ignored.
-    pub fn answer(&mut self, id: u64, answer: Answer) {
+    pub fn answer(&mut self, id: u64, answer: UpcallResult) {
         if completion::close(id) {
             self.engine.answer(id, answer);
         }

@@ -14,7 +14,7 @@ use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::model::{Info, Proc, Result, Status};
 use pmix_dstore::segment::Directory;
 
-use crate::{Environment, Job, Link, ReplyFn};
+use crate::{Environment, Link, ReplyFn, Task};
 use pmix_wire::{Hello, PeerKind, ToolReply, Version};
 
 use connect::{Socket, dial, dial_tcp};
@@ -182,8 +182,8 @@ impl Link for Channel {
         self.mux.beat()
     }
 
-    fn defer(&self, job: Job) {
-        self.mux.defer(job);
+    fn defer(&self, task: Task) {
+        self.mux.defer(task);
     }
 
     fn dialect(&self) -> Dialect {

@@ -23,7 +23,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::model::{Result, Status};
 
-use crate::{Job, ReplyFn};
+use crate::{ReplyFn, Task};
 use pmix_wire::framing::{Chunk, Frames, Outbox};
 use pmix_wire::{
     Header, REQUEST_LEN_MAX, TAG_DELETED, TAG_FIRST, TAG_FLOW_CONTROL, TAG_HEARTBEAT, TAG_IOF, TAG_NOTIFY,
@@ -75,7 +75,7 @@ enum Waiting {
 
 /// What the callback thread has to do next.
 enum Due {
-    Job(Job),
+    Task(Task),
     Reply(ReplyFn, Result<Vec<u8>>),
     Incoming(Incoming),
 }
@@ -204,14 +204,14 @@ impl Mux {
         Ok(())
     }
 
-    /// Runs `job` on the callback thread. After [`Mux::close`] it is dropped.
-    pub fn defer(self: &Arc<Mux>, job: Job) {
+    /// Runs `task` on the callback thread. After [`Mux::close`] it is dropped.
+    pub fn defer(self: &Arc<Mux>, task: Task) {
         if self.same_process().is_err() || self.start_thread().is_err() {
             return;
         }
         let mut state = self.state.lock();
         if state.wire.is_some() {
-            state.due.push_back(Due::Job(job));
+            state.due.push_back(Due::Task(task));
             self.rouse(&state);
         }
     }
@@ -381,7 +381,7 @@ impl Mux {
             }
             // A callback that panics has said so; those after it still have to come.
             let _ = catch_unwind(AssertUnwindSafe(|| match due {
-                Due::Job(job) => job(),
+                Due::Task(task) => task(),
                 Due::Reply(reply, result) => reply(result),
                 Due::Incoming(incoming) => (self.sink)(incoming),
             }));

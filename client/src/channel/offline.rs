@@ -11,7 +11,7 @@ use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::model::{Result, Status};
 
 use super::mux::Mux;
-use crate::{Job, Link, ReplyFn};
+use crate::{Link, ReplyFn, Task};
 use pmix_wire::Version;
 
 /// A link to nobody. It runs callbacks like any other; requests are answered `ERR_UNREACH`.
@@ -53,8 +53,8 @@ impl Link for Offline {
         Err(Status::ERR_UNREACH)
     }
 
-    fn defer(&self, job: Job) {
-        self.mux.defer(job);
+    fn defer(&self, task: Task) {
+        self.mux.defer(task);
     }
 
     fn dialect(&self) -> Dialect {

@@ -8,7 +8,7 @@ use std::ffi::CString;
 use parking_lot::Mutex;
 use pmix_dstore::model::{Info, Proc, Rank, Result, Status, Value, keys};
 
-use super::ops::{Answer, done};
+use super::ops::{InfoReply, done};
 use super::{Client, ClientKind, Inner};
 use crate::Operation;
 use crate::get::timeout_of;
@@ -23,7 +23,7 @@ impl Client {
     /// Forms a group with all of `procs`, which do the same. The answer holds the members (`PMIX_GROUP_MEMBERSHIP`) and, where
     /// one was asked for, the group's context id (`PMIX_GROUP_CONTEXT_ID`). Who is none of them gets `ERR_NOT_A_MEMBER` at once,
     /// as in release 7.0: releases up to 6.1 leave it to servers, of which some let such a caller wait for ever.
-    pub fn group_construct(&self, group: CString, procs: Vec<Proc>, infos: Vec<Info>) -> Operation<Answer> {
+    pub fn group_construct(&self, group: CString, procs: Vec<Proc>, infos: Vec<Info>) -> Operation<InfoReply> {
         if procs.is_empty() {
             return Operation::ready(&self.inner.link, Err(Status::ERR_BAD_PARAM));
         }
@@ -43,7 +43,7 @@ impl Client {
             infos.extend(formed.context.map(|context| Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context))));
             infos.extend(formed.infos);
             inner.groups.lock().insert(group, members);
-            Ok(Answer { status: Status::SUCCESS, infos })
+            Ok(InfoReply { status: Status::SUCCESS, infos })
         })
     }
 

@@ -33,7 +33,7 @@ use crate::link::after_call;
 use crate::local::Local;
 use crate::operation::{Operation, deadline, outcome};
 use crate::overlay::Origin;
-use crate::{Call, Environment, Event, Job, Link, singleton};
+use crate::{Call, Environment, Event, Link, Task, singleton};
 use pmix_wire::reply::{FenceReply, StatusReply};
 use pmix_wire::{Deletion, FlowControl, IoDelivery, Notification, Reply, Request, jobinfo};
 
@@ -351,11 +351,11 @@ impl Client {
         self.inner.deliver(event);
     }
 
-    /// Runs `job` on the thread where callbacks run, after those already due and never before this call has returned.
-    pub fn later(&self, job: Job) {
+    /// Runs `task` on the thread where callbacks run, after those already due and never before this call has returned.
+    pub fn later(&self, task: Task) {
         let _call = Call::begin();
-        let job = after_call(&self.inner.link, |()| job());
-        self.inner.link.defer(Box::new(|| job(())));
+        let task = after_call(&self.inner.link, |()| task());
+        self.inner.link.defer(Box::new(|| task(())));
     }
 
     /// The name of this process's node.

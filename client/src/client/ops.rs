@@ -16,30 +16,30 @@ use pmix_wire::{Request, jobinfo};
 
 /// A reply that carries infos beside its status, which may be one of partial success.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct InfoReply {
     /// The status: success or a partial one.
     pub status: Status,
     /// The infos.
     pub infos: Vec<Info>,
 }
 
-impl Answer {
+impl InfoReply {
     /// What is known before the library is initialised: of which binary interface it is. It has none that the standard numbers, which
     /// is "0.0". `None` where nothing or something else is asked, for which a process must be initialised.
-    pub fn of_library(mut queries: Vec<Query>) -> Option<Answer> {
+    pub fn of_library(mut queries: Vec<Query>) -> Option<InfoReply> {
         let infos = of_library(&mut queries);
-        (!infos.is_empty() && queries.is_empty()).then_some(Answer { status: Status::SUCCESS, infos })
+        (!infos.is_empty() && queries.is_empty()).then_some(InfoReply { status: Status::SUCCESS, infos })
     }
 
     /// Adds what is known without a server to what one has answered, or has not.
-    fn beside(answered: Result<Answer>, known: Vec<Info>) -> Result<Answer> {
+    fn beside(answered: Result<InfoReply>, known: Vec<Info>) -> Result<InfoReply> {
         match answered {
             Ok(mut answer) => {
                 answer.infos.extend(known);
                 Ok(answer)
             }
             Err(status) if known.is_empty() => Err(status),
-            Err(_) => Ok(Answer { status: Status::QUERY_PARTIAL_SUCCESS, infos: known }),
+            Err(_) => Ok(InfoReply { status: Status::QUERY_PARTIAL_SUCCESS, infos: known }),
         }
     }
 }
@@ -132,15 +132,15 @@ impl Client {
     }
 
     /// Asks the host, but for what the library knows of itself.
-    pub fn query(&self, mut queries: Vec<Query>) -> Operation<Answer> {
+    pub fn query(&self, mut queries: Vec<Query>) -> Operation<InfoReply> {
         let known = of_library(&mut queries);
         if queries.is_empty() && !known.is_empty() {
-            return Operation::ready(&self.inner.link, Ok(Answer { status: Status::SUCCESS, infos: known }));
+            return Operation::ready(&self.inner.link, Ok(InfoReply { status: Status::SUCCESS, infos: known }));
         }
         renamed::say_both(&mut queries);
         let timeout = queries.iter().find_map(|query| timeout_of(&query.qualifiers));
         let asked = self.inner.ask(Request::Query { queries }, timeout, answer);
-        if known.is_empty() { asked } else { asked.then(|answered| Answer::beside(answered, known)) }
+        if known.is_empty() { asked } else { asked.then(|answered| InfoReply::beside(answered, known)) }
     }
 
     /// Logs. The time is told where `PMIX_LOG_GENERATE_TIMESTAMP` asks for it.
@@ -153,30 +153,30 @@ impl Client {
     }
 
     /// Asks the host to act on jobs or processes; no targets means the own job.
-    pub fn job_control(&self, targets: Vec<Proc>, directives: Vec<Info>) -> Operation<Answer> {
+    pub fn job_control(&self, targets: Vec<Proc>, directives: Vec<Info>) -> Operation<InfoReply> {
         let timeout = timeout_of(&directives);
         self.inner.ask(Request::JobControl { targets, directives }, timeout, answer)
     }
 
     /// Asks the host for resources. `directive` is a `pmix_alloc_directive_t`.
-    pub fn allocate(&self, directive: u8, infos: Vec<Info>) -> Operation<Answer> {
+    pub fn allocate(&self, directive: u8, infos: Vec<Info>) -> Operation<InfoReply> {
         let timeout = timeout_of(&infos);
         self.inner.ask(Request::Allocate { directive, infos }, timeout, answer)
     }
 
     /// Asks the host for what it knows of fabrics.
-    pub fn fabric_register(&self, infos: Vec<Info>) -> Operation<Answer> {
+    pub fn fabric_register(&self, infos: Vec<Info>) -> Operation<InfoReply> {
         let timeout = timeout_of(&infos);
         self.inner.ask(Request::FabricRegister { infos }, timeout, answer)
     }
 
     /// Asks the host again for the fabric with this index.
-    pub fn fabric_update(&self, index: u64) -> Operation<Answer> {
+    pub fn fabric_update(&self, index: u64) -> Operation<InfoReply> {
         self.inner.ask(Request::FabricUpdate { index }, None, answer)
     }
 
     /// Asks the host to act on a session.
-    pub fn session_control(&self, session: u32, infos: Vec<Info>) -> Operation<Answer> {
+    pub fn session_control(&self, session: u32, infos: Vec<Info>) -> Operation<InfoReply> {
         let timeout = timeout_of(&infos);
         self.inner.ask(Request::SessionControl { session, infos }, timeout, answer)
     }
@@ -203,9 +203,9 @@ impl Client {
     }
 
     /// Has the host watch a process, or the server where the host does not; `status` is the code of the event when it fails.
-    pub fn monitor(&self, monitor: Info, status: Status, directives: Vec<Info>) -> Operation<Answer> {
+    pub fn monitor(&self, monitor: Info, status: Status, directives: Vec<Info>) -> Operation<InfoReply> {
         if monitor.key.is(keys::SEND_HEARTBEAT) {
-            let beaten = self.beat().map(|()| Answer { status: Status::SUCCESS, infos: Vec::new() });
+            let beaten = self.beat().map(|()| InfoReply { status: Status::SUCCESS, infos: Vec::new() });
             return Operation::ready(&self.inner.link, beaten);
         }
         let timeout = timeout_of(&directives);
@@ -222,7 +222,7 @@ impl Client {
     }
 
     /// Asks the host whether a credential is good.
-    pub fn validate_credential(&self, credential: Vec<u8>, infos: Vec<Info>) -> Operation<Answer> {
+    pub fn validate_credential(&self, credential: Vec<u8>, infos: Vec<Info>) -> Operation<InfoReply> {
         let timeout = timeout_of(&infos);
         self.inner.ask(Request::ValidateCredential { credential, infos }, timeout, answer)
     }
@@ -236,14 +236,14 @@ pub(crate) fn done(_: &Inner, reply: StatusReply) -> Result<()> {
     outcome(reply.status)
 }
 
-fn answer(_: &Inner, reply: InfosReply) -> Result<Answer> {
+fn answer(_: &Inner, reply: InfosReply) -> Result<InfoReply> {
     let status = match reply.status {
         Status::OPERATION_SUCCEEDED => Status::SUCCESS,
         status => status,
     };
     match status {
         Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS | Status::QUERY_PARTIAL_SUCCESS => {
-            Ok(Answer { status, infos: reply.infos.unwrap_or_default() })
+            Ok(InfoReply { status, infos: reply.infos.unwrap_or_default() })
         }
         failed => Err(failed),
     }

@@ -11,7 +11,7 @@ use pmix_dstore::job::{JobData, Node};
 use pmix_dstore::model::{DataType, InfoFlags, Kval, Nspace, Query};
 
 use super::*;
-use crate::{Answer, EventHandler, GetRequest, Job, NspaceRef, ReplyFn, Returned};
+use crate::{EventHandler, GetRequest, InfoReply, NspaceRef, ReplyFn, Returned, Task};
 use pmix_wire::Version;
 use pmix_wire::reply::{ConnectReply, GetReply, InfosReply, LookupReply, NodesReply, PeersReply};
 
@@ -29,7 +29,7 @@ struct Script {
     is_ours: bool,
     /// Runs before a request is answered.
     meanwhile: Mutex<Option<Meanwhile>>,
-    callbacks: Sender<Job>,
+    callbacks: Sender<Task>,
 }
 
 type Meanwhile = Box<dyn FnMut(&Request) + Send>;
@@ -64,17 +64,17 @@ impl Link for Script {
         if *self.is_lost.lock() { Err(Status::ERR_LOST_CONNECTION) } else { Ok(()) }
     }
 
-    fn defer(&self, job: Job) {
-        self.callbacks.send(job).unwrap();
+    fn defer(&self, task: Task) {
+        self.callbacks.send(task).unwrap();
     }
 
-    fn after(&self, returned: Returned, job: Job) {
+    fn after(&self, returned: Returned, task: Task) {
         // What stands in for the server waits for callbacks within calls.
         let callbacks = self.callbacks.clone();
         thread::spawn(move || {
             returned.wait();
             // Nobody may be there any more.
-            let _ = callbacks.send(job);
+            let _ = callbacks.send(task);
         });
     }
 
@@ -111,8 +111,8 @@ pub(crate) fn stage() -> Stage {
 }
 
 fn stage_under(version: Version, is_our_server: bool) -> Stage {
-    let (callbacks, jobs) = unbounded::<Job>();
-    thread::spawn(move || jobs.into_iter().for_each(|job| job()));
+    let (callbacks, tasks) = unbounded::<Task>();
+    thread::spawn(move || tasks.into_iter().for_each(|task| task()));
     let script = Arc::new(Script {
         version,
         answers: Mutex::default(),
@@ -427,23 +427,23 @@ fn what_the_library_knows_of_itself_is_told_whatever_the_server_says() {
     let both = [keys::QUERY_STABLE_ABI_VERSION, keys::QUERY_NAMESPACES];
     let stage = stage();
     let alone = stage.client.query(query(&both[..1])).wait();
-    assert_eq!(alone, Ok(Answer { status: Status::SUCCESS, infos: vec![version()] }));
+    assert_eq!(alone, Ok(InfoReply { status: Status::SUCCESS, infos: vec![version()] }));
     assert_eq!(stage.asked(), []);
     let told = Info::new(keys::QUERY_NAMESPACES, Value::string("job"));
     stage.answers(InfosReply { status: Status::SUCCESS, infos: Some(vec![told.clone()]) });
     let answered = stage.client.query(query(&both)).wait();
-    assert_eq!(answered, Ok(Answer { status: Status::SUCCESS, infos: vec![told, version()] }));
+    assert_eq!(answered, Ok(InfoReply { status: Status::SUCCESS, infos: vec![told, version()] }));
     stage.answers_status(Status::ERR_NOT_SUPPORTED);
-    let partial = Ok(Answer { status: Status::QUERY_PARTIAL_SUCCESS, infos: vec![version()] });
+    let partial = Ok(InfoReply { status: Status::QUERY_PARTIAL_SUCCESS, infos: vec![version()] });
     assert_eq!(stage.client.query(query(&both)).wait(), partial);
     assert!(matches!(&stage.asked()[..], [Request::Query { queries }, _] if queries[0].keys.len() == 1));
     // A singleton has nobody to ask; a process that has not begun must not ask for anything else.
     let singleton = Client::connect(&Environment::from_lookup(|_| None).unwrap(), &[]).unwrap();
     assert_eq!(singleton.query(query(&both)).wait(), partial);
     assert_eq!(singleton.query(query(&both[1..])).wait(), Err(Status::ERR_UNREACH));
-    assert_eq!(Answer::of_library(query(&both[..1])), alone.ok());
-    assert_eq!(Answer::of_library(query(&both)), None);
-    assert_eq!(Answer::of_library(query(&both[1..])), None);
+    assert_eq!(InfoReply::of_library(query(&both[..1])), alone.ok());
+    assert_eq!(InfoReply::of_library(query(&both)), None);
+    assert_eq!(InfoReply::of_library(query(&both[1..])), None);
 }
 
 #[test]
@@ -716,7 +716,7 @@ fn operations_give_what_the_server_answers() {
     // A host that is done at once answers with a status alone.
     stage.answers_status(Status::OPERATION_SUCCEEDED);
     let answer = stage.client.job_control(Vec::new(), Vec::new()).wait();
-    assert_eq!(answer, Ok(Answer { status: Status::SUCCESS, infos: Vec::new() }));
+    assert_eq!(answer, Ok(InfoReply { status: Status::SUCCESS, infos: Vec::new() }));
     stage.answers_status(Status::OPERATION_SUCCEEDED);
     assert_eq!(stage.client.publish(Vec::new()).wait(), Ok(()));
     stage.answers(LookupReply { status: Status::ERR_NOT_FOUND, data: Vec::new() });

@@ -18,7 +18,7 @@ use pmix_wire::{Reply, Request, Version};
 use super::*;
 use crate::local::Local;
 use crate::overlay::Origin;
-use crate::{Job, Link, ReplyFn};
+use crate::{Link, ReplyFn, Task};
 
 #[expect(dead_code, reason = "other tests shuffle")]
 #[path = "../../../tests/src/random.rs"]
@@ -69,8 +69,8 @@ impl Link for Server {
         Ok(())
     }
 
-    fn defer(&self, job: Job) {
-        job();
+    fn defer(&self, task: Task) {
+        task();
     }
 
     fn dialect(&self) -> Dialect {

@@ -26,7 +26,7 @@ use crate::get::timeout_of;
 use crate::output::Format;
 use crate::rendezvous::Contact;
 use crate::trusted::Trusted;
-use crate::{Environment, Job, Link, ReplyFn, Returned};
+use crate::{Environment, Link, ReplyFn, Returned, Task};
 use pmix_wire::reply::StatusReply;
 use pmix_wire::{PeerKind, Reply, Request, Version};
 
@@ -427,12 +427,12 @@ impl Link for Servers {
         self.with(|link| link.beat())
     }
 
-    fn defer(&self, job: Job) {
-        self.with(|link| link.defer(job));
+    fn defer(&self, task: Task) {
+        self.with(|link| link.defer(task));
     }
 
-    fn after(&self, returned: Returned, job: Job) {
-        self.with(|link| link.after(returned, job));
+    fn after(&self, returned: Returned, task: Task) {
+        self.with(|link| link.after(returned, task));
     }
 
     fn dialect(&self) -> Dialect {

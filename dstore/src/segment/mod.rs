@@ -39,7 +39,7 @@ pub use layout::header::{FORMAT_VERSION, HEADER_LEN, MAGIC, SegmentKind};
 pub use layout::raw_header::{RawHeader, content_hash};
 #[cfg(feature = "builder")]
 pub use publish::publisher::{LiveSegment, PublishError, Publisher};
-pub use read::fast_path::{Answer, FastValue};
+pub use read::fast_path::{FastResult, FastValue};
 pub use read::job_reader::{JobKey, JobReader, Target};
 pub use read::modex_reader::ModexReader;
 pub use read::region::{HeapRegion, MappedRegion, Region};

@@ -9,7 +9,7 @@ use std::ptr;
 use pmix_client::{Client, Directive, GetFlags, GetRequest, Inside, NspaceRef, Receiver, process};
 use pmix_dstore::codec::ValueRef;
 use pmix_dstore::model::{DataType, Info, Rank, Result, Status};
-use pmix_dstore::segment::{Answer, FastValue};
+use pmix_dstore::segment::{FastResult, FastValue};
 
 use super::writable;
 use crate::convert::object::Object;
@@ -222,13 +222,13 @@ impl Output {
     /// Gives the caller a copy.
     #[inline(always)]
     fn copy(self, value: FastValue<'_>) -> Option<Status> {
-        let (ty, len, data) = match value.answer() {
-            Answer::Number { ty, bits } => return Some(self.allocate(Plain::number(ty, bits))),
-            Answer::Text(text) => {
+        let (ty, len, data) = match value.result() {
+            FastResult::Number { ty, bits } => return Some(self.allocate(Plain::number(ty, bits))),
+            FastResult::Text(text) => {
                 (DataType::STRING, 0, copy_text(text.split_last().map_or(text, |(_, before)| before)))
             }
-            Answer::Bytes { ty, bytes } => (ty, bytes.len(), copy_bytes(bytes)),
-            Answer::Absent | Answer::NeedSlowPath => return None,
+            FastResult::Bytes { ty, bytes } => (ty, bytes.len(), copy_bytes(bytes)),
+            FastResult::Absent | FastResult::NeedSlowPath => return None,
         };
         let Ok(data) = data else { return Some(Status::ERR_NOMEM) };
         let status = self.allocate(Plain { ty, words: [data.expose_provenance() as u64, len as u64] });
@@ -251,10 +251,10 @@ impl Output {
     #[inline(always)]
     fn place(self, client: &Client, value: FastValue<'_>, form: GetFlags) -> Option<Status> {
         let is_pointer = form.pointer_values();
-        let plain = match value.answer() {
-            Answer::Number { ty, bits } => Plain::number(ty, bits),
-            Answer::Text(text) if is_pointer && text.last() == Some(&0) => Plain::text(text),
-            Answer::Bytes { ty, bytes } if is_pointer && !bytes.is_empty() => Plain::bytes(ty, bytes),
+        let plain = match value.result() {
+            FastResult::Number { ty, bits } => Plain::number(ty, bits),
+            FastResult::Text(text) if is_pointer && text.last() == Some(&0) => Plain::text(text),
+            FastResult::Bytes { ty, bytes } if is_pointer && !bytes.is_empty() => Plain::bytes(ty, bytes),
             _ => return None,
         };
         // SAFETY: the caller's places for a pointer and, as `prepare` has seen, for a value.

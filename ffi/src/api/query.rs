@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use pmix_client::Answer;
+use pmix_client::InfoReply;
 use pmix_dstore::model::{Status, keys};
 
 use super::{client, present, procs};
@@ -22,7 +22,7 @@ status_call! {
     ) {
         let answer = match client() {
             Ok(client) => client.query(array::read(present(queries)?, nqueries)?).wait()?,
-            Err(status) => array::read(queries, nqueries).ok().and_then(Answer::of_library).ok_or(status)?,
+            Err(status) => array::read(queries, nqueries).ok().and_then(InfoReply::of_library).ok_or(status)?,
         };
         hand_over(answer, results, nresults)
     }

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::{mem, ptr};
 
-use pmix_client::Answer;
+use pmix_client::InfoReply;
 use pmix_dstore::model::{Info, Result, Status, Value, keys};
 
 use super::{client, present, writable};
@@ -25,7 +25,7 @@ unsafe impl Send for Fabric {}
 
 impl Fabric {
     /// Puts what the host told of the fabric in the place of what was known of it, and takes its index from there.
-    fn learn(&self, answer: Answer) -> Result<()> {
+    fn learn(&self, answer: InfoReply) -> Result<()> {
         let index = Info::find(&answer.infos, keys::FABRIC_INDEX).and_then(Value::as_u64);
         let (items, count) = CArray::<pmix_info_t>::new(&answer.infos)?.into_raw();
         // SAFETY: the structure is the caller's; where it has been registered, its infos are those that were written here.
@@ -57,7 +57,7 @@ unsafe fn forget(fabric: &mut pmix_fabric_t) {
 /// # Errors
 /// `BAD_PARAM` without a callback: nobody would know when the fabric may be read.
 fn start_fabric(
-    operation: pmix_client::Operation<Answer>,
+    operation: pmix_client::Operation<InfoReply>,
     fabric: Fabric,
     cbfunc: Option<pmix_op_cbfunc_t>,
     cbdata: *mut c_void,

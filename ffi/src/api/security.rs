@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use pmix_client::Answer;
+use pmix_client::InfoReply;
 use pmix_dstore::model::Status;
 
 use super::{client, present, writable};
@@ -45,7 +45,7 @@ status_call! {
         nresults: *mut usize,
     ) {
         let credential = pmix_byte_object_t::read(present(cred)?)?.into_vec()?;
-        let answer: Answer = client()?.validate_credential(credential, array::read(info, ninfo)?).wait()?;
+        let answer: InfoReply = client()?.validate_credential(credential, array::read(info, ninfo)?).wait()?;
         hand_over(answer, results, nresults)
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Once};
 
 use libc::{gid_t, uid_t};
 use pmix_client::topology::adopt;
-use pmix_client::{Answer, process as client_process};
+use pmix_client::{InfoReply, process as client_process};
 use pmix_dstore::maps;
 use pmix_dstore::model::{Info, Result, Status};
 use pmix_server::process::{self, server};
@@ -185,7 +185,7 @@ status_call! {
             return Err(Status::ERR_BAD_PARAM);
         }
         let _: Vec<Info> = array::read(directives, ndirs)?;
-        let nothing = Answer { status: Status::SUCCESS, infos: Vec::new() };
+        let nothing = InfoReply { status: Status::SUCCESS, infos: Vec::new() };
         server.client().later(Box::new(move || callback.call(Ok(nothing))));
         Ok(())
     }

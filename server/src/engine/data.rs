@@ -174,9 +174,9 @@ impl NspaceState {
     ///
     /// # Errors
     /// `NOMEM`; some values still reference it then.
-    pub fn leave(&mut self, whole: &Arc<Backing>) -> Result<()> {
+    pub fn copy_out_of(&mut self, whole: &Arc<Backing>) -> Result<()> {
         self.visible.copy_parts_of(whole)?;
-        self.ledger.leave(whole, &self.visible);
+        self.ledger.reference_copies(whole, &self.visible);
         Ok(())
     }
 

@@ -363,7 +363,7 @@ impl Ledger {
     }
 
     /// Makes the published values reference other memory than `whole`: the present values, which have been copied.
-    pub fn leave(&mut self, whole: &Arc<Backing>, visible: &ModexData) {
+    pub fn reference_copies(&mut self, whole: &Arc<Backing>, visible: &ModexData) {
         for content in self.live.iter_mut().flat_map(|live| &mut live.contents) {
             if content.value.bytes().is_some_and(|bytes| bytes.is_part_of(whole))
                 && let Some(value) = visible.shared(content.rank, self.keys[content.key as usize].as_bytes())

@@ -53,7 +53,7 @@ pub(crate) use self::publication::{Plan, Published, Ticket, Work, without_shared
 use self::services::Shape;
 pub(crate) use self::standing::Standing;
 use crate::cleanup::Cleanup;
-use crate::completion::{self, Answer, AnswerSink};
+use crate::completion::{self, AnswerSink, UpcallResult};
 use crate::config::Config;
 use crate::journal::Reason;
 use crate::upcall::Upcall;
@@ -62,7 +62,7 @@ use crate::{DmodexDone, Stats};
 
 /// Something that the server's thread has to do.
 pub(crate) enum Output {
-    /// Answer a handshake; with an error the connection is closed.
+    /// UpcallResult a handshake; with an error the connection is closed.
     Admit {
         /// The peer.
         peer: PeerId,
@@ -346,9 +346,11 @@ impl Engine {
     }
 
     /// The host answered an upcall, or it was answered by its return value.
-    pub fn answer(&mut self, id: u64, answer: Answer) {
+    pub fn answer(&mut self, id: u64, answer: UpcallResult) {
         let lent = match &answer {
-            Answer::Data(_, data) => data.backing().filter(|whole| matches!(***whole, Backing::External(_))).cloned(),
+            UpcallResult::Data(_, data) => {
+                data.backing().filter(|whole| matches!(***whole, Backing::External(_))).cloned()
+            }
             _ => None,
         };
         let before = self.outputs.len();
@@ -364,7 +366,7 @@ impl Engine {
             tickets.retain(|ticket| !self.publications.is_done(ticket));
             if tickets.is_empty() && Arc::strong_count(whole) > 1 {
                 // Copies values that the publisher has not copied. If an allocation fails, the host's memory is returned later.
-                let _ = self.nspaces.values_mut().try_for_each(|state| state.leave(whole));
+                let _ = self.nspaces.values_mut().try_for_each(|state| state.copy_out_of(whole));
             }
         }
         for (whole, _) in self.lent.extract_if(.., |(whole, _)| Arc::strong_count(whole) == 1) {
@@ -372,7 +374,7 @@ impl Engine {
         }
     }
 
-    fn take_answer(&mut self, id: u64, answer: Answer) {
+    fn take_answer(&mut self, id: u64, answer: UpcallResult) {
         if let Some(deadline) = self.deadlines.remove(&id) {
             self.late.remove(&(deadline, id));
         }
@@ -390,12 +392,12 @@ impl Engine {
             Some(Continuation::Reply(peer, tag, shape)) => self.reply_answer(peer, tag, shape, answer),
             Some(Continuation::Finalized(peer, tag)) => self.finalized(peer, tag, answer.status()),
             Some(Continuation::Collective(id)) => match answer {
-                Answer::Data(status, data) => self.collective_answered(id, status, data),
-                Answer::Infos(status, infos) => self.group_answered(id, status, &infos),
+                UpcallResult::Data(status, data) => self.collective_answered(id, status, data),
+                UpcallResult::Infos(status, infos) => self.group_answered(id, status, &infos),
                 other => self.collective_answered(id, other.status(), Bytes::default()),
             },
             Some(Continuation::Dmodex(proc, user)) => match answer {
-                Answer::Data(status, data) => self.dmodex_answered(&proc, user, status, &data),
+                UpcallResult::Data(status, data) => self.dmodex_answered(&proc, user, status, &data),
                 other => self.dmodex_answered(&proc, user, other.status(), &[]),
             },
         }
@@ -427,9 +429,9 @@ impl Engine {
             .min()
     }
 
-    /// Runs `job` on the server's thread after the present outputs, or during finalize.
-    pub fn defer(&mut self, job: Box<dyn FnOnce() + Send>) {
-        self.outputs.push_back(Output::Call(job));
+    /// Runs `task` on the server's thread after the present outputs, or during finalize.
+    pub fn defer(&mut self, task: Box<dyn FnOnce() + Send>) {
+        self.outputs.push_back(Output::Call(task));
     }
 
     /// Takes the remaining outputs during finalize; once it has returned none, later ones are not performed.
@@ -486,7 +488,7 @@ impl Engine {
     fn expire_upcalls(&mut self, now: Instant) {
         while let Some((_, id)) = self.late.first().copied().filter(|(deadline, _)| *deadline <= now) {
             // A later answer is ignored.
-            self.answer(id, Answer::Op(Status::ERR_TIMEOUT));
+            self.answer(id, UpcallResult::Op(Status::ERR_TIMEOUT));
         }
     }
 

@@ -19,7 +19,7 @@ use super::services::Shape;
 use super::statistics::Statistics;
 use super::{Continuation, Engine, Output};
 use crate::cleanup::FileState;
-use crate::completion::Answer;
+use crate::completion::UpcallResult;
 use crate::upcall::Upcall;
 
 /// The group of a user without a verified group.
@@ -267,7 +267,7 @@ impl Engine {
     }
 
     /// Takes the host's answer: it monitors, or leaves it to the library.
-    pub(super) fn monitor_answered(&mut self, id: PeerId, tag: u32, wish: Result<Option<Wish>>, answer: Answer) {
+    pub(super) fn monitor_answered(&mut self, id: PeerId, tag: u32, wish: Result<Option<Wish>>, answer: UpcallResult) {
         if answer.status() != Status::ERR_NOT_SUPPORTED {
             return self.reply_answer(id, tag, Shape::Infos, answer);
         }

@@ -15,7 +15,7 @@ use super::limits::PULLS_MAX;
 use super::peers::{Peer, PeerId};
 use super::services::Shape;
 use super::{Continuation, Engine};
-use crate::completion::Answer;
+use crate::completion::UpcallResult;
 use crate::upcall::Upcall;
 
 /// Limit in bytes of kept output; beyond it the oldest is dropped.
@@ -253,9 +253,9 @@ impl Engine {
     }
 
     /// A spawned job runs.
-    pub(super) fn spawned(&mut self, id: PeerId, tag: u32, channels: u16, answer: Answer) {
+    pub(super) fn spawned(&mut self, id: PeerId, tag: u32, channels: u16, answer: UpcallResult) {
         let nspace = match &answer {
-            Answer::Spawn(Status::SUCCESS | Status::OPERATION_SUCCEEDED, Some(nspace)) => Some(nspace.clone()),
+            UpcallResult::Spawn(Status::SUCCESS | Status::OPERATION_SUCCEEDED, Some(nspace)) => Some(nspace.clone()),
             _ => None,
         };
         self.reply_answer(id, tag, Shape::Spawn, answer);

@@ -21,7 +21,7 @@ use super::attributes;
 use super::nspaces::NspaceState;
 use super::peers::{Peer, PeerId};
 use super::{Continuation, Engine};
-use crate::completion::Answer;
+use crate::completion::UpcallResult;
 use crate::upcall::Upcall;
 
 /// How long the host may take to resolve peers or nodes: the calls have no time-out of their own.
@@ -115,7 +115,7 @@ impl Engine {
         if id == PeerId::OWN && form != Form::Infos {
             // The host itself asks: an upcall would bring nothing new, and could need the very thread that waits for the answer.
             let asked = Asked { id, tag, form, asker, queries: left, infos };
-            return self.query_answered(asked, Answer::Op(Status::ERR_NOT_SUPPORTED));
+            return self.query_answered(asked, UpcallResult::Op(Status::ERR_NOT_SUPPORTED));
         }
         let proc = asker.proc.clone();
         let signed = left.iter().map(|query| {
@@ -129,13 +129,13 @@ impl Engine {
     }
 
     /// The host has answered a query, or has not.
-    pub(super) fn query_answered(&mut self, asked: Asked, answer: Answer) {
+    pub(super) fn query_answered(&mut self, asked: Asked, answer: UpcallResult) {
         let Asked { id, tag, form, asker, queries, mut infos } = asked;
         let had = infos.len();
         let host = answer.status();
         let succeeded = matches!(host, Status::SUCCESS | Status::OPERATION_SUCCEEDED);
         let told = match answer {
-            Answer::Infos(_, told) => told,
+            UpcallResult::Infos(_, told) => told,
             _ => Vec::new(),
         };
         let is_for_us = match form {

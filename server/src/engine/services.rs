@@ -16,7 +16,7 @@ use super::{Continuation, Engine};
 use crate::FabricOperation;
 use crate::access::User;
 use crate::cleanup::Cleanup;
-use crate::completion::Answer;
+use crate::completion::UpcallResult;
 use crate::upcall::Upcall;
 
 /// The shape of a command's reply.
@@ -168,20 +168,20 @@ impl Engine {
     }
 
     /// Replies to a request with the host's answer.
-    pub(super) fn reply_answer(&mut self, id: PeerId, tag: u32, shape: Shape, answer: Answer) {
+    pub(super) fn reply_answer(&mut self, id: PeerId, tag: u32, shape: Shape, answer: UpcallResult) {
         let status = match (answer.status(), shape) {
             (Status::OPERATION_SUCCEEDED, _) | (Status::ERR_NOT_SUPPORTED, Shape::Notify) => Status::SUCCESS,
             (status, _) => status,
         };
         self.send(id, tag, |dialect, version| match (shape, answer) {
-            (Shape::Lookup, Answer::Lookup(_, data)) => LookupReply { status, data }.encode(dialect, version),
-            (Shape::Spawn, Answer::Spawn(_, nspace)) => {
+            (Shape::Lookup, UpcallResult::Lookup(_, data)) => LookupReply { status, data }.encode(dialect, version),
+            (Shape::Spawn, UpcallResult::Spawn(_, nspace)) => {
                 SpawnReply { status, nspace, kvals: Vec::new() }.encode(dialect, version)
             }
-            (Shape::Infos, Answer::Infos(_, infos)) => {
+            (Shape::Infos, UpcallResult::Infos(_, infos)) => {
                 InfosReply { status, infos: Some(infos) }.encode(dialect, version)
             }
-            (Shape::Credential, Answer::Credential(_, credential)) => {
+            (Shape::Credential, UpcallResult::Credential(_, credential)) => {
                 let credential = Some(credential).filter(|_| status.is_success());
                 CredentialReply { status, credential }.encode(dialect, version)
             }

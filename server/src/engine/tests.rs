@@ -35,7 +35,7 @@ use super::{
 use crate::GroupOperation;
 use crate::access::Access;
 use crate::cleanup::FileState;
-use crate::completion::{Answer, AnswerSink};
+use crate::completion::{AnswerSink, UpcallResult};
 use crate::config::{Config, SlurmFence};
 use crate::left_out::left_out;
 use crate::publisher::Publishers;
@@ -68,7 +68,7 @@ const TCP: Transport = Transport::Tcp { owner: None };
 
 struct NoSink;
 impl AnswerSink for NoSink {
-    fn answer(&self, _id: u64, _answer: Answer) {}
+    fn answer(&self, _id: u64, _answer: UpcallResult) {}
     fn defer(&self, _job: Box<dyn FnOnce() + Send>) {}
 }
 
@@ -212,7 +212,7 @@ impl Bench {
     fn connect(&mut self, rank: u32) {
         self.engine.hello(peer(rank), TCP, Bench::hello(rank));
         self.drain();
-        self.answer_last(Answer::Op(Status::SUCCESS));
+        self.answer_last(UpcallResult::Op(Status::SUCCESS));
     }
 
     /// Collects the engine's outputs.
@@ -277,7 +277,7 @@ impl Bench {
         self.operate(|engine| engine.prepare_client(proc));
     }
 
-    fn answer_last(&mut self, answer: Answer) -> Upcall {
+    fn answer_last(&mut self, answer: UpcallResult) -> Upcall {
         let (id, upcall) = self.upcalls.pop().expect("an upcall to answer");
         self.engine.answer(id, answer);
         self.drain();
@@ -340,8 +340,8 @@ impl Bench {
 /// Lets two servers exchange the fence that both have handed up.
 fn exchange(a: &mut Bench, b: &mut Bench) {
     let all = contributions(a, b);
-    a.answer_last(Answer::Data(Status::SUCCESS, all.clone().into()));
-    b.answer_last(Answer::Data(Status::SUCCESS, all.into()));
+    a.answer_last(UpcallResult::Data(Status::SUCCESS, all.clone().into()));
+    b.answer_last(UpcallResult::Data(Status::SUCCESS, all.into()));
 }
 
 /// The contributions of both servers to a fence.
@@ -398,7 +398,7 @@ fn read(view: &NamespaceView, rank: u32, key: &str) -> Option<u32> {
 fn connect_as(bench: &mut Bench, id: PeerId, rank: u32) {
     bench.engine.hello(id, TCP, Bench::hello(rank));
     bench.drain();
-    bench.answer_last(Answer::Op(Status::SUCCESS));
+    bench.answer_last(UpcallResult::Op(Status::SUCCESS));
 }
 
 /// The variables of an environment that lead to shared memory.
@@ -415,7 +415,7 @@ fn lone_job(bench: &mut Bench, name: &'static str, id: PeerId) -> Proc {
     bench.register_client(&proc, 1000, 1000, 0);
     bench.engine.hello(id, TCP, Hello { proc: Some(proc.clone()), ..Bench::hello(0) });
     bench.drain();
-    bench.answer_last(Answer::Op(Status::SUCCESS));
+    bench.answer_last(UpcallResult::Op(Status::SUCCESS));
     proc
 }
 
@@ -461,7 +461,7 @@ impl Bench {
         &mut self,
         id: PeerId,
         (hello, transport): (Hello, Transport),
-        answer: Answer,
+        answer: UpcallResult,
     ) -> Option<(Status, Vec<u8>)> {
         let is_named = hello.proc.is_some();
         self.engine.hello(id, transport, hello);
@@ -496,7 +496,7 @@ fn group() -> Option<CString> {
 
 impl Bench {
     /// The reply to a query of one key by rank 0, or the status where the host is to answer.
-    fn asked(&mut self, key: &str, qualifiers: Vec<Info>, answer: Answer) -> (Status, Vec<Info>) {
+    fn asked(&mut self, key: &str, qualifiers: Vec<Info>, answer: UpcallResult) -> (Status, Vec<Info>) {
         let query = Query { keys: vec![CString::new(key).unwrap()], qualifiers };
         self.request(0, 60, Request::Query { queries: vec![query] });
         if !self.upcalls.is_empty() {

@@ -9,7 +9,7 @@ use super::nspaces::NamedBy;
 use super::peers::{NO_TABLE, Peer, PeerId, Transport};
 use super::{Continuation, Engine, Output, Standing};
 use crate::access::User;
-use crate::completion::Answer;
+use crate::completion::UpcallResult;
 use crate::config::TOOL_PROOF_VARIABLE as DEMAND;
 use crate::upcall::Upcall;
 
@@ -135,17 +135,17 @@ impl Engine {
     }
 
     /// Takes the host's answer about a tool: its name, or a refusal.
-    pub(super) fn admit_tool(&mut self, id: PeerId, answer: Answer) {
+    pub(super) fn admit_tool(&mut self, id: PeerId, answer: UpcallResult) {
         let Some(Knocking { kind, hello, user }) = self.knocking.remove(&id) else { return };
         let by = match (&hello.proc, &answer) {
             (None, _) => NamedBy::Host,
-            (Some(_), Answer::Name(..)) => NamedBy::Itself,
+            (Some(_), UpcallResult::Name(..)) => NamedBy::Itself,
             (Some(_), _) => NamedBy::ItselfUnasked,
         };
         let given = match answer {
             // The host has no upcall that assigns names.
-            Answer::Op(Status::ERR_NOT_SUPPORTED) => hello.proc.clone().ok_or(Status::ERR_NOT_SUPPORTED),
-            Answer::Name(Status::SUCCESS | Status::OPERATION_SUCCEEDED, name) => {
+            UpcallResult::Op(Status::ERR_NOT_SUPPORTED) => hello.proc.clone().ok_or(Status::ERR_NOT_SUPPORTED),
+            UpcallResult::Name(Status::SUCCESS | Status::OPERATION_SUCCEEDED, name) => {
                 hello.proc.clone().or(name).ok_or(Status::ERR_BAD_PARAM)
             }
             other => Err(other.status()),

@@ -39,7 +39,8 @@ struct Looks {
     is_closed: bool,
 }
 
-struct Shared {
+/// What [`Files`] and its threads share: pending checks, and what they call.
+struct FileChecks {
     looks: Mutex<Looks>,
     thread_ended: Condvar,
     see: Box<See>,
@@ -47,7 +48,7 @@ struct Shared {
 }
 
 pub(super) struct Files {
-    shared: Arc<Shared>,
+    checks: Arc<FileChecks>,
 }
 
 impl Files {
@@ -61,12 +62,12 @@ impl Files {
         tell: impl Fn(u64, Option<FileState>) + Send + Sync + 'static,
     ) -> Files {
         let (looks, thread_ended) = (Mutex::default(), Condvar::new());
-        Files { shared: Arc::new(Shared { looks, thread_ended, see: Box::new(see), tell: Box::new(tell) }) }
+        Files { checks: Arc::new(FileChecks { looks, thread_ended, see: Box::new(see), tell: Box::new(tell) }) }
     }
 
     /// Queues a check of a file with a user's permissions; `false` if a limit is reached or no thread can be started.
     pub fn look(&self, user: User, look: Look) -> bool {
-        let mut looks = self.shared.looks.lock();
+        let mut looks = self.checks.looks.lock();
         if let Some(waiting) = looks.waiting.get_mut(&user) {
             let has_room = waiting.len() < WAITING_MAX;
             if has_room {
@@ -77,9 +78,9 @@ impl Files {
         if looks.waiting.len() >= USERS_MAX {
             return false;
         }
-        let shared = self.shared.clone();
+        let checks = self.checks.clone();
         // The new thread inherits the signal mask of the server's thread, which calls this: all signals are blocked.
-        let begun = thread::Builder::new().name("pmix-files".into()).spawn(move || shared.run(user));
+        let begun = thread::Builder::new().name("pmix-files".into()).spawn(move || checks.run(user));
         if begun.is_ok() {
             looks.waiting.insert(user, VecDeque::from([look]));
         }
@@ -89,14 +90,14 @@ impl Files {
     /// Drops pending checks, and waits so long for the threads. A thread that a file system blocks ends later and reports no result.
     pub fn close(&self, wait: Duration) {
         let end = Instant::now() + wait;
-        let mut looks = self.shared.looks.lock();
+        let mut looks = self.checks.looks.lock();
         looks.is_closed = true;
         looks.waiting.values_mut().for_each(VecDeque::clear);
-        while !looks.waiting.is_empty() && !self.shared.thread_ended.wait_until(&mut looks, end).timed_out() {}
+        while !looks.waiting.is_empty() && !self.checks.thread_ended.wait_until(&mut looks, end).timed_out() {}
     }
 }
 
-impl Shared {
+impl FileChecks {
     /// Runs a user's checks until none is pending.
     fn run(&self, user: User) {
         while let Some((monitor, path)) = self.next(user) {
@@ -148,7 +149,7 @@ mod tests {
     }
 
     fn threads(files: &Files) -> usize {
-        files.shared.looks.lock().waiting.len()
+        files.checks.looks.lock().waiting.len()
     }
 
     fn wait_for_threads(files: &Files, count: usize) {
@@ -190,7 +191,7 @@ mod tests {
     fn the_end_of_the_server_waits_for_no_file_system() {
         let (files, release, told) = files();
         assert!(look(&files, ANN, 1, "/dead/file") && look(&files, ANN, 2, "/alive"));
-        while files.shared.looks.lock().waiting[&ANN].len() > 1 {
+        while files.checks.looks.lock().waiting[&ANN].len() > 1 {
             thread::sleep(Duration::from_millis(1));
         }
         files.close(Duration::from_millis(10));

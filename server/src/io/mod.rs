@@ -47,7 +47,7 @@ const TCP_ACCEPTS_MIN: usize = 8;
 /// How long the end of the server waits for a check of a monitored file.
 const FILES_WAIT: Duration = Duration::from_millis(200);
 /// How long the end of the server waits for inbound messages, and for replies to be sent.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+const SHUTDOWN_WAIT: Duration = Duration::from_millis(200);
 
 // Tokens: the source of an epoll event.
 const TOKEN_WAKE: u64 = 0;
@@ -133,8 +133,8 @@ impl Loop {
                 // Replies that wait for a publication must still be sent.
                 self.inner.publishers.finish();
                 self.perform();
-                self.hear_out();
-                self.last_words();
+                self.drain_inbound();
+                self.flush_on_shutdown();
                 self.files.close(FILES_WAIT);
                 return;
             }
@@ -186,9 +186,9 @@ impl Loop {
     }
 
     /// Handles the messages that had arrived when the host ended the server, above all lost connections.
-    fn hear_out(&mut self) {
+    fn drain_inbound(&mut self) {
         let mut events = [EpollEvent::empty(); 64];
-        let end = Instant::now() + LAST_WORDS;
+        let end = Instant::now() + SHUTDOWN_WAIT;
         while let Ok(count @ 1..) = self.epoll.wait(&mut events, EpollTimeout::ZERO) {
             self.take_turn(&events[..count]);
             self.perform();
@@ -616,8 +616,8 @@ impl Loop {
     }
 
     /// Waits a moment for queued replies to be sent.
-    fn last_words(&mut self) {
-        let end = Instant::now() + LAST_WORDS;
+    fn flush_on_shutdown(&mut self) {
+        let end = Instant::now() + SHUTDOWN_WAIT;
         let tokens: Vec<u64> = self.sources.keys().copied().collect();
         for token in tokens {
             while let Some(connection) = self.peer(token) {

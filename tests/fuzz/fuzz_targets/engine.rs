@@ -15,7 +15,7 @@ use pmix_dstore::model::{Info, Kval, Nspace, Pdata, Proc, Rank, Status, Value, k
 use pmix_fuzz::bounded;
 use pmix_fuzz::message::{Form, Message};
 use pmix_server::simulate::{Event, OWN, STORE, Simulation};
-use pmix_server::{Answer, DmodexDone};
+use pmix_server::{UpcallResult, DmodexDone};
 use pmix_wire::reply::StatusReply;
 use pmix_wire::{Command, Hello, PeerKind, Reply, Request, TAG_FIRST, Version};
 
@@ -151,7 +151,7 @@ impl Bench {
         self.drain();
         let last = self.upcalls.last_key_value().map(|(id, _)| *id);
         if let Some(id) = last.filter(|_| form < 128) {
-            self.answer(id, Answer::Op(Status::SUCCESS));
+            self.answer(id, UpcallResult::Op(Status::SUCCESS));
         }
     }
 
@@ -227,7 +227,7 @@ impl Bench {
         self.engine.message(id, tag, bytes.to_vec(), self.now);
     }
 
-    fn answer(&mut self, id: u64, answer: Answer) {
+    fn answer(&mut self, id: u64, answer: UpcallResult) {
         if self.upcalls.remove(&id).is_some() {
             self.engine.answer(id, answer);
         }
@@ -331,7 +331,7 @@ impl Bench {
         self.publish_all();
         let ids: Vec<u64> = self.upcalls.keys().copied().collect();
         for id in ids {
-            self.answer(id, Answer::Op(Status::ERR_NOT_SUPPORTED));
+            self.answer(id, UpcallResult::Op(Status::ERR_NOT_SUPPORTED));
             self.drain();
         }
         self.now += Duration::from_secs(1_000_000_000);
@@ -349,7 +349,7 @@ impl Bench {
         }
         let ids: Vec<u64> = self.upcalls.keys().copied().collect();
         for id in ids {
-            self.answer(id, Answer::Op(Status::ERR_NOT_SUPPORTED));
+            self.answer(id, UpcallResult::Op(Status::ERR_NOT_SUPPORTED));
             self.drain();
         }
         self.publish_all();
@@ -362,21 +362,21 @@ impl Bench {
 }
 
 /// What a host answers: a status, or whatever the bytes are.
-fn answer(bytes: &[u8]) -> Answer {
-    let [form, status, rest @ ..] = bytes else { return Answer::Op(Status::SUCCESS) };
+fn answer(bytes: &[u8]) -> UpcallResult {
+    let [form, status, rest @ ..] = bytes else { return UpcallResult::Op(Status::SUCCESS) };
     let status = if *status < 128 { Status::SUCCESS } else { Status(-i32::from(*status - 128)) };
     let kvals = || Unpacker::new(Dialect::STORED, rest).kvals().unwrap_or_default();
     match form % 6 {
-        0 => Answer::Op(status),
-        1 | 2 => Answer::Data(status, rest.to_vec().into()),
-        3 => Answer::Infos(
+        0 => UpcallResult::Op(status),
+        1 | 2 => UpcallResult::Data(status, rest.to_vec().into()),
+        3 => UpcallResult::Infos(
             status,
             kvals().into_iter().map(|Kval { key, value }| Info { key, flags: 0, value }).collect(),
         ),
-        4 => Answer::Spawn(status, Some(nspace(rest.len() as u8))),
+        4 => UpcallResult::Spawn(status, Some(nspace(rest.len() as u8))),
         _ => {
             let pdata = |Kval { key, value }| Pdata { proc: proc(3), key, value };
-            Answer::Lookup(status, kvals().into_iter().map(pdata).collect())
+            UpcallResult::Lookup(status, kvals().into_iter().map(pdata).collect())
         }
     }
 }

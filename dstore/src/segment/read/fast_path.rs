@@ -2,7 +2,7 @@
 //!
 //! Most Gets ask for a number, a string or bytes of a process or of its job, in an intact segment. For these the readers have
 //! functions that find the value directly. For anything unusual (a structure, a value of a type other than its column's, a table
-//! that was too large to copy, corruption) they answer [`Answer::NeedSlowPath`], and the caller continues on the slow path.
+//! that was too large to copy, corruption) they answer [`FastResult::NeedSlowPath`], and the caller continues on the slow path.
 
 use std::marker::PhantomData;
 use std::ptr;
@@ -35,10 +35,12 @@ pub(crate) struct CachedValue {
 impl CachedValue {
     /// Caches the value that a look-up found in the segment `bytes`; `None` if it found none.
     pub(crate) fn of(found: FastValue<'_>, bytes: &[u8]) -> Option<CachedValue> {
-        let start = match found.answer() {
-            Answer::Number { bits, .. } => bits as usize,
-            Answer::Text(lying) | Answer::Bytes { bytes: lying, .. } => lying.as_ptr().addr() - bytes.as_ptr().addr(),
-            Answer::Absent | Answer::NeedSlowPath => return None,
+        let start = match found.result() {
+            FastResult::Number { bits, .. } => bits as usize,
+            FastResult::Text(lying) | FastResult::Bytes { bytes: lying, .. } => {
+                lying.as_ptr().addr() - bytes.as_ptr().addr()
+            }
+            FastResult::Absent | FastResult::NeedSlowPath => return None,
         };
         Some(CachedValue { start, head: found.head })
     }
@@ -52,7 +54,7 @@ const BYTES: u64 = 4;
 
 /// [`FastValue`] as an enum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer<'a> {
+pub enum FastResult<'a> {
     /// There is no such value, as intact tables show.
     Absent,
     /// Only the slow path can find the value.
@@ -78,9 +80,9 @@ pub enum Answer<'a> {
 const _: () = assert!(size_of::<usize>() == 8, "a word holds the bits of a number");
 
 impl<'a> FastValue<'a> {
-    /// See [`Answer::Absent`].
+    /// See [`FastResult::Absent`].
     pub const ABSENT: FastValue<'static> = FastValue { head: ABSENT, word: ptr::null(), life: PhantomData };
-    /// See [`Answer::NeedSlowPath`].
+    /// See [`FastResult::NeedSlowPath`].
     pub const NEED_SLOW_PATH: FastValue<'static> =
         FastValue { head: NEED_SLOW_PATH, word: ptr::null(), life: PhantomData };
 
@@ -162,30 +164,32 @@ impl<'a> FastValue<'a> {
 
     /// The result as an enum.
     #[inline(always)]
-    pub fn answer(self) -> Answer<'a> {
+    pub fn result(self) -> FastResult<'a> {
         // SAFETY: the pointer and length are from a slice, which lives at least as long as `self`.
         let slice = |len: usize| unsafe { std::slice::from_raw_parts(self.word, len) };
         let (kind, ty, len) = (self.head & 0xffff, DataType((self.head >> 16) as u16), (self.head >> 32) as usize);
         if kind == BYTES {
-            Answer::Bytes { ty, bytes: slice(len) }
+            FastResult::Bytes { ty, bytes: slice(len) }
         } else if kind == NUMBER {
-            Answer::Number { ty, bits: self.word.addr() as u64 }
+            FastResult::Number { ty, bits: self.word.addr() as u64 }
         } else if kind == TEXT {
-            Answer::Text(slice(len + 1))
+            FastResult::Text(slice(len + 1))
         } else if self.is_absent() {
-            Answer::Absent
+            FastResult::Absent
         } else {
-            Answer::NeedSlowPath
+            FastResult::NeedSlowPath
         }
     }
 
     /// The value, if there is one.
     pub fn value(self) -> Option<ValueRef<'a>> {
-        match self.answer() {
-            Answer::Absent | Answer::NeedSlowPath => None,
-            Answer::Number { ty, bits } => Some(ValueRef::Scalar { ty, bits }),
-            Answer::Text(text) => std::ffi::CStr::from_bytes_with_nul(text).ok().map(|text| ValueRef::Str(Some(text))),
-            Answer::Bytes { ty, bytes } => Some(ValueRef::Bytes { ty, bytes }),
+        match self.result() {
+            FastResult::Absent | FastResult::NeedSlowPath => None,
+            FastResult::Number { ty, bits } => Some(ValueRef::Scalar { ty, bits }),
+            FastResult::Text(text) => {
+                std::ffi::CStr::from_bytes_with_nul(text).ok().map(|text| ValueRef::Str(Some(text)))
+            }
+            FastResult::Bytes { ty, bytes } => Some(ValueRef::Bytes { ty, bytes }),
         }
     }
 }

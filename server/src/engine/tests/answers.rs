@@ -5,14 +5,14 @@ use super::*;
 #[test]
 fn what_the_host_does_not_answer_is_looked_up_in_what_it_registered() {
     let mut bench = Bench::new(0, 2, 2);
-    let none = || Answer::Op(Status::ERR_NOT_SUPPORTED);
+    let none = || UpcallResult::Op(Status::ERR_NOT_SUPPORTED);
     let one = |(status, infos): (Status, Vec<Info>)| {
         assert_eq!(status, Status::SUCCESS);
         infos.into_iter().next().map(|info| info.value)
     };
     assert_eq!(one(bench.asked(keys::QUERY_NAMESPACES, Vec::new(), none())), Some(Value::string("job")));
     assert_eq!(one(bench.asked(keys::JOB_SIZE, Vec::new(), none())), Some(Value::Uint32(4)));
-    let unknown = Answer::Op(Status::ERR_NOT_FOUND);
+    let unknown = UpcallResult::Op(Status::ERR_NOT_FOUND);
     assert_eq!(one(bench.asked(keys::JOB_SIZE, Vec::new(), unknown)), Some(Value::Uint32(4)));
     for (key, ranks) in [(keys::QUERY_PROC_TABLE, 4), (keys::QUERY_LOCAL_PROC_TABLE, 2)] {
         let job = vec![Info::new(keys::NSPACE, Value::string("job"))];
@@ -37,7 +37,7 @@ fn what_the_host_does_not_answer_is_looked_up_in_what_it_registered() {
     // An unknown key; and the host's answer takes precedence over registered data.
     assert_eq!(bench.asked("pmix.nobody", Vec::new(), none()), (Status::ERR_NOT_SUPPORTED, Vec::new()));
     let said = vec![Info::new(keys::QUERY_NAMESPACES, Value::string("a,b"))];
-    let answer = Answer::Infos(Status::SUCCESS, Info::copies(&said).unwrap());
+    let answer = UpcallResult::Infos(Status::SUCCESS, Info::copies(&said).unwrap());
     assert_eq!(bench.asked(keys::QUERY_NAMESPACES, Vec::new(), answer), (Status::SUCCESS, said));
     // A query of which only a part can be answered.
     let keys = [keys::JOB_SIZE, "pmix.nobody"].map(|key| CString::new(key).unwrap()).to_vec();
@@ -52,17 +52,20 @@ fn process_sets_are_known_without_the_host() {
     let mut bench = Bench::new(0, 1, 2);
     bench.engine.set_process_set(c"two".into(), Some(vec![proc(1)]));
     bench.engine.set_process_set(c"one".into(), Some(everybody()));
-    let names = bench.asked(keys::QUERY_PSET_NAMES, Vec::new(), Answer::Op(Status::ERROR));
+    let names = bench.asked(keys::QUERY_PSET_NAMES, Vec::new(), UpcallResult::Op(Status::ERROR));
     assert_eq!(names.1[0].value, Value::string("one,two"));
-    assert_eq!(bench.asked(keys::QUERY_NUM_PSETS, Vec::new(), Answer::Op(Status::ERROR)).1[0].value, Value::Size(2));
+    assert_eq!(
+        bench.asked(keys::QUERY_NUM_PSETS, Vec::new(), UpcallResult::Op(Status::ERROR)).1[0].value,
+        Value::Size(2)
+    );
     let set = vec![Info::new(keys::PSET_NAME, Value::string("two"))];
-    let told = bench.asked(keys::QUERY_PSET_MEMBERSHIP, set, Answer::Op(Status::ERROR));
+    let told = bench.asked(keys::QUERY_PSET_MEMBERSHIP, set, UpcallResult::Op(Status::ERROR));
     assert_eq!(told.1[0].value, Value::procs([proc(1)]));
     assert!(bench.upcalls.is_empty());
     // With something that is the host's.
     let keys = [keys::QUERY_NUM_PSETS, keys::QUERY_QUEUE_LIST].map(|key| CString::new(key).unwrap()).to_vec();
     bench.request(0, 61, Request::Query { queries: vec![Query { keys, qualifiers: Vec::new() }] });
-    let asked = bench.answer_last(Answer::Op(Status::ERR_NOT_FOUND));
+    let asked = bench.answer_last(UpcallResult::Op(Status::ERR_NOT_FOUND));
     assert!(
         matches!(asked, Upcall::Query { queries, .. } if queries[0].keys == [CString::new(keys::QUERY_QUEUE_LIST).unwrap()])
     );
@@ -71,14 +74,14 @@ fn process_sets_are_known_without_the_host() {
     // The last one is gone: all of it is the host's again.
     bench.engine.set_process_set(c"one".into(), None);
     bench.engine.set_process_set(c"two".into(), None);
-    let gone = bench.asked(keys::QUERY_NUM_PSETS, Vec::new(), Answer::Op(Status::ERR_NOT_SUPPORTED));
+    let gone = bench.asked(keys::QUERY_NUM_PSETS, Vec::new(), UpcallResult::Op(Status::ERR_NOT_SUPPORTED));
     assert_eq!((gone.0, &gone.1[0].value), (Status::SUCCESS, &Value::Size(0)));
 }
 
 #[test]
 fn attributes_are_known_of_the_library_and_of_the_host() {
     let mut bench = Bench::new(0, 1, 1);
-    let none = || Answer::Op(Status::ERR_NOT_SUPPORTED);
+    let none = || UpcallResult::Op(Status::ERR_NOT_SUPPORTED);
     let described = |name: &str, key: &'static str, ty| Regattr {
         name: CString::new(name).ok(),
         key: key.into(),
@@ -129,6 +132,7 @@ fn attributes_are_known_of_the_library_and_of_the_host() {
     assert!(status.is_success() && text(&infos[0]).split(',').any(|key| key == keys::SESSION_ID), "{infos:?}");
     // A host's own list of supported keys takes precedence.
     let said = vec![Info::new(keys::QUERY_SUPPORTED_KEYS, Value::string("own"))];
-    let (_, infos) = bench.asked(keys::QUERY_SUPPORTED_KEYS, Vec::new(), Answer::Infos(Status::SUCCESS, said.clone()));
+    let (_, infos) =
+        bench.asked(keys::QUERY_SUPPORTED_KEYS, Vec::new(), UpcallResult::Infos(Status::SUCCESS, said.clone()));
     assert_eq!(infos, said);
 }

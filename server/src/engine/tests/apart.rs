@@ -54,14 +54,14 @@ impl Bench {
         };
         self.engine.hello(id, Transport::Tcp { owner: Some(uid) }, hello);
         self.drain();
-        self.answer_last(Answer::Op(Status::SUCCESS))
+        self.answer_last(UpcallResult::Op(Status::SUCCESS))
     }
 
     /// A tool of a user's, with a job of its own name.
     fn tool_of(&mut self, id: PeerId, uid: u32) {
         self.register_client(&Proc::new(named("bystander"), Rank(0)), uid, uid + 10, 0);
         let name = Proc::new(named(&format!("tool-{}", id.0)), Rank(0));
-        let admitted = self.knock(id, tool(uid), Answer::Name(Status::SUCCESS, Some(name)));
+        let admitted = self.knock(id, tool(uid), UpcallResult::Name(Status::SUCCESS, Some(name)));
         assert!(admitted.is_some(), "{:?}", self.log);
         self.drain();
     }
@@ -229,9 +229,9 @@ fn of_a_job_that_nobody_here_knows_the_host_says_who_may_read_it() {
         let kvals = [Kval { key: "key".into(), value: Value::Uint32(5) }];
         let data = blob::encode_modex(EXCHANGE, kvals.iter().map(|kval| (&kval.key, &kval.value))).unwrap();
         let answer = if id == BOBS { Status::SUCCESS } else { Status::ERR_NO_PERMISSIONS };
-        let asked = bench.answer_last(Answer::Data(answer, data.into()));
+        let asked = bench.answer_last(UpcallResult::Data(answer, data.into()));
         // The data of the job, which are asked for with the first value.
-        let of_job = (id == BOBS).then(|| bench.answer_last(Answer::Op(Status::ERR_NOT_FOUND)));
+        let of_job = (id == BOBS).then(|| bench.answer_last(UpcallResult::Op(Status::ERR_NOT_FOUND)));
         if let Some(Upcall::DirectModex { infos, .. }) = &of_job {
             assert_eq!(Info::find(infos, keys::USERID), Some(&Value::Uint32(BOB)));
         }
@@ -247,9 +247,9 @@ fn of_a_job_that_nobody_here_knows_the_host_says_who_may_read_it() {
     bench.ask_as(BOBS, of_far());
     bench.ask_as(ANNS, of_far());
     assert_eq!(bench.upcalls.len(), 2, "for the job and the process");
-    bench.answer_last(Answer::Op(Status::ERR_NO_PERMISSIONS));
+    bench.answer_last(UpcallResult::Op(Status::ERR_NO_PERMISSIONS));
     assert_eq!((bench.told(BOBS), bench.told(ANNS)), (Some(Status::ERR_NO_PERMISSIONS), None));
-    bench.answer_last(Answer::Data(Status::SUCCESS, Bytes::default()));
+    bench.answer_last(UpcallResult::Data(Status::SUCCESS, Bytes::default()));
     assert!(bench.told(ANNS).is_some());
     // A registration may name the user.
     bench.engine.register_nspace(plan(&far, &[Info::new(keys::USERID, Value::Uint32(ANN))]));
@@ -260,7 +260,7 @@ fn of_a_job_that_nobody_here_knows_the_host_says_who_may_read_it() {
     // The server's own user's processes ask as ever.
     bench.tool_of(TOOL, HOST);
     bench.ask_as(TOOL, value_of(named("farther"), Vec::new()));
-    let asked = bench.answer_last(Answer::Op(Status::ERR_NOT_FOUND));
+    let asked = bench.answer_last(UpcallResult::Op(Status::ERR_NOT_FOUND));
     let Upcall::DirectModex { infos, .. } = asked else { panic!("{asked:?}") };
     assert_eq!(infos.len(), 1, "{infos:?}");
 }
@@ -273,7 +273,7 @@ fn output_goes_to_its_users() {
     // All output that there is, and that of a job which is to come.
     for wanted in [Proc::new(named(""), Rank::WILDCARD), Proc::new(named("later"), Rank::WILDCARD)] {
         bench.ask_as(TOOL, pull(wanted));
-        let Upcall::IofPull { infos, .. } = bench.answer_last(Answer::Op(Status::SUCCESS)) else { panic!() };
+        let Upcall::IofPull { infos, .. } = bench.answer_last(UpcallResult::Op(Status::SUCCESS)) else { panic!() };
         let find = |key| Info::find(&infos, key).cloned();
         let tool = Proc::new(named("tool-300"), Rank(0));
         assert_eq!((find(keys::USERID), find(keys::REQUESTOR)), (Some(Value::Uint32(BOB)), Some(Value::Proc(tool))));
@@ -289,7 +289,7 @@ fn output_goes_to_its_users() {
     bench.ask_as(TOOL, Request::Spawn { infos: Vec::new(), apps: Vec::new() });
     let spawned = Proc::new(named("spawned"), Rank(0));
     bench.register_client(&spawned, ROOT, ROOT, 0);
-    bench.answer_last(Answer::Spawn(Status::SUCCESS, Some(spawned.nspace.clone())));
+    bench.answer_last(UpcallResult::Spawn(Status::SUCCESS, Some(spawned.nspace.clone())));
     bench.say(spawned.clone(), "new");
     assert_eq!(bench.took(TOOL), [b"new", b"new"], "for the pull of all, and for the spawn");
     assert!(bench.told(TOOL).is_some());
@@ -329,7 +329,7 @@ fn queries_tell_what_the_asker_may_see() {
         bench.ask_as(BOBS, Request::Query { queries: vec![Query { keys, qualifiers }] });
         if let Some((_, Upcall::Query { queries, .. })) = bench.upcalls.last() {
             assert_eq!(Info::find(&queries[0].qualifiers, keys::USERID), Some(&Value::Uint32(BOB)));
-            bench.answer_last(Answer::Op(Status::ERR_NOT_SUPPORTED));
+            bench.answer_last(UpcallResult::Op(Status::ERR_NOT_SUPPORTED));
         }
         let position = bench.sent.iter().position(|(to, tag, _)| (*to, *tag) == (BOBS, 101)).unwrap();
         let bytes = bench.sent.remove(position).2;
@@ -390,7 +390,7 @@ fn the_host_is_told_what_the_kernel_says_or_it_has_said_itself() {
     let hello = Hello { psec: crate::SECURITY_NAME.into(), credential: secret, proc: Some(proc(1)), ..Bench::hello(1) };
     bench.engine.hello(PeerId(102), Transport::Unix { uid: ANN, gid: 77, pid: 1 }, hello);
     bench.drain();
-    let Upcall::ClientConnected { infos, .. } = bench.answer_last(Answer::Op(Status::SUCCESS)) else { panic!() };
+    let Upcall::ClientConnected { infos, .. } = bench.answer_last(UpcallResult::Op(Status::SUCCESS)) else { panic!() };
     assert_eq!(user(&infos), (Some(ANN), Some(77)));
     bench.ask_as(PeerId(102), Request::Publish { uid: 0, infos: vec![Info::new(keys::GRPID, Value::Uint32(0))] });
     let Some((_, Upcall::Publish { infos, .. })) = bench.upcalls.pop() else { panic!() };
@@ -446,7 +446,7 @@ fn nobody_learns_what_another_users_processes_use() {
         let directives = vec![Info::new(keys::MONITOR_TARGET_PROCS, Value::procs([named]))];
         bench.ask_as(ANNS, Request::Monitor { monitor: monitor(), status: Status::SUCCESS, directives });
         if status == Status::SUCCESS {
-            bench.answer_last(Answer::Op(Status::ERR_NOT_SUPPORTED));
+            bench.answer_last(UpcallResult::Op(Status::ERR_NOT_SUPPORTED));
         }
         assert_eq!(bench.told(ANNS), Some(status), "the host is not asked for Bob's");
     }
@@ -460,31 +460,31 @@ fn next(rank: u32) -> Proc {
 
 impl Bench {
     /// Bob's tool takes the name.
-    fn take_name(&mut self, id: PeerId, rank: u32, answer: Answer) -> bool {
+    fn take_name(&mut self, id: PeerId, rank: u32, answer: UpcallResult) -> bool {
         let is_in = self.knock(id, named_tool(BOB, PeerKind::ToolWithId, next(rank)), answer).is_some();
         self.drain();
         is_in
     }
 }
 
-fn let_in() -> Answer {
-    Answer::Name(Status::SUCCESS, None)
+fn let_in() -> UpcallResult {
+    UpcallResult::Name(Status::SUCCESS, None)
 }
 
 /// Bob's tools that have the name of the job that the host registers for Ann.
 #[test]
 fn the_name_of_a_job_that_tools_have_taken_is_the_jobs() {
-    let unasked = || Answer::Op(Status::ERR_NOT_SUPPORTED);
+    let unasked = || UpcallResult::Op(Status::ERR_NOT_SUPPORTED);
     let of_ann = Info::new(keys::USERID, Value::Uint32(ANN));
     for (answer, infos) in [
-        (let_in as fn() -> Answer, vec![of_ann.clone()]),
+        (let_in as fn() -> UpcallResult, vec![of_ann.clone()]),
         (let_in, Vec::new()),
         (unasked, vec![of_ann]),
         (unasked, Vec::new()),
     ] {
         let mut bench = Bench::of_two();
         assert!(bench.take_name(TOOL, 0, answer()) && bench.take_name(PeerId(301), 1, answer()));
-        let is_kept = infos.is_empty() && matches!(answer(), Answer::Name(..));
+        let is_kept = infos.is_empty() && matches!(answer(), UpcallResult::Name(..));
         assert_eq!(bench.engine.register_nspace(plan(&next(0).nspace, &infos)), Status::SUCCESS);
         bench.drain();
         assert_eq!(bench.closed.contains(&TOOL), !is_kept);
@@ -602,7 +602,7 @@ fn a_host_may_register_the_tool_itself_before_or_after_its_answer() {
             if is_before {
                 register(&mut bench);
             }
-            bench.answer_last(Answer::Name(Status::SUCCESS, Some(next(0))));
+            bench.answer_last(UpcallResult::Name(Status::SUCCESS, Some(next(0))));
             if !is_before {
                 register(&mut bench);
             }

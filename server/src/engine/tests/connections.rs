@@ -64,7 +64,7 @@ fn without_the_kernels_word_claims_count_only_where_the_administrator_says_so() 
         bench.engine.hello(peer(id), TCP, Bench::hello(0));
     }
     bench.drain();
-    let name = || Answer::Name(Status::SUCCESS, Some(Proc::new(Nspace::new("tool").unwrap(), Rank(0))));
+    let name = || UpcallResult::Name(Status::SUCCESS, Some(Proc::new(Nspace::new("tool").unwrap(), Rank(0))));
     assert!(bench.knock(peer(3), (tool(0).0, TCP), name()).is_none());
     bench.drain();
     assert_eq!((bench.upcalls.len(), bench.closed.len()), (0, 3));
@@ -138,7 +138,7 @@ fn peers_of_any_release_do_not_fill_the_memory() {
         let id = PeerId(900 + number);
         bench.engine.hello(id, TCP, Hello { version: format!("4.2.{number}"), ..Bench::hello(0) });
         bench.drain();
-        bench.answer_last(Answer::Op(Status::SUCCESS));
+        bench.answer_last(UpcallResult::Op(Status::SUCCESS));
         let request = Request::JobInfo.encode(PLAIN, Version::OURS).unwrap();
         bench.engine.message(id, 101, request, bench.now);
         bench.drain();

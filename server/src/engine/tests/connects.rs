@@ -53,7 +53,9 @@ fn a_connect_across_servers_is_the_hosts() {
     // The host makes the other job known before it answers.
     let infos = [Info::new(keys::JOB_SIZE, Value::Uint32(5))];
     bench.engine.register_nspace(JobPlan::read(&other, 0, &infos, None, NODES[0]).unwrap());
-    let Upcall::Connect { infos, .. } = bench.answer_last(Answer::Op(Status::SUCCESS)) else { panic!("a connect") };
+    let Upcall::Connect { infos, .. } = bench.answer_last(UpcallResult::Op(Status::SUCCESS)) else {
+        panic!("a connect")
+    };
     assert_eq!(
         infos.iter().map(|info| info.key.to_string()).collect::<Vec<_>>(),
         [keys::SORTED_PROC_ARRAY, keys::LOCAL_COLLECTIVE_STATUS]
@@ -64,7 +66,7 @@ fn a_connect_across_servers_is_the_hosts() {
     for rank in 0..2 {
         bench.request(rank, 11, Request::Disconnect { procs: procs.clone(), infos: Vec::new() });
     }
-    assert!(matches!(bench.answer_last(Answer::Op(Status::ERR_NOT_SUPPORTED)), Upcall::Disconnect { .. }));
+    assert!(matches!(bench.answer_last(UpcallResult::Op(Status::ERR_NOT_SUPPORTED)), Upcall::Disconnect { .. }));
     assert_eq!(bench.status(0, 11), Some(Status::ERR_NOT_SUPPORTED));
 }
 

@@ -47,7 +47,7 @@ fn a_rank_that_dies_while_its_fence_is_at_the_host_changes_nothing_for_the_other
     let Some((_, Upcall::Fence { infos, .. })) = a.upcalls.last() else { panic!("a fence for the host") };
     let told = Info::find(infos, keys::LOCAL_COLLECTIVE_STATUS);
     assert_eq!(told, Some(&Value::Status(Status::ERR_PARTIAL_SUCCESS)));
-    a.answer_last(Answer::Data(Status::ERR_TIMEOUT, Bytes::default()));
+    a.answer_last(UpcallResult::Data(Status::ERR_TIMEOUT, Bytes::default()));
     assert_eq!(a.status(0, 11), Some(Status::ERR_TIMEOUT));
 }
 
@@ -154,7 +154,7 @@ fn a_lost_client_is_the_hosts_news_and_not_the_other_clients() {
     bench.engine.message(PeerId::OWN, 200, register.encode(PLAIN, Version::OURS).unwrap(), bench.now);
     bench.lose(0);
     bench.request(1, 11, Request::Finalize);
-    bench.answer_last(Answer::Op(Status::SUCCESS));
+    bench.answer_last(UpcallResult::Op(Status::SUCCESS));
     bench.lose(1);
     bench.pass(LOSS_DELAY / 2);
     assert_eq!(told(&bench), 0);
@@ -178,7 +178,7 @@ fn the_end_of_processes_is_no_news_once_one_has_asked_for_it() {
         let mut bench = Bench::new(0, 1, 3);
         bench.fence(0, 10, everybody(), Vec::new());
         bench.request(1, 11, abort(procs));
-        bench.answer_last(Answer::Op(Status::SUCCESS));
+        bench.answer_last(UpcallResult::Op(Status::SUCCESS));
         bench.lose(1);
         bench.pass(LOSS_DELAY);
         // The connection, and the fence that waits for it.

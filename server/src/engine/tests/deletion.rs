@@ -82,7 +82,7 @@ fn who_may_have_read_a_deleted_key_is_told() {
         }
         bench.engine.hello(peer(rank), transport, hello);
         bench.drain();
-        bench.answer_last(Answer::Op(Status::SUCCESS));
+        bench.answer_last(UpcallResult::Op(Status::SUCCESS));
     }
     bench.put(0, 3, "key", 1);
     bench.delete(0, DEL_REMOTE, "key");
@@ -101,7 +101,7 @@ fn fences_tell_other_servers_what_is_gone() {
     let hello = Hello { version: "7.0.0".into(), ..Bench::hello(1) };
     b.engine.hello(peer(1), TCP, hello);
     b.drain();
-    b.answer_last(Answer::Op(Status::SUCCESS));
+    b.answer_last(UpcallResult::Op(Status::SUCCESS));
     let view = attach(&mut b, 1);
     let fence = |a: &mut Bench, b: &mut Bench, procs: &[Proc]| {
         a.fence(0, 10, procs.to_vec(), collect());

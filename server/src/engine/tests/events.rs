@@ -11,7 +11,7 @@ fn an_event_reaches_those_who_want_it_once() {
         assert_eq!(bench.status(rank, 30), Some(Status::SUCCESS));
     }
     bench.request(0, 31, Request::Notify { status: code, range: 3, infos: Vec::new() });
-    bench.answer_last(Answer::Op(Status::ERR_NOT_SUPPORTED));
+    bench.answer_last(UpcallResult::Op(Status::ERR_NOT_SUPPORTED));
     assert_eq!(bench.status(0, 31), Some(Status::SUCCESS));
     let event = Notification::decode(PLAIN, &bench.reply(1, TAG_NOTIFY).expect("rank 1 hears")).unwrap();
     assert_eq!((event.status, event.source), (code, proc(0)));
@@ -48,7 +48,9 @@ fn the_host_hears_of_the_first_and_the_last_who_want_an_event_of_the_environment
     let register = Request::RegisterEvents { codes: vec![down, own], infos: collect() };
     bench.request(0, 10, register.clone());
     assert_eq!(bench.status(0, 10), None, "the host has not answered");
-    let Upcall::RegisterEvents { codes, infos } = bench.answer_last(Answer::Op(Status::SUCCESS)) else { panic!() };
+    let Upcall::RegisterEvents { codes, infos } = bench.answer_last(UpcallResult::Op(Status::SUCCESS)) else {
+        panic!()
+    };
     assert_eq!((codes, &infos[..1]), (vec![down], &collect()[..]));
     let of = |key: &str| Info::find(&infos, key).and_then(Value::as_u32);
     assert_eq!((of(keys::USERID), of(keys::GRPID)), (Some(1000), Some(1000)), "who wants it");
@@ -58,17 +60,17 @@ fn the_host_hears_of_the_first_and_the_last_who_want_an_event_of_the_environment
     bench.request(0, 11, Request::DeregisterEvents { codes: vec![down, own] });
     assert!(bench.upcalls.is_empty(), "rank 1 still wants it");
     bench.lose(1);
-    let Upcall::DeregisterEvents { codes } = bench.answer_last(Answer::Op(Status::SUCCESS)) else { panic!() };
+    let Upcall::DeregisterEvents { codes } = bench.answer_last(UpcallResult::Op(Status::SUCCESS)) else { panic!() };
     assert_eq!(codes, [down]);
 
     // Without support of the host for registrations a registration succeeds; a refusal of the host fails it.
     bench.request(0, 12, register.clone());
-    bench.answer_last(Answer::Op(Status::ERR_NOT_SUPPORTED));
+    bench.answer_last(UpcallResult::Op(Status::ERR_NOT_SUPPORTED));
     assert_eq!(bench.status(0, 12), Some(Status::SUCCESS));
     bench.request(0, 13, Request::DeregisterEvents { codes: vec![down] });
-    bench.answer_last(Answer::Op(Status::OPERATION_SUCCEEDED));
+    bench.answer_last(UpcallResult::Op(Status::OPERATION_SUCCEEDED));
     bench.request(0, 14, register.clone());
-    bench.answer_last(Answer::Op(Status::ERR_NO_PERMISSIONS));
+    bench.answer_last(UpcallResult::Op(Status::ERR_NO_PERMISSIONS));
     assert_eq!(bench.status(0, 14), Some(Status::ERR_NO_PERMISSIONS));
     bench.request(0, 15, register);
     assert_eq!(bench.upcalls.len(), 1, "it is asked again");
@@ -83,7 +85,7 @@ fn who_leaves_while_the_host_is_asked_takes_no_events_along() {
     bench.request(1, 11, Request::RegisterEvents { codes: vec![down, own], infos: Vec::new() });
     let (asked, _) = bench.upcalls.pop().expect("the host is asked");
     bench.lose(1);
-    bench.engine.answer(asked, Answer::Op(Status::SUCCESS));
+    bench.engine.answer(asked, UpcallResult::Op(Status::SUCCESS));
     bench.drain();
     bench.request(2, 12, Request::RegisterEvents { codes: vec![own], infos: Vec::new() });
     assert!(bench.reply(2, TAG_NOTIFY).is_some(), "the event is kept for the others");

@@ -22,7 +22,7 @@ fn a_rank_that_runs_ahead_enters_the_next_fence() {
     bench.fence(0, 11, everybody(), Vec::new());
     bench.fence(1, 10, everybody(), Vec::new());
     assert_eq!(bench.upcalls.len(), 1, "the second fence lacks rank 1");
-    bench.answer_last(Answer::Data(Status::SUCCESS, Bytes::default()));
+    bench.answer_last(UpcallResult::Data(Status::SUCCESS, Bytes::default()));
     assert_eq!(bench.status(0, 10), Some(Status::SUCCESS));
     assert_eq!(bench.status(1, 10), Some(Status::SUCCESS));
     assert_eq!(bench.status(0, 11), None);
@@ -125,7 +125,7 @@ fn what_a_host_lends_is_given_back_before_anybody_hears_its_answer() {
         let lent = Arc::new(());
         let all = contributions(&a, &b);
         let (id, _) = a.upcalls.pop().expect("a fence at the host");
-        a.engine.answer(id, Answer::Data(Status::SUCCESS, Bytes::external(Lent(all, lent.clone()))));
+        a.engine.answer(id, UpcallResult::Data(Status::SUCCESS, Bytes::external(Lent(all, lent.clone()))));
         assert_eq!(Arc::strong_count(&lent), 2, "not inside the answer");
         let mut has_heard = false;
         loop {
@@ -160,7 +160,7 @@ fn what_a_host_lends_is_given_back_before_anybody_hears_its_answer() {
             assert!(Arc::ptr_eq(own, remote), "nothing is held twice");
         }
         // No request waits for this answer any more.
-        a.engine.answer(id, Answer::Data(Status::SUCCESS, Bytes::external(Lent(vec![1], lent.clone()))));
+        a.engine.answer(id, UpcallResult::Data(Status::SUCCESS, Bytes::external(Lent(vec![1], lent.clone()))));
         assert_eq!(Arc::strong_count(&lent), 2);
         a.drain();
         assert_eq!(Arc::strong_count(&lent), 1);
@@ -185,7 +185,9 @@ fn a_fence_brings_what_is_new_since_the_last_one_of_the_same_participants() {
         let keys = contributed(b);
         match status {
             Status::SUCCESS => exchange(a, b),
-            _ => [a, b].into_iter().for_each(|bench| drop(bench.answer_last(Answer::Data(status, Bytes::default())))),
+            _ => [a, b]
+                .into_iter()
+                .for_each(|bench| drop(bench.answer_last(UpcallResult::Data(status, Bytes::default())))),
         }
         keys
     };
@@ -211,7 +213,7 @@ fn a_fence_brings_what_is_new_since_the_last_one_of_the_same_participants() {
         assert_eq!(contributed(&b), ["third"]);
         let Upcall::Fence { data, .. } = &b.upcalls.last().unwrap().1 else { unreachable!() };
         let own = data.clone().into_bytes().unwrap();
-        b.answer_last(Answer::Data(Status::SUCCESS, own.into()));
+        b.answer_last(UpcallResult::Data(Status::SUCCESS, own.into()));
     }
     // The host registers the job again: it may have come to other servers.
     let plan = JobPlan::read(&nspace(), 1, &[], None, NODES[1]).unwrap();
@@ -280,7 +282,7 @@ fn a_fence_of_some_then_of_all_gives_the_newest_everywhere() {
 fn garbage_from_the_exchange_fails_the_fence_and_is_told() {
     let mut bench = Bench::new(0, 2, 1);
     bench.fence(0, 10, everybody(), collect());
-    bench.answer_last(Answer::Data(Status::SUCCESS, vec![7, 200, 1, 2].into()));
+    bench.answer_last(UpcallResult::Data(Status::SUCCESS, vec![7, 200, 1, 2].into()));
     assert_ne!(bench.status(0, 10), Some(Status::SUCCESS));
     assert!(bench.log.iter().any(|line| line.contains("fence")), "{:?}", bench.log);
 }

@@ -101,7 +101,7 @@ fn whoever_names_a_time_hears_at_that_time() {
     // The host's answers are too late for these Gets, and in time for the one that waits.
     let upcalls: Vec<u64> = a.upcalls.iter().map(|(id, _)| *id).collect();
     for id in upcalls {
-        a.engine.answer(id, Answer::Op(Status::ERR_NOT_FOUND));
+        a.engine.answer(id, UpcallResult::Op(Status::ERR_NOT_FOUND));
     }
     a.drain();
     assert_eq!((30..40).filter_map(|tag| a.status(0, tag).map(|_| tag)).collect::<Vec<_>>(), [34]);
@@ -152,7 +152,7 @@ fn direct_modex_is_asked_once_and_kept() {
     b.drain();
     let (_, whole) = answers.lock().pop().expect("committed ranks are answered at once");
     assert!(whole.len() > data.len());
-    a.answer_last(Answer::Data(Status::SUCCESS, whole.into()));
+    a.answer_last(UpcallResult::Data(Status::SUCCESS, whole.into()));
     for rank in 0..2 {
         assert_eq!(a.value(rank, 20, "key"), Some(Ok(9)));
     }
@@ -175,7 +175,7 @@ fn a_fence_answers_who_waits_for_direct_modex() {
     let packed = |kvals: &[(&'static str, u32)]| {
         let kvals: Vec<_> = kvals.iter().map(|(key, value)| (Key::from(*key), Value::Uint32(*value))).collect();
         let data = blob::encode_modex(PLAIN, kvals.iter().map(|(key, value)| (key, value))).unwrap();
-        Answer::Data(Status::SUCCESS, data.into())
+        UpcallResult::Data(Status::SUCCESS, data.into())
     };
     b.put(1, 3, "key", 2);
     for (bench, rank) in [(&mut a, 0), (&mut b, 1)] {
@@ -238,7 +238,7 @@ fn a_refresh_brings_all_that_there_is_by_now() {
     let packed = |number: u32| {
         let (key, value) = (Key::from("key"), Value::Uint32(number));
         let data = blob::encode_modex(PLAIN, [(&key, &value)].into_iter()).unwrap();
-        Answer::Data(Status::SUCCESS, data.into())
+        UpcallResult::Data(Status::SUCCESS, data.into())
     };
     refresh(&mut a, 30, 2);
     assert_eq!(told(&mut a, 30), None);
@@ -246,7 +246,7 @@ fn a_refresh_brings_all_that_there_is_by_now() {
     assert_eq!(told(&mut a, 30), one(6));
     // If the host does not bring the value, or does not answer, the present values stay.
     refresh(&mut a, 31, 2);
-    a.answer_last(Answer::Data(Status::ERR_NOT_FOUND, Vec::new().into()));
+    a.answer_last(UpcallResult::Data(Status::ERR_NOT_FOUND, Vec::new().into()));
     assert_eq!(told(&mut a, 31), one(6));
     refresh(&mut a, 32, 2);
     a.pass(Duration::from_secs(3));
@@ -265,7 +265,7 @@ fn a_commit_of_nothing_ends_the_wait_for_it() {
     assert_eq!(b.status(2, 50), Some(Status::SUCCESS));
     let (status, data) = answers.lock().pop().expect("the commit answers");
     a.get(0, 20, 1, "key", Vec::new());
-    a.answer_last(Answer::Data(status, data.into()));
+    a.answer_last(UpcallResult::Data(status, data.into()));
     b.pass(Duration::from_secs(3));
     for (bench, rank) in [(&mut a, 0), (&mut b, 3)] {
         assert_eq!(bench.value(rank, 20, "key"), Some(Err(Status::ERR_NOT_FOUND)));
@@ -276,7 +276,7 @@ fn a_commit_of_nothing_ends_the_wait_for_it() {
 fn a_host_without_direct_modex_is_an_answer() {
     let mut bench = Bench::new(0, 2, 1);
     bench.get(0, 20, 1, "key", Vec::new());
-    bench.answer_last(Answer::Op(Status::ERR_NOT_SUPPORTED));
+    bench.answer_last(UpcallResult::Op(Status::ERR_NOT_SUPPORTED));
     assert_eq!(bench.value(0, 20, "key"), Some(Err(Status::ERR_NOT_SUPPORTED)));
 }
 
@@ -293,9 +293,9 @@ fn another_servers_job_is_known_by_what_direct_modex_brings() {
     ask(&mut a, 20, Rank(2), "key");
     let kval = Kval { key: Key::from("key"), value: Value::Uint32(6) };
     let data = blob::encode_modex(PLAIN, [(&kval.key, &kval.value)].into_iter()).unwrap();
-    a.answer_last(Answer::Data(Status::SUCCESS, data.into()));
+    a.answer_last(UpcallResult::Data(Status::SUCCESS, data.into()));
     // The data of the job, of which the host knows nothing yet.
-    a.answer_last(Answer::Op(Status::ERR_NOT_FOUND));
+    a.answer_last(UpcallResult::Op(Status::ERR_NOT_FOUND));
     assert_eq!(a.value(0, 20, "key"), Some(Ok(6)));
     ask(&mut a, 21, Rank(2), "key");
     assert_eq!(a.value(0, 21, "key"), Some(Ok(6)), "and kept");
@@ -306,12 +306,12 @@ fn another_servers_job_is_known_by_what_direct_modex_brings() {
     b.engine.dmodex_request(job, Box::new(move |_, data| *answered.lock() = data));
     b.drain();
     let data = std::mem::take(&mut *answer.lock());
-    a.answer_last(Answer::Data(Status::SUCCESS, data.into()));
+    a.answer_last(UpcallResult::Data(Status::SUCCESS, data.into()));
     assert_eq!(a.value(0, 22, keys::JOB_SIZE), Some(Ok(3)));
     ask(&mut a, 23, Rank::WILDCARD, keys::JOB_SIZE);
     assert_eq!(a.value(0, 23, keys::JOB_SIZE), Some(Ok(3)));
     ask(&mut a, 24, Rank::WILDCARD, keys::UNIV_SIZE);
-    a.answer_last(Answer::Data(Status::SUCCESS, Bytes::default()));
+    a.answer_last(UpcallResult::Data(Status::SUCCESS, Bytes::default()));
     assert_eq!(a.value(0, 24, keys::UNIV_SIZE), Some(Err(Status::ERR_NOT_FOUND)));
 }
 

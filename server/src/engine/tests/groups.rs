@@ -68,7 +68,7 @@ fn the_host_gives_a_group_its_context_id_and_hears_of_its_end() {
         bench.construct(rank, 10, everybody(), wanted.clone());
     }
     let context = vec![Info::new(keys::GROUP_CONTEXT_ID, Value::Size(77))];
-    let upcall = bench.answer_last(Answer::Infos(Status::SUCCESS, context));
+    let upcall = bench.answer_last(UpcallResult::Infos(Status::SUCCESS, context));
     let Upcall::Group { operation: GroupOperation::Construct, procs, .. } = upcall else { panic!("{upcall:?}") };
     assert_eq!(procs, [proc(0), proc(1)]);
     for rank in 0..2 {
@@ -77,14 +77,14 @@ fn the_host_gives_a_group_its_context_id_and_hears_of_its_end() {
     for rank in 0..2 {
         bench.destruct(rank, 11);
     }
-    let upcall = bench.answer_last(Answer::Infos(Status::SUCCESS, Vec::new()));
+    let upcall = bench.answer_last(UpcallResult::Infos(Status::SUCCESS, Vec::new()));
     assert!(matches!(upcall, Upcall::Group { operation: GroupOperation::Destruct, .. }), "{upcall:?}");
     assert_eq!(bench.status(0, 11), Some(Status::SUCCESS));
     // A host that cannot forms none.
     for rank in 0..2 {
         bench.construct(rank, 12, everybody(), wanted.clone());
     }
-    bench.answer_last(Answer::Op(Status::ERR_NOT_SUPPORTED));
+    bench.answer_last(UpcallResult::Op(Status::ERR_NOT_SUPPORTED));
     assert_eq!(bench.constructed(1, 12), Some((Status::ERR_NOT_SUPPORTED, None)));
     bench.destruct(0, 13);
     assert_eq!(bench.status(0, 13), Some(Status::ERR_NOT_FOUND));
@@ -94,7 +94,7 @@ fn the_host_gives_a_group_its_context_id_and_hears_of_its_end() {
 fn a_group_of_several_nodes_is_the_hosts() {
     let mut bench = Bench::new(0, 2, 1);
     bench.construct(0, 10, everybody(), Vec::new());
-    let upcall = bench.answer_last(Answer::Infos(Status::SUCCESS, Vec::new()));
+    let upcall = bench.answer_last(UpcallResult::Infos(Status::SUCCESS, Vec::new()));
     assert!(matches!(upcall, Upcall::Group { operation: GroupOperation::Construct, .. }), "{upcall:?}");
     assert_eq!(bench.constructed(0, 10), Some((Status::SUCCESS, None)));
     // Asked for by name, it stays on this node.
@@ -145,7 +145,7 @@ fn a_group_that_loses_a_member_before_it_is_formed_is_formed_only_where_that_is_
     }
     bench.lose(3);
     let context = vec![Info::new(keys::GROUP_CONTEXT_ID, Value::Size(77))];
-    bench.answer_last(Answer::Infos(Status::SUCCESS, context));
+    bench.answer_last(UpcallResult::Infos(Status::SUCCESS, context));
     let failed = (Status::GROUP_MEMBER_FAILED, proc(3));
     for rank in 0..3 {
         assert_eq!(bench.constructed(rank, 10), Some((Status::GROUP_CONSTRUCT_ABORT, None)));

@@ -21,7 +21,7 @@ impl Bench {
         self.request(rank, tag, Request::Monitor { monitor, status: code, directives });
         let asked = self.upcalls.iter().position(|(_, upcall)| matches!(upcall, Upcall::Monitor { .. }));
         if let Some((id, _)) = asked.map(|place| self.upcalls.remove(place)) {
-            self.engine.answer(id, Answer::Op(Status::ERR_NOT_SUPPORTED));
+            self.engine.answer(id, UpcallResult::Op(Status::ERR_NOT_SUPPORTED));
             self.drain();
         }
         StatusReply::decode(PLAIN, Version::OURS, &self.reply(rank, tag).unwrap()).unwrap().status
@@ -192,7 +192,7 @@ fn a_host_that_watches_is_left_to_it() {
     let monitor = info(keys::MONITOR_HEARTBEAT, Value::Undef);
     bench.request(0, 93, Request::Monitor { monitor, status: Status::SUCCESS, directives });
     let (id, _) = bench.upcalls.pop().unwrap();
-    bench.engine.answer(id, Answer::Infos(Status::SUCCESS, Vec::new()));
+    bench.engine.answer(id, UpcallResult::Infos(Status::SUCCESS, Vec::new()));
     bench.drain();
     assert!(bench.reply(0, 93).is_some());
     assert_eq!(bench.engine.monitors.deadline(), None);
@@ -280,7 +280,7 @@ impl Bench {
     /// Requests resource usage from the library, without the host's support.
     fn used(&mut self, rank: u32, monitor: Info, directives: Vec<Info>) -> (Status, Vec<Info>) {
         self.request(rank, 95, Request::Monitor { monitor, status: Status::SUCCESS, directives });
-        self.answer_last(Answer::Op(Status::ERR_NOT_SUPPORTED));
+        self.answer_last(UpcallResult::Op(Status::ERR_NOT_SUPPORTED));
         let bytes = self.reply(rank, 95).unwrap();
         match StatusReply::decode(PLAIN, Version::OURS, &bytes).unwrap().status {
             Status::SUCCESS => {

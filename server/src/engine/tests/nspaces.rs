@@ -113,7 +113,7 @@ fn what_is_to_go_with_the_job_stays_until_the_job_has_ended() {
         let hello = Hello { credential: Hello::native_credential(uid, gid), ..Bench::hello(rank) };
         bench.engine.hello(peer(rank), TCP, hello);
         bench.drain();
-        bench.answer_last(Answer::Op(Status::SUCCESS));
+        bench.answer_last(UpcallResult::Op(Status::SUCCESS));
     }
     let cases = [("own", vec![proc(0)]), ("none", vec![]), ("all", everybody())];
     for (name, targets) in cases.clone() {
@@ -133,10 +133,10 @@ fn what_is_to_go_with_the_job_stays_until_the_job_has_ended() {
         let asked = bench.upcalls.iter().any(|(_, upcall)| matches!(upcall, Upcall::JobControl { .. }));
         assert_eq!(asked, is_for_host);
     }
-    bench.answer_last(Answer::Infos(Status::SUCCESS, vec![]));
+    bench.answer_last(UpcallResult::Infos(Status::SUCCESS, vec![]));
     let left = || cases.iter().filter(|(name, _)| top.path().join(name).exists()).count();
     bench.request(0, 11, Request::Finalize);
-    bench.answer_last(Answer::Op(Status::SUCCESS));
+    bench.answer_last(UpcallResult::Op(Status::SUCCESS));
     bench.lose(0);
     assert!(!top.path().join("own").exists());
     assert_eq!(left(), 2, "rank 1 may use what belongs to the job");

@@ -32,7 +32,7 @@ fn output_is_sent_to_who_asked_for_it_and_kept_for_who_may() {
     bench.pull(0, 110, everybody(), 5);
     bench.says(1, 4, "before the answer");
     assert!(bench.output(peer(0)).is_empty(), "the host has not answered");
-    let asked = bench.answer_last(Answer::Op(Status::OPERATION_SUCCEEDED));
+    let asked = bench.answer_last(UpcallResult::Op(Status::OPERATION_SUCCEEDED));
     assert!(matches!(asked, Upcall::IofPull { channels: 6, .. }));
     let reply = IoPullReply::decode(PLAIN, Version::OURS, &bench.reply(0, 110).unwrap()).unwrap();
     let number = reply.handler.unwrap();
@@ -40,7 +40,7 @@ fn output_is_sent_to_who_asked_for_it_and_kept_for_who_may() {
     assert_eq!(bench.output(peer(0)), expected, "not its own, nor of other channels");
 
     bench.pull(2, 111, vec![proc(1)], 9);
-    bench.answer_last(Answer::Op(Status::SUCCESS));
+    bench.answer_last(UpcallResult::Op(Status::SUCCESS));
     assert!(bench.output(peer(2)).is_empty(), "what somebody has had is not kept");
     bench.says(1, 2, "both");
     assert_eq!(bench.output(peer(0)), [(5, 1, "both".to_owned())]);
@@ -49,7 +49,7 @@ fn output_is_sent_to_who_asked_for_it_and_kept_for_who_may() {
     bench.request(2, 112, Request::IoDeregister { infos: Vec::new(), handler: number });
     assert_eq!(bench.status(2, 112), Some(Status::ERR_NOT_FOUND), "it is another one's");
     bench.request(0, 113, Request::IoDeregister { infos: Vec::new(), handler: number });
-    let Upcall::IofPull { procs, infos, .. } = bench.answer_last(Answer::Op(Status::SUCCESS)) else { panic!() };
+    let Upcall::IofPull { procs, infos, .. } = bench.answer_last(UpcallResult::Op(Status::SUCCESS)) else { panic!() };
     assert_eq!((procs, infos[0].key.is(keys::IOF_STOP)), (everybody(), true));
     assert_eq!(bench.status(0, 113), Some(Status::SUCCESS));
     bench.says(1, 2, "one");
@@ -57,10 +57,10 @@ fn output_is_sent_to_who_asked_for_it_and_kept_for_who_may() {
     bench.engine.disconnected(peer(2), bench.now);
     bench.says(1, 2, "for nobody");
     bench.pull(0, 114, vec![proc(1)], 6);
-    bench.answer_last(Answer::Op(Status::ERR_NOT_SUPPORTED));
+    bench.answer_last(UpcallResult::Op(Status::ERR_NOT_SUPPORTED));
     assert_eq!(bench.status(0, 114), Some(Status::ERR_NOT_SUPPORTED));
     bench.pull(0, 115, vec![proc(1)], 7);
-    bench.answer_last(Answer::Op(Status::SUCCESS));
+    bench.answer_last(UpcallResult::Op(Status::SUCCESS));
     assert_eq!(bench.output(peer(0)), [(7, 1, "for nobody".to_owned())]);
 }
 
@@ -73,7 +73,7 @@ fn what_is_kept_of_output_has_its_bounds_and_goes_with_the_job() {
     }
     bench.says(1, 2, "last");
     bench.pull(0, 110, everybody(), 5);
-    bench.answer_last(Answer::Op(Status::SUCCESS));
+    bench.answer_last(UpcallResult::Op(Status::SUCCESS));
     let had = bench.output(peer(0));
     assert_eq!((had.len(), had.last().unwrap().2.as_str()), (16, "last"));
     assert_eq!(bench.engine.deliver_output(proc(1), 1, Vec::new(), Vec::new()), Status::ERR_BAD_PARAM);
@@ -82,7 +82,7 @@ fn what_is_kept_of_output_has_its_bounds_and_goes_with_the_job() {
     assert_eq!(bench.engine.deliver_output(other.clone(), 2, b"gone".to_vec(), Vec::new()), Status::SUCCESS);
     bench.deregister_nspace(&other.nspace);
     bench.pull(0, 111, vec![other], 6);
-    bench.answer_last(Answer::Op(Status::SUCCESS));
+    bench.answer_last(UpcallResult::Op(Status::SUCCESS));
     assert!(bench.output(peer(0)).is_empty());
 }
 
@@ -90,7 +90,7 @@ fn what_is_kept_of_output_has_its_bounds_and_goes_with_the_job() {
 fn a_tool_is_sent_output_without_asking() {
     let mut bench = Bench::new(0, 1, 1);
     let name = Proc::new(Nspace::new("tool").unwrap(), Rank(5));
-    bench.knock(peer(50), tool(1000), Answer::Name(Status::SUCCESS, Some(name))).unwrap();
+    bench.knock(peer(50), tool(1000), UpcallResult::Name(Status::SUCCESS, Some(name))).unwrap();
     let server = Proc::new(Nspace::new("server").unwrap(), Rank(0));
     assert_eq!(bench.engine.deliver_output(server, 4, b"its server's".to_vec(), Vec::new()), Status::SUCCESS);
     bench.drain();
@@ -106,13 +106,13 @@ fn a_tool_is_sent_output_without_asking() {
     };
     // A rank has its own ways, unless it asks for this one.
     bench.request(0, 120, spawn(Vec::new()));
-    bench.answer_last(Answer::Spawn(Status::SUCCESS, Some(spawned.clone())));
+    bench.answer_last(UpcallResult::Spawn(Status::SUCCESS, Some(spawned.clone())));
     said(&mut bench, "before");
     assert!(bench.output(peer(0)).is_empty());
     bench.request(50, 120, spawn(vec![Info::new(keys::FWD_STDERR, Value::Bool(false))]));
-    bench.answer_last(Answer::Spawn(Status::SUCCESS, Some(spawned.clone())));
+    bench.answer_last(UpcallResult::Spawn(Status::SUCCESS, Some(spawned.clone())));
     bench.request(0, 121, spawn(vec![Info::new(keys::FWD_STDOUT, Value::Bool(true))]));
-    bench.answer_last(Answer::Spawn(Status::SUCCESS, Some(spawned.clone())));
+    bench.answer_last(UpcallResult::Spawn(Status::SUCCESS, Some(spawned.clone())));
     said(&mut bench, "after");
     assert_eq!(bench.output(peer(50)), [(0, 0, "before".to_owned()), (0, 0, "after".to_owned())]);
     assert_eq!(bench.output(peer(0)), [(0, 0, "after".to_owned())]);
@@ -127,7 +127,7 @@ fn who_has_pushed_input_hears_when_no_more_is_wanted() {
     for rank in [0, 1] {
         let data = Some(b"text".to_vec());
         bench.request(rank, 130, Request::IoPush { targets: everybody(), infos: Vec::new(), data });
-        let upcall = bench.answer_last(Answer::Op(Status::ERR_IOF_XOFF));
+        let upcall = bench.answer_last(UpcallResult::Op(Status::ERR_IOF_XOFF));
         assert!(
             matches!(upcall, Upcall::PushStdin { source, data: Some(data), .. } if source == proc(rank) && data == b"text")
         );
@@ -135,7 +135,7 @@ fn who_has_pushed_input_hears_when_no_more_is_wanted() {
     }
     let data = Some(b"own".to_vec());
     bench.enter_as(PeerId::OWN, 130, &Request::IoPush { targets: everybody(), infos: Vec::new(), data });
-    bench.answer_last(Answer::Op(Status::SUCCESS));
+    bench.answer_last(UpcallResult::Op(Status::SUCCESS));
     let control = |source, channel| FlowControl { source, channel, is_off: false, infos: Vec::new() };
     let anybody = Proc::new(Nspace::new("").unwrap(), Rank::WILDCARD);
     let refused = bench.engine.control_input(&control(anybody.clone(), 2), |_| panic!("of output"));

@@ -7,7 +7,7 @@ impl Bench {
     /// A rank finalizes and closes its connection.
     fn finalize(&mut self, rank: u32) {
         self.request(rank, 90, Request::Finalize);
-        self.answer_last(Answer::Op(Status::SUCCESS));
+        self.answer_last(UpcallResult::Op(Status::SUCCESS));
         assert_eq!(self.status(rank, 90), Some(Status::SUCCESS));
         self.lose(rank);
     }
@@ -137,7 +137,7 @@ fn the_host_hears_that_a_participant_had_finalized() {
     bench.finalize(1);
     bench.pass(RETURN_DELAY);
     bench.fence(0, 10, everybody(), Vec::new());
-    match bench.answer_last(Answer::Data(Status::ERR_PARTIAL_SUCCESS, Bytes::default())) {
+    match bench.answer_last(UpcallResult::Data(Status::ERR_PARTIAL_SUCCESS, Bytes::default())) {
         Upcall::Fence { infos, .. } => assert_eq!(
             Info::find(&infos, keys::LOCAL_COLLECTIVE_STATUS),
             Some(&Value::Status(Status::ERR_PARTIAL_SUCCESS))
@@ -214,7 +214,7 @@ fn a_process_is_connected_with_what_it_has_spawned() {
     bench.register_client(&child, 1000, 1000, 0);
     bench.engine.hello(PeerId(500), TCP, Hello { proc: Some(child.clone()), ..Bench::hello(0) });
     bench.drain();
-    bench.answer_last(Answer::Op(Status::SUCCESS));
+    bench.answer_last(UpcallResult::Op(Status::SUCCESS));
     let procs = vec![Proc::new(nspace(), Rank::WILDCARD), Proc::new(child.nspace.clone(), Rank::WILDCARD)];
     bench.disconnect_procs(0, 10, &procs);
     bench.enter_as(PeerId(500), 10, &Request::Disconnect { procs: procs.clone(), infos: Vec::new() });
@@ -235,7 +235,7 @@ fn connects_that_are_never_ended_do_not_pile_up() {
     let others = |number: usize| [proc(0), Proc::new(Nspace::new(format!("other{number}")).unwrap(), Rank(0))];
     for number in 0..CONNECTS_MAX + 9 {
         bench.connect_procs(0, 10, &others(number));
-        bench.answer_last(Answer::Op(Status::SUCCESS));
+        bench.answer_last(UpcallResult::Op(Status::SUCCESS));
         assert_eq!(bench.connect_status(0, 10), Some(Status::SUCCESS));
     }
     assert_eq!(bench.engine.connected.len(), CONNECTS_MAX, "the oldest are forgotten");
@@ -280,7 +280,7 @@ fn the_end_of_a_connected_process_is_an_event_for_those_that_asked() {
         for rank in 0..2 {
             bench.connect_procs(rank, 10, &everybody());
         }
-        bench.answer_last(Answer::Op(Status::SUCCESS));
+        bench.answer_last(UpcallResult::Op(Status::SUCCESS));
         if is_lost {
             bench.lose(1)
         } else {
@@ -324,7 +324,7 @@ fn ranks_of_this_node_are_named_together() {
         bench.request(0, 13, Request::Notify { status: code, range: Range::CUSTOM, infos: vec![range] });
         assert_eq!(bench.event(1), Some((code, proc(0))), "{rank}");
         assert_eq!(bench.sent.iter().filter(|(to, ..)| *to == PeerId(500)).count(), others, "{rank}");
-        match bench.answer_last(Answer::Op(Status::SUCCESS)) {
+        match bench.answer_last(UpcallResult::Op(Status::SUCCESS)) {
             Upcall::NotifyEvent { infos, .. } => {
                 let named: Vec<Proc> =
                     Info::find(&infos, keys::EVENT_CUSTOM_RANGE).unwrap().iter_procs().cloned().collect();
@@ -365,7 +365,7 @@ fn a_job_of_this_cluster_may_be_named_with_it() {
     // Of another cluster only the host may know something.
     bench.connect_procs(0, 11, &[named("here:job"), named("there:child")]);
     assert_eq!(bench.connect_status(0, 11), None);
-    match bench.answer_last(Answer::Op(Status::ERR_NOT_SUPPORTED)) {
+    match bench.answer_last(UpcallResult::Op(Status::ERR_NOT_SUPPORTED)) {
         Upcall::Connect { procs, .. } => assert_eq!(procs, [named("job"), named("there:child")]),
         other => panic!("{other:?}"),
     }
@@ -425,9 +425,9 @@ fn with_a_value_of_another_servers_job_come_all_of_that_job() {
         let (of_rank, of_job) = (bench.upcalls.pop().unwrap().0, bench.upcalls.pop().unwrap().0);
         for (number, word) in order.split(' ').enumerate() {
             match word {
-                "job" => bench.engine.answer(of_job, Answer::Data(Status::SUCCESS, job_data.clone().into())),
-                "rank" => bench.engine.answer(of_rank, Answer::Data(Status::SUCCESS, rank_data.clone().into())),
-                "none" => bench.engine.answer(of_job, Answer::Op(Status::ERR_NOT_FOUND)),
+                "job" => bench.engine.answer(of_job, UpcallResult::Data(Status::SUCCESS, job_data.clone().into())),
+                "rank" => bench.engine.answer(of_rank, UpcallResult::Data(Status::SUCCESS, rank_data.clone().into())),
+                "none" => bench.engine.answer(of_job, UpcallResult::Op(Status::ERR_NOT_FOUND)),
                 _ => bench.pass(Duration::from_secs(3)),
             }
             bench.drain();
@@ -447,8 +447,8 @@ fn with_a_value_of_another_servers_job_come_all_of_that_job() {
     let mut bench = Bench::new(0, 1, 1);
     ask(&mut bench, 30, Rank(2), keys::HOSTNAME);
     let (of_rank, of_job) = (bench.upcalls.pop().unwrap().0, bench.upcalls.pop().unwrap().0);
-    bench.engine.answer(of_rank, Answer::Op(Status::ERR_NOT_FOUND));
-    bench.engine.answer(of_job, Answer::Data(Status::SUCCESS, job_data.into()));
+    bench.engine.answer(of_rank, UpcallResult::Op(Status::ERR_NOT_FOUND));
+    bench.engine.answer(of_job, UpcallResult::Data(Status::SUCCESS, job_data.into()));
     bench.drain();
     assert_eq!(owners(&mut bench, 0, 30), Some(vec![Rank(2), Rank::WILDCARD]));
 }
@@ -464,7 +464,7 @@ fn a_value_waits_for_its_job_no_longer_than_its_caller_does() {
         let nspace = Nspace::new("other").unwrap();
         let infos = time.map(|seconds| Info::new(keys::TIMEOUT, Value::Int(seconds))).into_iter().collect();
         bench.request(0, 20, Request::Get { nspace, rank: Rank(2), infos, key: Some(Key::from("key")) });
-        bench.answer_last(Answer::Data(Status::SUCCESS, rank_data.clone().into()));
+        bench.answer_last(UpcallResult::Data(Status::SUCCESS, rank_data.clone().into()));
         bench.pass(second);
         if time != Some(1) {
             assert_eq!(bench.value(0, 20, "key"), None, "{time:?}: the job may still come");
@@ -484,8 +484,8 @@ fn a_get_for_a_job_that_nobody_knows_leaves_nothing() {
         let nspace = Nspace::new(format!("x{number}")).unwrap();
         let get = Request::Get { nspace, rank: Rank(0), infos: Vec::new(), key: Some(Key::from("key")) };
         bench.request(0, 20, get);
-        bench.answer_last(Answer::Op(Status::ERR_NOT_FOUND));
-        bench.answer_last(Answer::Op(Status::ERR_NOT_FOUND));
+        bench.answer_last(UpcallResult::Op(Status::ERR_NOT_FOUND));
+        bench.answer_last(UpcallResult::Op(Status::ERR_NOT_FOUND));
     }
     assert_eq!(bench.engine.nspaces.len(), known);
 }
@@ -529,7 +529,7 @@ fn a_fence_across_nodes_ends_for_all_as_the_host_says() {
         a.fence(1, 10, everybody(), Vec::new());
         b.fence(2, 10, everybody(), Vec::new());
         for (bench, local) in [(&mut a, Status::SUCCESS), (&mut b, Status::ERR_PARTIAL_SUCCESS)] {
-            let Upcall::Fence { infos, .. } = bench.answer_last(Answer::Data(answer, Bytes::default())) else {
+            let Upcall::Fence { infos, .. } = bench.answer_last(UpcallResult::Data(answer, Bytes::default())) else {
                 panic!("no fence")
             };
             assert_eq!(Info::find(&infos, keys::LOCAL_COLLECTIVE_STATUS), Some(&Value::Status(local)));

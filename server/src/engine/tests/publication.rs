@@ -183,13 +183,13 @@ fn fences_of_a_step_reach_the_host_in_order_while_a_publication_is_under_way() {
     let send = |a: &mut Bench, tag| a.send(0, tag, Request::Fence { procs: everybody(), infos: Vec::new() });
     send(&mut a, 11);
     assert!(a.upcalls.is_empty(), "it waits for the marked one");
-    a.engine.answer(marked, Answer::Data(Status::SUCCESS, all.into()));
+    a.engine.answer(marked, UpcallResult::Data(Status::SUCCESS, all.into()));
     a.drain_unpublished();
     assert!(a.engine.is_publishing() && a.status(0, 10).is_none());
     send(&mut a, 12);
     assert_eq!(a.upcalls.len(), 2);
     let (first, _) = a.upcalls.remove(0);
-    a.engine.answer(first, Answer::Op(Status::SUCCESS));
+    a.engine.answer(first, UpcallResult::Op(Status::SUCCESS));
     let number = a.engine.nspaces[&nspace()].ledger.number().expect("a directory");
     assert!(a.publish(number));
     a.drain();

@@ -14,8 +14,8 @@ fn number(key: &'static str, number: u32) -> Info {
     Info::new(key, Value::Uint32(number))
 }
 
-fn none() -> Answer {
-    Answer::Op(Status::ERR_NOT_SUPPORTED)
+fn none() -> UpcallResult {
+    UpcallResult::Op(Status::ERR_NOT_SUPPORTED)
 }
 
 fn procs(ranks: &[u32]) -> Value {
@@ -177,7 +177,7 @@ fn the_host_resolves_peers_and_nodes_where_it_can() {
     bench.resolve(peers_of(Some(c"nodeB"), Some("far")));
     let far = vec![Proc::new(Nspace::new("far").unwrap(), Rank(7))];
     let said = vec![Info::new(keys::QUERY_RESOLVE_PEERS, Value::procs(far.clone()))];
-    let Upcall::Query { proc: asker, queries } = bench.answer_last(Answer::Infos(Status::SUCCESS, said)) else {
+    let Upcall::Query { proc: asker, queries } = bench.answer_last(UpcallResult::Infos(Status::SUCCESS, said)) else {
         panic!()
     };
     assert_eq!((asker, queries[0].keys[0].to_str()), (proc(0), Ok(keys::QUERY_RESOLVE_PEERS)));
@@ -187,18 +187,21 @@ fn the_host_resolves_peers_and_nodes_where_it_can() {
     assert_eq!(bench.peers(), Some((Status::SUCCESS, far)));
     bench.resolve(nodes_of(Some("far")));
     let said = vec![text(keys::QUERY_RESOLVE_NODE, "n1,n2")];
-    bench.answer_last(Answer::Infos(Status::OPERATION_SUCCEEDED, said));
+    bench.answer_last(UpcallResult::Infos(Status::OPERATION_SUCCEEDED, said));
     assert_eq!(bench.nodes(), Some((Status::SUCCESS, Some(c"n1,n2".into()))));
     // It knows of no nodes; it says something else.
     bench.resolve(nodes_of(Some("far")));
-    bench.answer_last(Answer::Infos(Status::SUCCESS, vec![Info::new(keys::QUERY_RESOLVE_NODE, Value::String(None))]));
+    bench.answer_last(UpcallResult::Infos(
+        Status::SUCCESS,
+        vec![Info::new(keys::QUERY_RESOLVE_NODE, Value::String(None))],
+    ));
     assert_eq!(bench.nodes(), Some((Status::SUCCESS, None)));
     bench.resolve(nodes_of(Some("job")));
-    bench.answer_last(Answer::Infos(Status::SUCCESS, vec![text("pmix.nobody", "n9")]));
+    bench.answer_last(UpcallResult::Infos(Status::SUCCESS, vec![text("pmix.nobody", "n9")]));
     assert_eq!(bench.nodes(), Some((Status::SUCCESS, Some(c"nodeA,nodeB".into()))));
     // The host's status is the answer for keys that are unknown here.
     bench.resolve(peers_of(None, Some("far")));
-    bench.answer_last(Answer::Op(Status::ERR_UNREACH));
+    bench.answer_last(UpcallResult::Op(Status::ERR_UNREACH));
     assert_eq!(bench.peers(), Some((Status::ERR_INVALID_NAMESPACE, vec![])));
 }
 
@@ -278,7 +281,7 @@ fn what_must_be_honoured_and_nobody_knows_is_refused() {
     // The host itself refuses directives of requests that it gets.
     bench.request(0, 61, fence(&everybody()));
     bench.request(1, 61, fence(&everybody()));
-    let Upcall::Fence { infos, .. } = bench.answer_last(Answer::Op(Status::ERR_NOT_SUPPORTED)) else { panic!() };
+    let Upcall::Fence { infos, .. } = bench.answer_last(UpcallResult::Op(Status::ERR_NOT_SUPPORTED)) else { panic!() };
     assert!(infos.iter().any(|info| info.key.is("pmix.nobody") && info.flags == InfoFlags::REQUIRED));
     assert_eq!(bench.status(0, 61), Some(Status::ERR_NOT_SUPPORTED));
     // It has said that it knows it.

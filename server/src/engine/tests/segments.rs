@@ -102,11 +102,11 @@ fn readers_of_each_node_see_what_fences_have_brought() {
             let has_failed = random.below(6) == 0;
             let [a, b] = &mut benches;
             if has_failed {
-                [a, b].into_iter().for_each(|bench| drop(bench.answer_last(Answer::Op(Status::ERR_TIMEOUT))));
+                [a, b].into_iter().for_each(|bench| drop(bench.answer_last(UpcallResult::Op(Status::ERR_TIMEOUT))));
             } else {
                 let all = contributions(a, b);
                 for bench in [a, b] {
-                    bench.answer_last(Answer::Data(Status::SUCCESS, Bytes::external(all.clone())));
+                    bench.answer_last(UpcallResult::Data(Status::SUCCESS, Bytes::external(all.clone())));
                 }
             }
             for rank in &members {
@@ -173,7 +173,7 @@ fn what_direct_modex_brings_is_published_a_little_later() {
     bench.get(0, 20, 1, "key", Vec::new());
     let kval = Kval { key: Key::from("key"), value: Value::Uint32(6) };
     let data = blob::encode_modex(PLAIN, [(&kval.key, &kval.value)].into_iter()).unwrap();
-    bench.answer_last(Answer::Data(Status::SUCCESS, data.into()));
+    bench.answer_last(UpcallResult::Data(Status::SUCCESS, data.into()));
     assert_eq!(bench.value(0, 20, "key"), Some(Ok(6)));
     assert!(bench.engine.deadline().is_some());
     bench.pass(Duration::from_secs(1));
@@ -289,7 +289,7 @@ fn a_client_that_is_registered_after_its_environment_was_made_has_shared_memory(
         };
         bench.engine.hello(peer(rank), Transport::Unix { uid: 1234, gid: 1234, pid: 1 }, hello(&secret));
         bench.drain();
-        bench.answer_last(Answer::Op(Status::SUCCESS));
+        bench.answer_last(UpcallResult::Op(Status::SUCCESS));
         bench.put(rank, 3, "key", rank);
         secrets.push(secret);
     }

@@ -88,8 +88,8 @@ fn slurm_is_asked_for_the_tree_where_a_server_is_of_another_library() {
     let (mut a, mut b) = servers();
     enter(&mut a, &mut b, 10, &everybody(), &collect());
     let all = without_mark(&a, &b);
-    a.answer_last(Answer::Data(Status::SUCCESS, all.clone().into()));
-    b.answer_last(Answer::Data(Status::SUCCESS, all.into()));
+    a.answer_last(UpcallResult::Data(Status::SUCCESS, all.clone().into()));
+    b.answer_last(UpcallResult::Data(Status::SUCCESS, all.into()));
     assert_over(&mut a, &mut b, 10);
     for tag in [11, 12] {
         enter(&mut a, &mut b, tag, &everybody(), &[]);
@@ -104,7 +104,7 @@ fn slurm_is_asked_for_the_tree_where_a_server_is_of_another_library() {
     let (mut a, mut b) = servers();
     enter(&mut a, &mut b, 10, &everybody(), &collect());
     let all = contributions(&a, &b);
-    a.answer_last(Answer::Data(Status::SUCCESS, all[..all.len() / 2].to_vec().into()));
+    a.answer_last(UpcallResult::Data(Status::SUCCESS, all[..all.len() / 2].to_vec().into()));
     enter(&mut a, &mut b, 11, &everybody(), &[]);
     assert!(!asks_for_ring(&a));
 }
@@ -119,19 +119,19 @@ fn a_fence_behind_the_marked_one_is_asked_for_when_that_is_over() {
         // Fences of other participants wait for nothing.
         a.fence(0, 13, vec![proc(0), proc(1)], Vec::new());
         assert!(!asks_for_ring(&a));
-        a.answer_last(Answer::Data(Status::SUCCESS, Bytes::default()));
+        a.answer_last(UpcallResult::Data(Status::SUCCESS, Bytes::default()));
         assert_eq!((a.upcalls.len(), b.upcalls.len()), (1, 1), "what follows waits");
         if answers {
             exchange(&mut a, &mut b);
         } else {
-            a.answer_last(Answer::Op(Status::ERR_TIMEOUT));
-            b.answer_last(Answer::Op(Status::ERR_TIMEOUT));
+            a.answer_last(UpcallResult::Op(Status::ERR_TIMEOUT));
+            b.answer_last(UpcallResult::Op(Status::ERR_TIMEOUT));
         }
         assert_eq!((a.upcalls.len(), b.upcalls.len()), (2, 2), "all that follows is asked for");
         for tag in [12, 11] {
             assert_eq!((asks_for_ring(&a), asks_for_ring(&b)), (expected, expected));
-            a.answer_last(Answer::Data(Status::SUCCESS, Bytes::default()));
-            b.answer_last(Answer::Data(Status::SUCCESS, Bytes::default()));
+            a.answer_last(UpcallResult::Data(Status::SUCCESS, Bytes::default()));
+            b.answer_last(UpcallResult::Data(Status::SUCCESS, Bytes::default()));
             assert_over(&mut a, &mut b, tag);
         }
     }
@@ -147,7 +147,7 @@ fn a_fence_with_a_time_out_is_not_the_marked_one() {
     b.fence(1, 10, everybody(), collect());
     assert_eq!((contributed(&a), contributed(&b)), (vec![], vec![MARK.to_owned()]));
     let all = contributions(&a, &b);
-    b.answer_last(Answer::Data(Status::SUCCESS, all.into()));
+    b.answer_last(UpcallResult::Data(Status::SUCCESS, all.into()));
     a.pass(Duration::from_secs(6));
     assert_eq!((a.status(0, 10), b.status(1, 10)), (Some(Status::ERR_TIMEOUT), Some(Status::SUCCESS)));
     a.upcalls.clear();

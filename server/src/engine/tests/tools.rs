@@ -11,7 +11,7 @@ fn a_tool_proves_itself_by_the_servers_secret() {
         let hello = Hello { psec: "pmix-dstore".into(), credential: credential.into(), ..tool(uid).0 };
         (hello, Transport::Tcp { owner })
     };
-    let name = || Answer::Name(Status::SUCCESS, Some(Proc::new(Nspace::new("tool").unwrap(), Rank(0))));
+    let name = || UpcallResult::Name(Status::SUCCESS, Some(Proc::new(Nspace::new("tool").unwrap(), Rank(0))));
     assert!(bench.knock(peer(50), shows(1000, Some(1000), secret.text()), name()).is_none(), "there is none");
     bench.engine.config.tool_secret = Some(secret.clone());
     for (uid, owner, credential, allowed) in [
@@ -35,7 +35,7 @@ fn a_tool_proves_itself_by_the_servers_secret() {
 fn a_tool_gets_its_name_from_the_host_and_leaves_nothing() {
     let mut bench = Bench::new(0, 1, 1);
     let name = Proc::new(Nspace::new("tool").unwrap(), Rank(5));
-    let given = Answer::Name(Status::SUCCESS, Some(name.clone()));
+    let given = UpcallResult::Name(Status::SUCCESS, Some(name.clone()));
     let (status, reply) = bench.knock(peer(50), tool(1000), given).unwrap();
     assert_eq!(status, Status::SUCCESS);
     let reply = ToolReply::decode(PeerKind::Tool, &reply).unwrap();
@@ -53,10 +53,10 @@ fn a_tool_gets_its_name_from_the_host_and_leaves_nothing() {
     );
     assert_eq!(bench.value(50, 103, "no"), None, "it may put it yet");
     bench.request(50, 104, Request::Publish { uid: 1000, infos: Vec::new() });
-    let asked = bench.answer_last(Answer::Op(Status::SUCCESS));
+    let asked = bench.answer_last(UpcallResult::Op(Status::SUCCESS));
     assert!(matches!(asked, Upcall::Publish { proc, .. } if proc == name));
     bench.request(50, 106, Request::Spawn { infos: Vec::new(), apps: Vec::new() });
-    let Upcall::Spawn { infos, .. } = bench.answer_last(Answer::Spawn(Status::SUCCESS, None)) else { panic!() };
+    let Upcall::Spawn { infos, .. } = bench.answer_last(UpcallResult::Spawn(Status::SUCCESS, None)) else { panic!() };
     let says = |key: &str| Info::is_set(&infos, key);
     assert!(says(keys::REQUESTOR_IS_TOOL) && !says(keys::REQUESTOR_IS_CLIENT), "{infos:?}");
     // The host has not launched it, and hears nothing of its end.
@@ -72,17 +72,17 @@ fn a_tool_gets_its_name_from_the_host_and_leaves_nothing() {
 fn a_tool_that_the_host_does_not_want_is_hung_up_on() {
     let mut bench = Bench::new(0, 1, 1);
     for answer in [
-        Answer::Name(Status::ERR_INVALID_CRED, None),
-        Answer::Op(Status::ERR_INVALID_CRED),
+        UpcallResult::Name(Status::ERR_INVALID_CRED, None),
+        UpcallResult::Op(Status::ERR_INVALID_CRED),
         // An invalid name; no host that could assign one.
-        Answer::Name(Status::SUCCESS, None),
-        Answer::Name(Status::SUCCESS, Some(everybody().remove(0))),
-        Answer::Op(Status::ERR_NOT_SUPPORTED),
+        UpcallResult::Name(Status::SUCCESS, None),
+        UpcallResult::Name(Status::SUCCESS, Some(everybody().remove(0))),
+        UpcallResult::Op(Status::ERR_NOT_SUPPORTED),
     ] {
         assert_eq!(bench.knock(peer(50), tool(1000), answer), None);
     }
     // A tool with a name needs no host.
-    let silent = || Answer::Op(Status::ERR_NOT_SUPPORTED);
+    let silent = || UpcallResult::Op(Status::ERR_NOT_SUPPORTED);
     let own = Proc::new(Nspace::new("own").unwrap(), Rank(0));
     let knocked = bench.knock(peer(51), named_tool(1000, PeerKind::ToolWithId, own.clone()), silent());
     assert_eq!(knocked.map(|(status, _)| status), Some(Status::SUCCESS));
@@ -98,13 +98,13 @@ fn a_tool_that_the_host_does_not_want_is_hung_up_on() {
     bench.engine.hello(peer(52), TCP, tool(1000).0);
     bench.drain();
     bench.lose(52);
-    bench.answer_last(Answer::Name(Status::SUCCESS, Some(Proc::new(Nspace::new("late").unwrap(), Rank(0)))));
+    bench.answer_last(UpcallResult::Name(Status::SUCCESS, Some(Proc::new(Nspace::new("late").unwrap(), Rank(0)))));
     assert!(bench.engine.job(&Nspace::new("late").unwrap()).is_none());
 }
 
 #[test]
 fn tools_are_of_users_who_have_something_here() {
-    let name = || Answer::Name(Status::SUCCESS, Some(Proc::new(Nspace::new("tool").unwrap(), Rank(0))));
+    let name = || UpcallResult::Name(Status::SUCCESS, Some(Proc::new(Nspace::new("tool").unwrap(), Rank(0))));
     let mut bench = Bench::without_clients(0, 1, 1);
     assert!(bench.knock(peer(50), tool(1000), name()).is_some(), "the server's own user");
     assert!(bench.knock(peer(51), tool(0), name()).is_some(), "root");
@@ -149,7 +149,7 @@ fn tools_of_a_user_and_of_all_users_are_bounded() {
     let mut come = |bench: &mut Bench, uid: u32| {
         next += 1;
         let name = Proc::new(Nspace::new(format!("tool.{next}")).unwrap(), Rank(0));
-        bench.knock(peer(next), tool(uid), Answer::Name(Status::SUCCESS, Some(name))).is_some().then_some(next)
+        bench.knock(peer(next), tool(uid), UpcallResult::Name(Status::SUCCESS, Some(name))).is_some().then_some(next)
     };
     // An eighth of the descriptors, where this is less than 256.
     for (descriptors, most) in [(1024, 128), (1 << 20, 256)] {
@@ -175,7 +175,7 @@ fn tools_of_a_user_and_of_all_users_are_bounded() {
                 .knock(
                     peer(400),
                     named_tool(2000, PeerKind::ToolClient, proc(0)),
-                    Answer::Op(Status::ERR_NOT_SUPPORTED)
+                    UpcallResult::Op(Status::ERR_NOT_SUPPORTED)
                 )
                 .is_some()
         );
@@ -206,17 +206,17 @@ fn tools_that_wait_for_the_host_are_counted() {
         bench.engine.hello(peer(500 + number), transport, hello);
     }
     bench.drain();
-    assert!(bench.knock(peer(600), tool(2000), Answer::Op(Status::ERR_NOT_SUPPORTED)).is_none());
+    assert!(bench.knock(peer(600), tool(2000), UpcallResult::Op(Status::ERR_NOT_SUPPORTED)).is_none());
     assert!(bench.log.pop().is_some_and(|line| line.contains("too many tools are connected")));
     bench.engine.disconnected(peer(503), Instant::now());
     let name = Proc::new(Nspace::new("tool").unwrap(), Rank(0));
-    assert!(bench.knock(peer(601), tool(2000), Answer::Name(Status::SUCCESS, Some(name))).is_some());
+    assert!(bench.knock(peer(601), tool(2000), UpcallResult::Name(Status::SUCCESS, Some(name))).is_some());
 }
 
 /// If the administrator demands it, tools of root and of the server's user must present the secret that only these can read.
 #[test]
 fn a_proof_is_demanded_where_the_server_is_told_to() {
-    let name = || Answer::Name(Status::SUCCESS, Some(Proc::new(Nspace::new("tool").unwrap(), Rank(0))));
+    let name = || UpcallResult::Name(Status::SUCCESS, Some(Proc::new(Nspace::new("tool").unwrap(), Rank(0))));
     let mut bench = Bench::without_clients(0, 1, 1);
     let secret = Secret::new().unwrap();
     bench.engine.config.tool_secret = Some(secret.clone());
@@ -248,7 +248,7 @@ fn a_proof_is_demanded_where_the_server_is_told_to() {
 #[test]
 fn singletons_are_answered_as_their_release_expects() {
     let mut bench = Bench::new(0, 1, 1);
-    let silent = || Answer::Op(Status::ERR_NOT_SUPPORTED);
+    let silent = || UpcallResult::Op(Status::ERR_NOT_SUPPORTED);
     let alone = Proc::new(Nspace::new("singleton.here.1").unwrap(), Rank(0));
     for (version, len) in [("4.2.2", ToolReply::len(PeerKind::Singleton)), ("5.0.1", ClientReply::LEN)] {
         let (hello, transport) = named_tool(1000, PeerKind::Singleton, alone.clone());
