@@ -135,7 +135,7 @@ pub trait Host: Send + Sync {
         Status::ERR_NOT_SUPPORTED
     }
 
-    /// UpcallResult queries.
+    /// Answer queries.
     fn query(&self, proc: &Proc, queries: &[Query], done: Completion<(Status, Vec<Info>)>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }

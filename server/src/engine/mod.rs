@@ -62,7 +62,7 @@ use crate::{DmodexDone, Stats};
 
 /// Something that the server's thread has to do.
 pub(crate) enum Output {
-    /// UpcallResult a handshake; with an error the connection is closed.
+    /// Answer a handshake; with an error the connection is closed.
     Admit {
         /// The peer.
         peer: PeerId,
