@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn later_commits_repeat_all_or_send_what_is_new() {
+    fn later_commits_repeat_all_values_or_send_the_delta() {
         let mut puts = Puts::new(true);
         put(&mut puts, "a", Scope::Local, 1);
         put(&mut puts, "b", Scope::Remote, 2);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_commit_cannot_send_is_not_put() {
+    fn values_that_a_commit_cannot_send_are_refused_at_put() {
         const MIB: usize = 1 << 20;
         let mut puts = Puts::new(true);
         let put = |puts: &mut Puts, key: &'static str, scope, mib: usize, only_new| {

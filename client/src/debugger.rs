@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_to_stop() {
+    fn the_debuggers_directives_select_the_ranks_that_stop() {
         for (value, stopped) in [
             (Value::Bool(true), [true, true]),
             (Value::Bool(false), [false, false]),

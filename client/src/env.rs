@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_broken_is_told() {
+    fn missing_or_invalid_variables_are_named() {
         assert_eq!(environment(&[("PMIX_NAMESPACE", "a")]).err(), Some(Status::ERR_DATA_VALUE_NOT_FOUND));
         assert_eq!(environment(&[("PMIX_NAMESPACE", "a"), ("PMIX_RANK", "x")]).err(), Some(Status::ERR_BAD_PARAM));
         let alone = environment(&[("PMIX_HOSTNAME", "n1")]).unwrap();

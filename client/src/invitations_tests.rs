@@ -118,7 +118,7 @@ fn one_that_declines_is_left_out_or_ends_the_group() {
 }
 
 #[test]
-fn who_says_nothing_is_waited_for_so_long() {
+fn silent_members_are_waited_for_until_the_time_limit() {
     let stage = stage();
     let answer = invite(&stage, &[seconds(1)]);
     deliver(&stage, Status::GROUP_INVITE_ACCEPTED, 0, vec![]);
@@ -134,7 +134,7 @@ fn who_says_nothing_is_waited_for_so_long() {
 }
 
 #[test]
-fn who_joins_hears_when_the_leader_has_formed_the_group() {
+fn a_joining_process_hears_that_the_group_is_formed() {
     let stage = stage();
     let answer = join(&stage, &[]);
     deliver(&stage, Status::GROUP_CONSTRUCT_COMPLETE, 3, vec![Info::new(keys::GROUP_ID, Value::string("other"))]);
@@ -157,7 +157,7 @@ fn who_joins_hears_when_the_leader_has_formed_the_group() {
 }
 
 #[test]
-fn who_joins_hears_that_the_leader_has_ended() {
+fn a_joining_process_hears_that_the_leader_has_ended() {
     let stage = stage();
     let calls = stage.reports(Status::GROUP_LEADER_FAILED, Status::SUCCESS);
     let answer = join(&stage, &[]);
@@ -191,7 +191,7 @@ fn a_handler_that_joins_does_not_wait_for_the_next_event() {
 }
 
 #[test]
-fn who_expires_hears_where_callbacks_run() {
+fn expiry_is_reported_on_the_callback_thread() {
     let stage = stage();
     let (sender, threads) = unbounded();
     let told = sender.clone();
@@ -209,7 +209,7 @@ fn who_expires_hears_where_callbacks_run() {
 }
 
 #[test]
-fn nothing_is_kept_of_those_who_wait_when_the_client_ends() {
+fn pending_invitations_are_freed_when_the_client_ends() {
     let stage = stage();
     let token = Arc::new(());
     let long = [seconds(1000)];
@@ -299,7 +299,7 @@ fn an_invitation_that_cannot_be_told_is_not_answered() {
 }
 
 #[test]
-fn what_no_handler_wanted_is_kept_for_those_that_register_later() {
+fn undelivered_events_are_kept_for_later_handlers() {
     let stage = stage();
     stage.answers_status(Status::SUCCESS);
     let code = Status(-3001);
@@ -321,7 +321,7 @@ fn what_no_handler_wanted_is_kept_for_those_that_register_later() {
 }
 
 #[test]
-fn what_the_library_alone_heard_is_kept_for_the_program() {
+fn events_heard_only_by_the_library_are_kept_for_the_program() {
     let stage = stage();
     let answer = join(&stage, &[]);
     deliver(&stage, Status::GROUP_CONSTRUCT_ABORT, 3, vec![Info::new(keys::GROUP_ID, Value::string("other"))]);
@@ -355,7 +355,7 @@ fn brought(stage: &Stage, rank: u32, context: Option<u64>) -> Result<Value> {
 }
 
 #[test]
-fn the_leader_asks_for_a_context_id_and_hands_on_what_members_bring() {
+fn the_leader_requests_a_context_id_and_forwards_member_data() {
     let not_found = Err(Status::ERR_NOT_FOUND);
     for context in [Some(7), None] {
         let stage = stage();
@@ -397,7 +397,7 @@ fn the_leader_asks_for_a_context_id_and_hands_on_what_members_bring() {
 }
 
 #[test]
-fn who_joins_brings_what_it_has_put_and_keeps_what_others_bring() {
+fn joining_sends_own_values_and_keeps_those_of_others() {
     let stage = stage();
     stage.client.put(pmix_dstore::model::Scope::Global, "endpoint".into(), Value::Uint32(11)).unwrap();
     let answer = join(&stage, &[]);

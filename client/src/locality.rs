@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shared_is_what_both_have() {
+    fn shared_locality_is_the_intersection() {
         let one = b"hwloc:NM0:SK0:L30:L20:L10:CR0:HT0-1";
         for (other, shared) in [
             (&one[..], 0x407f),

@@ -565,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_replaced_is_dropped_by_and_by_and_much_of_it_at_once() {
+    fn replaced_values_are_freed_in_batches() {
         let nspace = Nspace::new("a").unwrap();
         let overlay = Overlay::new();
         let put = |value| {

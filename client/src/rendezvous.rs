@@ -128,7 +128,7 @@ mod tests {
     const TEXT: &str = "a.0;tcp4://127.0.0.1:1\n4.2.2\n1\n";
 
     #[test]
-    fn what_is_no_regular_file_of_a_trusted_user_is_passed_over_at_once() {
+    fn files_that_are_irregular_or_untrusted_are_skipped_without_blocking() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
         let trusted = Trusted::only(&[geteuid().as_raw()]);

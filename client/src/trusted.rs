@@ -97,13 +97,13 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_number_here_is_not_trusted() {
+    fn an_unmapped_uid_is_not_trusted() {
         if inside().is_some() {
             let own = geteuid().as_raw();
             assert_ne!(own, 0, "it has no number");
             assert!(!Trusted::of_node(drop).holds(own) && !Trusted::only(&[own]).holds(own));
             assert!(Trusted::of_node(drop).holds(0));
-        } else if let Some(mut again) = again_inside("trusted::tests::who_has_no_number_here_is_not_trusted", &[]) {
+        } else if let Some(mut again) = again_inside("trusted::tests::an_unmapped_uid_is_not_trusted", &[]) {
             assert!(again.status().unwrap().success());
         }
     }

@@ -342,7 +342,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_had_is_an_error() {
+    fn failed_allocations_are_errors() {
         assert_eq!(vec::<u64>(usize::MAX / 16).map(drop), Err(Status::ERR_NOMEM));
         assert_eq!(vec::<u64>(usize::MAX).map(drop), Err(Status::ERR_NOMEM));
         let mut bytes = b"as before".to_vec();

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_is_known_last_goes_to_the_front_and_what_failed_goes() {
+    fn a_header_written_last_goes_first_and_failed_parts_are_removed() {
         let (mut pieces, mut all) = (GatherBuf::new(), b"before".to_vec());
         pieces.own().extend_from_slice(b"before");
         let mark = pieces.mark();

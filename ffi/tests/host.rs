@@ -113,7 +113,7 @@ fn arguments_stay_until_the_answer_and_answers_count_once() {
 static RELEASED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 #[test]
-fn data_of_the_host_is_released_at_once_where_nobody_waits_for_it() {
+fn host_data_is_released_at_once_without_waiters() {
     unsafe extern "C" fn release(cbdata: *mut c_void) {
         RELEASED.lock().push(cbdata.addr());
     }

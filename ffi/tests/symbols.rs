@@ -40,7 +40,7 @@ fn exports_are_the_listed_names() {
 /// Debian's libabigail, which compares libraries for distributions, on what the two libraries export. Of types and
 /// prototypes `headers.rs` knows more: Debian's library comes without their description.
 #[test]
-fn what_debians_library_exports_is_there_but_for_its_inside() {
+fn all_public_symbols_of_debians_library_are_exported() {
     let stock = Path::new("/usr/lib/x86_64-linux-gnu/pmix2/lib/libpmix.so.2");
     let directory = tempfile::tempdir().unwrap();
     let ours = directory.path().join("libpmix.so.2");

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_fabric_could_give_is_refused_where_it_is_required() {
+    fn required_fabric_attributes_are_refused() {
         for key in OF_FABRICS {
             let mut info = Info::new(key, Value::Bool(true));
             assert!(!needs_fabric(std::slice::from_ref(&info)), "{key}");

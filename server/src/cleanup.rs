@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn root_removes_only_what_the_user_could() {
+    fn root_removes_only_files_that_the_user_could_remove() {
         if !geteuid().is_root() {
             return left_out("root", "only root can give files away");
         }
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn the_later_word_about_a_directory_counts() {
+    fn the_latest_state_of_a_directory_counts() {
         let mut all = Cleanup::read(&directives(Path::new("/a"), &[])).unwrap();
         let again = Cleanup::read(&directives(Path::new("/a"), &[(keys::CLEANUP_RECURSIVE, true)])).unwrap();
         all.add(&again);

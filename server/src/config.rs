@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_server_does_not_do_is_refused() {
+    fn unsupported_attributes_are_refused() {
         let asked = [
             (keys::TCP_IF_INCLUDE, Value::string("eth0,10.0.0.0/8")),
             (keys::TCP_IF_EXCLUDE, Value::string("eth0,lo")),
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_is_refused_where_it_is_required() {
+    fn unknown_attributes_are_refused_if_required() {
         let mut info = Info::new("pmix.nobody", Value::Bool(true));
         assert_eq!(refused(std::slice::from_ref(&info)), (Vec::new(), false));
         info.flags = InfoFlags::REQUIRED;
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_asks_for_nothing_beyond_what_there_is_is_taken() {
+    fn attributes_that_change_nothing_are_accepted() {
         let asked = [
             (keys::TCP_IF_INCLUDE, Value::string("127.0.0.0/8")),
             (keys::TCP_IF_EXCLUDE, Value::string("eth0")),

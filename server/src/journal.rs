@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_server_tells_what_is_left() {
+    fn the_last_counts_are_logged_when_the_server_ends() {
         let (mut journal, now) = (Journal::default(), Instant::now());
         let reason = Reason::here();
         let written = (0..=LINES_MAX).filter(|_| journal.admits(reason, "line", now)).count();

@@ -332,7 +332,7 @@ mod tests {
 
     /// Files of other users in the place of the server's file; the server starts in each of these cases.
     #[test]
-    fn whatever_has_the_name_the_server_starts() {
+    fn the_server_starts_over_any_file_of_its_contact_name() {
         let temporary = tempfile::tempdir().unwrap();
         let path = temporary.path().join("pmix.sys.here");
         let config = config(temporary.path(), &[keys::SERVER_SYSTEM_SUPPORT]);
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_user_has_left_is_no_living_server() {
+    fn a_foreign_contact_file_is_no_living_server() {
         if !geteuid().is_root() {
             return left_out("root", "only root can have another user's files");
         }

@@ -837,7 +837,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_lent_to_a_server_that_has_ended_is_given_back_at_once() {
+    fn host_buffers_are_released_at_once_after_finalize() {
         let server = Server::init(Arc::new(Silent), &[]).unwrap();
         server.finalize();
         let (told, given_back) = unbounded();
@@ -900,7 +900,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn connections_are_told_apart_however_many_there_were() {
+    fn connection_ids_do_not_wrap() {
         let server = Server::start(Arc::new(Silent), &[], u64::from(u32::MAX) - 3).unwrap();
         let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
         server.register_nspace(proc.nspace.clone(), 1, Vec::new(), None);
@@ -1016,7 +1016,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_a_job_needs_is_told_once() {
+    fn setup_data_of_a_job_is_given_once() {
         let server = Server::init(Arc::new(Silent), &[]).unwrap();
         let (told, answers) = unbounded();
         assert_eq!(server.setup_application(&[], Box::new(move |infos| drop(told.send(infos)))), Status::SUCCESS);

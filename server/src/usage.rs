@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_told_of_with_what_was_asked_for() {
+    fn node_statistics_hold_the_requested_fields() {
         let told = usage(Subject::Node, &[]).read(&[], "here");
         let infos = inner(&told[0]);
         assert!(infos[0].key.is(keys::HOSTNAME) && infos[0].value == Value::string("here"));

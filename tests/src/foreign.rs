@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn who_crashes_once_has_another_try() {
+    fn one_crash_is_retried() {
         let mut tries = 0;
         let (tried, ended) = despite(foreign(), &[fault("crashes once")], || {
             tries += 1;
@@ -155,12 +155,12 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "the stock library meets it in 45 of 1000")]
-    fn who_crashes_again_and_again_fails() {
+    fn repeated_crashes_fail() {
         despite(foreign(), &[fault("crashes always")], || ((), shell("kill -SEGV $$").attempt()));
     }
 
     #[test]
-    fn another_status_and_a_server_of_ours_have_no_excuse() {
+    fn other_statuses_and_our_servers_are_not_excused() {
         let (_, ended) = despite(foreign(), &[fault("another status")], || ((), shell("exit 139").attempt()));
         assert_eq!(ended.code(), 139, "which says that a rank crashed");
         for ranks in [Library::ours(), Library::Stock] {
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "still running after")]
-    fn who_waits_for_something_else_has_no_excuse() {
+    fn other_waits_are_not_excused() {
         let run = || shell("sleep 60").deadline(std::time::Duration::from_millis(200));
         despite(foreign(), &[Fault { name: "waits", ..MPIRUN_LOCKS_UP }], || ((), run().attempt()));
     }

@@ -73,7 +73,7 @@ impl Pair {
             let traces = Traces::begin();
             let outcome = run(&traces).attempt();
             // A server that crashes leaves files, but no processes.
-            traces.assert_nobody_left(outcome.as_ref().unwrap_or_else(|hung| &hung.ended));
+            traces.assert_no_process_left(outcome.as_ref().unwrap_or_else(|hung| &hung.ended));
             (traces, outcome)
         });
         assert_eq!(ended.code(), code, "{self:?}: {ended}");

@@ -111,7 +111,7 @@ impl Traces {
     /// # Panics
     /// If something remains or a canary has changed.
     pub fn assert_none_left(&self, context: impl Display) {
-        self.assert_nobody_left(&context);
+        self.assert_no_process_left(&context);
         let files = patiently(|| Some(self.files()).filter(|found| !found.is_empty()));
         assert!(files.is_none(), "files are left: {files:?}\n{context}");
         assert_same("canaries", &self.canaries, &self.look_at_canaries(), &context);
@@ -121,7 +121,7 @@ impl Traces {
     ///
     /// # Panics
     /// If one remains.
-    pub fn assert_nobody_left(&self, context: impl Display) {
+    pub fn assert_no_process_left(&self, context: impl Display) {
         let processes = patiently(|| Some(self.processes()).filter(|found| !found.is_empty()));
         assert!(processes.is_none(), "processes are left: {processes:?}\n{context}");
     }
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_touched_or_left_is_found() {
+    fn touched_and_leftover_files_are_found() {
         let traces = Traces::begin();
         shell(&traces, "echo > $TMPDIR/passing; rm $TMPDIR/passing");
         traces.assert_none_left("");
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_where_all_may_write_is_somebodys_who_has_it_open() {
+    fn shared_memory_files_belong_to_the_process_that_has_them_open() {
         let traces = Traces::begin();
         // A name that no other run of this test has: of names that differ only behind their last dash, one is looked at.
         let name = format!("pmix-dstore-traces.{}.", std::process::id());
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_holds_is_counted() {
+    fn resources_of_a_process_are_counted() {
         let traces = Traces::begin();
         let file = traces.own().join("file");
         fs::write(&file, "content").unwrap();

@@ -60,7 +60,7 @@ fn a_tool_reaches_nothing_of_another_users_job() {
 }
 
 #[test]
-fn its_user_and_root_and_whom_the_host_lets_reach_it() {
+fn the_user_root_and_permitted_processes_reach_a_job() {
     for (uid, host) in [(ANN, ""), (ROOT, ""), (BOB, "--let 20002")] {
         let Some(ended) = tool_of(uid, Library::ours(), host, WORDS) else { return };
         assert_eq!(answer(&ended, "get pmix.job.size"), "0, 1", "{ended}");

@@ -44,7 +44,7 @@ fn told(ended: &Ended, text: &str) -> usize {
 
 /// 1
 #[test]
-fn a_client_is_let_in_by_what_client_connected_returns() {
+fn client_connecteds_return_value_admits_the_client() {
     for (way, said) in [("callback", ", callback none"), ("silent", ", callback none"), ("second", ": connected2 ")] {
         in_pairs(&Pair::all(), &format!("-n 2 --connected {way}"), "meet", 2, |ended| {
             assert_eq!(told(ended, ": connected"), 2, "{ended}");
@@ -111,7 +111,7 @@ fn direct_modex_names_the_key_and_waits_for_the_commit() {
 
 /// 5
 #[test]
-fn the_library_is_started_and_ended_twice_and_fences_of_nobody_are_of_all() {
+fn init_and_finalize_twice_and_fences_without_procs() {
     in_pairs(&Pair::all(), "-n 2", "twice", 2, |ended| {
         assert_eq!(told(ended, ": connected "), 2, "{ended}");
         assert_eq!(told(ended, ": finalized "), 2, "{ended}");
@@ -153,7 +153,7 @@ fn a_lookup_may_be_answered_long_after() {
 
 /// 8
 #[test]
-fn what_is_stored_internally_is_found_on_the_spot() {
+fn internally_stored_values_are_found_at_once() {
     in_pairs(&Pair::all(), "-n 2 --as mpirun", "store", 2, |ended| {
         assert_eq!(told(ended, ": own t.uri: test-host.uri"), 1, "{ended}");
         assert_eq!(told(ended, ": own t.not.stored: NOT-FOUND"), 1, "{ended}");
@@ -205,7 +205,7 @@ fn a_host_that_opens_the_library_by_its_path() {
 
 /// 12: the others commit nothing before all is answered.
 #[test]
-fn what_nobody_has_is_not_waited_for() {
+fn unknown_values_are_not_waited_for() {
     in_pairs(&Pair::all(), "-n 3 --as mpirun", "miss", 3, |ended| {
         assert_eq!(told(ended, "direct modex"), 0, "{ended}");
     });

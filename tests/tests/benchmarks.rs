@@ -27,7 +27,7 @@ fn calls_of_every_kind_are_measured() {
 
 /// Values of a large job equal the host's registration; with `PMIX_TEST_LARGE`, 100,000 values of a job of 1,048,576 ranks.
 #[test]
-fn values_of_random_ranks_are_what_the_host_registered() {
+fn values_of_random_ranks_equal_the_registered_ones() {
     let (nodes, gets) = times((32, 9_000), (16_384, 100_000));
     let shapes = ["--infos", "", "--infos --scattered", "--scattered"];
     for given in shapes {

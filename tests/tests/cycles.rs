@@ -54,7 +54,7 @@ fn a_server_starts_and_stops() {
 }
 
 #[test]
-fn a_busy_server_forks() {
+fn setup_fork_works_while_the_server_is_busy() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let run = Run::new(program("cycle"), Library::ours()).env("TMPDIR", directory.path());
     let ended = run.args(&format!("fork {}", times(300, 5000))).succeed();

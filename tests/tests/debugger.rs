@@ -25,7 +25,7 @@ fn assert_ready(ended: &Ended, pair: Pair, count: usize) {
 }
 
 #[test]
-fn who_is_to_stop_says_so_and_waits_for_the_release() {
+fn a_rank_reports_ready_for_debug_and_waits_for_release() {
     for pair in Pair::all() {
         for who in ["all", "1"] {
             let traces = Traces::begin();
@@ -40,7 +40,7 @@ fn who_is_to_stop_says_so_and_waits_for_the_release() {
 }
 
 #[test]
-fn who_is_not_released_waits_as_long_as_it_said() {
+fn the_wait_for_a_debugger_ends_at_its_timeout() {
     let ours = Library::ours();
     for server in [ours, Library::Stock] {
         let traces = Traces::begin();
@@ -54,7 +54,7 @@ fn who_is_not_released_waits_as_long_as_it_said() {
 }
 
 #[test]
-fn who_has_lost_its_server_waits_no_longer() {
+fn the_wait_for_a_debugger_ends_with_the_server() {
     let traces = Traces::begin();
     let ended = stopped(Pair { server: Library::ours(), ranks: Library::ours() }, &traces, "die", "");
     // A rank that does not wait yet may lose it earlier, and reports the call that failed.

@@ -42,7 +42,7 @@ fn unanswered_requests_are_bounded() {
 }
 
 #[test]
-fn events_for_who_never_reads_are_dropped() {
+fn events_for_a_client_that_never_reads_are_dropped() {
     let (job, target, mut witness) = attacked();
     let event = Status(-3001);
     let mut deaf = target.let_in(Way::Unix);
@@ -93,7 +93,7 @@ fn hoarded(ended: &Ended) -> (u64, u64) {
 }
 
 #[test]
-fn what_ranks_log_waits_for_who_reads_it() {
+fn log_requests_wait_for_a_slow_reader() {
     const COUNT: u64 = 2048;
     let traces = Traces::begin();
     // A pipe that somebody has open and does not read for a while: that long the ranks wait.
@@ -118,7 +118,7 @@ fn what_ranks_log_waits_for_who_reads_it() {
 }
 
 #[test]
-fn what_a_rank_publishes_is_bounded() {
+fn published_data_of_a_rank_is_bounded() {
     let traces = Traces::begin();
     let ended = Run::ranks(1, program("hoard"), Library::ours()).traced(&traces).arg("publish").succeed();
     let (taken, memory) = hoarded(&ended);

@@ -208,7 +208,7 @@ fn deletes(servers: u32, host: Library, ranks: &[Library]) -> bool {
 }
 
 #[test]
-fn a_key_that_was_deleted_is_read_by_nobody() {
+fn a_deleted_key_is_gone_for_all_readers() {
     for servers in [1, 2] {
         assert!(deletes(servers, ours(), &[ours()]));
         assert!(!deletes(servers, Library::Stock, &[ours()]), "a server before 7.0 would pass over it");
@@ -217,7 +217,7 @@ fn a_key_that_was_deleted_is_read_by_nobody() {
 
 /// Clients from 7.0 on are told by our server; their own deletions they do not send to one that says it is of 4.2.
 #[test]
-fn a_key_that_was_deleted_is_read_by_nobody_with_other_releases() {
+fn a_deleted_key_is_gone_for_all_readers_with_other_releases() {
     if Library::others().is_empty() {
         return left_out("peers", "PMIX_TEST_PEERS names no libraries of other releases");
     }

@@ -191,7 +191,7 @@ fn a_peer_that_never_reads_is_not_kept_in_memory() {
 }
 
 #[test]
-fn a_thousand_idle_connections_keep_nobody_out() {
+fn a_thousand_idle_connections_block_no_rank() {
     // Connections of both kinds queue before the door of a server that has descriptors for a few of them only.
     let mut job = WaitingJob::start(RANKS, "ulimit -n 400");
     job.watch_server();

@@ -59,7 +59,7 @@ impl Drop for Stopped {
 
 /// Asserts that no intruder got in, and that no rank is reported lost: all earlier messages are processed once another connection
 /// is admitted after them.
-fn assert_nobody_got_in(job: WaitingJob, target: &Target) -> Ended {
+fn assert_no_intruder(job: WaitingJob, target: &Target) -> Ended {
     target.let_in(Way::Tcp).ask(&encode(&Request::Finalize));
     // Longer than the server waits before it reports a lost process to the host.
     thread::sleep(Duration::from_millis(1100));
@@ -70,7 +70,7 @@ fn assert_nobody_got_in(job: WaitingJob, target: &Target) -> Ended {
 }
 
 #[test]
-fn who_leaves_while_the_server_stands_still_is_nobody() {
+fn a_connection_closed_while_the_server_stalls_is_refused() {
     if !is_root() {
         return;
     }
@@ -81,25 +81,25 @@ fn who_leaves_while_the_server_stands_still_is_nobody() {
             intrude(&target, 15, how);
             thread::sleep(Duration::from_millis(stall));
             drop(stopped);
-            assert_nobody_got_in(job, &target);
+            assert_no_intruder(job, &target);
         }
     }
 }
 
 #[test]
-fn who_leaves_behind_a_flood_of_idle_connections_is_nobody() {
+fn a_connection_closed_behind_an_idle_flood_is_refused() {
     if !is_root() {
         return;
     }
     let (job, target, _anchor) = attacked();
     let idle = idle(&target, 600);
     intrude(&target, 15, "linger");
-    assert_nobody_got_in(job, &target);
+    assert_no_intruder(job, &target);
     drop(idle);
 }
 
 #[test]
-fn who_resets_his_connection_is_nobody() {
+fn a_reset_connection_is_refused() {
     if !is_root() {
         return;
     }
@@ -108,11 +108,11 @@ fn who_resets_his_connection_is_nobody() {
     let target = Target::new(&job.environment(OFFENDER));
     job.watch_server();
     intrude(&target, times(2000, 100_000), "reset");
-    assert_nobody_got_in(job, &target);
+    assert_no_intruder(job, &target);
 }
 
 #[test]
-fn who_takes_the_servers_last_descriptor_is_nobody() {
+fn a_connection_without_descriptors_left_is_refused() {
     if !is_root() {
         return;
     }
@@ -144,7 +144,7 @@ fn who_takes_the_servers_last_descriptor_is_nobody() {
         }
         drop(staying);
     }
-    assert_nobody_got_in(job, &target);
+    assert_no_intruder(job, &target);
 }
 
 /// Runs a job whose server cannot ask the kernel by netlink, by /proc, or by both, as `variable` in its environment says.
@@ -163,7 +163,7 @@ fn where_netlink_is_filtered_the_lists_tell() {
     target.let_in(Way::Tcp).ask(&encode(&Request::Finalize));
     assert_eq!(as_nobody(|| target.knock(Way::Tcp, &target.hello(Way::Tcp))), Some(Vec::new()));
     intrude(&target, times(200, 5000), "reset");
-    assert_nobody_got_in(job, &target);
+    assert_no_intruder(job, &target);
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn without_a_table_claims_count_only_where_the_administrator_says_so() {
 
 /// In a user namespace without numbers all users look alike, the server's own among them.
 #[test]
-fn where_users_have_no_numbers_nobody_is_known_over_tcp() {
+fn unmapped_uids_are_refused_over_tcp() {
     if !is_root() {
         return;
     }
@@ -301,7 +301,7 @@ fn a_rank_in_another_network_comes_over_the_unix_socket() {
 }
 
 #[test]
-fn a_rank_whose_user_is_not_the_registered_one_is_refused() {
+fn a_rank_of_an_unregistered_user_is_refused() {
     if !is_root() {
         return;
     }

@@ -25,7 +25,7 @@ fn alone(variables: &[(&str, &str)]) -> (Output, String) {
 }
 
 #[test]
-fn what_is_left_out_is_in_the_report_and_fails_where_it_must_not_be() {
+fn left_out_tests_are_reported_and_fail_in_strict_runs() {
     let line = "left out: one_that_cannot_be_made (tests/tests/left_out.rs): this kernel has no moon\n";
     let strict = ("PMIX_TEST_STRICT", "1");
     for (variables, passes) in [

@@ -120,7 +120,7 @@ fn read(library: Library, maps: &[(Vec<u8>, Vec<u8>)], layouts: &[Layout]) -> Ve
 }
 
 #[test]
-fn what_one_library_writes_the_other_reads() {
+fn maps_of_each_library_are_read_by_the_other() {
     let ours = Library::ours();
     let stock: Vec<Library> = iter::once(Library::Stock).chain(Library::others().iter().copied()).collect();
     let mut random = Random::new(1);

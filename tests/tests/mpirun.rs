@@ -187,7 +187,7 @@ exec "$@"
 
 /// Under a stock server the others wait for ever.
 #[test]
-fn a_rank_that_is_gone_before_the_others_begin_holds_nobody() {
+fn a_rank_that_ends_before_the_others_start_blocks_none() {
     let [both, server, _] = Pair::all();
     for pair in [both, server] {
         let traces = Traces::begin();

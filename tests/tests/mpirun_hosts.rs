@@ -70,7 +70,7 @@ fn places(hosts: &str) -> impl Iterator<Item = (&str, usize)> {
 const CHAIN: &str = "--mca routed_radix 1 --map-by node";
 
 #[test]
-fn daemons_exchange_what_ranks_put() {
+fn daemons_exchange_the_ranks_values() {
     if !can_make_hosts() {
         return;
     }

@@ -108,7 +108,7 @@ fn a_full_file_system() {
 }
 
 #[test]
-fn however_little_is_free() {
+fn any_amount_of_free_space() {
     for free in [4, 16, 64, 68, 76, 84, 92, 100, 120] {
         let fill = format!("head -c {} /dev/zero > \"$TMPDIR/fill\"", (1024 - free) * 1024);
         let Some(ended) = job_on_tmpfs("size=1m", &fill, "") else { return };
@@ -120,7 +120,7 @@ fn however_little_is_free() {
 }
 
 #[test]
-fn however_few_files_are_left() {
+fn any_number_of_free_descriptors() {
     for inodes in 1..14 {
         let Some(ended) = job_on_tmpfs(&format!("size=1m,nr_inodes={inodes}"), "", "") else { return };
         assert!([0, 125].contains(&ended.code()), "{ended}");
@@ -241,7 +241,7 @@ fn a_server_that_has_no_room_holds_nothing_for_that() {
 }
 
 #[test]
-fn a_file_system_whose_files_cannot_be_written() {
+fn an_unwritable_file_system() {
     // Files on hugetlbfs can only be mapped.
     let Some(before) = mounted("-t hugetlbfs", "") else { return };
     let ended = leaving_nothing(two_publications(&before, ":"), &Traces::begin());

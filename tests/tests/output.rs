@@ -29,7 +29,7 @@ fn taken(ended: &Ended) -> Vec<&str> {
 }
 
 #[test]
-fn output_reaches_who_pulls_it_also_what_came_before() {
+fn output_reaches_its_puller_with_earlier_output() {
     for (server, library) in pairs() {
         let ended = tool(
             server,
@@ -70,7 +70,7 @@ fn a_pull_may_be_refused_and_ends_once() {
 
 /// Each line has the requested tag. The pull with a handler is the second: the library has written its output before.
 #[test]
-fn the_library_writes_what_no_handler_takes() {
+fn the_library_writes_output_without_a_handler() {
     for server in [Library::ours(), Library::Stock] {
         let words = "show=test-job:0:pmix.iof.tag show=test-job:0:pmix.iof.xml pull=test-job:0 \
                      'say=test-job:0:a<b' take=1 say=test-job:0:last take=2";

@@ -210,7 +210,7 @@ fn expected(pair: Pair, stock: &[(&str, String)], differences: &[Difference]) ->
 static STOCK: LazyLock<Ended> = LazyLock::new(|| run(Pair::stock(), &PLAN));
 
 #[test]
-fn module_does_with_ours_what_it_does_with_the_stock_library() {
+fn the_module_behaves_as_with_the_stock_library() {
     for pair in Pair::all() {
         let ended = run(pair, &PLAN);
         let mut expected = expected(pair, &said(&STOCK), &DIFFERENCES);

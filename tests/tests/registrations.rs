@@ -500,7 +500,7 @@ fn ask(model: &Model, nspace: &str, caller: u32, random: &mut Random) -> Asked {
 }
 
 #[test]
-fn what_is_registered_is_read_as_a_plain_model_says() {
+fn registered_data_reads_as_in_a_plain_model() {
     let (jobs, count) = times((12, 150), (450, 1000));
     let ours = Library::ours().directory();
     let readers = [
@@ -574,7 +574,7 @@ fn a_node_that_is_not_the_jobs_has_no_peers() {
 }
 
 #[test]
-fn a_list_of_peers_that_is_null_is_nobody() {
+fn a_null_list_of_peers_is_empty() {
     resolved("peers node2 job => status 0");
 }
 
@@ -591,13 +591,13 @@ fn peers_are_reconstructed_from_the_process_map() {
 }
 
 #[test]
-fn a_job_that_nobody_knows_is_an_invalid_namespace() {
+fn an_unknown_job_is_an_invalid_namespace() {
     resolved(&format!("peers node0 unknown => {INVALID_NAMESPACE}\nnodes unknown => {INVALID_NAMESPACE}"));
 }
 
 /// The host has no upcall for queries.
 #[test]
-fn a_job_without_nodes_resolves_to_nobody() {
+fn a_job_without_nodes_resolves_to_no_peers() {
     resolved("peers node0 bare => status 0\npeers - bare => status 0\nnodes bare => NULL status 0");
 }
 
@@ -657,7 +657,7 @@ fn values_of_a_job_are_marked_with_the_wildcard() {
 
 /// Released programs put such keys, so it is no error.
 #[test]
-fn what_is_put_must_not_begin_with_pmix() {
+fn reserved_keys_cannot_be_put() {
     by_rfc0009(&format!(
         "put 3 pmix.mine uint32 1 => status 0
         put 3 mine uint32 2 => status 0

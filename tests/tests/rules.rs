@@ -325,7 +325,7 @@ fn a_get_waits_as_long_as_it_says() {
 }
 
 #[test]
-fn what_the_host_registers_for_all_jobs_is_read_of_each() {
+fn data_registered_for_all_jobs_is_read_from_each() {
     told(&format!(
         "
         register old 1 pmix.nmap string node0 pmix.pmap string 0 site.own string mine
@@ -359,7 +359,7 @@ fn what_the_host_registers_for_all_jobs_is_read_of_each() {
 }
 
 #[test]
-fn what_is_supported_can_be_asked() {
+fn supported_attributes_can_be_queried() {
     told(
         "
         register job 1 pmix.nmap string node0 pmix.pmap string 0
@@ -380,7 +380,7 @@ fn what_is_supported_can_be_asked() {
 
 /// The host answers no queries.
 #[test]
-fn what_is_registered_answers_queries() {
+fn registered_data_answers_queries() {
     told(
         "
         register job 2 pmix.nmap string node0%2Cnode7 pmix.pmap string 0%2C1%3B2

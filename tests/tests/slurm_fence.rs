@@ -67,7 +67,7 @@ fn the_administrator_says_that_all_nodes_have_this_library() {
 }
 
 #[test]
-fn steps_whose_nodes_have_different_servers_do_not_stand() {
+fn steps_with_different_servers_do_not_hang() {
     let Some(cluster) = Cluster::start(NODES) else { return };
     let (ours, stock) = (Library::ours(), Library::Stock);
     for (most, others) in [(ours, stock), (stock, ours)] {

@@ -97,7 +97,7 @@ fn a_tool_finds_its_server_in_every_way() {
 }
 
 #[test]
-fn a_tool_asks_what_clients_ask() {
+fn a_tool_makes_the_requests_of_a_client() {
     for (server, library) in pairs() {
         let traces = Traces::begin();
         let asks =
@@ -118,7 +118,7 @@ fn a_tool_asks_what_clients_ask() {
 }
 
 #[test]
-fn a_tool_may_be_alone_or_find_nobody() {
+fn a_tool_may_be_alone_or_find_no_server() {
     let script: String = ["--alone servers again", "--optional --nspace nobody servers", "--nspace nobody"]
         .iter()
         .map(|words| tool(Library::ours(), words))
@@ -213,7 +213,7 @@ const POISONED: &str =
     "D=$(mktemp -d -p $PMIX_SYSTEM_TMPDIR); chmod 1777 $D; H=$(hostname -s); REAL=$PMIX_SYSTEM_TMPDIR/pmix.sys.$H; ";
 
 #[test]
-fn what_others_leave_in_a_directory_for_all_neither_stops_nor_leads_a_tool() {
+fn foreign_files_in_a_shared_directory_do_not_mislead_tools() {
     if !is_root() {
         return;
     }
@@ -260,7 +260,7 @@ fn what_others_leave_in_a_directory_for_all_neither_stops_nor_leads_a_tool() {
 
 /// The administrator's list, in a mount namespace in which it is there.
 #[test]
-fn a_user_whom_the_administrator_lists_is_trusted() {
+fn a_user_listed_by_the_administrator_is_trusted() {
     if !is_root() {
         return;
     }
@@ -278,7 +278,7 @@ fn a_user_whom_the_administrator_lists_is_trusted() {
 
 /// The port of a server that has ended is taken by somebody else.
 #[test]
-fn a_tool_does_not_speak_to_who_has_taken_a_servers_port() {
+fn a_tool_refuses_a_foreign_process_on_a_servers_port() {
     if !is_root() {
         return;
     }
@@ -332,7 +332,7 @@ fn a_tool_asks_the_next_server() {
 }
 
 #[test]
-fn a_tool_says_its_namespace_alone_or_an_address_by_its_old_name() {
+fn a_tool_may_give_only_its_namespace_or_the_old_address_variable() {
     for (server, library) in pairs() {
         // The stock library wants the rank, too.
         let called = if library.is_ours() { tool(library, "--called me servers") } else { String::new() };
@@ -407,7 +407,7 @@ fn a_launcher_waits_for_the_debugger_that_has_started_it() {
 }
 
 #[test]
-fn a_tool_that_is_a_launcher_collects_what_a_job_needs() {
+fn a_launcher_tool_collects_setup_data_of_a_job() {
     for (server, library) in pairs() {
         let words = "--launcher --pid $PPID setup";
         let traces = Traces::begin();
@@ -451,7 +451,7 @@ fn a_tool_proves_itself_by_a_file_of_the_server() {
 
 /// A tool's resolve becomes a query to the host. If the host never answers, the server does.
 #[test]
-fn a_host_resolves_peers_and_nodes_or_holds_nobody() {
+fn a_host_resolves_peers_and_nodes_or_blocks_no_client() {
     let peers = "peers=far:far1 peers=test-job:$(hostname -s)";
     let resolved = ["peers of far: -44, 0", "peers of test-job: 0, 1"];
     for (way, nodes, peers, resolved) in [

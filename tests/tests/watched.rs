@@ -25,7 +25,7 @@ fn a_file_that_does_not_change_is_told_of_and_a_monitor_that_was_ended_is_not() 
 
 /// Released ranks come over TCP, and 4.2.2 does not say which process it is.
 #[test]
-fn what_ranks_and_the_node_use_is_told() {
+fn usage_of_ranks_and_node_is_reported() {
     for pair in Pair::all().into_iter().filter(|pair| pair.server.is_ours()) {
         run(pair, if pair.ranks.is_ours() { "--usage 2" } else { "--usage 0" });
     }

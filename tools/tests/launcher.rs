@@ -128,7 +128,7 @@ fn ranks_that_are_bound_have_a_core_each() {
 }
 
 #[test]
-fn ranks_are_bound_to_what_their_launcher_has() {
+fn ranks_are_bound_within_the_launchers_cpuset() {
     let ours = processors(&std::fs::read_to_string("/proc/self/status").unwrap());
     for processor in ours {
         let mut command = Command::new("taskset");
@@ -217,7 +217,7 @@ fn with_offspring(name: &str, options: &[&str], then: &str, tmp: &std::path::Pat
 }
 
 #[test]
-fn what_ranks_have_started_ends_with_the_job() {
+fn children_of_ranks_end_with_the_job() {
     for (name, options, then, status) in [
         ("fails", &[][..], "test $PMIX_RANK = 0 || exit 3; sleep 1000", 3),
         ("goes well", &[], "exit 0", 0),
@@ -316,7 +316,7 @@ fn a_launcher_with_few_descriptors_leaves_nothing() {
 }
 
 #[test]
-fn names_that_others_take_first_keep_nobody_from_starting() {
+fn squatted_names_do_not_stop_a_launcher() {
     let tmp = tempfile::tempdir().unwrap();
     // Whoever sees a launcher's process begin may try all names that can be told from that.
     let line = format!(

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_is_what_hwlocality_sees() {
+    fn machine_agrees_with_hwlocality() {
         let (ours, theirs) = (Machine::look().unwrap(), Topology::new().unwrap());
         for (kind, other) in [
             (Kind::Package, ObjectType::Package),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_bound_to_what_it_is_told() {
+    fn a_thread_is_bound_to_the_given_cpuset() {
         let before = processors_of(0).unwrap();
         bind(0, &before[..1]).unwrap();
         assert_eq!(processors_of(0).unwrap(), before[..1]);

@@ -300,7 +300,7 @@ fn replies_written_before_the_peer_went_still_arrive() {
 }
 
 #[test]
-fn close_answers_what_is_under_way_and_ends_the_thread() {
+fn close_completes_pending_requests_and_ends_the_thread() {
     let (mux, mut peer, incoming) = pair();
     let (sender, reply) = unbounded();
     mux.request(b"callback", Box::new(move |reply| sender.send(reply).unwrap()));
@@ -347,7 +347,7 @@ fn a_job_wakes_the_callback_thread_out_of_its_poll() {
 }
 
 #[test]
-fn a_forked_child_is_refused_and_disturbs_nobody() {
+fn a_forked_child_is_refused_and_leaves_the_parent_undisturbed() {
     let (mut mux, mut peer, _) = pair();
     let parent = mux.pid;
     Arc::get_mut(&mut mux).unwrap().pid = parent + 1;

@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn input_that_a_server_has_stopped_is_left_alone_also_by_who_waits_for_it() {
+    fn input_stopped_by_the_server_is_not_read_even_by_a_waiting_reader() {
         // So long that a fault would be seen; nothing else depends on it.
         let wait = || std::thread::sleep(Duration::from_millis(5));
         for _ in 0..20 {

@@ -345,7 +345,7 @@ fn one_value_of_another_job_is_not_the_whole_job() {
 }
 
 #[test]
-fn servers_resolve_what_their_release_can() {
+fn servers_are_asked_to_resolve_by_release() {
     let other = nspace("other");
     for (version, peers, nodes) in [("5.0.11", false, false), ("6.1.0", true, false), ("7.0.0", true, true)] {
         let stage = stage_under(Version::parse(version).unwrap(), false);
@@ -399,7 +399,7 @@ fn a_job_that_is_known_without_nodes_has_none() {
 }
 
 #[test]
-fn what_must_be_honoured_and_nobody_knows_is_refused() {
+fn unknown_required_attributes_are_refused() {
     let unknown = |flags| vec![Info { flags, ..Info::new("pmix.nobody", Value::Bool(true)) }];
     let (required, optional) = (unknown(InfoFlags::REQUIRED), unknown(0));
     let refused = Err(Status::ERR_NOT_SUPPORTED);
@@ -418,7 +418,7 @@ fn what_must_be_honoured_and_nobody_knows_is_refused() {
 }
 
 #[test]
-fn what_the_library_knows_of_itself_is_told_whatever_the_server_says() {
+fn library_queries_are_answered_without_the_server() {
     let query = |keys: &[&str]| {
         let keys = keys.iter().map(|key| CString::new(*key).unwrap()).collect();
         vec![Query { keys, qualifiers: Vec::new() }]
@@ -494,7 +494,7 @@ fn a_refresh_asks_again_and_replaces() {
 
 /// The answers are those of stock servers from 4.2 to 7.0.
 #[test]
-fn a_server_that_need_not_refresh_is_asked_for_what_it_has() {
+fn a_server_without_refresh_is_asked_for_its_present_value() {
     let stage = stage();
     let directives = [flag(keys::GET_REFRESH_CACHE), flag(keys::IMMEDIATE)];
     stage.answers_values(&[]);
@@ -517,7 +517,7 @@ fn a_server_that_need_not_refresh_is_asked_for_what_it_has() {
 }
 
 #[test]
-fn nobody_is_asked_to_refresh_what_is_ones_own() {
+fn own_values_are_refreshed_without_a_request() {
     let stage = stage();
     let me = Proc::new(nspace("job"), Rank(1));
     stage.client.store_internal(&me, "inner".into(), Value::Int(1)).unwrap();
@@ -686,7 +686,7 @@ fn only_a_member_constructs_a_group() {
 }
 
 #[test]
-fn our_server_is_told_what_is_new() {
+fn commits_to_our_server_send_only_the_delta() {
     let stage = stage_under(VERSION, true);
     stage.answers_status(Status::ERR_NOMEM);
     assert_eq!(stage.client.commit(), Err(Status::ERR_NOMEM));
@@ -705,7 +705,7 @@ fn our_server_is_told_what_is_new() {
 }
 
 #[test]
-fn operations_give_what_the_server_answers() {
+fn operations_return_the_servers_reply() {
     let stage = stage();
     let other = nspace("other");
     let kvals = vec![Kval { key: keys::JOB_SIZE.into(), value: Value::Uint32(2) }];

@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_is_what_all_infos_say() {
+    fn all_infos_of_a_get_are_read() {
         let of = |infos: &[(&'static str, Value)]| {
             let infos: Vec<_> = infos.iter().map(|(key, value)| Info::new(*key, value.clone())).collect();
             let (flags, rest) = GetFlags::leading(&infos);

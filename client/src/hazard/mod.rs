@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_use_is_kept() {
+    fn values_in_use_are_not_freed() {
         let (place, dropped) = (HazardCell::new(), Arc::new(AtomicU32::new(0)));
         let (mine, others) = (place.new_slot(), place.new_slot());
         let counted = || dropped.load(Ordering::Relaxed);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_sees_a_value_that_is_gone() {
+    fn readers_never_see_a_freed_value() {
         const THREADS: u32 = 4;
         const VALUES: u32 = 20_000;
         let (place, dropped) = (HazardCell::new(), Arc::new(AtomicU32::new(0)));

@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_the_kernel_has_forgotten_is_nobody() {
+    fn a_peer_forgotten_by_the_kernel_has_no_owner() {
         for mut table in tables() {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_waits_for_its_answer_is_nobody() {
+    fn a_connection_in_syn_sent_has_no_owner() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let SocketAddr::V4(address) = listener.local_addr().unwrap() else { panic!("an IPv4 address") };
         // There is room for one.
@@ -513,14 +513,14 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_number_in_this_user_namespace_is_nobody() {
+    fn an_unmapped_uid_is_no_owner() {
         match inside().as_deref() {
             Some("") => return assert_eq!(owner_of_who_comes(), Owner::NoTable, "it has none itself"),
             Some(_) => return assert_eq!(owner_of_who_comes(), Owner::Refused(Refusal::NoNumber)),
             None => {}
         }
         for options in [&[][..], &["--map-root-user"]] {
-            let name = "socket_owner::tests::who_has_no_number_in_this_user_namespace_is_nobody";
+            let name = "socket_owner::tests::an_unmapped_uid_is_no_owner";
             let Some(mut command) = again_inside(name, options) else { return };
             let mut again = command.stdout(Stdio::piped()).spawn().unwrap();
             let mut said = BufReader::new(again.stdout.take().unwrap()).lines().map(Result::unwrap);

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_that_are_none_name_nobody() {
+    fn malformed_netlink_replies_name_no_owner() {
         let asked = Lookup::Listener("127.0.0.1:17".parse().unwrap());
         for answer in [&[][..], &[0; 40], &[0xff; 20], &[0; 200]] {
             assert_eq!(decode(answer, asked), Err(Refusal::Malformed));

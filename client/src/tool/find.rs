@@ -300,7 +300,7 @@ mod tests {
     const DEAD: &str = "dead.0;tcp4://127.0.0.1:4\n4.2.2\n999999999\n";
 
     #[test]
-    fn a_server_is_found_by_what_is_said_of_it() {
+    fn a_server_is_found_by_each_of_its_attributes() {
         let (directory, env) = node(&[
             ("pmix.sys.here", SYSTEM),
             ("a/b/pmix.here.tool.17", ONE),

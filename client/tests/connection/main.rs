@@ -338,7 +338,7 @@ fn a_server_that_is_not_there_refuses_or_stays_silent() {
 }
 
 #[test]
-fn a_process_that_nobody_launched_knows_itself() {
+fn a_singleton_knows_its_own_job_data() {
     let env = Environment::from_lookup(|name| (name == "PMIX_HOSTNAME").then(|| "n0".into())).unwrap();
     let client = Client::connect(&env, &[]).unwrap();
     assert!(client.is_singleton());

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_no_room_for_is_passed_over() {
+    fn messages_without_memory_are_skipped() {
         let mut frames = Frames::new();
         frames.take_in(&header(101, CHUNK_LEN).encode());
         assert_eq!(frames.next(u32::MAX), Ok(None));
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_queued_leaves_in_order_however_little_the_socket_takes() {
+    fn the_send_queue_keeps_order_under_partial_writes() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let mut outbox = Outbox::default();
         let mut expected = b"bare".to_vec();

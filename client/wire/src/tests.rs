@@ -477,7 +477,7 @@ fn old_clients_get_plain_values() {
 }
 
 #[test]
-fn what_a_client_cannot_read_is_left_out() {
+fn values_unknown_to_the_clients_release_are_left_out() {
     let mut job = job(1, 1);
     let unknown = || Value::NodePid { hostname: None, nodeid: 0, pid: 1 };
     job.job.insert("new".into(), unknown());

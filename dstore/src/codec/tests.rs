@@ -205,7 +205,7 @@ fn proc_stats() -> ProcStats {
 }
 
 #[test]
-fn our_own_form_has_what_the_peers_form_of_statistics_leaves_out() {
+fn our_encoding_keeps_statistics_that_the_peers_encoding_drops() {
     let stats = Value::ProcStats(Box::new(ProcStats { percent_cpu: 0.25, ..proc_stats() }));
     assert_eq!(unpack_stored(DataType::PROC_STATS, &pack_stored(&stats).unwrap()).as_ref(), Ok(&stats));
     let mut packer = Packer::new(Dialect::plain(Module::V41));

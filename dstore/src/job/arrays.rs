@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_or_has_others_in_it_is_left_to_the_registration() {
+    fn malformed_or_nested_arrays_are_left_to_the_registration() {
         let good = || proc([rank(1), (keys::HOSTNAME, Value::string("n1"))]);
         let inner = || Info::new(keys::NODE_INFO_ARRAY, Value::infos([Info::new(keys::HOSTNAME, Value::string("n1"))]));
         for bad in [

@@ -75,7 +75,7 @@ fn maps_alone_tell_sizes_peers_and_places() {
 }
 
 #[test]
-fn what_the_host_says_is_kept_with_its_type() {
+fn host_values_keep_their_type() {
     // Slurm: application numbers as int, global ranks and leaders as uint32.
     let rank = |rank: u32| {
         array(
@@ -224,7 +224,7 @@ fn node(name: &str, mut infos: Vec<Info>) -> Info {
 }
 
 #[test]
-fn maps_that_lie_are_refused() {
+fn contradictory_maps_are_refused() {
     let map = |nodes: &str, ranks: &str| {
         [info(keys::NODE_MAP, Value::string(nodes)), info(keys::PROC_MAP, Value::string(ranks))]
     };
@@ -297,7 +297,7 @@ fn arrays_and_types_that_are_none_are_refused() {
 }
 
 #[test]
-fn keys_that_nobody_has_heard_of_are_kept() {
+fn unknown_keys_are_kept() {
     let job = job(&[info("site.colour", Value::string("red")), rank(2, vec![info("site.shape", Value::Byte(3))])]);
     assert_eq!(get(&job, Rank::WILDCARD, "site.colour"), Some(Value::string("red")));
     assert_eq!(get(&job, Rank(2), "site.shape"), Some(Value::Byte(3)));
@@ -393,7 +393,7 @@ fn another_jobs_array_is_not_this_jobs() {
 }
 
 #[test]
-fn places_follow_from_what_nodes_say() {
+fn locations_follow_from_the_node_arrays() {
     let peers = |name: &str, list: &str| node(name, vec![info(keys::LOCAL_PEERS, Value::string(list))]);
     let job = job(&[peers("n1", "3,0"), peers("n2", "1-2"), node("n3", vec![info(keys::NODE_SIZE, Value::Uint32(1))])]);
     assert_eq!(get(&job, Rank(2), keys::HOSTNAME), Some(Value::string("n2")));
@@ -508,7 +508,7 @@ fn the_hosts_own_node_is_the_one_that_has_its_ranks() {
 }
 
 #[test]
-fn the_most_processes_are_those_that_there_are_where_nobody_says_more() {
+fn max_procs_defaults_to_the_number_of_processes() {
     let most = |infos: &[Info]| get(&job(infos), Rank::WILDCARD, keys::MAX_PROCS);
     assert_eq!(most(&maps()), Some(Value::Uint32(5)));
     assert_eq!(most(&[&maps()[..], &[info(keys::MAX_PROCS, Value::Uint16(9))]].concat()), Some(Value::Uint16(9)));

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_be_honoured_and_nobody_knows_is_refused() {
+    fn unknown_required_attributes_are_refused() {
         let check = |key: &'static str, flags| check_required(&[Info { flags, ..Info::new(key, Value::Bool(true)) }]);
         let required = InfoFlags::REQUIRED;
         assert_eq!(check("pmix.nobody", required), Err(Status::ERR_NOT_SUPPORTED));

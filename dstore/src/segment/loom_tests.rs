@@ -90,7 +90,7 @@ fn read(view: &NamespaceView, known: &AtomicU32, times: u32) {
 }
 
 #[test]
-fn two_threads_of_a_view_see_what_is_published() {
+fn two_threads_of_a_view_see_published_values() {
     check("two threads of a view", |mut publisher, view| {
         let (view, known) = (Arc::new(view), Arc::new(AtomicU32::new(0)));
         let readers: Vec<_> = (0..2)
@@ -122,7 +122,7 @@ fn a_replaced_segment_is_not_missed() {
 }
 
 #[test]
-fn who_attaches_sees_all_that_was_known_before() {
+fn an_attaching_reader_sees_all_earlier_values() {
     check("attaching", |mut publisher, early| {
         drop(early);
         let known = Arc::new(AtomicU32::new(0));
@@ -139,7 +139,7 @@ fn who_attaches_sees_all_that_was_known_before() {
 }
 
 #[test]
-fn who_sees_that_a_directory_is_given_up_knows_all_that_was_in_it() {
+fn a_reader_of_a_retired_directory_has_seen_all_its_values() {
     check("giving up", |mut publisher, view| {
         let reader = spawn(move || {
             if view.is_retired() {

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_since_is_told_once_however_often_it_changed() {
+    fn repeated_changes_are_reported_once() {
         let mut changes = Changes::default();
         for round in 0..1000 {
             for number in [7, 8, round % 10] {

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_waited_for_always_enters() {
+    fn expected_clients_are_always_admitted() {
         let mut door = door();
         fill(&mut door, 10..3000, TCP, 1000, WAITED_FOR);
         assert_eq!(door.judge(TCP, Some(1000), WAITED_FOR), Verdict::Enter);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_waited_for_keeps_the_newest() {
+    fn users_without_expected_clients_keep_their_newest_connection() {
         let mut door = door();
         fill(&mut door, 10..29, TCP, 1000, COMPLETE);
         assert_eq!(door.judge(TCP, Some(1000), COMPLETE), Verdict::Enter);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn where_descriptors_are_short_who_has_the_most_beyond_his_due_gives_way() {
+    fn short_descriptors_close_connections_of_the_user_most_above_its_share() {
         let mut door = door();
         let expected = |user: User| if user == Some(1000) { 30 } else { 0 };
         assert_eq!(door.dispensable(expected), None);

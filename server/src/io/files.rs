@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded() {
+    fn waiting_file_requests_are_bounded() {
         let (files, release, told) = files();
         assert!(look(&files, ANN, 0, "/dead/file"));
         let taken = (1..2 * WAITING_MAX as u64).filter(|monitor| look(&files, ANN, *monitor, "/alive")).count();

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_dead_have_left_goes() {
+    fn only_leftovers_of_dead_launchers_are_removed() {
         let tmpdir = tempfile::tempdir().unwrap();
         let make = |name: &str| {
             let top = tmpdir.path().join(name);

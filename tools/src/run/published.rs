@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_publishes_is_bounded() {
+    fn published_data_of_a_process_is_bounded() {
         let mut published = Published::default();
         let mebibyte = || Value::ByteObject(vec![7; 1 << 20].into());
         for number in 0..15 {

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_steers_the_library_is_not_foreign() {
+    fn the_librarys_own_variables_are_passed_on() {
         for name in ["PMIX_RANK", "PMIX_SERVER_URI61", "PMIX_DSTORE_SECRET"] {
             assert!(is_foreign(OsStr::new(name)), "{name}");
         }

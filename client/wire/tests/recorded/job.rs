@@ -41,7 +41,7 @@ fn normal(dialect: Dialect, kvals: Vec<Kval>) -> Vec<String> {
 }
 
 #[test]
-fn our_reply_says_what_recorded_ones_say() {
+fn our_replies_equal_the_recorded_ones() {
     for message in replies() {
         let JobInfoReply { nspace, kvals } =
             JobInfoReply::decode(message.dialect, message.server, &message.bytes).unwrap();

@@ -137,7 +137,7 @@ fn older_encoder_has_its_own_habits() {
 }
 
 #[test]
-fn typed_methods_write_what_the_general_one_writes() {
+fn typed_methods_write_the_same_bytes_as_the_general_one() {
     let values = infos();
     let procs = [proc("a", 1), proc("b", Rank::WILDCARD.0)];
     let boxed: Vec<_> = values.iter().map(|info| Value::Info(Box::new(info.clone()))).collect();

@@ -126,7 +126,7 @@ fn claimed_counts_are_not_believed() {
 }
 
 #[test]
-fn compressed_data_must_be_what_it_claims() {
+fn compressed_data_must_match_its_header() {
     let good = compress(&[7; 5000]).unwrap();
     let with_len = |len: u32| [&len.to_ne_bytes(), &good[4..]].concat();
     assert_eq!(decompress_within(&good, 5000), Ok(vec![7; 5000]));

@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_formula_is_what_its_numbers_give() {
+    fn formulas_reproduce_their_numbers() {
         for (start, step, divisor, modulus) in
             [(7, 0, 1, 0), (0, 1, 1, 0), (3, 1, 8, 0), (0, 1, 1, 8), (0, 3, 4, 5), (5, u64::MAX, 1, 0), (0, 1, 1, 1)]
         {

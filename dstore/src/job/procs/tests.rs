@@ -125,7 +125,7 @@ fn columns_are_as_plain_maps_whatever_is_done_to_them() {
 }
 
 #[test]
-fn what_a_formula_gives_takes_no_room() {
+fn values_given_by_a_formula_take_no_space() {
     let mut table = ProcTable::default();
     let ranks = || (0..100_000).map(Rank);
     let number = |ty, number: u32| ValueRef::Scalar { ty, bits: number.into() };

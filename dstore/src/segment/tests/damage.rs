@@ -164,7 +164,7 @@ fn a_cut_segment_is_refused() {
 }
 
 #[test]
-fn no_lie_in_the_contents_leads_outside() {
+fn forged_contents_stay_inside_the_segment() {
     let mut opened = 0;
     for good in samples() {
         let lies = [0, 1, 3, 0xff, u32::MAX, u32::MAX - 1, 1 << 31, good.len() as u32, good.len() as u32 + 1];
@@ -186,7 +186,7 @@ fn no_lie_in_the_contents_leads_outside() {
 }
 
 #[test]
-fn no_random_bytes_lead_outside() {
+fn random_bytes_stay_inside_the_segment() {
     // Another seed and more rounds for a longer hunt: `PMIX_DSTORE_FUZZ=<seed>,<rounds>`.
     let wish = std::env::var("PMIX_DSTORE_FUZZ").unwrap_or_default();
     let mut numbers = wish.split(',').map_while(|number| number.parse().ok());

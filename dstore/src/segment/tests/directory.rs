@@ -72,7 +72,7 @@ fn files_of(directory: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_is_published_is_found_at_once() {
+fn published_values_are_found_at_once() {
     let tmp = tmpdir();
     let mut publisher = create(tmp.path());
     let view = attach(&publisher);
@@ -226,7 +226,7 @@ fn modes_do_not_depend_on_the_umask() {
 }
 
 #[test]
-fn retiring_removes_what_is_ours_and_nothing_else() {
+fn retiring_removes_only_our_files() {
     let tmp = tmpdir();
     let mut publisher = create(tmp.path());
     publisher.publish(SegmentKind::Job, &job_of_size(1)).expect("room");
@@ -415,7 +415,7 @@ fn swapped_segments_are_refused() {
 }
 
 #[test]
-fn what_is_not_found_is_absent_only_where_all_is_here() {
+fn a_miss_is_final_only_with_all_segments_present() {
     let tmp = tmpdir();
     let mut publisher = create(tmp.path());
     publisher.publish(SegmentKind::Job, &job_of_size(1)).expect("room");
@@ -475,7 +475,7 @@ fn damage_under_a_reader_is_noticed() {
 }
 
 #[test]
-fn a_missing_segment_hides_what_is_older_than_it() {
+fn a_missing_segment_hides_older_segments() {
     let tmp = tmpdir();
     let mut publisher = create(tmp.path());
     publisher.publish(SegmentKind::Modex, &numbers(&[0, 1], "a", 1)).expect("room");

@@ -54,7 +54,7 @@ fn reader_process() {
 }
 
 #[test]
-fn another_process_reads_at_another_address_and_harms_nobody_when_killed() {
+fn readers_map_at_any_address_and_may_be_killed() {
     let tmp = tempfile::tempdir().expect("a temporary directory");
     let mut publisher = Publisher::create(tmp.path(), &nspace(), None).expect("a directory");
     publisher.publish(SegmentKind::Modex, &segment(100_000)).expect("room");

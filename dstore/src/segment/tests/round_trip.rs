@@ -144,7 +144,7 @@ fn assert_short(short: FastValue<'_>, long: Option<ValueRef<'_>>, what: impl std
 }
 
 #[test]
-fn the_short_way_finds_what_the_order_of_realms_gives() {
+fn the_fast_path_agrees_with_realm_resolution() {
     let keys = [keys::LOCAL_RANK, keys::JOB_SIZE, keys::UNIV_SIZE, keys::LOCAL_SIZE, keys::APP_SIZE, "unclassified"];
     let (mut sure, mut asked) = (0, 0);
     // Each subset of the realms holds all keys once.
@@ -178,7 +178,7 @@ fn the_short_way_finds_what_the_order_of_realms_gives() {
 }
 
 #[test]
-fn the_short_way_finds_the_same_values_of_a_job() {
+fn the_fast_path_finds_the_same_job_values() {
     let (mut sure, mut sure_of_instances) = (0, 0);
     for seed in 200..260 {
         let job = random::job(seed);
@@ -271,7 +271,7 @@ fn an_empty_modex_segment_finds_nothing() {
 }
 
 #[test]
-fn what_a_formula_gives_takes_no_room() {
+fn values_given_by_a_formula_take_no_space() {
     let mut job = JobData::new(Nspace::new("formula").expect("a short namespace"));
     let ranks = 100_000;
     for rank in 0..ranks {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_the_host_does_not_answer_is_looked_up_in_what_it_registered() {
+fn queries_fall_back_to_registered_data() {
     let mut bench = Bench::new(0, 2, 2);
     let none = || UpcallResult::Op(Status::ERR_NOT_SUPPORTED);
     let one = |(status, infos): (Status, Vec<Info>)| {

@@ -214,7 +214,7 @@ fn the_host_may_say_otherwise() {
 }
 
 #[test]
-fn of_a_job_that_nobody_here_knows_the_host_says_who_may_read_it() {
+fn the_host_decides_access_to_unknown_jobs() {
     let mut bench = Bench::of_two();
     let far = named("far");
     let of_far = || value_of(named("far"), Vec::new());
@@ -320,7 +320,7 @@ fn events_reach_the_jobs_of_their_user() {
 }
 
 #[test]
-fn queries_tell_what_the_asker_may_see() {
+fn queries_are_filtered_by_the_requesters_access() {
     let mut bench = Bench::of_two();
     bench.engine.set_process_set(c"anns".into(), Some(vec![proc(0)]));
     bench.engine.set_process_set(c"both".into(), Some(vec![proc(0), of_bob(0)]));
@@ -348,7 +348,7 @@ fn queries_tell_what_the_asker_may_see() {
 }
 
 #[test]
-fn who_has_connected_with_a_job_reads_it() {
+fn connected_processes_read_each_others_jobs() {
     let mut bench = Bench::of_two();
     let procs = vec![proc(0), of_bob(0)];
     for id in [ANNS, BOBS] {
@@ -362,7 +362,7 @@ fn who_has_connected_with_a_job_reads_it() {
 }
 
 #[test]
-fn who_forms_a_group_with_the_dead_reads_nothing_of_theirs() {
+fn a_group_with_dead_members_gives_no_access_to_their_data() {
     let mut bench = Bench::of_two();
     bench.engine.disconnected(ANNS, bench.now);
     bench.drain();
@@ -375,7 +375,7 @@ fn who_forms_a_group_with_the_dead_reads_nothing_of_theirs() {
 }
 
 #[test]
-fn the_host_is_told_what_the_kernel_says_or_it_has_said_itself() {
+fn the_host_gets_ids_from_the_kernel_or_its_own_registration() {
     let mut bench = Bench::of_two();
     let user = |infos: &[Info]| {
         let number = |key| Info::find(infos, key).and_then(Value::as_u32);
@@ -424,7 +424,7 @@ fn a_refresh_of_another_users_job_tells_nothing() {
 }
 
 #[test]
-fn nobody_learns_what_another_users_processes_use() {
+fn resource_usage_of_other_users_is_hidden() {
     let mut bench = Bench::of_two();
     // This process's number, which is neither Ann's nor Bob's.
     for id in [ANNS, BOBS] {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn who_is_not_who_he_says_is_turned_away() {
+fn a_false_claim_of_identity_is_refused() {
     let mut bench = Bench::without_clients(0, 1, 2);
     bench.register_client(&proc(0), 1000, 1000, 0);
     let secret = bench.engine.nspaces[&nspace()].clients[&Rank(0)].secret.text().to_owned();
@@ -149,7 +149,7 @@ fn peers_of_any_release_do_not_fill_the_memory() {
 }
 
 #[test]
-fn what_one_connection_has_open_is_bounded() {
+fn open_requests_of_a_connection_are_bounded() {
     let mut bench = Bench::new(0, 1, 2);
     let refused = |bench: &mut Bench| {
         let sent = std::mem::take(&mut bench.sent);

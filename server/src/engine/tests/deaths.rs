@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_rank_that_dies_in_a_fence_holds_nobody() {
+fn a_rank_that_dies_in_a_fence_releases_the_others() {
     let mut bench = Bench::new(0, 1, 3);
     bench.fence(0, 10, everybody(), Vec::new());
     bench.fence(1, 10, everybody(), Vec::new());

@@ -65,7 +65,7 @@ fn a_deleted_key_is_gone_for_the_readers_of_its_scope() {
 }
 
 #[test]
-fn who_may_have_read_a_deleted_key_is_told() {
+fn readers_of_a_deleted_key_are_notified() {
     let mut bench = Bench::without_clients(0, 1, 4);
     let hello = |rank| match rank {
         0 | 1 => Hello { version: "7.0.0a1".into(), ..Bench::hello(rank) },
@@ -94,7 +94,7 @@ fn who_may_have_read_a_deleted_key_is_told() {
 }
 
 #[test]
-fn fences_tell_other_servers_what_is_gone() {
+fn fences_carry_deletions_to_other_servers() {
     let directory = tempfile::tempdir().unwrap();
     let (mut a, mut b) = (Bench::new(0, 2, 1), Bench::in_directory(1, 2, 1, Some(directory.path())));
     b.register_client(&proc(1), 1000, 1000, 0);

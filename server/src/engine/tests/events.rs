@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn an_event_reaches_those_who_want_it_once() {
+fn an_event_reaches_each_registered_handler_once() {
     let mut bench = Bench::new(0, 1, 3);
     let code = Status(-3456);
     for rank in 0..2 {
@@ -28,7 +28,7 @@ fn an_event_reaches_those_who_want_it_once() {
 }
 
 #[test]
-fn old_events_are_no_news() {
+fn old_events_are_not_delivered() {
     let mut bench = Bench::new(0, 1, 3);
     let notify = Request::Notify { status: Status(-3456), range: 2, infos: Vec::new() };
     bench.request(0, 10, notify);
@@ -42,7 +42,7 @@ fn old_events_are_no_news() {
 }
 
 #[test]
-fn the_host_hears_of_the_first_and_the_last_who_want_an_event_of_the_environment() {
+fn the_host_hears_of_the_first_and_last_registration_for_an_environment_event() {
     let mut bench = Bench::new(0, 1, 2);
     let (down, own) = (Status(-231), Status(-3456));
     let register = Request::RegisterEvents { codes: vec![down, own], infos: collect() };
@@ -77,7 +77,7 @@ fn the_host_hears_of_the_first_and_the_last_who_want_an_event_of_the_environment
 }
 
 #[test]
-fn who_leaves_while_the_host_is_asked_takes_no_events_along() {
+fn a_client_that_leaves_during_an_upcall_loses_no_events_of_others() {
     let mut bench = Bench::new(0, 1, 3);
     let (down, own) = (Status(-231), Status(-3456));
     bench.request(0, 10, Request::Notify { status: own, range: Range::LOCAL, infos: Vec::new() });

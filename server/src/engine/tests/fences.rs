@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_fence_of_one_node_asks_nobody() {
+fn a_fence_of_one_node_makes_no_upcall() {
     let mut bench = Bench::new(0, 1, 3);
     for rank in 0..3 {
         assert_eq!(bench.status(0, 10), None);
@@ -102,7 +102,7 @@ fn large_values_stay_in_the_messages_that_brought_them() {
 /// A host may accept nothing new before it has its memory back, so the values are copied; with shared memory, too, because another
 /// process may truncate the file.
 #[test]
-fn what_a_host_lends_is_given_back_before_anybody_hears_its_answer() {
+fn host_buffers_are_released_before_the_reply_is_sent() {
     struct Lent(Vec<u8>, #[expect(dead_code, reason = "it is counted")] Arc<()>);
     impl AsRef<[u8]> for Lent {
         fn as_ref(&self) -> &[u8] {
@@ -174,7 +174,7 @@ fn of_group(value: u32, group: u32) -> Kval {
 }
 
 #[test]
-fn a_fence_brings_what_is_new_since_the_last_one_of_the_same_participants() {
+fn a_fence_brings_the_delta_since_the_last_fence_of_its_participants() {
     let (mut a, mut b) = (Bench::new(0, 2, 1), Bench::new(1, 2, 1));
     let by_name = || vec![proc(0), proc(1)];
     let mut tag = 10;
@@ -288,7 +288,7 @@ fn garbage_from_the_exchange_fails_the_fence_and_is_told() {
 }
 
 #[test]
-fn a_fence_times_out_and_says_who_is_missing() {
+fn a_fence_times_out_and_names_the_missing_ranks() {
     let mut bench = Bench::new(0, 1, 2);
     bench.fence(0, 10, everybody(), vec![Info::new(keys::TIMEOUT, Value::Int(1))]);
     bench.pass(Duration::from_secs(2));

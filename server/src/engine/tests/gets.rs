@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_a_refused_commit_held_is_not_waited_for() {
+fn values_of_a_refused_commit_are_not_waited_for() {
     let mut bench = Bench::new(0, 1, 2);
     bench.get(1, 101, 0, "k", Vec::new());
     bench.engine.refuse(peer(0), 50, 1 << 20, false);
@@ -38,7 +38,7 @@ fn a_get_waits_for_the_commit_of_a_local_rank() {
 }
 
 #[test]
-fn what_a_local_rank_put_for_other_nodes_only_is_not_waited_for() {
+fn remote_scope_values_of_local_ranks_are_not_waited_for() {
     let mut bench = Bench::new(0, 2, 2);
     bench.get(1, 20, 0, "remote", Vec::new());
     assert_eq!(bench.value(1, 20, "remote"), None);
@@ -70,7 +70,7 @@ fn a_get_ends_by_its_timeout_or_the_ranks_death() {
 }
 
 #[test]
-fn whoever_names_a_time_hears_at_that_time() {
+fn each_timeout_ends_at_its_own_time() {
     let mut a = Bench::new(0, 1, 2);
     let within = |seconds| vec![Info::new(keys::TIMEOUT, Value::Int(seconds))];
     a.put(1, 3, "first", 1);
@@ -165,7 +165,7 @@ fn direct_modex_is_asked_once_and_kept() {
 
 /// Open MPI exchanges values in the background while its ranks request them, and a host may lose requests.
 #[test]
-fn a_fence_answers_who_waits_for_direct_modex() {
+fn a_fence_answers_pending_direct_modex_requests() {
     let (mut a, mut b) = (Bench::new(0, 2, 1), Bench::new(1, 2, 1));
     a.get(0, 20, 1, "key", Vec::new());
     a.get(0, 21, 1, "late", vec![Info::new(keys::TIMEOUT, Value::Int(5))]);
@@ -281,7 +281,7 @@ fn a_host_without_direct_modex_is_an_answer() {
 }
 
 #[test]
-fn another_servers_job_is_known_by_what_direct_modex_brings() {
+fn direct_modex_brings_the_job_data_of_another_server() {
     let other = Nspace::new("other").unwrap();
     let (mut a, mut b) = (Bench::new(0, 1, 1), Bench::without_clients(0, 1, 1));
     let infos = [Info::new(keys::JOB_SIZE, Value::Uint32(3))];
@@ -316,7 +316,7 @@ fn another_servers_job_is_known_by_what_direct_modex_brings() {
 }
 
 #[test]
-fn the_host_itself_waits_for_nobody() {
+fn gets_of_the_host_itself_never_wait() {
     let mut bench = Bench::new(0, 2, 1);
     for (tag, of) in [(10, 0), (11, 1)] {
         let (rank, key) = (Rank(of), Some(Key::from("key")));

@@ -104,7 +104,7 @@ fn a_group_of_several_nodes_is_the_hosts() {
 }
 
 #[test]
-fn the_members_of_a_group_hear_of_who_leaves_it_and_of_who_is_lost() {
+fn group_members_hear_of_departed_and_lost_members() {
     let mut bench = Bench::new(0, 1, 4);
     let tells = vec![Info::new(keys::GROUP_NOTIFY_TERMINATION, Value::Bool(true))];
     for rank in 0..4 {
@@ -160,7 +160,7 @@ fn a_group_that_loses_a_member_before_it_is_formed_is_formed_only_where_that_is_
 }
 
 #[test]
-fn a_member_that_is_lost_parts_nobody_from_the_others() {
+fn a_lost_member_does_not_disconnect_the_others() {
     let mut bench = Bench::new(0, 1, 4);
     for rank in 0..4 {
         bench.construct(rank, 10, everybody(), Vec::new());

@@ -85,7 +85,7 @@ fn a_process_that_falls_silent_is_told_of_to_the_others_once() {
 }
 
 #[test]
-fn a_monitor_hears_what_comes_while_it_is_there() {
+fn a_monitor_reports_heartbeats_only_while_active() {
     let mut bench = Bench::new(0, 1, 2);
     bench.now = Instant::now();
     bench.listens(1);
@@ -115,7 +115,7 @@ fn cost(bench: &mut Bench, mut action: impl FnMut(&mut Bench)) -> i64 {
 
 /// Peers beat, ask and cancel as often as they like, and each time the engine does nothing else.
 #[test]
-fn what_others_have_watched_costs_a_peer_nothing() {
+fn monitors_of_others_do_not_delay_a_peer() {
     const OTHERS: u32 = 16;
     let mut bench = Bench::new(0, 1, OTHERS + 1);
     assert_eq!(bench.beats(OTHERS, "own", 60, 0), Status::SUCCESS);
@@ -142,7 +142,7 @@ fn what_others_have_watched_costs_a_peer_nothing() {
 }
 
 #[test]
-fn a_monitor_is_ended_by_its_name_and_by_nobody_else() {
+fn a_monitor_is_cancelled_only_by_its_owner_and_name() {
     let mut bench = Bench::new(0, 1, 2);
     bench.now = Instant::now();
     bench.listens(1);
@@ -157,7 +157,7 @@ fn a_monitor_is_ended_by_its_name_and_by_nobody_else() {
 }
 
 #[test]
-fn what_is_asked_for_must_say_what_and_how_often() {
+fn monitor_requests_need_a_subject_and_a_rate() {
     let mut bench = Bench::new(0, 1, 1);
     let every = |key| info(key, Value::Uint32(1));
     let file = |path: &str| info(keys::MONITOR_FILE, Value::string(path));
@@ -302,7 +302,7 @@ fn all_of(key: &'static str) -> Info {
 }
 
 #[test]
-fn what_processes_use_is_answered_and_then_told_to_who_asked() {
+fn process_usage_is_answered_then_sent_to_the_requester() {
     let mut bench = Bench::measurable(3);
     let usage = || all_of(keys::MONITOR_PROC_RESOURCE_USAGE);
     let (status, told) = bench.used(0, usage(), Vec::new());

@@ -12,7 +12,7 @@ fn a_deregistered_namespace_lets_its_waiters_go() {
 }
 
 #[test]
-fn a_forgotten_jobs_data_are_freed_behind_what_was_due_already() {
+fn data_of_deregistered_jobs_are_freed_after_earlier_work() {
     let mut bench = Bench::new(0, 1, 2);
     let job = bench.engine.job(&nspace()).unwrap();
     bench.deregister_nspace(&nspace());
@@ -68,7 +68,7 @@ fn registering_a_client_again_keeps_its_secret_and_connections() {
 }
 
 #[test]
-fn what_a_deregistered_rank_published_is_there_and_nothing_else_comes() {
+fn published_data_outlives_deregistration_of_its_rank() {
     let mut bench = Bench::new(0, 2, 2);
     bench.put(1, 3, "key", 5);
     bench.engine.deregister_client(&proc(1));
@@ -104,7 +104,7 @@ fn another_rank_that_registers_does_not_stand_in_for_one_that_left() {
 }
 
 #[test]
-fn what_is_to_go_with_the_job_stays_until_the_job_has_ended() {
+fn job_cleanup_waits_for_the_end_of_the_job() {
     let top = tempfile::tempdir().unwrap();
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
     let mut bench = Bench::without_clients(0, 1, 2);
@@ -146,7 +146,7 @@ fn what_is_to_go_with_the_job_stays_until_the_job_has_ended() {
 }
 
 #[test]
-fn what_is_collected_of_jobs_is_read_again() {
+fn collected_job_data_is_read_back() {
     let bench = Bench::new(0, 2, 2);
     assert_eq!(bench.engine.collect_job_info(&[]), Err(Status::ERR_BAD_PARAM));
     let stranger = Proc::new(Nspace::new("stranger").unwrap(), Rank(0));

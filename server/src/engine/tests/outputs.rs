@@ -24,7 +24,7 @@ impl Bench {
 }
 
 #[test]
-fn output_is_sent_to_who_asked_for_it_and_kept_for_who_may() {
+fn output_is_sent_to_pullers_and_cached_for_later_ones() {
     let mut bench = Bench::new(0, 1, 3);
     bench.says(1, 2, "early");
     bench.says(1, 8, "diagnostics");
@@ -65,7 +65,7 @@ fn output_is_sent_to_who_asked_for_it_and_kept_for_who_may() {
 }
 
 #[test]
-fn what_is_kept_of_output_has_its_bounds_and_goes_with_the_job() {
+fn cached_output_is_bounded_and_freed_with_the_job() {
     let mut bench = Bench::new(0, 1, 2);
     let long = "x".repeat(1 << 20);
     for _ in 0..40 {
@@ -122,7 +122,7 @@ fn a_tool_is_sent_output_without_asking() {
 }
 
 #[test]
-fn who_has_pushed_input_hears_when_no_more_is_wanted() {
+fn pushers_are_told_to_stop_sending_input() {
     let mut bench = Bench::new(0, 1, 3);
     for rank in [0, 1] {
         let data = Some(b"text".to_vec());

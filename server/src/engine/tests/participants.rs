@@ -38,7 +38,7 @@ impl Bench {
 }
 
 #[test]
-fn who_has_finalized_and_does_not_come_back_is_not_waited_for() {
+fn finalized_ranks_are_not_waited_for() {
     let mut bench = Bench::new(0, 1, 4);
     bench.put(3, 3, "key", 5);
     let two = [proc(1), proc(3)];
@@ -77,7 +77,7 @@ fn who_has_finalized_and_does_not_come_back_is_not_waited_for() {
 }
 
 #[test]
-fn who_never_committed_and_has_finalized_is_not_waited_for() {
+fn finalized_ranks_without_commit_are_not_waited_for() {
     let mut bench = Bench::new(0, 1, 2);
     bench.get(0, 10, 1, "key", Vec::new());
     let answered = Arc::new(Mutex::new(None));
@@ -95,7 +95,7 @@ fn who_never_committed_and_has_finalized_is_not_waited_for() {
 
 /// Ranks that start and end the library in cycles, and shells that start one program after the other.
 #[test]
-fn who_is_ahead_waits_for_those_that_are_behind() {
+fn participants_ahead_wait_for_those_behind() {
     let mut bench = Bench::new(0, 1, 2);
     for cycle in 0..3 {
         bench.fence(0, 10, everybody(), Vec::new());
@@ -148,7 +148,7 @@ fn the_host_hears_that_a_participant_had_finalized() {
 }
 
 #[test]
-fn what_is_not_connected_cannot_be_disconnected() {
+fn disconnecting_unconnected_processes_is_an_error() {
     let refused = Some(Status::ERR_INVALID_OPERATION);
     let mut bench = Bench::new(0, 1, 3);
     let two = [proc(0), proc(1)];
@@ -199,7 +199,7 @@ fn what_is_not_connected_cannot_be_disconnected() {
 }
 
 #[test]
-fn a_process_is_connected_with_what_it_has_spawned() {
+fn a_process_is_connected_to_its_spawned_job() {
     let mut bench = Bench::new(0, 1, 1);
     let child = Proc::new(Nspace::new("child").unwrap(), Rank(0));
     let infos = [
@@ -477,7 +477,7 @@ fn a_value_waits_for_its_job_no_longer_than_its_caller_does() {
 }
 
 #[test]
-fn a_get_for_a_job_that_nobody_knows_leaves_nothing() {
+fn a_get_for_an_unknown_job_leaves_no_state() {
     let mut bench = Bench::new(0, 1, 1);
     let known = bench.engine.nspaces.len();
     for number in 0..3000 {
@@ -493,7 +493,7 @@ fn a_get_for_a_job_that_nobody_knows_leaves_nothing() {
 /// In init and finalize cycles a process of another node that is ahead requests a value that a process here has still to put. Its count of
 /// finalizes is unknown here; a process of this node that has connected again shows that there are cycles.
 #[test]
-fn another_node_waits_for_who_comes_back_in_cycles() {
+fn remote_nodes_wait_for_ranks_that_reconnect() {
     let mut bench = Bench::new(0, 2, 2);
     let answers: Arc<Mutex<Vec<Status>>> = Arc::default();
     let ask = |bench: &mut Bench| {

@@ -97,7 +97,7 @@ fn a_fence_does_not_overtake_the_one_before() {
 }
 
 #[test]
-fn what_changes_while_a_publication_is_under_way_goes_with_the_next() {
+fn changes_during_a_publication_go_with_the_next() {
     let directory = tempfile::tempdir().unwrap();
     let (mut bench, number) = with_directory(directory.path(), 2);
     let view = attach(&mut bench, 0);
@@ -215,7 +215,7 @@ fn a_publication_that_fails_lets_everybody_go_on_over_the_socket() {
 }
 
 #[test]
-fn who_ends_the_server_finds_its_directories_to_remove() {
+fn directories_are_left_to_the_thread_that_ends_the_server() {
     let directory = tempfile::tempdir().unwrap();
     let (mut bench, number) = with_directory(directory.path(), 2);
     let plan = bench.begin_fence(number);

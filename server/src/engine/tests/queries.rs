@@ -60,7 +60,7 @@ fn nodes_of(nspace: Option<&str>) -> Request {
 }
 
 #[test]
-fn who_runs_on_several_nodes_is_said_of_all_of_them() {
+fn local_procs_of_several_nodes_are_united() {
     let mut bench = Bench::new(0, 2, 2);
     bench.add_other();
     let ids = |ids: &[u32]| ids.iter().map(|id| number(keys::NODEID, *id)).collect::<Vec<_>>();
@@ -83,7 +83,7 @@ fn who_runs_on_several_nodes_is_said_of_all_of_them() {
 }
 
 #[test]
-fn the_table_of_processes_says_what_runs_and_how_it_is() {
+fn the_process_table_has_executables_and_states() {
     let mut bench = Bench::without_clients(0, 1, 5);
     let argv = text(keys::APP_ARGV, "./program --fast");
     let told = |infos: Vec<Info>| Info::new(keys::PROC_INFO_ARRAY, Value::infos(infos));
@@ -125,7 +125,7 @@ fn the_table_of_processes_says_what_runs_and_how_it_is() {
 }
 
 #[test]
-fn what_a_query_may_ask_of_the_server_itself() {
+fn queries_about_the_server_itself() {
     let mut bench = Bench::new(0, 2, 2);
     let spawn = CString::new("PMIx_Spawn").unwrap();
     let registered =
@@ -206,7 +206,7 @@ fn the_host_resolves_peers_and_nodes_where_it_can() {
 }
 
 #[test]
-fn the_server_resolves_what_the_host_does_not() {
+fn the_server_resolves_if_the_host_does_not() {
     let mut bench = Bench::new(0, 2, 2);
     bench.add_other();
     let bare = Nspace::new("bare").unwrap();
@@ -240,7 +240,7 @@ fn the_server_resolves_what_the_host_does_not() {
 }
 
 #[test]
-fn a_host_that_never_answers_holds_nobody() {
+fn a_silent_host_blocks_no_client() {
     let mut bench = Bench::new(0, 2, 2);
     bench.resolve(peers_of(Some(c"nodeB"), Some("job")));
     bench.request(1, 70, nodes_of(Some("nowhere")));
@@ -261,7 +261,7 @@ fn unknown() -> Info {
 }
 
 #[test]
-fn what_must_be_honoured_and_nobody_knows_is_refused() {
+fn unknown_required_attributes_are_refused() {
     let mut bench = Bench::new(0, 2, 2);
     let here = vec![proc(0), proc(1)];
     let fence = |procs: &[Proc]| Request::Fence { procs: procs.to_vec(), infos: vec![unknown()] };

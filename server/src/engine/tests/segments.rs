@@ -41,7 +41,7 @@ fn segments_hold_the_newest_of_every_rank() {
 /// Two servers of two ranks each, with all kinds of fences in random order, short and long values, jobs registered again: readers
 /// of both nodes see exactly the values that the fences have brought.
 #[test]
-fn readers_of_each_node_see_what_fences_have_brought() {
+fn readers_of_each_node_see_the_values_of_fences() {
     const KEYS: [(&str, u8); 6] = [("g0", 3), ("g1", 3), ("long g", 3), ("r0", 2), ("long r", 2), ("l0", 1)];
     let read = |view: &NamespaceView, rank, key: &str| {
         let value = view.modex(Rank(rank), &KeyRef::from(key))?.to_value().expect("as put");
@@ -164,7 +164,7 @@ fn a_value_put_again_is_published_with_its_commit() {
 }
 
 #[test]
-fn what_direct_modex_brings_is_published_a_little_later() {
+fn direct_modex_values_are_published_later() {
     let directory = tempfile::tempdir().unwrap();
     let mut bench = Bench::in_directory(0, 2, 1, Some(directory.path()));
     bench.register_client(&proc(0), 1000, 1000, 0);
@@ -205,7 +205,7 @@ fn the_directory_is_made_before_environments_are() {
 
 /// A host that is faster than the server's thread must not fill the process with sockets.
 #[test]
-fn jobs_that_nobody_came_to_know_of_leave_no_sockets() {
+fn jobs_never_taken_over_leave_no_sockets() {
     let directory = tempfile::tempdir().unwrap();
     for knows in [true, false] {
         let mut bench = Bench::in_directory(0, 1, 1, Some(directory.path()));

@@ -103,7 +103,7 @@ fn a_tool_that_the_host_does_not_want_is_hung_up_on() {
 }
 
 #[test]
-fn tools_are_of_users_who_have_something_here() {
+fn tools_need_a_user_with_business_here() {
     let name = || UpcallResult::Name(Status::SUCCESS, Some(Proc::new(Nspace::new("tool").unwrap(), Rank(0))));
     let mut bench = Bench::without_clients(0, 1, 1);
     assert!(bench.knock(peer(50), tool(1000), name()).is_some(), "the server's own user");

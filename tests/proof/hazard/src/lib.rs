@@ -84,7 +84,7 @@ fn check(name: &'static str, body: impl Fn() + Send + Sync + 'static) {
 }
 
 #[test]
-fn one_is_taken_away_under_a_reader() {
+fn a_segment_removed_under_a_reader() {
     check("one is taken away under a reader", || {
         let place = Arc::new(HazardCell::new());
         let mut ended = Vec::new();
@@ -98,7 +98,7 @@ fn one_is_taken_away_under_a_reader() {
 }
 
 #[test]
-fn another_comes_in_its_place() {
+fn a_segment_replaced_under_a_reader() {
     check("another comes in its place", || {
         let place = Arc::new(HazardCell::new());
         let mut ended = Vec::new();
@@ -114,7 +114,7 @@ fn another_comes_in_its_place() {
 }
 
 #[test]
-fn what_is_out_of_reach_ends_when_nobody_reads_it() {
+fn unreachable_values_are_freed_without_readers() {
     check("what is out of reach ends when nobody reads it", || {
         let place = Arc::new(HazardCell::new());
         let mut ended = Vec::new();

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_is_understood() {
+    fn requests_decode_to_themselves() {
         for request in [
             Request::Guard("/tmp/a b".into()),
             Request::Start(vec![("A".into(), "1=2".into()), ("B".into(), String::new())]),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_answered_is_understood() {
+    fn replies_decode_to_themselves() {
         let pid = Pid::from_raw(77);
         for (reply, word) in [
             (Reply::Started(pid), "Started(Pid(77))"),
