@@ -1,8 +1,9 @@
-//! When a call has returned.
+//! Detects when a call into the library has returned.
 //!
-//! The interface promises that no callback comes before the call that asked for it has returned: hosts set up what the callback
-//! needs behind the call, or hold a lock across it. The thread that runs callbacks may be faster than the one that returns, so a
-//! call says when it is over, with one store as its last act, and whoever runs its callback looks for that.
+//! The PMIx interface promises that no callback runs before the call that requested it has returned: hosts set up the
+//! callback's data after the call, or hold a lock across it. The callback thread can be faster than the returning
+//! thread. So the last action of a call is one store that marks it as over, and the callback thread waits for that
+//! mark.
 
 use std::cell::Cell;
 use std::hint;
@@ -15,19 +16,19 @@ use std::time::Duration;
 use pmix_dstore::cancel::Uncancelled;
 
 thread_local! {
-    /// How many calls into the library this thread is in: one may make others.
+    /// Nesting depth of this thread's calls into the library: a call may make others.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
-    /// Whether somebody looks for the end of the outermost one.
+    /// Whether a [`Returned`] waits for the end of the outermost call.
     static IS_AWAITED: Cell<bool> = const { Cell::new(false) };
-    /// How many awaited calls of this thread are over.
+    /// Number of this thread's awaited calls that are over.
     static OVER: Arc<AtomicU64> = Arc::default();
 }
 
-/// A call of this thread into the library. It is over when the outermost one that this thread is in is dropped.
+/// A call of this thread into the library. The call is over when this thread's outermost `Call` is dropped.
 pub struct Call(PhantomData<*const ()>);
 
 impl Call {
-    /// The call begins.
+    /// Begins a call.
     #[must_use = "the call is over when this is dropped"]
     pub fn begin() -> Call {
         DEPTH.set(DEPTH.get() + 1);
@@ -39,23 +40,25 @@ impl Drop for Call {
     fn drop(&mut self) {
         DEPTH.set(DEPTH.get() - 1);
         if DEPTH.get() == 0 && IS_AWAITED.take() {
-            // A thread that is ending may have no values of its own any more; then nobody got this one.
-            // Release: who sees the call over sees what its caller's thread did before (RETURNED).
+            // In a thread that ends, the thread-local value may be destroyed already; then `of_this_call` returned
+            // `None`. Release: a thread that sees this call as over also sees all earlier writes of the calling thread
+            // (RETURNED).
             let _ = OVER.try_with(|over| over.store(over.load(Ordering::Relaxed) + 1, Ordering::Release));
         }
     }
 }
 
-/// This thread is in a call that may wait, enter the kernel or ask for a callback: it is not cancelled there, and callbacks that it
-/// asks for come after it. The end of that is the last act of a call.
+/// A call that may wait, enter the kernel or request a callback. The thread cannot be cancelled (`pthread_cancel`)
+/// while this lives, and callbacks that the call requests run after it. Dropping this must be the last action of the
+/// call.
 pub struct Inside {
     _uncancelled: Uncancelled,
-    // Last, since callbacks may come from then on.
+    // Dropped last: callbacks may run from then on.
     _call: Call,
 }
 
 impl Inside {
-    /// The call begins.
+    /// Begins a call.
     #[must_use = "the call is over when this is dropped"]
     pub fn enter() -> Inside {
         let call = Call::begin();
@@ -63,14 +66,14 @@ impl Inside {
     }
 }
 
-/// Tells whether a call is over.
+/// Detects whether a call is over.
 pub struct Returned {
     over: Arc<AtomicU64>,
     number: u64,
 }
 
 impl Returned {
-    /// Of the call that this thread is in; `None` outside of any.
+    /// For the call that this thread is in; `None` outside of any call.
     pub fn of_this_call() -> Option<Returned> {
         if DEPTH.get() == 0 {
             return None;
@@ -80,14 +83,14 @@ impl Returned {
         returned.ok()
     }
 
-    /// Whether the call is over, or this is its own thread, which would look in vain.
+    /// Whether the call is over. Also true on the call's own thread, which would wait for itself forever.
     pub fn is_over(&self) -> bool {
         let is_own = || OVER.try_with(|own| Arc::ptr_eq(own, &self.over)).unwrap_or(false);
         // Acquire: see RETURNED.
         self.over.load(Ordering::Acquire) >= self.number || is_own()
     }
 
-    /// The same after a moment in which a call that is about to return has done so.
+    /// As [`Returned::is_over`], after a short spin that gives a call that is about to return the time to do so.
     pub fn is_over_soon(&self) -> bool {
         for _ in 0..100 {
             if self.is_over() {
@@ -96,7 +99,7 @@ impl Returned {
             hint::spin_loop();
         }
         for _ in 0..2 {
-            // Its thread may wait for this processor.
+            // The calling thread may need this processor.
             thread::yield_now();
             if self.is_over() {
                 return true;
@@ -105,7 +108,8 @@ impl Returned {
         false
     }
 
-    /// Waits until the call is over. Its thread wakes nobody: what it did so would be its last act but one.
+    /// Waits until the call is over. This polls, because the calling thread cannot notify: the store that marks the
+    /// call as over must be its last action.
     pub fn wait(&self) {
         if !self.is_over_soon() {
             while !self.is_over() {

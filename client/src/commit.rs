@@ -1,4 +1,4 @@
-//! What this process put, and what of it the server has.
+//! The values that this process put, and which of them the server has.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use pmix_dstore::{fallible_alloc, qualified};
 
 use pmix_wire::REQUEST_LEN_MAX;
 
-/// What a commit needs beside its keys and values, generously.
+/// Upper bound of a commit's overhead: bytes besides its keys and values.
 const COMMIT_OVERHEAD: usize = 1 << 10;
-/// What a value needs beside its key and itself, generously.
+/// Upper bound of a value's overhead: bytes besides its key and content.
 const VALUE_OVERHEAD: usize = 64;
 
 struct Put {
     key: Key,
-    /// `None` once it has been deleted for all readers.
+    /// `None` after deletion for all readers.
     scope: Option<Scope>,
     value: Arc<Value>,
-    /// Bytes of a commit that it fills.
+    /// Bytes that this put takes in a commit.
     len: usize,
     /// The server does not have it yet.
     is_new: bool,
@@ -34,7 +34,7 @@ impl Put {
     }
 }
 
-/// The puts of this process, in the order in which keys first came.
+/// The puts of this process, in the order of each key's first put.
 pub struct Puts {
     /// The server keeps the values of earlier commits: a commit sends new values only, each once. Otherwise a commit sends all
     /// values, as released servers expect: once for readers on this node and once for readers elsewhere.
@@ -56,11 +56,12 @@ pub struct Puts {
     deleted_len: usize,
 }
 
-/// What a commit sends, each part with its `pmix_scope_t`: keys that are deleted, values for readers on the same node, values for
-/// readers elsewhere. The server takes the parts in this order, so that a key that was deleted and put again is there.
+/// The content of a commit; each part has its `pmix_scope_t`. First deleted keys, then values for readers on the same
+/// node, then values for readers on other nodes. The server applies the parts in this order, so that a key that was
+/// deleted and put again exists.
 pub type Parts<'a> = Vec<(u8, Vec<(&'a Key, &'a Value)>)>;
 
-/// Stands for the value of a deleted key: the message needs a value for each key.
+/// The value sent with a deleted key: the message format needs a value for each key.
 static NO_VALUE: Value = Value::Undef;
 
 impl Puts {
@@ -82,8 +83,8 @@ impl Puts {
     /// Notes a put of a value of `value_len` packed bytes. The scope must not be internal.
     ///
     /// # Errors
-    /// `ERR_OUT_OF_RESOURCE` where the next commit would be too long to be sent; what was put before it can be; `ERR_BAD_PARAM`
-    /// for a qualified value that is none; `ERR_NOMEM`.
+    /// `ERR_OUT_OF_RESOURCE` where this value would make the next commit too long to be sent (earlier puts are kept);
+    /// `ERR_BAD_PARAM` for a malformed qualified value; `ERR_NOMEM`.
     pub fn put(&mut self, key: Key, scope: Scope, value: Arc<Value>, value_len: usize) -> Result<()> {
         fallible_alloc::reserve(&mut self.puts, 1)?;
         fallible_alloc::reserve(&mut self.new, 1)?;
@@ -121,7 +122,8 @@ impl Puts {
         Ok(())
     }
 
-    /// Notes that a key is deleted for the readers of a scope, which must not be internal. Tells for whom its value is still put.
+    /// Notes that a key is deleted for the readers of a scope, which must not be internal. Returns the scope in which
+    /// its value is still put.
     ///
     /// # Errors
     /// `ERR_OUT_OF_RESOURCE` where the next commit would be too long to be sent; `ERR_NOMEM`.
@@ -149,12 +151,12 @@ impl Puts {
         Ok(put.scope)
     }
 
-    /// For whom the value of a key is put.
+    /// The scope in which the value of a key is put.
     pub fn scope_of(&self, key: &Key) -> Option<Scope> {
         self.puts[*self.by_name.get(key.as_bytes())?].scope
     }
 
-    /// What to send.
+    /// The parts that the next commit sends.
     ///
     /// # Errors
     /// `NOMEM`.
@@ -182,13 +184,13 @@ impl Puts {
         Ok(parts)
     }
 
-    /// What readers elsewhere may have, but for values with qualifiers.
+    /// Values that readers on other nodes may get, except values with qualifiers.
     pub fn remote(&self) -> impl Iterator<Item = (&Key, &Value)> {
         let is_remote = |put: &&Put| put.is_for(Scope::is_remote) && !qualified::is_key(&put.key);
         self.puts.iter().filter(is_remote).map(Put::kval)
     }
 
-    /// The server has everything.
+    /// Marks all puts and deletions as known to the server.
     pub fn committed(&mut self) {
         self.has_committed = true;
         (self.new_len, self.deleted_len) = (0, 0);

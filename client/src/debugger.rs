@@ -1,4 +1,4 @@
-//! A process that a debugger wants to find in `PMIx_Init`.
+//! Stopping in `PMIx_Init` for a debugger.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,15 +10,16 @@ use crate::client::{Client, ClientKind};
 use crate::events::range;
 use crate::{Event, EventDone, HandlerId};
 
-/// Where a process stops, as it tells the environment.
+/// Name of the breakpoint, sent to the host with `PMIX_READY_FOR_DEBUG`.
 const BREAKPOINT: &str = "pmix-init";
 
 impl Client {
-    /// Waits for the debugger's release where the job's data asks for that (`PMIX_DEBUG_STOP_IN_INIT`), until `late`.
+    /// Waits for the debugger's release if the job's data requests that (`PMIX_DEBUG_STOP_IN_INIT`), at most until
+    /// `deadline`.
     ///
     /// # Errors
-    /// `ERR_TIMEOUT`; `ERR_LOST_CONNECTION` where the server has gone, which nobody can release this process by.
-    pub(crate) fn stop_in_init(&self, late: Option<Instant>) -> Result<()> {
+    /// `ERR_TIMEOUT`; `ERR_LOST_CONNECTION` after the loss of the server, through which the release would come.
+    pub(crate) fn stop_in_init(&self, deadline: Option<Instant>) -> Result<()> {
         if self.inner.kind != ClientKind::Launched {
             return Ok(());
         }
@@ -26,42 +27,44 @@ impl Client {
         let job = Proc::new(me.nspace.clone(), Rank::WILDCARD);
         let optional = [Info::new(keys::OPTIONAL, Value::Bool(true))];
         match self.get_value(&job, keys::DEBUG_STOP_IN_INIT, &optional) {
-            Ok(value) if stops(&value, me.rank) => self.wait_for_release(late, true),
+            Ok(value) if stops(&value, me.rank) => self.wait_for_release(deadline, true),
             Ok(_) | Err(Status::ERR_NOT_FOUND) => Ok(()),
             Err(status) => Err(status),
         }
     }
 
-    /// Waits until the debugger sends its event, by the server in use. `says_ready`: the environment is told that this process waits.
+    /// Waits until the debugger's event arrives through the current server. With `notify_ready` the host is notified that
+    /// this process waits.
     ///
     /// # Errors
     /// As [`Client::stop_in_init`].
     #[cold]
-    pub(crate) fn wait_for_release(&self, late: Option<Instant>, says_ready: bool) -> Result<()> {
-        let (tell, heard) = unbounded();
+    pub(crate) fn wait_for_release(&self, deadline: Option<Instant>, notify_ready: bool) -> Result<()> {
+        let (sender, receiver) = unbounded();
         let me = self.me().clone();
-        let hear = move |_: HandlerId, event: Event, done: EventDone| {
-            // Of the servers and processes whose connection may be lost, one ends this.
-            let news = match event.status {
+        let on_event = move |_: HandlerId, event: Event, done: EventDone| {
+            // `ERR_LOST_CONNECTION` also reports other processes; only the loss of this process's own server ends the
+            // wait.
+            let outcome = match event.status {
                 Status::ERR_LOST_CONNECTION if event.source == me => Some(Err(Status::ERR_LOST_CONNECTION)),
                 Status::ERR_LOST_CONNECTION => None,
                 _ => Some(Ok(())),
             };
-            if let Some(news) = news {
-                // Who has heard enough listens no more.
-                let _ = tell.send(news);
+            if let Some(outcome) = outcome {
+                // The receiver is gone when the wait has ended already.
+                let _ = sender.send(outcome);
             }
             done.finish(Status::EVENT_ACTION_COMPLETE, Vec::new());
         };
         let codes = vec![Status::DEBUGGER_RELEASE, Status::ERR_LOST_CONNECTION];
-        let handler = self.register_event_handler(codes, Vec::new(), Arc::new(hear)).wait()?;
-        if says_ready {
-            self.say_ready(self.me().clone());
+        let handler = self.register_event_handler(codes, Vec::new(), Arc::new(on_event)).wait()?;
+        if notify_ready {
+            self.notify_host(self.me().clone());
         }
-        let release = match late {
-            None => heard.recv().map_err(|_| Status::ERR_LOST_CONNECTION),
-            Some(late) => {
-                heard.recv_timeout(late.saturating_duration_since(Instant::now())).map_err(|error| match error {
+        let release = match deadline {
+            None => receiver.recv().map_err(|_| Status::ERR_LOST_CONNECTION),
+            Some(deadline) => {
+                receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())).map_err(|error| match error {
                     RecvTimeoutError::Timeout => Status::ERR_TIMEOUT,
                     RecvTimeoutError::Disconnected => Status::ERR_LOST_CONNECTION,
                 })
@@ -71,20 +74,21 @@ impl Client {
         release?
     }
 
-    /// Tells the environment that this process may be looked at. A host without events cannot be told; its debugger then
-    /// looks for itself.
-    fn say_ready(&self, me: Proc) {
+    /// Notifies the host that a debugger can inspect this process. Failure is ignored: with a host without events the
+    /// debugger finds the process by other means.
+    fn notify_host(&self, me: Proc) {
         let infos = vec![
             Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)),
             Info::new(keys::BREAKPOINT, Value::string(BREAKPOINT)),
         ];
-        // Its end is awaited by nobody: PMIx_Init has not returned yet, and callbacks of callers wait for that.
+        // `begin` and not `start`: a callback of `start` would wait until PMIx_Init has returned. The result is not
+        // used.
         self.notify_event(Status::READY_FOR_DEBUG, me, range::RM, infos).begin(Box::new(drop));
     }
 }
 
-/// Whether a process is to stop: all are, or the one that is named, or those of an array. A value of another kind is
-/// somebody's who wants to debug, and means all, as it does to released libraries.
+/// Whether rank `me` must stop: the value selects all ranks, one rank, or the ranks of an array. A value of any other
+/// type selects all ranks, as in released libraries.
 fn stops(value: &Value, me: Rank) -> bool {
     let is_me = |rank: Rank| rank == Rank::WILDCARD || rank == me;
     match value {

@@ -1,4 +1,4 @@
-//! What a launched process finds in its environment.
+//! The environment variables of a launched process.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -10,8 +10,8 @@ use pmix_dstore::codec::{BufferType, Module};
 use pmix_dstore::model::{Nspace, Proc, Rank, Result, Status};
 use pmix_dstore::segment::FileId;
 
-/// The URI variables in the order in which they are tried: the encoder that each stands for, and the release that is
-/// meant where `PMIX_VERSION` is missing.
+/// The URI variables in the order in which they are tried. Each implies an encoder, and a server release for when
+/// `PMIX_VERSION` is missing.
 const URI_VARIABLES: [(&str, Module, &str); 5] = [
     ("PMIX_SERVER_URI41", Module::V41, "4.1.0"),
     ("PMIX_SERVER_URI4", Module::V4, "4.0.0"),
@@ -20,7 +20,7 @@ const URI_VARIABLES: [(&str, Module, &str); 5] = [
     ("PMIX_SERVER_URI2", Module::V20, "2.0.0"),
 ];
 
-/// Where a server listens, and who it is.
+/// A server's process name and address.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerUri {
     /// The server.
@@ -36,7 +36,7 @@ impl fmt::Display for ServerUri {
     }
 }
 
-/// What a launched process finds in its environment.
+/// The environment variables of a launched process.
 ///
 /// ```
 /// use pmix_client::Environment;
@@ -63,7 +63,7 @@ pub struct Environment {
     pub rank: Option<Rank>,
     /// The server, by the first of the URI variables that is set.
     pub server: Option<ServerUri>,
-    /// The encoder that the URI variable stands for.
+    /// The encoder that the URI variable implies.
     pub module: Module,
     /// `PMIX_BFROP_BUFFER_TYPE`.
     pub buffer: BufferType,
@@ -79,7 +79,8 @@ pub struct Environment {
     pub system_tmpdir: PathBuf,
     /// `PMIX_DSTORE_SEGMENTS`, set by our own server: the namespace's directory with segments and socket.
     pub directory: Option<PathBuf>,
-    /// `PMIX_DSTORE_INODE`, set by our own server: device and inode of that directory, because its path may lead elsewhere by now.
+    /// `PMIX_DSTORE_INODE`, set by our own server: device and inode of that directory. A client compares them, because
+    /// the path may name another directory by now.
     pub directory_id: Option<FileId>,
     /// `PMIX_DSTORE_SECRET`, set by our own server: 64 hex digits.
     pub secret: Option<String>,
@@ -101,8 +102,8 @@ impl Environment {
     /// An environment in which `lookup` finds a variable by its name.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for a namespace, rank or URI that cannot be one; `ERR_DATA_VALUE_NOT_FOUND` for a namespace
-    /// without a rank.
+    /// `ERR_BAD_PARAM` for an invalid namespace, rank or URI; `ERR_DATA_VALUE_NOT_FOUND` for a namespace without a
+    /// rank.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Environment> {
         let text = |name: &str| lookup(name).and_then(|value| value.into_string().ok());
         let nspace = match lookup("PMIX_NAMESPACE") {

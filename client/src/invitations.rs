@@ -1,11 +1,11 @@
 //! Groups that are formed by invitation.
 //!
-//! An invitation is a matter of events between the one who invites, the leader, and those whom it asks: each accepts or
-//! declines, and then the leader tells all of them what became of it. Both sides listen in front of the program's own handlers,
-//! which may end the chain.
+//! An invitation is an exchange of events between the inviting process (the leader) and the invited processes. Each
+//! invited process accepts or declines; then the leader notifies all of them of the outcome. Both sides receive these
+//! events before the application's own handlers, because an application's handler may end the event chain.
 //!
-//! As in release 7.0, each member brings what it has put for other nodes, with its answer, and the leader hands it to all:
-//! one info for a member, an array that begins with its name.
+//! As in release 7.0, each member sends the values that it has put for other nodes with its answer, and the leader
+//! sends them to all members: one info for each member, an array that begins with the member's name.
 
 use std::ffi::{CStr, CString};
 use std::sync::{Arc, OnceLock, Weak};
@@ -27,7 +27,7 @@ use crate::operation::Done;
 use crate::overlay::Origin;
 use crate::{Call, HandlerId, Operation};
 
-/// A process has ended: nothing more comes from it.
+/// Status codes which report that a process has ended, so that no answer from it will arrive.
 const ENDED: [Status; 5] = [
     Status::PROC_TERMINATED,
     Status::EVENT_PROC_TERMINATED,
@@ -37,18 +37,18 @@ const ENDED: [Status; 5] = [
 ];
 
 impl Client {
-    /// Invites `procs` into a group. `then` is called when each has answered or ended, or a `PMIX_TIMEOUT` has passed: with the
-    /// members, or with `GROUP_CONSTRUCT_ABORT` or `ERR_TIMEOUT` where one declined, ended or said nothing and
-    /// `PMIX_GROUP_OPTIONAL` was not given. With it the group is of those who accepted, and an event in this process alone
-    /// names each of the others (`PMIX_GROUP_INVITE_FAILED`). With `PMIX_GROUP_ASSIGN_CONTEXT_ID` the host is asked for a context
-    /// id, and the group does without where that gives none.
+    /// Invites `procs` into a group. `then` is called when each has answered or ended, or when the `PMIX_TIMEOUT` has
+    /// passed. It gets the members, or `GROUP_CONSTRUCT_ABORT` or `ERR_TIMEOUT` if a process declined, ended or did not
+    /// answer. With `PMIX_GROUP_OPTIONAL` the group instead consists of the processes that accepted, and a local event
+    /// (`PMIX_GROUP_INVITE_FAILED`) names each missing one. With `PMIX_GROUP_ASSIGN_CONTEXT_ID` the host is asked for a
+    /// context id; the group has none if the host assigns none.
     ///
     /// # Errors
-    /// Where nobody could be invited; then `then` is not called.
+    /// If the invitation could not be sent; then `then` is not called.
     pub fn group_invite(&self, group: CString, procs: Vec<Proc>, infos: &[Info], then: Done<InfoReply>) -> Result<()> {
         let _call = Call::begin();
         self.inner.link.ready()?;
-        let (then, concluded) = noticed(after_call(&self.inner.link, then));
+        let (then, concluded) = with_end_notice(after_call(&self.inner.link, then));
         let invitation = self.invite(group, procs, infos, then)?;
         let watched = self.expire_after(timeout_of(infos), concluded, &invitation);
         watched.or_else(|status| if invitation.abandon() { Err(status) } else { Ok(()) })
@@ -59,18 +59,19 @@ impl Client {
     /// # Errors
     /// As there.
     pub fn group_invite_wait(&self, group: CString, procs: Vec<Proc>, infos: &[Info]) -> Result<InfoReply> {
-        let (then, receiver) = handed_over();
+        let (then, receiver) = result_channel();
         let invitation = Arc::downgrade(&self.invite(group, procs, infos, then)?);
         wait_for(&receiver, timeout_of(infos), &invitation)
     }
 
-    /// Accepts or declines an invitation. Who accepts it of a leader has the answer when that has formed the group
-    /// (`PMIX_GROUP_ID`, `PMIX_GROUP_MEMBERSHIP`, maybe `PMIX_GROUP_CONTEXT_ID`), or with `GROUP_CONSTRUCT_ABORT`, with
-    /// `GROUP_LEADER_FAILED` where the leader has ended, with `ERR_TIMEOUT` after a `PMIX_TIMEOUT`. Others have it when theirs is on its way;
-    /// without a leader everybody is told.
+    /// Accepts or declines an invitation. A process that accepts a leader's invitation gets its result when the leader
+    /// has formed the group (`PMIX_GROUP_ID`, `PMIX_GROUP_MEMBERSHIP`, and `PMIX_GROUP_CONTEXT_ID` if assigned). It
+    /// gets `GROUP_CONSTRUCT_ABORT` if the group fails, `GROUP_LEADER_FAILED` if the leader has ended, `ERR_TIMEOUT`
+    /// after a `PMIX_TIMEOUT`. In all other cases the operation ends when the answer has been sent; without a leader
+    /// the answer goes to all processes of the session.
     ///
     /// # Errors
-    /// Where nobody could be told; then `then` is not called.
+    /// If the answer could not be sent; then `then` is not called.
     pub fn group_join(
         &self,
         group: CString,
@@ -81,18 +82,18 @@ impl Client {
     ) -> Result<()> {
         let _call = Call::begin();
         let Some(leader) = leader.clone().filter(|_| accepts) else {
-            let told = self.answer_invitation(&group, leader, accepts);
-            return told.start(Box::new(|told| then(told.map(|()| no_infos()))));
+            let answer = self.answer_invitation(&group, leader, accepts);
+            return answer.start(Box::new(|sent| then(sent.map(|()| no_infos()))));
         };
         self.inner.link.ready()?;
-        let (then, concluded) = noticed(after_call(&self.inner.link, then));
+        let (then, concluded) = with_end_notice(after_call(&self.inner.link, then));
         let joining = self.join(group, leader, then)?;
         let watched = self.expire_after(timeout_of(infos), concluded, &joining);
         watched.or_else(|status| if joining.pending.end().is_some() { Err(status) } else { Ok(()) })
     }
 
-    /// As [`Client::group_join`], and waits. In a handler of events it has its answer when the leader has been told: what the leader
-    /// tells then is the next event, which would wait for the handler.
+    /// As [`Client::group_join`], but blocking. Inside an event handler it returns when the leader has been notified:
+    /// the leader's reply is the next event, which cannot be delivered before the handler returns.
     ///
     /// # Errors
     /// As there.
@@ -109,7 +110,7 @@ impl Client {
         if events::is_in_handler() {
             return self.join(group, leader, Box::new(drop)).map(|_| no_infos());
         }
-        let (then, receiver) = handed_over();
+        let (then, receiver) = result_channel();
         let joining = Arc::downgrade(&self.join(group, leader, then)?);
         wait_for(&receiver, timeout_of(infos), &joining)
     }
@@ -128,7 +129,7 @@ impl Client {
         self.notify_event(status, self.me().clone(), range, infos)
     }
 
-    /// What this process brings into a group, if it has put anything for other nodes.
+    /// The values that this process has put for other nodes, which it sends to the group; `None` if there are none.
     fn contribution(&self) -> Option<Info> {
         let puts = self.inner.puts.lock();
         let mut infos = vec![Info::new(keys::PROCID, Value::Proc(self.me().clone()))];
@@ -136,10 +137,10 @@ impl Client {
         (infos.len() > 1).then(|| Info::new(keys::PROC_INFO_ARRAY, Value::infos(infos)))
     }
 
-    /// Keeps what the other members of a group have brought into it: for the group alone, or until the next fence brings what
-    /// is newer.
+    /// Stores the values that the other members sent. With a context id they are readable only with that id as
+    /// qualifier; otherwise they are valid until the next fence, which may bring newer ones.
     fn keep_contributions(&self, infos: &[Info], context: Option<u64>) {
-        for (member, infos) in infos.iter().filter_map(brought_by).filter(|(member, _)| *member != self.me()) {
+        for (member, infos) in infos.iter().filter_map(contribution_in).filter(|(member, _)| *member != self.me()) {
             for info in infos.filter(|info| !info.key.is_reserved()) {
                 let (key, value, origin) = match context {
                     None => (info.key.clone(), info.value.clone(), Origin::Refreshed),
@@ -149,23 +150,23 @@ impl Client {
                         (keys::QUALIFIED_VALUE.into(), Value::infos([info.clone(), context]), Origin::Own)
                     }
                 };
-                // Who lacks it asks the server for it.
+                // On failure a Get asks the server for the value.
                 let _ = self.inner.local.overlay.set(&member.nspace, member.rank, key, value, origin);
             }
         }
     }
 
-    /// Listens to the leader, and tells it that this process will be in the group.
+    /// Registers for the leader's events, and sends it the acceptance.
     fn join(&self, group: CString, leader: Proc, then: Done<InfoReply>) -> Result<Arc<Joining>> {
         let joining = Arc::new(Joining { leader: leader.clone(), pending: Pending::new(self, group, then) });
-        self.listen(&joining, &[Status::GROUP_CONSTRUCT_COMPLETE, Status::GROUP_CONSTRUCT_ABORT])?;
+        self.register_observer(&joining, &[Status::GROUP_CONSTRUCT_COMPLETE, Status::GROUP_CONSTRUCT_ABORT])?;
         match self.answer_invitation(&joining.pending.group, Some(leader), true).wait() {
             Err(status) if joining.pending.end().is_some() => Err(status),
             _ => Ok(joining),
         }
     }
 
-    /// Listens to those who are invited, and tells them so.
+    /// Registers for the invited processes' answers, and sends the invitation.
     fn invite(
         &self,
         group: CString,
@@ -180,49 +181,55 @@ impl Client {
         let missing = invited.iter().filter(|member| *member != self.me()).cloned().collect();
         let invitation = Arc::new(Invitation {
             invited,
-            may_lack: Info::is_set(infos, keys::GROUP_OPTIONAL),
+            is_optional: Info::is_set(infos, keys::GROUP_OPTIONAL),
             wants_context: Info::is_set(infos, keys::GROUP_ASSIGN_CONTEXT_ID),
             pending: Pending::new(self, group, then),
             answers: Mutex::new(Answers { missing, ..Answers::default() }),
         });
-        self.listen(&invitation, &[Status::GROUP_INVITE_ACCEPTED, Status::GROUP_INVITE_DECLINED])?;
-        if let Err(status) = invitation.tell(self, Status::GROUP_INVITED, &invitation.invited).wait() {
+        self.register_observer(&invitation, &[Status::GROUP_INVITE_ACCEPTED, Status::GROUP_INVITE_DECLINED])?;
+        if let Err(status) = invitation.notify(self, Status::GROUP_INVITED, &invitation.invited).wait() {
             invitation.pending.end();
             return Err(status);
         }
-        invitation.answers.lock().is_told = true;
+        invitation.answers.lock().is_sent = true;
         invitation.conclude_if_decided();
         Ok(invitation)
     }
 
-    /// Lets `who` hear events of these codes, and of processes that end.
+    /// Delivers events of these codes, and events about ended processes, to `observer`.
     ///
     /// # Errors
-    /// Where the server does not tell of them.
-    fn listen(&self, who: &Arc<impl Hears>, codes: &[Status]) -> Result<()> {
-        let hears = Arc::clone(who);
-        let observer = self.observe([codes, &ENDED].concat(), move |observer, event| {
-            hears.pending().observer.get_or_init(|| observer);
-            hears.hear(event);
+    /// If the server refuses the registration.
+    fn register_observer(&self, observer: &Arc<impl EventObserver>, codes: &[Status]) -> Result<()> {
+        let called = Arc::clone(observer);
+        let handler = self.observe([codes, &ENDED].concat(), move |handler, event| {
+            called.pending().handler.get_or_init(|| handler);
+            called.on_event(event);
         })?;
-        who.pending().observer.get_or_init(|| observer);
+        observer.pending().handler.get_or_init(|| handler);
         Ok(())
     }
 
-    /// Lets `who` expire on the thread where callbacks run, when the time has passed and nothing was concluded before.
+    /// Calls `expire` of `observer` on the callback thread when the time has passed, unless the operation is over
+    /// before.
     ///
     /// # Errors
-    /// `NOMEM` where there can be no thread that waits.
-    fn expire_after(&self, timeout: Option<Duration>, concluded: Receiver<()>, who: &Arc<impl Hears>) -> Result<()> {
+    /// `NOMEM` if the waiting thread cannot be started.
+    fn expire_after(
+        &self,
+        timeout: Option<Duration>,
+        concluded: Receiver<()>,
+        observer: &Arc<impl EventObserver>,
+    ) -> Result<()> {
         let Some(timeout) = timeout else { return Ok(()) };
-        let (client, who) = (Arc::downgrade(&self.inner), Arc::downgrade(who));
+        let (client, observer) = (Arc::downgrade(&self.inner), Arc::downgrade(observer));
         let watch = move || {
-            // The application's signals are for its own threads.
+            // Blocks all signals: the application's signals must be delivered to its own threads.
             let _ = SigSet::all().thread_set_mask();
             if concluded.recv_timeout(timeout) == Err(RecvTimeoutError::Timeout)
                 && let Some(client) = client.upgrade()
             {
-                client.link.defer(Box::new(move || expire(&who)));
+                client.link.defer(Box::new(move || expire(&observer)));
             }
         };
         let watching = thread::Builder::new().name("pmix-invitation".into()).spawn(watch);
@@ -230,44 +237,44 @@ impl Client {
     }
 }
 
-/// What becomes of a group, while somebody waits for that. It lives as long as it is listened for.
+/// A group whose outcome is still open. It lives as long as its event observer is registered.
 struct Pending {
     group: CString,
     client: Weak<Inner>,
-    /// The handler that hears for it; said by whoever knows first, the one who registered it or its first event.
-    observer: OnceLock<HandlerId>,
-    /// Until it is concluded.
+    /// The id of its event observer. Set by the registering thread or by the first event, whichever is first.
+    handler: OnceLock<HandlerId>,
+    /// The caller's callback; taken when the outcome is known.
     then: Mutex<Option<Done<InfoReply>>>,
 }
 
 /// Either side of an invitation.
-trait Hears: Send + Sync + 'static {
+trait EventObserver: Send + Sync + 'static {
     fn pending(&self) -> &Pending;
 
-    fn hear(&self, event: &Event);
+    fn on_event(&self, event: &Event);
 
-    /// Nobody else is waited for.
+    /// The time limit has passed: ends the wait for missing answers.
     fn expire(&self);
 }
 
 impl Pending {
     fn new(client: &Client, group: CString, then: Done<InfoReply>) -> Pending {
         let client = Arc::downgrade(&client.inner);
-        Pending { group, client, observer: OnceLock::new(), then: Mutex::new(Some(then)) }
+        Pending { group, client, handler: OnceLock::new(), then: Mutex::new(Some(then)) }
     }
 
-    /// Nothing is heard any more. Once: who gets the callback concludes.
+    /// Ends the observation. Only the first call returns the callback, so that the caller gets one result.
     fn end(&self) -> Option<(Client, Done<InfoReply>)> {
         let then = self.then.lock().take()?;
         let client = self.client.upgrade().map(|inner| Client { inner })?;
-        if let Some(observer) = self.observer.get() {
+        if let Some(handler) = self.handler.get() {
             // This cannot fail.
-            let _ = client.deregister_event_handler(*observer).wait();
+            let _ = client.deregister_event_handler(*handler).wait();
         }
         Some((client, then))
     }
 
-    /// Whether an event names this group; nothing where it names none, as those of released libraries do.
+    /// Whether an event names this group; `None` if it names no group, as events of released libraries do.
     fn is_of_group(&self, event: &Event) -> Option<bool> {
         Info::find(&event.infos, keys::GROUP_ID).map(|id| id.as_text() == Some(self.group.to_bytes()))
     }
@@ -278,22 +285,22 @@ impl Pending {
             && self.client.upgrade().is_some_and(|client| client.me == event.source)
     }
 
-    /// What this process hears of another that fails the group.
-    fn failure(&self, status: Status, client: &Client, who: &Proc) -> Event {
+    /// The local event that reports a process because of which the group fails or lacks a member.
+    fn failure(&self, status: Status, client: &Client, affected: &Proc) -> Event {
         let infos = vec![
-            Info::new(keys::EVENT_AFFECTED_PROC, Value::Proc(who.clone())),
+            Info::new(keys::EVENT_AFFECTED_PROC, Value::Proc(affected.clone())),
             Info::new(keys::GROUP_ID, Value::string(self.group.to_bytes())),
         ];
         Event::new(status, client.me().clone(), infos)
     }
 }
 
-/// An invitation that not all have answered.
+/// The leader's side: an invitation that still misses answers.
 struct Invitation {
     invited: Vec<Proc>,
-    /// Whoever declines, ends or says nothing is left out.
-    may_lack: bool,
-    /// The group is to have a context id.
+    /// `PMIX_GROUP_OPTIONAL`: the group is formed without processes that decline, end or do not answer.
+    is_optional: bool,
+    /// `PMIX_GROUP_ASSIGN_CONTEXT_ID`: the group needs a context id.
     wants_context: bool,
     pending: Pending,
     answers: Mutex<Answers>,
@@ -301,37 +308,38 @@ struct Invitation {
 
 #[derive(Default)]
 struct Answers {
-    /// The invitation is on its way; before, nothing is concluded.
-    is_told: bool,
-    /// The server is gone.
+    /// The invitation has been sent. Before, no outcome is decided.
+    is_sent: bool,
+    /// The connection to the server is lost.
     is_lost: bool,
     missing: Vec<Proc>,
-    /// Who will not be in the group.
-    lacking: Vec<Proc>,
-    /// What the others bring into it.
-    brought: Vec<Info>,
+    /// Processes that will not be in the group.
+    absent: Vec<Proc>,
+    /// The values that the accepting processes sent.
+    contributions: Vec<Info>,
 }
 
-impl Hears for Invitation {
+impl EventObserver for Invitation {
     fn pending(&self) -> &Pending {
         &self.pending
     }
 
-    fn hear(&self, event: &Event) {
+    fn on_event(&self, event: &Event) {
         let is_answer = matches!(event.status, Status::GROUP_INVITE_ACCEPTED | Status::GROUP_INVITE_DECLINED);
-        let who = match ended(event) {
+        let member = match ended(event) {
             None if is_answer && self.pending.is_of_group(event) != Some(false) => Some(&event.source),
             ended => ended,
         };
         let mut answers = self.answers.lock();
         answers.is_lost |= self.pending.is_lost(event);
-        if let Some(at) = answers.missing.iter().position(|proc| Some(proc) == who) {
-            let who = answers.missing.remove(at);
+        if let Some(at) = answers.missing.iter().position(|proc| Some(proc) == member) {
+            let member = answers.missing.remove(at);
             if event.status == Status::GROUP_INVITE_ACCEPTED {
-                let own = event.infos.iter().filter(|info| brought_by(info).is_some_and(|(member, _)| *member == who));
-                answers.brought.extend(own.cloned());
+                let own =
+                    event.infos.iter().filter(|info| contribution_in(info).is_some_and(|(from, _)| *from == member));
+                answers.contributions.extend(own.cloned());
             } else {
-                answers.lacking.push(who);
+                answers.absent.push(member);
             }
         }
         drop(answers);
@@ -342,9 +350,9 @@ impl Hears for Invitation {
         {
             let mut answers = self.answers.lock();
             let silent = std::mem::take(&mut answers.missing);
-            answers.lacking.extend(silent);
+            answers.absent.extend(silent);
         }
-        self.conclude(if self.may_lack { Ok(()) } else { Err(Status::ERR_TIMEOUT) });
+        self.conclude(if self.is_optional { Ok(()) } else { Err(Status::ERR_TIMEOUT) });
     }
 }
 
@@ -353,36 +361,38 @@ impl Invitation {
         let outcome = {
             let answers = self.answers.lock();
             match () {
-                () if !answers.is_told => return,
+                () if !answers.is_sent => return,
                 () if answers.is_lost => Err(Status::ERR_LOST_CONNECTION),
                 () if !answers.missing.is_empty() => return,
-                () if answers.lacking.is_empty() || self.may_lack => Ok(()),
+                () if answers.absent.is_empty() || self.is_optional => Ok(()),
                 () => Err(Status::GROUP_CONSTRUCT_ABORT),
             }
         };
         self.conclude(outcome);
     }
 
-    /// The caller is to be told of a failure otherwise. Whether nothing was concluded before.
+    /// Ends the invitation without calling the callback: the caller gets the error as a return value. False if the
+    /// outcome was decided before.
     fn abandon(&self) -> bool {
         let Some((client, _)) = self.pending.end() else { return false };
-        self.tell(&client, Status::GROUP_CONSTRUCT_ABORT, &self.invited).begin(Box::new(drop));
+        self.notify(&client, Status::GROUP_CONSTRUCT_ABORT, &self.invited).begin(Box::new(drop));
         true
     }
 
-    /// Tells the members, if it can be done, and the caller what became of it. Once; later answers are nobody's.
+    /// Reports the outcome to the members, as far as possible, and to the caller. Only the first call has an effect;
+    /// later answers are ignored.
     fn conclude(&self, outcome: Result<()>) {
         let Some((client, then)) = self.pending.end() else { return };
         if let Err(status) = outcome {
-            let told = self.tell(&client, Status::GROUP_CONSTRUCT_ABORT, &self.invited);
-            return told.begin(Box::new(move |_| then(Err(status))));
+            let notified = self.notify(&client, Status::GROUP_CONSTRUCT_ABORT, &self.invited);
+            return notified.begin(Box::new(move |_| then(Err(status))));
         }
-        let Answers { lacking, brought, .. } = std::mem::take(&mut *self.answers.lock());
-        for who in &lacking {
-            client.inner.notify_here(self.pending.failure(Status::GROUP_INVITE_FAILED, &client, who));
+        let Answers { absent, contributions, .. } = std::mem::take(&mut *self.answers.lock());
+        for process in &absent {
+            client.inner.notify_here(self.pending.failure(Status::GROUP_INVITE_FAILED, &client, process));
         }
-        let members = self.invited.iter().filter(|proc| !lacking.contains(proc)).cloned().collect();
-        let infos = brought.into_iter().chain(client.contribution()).collect();
+        let members = self.invited.iter().filter(|proc| !absent.contains(proc)).cloned().collect();
+        let infos = contributions.into_iter().chain(client.contribution()).collect();
         let formed = Formed { group: self.pending.group.clone(), members, infos, then };
         if !self.wants_context {
             return formed.announce(&client, None);
@@ -391,74 +401,74 @@ impl Invitation {
             Info::new(keys::GROUP_ASSIGN_CONTEXT_ID, Value::Bool(true)),
             Info::new(keys::GROUP_ID, Value::string(self.pending.group.to_bytes())),
         ];
-        let asked = client.job_control(Vec::new(), directives);
-        asked.begin(Box::new(move |answer| {
+        let assigned = client.job_control(Vec::new(), directives);
+        assigned.begin(Box::new(move |answer| {
             let context = answer.ok().and_then(|answer| Info::find(&answer.infos, keys::GROUP_CONTEXT_ID)?.as_u64());
             formed.announce(&client, context);
         }));
     }
 
-    fn tell(&self, client: &Client, what: Status, whom: &[Proc]) -> Operation<()> {
-        tell(client, what, &self.pending.group, whom, Vec::new())
+    fn notify(&self, client: &Client, status: Status, recipients: &[Proc]) -> Operation<()> {
+        notify(client, status, &self.pending.group, recipients, Vec::new())
     }
 }
 
-/// A group whose members are known to the leader alone.
+/// A group whose members are decided, but not yet announced by the leader.
 struct Formed {
     group: CString,
     members: Vec<Proc>,
-    /// What they bring into it.
+    /// The values that the members sent.
     infos: Vec<Info>,
     then: Done<InfoReply>,
 }
 
 impl Formed {
-    /// Tells the members, and the caller after the handlers of this process.
+    /// Announces the group to the members. The caller's callback runs after the event handlers of this process.
     fn announce(self, client: &Client, context: Option<u64>) {
         let Formed { group, members, mut infos, then } = self;
         client.keep_contributions(&infos, context);
         let mut answer = vec![membership(&members)];
         answer.extend(context.map(|context| Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context))));
         infos.extend_from_slice(&answer);
-        let told = tell(client, Status::GROUP_CONSTRUCT_COMPLETE, &group, &members, infos);
+        let notified = notify(client, Status::GROUP_CONSTRUCT_COMPLETE, &group, &members, infos);
         client.inner.groups.lock().insert(group, members);
         let answer = InfoReply { status: Status::SUCCESS, infos: answer };
-        // Where members cannot be told the connection is gone.
-        told.begin(Box::new(move |_| then(Ok(answer))));
+        // The result is ignored: sending fails only if the connection is lost.
+        notified.begin(Box::new(move |_| then(Ok(answer))));
     }
 }
 
-/// An event for some alone, and there only for handlers of just this.
-fn tell(client: &Client, what: Status, group: &CStr, whom: &[Proc], more: Vec<Info>) -> Operation<()> {
+/// Sends an event to `recipients` only; default handlers do not get it.
+fn notify(client: &Client, status: Status, group: &CStr, recipients: &[Proc], more: Vec<Info>) -> Operation<()> {
     let mut infos = vec![
-        Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs(whom.iter().cloned())),
+        Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs(recipients.iter().cloned())),
         Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)),
         Info::new(keys::GROUP_ID, Value::string(group.to_bytes())),
     ];
     infos.extend(more);
-    client.notify_event(what, client.me().clone(), range::CUSTOM, infos)
+    client.notify_event(status, client.me().clone(), range::CUSTOM, infos)
 }
 
-/// Who has brought what into a group, where the info says that.
-fn brought_by(info: &Info) -> Option<(&Proc, impl Iterator<Item = &Info>)> {
+/// The member and its values, if the info carries a member's contribution.
+fn contribution_in(info: &Info) -> Option<(&Proc, impl Iterator<Item = &Info>)> {
     let mut infos = info.value.iter_infos();
     let first = infos.next().filter(|first| info.key.is(keys::PROC_INFO_ARRAY) && first.key.is(keys::PROCID))?;
     Some((first.value.iter_procs().next()?, infos))
 }
 
-/// An invitation that this process has accepted, and whose leader has not formed the group yet.
+/// The invited side: an invitation that this process has accepted, and whose leader has not formed the group yet.
 struct Joining {
     leader: Proc,
     pending: Pending,
 }
 
-impl Hears for Joining {
+impl EventObserver for Joining {
     fn pending(&self) -> &Pending {
         &self.pending
     }
 
-    fn hear(&self, event: &Event) {
-        // Of an event that names no group its source must say it.
+    fn on_event(&self, event: &Event) {
+        // An event of a released library names no group; then it must come from the leader.
         let is_of_group = self.pending.is_of_group(event).unwrap_or(event.source == self.leader);
         match event.status {
             Status::GROUP_CONSTRUCT_COMPLETE if is_of_group => self.conclude(Ok(self.formed(event))),
@@ -475,11 +485,12 @@ impl Hears for Joining {
 }
 
 impl Joining {
-    /// What the leader says of the group. Those of releases before 7.0 say who its members are by whom they tell.
+    /// The group as the leader's event describes it. Releases before 7.0 send no membership; there the event's
+    /// recipients are the members.
     fn formed(&self, event: &Event) -> InfoReply {
-        let told =
+        let listed =
             Info::find(&event.infos, keys::GROUP_MEMBERSHIP).or(Info::find(&event.infos, keys::EVENT_CUSTOM_RANGE));
-        let members: Vec<Proc> = told.into_iter().flat_map(Value::iter_procs).cloned().collect();
+        let members: Vec<Proc> = listed.into_iter().flat_map(Value::iter_procs).cloned().collect();
         let group = &self.pending.group;
         let mut infos = vec![Info::new(keys::GROUP_ID, Value::string(group.to_bytes())), membership(&members)];
         let context = event.infos.iter().find(|info| info.key.is(keys::GROUP_CONTEXT_ID));
@@ -492,7 +503,7 @@ impl Joining {
         InfoReply { status: Status::SUCCESS, infos }
     }
 
-    /// Tells the caller, once.
+    /// Calls the caller's callback; only the first call has an effect.
     fn conclude(&self, answer: Result<InfoReply>) {
         let Some((client, then)) = self.pending.end() else { return };
         if answer.as_ref().err() == Some(&Status::GROUP_LEADER_FAILED) {
@@ -502,7 +513,7 @@ impl Joining {
     }
 }
 
-/// Whose end an event tells of.
+/// The process whose end an event reports.
 fn ended(event: &Event) -> Option<&Proc> {
     match Info::find(&event.infos, keys::EVENT_AFFECTED_PROC) {
         Some(Value::Proc(proc)) if ENDED.contains(&event.status) => Some(proc),
@@ -514,18 +525,18 @@ fn no_infos() -> InfoReply {
     InfoReply { status: Status::SUCCESS, infos: Vec::new() }
 }
 
-/// A callback that hands the answer to who waits for it.
-fn handed_over() -> (Done<InfoReply>, Receiver<Result<InfoReply>>) {
+/// A callback that sends its result to the returned receiver.
+fn result_channel() -> (Done<InfoReply>, Receiver<Result<InfoReply>>) {
     let (sender, receiver) = bounded(1);
     let then: Done<InfoReply> = Box::new(move |answer| {
-        // Whoever waits is there.
+        // The waiting thread keeps the receiver.
         let _ = sender.send(answer);
     });
     (then, receiver)
 }
 
-/// A callback whose call, or end without one, is noticed at the other end.
-fn noticed(then: Done<InfoReply>) -> (Done<InfoReply>, Receiver<()>) {
+/// Wraps a callback. The returned receiver is disconnected when the callback is called or dropped.
+fn with_end_notice(then: Done<InfoReply>) -> (Done<InfoReply>, Receiver<()>) {
     let (sender, receiver) = bounded::<()>(0);
     let then: Done<InfoReply> = Box::new(move |answer| {
         drop(sender);
@@ -534,23 +545,23 @@ fn noticed(then: Done<InfoReply>) -> (Done<InfoReply>, Receiver<()>) {
     (then, receiver)
 }
 
-/// Nobody else is waited for, if somebody still is.
-fn expire(who: &Weak<impl Hears>) {
-    if let Some(who) = who.upgrade() {
-        who.expire();
+/// Ends the wait for missing answers, if it is still going on.
+fn expire(observer: &Weak<impl EventObserver>) {
+    if let Some(observer) = observer.upgrade() {
+        observer.expire();
     }
 }
 
-/// The answer that is handed over, which is not waited for longer than the time that there is.
+/// Waits for the result, and after the timeout ends the wait for missing answers.
 fn wait_for(
     receiver: &Receiver<Result<InfoReply>>,
     timeout: Option<Duration>,
-    who: &Weak<impl Hears>,
+    observer: &Weak<impl EventObserver>,
 ) -> Result<InfoReply> {
     if let Some(timeout) = timeout {
         match receiver.recv_timeout(timeout) {
             Ok(answer) => return answer,
-            Err(_) => expire(who),
+            Err(_) => expire(observer),
         }
     }
     receiver.recv().unwrap_or(Err(Status::ERR_LOST_CONNECTION))

@@ -3,7 +3,7 @@
 //! | start with | for |
 //! |---|---|
 //! | [`Client`] | connecting, put, commit, fence, Get, publish, spawn, events |
-//! | [`Environment`] | the variables that a launched process finds |
+//! | [`Environment`] | the environment variables of a launched process |
 //! | [`GetRequest`], [`GetOptions`] | a Get with directives, whose value is borrowed from where it lies |
 //! | [`Operation`] | a call that is run either blocking or with a callback |
 //! | [`EventHandler`], [`Event`] | handlers of events and their arguments |
@@ -11,9 +11,9 @@
 //!
 //! Values have the types of [`pmix_dstore::model`]; [`pmix_dstore::model::attributes`] has the attributes as typed constants.
 //!
-//! A Get is answered on the calling thread, without a system call, from this process's own values, from the mapped segments, and from
-//! earlier replies of the server, in this order. Only then does it become a request. How requests reach the server is a [`Link`]: a
-//! socket to the server, or a call into the server of this process.
+//! A Get is answered on the calling thread, without a system call, from this process's own values, from the mapped
+//! segments, and from earlier replies of the server, in this order. Only then does it become a request. Requests reach
+//! the server through a [`Link`]: a socket to the server, or a call into the server of this process.
 //!
 //! # A rank
 //!

@@ -11,25 +11,26 @@ use pmix_dstore::model::{Result, Status};
 use crate::Returned;
 use pmix_wire::Version;
 
-/// Takes the reply to a request: the payload, or why there is none. Called once.
+/// Takes the reply to a request: its payload or an error. Called once.
 pub type ReplyFn = Box<dyn FnOnce(Result<Vec<u8>>) + Send>;
 
-/// Work for the thread on which callbacks run.
+/// Work for the callback thread.
 pub type Task = Box<dyn FnOnce() + Send>;
 
 /// The way to the server: a socket, or the engine of the same process.
 ///
-/// Payloads are those of the wire protocol: a command with its fields one way, the fields of the reply the other.
-/// Every request ends: with its reply, with `ERR_LOST_CONNECTION`, or with `ERR_TIMEOUT` where it has a deadline.
+/// Payloads have the form of the wire protocol: a request is a command with its fields, a reply consists of fields.
+/// Every request ends with its reply, with `ERR_LOST_CONNECTION`, or with `ERR_TIMEOUT` where it has a deadline.
 pub trait Link: Send + Sync {
-    /// Makes sure that callbacks can come. Whoever is to be told by a callback asks this first: where it fails there is nobody to call back but
-    /// the caller's own thread, inside its call.
+    /// Ensures that callbacks can run. An operation with a callback calls this first. If this fails, a callback could
+    /// run only on the calling thread, inside its call.
     ///
     /// # Errors
     /// `ERR_UNREACH` after [`Link::close`] or in a forked child; `ERR_OUT_OF_RESOURCE` where the thread cannot be started.
     fn ready(&self) -> Result<()>;
 
-    /// Sends a request; `reply` is called on the thread where callbacks run, not inside this call where the link is [ready](Link::ready).
+    /// Sends a request; `reply` is called on the callback thread; inside this call only if the link is not
+    /// [ready](Link::ready).
     fn request(&self, payload: Vec<u8>, reply: ReplyFn);
 
     /// Sends a request and waits for its reply on the calling thread, which may be inside a callback.
@@ -44,32 +45,31 @@ pub trait Link: Send + Sync {
     /// As [`Link::request_wait`].
     fn send(&self, payload: Vec<u8>) -> Result<()>;
 
-    /// Tells the server that this process lives.
+    /// Sends a heartbeat to the server.
     ///
     /// # Errors
-    /// As [`Link::request_wait`]; `NOT_SUPPORTED` where the other end is this very process.
+    /// As [`Link::request_wait`]; `NOT_SUPPORTED` if the server is in this process.
     fn beat(&self) -> Result<()> {
         Err(Status::ERR_NOT_SUPPORTED)
     }
 
-    /// Runs `task` on the thread where callbacks run, after those already due and never inside this call.
+    /// Runs `task` on the callback thread, after the tasks that are already queued and never inside this call.
     fn defer(&self, task: Task);
 
-    /// Runs `task`, which is a callback, where the call that asked for it is over; on the thread where callbacks run, which calls
-    /// this.
+    /// Runs the callback `task` once the call that requested it is over. Called on the callback thread.
     fn after(&self, returned: Returned, task: Task) {
-        // The call needs nothing of this thread: where it waits for a reply, it drives the connection itself.
+        // Waiting here cannot deadlock: if the call waits for a reply, it drives the connection itself.
         returned.wait();
         task();
     }
 
-    /// The form of payloads, both ways.
+    /// The encoding of payloads in both directions.
     fn dialect(&self) -> Dialect;
 
     /// The release of the server's library.
     fn server_version(&self) -> Version;
 
-    /// Whether the server is one of this library, whatever release it says it is.
+    /// Whether the server uses this library, whatever release number it reports.
     fn is_ours(&self) -> bool {
         false
     }
@@ -79,7 +79,7 @@ pub trait Link: Send + Sync {
         true
     }
 
-    /// The jobs that the other end has in the memory of this very process.
+    /// The jobs of a server in this process.
     fn jobs(&self) -> Vec<Arc<JobData>> {
         Vec::new()
     }
@@ -88,7 +88,7 @@ pub trait Link: Send + Sync {
     fn close(&self);
 }
 
-/// A callback that does not come before the call in which this is made is over.
+/// Wraps a callback so that it runs only after the current call is over.
 pub(crate) fn after_call<T: Send + 'static>(
     link: &Arc<dyn Link>,
     callback: impl FnOnce(T) + Send + 'static,
