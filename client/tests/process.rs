@@ -1,6 +1,7 @@
-//! The client of a process: counted, found, and gone after the last finalize.
+//! The client of a process: it is counted, can be found, and is freed after the last finalize.
 //!
-//! One test, because there is one instance: this process is nobody's, so that no server is needed.
+//! There is only one test, because a process has only one instance. The process is a singleton, so the test needs no
+//! server.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +24,7 @@ fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").unwrap().count()
 }
 
-/// Values that are read without a lock: each is whole, and none is older than the one before.
+/// Readers without a lock see complete values, and never an older one after a newer one.
 fn own_values_are_replaced_under_their_readers(me: &Proc) {
     const NUMBERS: i32 = 4000;
     let text = |number: i32| format!("{number:08}").repeat(1 + number as usize % 40);
@@ -43,7 +44,7 @@ fn own_values_are_replaced_under_their_readers(me: &Proc) {
                 let mut latest = 0;
                 while latest < NUMBERS - 1 {
                     process::with_current(|client, shielded| {
-                        // A thread's first time is not.
+                        // The first call of a thread has no pin token yet.
                         let Some(shielded) = shielded else { return };
                         let request = GetRequest::new(me, "replaced", &[]);
                         let number = client.get_pinned(shielded, &request, read).expect("it is there");
@@ -55,7 +56,7 @@ fn own_values_are_replaced_under_their_readers(me: &Proc) {
         }
         for number in 1..NUMBERS {
             put("replaced".into(), number);
-            // And others, so that the table grows.
+            // Put other keys too, so that the table grows.
             put(format!("other-{}", number % 500), number);
         }
     });
@@ -68,16 +69,16 @@ fn the_instance_is_counted_and_can_come_again() {
     assert_eq!(process::finalize(&[]), Err(Status::ERR_INIT));
 
     for round in 0..3 {
-        assert_eq!(process::init(&[]), Err(Status::ERR_UNREACH), "nobody launched this process");
+        assert_eq!(process::init(&[]), Err(Status::ERR_UNREACH), "this process has no server");
         let client = process::hold().expect("it is initialised nevertheless");
         client.put(Scope::Internal, "round".into(), Value::Int(round)).unwrap();
-        // The second library of the process counts, and sees the same.
+        // A second library in the process is counted and gets the same client.
         assert_eq!(process::init(&[]).as_ref(), Ok(client.me()));
         assert_eq!(process::count(), 2);
         let handler = std::sync::Arc::new(|_, _, _| {});
         client.register_event_handler(vec![Status(-1)], Vec::new(), handler).wait().unwrap();
         assert_eq!(process::finalize(&[]), Ok(()));
-        // One use within another.
+        // One use nested in another.
         let found = process::with_current(|_, _| process::with_current(|client, _| get(client, "round")));
         assert_eq!(found, Some(Some(Ok(Value::Int(round)))));
         assert_eq!(process::finalize(&[]), Ok(()));
@@ -100,5 +101,5 @@ fn the_instance_is_counted_and_can_come_again() {
     while threads() != threads_before {
         std::thread::yield_now();
     }
-    assert_eq!(open_descriptors(), descriptors, "no descriptor stays");
+    assert_eq!(open_descriptors(), descriptors, "no descriptor stays open");
 }

@@ -1,10 +1,11 @@
-//! hwloc, opened when a process first needs a topology or a cpuset: the project's one binding to it.
+//! The project's only binding to hwloc. It loads the library when a process first needs a topology or a cpuset.
 //!
-//! A `pmix_cpuset_t` holds a bitmap of hwloc's and a `pmix_topology_t` a topology, which the caller passes on to hwloc's own functions,
-//! so they must be real ones. Few processes ask for one, and a library that is linked to hwloc makes each rank's start pay for its
-//! loading. So nothing here links to it: [`Hwloc::get`] opens `libhwloc.so.15`. The tests compare these declarations with hwloc's own.
+//! A `pmix_cpuset_t` holds an hwloc bitmap and a `pmix_topology_t` an hwloc topology. The caller passes them to hwloc's
+//! own functions, so they must be real hwloc objects. Few processes ask for one, and linking to hwloc would slow down
+//! each rank's start by the time to load it. Therefore nothing here links to it: [`Hwloc::get`] opens `libhwloc.so.15`
+//! with `dlopen`. The tests compare these declarations with hwloc's headers.
 //!
-//! [`Machine`] is the safe part for a program that asks which processors there are.
+//! [`Machine`] is the safe part, for a program that needs the list of processors.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr, clippy::exit, clippy::unwrap_used))]
 
 mod machine;
@@ -19,29 +20,29 @@ use pmix_dstore::model::{Result, Status};
 
 pub use machine::{Kind, MEMORY, Machine, bind, processors_of};
 
-/// What cpusets with bitmaps of hwloc's name as their source.
+/// The `source` of a cpuset that holds an hwloc bitmap.
 pub const SOURCE: &[u8] = b"hwloc";
-/// Longer numbers than any processor's: a list from elsewhere must not make a bitmap of gigabytes.
+/// The most digits of a processor number. An untrusted list must not make hwloc allocate a bitmap of gigabytes.
 const DIGITS_MAX: usize = 7;
 
-/// `struct hwloc_obj` of hwloc 2, as far as it is read here.
+/// `struct hwloc_obj` of hwloc 2; the fields that this library reads are public.
 #[repr(C)]
 pub struct Object {
     /// `hwloc_obj_type_t`.
     pub kind: c_int,
     subtype: *mut c_char,
     os_index: c_uint,
-    /// Its name, of devices.
+    /// Its name; only devices have one.
     pub name: *mut c_char,
     total_memory: u64,
-    /// A union; of devices of the operating system it begins with their kind.
+    /// A union. For an operating-system device it begins with the device type.
     pub attributes: *const c_int,
     /// Its level; negative outside the tree.
     pub depth: c_int,
     logical_index: c_uint,
     next_cousin: *mut Object,
     prev_cousin: *mut Object,
-    /// What it is a part of.
+    /// The object that contains it.
     pub parent: *const Object,
     sibling_rank: c_uint,
     next_sibling: *mut Object,
@@ -62,21 +63,21 @@ pub struct Object {
     complete_cpuset: *mut c_void,
     nodeset: *mut c_void,
     complete_nodeset: *mut c_void,
-    /// What is said about it.
+    /// Pairs of a name and a value.
     pub infos: *const [*const c_char; 2],
-    /// How much.
+    /// The number of pairs.
     pub infos_count: c_uint,
 }
 
 impl Object {
-    /// The objects that it consists of, but for memory and devices.
+    /// The child objects, without memory and devices.
     pub fn children(&self) -> impl Iterator<Item = &Object> {
-        // SAFETY: so many there are; objects live as long as those that they are parts of.
+        // SAFETY: `arity` is the number of children, and they live as long as their parent.
         (0..self.arity as usize).filter_map(|index| unsafe { (*self.children.add(index)).as_ref() })
     }
 }
 
-/// Declares functions of hwloc's, and how they are found.
+/// Declares hwloc functions and the look-up of their symbols.
 macro_rules! functions {
     ($($name:ident = $symbol:literal: ($($arg:ty),*) $(-> $answer:ty)?;)+) => {
         /// The functions of hwloc 2 that are used here.
@@ -89,7 +90,7 @@ macro_rules! functions {
                 Some(Hwloc {
                     $($name: {
                         let symbol = find($symbol)?;
-                        // SAFETY: the functions of hwloc's second major release, which the file's name stands for, have these types.
+                        // SAFETY: `libhwloc.so.15` is hwloc 2, whose functions have these types.
                         unsafe { transmute::<*mut c_void, unsafe extern "C" fn($($arg),*) $(-> $answer)?>(symbol) }
                     },)+
                 })
@@ -128,10 +129,10 @@ functions! {
     object_at = c"hwloc_get_obj_by_depth": (*const c_void, c_int, c_uint) -> *const Object;
 }
 
-/// hwloc, once somebody has asked for it; it stays.
+/// hwloc, loaded on first use and never unloaded.
 static HWLOC: LazyLock<Option<Hwloc>> = LazyLock::new(Hwloc::open);
 
-/// `HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM`: what was read elsewhere is this machine.
+/// `HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM`: the topology in the XML is this machine's.
 const IS_THIS_SYSTEM: c_ulong = 1 << 1;
 /// `HWLOC_TYPE_FILTER_KEEP_IMPORTANT`.
 const KEEP_IMPORTANT: c_int = 3;
@@ -141,54 +142,55 @@ const LEAVE_OUT: c_ulong = 1;
 const OF_V1: c_ulong = 1;
 
 impl Hwloc {
-    /// hwloc, which is opened now if nobody has needed it before.
+    /// hwloc, loaded by the first call.
     ///
     /// # Errors
-    /// `NOT_SUPPORTED` where there is none.
+    /// `NOT_SUPPORTED` if hwloc cannot be loaded.
     pub fn get() -> Result<&'static Hwloc> {
         HWLOC.as_ref().ok_or(Status::ERR_NOT_SUPPORTED)
     }
 
     fn open() -> Option<Hwloc> {
-        // Also for a call that needs hwloc for a copy, say, and otherwise stays out of the kernel.
+        // Loading makes system calls that are cancellation points. Calls that otherwise make none, for example a copy,
+        // come here too, so block cancellation.
         let _uncancelled = Uncancelled::begin();
-        // SAFETY: a plain C string; hwloc's constructors have no needs of ours.
+        // SAFETY: the name is a C string; hwloc's constructors have no requirements on the process.
         let library = unsafe { libc::dlopen(c"libhwloc.so.15".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if library.is_null() {
             return None;
         }
         Hwloc::find(|name: &CStr| {
-            // SAFETY: the library is open and stays so.
+            // SAFETY: the library is open and is never closed.
             let symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
             Some(symbol).filter(|symbol| !symbol.is_null())
         })
     }
 
-    /// Loads a topology with its devices: from XML, or else by looking at the machine (or at what `HWLOC_XMLFILE` or
-    /// `HWLOC_SYNTHETIC` name).
+    /// Loads a topology with its devices: from XML, or by discovery of the machine. hwloc's variables `HWLOC_XMLFILE`
+    /// and `HWLOC_SYNTHETIC` replace the discovery.
     ///
     /// # Errors
-    /// `NOT_SUPPORTED` where hwloc cannot.
+    /// `NOT_SUPPORTED` if hwloc fails.
     pub fn topology(&self, xml: Option<&CStr>) -> Result<*mut c_void> {
         self.load(xml, true)
     }
 
-    /// The same, with or without devices, which take most of the time.
+    /// As [`Hwloc::topology`], with or without devices. Their discovery takes most of the time.
     fn load(&self, xml: Option<&CStr>, has_devices: bool) -> Result<*mut c_void> {
         let _uncancelled = Uncancelled::begin();
         let mut topology = ptr::null_mut();
-        // SAFETY: a place for the topology.
+        // SAFETY: hwloc writes the new topology to `topology`.
         if unsafe { (self.init)(&mut topology) } != 0 {
             return Err(Status::ERR_NOMEM);
         }
-        // SAFETY: the topology is hwloc's and ours alone; the XML is a C string, counted with its NUL.
+        // SAFETY: the topology is hwloc's and not shared; the XML is a C string, and its length includes the NUL.
         let is_loaded = unsafe {
             let read = xml.is_none_or(|xml| {
                 let len = xml.count_bytes() + 1;
                 c_int::try_from(len).is_ok_and(|len| (self.set_xml)(topology, xml.as_ptr(), len) == 0)
             });
             let flags = if xml.is_some() { IS_THIS_SYSTEM } else { 0 };
-            // A program's own use of OpenGL does not bear this component.
+            // hwloc's OpenGL component disturbs a program's own use of OpenGL.
             (self.set_components)(topology, LEAVE_OUT, c"gl".as_ptr());
             read && (!has_devices || (self.set_io_filter)(topology, KEEP_IMPORTANT) == 0)
                 && (self.set_flags)(topology, flags) == 0
@@ -197,7 +199,7 @@ impl Hwloc {
         if is_loaded {
             return Ok(topology);
         }
-        // SAFETY: as above; nobody else has it.
+        // SAFETY: as above; there is no other reference to it.
         unsafe { (self.destroy)(topology) };
         Err(Status::ERR_NOT_SUPPORTED)
     }
@@ -205,9 +207,9 @@ impl Hwloc {
     /// Frees a topology.
     ///
     /// # Safety
-    /// It is one of hwloc's that nobody uses any more.
+    /// `topology` comes from hwloc and is not used any more.
     pub unsafe fn destroy_topology(&self, topology: *mut c_void) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { (self.destroy)(topology) }
     }
 
@@ -217,80 +219,82 @@ impl Hwloc {
     /// `NOT_SUPPORTED`.
     ///
     /// # Safety
-    /// It is one of hwloc's.
+    /// `topology` comes from hwloc.
     pub unsafe fn xml(&self, topology: *mut c_void, of_v1: bool) -> Result<CString> {
         let (mut text, mut len) = (ptr::null_mut(), 0);
-        // SAFETY: the caller's promise; hwloc sets text and length.
+        // SAFETY: the caller guarantees a topology of hwloc's; hwloc sets text and length.
         let made = unsafe { (self.export)(topology, &mut text, &mut len, if of_v1 { OF_V1 } else { 0 }) };
         if made != 0 || text.is_null() {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
-        // SAFETY: a C string that hwloc made for us.
+        // SAFETY: a C string that hwloc allocated for us.
         let xml = unsafe { CStr::from_ptr(text) }.to_owned();
-        // SAFETY: as hwloc wants it back.
+        // SAFETY: `text` comes from hwloc's export and is not used any more.
         unsafe { (self.free_xml)(topology, text) };
         Ok(xml)
     }
 
-    /// What a topology supports, as hwloc keeps it: bytes for what it found, for binding to processors and to memory.
+    /// hwloc's flags for the capabilities of a topology: pointer and length of the flags for discovery, processor
+    /// binding and memory binding.
     ///
     /// # Safety
-    /// It is one of hwloc's.
+    /// `topology` comes from hwloc.
     unsafe fn support_of(&self, topology: *mut c_void) -> [(*mut u8, usize); 3] {
-        // SAFETY: the function needs nothing.
+        // SAFETY: the function has no arguments.
         let found = match unsafe { (self.api_version)() } {
             ..0x2_01_00 => 3,
             0x2_01_00..0x2_04_00 => 5,
             _ => 6,
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         let [discovery, processors, memory] = unsafe { *(self.get_support)(topology) };
         [(discovery, found), (processors, 11), (memory, 15)]
     }
 
-    /// What a topology supports, which its XML does not tell to all releases of hwloc.
+    /// The capability flags of a topology. Its XML does not carry them in all releases of hwloc.
     ///
     /// # Safety
-    /// It is one of hwloc's.
+    /// `topology` comes from hwloc.
     pub unsafe fn support(&self, topology: *mut c_void) -> Vec<u8> {
-        // SAFETY: the caller's promise; hwloc's structures have so many bytes.
+        // SAFETY: the caller guarantees a topology of hwloc's; its structures have these lengths.
         let parts = unsafe { self.support_of(topology).map(|(at, len)| slice::from_raw_parts(at, len)) };
         parts.concat()
     }
 
-    /// Has a topology support what another one did, where the other one's hwloc knew as much.
+    /// Copies the capability flags of another topology. Does nothing if the number of flags differs, because the other
+    /// one comes from another release of hwloc.
     ///
     /// # Safety
-    /// It is one of hwloc's, and ours alone.
+    /// `topology` comes from hwloc and no other thread uses it.
     pub unsafe fn set_support(&self, topology: *mut c_void, support: &[u8]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         let parts = unsafe { self.support_of(topology) };
         if support.len() != parts.iter().map(|(_, len)| len).sum::<usize>() {
             return;
         }
         let mut rest = support;
         for (at, len) in parts {
-            // SAFETY: hwloc's structures have so many bytes, and so has what is left.
+            // SAFETY: hwloc's structure has `len` bytes, and `rest` has at least as many.
             unsafe { at.copy_from_nonoverlapping(rest.as_ptr(), len) };
             rest = &rest[len..];
         }
     }
 
-    /// How many levels the tree of a topology has.
+    /// The number of levels in the tree of a topology.
     ///
     /// # Safety
-    /// It is one of hwloc's.
+    /// `topology` comes from hwloc.
     pub unsafe fn levels(&self, topology: *const c_void) -> c_int {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { (self.depth)(topology) }
     }
 
-    /// What is on a level.
+    /// The object type of a level.
     ///
     /// # Safety
     /// As [`Hwloc::levels`].
     pub unsafe fn kind(&self, topology: *const c_void, level: c_int) -> c_int {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { (self.kind_at)(topology, level) }
     }
 
@@ -299,53 +303,53 @@ impl Hwloc {
     /// # Safety
     /// As [`Hwloc::levels`], for `'a`.
     pub unsafe fn objects<'a>(&self, topology: *const c_void, level: c_int) -> impl Iterator<Item = &'a Object> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         let count = unsafe { (self.count_at)(topology, level) };
-        // SAFETY: the caller's promise; an index below the count.
+        // SAFETY: the caller guarantees the topology; the index is below the count.
         (0..count).filter_map(move |index| unsafe { (self.object_at)(topology, level, index).as_ref() })
     }
 
-    /// The numbers in a bitmap, which is not an infinite one.
+    /// The numbers in a bitmap, which must be finite.
     ///
     /// # Safety
-    /// The bitmap is one of hwloc's.
+    /// The bitmap comes from hwloc.
     unsafe fn numbers(&self, bitmap: *const c_void) -> Vec<u32> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         let next = |number: Option<c_int>| unsafe { (self.next)(bitmap, number.unwrap_or(-1)) };
         let first = Some(next(None));
         let numbers = std::iter::successors(first, |number| Some(next(Some(*number))));
         numbers.map_while(|number| u32::try_from(number).ok()).collect()
     }
 
-    /// Whether a bitmap is everything.
+    /// Whether a bitmap is full: it contains all numbers.
     ///
     /// # Safety
-    /// The bitmap is one of hwloc's.
+    /// The bitmap comes from hwloc.
     pub unsafe fn is_everything(&self, bitmap: *const c_void) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { (self.is_full)(bitmap) != 0 }
     }
 
-    /// Whether two bitmaps have something in common.
+    /// Whether two bitmaps intersect.
     ///
     /// # Safety
-    /// The bitmaps are hwloc's.
+    /// The bitmaps come from hwloc.
     pub unsafe fn meet(&self, one: *const c_void, other: *const c_void) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { (self.intersects)(one, other) != 0 }
     }
 
-    /// Whether all of a bitmap is in another one.
+    /// Whether `part` is a subset of `whole`.
     ///
     /// # Safety
-    /// The bitmaps are hwloc's.
+    /// The bitmaps come from hwloc.
     pub unsafe fn is_within(&self, part: *const c_void, whole: *const c_void) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { (self.is_included)(part, whole) != 0 }
     }
 
     fn empty(&self) -> Result<*mut c_void> {
-        // SAFETY: hwloc gives a bitmap or NULL.
+        // SAFETY: the function has no arguments; it returns a bitmap or NULL.
         let bitmap = unsafe { (self.alloc)() };
         if bitmap.is_null() { Err(Status::ERR_NOMEM) } else { Ok(bitmap) }
     }
@@ -357,9 +361,9 @@ impl Hwloc {
     pub fn bitmap(&self, numbers: impl Iterator<Item = u32>) -> Result<*mut c_void> {
         let bitmap = self.empty()?;
         for number in numbers {
-            // SAFETY: the bitmap is hwloc's and ours alone.
+            // SAFETY: the bitmap is hwloc's and not shared.
             if unsafe { (self.set)(bitmap, number) } != 0 {
-                // SAFETY: as above; nobody else has it.
+                // SAFETY: as above; there is no other reference to it.
                 unsafe { (self.free)(bitmap) };
                 return Err(Status::ERR_NOMEM);
             }
@@ -370,15 +374,15 @@ impl Hwloc {
     /// A bitmap of a list such as `0-3,8`, which the caller owns.
     ///
     /// # Errors
-    /// `BAD_PARAM` for what is no list, or has numbers beyond all processors; `NOMEM`.
+    /// `BAD_PARAM` for text that is not a list, or has too large numbers; `NOMEM`.
     pub fn parse(&self, list: &CStr) -> Result<*mut c_void> {
         if list.to_bytes().split(|byte| !byte.is_ascii_alphanumeric()).any(|number| number.len() > DIGITS_MAX) {
             return Err(Status::ERR_BAD_PARAM);
         }
         let bitmap = self.empty()?;
-        // SAFETY: the bitmap is hwloc's and ours alone, the list a C string.
+        // SAFETY: the bitmap is hwloc's and not shared; the list is a C string.
         if unsafe { (self.read)(bitmap, list.as_ptr()) } != 0 {
-            // SAFETY: as above; nobody else has it.
+            // SAFETY: as above; there is no other reference to it.
             unsafe { (self.free)(bitmap) };
             return Err(Status::ERR_BAD_PARAM);
         }
@@ -391,10 +395,10 @@ impl Hwloc {
     /// `NOMEM`.
     ///
     /// # Safety
-    /// The bitmap is one of hwloc's.
+    /// The bitmap comes from hwloc.
     pub unsafe fn list(&self, bitmap: *const c_void) -> Result<Vec<u8>> {
-        // SAFETY: the caller's promise.
-        made_text(|text| unsafe { (self.write)(text, bitmap) })
+        // SAFETY: the caller guarantees it.
+        allocated_text(|text| unsafe { (self.write)(text, bitmap) })
     }
 
     /// A bitmap as a number, such as `0x0000010f`.
@@ -403,61 +407,61 @@ impl Hwloc {
     /// `NOMEM`.
     ///
     /// # Safety
-    /// The bitmap is one of hwloc's.
+    /// The bitmap comes from hwloc.
     pub unsafe fn mask(&self, bitmap: *const c_void) -> Result<Vec<u8>> {
-        // SAFETY: the caller's promise.
-        made_text(|text| unsafe { (self.write_mask)(text, bitmap) })
+        // SAFETY: the caller guarantees it.
+        allocated_text(|text| unsafe { (self.write_mask)(text, bitmap) })
     }
 
-    /// What hwloc calls an object, in its longer form.
+    /// hwloc's name for the type of an object, in its longer form.
     ///
     /// # Safety
-    /// It is one of hwloc's.
+    /// `object` comes from hwloc.
     pub unsafe fn kind_name(&self, object: &Object) -> Vec<u8> {
-        // SAFETY: the caller's promise; hwloc writes no more than there is room for.
-        said_text(|at, len| unsafe { (self.say_kind)(at, len, object, 1) })
+        // SAFETY: the caller guarantees the object; hwloc writes at most `len` bytes.
+        formatted_text(|at, len| unsafe { (self.say_kind)(at, len, object, 1) })
     }
 
-    /// What hwloc says of an object, in its longer form, with `separator` between attributes.
+    /// hwloc's text for the attributes of an object, in its longer form, with `separator` between attributes.
     ///
     /// # Safety
     /// As [`Hwloc::kind_name`].
     pub unsafe fn attributes(&self, object: &Object, separator: &CStr) -> Vec<u8> {
-        // SAFETY: as there.
-        said_text(|at, len| unsafe { (self.say_attributes)(at, len, object, separator.as_ptr(), 1) })
+        // SAFETY: as in `kind_name`.
+        formatted_text(|at, len| unsafe { (self.say_attributes)(at, len, object, separator.as_ptr(), 1) })
     }
 
     /// Frees a bitmap.
     ///
     /// # Safety
-    /// The bitmap is one of hwloc's that nobody uses any more.
+    /// The bitmap comes from hwloc and is not used any more.
     pub unsafe fn free(&self, bitmap: *mut c_void) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { (self.free)(bitmap) }
     }
 }
 
-/// A text that hwloc makes.
+/// Copies a text that hwloc allocates, and frees hwloc's.
 ///
 /// # Errors
 /// `NOMEM`.
-fn made_text(make: impl FnOnce(*mut *mut c_char) -> c_int) -> Result<Vec<u8>> {
+fn allocated_text(make: impl FnOnce(*mut *mut c_char) -> c_int) -> Result<Vec<u8>> {
     let mut text = ptr::null_mut();
     if make(&mut text) < 0 || text.is_null() {
         return Err(Status::ERR_NOMEM);
     }
-    // SAFETY: a C string that hwloc made for us.
+    // SAFETY: a C string that hwloc allocated for us.
     let made = unsafe { CStr::from_ptr(text) }.to_bytes().to_vec();
-    // SAFETY: from malloc, and nobody else has it.
+    // SAFETY: hwloc allocated it with malloc, and there is no other reference to it.
     unsafe { libc::free(text.cast()) };
     Ok(made)
 }
 
-/// A text that hwloc writes into the room that it is given, with its NUL; it tells how long all of it is.
-fn said_text(say: impl Fn(*mut c_char, usize) -> c_int) -> Vec<u8> {
-    let len = usize::try_from(say(ptr::null_mut(), 0)).unwrap_or(0);
+/// A text that hwloc writes into a buffer, with a NUL. As `snprintf`, `write` returns the full length.
+fn formatted_text(write: impl Fn(*mut c_char, usize) -> c_int) -> Vec<u8> {
+    let len = usize::try_from(write(ptr::null_mut(), 0)).unwrap_or(0);
     let mut text = vec![0; len + 1];
-    say(text.as_mut_ptr().cast(), text.len());
+    write(text.as_mut_ptr().cast(), text.len());
     text.truncate(len);
     text
 }
@@ -470,7 +474,7 @@ mod tests {
 
     use super::*;
 
-    /// Compares where members lie.
+    /// Compares the offsets of members.
     macro_rules! same_place {
         ($($ours:ident $theirs:ident),+) => {
             $(assert_eq!(offset_of!(Object, $ours), offset_of!(hwloc_obj, $theirs), stringify!($ours));)+

@@ -1,4 +1,4 @@
-//! Which processors there are, and which ones a process may use.
+//! The machine's processors, and those that a process may use.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -22,7 +22,7 @@ pub enum Kind {
     L1,
     /// A core.
     Core,
-    /// A hardware thread, which is what a process is bound to.
+    /// A hardware thread, the unit of binding.
     Processor,
 }
 
@@ -41,7 +41,7 @@ impl Kind {
     }
 }
 
-/// `HWLOC_TYPE_DEPTH_NUMANODE`: the level outside the tree on which memory is.
+/// `HWLOC_TYPE_DEPTH_NUMANODE`: the level of memory nodes, outside the tree.
 pub const MEMORY: c_int = -3;
 
 /// The machine's processors, without its devices.
@@ -51,64 +51,64 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Looks at the machine, or at what `HWLOC_XMLFILE` or `HWLOC_SYNTHETIC` name.
+    /// Discovers the machine. hwloc's variables `HWLOC_XMLFILE` and `HWLOC_SYNTHETIC` replace the discovery.
     ///
     /// # Errors
-    /// `NOT_SUPPORTED` where there is no hwloc, or it can make nothing of the machine.
+    /// `NOT_SUPPORTED` if hwloc cannot be loaded, or its discovery fails.
     pub fn look() -> Result<Machine> {
         let hwloc = Hwloc::get()?;
         Ok(Machine { hwloc, topology: hwloc.load(None, false)? })
     }
 
-    /// The processors of each object of a kind, in hwloc's order; none where the machine has no such objects.
+    /// The processors of each object of a kind, in hwloc's order; empty if the machine has no object of the kind.
     pub fn processors_by(&self, kind: Kind) -> Vec<Vec<u32>> {
-        // SAFETY: the topology is hwloc's and lives as long as this.
+        // SAFETY: the topology is hwloc's and lives as long as `self`.
         let levels = unsafe { self.hwloc.levels(self.topology) };
-        // SAFETY: as above, for a level that there is.
+        // SAFETY: as above; the level exists.
         let is_kind = |level: &c_int| unsafe { self.hwloc.kind(self.topology, *level) } == kind.code();
         let level = if kind == Kind::MemoryNode { Some(MEMORY) } else { (0..levels).find(is_kind) };
         let Some(level) = level else { return Vec::new() };
-        // SAFETY: as above; objects of these kinds have a bitmap of hwloc's.
+        // SAFETY: as above; objects of these kinds have an hwloc bitmap.
         unsafe { self.hwloc.objects(self.topology, level).map(|object| self.hwloc.numbers(object.cpuset)).collect() }
     }
 }
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // SAFETY: the topology is hwloc's and this one's alone.
+        // SAFETY: the topology is hwloc's and only `self` uses it.
         unsafe { self.hwloc.destroy_topology(self.topology) }
     }
 }
 
-/// Kernels are built for no more than 8192 processors.
+/// The length of a processor mask in words: kernels are built for at most 8192 processors.
 const MASK_WORDS: usize = 128;
 
 /// The processors that a thread of this process may use; 0 is the caller.
 ///
 /// # Errors
-/// `NOT_SUPPORTED` where the kernel does not tell.
+/// `NOT_SUPPORTED` if the system call fails.
 pub fn processors_of(thread: libc::pid_t) -> Result<Vec<u32>> {
     let mut mask = [0_u64; MASK_WORDS];
-    // SAFETY: the mask is as long as is said.
-    let told = unsafe { libc::sched_getaffinity(thread, size_of_val(&mask), mask.as_mut_ptr().cast()) };
-    if told != 0 {
+    // SAFETY: the size is that of the mask.
+    let status = unsafe { libc::sched_getaffinity(thread, size_of_val(&mask), mask.as_mut_ptr().cast()) };
+    if status != 0 {
         return Err(Status::ERR_NOT_SUPPORTED);
     }
     let is_set = |number: &u32| mask[*number as usize / 64] >> (number % 64) & 1 == 1;
     Ok((0..64 * mask.len() as u32).filter(is_set).collect())
 }
 
-/// Lets a thread, which is all of a process without others, use these processors alone.
+/// Binds a thread to these processors; for a single-threaded process this binds the process.
 ///
 /// # Errors
-/// As `sched_setaffinity(2)`; `EINVAL` for a number beyond all processors.
+/// As `sched_setaffinity(2)`; `EINVAL` for a number beyond the mask.
 pub fn bind(thread: libc::pid_t, processors: &[u32]) -> io::Result<()> {
     let mut mask = [0_u64; MASK_WORDS];
     for number in processors {
         let word = mask.get_mut(*number as usize / 64).ok_or(io::Error::from_raw_os_error(libc::EINVAL))?;
         *word |= 1 << (number % 64);
     }
-    // SAFETY: the mask is as long as is said.
+    // SAFETY: the size is that of the mask.
     let bound = unsafe { libc::sched_setaffinity(thread, size_of_val(&mask), mask.as_ptr().cast()) };
     if bound == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -1,4 +1,4 @@
-//! Reaching the server: dialling, and the first bytes both ways.
+//! Connecting to the server, and the handshake.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -18,20 +18,21 @@ use pmix_wire::{PeerKind, ToolReply};
 /// The server's socket in a namespace's directory.
 const SOCKET_NAME: &str = "sock";
 
-/// A socket that is connected and has not been used. It does not block.
+/// A connected, non-blocking socket on which nothing has been sent yet.
 pub enum Socket {
-    /// To the server in whose directory the socket lies.
+    /// To our own server, through the socket in the namespace's directory.
     Unix(UnixStream),
-    /// To any server.
+    /// To a server of any implementation.
     Tcp(TcpStream),
 }
 
-/// Connects to the server's socket in its directory, and makes sure that the server is whose directory it is.
+/// Connects to the server's socket in its directory, and checks that the listener's user owns the directory.
 ///
 /// # Errors
-/// Where nobody listens, or somebody else, or the server accepts nobody until the deadline.
+/// If no process listens, if the listener runs as another user than the directory's owner, or if the server does not
+/// accept the connection before the deadline.
 pub fn dial(directory: &Directory, deadline: Instant) -> io::Result<Socket> {
-    // The path of a socket is at most 107 bytes long, that of the directory may be longer.
+    // A socket address holds at most 107 bytes of path; the directory's own path may be longer.
     let path = format!("/proc/self/fd/{}/{SOCKET_NAME}", directory.as_fd().as_raw_fd());
     let address = UnixAddr::new(path.as_str())?;
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -39,7 +40,7 @@ pub fn dial(directory: &Directory, deadline: Instant) -> io::Result<Socket> {
     loop {
         match connect(socket.as_raw_fd(), &address) {
             Ok(()) => break,
-            // The queue of the listener is full; there is nothing to poll for.
+            // The listen queue is full. A Unix socket gives no event to poll for, so sleep and retry.
             Err(Errno::EAGAIN) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(1)),
             Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
@@ -55,29 +56,30 @@ pub fn dial(directory: &Directory, deadline: Instant) -> io::Result<Socket> {
 /// Connects over TCP.
 ///
 /// # Errors
-/// Where nobody listens, or nothing is heard until the deadline.
+/// If no process listens, or the connection is not established before the deadline.
 pub fn dial_tcp(address: SocketAddr, deadline: Instant) -> io::Result<Socket> {
     let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
     let socket = TcpStream::connect_timeout(&address, left)?;
-    // Requests are small and somebody waits for each.
+    // Requests are small and a caller waits for each: do not delay them to fill packets.
     socket.set_nodelay(true)?;
     socket.set_nonblocking(true)?;
     Ok(Socket::Tcp(socket))
 }
 
 impl Socket {
-    /// Introduces this process with `hello` and hears what the server says to a launched client: the index that later
-    /// headers carry.
+    /// Sends `hello` and reads the server's answer to a launched client. Returns the peer index that later headers
+    /// carry.
     ///
     /// # Errors
-    /// `ERR_UNREACH` where the server hangs up, which is how it refuses; `ERR_TIMEOUT` after the deadline;
-    /// `ERR_HANDSHAKE_FAILED` where it asks for more than this library can say; the status with which it refuses.
+    /// `ERR_UNREACH` if the server closes the connection, which is one way to refuse; `ERR_TIMEOUT` after the deadline;
+    /// `ERR_HANDSHAKE_FAILED` if the server asks for a further security exchange, which this library does not
+    /// implement; otherwise the status with which the server refuses.
     pub fn introduce(mut self, hello: &[u8], deadline: Instant) -> Result<(OwnedFd, i32)> {
-        self.say(hello, deadline)?;
-        // Both words come at once, unless the server refuses with the first.
+        self.write_all(hello, deadline)?;
+        // The server sends status and index together. If it refuses, it sends only the status.
         let (mut answer, mut got) = ([0; 8], 0);
         while got < 4 {
-            got += self.hear(&mut answer[got..], deadline)?;
+            got += self.read_some(&mut answer[got..], deadline)?;
         }
         let [a, b, c, d, ..] = answer;
         match Status(i32::from_be_bytes([a, b, c, d])) {
@@ -90,12 +92,12 @@ impl Socket {
         Ok((self.into_descriptor(), i32::from_be_bytes([a, b, c, d])))
     }
 
-    /// The same for a tool: what the server says to it.
+    /// Sends `hello` and reads the server's answer to a tool.
     ///
     /// # Errors
     /// As [`Socket::introduce`].
     pub fn introduce_tool(mut self, hello: &[u8], kind: PeerKind, deadline: Instant) -> Result<(OwnedFd, ToolReply)> {
-        self.say(hello, deadline)?;
+        self.write_all(hello, deadline)?;
         let mut answer = vec![0; ToolReply::len(kind)];
         let (status, rest) = answer.split_at_mut(4);
         self.fill(status, deadline)?;
@@ -117,15 +119,15 @@ impl Socket {
         }
     }
 
-    fn say(&mut self, mut bytes: &[u8], deadline: Instant) -> Result<()> {
+    fn write_all(&mut self, mut bytes: &[u8], deadline: Instant) -> Result<()> {
         while !bytes.is_empty() {
             bytes = &bytes[self.exchange(PollFlags::POLLOUT, |socket| socket.write(bytes), deadline)?..];
         }
         Ok(())
     }
 
-    /// At least one byte.
-    fn hear(&mut self, bytes: &mut [u8], deadline: Instant) -> Result<usize> {
+    /// Reads at least one byte.
+    fn read_some(&mut self, bytes: &mut [u8], deadline: Instant) -> Result<usize> {
         match self.exchange(PollFlags::POLLIN, |socket| socket.read(bytes), deadline)? {
             0 => Err(Status::ERR_UNREACH),
             got => Ok(got),
@@ -134,13 +136,13 @@ impl Socket {
 
     fn fill(&mut self, mut bytes: &mut [u8], deadline: Instant) -> Result<()> {
         while !bytes.is_empty() {
-            let got = self.hear(bytes, deadline)?;
+            let got = self.read_some(bytes, deadline)?;
             bytes = &mut std::mem::take(&mut bytes)[got..];
         }
         Ok(())
     }
 
-    /// Tries, and waits for the socket where it would block.
+    /// Runs `action`; while it would block, polls the socket and retries.
     fn exchange<T>(
         &mut self,
         interest: PollFlags,
@@ -157,7 +159,7 @@ impl Socket {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let mut fds = [PollFd::new(self.as_fd(), interest)];
-                    // A signal may end the wait early, and so does the socket's end.
+                    // A signal or the peer's hang-up may end the poll early; the retry finds out.
                     if poll(&mut fds, poll_timeout(Some(deadline))) == Ok(0) {
                         return Err(Status::ERR_TIMEOUT);
                     }
@@ -197,26 +199,26 @@ mod tests {
         Instant::now() + Duration::from_secs(60)
     }
 
-    /// A server that reads `heard` bytes and says `said`, then hangs up.
-    fn introduce_to(heard: usize, said: &'static [u8], deadline: Instant) -> Result<i32> {
+    /// Introduces a client to a server that reads `len` bytes, sends `answer` and closes the connection.
+    fn introduce_to(len: usize, answer: &'static [u8], deadline: Instant) -> Result<i32> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let server = thread::spawn(move || {
             let (mut peer, _) = listener.accept().unwrap();
-            let mut bytes = vec![0; heard];
+            let mut bytes = vec![0; len];
             peer.read_exact(&mut bytes).unwrap();
-            for byte in said {
+            for byte in answer {
                 peer.write_all(&[*byte]).unwrap();
             }
-            // Whoever timed out hangs up first.
-            if said.is_empty() && heard > 0 {
+            // Without an answer the client times out. Wait for it to close the connection first.
+            if answer.is_empty() && len > 0 {
                 let _ = peer.read(&mut [0]);
             }
             bytes
         });
         let result = dial_tcp(address, in_a_minute()).unwrap().introduce(b"hello", deadline);
         let result = result.map(|(_, index)| index);
-        assert_eq!(server.join().unwrap(), &b"hello"[..heard]);
+        assert_eq!(server.join().unwrap(), &b"hello"[..len]);
         result
     }
 
@@ -226,7 +228,7 @@ mod tests {
         assert_eq!(introduce_to(5, &[0xff, 0xff, 0xff, 0xf4], in_a_minute()), Err(Status::ERR_INVALID_CRED));
         assert_eq!(introduce_to(5, &[0xff, 0xff, 0xff, 0xf2], in_a_minute()), Err(Status::ERR_HANDSHAKE_FAILED));
         assert_eq!(introduce_to(5, &[0, 0, 0, 0, 0, 0], in_a_minute()), Err(Status::ERR_UNREACH));
-        // Long enough to be heard on a slow machine, too.
+        // Long enough for the hello to arrive on a slow machine, too.
         let soon = Instant::now() + Duration::from_secs(1);
         assert_eq!(introduce_to(5, &[], soon), Err(Status::ERR_TIMEOUT));
     }
@@ -242,7 +244,7 @@ mod tests {
         let _listener = UnixListener::bind(format!("/proc/self/fd/{}/sock", directory.as_fd().as_raw_fd())).unwrap();
         assert!(dial(&directory, in_a_minute()).is_ok());
         if geteuid().is_root() {
-            // Whoever listens is not whose directory it is.
+            // The listener's user is not the directory's owner.
             std::os::unix::fs::chown(&long, Some(65_534), None).unwrap();
             let theirs = Directory::open(&long, FileId::of(&long).unwrap()).unwrap();
             let refused = dial(&theirs, in_a_minute()).err().map(|error| error.kind());

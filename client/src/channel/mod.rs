@@ -22,7 +22,8 @@ use mux::Mux;
 pub use mux::{Incoming, Sink};
 pub use offline::Offline;
 
-/// How our own server lets itself be convinced: by the secret that it put into the environment.
+/// The security module of our own server: the client proves itself with the secret that the server put into the
+/// environment.
 const OUR_SECURITY: &str = "pmix-dstore";
 /// The name of our data store in the handshake.
 pub(crate) const OUR_STORE: &str = "pmix-dstore";
@@ -38,10 +39,11 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Connects to our own server, over the socket in the namespace's directory; `None` where nobody listens there.
+    /// Connects to our own server, over the socket in the namespace's directory. `None` if no process listens there or
+    /// the server refuses.
     ///
-    /// Whoever listens may still refuse: the variables of an outer job may have been left in the environment of an inner
-    /// one. `store` is the data store to be used.
+    /// A refusal is no error: the environment of an inner job may still hold the variables of an outer one. `store`
+    /// names the data store in the handshake.
     pub fn connect_ours(
         env: &Environment,
         directory: &Directory,
@@ -56,12 +58,12 @@ impl Channel {
         Channel::introduce(env, socket, &hello, deadline, sink).ok()
     }
 
-    /// Connects to the server that the environment names, of whatever make, over TCP.
+    /// Connects over TCP to the server that the environment names, whichever implementation it is.
     ///
     /// # Errors
-    /// `ERR_UNREACH` where no server is named, none listens, or it hangs up; `ERR_TIMEOUT` after the deadline;
-    /// `ERR_INIT` where the server wants to be convinced in a way that this library does not know; what it refuses
-    /// with.
+    /// `ERR_UNREACH` if the environment names no server, none listens, or it closes the connection; `ERR_TIMEOUT` after
+    /// the deadline; `ERR_INIT` if this library has none of the security modules that the server accepts; otherwise the
+    /// status with which the server refuses.
     pub fn connect_any(env: &Environment, me: &Proc, deadline: Instant, sink: &Sink) -> Result<Channel> {
         let server = env.server.as_ref().ok_or(Status::ERR_UNREACH)?;
         let (security, credential) = credential(env)?;
@@ -82,20 +84,21 @@ impl Channel {
     }
 }
 
-/// A server that a tool has reached and said nothing to.
+/// A connection of a tool to a server, before the handshake.
 pub struct Reached(Socket);
 
 impl Reached {
-    /// Connects to whoever listens at an address.
+    /// Connects to the server that listens at an address.
     ///
     /// # Errors
-    /// `ERR_UNREACH` where nobody does, or nothing is heard until the deadline.
+    /// `ERR_UNREACH` if no server listens there, or the connection is not established before the deadline.
     pub fn at(address: SocketAddr, deadline: Instant) -> Result<Reached> {
         dial_tcp(address, deadline).map(Reached).map_err(|_| Status::ERR_UNREACH)
     }
 
-    /// Introduces this process as a tool to the server that the environment names. `me` is its name, where it has one; it shows a proof
-    /// that it may read the server's files, where it may, and says `infos` of itself.
+    /// Introduces this process as a tool to the server that the environment names. `me` is the tool's name, if it
+    /// already has one. `proof` shows that the tool may read the server's files; it is `None` if it may not. `infos`
+    /// describe the tool.
     ///
     /// # Errors
     /// As [`Channel::connect_any`].
@@ -117,7 +120,7 @@ impl Reached {
             credential,
             flag: kind as u8,
             uid_gid: Some((geteuid().as_raw(), getegid().as_raw())),
-            proc: me.filter(|_| kind.tells_proc()).cloned(),
+            proc: me.filter(|_| kind.has_proc()).cloned(),
             version: Version::OURS.to_string(),
             module: env.module,
             buffer: env.buffer,
@@ -133,7 +136,7 @@ impl Reached {
     }
 }
 
-/// How a launched client introduces itself.
+/// The hello of a launched client.
 fn hello(env: &Environment, me: &Proc, store: &str, security: &str, credential: Vec<u8>) -> Hello {
     Hello {
         psec: security.into(),
@@ -149,7 +152,8 @@ fn hello(env: &Environment, me: &Proc, store: &str, security: &str, credential: 
     }
 }
 
-/// What convinces a server of another kind: the best of its modules that this library knows.
+/// The security module and credential for a server of another implementation: the first of the server's modules that
+/// this library implements.
 fn credential(env: &Environment) -> Result<(&'static str, Vec<u8>)> {
     let native = || ("native", Hello::native_credential(geteuid().as_raw(), getegid().as_raw()));
     let Some(modules) = &env.security else { return Ok(native()) };

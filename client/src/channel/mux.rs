@@ -1,10 +1,11 @@
-//! Many callers on one socket: requests and replies by tag, and who drives.
+//! The multiplexer: many callers share one socket; tags match replies to requests.
 //!
-//! Nobody owns the socket for good. Whoever waits while nobody drives takes the *driver token* (the reader of
-//! [`State`]), polls and receives on its own thread, and hands the others what is theirs; leaving, it wakes them, and
-//! one of them takes the token. The callback thread, started by the first call that needs it, is one more such
-//! waiter: it waits for callbacks to run, and runs them with the token free and no lock held. So a blocking call inside
-//! a callback drives the socket itself, and one outside never waits for a callback to return.
+//! No thread owns the socket permanently. A thread that waits while there is no driver takes the *driver token* (the
+//! `reader` of [`State`]). The driver polls and receives on its own thread and distributes replies to the other
+//! waiters. When it leaves, it wakes them, and one of them takes the token. The callback thread, started by the first
+//! call that needs it, is one more waiter: it waits for callbacks to run, and runs them without the token and without
+//! any lock. Therefore a blocking call inside a callback drives the socket itself, and a blocking call outside never
+//! waits for a callback to return.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::Write;
@@ -29,19 +30,19 @@ use pmix_wire::{
     Header, REQUEST_LEN_MAX, TAG_DELETED, TAG_FIRST, TAG_FLOW_CONTROL, TAG_HEARTBEAT, TAG_IOF, TAG_NOTIFY,
 };
 
-/// Notifications that may wait for the callback thread; more are dropped.
+/// The most notifications that may wait for the callback thread. Further ones are dropped.
 const NOTIFICATIONS_MAX: usize = 4096;
-/// Bytes of forwarded output that may wait there; more are dropped.
+/// The most bytes of forwarded output that may wait for the callback thread. Further output is dropped.
 const OUTPUT_MAX: usize = 16 << 20;
 
-/// What the socket brings unasked.
+/// An unsolicited message: one that is not the reply to a request.
 #[derive(Debug, PartialEq)]
 pub enum Incoming {
     /// The payload of an event notification.
     Notification(Vec<u8>),
     /// The payload of forwarded output.
     Output(Vec<u8>),
-    /// The payload that says whether input is wanted.
+    /// The payload that pauses or resumes input.
     FlowControl(Vec<u8>),
     /// The payload that names a deleted key.
     Deletion(Vec<u8>),
@@ -49,31 +50,32 @@ pub enum Incoming {
     Lost,
 }
 
-/// Takes what comes unasked, on the callback thread; deletions, which run nobody's code, on the thread that has read them.
+/// Receives unsolicited messages, on the callback thread. Only deletions come on the thread that has read them: they
+/// run no application code.
 pub type Sink = Arc<dyn Fn(Incoming) + Send + Sync>;
 
-/// The descriptors of a connection; closed when the last one that uses them lets go.
+/// The descriptors of a connection. They are closed when the last reference is dropped.
 struct Wire {
     socket: OwnedFd,
-    /// Wakes the driver out of its poll: there is something to write, or the connection ends.
+    /// Wakes the driver from its poll: a message waits to be written, or the connection ends.
     kick: EventFd,
 }
 
-/// What the driver reads with.
+/// The driver's read buffers.
 struct Reader {
     frames: Frames,
     chunk: Chunk,
 }
 
-/// A request whose reply has not come.
+/// A request whose reply has not arrived.
 enum Waiting {
     /// A thread waits for it.
     Caller,
-    /// A callback wants it.
+    /// A callback takes it.
     Callback(ReplyFn),
 }
 
-/// What the callback thread has to do next.
+/// One item of work for the callback thread.
 enum Due {
     Task(Task),
     Reply(ReplyFn, Result<Vec<u8>>),
@@ -84,11 +86,11 @@ enum Due {
 struct State {
     /// `None` after close.
     wire: Option<Arc<Wire>>,
-    /// The driver token; `None` while somebody drives.
+    /// The driver token; `None` while a thread drives.
     reader: Option<Reader>,
     tag_last: u32,
     waiting: HashMap<u32, Waiting>,
-    /// Replies for threads that wait.
+    /// Replies for waiting threads.
     arrived: HashMap<u32, Result<Vec<u8>>>,
     /// Payloads that name deleted keys.
     deletions: Vec<Vec<u8>>,
@@ -97,27 +99,27 @@ struct State {
     due: VecDeque<Due>,
     notifications_due: usize,
     output_due: usize,
-    /// It was told that output was dropped.
-    is_told: bool,
+    /// The message about dropped output has been printed.
+    has_reported_drop: bool,
     thread_wanted: bool,
     lost: bool,
-    /// The connection is being closed: its end is no news.
+    /// The connection is being closed on request: its end is not reported.
     ending: bool,
 }
 
-/// A connection that any number of threads use.
+/// A connection that any number of threads share.
 pub struct Mux {
     state: Mutex<State>,
     changed: Condvar,
     sink: Sink,
     index: i32,
-    /// A forked child has another one, and must leave socket and locks alone.
+    /// The process that made the connection. A forked child has another id, and must not touch socket or locks.
     pid: u32,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Mux {
-    /// A connection over `socket`, which has been through its handshake; `index` is what it gave this peer.
+    /// A connection over `socket`, whose handshake is done; `index` is this peer's index from the handshake.
     ///
     /// # Errors
     /// `ERR_SYS_LIMITS_FILES` without a descriptor to spare.
@@ -148,26 +150,28 @@ impl Mux {
         reply.unwrap_or_else(|| {
             let mut state = self.state.lock();
             state.waiting.remove(&tag);
-            // It may have come between the deadline and the lock.
+            // The reply may have arrived between the deadline and the lock.
             state.arrived.remove(&tag).unwrap_or(Err(Status::ERR_TIMEOUT))
         })
     }
 
-    /// Makes sure that callbacks can come.
+    /// Makes sure that callbacks can run.
     ///
     /// # Errors
-    /// `ERR_UNREACH` after [`Mux::close`] and in a forked child; `ERR_OUT_OF_RESOURCE` where the callback thread cannot be started.
+    /// `ERR_UNREACH` after [`Mux::close`] and in a forked child; `ERR_OUT_OF_RESOURCE` if the callback thread cannot be
+    /// started.
     pub fn ready(self: &Arc<Mux>) -> Result<()> {
         self.same_process()?;
         self.start_thread()?;
         if self.state.lock().wire.is_some() { Ok(()) } else { Err(Status::ERR_UNREACH) }
     }
 
-    /// Sends a request whose reply goes to a callback. The callback comes inside this call where the connection is not [ready](Mux::ready).
+    /// Sends a request whose reply goes to a callback. If the connection is not [ready](Mux::ready), this call runs the
+    /// callback itself.
     pub fn request(self: &Arc<Mux>, payload: impl Into<GatherBuf>, reply: ReplyFn) {
         let payload = payload.into();
         if self.same_process().is_err() {
-            // A forked child has no callback thread, and nothing that could start one.
+            // A forked child has no callback thread and cannot start one.
             return reply(Err(Status::ERR_UNREACH));
         }
         if self.start_thread().is_err() {
@@ -195,7 +199,7 @@ impl Mux {
         .unwrap_or(Ok(()))
     }
 
-    /// Sends a heartbeat, as much of it as goes without waiting.
+    /// Queues a heartbeat and writes as much as possible without blocking.
     pub fn beat(&self) -> Result<()> {
         self.same_process()?;
         let mut state = self.state.lock();
@@ -216,7 +220,7 @@ impl Mux {
         }
     }
 
-    /// Starts the callback thread, if it does not run yet.
+    /// Starts the callback thread, unless it runs already.
     pub fn start_thread(self: &Arc<Mux>) -> Result<()> {
         {
             let mut state = self.state.lock();
@@ -227,7 +231,7 @@ impl Mux {
         }
         let mux = Arc::clone(self);
         let thread = std::thread::Builder::new().name("pmix".into()).spawn(move || {
-            // The application's signals are for its own threads.
+            // The application's signals must be delivered to its own threads.
             let _ = SigSet::all().thread_set_mask();
             mux.run_callbacks();
         });
@@ -241,7 +245,7 @@ impl Mux {
         Ok(())
     }
 
-    /// Closes the connection and ends the callback thread. Replies not yet come are `ERR_LOST_CONNECTION`.
+    /// Closes the connection and ends the callback thread. Pending requests complete with `ERR_LOST_CONNECTION`.
     pub fn close(&self) {
         if self.same_process().is_err() {
             return;
@@ -252,7 +256,7 @@ impl Mux {
             state.thread_wanted = false;
             state.lose();
             if let Some(wire) = state.wire.take() {
-                // Wakes the driver, too.
+                // This also wakes the driver.
                 let _ = shutdown(wire.socket.as_raw_fd(), Shutdown::Both);
             }
             self.changed.notify_all();
@@ -263,7 +267,7 @@ impl Mux {
         {
             let _ = thread.join();
         }
-        // What was due when the thread ended: replies must be told, the rest has nobody to hear it.
+        // Work that the thread left behind: complete the requests; drop everything else.
         let due = std::mem::take(&mut self.state.lock().due);
         for item in due {
             if let Due::Reply(reply, result) = item {
@@ -283,11 +287,11 @@ impl Mux {
         if state.lost {
             return Err(Status::ERR_LOST_CONNECTION);
         }
-        // The server would hang up, and everything else would fail with this.
+        // The server would close the connection over a longer message, and all other requests would fail with it.
         if payload.len() <= REQUEST_LEN_MAX { Ok(()) } else { Err(Status::ERR_OUT_OF_RESOURCE) }
     }
 
-    /// Queues a message and writes as much as goes without waiting.
+    /// Queues a message and writes as much as possible without blocking.
     fn post(&self, payload: GatherBuf, waiting: Option<Waiting>) -> Result<u32> {
         let mut state = self.state.lock();
         self.writable(&state, &payload)?;
@@ -307,7 +311,7 @@ impl Mux {
         }
     }
 
-    /// Makes everybody who waits look again: sleepers, and the driver in its poll.
+    /// Wakes all waiters so that they re-check their condition: sleeping threads, and the driver in its poll.
     fn rouse(&self, state: &State) {
         self.changed.notify_all();
         if state.reader.is_none()
@@ -317,12 +321,13 @@ impl Mux {
         }
     }
 
-    /// Waits until `ready` gives something, and drives the socket while nobody else does. `None` after the deadline.
+    /// Waits until `ready` returns a value, and drives the socket while no other thread does. `None` after the
+    /// deadline.
     fn wait<T>(&self, deadline: Option<Instant>, mut ready: impl FnMut(&mut State) -> Option<T>) -> Option<T> {
         let mut state = self.state.lock();
         loop {
             if let Some(result) = ready(&mut state) {
-                // Whoever sleeps may have to drive from here on.
+                // One of the sleeping threads may have to take over the driver token.
                 self.changed.notify_all();
                 return Some(result);
             }
@@ -341,7 +346,7 @@ impl Mux {
             };
             let has_output = !state.outgoing.is_empty();
             drop(state);
-            let alive = turn(&wire, &mut reader, has_output, deadline);
+            let alive = poll_and_read(&wire, &mut reader, has_output, deadline);
             state = self.state.lock();
             let mut news = false;
             while let Ok(Some(frame)) = reader.frames.next(u32::MAX) {
@@ -350,7 +355,7 @@ impl Mux {
             }
             if !state.deletions.is_empty() {
                 let deletions = std::mem::take(&mut state.deletions);
-                // Before anybody is woken by a reply that came behind them.
+                // Apply deletions before any thread is woken by a reply that arrived after them.
                 MutexGuard::unlocked(&mut state, || {
                     deletions.into_iter().for_each(|deletion| (self.sink)(Incoming::Deletion(deletion)));
                 });
@@ -379,7 +384,7 @@ impl Mux {
                 Due::Incoming(Incoming::Output(payload)) => self.state.lock().output_due -= payload.len(),
                 _ => {}
             }
-            // A callback that panics has said so; those after it still have to come.
+            // A panic in a callback has printed its message already. The callbacks after it must still run.
             let _ = catch_unwind(AssertUnwindSafe(|| match due {
                 Due::Task(task) => task(),
                 Due::Reply(reply, result) => reply(result),
@@ -399,7 +404,7 @@ impl State {
         }
     }
 
-    /// Sorts one message in. What nobody waits for is dropped.
+    /// Dispatches one message. Drops replies for which no request is pending.
     fn accept(&mut self, tag: u32, payload: Result<Vec<u8>>) {
         if tag == TAG_NOTIFY {
             if let Ok(payload) = payload
@@ -425,7 +430,7 @@ impl State {
             return;
         }
         let Some(waiting) = self.waiting.remove(&tag) else { return };
-        // A reply always holds something; an empty one is how a released server says that it is going.
+        // A reply is never empty otherwise: stock servers send an empty one when they shut down.
         let lost = payload.as_ref().is_ok_and(Vec::is_empty);
         let result = if lost { Err(Status::ERR_LOST_CONNECTION) } else { payload };
         self.complete_request(tag, waiting, result);
@@ -434,7 +439,7 @@ impl State {
         }
     }
 
-    /// Output of others, or what concerns input for them.
+    /// Queues forwarded output, or flow control of input.
     fn take_stream(&mut self, tag: u32, payload: Vec<u8>) {
         if tag == TAG_FLOW_CONTROL {
             return self.due.push_back(Due::Incoming(Incoming::FlowControl(payload)));
@@ -442,9 +447,12 @@ impl State {
         if self.output_due + payload.len() <= OUTPUT_MAX {
             self.output_due += payload.len();
             self.due.push_back(Due::Incoming(Incoming::Output(payload)));
-        } else if !std::mem::replace(&mut self.is_told, true) {
-            // A process may have closed its stderr.
-            let _ = writeln!(std::io::stderr(), "pmix-dstore: forwarded output is not taken; some of it is dropped");
+        } else if !std::mem::replace(&mut self.has_reported_drop, true) {
+            // Ignore the error: the process may have closed its stderr.
+            let _ = writeln!(
+                std::io::stderr(),
+                "pmix-dstore: forwarded output arrives faster than this process takes it; some of it is dropped"
+            );
         }
     }
 
@@ -455,7 +463,7 @@ impl State {
         }
     }
 
-    /// The connection is gone: everybody who waits is told, once.
+    /// Marks the connection as lost and completes all pending requests, once.
     fn lose(&mut self) {
         if self.lost {
             return;
@@ -471,22 +479,23 @@ impl State {
         }
     }
 
-    /// Writes what goes without waiting.
+    /// Writes queued messages as far as possible without blocking.
     fn flush(&mut self) {
         let Some(wire) = self.wire.clone() else { return };
         while !self.outgoing.is_empty() && !self.lost {
             match self.outgoing.write(wire.socket.as_fd()) {
                 Ok(_) => {}
                 Err(Errno::EAGAIN | Errno::ENOBUFS) => return,
-                // What the peer sent before it went may still be unread, replies among it: the reader says when it ends.
+                // Replies that the peer sent before it closed may still be unread. The reader detects the end.
                 Err(_) => self.outgoing.clear(),
             }
         }
     }
 }
 
-/// One turn at the socket, without the lock: waits for it and takes what it has. `false` where the peer is gone.
-fn turn(wire: &Wire, reader: &mut Reader, has_output: bool, deadline: Option<Instant>) -> bool {
+/// Polls the socket once and reads the available bytes, without the lock. `false` if the peer has closed the
+/// connection.
+fn poll_and_read(wire: &Wire, reader: &mut Reader, has_output: bool, deadline: Option<Instant>) -> bool {
     let mut interest = PollFlags::POLLIN;
     if has_output {
         interest |= PollFlags::POLLOUT;
@@ -510,7 +519,7 @@ fn turn(wire: &Wire, reader: &mut Reader, has_output: bool, deadline: Option<Ins
     true
 }
 
-/// The time to a deadline in whole milliseconds, rounded up so that waking once is enough.
+/// The time to a deadline in whole milliseconds, rounded up so that one poll is enough.
 pub(super) fn poll_timeout(deadline: Option<Instant>) -> PollTimeout {
     let Some(deadline) = deadline else { return PollTimeout::NONE };
     let left = deadline.saturating_duration_since(Instant::now()) + Duration::from_micros(999);

@@ -11,7 +11,7 @@ use super::*;
 struct Peer(UnixStream);
 
 impl Peer {
-    /// One message: tag and payload.
+    /// Reads one message: tag and payload.
     fn read(&mut self) -> (u32, Vec<u8>) {
         let mut header = [0; 16];
         self.0.read_exact(&mut header).unwrap();
@@ -71,12 +71,12 @@ fn a_passed_deadline_leaves_the_connection_usable() {
         peer
     });
     assert_eq!(mux.request_wait(b"quick", None), Ok(b"in time".to_vec()));
-    assert!(mux.state.lock().arrived.is_empty(), "the late reply is kept for nobody");
+    assert!(mux.state.lock().arrived.is_empty(), "the late reply is dropped");
     drop(next.join().unwrap());
 }
 
 #[test]
-fn a_driver_that_gives_up_hands_on() {
+fn a_driver_that_times_out_passes_the_token_on() {
     let (mux, mut peer, _) = pair();
     thread::scope(|scope| {
         let driver = scope.spawn(|| mux.request_wait(b"driver", Some(Instant::now() + Duration::from_millis(50))));
@@ -90,15 +90,15 @@ fn a_driver_that_gives_up_hands_on() {
 }
 
 #[test]
-fn a_callback_thread_that_leaves_for_a_job_hands_on() {
+fn a_callback_thread_that_runs_a_task_passes_the_token_on() {
     let (mux, mut peer, incoming) = pair();
     mux.start_thread().unwrap();
-    peer.write(0, b"somebody listens");
+    peer.write(0, b"notification");
     incoming.recv().unwrap();
     thread::scope(|scope| {
         let caller = scope.spawn(|| mux.request_wait(b"caller", None));
         let (tag, _) = peer.read();
-        // By now the caller sleeps; if it does not, this test is only weaker.
+        // The caller should sleep by now. If it does not, the test still passes but covers less.
         thread::sleep(Duration::from_millis(20));
         let (start, started) = unbounded();
         let (go, gone) = unbounded::<()>();
@@ -115,7 +115,7 @@ fn a_callback_thread_that_leaves_for_a_job_hands_on() {
 }
 
 #[test]
-fn a_sleeping_caller_honours_its_deadline_too() {
+fn a_sleeping_caller_keeps_its_deadline_too() {
     let (mux, mut peer, _) = pair();
     thread::scope(|scope| {
         let driver = scope.spawn(|| mux.request_wait(b"driver", None));
@@ -128,7 +128,7 @@ fn a_sleeping_caller_honours_its_deadline_too() {
 }
 
 #[test]
-fn a_leaving_driver_hands_on() {
+fn a_driver_that_has_its_reply_passes_the_token_on() {
     let (mux, mut peer, _) = pair();
     thread::scope(|scope| {
         let first = scope.spawn(|| mux.request_wait(b"first", None));
@@ -160,7 +160,7 @@ fn callbacks_and_notifications_run_in_the_order_of_their_arrival() {
 }
 
 #[test]
-fn notifications_wait_for_somebody_to_hear_them_and_are_bounded() {
+fn notifications_wait_for_the_callback_thread_and_are_bounded() {
     let (mux, mut peer, incoming) = pair();
     let server = thread::spawn(move || {
         let (tag, _) = peer.read();
@@ -191,7 +191,7 @@ fn a_callback_may_block_on_requests_and_on_other_threads() {
         b"outer",
         Box::new(move |_| {
             let inside = inner.request_wait(b"inside", None);
-            // Only another thread's blocking call, made meanwhile, lets this callback go on.
+            // This callback waits for a blocking call that another thread makes meanwhile.
             let other: Result<Vec<u8>> = gone.recv().unwrap();
             sender.send((inside, other)).unwrap();
         }),
@@ -251,7 +251,7 @@ fn a_large_request_of_another_thread_is_written_by_the_driver() {
 }
 
 #[test]
-fn everybody_hears_that_the_connection_is_lost() {
+fn a_lost_connection_is_reported_to_all_waiters() {
     let (mux, mut peer, incoming) = pair();
     let (sender, reply) = unbounded();
     mux.request(b"callback", Box::new(move |reply| sender.send(reply).unwrap()));
@@ -265,7 +265,7 @@ fn everybody_hears_that_the_connection_is_lost() {
     assert_eq!(reply.recv().unwrap(), Err(Status::ERR_LOST_CONNECTION));
     assert_eq!(incoming.recv().unwrap(), Incoming::Lost);
     for _ in 0..1000 {
-        assert!(mux.state.lock().reader.is_some(), "nobody drives a dead connection");
+        assert!(mux.state.lock().reader.is_some(), "no thread drives a lost connection");
     }
     assert_eq!(mux.request_wait(b"later", None), Err(Status::ERR_LOST_CONNECTION));
     assert_eq!(mux.send(b"later"), Err(Status::ERR_LOST_CONNECTION));
@@ -274,7 +274,7 @@ fn everybody_hears_that_the_connection_is_lost() {
 }
 
 #[test]
-fn an_empty_reply_is_the_end() {
+fn an_empty_reply_means_a_lost_connection() {
     let (mux, mut peer, incoming) = pair();
     let server = thread::spawn(move || {
         let (tag, _) = peer.read();
@@ -289,7 +289,7 @@ fn an_empty_reply_is_the_end() {
 }
 
 #[test]
-fn replies_written_before_the_peer_went_still_arrive() {
+fn replies_written_before_the_peer_closed_still_arrive() {
     let (mux, mut peer, _) = pair();
     let server = thread::spawn(move || {
         let (tag, _) = peer.read();
@@ -312,7 +312,7 @@ fn close_completes_pending_requests_and_ends_the_thread() {
         assert_eq!(caller.join().unwrap(), Err(Status::ERR_LOST_CONNECTION));
     });
     assert_eq!(reply.recv().unwrap(), Err(Status::ERR_LOST_CONNECTION));
-    assert_eq!(incoming.try_recv().ok(), None, "an end that was asked for is no event");
+    assert_eq!(incoming.try_recv().ok(), None, "a requested close is no event");
     assert_eq!(mux.request_wait(b"later", None), Err(Status::ERR_UNREACH));
     assert_eq!(peer.0.read(&mut [0; 1]).unwrap(), 0, "the socket is closed");
     assert_eq!(Arc::strong_count(&mux), 1, "the thread is gone");
@@ -332,12 +332,12 @@ fn close_inside_a_callback_does_not_wait_for_itself() {
 }
 
 #[test]
-fn a_job_wakes_the_callback_thread_out_of_its_poll() {
+fn a_task_wakes_the_callback_thread_from_its_poll() {
     let (mux, mut peer, incoming) = pair();
     mux.start_thread().unwrap();
-    peer.write(0, b"somebody listens");
+    peer.write(0, b"notification");
     incoming.recv().unwrap();
-    // By now, or soon, the callback thread drives.
+    // The callback thread drives by now, or will soon.
     for _ in 0..100 {
         let (sender, ran) = unbounded();
         mux.defer(Box::new(move || sender.send(()).unwrap()));
@@ -366,7 +366,7 @@ fn a_forked_child_is_refused_and_leaves_the_parent_undisturbed() {
 }
 
 #[test]
-fn callbacks_after_one_that_panics_still_come() {
+fn callbacks_after_one_that_panics_still_run() {
     let (mux, _peer, _) = pair();
     mux.defer(Box::new(|| panic!("on purpose")));
     let (sender, ran) = unbounded();

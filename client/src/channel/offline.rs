@@ -1,4 +1,4 @@
-//! The link of a process that no server launched.
+//! The link of a process without a server.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -14,21 +14,24 @@ use super::mux::Mux;
 use crate::{Link, ReplyFn, Task};
 use pmix_wire::Version;
 
-/// A link to nobody. It runs callbacks like any other; requests are answered `ERR_UNREACH`.
+/// A link without a server. It runs callbacks like any other link; every request fails with `ERR_UNREACH`.
 pub struct Offline {
     mux: Arc<Mux>,
-    /// The other end of the socket, where nobody is.
-    nobody: Mutex<Option<OwnedFd>>,
+    /// The other end of the socket pair. No process reads it; it is kept open so that the connection does not end.
+    other_end: Mutex<Option<OwnedFd>>,
 }
 
 impl Offline {
-    /// A link to nobody.
+    /// Makes a link without a server.
     ///
     /// # Errors
-    /// `ERR_SYS_LIMITS_FILES` without descriptors to spare.
+    /// `ERR_SYS_LIMITS_FILES` if the process can open no more descriptors.
     pub fn new() -> Result<Offline> {
-        let (socket, nobody) = UnixStream::pair().map_err(|_| Status::ERR_SYS_LIMITS_FILES)?;
-        Ok(Offline { mux: Mux::new(socket.into(), 0, Arc::new(|_| {}))?, nobody: Mutex::new(Some(nobody.into())) })
+        let (socket, other_end) = UnixStream::pair().map_err(|_| Status::ERR_SYS_LIMITS_FILES)?;
+        Ok(Offline {
+            mux: Mux::new(socket.into(), 0, Arc::new(|_| {}))?,
+            other_end: Mutex::new(Some(other_end.into())),
+        })
     }
 }
 
@@ -71,6 +74,6 @@ impl Link for Offline {
 
     fn close(&self) {
         self.mux.close();
-        *self.nobody.lock() = None;
+        *self.other_end.lock() = None;
     }
 }

@@ -1,4 +1,4 @@
-//! Registering handlers and telling of events.
+//! Registering event handlers and sending events.
 
 use std::sync::{Arc, Weak};
 
@@ -14,21 +14,21 @@ use crate::operation::{Operation, outcome};
 use pmix_wire::Request;
 use pmix_wire::reply::StatusReply;
 
-/// With this info a server marks events that have been through it.
+/// A server adds this info to events that it has forwarded.
 const SEEN_BY_SERVER: &str = "pmix.srvr.internal.notify";
 
 impl Client {
-    /// Registers a handler for `codes`, for all events where there are none.
+    /// Registers a handler for `codes`, or for all events if `codes` is empty.
     ///
-    /// `infos` are the directives of `PMIx_Register_event_handler`. From now on there is a thread on which callbacks run.
-    /// The handler may be called before the operation is done.
+    /// `infos` are the directives of `PMIx_Register_event_handler`. This call starts the callback thread. The handler
+    /// may be called before the operation is done.
     pub fn register_event_handler(
         &self,
         codes: Vec<Status>,
         infos: Vec<Info>,
         handler: EventHandler,
     ) -> Operation<HandlerId> {
-        // Of events that only the environment sees the host is told, with the directives.
+        // System events come from the host, which gets the directives and checks the required ones itself.
         let of_host = Status::EVENT_SYS_OTHER.0..=Status::EVENT_SYS_BASE.0;
         let is_of_host = codes.iter().any(|code| of_host.contains(&code.0));
         let checked = if is_of_host { Ok(()) } else { check_required(&infos) };
@@ -39,7 +39,7 @@ impl Client {
         }
     }
 
-    /// Names the processes of this node from which events are wanted.
+    /// Replaces the ranks `LOCAL_NODE` and `LOCAL_PEERS` among the sources by the processes that they denote.
     fn with_ranks_of_node(&self, mut directives: Directives) -> Result<Directives> {
         let mut sources = Vec::new();
         for source in std::mem::take(&mut directives.sources) {
@@ -52,18 +52,18 @@ impl Client {
         Ok(Directives { sources, ..directives })
     }
 
-    /// Lets the library itself hear of events in front of all handlers, until the handler is taken away. That may happen
-    /// before this returns: `hear` is told the handler's number.
+    /// Registers an observer: the library's own handler, called before all others until it is deregistered. Events may
+    /// arrive before this returns; `on_event` gets the handler's id so that it can deregister itself even then.
     ///
     /// # Errors
-    /// Where the server does not tell of them.
+    /// If the server refuses the registration.
     pub(crate) fn observe(
         &self,
         codes: Vec<Status>,
-        hear: impl Fn(HandlerId, &Event) + Send + Sync + 'static,
+        on_event: impl Fn(HandlerId, &Event) + Send + Sync + 'static,
     ) -> Result<HandlerId> {
         let directives = Directives { place: ChainPosition::Observer, ..Directives::default() };
-        let handler: EventHandler = Arc::new(move |id, event, _done| hear(id, &event));
+        let handler: EventHandler = Arc::new(move |id, event, _done| on_event(id, &event));
         self.register(codes, directives, handler).wait()
     }
 
@@ -73,14 +73,14 @@ impl Client {
             Ok(registered) => registered,
             Err(status) => return Operation::ready(&inner.link, Err(status)),
         };
-        // From now on somebody must listen to the server.
+        // The callback thread must run from now on to receive the server's messages.
         inner.link.defer(Box::new(|| {}));
         let has_server = inner.kind != ClientKind::Singleton || inner.link.has_server();
         if new_codes.is_empty() || !has_server {
             inner.replay(&handler);
             return Operation::ready(&inner.link, Ok(handler.id));
         }
-        // A handler for all events is registered by naming none.
+        // A request without codes registers for all events.
         new_codes.retain(|code| *code != DEFAULT_CODE);
         let infos = handler.directives.for_server.clone();
         let payload = match inner.encode(&Request::RegisterEvents { codes: new_codes, infos }) {
@@ -101,16 +101,16 @@ impl Client {
         })
     }
 
-    /// Takes a handler away. It is not called any more once this has returned, but a call may be under way. This does not
-    /// fail: callers wait for the operation's end whatever has become of the server.
+    /// Removes a handler. No new call of it starts after this has returned, but a call may still be running. This never
+    /// fails, so that callers need not handle a lost server.
     pub fn deregister_event_handler(&self, id: HandlerId) -> Operation<()> {
         self.inner.retire(id);
         Operation::ready(&self.inner.link, Ok(()))
     }
 
-    /// Tells others, and the own handlers, of an event. `range` is a `pmix_data_range_t`.
+    /// Sends an event to other processes and to this process's own handlers. `range` is a `pmix_data_range_t`.
     ///
-    /// The server does not send the event back; the own handlers run when it has taken it.
+    /// The server does not send the event back; the own handlers run when the server has answered.
     pub fn notify_event(&self, status: Status, source: Proc, range: u8, infos: Vec<Info>) -> Operation<()> {
         let inner = &self.inner;
         let event = Event::new(status, source, infos);
@@ -126,29 +126,29 @@ impl Client {
             Ok(payload) => payload,
             Err(status) => return Operation::ready(&inner.link, Err(status)),
         };
-        let telling = Arc::clone(inner);
+        let sender = Arc::clone(inner);
         Operation::ask(&inner.link, payload, None, move |reply| {
-            telling.deliver(event);
-            outcome(telling.decode::<StatusReply>(&reply?)?.status)
+            sender.deliver(event);
+            outcome(sender.decode::<StatusReply>(&reply?)?.status)
         })
     }
 
-    /// Tells handlers in this process, present and future, that a programming model is in use, if the infos of
-    /// `PMIx_Init` name one.
+    /// Sends `PMIX_MODEL_DECLARED` to handlers in this process, present and future, if the infos of `PMIx_Init` name a
+    /// programming model.
     pub fn declare_model(&self, infos: &[Info]) {
         const MODEL: [&str; 4] =
             [keys::PROGRAMMING_MODEL, keys::MODEL_LIBRARY_NAME, keys::MODEL_LIBRARY_VERSION, keys::THREADING_MODEL];
-        let told = infos.iter().filter(|info| MODEL.iter().any(|key| info.key.is(key)));
-        let mut told: Vec<_> = told.cloned().collect();
-        if !told.is_empty() {
-            told.push(Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)));
-            self.inner.notify_here(Event::new(Status::MODEL_DECLARED, self.me().clone(), told));
+        let model = infos.iter().filter(|info| MODEL.iter().any(|key| info.key.is(key)));
+        let mut model: Vec<_> = model.cloned().collect();
+        if !model.is_empty() {
+            model.push(Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)));
+            self.inner.notify_here(Event::new(Status::MODEL_DECLARED, self.me().clone(), model));
         }
     }
 }
 
 impl Inner {
-    /// Runs the handlers for an event that came from the server or was made here.
+    /// Runs the handlers for an event that the server or this process sent.
     pub(crate) fn deliver(self: &Arc<Inner>, mut event: Event) {
         if event.infos.iter().any(|info| info.key.is(SEEN_BY_SERVER)) {
             event.infos = event.infos.iter().filter(|info| !info.key.is(SEEN_BY_SERVER)).cloned().collect();
@@ -156,18 +156,19 @@ impl Inner {
         self.notify_here(event);
     }
 
-    /// Runs the handlers for an event. It is kept where the program does not hear it yet: the server, which does not know
-    /// from whom and about whom each handler wants to hear, takes it for told.
+    /// Runs the handlers for an event. Keeps the event for later handlers if no handler of the application matches it.
+    /// The server will not send it again: it knows the codes of each client's handlers, but not their filters by source
+    /// and affected process, and regards the event as delivered.
     pub(crate) fn notify_here(self: &Arc<Inner>, event: Event) {
         let handlers = self.registry.matching(&event, &self.me);
-        let is_heard = handlers.iter().any(|handler| !handler.is_observer());
-        if !is_heard && !Info::is_set(&event.infos, keys::EVENT_DO_NOT_CACHE) {
+        let is_taken = handlers.iter().any(|handler| !handler.is_observer());
+        if !is_taken && !Info::is_set(&event.infos, keys::EVENT_DO_NOT_CACHE) {
             self.registry.keep(event.clone());
         }
         Chain::new(event, handlers, self.runner()).proceed();
     }
 
-    /// Lets a new handler hear what was kept for it. The library itself wants no old news.
+    /// Runs a new handler for the kept events that it matches. Observers get no old events.
     fn replay(self: &Arc<Inner>, handler: &Arc<Handler>) {
         if handler.is_observer() {
             return;
@@ -177,14 +178,14 @@ impl Inner {
         }
     }
 
-    /// Takes a handler away, and tells the server of codes that nobody hears any more.
+    /// Removes a handler, and deregisters at the server the codes that no remaining handler needs.
     fn retire(&self, id: HandlerId) {
         let codes = self.registry.remove(id);
         if codes.is_empty() || self.kind == ClientKind::Singleton {
             return;
         }
         if let Ok(payload) = self.encode(&Request::DeregisterEvents { codes }) {
-            // Where the connection is lost there is nobody to tell.
+            // Ignore a lost connection: the server has dropped the registration with it.
             let _ = self.link.send(payload);
         }
     }

@@ -1,4 +1,4 @@
-//! Groups: forming and dissolving them together, and leaving them. `invitations` has the other way to form one.
+//! Groups: collective construction and destruction, and leaving. Module `invitations` has the other way to form one.
 //!
 //! Construction and destruction are collectives of the members, which the server gathers.
 
@@ -20,14 +20,15 @@ use pmix_wire::reply::GroupReply;
 pub(crate) type Groups = Mutex<BTreeMap<CString, Vec<Proc>>>;
 
 impl Client {
-    /// Forms a group with all of `procs`, which do the same. The answer holds the members (`PMIX_GROUP_MEMBERSHIP`) and, where
-    /// one was asked for, the group's context id (`PMIX_GROUP_CONTEXT_ID`). Who is none of them gets `ERR_NOT_A_MEMBER` at once,
-    /// as in release 7.0: releases up to 6.1 leave it to servers, of which some let such a caller wait for ever.
+    /// Forms a group with all of `procs`, each of which makes the same call. The answer holds the members
+    /// (`PMIX_GROUP_MEMBERSHIP`) and, if the caller asked for one, the group's context id (`PMIX_GROUP_CONTEXT_ID`). A
+    /// caller that is not in `procs` gets `ERR_NOT_A_MEMBER` at once, as in release 7.0. Releases up to 6.1 leave the
+    /// check to servers, and with some of these the caller waits for ever.
     pub fn group_construct(&self, group: CString, procs: Vec<Proc>, infos: Vec<Info>) -> Operation<InfoReply> {
         if procs.is_empty() {
             return Operation::ready(&self.inner.link, Err(Status::ERR_BAD_PARAM));
         }
-        // Without a server there is another answer to it.
+        // Without a server the request below fails with its own status.
         let has_server = self.inner.kind != ClientKind::Singleton;
         if has_server && !names_not_all(&infos) && !self.inner.is_among(&procs) {
             return Operation::ready(&self.inner.link, Err(Status::ERR_NOT_A_MEMBER));
@@ -37,7 +38,7 @@ impl Client {
         self.inner.ask(request, timeout, move |inner, reply: GroupReply| {
             outcome(reply.status)?;
             let formed = reply.group.ok_or(Status::ERR_UNPACK_FAILURE)?;
-            // Older servers do not say who the members are.
+            // Older servers do not list the members.
             let members = if formed.members.is_empty() { procs } else { formed.members };
             let mut infos = vec![membership(&members)];
             infos.extend(formed.context.map(|context| Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context))));
@@ -63,7 +64,7 @@ impl Client {
         })
     }
 
-    /// Leaves a group without the others, who are told by an event (`PMIX_GROUP_LEFT`).
+    /// Leaves a group. The other members stay, and get the event `PMIX_GROUP_LEFT`.
     pub fn group_leave(&self, group: CString, infos: Vec<Info>) -> Operation<()> {
         let timeout = timeout_of(&infos);
         let request = Request::GroupLeave { group: Some(group.clone()), infos };
@@ -74,7 +75,7 @@ impl Client {
         })
     }
 
-    /// Names each process, also those of whole jobs.
+    /// Replaces each wildcard rank by all processes of its job.
     pub(crate) fn each_one(&self, procs: Vec<Proc>) -> Result<Vec<Proc>> {
         let mut each = Vec::new();
         for proc in procs {
@@ -91,7 +92,7 @@ impl Client {
 }
 
 impl Inner {
-    /// Replaces own groups by their members, for servers that do not know groups.
+    /// Replaces this process's groups by their members, for servers that do not know groups.
     pub(crate) fn members_of(&self, procs: Vec<Proc>) -> Vec<Proc> {
         let groups = self.groups.lock();
         if groups.is_empty() || !self.link.server_version().names_group_members() {
@@ -100,8 +101,8 @@ impl Inner {
         procs.into_iter().flat_map(|proc| named(&groups, &proc).unwrap_or_else(|| vec![proc])).collect()
     }
 
-    /// Whether `procs` include this process, by itself or as a member of an own group. Special ranks of the own job count as this
-    /// process: the server knows which processes they denote.
+    /// Whether `procs` include this process, by name or as a member of one of its groups. Special ranks of the own job
+    /// count as this process: only the server knows which processes they denote.
     fn is_among(&self, procs: &[Proc]) -> bool {
         let groups = self.groups.lock();
         procs.iter().any(|proc| match named(&groups, proc) {
@@ -111,8 +112,8 @@ impl Inner {
     }
 }
 
-/// The members that `proc` denotes if its namespace is the name of an own group: all members for the wildcard rank, otherwise the
-/// member whose index is the rank. `None` if it denotes none.
+/// The members that `proc` denotes if its namespace is the name of one of this process's groups: all members for the
+/// wildcard rank, otherwise the member whose index is the rank. `None` if it denotes none.
 fn named(groups: &BTreeMap<CString, Vec<Proc>>, proc: &Proc) -> Option<Vec<Proc>> {
     let members = groups.get(&CString::new(proc.nspace.as_bytes()).ok()?)?;
     match proc.rank {
@@ -121,7 +122,7 @@ fn named(groups: &BTreeMap<CString, Vec<Proc>>, proc: &Proc) -> Option<Vec<Proc>
     }
 }
 
-/// Whether the directives let in members that the call does not name.
+/// Whether the directives add members that `procs` does not name.
 fn names_not_all(infos: &[Info]) -> bool {
     infos.iter().any(|info| info.key.is(keys::GROUP_ADD_MEMBERS) || info.key.is(keys::GROUP_BOOTSTRAP))
 }

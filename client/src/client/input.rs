@@ -1,4 +1,4 @@
-//! Input for other processes: what the caller has, or what the library collects from this process's own.
+//! Input for other processes: data from the caller, or data that the library reads from this process's stdin.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,19 +17,19 @@ use super::{Client, ClientKind, Inner};
 use crate::operation::Operation;
 use pmix_wire::{FlowControl, Request};
 
-/// So much is sent at a time.
+/// The most bytes that one request sends.
 const PIECE: usize = 8192;
 
-/// What a process does with input.
+/// The state of input forwarding in this process.
 #[derive(Default)]
 pub(crate) struct Inputs {
-    /// What collects this process's input, once that was asked for.
+    /// The reader of this process's stdin, while it runs.
     collector: Mutex<Option<Arc<Collector>>>,
 }
 
-/// Collects this process's input for others.
+/// Reads this process's stdin for other processes.
 struct Collector {
-    /// Wakes it out of its poll for good.
+    /// Ends its poll, permanently.
     stop: EventFd,
     is_stopped: AtomicBool,
     flow: Mutex<Flow>,
@@ -38,18 +38,19 @@ struct Collector {
 
 #[derive(Default)]
 struct Flow {
-    /// A server wants no more for the time being.
+    /// A server has paused input.
     is_paused: bool,
-    /// How often it said that it does again. That may be heard before the answer that it came after.
+    /// How often a server has resumed input. The resume may be processed before the answer that paused it.
     resumed: usize,
 }
 
 impl Client {
-    /// Sends input to processes; none at all is the end of their input. Without data the directives count: to collect this
-    /// process's own input (`PMIX_IOF_PUSH_STDIN`), and to end that (`PMIX_IOF_COMPLETE`).
+    /// Sends input to processes; empty data ends their input. If `data` is `None`, the directives decide:
+    /// `PMIX_IOF_PUSH_STDIN` starts forwarding this process's stdin, `PMIX_IOF_COMPLETE` ends it.
     ///
     /// # Errors
-    /// `UNREACH`; `NOT_SUPPORTED` where the host does not take it; `OUT_OF_RESOURCE` where nothing can be collected.
+    /// `UNREACH` without a server; `NOT_SUPPORTED` if the host does not take input; `OUT_OF_RESOURCE` if the reader of
+    /// stdin cannot be started; `BAD_PARAM` with neither data nor such a directive.
     pub fn push_input(&self, targets: Vec<Proc>, data: Option<Vec<u8>>, directives: Vec<Info>) -> Operation<()> {
         let inner = &self.inner;
         if inner.kind == ClientKind::Singleton {
@@ -59,8 +60,9 @@ impl Client {
             return inner.ask(Request::IoPush { targets, infos: directives, data }, None, done);
         }
         let is_true = |key: &str| Info::is_set(&directives, key);
-        let is_said = |key: &str| directives.iter().any(|info| info.key.is(key));
-        let result = if is_true(keys::IOF_COMPLETE) || is_said(keys::IOF_PUSH_STDIN) && !is_true(keys::IOF_PUSH_STDIN) {
+        let is_given = |key: &str| directives.iter().any(|info| info.key.is(key));
+        let result = if is_true(keys::IOF_COMPLETE) || is_given(keys::IOF_PUSH_STDIN) && !is_true(keys::IOF_PUSH_STDIN)
+        {
             inner.inputs.stop();
             Ok(())
         } else if is_true(keys::IOF_PUSH_STDIN) {
@@ -71,21 +73,21 @@ impl Client {
         Operation::ready(&inner.link, result)
     }
 
-    /// Takes flow control of this server's process for its own input.
+    /// Applies flow control to this process's own input.
     pub fn control_input(&self, control: &FlowControl) {
         self.inner.inputs.control(control);
     }
 }
 
 impl Inputs {
-    /// Ends collecting.
+    /// Ends the reader of stdin.
     pub fn stop(&self) {
         if let Some(collector) = self.collector.lock().take() {
             collector.stop();
         }
     }
 
-    /// A server has enough for the time being, or can take more.
+    /// Pauses or resumes the reader of stdin, as a server asks.
     pub fn control(&self, control: &FlowControl) {
         if control.channel & crate::output::STDIN != 0
             && let Some(collector) = &*self.collector.lock()
@@ -129,7 +131,7 @@ impl Collector {
         self.is_stopped.load(Ordering::Acquire)
     }
 
-    /// The next piece of input; empty at its end.
+    /// Reads the next piece of input; empty at its end, `None` after a stop.
     fn read(&self, input: BorrowedFd<'_>) -> Result<Option<Vec<u8>>> {
         let mut fds = [PollFd::new(input, PollFlags::POLLIN), PollFd::new(self.stop.as_fd(), PollFlags::POLLIN)];
         loop {
@@ -141,7 +143,7 @@ impl Collector {
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(_) => return Err(Status::ERROR),
             }
-            // Meanwhile a server may have said that it wants no more.
+            // A server may have paused input during the poll.
             if fds[0].any().unwrap_or(true) && !self.flow.lock().is_paused && !self.is_stopped() {
                 let mut piece = vec![0; PIECE];
                 match nix::unistd::read(input, &mut piece) {
@@ -150,7 +152,7 @@ impl Collector {
                         return Ok(Some(piece));
                     }
                     Err(Errno::EAGAIN | Errno::EINTR) => {}
-                    // What cannot be read has ended.
+                    // Treat a read error as the end of input.
                     Err(_) => return Ok(Some(Vec::new())),
                 }
             }
@@ -159,18 +161,19 @@ impl Collector {
 }
 
 impl Inner {
-    /// Collects this process's input for `targets`, on a thread of its own. Where it is being collected it goes on as it does.
+    /// Starts a thread that forwards this process's stdin to `targets`. Does nothing if stdin is being forwarded
+    /// already.
     fn collect(self: &Arc<Inner>, targets: Vec<Proc>, directives: Vec<Info>) -> Result<()> {
         let mut current = self.inputs.collector.lock();
         if current.is_some() {
             return Ok(());
         }
         let collector = Arc::new(Collector::new()?);
-        // Somebody must hear when a server wants no more.
+        // The callback thread must run to receive flow control.
         self.link.defer(Box::new(|| {}));
         let (inner, own) = (Arc::clone(self), Arc::clone(&collector));
         let thread = std::thread::Builder::new().name("pmix-stdin".into()).spawn(move || {
-            // The application's signals are for its own threads.
+            // The application's signals must be delivered to its own threads.
             let _ = SigSet::all().thread_set_mask();
             inner.push_all(&own, &targets, &directives);
         });
@@ -179,7 +182,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Sends piece after piece, each when the one before is taken.
+    /// Sends piece after piece, each after the server has accepted the one before.
     fn push_all(self: &Arc<Inner>, collector: &Arc<Collector>, targets: &[Proc], directives: &[Info]) {
         while let Ok(Some(piece)) = collector.read(io::stdin().as_fd()) {
             let is_end = piece.is_empty();
@@ -190,12 +193,12 @@ impl Inner {
             let taken = request.and_then(|request| self.link.request_wait(request.into(), None));
             match taken.and_then(|reply| done(self, self.decode(&reply)?)) {
                 Ok(()) => {}
-                // It was taken; no more until a server says so.
+                // The piece was accepted. Pause until a server resumes input.
                 Err(Status::ERR_IOF_XOFF) => {
                     let mut flow = collector.flow.lock();
                     flow.is_paused = flow.resumed == resumed;
                 }
-                // Nobody takes it.
+                // The server or the host refuses input.
                 Err(_) => break,
             }
             if is_end {
@@ -218,7 +221,7 @@ mod tests {
 
     #[test]
     fn input_stopped_by_the_server_is_not_read_even_by_a_waiting_reader() {
-        // So long that a fault would be seen; nothing else depends on it.
+        // Long enough to expose a race; correctness does not depend on it.
         let wait = || std::thread::sleep(Duration::from_millis(5));
         for _ in 0..20 {
             let (ours, mut theirs) = io::pipe().unwrap();
@@ -232,7 +235,7 @@ mod tests {
                 collector.stop();
                 assert_eq!(reading.join().unwrap(), Ok(None));
             });
-            // It is there when the server wants it.
+            // The data is still there for the next reader.
             let collector = Collector::new().unwrap();
             assert_eq!(collector.read(ours.as_fd()), Ok(Some(b"more".to_vec())));
         }

@@ -37,15 +37,15 @@ use crate::{Call, Environment, Event, Link, Task, singleton};
 use pmix_wire::reply::{FenceReply, StatusReply};
 use pmix_wire::{Deletion, FlowControl, IoDelivery, Notification, Reply, Request, jobinfo};
 
-/// A server may be busy with thousands of processes; one that says nothing for so long says nothing any more.
+/// The time limit of the handshake. It is long because a server may be busy with thousands of processes.
 const CONNECT_TIME: Duration = Duration::from_secs(300);
-/// So long is waited for the answer to a farewell.
-const FAREWELL_TIME: Duration = Duration::from_secs(10);
+/// The time limit for the answer to `Finalize`.
+const FINALIZE_TIME: Duration = Duration::from_secs(10);
 
 /// One process's view of its job.
 ///
-/// Any method may be called from any thread, also inside callbacks. The example is a process that nobody launched, which has no server
-/// and still reads what it stored; the crate's example is a rank.
+/// Any method may be called from any thread, also inside callbacks. The example is a singleton: it has no server and
+/// can still read the values that it stored. The crate's example is a rank.
 ///
 /// ```
 /// use pmix_client::{Client, Environment};
@@ -65,14 +65,14 @@ pub struct Client {
     pub(crate) inner: Arc<Inner>,
 }
 
-/// How this process came to its link.
+/// How this process reaches a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClientKind {
     /// Launched by a server, and connected to it.
     Launched,
-    /// The link was handed in: the process is its own server.
+    /// The process is its own server; the caller passed the link in.
     InProcessServer,
-    /// Nobody's.
+    /// No server.
     Singleton,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Inner {
     pub(crate) me: Proc,
     pub(crate) kind: ClientKind,
     pub(crate) link: Arc<dyn Link>,
-    /// Where the server listens, as it tells peers.
+    /// The server's address, as peers use it.
     pub(crate) server_uri: OnceLock<String>,
     pub(crate) local: Local,
     pub(crate) puts: Mutex<Puts>,
@@ -89,21 +89,21 @@ pub(crate) struct Inner {
     pub(crate) outputs: Outputs,
     pub(crate) inputs: Inputs,
     is_final: AtomicBool,
-    /// What lives as long as this and belongs to somebody else.
+    /// The caller's data that lives as long as this ([`Client::attached`]).
     attached: OnceLock<Box<dyn Any + Send + Sync>>,
-    /// It was told that a segment is not used.
-    is_told: AtomicBool,
+    /// The message about a corrupt segment has been printed.
+    has_reported_corruption: AtomicBool,
 }
 
 impl Client {
-    /// Connects a process that a server launched, as its environment says.
+    /// Connects a launched process to the server that its environment names.
     ///
-    /// A process that nobody launched gets a client, too: [`Client::is_singleton`]. `infos` are those of `PMIx_Init`;
-    /// a `PMIX_TIMEOUT` among them bounds the time.
+    /// A process without a server gets a client, too: see [`Client::is_singleton`]. `infos` are those of `PMIx_Init`; a
+    /// `PMIX_TIMEOUT` among them limits the time of the handshake.
     ///
     /// # Errors
-    /// `ERR_UNREACH` where the server does not answer; `ERR_TIMEOUT`; `ERR_INVALID_CRED`, `ERR_HANDSHAKE_FAILED` or
-    /// what else the server refuses with; `ERR_NOMEM`.
+    /// `ERR_UNREACH` if the server does not answer; `ERR_TIMEOUT`; `ERR_INVALID_CRED`, `ERR_HANDSHAKE_FAILED` or
+    /// another status with which the server refuses; `ERR_NOMEM`.
     pub fn connect(env: &Environment, infos: &[Info]) -> Result<Client> {
         check_required(infos)?;
         fallible_alloc::reserve_emergency()?;
@@ -112,28 +112,29 @@ impl Client {
             let local = Local::new(me.clone(), env.hostname.clone(), None, Some(singleton::job(&me, &env.hostname)));
             return Ok(Client::new(me, ClientKind::Singleton, Arc::new(Offline::new()?), false, local));
         }
-        let late = Instant::now() + timeout_of(infos).unwrap_or(CONNECT_TIME);
+        let deadline = Instant::now() + timeout_of(infos).unwrap_or(CONNECT_TIME);
         let client: Arc<OnceLock<Weak<Inner>>> = Arc::default();
         let sink = sink(Arc::clone(&client));
-        // Attached before the handshake, which must name our store only if this worked.
+        // Attach before the handshake: it may name our store only if attaching worked.
         let directory = directory(env, &me);
         let view = directory.clone().filter(|_| env.shared_memory).and_then(|directory| attach(directory, &me));
         let store = if view.is_some() { OUR_STORE } else { ANY_STORE };
-        let ours = directory.and_then(|ours| Channel::connect_ours(env, &ours, &me, store, late, &sink));
+        let ours = directory.and_then(|ours| Channel::connect_ours(env, &ours, &me, store, deadline, &sink));
         let is_our_server = ours.is_some();
         let (channel, view) = match ours {
             Some(channel) => (channel, view),
-            None => {
-                (Channel::connect_any(env, &me, late, &sink).inspect_err(|status| refused(env, &me, *status))?, None)
-            }
+            None => (
+                Channel::connect_any(env, &me, deadline, &sink).inspect_err(|status| refused(env, &me, *status))?,
+                None,
+            ),
         };
         let job = match view.as_ref().and_then(NamespaceView::job) {
             Some(_) => None,
-            None => Some(job_info(&channel, &me, late).inspect_err(|_| channel.close())?),
+            None => Some(job_info(&channel, &me, deadline).inspect_err(|_| channel.close())?),
         };
         let local = Local::new(me.clone(), env.hostname.clone(), view, job);
         let connected = Client::new(me, ClientKind::Launched, Arc::new(channel), is_our_server, local);
-        // Nobody else sets it.
+        // This is the only writer.
         let _ = client.set(Arc::downgrade(&connected.inner));
         if let Some(server) = &env.server {
             let _ = connected.inner.server_uri.set(server.to_string());
@@ -142,18 +143,18 @@ impl Client {
         Ok(connected)
     }
 
-    /// The client of a process that is its own server, which others find at `uri`.
+    /// The client of a process that is its own server. Peers reach that server at `uri`.
     ///
-    /// It keeps nothing of what the link says, which is assumed to know what is new.
+    /// This client caches no replies: the link is in the same process and always has the newest values.
     pub fn with_link(me: Proc, hostname: Vec<u8>, uri: String, link: Arc<dyn Link>) -> Client {
         let local = Local::new(me.clone(), hostname, None, None);
         let client = Client::new(me, ClientKind::InProcessServer, link, true, local);
-        // Nobody else sets it.
+        // This is the only writer.
         let _ = client.inner.server_uri.set(uri);
         client
     }
 
-    /// The client of a tool. What its servers say unasked comes to it by `slot`.
+    /// The client of a tool. `slot` is the slot of its [`sink`], through which unsolicited messages reach the client.
     pub(crate) fn with_servers(
         me: Proc,
         kind: ClientKind,
@@ -164,18 +165,18 @@ impl Client {
     ) -> Client {
         let local = Local::new(me.clone(), hostname, None, Some(job));
         let client = Client::new(me, kind, servers, false, local);
-        // Nobody else sets it.
+        // This is the only writer.
         let _ = slot.set(Arc::downgrade(&client.inner));
         client
     }
 
-    /// A launched client with this link and these data.
+    /// A launched client with this link and this local data.
     #[cfg(test)]
     pub(crate) fn for_tests(me: Proc, link: Arc<dyn Link>, local: Local) -> Client {
         Client::new(me, ClientKind::Launched, link, true, local)
     }
 
-    /// `is_our_server`: commits need not repeat what it has.
+    /// `is_our_server`: a commit need not repeat values that our own server already has.
     fn new(me: Proc, kind: ClientKind, link: Arc<dyn Link>, is_our_server: bool, local: Local) -> Client {
         let inner = Inner {
             me,
@@ -190,7 +191,7 @@ impl Client {
             inputs: Inputs::default(),
             is_final: AtomicBool::new(false),
             attached: OnceLock::new(),
-            is_told: AtomicBool::new(false),
+            has_reported_corruption: AtomicBool::new(false),
         };
         Client { inner: Arc::new(inner) }
     }
@@ -200,37 +201,38 @@ impl Client {
         &self.inner.me
     }
 
-    /// Whether the process has no server. It reads and stores values of its own, and a fence of it is over at once.
+    /// Whether the process has no server. It can still store and read its own values; its fences complete at once.
     pub fn is_singleton(&self) -> bool {
         self.inner.kind == ClientKind::Singleton
     }
 
-    /// Something of the caller's that lives as long as the client; made when it is first asked for. `None` where something
-    /// of another type was attached.
+    /// The caller's own data that lives as long as the client. The first call creates it. `None` if a value of another
+    /// type is attached.
     #[inline]
     pub fn attached<T: Any + Send + Sync + Default>(&self) -> Option<&T> {
         self.inner.attached.get_or_init(|| Box::<T>::default()).downcast_ref()
     }
 
-    /// Whether a name in a buffer, with a NUL behind it, is that of the own namespace.
+    /// Whether a NUL-terminated name in a buffer is the name of the own namespace.
     #[inline]
     pub fn is_own(&self, name: &[u8; NSPACE_LEN_MAX + 1]) -> bool {
         self.inner.local.name.is(name)
     }
 
-    /// The mapped segments of the own namespace, where there are any.
+    /// The mapped segments of the own namespace, if there are any.
     pub fn view(&self) -> Option<&NamespaceView> {
         self.inner.local.view.as_ref()
     }
 
     /// Puts a value for other processes to get after the next [`Client::commit`].
     ///
-    /// Reserved keys are dropped, as releases before 6.1 do: MPI libraries put some. Qualified values are kept.
+    /// Drops reserved keys without an error, as releases before 6.1 do, because MPI libraries put some. Keeps qualified
+    /// values.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for an empty key, or a qualified value that is none; `ERR_NOMEM`; what packing says of a value that
-    /// no commit could send; `ERR_OUT_OF_RESOURCE` for one with which the next commit would be too long: it would make the
-    /// commits of all other values fail with it.
+    /// `ERR_BAD_PARAM` for an empty key or a malformed qualified value; `ERR_NOMEM`; the packing error of a value that
+    /// cannot be encoded; `ERR_OUT_OF_RESOURCE` for a value that would make the next commit too long. The commit of all
+    /// other values would fail with it.
     pub fn put(&self, scope: Scope, key: Key, value: Value) -> Result<()> {
         if key.as_bytes().is_empty() {
             return Err(Status::ERR_BAD_PARAM);
@@ -254,12 +256,12 @@ impl Client {
         inner.local.overlay.set(&inner.me.nspace, inner.me.rank, key, value, Origin::Own)
     }
 
-    /// Deletes a key that this process has put: for the readers of the scope from the next [`Client::commit`] on, for itself at once,
-    /// unless others may still read it. There need not be a value.
+    /// Deletes a key that this process has put. Readers in the scope see this from the next [`Client::commit`] on, this
+    /// process at once, unless other scopes may still read the key. The key need not exist.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for an empty key; `ERR_NOT_SUPPORTED` where the server is of a release before 7.0, which would pass over it;
-    /// `ERR_OUT_OF_RESOURCE` as for [`Client::put`]; `ERR_NOMEM`.
+    /// `ERR_BAD_PARAM` for an empty key; `ERR_NOT_SUPPORTED` if the server's release is before 7.0, which would ignore
+    /// the deletion; `ERR_OUT_OF_RESOURCE` as for [`Client::put`]; `ERR_NOMEM`.
     pub fn delete(&self, scope: Scope, key: Key) -> Result<()> {
         if key.as_bytes().is_empty() {
             return Err(Status::ERR_BAD_PARAM);
@@ -269,7 +271,7 @@ impl Client {
         if has_server && !link.is_ours() && !link.server_version().deletes_keys() {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
-        // None was put under such a key.
+        // `put` drops reserved keys, so there is none to delete.
         if key.is_reserved() {
             return Ok(());
         }
@@ -285,7 +287,7 @@ impl Client {
         Ok(())
     }
 
-    /// Stores a value of some process for this process alone.
+    /// Stores a value for any process, visible only to this process.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` for an empty key.
@@ -296,19 +298,19 @@ impl Client {
         self.inner.local.overlay.set(&proc.nspace, proc.rank, key, value, Origin::Own)
     }
 
-    /// Sends what was put to the server.
+    /// Sends the values that were put to the server.
     ///
     /// # Errors
-    /// What the server answers; `ERR_LOST_CONNECTION`.
+    /// The server's status; `ERR_LOST_CONNECTION`.
     pub fn commit(&self) -> Result<()> {
         let inner = &self.inner;
         if inner.kind == ClientKind::Singleton {
             return Ok(());
         }
-        // Held over the request: a commit of another thread must not overtake this one with older values.
+        // Hold the lock during the request: a commit of another thread must not overtake this one.
         let mut puts = inner.puts.lock();
         let parts = puts.parts()?;
-        // The first one says that this process has put what it wants to put, be it nothing: others may wait for that.
+        // Send the first commit even if it is empty: other processes may wait for this process to commit.
         if parts.is_empty() && puts.only_new && puts.has_committed {
             return Ok(());
         }
@@ -320,7 +322,7 @@ impl Client {
         Ok(())
     }
 
-    /// A barrier of `procs`; none given means the whole of the caller's namespace.
+    /// A barrier of `procs`; an empty list means the caller's whole namespace.
     pub fn fence(&self, procs: &[Proc], infos: Vec<Info>) -> Operation<()> {
         if self.inner.kind == ClientKind::Singleton {
             return Operation::ready(&self.inner.link, Ok(()));
@@ -340,7 +342,7 @@ impl Client {
     /// Asks the host to abort `procs` (none: the caller's whole job) and waits for its answer.
     ///
     /// # Errors
-    /// What the host answers.
+    /// The host's status.
     pub fn abort(&self, status: Status, message: Option<&CStr>, procs: &[Proc]) -> Result<()> {
         let message = message.map(CStr::to_owned);
         self.inner.status_of(&Request::Abort { status, message, procs: procs.to_vec() }, None)
@@ -351,7 +353,8 @@ impl Client {
         self.inner.deliver(event);
     }
 
-    /// Runs `task` on the thread where callbacks run, after those already due and never before this call has returned.
+    /// Runs `task` on the callback thread, after the callbacks that are already due and never before this call has
+    /// returned.
     pub fn later(&self, task: Task) {
         let _call = Call::begin();
         let task = after_call(&self.inner.link, |()| task());
@@ -363,12 +366,12 @@ impl Client {
         String::from_utf8_lossy(self.inner.local.hostname()).into_owned()
     }
 
-    /// Tells the server that this process is done, and ends the connection.
+    /// Sends `Finalize` to the server and closes the connection.
     ///
     /// With `PMIX_EMBED_BARRIER` a fence of the namespace comes first.
     ///
     /// # Errors
-    /// What the server or the fence answers. The connection is ended in any case.
+    /// The status of the server or of the fence. The connection is closed in any case.
     pub fn finalize(&self, infos: &[Info]) -> Result<()> {
         check_required(infos)?;
         let inner = &self.inner;
@@ -377,16 +380,17 @@ impl Client {
             result = self.fence(&[], Vec::new()).wait();
         }
         inner.is_final.store(true, Ordering::Release);
-        // The code of the handlers may be gone from memory soon.
+        // Call no handler from now on: the application may unload its code.
         inner.registry.close();
         inner.inputs.stop();
         inner.outputs.flush();
         if inner.kind == ClientKind::Launched {
-            let farewell = inner.status_by(&Request::Finalize, Some(Instant::now() + FAREWELL_TIME));
-            // Servers before 4.0 hang up instead of answering; and nobody can do anything about one that is gone.
-            result = match farewell {
+            let answer = inner.status_by(&Request::Finalize, Some(Instant::now() + FINALIZE_TIME));
+            // Servers before 4.0 close the connection instead of answering. A lost server is no error here either:
+            // there is nothing left to do.
+            result = match answer {
                 Err(Status::ERR_LOST_CONNECTION | Status::ERR_TIMEOUT | Status::ERR_UNREACH) => result,
-                answered => result.and(answered),
+                answer => result.and(answer),
             };
         }
         inner.link.close();
@@ -395,7 +399,7 @@ impl Client {
 }
 
 impl Inner {
-    /// An operation that sends a request and makes its result of the decoded reply.
+    /// An operation that sends a request and converts the decoded reply to its result.
     pub(crate) fn ask<Y: Reply + 'static, T: Send + 'static>(
         self: &Arc<Inner>,
         request: Request,
@@ -421,7 +425,7 @@ impl Inner {
         Y::decode(self.link.dialect(), self.link.server_version(), payload)
     }
 
-    /// As [`Inner::decode`]; the payload is gone before what was read of it is copied elsewhere.
+    /// As [`Inner::decode`], but frees the payload before the caller copies the decoded values.
     pub(crate) fn decode_and_drop<Y: Reply>(&self, payload: Vec<u8>) -> Result<Y> {
         self.decode(&payload)
     }
@@ -440,7 +444,8 @@ impl Inner {
         outcome(self.decode::<StatusReply>(&reply)?.status)
     }
 
-    /// What others published is new: read it at the next Get, and make that Get find everything mapped.
+    /// Other processes may have published new values. Drops cached ones so that the next Get reads again, and maps new
+    /// segments now so that this Get finds them mapped.
     fn after_fence(&self) {
         self.local.reply_cache.forget_ranks();
         self.local.overlay.forget_refreshed();
@@ -450,11 +455,11 @@ impl Inner {
         self.report_corruption();
     }
 
-    /// Says on stderr, once, that a segment is not used, where that is the work of damage.
+    /// Reports on stderr, once, that a segment is not used because it is corrupt.
     pub(crate) fn report_corruption(&self) {
         let view = self.local.view.as_ref().filter(|view| !view.is_complete());
         if let Some(error) = view.and_then(NamespaceView::last_error).filter(|error| !error.is_usual())
-            && !self.is_told.swap(true, Ordering::Relaxed)
+            && !self.has_reported_corruption.swap(true, Ordering::Relaxed)
         {
             without_segments(&self.me, &error);
         }
@@ -466,7 +471,7 @@ impl Inner {
         }
         match incoming {
             Incoming::Notification(payload) => {
-                // What cannot be read is not for us.
+                // Ignore messages that do not decode.
                 if let Ok(event) = Notification::decode(self.link.dialect(), &payload) {
                     self.deliver(Event::new(event.status, event.source, event.infos));
                 }
@@ -492,7 +497,8 @@ impl Inner {
     }
 }
 
-/// Hands what comes unasked to the client, once it is there. It cannot come before: callbacks are not run yet.
+/// Passes unsolicited messages to the client once it exists. None can arrive earlier: the callback thread has not
+/// started.
 pub(crate) fn sink(client: Arc<OnceLock<Weak<Inner>>>) -> Sink {
     Arc::new(move |incoming| {
         if let Some(inner) = client.get().and_then(Weak::upgrade) {
@@ -501,39 +507,40 @@ pub(crate) fn sink(client: Arc<OnceLock<Weak<Inner>>>) -> Sink {
     })
 }
 
-/// Says on stderr why there is no connection: the process goes on without its server, or ends, and nobody else knows why.
+/// Reports on stderr why there is no connection. The process continues without its server, or ends, and no other
+/// component reports the reason.
 fn refused(env: &Environment, me: &Proc, status: Status) {
     let place =
         env.server.as_ref().map_or_else(|| "the server".into(), |uri| format!("{} at {}", uri.proc, uri.address));
     let version = &env.server_version;
-    // A process may have closed its stderr.
+    // Ignore the error: the process may have closed its stderr.
     let _ = writeln!(
         std::io::stderr(),
         "pmix-dstore client {me}: no connection to {place} (release {version}): {status}; is its job still running?"
     );
 }
 
-/// Opens the directory that our server named, if it did and the directory is the one that it made.
+/// Opens the directory that the environment names. Checks that it is the one that the server made.
 fn directory(env: &Environment, me: &Proc) -> Option<Arc<Directory>> {
     let opened = Directory::open(env.directory.as_ref()?, env.directory_id?);
     opened.inspect_err(|error| without_segments(me, error)).ok().map(Arc::new)
 }
 
-/// Attaches the segments in the server's directory, if they may be used.
+/// Attaches the segments in the server's directory. `None` if they cannot be used or belong to another namespace.
 fn attach(directory: Arc<Directory>, me: &Proc) -> Option<NamespaceView> {
     let view = NamespaceView::attach(directory).inspect_err(|error| without_segments(me, error)).ok()?;
     Some(view).filter(|view| *view.nspace() == me.nspace)
 }
 
-/// Says on stderr that segments are not used and why, where that is not how it should be.
+/// Reports on stderr that segments are not used and why, unless the reason is a usual one.
 fn without_segments(me: &Proc, error: &AttachError) {
     if !error.is_usual() {
-        // A process may have closed its stderr.
+        // Ignore the error: the process may have closed its stderr.
         let _ = writeln!(std::io::stderr(), "pmix-dstore client {me}: {error}; values come over the socket");
     }
 }
 
-/// Asks for all that the server knows of the own job.
+/// Requests all job-level data of the own job from the server.
 pub(crate) fn job_info(channel: &dyn Link, me: &Proc, deadline: Instant) -> Result<JobData> {
     let request = Request::JobInfo.encode(channel.dialect(), channel.server_version())?;
     let payload = channel.request_wait(request.into(), Some(deadline))?;

@@ -1,4 +1,5 @@
-//! Calls that the server answers alone: publish and lookup, spawn and connect, queries, logs and job control.
+//! Calls that only forward a request to the server: publish and lookup, spawn and connect, queries, logs and job
+//! control.
 
 use std::ffi::CString;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,7 +15,7 @@ use crate::output::Format;
 use pmix_wire::reply::{ConnectReply, CredentialReply, InfosReply, LookupReply, SpawnReply, StatusReply};
 use pmix_wire::{Request, jobinfo};
 
-/// A reply that carries infos beside its status, which may be one of partial success.
+/// A reply with infos and a status, which may be a partial success.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InfoReply {
     /// The status: success or a partial one.
@@ -24,14 +25,16 @@ pub struct InfoReply {
 }
 
 impl InfoReply {
-    /// What is known before the library is initialised: of which binary interface it is. It has none that the standard numbers, which
-    /// is "0.0". `None` where nothing or something else is asked, for which a process must be initialised.
+    /// Answers queries that need no initialised library: the versions of the standard's binary interface. The standard
+    /// has numbered none for this library, so each is "0.0". `None` if a query asks for anything else, or there is
+    /// none.
     pub fn of_library(mut queries: Vec<Query>) -> Option<InfoReply> {
         let infos = of_library(&mut queries);
         (!infos.is_empty() && queries.is_empty()).then_some(InfoReply { status: Status::SUCCESS, infos })
     }
 
-    /// Adds what is known without a server to what one has answered, or has not.
+    /// Adds the infos that the library knows itself to the server's answer. If the server failed, these alone are a
+    /// partial success.
     fn beside(answered: Result<InfoReply>, known: Vec<Info>) -> Result<InfoReply> {
         match answered {
             Ok(mut answer) => {
@@ -44,7 +47,7 @@ impl InfoReply {
     }
 }
 
-/// Takes out of queries what the library answers of itself.
+/// Removes from queries the keys that the library answers itself, and returns their infos.
 fn of_library(queries: &mut Vec<Query>) -> Vec<Info> {
     const KNOWN: [&str; 2] = [keys::QUERY_STABLE_ABI_VERSION, keys::QUERY_PROVISIONAL_ABI_VERSION];
     let mut infos = Vec::new();
@@ -70,7 +73,7 @@ impl Client {
         self.inner.ask(Request::Publish { uid: geteuid().as_raw(), infos }, timeout, done)
     }
 
-    /// Looks published keys up: what was found, with publishers.
+    /// Looks published keys up. Returns the found values with their publishers.
     pub fn lookup(&self, keys: Vec<CString>, infos: Vec<Info>) -> Operation<Vec<Pdata>> {
         let timeout = timeout_of(&infos);
         let keys = match names(keys) {
@@ -84,7 +87,7 @@ impl Client {
         })
     }
 
-    /// Takes published keys back; none given means all of this process.
+    /// Unpublishes keys; an empty list means all keys of this process.
     pub fn unpublish(&self, keys: Vec<CString>, infos: Vec<Info>) -> Operation<()> {
         let timeout = timeout_of(&infos);
         let keys = match names(keys) {
@@ -124,14 +127,14 @@ impl Client {
         })
     }
 
-    /// Ends what [`Client::connect_procs`] began.
+    /// Ends a connection made with [`Client::connect_procs`].
     pub fn disconnect_procs(&self, procs: Vec<Proc>, infos: Vec<Info>) -> Operation<()> {
         let timeout = timeout_of(&infos);
         let procs = self.inner.members_of(procs);
         self.inner.ask(Request::Disconnect { procs, infos }, timeout, done)
     }
 
-    /// Asks the host, but for what the library knows of itself.
+    /// Queries the host. The library answers queries about itself.
     pub fn query(&self, mut queries: Vec<Query>) -> Operation<InfoReply> {
         let known = of_library(&mut queries);
         if queries.is_empty() && !known.is_empty() {
@@ -143,7 +146,7 @@ impl Client {
         if known.is_empty() { asked } else { asked.then(|answered| InfoReply::beside(answered, known)) }
     }
 
-    /// Logs. The time is told where `PMIX_LOG_GENERATE_TIMESTAMP` asks for it.
+    /// Logs `data`. Adds the time if `PMIX_LOG_GENERATE_TIMESTAMP` asks for it.
     pub fn log(&self, data: Vec<Info>, directives: Vec<Info>) -> Operation<()> {
         let wants_time = Info::is_set(&directives, keys::LOG_GENERATE_TIMESTAMP);
         let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() as i64);
@@ -164,13 +167,13 @@ impl Client {
         self.inner.ask(Request::Allocate { directive, infos }, timeout, answer)
     }
 
-    /// Asks the host for what it knows of fabrics.
+    /// Asks the host for information about fabrics.
     pub fn fabric_register(&self, infos: Vec<Info>) -> Operation<InfoReply> {
         let timeout = timeout_of(&infos);
         self.inner.ask(Request::FabricRegister { infos }, timeout, answer)
     }
 
-    /// Asks the host again for the fabric with this index.
+    /// Asks the host for new information about the fabric with this index.
     pub fn fabric_update(&self, index: u64) -> Operation<InfoReply> {
         self.inner.ask(Request::FabricUpdate { index }, None, answer)
     }
@@ -181,8 +184,8 @@ impl Client {
         self.inner.ask(Request::SessionControl { session, infos }, timeout, answer)
     }
 
-    /// Asks the host to define or change a block of resources. `directive` is a `pmix_resource_block_directive_t`; the units are masks
-    /// of device types, and how many of each.
+    /// Asks the host to define or change a block of resources. `directive` is a `pmix_resource_block_directive_t`. Each
+    /// unit is a mask of device types and a count.
     pub fn resource_block(
         &self,
         directive: u8,
@@ -194,7 +197,7 @@ impl Client {
         self.inner.ask(Request::ResourceBlock { directive, block, units, infos }, timeout, done)
     }
 
-    /// Tells whoever watches this process that it lives.
+    /// Sends a heartbeat to the server that monitors this process.
     ///
     /// # Errors
     /// As [`Link::beat`](crate::Link::beat).
@@ -202,7 +205,8 @@ impl Client {
         self.inner.link.beat()
     }
 
-    /// Has the host watch a process, or the server where the host does not; `status` is the code of the event when it fails.
+    /// Asks the host to monitor a process; the server does it if the host cannot. `status` is the code of the event
+    /// that reports a failure.
     pub fn monitor(&self, monitor: Info, status: Status, directives: Vec<Info>) -> Operation<InfoReply> {
         if monitor.key.is(keys::SEND_HEARTBEAT) {
             let beaten = self.beat().map(|()| InfoReply { status: Status::SUCCESS, infos: Vec::new() });
@@ -212,7 +216,7 @@ impl Client {
         self.inner.ask(Request::Monitor { monitor, status, directives }, timeout, answer)
     }
 
-    /// Asks the host for a credential: its bytes, and what is said about it.
+    /// Asks the host for a credential. Returns its bytes and the infos about it.
     pub fn get_credential(&self, infos: Vec<Info>) -> Operation<(Vec<u8>, Vec<Info>)> {
         let timeout = timeout_of(&infos);
         self.inner.ask(Request::GetCredential { infos }, timeout, |_, reply: CredentialReply| {
@@ -221,7 +225,7 @@ impl Client {
         })
     }
 
-    /// Asks the host whether a credential is good.
+    /// Asks the host whether a credential is valid.
     pub fn validate_credential(&self, credential: Vec<u8>, infos: Vec<Info>) -> Operation<InfoReply> {
         let timeout = timeout_of(&infos);
         self.inner.ask(Request::ValidateCredential { credential, infos }, timeout, answer)
@@ -250,7 +254,7 @@ fn answer(_: &Inner, reply: InfosReply) -> Result<InfoReply> {
 }
 
 impl Inner {
-    /// Keeps what the server told of another job.
+    /// Caches the server's job-level data of another job.
     fn learn(&self, nspace: Nspace, kvals: Vec<pmix_dstore::model::Kval>) -> Result<()> {
         if self.keeps() {
             self.local.reply_cache.add_job(jobinfo::from_kvals(nspace, self.link.dialect(), kvals)?, true)?;

@@ -1,8 +1,8 @@
-//! Output of other processes, which a server forwards: who takes it in this process.
+//! Output of other processes, which a server forwards to this process.
 //!
-//! A pull names processes and channels, and a handler that is called with what they write. Without a handler the library writes
-//! it itself, as the pull's directives say; so it does with what a tool's server sends without being asked: its own output,
-//! and that of the jobs that the tool spawns.
+//! A pull names processes and channels, and a handler that is called with their output. Without a handler the library
+//! writes the output itself, as the pull's directives say. In a tool it also writes output that a server sends without
+//! a pull: the server's own output, and the output of jobs that the tool spawns.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
@@ -19,11 +19,11 @@ use crate::output::{Format, IoDelivery, OutputHandler, STDIN, Writer};
 use pmix_wire::Request;
 use pmix_wire::reply::IoPullReply;
 
-/// What a process does with output.
+/// The pulls of this process, and a tool's console.
 #[derive(Default)]
 pub(crate) struct Outputs {
     pulls: Mutex<Pulls>,
-    /// Where output goes that nobody here has asked for; only a tool has one.
+    /// Takes output that belongs to no pull. Only tools, and servers that show output, have one.
     console: OnceLock<Mutex<Console>>,
 }
 
@@ -35,7 +35,7 @@ struct Pulls {
 
 struct Pull {
     taker: Taker,
-    /// The server's number of it, once it has answered.
+    /// The server's number of the pull, once it has answered.
     remote: Option<u64>,
 }
 
@@ -45,13 +45,14 @@ enum Taker {
     Writer(Arc<Mutex<Writer>>),
 }
 
-/// Output that a tool shows.
+/// Writes output that belongs to no pull.
 struct Console {
     writer: Writer,
-    /// Jobs that the tool spawned with directives.
+    /// Writers of jobs that the tool spawned with formatting directives.
     of_jobs: HashMap<Nspace, Writer>,
-    /// Spawns under way: what comes of jobs not known yet may be theirs.
+    /// Spawns under way. Output of unknown jobs may belong to them.
     spawning: usize,
+    /// Output of unknown jobs, held back until the spawns are answered.
     held: Vec<IoDelivery>,
 }
 
@@ -62,14 +63,14 @@ impl Console {
     }
 }
 
-/// A spawn of a tool, until its answer has come.
+/// A tool's spawn under way; dropped when the answer has arrived.
 pub(crate) struct Spawning {
     inner: Arc<Inner>,
     writer: Option<(Nspace, Writer)>,
 }
 
 impl Spawning {
-    /// The job's name has come.
+    /// Notes the new job's name and the format of its output.
     pub fn name(&mut self, nspace: &Nspace, format: &Format) {
         if *format != Format::default() {
             self.writer = Some((nspace.clone(), Writer::new(format.clone(), true)));
@@ -89,7 +90,7 @@ impl Drop for Spawning {
         for output in std::mem::take(&mut console.held) {
             if is_known(&console, &output) {
                 let written = console.write(&self.inner, &output);
-                self.inner.tell_of_failure(written, &output);
+                self.inner.report_write_error(written, &output);
             } else {
                 console.held.push(output);
             }
@@ -98,12 +99,12 @@ impl Drop for Spawning {
 }
 
 impl Client {
-    /// Asks for the output of processes on `channels`, a mask; gives the pull's number. Without a handler the library writes it,
-    /// as the directives say.
+    /// Asks for the output of processes on `channels`, a mask. Returns the pull's number. Without a handler the library
+    /// writes the output, as the directives say.
     ///
     /// # Errors
-    /// `NOT_SUPPORTED` for the channel of input, for required directives that are not honoured, and where the host does not
-    /// forward; `BAD_PARAM`, `UNREACH`; what the server answers.
+    /// `NOT_SUPPORTED` for the channel of input, for required directives that the library does not support, and if the
+    /// host does not forward output; `BAD_PARAM`; `UNREACH` without a server; otherwise the server's status.
     pub fn pull_output(
         &self,
         procs: Vec<Proc>,
@@ -116,7 +117,7 @@ impl Client {
             Ok(taker) => taker,
             Err(status) => return Operation::ready(&inner.link, Err(status)),
         };
-        // There before the server knows: output may come with its answer.
+        // Register the pull before the request is sent: output may arrive together with the answer.
         let number = {
             let mut pulls = inner.outputs.pulls.lock();
             pulls.last += 1;
@@ -132,7 +133,7 @@ impl Client {
                 return Operation::ready(&inner.link, Err(status));
             }
         };
-        // From now on somebody must listen to the server.
+        // The callback thread must run from now on to receive the server's messages.
         inner.link.defer(Box::new(|| {}));
         let pulling = Arc::clone(inner);
         Operation::ask(&inner.link, payload, None, move |reply| {
@@ -145,10 +146,11 @@ impl Client {
         })
     }
 
-    /// Ends a pull. What has come is written; its handler is not called any more, but a call may be under way.
+    /// Ends a pull. Writes the output that has arrived. No new call of the handler starts, but a call may still be
+    /// running.
     ///
     /// # Errors
-    /// `BAD_PARAM` for a number that is no pull's; what the server answers.
+    /// `BAD_PARAM` for an unknown number; otherwise the server's status.
     pub fn stop_output(&self, number: u64, directives: Vec<Info>) -> Operation<()> {
         let inner = &self.inner;
         let pull = inner.outputs.pulls.lock().open.remove(&number);
@@ -164,22 +166,22 @@ impl Client {
         }
     }
 
-    /// Takes output of this server's process for its own pulls.
+    /// Delivers output to the pulls of this process, which is itself a server.
     pub fn take_output(&self, output: IoDelivery) {
         self.inner.take_output(output);
     }
 
-    /// Has this process, a tool or a server, show output that nobody here has asked for.
+    /// Makes this process, a tool or a server, show output that belongs to no pull.
     pub fn show_output(&self, format: Format) {
         let console =
             Console { writer: Writer::new(format, true), of_jobs: HashMap::new(), spawning: 0, held: Vec::new() };
-        // Set once, where the tool begins.
+        // Set once, when the tool starts.
         let _ = self.inner.outputs.console.set(Mutex::new(console));
     }
 }
 
 impl Outputs {
-    /// Writes lines that have not ended: the process says farewell.
+    /// Writes incomplete lines, when the process finalizes.
     pub fn flush(&self) {
         for pull in self.pulls.lock().open.values() {
             if let Taker::Writer(writer) = &pull.taker {
@@ -195,7 +197,7 @@ impl Outputs {
 }
 
 impl Inner {
-    /// Who takes the output of a pull: the handler, or a writer that does what the directives say.
+    /// The receiver of a pull's output: the handler, or a writer that follows the directives.
     fn taker(&self, directives: &[Info], channels: u16, handler: Option<OutputHandler>) -> Result<Taker> {
         if channels & STDIN != 0 {
             return Err(Status::ERR_NOT_SUPPORTED);
@@ -208,7 +210,7 @@ impl Inner {
         Ok(handler.map_or_else(|| Taker::Writer(Arc::new(Mutex::new(Writer::new(format, true)))), Taker::Handler))
     }
 
-    /// Notes the server's number of a pull, or forgets the pull that the server refuses.
+    /// Stores the server's number of a pull, or removes a pull that the server refuses.
     fn pull_answered(&self, number: u64, remote: Result<u64>) -> Result<u64> {
         let mut pulls = self.outputs.pulls.lock();
         match (remote, pulls.open.get_mut(&number)) {
@@ -224,7 +226,7 @@ impl Inner {
         }
     }
 
-    /// Output has come.
+    /// Passes output to the handler or writer of its pull, or to the console.
     pub(crate) fn take_output(self: &Arc<Inner>, output: IoDelivery) {
         let taker = self.outputs.pulls.lock().open.get(&output.handler).map(|pull| pull.taker.clone());
         match taker {
@@ -234,7 +236,7 @@ impl Inner {
                 let details = self.details(&writer, &output.source);
                 let written = writer.write(&output.source, output.channel, &output.data, &details);
                 drop(writer);
-                self.tell_of_failure(written, &output);
+                self.report_write_error(written, &output);
             }
             None => {
                 let Some(console) = self.outputs.console.get() else { return };
@@ -244,18 +246,18 @@ impl Inner {
                 }
                 let written = console.write(self, &output);
                 drop(console);
-                self.tell_of_failure(written, &output);
+                self.report_write_error(written, &output);
             }
         }
     }
 
-    /// A spawn begins of which this process, a tool, shows the output.
+    /// Starts a spawn whose output this process shows. `None` if it shows none.
     pub(crate) fn spawn_begins(self: &Arc<Inner>) -> Option<Spawning> {
         self.outputs.console.get()?.lock().spawning += 1;
         Some(Spawning { inner: Arc::clone(self), writer: None })
     }
 
-    /// What a writer tells of a source beyond its name, as far as it is known here.
+    /// Host name and process id of a source, if the writer needs them and they are known without asking the server.
     fn details(self: &Arc<Inner>, writer: &Writer, source: &Proc) -> Details {
         if !writer.wants_details() {
             return Details::default();
@@ -266,13 +268,13 @@ impl Inner {
         (find(keys::HOSTNAME), find(keys::PROC_PID))
     }
 
-    fn tell_of_failure(self: &Arc<Inner>, written: Result<()>, output: &IoDelivery) {
+    fn report_write_error(self: &Arc<Inner>, written: Result<()>, output: &IoDelivery) {
         let Err(status) = written else { return };
         let infos = vec![Info::new(keys::EVENT_AFFECTED_PROC, Value::Proc(output.source.clone()))];
-        // A process may have closed its stderr.
+        // Ignore the error: the process may have closed its stderr.
         let _ = writeln!(
             io::stderr(),
-            "pmix-dstore client {}: the file for output of {} cannot be written; no more of it is",
+            "pmix-dstore client {}: cannot write the output file of {}; the rest of its output is not written",
             self.me,
             output.source
         );

@@ -1,4 +1,4 @@
-//! A client against a scripted server: what it asks, what it keeps, and what it makes of answers.
+//! A client against a scripted server: its requests, its cache, and its handling of answers.
 
 use std::collections::VecDeque;
 use std::ffi::CString;
@@ -18,13 +18,13 @@ use pmix_wire::reply::{ConnectReply, GetReply, InfosReply, LookupReply, NodesRep
 const DIALECT: Dialect = Dialect::plain(Module::V41);
 const VERSION: Version = Version::OURS;
 
-/// A server that has its answers ready, and remembers what it was asked.
+/// A server with prepared answers, which records the requests.
 struct Script {
     version: Version,
     answers: Mutex<VecDeque<Result<Vec<u8>>>>,
     asked: Mutex<Vec<Request>>,
     is_lost: Mutex<bool>,
-    /// Whether callbacks can come.
+    /// Whether callbacks can run.
     readiness: Mutex<Result<()>>,
     is_ours: bool,
     /// Runs before a request is answered.
@@ -69,11 +69,11 @@ impl Link for Script {
     }
 
     fn after(&self, returned: Returned, task: Task) {
-        // What stands in for the server waits for callbacks within calls.
+        // The test waits for callbacks while a call runs, so this must not block.
         let callbacks = self.callbacks.clone();
         thread::spawn(move || {
             returned.wait();
-            // Nobody may be there any more.
+            // Ignore the error: the receiver may be gone.
             let _ = callbacks.send(task);
         });
     }
@@ -93,7 +93,7 @@ impl Link for Script {
     fn close(&self) {}
 }
 
-/// Values of a rank of a namespace, as a server tells them.
+/// Values of a rank of a namespace, as a server sends them.
 type Object<'a> = (&'a str, Rank, &'a [(&'a str, Value)]);
 
 pub(crate) struct Stage {
@@ -105,7 +105,7 @@ pub(crate) fn nspace(name: &str) -> Nspace {
     Nspace::new(name).unwrap()
 }
 
-/// A rank of a job of four on two nodes, without shared memory, under a released server.
+/// A rank of a job of four on two nodes, without shared memory, with a stock server.
 pub(crate) fn stage() -> Stage {
     stage_under(VERSION, false)
 }
@@ -143,7 +143,7 @@ fn stage_under(version: Version, is_our_server: bool) -> Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // It may hold the client, which holds the script.
+        // The closure may hold the client, which holds the script: break the cycle.
         *self.script.meanwhile.lock() = None;
     }
 }
@@ -169,7 +169,7 @@ impl Stage {
         *self.script.meanwhile.lock() = Some(Box::new(run));
     }
 
-    /// Registers a handler for an event, and gives what it is called with. It says `status`.
+    /// Registers a handler for an event. Returns a receiver of its calls. The handler returns `status`.
     pub(crate) fn reports(&self, code: Status, status: Status) -> Receiver<(&'static str, Event)> {
         let (sender, calls) = unbounded();
         self.answers_status(Status::SUCCESS);
@@ -213,7 +213,7 @@ fn own_job_data_is_read_without_the_server() {
 }
 
 #[test]
-fn a_process_knows_itself_and_its_server() {
+fn a_process_answers_for_itself_and_its_server() {
     let stage = stage();
     let me = Proc::new(nspace("job"), Rank(1));
     let optional = [flag(keys::OPTIONAL)];
@@ -234,7 +234,7 @@ fn a_process_knows_itself_and_its_server() {
         }
     }
     assert_eq!(stage.asked(), []);
-    // Of others only the server could know them.
+    // Only the server could know these values of other processes.
     let not_found = Err(Status::ERR_NOT_FOUND);
     for key in [keys::SERVER_URI, keys::SERVER_NSPACE, keys::SERVER_RANK] {
         assert_eq!(stage.get_of(None, Rank(2), Some(key), &optional), not_found);
@@ -244,7 +244,7 @@ fn a_process_knows_itself_and_its_server() {
 }
 
 #[test]
-fn misses_that_end_here() {
+fn misses_that_need_no_request() {
     let stage = stage();
     let not_found = Err(Status::ERR_NOT_FOUND);
     assert_eq!(stage.get_of(None, Rank(0), Some("key"), &[flag(keys::OPTIONAL)]), not_found);
@@ -255,7 +255,7 @@ fn misses_that_end_here() {
 }
 
 #[test]
-fn one_request_brings_all_of_a_rank_until_the_next_fence() {
+fn one_request_caches_all_values_of_a_rank_until_the_next_fence() {
     let stage = stage();
     let values = [("one", Value::Int(1)), ("two", Value::string("2"))];
     stage.answers_values(&[("job", Rank(2), &values)]);
@@ -303,7 +303,7 @@ fn the_server_need_not_wait_for_reserved_keys_of_the_own_job() {
 }
 
 #[test]
-fn another_job_is_asked_for_once() {
+fn another_jobs_data_is_requested_once() {
     let stage = stage();
     let job = [(keys::JOB_SIZE, Value::Uint32(9))];
     stage.answers_values(&[("other", Rank::WILDCARD, &job), ("other", Rank(0), &[("key", Value::Int(1))])]);
@@ -312,7 +312,7 @@ fn another_job_is_asked_for_once() {
     assert_eq!(stage.get_of(Some("other"), Rank::WILDCARD, Some(keys::JOB_SIZE), &[]), Ok(Value::Uint32(9)));
     assert_eq!(stage.get_of(Some("other"), Rank(3), Some(keys::JOB_SIZE), &[]), Ok(Value::Uint32(9)));
     assert_eq!(stage.asked(), []);
-    // What the host registered of a process comes in front of the job's data.
+    // Values that the host registered for a process precede the job's data.
     let host = [(keys::HOSTNAME, Value::string("n7"))];
     let job = [(keys::JOB_SIZE, Value::Uint32(4)), (keys::HOSTNAME, Value::string("n0"))];
     stage.answers_values(&[("third", Rank(2), &host), ("third", Rank::WILDCARD, &job)]);
@@ -334,7 +334,7 @@ fn one_value_of_another_job_is_not_the_whole_job() {
     stage.answers_values(&[("other", Rank::UNDEF, &[(keys::LOCAL_PEERS, Value::string("0,1"))])]);
     let peers = stage.client.resolve_peers(Some(b"n7"), Some(&other)).unwrap();
     assert_eq!(peers, [0, 1].map(|rank| Proc::new(other.clone(), Rank(rank))));
-    // Asked for its peers, whether it has nodes, and whether it is known at all.
+    // The requests: the job's peers, its nodes, and whether the server knows the job at all.
     (0..3).for_each(|_| stage.answers_status(Status::ERR_NOT_FOUND));
     let unknown = nspace("unknown");
     assert_eq!(stage.client.resolve_peers(None, Some(&unknown)), Err(Status::ERR_INVALID_NAMESPACE));
@@ -345,11 +345,12 @@ fn one_value_of_another_job_is_not_the_whole_job() {
 }
 
 #[test]
-fn servers_are_asked_to_resolve_by_release() {
+fn requests_to_resolve_depend_on_the_servers_release() {
     let other = nspace("other");
     for (version, peers, nodes) in [("5.0.11", false, false), ("6.1.0", true, false), ("7.0.0", true, true)] {
         let stage = stage_under(Version::parse(version).unwrap(), false);
-        // Of peers that a server does not resolve it is asked again: it may know the job's nodes, or the job.
+        // If a server does not resolve peers, the client sends further requests: the server may know the job's nodes,
+        // or the job.
         let count = [(false, false, 5), (true, false, 3), (true, true, 2)];
         let count = count.into_iter().find(|case| (case.0, case.1) == (peers, nodes)).map_or(0, |case| case.2);
         (0..count).for_each(|_| stage.answers_status(Status::ERR_NOT_FOUND));
@@ -363,7 +364,7 @@ fn servers_are_asked_to_resolve_by_release() {
 }
 
 #[test]
-fn a_server_of_ours_resolves_whatever_release_it_says_it_is() {
+fn our_server_resolves_whichever_release_it_announces() {
     let other = nspace("other");
     let stage = stage_under(VERSION, true);
     let procs = vec![Proc::new(other.clone(), Rank(5))];
@@ -377,7 +378,7 @@ fn a_server_of_ours_resolves_whatever_release_it_says_it_is() {
 #[test]
 fn a_job_that_is_known_without_nodes_has_none() {
     let other = nspace("other");
-    // Its size is known here, and to the server; its nodes to nobody.
+    // Client and server know the job's size; neither knows its nodes.
     for is_our_server in [false, true] {
         let stage = stage_under(VERSION, is_our_server);
         stage.answers_status(Status::ERR_NOT_FOUND);
@@ -391,7 +392,7 @@ fn a_job_that_is_known_without_nodes_has_none() {
     let mut job = JobData::new(other.clone());
     job.job.insert(keys::JOB_SIZE.into(), Value::Uint32(2));
     stage.client.inner.local.reply_cache.add_job(job, true).unwrap();
-    // Asked for its peers, for its nodes, whether it is known.
+    // The requests: the job's peers, its nodes, and whether the server knows the job.
     (0..3).for_each(|_| stage.answers_status(Status::ERR_NOT_FOUND));
     assert_eq!(stage.client.resolve_peers(None, Some(&other)), Ok(vec![]));
     (0..2).for_each(|_| stage.answers_status(Status::ERR_NOT_FOUND));
@@ -437,7 +438,7 @@ fn library_queries_are_answered_without_the_server() {
     let partial = Ok(InfoReply { status: Status::QUERY_PARTIAL_SUCCESS, infos: vec![version()] });
     assert_eq!(stage.client.query(query(&both)).wait(), partial);
     assert!(matches!(&stage.asked()[..], [Request::Query { queries }, _] if queries[0].keys.len() == 1));
-    // A singleton has nobody to ask; a process that has not begun must not ask for anything else.
+    // A singleton has no server to query; an uninitialised process must not query anything else.
     let singleton = Client::connect(&Environment::from_lookup(|_| None).unwrap(), &[]).unwrap();
     assert_eq!(singleton.query(query(&both)).wait(), partial);
     assert_eq!(singleton.query(query(&both[1..])).wait(), Err(Status::ERR_UNREACH));
@@ -507,7 +508,7 @@ fn a_server_without_refresh_is_asked_for_its_present_value() {
     });
     let told: Vec<_> = told.collect();
     assert_eq!(told, [vec![keys::GET_REFRESH_CACHE, keys::IMMEDIATE], vec![keys::IMMEDIATE]]);
-    // Once, and only where there was nothing.
+    // The client repeats the request once, and only if it got no value.
     stage.answers_values(&[]);
     stage.answers_values(&[]);
     assert_eq!(stage.get_of(None, Rank(2), Some("key"), &directives), Err(Status::ERR_NOT_FOUND));
@@ -526,7 +527,8 @@ fn own_values_are_refreshed_without_a_request() {
     assert_eq!(refreshed(Rank(1), "inner"), Ok(Value::Int(1)));
     assert_eq!(refreshed(Rank(1), "put"), Ok(Value::Int(2)));
     assert_eq!(stage.asked(), []);
-    // What a server said of this process may have changed there, and so may what this process stored of another one.
+    // Values of this process that came from a server may have changed there. So may values of another process that this
+    // one stored.
     for n in 1..=2 {
         stage.answers_values(&[("job", Rank(1), &[("told", Value::Int(n))])]);
         assert_eq!(refreshed(Rank(1), "told"), Ok(Value::Int(n)));
@@ -541,7 +543,7 @@ fn own_values_are_refreshed_without_a_request() {
 fn compressed_strings_are_expanded() {
     let stage = stage();
     let compressed = Value::CompressedString(pmix_dstore::compression::compress(&[b'x'; 5000]).unwrap().into());
-    // Our own packer would expand it for a client of this release; a server of another make need not.
+    // Our own packer would expand it for a client of this release; another implementation need not.
     let reply = GetReply {
         status: Status::SUCCESS,
         objects: vec![(Proc::new(nspace("job"), Rank(2)), vec![Kval { key: "key".into(), value: compressed }])],
@@ -582,7 +584,7 @@ fn all_values_of_a_rank_come_as_infos() {
 }
 
 #[test]
-fn all_values_of_a_rank_are_those_stored_here_where_the_server_has_none() {
+fn all_values_of_a_rank_are_the_local_ones_if_the_server_has_none() {
     let stage = stage();
     let other = Proc::new(nspace("other"), Rank(3));
     stage.client.store_internal(&other, "mine".into(), Value::Int(1)).unwrap();
@@ -617,7 +619,7 @@ fn a_get_may_call_back() {
 }
 
 #[test]
-fn released_servers_are_told_everything_at_each_commit() {
+fn stock_servers_get_all_values_at_each_commit() {
     let stage = stage();
     stage.answers_status(Status::SUCCESS);
     stage.client.commit().unwrap();
@@ -644,7 +646,7 @@ fn the_local_context_id_of_a_group_is_put_and_asked_for_as_a_ranks_own_value() {
     stage.client.commit().unwrap();
     let parts = [1, 2].map(|scope| (scope, vec![Kval { key: key.into(), value: Value::Size(7) }])).to_vec();
     assert_eq!(stage.asked(), [Request::Commit { parts }]);
-    // The rank may put it yet: the server is to wait for that, even where all that the host registered is here.
+    // The rank may still put it, so the server must be asked to wait, even if the client has all registered values.
     stage.answers_values(&[("job", Rank(2), &[(key, Value::Size(9))])]);
     assert_eq!(stage.get(2, key), Ok(Value::Size(9)));
     let Request::Get { infos, .. } = &stage.asked()[0] else { panic!("a Get") };
@@ -661,8 +663,8 @@ fn only_a_member_constructs_a_group() {
     assert_eq!(constructed(others.clone()).wait(), Err(Status::ERR_NOT_A_MEMBER));
     let started = constructed(others.clone()).start(Box::new(|_| panic!("called back")));
     assert_eq!(started, Err(Status::ERR_NOT_A_MEMBER));
-    assert_eq!(stage.asked(), [], "no server was told");
-    // By the own name, by that of the job, or by a group's.
+    assert_eq!(stage.asked(), [], "no request was sent");
+    // The caller is a member by its own name, by its job's, or by a group's.
     stage
         .client
         .inner
@@ -677,7 +679,7 @@ fn only_a_member_constructs_a_group() {
     }
     assert_eq!(constructed(vec![of("pair", Rank(0))]).wait(), Err(Status::ERR_NOT_A_MEMBER));
     assert_eq!(stage.asked().len(), 4);
-    // Who names not all members is the server's to judge.
+    // If the call does not name all members, only the server can check membership.
     for key in [keys::GROUP_ADD_MEMBERS, keys::GROUP_BOOTSTRAP] {
         stage.answers_status(Status::ERR_NOT_SUPPORTED);
         let formed = stage.client.group_construct(group(), others.clone(), vec![flag(key)]);
@@ -694,14 +696,18 @@ fn commits_to_our_server_send_only_the_delta() {
     stage.client.commit().unwrap();
     stage.client.commit().unwrap();
     let empty = Request::Commit { parts: vec![] };
-    assert_eq!(stage.asked(), [empty.clone(), empty], "others wait for a commit, be it of nothing, until one is taken");
+    assert_eq!(
+        stage.asked(),
+        [empty.clone(), empty],
+        "others wait for a commit, so even an empty one is sent until the server accepts one"
+    );
     stage.client.put(Scope::Local, "a".into(), Value::Int(1)).unwrap();
     stage.answers_status(Status::ERR_NOMEM);
     assert_eq!(stage.client.commit(), Err(Status::ERR_NOMEM));
     stage.answers_status(Status::SUCCESS);
     stage.client.commit().unwrap();
     stage.client.commit().unwrap();
-    assert_eq!(stage.asked().len(), 2, "once refused, once taken");
+    assert_eq!(stage.asked().len(), 2, "refused once, accepted once");
 }
 
 #[test]
@@ -713,7 +719,7 @@ fn operations_return_the_servers_reply() {
     stage.client.connect_procs(vec![Proc::new(other, Rank::WILDCARD)], Vec::new()).wait().unwrap();
     assert_eq!(stage.get_of(Some("other"), Rank::WILDCARD, Some(keys::JOB_SIZE), &[]), Ok(Value::Uint32(2)));
 
-    // A host that is done at once answers with a status alone.
+    // A host that completes at once answers with only a status.
     stage.answers_status(Status::OPERATION_SUCCEEDED);
     let answer = stage.client.job_control(Vec::new(), Vec::new()).wait();
     assert_eq!(answer, Ok(InfoReply { status: Status::SUCCESS, infos: Vec::new() }));
@@ -727,7 +733,7 @@ fn operations_return_the_servers_reply() {
     assert_eq!(result.recv().unwrap(), Err(Status::ERR_NOT_SUPPORTED));
 }
 
-/// A handler that sends what it is called with, and says `status`.
+/// A handler that sends its arguments to a channel and returns `status`.
 pub(crate) fn reporter(name: &'static str, status: Status, calls: &Sender<(&'static str, Event)>) -> EventHandler {
     let calls = calls.clone();
     Arc::new(move |_, event, done| {
@@ -766,8 +772,8 @@ fn an_event_passes_single_then_multi_then_default_handlers() {
     let refused = Err(Status::ERR_EVENT_REGISTRATION);
     assert_eq!(register(&[code], vec![flag(keys::EVENT_HDLR_FIRST)], "second first", go_on), refused);
     let after = Info::new(keys::EVENT_HDLR_AFTER, Value::string("nobody"));
-    assert_eq!(register(&[code], vec![after], "after nobody", go_on), refused);
-    // The server hears of each code once.
+    assert_eq!(register(&[code], vec![after], "after a missing handler", go_on), refused);
+    // Each code is registered at the server once.
     let registered = stage.asked().into_iter().map(|request| match request {
         Request::RegisterEvents { codes, .. } => codes,
         other => panic!("{other:?}"),
@@ -791,11 +797,11 @@ fn an_event_passes_single_then_multi_then_default_handlers() {
     let elsewhere = Value::Proc(Proc::new(nspace("job"), Rank(0)));
     stage.client.deliver(Event::new(other, source.clone(), vec![Info::new(keys::EVENT_CUSTOM_RANGE, elsewhere)]));
     stage.client.deliver(Event::new(Status(-3003), source, vec![]));
-    assert_eq!(names(&calls, 1), ["default"], "the one for somebody else was not heard");
+    assert_eq!(names(&calls, 1), ["default"], "the event for another process was not delivered");
 }
 
 #[test]
-fn a_handler_may_end_the_chain_and_be_taken_away() {
+fn a_handler_may_end_the_chain_and_be_removed() {
     let stage = stage();
     let (sender, calls) = unbounded();
     let code = Status(-3001);
@@ -805,7 +811,7 @@ fn a_handler_may_end_the_chain_and_be_taken_away() {
     let late = stage.client.register_event_handler(vec![code], vec![], late).wait().unwrap();
     let ending = reporter("ending", Status::EVENT_ACTION_COMPLETE, &sender);
     let ending = stage.client.register_event_handler(vec![code], vec![], ending).wait().unwrap();
-    // Slurm takes away the handler 0, which must not be its own.
+    // Slurm deregisters handler 0, which must not be a real one.
     assert_ne!(ending, 0);
     let once = reporter("once", Status::SUCCESS, &sender);
     let once = stage.client.register_event_handler(vec![code], vec![flag(keys::EVENT_ONESHOT)], once).wait();
@@ -824,7 +830,7 @@ fn a_handler_may_end_the_chain_and_be_taken_away() {
 }
 
 #[test]
-fn a_handler_that_is_gone_misses_events_on_their_way() {
+fn a_removed_handler_misses_events_whose_chain_has_begun() {
     let stage = stage();
     let (sender, calls) = unbounded();
     let (code, me) = (Status(-3001), stage.client.me().clone());
@@ -838,7 +844,7 @@ fn a_handler_that_is_gone_misses_events_on_their_way() {
     let gone = register("gone", vec![]);
     register("stays", vec![]);
     register("once", vec![flag(keys::EVENT_ONESHOT)]);
-    // Both events have their handlers before any of these runs.
+    // Both events have their list of handlers before any handler runs.
     let (go, gate) = unbounded::<()>();
     stage.script.defer(Box::new(move || gate.recv().unwrap()));
     stage.client.deliver(Event::new(code, me.clone(), vec![]));
@@ -855,7 +861,7 @@ fn a_handler_that_is_gone_misses_events_on_their_way() {
 }
 
 #[test]
-fn a_handler_is_taken_away_when_the_server_is_gone_too() {
+fn a_handler_is_removed_even_after_the_server_is_lost() {
     let stage = stage();
     let (sender, calls) = unbounded();
     stage.answers_status(Status::SUCCESS);
@@ -863,7 +869,7 @@ fn a_handler_is_taken_away_when_the_server_is_gone_too() {
     let id = stage.client.register_event_handler(vec![Status(-1)], vec![], handler).wait().unwrap();
     *stage.script.is_lost.lock() = true;
     let (done, taken) = unbounded();
-    // Open MPI waits for the callback, and does not look at what the call itself returns.
+    // Open MPI waits for the callback and ignores the call's own return value.
     let started = stage.client.deregister_event_handler(id).start(Box::new(move |result| done.send(result).unwrap()));
     assert_eq!((started, taken.recv().unwrap()), (Ok(()), Ok(())));
     stage.client.deliver(Event::new(Status(-1), stage.client.me().clone(), vec![]));
@@ -871,7 +877,7 @@ fn a_handler_is_taken_away_when_the_server_is_gone_too() {
 }
 
 #[test]
-fn a_handler_that_the_server_refuses_is_not_there() {
+fn a_handler_that_the_server_refuses_is_removed() {
     let stage = stage();
     let (sender, calls) = unbounded();
     stage.answers_status(Status::ERR_NOT_SUPPORTED);
@@ -907,7 +913,7 @@ fn notifying_reaches_the_server_and_the_own_handlers() {
 }
 
 #[test]
-fn a_handler_for_this_process_alone_is_no_matter_of_the_servers() {
+fn a_handler_for_this_process_alone_is_not_registered_at_the_server() {
     let stage = stage();
     let (sender, calls) = unbounded();
     let here = Value::Code { ty: DataType::DATA_RANGE, bits: crate::events::range::PROC_LOCAL.into() };
@@ -918,12 +924,12 @@ fn a_handler_for_this_process_alone_is_no_matter_of_the_servers() {
     stage.answers_status(Status::SUCCESS);
     let handler = reporter("anywhere", Status::SUCCESS, &sender);
     stage.client.register_event_handler(vec![Status(-1)], vec![], handler).wait().unwrap();
-    assert_eq!(stage.asked().len(), 1, "the server was not told of the code before");
+    assert_eq!(stage.asked().len(), 1, "the code was not registered at the server before");
     stage.client.deliver(Event::new(Status(-1), Proc::new(nspace("job"), Rank(0)), vec![]));
     stage.client.deliver(Event::new(Status(-1), stage.client.me().clone(), vec![]));
     assert_eq!(names(&calls, 3), ["anywhere", "anywhere", "here"]);
     stage.client.deregister_event_handler(id).wait().unwrap();
-    assert_eq!(stage.asked(), [], "another handler is still there for the code");
+    assert_eq!(stage.asked(), [], "another handler still needs the code");
 }
 
 #[test]
@@ -946,7 +952,7 @@ fn a_declared_model_waits_for_its_handler() {
 }
 
 #[test]
-fn where_no_callback_can_come_the_call_says_so_itself() {
+fn a_call_fails_directly_if_no_callback_can_run() {
     let stage = stage();
     for status in [Status::ERR_UNREACH, Status::ERR_OUT_OF_RESOURCE] {
         *stage.script.readiness.lock() = Err(status);
@@ -955,6 +961,6 @@ fn where_no_callback_can_come_the_call_says_so_itself() {
         let proc = Proc::new(nspace("job"), Rank(1));
         let request = GetRequest::new(&proc, "absent", &[]);
         assert_eq!(stage.client.get_nb(&request, Box::new(|_| panic!("a callback"))), Err(status));
-        assert_eq!(stage.script.asked.lock().len(), before, "nothing is asked");
+        assert_eq!(stage.script.asked.lock().len(), before, "no request is sent");
     }
 }

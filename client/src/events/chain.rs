@@ -1,4 +1,4 @@
-//! An event on its way: one handler after the other, each when the one before is done.
+//! The chain of an event: handlers run one after the other, each when the previous one is done.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -15,14 +15,14 @@ thread_local! {
     static IS_IN_HANDLER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the caller is a handler: the next event waits for it.
+/// Whether the calling thread runs a handler. The next event waits until that handler is done.
 pub fn is_in_handler() -> bool {
     IS_IN_HANDLER.get()
 }
 
-/// While it is there the thread runs a handler; a panic ends that, too.
+/// Marks the thread as running a handler until dropped, also by a panic.
 struct Within {
-    /// The thread was in another one already.
+    /// Whether the thread already ran a handler before.
     before: bool,
 }
 
@@ -38,11 +38,11 @@ impl Drop for Within {
     }
 }
 
-/// What runs a chain.
+/// The context in which a chain runs.
 pub struct Runner {
-    /// Where handlers run.
+    /// Its callback thread runs the handlers.
     pub link: Weak<dyn Link>,
-    /// Takes a handler away that was for one event.
+    /// Removes a one-shot handler.
     pub retire: Arc<dyn Fn(HandlerId) + Send + Sync>,
 }
 
@@ -55,12 +55,12 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// The way of an event along these handlers.
+    /// A chain of these handlers for an event.
     pub fn new(event: Event, handlers: VecDeque<Arc<Handler>>, runner: Runner) -> Chain {
         Chain { event, results: Vec::new(), handlers, runner }
     }
 
-    /// Goes on with the next handler, on the thread where callbacks run.
+    /// Continues with the next handler, on the callback thread.
     pub fn proceed(self) {
         if self.handlers.is_empty() {
             return;
@@ -70,7 +70,7 @@ impl Chain {
         }
     }
 
-    /// Calls the next handler that is still there.
+    /// Calls the next handler that is still registered.
     fn step(mut self) {
         while let Some(handler) = self.handlers.pop_front() {
             if !handler.take_turn() {
@@ -93,16 +93,16 @@ impl Chain {
     }
 }
 
-/// How a handler says that it is done; the chain goes on with the next handler.
+/// A handler's means to report that it is done. The chain then continues with the next handler.
 ///
-/// May be called inside the handler or later from any thread. Dropping it is as if the handler had returned success.
+/// May be used inside the handler, or later from any thread. Dropping it counts as success.
 pub struct EventDone {
     chain: Option<(Chain, Arc<Handler>)>,
 }
 
 impl EventDone {
-    /// Done: `PMIX_EVENT_ACTION_COMPLETE` ends the chain, with any other status it goes on. Later handlers see the
-    /// status and `results`.
+    /// Reports that the handler is done. `PMIX_EVENT_ACTION_COMPLETE` ends the chain; it continues after any other
+    /// status. Later handlers see the status and `results`.
     pub fn finish(mut self, status: Status, results: Vec<Info>) {
         self.pass_on(status, results);
     }

@@ -1,19 +1,19 @@
-//! What the infos of a registration, and those of an event, say about who is to hear what.
+//! The infos of a registration and of an event that decide which handlers run.
 
 use pmix_dstore::model::{Info, Proc, Rank, Result, Status, Value, keys};
 
 use super::range;
 
-/// `PMIX_RANGE`, by the key that it has on the wire.
+/// `PMIX_RANGE`.
 const RANGE: &str = keys::RANGE;
 
-/// Where a handler is put among those of its category.
+/// The position of a handler within its category.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum ChainPosition {
-    /// Not said: before those registered earlier.
+    /// The default: before those registered earlier.
     #[default]
     Newest,
-    /// In front of all handlers, for the library itself: it is no part of the chain, and cannot end it.
+    /// The library's own handler, before all others. It is not part of the chain and cannot end it.
     Observer,
     /// Before all handlers of all categories.
     FirstOverall,
@@ -23,9 +23,9 @@ pub enum ChainPosition {
     First,
     /// Always last of its category.
     Last,
-    /// Before the others, if not before one that is always first.
+    /// Before the others, but after one that is always first.
     Prepend,
-    /// After the others, if not after one that is always last.
+    /// After the others, but before one that is always last.
     Append,
     /// Just before the handler of this name.
     Before(Vec<u8>),
@@ -36,21 +36,21 @@ pub enum ChainPosition {
 /// The infos of a registration.
 #[derive(Clone, Debug, Default)]
 pub struct Directives {
-    /// Where it goes.
+    /// Its position.
     pub place: ChainPosition,
-    /// What it is called, as given.
+    /// Its name, as given.
     pub name: Option<Value>,
     /// `PMIX_EVENT_RETURN_OBJECT`, as given.
     pub object: Option<Value>,
-    /// From where events are wanted: a `pmix_data_range_t`.
+    /// The range from which events are accepted: a `pmix_data_range_t`.
     pub range: u8,
-    /// From whom events are wanted where the range is custom.
+    /// The processes from which events are accepted, if the range is custom.
     pub sources: Vec<Proc>,
     /// Only events that affect one of these, if there are any.
     pub affected: Vec<Proc>,
-    /// Called once, then gone.
+    /// Called once, then removed.
     pub is_oneshot: bool,
-    /// What the server is told with the codes.
+    /// The infos that the registration request carries to the server.
     pub for_server: Vec<Info>,
 }
 
@@ -58,7 +58,7 @@ impl Directives {
     /// Reads the infos of a registration.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for one that has the wrong type.
+    /// `ERR_BAD_PARAM` for an info of the wrong type.
     pub fn read(infos: Vec<Info>) -> Result<Directives> {
         let mut directives = Directives::default();
         for info in infos {
@@ -104,7 +104,7 @@ impl Directives {
         Ok(directives)
     }
 
-    /// Whether events from `source` are wanted by a handler of the process `me`.
+    /// Whether a handler of the process `me` accepts events from `source`.
     pub fn wants_source(&self, source: &Proc, me: &Proc) -> bool {
         let among = |procs: &[Proc]| procs.iter().any(|proc| proc.covers(source));
         match self.range {
@@ -112,31 +112,32 @@ impl Directives {
             range::NAMESPACE => self.sources.iter().any(|proc| proc.nspace == source.nspace),
             range::CUSTOM => among(&self.sources),
             range::PROC_LOCAL => source == me,
-            // The session and the node are the server's to know.
+            // This process does not know which sources are in its session or on its node: accept all of them.
             _ => self.sources.is_empty() || among(&self.sources),
         }
     }
 
-    /// Whether an event that affects these processes (none: not said) is wanted.
+    /// Whether the handler accepts an event that affects these processes. An empty list means that the event names
+    /// none.
     pub fn wants_affected(&self, affected: &[Proc]) -> bool {
         let wanted = |proc: &Proc| self.affected.iter().any(|mine| mine.covers(proc) || proc.covers(mine));
         self.affected.is_empty() || affected.is_empty() || affected.iter().any(wanted)
     }
 }
 
-/// The infos of an event that decide who is called.
+/// The infos of an event that decide which handlers are called.
 #[derive(Clone, Debug, Default)]
 pub struct Addressees {
-    /// Only these processes are meant, where there are any.
+    /// The processes to which the event is addressed; empty for all.
     pub targets: Vec<Proc>,
-    /// Who is affected.
+    /// The affected processes.
     pub affected: Vec<Proc>,
-    /// Handlers for all events are not to be called.
+    /// Do not call handlers that are registered for all events.
     pub skips_default: bool,
 }
 
 impl Addressees {
-    /// Reads the infos of an event. What has the wrong type is passed over.
+    /// Reads the infos of an event. Ignores infos of the wrong type.
     pub fn read(infos: &[Info]) -> Addressees {
         let mut addressees = Addressees::default();
         for info in infos {
@@ -152,7 +153,8 @@ impl Addressees {
     }
 }
 
-/// Whether a process stands for `me`. What comes from a server names ranks; the ranks of the node are named by this process.
+/// Whether the target of an event denotes `me`. A server sends plain ranks; `LOCAL_NODE` and `LOCAL_PEERS` come only
+/// from this process itself.
 pub(crate) fn is_meant(target: &Proc, me: &Proc) -> bool {
     match target.rank {
         Rank::LOCAL_NODE => true,
@@ -161,7 +163,7 @@ pub(crate) fn is_meant(target: &Proc, me: &Proc) -> bool {
     }
 }
 
-/// One process, or an array of nothing else.
+/// The processes in a value: one process, or an array of processes only.
 fn procs(value: &Value) -> Result<Vec<Proc>> {
     let count = if let Value::DataArray(array) = value { array.items.len() } else { 1 };
     let procs: Vec<Proc> = value.iter_procs().cloned().collect();

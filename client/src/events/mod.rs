@@ -1,4 +1,4 @@
-//! Events: handlers, the chain along which an event passes them, and what is kept for handlers yet to come.
+//! Events: handlers, the chain in which they run, and the events kept for later handlers.
 
 pub(crate) mod chain;
 pub(crate) mod directives;
@@ -16,17 +16,17 @@ pub(crate) use registry::Registry;
 /// The number of a registered handler.
 pub type HandlerId = usize;
 
-/// An event on its way along the chain of handlers.
+/// An event as a handler gets it.
 #[derive(Clone, Debug)]
 pub struct Event {
     /// The code of the event.
     pub status: Status,
-    /// Who caused or reported it.
+    /// The process that caused or reported it.
     pub source: Proc,
-    /// What came with it; a handler also gets its own name (`PMIX_EVENT_HDLR_NAME`) and object
+    /// The infos of the event. A handler also gets its own name (`PMIX_EVENT_HDLR_NAME`) and object
     /// (`PMIX_EVENT_RETURN_OBJECT`) here, if it was registered with them.
     pub infos: Arc<[Info]>,
-    /// What the handlers before this one returned: for each its name with its status, then its infos.
+    /// The results of the handlers before this one: for each its name with its status, then its infos.
     pub results: Arc<[Info]>,
 }
 
@@ -37,14 +37,14 @@ impl Event {
     }
 }
 
-/// A handler: called on the thread where callbacks run, outside every lock.
+/// A handler. It is called on the callback thread, without any lock held.
 ///
-/// It tells by [`EventDone::finish`] when it is done, inside the call or later.
+/// It calls [`EventDone::finish`] when it is done, inside the call or later.
 pub type EventHandler = Arc<dyn Fn(HandlerId, Event, EventDone) + Send + Sync>;
 
-/// Who hears of an event (`pmix_data_range_t`).
+/// The processes that get an event (`pmix_data_range_t`).
 pub mod range {
-    /// Not said.
+    /// Unspecified.
     pub const UNDEF: u8 = 0;
     /// Only the host.
     pub const RM: u8 = 1;
@@ -54,7 +54,7 @@ pub mod range {
     pub const NAMESPACE: u8 = 3;
     /// All processes of the session.
     pub const SESSION: u8 = 4;
-    /// Everybody.
+    /// All processes.
     pub const GLOBAL: u8 = 5;
     /// The processes named in `PMIX_EVENT_CUSTOM_RANGE`.
     pub const CUSTOM: u8 = 6;

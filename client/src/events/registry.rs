@@ -1,4 +1,4 @@
-//! The handlers of this process, and events kept for handlers yet to come.
+//! The handlers of this process, and events kept for later handlers.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -10,26 +10,26 @@ use pmix_dstore::model::{Info, Proc, Result, Status};
 use super::directives::{Addressees, ChainPosition, Directives, is_meant};
 use super::{Event, EventHandler, HandlerId, range};
 
-/// Events kept for handlers yet to come; the oldest makes room.
+/// The most events kept for later handlers. When it is reached, the oldest is dropped.
 const KEPT_MAX: usize = 512;
-/// The code under which handlers for all events are counted; the server knows them by it, too.
+/// The code under which handlers for all events are counted, here and in the server.
 pub const DEFAULT_CODE: Status = Status(i32::MIN);
 
 /// A registered handler.
 pub struct Handler {
     /// Its number.
     pub id: HandlerId,
-    /// What it is called for; empty for everything.
+    /// The codes for which it is called; empty for all events.
     pub codes: Vec<Status>,
-    /// How it was registered.
+    /// The directives of its registration.
     pub directives: Directives,
-    /// What to call.
+    /// The function to call.
     pub call: EventHandler,
     is_live: AtomicBool,
 }
 
 impl Handler {
-    /// Whether it is to be called now. A handler for one event answers yes once.
+    /// Whether to call the handler now. `true` only once for a one-shot handler.
     pub fn take_turn(&self) -> bool {
         match self.directives.is_oneshot {
             true => self.is_live.swap(false, Ordering::AcqRel),
@@ -37,7 +37,7 @@ impl Handler {
         }
     }
 
-    /// Whether it is the library's own.
+    /// Whether it is the library's own handler.
     pub fn is_observer(&self) -> bool {
         self.directives.place == ChainPosition::Observer
     }
@@ -65,10 +65,10 @@ struct Handlers {
     /// Handlers for one code, for several, for all.
     categories: [Vec<Arc<Handler>>; 3],
     last: Option<Arc<Handler>>,
-    /// The newest number. None is 0: Slurm 22.05 takes away what it believes to be its handler under that number, before it
-    /// finalizes the server, and would hear of no loss from then on.
+    /// The newest id. Ids start at 1: Slurm 22.05 deregisters handler 0 before it finalizes the server. If that were a
+    /// real handler, Slurm would get no lost-connection events from then on.
     id_last: HandlerId,
-    /// How many handlers there are for whose sake the server tells us of a code.
+    /// For each code registered at the server, the number of handlers that need it.
     users: HashMap<Status, usize>,
     kept: VecDeque<Event>,
 }
@@ -79,11 +79,11 @@ pub struct Registry {
     handlers: Mutex<Handlers>,
 }
 
-/// A registration that has been made.
+/// The result of a registration.
 pub struct Registered {
     /// The handler.
     pub handler: Arc<Handler>,
-    /// Codes that the server does not tell us of yet; [`DEFAULT_CODE`] for all codes.
+    /// The codes to register at the server; [`DEFAULT_CODE`] stands for all codes.
     pub new_codes: Vec<Status>,
 }
 
@@ -91,7 +91,7 @@ impl Registry {
     /// Adds a handler.
     ///
     /// # Errors
-    /// `ERR_EVENT_REGISTRATION` where its place is taken, or named by a handler that is not there.
+    /// `ERR_EVENT_REGISTRATION` if its position is taken, or is relative to a handler that does not exist.
     pub fn add(&self, mut codes: Vec<Status>, directives: Directives, call: EventHandler) -> Result<Registered> {
         let mut handlers = self.handlers.lock();
         codes.dedup();
@@ -110,7 +110,7 @@ impl Registry {
         Ok(Registered { handler, new_codes })
     }
 
-    /// Takes a handler away: the codes that the server need not tell us of any more. Unknown numbers are passed over.
+    /// Removes a handler. Returns the codes to deregister at the server. Ignores unknown ids.
     pub fn remove(&self, id: HandlerId) -> Vec<Status> {
         let mut handlers = self.handlers.lock();
         let Some(handler) = handlers.take(id) else { return Vec::new() };
@@ -128,7 +128,7 @@ impl Registry {
         unused
     }
 
-    /// Takes all handlers away: none is called any more, neither for events that come nor for those on their way.
+    /// Removes all handlers. None is called any more, neither for new events nor for those whose chain is running.
     pub fn close(&self) {
         let handlers = std::mem::take(&mut *self.handlers.lock());
         handlers.all().for_each(|handler| handler.is_live.store(false, Ordering::Release));
@@ -144,7 +144,7 @@ impl Registry {
         handlers.all().filter(|handler| handler.wants(event, &addressees, me)).cloned().collect()
     }
 
-    /// Keeps an event for a handler yet to come.
+    /// Keeps an event for later handlers.
     pub fn keep(&self, event: Event) {
         let mut handlers = self.handlers.lock();
         if handlers.kept.len() == KEPT_MAX {
@@ -153,7 +153,7 @@ impl Registry {
         handlers.kept.push_back(event);
     }
 
-    /// The kept events that a new handler wants; they are not kept any longer.
+    /// Removes and returns the kept events that a new handler matches.
     pub fn kept_for(&self, handler: &Handler, me: &Proc) -> Vec<Event> {
         let mut handlers = self.handlers.lock();
         let wanted = |event: &Event| handler.wants(event, &Addressees::read(&event.infos), me);
@@ -164,7 +164,7 @@ impl Registry {
 }
 
 impl Handler {
-    /// The codes that the server has to tell us of for this handler's sake.
+    /// The codes that must be registered at the server for this handler.
     fn codes_counted(&self) -> Vec<Status> {
         match self.codes.as_slice() {
             _ if self.directives.range == range::PROC_LOCAL => Vec::new(),
@@ -222,7 +222,8 @@ impl Handlers {
             ChainPosition::First => 0,
             ChainPosition::Last => end,
             ChainPosition::Append => end - usize::from(ends),
-            // One that is always last does not let a newer one slip behind it, nor one that is always first before it.
+            // `Before` and `After` may also name a handler that is always first or last; they then take precedence over
+            // its position.
             ChainPosition::Before(name) => match category.iter().position(|other| other.is_named(name)) {
                 Some(at) => at,
                 None if named(&self.last, name) => end,

@@ -1,4 +1,4 @@
-//! How output is marked: the formatting directives, and the text that they put around a line.
+//! The formatting directives of output, and the text that they add to a line.
 
 use std::ffi::CStr;
 use std::path::{Path, PathBuf};
@@ -14,18 +14,18 @@ pub struct Format {
     tag: Tag,
     timestamp: bool,
     xml: bool,
-    /// Lines are not waited for.
+    /// Write bytes as they arrive; do not wait for whole lines.
     pub(crate) raw: bool,
-    /// Errors go where output goes.
+    /// Write stderr to the destination of stdout.
     pub(crate) merge: bool,
     file: Option<Target>,
-    /// Files alone.
+    /// Write to files only.
     file_only: bool,
-    /// Whether output is written to this process's own; where nothing is said, to files alone or to its own.
+    /// Whether output is also written to this process's own stdout and stderr; `None` without a directive.
     local: Option<bool>,
 }
 
-/// What is said of the source.
+/// What the prefix of a line contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 enum Tag {
     #[default]
@@ -35,26 +35,26 @@ enum Tag {
     Name,
     /// Rank and namespace.
     FullName,
-    /// These, host and process number.
+    /// Rank, namespace, host and process id.
     Detailed,
 }
 
-/// Where files are.
+/// The path of output files.
 #[derive(Clone, Debug, PartialEq)]
 enum Target {
     /// `NAME.NSPACE.RANK.stdout`
     File(PathBuf),
     /// `DIRECTORY/NSPACE/rank.RANK/stdout`
     Directory(PathBuf),
-    /// With `%n` for the namespace, `%r` for the rank; `.stdout` follows.
+    /// A pattern with `%n` for the namespace and `%r` for the rank; `.stdout` is appended.
     Pattern(String),
 }
 
-/// Where and as what a process runs, for those who are told in detail.
+/// Host name and process id of a source, for the detailed prefix.
 pub(crate) type Details = (Option<String>, Option<String>);
 
-/// What is asked of the library and that it does not do.
-const NOT_OFFERED: [&str; 5] = [
+/// Directives that the library does not support.
+const UNSUPPORTED: [&str; 5] = [
     keys::IOF_BUFFERING_SIZE,
     keys::IOF_BUFFERING_TIME,
     keys::IOF_CACHE_SIZE,
@@ -62,7 +62,7 @@ const NOT_OFFERED: [&str; 5] = [
     keys::IOF_DROP_NEWEST,
 ];
 
-/// What says how the library writes.
+/// Directives for output that the library itself writes.
 const WRITING: [&str; 12] = [
     keys::IOF_TAG_OUTPUT,
     keys::IOF_TAG_DETAILED_OUTPUT,
@@ -78,24 +78,24 @@ const WRITING: [&str; 12] = [
     keys::IOF_LOCAL_OUTPUT,
 ];
 
-/// Refuses required directives that are not honoured: those that the library does not know how to honour, and those for what it
-/// writes where the caller's handler has the output.
+/// Refuses required directives that would have no effect: those that the library does not support, and those for the
+/// library's own writing if a handler takes the output.
 ///
 /// # Errors
 /// `NOT_SUPPORTED`.
 pub(crate) fn check(infos: &[Info], has_handler: bool) -> Result<()> {
-    let is_left = |info: &Info| {
-        NOT_OFFERED.iter().any(|key| info.key.is(key)) || has_handler && WRITING.iter().any(|key| info.key.is(key))
+    let is_ignored = |info: &Info| {
+        UNSUPPORTED.iter().any(|key| info.key.is(key)) || has_handler && WRITING.iter().any(|key| info.key.is(key))
     };
     let mut required = infos.iter().filter(|info| info.flags & InfoFlags::REQUIRED != 0);
-    if required.any(is_left) { Err(Status::ERR_NOT_SUPPORTED) } else { Ok(()) }
+    if required.any(is_ignored) { Err(Status::ERR_NOT_SUPPORTED) } else { Ok(()) }
 }
 
 impl Format {
-    /// Reads the directives; others are passed over.
+    /// Reads the formatting directives; ignores other infos.
     ///
     /// # Errors
-    /// `BAD_PARAM` for a file or directory that is no text, and for a pattern that cannot be filled in.
+    /// `BAD_PARAM` for a file or directory name that is not text, and for a pattern with an unknown placeholder.
     pub fn read(infos: &[Info]) -> Result<Format> {
         let mut format = Format::default();
         let path = |info: &Info| {
@@ -114,7 +114,7 @@ impl Format {
                 (keys::IOF_TAG_DETAILED_OUTPUT, Tag::Detailed),
             ];
             if let Some((_, tag)) = tag.iter().find(|(key, _)| info.key.is(key)).filter(|_| is_true) {
-                // What says most.
+                // The most detailed tag wins.
                 format.tag = if *tag > format.tag { *tag } else { format.tag };
             } else if is(&[keys::IOF_TIMESTAMP_OUTPUT, keys::TIMESTAMP_OUTPUT]) {
                 format.timestamp = is_true;
@@ -144,13 +144,13 @@ impl Format {
         Ok(format)
     }
 
-    /// Whether output goes to this process's own; `usual` where nothing is said.
-    pub(crate) fn is_local(&self, usual: bool) -> bool {
+    /// Whether output goes to this process's own stdout and stderr; `default` without a directive.
+    pub(crate) fn is_local(&self, default: bool) -> bool {
         let is_copied = self.file.is_none() || !self.file_only;
-        is_copied && self.local.unwrap_or(usual)
+        is_copied && self.local.unwrap_or(default)
     }
 
-    /// Whether who writes must know more of the source than its name.
+    /// Whether the prefix needs more than the source's name.
     pub(crate) fn wants_details(&self) -> bool {
         self.tag == Tag::Detailed
     }
@@ -170,7 +170,7 @@ impl Format {
         })
     }
 
-    /// A line (or a piece of one) of a process with what belongs around it.
+    /// A line (or a piece of one) of a process with its prefix, or its XML element.
     pub(crate) fn format_line(&self, source: &Proc, channel: u16, line: &[u8], details: &Details) -> Vec<u8> {
         if !self.xml && !self.timestamp && self.tag == Tag::Nothing {
             return line.to_vec();
@@ -186,29 +186,29 @@ impl Format {
         let (host, pid) = (details.0.as_deref().unwrap_or("unknown"), details.1.as_deref().unwrap_or("unknown"));
         let time = if self.timestamp { now() } else { String::new() };
         if self.xml {
-            let mut dressed = format!("<{stream}").into_bytes();
-            let mut say = |name: &str, value: &str| {
-                dressed.extend_from_slice(format!(" {name}=\"").as_bytes());
-                escape(value.as_bytes(), &mut dressed);
-                dressed.push(b'"');
+            let mut formatted = format!("<{stream}").into_bytes();
+            let mut attribute = |name: &str, value: &str| {
+                formatted.extend_from_slice(format!(" {name}=\"").as_bytes());
+                escape(value.as_bytes(), &mut formatted);
+                formatted.push(b'"');
             };
             match self.tag {
-                Tag::Name if job != nspace => say("jobid", job),
-                Tag::Name | Tag::FullName | Tag::Detailed => say("nspace", &nspace),
+                Tag::Name if job != nspace => attribute("jobid", job),
+                Tag::Name | Tag::FullName | Tag::Detailed => attribute("nspace", &nspace),
                 Tag::Nothing | Tag::Rank => {}
             }
-            say("rank", &rank.to_string());
+            attribute("rank", &rank.to_string());
             if self.tag == Tag::Detailed {
-                say("hostname", host);
-                say("pid", pid);
+                attribute("hostname", host);
+                attribute("pid", pid);
             }
             if self.timestamp {
-                say("timestamp", &time);
+                attribute("timestamp", &time);
             }
-            dressed.push(b'>');
-            escape(line, &mut dressed);
-            dressed.extend_from_slice(format!("</{stream}>\n").as_bytes());
-            return dressed;
+            formatted.push(b'>');
+            escape(line, &mut formatted);
+            formatted.extend_from_slice(format!("</{stream}>\n").as_bytes());
+            return formatted;
         }
         let name = match self.tag {
             Tag::Nothing => String::new(),
@@ -218,19 +218,19 @@ impl Format {
             Tag::Detailed => format!("[{nspace},{rank}][{host}:{pid}]"),
         };
         let time = if self.timestamp { format!("[{time}]") } else { time };
-        let mut dressed = format!("{time}{name}<{stream}>: ").into_bytes();
-        dressed.extend_from_slice(line);
-        dressed
+        let mut formatted = format!("{time}{name}<{stream}>: ").into_bytes();
+        formatted.extend_from_slice(line);
+        formatted
     }
 }
 
-/// A namespace as a part of a file's name: it may hold what leads elsewhere.
+/// A namespace as a part of a file name. Replaces `/`, `.` and `..`, which would lead to another directory.
 fn name_of_file(source: &Proc) -> String {
     let name = String::from_utf8_lossy(source.nspace.as_bytes()).replace('/', "_");
     if matches!(name.as_str(), "." | "..") { name.replace('.', "_") } else { name }
 }
 
-/// A pattern with its places filled in; `None` where it has others.
+/// A pattern with its placeholders filled in; `None` if it has unknown ones.
 fn fill_in(pattern: &str, nspace: &str, rank: &str) -> Option<String> {
     let mut filled = String::new();
     let mut letters = pattern.chars();
@@ -248,7 +248,7 @@ fn fill_in(pattern: &str, nspace: &str, rank: &str) -> Option<String> {
     Some(filled)
 }
 
-/// Text as XML has it.
+/// Appends text to `into`, escaped for XML.
 fn escape(text: &[u8], into: &mut Vec<u8>) {
     for byte in text {
         match byte {
@@ -266,16 +266,16 @@ fn escape(text: &[u8], into: &mut Vec<u8>) {
 fn now() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let mut text = [0; 64];
-    // SAFETY: the buffer is longer than the 26 bytes that it takes.
+    // SAFETY: `ctime_r` writes at most 26 bytes; the buffer has 64.
     let written = unsafe { libc::ctime_r(&(seconds as libc::time_t), text.as_mut_ptr()) };
     if written.is_null() {
         return seconds.to_string();
     }
-    // SAFETY: a C string in the buffer.
+    // SAFETY: `ctime_r` has written a C string into the buffer.
     unsafe { CStr::from_ptr(written) }.to_string_lossy().trim_end().to_owned()
 }
 
-/// The text of a value that says where or as what a process runs.
+/// The text of a host name or process id.
 pub(crate) fn detail(value: &Value) -> Option<String> {
     match value {
         Value::Pid(pid) => Some(pid.to_string()),
@@ -300,7 +300,7 @@ mod tests {
         keys.iter().map(|key| Info::new(*key, Value::Bool(true))).collect()
     }
 
-    fn dressed(keys: &[&'static str], channel: u16) -> String {
+    fn formatted(keys: &[&'static str], channel: u16) -> String {
         let format = Format::read(&flags(keys)).unwrap();
         let details = (Some("node".to_owned()), Some("12".to_owned()));
         String::from_utf8(format.format_line(&source(), channel, b"a<b\n", &details)).unwrap()
@@ -308,20 +308,20 @@ mod tests {
 
     #[test]
     fn lines_are_marked_as_asked() {
-        assert_eq!(dressed(&[], STDOUT), "a<b\n");
-        assert_eq!(dressed(&[keys::IOF_RANK_OUTPUT], STDOUT), "[7]<stdout>: a<b\n");
-        assert_eq!(dressed(&[keys::IOF_TAG_OUTPUT], STDERR), "[1,7]<stderr>: a<b\n");
-        assert_eq!(dressed(&[keys::IOF_TAG_FULLNAME_OUTPUT], 8), "[job@1,7]<stddiag>: a<b\n");
+        assert_eq!(formatted(&[], STDOUT), "a<b\n");
+        assert_eq!(formatted(&[keys::IOF_RANK_OUTPUT], STDOUT), "[7]<stdout>: a<b\n");
+        assert_eq!(formatted(&[keys::IOF_TAG_OUTPUT], STDERR), "[1,7]<stderr>: a<b\n");
+        assert_eq!(formatted(&[keys::IOF_TAG_FULLNAME_OUTPUT], 8), "[job@1,7]<stddiag>: a<b\n");
         assert_eq!(
-            dressed(&[keys::IOF_TAG_DETAILED_OUTPUT, keys::IOF_RANK_OUTPUT], STDOUT),
+            formatted(&[keys::IOF_TAG_DETAILED_OUTPUT, keys::IOF_RANK_OUTPUT], STDOUT),
             "[job@1,7][node:12]<stdout>: a<b\n"
         );
-        assert_eq!(dressed(&[keys::IOF_XML_OUTPUT], STDOUT), "<stdout rank=\"7\">a&lt;b&#010;</stdout>\n");
+        assert_eq!(formatted(&[keys::IOF_XML_OUTPUT], STDOUT), "<stdout rank=\"7\">a&lt;b&#010;</stdout>\n");
         assert_eq!(
-            dressed(&[keys::IOF_XML_OUTPUT, keys::IOF_TAG_OUTPUT], STDOUT),
+            formatted(&[keys::IOF_XML_OUTPUT, keys::IOF_TAG_OUTPUT], STDOUT),
             "<stdout jobid=\"1\" rank=\"7\">a&lt;b&#010;</stdout>\n"
         );
-        let timed = dressed(&[keys::IOF_TIMESTAMP_OUTPUT, keys::IOF_RANK_OUTPUT], STDOUT);
+        let timed = formatted(&[keys::IOF_TIMESTAMP_OUTPUT, keys::IOF_RANK_OUTPUT], STDOUT);
         assert!(timed.starts_with('[') && timed.ends_with("][7]<stdout>: a<b\n") && timed.len() > 40, "{timed}");
     }
 
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn required_directives_are_honoured_or_refused() {
         let required = |key: &'static str| Info { flags: InfoFlags::REQUIRED, ..Info::new(key, Value::Bool(true)) };
-        for key in NOT_OFFERED {
+        for key in UNSUPPORTED {
             assert_eq!(check(&[required(key)], false), Err(Status::ERR_NOT_SUPPORTED), "{key}");
             assert_eq!(check(&flags(&[key]), false), Ok(()), "{key}");
         }

@@ -1,4 +1,4 @@
-//! Output of other processes: its channels, who takes it, and how the library writes it as directives say.
+//! Output of other processes: its channels, its handlers, and the library's own writer.
 
 pub(crate) mod format;
 mod writer;
@@ -19,5 +19,5 @@ pub const STDERR: u16 = 4;
 /// `PMIX_FWD_STDDIAG_CHANNEL`.
 pub const STDDIAG: u16 = 8;
 
-/// Takes the output of a pull; the number is the pull's.
+/// Handles the output of a pull; the first argument is the pull's number.
 pub type OutputHandler = Arc<dyn Fn(u64, IoDelivery) + Send + Sync>;

@@ -1,4 +1,4 @@
-//! Output that the library itself writes: whole lines, to this process's own output and to files.
+//! Output that the library itself writes: whole lines, to this process's stdout and stderr and to files.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -14,40 +14,40 @@ use pmix_dstore::model::{Proc, Result, Status};
 use super::STDOUT;
 use super::format::{Details, Format};
 
-/// So much of a line is waited for.
+/// The most bytes of an incomplete line that are held back.
 const LINE_MAX: usize = 1 << 20;
 
 /// Writes the output of processes.
 pub struct Writer {
     format: Format,
-    /// Whether output goes to this process's own where the format does not say.
+    /// Whether output goes to this process's own stdout and stderr if the format does not say.
     is_local: bool,
-    /// Lines that have not ended.
+    /// Incomplete lines.
     rests: HashMap<(Proc, u16), Vec<u8>>,
-    /// Files; those that could not be opened, too.
+    /// Open files; `None` for those that could not be created or written.
     files: HashMap<PathBuf, Option<File>>,
 }
 
 impl Writer {
-    /// A writer. `is_local`: to this process's own output, unless the format says otherwise.
+    /// A writer. `is_local`: write to this process's own stdout and stderr, unless the format says otherwise.
     pub fn new(format: Format, is_local: bool) -> Writer {
         Writer { format, is_local, rests: HashMap::new(), files: HashMap::new() }
     }
 
-    /// Whether it writes anywhere.
+    /// Whether it writes nowhere.
     pub fn is_idle(&self) -> bool {
         !self.format.is_local(self.is_local) && self.format == Format::default()
     }
 
-    /// Whether [`Writer::write`] wants to be told more of the source than its name.
+    /// Whether [`Writer::write`] needs `details` of the source.
     pub(crate) fn wants_details(&self) -> bool {
         self.format.wants_details()
     }
 
-    /// Writes what is there in whole lines; none at all is the end of the stream.
+    /// Writes the complete lines and holds the rest back. Empty `data` ends the stream and writes the rest.
     ///
     /// # Errors
-    /// `IOF_FAILURE` where a file cannot be written, the first time.
+    /// `IOF_FAILURE` if a file cannot be written; reported once for each file.
     pub(crate) fn write(&mut self, source: &Proc, channel: u16, data: &[u8], details: &Details) -> Result<()> {
         let key = (source.clone(), channel);
         let mut held = self.rests.remove(&key).unwrap_or_default();
@@ -68,11 +68,11 @@ impl Writer {
         self.put(source, channel, &text)
     }
 
-    /// Writes lines that have not ended.
+    /// Writes incomplete lines.
     pub(crate) fn flush(&mut self) {
         let left: Vec<(Proc, u16)> = self.rests.keys().cloned().collect();
         for (source, channel) in left {
-            // Nobody is left to be told.
+            // Ignore errors: there is no caller left to report them to.
             let _ = self.write(&source, channel, &[], &Details::default());
         }
     }
@@ -108,7 +108,7 @@ fn create(path: &Path) -> io::Result<File> {
     File::create(path)
 }
 
-/// Writes all of it, also where somebody has made the descriptor non-blocking. Where nobody reads any more, nobody misses it.
+/// Writes all bytes, even if the application has made the descriptor non-blocking. Ignores errors: the reader is gone.
 fn all_to(to: BorrowedFd<'_>, mut text: &[u8]) {
     while !text.is_empty() {
         match nix::unistd::write(to, text) {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_is_told_of_once() {
+    fn a_file_that_cannot_be_written_is_reported_once() {
         let source = Proc::new(Nspace::new("job").unwrap(), Rank(1));
         let infos = [Info::new(keys::IOF_OUTPUT_TO_FILE, Value::string("/dev/null/nowhere"))];
         let mut writer = Writer::new(Format::read(&infos).unwrap(), false);

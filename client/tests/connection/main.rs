@@ -1,4 +1,4 @@
-//! A launched process connects, over real sockets, to a server that follows a script.
+//! A launched process connects over real sockets to a scripted server.
 
 mod server;
 
@@ -39,7 +39,7 @@ fn success(peer: &Peer) -> Vec<u8> {
 }
 
 #[test]
-fn a_released_server_is_asked_for_the_job_and_told_the_end() {
+fn a_client_of_a_stock_server_requests_the_job_and_finalizes() {
     for (buffer, kind) in [("NON_DESC", BufferType::NonDescribed), ("FULLY_DESC", BufferType::Described)] {
         let listener = Listener::tcp();
         let buffer_name = format!("PMIX_BFROP_BUFFER_{buffer}");
@@ -70,7 +70,7 @@ fn a_released_server_is_asked_for_the_job_and_told_the_end() {
 }
 
 #[test]
-fn an_old_server_hangs_up_instead_of_answering_the_farewell() {
+fn an_old_server_that_closes_instead_of_answering_finalize_is_no_error() {
     let listener = Listener::tcp();
     let env = environment(Some(&listener.uri()), &[("PMIX_VERSION", "3.2.5")]);
     let server = std::thread::spawn(move || {
@@ -96,7 +96,7 @@ fn our_server_is_reached_in_its_directory_with_the_secret() {
     let path = directory.to_str().unwrap();
     let id = FileId::of(path.as_ref()).unwrap().to_string();
     let more = [("PMIX_DSTORE_SEGMENTS", path), ("PMIX_DSTORE_INODE", &id), ("PMIX_DSTORE_SECRET", "00ff")];
-    // Nobody listens where the URI points.
+    // No server listens at the URI.
     let env = environment(Some("server.0;tcp4://127.0.0.1:1"), &more);
     let server = std::thread::spawn(move || {
         let mut peer = listener.accept();
@@ -179,7 +179,7 @@ fn segments_are_read_without_a_message() {
     let optional = [Info::new(keys::OPTIONAL, Value::Bool(true))];
     assert_eq!(get(&client, Rank(6), "key", &optional), Err(Status::ERR_NOT_FOUND));
     client.finalize(&[]).unwrap();
-    assert_eq!(get(&client, Rank(5), "key", &[]), Ok(Value::Int(2)), "what is mapped is read on");
+    assert_eq!(get(&client, Rank(5), "key", &[]), Ok(Value::Int(2)), "mapped segments stay readable");
 
     let client = Client::connect(&without, &[]).unwrap();
     assert!(client.view().is_none());
@@ -220,7 +220,7 @@ fn another_directory_of_the_same_name_is_neither_read_nor_dialled() {
     publisher.publish(SegmentKind::Job, &build_job(&job, "test").unwrap()).unwrap();
     let (theirs, ours) = (Listener::unix(publisher.directory()), Listener::tcp());
     let path = publisher.directory().to_str().unwrap().to_owned();
-    // The one that the server made is another one, or it has told nothing of it.
+    // The environment names another inode, an invalid one, or none.
     let id = FileId::of(temporary.path()).unwrap().to_string();
     for id in [Some(("PMIX_DSTORE_INODE", &*id)), Some(("PMIX_DSTORE_INODE", "1")), None] {
         let mut more = vec![("PMIX_DSTORE_SEGMENTS", &*path), ("PMIX_DSTORE_SECRET", "00ff")];
@@ -246,7 +246,7 @@ fn another_directory_of_the_same_name_is_neither_read_nor_dialled() {
 }
 
 #[test]
-fn an_outer_jobs_server_that_refuses_is_passed_over() {
+fn after_a_refusal_by_an_outer_jobs_server_the_client_uses_tcp() {
     let outer = tempfile::tempdir().unwrap();
     let (refusing, listener) = (Listener::unix(outer.path()), Listener::tcp());
     let path = outer.path().to_str().unwrap();
@@ -283,7 +283,7 @@ fn a_forked_child_reads_on_and_leaves_the_connection_alone() {
     });
     let client = Client::connect(&env, &[]).unwrap();
     client.commit().unwrap();
-    // SAFETY: the child allocates, which glibc allows after a fork, and ends without returning to the test harness.
+    // SAFETY: the child allocates, which glibc allows after a fork, and exits without returning to the test harness.
     match unsafe { nix::unistd::fork() }.unwrap() {
         nix::unistd::ForkResult::Child => {
             let reads = job_size(&client) == Ok(Value::Uint32(2));
@@ -298,11 +298,11 @@ fn a_forked_child_reads_on_and_leaves_the_connection_alone() {
     }
     client.commit().unwrap();
     client.finalize(&[]).unwrap();
-    assert_eq!(server.join().unwrap(), 4, "job info, two commits and a farewell, all of them the parent's");
+    assert_eq!(server.join().unwrap(), 4, "job info, two commits and a finalize, all of them from the parent");
 }
 
 #[test]
-fn a_server_that_is_not_there_refuses_or_stays_silent() {
+fn a_missing_refusing_or_silent_server_gives_its_own_error() {
     let timeout = [Info::new(keys::TIMEOUT, Value::Int(1))];
     let connect = |env: &Environment| Client::connect(env, &timeout).err();
     assert_eq!(connect(&environment(Some("server.0;tcp4://127.0.0.1:1"), &[])), Some(Status::ERR_UNREACH));

@@ -1,4 +1,4 @@
-//! A server that follows a script: one connection, answered request by request.
+//! A scripted server: one connection, answered request by request.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -15,7 +15,7 @@ use pmix_wire::{ClientReply, Header, Hello, Request, Version};
 trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 
-/// Where it listens.
+/// The listening socket.
 pub enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
@@ -24,7 +24,7 @@ pub enum Listener {
 /// The process that connected.
 pub struct Peer {
     stream: Box<dyn Stream>,
-    /// How it introduced itself.
+    /// Its handshake message.
     pub hello: Hello,
     /// The index in each header that it sent.
     pub indices: Vec<i32>,
@@ -35,7 +35,7 @@ impl Listener {
         Listener::Tcp(TcpListener::bind("127.0.0.1:0").unwrap())
     }
 
-    /// The socket in a namespace's directory, whose path is too long to bind to.
+    /// Binds the socket in a namespace's directory, through `/proc` because the path is too long for a socket address.
     pub fn unix(directory: &Path) -> Listener {
         let file = std::fs::File::open(directory).unwrap();
         Listener::Unix(UnixListener::bind(format!("/proc/self/fd/{}/sock", file.as_raw_fd())).unwrap())
@@ -48,7 +48,7 @@ impl Listener {
         }
     }
 
-    /// Whether somebody has connected who has not been accepted.
+    /// Whether a connection waits to be accepted.
     pub fn is_dialled(&self) -> bool {
         match self {
             Listener::Tcp(listener) => listener.set_nonblocking(true).is_ok() && listener.accept().is_ok(),
@@ -87,7 +87,7 @@ impl Peer {
         self.stream.write_all(&ClientReply { status, index: 0 }.encode()).unwrap();
     }
 
-    /// Answers requests until the client hangs up, or `answer` does by giving none.
+    /// Answers requests until the client closes the connection, or `answer` returns `None`.
     pub fn serve(&mut self, answer: impl Fn(&Peer, Request) -> Option<Vec<u8>>) {
         let mut header = [0; 16];
         while self.stream.read_exact(&mut header).is_ok() {

@@ -1,8 +1,8 @@
 //! The data that servers exchange in fences and direct modex.
 //!
-//! A fence concatenates the contributions of all nodes, in any order; each is a packed byte object and so contains its
-//! length. There are two forms: that of releases 3.2 to 5.0, which our servers write, and that of 6.x. Both are read.
-//! The answer to a direct modex is the values of one rank, without a wrapper.
+//! A fence concatenates the contributions of all nodes, in any order. Each contribution is a packed byte object and so
+//! contains its length. There are two forms: that of releases 3.2 to 5.0, which our servers write, and that of 6.x. Our
+//! servers read both. The answer to a direct modex is the values of one rank, without a wrapper.
 
 use std::collections::HashMap;
 
@@ -27,7 +27,7 @@ pub enum Origin {
     Proc(Proc),
 }
 
-/// In which form a contribution is.
+/// The form of a contribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Releases 3.2 to 5.0.
@@ -54,16 +54,16 @@ pub struct Contribution {
 }
 
 impl Contribution {
-    /// The contribution in the form up to 5.0, with a key map where that is shorter.
+    /// The contribution in the form up to 5.0, with a key map if that is shorter.
     ///
     /// # Errors
-    /// `UNKNOWN_DATA_TYPE` where a value is not known to the encoder.
+    /// `UNKNOWN_DATA_TYPE` if the encoder does not know a value's type.
     pub fn encode(dialect: Dialect, collected: bool, ranks: &[(Rank, Vec<Kval>)]) -> Result<Vec<u8>> {
         let ranks: Vec<_> = ranks.iter().map(|(rank, kvals)| (*rank, borrowed(kvals))).collect();
         Contribution::encode_borrowed(dialect, collected, &ranks)?.into_bytes()
     }
 
-    /// As [`Contribution::encode`], from borrowed values; long ones are not copied.
+    /// As [`Contribution::encode`], from borrowed values; long values are not copied.
     ///
     /// # Errors
     /// As there.
@@ -76,10 +76,11 @@ impl Contribution {
         relative_form(dialect, collected, key_map.is_worth_it().then_some(&key_map), ranks)
     }
 
-    /// The contribution in the form that it says it has.
+    /// The contribution in the form of its field `form`.
     ///
     /// # Errors
-    /// `BAD_PARAM` where an origin does not fit the form; `UNKNOWN_DATA_TYPE` where a value is not known to the encoder.
+    /// `BAD_PARAM` where an origin does not fit the form; `UNKNOWN_DATA_TYPE` if the encoder does not know a value's
+    /// type.
     pub fn encode_again(&self, dialect: Dialect) -> Result<Vec<u8>> {
         match self.form {
             Form::Relative { key_map } => {
@@ -120,7 +121,7 @@ impl Contribution {
     }
 }
 
-/// All contributions that a host returned from a fence, in either form. No bytes are no contributions.
+/// All contributions that a host returned from a fence, in either form. Empty input has none.
 ///
 /// # Errors
 /// Malformed bytes.
@@ -128,7 +129,7 @@ pub fn decode_fence(dialect: Dialect, bytes: &[u8]) -> Result<Vec<Contribution>>
     read_fence(Unpacker::new(dialect, bytes))
 }
 
-/// The same, long values staying where they are.
+/// As [`decode_fence`]; long values share the memory of `bytes`.
 ///
 /// # Errors
 /// Malformed bytes.
@@ -141,8 +142,8 @@ fn read_fence(mut unpacker: Unpacker<'_>) -> Result<Vec<Contribution>> {
     while !unpacker.is_empty() {
         let envelope = unpacker.byte_object()?;
         let envelope = unpacker.nested(envelope);
-        // Without tags the forms cannot be told apart by their first fields. One that reads to its end as the older
-        // form is of that form: the 6.x form has a second envelope where the older one has a rank.
+        // The bytes have no type tags, so the first fields do not show the form. If the bytes decode completely as the
+        // older form, they have that form: the 6.x form has a second envelope in the place of the older form's rank.
         let contribution = read_relative(envelope.clone()).or_else(|error| {
             read_procs(envelope).map_err(|other| if other == Status::ERR_UNKNOWN_DATA_TYPE { other } else { error })
         })?;
@@ -259,7 +260,7 @@ fn relative_body(
     })
 }
 
-/// The names of keys, and their numbers, in the order in which they first come.
+/// The names of keys and their numbers, in the order of first use.
 struct KeyMap<'a> {
     names: Vec<&'a [u8]>,
     numbers: HashMap<&'a [u8], u32>,
@@ -302,7 +303,7 @@ impl<'a> KeyMap<'a> {
 /// The answer of a direct modex: the values of one rank.
 ///
 /// # Errors
-/// `UNKNOWN_DATA_TYPE` where a value is not known to the encoder.
+/// `UNKNOWN_DATA_TYPE` if the encoder does not know a value's type.
 pub fn encode_modex<'a>(dialect: Dialect, kvals: impl Iterator<Item = (&'a Key, &'a Value)>) -> Result<Vec<u8>> {
     let mut packer = Packer::new(dialect);
     for (key, value) in kvals {

@@ -1,6 +1,6 @@
-//! The numbers of the requests.
+//! The command codes of requests.
 
-/// The kind of a request: its first field.
+/// The command code: the first field of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Command(pub u8);
 
@@ -23,7 +23,7 @@ macro_rules! commands {
 commands! {
     JOB_INFO = 0, "Get the data of the client's job.";
     ABORT = 1, "Abort processes.";
-    COMMIT = 2, "Take the values that the client put.";
+    COMMIT = 2, "Store the values that the client put.";
     FENCE = 3, "Enter a fence.";
     GET = 4, "Get data of a process or of a job.";
     FINALIZE = 5, "The client finalizes.";
@@ -44,7 +44,7 @@ commands! {
     GET_CREDENTIAL = 20, "Get a credential.";
     VALIDATE_CREDENTIAL = 21, "Check a credential.";
     IO_PULL = 22, "Send output of processes.";
-    IO_PUSH = 23, "Give input to processes.";
+    IO_PUSH = 23, "Send input to processes.";
     GROUP_CONSTRUCT = 24, "Form a group.";
     GROUP_JOIN = 25, "Not sent: joining is done with events.";
     GROUP_INVITE = 26, "Not sent: inviting is done with events.";

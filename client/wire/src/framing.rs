@@ -1,4 +1,4 @@
-//! Messages on a socket: a header of sixteen bytes, then the payload. Both ends cut and queue them here.
+//! Messages on a socket: a header of sixteen bytes, then the payload. Both ends split and queue them here.
 //!
 //! Large payloads are not copied: they are received into their final buffer and sent from the original one. Memory grows with the
 //! received bytes, not with a claimed length; if an allocation fails, the payload is skipped and the rest of the stream is read.
@@ -16,10 +16,10 @@ use pmix_dstore::model::Result;
 
 use crate::Header;
 
-/// Bytes that are asked from a socket at once.
+/// The most bytes that one read asks for.
 pub(crate) const CHUNK_LEN: usize = 64 * 1024;
 
-/// So many pieces of a message are handed to the system at once.
+/// The most pieces of a message that one system call writes.
 const PARTS_MAX: usize = 64;
 
 /// The first size of a chunk.
@@ -34,7 +34,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// A small one.
+    /// A small buffer.
     ///
     /// # Errors
     /// `ERR_NOMEM`.
@@ -54,12 +54,12 @@ impl Chunk {
     }
 }
 
-/// A message as it came.
+/// A received message.
 #[derive(Debug, PartialEq)]
 pub struct Frame {
     /// The tag of the request that it answers, or one of the reserved tags.
     pub tag: u32,
-    /// How long its payload is.
+    /// The length of its payload.
     pub len: u32,
     /// Its payload; `ERR_NOMEM` if the allocation failed.
     pub payload: Result<Vec<u8>>,
@@ -68,9 +68,9 @@ pub struct Frame {
 /// A message of which a part has been received.
 struct Partial {
     header: Header,
-    /// Nothing any more after an error.
+    /// The bytes received so far; an error after a failed allocation.
     payload: Result<Vec<u8>>,
-    /// Bytes that are still to come.
+    /// Bytes that have not been received yet.
     left: usize,
 }
 
@@ -108,20 +108,20 @@ impl Partial {
     /// Counts `len` bytes that were received into [`Partial::room`].
     ///
     /// # Safety
-    /// The first `len` bytes of the room that was given last have been written.
+    /// The first `len` bytes of the slice that [`Partial::room`] returned last have been written.
     unsafe fn took(&mut self, len: usize) {
         if let Ok(payload) = &mut self.payload {
-            // SAFETY: the room begins behind the last byte of the payload; and the caller's promise.
+            // SAFETY: the room begins after the payload's last byte, and the caller has written its first `len` bytes.
             unsafe { payload.set_len(payload.len() + len) };
             self.left -= len;
         }
     }
 }
 
-/// Receives the available bytes without waiting; returns their number.
+/// Receives the available bytes without blocking; returns their number.
 fn receive(socket: BorrowedFd<'_>, room: &mut [MaybeUninit<u8>]) -> nix::Result<usize> {
     loop {
-        // SAFETY: the system writes into the room, no more than it holds.
+        // SAFETY: `recv` writes at most `room.len()` bytes, into memory that this function borrows mutably.
         let len = unsafe { libc::recv(socket.as_raw_fd(), room.as_mut_ptr().cast(), room.len(), libc::MSG_DONTWAIT) };
         match Errno::result(len) {
             Err(Errno::EINTR) => {}
@@ -136,7 +136,7 @@ pub struct Frames {
     received: Vec<u8>,
     /// Bytes at the front of `received` that have been consumed.
     done: usize,
-    /// The message under way, whose bytes precede `received`.
+    /// The partial message, whose bytes precede `received`.
     partial: Option<Partial>,
 }
 
@@ -146,8 +146,8 @@ impl Frames {
         Frames::default()
     }
 
-    /// Receives the available bytes without waiting, as many as `chunk` or the message under way has room for. Returns their
-    /// number, and whether there may be more.
+    /// Receives the available bytes without blocking, as many as `chunk` or the partial message has room for. Returns
+    /// their number, and whether there may be more.
     ///
     /// # Errors
     /// The socket's errno, `EAGAIN` included. A number of 0 means that the peer has closed.
@@ -173,25 +173,26 @@ impl Frames {
         let rest = self.partial.as_mut().map_or(bytes, |partial| partial.take_in(bytes));
         self.received.drain(..self.done);
         self.done = 0;
-        // Exactly as much as needed, not doubled: the emergency reserve (`pmix_dstore::fallible_alloc`) has no large blocks.
+        // Reserve exactly what is needed, without doubling: the emergency reserve (`pmix_dstore::fallible_alloc`) has
+        // no large blocks.
         self.received.reserve_exact(rest.len());
         self.received.extend_from_slice(rest);
     }
 
-    /// Received bytes outside any message: the headers of a handshake have another format, which the caller reads.
+    /// Received bytes outside any message. Handshake headers have another format, which the caller reads.
     pub fn unread(&self) -> &[u8] {
         &self.received[self.done..]
     }
 
-    /// Consumes so many of the [`Frames::unread`] bytes.
+    /// Consumes `len` of the [`Frames::unread`] bytes.
     pub fn skip(&mut self, len: usize) {
         self.done = (self.done + len).min(self.received.len());
     }
 
-    /// The next message, when it is whole.
+    /// The next message, if it is complete.
     ///
     /// # Errors
-    /// The length of a message that claims more than `len_max`.
+    /// The announced length of a message, if it is above `len_max`.
     pub fn next(&mut self, len_max: u32) -> Result<Option<Frame>, u32> {
         if self.partial.is_none() {
             let Some((head, body)) = self.unread().split_first_chunk::<{ Header::LEN }>() else { return Ok(None) };
@@ -201,7 +202,7 @@ impl Frames {
                 return Err(header.len);
             }
             if body.len() < len && len < CHUNK_LEN {
-                // It will be whole soon, and is copied only once then.
+                // Wait for the rest of a short message, so that it is copied only once.
                 return Ok(None);
             }
             let mut partial = Partial { header, payload: Ok(Vec::new()), left: len };
@@ -214,10 +215,10 @@ impl Frames {
     }
 }
 
-/// One message on its way out.
+/// A queued message.
 struct Outgoing {
     head: [u8; Header::LEN],
-    /// Bytes of the header: a handshake's answer has none.
+    /// Bytes of the header; 0 for a handshake's answer.
     head_len: usize,
     payload: GatherBuf,
 }
@@ -232,13 +233,13 @@ impl Outgoing {
     }
 }
 
-/// Messages that wait to be written, the first of them perhaps in part.
+/// Messages that wait to be written. The first may be partly written.
 #[derive(Default)]
 pub struct Outbox {
     messages: VecDeque<Outgoing>,
-    /// Bytes of the first one that are written.
+    /// Bytes of the first message that are written.
     sent: usize,
-    /// Bytes that are not written.
+    /// The number of unwritten bytes.
     queued: usize,
 }
 
@@ -248,7 +249,7 @@ impl Outbox {
         self.add(Outgoing { head: header.encode(), head_len: Header::LEN, payload: payload.into() });
     }
 
-    /// Adds bytes that are no message.
+    /// Adds bytes that are not a message.
     pub fn push_bare(&mut self, bytes: Vec<u8>) {
         self.add(Outgoing { head: [0; Header::LEN], head_len: 0, payload: bytes.into() });
     }
@@ -258,12 +259,12 @@ impl Outbox {
         self.messages.push_back(message);
     }
 
-    /// Bytes that are not written.
+    /// The number of unwritten bytes.
     pub fn len(&self) -> usize {
         self.queued
     }
 
-    /// Whether all is written.
+    /// Whether everything is written.
     pub fn is_empty(&self) -> bool {
         self.queued == 0
     }
@@ -319,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_cut_wherever_the_bytes_were() {
+    fn messages_are_found_however_the_bytes_are_split() {
         let long = vec![7; CHUNK_LEN + 3];
         let sent = [(101, b"first".to_vec()), (0, Vec::new()), (102, long), (103, b"last".to_vec())];
         let mut bytes = Vec::new();

@@ -16,7 +16,8 @@ pub const TAG_FIRST: u32 = 101;
 /// Longest payload in bytes that released clients from 6.1 on accept; older ones have no such limit.
 pub const MESSAGE_LEN_MAX: usize = 32 << 20;
 
-/// Longest payload in bytes of a request. Our server drops a client that claims more, so our clients refuse to send it.
+/// Longest payload in bytes of a request. Our server closes the connection of a client whose header announces more, so
+/// our clients refuse to send it.
 pub const REQUEST_LEN_MAX: usize = 1 << 30;
 
 /// The header of a message: 16 bytes, big-endian, the last four of them unused.
@@ -24,7 +25,7 @@ pub const REQUEST_LEN_MAX: usize = 1 << 30;
 pub struct Header {
     /// The index that the server gave the client in the handshake; 0 from servers. Receivers do not need it.
     pub index: i32,
-    /// The exchange that the message belongs to: a reply has its request's tag.
+    /// The tag of the exchange: a reply has its request's tag.
     pub tag: u32,
     /// Bytes of payload after the header.
     pub len: u32,

@@ -1,7 +1,7 @@
 //! The handshake: the first message of a connection and the answers to it.
 //!
-//! Its fields are C strings and big-endian words; only the header and the native credential are in the sender's own
-//! byte order. From then on both sides use the encoder and the buffer type that it names.
+//! The fields of the hello are C strings and big-endian words. Only the header and the native credential are in the
+//! sender's byte order. After the handshake both sides use the encoder and the buffer type that the hello names.
 
 use pmix_dstore::codec::{BufferType, Dialect, Module, Packer, Unpacker};
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status};
@@ -11,7 +11,7 @@ use super::Version;
 /// Longest handshake message in bytes, without its header.
 pub const HELLO_LEN_MAX: usize = 131_072;
 
-/// Bytes of a namespace in the answer to a tool, NUL-padded.
+/// Bytes of the NUL-padded namespace field in the answer to a tool.
 const NSPACE_FIELD_LEN: usize = 256;
 
 /// The kind of the connecting peer: the flag of the handshake.
@@ -57,18 +57,18 @@ impl PeerKind {
         PeerKind::Scheduler,
     ];
 
-    /// The kind of a flag.
+    /// The kind with this flag.
     pub fn from_flag(flag: u8) -> Option<PeerKind> {
         PeerKind::ALL.get(usize::from(flag)).copied()
     }
 
     /// Whether the message contains uid and gid in plain form.
-    pub(crate) fn tells_ids(self) -> bool {
+    pub(crate) fn has_uid_gid(self) -> bool {
         self != PeerKind::Client
     }
 
     /// Whether the message contains namespace and rank.
-    pub fn tells_proc(self) -> bool {
+    pub fn has_proc(self) -> bool {
         !matches!(self, PeerKind::LegacyTool | PeerKind::LegacyLauncher | PeerKind::Tool | PeerKind::Launcher)
     }
 
@@ -93,9 +93,9 @@ pub struct Hello {
     pub proc: Option<Proc>,
     /// Release of the peer's library.
     pub version: String,
-    /// The encoder of everything that follows.
+    /// The encoder of all later messages.
     pub module: Module,
-    /// The buffer type of everything that follows.
+    /// The buffer type of all later messages.
     pub buffer: BufferType,
     /// The data store that the peer uses with this server.
     pub gds: String,
@@ -104,12 +104,12 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// The form of everything that follows on this connection, where the peer, at the other end, is of this release.
+    /// The dialect of all later messages on this connection. `peer` is the release of the library at the other end.
     pub fn dialect(&self, peer: Version) -> Dialect {
         Dialect::new(self.module, self.buffer).with_untyped(peer.untyped_arrays())
     }
 
-    /// The release of the library that sends it; that of ours where it says none.
+    /// The release of the sender's library; ours if `version` does not parse.
     pub fn release(&self) -> Version {
         Version::parse(&self.version).unwrap_or(Version::OURS)
     }
@@ -128,10 +128,10 @@ impl Hello {
     /// The whole message, its header included.
     ///
     /// # Errors
-    /// `BAD_PARAM` if fields and flag do not match or a name contains a NUL; errors of packing the infos.
+    /// `BAD_PARAM` if fields and flag do not match, or a name contains a NUL; errors of packing the infos.
     pub fn encode(&self) -> Result<Vec<u8>> {
         let kind = PeerKind::from_flag(self.flag).ok_or(Status::ERR_BAD_PARAM)?;
-        if kind.tells_ids() != self.uid_gid.is_some() || kind.tells_proc() != self.proc.is_some() {
+        if kind.has_uid_gid() != self.uid_gid.is_some() || kind.has_proc() != self.proc.is_some() {
             return Err(Status::ERR_BAD_PARAM);
         }
         let mut out = vec![0; 16];
@@ -167,10 +167,10 @@ impl Hello {
         Ok(out)
     }
 
-    /// How many bytes follow a handshake's header.
+    /// The number of bytes after a handshake's header.
     ///
     /// # Errors
-    /// `BAD_PARAM` where the header announces more than [`HELLO_LEN_MAX`], as one of a foreign byte order does.
+    /// `BAD_PARAM` if the header announces more than [`HELLO_LEN_MAX`]. A header in a foreign byte order does.
     pub fn payload_len(header: &[u8; 16]) -> Result<usize> {
         let len = u32::from_ne_bytes([header[8], header[9], header[10], header[11]]) as usize;
         if len > HELLO_LEN_MAX { Err(Status::ERR_BAD_PARAM) } else { Ok(len) }
@@ -187,8 +187,8 @@ impl Hello {
         let credential = fields.bytes(len)?.to_vec();
         let [flag] = fields.array()?;
         let kind = PeerKind::from_flag(flag).ok_or(Status::ERR_NOT_SUPPORTED)?;
-        let uid_gid = if kind.tells_ids() { Some((fields.word()?, fields.word()?)) } else { None };
-        let proc = if kind.tells_proc() {
+        let uid_gid = if kind.has_uid_gid() { Some((fields.word()?, fields.word()?)) } else { None };
+        let proc = if kind.has_proc() {
             let nspace = Nspace::new(fields.c_str()?).map_err(|_| Status::ERR_UNPACK_FAILURE)?;
             Some(Proc::new(nspace, Rank(fields.word()?)))
         } else {
@@ -208,7 +208,7 @@ impl Hello {
             infos: Vec::new(),
         };
         if fields.0.is_empty() {
-            // A 2.0 peer has nothing more to say.
+            // A 2.0 peer sends no further fields.
             return Ok(hello);
         }
         hello.module = Module::from_name(fields.c_str()?).ok_or(Status::ERR_NOT_SUPPORTED)?;
@@ -226,14 +226,14 @@ impl Hello {
 /// The answer to a client, and from release 5.0 on to a singleton.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientReply {
-    /// 0, or why the connection is refused.
+    /// 0, or the reason for which the server refuses the connection.
     pub status: Status,
     /// The index for the headers of this client; only sent with status 0.
     pub index: u32,
 }
 
 impl ClientReply {
-    /// Bytes of the answer where the status is 0; the status alone takes 4.
+    /// Bytes of the answer with status 0; a refusal has only the 4 bytes of the status.
     pub const LEN: usize = 8;
 
     /// The answer's bytes.
@@ -248,7 +248,7 @@ impl ClientReply {
     /// The answer of these bytes.
     ///
     /// # Errors
-    /// `UNPACK_READ_PAST_END_OF_BUFFER` where it is not complete.
+    /// `UNPACK_READ_PAST_END_OF_BUFFER` if it is not complete.
     pub fn decode(bytes: &[u8]) -> Result<ClientReply> {
         let mut fields = Fields(bytes);
         let status = Status(fields.word()? as i32);
@@ -257,12 +257,12 @@ impl ClientReply {
     }
 }
 
-/// The answer to a tool, launcher or scheduler, and up to release 4.2 to a singleton, that is not refused.
+/// The answer to an accepted tool, launcher or scheduler, and up to release 4.2 to a singleton.
 ///
 /// A refusal is the status alone: 4 bytes, big-endian.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolReply {
-    /// The id that the server gave the peer, where [`PeerKind::wants_id`].
+    /// The id that the server gave the peer, if [`PeerKind::wants_id`].
     pub assigned: Option<Proc>,
     /// The server's own id.
     pub server: Proc,
@@ -292,7 +292,7 @@ impl ToolReply {
     /// The answer of these bytes to a peer of this kind.
     ///
     /// # Errors
-    /// The status of a refusal; otherwise the bytes are malformed or not complete.
+    /// The status of a refusal; otherwise the bytes are malformed or incomplete.
     pub fn decode(kind: PeerKind, bytes: &[u8]) -> Result<ToolReply> {
         let mut fields = Fields(bytes);
         let status = Status(fields.word()? as i32);
@@ -313,7 +313,7 @@ fn put_str(out: &mut Vec<u8>, text: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The fields of a handshake that have not been read yet.
+/// The unread fields of a handshake.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {

@@ -1,8 +1,8 @@
-//! A job's data as the reply to a job-info request, and back.
+//! Encodes a job's data as the reply to a job-info request, and decodes it.
 //!
-//! The reply is a list of keys with values. Most are job-level values; session, nodes, applications and ranks come
-//! under keys of their own, as arrays of infos or, for ranks, as a nested buffer. The reply also carries the data of
-//! another job in the replies to `Get` of a wildcard rank, `Spawn` and `Connect`.
+//! The reply is a list of keys with values. Most are job-level values. Session, nodes, applications and ranks have keys
+//! of their own: their values are arrays of infos or, for ranks, nested buffers. The replies to `Get` of a wildcard
+//! rank, `Spawn` and `Connect` carry the data of another job in the same form.
 
 use std::collections::HashMap;
 
@@ -17,8 +17,8 @@ use super::{Version, packer};
 /// The id of an unnamed session: session values are an array that begins with the session's id.
 const SESSION_DEFAULT: u32 = u32::MAX;
 
-/// Limit of ranks in any reply; higher ranks are accepted only from replies of matching size, because some loops visit all ranks
-/// below the highest.
+/// Ranks below this limit are accepted in any reply. Higher ranks are accepted only from replies of matching size,
+/// because some loops visit all ranks below the highest.
 const RANK_FREE_MAX: usize = 1 << 16;
 /// Further ranks for each byte of the reply.
 const RANKS_PER_BYTE: usize = 16;
@@ -32,14 +32,14 @@ pub struct Recipient<'a> {
     pub version: Version,
     /// Its release as in its handshake; the reply repeats it.
     pub version_text: &'a str,
-    /// The name of its node: some old releases get the values of their own node once more.
+    /// The name of its node. Some old releases get the values of their own node a second time.
     pub hostname: &'a [u8],
 }
 
 /// The reply for one client.
 ///
-/// Values of types that the client's encoder does not know are left out. Process-level values are sent for `ranks`;
-/// clients request missing ones.
+/// Values of types that the client's encoder does not know are left out. Process-level values are sent for `ranks`
+/// only; clients request the others when they need them.
 ///
 /// # Errors
 /// `PACK_FAILURE` for values that are too long.
@@ -102,13 +102,13 @@ pub fn pack(packer: &mut Packer, job: &JobData, to: &Recipient<'_>, ranks: impl 
     Ok(())
 }
 
-/// Every rank of which the server has values, for [`encode`].
+/// All ranks for which the server has values, for [`encode`].
 pub fn all_ranks(job: &JobData) -> impl Iterator<Item = Rank> + use<> {
     job.procs.ranks()
 }
 
-/// The node and process maps are not sent: their contents are sent expanded. The maps of sessions and applications are not sent
-/// either: a look-up that misses the job's map would find them instead.
+/// Whether the value is a map. The node and process maps are not sent, because their contents are sent expanded. The
+/// maps of sessions and applications are not sent either: a look-up that misses the job's map would find them instead.
 fn is_map(key: &Key, value: &Value) -> bool {
     value.data_type() == DataType::REGEX || is_left_out(key.as_bytes())
 }
@@ -275,7 +275,7 @@ impl Reader {
                 self.job.job.insert(key, all);
             }
         } else if !key.is_reserved() && value.iter_infos().any(|info| info.key.is(keys::LOCAL_PEERS)) {
-            // As old servers name the values of a node.
+            // Old servers use the node's name as the key of its values.
             let name = realm.to_vec();
             self.take_node(Some(name), into_infos(value));
         } else {
@@ -299,7 +299,7 @@ impl Reader {
         }
     }
 
-    /// The row of the node of this name or number, which is made where it is not there yet.
+    /// The index of the node with this name or number. Adds the node if it is new.
     fn node_row(&mut self, name: Option<Vec<u8>>, nodeid: Option<u32>) -> usize {
         let by_name = name.as_ref().and_then(|name| self.nodes_by_name.get(name));
         let row = match by_name.or_else(|| nodeid.and_then(|id| self.nodes_by_id.get(&id))) {

@@ -15,8 +15,8 @@ pub struct Notification {
     pub source: Proc,
     /// Infos about it.
     pub infos: Vec<Info>,
-    /// The range of the event. Servers before 4.0 do not send it, nor do later ones with events that they had
-    /// cached for a peer that connects; no client needs it.
+    /// The range of the event. Servers before 4.0 do not send it, and later ones leave it out of cached events that
+    /// they send to a newly connected peer. No client needs it.
     pub range: Option<u8>,
 }
 
@@ -58,7 +58,7 @@ impl Notification {
 pub struct IoDelivery {
     /// The process that wrote the output.
     pub source: Proc,
-    /// Which channel: 1 input, 2 output, 4 errors, 8 diagnostics.
+    /// The channel: 1 stdin, 2 stdout, 4 stderr, 8 diagnostics.
     pub channel: u16,
     /// The id that the receiver gave its handler; 0 is a tool's default one.
     pub handler: u64,
@@ -99,14 +99,14 @@ impl IoDelivery {
     }
 }
 
-/// Whether input is wanted, on [`TAG_FLOW_CONTROL`](super::TAG_FLOW_CONTROL).
+/// Pauses or resumes input, on [`TAG_FLOW_CONTROL`](super::TAG_FLOW_CONTROL).
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowControl {
-    /// The process whose input it concerns; the wildcard rank of the empty namespace means all.
+    /// The process that reads the input; the wildcard rank of the empty namespace means all processes.
     pub source: Proc,
-    /// Channels; only the one of input counts.
+    /// Channels; only the bit of stdin matters.
     pub channel: u16,
-    /// Whether to stop sending for now.
+    /// Whether to pause sending.
     pub is_off: bool,
     /// Infos about it.
     pub infos: Vec<Info>,
@@ -144,9 +144,9 @@ impl FlowControl {
 /// A process has deleted a key, on [`TAG_DELETED`](super::TAG_DELETED): clients remove cached values of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Deletion {
-    /// The process whose key it is.
+    /// The process that owns the key.
     pub proc: Proc,
-    /// The scope it is deleted from.
+    /// The scope from which the key is deleted.
     pub scope: Scope,
     /// The key.
     pub key: Key,
@@ -168,7 +168,7 @@ impl Deletion {
     /// The deletion of a payload.
     ///
     /// # Errors
-    /// Malformed bytes, a scope that deletes nothing.
+    /// Malformed bytes, or a scope that is not a deleting one.
     pub fn decode(dialect: Dialect, bytes: &[u8]) -> Result<Deletion> {
         let mut unpacker = Unpacker::new(dialect, bytes);
         Ok(Deletion {

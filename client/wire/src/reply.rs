@@ -1,7 +1,8 @@
 //! The replies of a server.
 //!
-//! A server may answer any request with a status alone: when it refuses, and when a host completes an operation at
-//! once. So every reply except the one to a job-info request begins with its status, and the rest may be missing.
+//! A server may answer any request with only a status: when it refuses, and when a host completes an operation at once.
+//! So every reply except the one to a job-info request begins with its status, and the rest may be missing. This is the
+//! short form.
 
 use std::ffi::CString;
 
@@ -11,18 +12,18 @@ use pmix_dstore::model::{Info, Kval, Nspace, Pdata, Proc, Result, Status};
 
 use super::{Version, packer};
 
-/// A reply, with its way to the wire and back.
+/// A reply that can be encoded and decoded.
 pub trait Reply: Sized {
     /// The payload for a client of this version.
     ///
     /// # Errors
-    /// `UNKNOWN_DATA_TYPE` where a value has a type that the client's encoder does not know.
+    /// `UNKNOWN_DATA_TYPE` if a value has a type that the client's encoder does not know.
     fn encode(&self, dialect: Dialect, to: Version) -> Result<Vec<u8>>;
 
     /// The reply of a payload from a server of this version.
     ///
     /// # Errors
-    /// Malformed bytes. A reply that says that the request failed is no error here.
+    /// Malformed bytes. A reply that reports a failed request is not an error here.
     fn decode(dialect: Dialect, from: Version, bytes: &[u8]) -> Result<Self>;
 }
 
@@ -30,7 +31,7 @@ pub trait Reply: Sized {
 /// `IoPush`, `IoDeregister`, `GroupLeave`, `GroupDestruct` and `ResourceBlock`; and any other request in short form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusReply {
-    /// How it went.
+    /// The result of the request.
     pub status: Status,
 }
 
@@ -80,9 +81,9 @@ impl Reply for JobInfoReply {
 /// Answers `Fence`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FenceReply {
-    /// How it went.
+    /// The result of the request.
     pub status: Status,
-    /// How many entries the namespace's directory page has now, for clients that read our segments.
+    /// The number of entries in the namespace's directory page, for clients that read our segments.
     pub segment_count: Option<u64>,
 }
 
@@ -98,7 +99,8 @@ impl Reply for FenceReply {
 
     fn decode(dialect: Dialect, _from: Version, bytes: &[u8]) -> Result<FenceReply> {
         let mut unpacker = Unpacker::new(dialect, bytes);
-        // Further fields are for clients of the server's own data store.
+        // Fields after the status depend on the server's data store. Only our server sends this number, and only to
+        // clients of its segments.
         Ok(FenceReply { status: unpacker.status()?, segment_count: unpacker.uint64().ok() })
     }
 }
@@ -106,7 +108,7 @@ impl Reply for FenceReply {
 /// Answers `Get`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GetReply {
-    /// How it went. An unknown job-level key is no error: then there are no objects.
+    /// The result of the request. An unknown job-level key is no error: then there are no objects.
     pub status: Status,
     /// Values by the process, or with a wildcard rank the job, that they belong to.
     pub objects: Vec<(Proc, Vec<Kval>)>,
@@ -125,7 +127,7 @@ impl Reply for GetReply {
         let mut unpacker = Unpacker::new(dialect, bytes);
         let status = unpacker.status()?;
         let objects = get_objects(unpacker.clone()).or_else(|error| {
-            // Released servers answer a request that had to wait in their own encoder, not in the client's.
+            // Stock servers encode a delayed answer with their own encoder, not with the client's.
             let other = dialect.with_module(Module::V41);
             if dialect.is_flexible() { Err(error) } else { get_objects(Unpacker::new(other, unpacker.rest())) }
         })?;
@@ -143,7 +145,7 @@ fn get_objects(mut from: Unpacker<'_>) -> Result<Vec<(Proc, Vec<Kval>)>> {
     Ok(objects)
 }
 
-/// Writes a [`GetReply`] straight from a store.
+/// Writes a [`GetReply`] directly from a store.
 pub struct GetWriter {
     reply: Packer,
 }
@@ -173,10 +175,10 @@ impl GetWriter {
     }
 }
 
-/// Answers `RefreshCache`. Released clients look for the value even if the status is an error.
+/// Answers `RefreshCache`. Stock clients look for the value even if the status is an error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RefreshReply {
-    /// How it went.
+    /// The result of the request.
     pub status: Status,
     /// The process's values.
     pub kvals: Vec<Kval>,
@@ -212,7 +214,7 @@ pub fn refresh_reply(
 /// Answers `Lookup`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LookupReply {
-    /// How it went.
+    /// The result of the request.
     pub status: Status,
     /// The values found.
     pub data: Vec<Pdata>,
@@ -246,7 +248,7 @@ impl Reply for LookupReply {
 /// `SessionControl`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InfosReply {
-    /// How it went.
+    /// The result of the request.
     pub status: Status,
     /// The results; `None` in the short form.
     pub infos: Option<Vec<Info>>,
@@ -272,7 +274,7 @@ impl Reply for InfosReply {
 /// Answers `Spawn`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpawnReply {
-    /// How it went.
+    /// The result of the request.
     pub status: Status,
     /// The new job; `None` in the short form.
     pub nspace: Option<Nspace>,
@@ -302,7 +304,7 @@ impl Reply for SpawnReply {
 /// Answers `Connect`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConnectReply {
-    /// How it went.
+    /// The result of the request.
     pub status: Status,
     /// The data of every other participating job, as in a job-info reply.
     pub jobs: Vec<(Nspace, Vec<Kval>)>,
@@ -330,7 +332,7 @@ impl Reply for ConnectReply {
     }
 }
 
-/// Writes a [`ConnectReply`] straight from a store.
+/// Writes a [`ConnectReply`] directly from a store.
 pub struct ConnectWriter {
     reply: Packer,
 }
@@ -363,7 +365,7 @@ impl ConnectWriter {
 /// Answers `GetCredential`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CredentialReply {
-    /// How it went.
+    /// The result of the request.
     pub status: Status,
     /// The credential and infos about it; `None` in the short form.
     pub credential: Option<(Vec<u8>, Vec<Info>)>,
@@ -394,7 +396,7 @@ impl Reply for CredentialReply {
 /// Answers `IoPull`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoPullReply {
-    /// How it went.
+    /// The result of the request.
     pub status: Status,
     /// The server's id of the handler; `None` in the short form.
     pub handler: Option<u64>,
@@ -420,27 +422,27 @@ impl Reply for IoPullReply {
 /// The result of a group construction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// Its members; not from servers before 4.2.4, nor to clients of theirs.
+    /// Its members; empty in the form before 4.2.4.
     pub members: Vec<Proc>,
     /// Its context id, if one was requested.
     pub context: Option<u64>,
-    /// Infos about it; to and from 6.x only.
+    /// Infos about it; only in the form from 6.0 on.
     pub infos: Vec<Info>,
 }
 
 /// Answers `GroupConstruct`.
 ///
-/// The form changed in 4.2.4 and in 6.0, and released servers do not adapt it to the client: between different releases the context
-/// id is lost. [`Reply::encode`] takes the client's version, [`Reply::decode`] the server's.
+/// The form changed in 4.2.4 and in 6.0. Stock servers do not adapt it to the client, so the context id is lost between
+/// different releases. [`Reply::encode`] takes the client's version, [`Reply::decode`] the server's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupReply {
-    /// How it went.
+    /// The result of the request.
     pub status: Status,
     /// The group; `None` in the short form.
     pub group: Option<Group>,
 }
 
-/// Stands for "no context id" in messages where the field is mandatory.
+/// Means "no context id" in messages in which the field is mandatory.
 const NO_CONTEXT: u64 = u64::MAX;
 
 impl Reply for GroupReply {
@@ -491,7 +493,7 @@ impl Reply for GroupReply {
 /// Answers `ResolvePeers`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeersReply {
-    /// How it went.
+    /// The result of the request.
     pub status: Status,
     /// The processes; `None` in the short form.
     pub procs: Option<Vec<Proc>>,
@@ -517,7 +519,7 @@ impl Reply for PeersReply {
 /// Answers `ResolveNodes`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodesReply {
-    /// How it went.
+    /// The result of the request.
     pub status: Status,
     /// Node names, separated by commas; `None` in the short form.
     pub nodes: Option<CString>,

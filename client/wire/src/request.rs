@@ -23,19 +23,20 @@ pub enum Request {
         /// The processes to abort; empty for the whole job.
         procs: Vec<Proc>,
     },
-    /// Take the values that the client put. Answer: `StatusReply`.
+    /// Store the values that the client put. Answer: `StatusReply`.
     Commit {
-        /// Per scope, by its code, the values. Released clients send local, then remote; global values in both.
+        /// The values by scope code. Stock clients send local values, then remote ones; global values are in both
+        /// parts.
         parts: Vec<(u8, Vec<Kval>)>,
     },
-    /// Meet other processes. Answer: `FenceReply`.
+    /// Enter a fence. Answer: `FenceReply`.
     Fence {
         /// The participants.
         procs: Vec<Proc>,
         /// Directives.
         infos: Vec<Info>,
     },
-    /// Data of a process or of a job. Answer: `GetReply`.
+    /// Get data of a process or of a job. Answer: `GetReply`.
     Get {
         /// The namespace of the process.
         nspace: Nspace,
@@ -43,17 +44,18 @@ pub enum Request {
         rank: Rank,
         /// Directives and qualifiers.
         infos: Vec<Info>,
-        /// Which value; `None` for all.
+        /// The key of the value; `None` for all.
         key: Option<Key>,
     },
-    /// All values that the server has of a process now: the first step of a Get with `PMIX_GET_REFRESH_CACHE`. Answer: `RefreshReply`.
+    /// Get all values that the server currently has of a process: the first step of a Get with
+    /// `PMIX_GET_REFRESH_CACHE`. Answer: `RefreshReply`.
     RefreshCache {
         /// The namespace of the process.
         nspace: Nspace,
         /// The rank of the process.
         rank: Rank,
     },
-    /// The client leaves. Answer: `StatusReply`.
+    /// The client finalizes. Answer: `StatusReply`.
     Finalize,
     /// Publish data. Answer: `StatusReply`.
     Publish {
@@ -71,11 +73,11 @@ pub enum Request {
         /// Directives.
         infos: Vec<Info>,
     },
-    /// Take published data back. Answer: `StatusReply`.
+    /// Unpublish data. Answer: `StatusReply`.
     Unpublish {
         /// Effective uid of the publisher.
         uid: u32,
-        /// Which values; none for all.
+        /// The keys of the values; empty for all.
         keys: Vec<Key>,
         /// Directives.
         infos: Vec<Info>,
@@ -114,17 +116,17 @@ pub enum Request {
     },
     /// Send events of these codes. Answer: `StatusReply`.
     RegisterEvents {
-        /// Which; none for all.
+        /// The codes; empty for all.
         codes: Vec<Status>,
         /// Directives.
         infos: Vec<Info>,
     },
     /// Stop sending events of these codes. There is no answer.
     DeregisterEvents {
-        /// Which; [`Request::DEFAULT_HANDLER`] for a handler of all.
+        /// The codes; [`Request::DEFAULT_HANDLER`] for a handler of all codes.
         codes: Vec<Status>,
     },
-    /// Ask the host. Answer: `InfosReply`.
+    /// Query the host. Answer: `InfosReply`.
     Query {
         /// The queries.
         queries: Vec<Query>,
@@ -138,7 +140,7 @@ pub enum Request {
         /// Directives.
         directives: Vec<Info>,
     },
-    /// Ask for, extend or release an allocation. Answer: `InfosReply`.
+    /// Request, extend or release an allocation. Answer: `InfosReply`.
     Allocate {
         /// `pmix_alloc_directive_t`.
         directive: u8,
@@ -154,14 +156,14 @@ pub enum Request {
     },
     /// Monitor a process or a file. Answer: `InfosReply`.
     Monitor {
-        /// How.
+        /// The kind of monitoring.
         monitor: Info,
-        /// The event's code when it fails.
+        /// The code of the event that reports a failure.
         status: Status,
         /// Directives.
         directives: Vec<Info>,
     },
-    /// Give me a credential. Answer: `CredentialReply`.
+    /// Get a credential. Answer: `CredentialReply`.
     GetCredential {
         /// Directives.
         infos: Vec<Info>,
@@ -184,7 +186,7 @@ pub enum Request {
         /// The client's id of its handler.
         handler: Option<u64>,
     },
-    /// Give input to processes. Answer: `StatusReply`.
+    /// Send input to processes. Answer: `StatusReply`.
     IoPush {
         /// The processes that get it.
         targets: Vec<Proc>,
@@ -218,7 +220,7 @@ pub enum Request {
         /// Directives.
         infos: Vec<Info>,
     },
-    /// Send me no more output. Answer: `StatusReply`.
+    /// Stop sending output. Answer: `StatusReply`.
     IoDeregister {
         /// Directives.
         infos: Vec<Info>,
@@ -241,7 +243,7 @@ pub enum Request {
         directive: u8,
         /// Its name.
         block: Option<CString>,
-        /// Device type masks and how many of each.
+        /// Pairs of a device type mask and a count.
         units: Vec<(u64, u64)>,
         /// Directives.
         infos: Vec<Info>,
@@ -253,16 +255,16 @@ pub enum Request {
         /// The actions.
         infos: Vec<Info>,
     },
-    /// The processes of a node. Answer: `PeersReply`.
+    /// Get the processes of a node. Answer: `PeersReply`.
     ResolvePeers {
-        /// Which node; `None` for all.
+        /// The node; `None` for all.
         node: Option<CString>,
-        /// Of which job; `None` for all.
+        /// The job; `None` for all.
         nspace: Option<Nspace>,
     },
-    /// The nodes of a job. Answer: `NodesReply`.
+    /// Get the nodes of a job. Answer: `NodesReply`.
     ResolveNodes {
-        /// Which job; `None` for all.
+        /// The job; `None` for all.
         nspace: Option<Nspace>,
     },
     /// As [`Request::JobInfo`], from a client that cannot use the data store it named. Answer: `JobInfoReply`.
@@ -270,7 +272,7 @@ pub enum Request {
         /// The data store to use instead.
         store: Option<CString>,
     },
-    /// A request that this library does not know; it is answered with `NOT_SUPPORTED`.
+    /// A request that this library does not know. The server answers it with `NOT_SUPPORTED`.
     Unknown {
         /// Its number.
         command: u8,
@@ -283,7 +285,7 @@ impl Request {
     /// The code that deregisters a handler of all events.
     pub const DEFAULT_HANDLER: Status = Status(i32::MIN);
 
-    /// Which request it is.
+    /// The command code of the request.
     pub fn command(&self) -> Command {
         match self {
             Request::JobInfo => Command::JOB_INFO,
@@ -334,8 +336,8 @@ impl Request {
     /// The payload for a server of this version.
     ///
     /// # Errors
-    /// `UNKNOWN_DATA_TYPE` where a value has a type that the encoder does not know; `PACK_FAILURE` for values that are
-    /// too long or nested too deeply.
+    /// `UNKNOWN_DATA_TYPE` if a value has a type that the encoder does not know; `PACK_FAILURE` for values that are too
+    /// long or nested too deeply.
     pub fn encode(&self, dialect: Dialect, to: Version) -> Result<Vec<u8>> {
         let mut packer = Packer::new(dialect);
         packer.command(self.command().0);
@@ -476,7 +478,7 @@ impl Request {
                 packer.c_string(group.as_deref())?;
                 if to.names_group_members() {
                     packer.size(procs.len() as u64);
-                    // Unlike elsewhere the array is there even when it is empty.
+                    // In this message an empty array is packed, too; elsewhere it is left out.
                     packer.procs_uncounted(procs)?;
                 }
                 packer.infos(infos)
@@ -516,13 +518,13 @@ impl Request {
     /// The request of a payload that a client of this version sent.
     ///
     /// # Errors
-    /// `UNKNOWN_DATA_TYPE` for a request with a value that this library cannot read, which is to be refused;
-    /// otherwise the bytes are malformed.
+    /// `UNKNOWN_DATA_TYPE` for a value of a type that this library cannot read: refuse the request. Otherwise the bytes
+    /// are malformed.
     pub fn decode(dialect: Dialect, peer: Version, bytes: &[u8]) -> Result<Request> {
         Request::read(&mut Unpacker::new(dialect, bytes), peer)
     }
 
-    /// The same from a message. Long values of a commit stay in it.
+    /// As [`Request::decode`]; long values of a commit share the message's memory.
     ///
     /// # Errors
     /// As [`Request::decode`].
@@ -672,7 +674,7 @@ fn pack_part<'a>(packer: &mut Packer, scope: u8, mut kvals: impl Iterator<Item =
     packer.buffer_of(|values| kvals.try_for_each(|(key, value)| values.kval(key, value)))
 }
 
-/// Keys that each are an operation of their own.
+/// Reads a list of keys. Each key is packed by an operation of its own.
 fn keys(from: &mut Unpacker<'_>) -> Result<Vec<Key>> {
     let count = from.count()?;
     let mut keys = Vec::new();

@@ -121,12 +121,12 @@ fn requests_come_back_in_every_dialect() {
 }
 
 #[test]
-fn damaged_requests_do_no_harm() {
+fn malformed_requests_cause_no_panic() {
     for dialect in dialects() {
         for request in requests() {
             let mut bytes = request.encode(dialect, V6).unwrap();
             for at in 0..bytes.len() {
-                // Cut short it may still be a request with less to say, but never the same one.
+                // A truncated request may still decode, as one with fewer fields, but never as the same one.
                 assert_ne!(Request::decode(dialect, V6, &bytes[..at]).as_ref(), Ok(&request));
                 let original = bytes[at];
                 for changed in [original ^ 1, original ^ 0x80, 0, 0xff] {
@@ -281,8 +281,8 @@ fn hello(kind: PeerKind) -> Hello {
         psec: "native".into(),
         credential: Hello::native_credential(1000, 100),
         flag: kind as u8,
-        uid_gid: kind.tells_ids().then_some((1000, 100)),
-        proc: kind.tells_proc().then(|| proc(3)),
+        uid_gid: kind.has_uid_gid().then_some((1000, 100)),
+        proc: kind.has_proc().then(|| proc(3)),
         version: "4.2.2".into(),
         module: Module::V41,
         buffer: BufferType::NonDescribed,
@@ -327,13 +327,13 @@ fn handshakes_come_back() {
 }
 
 #[test]
-fn handshakes_that_make_no_sense_are_refused() {
+fn inconsistent_handshakes_are_refused() {
     let message = hello(PeerKind::Client).encode().unwrap();
     let payload = &message[16..];
     let version_end = payload.windows(6).position(|bytes| bytes == b"4.2.2\0").unwrap() + 6;
     for end in 0..payload.len() {
         match Hello::decode(&payload[..end]) {
-            // A 2.0 peer stops after its version.
+            // A 2.0 peer sends nothing after its version.
             Ok(hello) => assert_eq!((end, hello.module), (version_end, Module::V20)),
             Err(_) => assert_ne!(end, version_end),
         }
@@ -347,7 +347,7 @@ fn handshakes_that_make_no_sense_are_refused() {
         hello.encode().is_err()
     };
     assert!(refused(&|hello| hello.flag = 11));
-    assert!(refused(&|hello| hello.flag = PeerKind::Tool as u8), "a tool tells its uid");
+    assert!(refused(&|hello| hello.flag = PeerKind::Tool as u8), "a tool sends its uid");
     assert!(refused(&|hello| hello.gds = "a\0b".into()));
     assert!(refused(&|hello| hello.credential = vec![0; HELLO_LEN_MAX]));
     let renamed = |from: &[u8], to: &[u8]| {
@@ -395,7 +395,7 @@ fn fence_contributions_of_both_forms_mix() {
     assert!(blob::decode_fence(V41, &[2, 2, 2, 4]).is_err(), "an info byte with unknown bits");
     assert!(blob::decode_fence(V41, b"no envelope").is_err());
     assert_eq!(Contribution { form: relative(false), ..new(false) }.encode_again(V41), Err(Status::ERR_BAD_PARAM));
-    // A number that no name of the key map has.
+    // A number outside the key map.
     let mut object = Packer::new(V41);
     object.rank(Rank(0));
     object.uint32(1);
@@ -469,7 +469,11 @@ fn old_clients_get_plain_values() {
     assert!(names.contains(&keys::UNIV_SIZE.to_string()), "session values come as job values: {names:?}");
     assert!(names.contains(&"node0".to_string()) && names.contains(&"node1".to_string()));
     assert!(!names.contains(&keys::NODE_INFO_ARRAY.to_string()));
-    assert_eq!(names.iter().filter(|name| *name == keys::LOCAL_PEERS).count(), 1, "those of its own node once more");
+    assert_eq!(
+        names.iter().filter(|name| *name == keys::LOCAL_PEERS).count(),
+        1,
+        "those of its own node a second time"
+    );
     // Our client reads this form of reply, too.
     let read = jobinfo::decode(V3, &bytes).unwrap();
     assert_eq!(read.nodes, job.nodes);

@@ -60,17 +60,18 @@ impl Version {
         self >= Version::new(3, 1, 100)
     }
 
-    /// Whether a peer survives a compressed string. Releases before 5.0 crash on one.
+    /// Whether a peer can read compressed strings. Releases before 5.0 crash on one.
     pub fn reads_compressed_strings(self) -> bool {
         self.major >= 5
     }
 
-    /// Whether groups are named with their members: in the request that dissolves one, and in the reply to its construction.
+    /// Whether two messages list a group's members: the request that destructs the group, and the reply to its
+    /// construction.
     pub fn names_group_members(self) -> bool {
         self >= Version::new(4, 2, 4)
     }
 
-    /// Whether the reply to a group's construction says if there is a context id, and carries infos.
+    /// Whether the reply to a group's construction has a flag for the context id, and carries infos.
     pub(crate) fn has_long_group_reply(self) -> bool {
         self.major >= 6
     }

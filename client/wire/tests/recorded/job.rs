@@ -1,4 +1,4 @@
-//! Recorded job-info replies as job data and back.
+//! Decodes recorded job-info replies to job data and encodes them again.
 
 use pmix_dstore::codec::{Dialect, Unpacker};
 use pmix_dstore::job::JobData;
@@ -17,7 +17,7 @@ fn replies() -> Vec<Message> {
     messages
 }
 
-/// The reply's values in an order that does not depend on who wrote them, nested buffers opened.
+/// The reply's values as sorted lines, so that the writer's order does not matter. Nested buffers are expanded.
 fn normal(dialect: Dialect, kvals: Vec<Kval>) -> Vec<String> {
     let mut lines: Vec<String> = kvals
         .into_iter()

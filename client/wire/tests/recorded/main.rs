@@ -1,4 +1,4 @@
-//! Replays what released libraries were recorded to say: every message decodes, and encodes to the same bytes again.
+//! Replays recorded messages of stock libraries: every message decodes, and encodes to the same bytes again.
 
 mod job;
 mod malformed;
@@ -16,7 +16,7 @@ fn all_messages() -> Vec<Message> {
     vectors::all(VECTORS).iter().flat_map(messages).collect()
 }
 
-/// Messages that do not come back byte for byte, and why.
+/// Messages that do not encode to the same bytes, with the reason.
 const DIFFERENT: &[(&str, &str)] = &[
     ("s4.2.9-c3.2.5.deferred-get-bug.get", "the server answered in its own encoder; ours answers in the agreed one"),
     ("s6.1.0.types.modex-blob", "the contribution was compressed by another implementation of zlib"),
@@ -32,7 +32,8 @@ fn recorded_messages_come_back_byte_for_byte() {
             continue;
         }
         if let Some((name, _)) = DIFFERENT.iter().find(|(name, _)| *name == message.exchange) {
-            // The bytes differ, but what they say is the same: they come back as themselves.
+            // The bytes differ from the recording, but encoding is stable: decoding them and encoding again gives the
+            // same bytes.
             let again = again.unwrap();
             assert_eq!(message.recode(&again).as_ref(), Ok(&again), "{name}");
             different.push(*name);

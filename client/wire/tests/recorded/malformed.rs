@@ -10,14 +10,14 @@ use crate::message::{Form, Message};
 use crate::{all_messages, memory};
 
 /// Heap bytes that decoding and encoding again may take for each byte of a message. Small values in arrays and nested
-/// messages weigh most: a value takes some 40 bytes, an info with its key more, and vectors grow by doubling.
+/// messages take the most: about 40 bytes for a value, more for an info with its key, and vectors grow by doubling.
 const HEAP_PER_BYTE: usize = 256;
 /// Heap bytes that any message may take.
 const HEAP_BASE: usize = 64 * 1024;
-/// A compressed body may expand by this, and what it holds then weighs as above.
+/// The same for a compressed body, which may expand by a factor of 1040.
 const HEAP_PER_BYTE_COMPRESSED: usize = 1040 * HEAP_PER_BYTE;
 
-/// Tries bytes as a message of the kind of `message`.
+/// Decodes bytes as a message of the kind of `message` and checks the heap that this takes.
 fn try_bytes(message: &Message, bytes: &[u8]) {
     let per_byte = if message.form == Form::Fence { HEAP_PER_BYTE_COMPRESSED } else { HEAP_PER_BYTE };
     let limit = HEAP_BASE + bytes.len() * per_byte;
@@ -28,8 +28,8 @@ fn try_bytes(message: &Message, bytes: &[u8]) {
     }
 }
 
-/// The places that are not in the middle of a long run of equal bytes; of long messages only some.
-fn places(bytes: &[u8]) -> impl Iterator<Item = usize> {
+/// The offsets to change: not those inside a long run of equal bytes, and only a sample in long messages.
+fn offsets(bytes: &[u8]) -> impl Iterator<Item = usize> {
     let step = 1 + bytes.len() / 1024;
     (0..bytes.len())
         .step_by(step)
@@ -47,15 +47,15 @@ fn distinct() -> Vec<Message> {
 #[test]
 fn cut_messages_are_refused_or_read_as_far_as_they_go() {
     for message in distinct() {
-        places(&message.bytes).for_each(|len| try_bytes(&message, &message.bytes[..len]));
+        offsets(&message.bytes).for_each(|len| try_bytes(&message, &message.bytes[..len]));
     }
 }
 
 #[test]
-fn changed_bytes_do_no_harm() {
+fn changed_bytes_cause_no_panic_or_large_allocation() {
     for message in distinct() {
         let mut bytes = message.bytes.clone();
-        for at in places(&message.bytes) {
+        for at in offsets(&message.bytes) {
             let original = bytes[at];
             for changed in [original ^ 1, original ^ 0x80, original.wrapping_add(1), 0, 0x7f, 0xff] {
                 bytes[at] = changed;
@@ -67,11 +67,11 @@ fn changed_bytes_do_no_harm() {
 }
 
 #[test]
-fn inserted_counts_do_no_harm() {
-    // A flexible number of nearly 2^63 and a fixed one of nearly 2^31, put where any field may begin.
+fn inserted_counts_cause_no_panic_or_large_allocation() {
+    // A flexible number of nearly 2^63 and a fixed one of nearly 2^31, inserted wherever a field may begin.
     let huge: [&[u8]; 2] = [&[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f], &[0x7f, 0xff, 0xff, 0xfe]];
     for message in distinct() {
-        for at in places(&message.bytes) {
+        for at in offsets(&message.bytes) {
             for count in huge {
                 let (before, after) = message.bytes.split_at(at);
                 try_bytes(&message, &[before, count, after].concat());

@@ -1,4 +1,4 @@
-//! Counts the heap that a thread uses, to see what malformed input makes a decoder allocate.
+//! Counts the heap bytes that a thread uses, to measure how much a decoder allocates for malformed input.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -18,18 +18,18 @@ fn count(bytes: isize) {
     PEAK.set(PEAK.get().max(LIVE.get()));
 }
 
-// SAFETY: every call is passed on unchanged to the system's allocator; the counters are plain thread-local cells that
+// SAFETY: every call is forwarded unchanged to the system's allocator. The counters are plain thread-local cells that
 // need neither an allocation nor a destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: the caller's promises are those of this call.
+        // SAFETY: the caller guarantees what this call requires.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         count(-(layout.size() as isize));
-        // SAFETY: as above; what came from `alloc` came from the system's allocator.
+        // SAFETY: as above; memory from `alloc` came from the system's allocator.
         unsafe { System.dealloc(memory, layout) }
     }
 
@@ -40,7 +40,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// The most bytes that were in use at once while `work` ran, beyond those before.
+/// Runs `work`; returns its result and the peak of heap bytes that it added.
 pub fn peak<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = LIVE.get();
     PEAK.set(before);

@@ -1,4 +1,4 @@
-//! The messages inside recorded exchanges, and their way through our decoders and encoders.
+//! Extracts messages from recorded exchanges, and decodes and encodes them.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use pmix_wire::{
 
 use super::vectors::{Exchange, Sender};
 
-/// What kind of message it is.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
     Hello,
@@ -30,7 +30,7 @@ pub enum Form {
     Modex,
 }
 
-/// One message and all that is needed to understand it.
+/// One message with the context that its decoder needs.
 pub struct Message {
     pub exchange: String,
     pub form: Form,
@@ -42,7 +42,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// Decodes bytes as this kind of message and encodes what that gives.
+    /// Decodes bytes as this kind of message and encodes the result.
     pub fn recode(&self, bytes: &[u8]) -> Result<Vec<u8>> {
         let (dialect, client, server) = (self.dialect, self.client, self.server);
         let plain = |ok: bool| if ok { Ok(bytes.to_vec()) } else { Err(Status::ERR_UNPACK_FAILURE) };
@@ -100,7 +100,7 @@ impl Message {
 
     fn recode_as<R: Reply>(&self, bytes: &[u8]) -> Result<Vec<u8>> {
         let reply = R::decode(self.dialect, self.server, bytes)?;
-        // Released servers write a group's reply in their own form, whatever the client's release.
+        // Stock servers write a group's reply in their own form, independent of the client's release.
         let to = if self.form == Form::Reply(Command::GROUP_CONSTRUCT) { self.server } else { self.client };
         reply.encode(self.dialect, to)
     }
@@ -110,7 +110,7 @@ fn version(text: &str) -> Version {
     if text == "master" { Version::new(7, 0, 0) } else { Version::parse(text).unwrap() }
 }
 
-/// The messages of an exchange. Every byte of it belongs to one, or is in a header that is checked here.
+/// The messages of an exchange. Every byte belongs to a message or to a header that is checked here.
 pub fn messages(exchange: &Exchange) -> Vec<Message> {
     let server = version(&exchange.server);
     let client = exchange.client.as_deref().map_or(server, version);
@@ -128,9 +128,9 @@ pub fn messages(exchange: &Exchange) -> Vec<Message> {
         splitter.run(&exchange.stream(Sender::Client, 0), &exchange.stream(Sender::Server, 0));
         return splitter.out;
     }
-    let greeting = &exchange.units[0].1;
-    splitter.push(Form::Hello, greeting);
-    let hello = Hello::decode(&greeting[16..]).unwrap();
+    let hello_bytes = &exchange.units[0].1;
+    splitter.push(Form::Hello, hello_bytes);
+    let hello = Hello::decode(&hello_bytes[16..]).unwrap();
     splitter.dialect = Dialect::new(hello.module, hello.buffer);
     let kind = PeerKind::from_flag(hello.flag).unwrap();
     let as_client =
@@ -159,9 +159,9 @@ impl Splitter<'_> {
         self.out.push(Message { exchange, form, dialect, client, server, bytes: bytes.to_vec() });
     }
 
-    /// Messages after the handshake.
+    /// Extracts the messages after the handshake.
     fn run(&mut self, from_client: &[u8], from_server: &[u8]) {
-        let mut asked = HashMap::new();
+        let mut commands = HashMap::new();
         for (tag, payload) in split(from_client) {
             if tag == TAG_HEARTBEAT {
                 self.push(Form::Heartbeat, payload);
@@ -170,7 +170,7 @@ impl Splitter<'_> {
             let dialect = self.dialect.with_untyped(self.client.untyped_arrays());
             let request = Request::decode(dialect, self.client, payload);
             let request = request.unwrap_or_else(|error| panic!("{}: {error}", self.exchange.name));
-            asked.insert(tag, request.command());
+            commands.insert(tag, request.command());
             self.push(Form::Request, payload);
         }
         for (tag, payload) in split(from_server) {
@@ -179,7 +179,7 @@ impl Splitter<'_> {
                 TAG_IOF => Form::IoDelivery,
                 // A server without a monitor answers a heartbeat with a status.
                 TAG_HEARTBEAT => Form::Reply(Command::FINALIZE),
-                tag => Form::Reply(asked[&tag]),
+                tag => Form::Reply(commands[&tag]),
             };
             self.push(form, payload);
         }

@@ -1,4 +1,4 @@
-//! Reads `tests/vectors`, whose README says what the files look like.
+//! Reads the files in `tests/vectors`; the README there describes their format.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ pub struct Exchange {
     pub name: String,
     /// Release of the server, such as `4.2.9` or `master`.
     pub server: String,
-    /// Release of the client, or `None` for what a server gave its host.
+    /// Release of the client; `None` for data that a server passed to its host.
     pub client: Option<String>,
     pub settings: HashMap<String, String>,
     pub units: Vec<(Sender, Vec<u8>)>,
@@ -26,7 +26,7 @@ impl Exchange {
         self.settings.get(name).map(String::as_str)
     }
 
-    /// All that one side sent, from its `skip`th unit on.
+    /// All bytes that one side sent, without its first `skip` units.
     pub fn stream(&self, sender: Sender, skip: usize) -> Vec<u8> {
         self.units.iter().filter(|(from, _)| *from == sender).skip(skip).flat_map(|(_, bytes)| bytes.clone()).collect()
     }
