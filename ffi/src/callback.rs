@@ -7,7 +7,6 @@ use pmix_client::{InfoReply, Operation};
 use pmix_dstore::model::{DeviceDistance, Info, Nspace, Pdata, Result, Status, Value};
 
 use crate::convert::array::CArray;
-use crate::convert::object::Object;
 use crate::entry::code;
 use crate::registry::{Registry, from_cbdata, to_cbdata};
 use crate::types::*;
@@ -235,39 +234,4 @@ pub fn start_answer(
 ) -> Result<()> {
     let callback = Callback::new(cbfunc, cbdata);
     operation.start(Box::new(move |result| callback.call(result)))
-}
-
-/// Hands infos over to C code through a pair of out parameters, either of which may be NULL.
-///
-/// # Errors
-/// `NOMEM`; the answer's status where it is not success: the infos are handed over then, too.
-///
-/// # Safety
-/// The pointers are NULL or writable.
-pub unsafe fn hand_over(answer: InfoReply, results: *mut *mut pmix_info_t, count: *mut usize) -> Result<()> {
-    if results.is_null() || count.is_null() {
-        return answer.status.ok();
-    }
-    let (items, len) = CArray::<pmix_info_t>::new(&answer.infos)?.into_raw();
-    // SAFETY: not NULL, hence writable by the caller's promise.
-    unsafe {
-        results.write(items);
-        count.write(len);
-    }
-    answer.status.ok()
-}
-
-/// Fills a C structure that the caller provides and whose former contents do not count.
-///
-/// # Errors
-/// What writing the structure says.
-///
-/// # Safety
-/// `at` is writable.
-pub unsafe fn fill<T: Object>(model: &T::Model, at: *mut T) -> Result<()> {
-    // SAFETY: zeroed here, as `Object::write` wants it.
-    unsafe {
-        at.write_bytes(0, 1);
-        T::write(model, at)
-    }
 }

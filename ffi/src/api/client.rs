@@ -5,9 +5,8 @@ use std::ffi::{CStr, c_char, c_int};
 use pmix_client::process;
 use pmix_dstore::model::{Info, Result, Status};
 
-use super::{c_text, client, procs};
-use crate::callback::fill;
-use crate::convert::{array, text};
+use super::{Out, c_text, client, infos, procs};
+use crate::convert::text;
 use crate::entry::{entry, status_call};
 use crate::types::*;
 
@@ -15,8 +14,8 @@ use crate::types::*;
 ///
 /// The form is that of the stock library, because programs parse it: Open MPI's component refuses a string whose first
 /// character is below `3` (a letter is above), and others look for the word `OpenPMIx` and read the release behind it.
-/// The release is the one whose interface this is. The part behind `repo rev` tells us from the stock library, so that
-/// nobody compares that one with itself.
+/// The release is the one whose interface this is. The part behind `repo rev` shows that this is not the stock
+/// library, so that a comparison of the two does not load one of them twice by mistake.
 const VERSION: &CStr = match CStr::from_bytes_with_nul(
     concat!(
         "OpenPMIx 4.2.2, repo rev: pmix-dstore-",
@@ -32,12 +31,12 @@ const VERSION: &CStr = match CStr::from_bytes_with_nul(
 status_call! {
     /// `PMIx_Init`: connects this process to its server; counted.
     fn PMIx_Init(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize) {
-        let result = process::init(&array::read(info, ninfo)?);
-        // A process that nobody launched has a name, too, although the call fails.
-        if let Some(client) = process::hold()
-            && !proc.is_null()
-        {
-            fill(client.me(), proc)?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        let result = process::init(&unsafe { infos(info, ninfo) }?);
+        // A process that no host launched has a name, too, although the call fails.
+        // SAFETY: `proc` is NULL or a place for a process.
+        if let (Some(client), Some(proc)) = (process::hold(), unsafe { Out::optional(proc) }) {
+            proc.fill(client.me())?;
         }
         result.map(drop)
     }
@@ -45,15 +44,20 @@ status_call! {
     /// `PMIx_Finalize`: undoes one [`PMIx_Init`].
     fn PMIx_Finalize(info: *const pmix_info_t, ninfo: usize) {
         if process::count() == 0 {
-            // As the stock library: finalizing what is not initialised is no error.
+            // As in the stock library, a process that is not initialised may be finalized.
             return Ok(());
         }
-        finalize(&array::read(info, ninfo)?)
+        // SAFETY: `info` is an array of `ninfo` infos.
+        finalize(&unsafe { infos(info, ninfo) }?)
     }
 
     /// `PMIx_Abort`: asks the host to abort processes, or the whole job where none are named.
     fn PMIx_Abort(status: c_int, msg: *const c_char, targets: *mut pmix_proc_t, ntargets: usize) {
-        client()?.abort(Status(status), text::string(msg), &procs(targets, ntargets)?)
+        let client = client()?;
+        // SAFETY: `msg` is NULL or a C string.
+        let message = unsafe { text::string(msg) };
+        // SAFETY: `targets` is NULL or an array of `ntargets` processes.
+        client.abort(Status(status), message, &unsafe { procs(targets, ntargets) }?)
     }
 }
 
@@ -72,7 +76,7 @@ entry! {
     fn PMIx_Progress_thread_stop(_info: *const pmix_info_t, _ninfo: usize) {}
 }
 
-/// Undoes one initialisation; with the last one go the values that callers point to.
+/// Undoes one initialisation. The last one also frees the values that callers have pointers to.
 ///
 /// # Errors
 /// What the server answers.

@@ -8,7 +8,7 @@ use pmix_dstore::model::{Info, Result, Status};
 use pmix_server::process::server;
 
 use super::server::done;
-use super::{client, procs};
+use super::{client, infos, optional_object};
 use crate::callback::{Callback, start};
 use crate::convert::array::{self, CArray};
 use crate::entry::{guard_call, status_call};
@@ -43,9 +43,10 @@ fn handler(function: Option<pmix_notification_fn_t>) -> EventHandler {
             Ok(arguments) => Arc::new(arguments),
             Err(status) => return done.finish(status, Vec::new()),
         };
-        // One share stays here: a handler may say that it is done and go on reading until it returns.
+        // This function keeps a share of the arguments: a handler may call `handler_done` and read them until it returns.
         let running = RUNNING.keep((done, arguments.clone()));
-        // SAFETY: the handler was registered for this; its arguments live until it returned and is done.
+        // SAFETY: the program registered the function to be called with events. The arguments live until it has returned and has
+        // called `handler_done`.
         unsafe {
             function(
                 id,
@@ -62,7 +63,7 @@ fn handler(function: Option<pmix_notification_fn_t>) -> EventHandler {
     })
 }
 
-/// Called by a handler that is done.
+/// What a handler calls when it is done.
 unsafe extern "C" fn handler_done(
     status: pmix_status_t,
     results: *mut pmix_info_t,
@@ -72,14 +73,14 @@ unsafe extern "C" fn handler_done(
     notification_cbdata: *mut c_void,
 ) {
     guard_call("end of an event handler", || {
-        // SAFETY: the handler passes infos that stay until its own callback.
+        // SAFETY: `results` is an array of `nresults` infos, which the handler keeps until `cbfunc` is called.
         let results: Result<Vec<Info>> = unsafe { array::read(results, nresults) };
         if let Some((done, _arguments)) = RUNNING.take(from_cbdata(notification_cbdata)) {
             done.finish(Status(status), results.unwrap_or_default());
         }
     });
-    // Behind the library's own call: the handler may wait in its callback for another one, which comes when all calls of this thread are
-    // over.
+    // After the library's own call has ended: the handler's callback may wait for another callback, and callbacks come only when all
+    // calls of this thread have ended.
     Callback::new(cbfunc, thiscbdata).call(Status::SUCCESS);
 }
 
@@ -96,13 +97,17 @@ status_call! {
         cbdata: *mut c_void,
     ) {
         let ncodes = if codes.is_null() { 0 } else { ncodes };
-        let codes = (0..ncodes).map(|index| Status(*codes.add(index))).collect();
-        let operation = client()?.register_event_handler(codes, array::read(info, ninfo)?, handler(evhdlr));
+        // SAFETY: `codes` is an array of `ncodes` codes.
+        let codes = (0..ncodes).map(|index| Status(unsafe { *codes.add(index) })).collect();
+        let client = client()?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        let infos = unsafe { infos(info, ninfo) }?;
+        let operation = client.register_event_handler(codes, infos, handler(evhdlr));
         let callback = Callback::new(cbfunc, cbdata);
         if callback.is_some() {
             return operation.start(Box::new(move |result| callback.call(result)));
         }
-        // Any code but success travels as an error, and this one is the handler's number.
+        // The caller gets the handler's number as its status, and `Status::ok` makes an error of each status but success.
         match i32::try_from(operation.wait()?) {
             Ok(number) => Status(number).ok(),
             Err(_) => Err(Status::ERR_EVENT_REGISTRATION),
@@ -119,7 +124,7 @@ status_call! {
         if cbfunc.is_some() { start(operation, cbfunc, cbdata) } else { operation.wait() }
     }
 
-    /// `PMIx_Notify_event`: blocks without a callback. Without a source the caller is meant.
+    /// `PMIx_Notify_event`: blocks without a callback. Without a source the caller is the source.
     fn PMIx_Notify_event(
         status: pmix_status_t,
         source: *const pmix_proc_t,
@@ -130,9 +135,11 @@ status_call! {
         cbdata: *mut c_void,
     ) {
         let client = client()?;
-        let source = procs(source, 1)?.pop().unwrap_or_else(|| client.me().clone());
-        let infos = array::read(info, ninfo)?;
-        // A host speaks for others: it tells its clients who was the source.
+        // SAFETY: `source` is NULL or a process.
+        let source = unsafe { optional_object(source) }?.unwrap_or_else(|| client.me().clone());
+        // SAFETY: `info` is an array of `ninfo` infos.
+        let infos = unsafe { infos(info, ninfo) }?;
+        // A host forwards events of other processes to its clients.
         if let Ok(server) = server() {
             return match server.notify_event(Status(status), source, range, infos, done(cbfunc, cbdata)) {
                 Status::OPERATION_SUCCEEDED => Ok(()),

@@ -1,7 +1,7 @@
 //! `PMIx_Get` and `PMIx_Get_nb`: the arguments of C code, and where its values go.
 //!
-//! How a value is found is the client's business. Here are the forms in which C code has its directives and wants the value. Values in
-//! place have functions of their own: in one with all of it the compiler keeps nothing in registers.
+//! The client finds the value. This module translates the forms in which C code has its directives and wants the value. Copies and
+//! values in place have functions of their own: in one function for both, the compiler keeps nothing in registers.
 
 use std::ffi::c_char;
 use std::ptr;
@@ -23,7 +23,7 @@ use crate::types::*;
 #[repr(transparent)]
 pub(super) struct CInfo(pmix_info_t);
 
-/// The key of an info, with its NUL and what is behind it.
+/// The key of an info: all bytes of its array, of which the first NUL ends the text.
 type KeyBytes = [u8; size_of::<pmix_key_t>()];
 
 impl CInfo {
@@ -36,13 +36,13 @@ impl CInfo {
         if info.is_null() {
             return &[];
         }
-        // SAFETY: the caller's promise; the layout is that of the info.
+        // SAFETY: not NULL, hence an array of `ninfo` infos by the caller's promise; `CInfo` has the layout of an info.
         unsafe { std::slice::from_raw_parts(info.cast(), ninfo) }
     }
 
     #[inline(always)]
     fn key_bytes(&self) -> &KeyBytes {
-        // SAFETY: a key is an array of as many characters.
+        // SAFETY: a key is an array of as many characters, and each byte of an initialised info may be read.
         unsafe { &*(&raw const self.0.key).cast() }
     }
 
@@ -60,13 +60,13 @@ impl Directive for CInfo {
 
     #[inline(always)]
     fn as_bool(&self) -> Option<bool> {
-        // SAFETY: a flag, as its type says.
+        // SAFETY: the type says that the union holds a flag, which is one byte.
         (self.data_type() == DataType::BOOL).then(|| unsafe { self.0.value.data.bytes[0] } != 0)
     }
 
     #[inline(always)]
     fn as_u32(&self) -> Option<u32> {
-        // SAFETY: a number, as its type says.
+        // SAFETY: the type says that the union holds a number of four bytes.
         (self.data_type() == DataType::UINT32).then(|| unsafe { (&raw const self.0.value.data).cast::<u32>().read() })
     }
 
@@ -75,7 +75,7 @@ impl Directive for CInfo {
         if self.data_type() != DataType::STRING {
             return None;
         }
-        // SAFETY: NULL or a C string, as its type says.
+        // SAFETY: the type says that the union holds NULL or a C string.
         unsafe { text::string(self.0.value.data.string) }.map(|text| text.to_bytes())
     }
 
@@ -89,12 +89,12 @@ impl Directive for CInfo {
     }
 
     fn value(&self) -> Option<ValueRef<'_>> {
-        // SAFETY: an initialised value.
+        // SAFETY: the value of an initialised info, which stays as it is while this is borrowed.
         unsafe { value::borrow(&raw const self.0.value) }
     }
 
     fn to_info(&self) -> Result<Info> {
-        // SAFETY: an initialised info.
+        // SAFETY: an initialised info, as all `CInfo` are.
         unsafe { pmix_info_t::read(&raw const self.0) }
     }
 }
@@ -113,19 +113,20 @@ pub(super) unsafe fn request<'a>(
     info: *const pmix_info_t,
     ninfo: usize,
 ) -> Result<GetRequest<'a, CInfo>> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let key = if key.is_null() { None } else { Some(text::key_text(key)?) };
-        let (nspace, rank) = if proc.is_null() {
-            (NspaceRef::Own, Rank::UNDEF)
-        } else {
-            (NspaceRef::Buffer(&*(&raw const (*proc).nspace).cast()), Rank((*proc).rank))
-        };
-        Ok(GetRequest { nspace, rank, key, directives: CInfo::slice(info, ninfo) })
-    }
+    // SAFETY: not NULL, hence readable to its NUL or to the capacity of a key for `'a`.
+    let key = if key.is_null() { None } else { Some(unsafe { text::key_text(key) }?) };
+    let (nspace, rank) = if proc.is_null() {
+        (NspaceRef::Own, Rank::UNDEF)
+    } else {
+        // SAFETY: not NULL, hence a process for `'a`; a namespace is an array of as many characters.
+        unsafe { (NspaceRef::Buffer(&*(&raw const (*proc).nspace).cast()), Rank((*proc).rank)) }
+    };
+    // SAFETY: `info` is NULL or an array of `ninfo` infos for `'a`.
+    let directives = unsafe { CInfo::slice(info, ninfo) };
+    Ok(GetRequest { nspace, rank, key, directives })
 }
 
-/// `PMIx_Get`: on a thread that has a token without a lock, while the client has the value in shared memory.
+/// `PMIx_Get`. On a thread that has a token it takes no lock, if the client has the value in shared memory.
 ///
 /// # Safety
 /// The pointer rules of the crate for the arguments of `PMIx_Get`.
@@ -136,23 +137,24 @@ pub(super) unsafe fn get(
     (info, ninfo): (*const pmix_info_t, usize),
     val: *mut *mut pmix_value_t,
 ) -> Status {
-    // SAFETY: the caller's promise.
-    let found = process::with_pinned(|client, pin| unsafe {
-        // What is NULL is looked at elsewhere, so that nothing here has to allow for it.
+    let found = process::with_pinned(|client, pin| {
+        // Calls with a NULL go to `get_by_any_thread`, so that the code below has no branches for them.
         if proc.is_null() || key.is_null() || val.is_null() {
             return None;
         }
-        let request = request(proc, key, info, ninfo).ok()?;
+        // SAFETY: these are the caller's arguments of `PMIx_Get`, which stay until it returns.
+        let request = unsafe { request(proc, key, info, ninfo) }.ok()?;
         Some(client.get_into(Some(pin), &request, Output { val }))
     });
     match found {
         Some(status) => status,
-        // SAFETY: the caller's promise.
+        // SAFETY: these are the caller's arguments of `PMIx_Get`.
         None => unsafe { get_by_any_thread(proc, key, (info, ninfo), val) },
     }
 }
 
-/// The same of any arguments, on any thread: this may be its first call or one within another, or the process not be initialised.
+/// `PMIx_Get` for any arguments and on any thread. The call may be the thread's first one or be made within another call, and the
+/// process may not be initialised.
 ///
 /// # Safety
 /// As [`get`].
@@ -167,7 +169,7 @@ unsafe fn get_by_any_thread(
     let _inside = Inside::enter();
     let found = process::with_current(|client, pin| {
         let val = writable(val)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: these are the caller's arguments of `PMIx_Get`, which stay until it returns.
         let request = unsafe { request(proc, key, info, ninfo)? };
         Ok(client.get_into(pin, &request, Output { val }))
     });
@@ -175,6 +177,9 @@ unsafe fn get_by_any_thread(
 }
 
 /// Where C code wants a value: in memory that it frees, in its own, or in the library's.
+///
+/// It is made of an argument of `PMIx_Get` that is not NULL, so the place may be written until `PMIx_Get` returns. Where the
+/// directives ask for static values, the caller has put there NULL or the address of a value that may be written.
 #[derive(Clone, Copy)]
 struct Output {
     /// The caller's place for a pointer.
@@ -184,14 +189,13 @@ struct Output {
 impl Receiver for Output {
     #[inline(always)]
     fn prepare(self, form: GetFlags) -> Result<()> {
-        // SAFETY: the caller's place for a pointer.
-        unsafe {
-            if form.static_values() {
-                return writable(*self.val).map(drop);
-            }
-            // As the stock library does: callers look at the pointer as well as at the status.
-            *self.val = ptr::null_mut();
+        if form.static_values() {
+            // SAFETY: the caller has put a pointer there.
+            return writable(unsafe { *self.val }).map(drop);
         }
+        // As in the stock library, since callers look at the pointer as well as at the status.
+        // SAFETY: the caller's place for a pointer.
+        unsafe { *self.val = ptr::null_mut() };
         Ok(())
     }
 
@@ -205,7 +209,7 @@ impl Receiver for Output {
             true => Some(client.attached::<Pinned>().ok_or(Status::ERROR)?),
             false => None,
         };
-        // SAFETY: the caller's places for a pointer and, as `prepare` has seen, for a value.
+        // SAFETY: the caller's place for a pointer; for static values `prepare` has seen that it holds one, to a place for a value.
         unsafe {
             match (pinned, form.static_values()) {
                 (Some(pinned), false) => *self.val = pinned.pointer_to(client, value)?,
@@ -233,7 +237,7 @@ impl Output {
         let Ok(data) = data else { return Some(Status::ERR_NOMEM) };
         let status = self.allocate(Plain { ty, words: [data.expose_provenance() as u64, len as u64] });
         if status != Status::SUCCESS {
-            // SAFETY: just allocated, and nobody else knows it.
+            // SAFETY: allocated above with `malloc`, and no other code has its address.
             unsafe { free(data) };
         }
         Some(status)
@@ -257,13 +261,13 @@ impl Output {
             FastResult::Bytes { ty, bytes } if is_pointer && !bytes.is_empty() => Plain::bytes(ty, bytes),
             _ => return None,
         };
-        // SAFETY: the caller's places for a pointer and, as `prepare` has seen, for a value.
-        unsafe {
-            if form.static_values() {
-                (*self.val).write(plain.to_c());
-            } else {
-                *self.val = client.attached::<Pinned>()?.pointer_to_plain(plain).ok()?;
-            }
+        if form.static_values() {
+            // SAFETY: `prepare` has seen that the caller's place holds a pointer, to a place for a value.
+            unsafe { (*self.val).write(plain.to_c()) };
+        } else {
+            let pointer = client.attached::<Pinned>()?.pointer_to_plain(plain).ok()?;
+            // SAFETY: the caller's place for a pointer.
+            unsafe { *self.val = pointer };
         }
         Some(Status::SUCCESS)
     }

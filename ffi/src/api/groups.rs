@@ -1,13 +1,12 @@
 //! Groups of processes.
 
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
 
 use pmix_dstore::model::{Proc, Result};
 
-use super::{client, present};
-use crate::callback::{Callback, hand_over, start, start_answer};
+use super::{InfoResults, c_str, client, infos, optional_object, present};
+use crate::callback::{Callback, start, start_answer};
 use crate::convert::array;
-use crate::convert::object::Object;
 use crate::entry::status_call;
 use crate::types::*;
 
@@ -22,33 +21,20 @@ const ACCEPT: pmix_group_opt_t = 1;
 /// # Safety
 /// `group` is NULL or a C string.
 unsafe fn name(group: *const c_char) -> Result<CString> {
-    // SAFETY: not NULL, hence a C string by the caller's promise.
-    unsafe { Ok(std::ffi::CStr::from_ptr(present(group)?).to_owned()) }
+    // SAFETY: the caller's promise.
+    unsafe { c_str(group) }.map(CStr::to_owned)
 }
 
-/// A leader; none for NULL.
+/// The processes that are to be members.
+///
+/// # Errors
+/// `BAD_PARAM` for NULL, `NOMEM`.
 ///
 /// # Safety
-/// `leader` is NULL or a process.
-unsafe fn leader_of(leader: *const pmix_proc_t) -> Result<Option<Proc>> {
-    // SAFETY: not NULL, hence a process by the caller's promise.
-    if leader.is_null() { Ok(None) } else { unsafe { pmix_proc_t::read(leader) }.map(Some) }
-}
-
-/// Sets results to none: callers look at them whatever the status says.
-///
-/// # Safety
-/// The pointers are NULL or writable.
-unsafe fn no_results(results: *mut *mut pmix_info_t, count: *mut usize) {
-    // SAFETY: not NULL, hence writable by the caller's promise.
-    unsafe {
-        if !results.is_null() {
-            results.write(std::ptr::null_mut());
-        }
-        if !count.is_null() {
-            count.write(0);
-        }
-    }
+/// `procs` is NULL or an array of `count` processes.
+unsafe fn members(procs: *const pmix_proc_t, count: usize) -> Result<Vec<Proc>> {
+    // SAFETY: the caller's promise.
+    unsafe { array::read(present(procs)?, count) }
 }
 
 status_call! {
@@ -62,10 +48,16 @@ status_call! {
         results: *mut *mut pmix_info_t,
         nresults: *mut usize,
     ) {
-        no_results(results, nresults);
+        // SAFETY: `results` and `nresults` are NULL or places for the results.
+        let results = unsafe { InfoResults::new(results, nresults) };
+        results.clear();
         let client = client()?;
-        let (group, procs) = (name(grp)?, array::read(present(procs)?, nprocs)?);
-        hand_over(client.group_construct(group, procs, array::read(directives, ndirs)?).wait()?, results, nresults)
+        // SAFETY: `grp` is NULL or a C string.
+        let group = unsafe { name(grp) }?;
+        // SAFETY: `procs` is NULL or an array of `nprocs` processes.
+        let members = unsafe { members(procs, nprocs) }?;
+        // SAFETY: `directives` is an array of `ndirs` infos.
+        results.hand_over(client.group_construct(group, members, unsafe { infos(directives, ndirs) }?).wait()?)
     }
 
     /// `PMIx_Group_construct_nb`.
@@ -79,13 +71,21 @@ status_call! {
         cbdata: *mut c_void,
     ) {
         let client = client()?;
-        let (group, procs) = (name(grp)?, array::read(present(procs)?, nprocs)?);
-        start_answer(client.group_construct(group, procs, array::read(info, ninfo)?), cbfunc, cbdata)
+        // SAFETY: `grp` is NULL or a C string.
+        let group = unsafe { name(grp) }?;
+        // SAFETY: `procs` is NULL or an array of `nprocs` processes.
+        let members = unsafe { members(procs, nprocs) }?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        start_answer(client.group_construct(group, members, unsafe { infos(info, ninfo) }?), cbfunc, cbdata)
     }
 
     /// `PMIx_Group_destruct`.
     fn PMIx_Group_destruct(grp: *const c_char, info: *const pmix_info_t, ninfo: usize) {
-        client()?.group_destruct(name(grp)?, array::read(info, ninfo)?).wait()
+        let client = client()?;
+        // SAFETY: `grp` is NULL or a C string.
+        let group = unsafe { name(grp) }?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        client.group_destruct(group, unsafe { infos(info, ninfo) }?).wait()
     }
 
     /// `PMIx_Group_destruct_nb`.
@@ -96,7 +96,11 @@ status_call! {
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        start(client()?.group_destruct(name(grp)?, array::read(info, ninfo)?), cbfunc, cbdata)
+        let client = client()?;
+        // SAFETY: `grp` is NULL or a C string.
+        let group = unsafe { name(grp) }?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        start(client.group_destruct(group, unsafe { infos(info, ninfo) }?), cbfunc, cbdata)
     }
 
     /// `PMIx_Group_invite`.
@@ -109,11 +113,16 @@ status_call! {
         results: *mut *mut pmix_info_t,
         nresult: *mut usize,
     ) {
-        no_results(results, nresult);
+        // SAFETY: `results` and `nresult` are NULL or places for the results.
+        let results = unsafe { InfoResults::new(results, nresult) };
+        results.clear();
         let client = client()?;
-        let (group, procs) = (name(grp)?, array::read(present(procs)?, nprocs)?);
-        let answer = client.group_invite_wait(group, procs, &array::read(info, ninfo)?)?;
-        hand_over(answer, results, nresult)
+        // SAFETY: `grp` is NULL or a C string.
+        let group = unsafe { name(grp) }?;
+        // SAFETY: `procs` is NULL or an array of `nprocs` processes.
+        let members = unsafe { members(procs, nprocs) }?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        results.hand_over(client.group_invite_wait(group, members, &unsafe { infos(info, ninfo) }?)?)
     }
 
     /// `PMIx_Group_invite_nb`.
@@ -127,10 +136,14 @@ status_call! {
         cbdata: *mut c_void,
     ) {
         let client = client()?;
-        let (group, procs) = (name(grp)?, array::read(present(procs)?, nprocs)?);
+        // SAFETY: `grp` is NULL or a C string.
+        let group = unsafe { name(grp) }?;
+        // SAFETY: `procs` is NULL or an array of `nprocs` processes.
+        let members = unsafe { members(procs, nprocs) }?;
         let callback = Callback::new(cbfunc, cbdata);
         let then = Box::new(move |answer| callback.call(answer));
-        client.group_invite(group, procs, &array::read(info, ninfo)?, then)
+        // SAFETY: `info` is an array of `ninfo` infos.
+        client.group_invite(group, members, &unsafe { infos(info, ninfo) }?, then)
     }
 
     /// `PMIx_Group_join`.
@@ -143,10 +156,17 @@ status_call! {
         results: *mut *mut pmix_info_t,
         nresult: *mut usize,
     ) {
-        no_results(results, nresult);
-        let (client, infos) = (client()?, array::read(info, ninfo)?);
-        let answer = client.group_join_wait(name(grp)?, leader_of(leader)?, opt == ACCEPT, &infos)?;
-        hand_over(answer, results, nresult)
+        // SAFETY: `results` and `nresult` are NULL or places for the results.
+        let results = unsafe { InfoResults::new(results, nresult) };
+        results.clear();
+        let client = client()?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        let infos = unsafe { infos(info, ninfo) }?;
+        // SAFETY: `grp` is NULL or a C string.
+        let group = unsafe { name(grp) }?;
+        // SAFETY: `leader` is NULL or a process.
+        let leader = unsafe { optional_object(leader) }?;
+        results.hand_over(client.group_join_wait(group, leader, opt == ACCEPT, &infos)?)
     }
 
     /// `PMIx_Group_join_nb`.
@@ -159,15 +179,25 @@ status_call! {
         cbfunc: Option<pmix_info_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        let (client, infos) = (client()?, array::read(info, ninfo)?);
+        let client = client()?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        let infos = unsafe { infos(info, ninfo) }?;
+        // SAFETY: `grp` is NULL or a C string.
+        let group = unsafe { name(grp) }?;
+        // SAFETY: `leader` is NULL or a process.
+        let leader = unsafe { optional_object(leader) }?;
         let callback = Callback::new(cbfunc, cbdata);
         let then = Box::new(move |answer| callback.call(answer));
-        client.group_join(name(grp)?, leader_of(leader)?, opt == ACCEPT, &infos, then)
+        client.group_join(group, leader, opt == ACCEPT, &infos, then)
     }
 
     /// `PMIx_Group_leave`.
     fn PMIx_Group_leave(grp: *const c_char, info: *const pmix_info_t, ninfo: usize) {
-        client()?.group_leave(name(grp)?, array::read(info, ninfo)?).wait()
+        let client = client()?;
+        // SAFETY: `grp` is NULL or a C string.
+        let group = unsafe { name(grp) }?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        client.group_leave(group, unsafe { infos(info, ninfo) }?).wait()
     }
 
     /// `PMIx_Group_leave_nb`.
@@ -178,6 +208,10 @@ status_call! {
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        start(client()?.group_leave(name(grp)?, array::read(info, ninfo)?), cbfunc, cbdata)
+        let client = client()?;
+        // SAFETY: `grp` is NULL or a C string.
+        let group = unsafe { name(grp) }?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        start(client.group_leave(group, unsafe { infos(info, ninfo) }?), cbfunc, cbdata)
     }
 }

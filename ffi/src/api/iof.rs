@@ -10,10 +10,9 @@ use pmix_dstore::model::{Bytes, Result, Status};
 use pmix_server::process::server;
 
 use super::server::done;
-use super::{client, present, procs};
+use super::{client, infos, object, optional_object};
 use crate::callback::{Callback, start};
 use crate::convert::array::{self, CArray};
-use crate::convert::object::Object;
 use crate::entry::status_call;
 use crate::types::*;
 
@@ -29,9 +28,9 @@ fn handler(function: pmix_iof_cbfunc_t) -> OutputHandler {
             ))
         };
         let arrays: Result<_> = arrays();
-        // Where there is no memory for it, nothing can be told.
+        // Without memory for the arguments, the handler cannot be called.
         let Ok((source, data, infos)) = arrays else { return };
-        // SAFETY: the handler was given for this; the arrays outlive the call.
+        // SAFETY: the program registered the function to be called with output; the arrays outlive the call.
         unsafe { function(number as usize, channel, source.as_ptr(), data.as_ptr(), infos.as_ptr(), infos.len()) }
     })
 }
@@ -50,7 +49,10 @@ status_call! {
         regcbdata: *mut c_void,
     ) {
         let client = client()?;
-        let (procs, infos) = (array::read(procs, nprocs)?, array::read(directives, ndirs)?);
+        // SAFETY: `procs` is an array of `nprocs` processes.
+        let procs = unsafe { array::read(procs, nprocs) }?;
+        // SAFETY: `directives` is an array of `ndirs` infos.
+        let infos = unsafe { infos(directives, ndirs) }?;
         let operation = client.pull_output(procs, infos, channel, cbfunc.map(handler));
         let callback = Callback::new(regcbfunc, regcbdata);
         if callback.is_some() {
@@ -60,7 +62,7 @@ status_call! {
         if process::servers().is_none() && server().is_ok() {
             return Err(Status::OPERATION_SUCCEEDED);
         }
-        // Any code but success travels as an error, and this one is the pull's number.
+        // The caller gets the pull's number as its status, and `Status::ok` makes an error of each status but success.
         match i32::try_from(number) {
             Ok(number) => Status(number).ok(),
             Err(_) => Err(Status::ERR_OUT_OF_RESOURCE),
@@ -75,7 +77,8 @@ status_call! {
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        let operation = client()?.stop_output(iofhdlr as u64, array::read(directives, ndirs)?);
+        // SAFETY: `directives` is an array of `ndirs` infos.
+        let operation = client()?.stop_output(iofhdlr as u64, unsafe { infos(directives, ndirs) }?);
         if cbfunc.is_some() { start(operation, cbfunc, cbdata) } else { operation.wait() }
     }
 
@@ -91,9 +94,13 @@ status_call! {
         cbdata: *mut c_void,
     ) {
         let client = client()?;
-        let data = if bo.is_null() { None } else { Some(pmix_byte_object_t::read(bo)?.into_vec()?) };
+        // SAFETY: `bo` is NULL or a byte object.
+        let data = unsafe { optional_object(bo) }?.map(Bytes::into_vec).transpose()?;
         let is_own = data.is_none();
-        let operation = client.push_input(array::read(targets, ntargets)?, data, array::read(directives, ndirs)?);
+        // SAFETY: `targets` is an array of `ntargets` processes.
+        let targets = unsafe { array::read(targets, ntargets) }?;
+        // SAFETY: `directives` is an array of `ndirs` infos.
+        let operation = client.push_input(targets, data, unsafe { infos(directives, ndirs) }?);
         if is_own {
             operation.wait()?;
             return Err(Status::OPERATION_SUCCEEDED);
@@ -113,9 +120,13 @@ status_call! {
         cbdata: *mut c_void,
     ) {
         let server = server()?;
-        let source = pmix_proc_t::read(present(source)?)?;
-        let data = pmix_byte_object_t::read(present(bo)?)?.into_vec()?;
-        server.deliver_output(source, channel, data, array::read(info, ninfo)?, done(cbfunc, cbdata)).ok()
+        // SAFETY: `source` is NULL or a process.
+        let source = unsafe { object(source) }?;
+        // SAFETY: `bo` is NULL or a byte object.
+        let data = unsafe { object(bo) }?.into_vec()?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        let infos = unsafe { infos(info, ninfo) }?;
+        server.deliver_output(source, channel, data, infos, done(cbfunc, cbdata)).ok()
     }
 
     /// `PMIx_server_IOF_flow_control`: tells those who push input, or one of them, that no more is wanted, or that it is. Without a
@@ -130,11 +141,14 @@ status_call! {
         cbdata: *mut c_void,
     ) {
         let server = server()?;
-        let source = procs(source, 1)?.pop();
-        // At once, not by the callback.
+        // SAFETY: `source` is NULL or a process.
+        let source = unsafe { optional_object(source) }?;
+        // This error is the status of the call: the callback does not come.
         if channel & STDIN == 0 {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
-        server.control_input(source, channel, xoff, array::read(directives, ndirs)?, done(cbfunc, cbdata)).ok()
+        // SAFETY: `directives` is an array of `ndirs` infos.
+        let infos = unsafe { infos(directives, ndirs) }?;
+        server.control_input(source, channel, xoff, infos, done(cbfunc, cbdata)).ok()
     }
 }

@@ -1,7 +1,7 @@
 //! The life of the interface's structures: construct, destruct, create, free.
 //!
-//! Of each kind there is an array in memory from `malloc`, whose structures are constructed; `destruct` leaves an empty
-//! structure that may be destructed again. NULL is nothing, everywhere.
+//! `create` makes an array of constructed structures, in memory from `malloc`, which `free` frees. `destruct` leaves an empty
+//! structure that may be destructed again. All functions accept NULL and do nothing with it.
 
 use std::ptr;
 
@@ -13,26 +13,22 @@ use crate::entry::entry;
 use crate::memory::zeroed;
 use crate::types::*;
 
-/// A structure that has a first state.
-trait Construct: Object {
-    /// What is not zero in a structure that is new, where all else is.
-    ///
-    /// # Safety
-    /// `at` points to zeroed memory for one structure.
-    unsafe fn fill(_at: *mut Self) {}
+/// A structure that can be made new. All zero is a valid value of it.
+trait Construct: Sized {
+    /// Sets the fields that are not zero in a new structure. All others are zero already.
+    fn fill(&mut self) {}
 }
 
-/// Makes a structure a new one, whatever was there.
+/// Makes a new structure, whose former contents do not count.
 ///
 /// # Safety
-/// `at` is NULL or writable.
+/// `at` is NULL or has room for one structure.
 unsafe fn construct<T: Construct>(at: *mut T) {
     if !at.is_null() {
-        // SAFETY: the caller's promise.
-        unsafe {
-            at.write_bytes(0, 1);
-            T::fill(at);
-        }
+        // SAFETY: not NULL, hence room for one structure, by the caller's promise.
+        unsafe { at.write_bytes(0, 1) };
+        // SAFETY: zeroed above, and all zero is an empty structure.
+        unsafe { &mut *at }.fill();
     }
 }
 
@@ -42,7 +38,7 @@ unsafe fn construct<T: Construct>(at: *mut T) {
 /// `at` is NULL or an initialised structure whose contents come from `malloc`.
 unsafe fn destruct<T: Object>(at: *mut T) {
     if !at.is_null() {
-        // SAFETY: the caller's promise.
+        // SAFETY: not NULL, hence an initialised structure, by the caller's promise.
         unsafe { T::destroy(at) }
     }
 }
@@ -51,8 +47,8 @@ unsafe fn destruct<T: Object>(at: *mut T) {
 fn create<T: Construct>(count: usize) -> *mut T {
     let Ok(items) = zeroed::<T>(count) else { return ptr::null_mut() };
     for index in 0..count {
-        // SAFETY: the array is zeroed and has so many elements.
-        unsafe { T::fill(items.add(index)) }
+        // SAFETY: the array has `count` elements, and all zero is an empty structure.
+        unsafe { &mut *items.add(index) }.fill();
     }
     items
 }
@@ -63,13 +59,15 @@ macro_rules! lifecycle {
         entry! {$(
             #[doc = concat!("`", stringify!($construct), "`.")]
             fn $construct(p: *mut $ty) {
-                construct(p);
+                // SAFETY: `p` is NULL or has room for one structure.
+                unsafe { construct(p) }
             }
 
             $(
                 #[doc = concat!("`", stringify!($destruct), "`.")]
                 fn $destruct(p: *mut $ty) {
-                    destruct(p);
+                    // SAFETY: `p` is NULL or an initialised structure whose contents come from `malloc`.
+                    unsafe { destruct(p) }
                 }
             )?
 
@@ -80,7 +78,8 @@ macro_rules! lifecycle {
 
             #[doc = concat!("`", stringify!($free), "`.")]
             fn $free(p: *mut $ty, n: usize) {
-                array::free_array(p, n);
+                // SAFETY: `p` is NULL or an array of `n` structures from `malloc`, which the caller gives up.
+                unsafe { array::free_array(p, n) }
             }
         )+}
     };
@@ -128,35 +127,40 @@ new_is_zero! {
 }
 
 impl Construct for pmix_proc_t {
-    unsafe fn fill(at: *mut pmix_proc_t) {
-        // SAFETY: the promise of `fill`.
-        unsafe { (*at).rank = Rank::UNDEF.0 }
+    fn fill(&mut self) {
+        self.rank = Rank::UNDEF.0;
     }
 }
 
 impl Construct for pmix_device_distance_t {
-    unsafe fn fill(at: *mut pmix_device_distance_t) {
-        // SAFETY: the promise of `fill`.
-        unsafe { ((*at).mindist, (*at).maxdist) = (u16::MAX, u16::MAX) }
+    fn fill(&mut self) {
+        (self.mindist, self.maxdist) = (u16::MAX, u16::MAX);
     }
 }
 
 impl Construct for pmix_node_pid_t {
-    unsafe fn fill(at: *mut pmix_node_pid_t) {
-        // SAFETY: the promise of `fill`.
-        unsafe { ((*at).nodeid, (*at).pid) = (u32::MAX, -1) }
+    fn fill(&mut self) {
+        (self.nodeid, self.pid) = (u32::MAX, -1);
+    }
+}
+
+impl Construct for pmix_fabric_t {
+    fn fill(&mut self) {
+        self.index = usize::MAX;
     }
 }
 
 entry! {
     /// `PMIx_Coord_construct`.
     fn PMIx_Coord_construct(m: *mut pmix_coord_t) {
-        construct(m);
+        // SAFETY: `m` is NULL or has room for one point.
+        unsafe { construct(m) }
     }
 
     /// `PMIx_Coord_destruct`.
     fn PMIx_Coord_destruct(m: *mut pmix_coord_t) {
-        destruct(m);
+        // SAFETY: `m` is NULL or an initialised point whose contents come from `malloc`.
+        unsafe { destruct(m) }
     }
 
     /// `PMIx_Coord_create`: `number` points of a space of `dims` dimensions, all of them its origin.
@@ -167,27 +171,33 @@ entry! {
         }
         for index in 0..number {
             let Ok(numbers) = zeroed::<u32>(dims) else {
-                array::free_array(points, number);
+                // SAFETY: the array made above, of `number` points; those that have no numbers yet are empty.
+                unsafe { array::free_array(points, number) };
                 return ptr::null_mut();
             };
-            ((*points.add(index)).coord, (*points.add(index)).dims) = (numbers, dims);
+            // SAFETY: the array made above has `number` points.
+            let point = unsafe { &mut *points.add(index) };
+            (point.coord, point.dims) = (numbers, dims);
         }
         points
     }
 
     /// `PMIx_Coord_free`.
     fn PMIx_Coord_free(m: *mut pmix_coord_t, number: usize) {
-        array::free_array(m, number);
+        // SAFETY: `m` is NULL or an array of `number` points from `malloc`, which the caller gives up.
+        unsafe { array::free_array(m, number) }
     }
 
     /// `PMIx_Data_buffer_construct`.
     fn PMIx_Data_buffer_construct(b: *mut pmix_data_buffer_t) {
-        construct(b);
+        // SAFETY: `b` is NULL or has room for one buffer.
+        unsafe { construct(b) }
     }
 
     /// `PMIx_Data_buffer_destruct`.
     fn PMIx_Data_buffer_destruct(b: *mut pmix_data_buffer_t) {
-        destruct(b);
+        // SAFETY: `b` is NULL or an initialised buffer whose memory comes from `malloc`.
+        unsafe { destruct(b) }
     }
 
     /// `PMIx_Data_buffer_create`.
@@ -197,41 +207,44 @@ entry! {
 
     /// `PMIx_Data_buffer_release`.
     fn PMIx_Data_buffer_release(b: *mut pmix_data_buffer_t) {
-        array::free_array(b, 1);
+        // SAFETY: `b` is NULL or one buffer from `malloc`, which the caller gives up.
+        unsafe { array::free_array(b, 1) }
     }
 
     /// `PMIx_App_release`: frees one application.
     fn PMIx_App_release(p: *mut pmix_app_t) {
-        array::free_array(p, 1);
+        // SAFETY: `p` is NULL or one application from `malloc`, which the caller gives up.
+        unsafe { array::free_array(p, 1) }
     }
 
     /// `PMIx_App_info_create`: gives an application new infos.
     fn PMIx_App_info_create(p: *mut pmix_app_t, n: usize) {
-        if !p.is_null() {
-            (*p).info = create(n);
-            (*p).ninfo = if (*p).info.is_null() { 0 } else { n };
+        // SAFETY: `p` is NULL or an initialised application of the caller's.
+        if let Some(app) = unsafe { p.as_mut() } {
+            app.info = create(n);
+            app.ninfo = if app.info.is_null() { 0 } else { n };
         }
     }
 
     /// `PMIx_Query_release`: frees one query.
     fn PMIx_Query_release(p: *mut pmix_query_t) {
-        array::free_array(p, 1);
+        // SAFETY: `p` is NULL or one query from `malloc`, which the caller gives up.
+        unsafe { array::free_array(p, 1) }
     }
 
     /// `PMIx_Query_qualifiers_create`: gives a query new qualifiers.
     fn PMIx_Query_qualifiers_create(p: *mut pmix_query_t, n: usize) {
-        if !p.is_null() {
-            (*p).qualifiers = create(n);
-            (*p).nqual = if (*p).qualifiers.is_null() { 0 } else { n };
+        // SAFETY: `p` is NULL or an initialised query of the caller's.
+        if let Some(query) = unsafe { p.as_mut() } {
+            query.qualifiers = create(n);
+            query.nqual = if query.qualifiers.is_null() { 0 } else { n };
         }
     }
 
     /// `PMIx_Fabric_construct`: a fabric that is not registered.
     fn PMIx_Fabric_construct(p: *mut pmix_fabric_t) {
-        if !p.is_null() {
-            p.write_bytes(0, 1);
-            (*p).index = usize::MAX;
-        }
+        // SAFETY: `p` is NULL or has room for one fabric.
+        unsafe { construct(p) }
     }
 }
 
@@ -258,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_destructed_is_empty() {
+    fn destructed_structures_are_empty() {
         // SAFETY: structures on the stack whose contents come from malloc.
         unsafe {
             let mut app = std::mem::MaybeUninit::<pmix_app_t>::uninit();
@@ -275,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_nothing() {
+    fn null_is_ignored() {
         // SAFETY: NULL is allowed everywhere.
         unsafe {
             PMIx_Value_construct(ptr::null_mut());

@@ -1,5 +1,6 @@
 //! The functions of the interface, a few lines each: translate, call, translate back.
 
+mod arguments;
 pub mod argv;
 pub mod buffer;
 pub mod client;
@@ -30,10 +31,9 @@ pub mod topology;
 use std::ffi::c_char;
 
 use pmix_client::{Client, process};
-use pmix_dstore::model::{Proc, Result, Status};
+use pmix_dstore::model::{Result, Status};
 
-use crate::convert::array;
-use crate::types::pmix_proc_t;
+use arguments::{InfoResults, Out, c_str, infos, object, optional_object, present, procs, writable};
 
 /// The client of this process, which stays while the caller has it.
 ///
@@ -41,34 +41,6 @@ use crate::types::pmix_proc_t;
 /// `INIT` where the process is not initialised.
 fn client() -> Result<Client> {
     process::hold().ok_or(Status::ERR_INIT)
-}
-
-/// The processes of an array; none for NULL, as the functions that take processes mean the whole namespace then.
-///
-/// # Errors
-/// `BAD_PARAM` for a namespace that is too long.
-///
-/// # Safety
-/// `procs` is NULL or an array of `count` processes.
-unsafe fn procs(procs: *const pmix_proc_t, count: usize) -> Result<Vec<Proc>> {
-    // SAFETY: the caller's promise.
-    if procs.is_null() { Ok(Vec::new()) } else { unsafe { array::read(procs, count) } }
-}
-
-/// A pointer that must not be NULL.
-///
-/// # Errors
-/// `BAD_PARAM`.
-fn present<T>(pointer: *const T) -> Result<*const T> {
-    if pointer.is_null() { Err(Status::ERR_BAD_PARAM) } else { Ok(pointer) }
-}
-
-/// An out parameter that must not be NULL.
-///
-/// # Errors
-/// `BAD_PARAM`.
-fn writable<T>(pointer: *mut T) -> Result<*mut T> {
-    if pointer.is_null() { Err(Status::ERR_BAD_PARAM) } else { Ok(pointer) }
 }
 
 /// A C string of the library's own.

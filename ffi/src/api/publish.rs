@@ -4,9 +4,9 @@ use std::ffi::{CString, c_char, c_void};
 
 use pmix_dstore::model::{Pdata, Result, Status};
 
-use super::{client, writable};
-use crate::callback::{Callback, fill, start};
-use crate::convert::{array, text};
+use super::{Out, client, infos, writable};
+use crate::callback::{Callback, start};
+use crate::convert::text;
 use crate::entry::status_call;
 use crate::types::*;
 
@@ -16,7 +16,7 @@ use crate::types::*;
 /// `data` is an array of `ndata` entries whose keys are set.
 unsafe fn wanted_keys(data: *const pmix_pdata_t, ndata: usize) -> Result<Vec<CString>> {
     let keys = (0..ndata).map(|index| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the entry is one of the array, and its key is set, by the caller's promise.
         let key = unsafe { text::key_text((&raw const (*data.add(index)).key).cast()) }?;
         CString::new(key).map_err(|_| Status::ERR_BAD_PARAM)
     });
@@ -26,12 +26,13 @@ unsafe fn wanted_keys(data: *const pmix_pdata_t, ndata: usize) -> Result<Vec<CSt
 /// Fills in what was found; the other entries stay as they are.
 ///
 /// # Safety
-/// As [`wanted_keys`], and the entries are writable.
+/// `data` is an array of as many entries as there are keys, which may be written.
 unsafe fn fill_found(data: *mut pmix_pdata_t, keys: &[CString], found: &[Pdata]) -> Result<()> {
     for (index, key) in keys.iter().enumerate() {
         if let Some(pdata) = found.iter().find(|pdata| pdata.key.as_bytes() == key.as_bytes()) {
-            // SAFETY: there is an entry for every key.
-            unsafe { fill(pdata, data.add(index)) }?;
+            // SAFETY: there is an entry for every key, and it may be written, by the caller's promise.
+            let entry = unsafe { Out::new(data.add(index)) }?;
+            entry.fill(pdata)?;
         }
     }
     Ok(())
@@ -40,7 +41,8 @@ unsafe fn fill_found(data: *mut pmix_pdata_t, keys: &[CString], found: &[Pdata])
 status_call! {
     /// `PMIx_Publish`.
     fn PMIx_Publish(info: *const pmix_info_t, ninfo: usize) {
-        client()?.publish(array::read(info, ninfo)?).wait()
+        // SAFETY: `info` is an array of `ninfo` infos.
+        client()?.publish(unsafe { infos(info, ninfo) }?).wait()
     }
 
     /// `PMIx_Publish_nb`.
@@ -50,15 +52,19 @@ status_call! {
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        start(client()?.publish(array::read(info, ninfo)?), cbfunc, cbdata)
+        // SAFETY: `info` is an array of `ninfo` infos.
+        start(client()?.publish(unsafe { infos(info, ninfo) }?), cbfunc, cbdata)
     }
 
     /// `PMIx_Lookup`: fills in publishers and values of the keys in `data`.
     fn PMIx_Lookup(data: *mut pmix_pdata_t, ndata: usize, info: *const pmix_info_t, ninfo: usize) {
         let client = client()?;
-        let keys = wanted_keys(writable(data)?, ndata)?;
-        let found = client.lookup(keys.clone(), array::read(info, ninfo)?).wait()?;
-        fill_found(data, &keys, &found)
+        // SAFETY: `data` is an array of `ndata` entries, in each of which the caller has set the key.
+        let keys = unsafe { wanted_keys(writable(data)?, ndata) }?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        let found = client.lookup(keys.clone(), unsafe { infos(info, ninfo) }?).wait()?;
+        // SAFETY: the entries are the caller's, for the results; a key was read from each of them.
+        unsafe { fill_found(data, &keys, &found) }
     }
 
     /// `PMIx_Lookup_nb`.
@@ -70,13 +76,21 @@ status_call! {
         cbdata: *mut c_void,
     ) {
         let callback = Callback::new(cbfunc, cbdata);
-        let operation = client()?.lookup(text::string_list(writable(keys)?)?, array::read(info, ninfo)?);
+        let client = client()?;
+        // SAFETY: `keys` is an array of C strings that ends with NULL.
+        let keys = unsafe { text::string_list(writable(keys)?) }?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        let operation = client.lookup(keys, unsafe { infos(info, ninfo) }?);
         operation.start(Box::new(move |result| callback.call(result)))
     }
 
     /// `PMIx_Unpublish`.
     fn PMIx_Unpublish(keys: *mut *mut c_char, info: *const pmix_info_t, ninfo: usize) {
-        client()?.unpublish(text::string_list(keys)?, array::read(info, ninfo)?).wait()
+        let client = client()?;
+        // SAFETY: `keys` is NULL or an array of C strings that ends with NULL.
+        let keys = unsafe { text::string_list(keys) }?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        client.unpublish(keys, unsafe { infos(info, ninfo) }?).wait()
     }
 
     /// `PMIx_Unpublish_nb`.
@@ -87,6 +101,10 @@ status_call! {
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        start(client()?.unpublish(text::string_list(keys)?, array::read(info, ninfo)?), cbfunc, cbdata)
+        let client = client()?;
+        // SAFETY: `keys` is NULL or an array of C strings that ends with NULL.
+        let keys = unsafe { text::string_list(keys) }?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        start(client.unpublish(keys, unsafe { infos(info, ninfo) }?), cbfunc, cbdata)
     }
 }

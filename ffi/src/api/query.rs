@@ -5,10 +5,9 @@ use std::ffi::c_void;
 use pmix_client::InfoReply;
 use pmix_dstore::model::{Status, keys};
 
-use super::{client, present, procs};
-use crate::callback::{hand_over, start, start_answer};
+use super::{InfoResults, client, infos, object, present, procs};
+use crate::callback::{start, start_answer};
 use crate::convert::array;
-use crate::convert::object::Object;
 use crate::entry::{call, status_call};
 use crate::types::*;
 
@@ -20,11 +19,17 @@ status_call! {
         results: *mut *mut pmix_info_t,
         nresults: *mut usize,
     ) {
+        // SAFETY: `queries` is NULL or an array of `nqueries` queries.
+        let read = || unsafe { array::read(queries, nqueries) };
         let answer = match client() {
-            Ok(client) => client.query(array::read(present(queries)?, nqueries)?).wait()?,
-            Err(status) => array::read(queries, nqueries).ok().and_then(InfoReply::of_library).ok_or(status)?,
+            Ok(client) => {
+                present(queries)?;
+                client.query(read()?).wait()?
+            }
+            Err(status) => read().ok().and_then(InfoReply::of_library).ok_or(status)?,
         };
-        hand_over(answer, results, nresults)
+        // SAFETY: `results` and `nresults` are NULL or places for the results.
+        unsafe { InfoResults::new(results, nresults) }.hand_over(answer)
     }
 
     /// `PMIx_Query_info_nb`.
@@ -34,12 +39,19 @@ status_call! {
         cbfunc: Option<pmix_info_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        start_answer(client()?.query(array::read(present(queries)?, nqueries)?), cbfunc, cbdata)
+        let client = client()?;
+        // SAFETY: `queries` is NULL or an array of `nqueries` queries.
+        let queries = unsafe { array::read(present(queries)?, nqueries) }?;
+        start_answer(client.query(queries), cbfunc, cbdata)
     }
 
     /// `PMIx_Log`.
     fn PMIx_Log(data: *const pmix_info_t, ndata: usize, directives: *const pmix_info_t, ndirs: usize) {
-        client()?.log(array::read(present(data)?, ndata)?, array::read(directives, ndirs)?).wait()
+        let client = client()?;
+        // SAFETY: `data` is NULL or an array of `ndata` infos.
+        let data = unsafe { infos(present(data)?, ndata) }?;
+        // SAFETY: `directives` is an array of `ndirs` infos.
+        client.log(data, unsafe { infos(directives, ndirs) }?).wait()
     }
 
     /// `PMIx_Log_nb`.
@@ -51,7 +63,11 @@ status_call! {
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        start(client()?.log(array::read(present(data)?, ndata)?, array::read(directives, ndirs)?), cbfunc, cbdata)
+        let client = client()?;
+        // SAFETY: `data` is NULL or an array of `ndata` infos.
+        let data = unsafe { infos(present(data)?, ndata) }?;
+        // SAFETY: `directives` is an array of `ndirs` infos.
+        start(client.log(data, unsafe { infos(directives, ndirs) }?), cbfunc, cbdata)
     }
 
     /// `PMIx_Job_control`.
@@ -63,8 +79,13 @@ status_call! {
         results: *mut *mut pmix_info_t,
         nresults: *mut usize,
     ) {
-        let answer = client()?.job_control(procs(targets, ntargets)?, array::read(directives, ndirs)?).wait()?;
-        hand_over(answer, results, nresults)
+        let client = client()?;
+        // SAFETY: `targets` is NULL or an array of `ntargets` processes.
+        let targets = unsafe { procs(targets, ntargets) }?;
+        // SAFETY: `directives` is an array of `ndirs` infos.
+        let answer = client.job_control(targets, unsafe { infos(directives, ndirs) }?).wait()?;
+        // SAFETY: `results` and `nresults` are NULL or places for the results.
+        unsafe { InfoResults::new(results, nresults) }.hand_over(answer)
     }
 
     /// `PMIx_Job_control_nb`.
@@ -76,8 +97,11 @@ status_call! {
         cbfunc: Option<pmix_info_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        let operation = client()?.job_control(procs(targets, ntargets)?, array::read(directives, ndirs)?);
-        start_answer(operation, cbfunc, cbdata)
+        let client = client()?;
+        // SAFETY: `targets` is NULL or an array of `ntargets` processes.
+        let targets = unsafe { procs(targets, ntargets) }?;
+        // SAFETY: `directives` is an array of `ndirs` infos.
+        start_answer(client.job_control(targets, unsafe { infos(directives, ndirs) }?), cbfunc, cbdata)
     }
 
     /// `PMIx_Allocation_request`.
@@ -88,8 +112,10 @@ status_call! {
         results: *mut *mut pmix_info_t,
         nresults: *mut usize,
     ) {
-        let answer = client()?.allocate(directive, array::read(info, ninfo)?).wait()?;
-        hand_over(answer, results, nresults)
+        // SAFETY: `info` is an array of `ninfo` infos.
+        let answer = client()?.allocate(directive, unsafe { infos(info, ninfo) }?).wait()?;
+        // SAFETY: `results` and `nresults` are NULL or places for the results.
+        unsafe { InfoResults::new(results, nresults) }.hand_over(answer)
     }
 
     /// `PMIx_Allocation_request_nb`.
@@ -100,7 +126,8 @@ status_call! {
         cbfunc: Option<pmix_info_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        start_answer(client()?.allocate(directive, array::read(info, ninfo)?), cbfunc, cbdata)
+        // SAFETY: `info` is an array of `ninfo` infos.
+        start_answer(client()?.allocate(directive, unsafe { infos(info, ninfo) }?), cbfunc, cbdata)
     }
 
     /// `PMIx_Process_monitor`.
@@ -113,9 +140,12 @@ status_call! {
         nresults: *mut usize,
     ) {
         let client = client()?;
-        let monitor = pmix_info_t::read(present(monitor)?)?;
-        let answer = client.monitor(monitor, Status(error), array::read(directives, ndirs)?).wait()?;
-        hand_over(answer, results, nresults)
+        // SAFETY: `monitor` is NULL or an info.
+        let monitor = unsafe { object(monitor) }?;
+        // SAFETY: `directives` is an array of `ndirs` infos.
+        let answer = client.monitor(monitor, Status(error), unsafe { infos(directives, ndirs) }?).wait()?;
+        // SAFETY: `results` and `nresults` are NULL or places for the results.
+        unsafe { InfoResults::new(results, nresults) }.hand_over(answer)
     }
 
     /// `PMIx_Process_monitor_nb`.
@@ -128,19 +158,22 @@ status_call! {
         cbdata: *mut c_void,
     ) {
         let client = client()?;
-        let monitor = pmix_info_t::read(present(monitor)?)?;
-        // As the macro of older headers says it: no thread is needed for an answer that nobody waits for.
+        // SAFETY: `monitor` is NULL or an info.
+        let monitor = unsafe { object(monitor) }?;
+        // The heartbeat macro of older headers calls this without a callback; no thread has to wait for an answer then.
         if cbfunc.is_none() && monitor.key.is(keys::SEND_HEARTBEAT) {
             return client.beat();
         }
-        start_answer(client.monitor(monitor, Status(error), array::read(directives, ndirs)?), cbfunc, cbdata)
+        // SAFETY: `directives` is an array of `ndirs` infos.
+        let operation = client.monitor(monitor, Status(error), unsafe { infos(directives, ndirs) }?);
+        start_answer(operation, cbfunc, cbdata)
     }
 }
 
 call! {
-    /// `PMIx_Heartbeat`: tells whoever monitors this process that it lives.
+    /// `PMIx_Heartbeat`: tells the monitor of this process that the process lives.
     fn PMIx_Heartbeat() {
-        // Nobody waits for an answer; who monitors notices what does not come.
+        // The caller gets no status. The monitor notices a heartbeat that does not come.
         let _ = client().and_then(|client| client.beat());
     }
 }

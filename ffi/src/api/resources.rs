@@ -1,61 +1,88 @@
 //! What a host knows of fabrics, and what schedulers and controllers ask of it: sessions and blocks of resources.
 
 use std::ffi::{c_char, c_void};
-use std::{mem, ptr};
+use std::mem;
+use std::ptr::{self, NonNull};
 
 use pmix_client::InfoReply;
 use pmix_dstore::model::{Info, Result, Status, Value, keys};
 
-use super::{client, present, writable};
+use super::{client, infos, present};
 use crate::callback::{Callback, start, start_answer};
 use crate::convert::array::{self, CArray};
 use crate::convert::text;
 use crate::entry::{code, status_call};
 use crate::types::*;
 
-/// A fabric of the caller's, which stays until the call on it has ended.
+/// A fabric of the caller's, which the caller leaves to the library until the call on it has ended.
 struct Fabric {
-    at: *mut pmix_fabric_t,
-    /// The infos of one that has not been registered before may be anything.
+    at: NonNull<pmix_fabric_t>,
+    /// Whether the fabric has infos that the library wrote. Without them its infos may be anything.
     is_registered: bool,
 }
 
-// SAFETY: the caller leaves the structure to the library until it is called back, on whatever thread.
+// SAFETY: the caller leaves the structure to the library until the callback, which may come on any thread.
 unsafe impl Send for Fabric {}
 
 impl Fabric {
-    /// Puts what the host told of the fabric in the place of what was known of it, and takes its index from there.
-    fn learn(&self, answer: InfoReply) -> Result<()> {
+    /// A fabric whose former contents do not count.
+    ///
+    /// # Errors
+    /// `BAD_PARAM` for NULL.
+    ///
+    /// # Safety
+    /// `at` is NULL or a fabric that only the library uses for as long as the `Fabric` is there.
+    unsafe fn unregistered(at: *mut pmix_fabric_t) -> Result<Fabric> {
+        Ok(Fabric { at: NonNull::new(at).ok_or(Status::ERR_BAD_PARAM)?, is_registered: false })
+    }
+
+    /// A fabric that has been registered.
+    ///
+    /// # Errors
+    /// `BAD_PARAM` for NULL.
+    ///
+    /// # Safety
+    /// As [`Fabric::unregistered`], and the fabric is initialised: its infos are NULL or an array from `malloc`.
+    unsafe fn registered(at: *mut pmix_fabric_t) -> Result<Fabric> {
+        Ok(Fabric { at: NonNull::new(at).ok_or(Status::ERR_BAD_PARAM)?, is_registered: true })
+    }
+
+    /// The number by which the host knows a registered fabric.
+    fn index(&self) -> u64 {
+        // SAFETY: an initialised fabric, as the caller of `registered` promised.
+        unsafe { (*self.at.as_ptr()).index as u64 }
+    }
+
+    /// Replaces what was known of the fabric by what the host told, and takes the fabric's index from there.
+    fn learn(mut self, answer: InfoReply) -> Result<()> {
         let index = Info::find(&answer.infos, keys::FABRIC_INDEX).and_then(Value::as_u64);
         let (items, count) = CArray::<pmix_info_t>::new(&answer.infos)?.into_raw();
-        // SAFETY: the structure is the caller's; where it has been registered, its infos are those that were written here.
-        unsafe {
-            let fabric = &mut *self.at;
-            if self.is_registered {
-                forget(fabric);
-            }
-            (fabric.info, fabric.ninfo) = (items, count);
-            if let Some(index) = index {
-                fabric.index = index as usize;
-            }
+        if self.is_registered {
+            self.forget();
+        }
+        // SAFETY: a fabric that only the library uses, as the caller of `unregistered` or `registered` promised.
+        let fabric = unsafe { self.at.as_mut() };
+        (fabric.info, fabric.ninfo) = (items, count);
+        if let Some(index) = index {
+            fabric.index = index as usize;
         }
         answer.status.ok()
     }
+
+    /// Frees what is known of a registered fabric.
+    fn forget(&mut self) {
+        // SAFETY: a fabric that only the library uses, as the caller of `registered` promised.
+        let fabric = unsafe { self.at.as_mut() };
+        let (items, count) = (mem::replace(&mut fabric.info, ptr::null_mut()), mem::take(&mut fabric.ninfo));
+        // SAFETY: the infos of a registered fabric are NULL or an array from `malloc`; the fabric has them no more.
+        unsafe { array::free_array(items, count) }
+    }
 }
 
-/// Frees what is known of a fabric.
-///
-/// # Safety
-/// Its infos are NULL, or an array from `malloc`.
-unsafe fn forget(fabric: &mut pmix_fabric_t) {
-    // SAFETY: the caller's promise.
-    unsafe { array::free_array(mem::replace(&mut fabric.info, ptr::null_mut()), mem::take(&mut fabric.ninfo)) }
-}
-
-/// Starts a call that tells of a fabric, which is written before the callback comes.
+/// Starts a call whose answer is about a fabric. The fabric is written before the callback comes.
 ///
 /// # Errors
-/// `BAD_PARAM` without a callback: nobody would know when the fabric may be read.
+/// `BAD_PARAM` without a callback: the caller would not know when it may read the fabric.
 fn start_fabric(
     operation: pmix_client::Operation<InfoReply>,
     fabric: Fabric,
@@ -67,7 +94,6 @@ fn start_fabric(
         return Err(Status::ERR_BAD_PARAM);
     }
     operation.start(Box::new(move |answer| {
-        let fabric = fabric;
         callback.call(Status(code(answer.and_then(|answer| fabric.learn(answer)))));
     }))
 }
@@ -75,8 +101,10 @@ fn start_fabric(
 status_call! {
     /// `PMIx_Fabric_register`: what the host knows of fabrics comes into the structure.
     fn PMIx_Fabric_register(fabric: *mut pmix_fabric_t, directives: *const pmix_info_t, ndirs: usize) {
-        let fabric = Fabric { at: writable(fabric)?, is_registered: false };
-        fabric.learn(client()?.fabric_register(array::read(directives, ndirs)?).wait()?)
+        // SAFETY: `fabric` is NULL or a fabric, which the caller leaves to the library until the call has ended.
+        let fabric = unsafe { Fabric::unregistered(fabric) }?;
+        // SAFETY: `directives` is an array of `ndirs` infos.
+        fabric.learn(client()?.fabric_register(unsafe { infos(directives, ndirs) }?).wait()?)
     }
 
     /// `PMIx_Fabric_register_nb`.
@@ -87,35 +115,43 @@ status_call! {
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        let fabric = Fabric { at: writable(fabric)?, is_registered: false };
-        start_fabric(client()?.fabric_register(array::read(directives, ndirs)?), fabric, cbfunc, cbdata)
+        // SAFETY: `fabric` is NULL or a fabric, which the caller leaves to the library until the call has ended.
+        let fabric = unsafe { Fabric::unregistered(fabric) }?;
+        // SAFETY: `directives` is an array of `ndirs` infos.
+        let operation = client()?.fabric_register(unsafe { infos(directives, ndirs) }?);
+        start_fabric(operation, fabric, cbfunc, cbdata)
     }
 
     /// `PMIx_Fabric_update`: the host is asked again.
     fn PMIx_Fabric_update(fabric: *mut pmix_fabric_t) {
-        let fabric = Fabric { at: writable(fabric)?, is_registered: true };
-        fabric.learn(client()?.fabric_update((*fabric.at).index as u64).wait()?)
+        // SAFETY: `fabric` is NULL or a fabric, which the caller leaves to the library until the call has ended.
+        let fabric = unsafe { Fabric::registered(fabric) }?;
+        let answer = client()?.fabric_update(fabric.index()).wait()?;
+        fabric.learn(answer)
     }
 
     /// `PMIx_Fabric_update_nb`.
     fn PMIx_Fabric_update_nb(fabric: *mut pmix_fabric_t, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void) {
-        let fabric = Fabric { at: writable(fabric)?, is_registered: true };
-        start_fabric(client()?.fabric_update((*fabric.at).index as u64), fabric, cbfunc, cbdata)
+        // SAFETY: `fabric` is NULL or a fabric, which the caller leaves to the library until the call has ended.
+        let fabric = unsafe { Fabric::registered(fabric) }?;
+        start_fabric(client()?.fabric_update(fabric.index()), fabric, cbfunc, cbdata)
     }
 
     /// `PMIx_Fabric_deregister`: frees what is known of the fabric.
     fn PMIx_Fabric_deregister(fabric: *mut pmix_fabric_t) {
-        forget(&mut *writable(fabric)?);
+        // SAFETY: `fabric` is NULL or a fabric, which the caller leaves to the library until the call has ended.
+        unsafe { Fabric::registered(fabric) }?.forget();
         Ok(())
     }
 
-    /// `PMIx_Fabric_deregister_nb`: is done when it returns, which its status says, and calls nothing back.
+    /// `PMIx_Fabric_deregister_nb`: is done when it returns, answers `OPERATION_SUCCEEDED`, and does not call back.
     fn PMIx_Fabric_deregister_nb(fabric: *mut pmix_fabric_t, _cbfunc: Option<pmix_op_cbfunc_t>, _cbdata: *mut c_void) {
-        forget(&mut *writable(fabric)?);
+        // SAFETY: `fabric` is NULL or a fabric, which the caller leaves to the library until the call has ended.
+        unsafe { Fabric::registered(fabric) }?.forget();
         Err(Status::OPERATION_SUCCEEDED)
     }
 
-    /// `PMIx_Session_control`. Without a callback it waits for the answer, whose infos nobody gets; its status says that all is done.
+    /// `PMIx_Session_control`. Without a callback it waits for the answer, drops its infos, and answers `OPERATION_SUCCEEDED`.
     fn PMIx_Session_control(
         session_id: u32,
         directives: *const pmix_info_t,
@@ -123,7 +159,8 @@ status_call! {
         cbfunc: Option<pmix_info_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        let operation = client()?.session_control(session_id, array::read(directives, ndirs)?);
+        // SAFETY: `directives` is an array of `ndirs` infos.
+        let operation = client()?.session_control(session_id, unsafe { infos(directives, ndirs) }?);
         match cbfunc {
             Some(_) => start_answer(operation, cbfunc, cbdata),
             None => operation.wait()?.status.ok().and(Err(Status::OPERATION_SUCCEEDED)),
@@ -139,8 +176,12 @@ status_call! {
         info: *const pmix_info_t,
         ninfo: usize,
     ) {
-        let (block, units) = (text::owned_string(present(block)?)?, array::read(res, nres)?);
-        client()?.resource_block(directive, block, units, array::read(info, ninfo)?).wait()
+        // SAFETY: `block` is NULL or a C string.
+        let block = unsafe { text::owned_string(present(block)?) }?;
+        // SAFETY: `res` is an array of `nres` units.
+        let units = unsafe { array::read(res, nres) }?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        client()?.resource_block(directive, block, units, unsafe { infos(info, ninfo) }?).wait()
     }
 
     /// `PMIx_Resource_block_nb`.
@@ -154,7 +195,11 @@ status_call! {
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        let (block, units) = (text::owned_string(present(block)?)?, array::read(res, nres)?);
-        start(client()?.resource_block(directive, block, units, array::read(info, ninfo)?), cbfunc, cbdata)
+        // SAFETY: `block` is NULL or a C string.
+        let block = unsafe { text::owned_string(present(block)?) }?;
+        // SAFETY: `res` is an array of `nres` units.
+        let units = unsafe { array::read(res, nres) }?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        start(client()?.resource_block(directive, block, units, unsafe { infos(info, ninfo) }?), cbfunc, cbdata)
     }
 }

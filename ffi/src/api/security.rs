@@ -3,21 +3,33 @@
 use std::ffi::c_void;
 
 use pmix_client::InfoReply;
-use pmix_dstore::model::Status;
+use pmix_dstore::model::{Result, Status};
 
-use super::{client, present, writable};
-use crate::callback::{Callback, fill, hand_over};
-use crate::convert::array;
-use crate::convert::object::Object;
+use super::{InfoResults, Out, client, infos, object};
+use crate::callback::Callback;
 use crate::entry::status_call;
 use crate::types::*;
+
+/// The bytes of a credential.
+///
+/// # Errors
+/// `BAD_PARAM` for NULL, `NOMEM`.
+///
+/// # Safety
+/// `credential` is NULL or a byte object.
+unsafe fn bytes_of(credential: *const pmix_byte_object_t) -> Result<Vec<u8>> {
+    // SAFETY: the caller's promise.
+    unsafe { object(credential) }?.into_vec()
+}
 
 status_call! {
     /// `PMIx_Get_credential`.
     fn PMIx_Get_credential(info: *const pmix_info_t, ninfo: usize, credential: *mut pmix_byte_object_t) {
-        let credential = writable(credential)?;
-        let (bytes, _) = client()?.get_credential(array::read(info, ninfo)?).wait()?;
-        fill(&bytes.into(), credential)
+        // SAFETY: `credential` is NULL or a place for a byte object.
+        let credential = unsafe { Out::new(credential) }?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        let (bytes, _) = client()?.get_credential(unsafe { infos(info, ninfo) }?).wait()?;
+        credential.fill(&bytes.into())
     }
 
     /// `PMIx_Get_credential_nb`.
@@ -32,7 +44,8 @@ status_call! {
         if !callback.is_some() {
             return Err(Status::ERR_BAD_PARAM);
         }
-        let operation = client.get_credential(array::read(info, ninfo)?);
+        // SAFETY: `info` is an array of `ninfo` infos.
+        let operation = client.get_credential(unsafe { infos(info, ninfo) }?);
         operation.start(Box::new(move |result| callback.call(result)))
     }
 
@@ -44,9 +57,12 @@ status_call! {
         results: *mut *mut pmix_info_t,
         nresults: *mut usize,
     ) {
-        let credential = pmix_byte_object_t::read(present(cred)?)?.into_vec()?;
-        let answer: InfoReply = client()?.validate_credential(credential, array::read(info, ninfo)?).wait()?;
-        hand_over(answer, results, nresults)
+        // SAFETY: `cred` is NULL or a byte object.
+        let credential = unsafe { bytes_of(cred) }?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        let answer: InfoReply = client()?.validate_credential(credential, unsafe { infos(info, ninfo) }?).wait()?;
+        // SAFETY: `results` and `nresults` are NULL or places for the results.
+        unsafe { InfoResults::new(results, nresults) }.hand_over(answer)
     }
 
     /// `PMIx_Validate_credential_nb`.
@@ -62,8 +78,10 @@ status_call! {
         if !callback.is_some() {
             return Err(Status::ERR_BAD_PARAM);
         }
-        let credential = pmix_byte_object_t::read(present(cred)?)?.into_vec()?;
-        let operation = client.validate_credential(credential, array::read(info, ninfo)?);
+        // SAFETY: `cred` is NULL or a byte object.
+        let credential = unsafe { bytes_of(cred) }?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        let operation = client.validate_credential(credential, unsafe { infos(info, ninfo) }?);
         operation.start(Box::new(move |result| callback.call(result)))
     }
 }

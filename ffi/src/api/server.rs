@@ -1,4 +1,4 @@
-//! What a host calls.
+//! The functions that a host calls.
 
 use std::ffi::{CString, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -13,9 +13,8 @@ use pmix_server::process::{self, server};
 use pmix_server::{Host, OpDone, setup_of_application};
 
 use super::buffer::append;
-use super::{present, procs, writable};
-use crate::callback::{Callback, fill};
-use crate::convert::object::Object;
+use super::{Out, c_str, infos, object, present, procs, writable};
+use crate::callback::Callback;
 use crate::convert::topology;
 use crate::convert::{array, registration, text};
 use crate::entry::{call, status_call};
@@ -40,12 +39,12 @@ pub(super) fn done(cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void) -> Opt
     callback.is_some().then(|| Box::new(move |status| callback.call(status)) as OpDone)
 }
 
-/// Has children that this process forks be told of its server.
+/// Makes the server ready for each fork of this process: see `pmix_server::process::will_fork`.
 pub(super) fn watch_forks() {
     static IS_WATCHED: Once = Once::new();
     IS_WATCHED.call_once(|| {
-        // SAFETY: the handlers may run in any thread that forks; the system forgets them when it unloads this library.
-        // Where there is no memory for them, a child may find the server locked, as with other libraries.
+        // SAFETY: the handlers may run in any thread that forks, and the system removes them when it unloads this library.
+        // Without memory for them a child may find the server locked, as with other libraries.
         let _ = unsafe { libc::pthread_atfork(Some(will_fork), Some(has_forked), None) };
     });
 }
@@ -53,15 +52,18 @@ pub(super) fn watch_forks() {
 status_call! {
     /// `PMIx_server_init`: starts the server of this process; counted.
     fn PMIx_server_init(module: *mut pmix_server_module_t, info: *mut pmix_info_t, ninfo: usize) {
-        let infos = array::read(info, ninfo)?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        let infos = unsafe { infos(info, ninfo) }?;
         process::init(|| {
-            if let Some(given) = topology::given(info, ninfo) {
+            // SAFETY: as above; a topology among them is the host's and stays.
+            if let Some(given) = unsafe { topology::given(info, ninfo) } {
                 adopt(given);
             }
             let size = infos.iter().find(|info| info.key.as_bytes() == host::MODULE_SIZE.as_bytes());
             let size = size.and_then(|info| info.value.as_u64());
-            let host: Arc<dyn Host> = Arc::new(CHost::new(module, size.map(|size| size as usize)));
-            Ok((host, infos))
+            // SAFETY: `module` is NULL or has the slots that all releases have, and as many bytes as the host says.
+            let host = unsafe { CHost::new(module, size.map(|size| size as usize)) };
+            Ok((Arc::new(host) as Arc<dyn Host>, infos))
         })?;
         watch_forks();
         Ok(())
@@ -82,9 +84,12 @@ status_call! {
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        let (infos, procs) = registration::read(info, ninfo)?;
-        let (server, nspace, done) = (server()?, text::nspace(nspace)?, done(cbfunc, cbdata));
-        server.register_nspace_with(nspace, nlocalprocs, infos, procs, done).ok()
+        // SAFETY: `info` is an array of `ninfo` infos.
+        let (infos, procs) = unsafe { registration::read(info, ninfo) }?;
+        let server = server()?;
+        // SAFETY: `nspace` is NULL or readable to its NUL or to the capacity of a namespace.
+        let nspace = unsafe { text::nspace(nspace) }?;
+        server.register_nspace_with(nspace, nlocalprocs, infos, procs, done(cbfunc, cbdata)).ok()
     }
 
     /// `PMIx_server_register_client`: a process that will be started on this node. Without a callback it blocks and
@@ -97,16 +102,20 @@ status_call! {
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        let proc = pmix_proc_t::read(present(proc)?)?;
+        // SAFETY: `proc` is NULL or a process.
+        let proc = unsafe { object(proc) }?;
         server()?.register_client(proc, uid, gid, server_object.expose_provenance(), done(cbfunc, cbdata)).ok()
     }
 
     /// `PMIx_server_setup_fork`: puts into an environment what a client needs to find its server.
     fn PMIx_server_setup_fork(proc: *const pmix_proc_t, env: *mut *mut *mut c_char) {
         let env = writable(env)?;
-        let variables = server()?.setup_fork(&pmix_proc_t::read(present(proc)?)?)?;
+        let server = server()?;
+        // SAFETY: `proc` is NULL or a process.
+        let variables = server.setup_fork(&unsafe { object(proc) }?)?;
         for (name, value) in &variables {
-            environment::set(env, name, value.as_bytes())?;
+            // SAFETY: `env` points to NULL, to `environ`, or to an array from `malloc` of strings from `malloc`.
+            unsafe { environment::set(env, name, value.as_bytes()) }?;
         }
         Ok(())
     }
@@ -122,7 +131,8 @@ status_call! {
         if !callback.is_some() {
             return Err(Status::ERR_BAD_PARAM);
         }
-        let proc = pmix_proc_t::read(present(proc)?)?;
+        // SAFETY: `proc` is NULL or a process.
+        let proc = unsafe { object(proc) }?;
         server.dmodex_request(proc, Box::new(move |status, data| callback.call(status, data))).ok()
     }
 
@@ -144,8 +154,10 @@ status_call! {
         if !callback.is_some() {
             return Err(Status::ERR_BAD_PARAM);
         }
-        text::nspace(nspace)?;
-        let infos = array::read(info, ninfo)?;
+        // SAFETY: `nspace` is NULL or readable to its NUL or to the capacity of a namespace.
+        unsafe { text::nspace(nspace) }?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        let infos = unsafe { infos(info, ninfo) }?;
         let done = move |variables: Vec<Info>| callback.call(&variables);
         match launcher {
             Some(_) => {
@@ -167,12 +179,15 @@ status_call! {
         cbdata: *mut c_void,
     ) {
         let server = server()?;
-        text::nspace(nspace)?;
-        let _: Vec<Info> = array::read(info, ninfo)?;
+        // SAFETY: `nspace` is NULL or readable to its NUL or to the capacity of a namespace.
+        unsafe { text::nspace(nspace) }?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        unsafe { infos(info, ninfo) }?;
         server.setup_local_support(done(cbfunc, cbdata)).ok()
     }
 
-    /// `PMIx_server_collect_inventory`: what this node has beside what hwloc tells; without networks that is nothing.
+    /// `PMIx_server_collect_inventory`: the resources of this node that hwloc does not know. Networks would be some; this library
+    /// manages none, so the answer is empty.
     fn PMIx_server_collect_inventory(
         directives: *mut pmix_info_t,
         ndirs: usize,
@@ -184,14 +199,15 @@ status_call! {
         if !callback.is_some() {
             return Err(Status::ERR_BAD_PARAM);
         }
-        let _: Vec<Info> = array::read(directives, ndirs)?;
+        // SAFETY: `directives` is an array of `ndirs` infos.
+        unsafe { infos(directives, ndirs) }?;
         let nothing = InfoReply { status: Status::SUCCESS, infos: Vec::new() };
         server.client().later(Box::new(move || callback.call(Ok(nothing))));
         Ok(())
     }
 
-    /// `PMIx_server_deliver_inventory`: takes what nodes have. Nothing here allocates networks, which would want it. Without a callback
-    /// it blocks and answers `OPERATION_SUCCEEDED`.
+    /// `PMIx_server_deliver_inventory`: takes the inventories of nodes and drops them, since only an allocation of networks would use
+    /// them. Without a callback it blocks and answers `OPERATION_SUCCEEDED`.
     fn PMIx_server_deliver_inventory(
         info: *mut pmix_info_t,
         ninfo: usize,
@@ -201,23 +217,31 @@ status_call! {
         cbdata: *mut c_void,
     ) {
         let server = server()?;
-        let _: [Vec<Info>; 2] = [array::read(info, ninfo)?, array::read(directives, ndirs)?];
+        // SAFETY: `info` is an array of `ninfo` infos.
+        unsafe { infos(info, ninfo) }?;
+        // SAFETY: `directives` is an array of `ndirs` infos.
+        unsafe { infos(directives, ndirs) }?;
         server.take_inventory(done(cbfunc, cbdata)).ok()
     }
 
     /// `PMIx_server_define_process_set`: tells clients of a set of processes. Answers `OPERATION_SUCCEEDED`.
     fn PMIx_server_define_process_set(members: *const pmix_proc_t, nmembers: usize, pset_name: *const c_char) {
-        let (server, name) = (server()?, set_name(pset_name)?);
-        let members = array::read(members, nmembers)?;
+        let server = server()?;
+        // SAFETY: `pset_name` is NULL or a C string.
+        let name = unsafe { set_name(pset_name) }?;
+        // SAFETY: `members` is an array of `nmembers` processes.
+        let members = unsafe { array::read(members, nmembers) }?;
         if members.is_empty() {
             return Err(Status::ERR_BAD_PARAM);
         }
         server.define_process_set(name, members).ok()
     }
 
-    /// `PMIx_server_delete_process_set`: tells clients that a set is no more. Answers `OPERATION_SUCCEEDED`.
+    /// `PMIx_server_delete_process_set`: tells clients that a set does not exist any more. Answers `OPERATION_SUCCEEDED`.
     fn PMIx_server_delete_process_set(pset_name: *mut c_char) {
-        server()?.delete_process_set(set_name(pset_name)?).ok()
+        let server = server()?;
+        // SAFETY: `pset_name` is NULL or a C string.
+        server.delete_process_set(unsafe { set_name(pset_name) }?).ok()
     }
 
     /// `PMIx_server_register_resources`: values that all jobs have. Without a callback it blocks and answers
@@ -228,7 +252,8 @@ status_call! {
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        server()?.register_resources(array::read(info, ninfo)?, done(cbfunc, cbdata)).ok()
+        // SAFETY: `info` is an array of `ninfo` infos.
+        server()?.register_resources(unsafe { infos(info, ninfo) }?, done(cbfunc, cbdata)).ok()
     }
 
     /// `PMIx_server_deregister_resources`: takes the values with these keys from all jobs again.
@@ -238,35 +263,46 @@ status_call! {
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        let infos: Vec<Info> = array::read(info, ninfo)?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        let infos = unsafe { infos(info, ninfo) }?;
         server()?.deregister_resources(&infos, done(cbfunc, cbdata)).ok()
     }
 
     /// `PMIx_server_collect_job_info`: the data of the jobs that processes are of, added to a buffer.
     fn PMIx_server_collect_job_info(members: *mut pmix_proc_t, nprocs: usize, dbuf: *mut pmix_data_buffer_t) {
         let (server, dbuf) = (server()?, writable(dbuf)?);
-        append(dbuf, &server.collect_job_info(&procs(present(members)?, nprocs)?)?)
+        // SAFETY: `members` is NULL or an array of `nprocs` processes.
+        let members = unsafe { procs(present(members)?, nprocs) }?;
+        let data = server.collect_job_info(&members)?;
+        // SAFETY: `dbuf` is not NULL, hence a buffer whose memory comes from `malloc`.
+        unsafe { append(dbuf, &data) }
     }
 
-    /// `PMIx_Register_attributes`: which attributes the host supports in a function, by their names. Of other processes
-    /// nobody asks.
+    /// `PMIx_Register_attributes`: which attributes the host supports in a function, by their names. Only a server keeps
+    /// them.
     fn PMIx_Register_attributes(function: *mut c_char, attrs: *mut *mut c_char) {
-        let (function, mut next) = (set_name(present(function)?)?, present(attrs.cast_const())?);
+        // SAFETY: `function` is NULL or a C string.
+        let function = unsafe { set_name(function) }?;
+        let mut next = present(attrs)?;
         let is_only_client = |status| if client_process::count() > 0 { Status::ERR_NOT_SUPPORTED } else { status };
         let server = server().map_err(is_only_client)?;
         let mut supported = Vec::new();
-        while !(*next).is_null() {
-            supported.push(attributes::described(text::string(*next).unwrap_or_default()));
-            next = next.add(1);
+        // SAFETY: `attrs` is an array of C strings that ends with NULL, where this loop ends.
+        while let Some(name) = unsafe { text::string(*next) } {
+            supported.push(attributes::described(name));
+            // SAFETY: not the NULL at the end, so the array goes on.
+            next = unsafe { next.add(1) };
         }
         server.register_attributes(function, supported)
     }
 
     /// `PMIx_generate_regex`: a list of nodes in its short form.
     fn PMIx_generate_regex(input: *const c_char, regex: *mut *mut c_char) {
-        let regex = writable(regex)?;
-        let map = text::string(present(input)?).unwrap_or_default();
-        *regex = copy_bytes(&maps::generate_regex(map.to_bytes())?)?;
+        // SAFETY: `regex` is NULL or a place for a string's address.
+        let regex = unsafe { Out::new(regex) }?;
+        // SAFETY: `input` is NULL or a C string.
+        let map = unsafe { c_str(input) }?;
+        regex.set(copy_bytes(&maps::generate_regex(map.to_bytes())?)?);
         Ok(())
     }
 
@@ -277,29 +313,35 @@ status_call! {
         _ninfo: usize,
         regex: *mut pmix_regex2_t,
     ) {
-        let regex = writable(regex)?;
-        let list = text::string(present(input)?).unwrap_or_default();
-        fill(&maps::generate_regex2(list)?, regex)
+        // SAFETY: `regex` is NULL or a place for a form of a list.
+        let regex = unsafe { Out::new(regex) }?;
+        // SAFETY: `input` is NULL or a C string.
+        let list = unsafe { c_str(input) }?;
+        regex.fill(&maps::generate_regex2(list)?)
     }
 
-    /// `PMIx_parse_regex2`: the list that such a form stands for.
+    /// `PMIx_parse_regex2`: the list of which [`PMIx_generate_regex2`] made the second form.
     fn PMIx_parse_regex2(
         regex: *const pmix_regex2_t,
         _info: *mut pmix_info_t,
         _ninfo: usize,
         output: *mut *mut c_char,
     ) {
-        let output = writable(output)?;
-        let (ty, bytes) = pmix_regex2_t::read(present(regex)?)?;
-        *output = copy_text(&maps::parse_regex2(ty.as_deref(), &bytes)?)?;
+        // SAFETY: `output` is NULL or a place for a string's address.
+        let output = unsafe { Out::new(output) }?;
+        // SAFETY: `regex` is NULL or a form of a list.
+        let (ty, bytes) = unsafe { object(regex) }?;
+        output.set(copy_text(&maps::parse_regex2(ty.as_deref(), &bytes)?)?);
         Ok(())
     }
 
     /// `PMIx_generate_ppn`: the ranks of each node in their short form.
     fn PMIx_generate_ppn(input: *const c_char, ppn: *mut *mut c_char) {
-        let ppn = writable(ppn)?;
-        let map = text::string(present(input)?).unwrap_or_default();
-        *ppn = copy_bytes(&maps::generate_ppn(map.to_bytes())?)?;
+        // SAFETY: `ppn` is NULL or a place for a string's address.
+        let ppn = unsafe { Out::new(ppn) }?;
+        // SAFETY: `input` is NULL or a C string.
+        let map = unsafe { c_str(input) }?;
+        ppn.set(copy_bytes(&maps::generate_ppn(map.to_bytes())?)?);
         Ok(())
     }
 }
@@ -311,8 +353,12 @@ call! {
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        let server = server().and_then(|server| Ok((server, text::nspace(nspace)?)));
-        finish(server.map(|(server, nspace)| server.deregister_nspace(&nspace, done(cbfunc, cbdata))), cbfunc, cbdata);
+        let started = server().and_then(|server| {
+            // SAFETY: `nspace` is NULL or readable to its NUL or to the capacity of a namespace.
+            let nspace = unsafe { text::nspace(nspace) }?;
+            Ok(server.deregister_nspace(&nspace, done(cbfunc, cbdata)))
+        });
+        finish(started, cbfunc, cbdata);
     }
 
     /// `PMIx_server_deregister_client`: forgets a process.
@@ -321,12 +367,19 @@ call! {
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        let server = server().and_then(|server| Ok((server, pmix_proc_t::read(present(proc)?)?)));
-        finish(server.map(|(server, proc)| server.deregister_client(&proc, done(cbfunc, cbdata))), cbfunc, cbdata);
+        let started = server().and_then(|server| {
+            // SAFETY: `proc` is NULL or a process.
+            let proc = unsafe { object(proc) }?;
+            Ok(server.deregister_client(&proc, done(cbfunc, cbdata)))
+        });
+        finish(started, cbfunc, cbdata);
     }
 }
 
-/// The name of a process set.
+/// The name of a process set or of a function: a text that is not empty.
+///
+/// # Errors
+/// `BAD_PARAM` for NULL and for an empty text, `NOMEM`.
 ///
 /// # Safety
 /// `name` is NULL or a string.
@@ -336,7 +389,7 @@ unsafe fn set_name(name: *const c_char) -> Result<CString> {
     name.filter(|name| !name.is_empty()).ok_or(Status::ERR_BAD_PARAM)
 }
 
-/// Ends a function that answers nothing: its caller hears of failure through the callback alone.
+/// Ends a function without a status: only the callback tells its caller of a failure.
 fn finish(started: Result<Status>, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void) {
     match started {
         Ok(Status::SUCCESS) => {}

@@ -2,10 +2,9 @@
 
 use std::ffi::{c_char, c_void};
 
-use super::{client, present, procs};
+use super::{Out, client, infos, present, procs};
 use crate::callback::{Callback, start};
 use crate::convert::array;
-use crate::convert::text::write_name;
 use crate::entry::status_call;
 use crate::types::*;
 
@@ -19,11 +18,14 @@ status_call! {
         nspace: *mut c_char,
     ) {
         let client = client()?;
-        let started = client.spawn(array::read(job_info, ninfo)?, array::read(present(apps)?, napps)?).wait()?;
-        if !nspace.is_null() {
-            write_name(nspace, size_of::<pmix_nspace_t>(), started.as_bytes());
-        }
-        Ok(())
+        // SAFETY: `job_info` is an array of `ninfo` infos.
+        let job_info = unsafe { infos(job_info, ninfo) }?;
+        // SAFETY: `apps` is NULL or an array of `napps` applications.
+        let apps = unsafe { array::read(present(apps)?, napps) }?;
+        let started = client.spawn(job_info, apps).wait()?;
+        // SAFETY: `nspace` is NULL or has room for a namespace.
+        let nspace = unsafe { Out::optional(nspace.cast::<pmix_nspace_t>()) };
+        nspace.map_or(Ok(()), |nspace| nspace.fill(&started))
     }
 
     /// `PMIx_Spawn_nb`.
@@ -36,13 +38,21 @@ status_call! {
         cbdata: *mut c_void,
     ) {
         let callback = Callback::new(cbfunc, cbdata);
-        let operation = client()?.spawn(array::read(job_info, ninfo)?, array::read(present(apps)?, napps)?);
-        operation.start(Box::new(move |result| callback.call(result)))
+        let client = client()?;
+        // SAFETY: `job_info` is an array of `ninfo` infos.
+        let job_info = unsafe { infos(job_info, ninfo) }?;
+        // SAFETY: `apps` is NULL or an array of `napps` applications.
+        let apps = unsafe { array::read(present(apps)?, napps) }?;
+        client.spawn(job_info, apps).start(Box::new(move |result| callback.call(result)))
     }
 
     /// `PMIx_Connect`.
     fn PMIx_Connect(members: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize) {
-        client()?.connect_procs(procs(members, nprocs)?, array::read(info, ninfo)?).wait()
+        let client = client()?;
+        // SAFETY: `members` is NULL or an array of `nprocs` processes.
+        let members = unsafe { procs(members, nprocs) }?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        client.connect_procs(members, unsafe { infos(info, ninfo) }?).wait()
     }
 
     /// `PMIx_Connect_nb`.
@@ -54,12 +64,20 @@ status_call! {
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        start(client()?.connect_procs(procs(members, nprocs)?, array::read(info, ninfo)?), cbfunc, cbdata)
+        let client = client()?;
+        // SAFETY: `members` is NULL or an array of `nprocs` processes.
+        let members = unsafe { procs(members, nprocs) }?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        start(client.connect_procs(members, unsafe { infos(info, ninfo) }?), cbfunc, cbdata)
     }
 
     /// `PMIx_Disconnect`.
     fn PMIx_Disconnect(members: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize) {
-        client()?.disconnect_procs(procs(members, nprocs)?, array::read(info, ninfo)?).wait()
+        let client = client()?;
+        // SAFETY: `members` is NULL or an array of `nprocs` processes.
+        let members = unsafe { procs(members, nprocs) }?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        client.disconnect_procs(members, unsafe { infos(info, ninfo) }?).wait()
     }
 
     /// `PMIx_Disconnect_nb`.
@@ -71,6 +89,10 @@ status_call! {
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        start(client()?.disconnect_procs(procs(members, nprocs)?, array::read(info, ninfo)?), cbfunc, cbdata)
+        let client = client()?;
+        // SAFETY: `members` is NULL or an array of `nprocs` processes.
+        let members = unsafe { procs(members, nprocs) }?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        start(client.disconnect_procs(members, unsafe { infos(info, ninfo) }?), cbfunc, cbdata)
     }
 }

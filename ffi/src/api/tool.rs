@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use pmix_client::process as client_process;
 use pmix_client::tool::Servers;
-use pmix_dstore::model::{Result, Status};
+use pmix_dstore::model::{Proc, Result, Status};
 use pmix_server::process;
 
-use super::{present, writable};
-use crate::callback::fill;
-use crate::convert::array::{self, CArray};
-use crate::convert::object::Object;
+use super::{Out, infos, object, present};
+use crate::convert::array::CArray;
 use crate::entry::{entry, status_call};
 use crate::host::CHost;
 use crate::types::*;
@@ -20,14 +18,21 @@ fn servers() -> Result<Arc<Servers>> {
     client_process::servers().ok_or(Status::ERR_INIT)
 }
 
+/// Writes a process where the caller wants one.
+fn tell(place: Option<Out<pmix_proc_t>>, proc: &Proc) -> Result<()> {
+    place.map_or(Ok(()), |place| place.fill(proc))
+}
+
 status_call! {
     /// `PMIx_tool_init`: connects this process to a server as a tool; counted.
     fn PMIx_tool_init(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize) {
-        let me = client_process::init_tool(&array::read(info, ninfo)?)?;
-        if proc.is_null() { Ok(()) } else { fill(&me, proc) }
+        // SAFETY: `info` is an array of `ninfo` infos.
+        let me = client_process::init_tool(&unsafe { infos(info, ninfo) }?)?;
+        // SAFETY: `proc` is NULL or a place for a process.
+        tell(unsafe { Out::optional(proc) }, &me)
     }
 
-    /// `PMIx_tool_finalize`: undoes one [`PMIx_tool_init`]; with the last one ends the server that the tool has become.
+    /// `PMIx_tool_finalize`: undoes one [`PMIx_tool_init`]. The last one also ends the server of a tool that became one.
     fn PMIx_tool_finalize() {
         if client_process::count() == 1 && client_process::servers().is_some() {
             process::end_of_tool();
@@ -39,7 +44,9 @@ status_call! {
     fn PMIx_tool_set_server_module(module: *mut pmix_server_module_t) {
         servers()?;
         let client = super::client()?;
-        process::begin_for_tool(Arc::new(CHost::new(present(module)?, None)), client.me())?;
+        // SAFETY: `module` is not NULL, hence a module, which has at least the slots that all releases have.
+        let host = unsafe { CHost::new(present(module)?, None) };
+        process::begin_for_tool(Arc::new(host), client.me())?;
         super::server::watch_forks();
         Ok(())
     }
@@ -52,38 +59,57 @@ status_call! {
         ninfo: usize,
     ) {
         let servers = servers()?;
-        let attached = servers.attach_to(&array::read(info, ninfo)?)?;
-        if !myproc.is_null() {
-            fill(super::client()?.me(), myproc)?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        let attached = servers.attach_to(&unsafe { infos(info, ninfo) }?)?;
+        // SAFETY: `myproc` is NULL or a place for a process.
+        if let Some(myproc) = unsafe { Out::optional(myproc) } {
+            myproc.fill(super::client()?.me())?;
         }
-        if server.is_null() { Ok(()) } else { fill(&attached, server) }
+        // SAFETY: `server` is NULL or a place for a process.
+        tell(unsafe { Out::optional(server) }, &attached)
     }
 
     /// `PMIx_tool_connect_to_server`: the same by its old name.
     fn PMIx_tool_connect_to_server(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize) {
-        servers()?.attach_to(&array::read(info, ninfo)?)?;
-        if proc.is_null() { Ok(()) } else { fill(super::client()?.me(), proc) }
+        // SAFETY: `info` is an array of `ninfo` infos.
+        servers()?.attach_to(&unsafe { infos(info, ninfo) }?)?;
+        // SAFETY: `proc` is NULL or a place for a process.
+        match unsafe { Out::optional(proc) } {
+            Some(proc) => proc.fill(super::client()?.me()),
+            None => Ok(()),
+        }
     }
 
-    /// `PMIx_tool_disconnect`: says farewell to a server.
+    /// `PMIx_tool_disconnect`: ends the connection to a server.
     fn PMIx_tool_disconnect(server: *const pmix_proc_t) {
-        servers()?.leave(&pmix_proc_t::read(present(server)?)?)
+        let servers = servers()?;
+        // SAFETY: `server` is NULL or a process.
+        servers.leave(&unsafe { object(server) }?)
     }
 
     /// `PMIx_tool_get_servers`: the servers that this tool is connected to, the one in use first.
     fn PMIx_tool_get_servers(servers_: *mut *mut pmix_proc_t, nservers: *mut usize) {
-        let (at, count) = (writable(servers_)?, writable(nservers)?);
+        // SAFETY: `servers_` is NULL or a place for an array's address.
+        let array = unsafe { Out::new(servers_) }?;
+        // SAFETY: `nservers` is NULL or a place for its length.
+        let count = unsafe { Out::new(nservers) }?;
         let all = servers()?.all();
         if all.is_empty() {
             return Err(Status::ERR_UNREACH);
         }
-        (*at, *count) = CArray::new(&all)?.into_raw();
+        let (items, len) = CArray::new(&all)?.into_raw();
+        array.set(items);
+        count.set(len);
         Ok(())
     }
 
     /// `PMIx_tool_set_server`: uses another one of the servers that this tool is connected to.
     fn PMIx_tool_set_server(server: *const pmix_proc_t, info: *mut pmix_info_t, ninfo: usize) {
-        servers()?.choose(&pmix_proc_t::read(present(server)?)?, &array::read(info, ninfo)?)
+        let servers = servers()?;
+        // SAFETY: `server` is NULL or a process.
+        let server = unsafe { object(server) }?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        servers.choose(&server, &unsafe { infos(info, ninfo) }?)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Cpusets, which hold bitmaps of hwloc's; topologies; locality strings.
+//! Cpusets, which hold bitmaps of hwloc; topologies; locality strings.
 
 use std::ffi::{CString, c_char, c_void};
 use std::ptr;
@@ -6,12 +6,12 @@ use std::ptr;
 use pmix_client::locality::relative_locality;
 use pmix_client::topology;
 use pmix_dstore::model::attributes::check_required;
-use pmix_dstore::model::{DeviceDistance, Info, Result, Status};
+use pmix_dstore::model::{DeviceDistance, Result, Status};
 use pmix_hwloc::{Hwloc, SOURCE, processors_of};
 
-use super::{present, writable};
+use super::{Out, c_str, present};
 use crate::callback::Callback;
-use crate::convert::array::{self, CArray};
+use crate::convert::array::CArray;
 use crate::convert::object::Object;
 use crate::convert::text::string;
 use crate::convert::topology::is_hwlocs;
@@ -24,18 +24,18 @@ const OF_PROCESS: pmix_bind_envelope_t = 0;
 /// `PMIX_CPUBIND_THREAD`.
 const OF_THREAD: pmix_bind_envelope_t = 1;
 
-/// `PMIX_ERR_TAKE_NEXT_OPTION`: what is of another source than hwloc is for another one to answer. No public header has it, but stock
-/// functions answer it.
+/// `PMIX_ERR_TAKE_NEXT_OPTION`: the argument has another source than hwloc, so another plugin of a library has to answer. No public
+/// header has it, but stock functions answer it.
 const TAKE_NEXT_OPTION: Status = Status(-1366);
 
-/// Whether something is hwloc's, by its source.
+/// Checks that a source is hwloc.
 ///
 /// # Errors
-/// `BAD_PARAM` where it names none; [`TAKE_NEXT_OPTION`] for another one.
+/// `BAD_PARAM` for NULL; [`TAKE_NEXT_OPTION`] for another source.
 ///
 /// # Safety
-/// NULL or a C string.
-unsafe fn of_hwloc(source: *const c_char) -> Result<()> {
+/// `source` is NULL or a C string.
+unsafe fn check_source(source: *const c_char) -> Result<()> {
     // SAFETY: the caller's promise.
     match unsafe { is_hwlocs(present(source)?) } {
         true => Ok(()),
@@ -43,29 +43,31 @@ unsafe fn of_hwloc(source: *const c_char) -> Result<()> {
     }
 }
 
-/// Fills a cpuset, whatever it held.
+/// Fills a cpuset with a bitmap, which it owns then. Its former contents do not count.
+///
+/// # Errors
+/// `NOMEM`; the bitmap is freed then.
 ///
 /// # Safety
-/// `cpuset` is writable; the bitmap is hwloc's and nobody else's.
-unsafe fn fill(cpuset: *mut pmix_cpuset_t, bitmap: *mut c_void) -> Result<()> {
+/// The bitmap is one of hwloc that nobody else uses.
+unsafe fn fill(cpuset: &Out<pmix_cpuset_t>, bitmap: *mut c_void) -> Result<()> {
     let source = copy_string(c"hwloc").inspect_err(|_| {
         if let Ok(hwloc) = Hwloc::get() {
-            // SAFETY: the caller gave the bitmap away.
+            // SAFETY: a bitmap of hwloc that nobody else uses, by the caller's promise.
             unsafe { hwloc.free(bitmap) }
         }
     })?;
-    // SAFETY: writable by the caller's promise.
-    unsafe { cpuset.write(pmix_cpuset_t { source, bitmap }) };
+    cpuset.set(pmix_cpuset_t { source, bitmap });
     Ok(())
 }
 
 /// The bitmap of a text such as `hwloc:0-3,8`, which the caller owns.
 ///
 /// # Errors
-/// `BAD_PARAM` for what is no such text; [`TAKE_NEXT_OPTION`] for that of another source.
+/// `BAD_PARAM` for NULL and for a text of another form; [`TAKE_NEXT_OPTION`] for a text with another source.
 ///
 /// # Safety
-/// NULL or a C string.
+/// `text` is NULL or a C string.
 unsafe fn parse(text: *const c_char) -> Result<*mut c_void> {
     // SAFETY: the caller's promise.
     let text = unsafe { string(text) }.ok_or(Status::ERR_BAD_PARAM)?.to_bytes();
@@ -77,13 +79,28 @@ unsafe fn parse(text: *const c_char) -> Result<*mut c_void> {
     Hwloc::get()?.parse(&list)
 }
 
+/// The bitmap that a cpuset of hwloc holds; it may be NULL.
+///
+/// # Errors
+/// `BAD_PARAM` for NULL, and as [`check_source`].
+///
+/// # Safety
+/// `cpuset` is NULL or an initialised cpuset.
+unsafe fn bitmap_of(cpuset: *const pmix_cpuset_t) -> Result<*mut c_void> {
+    // SAFETY: the caller's promise.
+    let cpuset = unsafe { cpuset.as_ref() }.ok_or(Status::ERR_BAD_PARAM)?;
+    // SAFETY: the source of an initialised cpuset is NULL or a C string.
+    unsafe { check_source(cpuset.source) }?;
+    Ok(cpuset.bitmap)
+}
+
 /// How far devices are from a cpuset.
 ///
 /// # Errors
-/// As [`of_hwloc`] and [`topology::distances`].
+/// As [`check_source`] and [`topology::distances`].
 ///
 /// # Safety
-/// The structures are NULL or what they say; an array of `ninfo` infos.
+/// The structures are NULL or initialised, and hold what their sources say; `info` is an array of `ninfo` infos.
 unsafe fn measure(
     topo: *const pmix_topology_t,
     cpuset: *const pmix_cpuset_t,
@@ -92,95 +109,113 @@ unsafe fn measure(
 ) -> Result<Vec<DeviceDistance>> {
     let client = super::client()?;
     let hwloc = Hwloc::get()?;
-    // SAFETY: the caller's promise.
+    // SAFETY: NULL or initialised structures, by the caller's promise.
     let (topo, cpuset) = unsafe { (topo.as_ref(), cpuset.as_ref()) };
-    // SAFETY: as above.
-    let held = |source, held: *mut c_void| unsafe { of_hwloc(source).and_then(|()| present(held.cast_const())) };
+    // SAFETY: the source of an initialised structure is NULL or a C string.
+    let held = |source, held: *mut c_void| unsafe { check_source(source) }.and_then(|()| present(held.cast_const()));
     let topology = match topo {
         Some(topo) => held(topo.source, topo.topology)?,
         None => topology::own()?.0,
     };
-    // SAFETY: as above.
-    let infos: Vec<Info> = unsafe { array::read(info, ninfo) }?;
+    // SAFETY: an array of `ninfo` infos, by the caller's promise.
+    let infos = unsafe { super::infos(info, ninfo) }?;
     check_required(&infos)?;
     let hostname = client.hostname();
     if let Some(cpuset) = cpuset {
         let bitmap = held(cpuset.source, cpuset.bitmap)?;
-        // SAFETY: both are hwloc's, by the caller's promise.
+        // SAFETY: their sources say that both are hwloc's, which the caller promises is true.
         return unsafe { topology::distances(topology, bitmap, &infos, &hostname) };
     }
     let bitmap = hwloc.bitmap(processors_of(std::process::id() as libc::pid_t)?.into_iter())?;
-    // SAFETY: both are hwloc's; the bitmap is ours alone.
-    unsafe {
-        let distances = topology::distances(topology, bitmap, &infos, &hostname);
-        hwloc.free(bitmap);
-        distances
-    }
+    // SAFETY: the topology's source says that it is hwloc's, as above, and hwloc has just made the bitmap.
+    let distances = unsafe { topology::distances(topology, bitmap, &infos, &hostname) };
+    // SAFETY: hwloc made the bitmap above, and nobody uses it after this.
+    unsafe { hwloc.free(bitmap) };
+    distances
 }
 
 call! {
     /// `PMIx_Cpuset_destruct`: frees what [`PMIx_Get_cpuset`] or [`PMIx_Parse_cpuset_string`] made.
     fn PMIx_Cpuset_destruct(cpuset: *mut pmix_cpuset_t) {
         if !cpuset.is_null() {
-            pmix_cpuset_t::destroy(cpuset);
+            // SAFETY: not NULL, hence a cpuset, which holds what the library gave it, or nothing.
+            unsafe { pmix_cpuset_t::destroy(cpuset) }
         }
     }
 
     /// `PMIx_Topology_destruct`: frees a topology, unless it is the one that [`PMIx_Load_topology`] gives to everybody.
     fn PMIx_Topology_destruct(topo: *mut pmix_topology_t) {
         if !topo.is_null() {
-            pmix_topology_t::destroy(topo);
+            // SAFETY: not NULL, hence a topology, which holds what the library gave it, or nothing.
+            unsafe { pmix_topology_t::destroy(topo) }
         }
     }
 }
 
 status_call! {
-    /// `PMIx_Get_cpuset`: the processors that this process (its first thread) or the calling thread may use. What the structure
-    /// held does not count.
+    /// `PMIx_Get_cpuset`: the processors that this process (its first thread) or the calling thread may use. The former contents of
+    /// the structure do not count.
     fn PMIx_Get_cpuset(cpuset: *mut pmix_cpuset_t, ref_: pmix_bind_envelope_t) {
-        let cpuset = writable(cpuset)?;
+        // SAFETY: `cpuset` is NULL or a place for a cpuset.
+        let cpuset = unsafe { Out::new(cpuset) }?;
         let thread = match ref_ {
-            OF_PROCESS => libc::getpid(),
+            OF_PROCESS => std::process::id() as libc::pid_t,
             OF_THREAD => 0,
             _ => return Err(Status::ERR_BAD_PARAM),
         };
-        fill(cpuset, Hwloc::get()?.bitmap(processors_of(thread)?.into_iter())?)
+        let bitmap = Hwloc::get()?.bitmap(processors_of(thread)?.into_iter())?;
+        // SAFETY: hwloc has just made the bitmap.
+        unsafe { fill(&cpuset, bitmap) }
     }
 
     /// `PMIx_Parse_cpuset_string`.
     fn PMIx_Parse_cpuset_string(cpuset_string: *const c_char, cpuset: *mut pmix_cpuset_t) {
-        fill(writable(cpuset)?, parse(cpuset_string)?)
+        // SAFETY: `cpuset` is NULL or a place for a cpuset.
+        let cpuset = unsafe { Out::new(cpuset) }?;
+        // SAFETY: `cpuset_string` is NULL or a C string.
+        let bitmap = unsafe { parse(cpuset_string) }?;
+        // SAFETY: `parse` has just made the bitmap.
+        unsafe { fill(&cpuset, bitmap) }
     }
 
     /// `PMIx_server_generate_cpuset`.
     fn PMIx_server_generate_cpuset(cpuset_string: *const c_char, cpuset: *mut pmix_cpuset_t) {
-        fill(writable(cpuset)?, parse(cpuset_string)?)
+        // SAFETY: `cpuset` is NULL or a place for a cpuset.
+        let cpuset = unsafe { Out::new(cpuset) }?;
+        // SAFETY: `cpuset_string` is NULL or a C string.
+        let bitmap = unsafe { parse(cpuset_string) }?;
+        // SAFETY: `parse` has just made the bitmap.
+        unsafe { fill(&cpuset, bitmap) }
     }
 
-    /// `PMIx_Load_topology`: that of this machine, the same to everybody who asks. Where the structure names a source, it must be
-    /// hwloc.
+    /// `PMIx_Load_topology`: the topology of this machine. All callers get the same one. Where the structure names a source, it must
+    /// be hwloc.
     fn PMIx_Load_topology(topo: *mut pmix_topology_t) {
-        let at = writable(topo)?;
+        // SAFETY: `topo` is NULL or a topology whose source is set; only this call uses it.
+        let topo = unsafe { topo.as_mut() }.ok_or(Status::ERR_BAD_PARAM)?;
         super::client()?;
-        if !(*at).source.is_null() {
-            of_hwloc((*at).source)?;
+        if !topo.source.is_null() {
+            // SAFETY: not NULL, hence a C string.
+            unsafe { check_source(topo.source) }?;
         }
         let own = topology::own()?;
-        if (*at).source.is_null() {
-            (*at).source = copy_string(c"hwloc")?;
+        if topo.source.is_null() {
+            topo.source = copy_string(c"hwloc")?;
         }
-        (*at).topology = own.0;
+        topo.topology = own.0;
         Ok(())
     }
 
-    /// `PMIx_server_generate_locality_string`: what of the machine a cpuset is in; NULL where it is everywhere.
+    /// `PMIx_server_generate_locality_string`: the parts of the machine that a cpuset is in; NULL where no part has all of it.
     fn PMIx_server_generate_locality_string(cpuset: *const pmix_cpuset_t, locality: *mut *mut c_char) {
-        let at = writable(locality)?;
-        at.write(ptr::null_mut());
-        let cpuset = *present(cpuset)?;
-        of_hwloc(cpuset.source)?;
-        let text = if cpuset.bitmap.is_null() { None } else { topology::locality(cpuset.bitmap)? };
-        at.write(text.map_or(Ok(ptr::null_mut()), |text| copy_text(&text))?);
+        // SAFETY: `locality` is NULL or a place for a string's address.
+        let locality = unsafe { Out::new(locality) }?;
+        locality.set(ptr::null_mut());
+        // SAFETY: `cpuset` is NULL or a cpuset.
+        let bitmap = unsafe { bitmap_of(cpuset) }?;
+        // SAFETY: the cpuset's source says that the bitmap is hwloc's.
+        let text = if bitmap.is_null() { None } else { unsafe { topology::locality(bitmap) }? };
+        locality.set(text.map_or(Ok(ptr::null_mut()), |text| copy_text(&text))?);
         Ok(())
     }
 
@@ -193,9 +228,17 @@ status_call! {
         distances: *mut *mut pmix_device_distance_t,
         ndist: *mut usize,
     ) {
-        let (at, count) = (writable(distances)?, writable(ndist)?);
-        (*at, *count) = (ptr::null_mut(), 0);
-        (*at, *count) = CArray::new(&measure(topo, cpuset, info, ninfo)?)?.into_raw();
+        // SAFETY: `distances` is NULL or a place for an array's address.
+        let array = unsafe { Out::new(distances) }?;
+        // SAFETY: `ndist` is NULL or a place for its length.
+        let count = unsafe { Out::new(ndist) }?;
+        array.set(ptr::null_mut());
+        count.set(0);
+        // SAFETY: `topo` and `cpuset` are NULL or initialised, and hold what their sources say; `info` is an array of `ninfo` infos.
+        let distances = unsafe { measure(topo, cpuset, info, ninfo) }?;
+        let (items, len) = CArray::new(&distances)?.into_raw();
+        array.set(items);
+        count.set(len);
         Ok(())
     }
 
@@ -212,20 +255,22 @@ status_call! {
         if !callback.is_some() {
             return Err(Status::ERR_BAD_PARAM);
         }
-        let distances = measure(topo, cpuset, info, ninfo)?;
+        // SAFETY: `topo` and `cpuset` are NULL or initialised, and hold what their sources say; `info` is an array of `ninfo` infos.
+        let distances = unsafe { measure(topo, cpuset, info, ninfo) }?;
         super::client()?.later(Box::new(move || callback.call(&distances)));
         Ok(())
     }
 
     /// `PMIx_server_generate_cpuset_string`.
     fn PMIx_server_generate_cpuset_string(cpuset: *const pmix_cpuset_t, cpuset_string: *mut *mut c_char) {
-        let at = writable(cpuset_string)?;
-        at.write(ptr::null_mut());
-        let cpuset = *present(cpuset)?;
-        of_hwloc(cpuset.source)?;
-        let bitmap = present(cpuset.bitmap)?;
-        let list = Hwloc::get()?.list(bitmap)?;
-        at.write(copy_text(&[b"hwloc:", &list[..]].concat())?);
+        // SAFETY: `cpuset_string` is NULL or a place for a string's address.
+        let text = unsafe { Out::new(cpuset_string) }?;
+        text.set(ptr::null_mut());
+        // SAFETY: `cpuset` is NULL or a cpuset.
+        let bitmap = present(unsafe { bitmap_of(cpuset) }?)?;
+        // SAFETY: the cpuset's source says that the bitmap is hwloc's.
+        let list = unsafe { Hwloc::get()?.list(bitmap) }?;
+        text.set(copy_text(&[b"hwloc:", &list[..]].concat())?);
         Ok(())
     }
 
@@ -235,10 +280,13 @@ status_call! {
         locality2: *const c_char,
         locality: *mut pmix_locality_t,
     ) {
-        let at = writable(locality)?;
-        let text = |text| string(text).ok_or(Status::ERR_BAD_PARAM);
-        let shared = relative_locality(text(locality1)?.to_bytes(), text(locality2)?.to_bytes());
-        at.write(shared.map_err(|status| if status == Status::ERR_NOT_SUPPORTED { TAKE_NEXT_OPTION } else { status })?);
+        // SAFETY: `locality` is NULL or a place for the flags.
+        let locality = unsafe { Out::new(locality) }?;
+        // SAFETY: `locality1` and `locality2` are NULL or C strings.
+        let (one, other) = unsafe { (c_str(locality1)?, c_str(locality2)?) };
+        let shared = relative_locality(one.to_bytes(), other.to_bytes());
+        let unknown = |status| if status == Status::ERR_NOT_SUPPORTED { TAKE_NEXT_OPTION } else { status };
+        locality.set(shared.map_err(unknown)?);
         Ok(())
     }
 }
