@@ -18,13 +18,13 @@ pub struct Callback<F> {
     data: *mut c_void,
 }
 
-// SAFETY: that callbacks come on other threads, and get their data there, is the contract of the C interface.
+// SAFETY: the C interface allows calling callbacks with their data on any thread.
 unsafe impl<F> Send for Callback<F> {}
 // SAFETY: as for Send; the pair itself is never changed.
 unsafe impl<F> Sync for Callback<F> {}
 
 impl<F> Callback<F> {
-    /// The pair. Without a function nothing will be called.
+    /// A function and its data. Without a function, calls do nothing.
     pub fn new(function: Option<F>, data: *mut c_void) -> Callback<F> {
         Callback { function, data }
     }
@@ -39,17 +39,17 @@ impl Callback<pmix_op_cbfunc_t> {
     /// Calls it with a status.
     pub fn call(self, status: Status) {
         if let Some(function) = self.function {
-            // SAFETY: the caller of the entry point passed function and data for this.
+            // SAFETY: C code passed the function to be called with this data.
             unsafe { function(status.0, self.data) }
         }
     }
 }
 
 impl Callback<pmix_release_cbfunc_t> {
-    /// Tells C code that its memory is not needed any more.
+    /// Tells C code that the library does not need its memory any more.
     pub fn release(self) {
         if let Some(function) = self.function {
-            // SAFETY: C code passed function and data for this.
+            // SAFETY: C code passed the function to be called with this data.
             unsafe { function(self.data) }
         }
     }
@@ -59,7 +59,7 @@ impl Callback<pmix_hdlr_reg_cbfunc_t> {
     /// Calls it with the number of what was registered.
     pub fn call(self, result: Result<usize>) {
         if let Some(function) = self.function {
-            // SAFETY: the caller of the entry point passed function and data for this.
+            // SAFETY: C code passed the function to be called with this data.
             unsafe { function(code(result), result.unwrap_or(usize::MAX), self.data) }
         }
     }
@@ -71,7 +71,7 @@ impl Callback<pmix_value_cbfunc_t> {
         let Some(function) = self.function else { return };
         let array = result.and_then(|value| CArray::<pmix_value_t>::new(&[value]));
         let value = array.as_ref().map_or(ptr::null_mut(), CArray::as_ptr);
-        // SAFETY: the caller of the entry point passed function and data for this; the value outlives the call.
+        // SAFETY: C code passed the function to be called with this data; the value outlives the call.
         unsafe { function(code(array.as_ref().map_err(|status| *status)), value, self.data) }
     }
 }
@@ -82,7 +82,7 @@ impl Callback<pmix_lookup_cbfunc_t> {
         let Some(function) = self.function else { return };
         let array = result.and_then(|found| CArray::<pmix_pdata_t>::new(&found));
         let (data, count) = array.as_ref().map_or((ptr::null_mut(), 0), |array| (array.as_ptr(), array.len()));
-        // SAFETY: the caller of the entry point passed function and data for this; the values outlive the call.
+        // SAFETY: C code passed the function to be called with this data; the values outlive the call.
         unsafe { function(code(array.as_ref().map_err(|status| *status)), data, count, self.data) }
     }
 }
@@ -96,7 +96,7 @@ impl Callback<pmix_spawn_cbfunc_t> {
             // SAFETY: the buffer has the size of a namespace.
             unsafe { crate::convert::text::write_name(name.as_mut_ptr(), name.len(), nspace.as_bytes()) }
         }
-        // SAFETY: the caller of the entry point passed function and data for this; the name outlives the call.
+        // SAFETY: C code passed the function to be called with this data; the name outlives the call.
         unsafe { function(code(result), name.as_mut_ptr(), self.data) }
     }
 }
@@ -113,11 +113,11 @@ impl Callback<pmix_info_cbfunc_t> {
         };
         let (items, count) = (array.as_ptr(), array.len());
         if array.is_empty() {
-            // SAFETY: as below.
+            // SAFETY: C code passed the function to be called with this data; there is nothing to release.
             unsafe { function(status.0, items, count, self.data, None, ptr::null_mut()) }
         } else {
             let release = to_cbdata(RELEASABLE.keep(array));
-            // SAFETY: the caller of the entry point passed function and data for this; the infos live until released.
+            // SAFETY: C code passed the function to be called with this data; the infos live until released.
             unsafe { function(status.0, items, count, self.data, Some(release_infos), release) }
         }
     }
@@ -133,7 +133,7 @@ impl Callback<pmix_setup_application_cbfunc_t> {
         };
         let (items, count) = (array.as_ptr(), array.len());
         let release = to_cbdata(RELEASABLE.keep(array));
-        // SAFETY: the caller of the entry point passed function and data for this; the infos live until released.
+        // SAFETY: C code passed the function to be called with this data; the infos live until released.
         unsafe { function(status.0, items, count, self.data, Some(release_setup), release) }
     }
 }
@@ -147,7 +147,7 @@ impl Callback<pmix_credential_cbfunc_t> {
         });
         let status = code(arrays.as_ref().map_err(|status| *status));
         let (credential, infos) = arrays.unwrap_or_default();
-        // SAFETY: the caller of the entry point passed function and data for this; the arrays outlive the call.
+        // SAFETY: C code passed the function to be called with this data; the arrays outlive the call.
         unsafe { function(status, credential.as_ptr(), infos.as_ptr(), infos.len(), self.data) }
     }
 }
@@ -162,7 +162,7 @@ impl Callback<pmix_validation_cbfunc_t> {
             Ok(infos) => (status, infos),
             Err(failure) => (failure, CArray::default()),
         };
-        // SAFETY: the caller of the entry point passed function and data for this; the infos outlive the call.
+        // SAFETY: C code passed the function to be called with this data; the infos outlive the call.
         unsafe { function(status.0, infos.as_ptr(), infos.len(), self.data) }
     }
 }
@@ -172,7 +172,7 @@ impl Callback<pmix_dmodex_response_fn_t> {
     pub fn call(self, status: Status, mut data: Vec<u8>) {
         let Some(function) = self.function else { return };
         let bytes = if data.is_empty() { ptr::null_mut() } else { data.as_mut_ptr().cast::<c_char>() };
-        // SAFETY: the caller of the entry point passed function and data for this; the bytes outlive the call.
+        // SAFETY: C code passed the function to be called with this data; the bytes outlive the call.
         unsafe { function(status.0, bytes, data.len(), self.data) }
     }
 }
@@ -187,12 +187,12 @@ impl Callback<pmix_device_dist_cbfunc_t> {
         };
         let (items, count) = (array.as_ptr(), array.len());
         let release = to_cbdata(DISTANCES.keep(array));
-        // SAFETY: the caller of the entry point passed function and data for this; the distances live until released.
+        // SAFETY: C code passed the function to be called with this data; the distances live until released.
         unsafe { function(status.0, items, count, self.data, Some(release_distances), release) }
     }
 }
 
-/// Distances that C code has and releases.
+/// Distances that C code uses until it releases them.
 static DISTANCES: Registry<CArray<pmix_device_distance_t>> = Registry::new();
 
 /// Frees distances that a callback was given.
@@ -200,7 +200,7 @@ unsafe extern "C" fn release_distances(cbdata: *mut c_void) {
     crate::entry::guard("release of distances", || drop(DISTANCES.take(from_cbdata(cbdata))));
 }
 
-/// Infos that C code has and releases.
+/// Infos that C code uses until it releases them.
 static RELEASABLE: Registry<CArray<pmix_info_t>> = Registry::new();
 
 /// Frees infos that a callback was given.
@@ -208,16 +208,16 @@ unsafe extern "C" fn release_infos(cbdata: *mut c_void) {
     crate::entry::guard("release of infos", || drop(RELEASABLE.take(from_cbdata(cbdata))));
 }
 
-/// Frees infos that a callback was given, and whose release has a status.
+/// The same as a function that gets a status, too.
 unsafe extern "C" fn release_setup(_status: pmix_status_t, cbdata: *mut c_void) {
-    // SAFETY: the caller's promise is that of the other one.
+    // SAFETY: the caller passes the data of the release, which is all that `release_infos` uses.
     unsafe { release_infos(cbdata) }
 }
 
 /// Starts an operation without a result for C code.
 ///
 /// # Errors
-/// Where it cannot be started; the callback is not called then.
+/// The status where it cannot be started; the callback is not called then.
 pub fn start(operation: Operation<()>, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void) -> Result<()> {
     let callback = Callback::new(cbfunc, cbdata);
     operation.start(Box::new(move |result| callback.call(Status(code(result)))))

@@ -1,9 +1,9 @@
 //! How C code enters the library.
 //!
-//! A few macros write every entry point, so that none forgets the boundary: a panic ends there, as `PMIX_ERROR` and a
-//! line on standard error, instead of ending somebody's MPI process; the thread cannot be cancelled where that would end the process;
-//! callbacks come when the call has returned. With `PMIX_DSTORE_TRACE=1` in the environment
-//! every call is named on standard error, with what it answered.
+//! Macros write all entry points, so that each has the same boundary. A panic ends there: the call answers `PMIX_ERROR`, a line goes to
+//! standard error, and the MPI process goes on. The thread cannot be cancelled where a cancellation would end the process. Callbacks
+//! come only after the call has returned. With `PMIX_DSTORE_TRACE=1` in the environment each call and its answer are written to
+//! standard error.
 
 use std::fmt::{self, Debug};
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ use crate::types::pmix_status_t;
 
 /// What a function answers when its body panicked.
 pub trait OnPanic {
-    /// The answer that claims nothing.
+    /// An error, or a value that says that there is nothing.
     fn on_panic() -> Self;
 }
 
@@ -89,7 +89,7 @@ pub fn guard_call<R: OnPanic + Debug>(name: &str, body: impl FnOnce() -> R) -> R
     answer
 }
 
-/// The same of a function that answers a status.
+/// As [`guard_call`], for a function that answers a status.
 #[inline]
 pub fn guard_status_call(name: &str, body: impl FnOnce() -> Result<()>) -> pmix_status_t {
     guard_call(name, || code(body()))
@@ -115,13 +115,13 @@ fn trace(name: &str, answer: &dyn Debug) {
     say(format_args!("pmix-dstore[{}]: {name} -> {answer:?}", std::process::id()));
 }
 
-/// Writes a line to standard error. A process may have closed it; then there is nobody to tell, and nothing to fail.
+/// Writes a line to standard error. A process may have closed it, so failures are ignored.
 fn say(line: fmt::Arguments<'_>) {
     let _uncancelled = Uncancelled::begin();
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Writes entry points whose bodies a function of this module runs.
+/// Writes entry points whose bodies the function `$guard` of this module runs.
 macro_rules! entries {
     ($guard:ident: $($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block)+) => {$(
         $(#[$doc])*
@@ -137,31 +137,31 @@ macro_rules! entries {
     )+};
 }
 
-/// The same of those that answer a status.
+/// As [`entries`], for functions that answer a status.
 macro_rules! status_entries {
     ($guard:ident: $($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block)+) => {
         $crate::entry::entries! { $guard: $($(#[$doc])* fn $name($($arg: $ty),*) -> $crate::types::pmix_status_t $body)+ }
     };
 }
 
-/// Writes entry points that answer something else than a status, and neither wait, enter the kernel nor take callbacks.
+/// Writes entry points that do not answer a status, and that neither wait, enter the kernel nor take callbacks.
 ///
 /// Bodies may dereference what they were given: see the pointer rules of the [crate].
 macro_rules! entry {
     ($($entries:tt)+) => { $crate::entry::entries! { guard: $($entries)+ } };
 }
 
-/// Writes entry points as [`entry`] does, that answer a status; bodies are of type [`Result<()>`](pmix_dstore::model::Result).
+/// As [`entry`], for functions that answer a status; bodies are of type [`Result<()>`](pmix_dstore::model::Result).
 macro_rules! status_entry {
     ($($entries:tt)+) => { $crate::entry::status_entries! { guard_status: $($entries)+ } };
 }
 
-/// Writes entry points that answer something else than a status, and may wait, enter the kernel or take callbacks.
+/// Writes entry points that do not answer a status, and that may wait, enter the kernel or take callbacks.
 macro_rules! call {
     ($($entries:tt)+) => { $crate::entry::entries! { guard_call: $($entries)+ } };
 }
 
-/// Writes entry points as [`call`] does, that answer a status; bodies are of type [`Result<()>`](pmix_dstore::model::Result).
+/// As [`call`], for functions that answer a status; bodies are of type [`Result<()>`](pmix_dstore::model::Result).
 macro_rules! status_call {
     ($($entries:tt)+) => { $crate::entry::status_entries! { guard_status_call: $($entries)+ } };
 }

@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString, c_char};
 
 use pmix_dstore::model::{Result, Status};
 
+use crate::convert::text::string;
 use crate::memory::{copy_text, free};
 
 unsafe extern "C" {
@@ -11,9 +12,9 @@ unsafe extern "C" {
     static environ: *mut *mut c_char;
 }
 
-/// Sets a variable, in place of the one of this name where there is one.
+/// Sets a variable, also where the environment has one of this name.
 ///
-/// An array that is the process's own environment is left to `setenv`, which owns it.
+/// Only `setenv` may change the process's own environment, so this calls it where `*env` is `environ`.
 ///
 /// # Errors
 /// `NOMEM`; `BAD_PARAM` for a name or value with a NUL inside.
@@ -23,37 +24,41 @@ unsafe extern "C" {
 pub unsafe fn set(env: *mut *mut *mut c_char, name: &str, value: &[u8]) -> Result<()> {
     let text = |text: &[u8]| CString::new(text).map_err(|_| Status::ERR_BAD_PARAM);
     let entry = text(&[name.as_bytes(), b"=", value].concat())?;
-    // SAFETY: the caller's promise; the walk ends at the NULL of the array, and realloc gets what malloc gave.
-    unsafe {
-        if *env == environ && !(*env).is_null() {
-            let (name, value) = (text(name.as_bytes())?, text(value)?);
-            return if libc::setenv(name.as_ptr(), value.as_ptr(), 1) == 0 { Ok(()) } else { Err(Status::ERR_NOMEM) };
-        }
-        let mut count = 0;
-        if !(*env).is_null() {
-            loop {
-                let at = (*env).add(count);
-                if (*at).is_null() {
-                    break;
-                }
-                if names(CStr::from_ptr(*at), name) {
-                    let copy = copy_text(entry.to_bytes())?;
-                    free(*at);
-                    *at = copy;
-                    return Ok(());
-                }
-                count += 1;
+    // SAFETY: `env` points to the address of an array or to NULL, by the caller's promise.
+    let list = unsafe { *env };
+    // SAFETY: the C library's variable, which is only read here.
+    if !list.is_null() && list == unsafe { environ } {
+        let (name, value) = (text(name.as_bytes())?, text(value)?);
+        // SAFETY: two C strings, which setenv copies.
+        let is_set = unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 1) } == 0;
+        return if is_set { Ok(()) } else { Err(Status::ERR_NOMEM) };
+    }
+    let mut count = 0;
+    if !list.is_null() {
+        // SAFETY: an array of C strings that ends with NULL, where this loop ends.
+        while let Some(old) = unsafe { string(*list.add(count)) } {
+            if names(old, name) {
+                let copy = copy_text(entry.to_bytes())?;
+                // SAFETY: one of the array's strings, which come from `malloc`; the copy takes its place.
+                unsafe { free(list.add(count).replace(copy)) };
+                return Ok(());
             }
+            count += 1;
         }
-        let copy = copy_text(entry.to_bytes())?;
-        let grown = libc::realloc((*env).cast(), (count + 2) * size_of::<*mut c_char>()).cast::<*mut c_char>();
-        if grown.is_null() {
-            free(copy);
-            return Err(Status::ERR_NOMEM);
-        }
-        *env = grown;
+    }
+    let copy = copy_text(entry.to_bytes())?;
+    // SAFETY: NULL or an array from `malloc`, by the caller's promise.
+    let grown = unsafe { libc::realloc(list.cast(), (count + 2) * size_of::<*mut c_char>()) }.cast::<*mut c_char>();
+    if grown.is_null() {
+        // SAFETY: made above, and no other code has its address.
+        unsafe { free(copy) };
+        return Err(Status::ERR_NOMEM);
+    }
+    // SAFETY: the array now has room for two pointers after its `count` strings; `env` must not keep the address of the old array.
+    unsafe {
         grown.add(count).write(copy);
         grown.add(count + 1).write(std::ptr::null_mut());
+        env.write(grown);
     }
     Ok(())
 }

@@ -1,11 +1,11 @@
 //! The upcalls: the host's C module as a [`Host`].
 //!
-//! What an upcall is given stays until its callback has come, or until it returned where it wants no callback. The
-//! `cbdata` that a host sees is the number of the upcall: a callback that comes twice finds nothing the second time.
+//! The arguments of an upcall live until the host has called its callback, or, for an upcall without a callback, until the upcall
+//! has returned. The `cbdata` that a host gets is the number of the upcall. A second callback with the same number finds nothing.
 //!
-//! Releases have appended to the module, under one name and without a word about it: it has 28 slots up to 4.2, 29 in
-//! 5.0 and 32 from 6.0 on, where the 29th is another one. So the 28 are read, and what is behind them for a host that
-//! says how large its module is, as one does that is compiled with our headers ([`MODULE_SIZE`]).
+//! Releases have appended slots to the module without changing its name. It has 28 slots up to 4.2, 29 in 5.0, and 32 from 6.0 on,
+//! where the 29th slot is not the one of 5.0. So the library reads 28 slots, and more only from a host that tells the size of its
+//! module. Hosts that are compiled with this project's headers do ([`MODULE_SIZE`]).
 
 use std::any::Any;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -36,12 +36,12 @@ pub struct CHost {
     module: Option<pmix_server_module_t>,
 }
 
-// SAFETY: the module is a set of function pointers; that they are called on the server's thread is their contract.
+// SAFETY: the module is a set of function pointers, and the C interface allows calling them on the server's thread.
 unsafe impl Send for CHost {}
 // SAFETY: as for Send; the copy is never changed.
 unsafe impl Sync for CHost {}
 
-/// Runs an upcall: `SUCCESS` keeps its arguments until the callback, anything else lets them go.
+/// Calls a function of the module. Its arguments are kept until the callback if it returns `SUCCESS`, and freed now otherwise.
 macro_rules! upcall {
     ($self:ident.$slot:ident, $done:expr, $arguments:expr, |$function:ident, $args:ident, $cbdata:ident| $call:expr) => {{
         let Some($function) = $self.slots().and_then(|slots| slots.$slot) else { return Status::ERR_NOT_SUPPORTED };
@@ -50,10 +50,10 @@ macro_rules! upcall {
             Err(status) => return status,
         };
         let number = $done.id() as usize;
-        // One share stays here: a host may answer inside the upcall and go on reading until it returns.
+        // This function keeps a share of the arguments: a host may answer inside the upcall and read them until it returns.
         ARGUMENTS.keep_as(number, UpcallArgs($args.clone()));
         let $cbdata = to_cbdata(number);
-        // SAFETY: the host gave the function for this upcall; its arguments live until it is answered.
+        // SAFETY: the host put the function into the slot of this upcall; its arguments live until the host answers.
         let status = Status(unsafe { $call });
         if status != Status::SUCCESS {
             ARGUMENTS.take(number);
@@ -63,13 +63,12 @@ macro_rules! upcall {
 }
 
 impl CHost {
-    /// A host with this module, or one that answers nothing where it is NULL. `size` is what the host says of the
-    /// module, if it does.
+    /// A host with this module. With NULL it has no function for any upcall. `size` is the size of the module, if the host tells it.
     ///
     /// # Safety
     /// `module` is NULL or points to at least the 28 slots that every release has, and to `size` bytes.
     pub unsafe fn new(module: *const pmix_server_module_t, size: Option<usize>) -> CHost {
-        // SAFETY: not NULL, and of the caller's promise no more is used.
+        // SAFETY: not NULL, hence a module with at least the slots of every release, and `size` bytes, by the caller's promise.
         CHost { module: (!module.is_null()).then(|| unsafe { read_module(module, size.unwrap_or_default()) }) }
     }
 
@@ -78,21 +77,21 @@ impl CHost {
     }
 }
 
-/// The slots of a module that has at least those of every release, and is at least `size` bytes long.
+/// The slots of a module.
 ///
 /// # Safety
-/// As it says.
+/// `module` points to at least the 28 slots that every release has, and to `size` bytes.
 unsafe fn read_module(module: *const pmix_server_module_t, size: usize) -> pmix_server_module_t {
     const COMMON: usize = std::mem::offset_of!(pmix_server_module_t, tool_connected2);
     let is_whole = size >= size_of::<pmix_server_module_t>();
     let mut slots = std::mem::MaybeUninit::<pmix_server_module_t>::zeroed();
     let len = if is_whole { size_of::<pmix_server_module_t>() } else { COMMON };
-    // SAFETY: so many bytes are there, by the caller's promise, and have room.
+    // SAFETY: the module has `len` bytes, by the caller's promise, and `slots` has room for them.
     unsafe { ptr::copy_nonoverlapping(module.cast::<u8>(), slots.as_mut_ptr().cast(), len) };
-    // SAFETY: slots that nothing was copied to are zero, which are none.
+    // SAFETY: the slots that were not copied are zero, which is `None`.
     let mut slots = unsafe { slots.assume_init() };
     if !is_whole && size >= MODULE_SIZE_5_0 {
-        // SAFETY: the module has a slot behind the common ones, by the caller's promise.
+        // SAFETY: a module of this size has a slot after the common ones, which is the one for the control of sessions.
         slots.session_control = unsafe { module.cast::<u8>().add(COMMON).cast::<Option<_>>().read() };
     }
     slots
@@ -106,7 +105,7 @@ const GROUP_DESTRUCT: pmix_group_operation_t = 1;
 const FABRIC_REQUEST: pmix_fabric_operation_t = 0;
 const FABRIC_UPDATE: pmix_fabric_operation_t = 1;
 
-/// The arguments of an upcall, whatever they are.
+/// The arguments of an upcall of any kind.
 struct UpcallArgs(#[allow(dead_code, reason = "kept for its Drop")] Arc<dyn Any + Send + Sync>);
 
 /// The arguments of upcalls that have not been answered, by the number of the upcall.
@@ -118,9 +117,9 @@ static LOGS: Registry<UpcallArgs> = Registry::new();
 /// Keys as an array of C strings.
 struct CKeys(*mut *mut c_char);
 
-// SAFETY: the array is owned and its memory is plain heap memory, free of ties to a thread.
+// SAFETY: the array is owned, and heap memory is not bound to a thread.
 unsafe impl Send for CKeys {}
-// SAFETY: shared keys give away their address, which does not change.
+// SAFETY: a shared reference gives only the address, which does not change.
 unsafe impl Sync for CKeys {}
 
 impl CKeys {
@@ -159,15 +158,15 @@ impl Host for CHost {
         };
         let object = ptr::with_exposed_provenance_mut(object);
         if let Some(function) = slots.client_connected2 {
-            // A host may call back before it returns, later or never: its return value alone counts.
-            // SAFETY: the host gave the function for this; what it is given lives until it returns.
+            // A host may call back before it returns, later, or never. Only its return value counts.
+            // SAFETY: the host put the function into this slot; its arguments live until it returns.
             return Status(unsafe {
                 function(proc.as_ptr(), object, infos.as_ptr(), infos.len(), Some(ignored_done), ptr::null_mut())
             });
         }
         match slots.client_connected {
-            // As released servers do: without a callback, the return value is the answer.
-            // SAFETY: the host gave the function for this; what it is given lives until it returns.
+            // As in released servers, there is no callback, and the return value is the answer.
+            // SAFETY: the host put the function into this slot; its arguments live until it returns.
             Some(function) => Status(unsafe { function(proc.as_ptr(), object, None, ptr::null_mut()) }),
             None => Status::OPERATION_SUCCEEDED,
         }
@@ -203,7 +202,7 @@ impl Host for CHost {
     }
 
     fn fence_nb(&self, procs: &[Proc], infos: &[Info], data: GatherBuf, done: Completion<(Status, Bytes)>) -> Status {
-        // The blob is handed over: hosts free it when they are through with it. So it is made last, for a host that is there.
+        // The host frees the blob when it does not need it any more. So the blob is made last, when nothing else can fail.
         let arguments = || {
             let (procs, infos) = (Procs::new(procs)?, Infos::new(infos)?);
             Ok((procs, infos, crate::memory::copy_pieces(&data)?.expose_provenance()))
@@ -323,7 +322,7 @@ impl Host for CHost {
         })
     }
 
-    // Who logs does not wait for the host: not every host calls back.
+    // A process that logs does not wait for the host, since not every host calls back.
     fn log(&self, proc: &Proc, data: &[Info], directives: &[Info], _done: Completion<Status>) -> Status {
         let Some((log, log2)) = self.slots().map(|slots| (slots.log, slots.log2)) else {
             return Status::ERR_NOT_SUPPORTED;
@@ -342,7 +341,7 @@ impl Host for CHost {
         let (proc, data, directives) = &*args;
         let (data, ndata, directives, ndirs) = (data.as_ptr(), data.len(), directives.as_ptr(), directives.len());
         if let Some(function) = log2 {
-            // SAFETY: the host gave the function for this; what it is given lives until it calls back.
+            // SAFETY: the host put the function into this slot; its arguments live until it calls back.
             let status =
                 Status(unsafe { function(proc.as_ptr(), data, ndata, directives, ndirs, Some(log_done), cbdata) });
             if status != Status::SUCCESS {
@@ -352,7 +351,7 @@ impl Host for CHost {
             return Status::OPERATION_SUCCEEDED;
         }
         if let Some(function) = log {
-            // SAFETY: as above.
+            // SAFETY: the host put the function into this slot; its arguments live until it calls back.
             unsafe { function(proc.as_ptr(), data, ndata, directives, ndirs, Some(log_done), cbdata) }
         }
         Status::OPERATION_SUCCEEDED
@@ -540,12 +539,12 @@ impl Host for CHost {
     }
 }
 
-/// Ends an upcall: its arguments go, then the server hears the answer.
+/// Ends an upcall: frees its arguments, then gives the server the answer.
 fn answer<T: Into<pmix_server::UpcallResult>>(cbdata: *mut c_void, answer: T) {
     answer_and_release(cbdata, answer, None, ptr::null_mut());
 }
 
-/// The same for an answer in memory of the host's that has been copied.
+/// The same for an answer that was copied from the host's memory, which the host then is told to release.
 fn answer_and_release<T: Into<pmix_server::UpcallResult>>(
     cbdata: *mut c_void,
     answer: T,
@@ -569,16 +568,16 @@ unsafe extern "C" fn log_done(_status: pmix_status_t, cbdata: *mut c_void) {
     guard_call("a host's answer to a log", || drop(LOGS.take(from_cbdata(cbdata))));
 }
 
-/// Memory of the host's, which is told when it is not needed any more.
+/// Memory of the host. The host is told when the library does not need it any more.
 struct Lent {
     start: *const u8,
     len: usize,
     callback: Callback<pmix_release_cbfunc_t>,
 }
 
-// SAFETY: nobody writes to the memory until the host is told; that this comes on another thread is the contract of the C interface.
+// SAFETY: the host does not write to the memory until its release function is called, which the C interface allows on any thread.
 unsafe impl Send for Lent {}
-// SAFETY: as for Send.
+// SAFETY: as for Send; shared references only read the memory.
 unsafe impl Sync for Lent {}
 
 impl AsRef<[u8]> for Lent {
@@ -603,12 +602,12 @@ unsafe extern "C" fn modex_done(
     release_cbdata: *mut c_void,
 ) {
     guard_call("a host's answer to a fence or direct modex", || {
-        // SAFETY: the host's data stays until its release function is called.
+        // SAFETY: `data` is NULL or has `ndata` bytes, which the host keeps until its release function is called.
         let bytes = unsafe { array::bytes(data, ndata) };
         let callback = Callback::new(release_fn, release_cbdata);
         let data = match callback.is_some() {
             true => Ok(Bytes::external(Lent { start: bytes.as_ptr(), len: bytes.len(), callback })),
-            // Who does not want to hear of it may free it at once.
+            // A host without a release function may free the data when this returns.
             false => fallible_alloc::copy(bytes).map(Bytes::from),
         };
         answer(cbdata, combined(status, data));
@@ -617,7 +616,7 @@ unsafe extern "C" fn modex_done(
 
 unsafe extern "C" fn lookup_done(status: pmix_status_t, data: *mut pmix_pdata_t, ndata: usize, cbdata: *mut c_void) {
     guard_call("a host's answer to a lookup", || {
-        // SAFETY: the host's data stays until this returns.
+        // SAFETY: `data` is NULL or an array of `ndata` entries, which the host keeps until this returns.
         let found: Result<Vec<Pdata>> = unsafe { read_or_none(data, ndata) };
         answer(cbdata, combined(status, found));
     });
@@ -628,7 +627,7 @@ unsafe extern "C" fn spawn_done(status: pmix_status_t, nspace: *mut c_char, cbda
         let name = if nspace.is_null() {
             Ok(None)
         } else {
-            // SAFETY: the host's name stays until this returns.
+            // SAFETY: not NULL, hence a namespace, which the host keeps until this returns.
             unsafe { crate::convert::text::nspace(nspace) }.map(Some)
         };
         answer(cbdata, combined(status, name));
@@ -637,8 +636,11 @@ unsafe extern "C" fn spawn_done(status: pmix_status_t, nspace: *mut c_char, cbda
 
 unsafe extern "C" fn tool_done(status: pmix_status_t, proc: *mut pmix_proc_t, cbdata: *mut c_void) {
     guard_call("a host's answer to a tool", || {
-        // SAFETY: the host's name stays until this returns.
-        let name = unsafe { proc.as_ref() }.map(|proc| unsafe { pmix_proc_t::read(proc) }).transpose();
+        let read = |proc: *mut pmix_proc_t| {
+            // SAFETY: not NULL, hence a process, which the host keeps until this returns.
+            unsafe { pmix_proc_t::read(proc) }
+        };
+        let name = (!proc.is_null()).then(|| read(proc)).transpose();
         answer(cbdata, combined(status, name));
     });
 }
@@ -652,7 +654,7 @@ unsafe extern "C" fn infos_done(
     release_cbdata: *mut c_void,
 ) {
     guard_call("a host's answer", || {
-        // SAFETY: the host's infos stay until its release function is called.
+        // SAFETY: `info` is NULL or an array of `ninfo` infos, which the host keeps until its release function is called.
         let infos: Result<Vec<Info>> = unsafe { read_or_none(info, ninfo) };
         answer_and_release(cbdata, combined(status, infos), release_fn, release_cbdata);
     });
@@ -666,11 +668,11 @@ unsafe extern "C" fn credential_done(
     cbdata: *mut c_void,
 ) {
     guard_call("a host's answer", || {
-        // SAFETY: the host's credential and infos stay until this returns.
-        let read = || unsafe {
-            let credential =
-                if credential.is_null() { Vec::new() } else { pmix_byte_object_t::read(credential)?.into_vec()? };
-            Ok((credential, read_or_none(info, ninfo)?))
+        let read = || {
+            // SAFETY: `credential` is NULL or a byte object, which the host keeps until this returns.
+            let credential = unsafe { read_or_none(credential, 1) }?.pop().unwrap_or_default();
+            // SAFETY: `info` is NULL or an array of `ninfo` infos, which the host keeps until this returns.
+            Ok((credential.into_vec()?, unsafe { read_or_none(info, ninfo) }?))
         };
         answer(cbdata, combined(status, read()));
     });
@@ -678,7 +680,7 @@ unsafe extern "C" fn credential_done(
 
 unsafe extern "C" fn validation_done(status: pmix_status_t, info: *mut pmix_info_t, ninfo: usize, cbdata: *mut c_void) {
     guard_call("a host's answer", || {
-        // SAFETY: the host's infos stay until this returns.
+        // SAFETY: `info` is NULL or an array of `ninfo` infos, which the host keeps until this returns.
         let infos: Result<Vec<Info>> = unsafe { read_or_none(info, ninfo) };
         answer(cbdata, combined(status, infos));
     });
@@ -689,7 +691,7 @@ unsafe extern "C" fn validation_done(status: pmix_status_t, info: *mut pmix_info
 /// # Safety
 /// As [`array::read`].
 unsafe fn read_or_none<T: Object>(items: *const T, count: usize) -> Result<Vec<T::Model>> {
-    // SAFETY: the caller's promise.
+    // SAFETY: not NULL, hence an array of `count` structures, by the caller's promise.
     if items.is_null() { Ok(Vec::new()) } else { unsafe { array::read(items, count) } }
 }
 

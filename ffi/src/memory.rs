@@ -1,4 +1,4 @@
-//! Memory that C code will free: it comes from `malloc` and nowhere else.
+//! Memory that C code will free. All of it comes from `malloc`.
 
 use std::ffi::{CStr, CString, c_char};
 use std::ptr;
@@ -52,7 +52,7 @@ pub fn copy_bytes(bytes: &[u8]) -> Result<*mut c_char> {
     copy_with_tail(bytes, 0)
 }
 
-/// A copy of bytes in pieces, which has to be freed in one; NULL for none.
+/// One copy of bytes that lie in pieces; NULL for none.
 ///
 /// # Errors
 /// `NOMEM`.
@@ -64,7 +64,7 @@ pub fn copy_pieces(pieces: &GatherBuf) -> Result<*mut c_char> {
     fallible_alloc::advise(memory, pieces.len());
     let mut at = memory;
     for slice in pieces.slices() {
-        // SAFETY: the new block has room for all slices one behind the other, and nobody else knows it.
+        // SAFETY: the new block has room for all slices in sequence, and no other code has its address.
         unsafe {
             ptr::copy_nonoverlapping(slice.as_ptr(), at, slice.len());
             at = at.add(slice.len());
@@ -81,7 +81,7 @@ pub fn copy_string(text: &CStr) -> Result<*mut c_char> {
     copy_with_tail(text.to_bytes(), 1)
 }
 
-/// A copy of `text` with a NUL behind it.
+/// A copy of `text` with a NUL after it.
 ///
 /// # Errors
 /// `NOMEM`.
@@ -103,7 +103,7 @@ fn copy_with_tail(bytes: &[u8], zeros: usize) -> Result<*mut c_char> {
     if memory.is_null() {
         return Err(Status::ERR_NOMEM);
     }
-    // SAFETY: the new block has room for the bytes and the zeros behind them, and nobody else knows it.
+    // SAFETY: the new block has room for the bytes and the zeros after them, and no other code has its address.
     unsafe {
         ptr::copy_nonoverlapping(bytes.as_ptr(), memory, bytes.len());
         memory.add(bytes.len()).write_bytes(0, zeros);
@@ -125,7 +125,7 @@ pub fn copy_string_list(strings: &[CString]) -> Result<*mut *mut c_char> {
             // SAFETY: the list has one element more than there are strings.
             Ok(copy) => unsafe { list.add(index).write(copy) },
             Err(status) => {
-                // SAFETY: the list is zeroed behind the strings written so far, so it is terminated.
+                // SAFETY: after the strings written so far the list is zero, so it ends with NULL; the copies come from malloc.
                 unsafe { free_string_list(list) };
                 return Err(status);
             }
@@ -139,7 +139,7 @@ pub fn copy_string_list(strings: &[CString]) -> Result<*mut *mut c_char> {
 /// # Safety
 /// `memory` is NULL or comes from `malloc` and is not used again.
 pub unsafe fn free<T>(memory: *mut T) {
-    // SAFETY: the caller's promise is that of free.
+    // SAFETY: NULL or from `malloc` and not used again, by the caller's promise.
     unsafe { libc::free(memory.cast()) }
 }
 
@@ -152,12 +152,13 @@ pub unsafe fn free_string_list(list: *mut *mut c_char) {
         return;
     }
     let mut at = list;
-    // SAFETY: the array ends with a NULL, which ends the walk.
+    // SAFETY: not NULL, hence an array that ends with a NULL, where this loop ends; its strings come from `malloc`.
     unsafe {
         while !(*at).is_null() {
             free(*at);
             at = at.add(1);
         }
-        free(list);
     }
+    // SAFETY: from `malloc` and not used again, by the caller's promise.
+    unsafe { free(list) };
 }

@@ -1,8 +1,8 @@
 //! Values that belong to the library and that C code only points to: `PMIX_GET_POINTER_VALUES`.
 //!
-//! A caller may keep such a pointer until the library is finalized, and frees nothing. What a value points to is the
-//! mapped segment where it is there, and otherwise a copy that is made once for each distinct value; so asking again costs
-//! no memory. Once a value has been asked for, it is found without a lock.
+//! A caller may keep such a pointer until the library is finalized, and frees nothing. The data of a value lie in the mapped segment,
+//! or in a copy that is made once for each distinct value; so a second call for a value takes no memory. It takes no lock either,
+//! unless the value is a copy.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -22,14 +22,14 @@ use crate::convert::array::{Names, free_array};
 use crate::convert::value::{Plain, allocate_ref};
 use crate::types::pmix_value_t;
 
-/// The values that C code points to, for as long as a client lives, and what others are copied from.
+/// The values that C code points to, which live as long as the client; and the names from which arrays of processes are copied.
 #[derive(Default)]
 pub struct Pinned {
-    /// Processes of the own job.
+    /// Processes of the caller's own job.
     pub names: Names,
-    /// Values whose data are numbers, or lie in mapped segments: by what they consist of.
+    /// Values whose data are numbers or lie in mapped segments, by type and union.
     plain: Table,
-    /// All others, by type and by what they hold.
+    /// All other values, by type and contents.
     copies: Mutex<Copies>,
 }
 
@@ -38,17 +38,17 @@ type Copies = HashMap<DataType, HashMap<Box<[u8]>, Copied>>;
 /// A value from `malloc` that is freed at the end.
 struct Copied(*mut pmix_value_t);
 
-// SAFETY: the value is owned, and its memory is plain heap memory, free of ties to a thread.
+// SAFETY: the value is owned, and heap memory is not bound to a thread.
 unsafe impl Send for Copied {}
 
 impl Drop for Copied {
     fn drop(&mut self) {
-        // SAFETY: one value from malloc; those who point to it have finalized the library.
+        // SAFETY: one value from malloc; callers that have its address have finalized the library.
         unsafe { free_array(self.0, 1) }
     }
 }
 
-/// The C form of a value whose data are numbers, or lie in mapped segments.
+/// The C form of a value whose data are a number or lie in mapped segments.
 #[inline]
 fn plain_of(client: &Client, value: ValueRef<'_>) -> Option<Plain> {
     let is_mapped = |bytes: &[u8]| client.view().is_some_and(|view| view.holds(bytes));
@@ -68,11 +68,11 @@ fn hash_of(plain: Plain) -> usize {
     (mixed ^ mixed >> 32) as usize
 }
 
-/// Pointers to values, open-addressed, found without a lock and added to under one.
+/// An open-addressed hash table of pointers to values. Finding takes no lock; adding takes one.
 #[derive(Default)]
 struct Table {
     slots: AtomicPtr<Slots>,
-    /// All that there have been: somebody may still read in those that were outgrown.
+    /// All slots that the table has had: another thread may still read in those that became too small.
     all: Mutex<Vec<Arc<Slots>>>,
     count: AtomicUsize,
 }
@@ -83,12 +83,12 @@ struct Slots {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        // The newest slots have all of the values.
+        // The newest slots hold all values.
         let all = self.all.get_mut();
         for slot in all.last().iter().flat_map(|newest| &newest.slots) {
             let value = slot.load(Ordering::Relaxed);
             if !value.is_null() {
-                // SAFETY: made by `Box::into_raw` in `add`; those who point to it have finalized the library.
+                // SAFETY: made by `Box::into_raw` in `add`; callers that have its address have finalized the library.
                 drop(unsafe { Box::from_raw(value) });
             }
         }
@@ -113,7 +113,7 @@ impl Slots {
             if value.is_null() {
                 return Err(&self.slots[index]);
             }
-            // SAFETY: values stay for as long as the table; they are plain, so that the words are all of the union.
+            // SAFETY: values live as long as the table, and all words of a plain value's union are initialised.
             let (ty, words) = unsafe { ((*value).type_, (*value).data.words) };
             if ty == plain.ty.0 && words[..2] == plain.words {
                 return Ok(value);
@@ -128,7 +128,7 @@ impl Table {
 
     #[inline]
     fn pointer_to(&self, plain: Plain) -> Result<*mut pmix_value_t> {
-        // SAFETY: slots that have been here stay in `all`.
+        // SAFETY: all slots that were ever stored here stay in `all`.
         let slots = unsafe { self.slots.load(Ordering::Acquire).as_ref() };
         match slots.and_then(|slots| slots.find(plain).ok()) {
             Some(value) => Ok(value),
@@ -153,7 +153,7 @@ impl Table {
                     if value.is_null() {
                         continue;
                     }
-                    // SAFETY: as in `find`.
+                    // SAFETY: values live as long as the table, and all words of a plain value's union are initialised.
                     let (ty, words) = unsafe { (DataType((*value).type_), (*value).data.words) };
                     if let Err(empty) = larger.find(Plain { ty, words: [words[0], words[1]] }) {
                         empty.store(value, Ordering::Relaxed);
@@ -177,7 +177,7 @@ impl Table {
 }
 
 impl Pinned {
-    /// A pointer to the library's own form of a value.
+    /// A pointer to the library's own copy of a value.
     ///
     /// # Errors
     /// `NOMEM`, and what packing or decoding a structure says.
@@ -189,7 +189,7 @@ impl Pinned {
         }
     }
 
-    /// The same for one whose data are numbers, or lie in mapped segments.
+    /// The same for a value whose data are a number or lie in mapped segments.
     ///
     /// # Errors
     /// `NOMEM`.
@@ -209,10 +209,10 @@ impl Pinned {
     pub unsafe fn fill(&self, client: &Client, value: ValueRef<'_>, at: *mut pmix_value_t) -> Result<()> {
         let filled = match plain_of(client, value) {
             Some(plain) => plain.to_c(),
-            // SAFETY: copies stay for as long as this.
+            // SAFETY: copies live as long as this, and are initialised.
             None => unsafe { self.copy_of(value)?.read() },
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: there is room for one value, by the caller's promise.
         unsafe { at.write(filled) };
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! Things that C code holds by number.
+//! Objects that C code refers to by number.
 //!
-//! What a callback needs when it comes back travels through C as an opaque `cbdata`. It is a number here and never an
-//! address: a callback that comes twice, or after everything is over, finds nothing and does no harm.
+//! C code passes an opaque `cbdata` back to the library's callbacks. It is a number here and never an address, so that a second call
+//! of a callback, or a call after finalize, finds nothing and does no harm.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -19,7 +19,7 @@ impl<T> Registry<T> {
         Registry { things: Mutex::new((0, None)) }
     }
 
-    /// Keeps a thing; its number is never 0, so that no C code sees NULL.
+    /// Keeps a thing and returns its number, which is never 0: as `cbdata` it would be NULL.
     pub fn keep(&self, thing: T) -> usize {
         let mut things = self.things.lock();
         things.0 += 1;
@@ -28,7 +28,7 @@ impl<T> Registry<T> {
         number
     }
 
-    /// Keeps a thing under a number given by somebody else. Not to be mixed with [`Registry::keep`].
+    /// Keeps a thing under a number that the caller chose. A registry uses either this or [`Registry::keep`].
     pub fn keep_as(&self, number: usize, thing: T) {
         self.things.lock().1.get_or_insert_default().insert(number, thing);
     }

@@ -36,30 +36,25 @@ impl Fabric {
         Ok(Fabric { at: NonNull::new(at).ok_or(Status::ERR_BAD_PARAM)?, is_registered: false })
     }
 
-    /// A fabric that has been registered.
+    /// A fabric that has been registered, and the index by which the host knows it.
     ///
     /// # Errors
     /// `BAD_PARAM` for NULL.
     ///
     /// # Safety
     /// As [`Fabric::unregistered`], and the fabric is initialised: its infos are NULL or an array from `malloc`.
-    unsafe fn registered(at: *mut pmix_fabric_t) -> Result<Fabric> {
-        Ok(Fabric { at: NonNull::new(at).ok_or(Status::ERR_BAD_PARAM)?, is_registered: true })
-    }
-
-    /// The number by which the host knows a registered fabric.
-    fn index(&self) -> u64 {
-        // SAFETY: an initialised fabric, as the caller of `registered` promised.
-        unsafe { (*self.at.as_ptr()).index as u64 }
+    unsafe fn registered(at: *mut pmix_fabric_t) -> Result<(Fabric, u64)> {
+        let at = NonNull::new(at).ok_or(Status::ERR_BAD_PARAM)?;
+        // SAFETY: an initialised fabric, by the caller's promise.
+        let index = unsafe { at.as_ref() }.index as u64;
+        Ok((Fabric { at, is_registered: true }, index))
     }
 
     /// Replaces what was known of the fabric by what the host told, and takes the fabric's index from there.
     fn learn(mut self, answer: InfoReply) -> Result<()> {
         let index = Info::find(&answer.infos, keys::FABRIC_INDEX).and_then(Value::as_u64);
         let (items, count) = CArray::<pmix_info_t>::new(&answer.infos)?.into_raw();
-        if self.is_registered {
-            self.forget();
-        }
+        self.forget();
         // SAFETY: a fabric that only the library uses, as the caller of `unregistered` or `registered` promised.
         let fabric = unsafe { self.at.as_mut() };
         (fabric.info, fabric.ninfo) = (items, count);
@@ -69,8 +64,11 @@ impl Fabric {
         answer.status.ok()
     }
 
-    /// Frees what is known of a registered fabric.
+    /// Frees what is known of the fabric, if it is registered.
     fn forget(&mut self) {
+        if !self.is_registered {
+            return;
+        }
         // SAFETY: a fabric that only the library uses, as the caller of `registered` promised.
         let fabric = unsafe { self.at.as_mut() };
         let (items, count) = (mem::replace(&mut fabric.info, ptr::null_mut()), mem::take(&mut fabric.ninfo));
@@ -125,29 +123,31 @@ status_call! {
     /// `PMIx_Fabric_update`: the host is asked again.
     fn PMIx_Fabric_update(fabric: *mut pmix_fabric_t) {
         // SAFETY: `fabric` is NULL or a fabric, which the caller leaves to the library until the call has ended.
-        let fabric = unsafe { Fabric::registered(fabric) }?;
-        let answer = client()?.fabric_update(fabric.index()).wait()?;
+        let (fabric, index) = unsafe { Fabric::registered(fabric) }?;
+        let answer = client()?.fabric_update(index).wait()?;
         fabric.learn(answer)
     }
 
     /// `PMIx_Fabric_update_nb`.
     fn PMIx_Fabric_update_nb(fabric: *mut pmix_fabric_t, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void) {
         // SAFETY: `fabric` is NULL or a fabric, which the caller leaves to the library until the call has ended.
-        let fabric = unsafe { Fabric::registered(fabric) }?;
-        start_fabric(client()?.fabric_update(fabric.index()), fabric, cbfunc, cbdata)
+        let (fabric, index) = unsafe { Fabric::registered(fabric) }?;
+        start_fabric(client()?.fabric_update(index), fabric, cbfunc, cbdata)
     }
 
     /// `PMIx_Fabric_deregister`: frees what is known of the fabric.
     fn PMIx_Fabric_deregister(fabric: *mut pmix_fabric_t) {
         // SAFETY: `fabric` is NULL or a fabric, which the caller leaves to the library until the call has ended.
-        unsafe { Fabric::registered(fabric) }?.forget();
+        let (mut fabric, _index) = unsafe { Fabric::registered(fabric) }?;
+        fabric.forget();
         Ok(())
     }
 
     /// `PMIx_Fabric_deregister_nb`: is done when it returns, answers `OPERATION_SUCCEEDED`, and does not call back.
     fn PMIx_Fabric_deregister_nb(fabric: *mut pmix_fabric_t, _cbfunc: Option<pmix_op_cbfunc_t>, _cbdata: *mut c_void) {
         // SAFETY: `fabric` is NULL or a fabric, which the caller leaves to the library until the call has ended.
-        unsafe { Fabric::registered(fabric) }?.forget();
+        let (mut fabric, _index) = unsafe { Fabric::registered(fabric) }?;
+        fabric.forget();
         Err(Status::OPERATION_SUCCEEDED)
     }
 
