@@ -1,4 +1,4 @@
-//! Invitations to groups, from both sides.
+//! Tests of invitations to groups, for the leader and for invited processes.
 
 use crossbeam::channel::{Receiver, unbounded};
 
@@ -16,10 +16,10 @@ fn team() -> CString {
     CString::new("team").unwrap()
 }
 
-/// Of this process, rank 1, and the ranks 0 and 2.
+/// Invites this process (rank 1) and the ranks 0 and 2.
 fn invite(stage: &Stage, infos: &[Info]) -> Receiver<Result<InfoReply>> {
     let (sender, answer) = unbounded();
-    // To the registration, and to what is told before and after.
+    // The server's replies: to the registration, the invitation and the announcement.
     (0..3).for_each(|_| stage.answers_status(Status::SUCCESS));
     let then = Box::new(move |answer| sender.send(answer).unwrap());
     stage.client.group_invite(team(), (0..3).map(proc).collect(), infos, then).unwrap();
@@ -38,11 +38,11 @@ fn deliver(stage: &Stage, status: Status, source: u32, infos: Vec<Info>) {
     stage.client.inner.deliver(Event::new(status, proc(source), infos));
 }
 
-/// Waits until the thread where callbacks run has done what was due.
+/// Waits until the callback thread has run all queued tasks.
 fn drain_inbound(client: &Client) {
-    let (sender, heard) = unbounded();
+    let (sender, received) = unbounded();
     client.inner.link.defer(Box::new(move || sender.send(()).unwrap()));
-    heard.recv().unwrap();
+    received.recv().unwrap();
 }
 
 fn of_team() -> Info {
@@ -53,14 +53,14 @@ fn affected(rank: u32) -> Info {
     Info::new(keys::EVENT_AFFECTED_PROC, Value::Proc(proc(rank)))
 }
 
-/// What the process told others, and the infos.
-fn told(stage: &Stage) -> Vec<(Status, Vec<Info>)> {
+/// The events that the process sent, with their infos.
+fn sent_events(stage: &Stage) -> Vec<(Status, Vec<Info>)> {
     let requests = stage.asked().into_iter();
-    let told = requests.filter_map(|request| match request {
+    let sent = requests.filter_map(|request| match request {
         Request::Notify { status, infos, .. } => Some((status, infos)),
         _ => None,
     });
-    told.collect()
+    sent.collect()
 }
 
 fn ranks(ranks: &[u32]) -> Vec<Proc> {
@@ -76,36 +76,36 @@ fn seconds(count: i32) -> Info {
 }
 
 #[test]
-fn answers_are_heard_also_where_the_program_ends_the_chain() {
+fn answers_are_received_even_if_a_handler_ends_the_chain() {
     let stage = stage();
     let calls = stage.reports(Status::GROUP_INVITE_ACCEPTED, Status::EVENT_ACTION_COMPLETE);
     let answer = invite(&stage, &[]);
     for rank in [0, 2] {
         deliver(&stage, Status::GROUP_INVITE_ACCEPTED, rank, vec![of_team()]);
-        // The library's own handler is no part of the chain.
+        // The library's own handler adds no result to the chain.
         assert!(calls.recv().unwrap().1.results.is_empty());
     }
     assert_eq!(answer.recv().unwrap(), formed(ranks(&[0, 1, 2])));
-    let told = told(&stage);
-    assert_eq!(told[0].0, Status::GROUP_INVITED);
-    assert_eq!(told[1].0, Status::GROUP_CONSTRUCT_COMPLETE);
-    assert!(told[1].1.contains(&membership(&ranks(&[0, 1, 2]))), "{told:?}");
+    let sent = sent_events(&stage);
+    assert_eq!(sent[0].0, Status::GROUP_INVITED);
+    assert_eq!(sent[1].0, Status::GROUP_CONSTRUCT_COMPLETE);
+    assert!(sent[1].1.contains(&membership(&ranks(&[0, 1, 2]))), "{sent:?}");
 }
 
 #[test]
 fn one_that_declines_is_left_out_or_ends_the_group() {
-    for may_lack in [true, false] {
+    for is_optional in [true, false] {
         let stage = stage();
         let calls = stage.reports(Status::GROUP_INVITE_FAILED, Status::SUCCESS);
-        let directives = if may_lack { vec![flag(keys::GROUP_OPTIONAL)] } else { vec![] };
+        let directives = if is_optional { vec![flag(keys::GROUP_OPTIONAL)] } else { vec![] };
         let answer = invite(&stage, &directives);
         deliver(&stage, Status::GROUP_INVITE_DECLINED, 2, vec![]);
         deliver(&stage, Status::GROUP_INVITE_ACCEPTED, 0, vec![]);
         let answer = answer.recv().unwrap();
-        let (status, infos) = told(&stage).pop().unwrap();
-        if may_lack {
+        let (status, infos) = sent_events(&stage).pop().unwrap();
+        if is_optional {
             assert_eq!(answer, formed(ranks(&[0, 1])));
-            // Before the caller.
+            // The event comes before the caller's callback.
             assert_eq!(*calls.try_recv().unwrap().1.infos, [affected(2), of_team()]);
             assert_eq!(status, Status::GROUP_CONSTRUCT_COMPLETE);
             assert!(infos.contains(&Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs(ranks(&[0, 1])))), "{infos:?}");
@@ -126,7 +126,7 @@ fn silent_members_are_waited_for_until_the_time_limit() {
     let answer = invite(&stage, &[seconds(1), flag(keys::GROUP_OPTIONAL)]);
     deliver(&stage, Status::GROUP_INVITE_ACCEPTED, 0, vec![]);
     assert_eq!(answer.recv().unwrap(), formed(ranks(&[0, 1])));
-    // Those who end answer, too.
+    // The end of a process counts as its answer.
     let answer = invite(&stage, &[flag(keys::GROUP_OPTIONAL)]);
     deliver(&stage, Status::GROUP_INVITE_ACCEPTED, 0, vec![]);
     deliver(&stage, Status::ERR_PROC_ABORTED, 3, vec![affected(2)]);
@@ -134,7 +134,7 @@ fn silent_members_are_waited_for_until_the_time_limit() {
 }
 
 #[test]
-fn a_joining_process_hears_that_the_group_is_formed() {
+fn a_joining_process_is_notified_when_the_group_is_formed() {
     let stage = stage();
     let answer = join(&stage, &[]);
     deliver(&stage, Status::GROUP_CONSTRUCT_COMPLETE, 3, vec![Info::new(keys::GROUP_ID, Value::string("other"))]);
@@ -143,12 +143,12 @@ fn a_joining_process_hears_that_the_group_is_formed() {
     let all = Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs(ranks(&[0, 1])));
     deliver(&stage, Status::GROUP_CONSTRUCT_COMPLETE, 0, vec![all, of_team(), context.clone()]);
     let infos = vec![of_team(), membership(&ranks(&[0, 1])), context];
-    let heard = answer.recv().unwrap();
-    let keys = heard.iter().flat_map(|answer| &answer.infos).map(|info| info.key.as_bytes());
+    let received = answer.recv().unwrap();
+    let keys = received.iter().flat_map(|answer| &answer.infos).map(|info| info.key.as_bytes());
     assert!(keys.eq([keys::GROUP_ID, keys::GROUP_MEMBERSHIP, keys::GROUP_CONTEXT_ID].map(str::as_bytes)));
-    assert_eq!(heard, Ok(InfoReply { status: Status::SUCCESS, infos }));
+    assert_eq!(received, Ok(InfoReply { status: Status::SUCCESS, infos }));
     let answer = join(&stage, &[]);
-    // One that names no group and is not of the leader.
+    // An event that names no group and does not come from the leader is ignored.
     deliver(&stage, Status::GROUP_CONSTRUCT_COMPLETE, 3, vec![]);
     deliver(&stage, Status::GROUP_CONSTRUCT_ABORT, 0, vec![]);
     assert_eq!(answer.recv().unwrap(), Err(Status::GROUP_CONSTRUCT_ABORT));
@@ -157,7 +157,7 @@ fn a_joining_process_hears_that_the_group_is_formed() {
 }
 
 #[test]
-fn a_joining_process_hears_that_the_leader_has_ended() {
+fn a_joining_process_is_notified_when_the_leader_ends() {
     let stage = stage();
     let calls = stage.reports(Status::GROUP_LEADER_FAILED, Status::SUCCESS);
     let answer = join(&stage, &[]);
@@ -178,14 +178,14 @@ fn a_handler_that_joins_does_not_wait_for_the_next_event() {
     stage.client.register_event_handler(vec![Status::GROUP_INVITED], vec![], invited).wait().unwrap();
     deliver(&stage, Status::GROUP_INVITED, 0, vec![of_team()]);
     assert_eq!(joined.recv().unwrap(), Ok(no_infos()));
-    assert_eq!(told(&stage)[0].0, Status::GROUP_INVITE_ACCEPTED);
-    // What it is told then counts nevertheless.
+    assert_eq!(sent_events(&stage)[0].0, Status::GROUP_INVITE_ACCEPTED);
+    // The leader's later event still takes effect.
     deliver(&stage, Status::GROUP_CONSTRUCT_COMPLETE, 0, vec![of_team(), membership(&ranks(&[0, 1]))]);
-    let (sender, heard) = unbounded();
+    let (sender, received) = unbounded();
     stage.client.later(Box::new(move || sender.send(()).unwrap()));
-    heard.recv().unwrap();
+    received.recv().unwrap();
     assert_eq!(stage.client.inner.groups.lock()[&team()], ranks(&[0, 1]));
-    // The handler holds the client, which holds it.
+    // Breaks the reference cycle: the handler holds the client, and the client holds the handler.
     stage.answers_status(Status::SUCCESS);
     stage.client.finalize(&[]).unwrap();
 }
@@ -194,8 +194,8 @@ fn a_handler_that_joins_does_not_wait_for_the_next_event() {
 fn expiry_is_reported_on_the_callback_thread() {
     let stage = stage();
     let (sender, threads) = unbounded();
-    let told = sender.clone();
-    stage.client.later(Box::new(move || told.send(thread::current().id()).unwrap()));
+    let sent = sender.clone();
+    stage.client.later(Box::new(move || sent.send(thread::current().id()).unwrap()));
     (0..2).for_each(|_| stage.answers_status(Status::SUCCESS));
     let then: Done<InfoReply> = Box::new(move |answer| {
         assert_eq!(answer, Err(Status::ERR_TIMEOUT));
@@ -222,7 +222,7 @@ fn pending_invitations_are_freed_when_the_client_ends() {
     stage.client.group_join(team(), Some(proc(0)), true, &long, kept(&token)).unwrap();
     assert_eq!(Arc::strong_count(&token), 3);
     (0..2).for_each(|_| stage.answers_status(Status::SUCCESS));
-    let (sender, told) = unbounded();
+    let (sender, sent) = unbounded();
     stage.meanwhile(move |request| {
         if matches!(request, Request::Notify { .. }) {
             sender.send(()).unwrap();
@@ -230,7 +230,7 @@ fn pending_invitations_are_freed_when_the_client_ends() {
     });
     let client = stage.client.clone();
     let waits = thread::spawn(move || client.group_invite_wait(team(), vec![proc(0)], &[]));
-    told.recv().unwrap();
+    sent.recv().unwrap();
     stage.answers_status(Status::SUCCESS);
     stage.client.finalize(&[]).unwrap();
     assert_eq!(Arc::strong_count(&token), 1);
@@ -241,7 +241,7 @@ fn pending_invitations_are_freed_when_the_client_ends() {
 fn the_thread_that_watches_the_time_leaves_signals_to_the_program() {
     let stage = stage();
     let _answer = join(&stage, &[seconds(1000)]);
-    // Others of this test program are at it, too.
+    // Other tests of this program have such threads, too.
     let masks = || {
         let threads = std::fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap().path());
         let statuses = threads.filter_map(|thread| std::fs::read_to_string(thread.join("status")).ok());
@@ -252,16 +252,16 @@ fn the_thread_that_watches_the_time_leaves_signals_to_the_program() {
         };
         watching.filter_map(mask).collect::<Vec<_>>()
     };
-    // It may not have begun.
+    // The thread may not have started yet.
     while !masks().iter().any(|mask| mask & 1 << (libc::SIGTERM - 1) != 0) {
         thread::yield_now();
     }
 }
 
-/// What a process heard before it knew under which number it listens.
+/// The leader's event arrives before the process knows the id of its event handler.
 #[test]
 fn a_join_that_is_answered_at_once_is_answered_once() {
-    for told in [Status::SUCCESS, Status::ERR_UNREACH] {
+    for sent in [Status::SUCCESS, Status::ERR_UNREACH] {
         let stage = stage();
         let (sender, answer) = unbounded();
         let client = stage.client.clone();
@@ -271,7 +271,7 @@ fn a_join_that_is_answered_at_once_is_answered_once() {
                 drain_inbound(&client);
             }
         });
-        [Status::SUCCESS, told].into_iter().for_each(|status| stage.answers_status(status));
+        [Status::SUCCESS, sent].into_iter().for_each(|status| stage.answers_status(status));
         let then = Box::new(move |answer| sender.send(answer).unwrap());
         assert_eq!(stage.client.group_join(team(), Some(proc(0)), true, &[], then), Ok(()));
         assert_eq!(answer.recv().unwrap(), Err(Status::GROUP_CONSTRUCT_ABORT));
@@ -281,7 +281,7 @@ fn a_join_that_is_answered_at_once_is_answered_once() {
 }
 
 #[test]
-fn an_invitation_that_cannot_be_told_is_not_answered() {
+fn an_invitation_that_cannot_be_sent_ends_with_an_error() {
     let stage = stage();
     let client = stage.client.clone();
     stage.meanwhile(move |request| {
@@ -311,7 +311,7 @@ fn undelivered_events_are_kept_for_later_handlers() {
     stage.client.register_event_handler(vec![code], elsewhere, handler).wait().unwrap();
     deliver(&stage, code, 2, vec![]);
     deliver(&stage, code, 0, vec![flag(keys::EVENT_DO_NOT_CACHE)]);
-    // The server has told of it, and is not asked again.
+    // The server has delivered the event already, and does not send it again.
     let (sender, calls) = unbounded();
     let handler: EventHandler = Arc::new(move |_, event, _| sender.send(event.source).unwrap());
     stage.client.register_event_handler(vec![code], vec![], handler).wait().unwrap();
@@ -321,13 +321,13 @@ fn undelivered_events_are_kept_for_later_handlers() {
 }
 
 #[test]
-fn events_heard_only_by_the_library_are_kept_for_the_program() {
+fn events_seen_only_by_the_library_are_kept_for_the_program() {
     let stage = stage();
     let answer = join(&stage, &[]);
     deliver(&stage, Status::GROUP_CONSTRUCT_ABORT, 3, vec![Info::new(keys::GROUP_ID, Value::string("other"))]);
     let here = Event::new(Status::PROC_TERMINATED, proc(1), vec![affected(3)]);
     stage.client.inner.notify_here(here);
-    // Another observer takes nothing away.
+    // A second observer does not consume the events.
     let other = join(&stage, &[]);
     for (code, source) in [(Status::GROUP_CONSTRUCT_ABORT, 3), (Status::PROC_TERMINATED, 1)] {
         let calls = stage.reports(code, Status::SUCCESS);
@@ -339,15 +339,15 @@ fn events_heard_only_by_the_library_are_kept_for_the_program() {
     }
 }
 
-/// What a member brings into a group.
-fn brings(rank: u32, value: u32) -> Info {
+/// The values that a member sends to a group.
+fn contribution_of(rank: u32, value: u32) -> Info {
     let name = Info::new(keys::PROCID, Value::Proc(proc(rank)));
     let scope = Info::new(keys::DATA_SCOPE, Value::Uint8(2));
     Info::new(keys::PROC_INFO_ARRAY, Value::infos([name, scope, Info::new("endpoint", Value::Uint32(value))]))
 }
 
-/// The value that a member has brought, without asking the server.
-fn brought(stage: &Stage, rank: u32, context: Option<u64>) -> Result<Value> {
+/// The value that a member sent, by a Get that does not ask the server.
+fn contributed(stage: &Stage, rank: u32, context: Option<u64>) -> Result<Value> {
     let qualifier =
         |context| Info { flags: InfoFlags::QUALIFIER, ..Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context)) };
     let infos: Vec<_> = context.map(qualifier).into_iter().chain([flag(keys::OPTIONAL)]).collect();
@@ -370,8 +370,13 @@ fn the_leader_requests_a_context_id_and_forwards_member_data() {
         let then = Box::new(move |answer| sender.send(answer).unwrap());
         let infos = [flag(keys::GROUP_ASSIGN_CONTEXT_ID)];
         stage.client.group_invite(team(), (0..3).map(proc).collect(), &infos, then).unwrap();
-        deliver(&stage, Status::GROUP_INVITE_ACCEPTED, 0, vec![of_team(), brings(0, 10), brings(2, 666)]);
-        deliver(&stage, Status::GROUP_INVITE_ACCEPTED, 2, vec![of_team(), brings(2, 12)]);
+        deliver(
+            &stage,
+            Status::GROUP_INVITE_ACCEPTED,
+            0,
+            vec![of_team(), contribution_of(0, 10), contribution_of(2, 666)],
+        );
+        deliver(&stage, Status::GROUP_INVITE_ACCEPTED, 2, vec![of_team(), contribution_of(2, 12)]);
         let id = context.map(|context| Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context)));
         let infos = [membership(&ranks(&[0, 1, 2]))].into_iter().chain(id.clone()).collect();
         assert_eq!(answer.recv().unwrap(), Ok(InfoReply { status: Status::SUCCESS, infos }));
@@ -383,15 +388,18 @@ fn the_leader_requests_a_context_id_and_forwards_member_data() {
         };
         let name = Info::new(keys::PROCID, Value::Proc(proc(1)));
         let own = Value::infos([name, Info::new("endpoint", Value::Uint32(11))]);
-        for info in [brings(0, 10), brings(2, 12), Info::new(keys::PROC_INFO_ARRAY, own)].into_iter().chain(id) {
+        for info in [contribution_of(0, 10), contribution_of(2, 12), Info::new(keys::PROC_INFO_ARRAY, own)]
+            .into_iter()
+            .chain(id)
+        {
             assert!(infos.contains(&info), "{info:?}");
         }
-        assert!(!infos.contains(&brings(2, 666)), "of another");
-        assert_eq!(brought(&stage, 0, context), Ok(Value::Uint32(10)));
-        assert_eq!(brought(&stage, 2, context), Ok(Value::Uint32(12)));
+        assert!(!infos.contains(&contribution_of(2, 666)), "of another");
+        assert_eq!(contributed(&stage, 0, context), Ok(Value::Uint32(10)));
+        assert_eq!(contributed(&stage, 2, context), Ok(Value::Uint32(12)));
         if context.is_some() {
-            assert_eq!(brought(&stage, 2, None), not_found, "for the group alone");
-            assert_eq!(brought(&stage, 2, Some(8)), not_found);
+            assert_eq!(contributed(&stage, 2, None), not_found, "for the group alone");
+            assert_eq!(contributed(&stage, 2, Some(8)), not_found);
         }
     }
 }
@@ -403,14 +411,14 @@ fn joining_sends_own_values_and_keeps_those_of_others() {
     let answer = join(&stage, &[]);
     let name = Info::new(keys::PROCID, Value::Proc(proc(1)));
     let own = Info::new(keys::PROC_INFO_ARRAY, Value::infos([name, Info::new("endpoint", Value::Uint32(11))]));
-    assert!(told(&stage)[0].1.contains(&own));
+    assert!(sent_events(&stage)[0].1.contains(&own));
     let context = Info::new(keys::GROUP_CONTEXT_ID, Value::Size(7));
     let all = membership(&ranks(&[0, 1]));
-    // Its own comes back, too.
-    let infos = vec![of_team(), all.clone(), context.clone(), brings(0, 10), brings(1, 666)];
+    // The leader's event also contains this process's own values.
+    let infos = vec![of_team(), all.clone(), context.clone(), contribution_of(0, 10), contribution_of(1, 666)];
     deliver(&stage, Status::GROUP_CONSTRUCT_COMPLETE, 0, infos);
     let infos = vec![of_team(), all, context];
     assert_eq!(answer.recv().unwrap(), Ok(InfoReply { status: Status::SUCCESS, infos }));
-    assert_eq!(brought(&stage, 0, Some(7)), Ok(Value::Uint32(10)));
-    assert_eq!(brought(&stage, 1, None), Ok(Value::Uint32(11)));
+    assert_eq!(contributed(&stage, 0, Some(7)), Ok(Value::Uint32(10)));
+    assert_eq!(contributed(&stage, 1, None), Ok(Value::Uint32(11)));
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`Client`] | connecting, put, commit, fence, Get, publish, spawn, events |
 //! | [`Environment`] | the environment variables of a launched process |
-//! | [`GetRequest`], [`GetOptions`] | a Get with directives, whose value is borrowed from where it lies |
+//! | [`GetRequest`], [`GetOptions`] | a Get with directives, whose value is borrowed from the store |
 //! | [`Operation`] | a call that is run either blocking or with a callback |
 //! | [`EventHandler`], [`Event`] | handlers of events and their arguments |
 //! | [`tool`] | processes that nobody launched and that connect to a server by themselves |

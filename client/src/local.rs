@@ -1,8 +1,8 @@
-//! The local read path: a Get that is answered on the calling thread.
+//! The local read path: Gets that are answered on the calling thread, without the server.
 //!
-//! In order: the overlay of own values, the mapped segments of the own namespace (or its data in the heap where there
-//! are none), what the server said before. Only the first and the last know locks, and only where they may hold the
-//! value: both have a filter that is asked first.
+//! The order: the overlay of own values; the mapped segments of the own namespace, or its data in the heap if no
+//! segment is mapped; the cache of earlier replies of the server. Only the first and the last use locks. Each has a
+//! filter that is checked first, so that a lock is taken only if it may hold the value.
 
 use pmix_dstore::codec::ValueRef;
 use pmix_dstore::job::JobData;
@@ -16,30 +16,31 @@ use crate::overlay::Overlay;
 use crate::reply_cache::ReplyCache;
 use pmix_wire::jobinfo;
 
-/// Values that this process can read without asking anybody.
+/// The values that this process can read without the server.
 pub struct Local {
     me: Proc,
     /// The name of the own namespace.
     pub name: OwnNspace,
     hostname: Vec<u8>,
-    /// Own values.
+    /// The process's own values.
     pub overlay: Overlay,
     /// The mapped segments of the own namespace.
     pub view: Option<NamespaceView>,
-    /// The own job where no segment holds it.
+    /// The data of the own job, if no segment holds it.
     pub job: Option<JobData>,
-    /// What the server said.
+    /// Earlier replies of the server.
     pub reply_cache: ReplyCache,
 }
 
-/// The name that nearly every Get names, to be compared without finding its end, and without a call.
+/// The own namespace's name, which nearly every Get names. It is compared without a search for its end and without a
+/// function call.
 pub struct OwnNspace {
     nspace: Nspace,
-    /// The first bytes, and which of them belong to the name with its NUL.
+    /// The first bytes of the name, and a mask of the bytes that belong to it, with its NUL.
     words: [(u64, u64); OWN_WORDS],
 }
 
-/// Names shorter than so many words are compared at once.
+/// Names shorter than this number of 8-byte words are compared word by word.
 const OWN_WORDS: usize = 4;
 
 impl OwnNspace {
@@ -67,7 +68,7 @@ impl OwnNspace {
 }
 
 impl Local {
-    /// Nothing to read yet but what `view` and `job` hold.
+    /// A read path with the data of `view` and `job` only.
     pub fn new(me: Proc, hostname: Vec<u8>, view: Option<NamespaceView>, job: Option<JobData>) -> Local {
         let name = OwnNspace::new(me.nspace.clone());
         Local { me, name, hostname, overlay: Overlay::new(), view, job, reply_cache: ReplyCache::default() }
@@ -84,7 +85,7 @@ impl Local {
         nspace == self.me.nspace.as_bytes()
     }
 
-    /// Whether what the host registered of the own namespace under this key can be read here.
+    /// Whether all values that the host registered for the own namespace under this key can be read here.
     pub fn is_whole(&self, key: &[u8]) -> bool {
         let is_mapped = self.view.as_ref().is_some_and(|view| view.job().is_some());
         is_mapped || (self.job.is_some() && !jobinfo::is_left_out(key))
@@ -100,11 +101,12 @@ impl Local {
         }
     }
 
-    /// Finds the value of the look-up's key and hands it to `take`.
+    /// Finds the value of the look-up's key and passes it to `take`.
     pub fn find(&self, lookup: &Lookup<'_>, key: KeyRef<'_>, take: Deliver<'_>) -> Option<Result<()>> {
         let Lookup { nspace, is_own, rank, .. } = *lookup;
         let selector = &lookup.options.selector;
-        // The fast path does not look for what ranks put under keys of the standard, nor for a key of any rank.
+        // The fast path's miss is not final for two kinds of Gets: keys of the standard that ranks put, and keys
+        // without a rank.
         let is_absent_here = lookup.is_absent_here && rank != Rank::UNDEF && !key.is(keys::GROUP_LOCAL_CID);
         if !is_absent_here {
             match self.overlay.get(nspace, rank, &key, |value| deliver(value.into(), take)) {
@@ -121,8 +123,8 @@ impl Local {
         known.or_else(|| if rank == Rank::UNDEF { self.find_anywhere(lookup, &key, take) } else { None })
     }
 
-    /// The fast path to a value of the own namespace that is in its segments, asked for with nothing but its rank and key.
-    /// There may be one elsewhere where there is none here.
+    /// The fast path: a value of the own namespace in its segments, by rank and key only. A value that is not found
+    /// here may be elsewhere.
     #[inline(always)]
     pub fn fast_value(&self, rank: Rank, key: &KeyRef<'_>) -> FastValue<'_> {
         match &self.view {
@@ -131,10 +133,10 @@ impl Local {
         }
     }
 
-    /// The same for one of an instance that is named.
+    /// As [`Local::fast_value`], for a value of a named node or application.
     #[inline(always)]
     pub fn fast_value_of(&self, of: Target<'_>, rank: Rank, key: &KeyRef<'_>) -> FastValue<'_> {
-        // Own values come before it, and what ranks published.
+        // Own values and values that ranks published take precedence.
         if self.overlay.may_hold(rank, key) || !key.begins_with_pmix() && rank.is_process() {
             return FastValue::NEED_SLOW_PATH;
         }
@@ -142,7 +144,7 @@ impl Local {
         job.map_or(FastValue::NEED_SLOW_PATH, |job| job.fast_value_in(of, key))
     }
 
-    /// A value of the own namespace in its segments, or in the heap where there are none.
+    /// A value of the own namespace in its segments, or in the heap if there are no segments.
     fn find_own(&self, rank: Rank, key: &KeyRef<'_>, selector: &Selector<'_>) -> Option<ValueRef<'_>> {
         let caller = self.caller(true);
         if let Some(view) = &self.view {
@@ -154,14 +156,15 @@ impl Local {
             }
             if let Some(job) = view.job() {
                 let value = realm_resolution::find(job, rank, key, selector, &caller);
-                // The rules may have looked for something else instead of what is damaged.
+                // If the segment is corrupt, the rules may have skipped a corrupt value and found one that they would
+                // not have chosen otherwise.
                 return if job.is_damaged() { None } else { value };
             }
         }
         realm_resolution::find(self.job.as_ref()?, rank, key, selector, &caller)
     }
 
-    /// One of several values under a key, told apart by the qualifiers among `infos`.
+    /// One of several values under a key, selected by the qualifiers among `infos`.
     ///
     /// # Errors
     /// `NOMEM`.
@@ -193,7 +196,7 @@ impl Local {
         self.reply_cache.qualified(nspace, rank, key, infos)
     }
 
-    /// A key asked for without a rank: one that a single rank of the namespace has, or one of the caller itself.
+    /// A Get without a rank: of a key that only one rank of the namespace has put, or a reserved key of the caller.
     #[cold]
     fn find_anywhere(&self, lookup: &Lookup<'_>, key: &KeyRef<'_>, take: Deliver<'_>) -> Option<Result<()>> {
         if key.is_reserved() {
@@ -209,13 +212,14 @@ impl Local {
         Some(deliver(value, take))
     }
 
-    /// Who asks, for the rules.
+    /// The caller, for the realm resolution.
     #[inline(always)]
     pub fn caller(&self, is_own: bool) -> Caller<'_> {
         Caller { rank: is_own.then_some(self.me.rank), hostname: &self.hostname }
     }
 
-    /// Reads the data of a job with `heap` or `mapped`, wherever it is; `None` where it is not known as a whole.
+    /// Reads the data of a job with `mapped` or `heap`, depending on where it is; `None` if this process does not have
+    /// all of it.
     pub fn with_job<R>(
         &self,
         nspace: &Nspace,
@@ -226,7 +230,7 @@ impl Local {
             return self.reply_cache.job(nspace.as_bytes(), heap);
         }
         match (self.view.as_ref().and_then(NamespaceView::job), &self.job) {
-            // What a damaged one says is for the server to say.
+            // If the segment is corrupt, the server is asked instead.
             (Some(job), _) => Some(mapped(job)).filter(|_| !job.is_damaged()),
             (None, Some(job)) => Some(heap(job)),
             (None, None) => None,
@@ -239,11 +243,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_own_name_is_told_from_all_others() {
+    fn the_own_name_is_distinguished_from_all_others() {
         for len in [1, 7, 8, 15, 30, 31, 32, 33, 254, 255] {
             let name: Vec<u8> = (0..len).map(|at| b'a' + (at % 26) as u8).collect();
             let own = OwnNspace::new(Nspace::new(&name).unwrap());
-            // Behind the NUL is what was there before.
+            // Callers do not clear the bytes after the NUL.
             let mut buffer = [0xee; NSPACE_LEN_MAX + 1];
             buffer[..len].copy_from_slice(&name);
             assert!(!own.is(&buffer), "longer than {len}");

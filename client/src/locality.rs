@@ -1,16 +1,16 @@
-//! Locality strings: where on its node a process is bound, in words that two processes compare.
+//! Locality strings: the places of its node to which a process is bound, as a text that two processes compare.
 //!
-//! A string such as `hwloc:NM0:SK0:L30-1:CR0,2:HT0-3` names, for each kind of place, the numbers of those that the process may
-//! use. Comparing two of them needs no topology, and no library for one.
+//! A string like `hwloc:NM0:SK0:L30-1:CR0,2:HT0-3` lists, for each kind of place, the numbers of the places that the
+//! process may use. Comparing two strings needs neither a topology nor hwloc.
 
 use std::ops::RangeInclusive;
 
 use pmix_dstore::model::{Result, Status};
 
-/// `PMIX_LOCALITY_SHARE_NODE`: who has a locality string to compare is on the same node.
+/// `PMIX_LOCALITY_SHARE_NODE`: always set, because processes with strings to compare are on the same node.
 const SHARE_NODE: u16 = 0x4000;
 
-/// The kinds of places, and what sharing one of them is called (`PMIX_LOCALITY_SHARE_...`).
+/// The kinds of places, and the bit for sharing one (`PMIX_LOCALITY_SHARE_...`).
 const KINDS: [(&[u8], u16); 7] = [
     (b"NM", 0x0040),
     (b"SK", 0x0020),
@@ -21,10 +21,10 @@ const KINDS: [(&[u8], u16); 7] = [
     (b"HT", 0x0001),
 ];
 
-/// What two processes of a node share (`pmix_locality_t`), by their locality strings.
+/// The kinds of places that two processes of a node share (`pmix_locality_t`), by their locality strings.
 ///
 /// # Errors
-/// `ERR_NOT_SUPPORTED` for strings of another form; `ERR_BAD_PARAM` for numbers that are none.
+/// `ERR_NOT_SUPPORTED` for strings of another form; `ERR_BAD_PARAM` for malformed numbers.
 pub fn relative_locality(one: &[u8], other: &[u8]) -> Result<u16> {
     let (one, other) = (places(one)?, places(other)?);
     let meets = |a: &RangeInclusive<u32>, b: &RangeInclusive<u32>| a.start() <= b.end() && b.start() <= a.end();
@@ -35,7 +35,7 @@ pub fn relative_locality(one: &[u8], other: &[u8]) -> Result<u16> {
     Ok(shared.fold(SHARE_NODE, |all, bit| all | bit))
 }
 
-/// The numbers of a process's places, for each of the kinds.
+/// The numbers of a process's places, for each kind.
 fn places(text: &[u8]) -> Result<[Vec<RangeInclusive<u32>>; KINDS.len()]> {
     const PREFIX: &[u8] = b"hwloc:";
     let mut places: [Vec<_>; KINDS.len()] = Default::default();
@@ -50,7 +50,7 @@ fn places(text: &[u8]) -> Result<[Vec<RangeInclusive<u32>>; KINDS.len()]> {
     Ok(places)
 }
 
-/// `3`, `3-5`, or `3-` for all from there.
+/// Parses `3`, `3-5`, or `3-` (all numbers from 3).
 fn numbers(text: &[u8]) -> Option<RangeInclusive<u32>> {
     let text = std::str::from_utf8(text).ok()?;
     let number = |text: &str| text.parse().ok();

@@ -8,13 +8,14 @@ use pmix_dstore::model::{Result, Status};
 use crate::link::after_call;
 use crate::{Call, Link};
 
-/// Takes the result of an [`Operation`]. Called once, on the thread where callbacks run.
+/// Takes the result of an [`Operation`]. Called once, on the callback thread.
 pub type Done<T> = Box<dyn FnOnce(Result<T>) + Send>;
 
-/// So much longer than the server itself waits a caller for its answer, which may say more than a timeout.
+/// How much longer than the server's own timeout a caller waits: the server's reply may carry more information than a
+/// local timeout.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// What is done with the reply.
+/// Converts the reply into the result.
 type Finish<T> = Box<dyn FnOnce(Result<Vec<u8>>) -> Result<T> + Send>;
 
 /// One call of the PMIx interface, described but not yet sent: [`Operation::wait`] is the blocking form,
@@ -40,7 +41,7 @@ pub struct Operation<T> {
 enum Plan<T> {
     /// The result is known.
     Ready(Result<T>),
-    /// The server is asked.
+    /// The server must be asked.
     Ask { payload: Vec<u8>, timeout: Option<Duration>, finish: Finish<T> },
 }
 
@@ -50,7 +51,7 @@ impl<T: Send + 'static> Operation<T> {
         Operation { link: Arc::clone(link), plan: Plan::Ready(result) }
     }
 
-    /// An operation that sends `payload`, and makes its result of the reply. `finish` is called in any case.
+    /// An operation that sends `payload`. `finish` makes the result from the reply, and is called on errors, too.
     pub(crate) fn ask(
         link: &Arc<dyn Link>,
         payload: Vec<u8>,
@@ -60,7 +61,7 @@ impl<T: Send + 'static> Operation<T> {
         Operation { link: Arc::clone(link), plan: Plan::Ask { payload, timeout, finish: Box::new(finish) } }
     }
 
-    /// Changes its result.
+    /// Appends a conversion of the result.
     pub(crate) fn then(self, change: impl FnOnce(Result<T>) -> Result<T> + Send + 'static) -> Operation<T> {
         let plan = match self.plan {
             Plan::Ready(result) => Plan::Ready(change(result)),
@@ -74,7 +75,7 @@ impl<T: Send + 'static> Operation<T> {
     /// Runs it and waits for its result.
     ///
     /// # Errors
-    /// What the server answers; `ERR_TIMEOUT` where a `PMIX_TIMEOUT` passed; `ERR_LOST_CONNECTION`, `ERR_UNREACH`.
+    /// Errors of the server; `ERR_TIMEOUT` after a `PMIX_TIMEOUT`; `ERR_LOST_CONNECTION`, `ERR_UNREACH`.
     pub fn wait(self) -> Result<T> {
         match self.plan {
             Plan::Ready(result) => result,
@@ -82,10 +83,10 @@ impl<T: Send + 'static> Operation<T> {
         }
     }
 
-    /// Starts it; `done` is called with its result on the thread where callbacks run, never before this call has returned.
+    /// Starts it; `done` gets its result on the callback thread, after this call has returned.
     ///
     /// # Errors
-    /// Where it cannot be started; then `done` is not called.
+    /// If it cannot be started; then `done` is not called.
     pub fn start(self, done: Done<T>) -> Result<()> {
         if let Plan::Ready(Err(status)) = self.plan {
             return Err(status);
@@ -97,7 +98,7 @@ impl<T: Send + 'static> Operation<T> {
         Ok(())
     }
 
-    /// Starts it; `done` is called in any case, on the thread where callbacks run, maybe while the caller is still at it.
+    /// Starts it; `done` is called in any case, on the callback thread, possibly before this call returns.
     pub(crate) fn begin(self, done: Done<T>) {
         match self.plan {
             Plan::Ready(result) => self.link.defer(Box::new(move || done(result))),
@@ -106,12 +107,12 @@ impl<T: Send + 'static> Operation<T> {
     }
 }
 
-/// When a caller stops waiting for a server that was told to answer within `timeout`.
+/// When a caller stops waiting for a server that has to answer within `timeout`.
 pub(crate) fn deadline(timeout: Option<Duration>) -> Option<Instant> {
     Instant::now().checked_add(timeout?.saturating_add(GRACE))
 }
 
-/// The result that a status in a reply stands for.
+/// Converts the status of a reply into a result.
 pub(crate) fn outcome(status: Status) -> Result<()> {
     if status == Status::OPERATION_SUCCEEDED { Ok(()) } else { status.ok() }
 }
@@ -130,7 +131,7 @@ mod tests {
         let (told, heard) = unbounded();
         let asked = Operation::ask(&link, Vec::new(), None, |reply| reply.map(drop));
         for operation in [Operation::ready(&link, Ok(())), asked] {
-            // Starting it is a part of this call.
+            // The operation is started inside this call.
             let outer = Call::begin();
             let told = told.clone();
             operation.start(Box::new(move |_| told.send(()).unwrap())).unwrap();

@@ -1,5 +1,5 @@
-//! Values that this process alone has, and that come before all others: what it put, what it stored internally, and
-//! what it refreshed.
+//! Values that only this process has: its puts, values that it stored internally, and refreshed values. A Get looks
+//! here first.
 
 use std::collections::HashMap;
 use std::ptr;
@@ -16,20 +16,20 @@ use crate::process::{self, PinToken};
 const FILTER_WORDS: usize = 256;
 const WORDS: u64 = FILTER_WORDS as u64;
 
-/// About so many bytes that are out of reach are dropped together: to look whether somebody reads them takes a call of the
-/// system that disturbs all threads.
+/// Unlinked entries are freed in batches of about this many bytes: to check for readers takes a system call
+/// (`membarrier`) that interrupts all threads of the process.
 const BATCH: usize = 16 << 10;
 
 /// Where a value of the overlay comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Put, or stored internally: stays.
+    /// Put or stored internally: kept until it is replaced or deleted.
     Own,
     /// The answer to a `PMIX_GET_REFRESH_CACHE`: newer than the segments until the next fence.
     Refreshed,
 }
 
-/// Never changed once it is in the table.
+/// A value in the table. Immutable once it is linked.
 struct Entry {
     hash: u64,
     nspace: Nspace,
@@ -39,33 +39,33 @@ struct Entry {
     origin: Origin,
 }
 
-/// The overlay. A Get of a value that is not in it costs one load from a small filter. One of a value that is in it takes no
-/// lock where the thread has said that it uses the client of the process; who changes entries then drops nothing that such
-/// a thread may be reading.
+/// The overlay. A Get of a value that is not in it costs one load from a small filter. A Get of a value in it takes no
+/// lock if the thread holds a pin ([`PinToken`]). Therefore writers do not free an entry that such a thread may be
+/// reading.
 pub struct Overlay {
     filter: [AtomicU64; FILTER_WORDS],
-    /// That of the state.
+    /// The same table as in the state, for readers without the lock.
     table: AtomicPtr<Table>,
     state: RwLock<State>,
     refreshed: AtomicUsize,
 }
 
-/// Entries, open-addressed by their hash, at most half of the slots taken.
+/// An open-addressed hash table of entries; at most half of the slots are in use.
 struct Table {
     slots: Box<[AtomicPtr<Entry>]>,
 }
 
 struct State {
-    /// From `Box::into_raw`, as all entries are.
+    /// Made by `Box::into_raw`, as are all entries.
     table: *mut Table,
-    /// Slots that are not free.
+    /// Slots that are not empty, including those of removed entries.
     count: usize,
-    /// What is out of reach now, and may still be read by who had reached it. It grows by what is replaced while some
-    /// thread is always within a Get, and by less than [`BATCH`] otherwise.
+    /// Unlinked entries and tables that pinned threads may still be reading. The list stays below [`BATCH`] bytes,
+    /// unless at each check some thread is inside a Get.
     gone: Vec<Gone>,
-    /// About so many bytes are in it.
+    /// Approximate number of bytes in `gone`.
     gone_len: usize,
-    /// With so many it is looked whether they can be dropped.
+    /// At this value of `gone_len` the next check for readers is made.
     sweep_at: usize,
     /// Keys that this process has deleted and the server may still have.
     deleted: HashMap<Key, Proc>,
@@ -76,15 +76,15 @@ enum Gone {
     Table(*mut Table),
 }
 
-// SAFETY: tables and entries are owned, and what they hold can be sent.
+// SAFETY: the state owns its tables and entries, and their contents are `Send`.
 unsafe impl Send for State {}
-// SAFETY: the same; they are changed by who has the state for writing.
+// SAFETY: the same; they are changed only under the write lock.
 unsafe impl Sync for State {}
 
 impl Drop for Gone {
     fn drop(&mut self) {
         match *self {
-            // SAFETY: made by `Box::into_raw`, and nobody reaches it any more.
+            // SAFETY: made by `Box::into_raw`, and no thread can reach it any more.
             Gone::Entry(entry) => drop(unsafe { Box::from_raw(entry) }),
             // SAFETY: the same.
             Gone::Table(table) => drop(unsafe { Box::from_raw(table) }),
@@ -94,14 +94,14 @@ impl Drop for Gone {
 
 impl Drop for State {
     fn drop(&mut self) {
-        // SAFETY: the table is there; nobody has the overlay any more.
+        // SAFETY: the table is valid; the overlay is being dropped, so there are no readers.
         let slots = unsafe { &(*self.table).slots };
         slots.iter().filter_map(|slot| taken(slot.load(Ordering::Relaxed))).for_each(|entry| drop(Gone::Entry(entry)));
         drop(Gone::Table(self.table));
     }
 }
 
-/// What is in the slot of an entry that has been taken away.
+/// The tombstone: the content of a removed entry's slot.
 fn removed() -> *mut Entry {
     ptr::dangling_mut()
 }
@@ -121,22 +121,22 @@ impl Table {
         Ok(Box::new(Table { slots: slots.into() }))
     }
 
-    /// The slot of an entry that is there, or else a free one.
+    /// The slot of the matching entry, or else an empty slot.
     ///
     /// # Safety
-    /// No entry that is in a slot now is dropped meanwhile.
+    /// No entry that is in a slot now may be freed while the result is in use.
     #[inline(always)]
     unsafe fn slot(&self, hash: u64, is_of: impl Fn(&Entry) -> bool) -> (&AtomicPtr<Entry>, Option<&Entry>) {
         let mask = self.slots.len() - 1;
         let mut index = hash as usize & mask;
-        // A free slot ends the search: at most half of them are taken.
+        // The search ends at an empty slot. There is one: at most half of the slots are in use.
         loop {
             let slot = &self.slots[index];
             let entry = slot.load(Ordering::Acquire);
             if entry.is_null() {
                 return (slot, None);
             }
-            // SAFETY: it is an entry, and the caller's promise.
+            // SAFETY: it points to an entry, which is not freed meanwhile by the caller's promise.
             if let Some(entry) = taken(entry).map(|entry| unsafe { &*entry })
                 && entry.hash == hash
                 && is_of(entry)
@@ -152,20 +152,21 @@ impl Table {
     /// # Safety
     /// As [`Table::slot`], for as long as the table is borrowed.
     unsafe fn entries(&self) -> impl Iterator<Item = &Entry> {
-        // SAFETY: they are entries, and the caller's promise.
+        // SAFETY: they point to entries, which are not freed meanwhile by the caller's promise.
         self.slots.iter().filter_map(|slot| taken(slot.load(Ordering::Acquire)).map(|entry| unsafe { &*entry }))
     }
 }
 
 impl State {
     fn table(&self) -> &Table {
-        // SAFETY: it is this state's, which drops it when another has come in its place.
+        // SAFETY: the state owns the table, and frees it only after replacing it.
         unsafe { &*self.table }
     }
 
     /// All entries.
     fn entries(&self) -> impl Iterator<Item = &Entry> {
-        // SAFETY: who drops one has the state for writing.
+        // SAFETY: entries are freed only under the write lock. This thread holds the state's lock, and frees no entry
+        // here.
         unsafe { self.table().entries() }
     }
 
@@ -174,19 +175,19 @@ impl State {
         unsafe { self.table().slot(mix(rank, key), |entry| entry.is(nspace, rank, key)) }.1
     }
 
-    /// Puts an entry into the place of one, or into a free slot.
+    /// Replaces the entry of the same name, or puts the new one into an empty slot.
     ///
     /// # Errors
     /// `NOMEM`.
     fn put(&mut self, overlay: &Overlay, entry: Entry) -> Result<()> {
         fallible_alloc::reserve(&mut self.gone, 2)?;
         if 2 * (self.count + 1) > self.table().slots.len() {
-            // Without those that were removed, so that it need not be larger.
+            // Moves the entries without the tombstones, so that the new table need not be larger.
             let all = self.table().slots.iter().filter_map(|slot| taken(slot.load(Ordering::Relaxed)));
             let count = all.clone().count();
             let other = Table::new((4 * (count + 1)).next_power_of_two().max(Table::SLOTS_MIN))?;
             for entry in all {
-                // SAFETY: entries are dropped under the lock for writing, which the caller has.
+                // SAFETY: entries are freed only under the write lock, which the caller holds.
                 unsafe { other.slot((*entry).hash, |_| false) }.0.store(entry, Ordering::Relaxed);
             }
             let other = Box::into_raw(other);
@@ -212,9 +213,10 @@ impl State {
         Ok(())
     }
 
-    /// Takes an entry out; tells where its value came from.
+    /// Unlinks an entry; returns the origin of its value.
     fn remove(&mut self, hash: u64, is_it: impl Fn(&Entry) -> bool) -> Option<Origin> {
-        // SAFETY: the table is the state's, which is not changed meanwhile; who drops an entry has the state for writing.
+        // SAFETY: the table is the state's and is not replaced here; entries are freed only under the write lock, which
+        // the caller holds.
         let (slot, entry) = unsafe { (*self.table).slot(hash, is_it) };
         let entry = entry?;
         self.gone_len += entry.len();
@@ -223,13 +225,14 @@ impl State {
         Some(origin)
     }
 
-    /// Whether this process has deleted a value, of which the server need not know yet.
+    /// Whether this process has deleted a value; the server may not know that yet.
     fn is_deleted(&self, nspace: &[u8], rank: Rank, key: &KeyRef<'_>) -> bool {
         let of = self.deleted.get(key.text());
         of.is_some_and(|me| me.rank == rank && me.nspace.as_bytes() == nspace)
     }
 
-    /// Moves out what nobody can be reading any more, where it is enough.
+    /// Returns the unlinked entries for the caller to free, once there are enough of them and no thread can be reading
+    /// them.
     fn sweep(&mut self) -> Vec<Gone> {
         if self.gone_len < self.sweep_at {
             return Vec::new();
@@ -263,10 +266,11 @@ impl Overlay {
         }
     }
 
-    /// Stores a value in place of the one before; an own one with qualifiers beside those with others.
+    /// Stores a value, replacing the previous one. An own value with qualifiers is added to those with other
+    /// qualifiers.
     ///
     /// # Errors
-    /// `NOMEM`, `BAD_PARAM` for a qualified value that is none; the one before is still there.
+    /// `NOMEM`, `BAD_PARAM` for a malformed qualified value. On an error the previous value is kept.
     pub fn set(
         &self,
         nspace: &Nspace,
@@ -284,7 +288,7 @@ impl Overlay {
             value = Arc::new(qualified::merge(before.map(|entry| &*entry.value), &value)?);
         }
         let before = before.map(|entry| entry.origin);
-        // Own values are never shadowed by what the server says of them.
+        // The server's values never replace own values.
         if before == Some(Origin::Own) && origin == Origin::Refreshed {
             return Ok(());
         }
@@ -305,14 +309,15 @@ impl Overlay {
         Ok(())
     }
 
-    /// Lets who asks for such a value look for it.
+    /// Sets the hash's bit in the filter, so that a Get looks into the table.
     fn mark(&self, hash: u64) {
-        // Relaxed is enough: who learned of the value by other means sees this bit too, and the entry is stored with release.
+        // Relaxed is enough: a thread that learned of the value synchronised with this one and sees the bit, and the
+        // entry is stored with release.
         self.filter[(hash >> 6 & (WORDS - 1)) as usize].fetch_or(1 << (hash & 63), Ordering::Relaxed);
     }
 
-    /// Removes a value of this process, `me`. Where the server may have it, there is none until [`Overlay::forget_deleted`], whoever
-    /// still has it.
+    /// Removes a value of this process, `me`. If the server may have the value, Gets answer `NOT_FOUND` until
+    /// [`Overlay::forget_deleted`], even where segments or caches still hold it.
     ///
     /// # Errors
     /// `NOMEM`; the value is still there.
@@ -329,7 +334,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// Forgets a value of another process, which has deleted it.
+    /// Removes the refreshed value of another process which has deleted it.
     pub fn forget(&self, of: &Proc, key: &Key) {
         let key = KeyRef::from(key);
         if self.may_hold(of.rank, &key) {
@@ -353,24 +358,24 @@ impl Overlay {
         self.state.read().deleted.keys().cloned().collect()
     }
 
-    /// The server has deleted them, too.
+    /// Clears the list of deleted keys: the server has deleted them, too.
     pub fn forget_deleted(&self) {
         if !self.state.read().deleted.is_empty() {
             self.state.write().deleted.clear();
         }
     }
 
-    /// Whether a value of a rank may be here, of whichever namespace.
+    /// Whether the overlay may hold a value of this rank and key, in any namespace.
     #[inline(always)]
     pub fn may_hold(&self, rank: Rank, key: &KeyRef<'_>) -> bool {
         let hash = mix(rank, key);
         self.filter[(hash >> 6 & (WORDS - 1)) as usize].load(Ordering::Relaxed) & 1 << (hash & 63) != 0
     }
 
-    /// Hands a value to `take`, if it is here.
+    /// Passes the value to `take`, if the overlay holds it.
     ///
     /// # Errors
-    /// `NOT_FOUND` for one that this process has deleted: others that are found elsewhere are older.
+    /// `NOT_FOUND` for a value that this process has deleted: values found elsewhere are older.
     #[inline]
     pub fn get<R>(
         &self,
@@ -390,10 +395,10 @@ impl Overlay {
         }
     }
 
-    /// The same without the lock, for a thread that has said that it uses the client of the process.
+    /// As [`Overlay::get`] without the lock, for a thread with a pin.
     ///
     /// # Safety
-    /// The thread changes nothing here while it has the value.
+    /// The thread does not change the overlay while it uses the value.
     #[inline(always)]
     pub unsafe fn get_pinned<'a>(
         &'a self,
@@ -402,7 +407,8 @@ impl Overlay {
         rank: Rank,
         key: &KeyRef<'_>,
     ) -> Option<&'a Value> {
-        // SAFETY: tables and entries that a shielded thread has reached are dropped by no other before it is shielded no more.
+        // SAFETY: other threads free no table and no entry that a pinned thread may have reached; this thread changes
+        // nothing by the caller's promise.
         let entry = unsafe {
             let table = &*self.table.load(Ordering::Acquire);
             table.slot(mix(rank, key), |entry| entry.is(nspace, rank, key)).1
@@ -426,7 +432,7 @@ impl Overlay {
         values
     }
 
-    /// A rank of a namespace that has `key`, for keys that are unique in it.
+    /// A rank with a value under `key`, for keys that are unique in the namespace.
     pub fn unique(&self, nspace: &[u8], key: &KeyRef<'_>) -> Option<Rank> {
         let state = self.state.read();
         let mut all = state.entries();
@@ -440,10 +446,11 @@ impl Overlay {
         }
         let mut state = self.state.write();
         let State { table, gone, gone_len, .. } = &mut *state;
-        // SAFETY: it is the state's, which is not changed meanwhile.
+        // SAFETY: the table is the state's, and is not replaced here.
         for slot in unsafe { &(**table).slots } {
             let Some(entry) = taken(slot.load(Ordering::Relaxed)) else { continue };
-            // SAFETY: who drops one has the state for writing.
+            // SAFETY: entries are freed only under the write lock. This thread holds the state's lock, and frees no
+            // entry here.
             let is = unsafe { &*entry };
             if is.origin == Origin::Refreshed {
                 slot.store(removed(), Ordering::Release);
@@ -458,7 +465,7 @@ impl Overlay {
 }
 
 impl Entry {
-    /// About as many bytes as it takes, an array a whole [`BATCH`].
+    /// Approximate size in bytes. An array counts as a whole [`BATCH`], so that it is freed soon.
     fn len(&self) -> usize {
         let value = match &*self.value {
             Value::DataArray(_) => BATCH,
@@ -469,13 +476,13 @@ impl Entry {
 
     #[inline(always)]
     fn is(&self, nspace: &[u8], rank: Rank, key: &KeyRef<'_>) -> bool {
-        // The own name is shared by all who have it.
+        // The pointer comparison is fast: Gets of the own namespace use the shared copy of its name.
         let is_name = || ptr::eq(self.nspace.as_bytes(), nspace) || self.nspace.as_bytes() == nspace;
         self.rank == rank && key.is_text(self.key.as_bytes()) && is_name()
     }
 }
 
-/// One number for rank and key. Namespaces are not worth hashing: a process has values of few of them.
+/// Hash of rank and key. The namespace is left out: a process has values of few namespaces.
 #[inline]
 fn mix(rank: Rank, key: &KeyRef<'_>) -> u64 {
     key.hash().wrapping_add(u64::from(rank.0).wrapping_mul(0x9e37_79b9_7f4a_7c15))
@@ -554,7 +561,7 @@ mod tests {
         overlay.forget_refreshed();
         assert_eq!(get(&overlay, &nspace, 0, "own"), Some(Value::Int(2)));
         assert_eq!(get(&overlay, &nspace, 1, "peer"), None);
-        // As often as the place of one that was removed counts as taken.
+        // Repeated so often that removed entries would fill the table if it were not rebuilt.
         for number in 0..100 {
             let key = Key::new(format!("key-{number}")).unwrap();
             overlay.set(&nspace, Rank(1), key, Value::Int(number), Origin::Refreshed).unwrap();

@@ -1,4 +1,4 @@
-//! The client of this process: counted, and found without a lock.
+//! The client of this process: initialisation is counted, and a Get finds the client without a lock.
 
 use std::cell::Cell;
 use std::ptr;
@@ -14,31 +14,33 @@ use crate::hazard::{Guard, HazardCell, Slot};
 use crate::thread_slot::ThreadSlotCache;
 use crate::{Client, Environment, tool};
 
-/// The client while there is one.
+/// The client while the process is initialised.
 static CURRENT: HazardCell<Client> = HazardCell::new();
-/// Where threads say that they use the client, of those that have a place.
+/// The hazard slots of threads that own a line in this cache.
 static SLOTS: ThreadSlotCache<Slot<Client>> = ThreadSlotCache::new();
-/// How often the process is initialised, for those who only ask.
+/// A copy of `State::count`, readable without the lock.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// Those of a tool.
+/// The servers of a tool.
 static SERVERS: Mutex<Option<Arc<tool::Servers>>> = Mutex::new(None);
 static STATE: Mutex<State> = Mutex::new(State { is_changing: false, count: 0 });
 static CHANGED: Condvar = Condvar::new();
 
 struct State {
-    /// Somebody connects or says farewell, with the lock free: callbacks that run meanwhile may come here.
+    /// A thread is connecting or disconnecting. It does so without the lock, because callbacks that run meanwhile may
+    /// need it.
     is_changing: bool,
     count: usize,
 }
 
 thread_local! {
-    /// Where this thread says that it uses the client, once it has done so.
+    /// This thread's hazard slot; null before the first use.
     static SLOT: Cell<*const Slot<Client>> = const { Cell::new(ptr::null()) };
-    /// The same, until the thread ends.
+    /// Owns the thread's hazard slot until the thread ends.
     static HAZARD_SLOT: CachedHazardSlot = CachedHazardSlot(CURRENT.new_slot());
 }
 
-/// A thread's hazard slot, which [`SLOTS`] and `SLOT` cache. The end of the thread takes it out of both caches.
+/// A thread's hazard slot, which [`SLOTS`] and `SLOT` cache. Dropped at the end of the thread, which removes it from
+/// both caches.
 struct CachedHazardSlot(Arc<Slot<Client>>);
 
 impl Drop for CachedHazardSlot {
@@ -49,43 +51,44 @@ impl Drop for CachedHazardSlot {
     }
 }
 
-/// A thread that says in its slot that it uses the client, for as long as this is borrowed: what it can reach then is not
-/// dropped before it has done, see `is_unused`.
+/// Proof that the thread's hazard slot holds the client while this is borrowed. Data that the thread can reach during
+/// that time is not freed; see `is_unused`.
 pub struct PinToken(());
 
 #[cfg(test)]
 impl PinToken {
-    /// That of a test in which no other thread changes what is read.
+    /// For tests in which no other thread changes the data.
     pub(crate) fn for_tests() -> PinToken {
         PinToken(())
     }
 }
 
-/// The client while it is used.
+/// The two ways to keep the client alive during a call.
 enum Using<'a> {
-    /// As the thread's slot says.
-    Said(Guard<'a, Client>),
+    /// By the thread's hazard slot.
+    Pinned(Guard<'a, Client>),
     Counted(Client),
 }
 
-/// Runs `run` with the client of this process, if it is initialised, and shielded where the thread does not do so for its
-/// first time. The client stays for so long, whoever finalizes.
+/// Runs `run` with the client, if the process is initialised. There is a pin except in a thread's first call and in
+/// nested calls. The client lives until `run` returns, even if another thread finalizes.
 #[inline]
 pub fn with_current<R>(run: impl FnOnce(&Client, Option<&PinToken>) -> R) -> Option<R> {
-    // SAFETY: what the pointers name is this thread's `HAZARD_SLOT`, which resets them when it goes.
+    // SAFETY: the pointers are null or point to this thread's `HAZARD_SLOT`, whose drop resets them.
     let slot = unsafe { SLOTS.get().as_ref().or_else(|| SLOT.get().as_ref()) };
     let using = match slot {
-        // SAFETY: the slot is one of `CURRENT`'s and this thread's; it is free; it is forgotten when the thread ends.
-        Some(slot) if slot.is_free() => Using::Said(unsafe { CURRENT.enter(slot) }?),
+        // SAFETY: the slot is of `CURRENT` and of this thread, is free, and is removed only when the thread ends.
+        Some(slot) if slot.is_free() => Using::Pinned(unsafe { CURRENT.enter(slot) }?),
         _ => Using::Counted(hold_and_get_slot()?),
     };
     Some(match &using {
-        Using::Said(client) => run(client, Some(&PinToken(()))),
+        Using::Pinned(client) => run(client, Some(&PinToken(()))),
         Using::Counted(client) => run(client, None),
     })
 }
 
-/// The same for what is worth it only where it costs next to nothing: where the thread has a place, and is shielded.
+/// As [`with_current`], but only if it costs very little: if the thread owns a line in [`SLOTS`] and its slot is free.
+/// Otherwise `None`, and the caller uses the general way.
 #[inline(always)]
 pub fn with_pinned<R>(run: impl FnOnce(&Client, &PinToken) -> Option<R>) -> Option<R> {
     // SAFETY: as above.
@@ -95,16 +98,16 @@ pub fn with_pinned<R>(run: impl FnOnce(&Client, &PinToken) -> Option<R>) -> Opti
     run(&client, &PinToken(()))
 }
 
-/// Whether no other thread is shielded, so that what was put out of their reach before this call can be dropped.
+/// Whether no other thread holds a pin. If so, data that was unlinked before this call can be freed.
 pub(crate) fn is_unused() -> bool {
     CURRENT.is_unused(SLOT.get())
 }
 
-/// The client, counted: a thread's first time, or one within another, or one at the thread's very end.
+/// The client with a reference count: for a thread's first call, a nested call, or a call while the thread ends.
 #[cold]
 fn hold_and_get_slot() -> Option<Client> {
     if SLOT.get().is_null() && CURRENT.is_set() {
-        // Where the thread is ending, its slot may be gone already, and each time is the first.
+        // While the thread ends, its slot may be destroyed already; then each call counts references.
         let _ = HAZARD_SLOT.try_with(|own| {
             let own = Arc::as_ptr(&own.0);
             SLOT.set(own);
@@ -114,23 +117,23 @@ fn hold_and_get_slot() -> Option<Client> {
     hold()
 }
 
-/// The client of this process while it is initialised, to be kept over a call that may wait for somebody: such a call
-/// may outlast any number of finalizes.
+/// The client of this process while it is initialised, for a call that may block: the reference keeps the client alive
+/// across any number of finalizes.
 pub fn hold() -> Option<Client> {
     CURRENT.hold().as_deref().cloned()
 }
 
-/// Connects on the first call, counts on later ones; gives this process's name.
+/// Connects on the first call, counts on later ones; returns this process's name.
 ///
 /// # Errors
-/// As [`Client::connect`]; `ERR_UNREACH` also where nobody launched the process, which then is initialised nevertheless:
-/// it can read and store values of its own.
+/// As [`Client::connect`]; `ERR_UNREACH` also in a singleton, which is initialised nevertheless: it can store and read
+/// its own values.
 pub fn init(infos: &[Info]) -> Result<Proc> {
     let me = init_by(infos, || {
-        let late = timeout_of(infos).and_then(|time| Instant::now().checked_add(time));
+        let deadline = timeout_of(infos).and_then(|time| Instant::now().checked_add(time));
         let client = Client::connect(&Environment::from_process()?, infos)?;
-        if let Err(status) = client.stop_in_init(late) {
-            // It leaves as others do; what becomes of that is not what the caller is told.
+        if let Err(status) = client.stop_in_init(deadline) {
+            // Disconnects in the normal way. The caller gets the first error, not one of the finalize.
             let _ = client.finalize(&[]);
             return Err(status);
         }
@@ -140,7 +143,7 @@ pub fn init(infos: &[Info]) -> Result<Proc> {
     if is_alone { Err(Status::ERR_UNREACH) } else { Ok(me) }
 }
 
-/// The same for a process that is a tool: see [`tool::connect`].
+/// As [`init`] for a tool: see [`tool::connect`].
 ///
 /// # Errors
 /// As [`tool::connect`].
@@ -184,7 +187,7 @@ fn init_by(infos: &[Info], connect: impl FnOnce() -> Result<Client>) -> Result<P
     Ok(client.me().clone())
 }
 
-/// Makes `client` the client of this process, which then counts as initialised once.
+/// Makes `client` the client of this process, which then has an initialisation count of 1.
 ///
 /// # Errors
 /// `ERR_EXISTS` where there is one.
@@ -229,12 +232,12 @@ pub fn finalize(infos: &[Info]) -> Result<()> {
     result
 }
 
-/// How often the process is initialised.
+/// The initialisation count of the process.
 pub fn count() -> usize {
     COUNT.load(Ordering::Relaxed)
 }
 
-/// Gives what nobody uses any more of the clients before, to be dropped outside the lock.
+/// Returns former clients that are no longer in use, for the caller to drop outside the lock.
 fn set(state: &mut State, client: Client) -> Vec<Arc<Client>> {
     state.count = 1;
     COUNT.store(1, Ordering::Relaxed);

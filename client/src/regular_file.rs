@@ -1,26 +1,28 @@
-//! Reads a small text file from a directory where anybody may leave files.
+//! Reads a small text file safely from a directory in which any user may create files.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// What to do where the last part of a path is a symbolic link.
+/// How to handle a path whose last component is a symbolic link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnLink {
-    /// A path that the caller names is the caller's choice.
+    /// For a path that the caller chose.
     Follow,
-    /// In a directory for everybody a link may lead anywhere.
+    /// For a path in a shared directory, where another user's link may lead anywhere.
     Refuse,
 }
 
-/// The text of a regular file, and whose it is. Whatever else has its name neither stops this process nor is read.
+/// The text of a regular file, and its metadata. Files of other types are not read, and opening one cannot block this
+/// process.
 ///
 /// # Errors
-/// What the system says; `InvalidData` for what is no regular file, is longer than `len_max` or no text.
+/// Errors of the system; `InvalidData` if it is not a regular file, is longer than `len_max`, or is not UTF-8.
 pub fn read_regular(path: &Path, on_link: OnLink, len_max: u64) -> io::Result<(String, Metadata)> {
     let no_follow = if on_link == OnLink::Refuse { libc::O_NOFOLLOW } else { 0 };
-    // To open a FIFO would wait for a writer, and a terminal would become the one of this process.
+    // Without these flags, opening a FIFO would wait for a writer, and a terminal could become the controlling
+    // terminal.
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY | no_follow;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let metadata = file.metadata()?;
@@ -28,7 +30,7 @@ pub fn read_regular(path: &Path, on_link: OnLink, len_max: u64) -> io::Result<(S
     if !metadata.is_file() {
         return Err(none("not a regular file"));
     }
-    let text = read_text(file, len_max)?.ok_or_else(|| none("longer than such a file can be"))?;
+    let text = read_text(file, len_max)?.ok_or_else(|| none("too long"))?;
     Ok((text, metadata))
 }
 

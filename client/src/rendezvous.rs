@@ -1,7 +1,7 @@
 //! Rendezvous files: how a tool finds a server that did not launch it.
 //!
-//! A server that is asked to leaves files with its address in the directories for temporary files. The first lines are the
-//! URI, the release of the server's library and its process number; what follows tells people who it is and since when.
+//! On request a server writes files with its address into the directories for temporary files. The first lines are the
+//! URI, the release of the server's library and its process id; the rest is information for people.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -11,30 +11,30 @@ use crate::env::{ServerUri, parse_uri};
 use crate::regular_file::{OnLink, read_regular};
 use crate::trusted::Trusted;
 
-/// Files of this form are short; another kind of file may have the name.
+/// The longest file that is read. Rendezvous files are short; a longer file of the same name is something else.
 const LEN_MAX: u64 = 4096;
 
-/// Hex digits of a proof.
+/// Length of a proof in hex digits.
 const PROOF_LEN: usize = 64;
 
-/// Where a server of ours keeps its proof for those who find it by this file: beside it, with mode 600. Its lines are the server's URI and
-/// the secret, which a tool shows: so it is of root, or of the server's user. Released tools take each file
-/// whose name begins as a rendezvous file's does for one.
+/// The path of the proof file of a server of ours, beside its rendezvous file, with mode 600. Its lines are the
+/// server's URI and a secret. A tool that presents the secret proves that it runs as root or as the server's user. The
+/// name begins with a dot, because released tools read every file with the prefix of a rendezvous file as one.
 pub fn proof_path(rendezvous: &Path) -> PathBuf {
     let name = rendezvous.file_name().unwrap_or_default().to_string_lossy();
     rendezvous.with_file_name(format!(".{name}.proof"))
 }
 
-/// Whose rendezvous file it is.
+/// The kind of a rendezvous file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point<'a> {
-    /// The one of the node, in the system's directory.
+    /// Of the node's system server, in the system's directory.
     System,
-    /// The scheduler's, in the system's directory.
+    /// Of the scheduler, in the system's directory.
     Scheduler,
-    /// The one of a session, in its directory.
+    /// Of a session, in its directory.
     Session,
-    /// Of a server by its process number or its namespace, in its session's directory.
+    /// Of a server, named by its process id or its namespace, in its session's directory.
     Server(&'a str),
 }
 
@@ -50,37 +50,37 @@ impl Point<'_> {
     }
 }
 
-/// What a rendezvous file says.
+/// The contents of a rendezvous file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contact {
-    /// Who the server is and where.
+    /// The server's name and address.
     pub uri: ServerUri,
-    /// The release of its library; empty where the file does not say.
+    /// The release of its library; empty if the file has none.
     pub version: String,
-    /// Its process; `None` where the file does not say.
+    /// Its process id; `None` if the file has none.
     pub pid: Option<i32>,
-    /// The file, and whose it is; `None` where there is none.
+    /// The file and its owner; `None` if the address does not come from a file.
     pub file: Option<(PathBuf, u32)>,
 }
 
 impl Contact {
-    /// Reads a file that the caller names, whoever has made it.
+    /// Reads a file that the caller names, whatever its owner.
     ///
     /// # Errors
-    /// What the system says; `InvalidData` where it is none, or not written yet.
+    /// Errors of the system; `InvalidData` if it is not a rendezvous file, or not written completely yet.
     pub fn read(path: &Path) -> io::Result<Contact> {
         Contact::read_as(path, OnLink::Follow)
     }
 
-    /// Reads a file that has the name of a server's.
+    /// Reads a file that was found by its name.
     ///
     /// # Errors
-    /// As [`Contact::read`]; `PermissionDenied` where it is of somebody who is not trusted.
+    /// As [`Contact::read`]; `PermissionDenied` if its owner is not trusted.
     pub fn read_found(path: &Path, trusted: &Trusted) -> io::Result<Contact> {
         let contact = Contact::read_as(path, OnLink::Refuse)?;
         match contact.file {
             Some((_, uid)) if !trusted.holds(uid) => {
-                Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("it is user {uid}'s")))
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("user {uid} owns it")))
             }
             _ => Ok(contact),
         }
@@ -92,8 +92,9 @@ impl Contact {
         Ok(Contact { file: Some((path.to_owned(), metadata.uid())), ..contact })
     }
 
-    /// The proof of a server of ours that this process may read: as root, or as the server's user. It is of the file's owner, has one
-    /// name only, is that of the server whose address this is, and has the form of a proof: nothing else is ever shown to a server.
+    /// The server's proof, if this process may read it: as root, or as the server's user. The proof file must have the
+    /// same owner as the rendezvous file, have a single hard link, name this server's URI, and have the form of a
+    /// proof. These checks ensure that no other file's content is ever sent to a server.
     pub fn read_proof(&self) -> Option<String> {
         let (path, owner) = self.file.as_ref()?;
         let (text, metadata) = read_regular(&proof_path(path), OnLink::Refuse, LEN_MAX).ok()?;
@@ -104,7 +105,7 @@ impl Contact {
         (is_of_server && is_proof && metadata.uid() == *owner && metadata.nlink() == 1).then(|| proof.to_owned())
     }
 
-    /// What the text of a file says.
+    /// Parses the text of a file.
     pub fn parse(text: &str) -> Option<Contact> {
         let mut lines = text.lines();
         let uri = parse_uri(lines.next()?.trim().as_bytes())?;
@@ -143,7 +144,7 @@ mod tests {
         for name in ["long", "directory", "fifo", "link", "socket", "missing"] {
             assert!(found(name).is_err(), "{name}");
         }
-        // A file that the caller names may be a link, and may be anybody's.
+        // A file that the caller names may be a link, and may have any owner.
         let nobody = Trusted::only(&[]);
         assert_eq!(Contact::read(&path("link")).unwrap().file.unwrap().1, geteuid().as_raw());
         let error = Contact::read_found(&path("good"), &nobody).unwrap_err();
@@ -153,7 +154,7 @@ mod tests {
             assert!(found("good").is_err());
             assert!(Contact::read_found(&path("good"), &Trusted::only(&[65_534])).is_ok());
         }
-        // Nor does one that has a writer count, which could say what it likes.
+        // A FIFO with a writer is refused, too: its content could be anything.
         let mut writer = OpenOptions::new().read(true).write(true).open(path("fifo")).unwrap();
         writer.write_all(TEXT.as_bytes()).unwrap();
         assert!(Contact::read(&path("fifo")).is_err());
@@ -173,7 +174,7 @@ mod tests {
             of("a.0;tcp4://127.0.0.1:1", other);
             assert_eq!(shown(), None, "{other:?}");
         }
-        // That of a server that has had the place before.
+        // The proof of an earlier server in the same place.
         of("a.0;tcp4://127.0.0.1:2", &secret);
         assert_eq!(shown(), None);
         of("a.0;tcp4://127.0.0.1:1", &secret);

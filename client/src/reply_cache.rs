@@ -1,4 +1,4 @@
-//! What the server said of jobs and ranks when it was asked: kept, so that it is asked once.
+//! A cache of the server's replies about jobs and ranks, so that each is requested only once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,26 +12,26 @@ use pmix_dstore::modex::ModexData;
 use pmix_dstore::qualified;
 use pmix_dstore::realm_resolution::{self, Caller, Selector};
 
-/// What is known of one namespace.
+/// The cached data of one namespace.
 struct Namespace {
     job: JobData,
-    /// Whether the server told of the job as a whole, so that what is not here does not exist.
+    /// Whether the server has sent all of the job's data, so that a miss here is final.
     is_whole: bool,
     modex: ModexData,
 }
 
-/// What the server said, by namespace.
+/// The server's replies, by namespace.
 #[derive(Default)]
 pub struct ReplyCache {
-    /// A Get that finds nothing here must not take the lock to learn that there is nothing at all.
+    /// Whether anything is cached. Saves a Get the lock if the cache is empty.
     has_any: AtomicBool,
     namespaces: RwLock<HashMap<Nspace, Namespace>>,
-    /// How often something that ranks published was forgotten.
+    /// The number of times that values of ranks were dropped.
     fences: RwLock<u64>,
 }
 
 impl ReplyCache {
-    /// Keeps what was said of a job, beside what was known of it.
+    /// Adds data of a job to the data cached before.
     ///
     /// # Errors
     /// `NOMEM`; a part of it may be kept.
@@ -43,7 +43,7 @@ impl ReplyCache {
         })
     }
 
-    /// Keeps a value of a rank.
+    /// Caches a value of a rank.
     ///
     /// # Errors
     /// `NOMEM`.
@@ -51,7 +51,7 @@ impl ReplyCache {
         self.with(nspace.clone(), |namespace| namespace.modex.set(rank, key, value).map(drop))
     }
 
-    /// Finds the value of a rank that has the qualifiers among `infos`, or one of its job.
+    /// Finds the value with the qualifiers among `infos`: of the rank, or else of its job.
     ///
     /// # Errors
     /// `NOMEM`.
@@ -66,13 +66,13 @@ impl ReplyCache {
         }
     }
 
-    /// How many fences have made old what ranks published: an answer to a question from before the last of them is not to be
-    /// kept. There is no further one while the guard lives.
+    /// The number of fences and deletions that have invalidated values of ranks. A reply to a request from before the
+    /// last of them must not be cached. The count cannot change while the guard lives.
     pub fn fences(&self) -> RwLockReadGuard<'_, u64> {
         self.fences.read()
     }
 
-    /// Forgets what ranks published: a fence has made it old.
+    /// Drops the values of ranks: after a fence they are stale.
     pub fn forget_ranks(&self) {
         *self.fences.write() += 1;
         if !self.is_empty() {
@@ -82,7 +82,8 @@ impl ReplyCache {
         }
     }
 
-    /// Forgets a value of a rank, which has deleted it. An answer that is under way may still hold it, and is not to be kept.
+    /// Drops a value that its rank has deleted. A reply in flight may still hold it; the count of fences keeps it out
+    /// of the cache.
     pub fn forget(&self, nspace: &[u8], rank: Rank, key: &[u8]) {
         *self.fences.write() += 1;
         if let Some(namespace) = self.namespaces.write().get_mut(nspace) {
@@ -90,13 +91,13 @@ impl ReplyCache {
         }
     }
 
-    /// Whether there is nothing at all.
+    /// Whether the cache is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         !self.has_any.load(Ordering::Relaxed)
     }
 
-    /// Hands a value to `take`, if it is here.
+    /// Passes a value to `take`, if it is cached.
     #[inline]
     pub fn get<R>(
         &self,
@@ -113,7 +114,7 @@ impl ReplyCache {
         self.look_up(nspace, rank, key, selector, caller, take)
     }
 
-    /// Apart, so that where there is nothing a Get passes by with a load.
+    /// Not inlined, so that a Get costs one load if the cache is empty.
     #[inline(never)]
     fn look_up<R>(
         &self,
@@ -135,7 +136,7 @@ impl ReplyCache {
         Some(take(found.or_else(|| realm_resolution::find(&namespace.job, rank, &key, selector, caller))?))
     }
 
-    /// Hands a job to `take`, if it is known as a whole.
+    /// Passes a job to `take`, if all of its data is cached.
     pub fn job<R>(&self, nspace: &[u8], take: impl FnOnce(&JobData) -> R) -> Option<R> {
         if self.is_empty() {
             return None;
@@ -145,7 +146,7 @@ impl ReplyCache {
         Some(take(&namespace.job))
     }
 
-    /// The jobs that are known as a whole.
+    /// The jobs of which all data is cached.
     pub fn jobs(&self) -> Vec<Nspace> {
         let namespaces = self.namespaces.read();
         let whole = namespaces.iter().filter(|(_, namespace)| namespace.is_whole);
@@ -154,7 +155,7 @@ impl ReplyCache {
         names
     }
 
-    /// What a rank published, as far as the server said it.
+    /// The cached values that a rank published.
     ///
     /// # Errors
     /// `NOMEM`.
@@ -176,7 +177,7 @@ impl ReplyCache {
     }
 }
 
-/// Adds what is known of a job from two sources; the newer one wins.
+/// Merges newer data of a job into older data; the newer values win.
 fn merge(job: &mut JobData, newer: JobData) -> Result<()> {
     job.session.extend(newer.session);
     job.job.extend(newer.job);

@@ -1,4 +1,4 @@
-//! Which processes run on a node, and which nodes a job has.
+//! Resolves the processes on a node, and the nodes of a job.
 
 use std::collections::HashSet;
 use std::ffi::CString;
@@ -17,16 +17,18 @@ use crate::client::{Client, ClientKind, Inner};
 use pmix_wire::reply::{GetReply, NodesReply, PeersReply};
 use pmix_wire::{Reply, Request, Version};
 
-/// Servers from this release on resolve peers themselves; older ones are asked for the values.
+/// Servers from this release on resolve peers themselves. From older servers the client gets the values, and resolves
+/// them here.
 const RESOLVES_PEERS: Version = Version::new(6, 0, 0);
 
-/// The same for nodes: 6.0 and 6.1 take whatever they had in memory for the namespace.
+/// The same for nodes. Releases 6.0 and 6.1 never set the namespace of the query, so that their answer is
+/// random.
 const RESOLVES_NODES: Version = Version::new(7, 0, 0);
 
-/// More ranks than this are not looked through: a wrong size or range must not cost more than a job may have.
+/// The largest number of ranks that is searched. It bounds the cost of a wrong job size or range.
 const RANKS_MAX: usize = 1 << 24;
 
-/// How long a server may take to answer. Ours gives its host half of it.
+/// The time limit for a server's reply. Our server gives its host half of it.
 const ANSWER_WAIT: Duration = Duration::from_secs(20);
 
 const NODE_LIST: KeyRef<'static> = KeyRef::of_constant(keys::NODE_LIST);
@@ -34,16 +36,16 @@ const NODE_LIST: KeyRef<'static> = KeyRef::of_constant(keys::NODE_LIST);
 /// The ranks of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ranks {
-    /// One after the other.
+    /// A contiguous range.
     Run(Range<u32>),
-    /// In this order.
+    /// A list, in this order.
     List(Vec<Rank>),
 }
 
 impl Ranks {
     const NONE: Ranks = Ranks::Run(0..0);
 
-    /// One by one.
+    /// Iterates over the ranks.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Rank> {
         let (run, list) = match self {
             Ranks::Run(run) => (run.clone(), &[][..]),
@@ -55,30 +57,30 @@ impl Ranks {
 }
 
 impl Client {
-    /// The fast path of [`Client::resolve_peers`] for the own job; `None` where it is for the long one to say.
+    /// The fast path of [`Client::resolve_peers`] for the own job; `None` if the slow path is needed.
     pub fn peers_here(&self, node: Option<&[u8]>) -> Option<Result<Ranks>> {
         let caller = self.inner.local.caller(true);
         let job = self.view()?.job()?;
         peers(job, node, caller.rank, caller.hostname).filter(|_| !job.is_damaged())
     }
 
-    /// The fast path of [`Client::resolve_nodes`] for the own job: hands the list to `take` where it lies; `None` where it is
-    /// for the long one to say.
+    /// The fast path of [`Client::resolve_nodes`] for the own job: passes the list to `take`, borrowed from the
+    /// segment; `None` if the slow path is needed.
     pub fn nodes_here<R>(&self, take: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let job = self.view()?.job()?;
         match job.fast_value_in(Target::Job, &NODE_LIST).result() {
-            // Handed over without its NUL.
+            // Passed without its NUL.
             FastResult::Text(list) if list.len() > 1 => Some(take(&list[..list.len() - 1])),
             _ => None,
         }
     }
 
-    /// The processes of a job that run on a node. Without a node it is the caller's, without a namespace all jobs that this
-    /// process knows.
+    /// The processes of a job that run on a node. The default for the node is the caller's, for the namespace all jobs
+    /// that this process knows.
     ///
     /// # Errors
-    /// `ERR_INVALID_NAMESPACE` where nobody knows the job; `ERR_DATA_VALUE_NOT_FOUND` where it is not known who runs
-    /// on the node. A node that is not one of the job's has no processes.
+    /// `ERR_INVALID_NAMESPACE` for an unknown job; `ERR_DATA_VALUE_NOT_FOUND` if the node's processes are unknown. A
+    /// node that is not one of the job's has no processes.
     pub fn resolve_peers(&self, node: Option<&[u8]>, nspace: Option<&Nspace>) -> Result<Vec<Proc>> {
         let mut procs = self.inner.of_jobs(nspace, |nspace| self.inner.peers_in(node, nspace))?;
         match &mut procs[..] {
@@ -87,11 +89,11 @@ impl Client {
         }
     }
 
-    /// The names of a job's nodes, comma between them; `None` where it has none. Without a namespace it is all jobs that this
-    /// process knows, each node named once.
+    /// The names of a job's nodes, separated by commas; `None` if it has none. Without a namespace the nodes of all
+    /// jobs that this process knows, each once.
     ///
     /// # Errors
-    /// `ERR_INVALID_NAMESPACE` where nobody knows the job.
+    /// `ERR_INVALID_NAMESPACE` for an unknown job.
     pub fn resolve_nodes(&self, nspace: Option<&Nspace>) -> Result<Option<Vec<u8>>> {
         let mut lists = self.inner.of_jobs(nspace, |nspace| self.inner.nodes_in(nspace))?;
         if lists.len() == 1 {
@@ -105,7 +107,7 @@ impl Client {
 }
 
 impl Inner {
-    /// What `resolve` says of a job, or, where none is named, of all that it knows something of.
+    /// Runs `resolve` for the named job, or for all known jobs; jobs other than the own one are skipped on errors.
     fn of_jobs<T>(&self, nspace: Option<&Nspace>, resolve: impl Fn(&Nspace) -> Result<T>) -> Result<Vec<T>> {
         if let Some(nspace) = nspace.filter(|nspace| !nspace.is_empty()) {
             return Ok(vec![resolve(nspace)?]);
@@ -129,7 +131,7 @@ impl Inner {
         let local = self.local.with_job(nspace, |job| peers(job, node, caller.rank, caller.hostname), of);
         let ranks = match local.or_else(|| self.linked(nspace).map(|job| of(&job))) {
             Some(Some(ranks)) => ranks?,
-            // Nothing is known here of its nodes.
+            // This process does not know the job's nodes.
             known => return self.unless_known(known.is_some(), || self.ask_peers(node, nspace)),
         };
         Ok(ranks.iter().map(|rank| Proc::new(nspace.clone(), rank)).collect())
@@ -143,7 +145,7 @@ impl Inner {
         }
     }
 
-    /// Has the server resolve what cannot be here. A job that is known has no nodes where the server knows of none.
+    /// Asks the server. If the server does not know the job either, but this process does, the job has no nodes.
     fn unless_known<T: Default>(&self, is_known: bool, ask: impl FnOnce() -> Result<T>) -> Result<T> {
         let asked = match self.kind {
             ClientKind::Singleton => Err(Status::ERR_INVALID_NAMESPACE),
@@ -155,13 +157,13 @@ impl Inner {
         }
     }
 
-    /// A job that the server has, which is this process.
+    /// A job of the server, if the server is in this process.
     fn linked(&self, nspace: &Nspace) -> Option<Arc<JobData>> {
         self.link.jobs().into_iter().find(|job| job.nspace == *nspace)
     }
 }
 
-/// The ranks of a job on a node; `None` where nothing is known of its nodes.
+/// The ranks of a job on a node; `None` if the job's nodes are unknown.
 fn peers<S: JobLookup>(job: &S, node: Option<&[u8]>, me: Option<Rank>, here: &[u8]) -> Option<Result<Ranks>> {
     if job.node_count() == 0 {
         return None;
@@ -176,7 +178,7 @@ fn peers<S: JobLookup>(job: &S, node: Option<&[u8]>, me: Option<Rank>, here: &[u
 /// The ranks of a job on one of its nodes.
 ///
 /// # Errors
-/// `ERR_DATA_VALUE_NOT_FOUND` where nobody has said who runs there.
+/// `ERR_DATA_VALUE_NOT_FOUND` if the host has not registered the node's ranks.
 pub fn peers_on<S: JobLookup>(job: &S, row: u32) -> Result<Ranks> {
     if let Some(run) = job.node_run(row) {
         return Ok(Ranks::Run(run));
@@ -197,16 +199,16 @@ pub fn peers_on<S: JobLookup>(job: &S, row: u32) -> Result<Ranks> {
     if derived.is_empty() { Err(Status::ERR_DATA_VALUE_NOT_FOUND) } else { Ok(Ranks::List(derived)) }
 }
 
-/// Whether a node is known to have no ranks of the job.
+/// Whether the host has registered that the node has no ranks of the job.
 fn has_none<S: JobLookup>(job: &S, row: u32) -> bool {
     let size = job.find_key(&KeyRef::from(keys::LOCAL_SIZE)).and_then(|(key, _)| job.value(Realm::Node, row, key));
     matches!(size, Some(ValueRef::Scalar { bits: 0, .. }))
 }
 
-/// The names of a job's nodes, comma between them; `None` where nothing is known of them.
+/// The names of a job's nodes, separated by commas; `None` if they are unknown.
 pub fn nodes<S: JobLookup>(job: &S) -> Option<Vec<u8>> {
     let text = |realm, row, key: &str| text_of(job, realm, row, key);
-    // Servers name the nodes in the order of the host's map there; their descriptions may come in another.
+    // This list has the order of the host's map; the nodes' own entries may have another order.
     if let Some(list) = text(Realm::Job, 0, keys::NODE_LIST).filter(|list| !list.is_empty()) {
         return Some(list.to_vec());
     }
@@ -214,7 +216,7 @@ pub fn nodes<S: JobLookup>(job: &S) -> Option<Vec<u8>> {
         return None;
     }
     let names: Vec<_> = (0..job.node_count()).filter_map(|row| text(Realm::Node, row, keys::HOSTNAME)).collect();
-    // A damaged segment may give one long name to all of them.
+    // A corrupt segment may give the same long name to all nodes.
     (names.iter().map(|name| name.len()).sum::<usize>() <= NODE_BYTES_MAX).then(|| names.join(&b','))
 }
 
@@ -226,7 +228,7 @@ fn text_of<'s, S: JobLookup>(job: &'s S, realm: Realm, row: u32, key: &str) -> O
     }
 }
 
-/// The ranks of a list such as `0,2-4`; `None` for something else.
+/// Parses a list of ranks like `0,2-4`; `None` for a malformed list.
 fn ranks(list: &[u8]) -> Option<Vec<Rank>> {
     let mut ranks = Vec::new();
     for item in std::str::from_utf8(list).ok()?.split(',').map(str::trim).filter(|item| !item.is_empty()) {
@@ -253,7 +255,7 @@ impl Inner {
         };
         let list = match self.ask_for(nspace, Rank::UNDEF, infos(), keys::LOCAL_PEERS) {
             Err(Status::ERR_INVALID_NAMESPACE) => {
-                // A job whose nodes the server knows is known; who runs on this one may still not be.
+                // The server knows the job if it knows its nodes. It may still not know the ranks of this node.
                 let nodes = self.ask_nodes(nspace)?.unwrap_or_default();
                 let node = node.unwrap_or(self.local.hostname());
                 if nodes.split(|byte| *byte == b',').all(|name| name != node) {
@@ -275,7 +277,7 @@ impl Inner {
             return reply.status.ok().map(|()| reply.nodes.map(CString::into_bytes));
         }
         match self.ask_for(nspace, Rank::WILDCARD, Vec::new(), keys::NODE_LIST) {
-            // A job of which the server knows something else has no nodes.
+            // If the server knows another value of the job, the job has no nodes.
             Err(Status::ERR_INVALID_NAMESPACE) => {
                 self.ask_for(nspace, Rank::WILDCARD, Vec::new(), keys::JOB_SIZE).map(|_| None)
             }
@@ -283,18 +285,18 @@ impl Inner {
         }
     }
 
-    /// Asks the server, which may ask a host that never answers: the call has no time-out of its own.
+    /// Asks the server, with a time limit: the call itself has no timeout, and the host may never answer.
     fn await_reply<R: Reply>(&self, request: &Request) -> Result<R> {
         let deadline = Some(Instant::now() + ANSWER_WAIT);
         self.decode(&self.link.request_wait(self.encode(request)?.into(), deadline)?)
     }
 
-    /// A value that the server has of a job; one that is not there is of a job that the server does not know.
+    /// A value of a job from the server. A missing value is reported as an unknown job.
     fn ask_for(&self, nspace: &Nspace, rank: Rank, infos: Vec<Info>, key: &'static str) -> Result<Value> {
         let request = Request::Get { nspace: nspace.clone(), rank, infos, key: Some(Key::from(key)) };
         let reply: GetReply = self.await_reply(&request)?;
         match reply.status {
-            // So says a server, or a host that cannot ask others.
+            // The server does not have the value, or its host cannot ask other servers.
             Status::ERR_NOT_FOUND | Status::ERR_NOT_SUPPORTED => return Err(Status::ERR_INVALID_NAMESPACE),
             status => status.ok()?,
         }

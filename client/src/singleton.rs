@@ -1,9 +1,9 @@
-//! The job of a process that nobody launched: one process, on this node.
+//! The job of a singleton: one process, on this node.
 
 use pmix_dstore::job::{JobData, Node};
 use pmix_dstore::model::{Key, Proc, Value, keys};
 
-/// What such a process can get about itself.
+/// The values that a singleton can get about itself.
 pub fn job(me: &Proc, hostname: &[u8]) -> JobData {
     let mut job = JobData::new(me.nspace.clone());
     let one = || Value::Uint32(1);
@@ -36,7 +36,7 @@ pub fn job(me: &Proc, hostname: &[u8]) -> JobData {
         (keys::NODEID, Value::Uint32(0)),
     ];
     for (key, value) in mine {
-        // Refused only for a rank beyond all reason, which then knows less of itself.
+        // This fails only for an absurdly large rank, whose Gets then find fewer values.
         let _ = job.procs.set(me.rank, key.into(), value);
     }
     job

@@ -1,83 +1,85 @@
-//! What belongs to a thread, found in fewer steps than a thread's variables.
+//! A cache for one pointer per thread, faster than thread-local variables.
 //!
-//! A shared library that may be opened at any time asks the C library where its variables of a thread are, which was 22 of the
-//! instructions of each Get. The register that the C library finds them by names the thread as well: here each thread has a
-//! place that follows from it. Who finds no place, or another thread's, has the variables.
+//! A shared library that may be loaded with `dlopen` calls the C library to find its thread-local variables; that took
+//! 22 of the instructions of each Get. The register through which the C library finds them also identifies the thread.
+//! Here that value selects the thread's cache line. A thread that does not own its line uses the thread-local variable
+//! instead.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-/// As many threads have a place at a time, at most.
+/// The largest number of threads that can own a line at the same time.
 const LINES: usize = 64;
 
-/// One thing of each of some threads.
+/// One pointer for each of up to [`LINES`] threads.
 pub struct ThreadSlotCache<T> {
-    places: [CacheLine<T>; LINES],
+    lines: [CacheLine<T>; LINES],
 }
 
 struct CacheLine<T> {
-    /// The thread, as [`own`] names it; 0 in a free place.
+    /// The owner, as [`thread_id`] identifies it; 0 if the line is free.
     thread: AtomicUsize,
-    thing: AtomicPtr<T>,
+    pointer: AtomicPtr<T>,
 }
 
 impl<T> ThreadSlotCache<T> {
-    /// Nothing of anybody.
+    /// An empty cache.
     pub const fn new() -> ThreadSlotCache<T> {
-        let places =
-            [const { CacheLine { thread: AtomicUsize::new(0), thing: AtomicPtr::new(ptr::null_mut()) } }; LINES];
-        ThreadSlotCache { places }
+        let lines =
+            [const { CacheLine { thread: AtomicUsize::new(0), pointer: AtomicPtr::new(ptr::null_mut()) } }; LINES];
+        ThreadSlotCache { lines }
     }
 
     #[inline(always)]
-    fn place_of(&self, thread: usize) -> &CacheLine<T> {
-        // The stacks of threads begin a few megabytes and a page from each other.
-        &self.places[(thread >> 12) % LINES]
+    fn line_of(&self, thread: usize) -> &CacheLine<T> {
+        // Thread stacks, and with them these ids, are a few megabytes plus a guard page apart, so that consecutive
+        // threads get different lines.
+        &self.lines[(thread >> 12) % LINES]
     }
 
-    /// What the calling thread has put here, or null.
+    /// The calling thread's pointer, or null.
     #[inline(always)]
     pub fn get(&self) -> *mut T {
-        let own = own();
-        let place = self.place_of(own);
-        // Only this thread writes its own name.
-        if place.thread.load(Ordering::Relaxed) == own { place.thing.load(Ordering::Relaxed) } else { ptr::null_mut() }
+        let id = thread_id();
+        let line = self.line_of(id);
+        // Relaxed is enough: only this thread writes its own id, and the pointer beside it.
+        if line.thread.load(Ordering::Relaxed) == id { line.pointer.load(Ordering::Relaxed) } else { ptr::null_mut() }
     }
 
-    /// Puts a thing of the calling thread here, unless another thread has the place.
-    pub fn put(&self, thing: *mut T) {
-        let own = own();
-        let place = self.place_of(own);
-        if place.thread.compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-            place.thing.store(thing, Ordering::Relaxed);
+    /// Stores a pointer for the calling thread, unless another thread owns the line.
+    pub fn put(&self, pointer: *mut T) {
+        let id = thread_id();
+        let line = self.line_of(id);
+        if line.thread.compare_exchange(0, id, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            line.pointer.store(pointer, Ordering::Relaxed);
         }
     }
 
-    /// Takes it away again.
-    pub fn take(&self, thing: *mut T) {
-        if self.get() == thing {
-            let place = self.place_of(own());
-            place.thing.store(ptr::null_mut(), Ordering::Relaxed);
-            place.thread.store(0, Ordering::Release);
+    /// Removes the calling thread's pointer and frees the line.
+    pub fn take(&self, pointer: *mut T) {
+        if self.get() == pointer {
+            let line = self.line_of(thread_id());
+            line.pointer.store(ptr::null_mut(), Ordering::Relaxed);
+            line.thread.store(0, Ordering::Release);
         }
     }
 }
 
-/// The calling thread: no other one that lives has the same, and it is not 0.
+/// An id of the calling thread: unique among the living threads, and not 0.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
-fn own() -> usize {
-    let own;
-    // SAFETY: the register leads to its own address, which the platform's rules for variables of threads want there.
+fn thread_id() -> usize {
+    let id;
+    // SAFETY: the x86-64 ABI for thread-local storage requires that `fs:0` holds its own address; this only reads it.
     unsafe {
-        std::arch::asm!("mov {}, qword ptr fs:[0]", out(reg) own, options(pure, readonly, nostack, preserves_flags));
+        std::arch::asm!("mov {}, qword ptr fs:[0]", out(reg) id, options(pure, readonly, nostack, preserves_flags));
     }
-    own
+    id
 }
 
-/// The same elsewhere.
+/// On other platforms: the address of a thread-local variable.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-fn own() -> usize {
+fn thread_id() -> usize {
     thread_local! {
         static OWN: u8 = const { 0 };
     }
@@ -103,23 +105,24 @@ mod tests {
                         let (mut own, mut other) = (1, 2);
                         let before = THINGS.get();
                         THINGS.put(&mut own);
-                        let has_place = !THINGS.get().is_null();
-                        // All of them live now. Who failed here would leave the others waiting.
+                        let has_line = !THINGS.get().is_null();
+                        // All threads are alive now. No assertions here: a panic would leave the others waiting at the
+                        // barrier.
                         together.wait();
-                        let has_own = THINGS.get() == if has_place { &raw mut own } else { ptr::null_mut() };
+                        let has_own = THINGS.get() == if has_line { &raw mut own } else { ptr::null_mut() };
                         THINGS.put(&mut other);
                         THINGS.take(&mut other);
-                        let keeps_it = has_place != THINGS.get().is_null();
+                        let keeps_it = has_line != THINGS.get().is_null();
                         together.wait();
                         THINGS.take(&mut own);
-                        (has_place, before.is_null() && has_own && keeps_it && THINGS.get().is_null())
+                        (has_line, before.is_null() && has_own && keeps_it && THINGS.get().is_null())
                     })
                 });
                 threads.map(|thread| thread.join().unwrap())
             });
             assert!(found.iter().all(|(_, is_right)| *is_right), "{found:?}");
-            let places = found.iter().filter(|(has_place, _)| *has_place).count();
-            assert!((2..=LINES).contains(&places), "{places}");
+            let lines = found.iter().filter(|(has_line, _)| *has_line).count();
+            assert!((2..=LINES).contains(&lines), "{lines}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Users whose contact files and listeners are taken for those of a server.
+//! Users whose rendezvous files and listeners a tool trusts.
 //!
-//! Directories for temporary files are for everybody: who finds a file there that another user has left would hand itself to
-//! that user. Root and the user of the process itself are trusted. A site whose server of the node runs as a service user lists
-//! that user in [`LIST`].
+//! Any user can create files in directories for temporary files. A tool that followed another user's file would connect
+//! to that user's process. So a tool trusts only root and its own user. A site whose node server runs as a service user
+//! lists that user in [`LIST`].
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -11,41 +11,42 @@ use std::path::Path;
 use nix::unistd::geteuid;
 
 use crate::regular_file::{OnLink, read_regular};
-use crate::user_namespace::UserNumbers;
+use crate::user_namespace::UserIds;
 
-/// The administrator's list: a user's number on each line, and comments behind `#`. The file is root's, and nobody else may write it.
+/// The administrator's list: a numeric user id on each line, and comments after `#`. Root must own the file, and no
+/// other user may have write permission.
 pub const LIST: &str = "/etc/pmix-dstore/trusted-uids";
-/// More users than a site has services.
+/// The largest list that is read, in bytes.
 const LIST_LEN_MAX: u64 = 64 << 10;
 
-/// Who is trusted in this process.
+/// The users that this process trusts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trusted {
     uids: Vec<u32>,
-    numbers: UserNumbers,
+    numbers: UserIds,
 }
 
 impl Trusted {
-    /// Root, the effective user of this process, and who is listed; `log` hears of a list that cannot count.
+    /// Root, the effective user of this process, and the listed users. `log` gets a line if the list is unusable.
     pub fn of_node(log: impl FnOnce(String)) -> Trusted {
         let mut uids = vec![0, geteuid().as_raw()];
         match read_list(Path::new(LIST)) {
             Ok(listed) => uids.extend(listed),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => log(format!("{LIST} does not count: {error}")),
+            Err(error) => log(format!("{LIST} is ignored: {error}")),
         }
-        Trusted { uids, numbers: UserNumbers::of_this_thread() }
+        Trusted { uids, numbers: UserIds::of_this_thread() }
     }
 
-    /// Whether a user is trusted. Nobody is by a number that many may have, be it this process's own.
+    /// Whether a user is trusted. Never true for the id that unmapped users share, even if it is this process's own.
     pub fn holds(&self, uid: u32) -> bool {
-        self.uids.contains(&uid) && self.numbers.tells(uid)
+        self.uids.contains(&uid) && self.numbers.is_unique(uid)
     }
 
-    /// These users alone.
+    /// Trusts only these users.
     #[cfg(test)]
     pub fn only(uids: &[u32]) -> Trusted {
-        Trusted { uids: uids.to_vec(), numbers: UserNumbers::of_this_thread() }
+        Trusted { uids: uids.to_vec(), numbers: UserIds::of_this_thread() }
     }
 }
 
@@ -53,7 +54,7 @@ fn read_list(path: &Path) -> io::Result<Vec<u32>> {
     let (text, metadata) = read_regular(path, OnLink::Refuse, LIST_LEN_MAX)?;
     if metadata.uid() != 0 || metadata.mode() & 0o022 != 0 {
         let why = format!(
-            "user {} owns it with mode {:o}; it must be root's, with mode 644",
+            "user {} owns it with mode {:o}; root must own it, with mode 644",
             metadata.uid(),
             metadata.mode() & 0o7777
         );
@@ -67,8 +68,7 @@ fn parse_list(text: &str) -> io::Result<Vec<u32>> {
     lines
         .filter(|line| !line.is_empty())
         .map(|line| {
-            line.parse()
-                .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("{line:?} is no user's number")))
+            line.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("{line:?} is not a user id")))
         })
         .collect()
 }

@@ -253,7 +253,7 @@ fn foreign_files_in_a_shared_directory_do_not_mislead_tools() {
     let expected = ["init: -25"; 11].into_iter().chain(["init: 0"; 2]).collect::<Vec<_>>();
     assert_eq!(lines(&ended, "init: "), expected, "{ended}");
     let why = format!(
-        "is passed over: it is user {OTHER}'s; trusted are root, this user and those in /etc/pmix-dstore/trusted-uids"
+        "is ignored: user {OTHER} owns it; trusted are root, this user and the users listed in /etc/pmix-dstore/trusted-uids"
     );
     assert_eq!(ended.stderr.lines().filter(|line| line.contains(&why)).count(), 3, "{ended}");
 }
@@ -273,7 +273,7 @@ fn a_user_listed_by_the_administrator_is_trusted() {
     let traces = Traces::begin();
     let ended = beside_host(Library::ours(), &traces, "--tools name", &script);
     assert_eq!(lines(&ended, "init: "), ["init: 0", "init: -25"], "{ended}");
-    assert_eq!(ended.stderr.matches("trusted-uids does not count: user 0 owns it with mode 666").count(), 1, "{ended}");
+    assert_eq!(ended.stderr.matches("trusted-uids is ignored: user 0 owns it with mode 666").count(), 1, "{ended}");
 }
 
 /// The port of a server that has ended is taken by somebody else.

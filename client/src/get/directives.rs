@@ -1,7 +1,8 @@
 //! The directives of a Get: one parser for Rust callers, C callers and the server.
 //!
-//! Most Gets have no directive, or flags alone, which [`GetFlags::leading`] reads into one register. [`instance`] reads those that
-//! name a node or an application, too. For all others [`GetOptions::resume`] goes on behind the flags.
+//! Most Gets have no directives, or only flags, which [`GetFlags::leading`] reads into one register. [`instance`] also
+//! reads directives that name a node or an application. For all others [`GetOptions::resume`] continues after the
+//! flags.
 
 use std::time::Duration;
 
@@ -11,18 +12,18 @@ use pmix_dstore::model::{DataType, Info, InfoFlags, Result, Value, keys};
 use pmix_dstore::realm_resolution::Selector;
 use pmix_dstore::segment::Target;
 
-/// One directive, in the form in which the caller of a Get holds it.
+/// One directive, in the caller's representation.
 pub trait Directive {
     /// Whether its key is `name`, which ends with a NUL.
     fn is<const N: usize>(&self, name: &'static [u8; N]) -> bool;
 
-    /// Its value, if that is of type BOOL.
+    /// Its value, if it has type BOOL.
     fn as_bool(&self) -> Option<bool>;
 
-    /// Its value, if that is of type UINT32.
+    /// Its value, if it has type UINT32.
     fn as_u32(&self) -> Option<u32>;
 
-    /// Its value without the NUL, if that is a string and not NULL.
+    /// Its value without the NUL, if it is a string and not NULL.
     fn as_text(&self) -> Option<&[u8]>;
 
     /// Its key.
@@ -34,13 +35,13 @@ pub trait Directive {
     /// Its [`InfoFlags`].
     fn flags(&self) -> u32;
 
-    /// Its value; `None` for one that cannot be read without a copy: a structure, or nothing at all.
+    /// Its value; `None` if it has no value, or one that cannot be read without a copy (a structure).
     fn value(&self) -> Option<ValueRef<'_>>;
 
     /// A copy.
     ///
     /// # Errors
-    /// `NOMEM`; what reading the value says.
+    /// `NOMEM`; errors of reading the value.
     fn to_info(&self) -> Result<Info>;
 }
 
@@ -82,7 +83,7 @@ impl Directive for Info {
     }
 }
 
-/// A name as [`Directive::is`] takes it.
+/// A key with its NUL, as [`Directive::is`] takes it.
 const fn with_nul<const N: usize>(name: &str) -> [u8; N] {
     assert!(name.len() + 1 == N, "the name and its NUL");
     let mut text = [0; N];
@@ -90,7 +91,7 @@ const fn with_nul<const N: usize>(name: &str) -> [u8; N] {
     text
 }
 
-/// Keys with their NULs.
+/// Defines keys with their NULs.
 macro_rules! names {
     ($($name:ident),+ $(,)?) => {
         mod name {
@@ -105,10 +106,10 @@ names! {
     TIMEOUT, DATA_SCOPE, SESSION_ID, APPNUM, NODEID, HOSTNAME,
 }
 
-/// No timeout in seconds is longer: clocks must not overflow at a caller's word.
+/// Longer timeouts (in seconds) are cut to this, so that a caller's value cannot make a clock overflow.
 const TIMEOUT_MAX: u64 = 1 << 30;
 
-/// What the directives of a Get say with one bit each.
+/// The boolean directives of a Get, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GetFlags(u32);
 
@@ -167,30 +168,30 @@ impl GetFlags {
         self.has(GetFlags::REFRESH)
     }
 
-    /// It has been asked anew.
+    /// Clears the refresh flag.
     pub fn clear_refresh(&mut self) {
         self.set(GetFlags::REFRESH, false);
     }
 
-    /// It is for one of several values under a key, and the infos tell which.
+    /// The Get selects one of several values under a key by qualifiers in its infos.
     #[inline]
     pub fn qualified(self) -> bool {
         self.has(GetFlags::QUALIFIED)
     }
 
-    /// It must do something that nobody knows.
+    /// The Get has a required directive that this library does not know.
     #[inline]
     pub fn refused(self) -> bool {
         self.has(GetFlags::REFUSED)
     }
 
-    /// The value that is cached here does not answer it.
+    /// A cached value is not enough: the Get has a refresh, a qualifier or an unknown required directive.
     #[inline]
     pub fn bypass_cache(self) -> bool {
         self.has(GetFlags(GetFlags::REFRESH.0 | GetFlags::QUALIFIED.0 | GetFlags::REFUSED.0))
     }
 
-    /// The flag that says how a value is wanted, or that it need not be had.
+    /// The flag of a directive about the form of the value or its look-up; `None` for other directives.
     #[inline(always)]
     fn of(directive: &impl Directive) -> Option<GetFlags> {
         if directive.is(name::OPTIONAL) {
@@ -206,7 +207,7 @@ impl GetFlags {
         }
     }
 
-    /// The flags of the directives up to the first one that is no such flag, and the directives from that one on.
+    /// The leading flags, and the rest of the directives from the first one that is not a flag.
     #[inline(always)]
     pub(super) fn leading<D: Directive>(directives: &[D]) -> (GetFlags, &[D]) {
         let (mut flags, mut rest) = (GetFlags(0), directives);
@@ -219,7 +220,7 @@ impl GetFlags {
     }
 }
 
-/// The directives of a Get, as far as the library itself obeys them.
+/// The directives of a Get that the client library itself handles.
 ///
 /// ```
 /// use std::time::Duration;
@@ -234,16 +235,16 @@ impl GetFlags {
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GetOptions<'a> {
-    /// Those of one bit.
+    /// The boolean directives.
     pub flags: GetFlags,
-    /// Where to look, beside key and rank.
+    /// The realm, node, application or session to look in, besides key and rank.
     pub selector: Selector<'a>,
     /// `PMIX_TIMEOUT`; zero means none and is `None` here.
     pub timeout: Option<Duration>,
 }
 
 impl<'a> GetOptions<'a> {
-    /// What all directives say.
+    /// Parses all directives.
     ///
     /// # Errors
     /// `BAD_PARAM` for a key that is too long.
@@ -252,18 +253,18 @@ impl<'a> GetOptions<'a> {
         GetOptions::with_flags(flags).resume(rest)
     }
 
-    /// What flags say.
+    /// Options with these flags only.
     pub(super) fn with_flags(flags: GetFlags) -> GetOptions<'a> {
         GetOptions { flags, ..GetOptions::default() }
     }
 
-    /// The same of owned infos.
+    /// As [`GetOptions::of`], for infos.
     pub fn from_infos(infos: &'a [Info]) -> GetOptions<'a> {
-        // The key of an info is none that is too long.
+        // This cannot fail: the key of an [`Info`] is never too long.
         GetOptions::of(infos).unwrap_or_default()
     }
 
-    /// What directives say after those that said `self`.
+    /// Continues parsing: applies further directives to `self`.
     ///
     /// # Errors
     /// `BAD_PARAM` for a key that is too long.
@@ -272,7 +273,7 @@ impl<'a> GetOptions<'a> {
         Ok(self)
     }
 
-    /// Takes note of any directive. Keys that mean nothing here are passed over, unless they qualify a value.
+    /// Applies one directive. Unknown keys are ignored, unless they are qualifiers or required.
     fn apply<D: Directive>(&mut self, directive: &'a D) -> Result<()> {
         let value = directive.value();
         if let Some(flag) = GetFlags::of(directive) {
@@ -299,7 +300,7 @@ impl<'a> GetOptions<'a> {
         } else if directive.is(name::HOSTNAME) {
             self.selector.hostname = directive.as_text().or(self.selector.hostname);
         } else if directive.is(name::DATA_SCOPE) {
-            // Values of all scopes that reach this process are here under one key.
+            // No effect: values of all scopes that this process may read are stored under the same key.
         } else if directive.flags() & InfoFlags::QUALIFIER != 0 {
             self.flags.set(GetFlags::QUALIFIED, true);
         } else if is_unknown_and_required(directive.key()?, directive.flags()) {
@@ -309,8 +310,8 @@ impl<'a> GetOptions<'a> {
     }
 }
 
-/// Whose value the common directives name, beside the rank, and what flags say. `Err` where it takes the slow path to tell. Everything is
-/// kept in registers.
+/// The node or application that the directives name, and the flags. `Err` for directives that need the slow path. All
+/// state is kept in registers.
 #[inline(always)]
 pub(super) fn instance<'a, D: Directive>(
     mut flags: GetFlags,
@@ -342,17 +343,17 @@ pub(super) fn instance<'a, D: Directive>(
         }
     }
     let of = match (nodeid, hostname, appnum) {
-        // What is of an application on a node is not for the fast path.
+        // The fast path does not handle values of an application on a node.
         (Some(nodeid), ..) if !of_app => Target::NodeId(nodeid),
         (None, Some(name), _) if !of_app => Target::NodeName(name),
         (None, None, Some(appnum)) if !of_node => Target::App(appnum),
-        // The rank's, or the caller's, or not said at all.
+        // The directives name no instance; the rank or the caller determines it.
         _ => return Err(NotFast),
     };
     Ok((flags, of))
 }
 
-/// The fast path has no answer for such directives.
+/// The directives need the slow path.
 pub(super) struct NotFast;
 
 /// The `PMIX_TIMEOUT` among infos; absent and zero are no timeout.
@@ -360,7 +361,7 @@ pub fn timeout_of(infos: &[Info]) -> Option<Duration> {
     Info::find(infos, keys::TIMEOUT).and_then(|value| seconds(Some(ValueRef::from(value))))
 }
 
-/// Truth of a directive, as [`Value::is_true`] has it: a structure is true, as is nothing.
+/// Truth of a directive's value, as [`Value::is_true`] defines it: a structure and a missing value are true.
 fn is_true(value: Option<ValueRef<'_>>) -> bool {
     match value {
         None => true,

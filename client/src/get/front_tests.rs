@@ -1,5 +1,5 @@
-//! The fast front of a Get beside the slow path: over generated directives, keys, ranks and types both give the same value, in the same form,
-//! and ask the server the same.
+//! Compares the fast path of a Get with the slow path: for generated directives, keys, ranks and types both must return
+//! the same value in the same form, and send the server the same requests.
 
 use std::cell::RefCell;
 use std::ffi::CString;
@@ -29,7 +29,7 @@ const DIALECT: Dialect = Dialect::plain(Module::V41);
 const RANKS: u32 = 12;
 const NODES: u32 = 3;
 
-/// A server that answers the same to the same request, and remembers what it was asked.
+/// A server that answers equal requests equally, and records its requests.
 #[derive(Default)]
 struct Server {
     asked: Mutex<Vec<Request>>,
@@ -39,7 +39,7 @@ impl Server {
     fn answer(&self, payload: &[u8]) -> Result<Vec<u8>> {
         let request = Request::decode(DIALECT, Version::OURS, payload)?;
         let Request::Get { nspace, rank, key, .. } = &request else { return Err(Status::ERR_NOT_SUPPORTED) };
-        // The same of all ranks: a Get without a rank may find any of them.
+        // The same value for all ranks: a Get without a rank may find any of them.
         let hash = key.as_ref().map_or(0, |key| KeyRef::from(key).hash());
         let (told, value) = ((hash as u32 ^ rank.0) % 3 == 1, Value::Uint64(hash));
         let kvals = key.iter().map(|key| Kval { key: key.clone(), value: value.clone() }).collect();
@@ -88,18 +88,19 @@ impl Link for Server {
     fn close(&self) {}
 }
 
-/// Writes down what it is given.
+/// Records the values that it receives.
 #[derive(Default)]
 struct Recorder(RefCell<Vec<(GetFlags, Value)>>);
 
 impl Receiver for &Recorder {
     fn prepare(self, form: GetFlags) -> Result<()> {
-        // As storage that is missing.
+        // Like a C caller that passes no storage.
         if form.static_values() && form.immediate() { Err(Status::ERR_BAD_PARAM) } else { Ok(()) }
     }
 
     fn take_plain(self, _client: &Client, value: FastValue<'_>, form: GetFlags) -> Option<Status> {
-        // As the receiver of the C interface: what is to be copied into the caller's storage is left to `take`.
+        // Like the receiver of the C interface: a value that must be copied into the caller's storage is left to
+        // `take`.
         let is_number = matches!(value.value()?, ValueRef::Scalar { .. });
         if form.static_values() && !form.pointer_values() && !is_number {
             return None;
@@ -132,7 +133,7 @@ fn some_value(random: &mut Random) -> Value {
     }
 }
 
-/// Keys that the host registers, by their standard realm or none.
+/// Keys that the host registers, with and without a standard realm.
 const HOST_KEYS: [&str; 12] = [
     keys::JOB_SIZE,
     keys::UNIV_SIZE,
@@ -229,7 +230,7 @@ fn some_directive(random: &mut Random) -> Info {
     Info { flags: *random.pick(&flags), ..Info::new(key, value) }
 }
 
-/// How the client comes to its data.
+/// Where the client's data is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Data {
     Segments,
@@ -237,7 +238,7 @@ enum Data {
     Heap,
 }
 
-/// A client of rank 1, and the server that it asks.
+/// A client of rank 1, and its server.
 fn client(publisher: Option<&Publisher>, heap: Option<JobData>) -> (Client, Arc<Server>) {
     let me = Proc::new(Nspace::new("job").unwrap(), Rank(1));
     let server = Arc::new(Server::default());
@@ -249,7 +250,7 @@ fn client(publisher: Option<&Publisher>, heap: Option<JobData>) -> (Client, Arc<
     (Client::for_tests(me, Arc::clone(&server) as Arc<dyn Link>, local), server)
 }
 
-/// A Get in all its parts, to be repeated.
+/// The arguments of a Get, to run it several times.
 struct Asked {
     nspace: usize,
     rank: Rank,
@@ -280,14 +281,14 @@ impl Asked {
         };
         let mut directives: Vec<_> = (0..random.below(5)).map(|_| some_directive(random)).collect();
         if random.one_in(5) {
-            // What is of an application on a node.
+            // Values of an application on a node.
             directives.push(Info::new(keys::APP_INFO, Value::Bool(true)));
             directives.push(Info::new(keys::NODEID, Value::Uint32(random.below(4) as u32)));
         }
         Asked { nspace: random.below(12), rank, key, directives }
     }
 
-    /// What a client gives, and what its server was asked meanwhile.
+    /// The client's result, and the requests that its server got meanwhile.
     fn of(&self, (client, server): &(Client, Arc<Server>), how: How) -> (Status, Vec<(GetFlags, Value)>, Vec<Request>) {
         let (own, other) = (buffer("job"), buffer("other"));
         let nspace = match self.nspace {
@@ -317,7 +318,7 @@ enum How {
     Pinned,
 }
 
-/// Both ways of a number of Gets with data that a seed determines.
+/// Runs a number of Gets on both paths, with data that the seed determines.
 fn compare(seed: u64, data: Data, gets: usize) -> usize {
     let mut random = Random::new(seed);
     let job = some_job(&mut random);

@@ -9,12 +9,12 @@ use pmix_dstore::{fallible_alloc, qualified};
 use crate::client::Inner;
 use crate::local::Local;
 
-/// Realms that have several instances come in an array each.
+/// Each instance of these realms is returned as an array of its values.
 const ARRAYS: [&str; 3] = [keys::SESSION_INFO_ARRAY, keys::APP_INFO_ARRAY, keys::NODE_INFO_ARRAY];
-/// What carries the values of others is no value of this one.
-const PARCELS: [&str; 3] = [keys::PROC_BLOB, keys::MAP_BLOB, keys::BFROPS_MODULE];
+/// Keys that transport values of other processes; a Get of all values leaves them out.
+const TRANSPORT_KEYS: [&str; 3] = [keys::PROC_BLOB, keys::MAP_BLOB, keys::BFROPS_MODULE];
 
-/// Collects values; of those with the same key the first one counts.
+/// Collects values; the first value of each key wins.
 #[derive(Default)]
 struct AllValues {
     infos: Vec<Info>,
@@ -32,7 +32,7 @@ impl AllValues {
             return Ok(());
         }
         let is_one_of = |keys: &[&str]| keys.iter().any(|name| key.is(name));
-        if is_one_of(&PARCELS) || !is_one_of(&ARRAYS) && self.infos.iter().any(|info| info.key == key) {
+        if is_one_of(&TRANSPORT_KEYS) || !is_one_of(&ARRAYS) && self.infos.iter().any(|info| info.key == key) {
             return Ok(());
         }
         let value = match compression::expand(&value) {
@@ -43,7 +43,7 @@ impl AllValues {
         fallible_alloc::push(&mut self.infos, Info { key, flags: 0, value })
     }
 
-    /// Leaves out what has been deleted since it came to where it was found.
+    /// Removes values of deleted keys, which caches and segments may still hold.
     pub fn leave_out(&mut self, deleted: &[Key]) {
         self.infos.retain(|info| !deleted.contains(&info.key));
     }
@@ -55,7 +55,7 @@ impl AllValues {
         }
     }
 
-    /// Adds what this process can read of a job itself. `values` gives those of one instance of a realm.
+    /// Adds the job's values that this process can read itself. `values` returns those of one instance of a realm.
     fn add_job<'a, K: Into<KeyRef<'a>>, V: Into<ValueRef<'a>>, I: IntoIterator<Item = (K, V)>>(
         &mut self,
         apps: impl Iterator<Item = u32>,
@@ -84,7 +84,7 @@ impl AllValues {
         Ok(())
     }
 
-    /// All of them.
+    /// The collected values as an array of infos.
     ///
     /// # Errors
     /// `NOMEM`.
@@ -97,7 +97,8 @@ impl AllValues {
 }
 
 impl Inner {
-    /// All values of a rank as an array of infos: own ones first, then those that the server told, then what lies here.
+    /// All values of a rank as an array of infos. In order of precedence: own values, the server's reply, earlier
+    /// replies, segments.
     ///
     /// # Errors
     /// `NOMEM`.
@@ -106,11 +107,11 @@ impl Inner {
         for (key, value) in self.local.overlay.rank(of.nspace.as_bytes(), of.rank) {
             all.add(key, value.copy()?)?;
         }
-        let told: Vec<Kval> =
+        let replied: Vec<Kval> =
             objects.into_iter().filter(|(proc, _)| *proc == of).flat_map(|(_, kvals)| kvals).collect();
-        // Of a job the server tells everything.
-        let is_whole = !of.rank.is_process() && !told.is_empty();
-        told.into_iter().try_for_each(|Kval { key, value }| all.add(key, value))?;
+        // For a job the server's reply is complete.
+        let is_whole = !of.rank.is_process() && !replied.is_empty();
+        replied.into_iter().try_for_each(|Kval { key, value }| all.add(key, value))?;
         for (key, value) in self.local.reply_cache.rank(of.nspace.as_bytes(), of.rank)? {
             all.add(key, value)?;
         }
@@ -125,7 +126,7 @@ impl Inner {
 }
 
 impl Local {
-    /// Adds what lies here of a process of the own namespace, or with the wildcard of the job.
+    /// Adds the mapped values of a process of the own namespace, or at the wildcard rank of the job.
     ///
     /// # Errors
     /// `NOMEM`.

@@ -1,10 +1,11 @@
-//! `PMIx_Get`: one path, whose fast front answers what lies in shared memory.
+//! `PMIx_Get`: a fast path for values in shared memory, and the slow path that continues it.
 //!
-//! Most Gets are of the own job, say no more than how they want the value, and end on the calling thread without a lock. What the front
-//! cannot answer goes on from there: the hash of the key, the directives that have been read, and a miss in the segments are kept.
+//! Most Gets ask for the own job, have no directives except those about the form of the value, and end on the calling
+//! thread without a lock. If the fast path cannot answer, the slow path continues from there: it reuses the key's hash,
+//! the parsed directives and a miss in the segments.
 //!
-//! * `directives`: what the infos of a Get say;
-//! * `self_attribute`: what a process knows of itself without being told;
+//! * `directives`: the parser of a Get's infos;
+//! * `self_attribute`: values that a process knows about itself;
 //! * `remote_get`: the request to the server, and its reply;
 //! * `get_all`: a Get without a key.
 
@@ -33,7 +34,7 @@ pub use directives::{Directive, GetFlags, GetOptions, timeout_of};
 use remote_get::RemoteGet;
 use self_attribute::may_be_self_attribute;
 
-/// A `PMIx_Get`: whose value, which one, and how.
+/// The arguments of a `PMIx_Get`.
 ///
 /// ```
 /// use pmix_client::{Client, Environment, GetRequest};
@@ -43,7 +44,7 @@ use self_attribute::may_be_self_attribute;
 /// let me = client.me().clone();
 /// client.put(Scope::Global, "app.host".into(), Value::string("n17"))?;
 /// let optional = [attributes::OPTIONAL.info(true)];
-/// // The value is borrowed from where it lies; the closure takes of it what it wants.
+/// // The closure borrows the value and returns what it needs of it.
 /// let len = client.get(&GetRequest::new(&me, "app.host", &optional), |value| value.to_value().map(|value| value.as_text().map(<[u8]>::len)))??;
 /// assert_eq!(len, Some(3));
 /// client.finalize(&[])?;
@@ -61,21 +62,21 @@ pub struct GetRequest<'a, D = Info> {
 }
 
 impl<'a> GetRequest<'a> {
-    /// The value of a key of a process, or, at its wildcard rank, of a job.
+    /// A request for a value of a process, or, at the wildcard rank, of a job.
     pub fn new(proc: &'a Proc, key: &'a str, directives: &'a [Info]) -> GetRequest<'a> {
         let nspace = NspaceRef::Name(proc.nspace.as_bytes());
         GetRequest { nspace, rank: proc.rank, key: Some(key.as_bytes()), directives }
     }
 }
 
-/// The namespace that a Get names.
+/// The namespace argument of a Get.
 #[derive(Clone, Copy)]
 pub enum NspaceRef<'a> {
     /// The caller's own.
     Own,
-    /// That of this name; the empty one is the caller's own.
+    /// The namespace of this name; the empty name is the caller's own.
     Name(&'a [u8]),
-    /// The same in a buffer as C code has it: the name ends with a NUL.
+    /// The name in a buffer of C code, where it ends with a NUL.
     Buffer(&'a [u8; NSPACE_LEN_MAX + 1]),
 }
 
@@ -97,23 +98,24 @@ impl<'a> NspaceRef<'a> {
     }
 }
 
-/// What the caller of a Get does with its value.
+/// Consumes the value of a Get, in the form that the caller wants.
 pub trait Receiver: Copy {
-    /// Says in which form the caller wants the value. Comes before all else, but for a copy that [`Receiver::take_plain`] makes; it may
-    /// come again.
+    /// Announces the form in which the caller wants the value. Called before the other methods, except before a
+    /// [`Receiver::take_plain`] that makes a copy. May be called more than once.
     ///
     /// # Errors
-    /// The Get ends with them.
+    /// An error ends the Get with its status.
     fn prepare(self, form: GetFlags) -> Result<()>;
 
-    /// Takes a number, a string or bytes; `None` where it is none of these, or not to be taken like this. Where the caller does not want
-    /// a copy the value lies in a segment, and stays there for as long as `client`.
+    /// Takes a number, a string or bytes; `None` if the value is of another kind, or this receiver does not take it in
+    /// this way. If the caller does not want a copy, the value lies in a segment, which stays mapped while `client`
+    /// lives.
     fn take_plain(self, client: &Client, value: FastValue<'_>, form: GetFlags) -> Option<Status>;
 
     /// Takes any value. Must not call the client again.
     ///
     /// # Errors
-    /// The Get ends with them.
+    /// An error ends the Get with its status.
     fn take(self, client: &Client, value: ValueRef<'_>, form: GetFlags) -> Result<()>;
 }
 
@@ -133,7 +135,7 @@ impl<F: FnOnce(ValueRef<'_>) -> R, R> Closure<F, R> {
         self.given.set(self.take.take().map(|take| take(value)));
     }
 
-    /// What the closure gave in a Get that ended with `status`.
+    /// The closure's result, for a Get that ended with `status`.
     #[inline(always)]
     fn given(self, status: Status) -> Result<R> {
         status.ok()?;
@@ -159,44 +161,44 @@ impl<F: FnOnce(ValueRef<'_>) -> R, R> Receiver for &Closure<F, R> {
     }
 }
 
-/// How far the front of a Get has come.
+/// The result of the fast path of a Get.
 enum Front {
-    /// To the end.
+    /// The Get is complete.
     Done(Status),
-    /// Own values and segments do not have the value.
+    /// The value is neither in the overlay nor in the segments.
     Absent,
-    /// To nothing.
+    /// The slow path must look everywhere.
     Unknown,
 }
 
-/// Takes the value that a look-up finds.
+/// A callback for the value that a look-up finds.
 pub(crate) type Deliver<'a> = &'a mut dyn FnMut(ValueRef<'_>) -> Result<()>;
 
-/// A Get beyond its fast front, with what the front has worked out.
+/// A Get on the slow path, with the results of the fast path.
 pub(crate) struct Lookup<'a> {
     /// The name of the namespace.
     pub nspace: &'a [u8],
-    /// Whether that is the caller's own.
+    /// Whether it is the caller's own namespace.
     pub is_own: bool,
     /// The rank.
     pub rank: Rank,
     /// The key; `None` for all values of the rank.
     pub key: Option<KeyRef<'a>>,
-    /// What the directives say.
+    /// The parsed directives.
     pub options: &'a GetOptions<'a>,
     /// The directives.
     pub infos: &'a dyn Fn() -> Vec<Info>,
-    /// Own values and segments have been looked through, and do not hold it.
+    /// The fast path has searched own values and segments, and the value is not there.
     pub is_absent_here: bool,
 }
 
 impl Client {
-    /// Gets a value and hands it to `take`, borrowed from where it lies.
+    /// Gets a value and passes it to `take`, borrowed from its place in memory.
     ///
     /// `take` must not call the client again.
     ///
     /// # Errors
-    /// `ERR_NOT_FOUND`, `ERR_TIMEOUT`, `ERR_BAD_PARAM` for a name that is too long, what the server answers.
+    /// `ERR_NOT_FOUND`; `ERR_TIMEOUT`; `ERR_BAD_PARAM` for a name that is too long; errors of the server.
     #[inline]
     pub fn get<R>(&self, request: &GetRequest<'_>, take: impl FnOnce(ValueRef<'_>) -> R) -> Result<R> {
         let receiver = Closure::new(take);
@@ -204,7 +206,7 @@ impl Client {
         receiver.given(status)
     }
 
-    /// The same on a thread that has a token: own values are read without a lock.
+    /// As [`Client::get`], on a thread with a pin: own values are read without a lock.
     ///
     /// # Errors
     /// As [`Client::get`].
@@ -220,7 +222,7 @@ impl Client {
         receiver.given(status)
     }
 
-    /// The same without the fast front: what tests compare it with.
+    /// As [`Client::get`] without the fast path; for tests that compare the two.
     ///
     /// # Errors
     /// As [`Client::get`].
@@ -231,10 +233,10 @@ impl Client {
         receiver.given(status)
     }
 
-    /// Gets a value for a receiver. With a token own values are read without a lock.
+    /// Gets a value for a receiver. With a pin, own values are read without a lock.
     ///
-    /// The parts of the request are put together again where it is left to the slow path: until then they are in registers. Nothing in
-    /// the front panics, so that the compiler keeps nothing for that case.
+    /// The fast path keeps the parts of the request in registers; `again` rebuilds the request for the slow path.
+    /// Nothing on the fast path panics, so that the compiler generates no unwinding code.
     #[inline(always)]
     pub fn get_into<D: Directive>(
         &self,
@@ -258,7 +260,7 @@ impl Client {
             let mut found = self.inner.local.fast_value(rank, &key);
             if found.needs_slow_path()
                 && let Some(pin) = pin
-                // SAFETY: a receiver does not call the client, hence puts and stores nothing.
+                // SAFETY: a receiver does not call the client, so this thread does not change the overlay meanwhile.
                 && let Some(value) = unsafe { self.get_own(pin, rank, &key) }
             {
                 found = FastValue::of(value);
@@ -282,7 +284,7 @@ impl Client {
         }
     }
 
-    /// The front of a Get whose directives are flags, and that does not want a copy.
+    /// The fast path of a Get whose directives are all flags, and whose caller does not want a copy.
     #[inline(never)]
     fn place(&self, rank: Rank, key: &KeyRef<'_>, flags: GetFlags, receiver: impl Receiver) -> Front {
         if let Err(status) = receiver.prepare(flags) {
@@ -296,7 +298,7 @@ impl Client {
         receiver.take_plain(self, found, flags).map_or(Front::Unknown, Front::Done)
     }
 
-    /// The front of a Get that has other directives behind its flags, which may name a node or an application.
+    /// The fast path of a Get with other directives after its flags, which may name a node or an application.
     #[inline(never)]
     fn select<D: Directive>(
         &self,
@@ -316,8 +318,7 @@ impl Client {
         receiver.take_plain(self, found, flags).map_or(Front::Unknown, Front::Done)
     }
 
-    /// Whether what own values and segments do not have does not exist for this Get: it is optional, and nothing is known from
-    /// elsewhere.
+    /// Whether a miss in own values and segments is final: the Get is optional, and no other source can have the value.
     #[inline(always)]
     fn is_settled(&self, rank: Rank, key: &KeyRef<'_>, flags: GetFlags) -> bool {
         flags.optional()
@@ -326,7 +327,7 @@ impl Client {
             && self.inner.local.reply_cache.is_empty()
     }
 
-    /// Goes on after the front, which has read the flags that `rest` is behind.
+    /// Continues on the slow path. The fast path has read the flags; `rest` are the directives after them.
     #[cold]
     #[inline(never)]
     fn resume<'a, D: Directive>(
@@ -343,7 +344,7 @@ impl Client {
         }
     }
 
-    /// A Get that the front has left at once: it is of another job, or has no key.
+    /// A Get for which there is no fast path: of another job, or without a key.
     #[cold]
     #[inline(never)]
     fn get_slowly<D: Directive>(&self, request: &GetRequest<'_, D>, receiver: impl Receiver) -> Status {
@@ -353,7 +354,7 @@ impl Client {
         }
     }
 
-    /// The slow path: everywhere else, the server last.
+    /// The slow path: looks in all other places, and asks the server last.
     #[inline(never)]
     fn finish<D: Directive>(
         &self,
@@ -376,15 +377,15 @@ impl Client {
     /// A value that this process put or stored itself.
     ///
     /// # Safety
-    /// The thread puts and stores nothing while it has the value.
+    /// The thread does not change the overlay while it uses the value.
     #[inline(always)]
     unsafe fn get_own<'a>(&'a self, pin: &'a PinToken, rank: Rank, key: &KeyRef<'_>) -> Option<&'a Value> {
         let Inner { local, me, .. } = &*self.inner;
-        // SAFETY: the caller's promise.
+        // SAFETY: by the caller's promise.
         unsafe { local.overlay.get_pinned(pin, me.nspace.as_bytes(), rank, key) }
     }
 
-    /// Gets a value, copied.
+    /// Gets a copy of a value.
     ///
     /// # Errors
     /// As [`Client::get`].
@@ -395,7 +396,7 @@ impl Client {
     /// Gets the value of an attribute; those of a job are at its [`Rank::WILDCARD`](pmix_dstore::model::Rank::WILDCARD).
     ///
     /// # Errors
-    /// As [`Client::get`]; `ERR_TYPE_MISMATCH` for a value that is none of the attribute's type.
+    /// As [`Client::get`]; `ERR_TYPE_MISMATCH` for a value that does not have the attribute's type.
     pub fn get_attribute<T: Typed>(&self, proc: &Proc, attribute: Attribute<T>) -> Result<T> {
         let value = self.get_value(proc, attribute.key(), &[])?;
         attribute.read(&value).ok_or(Status::ERR_TYPE_MISMATCH)
@@ -404,8 +405,8 @@ impl Client {
     /// Gets a value without blocking.
     ///
     /// # Errors
-    /// `ERR_NOT_FOUND` where it is known without the server that there is none; where the request cannot be started.
-    /// Then `done` is not called.
+    /// `ERR_NOT_FOUND` if a miss is final without the server; errors that prevent the request from being sent. In both
+    /// cases `done` is not called.
     pub fn get_nb<D: Directive>(&self, request: &GetRequest<'_, D>, done: Done<Value>) -> Result<()> {
         let _call = Call::begin();
         self.inner.link.ready()?;
@@ -418,7 +419,8 @@ impl Client {
             value = Some(found.to_value()?);
             Ok(())
         };
-        // A value that the process loads itself does not wait for the server, whose answer comes on another thread.
+        // Loads a value of this process before asking the server: the server's reply would be handled on another
+        // thread.
         let found = self.inner.get_here(&lookup, take).or_else(|| self.inner.load_and_get(&lookup, take));
         if let Some(found) = found {
             found?;
@@ -426,13 +428,13 @@ impl Client {
         }
         let remote = RemoteGet::new(&self.inner, &lookup)?;
         if !remote.asks {
-            self.inner.answer_alone(&remote, take)?;
+            self.inner.answer_without_server(&remote, take)?;
             return self.done_later(value, done);
         }
         remote.start(&self.inner, done)
     }
 
-    /// Hands over a value that is here after the call.
+    /// Passes a local value to the callback, after the call has returned.
     fn done_later(&self, value: Option<Value>, done: Done<Value>) -> Result<()> {
         let value = value.ok_or(Status::ERR_NOT_FOUND)?;
         self.inner.link.defer(Box::new(move || done(Ok(value))));
@@ -441,7 +443,7 @@ impl Client {
 }
 
 impl Inner {
-    /// A request beyond the fast front.
+    /// The look-up for a request on the slow path.
     fn lookup<'a, D: Directive>(
         &'a self,
         request: &GetRequest<'a, D>,
@@ -454,12 +456,13 @@ impl Inner {
         Ok(Lookup { nspace, is_own, rank: request.rank, key, options, infos, is_absent_here: false })
     }
 
-    /// Finds a value here, or asks for it.
+    /// Finds a value locally, or asks the server.
     fn get(self: &Arc<Inner>, lookup: &Lookup<'_>, take: Deliver<'_>) -> Result<()> {
         if let Some(result) = self.get_here(lookup, take) {
             return result;
         }
-        // A miss that ends here is common, too: MPI libraries ask for many keys that a host may not have.
+        // A miss without the server is common and stays cheap: MPI libraries ask for many keys that a host may not
+        // provide.
         let ends_here = lookup.key.is_some_and(|key| key.text().len() <= KEY_LEN_MAX) && !self.may_ask(lookup);
         let found = if ends_here { Err(Status::ERR_NOT_FOUND) } else { self.get_remote(lookup, take) };
         match found {
@@ -468,7 +471,7 @@ impl Inner {
         }
     }
 
-    /// The answer without the server, if there is one.
+    /// The local result, if there is one.
     fn get_here(&self, lookup: &Lookup<'_>, take: Deliver<'_>) -> Option<Result<()>> {
         let flags = lookup.options.flags;
         if flags.refused() {
@@ -483,13 +486,13 @@ impl Inner {
         found.or_else(|| self.self_attribute(lookup, &key, take))
     }
 
-    /// The answer to a Get that is not for the one value that is here: it says which of several under a key it is for, or wants a
-    /// fresh one.
+    /// A Get for which the cached value is not enough: it selects one of several values by qualifiers, or requests a
+    /// fresh value.
     #[cold]
     fn get_uncached(&self, lookup: &Lookup<'_>, key: &KeyRef<'_>, take: Deliver<'_>) -> Option<Result<()>> {
         let GetOptions { flags, ref selector, .. } = *lookup.options;
         if flags.refresh() {
-            // Nobody has a newer value of what this process put or stored of itself, and a server need not have it at all.
+            // This process's own copy of its values is always the newest, and the server may not have it.
             let is_of_me = lookup.rank == self.me.rank && lookup.is_own;
             let own = || self.local.overlay.own(lookup.nspace, lookup.rank, key);
             let value = (is_of_me && !flags.qualified() && selector.is_empty()).then(own).flatten()?;
@@ -501,20 +504,20 @@ impl Inner {
         }
     }
 
-    /// Whether the server may be asked for what is not here.
+    /// Whether the server may be asked after a local miss.
     fn may_ask(&self, lookup: &Lookup<'_>) -> bool {
         let flags = lookup.options.flags;
         match self.kind {
             ClientKind::Singleton => false,
-            // The link leads into this very process: that is what an optional Get means here.
+            // The server is in this process, so that asking it fits an optional Get.
             ClientKind::InProcessServer => true,
-            // What was published is here, unless shared memory failed us.
+            // All published values are mapped, unless mapping a segment has failed.
             ClientKind::Launched if flags.optional() => {
                 self.local.view.as_ref().is_some_and(|view| !view.is_complete())
             }
             ClientKind::Launched => {
-                // What the host registered of the own job is here. The host may still learn more, so that the server
-                // is asked what it has by now, unless the caller does not want that either.
+                // All values that the host registered for the own job are here. The host may register more later, so
+                // the server is asked for its current state, unless the Get is immediate.
                 let is_here = |key: KeyRef<'_>| key.is_reserved() && self.local.is_whole(key.text());
                 let is_settled = flags.immediate() && !flags.bypass_cache() && lookup.is_own;
                 !(is_settled && lookup.key.is_some_and(is_here))
@@ -523,12 +526,12 @@ impl Inner {
     }
 }
 
-/// Copies of directives, for the server; none where one cannot be copied.
+/// Copies of the directives, for the server; empty if one of them cannot be copied.
 fn infos_of(directives: &[impl Directive]) -> Vec<Info> {
     directives.iter().map(Directive::to_info).collect::<Result<_>>().unwrap_or_default()
 }
 
-/// Hands a value over as users see it: a compressed string as the string that it stands for.
+/// Passes a value to `take` in the form for users: a compressed string is expanded.
 pub(crate) fn deliver(value: ValueRef<'_>, take: Deliver<'_>) -> Result<()> {
     match value {
         ValueRef::Bytes { ty: DataType::COMPRESSED_STRING, bytes } => {

@@ -13,7 +13,7 @@ use crate::client::{ClientKind, Inner};
 use crate::operation::{Done, deadline};
 use crate::overlay::Origin;
 
-/// A Get that only the server can answer. It outlives the caller's arguments.
+/// A Get that only the server can answer. It owns its data, because it outlives the caller's arguments.
 pub(super) struct RemoteGet {
     nspace: Nspace,
     rank: Rank,
@@ -23,12 +23,12 @@ pub(super) struct RemoteGet {
     refresh: bool,
     /// Whether the server may be asked.
     pub asks: bool,
-    /// Fences before it.
+    /// The reply cache's count of fences when the request was made.
     fences: u64,
 }
 
 impl RemoteGet {
-    /// The request for what is not here.
+    /// The request after a local miss.
     ///
     /// # Errors
     /// `BAD_PARAM` for a name that is too long.
@@ -43,20 +43,20 @@ impl RemoteGet {
         let own_reserved = key.as_ref().is_some_and(Key::is_reserved) && is_own;
         let all_of_me = key.is_none() && rank == inner.me.rank && is_own;
         if (own_reserved && !options.flags.bypass_cache() || all_of_me) && !options.flags.immediate() {
-            // Nothing will come that could be waited for.
+            // The value cannot arrive later, so the server must not wait for it.
             infos.push(Info::new(keys::IMMEDIATE, Value::Bool(true)));
         }
         let fences = *inner.local.reply_cache.fences();
         Ok(RemoteGet { nspace, rank, key, infos, refresh: options.flags.refresh(), asks, fences })
     }
 
-    /// Sends the request; `done` is called with the value.
+    /// Sends the request; `done` gets the value.
     ///
     /// # Errors
-    /// Where the request cannot be encoded; `done` is not called then.
+    /// If the request cannot be encoded; then `done` is not called.
     pub fn start(self, inner: &Arc<Inner>, done: Done<Value>) -> Result<()> {
         let payload = self.payload(inner)?;
-        let tell = move |inner: &Inner, remote: &RemoteGet, reply| {
+        let finish = move |inner: &Inner, remote: &RemoteGet, reply| {
             let mut value = Err(Status::ERR_NOT_FOUND);
             let answered = inner.answer(remote, reply, &mut |found| {
                 value = Ok(found.to_value()?);
@@ -65,12 +65,12 @@ impl RemoteGet {
             done(answered.and(value));
         };
         let asking = Arc::clone(inner);
-        let reply = move |reply| match asking.second(&self, &reply) {
-            None => tell(&asking, &self, reply),
-            Some(Err(status)) => tell(&asking, &self, Err(status)),
+        let reply = move |reply| match asking.second_request(&self, &reply) {
+            None => finish(&asking, &self, reply),
+            Some(Err(status)) => finish(&asking, &self, Err(status)),
             Some(Ok(payload)) => {
                 let again = Arc::clone(&asking);
-                asking.link.request(payload, Box::new(move |reply| tell(&again, &self, reply)));
+                asking.link.request(payload, Box::new(move |reply| finish(&again, &self, reply)));
             }
         };
         inner.link.request(payload, Box::new(reply));
@@ -81,7 +81,7 @@ impl RemoteGet {
         self.payload_with(inner, self.infos.clone())
     }
 
-    /// The same with other directives.
+    /// As [`RemoteGet::payload`], with other directives.
     fn payload_with(&self, inner: &Inner, infos: Vec<Info>) -> Result<Vec<u8>> {
         let RemoteGet { nspace, rank, key, .. } = self;
         inner.encode(&Request::Get { nspace: nspace.clone(), rank: *rank, infos, key: key.clone() })
@@ -89,27 +89,28 @@ impl RemoteGet {
 }
 
 impl Inner {
-    /// Asks the server, where it may be asked.
+    /// Asks the server, if the Get allows it.
     #[cold]
     pub(super) fn get_remote(self: &Arc<Inner>, lookup: &Lookup<'_>, take: Deliver<'_>) -> Result<()> {
-        // It may take its time, in which others may finalize.
+        // Keeps the client alive: another thread may finalize during the wait.
         let inner = Arc::clone(self);
         let remote = RemoteGet::new(&inner, lookup)?;
         if !remote.asks {
-            return inner.answer_alone(&remote, take);
+            return inner.answer_without_server(&remote, take);
         }
         inner.report_corruption();
         let deadline = deadline(lookup.options.timeout);
         let mut reply = inner.link.request_wait(remote.payload(&inner)?.into(), deadline);
-        if let Some(payload) = inner.second(&remote, &reply) {
+        if let Some(payload) = inner.second_request(&remote, &reply) {
             reply = inner.link.request_wait(payload?.into(), deadline);
         }
         inner.answer(&remote, reply, take)
     }
 
-    /// The request that follows a reply, where one does. Asked for a fresh value of a process of its own node a released server
-    /// says only that it need not ask anybody: what it has is fresh, and it gives that to who does not ask for a fresh one.
-    fn second(&self, remote: &RemoteGet, reply: &Result<Vec<u8>>) -> Option<Result<Vec<u8>>> {
+    /// The second request that some replies need. A released server answers a refresh of a process of its own node with
+    /// success and no value, because its copy is fresh already. A second request without the refresh directive gets
+    /// that copy.
+    fn second_request(&self, remote: &RemoteGet, reply: &Result<Vec<u8>>) -> Option<Result<Vec<u8>>> {
         let reply = reply.as_ref().ok().filter(|_| remote.refresh)?;
         let GetReply { status, objects } = self.decode(reply).ok()?;
         if status != Status::SUCCESS || !objects.is_empty() {
@@ -119,33 +120,33 @@ impl Inner {
         Some(remote.payload_with(self, infos.cloned().collect()))
     }
 
-    /// The answer without the server: there is none, but for a Get of all values of a rank.
-    pub(super) fn answer_alone(&self, remote: &RemoteGet, take: Deliver<'_>) -> Result<()> {
+    /// The result if the server may not be asked: not found, except for a Get of all values of a rank.
+    pub(super) fn answer_without_server(&self, remote: &RemoteGet, take: Deliver<'_>) -> Result<()> {
         match remote.key {
             Some(_) => Err(Status::ERR_NOT_FOUND),
             None => self.answer_all(remote, Vec::new(), take),
         }
     }
 
-    /// All values of a rank, of which the server has told `objects`.
+    /// All values of a rank; `objects` is the server's reply.
     fn answer_all(&self, remote: &RemoteGet, objects: Vec<(Proc, Vec<Kval>)>, take: Deliver<'_>) -> Result<()> {
         let all = self.all_values(Proc::new(remote.nspace.clone(), remote.rank), objects)?;
         if all.iter_infos().next().is_none() { Err(Status::ERR_NOT_FOUND) } else { deliver((&all).into(), take) }
     }
 
-    /// Makes the answer of the server's reply, and keeps what will be asked for again.
+    /// Takes the result from the server's reply, and caches values for later Gets.
     #[cold]
     fn answer(&self, remote: &RemoteGet, reply: Result<Vec<u8>>, take: Deliver<'_>) -> Result<()> {
         let GetReply { status, objects } = self.decode_and_drop(reply?)?;
         let Some(key) = &remote.key else {
-            // What the server does not know this process may have stored itself.
+            // The server knows no values, but this process may have stored some itself.
             return match status {
-                Status::ERR_NOT_FOUND => self.answer_alone(remote, take),
+                Status::ERR_NOT_FOUND => self.answer_without_server(remote, take),
                 _ => status.ok().and_then(|()| self.answer_all(remote, objects, take)),
             };
         };
         status.ok()?;
-        // The caller's directives may be gone.
+        // Parsed again from the copy: the caller's directives may not live any more.
         let options = GetOptions::from_infos(&remote.infos);
         let is_qualified = options.flags.qualified();
         let mut jobs = Vec::new();
@@ -181,26 +182,29 @@ impl Inner {
                 value.map(|value| deliver(value, take))
             };
         }
-        // An answer that is narrowed to a realm, a node or an application does not hold for other Gets.
+        // A reply for one realm, node or application is not valid for other Gets, so it is not cached.
         if self.keeps() && options.selector.is_empty() {
             for job in jobs {
-                // With the values of a rank of another job come all of the job, so that it can be read here from now on.
+                // With values of a rank of another job the server sends all of the job's data, so that later Gets of
+                // that job are local.
                 let is_whole = remote.rank.is_process() && !self.local.is_own(job.nspace.as_bytes());
-                // What there is no room for will be asked for again.
+                // On `NOMEM` the data is not cached; a later Get asks again.
                 let _ = self.local.reply_cache.add_job(job, is_whole);
             }
         }
         found.unwrap_or(Err(Status::ERR_NOT_FOUND))
     }
 
-    /// Keeps what the server said of a rank. What there is no room for will be asked for again.
+    /// Caches the server's values of a rank. On `NOMEM` they are not cached; a later Get asks again.
     fn keep_rank(&self, remote: &RemoteGet, proc: &Proc, kvals: Vec<Kval>) {
         let fences = self.local.reply_cache.fences();
-        // Another thread may have left a fence since this one asked: what is newer then is not kept from its Gets.
+        // Another thread may have completed a fence since this request was sent. Then the reply may be older than
+        // values from the fence, and must not hide them.
         if !self.keeps() || *fences != remote.fences {
             return;
         }
-        // The segments are asked before what is kept, and still hold the older values.
+        // Gets look into the segments before the reply cache, and the segments still hold the old values. So refreshed
+        // values go into the overlay.
         let refreshes = remote.refresh && self.local.is_own(proc.nspace.as_bytes()) && self.local.view.is_some();
         for Kval { key, value } in qualified::gather(kvals).unwrap_or_default() {
             let value = Arc::new(value);
@@ -212,7 +216,7 @@ impl Inner {
         }
     }
 
-    /// Whether replies are worth keeping: not where the link leads into this very process.
+    /// Whether replies are cached. Not if the server is in this process, where asking is cheap.
     pub(crate) fn keeps(&self) -> bool {
         self.kind != ClientKind::InProcessServer
     }

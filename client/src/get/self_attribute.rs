@@ -1,4 +1,4 @@
-//! What a process knows of itself: before anybody tells it, or by loading it when it is first asked for.
+//! Values that a process knows about itself without a server, or loads at the first Get.
 
 use pmix_dstore::model::{KeyRef, Rank, Result, Value, keys};
 
@@ -7,22 +7,22 @@ use crate::client::{ClientKind, Inner};
 use crate::overlay::Origin;
 use crate::topology;
 
-/// Whether a miss in the segments is not the last word: [`Inner::self_attribute`] may have the value, the fast path has not looked for
-/// what ranks put under the key, or the topology is loaded when it is asked for.
+/// Whether a miss in the segments is not final: [`Inner::self_attribute`] may provide the value, ranks may have put it
+/// under a key that the fast path does not search in their values, or it is the topology, which is loaded on demand.
 #[inline]
 pub(super) fn may_be_self_attribute(rank: Rank, key: &[u8]) -> bool {
-    // The keys about the server have 13 or 15 bytes, and few others begin or end like them.
+    // The keys about the server have 13 or 15 bytes, and few other keys have the same prefix or suffix.
     const LENGTHS: u64 = 1 << 13 | 1 << 15 | 1 << keys::GROUP_LOCAL_CID.len() | 1 << keys::TOPOLOGY2.len();
-    let is_such = || {
+    let is_candidate = || {
         let is_of_server = key.starts_with(b"pmix.srv") || key.ends_with(b".uri");
         is_of_server || key == keys::GROUP_LOCAL_CID.as_bytes() || key == keys::TOPOLOGY2.as_bytes()
     };
-    LENGTHS >> (key.len() % 64) & 1 != 0 && is_such() || matches!(rank, Rank::UNDEF | Rank::INVALID)
+    LENGTHS >> (key.len() % 64) & 1 != 0 && is_candidate() || matches!(rank, Rank::UNDEF | Rank::INVALID)
 }
 
 impl Inner {
-    /// The name of this process, asked for without naming one; and who its server is and where it listens, asked for of itself or
-    /// without naming a process.
+    /// The name of this process, for a Get that names no process; the server's name and address, for a Get that names
+    /// this process or none.
     pub(super) fn self_attribute(
         &self,
         lookup: &Lookup<'_>,
@@ -51,14 +51,14 @@ impl Inner {
         Some(deliver((&value).into(), take))
     }
 
-    /// The server's namespace and rank, which its address begins with.
+    /// The server's namespace and rank, from the beginning of its URI.
     fn server_name(&self) -> Option<(&str, Rank)> {
         let (nspace, rank) = self.server_uri.get()?.split_once(';')?.0.rsplit_once('.')?;
         Some((nspace, Rank(rank.parse().ok()?)))
     }
 
-    /// The topology of this machine, asked for of this process, which keeps it for its further Gets; `None` for all else, and where it
-    /// cannot be loaded.
+    /// Loads the topology of this machine, for a Get that names this process, and stores it for later Gets. `None` for
+    /// any other Get, and if the topology cannot be loaded.
     #[cold]
     pub(super) fn load_and_get(&self, lookup: &Lookup<'_>, take: Deliver<'_>) -> Option<Result<()>> {
         let is_of_me = lookup.is_own && lookup.rank == self.me.rank;

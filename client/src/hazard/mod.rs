@@ -1,14 +1,15 @@
-//! A value that any thread uses without a lock, and that one may take away while others use it.
+//! A hazard cell: a value that any thread reads without a lock, and that one thread may remove while others use it.
 //!
-//! Each thread has a [`Slot`]. Who wants to use the value writes the pointer that it sees into its slot, and then looks
-//! whether the pointer is still the one. So there are two cases. Either it is not: the value has been taken away, and is
-//! not touched. Or it is: whoever takes the value away does so later, looks into all slots after that, and finds the
-//! pointer in this one. The value is then kept until a later look finds it in no slot; nobody waits for anybody.
+//! Each thread has a [`Slot`]. A reader loads the pointer, writes it into its slot, and then re-checks the cell's
+//! pointer. There are two cases. If the pointer has changed, the value has been removed, and the reader does not use
+//! it. If it has not, a thread that removes the value does so after the re-check; it scans all slots after the removal
+//! and finds the pointer in this one. It then keeps the value until a later scan finds it in no slot. No thread waits
+//! for another.
 //!
-//! The slot is written by its thread alone, and read by others only when a value is taken away. What makes the two cases
-//! the only ones is a full barrier between writing the slot and looking again on one side, and between taking away and
-//! looking into the slots on the other. The first side is on the path of every Get, so the kernel lays both barriers in
-//! the call of the second.
+//! Only its own thread writes a slot; other threads read it only when they remove a value. These two cases are complete
+//! because there is a full barrier on each side: between writing the slot and re-checking the pointer, and between
+//! removing the value and scanning the slots. The reader's side is on the path of every Get. So its barrier is light
+//! (no instruction), and the writer's is heavy: `membarrier(2)` makes all threads of the process pass a barrier.
 
 mod sync;
 
@@ -17,23 +18,23 @@ use std::ptr;
 
 use sync::{Arc, AtomicPtr, Mutex, Ordering};
 
-/// What one thread uses, for those who take values away.
+/// The pointer that one thread uses, published to threads that remove values.
 ///
-/// As large as the lines that processors fetch in pairs: neighbours write without disturbing each other.
+/// Aligned to 128 bytes, a pair of cache lines that processors fetch together, so that slots do not share a line.
 #[repr(align(128))]
 pub struct Slot<T> {
     used: AtomicPtr<T>,
 }
 
 impl<T> Slot<T> {
-    /// Whether its thread uses nothing just now.
+    /// Whether its thread uses no value now.
     #[inline]
     pub fn is_free(&self) -> bool {
         self.used.load(Ordering::Relaxed).is_null()
     }
 }
 
-/// A place for one value.
+/// A cell for one value.
 pub struct HazardCell<T> {
     /// The value in `live`, or null.
     pointer: AtomicPtr<T>,
@@ -42,25 +43,25 @@ pub struct HazardCell<T> {
 
 struct State<T> {
     live: Option<Arc<T>>,
-    /// Taken away, and still in use when somebody last looked.
+    /// Removed values that were in use at the last scan.
     retired: Vec<Arc<T>>,
     slots: Vec<Arc<Slot<T>>>,
 }
 
 impl<T> HazardCell<T> {
-    /// An empty place.
+    /// An empty cell.
     #[cfg(not(loom))]
     pub const fn new() -> HazardCell<T> {
         HazardCell { pointer: AtomicPtr::new(ptr::null_mut()), state: Mutex::new(State::NOTHING) }
     }
 
-    /// An empty place; those of loom are not made at compile time.
+    /// An empty cell. Not `const`: loom's types cannot be constructed at compile time.
     #[cfg(loom)]
     pub fn new() -> HazardCell<T> {
         HazardCell { pointer: AtomicPtr::new(ptr::null_mut()), state: Mutex::new(State::NOTHING) }
     }
 
-    /// Puts a value into the place, which is empty. Gives what was retired and is in use no more, for the caller to drop.
+    /// Sets the value of an empty cell. Returns retired values that are no longer in use, for the caller to drop.
     #[must_use]
     pub fn set(&self, value: T) -> Vec<Arc<T>> {
         sync::prepare();
@@ -71,7 +72,7 @@ impl<T> HazardCell<T> {
         state.sweep()
     }
 
-    /// Empties the place. Gives what was in it, or was retired before, and is in use no more, for the caller to drop.
+    /// Empties the cell. Returns the removed and retired values that are no longer in use, for the caller to drop.
     #[must_use]
     pub fn take(&self) -> Vec<Arc<T>> {
         let mut state = self.state.lock();
@@ -81,7 +82,7 @@ impl<T> HazardCell<T> {
         state.sweep()
     }
 
-    /// The value, counted.
+    /// The value with a reference count of its own, which keeps it alive.
     pub fn hold(&self) -> Option<Arc<T>> {
         if self.is_set() { self.state.lock().live.clone() } else { None }
     }
@@ -92,8 +93,8 @@ impl<T> HazardCell<T> {
         !self.pointer.load(Ordering::Relaxed).is_null()
     }
 
-    /// Whether nobody uses the value that is here, or another that was, but for the thread of slot `mine`: no other reads any
-    /// more what was out of its reach before this call.
+    /// Whether no thread except that of slot `mine` uses a value of this cell. If so, no other thread still reads data
+    /// that was unlinked before this call.
     pub fn is_unused(&self, mine: *const Slot<T>) -> bool {
         let state = self.state.lock();
         let is_free =
@@ -108,15 +109,16 @@ impl<T> HazardCell<T> {
         slot
     }
 
-    /// Nobody looks into this slot any more, which is free: its thread ends.
+    /// Removes a free slot, whose thread ends, from the list of slots to scan.
     pub fn forget_slot(&self, slot: &Arc<Slot<T>>) {
         self.state.lock().slots.retain(|other| !Arc::ptr_eq(other, slot));
     }
 
-    /// The value, which stays for as long as the result lives.
+    /// The value, protected from being dropped while the guard lives.
     ///
     /// # Safety
-    /// `slot` is one of this place's, belongs to the calling thread, is free, and is not forgotten meanwhile.
+    /// `slot` is from this cell's [`HazardCell::new_slot`], belongs to the calling thread, is free, and is not passed
+    /// to [`HazardCell::forget_slot`] while the guard lives.
     #[inline]
     pub unsafe fn enter<'a>(&'a self, slot: &'a Slot<T>) -> Option<Guard<'a, T>> {
         let mut seen = self.pointer.load(Ordering::Relaxed);
@@ -137,7 +139,7 @@ impl<T> HazardCell<T> {
 impl<T> State<T> {
     const NOTHING: State<T> = State { live: None, retired: Vec::new(), slots: Vec::new() };
 
-    /// Moves out what is retired and in no slot.
+    /// Returns the retired values that are in no slot.
     fn sweep(&mut self) -> Vec<Arc<T>> {
         if self.retired.is_empty() || !sync::heavy_barrier() {
             return Vec::new();
@@ -150,10 +152,10 @@ impl<T> State<T> {
     }
 }
 
-/// The value while a thread uses it.
+/// Access to the value; its thread's slot protects it until this is dropped.
 pub struct Guard<'a, T> {
     slot: &'a Slot<T>,
-    /// A pointer also keeps this in its thread, as the slot is.
+    /// A raw pointer also makes the guard `!Send`, as it must be: the slot belongs to one thread.
     value: *const T,
 }
 
@@ -162,8 +164,9 @@ impl<T> Deref for Guard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the pointer was in its place after it had been written into the slot. So who has taken the value away
-        // since, or will, finds it in the slot, and keeps it; the slot is emptied when this is dropped.
+        // SAFETY: the cell still had this pointer after it was written into the slot. So a thread that has removed the
+        // value since, or removes it later, finds it in the slot and keeps it. The slot is cleared when this guard is
+        // dropped.
         unsafe { &*self.value }
     }
 }
@@ -182,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    /// A value that is wrong once it has been dropped, and counts those that have been.
+    /// A value that is marked when it is dropped, and counts the drops.
     struct Mortal {
         number: AtomicU32,
         dropped: Arc<AtomicU32>,
@@ -208,7 +211,7 @@ mod tests {
         let (place, dropped) = (HazardCell::new(), Arc::new(AtomicU32::new(0)));
         let (mine, others) = (place.new_slot(), place.new_slot());
         let counted = || dropped.load(Ordering::Relaxed);
-        // SAFETY: the slots are this place's; this thread stands for two, each with its own.
+        // SAFETY: the slots are of this cell; this thread plays two threads, each with its own slot.
         let enter = |slot| unsafe { place.enter(slot) };
         assert!(enter(&mine).is_none() && mine.is_free() && !place.is_set());
         drop(place.set(Mortal::new(1, &dropped)));
@@ -247,7 +250,7 @@ mod tests {
                     let slot = place.new_slot();
                     let mut latest = 0;
                     while !stop.load(Ordering::Relaxed) {
-                        // SAFETY: the slot is of this place and of this thread, which forgets it below.
+                        // SAFETY: the slot is of this cell and this thread, which removes it below.
                         let Some(value) = (unsafe { place.enter(&slot) }) else { continue };
                         let first: &Mortal = &value;
                         let number = first.number.load(Ordering::Relaxed);
@@ -268,7 +271,7 @@ mod tests {
                 drop(place.set(Mortal::new(number, &dropped)));
                 if number.is_multiple_of(64) {
                     let before = used.load(Ordering::Relaxed);
-                    // Readers end early only if they have seen what they must not.
+                    // A reader ends early only if an assertion has failed.
                     while used.load(Ordering::Relaxed) == before && !readers.iter().any(|reader| reader.is_finished()) {
                         thread::yield_now();
                     }

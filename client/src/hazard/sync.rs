@@ -1,5 +1,5 @@
-//! The atomics, the lock and the barrier of this module, in one place, so that a model checker can take theirs: with
-//! `--cfg loom` (`tests/proof/hazard`) they are those of [loom](https://docs.rs/loom).
+//! The atomics, the lock and the barriers of this module. They are in one place so that a model checker can replace
+//! them: with `--cfg loom` (`tests/proof/hazard`) they are those of [loom](https://docs.rs/loom).
 
 pub(super) use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(super) use std::sync::atomic::{AtomicPtr, Ordering};
 #[cfg(not(loom))]
 pub(super) use barrier::{heavy_barrier, light_barrier, prepare};
 
-/// The same for the model: the barrier is a fence on both sides, which is what the kernel's amounts to.
+/// The same for the model: both barriers are fences, which have the effect of the kernel's barrier.
 #[cfg(loom)]
 mod modelled {
     use loom::sync::MutexGuard;
@@ -46,23 +46,24 @@ mod modelled {
     }
 }
 
-/// A barrier between two accesses to memory that costs those who need it often nothing, and those who need it seldom a
-/// system call: the kernel makes all threads of the process pass one. Where it does not know how, both sides fence.
+/// An asymmetric memory barrier. The frequent side costs no instruction; the rare side is a system call, in which the
+/// kernel makes all threads of the process pass a barrier. If the kernel does not support that, both sides use a fence.
 #[cfg(not(loom))]
 mod barrier {
     use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
 
-    /// Whether the kernel does it. Once true it stays so; a thread that has not seen it yet fences, which is right too.
+    /// Whether the kernel provides the barrier. It never changes back to false. A thread that does not see the change
+    /// yet uses a fence, which is correct too.
     static BY_KERNEL: AtomicBool = AtomicBool::new(false);
 
-    /// Asks the kernel whether it can; to be done before anybody relies on the barrier.
+    /// Registers the process for `membarrier(2)`; must be called before the first use of the barrier.
     pub(in super::super) fn prepare() {
         if membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) {
             BY_KERNEL.store(true, Ordering::Relaxed);
         }
     }
 
-    /// The side that is passed often.
+    /// The frequent side.
     #[inline]
     pub(in super::super) fn light_barrier() {
         if BY_KERNEL.load(Ordering::Relaxed) {
@@ -72,7 +73,7 @@ mod barrier {
         }
     }
 
-    /// The side that is passed seldom. False where the kernel has changed its mind: there was no barrier.
+    /// The rare side. False if the kernel refuses after all: then there was no barrier.
     pub(in super::super) fn heavy_barrier() -> bool {
         fence(Ordering::SeqCst);
         !BY_KERNEL.load(Ordering::Relaxed) || membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
@@ -81,7 +82,7 @@ mod barrier {
     fn membarrier(command: libc::c_int) -> bool {
         const NO_FLAGS: libc::c_uint = 0;
         const NO_CPU: libc::c_int = 0;
-        // SAFETY: the call takes three numbers and touches no memory of ours.
+        // SAFETY: the call takes three integers and accesses no memory of this process.
         unsafe { libc::syscall(libc::SYS_membarrier, command, NO_FLAGS, NO_CPU) == 0 }
     }
 }

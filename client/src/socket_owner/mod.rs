@@ -1,12 +1,14 @@
-//! Who owns the other end of a TCP connection, or the listener at an address: the kernel's socket table, not the peer's claim.
+//! Finds the owner of the other end of a TCP connection, or of the listener at an address, in the kernel's socket
+//! table. A peer's own claim is not used.
 //!
-//! The table knows the sockets of one network namespace, each with its state, the user that made it and an inode. Only a socket
-//! in the right state that a process still holds (an inode other than 0) has an owner; whatever else the kernel answers is a
-//! [`Refusal`], errors and "no such socket" too: a peer that closes its end early makes the kernel forget it.
+//! The table lists the sockets of one network namespace, each with its state, the user that created it and an inode. A
+//! socket has an owner only if it is in the right state and a process still holds it (its inode is not 0). Every other
+//! answer of the kernel is a [`Refusal`]. That includes errors and "no such socket": the kernel removes the entry of a
+//! peer that closes its end early.
 //!
-//! Two sources: `sock_diag(7)`, one question by exact addresses, and `/proc/thread-self/net/tcp`, a list. A source is
-//! used once it has named the owner of a connection that this process made itself: a kernel without `tcp_diag` answers
-//! "no such socket" to everything. Where neither works the answer is [`Owner::NoTable`].
+//! There are two sources: `sock_diag(7)`, a query by exact addresses, and `/proc/thread-self/net/tcp`, a list. A source
+//! is used only after a self-test, in which it must name the owner of a connection of this process: a kernel without
+//! `tcp_diag` answers "no such socket" to every query. If neither source works, the answer is [`Owner::NoTable`].
 
 mod netlink;
 mod proc_net;
@@ -22,44 +24,44 @@ use nix::sys::stat::fstat;
 
 use self::netlink::Netlink;
 use self::proc_net::ProcNet;
-use crate::user_namespace::UserNumbers;
+use crate::user_namespace::UserIds;
 
-/// What the kernel says of a socket.
+/// The kernel's answer about a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// A process holds it and it is in the state that was asked for; this user made it.
+    /// A process holds it, it is in the requested state, and this user created it.
     User(u32),
-    /// The kernel does not vouch for anybody.
+    /// The kernel reports no owner.
     Refused(Refusal),
-    /// This process can ask the kernel in no way: neither `sock_diag(7)` nor `/proc` tells.
+    /// This process cannot query the kernel: neither `sock_diag(7)` nor `/proc` works.
     NoTable,
 }
 
-/// The administrator's word for a machine where the kernel cannot be asked: `1` believes what a peer says of itself, as released
-/// libraries do.
+/// An administrator's setting for machines on which the kernel cannot be queried. With `1` a peer's claim is accepted,
+/// as released libraries do.
 pub const TRUST_CLAIMS: &str = "PMIX_DSTORE_TRUST_CLAIMS";
 
-/// Whether claims count where there is [no table](Owner::NoTable).
+/// Whether to accept claims if there is [no table](Owner::NoTable).
 pub fn trusts_claims() -> bool {
     std::env::var_os(TRUST_CLAIMS).is_some_and(|value| value == "1")
 }
 
-/// Why nobody is the owner.
+/// Why there is no owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The table has no such socket: it is closed, or in another network namespace.
     NoSocket,
-    /// It is in another state, by the kernel's number.
+    /// It is in another state; the kernel's number of that state.
     State(u8),
     /// No process holds it any more, or none has accepted it yet.
     NotHeld,
-    /// Its user has no number in this process's user namespace, or one that such users seem to have.
+    /// Its user has no id in this process's user namespace: the reported id is the one that unmapped users share.
     NoNumber,
-    /// This end of the connection is closed, so that the entry may be another connection's.
+    /// This end of the connection is closed, so that the entry may belong to another connection.
     OwnEndClosed,
-    /// The kernel's answer is not one.
+    /// The kernel's answer is malformed.
     Malformed,
-    /// The question failed.
+    /// The query failed.
     Failed(Errno),
 }
 
@@ -69,15 +71,15 @@ impl fmt::Display for Refusal {
             Refusal::NoSocket => f.write_str("the kernel's socket table does not have it"),
             Refusal::State(state) => write!(f, "its socket is in state {}", state_name(*state)),
             Refusal::NotHeld => f.write_str("no process holds its socket"),
-            Refusal::NoNumber => f.write_str("its user has no number of their own in this user namespace"),
-            Refusal::OwnEndClosed => f.write_str("it is closed already"),
+            Refusal::NoNumber => f.write_str("its user has no id of its own in this user namespace"),
+            Refusal::OwnEndClosed => f.write_str("the connection is closed already"),
             Refusal::Malformed => f.write_str("the kernel's answer about its socket is malformed"),
             Refusal::Failed(errno) => write!(f, "asking the kernel about its socket failed: {errno}"),
         }
     }
 }
 
-/// The states of `net/tcp_states.h` that a reader may want to know by name.
+/// The name of a state of `net/tcp_states.h`.
 fn state_name(state: u8) -> String {
     const NAMES: [&str; 13] = [
         "ESTABLISHED",
@@ -101,7 +103,7 @@ fn state_name(state: u8) -> String {
 const ESTABLISHED: u8 = 1;
 const LISTEN: u8 = 10;
 
-/// One socket of the table.
+/// An entry of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     state: u8,
@@ -110,27 +112,27 @@ struct Entry {
 }
 
 impl Entry {
-    /// Its owner, where it is in this state, a process holds it, and its number tells who that is.
-    fn owner_in(self, state: u8, numbers: UserNumbers) -> Owner {
+    /// Its owner, if it is in this state, a process holds it, and its user id identifies a single user.
+    fn owner_in(self, state: u8, numbers: UserIds) -> Owner {
         match self {
             Entry { state: other, .. } if other != state => Owner::Refused(Refusal::State(other)),
             Entry { inode: 0, .. } => Owner::Refused(Refusal::NotHeld),
-            Entry { uid, .. } if !numbers.tells(uid) => Owner::Refused(Refusal::NoNumber),
+            Entry { uid, .. } if !numbers.is_unique(uid) => Owner::Refused(Refusal::NoNumber),
             Entry { uid, .. } => Owner::User(uid),
         }
     }
 }
 
-/// Which socket is asked for.
+/// The socket of a query.
 #[derive(Clone, Copy, Debug)]
 enum Lookup {
     /// The end of a connection that has these two addresses, its own one first.
     Connection(SocketAddr, SocketAddr),
-    /// What a new connection to this address would reach.
+    /// The listener that a new connection to this address would reach.
     Listener(SocketAddr),
 }
 
-/// The ways to ask, best first.
+/// The kinds of sources, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Netlink,
@@ -152,7 +154,7 @@ impl Source {
         }
     }
 
-    /// The answers in the order of the questions.
+    /// The answers, in the order of the queries.
     fn ask(&mut self, questions: &[Lookup]) -> Vec<Result<Entry, Refusal>> {
         match self {
             Source::Netlink(netlink) => questions.iter().map(|question| netlink.ask(*question)).collect(),
@@ -164,38 +166,39 @@ impl Source {
 /// The socket table of the network namespace of the thread that opened it.
 pub struct SocketTable {
     kinds: &'static [Kind],
-    /// Of the user namespace of that thread.
-    numbers: UserNumbers,
-    /// What has proven itself; `None` inside where nothing does; `None` while that could not be tried.
+    /// The user ids of that thread's user namespace.
+    numbers: UserIds,
+    /// The source that passed the self-test; `Some(None)` if none did; `None` while the self-test could not run.
     source: Option<Option<Source>>,
 }
 
 impl SocketTable {
-    /// Opens the table and tries it. Where that fails for want of descriptors or memory or of a loopback interface, it is tried again with
-    /// each question.
+    /// Opens the table and runs the self-test. If it cannot run for lack of descriptors, memory or a loopback
+    /// interface, each query tries it again.
     pub fn open() -> SocketTable {
         SocketTable::of(&KINDS)
     }
 
     fn of(kinds: &'static [Kind]) -> SocketTable {
-        let mut table = SocketTable { kinds, numbers: UserNumbers::of_this_thread(), source: None };
-        // Told with the first question.
+        let mut table = SocketTable { kinds, numbers: UserIds::of_this_thread(), source: None };
+        // An error is reported by the first query.
         let _ = table.prepare();
         table
     }
 
-    /// Whether the kernel can be asked at all, as far as is known.
+    /// Whether the kernel can be queried, as far as known.
     pub fn is_there(&self) -> bool {
         !matches!(self.source, Some(None))
     }
 
-    /// Who owns the other end of a connection. It must be ESTABLISHED, and so must be this end when the answer is there: then
-    /// the entry is that of no other connection.
+    /// The owner of the other end of a connection. The other end must be ESTABLISHED, and this end must still be
+    /// connected after the query: that ensures that the entry belongs to no other connection.
     pub fn peer_of(&mut self, stream: &TcpStream) -> Owner {
         self.peers_of([stream])[0]
     }
 
-    /// The same of several connections, in their order: the kernel is asked once for all of them where one answer costs as much as many.
+    /// As [`SocketTable::peer_of`] for several connections, in their order. If the source is a list, one reading
+    /// answers all of them.
     pub fn peers_of<'a>(&mut self, streams: impl IntoIterator<Item = &'a TcpStream>) -> Vec<Owner> {
         let streams: Vec<&TcpStream> = streams.into_iter().collect();
         let ends = |stream: &TcpStream| Some(Lookup::Connection(stream.peer_addr().ok()?, stream.local_addr().ok()?));
@@ -212,16 +215,17 @@ impl SocketTable {
         checked.collect()
     }
 
-    /// How many connections to ask for at once.
+    /// The number of connections to query at once.
     pub fn batch(&self) -> usize {
         match self.source {
-            // As many as come: see [`ProcNet`].
+            // Large, because one reading answers all of them: see [`ProcNet`].
             Some(Some(Source::ProcNet(_))) => 256,
             _ => 8,
         }
     }
 
-    /// Until when not to ask for more: an answer took long, and those who come meanwhile are better asked for together.
+    /// The time before which the caller should not query again. After a slow reading, connections that arrive meanwhile
+    /// should share the next one.
     pub fn rests_until(&self) -> Option<Instant> {
         match &self.source {
             Some(Some(Source::ProcNet(proc_net))) => proc_net.rests_until(),
@@ -229,12 +233,13 @@ impl SocketTable {
         }
     }
 
-    /// Who owns the listener that a connection to `address` would reach, be it bound to this address or to all.
+    /// The owner of the listener that a connection to `address` would reach, whether bound to this address or to all
+    /// addresses.
     pub fn listener_at(&mut self, address: SocketAddr) -> Owner {
         self.owners(&[Lookup::Listener(address)], LISTEN)[0]
     }
 
-    /// The owners of sockets in a state, in the order of the questions.
+    /// The owners of sockets that are in a state, in the order of the queries.
     fn owners(&mut self, questions: &[Lookup], state: u8) -> Vec<Owner> {
         let numbers = self.numbers;
         let all = |owner| vec![owner; questions.len()];
@@ -251,10 +256,10 @@ impl SocketTable {
         owners.collect()
     }
 
-    /// The source, once it is known which one works.
+    /// The source that works; runs the self-test if it has not run yet.
     ///
     /// # Errors
-    /// Why that cannot be known now.
+    /// Why the self-test cannot run now.
     fn prepare(&mut self) -> nix::Result<Option<&mut Source>> {
         if self.source.is_none() {
             self.source = Some(self.choose()?);
@@ -271,7 +276,7 @@ impl SocketTable {
                     }
                 }
                 Err(errno) if is_shortage(errno) => return Err(errno),
-                // This process may not ask in this way.
+                // This process may not use this source.
                 Err(_) => {}
             }
         }
@@ -280,7 +285,7 @@ impl SocketTable {
 }
 
 impl Lookup {
-    /// The addresses of the connection that it is about.
+    /// The addresses, if the query is about a connection.
     fn connection(self) -> Option<(SocketAddr, SocketAddr)> {
         match self {
             Lookup::Connection(theirs, ours) => Some((theirs, ours)),
@@ -288,7 +293,7 @@ impl Lookup {
         }
     }
 
-    /// With IPv4 addresses for IPv4 addresses that are mapped into IPv6.
+    /// Converts IPv4-mapped IPv6 addresses to IPv4 addresses.
     fn canonical(self) -> Lookup {
         let canonical = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
         match self {
@@ -298,24 +303,24 @@ impl Lookup {
     }
 }
 
-/// Whether an error says nothing about the source.
+/// Whether an error is a lack of resources, and not a fault of the source.
 fn is_shortage(errno: Errno) -> bool {
     matches!(errno, Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::ENOBUFS | Errno::EINTR)
 }
 
-/// Whether a source names the owner of a connection of our own, and of its listener. None does where this process has no number
-/// of its own.
+/// The self-test: whether a source names the owner of a connection of this process, and of its listener. It fails if
+/// this process's user is unmapped in its user namespace.
 ///
 /// # Errors
-/// Where there can be no such connection now.
-fn names_owner(source: &mut Source, numbers: UserNumbers) -> nix::Result<bool> {
+/// If the connection cannot be made now.
+fn names_owner(source: &mut Source, numbers: UserIds) -> nix::Result<bool> {
     const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
     const WAIT: Duration = Duration::from_secs(1);
     let errno = |error: io::Error| error.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
     let listener = TcpListener::bind(LOOPBACK).map_err(errno)?;
     let address = listener.local_addr().map_err(errno)?;
     let stream = TcpStream::connect_timeout(&address, WAIT).map_err(errno)?;
-    // It leaves no entry behind that waits for late segments.
+    // Closing with a reset leaves no entry in TIME_WAIT.
     let _ = setsockopt(&stream, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 });
     let owner = Owner::User(fstat(&stream)?.st_uid);
     let ours = stream.local_addr().map_err(errno)?;
@@ -354,7 +359,7 @@ mod tests {
         Owner::User(geteuid().as_raw())
     }
 
-    /// Runs `action` with sockets of another user's, where we may.
+    /// Runs `action` so that another user owns its sockets, if that is allowed.
     fn as_other<T: Send>(action: impl FnOnce() -> T + Send) -> Option<T> {
         if !geteuid().is_root() {
             left_out("root", "only root can have another user's sockets");
@@ -382,7 +387,7 @@ mod tests {
             if let Some((_client, server)) = as_other(|| pair(&listener)) {
                 assert_eq!(table.peer_of(&server), Owner::User(OTHER));
             }
-            // It has said all that it will: a process that still holds its end is no longer connected.
+            // After a shutdown the state is no longer ESTABLISHED, although the process still holds its socket.
             client.shutdown(Shutdown::Write).unwrap();
             assert!(matches!(table.peer_of(&server), Owner::Refused(Refusal::State(_))));
             drop(client);
@@ -403,7 +408,7 @@ mod tests {
         let owners = by_lists.peers_of(pairs.iter().map(|(_, server)| server));
         assert_eq!((owners, readings(&by_lists) - before), (vec![own(); 60], 1));
         assert!(by_lists.batch() > by_netlink.batch() && by_netlink.rests_until().is_none());
-        // Each for itself: one is gone, one says nothing more, one has another owner.
+        // Each query has its own result: one peer is gone, one has shut down, one has another owner.
         let other = as_other(|| pair(&listener));
         for mut table in [by_netlink, by_lists] {
             let pairs: Vec<_> = (0..3).map(|_| pair(&listener)).collect();
@@ -423,7 +428,7 @@ mod tests {
         for mut table in tables() {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            // Its reset takes the entry with it.
+            // Closing with a reset removes the entry.
             setsockopt(&client, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 }).unwrap();
             let (server, _) = listener.accept().unwrap();
             drop(client);
@@ -446,7 +451,7 @@ mod tests {
     fn a_connection_in_syn_sent_has_no_owner() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let SocketAddr::V4(address) = listener.local_addr().unwrap() else { panic!("an IPv4 address") };
-        // There is room for one.
+        // The backlog has room for one connection.
         listen(&listener, Backlog::new(0).unwrap()).unwrap();
         let _queued = TcpStream::connect(address).unwrap();
         poll(&mut [PollFd::new(listener.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE).unwrap();
@@ -501,10 +506,10 @@ mod tests {
         }
     }
 
-    /// The port that a test in a user namespace has said.
+    /// The prefix of the line in which a test in a user namespace prints its port.
     const PORT: &str = "listens at ";
 
-    /// Within a user namespace: what the table says of the peer of a connection that comes from outside.
+    /// Runs inside a user namespace: the owner of the peer of a connection from outside.
     fn owner_of_who_comes() -> Owner {
         let mut table = SocketTable::open();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -528,7 +533,7 @@ mod tests {
             let _connected = as_other(|| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap())
                 .unwrap_or_else(|| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap());
             said.for_each(|line| println!("{line}"));
-            // Without root there is no other user.
+            // Without root the test has no other user.
             assert!(again.wait().unwrap().success() || !options.is_empty() && !geteuid().is_root(), "{options:?}");
         }
     }

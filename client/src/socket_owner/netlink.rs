@@ -1,4 +1,4 @@
-//! The socket table by `sock_diag(7)`: one question by exact addresses, whatever the size of the table.
+//! The socket table through `sock_diag(7)`: a query by exact addresses, independent of the size of the table.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -18,10 +18,10 @@ const ANSWER_LEN: usize = HEADER_LEN + 72;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLMSG_ERROR: u16 = 2;
 const NLM_F_REQUEST: u16 = 1;
-// Within the header.
+// Offsets in the netlink header.
 const TYPE_AT: usize = 4;
 const SEQUENCE_AT: usize = 8;
-// In `struct inet_diag_msg`.
+// Offsets in `struct inet_diag_msg`.
 const STATE_AT: usize = HEADER_LEN + 1;
 const SOURCE_PORT_AT: usize = HEADER_LEN + 4;
 const UID_AT: usize = HEADER_LEN + 64;
@@ -33,7 +33,8 @@ pub(super) struct Netlink {
 }
 
 impl Netlink {
-    /// A socket of the network namespace of this thread, which hears the kernel and nobody else.
+    /// A netlink socket in the network namespace of this thread, connected to the kernel, so that it receives no
+    /// messages from other processes.
     pub fn open() -> nix::Result<Netlink> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkSockDiag)?;
@@ -43,12 +44,12 @@ impl Netlink {
 
     pub fn ask(&mut self, question: Lookup) -> Result<Entry, Refusal> {
         self.sequence = self.sequence.wrapping_add(1);
-        // The kernel answers while the question is being sent.
+        // The kernel queues its answer during the send, so the non-blocking receive finds it.
         send(self.socket.as_raw_fd(), &encode(question, self.sequence), MsgFlags::empty()).map_err(Refusal::Failed)?;
         let mut answer = [0; 1024];
         loop {
             match recv(self.socket.as_raw_fd(), &mut answer, MsgFlags::empty()) {
-                // The answer to an earlier question that was not heard.
+                // The answer to an earlier query that was not received.
                 Ok(len) if number(&answer[..len], SEQUENCE_AT).is_some_and(|number| number != self.sequence) => {}
                 Ok(len) => return decode(&answer[..len], question),
                 Err(Errno::EINTR) => {}
@@ -61,7 +62,7 @@ impl Netlink {
 fn encode(question: Lookup, sequence: u32) -> [u8; REQUEST_LEN] {
     let (source, destination) = match question {
         Lookup::Connection(theirs, ours) => (theirs, ours),
-        // As the kernel finds the listener of a new connection, from nowhere.
+        // The remote address 0 makes the kernel search for a listener, as for a new connection.
         Lookup::Listener(address) if address.is_ipv4() => (address, (Ipv4Addr::UNSPECIFIED, 0).into()),
         Lookup::Listener(address) => (address, (Ipv6Addr::UNSPECIFIED, 0).into()),
     };
@@ -73,7 +74,7 @@ fn encode(question: Lookup, sequence: u32) -> [u8; REQUEST_LEN] {
     let (head, id) = bytes[HEADER_LEN..].split_at_mut(8);
     let family = if source.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     (head[0], head[1]) = (family as u8, libc::IPPROTO_TCP as u8);
-    // Any state: which one it is in is told.
+    // Any state: the answer contains the state.
     head[4..].fill(0xff);
     for (address, port_at, address_at) in [(source, 0, 4), (destination, 2, 20)] {
         id[port_at..port_at + 2].copy_from_slice(&address.port().to_be_bytes());
@@ -107,7 +108,7 @@ fn decode(answer: &[u8], question: Lookup) -> Result<Entry, Refusal> {
     }
 }
 
-/// Whether the socket of an answer has the port that was asked for.
+/// Whether the socket of an answer has the port of the query.
 fn has_port_of(answer: &[u8], question: Lookup) -> bool {
     let (Lookup::Connection(asked, _) | Lookup::Listener(asked)) = question;
     answer[SOURCE_PORT_AT..SOURCE_PORT_AT + 2] == asked.port().to_be_bytes()
@@ -134,7 +135,7 @@ mod tests {
         assert_eq!(decode(&error, asked), Err(Refusal::NoSocket));
         error[HEADER_LEN..HEADER_LEN + 4].copy_from_slice(&(-libc::EPERM).to_ne_bytes());
         assert_eq!(decode(&error, asked), Err(Refusal::Failed(Errno::EPERM)));
-        // A socket with another port than asked for.
+        // A socket with a port other than the query's.
         let mut other = [0; ANSWER_LEN];
         other[TYPE_AT] = SOCK_DIAG_BY_FAMILY as u8;
         assert_eq!(decode(&other, asked), Err(Refusal::Malformed));

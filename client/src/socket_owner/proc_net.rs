@@ -1,5 +1,6 @@
-//! The socket table by the lists of `proc(5)`: where `sock_diag(7)` is filtered. The time of a reading grows with the number of sockets, whoever
-//! has them, so one reading answers many questions, and there is a rest after a long one.
+//! The socket table from the lists of `proc(5)`, for systems that block `sock_diag(7)`. The time of a reading grows
+//! with the number of all sockets in the namespace. So one reading answers many queries, and there is a pause after a
+//! long one.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -11,27 +12,28 @@ use nix::errno::Errno;
 
 use super::{Entry, LISTEN, Lookup, Refusal};
 
-/// How often the lists are read before a socket counts as missing: one that is listed behind another that goes while the list
-/// is being read may be left out.
+/// How often the lists are read before a socket counts as missing. A reading can miss a socket if one before it in the
+/// list is closed during the reading.
 const READS: u32 = 3;
 
-/// Readings that take less are followed by no rest.
+/// Readings that take less time are followed by no pause.
 const SHORT: Duration = Duration::from_millis(2);
-/// How many times as long as it took the rest after a reading is: other work of the thread has at least this share of its time.
+/// The pause after a reading is this many times as long as the reading, so that the thread has time for other work.
 const REST: u32 = 3;
 
-/// The list of IPv4 sockets, and where there is one that of IPv6 sockets, in which sockets with mapped addresses are.
+/// The list of IPv4 sockets, and, if the kernel has IPv6, the list of IPv6 sockets, which also contains sockets with
+/// IPv4-mapped addresses.
 pub(super) struct ProcNet {
     lists: Vec<File>,
-    /// When the last answers were there, and how long they took.
+    /// When the last reading ended, and how long it took.
     last: Option<(Instant, Duration)>,
-    /// How often the lists were read.
+    /// The number of readings.
     #[cfg(test)]
     pub readings: usize,
 }
 
 impl ProcNet {
-    /// The lists of the network namespace of this thread, which they stay.
+    /// Opens the lists of the network namespace of this thread. They stay those of that namespace.
     pub fn open() -> nix::Result<ProcNet> {
         let open = |name| {
             let errno = |error: std::io::Error| error.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
@@ -52,7 +54,8 @@ impl ProcNet {
         })
     }
 
-    /// Answers all questions by one reading, or [`READS`] where sockets are missing. Each connection was there before the reading.
+    /// Answers all queries with one reading, or with up to [`READS`] if sockets are missing. Each connection existed
+    /// before the reading.
     pub fn ask(&mut self, questions: &[Lookup]) -> Vec<Result<Entry, Refusal>> {
         let begin = Instant::now();
         let mut answers = vec![Err(Refusal::NoSocket); questions.len()];
@@ -73,13 +76,13 @@ impl ProcNet {
         answers
     }
 
-    /// When the lists may be read again: those who come meanwhile share the next reading.
+    /// When the lists may be read again. Connections that arrive until then share the next reading.
     pub fn rests_until(&self) -> Option<Instant> {
         let (end, took) = self.last?;
         Some(end + rest(took)?)
     }
 
-    /// The lines that questions are about.
+    /// Reads the lines that match the queries.
     fn read(&mut self, questions: &[Lookup]) -> Result<Vec<Line>, Refusal> {
         #[cfg(test)]
         {
@@ -103,12 +106,12 @@ impl ProcNet {
     }
 }
 
-/// How long to rest after a reading.
+/// The length of the pause after a reading.
 fn rest(took: Duration) -> Option<Duration> {
     (took >= SHORT).then(|| took * REST)
 }
 
-/// Hands on the lines of a list but its first. A list may be longer than what memory there is.
+/// Passes on all lines of a list except the heading. It reads line by line, because a list may be larger than memory.
 fn lines(list: &mut File, mut take: impl FnMut(&str)) -> std::io::Result<()> {
     list.seek(SeekFrom::Start(0))?;
     let mut reader = BufReader::with_capacity(1 << 16, list);
@@ -140,13 +143,13 @@ impl Line {
         let (local, remote) = (address(fields.next()?)?, address(fields.next()?)?);
         let state = u8::from_str_radix(fields.next()?, 16).ok()?;
         let uid = fields.nth(3)?.parse().ok()?;
-        // The list has more digits than sock_diag; what counts is that it is not 0.
+        // The list has larger inode numbers than sock_diag; only the comparison with 0 matters.
         let inode: u64 = fields.nth(1)?.parse().ok()?;
         Some(Line { local, remote, entry: Entry { state, uid, inode: inode.min(u32::MAX.into()) as u32 } })
     }
 }
 
-/// An address as words of the machine in hexadecimal digits, and a port.
+/// Parses an address (words in host byte order, in hexadecimal digits) and a port.
 fn address(text: &str) -> Option<SocketAddr> {
     let (address, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
@@ -171,7 +174,8 @@ fn choose(lines: &[Line], question: Lookup) -> Option<Entry> {
             found.map(|line| line.entry)
         }
         Lookup::Listener(address) => {
-            // As the kernel chooses: who is bound to the address itself, then to all of its kind, then to all.
+            // The kernel's order: a listener bound to the address itself, then to all IPv4 addresses, then to all
+            // addresses.
             let rank = |line: &Line| match (line.local.ip(), address.ip()) {
                 (bound, asked) if bound == asked => Some(0),
                 (IpAddr::V4(bound), IpAddr::V4(_)) if bound.is_unspecified() => Some(1),

@@ -1,4 +1,4 @@
-//! Which server a tool is to connect to, and where that listens.
+//! Finds the server that a tool connects to, and its address.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -15,44 +15,44 @@ use crate::env::parse_uri;
 use crate::rendezvous::{Contact, Point};
 use crate::trusted::{LIST, Trusted};
 
-/// How deep below the directory for temporary files a server may keep its own.
+/// The depth to which directories are searched for rendezvous files.
 const DEPTH_MAX: usize = 8;
-/// How often is tried where only the time between two tries is given.
+/// The number of retries if only the delay between them is given.
 const RETRIES: u32 = 10;
 
-/// What a tool says of the server that it wants.
+/// The server that a tool requests, and how to connect to it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ToolTarget {
     uri: Option<String>,
     file: Option<PathBuf>,
-    /// A process number or a namespace.
+    /// A process id or a namespace.
     name: Option<String>,
     system: bool,
     system_first: bool,
     scheduler: bool,
-    /// No server at all.
-    pub nobody: bool,
-    /// No server is fine, too.
+    /// Do not connect to a server.
+    pub do_not_connect: bool,
+    /// Finding no server is not an error.
     pub is_optional: bool,
-    /// How often is tried again, after which time.
+    /// The number of retries, and the delay before each.
     pub retries: u32,
     pub delay: Duration,
     system_tmpdir: Option<PathBuf>,
     server_tmpdir: Option<PathBuf>,
-    /// What else was said, of which a server may want to know.
+    /// The other attributes, which are sent to the server.
     pub others: Vec<Info>,
 }
 
-/// Where a server may be found.
+/// A place to look for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Candidate {
-    /// As the caller says, by a URI or a file.
+    /// The URI or file that the caller names.
     Named,
     /// The server that launched this process.
     Launcher,
-    /// A file of the node, in the system's directory.
+    /// A rendezvous file of the node, in the system's directory.
     Node(Point<'static>),
-    /// A file of a session, below its directory.
+    /// A rendezvous file of a session, below its directory.
     Session,
 }
 
@@ -90,7 +90,7 @@ impl ToolTarget {
             system: is_true(take(keys::CONNECT_TO_SYSTEM)),
             system_first: is_true(take(keys::CONNECT_SYSTEM_FIRST)),
             scheduler: is_true(take(keys::CONNECT_TO_SCHEDULER)),
-            nobody: is_true(take(keys::TOOL_DO_NOT_CONNECT)),
+            do_not_connect: is_true(take(keys::TOOL_DO_NOT_CONNECT)),
             is_optional: is_true(take(keys::TOOL_CONNECT_OPTIONAL)),
             retries: retries.unwrap_or(if delay.is_some() { RETRIES } else { 0 }),
             delay: Duration::from_secs(delay.unwrap_or(1).into()),
@@ -110,7 +110,7 @@ impl ToolTarget {
         Some(parse_uri(self.uri.as_ref()?.as_bytes())?.proc)
     }
 
-    /// The servers to try, one after the other.
+    /// The places to look, in this order.
     pub fn candidates(&self, env: &Environment) -> Vec<Candidate> {
         if self.uri.is_some() || self.file.is_some() {
             return vec![Candidate::Named];
@@ -128,7 +128,7 @@ impl ToolTarget {
         }
         match self.system_first {
             true => candidates.insert(0, system),
-            // Nothing is said: the node's server, before that of a session.
+            // By default the node's server comes before a session's.
             false if self.name.is_none() => candidates.push(system),
             false => {}
         }
@@ -136,11 +136,11 @@ impl ToolTarget {
         candidates
     }
 
-    /// The server at a place. A file that the caller names may be anybody's; in searches it is of somebody who is trusted, and
-    /// its server lives.
+    /// Looks for a server in one place. A file that the caller names may have any owner. A file that is found by a
+    /// search must have a trusted owner, and its server must be alive.
     ///
     /// # Errors
-    /// `UNREACH` where there is none, or more than one that may be meant; `BAD_PARAM` for a URI that is none.
+    /// `UNREACH` if there is no server, or more than one match; `BAD_PARAM` for a malformed URI.
     pub fn look(&self, candidate: Candidate, env: &Environment, trusted: &Trusted) -> Result<Contact> {
         match candidate {
             Candidate::Named => self.named(),
@@ -157,15 +157,19 @@ impl ToolTarget {
         }
     }
 
-    /// What a tool that finds no server is to know: that a file of the node is not of anybody who is trusted.
-    pub fn passed_over(&self, env: &Environment, trusted: &Trusted) -> Option<String> {
+    /// A line for the user of a tool that finds no server: it names a rendezvous file of the node that was ignored
+    /// because its owner is not trusted.
+    pub fn ignored_file(&self, env: &Environment, trusted: &Trusted) -> Option<String> {
         self.candidates(env).into_iter().find_map(|candidate| {
             let Candidate::Node(point) = candidate else { return None };
             let path = self.system_directory(env).join(point.file_name(&hostname(env)));
             let error = Contact::read_found(&path, trusted).err()?;
             let is_foreign = error.kind() == std::io::ErrorKind::PermissionDenied;
             is_foreign.then(|| {
-                format!("{} is passed over: {error}; trusted are root, this user and those in {LIST}", path.display())
+                format!(
+                    "{} is ignored: {error}; trusted are root, this user and the users listed in {LIST}",
+                    path.display()
+                )
             })
         })
     }
@@ -189,8 +193,8 @@ impl ToolTarget {
         self.system_tmpdir.as_ref().unwrap_or(&env.system_tmpdir)
     }
 
-    /// The directories below which sessions keep their files, the most particular one first. Whoever names the session's means
-    /// no other.
+    /// The directories to search for session files, the most specific first. If the caller names a session's directory,
+    /// it is the only one.
     fn session_directories<'a>(&'a self, env: &'a Environment) -> Vec<&'a Path> {
         match (&self.server_tmpdir, &env.server_tmpdir) {
             (Some(named), _) => vec![named],
@@ -224,13 +228,13 @@ fn hostname(env: &Environment) -> String {
     String::from_utf8_lossy(&env.hostname).into_owned()
 }
 
-/// Whether the server is not known to be dead: its process may be another user's.
+/// Whether the server may be alive. The check must allow for EPERM, because the process may be another user's.
 fn may_live(contact: &Contact) -> bool {
     contact.pid.is_none_or(|pid| pid > 0 && kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH))
 }
 
-/// Adds the servers below a directory, by files of those who are trusted. Directories of others are not entered: they may be of any
-/// size, and change under way.
+/// Adds the servers whose rendezvous files are below a directory and have trusted owners. Directories of other users
+/// are skipped: they may be of any size, and may change during the search.
 fn search(
     directory: &Path,
     depth: usize,
@@ -257,7 +261,7 @@ mod tests {
 
     use super::*;
 
-    /// A directory for temporary files with the servers of a node: their own names are their ports.
+    /// A directory for temporary files with the rendezvous files of a node's servers.
     fn node(files: &[(&str, &str)]) -> (tempfile::TempDir, Environment) {
         let directory = tempfile::tempdir().unwrap();
         for (name, text) in files {
@@ -274,7 +278,7 @@ mod tests {
         (directory, env.unwrap())
     }
 
-    /// The ports of the servers that are tried in turn, if each but the last turns the tool away.
+    /// The ports of the servers that are tried in turn, as if each but the last refused the tool.
     fn ports(env: &Environment, infos: &[(&'static str, Value)]) -> Result<Vec<u16>> {
         let infos: Vec<Info> = infos.iter().map(|(key, value)| Info::new(*key, value.clone())).collect();
         let (wanted, trusted) = (ToolTarget::read(&infos)?, Trusted::of_node(|line| panic!("{line}")));
@@ -296,7 +300,7 @@ mod tests {
     const SYSTEM: &str = "sys.0;tcp4://127.0.0.1:1\n4.2.2\n1\n";
     const ONE: &str = "one.0;tcp4://127.0.0.1:2\n4.2.2\n1\n";
     const TWO: &str = "two.0;tcp4://127.0.0.1:3\n4.2.2\n1\n";
-    /// Its process is none that there can be.
+    /// Its process id cannot exist.
     const DEAD: &str = "dead.0;tcp4://127.0.0.1:4\n4.2.2\n999999999\n";
 
     #[test]
@@ -335,7 +339,7 @@ mod tests {
         assert_eq!(port(&env, &[]), Err(Status::ERR_UNREACH));
     }
 
-    /// Directories of the node and of a session, both given.
+    /// The caller names the directories of the node and of a session.
     #[test]
     fn each_file_is_looked_for_in_its_own_directory() {
         let (directory, env) = node(&[("system/pmix.sys.here", SYSTEM), ("session/a/pmix.here.tool", ONE)]);
@@ -345,7 +349,7 @@ mod tests {
         let with = |key| both().into_iter().chain([(key, Value::Bool(true))]).collect::<Vec<_>>();
         assert_eq!(ports(&env, &with(keys::CONNECT_SYSTEM_FIRST)), Ok(vec![1, 2]));
         assert_eq!(ports(&env, &with(keys::CONNECT_TO_SYSTEM)), Ok(vec![1]));
-        // By the environment, or by either.
+        // The environment names both, or each side names one.
         let variables = |names: &[(&str, &str)]| {
             let names: Vec<(String, OsString)> =
                 names.iter().map(|(name, at)| ((*name).to_owned(), directory.path().join(at).into())).collect();
@@ -359,7 +363,7 @@ mod tests {
         assert_eq!(ports(&env, &[]), Ok(vec![1, 2]));
         let env = variables(&[("PMIX_SERVER_TMPDIR", "session")]);
         assert_eq!(ports(&env, &both()[..1]), Ok(vec![1, 2]));
-        // A session's directory that the caller names is the only one.
+        // A session's directory that the caller names is the only one that is searched.
         assert_eq!(ports(&env, &[(keys::SERVER_TMPDIR, path("system"))]), Ok(vec![]));
     }
 

@@ -1,4 +1,4 @@
-//! Whether who listens at a server's address is the server.
+//! Checks that the listener at a server's address is the server.
 
 use pmix_dstore::model::{Result, Status};
 
@@ -6,12 +6,13 @@ use crate::rendezvous::Contact;
 use crate::socket_owner::{Owner, Refusal, SocketTable, TRUST_CLAIMS, trusts_claims};
 use crate::trusted::Trusted;
 
-/// Makes sure that the listener at an address that a file names is of somebody who is trusted, or of the file's owner: the port of
-/// a server that has ended is free for everybody. To be asked once this process is connected. A URI is the choice of whoever
-/// names it, and tells no owner; of another host this one's kernel knows nothing.
+/// Checks that a trusted user, or the rendezvous file's owner, owns the listener at the address in the file: after the
+/// end of a server any user can take its port. Must be called after connecting. There is no check for an address that
+/// the caller gave as a URI, because there is no file owner to compare, nor for an address on another host, because
+/// this kernel does not know its sockets.
 ///
 /// # Errors
-/// `NO_PERMISSIONS`, with a line for whoever runs the tool in `complain`.
+/// `NO_PERMISSIONS`; then `complain` gets a line for the tool's user.
 pub(super) fn check(contact: &Contact, trusted: &Trusted, complain: impl FnOnce(String)) -> Result<()> {
     let Some((file, owner_of_file)) = &contact.file else { return Ok(()) };
     let address = contact.uri.address;
@@ -22,12 +23,14 @@ pub(super) fn check(contact: &Contact, trusted: &Trusted, complain: impl FnOnce(
         Owner::User(uid) if trusted.holds(uid) || uid == *owner_of_file => return Ok(()),
         Owner::User(uid) => format!("user {uid} listens there; remove the file if its server is gone"),
         Owner::Refused(Refusal::NoNumber) => {
-            format!("{}; give the server's URI instead to connect nevertheless", Refusal::NoNumber)
+            format!("{}; to connect without this check, give the server's URI instead", Refusal::NoNumber)
         }
         Owner::Refused(refusal) => refusal.to_string(),
         Owner::NoTable if trusts_claims() => return Ok(()),
         Owner::NoTable => {
-            format!("the kernel does not say whose listener that is; set {TRUST_CLAIMS}=1 to connect nevertheless")
+            format!(
+                "the kernel does not report the owner of the listener; set {TRUST_CLAIMS}=1 to connect without this check"
+            )
         }
     };
     complain(format!("not connected to {address}, which {} names: {why}", file.display()));

@@ -1,7 +1,7 @@
-//! Tools: processes at a server of their own choice, or at several of them in turn.
+//! Tools: processes that choose the server they connect to, and may be connected to several.
 //!
-//! A tool is a [`Client`] whose link can be turned to another server ([`Servers`]). Nothing of this costs a launched
-//! client anything.
+//! A tool is a [`Client`] whose link can switch between servers ([`Servers`]). A launched client has none of this
+//! overhead.
 
 mod find;
 mod listener;
@@ -30,32 +30,33 @@ use crate::{Environment, Link, ReplyFn, Returned, Task};
 use pmix_wire::reply::StatusReply;
 use pmix_wire::{PeerKind, Reply, Request, Version};
 
-/// A server that says nothing for so long is none.
+/// The time limit for connecting to a server.
 const CONNECT_TIME: Duration = Duration::from_secs(30);
-/// So long is waited for the answer to a farewell.
-const FAREWELL_TIME: Duration = Duration::from_secs(10);
+/// The time limit for the answer to a finalize.
+const FINALIZE_TIME: Duration = Duration::from_secs(10);
 
-/// So long a debugger is tried that has started this process: it listens already.
+/// The time limit for connecting to the debugger that has started this process. It is short, because the debugger
+/// listens already.
 const RENDEZVOUS_TIME: Duration = Duration::from_secs(2);
 
-/// The servers of a tool, as one link: that to the server in use.
+/// The servers of a tool. As a link it is the connection to the current server.
 pub struct Servers {
     links: Mutex<Links>,
-    /// What is used where there is none.
+    /// The link that is used without a current server.
     offline: Offline,
     env: Environment,
     me: OnceLock<Proc>,
     kind: Kind,
     client: Arc<OnceLock<Weak<Inner>>>,
-    /// The tool began with a server, and says farewell to the one in use itself.
+    /// Whether the tool was connected in `PMIx_tool_init`. If so, its client sends the finalize to the current server.
     is_client: OnceLock<bool>,
 }
 
 #[derive(Default)]
 struct Links {
-    /// The first is in use, unless none is.
+    /// The first one is the current server, unless `none_in_use`.
     all: Vec<(Proc, Arc<dyn Link>)>,
-    /// The tool is its own server, although it is connected to some.
+    /// The tool uses no server, although it may be connected to some.
     none_in_use: bool,
 }
 
@@ -65,7 +66,7 @@ impl Links {
     }
 }
 
-/// What the process is, whoever named it.
+/// The kind of process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Tool,
@@ -85,11 +86,12 @@ impl Kind {
     }
 }
 
-/// Connects this process as a tool, as `infos` and its environment say: the attributes of `PMIx_tool_init`. A launcher that a
-/// debugger has started waits for the debugger's release.
+/// Connects this process as a tool. `infos` are the attributes of `PMIx_tool_init`; the environment provides defaults.
+/// A launcher that a debugger has started waits for the debugger's release.
 ///
 /// # Errors
-/// `UNREACH` where the debugger is not there that the environment names, where no server is found or the one that is refuses, unless it is optional; `TIMEOUT`; `BAD_PARAM`; `NOMEM`.
+/// `UNREACH` if the debugger that the environment names cannot be reached, or if no server is found or none accepts the
+/// tool, unless the connection is optional; `TIMEOUT`; `BAD_PARAM`; `NOMEM`.
 pub fn connect(env: Environment, infos: &[Info]) -> Result<(Client, Arc<Servers>)> {
     let wanted = ToolTarget::read(infos)?;
     let own = own_name(&env, infos)?;
@@ -105,7 +107,7 @@ pub fn connect(env: Environment, infos: &[Info]) -> Result<(Client, Arc<Servers>
         is_client: OnceLock::new(),
         env,
     });
-    if !wanted.nobody {
+    if !wanted.do_not_connect {
         match servers.attach(&wanted, timeout_of(infos), true) {
             Err(Status::ERR_UNREACH | Status::ERR_TIMEOUT) if wanted.is_optional => {}
             attached => drop(attached?),
@@ -124,7 +126,7 @@ pub fn connect(env: Environment, infos: &[Info]) -> Result<(Client, Arc<Servers>
     Ok((client, servers))
 }
 
-/// The name of a tool that has one: from its caller, or from the server that launched it.
+/// The tool's name if it is given: by the caller, or by the server that launched the tool.
 fn own_name(env: &Environment, infos: &[Info]) -> Result<Option<Proc>> {
     let find = |key: &str| Info::find(infos, key);
     match (find(keys::TOOL_NSPACE), find(keys::TOOL_RANK)) {
@@ -132,7 +134,7 @@ fn own_name(env: &Environment, infos: &[Info]) -> Result<Option<Proc>> {
             let nspace =
                 Nspace::new(nspace.as_text().ok_or(Status::ERR_BAD_PARAM)?).map_err(|_| Status::ERR_BAD_PARAM)?;
             let rank = match rank {
-                // The only process of its namespace.
+                // The tool is the only process of its namespace.
                 None => Rank(0),
                 Some(Value::Rank(rank)) => *rank,
                 Some(other) => Rank(other.as_u32().ok_or(Status::ERR_BAD_PARAM)?),
@@ -144,13 +146,13 @@ fn own_name(env: &Environment, infos: &[Info]) -> Result<Option<Proc>> {
     }
 }
 
-/// One line for whoever runs the tool.
+/// Prints one line for the tool's user.
 fn complain(line: String) {
-    // There is nowhere else to complain where stderr is closed.
+    // The error is ignored: if stderr is closed there is no other place for the line.
     let _ = std::io::stderr().write_all(format!("pmix-dstore tool {}: {line}\n", std::process::id()).as_bytes());
 }
 
-/// The name of a tool that nobody has named, in the form that released libraries give it.
+/// The name of a tool without a given name, in the form of released libraries.
 fn name_alone(env: &Environment) -> Proc {
     let mut name = env.hostname[..env.hostname.len().min(200)].to_vec();
     name.retain(|byte| *byte != 0);
@@ -158,7 +160,7 @@ fn name_alone(env: &Environment) -> Proc {
     Proc::new(Nspace::new(name).expect("shorter than the limit, and without a NUL"), Rank(0))
 }
 
-/// The encoder that a server of this release knows; the newest that we announce otherwise.
+/// The encoder for a server of this release; by default the newest that this library supports.
 fn module_for(version: &str) -> Module {
     match Version::parse(version) {
         Some(version) if version < Version::new(2, 1, 0) => Module::V20,
@@ -170,7 +172,7 @@ fn module_for(version: &str) -> Module {
 }
 
 impl Servers {
-    /// Connects to one more server, and uses it where it is the first one or `PMIX_PRIMARY_SERVER` says so.
+    /// Connects to one more server. It becomes the current server if it is the first, or with `PMIX_PRIMARY_SERVER`.
     ///
     /// # Errors
     /// As [`connect`].
@@ -190,14 +192,15 @@ impl Servers {
                     thread::sleep(wanted.delay);
                 }
                 Err(Status::ERR_UNREACH) => {
-                    wanted.passed_over(&self.env, &trusted).into_iter().for_each(complain);
+                    wanted.ignored_file(&self.env, &trusted).into_iter().for_each(complain);
                     return Err(Status::ERR_UNREACH);
                 }
                 other => break other?,
             }
         };
         let channel: Arc<dyn Link> = Arc::new(channel);
-        // What the server says unasked is heard at once: a tool may wait for nothing else.
+        // Starts the callback thread, so that messages which are not replies are received at once: a tool may only wait
+        // for events or output.
         channel.defer(Box::new(|| {}));
         let mut links = self.links.lock();
         links.none_in_use &= !(is_primary || links.all.is_empty());
@@ -206,14 +209,14 @@ impl Servers {
         Ok(server)
     }
 
-    /// Attaches to the debugger that has started this process as a launcher, and waits until it lets the process go on, with the
-    /// server that it has had before.
+    /// Attaches to the debugger that has started this process as a launcher, and waits for its release. Then the
+    /// previous server becomes the current one again.
     fn meet_debugger(&self, client: &Client, uri: &str, timeout: Option<Duration>) -> Result<()> {
-        let late = timeout.map(|timeout| Instant::now() + timeout);
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let before = self.links.lock().in_use().map(|(server, _)| server.clone());
         let wanted = ToolTarget::at(uri);
         let debugger = match self.attach(&wanted, Some(RENDEZVOUS_TIME), true) {
-            // It is the server in use, or one that is known.
+            // The tool is connected to it already.
             Err(Status::ERR_EXISTS) => {
                 let known = wanted.proc().ok_or(Status::ERR_UNREACH)?;
                 self.choose(&known, &[]).map(|()| known)
@@ -223,7 +226,7 @@ impl Servers {
         let debugger = debugger.map_err(|_| Status::ERR_UNREACH)?;
         client.store_internal(client.me(), keys::PARENT_ID.into(), Value::Proc(debugger))?;
         client.inner.local.reply_cache.add_job(self.job(client.me())?, false)?;
-        client.wait_for_release(late, false)?;
+        client.wait_for_release(deadline, false)?;
         match before {
             Some(server) => self.choose(&server, &[]),
             None => {
@@ -233,11 +236,11 @@ impl Servers {
         }
     }
 
-    /// Connects to the first server that may be meant and lets the tool in.
+    /// Connects to the first matching server that accepts the tool.
     ///
     /// # Errors
-    /// `UNREACH` where there is none; what the first one said that said more than nothing; `NO_PERMISSIONS` where somebody who is
-    /// not trusted listens in a server's place: then no other one is tried.
+    /// `UNREACH` if there is none; the error of the first server that answered with one; `NO_PERMISSIONS` if an
+    /// untrusted user listens at a server's address: then no other server is tried.
     fn try_in_turn(&self, wanted: &ToolTarget, trusted: &Trusted, deadline: Instant) -> Result<(Proc, Channel)> {
         let mut candidates = wanted.candidates(&self.env);
         let mut refused = Status::ERR_UNREACH;
@@ -250,7 +253,7 @@ impl Servers {
             if self.links.lock().all.iter().any(|(server, _)| *server == contact.uri.proc) {
                 return Err(Status::ERR_EXISTS);
             }
-            // Who says nothing leaves time for those who are still to be asked.
+            // Uses only half of the remaining time, so that a silent server leaves time for the other candidates.
             let left = deadline.saturating_duration_since(Instant::now());
             let until = if candidates.is_empty() { deadline } else { deadline - left / 2 };
             let Ok(reached) = Reached::at(contact.uri.address, until) else { continue };
@@ -265,7 +268,7 @@ impl Servers {
         Err(refused)
     }
 
-    /// Introduces this process to a server. By the one that has launched it, it is known as a client.
+    /// Does the handshake with a server. To the server that launched it, this process connects as a client.
     fn introduce(
         &self,
         reached: Reached,
@@ -283,9 +286,9 @@ impl Servers {
         env.module = module_for(&contact.version);
         env.buffer = if was_launched { env.buffer } else { BufferType::NonDescribed };
         let sink: Sink = sink(Arc::clone(&self.client));
-        // By its own server it is known by its name.
+        // The server that launched this process needs no proof: it knows the process by name.
         let proof = contact.read_proof().filter(|_| !was_launched);
-        let infos = told(&wanted.others, self.kind)?;
+        let infos = handshake_infos(&wanted.others, self.kind)?;
         let (channel, reply) = reached.introduce(&env, kind, me, (proof, infos), deadline, &sink)?;
         if let Some(assigned) = reply.assigned {
             self.me.get_or_init(|| assigned);
@@ -293,12 +296,12 @@ impl Servers {
         Ok((reply.server, channel))
     }
 
-    /// What the server in use knows of this process's job.
+    /// The current server's data of this process's job.
     fn job(&self, me: &Proc) -> Result<JobData> {
         let link = self.links.lock().in_use().map(|(_, link)| link.clone());
         let Some(link) = link else { return Ok(JobData::new(me.nspace.clone())) };
         match job_info(&*link, me, Instant::now() + CONNECT_TIME) {
-            // Nobody has registered a job of that name.
+            // Other errors mean that no job of that name is registered.
             Err(Status::ERR_NOMEM) => Err(Status::ERR_NOMEM),
             job => Ok(job.unwrap_or_else(|_| JobData::new(me.nspace.clone()))),
         }
@@ -309,18 +312,18 @@ impl Servers {
         self.kind == Kind::Launcher
     }
 
-    /// Whether a server is in use.
+    /// Whether there is a current server.
     pub fn is_connected(&self) -> bool {
         self.links.lock().in_use().is_some()
     }
 
-    /// The servers, the one in use first.
+    /// The servers, the current one first.
     pub fn all(&self) -> Vec<Proc> {
         self.links.lock().all.iter().map(|(server, _)| server.clone()).collect()
     }
 
-    /// Uses a server that the tool is connected to. With `PMIX_WAIT_FOR_CONNECTION` it may be connected meanwhile, by another
-    /// thread, until `PMIX_TIMEOUT`. A tool that names itself uses none.
+    /// Makes a connected server the current one. With `PMIX_WAIT_FOR_CONNECTION` this waits until another thread has
+    /// connected to it, at most until `PMIX_TIMEOUT`. If the tool names itself, it uses no server.
     ///
     /// # Errors
     /// `UNREACH`, `TIMEOUT`.
@@ -347,10 +350,10 @@ impl Servers {
         }
     }
 
-    /// Says farewell to a server.
+    /// Sends a finalize to a server and closes the connection.
     ///
     /// # Errors
-    /// `NOT_FOUND` where the tool is not connected to it, `BAD_PARAM` where it has no name.
+    /// `NOT_FOUND` if the tool is not connected to it, `BAD_PARAM` for an empty name.
     pub fn leave(&self, server: &Proc) -> Result<()> {
         if server.nspace.is_empty() {
             return Err(Status::ERR_BAD_PARAM);
@@ -359,7 +362,7 @@ impl Servers {
         let place = links.all.iter().position(|(other, _)| other == server).ok_or(Status::ERR_NOT_FOUND)?;
         let (_, link) = links.all.remove(place);
         drop(links);
-        farewell(&*link);
+        finalize(&*link);
         Ok(())
     }
 
@@ -372,17 +375,17 @@ impl Servers {
     }
 }
 
-/// Says farewell, which nobody can do anything about where it is not heard.
-fn farewell(link: &dyn Link) {
+/// Sends a finalize and closes the link. Errors are ignored: the caller could not act on them.
+fn finalize(link: &dyn Link) {
     let request = Request::Finalize.encode(link.dialect(), link.server_version());
-    let answer = request.and_then(|request| link.request_wait(request.into(), Some(Instant::now() + FAREWELL_TIME)));
+    let answer = request.and_then(|request| link.request_wait(request.into(), Some(Instant::now() + FINALIZE_TIME)));
     let _ = answer.and_then(|answer| StatusReply::decode(link.dialect(), link.server_version(), &answer));
     link.close();
 }
 
-/// What the server is told of this process, beside what its caller says.
-fn told(infos: &[Info], kind: Kind) -> Result<Vec<Info>> {
-    /// What concerns this side alone, or is said by the handshake.
+/// The infos of the handshake: the caller's, and those about this process.
+fn handshake_infos(infos: &[Info], kind: Kind) -> Result<Vec<Info>> {
+    /// Attributes that only this side uses, or that the handshake carries in other fields.
     const OURS: [&str; 6] = [
         keys::TOOL_NSPACE,
         keys::TOOL_RANK,
@@ -391,19 +394,19 @@ fn told(infos: &[Info], kind: Kind) -> Result<Vec<Info>> {
         keys::TIMEOUT,
         keys::LAUNCHER,
     ];
-    let mut said = Info::copies(infos)?;
-    said.retain(|info| !OURS.iter().any(|key| info.key.is(key)));
-    said.push(Info::new(keys::PROC_PID, Value::Pid(std::process::id() as i32)));
+    let mut all = Info::copies(infos)?;
+    all.retain(|info| !OURS.iter().any(|key| info.key.is(key)));
+    all.push(Info::new(keys::PROC_PID, Value::Pid(std::process::id() as i32)));
     if kind == Kind::Launcher {
-        said.push(Info::new(keys::LAUNCHER, Value::Bool(true)));
+        all.push(Info::new(keys::LAUNCHER, Value::Bool(true)));
     }
     let line: Vec<OsString> = std::env::args_os().collect();
     let line: Vec<Vec<u8>> = line.into_iter().map(OsStringExt::into_vec).collect();
     let mut line = line.join(&b' ');
-    // A handshake has its bounds.
+    // The size of a handshake is limited.
     line.truncate(4096);
-    said.push(Info::new(keys::CMD_LINE, Value::string(line)));
-    Ok(said)
+    all.push(Info::new(keys::CMD_LINE, Value::string(line)));
+    Ok(all)
 }
 
 impl Link for Servers {
@@ -451,14 +454,14 @@ impl Link for Servers {
         self.is_connected()
     }
 
-    /// The server in use may have heard the farewell already.
+    /// The current server may have got its finalize from the client already.
     fn close(&self) {
         let Links { all, none_in_use } = std::mem::take(&mut *self.links.lock());
         for (place, (_, link)) in all.iter().enumerate() {
             if place == 0 && !none_in_use && self.is_client.get() == Some(&true) {
                 link.close()
             } else {
-                farewell(&**link)
+                finalize(&**link)
             }
         }
         self.offline.close();
@@ -470,7 +473,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_without_servers_is_its_own_and_leaves_none() {
+    fn a_tool_without_servers_uses_itself_and_cannot_leave_one() {
         let env = Environment::from_lookup(|_| None).unwrap();
         let (client, servers) = connect(env, &[Info::new(keys::TOOL_DO_NOT_CONNECT, Value::Bool(true))]).unwrap();
         let me = client.me().clone();
