@@ -40,9 +40,9 @@ fn deliver(stage: &Stage, status: Status, source: u32, infos: Vec<Info>) {
 
 /// Waits until the callback thread has run all queued tasks.
 fn drain_inbound(client: &Client) {
-    let (sender, received) = unbounded();
+    let (sender, receiver) = unbounded();
     client.inner.link.defer(Box::new(move || sender.send(()).unwrap()));
-    received.recv().unwrap();
+    receiver.recv().unwrap();
 }
 
 fn of_team() -> Info {
@@ -181,9 +181,9 @@ fn a_handler_that_joins_does_not_wait_for_the_next_event() {
     assert_eq!(sent_events(&stage)[0].0, Status::GROUP_INVITE_ACCEPTED);
     // The leader's later event still takes effect.
     deliver(&stage, Status::GROUP_CONSTRUCT_COMPLETE, 0, vec![of_team(), membership(&ranks(&[0, 1]))]);
-    let (sender, received) = unbounded();
+    let (sender, receiver) = unbounded();
     stage.client.later(Box::new(move || sender.send(()).unwrap()));
-    received.recv().unwrap();
+    receiver.recv().unwrap();
     assert_eq!(stage.client.inner.groups.lock()[&team()], ranks(&[0, 1]));
     // Breaks the reference cycle: the handler holds the client, and the client holds the handler.
     stage.answers_status(Status::SUCCESS);
@@ -194,8 +194,8 @@ fn a_handler_that_joins_does_not_wait_for_the_next_event() {
 fn expiry_is_reported_on_the_callback_thread() {
     let stage = stage();
     let (sender, threads) = unbounded();
-    let sent = sender.clone();
-    stage.client.later(Box::new(move || sent.send(thread::current().id()).unwrap()));
+    let second = sender.clone();
+    stage.client.later(Box::new(move || second.send(thread::current().id()).unwrap()));
     (0..2).for_each(|_| stage.answers_status(Status::SUCCESS));
     let then: Done<InfoReply> = Box::new(move |answer| {
         assert_eq!(answer, Err(Status::ERR_TIMEOUT));
@@ -222,7 +222,7 @@ fn pending_invitations_are_freed_when_the_client_ends() {
     stage.client.group_join(team(), Some(proc(0)), true, &long, kept(&token)).unwrap();
     assert_eq!(Arc::strong_count(&token), 3);
     (0..2).for_each(|_| stage.answers_status(Status::SUCCESS));
-    let (sender, sent) = unbounded();
+    let (sender, receiver) = unbounded();
     stage.meanwhile(move |request| {
         if matches!(request, Request::Notify { .. }) {
             sender.send(()).unwrap();
@@ -230,7 +230,7 @@ fn pending_invitations_are_freed_when_the_client_ends() {
     });
     let client = stage.client.clone();
     let waits = thread::spawn(move || client.group_invite_wait(team(), vec![proc(0)], &[]));
-    sent.recv().unwrap();
+    receiver.recv().unwrap();
     stage.answers_status(Status::SUCCESS);
     stage.client.finalize(&[]).unwrap();
     assert_eq!(Arc::strong_count(&token), 1);
@@ -261,7 +261,7 @@ fn the_thread_that_watches_the_time_leaves_signals_to_the_program() {
 /// The leader's event arrives before the process knows the id of its event handler.
 #[test]
 fn a_join_that_is_answered_at_once_is_answered_once() {
-    for sent in [Status::SUCCESS, Status::ERR_UNREACH] {
+    for outcome in [Status::SUCCESS, Status::ERR_UNREACH] {
         let stage = stage();
         let (sender, answer) = unbounded();
         let client = stage.client.clone();
@@ -271,7 +271,7 @@ fn a_join_that_is_answered_at_once_is_answered_once() {
                 drain_inbound(&client);
             }
         });
-        [Status::SUCCESS, sent].into_iter().for_each(|status| stage.answers_status(status));
+        [Status::SUCCESS, outcome].into_iter().for_each(|status| stage.answers_status(status));
         let then = Box::new(move |answer| sender.send(answer).unwrap());
         assert_eq!(stage.client.group_join(team(), Some(proc(0)), true, &[], then), Ok(()));
         assert_eq!(answer.recv().unwrap(), Err(Status::GROUP_CONSTRUCT_ABORT));
@@ -347,7 +347,7 @@ fn contribution_of(rank: u32, value: u32) -> Info {
 }
 
 /// The value that a member sent, by a Get that does not ask the server.
-fn contributed(stage: &Stage, rank: u32, context: Option<u64>) -> Result<Value> {
+fn contributed_value(stage: &Stage, rank: u32, context: Option<u64>) -> Result<Value> {
     let qualifier =
         |context| Info { flags: InfoFlags::QUALIFIER, ..Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context)) };
     let infos: Vec<_> = context.map(qualifier).into_iter().chain([flag(keys::OPTIONAL)]).collect();
@@ -395,11 +395,11 @@ fn the_leader_requests_a_context_id_and_forwards_member_data() {
             assert!(infos.contains(&info), "{info:?}");
         }
         assert!(!infos.contains(&contribution_of(2, 666)), "of another");
-        assert_eq!(contributed(&stage, 0, context), Ok(Value::Uint32(10)));
-        assert_eq!(contributed(&stage, 2, context), Ok(Value::Uint32(12)));
+        assert_eq!(contributed_value(&stage, 0, context), Ok(Value::Uint32(10)));
+        assert_eq!(contributed_value(&stage, 2, context), Ok(Value::Uint32(12)));
         if context.is_some() {
-            assert_eq!(contributed(&stage, 2, None), not_found, "for the group alone");
-            assert_eq!(contributed(&stage, 2, Some(8)), not_found);
+            assert_eq!(contributed_value(&stage, 2, None), not_found, "for the group alone");
+            assert_eq!(contributed_value(&stage, 2, Some(8)), not_found);
         }
     }
 }
@@ -419,6 +419,6 @@ fn joining_sends_own_values_and_keeps_those_of_others() {
     deliver(&stage, Status::GROUP_CONSTRUCT_COMPLETE, 0, infos);
     let infos = vec![of_team(), all, context];
     assert_eq!(answer.recv().unwrap(), Ok(InfoReply { status: Status::SUCCESS, infos }));
-    assert_eq!(contributed(&stage, 0, Some(7)), Ok(Value::Uint32(10)));
-    assert_eq!(contributed(&stage, 1, None), Ok(Value::Uint32(11)));
+    assert_eq!(contributed_value(&stage, 0, Some(7)), Ok(Value::Uint32(10)));
+    assert_eq!(contributed_value(&stage, 1, None), Ok(Value::Uint32(11)));
 }
